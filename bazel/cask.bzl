@@ -1,0 +1,79 @@
+"""The macros of all BUILD files: cask_cc_library, cask_cc_test, cask_cc_binary and cask_proto_library.
+
+They put the prefix `tensorcask/` before the path of each header and each proto. A project that depends on this one may
+own a `tensor/shape.h` or a `proto/tensor.proto`, too: with bare paths its header would be found first, even inside our
+own headers, and a proto's path may stand only once in a process.
+
+The native proto rules are named here and nowhere else, since their home differs between versions of Bazel.
+"""
+
+load("@rules_cc//cc:defs.bzl", "cc_binary", "cc_library", "cc_proto_library", "cc_test")
+load("@rules_proto//proto:defs.bzl", "proto_library")
+
+_PREFIX = "tensorcask"
+
+# These stay with our own sources: nothing here reaches the files of a project that depends on us.
+CASK_COPTS = [
+    "-Wall",
+    "-Wextra",
+    "-Wconversion",
+    "-Wno-sign-conversion",
+]
+
+def _prefix():
+    package = native.package_name()
+    return _PREFIX + "/" + package if package else _PREFIX
+
+def cask_cc_library(name, copts = [], **kwargs):
+    """A library whose headers are included as "tensorcask/<package>/<header>".
+
+    All headers go into `hdrs`, those for the library's own use as well: only these carry the prefix.
+    """
+    cc_library(
+        name = name,
+        copts = CASK_COPTS + copts,
+        include_prefix = _prefix(),
+        **kwargs
+    )
+
+def cask_cc_test(name, copts = [], **kwargs):
+    """A test. GoogleTest is a dependency like others: "@com_google_googletest//:gtest_main"."""
+    cc_test(
+        name = name,
+        copts = CASK_COPTS + copts,
+        **kwargs
+    )
+
+def cask_cc_binary(name, copts = [], **kwargs):
+    cc_binary(
+        name = name,
+        copts = CASK_COPTS + copts,
+        **kwargs
+    )
+
+def cask_proto_library(name, srcs, deps = [], visibility = None, **kwargs):
+    """Messages imported as "tensorcask/<package>/x.proto", and their C++ classes.
+
+    Makes the proto_library `name`, which must end in "_proto", and the cc_proto_library "..._cc_proto":
+    for `x_proto` that is `x_cc_proto`, which C++ targets name in `deps`.
+    """
+    if not name.endswith("_proto"):
+        fail("cask_proto_library: '{}' must end in '_proto'".format(name))
+    proto_library(
+        name = name,
+        srcs = srcs,
+        import_prefix = _prefix(),
+        strip_import_prefix = "",
+        visibility = visibility,
+        deps = deps,
+        **kwargs
+    )
+    cc_proto_library(
+        name = name[:-len("_proto")] + "_cc_proto",
+        visibility = visibility,
+        deps = [":" + name],
+    )
+
+def cask_script_test(name, **kwargs):
+    """A test that is one executable script, in the language that its first line names."""
+    native.sh_test(name = name, **kwargs)
