@@ -1,0 +1,36 @@
+// What the processor we run on can do: the one place where a vector kernel is chosen.
+//
+//   __attribute__((target("avx2"))) void CopyAvx2(...);
+//   const auto copy = GetCpuFeatures().avx2 ? CopyAvx2 : CopyScalar;
+//
+// TENSORCASK_CPU in the environment hides extensions, so that each kernel can be tested on one machine: "scalar" hides
+// all, "sse42" leaves sse42 and pclmul, "avx2" leaves avx2 as well, "avx512" hides nothing. Any other text counts as
+// "scalar", so that a misspelling costs speed and nothing else; empty counts as unset.
+
+#ifndef TENSORCASK_TENSOR_BASE_CPU_H_
+#define TENSORCASK_TENSOR_BASE_CPU_H_
+
+#include "absl/strings/string_view.h"
+
+namespace tensorcask {
+
+struct CpuFeatures {
+  bool sse42 = false;    // includes crc32
+  bool pclmul = false;   // carry-less multiplication of 64 bits
+  bool avx2 = false;     // includes f16c
+  bool avx512 = false;   // f, bw, dq, vl together
+  bool vpclmul = false;  // carry-less multiplication in 512-bit registers; implies avx512
+};
+
+// Detected on the first call; thread-safe. Each extension implies those above it in the list: a kernel asks for the
+// highest that it uses.
+const CpuFeatures& GetCpuFeatures();
+
+namespace internal {
+// What `features` become under TENSORCASK_CPU=`level`.
+CpuFeatures LimitFeatures(CpuFeatures features, absl::string_view level);
+}  // namespace internal
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_TENSOR_BASE_CPU_H_

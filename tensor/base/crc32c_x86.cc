@@ -1,0 +1,220 @@
+// The vector kernels of crc32c.h. Each is compiled for its instructions by attribute, and called only where the
+// processor has them.
+//
+// Where kStream is true, a function also copies what it reads to `out`, with stores that go past the caches and want
+// `out` aligned to 64 bytes; where it is false, `out` is null and not used.
+
+#include "tensorcask/tensor/base/crc32c_internal.h"
+
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <cstring>
+
+#define CASK_TARGET_SSE42 __attribute__((target("sse4.2,pclmul")))
+#define CASK_TARGET_AVX512 __attribute__((target("sse4.2,pclmul,avx512f,avx512bw,avx512dq,avx512vl,vpclmulqdq")))
+
+namespace tensorcask::internal {
+namespace {
+
+uint64_t Load64(const unsigned char* bytes) {
+  uint64_t word;
+  std::memcpy(&word, bytes, sizeof(word));
+  return word;
+}
+
+// One stream: for what is too short for more.
+CASK_TARGET_SSE42 uint32_t OneStream(uint32_t crc, const unsigned char* bytes, size_t count) {
+  uint64_t state = crc;
+  size_t i = 0;
+  for (; count - i >= 8; i += 8) state = _mm_crc32_u64(state, Load64(bytes + i));
+  crc = static_cast<uint32_t>(state);
+  for (; i < count; ++i) crc = _mm_crc32_u8(crc, bytes[i]);
+  return crc;
+}
+
+// The bytes to copy one by one until `out` is aligned to 64 bytes.
+size_t BytesToAlignment(const unsigned char* out, size_t count) {
+  return std::min(count, static_cast<size_t>(-reinterpret_cast<uintptr_t>(out) % 64));
+}
+
+// crc * x^(8 kBytes), as a word which the crc32 instruction takes for data: the instruction multiplies by x^32, and the
+// reflected product of two 32-bit numbers lies one bit, a factor of x, too high.
+template <uint64_t kBytes>
+CASK_TARGET_SSE42 inline uint64_t ShiftedAsData(uint64_t crc) {
+  constexpr uint32_t kFactor = PowerOfXModP(8 * kBytes - 33);
+  const __m128i product = _mm_clmulepi64_si128(_mm_cvtsi64_si128(static_cast<int64_t>(crc)),
+                                               _mm_cvtsi32_si128(static_cast<int32_t>(kFactor)), 0);
+  return static_cast<uint64_t>(_mm_cvtsi128_si64(product));
+}
+
+// The word at bytes + i, copied to out + i on the way if asked.
+template <bool kStream>
+CASK_TARGET_SSE42 inline uint64_t LoadWord(const unsigned char* bytes, unsigned char* out, size_t i) {
+  const uint64_t word = Load64(bytes + i);
+  if constexpr (kStream) _mm_stream_si64(reinterpret_cast<long long*>(out + i), static_cast<long long>(word));
+  return word;
+}
+
+// Three spans of kSpan bytes at once: the crc32 instruction starts every cycle, but takes three to finish, so that
+// three chains keep it busy. (Spelled out: GCC keeps arrays of chains in memory.)
+template <size_t kSpan, bool kStream>
+CASK_TARGET_SSE42 inline uint32_t ThreeSpans(uint32_t crc, const unsigned char* bytes, unsigned char* out) {
+  static_assert(kSpan % 8 == 0);
+  uint64_t a = crc;
+  uint64_t b = 0;
+  uint64_t c = 0;
+  for (size_t i = 0; i < kSpan; i += 8) {
+    a = _mm_crc32_u64(a, LoadWord<kStream>(bytes, out, i));
+    b = _mm_crc32_u64(b, LoadWord<kStream>(bytes, out, kSpan + i));
+    c = _mm_crc32_u64(c, LoadWord<kStream>(bytes, out, 2 * kSpan + i));
+  }
+  return static_cast<uint32_t>(_mm_crc32_u64(0, ShiftedAsData<2 * kSpan>(a) ^ ShiftedAsData<kSpan>(b)) ^ c);
+}
+
+// A page, so that each chain has its own prefetcher.
+constexpr size_t kPage = 4096;
+
+// Each 128-bit lane times x^(8 kBytes): moved to where the lane kBytes further back is. The low half of a lane holds
+// the higher powers; the reflected product of 64 by 32 bits lies 33 bits too high in 128.
+template <uint64_t kBytes>
+CASK_TARGET_AVX512 inline __m512i Shifted(__m512i lanes) {
+  constexpr uint32_t kLow = PowerOfXModP(8 * kBytes + 64 - 33);
+  constexpr uint32_t kHigh = PowerOfXModP(8 * kBytes - 33);
+  const __m512i factors = _mm512_set_epi64(kHigh, kLow, kHigh, kLow, kHigh, kLow, kHigh, kLow);
+  return _mm512_xor_si512(_mm512_clmulepi64_epi128(lanes, factors, 0x00),
+                          _mm512_clmulepi64_epi128(lanes, factors, 0x11));
+}
+
+template <uint64_t kBytes>
+CASK_TARGET_AVX512 inline __m128i Shifted(__m128i lane) {
+  constexpr uint32_t kLow = PowerOfXModP(8 * kBytes + 64 - 33);
+  constexpr uint32_t kHigh = PowerOfXModP(8 * kBytes - 33);
+  const __m128i factors = _mm_set_epi64x(kHigh, kLow);
+  return _mm_xor_si128(_mm_clmulepi64_si128(lane, factors, 0x00), _mm_clmulepi64_si128(lane, factors, 0x11));
+}
+
+// `lanes` moved on by kBytes, to where bytes + i lies, and joined with the 64 bytes there.
+template <uint64_t kBytes, bool kStream>
+CASK_TARGET_AVX512 inline __m512i Fold(__m512i lanes, const unsigned char* bytes, unsigned char* out, size_t i) {
+  const __m512i data = _mm512_loadu_si512(bytes + i);
+  if constexpr (kStream) _mm512_stream_si512(reinterpret_cast<__m512i*>(out + i), data);
+  return _mm512_xor_si512(Shifted<kBytes>(lanes), data);
+}
+
+template <uint64_t kBytes>
+CASK_TARGET_AVX512 inline __m512i Fold(__m512i lanes, const unsigned char* bytes) {
+  return Fold<kBytes, false>(lanes, bytes, nullptr, 0);
+}
+
+// Four lanes, each kSpan bytes behind the one before, in one.
+template <uint64_t kSpan>
+CASK_TARGET_AVX512 inline __m512i Join(__m512i a, __m512i b, __m512i c, __m512i d) {
+  return _mm512_xor_si512(_mm512_xor_si512(Shifted<3 * kSpan>(a), Shifted<2 * kSpan>(b)),
+                          _mm512_xor_si512(Shifted<kSpan>(c), d));
+}
+
+// Below, `state` stands for all that came before `bytes`: it is what the last 64 bytes would be if they alone had the
+// same checksum. Four chains run at once, for the same reason as above.
+
+// Four pages.
+template <bool kStream>
+CASK_TARGET_AVX512 inline __m512i FourPages(__m512i state, const unsigned char* bytes, unsigned char* out) {
+  __m512i a = state;
+  __m512i b = _mm512_setzero_si512();
+  __m512i c = _mm512_setzero_si512();
+  __m512i d = _mm512_setzero_si512();
+  for (size_t i = 0; i < kPage; i += 64) {
+    a = Fold<64, kStream>(a, bytes, out, i);
+    b = Fold<64, kStream>(b, bytes, out, kPage + i);
+    c = Fold<64, kStream>(c, bytes, out, 2 * kPage + i);
+    d = Fold<64, kStream>(d, bytes, out, 3 * kPage + i);
+  }
+  return Join<kPage>(a, b, c, d);
+}
+
+// `count` bytes, a multiple of 256, not 0.
+CASK_TARGET_AVX512 inline __m512i Steps(__m512i state, const unsigned char* bytes, size_t count) {
+  __m512i a = Fold<64>(state, bytes);
+  __m512i b = _mm512_loadu_si512(bytes + 64);
+  __m512i c = _mm512_loadu_si512(bytes + 128);
+  __m512i d = _mm512_loadu_si512(bytes + 192);
+  for (size_t i = 256; i < count; i += 256) {
+    a = Fold<256>(a, bytes + i);
+    b = Fold<256>(b, bytes + i + 64);
+    c = Fold<256>(c, bytes + i + 128);
+    d = Fold<256>(d, bytes + i + 192);
+  }
+  return Join<64>(a, b, c, d);
+}
+
+// The state after `crc` and 64 bytes: the checksum is added to the first four.
+CASK_TARGET_AVX512 inline __m512i FirstState(uint32_t crc, const unsigned char* bytes) {
+  return _mm512_xor_si512(_mm512_loadu_si512(bytes), _mm512_set_epi64(0, 0, 0, 0, 0, 0, 0, static_cast<int64_t>(crc)));
+}
+
+CASK_TARGET_AVX512 inline uint32_t Crc32cOfState(__m512i state) {
+  __m128i lanes[4];
+  std::memcpy(lanes, &state, sizeof(lanes));
+  const __m128i lane = _mm_xor_si128(_mm_xor_si128(Shifted<48>(lanes[0]), Shifted<32>(lanes[1])),
+                                     _mm_xor_si128(Shifted<16>(lanes[2]), lanes[3]));
+  const uint64_t crc = _mm_crc32_u64(0, static_cast<uint64_t>(_mm_cvtsi128_si64(lane)));
+  return static_cast<uint32_t>(_mm_crc32_u64(crc, static_cast<uint64_t>(_mm_extract_epi64(lane, 1))));
+}
+
+}  // namespace
+
+CASK_TARGET_SSE42 uint32_t Crc32cSse42(uint32_t crc, const unsigned char* bytes, size_t count) {
+  constexpr size_t kShort = 128;
+  size_t i = 0;
+  for (; count - i >= 3 * kPage; i += 3 * kPage) crc = ThreeSpans<kPage, false>(crc, bytes + i, nullptr);
+  for (; count - i >= 3 * kShort; i += 3 * kShort) crc = ThreeSpans<kShort, false>(crc, bytes + i, nullptr);
+  return OneStream(crc, bytes + i, count - i);
+}
+
+CASK_TARGET_SSE42 uint32_t StreamCrc32cSse42(uint32_t crc, const unsigned char* bytes, size_t count,
+                                             unsigned char* out) {
+  size_t i = BytesToAlignment(out, count);
+  std::memcpy(out, bytes, i);
+  crc = OneStream(crc, bytes, i);
+  for (; count - i >= 3 * kPage; i += 3 * kPage) crc = ThreeSpans<kPage, true>(crc, bytes + i, out + i);
+  _mm_sfence();  // these stores keep no order with others unless told to
+  std::memcpy(out + i, bytes + i, count - i);
+  return Crc32cSse42(crc, bytes + i, count - i);
+}
+
+CASK_TARGET_AVX512 uint32_t Crc32cAvx512(uint32_t crc, const unsigned char* bytes, size_t count) {
+  if (count < 256) return OneStream(crc, bytes, count);
+  __m512i state = FirstState(crc, bytes);
+  size_t i = 64;
+  for (; count - i >= 4 * kPage; i += 4 * kPage) state = FourPages<false>(state, bytes + i, nullptr);
+  if (const size_t n = (count - i) / 256 * 256; n > 0) {
+    state = Steps(state, bytes + i, n);
+    i += n;
+  }
+  for (; count - i >= 64; i += 64) state = Fold<64>(state, bytes + i);
+  return OneStream(Crc32cOfState(state), bytes + i, count - i);
+}
+
+CASK_TARGET_AVX512 uint32_t StreamCrc32cAvx512(uint32_t crc, const unsigned char* bytes, size_t count,
+                                               unsigned char* out) {
+  size_t i = BytesToAlignment(out, count);
+  if (count - i >= 64) {
+    std::memcpy(out, bytes, i + 64);
+    __m512i state = FirstState(OneStream(crc, bytes, i), bytes + i);
+    i += 64;
+    for (; count - i >= 4 * kPage; i += 4 * kPage) state = FourPages<true>(state, bytes + i, out + i);
+    _mm_sfence();  // these stores keep no order with others unless told to
+    crc = Crc32cOfState(state);
+  } else {
+    i = 0;
+  }
+  std::memcpy(out + i, bytes + i, count - i);
+  return Crc32cAvx512(crc, bytes + i, count - i);
+}
+
+}  // namespace tensorcask::internal
+
+#endif  // defined(__x86_64__)
