@@ -1,0 +1,54 @@
+#include "tensorcask/tensor/allocator.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+
+#include "tensorcask/tensor/base/ref_counted.h"
+
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
+namespace tensorcask {
+namespace {
+
+#ifdef __linux__
+// Advice only: where the system does not take it, the memory is as good, only slower to fill.
+void AdviseHugePages(void* block, size_t bytes) { static_cast<void>(madvise(block, bytes, MADV_HUGEPAGE)); }
+
+// Gives the whole pages of a block back before the block is freed. The C library maps large blocks singly and unmaps
+// them then, but from the second one on it keeps those up to 32 MiB for itself (mallopt(3), M_MMAP_THRESHOLD).
+void GivePagesBack(void* block, size_t bytes) {
+  constexpr size_t kPageBytes = 4096;  // of the advice, not of the system: where pages are larger, it is refused
+  static_cast<void>(madvise(block, bytes / kPageBytes * kPageBytes, MADV_DONTNEED));
+}
+#else
+void AdviseHugePages(void*, size_t) {}
+void GivePagesBack(void*, size_t) {}
+#endif
+
+}  // namespace
+
+const RefPtr<Allocator>& CpuAllocator::Default() {
+  static const RefPtr<Allocator>& allocator = *new RefPtr<Allocator>(Make(Options()));
+  return allocator;
+}
+
+RefPtr<Allocator> CpuAllocator::Make(Options options) { return RefPtr<Allocator>::AdoptNew(new CpuAllocator(options)); }
+
+void* CpuAllocator::Allocate(size_t bytes) {
+  if (bytes > PTRDIFF_MAX) return nullptr;  // no object is that large; some debugging allocators abort when asked
+  const bool huge = options_.huge_pages && bytes >= kHugePageBlock;
+  void* block = nullptr;
+  if (posix_memalign(&block, huge ? kHugePageBytes : kAlignment, bytes) != 0) return nullptr;
+  if (huge) AdviseHugePages(block, bytes);
+  return block;
+}
+
+void CpuAllocator::Deallocate(void* block, size_t bytes) {
+  if (options_.huge_pages && bytes >= kHugePageBlock) GivePagesBack(block, bytes);
+  std::free(block);
+}
+
+}  // namespace tensorcask

@@ -1,0 +1,65 @@
+// A typed, row-major window on a tensor's memory with the rank known when compiling.
+//
+//   DenseView<const float, 2> m = tensor.matrix<float>();   // [2,3]
+//   m(1, 2)                                                  // last element: data()[1 * 3 + 2]
+//   for (float x : tensor.flat<float>()) sum += x;
+//
+// Borrows: neither counts nor keeps the memory, so it is not stored beyond the tensor. Indices are checked in debug
+// builds only.
+
+#ifndef TENSORCASK_TENSOR_DENSE_VIEW_H_
+#define TENSORCASK_TENSOR_DENSE_VIEW_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "tensorcask/tensor/base/check.h"
+
+namespace tensorcask {
+
+template <typename T, int N>
+class DenseView {
+ public:
+  static_assert(N >= 0);
+  static constexpr int kRank = N;
+  using Dims = std::array<int64_t, N>;
+
+  DenseView(T* data, const Dims& dims) : data_(data), dims_(dims) {}
+
+  const Dims& dims() const { return dims_; }
+  int64_t dim(int axis) const { return dims_[static_cast<size_t>(axis)]; }
+  int64_t num_elements() const {
+    int64_t product = 1;
+    for (const int64_t dim : dims_) product *= dim;
+    return product;
+  }
+
+  T* data() const { return data_; }
+  T* begin() const { return data_; }  // all elements, row-major
+  T* end() const { return data_ + num_elements(); }
+
+  // The element at one index an axis.
+  template <typename... Index>
+  T& operator()(Index... index) const {
+    static_assert(sizeof...(Index) == N, "one index an axis");
+    int64_t position = 0;
+    size_t axis = 0;
+    ((CASK_DCHECK(static_cast<int64_t>(index) >= 0 && static_cast<int64_t>(index) < dims_[axis], "index outside"),
+      position = position * dims_[axis++] + static_cast<int64_t>(index)),
+     ...);
+    return data_[position];
+  }
+  T& operator[](int64_t i) const {
+    static_assert(N == 1, "operator[] is for flat views and vectors");
+    return (*this)(i);
+  }
+
+ private:
+  T* data_;
+  Dims dims_;
+};
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_TENSOR_DENSE_VIEW_H_

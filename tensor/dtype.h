@@ -1,0 +1,122 @@
+// The type of a tensor's elements.
+//
+//   DType dtype = DType::kFloat32;
+//   ElementSize(dtype)                // 4 bytes
+//   DTypeName(dtype)                  // "float32"
+//   ParseDType("DT_BFLOAT16")         // kBfloat16; also "bfloat16", "BF16", "f4", ...
+//
+// Numbers up to 63 are those of TensorFlow's DataType (tensorflow/core/framework/types.proto) and stand in its
+// messages and files; numbers from 64 are ours and never stand in a field that TensorFlow reads.
+
+#ifndef TENSORCASK_TENSOR_DTYPE_H_
+#define TENSORCASK_TENSOR_DTYPE_H_
+
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <type_traits>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "tensorcask/tensor/float_types.h"
+
+// The dtypes whose elements have a fixed size: X(enumerator, number, C++ type, name). The one list; what needs all
+// dtypes expands it.
+#define CASK_FIXED_SIZE_DTYPES(X)                                     \
+  X(kFloat32, 1, float, "float32")                                    \
+  X(kFloat64, 2, double, "float64")                                   \
+  X(kInt32, 3, int32_t, "int32")                                      \
+  X(kUint8, 4, uint8_t, "uint8")                                      \
+  X(kInt16, 5, int16_t, "int16")                                      \
+  X(kInt8, 6, int8_t, "int8")                                         \
+  X(kComplex64, 8, std::complex<float>, "complex64")                  \
+  X(kInt64, 9, int64_t, "int64")                                      \
+  X(kBool, 10, bool, "bool")                                          \
+  X(kQint8, 11, qint8, "qint8")                                       \
+  X(kQuint8, 12, quint8, "quint8")                                    \
+  X(kQint32, 13, qint32, "qint32")                                    \
+  X(kBfloat16, 14, bfloat16, "bfloat16")                              \
+  X(kQint16, 15, qint16, "qint16")                                    \
+  X(kQuint16, 16, quint16, "quint16")                                 \
+  X(kUint16, 17, uint16_t, "uint16")                                  \
+  X(kComplex128, 18, std::complex<double>, "complex128")              \
+  X(kFloat16, 19, float16, "float16")                                 \
+  X(kUint32, 22, uint32_t, "uint32")                                  \
+  X(kUint64, 23, uint64_t, "uint64")                                  \
+  X(kFloat8E5m2, 24, float8_e5m2, "float8_e5m2")                      \
+  X(kFloat8E4m3fn, 25, float8_e4m3fn, "float8_e4m3fn")                \
+  X(kFloat8E4m3fnuz, 26, float8_e4m3fnuz, "float8_e4m3fnuz")          \
+  X(kFloat8E4m3b11fnuz, 27, float8_e4m3b11fnuz, "float8_e4m3b11fnuz") \
+  X(kFloat8E5m2fnuz, 28, float8_e5m2fnuz, "float8_e5m2fnuz")          \
+  X(kInt4, 29, int4, "int4")                                          \
+  X(kUint4, 30, uint4, "uint4")                                       \
+  X(kInt2, 31, int2, "int2")                                          \
+  X(kUint2, 32, uint2, "uint2")                                       \
+  X(kFloat8E8m0fnu, 64, float8_e8m0fnu, "float8_e8m0fnu")             \
+  X(kFloat4E2m1, 65, float4_e2m1, "float4_e2m1")                      \
+  X(kFloat6E2m3, 66, float6_e2m3, "float6_e2m3")                      \
+  X(kFloat6E3m2, 67, float6_e3m2, "float6_e3m2")                      \
+  X(kFloat8E4m3, 68, float8_e4m3, "float8_e4m3")                      \
+  X(kFloat8E3m4, 69, float8_e3m4, "float8_e3m4")
+
+namespace tensorcask {
+
+enum class DType : uint8_t {
+  kInvalid = 0,
+#define CASK_ENUMERATOR(id, number, T, name) id = (number),
+  CASK_FIXED_SIZE_DTYPES(CASK_ENUMERATOR)
+#undef CASK_ENUMERATOR
+      kString = 7,  // elements are std::string: any bytes
+  kResource = 20,   // TensorFlow's handles to state elsewhere
+  kVariant = 21,    // TensorFlow's containers of tensors
+};
+
+// The first number that is ours and not TensorFlow's.
+inline constexpr int kFirstOwnDTypeNumber = 64;
+
+// The DType of number `number`; empty if there is none (0, gaps, TensorFlow's reference types 101 to 132).
+std::optional<DType> DTypeFromNumber(int64_t number);
+inline int DTypeNumber(DType dtype) { return static_cast<int>(dtype); }
+
+// "float32", "bfloat16", "string"; "invalid" for kInvalid.
+absl::string_view DTypeName(DType dtype);
+
+// The dtype that `text` names in our spelling (DTypeName), TensorFlow's ("DT_FLOAT", "float", "half"), NumPy's
+// ("f4", "<f4", "=f4", "|u1", "?", "float32"; ml_dtypes' "float4_e2m1fn") or safetensors' ("F32", "BF16", "F8_E4M3").
+// Where two disagree: "float" is TensorFlow's float32 (NumPy's is float64), "F8_E4M3" is float8_e4m3fn, "i8" is NumPy's
+// int64. Capitals matter. Errors: InvalidArgument, quoting the text, also for big-endian ones (">f4").
+absl::StatusOr<DType> ParseDType(absl::string_view text);
+
+// Bytes of one element in memory; 0 for kInvalid and for dtypes without a fixed size (string, resource, variant).
+size_t ElementSize(DType dtype);
+
+// True for dtypes whose elements are plain bytes: those with ElementSize > 0.
+inline bool IsFixedSize(DType dtype) { return ElementSize(dtype) != 0; }
+
+bool IsFloating(DType dtype);   // float16, bfloat16, float32, float64, float8, float6, float4 kinds
+bool IsInteger(DType dtype);    // signed and unsigned, 2 to 64 bits; not bool, not quantized
+bool IsComplex(DType dtype);    // complex64, complex128
+bool IsQuantized(DType dtype);  // qint8, quint8, qint16, quint16, qint32
+
+// DTypeOf<T>::value is the dtype whose elements are T; it does not compile for a T that no dtype has.
+template <typename T>
+struct DTypeOf;
+#define CASK_DTYPE_OF(id, number, T, name)    \
+  template <>                                 \
+  struct DTypeOf<T> {                         \
+    static constexpr DType value = DType::id; \
+  };
+CASK_FIXED_SIZE_DTYPES(CASK_DTYPE_OF)
+#undef CASK_DTYPE_OF
+template <>
+struct DTypeOf<std::string> {
+  static constexpr DType value = DType::kString;
+};
+template <typename T>
+inline constexpr DType kDTypeOf = DTypeOf<std::remove_cv_t<T>>::value;
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_TENSOR_DTYPE_H_

@@ -1,0 +1,42 @@
+// From a dtype known when the program runs to a C++ type: the one switch.
+//
+//   absl::Status status = VisitDType(tensor.dtype(), [&](auto tag) {
+//     using T = typename decltype(tag)::type;
+//     return Sum(tensor.flat<T>(), &sum);
+//   });
+
+#ifndef TENSORCASK_TENSOR_DTYPE_VISIT_H_
+#define TENSORCASK_TENSOR_DTYPE_VISIT_H_
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "tensorcask/tensor/dtype.h"
+
+namespace tensorcask {
+
+template <typename T>
+struct TypeTag {
+  using type = T;
+};
+
+// Returns fn(TypeTag<T>()) for the element type T of `dtype`; Unimplemented if that has no fixed size (strings).
+template <typename Fn>
+absl::Status VisitDType(DType dtype, Fn&& fn) {
+  switch (dtype) {  // no default: the compiler points at a dtype somebody forgot
+#define CASK_CASE(id, number, T, name) \
+  case DType::id:                      \
+    return fn(TypeTag<T>());
+    CASK_FIXED_SIZE_DTYPES(CASK_CASE)
+#undef CASK_CASE
+    case DType::kString:
+    case DType::kResource:
+    case DType::kVariant:
+    case DType::kInvalid:
+      break;
+  }
+  return absl::UnimplementedError(absl::StrCat("dtype ", DTypeName(dtype), " has no fixed-size element"));
+}
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_TENSOR_DTYPE_VISIT_H_

@@ -1,0 +1,260 @@
+#include "tensorcask/tensor/summary.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <ostream>
+#include <string>
+#include <type_traits>
+
+#include "absl/status/status.h"
+#include "absl/strings/charconv.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "tensorcask/tensor/base/check.h"
+#include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/dtype_visit.h"
+#include "tensorcask/tensor/float_types.h"
+#include "tensorcask/tensor/shape.h"
+#include "tensorcask/tensor/tensor.h"
+
+namespace tensorcask {
+namespace {
+
+// ---- One number -----------------------------------------------------------------------------------------------------
+
+// digits * 10^exponent
+struct Decimal {
+  int64_t digits = 0;
+  int exponent = 0;
+};
+
+std::string DecimalText(const Decimal& decimal) { return absl::StrCat(decimal.digits, "e", decimal.exponent); }
+
+template <typename T>
+T Parse(absl::string_view text) {
+  T value{};
+  absl::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+// `magnitude` (finite, > 0) rounded to `num_digits` significant digits.
+Decimal RoundToDigits(double magnitude, int num_digits) {
+  std::array<char, 64> text;  // d.ddde-XXX
+  const std::to_chars_result result =
+      std::to_chars(text.data(), text.data() + text.size(), magnitude, std::chars_format::scientific, num_digits - 1);
+  Decimal decimal;
+  const char* at = text.data();
+  for (; *at != 'e'; ++at) {
+    if (*at != '.') decimal.digits = decimal.digits * 10 + (*at - '0');
+  }
+  ++at;
+  if (*at == '+') ++at;  // std::from_chars takes no plus
+  std::from_chars(at, result.ptr, decimal.exponent);
+  decimal.exponent -= num_digits - 1;
+  return decimal;
+}
+
+// A decimal of `num_digits` digits as text: fixed or scientific, whichever is shorter, as std::to_chars chooses.
+// `magnitude` is the number meant: where fixed notation has room for all its digits, they stand there.
+std::string ShorterNotation(const Decimal& decimal, int num_digits, double magnitude) {
+  const std::string digits = absl::StrCat(decimal.digits);
+  const int point = decimal.exponent + num_digits;  // 0.ddd * 10^point
+  std::string fixed;
+  if (point >= num_digits) {
+    std::array<char, 64> text;
+    const std::to_chars_result result =
+        std::to_chars(text.data(), text.data() + text.size(), magnitude, std::chars_format::fixed, 0);
+    if (result.ec == std::errc()) fixed.assign(text.data(), result.ptr);
+  } else if (point > 0) {
+    fixed = absl::StrCat(digits.substr(0, static_cast<size_t>(point)), ".", digits.substr(static_cast<size_t>(point)));
+  } else {
+    fixed = absl::StrCat("0.", std::string(static_cast<size_t>(-point), '0'), digits);
+  }
+
+  const int power = point - 1;  // d.dd * 10^power
+  std::string scientific = digits.substr(0, 1);
+  if (num_digits > 1) absl::StrAppend(&scientific, ".", digits.substr(1));
+  absl::StrAppend(&scientific, power < 0 ? "e-" : "e+", std::abs(power) < 10 ? "0" : "", std::abs(power));
+  return !fixed.empty() && fixed.size() <= scientific.size() ? fixed : scientific;
+}
+
+template <typename Format>
+bool IsLargestFinite(SmallFloat<Format> magnitude) {
+  using Number = SmallFloat<Format>;
+  using Bits = typename Number::Bits;
+  constexpr unsigned kMagnitudeMask = (1u << (Format::kExponentBits + Format::kMantissaBits)) - 1;
+  const unsigned bits = magnitude.bits() & kMagnitudeMask;
+  return bits == kMagnitudeMask || !std::isfinite(static_cast<float>(Number::FromBits(static_cast<Bits>(bits + 1))));
+}
+
+// The shortest decimal from which the number comes back when it is read as a float and converted.
+template <typename Format>
+std::string FloatText(SmallFloat<Format> number) {
+  const float value = static_cast<float>(number);
+  if (std::isnan(value)) return "nan";
+  const std::string sign = std::signbit(value) ? "-" : "";
+  if (std::isinf(value)) return sign + "inf";
+  if (value == 0) return sign + "0";
+
+  const float magnitude = std::fabs(value);
+  const double exact = magnitude;
+  const bool largest = IsLargestFinite(number);
+  for (int num_digits = 1;; ++num_digits) {
+    // The neighbours of the nearest decimal count, too: at powers of two the numbers above lie farther apart than those
+    // below. A type without infinity takes any large number for its largest: such a text would mislead.
+    const Decimal nearest = RoundToDigits(exact, num_digits);
+    std::string best;
+    double best_distance = 0;
+    for (const int64_t step : {0, -1, 1}) {
+      const Decimal candidate = {nearest.digits + step, nearest.exponent};
+      const std::string text = DecimalText(candidate);
+      if (candidate.digits <= 0 || absl::StrCat(candidate.digits).size() != static_cast<size_t>(num_digits)) continue;
+      if (static_cast<float>(SmallFloat<Format>(Parse<float>(text))) != magnitude) continue;
+      const double parsed = Parse<double>(text);
+      if (largest && parsed > exact) continue;
+      const double distance = std::fabs(parsed - exact);
+      if (!best.empty() && distance >= best_distance) continue;
+      best = ShorterNotation(candidate, num_digits, exact);
+      best_distance = distance;
+    }
+    if (!best.empty()) return sign + best;
+    CASK_CHECK(num_digits < 17, "a small float has at most 17 digits");
+  }
+}
+
+template <typename T, typename = std::enable_if_t<std::is_floating_point_v<T>>>
+std::string NumberText(T value) {
+  if (std::isnan(value)) return "nan";  // without the sign that to_chars shows
+  std::array<char, 64> text;
+  const std::to_chars_result result = std::to_chars(text.data(), text.data() + text.size(), value);
+  return std::string(text.data(), result.ptr);
+}
+template <typename T, typename = std::enable_if_t<std::is_integral_v<T>>, typename = void>
+std::string NumberText(T value) {
+  return absl::StrCat(+value);  // + makes a number of a char
+}
+template <typename Format>
+std::string NumberText(SmallFloat<Format> value) {
+  return FloatText(value);
+}
+template <typename Int, int kTag>
+std::string NumberText(TaggedInt<Int, kTag> value) {
+  return NumberText(value.value);
+}
+template <typename T>
+std::string NumberText(std::complex<T> value) {
+  const std::string imaginary = NumberText(value.imag());
+  return absl::StrCat(NumberText(value.real()), imaginary[0] == '-' ? "" : "+", imaginary, "j");
+}
+
+// ---- Nested brackets ------------------------------------------------------------------------------------------------
+
+class Summary {
+ public:
+  Summary(const Tensor& tensor, const SummaryOptions& options) : tensor_(tensor), options_(options) {}
+
+  std::string Run() {
+    if (tensor_.num_elements() == 0) return "[]";
+    AppendAxis(0, 0, tensor_.num_elements());
+    return std::move(text_);
+  }
+
+ private:
+  bool exhausted() const { return options_.max_entries >= 0 && shown_ >= options_.max_elements; }
+
+  // Elements [first, first + count): all of axes `axis` and behind.
+  void AppendAxis(int axis, int64_t first, int64_t count) {
+    if (axis == tensor_.rank()) {
+      text_ += ElementToString(tensor_, first);
+      ++shown_;
+      return;
+    }
+    const int64_t dim = tensor_.dim(axis);
+    const int64_t entry_elements = count / dim;
+    // Compared by subtraction: twice max_entries may overflow.
+    const bool shorten = options_.max_entries >= 0 && options_.max_entries < dim - options_.max_entries;
+    text_ += '[';
+    for (int64_t i = 0; i < dim; ++i) {
+      if (i > 0) AppendSeparator(axis);
+      if (exhausted()) {
+        text_ += "...";
+        break;
+      }
+      if (shorten && i == options_.max_entries) {
+        text_ += "...";
+        i = dim - options_.max_entries - 1;
+        continue;
+      }
+      AppendAxis(axis + 1, first + i * entry_elements, entry_elements);
+    }
+    text_ += ']';
+  }
+
+  void AppendSeparator(int axis) {
+    const int inner_axes = tensor_.rank() - 1 - axis;
+    if (!options_.multiline || inner_axes == 0) {
+      text_ += ' ';
+      return;
+    }
+    text_.append(static_cast<size_t>(inner_axes), '\n');
+    text_.append(static_cast<size_t>(axis) + 1, ' ');
+  }
+
+  const Tensor& tensor_;
+  const SummaryOptions& options_;
+  int64_t shown_ = 0;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string SummarizeValue(const Tensor& tensor, const SummaryOptions& options) {
+  return Summary(tensor, options).Run();
+}
+
+std::string ElementToString(const Tensor& tensor, int64_t index) {
+  CASK_CHECK(index >= 0 && index < tensor.num_elements(), "ElementToString: no such element");
+  if (tensor.dtype() == DType::kString) return QuoteText(tensor.data<std::string>()[index]);
+  const char* const element = tensor.bytes().data() + static_cast<size_t>(index) * tensor.element_size();
+  if (tensor.dtype() == DType::kBool) return *element != 0 ? "true" : "false";  // as bytes: others than 0, 1 do no harm
+  std::string text;
+  const absl::Status status = VisitDType(tensor.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if constexpr (!std::is_same_v<T, bool>) {
+      T value;
+      std::memcpy(&value, element, sizeof(T));  // external memory may hold anything, so no typed access
+      text = NumberText(value);
+    }
+    return absl::OkStatus();
+  });
+  CASK_CHECK(status.ok(), "every tensor that is no string has elements of fixed size");
+  return text;
+}
+
+std::string QuoteText(absl::string_view text, size_t max_bytes) {
+  const absl::string_view shown = text.substr(0, max_bytes);
+  return absl::StrCat("\"", absl::CHexEscape(shown), shown.size() < text.size() ? "\"..." : "\"");
+}
+
+// ---- Of class Tensor ------------------------------------------------------------------------------------------------
+
+std::string Tensor::SummarizeValue(int64_t max_entries) const {
+  SummaryOptions options;
+  options.max_entries = max_entries;
+  return tensorcask::SummarizeValue(*this, options);
+}
+
+std::string Tensor::ToString() const {
+  return absl::StrCat(DTypeName(dtype()), " ", shape_.ToString(), ": ", tensorcask::SummarizeValue(*this));
+}
+
+std::ostream& operator<<(std::ostream& out, const Tensor& tensor) { return out << tensor.ToString(); }
+
+}  // namespace tensorcask

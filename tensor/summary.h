@@ -1,0 +1,45 @@
+// Tensors as text, for people.
+//
+//   Tensor t = Tensor::FromValues<float>({{1, 2.5f, 3}, {4, 5, 6}});
+//   SummarizeValue(t)                       // "[[1 2.5 3] [4 5 6]]"
+//   SummarizeValue(t, one_entry_each_end)   // "[[1 ... 3] [4 ... 6]]"; SummaryOptions with max_entries = 1
+//   ElementToString(t, 1)                   // "2.5"
+//
+// The notation of NumPy: nested brackets, elements apart by a space, "..." where entries are left out; "[]" where there
+// are none at all. Floats print with the fewest characters that read back to the same number in their own type, as
+// std::to_chars does, and never beyond its range (0.1 as float16, as bfloat16 and as float32 is "0.1"); nan, inf, -0 as
+// themselves; complex numbers as 1+2j; bool as true and false; integers of all kinds as integers; strings in double
+// quotes with C escapes for everything that is not printable ASCII, so that text from a file cannot drive a terminal.
+// The time and the length follow the entries that are shown, not the size of the tensor.
+
+#ifndef TENSORCASK_TENSOR_SUMMARY_H_
+#define TENSORCASK_TENSOR_SUMMARY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "tensorcask/tensor/tensor.h"
+
+namespace tensorcask {
+
+struct SummaryOptions {
+  // Along each axis, this many entries from each end are shown, the rest becomes "..."; < 0 shows all.
+  int64_t max_entries = 3;
+  // With max_entries >= 0: elements shown in all, whatever the rank; the rest becomes "...".
+  int64_t max_elements = 10000;
+  bool multiline = false;  // a line a row, as NumPy prints (but columns are not aligned)
+};
+
+std::string SummarizeValue(const Tensor& tensor, const SummaryOptions& options = {});
+
+// One element, as above. Requires: 0 <= index < tensor.num_elements().
+std::string ElementToString(const Tensor& tensor, int64_t index);
+
+// `text` in double quotes, escaped as above, cut after `max_bytes` of it (with "..." behind the quote).
+std::string QuoteText(absl::string_view text, size_t max_bytes = 256);
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_TENSOR_SUMMARY_H_
