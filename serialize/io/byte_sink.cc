@@ -1,0 +1,134 @@
+#include "tensorcask/serialize/io/byte_sink.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/io/retry.h"
+#include "tensorcask/tensor/base/status_macros.h"
+
+namespace tensorcask {
+namespace {
+
+using internal::RetryInterrupted;
+
+constexpr size_t kGatherBytes = size_t{1} << 20;
+// From here a piece goes to the system as it is. Measured on ext4: write() of 256 KiB and of 1 MiB is within 3 % of the best.
+constexpr size_t kDirectBytes = size_t{256} << 10;
+
+// Room is asked for once a file reaches kReserveFrom, and ahead by no more than kReserveAhead: other files may need the
+// disk as well. Measured on ext4, 256 MiB in pieces of 1 MiB: 57.2 ms without, 50.6 ms reserved in one piece.
+constexpr uint64_t kReserveFrom = uint64_t{4} << 20;
+constexpr uint64_t kReserveAhead = uint64_t{64} << 20;
+
+}  // namespace
+
+absl::Status StringSink::Append(absl::string_view bytes) {
+  out_->append(bytes.data(), bytes.size());
+  return absl::OkStatus();
+}
+
+absl::Status DiscardSink::Append(absl::string_view bytes) {
+  position_ += bytes.size();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<FileSink>> FileSink::Create(const std::string& path, FileSystem* file_system) {
+  CASK_RETURN_IF_ERROR(CheckPath(path));
+  if (file_system == nullptr) file_system = FileSystem::Posix();
+  const IoResult handle = RetryInterrupted([&] { return file_system->CreateNew(path); });
+  if (handle < 0) return IoError(handle, path, "create");
+  return absl::WrapUnique(new FileSink(path, file_system, handle));
+}
+
+FileSink::FileSink(std::string path, FileSystem* file_system, IoResult handle)
+    : path_(std::move(path)), file_system_(file_system), handle_(handle) {}
+
+FileSink::~FileSink() { CloseHandle(); }
+
+absl::Status FileSink::Append(absl::string_view bytes) {
+  CASK_RETURN_IF_ERROR(status_);
+  if (bytes.size() >= kDirectBytes) {
+    CASK_RETURN_IF_ERROR(WriteGathered());
+    CASK_RETURN_IF_ERROR(WriteAll(bytes));
+  } else {
+    if (bytes.size() > kGatherBytes - gathered_.size()) CASK_RETURN_IF_ERROR(WriteGathered());
+    gathered_.append(bytes.data(), bytes.size());
+  }
+  position_ += bytes.size();
+  return absl::OkStatus();
+}
+
+void FileSink::ReserveHint(uint64_t size_bytes) {
+  if (status_.ok()) Reserve(size_bytes);
+}
+
+absl::Status FileSink::Flush(bool sync) {
+  CASK_RETURN_IF_ERROR(status_);
+  CASK_RETURN_IF_ERROR(WriteGathered());
+  if (!sync) return absl::OkStatus();
+  // An interrupted call has not answered yet; any other error is the answer.
+  const IoResult result = RetryInterrupted([&] { return file_system_->Sync(handle_); });
+  return result < 0 ? Fail(IoError(result, path_, "sync")) : absl::OkStatus();
+}
+
+absl::Status FileSink::Close(bool sync) {
+  CASK_RETURN_IF_ERROR(status_);
+  CASK_RETURN_IF_ERROR(WriteGathered());
+  if (reserved_ > written_) {
+    RetryInterrupted([&] { return file_system_->Reserve(handle_, written_); });  // gives back the rest; a hint as well
+  }
+  const IoResult made_public = RetryInterrupted([&] { return file_system_->SetPublic(handle_); });
+  if (made_public < 0 && made_public != -EOPNOTSUPP) return Fail(IoError(made_public, path_, "set the permissions"));
+  CASK_RETURN_IF_ERROR(Flush(sync));
+  const IoResult closed = CloseHandle();
+  if (closed < 0) return Fail(IoError(closed, path_, "close"));
+  status_ = absl::FailedPreconditionError(absl::StrCat(path_, ": is closed"));
+  return absl::OkStatus();
+}
+
+absl::Status FileSink::Fail(absl::Status status) {
+  status_ = std::move(status);
+  gathered_ = std::string();
+  CloseHandle();
+  return status_;
+}
+
+// An interrupted close has closed (Linux frees the descriptor first), and it must not be called again.
+IoResult FileSink::CloseHandle() {
+  if (handle_ < 0) return 0;
+  const IoResult result = file_system_->Close(std::exchange(handle_, -1));
+  return result == -EINTR ? 0 : result;
+}
+
+void FileSink::Reserve(uint64_t size_bytes) {
+  if (!reserves_ || size_bytes <= reserved_) return;
+  const IoResult result = RetryInterrupted([&] { return file_system_->Reserve(handle_, size_bytes); });
+  reserves_ = result >= 0;
+  // A full disk may have given a part of it, which Close must give back.
+  if (result != -EOPNOTSUPP) reserved_ = size_bytes;
+}
+
+absl::Status FileSink::WriteGathered() {
+  if (gathered_.empty()) return absl::OkStatus();
+  CASK_RETURN_IF_ERROR(WriteAll(gathered_));
+  gathered_.clear();
+  return absl::OkStatus();
+}
+
+absl::Status FileSink::WriteAll(absl::string_view bytes) {
+  const uint64_t end = written_ + bytes.size();
+  if (end >= kReserveFrom && end > reserved_) Reserve(end + std::min(end, kReserveAhead));
+  while (!bytes.empty()) {
+    IoResult result = RetryInterrupted([&] { return file_system_->Append(handle_, bytes); });
+    if (result == 0) result = -EIO;  // neither progress nor a reason
+    if (result < 0) return Fail(IoError(result, path_, absl::StrCat("write at ", written_)));
+    bytes.remove_prefix(static_cast<size_t>(result));
+    written_ += static_cast<uint64_t>(result);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tensorcask

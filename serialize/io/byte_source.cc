@@ -1,0 +1,267 @@
+#include "tensorcask/serialize/io/byte_source.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/io/retry.h"
+#include "tensorcask/tensor/base/checked_math.h"
+#include "tensorcask/tensor/base/parallel_for.h"
+#include "tensorcask/tensor/base/status_macros.h"
+
+namespace tensorcask {
+namespace {
+
+using internal::RetryInterrupted;
+
+constexpr uint64_t kMaxGapBytes = 4096;            // read over rather than read apart
+constexpr size_t kJoinBytes = size_t{256} << 10;   // ranges from here on are read where they belong
+constexpr uint64_t kMaxJoinedBytes = 1 << 20;      // memory for one joined read
+constexpr size_t kParallelFromBytes = size_t{8} << 20;
+constexpr size_t kPieceBytes = size_t{2} << 20;    // what one thread takes at a time
+
+absl::Status CheckRange(const ByteSource& source, uint64_t offset, uint64_t size_bytes) {
+  if (RangeFits(offset, size_bytes, source.size_bytes())) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(source.name(), ": ", size_bytes, " bytes at ", offset, " asked, the file has ",
+                                          source.size_bytes()));
+}
+
+absl::Status CheckRanges(const ByteSource& source, absl::Span<const ReadRange> ranges) {
+  for (const ReadRange& range : ranges) CASK_RETURN_IF_ERROR(CheckRange(source, range.offset, range.out.size()));
+  return absl::OkStatus();
+}
+
+// For sources where joining reads gains nothing.
+absl::Status ReadEach(const ByteSource& source, absl::Span<const ReadRange> ranges) {
+  CASK_RETURN_IF_ERROR(CheckRanges(source, ranges));
+  for (const ReadRange& range : ranges) CASK_RETURN_IF_ERROR(source.ReadAt(range.offset, range.out));
+  return absl::OkStatus();
+}
+
+absl::Status Shrank(const std::string& name, uint64_t opened_bytes, uint64_t now_bytes) {
+  return absl::DataLossError(
+      absl::StrCat(name, ": had ", opened_bytes, " bytes when it was opened, and now ends at ", now_bytes));
+}
+
+// The mapped bytes of one whole file. What was read from it may outlive the source.
+class Mapping {
+ public:
+  Mapping(FileSystem* files, const char* data, size_t size_bytes) : files_(files), data_(data), size_bytes_(size_bytes) {}
+  ~Mapping() { files_->Unmap(data_, size_bytes_); }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+
+  const char* data() const { return data_; }
+
+ private:
+  FileSystem* const files_;
+  const char* const data_;
+  const size_t size_bytes_;
+};
+
+class FileSource final : public ByteSource {
+ public:
+  FileSource(std::string path, FileSystem* files, IoResult handle, uint64_t size_bytes, const ReadOptions& options)
+      : path_(std::move(path)),
+        files_(files),
+        handle_(handle),
+        size_bytes_(size_bytes),
+        strategy_(options.strategy),
+        num_threads_(options.num_threads) {}
+  ~FileSource() override { files_->Close(handle_); }
+
+  const std::string& name() const override { return path_; }
+  uint64_t size_bytes() const override { return size_bytes_; }
+
+  absl::Status ReadAt(uint64_t offset, absl::Span<char> out) const override {
+    CASK_RETURN_IF_ERROR(CheckRange(*this, offset, out.size()));
+    if (out.empty()) return absl::OkStatus();
+    if (strategy_ == ReadStrategy::kMap) {
+      CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const Mapping> mapping, Mapped(offset + out.size()));
+      std::memcpy(out.data(), mapping->data() + offset, out.size());
+      return absl::OkStatus();
+    }
+    if (strategy_ == ReadStrategy::kParallel && num_threads_ > 1 && out.size() >= kParallelFromBytes) {
+      return ReadParallel(offset, out);
+    }
+    return ReadAll(offset, out);
+  }
+
+  absl::Status ReadRanges(absl::Span<const ReadRange> ranges) const override {
+    return strategy_ == ReadStrategy::kMap ? ReadEach(*this, ranges) : ByteSource::ReadRanges(ranges);
+  }
+
+  // All buffers share one mapping of the whole file: the system allows some 65,000 mappings, and there may be more tensors.
+  absl::StatusOr<RefPtr<TensorBuffer>> Map(uint64_t offset, size_t size_bytes) const override {
+    CASK_RETURN_IF_ERROR(CheckRange(*this, offset, size_bytes));
+    TensorBuffer::External memory;
+    memory.size_bytes = size_bytes;
+    memory.writable = false;
+    memory.kind = TensorBuffer::Kind::kMapped;
+    if (size_bytes > 0) {
+      CASK_ASSIGN_OR_RETURN(std::shared_ptr<const Mapping> mapping, Mapped(offset + size_bytes));
+      memory.data = const_cast<char*>(mapping->data() + offset);
+      memory.release = [mapping = std::move(mapping)]() mutable { mapping.reset(); };
+    }
+    return TensorBuffer::WrapExternal(std::move(memory));
+  }
+
+ private:
+  absl::Status ReadAll(uint64_t offset, absl::Span<char> out) const {
+    while (!out.empty()) {
+      const IoResult got = RetryInterrupted([&] { return files_->ReadAt(handle_, offset, out); });
+      if (got < 0) return IoError(got, path_, absl::StrCat("read at ", offset));
+      if (got == 0) return Shrank(path_, size_bytes_, offset);
+      out.remove_prefix(static_cast<size_t>(got));
+      offset += static_cast<uint64_t>(got);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadParallel(uint64_t offset, absl::Span<char> out) const {
+    const size_t pieces = (out.size() - 1) / kPieceBytes + 1;
+    std::vector<absl::Status> statuses(pieces);
+    ParallelFor(num_threads_, pieces, [&](size_t i) {
+      statuses[i] = ReadAll(offset + i * kPieceBytes, out.subspan(i * kPieceBytes, kPieceBytes));
+    });
+    for (const absl::Status& status : statuses) CASK_RETURN_IF_ERROR(status);
+    return absl::OkStatus();
+  }
+
+  // The mapping, of which the first `end` bytes are about to be used. A file that was truncated is noticed here rather than by
+  // SIGBUS, unless it happens in between.
+  absl::StatusOr<std::shared_ptr<const Mapping>> Mapped(uint64_t end) const {
+    const IoResult size_now = RetryInterrupted([&] { return files_->SizeOf(handle_); });
+    if (size_now < 0) return IoError(size_now, path_, "ask for the size");
+    if (static_cast<uint64_t>(size_now) < end) return Shrank(path_, size_bytes_, static_cast<uint64_t>(size_now));
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (mapping_ == nullptr) {
+      // The range must lie in the file; a part that is gone meanwhile is not asked for.
+      const uint64_t mapped_bytes = std::min(size_bytes_, static_cast<uint64_t>(size_now));
+      const char* data = nullptr;
+      const IoResult result =
+          RetryInterrupted([&] { return files_->Map(handle_, 0, static_cast<size_t>(mapped_bytes), &data); });
+      if (result == -ENODEV) return absl::UnimplementedError(absl::StrCat(path_, ": this file system cannot map files"));
+      if (result < 0) return IoError(result, path_, "map");
+      mapping_ = std::make_shared<const Mapping>(files_, data, static_cast<size_t>(mapped_bytes));
+      mapped_bytes_ = mapped_bytes;
+    }
+    if (end > mapped_bytes_) return Shrank(path_, size_bytes_, mapped_bytes_);
+    return mapping_;
+  }
+
+  const std::string path_;
+  FileSystem* const files_;
+  const IoResult handle_;
+  const uint64_t size_bytes_;
+  const ReadStrategy strategy_;
+  const int num_threads_;
+
+  mutable std::mutex mutex_;
+  mutable std::shared_ptr<const Mapping> mapping_;  // made when first needed
+  mutable uint64_t mapped_bytes_ = 0;
+};
+
+class MemorySource final : public ByteSource {
+ public:
+  MemorySource(std::string name, absl::string_view bytes) : name_(std::move(name)), bytes_(bytes) {}
+
+  const std::string& name() const override { return name_; }
+  uint64_t size_bytes() const override { return bytes_.size(); }
+
+  absl::Status ReadAt(uint64_t offset, absl::Span<char> out) const override {
+    CASK_RETURN_IF_ERROR(CheckRange(*this, offset, out.size()));
+    if (!out.empty()) std::memcpy(out.data(), bytes_.data() + offset, out.size());
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadRanges(absl::Span<const ReadRange> ranges) const override { return ReadEach(*this, ranges); }
+
+ private:
+  const std::string name_;
+  const absl::string_view bytes_;
+};
+
+uint64_t EndOf(const ReadRange& range) { return range.offset + range.out.size(); }
+
+}  // namespace
+
+absl::Status ByteSource::ReadRanges(absl::Span<const ReadRange> ranges) const {
+  CASK_RETURN_IF_ERROR(CheckRanges(*this, ranges));
+  std::vector<const ReadRange*> order;  // those that are read together, by offset
+  order.reserve(ranges.size());
+  for (const ReadRange& range : ranges) {
+    if (range.out.size() >= kJoinBytes) {
+      CASK_RETURN_IF_ERROR(ReadAt(range.offset, range.out));
+    } else if (!range.out.empty()) {
+      order.push_back(&range);
+    }
+  }
+  std::sort(order.begin(), order.end(), [](const ReadRange* a, const ReadRange* b) { return a->offset < b->offset; });
+
+  std::vector<char> joined;
+  for (size_t first = 0; first < order.size();) {
+    const uint64_t start = order[first]->offset;
+    uint64_t end = EndOf(*order[first]);
+    size_t last = first + 1;  // one past
+    for (; last < order.size(); ++last) {
+      const ReadRange& next = *order[last];
+      if (next.offset > end && next.offset - end > kMaxGapBytes) break;
+      if (EndOf(next) > end && EndOf(next) - start > kMaxJoinedBytes) break;
+      end = std::max(end, EndOf(next));
+    }
+    if (last == first + 1) {
+      CASK_RETURN_IF_ERROR(ReadAt(start, order[first]->out));
+    } else {
+      joined.resize(static_cast<size_t>(end - start));
+      CASK_RETURN_IF_ERROR(ReadAt(start, absl::MakeSpan(joined)));
+      for (size_t i = first; i < last; ++i) {
+        const absl::Span<char> out = order[i]->out;
+        std::memcpy(out.data(), joined.data() + (order[i]->offset - start), out.size());
+      }
+    }
+    first = last;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<RefPtr<TensorBuffer>> ByteSource::Map(uint64_t offset, size_t size_bytes) const {
+  CASK_RETURN_IF_ERROR(CheckRange(*this, offset, size_bytes));
+  return absl::UnimplementedError(absl::StrCat(name(), ": cannot be mapped"));
+}
+
+absl::StatusOr<std::shared_ptr<const ByteSource>> OpenFileSource(const std::string& path, const ReadOptions& options) {
+  CASK_RETURN_IF_ERROR(CheckPath(path));
+  FileSystem* const files = options.file_system != nullptr ? options.file_system : FileSystem::Posix();
+  const IoResult handle = RetryInterrupted([&] { return files->OpenToRead(path); });
+  if (handle == -EISDIR) return absl::FailedPreconditionError(absl::StrCat(path, ": cannot open: is a folder"));
+  if (handle == -EINVAL) return absl::FailedPreconditionError(absl::StrCat(path, ": cannot open: is not a regular file"));
+  if (handle < 0) return IoError(handle, path, "open");
+  const IoResult size = RetryInterrupted([&] { return files->SizeOf(handle); });
+  if (size < 0) {
+    files->Close(handle);
+    return IoError(size, path, "ask for the size");
+  }
+  return std::make_shared<const FileSource>(path, files, handle, static_cast<uint64_t>(size), options);
+}
+
+std::shared_ptr<const ByteSource> MakeMemorySource(std::string name, absl::string_view bytes) {
+  return std::make_shared<const MemorySource>(std::move(name), bytes);
+}
+
+absl::StatusOr<std::string> ReadWholeFile(const std::string& path, uint64_t max_bytes, const ReadOptions& options) {
+  CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const ByteSource> file, OpenFileSource(path, options));
+  if (file->size_bytes() > max_bytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(path, ": has ", file->size_bytes(), " bytes, the limit is ", max_bytes));
+  }
+  std::string bytes(static_cast<size_t>(file->size_bytes()), '\0');
+  CASK_RETURN_IF_ERROR(file->ReadAt(0, absl::MakeSpan(&bytes[0], bytes.size())));
+  return bytes;
+}
+
+}  // namespace tensorcask

@@ -1,0 +1,74 @@
+// Bytes that can be read at any position: a file, a piece of memory.
+//
+//   CASK_ASSIGN_OR_RETURN(std::shared_ptr<const ByteSource> file, OpenFileSource(path, {}));
+//   CASK_RETURN_IF_ERROR(file->ReadAt(file->size_bytes() - 48, absl::MakeSpan(footer)));
+//
+// Reads are all or nothing: short counts and EINTR are retried below, and a range past the end is DataLoss ("PATH:
+// 48 bytes at 1000 asked, the file has 1020"). Positioned reads, no cursor: safe from several threads at once.
+
+#ifndef TENSORCASK_SERIALIZE_IO_BYTE_SOURCE_H_
+#define TENSORCASK_SERIALIZE_IO_BYTE_SOURCE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/tensor/base/ref_counted.h"
+#include "tensorcask/tensor/buffer.h"
+
+namespace tensorcask {
+
+// How bytes come from a file. kRead copies with positioned reads. kParallel does the same on several threads for ranges
+// of 8 MiB and more. kMap maps the file once and copies from there: fastest, but a file that somebody truncates meanwhile ends the process
+// (SIGBUS), so it is only for files that nobody changes.
+enum class ReadStrategy { kRead, kParallel, kMap };
+
+struct ReadOptions {
+  FileSystem* file_system = nullptr;  // null: FileSystem::Posix()
+  ReadStrategy strategy = ReadStrategy::kRead;
+  int num_threads = 4;  // for kParallel
+};
+
+struct ReadRange {
+  uint64_t offset = 0;
+  absl::Span<char> out;
+};
+
+class ByteSource {
+ public:
+  virtual ~ByteSource() = default;
+
+  virtual const std::string& name() const = 0;  // the path, for messages
+  virtual uint64_t size_bytes() const = 0;      // when it was opened
+
+  // Fills `out` from `offset`. Errors: DataLoss past the end; from errno, naming the path.
+  virtual absl::Status ReadAt(uint64_t offset, absl::Span<char> out) const = 0;
+
+  // Fills every range, joining neighbours (gaps up to 4 KiB are read over) into few large reads. Ranges may come in any
+  // order and may overlap. Errors: as ReadAt; nothing is read if one of them leaves the file.
+  virtual absl::Status ReadRanges(absl::Span<const ReadRange> ranges) const;
+
+  // The bytes without a copy: read-only memory of kind kMapped that keeps the mapping alive, whatever happens to this
+  // source. `offset` need not be page-aligned; the result starts exactly there. A file is mapped once, as a whole, however
+  // many pieces are asked for.
+  // Errors: DataLoss past the end, or if the file was truncated meanwhile; Unimplemented if this source cannot map.
+  virtual absl::StatusOr<RefPtr<TensorBuffer>> Map(uint64_t offset, size_t size_bytes) const;
+};
+
+// Errors: from errno, naming the path; FailedPrecondition for anything but a regular file; InvalidArgument as CheckPath.
+absl::StatusOr<std::shared_ptr<const ByteSource>> OpenFileSource(const std::string& path, const ReadOptions& options);
+
+// Bytes in memory, which must outlive the source.
+std::shared_ptr<const ByteSource> MakeMemorySource(std::string name, absl::string_view bytes);
+
+// The whole file. Errors: as OpenFileSource; ResourceExhausted if it is larger than `max_bytes`.
+absl::StatusOr<std::string> ReadWholeFile(const std::string& path, uint64_t max_bytes, const ReadOptions& options = {});
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_SERIALIZE_IO_BYTE_SOURCE_H_

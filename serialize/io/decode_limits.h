@@ -1,0 +1,27 @@
+// Bounds on what a decoder may spend on input it was handed. Past one of them it answers ResourceExhausted, naming the
+// limit, before it allocates. With the defaults memory stays under 64 MiB + 2 x input + the output.
+//
+//   DecodeOptions options;
+//   options.limits.max_message_bytes = 16 << 20;   // a server that expects small tensors
+
+#ifndef TENSORCASK_SERIALIZE_IO_DECODE_LIMITS_H_
+#define TENSORCASK_SERIALIZE_IO_DECODE_LIMITS_H_
+
+#include <cstdint>
+
+namespace tensorcask {
+
+struct DecodeLimits {
+  // Decoded bytes that no input byte backs, in a message in total: one value that fills a shape, zeros that are left out.
+  int64_t max_unbacked_bytes = int64_t{64} << 20;
+  int64_t max_message_bytes = int64_t{2} << 30;        // one decoded message
+  int64_t max_file_decoded_bytes = int64_t{16} << 30;  // all that one call decodes from a file
+  int max_depth = 64;                                  // messages in messages, groups in groups
+  int64_t max_name_bytes = int64_t{64} << 10;          // a tensor's name
+  int64_t max_entries = 10'000'000;                    // named things in a file
+  int64_t max_expansion = 1000;                        // decoded bytes a stored byte, where data is compressed
+};
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_SERIALIZE_IO_DECODE_LIMITS_H_

@@ -1,0 +1,46 @@
+#include "tensorcask/serialize/io/file_system.h"
+
+#include <climits>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "tensorcask/tensor/base/quote.h"
+
+namespace tensorcask {
+namespace {
+
+// What Linux takes: PATH_MAX counts the NUL at the end, NAME_MAX does not.
+constexpr size_t kMaxPathBytes = PATH_MAX - 1;
+constexpr size_t kMaxComponentBytes = NAME_MAX;
+
+}  // namespace
+
+absl::Status IoError(IoResult result, absl::string_view path, absl::string_view action) {
+  return absl::ErrnoToStatus(static_cast<int>(-result), absl::StrCat(path, ": cannot ", action));
+}
+
+std::string FolderOf(absl::string_view path) {
+  const size_t slash = path.rfind('/');
+  if (slash == absl::string_view::npos) return ".";
+  return slash == 0 ? "/" : std::string(path.substr(0, slash));
+}
+
+absl::Status CheckPath(absl::string_view path) {
+  if (path.empty()) return absl::InvalidArgumentError("the path \"\" is empty");
+  if (path.find('\0') != absl::string_view::npos) {
+    return absl::InvalidArgumentError(absl::StrCat("the path ", Quoted(path), " has a NUL byte"));
+  }
+  if (path.size() > kMaxPathBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("the path ", Quoted(path), " has ", path.size(), " bytes, the limit is ",
+                                                   kMaxPathBytes));
+  }
+  for (absl::string_view component : absl::StrSplit(path, '/')) {
+    if (component.size() > kMaxComponentBytes) {
+      return absl::InvalidArgumentError(absl::StrCat("the path ", Quoted(path), " has a name of ", component.size(),
+                                                     " bytes, the limit is ", kMaxComponentBytes));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tensorcask

@@ -1,0 +1,281 @@
+#include "tensorcask/serialize/io/memory_file_system.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+
+namespace tensorcask {
+namespace {
+
+constexpr size_t kPageBytes = 4096;
+
+// "a//b/./c/" is "a/b/c"; nothing left is "." or "/".
+std::string Normalised(const std::string& path) {
+  std::vector<absl::string_view> parts;
+  for (absl::string_view part : absl::StrSplit(path, '/', absl::SkipEmpty())) {
+    if (part != ".") parts.push_back(part);
+  }
+  const bool absolute = !path.empty() && path.front() == '/';
+  if (parts.empty()) return absolute ? "/" : ".";
+  return (absolute ? "/" : "") + absl::StrJoin(parts, "/");
+}
+
+// What the system says of such a path; 0 if nothing.
+IoResult CheckName(const std::string& path) {
+  if (path.empty()) return -ENOENT;
+  if (path.find('\0') != std::string::npos) return -EINVAL;
+  if (path.size() >= PATH_MAX) return -ENAMETOOLONG;
+  for (absl::string_view part : absl::StrSplit(path, '/')) {
+    if (part.size() > NAME_MAX) return -ENAMETOOLONG;
+  }
+  return 0;
+}
+
+// Zeroed pages; null if there is no memory.
+std::shared_ptr<char> AllocatePages(size_t bytes) {
+  void* pages = std::aligned_alloc(kPageBytes, bytes);
+  if (pages == nullptr) return nullptr;
+  std::memset(pages, 0, bytes);
+  return std::shared_ptr<char>(static_cast<char*>(pages), std::free);
+}
+
+}  // namespace
+
+// The bytes stay where they are while they fit, and a mapping keeps them where they were when they move. So what is mapped is
+// never written to.
+struct MemoryFileSystem::File {
+  std::shared_ptr<char> bytes;
+  size_t size = 0;
+  size_t capacity = 0;
+
+  bool Append(absl::string_view added) {
+    if (added.empty()) return true;
+    if (added.size() > capacity - size) {
+      constexpr size_t kMaxBytes = SIZE_MAX / 4;
+      if (added.size() > kMaxBytes - size) return false;
+      const size_t pages = (std::max(size + added.size(), size * 2) + kPageBytes - 1) / kPageBytes;
+      std::shared_ptr<char> larger = AllocatePages(pages * kPageBytes);
+      if (larger == nullptr) return false;
+      if (size > 0) std::memcpy(larger.get(), bytes.get(), size);
+      bytes = std::move(larger);
+      capacity = pages * kPageBytes;
+    }
+    std::memcpy(bytes.get() + size, added.data(), added.size());
+    size += added.size();
+    return true;
+  }
+};
+
+MemoryFileSystem::MemoryFileSystem() : folders_({"/", "."}) {}
+MemoryFileSystem::~MemoryFileSystem() = default;
+
+std::shared_ptr<const std::string> MemoryFileSystem::Find(const std::string& path) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto it = files_.find(Normalised(path));
+  if (it == files_.end()) return nullptr;
+  return std::make_shared<const std::string>(it->second->bytes.get(), it->second->size);
+}
+
+void MemoryFileSystem::Put(const std::string& path, std::string bytes) {
+  auto file = std::make_shared<File>();
+  file->Append(bytes);
+  std::lock_guard<std::mutex> lock(mutex_);
+  files_[Normalised(path)] = std::move(file);
+}
+
+std::vector<std::string> MemoryFileSystem::Paths() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<std::string> paths;
+  for (const auto& [path, file] : files_) paths.push_back(path);
+  return paths;
+}
+
+size_t MemoryFileSystem::open_handles() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return handles_.size() + mappings_.size();
+}
+
+IoResult MemoryFileSystem::OpenLocked(std::shared_ptr<File> file, bool writes) {
+  handles_[next_handle_] = {std::move(file), writes};
+  return next_handle_++;
+}
+
+// What stands against a new file or folder of the normalised name `path`, but for what is there already; 0 if nothing.
+IoResult MemoryFileSystem::CheckNewName(const std::string& path) const {
+  const std::string folder = FolderOf(path);
+  if (folders_.count(folder) != 0) return 0;
+  return files_.count(folder) != 0 ? -ENOTDIR : -ENOENT;
+}
+
+IoResult MemoryFileSystem::OpenToRead(const std::string& path) {
+  if (const IoResult bad = CheckName(path); bad != 0) return bad;
+  const std::string name = Normalised(path);
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (folders_.count(name) != 0) return -EISDIR;
+  const auto it = files_.find(name);
+  if (it == files_.end()) return files_.count(FolderOf(name)) != 0 ? -ENOTDIR : -ENOENT;
+  if (path.back() == '/') return -ENOTDIR;
+  return OpenLocked(it->second, /*writes=*/false);
+}
+
+IoResult MemoryFileSystem::CreateNew(const std::string& path) {
+  if (const IoResult bad = CheckName(path); bad != 0) return bad;
+  const std::string name = Normalised(path);
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (path.back() == '/') return -EISDIR;
+  if (folders_.count(name) != 0 || files_.count(name) != 0) return -EEXIST;
+  if (const IoResult bad = CheckNewName(name); bad != 0) return bad;
+  const auto file = std::make_shared<File>();
+  files_[name] = file;
+  return OpenLocked(file, /*writes=*/true);
+}
+
+IoResult MemoryFileSystem::ReadAt(IoResult handle, uint64_t offset, absl::Span<char> out) {
+  std::shared_ptr<char> bytes;
+  size_t size = 0;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto it = handles_.find(handle);
+    if (it == handles_.end() || it->second.writes) return -EBADF;
+    bytes = it->second.file->bytes;
+    size = it->second.file->size;
+  }
+  if (offset > INT64_MAX) return -EINVAL;
+  if (offset >= size) return 0;
+  const size_t count = std::min<size_t>(out.size(), size - offset);
+  if (count > 0) std::memcpy(out.data(), bytes.get() + offset, count);
+  return static_cast<IoResult>(count);
+}
+
+IoResult MemoryFileSystem::Append(IoResult handle, absl::string_view bytes) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto it = handles_.find(handle);
+  if (it == handles_.end() || !it->second.writes) return -EBADF;
+  return it->second.file->Append(bytes) ? static_cast<IoResult>(bytes.size()) : -ENOSPC;
+}
+
+IoResult MemoryFileSystem::Reserve(IoResult handle, uint64_t) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return handles_.count(handle) != 0 ? -EOPNOTSUPP : -EBADF;
+}
+
+IoResult MemoryFileSystem::SizeOf(IoResult handle) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto it = handles_.find(handle);
+  return it != handles_.end() ? static_cast<IoResult>(it->second.file->size) : -EBADF;
+}
+
+IoResult MemoryFileSystem::Sync(IoResult handle) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return handles_.count(handle) != 0 ? 0 : -EBADF;
+}
+
+IoResult MemoryFileSystem::SetPublic(IoResult handle) { return Sync(handle); }
+
+IoResult MemoryFileSystem::Close(IoResult handle) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return handles_.erase(handle) != 0 ? 0 : -EBADF;
+}
+
+IoResult MemoryFileSystem::Map(IoResult handle, uint64_t offset, size_t size_bytes, const char** data) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto it = handles_.find(handle);
+  if (it == handles_.end()) return -EBADF;
+  if (it->second.writes) return -EACCES;
+  const File& file = *it->second.file;
+  if (size_bytes == 0 || offset % kPageBytes != 0 || offset > file.size || size_bytes > file.size - offset) return -EINVAL;
+  *data = file.bytes.get() + offset;
+  mappings_.emplace(*data, file.bytes);
+  return 0;
+}
+
+IoResult MemoryFileSystem::Unmap(const char* data, size_t) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto it = mappings_.find(data);
+  if (it == mappings_.end()) return -EINVAL;
+  mappings_.erase(it);
+  return 0;
+}
+
+IoResult MemoryFileSystem::Rename(const std::string& from, const std::string& to, OnExisting on_existing) {
+  for (const std::string* path : {&from, &to}) {
+    if (const IoResult bad = CheckName(*path); bad != 0) return bad;
+  }
+  const std::string old_name = Normalised(from);
+  const std::string new_name = Normalised(to);
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto it = files_.find(old_name);
+  if (it == files_.end()) return folders_.count(old_name) != 0 ? -EISDIR : -ENOENT;
+  if (to.back() == '/') return -ENOTDIR;
+  if (const IoResult bad = CheckNewName(new_name); bad != 0) return bad;
+  const bool taken = files_.count(new_name) != 0 || folders_.count(new_name) != 0;
+  if (taken && on_existing == OnExisting::kRefuse) return -EEXIST;
+  if (folders_.count(new_name) != 0) return -EISDIR;
+  if (old_name == new_name) return 0;
+  files_[new_name] = it->second;
+  files_.erase(old_name);
+  return 0;
+}
+
+IoResult MemoryFileSystem::Remove(const std::string& path) {
+  if (const IoResult bad = CheckName(path); bad != 0) return bad;
+  const std::string name = Normalised(path);
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (folders_.count(name) != 0) return -EISDIR;
+  return files_.erase(name) != 0 ? 0 : -ENOENT;
+}
+
+IoResult MemoryFileSystem::MakeFolder(const std::string& path) {
+  if (const IoResult bad = CheckName(path); bad != 0) return bad;
+  const std::string name = Normalised(path);
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (files_.count(name) != 0 || folders_.count(name) != 0) return -EEXIST;
+  if (const IoResult bad = CheckNewName(name); bad != 0) return bad;
+  folders_.insert(name);
+  return 0;
+}
+
+IoResult MemoryFileSystem::SyncFolder(const std::string& path) {
+  if (const IoResult bad = CheckName(path); bad != 0) return bad;
+  const std::string name = Normalised(path);
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (folders_.count(name) != 0) return 0;
+  return files_.count(name) != 0 ? -ENOTDIR : -ENOENT;
+}
+
+IoResult MemoryFileSystem::Describe(const std::string& path, FileInfo* info) {
+  if (const IoResult bad = CheckName(path); bad != 0) return bad;
+  const std::string name = Normalised(path);
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (folders_.count(name) != 0) {
+    *info = {FileInfo::Type::kFolder, 0};
+    return 0;
+  }
+  const auto it = files_.find(name);
+  if (it == files_.end()) return files_.count(FolderOf(name)) != 0 ? -ENOTDIR : -ENOENT;
+  if (path.back() == '/') return -ENOTDIR;
+  *info = {FileInfo::Type::kRegular, it->second->size};
+  return 0;
+}
+
+IoResult MemoryFileSystem::List(const std::string& path, std::vector<std::string>* names) {
+  names->clear();
+  if (const IoResult bad = SyncFolder(path); bad != 0) return bad;
+  const std::string folder = Normalised(path);
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto add = [&](const std::string& name) {
+    if (name != folder && name != "." && FolderOf(name) == folder) names->push_back(name.substr(name.rfind('/') + 1));
+  };
+  for (const auto& [name, file] : files_) add(name);
+  for (const std::string& name : folders_) add(name);
+  std::sort(names->begin(), names->end());
+  return 0;
+}
+
+}  // namespace tensorcask

@@ -1,0 +1,231 @@
+// FileSystem::Posix(): the system calls of Linux, one for one.
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "tensorcask/serialize/io/file_system.h"
+
+namespace tensorcask {
+namespace {
+
+// Linux moves at most 0x7ffff000 bytes in one call (man 2 write, NOTES).
+constexpr size_t kMaxTransferBytes = 0x7ffff000;
+
+IoResult ResultOf(int64_t answer) { return answer >= 0 ? answer : -static_cast<IoResult>(errno); }
+
+// A path with a NUL byte would name another file, the one before the NUL.
+bool HasNul(const std::string& path) { return path.find('\0') != std::string::npos; }
+
+int Descriptor(IoResult handle) { return static_cast<int>(handle); }
+
+// An open descriptor that is closed on leaving the scope.
+class ScopedDescriptor {
+ public:
+  explicit ScopedDescriptor(int descriptor) : descriptor_(descriptor) {}
+  ~ScopedDescriptor() {
+    if (descriptor_ >= 0) close(descriptor_);
+  }
+  ScopedDescriptor(const ScopedDescriptor&) = delete;
+  ScopedDescriptor& operator=(const ScopedDescriptor&) = delete;
+  int get() const { return descriptor_; }
+  int release() {
+    const int descriptor = descriptor_;
+    descriptor_ = -1;
+    return descriptor;
+  }
+
+ private:
+  int descriptor_;
+};
+
+// The umask, or -EOPNOTSUPP where the system does not tell. umask(2) can only be asked by setting it, and a file that
+// another thread makes in that moment would be open to everybody; so it is read from /proc (Linux 4.7 and later).
+IoResult ReadUmask() {
+  const ScopedDescriptor status(open("/proc/self/status", O_RDONLY | O_CLOEXEC));
+  if (status.get() < 0) return errno == ENOENT || errno == EACCES ? -EOPNOTSUPP : -static_cast<IoResult>(errno);
+  char text[1024];  // "Umask:" is the second line
+  const ssize_t got = read(status.get(), text, sizeof(text) - 1);
+  if (got < 0) return -static_cast<IoResult>(errno);
+  text[got] = '\0';
+  const char* line = std::strstr(text, "\nUmask:");
+  unsigned mask = 0;
+  if (line == nullptr || std::sscanf(line, "\nUmask:%o", &mask) != 1) return -EOPNOTSUPP;
+  return static_cast<IoResult>(mask & 0777);
+}
+
+// Rename without replacing, for file systems that lack RENAME_NOREPLACE (NFS, some in user space): link(2) refuses
+// an existing name. Both names stand for a moment, which harms nobody.
+IoResult RenameByLink(const std::string& from, const std::string& to) {
+  if (link(from.c_str(), to.c_str()) != 0) return -static_cast<IoResult>(errno);
+  if (unlink(from.c_str()) == 0) return 0;
+  const IoResult error = -static_cast<IoResult>(errno);
+  unlink(to.c_str());
+  return error;
+}
+
+class PosixFileSystem final : public FileSystem {
+ public:
+  // O_NONBLOCK: opening a pipe without it waits for the other end. It changes nothing for regular files.
+  IoResult OpenToRead(const std::string& path) override {
+    if (HasNul(path)) return -EINVAL;
+    ScopedDescriptor file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
+    if (file.get() < 0) return errno == ENXIO ? -EINVAL : -static_cast<IoResult>(errno);  // ENXIO: a socket
+    struct stat info;
+    if (fstat(file.get(), &info) != 0) return -static_cast<IoResult>(errno);
+    if (S_ISDIR(info.st_mode)) return -EISDIR;
+    if (!S_ISREG(info.st_mode)) return -EINVAL;
+    return file.release();
+  }
+
+  IoResult CreateNew(const std::string& path) override {
+    if (HasNul(path)) return -EINVAL;
+    return ResultOf(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, 0600));
+  }
+
+  IoResult ReadAt(IoResult handle, uint64_t offset, absl::Span<char> out) override {
+    if (offset > INT64_MAX) return -EINVAL;
+    return ResultOf(pread(Descriptor(handle), out.data(), std::min(out.size(), kMaxTransferBytes),
+                          static_cast<off_t>(offset)));
+  }
+
+  IoResult Append(IoResult handle, absl::string_view bytes) override {
+    size_t count = std::min(bytes.size(), kMaxTransferBytes);
+    // Writing at the limit of file sizes raises SIGXFSZ, which ends the process; so we never write there.
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && count > 0) {
+      const off_t position = lseek(Descriptor(handle), 0, SEEK_CUR);
+      if (position < 0) return -static_cast<IoResult>(errno);
+      if (static_cast<rlim_t>(position) >= limit.rlim_cur) return -EFBIG;
+      count = std::min<size_t>(count, limit.rlim_cur - static_cast<rlim_t>(position));
+    }
+    return ResultOf(write(Descriptor(handle), bytes.data(), count));
+  }
+
+  IoResult Reserve(IoResult handle, uint64_t size_bytes) override {
+    if (size_bytes > INT64_MAX) return -EFBIG;
+    struct stat info;
+    if (fstat(Descriptor(handle), &info) != 0) return -static_cast<IoResult>(errno);
+    const auto size = static_cast<off_t>(size_bytes);
+    if (size > info.st_size) return ResultOf(fallocate(Descriptor(handle), FALLOC_FL_KEEP_SIZE, 0, size));
+    // Truncating to the size it has frees the blocks past the end.
+    return ResultOf(ftruncate(Descriptor(handle), info.st_size));
+  }
+
+  IoResult SizeOf(IoResult handle) override {
+    struct stat info;
+    if (fstat(Descriptor(handle), &info) != 0) return -static_cast<IoResult>(errno);
+    return info.st_size;
+  }
+
+  // Not fdatasync: the permissions are to last as well.
+  IoResult Sync(IoResult handle) override { return ResultOf(fsync(Descriptor(handle))); }
+
+  IoResult SetPublic(IoResult handle) override {
+    const IoResult mask = ReadUmask();
+    if (mask < 0) return mask;
+    if (fchmod(Descriptor(handle), 0666 & ~static_cast<mode_t>(mask)) == 0) return 0;
+    // The file is ours, so "not permitted" comes from a file system that keeps no permissions (FAT).
+    return errno == EPERM || errno == ENOSYS ? -EOPNOTSUPP : -static_cast<IoResult>(errno);
+  }
+
+  IoResult Close(IoResult handle) override { return ResultOf(close(Descriptor(handle))); }
+
+  // No MAP_POPULATE and no advice. Measured on ext4, Linux 6.18, 256 MiB in the page cache, mapped and checksummed: plain
+  // 23.7 ms (0.60 of read() into warm memory), MAP_POPULATE 25.9, MADV_POPULATE_READ by 1 MiB 31.4, MADV_SEQUENTIAL,
+  // MADV_HUGEPAGE and MAP_SHARED as plain.
+  IoResult Map(IoResult handle, uint64_t offset, size_t size_bytes, const char** data) override {
+    if (offset > INT64_MAX) return -EINVAL;
+    void* memory = mmap(nullptr, size_bytes, PROT_READ, MAP_PRIVATE, Descriptor(handle), static_cast<off_t>(offset));
+    if (memory == MAP_FAILED) return -static_cast<IoResult>(errno);
+    *data = static_cast<const char*>(memory);
+    return 0;
+  }
+
+  IoResult Unmap(const char* data, size_t size_bytes) override {
+    return ResultOf(munmap(const_cast<char*>(data), size_bytes));
+  }
+
+  IoResult Rename(const std::string& from, const std::string& to, OnExisting on_existing) override {
+    if (HasNul(from) || HasNul(to)) return -EINVAL;
+    if (on_existing == OnExisting::kReplace) return ResultOf(rename(from.c_str(), to.c_str()));
+    if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
+    if (errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP) return RenameByLink(from, to);
+    return -static_cast<IoResult>(errno);
+  }
+
+  IoResult Remove(const std::string& path) override {
+    if (HasNul(path)) return -EINVAL;
+    return ResultOf(unlink(path.c_str()));
+  }
+
+  IoResult MakeFolder(const std::string& path) override {
+    if (HasNul(path)) return -EINVAL;
+    return ResultOf(mkdir(path.c_str(), 0777));
+  }
+
+  IoResult SyncFolder(const std::string& path) override {
+    if (HasNul(path)) return -EINVAL;
+    const ScopedDescriptor folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (folder.get() < 0) return -static_cast<IoResult>(errno);
+    if (fsync(folder.get()) == 0) return 0;
+    // EINVAL: this file system has nothing to sync in a folder.
+    return errno == EINVAL ? 0 : -static_cast<IoResult>(errno);
+  }
+
+  IoResult Describe(const std::string& path, FileInfo* info) override {
+    if (HasNul(path)) return -EINVAL;
+    struct stat found;
+    if (stat(path.c_str(), &found) != 0) return -static_cast<IoResult>(errno);
+    info->type = S_ISREG(found.st_mode)   ? FileInfo::Type::kRegular
+                 : S_ISDIR(found.st_mode) ? FileInfo::Type::kFolder
+                                          : FileInfo::Type::kOther;
+    info->size_bytes = S_ISREG(found.st_mode) ? static_cast<uint64_t>(found.st_size) : 0;
+    return 0;
+  }
+
+  IoResult List(const std::string& path, std::vector<std::string>* names) override {
+    names->clear();
+    if (HasNul(path)) return -EINVAL;
+    ScopedDescriptor folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (folder.get() < 0) return -static_cast<IoResult>(errno);
+    DIR* stream = fdopendir(folder.get());
+    if (stream == nullptr) return -static_cast<IoResult>(errno);
+    folder.release();  // the stream has it now
+    int error = 0;
+    for (;;) {
+      errno = 0;  // readdir says the end and an error in the same way
+      const dirent* entry = readdir(stream);
+      if (entry == nullptr) {
+        error = errno;
+        break;
+      }
+      const absl::string_view name = entry->d_name;
+      if (name != "." && name != "..") names->emplace_back(name);
+    }
+    closedir(stream);
+    if (error != 0) {
+      names->clear();
+      return -static_cast<IoResult>(error);
+    }
+    std::sort(names->begin(), names->end());
+    return 0;
+  }
+};
+
+}  // namespace
+
+FileSystem* FileSystem::Posix() {
+  static PosixFileSystem* const files = new PosixFileSystem;
+  return files;
+}
+
+}  // namespace tensorcask

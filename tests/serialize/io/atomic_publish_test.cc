@@ -1,0 +1,532 @@
+#include "tensorcask/serialize/io/atomic_publish.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/memory_file_system.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tests/support/faulty_file_system.h"
+#include "tensorcask/tests/support/status_matchers.h"
+#include "tensorcask/tests/support/temp_folder.h"
+
+namespace tensorcask {
+namespace {
+
+using ::tensorcask::testing::FaultyFileSystem;
+using ::tensorcask::testing::FileOperation;
+using ::tensorcask::testing::StatusIs;
+using ::tensorcask::testing::TempFolder;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::MatchesRegex;
+using Code = absl::StatusCode;
+
+struct Content {
+  std::string path;
+  std::string bytes;
+};
+
+// Publishes `files` in this order; the first thing that goes wrong.
+absl::Status PublishAll(const PublishOptions& options, const std::vector<Content>& files) {
+  AtomicPublish publish(options);
+  std::vector<FileSink*> sinks;
+  for (const Content& file : files) {
+    CASK_ASSIGN_OR_RETURN(FileSink * sink, publish.Add(file.path));
+    sinks.push_back(sink);
+  }
+  for (size_t i = 0; i < files.size(); ++i) CASK_RETURN_IF_ERROR(sinks[i]->Append(files[i].bytes));
+  return publish.Commit();
+}
+
+PublishOptions On(FileSystem* files, bool sync = true, bool overwrite = false) { return {files, sync, overwrite}; }
+
+const std::vector<Content> kNew = {{"m.data-0", "new data 0"}, {"m.data-1", "new data 1"}, {"m.index", "new index"}};
+const std::vector<Content> kOld = {{"m.data-0", "old data 0"}, {"m.data-1", "old data 1"}, {"m.index", "old index"}};
+
+void PutAll(MemoryFileSystem* files, const std::vector<Content>& contents) {
+  for (const Content& content : contents) files->Put(content.path, content.bytes);
+}
+
+// "new", "old", "none" or "mixed": what a reader finds who begins with the index.
+std::string WhatReadersFind(const MemoryFileSystem& files) {
+  if (files.Find("m.index") == nullptr) return "none";
+  const std::string kind = files.Find("m.index")->substr(0, 3);
+  for (const Content& content : kind == "new" ? kNew : kOld) {
+    if (files.Find(content.path) == nullptr || *files.Find(content.path) != content.bytes) return "mixed";
+  }
+  return kind;
+}
+
+TEST(AtomicPublishTest, FilesAppearAtCommitAndNotBefore) {
+  MemoryFileSystem memory;
+  AtomicPublish publish(On(&memory));
+  ASSERT_OK_AND_ASSIGN(FileSink * a, publish.Add("a"));
+  ASSERT_OK_AND_ASSIGN(FileSink * b, publish.Add("b"));
+  ASSERT_OK(a->Append("first"));
+  ASSERT_OK(b->Append("second"));
+  EXPECT_THAT(memory.Paths(),
+              ElementsAre(MatchesRegex("a\\.tmp-[0-9a-f]{16}"), MatchesRegex("b\\.tmp-[0-9a-f]{16}")));
+  ASSERT_OK(publish.Commit());
+  EXPECT_THAT(memory.Paths(), ElementsAre("a", "b"));
+  EXPECT_EQ(*memory.Find("a"), "first");
+  EXPECT_EQ(*memory.Find("b"), "second");
+  EXPECT_EQ(memory.open_handles(), 0u);
+  EXPECT_THAT(publish.Commit(), StatusIs(Code::kFailedPrecondition, HasSubstr("Commit after Commit")));
+  EXPECT_THAT(publish.Add("c"), StatusIs(Code::kFailedPrecondition, HasSubstr("c: added after Commit")));
+  publish.Abandon();
+  EXPECT_THAT(memory.Paths(), ElementsAre("a", "b")) << "published is published";
+}
+
+TEST(AtomicPublishTest, WithoutCommitNothingIsLeft) {
+  MemoryFileSystem memory;
+  {
+    AtomicPublish publish(On(&memory));
+    ASSERT_OK_AND_ASSIGN(FileSink * a, publish.Add("a"));
+    ASSERT_OK(a->Append(std::string(2 << 20, 'x')));
+    EXPECT_EQ(memory.Paths().size(), 1u);
+  }
+  EXPECT_THAT(memory.Paths(), IsEmpty());
+  AtomicPublish publish(On(&memory));
+  ASSERT_OK(publish.Add("a"));
+  publish.Abandon();
+  EXPECT_THAT(memory.Paths(), IsEmpty());
+  EXPECT_THAT(publish.Commit(), StatusIs(Code::kFailedPrecondition, HasSubstr("Abandon")));
+  EXPECT_EQ(memory.open_handles(), 0u);
+}
+
+TEST(AtomicPublishTest, NothingAddedIsNothingPublished) {
+  MemoryFileSystem memory;
+  AtomicPublish publish(On(&memory));
+  EXPECT_OK(publish.Commit());
+  EXPECT_THAT(memory.Paths(), IsEmpty());
+}
+
+// The order of steps on which durability rests.
+std::vector<std::string> StepsAfterWriting(const FaultyFileSystem& files) {
+  std::vector<std::string> steps;
+  for (const FaultyFileSystem::Record& record : files.log()) {
+    std::string path = record.path;
+    for (size_t at; (at = path.find(".tmp-")) != std::string::npos;) path.replace(at, 21, "~");
+    switch (record.operation) {
+      case FileOperation::kSync:
+      case FileOperation::kRename:
+      case FileOperation::kSyncFolder:
+      case FileOperation::kRemove:
+        steps.push_back(std::string(FileOperationName(record.operation)) + " " + path);
+        break;
+      default:
+        break;
+    }
+  }
+  return steps;
+}
+
+TEST(AtomicPublishTest, DataIsDurableBeforeTheSwitchIsNamed) {
+  MemoryFileSystem memory;
+  FaultyFileSystem files(&memory);
+  ASSERT_OK(PublishAll(On(&files), kNew));
+  EXPECT_THAT(StepsAfterWriting(files),
+              ElementsAre("Sync m.data-0~", "Sync m.data-1~", "Sync m.index~", "Rename m.data-0~ -> m.data-0",
+                          "Rename m.data-1~ -> m.data-1", "SyncFolder .", "Rename m.index~ -> m.index", "SyncFolder ."));
+}
+
+TEST(AtomicPublishTest, EveryFolderIsSynced) {
+  MemoryFileSystem memory;
+  FaultyFileSystem files(&memory);
+  for (const char* folder : {"/a", "/b", "/c"}) ASSERT_EQ(memory.MakeFolder(folder), 0);
+  ASSERT_OK(PublishAll(On(&files), {{"/a/1", ""}, {"/a/2", ""}, {"/b/1", ""}, {"/a/3", ""}, {"/c/index", ""}}));
+  std::vector<std::string> steps = StepsAfterWriting(files);
+  steps.erase(steps.begin(), steps.begin() + 5);
+  EXPECT_THAT(steps, ElementsAre("Rename /a/1~ -> /a/1", "Rename /a/2~ -> /a/2", "SyncFolder /a",
+                                 "Rename /b/1~ -> /b/1", "SyncFolder /b", "Rename /a/3~ -> /a/3", "SyncFolder /a",
+                                 "Rename /c/index~ -> /c/index", "SyncFolder /c"));
+}
+
+TEST(AtomicPublishTest, OverwritingRemovesTheSwitchFirst) {
+  MemoryFileSystem memory;
+  PutAll(&memory, kOld);
+  FaultyFileSystem files(&memory);
+  ASSERT_OK(PublishAll(On(&files, /*sync=*/true, /*overwrite=*/true), kNew));
+  EXPECT_THAT(StepsAfterWriting(files),
+              ElementsAre("Sync m.data-0~", "Sync m.data-1~", "Sync m.index~", "Remove m.index", "SyncFolder .",
+                          "Rename m.data-0~ -> m.data-0", "Rename m.data-1~ -> m.data-1", "SyncFolder .",
+                          "Rename m.index~ -> m.index", "SyncFolder ."));
+  EXPECT_EQ(WhatReadersFind(memory), "new");
+}
+
+TEST(AtomicPublishTest, ASingleFileIsReplacedInOneStep) {
+  MemoryFileSystem memory;
+  memory.Put("a", "old");
+  FaultyFileSystem files(&memory);
+  ASSERT_OK(PublishAll(On(&files, /*sync=*/true, /*overwrite=*/true), {{"a", "new"}}));
+  EXPECT_THAT(StepsAfterWriting(files), ElementsAre("Sync a~", "Rename a~ -> a", "SyncFolder ."));
+  EXPECT_EQ(*memory.Find("a"), "new");
+}
+
+TEST(AtomicPublishTest, WithoutSyncTheOrderIsTheSame) {
+  MemoryFileSystem memory;
+  FaultyFileSystem files(&memory);
+  ASSERT_OK(PublishAll(On(&files, /*sync=*/false), kNew));
+  EXPECT_THAT(StepsAfterWriting(files), ElementsAre("Rename m.data-0~ -> m.data-0", "Rename m.data-1~ -> m.data-1",
+                                                    "Rename m.index~ -> m.index"));
+}
+
+TEST(AtomicPublishTest, ATakenNameIsRefusedEarly) {
+  MemoryFileSystem memory;
+  memory.Put("a", "old");
+  ASSERT_EQ(memory.MakeFolder("d"), 0);
+  AtomicPublish publish(On(&memory));
+  EXPECT_THAT(publish.Add("a"), StatusIs(Code::kAlreadyExists, HasSubstr("a: exists already")));
+  EXPECT_THAT(publish.Add("d"), StatusIs(Code::kAlreadyExists, HasSubstr("d: exists already")));
+  ASSERT_OK(publish.Add("b"));
+  EXPECT_THAT(publish.Add("b"), StatusIs(Code::kAlreadyExists, HasSubstr("b: added twice")));
+  AtomicPublish overwriting(On(&memory, true, /*overwrite=*/true));
+  EXPECT_OK(overwriting.Add("a"));
+  EXPECT_THAT(overwriting.Add("d"), StatusIs(Code::kFailedPrecondition, HasSubstr("d: is not a regular file")));
+}
+
+TEST(AtomicPublishTest, BadPathsAreRefused) {
+  const TempFolder folder;
+  folder.Write("file", "");
+  ASSERT_EQ(symlink("loop", folder.Path("loop").c_str()), 0);
+  struct Row {
+    const char* name;
+    std::string path;
+    Code code;
+    const char* says;
+  };
+  const Row rows[] = {{"Empty", "", Code::kInvalidArgument, "empty"},
+                      {"Nul", folder.Path(std::string("a\0b", 3)), Code::kInvalidArgument, "NUL"},
+                      {"Slash", folder.Path("a/"), Code::kInvalidArgument, "names a folder"},
+                      {"LongName", folder.Path(std::string(256, 'n')), Code::kInvalidArgument, "limit is 255"},
+                      {"LongPath", folder.path() + std::string(4096, '/') + "a", Code::kInvalidArgument, "limit is 4095"},
+                      {"NoFolder", folder.Path("no/a"), Code::kNotFound, "no/a.tmp-"},
+                      {"FileAsFolder", folder.Path("file/a"), Code::kFailedPrecondition, "file/a: cannot look"},
+                      {"LinkLoop", folder.Path("loop"), Code::kUnknown, "loop: cannot look"}};
+  for (const bool overwrite : {false, true}) {
+    for (const Row& row : rows) {
+      SCOPED_TRACE(row.name);
+      AtomicPublish publish(On(nullptr, false, overwrite));
+      EXPECT_THAT(publish.Add(row.path), StatusIs(row.code, HasSubstr(row.says)));
+    }
+  }
+}
+
+std::vector<std::string> NamesIn(const std::string& folder) {
+  std::vector<std::string> names;
+  EXPECT_EQ(FileSystem::Posix()->List(folder, &names), 0);
+  return names;
+}
+
+TEST(AtomicPublishTest, NamesAtTheLimitOfTheSystem) {
+  const TempFolder folder;
+  std::vector<std::string> names = {"n", std::string(200, 'n'), std::string(234, 'n'), std::string(235, 'n'),
+                                    std::string(255, 'n')};
+  std::string umlauts = "x";
+  while (umlauts.size() < 255) umlauts += "\xc3\xa4";
+  names.push_back(umlauts);
+  for (const std::string& name : names) {
+    SCOPED_TRACE(name);
+    AtomicPublish publish(On(nullptr, false));
+    ASSERT_OK(publish.Add(folder.Path(name)));
+    const std::string temporary = NamesIn(folder.path()).at(0);
+    EXPECT_LE(temporary.size(), 255u);
+    const std::string stem = temporary.substr(0, temporary.size() - 21);
+    EXPECT_EQ(name.compare(0, stem.size(), stem), 0);
+    if (name == umlauts) {
+      EXPECT_EQ(stem.size() % 2, 1u) << "no character is cut";
+    }
+    ASSERT_OK(publish.Commit());
+    EXPECT_THAT(NamesIn(folder.path()), ElementsAre(name));
+    ASSERT_EQ(unlink(folder.Path(name).c_str()), 0);
+  }
+}
+
+TEST(AtomicPublishTest, PathsAtTheLimitOfTheSystem) {
+  MemoryFileSystem memory;
+  const std::string folder = std::string(4094 - 10, '/');
+  for (const size_t name_bytes : {1, 5, 10, 11}) {
+    AtomicPublish publish(On(&memory, false));
+    const std::string path = folder + std::string(name_bytes, 'n');
+    EXPECT_THAT(publish.Add(path), StatusIs(Code::kInvalidArgument, HasSubstr("limit is 4095"))) << "no room for .tmp-";
+  }
+  AtomicPublish publish(On(&memory, false));
+  const std::string path = std::string(4095 - 30, '/') + std::string(30, 'n');
+  ASSERT_OK(publish.Add(path));
+  ASSERT_OK(publish.Commit());
+  EXPECT_THAT(memory.Paths(), ElementsAre("/" + std::string(30, 'n')));
+}
+
+TEST(AtomicPublishTest, ADanglingLinkIsNotWrittenThrough) {
+  const TempFolder folder;
+  ASSERT_EQ(symlink("elsewhere", folder.Path("a").c_str()), 0);
+  EXPECT_THAT(PublishAll(On(nullptr), {{folder.Path("a"), "x"}}),
+              StatusIs(Code::kAlreadyExists, AllOf(HasSubstr("/a: cannot rename"), HasSubstr("File exists"))));
+  EXPECT_THAT(NamesIn(folder.path()), ElementsAre("a"));
+  ASSERT_OK(PublishAll(On(nullptr, true, /*overwrite=*/true), {{folder.Path("a"), "x"}}));
+  struct stat info;
+  ASSERT_EQ(lstat(folder.Path("a").c_str(), &info), 0);
+  EXPECT_TRUE(S_ISREG(info.st_mode)) << "the link is replaced, not what it leads to";
+  EXPECT_THAT(NamesIn(folder.path()), ElementsAre("a"));
+}
+
+TEST(AtomicPublishTest, AVanishedFolderIsAnErrorNamingTheFile) {
+  const TempFolder folder;
+  ASSERT_EQ(mkdir(folder.Path("d").c_str(), 0700), 0);
+  AtomicPublish publish(On(nullptr));
+  ASSERT_OK(publish.Add(folder.Path("d/a")));
+  ASSERT_EQ(unlink(folder.Path("d/" + NamesIn(folder.Path("d")).at(0)).c_str()), 0);
+  ASSERT_EQ(rmdir(folder.Path("d").c_str()), 0);
+  EXPECT_THAT(publish.Commit(), StatusIs(Code::kNotFound, HasSubstr("/d/a: cannot rename")));
+}
+
+TEST(AtomicPublishTest, OfTwoWritersOneWinsWhole) {
+  // The other one publishes everything just before the n-th operation of the first.
+  const std::vector<Content> other = {{"m.data-0", "other"}, {"m.data-1", "other"}, {"m.index", "other"}};
+  int lost = 0;
+  for (int64_t n = 1;; ++n) {
+    SCOPED_TRACE(n);
+    MemoryFileSystem memory;
+    FaultyFileSystem files(&memory);
+    bool came = false;
+    absl::Status other_status;
+    files.SetHook([&](int64_t at, FileOperation, const std::string&) {
+      if (at != n) return;
+      came = true;
+      other_status = PublishAll(On(&memory), other);
+    });
+    const absl::Status status = PublishAll(On(&files), kNew);
+    if (!came) break;
+    EXPECT_NE(status.ok(), other_status.ok());
+    EXPECT_THAT(memory.Paths(), ElementsAre("m.data-0", "m.data-1", "m.index"));
+    if (status.ok()) {
+      EXPECT_EQ(WhatReadersFind(memory), "new");
+    } else {
+      ++lost;
+      EXPECT_THAT(status, StatusIs(Code::kAlreadyExists, MatchesRegex("m\\.(data-[01]|index): .*exists.*")));
+      for (const Content& content : other) EXPECT_EQ(*memory.Find(content.path), content.bytes);
+    }
+  }
+  EXPECT_GT(lost, 5);
+}
+
+TEST(AtomicPublishTest, ThreadsRacingForRealNames) {
+  const TempFolder folder;
+  for (int round = 0; round < 20; ++round) {
+    const std::string prefix = folder.Path("m" + std::to_string(round));
+    std::vector<absl::Status> statuses(4);
+    std::vector<std::thread> threads;
+    for (size_t t = 0; t < statuses.size(); ++t) {
+      threads.emplace_back([&, t] {
+        const std::string bytes(1000, static_cast<char>('a' + t));
+        statuses[t] = PublishAll(On(nullptr, false), {{prefix + ".data", bytes}, {prefix + ".index", bytes}});
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    int won = 0;
+    for (size_t t = 0; t < statuses.size(); ++t) {
+      if (!statuses[t].ok()) {
+        EXPECT_THAT(statuses[t], StatusIs(Code::kAlreadyExists, HasSubstr(prefix + ".")));
+        continue;
+      }
+      ++won;
+      const std::string bytes(1000, static_cast<char>('a' + t));
+      for (const char* suffix : {".data", ".index"}) {
+        ASSERT_OK_AND_ASSIGN(const std::string found, ReadWholeFile(prefix + suffix, 1000));
+        EXPECT_EQ(found, bytes);
+      }
+    }
+    EXPECT_EQ(won, 1);
+  }
+  EXPECT_EQ(NamesIn(folder.path()).size(), 40u) << "and nothing else is left";
+}
+
+TEST(AtomicPublishTest, ATemporaryNameThatIsTakenIsPassedOver) {
+  MemoryFileSystem memory;
+  FaultyFileSystem files(&memory);
+  int taken = 0;
+  files.SetHook([&](int64_t, FileOperation operation, const std::string& path) {
+    if (operation == FileOperation::kCreateNew && taken < 3) {
+      memory.Put(path, "somebody else's");
+      ++taken;
+    }
+  });
+  ASSERT_OK(PublishAll(On(&files), {{"a", "x"}}));
+  EXPECT_EQ(memory.Paths().size(), 4u);
+  EXPECT_EQ(*memory.Find("a"), "x");
+  files.SetHook([&](int64_t, FileOperation operation, const std::string& path) {
+    if (operation == FileOperation::kCreateNew) memory.Put(path, "somebody else's");
+  });
+  EXPECT_THAT(PublishAll(On(&files), {{"b", "x"}}), StatusIs(Code::kAlreadyExists, HasSubstr("b.tmp-")));
+  EXPECT_EQ(files.operations(FileOperation::kCreateNew), 4 + 8) << "and it ends";
+  EXPECT_EQ(memory.Paths().size(), 4u + 8u) << "what is not ours is left alone";
+}
+
+// ---- Everything that can fail, failing --------------------------------------------------------------------------------
+
+struct FaultCase {
+  const char* name;
+  bool sync;
+  bool overwrite;
+};
+
+class AtomicPublishFaultTest : public ::testing::TestWithParam<FaultCase> {};
+
+constexpr int kErrors[] = {EIO, ENOSPC, EDQUOT, EINTR, EAGAIN, EMFILE, EACCES, ESTALE};
+
+TEST_P(AtomicPublishFaultTest, TheNthOperationOnceAndForEver) {
+  const FaultCase& param = GetParam();
+  int runs = 0;
+  for (const int error : kErrors) {
+    for (const auto duration : {FaultyFileSystem::kOnce, FaultyFileSystem::kForEver}) {
+      for (const bool after_effect : {false, true}) {
+        for (int64_t n = 1;; ++n) {
+          MemoryFileSystem memory;
+          if (param.overwrite) PutAll(&memory, kOld);
+          FaultyFileSystem files(&memory);
+          files.FailAt(n, error, duration);
+          files.FailAfterEffect(after_effect && error != EINTR);  // an interrupted call has done nothing
+          const absl::Status status = PublishAll(On(&files, param.sync, param.overwrite), kNew);
+          SCOPED_TRACE(::testing::Message() << "error " << error << " at " << n << (duration ? " for ever" : " once")
+                                            << (after_effect ? " after the effect" : "") << "\n"
+                                            << files.LogText());
+          EXPECT_EQ(files.open_handles(), 0u);
+          EXPECT_EQ(memory.open_handles(), 0u);
+          if (files.faults() == 0) {
+            EXPECT_OK(status);
+            break;
+          }
+          ++runs;
+          const std::string found = WhatReadersFind(memory);
+          EXPECT_NE(found, "mixed");
+          if (status.ok()) {
+            EXPECT_EQ(found, "new");
+            EXPECT_EQ(memory.Paths().size(), 3u);
+            continue;
+          }
+          EXPECT_THAT(status, StatusIs(IoError(-error, "", "").code(), MatchesRegex("m\\.(data-[01]|index).*: cannot .*")));
+          EXPECT_FALSE(duration == FaultyFileSystem::kOnce && error == EINTR) << status;
+          if (!param.overwrite) {
+            // Where nothing can be removed any more, a switch stands only on what is whole.
+            EXPECT_TRUE(found == "none" || (found == "new" && duration == FaultyFileSystem::kForEver)) << found;
+            if (duration == FaultyFileSystem::kOnce) {
+              EXPECT_THAT(memory.Paths(), IsEmpty());
+            }
+          } else if (duration == FaultyFileSystem::kOnce) {
+            for (const std::string& path : memory.Paths()) EXPECT_EQ(path.find(".tmp-"), std::string::npos) << path;
+          }
+          // Trying again works, whatever was left.
+          EXPECT_OK(PublishAll(On(&memory, param.sync, /*overwrite=*/true), kNew));
+          EXPECT_EQ(WhatReadersFind(memory), "new");
+        }
+      }
+    }
+  }
+  EXPECT_GT(runs, 500);
+}
+
+// A writer that ends at any operation, as by kill -9, leaves what a reader may meet.
+TEST_P(AtomicPublishFaultTest, WhereverTheWriterStops) {
+  const FaultCase& param = GetParam();
+  bool old_seen = false;
+  bool none_seen = false;
+  for (int64_t n = 1;; ++n) {
+    MemoryFileSystem memory;
+    if (param.overwrite) PutAll(&memory, kOld);
+    FaultyFileSystem files(&memory);
+    files.FailAt(n, EIO, FaultyFileSystem::kForEver);
+    const absl::Status status = PublishAll(On(&files, param.sync, param.overwrite), kNew);
+    const std::string found = WhatReadersFind(memory);
+    EXPECT_NE(found, "mixed") << files.LogText();
+    old_seen |= found == "old";
+    none_seen |= found == "none";
+    if (status.ok()) {
+      EXPECT_EQ(found, "new");
+      break;
+    }
+  }
+  EXPECT_EQ(old_seen, param.overwrite);
+  EXPECT_TRUE(none_seen);
+}
+
+TEST_P(AtomicPublishFaultTest, ShortCountsAndInterruptionsChangeNothing) {
+  const FaultCase& param = GetParam();
+  for (const size_t limit : {1, 2, 3, 7, 1000}) {
+    for (const int interrupts : {0, 1, 5}) {
+      MemoryFileSystem memory;
+      if (param.overwrite) PutAll(&memory, kOld);
+      FaultyFileSystem files(&memory);
+      files.LimitTransfers(limit);
+      files.InterruptEach(interrupts);
+      ASSERT_OK(PublishAll(On(&files, param.sync, param.overwrite), kNew));
+      EXPECT_EQ(WhatReadersFind(memory), "new");
+      EXPECT_EQ(memory.Paths().size(), 3u);
+      EXPECT_EQ(memory.open_handles(), 0u);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, AtomicPublishFaultTest,
+                         ::testing::Values(FaultCase{"SyncNew", true, false}, FaultCase{"SyncOverwrite", true, true},
+                                           FaultCase{"FastNew", false, false}, FaultCase{"FastOverwrite", false, true}),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(AtomicPublishFailureTest, AFailedSyncFailsTheSaveAndIsNotRetried) {
+  for (int64_t n = 1; n <= 3; ++n) {
+    MemoryFileSystem memory;
+    FaultyFileSystem files(&memory);
+    files.FailAt(n, EIO, FaultyFileSystem::kOnce, FileOperation::kSync);
+    EXPECT_THAT(PublishAll(On(&files), kNew), StatusIs(Code::kUnknown, HasSubstr(": cannot sync: Input/output error")));
+    EXPECT_EQ(files.operations(FileOperation::kSync), n);
+    EXPECT_EQ(files.operations(FileOperation::kRename), 0);
+    EXPECT_THAT(memory.Paths(), IsEmpty());
+  }
+}
+
+TEST(AtomicPublishFailureTest, WhatASinkReportedFailsTheCommit) {
+  MemoryFileSystem memory;
+  FaultyFileSystem files(&memory);
+  AtomicPublish publish(On(&files));
+  ASSERT_OK_AND_ASSIGN(FileSink * sink, publish.Add("a"));
+  files.FailAt(1, ENOSPC, FaultyFileSystem::kOnce, FileOperation::kAppend);
+  EXPECT_THAT(sink->Append(std::string(1 << 20, 'x')), StatusIs(Code::kResourceExhausted, HasSubstr("a.tmp-")));
+  EXPECT_THAT(publish.Commit(), StatusIs(Code::kResourceExhausted, HasSubstr("cannot write at 0: No space left")));
+  EXPECT_THAT(memory.Paths(), IsEmpty());
+}
+
+TEST(AtomicPublishFailureTest, WhatTheSwitchStandsForIsKeptIfItCannotBeRemoved) {
+  MemoryFileSystem memory;
+  FaultyFileSystem files(&memory);
+  files.FailAt(2, EIO, FaultyFileSystem::kOnce, FileOperation::kSyncFolder);
+  files.SetHook([&](int64_t, FileOperation operation, const std::string& path) {
+    if (operation == FileOperation::kRemove && path == "m.index") {
+      files.FailAt(1, EACCES, FaultyFileSystem::kOnce, FileOperation::kRemove);
+    }
+  });
+  EXPECT_THAT(PublishAll(On(&files), kNew), StatusIs(Code::kUnknown, HasSubstr("m.index: cannot sync the folder .")));
+  EXPECT_EQ(WhatReadersFind(memory), "new");
+}
+
+TEST(AtomicPublishFailureTest, ReplacedFilesStayWhenOnlyTheLastSyncFails) {
+  MemoryFileSystem memory;
+  memory.Put("a", "old");
+  FaultyFileSystem files(&memory);
+  files.FailAt(1, EIO, FaultyFileSystem::kOnce, FileOperation::kSyncFolder);
+  EXPECT_THAT(PublishAll(On(&files, true, /*overwrite=*/true), {{"a", "new"}}),
+              StatusIs(Code::kUnknown, HasSubstr("a: cannot sync the folder .")));
+  EXPECT_EQ(*memory.Find("a"), "new");
+}
+
+}  // namespace
+}  // namespace tensorcask
