@@ -37,8 +37,8 @@ class TensorSlice {
     friend bool operator!=(const Extent& a, const Extent& b) { return !(a == b); }
   };
 
-  TensorSlice() = default;             // of a scalar: rank 0
-  static TensorSlice Full(int rank);   // Requires: 0 <= rank <= kMaxRank
+  TensorSlice() = default;            // of a scalar: rank 0
+  static TensorSlice Full(int rank);  // Requires: 0 <= rank <= kMaxRank
 
   // Errors: InvalidArgument, naming the axis, if a promise above would not hold ({0, kFullLength} is full; any other
   // negative number is refused).
@@ -50,8 +50,8 @@ class TensorSlice {
   std::string ToString() const;
 
   int rank() const { return static_cast<int>(extents_.size()); }
-  const Extent& extent(int axis) const;                      // Requires: 0 <= axis < rank()
-  bool IsFull() const;                                       // on every axis
+  const Extent& extent(int axis) const;  // Requires: 0 <= axis < rank()
+  bool IsFull() const;                   // on every axis
   bool IsFullAt(int axis) const { return extent(axis).full(); }
 
   // What the two have in common; empty if that is nothing, or if the ranks differ.

@@ -28,8 +28,9 @@ uint64_t RandomBits() {
   return (now ^ (static_cast<uint64_t>(getpid()) << 40)) * 0x9e3779b97f4a7c15u;
 }
 
-// How much of the file name `name` can stand before the suffix, in a path whose folder part has `folder_bytes` bytes: less
-// than all of it for names near the system's limit. No UTF-8 character is cut, as some file systems refuse such names.
+// How much of the file name `name` can stand before the suffix, in a path whose folder part has `folder_bytes` bytes:
+// less than all of it for names near the system's limit. No UTF-8 character is cut, as some file systems refuse such
+// names.
 size_t StemBytes(absl::string_view name, size_t folder_bytes) {
   const size_t most = std::min<size_t>(NAME_MAX, PATH_MAX - 1 - std::min<size_t>(folder_bytes, PATH_MAX - 1));
   size_t stem = std::min(name.size(), most - std::min(most, kSuffixBytes));
@@ -159,7 +160,8 @@ void AtomicPublish::Abandon() {
       entry.published = stands && removed == -ENOENT;
     }
     const bool is_switch = i + 1 == entries_.size();
-    // All is in place and only its durability in doubt: better than nothing, where the files that were here before are gone.
+    // All is in place and only its durability in doubt: better than nothing, where the files that were here before are
+    // gone.
     if (is_switch && entry.published) keeps = options_.overwrite;
     if (entry.published && !keeps) stands = Remove(entry.final_path) < 0;
     if (is_switch) keeps = stands;

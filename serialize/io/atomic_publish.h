@@ -6,13 +6,14 @@
 //   ... append ...
 //   CASK_RETURN_IF_ERROR(publish.Commit());   // model.index is there only if all of model.data-* is
 //
-// Each file is written under a temporary name in the folder of its final one (NAME.tmp-RANDOM, created exclusively). Commit
-// closes and (with sync) syncs all of them, then gives each its final name in the order of Add. The folders of all others are
-// synced before the last one is renamed, and its own after that: what is added last is the switch that makes the rest count.
+// Each file is written under a temporary name in the folder of its final one (NAME.tmp-RANDOM, created exclusively).
+// Commit closes and (with sync) syncs all of them, then gives each its final name in the order of Add. The folders of
+// all others are synced before the last one is renamed, and its own after that: what is added last is the switch that
+// makes the rest count.
 //
 // Destroyed without Commit, or when Commit fails, the temporaries are removed, and so are the files it had already
-// published, best effort, in the reverse order. Should even that fail, the switch stands only if everything else does. A
-// process that was killed leaves files named *.tmp-* that anybody may remove.
+// published, best effort, in the reverse order. Should even that fail, the switch stands only if everything else does.
+// A process that was killed leaves files named *.tmp-* that anybody may remove.
 //
 // Of several writers that publish the same names without `overwrite`, one wins and the others get AlreadyExists. With
 // `overwrite` nobody keeps two writers apart: that is for the caller to do.
@@ -36,10 +37,11 @@ struct PublishOptions {
   // Durable when Commit returns. Without it the order of steps is the same, and a crash of the process is survived as
   // well; a crash of the machine may leave files empty.
   bool sync = true;
-  // Replace files that have the final names. If there are several, the last added, the switch, is then removed first (and its
-  // folder synced), so that it never stands beside new files it does not belong to: a crash leaves the old set, the new one,
-  // or no switch. A single file is simply replaced: a crash leaves the old one or the new one. When Commit fails after the
-  // switch has its name (the last sync), the new files stay: the old ones are gone, and these are whole.
+  // Replace files that have the final names. If there are several, the last added, the switch, is then removed first
+  // (and its folder synced), so that it never stands beside new files it does not belong to: a crash leaves the old
+  // set, the new one, or no switch. A single file is simply replaced: a crash leaves the old one or the new one. When
+  // Commit fails after the switch has its name (the last sync), the new files stay: the old ones are gone, and these
+  // are whole.
   bool overwrite = false;
 };
 
@@ -50,13 +52,14 @@ class AtomicPublish {
   AtomicPublish(const AtomicPublish&) = delete;
   AtomicPublish& operator=(const AtomicPublish&) = delete;
 
-  // The sink of a new file that Commit will publish as `final_path`; it belongs to this object, and is gone when Commit fails.
-  // Errors: AlreadyExists if the final name is taken (unless overwriting) or was added before; FailedPrecondition if there is
-  // something else than a regular file, or after Commit; InvalidArgument as CheckPath; from errno, naming the path.
+  // The sink of a new file that Commit will publish as `final_path`; it belongs to this object, and is gone when Commit
+  // fails. Errors: AlreadyExists if the final name is taken (unless overwriting) or was added before;
+  // FailedPrecondition if there is something else than a regular file, or after Commit; InvalidArgument as CheckPath;
+  // from errno, naming the path.
   absl::StatusOr<FileSink*> Add(const std::string& final_path);
 
-  // Errors: what failed first, naming the file, by its temporary name while it has that; what a sink had reported before;
-  // AlreadyExists if somebody took a final name meanwhile; FailedPrecondition if called twice.
+  // Errors: what failed first, naming the file, by its temporary name while it has that; what a sink had reported
+  // before; AlreadyExists if somebody took a final name meanwhile; FailedPrecondition if called twice.
   absl::Status Commit();
 
   // Removes everything written so far; nothing after Commit. Called by the destructor.

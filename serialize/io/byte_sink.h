@@ -49,10 +49,10 @@ class DiscardSink final : public ByteSink {
   uint64_t position_ = 0;
 };
 
-// A new file. Small appends are gathered (1 MiB), those of 256 KiB and more go straight to the system: pieces of 256 KiB to
-// 1 MiB, checksummed just before, are written fastest. Room is reserved ahead (at most 64 MiB) as the file grows, and what is
-// left of it given back by Close. Short counts and EINTR are retried until all is written. After an error the file is closed, and it
-// is left as it is: removing it is the business of atomic_publish.h.
+// A new file. Small appends are gathered (256 KiB), those of 64 KiB and more go straight to the system: pieces of 256
+// KiB to 1 MiB, checksummed just before, are written fastest. Room is reserved ahead (at most 64 MiB) as the file
+// grows, and what is left of it given back by Close. Short counts and EINTR are retried until all is written. After an
+// error the file is closed, and it is left as it is: removing it is the business of atomic_publish.h.
 class FileSink final : public ByteSink {
  public:
   // Errors: AlreadyExists if there is a file of that name; from errno, naming the path.
@@ -86,11 +86,11 @@ class FileSink final : public ByteSink {
 
   const std::string path_;
   FileSystem* const file_system_;
-  IoResult handle_;          // -1: closed
+  IoResult handle_;  // -1: closed
   uint64_t position_ = 0;
-  uint64_t written_ = 0;     // what the system has
-  uint64_t reserved_ = 0;    // room asked for, from the start of the file
-  bool reserves_ = true;     // false after the first refusal
+  uint64_t written_ = 0;   // what the system has
+  uint64_t reserved_ = 0;  // room asked for, from the start of the file
+  bool reserves_ = true;   // false after the first refusal
   std::string gathered_;
   absl::Status status_;
 };

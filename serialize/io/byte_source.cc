@@ -18,16 +18,16 @@ namespace {
 
 using internal::RetryInterrupted;
 
-constexpr uint64_t kMaxGapBytes = 4096;            // read over rather than read apart
-constexpr size_t kJoinBytes = size_t{256} << 10;   // ranges from here on are read where they belong
-constexpr uint64_t kMaxJoinedBytes = 1 << 20;      // memory for one joined read
+constexpr uint64_t kMaxGapBytes = 4096;           // read over rather than read apart
+constexpr size_t kJoinBytes = size_t{256} << 10;  // ranges from here on are read where they belong
+constexpr uint64_t kMaxJoinedBytes = 1 << 20;     // memory for one joined read
 constexpr size_t kParallelFromBytes = size_t{8} << 20;
-constexpr size_t kPieceBytes = size_t{2} << 20;    // what one thread takes at a time
+constexpr size_t kPieceBytes = size_t{2} << 20;  // what one thread takes at a time
 
 absl::Status CheckRange(const ByteSource& source, uint64_t offset, uint64_t size_bytes) {
   if (RangeFits(offset, size_bytes, source.size_bytes())) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat(source.name(), ": ", size_bytes, " bytes at ", offset, " asked, the file has ",
-                                          source.size_bytes()));
+  return absl::DataLossError(absl::StrCat(source.name(), ": ", size_bytes, " bytes at ", offset,
+                                          " asked, the file has ", source.size_bytes()));
 }
 
 absl::Status CheckRanges(const ByteSource& source, absl::Span<const ReadRange> ranges) {
@@ -50,7 +50,8 @@ absl::Status Shrank(const std::string& name, uint64_t opened_bytes, uint64_t now
 // The mapped bytes of one whole file. What was read from it may outlive the source.
 class Mapping {
  public:
-  Mapping(FileSystem* files, const char* data, size_t size_bytes) : files_(files), data_(data), size_bytes_(size_bytes) {}
+  Mapping(FileSystem* files, const char* data, size_t size_bytes)
+      : files_(files), data_(data), size_bytes_(size_bytes) {}
   ~Mapping() { files_->Unmap(data_, size_bytes_); }
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
@@ -95,7 +96,8 @@ class FileSource final : public ByteSource {
     return strategy_ == ReadStrategy::kMap ? ReadEach(*this, ranges) : ByteSource::ReadRanges(ranges);
   }
 
-  // All buffers share one mapping of the whole file: the system allows some 65,000 mappings, and there may be more tensors.
+  // All buffers share one mapping of the whole file: the system allows some 65,000 mappings, and there may be more
+  // tensors.
   absl::StatusOr<RefPtr<TensorBuffer>> Map(uint64_t offset, size_t size_bytes) const override {
     CASK_RETURN_IF_ERROR(CheckRange(*this, offset, size_bytes));
     TensorBuffer::External memory;
@@ -132,8 +134,8 @@ class FileSource final : public ByteSource {
     return absl::OkStatus();
   }
 
-  // The mapping, of which the first `end` bytes are about to be used. A file that was truncated is noticed here rather than by
-  // SIGBUS, unless it happens in between.
+  // The mapping, of which the first `end` bytes are about to be used. A file that was truncated is noticed here rather
+  // than by SIGBUS, unless it happens in between.
   absl::StatusOr<std::shared_ptr<const Mapping>> Mapped(uint64_t end) const {
     const IoResult size_now = RetryInterrupted([&] { return files_->SizeOf(handle_); });
     if (size_now < 0) return IoError(size_now, path_, "ask for the size");
@@ -145,7 +147,8 @@ class FileSource final : public ByteSource {
       const char* data = nullptr;
       const IoResult result =
           RetryInterrupted([&] { return files_->Map(handle_, 0, static_cast<size_t>(mapped_bytes), &data); });
-      if (result == -ENODEV) return absl::UnimplementedError(absl::StrCat(path_, ": this file system cannot map files"));
+      if (result == -ENODEV)
+        return absl::UnimplementedError(absl::StrCat(path_, ": this file system cannot map files"));
       if (result < 0) return IoError(result, path_, "map");
       mapping_ = std::make_shared<const Mapping>(files_, data, static_cast<size_t>(mapped_bytes));
       mapped_bytes_ = mapped_bytes;
@@ -239,7 +242,8 @@ absl::StatusOr<std::shared_ptr<const ByteSource>> OpenFileSource(const std::stri
   FileSystem* const files = options.file_system != nullptr ? options.file_system : FileSystem::Posix();
   const IoResult handle = RetryInterrupted([&] { return files->OpenToRead(path); });
   if (handle == -EISDIR) return absl::FailedPreconditionError(absl::StrCat(path, ": cannot open: is a folder"));
-  if (handle == -EINVAL) return absl::FailedPreconditionError(absl::StrCat(path, ": cannot open: is not a regular file"));
+  if (handle == -EINVAL)
+    return absl::FailedPreconditionError(absl::StrCat(path, ": cannot open: is not a regular file"));
   if (handle < 0) return IoError(handle, path, "open");
   const IoResult size = RetryInterrupted([&] { return files->SizeOf(handle); });
   if (size < 0) {

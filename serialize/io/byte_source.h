@@ -24,8 +24,8 @@
 namespace tensorcask {
 
 // How bytes come from a file. kRead copies with positioned reads. kParallel does the same on several threads for ranges
-// of 8 MiB and more. kMap maps the file once and copies from there: fastest, but a file that somebody truncates meanwhile ends the process
-// (SIGBUS), so it is only for files that nobody changes.
+// of 8 MiB and more. kMap maps the file once and copies from there: fastest, but a file that somebody truncates
+// meanwhile ends the process (SIGBUS), so it is only for files that nobody changes.
 enum class ReadStrategy { kRead, kParallel, kMap };
 
 struct ReadOptions {
@@ -54,13 +54,14 @@ class ByteSource {
   virtual absl::Status ReadRanges(absl::Span<const ReadRange> ranges) const;
 
   // The bytes without a copy: read-only memory of kind kMapped that keeps the mapping alive, whatever happens to this
-  // source. `offset` need not be page-aligned; the result starts exactly there. A file is mapped once, as a whole, however
-  // many pieces are asked for.
-  // Errors: DataLoss past the end, or if the file was truncated meanwhile; Unimplemented if this source cannot map.
+  // source. `offset` need not be page-aligned; the result starts exactly there. A file is mapped once, as a whole,
+  // however many pieces are asked for. Errors: DataLoss past the end, or if the file was truncated meanwhile;
+  // Unimplemented if this source cannot map.
   virtual absl::StatusOr<RefPtr<TensorBuffer>> Map(uint64_t offset, size_t size_bytes) const;
 };
 
-// Errors: from errno, naming the path; FailedPrecondition for anything but a regular file; InvalidArgument as CheckPath.
+// Errors: from errno, naming the path; FailedPrecondition for anything but a regular file; InvalidArgument as
+// CheckPath.
 absl::StatusOr<std::shared_ptr<const ByteSource>> OpenFileSource(const std::string& path, const ReadOptions& options);
 
 // Bytes in memory, which must outlive the source.

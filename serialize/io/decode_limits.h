@@ -12,7 +12,8 @@
 namespace tensorcask {
 
 struct DecodeLimits {
-  // Decoded bytes that no input byte backs, in a message in total: one value that fills a shape, zeros that are left out.
+  // Decoded bytes that no input byte backs, in a message in total: one value that fills a shape, zeros that are left
+  // out.
   int64_t max_unbacked_bytes = int64_t{64} << 20;
   int64_t max_message_bytes = int64_t{2} << 30;        // one decoded message
   int64_t max_file_decoded_bytes = int64_t{16} << 30;  // all that one call decodes from a file

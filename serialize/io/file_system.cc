@@ -31,8 +31,8 @@ absl::Status CheckPath(absl::string_view path) {
     return absl::InvalidArgumentError(absl::StrCat("the path ", Quoted(path), " has a NUL byte"));
   }
   if (path.size() > kMaxPathBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("the path ", Quoted(path), " has ", path.size(), " bytes, the limit is ",
-                                                   kMaxPathBytes));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the path ", Quoted(path), " has ", path.size(), " bytes, the limit is ", kMaxPathBytes));
   }
   for (absl::string_view component : absl::StrSplit(path, '/')) {
     if (component.size() > kMaxComponentBytes) {

@@ -9,8 +9,8 @@
 // which is what the rest of the library uses. So a test that replaces this class (tests/support/faulty_file_system.h)
 // sees every operation and can break each.
 //
-// Operations are safe from several threads; a handle being closed is not used by another. A FileSystem outlives what was
-// opened through it.
+// Operations are safe from several threads; a handle being closed is not used by another. A FileSystem outlives what
+// was opened through it.
 
 #ifndef TENSORCASK_SERIALIZE_IO_FILE_SYSTEM_H_
 #define TENSORCASK_SERIALIZE_IO_FILE_SYSTEM_H_
@@ -49,13 +49,13 @@ class FileSystem {
   // A handle to the regular file at `path`; anything else (folder, pipe, socket, device) is refused without blocking:
   // -EISDIR for a folder, -EINVAL for the rest.
   virtual IoResult OpenToRead(const std::string& path) = 0;
-  // A handle to a new file, open for appending and private to the user until SetPublic; -EEXIST if there is anything of that
-  // name, a dangling link included.
+  // A handle to a new file, open for appending and private to the user until SetPublic; -EEXIST if there is anything of
+  // that name, a dangling link included.
   virtual IoResult CreateNew(const std::string& path) = 0;
   virtual IoResult ReadAt(IoResult handle, uint64_t offset, absl::Span<char> out) = 0;  // bytes read; 0 at the end
-  virtual IoResult Append(IoResult handle, absl::string_view bytes) = 0;               // bytes written
-  // Asks for room for `size_bytes` from the start without changing the file's size, and gives back what was reserved past
-  // that; -EOPNOTSUPP where unknown.
+  virtual IoResult Append(IoResult handle, absl::string_view bytes) = 0;                // bytes written
+  // Asks for room for `size_bytes` from the start without changing the file's size, and gives back what was reserved
+  // past that; -EOPNOTSUPP where unknown.
   virtual IoResult Reserve(IoResult handle, uint64_t size_bytes) = 0;
   virtual IoResult SizeOf(IoResult handle) = 0;
   virtual IoResult Sync(IoResult handle) = 0;  // content, size and permissions are durable
@@ -64,8 +64,8 @@ class FileSystem {
   virtual IoResult SetPublic(IoResult handle) = 0;
   virtual IoResult Close(IoResult handle) = 0;  // the handle is gone, whatever the answer
 
-  // Maps bytes [offset, offset + size_bytes) read-only and sets *data; offset is a multiple of the page size, the range is
-  // not empty and lies in the file. It outlives the handle.
+  // Maps bytes [offset, offset + size_bytes) read-only and sets *data; offset is a multiple of the page size, the range
+  // is not empty and lies in the file. It outlives the handle.
   virtual IoResult Map(IoResult handle, uint64_t offset, size_t size_bytes, const char** data) = 0;
   virtual IoResult Unmap(const char* data, size_t size_bytes) = 0;
 
@@ -75,8 +75,8 @@ class FileSystem {
   virtual IoResult Rename(const std::string& from, const std::string& to, OnExisting on_existing) = 0;
   virtual IoResult Remove(const std::string& path) = 0;  // of a file; -EISDIR for a folder
   virtual IoResult MakeFolder(const std::string& path) = 0;
-  virtual IoResult SyncFolder(const std::string& path) = 0;  // the names in it are durable
-  virtual IoResult Describe(const std::string& path, FileInfo* info) = 0;  // of what a link leads to
+  virtual IoResult SyncFolder(const std::string& path) = 0;                             // the names in it are durable
+  virtual IoResult Describe(const std::string& path, FileInfo* info) = 0;               // of what a link leads to
   virtual IoResult List(const std::string& path, std::vector<std::string>* names) = 0;  // sorted, without . and ..
 };
 
@@ -87,8 +87,8 @@ absl::Status IoError(IoResult result, absl::string_view path, absl::string_view 
 // "folder" of "folder/name"; "." of "name"; "/" of "/name".
 std::string FolderOf(absl::string_view path);
 
-// InvalidArgument, quoting the path, if it is empty, has a NUL byte or is longer than the system takes (4095 bytes, 255 a
-// component).
+// InvalidArgument, quoting the path, if it is empty, has a NUL byte or is longer than the system takes (4095 bytes, 255
+// a component).
 absl::Status CheckPath(absl::string_view path);
 
 }  // namespace tensorcask

@@ -47,8 +47,8 @@ std::shared_ptr<char> AllocatePages(size_t bytes) {
 
 }  // namespace
 
-// The bytes stay where they are while they fit, and a mapping keeps them where they were when they move. So what is mapped is
-// never written to.
+// The bytes stay where they are while they fit, and a mapping keeps them where they were when they move. So what is
+// mapped is never written to.
 struct MemoryFileSystem::File {
   std::shared_ptr<char> bytes;
   size_t size = 0;
@@ -189,7 +189,8 @@ IoResult MemoryFileSystem::Map(IoResult handle, uint64_t offset, size_t size_byt
   if (it == handles_.end()) return -EBADF;
   if (it->second.writes) return -EACCES;
   const File& file = *it->second.file;
-  if (size_bytes == 0 || offset % kPageBytes != 0 || offset > file.size || size_bytes > file.size - offset) return -EINVAL;
+  if (size_bytes == 0 || offset % kPageBytes != 0 || offset > file.size || size_bytes > file.size - offset)
+    return -EINVAL;
   *data = file.bytes.get() + offset;
   mappings_.emplace(*data, file.bytes);
   return 0;

@@ -93,8 +93,8 @@ class PosixFileSystem final : public FileSystem {
 
   IoResult ReadAt(IoResult handle, uint64_t offset, absl::Span<char> out) override {
     if (offset > INT64_MAX) return -EINVAL;
-    return ResultOf(pread(Descriptor(handle), out.data(), std::min(out.size(), kMaxTransferBytes),
-                          static_cast<off_t>(offset)));
+    return ResultOf(
+        pread(Descriptor(handle), out.data(), std::min(out.size(), kMaxTransferBytes), static_cast<off_t>(offset)));
   }
 
   IoResult Append(IoResult handle, absl::string_view bytes) override {
@@ -139,9 +139,9 @@ class PosixFileSystem final : public FileSystem {
 
   IoResult Close(IoResult handle) override { return ResultOf(close(Descriptor(handle))); }
 
-  // No MAP_POPULATE and no advice. Measured on ext4, Linux 6.18, 256 MiB in the page cache, mapped and checksummed: plain
-  // 23.7 ms (0.60 of read() into warm memory), MAP_POPULATE 25.9, MADV_POPULATE_READ by 1 MiB 31.4, MADV_SEQUENTIAL,
-  // MADV_HUGEPAGE and MAP_SHARED as plain.
+  // No MAP_POPULATE and no advice. Measured on ext4, Linux 6.18, 256 MiB in the page cache, mapped and checksummed:
+  // plain 23.7 ms (0.60 of read() into warm memory), MAP_POPULATE 25.9, MADV_POPULATE_READ by 1 MiB 31.4,
+  // MADV_SEQUENTIAL, MADV_HUGEPAGE and MAP_SHARED as plain.
   IoResult Map(IoResult handle, uint64_t offset, size_t size_bytes, const char** data) override {
     if (offset > INT64_MAX) return -EINVAL;
     void* memory = mmap(nullptr, size_bytes, PROT_READ, MAP_PRIVATE, Descriptor(handle), static_cast<off_t>(offset));

@@ -13,9 +13,9 @@ namespace tensorcask::internal {
 
 }  // namespace tensorcask::internal
 
-#define CASK_CHECK(condition, message)                                                           \
-  (__builtin_expect(static_cast<bool>(condition), 1)                                             \
-       ? static_cast<void>(0)                                                                    \
+#define CASK_CHECK(condition, message)               \
+  (__builtin_expect(static_cast<bool>(condition), 1) \
+       ? static_cast<void>(0)                        \
        : ::tensorcask::internal::CheckFailed(__FILE__, __LINE__, #condition, message))
 
 // The same in debug builds only: for checks in inner loops.

@@ -11,10 +11,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-#define CASK_RETURN_IF_ERROR(expression)                     \
-  do {                                                       \
-    absl::Status cask_status_ = (expression);                \
-    if (!cask_status_.ok()) return cask_status_;             \
+#define CASK_RETURN_IF_ERROR(expression)         \
+  do {                                           \
+    absl::Status cask_status_ = (expression);    \
+    if (!cask_status_.ok()) return cask_status_; \
   } while (false)
 
 #define CASK_ASSIGN_OR_RETURN(declaration, expression) \

@@ -5,8 +5,8 @@
 //   options.file_system = &files;      // then write 8 GiB in a process that may have 256 MiB
 //   files.SizeOfFile("model.index")    // what would be there
 //
-// Behaves as MemoryFileSystem otherwise, except that every folder exists. Contents cannot be read back: ReadAt and Map answer
-// -EOPNOTSUPP. Thread-safe.
+// Behaves as MemoryFileSystem otherwise, except that every folder exists. Contents cannot be read back: ReadAt and Map
+// answer -EOPNOTSUPP. Thread-safe.
 
 #ifndef TENSORCASK_TESTS_SUPPORT_DISCARDING_FILE_SYSTEM_H_
 #define TENSORCASK_TESTS_SUPPORT_DISCARDING_FILE_SYSTEM_H_

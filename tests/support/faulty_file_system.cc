@@ -14,9 +14,7 @@ bool GivesBack(FileOperation operation) {
 }
 
 // After an interrupted close the handle is gone, and munmap and rename are not interrupted.
-bool MayBeInterrupted(FileOperation operation) {
-  return !GivesBack(operation) && operation != FileOperation::kRename;
-}
+bool MayBeInterrupted(FileOperation operation) { return !GivesBack(operation) && operation != FileOperation::kRename; }
 
 }  // namespace
 

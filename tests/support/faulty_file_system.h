@@ -9,8 +9,9 @@
 //     ...                               // look at `saved`, memory.Paths(), files.open_handles()
 //   }
 //
-// Every operation is counted from 1, by kind as well, and kept in a log. An operation that is made to fail does not reach
-// the file system behind, with two exceptions where the resource is gone whatever the answer: Close and Unmap. Thread-safe.
+// Every operation is counted from 1, by kind as well, and kept in a log. An operation that is made to fail does not
+// reach the file system behind, with two exceptions where the resource is gone whatever the answer: Close and Unmap.
+// Thread-safe.
 
 #ifndef TENSORCASK_TESTS_SUPPORT_FAULTY_FILE_SYSTEM_H_
 #define TENSORCASK_TESTS_SUPPORT_FAULTY_FILE_SYSTEM_H_
@@ -60,8 +61,9 @@ class FaultyFileSystem final : public FileSystem {
 
   struct Record {
     FileOperation operation;
-    std::string path;     // of handles, that they were opened or created by; of Rename, "FROM -> TO"; of Unmap, that of Map
-    IoResult result = 0;  // as answered
+    std::string
+        path;  // of handles, that they were opened or created by; of Rename, "FROM -> TO"; of Unmap, that of Map
+    IoResult result = 0;    // as answered
     bool injected = false;  // the answer is a fault of ours
   };
 
@@ -146,8 +148,8 @@ class FaultyFileSystem final : public FileSystem {
   uint64_t bytes_read_ = 0;
   uint64_t bytes_written_ = 0;
   std::vector<Record> log_;
-  std::map<IoResult, std::string> handles_;         // open, with the path
-  std::map<const char*, std::string> mappings_;     // the same
+  std::map<IoResult, std::string> handles_;      // open, with the path
+  std::map<const char*, std::string> mappings_;  // the same
 };
 
 }  // namespace tensorcask::testing

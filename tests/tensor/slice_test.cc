@@ -125,6 +125,8 @@ const RejectCase kMalformed[] = {
     {"ManyZeros", std::string(10000, '0'), Code::kInvalidArgument, "position 0: a number with a leading zero"},
     {"TooManyAxes", FullText(255), Code::kResourceExhausted, "255 axes; at most 254"},
     {"TooManyColons", std::string(254, ':'), Code::kResourceExhausted, "255 axes"},
+    {"OneByteTooLong", std::string(10160, '1'), Code::kResourceExhausted,
+     "10160 bytes; one of 254 axes has at most 10159"},
     {"MegabytesOfDigits", std::string(10 << 20, '1'), Code::kResourceExhausted, "10485760 bytes"},
     {"MillionAxes", FullText(1000000), Code::kResourceExhausted, "1999999 bytes"},
 };

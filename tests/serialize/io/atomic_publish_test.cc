@@ -75,8 +75,7 @@ TEST(AtomicPublishTest, FilesAppearAtCommitAndNotBefore) {
   ASSERT_OK_AND_ASSIGN(FileSink * b, publish.Add("b"));
   ASSERT_OK(a->Append("first"));
   ASSERT_OK(b->Append("second"));
-  EXPECT_THAT(memory.Paths(),
-              ElementsAre(MatchesRegex("a\\.tmp-[0-9a-f]{16}"), MatchesRegex("b\\.tmp-[0-9a-f]{16}")));
+  EXPECT_THAT(memory.Paths(), ElementsAre(MatchesRegex("a\\.tmp-[0-9a-f]{16}"), MatchesRegex("b\\.tmp-[0-9a-f]{16}")));
   ASSERT_OK(publish.Commit());
   EXPECT_THAT(memory.Paths(), ElementsAre("a", "b"));
   EXPECT_EQ(*memory.Find("a"), "first");
@@ -136,9 +135,9 @@ TEST(AtomicPublishTest, DataIsDurableBeforeTheSwitchIsNamed) {
   MemoryFileSystem memory;
   FaultyFileSystem files(&memory);
   ASSERT_OK(PublishAll(On(&files), kNew));
-  EXPECT_THAT(StepsAfterWriting(files),
-              ElementsAre("Sync m.data-0~", "Sync m.data-1~", "Sync m.index~", "Rename m.data-0~ -> m.data-0",
-                          "Rename m.data-1~ -> m.data-1", "SyncFolder .", "Rename m.index~ -> m.index", "SyncFolder ."));
+  EXPECT_THAT(StepsAfterWriting(files), ElementsAre("Sync m.data-0~", "Sync m.data-1~", "Sync m.index~",
+                                                    "Rename m.data-0~ -> m.data-0", "Rename m.data-1~ -> m.data-1",
+                                                    "SyncFolder .", "Rename m.index~ -> m.index", "SyncFolder ."));
 }
 
 TEST(AtomicPublishTest, EveryFolderIsSynced) {
@@ -206,14 +205,15 @@ TEST(AtomicPublishTest, BadPathsAreRefused) {
     Code code;
     const char* says;
   };
-  const Row rows[] = {{"Empty", "", Code::kInvalidArgument, "empty"},
-                      {"Nul", folder.Path(std::string("a\0b", 3)), Code::kInvalidArgument, "NUL"},
-                      {"Slash", folder.Path("a/"), Code::kInvalidArgument, "names a folder"},
-                      {"LongName", folder.Path(std::string(256, 'n')), Code::kInvalidArgument, "limit is 255"},
-                      {"LongPath", folder.path() + std::string(4096, '/') + "a", Code::kInvalidArgument, "limit is 4095"},
-                      {"NoFolder", folder.Path("no/a"), Code::kNotFound, "no/a.tmp-"},
-                      {"FileAsFolder", folder.Path("file/a"), Code::kFailedPrecondition, "file/a: cannot look"},
-                      {"LinkLoop", folder.Path("loop"), Code::kUnknown, "loop: cannot look"}};
+  const Row rows[] = {
+      {"Empty", "", Code::kInvalidArgument, "empty"},
+      {"Nul", folder.Path(std::string("a\0b", 3)), Code::kInvalidArgument, "NUL"},
+      {"Slash", folder.Path("a/"), Code::kInvalidArgument, "names a folder"},
+      {"LongName", folder.Path(std::string(256, 'n')), Code::kInvalidArgument, "limit is 255"},
+      {"LongPath", folder.path() + std::string(4096, '/') + "a", Code::kInvalidArgument, "limit is 4095"},
+      {"NoFolder", folder.Path("no/a"), Code::kNotFound, "no/a.tmp-"},
+      {"FileAsFolder", folder.Path("file/a"), Code::kFailedPrecondition, "file/a: cannot look"},
+      {"LinkLoop", folder.Path("loop"), Code::kUnknown, "loop: cannot look"}};
   for (const bool overwrite : {false, true}) {
     for (const Row& row : rows) {
       SCOPED_TRACE(row.name);
@@ -373,7 +373,8 @@ TEST(AtomicPublishTest, ATemporaryNameThatIsTakenIsPassedOver) {
   EXPECT_EQ(memory.Paths().size(), 4u + 8u) << "what is not ours is left alone";
 }
 
-// ---- Everything that can fail, failing --------------------------------------------------------------------------------
+// ---- Everything that can fail, failing
+// --------------------------------------------------------------------------------
 
 struct FaultCase {
   const char* name;
@@ -415,7 +416,8 @@ TEST_P(AtomicPublishFaultTest, TheNthOperationOnceAndForEver) {
             EXPECT_EQ(memory.Paths().size(), 3u);
             continue;
           }
-          EXPECT_THAT(status, StatusIs(IoError(-error, "", "").code(), MatchesRegex("m\\.(data-[01]|index).*: cannot .*")));
+          EXPECT_THAT(status,
+                      StatusIs(IoError(-error, "", "").code(), MatchesRegex("m\\.(data-[01]|index).*: cannot .*")));
           EXPECT_FALSE(duration == FaultyFileSystem::kOnce && error == EINTR) << status;
           if (!param.overwrite) {
             // Where nothing can be removed any more, a switch stands only on what is whole.

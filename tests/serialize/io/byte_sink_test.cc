@@ -225,10 +225,10 @@ TEST(FileSinkTest, MemoryDoesNotGrowWithTheFile) {
   DiscardingFileSystem files;
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<FileSink> sink, FileSink::Create("a", &files));
   const std::string large(1 << 20, 'x');
-  const std::string small(1 << 16, 'x');
+  const std::string small(1 << 15, 'x');
   const int64_t before = PeakMemoryBytes();
   for (int i = 0; i < 8000; ++i) ASSERT_OK(sink->Append(large));
-  for (int i = 0; i < 3072; ++i) ASSERT_OK(sink->Append(small));
+  for (int i = 0; i < 6144; ++i) ASSERT_OK(sink->Append(small));
   ASSERT_OK(sink->Close(true));
   EXPECT_EQ(files.SizeOfFile("a"), uint64_t{8192} << 20);
   EXPECT_LT(PeakMemoryBytes() - before, 16 << 20);

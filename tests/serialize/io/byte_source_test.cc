@@ -184,7 +184,8 @@ TEST_P(ByteSourceTest, MappedBytesOutliveTheSource) {
     uint64_t offset;
     size_t size;
   };
-  const Row rows[] = {{0, 50'000}, {1, 7}, {4095, 2}, {4096, 4096}, {12'345, 20'000}, {49'999, 1}, {50'000, 0}, {17, 0}};
+  const Row rows[] = {{0, 50'000},      {1, 7},      {4095, 2},   {4096, 4096},
+                      {12'345, 20'000}, {49'999, 1}, {50'000, 0}, {17, 0}};
   for (const Row& row : rows) {
     ASSERT_OK_AND_ASSIGN(RefPtr<TensorBuffer> buffer, source->Map(row.offset, row.size));
     buffers.push_back(std::move(buffer));
@@ -268,8 +269,8 @@ TEST(FileSourceTest, AFileThatShrankIsDataLossNotAShortRead) {
         ASSERT_OK(source->Map(0, 1000));
       }
       ASSERT_EQ(truncate(path.c_str(), 10'000), 0);
-      const auto shrank = StatusIs(
-          Code::kDataLoss, HasSubstr("/f: had 20971520 bytes when it was opened, and now ends at 10000"));
+      const auto shrank =
+          StatusIs(Code::kDataLoss, HasSubstr("/f: had 20971520 bytes when it was opened, and now ends at 10000"));
       EXPECT_THAT(source->ReadAt(100, absl::MakeSpan(out)), StatusIs(Code::kDataLoss, HasSubstr("/f: had 20971520")));
       EXPECT_THAT(source->ReadAt(9000, absl::MakeSpan(out).subspan(0, 5000)), shrank);
       EXPECT_THAT(source->Map(100, 20'000), shrank);
@@ -322,10 +323,10 @@ TEST(FileSourceTest, NeighboursAreReadTogether) {
     size_t count;
     int64_t reads;
   };
-  const Row rows[] = {{"Touching", 100, 100, 1000, 1},     {"SmallGaps", 4196, 100, 100, 1},
-                      {"LargeGaps", 4197, 100, 100, 100},  {"Overlapping", 50, 100, 1000, 1},
-                      {"Same", 0, 100, 1000, 1},           {"BoundedMemory", 4096, 4096, 512, 2},
-                      {"LargeOnes", 300'000, 300'000, 10, 10}, {"Empty", 100, 0, 10, 0}};
+  const Row rows[] = {
+      {"Touching", 100, 100, 1000, 1},         {"SmallGaps", 4196, 100, 100, 1}, {"LargeGaps", 4197, 100, 100, 100},
+      {"Overlapping", 50, 100, 1000, 1},       {"Same", 0, 100, 1000, 1},        {"BoundedMemory", 4096, 4096, 512, 2},
+      {"LargeOnes", 300'000, 300'000, 10, 10}, {"Empty", 100, 0, 10, 0}};
   for (const Row& row : rows) {
     SCOPED_TRACE(row.name);
     std::vector<std::string> outs(row.count, std::string(row.size, '.'));
@@ -427,8 +428,7 @@ TEST(FileSourceTest, SaysSoWhereNothingCanBeMapped) {
 TEST(ReadWholeFileTest, TakesNoMoreThanAllowed) {
   const TempFolder folder;
   const std::string path = folder.Write("f", "abcdef");
-  EXPECT_THAT(ReadWholeFile(path, 5),
-              StatusIs(Code::kResourceExhausted, HasSubstr("/f: has 6 bytes, the limit is 5")));
+  EXPECT_THAT(ReadWholeFile(path, 5), StatusIs(Code::kResourceExhausted, HasSubstr("/f: has 6 bytes, the limit is 5")));
   ASSERT_OK_AND_ASSIGN(const std::string whole, ReadWholeFile(path, 6));
   EXPECT_EQ(whole, "abcdef");
   folder.Write("empty", "");

@@ -1,4 +1,5 @@
-// What holds for every FileSystem, tried on the real one, on the one in memory, and through the one that injects faults.
+// What holds for every FileSystem, tried on the real one, on the one in memory, and through the one that injects
+// faults.
 
 #include "tensorcask/serialize/io/file_system.h"
 
@@ -359,7 +360,8 @@ TEST(FolderOfTest, IsWhatComesBeforeTheName) {
 TEST(IoErrorTest, NamesThePathAndTheAction) {
   EXPECT_THAT(IoError(-ENOSPC, "a.index", "write"),
               StatusIs(absl::StatusCode::kResourceExhausted, "a.index: cannot write: No space left on device"));
-  EXPECT_THAT(IoError(-EACCES, "a", "open"), StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("a: cannot open")));
+  EXPECT_THAT(IoError(-EACCES, "a", "open"),
+              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("a: cannot open")));
 }
 
 TEST(CheckPathTest, RefusesWhatTheSystemWouldNotTake) {

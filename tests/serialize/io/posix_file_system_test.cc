@@ -71,10 +71,14 @@ TEST(PosixOpenToReadTest, RefusesAllButRegularFilesWithoutWaiting) {
     std::string path;
     IoResult want;
   };
-  const Row rows[] = {{"Pipe", folder.Path("pipe"), -EINVAL},     {"LinkToPipe", folder.Path("to-pipe"), -EINVAL},
-                      {"Socket", folder.Path("socket"), -EINVAL}, {"Zeros", "/dev/zero", -EINVAL},
-                      {"Null", "/dev/null", -EINVAL},             {"Folder", folder.path(), -EISDIR},
-                      {"LinkLoop", folder.Path("loop"), -ELOOP},  {"DanglingLink", folder.Path("dangling"), -ENOENT}};
+  const Row rows[] = {{"Pipe", folder.Path("pipe"), -EINVAL},
+                      {"LinkToPipe", folder.Path("to-pipe"), -EINVAL},
+                      {"Socket", folder.Path("socket"), -EINVAL},
+                      {"Zeros", "/dev/zero", -EINVAL},
+                      {"Null", "/dev/null", -EINVAL},
+                      {"Folder", folder.path(), -EISDIR},
+                      {"LinkLoop", folder.Path("loop"), -ELOOP},
+                      {"DanglingLink", folder.Path("dangling"), -ENOENT}};
   const int descriptors = CountDescriptors();
   for (const Row& row : rows) {
     SCOPED_TRACE(row.name);

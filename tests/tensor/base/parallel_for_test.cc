@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <atomic>
+#include <chrono>
 #include <climits>
 #include <cstdint>
 #include <cstdlib>
@@ -44,13 +45,16 @@ TEST(ParallelFor, RunsOnTheCallerWhenAlone) {
 }
 
 TEST(ParallelFor, ReallyUsesSeveralThreads) {
-  // Both calls must be running at once for either to end.
+  // Each call waits until both are running.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   std::atomic<int> arrived{0};
+  std::atomic<int> met{0};
   ParallelFor(2, 2, [&](size_t) {
     arrived.fetch_add(1);
-    while (arrived.load() < 2) std::this_thread::yield();
+    while (arrived.load() < 2 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    met.fetch_add(arrived.load() == 2 ? 1 : 0);
   });
-  EXPECT_EQ(arrived.load(), 2);
+  EXPECT_EQ(met.load(), 2);
 }
 
 TEST(ParallelFor, WhatThreadsWroteIsVisibleAfterwards) {
