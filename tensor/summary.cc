@@ -14,10 +14,10 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/charconv.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/tensor/base/check.h"
+#include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/dtype_visit.h"
 #include "tensorcask/tensor/float_types.h"
@@ -26,6 +26,9 @@
 
 namespace tensorcask {
 namespace {
+
+// Shown of one string.
+constexpr size_t kMaxStringBytes = 256;
 
 // ---- One number -----------------------------------------------------------------------------------------------------
 
@@ -221,7 +224,7 @@ std::string SummarizeValue(const Tensor& tensor, const SummaryOptions& options) 
 
 std::string ElementToString(const Tensor& tensor, int64_t index) {
   CASK_CHECK(index >= 0 && index < tensor.num_elements(), "ElementToString: no such element");
-  if (tensor.dtype() == DType::kString) return QuoteText(tensor.data<std::string>()[index]);
+  if (tensor.dtype() == DType::kString) return Quoted(tensor.data<std::string>()[index], kMaxStringBytes);
   const char* const element = tensor.bytes().data() + static_cast<size_t>(index) * tensor.element_size();
   if (tensor.dtype() == DType::kBool) return *element != 0 ? "true" : "false";  // as bytes: others than 0, 1 do no harm
   std::string text;
@@ -236,11 +239,6 @@ std::string ElementToString(const Tensor& tensor, int64_t index) {
   });
   CASK_CHECK(status.ok(), "every tensor that is no string has elements of fixed size");
   return text;
-}
-
-std::string QuoteText(absl::string_view text, size_t max_bytes) {
-  const absl::string_view shown = text.substr(0, max_bytes);
-  return absl::StrCat("\"", absl::CHexEscape(shown), shown.size() < text.size() ? "\"..." : "\"");
 }
 
 // ---- Of class Tensor ------------------------------------------------------------------------------------------------

@@ -15,11 +15,9 @@
 #ifndef TENSORCASK_TENSOR_SUMMARY_H_
 #define TENSORCASK_TENSOR_SUMMARY_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 
-#include "absl/strings/string_view.h"
 #include "tensorcask/tensor/tensor.h"
 
 namespace tensorcask {
@@ -36,9 +34,6 @@ std::string SummarizeValue(const Tensor& tensor, const SummaryOptions& options =
 
 // One element, as above. Requires: 0 <= index < tensor.num_elements().
 std::string ElementToString(const Tensor& tensor, int64_t index);
-
-// `text` in double quotes, escaped as above, cut after `max_bytes` of it (with "..." behind the quote).
-std::string QuoteText(absl::string_view text, size_t max_bytes = 256);
 
 }  // namespace tensorcask
 

@@ -74,12 +74,8 @@ def _link_flags(repository_ctx, module):
         _missing(repository_ctx, "the pkg-config module '{}'".format(module))
     return [flag for flag in result.stdout.strip().split(" ") if flag]
 
-# Debian's modules list all that a library is built on, too; programs shall name the libraries that they use.
-def _as_needed(flags):
-    return ["-Wl,--push-state,--as-needed"] + flags + ["-Wl,--pop-state"] if flags else []
-
 def _cc_library(name, flags):
-    return "\ncc_library(\n    name = {},\n    linkopts = {},\n)\n".format(repr(name), repr(_as_needed(flags)))
+    return "\ncc_library(\n    name = {},\n    linkopts = {},\n)\n".format(repr(name), repr(flags))
 
 def _has_header(repository_ctx, header):
     for folder in ["/usr/include", "/usr/local/include"]:
