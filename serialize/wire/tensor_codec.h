@@ -1,0 +1,35 @@
+// Tensor <-> TensorProto.
+//
+//   TensorProto proto;
+//   CASK_RETURN_IF_ERROR(EncodeTensor(tensor, {}, &proto));
+//   CASK_ASSIGN_OR_RETURN(Tensor same, DecodeTensor(proto));
+//
+// Any TensorProto that TensorFlow writes decodes to the same elements (FORMAT.md says how), and what EncodeTensor
+// writes, TensorFlow reads. For whole messages as bytes, without a protobuf object and its copies, see zero_copy.h.
+
+#ifndef TENSORCASK_SERIALIZE_WIRE_TENSOR_CODEC_H_
+#define TENSORCASK_SERIALIZE_WIRE_TENSOR_CODEC_H_
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tensorcask/proto/tensor.pb.h"
+#include "tensorcask/serialize/wire/codec_options.h"
+#include "tensorcask/tensor/tensor.h"
+
+namespace tensorcask {
+
+// Fills *out with `tensor`: row-major, little-endian. *out is cleared first, and may be a field of a larger message:
+// EncodeTensor(t, {}, request.mutable_input()). On error *out is empty.
+// Errors: InvalidArgument for more than 2 GiB, which a protobuf message cannot hold (zero_copy.h can), and for a string
+// of 4 GiB in tensor_content; Unimplemented for dtypes that TensorFlow lacks.
+absl::Status EncodeTensor(const Tensor& tensor, const EncodeOptions& options, TensorProto* out);
+
+// The inverse. The result owns 64-byte-aligned memory; `proto` may be discarded.
+// Errors (all but DataLoss are ruled out before memory is taken): InvalidArgument, naming the field, what was found and
+// what was wanted, for a message whose fields disagree; ResourceExhausted past a limit; DataLoss if a checksum in it is
+// wrong; Unimplemented for resources, variants, and our guarded and encoded forms.
+absl::StatusOr<Tensor> DecodeTensor(const TensorProto& proto, const DecodeOptions& options = {});
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_SERIALIZE_WIRE_TENSOR_CODEC_H_

@@ -1,0 +1,24 @@
+#include "tensorcask/serialize/wire/tensor_fields.h"
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/wire/wire_rules.h"
+
+namespace tensorcask::internal {
+
+absl::StatusOr<TensorShape> ShapeFromFields(const ShapeFields& fields, bool lenient) {
+  if (fields.num_axes > ShapeFields::kMaxDims) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tensor_shape has ", fields.num_axes, " dims; a tensor has at most ", ShapeFields::kMaxDims));
+  }
+  if (fields.unknown_rank && !lenient) {
+    return absl::InvalidArgumentError("tensor_shape says unknown_rank; a tensor needs a full shape");
+  }
+  absl::StatusOr<TensorShape> shape = TensorShape::Create(fields.dims);
+  if (shape.ok()) return shape;
+  return absl::Status(shape.status().code(), absl::StrCat("tensor_shape: ", shape.status().message()));
+}
+
+absl::string_view ValueFieldName(ValueField field) { return kTensorRules.Find(static_cast<uint32_t>(field))->name; }
+
+}  // namespace tensorcask::internal

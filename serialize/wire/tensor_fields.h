@@ -1,0 +1,112 @@
+// What a TensorProto says, before anybody believes it: the common ground of the two front ends, one for serialized
+// bytes (wire_fields.h), one for message objects (proto_fields.h), and of the one decoder behind them. Internal.
+//
+// Numbers and views only: the values of the repeated fields stay where they are, and are visited in runs.
+
+#ifndef TENSORCASK_SERIALIZE_WIRE_TENSOR_FIELDS_H_
+#define TENSORCASK_SERIALIZE_WIRE_TENSOR_FIELDS_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "tensorcask/tensor/shape.h"
+
+namespace tensorcask::internal {
+
+// The fields of TensorProto that hold values, by number.
+enum class ValueField : uint8_t {
+  kFloat = 5,
+  kDouble = 6,
+  kInt = 7,
+  kString = 8,
+  kScomplex = 9,
+  kInt64 = 10,
+  kBool = 11,
+  kDcomplex = 12,
+  kHalf = 13,
+  kResource = 14,
+  kVariant = 15,
+  kUint32 = 16,
+  kUint64 = 17,
+  kFloat8 = 18,
+};
+inline constexpr uint32_t kFirstValueField = 5;
+inline constexpr uint32_t kLastValueField = 18;
+
+inline bool IsValueField(uint32_t number) { return number >= kFirstValueField && number <= kLastValueField; }
+
+// Values of one field, one after the other.
+struct ValueRun {
+  enum class Form : uint8_t {
+    kArray,   // `count` values at `data`, in the C++ type of the field (float, int32_t, bool ...; float8: bytes)
+    kPacked,  // `bytes` as they stand on the wire
+    kOne,     // one value: a number in `number` (its bits, or as a varint), a string in `bytes`
+  };
+  Form form = Form::kOne;
+  const void* data = nullptr;
+  size_t count = 1;
+  absl::string_view bytes;
+  uint64_t number = 0;
+};
+
+// TensorExtension, as far as it matters here.
+struct ExtensionFields {
+  int32_t dtype = 0;
+  bool has_strides = false;
+  int64_t storage_offset = 0;
+  int32_t memory_format = 0;
+  uint32_t crc32c = 0;  // masked; 0: not given
+  bool has_payload = false;
+};
+
+// The sizes in a TensorShapeProto.
+struct ShapeFields {
+  DimVector dims;  // those of the first kMaxDims axes
+  size_t num_axes = 0;
+  bool unknown_rank = false;
+
+  static constexpr size_t kMaxDims = TensorShape::kMaxRank;
+
+  void Add(int64_t size) {
+    if (dims.size() < kMaxDims) dims.push_back(size);
+    ++num_axes;
+  }
+};
+
+// Errors: InvalidArgument, naming the axis, for what no full shape may say (unknown_rank only if not `lenient`).
+absl::StatusOr<TensorShape> ShapeFromFields(const ShapeFields& fields, bool lenient);
+
+// "float_val"
+absl::string_view ValueFieldName(ValueField field);
+
+class TensorFields {
+ public:
+  // Sees one run; returns false if it has seen enough.
+  using Visitor = absl::FunctionRef<bool(const ValueRun& run)>;
+
+  virtual ~TensorFields() = default;
+
+  // Visits the runs of `field` in order. Not for resources and variants, which are only counted.
+  virtual void ForEachRun(ValueField field, Visitor visit) const = 0;
+
+  size_t count(ValueField field) const { return counts_[static_cast<size_t>(field) - kFirstValueField]; }
+
+  int32_t dtype = 0;
+  ShapeFields shape;
+  absl::string_view content;
+  ExtensionFields extension;
+
+ protected:
+  size_t& mutable_count(ValueField field) { return counts_[static_cast<size_t>(field) - kFirstValueField]; }
+
+ private:
+  std::array<size_t, kLastValueField - kFirstValueField + 1> counts_{};  // of values
+};
+
+}  // namespace tensorcask::internal
+
+#endif  // TENSORCASK_SERIALIZE_WIRE_TENSOR_FIELDS_H_

@@ -1,0 +1,31 @@
+// The front end for serialized messages: see tensor_fields.h. Internal.
+
+#ifndef TENSORCASK_SERIALIZE_WIRE_WIRE_FIELDS_H_
+#define TENSORCASK_SERIALIZE_WIRE_WIRE_FIELDS_H_
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "tensorcask/serialize/wire/tensor_fields.h"
+
+namespace tensorcask::internal {
+
+// The fields of a serialized TensorProto, with protobuf's rules for fields that come more than once: the last number or
+// bytes win, repeated fields go on, messages merge. `message` must outlive this. Takes no memory for what is in it:
+// runs are found by walking over the message again.
+class WireTensorFields final : public TensorFields {
+ public:
+  // Errors: as CheckMessage.
+  absl::Status Read(absl::string_view message, int max_depth);
+
+  void ForEachRun(ValueField field, Visitor visit) const override;
+
+ private:
+  absl::string_view message_;
+};
+
+// Merges a serialized TensorExtension into *fields. Requires: CheckMessage has passed `message`.
+void MergeExtension(absl::string_view message, ExtensionFields* fields);
+
+}  // namespace tensorcask::internal
+
+#endif  // TENSORCASK_SERIALIZE_WIRE_WIRE_FIELDS_H_

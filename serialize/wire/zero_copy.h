@@ -1,0 +1,42 @@
+// Tensors to and from serialized TensorProto messages without a protobuf object in between: one copy, at memory speed,
+// into memory the caller has.
+//
+//   CASK_ASSIGN_OR_RETURN(uint64_t size, EncodedTensorBytes(tensor, {}));
+//   std::string message(size, '\0');
+//   CASK_RETURN_IF_ERROR(EncodeTensorTo(tensor, {}, absl::MakeSpan(&message[0], size)));   // as protobuf would write
+//   it CASK_RETURN_IF_ERROR(DecodeTensorInto(message, {}, &existing));                 // same dtype and shape
+//
+// The bytes are those that EncodeTensor and protobuf's SerializeToString give, to the last one; each side parses the
+// other's. Messages may be larger than 2 GiB here (DecodeLimits::max_message_bytes decides).
+
+#ifndef TENSORCASK_SERIALIZE_WIRE_ZERO_COPY_H_
+#define TENSORCASK_SERIALIZE_WIRE_ZERO_COPY_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "tensorcask/serialize/wire/codec_options.h"
+#include "tensorcask/tensor/tensor.h"
+
+namespace tensorcask {
+
+// The size of the message that EncodeTensorTo writes. Errors: as EncodeTensor, but for the limit of 2 GiB.
+absl::StatusOr<uint64_t> EncodedTensorBytes(const Tensor& tensor, const EncodeOptions& options);
+
+// Writes the message to `out`. Requires: out.size() == EncodedTensorBytes(tensor, options).
+absl::Status EncodeTensorTo(const Tensor& tensor, const EncodeOptions& options, absl::Span<char> out);
+
+// The tensor in `message`, in its own memory. Accepts and refuses what DecodeTensor does of the parsed message;
+// besides: InvalidArgument, with the position, for bytes that are no message.
+absl::StatusOr<Tensor> DecodeTensorBytes(absl::string_view message, const DecodeOptions& options = {});
+
+// The same into the memory of *out, whose dtype and shape must be those of the message (InvalidArgument, naming both).
+// On error the elements of *out are unspecified.
+absl::Status DecodeTensorInto(absl::string_view message, const DecodeOptions& options, Tensor* out);
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_SERIALIZE_WIRE_ZERO_COPY_H_

@@ -1,0 +1,58 @@
+// The example in FORMAT.md is what the code writes and reads.
+
+#include <cstdint>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_split.h"
+#include "gtest/gtest.h"
+#include "tensorcask/serialize/wire/zero_copy.h"
+#include "tensorcask/tests/serialize/wire/wire_test_util.h"
+#include "tensorcask/tests/support/status_matchers.h"
+
+namespace tensorcask {
+namespace {
+
+// The bytes of each block ```hex of the page: pairs of digits from the start of a line, up to the first other word.
+std::vector<std::string> HexBlocks(const std::string& page) {
+  std::vector<std::string> blocks;
+  bool inside = false;
+  for (const absl::string_view line : absl::StrSplit(page, '\n')) {
+    if (!inside) {
+      inside = line == "```hex";
+      if (inside) blocks.emplace_back();
+      continue;
+    }
+    inside = line != "```";
+    for (const absl::string_view word : absl::StrSplit(line, ' ', absl::SkipEmpty())) {
+      if (word.size() != 2 || word.find_first_not_of("0123456789abcdef") != absl::string_view::npos) break;
+      blocks.back() += absl::HexStringToBytes(word);
+    }
+  }
+  return blocks;
+}
+
+TEST(Format, ExampleIsWhatIsWritten) {
+  std::ifstream file("serialize/wire/FORMAT.md");
+  ASSERT_TRUE(file.good());
+  const std::vector<std::string> blocks =
+      HexBlocks(std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()));
+  ASSERT_EQ(blocks.size(), 2);
+  const Tensor tensor = Tensor::FromValues<int16_t>({{1, -2, 300}});
+  const Representation representations[] = {Representation::kContent, Representation::kValues};
+  for (size_t i = 0; i < 2; ++i) {
+    const EncodeOptions options{representations[i], true};
+    ASSERT_OK_AND_ASSIGN(const uint64_t size, EncodedTensorBytes(tensor, options));
+    std::string message(size, '\0');
+    ASSERT_OK(EncodeTensorTo(tensor, options, absl::MakeSpan(&message[0], message.size())));
+    EXPECT_EQ(absl::BytesToHexString(message), absl::BytesToHexString(blocks[i]));
+    ASSERT_OK_AND_ASSIGN(const Tensor decoded, testing::DecodeBothWays(blocks[i]));
+    EXPECT_EQ(testing::Difference(decoded, tensor), "");
+  }
+}
+
+}  // namespace
+}  // namespace tensorcask
