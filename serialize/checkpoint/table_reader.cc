@@ -1,0 +1,224 @@
+#include "tensorcask/serialize/checkpoint/table_reader.h"
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "tensorcask/serialize/checkpoint/block_reader.h"
+#include "tensorcask/serialize/checkpoint/table_format.h"
+#include "tensorcask/tensor/base/endian.h"
+#include "tensorcask/tensor/base/quote.h"
+#include "tensorcask/tensor/base/status_macros.h"
+
+namespace tensorcask::checkpoint {
+namespace {
+
+constexpr uint64_t kRocksDbMagic = 0x88e241b785f4cff7;
+
+struct Footer {
+  BlockHandle metaindex;
+  BlockHandle index;
+};
+
+// Requires: `bytes` are the last kFooterBytes of a file.
+absl::StatusOr<Footer> ParseFooter(const std::string& file, absl::string_view bytes) {
+  const auto magic = LoadLittleEndian<uint64_t>(bytes.data() + kFooterBytes - sizeof(uint64_t));
+  if (magic != kTableMagic) {
+    const bool known = magic == kRocksDbMagic || magic == __builtin_bswap64(kTableMagic);
+    return absl::DataLossError(
+        absl::StrCat(file, ": not the index of a checkpoint: ends in ", absl::Hex(magic, absl::kZeroPad16),
+                     known ? (magic == kRocksDbMagic ? " (a RocksDB table)" : " (its bytes reversed)") : "",
+                     "; wanted ", absl::Hex(kTableMagic, absl::kZeroPad16)));
+  }
+  absl::string_view rest = bytes.substr(0, kFooterBytes - sizeof(uint64_t));
+  Footer footer;
+  if (!TakeHandle(&rest, &footer.metaindex) || !TakeHandle(&rest, &footer.index)) {
+    return absl::DataLossError(absl::StrCat(file, ": its footer has a number that is cut short"));
+  }
+  if (rest.find_first_not_of('\0') != absl::string_view::npos) {
+    return absl::DataLossError(absl::StrCat(file, ": its footer is not filled up with zeros"));
+  }
+  return footer;
+}
+
+// [offset, offset + size + trailer) inside [0, end).
+bool BlockFits(const BlockHandle& handle, uint64_t end) {
+  return handle.offset <= end && end - handle.offset >= kBlockTrailerBytes &&
+         handle.size_bytes <= end - handle.offset - kBlockTrailerBytes;
+}
+
+class FileTable final : public TableReader {
+ public:
+  FileTable(std::shared_ptr<const ByteSource> source, const DecodeLimits& limits)
+      : source_(std::move(source)), limits_(limits) {}
+  ~FileTable() override {
+    if (loaded_ == nullptr) return;  // Init failed
+    for (size_t i = 0; i < blocks_.size(); ++i) delete loaded_[i].load(std::memory_order_relaxed);
+  }
+
+  absl::Status Init();
+  absl::StatusOr<std::optional<absl::string_view>> Find(absl::string_view key) const override;
+  absl::Status ForEach(absl::FunctionRef<absl::Status(absl::string_view, absl::string_view)> fn) const override;
+  uint64_t num_blocks() const override { return blocks_.size(); }
+
+ private:
+  // What the index says of a block: its keys are greater than the last block's `last`, and not greater than `last`.
+  struct Block {
+    absl::string_view last;
+    BlockHandle handle;
+  };
+
+  absl::Status AddBlock(absl::string_view last, absl::string_view value, uint64_t data_end);
+  absl::StatusOr<std::unique_ptr<const BlockReader>> ReadBlock(size_t i) const;
+  absl::StatusOr<const BlockReader*> KeptBlock(size_t i) const;
+
+  const std::shared_ptr<const ByteSource> source_;
+  const DecodeLimits limits_;
+  BlockHandle metaindex_;
+  std::unique_ptr<const BlockReader> index_;               // the bytes behind most of Block::last
+  std::vector<std::unique_ptr<std::string>> joined_keys_;  // those whose keys the index does not hold whole
+  std::vector<Block> blocks_;
+  std::unique_ptr<std::atomic<const BlockReader*>[]> loaded_;  // by block; null until it is touched
+  mutable std::atomic<uint64_t> kept_bytes_{0};
+};
+
+absl::Status FileTable::Init() {
+  const uint64_t file_bytes = source_->size_bytes();
+  if (file_bytes < kFooterBytes) {
+    return absl::DataLossError(absl::StrCat(source_->name(), ": not the index of a checkpoint: ", file_bytes,
+                                            " bytes; the footer alone has ", kFooterBytes));
+  }
+  char bytes[kFooterBytes];
+  const uint64_t body_bytes = file_bytes - kFooterBytes;
+  CASK_RETURN_IF_ERROR(source_->ReadAt(body_bytes, absl::MakeSpan(bytes)));
+  CASK_ASSIGN_OR_RETURN(const Footer footer, ParseFooter(source_->name(), absl::string_view(bytes, kFooterBytes)));
+  metaindex_ = footer.metaindex;
+  for (const BlockHandle& handle : {footer.metaindex, footer.index}) {
+    if (!BlockFits(handle, body_bytes)) {
+      return absl::DataLossError(absl::StrCat(source_->name(), ": block at ", handle.offset, ", ", handle.size_bytes,
+                                              " bytes, leaves the ", body_bytes, " bytes before the footer"));
+    }
+  }
+  const bool metaindex_first = footer.metaindex.offset < footer.index.offset;
+  const BlockHandle& former = metaindex_first ? footer.metaindex : footer.index;
+  const BlockHandle& latter = metaindex_first ? footer.index : footer.metaindex;
+  if (!BlockFits(former, latter.offset)) {
+    return absl::DataLossError(absl::StrCat(source_->name(), ": metaindex at ", footer.metaindex.offset, ", ",
+                                            footer.metaindex.size_bytes, " bytes, and index at ", footer.index.offset,
+                                            ", ", footer.index.size_bytes, " bytes, overlap"));
+  }
+  CASK_ASSIGN_OR_RETURN(index_, BlockReader::Read(*source_, footer.index, limits_));
+
+  const uint64_t data_end = std::min(footer.metaindex.offset, footer.index.offset);
+  uint64_t joined_bytes = 0;
+  for (BlockReader::Cursor cursor(*index_); cursor.Next();) {
+    if (cursor.shared_bytes() > 0) {
+      // Never so in files of TensorFlow and LevelDB. Keys that share all but a byte would add up to the square of the
+      // file.
+      joined_bytes += cursor.key().size();
+      if (joined_bytes > static_cast<uint64_t>(std::max<int64_t>(limits_.max_unbacked_bytes, 0))) {
+        return absl::ResourceExhaustedError(absl::StrCat(source_->name(), ": the keys of its index of blocks pass ",
+                                                         "max_unbacked_bytes ", limits_.max_unbacked_bytes));
+      }
+      joined_keys_.push_back(std::make_unique<std::string>(cursor.key()));
+      CASK_RETURN_IF_ERROR(AddBlock(*joined_keys_.back(), cursor.value(), data_end));
+    } else {
+      CASK_RETURN_IF_ERROR(AddBlock(cursor.whole_key(), cursor.value(), data_end));
+    }
+  }
+  loaded_ = std::make_unique<std::atomic<const BlockReader*>[]>(blocks_.size());
+  return absl::OkStatus();
+}
+
+absl::Status FileTable::AddBlock(absl::string_view last, absl::string_view value, uint64_t data_end) {
+  if (blocks_.size() >= static_cast<uint64_t>(std::max<int64_t>(limits_.max_entries, 0))) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(source_->name(), ": more blocks than max_entries ", limits_.max_entries));
+  }
+  Block block;
+  block.last = last;
+  if (!TakeHandle(&value, &block.handle) || !value.empty()) {
+    return absl::DataLossError(
+        absl::StrCat(source_->name(), ": block ", blocks_.size(), " has no place: its entry is no pair of numbers"));
+  }
+  const BlockHandle& handle = block.handle;
+  // Blocks follow each other. So a block is never read twice under two names, and the file bounds their number.
+  const uint64_t begin =
+      blocks_.empty() ? 0 : blocks_.back().handle.offset + blocks_.back().handle.size_bytes + kBlockTrailerBytes;
+  if (handle.offset < begin || !BlockFits(handle, data_end)) {
+    return absl::DataLossError(absl::StrCat(source_->name(), ": block ", blocks_.size(), " at ", handle.offset, ", ",
+                                            handle.size_bytes, " bytes, is not between ", begin, " and ", data_end));
+  }
+  blocks_.push_back(block);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<const BlockReader>> FileTable::ReadBlock(size_t i) const {
+  const Block& block = blocks_[i];
+  CASK_ASSIGN_OR_RETURN(std::unique_ptr<const BlockReader> reader, BlockReader::Read(*source_, block.handle, limits_));
+  if (reader->empty()) {
+    return absl::DataLossError(
+        absl::StrCat(source_->name(), ": block ", i, " at ", block.handle.offset, " has no entries"));
+  }
+  const bool after = i == 0 || reader->first_key() > blocks_[i - 1].last;
+  if (!after || reader->last_key() > block.last) {
+    return absl::DataLossError(absl::StrCat(source_->name(), ": block ", i, " at ", block.handle.offset, " has key ",
+                                            Quoted(after ? reader->last_key() : reader->first_key()), ", which is not ",
+                                            after ? "at most " : "greater than ",
+                                            Quoted(after ? block.last : blocks_[i - 1].last), " as the index says"));
+  }
+  return reader;
+}
+
+absl::StatusOr<const BlockReader*> FileTable::KeptBlock(size_t i) const {
+  const BlockReader* kept = loaded_[i].load(std::memory_order_acquire);
+  if (kept != nullptr) return kept;
+  CASK_ASSIGN_OR_RETURN(std::unique_ptr<const BlockReader> reader, ReadBlock(i));
+  const uint64_t bytes = reader->content_bytes();
+  const auto limit = static_cast<uint64_t>(std::max<int64_t>(limits_.max_file_decoded_bytes, 0));
+  if (kept_bytes_.load(std::memory_order_relaxed) + bytes > limit) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(source_->name(), ": its blocks pass max_file_decoded_bytes ", limit));
+  }
+  if (!loaded_[i].compare_exchange_strong(kept, reader.get(), std::memory_order_acq_rel)) return kept;
+  kept_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  return reader.release();
+}
+
+absl::StatusOr<std::optional<absl::string_view>> FileTable::Find(absl::string_view key) const {
+  const auto found = std::lower_bound(blocks_.begin(), blocks_.end(), key,
+                                      [](const Block& block, absl::string_view wanted) { return block.last < wanted; });
+  if (found == blocks_.end()) return std::optional<absl::string_view>();
+  CASK_ASSIGN_OR_RETURN(const BlockReader* block, KeptBlock(static_cast<size_t>(found - blocks_.begin())));
+  return block->Find(key);
+}
+
+absl::Status FileTable::ForEach(absl::FunctionRef<absl::Status(absl::string_view, absl::string_view)> fn) const {
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    // Blocks that were not touched before are not kept: a walk over a large index needs little memory.
+    std::unique_ptr<const BlockReader> passing;
+    const BlockReader* block = loaded_[i].load(std::memory_order_acquire);
+    if (block == nullptr) {
+      CASK_ASSIGN_OR_RETURN(passing, ReadBlock(i));
+      block = passing.get();
+    }
+    for (BlockReader::Cursor cursor(*block); cursor.Next();) CASK_RETURN_IF_ERROR(fn(cursor.key(), cursor.value()));
+  }
+  // Nobody uses the metaindex block; it is part of the file all the same.
+  absl::string_view unused;
+  return ReadBlockContent(*source_, metaindex_, limits_, &unused).status();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TableReader>> TableReader::Open(std::shared_ptr<const ByteSource> source,
+                                                               const DecodeLimits& limits) {
+  auto table = std::make_unique<FileTable>(std::move(source), limits);
+  CASK_RETURN_IF_ERROR(table->Init());
+  return std::unique_ptr<TableReader>(std::move(table));
+}
+
+}  // namespace tensorcask::checkpoint

@@ -1,0 +1,278 @@
+// Headers, entries and data that are wrong in one place, below tables that are right.
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tensorcask/serialize/checkpoint/reader.h"
+#include "tensorcask/serialize/checkpoint/table_format.h"
+#include "tensorcask/serialize/io/memory_file_system.h"
+#include "tensorcask/tensor/base/crc32c.h"
+#include "tensorcask/tensor/base/endian.h"
+#include "tensorcask/tests/serialize/checkpoint/checkpoint_testing.h"
+#include "tensorcask/tests/serialize/checkpoint/forge.h"
+#include "tensorcask/tests/support/status_matchers.h"
+
+namespace tensorcask {
+namespace {
+
+using ::tensorcask::testing::EntryOf;
+using ::tensorcask::testing::IndexOf;
+using ::tensorcask::testing::IsOk;
+using ::tensorcask::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using Code = absl::StatusCode;
+
+constexpr int kFloat = 1;
+constexpr int kString = 7;
+constexpr int kBool = 10;
+const char kData[] = "/m.data-00000-of-00001";
+
+absl::StatusOr<CheckpointReader> OpenIn(FileSystem* files, const std::string& path = "/m",
+                                        CheckpointReaderOptions options = {}) {
+  options.read.file_system = files;
+  return CheckpointReader::Open(path, options);
+}
+
+// ---- Hostile headers, entries and data ------------------------------------------------------------------------------
+
+struct RejectCase {
+  const char* name;
+  std::string index;
+  const char* says;
+  Code code = Code::kDataLoss;
+  std::string data = std::string(64, '\0');
+};
+
+class OpenRejects : public ::testing::TestWithParam<RejectCase> {};
+
+TEST_P(OpenRejects, WithCodeAndMessage) {
+  MemoryFileSystem files;
+  files.Put("/m.index", GetParam().index);
+  EXPECT_THAT(OpenIn(&files), StatusIs(GetParam().code, AllOf(HasSubstr("/m.index"), HasSubstr(GetParam().says))));
+}
+
+std::string WithHeader(const std::function<void(BundleHeaderProto*)>& change) {
+  BundleHeaderProto header;
+  header.set_num_shards(1);
+  header.mutable_version()->set_producer(1);
+  change(&header);
+  return IndexOf({{"", header.SerializeAsString()}});
+}
+
+std::vector<RejectCase> BadHeaders() {
+  using H = BundleHeaderProto;
+  return {
+      {"BU14_NoHeader", IndexOf({{"w", EntryOf(kFloat, {}, std::string(4, '\0')).SerializeAsString()}}),
+       "has no header"},
+      {"BU14_NothingAtAll", IndexOf(std::map<std::string, std::string>()), "has no header"},
+      {"BU14_Garbage", IndexOf({{"", "\xff\xff\xff"}}), "the header is no protobuf message"},
+      {"BU14_CutShort", IndexOf({{"", "\x1a\x05\x08"}}), "the header is no protobuf message"},
+      {"BU14_WrongWireType", IndexOf({{"", std::string("\x0a\x01\x01", 3)}}),
+       "field num_shards has wire type 2, not 0"},
+      {"BU14_VersionIsNoMessage", IndexOf({{"", std::string("\x08\x01\x1a\x01\x08", 5)}}),
+       "version is no protobuf message"},
+      {"BU14_Twice",
+       [] {
+         tensorcask::testing::TableForge forge;
+         const auto block = forge.Block(tensorcask::testing::ForgeBlock({{0, "", "\x08\x01"}, {0, "", "\x08\x01"}}));
+         return forge.Finish({{"", block}});
+       }(),
+       "key \"\" is not greater than \"\""},
+      {"BU15_NoShards", WithHeader([](H* h) { h->set_num_shards(0); }), "has 0 shards; wanted 1 to 99999"},
+      {"BU15_MinusOneShards", WithHeader([](H* h) { h->set_num_shards(-1); }), "has -1 shards"},
+      {"BU15_MaxShards", WithHeader([](H* h) { h->set_num_shards(INT32_MAX); }), "has 2147483647 shards"},
+      {"BU15_100000Shards", WithHeader([](H* h) { h->set_num_shards(100000); }), "has 100000 shards"},
+      {"BU15_ShardsPast32Bits", IndexOf({{"", "\x08\x81\x80\x80\x80\x10"}}), "num_shards is 4294967297, past 32 bits"},
+      {"BU16_BigEndian", WithHeader([](H* h) { h->set_endianness(H::BIG); }), "big-endian", Code::kUnimplemented},
+      {"BU16_UnknownEndianness", WithHeader([](H* h) { h->set_endianness(static_cast<H::Endianness>(2)); }),
+       "unknown endianness 2"},
+      {"BU17_MinConsumer3", WithHeader([](H* h) { h->mutable_version()->set_min_consumer(3); }),
+       "wants a reader of version 3; this one has version 2", Code::kInvalidArgument},
+      {"BU17_MinConsumer1000", WithHeader([](H* h) { h->mutable_version()->set_min_consumer(1000); }),
+       "wants a reader of version 1000", Code::kInvalidArgument},
+      {"BU17_BadConsumer", WithHeader([](H* h) { h->mutable_version()->add_bad_consumers(2); }),
+       "excludes readers of version 2", Code::kInvalidArgument},
+      {"BU17_BadConsumers", WithHeader([](H* h) {
+         for (const int version : {7, 1, 9}) h->mutable_version()->add_bad_consumers(version);
+       }),
+       "excludes readers of version 1", Code::kInvalidArgument},
+      {"BU17_NegativeProducer", WithHeader([](H* h) { h->mutable_version()->set_producer(-1); }), "has producer -1",
+       Code::kInvalidArgument},
+  };
+}
+
+INSTANTIATE_TEST_SUITE_P(Headers, OpenRejects, ::testing::ValuesIn(BadHeaders()),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+// What the index alone tells is refused by entries, Find and Read; what data must tell, by Read.
+enum class Seen { kInIndex, kInData };
+
+struct EntryCase {
+  const char* name;
+  std::string entry;
+  const char* says;
+  Seen seen = Seen::kInIndex;
+  std::string data = std::string(64, '\0');
+  Code code = Code::kDataLoss;
+};
+
+class EntryRejects : public ::testing::TestWithParam<EntryCase> {};
+
+TEST_P(EntryRejects, WithCodeAndMessage) {
+  const auto refused = [](const char* file) {
+    return StatusIs(GetParam().code, AllOf(HasSubstr(file), HasSubstr("\"w\""), HasSubstr(GetParam().says)));
+  };
+  BundleHeaderProto header;
+  header.set_num_shards(1);
+  MemoryFileSystem files;
+  files.Put("/m.index", IndexOf({{"", header.SerializeAsString()}, {"w", GetParam().entry}}));
+  files.Put(kData, GetParam().data);
+  const char* where = GetParam().seen == Seen::kInIndex ? "/m.index" : kData;
+  for (const auto strategy : {ReadStrategy::kRead, ReadStrategy::kMap}) {
+    CheckpointReaderOptions options;
+    options.read.strategy = strategy;
+    ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files, "/m", options));
+    EXPECT_THAT(reader.Read("w"), refused(where));
+    EXPECT_THAT(reader.Map("w"), refused(where));
+    if (GetParam().seen == Seen::kInIndex) {
+      EXPECT_THAT(reader.entries(), refused(where));
+      EXPECT_THAT(reader.Find("w"), refused(where));
+    }
+    std::vector<CheckpointDamage> damages;
+    ASSERT_OK_AND_ASSIGN(const int64_t whole,
+                         reader.VerifyAll([&](const CheckpointDamage& damage) { damages.push_back(damage); }));
+    EXPECT_EQ(whole, 0);
+    ASSERT_EQ(damages.size(), 1u);
+    EXPECT_EQ(damages[0].tensor, "w");
+    EXPECT_EQ(damages[0].file, where);
+    EXPECT_THAT(damages[0].status, refused(where));
+  }
+}
+
+std::string Zeros(int dtype, const std::vector<int64_t>& dims, size_t bytes,
+                  const std::function<void(BundleEntryProto*)>& change = nullptr) {
+  BundleEntryProto entry = EntryOf(dtype, dims, std::string(bytes, '\0'));
+  if (change != nullptr) change(&entry);
+  return entry.SerializeAsString();
+}
+
+std::string Varints(const std::vector<uint64_t>& values) {
+  std::string bytes;
+  for (const uint64_t value : values) checkpoint::AppendVarint(value, &bytes);
+  return bytes;
+}
+
+// A string entry whose checksums hold over whatever `lengths` say.
+struct ForgedStrings {
+  std::string stored;
+  std::string entry;
+};
+ForgedStrings StringsOf(const std::vector<uint64_t>& lengths, const std::string& characters,
+                        const std::vector<int64_t>& dims) {
+  uint32_t crc = 0;
+  for (const uint64_t length : lengths) {
+    char bytes[8];
+    StoreLittleEndian(length, bytes);
+    crc = ExtendCrc32c(crc, absl::string_view(bytes, length <= UINT32_MAX ? 4 : 8));
+  }
+  char masked[4];
+  StoreLittleEndian(MaskCrc32c(crc), masked);
+  ForgedStrings forged;
+  forged.stored = Varints(lengths) + std::string(masked, 4) + characters;
+  crc = ExtendCrc32c(crc, absl::string_view(masked, 4));
+  crc = ExtendCrc32c(crc, characters);
+  BundleEntryProto entry = EntryOf(kString, dims, forged.stored);
+  entry.set_crc32c(MaskCrc32c(crc));
+  forged.entry = entry.SerializeAsString();
+  return forged;
+}
+
+std::vector<EntryCase> BadEntries() {
+  using E = BundleEntryProto;
+  std::vector<EntryCase> cases = {
+      {"Garbage", "\xff\xff", "its entry is no protobuf message"},
+      {"TrailingGarbage", Zeros(kFloat, {1}, 4) + "\x03", "its entry is no protobuf message"},
+      {"DtypeOfWrongWireType", std::string("\x0a\x01\x01", 3), "field dtype has wire type 2, not 0"},
+      {"CrcOfWrongWireType", Zeros(kFloat, {1}, 4) + std::string("\x30\x01", 2), "field crc32c has wire type 0, not 5"},
+      {"SizeOfWrongWireType", Zeros(kFloat, {1}, 4) + std::string("\x2d\0\0\0\0", 5), "field size has wire type 5"},
+      {"SlicesOfWrongWireType", Zeros(kFloat, {1}, 4) + std::string("\x38\x01", 2), "field slices has wire type 0"},
+      {"ShapeIsNoMessage", Zeros(kFloat, {1}, 4) + std::string("\x12\x01\x12", 3), "its shape is no protobuf message"},
+      {"DimIsNoMessage", Zeros(kFloat, {1}, 4) + std::string("\x12\x03\x12\x01\x08", 5),
+       "a dim is no protobuf message"},
+      {"DtypePast32Bits", "\x08\x81\x80\x80\x80\x10", "dtype is 4294967297, past 32 bits"},
+      {"NoDtype", Zeros(0, {1}, 4), "it has no dtype"},
+      {"UnknownRank", Zeros(kFloat, {1}, 4, [](E* e) { e->mutable_shape()->set_unknown_rank(true); }), "unknown rank"},
+      {"NegativeDim", Zeros(kFloat, {-1}, 4), "-1"},
+      {"HugeShape", Zeros(kFloat, {int64_t{1} << 40, int64_t{1} << 40}, 4), "[1099511627776,1099511627776]"},
+      {"255Dims", Zeros(kFloat, std::vector<int64_t>(255, 1), 4), "more than 254 dims"},
+      {"DtypeAndStrides", Zeros(kFloat, {1}, 4, [](E* e) { e->mutable_extension()->add_strides(1); }),
+       "an extension that wants dtype 0"},
+      {"DtypeTwice", Zeros(kFloat, {1}, 4, [](E* e) { e->mutable_extension()->set_dtype(1); }),
+       "an extension that wants dtype 0"},
+      {"DtypeAndPayload", Zeros(kFloat, {1}, 4, [](E* e) { e->mutable_extension()->set_payload("x"); }),
+       "an extension that wants dtype 0"},
+      {"PayloadWithoutDtype", Zeros(0, {1}, 4, [](E* e) { e->mutable_extension()->set_payload("x"); }),
+       "it has no dtype"},
+      {"BU18_ShardMinus1", Zeros(kFloat, {1}, 4, [](E* e) { e->set_shard_id(-1); }), "its shard is -1 of 1"},
+      {"BU18_ShardIsCount", Zeros(kFloat, {1}, 4, [](E* e) { e->set_shard_id(1); }), "its shard is 1 of 1"},
+      {"BU18_ShardMax", Zeros(kFloat, {1}, 4, [](E* e) { e->set_shard_id(INT32_MAX); }),
+       "its shard is 2147483647 of 1"},
+      {"BU19_OffsetMinus8", Zeros(kFloat, {1}, 4, [](E* e) { e->set_offset(-8); }), "4 bytes at -8"},
+      {"BU19_OffsetPlusSizeWraps", Zeros(kFloat, {1}, 4, [](E* e) { e->set_offset(INT64_MAX - 2); }),
+       "4 bytes at 9223372036854775805"},
+      {"BU19_OffsetPastEnd", Zeros(kFloat, {1}, 4, [](E* e) { e->set_offset(65); }), "has 64 bytes; 4 at 65 are wanted",
+       Seen::kInData},
+      {"BU19_OffsetFarPastEnd", Zeros(kFloat, {1}, 4, [](E* e) { e->set_offset(int64_t{1} << 62); }), "are wanted",
+       Seen::kInData},
+      {"BU19_CrossesEnd", Zeros(kFloat, {1}, 4, [](E* e) { e->set_offset(61); }), "has 64 bytes; 4 at 61 are wanted",
+       Seen::kInData},
+      {"BU20_SizeTooSmall", Zeros(kFloat, {2, 2}, 12), "stores 12 bytes; float32 [2,2] needs 16"},
+      {"BU20_SizeTooLarge", Zeros(kFloat, {2, 2}, 20), "stores 20 bytes; float32 [2,2] needs 16"},
+      {"BU20_Size0", Zeros(kFloat, {2, 2}, 0), "stores 0 bytes; float32 [2,2] needs 16"},
+      {"BU20_SizeNegative", Zeros(kFloat, {1}, 4, [](E* e) { e->set_size(-4); }), "-4 bytes at 0"},
+      {"BU20_Size2To62", Zeros(kFloat, {1}, 4, [](E* e) { e->set_size(int64_t{1} << 62); }),
+       "stores 4611686018427387904 bytes; float32 [1] needs 4"},
+      {"BU20_ShapeOf2To62", Zeros(kFloat, {int64_t{1} << 62}, 4), "needs more than 2^64"},
+      {"BU20_ShapeOf2To40InFile", Zeros(kFloat, {int64_t{1} << 40}, 4, [](E* e) { e->set_size(int64_t{1} << 42); }),
+       "are wanted", Seen::kInData},
+      {"BU21_CrcWrong", Zeros(kFloat, {1}, 4, [](E* e) { e->set_crc32c(1); }), "stored is 00000001", Seen::kInData},
+      {"BU21_CrcUnmasked", Zeros(kFloat, {1}, 4, [](E* e) { e->set_crc32c(UnmaskCrc32c(e->crc32c())); }),
+       "its checksum is", Seen::kInData},
+      {"BU21_CrcAbsent", Zeros(kFloat, {1}, 4, [](E* e) { e->clear_crc32c(); }), "stored is 00000000", Seen::kInData},
+      {"BU21_CrcOfEmptyWrong", Zeros(kFloat, {0}, 0, [](E* e) { e->clear_crc32c(); }), "its checksum is a282ead8",
+       Seen::kInData},
+      {"BU21_BitFlipped", Zeros(kFloat, {16}, 64), "its checksum is", Seen::kInData, std::string(63, '\0') + "\x10"},
+      {"BoolOf2", EntryOf(kBool, {3}, std::string("\0\1\2", 3)).SerializeAsString(), "a bool is neither 0 nor 1",
+       Seen::kInData, std::string("\0\1\2", 3)},
+      {"BU23_2To40StringsIn24Bytes", Zeros(kString, {int64_t{1} << 40}, 24),
+       "stores 24 bytes; string [1099511627776] needs"},
+      {"BU23_StringsWithoutChecksum", Zeros(kString, {4}, 7), "stores 7 bytes; string [4] needs 8 or more"},
+      {"BU23_LengthsWithoutEnd", Zeros(kString, {4}, 12), "the length of string 0 is cut short", Seen::kInData,
+       std::string(12, '\x80')},
+  };
+  const auto add_strings = [&](const char* name, const char* says, const ForgedStrings& strings) {
+    cases.push_back({name, strings.entry, says, Seen::kInData, strings.stored});
+  };
+  add_strings("BU23_LengthMax", "string 0 of 1 has length 18446744073709551615", StringsOf({UINT64_MAX}, "abc", {1}));
+  add_strings("BU23_LengthsWrap", "string 1 of 2 has length", StringsOf({3, UINT64_MAX - 1}, "abc", {2}));
+  add_strings("BU23_LengthsRunPast", "string 1 of 2 has length 9", StringsOf({3, 9}, "abc", {2}));
+  add_strings("BU23_LengthsTooShort", "its strings have 2 bytes", StringsOf({1, 1}, "abc", {2}));
+  add_strings("BU23_MoreLengthsThanStrings", "its strings have 1 bytes", StringsOf({1, 0}, "a", {1}));
+  ForgedStrings wrong = StringsOf({1, 1}, "ab", {2});
+  wrong.stored[2] ^= 1;
+  add_strings("BU23_LengthChecksumWrong", "the checksum of its lengths is", wrong);
+  wrong = StringsOf({1, 1}, "ab", {2});
+  wrong.stored[7] ^= 1;
+  add_strings("BU23_CharactersChecksumWrong", "its checksum is", wrong);
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Entries, EntryRejects, ::testing::ValuesIn(BadEntries()),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace tensorcask

@@ -1,0 +1,465 @@
+#include "tensorcask/serialize/checkpoint/reader.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tensorcask/serialize/io/memory_file_system.h"
+#include "tensorcask/tests/serialize/checkpoint/checkpoint_testing.h"
+#include "tensorcask/tests/serialize/checkpoint/forge.h"
+#include "tensorcask/tests/support/faulty_file_system.h"
+#include "tensorcask/tests/support/status_matchers.h"
+#include "tensorcask/tests/support/temp_folder.h"
+
+namespace tensorcask {
+namespace {
+
+using ::tensorcask::testing::BytesOf;
+using ::tensorcask::testing::EntryOf;
+using ::tensorcask::testing::FaultyFileSystem;
+using ::tensorcask::testing::FileOperation;
+using ::tensorcask::testing::IndexOf;
+using ::tensorcask::testing::IsOk;
+using ::tensorcask::testing::NamedTensor;
+using ::tensorcask::testing::SameTensor;
+using ::tensorcask::testing::SampleTensors;
+using ::tensorcask::testing::Save;
+using ::tensorcask::testing::StatusIs;
+using ::tensorcask::testing::TempFolder;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Code = absl::StatusCode;
+
+constexpr int kFloat = 1;
+const char kData[] = "/m.data-00000-of-00001";
+
+CheckpointWriterOptions WriteTo(FileSystem* files, int num_shards = 1) {
+  CheckpointWriterOptions options;
+  options.file_system = files;
+  options.num_shards = num_shards;
+  return options;
+}
+
+absl::StatusOr<CheckpointReader> OpenIn(FileSystem* files, const std::string& path = "/m",
+                                        CheckpointReaderOptions options = {}) {
+  options.read.file_system = files;
+  return CheckpointReader::Open(path, options);
+}
+
+// ---- What was saved -------------------------------------------------------------------------------------------------
+
+struct StrategyCase {
+  const char* name;
+  ReadStrategy strategy;
+  Verify verify;
+};
+class ReaderOf : public ::testing::TestWithParam<StrategyCase> {};
+
+TEST_P(ReaderOf, EveryWayGivesTheTensors) {
+  for (const int num_shards : {1, 2}) {
+    for (const uint64_t alignment : {uint64_t{1}, uint64_t{64}, uint64_t{42}}) {
+      SCOPED_TRACE(absl::StrCat(num_shards, " shards, alignment ", alignment));
+      MemoryFileSystem files;
+      CheckpointWriterOptions write = WriteTo(&files, num_shards);
+      write.alignment = alignment;
+      const std::vector<NamedTensor> tensors = SampleTensors(num_shards);
+      ASSERT_OK(Save("/m", tensors, write));
+      CheckpointReaderOptions options;
+      options.read.strategy = GetParam().strategy;
+      options.verify = GetParam().verify;
+      ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files, "/m", options));
+      EXPECT_EQ(reader.num_shards(), num_shards);
+      for (int round = 0; round < 2; ++round) {
+        for (const NamedTensor& named : tensors) {
+          SCOPED_TRACE(named.name);
+          ASSERT_OK_AND_ASSIGN(const Tensor read, reader.Read(named.name));
+          EXPECT_TRUE(SameTensor(read, named.tensor));
+          ASSERT_OK_AND_ASSIGN(Tensor mapped, reader.Map(named.name));
+          EXPECT_TRUE(SameTensor(mapped, named.tensor));
+          ASSERT_OK_AND_ASSIGN(Tensor out, Tensor::Create(named.tensor.dtype(), named.tensor.shape()));
+          ASSERT_OK(reader.ReadInto(named.name, &out));
+          EXPECT_TRUE(SameTensor(out, named.tensor));
+        }
+      }
+      EXPECT_THAT(reader.VerifyAll([](const CheckpointDamage& damage) { ADD_FAILURE() << damage.status; }), IsOk());
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Strategies, ReaderOf,
+                         ::testing::Values(StrategyCase{"Read", ReadStrategy::kRead, Verify::kOnRead},
+                                           StrategyCase{"Parallel", ReadStrategy::kParallel, Verify::kOnRead},
+                                           StrategyCase{"Mapped", ReadStrategy::kMap, Verify::kOnRead},
+                                           StrategyCase{"ReadUnverified", ReadStrategy::kRead, Verify::kNever},
+                                           StrategyCase{"MappedUnverified", ReadStrategy::kMap, Verify::kNever}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(Reader, TakesThePrefixOrTheIndex) {
+  MemoryFileSystem files;
+  ASSERT_OK(Save("/m", SampleTensors(1), WriteTo(&files)));
+  for (const std::string path : {"/m", "/m.index"}) {
+    ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files, path));
+    EXPECT_EQ(reader.prefix(), "/m");
+    EXPECT_EQ(reader.DataPath(0), kData);
+  }
+  EXPECT_THAT(OpenIn(&files, "/other"), StatusIs(Code::kNotFound, HasSubstr("/other.index")));
+}
+
+TEST(Reader, ListsEntriesInOrderWithoutTouchingData) {
+  MemoryFileSystem memory;
+  FaultyFileSystem files(&memory);
+  ASSERT_OK(Save("/m", SampleTensors(2), WriteTo(&memory, 2)));
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files));
+  ASSERT_OK_AND_ASSIGN(const std::vector<CheckpointEntry> entries, reader.entries());
+  ASSERT_EQ(entries.size(), SampleTensors(2).size());
+  for (size_t i = 1; i < entries.size(); ++i) EXPECT_LT(entries[i - 1].name, entries[i].name);
+  for (const CheckpointEntry& entry : entries) {
+    EXPECT_EQ(entry.form, EntryForm::kPlain);
+    EXPECT_EQ(entry.offset % 64, 0u);
+    ASSERT_OK_AND_ASSIGN(const CheckpointEntry found, reader.Find(entry.name));
+    EXPECT_EQ(found.offset, entry.offset);
+    EXPECT_EQ(found.dtype, entry.dtype);
+    EXPECT_EQ(found.shape, entry.shape);
+  }
+  EXPECT_EQ(files.operations(FileOperation::kOpenToRead), 1) << files.LogText();
+  EXPECT_THAT(files.LogText(), ::testing::Not(HasSubstr(".data-")));
+  ASSERT_OK(reader.Read("step"));
+  EXPECT_EQ(files.operations(FileOperation::kOpenToRead), 2) << "one data file, and only the one that is needed";
+}
+
+TEST(Reader, SaysWhatIsNotThere) {
+  MemoryFileSystem files;
+  ASSERT_OK(Save("/m", SampleTensors(1), WriteTo(&files)));
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files));
+  for (const std::string name : {"", "dense", "dense/kernel2", "zzz"}) {
+    EXPECT_THAT(reader.Find(name), StatusIs(Code::kNotFound, AllOf(HasSubstr("/m.index"), HasSubstr("no tensor"))));
+    EXPECT_THAT(reader.Read(name), StatusIs(Code::kNotFound, HasSubstr(absl::StrCat("\"", name, "\""))));
+  }
+}
+
+TEST(Reader, FillsOnlyATensorOfTheSameKind) {
+  MemoryFileSystem files;
+  ASSERT_OK(Save("/m", SampleTensors(1), WriteTo(&files)));
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files));
+  Tensor wrong_shape = *Tensor::Create(DType::kFloat32, TensorShape({3, 2}));
+  EXPECT_THAT(reader.ReadInto("dense/kernel", &wrong_shape),
+              StatusIs(Code::kInvalidArgument, AllOf(HasSubstr("float32 [2,3]"), HasSubstr("float32 [3,2]"))));
+  Tensor wrong_dtype = *Tensor::Create(DType::kInt32, TensorShape({2, 3}));
+  EXPECT_THAT(reader.ReadInto("dense/kernel", &wrong_dtype),
+              StatusIs(Code::kInvalidArgument, AllOf(HasSubstr("float32 [2,3]"), HasSubstr("int32 [2,3]"))));
+}
+
+TEST(Reader, MapsWithoutCopyingWhereAlignmentAllows) {
+  const TempFolder folder;
+  const std::string prefix = folder.Path("m");
+  ASSERT_OK(Save(prefix, {{"c", Tensor::Scalar<int8_t>(1)}, {"w", Tensor::FromValues<float>({1, 2})}}, {}));
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, CheckpointReader::Open(prefix));
+  ASSERT_OK_AND_ASSIGN(Tensor mapped, reader.Map("w"));
+  EXPECT_EQ(mapped.buffer()->kind(), TensorBuffer::Kind::kMapped);
+  mapped.mutable_flat<float>()[0] = 7;  // copies first
+  ASSERT_OK_AND_ASSIGN(const Tensor again, reader.Map("w"));
+  EXPECT_EQ(again.flat<float>()[0], 1);
+
+  CheckpointWriterOptions dense;
+  dense.alignment = 1;
+  ASSERT_OK(Save(prefix + "1", {{"c", Tensor::Scalar<int8_t>(1)}, {"w", Tensor::FromValues<float>({1, 2})}}, dense));
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader dense_reader, CheckpointReader::Open(prefix + "1"));
+  ASSERT_OK_AND_ASSIGN(const Tensor copied, dense_reader.Map("w"));
+  EXPECT_EQ(copied.buffer()->kind(), TensorBuffer::Kind::kBytes);
+  EXPECT_EQ(copied.flat<float>()[1], 2);
+}
+
+TEST(Reader, VerifiesEachTensorOnce) {
+  MemoryFileSystem files;
+  ASSERT_OK(Save("/m", SampleTensors(1), WriteTo(&files)));
+  std::string data = BytesOf(files, kData);
+  data[0] ^= 1;  // of dense/kernel
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader before, OpenIn(&files));
+  ASSERT_OK(before.Read("dense/kernel"));
+  files.Put(kData, data);
+  for (const bool mapped : {false, true}) {
+    ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files));
+    for (int i = 0; i < 2; ++i) {  // a failure is not remembered as a success
+      EXPECT_THAT(
+          mapped ? reader.Map("dense/kernel") : reader.Read("dense/kernel"),
+          StatusIs(Code::kDataLoss, AllOf(HasSubstr(kData), HasSubstr("tensor \"dense/kernel\" at offset 0, 24 bytes"),
+                                          HasSubstr("checksum is"))));
+    }
+    EXPECT_OK(reader.Read("step"));
+  }
+  CheckpointReaderOptions never;
+  never.verify = Verify::kNever;
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files, "/m", never));
+  EXPECT_OK(reader.Read("dense/kernel"));
+  EXPECT_OK(reader.Map("dense/kernel"));
+  std::vector<std::string> damaged;
+  ASSERT_OK_AND_ASSIGN(const int64_t whole, reader.VerifyAll([&](const CheckpointDamage& damage) {
+    damaged.push_back(absl::StrCat(damage.tensor, " ", damage.file, " ", damage.offset));
+  }));
+  EXPECT_EQ(whole, static_cast<int64_t>(SampleTensors(1).size()) - 1);
+  EXPECT_THAT(damaged, ElementsAre("dense/kernel /m.data-00000-of-00001 0"));
+}
+
+TEST(Reader, MayBeSharedByThreads) {
+  MemoryFileSystem files;
+  std::vector<NamedTensor> tensors;
+  for (int i = 0; i < 200; ++i) {
+    tensors.push_back({absl::StrCat("t", i), Tensor::FromValues<int32_t>({i, i + 1, i + 2}), i % 4});
+    tensors.push_back({absl::StrCat("s", i), Tensor::FromValues<std::string>({absl::StrCat(i)}), i % 4});
+  }
+  CheckpointWriterOptions write = WriteTo(&files, 4);
+  write.index_block_bytes = 200;
+  ASSERT_OK(Save("/m", tensors, write));
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files));
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (size_t i = 0; i < tensors.size(); ++i) {
+        const NamedTensor& named = tensors[(i * 7 + t * 101) % tensors.size()];
+        const absl::StatusOr<Tensor> read = i % 3 == 0 ? reader.Map(named.name) : reader.Read(named.name);
+        ASSERT_OK(read);
+        EXPECT_TRUE(SameTensor(*read, named.tensor));
+      }
+      ASSERT_OK_AND_ASSIGN(const auto entries, reader.entries());
+      EXPECT_EQ(entries.size(), tensors.size());
+      EXPECT_THAT(reader.VerifyAll([](const CheckpointDamage&) { FAIL(); }), IsOk());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+// ---- Forms that are listed only -------------------------------------------------------------------------------------
+
+TEST(Reader, ListsFormsItDoesNotRead) {
+  const std::string bytes(8, '\1');
+  std::map<std::string, BundleEntryProto> entries;
+  entries["plain"] = EntryOf(kFloat, {2}, bytes);
+  entries["sliced"] = EntryOf(kFloat, {4}, "");
+  entries["sliced"].add_slices()->add_extent();
+  entries[std::string("\0sliced\0\1", 9)] = EntryOf(kFloat, {2}, bytes, 8);
+  entries["guarded"] = EntryOf(0, {2}, bytes, 16);
+  entries["guarded"].mutable_extension()->set_dtype(1);
+  entries["guarded"].mutable_extension()->add_strides(2);
+  entries["own"] = EntryOf(0, {8}, bytes, 24);
+  entries["own"].mutable_extension()->set_dtype(64);
+  entries["encoded"] = EntryOf(0, {100}, bytes, 32);
+  entries["encoded"].mutable_extension()->set_dtype(1);
+  entries["encoded"].mutable_extension()->set_payload("x");
+  entries["newer"] = EntryOf(57, {100}, bytes, 40);
+  entries["own number"] = EntryOf(64, {8}, bytes, 48);  // not where TensorFlow reads it
+  entries["reference"] = EntryOf(101, {2}, bytes, 56);
+  entries["variant"] = EntryOf(21, {}, bytes, 64);
+  entries["tagged"] = EntryOf(kFloat, {2}, bytes, 72);
+  entries["tagged"].mutable_extension()->set_device("cuda:0");
+  MemoryFileSystem files;
+  files.Put("/m.index", IndexOf(1, entries));
+  std::string data;
+  for (int i = 0; i < 10; ++i) data += bytes;
+  files.Put(kData, data);
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files));
+  ASSERT_OK_AND_ASSIGN(const std::vector<CheckpointEntry> listed, reader.entries());
+  std::vector<std::string> forms;
+  for (const CheckpointEntry& entry : listed) {
+    forms.push_back(absl::StrCat(entry.name[0] == '\0' ? "piece" : entry.name, " ", EntryFormName(entry.form), " ",
+                                 DTypeName(entry.dtype)));
+  }
+  EXPECT_THAT(forms, ElementsAre("piece sliced float32", "encoded encoded float32", "guarded guarded float32",
+                                 "newer unknown invalid", "own guarded float8_e8m0fnu", "own number unknown invalid",
+                                 "plain plain float32", "reference unknown invalid", "sliced sliced float32",
+                                 "tagged plain float32", "variant plain variant"));
+  for (const CheckpointEntry& entry : listed) {
+    SCOPED_TRACE(entry.name);
+    const bool readable = entry.name == "plain" || entry.name == "tagged";
+    EXPECT_THAT(reader.Read(entry.name).status().code(), readable ? Code::kOk : Code::kUnimplemented);
+    EXPECT_THAT(reader.Map(entry.name).status().code(), readable ? Code::kOk : Code::kUnimplemented);
+    Tensor out = *Tensor::Create(DType::kFloat32, TensorShape({2}));
+    EXPECT_THAT(reader.ReadInto(entry.name, &out).code(), readable ? Code::kOk : Code::kUnimplemented);
+  }
+  EXPECT_THAT(reader.Read("newer"), StatusIs(Code::kUnimplemented, HasSubstr("dtype number 57")));
+  EXPECT_THAT(reader.Read("own number"), StatusIs(Code::kUnimplemented, HasSubstr("dtype number 64")));
+  EXPECT_THAT(reader.Read("sliced"), StatusIs(Code::kUnimplemented, HasSubstr("stored sliced")));
+  EXPECT_THAT(reader.Read("encoded"), StatusIs(Code::kUnimplemented, HasSubstr("stored encoded")));
+  EXPECT_THAT(reader.Read("variant"), StatusIs(Code::kUnimplemented, HasSubstr("dtype variant")));
+}
+
+// BU-32: fields of a newer writer are passed over.
+TEST(Reader, PassesOverUnknownFields) {
+  const std::string bytes(8, '\1');
+  BundleHeaderProto header;
+  header.set_num_shards(1);
+  header.mutable_version()->set_producer(1);
+  header.mutable_version()->set_min_consumer(2);
+  const std::string unknown = "\xa2\x06\x03xyz";  // field 100
+  MemoryFileSystem files;
+  files.Put("/m.index", IndexOf({{"", header.SerializeAsString() + unknown},
+                                 {"w", EntryOf(kFloat, {2}, bytes).SerializeAsString() + unknown}}));
+  files.Put(kData, bytes);
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files));
+  EXPECT_OK(reader.Read("w"));
+}
+
+// ---- Files that do not fit together -------------------------------------------------------------------------------
+
+TEST(Reader, RefusesOverlappingTensors) {  // BU-22
+  const std::string bytes(8, '\0');
+  MemoryFileSystem files;
+  files.Put("/m.index", IndexOf(1, {{"a", EntryOf(kFloat, {2}, bytes, 8)},
+                                    {"b", EntryOf(kFloat, {2}, bytes, 0)},
+                                    {"c", EntryOf(kFloat, {2}, bytes, 12)}}));
+  files.Put(kData, std::string(64, '\0'));
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files));
+  EXPECT_THAT(reader.entries(),
+              StatusIs(Code::kDataLoss, AllOf(HasSubstr(kData), HasSubstr("tensor \"c\" at offset 12, 8 bytes"),
+                                              HasSubstr("overlaps tensor \"a\" at offset 8"))));
+  std::vector<std::string> damaged;
+  ASSERT_OK_AND_ASSIGN(const int64_t whole, reader.VerifyAll([&](const CheckpointDamage& damage) {
+    damaged.push_back(absl::StrCat(damage.tensor, " at ", damage.offset));
+  }));
+  EXPECT_EQ(whole, 2);
+  EXPECT_THAT(damaged, ElementsAre("c at 12"));
+}
+
+TEST(Reader, NoticesTheDataOfAnotherCheckpoint) {  // BU-29
+  MemoryFileSystem files;
+  ASSERT_OK(Save("/m", {{"w", Tensor::FromValues<float>({1, 2})}}, WriteTo(&files)));
+  ASSERT_OK(Save("/n", {{"w", Tensor::FromValues<float>({1, 3})}}, WriteTo(&files)));
+  files.Put(kData, BytesOf(files, "/n.data-00000-of-00001"));
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files));
+  EXPECT_THAT(reader.Read("w"), StatusIs(Code::kDataLoss, HasSubstr("its checksum is")));
+}
+
+TEST(Reader, RefusesDataFilesThatAreNone) {  // BU-24 and BU-25
+  const TempFolder folder;
+  const std::string prefix = folder.Path("m");
+  const std::string data = prefix + ".data-00000-of-00001";
+  ASSERT_OK(Save(prefix, {{"w", Tensor::FromValues<float>({1, 2})}}, {}));
+  const auto expect_refused = [&](Code code, const char* says) {
+    SCOPED_TRACE(says);
+    ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, CheckpointReader::Open(prefix));
+    EXPECT_OK(reader.entries());
+    EXPECT_THAT(reader.Read("w"), StatusIs(code, AllOf(HasSubstr(data), HasSubstr(says))));
+    EXPECT_THAT(reader.Map("w"), StatusIs(code, AllOf(HasSubstr("\"w\""), HasSubstr(says))));
+    int damages = 0;
+    EXPECT_THAT(reader.VerifyAll([&](const CheckpointDamage&) { ++damages; }).status().code(),
+                code == Code::kDataLoss || code == Code::kFailedPrecondition ? Code::kOk : code);
+  };
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader open, CheckpointReader::Open(prefix));
+  ASSERT_OK(open.Map("w"));
+  ASSERT_EQ(truncate(data.c_str(), 7), 0);
+  EXPECT_THAT(open.Read("w"), StatusIs(Code::kDataLoss, HasSubstr(data)));
+  EXPECT_THAT(open.Map("w"), StatusIs(Code::kDataLoss, HasSubstr(data)));  // and no SIGBUS
+  expect_refused(Code::kDataLoss, "has 7 bytes; 8 at 0 are wanted");
+  ASSERT_EQ(truncate(data.c_str(), 0), 0);
+  expect_refused(Code::kDataLoss, "has 0 bytes");
+  ASSERT_EQ(unlink(data.c_str()), 0);
+  expect_refused(Code::kDataLoss, "though the index names it");
+  ASSERT_EQ(mkdir(data.c_str(), 0700), 0);
+  expect_refused(Code::kFailedPrecondition, "is a folder");
+  ASSERT_EQ(rmdir(data.c_str()), 0);
+  ASSERT_EQ(mkfifo(data.c_str(), 0600), 0);
+  expect_refused(Code::kFailedPrecondition, "not a regular file");
+  ASSERT_EQ(unlink(data.c_str()), 0);
+  ASSERT_EQ(symlink("/dev/zero", data.c_str()), 0);
+  expect_refused(Code::kFailedPrecondition, "not a regular file");
+  ASSERT_EQ(unlink(data.c_str()), 0);
+  ASSERT_EQ(symlink(data.c_str(), data.c_str()), 0);
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, CheckpointReader::Open(prefix));
+  EXPECT_THAT(reader.Read("w").status().message(), HasSubstr(data));  // ELOOP
+}
+
+TEST(Reader, TakesNamesAsData) {  // BU-26
+  const std::vector<std::string> names = {std::string("a\0b", 3),  "line\nbreak", "\x1b[2J", "../../x", "/abs",
+                                          std::string(65536, 'n'), "\xff\xfe",    "%s%n"};
+  MemoryFileSystem files;
+  std::vector<NamedTensor> tensors;
+  for (const std::string& name : names) tensors.push_back({name, Tensor::Scalar<int32_t>(1)});
+  ASSERT_OK(Save("/m", tensors, WriteTo(&files)));
+  EXPECT_THAT(files.Paths(), ElementsAre(kData, "/m.index"));
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files));
+  for (const std::string& name : names) EXPECT_OK(reader.Read(name));
+  const absl::Status missing = reader.Read("\x1b[2J" + std::string(5000, 'x')).status();
+  EXPECT_LT(missing.message().size(), 300u);
+  EXPECT_THAT(std::string(missing.message()), ::testing::Not(HasSubstr("\x1b")));
+
+  const std::string index = IndexOf(1, {{std::string(1 << 20, 'n'), EntryOf(kFloat, {}, std::string(4, '\0'))}});
+  files.Put("/m.index", index);
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader long_name, OpenIn(&files));
+  EXPECT_THAT(long_name.entries(), StatusIs(Code::kResourceExhausted, HasSubstr("max_name_bytes 65536")));
+}
+
+TEST(Reader, RefusesPathsThatAreNoPrefix) {  // BU-28
+  const struct {
+    std::string path;
+    const char* says;
+  } cases[] = {
+      {"", "names a folder"},           {"/models/", "names a folder"},
+      {".index", "names a folder"},     {"/m.data-00000-of-00001", "is the name of a data file; its prefix is \"/m\""},
+      {std::string("/m\0x", 4), "NUL"}, {"/" + std::string(5000, 'm'), ""}};
+  MemoryFileSystem files;
+  for (const auto& test : cases) {
+    SCOPED_TRACE(test.path.substr(0, 40));
+    EXPECT_THAT(OpenIn(&files, test.path), StatusIs(Code::kInvalidArgument, HasSubstr(test.says)));
+  }
+}
+
+// ---- Limits ---------------------------------------------------------------------------------------------------------
+
+TEST(ReaderLimits, AreKept) {
+  MemoryFileSystem files;
+  ASSERT_OK(Save("/m", SampleTensors(1), WriteTo(&files)));
+  CheckpointReaderOptions options;
+  {
+    options.limits = DecodeLimits();
+    options.limits.max_entries = 5;
+    ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files, "/m", options));
+    EXPECT_THAT(reader.entries(), StatusIs(Code::kResourceExhausted, HasSubstr("max_entries 5")));
+  }
+  {
+    options.limits = DecodeLimits();
+    options.limits.max_name_bytes = 10;
+    ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files, "/m", options));
+    EXPECT_THAT(reader.entries(), StatusIs(Code::kResourceExhausted, HasSubstr("max_name_bytes 10")));
+    EXPECT_OK(reader.Read("step"));
+  }
+  {
+    ASSERT_OK(Save("/big",
+                   {{"w", *Tensor::Zeros(DType::kUint8, TensorShape({5000}))},
+                    {"s", *Tensor::Create(DType::kString, TensorShape({100}))}},
+                   WriteTo(&files)));
+    options.limits = DecodeLimits();
+    options.limits.max_file_decoded_bytes = 3000;
+    ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files, "/big", options));
+    EXPECT_THAT(reader.Read("w"), StatusIs(Code::kResourceExhausted, HasSubstr("max_file_decoded_bytes 3000")));
+    EXPECT_THAT(reader.Read("s"), StatusIs(Code::kResourceExhausted, HasSubstr("max_file_decoded_bytes 3000")));
+    EXPECT_OK(reader.Map("w"));  // decodes nothing
+  }
+}
+
+// Names that share all but their ends: 2,000 of 60 KiB in a file of 100 KiB.
+TEST(ReaderLimits, BoundNamesThatShareTheirBeginnings) {
+  using tensorcask::testing::ForgedEntry;
+  const std::string entry = EntryOf(kFloat, {0}, "").SerializeAsString();
+  std::vector<ForgedEntry> entries = {{0, "", "\x08\x01"}, {0, std::string(60000, 'n'), entry}};
+  for (uint32_t i = 0; i < 2000; ++i) {
+    const char end[] = {static_cast<char>(1 + i / 200), static_cast<char>(1 + i % 200)};
+    entries.push_back({60000, std::string(end, 2), entry});
+  }
+  tensorcask::testing::TableForge forge;
+  const auto block = forge.Block(tensorcask::testing::ForgeBlock(entries));
+  MemoryFileSystem files;
+  files.Put("/m.index", forge.Finish({{"z", block}}));
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files));
+  EXPECT_THAT(reader.entries(), StatusIs(Code::kResourceExhausted, HasSubstr("max_unbacked_bytes")));
+  EXPECT_OK(reader.Find(std::string(60000, 'n')));
+}
+
+}  // namespace
+}  // namespace tensorcask
