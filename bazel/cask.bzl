@@ -44,10 +44,12 @@ def cask_cc_test(name, copts = [], **kwargs):
         **kwargs
     )
 
-def cask_cc_binary(name, copts = [], **kwargs):
+def cask_cc_binary(name, copts = [], linkopts = [], **kwargs):
+    """A program. Of the libraries that its dependencies list it names those at start that it uses."""
     cc_binary(
         name = name,
         copts = CASK_COPTS + copts,
+        linkopts = ["-Wl,--as-needed"] + linkopts,
         **kwargs
     )
 

@@ -1,0 +1,271 @@
+// The promises that have a number, each measured and said to be met or missed:
+//
+//   NAME   FIGURE  BAR   met|missed   compared to
+//
+// One thread, medians, warm memory unless a row says otherwise. tools/dev bench bars runs this.
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "tensorcask/serialize/checkpoint/reader.h"
+#include "tensorcask/serialize/checkpoint/writer.h"
+#include "tensorcask/serialize/wire/zero_copy.h"
+#include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tests/benchmarks/measure.h"
+
+namespace tensorcask::benchmarks {
+namespace {
+
+constexpr size_t kMiB = size_t{1} << 20;
+
+int missed = 0;
+
+void Row(const std::string& name, double figure, double bar, const char* unit, const std::string& compared_to) {
+  const bool met = figure <= bar;
+  missed += met ? 0 : 1;
+  std::printf("%-54s %9.2f %-9s <= %7.2f  %-6s  %s\n", name.c_str(), figure, unit, bar, met ? "met" : "missed",
+              compared_to.c_str());
+  std::fflush(stdout);
+}
+
+template <typename T>
+T Require(absl::StatusOr<T> value) {
+  if (!value.ok()) {
+    std::fprintf(stderr, "bars: %s\n", value.status().ToString().c_str());
+    std::exit(1);
+  }
+  return *std::move(value);
+}
+
+void Require(const absl::Status& status) {
+  Require(status.ok() ? absl::StatusOr<int>(0) : absl::StatusOr<int>(status));
+}
+
+Tensor Filled(DType dtype, const TensorShape& shape, uint32_t seed) {
+  Tensor tensor = Require(Tensor::Create(dtype, shape));
+  uint32_t state = seed;
+  const absl::Span<char> bytes = tensor.mutable_bytes();
+  for (size_t i = 0; i + 4 <= bytes.size(); i += 4) {
+    state = state * 1664525U + 1013904223U;
+    std::memcpy(&bytes[i], &state, 4);
+  }
+  return tensor;
+}
+
+void WireRows() {
+  const size_t size = 256 * kMiB;
+  const Tensor tensor = Filled(DType::kFloat32, TensorShape({static_cast<int64_t>(size / 4)}), 1);
+  Tensor warm = Require(tensor.Clone());
+  std::string message(Require(EncodedTensorBytes(tensor, {})), '\1');
+  const auto copy = [&] { std::memcpy(&message[0], tensor.bytes().data(), size); };
+  Row("encode 256 MiB into warm memory",
+      MedianRatio(
+          9, [&] { Require(EncodeTensorTo(tensor, {}, absl::MakeSpan(&message[0], message.size()))); }, copy),
+      1.1, "x memcpy", "memcpy of the same bytes");
+  Require(EncodeTensorTo(tensor, {}, absl::MakeSpan(&message[0], message.size())));
+  const auto copy_back = [&] { std::memcpy(warm.mutable_bytes().data(), message.data() + 16, size); };
+  Row("decode 256 MiB into warm memory",
+      MedianRatio(
+          9, [&] { Require(DecodeTensorInto(message, {}, &warm)); }, copy_back),
+      1.1, "x memcpy", "memcpy of the same bytes");
+}
+
+// A folder for checkpoints, gone at the end.
+class Folder {
+ public:
+  Folder() {
+    std::string path = (std::filesystem::temp_directory_path() / "tensorcask-bars-XXXXXX").string();
+    if (mkdtemp(&path[0]) == nullptr) std::exit(1);
+    path_ = path;
+  }
+  ~Folder() { Clear(), std::filesystem::remove_all(path_); }
+  void Clear() {
+    for (const auto& file : std::filesystem::directory_iterator(path_)) std::filesystem::remove(file);
+  }
+  std::string Path(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+void CheckpointRows() {
+  constexpr int kTensors = 64;
+  const size_t total = 256 * kMiB;
+  std::vector<Tensor> tensors;
+  for (int i = 0; i < kTensors; ++i) {
+    tensors.push_back(Filled(DType::kFloat32, TensorShape({1, static_cast<int64_t>(kMiB)}), static_cast<uint32_t>(i)));
+  }
+  Folder folder;
+  const auto name = [](int i) { return absl::StrCat("layer", i, "/kernel"); };
+  const auto save = [&](const std::string& prefix, bool sync) {
+    CheckpointWriterOptions options;
+    options.sync = sync;
+    CheckpointWriter writer = Require(CheckpointWriter::Create(prefix, options));
+    for (int i = 0; i < kTensors; ++i) Require(writer.Add(name(i), tensors[static_cast<size_t>(i)]));
+    Require(writer.Finish());
+  };
+  const auto plain_write = [&](const std::string& path, bool sync) {
+    const int file = open(path.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+    if (file < 0 || fallocate(file, FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(total)) != 0) {
+      std::fprintf(stderr, "bars: no reserved file here; the comparison is to write() into unreserved space\n");
+    }
+    for (const Tensor& tensor : tensors) {
+      size_t done = 0;
+      while (done < tensor.bytes().size()) {
+        const ssize_t n = write(file, tensor.bytes().data() + done, tensor.bytes().size() - done);
+        if (n <= 0) std::exit(1);
+        done += static_cast<size_t>(n);
+      }
+    }
+    if (sync) fsync(file);
+    close(file);
+  };
+  for (const bool sync : {false, true}) {
+    std::vector<double> ratios;
+    for (int round = 0; round < 7; ++round) {
+      folder.Clear();
+      const double ours = SecondsOf([&] { save(folder.Path("m"), sync); });
+      folder.Clear();
+      ratios.push_back(ours / SecondsOf([&] { plain_write(folder.Path("p"), sync); }));
+    }
+    Row(sync ? "save 64 x 4 MiB, checksummed, sync = true" : "save 64 x 4 MiB, checksummed, sync = false",
+        Median(ratios), 1.1, "x write", sync ? "write() into reserved space, fsync" : "write() into reserved space");
+  }
+
+  folder.Clear();
+  save(folder.Path("m"), false);
+  const std::string data_path = folder.Path("m.data-00000-of-00001");
+  const int file = open(data_path.c_str(), O_RDONLY | O_CLOEXEC);
+  std::vector<Tensor> warm;
+  for (const Tensor& tensor : tensors) warm.push_back(Require(tensor.Clone()));
+  const auto plain_read = [&] {
+    off_t offset = 0;
+    for (Tensor& tensor : warm) {
+      const absl::Span<char> out = tensor.mutable_bytes();
+      if (pread(file, out.data(), out.size(), offset) != static_cast<ssize_t>(out.size())) std::exit(1);
+      offset += static_cast<off_t>(out.size());
+    }
+  };
+  const auto open_reader = [&] { return Require(CheckpointReader::Open(folder.Path("m"))); };
+  Row("load the same, verified: mapped",
+      MedianRatio(
+          9,
+          [&] {
+            const CheckpointReader reader = open_reader();
+            for (int i = 0; i < kTensors; ++i) Keep(Require(reader.Map(name(i))).bytes().data());
+          },
+          plain_read),
+      0.9, "x read", "read() into warm memory");
+  Row("load the same, verified: into warm memory",
+      MedianRatio(
+          9,
+          [&] {
+            const CheckpointReader reader = open_reader();
+            for (int i = 0; i < kTensors; ++i) Require(reader.ReadInto(name(i), &warm[static_cast<size_t>(i)]));
+          },
+          plain_read),
+      1.3, "x read", "read() into warm memory");
+  Row("load the same, verified: into fresh memory",
+      MedianRatio(
+          9,
+          [&] {
+            const CheckpointReader reader = open_reader();
+            std::vector<Tensor> fresh;
+            for (int i = 0; i < kTensors; ++i) fresh.push_back(Require(reader.Read(name(i))));
+            Keep(fresh.back().bytes().data());
+          },
+          plain_read),
+      2.1, "x read", "read() into warm memory");
+  close(file);
+}
+
+void LookupRows() {
+  constexpr int kTensors = 1'000'000;
+  Folder folder;
+  const auto name = [](int i) { return absl::StrFormat("model/layer_%07d/weights", i); };
+  {
+    CheckpointWriterOptions options;
+    options.sync = false;
+    CheckpointWriter writer = Require(CheckpointWriter::Create(folder.Path("m"), options));
+    const Tensor scalar = Tensor::Scalar<float>(1);
+    for (int i = 0; i < kTensors; ++i) Require(writer.Add(name(i), scalar));
+    Require(writer.Finish());
+  }
+  const std::string prefix = folder.Path("m");
+  Row("open a checkpoint of 1,000,000 tensors",
+      MedianSeconds(21, [&] { Keep(Require(CheckpointReader::Open(prefix)).num_shards()); }) * 1e3, 1, "ms", "-");
+  std::vector<double> cold;
+  std::vector<double> again;
+  const CheckpointReader reader = Require(CheckpointReader::Open(prefix));
+  for (int i = 0; i < 200; ++i) {
+    const std::string wanted = name((i * 4999 + 17) % kTensors);  // each in a block of its own
+    cold.push_back(SecondsOf([&] { Keep(Require(reader.Find(wanted)).offset); }));
+    again.push_back(SecondsOf([&] { Keep(Require(reader.Find(wanted)).offset); }));
+  }
+  Row("look one up, its block not read yet", Median(cold) * 1e6, 20, "us", "-");
+  Row("look one up again", Median(again) * 1e6, 2, "us", "-");
+  Row("list all", MedianSeconds(3, [&] { Keep(Require(Require(CheckpointReader::Open(prefix)).entries()).size()); }), 1,
+      "s", "-");
+}
+
+void CoreRows() {
+  const size_t size = 64 * kMiB;
+  const Tensor source = Filled(DType::kFloat32, TensorShape({static_cast<int64_t>(size / 4)}), 3);
+  Tensor warm = Require(source.Clone());
+  Row("copy into freshly allocated 64 MiB",
+      MedianRatio(
+          15, [&] { Keep(Require(source.Clone()).bytes().data()); },
+          [&] { std::memcpy(warm.mutable_bytes().data(), source.bytes().data(), size); }),
+      2.0, "x memcpy", "memcpy between warm buffers");
+
+  constexpr int kBatch = 100000;
+  const auto nanoseconds = [](double seconds) { return seconds / kBatch * 1e9; };
+  Row("copying a handle",
+      nanoseconds(MedianSeconds(
+          21,
+          [&] {
+            for (int i = 0; i < kBatch; ++i) {
+              const Tensor alias = source;  // NOLINT(performance-unnecessary-copy-initialization): it is what is timed
+              Keep(&alias);
+            }
+          })),
+      4, "ns", "-");
+  const TensorShape small({4});
+  Row("making a small tensor",
+      nanoseconds(MedianSeconds(21,
+                                [&] {
+                                  for (int i = 0; i < kBatch; ++i) {
+                                    const Tensor tensor = Require(Tensor::Create(DType::kFloat32, small));
+                                    Keep(&tensor);
+                                  }
+                                })),
+      50, "ns", "-");
+  Row("bytes of a shape", sizeof(TensorShape), 24, "bytes", "-");
+  Row("bytes of a tensor", sizeof(Tensor), 32, "bytes", "-");
+}
+
+}  // namespace
+}  // namespace tensorcask::benchmarks
+
+int main() {
+  using namespace tensorcask::benchmarks;  // NOLINT(google-build-using-namespace): this is its main
+  std::printf("%-54s %19s %12s  %-6s  %s\n", "what", "figure", "bar", "", "compared to, in the same run");
+  CoreRows();
+  WireRows();
+  CheckpointRows();
+  LookupRows();
+  if (missed > 0) std::printf("%d missed\n", missed);
+  return 0;
+}

@@ -1,0 +1,39 @@
+#!/usr/bin/env python3
+"""The README shows code and commands that exist."""
+
+import os
+import re
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import case_report  # noqa: E402
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+class Readme(unittest.TestCase):
+    def test_every_program_is_the_file_it_names(self):
+        blocks = re.findall(r"<!-- (\S+) -->\n```cpp\n(.*?)```", read("README.md"), re.DOTALL)
+        self.assertGreater(len(blocks), 0)
+        for path, code in blocks:
+            # The file says in its first comment where it is shown.
+            self.assertEqual(re.sub(r"\A(//.*\n)+\n", "", read(path)), code, path)
+
+    def test_every_command_of_the_workbench_exists(self):
+        known = re.findall(r"^    (\w[\w| -]*)\)", read("tools/dev"), re.MULTILINE)
+        known = {name.strip() for names in known for name in names.split("|")}
+        for command in re.findall(r"tools/dev (\w+)", read("README.md")):
+            self.assertIn(command, known)
+
+    def test_every_link_leads_somewhere(self):
+        for target in re.findall(r"\]\(([^)#]+)\)", read("README.md")):
+            if "://" not in target:
+                self.assertTrue(os.path.exists(target), target)
+
+
+if __name__ == "__main__":
+    case_report.main("docs")

@@ -1,0 +1,506 @@
+#!/usr/bin/env python3
+"""The command line, as its users run it: every subcommand, exit codes, messages, and the checkpoints of other programs."""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+import zlib
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import case_report  # noqa: E402
+
+TOOL = os.path.abspath(os.environ.get("TENSORCASK", "tools/tensorcask"))
+DATA = os.path.join(os.environ.get("TENSORCASK_TEST_DATA", "../shared/data"), "tensorflow")
+TENSORFLOW_NAMES = {"float": "float32", "double": "float64", "half": "float16"}
+
+
+def run(*arguments, **options):
+    """The finished process, output as text."""
+    return subprocess.run(
+        [TOOL, *map(str, arguments)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+        **options,
+    )
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def varint(data, position):
+    value = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return value, position
+
+
+def checkpoints():
+    """(prefix, what it must hold) of every checkpoint in the test data."""
+    for folder in sorted(os.listdir(DATA)):
+        path = os.path.join(DATA, folder, "expected.json")
+        if not os.path.exists(path):
+            continue
+        with open(path, encoding="utf-8") as file:
+            for name, expected in json.load(file).items():
+                if expected.get("kind") == "v2_checkpoint":
+                    yield os.path.join(DATA, folder, name), expected
+
+
+def data_files(prefix):
+    folder, name = os.path.split(prefix)
+    return sorted(file for file in os.listdir(folder) if file.startswith(name + ".data-"))
+
+
+def with_data(test):
+    return unittest.skipUnless(os.path.isdir(DATA), "SKIPPED: no test data")(test)
+
+
+def with_strace(test):
+    usable = shutil.which("strace") and subprocess.run(["strace", "true"], capture_output=True, check=False).returncode == 0
+    return unittest.skipUnless(usable, "SKIPPED: strace does not work here")(test)
+
+
+class Scratch(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write(self, name, content):
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write(content)
+        return self.path(name)
+
+    def checkpoint(self, name="model.ckpt", tensors=None):
+        """A checkpoint of one tensor a text message: {name: text}."""
+        merged = None
+        tensors = tensors or {"w": "dtype: DT_FLOAT tensor_shape { dim { size: 2 } dim { size: 3 } } "
+                                   "float_val: [1, 2, 3, 4, 5, 6.5]"}
+        self.assertEqual(len(tensors), 1)
+        for tensor, text in tensors.items():
+            source = self.write("source.pbtxt", text)
+            merged = self.path(name)
+            done = run("convert", "--format", "tensorproto-text", "--rename", "source=" + tensor, source, merged)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        return merged
+
+    def assert_one_line(self, process, code, *pieces):
+        """The command failed with `code` and one line on stderr that has all pieces."""
+        self.assertEqual(process.returncode, code, process.stderr)
+        self.assertEqual(process.stdout, "")
+        self.assertEqual(process.stderr.count("\n"), 1, process.stderr)
+        for piece in pieces:
+            self.assertIn(piece, process.stderr)
+
+
+class Ls(Scratch):
+    @with_data
+    def test_every_checkpoint_of_tensorflow(self):
+        count = 0
+        for prefix, expected in checkpoints():
+            with self.subTest(prefix):
+                done = run("ls", "--json", "--checksum", prefix)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                document = json.loads(done.stdout)
+                self.assertEqual(document["format"], "checkpoint")
+                listed = {tensor["name"]: tensor for tensor in document["tensors"]}
+                self.assertEqual(set(listed), set(expected["entries"]))
+                self.assertEqual([t["name"] for t in document["tensors"]], sorted(expected["entries"]))
+                for name, entry in expected["entries"].items():
+                    tensor = listed[name]
+                    dtype = entry["dtype"]
+                    self.assertEqual(tensor["dtype"], TENSORFLOW_NAMES.get(dtype, dtype))
+                    self.assertEqual(tensor["shape"], entry["shape"])
+                    self.assertEqual((tensor["shard"], tensor["offset"]), (entry["shard"], entry["offset"]))
+                    self.assertEqual(tensor["stored_bytes"], entry["size"])
+                    if dtype == "string":
+                        self.assertEqual(tensor["crc32"], self.crc32_of_strings(prefix, entry))
+                    else:
+                        self.assertEqual(tensor["crc32"], entry["crc32"])
+                        self.assertEqual(tensor["bytes"], entry["size"])
+                count += 1
+        self.assertEqual(count, 22)
+
+    def crc32_of_strings(self, prefix, entry):
+        """Computed from the file itself, as the format's description says."""
+        data = read(os.path.join(os.path.dirname(prefix), data_files(prefix)[entry["shard"]]))
+        position = entry["offset"]
+        lengths = []
+        for _ in range(entry["n"]):
+            length, position = varint(data, position)
+            lengths.append(length)
+        self.assertEqual(lengths, entry["lens"])
+        position += 4
+        crc = 0
+        joined = b""
+        for length in lengths:
+            element = data[position : position + length]
+            position += length
+            joined += element
+            crc = zlib.crc32(element, zlib.crc32(struct.pack("<Q", length), crc))
+        self.assertEqual(hashlib.sha256(joined).hexdigest(), entry["sha256_joined"])
+        return f"{crc:08x}"
+
+    @with_strace
+    @with_data
+    def test_opens_no_data_file_without_checksum(self):
+        prefix = os.path.join(DATA, "tf-mnist-ckpt", "model.ckpt-46900")
+        for arguments, opened in (([], False), (["--checksum"], True)):
+            log = self.path("log")
+            command = ["strace", "-f", "-e", "trace=open,openat,openat2", "-o", log, TOOL, "ls", *arguments, prefix]
+            done = subprocess.run(command, capture_output=True, timeout=60, check=False)
+            self.assertEqual(done.returncode, 0)
+            calls = read(log).decode()
+            self.assertIn(".index", calls)
+            self.assertEqual(".data-" in calls, opened, calls)
+
+    def test_the_index_file_names_the_checkpoint_too(self):
+        prefix = self.checkpoint()
+        self.assertEqual(run("ls", prefix).stdout, run("ls", prefix + ".index").stdout)
+
+    def test_columns_and_total(self):
+        lines = run("ls", self.checkpoint()).stdout.splitlines()
+        self.assertEqual(lines[0].split(), ["w", "float32", "[2,3]", "24", "plain"])
+        self.assertEqual(lines[1], "total: 1 tensor, 24 bytes (24 B)")
+
+    def test_globs_choose(self):
+        prefix = self.checkpoint(tensors={"a/w": "dtype: DT_INT8 int_val: 1"})
+        self.assertIn("a/w", run("ls", prefix, "a/*").stdout)
+        self.assertIn("total: 0 tensors", run("ls", prefix, "b*").stdout)
+
+    @with_data
+    def test_sort_by_size(self):
+        prefix = os.path.join(DATA, "tf-mnist-ckpt", "model.ckpt-46900")
+        sizes = [t["bytes"] for t in json.loads(run("ls", "--json", "--sort", "size", prefix).stdout)["tensors"]]
+        self.assertEqual(sizes, sorted(sizes, reverse=True))
+        self.assertGreater(len(set(sizes)), 3)
+
+    def test_names_cannot_drive_a_terminal(self):
+        prefix = self.checkpoint(tensors={"a\x1b[2Jb\nc": "dtype: DT_INT8 int_val: 1"})
+        out = run("ls", prefix).stdout
+        self.assertNotIn("\x1b", out)
+        self.assertEqual(out.count("\n"), 2)
+        self.assertEqual(json.loads(run("ls", "--json", prefix).stdout)["tensors"][0]["name"], "a\x1b[2Jb\nc")
+
+    def test_a_name_that_is_no_unicode_is_exact_in_hex(self):
+        # The tool's arguments are bytes to the system; \udcff is Python's name for the byte ff.
+        prefix = self.checkpoint(tensors={"a\udcff": "dtype: DT_INT8 int_val: 1"})
+        tensor = json.loads(run("ls", "--json", prefix).stdout)["tensors"][0]
+        self.assertEqual((tensor["name"], tensor["name_hex"]), ("a\ufffd", "61ff"))
+
+    def test_a_message_needs_its_format_named(self):
+        path = self.write("x.pbtxt", "dtype: DT_INT8 int_val: 1")
+        self.assert_one_line(run("ls", path), 1, "x.pbtxt", "--format")
+        self.assertEqual(run("ls", "--format", "tensorproto-text", path).returncode, 0)
+
+    def test_missing(self):
+        self.assert_one_line(run("ls", self.path("no")), 1, "no.index")
+
+    def test_a_full_disk_is_a_failure(self):
+        prefix = self.checkpoint()
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            done = subprocess.run([TOOL, "ls", prefix], stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"stdout", done.stderr)
+
+    def test_a_closed_pipe_is_a_failure(self):
+        prefix = self.checkpoint()
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = subprocess.run([TOOL, "ls", prefix], stdout=writer, stderr=subprocess.PIPE, timeout=60, check=False)
+        os.close(writer)
+        self.assertEqual(done.returncode, 1)
+
+
+class Show(Scratch):
+    def test_values(self):
+        done = run("show", self.checkpoint(), "w")
+        self.assertEqual(done.stdout, "float32 [2,3]\n[[1 2 3]\n [4 5 6.5]]\n")
+
+    def test_a_slice(self):
+        prefix = self.checkpoint()
+        self.assertEqual(run("show", "--slice", "1,1:-", prefix, "w").stdout, "float32 [1,3]\n[[4 5 6.5]]\n")
+        self.assertEqual(run("show", "--slice", "-:1,2", prefix, "w").stdout, "float32 [2,2]\n[[2 3]\n [5 6.5]]\n")
+
+    def test_slices_of_strings(self):
+        text = 'dtype: DT_STRING tensor_shape { dim { size: 3 } } string_val: ["a", "b\\n", "c"]'
+        prefix = self.checkpoint(tensors={"s": text})
+        self.assertEqual(run("show", "--slice", "1,2", prefix, "s").stdout, 'string [2]\n["b\\n" "c"]\n')
+
+    def test_a_slice_that_does_not_parse_is_misuse(self):
+        for spec in ("0", "0,", "x", " 0,1", "0,1:", "1,0"):
+            self.assert_one_line(run("show", "--slice", spec, self.checkpoint(spec), "w"), 2, "--slice")
+
+    def test_a_slice_outside(self):
+        prefix = self.checkpoint()
+        self.assert_one_line(run("show", "--slice", "0,3:-", prefix, "w"), 1, "axis 0")
+        self.assert_one_line(run("show", "--slice", "-", prefix, "w"), 1, "rank")
+
+    def test_max(self):
+        text = "dtype: DT_INT32 tensor_shape { dim { size: 9 } } int_val: [1, 2, 3, 4, 5, 6, 7, 8, 9]"
+        prefix = self.checkpoint(tensors={"v": text})
+        self.assertEqual(run("show", "--max", "1", prefix, "v").stdout, "int32 [9]\n[1 ... 9]\n")
+        self.assertEqual(run("show", "--max", "-1", prefix, "v").stdout, "int32 [9]\n[1 2 3 4 5 6 7 8 9]\n")
+
+    def test_no_such_tensor(self):
+        self.assert_one_line(run("show", self.checkpoint(), "x"), 1, '"x"', "model.ckpt")
+
+
+class Verify(Scratch):
+    @with_data
+    def test_every_checkpoint_of_tensorflow(self):
+        prefixes = [prefix for prefix, _ in checkpoints()]
+        done = run("verify", *prefixes)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(len(done.stdout.splitlines()), 22)
+        self.assertNotIn("damaged", done.stdout)
+
+    def test_names_the_damaged_tensor_its_file_and_offset(self):
+        prefix = self.checkpoint()
+        path = prefix + ".data-00000-of-00001"
+        damaged = bytearray(read(path))
+        damaged[5] ^= 1
+        with open(path, "wb") as file:
+            file.write(damaged)
+        done = run("verify", prefix)
+        self.assertEqual(done.returncode, 1)
+        line = done.stdout.splitlines()[0]
+        for piece in ("damaged", '"w"', "model.ckpt.data-00000-of-00001", "offset 0"):
+            self.assertIn(piece, line)
+        # And reading it is refused.
+        self.assert_one_line(run("show", prefix, "w"), 1, '"w"', ".data-00000-of-00001")
+
+    def test_looks_at_all_paths(self):
+        prefix = self.checkpoint()
+        done = run("verify", self.path("no"), prefix)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("no.index", done.stderr)
+        self.assertIn("1 tensor whole", done.stdout)
+
+    def test_a_message(self):
+        good = self.write("good.pbtxt", "dtype: DT_INT8 int_val: 1")
+        bad = self.write("bad.pbtxt", "dtype: DT_INT8 tensor_shape { dim { size: -3 } }")
+        self.assertEqual(run("verify", "--format", "tensorproto-text", good).returncode, 0)
+        done = run("verify", "--format", "tensorproto-text", bad)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("-3", done.stderr)
+
+
+class Convert(Scratch):
+    @with_data
+    def test_checkpoints_of_tensorflow_come_out_byte_for_byte(self):
+        identical = 0
+        for prefix, expected in checkpoints():
+            if 1 in expected["index"]["block_types"]:
+                continue  # compressed: we write plain blocks
+            with self.subTest(prefix):
+                copy = self.path(prefix.replace("/", "_"))
+                done = run("convert", "--alignment", 1, prefix, copy)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(read(copy + ".index"), read(prefix + ".index"))
+                files = data_files(prefix)
+                self.assertEqual(len(files), len(data_files(copy)))
+                for theirs, ours in zip(files, data_files(copy)):
+                    self.assertEqual(
+                        read(os.path.join(os.path.dirname(prefix), theirs)), read(os.path.join(self.folder, ours))
+                    )
+                identical += 1
+        self.assertEqual(identical, 17)
+
+    @with_data
+    def test_any_alignment_keeps_the_elements(self):
+        for prefix, _ in checkpoints():
+            for alignment in (1, 64, 4096):
+                with self.subTest(prefix=prefix, alignment=alignment):
+                    copy = self.path(f"{alignment}_" + prefix.replace("/", "_"))
+                    done = run("convert", "--alignment", alignment, prefix, copy)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    theirs, ours = (
+                        json.loads(run("ls", "--json", "--checksum", p).stdout)["tensors"] for p in (prefix, copy)
+                    )
+                    keys = ("name", "dtype", "shape", "crc32", "shard")
+                    self.assertEqual([[t[k] for k in keys] for t in ours], [[t[k] for k in keys] for t in theirs])
+                    for tensor in ours:
+                        self.assertEqual(tensor["offset"] % alignment, 0)
+
+    def test_to_messages_and_back(self):
+        prefix = self.checkpoint()
+        binary, text = self.path("w.pb"), self.path("w.pbtxt")
+        self.assertEqual(run("convert", prefix, binary).returncode, 0)
+        self.assertEqual(run("convert", prefix, text).returncode, 0)
+        self.assertIn("float_val: 6.5", read(text).decode())
+        values = run("show", prefix, "w").stdout
+        self.assertEqual(run("show", "--format", "tensorproto", binary, "w").stdout, values)
+        self.assertEqual(run("show", "--format", "tensorproto-text", text, "w").stdout, values)
+        self.assertEqual(run("convert", "--format", "tensorproto", binary, self.path("again.ckpt")).returncode, 0)
+        self.assertEqual(read(self.path("again.ckpt.data-00000-of-00001")), read(prefix + ".data-00000-of-00001"))
+        self.assertEqual(read(self.path("again.ckpt.index")), read(prefix + ".index"))
+
+    @with_data
+    def test_choosing_and_renaming(self):
+        prefix = os.path.join(DATA, "tf-mnist-ckpt", "model.ckpt-46900")
+        done = run("convert", "--include", "conv2d/*", "--exclude", "*Adam*", "--rename", "conv2d/bias=b", prefix,
+                   self.path("few"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        names = [t["name"] for t in json.loads(run("ls", "--json", self.path("few")).stdout)["tensors"]]
+        self.assertEqual(names, ["b", "conv2d/kernel"])
+
+    @with_data
+    def test_a_message_holds_one_tensor(self):
+        prefix = os.path.join(DATA, "tf-mnist-ckpt", "model.ckpt-46900")
+        self.assert_one_line(run("convert", prefix, self.path("x.pb")), 2, "exactly one tensor")
+        self.assert_one_line(run("convert", "--include", "none", prefix, self.path("x.pb")), 2, "0 remain")
+        self.assertEqual(os.listdir(self.folder), [])
+
+    def test_renaming_what_is_not_there_is_misuse(self):
+        done = run("convert", "--rename", "x=y", self.checkpoint(), self.path("copy"))
+        self.assert_one_line(done, 2, "--rename x=y")
+
+    def test_two_tensors_of_one_name_are_refused(self):
+        prefix = self.checkpoint()
+        self.assert_one_line(run("convert", "--rename", "w=", prefix, self.path("copy")), 1, "name")
+
+    def test_an_existing_destination_is_refused_unless_told(self):
+        prefix = self.checkpoint()
+        before = read(prefix + ".index")
+        other = self.checkpoint("other.ckpt", {"v": "dtype: DT_INT8 int_val: 1"})
+        self.assert_one_line(run("convert", other, prefix), 1, "model.ckpt")
+        self.assertEqual(read(prefix + ".index"), before)
+        self.assertEqual(run("convert", "--overwrite", other, prefix).returncode, 0)
+        self.assertIn("int8", run("ls", "--checksum", prefix).stdout)
+
+    def test_onto_itself(self):
+        prefix = self.checkpoint()
+        values = run("show", prefix, "w").stdout
+        self.assertEqual(run("convert", prefix, prefix).returncode, 1)
+        self.assertEqual(run("show", prefix, "w").stdout, values)
+        self.assertEqual(run("convert", "--overwrite", "--alignment", 4096, prefix, prefix).returncode, 0)
+        self.assertEqual(run("show", prefix, "w").stdout, values)
+        self.assertEqual(run("verify", prefix).returncode, 0)
+
+    def test_a_damaged_source_leaves_no_file(self):
+        prefix = self.checkpoint()
+        path = prefix + ".data-00000-of-00001"
+        with open(path, "r+b") as file:
+            file.write(b"\xff")
+        before = sorted(os.listdir(self.folder))
+        self.assert_one_line(run("convert", prefix, self.path("copy")), 1, '"w"', "checksum")
+        self.assertEqual(sorted(os.listdir(self.folder)), before)
+
+    @with_strace
+    def test_an_interrupt_leaves_no_file(self):
+        prefix = self.checkpoint()
+        before = sorted(os.listdir(self.folder))
+        command = ["strace", "-f", "-o", "/dev/null", "-e", "inject=openat:signal=INT:when=", TOOL, "convert", prefix,
+                   self.path("copy")]
+        interrupted = 0
+        for call in range(1, 40):
+            command[5] = f"inject=openat,read,pread64,write,fsync:signal=INT:when={call}"
+            done = subprocess.run(command, capture_output=True, timeout=60, check=False)
+            names = sorted(os.listdir(self.folder))
+            if names == before:
+                self.assertIn(done.returncode, (130, -signal.SIGINT), done.stderr)
+                interrupted += 1
+            else:  # too late: whole
+                self.assertEqual(run("verify", self.path("copy")).returncode, 0)
+                for name in set(names) - set(before):
+                    os.remove(self.path(name))
+        self.assertGreater(interrupted, 3)
+
+    def test_options_that_do_not_parse_are_misuse(self):
+        for arguments in (["--alignment", "0"], ["--alignment", "x"], ["--to", "zip"], ["--nonsense"], ["--rename"]):
+            done = run("convert", *arguments, "a", "b")
+            self.assertEqual(done.returncode, 2, arguments)
+            self.assertEqual(done.stdout, "")
+            self.assertNotEqual(done.stderr, "")
+
+
+class Refusals(Scratch):
+    def test_files_that_are_no_checkpoints(self):
+        for name, content in (("empty", b""), ("short", b"x" * 47), ("text", b"hello " * 100), ("zeros", bytes(4096))):
+            with open(self.path(name + ".index"), "wb") as file:
+                file.write(content)
+            for command in (["ls"], ["show"], ["convert"]):
+                operands = {"ls": [], "show": ["w"], "convert": [self.path("copy")]}[command[0]]
+                with self.subTest(name=name, command=command[0]):
+                    self.assert_one_line(run(*command, self.path(name), *operands), 1, name + ".index")
+            self.assertEqual(run("verify", self.path(name)).returncode, 1)
+
+    def test_what_is_no_file_does_not_block(self):
+        os.mkfifo(self.path("pipe.index"))
+        os.mkdir(self.path("folder.index"))
+        os.symlink("loop.index", self.path("loop.index"))
+        for name in ("pipe", "folder", "loop"):
+            self.assert_one_line(run("ls", self.path(name)), 1, name + ".index")
+
+    def test_a_message_that_is_none(self):
+        path = self.path("x.pb")
+        for content in (b"\xff\xff", b"\x08", b"\x22\xff\xff\xff\xff\x0f", os.urandom(64)):
+            with open(path, "wb") as file:
+                file.write(content)
+            self.assert_one_line(run("ls", "--format", "tensorproto", path), 1, "x.pb")
+        text = self.write("x.pbtxt", "dtype: DT_FLOAT {{{")
+        self.assert_one_line(run("ls", "--format", "tensorproto-text", text), 1, "x.pbtxt", "line 1")
+        self.assert_one_line(run("show", "--format", "tensorproto-text", text, "\x1b"), 1, "x.pbtxt")
+
+
+class CommandLine(Scratch):
+    def test_help_teaches(self):
+        top = run("--help")
+        self.assertEqual(top.returncode, 0)
+        for name in ("ls", "show", "verify", "convert", "demo"):
+            self.assertRegex(top.stdout, rf"\n +{name} ")
+            page = run(name, "--help")
+            self.assertEqual(page.returncode, 0)
+            self.assertRegex(page.stdout, rf"Examples?.*:\n +tensorcask {name}")
+
+    def test_version(self):
+        self.assertRegex(run("--version").stdout, r"^tensorcask \d+\.\d+\.\d+\n$")
+
+    def test_misuse(self):
+        for arguments in ([], ["nonsense"], ["ls"], ["show", "a"], ["ls", "--format", "zip", "a"], ["ls", "--sort", "x", "a"]):
+            done = run(*arguments)
+            self.assertEqual(done.returncode, 2, arguments)
+            self.assertEqual(done.stdout, "")
+            self.assertNotEqual(done.stderr, "")
+
+    def test_names_that_look_like_options(self):
+        os.chdir(self.folder)
+        self.addCleanup(os.chdir, "/")
+        self.checkpoint("-x")
+        self.assertEqual(run("ls", "--", "-x").returncode, 0)
+        self.assertEqual(run("ls", "./-x").returncode, 0)
+
+    def test_demo(self):
+        scratch = self.path("tmp")
+        os.mkdir(scratch)
+        done = run("demo", env={"TMPDIR": scratch})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(len(re.findall(r"identical\n", done.stdout)), 6)
+        for word in ("saved", "opened", "verified", "read", "slice 0,2:0,3"):
+            self.assertIn(word, done.stdout)
+        self.assertEqual(os.listdir(scratch), [])
+
+
+if __name__ == "__main__":
+    case_report.main("tool")

@@ -1,0 +1,62 @@
+#include "tensorcask/tools/console.h"
+
+#include <csignal>
+#include <cstdio>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "tensorcask/tensor/base/quote.h"
+
+namespace tensorcask::tools {
+namespace {
+
+volatile std::sig_atomic_t interrupted = 0;
+
+void OnSignal(int /*signal*/) { interrupted = 1; }
+
+bool IsPlain(char c) { return c > ' ' && c < 0x7f && c != '"' && c != '\\'; }
+
+}  // namespace
+
+std::string Printable(absl::string_view text) {
+  bool plain = !text.empty();
+  for (const char c : text) plain = plain && IsPlain(c);
+  return plain ? std::string(text) : Quoted(text, /*max_bytes=*/4096);
+}
+
+std::string EscapeControls(absl::string_view message) {
+  std::string escaped;
+  for (const char c : message) {
+    if (c >= ' ' && c < 0x7f) {
+      escaped += c;
+    } else {
+      absl::StrAppendFormat(&escaped, "\\x%02x", static_cast<unsigned char>(c));
+    }
+  }
+  return escaped;
+}
+
+std::string HumanBytes(uint64_t bytes) {
+  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  if (bytes < 1024) return absl::StrCat(bytes, " B");
+  double value = static_cast<double>(bytes);
+  size_t unit = 0;
+  while (value >= 1024 && unit + 1 < std::size(kUnits)) {
+    value /= 1024;
+    ++unit;
+  }
+  return absl::StrFormat("%.1f %s", value, kUnits[unit]);
+}
+
+bool Interrupted() { return interrupted != 0; }
+
+void CatchInterrupts() {
+  struct sigaction action = {};
+  action.sa_handler = OnSignal;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);  // a second Ctrl-C ends the process at once
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+}  // namespace tensorcask::tools

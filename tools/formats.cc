@@ -1,0 +1,231 @@
+#include "tensorcask/tools/formats.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "google/protobuf/io/tokenizer.h"
+#include "google/protobuf/text_format.h"
+#include "tensorcask/proto/tensor.pb.h"
+#include "tensorcask/serialize/checkpoint/reader.h"
+#include "tensorcask/serialize/checkpoint/writer.h"
+#include "tensorcask/serialize/io/atomic_publish.h"
+#include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/wire/tensor_codec.h"
+#include "tensorcask/serialize/wire/zero_copy.h"
+#include "tensorcask/tensor/base/status_macros.h"
+
+namespace tensorcask::tools {
+namespace {
+
+absl::Status InFile(const std::string& path, const absl::Status& status) {
+  if (status.ok()) return status;
+  // What is wrong in a message is wrong in the file that holds it.
+  const absl::StatusCode code =
+      status.code() == absl::StatusCode::kInvalidArgument ? absl::StatusCode::kDataLoss : status.code();
+  return absl::Status(code, absl::StrCat(path, ": ", status.message()));
+}
+
+// "dir/x.pb" -> "x": a message alone has no name.
+std::string Stem(absl::string_view path) {
+  const size_t slash = path.rfind('/');
+  if (slash != absl::string_view::npos) path.remove_prefix(slash + 1);
+  const size_t dot = path.rfind('.');
+  if (dot != absl::string_view::npos && dot > 0) path = path.substr(0, dot);
+  return std::string(path);
+}
+
+class CheckpointInput final : public Input {
+ public:
+  static absl::StatusOr<std::unique_ptr<Input>> Open(const std::string& path) {
+    CASK_ASSIGN_OR_RETURN(CheckpointReader reader, CheckpointReader::Open(path));
+    CASK_ASSIGN_OR_RETURN(const std::vector<CheckpointEntry> entries, reader.entries());
+    std::vector<TensorInfo> tensors;
+    tensors.reserve(entries.size());
+    for (const CheckpointEntry& entry : entries) {
+      TensorInfo info;
+      info.name = entry.name;
+      info.dtype = entry.dtype;
+      info.shape = entry.shape;
+      info.encoding = std::string(EntryFormName(entry.form));
+      info.stored_bytes = entry.stored_bytes;
+      info.shard = entry.shard;
+      info.offset = entry.offset;
+      tensors.push_back(std::move(info));
+    }
+    return std::unique_ptr<Input>(new CheckpointInput(std::move(reader), std::move(tensors)));
+  }
+
+  absl::string_view format() const override { return kCheckpoint; }
+  const std::vector<TensorInfo>& tensors() const override { return tensors_; }
+  absl::StatusOr<Tensor> Read(absl::string_view name) const override { return reader_.Read(name); }
+  int num_shards() const override { return reader_.num_shards(); }
+
+ private:
+  CheckpointInput(CheckpointReader reader, std::vector<TensorInfo> tensors)
+      : reader_(std::move(reader)), tensors_(std::move(tensors)) {}
+
+  CheckpointReader reader_;
+  std::vector<TensorInfo> tensors_;
+};
+
+// A file that holds one TensorProto.
+class MessageInput final : public Input {
+ public:
+  static absl::StatusOr<std::unique_ptr<Input>> Open(const std::string& path, absl::string_view format) {
+    const DecodeLimits limits;
+    CASK_ASSIGN_OR_RETURN(const std::string bytes,
+                          ReadWholeFile(path, static_cast<uint64_t>(limits.max_message_bytes)));
+    absl::StatusOr<Tensor> tensor = format == kTensorProto ? DecodeTensorBytes(bytes) : DecodeText(bytes);
+    if (!tensor.ok()) return InFile(path, tensor.status());
+    TensorInfo info;
+    info.name = Stem(path);
+    info.dtype = tensor->dtype();
+    info.shape = tensor->shape();
+    info.encoding = "plain";
+    info.stored_bytes = bytes.size();
+    return std::unique_ptr<Input>(new MessageInput(format, std::move(info), *std::move(tensor)));
+  }
+
+  absl::string_view format() const override { return format_; }
+  const std::vector<TensorInfo>& tensors() const override { return tensors_; }
+  absl::StatusOr<Tensor> Read(absl::string_view name) const override {
+    if (name != tensors_[0].name) {
+      return absl::NotFoundError(absl::StrCat("no tensor \"", name, "\"; the one here is \"", tensors_[0].name, "\""));
+    }
+    return tensor_;
+  }
+
+ private:
+  MessageInput(absl::string_view format, TensorInfo info, Tensor tensor)
+      : format_(format), tensors_({std::move(info)}), tensor_(std::move(tensor)) {}
+
+  // Keeps the first message for the caller instead of printing them all.
+  class FirstError final : public google::protobuf::io::ErrorCollector {
+   public:
+    void AddError(int line, int column, const std::string& message) override {
+      if (text.empty()) text = absl::StrCat("line ", line + 1, ", column ", column + 1, ": ", message);
+    }
+    std::string text;
+  };
+
+  static absl::StatusOr<Tensor> DecodeText(const std::string& text) {
+    google::protobuf::TextFormat::Parser parser;
+    FirstError error;
+    parser.RecordErrorsTo(&error);
+    parser.SetRecursionLimit(DecodeLimits().max_depth);
+    TensorProto proto;
+    if (!parser.ParseFromString(text, &proto)) {
+      return absl::InvalidArgumentError(absl::StrCat("not a TensorProto in text form: ", error.text));
+    }
+    return DecodeTensor(proto);
+  }
+
+  std::string format_;
+  std::vector<TensorInfo> tensors_;
+  Tensor tensor_;
+};
+
+class CheckpointOutput final : public Output {
+ public:
+  explicit CheckpointOutput(CheckpointWriter writer) : writer_(std::move(writer)) {}
+  bool single_tensor() const override { return false; }
+  absl::Status Add(const TensorInfo& info, const Tensor& tensor) override {
+    AddOptions options;
+    options.shard = info.shard.value_or(0);
+    return writer_.Add(info.name, tensor, options);
+  }
+  absl::Status Finish() override { return writer_.Finish(); }
+
+ private:
+  CheckpointWriter writer_;
+};
+
+class MessageOutput final : public Output {
+ public:
+  static absl::StatusOr<std::unique_ptr<Output>> Create(const std::string& path, absl::string_view format,
+                                                        const OutputOptions& options) {
+    PublishOptions publish;
+    publish.overwrite = options.overwrite;
+    std::unique_ptr<MessageOutput> output(new MessageOutput(publish, format == kTensorProtoText));
+    CASK_ASSIGN_OR_RETURN(output->sink_, output->publish_.Add(path));
+    return std::unique_ptr<Output>(std::move(output));
+  }
+  bool single_tensor() const override { return true; }
+
+  absl::Status Add(const TensorInfo& /*info*/, const Tensor& tensor) override {
+    std::string bytes;
+    if (text_) {
+      TensorProto proto;
+      EncodeOptions options;
+      options.representation = Representation::kValues;  // numbers that a person can read and change
+      CASK_RETURN_IF_ERROR(EncodeTensor(tensor, options, &proto));
+      if (!google::protobuf::TextFormat::PrintToString(proto, &bytes)) {
+        return absl::InternalError("protobuf could not print the message");
+      }
+    } else {
+      CASK_ASSIGN_OR_RETURN(const uint64_t size, EncodedTensorBytes(tensor, {}));
+      bytes.resize(size);
+      CASK_RETURN_IF_ERROR(EncodeTensorTo(tensor, {}, absl::MakeSpan(&bytes[0], bytes.size())));
+    }
+    return sink_->Append(bytes);
+  }
+  absl::Status Finish() override { return publish_.Commit(); }
+
+ private:
+  MessageOutput(const PublishOptions& options, bool text) : publish_(options), text_(text) {}
+
+  AtomicPublish publish_;
+  FileSink* sink_ = nullptr;
+  bool text_;
+};
+
+}  // namespace
+
+absl::Status CheckFormat(absl::string_view format) {
+  if (format.empty() || format == kCheckpoint || format == kTensorProto || format == kTensorProtoText) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("format \"", format, "\" is none of ", kCheckpoint, ", ", kTensorProto, ", ", kTensorProtoText));
+}
+
+absl::StatusOr<std::unique_ptr<Input>> OpenInput(const std::string& path, absl::string_view format) {
+  CASK_RETURN_IF_ERROR(CheckFormat(format));
+  if (format == kTensorProto || format == kTensorProtoText) return MessageInput::Open(path, format);
+  absl::StatusOr<std::unique_ptr<Input>> input = CheckpointInput::Open(path);
+  // A file that is there and is no table may be a bare message, which nothing in its bytes tells.
+  FileInfo file;
+  if (!input.ok() && format.empty() && !absl::EndsWith(path, ".index") &&
+      FileSystem::Posix()->Describe(path, &file) == 0 && file.type == FileInfo::Type::kRegular) {
+    return absl::Status(input.status().code(),
+                        absl::StrCat(path, ": not a checkpoint (no ", path,
+                                     ".index beside it); if it is a message, say --format tensorproto or "
+                                     "--format tensorproto-text"));
+  }
+  return input;
+}
+
+absl::string_view FormatForName(absl::string_view path) {
+  if (absl::EndsWith(path, ".pb")) return kTensorProto;
+  if (absl::EndsWith(path, ".pbtxt") || absl::EndsWith(path, ".textproto")) return kTensorProtoText;
+  return kCheckpoint;
+}
+
+absl::StatusOr<std::unique_ptr<Output>> CreateOutput(const std::string& path, absl::string_view format,
+                                                     const OutputOptions& options) {
+  CASK_RETURN_IF_ERROR(CheckFormat(format));
+  if (format.empty()) format = FormatForName(path);
+  if (format != kCheckpoint) return MessageOutput::Create(path, format, options);
+  CheckpointWriterOptions writer_options;
+  writer_options.num_shards = options.num_shards;
+  writer_options.alignment = options.alignment;
+  writer_options.overwrite = options.overwrite;
+  const std::string prefix(absl::StripSuffix(path, ".index"));
+  CASK_ASSIGN_OR_RETURN(CheckpointWriter writer, CheckpointWriter::Create(prefix, writer_options));
+  return std::unique_ptr<Output>(new CheckpointOutput(std::move(writer)));
+}
+
+}  // namespace tensorcask::tools

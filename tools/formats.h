@@ -1,0 +1,78 @@
+// The formats that the tool reads and writes, behind two small interfaces.
+//
+//   CASK_ASSIGN_OR_RETURN(std::unique_ptr<Input> input, OpenInput("model.ckpt", ""));
+//   for (const TensorInfo& info : input->tensors()) ...
+//
+// A checkpoint is recognised by its content. A bare protobuf message is not: its format has to be named.
+
+#ifndef TENSORCASK_TOOLS_FORMATS_H_
+#define TENSORCASK_TOOLS_FORMATS_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/shape.h"
+#include "tensorcask/tensor/tensor.h"
+
+namespace tensorcask::tools {
+
+inline constexpr char kCheckpoint[] = "checkpoint";
+inline constexpr char kTensorProto[] = "tensorproto";
+inline constexpr char kTensorProtoText[] = "tensorproto-text";
+
+// InvalidArgument, listing the formats there are, unless `format` is one of them or empty.
+absl::Status CheckFormat(absl::string_view format);
+
+struct TensorInfo {
+  std::string name;
+  DType dtype = DType::kInvalid;
+  TensorShape shape;
+  std::string encoding;       // "plain", "sliced", ...
+  uint64_t stored_bytes = 0;  // in the file
+  std::optional<int> shard;   // where that is known
+  std::optional<uint64_t> offset;
+};
+
+class Input {
+ public:
+  virtual ~Input() = default;
+  virtual absl::string_view format() const = 0;
+  virtual const std::vector<TensorInfo>& tensors() const = 0;  // by name
+  virtual absl::StatusOr<Tensor> Read(absl::string_view name) const = 0;
+  virtual int num_shards() const { return 1; }
+};
+
+// `format` is "" (recognise) or one of the above. Errors: InvalidArgument as CheckFormat; NotFound; DataLoss.
+absl::StatusOr<std::unique_ptr<Input>> OpenInput(const std::string& path, absl::string_view format);
+
+struct OutputOptions {
+  int num_shards = 1;
+  uint64_t alignment = 64;
+  bool overwrite = false;
+};
+
+class Output {
+ public:
+  virtual ~Output() = default;
+  virtual bool single_tensor() const = 0;
+  virtual absl::Status Add(const TensorInfo& info, const Tensor& tensor) = 0;
+  virtual absl::Status Finish() = 0;  // nothing is at the path before
+};
+
+// The format that the name of a file to be written asks for: .pb, .pbtxt and .textproto are messages, all else a
+// checkpoint's prefix.
+absl::string_view FormatForName(absl::string_view path);
+
+absl::StatusOr<std::unique_ptr<Output>> CreateOutput(const std::string& path, absl::string_view format,
+                                                     const OutputOptions& options);
+
+}  // namespace tensorcask::tools
+
+#endif  // TENSORCASK_TOOLS_FORMATS_H_

@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+"""What `tools/dev lint` does: lint.py [--fast] [FILE...]
+
+1. The floors (tests/layering_test.py) and a few rules of style that a pattern can tell.
+2. Each header of the library compiles alone, and twice in a row, with g++ and with clang++, without a warning.
+3. clang-tidy over the .cc files (.clang-tidy), unless --fast. A file that was clean before, with the same text after all
+   its includes and the same rules, is not looked at again; .cache/lint remembers that.
+
+With FILEs, steps 2 and 3 look at these alone.
+"""
+
+import concurrent.futures
+import glob
+import hashlib
+import os
+import re
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+CACHE = os.path.join(ROOT, ".cache", "lint")
+INCLUDE_ROOT = os.path.join(ROOT, ".cache", "include")
+WARNINGS = ["-Wall", "-Wextra", "-Wconversion", "-Wno-sign-conversion"]
+
+# Pattern, the folders where it is a mistake, what to do about it.
+LIBRARY = ("tensor/", "serialize/")
+PATTERNS = [
+    (r"^\s*#\s*pragma\s+once", ("",), "include guards are spelled TENSORCASK_<PATH>_H_"),
+    (r"^\s*using\s+namespace\s", ("",), "name what you use"),
+    (r"\bstd::c(out|err|log)\b", LIBRARY, "the library prints nothing: return a Status"),
+    (r"(?<![\w:])(throw|try)\b\s*[\w({]", LIBRARY, "the library throws nothing: return a Status"),
+    (r"\babsl::Mutex\b", ("",), "std::mutex: the thread sanitizer cannot see into absl::Mutex"),
+    (r"\b(std::)?(exit|_exit|quick_exit)\(", LIBRARY, "the library never exits: return a Status"),
+    (r"[ \t]+$", ("",), "blanks at the end of the line"),
+]
+
+
+def sources(*endings):
+    """Paths of our files below the root, without the consumer's, which have include paths of their own."""
+    for top in ("examples", "serialize", "tensor", "tests", "tools"):
+        for folder, subfolders, files in os.walk(os.path.join(ROOT, top)):
+            relative = os.path.relpath(folder, ROOT)
+            subfolders[:] = sorted(name for name in subfolders if os.path.join(relative, name) != "tests/consumer")
+            for name in sorted(files):
+                if name.endswith(endings):
+                    yield os.path.join(relative, name)
+
+
+def without_comments(text):
+    """The text with comments and strings blanked, line for line."""
+    pattern = r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
+    return re.sub(pattern, lambda match: re.sub(r"[^\n]", "_", match.group()), text, flags=re.DOTALL)
+
+
+def check_style():
+    problems = []
+    for path in sources(".h", ".cc"):
+        with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+            text = file.read()
+        code = without_comments(text)
+        for number, (line, bare) in enumerate(zip(text.split("\n"), code.split("\n")), start=1):
+            for pattern, folders, advice in PATTERNS:
+                if path.startswith(folders) and re.search(pattern, bare) and "NOLINT" not in line:
+                    problems.append(f"{path}:{number}: {advice}")
+        if path.endswith(".h"):
+            guard = "TENSORCASK_" + re.sub(r"[^A-Z0-9]", "_", path.upper()) + "_"
+            if not re.search(rf"^#ifndef {guard}\n#define {guard}$", text, re.MULTILINE):
+                problems.append(f"{path}:1: lacks the include guard {guard}")
+    return problems
+
+
+def run(command, **kwargs):
+    return subprocess.run(
+        command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        errors="replace", check=False, **kwargs
+    )
+
+
+def include_flags():
+    """Makes the folder in which tensorcask/ is this tree, and the C++ files of the messages."""
+    os.makedirs(INCLUDE_ROOT, exist_ok=True)
+    link = os.path.join(INCLUDE_ROOT, "tensorcask")
+    if not os.path.islink(link):
+        os.symlink("../..", link)
+    flags = ["-I", INCLUDE_ROOT]
+    query = run(["bazel", "query", "--noshow_progress", "--keep_going", "kind(cc_proto_library, //...)"])
+    messages = sorted(line for line in query.stdout.splitlines() if line.startswith("//"))
+    if messages:
+        build = run(["bazel", "build", "--noshow_progress", "--color=no"] + messages)
+        if build.returncode != 0:
+            sys.exit(build.stdout)
+        folder = run(["bazel", "info", "--noshow_progress", "bazel-bin"]).stdout.strip().splitlines()[-1]
+        for imports in sorted(glob.glob(folder + "/**/_virtual_imports/*", recursive=True)):
+            flags += ["-isystem", imports]
+    return flags
+
+
+def check_header(compiler, path, flags):
+    text = f'#include "tensorcask/{path}"\n' * 2
+    command = [compiler, "-std=c++17", *WARNINGS, "-Werror", "-fsyntax-only", *flags, "-x", "c++", "-"]
+    result = subprocess.run(
+        command, cwd=ROOT, input=text, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+    return result.stdout if result.returncode != 0 else None
+
+
+def check_tidy(path, flags):
+    compile_flags = ["-std=c++17", *WARNINGS, *flags]
+    expanded = subprocess.run(
+        ["clang++", "-E", "-x", "c++", *compile_flags, path],
+        cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
+    )
+    if expanded.returncode != 0:
+        return expanded.stderr.decode(errors="replace")
+    key = hashlib.sha256(expanded.stdout)
+    # Comments are not in the expanded text, but NOLINT is one.
+    for name in (".clang-tidy", "tests/.clang-tidy", path):
+        with open(os.path.join(ROOT, name), "rb") as file:
+            key.update(file.read())
+    stamp = os.path.join(CACHE, key.hexdigest())
+    if os.path.exists(stamp):
+        os.utime(stamp)
+        return None
+    result = run(["clang-tidy", "--quiet", path, "--", "-x", "c++", *compile_flags])
+    if result.returncode != 0:
+        lines = [line for line in result.stdout.splitlines() if not re.match(r"\d+ warnings? (treated|generated)", line)]
+        return "\n".join(lines) + "\n"
+    with open(stamp, "w", encoding="utf-8"):
+        pass
+    return None
+
+
+def in_parallel(title, jobs):
+    """Runs (name, function, arguments); prints what each returns that is not None. The number of these."""
+    broken = 0
+    with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        futures = {pool.submit(function, *arguments): name for name, function, arguments in jobs}
+        for future in concurrent.futures.as_completed(futures):
+            output = future.result()
+            if output is not None:
+                broken += 1
+                print(f"--- {title}: {futures[future]}\n{output}", end="", flush=True)
+    print(f"{title}: {len(futures)} looked at, {broken} with problems", flush=True)
+    return broken
+
+
+def main(arguments):
+    fast = "--fast" in arguments
+    chosen = [os.path.relpath(path, ROOT) for path in arguments if path != "--fast"]
+    os.makedirs(CACHE, exist_ok=True)
+
+    broken = 0
+    layering = run([sys.executable, "tests/layering_test.py"])
+    if layering.returncode != 0:
+        broken += 1
+        print(layering.stdout, end="")
+    problems = check_style()
+    for problem in problems:
+        print(problem)
+    broken += len(problems)
+    print(f"floors and style: {'fine' if broken == 0 else 'see above'}", flush=True)
+
+    flags = include_flags()
+    headers = [path for path in sources(".h") if path.startswith(LIBRARY)]
+    units = list(sources(".cc"))
+    if chosen:
+        headers = [path for path in headers if path in chosen]
+        units = [path for path in units if path in chosen]
+    jobs = [(f"{compiler} {path}", check_header, (compiler, path, flags)) for path in headers for compiler in ("g++", "clang++")]
+    broken += in_parallel("headers alone", jobs)
+    if not fast:
+        broken += in_parallel("clang-tidy", [(path, check_tidy, (path, flags)) for path in units])
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,145 @@
+// tensorcask ls PATH [GLOB...]: a line a tensor. Elements stay on disk unless --checksum asks for them.
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "nlohmann/json.hpp"
+#include "tensorcask/tensor/base/checked_math.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tools/element_crc32.h"
+#include "tensorcask/tools/json_text.h"
+#include "tensorcask/tools/subcommand.h"
+
+namespace tensorcask::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Flags {
+  std::string path;
+  std::vector<std::string> globs;
+  std::string format;
+  bool json = false;
+  bool checksum = false;
+  bool by_size = false;
+};
+
+// Bytes of the elements in memory; strings: as stored.
+uint64_t ElementBytes(const TensorInfo& info) {
+  const size_t element_size = ElementSize(info.dtype);
+  if (element_size == 0) return info.stored_bytes;
+  return CheckedMul(static_cast<uint64_t>(info.shape.num_elements()), element_size).value_or(UINT64_MAX);
+}
+
+Json ToJson(const TensorInfo& info, const std::string& crc32) {
+  Json tensor = JsonName(info.name);
+  tensor["dtype"] = std::string(DTypeName(info.dtype));
+  tensor["shape"] = Json::array();
+  for (const int64_t dim : info.shape.dims()) tensor["shape"].push_back(dim);
+  tensor["bytes"] = ElementBytes(info);
+  tensor["stored_bytes"] = info.stored_bytes;
+  tensor["encoding"] = info.encoding;
+  tensor["device"] = nullptr;  // not recorded in these formats
+  tensor["shard"] = info.shard ? Json(*info.shard) : Json(nullptr);
+  tensor["offset"] = info.offset ? Json(*info.offset) : Json(nullptr);
+  tensor["strides"] = nullptr;  // row-major
+  tensor["attributes"] = Json::object();
+  if (!crc32.empty()) tensor["crc32"] = crc32;
+  return tensor;
+}
+
+using Columns = std::array<std::string, 6>;  // name, dtype, shape, bytes, encoding, crc32
+constexpr size_t kNumberColumn = 3;          // aligned to the right
+
+void PrintAligned(const std::vector<Columns>& rows, std::ostream& out) {
+  std::array<size_t, std::tuple_size_v<Columns>> widths{};
+  for (const Columns& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  for (const Columns& row : rows) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      const std::string padding(widths[i] - row[i].size(), ' ');
+      absl::StrAppend(&line, i == 0 ? "" : "  ", i == kNumberColumn ? padding : "", row[i],
+                      i == kNumberColumn ? "" : padding);
+    }
+    out << absl::StripTrailingAsciiWhitespace(line) << '\n';
+  }
+}
+
+absl::StatusOr<ExitCode> List(const Flags& flags, Console& console) {
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<Input> input, OpenInput(flags.path, flags.format));
+  std::vector<const TensorInfo*> chosen;
+  for (const TensorInfo& info : input->tensors()) {
+    if (flags.globs.empty() || MatchesAny(info.name, flags.globs)) chosen.push_back(&info);
+  }
+  if (flags.by_size) {
+    std::stable_sort(chosen.begin(), chosen.end(),
+                     [](const TensorInfo* a, const TensorInfo* b) { return ElementBytes(*a) > ElementBytes(*b); });
+  }
+
+  Json tensors = Json::array();
+  std::vector<Columns> rows;
+  uint64_t bytes = 0;
+  uint64_t stored_bytes = 0;
+  for (const TensorInfo* info : chosen) {
+    std::string crc32;
+    if (flags.checksum) {
+      CASK_ASSIGN_OR_RETURN(const Tensor tensor, input->Read(info->name));
+      crc32 = absl::StrFormat("%08x", ElementCrc32(tensor));
+    }
+    bytes += ElementBytes(*info);
+    stored_bytes += info->stored_bytes;
+    if (flags.json) {
+      tensors.push_back(ToJson(*info, crc32));
+    } else {
+      rows.push_back({Printable(info->name), std::string(DTypeName(info->dtype)), info->shape.ToString(),
+                      absl::StrCat(ElementBytes(*info)), info->encoding, crc32});
+    }
+  }
+
+  if (flags.json) {
+    Json document;
+    document["path"] = JsonText(flags.path);
+    document["format"] = std::string(input->format());
+    document["tensors"] = std::move(tensors);
+    document["totals"] = {{"tensors", chosen.size()}, {"bytes", bytes}, {"stored_bytes", stored_bytes}};
+    console.out << document.dump(2) << '\n';
+  } else {
+    PrintAligned(rows, console.out);
+    console.out << "total: " << chosen.size() << (chosen.size() == 1 ? " tensor, " : " tensors, ") << bytes
+                << " bytes (" << HumanBytes(bytes) << ")\n";
+  }
+  return kDone;
+}
+
+}  // namespace
+
+Action DeclareLs(CLI::App& app) {
+  auto flags = std::make_shared<Flags>();
+  app.add_option("PATH", flags->path, "A checkpoint's prefix or .index, or another file")->required();
+  app.add_option("GLOB", flags->globs, "Only names that match: dense/*");
+  app.add_flag("--json", flags->json, "One JSON document");
+  app.add_flag("--checksum", flags->checksum, "Read the elements and add their CRC-32 (zlib's)");
+  app.add_option_function<std::string>(
+         "--sort", [flags](const std::string& key) { flags->by_size = key == "size"; }, "name (default) or size")
+      ->check(CLI::IsMember({"name", "size"}))
+      ->type_name("KEY");
+  AddFormatOption(app, &flags->format);
+  app.footer(
+      "Columns: name, dtype, shape, bytes, encoding. Without --checksum only the index is read.\n\n"
+      "Example:\n"
+      "  tensorcask ls --sort size model.ckpt 'dense/*'");
+  return [flags](Console& console) { return List(*flags, console); };
+}
+
+}  // namespace tensorcask::tools

@@ -1,0 +1,63 @@
+// tensorcask show PATH NAME: the values of one tensor, as NumPy prints them.
+
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/slice.h"
+#include "tensorcask/tensor/summary.h"
+#include "tensorcask/tools/subcommand.h"
+#include "tensorcask/tools/take_slice.h"
+
+namespace tensorcask::tools {
+namespace {
+
+struct Flags {
+  std::string path;
+  std::string name;
+  std::string slice;
+  std::string format;
+  int64_t max_entries = 3;
+};
+
+absl::StatusOr<ExitCode> Show(const Flags& flags, bool has_slice, Console& console) {
+  TensorSlice slice;
+  if (has_slice) {
+    absl::StatusOr<TensorSlice> parsed = TensorSlice::Parse(flags.slice);
+    if (!parsed.ok()) return Misuse(absl::StrCat("--slice: ", parsed.status().message()));
+    slice = *std::move(parsed);
+  }
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<Input> input, OpenInput(flags.path, flags.format));
+  CASK_ASSIGN_OR_RETURN(Tensor tensor, input->Read(flags.name));
+  if (has_slice) {
+    CASK_ASSIGN_OR_RETURN(tensor, TakeSlice(tensor, slice));
+  }
+  SummaryOptions options;
+  options.max_entries = flags.max_entries;
+  options.multiline = true;
+  console.out << DTypeName(tensor.dtype()) << ' ' << tensor.shape().ToString() << '\n'
+              << SummarizeValue(tensor, options) << '\n';
+  return kDone;
+}
+
+}  // namespace
+
+Action DeclareShow(CLI::App& app) {
+  auto flags = std::make_shared<Flags>();
+  app.add_option("PATH", flags->path, "A checkpoint's prefix or .index, or another file")->required();
+  app.add_option("NAME", flags->name, "The tensor, as ls prints it")->required();
+  const CLI::Option* const slice =
+      app.add_option("--slice", flags->slice, "Only this part: an item an axis, '-' or START,LENGTH, joined by ':'")
+          ->type_name("SPEC");
+  app.add_option("--max", flags->max_entries, "Entries shown at each end of an axis; -1 for all (default 3)")
+      ->type_name("N");
+  AddFormatOption(app, &flags->format);
+  app.footer(
+      "Prints the dtype and shape, then the values.\n\n"
+      "Example (rows 0 to 9, all columns):\n"
+      "  tensorcask show --slice 0,10:- model.ckpt dense/kernel");
+  return [flags, slice](Console& console) { return Show(*flags, slice->count() > 0, console); };
+}
+
+}  // namespace tensorcask::tools

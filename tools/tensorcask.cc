@@ -1,0 +1,80 @@
+// The command line tool. This file holds the table of subcommands, and turns what they answer into an exit code.
+
+#include <unistd.h>
+
+#include <csignal>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "tensorcask/tensor/version.h"
+#include "tensorcask/tools/console.h"
+#include "tensorcask/tools/subcommand.h"
+
+namespace tensorcask::tools {
+namespace {
+
+struct Entry {
+  const char* name;
+  const char* summary;
+  Action (*declare)(CLI::App& app);
+};
+
+constexpr Entry kSubcommands[] = {
+    {"ls", "List the tensors of a file", DeclareLs},
+    {"show", "Print the values of a tensor", DeclareShow},
+    {"verify", "Check every checksum and rule of structure", DeclareVerify},
+    {"convert", "Copy tensors into another file or format", DeclareConvert},
+    {"demo", "Save, verify, list and read back a small model", DeclareDemo},
+};
+
+int Run(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);  // a closed stdout is an error of writing, reported below
+  Console console{std::cout, std::cerr, isatty(STDERR_FILENO) == 1};
+
+  CLI::App app("Reads, checks and writes tensors and checkpoints. A stranger's bytes do no harm.", "tensorcask");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", "tensorcask " CASK_VERSION_STRING);
+  app.footer(
+      "PATH is a checkpoint's prefix or its .index file, or any file whose format --format names.\n"
+      "Results go to stdout, messages to stderr. Exit: 0 done, 1 failed (or: damage found), 2 misused.\n\n"
+      "Start here:\n"
+      "  tensorcask demo                     a tour in one command\n"
+      "  tensorcask ls model.ckpt            what is in a checkpoint\n"
+      "  tensorcask SUBCOMMAND --help        options and an example of each");
+  std::vector<std::pair<CLI::App*, Action>> actions;
+  for (const Entry& entry : kSubcommands) {
+    CLI::App* subcommand = app.add_subcommand(entry.name, entry.summary);
+    actions.emplace_back(subcommand, entry.declare(*subcommand));
+  }
+
+  try {  // CLI11 reports through exceptions
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error, console.out, console.err) == 0 ? kDone : kMisused;
+  }
+
+  for (const auto& [subcommand, action] : actions) {
+    if (!subcommand->parsed()) continue;
+    const absl::StatusOr<ExitCode> code = action(console);
+    console.out.flush();
+    if (!code.ok()) {
+      console.err << "tensorcask " << subcommand->get_name() << ": " << EscapeControls(code.status().message()) << '\n';
+      return IsMisuse(code.status()) ? kMisused : kFound;
+    }
+    if (!console.out.good()) {
+      console.err << "tensorcask: cannot write to stdout\n";
+      return kFound;
+    }
+    return *code;
+  }
+  return kMisused;
+}
+
+}  // namespace
+}  // namespace tensorcask::tools
+
+int main(int argc, char** argv) { return tensorcask::tools::Run(argc, argv); }

@@ -1,0 +1,63 @@
+// tensorcask verify PATH...: every checksum and rule of structure; a line for each thing that is wrong.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tensorcask/serialize/checkpoint/reader.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tools/subcommand.h"
+
+namespace tensorcask::tools {
+namespace {
+
+struct Flags {
+  std::vector<std::string> paths;
+  std::string format;
+};
+
+// Returns the number of damages, which are printed.
+absl::StatusOr<int64_t> VerifyOne(const std::string& path, const std::string& format, Console& console) {
+  int64_t whole = 1;
+  int64_t damages = 0;
+  if (format == kTensorProto || format == kTensorProtoText) {
+    CASK_RETURN_IF_ERROR(OpenInput(path, format).status());  // decodes it all
+  } else {
+    CASK_ASSIGN_OR_RETURN(const CheckpointReader reader, CheckpointReader::Open(path));
+    CASK_ASSIGN_OR_RETURN(whole, reader.VerifyAll([&](const CheckpointDamage& damage) {
+      ++damages;
+      console.out << "damaged: " << EscapeControls(damage.status.message()) << '\n';
+    }));
+  }
+  console.out << Printable(path) << ": " << whole << (whole == 1 ? " tensor whole" : " tensors whole");
+  if (damages > 0) console.out << ", " << damages << " damaged";
+  console.out << '\n';
+  return damages;
+}
+
+absl::StatusOr<ExitCode> Verify(const Flags& flags, Console& console) {
+  ExitCode code = kDone;
+  for (const std::string& path : flags.paths) {
+    const absl::StatusOr<int64_t> damages = VerifyOne(path, flags.format, console);
+    if (!damages.ok()) {  // the other files are looked at all the same
+      console.err << "tensorcask verify: " << EscapeControls(damages.status().message()) << '\n';
+    }
+    if (!damages.ok() || *damages > 0) code = kFound;
+  }
+  return code;
+}
+
+}  // namespace
+
+Action DeclareVerify(CLI::App& app) {
+  auto flags = std::make_shared<Flags>();
+  app.add_option("PATH", flags->paths, "Checkpoint prefixes or .index files, or other files")->required();
+  AddFormatOption(app, &flags->format);
+  app.footer(
+      "Prints each damaged tensor with its file and offset, then a line a PATH. Exit 1 if anything is damaged.\n\n"
+      "Example:\n"
+      "  tensorcask verify model.ckpt-100 model.ckpt-200");
+  return [flags](Console& console) { return Verify(*flags, console); };
+}
+
+}  // namespace tensorcask::tools
