@@ -28,6 +28,7 @@
 #define TENSORCASK_TENSOR_FLOAT_TYPES_H_
 
 #include <cstdint>
+#include <type_traits>
 
 namespace tensorcask {
 
@@ -80,7 +81,7 @@ class SmallFloat {
   Bits bits_;
 };
 
-// An integer of a kind that C++ cannot name: quantized ones, and those of 2 and 4 bits (one byte each).
+// A quantized integer: a type of its own, so that it is not taken for a plain one.
 template <typename Int, int kTagValue>
 struct TaggedInt {
   Int value;
@@ -88,6 +89,28 @@ struct TaggedInt {
   constexpr explicit TaggedInt(Int v) : value(v) {}
   friend constexpr bool operator==(TaggedInt a, TaggedInt b) { return a.value == b.value; }
   friend constexpr bool operator!=(TaggedInt a, TaggedInt b) { return a.value != b.value; }
+};
+
+// An integer of kBits bits in a byte of its own: in the low bits, two's complement. Those above are zero when made
+// here, and ignored in bytes from elsewhere (as in ml_dtypes' intn.h, TensorFlow's type): -1 as int4 is 0x0f.
+template <typename Int, int kBitsValue>
+class SubByteInt {
+ public:
+  static constexpr int kBits = kBitsValue;
+  SubByteInt() = default;
+  constexpr explicit SubByteInt(Int value) : byte_(static_cast<uint8_t>(static_cast<uint8_t>(value) & kMask)) {}
+  static constexpr SubByteInt FromBits(uint8_t bits) { return SubByteInt(static_cast<Int>(bits)); }
+  constexpr uint8_t bits() const { return static_cast<uint8_t>(byte_ & kMask); }
+  constexpr Int value() const {
+    const int sign = std::is_signed_v<Int> ? 1 << (kBits - 1) : 0;
+    return static_cast<Int>((bits() ^ sign) - sign);
+  }
+  friend constexpr bool operator==(SubByteInt a, SubByteInt b) { return a.bits() == b.bits(); }
+  friend constexpr bool operator!=(SubByteInt a, SubByteInt b) { return !(a == b); }
+
+ private:
+  static constexpr int kMask = (1 << kBits) - 1;
+  uint8_t byte_;
 };
 
 using float16 = SmallFloat<FloatFormat<uint16_t, 5, 10, 15, NonFinite::kIeee>>;
@@ -109,10 +132,10 @@ using quint8 = TaggedInt<uint8_t, 12>;
 using qint32 = TaggedInt<int32_t, 13>;
 using qint16 = TaggedInt<int16_t, 15>;
 using quint16 = TaggedInt<uint16_t, 16>;
-using int4 = TaggedInt<int8_t, 29>;    // -8 ... 7
-using uint4 = TaggedInt<uint8_t, 30>;  // 0 ... 15
-using int2 = TaggedInt<int8_t, 31>;    // -2 ... 1
-using uint2 = TaggedInt<uint8_t, 32>;  // 0 ... 3
+using int4 = SubByteInt<int8_t, 4>;    // -8 ... 7
+using uint4 = SubByteInt<uint8_t, 4>;  // 0 ... 15
+using int2 = SubByteInt<int8_t, 2>;    // -2 ... 1
+using uint2 = SubByteInt<uint8_t, 2>;  // 0 ... 3
 
 }  // namespace tensorcask
 

@@ -151,6 +151,10 @@ template <typename Int, int kTag>
 std::string NumberText(TaggedInt<Int, kTag> value) {
   return NumberText(value.value);
 }
+template <typename Int, int kBits>
+std::string NumberText(SubByteInt<Int, kBits> value) {
+  return NumberText(value.value());
+}
 template <typename T>
 std::string NumberText(std::complex<T> value) {
   const std::string imaginary = NumberText(value.imag());

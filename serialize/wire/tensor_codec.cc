@@ -58,9 +58,6 @@ void SetContent(const Tensor& tensor, uint64_t bytes, std::string* content) {
   if (tensor.dtype() == DType::kString) {
     content->resize(bytes);
     internal::WriteStringList({tensor.data<std::string>(), static_cast<size_t>(tensor.num_elements())}, &(*content)[0]);
-  } else if (internal::ContentBits(tensor.dtype()) != 8) {
-    content->resize(bytes);
-    internal::ContentFromElements(tensor.dtype(), tensor.bytes().data(), bytes, &(*content)[0]);
   } else {
     content->assign(tensor.bytes().data(), bytes);
   }

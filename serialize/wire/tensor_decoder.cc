@@ -300,11 +300,11 @@ absl::Status TensorDecoder::Write(Tensor* out) const {
   } else if (uses_content_) {
     const absl::string_view content = fields_.content;
     char* elements = out->mutable_bytes().data();
-    if (wanted != 0 && ContentBits(dtype_) == 8) {
+    if (wanted != 0) {
       found = CopyAndExtendCrc32c(0, content.data(), elements, content.size());
       has_found = true;
     } else {
-      ElementsFromContent(dtype_, content.data(), content.size(), elements);
+      CopyBytes(elements, content.data(), content.size());
     }
   } else {
     CASK_RETURN_IF_ERROR(VisitTraits(dtype_, [this, out](auto traits) {

@@ -99,8 +99,8 @@ bool WriteContent(const Tensor& tensor, bool checksum, char* out, uint32_t* crc)
     return false;
   }
   const absl::string_view elements = tensor.bytes();
-  if (!checksum || ContentBits(tensor.dtype()) != 8) {
-    ContentFromElements(tensor.dtype(), elements.data(), elements.size(), out);
+  if (!checksum) {
+    CopyBytes(out, elements.data(), elements.size());
     return false;
   }
   *crc = CopyAndExtendCrc32c(0, elements.data(), out, elements.size());

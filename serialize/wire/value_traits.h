@@ -65,6 +65,15 @@ struct NarrowTraits {
   static constexpr Value ToValue(Scalar scalar) { return FromValue(scalar); }
 };
 
+// An element under a byte: the low bits of the value. Bits above, which bytes from elsewhere may have, do not count.
+template <typename Int, int kBits>
+struct SubByteTraits : NarrowTraits<Int, kBits> {
+  using Scalar = uint8_t;
+  using typename NarrowTraits<Int, kBits>::Value;
+  static constexpr Scalar FromValue(Value value) { return static_cast<Scalar>(value & ((1 << kBits) - 1)); }
+  static constexpr Value ToValue(Scalar scalar) { return NarrowTraits<Int, kBits>::FromValue(scalar); }
+};
+
 struct BoolTraits : PlainTraits<uint8_t, ValueField::kBool, ValueForm::kVarint> {
   static constexpr Value FromVarint(uint64_t number) { return number != 0; }
   static constexpr Value ToValue(Scalar scalar) { return scalar != 0; }
@@ -110,13 +119,13 @@ struct ValueTraits<uint8_t> : NarrowTraits<uint8_t, 8> {};
 template <>
 struct ValueTraits<quint8> : NarrowTraits<uint8_t, 8> {};
 template <>
-struct ValueTraits<int4> : NarrowTraits<int8_t, 4> {};
+struct ValueTraits<int4> : SubByteTraits<int8_t, 4> {};
 template <>
-struct ValueTraits<uint4> : NarrowTraits<uint8_t, 4> {};
+struct ValueTraits<uint4> : SubByteTraits<uint8_t, 4> {};
 template <>
-struct ValueTraits<int2> : NarrowTraits<int8_t, 2> {};
+struct ValueTraits<int2> : SubByteTraits<int8_t, 2> {};
 template <>
-struct ValueTraits<uint2> : NarrowTraits<uint8_t, 2> {};
+struct ValueTraits<uint2> : SubByteTraits<uint8_t, 2> {};
 template <>
 struct ValueTraits<bool> : BoolTraits {};
 template <>

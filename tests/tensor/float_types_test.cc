@@ -344,10 +344,40 @@ TEST(SmallFloat, NarrowTypesIgnoreHighBits) {
   }
 }
 
+template <typename T>
+void ExpectEveryByteReadsAsItsLowBits(int lowest) {
+  constexpr int kCount = 1 << T::kBits;
+  for (int byte = 0; byte < 256; ++byte) {
+    T number;  // as if the byte came from a file
+    const auto raw = static_cast<uint8_t>(byte);
+    std::memcpy(&number, &raw, 1);
+    const int low = byte % kCount;
+    EXPECT_EQ(number.value(), low >= kCount + lowest ? low - kCount : low) << byte;
+    EXPECT_EQ(number, T::FromBits(static_cast<uint8_t>(low)));
+  }
+  for (int value = lowest; value < lowest + kCount; ++value) {
+    const T number(static_cast<decltype(number.value())>(value));
+    EXPECT_EQ(number.value(), value);
+    uint8_t byte = 0xff;
+    std::memcpy(&byte, &number, 1);
+    EXPECT_EQ(byte, number.bits());
+    EXPECT_LT(byte, kCount);
+  }
+}
+
+TEST(SubByteInt, KeepsItsValueInTheLowBits) {
+  static_assert(std::is_trivial_v<int4> && sizeof(int2) == 1 && !std::is_convertible_v<int8_t, int4>);
+  static_assert(int4(-1).bits() == 0x0f && int4(-8).value() == -8 && uint4(3) != uint4(4));
+  ExpectEveryByteReadsAsItsLowBits<int4>(-8);
+  ExpectEveryByteReadsAsItsLowBits<uint4>(0);
+  ExpectEveryByteReadsAsItsLowBits<int2>(-2);
+  ExpectEveryByteReadsAsItsLowBits<uint2>(0);
+}
+
 TEST(TaggedInt, IsAnIntegerOfItsOwn) {
-  static_assert(std::is_trivial_v<qint8> && sizeof(qint32) == 4 && sizeof(int2) == 1);
-  static_assert(!std::is_same_v<qint8, int4> && !std::is_convertible_v<int8_t, qint8>);
-  static_assert(int4(-8).value == -8 && qint16(5) == qint16(5) && uint4(3) != uint4(4));
+  static_assert(std::is_trivial_v<qint8> && sizeof(qint32) == 4);
+  static_assert(!std::is_same_v<qint8, int8_t> && !std::is_convertible_v<int8_t, qint8>);
+  static_assert(qint8(-8).value == -8 && qint16(5) == qint16(5) && quint8(3) != quint8(4));
   EXPECT_EQ(quint16().value, 0);
 }
 

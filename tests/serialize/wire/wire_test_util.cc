@@ -32,10 +32,9 @@ Tensor RandomTensor(DType dtype, const TensorShape& shape, std::mt19937_64* rand
   }
   for (char& byte : tensor.mutable_bytes()) {
     byte = static_cast<char>((*random)() >> ((*random)() % 64));  // small values more often than chance
-    if (dtype == DType::kBool || dtype == DType::kUint2) byte &= dtype == DType::kBool ? 1 : 3;
-    if (dtype == DType::kUint4) byte &= 15;
-    if (dtype == DType::kInt4) byte = static_cast<char>((byte & 15) - 8);
-    if (dtype == DType::kInt2) byte = static_cast<char>((byte & 3) - 2);
+    if (dtype == DType::kBool) byte &= 1;
+    if (dtype == DType::kUint2 || dtype == DType::kInt2) byte &= 3;
+    if (dtype == DType::kUint4 || dtype == DType::kInt4) byte &= 15;
   }
   return tensor;
 }
