@@ -81,8 +81,9 @@ class CheckpointReader {
   absl::StatusOr<Tensor> Map(absl::string_view name) const;
 
   // Checks every checksum and every rule of structure of all files, whatever the options say, and calls report(damage)
-  // for each thing that is wrong. The index itself may be damaged: then that is the one thing reported. Returns the
-  // number of tensors that are whole. Errors: only what keeps it from looking (permissions, say).
+  // for each thing that is wrong. The index itself may be damaged: then that is the one thing reported. Entries of
+  // forms that this version only lists are checked as far as their place, pieces of sliced ones whole; none of them is
+  // counted. Returns the number of tensors that are whole. Errors: only what keeps it from looking (permissions, say).
   absl::StatusOr<int64_t> VerifyAll(absl::FunctionRef<void(const CheckpointDamage&)> report) const;
 
  private:

@@ -27,9 +27,8 @@ using checkpoint::DataName;
 
 constexpr size_t kMaxNameBytes = size_t{64} << 10;
 constexpr uint64_t kMaxAlignment = uint64_t{1} << 30;
-// So much is written, and then summed up while it is still in the second-level cache; smaller writes make the system
-// slower. The other way round the sum waits for memory: 1.23 against 1.06 x write(), measured on ext4; 512 KiB
-// gave 1.12, 1 MiB 1.66.
+// So much is written, and then summed up while it is still in the second-level cache. The other way round the sum waits
+// for memory: 1.23 against 1.06 x write(), measured on ext4; 512 KiB gave 1.12, 1 MiB 1.66.
 constexpr size_t kChunkBytes = size_t{256} << 10;
 
 absl::Status CheckOptions(const CheckpointWriterOptions& options) {

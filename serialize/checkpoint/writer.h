@@ -31,10 +31,13 @@ struct CheckpointWriterOptions {
   FileSystem* file_system = nullptr;  // null: FileSystem::Posix()
   int num_shards = 1;                 // data files; 1 to 99999
   // Each tensor starts at a multiple of this many bytes, so that it can be mapped (Map). 1 is TensorFlow's own choice.
+  // At most 2^30.
   uint64_t alignment = 64;
   bool sync = true;  // durable when Finish returns
-  bool overwrite =
-      false;  // replace a checkpoint of this name; a crash meanwhile leaves the old one, the new one or none
+  // Replace a checkpoint of this name; a crash meanwhile leaves the old one, the new one or none. Data files of an old
+  // one that had another number of shards are removed at the end, best effort. Data files without an index, as a killed
+  // save may leave them, are refused like a checkpoint unless this is set.
+  bool overwrite = false;
   // Bytes of a block of the index; 0: 256 KiB with alignment 1, which are TensorFlow's bytes, else 16 KiB, which makes
   // looking up one tensor of many cheap.
   size_t index_block_bytes = 0;

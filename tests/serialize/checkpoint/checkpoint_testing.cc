@@ -42,15 +42,6 @@ std::string BytesOf(const MemoryFileSystem& files, const std::string& path) {
   return ::testing::AssertionFailure() << a.ToString() << " differs from " << b.ToString();
 }
 
-absl::StatusOr<std::map<std::string, Tensor>> ReadEverything(const CheckpointReader& reader) {
-  CASK_ASSIGN_OR_RETURN(const std::vector<CheckpointEntry> entries, reader.entries());
-  std::map<std::string, Tensor> tensors;
-  for (const CheckpointEntry& entry : entries) {
-    CASK_ASSIGN_OR_RETURN(tensors[entry.name], reader.Read(entry.name));
-  }
-  return tensors;
-}
-
 std::vector<NamedTensor> SampleTensors(int num_shards) {
   std::vector<NamedTensor> tensors = {
       {"dense/kernel", Tensor::FromValues<float>({{1, -2.5f, 3}, {4, 5, -0.0f}})},

@@ -12,7 +12,6 @@
 #include "absl/status/status.h"
 #include "gtest/gtest.h"
 #include "tensorcask/proto/checkpoint.pb.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/serialize/checkpoint/writer.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
@@ -36,9 +35,6 @@ std::string BytesOf(const MemoryFileSystem& files, const std::string& path);
 
 // Dtype, shape and every bit.
 ::testing::AssertionResult SameTensor(const Tensor& a, const Tensor& b);
-
-// Reads all that entries() lists. Errors: the first.
-absl::StatusOr<std::map<std::string, Tensor>> ReadEverything(const CheckpointReader& reader);
 
 // A few tensors of different kinds: many dtypes, strings, empty ones, scalars. Those of odd numbers are for shard 1.
 std::vector<NamedTensor> SampleTensors(int num_shards);

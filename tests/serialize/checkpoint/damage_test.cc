@@ -25,9 +25,7 @@ namespace tensorcask {
 namespace {
 
 using ::tensorcask::testing::BytesOf;
-using ::tensorcask::testing::IsOk;
 using ::tensorcask::testing::NamedTensor;
-using ::tensorcask::testing::ReadEverything;
 using ::tensorcask::testing::SameTensor;
 using ::tensorcask::testing::SampleTensors;
 using ::tensorcask::testing::Save;

@@ -14,8 +14,6 @@
 namespace tensorcask::checkpoint {
 namespace {
 
-using ::tensorcask::testing::IsOk;
-
 BundleEntryProto RandomProto(std::mt19937* random) {
   const auto below = [&](int64_t n) { return std::uniform_int_distribution<int64_t>(0, n - 1)(*random); };
   BundleEntryProto proto;

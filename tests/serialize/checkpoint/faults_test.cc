@@ -21,7 +21,6 @@ namespace {
 using ::tensorcask::testing::BytesOf;
 using ::tensorcask::testing::FaultyFileSystem;
 using ::tensorcask::testing::FileOperation;
-using ::tensorcask::testing::IsOk;
 using ::tensorcask::testing::NamedTensor;
 using ::tensorcask::testing::SameTensor;
 using ::tensorcask::testing::SampleTensors;

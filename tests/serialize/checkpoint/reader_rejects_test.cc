@@ -20,7 +20,6 @@ namespace {
 
 using ::tensorcask::testing::EntryOf;
 using ::tensorcask::testing::IndexOf;
-using ::tensorcask::testing::IsOk;
 using ::tensorcask::testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::HasSubstr;

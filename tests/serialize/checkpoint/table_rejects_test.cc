@@ -23,7 +23,6 @@ namespace {
 using ::tensorcask::testing::ForgeBlock;
 using ::tensorcask::testing::ForgedEntry;
 using ::tensorcask::testing::ForgeFooter;
-using ::tensorcask::testing::IsOk;
 using ::tensorcask::testing::StatusIs;
 using ::tensorcask::testing::TableForge;
 using ::testing::HasSubstr;

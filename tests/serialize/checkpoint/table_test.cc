@@ -24,7 +24,6 @@
 namespace tensorcask::checkpoint {
 namespace {
 
-using ::tensorcask::testing::IsOk;
 using ::tensorcask::testing::StatusIs;
 using ::testing::HasSubstr;
 using Code = absl::StatusCode;

@@ -27,7 +27,6 @@ namespace {
 
 using ::nlohmann::json;
 using ::tensorcask::testing::BytesOf;
-using ::tensorcask::testing::IsOk;
 using ::tensorcask::testing::ReadFileOrFail;
 using ::tensorcask::testing::TestDataFolder;
 

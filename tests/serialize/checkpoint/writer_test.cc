@@ -24,13 +24,11 @@ namespace {
 
 using ::tensorcask::testing::BytesOf;
 using ::tensorcask::testing::DiscardingFileSystem;
-using ::tensorcask::testing::IsOk;
 using ::tensorcask::testing::NamedTensor;
 using ::tensorcask::testing::SameTensor;
 using ::tensorcask::testing::SampleTensors;
 using ::tensorcask::testing::Save;
 using ::tensorcask::testing::StatusIs;
-using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
