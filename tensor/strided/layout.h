@@ -1,0 +1,310 @@
+// Where the elements of a strided tensor lie, as arithmetic: sizes, steps and the place of the first element. No
+// pointer.
+//
+//   Layout rows = Layout::RowMajor(TensorShape({3, 4}));    // dims [3,4], strides [4,1], offset 0
+//   rows.Transpose(0, 1)                                     // [4,3], [1,4]
+//   rows.Select(0, -1)                                       // [4], [1], offset 8: the last row
+//   rows.Slice(1, std::nullopt, std::nullopt, -1)            // [3,4], [4,-1], offset 3: each row from its end
+//   absl::StatusOr<Layout> found = Layout::Create(dims, strides, offset);   // from a file, a message, another library
+//
+// Strides and offset count elements, signed: element (i, j) is number offset + i * strides[0] + j * strides[1] of the
+// memory. Stride 0 repeats one element (Expand), a negative one walks back (Flip).
+//
+// Always holds, so nobody checks it again: the dims are those of a TensorShape; offset() >= 0; the number of each
+// element is at least 0 and below 2^63 - 1. (So a layout without elements may have any strides.) A value, without the
+// heap up to rank 5; thread-compatible. One moved from is Layout().
+//
+// Views: each operation gives the layout of the same elements seen otherwise, in O(rank). Axes may be negative, from
+// the back: -1 is the last. Strides come out as PyTorch's, those of axes of size 1 included. All errors name the
+// operation, the axis, what was found and what was wanted: InvalidArgument for an axis that is not there and for
+// arguments that disagree with the layout or each other, OutOfRange for an index or range outside an axis.
+//
+// Intended differences from PyTorch: slices and as_strided take negative steps and strides, flip is a view and not a
+// copy, internal overlap is exact. Source: ATen/native/TensorShape.cpp and c10/core of PyTorch 1.13.
+
+#ifndef TENSORCASK_TENSOR_STRIDED_LAYOUT_H_
+#define TENSORCASK_TENSOR_STRIDED_LAYOUT_H_
+
+#include <cstdint>
+#include <cstring>
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "tensorcask/tensor/base/check.h"
+#include "tensorcask/tensor/shape.h"
+#include "tensorcask/tensor/strided/memory_format.h"
+
+namespace tensorcask {
+
+class Layout {
+ public:
+  static constexpr int kInlineRank = 5;       // no heap up to this rank
+  static constexpr int kMaxPieces = 1 << 20;  // that Split, Chunk and TensorSplit give at most
+
+  // ---- Making -------------------------------------------------------------------------------------------------------
+
+  Layout() { BecomeEmptyVector(); }  // dims [0], strides [1]
+  static Layout RowMajor(const TensorShape& shape);
+
+  // Any geometry from outside. Errors: InvalidArgument if a promise above would not hold or the lengths differ.
+  static absl::StatusOr<Layout> Create(absl::Span<const int64_t> dims, absl::Span<const int64_t> strides,
+                                       int64_t offset = 0);
+
+  Layout(const Layout& other) { CopyFrom(other); }
+  Layout(Layout&& other) noexcept { MoveFrom(&other); }
+  Layout& operator=(const Layout& other);
+  Layout& operator=(Layout&& other) noexcept {
+    if (this != &other) {
+      if (!is_inline()) FreeHeap();
+      MoveFrom(&other);
+    }
+    return *this;
+  }
+  ~Layout() {
+    if (!is_inline()) FreeHeap();
+  }
+
+  // ---- What it is ---------------------------------------------------------------------------------------------------
+
+  int rank() const { return rank_; }
+  absl::Span<const int64_t> dims() const { return {data(), static_cast<size_t>(rank_)}; }
+  absl::Span<const int64_t> strides() const { return {data() + strides_at(), static_cast<size_t>(rank_)}; }
+  int64_t offset() const { return offset_; }
+  int64_t dim(int axis) const {  // Requires: 0 <= axis < rank()
+    CASK_CHECK(axis >= 0 && axis < rank_, "Layout::dim: the axis is outside the layout");
+    return data()[axis];
+  }
+  int64_t stride(int axis) const {  // Requires: 0 <= axis < rank()
+    CASK_CHECK(axis >= 0 && axis < rank_, "Layout::stride: the axis is outside the layout");
+    return data()[strides_at() + axis];
+  }
+  int64_t num_elements() const { return num_elements_; }
+  TensorShape shape() const;
+
+  // The numbers of all elements lie in [begin, end), and some element has number begin, some other end - 1. Without
+  // elements both are 0.
+  struct Range {
+    int64_t begin;
+    int64_t end;
+  };
+  Range bounds() const;
+
+  // True if a dense tensor of this format has these strides; those of axes of size 1 do not matter. kContiguous: true
+  // without elements. kChannelsLast*: false for other ranks. kPreserve: IsNonOverlappingAndDense().
+  bool IsContiguous(MemoryFormat format = MemoryFormat::kContiguous) const;
+
+  // The format that a result made from this should have, as PyTorch guesses it: channels-last if the strides fall in
+  // that order, with those of axes of size 1 counting; kContiguous if not, and in what could be either ([4,1,1,1],
+  // [1,1,1,1]).
+  MemoryFormat SuggestMemoryFormat() const;
+
+  // True if the elements fill bounds(), each place once: any permutation or flip of a dense tensor. True without
+  // elements.
+  bool IsNonOverlappingAndDense() const;
+
+  // True if two indices name the same element. Exact, except that the search gives up and says true after about a
+  // million steps: that takes many axes of unrelated strides and over a million elements.
+  bool HasInternalOverlap() const;
+
+  // The layout of a fresh copy in `format`: same dims, offset 0, as many places as elements. kPreserve keeps the
+  // strides if IsNonOverlappingAndDense() (flips undone), and else the order of the axes. Errors: InvalidArgument for a
+  // channels-last format of another rank than its own.
+  absl::StatusOr<Layout> Dense(MemoryFormat format) const;
+
+  // "[3,4] strides [4,1] offset 0".
+  std::string ToString() const;
+  friend std::ostream& operator<<(std::ostream& out, const Layout& layout);
+  friend bool operator==(const Layout& a, const Layout& b);
+  friend bool operator!=(const Layout& a, const Layout& b) { return !(a == b); }
+
+  // ---- Parts --------------------------------------------------------------------------------------------------------
+
+  // Elements start, start + step, ... before end of an axis, as in Python: negative start and end count from the back,
+  // then both are clamped; nullopt is "from the first" or "to the last" in the direction of `step`. Error: step 0.
+  absl::StatusOr<Layout> Slice(int64_t axis, std::optional<int64_t> start, std::optional<int64_t> end,
+                               int64_t step = 1) const {
+    return Edited(*this, [&](Layout& result) { return result.EditSlice(axis, start, end, step); });
+  }
+  // `length` elements from `start`, which may count from the back, unclamped.
+  absl::StatusOr<Layout> Narrow(int64_t axis, int64_t start, int64_t length) const {
+    return Edited(*this, [&](Layout& result) { return result.EditNarrow(axis, start, length); });
+  }
+  // One element of an axis (negative: from the back), which goes: rank one less.
+  absl::StatusOr<Layout> Select(int64_t axis, int64_t index) const {
+    return Edited(*this, [&](Layout& result) { return result.EditSelect(axis, index); });
+  }
+  // Elements (i, i + diagonal) of two axes, which go; the new axis is the last. Negative: below the main diagonal.
+  absl::StatusOr<Layout> Diagonal(int64_t diagonal = 0, int64_t axis1 = 0, int64_t axis2 = 1) const;
+  // Windows of `size` elements, `step` apart, of an axis: it then counts windows, and a new last axis is inside them.
+  absl::StatusOr<Layout> Unfold(int64_t axis, int64_t size, int64_t step) const;
+
+  // Pieces of `size` elements, the last one shorter: 7 by 3 gives 3, 3, 1. At least one piece.
+  absl::StatusOr<std::vector<Layout>> Split(int64_t axis, int64_t size) const;
+  // Pieces of these sizes, which must add up.
+  absl::StatusOr<std::vector<Layout>> SplitSizes(int64_t axis, absl::Span<const int64_t> sizes) const;
+  // At most `count` pieces of ceil(n / count) elements, the last shorter: 5 in 4 gives 2, 2, 1. Of an empty axis:
+  // `count`.
+  absl::StatusOr<std::vector<Layout>> Chunk(int64_t axis, int64_t count) const;
+  // Exactly `count` pieces, the first n mod count one longer than the others: 7 in 3 gives 3, 2, 2.
+  absl::StatusOr<std::vector<Layout>> TensorSplit(int64_t axis, int64_t count) const;
+  // The slices before, between and behind `indices`, each clamped as in Slice.
+  absl::StatusOr<std::vector<Layout>> TensorSplitAt(int64_t axis, absl::Span<const int64_t> indices) const;
+  // All five: ResourceExhausted for more than kMaxPieces.
+
+  // ---- Order --------------------------------------------------------------------------------------------------------
+
+  absl::StatusOr<Layout> Transpose(int64_t axis1, int64_t axis2) const {
+    return Edited(*this, [&](Layout& result) { return result.EditTranspose(axis1, axis2); });
+  }
+  // Axis i of the result is axes[i] of this.
+  absl::StatusOr<Layout> Permute(absl::Span<const int64_t> axes) const {
+    return Edited(*this, [&](Layout& result) { return result.EditPermute(axes); });
+  }
+  absl::StatusOr<Layout> MoveAxis(int64_t from, int64_t to) const {  // the others keep their order
+    return Edited(*this, [&](Layout& result) { return result.EditMoveAxis(from, to); });
+  }
+  absl::StatusOr<Layout> Flip(absl::Span<const int64_t> axes) const {  // each at most once; negates strides
+    return Edited(*this, [&](Layout& result) { return result.EditFlip(axes); });
+  }
+
+  // ---- Shape --------------------------------------------------------------------------------------------------------
+
+  // The shape that `dims` asks for: one of them may be -1, which is what makes the elements come out.
+  // Errors: InvalidArgument if they do not, or if -1 could be anything (a 0 stands beside it).
+  absl::StatusOr<TensorShape> InferShape(absl::Span<const int64_t> dims) const;
+  // The elements in the same row-major order under other dims. Errors: as InferShape; InvalidArgument if no strides
+  // give that order, so that only a copy could (TensorView::ReshapeOrCopy).
+  absl::StatusOr<Layout> Reshape(absl::Span<const int64_t> dims) const;
+  // Axes first to last, both included, as one. Errors: as Reshape. Of rank 0: [1].
+  absl::StatusOr<Layout> Flatten(int64_t first = 0, int64_t last = -1) const;
+  absl::StatusOr<Layout> Squeeze(int64_t axis) const {  // drops the axis if its size is 1
+    return Edited(*this, [&](Layout& result) { return result.EditSqueeze(axis); });
+  }
+  Layout Squeeze() const;                                 // drops all axes of size 1
+  absl::StatusOr<Layout> Unsqueeze(int64_t axis) const {  // a new axis of size 1 there; -1: behind the last
+    return Edited(*this, [&](Layout& result) { return result.EditUnsqueeze(axis); });
+  }
+  // Axes of size 1 repeated, by stride 0, to `dims`, aligned at the last axis; -1 keeps a size; more axes in front.
+  absl::StatusOr<Layout> Expand(absl::Span<const int64_t> dims) const;
+  absl::StatusOr<Layout> BroadcastTo(const TensorShape& shape) const;
+
+  // ---- Geometry of other elements, or any ---------------------------------------------------------------------------
+
+  // These elements, of `from_bytes` bytes, as ones of `to_bytes`. Smaller ones: the last axis, which must have stride
+  // 1, is that much longer. Larger ones: it is shorter, and all must divide. Equal: *this.
+  absl::StatusOr<Layout> Bitcast(int64_t from_bytes, int64_t to_bytes) const;
+  absl::StatusOr<Layout> ViewAsReal() const;     // complex elements as pairs: a new last axis of size 2
+  absl::StatusOr<Layout> ViewAsComplex() const;  // the inverse: the last axis has size 2, stride 1, all others divide
+  // Any geometry over the same memory; the offset stays unless given. Errors: as Create.
+  absl::StatusOr<Layout> AsStrided(absl::Span<const int64_t> dims, absl::Span<const int64_t> strides,
+                                   std::optional<int64_t> offset = std::nullopt) const;
+  // The same with strides through FillStrides. Errors: as Create and FillStrides.
+  absl::StatusOr<Layout> SetDimsAndStrides(absl::Span<const int64_t> dims, absl::Span<const int64_t> strides) const;
+  // `rank` axes: the last ones dropped, or new ones of size 0 and stride 0 behind. Errors: InvalidArgument for a rank
+  // outside 0 to TensorShape::kMaxRank, and if dropping an axis of size 0 would leave elements outside Layout's
+  // promise.
+  absl::StatusOr<Layout> ResizeDim(int rank) const;
+
+  // `strides` with each negative one, a mark and no step here, replaced by the dense stride over the axis behind it:
+  // dims [2,3,4], strides [-1,8,-1] give [24,8,1]. Errors: InvalidArgument if lengths differ or a stride overflows.
+  static absl::StatusOr<DimVector> FillStrides(absl::Span<const int64_t> dims, absl::Span<const int64_t> strides);
+
+ private:
+  friend class TensorView;  // edits the layout of a new view in place
+
+  // A copy of `source`, a layout or something made from one, after `edit`. So the result is made where it stays: moving
+  // words that were only just stored costs more than the arithmetic.
+  template <typename T, typename Edit>
+  static absl::StatusOr<T> Edited(const T& source, Edit&& edit) {
+    absl::StatusOr<T> result(source);
+    if (absl::Status status = edit(*result); !status.ok()) result = std::move(status);
+    return result;
+  }
+  // The operations of these names, done to this layout. On an error it is as it was.
+  absl::Status EditSlice(int64_t axis, const std::optional<int64_t>& start, const std::optional<int64_t>& end,
+                         int64_t step);
+  absl::Status EditNarrow(int64_t axis, int64_t start, int64_t length);
+  absl::Status EditSelect(int64_t axis, int64_t index);
+  absl::Status EditTranspose(int64_t axis1, int64_t axis2);
+  absl::Status EditPermute(absl::Span<const int64_t> axes);
+  absl::Status EditMoveAxis(int64_t from, int64_t to);
+  absl::Status EditFlip(absl::Span<const int64_t> axes);
+  absl::Status EditSqueeze(int64_t axis);
+  absl::Status EditUnsqueeze(int64_t axis);
+
+  // Dims and strides zero, no elements; the maker fills it in and calls CountElements.
+  explicit Layout(int rank);
+
+  bool is_inline() const { return rank_ <= kInlineRank; }
+  int strides_at() const { return is_inline() ? kInlineRank : rank_; }
+  const int64_t* data() const { return is_inline() ? inline_ : heap_; }
+  int64_t* mutable_dims() { return is_inline() ? inline_ : heap_; }
+  int64_t* mutable_strides() { return mutable_dims() + strides_at(); }
+
+  void BecomeEmptyVector() {
+    for (int64_t& word : inline_) word = 0;
+    inline_[kInlineRank] = 1;
+    num_elements_ = offset_ = 0;
+    rank_ = 1;
+  }
+  void CopyFrom(const Layout& other) {  // over uninitialised words
+    num_elements_ = other.num_elements_;
+    offset_ = other.offset_;
+    rank_ = other.rank_;
+    std::memcpy(inline_, other.inline_, sizeof(inline_));
+    if (!is_inline()) CloneHeap();
+  }
+  void MoveFrom(Layout* other) {  // over uninitialised words
+    num_elements_ = other->num_elements_;
+    offset_ = other->offset_;
+    rank_ = other->rank_;
+    std::memcpy(inline_, other->inline_, sizeof(inline_));
+    other->BecomeEmptyVector();
+  }
+  void CloneHeap();  // replaces the pointer, which is another layout's, by one to a copy
+  void FreeHeap();
+
+  void CountElements() {
+    int64_t product = 1;  // fits: the dims are those of a shape
+    for (const int64_t dim : dims()) product *= dim;
+    num_elements_ = product;
+  }
+  // Moves the offset by `count` steps. Without elements it stays if the new one would be negative or overflow.
+  void MoveOffset(int64_t count, int64_t stride);
+  Layout DenseInSameOrder() const;  // Dense(kPreserve) of what is not dense
+  // One axis less, or one more; the elements are not counted anew.
+  void RemoveAxis(int axis);
+  void InsertAxis(int axis, int64_t size, int64_t stride);
+  absl::Status InferDims(absl::Span<const int64_t> dims, DimVector* result) const;  // InferShape
+  static absl::Status CheckGeometry(absl::Span<const int64_t> dims, absl::Span<const int64_t> strides, int64_t offset);
+  absl::Status BadAxis(absl::string_view operation, int64_t axis) const;
+  absl::Status Refused(absl::string_view operation, absl::string_view why) const;
+  absl::Status OutOfRange(absl::string_view operation, int axis, absl::string_view why) const;
+  absl::StatusOr<std::vector<Layout>> Pieces(int axis, absl::Span<const int64_t> starts,
+                                             absl::Span<const int64_t> ends) const;
+
+  union {
+    int64_t inline_[2 * kInlineRank];  // up to rank 5: dims, then strides from [5]
+    int64_t* heap_;                    // above: new[] of 2 * rank words, dims, then strides
+  };
+  int64_t num_elements_;
+  int64_t offset_;
+  int rank_;
+};
+
+static_assert(sizeof(Layout) == 104, "ten words inline, elements, offset, rank");
+
+// The shape to which both can be broadcast: aligned at the last axis, an axis of size 1 becomes the other's.
+// Errors: InvalidArgument, naming the axis, if two sizes differ and neither is 1, or if the result is no TensorShape.
+absl::StatusOr<TensorShape> BroadcastShapes(const TensorShape& a, const TensorShape& b);
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_TENSOR_STRIDED_LAYOUT_H_

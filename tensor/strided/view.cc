@@ -1,0 +1,229 @@
+#include "tensorcask/tensor/strided/view.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "tensorcask/tensor/allocator.h"
+#include "tensorcask/tensor/base/check.h"
+#include "tensorcask/tensor/base/ref_counted.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/buffer.h"
+#include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/strided/copy_strided.h"
+#include "tensorcask/tensor/strided/layout.h"
+#include "tensorcask/tensor/strided/maybe_owned.h"
+#include "tensorcask/tensor/strided/memory_format.h"
+#include "tensorcask/tensor/tensor.h"
+
+namespace tensorcask {
+namespace {
+
+// Bytes of one element object, strings included; 0 for dtypes that have none here.
+size_t ObjectBytes(DType dtype) { return dtype == DType::kString ? sizeof(std::string) : ElementSize(dtype); }
+
+// What the address of an element must be a multiple of.
+size_t ObjectAlignment(DType dtype) {
+  if (dtype == DType::kString) return alignof(std::string);
+  return IsComplex(dtype) ? ElementSize(dtype) / 2 : ElementSize(dtype);
+}
+
+std::string Describe(DType dtype, const Layout& layout) {
+  return absl::StrCat(DTypeName(dtype), " ", layout.ToString());
+}
+
+// Whether `buffer` holds the elements. All views are checked here, but for those that only rearrange checked elements.
+absl::Status CheckFits(const TensorBuffer* buffer, DType dtype, const Layout& layout) {
+  if (dtype == DType::kResource || dtype == DType::kVariant) {
+    return absl::UnimplementedError(absl::StrCat("views of dtype ", DTypeName(dtype), " are not supported"));
+  }
+  const size_t object_bytes = ObjectBytes(dtype);
+  const auto refused = [&](absl::string_view why) {
+    return absl::InvalidArgumentError(absl::StrCat("a view ", Describe(dtype, layout), ": ", why));
+  };
+  if (object_bytes == 0) return refused("no elements have this dtype");
+  if (layout.num_elements() == 0) return absl::OkStatus();
+  if (buffer == nullptr) return refused("its buffer is null");
+  if (dtype == DType::kString) {
+    if (!buffer->HoldsElements<std::string>()) return refused("its buffer holds no std::string objects");
+    if (buffer->offset_bytes() % sizeof(std::string) != 0) {
+      return refused("its buffer starts inside a std::string object");
+    }
+  } else if (buffer->kind() == TensorBuffer::Kind::kElements) {
+    return refused("its buffer holds objects, not plain bytes");
+  }
+  const Layout::Range range = layout.bounds();
+  if (static_cast<uint64_t>(range.end) > buffer->size_bytes() / object_bytes) {
+    return refused(absl::StrCat("its elements reach number ", range.end - 1, " of ", object_bytes,
+                                " bytes each; the buffer has ", buffer->size_bytes(), " bytes"));
+  }
+  if (reinterpret_cast<uintptr_t>(buffer->data()) % ObjectAlignment(dtype) != 0) {
+    return refused(absl::StrCat("the address of its buffer is no multiple of ", ObjectAlignment(dtype)));
+  }
+  return absl::OkStatus();
+}
+
+// The other side of complex <-> real; kInvalid if `dtype` is neither.
+DType RealOf(DType dtype) {
+  if (dtype == DType::kComplex64) return DType::kFloat32;
+  return dtype == DType::kComplex128 ? DType::kFloat64 : DType::kInvalid;
+}
+DType ComplexOf(DType dtype) {
+  if (dtype == DType::kFloat32) return DType::kComplex64;
+  return dtype == DType::kFloat64 ? DType::kComplex128 : DType::kInvalid;
+}
+
+}  // namespace
+
+absl::StatusOr<TensorView> TensorView::Create(RefPtr<TensorBuffer> buffer, DType dtype, Layout layout) {
+  CASK_RETURN_IF_ERROR(CheckFits(buffer.get(), dtype, layout));
+  return TensorView(Unchecked(), std::move(buffer), std::move(layout), dtype);
+}
+
+// ---- What it is -----------------------------------------------------------------------------------------------------
+
+TensorView::ByteRange TensorView::bounds() const {
+  const Layout::Range range = layout_.bounds();
+  const size_t object_bytes = ObjectBytes(dtype_);
+  return {static_cast<size_t>(range.begin) * object_bytes, static_cast<size_t>(range.end) * object_bytes};
+}
+
+std::string TensorView::ToString() const { return Describe(dtype_, layout_); }
+
+std::ostream& operator<<(std::ostream& out, const TensorView& view) { return out << view.ToString(); }
+
+// ---- Elements -------------------------------------------------------------------------------------------------------
+
+void TensorView::WrongDType(DType wanted) const {
+  const std::string message =
+      absl::StrCat("the elements of this view are ", DTypeName(dtype_), ", not ", DTypeName(wanted));
+  internal::CheckFailed(__FILE__, __LINE__, "kDTypeOf<T> == dtype()", message.c_str());
+}
+
+absl::Status TensorView::CheckWritable() const {
+  if (!layout_.HasInternalOverlap()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the view ", ToString(), " has several indices for one element, so it cannot be written"));
+}
+
+// ---- Views ----------------------------------------------------------------------------------------------------------
+
+absl::StatusOr<std::vector<TensorView>> TensorView::Over(absl::StatusOr<std::vector<Layout>> layouts) const {
+  if (!layouts.ok()) return std::move(layouts).status();
+  std::vector<TensorView> views;
+  views.reserve(layouts->size());
+  for (Layout& layout : *layouts) views.emplace_back(Unchecked(), buffer_, std::move(layout), dtype_);
+  return views;
+}
+
+absl::StatusOr<TensorView> TensorView::AsStrided(absl::Span<const int64_t> dims, absl::Span<const int64_t> strides,
+                                                 std::optional<int64_t> offset) const {
+  CASK_ASSIGN_OR_RETURN(Layout layout, layout_.AsStrided(dims, strides, offset));
+  return Create(buffer_, dtype_, std::move(layout));
+}
+
+absl::StatusOr<TensorView> TensorView::ViewAs(DType dtype, absl::StatusOr<Layout> layout) const {
+  if (!layout.ok()) return std::move(layout).status();
+  return Create(buffer_, dtype, *std::move(layout));
+}
+
+absl::StatusOr<TensorView> TensorView::Bitcast(DType dtype) const {
+  const auto refused = [&](absl::string_view why) {
+    return absl::InvalidArgumentError(absl::StrCat("Bitcast of ", ToString(), " to ", DTypeName(dtype), ": ", why));
+  };
+  if (!IsFixedSize(dtype_) || !IsFixedSize(dtype)) return refused("only dtypes of fixed size have plain bytes");
+  if (dtype == DType::kBool && dtype_ != DType::kBool) return refused("bytes other than 0 and 1 are no bools");
+  return ViewAs(dtype, layout_.Bitcast(static_cast<int64_t>(element_size()), static_cast<int64_t>(ElementSize(dtype))));
+}
+
+absl::StatusOr<TensorView> TensorView::ViewAsReal() const {
+  const DType real = RealOf(dtype_);
+  if (real != DType::kInvalid) return ViewAs(real, layout_.ViewAsReal());
+  return absl::InvalidArgumentError(absl::StrCat("ViewAsReal of ", ToString(), ": the dtype is not complex"));
+}
+
+absl::StatusOr<TensorView> TensorView::ViewAsComplex() const {
+  const DType complex = ComplexOf(dtype_);
+  if (complex != DType::kInvalid) return ViewAs(complex, layout_.ViewAsComplex());
+  return absl::InvalidArgumentError(
+      absl::StrCat("ViewAsComplex of ", ToString(), ": the dtype is neither float32 nor float64"));
+}
+
+// ---- Copies where they must be --------------------------------------------------------------------------------------
+
+absl::StatusOr<TensorView> TensorView::Clone(MemoryFormat format, const RefPtr<Allocator>& allocator) const {
+  CASK_ASSIGN_OR_RETURN(Layout dense, layout_.Dense(format));
+  // A tensor of these elements has the right memory, whatever its order.
+  CASK_ASSIGN_OR_RETURN(const Tensor copy, Tensor::Create(dtype_, shape(), allocator));
+  if (num_elements() > 0) {
+    internal::CopyStrided(dtype_, buffer_->data(), layout_, copy.buffer()->mutable_data(), dense);
+  }
+  return TensorView(Unchecked(), copy.buffer(), std::move(dense), dtype_);
+}
+
+absl::StatusOr<TensorView> TensorView::Contiguous(MemoryFormat format) const {
+  if (layout_.IsContiguous(format)) return Alias();
+  return Clone(format);
+}
+
+absl::StatusOr<MaybeOwned<TensorView>> TensorView::ExpectContiguous() const& {
+  if (layout_.IsContiguous()) return MaybeOwned<TensorView>::Borrow(*this);
+  CASK_ASSIGN_OR_RETURN(TensorView copy, Clone(MemoryFormat::kContiguous));
+  return MaybeOwned<TensorView>::Own(std::move(copy));
+}
+
+absl::StatusOr<TensorView> TensorView::ReshapeOrCopy(absl::Span<const int64_t> dims) const {
+  CASK_ASSIGN_OR_RETURN(const TensorShape shape, layout_.InferShape(dims));
+  absl::StatusOr<TensorView> view = Reshape(shape.dims());
+  if (view.ok()) return view;
+  CASK_ASSIGN_OR_RETURN(const TensorView copy, Clone(MemoryFormat::kContiguous));
+  return copy.Reshape(shape.dims());
+}
+
+absl::StatusOr<TensorView> TensorView::FlattenOrCopy(int64_t first, int64_t last) const {
+  // Of a row-major layout any axes flatten: what it refuses, nothing can do.
+  CASK_ASSIGN_OR_RETURN(const Layout flat, Layout::RowMajor(shape()).Flatten(first, last));
+  return ReshapeOrCopy(flat.dims());
+}
+
+absl::StatusOr<Tensor> TensorView::ToTensor() const {
+  CASK_ASSIGN_OR_RETURN(const TensorView dense, Contiguous());
+  if (num_elements() == 0) return Tensor::Create(dtype_, shape());
+  const ByteRange range = dense.bounds();
+  RefPtr<TensorBuffer> buffer = dense.buffer_;
+  if (range.begin != 0 || range.end != buffer->size_bytes()) {
+    buffer = TensorBuffer::MakeSubBuffer(dense.buffer_, range.begin, range.end - range.begin);
+  }
+  return Tensor::FromBuffer(dtype_, shape(), std::move(buffer));
+}
+
+// ---- This handle's own geometry -------------------------------------------------------------------------------------
+
+absl::Status TensorView::Assign(absl::StatusOr<Layout> layout) {
+  if (frozen_) {
+    return absl::FailedPreconditionError(absl::StrCat("the view ", ToString(), " is frozen: its geometry stays"));
+  }
+  if (!layout.ok()) return std::move(layout).status();
+  CASK_RETURN_IF_ERROR(CheckFits(buffer_.get(), dtype_, *layout));
+  layout_ = *std::move(layout);
+  return absl::OkStatus();
+}
+
+absl::Status TensorView::SetDimsAndStrides(absl::Span<const int64_t> dims, absl::Span<const int64_t> strides) {
+  return Assign(layout_.SetDimsAndStrides(dims, strides));
+}
+
+absl::Status TensorView::SetOffset(int64_t offset) { return Assign(Layout::Create(dims(), strides(), offset)); }
+
+absl::Status TensorView::ResizeDim(int rank) { return Assign(layout_.ResizeDim(rank)); }
+
+}  // namespace tensorcask
