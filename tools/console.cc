@@ -11,9 +11,9 @@
 namespace tensorcask::tools {
 namespace {
 
-volatile std::sig_atomic_t interrupted = 0;
+volatile std::sig_atomic_t interrupted = 0;  // the signal
 
-void OnSignal(int /*signal*/) { interrupted = 1; }
+void OnSignal(int signal) { interrupted = signal; }
 
 bool IsPlain(char c) { return c > ' ' && c < 0x7f && c != '"' && c != '\\'; }
 
@@ -50,6 +50,7 @@ std::string HumanBytes(uint64_t bytes) {
 }
 
 bool Interrupted() { return interrupted != 0; }
+ExitCode InterruptedExitCode() { return static_cast<ExitCode>(128 + interrupted); }
 
 void CatchInterrupts() {
   struct sigaction action = {};

@@ -19,7 +19,7 @@ struct Console {
 };
 
 // What the process answers when nothing went wrong by itself: files damaged or different is kFound.
-enum ExitCode : int { kDone = 0, kFound = 1, kMisused = 2, kInterrupted = 130 };
+enum ExitCode : int { kDone = 0, kFound = 1, kMisused = 2 };
 
 // `text` as it is if it is printable ASCII without spaces and quotes, else quoted and escaped: names come from files.
 std::string Printable(absl::string_view text);
@@ -30,9 +30,11 @@ std::string EscapeControls(absl::string_view message);
 // 1536 -> "1.5 KiB".
 std::string HumanBytes(uint64_t bytes);
 
-// True once SIGINT or SIGTERM has arrived. Long commands look at it between tensors, clean up and answer kInterrupted.
-bool Interrupted();
+// Makes SIGINT and SIGTERM wait for the command: a long one asks Interrupted() between tensors, and when that is true
+// cleans up and answers InterruptedExitCode(), 128 and the number of the signal. A second signal ends the process.
 void CatchInterrupts();
+bool Interrupted();
+ExitCode InterruptedExitCode();
 
 }  // namespace tensorcask::tools
 

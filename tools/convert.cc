@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tools/subcommand.h"
 
@@ -24,6 +25,7 @@ struct Flags {
   std::vector<std::string> include;
   std::vector<std::string> exclude;
   std::vector<std::string> renames;  // FROM=TO
+  bool allow_loss = false;
   bool overwrite = false;
 };
 
@@ -71,6 +73,14 @@ absl::StatusOr<ExitCode> Convert(const Flags& flags, Console& console) {
     return Misuse(
         absl::StrCat(to, " holds exactly one tensor, ", selected.size(), " remain: choose one with --include NAME"));
   }
+  for (const Selected& item : selected) {
+    if (item.source.has_metadata && !flags.allow_loss) {
+      return absl::UnimplementedError(
+          absl::StrCat(flags.source, ": tensor ", Quoted(item.source.name),
+                       " has metadata (a device, attributes) that cannot be copied yet; --allow-loss leaves it out"));
+    }
+  }
+  CASK_RETURN_IF_ERROR(input->CheckFiles());
   OutputOptions options;
   options.num_shards = input->num_shards();
   options.alignment = flags.alignment;
@@ -80,7 +90,7 @@ absl::StatusOr<ExitCode> Convert(const Flags& flags, Console& console) {
 
   uint64_t bytes = 0;
   for (size_t i = 0; i < selected.size(); ++i) {
-    if (Interrupted()) return kInterrupted;  // the destructor removes what was written
+    if (Interrupted()) return InterruptedExitCode();  // the destructor removes what was written
     const Selected& item = selected[i];
     CASK_ASSIGN_OR_RETURN(const Tensor tensor, input->Read(item.source.name));
     TensorInfo info = item.source;
@@ -91,7 +101,7 @@ absl::StatusOr<ExitCode> Convert(const Flags& flags, Console& console) {
       console.err << '\r' << i + 1 << '/' << selected.size() << ' ' << HumanBytes(bytes) << "\x1b[K";
   }
   if (console.progress && !selected.empty()) console.err << "\r\x1b[K";
-  if (Interrupted()) return kInterrupted;
+  if (Interrupted()) return InterruptedExitCode();
   CASK_RETURN_IF_ERROR(output->Finish());
   console.out << Printable(flags.destination) << ": " << selected.size()
               << (selected.size() == 1 ? " tensor, " : " tensors, ") << HumanBytes(bytes) << ", " << to << '\n';
@@ -122,6 +132,7 @@ Action DeclareConvert(CLI::App& app) {
   app.add_option("--rename", flags->renames, "Call a tensor otherwise; may be repeated")
       ->type_name("FROM=TO")
       ->allow_extra_args(false);
+  app.add_flag("--allow-loss", flags->allow_loss, "Leave out what cannot be copied: metadata beside the elements");
   app.add_flag("--overwrite", flags->overwrite, "Replace DST");
   app.footer(
       "Checkpoint to checkpoint keeps the order and the data files; with --alignment 1 a checkpoint that TensorFlow\n"

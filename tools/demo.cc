@@ -68,7 +68,7 @@ absl::StatusOr<Tensor> Weights(const TensorShape& shape, uint32_t seed) {
   return tensor;
 }
 
-absl::StatusOr<Model> MakeModel() {
+absl::StatusOr<Model> CreateModel() {
   Model model;
   CASK_ASSIGN_OR_RETURN(Tensor embedding, Weights(TensorShape({32000, 128}), 1));
   CASK_ASSIGN_OR_RETURN(Tensor kernel, Weights(TensorShape({128, 256}), 2));
@@ -95,7 +95,7 @@ absl::StatusOr<ExitCode> Demo(Console& console) {
   const ScratchFolder folder;
   if (folder.path().empty()) return absl::UnavailableError("no temporary folder can be made; set TMPDIR");
   const std::string prefix = folder.path() + "/model.ckpt";
-  CASK_ASSIGN_OR_RETURN(const Model model, MakeModel());
+  CASK_ASSIGN_OR_RETURN(const Model model, CreateModel());
   uint64_t bytes = 0;
   for (const auto& [name, tensor] : model) bytes += tensor.TotalBytes();
 
@@ -114,7 +114,7 @@ absl::StatusOr<ExitCode> Demo(Console& console) {
   CASK_ASSIGN_OR_RETURN(const CheckpointReader reader, CheckpointReader::Open(prefix));
   const double open_ms = watch.Lap();
   int64_t damages = 0;
-  CASK_ASSIGN_OR_RETURN(const int64_t whole, reader.VerifyAll([&](const CheckpointDamage&) { ++damages; }));
+  CASK_ASSIGN_OR_RETURN(const CheckpointCensus census, reader.VerifyAll([&](const CheckpointDamage&) { ++damages; }));
   const double verify_ms = watch.Lap();
   if (damages != 0) return absl::InternalError("what was just saved is damaged");
 
@@ -148,7 +148,8 @@ absl::StatusOr<ExitCode> Demo(Console& console) {
   };
   console.out << absl::StrFormat("saved     %8.2f ms   %s/s, synced to disk, two data files\n", save_ms, speed(save_ms))
               << absl::StrFormat("opened    %8.2f ms\n", open_ms)
-              << absl::StrFormat("verified  %8.2f ms   %s/s, %d tensors whole\n", verify_ms, speed(verify_ms), whole)
+              << absl::StrFormat("verified  %8.2f ms   %s/s, %d tensors whole\n", verify_ms, speed(verify_ms),
+                                 census.whole)
               << absl::StrFormat("read      %8.2f ms   %s/s, checksums verified\n", read_ms, speed(read_ms));
   return kDone;
 }

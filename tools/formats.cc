@@ -6,16 +6,21 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "absl/types/span.h"
 #include "google/protobuf/io/tokenizer.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "google/protobuf/text_format.h"
 #include "tensorcask/proto/tensor.pb.h"
 #include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/serialize/checkpoint/writer.h"
 #include "tensorcask/serialize/io/atomic_publish.h"
 #include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/wire/tensor_codec.h"
 #include "tensorcask/serialize/wire/zero_copy.h"
+#include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/buffer.h"
 
 namespace tensorcask::tools {
 namespace {
@@ -27,6 +32,9 @@ absl::Status InFile(const std::string& path, const absl::Status& status) {
       status.code() == absl::StatusCode::kInvalidArgument ? absl::StatusCode::kDataLoss : status.code();
   return absl::Status(code, absl::StrCat(path, ": ", status.message()));
 }
+
+// Text is for people. Parsed, it takes many times its size in memory.
+constexpr uint64_t kMaxTextBytes = uint64_t{64} << 20;
 
 // "dir/x.pb" -> "x": a message alone has no name.
 std::string Stem(absl::string_view path) {
@@ -50,6 +58,7 @@ class CheckpointInput final : public Input {
       info.dtype = entry.dtype;
       info.shape = entry.shape;
       info.encoding = std::string(EntryFormName(entry.form));
+      info.has_metadata = entry.has_metadata;
       info.stored_bytes = entry.stored_bytes;
       info.shard = entry.shard;
       info.offset = entry.offset;
@@ -62,6 +71,17 @@ class CheckpointInput final : public Input {
   const std::vector<TensorInfo>& tensors() const override { return tensors_; }
   absl::StatusOr<Tensor> Read(absl::string_view name) const override { return reader_.Read(name); }
   int num_shards() const override { return reader_.num_shards(); }
+  absl::Status CheckFiles() const override {
+    for (int shard = 0; shard < reader_.num_shards(); ++shard) {
+      FileInfo file;
+      const std::string path = reader_.DataPath(shard);
+      if (FileSystem::Posix()->Describe(path, &file) < 0) {
+        return absl::DataLossError(absl::StrCat(path, ": is missing; the index tells of ", reader_.num_shards(),
+                                                reader_.num_shards() == 1 ? " data file" : " data files"));
+      }
+    }
+    return absl::OkStatus();
+  }
 
  private:
   CheckpointInput(CheckpointReader reader, std::vector<TensorInfo> tensors)
@@ -75,10 +95,11 @@ class CheckpointInput final : public Input {
 class MessageInput final : public Input {
  public:
   static absl::StatusOr<std::unique_ptr<Input>> Open(const std::string& path, absl::string_view format) {
-    const DecodeLimits limits;
-    CASK_ASSIGN_OR_RETURN(const std::string bytes,
-                          ReadWholeFile(path, static_cast<uint64_t>(limits.max_message_bytes)));
-    absl::StatusOr<Tensor> tensor = format == kTensorProto ? DecodeTensorBytes(bytes) : DecodeText(bytes);
+    const bool binary = format == kTensorProto;
+    const auto limit = binary ? static_cast<uint64_t>(DecodeLimits().max_message_bytes) : kMaxTextBytes;
+    CASK_ASSIGN_OR_RETURN(const RefPtr<TensorBuffer> file, ReadWholeFile(path, limit));
+    const absl::string_view bytes = file->bytes();
+    absl::StatusOr<Tensor> tensor = binary ? DecodeTensorBytes(bytes) : DecodeText(bytes);
     if (!tensor.ok()) return InFile(path, tensor.status());
     TensorInfo info;
     info.name = Stem(path);
@@ -106,18 +127,21 @@ class MessageInput final : public Input {
   class FirstError final : public google::protobuf::io::ErrorCollector {
    public:
     void AddError(int line, int column, const std::string& message) override {
-      if (text.empty()) text = absl::StrCat("line ", line + 1, ", column ", column + 1, ": ", message);
+      constexpr size_t kMaxMessageBytes = 200;  // protobuf quotes the text, however long
+      if (!text.empty()) return;
+      text = absl::StrCat("line ", line + 1, ", column ", column + 1, ": ", message.substr(0, kMaxMessageBytes));
     }
     std::string text;
   };
 
-  static absl::StatusOr<Tensor> DecodeText(const std::string& text) {
+  static absl::StatusOr<Tensor> DecodeText(absl::string_view text) {
     google::protobuf::TextFormat::Parser parser;
     FirstError error;
     parser.RecordErrorsTo(&error);
     parser.SetRecursionLimit(DecodeLimits().max_depth);
     TensorProto proto;
-    if (!parser.ParseFromString(text, &proto)) {
+    google::protobuf::io::ArrayInputStream input(text.data(), static_cast<int>(text.size()));
+    if (!parser.Parse(&input, &proto)) {
       return absl::InvalidArgumentError(absl::StrCat("not a TensorProto in text form: ", error.text));
     }
     return DecodeTensor(proto);
@@ -131,7 +155,6 @@ class MessageInput final : public Input {
 class CheckpointOutput final : public Output {
  public:
   explicit CheckpointOutput(CheckpointWriter writer) : writer_(std::move(writer)) {}
-  bool single_tensor() const override { return false; }
   absl::Status Add(const TensorInfo& info, const Tensor& tensor) override {
     AddOptions options;
     options.shard = info.shard.value_or(0);
@@ -153,11 +176,10 @@ class MessageOutput final : public Output {
     CASK_ASSIGN_OR_RETURN(output->sink_, output->publish_.Add(path));
     return std::unique_ptr<Output>(std::move(output));
   }
-  bool single_tensor() const override { return true; }
 
   absl::Status Add(const TensorInfo& /*info*/, const Tensor& tensor) override {
-    std::string bytes;
     if (text_) {
+      std::string bytes;
       TensorProto proto;
       EncodeOptions options;
       options.representation = Representation::kValues;  // numbers that a person can read and change
@@ -165,12 +187,12 @@ class MessageOutput final : public Output {
       if (!google::protobuf::TextFormat::PrintToString(proto, &bytes)) {
         return absl::InternalError("protobuf could not print the message");
       }
-    } else {
-      CASK_ASSIGN_OR_RETURN(const uint64_t size, EncodedTensorBytes(tensor, {}));
-      bytes.resize(size);
-      CASK_RETURN_IF_ERROR(EncodeTensorTo(tensor, {}, absl::MakeSpan(&bytes[0], bytes.size())));
+      return sink_->Append(bytes);
     }
-    return sink_->Append(bytes);
+    CASK_ASSIGN_OR_RETURN(const uint64_t size, EncodedTensorBytes(tensor, {}));
+    CASK_ASSIGN_OR_RETURN(const RefPtr<TensorBuffer> message, TensorBuffer::Allocate(size));
+    CASK_RETURN_IF_ERROR(EncodeTensorTo(tensor, {}, absl::MakeSpan(static_cast<char*>(message->mutable_data()), size)));
+    return sink_->Append(message->bytes());
   }
   absl::Status Finish() override { return publish_.Commit(); }
 

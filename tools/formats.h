@@ -35,6 +35,7 @@ struct TensorInfo {
   DType dtype = DType::kInvalid;
   TensorShape shape;
   std::string encoding;       // "plain", "sliced", ...
+  bool has_metadata = false;  // beyond these fields, which the tool cannot copy yet
   uint64_t stored_bytes = 0;  // in the file
   std::optional<int> shard;   // where that is known
   std::optional<uint64_t> offset;
@@ -47,6 +48,8 @@ class Input {
   virtual const std::vector<TensorInfo>& tensors() const = 0;  // by name
   virtual absl::StatusOr<Tensor> Read(absl::string_view name) const = 0;
   virtual int num_shards() const { return 1; }
+  // DataLoss, naming the first, if files of the input are missing.
+  virtual absl::Status CheckFiles() const { return absl::OkStatus(); }
 };
 
 // `format` is "" (recognise) or one of the above. Errors: InvalidArgument as CheckFormat; NotFound; DataLoss.
@@ -61,7 +64,6 @@ struct OutputOptions {
 class Output {
  public:
   virtual ~Output() = default;
-  virtual bool single_tensor() const = 0;
   virtual absl::Status Add(const TensorInfo& info, const Tensor& tensor) = 0;
   virtual absl::Status Finish() = 0;  // nothing is at the path before
 };

@@ -40,6 +40,9 @@ uint64_t ElementBytes(const TensorInfo& info) {
   return CheckedMul(static_cast<uint64_t>(info.shape.num_elements()), element_size).value_or(UINT64_MAX);
 }
 
+// In one line, and in ASCII: a name could drive a terminal with control characters that JSON lets stand.
+std::string Line(const Json& json) { return json.dump(/*indent=*/-1, /*indent_char=*/' ', /*ensure_ascii=*/true); }
+
 Json ToJson(const TensorInfo& info, const std::string& crc32) {
   Json tensor = JsonName(info.name);
   tensor["dtype"] = std::string(DTypeName(info.dtype));
@@ -48,7 +51,7 @@ Json ToJson(const TensorInfo& info, const std::string& crc32) {
   tensor["bytes"] = ElementBytes(info);
   tensor["stored_bytes"] = info.stored_bytes;
   tensor["encoding"] = info.encoding;
-  tensor["device"] = nullptr;  // not recorded in these formats
+  tensor["device"] = nullptr;  // recorded ones are not read yet
   tensor["shard"] = info.shard ? Json(*info.shard) : Json(nullptr);
   tensor["offset"] = info.offset ? Json(*info.offset) : Json(nullptr);
   tensor["strides"] = nullptr;  // row-major
@@ -59,16 +62,17 @@ Json ToJson(const TensorInfo& info, const std::string& crc32) {
 
 using Columns = std::array<std::string, 6>;  // name, dtype, shape, bytes, encoding, crc32
 constexpr size_t kNumberColumn = 3;          // aligned to the right
+constexpr size_t kMaxWidth = 80;             // one long name does not push all others aside
 
 void PrintAligned(const std::vector<Columns>& rows, std::ostream& out) {
   std::array<size_t, std::tuple_size_v<Columns>> widths{};
   for (const Columns& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], std::min(row[i].size(), kMaxWidth));
   }
   for (const Columns& row : rows) {
     std::string line;
     for (size_t i = 0; i < row.size(); ++i) {
-      const std::string padding(widths[i] - row[i].size(), ' ');
+      const std::string padding(widths[i] - std::min(widths[i], row[i].size()), ' ');
       absl::StrAppend(&line, i == 0 ? "" : "  ", i == kNumberColumn ? padding : "", row[i],
                       i == kNumberColumn ? "" : padding);
     }
@@ -87,8 +91,12 @@ absl::StatusOr<ExitCode> List(const Flags& flags, Console& console) {
                      [](const TensorInfo* a, const TensorInfo* b) { return ElementBytes(*a) > ElementBytes(*b); });
   }
 
-  Json tensors = Json::array();
   std::vector<Columns> rows;
+  if (flags.json) {  // written as it is made: a document of a million tensors would take a gigabyte
+    console.out << "{\n  \"path\": " << Line(JsonText(flags.path))
+                << ",\n  \"format\": " << Line(std::string(input->format())) << ",\n  \"tensors\": [";
+  }
+  const char* separator = "\n    ";
   uint64_t bytes = 0;
   uint64_t stored_bytes = 0;
   for (const TensorInfo* info : chosen) {
@@ -97,10 +105,11 @@ absl::StatusOr<ExitCode> List(const Flags& flags, Console& console) {
       CASK_ASSIGN_OR_RETURN(const Tensor tensor, input->Read(info->name));
       crc32 = absl::StrFormat("%08x", ElementCrc32(tensor));
     }
-    bytes += ElementBytes(*info);
-    stored_bytes += info->stored_bytes;
+    bytes = CheckedAdd(bytes, ElementBytes(*info)).value_or(UINT64_MAX);
+    stored_bytes = CheckedAdd(stored_bytes, info->stored_bytes).value_or(UINT64_MAX);
     if (flags.json) {
-      tensors.push_back(ToJson(*info, crc32));
+      console.out << separator << Line(ToJson(*info, crc32));
+      separator = ",\n    ";
     } else {
       rows.push_back({Printable(info->name), std::string(DTypeName(info->dtype)), info->shape.ToString(),
                       absl::StrCat(ElementBytes(*info)), info->encoding, crc32});
@@ -108,12 +117,8 @@ absl::StatusOr<ExitCode> List(const Flags& flags, Console& console) {
   }
 
   if (flags.json) {
-    Json document;
-    document["path"] = JsonText(flags.path);
-    document["format"] = std::string(input->format());
-    document["tensors"] = std::move(tensors);
-    document["totals"] = {{"tensors", chosen.size()}, {"bytes", bytes}, {"stored_bytes", stored_bytes}};
-    console.out << document.dump(2) << '\n';
+    const Json totals = {{"tensors", chosen.size()}, {"bytes", bytes}, {"stored_bytes", stored_bytes}};
+    console.out << (chosen.empty() ? "" : "\n  ") << "],\n  \"totals\": " << Line(totals) << "\n}\n";
   } else {
     PrintAligned(rows, console.out);
     console.out << "total: " << chosen.size() << (chosen.size() == 1 ? " tensor, " : " tensors, ") << bytes

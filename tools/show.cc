@@ -46,7 +46,7 @@ absl::StatusOr<ExitCode> Show(const Flags& flags, bool has_slice, Console& conso
 Action DeclareShow(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   app.add_option("PATH", flags->path, "A checkpoint's prefix or .index, or another file")->required();
-  app.add_option("NAME", flags->name, "The tensor, as ls prints it")->required();
+  app.add_option("NAME", flags->name, "The name of the tensor")->required();
   const CLI::Option* const slice =
       app.add_option("--slice", flags->slice, "Only this part: an item an axis, '-' or START,LENGTH, joined by ':'")
           ->type_name("SPEC");

@@ -1,5 +1,6 @@
 #include "tensorcask/tools/take_slice.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 

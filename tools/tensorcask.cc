@@ -4,12 +4,17 @@
 
 #include <csignal>
 #include <iostream>
-#include <memory>
+#include <new>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "tensorcask/tensor/version.h"
 #include "tensorcask/tools/console.h"
 #include "tensorcask/tools/subcommand.h"
@@ -30,6 +35,27 @@ constexpr Entry kSubcommands[] = {
     {"convert", "Copy tensors into another file or format", DeclareConvert},
     {"demo", "Save, verify, list and read back a small model", DeclareDemo},
 };
+
+// The library answers ResourceExhausted where it takes memory for elements; for the rest, memory may end here.
+absl::StatusOr<ExitCode> RunAction(const Action& action, Console& console) {
+  try {
+    return action(console);
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("no memory left");
+  }
+}
+
+// Prints the help that was asked for, or what is wrong with the arguments, which it quotes as they were typed.
+int ExitOf(const CLI::App& app, const CLI::ParseError& error, Console& console) {
+  std::ostringstream out;
+  std::ostringstream err;
+  const int code = app.exit(error, out, err);
+  console.out << out.str();
+  for (const absl::string_view line : absl::StrSplit(err.str(), '\n', absl::SkipEmpty())) {
+    console.err << EscapeControls(line) << '\n';
+  }
+  return code == 0 ? kDone : kMisused;
+}
 
 int Run(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // a closed stdout is an error of writing, reported below
@@ -54,12 +80,12 @@ int Run(int argc, char** argv) {
   try {  // CLI11 reports through exceptions
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error, console.out, console.err) == 0 ? kDone : kMisused;
+    return ExitOf(app, error, console);
   }
 
   for (const auto& [subcommand, action] : actions) {
     if (!subcommand->parsed()) continue;
-    const absl::StatusOr<ExitCode> code = action(console);
+    const absl::StatusOr<ExitCode> code = RunAction(action, console);
     console.out.flush();
     if (!code.ok()) {
       console.err << "tensorcask " << subcommand->get_name() << ": " << EscapeControls(code.status().message()) << '\n';

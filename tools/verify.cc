@@ -18,19 +18,21 @@ struct Flags {
 
 // Returns the number of damages, which are printed.
 absl::StatusOr<int64_t> VerifyOne(const std::string& path, const std::string& format, Console& console) {
-  int64_t whole = 1;
+  CheckpointCensus census;
   int64_t damages = 0;
   if (format == kTensorProto || format == kTensorProtoText) {
     CASK_RETURN_IF_ERROR(OpenInput(path, format).status());  // decodes it all
+    census.whole = 1;
   } else {
     CASK_ASSIGN_OR_RETURN(const CheckpointReader reader, CheckpointReader::Open(path));
-    CASK_ASSIGN_OR_RETURN(whole, reader.VerifyAll([&](const CheckpointDamage& damage) {
+    CASK_ASSIGN_OR_RETURN(census, reader.VerifyAll([&](const CheckpointDamage& damage) {
       ++damages;
       console.out << "damaged: " << EscapeControls(damage.status.message()) << '\n';
     }));
   }
-  console.out << Printable(path) << ": " << whole << (whole == 1 ? " tensor whole" : " tensors whole");
+  console.out << Printable(path) << ": " << census.whole << (census.whole == 1 ? " tensor whole" : " tensors whole");
   if (damages > 0) console.out << ", " << damages << " damaged";
+  if (census.not_checked > 0) console.out << ", " << census.not_checked << " of a kind that cannot be checked yet";
   console.out << '\n';
   return damages;
 }
@@ -54,7 +56,8 @@ Action DeclareVerify(CLI::App& app) {
   app.add_option("PATH", flags->paths, "Checkpoint prefixes or .index files, or other files")->required();
   AddFormatOption(app, &flags->format);
   app.footer(
-      "Prints each damaged tensor with its file and offset, then a line a PATH. Exit 1 if anything is damaged.\n\n"
+      "Prints each damaged tensor with its file and offset, then a line a PATH. Exit 1 if anything is damaged.\n"
+      "Entries of a kind that this version only lists (variants, compressed ones) are counted apart.\n\n"
       "Example:\n"
       "  tensorcask verify model.ckpt-100 model.ckpt-200");
   return [flags](Console& console) { return Verify(*flags, console); };

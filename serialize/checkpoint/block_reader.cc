@@ -65,6 +65,10 @@ absl::StatusOr<RefPtr<TensorBuffer>> ReadBlockContent(const ByteSource& source, 
     return absl::DataLossError(
         absl::StrCat(BlockName(source, handle), "leaves the file, which has ", file_bytes, " bytes"));
   }
+  if (handle.size_bytes > static_cast<uint64_t>(std::max<int64_t>(limits.max_message_bytes, 0))) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(BlockName(source, handle), "is past max_message_bytes ", limits.max_message_bytes));
+  }
   const size_t stored_bytes = handle.size_bytes + kBlockTrailerBytes;
   CASK_ASSIGN_OR_RETURN(RefPtr<TensorBuffer> buffer, TensorBuffer::Allocate(stored_bytes));
   char* data = static_cast<char*>(buffer->mutable_data());

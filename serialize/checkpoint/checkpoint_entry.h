@@ -33,6 +33,7 @@ struct CheckpointEntry {
   uint64_t offset = 0;        // there, bytes
   uint64_t stored_bytes = 0;  // there
   uint32_t masked_crc32c = 0;
+  bool has_metadata = false;  // the entry says more, which this version does not read: a device, attributes
 };
 
 }  // namespace tensorcask

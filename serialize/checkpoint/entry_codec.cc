@@ -120,11 +120,16 @@ absl::Status DecodeDims(absl::string_view message, DimVector* dims) {
   return reader.status().ok() ? absl::OkStatus() : Broken(reader, "its shape");
 }
 
-// What matters of a TensorExtension here: which form it makes of the entry.
+// What matters of a TensorExtension here: which form it makes of the entry, and whether it says more.
 struct Extension {
   int64_t dtype = 0;
-  bool has_layout = false;  // strides, an offset or a memory format
+  bool has_strides = false;
+  int64_t storage_offset = 0;
+  int64_t memory_format = 0;
   bool has_payload = false;
+  bool has_metadata = false;  // a name, a device, attributes, requires_grad
+
+  bool has_layout() const { return has_strides || storage_offset != 0 || memory_format != 0; }
 };
 
 absl::Status DecodeExtension(absl::string_view message, Extension* extension) {
@@ -135,36 +140,38 @@ absl::Status DecodeExtension(absl::string_view message, Extension* extension) {
     switch (field.number) {
       case 1:
         CASK_RETURN_IF_ERROR(Expect(field, WireType::kBytes, "extension.name"));
+        extension->has_metadata |= !field.bytes.empty();
         break;
       case 2:
         CASK_RETURN_IF_ERROR(Expect(field, WireType::kBytes, "extension.device"));
+        extension->has_metadata |= !field.bytes.empty();
         break;
       case 3:
         CASK_RETURN_IF_ERROR(TakeInt32(field, "extension.dtype", &extension->dtype));
         break;
       case 4:
-        CASK_RETURN_IF_ERROR(TakeRepeated(field, "extension.strides", [&](int64_t) { extension->has_layout = true; }));
+        CASK_RETURN_IF_ERROR(TakeRepeated(field, "extension.strides", [&](int64_t) { extension->has_strides = true; }));
         break;
       case 5:
-        CASK_RETURN_IF_ERROR(TakeInt64(field, "extension.storage_offset", &number));
-        extension->has_layout |= number != 0;
+        CASK_RETURN_IF_ERROR(TakeInt64(field, "extension.storage_offset", &extension->storage_offset));
         break;
       case 6:
-        CASK_RETURN_IF_ERROR(TakeInt32(field, "extension.memory_format", &number));
-        extension->has_layout |= number != 0;
+        CASK_RETURN_IF_ERROR(TakeInt32(field, "extension.memory_format", &extension->memory_format));
         break;
       case 7:
         CASK_RETURN_IF_ERROR(TakeInt64(field, "extension.requires_grad", &number));
+        extension->has_metadata |= number != 0;
         break;
       case 8:
         CASK_RETURN_IF_ERROR(Expect(field, WireType::kFixed32, "extension.crc32c"));
         break;
       case 9:
         CASK_RETURN_IF_ERROR(Expect(field, WireType::kBytes, "extension.attributes"));
+        extension->has_metadata = true;
         break;
       case 10:
         CASK_RETURN_IF_ERROR(Expect(field, WireType::kBytes, "extension.payload"));
-        extension->has_payload = true;
+        extension->has_payload = !field.bytes.empty();  // the last one counts
         break;
       default:
         break;
@@ -176,7 +183,7 @@ absl::Status DecodeExtension(absl::string_view message, Extension* extension) {
 // Sets dtype and form from what the entry's fields say, refusing mixtures of the forms.
 absl::Status ChooseForm(absl::string_view name, const Extension& extension, IndexEntry* out) {
   CheckpointEntry& entry = out->entry;
-  const bool ours = extension.dtype != 0 || extension.has_layout || extension.has_payload;
+  const bool ours = extension.dtype != 0 || extension.has_layout() || extension.has_payload;
   if (out->dtype_number != 0 && ours) {
     return absl::DataLossError(
         absl::StrCat("it has dtype ", out->dtype_number,
@@ -191,6 +198,7 @@ absl::Status ChooseForm(absl::string_view name, const Extension& extension, Inde
   // Our own numbers never stand in a field that TensorFlow reads.
   if (out->dtype_number >= kFirstOwnDTypeNumber) dtype.reset();
   entry.dtype = dtype.value_or(DType::kInvalid);
+  entry.has_metadata = extension.has_metadata;
   out->has_plain_bytes = dtype.has_value() && out->dtype_number != 0 && !out->is_slice_list;
   const bool is_piece = !name.empty() && name[0] == '\0';
   if (!dtype.has_value()) {
@@ -269,15 +277,14 @@ absl::StatusOr<IndexHeader> DecodeHeader(absl::string_view value) {
   if (!reader.status().ok()) return Broken(reader, "the header");
   // First of all: after that a newer writer may have changed anything.
   if (versions.min_consumer > kConsumerVersion) {
-    return absl::InvalidArgumentError(absl::StrCat("the header wants a reader of version ", versions.min_consumer,
-                                                   "; this one has version ", kConsumerVersion));
+    return absl::UnimplementedError(absl::StrCat("the header wants a reader of version ", versions.min_consumer,
+                                                 "; this one has version ", kConsumerVersion));
   }
   if (versions.bad_consumer.has_value()) {
-    return absl::InvalidArgumentError(absl::StrCat("the header excludes readers of version ", *versions.bad_consumer));
+    return absl::UnimplementedError(absl::StrCat("the header excludes readers of version ", *versions.bad_consumer));
   }
   if (versions.producer < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the header has producer ", versions.producer, "; wanted 0 or more"));
+    return absl::DataLossError(absl::StrCat("the header has producer ", versions.producer, "; wanted 0 or more"));
   }
   if (num_shards < 1 || num_shards > kMaxShards) {
     return absl::DataLossError(absl::StrCat("the header has ", num_shards, " shards; wanted 1 to ", kMaxShards));

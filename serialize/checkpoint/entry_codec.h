@@ -25,7 +25,7 @@ struct IndexHeader {
   int num_shards = 0;  // 1 to kMaxShards
 };
 
-// Errors: DataLoss; InvalidArgument if its versions exclude us; Unimplemented for big-endian files.
+// Errors: DataLoss; Unimplemented if its versions exclude us and for big-endian files.
 absl::StatusOr<IndexHeader> DecodeHeader(absl::string_view value);
 // producer 1, little-endian.
 std::string EncodeHeader(const IndexHeader& header);

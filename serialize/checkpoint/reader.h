@@ -45,11 +45,19 @@ struct CheckpointDamage {
   absl::Status status;  // says it all in a sentence
 };
 
+// What CheckpointReader::VerifyAll found besides damage.
+struct CheckpointCensus {
+  int64_t whole = 0;  // tensors whose every byte was checked
+  // Entries of which only the place could be checked, since this version only lists what they hold: guarded, encoded
+  // and unknown forms, variants. Of sliced tensors each piece is an entry, and checked like a tensor, but not counted.
+  int64_t not_checked = 0;
+};
+
 class CheckpointReader {
  public:
   // `path` is the prefix, or the path of the .index file.
-  // Errors: NotFound, naming the index; DataLoss for a file that is none or is damaged; InvalidArgument for one that
-  // says it wants a newer reader, and as CheckPath; ResourceExhausted past a limit.
+  // Errors: NotFound, naming the index; DataLoss for a file that is none or is damaged; Unimplemented for one that says
+  // it wants a newer reader, and for big-endian ones; InvalidArgument as CheckPath; ResourceExhausted past a limit.
   static absl::StatusOr<CheckpointReader> Open(const std::string& path, const CheckpointReaderOptions& options = {});
 
   CheckpointReader(CheckpointReader&&) noexcept;
@@ -81,10 +89,9 @@ class CheckpointReader {
   absl::StatusOr<Tensor> Map(absl::string_view name) const;
 
   // Checks every checksum and every rule of structure of all files, whatever the options say, and calls report(damage)
-  // for each thing that is wrong. The index itself may be damaged: then that is the one thing reported. Entries of
-  // forms that this version only lists are checked as far as their place, pieces of sliced ones whole; none of them is
-  // counted. Returns the number of tensors that are whole. Errors: only what keeps it from looking (permissions, say).
-  absl::StatusOr<int64_t> VerifyAll(absl::FunctionRef<void(const CheckpointDamage&)> report) const;
+  // for each thing that is wrong, in the order in which it is found. Damage of the index itself ends the search.
+  // Errors: only what keeps it from looking (permissions, say).
+  absl::StatusOr<CheckpointCensus> VerifyAll(absl::FunctionRef<void(const CheckpointDamage&)> report) const;
 
  private:
   class Impl;

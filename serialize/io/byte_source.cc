@@ -257,14 +257,17 @@ std::shared_ptr<const ByteSource> MakeMemorySource(std::string name, absl::strin
   return std::make_shared<const MemorySource>(std::move(name), bytes);
 }
 
-absl::StatusOr<std::string> ReadWholeFile(const std::string& path, uint64_t max_bytes, const ReadOptions& options) {
+absl::StatusOr<RefPtr<TensorBuffer>> ReadWholeFile(const std::string& path, uint64_t max_bytes,
+                                                   const ReadOptions& options) {
   CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const ByteSource> file, OpenFileSource(path, options));
   if (file->size_bytes() > max_bytes) {
     return absl::ResourceExhaustedError(
         absl::StrCat(path, ": has ", file->size_bytes(), " bytes, the limit is ", max_bytes));
   }
-  std::string bytes(static_cast<size_t>(file->size_bytes()), '\0');
-  CASK_RETURN_IF_ERROR(file->ReadAt(0, absl::MakeSpan(&bytes[0], bytes.size())));
+  absl::StatusOr<RefPtr<TensorBuffer>> bytes = TensorBuffer::Allocate(static_cast<size_t>(file->size_bytes()));
+  if (!bytes.ok()) return absl::Status(bytes.status().code(), absl::StrCat(path, ": ", bytes.status().message()));
+  char* const data = static_cast<char*>((*bytes)->mutable_data());
+  CASK_RETURN_IF_ERROR(file->ReadAt(0, absl::MakeSpan(data, (*bytes)->size_bytes())));
   return bytes;
 }
 

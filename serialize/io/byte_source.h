@@ -67,8 +67,10 @@ absl::StatusOr<std::shared_ptr<const ByteSource>> OpenFileSource(const std::stri
 // Bytes in memory, which must outlive the source.
 std::shared_ptr<const ByteSource> MakeMemorySource(std::string name, absl::string_view bytes);
 
-// The whole file. Errors: as OpenFileSource; ResourceExhausted if it is larger than `max_bytes`.
-absl::StatusOr<std::string> ReadWholeFile(const std::string& path, uint64_t max_bytes, const ReadOptions& options = {});
+// The whole file. Errors: as OpenFileSource; ResourceExhausted if it is larger than `max_bytes`, or than the memory
+// that can be had.
+absl::StatusOr<RefPtr<TensorBuffer>> ReadWholeFile(const std::string& path, uint64_t max_bytes,
+                                                   const ReadOptions& options = {});
 
 }  // namespace tensorcask
 

@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import struct
@@ -92,17 +93,14 @@ class Scratch(unittest.TestCase):
         return self.path(name)
 
     def checkpoint(self, name="model.ckpt", tensors=None):
-        """A checkpoint of one tensor a text message: {name: text}."""
-        merged = None
+        """The prefix of a checkpoint of one tensor, {name: its message as text}."""
         tensors = tensors or {"w": "dtype: DT_FLOAT tensor_shape { dim { size: 2 } dim { size: 3 } } "
                                    "float_val: [1, 2, 3, 4, 5, 6.5]"}
-        self.assertEqual(len(tensors), 1)
-        for tensor, text in tensors.items():
-            source = self.write("source.pbtxt", text)
-            merged = self.path(name)
-            done = run("convert", "--format", "tensorproto-text", "--rename", "source=" + tensor, source, merged)
-            self.assertEqual(done.returncode, 0, done.stderr)
-        return merged
+        ((tensor, text),) = tensors.items()
+        source = self.write("source.pbtxt", text)
+        done = run("convert", "--format", "tensorproto-text", "--rename", "source=" + tensor, source, self.path(name))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return self.path(name)
 
     def assert_one_line(self, process, code, *pieces):
         """The command failed with `code` and one line on stderr that has all pieces."""
@@ -200,6 +198,7 @@ class Ls(Scratch):
         out = run("ls", prefix).stdout
         self.assertNotIn("\x1b", out)
         self.assertEqual(out.count("\n"), 2)
+        self.assertNotIn("\x1b", run("ls", "--json", prefix).stdout)
         self.assertEqual(json.loads(run("ls", "--json", prefix).stdout)["tensors"][0]["name"], "a\x1b[2Jb\nc")
 
     def test_a_name_that_is_no_unicode_is_exact_in_hex(self):
@@ -376,9 +375,21 @@ class Convert(Scratch):
         done = run("convert", "--rename", "x=y", self.checkpoint(), self.path("copy"))
         self.assert_one_line(done, 2, "--rename x=y")
 
-    def test_two_tensors_of_one_name_are_refused(self):
+    def test_an_empty_name_is_refused(self):
         prefix = self.checkpoint()
-        self.assert_one_line(run("convert", "--rename", "w=", prefix, self.path("copy")), 1, "name")
+        self.assert_one_line(run("convert", "--rename", "w=", prefix, self.path("copy")), 1, "name is empty")
+
+    @with_data
+    def test_two_tensors_of_one_name_are_refused(self):
+        prefix = os.path.join(DATA, "tf-mnist-ckpt", "model.ckpt-46900")
+        done = run("convert", "--rename", "conv2d/bias=conv2d/kernel", prefix, self.path("copy"))
+        self.assert_one_line(done, 1, '"conv2d/kernel" is there already')
+        self.assertEqual(os.listdir(self.folder), [])
+
+    def test_an_index_that_tells_of_more_files_is_refused(self):
+        prefix = self.checkpoint()
+        os.rename(prefix + ".data-00000-of-00001", prefix + ".data-00000-of-00002")
+        self.assert_one_line(run("convert", prefix, self.path("copy")), 1, ".data-00000-of-00001: is missing")
 
     def test_an_existing_destination_is_refused_unless_told(self):
         prefix = self.checkpoint()
@@ -415,11 +426,12 @@ class Convert(Scratch):
                    self.path("copy")]
         interrupted = 0
         for call in range(1, 40):
-            command[5] = f"inject=openat,read,pread64,write,fsync:signal=INT:when={call}"
+            name, number = (("INT", signal.SIGINT), ("TERM", signal.SIGTERM))[call % 2]
+            command[5] = f"inject=openat,read,pread64,write,fsync:signal={name}:when={call}"
             done = subprocess.run(command, capture_output=True, timeout=60, check=False)
             names = sorted(os.listdir(self.folder))
             if names == before:
-                self.assertIn(done.returncode, (130, -signal.SIGINT), done.stderr)
+                self.assertIn(done.returncode, (128 + number, -number), done.stderr)
                 interrupted += 1
             else:  # too late: whole
                 self.assertEqual(run("verify", self.path("copy")).returncode, 0)
@@ -455,12 +467,16 @@ class Refusals(Scratch):
 
     def test_a_message_that_is_none(self):
         path = self.path("x.pb")
-        for content in (b"\xff\xff", b"\x08", b"\x22\xff\xff\xff\xff\x0f", os.urandom(64)):
+        for content in (b"\xff\xff", b"\x08", b"\x22\xff\xff\xff\xff\x0f", bytes(range(64))):
             with open(path, "wb") as file:
                 file.write(content)
             self.assert_one_line(run("ls", "--format", "tensorproto", path), 1, "x.pb")
         text = self.write("x.pbtxt", "dtype: DT_FLOAT {{{")
         self.assert_one_line(run("ls", "--format", "tensorproto-text", text), 1, "x.pbtxt", "line 1")
+        long_word = self.write("long.pbtxt", "dtype: " + "x" * 1000000)
+        done = run("ls", "--format", "tensorproto-text", long_word)
+        self.assert_one_line(done, 1, "long.pbtxt")
+        self.assertLess(len(done.stderr), 1000)
         self.assert_one_line(run("show", "--format", "tensorproto-text", text, "\x1b"), 1, "x.pbtxt")
 
 
@@ -483,6 +499,20 @@ class CommandLine(Scratch):
             self.assertEqual(done.returncode, 2, arguments)
             self.assertEqual(done.stdout, "")
             self.assertNotEqual(done.stderr, "")
+
+    def test_misuse_is_told_without_driving_the_terminal(self):
+        for arguments in (["show", "a", "b", "\x1b[31mX"], ["ls", "--\x1b[2J"], ["ls", "--format", "\x1b", "a"]):
+            done = run(*arguments)
+            self.assertEqual(done.returncode, 2, arguments)
+            self.assertNotIn("\x1b", done.stdout + done.stderr)
+
+    def test_memory_that_cannot_be_had_is_an_error(self):
+        path = self.path("large.pb")
+        with open(path, "wb") as file:
+            file.truncate(1 << 30)
+        limits = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_AS, (600 << 20, 600 << 20))}
+        done = run("ls", "--format", "tensorproto", path, **limits)
+        self.assert_one_line(done, 1, "large.pb", "no memory for 1073741824 bytes")
 
     def test_names_that_look_like_options(self):
         os.chdir(self.folder)

@@ -201,10 +201,10 @@ TEST(Reader, VerifiesEachTensorOnce) {
   EXPECT_OK(reader.Read("dense/kernel"));
   EXPECT_OK(reader.Map("dense/kernel"));
   std::vector<std::string> damaged;
-  ASSERT_OK_AND_ASSIGN(const int64_t whole, reader.VerifyAll([&](const CheckpointDamage& damage) {
+  ASSERT_OK_AND_ASSIGN(const CheckpointCensus census, reader.VerifyAll([&](const CheckpointDamage& damage) {
     damaged.push_back(absl::StrCat(damage.tensor, " ", damage.file, " ", damage.offset));
   }));
-  EXPECT_EQ(whole, static_cast<int64_t>(SampleTensors(1).size()) - 1);
+  EXPECT_EQ(census.whole, static_cast<int64_t>(SampleTensors(1).size()) - 1);
   EXPECT_THAT(damaged, ElementsAre("dense/kernel /m.data-00000-of-00001 0"));
 }
 
@@ -283,6 +283,11 @@ TEST(Reader, ListsFormsItDoesNotRead) {
     Tensor out = *Tensor::Create(DType::kFloat32, TensorShape({2}));
     EXPECT_THAT(reader.ReadInto(entry.name, &out).code(), readable ? Code::kOk : Code::kUnimplemented);
   }
+  for (const CheckpointEntry& entry : listed) EXPECT_EQ(entry.has_metadata, entry.name == "tagged") << entry.name;
+  ASSERT_OK_AND_ASSIGN(const CheckpointCensus census,
+                       reader.VerifyAll([](const CheckpointDamage& damage) { ADD_FAILURE() << damage.status; }));
+  EXPECT_EQ(census.whole, 2);        // plain and tagged
+  EXPECT_EQ(census.not_checked, 7);  // all others but the sliced one and its piece
   EXPECT_THAT(reader.Read("newer"), StatusIs(Code::kUnimplemented, HasSubstr("dtype number 57")));
   EXPECT_THAT(reader.Read("own number"), StatusIs(Code::kUnimplemented, HasSubstr("dtype number 64")));
   EXPECT_THAT(reader.Read("sliced"), StatusIs(Code::kUnimplemented, HasSubstr("stored sliced")));
@@ -320,11 +325,27 @@ TEST(Reader, RefusesOverlappingTensors) {  // BU-22
               StatusIs(Code::kDataLoss, AllOf(HasSubstr(kData), HasSubstr("tensor \"c\" at offset 12, 8 bytes"),
                                               HasSubstr("overlaps tensor \"a\" at offset 8"))));
   std::vector<std::string> damaged;
-  ASSERT_OK_AND_ASSIGN(const int64_t whole, reader.VerifyAll([&](const CheckpointDamage& damage) {
+  ASSERT_OK_AND_ASSIGN(const CheckpointCensus census, reader.VerifyAll([&](const CheckpointDamage& damage) {
     damaged.push_back(absl::StrCat(damage.tensor, " at ", damage.offset));
   }));
-  EXPECT_EQ(whole, 2);
+  EXPECT_EQ(census.whole, 2);
   EXPECT_THAT(damaged, ElementsAre("c at 12"));
+}
+
+TEST(Reader, ReportsDataFilesThatAreMissing) {  // BU-15: the index tells of more than there are
+  const std::string bytes(8, '\0');
+  MemoryFileSystem files;
+  files.Put("/m.index", IndexOf(3, {{"w", EntryOf(kFloat, {2}, bytes)}}));
+  files.Put("/m.data-00000-of-00003", bytes);
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files));
+  EXPECT_OK(reader.Read("w"));
+  std::vector<std::string> damaged;
+  ASSERT_OK_AND_ASSIGN(const CheckpointCensus census, reader.VerifyAll([&](const CheckpointDamage& damage) {
+    damaged.push_back(std::string(damage.status.message()));
+  }));
+  EXPECT_EQ(census.whole, 1);
+  EXPECT_THAT(damaged,
+              ElementsAre("/m.data-00001-of-00003: is missing; of 3 data files that the index tells of, 2 are"));
 }
 
 TEST(Reader, NoticesTheDataOfAnotherCheckpoint) {  // BU-29
@@ -439,7 +460,16 @@ TEST(ReaderLimits, AreKept) {
     ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files, "/big", options));
     EXPECT_THAT(reader.Read("w"), StatusIs(Code::kResourceExhausted, HasSubstr("max_file_decoded_bytes 3000")));
     EXPECT_THAT(reader.Read("s"), StatusIs(Code::kResourceExhausted, HasSubstr("max_file_decoded_bytes 3000")));
+    Tensor strings = *Tensor::Create(DType::kString, TensorShape({100}));
+    EXPECT_THAT(reader.ReadInto("s", &strings),
+                StatusIs(Code::kResourceExhausted, HasSubstr("tensor \"s\" at offset")));
     EXPECT_OK(reader.Map("w"));  // decodes nothing
+    // One that is too large to look at does not keep the others from being looked at.
+    std::vector<std::string> damaged;
+    ASSERT_OK_AND_ASSIGN(const CheckpointCensus census,
+                         reader.VerifyAll([&](const CheckpointDamage& damage) { damaged.push_back(damage.tensor); }));
+    EXPECT_EQ(census.whole, 1);
+    EXPECT_THAT(damaged, ElementsAre("s"));
   }
 }
 

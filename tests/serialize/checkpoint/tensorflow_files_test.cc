@@ -98,9 +98,9 @@ TEST(TensorFlowFiles, GiveTheirTensors) {
       ASSERT_OK_AND_ASSIGN(const Tensor mapped, reader.Map(entry.name));
       ExpectElements(mapped, facts);
     }
-    ASSERT_OK_AND_ASSIGN(const int64_t whole,
+    ASSERT_OK_AND_ASSIGN(const CheckpointCensus census,
                          reader.VerifyAll([](const CheckpointDamage& damage) { ADD_FAILURE() << damage.status; }));
-    EXPECT_EQ(whole, static_cast<int64_t>(entries.size()));
+    EXPECT_EQ(census.whole, static_cast<int64_t>(entries.size()));
   }
 }
 

@@ -343,8 +343,8 @@ TEST(AtomicPublishTest, ThreadsRacingForRealNames) {
       ++won;
       const std::string bytes(1000, static_cast<char>('a' + t));
       for (const char* suffix : {".data", ".index"}) {
-        ASSERT_OK_AND_ASSIGN(const std::string found, ReadWholeFile(prefix + suffix, 1000));
-        EXPECT_EQ(found, bytes);
+        ASSERT_OK_AND_ASSIGN(const RefPtr<TensorBuffer> found, ReadWholeFile(prefix + suffix, 1000));
+        EXPECT_EQ(found->bytes(), bytes);
       }
     }
     EXPECT_EQ(won, 1);

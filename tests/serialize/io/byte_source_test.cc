@@ -304,8 +304,8 @@ TEST(FileSourceTest, EveryShortCountOfASmallFile) {
     files.InterruptEach(static_cast<int>(limit % 3));
     ReadOptions options;
     options.file_system = &files;
-    ASSERT_OK_AND_ASSIGN(const std::string text, ReadWholeFile("f", 19, options));
-    EXPECT_EQ(text, "nineteen characters");
+    ASSERT_OK_AND_ASSIGN(const RefPtr<TensorBuffer> text, ReadWholeFile("f", 19, options));
+    EXPECT_EQ(text->bytes(), "nineteen characters");
   }
 }
 
@@ -429,11 +429,11 @@ TEST(ReadWholeFileTest, TakesNoMoreThanAllowed) {
   const TempFolder folder;
   const std::string path = folder.Write("f", "abcdef");
   EXPECT_THAT(ReadWholeFile(path, 5), StatusIs(Code::kResourceExhausted, HasSubstr("/f: has 6 bytes, the limit is 5")));
-  ASSERT_OK_AND_ASSIGN(const std::string whole, ReadWholeFile(path, 6));
-  EXPECT_EQ(whole, "abcdef");
+  ASSERT_OK_AND_ASSIGN(const RefPtr<TensorBuffer> whole, ReadWholeFile(path, 6));
+  EXPECT_EQ(whole->bytes(), "abcdef");
   folder.Write("empty", "");
-  ASSERT_OK_AND_ASSIGN(const std::string nothing, ReadWholeFile(folder.Path("empty"), 0));
-  EXPECT_EQ(nothing, "");
+  ASSERT_OK_AND_ASSIGN(const RefPtr<TensorBuffer> nothing, ReadWholeFile(folder.Path("empty"), 0));
+  EXPECT_EQ(nothing->bytes(), "");
   folder.Write("sparse", "");
   ASSERT_EQ(truncate(folder.Path("sparse").c_str(), off_t{1} << 42), 0);
   EXPECT_THAT(ReadWholeFile(folder.Path("sparse"), 1 << 30), StatusIs(Code::kResourceExhausted, HasSubstr("limit")));
