@@ -1,4 +1,4 @@
-// Saves two tensors as a checkpoint that TensorFlow reads, and reads one back, verified. README.md shows this file.
+// Saves two tensors as a checkpoint in the form of TensorFlow, and reads one back, verified. README.md shows this file.
 
 #include <iostream>
 

@@ -6,7 +6,9 @@
 // Open reads only the ends of the index, so it is fast for any number of tensors; data files are opened when a tensor
 // of theirs is first asked for. Each tensor's checksum is verified the first time it is read or mapped through a reader
 // (Verify::kNever switches that off). A damaged file gives DataLoss, naming the tensor, the file and the offset; it
-// never crashes, and nothing is allocated because a damaged file says so. All methods are const and thread-safe.
+// never crashes, and nothing is allocated because a damaged file says so. A checkpoint that somebody overwrites
+// while it is open is noticed by its checksums (not with Verify::kNever): open it again. All methods are const and
+// thread-safe.
 
 #ifndef TENSORCASK_SERIALIZE_CHECKPOINT_READER_H_
 #define TENSORCASK_SERIALIZE_CHECKPOINT_READER_H_

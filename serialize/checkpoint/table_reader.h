@@ -1,7 +1,7 @@
 // Reads a sorted table of keys and values, trusting none of its bytes (FORMAT.md section 3).
 //
 //   CASK_ASSIGN_OR_RETURN(auto table, TableReader::Open(source, {}));
-//   CASK_ASSIGN_OR_RETURN(std::optional<std::string> value, table->Find("w"));
+//   CASK_ASSIGN_OR_RETURN(std::optional<absl::string_view> value, table->Find("w"));
 //
 // Open reads the footer and the index of blocks, and checks that blocks follow each other inside the file. A data block
 // is read when it is first touched: its checksum, its structure and that its keys increase and lie where the index of

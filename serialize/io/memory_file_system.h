@@ -1,7 +1,8 @@
 // Files that live in memory: for tests, and for building a checkpoint that never touches a disk.
 //
 //   MemoryFileSystem files;
-//   WriterOptions options;  options.file_system = &files;
+//   CheckpointWriterOptions options;
+//   options.file_system = &files;
 //
 // Behaves as FileSystem::Posix() does on one flat set of folders: the root "/" and "." exist, others are made by
 // MakeFolder; there are no links, and ".." is a name like others. Thread-safe.

@@ -4,8 +4,9 @@
 //   CASK_RETURN_IF_ERROR(EncodeTensor(tensor, {}, &proto));
 //   CASK_ASSIGN_OR_RETURN(Tensor same, DecodeTensor(proto));
 //
-// Any TensorProto that TensorFlow writes decodes to the same elements (FORMAT.md says how), and what EncodeTensor
-// writes, TensorFlow reads. For whole messages as bytes, without a protobuf object and its copies, see zero_copy.h.
+// The messages are TensorFlow's: its rules for what a message means, its field numbers, and byte for byte what its
+// encoders write (FORMAT.md; tried on the messages in its own files). For whole messages as bytes, without a protobuf
+// object and its copies, see zero_copy.h.
 
 #ifndef TENSORCASK_SERIALIZE_WIRE_TENSOR_CODEC_H_
 #define TENSORCASK_SERIALIZE_WIRE_TENSOR_CODEC_H_

@@ -3,8 +3,8 @@
 //
 //   CASK_ASSIGN_OR_RETURN(uint64_t size, EncodedTensorBytes(tensor, {}));
 //   std::string message(size, '\0');
-//   CASK_RETURN_IF_ERROR(EncodeTensorTo(tensor, {}, absl::MakeSpan(&message[0], size)));   // as protobuf would write
-//   it CASK_RETURN_IF_ERROR(DecodeTensorInto(message, {}, &existing));                 // same dtype and shape
+//   CASK_RETURN_IF_ERROR(EncodeTensorTo(tensor, {}, absl::MakeSpan(&message[0], size)));
+//   CASK_RETURN_IF_ERROR(DecodeTensorInto(message, {}, &existing));   // same dtype and shape
 //
 // The bytes are those that EncodeTensor and protobuf's SerializeToString give, to the last one; each side parses the
 // other's. Messages may be larger than 2 GiB here (DecodeLimits::max_message_bytes decides).

@@ -1,7 +1,7 @@
 // A file system that takes any number of bytes and keeps none: names and sizes only.
 //
 //   DiscardingFileSystem files;
-//   WriterOptions options;
+//   CheckpointWriterOptions options;
 //   options.file_system = &files;      // then write 8 GiB in a process that may have 256 MiB
 //   files.SizeOfFile("model.index")    // what would be there
 //
