@@ -20,7 +20,8 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 CACHE = os.path.join(ROOT, ".cache", "lint")
 INCLUDE_ROOT = os.path.join(ROOT, ".cache", "include")
-WARNINGS = ["-Wall", "-Wextra", "-Wconversion", "-Wno-sign-conversion"]
+HEADER_WARNINGS = ["-Wall", "-Wextra", "-Wconversion"]  # users may have them as errors
+WARNINGS = [*HEADER_WARNINGS, "-Wno-sign-conversion"]
 
 # Pattern, the folders where it is a mistake, what to do about it.
 LIBRARY = ("tensor/", "serialize/")
@@ -97,7 +98,7 @@ def include_flags():
 
 def check_header(compiler, path, flags):
     text = f'#include "tensorcask/{path}"\n' * 2
-    command = [compiler, "-std=c++17", *WARNINGS, "-Werror", "-fsyntax-only", *flags, "-x", "c++", "-"]
+    command = [compiler, "-std=c++17", *HEADER_WARNINGS, "-Werror", "-fsyntax-only", *flags, "-x", "c++", "-"]
     result = subprocess.run(
         command, cwd=ROOT, input=text, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
     )
