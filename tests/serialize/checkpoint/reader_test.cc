@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "snappy.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tests/serialize/checkpoint/checkpoint_testing.h"
 #include "tensorcask/tests/serialize/checkpoint/forge.h"
@@ -25,6 +26,8 @@ using ::tensorcask::testing::BytesOf;
 using ::tensorcask::testing::EntryOf;
 using ::tensorcask::testing::FaultyFileSystem;
 using ::tensorcask::testing::FileOperation;
+using ::tensorcask::testing::ForgeBlock;
+using ::tensorcask::testing::ForgedEntry;
 using ::tensorcask::testing::IndexOf;
 using ::tensorcask::testing::IsOk;
 using ::tensorcask::testing::NamedTensor;
@@ -32,6 +35,7 @@ using ::tensorcask::testing::SameTensor;
 using ::tensorcask::testing::SampleTensors;
 using ::tensorcask::testing::Save;
 using ::tensorcask::testing::StatusIs;
+using ::tensorcask::testing::TableForge;
 using ::tensorcask::testing::TempFolder;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
@@ -309,6 +313,51 @@ TEST(Reader, PassesOverUnknownFields) {
   files.Put(kData, bytes);
   ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files));
   EXPECT_OK(reader.Read("w"));
+}
+
+// Compressed, entries that are alike take no room in the file, and as much as others in memory.
+TEST(Reader, BoundsTheEntriesOfACompressedIndex) {
+  constexpr int kEntries = 4000;
+  const std::string value = EntryOf(kFloat, {0}, "").SerializeAsString();
+  BundleHeaderProto header;
+  header.set_num_shards(1);
+  std::vector<ForgedEntry> entries = {{0, "", header.SerializeAsString()}};
+  for (int i = 0; i < kEntries; ++i) {
+    const char digits[] = {static_cast<char>('a' + i / 256), static_cast<char>(i % 256)};
+    entries.push_back({0, std::string(digits, 2), value});
+  }
+  const std::string content = ForgeBlock(entries);
+  std::string compressed;
+  snappy::Compress(content.data(), content.size(), &compressed);
+  TableForge forge;
+  const checkpoint::BlockHandle block = forge.Block(compressed, /*type=*/1);
+  MemoryFileSystem files;
+  files.Put("/m.index", forge.Finish({{entries.back().suffix, block}}));
+  ASSERT_LT(BytesOf(files, "/m.index").size(), kEntries * 8u);
+  CheckpointReaderOptions options;
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader all, OpenIn(&files, "/m", options));
+  ASSERT_OK_AND_ASSIGN(const std::vector<CheckpointEntry> listed, all.entries());
+  EXPECT_EQ(listed.size(), static_cast<size_t>(kEntries));
+  options.limits.max_unbacked_bytes = 0;
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader bounded, OpenIn(&files, "/m", options));
+  EXPECT_THAT(bounded.entries(), StatusIs(Code::kResourceExhausted, HasSubstr("past max_unbacked_bytes 0")));
+}
+
+// A range that a million entries share is not read a million times.
+TEST(Reader, VerifyReadsOverlappingRangesOnce) {
+  const std::string bytes(4096, '\0');
+  MemoryFileSystem memory;
+  std::map<std::string, BundleEntryProto> entries;
+  for (int i = 0; i < 200; ++i) entries[absl::StrCat("t", i)] = EntryOf(kFloat, {1024}, bytes);
+  memory.Put("/m.index", IndexOf(1, entries));
+  memory.Put(kData, bytes);
+  FaultyFileSystem files(&memory);
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files));
+  int damages = 0;
+  ASSERT_OK_AND_ASSIGN(const CheckpointCensus census, reader.VerifyAll([&](const CheckpointDamage&) { ++damages; }));
+  EXPECT_EQ(census.whole, 1);
+  EXPECT_EQ(damages, 199);
+  EXPECT_LT(files.operations(FileOperation::kReadAt), 20);
 }
 
 // ---- Files that do not fit together -------------------------------------------------------------------------------

@@ -299,6 +299,9 @@ TEST(TableLimits, BoundWhatIsKept) {
   EXPECT_OK(table->Find("a"));
   EXPECT_THAT(table->Find("b"), StatusIs(Code::kResourceExhausted, HasSubstr("max_file_decoded_bytes 20")));
   limits = DecodeLimits();
+  limits.max_message_bytes = 10;  // of a block that is not compressed, too
+  EXPECT_THAT(OpenTable(file, limits), StatusIs(Code::kResourceExhausted, HasSubstr("max_message_bytes 10")));
+  limits = DecodeLimits();
   limits.max_entries = 1;
   EXPECT_THAT(OpenTable(file, limits), StatusIs(Code::kResourceExhausted, HasSubstr("max_entries 1")));
 }
