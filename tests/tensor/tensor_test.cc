@@ -302,7 +302,7 @@ TEST(Tensor, RefusesBuffersThatDoNotFit) {
 }
 
 TEST(Tensor, FromExternal) {
-  alignas(64) float values[4] = {1, 2, 3, 4};
+  alignas(64) static float values[4] = {1, 2, 3, 4};  // sanitizers do not align what is on the stack
   int released = 0;
   const auto release = [&released] { ++released; };
   {

@@ -61,7 +61,7 @@ void PutAll(MemoryFileSystem* files, const std::vector<Content>& contents) {
 // "new", "old", "none" or "mixed": what a reader finds who begins with the index.
 std::string WhatReadersFind(const MemoryFileSystem& files) {
   if (files.Find("m.index") == nullptr) return "none";
-  const std::string kind = files.Find("m.index")->substr(0, 3);
+  std::string kind = files.Find("m.index")->substr(0, 3);
   for (const Content& content : kind == "new" ? kNew : kOld) {
     if (files.Find(content.path) == nullptr || *files.Find(content.path) != content.bytes) return "mixed";
   }

@@ -2,7 +2,6 @@
 // catalogue. Each message goes through both front ends.
 
 #include <cstdint>
-#include <cstring>
 #include <string>
 #include <vector>
 
@@ -159,7 +158,7 @@ TEST(Decode, ComplexFillsWithTheLastPair) {
       const Tensor tensor,
       DecodeBothWays(FromText("dtype: DT_COMPLEX64" SHAPE3 "scomplex_val: [1, 2, 3, 4]").SerializeAsString()));
   const float wanted[] = {1, 2, 3, 4, 3, 4};
-  EXPECT_EQ(std::memcmp(tensor.bytes().data(), wanted, sizeof(wanted)), 0);
+  EXPECT_EQ(tensor.bytes(), absl::string_view(reinterpret_cast<const char*>(wanted), sizeof(wanted)));
 }
 
 // ---- Messages that mean nothing -------------------------------------------------------------------------------------
