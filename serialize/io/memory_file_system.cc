@@ -82,7 +82,7 @@ std::shared_ptr<const std::string> MemoryFileSystem::Find(const std::string& pat
   return std::make_shared<const std::string>(it->second->bytes.get(), it->second->size);
 }
 
-void MemoryFileSystem::Put(const std::string& path, std::string bytes) {
+void MemoryFileSystem::Put(const std::string& path, absl::string_view bytes) {
   auto file = std::make_shared<File>();
   file->Append(bytes);
   std::lock_guard<std::mutex> lock(mutex_);

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "tensorcask/serialize/io/file_system.h"
 
 namespace tensorcask {
@@ -29,7 +30,7 @@ class MemoryFileSystem final : public FileSystem {
   // Direct access for tests: a copy of the bytes at `path` (null if there is no file), and putting some there, as a new
   // file: who has the old one open keeps that.
   std::shared_ptr<const std::string> Find(const std::string& path) const;
-  void Put(const std::string& path, std::string bytes);
+  void Put(const std::string& path, absl::string_view bytes);
   std::vector<std::string> Paths() const;  // of all files, sorted
   size_t open_handles() const;             // handles and mappings not yet given back
 
