@@ -219,6 +219,7 @@ absl::StatusOr<Layout> Layout::Dense(MemoryFormat format) const {
   dense.offset_ = 0;
   int64_t* const steps = dense.mutable_strides();
   if (format == MemoryFormat::kPreserve) {
+    // The analyzer loses sight of the destructor. NOLINTNEXTLINE(clang-analyzer-cplusplus.NewDeleteLeaks)
     for (int axis = 0; axis < rank_; ++axis) {
       if (data()[axis] > 1 && num_elements_ > 0) steps[axis] = std::abs(steps[axis]);
     }
