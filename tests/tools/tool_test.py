@@ -61,6 +61,43 @@ def varint(data, position):
             return value, position
 
 
+def masked_crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    crc ^= 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def index_of(entries):
+    """An index file with these (key, value), in order, none longer than 127 bytes: serialize/checkpoint/FORMAT.md."""
+    file = b""
+
+    def block(pairs):
+        nonlocal file
+        content = b""
+        restarts = []
+        for key, value in pairs:
+            restarts.append(len(content))
+            content += bytes([0, len(key), len(value)]) + key + value
+        restarts = restarts or [0]
+        content += struct.pack(f"<{len(restarts) + 1}I", *restarts, len(restarts)) + b"\0"
+        place = leb128(len(file)) + leb128(len(content) - 1)
+        file += content + struct.pack("<I", masked_crc32c(content))
+        return place
+
+    data = block(entries)
+    meta = block([])
+    index = block([(entries[-1][0], data)])
+    return file + (meta + index).ljust(40, b"\0") + bytes.fromhex("57fb808b247547db")
+
+
+def leb128(number):
+    return bytes([number]) if number < 128 else bytes([number & 127 | 128]) + leb128(number >> 7)
+
+
 def checkpoints():
     """(prefix, what it must hold) of every checkpoint in the test data."""
     for folder in sorted(os.listdir(DATA)):
@@ -189,6 +226,15 @@ class Ls(Scratch):
         lines = run("ls", self.checkpoint()).stdout.splitlines()
         self.assertEqual(lines[0].split(), ["w", "float32", "[2,3]", "24", "plain"])
         self.assertEqual(lines[1], "total: 1 tensor, 24 bytes (24 B)")
+
+    def test_one_long_name_does_not_push_all_others_aside(self):
+        entry = b"\x08\x01\x12\x04\x12\x02\x08\x00\x35" + struct.pack("<I", masked_crc32c(b""))
+        with open(self.path("long.index"), "wb") as file:
+            file.write(index_of([(b"", b"\x08\x01\x1a\x02\x08\x01"), (b"a", entry), (b"b" * 120, entry)]))
+        short, long, _ = run("ls", self.path("long")).stdout.splitlines()
+        self.assertEqual(short.split(), ["a", "float32", "[0]", "0", "plain"])
+        self.assertLess(len(short), 110)
+        self.assertTrue(long.startswith("b" * 120 + "  float32"))
 
     def test_globs_choose(self):
         prefix = self.checkpoint(tensors={"a/w": "dtype: DT_INT8 int_val: 1"})
@@ -383,6 +429,21 @@ class Convert(Scratch):
     def test_renaming_what_is_not_there_is_misuse(self):
         done = run("convert", "--rename", "x=y", self.checkpoint(), self.path("copy"))
         self.assert_one_line(done, 2, "--rename x=y")
+
+    def test_metadata_is_not_lost_silently(self):
+        data = bytes(8)
+        entry = b"\x08\x01\x12\x04\x12\x02\x08\x02\x28\x08\x35" + struct.pack("<I", masked_crc32c(data))
+        entry += b"\x82\x80\x02\x08\x12\x06cuda:0"  # field 4096: the device
+        with open(self.path("tagged.index"), "wb") as file:
+            file.write(index_of([(b"", b"\x08\x01\x1a\x02\x08\x01"), (b"w", entry)]))
+        with open(self.path("tagged.data-00000-of-00001"), "wb") as file:
+            file.write(data)
+        self.assertEqual(run("show", self.path("tagged"), "w").stdout, "float32 [2]\n[0 0]\n")
+        before = sorted(os.listdir(self.folder))
+        self.assert_one_line(run("convert", self.path("tagged"), self.path("copy")), 1, '"w"', "--allow-loss")
+        self.assertEqual(sorted(os.listdir(self.folder)), before)
+        self.assertEqual(run("convert", "--allow-loss", self.path("tagged"), self.path("copy")).returncode, 0)
+        self.assertEqual(run("verify", self.path("copy")).returncode, 0)
 
     def test_an_empty_name_is_refused(self):
         prefix = self.checkpoint()
