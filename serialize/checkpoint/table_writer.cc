@@ -103,7 +103,7 @@ absl::Status TableWriter::Add(absl::string_view key, absl::string_view value) {
   if (pending_handle_) {
     ShortenSeparator(key, &last_key_);
     std::string handle;
-    AppendHandle({handle_.offset, handle_.size_bytes}, &handle);
+    AppendHandle(handle_, &handle);
     index_block_.Add(last_key_, handle);
     pending_handle_ = false;
   }
@@ -116,21 +116,21 @@ absl::Status TableWriter::Add(absl::string_view key, absl::string_view value) {
 
 absl::Status TableWriter::Finish() {
   CASK_RETURN_IF_ERROR(FlushDataBlock());
-  Handle metaindex;
+  BlockHandle metaindex;
   BlockBuilder empty(options_.restart_interval);
   CASK_RETURN_IF_ERROR(WriteBlock(&empty, &metaindex));
   if (pending_handle_) {
     ShortenSuccessor(&last_key_);
     std::string handle;
-    AppendHandle({handle_.offset, handle_.size_bytes}, &handle);
+    AppendHandle(handle_, &handle);
     index_block_.Add(last_key_, handle);
     pending_handle_ = false;
   }
-  Handle index;
+  BlockHandle index;
   CASK_RETURN_IF_ERROR(WriteBlock(&index_block_, &index));
   std::string footer;
-  AppendHandle({metaindex.offset, metaindex.size_bytes}, &footer);
-  AppendHandle({index.offset, index.size_bytes}, &footer);
+  AppendHandle(metaindex, &footer);
+  AppendHandle(index, &footer);
   footer.resize(kFooterBytes);
   StoreLittleEndian(kTableMagic, &footer[kFooterBytes - sizeof(kTableMagic)]);
   return sink_->Append(footer);
@@ -143,7 +143,7 @@ absl::Status TableWriter::FlushDataBlock() {
   return absl::OkStatus();
 }
 
-absl::Status TableWriter::WriteBlock(BlockBuilder* block, Handle* handle) {
+absl::Status TableWriter::WriteBlock(BlockBuilder* block, BlockHandle* handle) {
   const absl::string_view bytes = block->Finish();
   handle->offset = sink_->position();
   handle->size_bytes = bytes.size();

@@ -18,6 +18,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "tensorcask/serialize/checkpoint/table_format.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 
 namespace tensorcask::checkpoint {
@@ -60,12 +61,8 @@ class TableWriter {
   absl::Status Finish();
 
  private:
-  struct Handle {
-    uint64_t offset = 0;
-    uint64_t size_bytes = 0;
-  };
   absl::Status FlushDataBlock();
-  absl::Status WriteBlock(BlockBuilder* block, Handle* handle);
+  absl::Status WriteBlock(BlockBuilder* block, BlockHandle* handle);
 
   ByteSink* const sink_;
   const TableOptions options_;
@@ -74,7 +71,7 @@ class TableWriter {
   bool any_key_ = false;
   std::string last_key_;
   bool pending_handle_ = false;  // a block was closed; its index key waits for the next key
-  Handle handle_;
+  BlockHandle handle_;
 };
 
 }  // namespace tensorcask::checkpoint
