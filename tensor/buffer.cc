@@ -5,6 +5,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <string>
 #include <utility>
@@ -31,28 +32,72 @@ absl::Status OutOfMemory(size_t size_bytes, absl::string_view allocator_name) {
       absl::StrCat("no memory for ", size_bytes, " bytes from allocator \"", allocator_name, "\""));
 }
 
-// Bytes or elements in a block of their own.
-class OwnedBuffer final : public TensorBuffer {
+// Held while a root changes between having its memory for itself and sharing it, and while that is looked at.
+std::mutex sharing_mutex;
+
+}  // namespace
+
+// Memory from an allocator, under one or several roots. Elements are destroyed and the memory goes back with the last.
+class TensorBuffer::Block final : public RefCounted {
  public:
-  OwnedBuffer(Kind kind, void* data, size_t size_bytes, const ElementType* type, const RefPtr<Allocator>& allocator)
-      : TensorBuffer(kind, data, size_bytes, /*writable=*/true), data_(data), type_(type), allocator_(allocator) {}
-  ~OwnedBuffer() override {
-    if (type_ != nullptr) type_->destroy(data_, size_bytes());
-    allocator_->Deallocate(data_, size_bytes());
+  // Errors: ResourceExhausted. Requires: size_bytes > 0.
+  static absl::StatusOr<RefPtr<Block>> Allocate(size_t size_bytes, const RefPtr<Allocator>& allocator) {
+    void* const data = allocator->Allocate(size_bytes);
+    if (data == nullptr) return OutOfMemory(size_bytes, allocator->name());
+    auto* const block = new (std::nothrow) Block(data, size_bytes, allocator);
+    if (block != nullptr) return RefPtr<Block>::AdoptNew(block);
+    allocator->Deallocate(data, size_bytes);
+    return OutOfMemory(sizeof(Block), "new");
+  }
+  // The same with a copy of what is at `from`.
+  static absl::StatusOr<RefPtr<Block>> CopyOf(const void* from, size_t size_bytes, const ElementType* type,
+                                              const RefPtr<Allocator>& allocator) {
+    CASK_ASSIGN_OR_RETURN(RefPtr<Block> block, Allocate(size_bytes, allocator));
+    if (type == nullptr) {
+      std::memcpy(block->data_, from, size_bytes);
+    } else {
+      type->copy(from, size_bytes, block->data_);
+      block->HoldElements(type);
+    }
+    return block;
   }
 
+  ~Block() override {
+    if (type_ != nullptr) type_->destroy(data_, size_bytes_);
+    allocator_->Deallocate(data_, size_bytes_);
+  }
+
+  void HoldElements(const ElementType* type) { type_ = type; }  // they have been constructed
+  void* data() const { return data_; }
+  const RefPtr<Allocator>& allocator() const { return allocator_; }
+
  private:
-  absl::string_view RootAllocatorName() const override { return allocator_->name(); }
-  const ElementType* RootElementType() const override { return type_; }
+  Block(void* data, size_t size_bytes, const RefPtr<Allocator>& allocator)
+      : data_(data), size_bytes_(size_bytes), allocator_(allocator) {}
 
   void* const data_;
-  const ElementType* const type_;
+  const size_t size_bytes_;
   const RefPtr<Allocator> allocator_;
+  const ElementType* type_ = nullptr;
+};
+
+// Bytes or elements in a block, which may be shared with other roots.
+class TensorBuffer::BlockBuffer final : public TensorBuffer {
+ public:
+  BlockBuffer(Kind kind, const void* base, size_t size_bytes, bool writable, const ElementType* type,
+              RefPtr<Block> block)
+      : TensorBuffer(kind, base, size_bytes, writable, type, std::move(block)) {}
+
+ private:
+  void ReleaseResources() override { LetGo(); }
+  const RefPtr<Allocator>& PrivateMemoryAllocator() const override {
+    return static_cast<const Block*>(held_.get())->allocator();
+  }
 };
 
 // Bytes, elements or a scalar in one block with the object:
 //   | InlineBuffer | padding up to a multiple of kAlignment | data |
-class InlineBuffer final : public TensorBuffer {
+class TensorBuffer::InlineBuffer final : public TensorBuffer {
  public:
   // Null when memory is short.
   static InlineBuffer* New(Kind kind, size_t size_bytes, const ElementType* type) {
@@ -67,62 +112,80 @@ class InlineBuffer final : public TensorBuffer {
 
  private:
   InlineBuffer(Kind kind, void* data, size_t size_bytes, const ElementType* type)
-      : TensorBuffer(kind, data, size_bytes, /*writable=*/true), data_(data), type_(type) {}
-  ~InlineBuffer() override {
-    if (type_ != nullptr) type_->destroy(data_, size_bytes());
+      : TensorBuffer(kind, data, size_bytes, /*writable=*/true, type, nullptr) {}
+  ~InlineBuffer() override { ReleaseResources(); }
+  void ReleaseResources() override {
+    if (type() != nullptr && base() != nullptr) type()->destroy(base(), size_bytes());
+    LetGo();
   }
   void Destroy() override {
     this->~InlineBuffer();
     ::operator delete(static_cast<void*>(this));
   }
-
-  absl::string_view RootAllocatorName() const override {
-    return kind() == Kind::kScalar ? absl::string_view() : CpuAllocator::Default()->name();
-  }
-  const ElementType* RootElementType() const override { return type_; }
-
-  void* const data_;
-  const ElementType* const type_;
 };
 
-class ExternalBuffer final : public TensorBuffer {
+class TensorBuffer::ExternalBuffer final : public TensorBuffer {
  public:
   explicit ExternalBuffer(External memory)
-      : TensorBuffer(memory.kind, memory.data, memory.size_bytes, memory.writable),
+      : TensorBuffer(memory.kind, memory.data, memory.size_bytes, memory.writable, nullptr, nullptr),
         release_(std::move(memory.release)),
         allocator_(std::move(memory.allocator)) {}
-  ~ExternalBuffer() override {
-    if (release_) release_();
-  }
+  ~ExternalBuffer() override { ReleaseResources(); }
 
  private:
+  void ReleaseResources() override {
+    LetGo();
+    if (const std::function<void()> release = std::exchange(release_, nullptr)) release();
+  }
   const RefPtr<Allocator>& PrivateMemoryAllocator() const override {
     return allocator_ ? allocator_ : CpuAllocator::Default();
   }
 
-  const std::function<void()> release_;
+  std::function<void()> release_;
   const RefPtr<Allocator> allocator_;
 };
 
-class SubBuffer final : public TensorBuffer {
+class TensorBuffer::NoDataBuffer final : public TensorBuffer {
+ public:
+  NoDataBuffer(size_t size_bytes, std::string message)
+      : TensorBuffer(Kind::kNoData, nullptr, size_bytes, /*writable=*/false, nullptr, nullptr),
+        message_(std::move(message)) {}
+
+ private:
+  absl::string_view NoDataMessage() const override { return message_; }
+
+  const std::string message_;
+};
+
+class TensorBuffer::SubBuffer final : public TensorBuffer {
  public:
   SubBuffer(RefPtr<TensorBuffer> root, size_t offset_bytes, size_t size_bytes)
       : TensorBuffer(std::move(root), offset_bytes, size_bytes) {}
+
+ private:
+  void ReleaseResources() override { LetGo(); }
 };
 
-}  // namespace
-
-TensorBuffer::TensorBuffer(Kind kind, void* base, size_t size_bytes, bool writable)
-    : root_(this), base_(base), offset_bytes_(0), size_bytes_(size_bytes), kind_(kind), writable_(writable) {}
+TensorBuffer::TensorBuffer(Kind kind, const void* base, size_t size_bytes, bool writable, const ElementType* type,
+                           RefPtr<RefCounted> held)
+    : root_(this),
+      base_(const_cast<void*>(base)),
+      offset_bytes_(0),
+      size_bytes_(size_bytes),
+      type_(type),
+      held_(std::move(held)),
+      kind_(kind),
+      writable_(writable) {}
 
 TensorBuffer::TensorBuffer(RefPtr<TensorBuffer> root, size_t offset_bytes, size_t size_bytes)
     : root_(root.get()),
       base_(nullptr),
       offset_bytes_(offset_bytes),
       size_bytes_(size_bytes),
-      kind_(root->kind_),
-      writable_(false),
-      held_(std::move(root)) {}
+      type_(nullptr),
+      held_(std::move(root)),
+      kind_(root_->kind_),
+      writable_(false) {}
 
 absl::StatusOr<RefPtr<TensorBuffer>> TensorBuffer::Allocate(size_t size_bytes, const RefPtr<Allocator>& allocator) {
   return AllocateRaw(Kind::kBytes, size_bytes, nullptr, allocator);
@@ -136,20 +199,26 @@ absl::StatusOr<RefPtr<TensorBuffer>> TensorBuffer::AllocateRaw(Kind kind, size_t
     if (buffer == nullptr) return OutOfMemory(size_bytes, allocator->name());
     return RefPtr<TensorBuffer>::AdoptNew(buffer);
   }
-  void* const data = allocator->Allocate(size_bytes);
-  if (data == nullptr) return OutOfMemory(size_bytes, allocator->name());
-  OwnedBuffer* const buffer = new (std::nothrow) OwnedBuffer(kind, data, size_bytes, type, allocator);
-  if (buffer == nullptr) {
-    allocator->Deallocate(data, size_bytes);
-    return OutOfMemory(sizeof(OwnedBuffer), "new");
-  }
+  CASK_ASSIGN_OR_RETURN(RefPtr<Block> block, Block::Allocate(size_bytes, allocator));
+  Block* const memory = block.get();
+  absl::StatusOr<RefPtr<TensorBuffer>> buffer =
+      MakeBlockBuffer(kind, memory->data(), size_bytes, /*writable=*/true, type, std::move(block));
+  if (buffer.ok()) memory->HoldElements(type);  // the caller constructs them, and cannot fail
+  return buffer;
+}
+
+absl::StatusOr<RefPtr<TensorBuffer>> TensorBuffer::MakeBlockBuffer(Kind kind, const void* base, size_t size_bytes,
+                                                                   bool writable, const ElementType* type,
+                                                                   RefPtr<Block> block) {
+  auto* const buffer = new (std::nothrow) BlockBuffer(kind, base, size_bytes, writable, type, std::move(block));
+  if (buffer == nullptr) return OutOfMemory(sizeof(BlockBuffer), "new");
   return RefPtr<TensorBuffer>::AdoptNew(buffer);
 }
 
 RefPtr<TensorBuffer> TensorBuffer::MakeScalarBytes(const void* value, size_t size_bytes) {
   InlineBuffer* const buffer = InlineBuffer::New(Kind::kScalar, size_bytes, nullptr);
   CASK_CHECK(buffer != nullptr, "no memory for a scalar");
-  std::memcpy(buffer->base_, value, size_bytes);
+  std::memcpy(buffer->base(), value, size_bytes);
   return RefPtr<TensorBuffer>::AdoptNew(buffer);
 }
 
@@ -172,23 +241,91 @@ absl::Status TensorBuffer::ElementsTooLarge(size_t count, size_t element_bytes) 
       absl::StrCat(count, " elements of ", element_bytes, " bytes: the size in bytes overflows"));
 }
 
-absl::Status TensorBuffer::CopyToPrivateMemory() {
-  CASK_ASSIGN_OR_RETURN(RefPtr<TensorBuffer> copy, Allocate(size_bytes_, PrivateMemoryAllocator()));
-  if (size_bytes_ > 0) std::memcpy(copy->base_, base_, size_bytes_);
-  base_ = copy->base_;
-  held_ = std::move(copy);
+RefPtr<TensorBuffer> TensorBuffer::MakeWithoutData(size_t size_bytes, std::string message) {
+  return MakeRef<NoDataBuffer>(size_bytes, std::move(message));
+}
+
+absl::Status TensorBuffer::CheckReadable() const {
+  if (kind() != Kind::kNoData) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("no data: ", root_->NoDataMessage()));
+}
+
+const void* TensorBuffer::NullData() const {
+  const absl::Status status = CheckReadable();
+  CASK_CHECK(status.ok(), std::string(status.message()).c_str());
+  return nullptr;
+}
+
+// ---- Copy on write --------------------------------------------------------------------------------------------------
+
+RefPtr<RefCounted> TensorBuffer::ShareMemory() const {
+  const std::lock_guard<std::mutex> lock(sharing_mutex);
+  if (held_) writable_ = false;
+  return held_;
+}
+
+absl::StatusOr<RefPtr<TensorBuffer>> TensorBuffer::LazyClone(size_t offset_bytes, size_t size_bytes) const {
+  CASK_CHECK(RangeFits(offset_bytes, size_bytes, size_bytes_), "LazyClone: the range leaves the buffer");
+  CASK_RETURN_IF_ERROR(CheckReadable());
+  const ElementType* const type = root_->type_;
+  if (type != nullptr) {
+    CASK_CHECK((offset_bytes_ + offset_bytes) % type->size_bytes == 0 && size_bytes % type->size_bytes == 0,
+               "LazyClone: the range cuts an object");
+    if (type->copy == nullptr) return absl::UnimplementedError("the objects in this buffer cannot be copied");
+  }
+  const Kind kind = type == nullptr ? Kind::kBytes : Kind::kElements;
+  if (size_bytes == 0) return AllocateRaw(kind, 0, type, CpuAllocator::Default());
+  const void* const from = static_cast<const char*>(data()) + offset_bytes;
+  RefPtr<Block> block = RefPtr<Block>::Adopt(static_cast<Block*>(root_->ShareMemory().Release()));
+  if (block) return MakeBlockBuffer(kind, from, size_bytes, /*writable=*/false, type, std::move(block));
+  const RefPtr<Allocator>& allocator = root_->PrivateMemoryAllocator();
+  if (type == nullptr) {
+    CASK_ASSIGN_OR_RETURN(RefPtr<TensorBuffer> copy, AllocateRaw(kind, size_bytes, nullptr, allocator));
+    std::memcpy(copy->base_, from, size_bytes);
+    return copy;
+  }
+  CASK_ASSIGN_OR_RETURN(block, Block::CopyOf(from, size_bytes, type, allocator));
+  const void* const base = block->data();
+  return MakeBlockBuffer(kind, base, size_bytes, /*writable=*/true, type, std::move(block));
+}
+
+absl::Status TensorBuffer::MakeWritable() {
+  CASK_RETURN_IF_ERROR(CheckReadable());
+  // The last on a block has it for itself. Two that see each other here both copy, and the block goes with the second.
+  if (size_bytes_ > 0 && !held_.IsUnique()) {
+    if (type_ != nullptr && type_->copy == nullptr) {
+      return absl::UnimplementedError("the objects in this buffer cannot be copied");
+    }
+    CASK_ASSIGN_OR_RETURN(RefPtr<Block> copy, Block::CopyOf(base_, size_bytes_, type_, PrivateMemoryAllocator()));
+    base_ = copy->data();
+    held_ = std::move(copy);
+  }
   writable_ = true;
   return absl::OkStatus();
 }
 
-void TensorBuffer::CopyToPrivateMemoryOrDie() {
-  const absl::Status status = CopyToPrivateMemory();
+void TensorBuffer::MakeWritableOrDie() {
+  const absl::Status status = MakeWritable();
   CASK_CHECK(status.ok(), std::string(status.message()).c_str());
 }
 
+bool TensorBuffer::IsWritableInPlace() const {
+  const std::lock_guard<std::mutex> lock(sharing_mutex);
+  return root_->writable_ || (root_->held_ && root_->held_->IsUnique());
+}
+
 bool TensorBuffer::IsExclusive() const {
-  const bool ours = (root_->kind_ != Kind::kExternal && root_->kind_ != Kind::kMapped) || root_->held_;
-  return ours && IsUnique() && root_->IsUnique();
+  if (!IsUnique() || !root_->IsUnique()) return false;
+  if (kind() != Kind::kExternal && kind() != Kind::kMapped) return IsWritableInPlace();
+  const std::lock_guard<std::mutex> lock(sharing_mutex);
+  return root_->held_ && root_->held_->IsUnique();
+}
+
+absl::string_view TensorBuffer::allocator_name() const {
+  const std::lock_guard<std::mutex> lock(sharing_mutex);
+  if (root_->held_) return root_->PrivateMemoryAllocator()->name();
+  const bool is_inline = kind() == Kind::kBytes || kind() == Kind::kElements;
+  return is_inline ? CpuAllocator::Default()->name() : absl::string_view();
 }
 
 }  // namespace tensorcask

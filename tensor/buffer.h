@@ -3,6 +3,7 @@
 //   absl::StatusOr<RefPtr<TensorBuffer>> root = TensorBuffer::Allocate(4096);
 //   RefPtr<TensorBuffer> row = TensorBuffer::MakeSubBuffer(*root, /*offset_bytes=*/1024, /*size_bytes=*/256);
 //   row->root() == root->get()           // true; a sub-buffer of a sub-buffer has the same root
+//   absl::StatusOr<RefPtr<TensorBuffer>> copy = row->LazyClone();   // 256 bytes that are copied when somebody writes
 //
 // A buffer is either a *root*, which has the memory, or a *sub-buffer*: a range of a root, kept as root and byte
 // offset and never as a pointer, because a root may move to other memory (below). What it is does not change in its
@@ -14,21 +15,28 @@
 //   kScalar    one value inside the buffer object itself         MakeScalar
 //   kExternal  somebody else's, given back by a callback         WrapExternal
 //   kMapped    a mapped file (made in serialize/io)              WrapExternal
+//   kNoData    none: it has a size, and a message for whoever    MakeWithoutData
+//              touches the data
 //
-// Memory that must not be written (a mapped file, external memory wrapped read-only) is copied on the first mutable
-// access: EnsureMutable puts private memory under the root, which every tensor on this root then sees, and leaves the
-// original untouched. Pointers taken before must not be written through; they stay readable while the buffer lives.
+// Copy on write. LazyClone makes another root on the same memory. The first mutable access to either of the two puts
+// private memory under its root, which every tensor on that root then sees, and which the other never notices. The last
+// root on some memory writes in place. Memory that must not be written (a mapped file, external memory wrapped
+// read-only) is replaced by the same means. Pointers taken before a LazyClone, or before the first mutable access, must
+// not be written through; they stay readable while a buffer on that memory lives.
 //
-// Const methods are safe together. mutable_data and EnsureMutable need the root to themselves, as writing does.
+// Const methods are safe together, LazyClone included. mutable_data and EnsureMutable need the root to themselves, as
+// writing does; roots that share memory do not disturb each other.
 
 #ifndef TENSORCASK_TENSOR_BUFFER_H_
 #define TENSORCASK_TENSOR_BUFFER_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <new>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -42,7 +50,7 @@ namespace tensorcask {
 
 class TensorBuffer : public RefCounted {
  public:
-  enum class Kind : uint8_t { kBytes, kElements, kScalar, kExternal, kMapped };
+  enum class Kind : uint8_t { kBytes, kElements, kScalar, kExternal, kMapped, kNoData };
 
   // `size_bytes` uninitialised bytes, aligned to Allocator::kAlignment. Small blocks of the default allocator share one
   // allocation with the buffer object. Errors: ResourceExhausted, naming the size, when the allocator gives null.
@@ -54,6 +62,10 @@ class TensorBuffer : public RefCounted {
   template <typename T>
   static absl::StatusOr<RefPtr<TensorBuffer>> AllocateElements(
       size_t count, const RefPtr<Allocator>& allocator = CpuAllocator::Default());
+
+  // A buffer that stands for memory which is elsewhere or nowhere (a tensor of which only the geometry is known).
+  // `message` says why, and what to do about it.
+  static RefPtr<TensorBuffer> MakeWithoutData(size_t size_bytes, std::string message);
 
   // One value of a fixed-size type, in the same allocation as the buffer object.
   template <typename T>
@@ -72,71 +84,138 @@ class TensorBuffer : public RefCounted {
   // Bytes [offset_bytes, offset_bytes + size_bytes) of `parent`. Requires: they lie inside it.
   static RefPtr<TensorBuffer> MakeSubBuffer(const RefPtr<TensorBuffer>& parent, size_t offset_bytes, size_t size_bytes);
 
-  const void* data() const { return static_cast<const char*>(root_->base_) + offset_bytes_; }
+  // Bytes [offset_bytes, offset_bytes + size_bytes) of this buffer as a root of its own, without copying them yet. The
+  // memory is shared where it came from an Allocator in a block of its own; what lies inside a buffer object (up to 896
+  // bytes) or is not ours is copied at once. Objects are cloned whole.
+  // Errors: ResourceExhausted; FailedPrecondition without data; Unimplemented for objects that cannot be copied.
+  absl::StatusOr<RefPtr<TensorBuffer>> LazyClone(size_t offset_bytes, size_t size_bytes) const;
+  absl::StatusOr<RefPtr<TensorBuffer>> LazyClone() const { return LazyClone(0, size_bytes_); }
+
+  // CHECKs that there are data; CheckReadable is the question. Null only for external memory of no bytes.
+  const void* data() const {
+    if (__builtin_expect(root_->base_ == nullptr, 0)) return root_->NullData();
+    return static_cast<const char*>(root_->base_) + offset_bytes_;
+  }
+  // Whether the data lie at a multiple of `alignment`; without data, whether offset_bytes() does.
+  bool IsAlignedTo(size_t alignment) const {
+    return (reinterpret_cast<uintptr_t>(root_->base_) + offset_bytes_) % alignment == 0;
+  }
   size_t size_bytes() const { return size_bytes_; }
   absl::string_view bytes() const { return {static_cast<const char*>(data()), size_bytes_}; }
 
-  // Private, writable memory under the root, copying if need be. Errors: ResourceExhausted, and nothing has changed.
-  absl::Status EnsureMutable() { return root_->writable_ ? absl::OkStatus() : root_->CopyToPrivateMemory(); }
-  // The same; CHECKs that the memory could be had.
+  // Errors: FailedPrecondition, with the maker's message, for kNoData.
+  absl::Status CheckReadable() const;
+  // Private, writable memory under the root, copying if need be. Errors, and nothing has changed: ResourceExhausted;
+  // FailedPrecondition without data; Unimplemented for objects that cannot be copied.
+  absl::Status EnsureMutable() { return root_->writable_ ? absl::OkStatus() : root_->MakeWritable(); }
+  // The same; CHECKs that it succeeds.
   void* mutable_data() {
-    if (__builtin_expect(!root_->writable_, 0)) root_->CopyToPrivateMemoryOrDie();
+    if (__builtin_expect(!root_->writable_, 0)) root_->MakeWritableOrDie();
+    // One writer at a time: no read-modify-write.
+    root_->version_.store(root_->version_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     return static_cast<char*>(root_->base_) + offset_bytes_;
   }
+
+  // How often mutable_data was called on this root or its sub-buffers: unchanged means that nobody has written since,
+  // but for pointers that were taken before.
+  uint64_t version() const { return root_->version_.load(std::memory_order_relaxed); }
 
   bool is_root() const { return root_ == this; }
   TensorBuffer* root() const { return root_; }
   size_t offset_bytes() const { return offset_bytes_; }  // from the start of the root
   Kind kind() const { return root_->kind_; }
-  absl::string_view allocator_name() const { return root_->RootAllocatorName(); }  // "" for scalars, external memory
+  absl::string_view allocator_name() const;  // "" for scalars, memory that is not ours, and none
+
+  // True if a write to this root would happen where the bytes are now, without a copy.
+  bool IsWritableInPlace() const;
 
   // True if the root is kElements and made by AllocateElements<T>.
   template <typename T>
   bool HoldsElements() const {
-    return root_->RootElementType() == &kElementTypeOf<T>;
+    return root_->type_ == &kElementTypeOf<T>;
   }
 
-  // True if nobody else can see this memory and it is ours: the only reference to this buffer, to its root, and not
-  // external (unless EnsureMutable has put private memory in its place).
+  // True if nobody else can see this memory and it is ours: the only reference to this buffer, to its root and to the
+  // memory itself, which is not external (unless private memory has taken its place).
   bool IsExclusive() const;
 
  protected:
   // What is known of the objects of a kElements root. Its address stands for the type: see kElementTypeOf.
   struct ElementType {
+    size_t size_bytes;
     void (*destroy)(void* data, size_t size_bytes);
+    void (*copy)(const void* from, size_t size_bytes, void* to);  // to uninitialised memory; null: cannot be copied
   };
 
-  TensorBuffer(Kind kind, void* base, size_t size_bytes, bool writable);  // a root
+  // A root. `held` keeps its memory alive, if that is not part of the object.
+  TensorBuffer(Kind kind, const void* base, size_t size_bytes, bool writable, const ElementType* type,
+               RefPtr<RefCounted> held);
   TensorBuffer(RefPtr<TensorBuffer> root, size_t offset_bytes, size_t size_bytes);
   ~TensorBuffer() override = default;
 
+  void* base() const { return base_; }
+  const ElementType* type() const { return type_; }
+  // Lets go of what this buffer holds; nothing is read from it afterwards.
+  void LetGo() {
+    base_ = nullptr;
+    held_ = nullptr;
+  }
+
  private:
+  class Block;
+  class BlockBuffer;
+  class ExternalBuffer;
+  class InlineBuffer;
+  class NoDataBuffer;
+  class SubBuffer;
+
   template <typename T>
   static void DestroyElements(void* data, size_t size_bytes) {
     std::destroy_n(static_cast<T*>(data), size_bytes / sizeof(T));
   }
   template <typename T>
-  static constexpr ElementType kElementTypeOf = {&DestroyElements<T>};
+  static void CopyElements(const void* from, size_t size_bytes, void* to) {
+    std::uninitialized_copy_n(static_cast<const T*>(from), size_bytes / sizeof(T), static_cast<T*>(to));
+  }
+  template <typename T>
+  static constexpr auto CopierOf() -> void (*)(const void*, size_t, void*) {
+    if constexpr (std::is_copy_constructible_v<T>) {
+      return &CopyElements<T>;
+    } else {
+      return nullptr;
+    }
+  }
+  template <typename T>
+  static constexpr ElementType kElementTypeOf = {sizeof(T), &DestroyElements<T>, CopierOf<T>()};
 
   static absl::StatusOr<RefPtr<TensorBuffer>> AllocateRaw(Kind kind, size_t size_bytes, const ElementType* type,
                                                           const RefPtr<Allocator>& allocator);
   static RefPtr<TensorBuffer> MakeScalarBytes(const void* value, size_t size_bytes);
   static absl::Status ElementsTooLarge(size_t count, size_t element_bytes);
 
+  static absl::StatusOr<RefPtr<TensorBuffer>> MakeBlockBuffer(Kind kind, const void* base, size_t size_bytes,
+                                                              bool writable, const ElementType* type,
+                                                              RefPtr<Block> block);
+
   // Of a root.
-  absl::Status CopyToPrivateMemory();
-  void CopyToPrivateMemoryOrDie();
-  virtual absl::string_view RootAllocatorName() const { return ""; }
-  virtual const ElementType* RootElementType() const { return nullptr; }
+  absl::Status MakeWritable();
+  void MakeWritableOrDie();
+  const void* NullData() const;
+  RefPtr<RefCounted> ShareMemory() const;  // what LazyClone shares, from now on read-only here; null: it must copy
   virtual const RefPtr<Allocator>& PrivateMemoryAllocator() const { return CpuAllocator::Default(); }
+  virtual absl::string_view NoDataMessage() const { return ""; }
 
   TensorBuffer* const root_;   // this, for a root
   void* base_;                 // roots: the memory now in use
   const size_t offset_bytes_;  // from the root's base_
   const size_t size_bytes_;
+  const ElementType* const type_;     // roots of kind kElements
+  std::atomic<uint64_t> version_{0};  // of a root
+  // Sub-buffers: the root. Roots: the block of memory behind base_, shared with lazy clones; null if base_ is part of
+  // the object or not ours.
+  RefPtr<RefCounted> held_;
   const Kind kind_;
-  bool writable_;              // roots: base_ may be written
-  RefPtr<TensorBuffer> held_;  // sub-buffers: the root; roots: what EnsureMutable put in place of read-only memory
+  mutable bool writable_;  // roots: base_ may be written. LazyClone clears it, under a lock, also of a const buffer
 };
 
 // ---------------------------------------------------------------------------------------------------------------------

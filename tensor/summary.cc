@@ -18,6 +18,7 @@
 #include "absl/strings/string_view.h"
 #include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/quote.h"
+#include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/dtype_visit.h"
 #include "tensorcask/tensor/float_types.h"
@@ -223,6 +224,8 @@ class Summary {
 }  // namespace
 
 std::string SummarizeValue(const Tensor& tensor, const SummaryOptions& options) {
+  const absl::Status readable = tensor.buffer() ? tensor.buffer()->CheckReadable() : absl::OkStatus();
+  if (!readable.ok()) return absl::StrCat("<", absl::string_view(readable.message()), ">");
   return Summary(tensor, options).Run();
 }
 

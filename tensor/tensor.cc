@@ -35,10 +35,6 @@ size_t ObjectAlignment(DType dtype) {
   return IsComplex(dtype) ? ElementSize(dtype) / 2 : ElementSize(dtype);
 }
 
-bool IsMultipleOf(const void* address, size_t alignment) {
-  return reinterpret_cast<uintptr_t>(address) % alignment == 0;
-}
-
 std::string Describe(DType dtype, const TensorShape& shape) {
   return absl::StrCat(DTypeName(dtype), " ", shape.ToString());
 }
@@ -122,7 +118,7 @@ absl::StatusOr<Tensor> Tensor::FromBuffer(DType dtype, const TensorShape& shape,
   } else if (buffer->kind() == TensorBuffer::Kind::kElements) {
     return refused("it holds objects, not plain bytes");
   }
-  if (!IsMultipleOf(buffer->data(), ObjectAlignment(dtype))) {
+  if (!buffer->IsAlignedTo(ObjectAlignment(dtype))) {
     return refused(absl::StrCat("its address is no multiple of ", ObjectAlignment(dtype)));
   }
   return Tensor(dtype, shape, std::move(buffer));
@@ -142,7 +138,7 @@ absl::StatusOr<Tensor> Tensor::FromExternal(DType dtype, const TensorShape& shap
 size_t Tensor::NumBytes() const { return static_cast<size_t>(num_elements()) * ObjectBytes(dtype()); }
 
 bool Tensor::IsAligned() const {
-  return !buffer_ || dtype() == DType::kString || IsMultipleOf(buffer_->data(), Allocator::kAlignment);
+  return !buffer_ || dtype() == DType::kString || buffer_->IsAlignedTo(Allocator::kAlignment);
 }
 
 size_t Tensor::TotalBytes() const {
@@ -199,7 +195,7 @@ void Tensor::CheckBitCast(absl::Span<const int64_t> dims, size_t element_size, s
   CASK_CHECK(shape.ok(), std::string(shape.status().message()).c_str());
   const std::optional<int64_t> wanted = CheckedMul(shape->num_elements(), static_cast<int64_t>(element_size));
   CASK_CHECK(wanted && static_cast<uint64_t>(*wanted) == bytes().size(), "bit_casted_shaped: the bytes differ");
-  CASK_CHECK(IsMultipleOf(bytes().data(), alignment), "bit_casted_shaped: the data is not aligned for T");
+  CASK_CHECK(!buffer_ || buffer_->IsAlignedTo(alignment), "bit_casted_shaped: the data is not aligned for T");
 }
 
 void Tensor::FoldDims(int begin, absl::Span<int64_t> dims) const {
@@ -263,13 +259,14 @@ absl::StatusOr<Tensor> Tensor::Bitcast(DType dtype, const TensorShape& shape) co
   }
   const std::optional<int64_t> wanted = CheckedMul(shape.num_elements(), static_cast<int64_t>(ElementSize(dtype)));
   if (!wanted || static_cast<size_t>(*wanted) != NumBytes()) return refused("the sizes in bytes differ");
-  if (buffer_ && !IsMultipleOf(buffer_->data(), ObjectAlignment(dtype))) {
+  if (buffer_ && !buffer_->IsAlignedTo(ObjectAlignment(dtype))) {
     return refused(absl::StrCat("the address is no multiple of ", ObjectAlignment(dtype)));
   }
   return Tensor(dtype, shape, buffer_);
 }
 
 absl::StatusOr<Tensor> Tensor::Clone(const RefPtr<Allocator>& allocator) const {
+  if (buffer_) CASK_RETURN_IF_ERROR(buffer_->CheckReadable());
   absl::StatusOr<Tensor> copy = Create(dtype(), shape_, allocator);
   if (!copy.ok() || !buffer_) return copy;
   if (dtype() == DType::kString) {
@@ -278,6 +275,12 @@ absl::StatusOr<Tensor> Tensor::Clone(const RefPtr<Allocator>& allocator) const {
     std::memcpy(copy->buffer_->mutable_data(), buffer_->data(), NumBytes());
   }
   return copy;
+}
+
+absl::StatusOr<Tensor> Tensor::LazyClone() const {
+  if (!buffer_) return *this;
+  CASK_ASSIGN_OR_RETURN(RefPtr<TensorBuffer> clone, buffer_->LazyClone());
+  return Tensor(dtype(), shape_, std::move(clone));
 }
 
 }  // namespace tensorcask

@@ -4,7 +4,8 @@
 //   t.matrix<float>()(1, 2)                                          // 6
 //   Tensor alias = t;                                                // same memory
 //   Tensor copy = *t.Clone();                                        // its own
-//   t.mutable_flat<float>()[0] = 7;                                  // alias sees it, copy does not
+//   Tensor later = *t.LazyClone();                                   // its own, once either of the two is written
+//   t.mutable_flat<float>()[0] = 7;                                  // alias sees it, copy and later do not
 //
 // 32 bytes: shape and dtype (24), buffer (8). A default tensor is float32 of shape [0]; so is one moved from. Memory is
 // aligned to 64 bytes unless the tensor is a slice or wraps external memory; a tensor without elements has no buffer,
@@ -203,8 +204,11 @@ class Tensor {
   // differs, the data is not aligned for the new element, or `dtype` is bool and ours is not (a bool is 0 or 1).
   absl::StatusOr<Tensor> Bitcast(DType dtype, const TensorShape& shape) const;
 
-  // The elements copied to fresh memory. Errors: ResourceExhausted.
+  // The elements copied to fresh memory. Errors: ResourceExhausted; FailedPrecondition for a buffer without data.
   absl::StatusOr<Tensor> Clone(const RefPtr<Allocator>& allocator = CpuAllocator::Default()) const;
+  // The same, but copied only when one of the two is written: until then both read the same memory (buffer.h says what
+  // is copied at once). Errors: as Clone.
+  absl::StatusOr<Tensor> LazyClone() const;
 
   // ---- Text ---------------------------------------------------------------------------------------------------------
 

@@ -66,7 +66,7 @@ absl::Status CheckFits(const TensorBuffer* buffer, DType dtype, const Layout& la
     return refused(absl::StrCat("its elements reach number ", range.end - 1, " of ", object_bytes,
                                 " bytes each; the buffer has ", buffer->size_bytes(), " bytes"));
   }
-  if (reinterpret_cast<uintptr_t>(buffer->data()) % ObjectAlignment(dtype) != 0) {
+  if (!buffer->IsAlignedTo(ObjectAlignment(dtype))) {
     return refused(absl::StrCat("the address of its buffer is no multiple of ", ObjectAlignment(dtype)));
   }
   return absl::OkStatus();
@@ -161,6 +161,7 @@ absl::StatusOr<TensorView> TensorView::ViewAsComplex() const {
 // ---- Copies where they must be --------------------------------------------------------------------------------------
 
 absl::StatusOr<TensorView> TensorView::Clone(MemoryFormat format, const RefPtr<Allocator>& allocator) const {
+  if (buffer_) CASK_RETURN_IF_ERROR(buffer_->CheckReadable());
   CASK_ASSIGN_OR_RETURN(Layout dense, layout_.Dense(format));
   // A tensor of these elements has the right memory, whatever its order.
   CASK_ASSIGN_OR_RETURN(const Tensor copy, Tensor::Create(dtype_, shape(), allocator));
@@ -168,6 +169,15 @@ absl::StatusOr<TensorView> TensorView::Clone(MemoryFormat format, const RefPtr<A
     internal::CopyStrided(dtype_, buffer_->data(), layout_, copy.buffer()->mutable_data(), dense);
   }
   return TensorView(Unchecked(), copy.buffer(), std::move(dense), dtype_);
+}
+
+absl::StatusOr<TensorView> TensorView::LazyClone() const {
+  if (num_elements() == 0) return Alias();
+  const ByteRange range = bounds();
+  CASK_ASSIGN_OR_RETURN(RefPtr<TensorBuffer> clone, buffer_->LazyClone(range.begin, range.end - range.begin));
+  TensorView view(Unchecked(), std::move(clone), layout_, dtype_);
+  view.layout_.offset_ -= layout_.bounds().begin;
+  return view;
 }
 
 absl::StatusOr<TensorView> TensorView::Contiguous(MemoryFormat format) const {

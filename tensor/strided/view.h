@@ -108,7 +108,7 @@ class TensorView {
   template <typename T>
   T* mutable_data();
 
-  // The failing form of what mutable_data does first. Errors: ResourceExhausted.
+  // The failing form of what mutable_data does first. Errors: as TensorBuffer::EnsureMutable.
   absl::Status EnsureMutable() { return buffer_ ? buffer_->EnsureMutable() : absl::OkStatus(); }
   // Errors: InvalidArgument if two indices name one element, so that what is written depends on the order.
   absl::Status CheckWritable() const;
@@ -187,7 +187,8 @@ class TensorView {
   // ---- Copies where they must be ------------------------------------------------------------------------------------
   //
   // A view may repeat elements (stride 0) and so ask for a copy far larger than its buffer: bound num_elements() first
-  // where the geometry came from outside. Errors of all: ResourceExhausted if the memory cannot be had.
+  // where the geometry came from outside. Errors of all: ResourceExhausted if the memory cannot be had;
+  // FailedPrecondition for a buffer without data.
 
   // Reshape and Flatten that copy (row-major) where no view would do.
   absl::StatusOr<TensorView> ReshapeOrCopy(absl::Span<const int64_t> dims) const;
@@ -203,6 +204,8 @@ class TensorView {
   // A copy in memory of its own, in the order of Layout::Dense(format).
   absl::StatusOr<TensorView> Clone(MemoryFormat format = MemoryFormat::kPreserve,
                                    const RefPtr<Allocator>& allocator = CpuAllocator::Default()) const;
+  // The same elements, strides kept, on memory that is copied when either of the two is first written (buffer.h).
+  absl::StatusOr<TensorView> LazyClone() const;
 
   // ---- This handle's own geometry -----------------------------------------------------------------------------------
 
