@@ -97,6 +97,29 @@ Layout Layout::RowMajor(const TensorShape& shape) {
 }
 
 absl::Status Layout::CheckGeometry(absl::Span<const int64_t> dims, absl::Span<const int64_t> strides, int64_t offset) {
+  bool good = dims.size() == strides.size() && dims.size() <= size_t{TensorShape::kMaxRank} && offset >= 0;
+  int64_t nonzero_elements = 1;
+  bool empty = false;
+  for (size_t axis = 0; good && axis < dims.size(); ++axis) {
+    const int64_t dim = dims[axis];
+    good = dim >= 0 && !__builtin_mul_overflow(nonzero_elements, dim == 0 ? 1 : dim, &nonzero_elements);
+    empty = empty || dim == 0;
+  }
+  // Separate sums: a step back on one axis does not make up for too many steps forward on another.
+  int64_t lowest = offset;
+  int64_t highest = offset;
+  for (size_t axis = 0; good && !empty && axis < dims.size(); ++axis) {
+    if (dims[axis] == 1) continue;
+    int64_t& side = strides[axis] < 0 ? lowest : highest;
+    int64_t reach;
+    good =
+        !__builtin_mul_overflow(strides[axis], dims[axis] - 1, &reach) && !__builtin_add_overflow(side, reach, &side);
+  }
+  good = good && (empty || (lowest >= 0 && highest < kLargest));
+  return good ? absl::OkStatus() : BadGeometry(dims, strides, offset);
+}
+
+absl::Status Layout::BadGeometry(absl::Span<const int64_t> dims, absl::Span<const int64_t> strides, int64_t offset) {
   if (dims.size() != strides.size()) {
     return absl::InvalidArgumentError(absl::StrCat("layout: ", dims.size(), " dims and ", strides.size(), " strides"));
   }
@@ -105,8 +128,6 @@ absl::Status Layout::CheckGeometry(absl::Span<const int64_t> dims, absl::Span<co
     return absl::InvalidArgumentError(
         absl::StrCat("layout ", Describe(dims, strides, offset), ": the offset is negative"));
   }
-  if (std::find(dims.begin(), dims.end(), 0) != dims.end()) return absl::OkStatus();
-  // Separate sums: a step back on one axis does not make up for too many steps forward on another.
   std::optional<int64_t> lowest = offset;
   std::optional<int64_t> highest = offset;
   for (size_t axis = 0; axis < dims.size(); ++axis) {
@@ -123,22 +144,21 @@ absl::Status Layout::CheckGeometry(absl::Span<const int64_t> dims, absl::Span<co
                                                      " an element has number ", *side));
     }
   }
-  if (*highest == kLargest) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("layout ", Describe(dims, strides, offset), ": an element has number 2^63-1"));
-  }
-  return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("layout ", Describe(dims, strides, offset), ": an element has number 2^63-1"));
 }
 
 absl::StatusOr<Layout> Layout::Create(absl::Span<const int64_t> dims, absl::Span<const int64_t> strides,
                                       int64_t offset) {
+  return Edited(Layout(), [&](Layout& layout) { return layout.EditAsStrided(dims, strides, offset); });
+}
+
+absl::Status Layout::EditAsStrided(absl::Span<const int64_t> dims, absl::Span<const int64_t> strides, int64_t offset) {
   CASK_RETURN_IF_ERROR(CheckGeometry(dims, strides, offset));
-  Layout layout(static_cast<int>(dims.size()));
-  std::copy(dims.begin(), dims.end(), layout.mutable_dims());
-  std::copy(strides.begin(), strides.end(), layout.mutable_strides());
-  layout.offset_ = offset;
-  layout.CountElements();
-  return layout;
+  SetGeometry(static_cast<int>(dims.size()), dims.data(), strides.data());
+  offset_ = offset;
+  CountElements();
+  return absl::OkStatus();
 }
 
 absl::StatusOr<DimVector> Layout::FillStrides(absl::Span<const int64_t> dims, absl::Span<const int64_t> strides) {

@@ -141,9 +141,13 @@ class Layout {
     return Edited(*this, [&](Layout& result) { return result.EditSelect(axis, index); });
   }
   // Elements (i, i + diagonal) of two axes, which go; the new axis is the last. Negative: below the main diagonal.
-  absl::StatusOr<Layout> Diagonal(int64_t diagonal = 0, int64_t axis1 = 0, int64_t axis2 = 1) const;
+  absl::StatusOr<Layout> Diagonal(int64_t diagonal = 0, int64_t axis1 = 0, int64_t axis2 = 1) const {
+    return Edited(*this, [&](Layout& result) { return result.EditDiagonal(diagonal, axis1, axis2); });
+  }
   // Windows of `size` elements, `step` apart, of an axis: it then counts windows, and a new last axis is inside them.
-  absl::StatusOr<Layout> Unfold(int64_t axis, int64_t size, int64_t step) const;
+  absl::StatusOr<Layout> Unfold(int64_t axis, int64_t size, int64_t step) const {
+    return Edited(*this, [&](Layout& result) { return result.EditUnfold(axis, size, step); });
+  }
 
   // Pieces of `size` elements, the last one shorter: 7 by 3 gives 3, 3, 1. At least one piece.
   absl::StatusOr<std::vector<Layout>> Split(int64_t axis, int64_t size) const;
@@ -181,30 +185,44 @@ class Layout {
   absl::StatusOr<TensorShape> InferShape(absl::Span<const int64_t> dims) const;
   // The elements in the same row-major order under other dims. Errors: as InferShape; InvalidArgument if no strides
   // give that order, so that only a copy could (TensorView::ReshapeOrCopy).
-  absl::StatusOr<Layout> Reshape(absl::Span<const int64_t> dims) const;
+  absl::StatusOr<Layout> Reshape(absl::Span<const int64_t> dims) const {
+    return Edited(*this, [&](Layout& result) { return result.EditReshape(dims); });
+  }
   // Axes first to last, both included, as one. Errors: as Reshape. Of rank 0: [1].
-  absl::StatusOr<Layout> Flatten(int64_t first = 0, int64_t last = -1) const;
+  absl::StatusOr<Layout> Flatten(int64_t first = 0, int64_t last = -1) const {
+    return Edited(*this, [&](Layout& result) { return result.EditFlatten(first, last); });
+  }
   absl::StatusOr<Layout> Squeeze(int64_t axis) const {  // drops the axis if its size is 1
     return Edited(*this, [&](Layout& result) { return result.EditSqueeze(axis); });
   }
-  Layout Squeeze() const;                                 // drops all axes of size 1
+  Layout Squeeze() const {  // drops all axes of size 1
+    Layout result = *this;
+    result.EditSqueeze();
+    return result;
+  }
   absl::StatusOr<Layout> Unsqueeze(int64_t axis) const {  // a new axis of size 1 there; -1: behind the last
     return Edited(*this, [&](Layout& result) { return result.EditUnsqueeze(axis); });
   }
   // Axes of size 1 repeated, by stride 0, to `dims`, aligned at the last axis; -1 keeps a size; more axes in front.
-  absl::StatusOr<Layout> Expand(absl::Span<const int64_t> dims) const;
-  absl::StatusOr<Layout> BroadcastTo(const TensorShape& shape) const;
+  absl::StatusOr<Layout> Expand(absl::Span<const int64_t> dims) const {
+    return Edited(*this, [&](Layout& result) { return result.EditExpand(dims); });
+  }
+  absl::StatusOr<Layout> BroadcastTo(const TensorShape& shape) const { return Expand(shape.dims()); }
 
   // ---- Geometry of other elements, or any ---------------------------------------------------------------------------
 
   // These elements, of `from_bytes` bytes, as ones of `to_bytes`. Smaller ones: the last axis, which must have stride
   // 1, is that much longer. Larger ones: it is shorter, and all must divide. Equal: *this.
-  absl::StatusOr<Layout> Bitcast(int64_t from_bytes, int64_t to_bytes) const;
+  absl::StatusOr<Layout> Bitcast(int64_t from_bytes, int64_t to_bytes) const {
+    return Edited(*this, [&](Layout& result) { return result.EditBitcast(from_bytes, to_bytes); });
+  }
   absl::StatusOr<Layout> ViewAsReal() const;     // complex elements as pairs: a new last axis of size 2
   absl::StatusOr<Layout> ViewAsComplex() const;  // the inverse: the last axis has size 2, stride 1, all others divide
   // Any geometry over the same memory; the offset stays unless given. Errors: as Create.
   absl::StatusOr<Layout> AsStrided(absl::Span<const int64_t> dims, absl::Span<const int64_t> strides,
-                                   std::optional<int64_t> offset = std::nullopt) const;
+                                   std::optional<int64_t> offset = std::nullopt) const {
+    return Create(dims, strides, offset.value_or(offset_));
+  }
   // The same with strides through FillStrides. Errors: as Create and FillStrides.
   absl::StatusOr<Layout> SetDimsAndStrides(absl::Span<const int64_t> dims, absl::Span<const int64_t> strides) const;
   // `rank` axes: the last ones dropped, or new ones of size 0 and stride 0 behind. Errors: InvalidArgument for a rank
@@ -227,7 +245,7 @@ class Layout {
     if (absl::Status status = edit(*result); !status.ok()) result = std::move(status);
     return result;
   }
-  // The operations of these names, done to this layout. On an error it is as it was.
+  // The operations of these names, done to this layout. After an error it is still a layout, but any.
   absl::Status EditSlice(int64_t axis, const std::optional<int64_t>& start, const std::optional<int64_t>& end,
                          int64_t step);
   absl::Status EditNarrow(int64_t axis, int64_t start, int64_t length);
@@ -238,6 +256,14 @@ class Layout {
   absl::Status EditFlip(absl::Span<const int64_t> axes);
   absl::Status EditSqueeze(int64_t axis);
   absl::Status EditUnsqueeze(int64_t axis);
+  absl::Status EditDiagonal(int64_t diagonal, int64_t axis1, int64_t axis2);
+  absl::Status EditUnfold(int64_t axis, int64_t size, int64_t step);
+  absl::Status EditReshape(absl::Span<const int64_t> dims);
+  absl::Status EditFlatten(int64_t first, int64_t last);
+  void EditSqueeze();
+  absl::Status EditExpand(absl::Span<const int64_t> dims);
+  absl::Status EditBitcast(int64_t from_bytes, int64_t to_bytes);
+  absl::Status EditAsStrided(absl::Span<const int64_t> dims, absl::Span<const int64_t> strides, int64_t offset);
 
   // Dims and strides zero, no elements; the maker fills it in and calls CountElements.
   explicit Layout(int rank);
@@ -280,10 +306,15 @@ class Layout {
   void MoveOffset(int64_t count, int64_t stride);
   Layout DenseInSameOrder() const;  // Dense(kPreserve) of what is not dense
   // One axis less, or one more; the elements are not counted anew.
+  void SetGeometry(int rank, const int64_t* dims, const int64_t* strides);  // which are not this layout's own
   void RemoveAxis(int axis);
   void InsertAxis(int axis, int64_t size, int64_t stride);
-  absl::Status InferDims(absl::Span<const int64_t> dims, DimVector* result) const;  // InferShape
+  // InferShape, into the first dims.size() of `result`. Requires: no more dims than a shape has.
+  absl::Status InferDims(absl::Span<const int64_t> dims, int64_t* result) const;
+  absl::Status CannotInfer(absl::Span<const int64_t> dims) const;  // what InferDims says of dims that it refuses
   static absl::Status CheckGeometry(absl::Span<const int64_t> dims, absl::Span<const int64_t> strides, int64_t offset);
+  // What CheckGeometry says of what it refuses.
+  static absl::Status BadGeometry(absl::Span<const int64_t> dims, absl::Span<const int64_t> strides, int64_t offset);
   absl::Status BadAxis(absl::string_view operation, int64_t axis) const;
   absl::Status Refused(absl::string_view operation, absl::string_view why) const;
   absl::Status OutOfRange(absl::string_view operation, int axis, absl::string_view why) const;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -24,22 +25,29 @@ namespace {
 using internal::StrideTimes;
 using internal::WrapAxis;
 
+// Dims and strides of a layout that is being made, of any rank. Not initialised: that would take longer than the rest.
+struct Geometry {
+  int64_t dims[TensorShape::kMaxRank];
+  int64_t strides[TensorShape::kMaxRank];
+};
+
 // The strides with which `to`, of as many elements as `from` and more than none, has from's elements in from's order;
 // false if there are none. Walks both from the last axis: runs of old axes that continue one another are chunks, and
 // each must be made up of new axes exactly. PyTorch's computeStride, so that axes of size 1 get its strides, too.
-bool ViewStrides(const Layout& from, absl::Span<const int64_t> to, int64_t* strides) {
-  if (from.rank() == 0) {
+bool ViewStrides(absl::Span<const int64_t> from, absl::Span<const int64_t> from_strides, absl::Span<const int64_t> to,
+                 int64_t* strides) {
+  if (from.empty()) {
     std::fill_n(strides, to.size(), 1);
     return true;
   }
-  int64_t chunk_stride = from.stride(from.rank() - 1);
+  int64_t chunk_stride = from_strides[from.size() - 1];
   int64_t chunk_elements = 1;
   int64_t done_elements = 1;  // of the chunk, in new axes
   size_t next = to.size();    // new axes before this one are to do
-  for (int axis = from.rank() - 1; axis >= 0; --axis) {
-    chunk_elements *= from.dim(axis);
+  for (size_t axis = from.size(); axis-- > 0;) {
+    chunk_elements *= from[axis];
     const bool continues =
-        axis > 0 && (from.dim(axis - 1) == 1 || CheckedMul(chunk_elements, chunk_stride) == from.stride(axis - 1));
+        axis > 0 && (from[axis - 1] == 1 || CheckedMul(chunk_elements, chunk_stride) == from_strides[axis - 1]);
     if (continues) continue;
     while (next > 0 && (done_elements < chunk_elements || to[next - 1] == 1)) {
       --next;
@@ -47,87 +55,105 @@ bool ViewStrides(const Layout& from, absl::Span<const int64_t> to, int64_t* stri
       done_elements *= to[next];
     }
     if (done_elements != chunk_elements) return false;
-    if (axis > 0) chunk_stride = from.stride(axis - 1);
+    if (axis > 0) chunk_stride = from_strides[axis - 1];
     chunk_elements = done_elements = 1;
   }
   return next == 0;
-}
-
-// Multiplies the first strides of `layout`, which `strides` holds; false if one overflows along which elements lie.
-bool ScaleStrides(const Layout& layout, int64_t factor, DimVector* strides) {
-  for (size_t i = 0; i < strides->size(); ++i) {
-    const std::optional<int64_t> scaled = CheckedMul((*strides)[i], factor);
-    if (!scaled && layout.num_elements() > 0 && layout.dims()[i] > 1) return false;
-    if (scaled) (*strides)[i] = *scaled;
-  }
-  return true;
 }
 
 }  // namespace
 
 // ---- Shape ----------------------------------------------------------------------------------------------------------
 
-absl::Status Layout::InferDims(absl::Span<const int64_t> dims, DimVector* result) const {
-  const auto wanted = [&] { return absl::StrCat("the dims [", absl::StrJoin(dims, ","), "]"); };
-  if (dims.size() > size_t{TensorShape::kMaxRank}) return internal::CheckDims(dims);
-  result->assign(dims.begin(), dims.end());
-  const auto unknown = std::find(result->begin(), result->end(), -1);
-  const bool infers = unknown != result->end();
-  if (infers) *unknown = 1;
-  if (infers && std::find(unknown + 1, result->end(), -1) != result->end()) {
-    return Refused("Reshape", absl::StrCat(wanted(), " leave more than one open"));
-  }
-  CASK_RETURN_IF_ERROR(internal::CheckDims(*result));
+absl::Status Layout::InferDims(absl::Span<const int64_t> dims, int64_t* result) const {
+  int64_t* unknown = nullptr;
   int64_t elements = 1;
-  for (const int64_t dim : *result) elements *= dim;
+  int64_t nonzero_elements = 1;
+  bool good = true;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    int64_t dim = dims[i];
+    if (dim == -1 && unknown == nullptr) {
+      unknown = result + i;
+      dim = 1;
+    }
+    // As internal::CheckDims: the product of those that are not 0 must fit.
+    good = good && dim >= 0 && !__builtin_mul_overflow(nonzero_elements, dim == 0 ? 1 : dim, &nonzero_elements);
+    if (dim == 0) elements = 0;
+    result[i] = dim;
+  }
+  elements *= nonzero_elements;
+  if (!good) return CannotInfer(dims);
+  if (unknown == nullptr) return elements == num_elements_ ? absl::OkStatus() : CannotInfer(dims);
+  if (elements == 0) return CannotInfer(dims);
+  *unknown = num_elements_ / elements;
+  return *unknown * elements == num_elements_ ? absl::OkStatus() : CannotInfer(dims);
+}
+
+absl::Status Layout::CannotInfer(absl::Span<const int64_t> dims) const {
+  const std::string wanted = absl::StrCat("the dims [", absl::StrJoin(dims, ","), "]");
+  DimVector known(dims.begin(), dims.end());
+  const auto unknown = std::find(known.begin(), known.end(), -1);
+  const bool infers = unknown != known.end();
+  if (infers) {
+    if (std::find(unknown + 1, known.end(), -1) != known.end()) {
+      return Refused("Reshape", absl::StrCat(wanted, " leave more than one open"));
+    }
+    *unknown = 1;
+  }
+  CASK_RETURN_IF_ERROR(internal::CheckDims(known));
+  int64_t elements = 1;
+  for (const int64_t dim : known) elements *= dim;
   if (!infers) {
-    if (elements == num_elements_) return absl::OkStatus();
-    return Refused("Reshape", absl::StrCat(wanted(), " have ", elements, " elements, not ", num_elements_));
+    return Refused("Reshape", absl::StrCat(wanted, " have ", elements, " elements, not ", num_elements_));
   }
   if (elements == 0) {
-    return Refused("Reshape", absl::StrCat(wanted(), " leave open what -1 is, as a 0 stands beside it"));
+    return Refused("Reshape", absl::StrCat(wanted, " leave open what -1 is, as a 0 stands beside it"));
   }
-  *unknown = num_elements_ / elements;
-  if (*unknown * elements == num_elements_) return absl::OkStatus();
-  return Refused("Reshape", absl::StrCat(wanted(), ": ", num_elements_, " elements are no multiple of ", elements));
+  return Refused("Reshape", absl::StrCat(wanted, ": ", num_elements_, " elements are no multiple of ", elements));
 }
 
 absl::StatusOr<TensorShape> Layout::InferShape(absl::Span<const int64_t> dims) const {
-  DimVector inferred;
-  CASK_RETURN_IF_ERROR(InferDims(dims, &inferred));
+  if (dims.size() > size_t{TensorShape::kMaxRank}) return internal::CheckDims(dims);
+  DimVector inferred(dims.size());
+  CASK_RETURN_IF_ERROR(InferDims(dims, inferred.data()));
   return TensorShape::Create(inferred);
 }
 
-absl::StatusOr<Layout> Layout::Reshape(absl::Span<const int64_t> dims) const {
-  DimVector inferred;
-  CASK_RETURN_IF_ERROR(InferDims(dims, &inferred));
-  if (num_elements_ == 0 && absl::MakeConstSpan(inferred) == this->dims()) return *this;
-  Layout result(static_cast<int>(inferred.size()));
-  std::copy(inferred.begin(), inferred.end(), result.mutable_dims());
-  result.offset_ = offset_;
-  result.num_elements_ = num_elements_;
+absl::Status Layout::EditReshape(absl::Span<const int64_t> dims) {
+  if (dims.size() > size_t{TensorShape::kMaxRank}) return internal::CheckDims(dims);
+  Geometry to;
+  CASK_RETURN_IF_ERROR(InferDims(dims, to.dims));
+  const absl::Span<const int64_t> inferred(to.dims, dims.size());
   if (num_elements_ == 0) {
+    if (inferred == this->dims()) return absl::OkStatus();
     CASK_ASSIGN_OR_RETURN(const DimVector strides, CanonicalStrides(inferred, MemoryFormat::kContiguous));
-    std::copy(strides.begin(), strides.end(), result.mutable_strides());
-  } else if (!ViewStrides(*this, inferred, result.mutable_strides())) {
+    std::copy(strides.begin(), strides.end(), to.strides);
+  } else if (!ViewStrides(this->dims(), strides(), inferred, to.strides)) {
     return Refused("Reshape", absl::StrCat("no strides give its order to the dims [", absl::StrJoin(inferred, ","),
                                            "], only a copy can"));
   }
-  return result;
+  SetGeometry(static_cast<int>(dims.size()), to.dims, to.strides);
+  return absl::OkStatus();
 }
 
-absl::StatusOr<Layout> Layout::Flatten(int64_t first, int64_t last) const {
+absl::Status Layout::EditFlatten(int64_t first, int64_t last) {
   const int begin = WrapAxis(first, std::max(rank_, 1));
   const int end = WrapAxis(last, std::max(rank_, 1));
   if (begin < 0) return BadAxis("Flatten", first);
   if (end < 0) return BadAxis("Flatten", last);
   if (begin > end) return Refused("Flatten", absl::StrCat("the first axis, ", begin, ", comes after the last, ", end));
-  if (rank_ == 0) return Reshape({1});
-  if (begin == end) return *this;
-  DimVector shape(dims().begin(), dims().begin() + begin + 1);
-  for (int axis = begin + 1; axis <= end; ++axis) shape.back() *= dim(axis);
-  shape.insert(shape.end(), dims().begin() + end + 1, dims().end());
-  return Reshape(shape);
+  if (rank_ == 0) return EditReshape({1});
+  if (begin == end) return absl::OkStatus();
+  int64_t flat[TensorShape::kMaxRank];
+  int rank = 0;
+  for (int axis = 0; axis < rank_; ++axis) {
+    if (axis > begin && axis <= end) {
+      flat[rank - 1] *= data()[axis];
+    } else {
+      flat[rank++] = data()[axis];
+    }
+  }
+  return EditReshape(absl::MakeConstSpan(flat, static_cast<size_t>(rank)));
 }
 
 absl::Status Layout::EditSqueeze(int64_t axis) {
@@ -137,18 +163,15 @@ absl::Status Layout::EditSqueeze(int64_t axis) {
   return absl::OkStatus();
 }
 
-Layout Layout::Squeeze() const {
-  const auto kept = std::count_if(dims().begin(), dims().end(), [](int64_t size) { return size != 1; });
-  Layout result(static_cast<int>(kept));
-  result.offset_ = offset_;
-  result.num_elements_ = num_elements_;
-  int next = 0;
+void Layout::EditSqueeze() {
+  Geometry kept;
+  int rank = 0;
   for (int axis = 0; axis < rank_; ++axis) {
-    if (dim(axis) == 1) continue;
-    result.mutable_dims()[next] = dim(axis);
-    result.mutable_strides()[next++] = stride(axis);
+    if (data()[axis] == 1) continue;
+    kept.dims[rank] = data()[axis];
+    kept.strides[rank++] = data()[strides_at() + axis];
   }
-  return result;
+  SetGeometry(rank, kept.dims, kept.strides);
 }
 
 absl::Status Layout::EditUnsqueeze(int64_t axis) {
@@ -161,91 +184,94 @@ absl::Status Layout::EditUnsqueeze(int64_t axis) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Layout> Layout::Expand(absl::Span<const int64_t> dims) const {
+absl::Status Layout::EditExpand(absl::Span<const int64_t> dims) {
   const int more = static_cast<int>(std::min(dims.size(), size_t{TensorShape::kMaxRank} + 1)) - rank_;
   const auto wanted = [&] { return absl::StrCat("to the dims [", absl::StrJoin(dims, ","), "]"); };
   if (dims.size() > size_t{TensorShape::kMaxRank} || more < 0) {
     return Refused("Expand",
                    absl::StrCat("to rank ", dims.size(), "; ", rank_, " to ", TensorShape::kMaxRank, " are possible"));
   }
-  Layout result(more + rank_);
-  result.offset_ = offset_;
-  int64_t* const sizes = result.mutable_dims();
-  int64_t* const steps = result.mutable_strides();
-  for (int i = result.rank_ - 1; i >= 0; --i) {
+  Geometry to;
+  const int rank = more + rank_;
+  const int64_t* const old_sizes = data();
+  const int64_t* const old_steps = old_sizes + strides_at();
+  for (int i = rank - 1; i >= 0; --i) {
     const int axis = i - more;
     const int64_t target = dims[static_cast<size_t>(i)];
     if (axis < 0) {
       if (target < 0) {
         return Refused("Expand", absl::StrCat(wanted(), ": ", target, " for the new axis ", i));
       }
-      sizes[i] = target;
+      to.dims[i] = target;
       // A new axis of size 1 continues those behind it, as Unsqueeze would; of a scalar PyTorch makes it 0.
-      steps[i] = target == 1 && rank_ > 0 ? CheckedMul(sizes[i + 1], steps[i + 1]).value_or(0) : 0;
+      to.strides[i] = target == 1 && rank_ > 0 ? CheckedMul(to.dims[i + 1], to.strides[i + 1]).value_or(0) : 0;
       continue;
     }
-    const int64_t size = dim(axis);
+    const int64_t size = old_sizes[axis];
     if (target != -1 && target != size && (size != 1 || target < 0)) {
       return Refused("Expand",
                      absl::StrCat(wanted(), ": ", target, " for axis ", i, " of the result, which has ", size));
     }
     const bool repeats = target != -1 && target != size;
-    sizes[i] = repeats ? target : size;
-    steps[i] = repeats ? 0 : stride(axis);
+    to.dims[i] = repeats ? target : size;
+    to.strides[i] = repeats ? 0 : old_steps[axis];
   }
-  CASK_RETURN_IF_ERROR(internal::CheckDims(result.dims()));
-  result.CountElements();
-  return result;
+  CASK_RETURN_IF_ERROR(internal::CheckDims({to.dims, static_cast<size_t>(rank)}));
+  SetGeometry(rank, to.dims, to.strides);
+  CountElements();
+  return absl::OkStatus();
 }
-
-absl::StatusOr<Layout> Layout::BroadcastTo(const TensorShape& shape) const { return Expand(shape.dims()); }
 
 // ---- Geometry of other elements, or any -----------------------------------------------------------------------------
 
-absl::StatusOr<Layout> Layout::Bitcast(int64_t from_bytes, int64_t to_bytes) const {
+absl::Status Layout::EditBitcast(int64_t from_bytes, int64_t to_bytes) {
   const auto refused = [&](const auto&... why) {
     return Refused("Bitcast", absl::StrCat("from ", from_bytes, " to ", to_bytes, " bytes: ", why...));
   };
   if (from_bytes <= 0 || to_bytes <= 0) return refused("elements have at least 1");
-  if (from_bytes == to_bytes) return *this;
+  if (from_bytes == to_bytes) return absl::OkStatus();
   if (from_bytes % to_bytes != 0 && to_bytes % from_bytes != 0) return refused("neither is a multiple of the other");
   if (rank_ == 0) return refused("a scalar has no axis to grow or shrink");
   const int last = rank_ - 1;
-  if (stride(last) != 1) return refused("the stride of the last axis is ", stride(last), ", not 1");
-  DimVector sizes(dims().begin(), dims().end());
-  DimVector steps(strides().begin(), strides().end());
+  const int64_t* const sizes = data();
+  const int64_t* const steps = sizes + strides_at();
+  if (steps[last] != 1) return refused("the stride of the last axis is ", steps[last], ", not 1");
+  Geometry to;
+  std::copy_n(sizes, rank_, to.dims);
+  to.strides[last] = 1;
   if (from_bytes > to_bytes) {
     const int64_t ratio = from_bytes / to_bytes;
-    const std::optional<int64_t> size = CheckedMul(sizes.back(), ratio);
+    const std::optional<int64_t> size = CheckedMul(sizes[last], ratio);
     const std::optional<int64_t> offset = CheckedMul(offset_, ratio);
     if (!size || !offset) return refused("its size passes 2^63-1");
-    sizes.back() = *size;
-    steps.pop_back();
-    if (!ScaleStrides(*this, ratio, &steps)) return refused("a stride passes 2^63-1");
-    steps.push_back(1);
-    return Create(sizes, steps, *offset);
+    to.dims[last] = *size;
+    for (int axis = 0; axis < last; ++axis) {
+      const std::optional<int64_t> scaled = CheckedMul(steps[axis], ratio);
+      if (!scaled && num_elements_ > 0 && sizes[axis] > 1) return refused("a stride passes 2^63-1");
+      to.strides[axis] = scaled.value_or(steps[axis]);
+    }
+    return EditAsStrided({to.dims, static_cast<size_t>(rank_)}, {to.strides, static_cast<size_t>(rank_)}, *offset);
   }
   const int64_t ratio = to_bytes / from_bytes;
-  if (sizes.back() % ratio != 0)
-    return refused("the size of the last axis, ", sizes.back(), ", is no multiple of ", ratio);
+  if (sizes[last] % ratio != 0)
+    return refused("the size of the last axis, ", sizes[last], ", is no multiple of ", ratio);
   if (offset_ % ratio != 0) return refused("the offset, ", offset_, ", is no multiple of ", ratio);
-  sizes.back() /= ratio;
+  to.dims[last] = sizes[last] / ratio;
   for (int axis = 0; axis < last; ++axis) {
-    int64_t& step = steps[static_cast<size_t>(axis)];
-    if (step % ratio != 0) return refused("the stride of axis ", axis, ", ", step, ", is no multiple of ", ratio);
-    step /= ratio;
+    if (steps[axis] % ratio != 0)
+      return refused("the stride of axis ", axis, ", ", steps[axis], ", is no multiple of ", ratio);
+    to.strides[axis] = steps[axis] / ratio;
   }
-  return Create(sizes, steps, offset_ / ratio);
+  return EditAsStrided({to.dims, static_cast<size_t>(rank_)}, {to.strides, static_cast<size_t>(rank_)},
+                       offset_ / ratio);
 }
 
 absl::StatusOr<Layout> Layout::ViewAsReal() const {
-  const std::optional<int64_t> offset = CheckedMul(offset_, 2);
-  DimVector sizes(dims().begin(), dims().end());
-  DimVector steps(strides().begin(), strides().end());
-  if (!offset || !ScaleStrides(*this, 2, &steps)) return Refused("ViewAsReal", "its offset or a stride passes 2^63-1");
-  sizes.push_back(2);
-  steps.push_back(1);
-  return Create(sizes, steps, *offset);
+  // A pair is an element of twice the size on an axis of its own.
+  CASK_ASSIGN_OR_RETURN(const Layout pairs, Unsqueeze(rank_));
+  absl::StatusOr<Layout> result = pairs.Bitcast(2, 1);
+  if (!result.ok()) return Refused("ViewAsReal", "its offset or a stride passes 2^63-1");
+  return result;
 }
 
 absl::StatusOr<Layout> Layout::ViewAsComplex() const {
@@ -265,11 +291,6 @@ absl::StatusOr<Layout> Layout::ViewAsComplex() const {
   }
   result.CountElements();
   return result;
-}
-
-absl::StatusOr<Layout> Layout::AsStrided(absl::Span<const int64_t> dims, absl::Span<const int64_t> strides,
-                                         std::optional<int64_t> offset) const {
-  return Create(dims, strides, offset.value_or(offset_));
 }
 
 absl::StatusOr<Layout> Layout::SetDimsAndStrides(absl::Span<const int64_t> dims,

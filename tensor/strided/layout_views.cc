@@ -4,6 +4,7 @@
 #include <bitset>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -41,6 +42,23 @@ void Layout::MoveOffset(int64_t count, int64_t stride) {
   const std::optional<int64_t> distance = CheckedMul(count, stride);
   const std::optional<int64_t> moved = distance ? CheckedAdd(offset_, *distance) : std::nullopt;
   if (moved && *moved >= 0) offset_ = *moved;
+}
+
+void Layout::SetGeometry(int rank, const int64_t* dims, const int64_t* strides) {
+  if (rank == rank_ || (is_inline() && rank <= kInlineRank)) {
+    rank_ = rank;
+  } else {
+    Layout result(rank);
+    result.offset_ = offset_;
+    result.num_elements_ = num_elements_;
+    *this = std::move(result);
+  }
+  int64_t* const sizes = mutable_dims();
+  int64_t* const steps = mutable_strides();
+  for (int i = 0; i < rank; ++i) {
+    sizes[i] = dims[i];
+    steps[i] = strides[i];
+  }
 }
 
 void Layout::RemoveAxis(int axis) {
@@ -144,32 +162,28 @@ absl::Status Layout::EditSelect(int64_t axis, int64_t index) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Layout> Layout::Diagonal(int64_t diagonal, int64_t axis1, int64_t axis2) const {
+absl::Status Layout::EditDiagonal(int64_t diagonal, int64_t axis1, int64_t axis2) {
   const int row = WrapAxis(axis1, rank_);
   const int column = WrapAxis(axis2, rank_);
   if (row < 0) return BadAxis("Diagonal", axis1);
   if (column < 0) return BadAxis("Diagonal", axis2);
   if (row == column) return Refused("Diagonal", absl::StrCat("both axes are ", row));
-  const int64_t rows = dim(row);
-  const int64_t columns = dim(column);
+  const int64_t* const sizes = data();
+  const int64_t* const steps = sizes + strides_at();
+  const int64_t rows = sizes[row];
+  const int64_t columns = sizes[column];
   const int64_t length = diagonal >= 0 ? std::max(std::min(rows, columns - diagonal), int64_t{0})
                                        : std::max(std::min(rows + diagonal, columns), int64_t{0});
-  Layout result = *this;
-  if (length > 0) {
-    if (diagonal >= 0) {
-      result.MoveOffset(diagonal, stride(column));
-    } else {
-      result.MoveOffset(-diagonal, stride(row));
-    }
-  }
-  result.RemoveAxis(std::max(row, column));
-  result.RemoveAxis(std::min(row, column));
-  result.InsertAxis(rank_ - 2, length, CheckedAdd(stride(row), stride(column)).value_or(stride(row)));
-  result.CountElements();
-  return result;
+  const int64_t stride = CheckedAdd(steps[row], steps[column]).value_or(steps[row]);
+  if (length > 0) MoveOffset(std::abs(diagonal), diagonal >= 0 ? steps[column] : steps[row]);
+  RemoveAxis(std::max(row, column));
+  RemoveAxis(std::min(row, column));
+  InsertAxis(rank_, length, stride);
+  CountElements();
+  return absl::OkStatus();
 }
 
-absl::StatusOr<Layout> Layout::Unfold(int64_t axis, int64_t size, int64_t step) const {
+absl::Status Layout::EditUnfold(int64_t axis, int64_t size, int64_t step) {
   const int at = WrapAxis(axis, std::max(rank_, 1));
   if (at < 0) return BadAxis("Unfold", axis);
   const int64_t whole = rank_ == 0 ? 1 : dim(at);
@@ -178,15 +192,17 @@ absl::StatusOr<Layout> Layout::Unfold(int64_t axis, int64_t size, int64_t step) 
   }
   if (step <= 0) return Refused("Unfold", absl::StrCat("the step along axis ", at, " is ", step, ", not positive"));
   if (rank_ == TensorShape::kMaxRank) return Refused("Unfold", "no rank is left for the windows");
-  Layout result = *this;
-  result.InsertAxis(rank_, size, rank_ == 0 ? 1 : stride(at));
-  if (rank_ > 0) {
-    result.mutable_dims()[at] = (whole - size) / step + 1;
-    result.mutable_strides()[at] = StrideTimes(stride(at), step);
+  if (rank_ == 0) {
+    InsertAxis(0, size, 1);
+  } else {
+    const int64_t stride = data()[strides_at() + at];
+    mutable_dims()[at] = (whole - size) / step + 1;
+    mutable_strides()[at] = StrideTimes(stride, step);
+    InsertAxis(rank_, size, stride);
   }
-  CASK_RETURN_IF_ERROR(internal::CheckDims(result.dims()));  // windows overlap: there may be too many
-  result.CountElements();
-  return result;
+  CASK_RETURN_IF_ERROR(internal::CheckDims(dims()));  // windows overlap: there may be too many
+  CountElements();
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<Layout>> Layout::Pieces(int axis, absl::Span<const int64_t> starts,
@@ -302,21 +318,20 @@ absl::Status Layout::EditPermute(absl::Span<const int64_t> axes) {
   if (axes.size() != static_cast<size_t>(rank_)) {
     return Refused("Permute", absl::StrCat(axes.size(), " axes for rank ", rank_));
   }
-  const Layout old = *this;
   std::bitset<TensorShape::kMaxRank> used;
-  int64_t* const dims = mutable_dims();
-  int64_t* const strides = mutable_strides();
+  int64_t sizes[TensorShape::kMaxRank];
+  int64_t steps[TensorShape::kMaxRank];
+  const int64_t* const old_sizes = data();
+  const int64_t* const old_steps = old_sizes + strides_at();
   for (size_t i = 0; i < axes.size(); ++i) {
     const int from = WrapAxis(axes[i], rank_);
-    if (from < 0 || used[static_cast<size_t>(from)]) {
-      *this = old;
-      if (from < 0) return BadAxis("Permute", axes[i]);
-      return Refused("Permute", absl::StrCat("axis ", from, " is there twice"));
-    }
+    if (from < 0) return BadAxis("Permute", axes[i]);
+    if (used[static_cast<size_t>(from)]) return Refused("Permute", absl::StrCat("axis ", from, " is there twice"));
     used.set(static_cast<size_t>(from));
-    dims[i] = old.data()[from];
-    strides[i] = old.data()[old.strides_at() + from];
+    sizes[i] = old_sizes[from];
+    steps[i] = old_steps[from];
   }
+  SetGeometry(rank_, sizes, steps);
   return absl::OkStatus();
 }
 

@@ -127,8 +127,10 @@ absl::StatusOr<std::vector<TensorView>> TensorView::Over(absl::StatusOr<std::vec
 
 absl::StatusOr<TensorView> TensorView::AsStrided(absl::Span<const int64_t> dims, absl::Span<const int64_t> strides,
                                                  std::optional<int64_t> offset) const {
-  CASK_ASSIGN_OR_RETURN(Layout layout, layout_.AsStrided(dims, strides, offset));
-  return Create(buffer_, dtype_, std::move(layout));
+  return Edited([&](Layout& layout) -> absl::Status {
+    CASK_RETURN_IF_ERROR(layout.EditAsStrided(dims, strides, offset.value_or(layout.offset_)));
+    return CheckFits(buffer_.get(), dtype_, layout);
+  });
 }
 
 absl::StatusOr<TensorView> TensorView::ViewAs(DType dtype, absl::StatusOr<Layout> layout) const {
@@ -137,12 +139,22 @@ absl::StatusOr<TensorView> TensorView::ViewAs(DType dtype, absl::StatusOr<Layout
 }
 
 absl::StatusOr<TensorView> TensorView::Bitcast(DType dtype) const {
+  const size_t from_bytes = element_size();
+  const size_t to_bytes = ElementSize(dtype);
   const auto refused = [&](absl::string_view why) {
     return absl::InvalidArgumentError(absl::StrCat("Bitcast of ", ToString(), " to ", DTypeName(dtype), ": ", why));
   };
-  if (!IsFixedSize(dtype_) || !IsFixedSize(dtype)) return refused("only dtypes of fixed size have plain bytes");
+  if (from_bytes == 0 || to_bytes == 0) return refused("only dtypes of fixed size have plain bytes");
   if (dtype == DType::kBool && dtype_ != DType::kBool) return refused("bytes other than 0 and 1 are no bools");
-  return ViewAs(dtype, layout_.Bitcast(static_cast<int64_t>(element_size()), static_cast<int64_t>(ElementSize(dtype))));
+  if (buffer_ && num_elements() > 0 && !buffer_->IsAlignedTo(to_bytes) &&
+      !buffer_->IsAlignedTo(ObjectAlignment(dtype))) {
+    return refused(absl::StrCat("the address of its buffer is no multiple of ", ObjectAlignment(dtype)));
+  }
+  absl::StatusOr<TensorView> result = Edited([&](Layout& layout) {  // over the same bytes, so they fit
+    return layout.EditBitcast(static_cast<int64_t>(from_bytes), static_cast<int64_t>(to_bytes));
+  });
+  if (result.ok()) result->dtype_ = dtype;
+  return result;
 }
 
 absl::StatusOr<TensorView> TensorView::ViewAsReal() const {

@@ -126,10 +126,10 @@ class TensorView {
     return Edited([&](Layout& layout) { return layout.EditSelect(axis, index); });
   }
   absl::StatusOr<TensorView> Diagonal(int64_t diagonal = 0, int64_t axis1 = 0, int64_t axis2 = 1) const {
-    return Over(layout_.Diagonal(diagonal, axis1, axis2));
+    return Edited([&](Layout& layout) { return layout.EditDiagonal(diagonal, axis1, axis2); });
   }
   absl::StatusOr<TensorView> Unfold(int64_t axis, int64_t size, int64_t step) const {
-    return Over(layout_.Unfold(axis, size, step));
+    return Edited([&](Layout& layout) { return layout.EditUnfold(axis, size, step); });
   }
   absl::StatusOr<std::vector<TensorView>> Split(int64_t axis, int64_t size) const {
     return Over(layout_.Split(axis, size));
@@ -160,19 +160,27 @@ class TensorView {
     return Edited([&](Layout& layout) { return layout.EditFlip(axes); });
   }
 
-  absl::StatusOr<TensorView> Reshape(absl::Span<const int64_t> dims) const { return Over(layout_.Reshape(dims)); }
+  absl::StatusOr<TensorView> Reshape(absl::Span<const int64_t> dims) const {
+    return Edited([&](Layout& layout) { return layout.EditReshape(dims); });
+  }
   absl::StatusOr<TensorView> Flatten(int64_t first = 0, int64_t last = -1) const {
-    return Over(layout_.Flatten(first, last));
+    return Edited([&](Layout& layout) { return layout.EditFlatten(first, last); });
   }
   absl::StatusOr<TensorView> Squeeze(int64_t axis) const {
     return Edited([&](Layout& layout) { return layout.EditSqueeze(axis); });
   }
-  TensorView Squeeze() const { return TensorView(Unchecked(), buffer_, layout_.Squeeze(), dtype_); }
+  TensorView Squeeze() const {
+    TensorView result = Alias();
+    result.layout_.EditSqueeze();
+    return result;
+  }
   absl::StatusOr<TensorView> Unsqueeze(int64_t axis) const {
     return Edited([&](Layout& layout) { return layout.EditUnsqueeze(axis); });
   }
-  absl::StatusOr<TensorView> Expand(absl::Span<const int64_t> dims) const { return Over(layout_.Expand(dims)); }
-  absl::StatusOr<TensorView> BroadcastTo(const TensorShape& shape) const { return Over(layout_.BroadcastTo(shape)); }
+  absl::StatusOr<TensorView> Expand(absl::Span<const int64_t> dims) const {
+    return Edited([&](Layout& layout) { return layout.EditExpand(dims); });
+  }
+  absl::StatusOr<TensorView> BroadcastTo(const TensorShape& shape) const { return Expand(shape.dims()); }
 
   // Any geometry over the whole buffer. Errors: as Layout::AsStrided; InvalidArgument if it leaves the buffer.
   absl::StatusOr<TensorView> AsStrided(absl::Span<const int64_t> dims, absl::Span<const int64_t> strides,
@@ -229,10 +237,6 @@ class TensorView {
     absl::StatusOr<TensorView> result(absl::in_place, Unchecked(), buffer_, layout_, dtype_);
     if (absl::Status status = edit(result->layout_); !status.ok()) result = std::move(status);
     return result;
-  }
-  absl::StatusOr<TensorView> Over(absl::StatusOr<Layout> layout) const {
-    if (!layout.ok()) return std::move(layout).status();
-    return absl::StatusOr<TensorView>(absl::in_place, Unchecked(), buffer_, *std::move(layout), dtype_);
   }
   absl::StatusOr<std::vector<TensorView>> Over(absl::StatusOr<std::vector<Layout>> layouts) const;
   absl::Status Assign(absl::StatusOr<Layout> layout);
