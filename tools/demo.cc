@@ -14,10 +14,10 @@
 #include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/serialize/checkpoint/writer.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/summary.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tools/subcommand.h"
-#include "tensorcask/tools/take_slice.h"
 
 namespace tensorcask::tools {
 namespace {
@@ -138,7 +138,8 @@ absl::StatusOr<ExitCode> Demo(Console& console) {
 
   CASK_ASSIGN_OR_RETURN(const Tensor kernel, reader.Read("dense/kernel"));
   CASK_ASSIGN_OR_RETURN(const TensorSlice corner, TensorSlice::Parse("0,2:0,3"));
-  CASK_ASSIGN_OR_RETURN(const Tensor part, TakeSlice(kernel, corner));
+  CASK_ASSIGN_OR_RETURN(const TensorView view, TensorView(kernel).Slice(corner));
+  CASK_ASSIGN_OR_RETURN(const Tensor part, view.ToTensor());
   SummaryOptions rows;
   rows.multiline = true;
   console.out << "\ndense/kernel, slice " << corner.ToString() << ":\n" << SummarizeValue(part, rows) << "\n\n";

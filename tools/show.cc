@@ -6,9 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/slice.h"
+#include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/summary.h"
 #include "tensorcask/tools/subcommand.h"
-#include "tensorcask/tools/take_slice.h"
 
 namespace tensorcask::tools {
 namespace {
@@ -31,7 +31,8 @@ absl::StatusOr<ExitCode> Show(const Flags& flags, bool has_slice, Console& conso
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<Input> input, OpenInput(flags.path, flags.format));
   CASK_ASSIGN_OR_RETURN(Tensor tensor, input->Read(flags.name));
   if (has_slice) {
-    CASK_ASSIGN_OR_RETURN(tensor, TakeSlice(tensor, slice));
+    CASK_ASSIGN_OR_RETURN(const TensorView part, TensorView(tensor).Slice(slice));
+    CASK_ASSIGN_OR_RETURN(tensor, part.ToTensor());
   }
   SummaryOptions options;
   options.max_entries = flags.max_entries;

@@ -19,6 +19,9 @@
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/buffer.h"
+#include "tensorcask/tensor/strided/maybe_owned.h"
+#include "tensorcask/tensor/strided/row_major.h"
 
 namespace tensorcask {
 namespace {
@@ -76,7 +79,7 @@ class CheckpointWriter::Impl {
     return absl::OkStatus();
   }
 
-  absl::Status Add(absl::string_view name, const Tensor& tensor, const AddOptions& options) {
+  absl::Status Add(absl::string_view name, const TensorView& tensor, const AddOptions& options) {
     CASK_RETURN_IF_ERROR(status_);
     status_ = DoAdd(name, tensor, options);
     // Nothing more can come of it: give the disk back now.
@@ -96,9 +99,9 @@ class CheckpointWriter::Impl {
   }
 
  private:
-  absl::Status DoAdd(absl::string_view name, const Tensor& tensor, const AddOptions& options);
+  absl::Status DoAdd(absl::string_view name, const TensorView& tensor, const AddOptions& options);
   absl::Status DoFinish();
-  absl::Status AppendElements(const Tensor& tensor, FileSink* sink, uint32_t* crc);
+  absl::Status AppendElements(const TensorView& tensor, FileSink* sink, uint32_t* crc);
   absl::Status Align(FileSink* sink);
   std::vector<std::string> StaleDataFiles();
 
@@ -111,7 +114,8 @@ class CheckpointWriter::Impl {
   absl::Status status_;
 };
 
-absl::Status CheckpointWriter::Impl::DoAdd(absl::string_view name, const Tensor& tensor, const AddOptions& options) {
+absl::Status CheckpointWriter::Impl::DoAdd(absl::string_view name, const TensorView& tensor,
+                                           const AddOptions& options) {
   CASK_RETURN_IF_ERROR(CheckName(name));
   if (options.shard < 0 || options.shard >= options_.num_shards) {
     return absl::InvalidArgumentError(
@@ -121,6 +125,7 @@ absl::Status CheckpointWriter::Impl::DoAdd(absl::string_view name, const Tensor&
     return absl::UnimplementedError(absl::StrCat(prefix_, ": tensor ", Quoted(name), " is ", DTypeName(tensor.dtype()),
                                                  ", which TensorFlow's checkpoints cannot hold"));
   }
+  if (tensor.buffer()) CASK_RETURN_IF_ERROR(tensor.buffer()->CheckReadable());
   const auto [place, is_new] = entries_.try_emplace(std::string(name));
   if (!is_new) return absl::AlreadyExistsError(absl::StrCat(prefix_, ": tensor ", Quoted(name), " is there already"));
 
@@ -138,20 +143,18 @@ absl::Status CheckpointWriter::Impl::DoAdd(absl::string_view name, const Tensor&
   return Align(sink);
 }
 
-absl::Status CheckpointWriter::Impl::AppendElements(const Tensor& tensor, FileSink* sink, uint32_t* crc) {
+absl::Status CheckpointWriter::Impl::AppendElements(const TensorView& tensor, FileSink* sink, uint32_t* crc) {
   if (tensor.dtype() == DType::kString) {
+    CASK_ASSIGN_OR_RETURN(const MaybeOwned<TensorView> row_major, tensor.ExpectContiguous());
     const auto count = static_cast<size_t>(tensor.num_elements());
-    return checkpoint::AppendStrings(absl::MakeConstSpan(count == 0 ? nullptr : tensor.data<std::string>(), count),
-                                     sink, crc);
+    return checkpoint::AppendStrings(absl::MakeConstSpan(row_major->data<std::string>(), count), sink, crc);
   }
   *crc = 0;
-  for (absl::string_view rest = tensor.bytes(); !rest.empty();) {
-    const absl::string_view chunk = rest.substr(0, kChunkBytes);
+  return ForEachRowMajorPiece(tensor, kChunkBytes, [&](absl::string_view chunk) {
     CASK_RETURN_IF_ERROR(sink->Append(chunk));
     *crc = ExtendCrc32c(*crc, chunk);
-    rest.remove_prefix(chunk.size());
-  }
-  return absl::OkStatus();
+    return absl::OkStatus();
+  });
 }
 
 // Zeros up to the next multiple of the alignment: behind each tensor, the last included, as TensorFlow has it.
@@ -222,7 +225,7 @@ absl::StatusOr<CheckpointWriter> CheckpointWriter::Create(const std::string& pre
   return CheckpointWriter(std::move(impl));
 }
 
-absl::Status CheckpointWriter::Add(absl::string_view name, const Tensor& tensor, const AddOptions& options) {
+absl::Status CheckpointWriter::Add(absl::string_view name, const TensorView& tensor, const AddOptions& options) {
   return impl_->Add(name, tensor, options);
 }
 

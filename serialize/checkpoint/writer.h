@@ -25,7 +25,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/io/file_system.h"
-#include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tensor/strided/view.h"
 
 namespace tensorcask {
 
@@ -60,9 +60,11 @@ class CheckpointWriter {
   CheckpointWriter& operator=(CheckpointWriter&&) noexcept;
   ~CheckpointWriter();
 
-  // Errors: InvalidArgument for an empty name, one that starts with a NUL byte, one over 64 KiB or a shard outside;
-  // AlreadyExists for a name added before; Unimplemented for dtypes that TensorFlow lacks; from errno, naming the file.
-  absl::Status Add(absl::string_view name, const Tensor& tensor, const AddOptions& options = {});
+  // The elements of `tensor` in row-major order: a view of other strides is gathered piece by piece, so that memory
+  // stays bounded (strings: copied whole). Errors: InvalidArgument for an empty name, one that starts with a NUL byte,
+  // one over 64 KiB or a shard outside; AlreadyExists for a name added before; Unimplemented for dtypes that TensorFlow
+  // lacks; FailedPrecondition for a buffer without data; ResourceExhausted; from errno, naming the file.
+  absl::Status Add(absl::string_view name, const TensorView& tensor, const AddOptions& options = {});
 
   // Writes the index and publishes. Errors: FailedPrecondition if called twice; from errno, naming the file.
   absl::Status Finish();

@@ -21,7 +21,7 @@ uint32_t StringListCrc32c(absl::Span<const std::string> strings) {
 
 }  // namespace
 
-uint32_t TensorCrc32c(const Tensor& tensor) {
+uint32_t TensorCrc32c(const TensorView& tensor) {
   if (tensor.dtype() == DType::kString) {
     return StringListCrc32c({tensor.data<std::string>(), static_cast<size_t>(tensor.num_elements())});
   }

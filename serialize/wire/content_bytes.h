@@ -8,12 +8,13 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tensor/strided/view.h"
 
 namespace tensorcask::internal {
 
-// The crc32c of a tensor: of fixed-size elements as they stand in memory; of strings in list form.
-uint32_t TensorCrc32c(const Tensor& tensor);
+// The crc32c of a tensor: of fixed-size elements as they stand in memory; of strings in list form. Requires: a
+// contiguous view.
+uint32_t TensorCrc32c(const TensorView& tensor);
 
 // What stands in TensorExtension.crc32c for elements with this checksum: masked; 1 for 0, which means "not given".
 uint32_t StoredCrc32c(uint32_t crc);

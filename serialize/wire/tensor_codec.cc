@@ -11,7 +11,10 @@
 #include "tensorcask/serialize/wire/shape_codec.h"
 #include "tensorcask/serialize/wire/tensor_decoder.h"
 #include "tensorcask/serialize/wire/tensor_encoder.h"
+#include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/strided/maybe_owned.h"
+#include "tensorcask/tensor/strided/row_major.h"
 
 namespace tensorcask {
 namespace {
@@ -34,7 +37,7 @@ auto* MutableValues(TensorProto* proto) {
   if constexpr (kField == ValueField::kUint64) return proto->mutable_uint64_val();
 }
 
-void SetValues(const Tensor& tensor, TensorProto* out) {
+void SetValues(const TensorView& tensor, TensorProto* out) {
   internal::VisitScalars(tensor, [out](auto traits, auto scalars) {
     using Traits = decltype(traits);
     if (scalars.empty()) return;
@@ -54,19 +57,25 @@ void SetValues(const Tensor& tensor, TensorProto* out) {
   });
 }
 
-void SetContent(const Tensor& tensor, uint64_t bytes, std::string* content) {
+absl::Status SetContent(const TensorView& tensor, uint64_t bytes, std::string* content) {
   if (tensor.dtype() == DType::kString) {
     content->resize(bytes);
     internal::WriteStringList({tensor.data<std::string>(), static_cast<size_t>(tensor.num_elements())}, &(*content)[0]);
-  } else {
+  } else if (tensor.IsContiguous()) {
     content->assign(tensor.bytes().data(), bytes);
+  } else {
+    content->resize(bytes);
+    return CopyRowMajor(tensor, absl::MakeSpan(&(*content)[0], bytes));
   }
+  return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::Status EncodeTensor(const Tensor& tensor, const EncodeOptions& options, TensorProto* out) {
+absl::Status EncodeTensor(const TensorView& view, const EncodeOptions& options, TensorProto* out) {
   out->Clear();
+  CASK_ASSIGN_OR_RETURN(const MaybeOwned<TensorView> ready, internal::ReadyToEncode(view, options));
+  const TensorView& tensor = *ready;
   CASK_ASSIGN_OR_RETURN(const internal::MessageLayout layout, internal::LayOutMessage(tensor, options));
   if (layout.total_bytes > kMaxMessageBytes) {
     return absl::InvalidArgumentError(absl::StrCat(DTypeName(tensor.dtype()), " ", tensor.shape().ToString(), " takes ",
@@ -76,7 +85,9 @@ absl::Status EncodeTensor(const Tensor& tensor, const EncodeOptions& options, Te
   out->set_dtype(static_cast<DataType>(DTypeNumber(tensor.dtype())));
   EncodeShape(tensor.shape(), out->mutable_tensor_shape());
   if (options.representation == Representation::kContent) {
-    if (layout.data_bytes > 0) SetContent(tensor, layout.data_bytes, out->mutable_tensor_content());
+    if (layout.data_bytes > 0) {
+      CASK_RETURN_IF_ERROR(SetContent(tensor, layout.data_bytes, out->mutable_tensor_content()));
+    }
   } else if (tensor.dtype() == DType::kString) {
     const absl::Span<const std::string> strings(tensor.data<std::string>(), static_cast<size_t>(tensor.num_elements()));
     for (const std::string& text : strings) out->add_string_val(text);
@@ -84,7 +95,9 @@ absl::Status EncodeTensor(const Tensor& tensor, const EncodeOptions& options, Te
     SetValues(tensor, out);
   }
   if (options.checksum) {
-    out->mutable_extension()->set_crc32c(internal::StoredCrc32c(internal::TensorCrc32c(tensor)));
+    const uint32_t crc = options.representation == Representation::kContent ? ExtendCrc32c(0, out->tensor_content())
+                                                                            : internal::TensorCrc32c(tensor);
+    out->mutable_extension()->set_crc32c(internal::StoredCrc32c(crc));
   }
   return absl::OkStatus();
 }

@@ -1,7 +1,7 @@
 // Tensor <-> TensorProto.
 //
 //   TensorProto proto;
-//   CASK_RETURN_IF_ERROR(EncodeTensor(tensor, {}, &proto));
+//   CASK_RETURN_IF_ERROR(EncodeTensor(tensor, {}, &proto));          // a Tensor, or any TensorView
 //   CASK_ASSIGN_OR_RETURN(Tensor same, DecodeTensor(proto));
 //
 // The messages are TensorFlow's: its rules for what a message means, its field numbers, and byte for byte what its
@@ -15,15 +15,17 @@
 #include "absl/status/statusor.h"
 #include "tensorcask/proto/tensor.pb.h"
 #include "tensorcask/serialize/wire/codec_options.h"
+#include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
 
 namespace tensorcask {
 
-// Fills *out with `tensor`: row-major, little-endian. *out is cleared first, and may be a field of a larger message:
-// EncodeTensor(t, {}, request.mutable_input()). On error *out is empty.
+// Fills *out with the elements of `tensor`: row-major, whatever its strides, little-endian. *out is cleared first, and
+// may be a field of a larger message: EncodeTensor(t, {}, request.mutable_input()). On error *out is empty.
 // Errors: InvalidArgument for more than 2 GiB, which a protobuf message cannot hold (zero_copy.h can), and for a string
-// of 4 GiB in tensor_content; Unimplemented for dtypes that TensorFlow lacks.
-absl::Status EncodeTensor(const Tensor& tensor, const EncodeOptions& options, TensorProto* out);
+// of 4 GiB in tensor_content; Unimplemented for dtypes that TensorFlow lacks;
+// ResourceExhausted; FailedPrecondition for a buffer without data.
+absl::Status EncodeTensor(const TensorView& tensor, const EncodeOptions& options, TensorProto* out);
 
 // The inverse. The result owns 64-byte-aligned memory; `proto` may be discarded.
 // Errors (all but DataLoss are ruled out before memory is taken): InvalidArgument, naming the field, what was found and

@@ -11,6 +11,7 @@
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/strided/row_major.h"
 
 namespace tensorcask::internal {
 namespace {
@@ -25,7 +26,7 @@ constexpr uint32_t kDimSizeNumber = 1;   // in Dim
 constexpr uint32_t kChecksumNumber = 8;  // in TensorExtension
 constexpr uint64_t kExtensionBytes = 5;  // of a TensorExtension with nothing but the checksum: tag and 32 bits
 
-absl::Span<const std::string> Strings(const Tensor& tensor) {
+absl::Span<const std::string> Strings(const TensorView& tensor) {
   return {tensor.data<std::string>(), static_cast<size_t>(tensor.num_elements())};
 }
 
@@ -50,7 +51,7 @@ char* WriteShape(const TensorShape& shape, char* out) {
   return out;
 }
 
-void MeasureValues(const Tensor& tensor, MessageLayout* layout) {
+void MeasureValues(const TensorView& tensor, MessageLayout* layout) {
   VisitScalars(tensor, [layout](auto traits, auto scalars) {
     using Traits = decltype(traits);
     layout->data_number = static_cast<uint32_t>(Traits::kField);
@@ -62,7 +63,7 @@ void MeasureValues(const Tensor& tensor, MessageLayout* layout) {
   });
 }
 
-char* WriteValues(const Tensor& tensor, char* out) {
+char* WriteValues(const TensorView& tensor, char* out) {
   VisitScalars(tensor, [&out](auto traits, auto scalars) {
     using Traits = decltype(traits);
     if constexpr (Traits::kForm == ValueForm::kVarint) {
@@ -76,7 +77,7 @@ char* WriteValues(const Tensor& tensor, char* out) {
   return out;
 }
 
-absl::Status MeasureStrings(const Tensor& tensor, Representation representation, MessageLayout* layout) {
+absl::Status MeasureStrings(const TensorView& tensor, Representation representation, MessageLayout* layout) {
   if (representation == Representation::kValues) {
     layout->data_number = kStringNumber;
     for (const std::string& text : Strings(tensor)) layout->data_bytes += BytesFieldBytes(kStringNumber, text.size());
@@ -93,10 +94,17 @@ absl::Status MeasureStrings(const Tensor& tensor, Representation representation,
 }
 
 // The bytes of tensor_content; sets *crc to their checksum if that comes for nothing, in one pass, and returns whether.
-bool WriteContent(const Tensor& tensor, bool checksum, char* out, uint32_t* crc) {
+bool WriteContent(const TensorView& tensor, bool checksum, char* out, uint32_t* crc) {
   if (tensor.dtype() == DType::kString) {
     WriteStringList(Strings(tensor), out);
     return false;
+  }
+  if (!tensor.IsContiguous()) {
+    const size_t bytes = static_cast<size_t>(tensor.num_elements()) * tensor.element_size();
+    const absl::Status status = CopyRowMajor(tensor, {out, bytes});
+    CASK_CHECK(status.ok(), "ReadyToEncode has seen that the data are there");
+    if (checksum) *crc = ExtendCrc32c(0, {out, bytes});
+    return checksum;
   }
   const absl::string_view elements = tensor.bytes();
   if (!checksum) {
@@ -107,7 +115,7 @@ bool WriteContent(const Tensor& tensor, bool checksum, char* out, uint32_t* crc)
   return true;
 }
 
-char* WriteStringValues(const Tensor& tensor, char* out) {
+char* WriteStringValues(const TensorView& tensor, char* out) {
   for (const std::string& text : Strings(tensor)) {
     out = WriteTag(kStringNumber, WireType::kBytes, out);
     out = WriteVarint(text.size(), out);
@@ -119,7 +127,14 @@ char* WriteStringValues(const Tensor& tensor, char* out) {
 
 }  // namespace
 
-absl::StatusOr<MessageLayout> LayOutMessage(const Tensor& tensor, const EncodeOptions& options) {
+absl::StatusOr<MaybeOwned<TensorView>> ReadyToEncode(const TensorView& view, const EncodeOptions& options) {
+  if (view.buffer()) CASK_RETURN_IF_ERROR(view.buffer()->CheckReadable());
+  const bool only_bytes = options.representation == Representation::kContent && IsFixedSize(view.dtype());
+  if (only_bytes) return MaybeOwned<TensorView>::Borrow(view);
+  return view.ExpectContiguous();
+}
+
+absl::StatusOr<MessageLayout> LayOutMessage(const TensorView& tensor, const EncodeOptions& options) {
   const DType dtype = tensor.dtype();
   if (dtype != DType::kString && (!IsFixedSize(dtype) || DTypeNumber(dtype) >= kFirstOwnDTypeNumber)) {
     return absl::UnimplementedError(absl::StrCat("a tensor of dtype ", DTypeName(dtype),
@@ -130,7 +145,7 @@ absl::StatusOr<MessageLayout> LayOutMessage(const Tensor& tensor, const EncodeOp
   if (dtype == DType::kString) {
     CASK_RETURN_IF_ERROR(MeasureStrings(tensor, options.representation, &layout));
   } else if (options.representation == Representation::kContent) {
-    layout.data_bytes = tensor.bytes().size();
+    layout.data_bytes = static_cast<uint64_t>(tensor.num_elements()) * tensor.element_size();
   } else {
     MeasureValues(tensor, &layout);
   }
@@ -144,7 +159,7 @@ absl::StatusOr<MessageLayout> LayOutMessage(const Tensor& tensor, const EncodeOp
   return layout;
 }
 
-void WriteMessage(const Tensor& tensor, const EncodeOptions& options, const MessageLayout& layout,
+void WriteMessage(const TensorView& tensor, const EncodeOptions& options, const MessageLayout& layout,
                   absl::Span<char> out) {
   CASK_CHECK(out.size() == layout.total_bytes, "EncodeTensorTo: the span is not EncodedTensorBytes long");
   char* next = out.data();

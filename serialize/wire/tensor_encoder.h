@@ -13,7 +13,8 @@
 #include "tensorcask/serialize/wire/value_traits.h"
 #include "tensorcask/serialize/wire/wire_writer.h"
 #include "tensorcask/tensor/dtype_visit.h"
-#include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tensor/strided/maybe_owned.h"
+#include "tensorcask/tensor/strided/view.h"
 
 namespace tensorcask::internal {
 
@@ -24,18 +25,22 @@ struct MessageLayout {
   uint32_t data_number = 4;  // the field that holds the data; it is absent if data_bytes is 0
 };
 
+// What the functions below want: `view` itself, or a row-major copy if more than bytes are to be taken from it.
+// Errors: ResourceExhausted; FailedPrecondition for a buffer without data.
+absl::StatusOr<MaybeOwned<TensorView>> ReadyToEncode(const TensorView& view, const EncodeOptions& options);
+
 // Errors: Unimplemented for dtypes that have no plain form; InvalidArgument for a string that tensor_content cannot
 // hold.
-absl::StatusOr<MessageLayout> LayOutMessage(const Tensor& tensor, const EncodeOptions& options);
+absl::StatusOr<MessageLayout> LayOutMessage(const TensorView& tensor, const EncodeOptions& options);
 
 // Writes the message. Requires: out.size() is layout.total_bytes.
-void WriteMessage(const Tensor& tensor, const EncodeOptions& options, const MessageLayout& layout,
+void WriteMessage(const TensorView& tensor, const EncodeOptions& options, const MessageLayout& layout,
                   absl::Span<char> out);
 
 // Calls fn(ValueTraits<T>(), scalars) with the elements of `tensor` as a span of Traits::Scalar.
-// Requires: a fixed-size dtype of TensorFlow.
+// Requires: a fixed-size dtype of TensorFlow; tensor.IsContiguous().
 template <typename Fn>
-void VisitScalars(const Tensor& tensor, Fn&& fn) {
+void VisitScalars(const TensorView& tensor, Fn&& fn) {
   VisitDType(tensor.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     if constexpr (kHasValueTraits<T>) {

@@ -19,22 +19,26 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/wire/codec_options.h"
+#include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
 
 namespace tensorcask {
 
 // The size of the message that EncodeTensorTo writes. Errors: as EncodeTensor, but for the limit of 2 GiB.
-absl::StatusOr<uint64_t> EncodedTensorBytes(const Tensor& tensor, const EncodeOptions& options);
+absl::StatusOr<uint64_t> EncodedTensorBytes(const TensorView& tensor, const EncodeOptions& options);
 
-// Writes the message to `out`. Requires: out.size() == EncodedTensorBytes(tensor, options).
-absl::Status EncodeTensorTo(const Tensor& tensor, const EncodeOptions& options, absl::Span<char> out);
+// Writes the message to `out`: elements in row-major order, gathered from a view of other strides straight to where
+// they belong. Errors: as EncodeTensor, but for the limit of 2 GiB. Requires: out.size() == EncodedTensorBytes(tensor,
+// options).
+absl::Status EncodeTensorTo(const TensorView& tensor, const EncodeOptions& options, absl::Span<char> out);
 
 // The tensor in `message`, in its own memory. Accepts and refuses what DecodeTensor does of the parsed message;
 // besides: InvalidArgument, with the position, for bytes that are no message.
 absl::StatusOr<Tensor> DecodeTensorBytes(absl::string_view message, const DecodeOptions& options = {});
 
 // The same into the memory of *out, whose dtype and shape must be those of the message (InvalidArgument, naming both).
-// On error the elements of *out are unspecified.
+// A view that is not contiguous is filled by way of a dense tensor. On error the elements of *out are unspecified.
+absl::Status DecodeTensorInto(absl::string_view message, const DecodeOptions& options, TensorView* out);
 absl::Status DecodeTensorInto(absl::string_view message, const DecodeOptions& options, Tensor* out);
 
 }  // namespace tensorcask

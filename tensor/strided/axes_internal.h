@@ -25,7 +25,8 @@ inline void SortAndMerge(Axes* axes) {
   for (size_t i = 1; i < axes->size(); ++i) {  // few and nearly sorted: by insertion, without memory
     const Axis axis = (*axes)[i];
     size_t place = i;
-    for (; place > 0 && std::abs((*axes)[place - 1].to) < std::abs(axis.to); --place) (*axes)[place] = (*axes)[place - 1];
+    for (; place > 0 && std::abs((*axes)[place - 1].to) < std::abs(axis.to); --place)
+      (*axes)[place] = (*axes)[place - 1];
     (*axes)[place] = axis;
   }
   size_t kept = 0;

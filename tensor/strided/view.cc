@@ -109,6 +109,13 @@ void TensorView::WrongDType(DType wanted) const {
   internal::CheckFailed(__FILE__, __LINE__, "kDTypeOf<T> == dtype()", message.c_str());
 }
 
+absl::string_view TensorView::bytes() const {
+  CASK_CHECK(IsContiguous() && IsFixedSize(dtype_), "TensorView::bytes: the elements are not one run of bytes");
+  if (num_elements() == 0) return {};
+  const ByteRange range = bounds();
+  return buffer_->bytes().substr(range.begin, range.end - range.begin);
+}
+
 absl::Status TensorView::CheckWritable() const {
   if (!layout_.HasInternalOverlap()) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -116,6 +123,17 @@ absl::Status TensorView::CheckWritable() const {
 }
 
 // ---- Views ----------------------------------------------------------------------------------------------------------
+
+absl::StatusOr<TensorView> TensorView::Slice(const TensorSlice& slice) const {
+  CASK_ASSIGN_OR_RETURN(const TensorShape part, slice.Apply(shape()));
+  return Edited([&](Layout& layout) -> absl::Status {
+    for (int axis = 0; axis < part.rank(); ++axis) {
+      if (slice.IsFullAt(axis)) continue;
+      CASK_RETURN_IF_ERROR(layout.EditNarrow(axis, slice.extent(axis).start, part.dim(axis)));
+    }
+    return absl::OkStatus();
+  });
+}
 
 absl::StatusOr<std::vector<TensorView>> TensorView::Over(absl::StatusOr<std::vector<Layout>> layouts) const {
   if (!layouts.ok()) return std::move(layouts).status();

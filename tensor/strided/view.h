@@ -31,6 +31,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/check.h"
@@ -38,6 +39,7 @@
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
+#include "tensorcask/tensor/slice.h"
 #include "tensorcask/tensor/strided/layout.h"
 #include "tensorcask/tensor/strided/maybe_owned.h"
 #include "tensorcask/tensor/strided/memory_format.h"
@@ -100,6 +102,8 @@ class TensorView {
 
   // ---- Elements -----------------------------------------------------------------------------------------------------
 
+  // The bytes of the elements, row-major, little-endian. Requires: IsContiguous(), and a dtype of fixed size.
+  absl::string_view bytes() const;
   // The first element: that of index 0 on every axis; the one of index (i, j) is at i * stride(0) + j * stride(1). Null
   // without elements. Requires: T is the element type of dtype().
   template <typename T>
@@ -119,6 +123,8 @@ class TensorView {
                                    int64_t step = 1) const {
     return Edited([&](Layout& layout) { return layout.EditSlice(axis, start, end, step); });
   }
+  // The box that `slice` cuts out of dims(). Errors: as TensorSlice::Apply.
+  absl::StatusOr<TensorView> Slice(const TensorSlice& slice) const;
   absl::StatusOr<TensorView> Narrow(int64_t axis, int64_t start, int64_t length) const {
     return Edited([&](Layout& layout) { return layout.EditNarrow(axis, start, length); });
   }
