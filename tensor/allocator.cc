@@ -1,8 +1,10 @@
 #include "tensorcask/tensor/allocator.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 
 #include "tensorcask/tensor/base/ref_counted.h"
 
@@ -43,6 +45,12 @@ void* CpuAllocator::Allocate(size_t bytes) {
   void* block = nullptr;
   if (posix_memalign(&block, huge ? kHugePageBytes : kAlignment, bytes) != 0) return nullptr;
   if (huge) AdviseHugePages(block, bytes);
+  if (options_.fill == Fill::kZero) std::memset(block, 0, bytes);
+  if (options_.fill == Fill::kJunk) {
+    for (size_t done = 0; done < bytes; done += sizeof(kJunkWord)) {
+      std::memcpy(static_cast<char*>(block) + done, &kJunkWord, std::min(sizeof(kJunkWord), bytes - done));
+    }
+  }
   return block;
 }
 

@@ -10,6 +10,7 @@
 #define TENSORCASK_TENSOR_ALLOCATOR_H_
 
 #include <cstddef>
+#include <cstdint>
 
 #include "absl/strings/string_view.h"
 #include "tensorcask/tensor/base/ref_counted.h"
@@ -38,8 +39,14 @@ class CpuAllocator final : public Allocator {
   static constexpr size_t kHugePageBytes = size_t{2} << 20;
   static constexpr size_t kHugePageBlock = size_t{4} << 20;
 
+  // What fresh memory holds: whatever it held before; zeros; or kJunkWord again and again, which as float32 is a NaN,
+  // so that who reads elements before they are written does not get away with it.
+  enum class Fill : uint8_t { kNone, kZero, kJunk };
+  static constexpr uint32_t kJunkWord = 0x7fedbeef;
+
   struct Options {
     bool huge_pages = true;
+    Fill fill = Fill::kNone;
   };
 
   // The process-wide allocator with default options; never destroyed.

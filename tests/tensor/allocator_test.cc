@@ -91,6 +91,27 @@ TEST(CpuAllocator, LargeBlocksGiveTheirPagesBack) {
 }
 #endif
 
+TEST(CpuAllocator, FillsFreshMemoryWhenAsked) {
+  for (const size_t bytes : {1, 3, 4, 1000, 5 << 20}) {
+    for (const auto fill : {CpuAllocator::Fill::kZero, CpuAllocator::Fill::kJunk}) {
+      SCOPED_TRACE(bytes);
+      CpuAllocator::Options options;
+      options.fill = fill;
+      const RefPtr<Allocator> allocator = CpuAllocator::Make(options);
+      for (int round = 0; round < 2; ++round) {  // the second block may be the first one again
+        auto* const block = static_cast<unsigned char*>(allocator->Allocate(bytes));
+        ASSERT_NE(block, nullptr);
+        for (size_t i = 0; i < bytes; ++i) {
+          const uint32_t wanted = fill == CpuAllocator::Fill::kZero ? 0 : CpuAllocator::kJunkWord >> i % 4 * 8 & 0xff;
+          ASSERT_EQ(block[i], wanted) << "byte " << i;
+        }
+        std::memset(block, 0x55, bytes);
+        allocator->Deallocate(block, bytes);
+      }
+    }
+  }
+}
+
 TEST(FailingAllocator, FailsOnceOrForGood) {
   testing::FailingAllocator once(2);
   testing::FailingAllocator for_good(2, true);
