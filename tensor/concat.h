@@ -1,0 +1,41 @@
+// Joining tensors along an axis, and taking them apart again.
+//
+//   absl::StatusOr<Tensor> all = Concat({a, b}, /*axis=*/1);                    // [2,3] and [2,5] give [2,8]
+//   absl::StatusOr<std::vector<Tensor>> parts = Split(*all, {3, 5}, /*axis=*/1);  // [2,3] and [2,5] again
+//
+// An axis counts from 0, or from the back when negative: -1 is the last one. Strings take part.
+//
+// Source: Concat and Split of tensorflow/core/framework/tensor_util.h (axis 0 there), which do not compare the dims.
+
+#ifndef TENSORCASK_TENSOR_CONCAT_H_
+#define TENSORCASK_TENSOR_CONCAT_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "tensorcask/tensor/allocator.h"
+#include "tensorcask/tensor/base/ref_counted.h"
+#include "tensorcask/tensor/tensor.h"
+
+namespace tensorcask {
+
+// The elements of `tensors`, one behind the other along `axis`, in memory of its own: each element is copied once, and
+// one tensor alone is cloned. Tensors without elements take part by their dims.
+// Errors: InvalidArgument, naming the tensor and the axis, if there is none; if they are scalars or `axis` is outside;
+// if dtypes, ranks, or dims on another axis differ; if the dims of the result are no TensorShape (their sum or product
+// exceeds 2^63-1). FailedPrecondition if a tensor has no data to read. ResourceExhausted if the memory cannot be had.
+absl::StatusOr<Tensor> Concat(absl::Span<const Tensor> tensors, int64_t axis = 0,
+                              const RefPtr<Allocator>& allocator = CpuAllocator::Default());
+
+// The inverse: as many tensors as `sizes`, number i of size sizes[i] on `axis`. Along axis 0 they are rows of `tensor`
+// and share its memory, as Tensor::Slice does; along any other axis they are copies.
+// Errors: InvalidArgument if `tensor` is a scalar, `axis` is outside, a size is negative (naming it), or the sizes do
+// not add up to the dim. For copies also FailedPrecondition and ResourceExhausted, as above.
+absl::StatusOr<std::vector<Tensor>> Split(const Tensor& tensor, absl::Span<const int64_t> sizes, int64_t axis = 0,
+                                          const RefPtr<Allocator>& allocator = CpuAllocator::Default());
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_TENSOR_CONCAT_H_

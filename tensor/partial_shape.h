@@ -1,0 +1,96 @@
+// The sizes of a tensor as far as they are known: any of them may be unknown, and so may their number.
+//
+//   PartialTensorShape batch({PartialTensorShape::kUnknownDim, 3});      // "[?,3]": rank 2, num_elements -1
+//   PartialTensorShape anything;                                         // "<unknown>": not even the rank is known
+//   batch.IsCompatibleWith(TensorShape({8, 3}))                          // true
+//   batch.MergeWith(PartialTensorShape({8, -1}))                         // "[8,3]": what both know together
+//   batch.MostSpecificCompatible(PartialTensorShape({8, 3}))             // "[?,3]": what both agree on
+//   batch.ToTensorShape()                                                // InvalidArgument: dim 0 is unknown
+//
+// Always holds, so nobody checks it again: a known rank is at most TensorShape::kMaxRank; every dim is >= 0 or
+// kUnknownDim; the product of the known nonzero dims fits int64_t. So there is always a TensorShape that is compatible,
+// and one that is fully defined is a TensorShape. A value: compared by what is known (operator== is IsIdenticalTo, not
+// IsCompatibleWith), thread-compatible.
+//
+// Source: PartialTensorShape of tensorflow/core/framework/tensor_shape.h, with Status instead of aborts; there a
+// literal may have any negative number for an unknown dim, here only -1; there huge dims pass beside an unknown one.
+// MostSpecificCompatible is most_specific_compatible_shape of TensorFlow's Python class.
+
+#ifndef TENSORCASK_TENSOR_PARTIAL_SHAPE_H_
+#define TENSORCASK_TENSOR_PARTIAL_SHAPE_H_
+
+#include <cstdint>
+#include <initializer_list>
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "tensorcask/tensor/base/check.h"
+#include "tensorcask/tensor/shape.h"
+
+namespace tensorcask {
+
+class PartialTensorShape {
+ public:
+  static constexpr int64_t kUnknownDim = -1;
+  static constexpr int kUnknownRank = -1;
+
+  PartialTensorShape() = default;                                    // unknown rank
+  explicit PartialTensorShape(std::initializer_list<int64_t> dims);  // for literals in code; CHECKs
+  PartialTensorShape(const TensorShape& shape)  // NOLINT(google-explicit-constructor): a full shape is a partial one
+      : dims_(shape.dims()) {}
+
+  // For sizes that come from anywhere but the source text; -1 is an unknown dim.
+  // Errors: InvalidArgument, naming the axis and the shape, if a promise above would not hold.
+  static absl::StatusOr<PartialTensorShape> Create(absl::Span<const int64_t> dims);
+
+  int rank() const { return dims_ ? static_cast<int>(dims_->size()) : kUnknownRank; }
+  bool has_rank() const { return dims_.has_value(); }
+  // Requires: has_rank(), and 0 <= axis < rank().
+  int64_t dim(int axis) const {
+    CASK_CHECK(axis >= 0 && axis < rank(), "PartialTensorShape::dim: the axis is outside the shape");
+    return (*dims_)[static_cast<size_t>(axis)];
+  }
+  // The dims, unknown ones as kUnknownDim. None if the rank is unknown: a scalar has none, too, but has a rank.
+  absl::Span<const int64_t> dims() const { return dims_ ? absl::MakeConstSpan(*dims_) : absl::Span<const int64_t>(); }
+  // The product of the dims; -1 unless IsFullyDefined(), even where a dim is 0.
+  int64_t num_elements() const;
+  bool IsFullyDefined() const;  // the rank and all dims are known
+
+  // True if a TensorShape may be both: the ranks are equal, or one is unknown, and so are the dims of each axis.
+  bool IsCompatibleWith(const PartialTensorShape& other) const;
+  // True if the same is known of both: "[?,3]" is not identical to "[8,3]".
+  bool IsIdenticalTo(const PartialTensorShape& other) const { return dims_ == other.dims_; }
+
+  // What is known of a shape that is both. Errors: InvalidArgument, naming both shapes and the axis, if none can be; or
+  // if the product of the known nonzero dims would exceed int64_t.
+  absl::StatusOr<PartialTensorShape> MergeWith(const PartialTensorShape& other) const;
+
+  // The axes of `other`, or one axis of `dim` (which may be kUnknownDim), behind ours; unknown rank if either has none.
+  // Errors: InvalidArgument if a promise above would not hold.
+  absl::StatusOr<PartialTensorShape> Concatenate(const PartialTensorShape& other) const;
+  absl::StatusOr<PartialTensorShape> Concatenate(int64_t dim) const;
+
+  // The most that is true of both: dims that are known and equal are kept, others become unknown; unknown rank if
+  // either has none or they differ. Both are compatible with it.
+  PartialTensorShape MostSpecificCompatible(const PartialTensorShape& other) const;
+
+  // Errors: InvalidArgument, naming what is unknown, unless IsFullyDefined().
+  absl::StatusOr<TensorShape> ToTensorShape() const;
+
+  std::string ToString() const;  // "[?,3]"; "[]" for a scalar; "<unknown>" for an unknown rank
+
+  friend bool operator==(const PartialTensorShape& a, const PartialTensorShape& b) { return a.IsIdenticalTo(b); }
+  friend bool operator!=(const PartialTensorShape& a, const PartialTensorShape& b) { return !a.IsIdenticalTo(b); }
+  friend std::ostream& operator<<(std::ostream& out, const PartialTensorShape& shape);
+
+ private:
+  std::optional<DimVector> dims_;  // empty: the rank is unknown
+};
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_TENSOR_PARTIAL_SHAPE_H_
