@@ -1,0 +1,95 @@
+// Filling a tensor with chunks of its elements that arrive in any order, each element exactly once.
+//
+//   ResizableTensor t;
+//   absl::Status status = t.Resize({1000});
+//   absl::StatusOr<ChunkFiller> filler = ChunkFiller::Create(&t, DType::kFloat32);
+//   status = filler->WriteBytes(/*begin=*/500, chunk);        // elements 500 to 500 + chunk.size() / 4
+//   filler->Missing(10)                                       // the first ten ranges that have not arrived
+//   absl::StatusOr<Tensor> done = filler->Finish();           // FailedPrecondition while any is missing
+//
+// Begins and ends count elements in row-major order; a range is [begin, end). What has arrived is kept as ranges, those
+// that touch as one, and at most `max_ranges` of them: chunks in order take one, and no sender can make it more.
+//
+// The filler shares the memory of the tensor it was made for. If that is resized meanwhile, it goes its own way.
+// Not shared between threads without a lock.
+
+#ifndef TENSORCASK_TENSOR_STRIDED_CHUNK_FILLER_H_
+#define TENSORCASK_TENSOR_STRIDED_CHUNK_FILLER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/strided/resizable.h"
+#include "tensorcask/tensor/tensor.h"
+
+namespace tensorcask {
+
+class ChunkFiller {
+ public:
+  static constexpr size_t kDefaultMaxRanges = 65536;
+
+  struct Range {
+    int64_t begin;
+    int64_t end;
+    friend bool operator==(const Range& a, const Range& b) { return a.begin == b.begin && a.end == b.end; }
+    friend bool operator!=(const Range& a, const Range& b) { return !(a == b); }
+  };
+
+  // For all elements of *tensor, which becomes one of `dtype` with memory. Errors: as ResizableTensor::MutableRawData.
+  static absl::StatusOr<ChunkFiller> Create(ResizableTensor* tensor, DType dtype,
+                                            size_t max_ranges = kDefaultMaxRanges);
+
+  // Elements from number `begin`. No elements are no chunk, and allowed anywhere inside.
+  // Errors, and nothing has been written: OutOfRange, naming the range, if it is not inside the tensor; AlreadyExists,
+  // naming what arrived before, if any element has; InvalidArgument if T is not the element type of the tensor, or, of
+  // bytes, if they are no whole elements, no bools (each 0 or 1), or the elements are strings; ResourceExhausted if
+  // there would be more than max_ranges ranges, or the memory cannot be had; FailedPrecondition after Finish.
+  absl::Status WriteBytes(int64_t begin, absl::string_view bytes);
+  absl::Status WriteStrings(int64_t begin, absl::Span<const std::string> values);
+  template <typename T>
+  absl::Status Write(int64_t begin, absl::Span<const T> values) {
+    CASK_RETURN_IF_ERROR(CheckDType(kDTypeOf<T>));
+    if constexpr (std::is_same_v<T, std::string>) {
+      return WriteStrings(begin, values);
+    } else {
+      return WriteBytes(begin, {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)});
+    }
+  }
+
+  bool IsComplete() const { return num_missing_ == 0; }
+  int64_t num_missing() const { return num_missing_; }  // elements
+  std::vector<Range> Missing(size_t max_ranges) const;  // the first ones, in order
+
+  // The tensor, once. Errors: FailedPrecondition, saying what is missing, and the filler goes on; or the second time.
+  absl::StatusOr<Tensor> Finish();
+
+ private:
+  ChunkFiller(Tensor tensor, size_t max_ranges)
+      : tensor_(std::move(tensor)), num_missing_(tensor_.num_elements()), max_ranges_(max_ranges) {}
+
+  absl::Status CheckOpen() const;
+  absl::Status CheckDType(DType dtype) const;
+  absl::Status CheckRange(int64_t begin, size_t count);  // and makes the memory writable
+  void Arrived(Range range);
+
+  Tensor tensor_;
+  int64_t num_missing_;
+  size_t max_ranges_;
+  bool finished_ = false;
+  std::map<int64_t, int64_t> arrived_;  // begin to end; no two touch
+};
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_TENSOR_STRIDED_CHUNK_FILLER_H_
