@@ -309,6 +309,12 @@ void TensorBuffer::MakeWritableOrDie() {
   CASK_CHECK(status.ok(), std::string(status.message()).c_str());
 }
 
+RefPtr<RefCounted> TensorBuffer::HoldMemory() const {
+  const std::lock_guard<std::mutex> lock(sharing_mutex);
+  if (root_->held_) return root_->held_;
+  return RefPtr<RefCounted>::Share(root_);
+}
+
 bool TensorBuffer::IsWritableInPlace() const {
   const std::lock_guard<std::mutex> lock(sharing_mutex);
   return root_->writable_ || (root_->held_ && root_->held_->IsUnique());

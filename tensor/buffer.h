@@ -126,6 +126,10 @@ class TensorBuffer : public RefCounted {
   Kind kind() const { return root_->kind_; }
   absl::string_view allocator_name() const;  // "" for scalars, memory that is not ours, and none
 
+  // Keeps the bytes now at data() readable and where they are, whatever this root and its lazy clones turn to later:
+  // for pointers that leave the library. (A reference to the root keeps what the root then has.)
+  RefPtr<RefCounted> HoldMemory() const;
+
   // True if a write to this root would happen where the bytes are now, without a copy.
   bool IsWritableInPlace() const;
 

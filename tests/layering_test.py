@@ -52,6 +52,7 @@ ELSEWHERE = {
     "leveldb/": {"tests"},
     "nlohmann/": {"tools", "tests"},
     "snappy": {"serialize/checkpoint", "tests"},
+    "unsupported/Eigen/": {"tensor/interop", "tests"},
     "zdict": {"serialize/payload", "tests"},
     "zstd": {"serialize/payload", "tests"},
 }

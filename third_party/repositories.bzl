@@ -110,6 +110,26 @@ _system_library = repository_rule(
     local = True,
 )
 
+def _system_headers_impl(repository_ctx):
+    folder = repository_ctx.path(repository_ctx.attr.path)
+    if not folder.exists:
+        _missing(repository_ctx, "the folder '{}'".format(repository_ctx.attr.path))
+    repository_ctx.symlink(folder, "include")
+    repository_ctx.file("BUILD.bazel", _BUILD_HEAD + """
+cc_library(
+    name = {},
+    hdrs = glob(["include/**"]),
+    includes = ["include"],
+)
+""".format(repr(repository_ctx.name)), executable = False)
+
+# A library of headers in a folder of the system that the compiler does not look in by itself.
+_system_headers = repository_rule(
+    implementation = _system_headers_impl,
+    attrs = {"package": attr.string(mandatory = True), "path": attr.string(mandatory = True)},
+    local = True,
+)
+
 def _system_protobuf_impl(repository_ctx):
     protoc = repository_ctx.which("protoc")
     if not protoc:
@@ -235,6 +255,7 @@ def tensorcask_repositories():
     _maybe(_system_protobuf, "com_google_protobuf", package = "libprotobuf-dev protobuf-compiler")
     _maybe(_system_library, "zstd", modules = {":zstd": "libzstd"}, package = "libzstd-dev")
     _maybe(_system_library, "snappy", modules = {":snappy": "snappy"}, package = "libsnappy-dev")
+    _maybe(_system_headers, "eigen", package = "libeigen3-dev", path = "/usr/include/eigen3")
 
     # For tests and tools.
     _maybe(
