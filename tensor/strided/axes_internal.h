@@ -33,9 +33,11 @@ inline void SortAndMerge(Axes* axes) {
   for (size_t i = 1; i < axes->size(); ++i) {
     Axis& outer = (*axes)[kept];
     const Axis inner = (*axes)[i];
-    // The steps of an outer axis reach past the inner one, so these products fit wherever they are equal to a step.
-    if (outer.to / inner.size == inner.to && outer.to % inner.size == 0 && outer.from / inner.size == inner.from &&
-        outer.from % inner.size == 0) {
+    // Where a product overflows it is no step of an axis that has elements.
+    int64_t from = 0;
+    int64_t to = 0;
+    if (!__builtin_mul_overflow(inner.from, inner.size, &from) && from == outer.from &&
+        !__builtin_mul_overflow(inner.to, inner.size, &to) && to == outer.to) {
       outer = {outer.size * inner.size, inner.from, inner.to};
     } else {
       (*axes)[++kept] = inner;

@@ -1,7 +1,9 @@
 #include "tensorcask/tensor/strided/copy.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <numeric>
 #include <string>
@@ -11,8 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/dtype.h"
-#include "tensorcask/tensor/dtype_visit.h"
+#include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/strided/copy_strided.h"
 #include "tensorcask/tensor/strided/layout.h"
 #include "tensorcask/tensor/strided/view.h"
@@ -44,16 +47,16 @@ bool HaveEqualSteps(const Layout& a, const Layout& b) {
   return true;
 }
 
-// Where the elements are: number 0 of `data` would be the first of the layout if all steps were 0.
-struct Places {
-  uintptr_t first;  // address of the element at index 0, 0 ...
-  uintptr_t begin;  // of the bytes that hold all elements
-  uintptr_t end;
-};
-Places PlacesOf(const TensorView& view, const void* data, size_t object_bytes) {
-  const TensorView::ByteRange bounds = view.bounds();
-  const auto base = reinterpret_cast<uintptr_t>(data);
-  return {base + static_cast<uintptr_t>(view.offset()) * object_bytes, base + bounds.begin, base + bounds.end};
+// The address of the element at index 0, 0 ...
+uintptr_t FirstAddress(const TensorView& view, const void* data, size_t object_bytes) {
+  return reinterpret_cast<uintptr_t>(data) + static_cast<uintptr_t>(view.offset()) * object_bytes;
+}
+
+// Whether `bytes_a` bytes at `a` and `bytes_b` at `b` have some in common.
+bool Overlap(const void* a, size_t bytes_a, const void* b, size_t bytes_b) {
+  const auto start_a = reinterpret_cast<uintptr_t>(a);
+  const auto start_b = reinterpret_cast<uintptr_t>(b);
+  return start_a < start_b + bytes_b && start_b < start_a + bytes_a;
 }
 
 // False if no element of the one lies in an element of the other: because all steps of both are multiples of a number
@@ -80,32 +83,42 @@ absl::Status Copy(const TensorView& from, TensorView* to, const CopyOptions& opt
   if (absl::Status status = CheckWritable(*to); !status.ok()) return Refused(from, *to, status.message());
 
   const size_t object_bytes = from.dtype() == DType::kString ? sizeof(std::string) : from.element_size();
-  const bool equal_steps = HaveEqualSteps(from.layout(), to->layout());
-  const auto same_elements = [&] {
-    return equal_steps && PlacesOf(from, from.buffer()->data(), object_bytes).first ==
-                              PlacesOf(*to, to->buffer()->data(), object_bytes).first;
-  };
-  // Two lazy clones of one memory are the same elements, too, and need not part for this.
-  if (same_elements()) return absl::OkStatus();
+  // The same elements: nothing to do. (Two lazy clones of one memory are that, too, and need not part for this.)
+  if (FirstAddress(from, from.buffer()->data(), object_bytes) ==
+          FirstAddress(*to, to->buffer()->data(), object_bytes) &&
+      HaveEqualSteps(from.layout(), to->layout())) {
+    return absl::OkStatus();
+  }
 
-  // From here on addresses stay: those of both sides, where they share a root, are taken after it may have moved.
+  // A root may move here: addresses are taken afterwards.
   CASK_RETURN_IF_ERROR(to->EnsureMutable());
-  void* const to_data = to->buffer()->mutable_data();
-  const void* const from_data = from.buffer()->data();
+  char* const to_data = static_cast<char*>(to->buffer()->mutable_data());
+  const char* const from_data = static_cast<const char*>(from.buffer()->data());
   const auto copy_from = [&](const void* data, const Layout& layout) {
     internal::CopyStrided(from.dtype(), data, layout, to_data, to->layout(), Strided(options));
     return absl::OkStatus();
   };
-  const Places source = PlacesOf(from, from_data, object_bytes);
-  const Places target = PlacesOf(*to, to_data, object_bytes);
-  if (source.end <= target.begin || target.end <= source.begin) return copy_from(from_data, from.layout());
-  if (equal_steps && from.dtype() != DType::kString && from.layout().IsNonOverlappingAndDense()) {
-    std::memmove(static_cast<char*>(to_data) + to->bounds().begin,
-                 static_cast<const char*>(from_data) + from.bounds().begin, target.end - target.begin);
+  // First by all of both buffers, which is quick, and then by what the views have of them.
+  if (!Overlap(from_data, from.buffer()->size_bytes(), to_data, to->buffer()->size_bytes())) {
+    return copy_from(from_data, from.layout());
+  }
+  const TensorView::ByteRange source = from.bounds();
+  const TensorView::ByteRange target = to->bounds();
+  if (!Overlap(from_data + source.begin, source.end - source.begin, to_data + target.begin,
+               target.end - target.begin)) {
+    return copy_from(from_data, from.layout());
+  }
+  if (from.dtype() != DType::kString && HaveEqualSteps(from.layout(), to->layout()) &&
+      from.layout().IsNonOverlappingAndDense()) {
+    std::memmove(to_data + target.begin, from_data + source.begin, target.end - target.begin);
     return absl::OkStatus();
   }
-  const uintptr_t distance = source.first > target.first ? source.first - target.first : target.first - source.first;
-  if (!MayMeet(from.layout(), to->layout(), distance, object_bytes)) return copy_from(from_data, from.layout());
+  const uintptr_t first_from = FirstAddress(from, from_data, object_bytes);
+  const uintptr_t first_to = FirstAddress(*to, to_data, object_bytes);
+  if (!MayMeet(from.layout(), to->layout(), std::max(first_from, first_to) - std::min(first_from, first_to),
+               object_bytes)) {
+    return copy_from(from_data, from.layout());
+  }
   CASK_ASSIGN_OR_RETURN(const TensorView aside, from.Clone());
   return copy_from(aside.buffer()->data(), aside.layout());
 }

@@ -64,13 +64,18 @@ inline void CopyShort(const char* from, char* to, int64_t bytes) {
     std::memcpy(to, &word, sizeof(word));
     std::memcpy(to + bytes - sizeof(last), &last, sizeof(last));
   };
-  struct Words {
-    uint64_t word[2];
+  struct TwoWords {
+    uint64_t words[2];
   };
-  if (bytes > 32) {
+  struct FourWords {
+    uint64_t words[4];
+  };
+  if (bytes > 64) {
     std::memcpy(to, from, static_cast<size_t>(bytes));
+  } else if (bytes >= 32) {
+    both_ends(FourWords());
   } else if (bytes >= 16) {
-    both_ends(Words());
+    both_ends(TwoWords());
   } else if (bytes >= 8) {
     both_ends(uint64_t{0});
   } else if (bytes >= 4) {

@@ -83,7 +83,7 @@ struct Vector {
   }
 };
 
-#include "tensorcask/tensor/strided/copy_kernels_x86_inl.h"
+#include "tensorcask/tensor/strided/copy_kernels_x86.inc"
 
 }  // namespace
 

@@ -18,7 +18,7 @@ struct CopyStridedOptions {
   bool fresh = true;
   // From this size of the destination on, in bytes, what does not stay in the cache is written past it.
   int64_t stream_bytes = int64_t{2} << 20;
-  const CpuFeatures* features = nullptr;  // null: those of this processor
+  const CpuFeatures* features = nullptr;  // null: those of this processor, and few elements are copied singly
 };
 
 // Assigns each element of `to`, over the memory at `to_base`, from that of equal index of `from` over `from_base`. The

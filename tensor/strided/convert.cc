@@ -1,0 +1,310 @@
+#include "tensorcask/tensor/strided/convert.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <utility>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "tensorcask/tensor/allocator.h"
+#include "tensorcask/tensor/base/cpu.h"
+#include "tensorcask/tensor/base/parallel_for.h"
+#include "tensorcask/tensor/base/ref_counted.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/buffer.h"
+#include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/strided/axes_internal.h"
+#include "tensorcask/tensor/strided/convert_kernels.h"
+#include "tensorcask/tensor/strided/copy.h"
+#include "tensorcask/tensor/strided/copy_kernels.h"
+#include "tensorcask/tensor/strided/copy_strided.h"
+#include "tensorcask/tensor/strided/layout.h"
+#include "tensorcask/tensor/strided/memory_format.h"
+#include "tensorcask/tensor/strided/view.h"
+#include "tensorcask/tensor/tensor.h"
+
+namespace tensorcask {
+namespace {
+
+using internal::Axes;
+using internal::Axis;
+using internal::Conversion;
+
+constexpr int64_t kTileBytes = 128 << 10;  // of either side: both stay in the second-level cache
+constexpr int64_t kSmallTile = 128;        // elements
+constexpr int64_t kLongRun = 64;           // elements
+constexpr size_t kStackBytes = 4 << 10;    // room for the tiles of small tensors
+
+using Numbers = absl::InlinedVector<int64_t, 8>;
+
+// A conversion in tiles that fit the cache. The kernels want dense elements: a side on which a tile is dense, or made
+// of long dense runs, is used where it is. Else the tile is copied together before, or copied out afterwards, which is
+// the business of CopyStrided.
+class TiledConversion {
+ public:
+  // `fresh`: the destination was only just allocated.
+  TiledConversion(const TensorView& from, const TensorView& to, bool fresh)
+      : conversion_(Conversion::Find(from.dtype(), to.dtype(), GetCpuFeatures())),
+        axes_(internal::MergedAxes(from.layout(), to.layout())),
+        from_{from.dtype(), from.offset()},
+        to_{to.dtype(), to.offset()} {
+    // As copies are: what is large is written past the cache, unless the system has just cleared it there.
+    to_.options.fresh = fresh;
+    if (!fresh && to.num_elements() * to_.element_size >= to_.options.stream_bytes) {
+      to_.options.stream_bytes = 0;
+      stream_ = to_.kernels;
+    }
+    if (axes_.empty()) axes_.push_back({1, 1, 1});
+    ChooseTile();
+    const auto place = [&](Steps steps, Side* side) {
+      if (IsDense(steps)) return;
+      if (axes_.back().*steps == 1 && extents_.back() >= kLongRun) {
+        in_runs_ = true;
+      } else {
+        side->scratch_bytes = (tile_elements_ * side->element_size + 63) / 64 * 64;
+      }
+    };
+    place(&Axis::from, &from_);
+    place(&Axis::to, &to_);
+  }
+
+  size_t num_tiles() const { return num_tiles_; }
+  size_t scratch_bytes() const { return static_cast<size_t>(from_.scratch_bytes + to_.scratch_bytes); }  // of a thread
+
+  // Converts tile number `tile`. The bases are where element number 0 of either view would lie.
+  void Run(size_t tile, const void* from_base, void* to_base, char* scratch) const {
+    Axes axes = axes_;
+    int64_t from = from_.offset;
+    int64_t to = to_.offset;
+    int64_t count = 1;
+    for (size_t i = axes.size(); i-- > 0;) {
+      const auto tiles = static_cast<size_t>((axes[i].size - 1) / extents_[i] + 1);
+      const int64_t start = static_cast<int64_t>(tile % tiles) * extents_[i];
+      tile /= tiles;
+      axes[i].size = std::min(extents_[i], axes[i].size - start);
+      from += start * axes[i].from;
+      to += start * axes[i].to;
+      count *= axes[i].size;
+    }
+    // What is converted: the tile where it is, but for sides that have it in scratch memory.
+    Axes converted = axes;
+    int64_t source = from;
+    int64_t target = to;
+    if (from_.scratch_bytes > 0) {
+      CopyTile(from_, WithDense(axes, &Axis::to), count, static_cast<const char*>(from_base), from, scratch, 0);
+      converted = WithDense(converted, &Axis::from);
+      from_base = scratch;
+      source = 0;
+    }
+    char* target_base = static_cast<char*>(to_base);
+    if (to_.scratch_bytes > 0) {
+      converted = WithDense(converted, &Axis::to);
+      target_base = scratch + from_.scratch_bytes;
+      target = 0;
+    }
+    if (!in_runs_) converted = {{count, 1, 1}};
+    internal::ForEachRun(converted, source, target, [&](int64_t from, int64_t to, int64_t count, int64_t, int64_t) {
+      conversion_.Run(static_cast<const char*>(from_base) + from * from_.element_size,
+                      target_base + to * to_.element_size, static_cast<size_t>(count),
+                      to_.scratch_bytes > 0 ? nullptr : stream_.stream);
+    });
+    if (to_.scratch_bytes > 0) {
+      CopyTile(to_, WithDense(axes, &Axis::from), count, target_base, 0, static_cast<char*>(to_base), to);
+    }
+  }
+  // Once after the tiles of a thread.
+  void Finish() const {
+    if (stream_.finish_stream != nullptr) stream_.finish_stream();
+  }
+
+ private:
+  using Steps = int64_t Axis::*;
+
+  struct Side {
+    Side(DType dtype, int64_t offset)
+        : dtype(dtype),
+          element_size(static_cast<int64_t>(ElementSize(dtype))),
+          offset(offset),
+          kernels(internal::KernelsFor(ElementSize(dtype), GetCpuFeatures())) {}
+    const DType dtype;
+    const int64_t element_size;
+    const int64_t offset;
+    const internal::CopyKernels& kernels;
+    internal::CopyStridedOptions options;
+    int64_t scratch_bytes = 0;  // of a dense tile; 0: tiles are used where they are
+  };
+
+  static Axes WithDense(Axes axes, Steps steps) {
+    int64_t dense = 1;
+    for (size_t i = axes.size(); i-- > 0;) {
+      axes[i].*steps = dense;
+      dense *= axes[i].size;
+    }
+    return axes;
+  }
+
+  // Copies `count` elements along `axes`.
+  static void CopyTile(const Side& side, const Axes& axes, int64_t count, const char* from_base, int64_t from,
+                       char* to_base, int64_t to) {
+    if (count <= kSmallTile) {  // less work than to describe it to CopyStrided
+      const int64_t size = side.element_size;
+      // Rectangles: the two inner axes at once.
+      Axes others = axes;
+      Axis rows = {1, 0, 0};
+      if (axes.size() > 1) {
+        rows = axes[axes.size() - 2];
+        others.erase(others.end() - 2);
+      }
+      internal::ForEachRun(
+          others, from, to, [&](int64_t from, int64_t to, int64_t count, int64_t from_step, int64_t to_step) {
+            side.kernels.elements(from_base + from * size, from_step * size, rows.from * size, to_base + to * size,
+                                  to_step * size, rows.to * size, count, rows.size);
+          });
+      return;
+    }
+    internal::CopyStrided(side.dtype, from_base, LayoutOf(axes, &Axis::from, from), to_base,
+                          LayoutOf(axes, &Axis::to, to), side.options);
+  }
+
+  static Layout LayoutOf(const Axes& axes, Steps steps, int64_t offset) {
+    Numbers dims(axes.size());
+    Numbers strides(axes.size());
+    for (size_t i = 0; i < axes.size(); ++i) {
+      dims[i] = axes[i].size;
+      strides[i] = axes[i].*steps;
+    }
+    return *Layout::Create(dims, strides, offset);  // of a part of what was checked, or dense
+  }
+
+  void ChooseTile() {
+    const size_t last = axes_.size() - 1;
+    size_t fast = last;  // along which the source is closest together
+    for (size_t axis = 0; axis < last; ++axis) {
+      const int64_t step = std::abs(axes_[axis].from);
+      if (step != 0 && (axes_[fast].from == 0 || step < std::abs(axes_[fast].from))) fast = axis;
+    }
+    extents_.assign(axes_.size(), 1);
+    int64_t room = kTileBytes / std::max(from_.element_size, to_.element_size);
+    const auto widen = [&](size_t axis, int64_t most) {
+      const int64_t wide = std::min({axes_[axis].size, most, extents_[axis] * room});
+      if (wide <= extents_[axis]) return;
+      room = room * extents_[axis] / wide;
+      extents_[axis] = wide;
+    };
+    // Long runs of the source, then of the destination, then whatever else there is room for.
+    if (fast != last) widen(fast, 256);
+    for (size_t axis = axes_.size(); axis-- > 0;) widen(axis, axes_[axis].size);
+    for (size_t axis = 0; axis < axes_.size(); ++axis) {
+      num_tiles_ *= static_cast<size_t>((axes_[axis].size - 1) / extents_[axis] + 1);
+      tile_elements_ *= extents_[axis];
+    }
+  }
+
+  // True if the elements of a full tile lie one after the other on this side. Then those of the smaller tiles at the
+  // ends do, too: only the outermost axis that a dense tile has parts of can be cut.
+  bool IsDense(Steps steps) const {
+    int64_t dense = 1;
+    for (size_t axis = axes_.size(); axis-- > 0;) {
+      if (extents_[axis] == 1) continue;
+      if (axes_[axis].*steps != dense) return false;
+      dense *= extents_[axis];
+    }
+    return true;
+  }
+
+  const Conversion conversion_;
+  Axes axes_;
+  Side from_;
+  Side to_;
+  Numbers extents_;  // of a tile
+  size_t num_tiles_ = 1;
+  int64_t tile_elements_ = 1;
+  bool in_runs_ = false;
+  internal::CopyKernels stream_ = {};  // none: what is written stays in the cache
+};
+
+// Requires: dims equal, elements on both sides, no overlap, writable memory.
+absl::Status ConvertElements(const TensorView& from, TensorView* to, bool fresh, const CopyOptions& options) {
+  const TiledConversion tiled(from, *to, fresh);
+  // A few groups of tiles for each thread, so that none waits long for the last one.
+  const size_t num_tiles = tiled.num_tiles();
+  const size_t groups =
+      options.num_threads <= 1 ? 1 : std::min(num_tiles, static_cast<size_t>(options.num_threads) * 4);
+  RefPtr<TensorBuffer> memory;
+  if (groups > 1 || tiled.scratch_bytes() > kStackBytes) {
+    CASK_ASSIGN_OR_RETURN(memory, TensorBuffer::Allocate(groups * tiled.scratch_bytes()));
+  }
+  alignas(64) char stack_memory[kStackBytes];
+  char* const scratch = memory ? static_cast<char*>(memory->mutable_data()) : stack_memory;
+  const void* const from_base = from.buffer()->data();
+  void* const to_base = to->buffer()->mutable_data();
+  ParallelFor(options.num_threads, groups, [&](size_t group) {
+    char* const own_scratch = scratch + group * tiled.scratch_bytes();
+    const size_t end = num_tiles / groups * (group + 1) + num_tiles % groups * (group + 1) / groups;
+    const size_t begin = num_tiles / groups * group + num_tiles % groups * group / groups;
+    for (size_t tile = begin; tile < end; ++tile) tiled.Run(tile, from_base, to_base, own_scratch);
+    tiled.Finish();
+  });
+  return absl::OkStatus();
+}
+
+absl::Status CheckDTypes(DType from, DType to) {
+  const auto refused = [&] { return absl::StrCat("Convert of ", DTypeName(from), " to ", DTypeName(to)); };
+  if (to == DType::kInvalid)
+    return absl::InvalidArgumentError(absl::StrCat(refused(), ": no elements have this dtype"));
+  const bool strings = from == DType::kString && to == DType::kString;
+  if (strings || (IsFixedSize(from) && IsFixedSize(to))) return absl::OkStatus();
+  return absl::UnimplementedError(absl::StrCat(refused(), ": only dtypes of fixed size are converted"));
+}
+
+// Whether the elements of the two lie in common bytes of memory, whatever buffers they belong to.
+bool Overlaps(const TensorView& from, const TensorView& to) {
+  const TensorView::ByteRange a = from.bounds();
+  const TensorView::ByteRange b = to.bounds();
+  const auto a_base = reinterpret_cast<uintptr_t>(from.buffer()->data());
+  const auto b_base = reinterpret_cast<uintptr_t>(to.buffer()->data());
+  return a_base + a.begin < b_base + b.end && b_base + b.begin < a_base + a.end;
+}
+
+}  // namespace
+
+absl::Status Convert(const TensorView& from, TensorView* to, const CopyOptions& options) {
+  CASK_RETURN_IF_ERROR(CheckDTypes(from.dtype(), to->dtype()));
+  if (from.dtype() == to->dtype()) return Copy(from, to, options);
+  const auto refused = [&](absl::string_view why) {
+    return absl::InvalidArgumentError(absl::StrCat("Convert of ", from.ToString(), " to ", to->ToString(), ": ", why));
+  };
+  if (from.dims() != to->dims()) return refused("the dims differ");
+  if (!to->layout().IsContiguous() && to->layout().HasInternalOverlap())
+    return refused("several indices of the destination name one element");
+  if (to->num_elements() == 0) return absl::OkStatus();
+  CASK_RETURN_IF_ERROR(from.buffer()->CheckReadable());
+  CASK_RETURN_IF_ERROR(to->EnsureMutable());
+  if (!Overlaps(from, *to)) return ConvertElements(from, to, /*fresh=*/false, options);
+  CASK_ASSIGN_OR_RETURN(const TensorView aside, from.Clone());
+  return ConvertElements(aside, to, /*fresh=*/false, options);
+}
+
+absl::StatusOr<TensorView> ConvertTo(const TensorView& from, DType dtype, MemoryFormat format,
+                                     const CopyOptions& options, const RefPtr<Allocator>& allocator) {
+  CASK_RETURN_IF_ERROR(CheckDTypes(from.dtype(), dtype));
+  CASK_ASSIGN_OR_RETURN(Layout layout, from.layout().Dense(format));
+  if (from.num_elements() > 0) CASK_RETURN_IF_ERROR(from.buffer()->CheckReadable());
+  // A tensor of these elements has the right memory, whatever its order.
+  CASK_ASSIGN_OR_RETURN(const Tensor memory, Tensor::Create(dtype, from.shape(), allocator));
+  CASK_ASSIGN_OR_RETURN(TensorView to, TensorView::Create(memory.buffer(), dtype, std::move(layout)));
+  if (from.dtype() == dtype) {
+    CASK_RETURN_IF_ERROR(Copy(from, &to, options));
+  } else if (to.num_elements() > 0) {
+    CASK_RETURN_IF_ERROR(ConvertElements(from, &to, /*fresh=*/true, options));
+  }
+  return to;
+}
+
+}  // namespace tensorcask

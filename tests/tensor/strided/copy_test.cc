@@ -1,0 +1,345 @@
+#include "tensorcask/tensor/strided/copy.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tensorcask/tensor/base/ref_counted.h"
+#include "tensorcask/tensor/buffer.h"
+#include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/strided/layout.h"
+#include "tensorcask/tensor/strided/view.h"
+#include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tests/support/failing_allocator.h"
+#include "tensorcask/tests/support/status_matchers.h"
+#include "tensorcask/tests/tensor/strided/layout_model.h"
+
+// Counts what this program allocates, to show that small copies take nothing.
+static int64_t num_allocations = 0;
+static bool nothrow_fails = false;  // the form that may fail does
+__attribute__((noinline)) static void* CountedAllocation(size_t size) {
+  ++num_allocations;
+  return std::malloc(size == 0 ? 1 : size);
+}
+__attribute__((noinline)) static void CountedFree(void* memory) { std::free(memory); }
+void* operator new(size_t size) {
+  if (void* memory = CountedAllocation(size)) return memory;
+  std::abort();
+}
+void* operator new[](size_t size) { return operator new(size); }
+void* operator new(size_t size, const std::nothrow_t&) noexcept {
+  return nothrow_fails ? nullptr : CountedAllocation(size);
+}
+void* operator new[](size_t size, const std::nothrow_t&) noexcept { return CountedAllocation(size); }
+void operator delete(void* memory) noexcept { CountedFree(memory); }
+void operator delete[](void* memory) noexcept { CountedFree(memory); }
+void operator delete(void* memory, size_t) noexcept { CountedFree(memory); }
+void operator delete[](void* memory, size_t) noexcept { CountedFree(memory); }
+void operator delete(void* memory, const std::nothrow_t&) noexcept { CountedFree(memory); }
+void operator delete[](void* memory, const std::nothrow_t&) noexcept { CountedFree(memory); }
+
+namespace tensorcask {
+namespace {
+
+using ::tensorcask::testing::FailingAllocator;
+using ::tensorcask::testing::Model;
+using ::tensorcask::testing::Numbers;
+using ::tensorcask::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Code = absl::StatusCode;
+
+// 0, 1, 2 ... in fresh memory.
+Tensor Counting(std::initializer_list<int64_t> dims, const RefPtr<Allocator>& allocator = CpuAllocator::Default()) {
+  Tensor tensor = *Tensor::Create(DType::kInt32, TensorShape(dims), allocator);
+  int32_t* const values = tensor.mutable_data<int32_t>();
+  std::iota(values, values + tensor.num_elements(), 0);
+  return tensor;
+}
+
+// All elements, row-major, by nothing but the geometry.
+template <typename T>
+std::vector<T> Elements(const TensorView& view) {
+  std::vector<T> elements;
+  const T* const base = static_cast<const T*>(view.buffer()->data());
+  for (const int64_t place : Model::Of(view.layout()).places) elements.push_back(base[place]);
+  return elements;
+}
+
+TEST(Copy, AssignsElementsOfEqualIndex) {
+  const Tensor from = Counting({2, 3});
+  TensorView to = Counting({3, 2});
+  ASSERT_OK(Copy(*TensorView(from).Transpose(0, 1), &to));
+  EXPECT_THAT(Elements<int32_t>(to), ElementsAre(0, 3, 1, 4, 2, 5));
+}
+
+TEST(Copy, LeavesWhatIsNotInTheDestination) {
+  const Tensor from = Counting({3});
+  const Tensor memory = Counting({8});
+  TensorView to = *TensorView(memory).Slice(0, 6, 0, -2);  // 6, 4, 2
+  ASSERT_OK(Copy(from, &to));
+  EXPECT_THAT(Elements<int32_t>(memory), ElementsAre(0, 1, 2, 3, 1, 5, 0, 7));
+}
+
+TEST(Copy, TakesScalarsAndNoElements) {
+  const Tensor from = Tensor::Scalar<int32_t>(7);
+  TensorView to = Tensor::Scalar<int32_t>(0);
+  ASSERT_OK(Copy(from, &to));
+  EXPECT_EQ(*to.data<int32_t>(), 7);
+  TensorView nothing = *Tensor::Create(DType::kInt32, TensorShape({0, 3}));
+  EXPECT_OK(Copy(*Tensor::Create(DType::kInt32, TensorShape({0, 3})), &nothing));
+  TensorView no_buffer;
+  EXPECT_OK(Copy(TensorView(), &no_buffer));
+}
+
+TEST(Copy, BroadcastsThroughExpand) {
+  const Tensor row = Counting({3});
+  TensorView to = Counting({2, 3});
+  ASSERT_OK(Copy(*TensorView(row).Expand({2, 3}), &to));
+  EXPECT_THAT(Elements<int32_t>(to), ElementsAre(0, 1, 2, 0, 1, 2));
+}
+
+TEST(Copy, AssignsStrings) {
+  const Tensor from = Tensor::FromValues<std::string>({{"a", std::string(1000, 'b'), ""}, {"c", "d", "e"}});
+  TensorView to = *Tensor::Zeros(DType::kString, TensorShape({3, 2}));
+  const TensorView source = *TensorView(from).Transpose(0, 1);
+  ASSERT_OK(Copy(source, &to));
+  EXPECT_EQ(Elements<std::string>(to), Elements<std::string>(source));
+  EXPECT_EQ(from.data<std::string>()[1].size(), 1000u) << "the source is as it was";
+}
+
+TEST(Copy, IsTheSameOnSeveralThreads) {
+  const Tensor from = Counting({700, 3, 301});
+  for (const Numbers& axes : {Numbers({0, 1, 2}), Numbers({2, 1, 0}), Numbers({2, 0, 1}), Numbers({1, 0, 2})}) {
+    const TensorView source = *TensorView(from).Permute(axes);
+    TensorView one = *Tensor::Create(DType::kInt32, source.shape());
+    TensorView many = *Tensor::Create(DType::kInt32, source.shape());
+    ASSERT_OK(Copy(source, &one));
+    for (const int num_threads : {2, 5, 2000, 0, -1}) {
+      ASSERT_OK(Fill(int32_t{-1}, &many));
+      ASSERT_OK(Copy(source, &many, {num_threads}));
+      EXPECT_EQ(one.buffer()->bytes(), many.buffer()->bytes()) << num_threads << " threads, " << source;
+    }
+    EXPECT_EQ(Elements<int32_t>(one), Elements<int32_t>(source));
+  }
+}
+
+// ---- What is refused ------------------------------------------------------------------------------------------------
+
+TEST(Copy, RefusesOtherDTypesAndDims) {
+  const Tensor from = Counting({2, 3});
+  TensorView floats = *Tensor::Zeros(DType::kFloat32, TensorShape({2, 3}));
+  EXPECT_THAT(Copy(from, &floats),
+              StatusIs(Code::kInvalidArgument,
+                       AllOf(HasSubstr("int32 [2,3]"), HasSubstr("float32 [2,3]"), HasSubstr("the dtypes differ"))));
+  TensorView turned = Counting({3, 2});
+  EXPECT_THAT(Copy(from, &turned),
+              StatusIs(Code::kInvalidArgument,
+                       AllOf(HasSubstr("int32 [2,3]"), HasSubstr("int32 [3,2]"), HasSubstr("the dims differ"))));
+  EXPECT_THAT(Elements<int32_t>(turned), ElementsAre(0, 1, 2, 3, 4, 5));
+  TensorView more = Counting({1, 2, 3});
+  EXPECT_THAT(Copy(from, &more), StatusIs(Code::kInvalidArgument, HasSubstr("the dims differ")));
+}
+
+TEST(Copy, RefusesADestinationThatOverlapsItself) {
+  const Tensor from = Counting({2, 3});
+  const Tensor memory = Counting({4});
+  TensorView repeated = *TensorView(memory).AsStrided({2, 3}, {0, 1});
+  TensorView windows = *TensorView(memory).AsStrided({2, 3}, {1, 1});
+  for (TensorView* to : {&repeated, &windows}) {
+    EXPECT_THAT(Copy(from, to), StatusIs(Code::kInvalidArgument,
+                                         AllOf(HasSubstr("int32 [2,3] strides [3,1]"), HasSubstr(to->ToString()),
+                                               HasSubstr("several indices for one element"))));
+    EXPECT_THAT(Fill(int32_t{9}, to), StatusIs(Code::kInvalidArgument, HasSubstr("several indices for one element")));
+  }
+  EXPECT_THAT(Elements<int32_t>(memory), ElementsAre(0, 1, 2, 3));
+}
+
+TEST(Copy, RefusesBuffersWithoutData) {
+  const TensorView sketch = *TensorView::Create(TensorBuffer::MakeWithoutData(24, "only a sketch"), DType::kInt32,
+                                                Layout::RowMajor(TensorShape({2, 3})));
+  TensorView to = Counting({2, 3});
+  EXPECT_THAT(Copy(sketch, &to), StatusIs(Code::kFailedPrecondition, HasSubstr("only a sketch")));
+  EXPECT_THAT(Elements<int32_t>(to), ElementsAre(0, 1, 2, 3, 4, 5));
+  TensorView to_sketch = sketch;
+  EXPECT_THAT(Copy(to, &to_sketch), StatusIs(Code::kFailedPrecondition, HasSubstr("only a sketch")));
+  EXPECT_THAT(Copy(sketch, &to_sketch), StatusIs(Code::kFailedPrecondition, HasSubstr("only a sketch")));
+  EXPECT_THAT(Fill(int32_t{1}, &to_sketch), StatusIs(Code::kFailedPrecondition, HasSubstr("only a sketch")));
+}
+
+// ---- One memory on both sides ---------------------------------------------------------------------------------------
+
+struct OverlapCase {
+  const char* name;
+  Layout from;
+  Layout to;
+  bool takes_memory;
+};
+
+Layout Places(const Numbers& dims, const Numbers& strides, int64_t offset) {
+  return *Layout::Create(dims, strides, offset);
+}
+
+// All in the same 6000 elements: enough for memory aside to come from the allocator.
+const OverlapCase kOverlapCases[] = {
+    {"TheSame", Places({60, 50}, {50, 1}, 0), Places({60, 50}, {50, 1}, 0), false},
+    {"TheSameButForAnAxisOfOne", Places({1, 3000}, {7, 1}, 0), Places({1, 3000}, {9, 1}, 0), false},
+    {"TheSameBackwards", Places({3000}, {-1}, 2999), Places({3000}, {-1}, 2999), false},
+    {"Apart", Places({3000}, {1}, 0), Places({3000}, {1}, 3000), false},
+    {"AnotherOrderApart", Places({60, 50}, {1, 60}, 0), Places({60, 50}, {50, 1}, 3000), false},
+    {"Forwards", Places({5000}, {1}, 0), Places({5000}, {1}, 1), false},
+    {"Backwards", Places({5000}, {1}, 1), Places({5000}, {1}, 0), false},
+    {"ForwardsInAnotherOrder", Places({50, 60}, {1, 50}, 0), Places({50, 60}, {1, 50}, 20), false},
+    {"ForwardsFlipped", Places({5000}, {-1}, 4999), Places({5000}, {-1}, 5000), false},
+    {"EvenToOdd", Places({3000}, {2}, 0), Places({3000}, {2}, 1), false},
+    {"ThreeOfSixColumns", Places({900, 2}, {6, 2}, 0), Places({900, 2}, {6, 2}, 1), false},
+    {"Reversed", Places({6000}, {-1}, 5999), Places({6000}, {1}, 0), true},
+    {"Transposed", Places({70, 70}, {1, 70}, 0), Places({70, 70}, {70, 1}, 0), true},
+    {"TransposedFurtherOn", Places({70, 70}, {1, 70}, 0), Places({70, 70}, {70, 1}, 3), true},
+    {"RowsOfAMatrixOneDown", Places({59, 50}, {100, 1}, 0), Places({59, 50}, {100, 1}, 100), true},
+    {"Spread", Places({2000}, {1}, 0), Places({2000}, {3}, 0), true},
+    {"Repeated", Places({60, 50}, {0, 1}, 0), Places({60, 50}, {50, 1}, 0), true},
+};
+
+class CopyOverlap : public ::testing::TestWithParam<OverlapCase> {};
+
+TEST_P(CopyOverlap, IsAsIfTheSourceWereCopiedAside) {
+  const OverlapCase& test = GetParam();
+  const Tensor memory = Counting({6000});
+  Numbers wanted(6000);
+  std::iota(wanted.begin(), wanted.end(), 0);
+  const Numbers from_places = Model::Of(test.from).places;
+  const Numbers to_places = Model::Of(test.to).places;
+  for (size_t i = 0; i < to_places.size(); ++i) wanted[static_cast<size_t>(to_places[i])] = from_places[i];
+
+  const TensorView from = *TensorView::Create(memory.buffer(), DType::kInt32, test.from);
+  TensorView to = *TensorView::Create(memory.buffer(), DType::kInt32, test.to);
+  const int64_t before = num_allocations;
+  const absl::Status status = Copy(from, &to);
+  const int64_t taken = num_allocations - before;
+  ASSERT_OK(status);
+  const std::vector<int32_t> elements = Elements<int32_t>(memory);
+  EXPECT_EQ(Numbers(elements.begin(), elements.end()), wanted);
+  EXPECT_EQ(taken > 0, test.takes_memory) << taken << " allocations";
+}
+
+TEST_P(CopyOverlap, HoldsForStrings) {
+  const OverlapCase& test = GetParam();
+  const Tensor memory = *Tensor::Zeros(DType::kString, TensorShape({6000}));
+  TensorView all = memory;
+  std::string* const strings = all.mutable_data<std::string>();
+  for (int i = 0; i < 6000; ++i) strings[i] = absl::StrCat(i, " and some text that takes memory of its own");
+  std::vector<std::string> wanted(strings, strings + 6000);
+  const Numbers from_places = Model::Of(test.from).places;
+  const Numbers to_places = Model::Of(test.to).places;
+  for (size_t i = 0; i < to_places.size(); ++i) {
+    wanted[static_cast<size_t>(to_places[i])] = strings[static_cast<size_t>(from_places[i])];
+  }
+  TensorView to = *TensorView::Create(memory.buffer(), DType::kString, test.to);
+  ASSERT_OK(Copy(*TensorView::Create(memory.buffer(), DType::kString, test.from), &to));
+  EXPECT_EQ(Elements<std::string>(memory), wanted);
+}
+
+INSTANTIATE_TEST_SUITE_P(OneMemory, CopyOverlap, ::testing::ValuesIn(kOverlapCases),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(Copy, OverlapsByBytes) {
+  // Two buffers over one memory, the second from the middle of an element of the first.
+  alignas(64) char bytes[64 + 4];
+  for (size_t i = 0; i < sizeof(bytes); ++i) bytes[i] = static_cast<char>(i);
+  std::vector<char> wanted(bytes, bytes + sizeof(bytes));
+  for (int i = 0; i < 4; ++i) std::memcpy(&wanted[4 + 16 * static_cast<size_t>(i)], bytes + 16 * i, 8);
+  const auto view = [&](char* data) {
+    TensorBuffer::External memory;
+    memory.data = data;
+    memory.size_bytes = 64;
+    return *TensorView::Create(TensorBuffer::WrapExternal(std::move(memory)), DType::kComplex64,
+                               *Layout::Create({4}, {2}));
+  };
+  TensorView to = view(bytes + 4);
+  ASSERT_OK(Copy(view(bytes), &to));
+  EXPECT_EQ(std::vector<char>(bytes, bytes + sizeof(bytes)), wanted);
+}
+
+TEST(Copy, IsRefusedWhereThereIsNoMemoryAside) {
+  const Tensor memory = Counting({4});
+  TensorView to = memory;
+  const TensorView from = *to.Flip({0});
+  nothrow_fails = true;
+  const absl::Status status = Copy(from, &to);
+  nothrow_fails = false;
+  EXPECT_THAT(status, StatusIs(Code::kResourceExhausted, HasSubstr("int32 [4]")));
+  EXPECT_THAT(Elements<int32_t>(memory), ElementsAre(0, 1, 2, 3));
+  ASSERT_OK(Copy(from, &to));
+  EXPECT_THAT(Elements<int32_t>(memory), ElementsAre(3, 2, 1, 0));
+}
+
+TEST(Copy, PartsLazyClonesOnlyWhereElementsChange) {
+  const Tensor tensor = Counting({40, 50});
+  const Tensor clone = *tensor.LazyClone();
+  TensorView to = clone;
+  ASSERT_OK(Copy(tensor, &to));
+  EXPECT_EQ(clone.data<int32_t>(), tensor.data<int32_t>()) << "equal elements in equal places";
+
+  TensorView part = *to.Slice(0, 0, 20);
+  ASSERT_OK(Copy(*TensorView(tensor).Slice(0, 20, 40), &part));
+  EXPECT_NE(clone.data<int32_t>(), tensor.data<int32_t>());
+  EXPECT_EQ(tensor.data<int32_t>()[0], 0);
+  EXPECT_EQ(clone.data<int32_t>()[0], 1000);
+  EXPECT_EQ(clone.data<int32_t>()[1000], 1000);
+}
+
+TEST(Copy, FollowsARootThatMoves) {
+  // Both views lie on the clone's root, which gets memory of its own during the copy.
+  const Tensor tensor = Counting({40, 50});
+  const Tensor clone = *tensor.LazyClone();
+  TensorView to = *TensorView(clone).Slice(0, 0, 20);
+  ASSERT_OK(Copy(*TensorView(clone).Slice(0, 20, 40), &to));
+  EXPECT_EQ(clone.data<int32_t>()[0], 1000);
+  EXPECT_EQ(tensor.data<int32_t>()[0], 0);
+  EXPECT_EQ(to.data<int32_t>(), clone.data<int32_t>());
+}
+
+TEST(Copy, WantsWritableMemory) {
+  const RefPtr<FailingAllocator> allocator = MakeRef<FailingAllocator>(/*fail_at=*/1, /*for_good=*/true);
+  int32_t values[4] = {1, 2, 3, 4};
+  {
+    TensorBuffer::External memory;
+    memory.data = values;
+    memory.size_bytes = sizeof(values);
+    memory.writable = false;
+    memory.allocator = allocator;
+    TensorView to = *TensorView::Create(TensorBuffer::WrapExternal(std::move(memory)), DType::kInt32,
+                                        Layout::RowMajor(TensorShape({4})));
+    EXPECT_THAT(Copy(Counting({4}), &to), StatusIs(Code::kResourceExhausted, HasSubstr("failing")));
+    EXPECT_THAT(Fill(int32_t{0}, &to), StatusIs(Code::kResourceExhausted, HasSubstr("failing")));
+    EXPECT_THAT(Elements<int32_t>(to), ElementsAre(1, 2, 3, 4));
+  }
+  EXPECT_THAT(values, ElementsAre(1, 2, 3, 4));
+}
+
+TEST(Copy, TakesNoMemoryForSmallRanks) {
+  const Tensor from = Counting({3, 4, 5, 2, 3});
+  const TensorView source = *TensorView(from).Permute({4, 2, 0, 1, 3});
+  TensorView to = *Tensor::Create(DType::kInt32, source.shape());
+  const int64_t before = num_allocations;
+  const absl::Status copied = Copy(source, &to);
+  const absl::Status filled = Fill(int32_t{1}, &to);
+  EXPECT_EQ(num_allocations, before);
+  EXPECT_OK(copied);
+  EXPECT_OK(filled);
+}
+
+}  // namespace
+}  // namespace tensorcask
