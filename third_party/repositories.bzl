@@ -287,3 +287,13 @@ def tensorcask_repositories():
         header = "nlohmann/json.hpp",
         package = "nlohmann-json3-dev",
     )
+
+    # For //tests/benchmarks:strided_peers alone.
+    _maybe(_system_library, "dnnl", flags = {":dnnl": ["-ldnnl", "-lgomp"]}, header = "dnnl.hpp", package = "libdnnl-dev")
+    _maybe(
+        _system_library,
+        "libtorch",
+        flags = {":aten": ["-ltorch", "-ltorch_cpu", "-lc10"]},
+        header = "ATen/ATen.h",
+        package = "libtorch-dev",
+    )

@@ -23,35 +23,14 @@
 #include "tensorcask/serialize/checkpoint/writer.h"
 #include "tensorcask/serialize/wire/zero_copy.h"
 #include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tests/benchmarks/bars.h"
 #include "tensorcask/tests/benchmarks/measure.h"
+#include "tensorcask/tests/benchmarks/strided_bars.h"
 
 namespace tensorcask::benchmarks {
 namespace {
 
 constexpr size_t kMiB = size_t{1} << 20;
-
-int missed = 0;
-
-void Row(const std::string& name, double figure, double bar, const char* unit, const std::string& compared_to) {
-  const bool met = figure <= bar;
-  missed += met ? 0 : 1;
-  std::printf("%-54s %9.2f %-9s <= %7.2f  %-6s  %s\n", name.c_str(), figure, unit, bar, met ? "met" : "missed",
-              compared_to.c_str());
-  std::fflush(stdout);
-}
-
-template <typename T>
-T Require(absl::StatusOr<T> value) {
-  if (!value.ok()) {
-    std::fprintf(stderr, "bars: %s\n", value.status().ToString().c_str());
-    std::exit(1);
-  }
-  return *std::move(value);
-}
-
-void Require(const absl::Status& status) {
-  Require(status.ok() ? absl::StatusOr<int>(0) : absl::StatusOr<int>(status));
-}
 
 Tensor Filled(DType dtype, const TensorShape& shape, uint32_t seed) {
   Tensor tensor = Require(Tensor::Create(dtype, shape));
@@ -263,9 +242,10 @@ int main() {
   using namespace tensorcask::benchmarks;  // NOLINT(google-build-using-namespace): this is its main
   std::printf("%-54s %19s %12s  %-6s  %s\n", "what", "figure", "bar", "", "compared to, in the same run");
   CoreRows();
+  StridedRows();
   WireRows();
   CheckpointRows();
   LookupRows();
-  if (missed > 0) std::printf("%d missed\n", missed);
+  if (MissedRows() > 0) std::printf("%d missed\n", MissedRows());
   return 0;
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The README shows code and commands that exist."""
+"""The README and the other documents show code, commands and files that exist."""
 
 import os
 import re
@@ -33,6 +33,14 @@ class Readme(unittest.TestCase):
         for target in re.findall(r"\]\(([^)#]+)\)", read("README.md")):
             if "://" not in target:
                 self.assertTrue(os.path.exists(target), target)
+
+    def test_every_file_of_ours_that_a_document_names_exists(self):
+        root = os.path.dirname(os.path.realpath("README.md"))  # the source tree: most of its files are no data of this test
+        for document, least in (("README.md", 5), ("docs/from_pytorch.md", 30)):
+            paths = set(re.findall(r"(?<![\w/])((?:tensor|serialize|tests|tools)/[\w/]+\.(?:h|cc|py|md))\b", read(document)))
+            self.assertGreater(len(paths), least, document)
+            for path in sorted(paths):
+                self.assertTrue(os.path.exists(os.path.join(root, path)), f"{document}: {path}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,44 @@
+// What the files of `bars` share: the table's rows, and what must work for there to be any.
+
+#ifndef TENSORCASK_TESTS_BENCHMARKS_BARS_H_
+#define TENSORCASK_TESTS_BENCHMARKS_BARS_H_
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace tensorcask::benchmarks {
+
+inline int& MissedRows() {
+  static int missed = 0;
+  return missed;
+}
+
+inline void Row(const std::string& name, double figure, double bar, const char* unit, const std::string& compared_to) {
+  const bool met = figure <= bar;
+  MissedRows() += met ? 0 : 1;
+  std::printf("%-54s %9.2f %-9s <= %7.2f  %-6s  %s\n", name.c_str(), figure, unit, bar, met ? "met" : "missed",
+              compared_to.c_str());
+  std::fflush(stdout);
+}
+
+template <typename T>
+T Require(absl::StatusOr<T> value) {
+  if (!value.ok()) {
+    std::fprintf(stderr, "bars: %s\n", value.status().ToString().c_str());
+    std::exit(1);
+  }
+  return *std::move(value);
+}
+
+inline void Require(const absl::Status& status) {
+  Require(status.ok() ? absl::StatusOr<int>(0) : absl::StatusOr<int>(status));
+}
+
+}  // namespace tensorcask::benchmarks
+
+#endif  // TENSORCASK_TESTS_BENCHMARKS_BARS_H_

@@ -1,0 +1,101 @@
+#include "tensorcask/tests/benchmarks/strided_bars.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/shape.h"
+#include "tensorcask/tensor/strided/copy.h"
+#include "tensorcask/tensor/strided/memory_format.h"
+#include "tensorcask/tensor/strided/view.h"
+#include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tests/benchmarks/bars.h"
+#include "tensorcask/tests/benchmarks/measure.h"
+#include "tensorcask/tests/benchmarks/strided_cases.h"
+#include "tensorcask/tests/benchmarks/strided_views.h"
+
+namespace tensorcask::benchmarks {
+namespace {
+
+void CopyRows() {
+  for (const StridedCase& copied : PromisedCopies()) {
+    CaseViews views(copied);
+    const TensorView plain = OrdinaryTensor(copied.dtype, views.to.shape());
+    const double ratio = MedianRatio(
+        15,
+        [&] {
+          if (copied.fresh) {
+            Keep(Require(views.from.Clone(MemoryFormat::kContiguous)).buffer()->data());
+          } else {
+            Require(Copy(views.from, &views.to));
+          }
+        },
+        [&] { std::memcpy(views.to.buffer()->mutable_data(), plain.buffer()->data(), views.to_bytes()); });
+    Row(absl::StrCat("copy ", copied.name), ratio, copied.bar, "x memcpy",
+        absl::StrCat("memcpy of the result's bytes; elsewhere ", copied.best_elsewhere));
+  }
+}
+
+// Nanoseconds of a call of `fn`, which is short.
+template <typename Fn>
+double Nanoseconds(Fn&& fn) {
+  constexpr int kBatch = 100000;
+  return MedianSeconds(21,
+                       [&] {
+                         for (int i = 0; i < kBatch; ++i) fn();
+                       }) /
+         kBatch * 1e9;
+}
+
+void ViewRows() {
+  const TensorView view = OrdinaryTensor(DType::kFloat32, TensorShape({8, 3, 32, 32}));
+  const auto row = [](const char* name, auto make) {
+    const double figure = Nanoseconds([&] {
+      const auto made = make();
+      Keep(&made);
+    });
+    Row(absl::StrCat("making a view: ", name), figure, 20, "ns", "LibTorch 233 to 398");
+  };
+  const std::vector<int64_t> nhwc = {0, 2, 3, 1};
+  const std::vector<int64_t> flat = {24, 1024};
+  const std::vector<int64_t> wide = {4, 8, 3, 32, 32};
+  const TensorView single = *view.Narrow(0, 2, 1);
+  const std::vector<int64_t> wider = {8, 3, 32, 32};
+  row("Alias", [&] { return view.Alias(); });
+  row("Slice", [&] { return view.Slice(1, 1, 3, 2); });
+  row("Narrow", [&] { return view.Narrow(2, 4, 16); });
+  row("Select", [&] { return view.Select(0, 3); });
+  row("Transpose", [&] { return view.Transpose(1, 2); });
+  row("Permute", [&] { return view.Permute(nhwc); });
+  row("Reshape", [&] { return view.Reshape(flat); });
+  row("Flatten", [&] { return view.Flatten(1, -1); });
+  row("Unsqueeze", [&] { return view.Unsqueeze(1); });
+  row("Squeeze", [&] { return single.Squeeze(0); });
+  row("Expand", [&] { return single.Expand(wider); });
+  row("Expand, an axis more", [&] { return view.Expand(wide); });
+
+  Row("copying a view's handle", Nanoseconds([&] {
+        const TensorView copy = view;  // NOLINT(performance-unnecessary-copy-initialization): it is what is timed
+        Keep(&copy);
+      }),
+      20, "ns", "-");
+  const TensorShape small({2, 2});
+  Row("making a small strided tensor", Nanoseconds([&] {
+        const TensorView tensor = Require(Tensor::Create(DType::kFloat32, small));
+        Keep(&tensor);
+      }),
+      50, "ns", "LibTorch 185");
+  Row("bytes of a view", sizeof(TensorView), 128, "bytes", "LibTorch 192 + 8, and the heap");
+}
+
+}  // namespace
+
+void StridedRows() {
+  CopyRows();
+  ViewRows();
+}
+
+}  // namespace tensorcask::benchmarks
