@@ -40,42 +40,46 @@ std::mutex sharing_mutex;
 // Memory from an allocator, under one or several roots. Elements are destroyed and the memory goes back with the last.
 class TensorBuffer::Block final : public RefCounted {
  public:
-  // Errors: ResourceExhausted. Requires: size_bytes > 0.
-  static absl::StatusOr<RefPtr<Block>> Allocate(size_t size_bytes, const RefPtr<Allocator>& allocator) {
-    void* const data = allocator->Allocate(size_bytes);
-    if (data == nullptr) return OutOfMemory(size_bytes, allocator->name());
-    auto* const block = new (std::nothrow) Block(data, size_bytes, allocator);
+  // data() lies `lead_bytes` behind a multiple of Allocator::kAlignment. Errors: ResourceExhausted. Requires:
+  // size_bytes > 0.
+  static absl::StatusOr<RefPtr<Block>> Allocate(size_t size_bytes, const RefPtr<Allocator>& allocator,
+                                                size_t lead_bytes = 0) {
+    void* const memory = allocator->Allocate(lead_bytes + size_bytes);
+    if (memory == nullptr) return OutOfMemory(lead_bytes + size_bytes, allocator->name());
+    auto* const block = new (std::nothrow) Block(memory, lead_bytes, size_bytes, allocator);
     if (block != nullptr) return RefPtr<Block>::AdoptNew(block);
-    allocator->Deallocate(data, size_bytes);
+    allocator->Deallocate(memory, lead_bytes + size_bytes);
     return OutOfMemory(sizeof(Block), "new");
   }
-  // The same with a copy of what is at `from`.
+  // The same with a copy of what is at `from`. Parts of it that are aligned for their elements stay so.
   static absl::StatusOr<RefPtr<Block>> CopyOf(const void* from, size_t size_bytes, const ElementType* type,
                                               const RefPtr<Allocator>& allocator) {
-    CASK_ASSIGN_OR_RETURN(RefPtr<Block> block, Allocate(size_bytes, allocator));
+    const size_t lead_bytes = reinterpret_cast<uintptr_t>(from) % alignof(std::max_align_t);
+    CASK_ASSIGN_OR_RETURN(RefPtr<Block> block, Allocate(size_bytes, allocator, lead_bytes));
     if (type == nullptr) {
-      std::memcpy(block->data_, from, size_bytes);
+      std::memcpy(block->data(), from, size_bytes);
     } else {
-      type->copy(from, size_bytes, block->data_);
+      type->copy(from, size_bytes, block->data());
       block->HoldElements(type);
     }
     return block;
   }
 
   ~Block() override {
-    if (type_ != nullptr) type_->destroy(data_, size_bytes_);
-    allocator_->Deallocate(data_, size_bytes_);
+    if (type_ != nullptr) type_->destroy(data(), size_bytes_);
+    allocator_->Deallocate(memory_, lead_bytes_ + size_bytes_);
   }
 
   void HoldElements(const ElementType* type) { type_ = type; }  // they have been constructed
-  void* data() const { return data_; }
+  void* data() const { return memory_ + lead_bytes_; }
   const RefPtr<Allocator>& allocator() const { return allocator_; }
 
  private:
-  Block(void* data, size_t size_bytes, const RefPtr<Allocator>& allocator)
-      : data_(data), size_bytes_(size_bytes), allocator_(allocator) {}
+  Block(void* memory, size_t lead_bytes, size_t size_bytes, const RefPtr<Allocator>& allocator)
+      : memory_(static_cast<char*>(memory)), lead_bytes_(lead_bytes), size_bytes_(size_bytes), allocator_(allocator) {}
 
-  void* const data_;
+  char* const memory_;
+  const size_t lead_bytes_;
   const size_t size_bytes_;
   const RefPtr<Allocator> allocator_;
   const ElementType* type_ = nullptr;

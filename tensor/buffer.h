@@ -117,7 +117,7 @@ class TensorBuffer : public RefCounted {
   }
 
   // How often mutable_data was called on this root or its sub-buffers: unchanged means that nobody has written since,
-  // but for pointers that were taken before.
+  // but for pointers that were taken before, those given to other libraries among them.
   uint64_t version() const { return root_->version_.load(std::memory_order_relaxed); }
 
   bool is_root() const { return root_ == this; }

@@ -162,30 +162,49 @@ std::string NumberText(std::complex<T> value) {
   return absl::StrCat(NumberText(value.real()), imaginary[0] == '-' ? "" : "+", imaginary, "j");
 }
 
+// Element number `index` behind `base`.
+std::string ElementText(DType dtype, const void* base, int64_t index) {
+  if (dtype == DType::kString) return Quoted(static_cast<const std::string*>(base)[index], kMaxStringBytes);
+  const char* const element = static_cast<const char*>(base) + index * static_cast<int64_t>(ElementSize(dtype));
+  if (dtype == DType::kBool) return *element != 0 ? "true" : "false";  // as bytes: others than 0, 1 do no harm
+  std::string text;
+  const absl::Status status = VisitDType(dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if constexpr (!std::is_same_v<T, bool>) {
+      T value;
+      std::memcpy(&value, element, sizeof(T));  // external memory may hold anything, so no typed access
+      text = NumberText(value);
+    }
+    return absl::OkStatus();
+  });
+  CASK_CHECK(status.ok(), "every tensor that is no string has elements of fixed size");
+  return text;
+}
+
 // ---- Nested brackets ------------------------------------------------------------------------------------------------
 
 class Summary {
  public:
-  Summary(const Tensor& tensor, const SummaryOptions& options) : tensor_(tensor), options_(options) {}
+  Summary(const internal::StridedElements& elements, const SummaryOptions& options)
+      : elements_(elements), options_(options) {}
 
   std::string Run() {
-    if (tensor_.num_elements() == 0) return "[]";
-    AppendAxis(0, 0, tensor_.num_elements());
+    if (std::find(elements_.dims.begin(), elements_.dims.end(), 0) != elements_.dims.end()) return "[]";
+    AppendAxis(0, elements_.offset);
     return std::move(text_);
   }
 
  private:
   bool exhausted() const { return options_.max_entries >= 0 && shown_ >= options_.max_elements; }
 
-  // Elements [first, first + count): all of axes `axis` and behind.
-  void AppendAxis(int axis, int64_t first, int64_t count) {
-    if (axis == tensor_.rank()) {
-      text_ += ElementToString(tensor_, first);
+  // All elements of axes `axis` and behind, from number `first`.
+  void AppendAxis(size_t axis, int64_t first) {
+    if (axis == elements_.dims.size()) {
+      text_ += ElementText(elements_.dtype, elements_.base, first);
       ++shown_;
       return;
     }
-    const int64_t dim = tensor_.dim(axis);
-    const int64_t entry_elements = count / dim;
+    const int64_t dim = elements_.dims[axis];
     // Compared by subtraction: twice max_entries may overflow.
     const bool shorten = options_.max_entries >= 0 && options_.max_entries < dim - options_.max_entries;
     text_ += '[';
@@ -200,22 +219,22 @@ class Summary {
         i = dim - options_.max_entries - 1;
         continue;
       }
-      AppendAxis(axis + 1, first + i * entry_elements, entry_elements);
+      AppendAxis(axis + 1, first + i * elements_.strides[axis]);
     }
     text_ += ']';
   }
 
-  void AppendSeparator(int axis) {
-    const int inner_axes = tensor_.rank() - 1 - axis;
+  void AppendSeparator(size_t axis) {
+    const size_t inner_axes = elements_.dims.size() - 1 - axis;
     if (!options_.multiline || inner_axes == 0) {
       text_ += ' ';
       return;
     }
-    text_.append(static_cast<size_t>(inner_axes), '\n');
-    text_.append(static_cast<size_t>(axis) + 1, ' ');
+    text_.append(inner_axes, '\n');
+    text_.append(axis + 1, ' ');
   }
 
-  const Tensor& tensor_;
+  const internal::StridedElements& elements_;
   const SummaryOptions& options_;
   int64_t shown_ = 0;
   std::string text_;
@@ -226,26 +245,21 @@ class Summary {
 std::string SummarizeValue(const Tensor& tensor, const SummaryOptions& options) {
   const absl::Status readable = tensor.buffer() ? tensor.buffer()->CheckReadable() : absl::OkStatus();
   if (!readable.ok()) return absl::StrCat("<", absl::string_view(readable.message()), ">");
-  return Summary(tensor, options).Run();
+  const DimVector dims = tensor.shape().dims();
+  DimVector strides(dims.size());
+  int64_t inner = 1;  // fits: a shape promises it
+  for (size_t axis = dims.size(); axis-- > 0; inner *= std::max(dims[axis], int64_t{1})) strides[axis] = inner;
+  const void* const base = tensor.buffer() ? tensor.buffer()->data() : nullptr;
+  return internal::SummarizeElements({tensor.dtype(), base, dims, strides, /*offset=*/0}, options);
+}
+
+std::string internal::SummarizeElements(const StridedElements& elements, const SummaryOptions& options) {
+  return Summary(elements, options).Run();
 }
 
 std::string ElementToString(const Tensor& tensor, int64_t index) {
   CASK_CHECK(index >= 0 && index < tensor.num_elements(), "ElementToString: no such element");
-  if (tensor.dtype() == DType::kString) return Quoted(tensor.data<std::string>()[index], kMaxStringBytes);
-  const char* const element = tensor.bytes().data() + static_cast<size_t>(index) * tensor.element_size();
-  if (tensor.dtype() == DType::kBool) return *element != 0 ? "true" : "false";  // as bytes: others than 0, 1 do no harm
-  std::string text;
-  const absl::Status status = VisitDType(tensor.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    if constexpr (!std::is_same_v<T, bool>) {
-      T value;
-      std::memcpy(&value, element, sizeof(T));  // external memory may hold anything, so no typed access
-      text = NumberText(value);
-    }
-    return absl::OkStatus();
-  });
-  CASK_CHECK(status.ok(), "every tensor that is no string has elements of fixed size");
-  return text;
+  return ElementText(tensor.dtype(), tensor.buffer()->data(), index);
 }
 
 // ---- Of class Tensor ------------------------------------------------------------------------------------------------

@@ -18,6 +18,8 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/types/span.h"
+#include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/tensor.h"
 
 namespace tensorcask {
@@ -31,6 +33,19 @@ struct SummaryOptions {
 };
 
 std::string SummarizeValue(const Tensor& tensor, const SummaryOptions& options = {});
+
+namespace internal {
+// The elements of a tensor of any strides: the one at index (i, j) is number offset + i * strides[0] + j * strides[1]
+// behind `base`. Strings are std::string objects.
+struct StridedElements {
+  DType dtype;
+  const void* base;
+  absl::Span<const int64_t> dims;
+  absl::Span<const int64_t> strides;
+  int64_t offset;
+};
+std::string SummarizeElements(const StridedElements& elements, const SummaryOptions& options);
+}  // namespace internal
 
 // One element, as above. Requires: 0 <= index < tensor.num_elements().
 std::string ElementToString(const Tensor& tensor, int64_t index);

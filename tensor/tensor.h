@@ -130,7 +130,7 @@ class Tensor {
   absl::string_view bytes() const;
   absl::Span<char> mutable_bytes();
 
-  // Writable memory for this tensor, see buffer.h. Errors: ResourceExhausted.
+  // Writable memory for this tensor, see buffer.h. Errors: as TensorBuffer::EnsureMutable.
   absl::Status EnsureMutable();
 
   template <typename T>

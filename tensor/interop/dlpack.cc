@@ -125,6 +125,7 @@ absl::StatusOr<Prepared> Prepare(const TensorView& view, const DLPackExportOptio
   if (in_place && !options.read_only) {
     // Copies nothing, and from now on our writes happen in place although somebody else holds the memory.
     CASK_RETURN_IF_ERROR(view.buffer()->EnsureMutable());
+    view.buffer()->mutable_data();  // the consumer may write: TensorBuffer::version() says so
     return prepared;
   }
   if (!has_flags) {

@@ -59,10 +59,11 @@ struct DLPackExportOptions {
 };
 
 // Memory is read-only if `read_only` says so or if TensorBuffer::IsWritableInPlace() is false: mapped files, external
-// memory wrapped read-only, memory shared with a LazyClone. It then carries the read-only flag, and what is written to
-// our tensor later (which copies first) is not seen through it. To share such memory for writing call
-// TensorView::EnsureMutable() before. Memory that is not read-only is shared for reading and writing both ways. A
-// LazyClone made while a consumer has it is not protected from the consumer's writes: Clone instead.
+// memory wrapped read-only, memory shared with a LazyClone. It then carries the read-only flag. What is written to our
+// tensor later is seen through it where that happens in place (`read_only` alone), and not where a write copies first.
+// To share such memory for writing call TensorView::EnsureMutable() before. Memory that is not read-only is shared for
+// reading and writing both ways, and TensorBuffer::version() counts the export as a write, but no later one by others.
+// A LazyClone made while a consumer has it is not protected from the consumer's writes: Clone instead.
 //
 // A copy is dense, in the order of MemoryFormat::kPreserve, and writable whatever `read_only` says; it has the flag
 // "is copied". It repeats what the view repeats: bound num_elements() first if strides of 0 came from outside.

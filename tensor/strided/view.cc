@@ -23,6 +23,7 @@
 #include "tensorcask/tensor/strided/layout.h"
 #include "tensorcask/tensor/strided/maybe_owned.h"
 #include "tensorcask/tensor/strided/memory_format.h"
+#include "tensorcask/tensor/summary.h"
 #include "tensorcask/tensor/tensor.h"
 
 namespace tensorcask {
@@ -99,7 +100,16 @@ TensorView::ByteRange TensorView::bounds() const {
 
 std::string TensorView::ToString() const { return Describe(dtype_, layout_); }
 
-std::ostream& operator<<(std::ostream& out, const TensorView& view) { return out << view.ToString(); }
+std::string SummarizeValue(const TensorView& view, const SummaryOptions& options) {
+  const absl::Status readable = view.buffer() ? view.buffer()->CheckReadable() : absl::OkStatus();
+  if (!readable.ok()) return absl::StrCat("<", absl::string_view(readable.message()), ">");
+  const void* const base = view.buffer() ? view.buffer()->data() : nullptr;
+  return internal::SummarizeElements({view.dtype(), base, view.dims(), view.strides(), view.offset()}, options);
+}
+
+std::ostream& operator<<(std::ostream& out, const TensorView& view) {
+  return out << view.ToString() << ": " << SummarizeValue(view);
+}
 
 // ---- Elements -------------------------------------------------------------------------------------------------------
 

@@ -43,13 +43,16 @@
 #include "tensorcask/tensor/strided/layout.h"
 #include "tensorcask/tensor/strided/maybe_owned.h"
 #include "tensorcask/tensor/strided/memory_format.h"
+#include "tensorcask/tensor/summary.h"
 #include "tensorcask/tensor/tensor.h"
 
 namespace tensorcask {
 
 class TensorView {
  private:
-  struct Unchecked {};  // names the constructor for what was checked before
+  struct Unchecked {  // names the constructor for what was checked before
+    explicit Unchecked() = default;
+  };
 
  public:
   // ---- Making -------------------------------------------------------------------------------------------------------
@@ -96,7 +99,8 @@ class TensorView {
   };
   ByteRange bounds() const;
 
-  // "float32 [3,2] strides [1,3] offset 0".
+  // "float32 [3,2] strides [1,3] offset 0". Streams get the values as well, shortened as a Tensor's are:
+  // "float32 [3,2] strides [1,3] offset 0: [[1 4] [2 5] [3 6]]".
   std::string ToString() const;
   friend std::ostream& operator<<(std::ostream& out, const TensorView& view);
 
@@ -260,6 +264,9 @@ class TensorView {
 };
 
 static_assert(sizeof(TensorView) <= 128, "a view is two cache lines");
+
+// The values, as summary.h has them of a Tensor.
+std::string SummarizeValue(const TensorView& view, const SummaryOptions& options = {});
 
 template <typename T>
 const T* TensorView::data() const {

@@ -103,7 +103,21 @@ TEST(TensorView, IsATensorSeenOtherwise) {
   EXPECT_EQ(last.bounds().end, 24U);
   std::ostringstream out;
   out << last;
-  EXPECT_EQ(out.str(), "int32 [2] strides [3] offset 2");
+  EXPECT_EQ(last.ToString(), "int32 [2] strides [3] offset 2");
+  EXPECT_EQ(out.str(), "int32 [2] strides [3] offset 2: [70 5]");
+}
+
+TEST(TensorView, PrintsItsValues) {
+  const Tensor words = Tensor::FromValues<std::string>({{"a", "b"}, {"c", "d"}});
+  const Tensor sketch =
+      *Tensor::FromBuffer(DType::kInt32, TensorShape({10}), TensorBuffer::MakeWithoutData(40, "a sketch"));
+  const Tensor one = Tensor::Scalar<float>(1.5f);
+  EXPECT_EQ(SummarizeValue(*TensorView(words).Transpose(0, 1)), R"([["a" "c"] ["b" "d"]])");
+  EXPECT_EQ(SummarizeValue(*TensorView(words).Flip({1})), R"([["b" "a"] ["d" "c"]])");
+  EXPECT_EQ(SummarizeValue(sketch), "<no data: a sketch>");
+  EXPECT_EQ(SummarizeValue(one), "1.5");
+  EXPECT_EQ(SummarizeValue(TensorView()), "[]");
+  EXPECT_EQ(SummarizeValue(*TensorView(one).Expand({int64_t{1} << 60})), "[1.5 1.5 1.5 ... 1.5 1.5 1.5]");
 }
 
 TEST(TensorView, KeepsTheMemoryAlive) {
@@ -137,6 +151,9 @@ TEST(TensorView, WithoutElementsHasNoData) {
   ASSERT_OK_AND_ASSIGN(const Tensor dense, none.ToTensor());
   EXPECT_EQ(dense.shape(), TensorShape({0}));
 }
+
+// Only the class itself leaves out the checks.
+static_assert(!std::is_constructible_v<TensorView, std::initializer_list<int>, RefPtr<TensorBuffer>, Layout, DType>);
 
 // ST-01, ST-02, ST-03, ST-04, ST-07 and the rest of what may come from outside.
 TEST(TensorView, CreateChecksTheMemory) {
