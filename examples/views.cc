@@ -18,8 +18,8 @@ absl::Status Views() {
   CASK_ASSIGN_OR_RETURN(const cask::TensorView middle, columns.Select(0, 1));  // 2 and 5
   std::cout << cask::DrawLayout(columns) << '\n';
 
-  CASK_ASSIGN_OR_RETURN(cask::TensorView mine, columns.LazyClone());  // copied when somebody writes
-  CASK_RETURN_IF_ERROR(cask::Fill(0.5f, &mine));                      // now: `rows` stays as it is
+  CASK_ASSIGN_OR_RETURN(cask::TensorView mine, columns.LazyClone());  // as if copied; large ones only at a write
+  CASK_RETURN_IF_ERROR(cask::Fill(0.5f, &mine));                      // `rows` stays as it is
   CASK_ASSIGN_OR_RETURN(const cask::TensorView halves, cask::ConvertTo(middle, cask::DType::kFloat16));
   CASK_ASSIGN_OR_RETURN(const cask::Tensor dense, halves.ToTensor());  // row-major again
   std::cout << rows << '\n' << dense << '\n';

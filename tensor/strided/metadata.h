@@ -6,8 +6,8 @@
 //   metadata.attributes["unit"] = "m/s";                  // any bytes
 //   absl::Status status = metadata.Validate(DType::kFloat32);
 //
-// It travels beside a TensorView through every codec and archive, and says nothing unless told: a format may leave out
-// what IsDefault(). Equal metadata is walked in equal order (attributes by key, as unsigned bytes), so that it gives
+// It is made to travel beside a TensorView through codecs and archives (each says whether it takes it), and says nothing
+// unless told: a format may leave out what IsDefault(). Equal metadata is walked in equal order (attributes by key, as unsigned bytes), so that it gives
 // equal bytes in a file. A plain value: anything can be put in, Validate says whether it can go out.
 
 #ifndef TENSORCASK_TENSOR_STRIDED_METADATA_H_
