@@ -260,6 +260,7 @@ class Layout {
   absl::Status EditUnfold(int64_t axis, int64_t size, int64_t step);
   absl::Status EditReshape(absl::Span<const int64_t> dims);
   absl::Status EditFlatten(int64_t first, int64_t last);
+  bool FlattenDense(int begin, int end);
   void EditSqueeze();
   absl::Status EditExpand(absl::Span<const int64_t> dims);
   absl::Status EditBitcast(int64_t from_bytes, int64_t to_bytes);

@@ -136,6 +136,29 @@ absl::Status Layout::EditReshape(absl::Span<const int64_t> dims) {
   return absl::OkStatus();
 }
 
+// The usual case of EditFlatten, where each axis continues the one behind it. Axes of size 1 are left to EditReshape,
+// for their strides are as it makes them.
+bool Layout::FlattenDense(int begin, int end) {
+  if (!is_inline() || num_elements_ == 0) return false;
+  int64_t* const sizes = inline_;
+  int64_t* const steps = inline_ + kInlineRank;
+  for (int axis = 0; axis < rank_; ++axis) {
+    if (sizes[axis] == 1) return false;
+    // Both sides are numbers of elements, or less, where they are equal.
+    if (axis >= begin && axis < end && steps[axis] / sizes[axis + 1] != steps[axis + 1]) return false;
+    if (axis >= begin && axis < end && steps[axis] % sizes[axis + 1] != 0) return false;
+  }
+  for (int axis = begin + 1; axis <= end; ++axis) sizes[begin] *= sizes[axis];
+  steps[begin] = steps[end];
+  const int dropped = end - begin;
+  rank_ -= dropped;
+  for (int axis = begin + 1; axis < rank_; ++axis) {
+    sizes[axis] = sizes[axis + dropped];
+    steps[axis] = steps[axis + dropped];
+  }
+  return true;
+}
+
 absl::Status Layout::EditFlatten(int64_t first, int64_t last) {
   const int begin = WrapAxis(first, std::max(rank_, 1));
   const int end = WrapAxis(last, std::max(rank_, 1));
@@ -144,6 +167,7 @@ absl::Status Layout::EditFlatten(int64_t first, int64_t last) {
   if (begin > end) return Refused("Flatten", absl::StrCat("the first axis, ", begin, ", comes after the last, ", end));
   if (rank_ == 0) return EditReshape({1});
   if (begin == end) return absl::OkStatus();
+  if (FlattenDense(begin, end)) return absl::OkStatus();
   int64_t flat[TensorShape::kMaxRank];
   int rank = 0;
   for (int axis = 0; axis < rank_; ++axis) {
@@ -195,6 +219,9 @@ absl::Status Layout::EditExpand(absl::Span<const int64_t> dims) {
   const int rank = more + rank_;
   const int64_t* const old_sizes = data();
   const int64_t* const old_steps = old_sizes + strides_at();
+  int64_t elements = 1;
+  int64_t nonzero_elements = 1;
+  bool fits = true;
   for (int i = rank - 1; i >= 0; --i) {
     const int axis = i - more;
     const int64_t target = dims[static_cast<size_t>(i)];
@@ -205,20 +232,23 @@ absl::Status Layout::EditExpand(absl::Span<const int64_t> dims) {
       to.dims[i] = target;
       // A new axis of size 1 continues those behind it, as Unsqueeze would; of a scalar PyTorch makes it 0.
       to.strides[i] = target == 1 && rank_ > 0 ? CheckedMul(to.dims[i + 1], to.strides[i + 1]).value_or(0) : 0;
-      continue;
+    } else {
+      const int64_t size = old_sizes[axis];
+      if (target != -1 && target != size && (size != 1 || target < 0)) {
+        return Refused("Expand",
+                       absl::StrCat(wanted(), ": ", target, " for axis ", i, " of the result, which has ", size));
+      }
+      const bool repeats = target != -1 && target != size;
+      to.dims[i] = repeats ? target : size;
+      to.strides[i] = repeats ? 0 : old_steps[axis];
     }
-    const int64_t size = old_sizes[axis];
-    if (target != -1 && target != size && (size != 1 || target < 0)) {
-      return Refused("Expand",
-                     absl::StrCat(wanted(), ": ", target, " for axis ", i, " of the result, which has ", size));
-    }
-    const bool repeats = target != -1 && target != size;
-    to.dims[i] = repeats ? target : size;
-    to.strides[i] = repeats ? 0 : old_steps[axis];
+    // As internal::CheckDims: the product of those that are not 0 must fit.
+    fits = fits && !__builtin_mul_overflow(nonzero_elements, to.dims[i] == 0 ? 1 : to.dims[i], &nonzero_elements);
+    if (to.dims[i] == 0) elements = 0;
   }
-  CASK_RETURN_IF_ERROR(internal::CheckDims({to.dims, static_cast<size_t>(rank)}));
+  if (!fits) return internal::CheckDims({to.dims, static_cast<size_t>(rank)});
   SetGeometry(rank, to.dims, to.strides);
-  CountElements();
+  num_elements_ = elements * nonzero_elements;
   return absl::OkStatus();
 }
 
