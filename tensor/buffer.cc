@@ -326,9 +326,9 @@ bool TensorBuffer::IsWritableInPlace() const {
 
 bool TensorBuffer::IsExclusive() const {
   if (!IsUnique() || !root_->IsUnique()) return false;
-  if (kind() != Kind::kExternal && kind() != Kind::kMapped) return IsWritableInPlace();
   const std::lock_guard<std::mutex> lock(sharing_mutex);
-  return root_->held_ && root_->held_->IsUnique();
+  if (root_->held_) return root_->held_->IsUnique();
+  return kind() == Kind::kBytes || kind() == Kind::kElements || kind() == Kind::kScalar;  // part of the object
 }
 
 absl::string_view TensorBuffer::allocator_name() const {

@@ -103,7 +103,7 @@ absl::Status ChunkFiller::WriteBytes(int64_t begin, absl::string_view bytes) {
   const size_t count = bytes.size() / element_bytes;
   CASK_RETURN_IF_ERROR(CheckRange(begin, count));
   if (count == 0) return absl::OkStatus();
-  std::memcpy(tensor_.mutable_bytes().data() + static_cast<size_t>(begin) * element_bytes, bytes.data(), bytes.size());
+  std::memmove(tensor_.mutable_bytes().data() + static_cast<size_t>(begin) * element_bytes, bytes.data(), bytes.size());
   Arrived({begin, begin + static_cast<int64_t>(count)});
   return absl::OkStatus();
 }

@@ -232,10 +232,12 @@ class TiledConversion {
 // Requires: dims equal, elements on both sides, no overlap, writable memory.
 absl::Status ConvertElements(const TensorView& from, TensorView* to, bool fresh, const CopyOptions& options) {
   const TiledConversion tiled(from, *to, fresh);
-  // A few groups of tiles for each thread, so that none waits long for the last one.
+  // A few groups of tiles for each thread, so that none waits long for the last one; each needs scratch memory, so not
+  // more than many threads can make use of.
+  constexpr size_t kMaxGroups = 128;
   const size_t num_tiles = tiled.num_tiles();
   const size_t groups =
-      options.num_threads <= 1 ? 1 : std::min(num_tiles, static_cast<size_t>(options.num_threads) * 4);
+      options.num_threads <= 1 ? 1 : std::min({num_tiles, static_cast<size_t>(options.num_threads) * 4, kMaxGroups});
   RefPtr<TensorBuffer> memory;
   if (groups > 1 || tiled.scratch_bytes() > kStackBytes) {
     CASK_ASSIGN_OR_RETURN(memory, TensorBuffer::Allocate(groups * tiled.scratch_bytes()));

@@ -386,8 +386,8 @@ void CopyFew(const char* from, const Layout& from_layout, char* to, const Layout
   const int64_t* const from_steps = from_layout.strides().data();
   const int64_t* const to_steps = to_layout.strides().data();
   const int64_t count = dims[last];
-  const int64_t from_step = from_steps[last] * kSize;
-  const int64_t to_step = to_steps[last] * kSize;
+  const int64_t from_step = count == 1 ? 0 : from_steps[last] * kSize;  // of one element it may be anything
+  const int64_t to_step = count == 1 ? 0 : to_steps[last] * kSize;
   int64_t from_place = 0;
   int64_t to_place = 0;
   int64_t index[kFewAxes] = {};

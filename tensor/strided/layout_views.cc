@@ -195,8 +195,10 @@ absl::Status Layout::EditUnfold(int64_t axis, int64_t size, int64_t step) {
   if (rank_ == 0) {
     InsertAxis(0, size, 1);
   } else {
+    const int64_t steps = (whole - size) / step;
+    if (steps == INT64_MAX) return Refused("Unfold", "there are 2^63 windows");
     const int64_t stride = data()[strides_at() + at];
-    mutable_dims()[at] = (whole - size) / step + 1;
+    mutable_dims()[at] = steps + 1;
     mutable_strides()[at] = StrideTimes(stride, step);
     InsertAxis(rank_, size, stride);
   }

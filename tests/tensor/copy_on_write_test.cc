@@ -230,6 +230,30 @@ TEST(CopyOnWrite, PartsStayAligned) {
   EXPECT_TRUE(part->IsAlignedTo(8));
 }
 
+TEST(CopyOnWrite, HeldMemoryStaysWhateverTheRootTurnsTo) {
+  const RefPtr<FailingAllocator> allocator = MakeRef<FailingAllocator>();
+  {
+    const RefPtr<TensorBuffer> buffer = Counting(kBytes, allocator);
+    EXPECT_TRUE(buffer->IsExclusive());
+    const std::string before(buffer->bytes());
+    RefPtr<RefCounted> held = buffer->HoldMemory();
+    const absl::string_view bytes = buffer->bytes();
+    EXPECT_FALSE(buffer->IsExclusive()) << "somebody else can see the memory";
+    EXPECT_EQ(buffer->mutable_data(), bytes.data()) << "no lazy clone: written in place";
+    ASSERT_OK_AND_ASSIGN(RefPtr<TensorBuffer> clone, buffer->LazyClone());
+    *static_cast<char*>(buffer->mutable_data()) = 'x';
+    clone = nullptr;
+    EXPECT_EQ(bytes, before);
+    EXPECT_EQ(allocator->live_blocks(), 2);
+    held = nullptr;
+    EXPECT_EQ(allocator->live_blocks(), 1);
+    EXPECT_TRUE(buffer->IsExclusive());
+  }
+  const RefPtr<TensorBuffer> small = Counting(100);
+  const RefPtr<RefCounted> held = small->HoldMemory();
+  EXPECT_EQ(held.get(), small.get()) << "the bytes are part of the object";
+}
+
 TEST(CopyOnWrite, EmptyBuffers) {
   ASSERT_OK_AND_ASSIGN(const RefPtr<TensorBuffer> source, TensorBuffer::Allocate(0));
   ASSERT_OK_AND_ASSIGN(const RefPtr<TensorBuffer> clone, source->LazyClone());

@@ -103,6 +103,23 @@ TEST(Copy, TakesScalarsAndNoElements) {
   EXPECT_OK(Copy(TensorView(), &no_buffer));
 }
 
+// A stride along which nothing is stepped may be anything, and must not be multiplied (shown by a sanitizer).
+TEST(Copy, AxesOfOneElementMayHaveAnyStride) {
+  const Tensor from = Tensor::FromValues<double>({1, 2, 3});
+  const Tensor to = *Tensor::Zeros(DType::kFloat64, TensorShape({3}));
+  for (const int64_t stride : {int64_t{1} << 61, INT64_MAX, INT64_MIN}) {
+    for (const bool in_front : {false, true}) {
+      const std::vector<int64_t> dims = in_front ? std::vector<int64_t>{1, 3} : std::vector<int64_t>{3, 1};
+      const std::vector<int64_t> strides = in_front ? std::vector<int64_t>{stride, 1} : std::vector<int64_t>{1, stride};
+      ASSERT_OK_AND_ASSIGN(const TensorView source, TensorView(from).AsStrided(dims, strides));
+      ASSERT_OK_AND_ASSIGN(TensorView target, TensorView(to).AsStrided(dims, strides));
+      ASSERT_OK(Fill(0.0, &target));
+      ASSERT_OK(Copy(source, &target));
+      EXPECT_THAT(Elements<double>(to), ElementsAre(1, 2, 3));
+    }
+  }
+}
+
 TEST(Copy, BroadcastsThroughExpand) {
   const Tensor row = Counting({3});
   TensorView to = Counting({2, 3});

@@ -151,6 +151,7 @@ const ErrorCase kBadViews[] = {
     ROW("UnfoldSize", ({2, 3}), Unfold(1, 4, 1), kOutOfRange, "window size 4 is outside [0, 3], axis 1"),
     ROW("UnfoldNegative", ({2, 3}), Unfold(1, -1, 1), kOutOfRange, "window size -1"),
     ROW("UnfoldStep", ({2, 3}), Unfold(1, 2, 0), kInvalidArgument, "the step along axis 1 is 0"),
+    ROW("UnfoldTooMany", ({kMost}), Unfold(0, 0, 1), kInvalidArgument, "there are 2^63 windows"),
     ROW("UnfoldRank", (Numbers(254, 1)), Unfold(0, 1, 1), kInvalidArgument, "no rank is left"),
     ROW("SplitSize", ({4}), Split(0, -1), kInvalidArgument, "pieces of size -1 along axis 0"),
     ROW("SplitZero", ({4}), Split(0, 0), kInvalidArgument, "pieces of size 0"),
