@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,15 +13,17 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "tensorcask/tensor/allocator.h"
-#include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/concat_internal.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/tensor.h"
 
 namespace tensorcask {
 namespace {
+
+constexpr size_t kMaxPieces = 1 << 20;  // Layout::kMaxPieces of the floor above
 
 // One block of elements in every row: `start` elements behind the beginning of the tensor, then every `row` elements.
 struct BlockInRows {
@@ -53,46 +54,6 @@ int64_t Product(const TensorShape& shape, int begin_axis, int end_axis) {
   return product;
 }
 
-// `axis`, counted from 0.
-absl::StatusOr<int> CheckedAxis(absl::string_view what, const TensorShape& shape, int64_t axis) {
-  if (shape.rank() == 0) return absl::InvalidArgumentError(absl::StrCat(what, ": a scalar has no axis"));
-  if (axis < -shape.rank() || axis >= shape.rank()) {
-    return absl::InvalidArgumentError(absl::StrCat(what, ": axis ", axis, " is outside shape ", shape.ToString()));
-  }
-  return static_cast<int>(axis < 0 ? axis + shape.rank() : axis);
-}
-
-// The shape of all together, after comparing them.
-absl::StatusOr<TensorShape> JoinedShape(absl::Span<const Tensor> tensors, int axis) {
-  const Tensor& first = tensors[0];
-  DimVector dims = first.shape().dims();
-  int64_t& joined = dims[static_cast<size_t>(axis)];
-  for (size_t i = 1; i < tensors.size(); ++i) {
-    const Tensor& tensor = tensors[i];
-    const auto refused = [&](auto... why) {
-      return absl::InvalidArgumentError(absl::StrCat("Concat along axis ", axis, ": tensor ", i, " ", why...));
-    };
-    if (tensor.dtype() != first.dtype()) {
-      return refused("is ", DTypeName(tensor.dtype()), ", tensor 0 is ", DTypeName(first.dtype()));
-    }
-    if (tensor.rank() != first.rank()) {
-      return refused("has rank ", tensor.rank(), " (", tensor.shape().ToString(), "), tensor 0 has rank ", first.rank(),
-                     " (", first.shape().ToString(), ")");
-    }
-    for (int other = 0; other < first.rank(); ++other) {
-      if (other == axis || tensor.dim(other) == first.dim(other)) continue;
-      return refused("has ", tensor.dim(other), " on axis ", other, " (", tensor.shape().ToString(), "), tensor 0 has ",
-                     first.dim(other), " (", first.shape().ToString(), ")");
-    }
-    const std::optional<int64_t> sum = CheckedAdd(joined, tensor.dim(axis));
-    if (!sum) return refused("has ", tensor.dim(axis), " on that axis: the sum exceeds 2^63-1");
-    joined = *sum;
-  }
-  absl::StatusOr<TensorShape> shape = TensorShape::Create(dims);
-  if (shape.ok()) return shape;
-  return absl::InvalidArgumentError(absl::StrCat("Concat along axis ", axis, ": ", shape.status().message()));
-}
-
 absl::Status CheckReadable(const Tensor& tensor) {
   return tensor.buffer() ? tensor.buffer()->CheckReadable() : absl::OkStatus();
 }
@@ -101,8 +62,8 @@ absl::Status CheckReadable(const Tensor& tensor) {
 
 absl::StatusOr<Tensor> Concat(absl::Span<const Tensor> tensors, int64_t axis, const RefPtr<Allocator>& allocator) {
   if (tensors.empty()) return absl::InvalidArgumentError("Concat: no tensors, so no dtype and no shape");
-  CASK_ASSIGN_OR_RETURN(const int joined_axis, CheckedAxis("Concat", tensors[0].shape(), axis));
-  CASK_ASSIGN_OR_RETURN(const TensorShape shape, JoinedShape(tensors, joined_axis));
+  CASK_ASSIGN_OR_RETURN(const int joined_axis, internal::CheckedAxis("Concat", tensors[0].shape(), axis));
+  CASK_ASSIGN_OR_RETURN(const TensorShape shape, internal::JoinedShape(tensors, joined_axis));
   for (const Tensor& tensor : tensors) CASK_RETURN_IF_ERROR(CheckReadable(tensor));
   CASK_ASSIGN_OR_RETURN(Tensor whole, Tensor::Create(tensors[0].dtype(), shape, allocator));
   if (whole.num_elements() == 0) return whole;
@@ -120,7 +81,12 @@ absl::StatusOr<Tensor> Concat(absl::Span<const Tensor> tensors, int64_t axis, co
 
 absl::StatusOr<std::vector<Tensor>> Split(const Tensor& tensor, absl::Span<const int64_t> sizes, int64_t axis,
                                           const RefPtr<Allocator>& allocator) {
-  CASK_ASSIGN_OR_RETURN(const int split_axis, CheckedAxis("Split", tensor.shape(), axis));
+  CASK_ASSIGN_OR_RETURN(const int split_axis, internal::CheckedAxis("Split", tensor.shape(), axis));
+  if (sizes.size() > kMaxPieces) {
+    return absl::ResourceExhaustedError(absl::StrCat("Split along axis ", split_axis, " of shape ",
+                                                     tensor.shape().ToString(), ": ", sizes.size(), " pieces; at most ",
+                                                     kMaxPieces));
+  }
   int64_t left = tensor.dim(split_axis);
   for (size_t i = 0; i < sizes.size(); ++i) {
     const auto refused = [&](absl::string_view why) {

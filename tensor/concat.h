@@ -5,6 +5,9 @@
 //
 // An axis counts from 0, or from the back when negative: -1 is the last one. Strings take part.
 //
+// Views have both, too: tensor/strided/concat_views.h joins parts of any strides without making them dense first, and
+// TensorView::SplitSizes(axis, sizes) of tensor/strided/view.h shares memory along every axis.
+//
 // Source: Concat and Split of tensorflow/core/framework/tensor_util.h (axis 0 there), which do not compare the dims.
 
 #ifndef TENSORCASK_TENSOR_CONCAT_H_
@@ -30,9 +33,10 @@ absl::StatusOr<Tensor> Concat(absl::Span<const Tensor> tensors, int64_t axis = 0
                               const RefPtr<Allocator>& allocator = CpuAllocator::Default());
 
 // The inverse: as many tensors as `sizes`, number i of size sizes[i] on `axis`. Along axis 0 they are rows of `tensor`
-// and share its memory, as Tensor::Slice does; along any other axis they are copies.
+// and share its memory, as Tensor::Slice does; along any other axis they are copies (TensorView::SplitSizes shares).
 // Errors: InvalidArgument if `tensor` is a scalar, `axis` is outside, a size is negative (naming it), or the sizes do
-// not add up to the dim. For copies also FailedPrecondition and ResourceExhausted, as above.
+// not add up to the dim; ResourceExhausted for more than 1,048,576 sizes, the bound of TensorView::SplitSizes. For
+// copies also FailedPrecondition and ResourceExhausted, as above.
 absl::StatusOr<std::vector<Tensor>> Split(const Tensor& tensor, absl::Span<const int64_t> sizes, int64_t axis = 0,
                                           const RefPtr<Allocator>& allocator = CpuAllocator::Default());
 

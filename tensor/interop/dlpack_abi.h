@@ -1,8 +1,7 @@
 // The structs of DLPack, by which libraries in one process hand tensors to each other, as dlpack.h 1.1 declares them.
 //
-//   #include <dlpack/dlpack.h>                                               // the project's own header, if you use it
-//   auto* tensor = reinterpret_cast<tensorcask::dlpack::DLManagedTensor*>(theirs);   // layouts are the same, as
-//   asserted
+//   #include <dlpack/dlpack.h>   // the DLPack project's own header, if you use it
+//   auto* tensor = reinterpret_cast<tensorcask::dlpack::DLManagedTensor*>(theirs);   // the layouts are the same
 //
 // Ours live in a namespace of their own, so that both headers fit into one file. dlpack.h in this room makes and takes
 // these structs; most programs only pass the pointers on.

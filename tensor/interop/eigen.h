@@ -11,7 +11,8 @@
 // that Eigen computes with as it is: bool, an integer, float, double or std::complex of these; not the small floats.
 //
 // T is const to read; else the tensor or view must not be const, and its memory is made writable (tensor.h). A map
-// keeps no memory alive: it is for use while the tensor or view, or another on the same memory, exists.
+// keeps no memory alive: it is for use while the tensor or view, or another on the same memory, exists. So maps of
+// temporaries do not compile: EigenMatrix<const float>(*view.ToTensor()) would dangle.
 //
 // Errors of all: InvalidArgument if the dtype is not T's, the rank another, or, to write, two indices name one element;
 // ResourceExhausted if memory that must not be written could not be replaced; FailedPrecondition without data.
@@ -98,6 +99,11 @@ absl::StatusOr<EigenStridedVectorMap<T>> EigenVector(internal::EigenSource<T, Te
   return EigenStridedVectorMap<T>(data, view.dim(0), Eigen::InnerStride<>(view.stride(0)));
 }
 
+template <typename T>
+void EigenVector(const Tensor&&) = delete;
+template <typename T>
+void EigenVector(const TensorView&&) = delete;
+
 // ---- Rank 2 ---------------------------------------------------------------------------------------------------------
 
 template <typename T>
@@ -118,6 +124,11 @@ absl::StatusOr<EigenStridedMatrixMap<T>> EigenMatrix(internal::EigenSource<T, Te
   return EigenStridedMatrixMap<T>(data, view.dim(0), view.dim(1), {view.stride(0), view.stride(1)});
 }
 
+template <typename T>
+void EigenMatrix(const Tensor&&) = delete;
+template <typename T>
+void EigenMatrix(const TensorView&&) = delete;
+
 // ---- Any rank -------------------------------------------------------------------------------------------------------
 
 template <typename T, int N>
@@ -131,6 +142,11 @@ absl::StatusOr<EigenTensorMap<T, N>> EigenTensor(internal::EigenSource<T, Tensor
   for (int axis = 0; axis < N; ++axis) dims[static_cast<size_t>(axis)] = tensor.dim(axis);
   return EigenTensorMap<T, N>(data, dims);
 }
+
+template <typename T, int N>
+void EigenTensor(const Tensor&&) = delete;
+template <typename T, int N>
+void EigenTensor(const TensorView&&) = delete;
 
 }  // namespace tensorcask
 

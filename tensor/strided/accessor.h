@@ -23,6 +23,7 @@
 #include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/strided/view.h"
 
@@ -34,13 +35,14 @@ template <typename T>
 using AccessedView = std::conditional_t<std::is_const_v<T>, const TensorView, TensorView>;
 
 // The first element of `view`, writable memory made if T is not const. Errors: InvalidArgument if dtype or rank are
-// others; ResourceExhausted.
+// others; FailedPrecondition; ResourceExhausted.
 template <typename T, int N>
 absl::StatusOr<T*> AccessedData(AccessedView<T>& view) {
   if (view.dtype() != kDTypeOf<T> || view.rank() != N) {
     return absl::InvalidArgumentError(
         absl::StrCat("an accessor of ", DTypeName(kDTypeOf<T>), " and rank ", N, " to the view ", view.ToString()));
   }
+  if (view.buffer()) CASK_RETURN_IF_ERROR(view.buffer()->CheckReadable());
   if constexpr (std::is_const_v<T>) {
     return view.template data<std::remove_const_t<T>>();
   } else {
@@ -56,8 +58,8 @@ class Accessor {
   static_assert(N >= 1, "a scalar is *view.data<T>()");
 
  public:
-  // Errors: InvalidArgument if the dtype is not T's or the rank not N; ResourceExhausted if memory that must not be
-  // written could not be replaced.
+  // Errors: InvalidArgument if the dtype is not T's or the rank not N; FailedPrecondition for a buffer without data;
+  // ResourceExhausted if memory that must not be written could not be replaced.
   static absl::StatusOr<Accessor> Create(internal::AccessedView<T>& view) {
     CASK_ASSIGN_OR_RETURN(T* const data, (internal::AccessedData<T, N>(view)));
     return Accessor(data, view.dims().data(), view.strides().data());

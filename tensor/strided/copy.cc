@@ -15,10 +15,12 @@
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/nested_values.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/strided/copy_strided.h"
 #include "tensorcask/tensor/strided/layout.h"
 #include "tensorcask/tensor/strided/view.h"
+#include "tensorcask/tensor/tensor.h"
 
 namespace tensorcask {
 namespace {
@@ -123,26 +125,40 @@ absl::Status Copy(const TensorView& from, TensorView* to, const CopyOptions& opt
   return copy_from(aside.buffer()->data(), aside.layout());
 }
 
+// ---- Filling --------------------------------------------------------------------------------------------------------
+
+namespace internal {
+
 // A copy from one element that all indices name.
-template <typename T>
-absl::Status Fill(const T& value, TensorView* to, const CopyOptions& options) {
-  if (to->dtype() != kDTypeOf<T>) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("Fill of ", to->ToString(), " with a ", DTypeName(kDTypeOf<T>), " value"));
-  }
+absl::Status FillElement(const void* value, TensorView* to, const CopyOptions& options) {
   if (to->num_elements() == 0) return absl::OkStatus();
   CASK_RETURN_IF_ERROR(CheckWritable(*to));
+  // `value` may lie in *to, whose memory may move.
+  std::string text;
+  alignas(16) char bytes[16];
+  const void* copy = bytes;
+  if (to->dtype() == DType::kString) {
+    text = *static_cast<const std::string*>(value);
+    copy = &text;
+  } else {
+    std::memcpy(bytes, value, to->element_size());
+  }
   CASK_RETURN_IF_ERROR(to->EnsureMutable());
-  const T copy = value;  // `value` may lie in *to
   CASK_ASSIGN_OR_RETURN(const Layout repeated, Layout().AsStrided(to->dims(), DimVector(to->rank(), 0)));
-  internal::CopyStrided(to->dtype(), &copy, repeated, to->buffer()->mutable_data(), to->layout(), Strided(options));
+  CopyStrided(to->dtype(), copy, repeated, to->buffer()->mutable_data(), to->layout(), Strided(options));
   return absl::OkStatus();
 }
 
-#define CASK_FILL(id, number, T, name) \
-  template absl::Status Fill<T>(const T& value, TensorView* to, const CopyOptions& options);
-CASK_FIXED_SIZE_DTYPES(CASK_FILL)
-#undef CASK_FILL
-template absl::Status Fill<std::string>(const std::string& value, TensorView* to, const CopyOptions& options);
+absl::Status FillConverted(const NestedValues& value, TensorView* to, const CopyOptions& options) {
+  const absl::StatusOr<Tensor> element = TensorFromValues(value, to->dtype());
+  if (element.ok()) return FillElement(element->buffer()->data(), to, options);
+  return absl::Status(element.status().code(),
+                      absl::StrCat("Fill of ", to->ToString(), ": ", element.status().message()));
+}
 
+absl::Status FillOfAnotherDType(DType dtype, const TensorView& to) {
+  return absl::InvalidArgumentError(absl::StrCat("Fill of ", to.ToString(), " with a ", DTypeName(dtype), " value"));
+}
+
+}  // namespace internal
 }  // namespace tensorcask

@@ -2,7 +2,7 @@
 //
 //   absl::Status status = Copy(*images.Permute({0, 2, 3, 1}), &nhwc);   // each element of equal index
 //   status = Copy(*row.Expand({1000, 64}), &matrix, {/*num_threads=*/4});
-//   status = Fill(1.5f, &view);
+//   status = Fill(0.5, &view);                                          // of any dtype that holds 0.5
 //
 // Same dtype and dims on both sides: broadcasting is spelled out (TensorView::Expand), converting is convert.h. Axes
 // are merged first; what remains is copied in runs, or in blocks where the two sides have different innermost axes.
@@ -21,8 +21,11 @@
 #ifndef TENSORCASK_TENSOR_STRIDED_COPY_H_
 #define TENSORCASK_TENSOR_STRIDED_COPY_H_
 
+#include <type_traits>
+
 #include "absl/status/status.h"
 #include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/nested_values.h"
 #include "tensorcask/tensor/strided/view.h"
 
 namespace tensorcask {
@@ -34,10 +37,50 @@ struct CopyOptions {
 // Assigns each element of *to from that of equal index of `from`. Strings are copied as strings.
 absl::Status Copy(const TensorView& from, TensorView* to, const CopyOptions& options = {});
 
-// Assigns `value` to each element of *to. T may be std::string. Errors: as above; InvalidArgument, naming both, if T is
-// not the element type of *to.
+namespace internal {
+
+template <typename T, typename = void>
+inline constexpr bool kIsElement = false;
 template <typename T>
-absl::Status Fill(const T& value, TensorView* to, const CopyOptions& options = {});
+inline constexpr bool kIsElement<T, std::void_t<decltype(DTypeOf<T>::value)>> = true;
+
+// Numbers and text of C++ that NestedValues holds: also long long, and text that is no std::string.
+template <typename T>
+inline constexpr bool kIsPlainValue =
+    std::is_constructible_v<NestedValues, const T&> && !std::is_same_v<T, long double> &&
+    !std::is_same_v<T, NestedValues> && !std::is_convertible_v<const T&, NestedValues::List>;
+
+// The ways of Fill: with the element at `value`, of the dtype of *to; with what `value` becomes in that dtype; and the
+// error for elements of another dtype that are not converted.
+absl::Status FillElement(const void* value, TensorView* to, const CopyOptions& options);
+absl::Status FillConverted(const NestedValues& value, TensorView* to, const CopyOptions& options);
+absl::Status FillOfAnotherDType(DType dtype, const TensorView& to);
+
+}  // namespace internal
+
+// Assigns `value` to each element of *to. A value of the element type is assigned bit by bit. Other numbers are
+// converted by the rule of TensorFromValues (nested_values.h), and so never silently become something else:
+//
+//   Fill(0, &floats), Fill(0.1, &floats)   rounded to nearest; but not to infinity: 1e300 is no float32
+//   Fill(2.0, &ints), Fill(300LL, &ints)   integers in the range of the dtype; 2.5 and, to uint8, 300 are refused
+//   Fill(1, &bools), Fill(true, &floats)   bools are 0 and 1
+//   Fill("text", &strings)                 text is for strings, and only text
+//
+// T is an element type, an integer or floating type of C++ but for char (text is "a") and long double, or text:
+// std::string, absl::string_view, const char* (not null). Small floats, quantised and sub-byte integers are not
+// converted. Errors: as above; InvalidArgument, naming *to, the value, and what the dtype holds, if it is not that.
+template <typename T>
+absl::Status Fill(const T& value, TensorView* to, const CopyOptions& options = {}) {
+  static_assert(internal::kIsElement<T> || internal::kIsPlainValue<T>, "no tensor has elements of such values");
+  if constexpr (internal::kIsElement<T>) {
+    if (to->dtype() == kDTypeOf<T>) return internal::FillElement(&value, to, options);
+  }
+  if constexpr (internal::kIsPlainValue<T>) {
+    return internal::FillConverted(NestedValues(value), to, options);
+  } else {
+    return internal::FillOfAnotherDType(kDTypeOf<T>, *to);
+  }
+}
 
 }  // namespace tensorcask
 

@@ -446,6 +446,13 @@ void CopyStrided(DType dtype, const void* from_base, const Layout& from, void* t
   const auto element_bytes = static_cast<int64_t>(ElementSize(dtype));
   const auto* const from_bytes = static_cast<const char*>(from_base);
   auto* const to_bytes = static_cast<char*>(to_base);
+  // Dense on both sides, and nothing to choose: the cache holds it.
+  if (to.num_elements() < options.stream_bytes / element_bytes && options.num_threads <= 1 && to.IsContiguous() &&
+      from.IsContiguous()) {
+    std::memcpy(to_bytes + to.offset() * element_bytes, from_bytes + from.offset() * element_bytes,
+                static_cast<size_t>(to.num_elements() * element_bytes));
+    return;
+  }
   if (to.num_elements() <= kFewElements && to.rank() <= kFewAxes && options.features == nullptr) {
     return CopyFewElements(element_bytes, from_bytes, from, to_bytes, to);
   }

@@ -21,8 +21,9 @@
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
-#include "tensorcask/tensor/strided/copy_strided.h"
+#include "tensorcask/tensor/strided/copy.h"
 #include "tensorcask/tensor/strided/layout.h"
+#include "tensorcask/tensor/strided/memory_format.h"
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
 
@@ -116,7 +117,8 @@ absl::Status ResizableTensor::ExternalMemoryTooSmall(DType dtype, const TensorSh
 // ---- Elements -------------------------------------------------------------------------------------------------------
 
 absl::StatusOr<void*> ResizableTensor::MutableRawData(DType dtype) {
-  const bool same = dtype == dtype_;
+  const bool same = dtype_initialized() && dtype == dtype_;
+  if (!same) CASK_RETURN_IF_ERROR(Tensor::Create(dtype, TensorShape({0})).status());  // there are such elements
   if (!same || !storage_initialized()) {
     bool usable = false;
     if (buffer_ && !same && IsFixedSize(dtype) && IsFixedSize(dtype_) && NobodyElseSeesMemory()) {
@@ -247,10 +249,11 @@ absl::Status ResizableTensor::Extend(int64_t num, double growth_percent) {
 }
 
 absl::Status ResizableTensor::Shrink(int64_t outer) {
-  CASK_ASSIGN_OR_RETURN(TensorShape shape, WithRows("Shrink", outer));
-  if (outer > dim(0)) {
-    return absl::InvalidArgumentError(absl::StrCat("Shrink ", shape_.ToString(), " to ", outer, " rows: it has fewer"));
+  CASK_ASSIGN_OR_RETURN(TensorShape shape, WithRows("Shrink", 0));  // it is no scalar
+  if (outer < 0 || outer > dim(0)) {
+    return absl::OutOfRangeError(absl::StrCat("Shrink ", shape_.ToString(), " to ", outer, " rows: it has ", dim(0)));
   }
+  CASK_RETURN_IF_ERROR(shape.SetDim(0, outer));
   SetShape(std::move(shape));
   return absl::OkStatus();
 }
@@ -327,26 +330,14 @@ absl::Status ResizableTensor::CopyFrom(const TensorView& source) {
   } else if (external_) {
     return ExternalMemoryTooSmall(source.dtype(), shape);
   }
-  const Layout dense = Layout::RowMajor(shape);
   if (!keeps_memory) {
-    CASK_ASSIGN_OR_RETURN(const Tensor fresh, Tensor::Create(source.dtype(), shape, allocator()));
-    if (fresh.num_elements() > 0) {
-      internal::CopyStrided(source.dtype(), source.buffer()->data(), source.layout(), fresh.buffer()->mutable_data(),
-                            dense);
-    }
+    CASK_ASSIGN_OR_RETURN(const TensorView clone, source.Clone(MemoryFormat::kContiguous, allocator()));
+    CASK_ASSIGN_OR_RETURN(const Tensor fresh, clone.ToTensor());
     SetElements(fresh, std::move(shape));
     return absl::OkStatus();
   }
-
-  CASK_RETURN_IF_ERROR(buffer_->EnsureMutable());
-  // Elements that may lie in our own memory are copied aside first.
-  TensorView from = source;
-  if (source.num_elements() > 0 && source.buffer()->root() == buffer_->root()) {
-    CASK_ASSIGN_OR_RETURN(from, source.Clone());
-  }
-  if (from.num_elements() > 0) {
-    internal::CopyStrided(dtype_, from.buffer()->data(), from.layout(), buffer_->mutable_data(), dense);
-  }
+  CASK_ASSIGN_OR_RETURN(TensorView to, TensorView::Create(buffer_, dtype_, Layout::RowMajor(shape)));
+  CASK_RETURN_IF_ERROR(Copy(source, &to));
   SetShape(std::move(shape));
   return absl::OkStatus();
 }

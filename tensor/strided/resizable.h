@@ -109,7 +109,8 @@ class ResizableTensor {
     CASK_ASSIGN_OR_RETURN(void* const data, MutableRawData(kDTypeOf<T>));
     return static_cast<T*>(data);
   }
-  // The same for a dtype known when the program runs. Errors: also as Tensor::Create for one that no tensor has.
+  // The same for a dtype known when the program runs. Errors: as Tensor::Create, first of all, for one that no tensor
+  // has.
   absl::StatusOr<void*> MutableRawData(DType dtype);
 
   // On the same memory; of as many elements as there are. Errors: as CheckFullyInitialized.
@@ -138,7 +139,7 @@ class ResizableTensor {
   absl::Status Extend(int64_t num, double growth_percent);
 
   // The first `outer` rows of axis 0. The memory stays, and its other rows are room for Extend.
-  // Errors: InvalidArgument for a scalar, or unless 0 <= outer <= dim(0).
+  // Errors: InvalidArgument for a scalar; OutOfRange unless 0 <= outer <= dim(0).
   absl::Status Shrink(int64_t outer);
 
   // Memory for `outer` rows of axis 0; the dims stay. DISCARDS the elements, unless memory is large enough as it is.
@@ -162,7 +163,8 @@ class ResizableTensor {
   absl::Status ShareExternal(DType dtype, void* data, size_t size_bytes = 0, std::function<void()> release = nullptr);
 
   // Takes the dims and dtype of `source`, as Resize would, and copies its elements, of any strides, to memory kept or
-  // new. Another dtype takes new memory. A source whose dtype is not initialised makes this such a tensor.
+  // new. Another dtype takes new memory. A source that overlaps our memory is copied as if it had been copied aside
+  // (copy.h). A source whose dtype is not initialised makes this such a tensor.
   // Errors: FailedPrecondition if the source has a dtype but no memory or data, or if external memory does not do; as
   // Resize; ResourceExhausted.
   absl::Status CopyFrom(const TensorView& source);

@@ -5,10 +5,12 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/tensor/allocator.h"
@@ -76,7 +78,8 @@ TEST(EigenVectorTest, OfNoElements) {
   const Tensor tensor = *Tensor::Create(DType::kFloat32, TensorShape({0}));
   ASSERT_OK_AND_ASSIGN(const auto dense, EigenVector<const float>(tensor));
   EXPECT_EQ(dense.size(), 0);
-  ASSERT_OK_AND_ASSIGN(const auto strided, EigenVector<const float>(TensorView(tensor)));
+  const TensorView view = tensor;
+  ASSERT_OK_AND_ASSIGN(const auto strided, EigenVector<const float>(view));
   EXPECT_EQ(strided.sum(), 0);
 }
 
@@ -194,7 +197,8 @@ TEST(EigenMatrixTest, RefusesOtherDTypesAndRanks) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("map of int32 and rank 2 over the view float32")));
   EXPECT_THAT(EigenVector<float>(tensor), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("rank 1")));
   EXPECT_THAT((EigenTensor<float, 3>(tensor)), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("rank 3")));
-  EXPECT_THAT(EigenVector<const float>(TensorView(tensor)),
+  const TensorView view = tensor;
+  EXPECT_THAT(EigenVector<const float>(view),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("[2,2] strides [2,1]")));
 }
 
@@ -214,6 +218,40 @@ TEST(EigenMatrixTest, RefusesABufferWithoutData) {
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("it is on the moon")));
   EXPECT_THAT(EigenMatrix<float>(view),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("it is on the moon")));
+}
+
+// Whether a map of an argument of type From (an rvalue unless From is a reference) compiles.
+template <typename From, typename = void>
+constexpr bool kVectorOf = false;
+template <typename From>
+constexpr bool kVectorOf<From, std::void_t<decltype(EigenVector<const float>(std::declval<From>()))>> = true;
+template <typename From, typename = void>
+constexpr bool kMatrixOf = false;
+template <typename From>
+constexpr bool kMatrixOf<From, std::void_t<decltype(EigenMatrix<const float>(std::declval<From>()))>> = true;
+template <typename From, typename = void>
+constexpr bool kWritableMatrixOf = false;
+template <typename From>
+constexpr bool kWritableMatrixOf<From, std::void_t<decltype(EigenMatrix<float>(std::declval<From>()))>> = true;
+template <typename From, typename = void>
+constexpr bool kTensorOf = false;
+template <typename From>
+constexpr bool kTensorOf<From, std::void_t<decltype(EigenTensor<const float, 2>(std::declval<From>()))>> = true;
+
+TEST(EigenMaps, AreNotMadeOfTemporaries) {
+  static_assert(kVectorOf<Tensor&> && kVectorOf<const Tensor&> && kVectorOf<TensorView&>);
+  static_assert(kMatrixOf<Tensor&> && kMatrixOf<const Tensor&> && kMatrixOf<const TensorView&>);
+  static_assert(kTensorOf<Tensor&> && kTensorOf<const Tensor&>);
+  static_assert(!kVectorOf<Tensor> && !kVectorOf<const Tensor> && !kVectorOf<TensorView>);
+  static_assert(!kMatrixOf<Tensor> && !kMatrixOf<TensorView> && !kMatrixOf<const TensorView>);
+  static_assert(!kTensorOf<Tensor> && !kTensorOf<const Tensor> && !kTensorOf<TensorView&> && !kTensorOf<TensorView>);
+  static_assert(kWritableMatrixOf<Tensor&> && kWritableMatrixOf<TensorView&>);
+  static_assert(!kWritableMatrixOf<Tensor> && !kWritableMatrixOf<TensorView>);
+  static_assert(!kWritableMatrixOf<const Tensor&> && !kWritableMatrixOf<const TensorView&>, "const is to read");
+
+  absl::StatusOr<Tensor> held = Tensor::FromValues<float>({{1, 2}, {3, 4}});
+  ASSERT_OK_AND_ASSIGN(const auto read, EigenMatrix<const float>(*held));
+  EXPECT_EQ(read.sum(), 10);
 }
 
 TEST(EigenTensorTest, OfRankThree) {

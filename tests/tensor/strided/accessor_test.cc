@@ -7,6 +7,9 @@
 #include "absl/status/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tensorcask/tensor/buffer.h"
+#include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/strided/layout.h"
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
@@ -61,6 +64,16 @@ TEST(Accessor, RefusesOtherTypesAndRanks) {
   const TensorView strings = Tensor::FromValues<std::string>({"a", "b"});
   ASSERT_OK_AND_ASSIGN(const auto in, (Accessor<const std::string, 1>::Create(strings)));
   EXPECT_EQ(in[1], "b");
+}
+
+TEST(Accessor, RefusesABufferWithoutData) {
+  TensorView view = *TensorView::Create(TensorBuffer::MakeWithoutData(16, "it is on the moon"), DType::kFloat32,
+                                        Layout::RowMajor(TensorShape({2, 2})));
+  const auto refused = StatusIs(Code::kFailedPrecondition, HasSubstr("it is on the moon"));
+  EXPECT_THAT((Accessor<const float, 2>::Create(view)), refused);
+  EXPECT_THAT((Accessor<float, 2>::Create(view)), refused);
+  EXPECT_THAT((PackedAccessor<const float, 2>::Create(view)), refused);
+  EXPECT_THAT((PackedAccessor<float, 2, int32_t>::Create(view)), refused);
 }
 
 TEST(PackedAccessor, HoldsItsGeometry) {

@@ -1,18 +1,28 @@
 // Fill, of copy.h.
 
 #include <algorithm>
+#include <cmath>
+#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/dtype_visit.h"
+#include "tensorcask/tensor/float_types.h"
+#include "tensorcask/tensor/nested_values.h"
+#include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/strided/copy.h"
 #include "tensorcask/tensor/strided/layout.h"
 #include "tensorcask/tensor/strided/view.h"
@@ -125,15 +135,127 @@ TEST(Fill, IsTheSameOnSeveralThreads) {
   EXPECT_EQ(wrong, 0);
 }
 
-TEST(Fill, RefusesAnotherType) {
-  TensorView view = *Tensor::Zeros(DType::kFloat32, TensorShape({2, 3}));
-  EXPECT_THAT(Fill(1.5, &view),
-              StatusIs(Code::kInvalidArgument, AllOf(HasSubstr("float32 [2,3]"), HasSubstr("float64"))));
-  EXPECT_THAT(Fill(std::string("x"), &view),
-              StatusIs(Code::kInvalidArgument, AllOf(HasSubstr("float32 [2,3]"), HasSubstr("string"))));
-  TensorView texts = *Tensor::Zeros(DType::kString, TensorShape({2}));
-  EXPECT_THAT(Fill(1, &texts), StatusIs(Code::kInvalidArgument, AllOf(HasSubstr("string [2]"), HasSubstr("int32"))));
-  EXPECT_EQ(view.data<float>()[0], 0);
+TEST(Fill, TakesAnElementOfMemoryThatIsReplaced) {
+  // Read-only memory is given back as soon as the destination has memory of its own.
+  double values[3] = {1, 2, 3};
+  TensorBuffer::External memory;
+  memory.data = values;
+  memory.size_bytes = sizeof(values);
+  memory.writable = false;
+  memory.release = [&] { std::fill_n(values, 3, -1); };
+  TensorView view = *TensorView::Create(TensorBuffer::WrapExternal(std::move(memory)), DType::kFloat64,
+                                        Layout::RowMajor(TensorShape({3})));
+  ASSERT_OK(Fill(values[1], &view));
+  EXPECT_THAT(std::vector<double>(view.data<double>(), view.data<double>() + 3), ElementsAre(2, 2, 2));
+}
+
+// ---- Values of other types ------------------------------------------------------------------------------------------
+
+using FillNumber = absl::Status (*)(TensorView* to);
+
+struct ConvertedCase {
+  const char* name;
+  DType dtype;
+  FillNumber fill;
+  const char* wanted;  // as the summary shows it
+};
+const ConvertedCase kConverted[] = {
+    {"DoubleToFloat", DType::kFloat32, [](TensorView* to) { return Fill(0.5, to); }, "0.5"},
+    {"IntToFloat", DType::kFloat32, [](TensorView* to) { return Fill(3, to); }, "3"},
+    {"LargeIntToFloat", DType::kFloat32, [](TensorView* to) { return Fill(16777217, to); }, "16777216"},
+    {"BoolToFloat", DType::kFloat32, [](TensorView* to) { return Fill(true, to); }, "1"},
+    {"DoubleToBfloat16", DType::kBfloat16, [](TensorView* to) { return Fill(1.0 + 0x1p-8 + 0x1p-40, to); }, "1.01"},
+    {"FloatToHalf", DType::kFloat16, [](TensorView* to) { return Fill(-2.0f, to); }, "-2"},
+    {"IntToFloat8", DType::kFloat8E4m3fn, [](TensorView* to) { return Fill(448, to); }, "448"},
+    {"WholeDoubleToInt", DType::kInt32, [](TensorView* to) { return Fill(-3.0, to); }, "-3"},
+    {"IntToUint8", DType::kUint8, [](TensorView* to) { return Fill(255, to); }, "255"},
+    {"IntToInt4", DType::kInt4, [](TensorView* to) { return Fill(-8, to); }, "-8"},
+    {"IntToQint8", DType::kQint8, [](TensorView* to) { return Fill(-128, to); }, "-128"},
+    {"LongLong", DType::kInt64, [](TensorView* to) { return Fill(1LL << 62, to); }, "4611686018427387904"},
+    {"Long", DType::kInt64, [](TensorView* to) { return Fill(-5L, to); }, "-5"},
+    {"UnsignedLongLong", DType::kUint64, [](TensorView* to) { return Fill(~0ULL, to); }, "18446744073709551615"},
+    {"OneToBool", DType::kBool, [](TensorView* to) { return Fill(1, to); }, "true"},
+    {"RealToComplex", DType::kComplex64, [](TensorView* to) { return Fill(1.5, to); }, "1.5+0j"},
+    {"ComplexWithoutImaginaryPart", DType::kFloat32,
+     [](TensorView* to) { return Fill(std::complex<double>(2.5, 0), to); }, "2.5"},
+    {"Literal", DType::kString, [](TensorView* to) { return Fill("cat", to); }, "\"cat\""},
+    {"Pointer", DType::kString,
+     [](TensorView* to) {
+       const char* text = "cat";
+       return Fill(text, to);
+     },
+     "\"cat\""},
+    {"StringView", DType::kString, [](TensorView* to) { return Fill(absl::string_view("cats", 3), to); }, "\"cat\""},
+};
+class FillConverts : public ::testing::TestWithParam<ConvertedCase> {};
+TEST_P(FillConverts, ToTheDTypeOfTheDestination) {
+  const Tensor memory = *Tensor::Zeros(GetParam().dtype, TensorShape({2, 3}));
+  TensorView column = *TensorView(memory).Select(1, 1);
+  ASSERT_OK(GetParam().fill(&column));
+  const std::string zero = Tensor::Zeros(GetParam().dtype, TensorShape({1}))->SummarizeValue(9);  // "[0]"
+  const std::string other = zero.substr(1, zero.size() - 2);
+  EXPECT_EQ(memory.SummarizeValue(9), absl::StrFormat("[[%s %s %s] [%s %s %s]]", other, GetParam().wanted, other, other,
+                                                      GetParam().wanted, other));
+}
+INSTANTIATE_TEST_SUITE_P(All, FillConverts, ::testing::ValuesIn(kConverted),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(Fill, WithZero) {
+  TensorView floats = Tensor::FromValues<float>({1, 2});
+  ASSERT_OK(Fill(0, &floats));
+  EXPECT_THAT(std::vector<float>(floats.data<float>(), floats.data<float>() + 2), ElementsAre(0, 0));
+  TensorView bools = Tensor::FromValues<bool>({true, true});
+  ASSERT_OK(Fill(0.0, &bools));
+  EXPECT_THAT(std::vector<bool>(bools.data<bool>(), bools.data<bool>() + 2), ElementsAre(false, false));
+}
+
+struct RefusedCase {
+  const char* name;
+  DType dtype;
+  FillNumber fill;
+  const char* says;
+};
+const RefusedCase kRefused[] = {
+    {"TooLarge", DType::kUint8, [](TensorView* to) { return Fill(300, to); }, "is 300; uint8 holds 0 to 255"},
+    {"TooSmall", DType::kUint64, [](TensorView* to) { return Fill(-1LL, to); }, "is -1; uint64 holds 0 to"},
+    {"NoInteger", DType::kInt32, [](TensorView* to) { return Fill(2.5, to); }, "is 2.5; int32 holds the integers -214"},
+    {"NanToInt", DType::kInt8, [](TensorView* to) { return Fill(std::nan(""), to); }, "int8 holds the integers"},
+    {"PastInt64", DType::kInt64, [](TensorView* to) { return Fill(0x1p63, to); }, "int64 holds the integers"},
+    {"TwoToBool", DType::kBool, [](TensorView* to) { return Fill(2, to); }, "is 2; bool holds 0 to 1"},
+    {"HalfToBool", DType::kBool, [](TensorView* to) { return Fill(0.5, to); }, "is 0.5; bool holds"},
+    {"PastFloat", DType::kFloat32, [](TensorView* to) { return Fill(1e300, to); }, "is 1e+300; float32 holds"},
+    {"PastFloat8", DType::kFloat8E4m3fn, [](TensorView* to) { return Fill(1000, to); }, "float8_e4m3fn holds -448 to"},
+    {"ImaginaryPart", DType::kFloat64, [](TensorView* to) { return Fill(std::complex<float>(1, 2), to); }, "is 1+2j"},
+    {"TextToNumber", DType::kFloat32, [](TensorView* to) { return Fill("cat", to); }, "is \"cat\"; float32 holds"},
+    {"NumberToText", DType::kString, [](TensorView* to) { return Fill(1, to); }, "is 1; string holds text"},
+    {"SmallFloat", DType::kFloat32, [](TensorView* to) { return Fill(bfloat16(1), to); }, "with a bfloat16 value"},
+    {"Quantised", DType::kInt8, [](TensorView* to) { return Fill(qint8(1), to); }, "with a qint8 value"},
+};
+class FillRefuses : public ::testing::TestWithParam<RefusedCase> {};
+TEST_P(FillRefuses, WithCodeAndMessageAndWritesNothing) {
+  const Tensor memory = *Tensor::Zeros(GetParam().dtype, TensorShape({2, 3}));
+  const std::string before = memory.SummarizeValue(9);
+  TensorView view = memory;
+  EXPECT_THAT(GetParam().fill(&view),
+              StatusIs(Code::kInvalidArgument,
+                       AllOf(HasSubstr(absl::StrCat("Fill of ", view.ToString())), HasSubstr(GetParam().says))));
+  EXPECT_EQ(memory.SummarizeValue(9), before);
+  TensorView none = *Tensor::Zeros(GetParam().dtype, TensorShape({0}));
+  EXPECT_THAT(GetParam().fill(&none), StatusIs(Code::kInvalidArgument, HasSubstr(GetParam().says)));
+}
+INSTANTIATE_TEST_SUITE_P(All, FillRefuses, ::testing::ValuesIn(kRefused),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+// What Fill does not compile for.
+template <typename T>
+constexpr bool kIsRefused = !internal::kIsElement<T> && !internal::kIsPlainValue<T>;
+
+TEST(Fill, DoesNotCompileForWhatIsNoElement) {
+  enum Unscoped { kOne };
+  static_assert(kIsRefused<char> && kIsRefused<wchar_t> && kIsRefused<long double> && kIsRefused<std::nullptr_t>);
+  static_assert(kIsRefused<int*> && kIsRefused<void*> && kIsRefused<Unscoped> && kIsRefused<Tensor>);
+  static_assert(kIsRefused<NestedValues> && kIsRefused<std::vector<NestedValues>> && kIsRefused<std::vector<int>>);
+  static_assert(!kIsRefused<long> && !kIsRefused<long long> && !kIsRefused<char[4]> && !kIsRefused<std::string>);
 }
 
 }  // namespace

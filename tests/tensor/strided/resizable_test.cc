@@ -185,6 +185,13 @@ TEST(Caffe2, MutableRawDataRefusesWhatIsNoElement) {
   EXPECT_THAT(tensor.MutableRawData(DType::kInvalid), StatusIs(Code::kInvalidArgument, HasSubstr("invalid")));
   EXPECT_THAT(tensor.MutableRawData(DType::kResource), StatusIs(Code::kUnimplemented, HasSubstr("resource")));
   EXPECT_THAT(Values<float>(tensor), ElementsAre(0, 1, 2));
+  // Before all else: also without memory, and before what external memory does not do for.
+  ResizableTensor fresh;
+  EXPECT_THAT(fresh.MutableRawData(DType::kInvalid), StatusIs(Code::kInvalidArgument, HasSubstr("invalid")));
+  EXPECT_FALSE(fresh.dtype_initialized());
+  float memory[3] = {};
+  ASSERT_OK(tensor.ShareExternal(DType::kFloat32, memory));
+  EXPECT_THAT(tensor.MutableRawData(DType::kVariant), StatusIs(Code::kUnimplemented, HasSubstr("variant")));
 }
 
 TEST(Caffe2, DataWantsTheExactType) {
@@ -466,8 +473,9 @@ TEST(Caffe2, ShrinkFreesNothing) {
   EXPECT_EQ(tensor.ToTensor()->buffer()->size_bytes(), 24u) << "of as many bytes as there are elements";
   ASSERT_OK(tensor.Shrink(0));
   EXPECT_EQ(tensor.shape(), TensorShape({0, 2}));
-  EXPECT_THAT(tensor.Shrink(1), StatusIs(Code::kInvalidArgument, HasSubstr("Shrink [0,2] to 1 rows")));
-  EXPECT_THAT(tensor.Shrink(-1), StatusIs(Code::kInvalidArgument, HasSubstr("Shrink: dim 0 is -1")));
+  EXPECT_THAT(tensor.Shrink(1), StatusIs(Code::kOutOfRange, HasSubstr("Shrink [0,2] to 1 rows: it has 0")));
+  EXPECT_THAT(tensor.Shrink(-1), StatusIs(Code::kOutOfRange, HasSubstr("Shrink [0,2] to -1 rows")));
+  EXPECT_EQ(tensor.shape(), TensorShape({0, 2}));
   ResizableTensor scalar = Counting<int32_t>({});
   EXPECT_THAT(scalar.Shrink(0), StatusIs(Code::kInvalidArgument, HasSubstr("a scalar has no rows")));
 }
@@ -634,6 +642,18 @@ TEST(Caffe2, CopyFromItselfAndFromItsOwnViews) {
   EXPECT_THAT(Values<int32_t>(tensor), ElementsAre(0, 3, 1, 4, 2, 5));
   ASSERT_OK(tensor.CopyFrom(*tensor.View()->Slice(0, 1, 3)));
   EXPECT_THAT(Values<int32_t>(tensor), ElementsAre(1, 4, 2, 5));
+}
+
+TEST(ResizableTensor, CopyFromAnotherBufferOnTheSameMemory) {
+  int32_t memory[5] = {1, 2, 3, 4, 5};
+  ResizableTensor tensor;
+  ASSERT_OK(tensor.Resize({4}));
+  ASSERT_OK(tensor.ShareExternal(DType::kInt32, memory + 1));
+  ASSERT_OK_AND_ASSIGN(const Tensor source, Tensor::FromExternal(DType::kInt32, TensorShape({4}), memory, 16, nullptr));
+  ASSERT_OK(tensor.CopyFrom(source));
+  EXPECT_THAT(memory, ElementsAre(1, 1, 2, 3, 4));
+  ASSERT_OK(tensor.CopyFrom(*TensorView(source).Flip({0})));
+  EXPECT_THAT(memory, ElementsAre(1, 3, 2, 1, 1));
 }
 
 TEST(Caffe2, CopyFromWritesWhereAliasesSeeIt) {
