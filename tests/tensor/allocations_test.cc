@@ -1,9 +1,6 @@
-// How often small things take memory, and what happens when `operator new` has none. This program replaces the global
-// operator new by one that counts.
+// How often small things take memory, and what happens when `operator new` has none.
 
 #include <cstdint>
-#include <cstdlib>
-#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,48 +12,16 @@
 #include "tensorcask/tensor/reference.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tests/support/counted_allocations.h"
 #include "tensorcask/tests/support/status_matchers.h"
-
-namespace {
-int64_t g_allocations = 0;
-bool g_nothrow_fails = false;  // the form that may fail does
-
-void* CountedAllocate(size_t bytes) {
-  ++g_allocations;
-  return std::malloc(bytes == 0 ? 1 : bytes);
-}
-}  // namespace
-
-// Not inlined: GCC would see malloc meet delete and new meet free, and warn.
-#define NOT_INLINED __attribute__((noinline))
-
-NOT_INLINED void* operator new(size_t bytes) {
-  void* const block = CountedAllocate(bytes);
-  if (block == nullptr) std::abort();
-  return block;
-}
-NOT_INLINED void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
-  return g_nothrow_fails ? nullptr : CountedAllocate(bytes);
-}
-NOT_INLINED void* operator new[](size_t bytes) { return operator new(bytes); }
-NOT_INLINED void operator delete(void* block) noexcept { std::free(block); }
-NOT_INLINED void operator delete(void* block, size_t) noexcept { std::free(block); }
-NOT_INLINED void operator delete(void* block, const std::nothrow_t&) noexcept { std::free(block); }
-NOT_INLINED void operator delete[](void* block) noexcept { std::free(block); }
-NOT_INLINED void operator delete[](void* block, size_t) noexcept { std::free(block); }
 
 namespace tensorcask {
 namespace {
 
+using ::tensorcask::testing::AllocationsOf;
+using ::tensorcask::testing::FailingNothrowNew;
 using ::tensorcask::testing::StatusIs;
 using ::testing::HasSubstr;
-
-template <typename Fn>
-int64_t AllocationsOf(Fn&& fn) {
-  const int64_t before = g_allocations;
-  fn();
-  return g_allocations - before;
-}
 
 TEST(Allocations, ShapesHaveNoneUpToRankSix) {
   const TensorShape small({1, 2, 3, 4, 5, 6});
@@ -125,10 +90,10 @@ TEST(Allocations, ShortMemoryIsAnError) {  // ME-01
   for (const int64_t size : {10, 100000}) {
     SCOPED_TRACE(size);
     const TensorShape shape({size});
-    g_nothrow_fails = true;
-    const absl::StatusOr<Tensor> numbers = Tensor::Create(DType::kInt8, shape);
-    const absl::StatusOr<Tensor> strings = Tensor::Zeros(DType::kString, shape);
-    g_nothrow_fails = false;
+    const auto [numbers, strings] = [&] {
+      const FailingNothrowNew failing;
+      return std::pair(Tensor::Create(DType::kInt8, shape), Tensor::Zeros(DType::kString, shape));
+    }();
     EXPECT_THAT(numbers, StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("int8 [")));
     EXPECT_THAT(strings, StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("string [")));
     EXPECT_OK(Tensor::Create(DType::kInt8, shape));

@@ -2,9 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
-#include <new>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -20,38 +18,17 @@
 #include "tensorcask/tensor/strided/layout.h"
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tests/support/counted_allocations.h"
 #include "tensorcask/tests/support/failing_allocator.h"
 #include "tensorcask/tests/support/status_matchers.h"
 #include "tensorcask/tests/tensor/strided/layout_model.h"
 
-// Counts what this program allocates, to show that small copies take nothing.
-static int64_t num_allocations = 0;
-static bool nothrow_fails = false;  // the form that may fail does
-__attribute__((noinline)) static void* CountedAllocation(size_t size) {
-  ++num_allocations;
-  return std::malloc(size == 0 ? 1 : size);
-}
-__attribute__((noinline)) static void CountedFree(void* memory) { std::free(memory); }
-void* operator new(size_t size) {
-  if (void* memory = CountedAllocation(size)) return memory;
-  std::abort();
-}
-void* operator new[](size_t size) { return operator new(size); }
-void* operator new(size_t size, const std::nothrow_t&) noexcept {
-  return nothrow_fails ? nullptr : CountedAllocation(size);
-}
-void* operator new[](size_t size, const std::nothrow_t&) noexcept { return CountedAllocation(size); }
-void operator delete(void* memory) noexcept { CountedFree(memory); }
-void operator delete[](void* memory) noexcept { CountedFree(memory); }
-void operator delete(void* memory, size_t) noexcept { CountedFree(memory); }
-void operator delete[](void* memory, size_t) noexcept { CountedFree(memory); }
-void operator delete(void* memory, const std::nothrow_t&) noexcept { CountedFree(memory); }
-void operator delete[](void* memory, const std::nothrow_t&) noexcept { CountedFree(memory); }
-
 namespace tensorcask {
 namespace {
 
+using ::tensorcask::testing::AllocationsOf;
 using ::tensorcask::testing::FailingAllocator;
+using ::tensorcask::testing::FailingNothrowNew;
 using ::tensorcask::testing::Model;
 using ::tensorcask::testing::Numbers;
 using ::tensorcask::testing::StatusIs;
@@ -242,9 +219,8 @@ TEST_P(CopyOverlap, IsAsIfTheSourceWereCopiedAside) {
 
   const TensorView from = *TensorView::Create(memory.buffer(), DType::kInt32, test.from);
   TensorView to = *TensorView::Create(memory.buffer(), DType::kInt32, test.to);
-  const int64_t before = num_allocations;
-  const absl::Status status = Copy(from, &to);
-  const int64_t taken = num_allocations - before;
+  absl::Status status;
+  const int64_t taken = AllocationsOf([&] { status = Copy(from, &to); });
   ASSERT_OK(status);
   const std::vector<int32_t> elements = Elements<int32_t>(memory);
   EXPECT_EQ(Numbers(elements.begin(), elements.end()), wanted);
@@ -293,9 +269,10 @@ TEST(Copy, IsRefusedWhereThereIsNoMemoryAside) {
   const Tensor memory = Counting({4});
   TensorView to = memory;
   const TensorView from = *to.Flip({0});
-  nothrow_fails = true;
-  const absl::Status status = Copy(from, &to);
-  nothrow_fails = false;
+  const absl::Status status = [&] {
+    const FailingNothrowNew failing;
+    return Copy(from, &to);
+  }();
   EXPECT_THAT(status, StatusIs(Code::kResourceExhausted, HasSubstr("int32 [4]")));
   EXPECT_THAT(Elements<int32_t>(memory), ElementsAre(0, 1, 2, 3));
   ASSERT_OK(Copy(from, &to));
@@ -350,10 +327,12 @@ TEST(Copy, TakesNoMemoryForSmallRanks) {
   const Tensor from = Counting({3, 4, 5, 2, 3});
   const TensorView source = *TensorView(from).Permute({4, 2, 0, 1, 3});
   TensorView to = *Tensor::Create(DType::kInt32, source.shape());
-  const int64_t before = num_allocations;
-  const absl::Status copied = Copy(source, &to);
-  const absl::Status filled = Fill(int32_t{1}, &to);
-  EXPECT_EQ(num_allocations, before);
+  absl::Status copied, filled;
+  EXPECT_EQ(AllocationsOf([&] {
+              copied = Copy(source, &to);
+              filled = Fill(int32_t{1}, &to);
+            }),
+            0);
   EXPECT_OK(copied);
   EXPECT_OK(filled);
 }

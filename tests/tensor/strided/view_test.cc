@@ -3,8 +3,6 @@
 #include <complex>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <new>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -21,29 +19,9 @@
 #include "tensorcask/tensor/strided/maybe_owned.h"
 #include "tensorcask/tensor/strided/memory_format.h"
 #include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tests/support/counted_allocations.h"
 #include "tensorcask/tests/support/failing_allocator.h"
 #include "tensorcask/tests/support/status_matchers.h"
-
-// Counts what this program allocates, to show that views do not. All forms are replaced, so that no two of them mix.
-static int64_t num_allocations = 0;
-__attribute__((noinline)) static void* CountedAllocation(size_t size) {
-  ++num_allocations;
-  return std::malloc(size == 0 ? 1 : size);
-}
-__attribute__((noinline)) static void CountedFree(void* memory) { std::free(memory); }
-void* operator new(size_t size) {
-  if (void* memory = CountedAllocation(size)) return memory;
-  std::abort();
-}
-void* operator new[](size_t size) { return operator new(size); }
-void* operator new(size_t size, const std::nothrow_t&) noexcept { return CountedAllocation(size); }
-void* operator new[](size_t size, const std::nothrow_t&) noexcept { return CountedAllocation(size); }
-void operator delete(void* memory) noexcept { CountedFree(memory); }
-void operator delete[](void* memory) noexcept { CountedFree(memory); }
-void operator delete(void* memory, size_t) noexcept { CountedFree(memory); }
-void operator delete[](void* memory, size_t) noexcept { CountedFree(memory); }
-void operator delete(void* memory, const std::nothrow_t&) noexcept { CountedFree(memory); }
-void operator delete[](void* memory, const std::nothrow_t&) noexcept { CountedFree(memory); }
 
 namespace tensorcask {
 namespace {
@@ -410,7 +388,7 @@ TEST(TensorView, IsSmallAndDoesNotAllocate) {
   EXPECT_EQ(sizeof(Layout), 104U);
   const Tensor tensor = Ramp<float>(TensorShape({2, 3, 4, 5}));
   const std::optional<int64_t> none;
-  const int64_t before = num_allocations;
+  const int64_t before = testing::NumAllocations();
   const TensorView view = tensor;
   bool ok = true;
   const auto keep = [&ok](const absl::StatusOr<TensorView>& made) { ok = ok && made.ok(); };
@@ -436,10 +414,10 @@ TEST(TensorView, IsSmallAndDoesNotAllocate) {
   ok = ok && view.ExpectContiguous()->is_borrowed() && view.CheckWritable().ok();
   TensorView copy = view;
   copy = *view.Unsqueeze(0);
-  EXPECT_EQ(num_allocations, before);
+  EXPECT_EQ(testing::NumAllocations(), before);
   EXPECT_TRUE(ok);
   keep(copy.Unsqueeze(0));  // rank 6: dims and strides go to the heap
-  EXPECT_GT(num_allocations, before);
+  EXPECT_GT(testing::NumAllocations(), before);
 }
 
 TEST(TensorViewDeathTest, WrongElementType) {
