@@ -228,7 +228,7 @@ struct Maker;
 template <typename T>
 struct Maker<T, std::enable_if_t<std::is_integral_v<T>>> {  // bool, too
   static constexpr const char* kWhat = "the integers ";
-  static constexpr int64_t kLow = static_cast<int64_t>(std::numeric_limits<T>::min());
+  static constexpr int64_t kLow = int64_t{std::numeric_limits<T>::min()};
   static constexpr uint64_t kHigh = static_cast<uint64_t>(std::numeric_limits<T>::max());
   static std::string Range() { return absl::StrCat(kLow, " to ", kHigh); }
   static bool Make(const NestedValues::Held& value, T* out) {
