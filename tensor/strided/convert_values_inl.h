@@ -65,7 +65,7 @@ Int Truncated(Float value) {
 template <typename To, typename From>
 To Saturated(From value) {
   constexpr auto kLargest = static_cast<From>(std::numeric_limits<To>::max());
-  constexpr auto kSmallest = static_cast<From>(std::numeric_limits<To>::min());
+  constexpr From kSmallest{std::numeric_limits<To>::min()};
   return static_cast<To>(std::min(std::max(value, kSmallest), kLargest));
 }
 

@@ -37,7 +37,7 @@ constexpr Numbers kReversed = [] {  // bytes of a lane: its elements, last one f
 template <int kElement>
 constexpr Numbers kEven = [] {  // 0, 2, 4 ... as integers of an element's size
   Numbers result;
-  for (int i = 0; i < 64 / kElement; ++i) result.numbers[i * kElement] = static_cast<char>(2 * i);
+  for (int64_t i = 0; i < 64 / kElement; ++i) result.numbers[i * kElement] = static_cast<char>(2 * i);
   return result;
 }();
 
