@@ -50,12 +50,12 @@ class ChunkFiller {
   static absl::StatusOr<ChunkFiller> Create(ResizableTensor* tensor, DType dtype,
                                             size_t max_ranges = kDefaultMaxRanges);
 
-  // Elements from number `begin`. No elements are no chunk, and allowed anywhere inside. Requires: the chunk does not lie
-  // in the tensor's own memory.
-  // Errors, and nothing has been written: OutOfRange, naming the range, if it is not inside the tensor; AlreadyExists,
-  // naming what arrived before, if any element has; InvalidArgument if T is not the element type of the tensor, or, of
-  // bytes, if they are no whole elements, no bools (each 0 or 1), or the elements are strings; ResourceExhausted if
-  // there would be more than max_ranges ranges, or the memory cannot be had; FailedPrecondition after Finish.
+  // Elements from number `begin`. No elements are no chunk, and allowed anywhere inside. Requires: the chunk does not
+  // lie in the tensor's own memory. Errors, and nothing has been written: OutOfRange, naming the range, if it is not
+  // inside the tensor; AlreadyExists, naming what arrived before, if any element has; InvalidArgument if T is not the
+  // element type of the tensor, or, of bytes, if they are no whole elements, no bools (each 0 or 1), or the elements
+  // are strings; ResourceExhausted if there would be more than max_ranges ranges, or the memory cannot be had;
+  // FailedPrecondition after Finish.
   absl::Status WriteBytes(int64_t begin, absl::string_view bytes);
   absl::Status WriteStrings(int64_t begin, absl::Span<const std::string> values);
   template <typename T>

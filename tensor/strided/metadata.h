@@ -6,9 +6,10 @@
 //   metadata.attributes["unit"] = "m/s";                  // any bytes
 //   absl::Status status = metadata.Validate(DType::kFloat32);
 //
-// It is made to travel beside a TensorView through codecs and archives (each says whether it takes it), and says nothing
-// unless told: a format may leave out what IsDefault(). Equal metadata is walked in equal order (attributes by key, as unsigned bytes), so that it gives
-// equal bytes in a file. A plain value: anything can be put in, Validate says whether it can go out.
+// It is made to travel beside a TensorView through codecs and archives (each says whether it takes it), and says
+// nothing unless told: a format may leave out what IsDefault(). Equal metadata is walked in equal order (attributes by
+// key, as unsigned bytes), so that it gives equal bytes in a file. A plain value: anything can be put in, Validate says
+// whether it can go out.
 
 #ifndef TENSORCASK_TENSOR_STRIDED_METADATA_H_
 #define TENSORCASK_TENSOR_STRIDED_METADATA_H_
