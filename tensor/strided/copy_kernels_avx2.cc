@@ -28,6 +28,13 @@ constexpr Numbers kReversed = [] {  // bytes of a lane: its elements, last one f
   return result;
 }();
 
+template <typename T>
+T LoadElement(const char* from) {
+  T element;
+  std::memcpy(&element, from, sizeof(T));
+  return element;
+}
+
 struct Vector {
   static constexpr int64_t kBytes = 32;
   __m256i bits;
@@ -80,6 +87,18 @@ struct Vector {
     const __m256i lanes =
         _mm256_shuffle_epi8(a.bits, _mm256_load_si256(reinterpret_cast<const __m256i*>(kReversed<kElement>.numbers)));
     return {_mm256_permute2x128_si256(lanes, lanes, 0x01)};
+  }
+
+  // One element, at `from`, everywhere. By way of a register: GCC 12 aligns an array on the stack for the vector, and
+  // its address sanitizer does not keep to that.
+  template <int kElement>
+  CASK_TARGET static Vector Repeat(const char* from) {
+    if constexpr (kElement == 1) return {_mm256_set1_epi8(LoadElement<char>(from))};
+    if constexpr (kElement == 2) return {_mm256_set1_epi16(LoadElement<int16_t>(from))};
+    if constexpr (kElement == 4) return {_mm256_set1_epi32(LoadElement<int32_t>(from))};
+    if constexpr (kElement == 8) return {_mm256_set1_epi64x(LoadElement<int64_t>(from))};
+    if constexpr (kElement == 16)
+      return {_mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)))};
   }
 };
 

@@ -41,6 +41,13 @@ constexpr Numbers kEven = [] {  // 0, 2, 4 ... as integers of an element's size
   return result;
 }();
 
+template <typename T>
+T LoadElement(const char* from) {
+  T element;
+  std::memcpy(&element, from, sizeof(T));
+  return element;
+}
+
 struct Vector {
   static constexpr int64_t kBytes = 64;
   __m512i bits;
@@ -86,6 +93,18 @@ struct Vector {
   CASK_TARGET static Vector Reverse(Vector a) {
     const __m512i lanes = _mm512_shuffle_epi8(a.bits, _mm512_load_si512(kReversed<kElement>.numbers));
     return {_mm512_shuffle_i64x2(lanes, lanes, 0x1b)};
+  }
+
+  // One element, at `from`, everywhere. By way of a register: GCC 12 aligns an array on the stack for the vector, and
+  // its address sanitizer does not keep to that.
+  template <int kElement>
+  CASK_TARGET static Vector Repeat(const char* from) {
+    if constexpr (kElement == 1) return {_mm512_set1_epi8(LoadElement<char>(from))};
+    if constexpr (kElement == 2) return {_mm512_set1_epi16(LoadElement<int16_t>(from))};
+    if constexpr (kElement == 4) return {_mm512_set1_epi32(LoadElement<int32_t>(from))};
+    if constexpr (kElement == 8) return {_mm512_set1_epi64(LoadElement<int64_t>(from))};
+    if constexpr (kElement == 16)
+      return {_mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)))};
   }
 };
 
