@@ -6,6 +6,7 @@
 #include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/ref_counted.h"
+#include "tensorcask/tensor/device_map.h"
 
 namespace tensorcask {
 
@@ -13,9 +14,19 @@ namespace tensorcask {
 // in the repeated field of the dtype.
 enum class Representation { kContent, kValues };
 
+// The order in which the elements of a view are written.
+enum class StoredLayout {
+  kRowMajor,  // whatever the strides: TensorFlow reads the message (but for dtypes that it lacks)
+  // As they lie in memory, with the strides, which come back on reading; axes keep their order, flips included, and
+  // gaps between elements are left out. What is not row-major then takes the guarded form, which TensorFlow refuses.
+  // Strings are written row-major.
+  kPreserve,
+};
+
 struct EncodeOptions {
-  Representation representation = Representation::kContent;
+  Representation representation = Representation::kContent;  // of the plain form; the guarded form is content always
   bool checksum = false;  // adds the crc32c of the elements, in a field that TensorFlow skips
+  StoredLayout layout = StoredLayout::kRowMajor;
 };
 
 struct DecodeOptions {
@@ -26,6 +37,9 @@ struct DecodeOptions {
   // last is dropped).
   bool lenient = false;
   RefPtr<Allocator> allocator = CpuAllocator::Default();
+  // What a recorded device becomes, in the forms that give metadata; the others leave it unread. Elements are read to
+  // the host.
+  DeviceMap device_map;
 };
 
 }  // namespace tensorcask

@@ -4,6 +4,7 @@
 
 #include "tensorcask/serialize/wire/wire_writer.h"
 #include "tensorcask/tensor/base/crc32c.h"
+#include "tensorcask/tensor/strided/row_major.h"
 
 namespace tensorcask::internal {
 namespace {
@@ -46,6 +47,19 @@ char* WriteStringList(absl::Span<const std::string> strings, char* out) {
     out += text.size();
   }
   return out;
+}
+
+absl::Status SetContent(const TensorView& tensor, uint64_t bytes, std::string* content) {
+  if (tensor.dtype() == DType::kString) {
+    content->resize(bytes);
+    WriteStringList({tensor.data<std::string>(), static_cast<size_t>(tensor.num_elements())}, &(*content)[0]);
+  } else if (tensor.IsContiguous()) {
+    content->assign(tensor.bytes().data(), bytes);
+  } else {
+    content->resize(bytes);
+    return CopyRowMajor(tensor, absl::MakeSpan(&(*content)[0], bytes));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace tensorcask::internal

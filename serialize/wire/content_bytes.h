@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "tensorcask/tensor/strided/view.h"
@@ -23,6 +24,10 @@ uint32_t StoredCrc32c(uint32_t crc);
 uint64_t StringListBytes(absl::Span<const std::string> strings);
 // Writes it; returns the end.
 char* WriteStringList(absl::Span<const std::string> strings, char* out);
+
+// Fills *content with what tensor_content holds of these elements, of which `bytes` is the size: row-major, strings in
+// list form. Errors: as CopyRowMajor. Requires: strings are contiguous.
+absl::Status SetContent(const TensorView& tensor, uint64_t bytes, std::string* content);
 
 }  // namespace tensorcask::internal
 

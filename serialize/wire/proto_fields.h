@@ -1,10 +1,16 @@
 // The front end for message objects: see tensor_fields.h. Internal.
 //
 // Templates over any class with the field names of TensorProto, so that a project with TensorFlow's own messages can
-// use it, too.
+// use it, too. Such a class need not have the field `extension`: its parser then keeps our extension among the unknown
+// fields, as bytes, where these templates find it.
 
 #ifndef TENSORCASK_SERIALIZE_WIRE_PROTO_FIELDS_H_
 #define TENSORCASK_SERIALIZE_WIRE_PROTO_FIELDS_H_
+
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -12,24 +18,46 @@
 #include "google/protobuf/message.h"
 #include "google/protobuf/unknown_field_set.h"
 #include "tensorcask/serialize/wire/tensor_fields.h"
+#include "tensorcask/serialize/wire/wire_fields.h"
 #include "tensorcask/serialize/wire/wire_rules.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
 namespace tensorcask::internal {
 
+// True if the class has the field `extension`.
+template <typename Message, typename = void>
+inline constexpr bool kHasExtension = false;
+template <typename Message>
+inline constexpr bool kHasExtension<Message, std::void_t<decltype(std::declval<const Message&>().extension())>> = true;
+
+inline bool IsUnknownExtension(const google::protobuf::UnknownField& field) {
+  return field.number() == static_cast<int>(kExtensionNumber) &&
+         field.type() == google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED;
+}
+
 // Errors: InvalidArgument if a number that `rules` know is among the unknown fields of `message` (not of those in it):
-// it came with a wrong wire type.
+// it came with a wrong wire type. With `extension_may_be_unknown` that one may be there, if it is bytes.
 inline absl::Status CheckUnknown(const google::protobuf::Message& message, const MessageRules& rules,
-                                 absl::string_view name) {
+                                 absl::string_view name, bool extension_may_be_unknown = false) {
   const google::protobuf::UnknownFieldSet& unknown = message.GetReflection()->GetUnknownFields(message);
   for (int i = 0; i < unknown.field_count(); ++i) {
     const FieldRule* rule = rules.Find(static_cast<uint32_t>(unknown.field(i).number()));
-    if (rule != nullptr) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(name, ": ", rule->name, " came with a wrong wire type, so that it was not understood"));
-    }
+    if (rule == nullptr || (extension_may_be_unknown && IsUnknownExtension(unknown.field(i)))) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": ", rule->name, " came with a wrong wire type, so that it was not understood"));
   }
   return absl::OkStatus();
+}
+
+// Calls fn(bytes) for each extension among the unknown fields of `message` until it returns false.
+template <typename Fn>
+void ForEachUnknownExtension(const google::protobuf::Message& message, Fn&& fn) {
+  const google::protobuf::UnknownFieldSet& unknown = message.GetReflection()->GetUnknownFields(message);
+  for (int i = 0; i < unknown.field_count(); ++i) {
+    if (!IsUnknownExtension(unknown.field(i))) continue;
+    const std::string& bytes = unknown.field(i).length_delimited();
+    if (!fn(absl::string_view(bytes.data(), bytes.size()))) return;
+  }
 }
 
 template <typename Shape>
@@ -49,13 +77,37 @@ absl::Status ReadExtension(const Extension& message, ExtensionFields* fields) {
   for (const auto& attribute : message.attributes()) {
     CASK_RETURN_IF_ERROR(CheckUnknown(attribute, kAttributeRules, "attributes"));
   }
+  fields->name = absl::string_view(message.name().data(), message.name().size());
+  fields->device = absl::string_view(message.device().data(), message.device().size());
   fields->dtype = message.dtype();
-  fields->has_strides = message.strides_size() > 0;
+  for (const int64_t stride : message.strides()) fields->AddStride(stride);
+  fields->requires_grad = message.requires_grad();
   fields->storage_offset = message.storage_offset();
   fields->memory_format = message.memory_format();
   fields->crc32c = message.crc32c();
   fields->has_payload = !message.payload().empty();
   return absl::OkStatus();
+}
+
+// The extension of a tensor message, as a field or among the unknown ones; what is in the latter has not been checked
+// by a parser. Errors: as CheckMessage.
+template <typename Tensor>
+absl::Status ReadExtensionOf(const Tensor& message, int max_depth, ExtensionFields* fields) {
+  if constexpr (kHasExtension<Tensor>) {
+    return ReadExtension(message.extension(), fields);
+  } else {
+    absl::Status status;
+    ForEachUnknownExtension(message, [&](absl::string_view bytes) {
+      status = CheckMessage(bytes, kExtensionRules, max_depth - 1);
+      if (!status.ok()) {
+        status = absl::Status(status.code(), absl::StrCat("extension: ", status.message()));
+        return false;
+      }
+      MergeExtension(bytes, fields);
+      return true;
+    });
+    return status;
+  }
 }
 
 template <typename Resource>
@@ -73,7 +125,7 @@ absl::Status CheckResource(const Resource& message) {
 // variants nested deeper than `max_depth` messages.
 template <typename Tensor>
 absl::Status CheckTensorMessage(const Tensor& message, int max_depth) {
-  CASK_RETURN_IF_ERROR(CheckUnknown(message, kTensorRules, "the message"));
+  CASK_RETURN_IF_ERROR(CheckUnknown(message, kTensorRules, "the message", !kHasExtension<Tensor>));
   for (const auto& resource : message.resource_handle_val()) CASK_RETURN_IF_ERROR(CheckResource(resource));
   for (const auto& variant : message.variant_val()) {
     if (max_depth < 1) return TooDeep();
@@ -83,7 +135,7 @@ absl::Status CheckTensorMessage(const Tensor& message, int max_depth) {
       ShapeFields shape;
       CASK_RETURN_IF_ERROR(ReadShape(tensor.tensor_shape(), &shape));
       ExtensionFields extension;
-      CASK_RETURN_IF_ERROR(ReadExtension(tensor.extension(), &extension));
+      CASK_RETURN_IF_ERROR(ReadExtensionOf(tensor, max_depth - 2, &extension));
       CASK_RETURN_IF_ERROR(CheckTensorMessage(tensor, max_depth - 2));
     }
   }
@@ -100,7 +152,7 @@ class ProtoTensorFields final : public TensorFields {
   absl::Status Read(int max_depth) {
     CASK_RETURN_IF_ERROR(CheckTensorMessage(message_, max_depth));
     CASK_RETURN_IF_ERROR(ReadShape(message_.tensor_shape(), &shape));
-    CASK_RETURN_IF_ERROR(ReadExtension(message_.extension(), &extension));
+    CASK_RETURN_IF_ERROR(ReadExtensionOf(message_, max_depth, &extension));
     dtype = static_cast<int32_t>(message_.dtype());
     content = absl::string_view(message_.tensor_content().data(), message_.tensor_content().size());
     for (uint32_t number = kFirstValueField; number <= kLastValueField; ++number) {
@@ -108,6 +160,18 @@ class ProtoTensorFields final : public TensorFields {
       mutable_count(field) = Count(field);
     }
     return absl::OkStatus();
+  }
+
+  void ForEachAttribute(AttributeVisitor visit) const override {
+    if constexpr (kHasExtension<Message>) {
+      for (const auto& attribute : message_.extension().attributes()) {
+        const std::string& key = attribute.key();
+        const std::string& value = attribute.value();
+        if (!visit(absl::string_view(key.data(), key.size()), absl::string_view(value.data(), value.size()))) return;
+      }
+    } else {
+      ForEachUnknownExtension(message_, [&visit](absl::string_view bytes) { return ForEachAttributeOf(bytes, visit); });
+    }
   }
 
   void ForEachRun(ValueField field, Visitor visit) const override {

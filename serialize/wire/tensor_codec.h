@@ -4,6 +4,11 @@
 //   CASK_RETURN_IF_ERROR(EncodeTensor(tensor, {}, &proto));          // a Tensor, or any TensorView
 //   CASK_ASSIGN_OR_RETURN(Tensor same, DecodeTensor(proto));
 //
+//   TensorMetadata metadata;
+//   metadata.name = "encoder.weight";
+//   CASK_RETURN_IF_ERROR(EncodeTensor(view, metadata, {}, &proto));  // and what travels beside it
+//   CASK_ASSIGN_OR_RETURN(DecodedTensor both, DecodeTensorWithMetadata(proto));
+//
 // The messages are TensorFlow's: its rules for what a message means, its field numbers, and byte for byte what its
 // encoders write (FORMAT.md; tried on the messages in its own files). For whole messages as bytes, without a protobuf
 // object and its copies, see zero_copy.h.
@@ -15,23 +20,33 @@
 #include "absl/status/statusor.h"
 #include "tensorcask/proto/tensor.pb.h"
 #include "tensorcask/serialize/wire/codec_options.h"
+#include "tensorcask/serialize/wire/decoded_tensor.h"
+#include "tensorcask/tensor/strided/metadata.h"
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
 
 namespace tensorcask {
 
-// Fills *out with the elements of `tensor`: row-major, whatever its strides, little-endian. *out is cleared first, and
-// may be a field of a larger message: EncodeTensor(t, {}, request.mutable_input()). On error *out is empty.
-// Errors: InvalidArgument for more than 2 GiB, which a protobuf message cannot hold (zero_copy.h can), and for a string
-// of 4 GiB in tensor_content; Unimplemented for dtypes that TensorFlow lacks;
-// ResourceExhausted; FailedPrecondition for a buffer without data.
-absl::Status EncodeTensor(const TensorView& tensor, const EncodeOptions& options, TensorProto* out);
+// Fills *out with the elements of `view`, little-endian, row-major unless options.layout says otherwise, and with the
+// metadata. *out is cleared first, and may be a field of a larger message: EncodeTensor(t, {},
+// request.mutable_input()). On error *out is empty. Equal elements, strides, metadata and options give equal bytes.
+// Errors: InvalidArgument for metadata that the tensor cannot have (TensorMetadata::Validate, and a memory format of
+// another rank), for more than 2 GiB, which a protobuf message cannot hold (zero_copy.h can), and for a string of 4 GiB
+// in tensor_content; Unimplemented for resources and variants; ResourceExhausted; FailedPrecondition for a buffer
+// without data.
+absl::Status EncodeTensor(const TensorView& view, const EncodeOptions& options, TensorProto* out);
+absl::Status EncodeTensor(const TensorView& view, const TensorMetadata& metadata, const EncodeOptions& options,
+                          TensorProto* out);
 
-// The inverse. The result owns 64-byte-aligned memory; `proto` may be discarded.
+// The inverse. The result owns 64-byte-aligned memory; `proto` may be discarded. DecodeTensor gives a row-major tensor
+// whatever order the message has, and leaves metadata unread.
 // Errors (all but DataLoss are ruled out before memory is taken): InvalidArgument, naming the field, what was found and
 // what was wanted, for a message whose fields disagree; ResourceExhausted past a limit; DataLoss if a checksum in it is
-// wrong; Unimplemented for resources, variants, and our guarded and encoded forms.
+// wrong; Unimplemented for resources, variants, our encoded form, and dtypes newer than this build.
 absl::StatusOr<Tensor> DecodeTensor(const TensorProto& proto, const DecodeOptions& options = {});
+// Besides: InvalidArgument, naming the field, for metadata that no tensor of this dtype and rank has, and for a device
+// that options.device_map does not take.
+absl::StatusOr<DecodedTensor> DecodeTensorWithMetadata(const TensorProto& proto, const DecodeOptions& options = {});
 
 }  // namespace tensorcask
 

@@ -1,20 +1,24 @@
 #include "tensorcask/serialize/wire/tensor_decoder.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <limits>
 #include <optional>
 #include <type_traits>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/wire/content_bytes.h"
 #include "tensorcask/serialize/wire/copy_bytes.h"
+#include "tensorcask/serialize/wire/metadata_decoder.h"
 #include "tensorcask/serialize/wire/value_traits.h"
 #include "tensorcask/serialize/wire/wire_reader.h"
 #include "tensorcask/serialize/wire/wire_rules.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/dtype_visit.h"
 
 namespace tensorcask::internal {
@@ -45,6 +49,15 @@ absl::Status VisitTraits(DType dtype, Fn&& fn) {
       return absl::InternalError("a dtype that TensorFlow lacks has no typed field");
     }
   });
+}
+
+size_t ElementAlignment(DType dtype) {
+  size_t alignment = alignof(std::max_align_t);
+  VisitDType(dtype, [&alignment](auto tag) {
+    alignment = alignof(typename decltype(tag)::type);
+    return absl::OkStatus();
+  }).IgnoreError();
+  return alignment;
 }
 
 // Calls fn(value) for the values of `field`, in order, until it returns false.
@@ -81,32 +94,17 @@ void ForEachValue(const TensorFields& fields, Fn&& fn) {
 absl::Status TensorDecoder::Check() {
   CASK_ASSIGN_OR_RETURN(shape_, ShapeFromFields(fields_.shape, options_.lenient));
   CASK_RETURN_IF_ERROR(CheckForm());
+  CASK_RETURN_IF_ERROR(CheckLayout());
   CASK_RETURN_IF_ERROR(CheckOtherFields());
   // Of a tensor without elements TensorFlow does not look at the content.
-  uses_content_ = !fields_.content.empty() && !(options_.lenient && shape_.num_elements() == 0);
+  uses_content_ = !fields_.content.empty() && !(options_.lenient && !is_guarded_ && shape_.num_elements() == 0);
   return dtype_ == DType::kString ? CheckStrings() : CheckFixedSize();
 }
 
 absl::Status TensorDecoder::CheckForm() {
   const ExtensionFields& extension = fields_.extension;
-  const bool has_layout = extension.has_strides || extension.storage_offset != 0 || extension.memory_format != 0;
-  if (fields_.dtype == 0) {
-    if (extension.dtype == 0) return absl::InvalidArgumentError("dtype is 0; wanted one of TensorFlow's, 1 to 32");
-    bool has_values = false;
-    for (uint32_t number = kFirstValueField; number <= kLastValueField; ++number) {
-      has_values = has_values || fields_.count(static_cast<ValueField>(number)) > 0;
-    }
-    const bool is_encoded = extension.has_payload && fields_.content.empty() && !has_layout;
-    const bool is_guarded = !extension.has_payload && (has_layout || extension.dtype >= kFirstOwnDTypeNumber);
-    if (has_values || extension.dtype < 0 || is_encoded == is_guarded) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("dtype is 0 and the extension's dtype is ", extension.dtype,
-                       ", but the other fields are those of neither the guarded nor the encoded form"));
-    }
-    return absl::UnimplementedError(absl::StrCat("the message is in ", is_encoded ? "encoded" : "guarded",
-                                                 " form, which this build does not read"));
-  }
-  if (extension.dtype != 0 || has_layout || extension.has_payload) {
+  if (fields_.dtype == 0) return CheckOwnForm();
+  if (extension.dtype != 0 || extension.num_strides > 0 || extension.storage_offset != 0 || extension.has_payload) {
     return absl::InvalidArgumentError(
         absl::StrCat("dtype is ", fields_.dtype,
                      ", as in the plain form, but the extension has fields of the guarded or encoded form"));
@@ -126,8 +124,75 @@ absl::Status TensorDecoder::CheckForm() {
   return absl::OkStatus();
 }
 
+absl::Status TensorDecoder::CheckOwnForm() {
+  const ExtensionFields& extension = fields_.extension;
+  if (extension.dtype == 0) return absl::InvalidArgumentError("dtype is 0; wanted one of TensorFlow's, 1 to 32");
+  bool has_values = false;
+  for (uint32_t number = kFirstValueField; number <= kLastValueField; ++number) {
+    has_values = has_values || fields_.count(static_cast<ValueField>(number)) > 0;
+  }
+  const bool has_strides = extension.num_strides > 0;
+  const bool is_encoded =
+      extension.has_payload && fields_.content.empty() && !has_strides && extension.storage_offset == 0;
+  is_guarded_ = !extension.has_payload && (has_strides || extension.dtype >= kFirstOwnDTypeNumber) &&
+                (has_strides || extension.storage_offset == 0);
+  if (has_values || extension.dtype < 0 || is_encoded == is_guarded_) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("dtype is 0 and the extension's dtype is ", extension.dtype,
+                     ", but the other fields are those of neither the guarded nor the encoded form"));
+  }
+  if (is_encoded) {
+    return absl::UnimplementedError("the message is in encoded form, which this build does not read");
+  }
+  return CheckGuardedDType();
+}
+
+absl::Status TensorDecoder::CheckGuardedDType() {
+  const int32_t number = fields_.extension.dtype;
+  const std::optional<DType> dtype = DTypeFromNumber(number);
+  const bool is_reference = number >= kFirstReferenceDType && number <= kLastReferenceDType;
+  if (!dtype && number >= kFirstOwnDTypeNumber && !is_reference) {
+    return absl::UnimplementedError(absl::StrCat("extension: dtype is ", number, ", which this build does not know"));
+  }
+  if (!dtype || !IsFixedSize(*dtype)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("extension: dtype is ", number, "; the guarded form holds elements of a fixed size"));
+  }
+  dtype_ = *dtype;
+  return absl::OkStatus();
+}
+
+absl::Status TensorDecoder::CheckLayout() {
+  const ExtensionFields& extension = fields_.extension;
+  if (extension.num_strides == 0) {
+    layout_ = Layout::RowMajor(shape_);
+    return absl::OkStatus();
+  }
+  if (extension.num_strides != static_cast<size_t>(shape_.rank())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("extension: strides has ", extension.num_strides, " numbers; the shape is ", shape_.ToString()));
+  }
+  absl::StatusOr<Layout> layout = Layout::Create(shape_.dims(), extension.strides, extension.storage_offset);
+  if (!layout.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("extension: strides: ", layout.status().message()));
+  }
+  // Each place of the content is one element, so that no byte goes unread and none is read twice.
+  const Layout::Range bounds = layout->bounds();
+  if (bounds.begin != 0 || bounds.end != layout->num_elements() || !layout->IsNonOverlappingAndDense()) {
+    return absl::InvalidArgumentError(absl::StrCat("extension: strides and storage_offset, ", layout->ToString(),
+                                                   ", do not give each of ", layout->num_elements(),
+                                                   " elements a place of its own from 0 on"));
+  }
+  if (layout->num_elements() == 0 && extension.storage_offset != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("extension: storage_offset is ", extension.storage_offset, " in a tensor without elements"));
+  }
+  layout_ = *std::move(layout);
+  return absl::OkStatus();
+}
+
 absl::Status TensorDecoder::CheckOtherFields() const {
-  if (options_.lenient) return absl::OkStatus();
+  if (options_.lenient || is_guarded_) return absl::OkStatus();  // CheckOwnForm has seen that there are none
   const ValueField wanted = FieldOf(dtype_);
   for (uint32_t number = kFirstValueField; number <= kLastValueField; ++number) {
     const auto field = static_cast<ValueField>(number);
@@ -142,7 +207,7 @@ absl::Status TensorDecoder::CheckOtherFields() const {
 absl::Status TensorDecoder::CheckFixedSize() {
   const auto element_bytes = static_cast<int64_t>(ElementSize(dtype_));
   const std::optional<int64_t> bytes = CheckedMul(shape_.num_elements(), element_bytes);
-  if (uses_content_) {
+  if (uses_content_ || is_guarded_) {
     CASK_RETURN_IF_ERROR(CheckContent());
     return CheckLimits(bytes, 0);
   }
@@ -278,18 +343,66 @@ std::string TensorDecoder::Describe() const { return absl::StrCat(DTypeName(dtyp
 
 // ---- Writing elements -----------------------------------------------------------------------------------------------
 
-absl::StatusOr<Tensor> TensorDecoder::Decode() {
-  CASK_RETURN_IF_ERROR(Check());
+absl::StatusOr<TensorView> TensorDecoder::NewView() const {
   CASK_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Create(dtype_, shape_, options_.allocator));
   CASK_RETURN_IF_ERROR(Write(&tensor));
-  return tensor;
+  if (is_row_major()) return TensorView(tensor);
+  return TensorView::Create(tensor.buffer(), dtype_, layout_);
+}
+
+absl::StatusOr<TensorView> TensorDecoder::DecodeView() {
+  CASK_RETURN_IF_ERROR(Check());
+  return NewView();
+}
+
+absl::StatusOr<Tensor> TensorDecoder::Decode() {
+  CASK_RETURN_IF_ERROR(Check());
+  CASK_ASSIGN_OR_RETURN(const TensorView view, NewView());
+  return view.ToTensor();
+}
+
+absl::StatusOr<DecodedTensor> TensorDecoder::DecodeWithMetadata() {
+  CASK_RETURN_IF_ERROR(Check());
+  DecodedTensor decoded;
+  CASK_ASSIGN_OR_RETURN(decoded.metadata, DecodeMetadata(fields_, dtype_, shape_.rank(), options_));
+  CASK_ASSIGN_OR_RETURN(decoded.view, NewView());
+  return decoded;
+}
+
+absl::StatusOr<DecodedTensor> TensorDecoder::DecodeInPlace(const RefPtr<RefCounted>& owner, bool writable) {
+  CASK_RETURN_IF_ERROR(Check());
+  DecodedTensor decoded;
+  CASK_ASSIGN_OR_RETURN(decoded.metadata, DecodeMetadata(fields_, dtype_, shape_.rank(), options_));
+  const absl::string_view content = fields_.content;
+  const bool in_place = uses_content_ && IsFixedSize(dtype_) &&
+                        reinterpret_cast<uintptr_t>(content.data()) % ElementAlignment(dtype_) == 0;
+  if (!in_place) {
+    CASK_ASSIGN_OR_RETURN(decoded.view, NewView());
+    return decoded;
+  }
+  if (fields_.extension.crc32c != 0) CASK_RETURN_IF_ERROR(CheckCrc32c(Crc32c(content)));
+  TensorBuffer::External memory;
+  memory.data = const_cast<char*>(content.data());
+  memory.size_bytes = content.size();
+  memory.writable = writable;
+  memory.release = [owner] {};
+  memory.allocator = options_.allocator;
+  CASK_ASSIGN_OR_RETURN(decoded.view,
+                        TensorView::Create(TensorBuffer::WrapExternal(std::move(memory)), dtype_, layout_));
+  return decoded;
+}
+
+absl::Status TensorDecoder::CheckCrc32c(uint32_t found) const {
+  const uint32_t wanted = fields_.extension.crc32c;
+  if (StoredCrc32c(found) == wanted) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("the elements of ", Describe(), " have the masked crc32c 0x",
+                                          absl::Hex(StoredCrc32c(found), absl::kZeroPad8), "; the message says 0x",
+                                          absl::Hex(wanted, absl::kZeroPad8)));
 }
 
 absl::Status TensorDecoder::Write(Tensor* out) const {
   CASK_RETURN_IF_ERROR(out->EnsureMutable());
-  const uint32_t wanted = fields_.extension.crc32c;
-  uint32_t found = 0;
-  bool has_found = false;
+  const bool checked = fields_.extension.crc32c != 0;
   if (dtype_ == DType::kString) {
     auto* strings = out->mutable_data<std::string>();
     if (uses_content_) {
@@ -300,24 +413,15 @@ absl::Status TensorDecoder::Write(Tensor* out) const {
   } else if (uses_content_) {
     const absl::string_view content = fields_.content;
     char* elements = out->mutable_bytes().data();
-    if (wanted != 0) {
-      found = CopyAndExtendCrc32c(0, content.data(), elements, content.size());
-      has_found = true;
-    } else {
-      CopyBytes(elements, content.data(), content.size());
-    }
-  } else {
+    if (checked) return CheckCrc32c(CopyAndExtendCrc32c(0, content.data(), elements, content.size()));
+    CopyBytes(elements, content.data(), content.size());
+  } else if (!is_guarded_) {  // which without content has no elements
     CASK_RETURN_IF_ERROR(VisitTraits(dtype_, [this, out](auto traits) {
       WriteValues<decltype(traits)>(out->mutable_bytes().data());
       return absl::OkStatus();
     }));
   }
-  if (wanted == 0) return absl::OkStatus();
-  if (!has_found) found = TensorCrc32c(*out);
-  if (StoredCrc32c(found) == wanted) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat("the elements of ", Describe(), " have the masked crc32c 0x",
-                                          absl::Hex(StoredCrc32c(found), absl::kZeroPad8), "; the message says 0x",
-                                          absl::Hex(wanted, absl::kZeroPad8)));
+  return checked ? CheckCrc32c(TensorCrc32c(*out)) : absl::OkStatus();
 }
 
 template <typename Traits>

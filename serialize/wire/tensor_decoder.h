@@ -1,9 +1,12 @@
 // From the fields of a TensorProto to a tensor, whichever front end read them. Internal.
 //
 //   TensorDecoder decoder(fields, options);
+//   CASK_ASSIGN_OR_RETURN(DecodedTensor decoded, decoder.DecodeWithMetadata());
+//
+// or, into memory that is there already:
+//
 //   CASK_RETURN_IF_ERROR(decoder.Check());                      // measures; takes no memory
-//   CASK_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Create(decoder.dtype(), decoder.shape(), options.allocator));
-//   CASK_RETURN_IF_ERROR(decoder.Write(&tensor));
+//   if (decoder.is_row_major()) CASK_RETURN_IF_ERROR(decoder.Write(&tensor));
 
 #ifndef TENSORCASK_SERIALIZE_WIRE_TENSOR_DECODER_H_
 #define TENSORCASK_SERIALIZE_WIRE_TENSOR_DECODER_H_
@@ -17,7 +20,13 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/wire/codec_options.h"
+#include "tensorcask/serialize/wire/decoded_tensor.h"
 #include "tensorcask/serialize/wire/tensor_fields.h"
+#include "tensorcask/tensor/base/ref_counted.h"
+#include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/shape.h"
+#include "tensorcask/tensor/strided/layout.h"
+#include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
 
 namespace tensorcask::internal {
@@ -33,16 +42,27 @@ class TensorDecoder {
   // Known after Check.
   DType dtype() const { return dtype_; }
   const TensorShape& shape() const { return shape_; }
+  bool is_row_major() const { return layout_.IsContiguous(); }  // false: guarded, with strides
 
-  // Writes all elements. Requires: Check was OK, and *out has dtype() and shape().
-  // Errors: ResourceExhausted if *out cannot be made writable; DataLoss for a wrong checksum.
+  // Writes all elements, in the order in which the message has them. Requires: Check was OK, and *out has dtype() and
+  // shape(). Errors: ResourceExhausted if *out cannot be made writable; DataLoss for a wrong checksum.
   absl::Status Write(Tensor* out) const;
 
-  // Check, a new tensor, Write.
+  // Check, new memory, Write. Decode gathers what has strides into row-major order.
   absl::StatusOr<Tensor> Decode();
+  absl::StatusOr<TensorView> DecodeView();
+  absl::StatusOr<DecodedTensor> DecodeWithMetadata();
+  // The same, but the elements stay in the content of the message if they stand there as in memory, aligned to one of
+  // them; `owner` then keeps that memory alive. Unless it is `writable`, a write to the tensor copies first.
+  absl::StatusOr<DecodedTensor> DecodeInPlace(const RefPtr<RefCounted>& owner, bool writable);
 
  private:
-  absl::Status CheckForm();  // plain, guarded, encoded, or none of these; sets dtype_
+  absl::Status CheckForm();                    // plain, guarded, encoded, or none of these; sets dtype_, is_guarded_
+  absl::Status CheckOwnForm();                 // of a message whose dtype is 0
+  absl::Status CheckGuardedDType();            // sets dtype_
+  absl::Status CheckLayout();                  // sets layout_
+  absl::StatusOr<TensorView> NewView() const;  // Requires: Check was OK
+  absl::Status CheckCrc32c(uint32_t found) const;
   absl::Status CheckOtherFields() const;
   absl::Status CheckStrings();
   absl::Status CheckStringContent(uint64_t* characters) const;
@@ -65,6 +85,8 @@ class TensorDecoder {
   const DecodeOptions& options_;
   DType dtype_ = DType::kInvalid;
   TensorShape shape_;
+  Layout layout_;  // of the elements in the order in which the message has them
+  bool is_guarded_ = false;
   bool uses_content_ = false;
   size_t num_given_ = 0;  // elements that stand in the typed field; the last one fills the rest
 };

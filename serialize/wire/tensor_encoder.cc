@@ -1,5 +1,6 @@
 #include "tensorcask/serialize/wire/tensor_encoder.h"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <string>
@@ -7,10 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/wire/content_bytes.h"
 #include "tensorcask/serialize/wire/copy_bytes.h"
+#include "tensorcask/serialize/wire/wire_rules.h"
 #include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/crc32c.h"
-#include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/buffer.h"
+#include "tensorcask/tensor/strided/layout.h"
+#include "tensorcask/tensor/strided/memory_format.h"
 #include "tensorcask/tensor/strided/row_major.h"
 
 namespace tensorcask::internal {
@@ -18,13 +22,8 @@ namespace {
 
 constexpr uint32_t kDTypeNumber = 1;
 constexpr uint32_t kShapeNumber = 2;
-constexpr uint32_t kContentNumber = 4;
-constexpr uint32_t kStringNumber = 8;
-constexpr uint32_t kExtensionNumber = 4096;
-constexpr uint32_t kDimNumber = 2;       // in TensorShapeProto
-constexpr uint32_t kDimSizeNumber = 1;   // in Dim
-constexpr uint32_t kChecksumNumber = 8;  // in TensorExtension
-constexpr uint64_t kExtensionBytes = 5;  // of a TensorExtension with nothing but the checksum: tag and 32 bits
+constexpr uint32_t kDimNumber = 2;      // in TensorShapeProto
+constexpr uint32_t kDimSizeNumber = 1;  // in Dim
 
 absl::Span<const std::string> Strings(const TensorView& tensor) {
   return {tensor.data<std::string>(), static_cast<size_t>(tensor.num_elements())};
@@ -51,14 +50,14 @@ char* WriteShape(const TensorShape& shape, char* out) {
   return out;
 }
 
-void MeasureValues(const TensorView& tensor, MessageLayout* layout) {
-  VisitScalars(tensor, [layout](auto traits, auto scalars) {
+void MeasureValues(const TensorView& tensor, MessagePlan* plan) {
+  VisitScalars(tensor, [plan](auto traits, auto scalars) {
     using Traits = decltype(traits);
-    layout->data_number = static_cast<uint32_t>(Traits::kField);
+    plan->data_number = static_cast<uint32_t>(Traits::kField);
     if constexpr (Traits::kForm == ValueForm::kVarint) {
-      for (const auto scalar : scalars) layout->data_bytes += VarintBytes(VarintFromValue(Traits::ToValue(scalar)));
+      for (const auto scalar : scalars) plan->data_bytes += VarintBytes(VarintFromValue(Traits::ToValue(scalar)));
     } else {
-      layout->data_bytes = scalars.size() * sizeof(scalars[0]);
+      plan->data_bytes = scalars.size() * sizeof(scalars[0]);
     }
   });
 }
@@ -77,10 +76,10 @@ char* WriteValues(const TensorView& tensor, char* out) {
   return out;
 }
 
-absl::Status MeasureStrings(const TensorView& tensor, Representation representation, MessageLayout* layout) {
-  if (representation == Representation::kValues) {
-    layout->data_number = kStringNumber;
-    for (const std::string& text : Strings(tensor)) layout->data_bytes += BytesFieldBytes(kStringNumber, text.size());
+absl::Status MeasureStrings(const TensorView& tensor, MessagePlan* plan) {
+  if (plan->representation == Representation::kValues) {
+    plan->data_number = kStringNumber;
+    for (const std::string& text : Strings(tensor)) plan->data_bytes += BytesFieldBytes(kStringNumber, text.size());
     return absl::OkStatus();
   }
   for (const std::string& text : Strings(tensor)) {
@@ -89,7 +88,7 @@ absl::Status MeasureStrings(const TensorView& tensor, Representation representat
           absl::StrCat("a string has ", text.size(), " bytes; tensor_content holds strings of less than 4 GiB"));
     }
   }
-  layout->data_bytes = StringListBytes(Strings(tensor));
+  plan->data_bytes = StringListBytes(Strings(tensor));
   return absl::OkStatus();
 }
 
@@ -125,71 +124,137 @@ char* WriteStringValues(const TensorView& tensor, char* out) {
   return out;
 }
 
+absl::Status CheckMetadata(const TensorView& view, const TensorMetadata& metadata) {
+  CASK_RETURN_IF_ERROR(metadata.Validate(view.dtype()));
+  const size_t wanted_rank = ChannelsLastOrder(metadata.memory_format).size();
+  if (wanted_rank == 0 || wanted_rank == static_cast<size_t>(view.rank())) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("metadata: memory_format is ",
+                                                 MemoryFormatName(metadata.memory_format), ", which is for rank ",
+                                                 wanted_rank, "; the tensor is ", view.shape().ToString()));
+}
+
+// The axes of a dense layout, outermost first.
+DimVector OuterToInner(const Layout& layout) {
+  DimVector axes;
+  for (int axis = 0; axis < layout.rank(); ++axis) axes.push_back(axis);
+  std::stable_sort(axes.begin(), axes.end(), [&layout](int64_t a, int64_t b) {
+    return layout.stride(static_cast<int>(a)) > layout.stride(static_cast<int>(b));
+  });
+  return axes;
+}
+
+// Sets what is written of a view that keeps its order: data, strides and offset. Requires: elements of a fixed size,
+// and not row-major, so that there are some.
+absl::Status PlanStrides(const TensorView& view, MessagePlan* plan) {
+  const Layout& layout = view.layout();
+  if (layout.IsNonOverlappingAndDense()) {  // the memory between its ends, as it is
+    const int64_t begin = layout.bounds().begin;
+    CASK_ASSIGN_OR_RETURN(plan->data, view.AsStrided({layout.num_elements()}, {1}, begin));
+    plan->extension.strides.assign(layout.strides().begin(), layout.strides().end());
+    plan->extension.storage_offset = layout.offset() - begin;
+    return absl::OkStatus();
+  }
+  CASK_ASSIGN_OR_RETURN(const Layout dense, layout.Dense(MemoryFormat::kPreserve));
+  if (dense.IsContiguous()) return absl::OkStatus();
+  CASK_ASSIGN_OR_RETURN(plan->data, view.Permute(OuterToInner(dense)));
+  plan->extension.strides.assign(dense.strides().begin(), dense.strides().end());
+  return absl::OkStatus();
+}
+
+absl::Status PlanData(const TensorView& view, const EncodeOptions& options, MessagePlan* plan) {
+  const DType dtype = view.dtype();
+  plan->data = view;
+  plan->shape = view.shape();
+  plan->representation = options.representation;
+  if (dtype == DType::kString) {
+    CASK_ASSIGN_OR_RETURN(plan->data, view.Contiguous());
+    return MeasureStrings(plan->data, plan);
+  }
+  if (!IsFixedSize(dtype)) {
+    return absl::UnimplementedError(absl::StrCat("tensors of dtype ", DTypeName(dtype), " are not supported"));
+  }
+  if (options.layout == StoredLayout::kPreserve && !view.IsContiguous()) {
+    CASK_RETURN_IF_ERROR(PlanStrides(view, plan));
+  }
+  if (!plan->extension.strides.empty() || DTypeNumber(dtype) >= kFirstOwnDTypeNumber) {
+    plan->extension.dtype_number = DTypeNumber(dtype);
+    plan->representation = Representation::kContent;
+  }
+  if (plan->representation == Representation::kContent) {
+    plan->data_bytes = static_cast<uint64_t>(view.num_elements()) * view.element_size();
+  } else {
+    CASK_ASSIGN_OR_RETURN(plan->data, view.Contiguous());
+    MeasureValues(plan->data, plan);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
-absl::StatusOr<MaybeOwned<TensorView>> ReadyToEncode(const TensorView& view, const EncodeOptions& options) {
+uint64_t MessagePlan::tail_bytes() const {
+  return extension_bytes == 0 ? 0 : BytesFieldBytes(kExtensionNumber, extension_bytes);
+}
+
+absl::StatusOr<MessagePlan> PlanMessage(const TensorView& view, const TensorMetadata& metadata,
+                                        const EncodeOptions& options) {
   if (view.buffer()) CASK_RETURN_IF_ERROR(view.buffer()->CheckReadable());
-  const bool only_bytes = options.representation == Representation::kContent && IsFixedSize(view.dtype());
-  if (only_bytes) return MaybeOwned<TensorView>::Borrow(view);
-  return view.ExpectContiguous();
+  CASK_RETURN_IF_ERROR(CheckMetadata(view, metadata));
+  MessagePlan plan;
+  CASK_RETURN_IF_ERROR(PlanData(view, options, &plan));
+  plan.extension.metadata = &metadata;
+  plan.extension.checksum = options.checksum;
+  plan.shape_bytes = ShapeBytes(plan.shape);
+  plan.extension_bytes = ExtensionBytes(plan.extension);
+  if (plan.dtype_number() != 0) plan.total_bytes = 1 + VarintBytes(static_cast<uint64_t>(plan.dtype_number()));
+  plan.total_bytes += BytesFieldBytes(kShapeNumber, plan.shape_bytes) + plan.tail_bytes();
+  if (plan.data_bytes > 0) {
+    plan.total_bytes +=
+        plan.data_number == kStringNumber ? plan.data_bytes : BytesFieldBytes(plan.data_number, plan.data_bytes);
+  }
+  return plan;
 }
 
-absl::StatusOr<MessageLayout> LayOutMessage(const TensorView& tensor, const EncodeOptions& options) {
-  const DType dtype = tensor.dtype();
-  if (dtype != DType::kString && (!IsFixedSize(dtype) || DTypeNumber(dtype) >= kFirstOwnDTypeNumber)) {
-    return absl::UnimplementedError(absl::StrCat("a tensor of dtype ", DTypeName(dtype),
-                                                 " has no plain form: TensorFlow lacks the dtype, or this build does"));
+char* WriteHead(const MessagePlan& plan, char* out) {
+  if (plan.dtype_number() != 0) {
+    out = WriteTag(kDTypeNumber, WireType::kVarint, out);
+    out = WriteVarint(static_cast<uint64_t>(plan.dtype_number()), out);
   }
-  MessageLayout layout;
-  layout.shape_bytes = ShapeBytes(tensor.shape());
-  if (dtype == DType::kString) {
-    CASK_RETURN_IF_ERROR(MeasureStrings(tensor, options.representation, &layout));
-  } else if (options.representation == Representation::kContent) {
-    layout.data_bytes = static_cast<uint64_t>(tensor.num_elements()) * tensor.element_size();
-  } else {
-    MeasureValues(tensor, &layout);
-  }
-  layout.total_bytes = 1 + VarintBytes(static_cast<uint64_t>(DTypeNumber(dtype)));
-  layout.total_bytes += BytesFieldBytes(kShapeNumber, layout.shape_bytes);
-  if (layout.data_bytes > 0) {
-    layout.total_bytes += layout.data_number == kStringNumber ? layout.data_bytes
-                                                              : BytesFieldBytes(layout.data_number, layout.data_bytes);
-  }
-  if (options.checksum) layout.total_bytes += BytesFieldBytes(kExtensionNumber, kExtensionBytes);
-  return layout;
+  out = WriteTag(kShapeNumber, WireType::kBytes, out);
+  out = WriteVarint(plan.shape_bytes, out);
+  out = WriteShape(plan.shape, out);
+  if (plan.data_bytes == 0 || plan.data_number == kStringNumber) return out;
+  out = WriteTag(plan.data_number, WireType::kBytes, out);
+  return WriteVarint(plan.data_bytes, out);
 }
 
-void WriteMessage(const TensorView& tensor, const EncodeOptions& options, const MessageLayout& layout,
-                  absl::Span<char> out) {
-  CASK_CHECK(out.size() == layout.total_bytes, "EncodeTensorTo: the span is not EncodedTensorBytes long");
-  char* next = out.data();
-  next = WriteTag(kDTypeNumber, WireType::kVarint, next);
-  next = WriteVarint(static_cast<uint64_t>(DTypeNumber(tensor.dtype())), next);
-  next = WriteTag(kShapeNumber, WireType::kBytes, next);
-  next = WriteVarint(layout.shape_bytes, next);
-  next = WriteShape(tensor.shape(), next);
-  uint32_t crc = 0;
+char* WriteData(const MessagePlan& plan, char* out, uint32_t* crc) {
   bool has_crc = false;
-  if (layout.data_number == kStringNumber) {
-    next = WriteStringValues(tensor, next);
-  } else if (layout.data_bytes > 0) {
-    next = WriteTag(layout.data_number, WireType::kBytes, next);
-    next = WriteVarint(layout.data_bytes, next);
-    if (layout.data_number == kContentNumber) {
-      has_crc = WriteContent(tensor, options.checksum, next, &crc);
+  if (plan.data_bytes > 0) {
+    if (plan.data_number == kStringNumber) {
+      WriteStringValues(plan.data, out);
+    } else if (plan.data_number == kContentNumber) {
+      has_crc = WriteContent(plan.data, plan.extension.checksum, out, crc);
     } else {
-      WriteValues(tensor, next);
+      WriteValues(plan.data, out);
     }
-    next += layout.data_bytes;
   }
-  if (options.checksum) {
-    if (!has_crc) crc = TensorCrc32c(tensor);
-    next = WriteTag(kExtensionNumber, WireType::kBytes, next);
-    next = WriteVarint(kExtensionBytes, next);
-    next = WriteTag(kChecksumNumber, WireType::kFixed32, next);
-    StoreLittleEndian(StoredCrc32c(crc), next);
-    next += sizeof(uint32_t);
-  }
+  if (plan.extension.checksum && !has_crc) *crc = TensorCrc32c(plan.data);
+  return out + plan.data_bytes;
+}
+
+char* WriteTail(const MessagePlan& plan, uint32_t crc, char* out) {
+  if (plan.extension_bytes == 0) return out;
+  out = WriteTag(kExtensionNumber, WireType::kBytes, out);
+  out = WriteVarint(plan.extension_bytes, out);
+  return WriteExtension(plan.extension, crc, out);
+}
+
+void WriteMessage(const MessagePlan& plan, absl::Span<char> out) {
+  CASK_CHECK(out.size() == plan.total_bytes, "EncodeTensorTo: the span is not EncodedTensorBytes long");
+  uint32_t crc = 0;
+  char* next = WriteHead(plan, out.data());
+  next = WriteData(plan, next, &crc);
+  next = WriteTail(plan, crc, next);
   CASK_CHECK(next == out.data() + out.size(), "EncodeTensorTo: the tensor changed while it was written");
 }
 

@@ -1,4 +1,10 @@
-// The layout of the message that holds a tensor, measured before it is written. Internal.
+// The message that holds a tensor, decided and measured before it is written. Internal.
+//
+//   CASK_ASSIGN_OR_RETURN(const MessagePlan plan, PlanMessage(view, metadata, options));
+//   WriteMessage(plan, out);                                  // plan.total_bytes of them
+//
+// Writing ends in three parts: all before the data, the data, and the extension behind them; whoever sends the data
+// from where they lie writes only the first and the last.
 
 #ifndef TENSORCASK_SERIALIZE_WIRE_TENSOR_ENCODER_H_
 #define TENSORCASK_SERIALIZE_WIRE_TENSOR_ENCODER_H_
@@ -6,36 +12,54 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/wire/codec_options.h"
+#include "tensorcask/serialize/wire/extension_writer.h"
 #include "tensorcask/serialize/wire/value_traits.h"
 #include "tensorcask/serialize/wire/wire_writer.h"
+#include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/dtype_visit.h"
-#include "tensorcask/tensor/strided/maybe_owned.h"
+#include "tensorcask/tensor/shape.h"
+#include "tensorcask/tensor/strided/metadata.h"
 #include "tensorcask/tensor/strided/view.h"
 
 namespace tensorcask::internal {
 
-struct MessageLayout {
-  uint64_t shape_bytes = 0;  // of the TensorShapeProto
-  uint64_t data_bytes = 0;   // of tensor_content, or of the packed values; string_val: with tags and lengths
-  uint64_t total_bytes = 0;  // of the whole message, with the extension if there is one
-  uint32_t data_number = 4;  // the field that holds the data; it is absent if data_bytes is 0
+inline constexpr uint32_t kContentNumber = 4;  // of tensor_content
+inline constexpr uint32_t kStringNumber = 8;   // of string_val
+
+struct MessagePlan {
+  TensorView data;  // what is written: its elements in row-major order, whatever its shape
+  TensorShape shape;
+  ExtensionContent extension;
+  Representation representation = Representation::kContent;
+
+  uint64_t shape_bytes = 0;      // of the TensorShapeProto
+  uint64_t data_bytes = 0;       // of tensor_content, or of the packed values; string_val: with tags and lengths
+  uint64_t extension_bytes = 0;  // of the TensorExtension; 0: there is none
+  uint64_t total_bytes = 0;      // of the whole message
+  uint32_t data_number = kContentNumber;  // the field that holds the data; it is absent if data_bytes is 0
+
+  int dtype_number() const { return extension.dtype_number != 0 ? 0 : DTypeNumber(data.dtype()); }  // of field 1
+  // What stands in front of the data, its tag and length included, and behind it.
+  uint64_t head_bytes() const { return total_bytes - data_bytes - tail_bytes(); }
+  uint64_t tail_bytes() const;
 };
 
-// What the functions below want: `view` itself, or a row-major copy if more than bytes are to be taken from it.
-// Errors: ResourceExhausted; FailedPrecondition for a buffer without data.
-absl::StatusOr<MaybeOwned<TensorView>> ReadyToEncode(const TensorView& view, const EncodeOptions& options);
+// Takes memory only for a row-major copy, where more than bytes are to be taken from a strided view. Errors:
+// FailedPrecondition for a buffer without data; InvalidArgument, naming the field, for metadata that `view` cannot have
+// and for a string that tensor_content cannot hold; Unimplemented for resources and variants; ResourceExhausted.
+absl::StatusOr<MessagePlan> PlanMessage(const TensorView& view, const TensorMetadata& metadata,
+                                        const EncodeOptions& options);
 
-// Errors: Unimplemented for dtypes that have no plain form; InvalidArgument for a string that tensor_content cannot
-// hold.
-absl::StatusOr<MessageLayout> LayOutMessage(const TensorView& tensor, const EncodeOptions& options);
+// Writes the message. Requires: out.size() is plan.total_bytes.
+void WriteMessage(const MessagePlan& plan, absl::Span<char> out);
 
-// Writes the message. Requires: out.size() is layout.total_bytes.
-void WriteMessage(const TensorView& tensor, const EncodeOptions& options, const MessageLayout& layout,
-                  absl::Span<char> out);
+// Its parts; each returns the end. WriteData sets *crc to the crc32c of the elements if there is to be a checksum.
+char* WriteHead(const MessagePlan& plan, char* out);
+char* WriteData(const MessagePlan& plan, char* out, uint32_t* crc);
+char* WriteTail(const MessagePlan& plan, uint32_t crc, char* out);
 
 // Calls fn(ValueTraits<T>(), scalars) with the elements of `tensor` as a span of Traits::Scalar.
 // Requires: a fixed-size dtype of TensorFlow; tensor.IsContiguous().

@@ -53,14 +53,25 @@ struct ValueRun {
   uint64_t number = 0;
 };
 
-// TensorExtension, as far as it matters here.
+// TensorExtension but for its attributes, which are visited (TensorFields::ForEachAttribute).
 struct ExtensionFields {
+  static constexpr size_t kMaxStrides = TensorShape::kMaxRank;
+
+  absl::string_view name;
+  absl::string_view device;
   int32_t dtype = 0;
-  bool has_strides = false;
+  DimVector strides;  // those of the first kMaxStrides axes
+  size_t num_strides = 0;
   int64_t storage_offset = 0;
   int32_t memory_format = 0;
+  bool requires_grad = false;
   uint32_t crc32c = 0;  // masked; 0: not given
   bool has_payload = false;
+
+  void AddStride(int64_t stride) {
+    if (strides.size() < kMaxStrides) strides.push_back(stride);
+    ++num_strides;
+  }
 };
 
 // The sizes in a TensorShapeProto.
@@ -88,10 +99,16 @@ class TensorFields {
   // Sees one run; returns false if it has seen enough.
   using Visitor = absl::FunctionRef<bool(const ValueRun& run)>;
 
+  // Sees one attribute; returns false if it has seen enough.
+  using AttributeVisitor = absl::FunctionRef<bool(absl::string_view key, absl::string_view value)>;
+
   virtual ~TensorFields() = default;
 
   // Visits the runs of `field` in order. Not for resources and variants, which are only counted.
   virtual void ForEachRun(ValueField field, Visitor visit) const = 0;
+
+  // Visits the attributes of the extension in their order.
+  virtual void ForEachAttribute(AttributeVisitor visit) const = 0;
 
   size_t count(ValueField field) const { return counts_[static_cast<size_t>(field) - kFirstValueField]; }
 

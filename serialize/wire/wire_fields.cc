@@ -65,7 +65,7 @@ absl::Status WireTensorFields::Read(absl::string_view message, int max_depth) {
       case static_cast<uint32_t>(ValueField::kFloat8):
         mutable_count(ValueField::kFloat8) = field.bytes.size();
         break;
-      case 4096:
+      case kExtensionNumber:
         MergeExtension(field.bytes, &extension);
         break;
       default:
@@ -105,22 +105,46 @@ void WireTensorFields::ForEachRun(ValueField value_field, Visitor visit) const {
   if (value_field == ValueField::kFloat8) visit(last);
 }
 
+void WireTensorFields::ForEachAttribute(AttributeVisitor visit) const {
+  WireReader reader(message_, kAnyDepth);
+  WireReader::Field field;
+  while (reader.Next(&field)) {
+    if (field.number == kExtensionNumber && !ForEachAttributeOf(field.bytes, visit)) return;
+  }
+}
+
 void MergeExtension(absl::string_view message, ExtensionFields* fields) {
   WireReader reader(message, kAnyDepth);
   WireReader::Field field;
   while (reader.Next(&field)) {
     switch (field.number) {
+      case 1:
+        fields->name = field.bytes;
+        break;
+      case 2:
+        fields->device = field.bytes;
+        break;
       case 3:
         fields->dtype = static_cast<int32_t>(field.value);
         break;
       case 4:
-        fields->has_strides = fields->has_strides || field.type == WireType::kVarint || !field.bytes.empty();
+        if (field.type == WireType::kVarint) {
+          fields->AddStride(static_cast<int64_t>(field.value));
+        } else {
+          ForEachVarint(field.bytes, [fields](uint64_t stride) {
+            fields->AddStride(static_cast<int64_t>(stride));
+            return true;
+          });
+        }
         break;
       case 5:
         fields->storage_offset = static_cast<int64_t>(field.value);
         break;
       case 6:
         fields->memory_format = static_cast<int32_t>(field.value);
+        break;
+      case 7:
+        fields->requires_grad = field.value != 0;
         break;
       case 8:
         fields->crc32c = static_cast<uint32_t>(field.value);
@@ -132,6 +156,24 @@ void MergeExtension(absl::string_view message, ExtensionFields* fields) {
         break;
     }
   }
+}
+
+bool ForEachAttributeOf(absl::string_view message, TensorFields::AttributeVisitor visit) {
+  WireReader reader(message, kAnyDepth);
+  WireReader::Field field;
+  while (reader.Next(&field)) {
+    if (field.number != 9) continue;
+    absl::string_view key;
+    absl::string_view value;
+    WireReader attribute(field.bytes, kAnyDepth);
+    WireReader::Field part;
+    while (attribute.Next(&part)) {
+      if (part.number == 1) key = part.bytes;
+      if (part.number == 2) value = part.bytes;
+    }
+    if (!visit(key, value)) return false;
+  }
+  return true;
 }
 
 }  // namespace tensorcask::internal

@@ -18,6 +18,7 @@ class WireTensorFields final : public TensorFields {
   absl::Status Read(absl::string_view message, int max_depth);
 
   void ForEachRun(ValueField field, Visitor visit) const override;
+  void ForEachAttribute(AttributeVisitor visit) const override;
 
  private:
   absl::string_view message_;
@@ -25,6 +26,8 @@ class WireTensorFields final : public TensorFields {
 
 // Merges a serialized TensorExtension into *fields. Requires: CheckMessage has passed `message`.
 void MergeExtension(absl::string_view message, ExtensionFields* fields);
+// Visits the attributes in it; false if `visit` had seen enough. Requires: the same.
+bool ForEachAttributeOf(absl::string_view message, TensorFields::AttributeVisitor visit);
 
 }  // namespace tensorcask::internal
 

@@ -57,7 +57,7 @@ constexpr FieldRule kTensorFields[] = {
     {16, "uint32_val", Kind::kPackedVarint},
     {17, "uint64_val", Kind::kPackedVarint},
     {18, "float8_val", Kind::kBytes},
-    {4096, "extension", Kind::kMessage, &kExtensionRules},
+    {kExtensionNumber, "extension", Kind::kMessage, &kExtensionRules},
 };
 
 // The wire type of one value of `kind`.

@@ -43,6 +43,8 @@ struct MessageRules {
   const FieldRule* Find(uint32_t number) const;  // null if there is no such field
 };
 
+inline constexpr uint32_t kExtensionNumber = 4096;  // of TensorProto.extension
+
 extern const MessageRules kTensorRules;
 extern const MessageRules kShapeRules;
 extern const MessageRules kDimRules;

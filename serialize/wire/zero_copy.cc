@@ -6,7 +6,6 @@
 #include "tensorcask/serialize/wire/wire_fields.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/strided/copy.h"
-#include "tensorcask/tensor/strided/maybe_owned.h"
 
 namespace tensorcask {
 namespace {
@@ -21,17 +20,25 @@ absl::Status CheckFits(internal::TensorDecoder& decoder, DType dtype, const Tens
 
 }  // namespace
 
-absl::StatusOr<uint64_t> EncodedTensorBytes(const TensorView& tensor, const EncodeOptions& options) {
-  CASK_ASSIGN_OR_RETURN(const MaybeOwned<TensorView> ready, internal::ReadyToEncode(tensor, options));
-  CASK_ASSIGN_OR_RETURN(const internal::MessageLayout layout, internal::LayOutMessage(*ready, options));
-  return layout.total_bytes;
+absl::StatusOr<uint64_t> EncodedTensorBytes(const TensorView& view, const TensorMetadata& metadata,
+                                            const EncodeOptions& options) {
+  CASK_ASSIGN_OR_RETURN(const internal::MessagePlan plan, internal::PlanMessage(view, metadata, options));
+  return plan.total_bytes;
 }
 
-absl::Status EncodeTensorTo(const TensorView& tensor, const EncodeOptions& options, absl::Span<char> out) {
-  CASK_ASSIGN_OR_RETURN(const MaybeOwned<TensorView> ready, internal::ReadyToEncode(tensor, options));
-  CASK_ASSIGN_OR_RETURN(const internal::MessageLayout layout, internal::LayOutMessage(*ready, options));
-  internal::WriteMessage(*ready, options, layout, out);
+absl::StatusOr<uint64_t> EncodedTensorBytes(const TensorView& view, const EncodeOptions& options) {
+  return EncodedTensorBytes(view, TensorMetadata(), options);
+}
+
+absl::Status EncodeTensorTo(const TensorView& view, const TensorMetadata& metadata, const EncodeOptions& options,
+                            absl::Span<char> out) {
+  CASK_ASSIGN_OR_RETURN(const internal::MessagePlan plan, internal::PlanMessage(view, metadata, options));
+  internal::WriteMessage(plan, out);
   return absl::OkStatus();
+}
+
+absl::Status EncodeTensorTo(const TensorView& view, const EncodeOptions& options, absl::Span<char> out) {
+  return EncodeTensorTo(view, TensorMetadata(), options, out);
 }
 
 absl::StatusOr<Tensor> DecodeTensorBytes(absl::string_view message, const DecodeOptions& options) {
@@ -40,12 +47,22 @@ absl::StatusOr<Tensor> DecodeTensorBytes(absl::string_view message, const Decode
   return internal::TensorDecoder(fields, options).Decode();
 }
 
+absl::StatusOr<DecodedTensor> DecodeTensorBytesWithMetadata(absl::string_view message, const DecodeOptions& options) {
+  internal::WireTensorFields fields;
+  CASK_RETURN_IF_ERROR(fields.Read(message, options.limits.max_depth));
+  return internal::TensorDecoder(fields, options).DecodeWithMetadata();
+}
+
 absl::Status DecodeTensorInto(absl::string_view message, const DecodeOptions& options, Tensor* out) {
   internal::WireTensorFields fields;
   CASK_RETURN_IF_ERROR(fields.Read(message, options.limits.max_depth));
   internal::TensorDecoder decoder(fields, options);
   CASK_RETURN_IF_ERROR(CheckFits(decoder, out->dtype(), out->shape()));
-  return decoder.Write(out);
+  if (decoder.is_row_major()) return decoder.Write(out);
+  CASK_RETURN_IF_ERROR(out->EnsureMutable());
+  TensorView view(*out);
+  CASK_ASSIGN_OR_RETURN(const TensorView dense, decoder.DecodeView());
+  return Copy(dense, &view);
 }
 
 absl::Status DecodeTensorInto(absl::string_view message, const DecodeOptions& options, TensorView* out) {
@@ -54,11 +71,11 @@ absl::Status DecodeTensorInto(absl::string_view message, const DecodeOptions& op
   internal::TensorDecoder decoder(fields, options);
   CASK_RETURN_IF_ERROR(CheckFits(decoder, out->dtype(), out->shape()));
   CASK_RETURN_IF_ERROR(out->CheckWritable());
-  if (out->IsContiguous()) {
+  if (out->IsContiguous() && decoder.is_row_major()) {
     CASK_ASSIGN_OR_RETURN(Tensor same_memory, out->ToTensor());
     return decoder.Write(&same_memory);
   }
-  CASK_ASSIGN_OR_RETURN(const Tensor dense, decoder.Decode());
+  CASK_ASSIGN_OR_RETURN(const TensorView dense, decoder.DecodeView());
   return Copy(dense, out);
 }
 

@@ -19,25 +19,34 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/wire/codec_options.h"
+#include "tensorcask/serialize/wire/decoded_tensor.h"
+#include "tensorcask/tensor/strided/metadata.h"
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
 
 namespace tensorcask {
 
 // The size of the message that EncodeTensorTo writes. Errors: as EncodeTensor, but for the limit of 2 GiB.
-absl::StatusOr<uint64_t> EncodedTensorBytes(const TensorView& tensor, const EncodeOptions& options);
+absl::StatusOr<uint64_t> EncodedTensorBytes(const TensorView& view, const EncodeOptions& options);
+absl::StatusOr<uint64_t> EncodedTensorBytes(const TensorView& view, const TensorMetadata& metadata,
+                                            const EncodeOptions& options);
 
-// Writes the message to `out`: elements in row-major order, gathered from a view of other strides straight to where
-// they belong. Errors: as EncodeTensor, but for the limit of 2 GiB. Requires: out.size() == EncodedTensorBytes(tensor,
-// options).
-absl::Status EncodeTensorTo(const TensorView& tensor, const EncodeOptions& options, absl::Span<char> out);
+// Writes the message to `out`: elements in row-major order (or as options.layout says), gathered from a view of other
+// strides straight to where they belong. Errors: as EncodeTensor, but for the limit of 2 GiB. Requires: out.size() is
+// what EncodedTensorBytes says of the same arguments.
+absl::Status EncodeTensorTo(const TensorView& view, const EncodeOptions& options, absl::Span<char> out);
+absl::Status EncodeTensorTo(const TensorView& view, const TensorMetadata& metadata, const EncodeOptions& options,
+                            absl::Span<char> out);
 
-// The tensor in `message`, in its own memory. Accepts and refuses what DecodeTensor does of the parsed message;
-// besides: InvalidArgument, with the position, for bytes that are no message.
+// The tensor in `message`, in its own memory. Accepts and refuses what DecodeTensor and DecodeTensorWithMetadata do of
+// the parsed message; besides: InvalidArgument, with the position, for bytes that are no message.
 absl::StatusOr<Tensor> DecodeTensorBytes(absl::string_view message, const DecodeOptions& options = {});
+absl::StatusOr<DecodedTensor> DecodeTensorBytesWithMetadata(absl::string_view message,
+                                                            const DecodeOptions& options = {});
 
 // The same into the memory of *out, whose dtype and shape must be those of the message (InvalidArgument, naming both).
-// A view that is not contiguous is filled by way of a dense tensor. On error the elements of *out are unspecified.
+// A view that is not contiguous is filled by way of a dense tensor, and so is any from a message with strides. On error
+// the elements of *out are unspecified.
 absl::Status DecodeTensorInto(absl::string_view message, const DecodeOptions& options, TensorView* out);
 absl::Status DecodeTensorInto(absl::string_view message, const DecodeOptions& options, Tensor* out);
 

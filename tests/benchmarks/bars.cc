@@ -17,10 +17,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/serialize/checkpoint/writer.h"
+#include "tensorcask/serialize/wire/pieces.h"
 #include "tensorcask/serialize/wire/zero_copy.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/benchmarks/bars.h"
@@ -59,6 +61,15 @@ void WireRows() {
       MedianRatio(
           9, [&] { Require(DecodeTensorInto(message, {}, &warm)); }, copy_back),
       1.1, "x memcpy", "memcpy of the same bytes");
+  Row("encode 256 MiB by reference, unverified",
+      MedianRatio(
+          9, [&] { Require(EncodeTensorToCord(tensor, {}, {}).status()); }, copy),
+      0.01, "x memcpy", "memcpy of the same bytes");
+  const absl::Cord cord = Require(EncodeTensorToCord(tensor, {}, {}));
+  Row("decode 256 MiB by reference, unverified",
+      MedianRatio(
+          9, [&] { Require(DecodeTensorFromCord(cord).status()); }, copy_back),
+      0.01, "x memcpy", "memcpy of the same bytes");
 }
 
 // A folder for checkpoints, gone at the end.

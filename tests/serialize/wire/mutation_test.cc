@@ -15,6 +15,7 @@ namespace {
 
 using testing::BytesField;
 using testing::DecodeBothWays;
+using testing::EncodeToString;
 using testing::Fixed32Field;
 using testing::Fixed64Field;
 using testing::FromText;
@@ -35,6 +36,20 @@ std::string WithChecksum(const Tensor& tensor, Representation representation) {
   return proto.SerializeAsString();
 }
 
+TensorMetadata AttributesOnly() {
+  TensorMetadata metadata;
+  metadata.attributes = {{"a", "1"}, {"ab", ""}, {"b", "22"}};
+  return metadata;
+}
+
+TensorMetadata AllMetadata() {
+  TensorMetadata metadata = AttributesOnly();
+  metadata.name = "w\xff";
+  metadata.device = {DeviceType::kCuda, 1};
+  metadata.requires_grad = true;
+  return metadata;
+}
+
 const Golden kGoldens[] = {
     {"FloatContent",
      Text("dtype: DT_FLOAT tensor_shape { dim { size: 2 name: 'b\\xc3\\xa9' } dim { size: 2 } } "
@@ -53,8 +68,14 @@ const Golden kGoldens[] = {
                       "attributes { key: 'k' value: 'v' } }")},
     {"ChecksumOfContent", WithChecksum(Tensor::FromValues<int16_t>({1, -1}), Representation::kContent)},
     {"ChecksumOfValues", WithChecksum(Tensor::FromValues<std::string>({"a", "bc"}), Representation::kValues)},
-    {"Guarded", Text("tensor_shape { dim { size: 2 } } tensor_content: 'ab' extension { dtype: 65 strides: [2, 1] "
-                     "storage_offset: 1 memory_format: 1 }")},
+    {"AllMetadata", EncodeToString(Tensor::FromValues<float>({1}), AllMetadata(), {Representation::kValues, true})},
+    {"Guarded", EncodeToString(*TensorView(Tensor::FromValues<int16_t>({{1, -2}, {300, 4}})).Transpose(0, 1),
+                               AttributesOnly(), {Representation::kContent, true, StoredLayout::kPreserve})},
+    {"GuardedFlip", EncodeToString(*TensorView(Tensor::FromValues<bool>({true, false, true})).Flip({0}), {},
+                                   {Representation::kContent, false, StoredLayout::kPreserve})},
+    {"GuardedDType", EncodeToString(*Tensor::Zeros(DType::kFloat4E2m1, TensorShape({3})), {})},
+    {"GuardedMixture", Text("tensor_shape { dim { size: 2 } } tensor_content: 'ab' extension { dtype: 65 "
+                            "strides: [2, 1] storage_offset: 1 memory_format: 1 }")},
     {"Encoded", Text("tensor_shape { dim { size: 2 } } extension { dtype: 1 payload: 'abc' }")},
     {"NoElements", Text("dtype: DT_FLOAT tensor_shape { dim { } dim { size: 3 } }")},
     {"Others", Text("dtype: DT_INT32 resource_handle_val { device: 'd' container: 'c' name: 'n' hash_code: 9 "

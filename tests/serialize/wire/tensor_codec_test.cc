@@ -163,15 +163,6 @@ TEST(EncodeTensor, ClearsWhatWasThere) {
   EXPECT_EQ(proto.SerializeAsString(), fresh.SerializeAsString());
 }
 
-TEST(EncodeTensor, RefusesDTypesThatTensorFlowLacks) {
-  const Tensor tensor = *Tensor::Zeros(DType::kFloat4E2m1, TensorShape({2}));
-  TensorProto proto = FromText("dtype: DT_INT32");
-  EXPECT_THAT(EncodeTensor(tensor, {}, &proto), StatusIs(Code::kUnimplemented, HasSubstr("float4_e2m1")));
-  EXPECT_EQ(proto.ByteSizeLong(), 0) << "on error the message is empty";
-  EXPECT_THAT(EncodedTensorBytes(tensor, {}), StatusIs(Code::kUnimplemented, HasSubstr("float4_e2m1")));
-  EXPECT_THAT(EncodeTensorTo(tensor, {}, {}), StatusIs(Code::kUnimplemented, HasSubstr("float4_e2m1")));
-}
-
 // 2 GiB that are never touched: the message is refused when it is measured (row TP-33).
 TEST(EncodeTensor, RefusesMoreThanProtobufHolds) {
   static char byte;

@@ -4,9 +4,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "google/protobuf/stubs/logging.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
+#include "tensorcask/serialize/wire/decoded_tensor.h"
 #include "tensorcask/serialize/wire/tensor_codec.h"
 #include "tensorcask/serialize/wire/zero_copy.h"
 
@@ -18,6 +20,12 @@ std::vector<DType> PlainDTypes() {
     const std::optional<DType> dtype = DTypeFromNumber(number);
     if (dtype && *dtype != DType::kResource && *dtype != DType::kVariant) dtypes.push_back(*dtype);
   }
+  return dtypes;
+}
+
+std::vector<DType> OwnDTypes() {
+  std::vector<DType> dtypes;
+  for (int number = kFirstOwnDTypeNumber; DTypeFromNumber(number); ++number) dtypes.push_back(*DTypeFromNumber(number));
   return dtypes;
 }
 
@@ -67,6 +75,31 @@ TensorProto FromText(const std::string& text) {
   return proto;
 }
 
+namespace {
+
+// Metadata is read alike on both ways, and beside the same elements as without it.
+void ExpectSameWithMetadata(const std::string& message, const TensorProto& proto, const DecodeOptions& options,
+                            const absl::StatusOr<Tensor>& without) {
+  const absl::StatusOr<DecodedTensor> from_bytes = DecodeTensorBytesWithMetadata(message, options);
+  const absl::StatusOr<DecodedTensor> from_proto = DecodeTensorWithMetadata(proto, options);
+  EXPECT_EQ(from_bytes.status().code(), from_proto.status().code())
+      << "bytes: " << from_bytes.status() << "\nmessage: " << from_proto.status();
+  if (!from_bytes.ok() || !from_proto.ok()) return;
+  EXPECT_TRUE(without.ok()) << without.status();
+  EXPECT_EQ(from_bytes->metadata, from_proto->metadata);
+  EXPECT_EQ(from_bytes->view.layout(), from_proto->view.layout());
+  EXPECT_TRUE(from_bytes->metadata.Validate(from_bytes->view.dtype()).ok());
+  for (const DecodedTensor* decoded : {&*from_bytes, &*from_proto}) {
+    const absl::StatusOr<Tensor> dense = decoded->view.ToTensor();
+    EXPECT_TRUE(dense.ok()) << dense.status();
+    if (dense.ok() && without.ok()) {
+      EXPECT_EQ(Difference(*dense, *without), "");
+    }
+  }
+}
+
+}  // namespace
+
 absl::StatusOr<Tensor> DecodeBothWays(const std::string& message, const DecodeOptions& options) {
   absl::StatusOr<Tensor> from_bytes = DecodeTensorBytes(message, options);
   TensorProto proto;
@@ -82,6 +115,7 @@ absl::StatusOr<Tensor> DecodeBothWays(const std::string& message, const DecodeOp
   const absl::StatusOr<Tensor> from_proto = DecodeTensor(proto, options);
   EXPECT_EQ(from_bytes.status().code(), from_proto.status().code())
       << "bytes: " << from_bytes.status() << "\nmessage: " << from_proto.status();
+  ExpectSameWithMetadata(message, proto, options, from_bytes);
   if (from_bytes.ok() && from_proto.ok()) {
     EXPECT_EQ(Difference(*from_bytes, *from_proto), "");
     Tensor into = *Tensor::Zeros(from_bytes->dtype(), from_bytes->shape());
@@ -90,6 +124,16 @@ absl::StatusOr<Tensor> DecodeBothWays(const std::string& message, const DecodeOp
     EXPECT_EQ(Difference(*from_bytes, into), "");
   }
   return from_bytes;
+}
+
+std::string EncodeToString(const TensorView& view, const TensorMetadata& metadata, const EncodeOptions& options) {
+  const absl::StatusOr<uint64_t> size = EncodedTensorBytes(view, metadata, options);
+  EXPECT_TRUE(size.ok()) << size.status();
+  if (!size.ok()) return "";
+  std::string message(*size, '\x55');
+  const absl::Status status = EncodeTensorTo(view, metadata, options, absl::MakeSpan(&message[0], message.size()));
+  EXPECT_TRUE(status.ok()) << status;
+  return message;
 }
 
 DecodeOptions Lenient() {

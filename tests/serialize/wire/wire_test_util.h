@@ -12,12 +12,16 @@
 #include "absl/strings/string_view.h"
 #include "tensorcask/proto/tensor.pb.h"
 #include "tensorcask/serialize/wire/codec_options.h"
+#include "tensorcask/tensor/strided/metadata.h"
+#include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
 
 namespace tensorcask::testing {
 
 // TensorFlow's dtypes with elements of a fixed size, and strings.
 std::vector<DType> PlainDTypes();
+// Those that only this library has.
+std::vector<DType> OwnDTypes();
 
 // A tensor of random bits that `dtype` can hold: NaN payloads, both zeros, empty and binary strings.
 Tensor RandomTensor(DType dtype, const TensorShape& shape, std::mt19937_64* random);
@@ -31,8 +35,12 @@ std::string Difference(const Tensor& a, const Tensor& b);
 TensorProto FromText(const std::string& text);
 
 // Decodes `message` with DecodeTensorBytes, and expects that DecodeTensor of the parsed message gives the same tensor
-// or the same code, and that both refuse what protobuf does not parse; DecodeTensorInto agrees as well.
+// or the same code, and that both refuse what protobuf does not parse; DecodeTensorInto and the forms that give
+// metadata agree as well.
 absl::StatusOr<Tensor> DecodeBothWays(const std::string& message, const DecodeOptions& options = {});
+
+// The message that EncodeTensorTo writes.
+std::string EncodeToString(const TensorView& view, const TensorMetadata& metadata, const EncodeOptions& options = {});
 
 DecodeOptions Lenient();
 

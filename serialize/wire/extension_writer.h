@@ -1,0 +1,28 @@
+// Writes the TensorExtension of a message (FORMAT.md section 3). Internal.
+
+#ifndef TENSORCASK_SERIALIZE_WIRE_EXTENSION_WRITER_H_
+#define TENSORCASK_SERIALIZE_WIRE_EXTENSION_WRITER_H_
+
+#include <cstdint>
+
+#include "tensorcask/tensor/shape.h"
+#include "tensorcask/tensor/strided/metadata.h"
+
+namespace tensorcask::internal {
+
+struct ExtensionContent {
+  const TensorMetadata* metadata = nullptr;  // not null; must outlive this
+  int dtype_number = 0;                      // of the guarded form, as the next two; else 0
+  DimVector strides;                         // empty: row-major
+  int64_t storage_offset = 0;
+  bool checksum = false;
+};
+
+// The bytes of the message, without tag and length; 0 if it would say nothing.
+uint64_t ExtensionBytes(const ExtensionContent& content);
+// Writes it; returns the end. `crc` is the crc32c of the elements, if content.checksum.
+char* WriteExtension(const ExtensionContent& content, uint32_t crc, char* out);
+
+}  // namespace tensorcask::internal
+
+#endif  // TENSORCASK_SERIALIZE_WIRE_EXTENSION_WRITER_H_

@@ -1,0 +1,220 @@
+#include "tensorcask/serialize/wire/pieces.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/cord.h"
+#include "absl/types/optional.h"
+#include "tensorcask/serialize/wire/content_bytes.h"
+#include "tensorcask/serialize/wire/tensor_decoder.h"
+#include "tensorcask/serialize/wire/tensor_encoder.h"
+#include "tensorcask/serialize/wire/wire_fields.h"
+#include "tensorcask/serialize/wire/wire_reader.h"
+#include "tensorcask/tensor/base/check.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/buffer.h"
+
+namespace tensorcask {
+namespace {
+
+// What pieces point to: bytes written for the message, and the memory of the elements.
+class Frame final : public RefCounted {
+ public:
+  Frame(RefPtr<TensorBuffer> bytes, RefPtr<RefCounted> memory) : bytes_(std::move(bytes)), memory_(std::move(memory)) {}
+
+ private:
+  const RefPtr<TensorBuffer> bytes_;
+  const RefPtr<RefCounted> memory_;
+};
+
+class CordOwner final : public RefCounted {
+ public:
+  explicit CordOwner(absl::Cord cord) : cord_(std::move(cord)) {}
+  const absl::Cord& cord() const { return cord_; }
+
+ private:
+  const absl::Cord cord_;
+};
+
+// ---- Encoding -------------------------------------------------------------------------------------------------------
+
+// True if the data of the message are bytes of a buffer, or can be gathered into one.
+bool IsByReference(const internal::MessagePlan& plan) {
+  return plan.representation == Representation::kContent && IsFixedSize(plan.data.dtype()) && plan.data_bytes > 0;
+}
+
+void AddPiece(absl::string_view piece, MessagePieces* message) {
+  if (!piece.empty()) message->pieces.push_back(piece);
+}
+
+absl::StatusOr<MessagePieces> WrittenOut(const internal::MessagePlan& plan) {
+  CASK_ASSIGN_OR_RETURN(const RefPtr<TensorBuffer> bytes, TensorBuffer::Allocate(plan.total_bytes));
+  internal::WriteMessage(plan, {static_cast<char*>(bytes->mutable_data()), plan.total_bytes});
+  MessagePieces message;
+  AddPiece(bytes->bytes(), &message);
+  message.owner = bytes;
+  return message;
+}
+
+// ---- Decoding -------------------------------------------------------------------------------------------------------
+
+// A message taken apart at its top level.
+struct SplitMessage {
+  std::string others;                 // all fields but tensor_content, as they stand
+  std::optional<absl::Cord> content;  // the last one
+};
+
+class CordSplitter {
+ public:
+  explicit CordSplitter(const absl::Cord& message) : next_(message.char_begin()), left_(message.size()) {}
+
+  // False for what is not simply one field after the other: groups, and bytes that are no message.
+  bool Split(SplitMessage* out) {
+    while (left_ > 0) {
+      std::string field;  // its tag and length
+      uint64_t tag = 0;
+      uint64_t value = 0;
+      if (!ReadVarint(kMaxTagBytes, &field, &tag) || tag > UINT32_MAX) return false;
+      switch (static_cast<WireType>(tag & 7)) {
+        case WireType::kVarint:
+          if (!ReadVarint(kMaxVarintBytes, &field, &value)) return false;
+          out->others += field;
+          break;
+        case WireType::kFixed64:
+        case WireType::kFixed32:
+          value = (tag & 7) == static_cast<uint64_t>(WireType::kFixed64) ? 8 : 4;
+          if (value > left_) return false;
+          out->others += field;
+          AppendTo(Take(value), &out->others);
+          break;
+        case WireType::kBytes:
+          if (!ReadVarint(kMaxLengthBytes, &field, &value) || value > left_) return false;
+          if (tag >> 3 == internal::kContentNumber) {
+            out->content = Take(value);
+          } else {
+            out->others += field;
+            AppendTo(Take(value), &out->others);
+          }
+          break;
+        default:
+          return false;
+      }
+    }
+    return true;
+  }
+
+ private:
+  static constexpr size_t kMaxTagBytes = 5;
+  static constexpr size_t kMaxLengthBytes = 5;  // 32 GiB; longer ones are left to WireReader
+  static constexpr size_t kMaxVarintBytes = 10;
+
+  bool ReadVarint(size_t max_bytes, std::string* raw, uint64_t* value) {
+    for (size_t i = 0; i < max_bytes && left_ > 0; ++i) {
+      const char byte = *next_;
+      ++next_;
+      --left_;
+      raw->push_back(byte);
+      *value |= static_cast<uint64_t>(byte & 0x7f) << (7 * i);
+      if ((byte & 0x80) == 0) return true;
+    }
+    return false;
+  }
+  absl::Cord Take(uint64_t bytes) {
+    left_ -= bytes;
+    return absl::Cord::AdvanceAndRead(&next_, bytes);
+  }
+  static void AppendTo(const absl::Cord& cord, std::string* out) {
+    for (const absl::string_view chunk : cord.Chunks()) out->append(chunk.data(), chunk.size());
+  }
+
+  absl::Cord::CharIterator next_;
+  size_t left_;
+};
+
+// The content in one piece, and what keeps it alive.
+struct FlatContent {
+  absl::string_view bytes;
+  RefPtr<RefCounted> owner;
+  bool is_ours = false;  // memory that only the tensor will have
+};
+
+absl::StatusOr<FlatContent> Flatten(absl::Cord content, const DecodeOptions& options) {
+  FlatContent flat;
+  const RefPtr<CordOwner> owner = MakeRef<CordOwner>(std::move(content));
+  if (const absl::optional<absl::string_view> bytes = owner->cord().TryFlat()) {
+    flat.bytes = *bytes;
+    flat.owner = owner;
+    return flat;
+  }
+  CASK_ASSIGN_OR_RETURN(const RefPtr<TensorBuffer> buffer,
+                        TensorBuffer::Allocate(owner->cord().size(), options.allocator));
+  char* const begin = static_cast<char*>(buffer->mutable_data());
+  char* next = begin;
+  for (const absl::string_view chunk : owner->cord().Chunks()) {
+    std::memcpy(next, chunk.data(), chunk.size());
+    next += chunk.size();
+  }
+  flat.bytes = absl::string_view(begin, owner->cord().size());
+  flat.owner = buffer;
+  flat.is_ours = true;
+  return flat;
+}
+
+}  // namespace
+
+absl::StatusOr<MessagePieces> EncodeTensorToPieces(const TensorView& view, const TensorMetadata& metadata,
+                                                   const EncodeOptions& options) {
+  CASK_ASSIGN_OR_RETURN(const internal::MessagePlan plan, internal::PlanMessage(view, metadata, options));
+  if (!IsByReference(plan)) return WrittenOut(plan);
+  CASK_ASSIGN_OR_RETURN(const TensorView data, plan.data.Contiguous());
+  const size_t head_bytes = plan.head_bytes();
+  const size_t tail_bytes = plan.tail_bytes();
+  CASK_ASSIGN_OR_RETURN(const RefPtr<TensorBuffer> frame, TensorBuffer::Allocate(head_bytes + tail_bytes));
+  char* const begin = static_cast<char*>(frame->mutable_data());
+  char* const head_end = internal::WriteHead(plan, begin);
+  CASK_CHECK(head_end == begin + head_bytes, "EncodeTensorToPieces: the head has another size than measured");
+  internal::WriteTail(plan, plan.extension.checksum ? internal::TensorCrc32c(data) : 0, head_end);
+  MessagePieces message;
+  AddPiece({begin, head_bytes}, &message);
+  AddPiece(data.bytes(), &message);
+  AddPiece({head_end, tail_bytes}, &message);
+  message.owner = MakeRef<Frame>(frame, data.buffer()->HoldMemory());
+  return message;
+}
+
+absl::StatusOr<absl::Cord> EncodeTensorToCord(const TensorView& view, const TensorMetadata& metadata,
+                                              const EncodeOptions& options) {
+  CASK_ASSIGN_OR_RETURN(const MessagePieces message, EncodeTensorToPieces(view, metadata, options));
+  absl::Cord cord;
+  for (const absl::string_view piece : message.pieces) {
+    cord.Append(absl::MakeCordFromExternal(piece, [owner = message.owner] {}));
+  }
+  return cord;
+}
+
+absl::StatusOr<DecodedTensor> DecodeTensorInPlace(absl::string_view message, const RefPtr<RefCounted>& owner,
+                                                  const DecodeOptions& options) {
+  internal::WireTensorFields fields;
+  CASK_RETURN_IF_ERROR(fields.Read(message, options.limits.max_depth));
+  return internal::TensorDecoder(fields, options).DecodeInPlace(owner, /*writable=*/false);
+}
+
+absl::StatusOr<DecodedTensor> DecodeTensorFromCord(const absl::Cord& message, const DecodeOptions& options) {
+  SplitMessage split;
+  internal::WireTensorFields fields;
+  if (!message.TryFlat() && CordSplitter(message).Split(&split) && split.content &&
+      fields.Read(split.others, options.limits.max_depth).ok()) {
+    CASK_ASSIGN_OR_RETURN(const FlatContent content, Flatten(*std::move(split.content), options));
+    fields.content = content.bytes;
+    return internal::TensorDecoder(fields, options).DecodeInPlace(content.owner, content.is_ours);
+  }
+  // In one piece, without content, or with something to complain about, whose place is then told.
+  CASK_ASSIGN_OR_RETURN(const FlatContent flat, Flatten(message, options));
+  return DecodeTensorInPlace(flat.bytes, flat.owner, options);
+}
+
+}  // namespace tensorcask

@@ -1,0 +1,84 @@
+// Streams of records in TensorFlow's framing (TFRecord files): any bytes, each piece with its length and checksums.
+//
+//   RecordWriter writer(&sink);
+//   CASK_RETURN_IF_ERROR(writer.Write("first"));
+//
+//   RecordReader reader(file);
+//   while (true) {
+//     CASK_ASSIGN_OR_RETURN(std::optional<absl::string_view> record, reader.Next());
+//     if (!record.has_value()) break;   // the end
+//     ... *record ...
+//   }
+//
+// Knows nothing of tensors: see tensor_records.h. A record costs 16 bytes (FORMAT.md section 8). Files that are
+// compressed as a whole must be decompressed first.
+
+#ifndef TENSORCASK_SERIALIZE_WIRE_RECORDS_H_
+#define TENSORCASK_SERIALIZE_WIRE_RECORDS_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "tensorcask/serialize/io/byte_sink.h"
+#include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/decode_limits.h"
+#include "tensorcask/tensor/allocator.h"
+#include "tensorcask/tensor/base/ref_counted.h"
+#include "tensorcask/tensor/buffer.h"
+
+namespace tensorcask {
+
+class RecordWriter {
+ public:
+  explicit RecordWriter(ByteSink* sink) : sink_(sink) {}  // `sink` outlives the writer
+
+  // Appends one record. Errors: of the sink. It then holds a part of this record, and takes no more.
+  absl::Status Write(absl::string_view data);
+
+ private:
+  ByteSink* const sink_;
+};
+
+struct RecordReaderOptions {
+  uint64_t offset = 0;                                    // of the first record to read, as offset() gave it
+  DecodeLimits limits;                                    // max_message_bytes: of one record's data
+  RefPtr<Allocator> allocator = CpuAllocator::Default();  // of the memory that records are read into
+};
+
+// Reads records one after the other. Memory: the larger of 256 KiB and the longest record, never more than the file
+// holds. One caller at a time.
+class RecordReader {
+ public:
+  explicit RecordReader(std::shared_ptr<const ByteSource> source, RecordReaderOptions options = {});
+
+  // The data of the next record, both checksums verified, valid until the next call; nothing if the file ended with
+  // the last one. A reader that failed gives the same error from then on: it does not look for a record further on.
+  // Errors: DataLoss, naming the file and the offset of the record, for a checksum that is wrong and for a file that
+  // ends inside a record (or before the offset that reading was to start from); ResourceExhausted past a limit, or if
+  // there is no memory; of the source.
+  absl::StatusOr<std::optional<absl::string_view>> Next();
+
+  uint64_t offset() const { return offset_; }  // where the next record starts; after an error, that which has it
+  const ByteSource& source() const { return *source_; }
+
+ private:
+  absl::StatusOr<std::optional<absl::string_view>> ReadRecord();
+  absl::StatusOr<absl::string_view> Bytes(uint64_t offset, uint64_t size_bytes);
+  absl::Status Damaged(absl::string_view what) const;
+
+  const std::shared_ptr<const ByteSource> source_;
+  const RecordReaderOptions options_;
+  uint64_t offset_;
+  RefPtr<TensorBuffer> memory_;
+  uint64_t window_offset_ = 0;  // bytes [window_offset_, window_offset_ + window_bytes_) of the file are in memory_
+  uint64_t window_bytes_ = 0;
+  absl::Status status_;
+};
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_SERIALIZE_WIRE_RECORDS_H_

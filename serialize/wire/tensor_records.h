@@ -1,0 +1,35 @@
+// Streams of tensors: each record (records.h) is one TensorProto message, as EncodeTensorTo writes it (zero_copy.h).
+//
+//   CASK_RETURN_IF_ERROR(WriteTensorRecord(tensor, {}, &writer));
+//
+//   while (true) {
+//     CASK_ASSIGN_OR_RETURN(std::optional<Tensor> tensor, ReadTensorRecord(&reader));
+//     if (!tensor.has_value()) break;
+//   }
+
+#ifndef TENSORCASK_SERIALIZE_WIRE_TENSOR_RECORDS_H_
+#define TENSORCASK_SERIALIZE_WIRE_TENSOR_RECORDS_H_
+
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tensorcask/serialize/wire/codec_options.h"
+#include "tensorcask/serialize/wire/records.h"
+#include "tensorcask/tensor/strided/view.h"
+#include "tensorcask/tensor/tensor.h"
+
+namespace tensorcask {
+
+// Errors: as EncodeTensorTo, and nothing was written; ResourceExhausted if there is no memory for the message; of the
+// sink.
+absl::Status WriteTensorRecord(const TensorView& tensor, const EncodeOptions& options, RecordWriter* writer);
+
+// The next tensor, in its own memory; nothing at the end. Errors: as RecordReader::Next; as DecodeTensorBytes, with the
+// file and the offset of the record, InvalidArgument as DataLoss. After an error of the second kind the reader goes on
+// with the next record.
+absl::StatusOr<std::optional<Tensor>> ReadTensorRecord(RecordReader* reader, const DecodeOptions& options = {});
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_SERIALIZE_WIRE_TENSOR_RECORDS_H_

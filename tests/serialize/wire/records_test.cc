@@ -1,0 +1,364 @@
+#include "tensorcask/serialize/wire/records.h"
+
+#include <zlib.h>
+
+#include <cstdint>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/string_view.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tensorcask/serialize/io/byte_sink.h"
+#include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/wire/tensor_records.h"
+#include "tensorcask/tensor/base/crc32c.h"
+#include "tensorcask/tensor/base/endian.h"
+#include "tensorcask/tensor/base/ref_counted.h"
+#include "tensorcask/tensor/buffer.h"
+#include "tensorcask/tensor/strided/view.h"
+#include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tests/support/failing_allocator.h"
+#include "tensorcask/tests/support/status_matchers.h"
+#include "tensorcask/tests/support/test_data.h"
+
+namespace tensorcask {
+namespace {
+
+using ::tensorcask::testing::FailingAllocator;
+using ::tensorcask::testing::IsOk;
+using ::tensorcask::testing::ReadFileOrFail;
+using ::tensorcask::testing::StatusIs;
+using ::tensorcask::testing::TestDataFolder;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using Code = absl::StatusCode;
+
+std::string Written(const std::vector<std::string>& records) {
+  std::string bytes;
+  StringSink sink(&bytes);
+  RecordWriter writer(&sink);
+  for (const std::string& record : records) EXPECT_OK(writer.Write(record));
+  return bytes;
+}
+
+// The records of `bytes` up to the end or the first error, which is returned.
+absl::Status ReadAll(const std::string& bytes, std::vector<std::string>* records, RecordReaderOptions options = {}) {
+  records->clear();
+  RecordReader reader(MakeMemorySource("stream", bytes), std::move(options));
+  while (true) {
+    const uint64_t offset = reader.offset();
+    const auto record = reader.Next();
+    if (!record.ok()) {
+      EXPECT_EQ(reader.offset(), offset);
+      EXPECT_EQ(reader.Next().status(), record.status()) << "an error is final";
+      return record.status();
+    }
+    if (!record->has_value()) {
+      EXPECT_OK(reader.Next());
+      return absl::OkStatus();
+    }
+    records->emplace_back(**record);
+  }
+}
+
+// The head of a record that claims `length` bytes, its checksum correct.
+std::string Head(uint64_t length) {
+  std::string head(12, '\0');
+  StoreLittleEndian(length, &head[0]);
+  StoreLittleEndian(MaskCrc32c(Crc32c(absl::string_view(head).substr(0, 8))), &head[8]);
+  return head;
+}
+
+TEST(Records, ExampleOfTheFormat) {
+  std::ifstream file("serialize/wire/FORMAT.md");
+  ASSERT_TRUE(file.good());
+  std::string page((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  page = page.substr(page.find("## 8. Record streams"));
+  const size_t begin = page.find("```\n") + 4;
+  const std::string hex = page.substr(begin, page.find("```", begin) - begin);
+  const std::string example = absl::HexStringToBytes(absl::StrReplaceAll(hex, {{" ", ""}, {"\n", ""}}));
+  EXPECT_EQ(absl::BytesToHexString(Written({"", "cask"})), absl::BytesToHexString(example));
+  std::vector<std::string> records;
+  EXPECT_OK(ReadAll(example, &records));
+  EXPECT_THAT(records, ElementsAre("", "cask"));
+}
+
+TEST(Records, ComeBack) {
+  // Around the sizes of a piece when writing, 1 MiB, and of what is read ahead, 256 KiB.
+  std::vector<std::string> records = {"", "a", std::string(1, '\0')};
+  for (const size_t size : {255u << 10, 256u << 10, (256u << 10) + 1, (1u << 20) - 1, 1u << 20, (1u << 20) + 1}) {
+    records.emplace_back(size, static_cast<char>(size % 251));
+    records.emplace_back("between");
+  }
+  const std::string bytes = Written(records);
+  size_t data_bytes = 0;
+  for (const std::string& record : records) data_bytes += record.size();
+  EXPECT_EQ(bytes.size(), data_bytes + 16 * records.size());
+  std::vector<std::string> read;
+  EXPECT_OK(ReadAll(bytes, &read));
+  EXPECT_TRUE(read == records);
+  EXPECT_OK(ReadAll("", &read));
+  EXPECT_TRUE(read.empty());
+}
+
+TEST(Records, ReadFromAnOffset) {
+  const std::string bytes = Written({"first", "second"});
+  RecordReader reader(MakeMemorySource("stream", bytes));
+  ASSERT_OK(reader.Next());
+  RecordReaderOptions options;
+  options.offset = reader.offset();
+  std::vector<std::string> records;
+  EXPECT_OK(ReadAll(bytes, &records, options));
+  EXPECT_THAT(records, ElementsAre("second"));
+  options.offset = bytes.size();
+  EXPECT_OK(ReadAll(bytes, &records, options));
+  EXPECT_TRUE(records.empty());
+  options.offset = bytes.size() + 1;
+  EXPECT_THAT(ReadAll(bytes, &records, options),
+              StatusIs(Code::kDataLoss, HasSubstr("stream: record at 44: the file ends before it, at 43")));
+}
+
+struct DamageCase {
+  const char* name;
+  std::string bytes;
+  Code code;
+  const char* says;
+};
+class RecordsReject : public ::testing::TestWithParam<DamageCase> {};
+TEST_P(RecordsReject, WithCodeAndMessage) {
+  const auto allocator = MakeRef<FailingAllocator>();
+  RecordReaderOptions options;
+  options.allocator = allocator;
+  options.limits.max_message_bytes = 5;
+  std::vector<std::string> records;
+  EXPECT_THAT(ReadAll(GetParam().bytes, &records, options), StatusIs(GetParam().code, HasSubstr(GetParam().says)));
+  EXPECT_TRUE(records.empty() || records == std::vector<std::string>{"head"});
+}
+const DamageCase kDamages[] = {
+    {"ShortHead", Written({"head"}) + "12345678901", Code::kDataLoss,
+     "stream: record at 20: cut short: 11 bytes are left; its head takes 12"},
+    {"LengthChecksum", std::string(12, '\0'), Code::kDataLoss,
+     "stream: record at 0: the checksum of its length is 07980329, stored is 00000000"},
+    {"NoTail", Head(3) + "abc", Code::kDataLoss,
+     "record at 0: cut short: it has 3 bytes of data and 4 of checksum; 3 are left"},
+    {"ShortTail", Head(0) + "abc", Code::kDataLoss, "it has 0 bytes of data and 4 of checksum; 3 are left"},
+    {"HugeLength", Head(UINT64_MAX) + "abcdefg", Code::kDataLoss, "it has 18446744073709551615 bytes of data"},
+    {"WrapsWithTail", Head(UINT64_MAX - 3) + "abcdefg", Code::kDataLoss, "18446744073709551612 bytes of data"},
+    {"DataChecksum", Head(3) + "abc" + std::string(4, '\0'), Code::kDataLoss, "the checksum of its data is"},
+    {"PastTheLimit", Written({"head", "sixsix"}), Code::kResourceExhausted,
+     "stream: record at 20: 6 bytes; max_message_bytes is 5"},
+    {"Gzip", std::string("\x1f\x8b\x08\0\0\0\0\0\0\0\0\0", 12), Code::kDataLoss, "; the file looks like gzip"},
+};
+INSTANTIATE_TEST_SUITE_P(Damages, RecordsReject, ::testing::ValuesIn(kDamages),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(Records, EveryPrefixAndEveryChangedByteIsFound) {
+  const std::vector<std::string> whole = {"abc", "", std::string(40, 'x')};
+  const std::string bytes = Written(whole);
+  const std::vector<size_t> ends = {0, 19, 35, bytes.size()};  // of records
+  std::vector<std::string> records;
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    SCOPED_TRACE(size);
+    const absl::Status status = ReadAll(bytes.substr(0, size), &records);
+    size_t complete = 0;
+    while (ends[complete + 1] <= size) ++complete;
+    if (ends[complete] == size) {
+      EXPECT_OK(status);
+    } else {
+      EXPECT_THAT(status,
+                  StatusIs(Code::kDataLoss, HasSubstr(absl::StrCat("record at ", ends[complete], ": cut short"))));
+    }
+    EXPECT_EQ(records.size(), complete);
+  }
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    for (int change = 1; change < 256; ++change) {
+      std::string changed = bytes;
+      changed[i] = static_cast<char>(changed[i] ^ change);
+      size_t damaged = 0;
+      while (ends[damaged + 1] <= i) ++damaged;
+      EXPECT_THAT(ReadAll(changed, &records),
+                  StatusIs(Code::kDataLoss, HasSubstr(absl::StrCat("record at ", ends[damaged], ": the checksum"))))
+          << i << " ^ " << change;
+      EXPECT_EQ(records.size(), damaged);
+    }
+  }
+}
+
+TEST(Records, MemoryIsThatOfTheLongestRecord) {
+  const auto allocator = MakeRef<FailingAllocator>();
+  RecordReaderOptions options;
+  options.allocator = allocator;
+  // The file claims far more than it holds: nothing is taken for that.
+  const std::string claim = Head(uint64_t{1} << 40) + "abcdefgh";
+  std::vector<std::string> records;
+  EXPECT_THAT(ReadAll(claim, &records, options), StatusIs(Code::kDataLoss, HasSubstr("cut short")));
+
+  const std::string bytes = Written({std::string(100, 'a'), std::string(3 << 20, 'b'), std::string(2 << 20, 'c')});
+  RecordReader reader(MakeMemorySource("stream", bytes), options);
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_OK(reader.Next());
+    EXPECT_LE(allocator->live_blocks(), 1);
+    EXPECT_LE(allocator->live_bytes(), (3 << 20) + 8192);
+  }
+}
+
+TEST(Records, WithoutMemory) {
+  const std::string bytes = Written({std::string(100 << 10, 'a')});
+  RecordReaderOptions options;
+  options.allocator = MakeRef<FailingAllocator>(1);
+  std::vector<std::string> records;
+  EXPECT_THAT(ReadAll(bytes, &records, options),
+              StatusIs(Code::kResourceExhausted, HasSubstr("stream: record at 0: ")));
+}
+
+// A sink that takes `bytes_left` bytes.
+class FullSink final : public ByteSink {
+ public:
+  explicit FullSink(size_t bytes_left) : bytes_left_(bytes_left) {}
+  absl::Status Append(absl::string_view bytes) override {
+    if (bytes.size() > bytes_left_) return absl::ResourceExhaustedError("full");
+    bytes_left_ -= bytes.size();
+    return absl::OkStatus();
+  }
+  uint64_t position() const override { return 0; }
+
+ private:
+  size_t bytes_left_;
+};
+
+TEST(Records, WriterGivesTheErrorOfTheSink) {
+  for (size_t room = 0; room < 20; ++room) {
+    FullSink sink(room);
+    EXPECT_THAT(RecordWriter(&sink).Write("data"), StatusIs(Code::kResourceExhausted, HasSubstr("full"))) << room;
+  }
+  FullSink sink(20);
+  EXPECT_OK(RecordWriter(&sink).Write("data"));
+}
+
+// ---- Tensors --------------------------------------------------------------------------------------------------------
+
+TEST(TensorRecords, ComeBack) {
+  const Tensor matrix = Tensor::FromValues<float>({{1, 2, 3}, {4, 5, 6}});
+  const Tensor words = Tensor::FromValues<std::string>({"a", ""});
+  std::string bytes;
+  StringSink sink(&bytes);
+  RecordWriter writer(&sink);
+  EXPECT_OK(WriteTensorRecord(*TensorView(matrix).Transpose(0, 1), {}, &writer));
+  EXPECT_OK(WriteTensorRecord(words, {Representation::kValues, true}, &writer));
+  RecordReader reader(MakeMemorySource("stream", bytes));
+  ASSERT_OK_AND_ASSIGN(const std::optional<Tensor> first, ReadTensorRecord(&reader));
+  ASSERT_TRUE(first.has_value());
+  EXPECT_EQ(first->ToString(), "float32 [3,2]: [[1 4] [2 5] [3 6]]");
+  ASSERT_OK_AND_ASSIGN(const std::optional<Tensor> second, ReadTensorRecord(&reader));
+  ASSERT_TRUE(second.has_value());
+  EXPECT_EQ(second->ToString(), words.ToString());
+  ASSERT_OK_AND_ASSIGN(const std::optional<Tensor> end, ReadTensorRecord(&reader));
+  EXPECT_FALSE(end.has_value());
+}
+
+TEST(TensorRecords, NameTheRecordThatIsNoTensor) {
+  std::string bytes = Written({"\xff"});
+  StringSink sink(&bytes);
+  RecordWriter writer(&sink);
+  EXPECT_OK(WriteTensorRecord(Tensor::Scalar<int32_t>(7), {}, &writer));
+  RecordReader reader(MakeMemorySource("stream", bytes));
+  EXPECT_THAT(ReadTensorRecord(&reader), StatusIs(Code::kDataLoss, HasSubstr("stream: record at 0: ")));
+  ASSERT_OK_AND_ASSIGN(const std::optional<Tensor> next, ReadTensorRecord(&reader));  // that record was whole
+  ASSERT_TRUE(next.has_value());
+  EXPECT_EQ(next->scalar<int32_t>(), 7);
+}
+
+TEST(TensorRecords, NothingIsWrittenOfATensorThatCannotBe) {
+  std::string bytes;
+  StringSink sink(&bytes);
+  RecordWriter writer(&sink);
+  const auto nowhere = TensorBuffer::MakeWithoutData(4, "the data are elsewhere");
+  ASSERT_OK_AND_ASSIGN(const TensorView view,
+                       TensorView::Create(nowhere, DType::kFloat32, Layout::RowMajor(TensorShape({1}))));
+  EXPECT_THAT(WriteTensorRecord(view, {}, &writer), StatusIs(Code::kFailedPrecondition, HasSubstr("elsewhere")));
+  EXPECT_EQ(bytes, "");
+}
+
+// ---- Files that TensorFlow wrote ------------------------------------------------------------------------------------
+
+// What `gzip` holds.
+std::string Decompressed(const std::string& gzip) {
+  z_stream stream = {};
+  EXPECT_EQ(inflateInit2(&stream, 16 + MAX_WBITS), Z_OK);
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(gzip.data()));
+  stream.avail_in = static_cast<uInt>(gzip.size());
+  std::string all(1 << 20, '\0');  // more than the one file has
+  stream.next_out = reinterpret_cast<Bytef*>(&all[0]);
+  stream.avail_out = static_cast<uInt>(all.size());
+  EXPECT_EQ(inflate(&stream, Z_FINISH), Z_STREAM_END);
+  all.resize(stream.total_out);
+  inflateEnd(&stream);
+  return all;
+}
+
+struct RealFile {
+  const char* folder;
+  const char* file;
+};
+constexpr RealFile kRealFiles[] = {
+    {"lingvo-tfrecord", "en_fr.tfrecord"},
+    {"rust-regression", "expected.tfrecord"},
+    {"tf-c-tfrecord", "tf_record"},
+    {"tfranking-bert-lite", "eval_elwc.tfrecord"},
+    {"tfx-taxi-ckpt-1000", "data_tfrecord-00000-of-00012.gz"},
+};
+
+TEST(RealRecordFiles, ReadCleanAndAreWrittenAlike) {
+  const std::string root = TestDataFolder("tensorflow");
+  if (root.empty()) GTEST_SKIP() << "no test data";
+  for (const RealFile& real : kRealFiles) {
+    SCOPED_TRACE(real.file);
+    const std::string folder = absl::StrCat(root, "/", real.folder, "/");
+    std::string bytes = ReadFileOrFail(folder + real.file);
+    const nlohmann::json facts = nlohmann::json::parse(ReadFileOrFail(folder + "expected.json"))[real.file];
+    std::vector<std::string> records;
+    if (facts["kind"] == "tfrecord_gzip") {
+      EXPECT_THAT(ReadAll(bytes, &records), StatusIs(Code::kDataLoss, HasSubstr("looks like gzip")));
+      bytes = Decompressed(bytes);
+    }
+    EXPECT_OK(ReadAll(bytes, &records));
+    EXPECT_EQ(records.size(), facts["records"].get<size_t>());
+    size_t data_bytes = 0;
+    for (const std::string& record : records) data_bytes += record.size();
+    EXPECT_EQ(data_bytes, facts["payload_bytes"].get<size_t>());
+    const std::vector<size_t> lengths = facts["first_lengths"];
+    ASSERT_LE(lengths.size(), records.size());
+    for (size_t i = 0; i < lengths.size(); ++i) EXPECT_EQ(records[i].size(), lengths[i]);
+    EXPECT_TRUE(Written(records) == bytes);
+  }
+}
+
+TEST(RealRecordFiles, EveryChangedByteAndEveryPrefixOfASmallOne) {
+  const std::string root = TestDataFolder("tensorflow");
+  if (root.empty()) GTEST_SKIP() << "no test data";
+  const std::string bytes = ReadFileOrFail(root + "/lingvo-tfrecord/en_fr.tfrecord");
+  std::vector<std::string> records;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    SCOPED_TRACE(i);
+    std::string changed = bytes;
+    changed[i] = static_cast<char>(~changed[i]);
+    EXPECT_THAT(ReadAll(changed, &records), StatusIs(Code::kDataLoss, HasSubstr("checksum")));
+    const absl::Status status = ReadAll(bytes.substr(0, i), &records);
+    const bool between = i == 0 || i == 72;  // 16 + 56
+    EXPECT_EQ(status.code(), between ? Code::kOk : Code::kDataLoss);
+  }
+}
+
+}  // namespace
+}  // namespace tensorcask
