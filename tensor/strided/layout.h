@@ -259,8 +259,9 @@ class Layout {
   absl::Status EditDiagonal(int64_t diagonal, int64_t axis1, int64_t axis2);
   absl::Status EditUnfold(int64_t axis, int64_t size, int64_t step);
   absl::Status EditReshape(absl::Span<const int64_t> dims);
+  bool ReshapeOneChunk(const int64_t* dims, int rank);  // false: nothing has changed
   absl::Status EditFlatten(int64_t first, int64_t last);
-  bool FlattenDense(int begin, int end);
+  bool FlattenDense(int begin, int end);  // the same
   void EditSqueeze();
   absl::Status EditExpand(absl::Span<const int64_t> dims);
   absl::Status EditBitcast(int64_t from_bytes, int64_t to_bytes);
@@ -310,8 +311,9 @@ class Layout {
   void SetGeometry(int rank, const int64_t* dims, const int64_t* strides);  // which are not this layout's own
   void RemoveAxis(int axis);
   void InsertAxis(int axis, int64_t size, int64_t stride);
-  // InferShape, into the first dims.size() of `result`. Requires: no more dims than a shape has.
-  absl::Status InferDims(absl::Span<const int64_t> dims, int64_t* result) const;
+  // InferShape, into the first dims.size() of `result`; false if that is an error. Requires: no more dims than a shape
+  // has.
+  bool InferDims(absl::Span<const int64_t> dims, int64_t* result) const;
   absl::Status CannotInfer(absl::Span<const int64_t> dims) const;  // what InferDims says of dims that it refuses
   static absl::Status CheckGeometry(absl::Span<const int64_t> dims, absl::Span<const int64_t> strides, int64_t offset);
   // What CheckGeometry says of what it refuses.

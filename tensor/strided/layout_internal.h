@@ -8,7 +8,6 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/shape.h"
 
 namespace tensorcask::internal {
@@ -20,7 +19,10 @@ inline int WrapAxis(int64_t axis, int rank) {
 }
 
 // stride * factor; stride itself where that overflows, which it does only for axes along which nothing is stepped.
-inline int64_t StrideTimes(int64_t stride, int64_t factor) { return CheckedMul(stride, factor).value_or(stride); }
+inline int64_t StrideTimes(int64_t stride, int64_t factor) {
+  int64_t product;
+  return __builtin_mul_overflow(stride, factor, &product) ? stride : product;
+}
 
 // Whether TensorShape::Create would take `dims`, with its error, but without making a shape of them.
 inline absl::Status CheckDims(absl::Span<const int64_t> dims) {

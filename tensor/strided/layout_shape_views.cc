@@ -46,8 +46,10 @@ bool ViewStrides(absl::Span<const int64_t> from, absl::Span<const int64_t> from_
   size_t next = to.size();    // new axes before this one are to do
   for (size_t axis = from.size(); axis-- > 0;) {
     chunk_elements *= from[axis];
+    int64_t reach;
     const bool continues =
-        axis > 0 && (from[axis - 1] == 1 || CheckedMul(chunk_elements, chunk_stride) == from_strides[axis - 1]);
+        axis > 0 && (from[axis - 1] == 1 || (!__builtin_mul_overflow(chunk_elements, chunk_stride, &reach) &&
+                                             reach == from_strides[axis - 1]));
     if (continues) continue;
     while (next > 0 && (done_elements < chunk_elements || to[next - 1] == 1)) {
       --next;
@@ -65,7 +67,7 @@ bool ViewStrides(absl::Span<const int64_t> from, absl::Span<const int64_t> from_
 
 // ---- Shape ----------------------------------------------------------------------------------------------------------
 
-absl::Status Layout::InferDims(absl::Span<const int64_t> dims, int64_t* result) const {
+bool Layout::InferDims(absl::Span<const int64_t> dims, int64_t* result) const {
   int64_t* unknown = nullptr;
   int64_t elements = 1;
   int64_t nonzero_elements = 1;
@@ -82,11 +84,11 @@ absl::Status Layout::InferDims(absl::Span<const int64_t> dims, int64_t* result) 
     result[i] = dim;
   }
   elements *= nonzero_elements;
-  if (!good) return CannotInfer(dims);
-  if (unknown == nullptr) return elements == num_elements_ ? absl::OkStatus() : CannotInfer(dims);
-  if (elements == 0) return CannotInfer(dims);
+  if (!good) return false;
+  if (unknown == nullptr) return elements == num_elements_;
+  if (elements == 0) return false;
   *unknown = num_elements_ / elements;
-  return *unknown * elements == num_elements_ ? absl::OkStatus() : CannotInfer(dims);
+  return *unknown * elements == num_elements_;
 }
 
 absl::Status Layout::CannotInfer(absl::Span<const int64_t> dims) const {
@@ -115,19 +117,43 @@ absl::Status Layout::CannotInfer(absl::Span<const int64_t> dims) const {
 absl::StatusOr<TensorShape> Layout::InferShape(absl::Span<const int64_t> dims) const {
   if (dims.size() > size_t{TensorShape::kMaxRank}) return internal::CheckDims(dims);
   DimVector inferred(dims.size());
-  CASK_RETURN_IF_ERROR(InferDims(dims, inferred.data()));
+  if (!InferDims(dims, inferred.data())) return CannotInfer(dims);
   return TensorShape::Create(inferred);
+}
+
+// The usual case of EditReshape: all axes continue one another, so that any dims will do, with the strides that
+// ViewStrides gives to one chunk.
+bool Layout::ReshapeOneChunk(const int64_t* dims, int rank) {
+  if (!is_inline() || rank > kInlineRank || rank_ == 0) return false;
+  const int64_t* const steps = inline_ + kInlineRank;
+  const int64_t step = steps[rank_ - 1];
+  int64_t elements = inline_[rank_ - 1];
+  for (int axis = rank_ - 2; axis >= 0; --axis) {
+    int64_t reach;
+    if (inline_[axis] != 1 && (__builtin_mul_overflow(elements, step, &reach) || reach != steps[axis])) return false;
+    elements *= inline_[axis];
+  }
+  rank_ = rank;
+  int64_t inner = 1;
+  for (int axis = rank - 1; axis >= 0; --axis) {
+    inline_[axis] = dims[axis];
+    inline_[kInlineRank + axis] = StrideTimes(step, inner);
+    inner *= dims[axis];
+  }
+  return true;
 }
 
 absl::Status Layout::EditReshape(absl::Span<const int64_t> dims) {
   if (dims.size() > size_t{TensorShape::kMaxRank}) return internal::CheckDims(dims);
   Geometry to;
-  CASK_RETURN_IF_ERROR(InferDims(dims, to.dims));
+  if (!InferDims(dims, to.dims)) return CannotInfer(dims);
   const absl::Span<const int64_t> inferred(to.dims, dims.size());
   if (num_elements_ == 0) {
     if (inferred == this->dims()) return absl::OkStatus();
     CASK_ASSIGN_OR_RETURN(const DimVector strides, CanonicalStrides(inferred, MemoryFormat::kContiguous));
     std::copy(strides.begin(), strides.end(), to.strides);
+  } else if (ReshapeOneChunk(to.dims, static_cast<int>(dims.size()))) {
+    return absl::OkStatus();
   } else if (!ViewStrides(this->dims(), strides(), inferred, to.strides)) {
     return Refused("Reshape", absl::StrCat("no strides give its order to the dims [", absl::StrJoin(inferred, ","),
                                            "], only a copy can"));
