@@ -107,7 +107,7 @@ absl::StatusOr<TensorHandle> TensorHandle::Create(const TensorView& view, Tensor
   return TensorHandle(MakeRef<TensorObject>(view.Alias(), std::move(metadata)));
 }
 
-TensorHandle TensorHandle::Derived(TensorView view) const {
+TensorHandle TensorHandle::Derived(const TensorView& view) const {
   const TensorMetadata& original = object_->metadata_;
   TensorMetadata metadata;
   metadata.device = original.device;

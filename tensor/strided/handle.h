@@ -135,7 +135,7 @@ class TensorHandle {
     CASK_RETURN_IF_ERROR(CheckDefined("View"));
     absl::StatusOr<TensorView> view = std::forward<Fn>(fn)(object_->view());
     if (!view.ok()) return std::move(view).status();
-    return Derived(*std::move(view));
+    return Derived(*view);
   }
   absl::StatusOr<TensorHandle> At(absl::Span<const AxisIndex> index) const {
     return View([&](const TensorView& view) { return IndexView(view, index); });
@@ -203,7 +203,7 @@ class TensorHandle {
 
   absl::Status CheckDefined(absl::string_view operation) const;
   absl::Status CheckChangeable(absl::string_view operation) const;
-  TensorHandle Derived(TensorView view) const;
+  TensorHandle Derived(const TensorView& view) const;
   void Become(TensorView view);
   template <typename Edit>
   absl::Status ChangeGeometry(absl::string_view operation, Edit&& edit);

@@ -325,9 +325,10 @@ absl::Status Layout::EditPermute(absl::Span<const int64_t> axes) {
   int64_t steps[TensorShape::kMaxRank];
   const int64_t* const old_sizes = data();
   const int64_t* const old_steps = old_sizes + strides_at();
-  for (size_t i = 0; i < axes.size(); ++i) {
-    const int from = WrapAxis(axes[i], rank_);
-    if (from < 0) return BadAxis("Permute", axes[i]);
+  for (int i = 0; i < rank_; ++i) {
+    const int64_t axis = axes[static_cast<size_t>(i)];
+    const int from = WrapAxis(axis, rank_);
+    if (from < 0) return BadAxis("Permute", axis);
     if (used[static_cast<size_t>(from)]) return Refused("Permute", absl::StrCat("axis ", from, " is there twice"));
     used.set(static_cast<size_t>(from));
     sizes[i] = old_sizes[from];

@@ -21,7 +21,7 @@ struct StridedCase {
   int64_t repeat = 0;          // an axis of this size and stride 0 before the others; 0: none
   bool fresh = false;          // into memory allocated for it
   double bar = 0;              // times memcpy of the bytes of the result
-  std::string best_elsewhere = "";
+  std::string best_elsewhere{};
 };
 
 // 64 MiB each.
