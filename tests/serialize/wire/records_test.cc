@@ -35,13 +35,11 @@ namespace tensorcask {
 namespace {
 
 using ::tensorcask::testing::FailingAllocator;
-using ::tensorcask::testing::IsOk;
 using ::tensorcask::testing::ReadFileOrFail;
 using ::tensorcask::testing::StatusIs;
 using ::tensorcask::testing::TestDataFolder;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::Not;
 using Code = absl::StatusCode;
 
 std::string Written(const std::vector<std::string>& records) {
