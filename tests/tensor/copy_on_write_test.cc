@@ -267,7 +267,7 @@ TEST(CopyOnWrite, EmptyBuffers) {
 // Run under ThreadSanitizer: each thread clones for itself and writes its own, while others read or drop theirs.
 TEST(CopyOnWrite, ThreadsMaterialiseTheirOwnClones) {
   for (int round = 0; round < 20; ++round) {
-    RefPtr<TensorBuffer> source = Counting(64 * 1024);
+    RefPtr<TensorBuffer> source = Counting(size_t{64} * 1024);
     const std::string before(source->bytes());
     std::vector<std::thread> threads;
     for (int i = 0; i < 6; ++i) {

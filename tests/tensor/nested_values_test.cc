@@ -80,8 +80,8 @@ TEST(NestedValues, ListsOfALengthKnownAtRunTime) {
   std::vector<NestedValues> rows;
   for (int i = 0; i < 100; ++i) {
     std::vector<NestedValues> row;
-    for (int j = 0; j < 50; ++j) row.push_back(100 * i + j);
-    rows.push_back(std::move(row));
+    for (int j = 0; j < 50; ++j) row.emplace_back(100 * i + j);
+    rows.emplace_back(std::move(row));
   }
   const NestedValues values(std::move(rows));
   EXPECT_EQ(values.depth(), 2);

@@ -21,12 +21,9 @@
 namespace tensorcask {
 namespace {
 
-using ::tensorcask::testing::IsOk;
 using ::tensorcask::testing::StatusIs;
-using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::Not;
 using Code = absl::StatusCode;
 using Extent = TensorSlice::Extent;
 
