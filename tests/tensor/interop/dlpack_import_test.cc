@@ -59,7 +59,7 @@ struct Producer {
     managed.deleter = [](Managed* self) { ++static_cast<Producer*>(self->manager_ctx)->deletes; };
     managed.dl_tensor = {values, {1, 0}, 2, {dlpack::kDLFloat, 32, 1}, dims.data(), strides.data(), 0};
   }
-  void SetGeometry(std::vector<int64_t> new_dims, std::optional<std::vector<int64_t>> new_strides) {
+  void SetGeometry(std::vector<int64_t> new_dims, const std::optional<std::vector<int64_t>>& new_strides) {
     dims = std::move(new_dims);
     strides = new_strides.value_or(std::vector<int64_t>());
     managed.dl_tensor.ndim = static_cast<int32_t>(dims.size());

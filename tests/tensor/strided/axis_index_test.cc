@@ -17,7 +17,6 @@ namespace tensorcask {
 namespace {
 
 using ::testing::HasSubstr;
-using testing::IsOk;
 using testing::StatusIs;
 using Code = absl::StatusCode;
 

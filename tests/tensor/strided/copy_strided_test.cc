@@ -26,7 +26,6 @@ namespace {
 
 using testing::Model;
 using testing::Numbers;
-using testing::Product;
 
 const DType kDTypes[] = {DType::kUint8, DType::kUint16, DType::kFloat32, DType::kFloat64, DType::kComplex128};
 

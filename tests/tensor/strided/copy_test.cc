@@ -252,7 +252,7 @@ TEST(Copy, OverlapsByBytes) {
   alignas(64) char bytes[64 + 4];
   for (size_t i = 0; i < sizeof(bytes); ++i) bytes[i] = static_cast<char>(i);
   std::vector<char> wanted(bytes, bytes + sizeof(bytes));
-  for (int i = 0; i < 4; ++i) std::memcpy(&wanted[4 + 16 * static_cast<size_t>(i)], bytes + 16 * i, 8);
+  for (size_t i = 0; i < 4; ++i) std::memcpy(&wanted[4 + 16 * i], bytes + 16 * i, 8);
   const auto view = [&](char* data) {
     TensorBuffer::External memory;
     memory.data = data;
