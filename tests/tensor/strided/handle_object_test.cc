@@ -28,7 +28,6 @@ using testing::BufferCount;
 using testing::BufferOf;
 using testing::Floats;
 using ::testing::HasSubstr;
-using testing::IsOk;
 using testing::Matrix;
 using testing::One;
 using testing::Shown;

@@ -25,7 +25,6 @@ using testing::BufferOf;
 using ::testing::ElementsAre;
 using testing::Floats;
 using ::testing::HasSubstr;
-using testing::IsOk;
 using testing::LazyCloneOf;
 using testing::Matrix;
 using testing::One;

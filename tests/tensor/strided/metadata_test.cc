@@ -16,7 +16,6 @@ namespace tensorcask {
 namespace {
 
 using ::testing::HasSubstr;
-using testing::IsOk;
 using ::testing::SizeIs;
 using testing::StatusIs;
 using Code = absl::StatusCode;

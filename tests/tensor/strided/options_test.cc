@@ -22,7 +22,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::IsOk;
 using testing::StatusIs;
 using Code = absl::StatusCode;
 

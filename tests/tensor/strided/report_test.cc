@@ -26,7 +26,6 @@ namespace tensorcask {
 namespace {
 
 using ::testing::HasSubstr;
-using testing::IsOk;
 using ::testing::Not;
 using testing::StatusIs;
 using Code = absl::StatusCode;
@@ -106,7 +105,7 @@ TEST(TensorReport, OfAnUndefinedHandleIsAnError) {
 
 TEST(TensorReport, OrdersAndOverlap) {
   const Tensor memory = *Tensor::Zeros(DType::kFloat32, TensorShape({2, 3, 4, 5}));
-  const auto report = [&](std::vector<int64_t> dims, std::vector<int64_t> strides) {
+  const auto report = [&](const std::vector<int64_t>& dims, const std::vector<int64_t>& strides) {
     return MakeReport(*TensorView::Create(memory.buffer(), DType::kFloat32, *Layout::Create(dims, strides)));
   };
   const TensorReport nhwc = report({2, 3, 4, 5}, {60, 1, 15, 3});
