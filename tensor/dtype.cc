@@ -149,6 +149,23 @@ size_t ElementSize(DType dtype) {
   return 0;
 }
 
+size_t ElementAlignment(DType dtype) {
+  switch (dtype) {
+#define CASK_CASE(id, number, T, name) \
+  case DType::id:                      \
+    return alignof(T);
+    CASK_FIXED_SIZE_DTYPES(CASK_CASE)
+#undef CASK_CASE
+    case DType::kString:
+      return alignof(std::string);
+    case DType::kResource:
+    case DType::kVariant:
+    case DType::kInvalid:
+      break;
+  }
+  return 1;
+}
+
 bool IsFloating(DType dtype) {
   switch (dtype) {
     case DType::kFloat32:

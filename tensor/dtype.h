@@ -92,6 +92,12 @@ absl::StatusOr<DType> ParseDType(absl::string_view text);
 // Bytes of one element in memory; 0 for kInvalid and for dtypes without a fixed size (string, resource, variant).
 size_t ElementSize(DType dtype);
 
+// The same of the C++ object that an element is: also of strings, which are std::string. 0 for dtypes without elements.
+inline size_t ObjectBytes(DType dtype) { return dtype == DType::kString ? sizeof(std::string) : ElementSize(dtype); }
+
+// What the address of an element must be a multiple of; 1 for dtypes without elements.
+size_t ElementAlignment(DType dtype);
+
 // True for dtypes whose elements are plain bytes: those with ElementSize > 0.
 inline bool IsFixedSize(DType dtype) { return ElementSize(dtype) != 0; }
 

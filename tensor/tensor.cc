@@ -26,15 +26,6 @@
 namespace tensorcask {
 namespace {
 
-// Bytes of one element object, strings included; 0 for dtypes that have none here.
-size_t ObjectBytes(DType dtype) { return dtype == DType::kString ? sizeof(std::string) : ElementSize(dtype); }
-
-// What the address of an element must be a multiple of.
-size_t ObjectAlignment(DType dtype) {
-  if (dtype == DType::kString) return alignof(std::string);
-  return IsComplex(dtype) ? ElementSize(dtype) / 2 : ElementSize(dtype);
-}
-
 std::string Describe(DType dtype, const TensorShape& shape) {
   return absl::StrCat(DTypeName(dtype), " ", shape.ToString());
 }
@@ -118,8 +109,8 @@ absl::StatusOr<Tensor> Tensor::FromBuffer(DType dtype, const TensorShape& shape,
   } else if (buffer->kind() == TensorBuffer::Kind::kElements) {
     return refused("it holds objects, not plain bytes");
   }
-  if (!buffer->IsAlignedTo(ObjectAlignment(dtype))) {
-    return refused(absl::StrCat("its address is no multiple of ", ObjectAlignment(dtype)));
+  if (!buffer->IsAlignedTo(ElementAlignment(dtype))) {
+    return refused(absl::StrCat("its address is no multiple of ", ElementAlignment(dtype)));
   }
   return Tensor(dtype, shape, std::move(buffer));
 }
@@ -259,8 +250,8 @@ absl::StatusOr<Tensor> Tensor::Bitcast(DType dtype, const TensorShape& shape) co
   }
   const std::optional<int64_t> wanted = CheckedMul(shape.num_elements(), static_cast<int64_t>(ElementSize(dtype)));
   if (!wanted || static_cast<size_t>(*wanted) != NumBytes()) return refused("the sizes in bytes differ");
-  if (buffer_ && !buffer_->IsAlignedTo(ObjectAlignment(dtype))) {
-    return refused(absl::StrCat("the address is no multiple of ", ObjectAlignment(dtype)));
+  if (buffer_ && !buffer_->IsAlignedTo(ElementAlignment(dtype))) {
+    return refused(absl::StrCat("the address is no multiple of ", ElementAlignment(dtype)));
   }
   return Tensor(dtype, shape, buffer_);
 }

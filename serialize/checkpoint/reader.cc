@@ -17,7 +17,6 @@
 #include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
-#include "tensorcask/tensor/dtype_visit.h"
 
 namespace tensorcask {
 namespace {
@@ -33,15 +32,6 @@ uint64_t Limit(int64_t limit) { return static_cast<uint64_t>(std::max<int64_t>(l
 // Names `what`, a file or a tensor in one, in front of the message.
 absl::Status In(absl::string_view what, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(what, ": ", status.message()));
-}
-
-size_t ElementAlignment(DType dtype) {
-  size_t alignment = 1;
-  VisitDType(dtype, [&](auto tag) {
-    alignment = alignof(typename decltype(tag)::type);
-    return absl::OkStatus();
-  }).IgnoreError();
-  return alignment;
 }
 
 // A part of a data file that an entry calls its own.

@@ -264,7 +264,7 @@ bool HoldsBools(absl::Span<const char> memory, const Layout& layout) {
 
 // Why the memory cannot be used where it is; "" if it can.
 std::string WhyCopy(DType dtype, absl::Span<const char> memory, const Layout& layout) {
-  const size_t alignment = IsComplex(dtype) ? ElementSize(dtype) / 2 : ElementSize(dtype);
+  const size_t alignment = ElementAlignment(dtype);
   if (reinterpret_cast<uintptr_t>(memory.data()) % alignment != 0) {
     return absl::StrCat("the address of its ", DTypeName(dtype), " elements is no multiple of ", alignment);
   }

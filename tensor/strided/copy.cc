@@ -84,7 +84,7 @@ absl::Status Copy(const TensorView& from, TensorView* to, const CopyOptions& opt
   CASK_RETURN_IF_ERROR(to->buffer()->CheckReadable());
   if (absl::Status status = CheckWritable(*to); !status.ok()) return Refused(from, *to, status.message());
 
-  const size_t object_bytes = from.dtype() == DType::kString ? sizeof(std::string) : from.element_size();
+  const size_t object_bytes = ObjectBytes(from.dtype());
   // The same elements: nothing to do. (Two lazy clones of one memory are that, too, and need not part for this.)
   if (FirstAddress(from, from.buffer()->data(), object_bytes) ==
           FirstAddress(*to, to->buffer()->data(), object_bytes) &&

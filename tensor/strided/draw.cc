@@ -217,7 +217,7 @@ std::string DrawLayout(const Layout& layout, const DrawOptions& options) {
 }
 
 std::string DrawLayout(const TensorView& view, const DrawOptions& options) {
-  const size_t cell_bytes = view.dtype() == DType::kString ? sizeof(std::string) : view.element_size();
+  const size_t cell_bytes = ObjectBytes(view.dtype());
   const size_t buffer_bytes = view.buffer() ? view.buffer()->size_bytes() : 0;
   constexpr size_t kMost = std::numeric_limits<int64_t>::max();  // a buffer without data may claim any size
   return Draw(view.layout(), view.ToString(), static_cast<int64_t>(std::min(buffer_bytes / cell_bytes, kMost)),

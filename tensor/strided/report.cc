@@ -31,7 +31,7 @@ TensorReport ReportOf(const TensorBuffer* buffer, DType dtype, const Layout& lay
   report.strides.assign(layout.strides().begin(), layout.strides().end());
   report.offset = layout.offset();
   report.num_elements = layout.num_elements();
-  report.element_bytes = static_cast<int64_t>(dtype == DType::kString ? sizeof(std::string) : ElementSize(dtype));
+  report.element_bytes = static_cast<int64_t>(ObjectBytes(dtype));
   report.tensor_bytes = CheckedMul(report.num_elements, report.element_bytes);
   report.contiguous = layout.IsContiguous();
   report.channels_last_2d = layout.IsContiguous(MemoryFormat::kChannelsLast2d);

@@ -34,9 +34,6 @@ std::string Describe(DType dtype, const TensorShape& shape) {
   return absl::StrCat(DTypeName(dtype), " ", shape.ToString());
 }
 
-// Bytes of one element object in memory, strings included.
-size_t ObjectBytes(DType dtype) { return dtype == DType::kString ? sizeof(std::string) : ElementSize(dtype); }
-
 absl::StatusOr<size_t> CheckedNumBytes(DType dtype, const TensorShape& shape) {
   const std::optional<int64_t> bytes = CheckedMul(shape.num_elements(), static_cast<int64_t>(ObjectBytes(dtype)));
   if (bytes) return static_cast<size_t>(*bytes);

@@ -29,15 +29,6 @@
 namespace tensorcask {
 namespace {
 
-// Bytes of one element object, strings included; 0 for dtypes that have none here.
-size_t ObjectBytes(DType dtype) { return dtype == DType::kString ? sizeof(std::string) : ElementSize(dtype); }
-
-// What the address of an element must be a multiple of.
-size_t ObjectAlignment(DType dtype) {
-  if (dtype == DType::kString) return alignof(std::string);
-  return IsComplex(dtype) ? ElementSize(dtype) / 2 : ElementSize(dtype);
-}
-
 std::string Describe(DType dtype, const Layout& layout) {
   return absl::StrCat(DTypeName(dtype), " ", layout.ToString());
 }
@@ -67,8 +58,8 @@ absl::Status CheckFits(const TensorBuffer* buffer, DType dtype, const Layout& la
     return refused(absl::StrCat("its elements reach number ", range.end - 1, " of ", object_bytes,
                                 " bytes each; the buffer has ", buffer->size_bytes(), " bytes"));
   }
-  if (!buffer->IsAlignedTo(ObjectAlignment(dtype))) {
-    return refused(absl::StrCat("the address of its buffer is no multiple of ", ObjectAlignment(dtype)));
+  if (!buffer->IsAlignedTo(ElementAlignment(dtype))) {
+    return refused(absl::StrCat("the address of its buffer is no multiple of ", ElementAlignment(dtype)));
   }
   return absl::OkStatus();
 }
@@ -175,8 +166,8 @@ absl::StatusOr<TensorView> TensorView::Bitcast(DType dtype) const {
   if (from_bytes == 0 || to_bytes == 0) return refused("only dtypes of fixed size have plain bytes");
   if (dtype == DType::kBool && dtype_ != DType::kBool) return refused("bytes other than 0 and 1 are no bools");
   if (buffer_ && num_elements() > 0 && !buffer_->IsAlignedTo(to_bytes) &&
-      !buffer_->IsAlignedTo(ObjectAlignment(dtype))) {
-    return refused(absl::StrCat("the address of its buffer is no multiple of ", ObjectAlignment(dtype)));
+      !buffer_->IsAlignedTo(ElementAlignment(dtype))) {
+    return refused(absl::StrCat("the address of its buffer is no multiple of ", ElementAlignment(dtype)));
   }
   absl::StatusOr<TensorView> result = Edited([&](Layout& layout) {  // over the same bytes, so they fit
     return layout.EditBitcast(static_cast<int64_t>(from_bytes), static_cast<int64_t>(to_bytes));

@@ -240,6 +240,15 @@ TEST(DType, BelongsToOneKindAtMost) {
                IsQuantized(DType::kInvalid));
 }
 
+TEST(DType, ObjectsOfStringsAndOfNothing) {
+  EXPECT_EQ(ObjectBytes(DType::kString), sizeof(std::string));
+  EXPECT_EQ(ElementAlignment(DType::kString), alignof(std::string));
+  for (const DType dtype : {DType::kInvalid, DType::kResource, DType::kVariant, static_cast<DType>(200)}) {
+    EXPECT_EQ(ObjectBytes(dtype), 0u);
+    EXPECT_EQ(ElementAlignment(dtype), 1u);
+  }
+}
+
 TEST(VisitDType, GivesTheElementType) {
   for (const DType dtype : AllDTypes()) {
     SCOPED_TRACE(DTypeName(dtype));
@@ -249,6 +258,8 @@ TEST(VisitDType, GivesTheElementType) {
       visited = true;
       EXPECT_EQ(kDTypeOf<T>, dtype);
       EXPECT_EQ(sizeof(T), ElementSize(dtype));
+      EXPECT_EQ(sizeof(T), ObjectBytes(dtype));
+      EXPECT_EQ(alignof(T), ElementAlignment(dtype));
       EXPECT_TRUE(std::is_trivially_copyable_v<T>);
       return absl::OkStatus();
     });
