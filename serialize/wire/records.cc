@@ -30,17 +30,21 @@ std::string Mismatch(absl::string_view of, uint32_t crc, const char* stored) {
 
 }  // namespace
 
-absl::Status RecordWriter::Write(absl::string_view data) {
+absl::Status RecordWriter::Write(absl::Span<const absl::string_view> pieces) {
+  uint64_t data_bytes = 0;
+  for (const absl::string_view piece : pieces) data_bytes += piece.size();
   char head[kHeadBytes];
-  StoreLittleEndian(uint64_t{data.size()}, head);
+  StoreLittleEndian(data_bytes, head);
   StoreLittleEndian(MaskCrc32c(Crc32c({head, kLengthBytes})), head + kLengthBytes);
   CASK_RETURN_IF_ERROR(sink_->Append({head, kHeadBytes}));
   uint32_t crc = 0;
-  while (!data.empty()) {
-    const absl::string_view piece = data.substr(0, kPieceBytes);
-    crc = ExtendCrc32c(crc, piece);
-    CASK_RETURN_IF_ERROR(sink_->Append(piece));
-    data.remove_prefix(piece.size());
+  for (absl::string_view rest : pieces) {
+    while (!rest.empty()) {
+      const absl::string_view part = rest.substr(0, kPieceBytes);
+      crc = ExtendCrc32c(crc, part);
+      CASK_RETURN_IF_ERROR(sink_->Append(part));
+      rest.remove_prefix(part.size());
+    }
   }
   char tail[kChecksumBytes];
   StoreLittleEndian(MaskCrc32c(crc), tail);

@@ -23,6 +23,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/decode_limits.h"
@@ -37,7 +38,9 @@ class RecordWriter {
   explicit RecordWriter(ByteSink* sink) : sink_(sink) {}  // `sink` outlives the writer
 
   // Appends one record. Errors: of the sink. It then holds a part of this record, and takes no more.
-  absl::Status Write(absl::string_view data);
+  absl::Status Write(absl::string_view data) { return Write(absl::MakeConstSpan(&data, 1)); }
+  // The same of data in several pieces, one behind the other.
+  absl::Status Write(absl::Span<const absl::string_view> pieces);
 
  private:
   ByteSink* const sink_;

@@ -5,20 +5,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "absl/types/span.h"
+#include "tensorcask/serialize/wire/pieces.h"
 #include "tensorcask/serialize/wire/zero_copy.h"
-#include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/base/status_macros.h"
-#include "tensorcask/tensor/buffer.h"
+#include "tensorcask/tensor/strided/metadata.h"
 
 namespace tensorcask {
 
 absl::Status WriteTensorRecord(const TensorView& tensor, const EncodeOptions& options, RecordWriter* writer) {
-  CASK_ASSIGN_OR_RETURN(const uint64_t size_bytes, EncodedTensorBytes(tensor, options));
-  CASK_ASSIGN_OR_RETURN(const RefPtr<TensorBuffer> message, TensorBuffer::Allocate(static_cast<size_t>(size_bytes)));
-  const absl::Span<char> bytes(static_cast<char*>(message->mutable_data()), message->size_bytes());
-  CASK_RETURN_IF_ERROR(EncodeTensorTo(tensor, options, bytes));
-  return writer->Write(message->bytes());
+  CASK_ASSIGN_OR_RETURN(const MessagePieces message, EncodeTensorToPieces(tensor, TensorMetadata(), options));
+  return writer->Write(message.pieces);
 }
 
 absl::StatusOr<std::optional<Tensor>> ReadTensorRecord(RecordReader* reader, const DecodeOptions& options) {

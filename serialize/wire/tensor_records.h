@@ -21,8 +21,8 @@
 
 namespace tensorcask {
 
-// Errors: as EncodeTensorTo, and nothing was written; ResourceExhausted if there is no memory for the message; of the
-// sink.
+// Elements go to the sink from where they lie, without a copy of the message in between.
+// Errors: as EncodeTensorTo, and nothing was written; of the sink.
 absl::Status WriteTensorRecord(const TensorView& tensor, const EncodeOptions& options, RecordWriter* writer);
 
 // The next tensor, in its own memory; nothing at the end. Errors: as RecordReader::Next; as DecodeTensorBytes, with the
