@@ -51,15 +51,6 @@ absl::Status VisitTraits(DType dtype, Fn&& fn) {
   });
 }
 
-size_t ElementAlignment(DType dtype) {
-  size_t alignment = alignof(std::max_align_t);
-  VisitDType(dtype, [&alignment](auto tag) {
-    alignment = alignof(typename decltype(tag)::type);
-    return absl::OkStatus();
-  }).IgnoreError();
-  return alignment;
-}
-
 // Calls fn(value) for the values of `field`, in order, until it returns false.
 template <typename Traits, typename Fn>
 void ForEachValue(const TensorFields& fields, Fn&& fn) {

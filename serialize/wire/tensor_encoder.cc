@@ -101,7 +101,7 @@ bool WriteContent(const TensorView& tensor, bool checksum, char* out, uint32_t* 
   if (!tensor.IsContiguous()) {
     const size_t bytes = static_cast<size_t>(tensor.num_elements()) * tensor.element_size();
     const absl::Status status = CopyRowMajor(tensor, {out, bytes});
-    CASK_CHECK(status.ok(), "ReadyToEncode has seen that the data are there");
+    CASK_CHECK(status.ok(), "PlanMessage has seen that the data are there");
     if (checksum) *crc = ExtendCrc32c(0, {out, bytes});
     return checksum;
   }

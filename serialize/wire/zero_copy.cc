@@ -8,18 +8,6 @@
 #include "tensorcask/tensor/strided/copy.h"
 
 namespace tensorcask {
-namespace {
-
-absl::Status CheckFits(internal::TensorDecoder& decoder, DType dtype, const TensorShape& shape) {
-  CASK_RETURN_IF_ERROR(decoder.Check());
-  if (decoder.dtype() == dtype && decoder.shape() == shape) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("the message holds ", DTypeName(decoder.dtype()), " ",
-                                                 decoder.shape().ToString(), "; the tensor to fill is ",
-                                                 DTypeName(dtype), " ", shape.ToString()));
-}
-
-}  // namespace
-
 absl::StatusOr<uint64_t> EncodedTensorBytes(const TensorView& view, const TensorMetadata& metadata,
                                             const EncodeOptions& options) {
   CASK_ASSIGN_OR_RETURN(const internal::MessagePlan plan, internal::PlanMessage(view, metadata, options));
@@ -54,22 +42,20 @@ absl::StatusOr<DecodedTensor> DecodeTensorBytesWithMetadata(absl::string_view me
 }
 
 absl::Status DecodeTensorInto(absl::string_view message, const DecodeOptions& options, Tensor* out) {
-  internal::WireTensorFields fields;
-  CASK_RETURN_IF_ERROR(fields.Read(message, options.limits.max_depth));
-  internal::TensorDecoder decoder(fields, options);
-  CASK_RETURN_IF_ERROR(CheckFits(decoder, out->dtype(), out->shape()));
-  if (decoder.is_row_major()) return decoder.Write(out);
-  CASK_RETURN_IF_ERROR(out->EnsureMutable());
   TensorView view(*out);
-  CASK_ASSIGN_OR_RETURN(const TensorView dense, decoder.DecodeView());
-  return Copy(dense, &view);
+  return DecodeTensorInto(message, options, &view);
 }
 
 absl::Status DecodeTensorInto(absl::string_view message, const DecodeOptions& options, TensorView* out) {
   internal::WireTensorFields fields;
   CASK_RETURN_IF_ERROR(fields.Read(message, options.limits.max_depth));
   internal::TensorDecoder decoder(fields, options);
-  CASK_RETURN_IF_ERROR(CheckFits(decoder, out->dtype(), out->shape()));
+  CASK_RETURN_IF_ERROR(decoder.Check());
+  if (decoder.dtype() != out->dtype() || decoder.shape() != out->shape()) {
+    return absl::InvalidArgumentError(absl::StrCat("the message holds ", DTypeName(decoder.dtype()), " ",
+                                                   decoder.shape().ToString(), "; the tensor to fill is ",
+                                                   DTypeName(out->dtype()), " ", out->shape().ToString()));
+  }
   CASK_RETURN_IF_ERROR(out->CheckWritable());
   if (out->IsContiguous() && decoder.is_row_major()) {
     CASK_ASSIGN_OR_RETURN(Tensor same_memory, out->ToTensor());
