@@ -73,6 +73,12 @@ class FileSystem {
 
   // Atomic. With kRefuse, -EEXIST if `to` exists.
   virtual IoResult Rename(const std::string& from, const std::string& to, OnExisting on_existing) = 0;
+  // A second name for the same file, which must be a regular one; -EEXIST if there is anything of the name `to`,
+  // -EOPNOTSUPP where the system gives no second names (across file systems, say).
+  virtual IoResult Link(const std::string& from, const std::string& to) = 0;
+  // A handle that holds the lock of the file at `path`, which is made if it is missing; -EWOULDBLOCK while another
+  // handle, of any process, holds it. Close gives the lock back, and so does the end of the process.
+  virtual IoResult Lock(const std::string& path) = 0;
   virtual IoResult Remove(const std::string& path) = 0;  // of a file; -EISDIR for a folder
   virtual IoResult MakeFolder(const std::string& path) = 0;
   virtual IoResult SyncFolder(const std::string& path) = 0;                             // the names in it are durable

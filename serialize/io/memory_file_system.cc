@@ -51,6 +51,7 @@ std::shared_ptr<char> AllocatePages(size_t bytes) {
 // mapped is never written to.
 struct MemoryFileSystem::File {
   std::shared_ptr<char> bytes;
+  bool locked = false;
   size_t size = 0;
   size_t capacity = 0;
 
@@ -101,8 +102,8 @@ size_t MemoryFileSystem::open_handles() const {
   return handles_.size() + mappings_.size();
 }
 
-IoResult MemoryFileSystem::OpenLocked(std::shared_ptr<File> file, bool writes) {
-  handles_[next_handle_] = {std::move(file), writes};
+IoResult MemoryFileSystem::OpenLocked(std::shared_ptr<File> file, bool writes, bool holds_lock) {
+  handles_[next_handle_] = {std::move(file), writes, holds_lock};
   return next_handle_++;
 }
 
@@ -180,7 +181,11 @@ IoResult MemoryFileSystem::SetPublic(IoResult handle) { return Sync(handle); }
 
 IoResult MemoryFileSystem::Close(IoResult handle) {
   std::lock_guard<std::mutex> lock(mutex_);
-  return handles_.erase(handle) != 0 ? 0 : -EBADF;
+  const auto it = handles_.find(handle);
+  if (it == handles_.end()) return -EBADF;
+  if (it->second.holds_lock) it->second.file->locked = false;
+  handles_.erase(it);
+  return 0;
 }
 
 IoResult MemoryFileSystem::Map(IoResult handle, uint64_t offset, size_t size_bytes, const char** data) {
@@ -222,6 +227,38 @@ IoResult MemoryFileSystem::Rename(const std::string& from, const std::string& to
   files_[new_name] = it->second;
   files_.erase(old_name);
   return 0;
+}
+
+IoResult MemoryFileSystem::Link(const std::string& from, const std::string& to) {
+  for (const std::string* path : {&from, &to}) {
+    if (const IoResult bad = CheckName(*path); bad != 0) return bad;
+  }
+  const std::string old_name = Normalised(from);
+  const std::string new_name = Normalised(to);
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (folders_.count(old_name) != 0) return -EOPNOTSUPP;
+  const auto it = files_.find(old_name);
+  if (it == files_.end()) return -ENOENT;
+  if (to.back() == '/') return -ENOENT;
+  if (files_.count(new_name) != 0 || folders_.count(new_name) != 0) return -EEXIST;
+  if (const IoResult bad = CheckNewName(new_name); bad != 0) return bad;
+  files_[new_name] = it->second;
+  return 0;
+}
+
+IoResult MemoryFileSystem::Lock(const std::string& path) {
+  if (const IoResult bad = CheckName(path); bad != 0) return bad;
+  const std::string name = Normalised(path);
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (folders_.count(name) != 0 || path.back() == '/') return -EISDIR;
+  auto it = files_.find(name);
+  if (it == files_.end()) {
+    if (const IoResult bad = CheckNewName(name); bad != 0) return bad;
+    it = files_.emplace(name, std::make_shared<File>()).first;
+  }
+  if (it->second->locked) return -EWOULDBLOCK;
+  it->second->locked = true;
+  return OpenLocked(it->second, /*writes=*/false, /*holds_lock=*/true);
 }
 
 IoResult MemoryFileSystem::Remove(const std::string& path) {

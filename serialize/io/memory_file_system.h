@@ -46,6 +46,8 @@ class MemoryFileSystem final : public FileSystem {
   IoResult Map(IoResult handle, uint64_t offset, size_t size_bytes, const char** data) override;
   IoResult Unmap(const char* data, size_t size_bytes) override;
   IoResult Rename(const std::string& from, const std::string& to, OnExisting on_existing) override;
+  IoResult Link(const std::string& from, const std::string& to) override;
+  IoResult Lock(const std::string& path) override;
   IoResult Remove(const std::string& path) override;
   IoResult MakeFolder(const std::string& path) override;
   IoResult SyncFolder(const std::string& path) override;
@@ -57,9 +59,10 @@ class MemoryFileSystem final : public FileSystem {
   struct Handle {
     std::shared_ptr<File> file;
     bool writes = false;
+    bool holds_lock = false;
   };
 
-  IoResult OpenLocked(std::shared_ptr<File> file, bool writes);
+  IoResult OpenLocked(std::shared_ptr<File> file, bool writes, bool holds_lock = false);
   IoResult CheckNewName(const std::string& path) const;
 
   mutable std::mutex mutex_;

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -160,6 +161,26 @@ class PosixFileSystem final : public FileSystem {
     if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
     if (errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP) return RenameByLink(from, to);
     return -static_cast<IoResult>(errno);
+  }
+
+  IoResult Link(const std::string& from, const std::string& to) override {
+    if (HasNul(from) || HasNul(to)) return -EINVAL;
+    if (link(from.c_str(), to.c_str()) == 0) return 0;
+    // EPERM: a file system without links, a folder, or somebody else's file (fs.protected_hardlinks).
+    if (errno == EPERM || errno == ENOSYS || errno == EMLINK || errno == EXDEV) return -EOPNOTSUPP;
+    return -static_cast<IoResult>(errno);
+  }
+
+  // flock(2), not fcntl(2): its locks belong to the open file, so that two handles of one process exclude each other.
+  IoResult Lock(const std::string& path) override {
+    if (HasNul(path)) return -EINVAL;
+    ScopedDescriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY, 0666));
+    if (file.get() < 0) return errno == ENXIO ? -EINVAL : -static_cast<IoResult>(errno);
+    struct stat info;
+    if (fstat(file.get(), &info) != 0) return -static_cast<IoResult>(errno);
+    if (!S_ISREG(info.st_mode)) return -EINVAL;
+    if (flock(file.get(), LOCK_EX | LOCK_NB) != 0) return -static_cast<IoResult>(errno);
+    return file.release();
   }
 
   IoResult Remove(const std::string& path) override {

@@ -89,6 +89,21 @@ IoResult DiscardingFileSystem::Rename(const std::string& from, const std::string
   return 0;
 }
 
+IoResult DiscardingFileSystem::Link(const std::string& from, const std::string& to) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto it = files_.find(from);
+  if (it == files_.end()) return -ENOENT;
+  return files_.emplace(to, it->second).second ? 0 : -EEXIST;
+}
+
+IoResult DiscardingFileSystem::Lock(const std::string& path) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  Size& size = files_[path];
+  if (size == nullptr) size = std::make_shared<uint64_t>(0);
+  handles_[next_handle_] = size;
+  return next_handle_++;
+}
+
 IoResult DiscardingFileSystem::Remove(const std::string& path) {
   std::lock_guard<std::mutex> lock(mutex_);
   return files_.erase(path) != 0 ? 0 : -ENOENT;

@@ -6,7 +6,7 @@
 //   files.SizeOfFile("model.index")    // what would be there
 //
 // Behaves as MemoryFileSystem otherwise, except that every folder exists. Contents cannot be read back: ReadAt and Map
-// answer -EOPNOTSUPP. Thread-safe.
+// answer -EOPNOTSUPP, and Lock locks nobody out. Thread-safe.
 
 #ifndef TENSORCASK_TESTS_SUPPORT_DISCARDING_FILE_SYSTEM_H_
 #define TENSORCASK_TESTS_SUPPORT_DISCARDING_FILE_SYSTEM_H_
@@ -42,6 +42,8 @@ class DiscardingFileSystem final : public FileSystem {
   IoResult Map(IoResult handle, uint64_t offset, size_t size_bytes, const char** data) override;
   IoResult Unmap(const char* data, size_t size_bytes) override;
   IoResult Rename(const std::string& from, const std::string& to, OnExisting on_existing) override;
+  IoResult Link(const std::string& from, const std::string& to) override;
+  IoResult Lock(const std::string& path) override;
   IoResult Remove(const std::string& path) override;
   IoResult MakeFolder(const std::string& path) override;
   IoResult SyncFolder(const std::string& path) override;

@@ -14,7 +14,14 @@ bool GivesBack(FileOperation operation) {
 }
 
 // After an interrupted close the handle is gone, and munmap and rename are not interrupted.
-bool MayBeInterrupted(FileOperation operation) { return !GivesBack(operation) && operation != FileOperation::kRename; }
+bool MayBeInterrupted(FileOperation operation) {
+  return !GivesBack(operation) && operation != FileOperation::kRename && operation != FileOperation::kLink;
+}
+
+bool GivesHandle(FileOperation operation) {
+  return operation == FileOperation::kOpenToRead || operation == FileOperation::kCreateNew ||
+         operation == FileOperation::kLock;
+}
 
 }  // namespace
 
@@ -44,6 +51,10 @@ absl::string_view FileOperationName(FileOperation operation) {
       return "Unmap";
     case FileOperation::kRename:
       return "Rename";
+    case FileOperation::kLink:
+      return "Link";
+    case FileOperation::kLock:
+      return "Lock";
     case FileOperation::kRemove:
       return "Remove";
     case FileOperation::kMakeFolder:
@@ -171,16 +182,13 @@ IoResult FaultyFileSystem::Perform(FileOperation operation, const std::string& p
   record.result = do_it ? carry_out() : 0;
   if (record.injected) {
     // A handle or mapping that the caller never hears of would leak through no fault of his.
-    if (do_it && record.result >= 0 &&
-        (operation == FileOperation::kOpenToRead || operation == FileOperation::kCreateNew)) {
-      behind_->Close(record.result);
-    }
+    if (do_it && record.result >= 0 && GivesHandle(operation)) behind_->Close(record.result);
     record.result = -(interrupted ? EINTR : error);
   }
   const IoResult result = record.result;
   std::lock_guard<std::mutex> lock(mutex_);
   if (result >= 0) {
-    if (operation == FileOperation::kOpenToRead || operation == FileOperation::kCreateNew) handles_[result] = path;
+    if (GivesHandle(operation)) handles_[result] = path;
     if (operation == FileOperation::kReadAt) bytes_read_ += static_cast<uint64_t>(result);
     if (operation == FileOperation::kAppend) bytes_written_ += static_cast<uint64_t>(result);
   }
@@ -275,6 +283,14 @@ IoResult FaultyFileSystem::Unmap(const char* data, size_t size_bytes) {
 IoResult FaultyFileSystem::Rename(const std::string& from, const std::string& to, OnExisting on_existing) {
   return Perform(FileOperation::kRename, absl::StrCat(from, " -> ", to),
                  [&] { return behind_->Rename(from, to, on_existing); });
+}
+
+IoResult FaultyFileSystem::Link(const std::string& from, const std::string& to) {
+  return Perform(FileOperation::kLink, absl::StrCat(from, " -> ", to), [&] { return behind_->Link(from, to); });
+}
+
+IoResult FaultyFileSystem::Lock(const std::string& path) {
+  return Perform(FileOperation::kLock, path, [&] { return behind_->Lock(path); });
 }
 
 IoResult FaultyFileSystem::Remove(const std::string& path) {

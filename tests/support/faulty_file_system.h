@@ -44,13 +44,15 @@ enum class FileOperation {
   kMap,
   kUnmap,
   kRename,
+  kLink,
+  kLock,
   kRemove,
   kMakeFolder,
   kSyncFolder,
   kDescribe,
   kList
 };
-inline constexpr int kNumFileOperations = 17;
+inline constexpr int kNumFileOperations = 19;
 
 // "Append", "SyncFolder" ...
 absl::string_view FileOperationName(FileOperation operation);
@@ -61,8 +63,8 @@ class FaultyFileSystem final : public FileSystem {
 
   struct Record {
     FileOperation operation;
-    std::string
-        path;  // of handles, that they were opened or created by; of Rename, "FROM -> TO"; of Unmap, that of Map
+    std::string path;  // of handles, that they were opened or created by; of Rename and Link, "FROM -> TO"; of Unmap,
+                       // that of Map
     IoResult result = 0;    // as answered
     bool injected = false;  // the answer is a fault of ours
   };
@@ -118,6 +120,8 @@ class FaultyFileSystem final : public FileSystem {
   IoResult Map(IoResult handle, uint64_t offset, size_t size_bytes, const char** data) override;
   IoResult Unmap(const char* data, size_t size_bytes) override;
   IoResult Rename(const std::string& from, const std::string& to, OnExisting on_existing) override;
+  IoResult Link(const std::string& from, const std::string& to) override;
+  IoResult Lock(const std::string& path) override;
   IoResult Remove(const std::string& path) override;
   IoResult MakeFolder(const std::string& path) override;
   IoResult SyncFolder(const std::string& path) override;

@@ -206,6 +206,36 @@ TEST_P(FileSystemTest, RenameReplacesOrRefuses) {
   EXPECT_EQ(Content(Path("folder/c")), "new");
 }
 
+TEST_P(FileSystemTest, ALinkIsASecondNameOfTheSameFile) {
+  Make("a", "content");
+  Make("taken", "other");
+  EXPECT_EQ(files_->Link(Path("a"), Path("b")), 0);
+  EXPECT_EQ(Content(Path("b")), "content");
+  EXPECT_EQ(files_->Remove(Path("a")), 0);
+  EXPECT_EQ(Content(Path("b")), "content");
+  EXPECT_EQ(files_->Link(Path("b"), Path("taken")), -EEXIST);
+  EXPECT_EQ(Content(Path("taken")), "other");
+  EXPECT_EQ(files_->Link(Path("missing"), Path("c")), -ENOENT);
+  EXPECT_EQ(files_->Link(Path("b"), Path("missing/c")), -ENOENT);
+  EXPECT_EQ(files_->Link(root_, Path("c")), -EOPNOTSUPP);
+}
+
+TEST_P(FileSystemTest, ALockIsHeldByOneHandle) {
+  const IoResult first = files_->Lock(Path("lock"));
+  ASSERT_GE(first, 0);
+  EXPECT_EQ(files_->Lock(Path("lock")), -EWOULDBLOCK);
+  const IoResult other = files_->Lock(Path("other"));
+  EXPECT_GE(other, 0);
+  EXPECT_EQ(files_->Close(first), 0);
+  const IoResult second = files_->Lock(Path("lock"));
+  EXPECT_GE(second, 0);
+  EXPECT_EQ(files_->Lock(Path("lock")), -EWOULDBLOCK);
+  EXPECT_EQ(files_->Close(second), 0);
+  EXPECT_EQ(files_->Close(other), 0);
+  EXPECT_EQ(files_->Lock(root_), -EISDIR);
+  EXPECT_EQ(files_->Lock(Path("missing/lock")), -ENOENT);
+}
+
 TEST_P(FileSystemTest, RemovingTakesTheNameAndLeavesReadersAlone) {
   const std::string path = Make("a", "abc");
   const IoResult in = files_->OpenToRead(path);
@@ -270,6 +300,9 @@ TEST_P(FileSystemTest, BadNamesAreRefusedByEveryOperation) {
     EXPECT_EQ(files_->CreateNew(row.path), row.want);
     EXPECT_EQ(files_->Rename(row.path, Path("x"), OnExisting::kRefuse), row.want);
     EXPECT_EQ(files_->Rename(Path("ok"), row.path, OnExisting::kReplace), row.want);
+    EXPECT_EQ(files_->Link(row.path, Path("x")), row.want);
+    EXPECT_EQ(files_->Link(Path("ok"), row.path), row.want);
+    EXPECT_EQ(files_->Lock(row.path), row.want);
     EXPECT_EQ(files_->Remove(row.path), row.want);
     EXPECT_EQ(files_->MakeFolder(row.path), row.want);
     EXPECT_EQ(files_->SyncFolder(row.path), row.want);
