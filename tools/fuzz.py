@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Builds a fuzz target of tests/fuzz with clang's libFuzzer and runs it: fuzz.py [TARGET|all [SECONDS]]
+"""Builds a fuzz target of tests/fuzz with clang's libFuzzer and runs it: fuzz.py [TARGET|all [SECONDS]] | coverage
 
 Without a TARGET, lists them. SECONDS (default 60) are spent on each. Everything is compiled with -fsanitize=fuzzer,
 address,undefined into .cache/fuzz, again when a file that it includes has changed. What the fuzzer learns stays in
@@ -8,10 +8,15 @@ that breaks something is left in .cache/fuzz/found/TARGET: `.cache/fuzz/bin/TARG
 is mended it belongs among the seeds in tests/fuzz/corpus/TARGET.
 
 Prints a line for each target: executions, edges covered, findings. Ends with 1 if anything was found.
+
+`coverage` runs each target once over its seeds and what was learnt here, without sanitizers, and prints how much of the
+lines and branches of its parser (PARSERS below) that reaches.
 """
 
 import concurrent.futures
+import dataclasses
 import glob
+import json
 import os
 import re
 import subprocess
@@ -24,12 +29,51 @@ GENERATED = os.path.join(CACHE, "gen")  # the C++ files of the messages
 FUZZ_FOLDER = "tests/fuzz"
 SUFFIX = "_fuzz.cc"
 
+COMPILE = ["clang++", "-std=c++17", "-g1", "-I", INCLUDE_ROOT, "-I", GENERATED]
+LINK = ["clang++"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Build:
+    """One way to compile everything; what it makes stays apart from that of the others."""
+
+    folder: str
+    compile_flags: tuple
+    link_flags: tuple
+
+
 SANITIZERS = "address,undefined,float-cast-overflow"
-COMPILE = [
-    "clang++", "-std=c++17", "-O1", "-g1", "-fno-omit-frame-pointer", f"-fsanitize=fuzzer-no-link,{SANITIZERS}",
-    "-fno-sanitize-recover=all", "-I", INCLUDE_ROOT, "-I", GENERATED,
-]  # fmt: skip
-LINK = ["clang++", f"-fsanitize=fuzzer,{SANITIZERS}", "-fno-sanitize-recover=all"]
+SANITIZED = Build(
+    CACHE,
+    ("-O1", "-fno-omit-frame-pointer", f"-fsanitize=fuzzer-no-link,{SANITIZERS}", "-fno-sanitize-recover=all"),
+    (f"-fsanitize=fuzzer,{SANITIZERS}", "-fno-sanitize-recover=all"),
+)
+COUNTED = Build(
+    os.path.join(CACHE, "coverage"),
+    ("-O0", "-fsanitize=fuzzer-no-link", "-fprofile-instr-generate", "-fcoverage-mapping"),
+    ("-fsanitize=fuzzer", "-fprofile-instr-generate"),
+)
+
+# The files of which each target is to reach all that input can reach.
+PARSERS = {
+    "bundle": [
+        "serialize/checkpoint/*reader*", "serialize/checkpoint/*index*", "serialize/checkpoint/*entry_codec*",
+        "serialize/checkpoint/data_files*", "serialize/checkpoint/stored*", "serialize/checkpoint/string_codec*",
+        "serialize/checkpoint/slice*",
+    ],
+    "dlpack": ["tensor/interop/dlpack*"],
+    "layout_view": ["tensor/strided/layout*", "tensor/strided/view*"],
+    "record_stream": ["serialize/wire/records*", "serialize/wire/tensor_records*"],
+    "shape_proto": ["serialize/wire/shape_codec*", "serialize/wire/slice_codec*"],
+    "slice_text": ["tensor/slice.cc", "tensor/slice_set.cc"],
+    "table": ["serialize/checkpoint/table_reader*", "serialize/checkpoint/block_reader*"],
+    "table_block": ["serialize/checkpoint/block_reader*"],
+    "tensor_proto": [
+        "serialize/wire/tensor_decoder*", "serialize/wire/wire_fields*", "serialize/wire/wire_reader*",
+        "serialize/wire/wire_rules*", "serialize/wire/metadata_decoder*", "serialize/wire/variant*",
+        "serialize/wire/resource*",
+    ],
+}  # fmt: skip
 PACKAGES = [
     "absl_cord", "absl_flat_hash_map", "absl_flat_hash_set", "absl_inlined_vector", "absl_status", "absl_statusor",
     "absl_str_format", "absl_strings", "protobuf", "libzstd", "zlib",
@@ -79,9 +123,9 @@ def generate_messages():
     return sorted(glob.glob(os.path.join(GENERATED, "tensorcask", "proto", "*.pb.cc")))
 
 
-def object_of(source):
+def object_of(how, source):
     relative = os.path.relpath(source, ROOT).replace(os.sep, "__")
-    return os.path.join(CACHE, "obj", relative + ".o")
+    return os.path.join(how.folder, "obj", relative + ".o")
 
 
 def dependencies(made):
@@ -94,23 +138,24 @@ def dependencies(made):
     return text.partition(":")[2].split()
 
 
-def compile_one(source):
-    """The object of `source`; a string that says what is wrong, or None."""
-    made = object_of(source)
+def compile_one(how, source):
+    """Makes the object of `source`; a string that says what is wrong, or None."""
+    made = object_of(how, source)
     inputs = dependencies(made)
     if inputs is not None and is_fresh(made, inputs):
         return None
-    result = run([*COMPILE, "-MMD", "-MF", made[: -len(".o")] + ".d", "-c", source, "-o", made])
+    result = run([*COMPILE, *how.compile_flags, "-MMD", "-MF", made[: -len(".o")] + ".d", "-c", source, "-o", made])
     return result.stdout if result.returncode != 0 else None
 
 
-def compile_all(sources):
-    os.makedirs(os.path.join(CACHE, "obj"), exist_ok=True)
+def compile_all(how, sources):
+    os.makedirs(os.path.join(how.folder, "obj"), exist_ok=True)
     with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        problems = [problem for problem in pool.map(compile_one, sources) if problem is not None]
+        made = pool.map(lambda source: compile_one(how, source), sources)
+        problems = [problem for problem in made if problem is not None]
     if problems:
         sys.exit("\n".join(problems))
-    return [object_of(source) for source in sources]
+    return [object_of(how, source) for source in sources]
 
 
 def library_sources():
@@ -123,24 +168,24 @@ def library_sources():
     return sorted(paths) + generate_messages()
 
 
-def build(names):
+def build(how, names):
     os.makedirs(INCLUDE_ROOT, exist_ok=True)
     link = os.path.join(INCLUDE_ROOT, "tensorcask")
     if not os.path.islink(link):
         os.symlink("../..", link)
-    objects = compile_all(library_sources())
-    mains = compile_all([os.path.join(ROOT, FUZZ_FOLDER, name + SUFFIX) for name in names])
-    archive = os.path.join(CACHE, "liball.a")
+    objects = compile_all(how, library_sources())
+    mains = compile_all(how, [os.path.join(ROOT, FUZZ_FOLDER, name + SUFFIX) for name in names])
+    archive = os.path.join(how.folder, "liball.a")
     if not is_fresh(archive, objects):
         if os.path.exists(archive):
             os.remove(archive)
         check(run(["ar", "rcs", archive, *objects]))
     libraries = check(run(["pkg-config", "--libs", *PACKAGES])).split() + OTHER_LIBRARIES
-    os.makedirs(os.path.join(CACHE, "bin"), exist_ok=True)
+    os.makedirs(os.path.join(how.folder, "bin"), exist_ok=True)
     for name, main_object in zip(names, mains):
-        program = os.path.join(CACHE, "bin", name)
+        program = os.path.join(how.folder, "bin", name)
         if not is_fresh(program, [archive, main_object]):
-            check(run([*LINK, main_object, archive, "-Wl,--as-needed", *libraries, "-o", program]))
+            check(run([*LINK, *how.link_flags, main_object, archive, "-Wl,--as-needed", *libraries, "-o", program]))
 
 
 def fuzz(name, seconds):
@@ -177,17 +222,43 @@ def fuzz(name, seconds):
     return max(len(new), int(result.returncode != 0))
 
 
+def coverage(names):
+    """Prints what the inputs that are known reach of each parser."""
+    build(COUNTED, names)
+    for name in names:
+        learnt = os.path.join(CACHE, "corpus", name)
+        os.makedirs(learnt, exist_ok=True)
+        program = os.path.join(COUNTED.folder, "bin", name)
+        raw = os.path.join(COUNTED.folder, name + ".profraw")
+        profile = os.path.join(COUNTED.folder, name + ".profdata")
+        inputs = [learnt, os.path.join(ROOT, FUZZ_FOLDER, "corpus", name)]
+        check(run([program, "-runs=0", *inputs], env=dict(os.environ, LLVM_PROFILE_FILE=raw)))
+        check(run(["llvm-profdata-14", "merge", raw, "-o", profile]))
+        sources = sorted(path for pattern in PARSERS[name] for path in glob.glob(os.path.join(ROOT, pattern + "*")))
+        # The compiler saw the files through the link that gives includes their prefix.
+        sources += [os.path.join(INCLUDE_ROOT, "tensorcask", os.path.relpath(path, ROOT)) for path in sources]
+        exported = check(
+            run(["llvm-cov-14", "export", "-summary-only", f"-instr-profile={profile}", program, *sources])
+        )
+        totals = json.loads(exported)["data"][0]["totals"]
+        shares = [f"{kind} {totals[kind]['percent']:.1f} % of {totals[kind]['count']}" for kind in ("lines", "branches")]
+        print(f"{name}: {', '.join(shares)}", flush=True)
+
+
 def main(arguments):
     known = targets()
     if not arguments:
         print("\n".join(known))
+        return 0
+    if arguments == ["coverage"]:
+        coverage(known)
         return 0
     seconds = arguments[1] if len(arguments) > 1 else "60"
     if len(arguments) > 2 or not seconds.isdigit() or (arguments[0] != "all" and arguments[0] not in known):
         print(__doc__.partition("\n")[0] + f"\nTARGET is one of: {' '.join(known)}", file=sys.stderr)
         return 2
     names = known if arguments[0] == "all" else [arguments[0]]
-    build(names)
+    build(SANITIZED, names)
     return 1 if sum(fuzz(name, int(seconds)) for name in names) else 0
 
 
