@@ -28,6 +28,20 @@ class Allocator : public RefCounted {
   virtual void* Allocate(size_t bytes) = 0;
   // Takes back what Allocate(bytes) gave.
   virtual void Deallocate(void* block, size_t bytes) = 0;
+
+  // What an allocator that keeps books knows of a block in use; 0: not known.
+  struct BlockInfo {
+    size_t allocated_bytes = 0;  // really taken, which may be more than was asked for
+    int64_t allocation_id = 0;
+  };
+  virtual BlockInfo Describe(const void* /*block*/) const { return {}; }
+
+  // Of a block that another process can map: an open file whose bytes from 0 on are the block's. It stays the
+  // allocator's, and open until the block goes back. -1: of no other block.
+  virtual int DescriptorOf(const void* block) const {
+    static_cast<void>(block);
+    return -1;
+  }
 };
 
 // Host memory. Blocks of kHugePageBlock bytes and more start at a multiple of 2 MiB and are advised to the system for

@@ -1,5 +1,6 @@
 #include "tensorcask/tensor/buffer.h"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -7,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -72,7 +74,19 @@ class TensorBuffer::Block final : public RefCounted {
 
   void HoldElements(const ElementType* type) { type_ = type; }  // they have been constructed
   void* data() const { return memory_ + lead_bytes_; }
+  Allocator::BlockInfo info() const { return allocator_->Describe(memory_); }
   const RefPtr<Allocator>& allocator() const { return allocator_; }
+
+  // Where `data`, in this block, lies in the allocator's file; descriptor -1 without one.
+  FileRange FileRangeOf(const void* data) const {
+    return {allocator_->DescriptorOf(memory_), static_cast<uint64_t>(static_cast<const char*>(data) - memory_)};
+  }
+
+  // Another process may see this memory: no root writes to it any more.
+  void Freeze() { frozen_.store(true, std::memory_order_relaxed); }
+  // True if the caller's root may write here. The count is asked first: once it is 1, what former owners did is
+  // visible, Freeze among it.
+  bool IsWritable() const { return IsUnique() && !frozen_.load(std::memory_order_relaxed); }
 
  private:
   Block(void* memory, size_t lead_bytes, size_t size_bytes, const RefPtr<Allocator>& allocator)
@@ -83,6 +97,7 @@ class TensorBuffer::Block final : public RefCounted {
   const size_t size_bytes_;
   const RefPtr<Allocator> allocator_;
   const ElementType* type_ = nullptr;
+  std::atomic<bool> frozen_{false};
 };
 
 // Bytes or elements in a block, which may be shared with other roots.
@@ -133,7 +148,8 @@ class TensorBuffer::ExternalBuffer final : public TensorBuffer {
   explicit ExternalBuffer(External memory)
       : TensorBuffer(memory.kind, memory.data, memory.size_bytes, memory.writable, nullptr, nullptr),
         release_(std::move(memory.release)),
-        allocator_(std::move(memory.allocator)) {}
+        allocator_(std::move(memory.allocator)),
+        file_range_(memory.file_range) {}
   ~ExternalBuffer() override { ReleaseResources(); }
 
  private:
@@ -144,9 +160,11 @@ class TensorBuffer::ExternalBuffer final : public TensorBuffer {
   const RefPtr<Allocator>& PrivateMemoryAllocator() const override {
     return allocator_ ? allocator_ : CpuAllocator::Default();
   }
+  FileRange ExternalFileRange() const override { return file_range_; }
 
   std::function<void()> release_;
   const RefPtr<Allocator> allocator_;
+  const FileRange file_range_;
 };
 
 class TensorBuffer::NoDataBuffer final : public TensorBuffer {
@@ -262,6 +280,8 @@ const void* TensorBuffer::NullData() const {
 
 // ---- Copy on write --------------------------------------------------------------------------------------------------
 
+TensorBuffer::Block* TensorBuffer::block() const { return static_cast<Block*>(held_.get()); }
+
 RefPtr<RefCounted> TensorBuffer::ShareMemory() const {
   const std::lock_guard<std::mutex> lock(sharing_mutex);
   if (held_) writable_ = false;
@@ -296,7 +316,7 @@ absl::StatusOr<RefPtr<TensorBuffer>> TensorBuffer::LazyClone(size_t offset_bytes
 absl::Status TensorBuffer::MakeWritable() {
   CASK_RETURN_IF_ERROR(CheckReadable());
   // The last on a block has it for itself. Two that see each other here both copy, and the block goes with the second.
-  if (size_bytes_ > 0 && !held_.IsUnique()) {
+  if (size_bytes_ > 0 && !(held_ && block()->IsWritable())) {
     if (type_ != nullptr && type_->copy == nullptr) {
       return absl::UnimplementedError("the objects in this buffer cannot be copied");
     }
@@ -319,15 +339,30 @@ RefPtr<RefCounted> TensorBuffer::HoldMemory() const {
   return RefPtr<RefCounted>::Share(root_);
 }
 
+std::optional<TensorBuffer::FileRange> TensorBuffer::file_range() const {
+  if (root_->type_ != nullptr) return std::nullopt;
+  FileRange range = root_->held_ ? root_->block()->FileRangeOf(root_->base_) : root_->ExternalFileRange();
+  if (range.descriptor < 0) return std::nullopt;
+  range.offset_bytes += offset_bytes_;
+  return range;
+}
+
+void TensorBuffer::FreezeMemory() const {
+  CASK_CHECK(file_range().has_value(), "FreezeMemory is for memory that another process can map");
+  const std::lock_guard<std::mutex> lock(sharing_mutex);
+  if (root_->held_) root_->block()->Freeze();
+  root_->writable_ = false;
+}
+
 bool TensorBuffer::IsWritableInPlace() const {
   const std::lock_guard<std::mutex> lock(sharing_mutex);
-  return root_->writable_ || (root_->held_ && root_->held_->IsUnique());
+  return root_->writable_ || (root_->held_ && root_->block()->IsWritable());
 }
 
 bool TensorBuffer::IsExclusive() const {
   if (!IsUnique() || !root_->IsUnique()) return false;
   const std::lock_guard<std::mutex> lock(sharing_mutex);
-  if (root_->held_) return root_->held_->IsUnique();
+  if (root_->held_) return root_->block()->IsWritable();
   return kind() == Kind::kBytes || kind() == Kind::kElements || kind() == Kind::kScalar;  // part of the object
 }
 
@@ -336,6 +371,11 @@ absl::string_view TensorBuffer::allocator_name() const {
   if (root_->held_) return root_->PrivateMemoryAllocator()->name();
   const bool is_inline = kind() == Kind::kBytes || kind() == Kind::kElements;
   return is_inline ? CpuAllocator::Default()->name() : absl::string_view();
+}
+
+Allocator::BlockInfo TensorBuffer::block_info() const {
+  const std::lock_guard<std::mutex> lock(sharing_mutex);
+  return root_->held_ ? static_cast<const Block*>(root_->held_.get())->info() : Allocator::BlockInfo();
 }
 
 }  // namespace tensorcask

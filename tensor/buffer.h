@@ -14,15 +14,16 @@
 //   kElements  the same, holding objects that are constructed    AllocateElements<std::string>
 //   kScalar    one value inside the buffer object itself         MakeScalar
 //   kExternal  somebody else's, given back by a callback         WrapExternal
-//   kMapped    a mapped file (made in serialize/io)              WrapExternal
+//   kMapped    a mapped file (made in serialize/io), or shared   WrapExternal
+//              memory from another process (serialize/exchange)
 //   kNoData    none: it has a size, and a message for whoever    MakeWithoutData
 //              touches the data
 //
 // Copy on write. LazyClone makes another root on the same memory. The first mutable access to either of the two puts
 // private memory under its root, which every tensor on that root then sees, and which the other never notices. The last
 // root on some memory writes in place. Memory that must not be written (a mapped file, external memory wrapped
-// read-only) is replaced by the same means. Pointers taken before a LazyClone, or before the first mutable access, must
-// not be written through; they stay readable while a buffer on that memory lives.
+// read-only, memory handed to another process) is replaced by the same means. Pointers taken before a LazyClone, or
+// before the first mutable access, must not be written through; they stay readable while a buffer on that memory lives.
 //
 // Const methods are safe together, LazyClone included. mutable_data and EnsureMutable need the root to themselves, as
 // writing does; roots that share memory do not disturb each other.
@@ -36,6 +37,7 @@
 #include <functional>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -71,6 +73,12 @@ class TensorBuffer : public RefCounted {
   template <typename T>
   static RefPtr<TensorBuffer> MakeScalar(T value);
 
+  // A place in an open file.
+  struct FileRange {
+    int descriptor = -1;
+    uint64_t offset_bytes = 0;
+  };
+
   struct External {
     void* data = nullptr;
     size_t size_bytes = 0;
@@ -78,6 +86,7 @@ class TensorBuffer : public RefCounted {
     Kind kind = Kind::kExternal;
     std::function<void()> release;  // called once, when the last reference is gone; may be empty
     RefPtr<Allocator> allocator;    // of the copy that EnsureMutable makes; null: CpuAllocator::Default()
+    FileRange file_range = {};      // where the data lie, if another process may map them; open until `release`
   };
   static RefPtr<TensorBuffer> WrapExternal(External memory);
 
@@ -125,10 +134,20 @@ class TensorBuffer : public RefCounted {
   size_t offset_bytes() const { return offset_bytes_; }  // from the start of the root
   Kind kind() const { return root_->kind_; }
   absl::string_view allocator_name() const;  // "" for scalars, memory that is not ours, and none
+  Allocator::BlockInfo block_info() const;   // of the allocator's block that the root is on, if it is on one
 
   // Keeps the bytes now at data() readable and where they are, whatever this root and its lazy clones turn to later:
   // for pointers that leave the library. (A reference to the root keeps what the root then has.)
   RefPtr<RefCounted> HoldMemory() const;
+
+  // Where the bytes now at data() lie in an open file, if another process can map them: memory from an allocator that
+  // says so (Allocator::DescriptorOf), and external memory wrapped with a place. Not objects: their pointers mean
+  // nothing elsewhere. The descriptor stays the memory's: to be duplicated by whoever wants it beyond HoldMemory().
+  std::optional<FileRange> file_range() const;
+
+  // For memory that is handed to another process: from now on it is never written in place. The first mutable access to
+  // this root, or to a lazy clone on the same memory, copies, even if it is the last on it. Requires: file_range().
+  void FreezeMemory() const;
 
   // True if a write to this root would happen where the bytes are now, without a copy.
   bool IsWritableInPlace() const;
@@ -140,7 +159,7 @@ class TensorBuffer : public RefCounted {
   }
 
   // True if nobody else can see this memory and it is ours: the only reference to this buffer, to its root and to the
-  // memory itself, which is not external (unless private memory has taken its place).
+  // memory itself, which is neither frozen nor external (unless private memory has taken its place).
   bool IsExclusive() const;
 
  protected:
@@ -206,7 +225,9 @@ class TensorBuffer : public RefCounted {
   void MakeWritableOrDie();
   const void* NullData() const;
   RefPtr<RefCounted> ShareMemory() const;  // what LazyClone shares, from now on read-only here; null: it must copy
+  Block* block() const;                    // what held_ is, of a root; null: its memory is no block
   virtual const RefPtr<Allocator>& PrivateMemoryAllocator() const { return CpuAllocator::Default(); }
+  virtual FileRange ExternalFileRange() const { return {}; }  // while held_ is null
   virtual absl::string_view NoDataMessage() const { return ""; }
 
   TensorBuffer* const root_;   // this, for a root
@@ -237,7 +258,7 @@ absl::StatusOr<RefPtr<TensorBuffer>> TensorBuffer::AllocateElements(size_t count
 
 template <typename T>
 RefPtr<TensorBuffer> TensorBuffer::MakeScalar(T value) {
-  static_assert(std::is_trivially_copyable_v<T>, "strings are elements, not scalars");
+  static_assert(std::is_trivially_copyable_v<T>, "objects are elements, not scalars");
   return MakeScalarBytes(&value, sizeof(T));
 }
 

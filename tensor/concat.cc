@@ -17,8 +17,11 @@
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/concat_internal.h"
 #include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/dtype_visit.h"
+#include "tensorcask/tensor/resource_handle.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tensor/variant.h"
 
 namespace tensorcask {
 namespace {
@@ -41,8 +44,11 @@ void CopyBlocks(const Tensor& from, BlockInRows source, Tensor& to, BlockInRows 
       std::copy_n(in + i * source.row * units, block * units, out + i * target.row * units);
     }
   };
-  if (to.dtype() == DType::kString) {
-    copy(from.data<std::string>(), to.mutable_data<std::string>(), 1);
+  if (IsObject(to.dtype())) {
+    VisitObjectDType(to.dtype(), [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      copy(from.data<T>(), to.mutable_data<T>(), 1);
+    });
   } else {
     copy(from.bytes().data(), to.mutable_bytes().data(), static_cast<int64_t>(to.element_size()));
   }

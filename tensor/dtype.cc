@@ -159,7 +159,9 @@ size_t ElementAlignment(DType dtype) {
     case DType::kString:
       return alignof(std::string);
     case DType::kResource:
+      return alignof(uint64_t);
     case DType::kVariant:
+      return alignof(std::string);
     case DType::kInvalid:
       break;
   }

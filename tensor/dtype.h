@@ -17,6 +17,7 @@
 #include <optional>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -63,14 +64,17 @@
 
 namespace tensorcask {
 
+struct ResourceHandle;  // resource_handle.h
+struct Variant;         // variant.h
+
 enum class DType : uint8_t {
   kInvalid = 0,
 #define CASK_ENUMERATOR(id, number, T, name) id = (number),
   CASK_FIXED_SIZE_DTYPES(CASK_ENUMERATOR)
 #undef CASK_ENUMERATOR
       kString = 7,  // elements are std::string: any bytes
-  kResource = 20,   // TensorFlow's handles to state elsewhere
-  kVariant = 21,    // TensorFlow's containers of tensors
+  kResource = 20,   // ResourceHandle: TensorFlow's handles to state elsewhere
+  kVariant = 21,    // Variant: TensorFlow's containers of tensors
 };
 
 // The first number that is ours and not TensorFlow's.
@@ -92,10 +96,24 @@ absl::StatusOr<DType> ParseDType(absl::string_view text);
 // Bytes of one element in memory; 0 for kInvalid and for dtypes without a fixed size (string, resource, variant).
 size_t ElementSize(DType dtype);
 
-// The same of the C++ object that an element is: also of strings, which are std::string. 0 for dtypes without elements.
-inline size_t ObjectBytes(DType dtype) { return dtype == DType::kString ? sizeof(std::string) : ElementSize(dtype); }
+// True for dtypes whose elements are C++ objects and no plain bytes: string, resource, variant.
+constexpr bool IsObject(DType dtype) {
+  return dtype == DType::kString || dtype == DType::kResource || dtype == DType::kVariant;
+}
 
-// What the address of an element must be a multiple of; 1 for dtypes without elements.
+// What the classes take that stand above this header, and assert it.
+inline constexpr size_t kResourceHandleBytes =
+    4 * sizeof(std::string) + sizeof(uint64_t) + sizeof(std::vector<ResourceHandle>);
+inline constexpr size_t kVariantBytes = 2 * sizeof(std::string) + sizeof(std::vector<Variant>);
+
+// ElementSize, and sizeof for elements that are objects; 0 for kInvalid.
+inline size_t ObjectBytes(DType dtype) {
+  if (!IsObject(dtype)) return ElementSize(dtype);
+  if (dtype == DType::kString) return sizeof(std::string);
+  return dtype == DType::kResource ? kResourceHandleBytes : kVariantBytes;
+}
+
+// What the address of an element must be a multiple of; 1 for kInvalid.
 size_t ElementAlignment(DType dtype);
 
 // True for dtypes whose elements are plain bytes: those with ElementSize > 0.
@@ -119,6 +137,14 @@ CASK_FIXED_SIZE_DTYPES(CASK_DTYPE_OF)
 template <>
 struct DTypeOf<std::string> {
   static constexpr DType value = DType::kString;
+};
+template <>
+struct DTypeOf<ResourceHandle> {
+  static constexpr DType value = DType::kResource;
+};
+template <>
+struct DTypeOf<Variant> {
+  static constexpr DType value = DType::kVariant;
 };
 template <typename T>
 inline constexpr DType kDTypeOf = DTypeOf<std::remove_cv_t<T>>::value;

@@ -1,4 +1,4 @@
-// From a dtype known when the program runs to a C++ type: the one switch.
+// From a dtype known when the program runs to a C++ type: the two switches, one for plain bytes, one for objects.
 //
 //   absl::Status status = VisitDType(tensor.dtype(), [&](auto tag) {
 //     using T = typename decltype(tag)::type;
@@ -8,8 +8,11 @@
 #ifndef TENSORCASK_TENSOR_DTYPE_VISIT_H_
 #define TENSORCASK_TENSOR_DTYPE_VISIT_H_
 
+#include <string>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/dtype.h"
 
 namespace tensorcask {
@@ -19,7 +22,7 @@ struct TypeTag {
   using type = T;
 };
 
-// Returns fn(TypeTag<T>()) for the element type T of `dtype`; Unimplemented if that has no fixed size (strings).
+// Returns fn(TypeTag<T>()) for the element type T of `dtype`; Unimplemented if that has no fixed size (objects).
 template <typename Fn>
 absl::Status VisitDType(DType dtype, Fn&& fn) {
   switch (dtype) {  // no default: the compiler points at a dtype somebody forgot
@@ -35,6 +38,16 @@ absl::Status VisitDType(DType dtype, Fn&& fn) {
       break;
   }
   return absl::UnimplementedError(absl::StrCat("dtype ", DTypeName(dtype), " has no fixed-size element"));
+}
+
+// Returns fn(TypeTag<T>()) for the class T of the elements of `dtype`: std::string, ResourceHandle or Variant. Who
+// calls it includes resource_handle.h and variant.h. Requires: IsObject(dtype).
+template <typename Fn>
+auto VisitObjectDType(DType dtype, Fn&& fn) {
+  CASK_CHECK(IsObject(dtype), "the elements are no objects");
+  if (dtype == DType::kString) return fn(TypeTag<std::string>());
+  if (dtype == DType::kResource) return fn(TypeTag<ResourceHandle>());
+  return fn(TypeTag<Variant>());
 }
 
 }  // namespace tensorcask

@@ -22,8 +22,10 @@
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/dtype_visit.h"
 #include "tensorcask/tensor/float_types.h"
+#include "tensorcask/tensor/resource_handle.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tensor/variant.h"
 
 namespace tensorcask {
 namespace {
@@ -162,9 +164,26 @@ std::string NumberText(std::complex<T> value) {
   return absl::StrCat(NumberText(value.real()), imaginary[0] == '-' ? "" : "+", imaginary, "j");
 }
 
+std::string ObjectText(const std::string& text) { return Quoted(text, kMaxStringBytes); }
+std::string ObjectText(const ResourceHandle& handle) {
+  std::string text = absl::StrCat("<resource ", Quoted(handle.name, kMaxStringBytes));
+  if (!handle.container.empty()) absl::StrAppend(&text, " in ", Quoted(handle.container, kMaxStringBytes));
+  if (!handle.device.empty()) absl::StrAppend(&text, " on ", Quoted(handle.device, kMaxStringBytes));
+  return text + ">";
+}
+std::string ObjectText(const Variant& variant) {
+  if (variant == Variant()) return "<variant>";
+  const size_t tensors = variant.tensors.size();
+  return absl::StrCat("<variant ", Quoted(variant.type_name, kMaxStringBytes), ", ", variant.metadata.size(),
+                      " bytes, ", tensors, tensors == 1 ? " tensor>" : " tensors>");
+}
+
 // Element number `index` behind `base`.
 std::string ElementText(DType dtype, const void* base, int64_t index) {
-  if (dtype == DType::kString) return Quoted(static_cast<const std::string*>(base)[index], kMaxStringBytes);
+  if (IsObject(dtype)) {
+    return VisitObjectDType(
+        dtype, [&](auto tag) { return ObjectText(static_cast<const typename decltype(tag)::type*>(base)[index]); });
+  }
   const char* const element = static_cast<const char*>(base) + index * static_cast<int64_t>(ElementSize(dtype));
   if (dtype == DType::kBool) return *element != 0 ? "true" : "false";  // as bytes: others than 0, 1 do no harm
   std::string text;
@@ -177,7 +196,7 @@ std::string ElementText(DType dtype, const void* base, int64_t index) {
     }
     return absl::OkStatus();
   });
-  CASK_CHECK(status.ok(), "every tensor that is no string has elements of fixed size");
+  CASK_CHECK(status.ok(), "every element that is no object has a fixed size");
   return text;
 }
 

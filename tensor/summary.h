@@ -9,7 +9,8 @@
 // are none at all. Floats print with the fewest characters that read back to the same number in their own type, as
 // std::to_chars does, and never beyond its range (0.1 as float16, as bfloat16 and as float32 is "0.1"); nan, inf, -0 as
 // themselves; complex numbers as 1+2j; bool as true and false; integers of all kinds as integers; strings in double
-// quotes with C escapes for everything that is not printable ASCII, so that text from a file cannot drive a terminal.
+// quotes with C escapes for everything that is not printable ASCII, so that text from a file cannot drive a terminal;
+// resources as <resource "v" on "/device:CPU:0">, variants as <variant "tensorflow::Tensor", 0 bytes, 1 tensor>.
 // The time and the length follow the entries that are shown, not the size of the tensor.
 
 #ifndef TENSORCASK_TENSOR_SUMMARY_H_
@@ -36,7 +37,7 @@ std::string SummarizeValue(const Tensor& tensor, const SummaryOptions& options =
 
 namespace internal {
 // The elements of a tensor of any strides: the one at index (i, j) is number offset + i * strides[0] + j * strides[1]
-// behind `base`. Strings are std::string objects.
+// behind `base`. Objects are of the class of the dtype.
 struct StridedElements {
   DType dtype;
   const void* base;

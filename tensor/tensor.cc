@@ -21,7 +21,11 @@
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/dtype_visit.h"
+#include "tensorcask/tensor/object_elements.h"
+#include "tensorcask/tensor/resource_handle.h"
 #include "tensorcask/tensor/shape.h"
+#include "tensorcask/tensor/variant.h"
 
 namespace tensorcask {
 namespace {
@@ -32,9 +36,6 @@ std::string Describe(DType dtype, const TensorShape& shape) {
 
 // The bytes of a tensor's elements; an error for dtypes that no tensor has, and for more bytes than int64_t counts.
 absl::StatusOr<size_t> CheckedNumBytes(DType dtype, const TensorShape& shape) {
-  if (dtype == DType::kResource || dtype == DType::kVariant) {
-    return absl::UnimplementedError(absl::StrCat("tensors of dtype ", DTypeName(dtype), " are not supported"));
-  }
   const size_t object_bytes = ObjectBytes(dtype);
   if (object_bytes == 0) {
     return absl::InvalidArgumentError(
@@ -60,9 +61,8 @@ absl::StatusOr<Tensor> Tensor::Create(DType dtype, const TensorShape& shape, con
   CASK_ASSIGN_OR_RETURN(const size_t num_bytes, CheckedNumBytes(dtype, shape));
   if (num_bytes == 0) return Tensor(dtype, shape, nullptr);
   absl::StatusOr<RefPtr<TensorBuffer>> buffer =
-      dtype == DType::kString
-          ? TensorBuffer::AllocateElements<std::string>(static_cast<size_t>(shape.num_elements()), allocator)
-          : TensorBuffer::Allocate(num_bytes, allocator);
+      IsObject(dtype) ? internal::AllocateObjects(dtype, static_cast<size_t>(shape.num_elements()), allocator)
+                      : TensorBuffer::Allocate(num_bytes, allocator);
   if (!buffer.ok()) {
     return absl::Status(buffer.status().code(),
                         absl::StrCat("tensor ", Describe(dtype, shape), ": ", buffer.status().message()));
@@ -72,7 +72,7 @@ absl::StatusOr<Tensor> Tensor::Create(DType dtype, const TensorShape& shape, con
 
 absl::StatusOr<Tensor> Tensor::Zeros(DType dtype, const TensorShape& shape, const RefPtr<Allocator>& allocator) {
   absl::StatusOr<Tensor> tensor = Create(dtype, shape, allocator);
-  if (tensor.ok() && dtype != DType::kString && tensor->buffer_) {
+  if (tensor.ok() && !IsObject(dtype) && tensor->buffer_) {
     std::memset(tensor->buffer_->mutable_data(), 0, tensor->NumBytes());
   }
   return tensor;
@@ -103,12 +103,7 @@ absl::StatusOr<Tensor> Tensor::FromBuffer(DType dtype, const TensorShape& shape,
   if (buffer->size_bytes() < num_bytes) {
     return refused(absl::StrCat("it has ", buffer->size_bytes(), " bytes, ", num_bytes, " are needed"));
   }
-  if (dtype == DType::kString) {
-    if (!buffer->HoldsElements<std::string>()) return refused("it holds no std::string objects");
-    if (buffer->offset_bytes() % sizeof(std::string) != 0) return refused("it starts inside a std::string object");
-  } else if (buffer->kind() == TensorBuffer::Kind::kElements) {
-    return refused("it holds objects, not plain bytes");
-  }
+  if (const char* const fault = internal::FaultOfElements(dtype, *buffer); fault != nullptr) return refused(fault);
   if (!buffer->IsAlignedTo(ElementAlignment(dtype))) {
     return refused(absl::StrCat("its address is no multiple of ", ElementAlignment(dtype)));
   }
@@ -128,9 +123,7 @@ absl::StatusOr<Tensor> Tensor::FromExternal(DType dtype, const TensorShape& shap
 
 size_t Tensor::NumBytes() const { return static_cast<size_t>(num_elements()) * ObjectBytes(dtype()); }
 
-bool Tensor::IsAligned() const {
-  return !buffer_ || dtype() == DType::kString || buffer_->IsAlignedTo(Allocator::kAlignment);
-}
+bool Tensor::IsAligned() const { return !buffer_ || IsObject(dtype()) || buffer_->IsAlignedTo(Allocator::kAlignment); }
 
 size_t Tensor::TotalBytes() const {
   size_t total = NumBytes();
@@ -149,12 +142,12 @@ bool Tensor::SharesBufferWith(const Tensor& other) const {
 // ---- Elements -------------------------------------------------------------------------------------------------------
 
 absl::string_view Tensor::bytes() const {
-  CASK_CHECK(IsFixedSize(dtype()), "bytes: strings have no plain bytes");
+  CASK_CHECK(IsFixedSize(dtype()), "bytes: objects have no plain bytes");
   return buffer_ ? buffer_->bytes().substr(0, NumBytes()) : absl::string_view();
 }
 
 absl::Span<char> Tensor::mutable_bytes() {
-  CASK_CHECK(IsFixedSize(dtype()), "mutable_bytes: strings have no plain bytes");
+  CASK_CHECK(IsFixedSize(dtype()), "mutable_bytes: objects have no plain bytes");
   if (!buffer_) return {};
   return {static_cast<char*>(buffer_->mutable_data()), NumBytes()};
 }
@@ -260,8 +253,11 @@ absl::StatusOr<Tensor> Tensor::Clone(const RefPtr<Allocator>& allocator) const {
   if (buffer_) CASK_RETURN_IF_ERROR(buffer_->CheckReadable());
   absl::StatusOr<Tensor> copy = Create(dtype(), shape_, allocator);
   if (!copy.ok() || !buffer_) return copy;
-  if (dtype() == DType::kString) {
-    std::copy_n(data<std::string>(), num_elements(), copy->mutable_data<std::string>());
+  if (IsObject(dtype())) {
+    VisitObjectDType(dtype(), [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      std::copy_n(data<T>(), num_elements(), copy->mutable_data<T>());
+    });
   } else {
     std::memcpy(copy->buffer_->mutable_data(), buffer_->data(), NumBytes());
   }

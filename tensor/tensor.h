@@ -9,8 +9,8 @@
 //
 // 32 bytes: shape and dtype (24), buffer (8). A default tensor is float32 of shape [0]; so is one moved from. Memory is
 // aligned to 64 bytes unless the tensor is a slice or wraps external memory; a tensor without elements has no buffer,
-// and every other has one. Strings are std::string elements (any bytes); TensorFlow's resources and variants are not
-// supported yet.
+// and every other has one. Elements are plain bytes or objects: strings are std::string (any bytes), TensorFlow's
+// resources and variants are ResourceHandle (resource_handle.h) and Variant (variant.h).
 //
 // Access: `data flat matrix scalar ...` are const and read only; `mutable_data mutable_flat ...` want a non-const
 // tensor and first make its memory writable (TensorBuffer::EnsureMutable), which CHECKs on failure; EnsureMutable() is
@@ -61,16 +61,15 @@ class Tensor {
   Tensor& operator=(Tensor&& other) noexcept;
   ~Tensor() = default;
 
-  // Uninitialised elements (strings: empty). Errors: InvalidArgument if `dtype` is kInvalid or the bytes overflow
-  // int64_t; Unimplemented for resources and variants; ResourceExhausted, naming the bytes, if the memory cannot be
-  // had.
+  // Uninitialised elements (objects: empty). Errors: InvalidArgument if `dtype` is kInvalid or the bytes overflow
+  // int64_t; ResourceExhausted, naming the bytes, if the memory cannot be had.
   static absl::StatusOr<Tensor> Create(DType dtype, const TensorShape& shape,
                                        const RefPtr<Allocator>& allocator = CpuAllocator::Default());
-  // The same, all bytes zero (strings: empty).
+  // The same, all bytes zero (objects: empty).
   static absl::StatusOr<Tensor> Zeros(DType dtype, const TensorShape& shape,
                                       const RefPtr<Allocator>& allocator = CpuAllocator::Default());
 
-  // One element, shape []. T may be std::string.
+  // One element, shape []. T may be the class of an object.
   template <typename T>
   static Tensor Scalar(T value);
 
@@ -93,7 +92,7 @@ class Tensor {
 
   // A tensor on memory that is already there, shared and not copied.
   // Errors: InvalidArgument if `buffer` is null or smaller than the elements, not aligned to one of them, or of another
-  // kind (strings want a kElements buffer of std::string, and only they do); as Create but for memory. A buffer for no
+  // kind (objects want a kElements buffer of their class, and only they do); as Create but for memory. A buffer for no
   // elements is dropped. The bytes of a bool tensor must be 0 and 1: whoever brings the memory has checked them.
   static absl::StatusOr<Tensor> FromBuffer(DType dtype, const TensorShape& shape, RefPtr<TensorBuffer> buffer);
 
@@ -110,12 +109,13 @@ class Tensor {
   int rank() const { return shape_.rank(); }
   int64_t dim(int axis) const { return shape_.dim(axis); }
   int64_t num_elements() const { return shape_.num_elements(); }
-  size_t element_size() const { return ElementSize(dtype()); }  // bytes; 0 for strings
+  size_t element_size() const { return ElementSize(dtype()); }  // bytes; 0 for objects
 
   // Always true: no function here makes elements without memory. (TensorFlow's tensors may lack it.)
   bool IsInitialized() const { return buffer_ || num_elements() == 0; }
-  bool IsAligned() const;         // data at a multiple of Allocator::kAlignment (strings and empty tensors: always)
-  size_t TotalBytes() const;      // of the elements; strings: the objects and the characters
+  bool IsAligned() const;  // data at a multiple of Allocator::kAlignment (objects and empty tensors: always)
+  // Of the elements; of objects what they are themselves, and the characters of strings, but not what is in a variant.
+  size_t TotalBytes() const;
   size_t AllocatedBytes() const;  // of the root buffer; 0 without one
 
   // Null for a tensor without elements.
@@ -222,7 +222,7 @@ class Tensor {
   Tensor(DType dtype, const TensorShape& shape, RefPtr<TensorBuffer> buffer);
 
   void BecomeEmptyVector() { shape_.rep_ = internal::TensorShapeRep::EmptyVector(DType::kFloat32); }
-  size_t NumBytes() const;  // of the elements, string objects without their characters
+  size_t NumBytes() const;  // of the elements, objects without what they hold elsewhere
   RefPtr<TensorBuffer> PartOfBuffer(size_t offset_bytes, size_t size_bytes) const;
 
   // The data, after CHECKing that elements are of `dtype`. Null for a tensor without elements.

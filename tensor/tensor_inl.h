@@ -17,9 +17,9 @@ namespace tensorcask {
 
 template <typename T>
 Tensor Tensor::Scalar(T value) {
-  if constexpr (std::is_same_v<T, std::string>) {
-    Tensor tensor = CreateOrDie(DType::kString, TensorShape());
-    tensor.mutable_scalar<std::string>() = std::move(value);
+  if constexpr (IsObject(kDTypeOf<T>)) {
+    Tensor tensor = CreateOrDie(kDTypeOf<T>, TensorShape());
+    tensor.mutable_scalar<T>() = std::move(value);
     return tensor;
   } else {
     return Tensor(kDTypeOf<T>, TensorShape(), TensorBuffer::MakeScalar<T>(value));

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "tensorcask/serialize/wire/object_encoder.h"
 #include "tensorcask/tensor/base/endian.h"
 
 namespace tensorcask::tools {
@@ -23,11 +24,16 @@ uint32_t ElementCrc32(const Tensor& tensor) {
     if (tensor.num_elements() > 0) crc = Extend(crc, tensor.bytes());
     return static_cast<uint32_t>(crc);
   }
-  for (const std::string& element : tensor.flat<std::string>()) {
-    char length[sizeof(uint64_t)];
-    StoreLittleEndian<uint64_t>(element.size(), length);
-    crc = Extend(Extend(crc, {length, sizeof(length)}), element);
-  }
+  internal::VisitObjects(tensor, [&crc](auto objects) {
+    std::string bytes;
+    for (const auto& object : objects) {
+      bytes.resize(internal::ObjectSize(object));
+      internal::WriteObject(object, bytes.data());
+      char length[sizeof(uint64_t)];
+      StoreLittleEndian<uint64_t>(bytes.size(), length);
+      crc = Extend(Extend(crc, {length, sizeof(length)}), bytes);
+    }
+  });
   return static_cast<uint32_t>(crc);
 }
 

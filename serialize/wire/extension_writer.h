@@ -10,6 +10,9 @@
 
 namespace tensorcask::internal {
 
+// What stands in field crc32c for elements with this checksum: masked; 1 for 0, which means "not given".
+uint32_t StoredCrc32c(uint32_t crc);
+
 struct ExtensionContent {
   const TensorMetadata* metadata = nullptr;  // not null; must outlive this
   int dtype_number = 0;                      // of the guarded form, as the next two; else 0

@@ -9,7 +9,7 @@
 
 #include "absl/strings/cord.h"
 #include "absl/types/optional.h"
-#include "tensorcask/serialize/wire/content_bytes.h"
+#include "tensorcask/serialize/wire/object_encoder.h"
 #include "tensorcask/serialize/wire/tensor_decoder.h"
 #include "tensorcask/serialize/wire/tensor_encoder.h"
 #include "tensorcask/serialize/wire/wire_fields.h"

@@ -32,7 +32,7 @@ struct MessagePieces {
 
 // Elements are referred to if they are content, of fixed size, and lie in memory as they are to stand in the message
 // (with StoredLayout::kPreserve any dense view does). All else is gathered or written out first: strided views,
-// strings, values. Errors: as EncodeTensor, but for the limit of 2 GiB.
+// objects, values. Errors: as EncodeTensor, but for the limit of 2 GiB.
 absl::StatusOr<MessagePieces> EncodeTensorToPieces(const TensorView& view, const TensorMetadata& metadata,
                                                    const EncodeOptions& options);
 absl::StatusOr<absl::Cord> EncodeTensorToCord(const TensorView& view, const TensorMetadata& metadata,

@@ -7,7 +7,9 @@
 #ifndef TENSORCASK_SERIALIZE_WIRE_PROTO_FIELDS_H_
 #define TENSORCASK_SERIALIZE_WIRE_PROTO_FIELDS_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -60,11 +62,19 @@ void ForEachUnknownExtension(const google::protobuf::Message& message, Fn&& fn) 
   }
 }
 
+// Errors: InvalidArgument if the text of a `string` field is not UTF-8: a parser has refused it, but a message that was
+// put together in memory may have any bytes.
+inline absl::Status CheckText(absl::string_view name, const std::string& text) {
+  if (IsUtf8(text)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(name, " is not UTF-8"));
+}
+
 template <typename Shape>
 absl::Status ReadShape(const Shape& message, ShapeFields* fields) {
   CASK_RETURN_IF_ERROR(CheckUnknown(message, kShapeRules, "tensor_shape"));
   for (const auto& dim : message.dim()) {
     CASK_RETURN_IF_ERROR(CheckUnknown(dim, kDimRules, "dim"));
+    CASK_RETURN_IF_ERROR(CheckText("dim: name", dim.name()));
     fields->Add(dim.size());
   }
   fields->unknown_rank = message.unknown_rank();
@@ -74,6 +84,7 @@ absl::Status ReadShape(const Shape& message, ShapeFields* fields) {
 template <typename Extension>
 absl::Status ReadExtension(const Extension& message, ExtensionFields* fields) {
   CASK_RETURN_IF_ERROR(CheckUnknown(message, kExtensionRules, "extension"));
+  CASK_RETURN_IF_ERROR(CheckText("extension: device", message.device()));
   for (const auto& attribute : message.attributes()) {
     CASK_RETURN_IF_ERROR(CheckUnknown(attribute, kAttributeRules, "attributes"));
   }
@@ -110,36 +121,86 @@ absl::Status ReadExtensionOf(const Tensor& message, int max_depth, ExtensionFiel
   }
 }
 
+// How many messages deep a TensorShapeProto is: itself, and its dims.
+template <typename Shape>
+int ShapeDepth(const Shape& shape) {
+  return shape.dim_size() > 0 ? 2 : 1;
+}
+
+// The two below look for what CheckMessage looks for in bytes: wrong wire types, text that is not UTF-8, and messages
+// more than `max_depth` deep in `message`, in it and all messages in it.
+// Errors: InvalidArgument; ResourceExhausted for the depth.
 template <typename Resource>
-absl::Status CheckResource(const Resource& message) {
+absl::Status CheckResourceMessage(const Resource& message, int max_depth) {
+  if (max_depth < 0) return TooDeep();
   CASK_RETURN_IF_ERROR(CheckUnknown(message, kResourceRules, "resource_handle_val"));
+  CASK_RETURN_IF_ERROR(CheckText("resource_handle_val: device", message.device()));
+  CASK_RETURN_IF_ERROR(CheckText("resource_handle_val: container", message.container()));
+  CASK_RETURN_IF_ERROR(CheckText("resource_handle_val: name", message.name()));
+  CASK_RETURN_IF_ERROR(CheckText("resource_handle_val: maybe_type_name", message.maybe_type_name()));
   for (const auto& part : message.dtypes_and_shapes()) {
     CASK_RETURN_IF_ERROR(CheckUnknown(part, kDtypeAndShapeRules, "dtypes_and_shapes"));
+    if (max_depth < (part.has_shape() ? 1 + ShapeDepth(part.shape()) : 1)) return TooDeep();
     ShapeFields shape;
     CASK_RETURN_IF_ERROR(ReadShape(part.shape(), &shape));
   }
   return absl::OkStatus();
 }
 
-// Looks for wrong wire types in `message` and all messages in it. Errors: InvalidArgument; ResourceExhausted for
-// variants nested deeper than `max_depth` messages.
+template <typename Variant>
+absl::Status CheckVariantMessage(const Variant& message, int max_depth);
+
 template <typename Tensor>
 absl::Status CheckTensorMessage(const Tensor& message, int max_depth) {
+  if (max_depth < (message.has_tensor_shape() ? ShapeDepth(message.tensor_shape()) : 0)) return TooDeep();
   CASK_RETURN_IF_ERROR(CheckUnknown(message, kTensorRules, "the message", !kHasExtension<Tensor>));
-  for (const auto& resource : message.resource_handle_val()) CASK_RETURN_IF_ERROR(CheckResource(resource));
+  if constexpr (kHasExtension<Tensor>) {
+    const int attributes_depth = message.extension().attributes_size() > 0 ? 2 : 1;
+    if (message.has_extension() && max_depth < attributes_depth) return TooDeep();
+  }
+  ShapeFields shape;
+  CASK_RETURN_IF_ERROR(ReadShape(message.tensor_shape(), &shape));
+  ExtensionFields extension;
+  CASK_RETURN_IF_ERROR(ReadExtensionOf(message, max_depth, &extension));
+  for (const auto& resource : message.resource_handle_val()) {
+    CASK_RETURN_IF_ERROR(CheckResourceMessage(resource, max_depth - 1));
+  }
   for (const auto& variant : message.variant_val()) {
-    if (max_depth < 1) return TooDeep();
-    CASK_RETURN_IF_ERROR(CheckUnknown(variant, kVariantRules, "variant_val"));
-    for (const auto& tensor : variant.tensors()) {
-      if (max_depth < 2) return TooDeep();
-      ShapeFields shape;
-      CASK_RETURN_IF_ERROR(ReadShape(tensor.tensor_shape(), &shape));
-      ExtensionFields extension;
-      CASK_RETURN_IF_ERROR(ReadExtensionOf(tensor, max_depth - 2, &extension));
-      CASK_RETURN_IF_ERROR(CheckTensorMessage(tensor, max_depth - 2));
-    }
+    CASK_RETURN_IF_ERROR(CheckVariantMessage(variant, max_depth - 1));
   }
   return absl::OkStatus();
+}
+
+template <typename Variant>
+absl::Status CheckVariantMessage(const Variant& message, int max_depth) {
+  if (max_depth < 0) return TooDeep();
+  CASK_RETURN_IF_ERROR(CheckUnknown(message, kVariantRules, "variant_val"));
+  CASK_RETURN_IF_ERROR(CheckText("variant_val: type_name", message.type_name()));
+  for (const auto& tensor : message.tensors()) {
+    CASK_RETURN_IF_ERROR(CheckTensorMessage(tensor, max_depth - 1));
+  }
+  return absl::OkStatus();
+}
+
+// Errors: InvalidArgument for a message of 2 GiB or more, which protobuf does not serialize.
+inline absl::Status CheckSize(const google::protobuf::Message& message, absl::string_view name) {
+  constexpr size_t kMaxBytes = std::numeric_limits<int32_t>::max();
+  const size_t bytes = message.ByteSizeLong();
+  if (bytes <= kMaxBytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(name, " has ", bytes, " bytes; a message holds ", kMaxBytes));
+}
+
+// Calls visit(run) with each message, serialized, until it returns false.
+template <typename Messages>
+void VisitMessages(const Messages& messages, TensorFields::Visitor visit) {
+  std::string bytes;
+  for (const auto& message : messages) {
+    bytes.clear();
+    message.AppendToString(&bytes);
+    ValueRun run;
+    run.bytes = bytes;
+    if (!visit(run)) return;
+  }
 }
 
 // The fields of `message`, which must outlive this and not change.
@@ -151,6 +212,10 @@ class ProtoTensorFields final : public TensorFields {
   // Errors: as CheckTensorMessage.
   absl::Status Read(int max_depth) {
     CASK_RETURN_IF_ERROR(CheckTensorMessage(message_, max_depth));
+    for (const auto& resource : message_.resource_handle_val()) {
+      CASK_RETURN_IF_ERROR(CheckSize(resource, "resource_handle_val"));
+    }
+    for (const auto& variant : message_.variant_val()) CASK_RETURN_IF_ERROR(CheckSize(variant, "variant_val"));
     CASK_RETURN_IF_ERROR(ReadShape(message_.tensor_shape(), &shape));
     CASK_RETURN_IF_ERROR(ReadExtensionOf(message_, max_depth, &extension));
     dtype = static_cast<int32_t>(message_.dtype());
@@ -207,8 +272,9 @@ class ProtoTensorFields final : public TensorFields {
         return;
       }
       case ValueField::kResource:
+        return VisitMessages(message_.resource_handle_val(), visit);
       case ValueField::kVariant:
-        return;
+        return VisitMessages(message_.variant_val(), visit);
     }
   }
 

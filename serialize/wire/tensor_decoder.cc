@@ -9,9 +9,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "tensorcask/serialize/wire/content_bytes.h"
 #include "tensorcask/serialize/wire/copy_bytes.h"
+#include "tensorcask/serialize/wire/extension_writer.h"
+#include "tensorcask/serialize/wire/layout_decoder.h"
 #include "tensorcask/serialize/wire/metadata_decoder.h"
+#include "tensorcask/serialize/wire/object_decoder.h"
+#include "tensorcask/serialize/wire/object_encoder.h"
 #include "tensorcask/serialize/wire/value_traits.h"
 #include "tensorcask/serialize/wire/wire_reader.h"
 #include "tensorcask/serialize/wire/wire_rules.h"
@@ -29,7 +32,8 @@ constexpr int32_t kLastReferenceDType = 132;
 
 // The field in which values of `dtype` stand. Requires: one of TensorFlow's dtypes.
 ValueField FieldOf(DType dtype) {
-  ValueField field = ValueField::kString;
+  if (IsObject(dtype)) return static_cast<ValueField>(ObjectFieldNumber(dtype));
+  ValueField field = ValueField::kFloat;
   VisitDType(dtype, [&field](auto tag) {
     using T = typename decltype(tag)::type;
     if constexpr (kHasValueTraits<T>) field = ValueTraits<T>::kField;
@@ -83,13 +87,19 @@ void ForEachValue(const TensorFields& fields, Fn&& fn) {
 // ---- What is right and what is wrong --------------------------------------------------------------------------------
 
 absl::Status TensorDecoder::Check() {
+  own_budget_ = DecodeBudget();
+  CASK_RETURN_IF_ERROR(CheckThis());
+  return IsObject(dtype_) ? CheckInsideObjects() : absl::OkStatus();
+}
+
+absl::Status TensorDecoder::CheckThis() {
   CASK_ASSIGN_OR_RETURN(shape_, ShapeFromFields(fields_.shape, options_.lenient));
   CASK_RETURN_IF_ERROR(CheckForm());
   CASK_RETURN_IF_ERROR(CheckLayout());
   CASK_RETURN_IF_ERROR(CheckOtherFields());
   // Of a tensor without elements TensorFlow does not look at the content.
   uses_content_ = !fields_.content.empty() && !(options_.lenient && !is_guarded_ && shape_.num_elements() == 0);
-  return dtype_ == DType::kString ? CheckStrings() : CheckFixedSize();
+  return IsObject(dtype_) ? CheckObjects() : CheckFixedSize();
 }
 
 absl::Status TensorDecoder::CheckForm() {
@@ -107,9 +117,6 @@ absl::Status TensorDecoder::CheckForm() {
   if (!dtype || fields_.dtype >= kFirstOwnDTypeNumber) {
     return absl::InvalidArgumentError(
         absl::StrCat("dtype is ", fields_.dtype, "; wanted one of TensorFlow's, 1 to 32"));
-  }
-  if (*dtype == DType::kResource || *dtype == DType::kVariant) {
-    return absl::UnimplementedError(absl::StrCat("tensors of dtype ", DTypeName(*dtype), " are not supported"));
   }
   dtype_ = *dtype;
   return absl::OkStatus();
@@ -154,31 +161,7 @@ absl::Status TensorDecoder::CheckGuardedDType() {
 }
 
 absl::Status TensorDecoder::CheckLayout() {
-  const ExtensionFields& extension = fields_.extension;
-  if (extension.num_strides == 0) {
-    layout_ = Layout::RowMajor(shape_);
-    return absl::OkStatus();
-  }
-  if (extension.num_strides != static_cast<size_t>(shape_.rank())) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("extension: strides has ", extension.num_strides, " numbers; the shape is ", shape_.ToString()));
-  }
-  absl::StatusOr<Layout> layout = Layout::Create(shape_.dims(), extension.strides, extension.storage_offset);
-  if (!layout.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("extension: strides: ", layout.status().message()));
-  }
-  // Each place of the content is one element, so that no byte goes unread and none is read twice.
-  const Layout::Range bounds = layout->bounds();
-  if (bounds.begin != 0 || bounds.end != layout->num_elements() || !layout->IsNonOverlappingAndDense()) {
-    return absl::InvalidArgumentError(absl::StrCat("extension: strides and storage_offset, ", layout->ToString(),
-                                                   ", do not give each of ", layout->num_elements(),
-                                                   " elements a place of its own from 0 on"));
-  }
-  if (layout->num_elements() == 0 && extension.storage_offset != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("extension: storage_offset is ", extension.storage_offset, " in a tensor without elements"));
-  }
-  layout_ = *std::move(layout);
+  CASK_ASSIGN_OR_RETURN(layout_, DecodeLayout(fields_.extension, shape_));
   return absl::OkStatus();
 }
 
@@ -264,33 +247,61 @@ absl::Status TensorDecoder::CheckRange() const {
                                                  ", which does not fit ", DTypeName(dtype_)));
 }
 
-absl::Status TensorDecoder::CheckStrings() {
-  constexpr auto kObjectBytes = static_cast<int64_t>(sizeof(std::string));
-  const int64_t num_elements = shape_.num_elements();
-  const std::optional<int64_t> objects = CheckedMul(num_elements, kObjectBytes);
-  uint64_t characters = 0;
-  if (uses_content_) {
-    CASK_RETURN_IF_ERROR(CheckStringContent(&characters));
-    return CheckLimits(objects ? CheckedAdd(*objects, static_cast<int64_t>(characters)) : objects, 0);
+// ---- Objects --------------------------------------------------------------------------------------------------------
+
+absl::Status TensorDecoder::ForEachObject(ObjectVisitor visit) const {
+  absl::Status status;
+  if (!uses_content_) {
+    size_t index = 0;
+    fields_.ForEachRun(FieldOf(dtype_), [&](const ValueRun& run) {
+      if (index == num_given_) return false;
+      status = visit(index++, run.bytes);
+      return status.ok();
+    });
+    return status;
   }
-  CASK_RETURN_IF_ERROR(CheckCount(ValueField::kString, 1));
-  size_t last_bytes = 0;
-  size_t index = 0;
-  fields_.ForEachRun(ValueField::kString, [&](const ValueRun& run) {
-    if (index++ == num_given_) return false;
-    last_bytes = run.bytes.size();
-    characters += last_bytes;
-    return true;
-  });
-  const std::optional<int64_t> unbacked =
-      CheckedMul(num_elements - static_cast<int64_t>(num_given_), kObjectBytes + static_cast<int64_t>(last_bytes));
+  const auto num_elements = static_cast<size_t>(shape_.num_elements());
+  absl::string_view lengths = fields_.content;
+  absl::string_view objects = lengths;
+  uint64_t length = 0;
+  for (size_t i = 0; i < num_elements; ++i) WireReader::ReadVarint(&objects, &length);
+  for (size_t i = 0; i < num_elements && status.ok(); ++i) {
+    WireReader::ReadVarint(&lengths, &length);
+    status = visit(i, objects.substr(0, static_cast<size_t>(length)));
+    objects.remove_prefix(static_cast<size_t>(length));
+  }
+  return status;
+}
+
+absl::Status TensorDecoder::CheckObjects() {
+  const auto object_bytes = static_cast<int64_t>(ObjectBytes(dtype_));
+  const int64_t num_elements = shape_.num_elements();
+  if (uses_content_) {
+    CASK_RETURN_IF_ERROR(CheckObjectList());
+    num_given_ = static_cast<size_t>(num_elements);
+  } else {
+    CASK_RETURN_IF_ERROR(CheckCount(FieldOf(dtype_), 1));
+  }
+  int64_t characters = 0;
+  int64_t filled_bytes = object_bytes;  // of each that the fill rules make
+  if (dtype_ == DType::kString) {
+    int64_t last_bytes = 0;
+    CASK_RETURN_IF_ERROR(ForEachObject([&](size_t, absl::string_view bytes) {
+      last_bytes = static_cast<int64_t>(bytes.size());
+      characters += last_bytes;
+      return absl::OkStatus();
+    }));
+    filled_bytes += last_bytes;
+  }
+  const auto num_given = static_cast<int64_t>(num_given_);
+  const std::optional<int64_t> unbacked = CheckedMul(num_elements - num_given, filled_bytes);
   std::optional<int64_t> bytes = unbacked;
-  if (bytes) bytes = CheckedAdd(*bytes, static_cast<int64_t>(characters));
-  if (bytes) bytes = CheckedAdd(*bytes, static_cast<int64_t>(num_given_) * kObjectBytes);
+  if (bytes) bytes = CheckedAdd(*bytes, characters);
+  if (bytes) bytes = CheckedAdd(*bytes, num_given * object_bytes);
   return CheckLimits(bytes, unbacked);
 }
 
-absl::Status TensorDecoder::CheckStringContent(uint64_t* characters) const {
+absl::Status TensorDecoder::CheckObjectList() const {
   const auto num_elements = static_cast<uint64_t>(shape_.num_elements());
   absl::string_view rest = fields_.content;
   if (rest.size() < num_elements || num_elements == 0) {
@@ -298,36 +309,42 @@ absl::Status TensorDecoder::CheckStringContent(uint64_t* characters) const {
         absl::StrCat("tensor_content has ", rest.size(), " bytes; ", Describe(),
                      num_elements == 0 ? " needs 0" : " needs a length for each element"));
   }
+  uint64_t total = 0;
   for (uint64_t i = 0; i < num_elements; ++i) {
     uint64_t length = 0;
     if (!WireReader::ReadVarint(&rest, &length) || length > std::numeric_limits<uint32_t>::max()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("tensor_content: the length of string ", i, " is cut short or does not fit 32 bits"));
+      return absl::InvalidArgumentError(absl::StrCat("tensor_content: the length of ", DTypeName(dtype_), " ", i,
+                                                     " is cut short or does not fit 32 bits"));
     }
-    *characters += length;
-    if (*characters > fields_.content.size()) break;  // refused below; the sum cannot overflow
+    total += length;
+    if (total > fields_.content.size()) break;  // refused below; the sum cannot overflow
   }
-  if (*characters != rest.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("tensor_content has ", rest.size(), " bytes behind the lengths of ", Describe(), "; these sum to ",
-                     *characters > fields_.content.size() ? "at least " : "", *characters));
+  if (total != rest.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("tensor_content has ", rest.size(), " bytes behind the lengths of ",
+                                                   Describe(), "; these sum to ",
+                                                   total > fields_.content.size() ? "at least " : "", total));
   }
   return absl::OkStatus();
 }
 
+ObjectDecoding TensorDecoder::Objects() const {
+  return {options_, max_depth_ - 1, !uses_content_ && fields_.messages_are_checked, budget_};
+}
+
+absl::Status TensorDecoder::CheckInsideObjects() const {
+  if (dtype_ == DType::kString) return absl::OkStatus();
+  return VisitObjectDType(dtype_, [this](auto tag) {
+    return ForEachObject([this, tag](size_t index, absl::string_view bytes) {
+      const absl::Status status = CheckObject(tag, bytes, Objects());
+      if (status.ok()) return status;
+      return absl::Status(status.code(), absl::StrCat(DTypeName(dtype_), " ", index, ": ", status.message()));
+    });
+  });
+}
+
 absl::Status TensorDecoder::CheckLimits(std::optional<int64_t> bytes, std::optional<int64_t> unbacked) const {
-  const DecodeLimits& limits = options_.limits;
-  if (!bytes || *bytes > limits.max_message_bytes) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(Describe(), " decodes to ", bytes ? absl::StrCat(*bytes) : "more than 2^63",
-                     " bytes; the limit max_message_bytes is ", limits.max_message_bytes));
-  }
-  if (!unbacked || *unbacked > limits.max_unbacked_bytes) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(Describe(), " decodes to ", *bytes, " bytes, ", unbacked ? absl::StrCat(*unbacked) : "most",
-                     " of them filled in; the limit max_unbacked_bytes is ", limits.max_unbacked_bytes));
-  }
-  return absl::OkStatus();
+  if (budget_ == nullptr) return absl::OkStatus();
+  return budget_->Charge(bytes, unbacked, options_.limits, [this] { return Describe(); });
 }
 
 std::string TensorDecoder::Describe() const { return absl::StrCat(DTypeName(dtype_), " ", shape_.ToString()); }
@@ -348,6 +365,12 @@ absl::StatusOr<TensorView> TensorDecoder::DecodeView() {
 
 absl::StatusOr<Tensor> TensorDecoder::Decode() {
   CASK_RETURN_IF_ERROR(Check());
+  CASK_ASSIGN_OR_RETURN(const TensorView view, NewView());
+  return view.ToTensor();
+}
+
+absl::StatusOr<Tensor> TensorDecoder::DecodeChecked() {
+  CASK_RETURN_IF_ERROR(CheckThis());
   CASK_ASSIGN_OR_RETURN(const TensorView view, NewView());
   return view.ToTensor();
 }
@@ -394,13 +417,10 @@ absl::Status TensorDecoder::CheckCrc32c(uint32_t found) const {
 absl::Status TensorDecoder::Write(Tensor* out) const {
   CASK_RETURN_IF_ERROR(out->EnsureMutable());
   const bool checked = fields_.extension.crc32c != 0;
-  if (dtype_ == DType::kString) {
-    auto* strings = out->mutable_data<std::string>();
-    if (uses_content_) {
-      WriteStringContent(strings);
-    } else {
-      WriteStringValues(strings);
-    }
+  if (IsObject(dtype_)) {
+    CASK_RETURN_IF_ERROR(VisitObjectDType(
+        dtype_, [this, out](auto tag) { return WriteObjects(out->mutable_data<typename decltype(tag)::type>()); }));
+    if (checked && uses_content_) return CheckCrc32c(Crc32c(fields_.content));
   } else if (uses_content_) {
     const absl::string_view content = fields_.content;
     char* elements = out->mutable_bytes().data();
@@ -455,34 +475,17 @@ void TensorDecoder::WriteValues(char* out) const {
   }
 }
 
-void TensorDecoder::WriteStringContent(std::string* out) const {
-  const auto num_elements = static_cast<size_t>(shape_.num_elements());
-  absl::string_view lengths = fields_.content;
-  absl::string_view characters = lengths;
-  uint64_t length = 0;
-  for (size_t i = 0; i < num_elements; ++i) WireReader::ReadVarint(&characters, &length);
-  for (size_t i = 0; i < num_elements; ++i) {
-    WireReader::ReadVarint(&lengths, &length);
-    out[i].assign(characters.data(), static_cast<size_t>(length));
-    characters.remove_prefix(static_cast<size_t>(length));
-  }
-}
-
-void TensorDecoder::WriteStringValues(std::string* out) const {
-  const auto num_elements = static_cast<size_t>(shape_.num_elements());
-  size_t next = 0;
-  fields_.ForEachRun(ValueField::kString, [&](const ValueRun& run) {
-    if (next == num_given_) return false;
-    out[next++].assign(run.bytes.data(), run.bytes.size());
-    return true;
-  });
-  for (; next < num_elements; ++next) {
-    if (num_given_ == 0) {
-      out[next].clear();
-    } else {
-      out[next] = out[num_given_ - 1];
-    }
-  }
+template <typename T>
+absl::Status TensorDecoder::WriteObjects(T* out) const {
+  CASK_RETURN_IF_ERROR(ForEachObject([this, out](size_t index, absl::string_view bytes) {
+    const absl::Status status = DecodeObject(bytes, Objects(), &out[index]);
+    if (status.ok()) return status;
+    return absl::Status(status.code(), absl::StrCat(DTypeName(dtype_), " ", index, ": ", status.message()));
+  }));
+  // The last string fills the rest; the other objects do not repeat.
+  const bool repeats = dtype_ == DType::kString && num_given_ > 0;
+  for (auto i = num_given_; i < static_cast<size_t>(shape_.num_elements()); ++i) out[i] = repeats ? out[i - 1] : T();
+  return absl::OkStatus();
 }
 
 }  // namespace tensorcask::internal

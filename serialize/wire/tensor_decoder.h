@@ -16,11 +16,13 @@
 #include <optional>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/wire/codec_options.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
+#include "tensorcask/serialize/wire/object_decoder.h"
 #include "tensorcask/serialize/wire/tensor_fields.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/dtype.h"
@@ -34,7 +36,14 @@ namespace tensorcask::internal {
 class TensorDecoder {
  public:
   // `fields` and `options` must outlive this.
-  TensorDecoder(const TensorFields& fields, const DecodeOptions& options) : fields_(fields), options_(options) {}
+  TensorDecoder(const TensorFields& fields, const DecodeOptions& options)
+      : TensorDecoder(fields, options, options.limits.max_depth, &own_budget_) {}
+  // Of a message in another one, which may have `max_depth` more in it. What it takes is charged to *budget; null: it
+  // has been.
+  TensorDecoder(const TensorFields& fields, const DecodeOptions& options, int max_depth, DecodeBudget* budget)
+      : fields_(fields), options_(options), max_depth_(max_depth), budget_(budget) {}
+  TensorDecoder(const TensorDecoder&) = delete;
+  TensorDecoder& operator=(const TensorDecoder&) = delete;
 
   // Everything that can be wrong with the message but its checksum. Errors: as DecodeTensor.
   absl::Status Check();
@@ -50,6 +59,8 @@ class TensorDecoder {
 
   // Check, new memory, Write. Decode gathers what has strides into row-major order.
   absl::StatusOr<Tensor> Decode();
+  // Decode of a message that has passed Check before.
+  absl::StatusOr<Tensor> DecodeChecked();
   absl::StatusOr<TensorView> DecodeView();
   absl::StatusOr<DecodedTensor> DecodeWithMetadata();
   // The same, but the elements stay in the content of the message if they stand there as in memory, aligned to one of
@@ -64,8 +75,10 @@ class TensorDecoder {
   absl::StatusOr<TensorView> NewView() const;  // Requires: Check was OK
   absl::Status CheckCrc32c(uint32_t found) const;
   absl::Status CheckOtherFields() const;
-  absl::Status CheckStrings();
-  absl::Status CheckStringContent(uint64_t* characters) const;
+  absl::Status CheckThis();     // all but what is in resources and variants
+  absl::Status CheckObjects();  // of this message
+  absl::Status CheckObjectList() const;
+  absl::Status CheckInsideObjects() const;
   absl::Status CheckFixedSize();
   absl::Status CheckContent() const;
   absl::Status CheckCount(ValueField field, size_t values_per_element);  // sets num_given_
@@ -74,21 +87,29 @@ class TensorDecoder {
   // `bytes` are what the elements take; `unbacked` how much of that no input stands for. Empty: past int64.
   absl::Status CheckLimits(std::optional<int64_t> bytes, std::optional<int64_t> unbacked) const;
 
+  // Calls fn(index, bytes) for the objects in the message, in order, until it returns an error.
+  using ObjectVisitor = absl::FunctionRef<absl::Status(size_t index, absl::string_view bytes)>;
+  absl::Status ForEachObject(ObjectVisitor visit) const;
+  ObjectDecoding Objects() const;
+
   template <typename Traits>
   void WriteValues(char* out) const;
-  void WriteStringContent(std::string* out) const;
-  void WriteStringValues(std::string* out) const;
+  template <typename T>
+  absl::Status WriteObjects(T* out) const;
 
   std::string Describe() const;  // "float32 [2,3]"
 
   const TensorFields& fields_;
   const DecodeOptions& options_;
+  const int max_depth_;  // messages that may be in this one
+  DecodeBudget own_budget_;
+  DecodeBudget* const budget_;
   DType dtype_ = DType::kInvalid;
   TensorShape shape_;
   Layout layout_;  // of the elements in the order in which the message has them
   bool is_guarded_ = false;
   bool uses_content_ = false;
-  size_t num_given_ = 0;  // elements that stand in the typed field; the last one fills the rest
+  size_t num_given_ = 0;  // elements that stand in the typed field, before the fill rules
 };
 
 }  // namespace tensorcask::internal

@@ -1,20 +1,17 @@
 #include "tensorcask/serialize/wire/tensor_encoder.h"
 
-#include <algorithm>
-#include <cstring>
 #include <limits>
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "tensorcask/serialize/wire/content_bytes.h"
 #include "tensorcask/serialize/wire/copy_bytes.h"
+#include "tensorcask/serialize/wire/field_sinks.h"
+#include "tensorcask/serialize/wire/stored_elements.h"
 #include "tensorcask/serialize/wire/wire_rules.h"
 #include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/buffer.h"
-#include "tensorcask/tensor/strided/layout.h"
-#include "tensorcask/tensor/strided/memory_format.h"
 #include "tensorcask/tensor/strided/row_major.h"
 
 namespace tensorcask::internal {
@@ -22,33 +19,8 @@ namespace {
 
 constexpr uint32_t kDTypeNumber = 1;
 constexpr uint32_t kShapeNumber = 2;
-constexpr uint32_t kDimNumber = 2;      // in TensorShapeProto
-constexpr uint32_t kDimSizeNumber = 1;  // in Dim
-
-absl::Span<const std::string> Strings(const TensorView& tensor) {
-  return {tensor.data<std::string>(), static_cast<size_t>(tensor.num_elements())};
-}
-
-// Bytes of a Dim without its tag and length: a size of 0 is absent.
-uint64_t DimBytes(int64_t size) { return size == 0 ? 0 : 1 + VarintBytes(static_cast<uint64_t>(size)); }
-
-uint64_t ShapeBytes(const TensorShape& shape) {
-  uint64_t bytes = 0;
-  for (int axis = 0; axis < shape.rank(); ++axis) bytes += BytesFieldBytes(kDimNumber, DimBytes(shape.dim(axis)));
-  return bytes;
-}
-
-char* WriteShape(const TensorShape& shape, char* out) {
-  for (int axis = 0; axis < shape.rank(); ++axis) {
-    const int64_t size = shape.dim(axis);
-    out = WriteTag(kDimNumber, WireType::kBytes, out);
-    out = WriteVarint(DimBytes(size), out);
-    if (size == 0) continue;
-    out = WriteTag(kDimSizeNumber, WireType::kVarint, out);
-    out = WriteVarint(static_cast<uint64_t>(size), out);
-  }
-  return out;
-}
+// Messages in a TensorProto: its shape, and the dims in that.
+constexpr int kShapeDepth = 2;
 
 void MeasureValues(const TensorView& tensor, MessagePlan* plan) {
   VisitScalars(tensor, [plan](auto traits, auto scalars) {
@@ -76,26 +48,29 @@ char* WriteValues(const TensorView& tensor, char* out) {
   return out;
 }
 
-absl::Status MeasureStrings(const TensorView& tensor, MessagePlan* plan) {
-  if (plan->representation == Representation::kValues) {
-    plan->data_number = kStringNumber;
-    for (const std::string& text : Strings(tensor)) plan->data_bytes += BytesFieldBytes(kStringNumber, text.size());
-    return absl::OkStatus();
-  }
-  for (const std::string& text : Strings(tensor)) {
-    if (text.size() > std::numeric_limits<uint32_t>::max()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("a string has ", text.size(), " bytes; tensor_content holds strings of less than 4 GiB"));
+template <typename T>
+absl::Status MeasureObjects(absl::Span<const T> objects, int max_depth, MessagePlan* plan) {
+  const bool in_content = plan->representation == Representation::kContent;
+  if (!in_content) plan->data_number = ObjectFieldNumber(kDTypeOf<T>);
+  for (size_t i = 0; i < objects.size(); ++i) {
+    const absl::StatusOr<uint64_t> bytes = MeasureObject(objects[i], max_depth - 1);
+    const auto refused = [i](const absl::Status& status) {
+      return absl::Status(status.code(), absl::StrCat(DTypeName(kDTypeOf<T>), " ", i, ": ", status.message()));
+    };
+    if (!bytes.ok()) return refused(bytes.status());
+    if (in_content && *bytes > std::numeric_limits<uint32_t>::max()) {
+      return refused(absl::InvalidArgumentError(
+          absl::StrCat("it has ", *bytes, " bytes; tensor_content holds elements of less than 4 GiB")));
     }
+    plan->data_bytes += in_content ? VarintBytes(*bytes) + *bytes : BytesFieldBytes(plan->data_number, *bytes);
   }
-  plan->data_bytes = StringListBytes(Strings(tensor));
   return absl::OkStatus();
 }
 
 // The bytes of tensor_content; sets *crc to their checksum if that comes for nothing, in one pass, and returns whether.
 bool WriteContent(const TensorView& tensor, bool checksum, char* out, uint32_t* crc) {
-  if (tensor.dtype() == DType::kString) {
-    WriteStringList(Strings(tensor), out);
+  if (IsObject(tensor.dtype())) {
+    VisitObjects(tensor, [out](auto objects) { WriteObjectList(objects, out); });
     return false;
   }
   if (!tensor.IsContiguous()) {
@@ -114,72 +89,18 @@ bool WriteContent(const TensorView& tensor, bool checksum, char* out, uint32_t* 
   return true;
 }
 
-char* WriteStringValues(const TensorView& tensor, char* out) {
-  for (const std::string& text : Strings(tensor)) {
-    out = WriteTag(kStringNumber, WireType::kBytes, out);
-    out = WriteVarint(text.size(), out);
-    std::memcpy(out, text.data(), text.size());
-    out += text.size();
-  }
-  return out;
-}
-
-absl::Status CheckMetadata(const TensorView& view, const TensorMetadata& metadata) {
-  CASK_RETURN_IF_ERROR(metadata.Validate(view.dtype()));
-  const size_t wanted_rank = ChannelsLastOrder(metadata.memory_format).size();
-  if (wanted_rank == 0 || wanted_rank == static_cast<size_t>(view.rank())) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("metadata: memory_format is ",
-                                                 MemoryFormatName(metadata.memory_format), ", which is for rank ",
-                                                 wanted_rank, "; the tensor is ", view.shape().ToString()));
-}
-
-// The axes of a dense layout, outermost first.
-DimVector OuterToInner(const Layout& layout) {
-  DimVector axes;
-  for (int axis = 0; axis < layout.rank(); ++axis) axes.push_back(axis);
-  std::stable_sort(axes.begin(), axes.end(), [&layout](int64_t a, int64_t b) {
-    return layout.stride(static_cast<int>(a)) > layout.stride(static_cast<int>(b));
-  });
-  return axes;
-}
-
-// Sets what is written of a view that keeps its order: data, strides and offset. Requires: elements of a fixed size,
-// and not row-major, so that there are some.
-absl::Status PlanStrides(const TensorView& view, MessagePlan* plan) {
-  const Layout& layout = view.layout();
-  if (layout.IsNonOverlappingAndDense()) {  // the memory between its ends, as it is
-    const int64_t begin = layout.bounds().begin;
-    CASK_ASSIGN_OR_RETURN(plan->data, view.AsStrided({layout.num_elements()}, {1}, begin));
-    plan->extension.strides.assign(layout.strides().begin(), layout.strides().end());
-    plan->extension.storage_offset = layout.offset() - begin;
-    return absl::OkStatus();
-  }
-  CASK_ASSIGN_OR_RETURN(const Layout dense, layout.Dense(MemoryFormat::kPreserve));
-  if (dense.IsContiguous()) return absl::OkStatus();
-  CASK_ASSIGN_OR_RETURN(plan->data, view.Permute(OuterToInner(dense)));
-  plan->extension.strides.assign(dense.strides().begin(), dense.strides().end());
-  return absl::OkStatus();
-}
-
-absl::Status PlanData(const TensorView& view, const EncodeOptions& options, MessagePlan* plan) {
+absl::Status PlanData(const TensorView& view, const EncodeOptions& options, int max_depth, MessagePlan* plan) {
   const DType dtype = view.dtype();
   plan->data = view;
   plan->shape = view.shape();
   plan->representation = options.representation;
-  if (dtype == DType::kString) {
+  if (IsObject(dtype)) {
     CASK_ASSIGN_OR_RETURN(plan->data, view.Contiguous());
-    return MeasureStrings(plan->data, plan);
+    return VisitObjects(plan->data,
+                        [max_depth, plan](auto objects) { return MeasureObjects(objects, max_depth, plan); });
   }
-  if (!IsFixedSize(dtype)) {
-    return absl::UnimplementedError(absl::StrCat("tensors of dtype ", DTypeName(dtype), " are not supported"));
-  }
-  if (options.layout == StoredLayout::kPreserve && !view.IsContiguous()) {
-    CASK_RETURN_IF_ERROR(PlanStrides(view, plan));
-  }
-  if (!plan->extension.strides.empty() || DTypeNumber(dtype) >= kFirstOwnDTypeNumber) {
-    plan->extension.dtype_number = DTypeNumber(dtype);
-    plan->representation = Representation::kContent;
-  }
+  CASK_RETURN_IF_ERROR(PlanElements(view, options.layout, &plan->data, &plan->extension));
+  if (plan->extension.dtype_number != 0) plan->representation = Representation::kContent;
   if (plan->representation == Representation::kContent) {
     plan->data_bytes = static_cast<uint64_t>(view.num_elements()) * view.element_size();
   } else {
@@ -196,20 +117,22 @@ uint64_t MessagePlan::tail_bytes() const {
 }
 
 absl::StatusOr<MessagePlan> PlanMessage(const TensorView& view, const TensorMetadata& metadata,
-                                        const EncodeOptions& options) {
+                                        const EncodeOptions& options, int max_depth) {
+  if (max_depth < (view.rank() > 0 ? kShapeDepth : kShapeDepth - 1)) return TooDeepToWrite();
   if (view.buffer()) CASK_RETURN_IF_ERROR(view.buffer()->CheckReadable());
   CASK_RETURN_IF_ERROR(CheckMetadata(view, metadata));
   MessagePlan plan;
-  CASK_RETURN_IF_ERROR(PlanData(view, options, &plan));
+  CASK_RETURN_IF_ERROR(PlanData(view, options, max_depth, &plan));
   plan.extension.metadata = &metadata;
   plan.extension.checksum = options.checksum;
-  plan.shape_bytes = ShapeBytes(plan.shape);
+  MeasuringSink shape;
+  SendShape(plan.shape.dims(), /*unknown_rank=*/false, &shape);
+  plan.shape_bytes = shape.bytes;
   plan.extension_bytes = ExtensionBytes(plan.extension);
   if (plan.dtype_number() != 0) plan.total_bytes = 1 + VarintBytes(static_cast<uint64_t>(plan.dtype_number()));
   plan.total_bytes += BytesFieldBytes(kShapeNumber, plan.shape_bytes) + plan.tail_bytes();
   if (plan.data_bytes > 0) {
-    plan.total_bytes +=
-        plan.data_number == kStringNumber ? plan.data_bytes : BytesFieldBytes(plan.data_number, plan.data_bytes);
+    plan.total_bytes += plan.has_object_fields() ? plan.data_bytes : BytesFieldBytes(plan.data_number, plan.data_bytes);
   }
   return plan;
 }
@@ -221,8 +144,10 @@ char* WriteHead(const MessagePlan& plan, char* out) {
   }
   out = WriteTag(kShapeNumber, WireType::kBytes, out);
   out = WriteVarint(plan.shape_bytes, out);
-  out = WriteShape(plan.shape, out);
-  if (plan.data_bytes == 0 || plan.data_number == kStringNumber) return out;
+  WritingSink shape{out};
+  SendShape(plan.shape.dims(), /*unknown_rank=*/false, &shape);
+  out = shape.out;
+  if (plan.data_bytes == 0 || plan.has_object_fields()) return out;
   out = WriteTag(plan.data_number, WireType::kBytes, out);
   return WriteVarint(plan.data_bytes, out);
 }
@@ -230,8 +155,8 @@ char* WriteHead(const MessagePlan& plan, char* out) {
 char* WriteData(const MessagePlan& plan, char* out, uint32_t* crc) {
   bool has_crc = false;
   if (plan.data_bytes > 0) {
-    if (plan.data_number == kStringNumber) {
-      WriteStringValues(plan.data, out);
+    if (plan.has_object_fields()) {
+      VisitObjects(plan.data, [out](auto objects) { WriteObjectFields(objects, out); });
     } else if (plan.data_number == kContentNumber) {
       has_crc = WriteContent(plan.data, plan.extension.checksum, out, crc);
     } else {

@@ -16,6 +16,7 @@
 #include "absl/types/span.h"
 #include "tensorcask/serialize/wire/codec_options.h"
 #include "tensorcask/serialize/wire/extension_writer.h"
+#include "tensorcask/serialize/wire/object_encoder.h"
 #include "tensorcask/serialize/wire/value_traits.h"
 #include "tensorcask/serialize/wire/wire_writer.h"
 #include "tensorcask/tensor/dtype.h"
@@ -27,7 +28,6 @@
 namespace tensorcask::internal {
 
 inline constexpr uint32_t kContentNumber = 4;  // of tensor_content
-inline constexpr uint32_t kStringNumber = 8;   // of string_val
 
 struct MessagePlan {
   TensorView data;  // what is written: its elements in row-major order, whatever its shape
@@ -36,22 +36,25 @@ struct MessagePlan {
   Representation representation = Representation::kContent;
 
   uint64_t shape_bytes = 0;      // of the TensorShapeProto
-  uint64_t data_bytes = 0;       // of tensor_content, or of the packed values; string_val: with tags and lengths
+  uint64_t data_bytes = 0;       // of tensor_content, or of the packed values; of objects: with tags and lengths
   uint64_t extension_bytes = 0;  // of the TensorExtension; 0: there is none
   uint64_t total_bytes = 0;      // of the whole message
   uint32_t data_number = kContentNumber;  // the field that holds the data; it is absent if data_bytes is 0
 
   int dtype_number() const { return extension.dtype_number != 0 ? 0 : DTypeNumber(data.dtype()); }  // of field 1
+  // True if the values are fields with a tag each, and not one field.
+  bool has_object_fields() const { return IsObject(data.dtype()) && data_number != kContentNumber; }
   // What stands in front of the data, its tag and length included, and behind it.
   uint64_t head_bytes() const { return total_bytes - data_bytes - tail_bytes(); }
   uint64_t tail_bytes() const;
 };
 
 // Takes memory only for a row-major copy, where more than bytes are to be taken from a strided view. Errors:
-// FailedPrecondition for a buffer without data; InvalidArgument, naming the field, for metadata that `view` cannot have
-// and for a string that tensor_content cannot hold; Unimplemented for resources and variants; ResourceExhausted.
+// FailedPrecondition for a buffer without data; InvalidArgument, naming the field, for metadata that `view` cannot
+// have, for elements of 4 GiB, which tensor_content cannot hold, and as MeasureObject; ResourceExhausted. The message
+// may have messages `max_depth` deep in it.
 absl::StatusOr<MessagePlan> PlanMessage(const TensorView& view, const TensorMetadata& metadata,
-                                        const EncodeOptions& options);
+                                        const EncodeOptions& options, int max_depth = kMaxWrittenDepth);
 
 // Writes the message. Requires: out.size() is plan.total_bytes.
 void WriteMessage(const MessagePlan& plan, absl::Span<char> out);

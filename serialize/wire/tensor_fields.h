@@ -44,7 +44,7 @@ struct ValueRun {
   enum class Form : uint8_t {
     kArray,   // `count` values at `data`, in the C++ type of the field (float, int32_t, bool ...; float8: bytes)
     kPacked,  // `bytes` as they stand on the wire
-    kOne,     // one value: a number in `number` (its bits, or as a varint), a string in `bytes`
+    kOne,     // one value: a number in `number` (its bits, or as a varint), a string or message in `bytes`
   };
   Form form = Form::kOne;
   const void* data = nullptr;
@@ -104,7 +104,7 @@ class TensorFields {
 
   virtual ~TensorFields() = default;
 
-  // Visits the runs of `field` in order. Not for resources and variants, which are only counted.
+  // Visits the runs of `field` in order. Resources and variants come one by one, as serialized messages.
   virtual void ForEachRun(ValueField field, Visitor visit) const = 0;
 
   // Visits the attributes of the extension in their order.
@@ -115,6 +115,7 @@ class TensorFields {
   int32_t dtype = 0;
   ShapeFields shape;
   absl::string_view content;
+  bool messages_are_checked = false;  // those of resources and variants have passed CheckMessage
   ExtensionFields extension;
 
  protected:

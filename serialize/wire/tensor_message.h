@@ -25,18 +25,21 @@
 #include "absl/types/span.h"
 #include "google/protobuf/message.h"
 #include "tensorcask/serialize/wire/codec_options.h"
-#include "tensorcask/serialize/wire/content_bytes.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
 #include "tensorcask/serialize/wire/extension_writer.h"
+#include "tensorcask/serialize/wire/object_encoder.h"
 #include "tensorcask/serialize/wire/proto_fields.h"
 #include "tensorcask/serialize/wire/tensor_decoder.h"
 #include "tensorcask/serialize/wire/tensor_encoder.h"
 #include "tensorcask/serialize/wire/wire_rules.h"
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/resource_handle.h"
 #include "tensorcask/tensor/strided/metadata.h"
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tensor/variant.h"
 
 namespace tensorcask {
 namespace internal {
@@ -107,6 +110,59 @@ void SetExtension(const MessagePlan& plan, uint32_t crc, Message* out) {
 }
 
 template <typename Message>
+absl::Status FillMessage(const MessagePlan& plan, Message* out);
+
+inline absl::Status AddObject(const std::string& text, std::string* out) {
+  *out = text;
+  return absl::OkStatus();
+}
+
+template <typename Message>
+absl::Status AddObject(const ResourceHandle& handle, Message* out) {
+  out->set_device(handle.device);
+  out->set_container(handle.container);
+  out->set_name(handle.name);
+  out->set_hash_code(handle.hash_code);
+  out->set_maybe_type_name(handle.maybe_type_name);
+  for (const ResourceHandle::DtypeAndShape& part : handle.dtypes_and_shapes) {
+    auto* added = out->add_dtypes_and_shapes();
+    added->set_dtype(static_cast<decltype(added->dtype())>(DTypeNumber(part.dtype)));
+    auto* shape = added->mutable_shape();
+    for (const int64_t size : part.shape.dims()) shape->add_dim()->set_size(size);
+    shape->set_unknown_rank(!part.shape.has_rank());
+  }
+  return absl::OkStatus();
+}
+
+template <typename Message>
+absl::Status AddObject(const Variant& variant, Message* out) {
+  out->set_type_name(variant.type_name);
+  out->set_metadata(variant.metadata);
+  const TensorMetadata none;
+  EncodeOptions options;
+  options.representation = Representation::kValues;
+  for (const Tensor& tensor : variant.tensors) {
+    CASK_ASSIGN_OR_RETURN(const MessagePlan plan, PlanMessage(tensor, none, options));
+    CASK_RETURN_IF_ERROR(FillMessage(plan, out->add_tensors()));
+  }
+  return absl::OkStatus();
+}
+
+template <typename T, typename Message>
+absl::Status AddObjects(absl::Span<const T> objects, Message* out) {
+  for (const T& object : objects) {
+    if constexpr (kDTypeOf<T> == DType::kString) {
+      CASK_RETURN_IF_ERROR(AddObject(object, out->add_string_val()));
+    } else if constexpr (kDTypeOf<T> == DType::kResource) {
+      CASK_RETURN_IF_ERROR(AddObject(object, out->add_resource_handle_val()));
+    } else {
+      CASK_RETURN_IF_ERROR(AddObject(object, out->add_variant_val()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+template <typename Message>
 absl::Status FillMessage(const MessagePlan& plan, Message* out) {
   const TensorView& data = plan.data;
   if (plan.total_bytes > kMaxProtobufBytes) {
@@ -121,9 +177,8 @@ absl::Status FillMessage(const MessagePlan& plan, Message* out) {
     if (plan.data_bytes > 0) {
       CASK_RETURN_IF_ERROR(SetContent(data, plan.data_bytes, out->mutable_tensor_content()));
     }
-  } else if (data.dtype() == DType::kString) {
-    const absl::Span<const std::string> strings(data.data<std::string>(), static_cast<size_t>(data.num_elements()));
-    for (const std::string& text : strings) out->add_string_val(text);
+  } else if (IsObject(data.dtype())) {
+    CASK_RETURN_IF_ERROR(VisitObjects(data, [out](auto objects) { return AddObjects(objects, out); }));
   } else {
     SetValues(data, out);
   }

@@ -14,24 +14,6 @@ namespace {
 // allowed.
 constexpr int kAnyDepth = std::numeric_limits<int>::max();
 
-void MergeShape(absl::string_view message, ShapeFields* shape) {
-  WireReader reader(message, kAnyDepth);
-  WireReader::Field field;
-  while (reader.Next(&field)) {
-    if (field.number == 2) {
-      int64_t size = 0;
-      WireReader dim(field.bytes, kAnyDepth);
-      WireReader::Field part;
-      while (dim.Next(&part)) {
-        if (part.number == 1) size = static_cast<int64_t>(part.value);
-      }
-      shape->Add(size);
-    } else if (field.number == 3) {
-      shape->unknown_rank = field.value != 0;
-    }
-  }
-}
-
 // How many numbers a packed field of `bytes` holds.
 size_t CountPacked(FieldRule::Kind kind, absl::string_view bytes) {
   switch (kind) {
@@ -48,7 +30,13 @@ size_t CountPacked(FieldRule::Kind kind, absl::string_view bytes) {
 
 absl::Status WireTensorFields::Read(absl::string_view message, int max_depth) {
   CASK_RETURN_IF_ERROR(CheckMessage(message, kTensorRules, max_depth));
+  ReadChecked(message);
+  return absl::OkStatus();
+}
+
+void WireTensorFields::ReadChecked(absl::string_view message) {
   message_ = message;
+  messages_are_checked = true;
   WireReader reader(message, kAnyDepth);
   WireReader::Field field;
   while (reader.Next(&field)) {
@@ -77,7 +65,6 @@ absl::Status WireTensorFields::Read(absl::string_view message, int max_depth) {
         count += packed ? CountPacked(kind, field.bytes) : 1;
     }
   }
-  return reader.status();
 }
 
 void WireTensorFields::ForEachRun(ValueField value_field, Visitor visit) const {
@@ -98,7 +85,9 @@ void WireTensorFields::ForEachRun(ValueField value_field, Visitor visit) const {
       last = run;
       continue;
     }
-    const bool packed = field.type == WireType::kBytes && value_field != ValueField::kString;
+    const FieldRule::Kind kind = kTensorRules.Find(number)->kind;
+    const bool packed =
+        field.type == WireType::kBytes && kind != FieldRule::Kind::kBytes && kind != FieldRule::Kind::kMessage;
     run.form = packed ? ValueRun::Form::kPacked : ValueRun::Form::kOne;
     if (!visit(run)) return;
   }
@@ -110,6 +99,33 @@ void WireTensorFields::ForEachAttribute(AttributeVisitor visit) const {
   WireReader::Field field;
   while (reader.Next(&field)) {
     if (field.number == kExtensionNumber && !ForEachAttributeOf(field.bytes, visit)) return;
+  }
+}
+
+absl::Status WireExtensionFields::Read(absl::string_view message, int max_depth) {
+  CASK_RETURN_IF_ERROR(CheckMessage(message, kExtensionRules, max_depth));
+  message_ = message;
+  MergeExtension(message, &extension);
+  return absl::OkStatus();
+}
+
+void WireExtensionFields::ForEachAttribute(AttributeVisitor visit) const { ForEachAttributeOf(message_, visit); }
+
+void MergeShape(absl::string_view message, ShapeFields* shape) {
+  WireReader reader(message, kAnyDepth);
+  WireReader::Field field;
+  while (reader.Next(&field)) {
+    if (field.number == 2) {
+      int64_t size = 0;
+      WireReader dim(field.bytes, kAnyDepth);
+      WireReader::Field part;
+      while (dim.Next(&part)) {
+        if (part.number == 1) size = static_cast<int64_t>(part.value);
+      }
+      shape->Add(size);
+    } else if (field.number == 3) {
+      shape->unknown_rank = field.value != 0;
+    }
   }
 }
 

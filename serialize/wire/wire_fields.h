@@ -16,6 +16,8 @@ class WireTensorFields final : public TensorFields {
  public:
   // Errors: as CheckMessage.
   absl::Status Read(absl::string_view message, int max_depth);
+  // Requires: CheckMessage has passed `message`.
+  void ReadChecked(absl::string_view message);
 
   void ForEachRun(ValueField field, Visitor visit) const override;
   void ForEachAttribute(AttributeVisitor visit) const override;
@@ -23,6 +25,22 @@ class WireTensorFields final : public TensorFields {
  private:
   absl::string_view message_;
 };
+
+// The fields of a serialized TensorExtension that stands alone. `message` must outlive this.
+class WireExtensionFields final : public TensorFields {
+ public:
+  // Errors: as CheckMessage.
+  absl::Status Read(absl::string_view message, int max_depth);
+
+  void ForEachRun(ValueField, Visitor) const override {}  // there are none
+  void ForEachAttribute(AttributeVisitor visit) const override;
+
+ private:
+  absl::string_view message_;
+};
+
+// Merges a serialized TensorShapeProto into *shape. Requires: CheckMessage has passed `message`.
+void MergeShape(absl::string_view message, ShapeFields* shape);
 
 // Merges a serialized TensorExtension into *fields. Requires: CheckMessage has passed `message`.
 void MergeExtension(absl::string_view message, ExtensionFields* fields);

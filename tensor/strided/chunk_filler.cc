@@ -88,7 +88,7 @@ void ChunkFiller::Arrived(Range range) {
 absl::Status ChunkFiller::WriteBytes(int64_t begin, absl::string_view bytes) {
   CASK_RETURN_IF_ERROR(CheckOpen());
   const size_t element_bytes = tensor_.element_size();
-  if (element_bytes == 0) return absl::InvalidArgumentError("a chunk of bytes for a tensor of strings");
+  if (element_bytes == 0) return absl::InvalidArgumentError("a chunk of bytes for a tensor of objects");
   if (bytes.size() % element_bytes != 0) {
     return absl::InvalidArgumentError(absl::StrCat("a chunk of ", bytes.size(), " bytes: ", DTypeName(tensor_.dtype()),
                                                    " takes ", element_bytes, " each"));
@@ -105,15 +105,6 @@ absl::Status ChunkFiller::WriteBytes(int64_t begin, absl::string_view bytes) {
   if (count == 0) return absl::OkStatus();
   std::memmove(tensor_.mutable_bytes().data() + static_cast<size_t>(begin) * element_bytes, bytes.data(), bytes.size());
   Arrived({begin, begin + static_cast<int64_t>(count)});
-  return absl::OkStatus();
-}
-
-absl::Status ChunkFiller::WriteStrings(int64_t begin, absl::Span<const std::string> values) {
-  CASK_RETURN_IF_ERROR(CheckDType(DType::kString));
-  CASK_RETURN_IF_ERROR(CheckRange(begin, values.size()));
-  if (values.empty()) return absl::OkStatus();
-  std::copy(values.begin(), values.end(), tensor_.mutable_data<std::string>() + begin);
-  Arrived({begin, begin + static_cast<int64_t>(values.size())});
   return absl::OkStatus();
 }
 

@@ -16,11 +16,10 @@
 #ifndef TENSORCASK_TENSOR_STRIDED_CHUNK_FILLER_H_
 #define TENSORCASK_TENSOR_STRIDED_CHUNK_FILLER_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -54,15 +53,17 @@ class ChunkFiller {
   // lie in the tensor's own memory. Errors, and nothing has been written: OutOfRange, naming the range, if it is not
   // inside the tensor; AlreadyExists, naming what arrived before, if any element has; InvalidArgument if T is not the
   // element type of the tensor, or, of bytes, if they are no whole elements, no bools (each 0 or 1), or the elements
-  // are strings; ResourceExhausted if there would be more than max_ranges ranges, or the memory cannot be had;
+  // are objects; ResourceExhausted if there would be more than max_ranges ranges, or the memory cannot be had;
   // FailedPrecondition after Finish.
   absl::Status WriteBytes(int64_t begin, absl::string_view bytes);
-  absl::Status WriteStrings(int64_t begin, absl::Span<const std::string> values);
   template <typename T>
   absl::Status Write(int64_t begin, absl::Span<const T> values) {
     CASK_RETURN_IF_ERROR(CheckDType(kDTypeOf<T>));
-    if constexpr (std::is_same_v<T, std::string>) {
-      return WriteStrings(begin, values);
+    if constexpr (IsObject(kDTypeOf<T>)) {
+      CASK_RETURN_IF_ERROR(CheckRange(begin, values.size()));
+      if (!values.empty()) std::copy(values.begin(), values.end(), tensor_.mutable_data<T>() + begin);
+      Arrived({begin, begin + static_cast<int64_t>(values.size())});
+      return absl::OkStatus();
     } else {
       return WriteBytes(begin, {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)});
     }

@@ -260,8 +260,8 @@ absl::Status CheckDTypes(DType from, DType to) {
   const auto refused = [&] { return absl::StrCat("Convert of ", DTypeName(from), " to ", DTypeName(to)); };
   if (to == DType::kInvalid)
     return absl::InvalidArgumentError(absl::StrCat(refused(), ": no elements have this dtype"));
-  const bool strings = from == DType::kString && to == DType::kString;
-  if (strings || (IsFixedSize(from) && IsFixedSize(to))) return absl::OkStatus();
+  const bool same_objects = from == to && IsObject(from);
+  if (same_objects || (IsFixedSize(from) && IsFixedSize(to))) return absl::OkStatus();
   return absl::UnimplementedError(absl::StrCat(refused(), ": only dtypes of fixed size are converted"));
 }
 

@@ -16,7 +16,7 @@
 // Each value is rounded once, whatever the pair: float64 to bfloat16 is not by way of float32. Quantised dtypes (qint8
 // ...) count as their integers; sub-byte integers as their value. What a small float has no number for is as in
 // float_types.h: NaN gives -0 in float6 and float4; zero and negative numbers give NaN in float8_e8m0fnu. Equal dtypes
-// are copied bit by bit. Strings, resources and variants are not converted.
+// are copied bit by bit. Objects (strings, resources, variants) are not converted.
 
 #ifndef TENSORCASK_TENSOR_STRIDED_CONVERT_H_
 #define TENSORCASK_TENSOR_STRIDED_CONVERT_H_
@@ -33,7 +33,7 @@
 namespace tensorcask {
 
 // Assigns each element of *to from that of equal index of `from`, converted. Overlap and errors as copy.h, but for
-// dtypes; Unimplemented for strings on one side only, resources and variants.
+// dtypes; Unimplemented for objects (strings, resources, variants), unless the dtype stays.
 absl::Status Convert(const TensorView& from, TensorView* to, const CopyOptions& options = {});
 
 // The same in fresh memory, in the order of Layout::Dense(format).

@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
-#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -15,12 +14,15 @@
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/dtype_visit.h"
 #include "tensorcask/tensor/nested_values.h"
+#include "tensorcask/tensor/resource_handle.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/strided/copy_strided.h"
 #include "tensorcask/tensor/strided/layout.h"
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tensor/variant.h"
 
 namespace tensorcask {
 namespace {
@@ -110,7 +112,7 @@ absl::Status Copy(const TensorView& from, TensorView* to, const CopyOptions& opt
                target.end - target.begin)) {
     return copy_from(from_data, from.layout());
   }
-  if (from.dtype() != DType::kString && HaveEqualSteps(from.layout(), to->layout()) &&
+  if (!IsObject(from.dtype()) && HaveEqualSteps(from.layout(), to->layout()) &&
       from.layout().IsNonOverlappingAndDense()) {
     std::memmove(to_data + target.begin, from_data + source.begin, target.end - target.begin);
     return absl::OkStatus();
@@ -134,19 +136,22 @@ absl::Status FillElement(const void* value, TensorView* to, const CopyOptions& o
   if (to->num_elements() == 0) return absl::OkStatus();
   CASK_RETURN_IF_ERROR(CheckWritable(*to));
   // `value` may lie in *to, whose memory may move.
-  std::string text;
-  alignas(16) char bytes[16];
-  const void* copy = bytes;
-  if (to->dtype() == DType::kString) {
-    text = *static_cast<const std::string*>(value);
-    copy = &text;
-  } else {
-    std::memcpy(bytes, value, to->element_size());
+  const auto fill_with = [&](const void* copy) -> absl::Status {
+    CASK_RETURN_IF_ERROR(to->EnsureMutable());
+    CASK_ASSIGN_OR_RETURN(const Layout repeated, Layout().AsStrided(to->dims(), DimVector(to->rank(), 0)));
+    CopyStrided(to->dtype(), copy, repeated, to->buffer()->mutable_data(), to->layout(), Strided(options));
+    return absl::OkStatus();
+  };
+  if (IsObject(to->dtype())) {
+    return VisitObjectDType(to->dtype(), [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      const T copy = *static_cast<const T*>(value);
+      return fill_with(&copy);
+    });
   }
-  CASK_RETURN_IF_ERROR(to->EnsureMutable());
-  CASK_ASSIGN_OR_RETURN(const Layout repeated, Layout().AsStrided(to->dims(), DimVector(to->rank(), 0)));
-  CopyStrided(to->dtype(), copy, repeated, to->buffer()->mutable_data(), to->layout(), Strided(options));
-  return absl::OkStatus();
+  alignas(16) char bytes[16];
+  std::memcpy(bytes, value, to->element_size());
+  return fill_with(bytes);
 }
 
 absl::Status FillConverted(const NestedValues& value, TensorView* to, const CopyOptions& options) {

@@ -34,7 +34,7 @@ struct CopyOptions {
   int num_threads = 1;  // at most, and for fixed-size elements; the calling one included
 };
 
-// Assigns each element of *to from that of equal index of `from`. Strings are copied as strings.
+// Assigns each element of *to from that of equal index of `from`. Objects are assigned as such.
 absl::Status Copy(const TensorView& from, TensorView* to, const CopyOptions& options = {});
 
 namespace internal {

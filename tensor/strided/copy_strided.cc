@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <string>
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
@@ -13,9 +12,12 @@
 #include "tensorcask/tensor/base/cpu.h"
 #include "tensorcask/tensor/base/parallel_for.h"
 #include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/dtype_visit.h"
+#include "tensorcask/tensor/resource_handle.h"
 #include "tensorcask/tensor/strided/axes_internal.h"
 #include "tensorcask/tensor/strided/copy_kernels.h"
 #include "tensorcask/tensor/strided/layout.h"
+#include "tensorcask/tensor/variant.h"
 
 namespace tensorcask::internal {
 namespace {
@@ -427,7 +429,8 @@ void CopyFewElements(int64_t element_bytes, const char* from, const Layout& from
   }
 }
 
-void CopyStrings(const Axes& axes, const std::string* from_base, int64_t from, std::string* to_base, int64_t to) {
+template <typename T>
+void CopyObjects(const Axes& axes, const T* from_base, int64_t from, T* to_base, int64_t to) {
   ForEachRun(axes, from, to, [&](int64_t from, int64_t to, int64_t count, int64_t from_step, int64_t to_step) {
     for (int64_t i = 0; i < count; ++i) to_base[to + i * to_step] = from_base[from + i * from_step];
   });
@@ -439,9 +442,12 @@ void CopyStrided(DType dtype, const void* from_base, const Layout& from, void* t
                  const CopyStridedOptions& options) {
   CASK_CHECK(from.dims() == to.dims(), "CopyStrided: the dims differ");
   if (to.num_elements() == 0) return;
-  if (dtype == DType::kString) {
-    return CopyStrings(MergedAxes(from, to), static_cast<const std::string*>(from_base), from.offset(),
-                       static_cast<std::string*>(to_base), to.offset());
+  if (IsObject(dtype)) {
+    return VisitObjectDType(dtype, [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      CopyObjects(MergedAxes(from, to), static_cast<const T*>(from_base), from.offset(), static_cast<T*>(to_base),
+                  to.offset());
+    });
   }
   const auto element_bytes = static_cast<int64_t>(ElementSize(dtype));
   const auto* const from_bytes = static_cast<const char*>(from_base);

@@ -116,10 +116,10 @@ class TensorOptions {
 
 static_assert(sizeof(TensorOptions) == 8, "as compact as c10's");
 
-// A tensor of uninitialised elements (strings: empty), of the options' dtype and with the strides of their memory
-// format. Errors: Unimplemented for a device other than the cpu, and for resources and variants; InvalidArgument for
-// kPreserve, for a channels-last format of another rank than its own, for requires_grad of a dtype that is neither
-// floating nor complex, and if the bytes overflow; ResourceExhausted, naming the bytes, if the memory cannot be had.
+// A tensor of uninitialised elements (objects: empty), of the options' dtype and with the strides of their memory
+// format. Errors: Unimplemented for a device other than the cpu; InvalidArgument for kPreserve, for a channels-last
+// format of another rank than its own, for requires_grad of a dtype that is neither floating nor complex, and if the
+// bytes overflow; ResourceExhausted, naming the bytes, if the memory cannot be had.
 absl::StatusOr<TensorView> Empty(const TensorShape& shape, TensorOptions options,
                                  const RefPtr<Allocator>& allocator = CpuAllocator::Default());
 

@@ -20,12 +20,15 @@
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/dtype_visit.h"
+#include "tensorcask/tensor/resource_handle.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/strided/copy.h"
 #include "tensorcask/tensor/strided/layout.h"
 #include "tensorcask/tensor/strided/memory_format.h"
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tensor/variant.h"
 
 namespace tensorcask {
 namespace {
@@ -228,14 +231,17 @@ absl::Status ResizableTensor::Extend(int64_t num, double growth_percent) {
   }
   CASK_ASSIGN_OR_RETURN(const TensorShape room, WithRows("Extend", std::max(*rows, *grown)));
   CASK_ASSIGN_OR_RETURN(const Tensor fresh, Tensor::Create(dtype_, room, allocator()));
-  if (dtype_ == DType::kString) {
-    auto* const to = static_cast<std::string*>(fresh.buffer()->mutable_data());
-    if (alone) {
-      auto* const from = static_cast<std::string*>(buffer_->mutable_data());
-      std::move(from, from + num_elements(), to);
-    } else {
-      std::copy_n(static_cast<const std::string*>(buffer_->data()), num_elements(), to);
-    }
+  if (IsObject(dtype_)) {
+    VisitObjectDType(dtype_, [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      auto* const to = static_cast<T*>(fresh.buffer()->mutable_data());
+      if (alone) {
+        auto* const from = static_cast<T*>(buffer_->mutable_data());
+        std::move(from, from + num_elements(), to);
+      } else {
+        std::copy_n(static_cast<const T*>(buffer_->data()), num_elements(), to);
+      }
+    });
   } else if (num_elements() > 0) {
     std::memcpy(fresh.buffer()->mutable_data(), buffer_->data(),
                 static_cast<size_t>(num_elements()) * ElementSize(dtype_));

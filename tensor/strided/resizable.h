@@ -84,14 +84,14 @@ class ResizableTensor {
   // Errors: FailedPrecondition, saying what is missing, unless both are initialised; or if the memory has no data.
   absl::Status CheckFullyInitialized() const;
 
-  size_t capacity_bytes() const { return buffer_ ? buffer_->size_bytes() : 0; }  // strings: of their objects
+  size_t capacity_bytes() const { return buffer_ ? buffer_->size_bytes() : 0; }  // objects: of themselves
   bool SharesMemoryWith(const ResizableTensor& other) const {
     return buffer_ && other.buffer_ && buffer_->root() == other.buffer_->root();
   }
 
   // ---- Elements -----------------------------------------------------------------------------------------------------
 
-  // The elements. Null only if there are none. T may be std::string.
+  // The elements. Null only if there are none. T may be the class of an object.
   // Errors: InvalidArgument, naming both, if T is not the element type of dtype(); as CheckFullyInitialized.
   template <typename T>
   absl::StatusOr<const T*> Data() const {
@@ -100,7 +100,7 @@ class ResizableTensor {
   }
 
   // Memory for all elements, of type T from now on, to be written. What is there already is kept if dtype() is T's. If
-  // not, the elements are undefined (strings: empty), in the same memory if that is large enough, nobody else sees it
+  // not, the elements are undefined (objects: empty), in the same memory if that is large enough, nobody else sees it
   // and both types have a fixed size; else in memory of their own. May be null if there are no elements.
   // Errors: ResourceExhausted; InvalidArgument if the size in bytes exceeds int64_t; FailedPrecondition if external
   // memory does not do, or there is no data to write over.

@@ -18,10 +18,11 @@
 namespace tensorcask {
 namespace {
 
-absl::Status HandOver(absl::string_view bytes, size_t max_bytes,
-                      absl::FunctionRef<absl::Status(absl::string_view)> fn) {
+// `Bytes` is absl::string_view or absl::Span<char>.
+template <typename Bytes>
+absl::Status HandOver(Bytes bytes, size_t max_bytes, absl::FunctionRef<absl::Status(Bytes)> fn) {
   for (; !bytes.empty(); bytes.remove_prefix(std::min(max_bytes, bytes.size()))) {
-    CASK_RETURN_IF_ERROR(fn(bytes.substr(0, max_bytes)));
+    CASK_RETURN_IF_ERROR(fn(Bytes(bytes.data(), std::min(max_bytes, bytes.size()))));
   }
   return absl::OkStatus();
 }
@@ -29,7 +30,9 @@ absl::Status HandOver(absl::string_view bytes, size_t max_bytes,
 // Parts of a view that fit into a block: whole inner axes, and some steps of the axis outside them.
 class Pieces {
  public:
-  Pieces(const TensorView& view, size_t max_bytes, TensorBuffer* block) : view_(view), block_(block) {
+  using Visitor = absl::FunctionRef<absl::Status(const Layout& part)>;
+
+  Pieces(const TensorView& view, size_t max_bytes) : view_(view) {
     const auto max_elements = static_cast<int64_t>(max_bytes / view.element_size());
     CASK_CHECK(max_elements > 0, "ForEachRowMajorPiece: a piece holds at least one element");
     int64_t inner = 1;
@@ -38,28 +41,27 @@ class Pieces {
     step_ = std::max(max_elements / inner, int64_t{1});
   }
 
-  absl::Status Run(absl::FunctionRef<absl::Status(absl::string_view)> fn) { return RunOver(0, view_.layout(), fn); }
+  absl::Status Run(Visitor visit) const { return RunOver(0, view_.layout(), visit); }
 
  private:
-  absl::Status RunOver(int axis, const Layout& layout, absl::FunctionRef<absl::Status(absl::string_view)> fn) {
+  absl::Status RunOver(int axis, const Layout& layout, Visitor visit) const {
     const int64_t step = axis == axis_ ? step_ : 1;
     for (int64_t start = 0; start < layout.dim(axis); start += step) {
       CASK_ASSIGN_OR_RETURN(const Layout part, layout.Narrow(axis, start, std::min(step, layout.dim(axis) - start)));
-      CASK_RETURN_IF_ERROR(axis == axis_ ? HandOverPart(part, fn) : RunOver(axis + 1, part, fn));
+      CASK_RETURN_IF_ERROR(axis == axis_ ? visit(part) : RunOver(axis + 1, part, visit));
     }
     return absl::OkStatus();
   }
-  absl::Status HandOverPart(const Layout& part, absl::FunctionRef<absl::Status(absl::string_view)> fn) {
-    void* const out = block_->mutable_data();
-    internal::CopyStrided(view_.dtype(), view_.buffer()->data(), part, out, Layout::RowMajor(part.shape()));
-    return fn({static_cast<const char*>(out), static_cast<size_t>(part.num_elements()) * view_.element_size()});
-  }
 
   const TensorView& view_;
-  TensorBuffer* const block_;
   int axis_;      // split into steps; those before it singly
   int64_t step_;  // of axis_, that fit
 };
+
+// A block of at most max_bytes, or of all elements if they take less.
+absl::StatusOr<RefPtr<TensorBuffer>> NewBlock(const TensorView& view, size_t max_bytes) {
+  return TensorBuffer::Allocate(std::min(max_bytes, static_cast<size_t>(view.num_elements()) * view.element_size()));
+}
 
 }  // namespace
 
@@ -69,10 +71,34 @@ absl::Status ForEachRowMajorPiece(const TensorView& view, size_t max_bytes,
   if (view.num_elements() == 0) return absl::OkStatus();
   CASK_RETURN_IF_ERROR(view.buffer()->CheckReadable());
   if (view.IsContiguous()) return HandOver(view.bytes(), max_bytes, fn);
-  CASK_ASSIGN_OR_RETURN(
-      const RefPtr<TensorBuffer> block,
-      TensorBuffer::Allocate(std::min(max_bytes, static_cast<size_t>(view.num_elements()) * view.element_size())));
-  return Pieces(view, max_bytes, block.get()).Run(fn);
+  CASK_ASSIGN_OR_RETURN(const RefPtr<TensorBuffer> block, NewBlock(view, max_bytes));
+  void* const out = block->mutable_data();
+  return Pieces(view, max_bytes).Run([&](const Layout& part) {
+    internal::CopyStrided(view.dtype(), view.buffer()->data(), part, out, Layout::RowMajor(part.shape()));
+    return fn({static_cast<const char*>(out), static_cast<size_t>(part.num_elements()) * view.element_size()});
+  });
+}
+
+absl::Status FillRowMajorPieces(TensorView* view, size_t max_bytes,
+                                absl::FunctionRef<absl::Status(absl::Span<char> block)> fill) {
+  CASK_CHECK(IsFixedSize(view->dtype()), "FillRowMajorPieces: the dtype has no fixed size");
+  if (view->num_elements() == 0) return absl::OkStatus();
+  CASK_RETURN_IF_ERROR(view->EnsureMutable());
+  char* const to = static_cast<char*>(view->buffer()->mutable_data());
+  if (view->IsContiguous()) {
+    const TensorView::ByteRange range = view->bounds();
+    return HandOver(absl::MakeSpan(to + range.begin, range.end - range.begin),
+                    max_bytes - max_bytes % view->element_size(), fill);
+  }
+  CASK_ASSIGN_OR_RETURN(const RefPtr<TensorBuffer> block, NewBlock(*view, max_bytes));
+  char* const from = static_cast<char*>(block->mutable_data());
+  internal::CopyStridedOptions options;
+  options.fresh = false;
+  return Pieces(*view, max_bytes).Run([&](const Layout& part) -> absl::Status {
+    CASK_RETURN_IF_ERROR(fill(absl::MakeSpan(from, static_cast<size_t>(part.num_elements()) * view->element_size())));
+    internal::CopyStrided(view->dtype(), from, Layout::RowMajor(part.shape()), to, part, options);
+    return absl::OkStatus();
+  });
 }
 
 absl::Status CopyRowMajor(const TensorView& view, absl::Span<char> out) {

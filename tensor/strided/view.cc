@@ -19,6 +19,7 @@
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/object_elements.h"
 #include "tensorcask/tensor/strided/copy_strided.h"
 #include "tensorcask/tensor/strided/layout.h"
 #include "tensorcask/tensor/strided/maybe_owned.h"
@@ -35,9 +36,6 @@ std::string Describe(DType dtype, const Layout& layout) {
 
 // Whether `buffer` holds the elements. All views are checked here, but for those that only rearrange checked elements.
 absl::Status CheckFits(const TensorBuffer* buffer, DType dtype, const Layout& layout) {
-  if (dtype == DType::kResource || dtype == DType::kVariant) {
-    return absl::UnimplementedError(absl::StrCat("views of dtype ", DTypeName(dtype), " are not supported"));
-  }
   const size_t object_bytes = ObjectBytes(dtype);
   const auto refused = [&](absl::string_view why) {
     return absl::InvalidArgumentError(absl::StrCat("a view ", Describe(dtype, layout), ": ", why));
@@ -45,13 +43,8 @@ absl::Status CheckFits(const TensorBuffer* buffer, DType dtype, const Layout& la
   if (object_bytes == 0) return refused("no elements have this dtype");
   if (layout.num_elements() == 0) return absl::OkStatus();
   if (buffer == nullptr) return refused("its buffer is null");
-  if (dtype == DType::kString) {
-    if (!buffer->HoldsElements<std::string>()) return refused("its buffer holds no std::string objects");
-    if (buffer->offset_bytes() % sizeof(std::string) != 0) {
-      return refused("its buffer starts inside a std::string object");
-    }
-  } else if (buffer->kind() == TensorBuffer::Kind::kElements) {
-    return refused("its buffer holds objects, not plain bytes");
+  if (const char* const fault = internal::FaultOfElements(dtype, *buffer); fault != nullptr) {
+    return refused(absl::StrCat("of its buffer: ", fault));
   }
   const Layout::Range range = layout.bounds();
   if (static_cast<uint64_t>(range.end) > buffer->size_bytes() / object_bytes) {

@@ -63,8 +63,8 @@ class TensorView {
 
   // Any geometry from outside over `buffer`, which may be null if there are no elements.
   // Errors: InvalidArgument if `dtype` is kInvalid, or if with elements the buffer is null, too small, of another kind
-  // (strings want a kElements buffer of std::string, and only they do) or not aligned to one of them; Unimplemented for
-  // resources and variants. Bools must be 0 and 1: whoever brings the memory has checked them.
+  // (objects want a kElements buffer of their class, and only they do) or not aligned to one of them. Bools must be 0
+  // and 1: whoever brings the memory has checked them.
   static absl::StatusOr<TensorView> Create(RefPtr<TensorBuffer> buffer, DType dtype, Layout layout);
 
   TensorView(Unchecked, RefPtr<TensorBuffer> buffer, const Layout& layout, DType dtype)
@@ -84,7 +84,7 @@ class TensorView {
   int64_t offset() const { return layout_.offset(); }
   int64_t num_elements() const { return layout_.num_elements(); }
   TensorShape shape() const { return layout_.shape(); }
-  size_t element_size() const { return ElementSize(dtype_); }  // bytes; 0 for strings
+  size_t element_size() const { return ElementSize(dtype_); }  // bytes; 0 for objects
   bool IsContiguous(MemoryFormat format = MemoryFormat::kContiguous) const { return layout_.IsContiguous(format); }
 
   // May be null if there are no elements.
@@ -92,7 +92,8 @@ class TensorView {
   bool SharesBufferWith(const TensorView& other) const {  // the same root
     return buffer_ && other.buffer_ && buffer_->root() == other.buffer_->root();
   }
-  // Bytes [begin, end) of the buffer hold all elements. Without elements both are 0. (Of strings: their objects.)
+  // Bytes [begin, end) of the buffer hold all elements. Without elements both are 0. (Of objects: what they are
+  // themselves.)
   struct ByteRange {
     size_t begin;
     size_t end;

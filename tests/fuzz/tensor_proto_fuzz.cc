@@ -1,5 +1,6 @@
 // A TensorProto message: both front ends agree on it, and what they take comes back.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -12,7 +13,10 @@
 #include "tensorcask/serialize/wire/tensor_codec.h"
 #include "tensorcask/serialize/wire/zero_copy.h"
 #include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/dtype_visit.h"
+#include "tensorcask/tensor/resource_handle.h"
 #include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tensor/variant.h"
 #include "tensorcask/tests/fuzz/fuzz_input.h"
 
 namespace tensorcask::testing {
@@ -25,11 +29,11 @@ bool Same(const Tensor& a, const Tensor& b) {
     // The bits above the value may be any when they are read, and are written as zeros (FORMAT.md section 2.1).
     return a.SummarizeValue(a.num_elements()) == b.SummarizeValue(b.num_elements());
   }
-  if (a.dtype() != DType::kString) return a.bytes() == b.bytes();
-  for (int64_t i = 0; i < a.num_elements(); ++i) {
-    if (a.flat<std::string>()[i] != b.flat<std::string>()[i]) return false;
-  }
-  return true;
+  if (!IsObject(a.dtype())) return a.bytes() == b.bytes();
+  return VisitObjectDType(a.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    return std::equal(a.data<T>(), a.data<T>() + a.num_elements(), b.data<T>());
+  });
 }
 
 void CheckComesBack(const Tensor& tensor, const EncodeOptions& options) {

@@ -243,7 +243,7 @@ TEST(DType, BelongsToOneKindAtMost) {
 TEST(DType, ObjectsOfStringsAndOfNothing) {
   EXPECT_EQ(ObjectBytes(DType::kString), sizeof(std::string));
   EXPECT_EQ(ElementAlignment(DType::kString), alignof(std::string));
-  for (const DType dtype : {DType::kInvalid, DType::kResource, DType::kVariant, static_cast<DType>(200)}) {
+  for (const DType dtype : {DType::kInvalid, static_cast<DType>(200)}) {
     EXPECT_EQ(ObjectBytes(dtype), 0u);
     EXPECT_EQ(ElementAlignment(dtype), 1u);
   }

@@ -116,8 +116,6 @@ const RefusedCreate kRefused[] = {
     {"Invalid", DType::kInvalid, {2}, Code::kInvalidArgument, "dtype invalid (number 0)"},
     {"InvalidEvenIfEmpty", DType::kInvalid, {0}, Code::kInvalidArgument, "dtype invalid"},
     {"NoSuchNumber", static_cast<DType>(63), {2}, Code::kInvalidArgument, "(number 63)"},
-    {"Resource", DType::kResource, {2}, Code::kUnimplemented, "resource"},
-    {"Variant", DType::kVariant, {0}, Code::kUnimplemented, "variant"},
     {"BytesWrapTo12",
      DType::kFloat32,
      {(int64_t{1} << 62) + 3},
@@ -290,7 +288,7 @@ TEST(Tensor, RefusesBuffersThatDoNotFit) {
       {"NumbersAsStrings", DType::kString, TensorShape({1}), numbers, Code::kInvalidArgument, "no std::string objects"},
       {"StringsAsBytes", DType::kInt8, TensorShape({1}), strings, Code::kInvalidArgument, "objects, not plain bytes"},
       {"InsideString", DType::kString, TensorShape({1}), inside_string, Code::kInvalidArgument, "inside a std::string"},
-      {"Variant", DType::kVariant, TensorShape({1}), bytes, Code::kUnimplemented, "variant"},
+      {"Variant", DType::kVariant, TensorShape({1}), numbers, Code::kInvalidArgument, "no Variant objects"},
       {"Invalid", DType::kInvalid, TensorShape({1}), bytes, Code::kInvalidArgument, "invalid"},
   };
   for (const Case& row : kCases) {
@@ -338,7 +336,7 @@ TEST(Tensor, FromExternalReleasesAtOnceWhenItRefuses) {
       {"Null", DType::kFloat32, {1}, nullptr, 16, Code::kInvalidArgument},
       {"Strings", DType::kString, {0}, memory, 16, Code::kOk},
       {"StringsFromBytes", DType::kString, {1}, memory, SIZE_MAX, Code::kInvalidArgument},
-      {"Resource", DType::kResource, {1}, memory, 16, Code::kUnimplemented},
+      {"ResourceFromBytes", DType::kResource, {1}, memory, SIZE_MAX, Code::kInvalidArgument},
       {"Overflow", DType::kFloat64, {INT64_MAX}, memory, SIZE_MAX, Code::kInvalidArgument},
       {"NoElements", DType::kFloat32, {0}, nullptr, 0, Code::kOk},
       {"NullWithSizeButNoElements", DType::kFloat32, {3, 0}, nullptr, 16, Code::kOk},

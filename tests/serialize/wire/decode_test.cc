@@ -209,8 +209,10 @@ const RejectCase kMalformed[] = {
     {"TP02_OwnNumber", "dtype: 64", Code::kInvalidArgument, "dtype is 64"},
     {"TP03_FirstReference", "dtype: 101", Code::kInvalidArgument, "dtype is 101, a reference"},
     {"TP03_LastReference", "dtype: 130", Code::kInvalidArgument, "dtype is 130, a reference"},
-    {"TP04_ResourceContent", "dtype: DT_RESOURCE tensor_content: '12345678'", Code::kUnimplemented, "dtype resource"},
-    {"TP04_VariantContent", "dtype: DT_VARIANT tensor_content: '12345678'", Code::kUnimplemented, "dtype variant"},
+    {"TP04_VariantContent", "dtype: DT_VARIANT tensor_content: '12345678'", Code::kInvalidArgument,
+     "tensor_content has 7 bytes behind the lengths of variant []; these sum to at least 49"},
+    {"TP04_ResourceContent", "dtype: DT_RESOURCE tensor_content: '\\x07\\x00\\x10\\x20\\x7f\\x00\\x00\\x00'",
+     Code::kInvalidArgument, "resource 0: field number 0 at byte 0"},
     {"TP07_FillBomb", "dtype: DT_FLOAT float_val: 1" DIM(274877906944), Code::kResourceExhausted,
      "float32 [274877906944] decodes to 1099511627776 bytes; the limit max_message_bytes is 2147483648"},
     {"TP07_FillOfAGibibyte", "dtype: DT_FLOAT float_val: 1" DIM(268435456), Code::kResourceExhausted,
@@ -241,8 +243,6 @@ const RejectCase kMalformed[] = {
     {"TP18_Bool2", "dtype: DT_BOOL tensor_content: '\\x00\\x01\\x02'" DIM(3), Code::kInvalidArgument,
      "tensor_content[2] is 2; a bool is 0 or 1"},
     {"TP18_Bool255", "dtype: DT_BOOL tensor_content: '\\xff'", Code::kInvalidArgument, "tensor_content[0] is 255"},
-    {"Resource", "dtype: DT_RESOURCE resource_handle_val { name: 'x' }", Code::kUnimplemented, "dtype resource"},
-    {"Variant", "dtype: DT_VARIANT variant_val { type_name: 'x' }", Code::kUnimplemented, "dtype variant"},
     // The forms.
     {"FormEncoded", "extension { dtype: 1 payload: 'x' }" DIM(4), Code::kUnimplemented, "in encoded form"},
     {"FormEncodedOwnDType", "extension { dtype: 66 payload: 'x' }" DIM(4), Code::kUnimplemented, "in encoded form"},
@@ -430,20 +430,25 @@ TEST(Limits, MessageBytesToTheByte) {
       StatusIs(Code::kResourceExhausted, HasSubstr("max_message_bytes")));
 }
 
-// Row TP-31, and TP-32: nothing in a variant is decoded, whatever it promises.
-TEST(Limits, VariantsNestToTheLimit) {
+TEST(Limits, TP31_VariantsNestToTheLimit) {
   const auto nested = [](int depth) {
-    std::string message = VarintField(1, 1) + ShapeField({1 << 20});
+    std::string message = VarintField(1, 1) + ShapeField({1 << 10});
     for (int i = 0; i < depth; ++i) message = VarintField(1, 21) + BytesField(15, BytesField(3, message));
     return message;
   };
-  EXPECT_THAT(DecodeBothWays(nested(31)), StatusIs(Code::kUnimplemented, HasSubstr("dtype variant")));
-  for (const int depth : {33, 65, 200, 5000}) {
+  EXPECT_OK(DecodeBothWays(nested(31)));
+  for (const int depth : {32, 33, 65, 200, 5000}) {
     EXPECT_THAT(DecodeBothWays(nested(depth)), StatusIs(Code::kResourceExhausted, HasSubstr("max_depth"))) << depth;
   }
-  std::string many = VarintField(1, 21);
+}
+
+TEST(Limits, TP32_TensorsInVariantsShareTheBudget) {
+  std::string many = VarintField(1, 21) + ShapeField({2000});
   for (int i = 0; i < 2000; ++i) many += BytesField(15, BytesField(3, VarintField(1, 1) + ShapeField({2 << 20})));
-  EXPECT_THAT(DecodeBothWays(many), StatusIs(Code::kUnimplemented, HasSubstr("dtype variant")));
+  EXPECT_THAT(DecodeBothWays(many),
+              StatusIs(Code::kResourceExhausted,
+                       HasSubstr("variant 8: tensors[0]: float32 [2097152] decodes to 8388608 bytes, 8388608 of them "
+                                 "filled in, beside 67108864 before; the limit max_unbacked_bytes is 67108864")));
 }
 
 TEST(Decode, TakesNoMemoryForWhatItRefuses) {

@@ -11,6 +11,9 @@
 #include "tensorcask/serialize/wire/decoded_tensor.h"
 #include "tensorcask/serialize/wire/tensor_codec.h"
 #include "tensorcask/serialize/wire/zero_copy.h"
+#include "tensorcask/tensor/dtype_visit.h"
+#include "tensorcask/tensor/resource_handle.h"
+#include "tensorcask/tensor/variant.h"
 
 namespace tensorcask::testing {
 
@@ -60,11 +63,14 @@ TensorShape RandomShape(std::mt19937_64* random) {
 std::string Difference(const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype()) return absl::StrCat("dtypes ", DTypeName(a.dtype()), " and ", DTypeName(b.dtype()));
   if (a.shape() != b.shape()) return absl::StrCat("shapes ", a.shape().ToString(), " and ", b.shape().ToString());
-  if (a.dtype() == DType::kString) {
-    for (int64_t i = 0; i < a.num_elements(); ++i) {
-      if (a.flat<std::string>()[i] != b.flat<std::string>()[i]) return absl::StrCat("element ", i);
-    }
-    return "";
+  if (IsObject(a.dtype())) {
+    return VisitObjectDType(a.dtype(), [&](auto tag) -> std::string {
+      using T = typename decltype(tag)::type;
+      for (int64_t i = 0; i < a.num_elements(); ++i) {
+        if (a.flat<T>()[i] != b.flat<T>()[i]) return absl::StrCat("element ", i);
+      }
+      return "";
+    });
   }
   return a.bytes() == b.bytes() ? "" : absl::StrCat("elements ", a.ToString(), " and ", b.ToString());
 }

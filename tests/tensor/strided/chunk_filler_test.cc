@@ -121,7 +121,7 @@ TEST(ChunkFiller, BytesAreChecked) {
   EXPECT_THAT(filler.WriteBytes(0, "abcde"), StatusIs(Code::kInvalidArgument, HasSubstr("5 bytes: int32 takes 4")));
   EXPECT_THAT(filler.Write<float>(0, {1.0f}),
               StatusIs(Code::kInvalidArgument, HasSubstr("float32 for a tensor of int32")));
-  EXPECT_THAT(filler.WriteStrings(0, {"x"}),
+  EXPECT_THAT(filler.Write<std::string>(0, {"x"}),
               StatusIs(Code::kInvalidArgument, HasSubstr("string for a tensor of int32")));
   EXPECT_OK(filler.WriteBytes(0, absl::string_view("\1\0\0\0", 4)));
   EXPECT_EQ((*tensor.Data<int32_t>())[0], 1);
@@ -137,10 +137,10 @@ TEST(ChunkFiller, BytesAreChecked) {
 TEST(ChunkFiller, Strings) {
   ResizableTensor tensor = OfShape({3});
   ASSERT_OK_AND_ASSIGN(ChunkFiller filler, ChunkFiller::Create(&tensor, DType::kString));
-  EXPECT_THAT(filler.WriteBytes(0, "abc"), StatusIs(Code::kInvalidArgument, HasSubstr("tensor of strings")));
+  EXPECT_THAT(filler.WriteBytes(0, "abc"), StatusIs(Code::kInvalidArgument, HasSubstr("tensor of objects")));
   EXPECT_OK(filler.Write<std::string>(1, {"b", "c"}));
-  EXPECT_THAT(filler.WriteStrings(2, {"again"}), StatusIs(Code::kAlreadyExists, HasSubstr("[1, 3) have arrived")));
-  EXPECT_OK(filler.WriteStrings(0, {"a"}));
+  EXPECT_THAT(filler.Write<std::string>(2, {"again"}), StatusIs(Code::kAlreadyExists, HasSubstr("[1, 3) have arrived")));
+  EXPECT_OK(filler.Write<std::string>(0, {"a"}));
   ASSERT_OK_AND_ASSIGN(const Tensor done, filler.Finish());
   EXPECT_EQ(done.ToString(), "string [3]: [\"a\" \"b\" \"c\"]");
 }
@@ -169,7 +169,7 @@ TEST(ChunkFiller, FinishesOnce) {
   EXPECT_THAT(filler.Finish(), refused);
   EXPECT_THAT(WriteInts(filler, 0, {}), refused);
   EXPECT_THAT(filler.WriteBytes(0, "abcd"), refused);
-  EXPECT_THAT(filler.WriteStrings(0, {}), refused);
+  EXPECT_THAT(filler.Write<std::string>(0, {}), refused);
   EXPECT_THAT(filler.Missing(10), IsEmpty());
 }
 

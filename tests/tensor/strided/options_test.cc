@@ -177,7 +177,6 @@ const RefusedCase kRefused[] = {
     {"GradOfInt", TensorShape({2}), TensorOptions().WithDType(DType::kInt8).WithRequiresGrad(true),
      Code::kInvalidArgument, "requires_grad"},
     {"InvalidDType", TensorShape({2}), TensorOptions().WithDType(DType::kInvalid), Code::kInvalidArgument, "invalid"},
-    {"Resource", TensorShape({2}), TensorOptions().WithDType(DType::kResource), Code::kUnimplemented, "resource"},
     {"BytesOverflow", TensorShape({int64_t{1} << 61, 2}), kNothing, Code::kInvalidArgument, "exceeds 2^63-1"},
 };
 INSTANTIATE_TEST_SUITE_P(Options, EmptyRefuses, ::testing::ValuesIn(kRefused),
