@@ -9,6 +9,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/retry.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
@@ -46,6 +49,25 @@ std::string TemporaryPath(absl::string_view final_path) {
                       absl::Hex(RandomBits(), absl::kZeroPad16));
 }
 
+// To a new file, whose content is not yet durable.
+absl::Status CopyFile(const std::string& source_path, const std::string& path, FileSystem* files) {
+  constexpr size_t kChunkBytes = size_t{512} << 10;  // as byte_sink.h has it
+  ReadOptions read;
+  read.file_system = files;
+  CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const ByteSource> source, OpenFileSource(source_path, read));
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<FileSink> sink, FileSink::Create(path, files));
+  const uint64_t size = source->size_bytes();
+  sink->ReserveHint(size);
+  std::vector<char> chunk(static_cast<size_t>(std::min<uint64_t>(size, kChunkBytes)));
+  for (uint64_t done = 0; done < size;) {
+    const auto bytes = static_cast<size_t>(std::min<uint64_t>(size - done, chunk.size()));
+    CASK_RETURN_IF_ERROR(source->ReadAt(done, absl::MakeSpan(chunk.data(), bytes)));
+    CASK_RETURN_IF_ERROR(sink->Append(absl::string_view(chunk.data(), bytes)));
+    done += bytes;
+  }
+  return sink->Close(/*sync=*/false);
+}
+
 }  // namespace
 
 AtomicPublish::AtomicPublish(PublishOptions options) : options_(options) {
@@ -54,8 +76,7 @@ AtomicPublish::AtomicPublish(PublishOptions options) : options_(options) {
 
 AtomicPublish::~AtomicPublish() { Abandon(); }
 
-absl::StatusOr<FileSink*> AtomicPublish::Add(const std::string& final_path) {
-  FileSystem* const files = options_.file_system;
+absl::Status AtomicPublish::CheckFinalPath(const std::string& final_path) const {
   if (done_) return absl::FailedPreconditionError(absl::StrCat(final_path, ": added after Commit or Abandon"));
   CASK_RETURN_IF_ERROR(CheckPath(final_path));
   if (final_path.back() == '/') {
@@ -67,32 +88,64 @@ absl::StatusOr<FileSink*> AtomicPublish::Add(const std::string& final_path) {
 
   // Early, so that nobody writes for an hour in vain; what decides is the renaming.
   FileInfo info;
-  const IoResult found = RetryInterrupted([&] { return files->Describe(final_path, &info); });
+  const IoResult found = RetryInterrupted([&] { return options_.file_system->Describe(final_path, &info); });
   if (found < 0 && found != -ENOENT) return IoError(found, final_path, "look for an existing file");
   if (found >= 0 && !options_.overwrite) return absl::AlreadyExistsError(absl::StrCat(final_path, ": exists already"));
   if (found >= 0 && info.type != FileInfo::Type::kRegular) {
     return absl::FailedPreconditionError(absl::StrCat(final_path, ": is not a regular file, and is not replaced"));
   }
+  return absl::OkStatus();
+}
 
+// Adds an entry whose temporary file `create` makes, which answers AlreadyExists if its name is taken.
+absl::StatusOr<FileSink*> AtomicPublish::AddTemporary(const std::string& final_path,
+                                                      absl::FunctionRef<absl::Status(Entry*)> create) {
+  CASK_RETURN_IF_ERROR(CheckFinalPath(final_path));
   absl::Status status;
   for (int i = 0; i < kMaxTemporaryNames; ++i) {
     Entry entry;
     entry.final_path = final_path;
     entry.temporary_path = TemporaryPath(final_path);
-    absl::StatusOr<std::unique_ptr<FileSink>> sink = FileSink::Create(entry.temporary_path, files);
-    if (sink.ok()) {
-      entry.sink = *std::move(sink);
+    status = create(&entry);
+    if (status.ok()) {
       entries_.push_back(std::move(entry));
       return entries_.back().sink.get();
     }
-    status = std::move(sink).status();
     if (!absl::IsAlreadyExists(status)) {
       // Over a network it may be there all the same. Nobody else has a file of this name.
+      entry.sink.reset();
       Remove(entry.temporary_path);
       break;
     }
   }
   return status;
+}
+
+absl::StatusOr<FileSink*> AtomicPublish::Add(const std::string& final_path) {
+  return AddTemporary(final_path, [&](Entry* entry) -> absl::Status {
+    CASK_ASSIGN_OR_RETURN(entry->sink, FileSink::Create(entry->temporary_path, options_.file_system));
+    return absl::OkStatus();
+  });
+}
+
+absl::Status AtomicPublish::AddExisting(const std::string& source_path, const std::string& final_path) {
+  FileSystem* const files = options_.file_system;
+  CASK_RETURN_IF_ERROR(CheckPath(source_path));
+  FileInfo info;
+  const IoResult found = RetryInterrupted([&] { return files->Describe(source_path, &info); });
+  if (found < 0) return IoError(found, source_path, "look for the file");
+  if (info.type != FileInfo::Type::kRegular) {
+    return absl::FailedPreconditionError(absl::StrCat(source_path, ": is not a regular file"));
+  }
+  const absl::StatusOr<FileSink*> added = AddTemporary(final_path, [&](Entry* entry) -> absl::Status {
+    const IoResult linked = RetryInterrupted([&] { return files->Link(source_path, entry->temporary_path); });
+    if (linked >= 0) return absl::OkStatus();
+    if (linked != -EOPNOTSUPP) {
+      return IoError(linked, source_path, absl::StrCat("give it the name ", entry->temporary_path));
+    }
+    return CopyFile(source_path, entry->temporary_path, files);
+  });
+  return added.status();
 }
 
 absl::Status AtomicPublish::Commit() {
@@ -105,7 +158,9 @@ absl::Status AtomicPublish::Commit() {
 
 absl::Status AtomicPublish::Publish() {
   if (entries_.empty()) return absl::OkStatus();
-  for (Entry& entry : entries_) CASK_RETURN_IF_ERROR(entry.sink->Close(options_.sync));
+  for (const Entry& entry : entries_) {
+    CASK_RETURN_IF_ERROR(entry.sink != nullptr ? entry.sink->Close(options_.sync) : SyncExisting(entry));
+  }
 
   Entry& switch_entry = entries_.back();
   if (options_.overwrite && entries_.size() > 1) {
@@ -130,11 +185,23 @@ absl::Status AtomicPublish::Rename(Entry* entry) {
       [&] { return options_.file_system->Rename(entry->temporary_path, entry->final_path, on_existing); });
   if (result >= 0) {
     entry->published = true;
+    // Of two names of one file, rename leaves both (POSIX). The final name was one already, of an earlier AddExisting.
+    if (entry->sink == nullptr && options_.overwrite) Remove(entry->temporary_path);
     return absl::OkStatus();
   }
   // These say for certain that nothing was renamed.
   if (result == -EEXIST || result == -ENOENT) entry->renaming = false;
   return IoError(result, entry->final_path, absl::StrCat("rename ", entry->temporary_path, " to this"));
+}
+
+absl::Status AtomicPublish::SyncExisting(const Entry& entry) {
+  if (!options_.sync) return absl::OkStatus();
+  FileSystem* const files = options_.file_system;
+  const IoResult handle = RetryInterrupted([&] { return files->OpenToRead(entry.temporary_path); });
+  if (handle < 0) return IoError(handle, entry.temporary_path, "open");
+  const IoResult synced = RetryInterrupted([&] { return files->Sync(handle); });
+  files->Close(handle);  // nothing was written through it, so it has nothing to tell
+  return synced < 0 ? IoError(synced, entry.temporary_path, "sync") : absl::OkStatus();
 }
 
 absl::Status AtomicPublish::SyncFolderOf(const Entry& entry) {

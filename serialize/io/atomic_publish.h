@@ -7,6 +7,7 @@
 //   CASK_RETURN_IF_ERROR(publish.Commit());   // model.index is there only if all of model.data-* is
 //
 // Each file is written under a temporary name in the folder of its final one (NAME.tmp-RANDOM, created exclusively).
+// AddExisting gives that name to a file that is there already, so that it appears together with the others.
 // Commit closes and (with sync) syncs all of them, then gives each its final name in the order of Add. The folders of
 // all others are synced before the last one is renamed, and its own after that: what is added last is the switch that
 // makes the rest count.
@@ -25,6 +26,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tensorcask/serialize/io/byte_sink.h"
@@ -58,6 +60,13 @@ class AtomicPublish {
   // from errno, naming the path.
   absl::StatusOr<FileSink*> Add(const std::string& final_path);
 
+  // Commit will publish the file at `source_path` as `final_path` too: as a second name of the same file, so that who
+  // writes to it later writes to both, or as a copy (in bounded memory) where the file system has no second names. With
+  // sync its content is made durable, however it was written. The source keeps its name.
+  // Errors: as Add; NotFound, and whatever keeps it from being read, naming the source; FailedPrecondition if that is
+  // no regular file.
+  absl::Status AddExisting(const std::string& source_path, const std::string& final_path);
+
   // Errors: what failed first, naming the file, by its temporary name while it has that; what a sink had reported
   // before; AlreadyExists if somebody took a final name meanwhile; FailedPrecondition if called twice.
   absl::Status Commit();
@@ -69,12 +78,15 @@ class AtomicPublish {
   struct Entry {
     std::string final_path;
     std::string temporary_path;
-    std::unique_ptr<FileSink> sink;
-    bool renaming = false;   // was tried, and the answer leaves open whether it was done
-    bool published = false;  // has its final name
+    std::unique_ptr<FileSink> sink;  // null: of AddExisting, and nobody has it open
+    bool renaming = false;           // was tried, and the answer leaves open whether it was done
+    bool published = false;          // has its final name
   };
 
+  absl::Status CheckFinalPath(const std::string& final_path) const;
+  absl::StatusOr<FileSink*> AddTemporary(const std::string& final_path, absl::FunctionRef<absl::Status(Entry*)> create);
   absl::Status Publish();
+  absl::Status SyncExisting(const Entry& entry);
   absl::Status Rename(Entry* entry);
   absl::Status SyncFolderOf(const Entry& entry);
   IoResult Remove(const std::string& path);

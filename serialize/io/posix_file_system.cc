@@ -165,7 +165,8 @@ class PosixFileSystem final : public FileSystem {
 
   IoResult Link(const std::string& from, const std::string& to) override {
     if (HasNul(from) || HasNul(to)) return -EINVAL;
-    if (link(from.c_str(), to.c_str()) == 0) return 0;
+    // Of what a symbolic link leads to, as reading has it.
+    if (linkat(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), AT_SYMLINK_FOLLOW) == 0) return 0;
     // EPERM: a file system without links, a folder, or somebody else's file (fs.protected_hardlinks).
     if (errno == EPERM || errno == ENOSYS || errno == EMLINK || errno == EXDEV) return -EOPNOTSUPP;
     return -static_cast<IoResult>(errno);

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <memory>
 #include <string>
@@ -373,13 +374,176 @@ TEST(AtomicPublishTest, ATemporaryNameThatIsTakenIsPassedOver) {
   EXPECT_EQ(memory.Paths().size(), 4u + 8u) << "what is not ours is left alone";
 }
 
-// ---- Everything that can fail, failing
-// --------------------------------------------------------------------------------
+// ---- Files that are there already -----------------------------------------------------------------------------------
+
+TEST(AtomicPublishExistingTest, AppearAtCommitWithTheOthers) {
+  MemoryFileSystem memory;
+  memory.Put("s", "content");
+  FaultyFileSystem files(&memory);
+  AtomicPublish publish(On(&files));
+  ASSERT_OK(publish.AddExisting("s", "m.data"));
+  ASSERT_OK_AND_ASSIGN(FileSink * index, publish.Add("m.index"));
+  ASSERT_OK(index->Append("index"));
+  EXPECT_THAT(memory.Paths(), ElementsAre(MatchesRegex("m\\.data\\.tmp-[0-9a-f]{16}"),
+                                          MatchesRegex("m\\.index\\.tmp-[0-9a-f]{16}"), "s"));
+  ASSERT_OK(publish.Commit());
+  EXPECT_THAT(memory.Paths(), ElementsAre("m.data", "m.index", "s"));
+  EXPECT_EQ(*memory.Find("m.data"), "content");
+  // The content is made durable before the name.
+  EXPECT_THAT(StepsAfterWriting(files), ElementsAre("Sync m.data~", "Sync m.index~", "Rename m.data~ -> m.data",
+                                                    "SyncFolder .", "Rename m.index~ -> m.index", "SyncFolder ."));
+  EXPECT_EQ(files.bytes_read(), 0u) << "no copy";
+  EXPECT_EQ(files.open_handles(), 0u);
+}
+
+TEST(AtomicPublishExistingTest, WithoutCommitTheSourceStaysAlone) {
+  MemoryFileSystem memory;
+  memory.Put("s", "content");
+  for (const bool links : {true, false}) {
+    FaultyFileSystem files(&memory);
+    if (!links) files.FailAt(1, EOPNOTSUPP, FaultyFileSystem::kForEver, FileOperation::kLink);
+    AtomicPublish publish(On(&files));
+    ASSERT_OK(publish.AddExisting("s", "m.data"));
+    EXPECT_EQ(memory.Paths().size(), 2u);
+    publish.Abandon();
+    EXPECT_THAT(memory.Paths(), ElementsAre("s"));
+    EXPECT_EQ(*memory.Find("s"), "content");
+    EXPECT_EQ(memory.open_handles(), 0u);
+  }
+}
+
+TEST(AtomicPublishExistingTest, IsCopiedWhereThereAreNoLinks) {
+  for (const size_t bytes : {size_t{0}, size_t{1}, size_t{512} << 10, (size_t{1} << 20) + 17}) {
+    MemoryFileSystem memory;
+    std::string content(bytes, '\0');
+    for (size_t i = 0; i < bytes; ++i) content[i] = static_cast<char>(i * 31 + i / 4096);
+    memory.Put("s", content);
+    FaultyFileSystem files(&memory);
+    files.FailAt(1, EOPNOTSUPP, FaultyFileSystem::kForEver, FileOperation::kLink);
+    files.LimitTransfers(100000);
+    AtomicPublish publish(On(&files));
+    ASSERT_OK(publish.AddExisting("s", "m"));
+    ASSERT_OK(publish.Commit());
+    EXPECT_EQ(*memory.Find("m"), content);
+    EXPECT_THAT(StepsAfterWriting(files), ElementsAre("Sync m~", "Rename m~ -> m", "SyncFolder ."));
+  }
+}
+
+TEST(AtomicPublishExistingTest, BadSourcesAreRefused) {
+  const TempFolder folder;
+  folder.Write("taken", "");
+  ASSERT_EQ(symlink("nowhere", folder.Path("dangling").c_str()), 0);
+  ASSERT_EQ(mkfifo(folder.Path("pipe").c_str(), 0600), 0);
+  struct Row {
+    const char* name;
+    const char* source;
+    const char* target;
+    Code code;
+    const char* says;
+  };
+  const Row rows[] = {{"Missing", "none", "m", Code::kNotFound, "/none: cannot look for the file"},
+                      {"Dangling", "dangling", "m", Code::kNotFound, "/dangling: cannot look"},
+                      {"Folder", ".", "m", Code::kFailedPrecondition, "/.: is not a regular file"},
+                      {"Pipe", "pipe", "m", Code::kFailedPrecondition, "/pipe: is not a regular file"},
+                      {"Taken", "taken", "taken", Code::kAlreadyExists, "/taken: exists already"},
+                      {"NoFolder", "taken", "no/m", Code::kNotFound, "/taken: cannot give it the name"}};
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.name);
+    AtomicPublish publish(On(nullptr));
+    EXPECT_THAT(publish.AddExisting(folder.Path(row.source), folder.Path(row.target)),
+                StatusIs(row.code, HasSubstr(row.says)));
+    EXPECT_OK(publish.Commit()) << "nothing was added";
+  }
+  EXPECT_THAT(NamesIn(folder.path()), ElementsAre("dangling", "pipe", "taken"));
+  AtomicPublish publish(On(nullptr));
+  EXPECT_THAT(publish.AddExisting("", folder.Path("m")), StatusIs(Code::kInvalidArgument, HasSubstr("empty")));
+}
+
+TEST(AtomicPublishExistingTest, RealFilesAreLinkedEvenThroughLinks) {
+  const TempFolder folder;
+  folder.Write("s", "content");
+  ASSERT_EQ(symlink("s", folder.Path("alias").c_str()), 0);
+  ASSERT_EQ(mkdir(folder.Path("d").c_str(), 0700), 0);
+  AtomicPublish publish(On(nullptr));
+  ASSERT_OK(publish.AddExisting(folder.Path("alias"), folder.Path("d/m")));
+  ASSERT_OK(publish.Commit());
+  struct stat source;
+  struct stat published;
+  ASSERT_EQ(stat(folder.Path("s").c_str(), &source), 0);
+  ASSERT_EQ(lstat(folder.Path("d/m").c_str(), &published), 0);
+  EXPECT_EQ(source.st_ino, published.st_ino);
+  EXPECT_THAT(NamesIn(folder.Path("d")), ElementsAre("m"));
+
+  // Once more: rename(2) of two names of one file does nothing, and leaves both.
+  AtomicPublish again(On(nullptr, true, /*overwrite=*/true));
+  ASSERT_OK(again.AddExisting(folder.Path("s"), folder.Path("d/m")));
+  ASSERT_OK(again.Commit());
+  EXPECT_THAT(NamesIn(folder.Path("d")), ElementsAre("m"));
+  // And onto itself.
+  AtomicPublish self(On(nullptr, true, /*overwrite=*/true));
+  ASSERT_OK(self.AddExisting(folder.Path("s"), folder.Path("s")));
+  ASSERT_OK(self.Commit());
+  EXPECT_THAT(NamesIn(folder.path()), ElementsAre("alias", "d", "s"));
+  ASSERT_OK_AND_ASSIGN(const RefPtr<TensorBuffer> found, ReadWholeFile(folder.Path("s"), 1000));
+  EXPECT_EQ(found->bytes(), "content");
+}
+
+// ---- Everything that can fail, failing ------------------------------------------------------------------------------
+
+enum class How { kWritten, kLinked, kCopied };  // where the data files come from
 
 struct FaultCase {
   const char* name;
   bool sync;
   bool overwrite;
+  How how = How::kWritten;
+};
+
+// What is there before: the files to replace, and those that AddExisting names.
+void PrepareFor(const FaultCase& param, MemoryFileSystem* files) {
+  if (param.overwrite) PutAll(files, kOld);
+  if (param.how == How::kWritten) return;
+  files->Put("s-0", kNew[0].bytes);
+  files->Put("s-1", kNew[1].bytes);
+}
+
+// Publishes kNew.
+absl::Status PublishAs(const FaultCase& param, FileSystem* files) {
+  if (param.how == How::kWritten) return PublishAll(On(files, param.sync, param.overwrite), kNew);
+  AtomicPublish publish(On(files, param.sync, param.overwrite));
+  CASK_RETURN_IF_ERROR(publish.AddExisting("s-0", kNew[0].path));
+  CASK_RETURN_IF_ERROR(publish.AddExisting("s-1", kNew[1].path));
+  CASK_ASSIGN_OR_RETURN(FileSink * index, publish.Add(kNew[2].path));
+  CASK_RETURN_IF_ERROR(index->Append(kNew[2].bytes));
+  return publish.Commit();
+}
+
+// The names in `files` but for those of existing sources, which must be as they were.
+std::vector<std::string> NewPaths(const FaultCase& param, const MemoryFileSystem& files) {
+  std::vector<std::string> paths = files.Paths();
+  if (param.how == How::kWritten) return paths;
+  EXPECT_EQ(*files.Find("s-0"), kNew[0].bytes);
+  EXPECT_EQ(*files.Find("s-1"), kNew[1].bytes);
+  paths.erase(std::remove_if(paths.begin(), paths.end(), [](const std::string& path) { return path.size() == 3; }),
+              paths.end());
+  return paths;
+}
+
+// Without second names if param says so.
+class Disk {
+ public:
+  explicit Disk(const FaultCase& param) : front_(&memory) {
+    if (param.how == How::kCopied) {
+      front_.FailAt(1, EOPNOTSUPP, FaultyFileSystem::kForEver, FileOperation::kLink);
+    }
+    PrepareFor(param, &memory);
+  }
+  FileSystem* files() { return &front_; }
+
+  MemoryFileSystem memory;
+
+ private:
+  FaultyFileSystem front_;
 };
 
 class AtomicPublishFaultTest : public ::testing::TestWithParam<FaultCase> {};
@@ -393,12 +557,12 @@ TEST_P(AtomicPublishFaultTest, TheNthOperationOnceAndForEver) {
     for (const auto duration : {FaultyFileSystem::kOnce, FaultyFileSystem::kForEver}) {
       for (const bool after_effect : {false, true}) {
         for (int64_t n = 1;; ++n) {
-          MemoryFileSystem memory;
-          if (param.overwrite) PutAll(&memory, kOld);
-          FaultyFileSystem files(&memory);
+          Disk disk(param);
+          const MemoryFileSystem& memory = disk.memory;
+          FaultyFileSystem files(disk.files());
           files.FailAt(n, error, duration);
           files.FailAfterEffect(after_effect && error != EINTR);  // an interrupted call has done nothing
-          const absl::Status status = PublishAll(On(&files, param.sync, param.overwrite), kNew);
+          const absl::Status status = PublishAs(param, &files);
           SCOPED_TRACE(::testing::Message() << "error " << error << " at " << n << (duration ? " for ever" : " once")
                                             << (after_effect ? " after the effect" : "") << "\n"
                                             << files.LogText());
@@ -413,23 +577,26 @@ TEST_P(AtomicPublishFaultTest, TheNthOperationOnceAndForEver) {
           EXPECT_NE(found, "mixed");
           if (status.ok()) {
             EXPECT_EQ(found, "new");
-            EXPECT_EQ(memory.Paths().size(), 3u);
+            EXPECT_EQ(NewPaths(param, memory).size(), 3u);
             continue;
           }
-          EXPECT_THAT(status,
-                      StatusIs(IoError(-error, "", "").code(), MatchesRegex("m\\.(data-[01]|index).*: cannot .*")));
+          EXPECT_THAT(status, StatusIs(IoError(-error, "", "").code(),
+                                       MatchesRegex("(s-[01]|m\\.(data-[01]|index).*): cannot .*")));
           EXPECT_FALSE(duration == FaultyFileSystem::kOnce && error == EINTR) << status;
           if (!param.overwrite) {
             // Where nothing can be removed any more, a switch stands only on what is whole.
             EXPECT_TRUE(found == "none" || (found == "new" && duration == FaultyFileSystem::kForEver)) << found;
             if (duration == FaultyFileSystem::kOnce) {
-              EXPECT_THAT(memory.Paths(), IsEmpty());
+              EXPECT_THAT(NewPaths(param, memory), IsEmpty());
             }
           } else if (duration == FaultyFileSystem::kOnce) {
-            for (const std::string& path : memory.Paths()) EXPECT_EQ(path.find(".tmp-"), std::string::npos) << path;
+            for (const std::string& path : NewPaths(param, memory))
+              EXPECT_EQ(path.find(".tmp-"), std::string::npos) << path;
           }
           // Trying again works, whatever was left.
-          EXPECT_OK(PublishAll(On(&memory, param.sync, /*overwrite=*/true), kNew));
+          FaultCase again = param;
+          again.overwrite = true;
+          EXPECT_OK(PublishAs(again, disk.files()));
           EXPECT_EQ(WhatReadersFind(memory), "new");
         }
       }
@@ -444,11 +611,11 @@ TEST_P(AtomicPublishFaultTest, WhereverTheWriterStops) {
   bool old_seen = false;
   bool none_seen = false;
   for (int64_t n = 1;; ++n) {
-    MemoryFileSystem memory;
-    if (param.overwrite) PutAll(&memory, kOld);
-    FaultyFileSystem files(&memory);
+    Disk disk(param);
+    const MemoryFileSystem& memory = disk.memory;
+    FaultyFileSystem files(disk.files());
     files.FailAt(n, EIO, FaultyFileSystem::kForEver);
-    const absl::Status status = PublishAll(On(&files, param.sync, param.overwrite), kNew);
+    const absl::Status status = PublishAs(param, &files);
     const std::string found = WhatReadersFind(memory);
     EXPECT_NE(found, "mixed") << files.LogText();
     old_seen |= found == "old";
@@ -466,14 +633,14 @@ TEST_P(AtomicPublishFaultTest, ShortCountsAndInterruptionsChangeNothing) {
   const FaultCase& param = GetParam();
   for (const size_t limit : {1, 2, 3, 7, 1000}) {
     for (const int interrupts : {0, 1, 5}) {
-      MemoryFileSystem memory;
-      if (param.overwrite) PutAll(&memory, kOld);
-      FaultyFileSystem files(&memory);
+      Disk disk(param);
+      const MemoryFileSystem& memory = disk.memory;
+      FaultyFileSystem files(disk.files());
       files.LimitTransfers(limit);
       files.InterruptEach(interrupts);
-      ASSERT_OK(PublishAll(On(&files, param.sync, param.overwrite), kNew));
+      ASSERT_OK(PublishAs(param, &files));
       EXPECT_EQ(WhatReadersFind(memory), "new");
-      EXPECT_EQ(memory.Paths().size(), 3u);
+      EXPECT_EQ(NewPaths(param, memory).size(), 3u);
       EXPECT_EQ(memory.open_handles(), 0u);
     }
   }
@@ -481,7 +648,11 @@ TEST_P(AtomicPublishFaultTest, ShortCountsAndInterruptionsChangeNothing) {
 
 INSTANTIATE_TEST_SUITE_P(All, AtomicPublishFaultTest,
                          ::testing::Values(FaultCase{"SyncNew", true, false}, FaultCase{"SyncOverwrite", true, true},
-                                           FaultCase{"FastNew", false, false}, FaultCase{"FastOverwrite", false, true}),
+                                           FaultCase{"FastNew", false, false}, FaultCase{"FastOverwrite", false, true},
+                                           FaultCase{"LinkedNew", true, false, How::kLinked},
+                                           FaultCase{"LinkedOverwrite", true, true, How::kLinked},
+                                           FaultCase{"CopiedNew", true, false, How::kCopied},
+                                           FaultCase{"CopiedFastOverwrite", false, true, How::kCopied}),
                          [](const auto& info) { return info.param.name; });
 
 TEST(AtomicPublishFailureTest, AFailedSyncFailsTheSaveAndIsNotRetried) {
