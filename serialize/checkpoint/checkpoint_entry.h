@@ -5,15 +5,16 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
+#include "tensorcask/tensor/slice.h"
 
 namespace tensorcask {
 
-// How the elements are stored. Only plain ones can be read by this version; the others are listed, and reading one
-// answers Unimplemented.
+// How the elements are stored. The last two are only listed; reading one answers Unimplemented.
 enum class EntryForm : uint8_t {
   kPlain,    // row-major, one of TensorFlow's dtypes
   kSliced,   // in pieces, each under a key of its own
@@ -29,11 +30,13 @@ struct CheckpointEntry {
   DType dtype = DType::kInvalid;
   TensorShape shape;
   EntryForm form = EntryForm::kPlain;
-  int32_t shard = 0;          // which data file
-  uint64_t offset = 0;        // there, bytes
-  uint64_t stored_bytes = 0;  // there
-  uint32_t masked_crc32c = 0;
-  bool has_metadata = false;  // the entry says more, which this version does not read: a device, attributes
+  int32_t shard = 0;                // which data file; of a sliced tensor, that of its first piece
+  uint64_t offset = 0;              // there, bytes; likewise
+  uint64_t stored_bytes = 0;        // in all data files
+  uint32_t masked_crc32c = 0;       // of what is stored; 0 for a sliced tensor, whose pieces have one each
+  bool has_metadata = false;        // the entry says more (CheckpointReader::Metadata): a name, a device, attributes
+  std::vector<int64_t> strides;     // of a guarded tensor, elements: as it is stored; else empty, row-major
+  std::vector<TensorSlice> slices;  // of a sliced tensor: its pieces, in the order of the index
 };
 
 }  // namespace tensorcask

@@ -3,19 +3,28 @@
 #include <optional>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/checkpoint/naming.h"
-#include "tensorcask/serialize/checkpoint/table_format.h"
+#include "tensorcask/serialize/wire/codec_options.h"
+#include "tensorcask/serialize/wire/layout_decoder.h"
+#include "tensorcask/serialize/wire/metadata_decoder.h"
+#include "tensorcask/serialize/wire/tensor_fields.h"
+#include "tensorcask/serialize/wire/wire_fields.h"
 #include "tensorcask/serialize/wire/wire_reader.h"
-#include "tensorcask/tensor/base/check.h"
+#include "tensorcask/serialize/wire/wire_rules.h"
 #include "tensorcask/tensor/base/checked_math.h"
-#include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/shape.h"
+#include "tensorcask/tensor/slice.h"
 
 namespace tensorcask::checkpoint {
 namespace {
 
 using Field = WireReader::Field;
+
+constexpr int kMaxDepth = 64;  // of messages in messages; nothing here is deeper than 3
 
 absl::Status Broken(const WireReader& reader, absl::string_view message) {
   return absl::DataLossError(absl::StrCat(message, " is no protobuf message: ", reader.status().message()));
@@ -120,102 +129,110 @@ absl::Status DecodeDims(absl::string_view message, DimVector* dims) {
   return reader.status().ok() ? absl::OkStatus() : Broken(reader, "its shape");
 }
 
-// What matters of a TensorExtension here: which form it makes of the entry, and whether it says more.
-struct Extension {
-  int64_t dtype = 0;
-  bool has_strides = false;
-  int64_t storage_offset = 0;
-  int64_t memory_format = 0;
-  bool has_payload = false;
-  bool has_metadata = false;  // a name, a device, attributes, requires_grad
-
-  bool has_layout() const { return has_strides || storage_offset != 0 || memory_format != 0; }
-};
-
-absl::Status DecodeExtension(absl::string_view message, Extension* extension) {
+// Adds the slice in `message` to those of *entry, whose shape is not known yet.
+absl::Status DecodeSlice(absl::string_view message, CheckpointEntry* entry) {
+  absl::InlinedVector<TensorSlice::Extent, 4> extents;
   WireReader reader(message);
   Field field;
-  int64_t number = 0;
   while (reader.Next(&field)) {
-    switch (field.number) {
-      case 1:
-        CASK_RETURN_IF_ERROR(Expect(field, WireType::kBytes, "extension.name"));
-        extension->has_metadata |= !field.bytes.empty();
-        break;
-      case 2:
-        CASK_RETURN_IF_ERROR(Expect(field, WireType::kBytes, "extension.device"));
-        extension->has_metadata |= !field.bytes.empty();
-        break;
-      case 3:
-        CASK_RETURN_IF_ERROR(TakeInt32(field, "extension.dtype", &extension->dtype));
-        break;
-      case 4:
-        CASK_RETURN_IF_ERROR(TakeRepeated(field, "extension.strides", [&](int64_t) { extension->has_strides = true; }));
-        break;
-      case 5:
-        CASK_RETURN_IF_ERROR(TakeInt64(field, "extension.storage_offset", &extension->storage_offset));
-        break;
-      case 6:
-        CASK_RETURN_IF_ERROR(TakeInt32(field, "extension.memory_format", &extension->memory_format));
-        break;
-      case 7:
-        CASK_RETURN_IF_ERROR(TakeInt64(field, "extension.requires_grad", &number));
-        extension->has_metadata |= number != 0;
-        break;
-      case 8:
-        CASK_RETURN_IF_ERROR(Expect(field, WireType::kFixed32, "extension.crc32c"));
-        break;
-      case 9:
-        CASK_RETURN_IF_ERROR(Expect(field, WireType::kBytes, "extension.attributes"));
-        extension->has_metadata = true;
-        break;
-      case 10:
-        CASK_RETURN_IF_ERROR(Expect(field, WireType::kBytes, "extension.payload"));
-        extension->has_payload = !field.bytes.empty();  // the last one counts
-        break;
-      default:
-        break;
+    if (field.number != 1) continue;
+    CASK_RETURN_IF_ERROR(Expect(field, WireType::kBytes, "slices.extent"));
+    if (extents.size() == TensorShape::kMaxRank) {
+      return absl::DataLossError(absl::StrCat("a slice has more than ", TensorShape::kMaxRank, " extents"));
     }
+    TensorSlice::Extent extent;
+    WireReader parts(field.bytes);
+    Field part;
+    while (parts.Next(&part)) {
+      if (part.number == 1) CASK_RETURN_IF_ERROR(TakeInt64(part, "slices.extent.start", &extent.start));
+      if (part.number == 2) CASK_RETURN_IF_ERROR(TakeInt64(part, "slices.extent.length", &extent.length));
+    }
+    if (!parts.status().ok()) return Broken(parts, "an extent of a slice");
+    extents.push_back(extent);
   }
-  return reader.status().ok() ? absl::OkStatus() : Broken(reader, "its extension");
+  if (!reader.status().ok()) return Broken(reader, "a slice");
+  absl::StatusOr<TensorSlice> slice = TensorSlice::Create(extents);
+  if (!slice.ok()) return absl::DataLossError(slice.status().message());
+  entry->slices.push_back(*std::move(slice));
+  return absl::OkStatus();
 }
 
-// Sets dtype and form from what the entry's fields say, refusing mixtures of the forms.
-absl::Status ChooseForm(absl::string_view name, const Extension& extension, IndexEntry* out) {
+absl::Status CheckSlices(const CheckpointEntry& entry) {
+  for (const TensorSlice& slice : entry.slices) {
+    const absl::StatusOr<TensorShape> part = slice.Apply(entry.shape);
+    if (!part.ok()) return absl::DataLossError(part.status().message());
+  }
+  return absl::OkStatus();
+}
+
+// Merges `message` into *fields and appends it to out->extension.
+absl::Status AddExtension(absl::string_view message, internal::WireExtensionFields* fields, IndexEntry* out) {
+  const absl::Status status = fields->Read(message, kMaxDepth);
+  if (!status.ok()) return absl::DataLossError(absl::StrCat("its extension: ", status.message()));
+  out->extension.append(message.data(), message.size());
+  const internal::ExtensionFields& extension = fields->extension;
+  bool has_attributes = false;
+  fields->ForEachAttribute([&](absl::string_view, absl::string_view) {
+    has_attributes = true;
+    return false;
+  });
+  out->entry.has_metadata |= has_attributes || !extension.name.empty() || !extension.device.empty() ||
+                             extension.memory_format != 0 || extension.requires_grad;
+  return absl::OkStatus();
+}
+
+// Sets dtype, form and layout from what the entry's fields say, refusing mixtures of the forms.
+absl::Status ChooseForm(const internal::ExtensionFields& extension, IndexEntry* out) {
   CheckpointEntry& entry = out->entry;
-  const bool ours = extension.dtype != 0 || extension.has_layout() || extension.has_payload;
-  if (out->dtype_number != 0 && ours) {
+  const bool is_sliced = !entry.slices.empty();
+  const bool has_layout = extension.num_strides > 0 || extension.storage_offset != 0;
+  const bool is_own = out->dtype_number == 0;
+  if (!is_own && (extension.dtype != 0 || has_layout || extension.has_payload)) {
     return absl::DataLossError(
         absl::StrCat("it has dtype ", out->dtype_number,
                      " and an extension that wants dtype 0 (of another dtype, layout or coding)"));
   }
-  if (out->dtype_number == 0 && extension.dtype == 0) {
+  if (is_own && extension.dtype == 0) {
     return absl::DataLossError("it has no dtype, neither of its own nor in an extension");
   }
-  if (out->is_slice_list && out->dtype_number == 0) return absl::DataLossError("it has slices and no dtype of its own");
-  const int64_t number = out->dtype_number != 0 ? out->dtype_number : extension.dtype;
+  if (is_own && is_sliced && (extension.dtype < kFirstOwnDTypeNumber || has_layout || extension.has_payload)) {
+    return absl::DataLossError("it has slices, and an extension of another layout or coding or of TensorFlow's dtypes");
+  }
+  // As in a message (serialize/wire/FORMAT.md section 1).
+  const bool is_encoded = extension.has_payload && !has_layout;
+  const bool is_guarded =
+      !extension.has_payload &&
+      (extension.num_strides > 0 || (extension.dtype >= kFirstOwnDTypeNumber && extension.storage_offset == 0));
+  if (is_own && (extension.dtype < 0 || is_encoded == is_guarded)) {
+    return absl::DataLossError(absl::StrCat("it has no dtype of its own, and its extension, of dtype ", extension.dtype,
+                                            ", is that of neither the guarded nor the encoded form"));
+  }
+  const int64_t number = is_own ? extension.dtype : out->dtype_number;
   std::optional<DType> dtype = DTypeFromNumber(number);
   // Our own numbers never stand in a field that TensorFlow reads.
-  if (out->dtype_number >= kFirstOwnDTypeNumber) dtype.reset();
-  entry.dtype = dtype.value_or(DType::kInvalid);
-  entry.has_metadata = extension.has_metadata;
-  out->has_plain_bytes = dtype.has_value() && out->dtype_number != 0 && !out->is_slice_list;
-  const bool is_piece = !name.empty() && name[0] == '\0';
-  if (!dtype.has_value()) {
-    entry.form = EntryForm::kUnknown;
-  } else if (out->is_slice_list || is_piece) {
-    entry.form = EntryForm::kSliced;
-  } else if (out->dtype_number == 0) {
-    entry.form = extension.has_payload ? EntryForm::kEncoded : EntryForm::kGuarded;
-  } else {
-    entry.form = EntryForm::kPlain;
-  }
+  if (!is_own && number >= kFirstOwnDTypeNumber) dtype.reset();
   out->dtype_number = number;
+  entry.dtype = dtype.value_or(DType::kInvalid);
+  entry.form = !dtype.has_value()      ? EntryForm::kUnknown
+               : is_sliced             ? EntryForm::kSliced
+               : !is_own               ? EntryForm::kPlain
+               : extension.has_payload ? EntryForm::kEncoded
+                                       : EntryForm::kGuarded;
+  if (entry.form != EntryForm::kGuarded) return absl::OkStatus();
+  if (!IsFixedSize(entry.dtype)) {
+    return absl::DataLossError(
+        absl::StrCat("it is guarded and of dtype ", DTypeName(entry.dtype), ", which has no fixed size"));
+  }
+  absl::StatusOr<Layout> layout = internal::DecodeLayout(extension, entry.shape);
+  if (!layout.ok()) return absl::DataLossError(absl::StrCat("its ", layout.status().message()));
+  out->layout = *std::move(layout);
+  entry.strides.assign(out->layout->strides().begin(), out->layout->strides().end());
   return absl::OkStatus();
 }
 
-// Plain elements fill what is stored.
+// Elements, plain or guarded, fill what is stored.
 absl::Status CheckSize(const CheckpointEntry& entry) {
+  if (entry.form != EntryForm::kPlain && entry.form != EntryForm::kGuarded) return absl::OkStatus();
   const int64_t elements = entry.shape.num_elements();
   if (entry.dtype == DType::kString) {
     // A length takes one byte or more, and four bytes of checksum follow the lengths.
@@ -224,30 +241,20 @@ absl::Status CheckSize(const CheckpointEntry& entry) {
     return absl::DataLossError(absl::StrCat("stores ", entry.stored_bytes, " bytes; string ", entry.shape.ToString(),
                                             " needs ", least, " or more"));
   }
-  if (!IsFixedSize(entry.dtype)) return absl::OkStatus();  // variants
+  if (entry.dtype == DType::kVariant) {
+    // A length of one byte or more, and a checksum, for each.
+    constexpr int64_t kLeastBytes = 1 + sizeof(uint32_t);
+    if (static_cast<uint64_t>(elements) <= entry.stored_bytes / kLeastBytes) return absl::OkStatus();
+    return absl::DataLossError(absl::StrCat("stores ", entry.stored_bytes, " bytes; variant ", entry.shape.ToString(),
+                                            " needs ", kLeastBytes, " or more for each element"));
+  }
+  if (!IsFixedSize(entry.dtype)) return absl::OkStatus();
   const std::optional<uint64_t> wanted =
       CheckedMul(static_cast<uint64_t>(elements), static_cast<uint64_t>(ElementSize(entry.dtype)));
   if (wanted == entry.stored_bytes) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat("stores ", entry.stored_bytes, " bytes; ", DTypeName(entry.dtype), " ",
                                           entry.shape.ToString(), " needs ",
                                           wanted.has_value() ? absl::StrCat(*wanted) : "more than 2^64"));
-}
-
-void AppendTag(int number, WireType type, std::string* out) {
-  AppendVarint(static_cast<uint64_t>(number) << 3 | static_cast<uint64_t>(type), out);
-}
-
-// As proto3 has it: nothing for 0.
-void AppendNumber(int number, uint64_t value, std::string* out) {
-  if (value == 0) return;
-  AppendTag(number, WireType::kVarint, out);
-  AppendVarint(value, out);
-}
-
-void AppendBytes(int number, absl::string_view bytes, std::string* out) {
-  AppendTag(number, WireType::kBytes, out);
-  AppendVarint(bytes.size(), out);
-  out->append(bytes.data(), bytes.size());
 }
 
 }  // namespace
@@ -289,28 +296,20 @@ absl::StatusOr<IndexHeader> DecodeHeader(absl::string_view value) {
   if (num_shards < 1 || num_shards > kMaxShards) {
     return absl::DataLossError(absl::StrCat("the header has ", num_shards, " shards; wanted 1 to ", kMaxShards));
   }
-  if (endianness == 1) return absl::UnimplementedError("the data is big-endian, which this version does not read");
-  if (endianness != 0) return absl::DataLossError(absl::StrCat("the header has unknown endianness ", endianness));
+  if (endianness != 0 && endianness != 1)
+    return absl::DataLossError(absl::StrCat("the header has unknown endianness ", endianness));
   IndexHeader header;
   header.num_shards = static_cast<int>(num_shards);
+  header.big_endian = endianness == 1;
   return header;
 }
 
-std::string EncodeHeader(const IndexHeader& header) {
-  std::string version;
-  AppendNumber(1, 1, &version);
-  std::string out;
-  AppendNumber(1, static_cast<uint64_t>(header.num_shards), &out);
-  AppendBytes(3, version, &out);
-  return out;
-}
-
-absl::Status DecodeEntry(absl::string_view name, absl::string_view value, int num_shards, IndexEntry* out) {
+absl::Status DecodeEntry(absl::string_view value, int num_shards, IndexEntry* out) {
   *out = IndexEntry();
   WireReader reader(value);
   Field field;
   DimVector dims;
-  Extension extension;
+  internal::WireExtensionFields fields;
   int64_t shard = 0;
   int64_t offset = 0;
   int64_t size = 0;
@@ -338,11 +337,11 @@ absl::Status DecodeEntry(absl::string_view name, absl::string_view value, int nu
         break;
       case 7:
         CASK_RETURN_IF_ERROR(Expect(field, WireType::kBytes, "slices"));
-        out->is_slice_list = true;
+        CASK_RETURN_IF_ERROR(DecodeSlice(field.bytes, &out->entry));
         break;
-      case 4096:
+      case internal::kExtensionNumber:
         CASK_RETURN_IF_ERROR(Expect(field, WireType::kBytes, "extension"));
-        CASK_RETURN_IF_ERROR(DecodeExtension(field.bytes, &extension));
+        CASK_RETURN_IF_ERROR(AddExtension(field.bytes, &fields, out));
         break;
       default:
         break;
@@ -361,31 +360,20 @@ absl::Status DecodeEntry(absl::string_view name, absl::string_view value, int nu
   out->entry.shard = static_cast<int32_t>(shard);
   out->entry.offset = static_cast<uint64_t>(offset);
   out->entry.stored_bytes = static_cast<uint64_t>(size);
-  CASK_RETURN_IF_ERROR(ChooseForm(name, extension, out));
-  return out->has_plain_bytes ? CheckSize(out->entry) : absl::OkStatus();
+  CASK_RETURN_IF_ERROR(CheckSlices(out->entry));
+  CASK_RETURN_IF_ERROR(ChooseForm(fields.extension, out));
+  return CheckSize(out->entry);
 }
 
-std::string EncodeEntry(const CheckpointEntry& entry) {
-  CASK_CHECK(entry.form == EntryForm::kPlain, "EncodeEntry: only plain entries are written");
-  std::string shape;
-  for (int axis = 0; axis < entry.shape.rank(); ++axis) {
-    std::string dim;
-    AppendNumber(1, static_cast<uint64_t>(entry.shape.dim(axis)), &dim);
-    AppendBytes(2, dim, &shape);
-  }
-  std::string out;
-  AppendNumber(1, static_cast<uint64_t>(DTypeNumber(entry.dtype)), &out);
-  AppendBytes(2, shape, &out);
-  AppendNumber(3, static_cast<uint64_t>(entry.shard), &out);
-  AppendNumber(4, entry.offset, &out);
-  AppendNumber(5, entry.stored_bytes, &out);
-  if (entry.masked_crc32c != 0) {
-    AppendTag(6, WireType::kFixed32, &out);
-    char bytes[sizeof(uint32_t)];
-    StoreLittleEndian(entry.masked_crc32c, bytes);
-    out.append(bytes, sizeof(bytes));
-  }
-  return out;
+absl::StatusOr<TensorMetadata> DecodeMetadata(const IndexEntry& index, const DecodeLimits& limits) {
+  internal::WireExtensionFields fields;
+  DecodeOptions options;
+  options.limits = limits;
+  CASK_RETURN_IF_ERROR(fields.Read(index.extension, kMaxDepth));  // DecodeEntry has seen that it is well formed
+  absl::StatusOr<TensorMetadata> metadata =
+      internal::DecodeMetadata(fields, index.entry.dtype, index.entry.shape.rank(), options);
+  if (!metadata.ok()) return absl::DataLossError(absl::StrCat("its ", metadata.status().message()));
+  return metadata;
 }
 
 }  // namespace tensorcask::checkpoint

@@ -1,4 +1,5 @@
-// The values in a checkpoint's index: BundleHeaderProto and BundleEntryProto to structs and back (FORMAT.md section 4).
+// The values in a checkpoint's index: BundleHeaderProto and BundleEntryProto to structs (FORMAT.md section 4).
+// entry_encoder.h is the way back.
 //
 // By hand on WireReader rather than through protobuf's classes: an index may hold millions of entries, and nothing of
 // them may be passed over in silence. Refused with DataLoss, without the name of the file: a known field of a wrong
@@ -9,12 +10,16 @@
 #define TENSORCASK_SERIALIZE_CHECKPOINT_ENTRY_CODEC_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/checkpoint/checkpoint_entry.h"
+#include "tensorcask/serialize/io/decode_limits.h"
+#include "tensorcask/tensor/strided/layout.h"
+#include "tensorcask/tensor/strided/metadata.h"
 
 namespace tensorcask::checkpoint {
 
@@ -22,28 +27,28 @@ namespace tensorcask::checkpoint {
 inline constexpr int kConsumerVersion = 2;
 
 struct IndexHeader {
-  int num_shards = 0;  // 1 to kMaxShards
+  int num_shards = 0;       // 1 to kMaxShards
+  bool big_endian = false;  // the numbers in the data files; those in the index never are
 };
 
-// Errors: DataLoss; Unimplemented if its versions exclude us and for big-endian files.
+// Errors: DataLoss; Unimplemented if its versions exclude us.
 absl::StatusOr<IndexHeader> DecodeHeader(absl::string_view value);
-// producer 1, little-endian.
-std::string EncodeHeader(const IndexHeader& header);
 
 struct IndexEntry {
-  CheckpointEntry entry;  // without its name
+  CheckpointEntry entry;  // without its name; of form kSliced: place and size mean nothing
   int64_t dtype_number = 0;
-  bool is_slice_list = false;    // its offset and size mean nothing
-  bool has_plain_bytes = false;  // what is stored are the elements of entry.dtype as FORMAT.md section 5 has them
+  // Of form kGuarded: where each element stands in what is stored. The elements of a plain entry are row-major.
+  std::optional<Layout> layout;
+  std::string extension;  // a serialized TensorExtension, well formed; DecodeMetadata says what it means
 };
 
-// Checks all that the index alone can tell: the shard is one of `num_shards`, the range does not wrap, and plain
-// elements fill it. `name` is the key, which tells the pieces of sliced tensors from tensors. *out keeps nothing of
-// before.
-absl::Status DecodeEntry(absl::string_view name, absl::string_view value, int num_shards, IndexEntry* out);
+// Checks all that the index alone can tell: the shard is one of `num_shards`, the range does not wrap, elements of
+// fixed size fill it, slices lie in the shape. The metadata is looked at only to tell whether there is any. *out keeps
+// nothing of before.
+absl::Status DecodeEntry(absl::string_view value, int num_shards, IndexEntry* out);
 
-// Byte for byte as protobuf's C++ encoder writes it. Requires: entry.form is kPlain.
-std::string EncodeEntry(const CheckpointEntry& entry);
+// Errors: DataLoss, also past max_name_bytes.
+absl::StatusOr<TensorMetadata> DecodeMetadata(const IndexEntry& index, const DecodeLimits& limits);
 
 }  // namespace tensorcask::checkpoint
 

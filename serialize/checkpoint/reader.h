@@ -2,6 +2,7 @@
 //
 //   CASK_ASSIGN_OR_RETURN(CheckpointReader reader, CheckpointReader::Open("/models/step-100"));
 //   CASK_ASSIGN_OR_RETURN(Tensor w, reader.Read("dense/kernel"));
+//   CASK_ASSIGN_OR_RETURN(Tensor rows, reader.ReadSlice("embedding", *TensorSlice::Parse("1000,10:-")));
 //
 // Open reads only the ends of the index, so it is fast for any number of tensors; data files are opened when a tensor
 // of theirs is first asked for. Each tensor's checksum is verified the first time it is read or mapped through a reader
@@ -14,6 +15,7 @@
 #define TENSORCASK_SERIALIZE_CHECKPOINT_READER_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,43 +25,30 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/checkpoint/checkpoint_entry.h"
-#include "tensorcask/serialize/io/byte_source.h"
-#include "tensorcask/serialize/io/decode_limits.h"
-#include "tensorcask/tensor/allocator.h"
+#include "tensorcask/serialize/checkpoint/reader_types.h"
+#include "tensorcask/serialize/wire/decoded_tensor.h"
+#include "tensorcask/tensor/slice.h"
+#include "tensorcask/tensor/strided/metadata.h"
+#include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
 
 namespace tensorcask {
 
-enum class Verify { kOnRead, kNever };
+namespace checkpoint {
+class ReaderImpl;
+}
 
-struct CheckpointReaderOptions {
-  ReadOptions read;  // file system, strategy, threads; of the data files
-  Verify verify = Verify::kOnRead;
-  DecodeLimits limits;
-  RefPtr<Allocator> allocator = CpuAllocator::Default();
-};
-
-// One thing found wrong by CheckpointReader::Verify.
-struct CheckpointDamage {
-  std::string tensor;  // "" if it is not about one
-  std::string file;
-  uint64_t offset = 0;
-  absl::Status status;  // says it all in a sentence
-};
-
-// What CheckpointReader::VerifyAll found besides damage.
-struct CheckpointCensus {
-  int64_t whole = 0;  // tensors whose every byte was checked
-  // Entries of which only the place could be checked, since this version only lists what they hold: guarded, encoded
-  // and unknown forms, variants. Of sliced tensors each piece is an entry, and checked like a tensor, but not counted.
-  int64_t not_checked = 0;
+struct NamedTensor {
+  std::string name;
+  Tensor tensor;
 };
 
 class CheckpointReader {
  public:
   // `path` is the prefix, or the path of the .index file.
+  // Files of big-endian machines are read too, and V1 checkpoints, whose `path` is that of the one file.
   // Errors: NotFound, naming the index; DataLoss for a file that is none or is damaged; Unimplemented for one that says
-  // it wants a newer reader, and for big-endian ones; InvalidArgument as CheckPath; ResourceExhausted past a limit.
+  // it wants a newer reader; InvalidArgument as CheckPath; ResourceExhausted past a limit.
   static absl::StatusOr<CheckpointReader> Open(const std::string& path, const CheckpointReaderOptions& options = {});
 
   CheckpointReader(CheckpointReader&&) noexcept;
@@ -71,19 +60,41 @@ class CheckpointReader {
   std::string DataPath(int shard) const;  // of the data file; Requires: 0 <= shard < num_shards()
 
   // All tensors, by name (as unsigned bytes), after checking order and structure of the whole index and that no two
-  // ranges of a data file overlap. Reads no data file.
+  // ranges of a data file overlap; a sliced tensor is one. Reads no data file.
   absl::StatusOr<std::vector<CheckpointEntry>> entries() const;
 
   // Errors: NotFound, naming tensor and file.
   absl::StatusOr<CheckpointEntry> Find(absl::string_view name) const;
 
-  // The tensor in memory of its own. Errors: NotFound; DataLoss; ResourceExhausted past a limit; Unimplemented for a
-  // form that this version only lists.
-  absl::StatusOr<Tensor> Read(absl::string_view name) const;
+  // What was stored beside the tensor. Reads no data file. Errors: NotFound; DataLoss.
+  absl::StatusOr<TensorMetadata> Metadata(absl::string_view name) const;
 
-  // The same into *out, whose dtype and shape must be the stored ones (InvalidArgument, naming both). On error the
-  // elements of *out are unspecified (strings: as they were).
+  // The tensor in memory of its own, row-major. Errors: NotFound; DataLoss; ResourceExhausted past a limit;
+  // Unimplemented for a form that this version only lists.
+  absl::StatusOr<Tensor> Read(absl::string_view name) const;
+  // The same with its metadata, and with the strides it was stored with.
+  absl::StatusOr<DecodedTensor> ReadWithMetadata(absl::string_view name) const;
+
+  // The same into *out, whose dtype and shape must be the stored ones (InvalidArgument, naming both); the strides of a
+  // view are the caller's. On error the elements of *out are unspecified (strings: as they were).
   absl::Status ReadInto(absl::string_view name, Tensor* out) const;
+  absl::Status ReadInto(absl::string_view name, TensorView* out) const;
+
+  // A part of a tensor, from the bytes that hold it and no others (strings and variants: the whole tensor is read). A
+  // checksum stands for all bytes of what was stored, so that a part is verified only if the whole was before (Read,
+  // Verify); `verify_whole` reads and checks all of it first. Of a sliced tensor only the pieces that `slice` touches
+  // are read; those that it has whole are verified.
+  // Errors: as Read; OutOfRange for a slice outside; InvalidArgument for one of another rank; DataLoss if the stored
+  // pieces do not cover it.
+  absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice, bool verify_whole = false) const;
+  absl::Status ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out,
+                             bool verify_whole = false) const;
+
+  // All tensors that `wanted` (null: all) takes, by name, read in the order of the files on `num_threads` threads.
+  // All or nothing. Errors: as Read, of the first tensor that has one; ResourceExhausted, before anything is read, if
+  // they take more than max_file_decoded_bytes together.
+  absl::StatusOr<std::vector<NamedTensor>> ReadAll(
+      int num_threads = 1, const std::function<bool(const CheckpointEntry&)>& wanted = nullptr) const;
 
   // Read-only memory mapped from the file, kept alive by the tensor; copied instead where the stored offset is not a
   // multiple of the element's alignment, and for strings. The file must not change meanwhile (see ReadStrategy::kMap).
@@ -96,10 +107,9 @@ class CheckpointReader {
   absl::StatusOr<CheckpointCensus> VerifyAll(absl::FunctionRef<void(const CheckpointDamage&)> report) const;
 
  private:
-  class Impl;
-  explicit CheckpointReader(std::unique_ptr<Impl> impl);
+  explicit CheckpointReader(std::unique_ptr<const checkpoint::ReaderImpl> impl);
 
-  std::unique_ptr<Impl> impl_;
+  std::unique_ptr<const checkpoint::ReaderImpl> impl_;
 };
 
 }  // namespace tensorcask

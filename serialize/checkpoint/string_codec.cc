@@ -11,10 +11,12 @@ namespace {
 
 // A length enters the checksum as a number of four bytes, or of eight where four are too few: TensorFlow once stored
 // 32-bit varints, and files of then and now read the same.
-uint32_t ExtendByLength(uint32_t crc, uint64_t length) {
+uint32_t ExtendByLength(uint32_t crc, uint64_t length, ByteOrder order = ByteOrder::kLittle) {
   char bytes[sizeof(uint64_t)];
   StoreLittleEndian(length, bytes);
-  return ExtendCrc32c(crc, absl::string_view(bytes, length <= UINT32_MAX ? sizeof(uint32_t) : sizeof(uint64_t)));
+  const size_t size = length <= UINT32_MAX ? sizeof(uint32_t) : sizeof(uint64_t);
+  if (order == ByteOrder::kBig) SwapBytes(bytes, 1, size);
+  return ExtendCrc32c(crc, absl::string_view(bytes, size));
 }
 
 }  // namespace
@@ -43,7 +45,7 @@ absl::Status AppendStrings(absl::Span<const std::string> values, ByteSink* sink,
   return absl::OkStatus();
 }
 
-absl::StatusOr<StoredStrings> ParseStrings(absl::string_view stored, uint64_t count, bool verify) {
+absl::StatusOr<StoredStrings> ParseStrings(absl::string_view stored, uint64_t count, bool verify, ByteOrder order) {
   StoredStrings strings;
   strings.count = count;
   absl::string_view rest = stored;
@@ -58,7 +60,7 @@ absl::StatusOr<StoredStrings> ParseStrings(absl::string_view stored, uint64_t co
                                               total_bytes, " others; ", rest.size(), " bytes are left"));
     }
     total_bytes += length;
-    if (verify) strings.crc = ExtendByLength(strings.crc, length);
+    if (verify) strings.crc = ExtendByLength(strings.crc, length, order);
   }
   strings.lengths = stored.substr(0, stored.size() - rest.size());
   if (rest.size() < sizeof(uint32_t) || rest.size() - sizeof(uint32_t) != total_bytes) {
@@ -67,7 +69,8 @@ absl::StatusOr<StoredStrings> ParseStrings(absl::string_view stored, uint64_t co
   }
   strings.characters = rest.substr(sizeof(uint32_t));
   if (verify) {
-    const auto wanted = LoadLittleEndian<uint32_t>(rest.data());
+    auto wanted = LoadLittleEndian<uint32_t>(rest.data());
+    if (order == ByteOrder::kBig) SwapBytes(&wanted, 1, sizeof(wanted));
     const uint32_t found = MaskCrc32c(strings.crc);
     if (found != wanted) {
       return absl::DataLossError(absl::StrCat("the checksum of its lengths is ", absl::Hex(found, absl::kZeroPad8),

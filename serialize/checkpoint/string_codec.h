@@ -14,6 +14,8 @@
 
 namespace tensorcask::checkpoint {
 
+enum class ByteOrder { kLittle, kBig };
+
 // Appends `values` and sets *crc to the checksum of the entry, unmasked. Memory does not grow with the values.
 // Errors: of the sink.
 absl::Status AppendStrings(absl::Span<const std::string> values, ByteSink* sink, uint32_t* crc);
@@ -28,8 +30,10 @@ struct StoredStrings {
 
 // Finds `count` strings that fill `stored`, allocating nothing.
 // Errors: DataLoss if lengths are cut short, they do not add up to the bytes that follow them, or (with `verify`) their
-// checksum is wrong. The checksum of the entry is the caller's to compare; it is 0 without `verify`.
-absl::StatusOr<StoredStrings> ParseStrings(absl::string_view stored, uint64_t count, bool verify);
+// checksum is wrong. The checksum of the entry is the caller's to compare; it is 0 without `verify`. In a file of a
+// big-endian machine the checksum of the lengths stands in that order, and so do the lengths that it is made of.
+absl::StatusOr<StoredStrings> ParseStrings(absl::string_view stored, uint64_t count, bool verify,
+                                           ByteOrder order = ByteOrder::kLittle);
 
 // Sets out[0] to out[strings.count - 1].
 void CopyStrings(const StoredStrings& strings, std::string* out);

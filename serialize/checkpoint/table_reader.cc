@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -61,6 +62,8 @@ class FileTable final : public TableReader {
 
   absl::Status Init();
   absl::StatusOr<std::optional<absl::string_view>> Find(absl::string_view key) const override;
+  absl::StatusOr<bool> Visit(absl::string_view key,
+                             absl::FunctionRef<absl::Status(absl::string_view)> fn) const override;
   absl::Status ForEach(absl::FunctionRef<absl::Status(absl::string_view, absl::string_view)> fn) const override;
   uint64_t num_blocks() const override { return blocks_.size(); }
 
@@ -74,6 +77,8 @@ class FileTable final : public TableReader {
   absl::Status AddBlock(absl::string_view last, absl::string_view value, uint64_t data_end);
   absl::StatusOr<std::unique_ptr<const BlockReader>> ReadBlock(size_t i) const;
   absl::StatusOr<const BlockReader*> KeptBlock(size_t i) const;
+  absl::StatusOr<std::shared_ptr<const BlockReader>> VisitedBlock(size_t i) const;
+  size_t BlockOf(absl::string_view key) const;  // the only one that may have it; blocks_.size() if none
 
   const std::shared_ptr<const ByteSource> source_;
   const DecodeLimits limits_;
@@ -83,6 +88,9 @@ class FileTable final : public TableReader {
   std::vector<Block> blocks_;
   std::unique_ptr<std::atomic<const BlockReader*>[]> loaded_;  // by block; null until it is touched
   mutable std::atomic<uint64_t> kept_bytes_{0};
+  mutable std::mutex visited_mutex_;
+  mutable std::shared_ptr<const BlockReader> visited_;  // the block of the last Visit, null before
+  mutable size_t visited_index_ = 0;                    // which
 };
 
 absl::Status FileTable::Init() {
@@ -188,12 +196,40 @@ absl::StatusOr<const BlockReader*> FileTable::KeptBlock(size_t i) const {
   return reader.release();
 }
 
-absl::StatusOr<std::optional<absl::string_view>> FileTable::Find(absl::string_view key) const {
+absl::StatusOr<std::shared_ptr<const BlockReader>> FileTable::VisitedBlock(size_t i) const {
+  {
+    std::lock_guard<std::mutex> lock(visited_mutex_);
+    if (visited_ != nullptr && visited_index_ == i) return visited_;
+  }
+  CASK_ASSIGN_OR_RETURN(std::shared_ptr<const BlockReader> block, ReadBlock(i));
+  std::lock_guard<std::mutex> lock(visited_mutex_);
+  visited_ = block;
+  visited_index_ = i;
+  return block;
+}
+
+size_t FileTable::BlockOf(absl::string_view key) const {
   const auto found = std::lower_bound(blocks_.begin(), blocks_.end(), key,
                                       [](const Block& block, absl::string_view wanted) { return block.last < wanted; });
-  if (found == blocks_.end()) return std::optional<absl::string_view>();
-  CASK_ASSIGN_OR_RETURN(const BlockReader* block, KeptBlock(static_cast<size_t>(found - blocks_.begin())));
+  return static_cast<size_t>(found - blocks_.begin());
+}
+
+absl::StatusOr<std::optional<absl::string_view>> FileTable::Find(absl::string_view key) const {
+  const size_t i = BlockOf(key);
+  if (i == blocks_.size()) return std::optional<absl::string_view>();
+  CASK_ASSIGN_OR_RETURN(const BlockReader* block, KeptBlock(i));
   return block->Find(key);
+}
+
+absl::StatusOr<bool> FileTable::Visit(absl::string_view key,
+                                      absl::FunctionRef<absl::Status(absl::string_view)> fn) const {
+  const size_t i = BlockOf(key);
+  if (i == blocks_.size()) return false;
+  CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const BlockReader> block, VisitedBlock(i));
+  const std::optional<absl::string_view> value = block->Find(key);
+  if (!value.has_value()) return false;
+  CASK_RETURN_IF_ERROR(fn(*value));
+  return true;
 }
 
 absl::Status FileTable::ForEach(absl::FunctionRef<absl::Status(absl::string_view, absl::string_view)> fn) const {

@@ -5,7 +5,7 @@
 //
 // Open reads the footer and the index of blocks, and checks that blocks follow each other inside the file. A data block
 // is read when it is first touched: its checksum, its structure and that its keys increase and lie where the index of
-// blocks says, so that keys increase through all blocks that were touched. Find keeps the block, ForEach does not.
+// blocks says, so that keys increase through all blocks that were touched. Find keeps the block.
 // Everything wrong is DataLoss, naming the file, what was found and what was wanted; past a limit it is
 // ResourceExhausted. Thread-safe.
 
@@ -35,6 +35,11 @@ class TableReader {
 
   // The value under `key`; empty if there is none. The bytes live as long as the reader.
   virtual absl::StatusOr<std::optional<absl::string_view>> Find(absl::string_view key) const = 0;
+
+  // Calls fn(value) with the value under `key` if there is one, and tells whether there was. Only the block that was
+  // visited last is kept: for large values, best in the order of their keys. Errors: as Find; fn's.
+  virtual absl::StatusOr<bool> Visit(absl::string_view key,
+                                     absl::FunctionRef<absl::Status(absl::string_view)> fn) const = 0;
 
   // Calls fn(key, value) for every entry in order, and checks what nothing else touches, the metaindex block. Stops at
   // the first error, the table's or fn's. Both views are valid during the call only.

@@ -4,9 +4,9 @@
 //   CASK_RETURN_IF_ERROR(writer.Add("dense/kernel", kernel));
 //   CASK_RETURN_IF_ERROR(writer.Finish());   // now, and not before, there is a checkpoint
 //
-// Elements go to the data file as they are added, so memory stays bounded: only names and offsets are kept. The same
-// tensors in the same order with the same options give the same bytes; with alignment = 1 those that TensorFlow wrote
-// (tried on 17 of its checkpoints).
+// Elements go to the data file as they are added, so memory stays bounded: only names and offsets are kept. (In the
+// background they wait in memory: FinishInBackground.) The same tensors in the same order with the same options give
+// the same bytes; with alignment = 1 those that TensorFlow wrote (tried on 17 of its checkpoints).
 //
 // Files are written under temporary names beside the final ones and published in order, data first, index last
 // (serialize/io/atomic_publish.h). Before Finish there is no new index under the final name, and after it only if all
@@ -24,7 +24,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "tensorcask/serialize/checkpoint/background_save.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/wire/codec_options.h"
+#include "tensorcask/tensor/shape.h"
+#include "tensorcask/tensor/slice.h"
+#include "tensorcask/tensor/strided/metadata.h"
 #include "tensorcask/tensor/strided/view.h"
 
 namespace tensorcask {
@@ -36,6 +41,12 @@ struct CheckpointWriterOptions {
   // At most 2^30.
   uint64_t alignment = 64;
   bool sync = true;  // durable when Finish returns
+  // With 1 the caller of Add writes. With more, Add hands a lazy clone of the tensor to a thread (shard i to thread i
+  // modulo num_threads), and waits while tensors of more than 64 MiB together wait for that thread. The bytes of the
+  // files do not depend on it.
+  int num_threads = 1;
+  // Add only takes lazy clones, and FinishInBackground writes: the caller's stall is the time to take references.
+  bool background = false;
   // Replace a checkpoint of this name; a crash meanwhile leaves the old one, the new one or none. Data files of an old
   // one that had another number of shards are removed at the end, best effort. Data files without an index, as a killed
   // save may leave them, are refused like a checkpoint unless this is set.
@@ -46,7 +57,11 @@ struct CheckpointWriterOptions {
 };
 
 struct AddOptions {
-  int shard = 0;  // which data file
+  int shard = 0;            // which data file
+  TensorMetadata metadata;  // travels beside the tensor; TensorFlow skips it
+  // kPreserve: as the elements lie in memory, with the strides. What is not row-major is then guarded: TensorFlow
+  // refuses the checkpoint, as it does for dtypes that it lacks (FORMAT.md section 4.3).
+  StoredLayout layout = StoredLayout::kRowMajor;
 };
 
 class CheckpointWriter {
@@ -61,13 +76,30 @@ class CheckpointWriter {
   ~CheckpointWriter();
 
   // The elements of `tensor` in row-major order: a view of other strides is gathered piece by piece, so that memory
-  // stays bounded (strings: copied whole). Errors: InvalidArgument for an empty name, one that starts with a NUL byte,
-  // one over 64 KiB or a shard outside; AlreadyExists for a name added before; Unimplemented for dtypes that TensorFlow
-  // lacks; FailedPrecondition for a buffer without data; ResourceExhausted; from errno, naming the file.
+  // stays bounded (strings: copied whole). The caller may change the tensor when Add is back, however it is written;
+  // with threads or in the background, not through pointers taken before (tensor/buffer.h says why).
+  // Errors: InvalidArgument for an empty name, one that starts with a NUL byte, one over 64 KiB, a shard outside, or
+  // metadata that the tensor cannot have; AlreadyExists for a name added before; Unimplemented for resources;
+  // FailedPrecondition for a buffer without data; ResourceExhausted; from errno, naming the file; with several threads,
+  // what any of them met.
   absl::Status Add(absl::string_view name, const TensorView& tensor, const AddOptions& options = {});
+
+  // One piece of a tensor of shape `full_shape`: several processes or calls store it together. A piece that is the
+  // whole tensor is stored as Add does; others row-major, whatever options.layout says. Whether pieces cover the tensor
+  // is for the reader to see. The metadata of the tensor is that of its first piece. Errors: as Add; InvalidArgument if
+  // dtype, shape or rank disagree with `slice` or with an earlier piece, and for a piece that overlaps one; OutOfRange
+  // for a slice outside.
+  absl::Status AddSlice(absl::string_view name, const TensorShape& full_shape, const TensorSlice& slice,
+                        const TensorView& tensor, const AddOptions& options = {});
 
   // Writes the index and publishes. Errors: FailedPrecondition if called twice; from errno, naming the file.
   absl::Status Finish();
+
+  // The same on a thread of its own; errors arrive with the result. Requires options.background. What was added is
+  // held until it is written: as much memory as the tensors have, and as much again for those that somebody writes to
+  // meanwhile. Tensors in mapped or external memory were copied by Add, since nobody can tell who writes to those.
+  // Errors: FailedPrecondition without options.background, or if called twice.
+  absl::StatusOr<BackgroundSave> FinishInBackground();
 
  private:
   class Impl;

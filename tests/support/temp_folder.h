@@ -19,7 +19,8 @@ namespace tensorcask::testing {
 
 class TempFolder {
  public:
-  TempFolder() : path_(::testing::TempDir() + "tensorcask-XXXXXX") {
+  // In `parent`, which ends in a slash.
+  explicit TempFolder(const std::string& parent = ::testing::TempDir()) : path_(parent + "tensorcask-XXXXXX") {
     EXPECT_NE(mkdtemp(path_.data()), nullptr) << path_;
   }
   ~TempFolder() {

@@ -86,7 +86,6 @@ std::vector<RejectCase> BadHeaders() {
       {"BU15_MaxShards", WithHeader([](H* h) { h->set_num_shards(INT32_MAX); }), "has 2147483647 shards"},
       {"BU15_100000Shards", WithHeader([](H* h) { h->set_num_shards(100000); }), "has 100000 shards"},
       {"BU15_ShardsPast32Bits", IndexOf({{"", "\x08\x81\x80\x80\x80\x10"}}), "num_shards is 4294967297, past 32 bits"},
-      {"BU16_BigEndian", WithHeader([](H* h) { h->set_endianness(H::BIG); }), "big-endian", Code::kUnimplemented},
       {"BU16_UnknownEndianness", WithHeader([](H* h) { h->set_endianness(static_cast<H::Endianness>(2)); }),
        "unknown endianness 2"},
       {"BU17_MinConsumer3", WithHeader([](H* h) { h->mutable_version()->set_min_consumer(3); }),

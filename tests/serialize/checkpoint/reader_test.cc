@@ -246,21 +246,13 @@ TEST(Reader, ListsFormsItDoesNotRead) {
   const std::string bytes(8, '\1');
   std::map<std::string, BundleEntryProto> entries;
   entries["plain"] = EntryOf(kFloat, {2}, bytes);
-  entries["sliced"] = EntryOf(kFloat, {4}, "");
-  entries["sliced"].add_slices()->add_extent();
-  entries[std::string("\0sliced\0\1", 9)] = EntryOf(kFloat, {2}, bytes, 8);
-  entries["guarded"] = EntryOf(0, {2}, bytes, 16);
-  entries["guarded"].mutable_extension()->set_dtype(1);
-  entries["guarded"].mutable_extension()->add_strides(2);
-  entries["own"] = EntryOf(0, {8}, bytes, 24);
-  entries["own"].mutable_extension()->set_dtype(64);
   entries["encoded"] = EntryOf(0, {100}, bytes, 32);
   entries["encoded"].mutable_extension()->set_dtype(1);
   entries["encoded"].mutable_extension()->set_payload("x");
   entries["newer"] = EntryOf(57, {100}, bytes, 40);
   entries["own number"] = EntryOf(64, {8}, bytes, 48);  // not where TensorFlow reads it
   entries["reference"] = EntryOf(101, {2}, bytes, 56);
-  entries["variant"] = EntryOf(21, {}, bytes, 64);
+  entries["resource"] = EntryOf(20, {}, bytes, 64);
   entries["tagged"] = EntryOf(kFloat, {2}, bytes, 72);
   entries["tagged"].mutable_extension()->set_device("cuda:0");
   MemoryFileSystem files;
@@ -272,13 +264,12 @@ TEST(Reader, ListsFormsItDoesNotRead) {
   ASSERT_OK_AND_ASSIGN(const std::vector<CheckpointEntry> listed, reader.entries());
   std::vector<std::string> forms;
   for (const CheckpointEntry& entry : listed) {
-    forms.push_back(absl::StrCat(entry.name[0] == '\0' ? "piece" : entry.name, " ", EntryFormName(entry.form), " ",
-                                 DTypeName(entry.dtype)));
+    forms.push_back(absl::StrCat(entry.name, " ", EntryFormName(entry.form), " ", DTypeName(entry.dtype)));
   }
-  EXPECT_THAT(forms, ElementsAre("piece sliced float32", "encoded encoded float32", "guarded guarded float32",
-                                 "newer unknown invalid", "own guarded float8_e8m0fnu", "own number unknown invalid",
-                                 "plain plain float32", "reference unknown invalid", "sliced sliced float32",
-                                 "tagged plain float32", "variant plain variant"));
+  EXPECT_THAT(forms,
+              ElementsAre("encoded encoded float32", "newer unknown invalid", "own number unknown invalid",
+                          "plain plain float32", "reference unknown invalid", "resource plain resource",
+                          "tagged plain float32"));
   for (const CheckpointEntry& entry : listed) {
     SCOPED_TRACE(entry.name);
     const bool readable = entry.name == "plain" || entry.name == "tagged";
@@ -290,13 +281,12 @@ TEST(Reader, ListsFormsItDoesNotRead) {
   for (const CheckpointEntry& entry : listed) EXPECT_EQ(entry.has_metadata, entry.name == "tagged") << entry.name;
   ASSERT_OK_AND_ASSIGN(const CheckpointCensus census,
                        reader.VerifyAll([](const CheckpointDamage& damage) { ADD_FAILURE() << damage.status; }));
-  EXPECT_EQ(census.whole, 2);        // plain and tagged
-  EXPECT_EQ(census.not_checked, 7);  // all others but the sliced one and its piece
+  EXPECT_EQ(census.whole, 2);  // plain and tagged
+  EXPECT_EQ(census.not_checked, 5);
   EXPECT_THAT(reader.Read("newer"), StatusIs(Code::kUnimplemented, HasSubstr("dtype number 57")));
   EXPECT_THAT(reader.Read("own number"), StatusIs(Code::kUnimplemented, HasSubstr("dtype number 64")));
-  EXPECT_THAT(reader.Read("sliced"), StatusIs(Code::kUnimplemented, HasSubstr("stored sliced")));
   EXPECT_THAT(reader.Read("encoded"), StatusIs(Code::kUnimplemented, HasSubstr("stored encoded")));
-  EXPECT_THAT(reader.Read("variant"), StatusIs(Code::kUnimplemented, HasSubstr("dtype variant")));
+  EXPECT_THAT(reader.Read("resource"), StatusIs(Code::kUnimplemented, HasSubstr("dtype resource")));
 }
 
 // BU-32: fields of a newer writer are passed over.

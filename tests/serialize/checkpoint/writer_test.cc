@@ -13,8 +13,15 @@
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tensorcask/proto/checkpoint.pb.h"
 #include "tensorcask/serialize/checkpoint/reader.h"
+#include "tensorcask/serialize/checkpoint/variant_codec.h"
+#include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
+#include "tensorcask/tensor/base/crc32c.h"
+#include "tensorcask/tensor/resource_handle.h"
+#include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tensor/variant.h"
 #include "tensorcask/tests/serialize/checkpoint/checkpoint_testing.h"
 #include "tensorcask/tests/support/discarding_file_system.h"
 #include "tensorcask/tests/support/status_matchers.h"
@@ -24,6 +31,8 @@ namespace {
 
 using ::tensorcask::testing::BytesOf;
 using ::tensorcask::testing::DiscardingFileSystem;
+using ::tensorcask::testing::EntryOf;
+using ::tensorcask::testing::IndexOf;
 using ::tensorcask::testing::NamedTensor;
 using ::tensorcask::testing::SameTensor;
 using ::tensorcask::testing::SampleTensors;
@@ -216,8 +225,8 @@ INSTANTIATE_TEST_SUITE_P(
         AddCase{"LongName", std::string(65537, 'n'), 0, One(), Code::kInvalidArgument, "longer than 65536"},
         AddCase{"ShardBelow", "w", -1, One(), Code::kInvalidArgument, "is for shard -1 of 2"},
         AddCase{"ShardAbove", "w", 2, One(), Code::kInvalidArgument, "is for shard 2 of 2"},
-        AddCase{"OwnDType", "w", 0, *Tensor::Zeros(DType::kFloat8E8m0fnu, TensorShape({1})), Code::kUnimplemented,
-                "is float8_e8m0fnu, which TensorFlow's checkpoints cannot hold"}),
+        AddCase{"Resource", "w", 0, Tensor::Scalar(ResourceHandle()), Code::kUnimplemented,
+                "is resource, which checkpoints cannot hold"}),
     [](const auto& info) { return std::string(info.param.name); });
 
 TEST(Writer, TakesEveryDTypeOfTensorFlow) {
@@ -233,6 +242,29 @@ TEST(Writer, TakesEveryDTypeOfTensorFlow) {
     ASSERT_OK_AND_ASSIGN(const Tensor read, reader.Read(named.name));
     EXPECT_TRUE(SameTensor(read, named.tensor));
     EXPECT_EQ(DTypeName(read.dtype()), named.name);
+  }
+}
+
+TEST(Writer, StoresVariantsAsTheirCodecDoes) {
+  std::vector<Variant> values(3);
+  values[0].type_name = "tensorflow::Tensor";
+  values[0].tensors = {Tensor::FromValues<float>({1, 2})};
+  values[2].metadata = std::string("\0x", 2);
+  ASSERT_OK_AND_ASSIGN(const Tensor tensor, Tensor::FromSpan<Variant>(TensorShape({3}), values));
+  std::string stored;
+  StringSink sink(&stored);
+  uint32_t crc = 0;
+  ASSERT_OK(checkpoint::AppendVariants(values, &sink, &crc));
+  BundleEntryProto entry = EntryOf(21, {3}, stored);
+  entry.set_crc32c(MaskCrc32c(crc));
+  for (const bool background : {false, true}) {
+    MemoryFileSystem files;
+    CheckpointWriterOptions options = To(&files);
+    options.alignment = 1;
+    options.background = background;
+    ASSERT_OK(Save("/m", {{"v", tensor}}, options));
+    EXPECT_EQ(BytesOf(files, "/m.data-00000-of-00001"), stored);
+    EXPECT_EQ(BytesOf(files, "/m.index"), IndexOf(1, {{"v", entry}}));
   }
 }
 

@@ -1,0 +1,97 @@
+// The index of a tensor bundle: its header, its entries by name, and the pieces of sliced tensors (FORMAT.md sections 3
+// and 4). Opens no data file.
+
+#ifndef TENSORCASK_SERIALIZE_CHECKPOINT_BUNDLE_INDEX_H_
+#define TENSORCASK_SERIALIZE_CHECKPOINT_BUNDLE_INDEX_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_entry.h"
+#include "tensorcask/serialize/checkpoint/entry_codec.h"
+#include "tensorcask/serialize/checkpoint/table_reader.h"
+#include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/decode_limits.h"
+#include "tensorcask/tensor/slice.h"
+
+namespace tensorcask::checkpoint {
+
+// Names `what`, a file or a tensor in one, in front of the message.
+absl::Status In(absl::string_view what, const absl::Status& status);
+
+// Keys of pieces begin with a NUL byte, names do not.
+inline bool IsPieceKey(absl::string_view key) { return !key.empty() && key[0] == '\0'; }
+
+// An entry of the index.
+struct LocatedEntry {
+  IndexEntry index;          // with the name of the tensor
+  std::string slice;         // of a piece: which, as text
+  const void* id = nullptr;  // of this entry in this index; null: unknown
+
+  // `tensor "w"`, `slice "0,2:-" of tensor "w"`.
+  std::string Label() const;
+};
+
+// A part of a data file that an entry calls its own.
+struct StoredRange {
+  int32_t shard;
+  uint64_t offset;
+  uint64_t size_bytes;
+  size_t entry;  // which, as the caller counts
+};
+// Calls fn(former, latter) for each entry whose bytes begin inside those of another.
+void FindOverlaps(std::vector<StoredRange> ranges, absl::FunctionRef<void(size_t, size_t)> fn);
+
+// Whether `piece` may be what is stored for `slice` of `tensor`: its dtype, the shape of the slice, and not in pieces
+// itself. Errors: DataLoss, without names.
+absl::Status CheckPiece(const CheckpointEntry& tensor, const TensorSlice& slice, const CheckpointEntry& piece);
+
+// Methods are safe from several threads.
+class BundleIndex {
+ public:
+  // `file` is PREFIX.index. Errors: DataLoss; Unimplemented for an index that wants a newer reader; ResourceExhausted
+  // past a limit.
+  static absl::StatusOr<std::unique_ptr<const BundleIndex>> Open(std::shared_ptr<const ByteSource> file,
+                                                                 const DecodeLimits& limits);
+
+  const std::string& path() const { return path_; }
+  const IndexHeader& header() const { return header_; }
+
+  // The entry of a tensor. Errors: NotFound; DataLoss.
+  absl::StatusOr<LocatedEntry> Locate(absl::string_view name) const;
+  // That of a piece of `tensor`. Errors: DataLoss if there is none; as CheckPiece.
+  absl::StatusOr<LocatedEntry> LocatePiece(const LocatedEntry& tensor, const TensorSlice& slice) const;
+
+  // Sets *entry to what a caller sees of `tensor`: a sliced one has the place of its first piece, and the bytes of all.
+  // Errors: as LocatePiece.
+  absl::StatusOr<CheckpointEntry> Describe(LocatedEntry tensor) const;
+
+  // Calls fn(key, value) for all keys but the header's, in order: first those of pieces, then names. The views are
+  // valid during the call. Errors: of the table; fn's, at once; ResourceExhausted past a limit.
+  absl::Status ForEach(absl::FunctionRef<absl::Status(absl::string_view, absl::string_view)> fn) const;
+
+  // See CheckpointReader::entries.
+  absl::StatusOr<std::vector<CheckpointEntry>> entries() const;
+
+ private:
+  BundleIndex(std::string prefix, std::string path, uint64_t index_bytes, const IndexHeader& header,
+              std::unique_ptr<TableReader> table, const DecodeLimits& limits);
+
+  const std::string prefix_;
+  const std::string path_;
+  const uint64_t index_bytes_;
+  const IndexHeader header_;
+  const std::unique_ptr<TableReader> table_;
+  const DecodeLimits limits_;
+};
+
+}  // namespace tensorcask::checkpoint
+
+#endif  // TENSORCASK_SERIALIZE_CHECKPOINT_BUNDLE_INDEX_H_

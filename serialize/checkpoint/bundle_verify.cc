@@ -1,0 +1,246 @@
+#include "tensorcask/serialize/checkpoint/bundle_verify.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_entry.h"
+#include "tensorcask/serialize/checkpoint/entry_codec.h"
+#include "tensorcask/serialize/checkpoint/slice_key.h"
+#include "tensorcask/serialize/checkpoint/sliced_tensor.h"
+#include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/tensor/base/quote.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/slice.h"
+#include "tensorcask/tensor/slice_set.h"
+
+namespace tensorcask::checkpoint {
+namespace {
+
+// What is wrong with the files, or too large to look at; the rest is what keeps us from looking.
+bool IsDamage(const absl::Status& status) {
+  return absl::IsDataLoss(status) || absl::IsFailedPrecondition(status) || absl::IsInvalidArgument(status) ||
+         absl::IsResourceExhausted(status);
+}
+
+class Verification {
+ public:
+  using Report = absl::FunctionRef<void(const CheckpointDamage&)>;
+
+  Verification(const BundleIndex& index, const StoredTensors& stored, const CheckpointReaderOptions& options,
+               Report report)
+      : index_(index), stored_(stored), options_(options), report_(report) {}
+
+  absl::StatusOr<CheckpointCensus> Run();
+
+ private:
+  static constexpr size_t kNoOwner = std::numeric_limits<size_t>::max();
+
+  // An entry of the index, of a tensor or a piece.
+  struct Item {
+    LocatedEntry located;
+    std::string key;          // of a piece
+    size_t owner = kNoOwner;  // of a piece: the sliced tensor that it is of
+    bool overlaps = false;
+    // Of a sliced tensor: what its pieces are.
+    bool damaged = false;
+    bool unchecked = false;
+  };
+
+  absl::Status Walk();
+  absl::Status Take(absl::string_view key, absl::string_view value);
+  void ReportInIndex(absl::string_view tensor, absl::string_view label, const absl::Status& status) {
+    report_({std::string(tensor), index_.path(), 0, In(absl::StrCat(index_.path(), ": ", label), status)});
+  }
+  void CheckSliced(size_t tensor);
+  void ReportOrphans();
+  void ReportMissingFiles();
+  void ReportOverlaps();
+  absl::Status VerifyItem(Item* item);
+
+  const BundleIndex& index_;
+  const StoredTensors& stored_;
+  const CheckpointReaderOptions& options_;
+  const Report report_;
+  std::vector<Item> items_;  // pieces first, by key
+  size_t num_pieces_ = 0;
+  CheckpointCensus census_;
+};
+
+absl::Status Verification::Take(absl::string_view key, absl::string_view value) {
+  Item item;
+  LocatedEntry& located = item.located;
+  CASK_RETURN_IF_ERROR(DecodeEntry(value, index_.header().num_shards, &located.index));
+  if (IsPieceKey(key)) {
+    CASK_ASSIGN_OR_RETURN(SliceKey slice_key, DecodeSliceKey(key));
+    located.index.entry.name = std::move(slice_key.name);
+    located.slice = slice_key.slice.ToString();
+    item.key.assign(key.data(), key.size());
+    ++num_pieces_;
+  } else {
+    located.index.entry.name.assign(key.data(), key.size());
+  }
+  if (located.index.entry.form != EntryForm::kUnknown) {
+    CASK_RETURN_IF_ERROR(DecodeMetadata(located.index, options_.limits).status());
+  }
+  located.index.extension = std::string();
+  items_.push_back(std::move(item));
+  return absl::OkStatus();
+}
+
+absl::Status Verification::Walk() {
+  return index_.ForEach([&](absl::string_view key, absl::string_view value) {
+    const absl::Status status = Take(key, value);
+    if (!status.ok()) ReportInIndex(key, absl::StrCat(IsPieceKey(key) ? "key " : "tensor ", Quoted(key)), status);
+    return absl::OkStatus();
+  });
+}
+
+// That the pieces of a tensor are there, are what they should, and make it up.
+void Verification::CheckSliced(size_t tensor) {
+  Item& item = items_[tensor];
+  const CheckpointEntry& entry = item.located.index.entry;
+  const auto damaged = [&](const std::string& label, const absl::Status& status) {
+    item.damaged = true;
+    ReportInIndex(entry.name, label, status);
+  };
+  const absl::StatusOr<TensorSliceSet> set = PiecesOf(entry);
+  if (!set.ok()) {
+    damaged(item.located.Label(), set.status());
+  } else if (!set->IsComplete()) {
+    damaged(item.located.Label(),
+            absl::DataLossError(set->Query(TensorSlice::Full(entry.shape.rank())).status().message()));
+  }
+  for (const TensorSlice& slice : entry.slices) {
+    LocatedEntry piece;
+    piece.index.entry.name = entry.name;
+    piece.slice = slice.ToString();
+    const std::string key = EncodeSliceKey(entry.name, slice);
+    const auto pieces_end = items_.begin() + static_cast<std::ptrdiff_t>(num_pieces_);
+    const auto found = std::lower_bound(items_.begin(), pieces_end, key,
+                                        [](const Item& a, const std::string& b) { return a.key < b; });
+    if (found == pieces_end || found->key != key) {
+      damaged(piece.Label(), absl::DataLossError("is not there, though the tensor names it"));
+      continue;
+    }
+    found->owner = tensor;
+    const absl::Status status = CheckPiece(entry, slice, found->located.index.entry);
+    if (!status.ok()) damaged(piece.Label(), status);
+  }
+}
+
+void Verification::ReportOrphans() {
+  for (size_t i = 0; i < num_pieces_; ++i) {
+    if (items_[i].owner != kNoOwner) continue;
+    const LocatedEntry& located = items_[i].located;
+    ReportInIndex(located.index.entry.name, located.Label(), absl::DataLossError("is of no tensor that names it"));
+  }
+}
+
+// The index tells how many data files there are. That one is missing matters even if no tensor is in it.
+void Verification::ReportMissingFiles() {
+  FileSystem* const files = options_.read.file_system != nullptr ? options_.read.file_system : FileSystem::Posix();
+  const int num_shards = index_.header().num_shards;
+  int missing = 0;
+  std::string first;
+  for (int shard = 0; shard < num_shards; ++shard) {
+    FileInfo info;
+    const std::string path = stored_.files().Path(shard);
+    if (files->Describe(path, &info) != -ENOENT) continue;
+    if (missing++ == 0) first = path;
+  }
+  if (missing == 0) return;
+  report_({"", first, 0,
+           absl::DataLossError(absl::StrCat(first, ": is missing; of ", num_shards,
+                                            " data files that the index tells of, ", missing, " are"))});
+}
+
+void Verification::ReportOverlaps() {
+  std::vector<StoredRange> ranges;
+  for (size_t i = 0; i < items_.size(); ++i) {
+    const CheckpointEntry& entry = items_[i].located.index.entry;
+    if (entry.stored_bytes > 0 && entry.slices.empty()) {
+      ranges.push_back({entry.shard, entry.offset, entry.stored_bytes, i});
+    }
+  }
+  FindOverlaps(std::move(ranges), [&](size_t former, size_t latter) {
+    Item& item = items_[latter];
+    const LocatedEntry& other = items_[former].located;
+    const CheckpointEntry& entry = item.located.index.entry;
+    item.overlaps = true;
+    if (item.owner != kNoOwner) items_[item.owner].damaged = true;
+    report_({entry.name, stored_.files().Path(entry.shard), entry.offset,
+             absl::DataLossError(absl::StrCat(stored_.Place(item.located), ", overlaps ", other.Label(), " at offset ",
+                                              other.index.entry.offset))});
+  });
+}
+
+absl::Status Verification::VerifyItem(Item* item) {
+  const CheckpointEntry& entry = item->located.index.entry;
+  if (!entry.slices.empty() || item->overlaps) return absl::OkStatus();  // reading a range a million times takes a day
+  absl::Status status = stored_.CheckReadable(item->located);
+  const bool listed_only = absl::IsUnimplemented(status);
+  if (listed_only) {
+    status = stored_.files().FileOf(entry).status();
+    if (!status.ok()) status = In(stored_.Place(item->located), status);
+  } else if (status.ok()) {
+    status = stored_.Verify(item->located);
+  }
+  if (IsDamage(status)) report_({entry.name, stored_.files().Path(entry.shard), entry.offset, status});
+  if (item->owner != kNoOwner) {
+    items_[item->owner].damaged |= !status.ok();
+    items_[item->owner].unchecked |= listed_only;
+  } else if (status.ok() && item->key.empty()) {
+    ++(listed_only ? census_.not_checked : census_.whole);
+  }
+  return IsDamage(status) ? absl::OkStatus() : status;
+}
+
+absl::StatusOr<CheckpointCensus> Verification::Run() {
+  const absl::Status walked = Walk();
+  if (IsDamage(walked)) {
+    report_({"", index_.path(), 0, walked});
+    return CheckpointCensus();
+  }
+  CASK_RETURN_IF_ERROR(walked);
+  for (size_t i = num_pieces_; i < items_.size(); ++i) {
+    if (!items_[i].located.index.entry.slices.empty()) CheckSliced(i);
+  }
+  ReportOrphans();
+  ReportMissingFiles();
+  ReportOverlaps();
+
+  std::vector<size_t> order(items_.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    const CheckpointEntry& first = items_[a].located.index.entry;
+    const CheckpointEntry& second = items_[b].located.index.entry;
+    return std::tie(first.shard, first.offset, a) < std::tie(second.shard, second.offset, b);
+  });
+  absl::Status unseen;
+  for (const size_t i : order) unseen.Update(VerifyItem(&items_[i]));  // the others are looked at all the same
+  CASK_RETURN_IF_ERROR(unseen);
+  for (const Item& item : items_) {
+    if (item.located.index.entry.slices.empty() || !item.key.empty() || item.damaged) continue;
+    ++(item.unchecked ? census_.not_checked : census_.whole);
+  }
+  return census_;
+}
+
+}  // namespace
+
+absl::StatusOr<CheckpointCensus> VerifyBundle(const BundleIndex& index, const StoredTensors& stored,
+                                              const CheckpointReaderOptions& options,
+                                              absl::FunctionRef<void(const CheckpointDamage&)> report) {
+  return Verification(index, stored, options, report).Run();
+}
+
+}  // namespace tensorcask::checkpoint

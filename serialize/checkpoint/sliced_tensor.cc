@@ -1,0 +1,80 @@
+#include "tensorcask/serialize/checkpoint/sliced_tensor.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "tensorcask/tensor/base/checked_math.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/shape.h"
+
+namespace tensorcask::checkpoint {
+
+absl::StatusOr<TensorSliceSet> PiecesOf(const CheckpointEntry& tensor) {
+  TensorSliceSet set(tensor.dtype, tensor.shape, tensor.slices.size());
+  for (const TensorSlice& slice : tensor.slices) {
+    const absl::Status status = set.Register(slice, "");
+    if (absl::IsResourceExhausted(status)) return status;
+    if (!status.ok()) return absl::DataLossError(status.message());
+  }
+  return set;
+}
+
+absl::StatusOr<std::shared_ptr<const TensorSliceSet>> SlicedTensors::SetOf(const LocatedEntry& tensor) const {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (const auto found = sets_.find(tensor.id); found != sets_.end()) return found->second;
+  }
+  absl::StatusOr<TensorSliceSet> set = PiecesOf(tensor.index.entry);
+  if (!set.ok()) return In(absl::StrCat(index_->path(), ": ", tensor.Label()), set.status());
+  auto shared = std::make_shared<const TensorSliceSet>(*std::move(set));
+  std::lock_guard<std::mutex> lock(mutex_);
+  return sets_.emplace(tensor.id, std::move(shared)).first->second;
+}
+
+absl::StatusOr<std::vector<TensorSlice>> SlicedTensors::Find(const LocatedEntry& tensor,
+                                                             const TensorSlice& slice) const {
+  const CheckpointEntry& entry = tensor.index.entry;
+  CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const TensorSliceSet> set, SetOf(tensor));
+  absl::StatusOr<std::vector<TensorSliceSet::Part>> parts = set->Query(slice);
+  if (!parts.ok()) {
+    return In(absl::StrCat(index_->path(), ": ", tensor.Label()), absl::DataLossError(parts.status().message()));
+  }
+  CASK_ASSIGN_OR_RETURN(const TensorShape shape, slice.Apply(entry.shape));
+  std::optional<uint64_t> bytes =
+      CheckedMul(static_cast<uint64_t>(shape.num_elements()), uint64_t{ObjectBytes(entry.dtype)});
+  std::vector<TensorSlice> found;
+  found.reserve(parts->size());
+  for (TensorSliceSet::Part& part : *parts) {
+    CASK_ASSIGN_OR_RETURN(const LocatedEntry piece, index_->LocatePiece(tensor, part.slice));
+    CASK_RETURN_IF_ERROR(stored_->CheckReadable(piece));
+    CASK_RETURN_IF_ERROR(stored_->CheckLimit(piece, shape));
+    if (IsObject(entry.dtype) && bytes.has_value()) bytes = CheckedAdd(*bytes, piece.index.entry.stored_bytes);
+    found.push_back(std::move(part.slice));
+  }
+  const auto limit = static_cast<uint64_t>(std::max<int64_t>(options_->limits.max_file_decoded_bytes, 0));
+  if (bytes.has_value() && *bytes <= limit) return found;
+  return absl::ResourceExhaustedError(absl::StrCat(index_->path(), ": ", tensor.Label(), " takes ",
+                                                   bytes.has_value() ? absl::StrCat(*bytes) : "more than 2^64",
+                                                   " bytes, past max_file_decoded_bytes ", limit));
+}
+
+absl::Status SlicedTensors::ReadInto(const LocatedEntry& tensor, const std::vector<TensorSlice>& pieces,
+                                     const TensorSlice& slice, bool verify_whole, TensorView* out) const {
+  for (const TensorSlice& piece_slice : pieces) {
+    CASK_ASSIGN_OR_RETURN(const LocatedEntry piece, index_->LocatePiece(tensor, piece_slice));
+    const std::optional<TensorSlice> common = piece_slice.Intersect(slice);
+    if (!common.has_value()) return absl::InternalError("SlicedTensors: a piece without the elements it was found for");
+    CASK_ASSIGN_OR_RETURN(const TensorSlice from, common->ComputeRelative(piece_slice));
+    CASK_ASSIGN_OR_RETURN(const TensorSlice to, common->ComputeRelative(slice));
+    CASK_ASSIGN_OR_RETURN(TensorView target, out->Slice(to));
+    CASK_RETURN_IF_ERROR(stored_->ReadSliceInto(piece, from, verify_whole, &target));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tensorcask::checkpoint

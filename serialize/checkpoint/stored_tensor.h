@@ -1,0 +1,90 @@
+// The elements of one entry of a tensor bundle: read, read in part, mapped or only checked (FORMAT.md section 5). What
+// was verified once is remembered, and not verified again. Pieces of sliced tensors are entries like any other here;
+// sliced_tensor.h puts them together.
+
+#ifndef TENSORCASK_SERIALIZE_CHECKPOINT_STORED_TENSOR_H_
+#define TENSORCASK_SERIALIZE_CHECKPOINT_STORED_TENSOR_H_
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "tensorcask/serialize/checkpoint/bundle_index.h"
+#include "tensorcask/serialize/checkpoint/data_files.h"
+#include "tensorcask/serialize/checkpoint/reader_types.h"
+#include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/tensor/shape.h"
+#include "tensorcask/tensor/slice.h"
+#include "tensorcask/tensor/strided/layout.h"
+#include "tensorcask/tensor/strided/view.h"
+#include "tensorcask/tensor/tensor.h"
+
+namespace tensorcask::checkpoint {
+
+// Methods are safe from several threads. Errors name the data file, the tensor and its place there.
+class StoredTensors {
+ public:
+  // Requires: `index` and `options` outlive this.
+  StoredTensors(const std::string& prefix, const BundleIndex* index, const CheckpointReaderOptions* options);
+
+  const DataFiles& files() const { return files_; }
+
+  // Whether its elements can be read, and all its bytes are there.
+  // Errors: Unimplemented for a form or dtype that is only listed; DataLoss.
+  absl::Status CheckReadable(const LocatedEntry& entry) const;
+  // What elements take in memory, of those of `shape`: strings and variants are read whole.
+  // Errors: ResourceExhausted past max_file_decoded_bytes.
+  absl::Status CheckLimit(const LocatedEntry& entry, const TensorShape& shape) const;
+
+  // The functions below require that both have passed for what they read.
+
+  absl::StatusOr<Tensor> Read(const LocatedEntry& entry) const;
+  // With the strides that it was stored with.
+  absl::StatusOr<TensorView> ReadAsStored(const LocatedEntry& entry) const;
+  // The elements that are in `slice`, by default all. Requires: *out has their dtype and shape and may be written
+  // (CheckWritable). With `verify_whole` the checksum is verified even if they are few.
+  absl::Status ReadInto(const LocatedEntry& entry, TensorView* out) const;
+  absl::Status ReadSliceInto(const LocatedEntry& entry, const TensorSlice& slice, bool verify_whole,
+                             TensorView* out) const;
+  absl::StatusOr<Tensor> Map(const LocatedEntry& entry) const;
+
+  // Reads and checks every byte, even if that was done before. Needs CheckReadable only.
+  absl::Status Verify(const LocatedEntry& entry) const;
+
+  // "PATH: tensor "w" at offset 128, 16 bytes", for messages.
+  std::string Place(const LocatedEntry& entry) const;
+
+ private:
+  using File = std::shared_ptr<const ByteSource>;
+
+  bool MustVerify(const LocatedEntry& entry) const;
+  void SetVerified(const LocatedEntry& entry) const;
+
+  absl::StatusOr<File> FileOf(const LocatedEntry& entry) const;
+  absl::Status ReadElements(const LocatedEntry& entry, const Layout& from, bool verify, TensorView* out) const;
+  absl::Status ReadBytes(const LocatedEntry& entry, bool verify, absl::Span<char> out) const;
+  absl::Status ReadObjects(const LocatedEntry& entry, bool verify,
+                           absl::FunctionRef<absl::StatusOr<Tensor*>()> target) const;
+  absl::Status ReadPart(const LocatedEntry& entry, const TensorSlice* slice, bool verify_whole, TensorView* out) const;
+  absl::Status ReadObjectsInto(const LocatedEntry& entry, const TensorSlice* slice, TensorView* out) const;
+  absl::Status VerifyBytes(const LocatedEntry& entry) const;
+  void ToHostOrder(const LocatedEntry& entry, absl::Span<char> elements) const;
+
+  const BundleIndex* const index_;
+  const CheckpointReaderOptions* const options_;
+  const DataFiles files_;
+
+  mutable std::mutex mutex_;
+  mutable absl::flat_hash_set<const void*> verified_;  // LocatedEntry::id
+};
+
+}  // namespace tensorcask::checkpoint
+
+#endif  // TENSORCASK_SERIALIZE_CHECKPOINT_STORED_TENSOR_H_

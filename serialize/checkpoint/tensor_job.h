@@ -1,0 +1,51 @@
+// One tensor on its way into a data file.
+//
+//   TensorJob job;
+//   job.item = &items.emplace_back("w");
+//   job.tensor = *view.LazyClone();
+//   CASK_RETURN_IF_ERROR(WriteTensor(job, /*alignment=*/64, sink));   // now items.back().value is its entry
+
+#ifndef TENSORCASK_SERIALIZE_CHECKPOINT_TENSOR_JOB_H_
+#define TENSORCASK_SERIALIZE_CHECKPOINT_TENSOR_JOB_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "tensorcask/serialize/io/byte_sink.h"
+#include "tensorcask/serialize/wire/codec_options.h"
+#include "tensorcask/tensor/strided/metadata.h"
+#include "tensorcask/tensor/strided/view.h"
+
+namespace tensorcask::checkpoint {
+
+// What stands in the index.
+struct IndexItem {
+  explicit IndexItem(std::string index_key) : key(std::move(index_key)) {}
+
+  std::string key;
+  std::string value;
+  bool is_guarded = false;
+};
+
+struct TensorJob {
+  IndexItem* item = nullptr;  // gets value and is_guarded
+  TensorView tensor;
+  int shard = 0;
+  StoredLayout layout = StoredLayout::kRowMajor;
+  std::unique_ptr<const TensorMetadata> metadata;  // null: none
+
+  // The memory that it keeps (of strings and variants: their objects) and its own, bytes.
+  uint64_t held_bytes() const;
+};
+
+// Appends the elements of job.tensor to *sink, behind them zeros up to a multiple of `alignment`, and sets *job.item.
+// Takes memory for pieces of a view that is not row-major; of strings and variants for a copy of all.
+// Errors: of the sink; ResourceExhausted; as AppendVariants. Requires: job.tensor is not of resources.
+absl::Status WriteTensor(const TensorJob& job, uint64_t alignment, ByteSink* sink);
+
+}  // namespace tensorcask::checkpoint
+
+#endif  // TENSORCASK_SERIALIZE_CHECKPOINT_TENSOR_JOB_H_
