@@ -1,0 +1,391 @@
+#include "tensorcask/serialize/checkpoint/merge.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "tensorcask/proto/checkpoint.pb.h"
+#include "tensorcask/serialize/checkpoint/bundle_index.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_entry.h"
+#include "tensorcask/serialize/checkpoint/entry_codec.h"
+#include "tensorcask/serialize/checkpoint/index_walk.h"
+#include "tensorcask/serialize/checkpoint/naming.h"
+#include "tensorcask/serialize/checkpoint/slice_key.h"
+#include "tensorcask/serialize/checkpoint/stale_data_files.h"
+#include "tensorcask/serialize/checkpoint/table_format.h"
+#include "tensorcask/serialize/checkpoint/table_writer.h"
+#include "tensorcask/serialize/io/atomic_publish.h"
+#include "tensorcask/serialize/io/byte_sink.h"
+#include "tensorcask/serialize/io/retry.h"
+#include "tensorcask/serialize/wire/wire_reader.h"
+#include "tensorcask/tensor/base/quote.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/slice.h"
+#include "tensorcask/tensor/slice_set.h"
+
+namespace tensorcask {
+namespace {
+
+using checkpoint::In;
+using checkpoint::IndexEntry;
+using checkpoint::IsPieceKey;
+using checkpoint::WalkedIndex;
+using internal::RetryInterrupted;
+
+constexpr uint32_t kShardField = 3;
+constexpr uint32_t kSlicesField = 7;
+constexpr size_t kIndexBlockBytes = size_t{16} << 10;  // as CheckpointWriterOptions::index_block_bytes
+
+// The fields of `message`, a well-formed one, as they stand, but those of `number` are `fields` instead. It stands
+// where it belongs in the order of numbers, if the others do.
+std::string ReplaceField(absl::string_view message, uint32_t number, absl::string_view fields) {
+  std::string out;
+  out.reserve(message.size() + fields.size());
+  bool placed = false;
+  const auto append = [&](absl::string_view bytes) { out.append(bytes.data(), bytes.size()); };
+  WireReader reader(message);
+  WireReader::Field field;
+  bool more = reader.Next(&field);
+  while (more) {
+    const uint32_t this_number = field.number;
+    const uint64_t begin = field.position;
+    more = reader.Next(&field);
+    const uint64_t end = more ? field.position : message.size();
+    if (!placed && this_number > number) {
+      append(fields);
+      placed = true;
+    }
+    if (this_number != number) append(message.substr(begin, end - begin));
+  }
+  if (!placed) append(fields);
+  return out;
+}
+
+// All fields of that number, as they stand.
+std::string FieldsOf(absl::string_view message, uint32_t number) {
+  std::string out;
+  WireReader reader(message);
+  WireReader::Field field;
+  bool more = reader.Next(&field);
+  while (more) {
+    const bool wanted = field.number == number;
+    const uint64_t begin = field.position;
+    more = reader.Next(&field);
+    const uint64_t end = more ? field.position : message.size();
+    if (wanted) out.append(message.data() + begin, end - begin);
+  }
+  return out;
+}
+
+std::string WithShard(absl::string_view entry, int shard) {
+  std::string field;
+  if (shard != 0) {
+    checkpoint::AppendVarint(kShardField << 3 | static_cast<uint32_t>(WireType::kVarint), &field);
+    checkpoint::AppendVarint(static_cast<uint64_t>(shard), &field);
+  }
+  return ReplaceField(entry, kShardField, field);
+}
+
+absl::string_view LastName(absl::string_view path) { return path.substr(path.rfind('/') + 1); }  // npos + 1 is 0
+
+class Merger {
+ public:
+  Merger(std::string target, const MergeOptions& options) : target_(std::move(target)), options_(options) {
+    if (options_.file_system == nullptr) options_.file_system = FileSystem::Posix();
+  }
+
+  absl::Status Read(absl::Span<const std::string> paths);
+  // Brings entries of the same name together, or finds that they cannot be.
+  absl::Status Join();
+  absl::Status Publish();
+  void RemoveSources();
+
+ private:
+  struct Source {
+    std::string prefix;
+    WalkedIndex index;
+    std::map<int32_t, int> new_shards;  // of the data files that are named: their number in the new checkpoint
+  };
+  // A key and its value, which stand in bytes_. (Two strings each would take twice the memory.)
+  struct Item {
+    size_t offset = 0;
+    uint32_t key_bytes = 0;
+    uint32_t value_bytes = 0;
+    int32_t shard = 0;    // of the source
+    uint32_t source = 0;  // number in sources_
+    bool has_place = true;
+  };
+
+  absl::Status ReadSource(const std::string& prefix);
+  absl::Status CheckTarget(const std::vector<std::string>& prefixes) const;
+  void AddItem(absl::string_view key, absl::string_view value, const IndexEntry& entry);
+  absl::Status JoinItems(absl::Span<const Item> same, std::vector<Item>* joined);
+  absl::Status MergeHeaders(int num_shards, std::string* header) const;
+  int AssignShards();
+
+  absl::string_view KeyOf(const Item& item) const {
+    return absl::string_view(bytes_).substr(item.offset, item.key_bytes);
+  }
+  absl::string_view ValueOf(const Item& item) const {
+    return absl::string_view(bytes_).substr(item.offset + item.key_bytes, item.value_bytes);
+  }
+  const std::string& PrefixOf(const Item& item) const { return sources_[item.source].prefix; }
+  IoResult Remove(const std::string& path) const {
+    return RetryInterrupted([&] { return options_.file_system->Remove(path); });
+  }
+
+  const std::string target_;
+  MergeOptions options_;
+  std::vector<Source> sources_;
+  std::string bytes_;
+  std::vector<Item> items_;
+  bool for_us_ = false;  // an entry is guarded or encoded
+};
+
+absl::Status Merger::Read(absl::Span<const std::string> paths) {
+  CASK_RETURN_IF_ERROR(checkpoint::CheckNewPrefix(target_));
+  if (paths.empty()) return absl::InvalidArgumentError(absl::StrCat(target_, ": no checkpoints to merge"));
+  std::vector<std::string> prefixes;
+  for (const std::string& path : paths) {
+    CASK_ASSIGN_OR_RETURN(std::string prefix, checkpoint::PrefixOfPath(path));
+    prefixes.push_back(std::move(prefix));
+  }
+  CASK_RETURN_IF_ERROR(CheckTarget(prefixes));
+  for (const std::string& prefix : prefixes) {
+    const absl::Status status = ReadSource(prefix);
+    if (absl::IsNotFound(status) && options_.allow_missing) continue;
+    CASK_RETURN_IF_ERROR(status);
+  }
+  if (sources_.empty()) {
+    return absl::NotFoundError(absl::StrCat(target_, ": none of ", prefixes.size(), " checkpoints to merge is there; ",
+                                            checkpoint::IndexPath(prefixes[0]), " is the first"));
+  }
+  return absl::OkStatus();
+}
+
+// That the target can be written, before anything else is done, and that no source has its name. Folders have many
+// names: in which of them a new file appears is the test.
+absl::Status Merger::CheckTarget(const std::vector<std::string>& prefixes) const {
+  AtomicPublish probe({options_.file_system, /*sync=*/false, options_.overwrite});
+  CASK_ASSIGN_OR_RETURN(const FileSink* sink, probe.Add(checkpoint::IndexPath(target_)));
+  for (const std::string& prefix : prefixes) {
+    if (LastName(prefix) != LastName(target_)) continue;
+    const std::string path = absl::StrCat(FolderOf(prefix), "/", LastName(sink->path()));
+    FileInfo info;
+    const IoResult found = RetryInterrupted([&] { return options_.file_system->Describe(path, &info); });
+    if (found >= 0) {
+      return absl::InvalidArgumentError(absl::StrCat(target_, ": is one of the checkpoints to merge, ", prefix));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Merger::ReadSource(const std::string& prefix) {
+  const auto number = static_cast<uint32_t>(sources_.size());
+  const auto take = [&](absl::string_view key, absl::string_view value, const IndexEntry& index) {
+    Item item;
+    item.offset = bytes_.size();
+    item.key_bytes = static_cast<uint32_t>(key.size());  // 32 bits are the table's limit
+    item.value_bytes = static_cast<uint32_t>(value.size());
+    item.shard = index.entry.shard;
+    item.source = number;
+    item.has_place = index.entry.slices.empty();
+    bytes_.append(key.data(), key.size());
+    bytes_.append(value.data(), value.size());
+    items_.push_back(item);
+    for_us_ |=
+        !index.extension.empty() && index.entry.form != EntryForm::kPlain && index.entry.form != EntryForm::kSliced;
+    return absl::OkStatus();
+  };
+  CASK_ASSIGN_OR_RETURN(WalkedIndex index, checkpoint::WalkIndex(prefix, options_.file_system, options_.limits, take));
+  if (!sources_.empty() && sources_[0].index.header.big_endian != index.header.big_endian) {
+    const bool big = index.header.big_endian;
+    return absl::InvalidArgumentError(
+        absl::StrCat(prefix, ": is ", big ? "big" : "little", "-endian, and ", sources_[0].prefix, " is not"));
+  }
+  sources_.push_back({prefix, std::move(index), {}});
+  return absl::OkStatus();
+}
+
+absl::Status Merger::Join() {
+  const auto before = [&](const Item& a, const Item& b) {
+    const int order = KeyOf(a).compare(KeyOf(b));
+    return order != 0 ? order < 0 : a.source < b.source;
+  };
+  std::sort(items_.begin(), items_.end(), before);
+  std::vector<Item> joined;
+  joined.reserve(items_.size());
+  for (size_t i = 0; i < items_.size();) {
+    size_t end = i + 1;
+    while (end < items_.size() && KeyOf(items_[end]) == KeyOf(items_[i])) ++end;
+    if (end == i + 1) {
+      joined.push_back(items_[i]);
+    } else {
+      CASK_RETURN_IF_ERROR(JoinItems(absl::MakeConstSpan(items_).subspan(i, end - i), &joined));
+    }
+    i = end;
+  }
+  items_ = std::move(joined);
+  return absl::OkStatus();
+}
+
+// `same` are two or more of one key.
+absl::Status Merger::JoinItems(absl::Span<const Item> same, std::vector<Item>* joined) {
+  const Item& first = same[0];
+  const std::string key(KeyOf(first));  // bytes_ will grow
+  if (IsPieceKey(key)) {
+    CASK_ASSIGN_OR_RETURN(const checkpoint::SliceKey piece, checkpoint::DecodeSliceKey(key));
+    return absl::InvalidArgumentError(absl::StrCat("slice ", Quoted(piece.slice.ToString()), " of tensor ",
+                                                   Quoted(piece.name), " is in ", PrefixOf(first), " and in ",
+                                                   PrefixOf(same[1])));
+  }
+  const std::string label = absl::StrCat("tensor ", Quoted(key));
+  for (const Item& item : same) {
+    if (!item.has_place) continue;
+    const Item& other = &item == &first ? same[1] : first;
+    return absl::AlreadyExistsError(absl::StrCat(label, " is in ", PrefixOf(item), " and ",
+                                                 other.has_place ? "in " : "in slices in ", PrefixOf(other)));
+  }
+  std::optional<TensorSliceSet> slices;
+  IndexEntry whole;
+  std::string fields;
+  for (const Item& item : same) {
+    IndexEntry index;
+    CASK_RETURN_IF_ERROR(checkpoint::DecodeEntry(ValueOf(item), sources_[item.source].index.header.num_shards, &index));
+    if (!slices.has_value()) {
+      slices.emplace(index.entry.dtype, index.entry.shape);
+      whole.dtype_number = index.dtype_number;
+    }
+    absl::Status status = slices->CheckTensor(index.entry.dtype, index.entry.shape);
+    if (status.ok() && index.dtype_number != whole.dtype_number) {
+      status = absl::InvalidArgumentError(
+          absl::StrCat("has dtype number ", index.dtype_number, ", not ", whole.dtype_number));
+    }
+    for (size_t i = 0; i < index.entry.slices.size() && status.ok(); ++i) {
+      status = slices->Register(index.entry.slices[i], PrefixOf(item));
+    }
+    if (!status.ok()) {
+      return In(absl::StrCat(label, " of ", PrefixOf(item), ", of which slices are in ", PrefixOf(first), " too"),
+                status);
+    }
+    fields += FieldsOf(ValueOf(item), kSlicesField);
+  }
+  // Whatever else is said of the tensor, the first source says it.
+  const std::string value = ReplaceField(ValueOf(first), kSlicesField, fields);
+  Item item = first;
+  item.offset = bytes_.size();
+  item.value_bytes = static_cast<uint32_t>(value.size());
+  absl::StrAppend(&bytes_, key, value);
+  joined->push_back(item);
+  return absl::OkStatus();
+}
+
+// Numbers the data files in which something is stored; how many they are.
+int Merger::AssignShards() {
+  int count = 0;
+  for (Source& source : sources_) {
+    for (const auto& [shard, used_bytes] : source.index.used_bytes) source.new_shards[shard] = count++;
+  }
+  return count;
+}
+
+// The first header, so that what we do not know of it stays, with versions that keep out whom a source keeps out.
+absl::Status Merger::MergeHeaders(int num_shards, std::string* header) const {
+  BundleHeaderProto merged;
+  std::set<int32_t> bad_consumers;
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    BundleHeaderProto proto;
+    if (!proto.ParseFromString(sources_[i].index.header_value)) {
+      return absl::DataLossError(
+          absl::StrCat(checkpoint::IndexPath(sources_[i].prefix), ": the header is no protobuf message"));
+    }
+    bad_consumers.insert(proto.version().bad_consumers().begin(), proto.version().bad_consumers().end());
+    const int32_t producer = std::max(proto.version().producer(), merged.version().producer());
+    const int32_t min_consumer = std::max(proto.version().min_consumer(), merged.version().min_consumer());
+    if (i == 0) merged = std::move(proto);
+    merged.mutable_version()->set_producer(producer);
+    merged.mutable_version()->set_min_consumer(min_consumer);
+  }
+  VersionDef* const version = merged.mutable_version();
+  if (for_us_) version->set_min_consumer(std::max(version->min_consumer(), checkpoint::kConsumerVersion));
+  version->clear_bad_consumers();
+  for (const int32_t consumer : bad_consumers) version->add_bad_consumers(consumer);
+  merged.set_num_shards(num_shards);
+  return merged.SerializeToString(header)
+             ? absl::OkStatus()
+             : absl::InternalError(absl::StrCat(target_, ": the header cannot be written"));
+}
+
+absl::Status Merger::Publish() {
+  const int used_shards = AssignShards();
+  if (used_shards > checkpoint::kMaxShards) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(target_, ": would have ", used_shards, " data files, more than ", checkpoint::kMaxShards));
+  }
+  const int num_shards = std::max(used_shards, 1);  // as a writer that was given nothing
+  std::string header;
+  CASK_RETURN_IF_ERROR(MergeHeaders(num_shards, &header));
+
+  AtomicPublish publish({options_.file_system, options_.sync, options_.overwrite});
+  for (const Source& source : sources_) {
+    for (const auto& [shard, new_shard] : source.new_shards) {
+      CASK_RETURN_IF_ERROR(
+          publish.AddExisting(checkpoint::DataPath(source.prefix, shard, source.index.header.num_shards),
+                              checkpoint::DataPath(target_, new_shard, num_shards)));
+    }
+  }
+  if (used_shards == 0) CASK_RETURN_IF_ERROR(publish.Add(checkpoint::DataPath(target_, 0, num_shards)).status());
+
+  CASK_ASSIGN_OR_RETURN(FileSink * sink, publish.Add(checkpoint::IndexPath(target_)));
+  checkpoint::TableOptions table_options;
+  table_options.block_bytes = kIndexBlockBytes;
+  checkpoint::TableWriter table(sink, table_options);
+  CASK_RETURN_IF_ERROR(table.Add("", header));
+  for (const Item& item : items_) {
+    const int shard = item.has_place ? sources_[item.source].new_shards.at(item.shard) : 0;
+    CASK_RETURN_IF_ERROR(table.Add(KeyOf(item), WithShard(ValueOf(item), shard)));
+  }
+  CASK_RETURN_IF_ERROR(table.Finish());
+
+  std::vector<std::string> stale;
+  if (options_.overwrite) stale = checkpoint::StaleDataFiles(target_, num_shards, options_.file_system);
+  CASK_RETURN_IF_ERROR(publish.Commit());
+  for (const std::string& path : stale) Remove(path);
+  return absl::OkStatus();
+}
+
+// First that which makes a checkpoint of the rest.
+void Merger::RemoveSources() {
+  for (const Source& source : sources_) {
+    const IoResult removed = Remove(checkpoint::IndexPath(source.prefix));
+    if (removed < 0 && removed != -ENOENT) continue;
+    if (options_.sync) {
+      const std::string folder = FolderOf(source.prefix);
+      if (RetryInterrupted([&] { return options_.file_system->SyncFolder(folder); }) < 0) continue;
+    }
+    const int num_shards = source.index.header.num_shards;
+    for (int shard = 0; shard < num_shards; ++shard) Remove(checkpoint::DataPath(source.prefix, shard, num_shards));
+  }
+}
+
+}  // namespace
+
+absl::Status MergeCheckpoints(absl::Span<const std::string> sources, const std::string& target,
+                              const MergeOptions& options) {
+  Merger merger(target, options);
+  CASK_RETURN_IF_ERROR(merger.Read(sources));
+  CASK_RETURN_IF_ERROR(merger.Join());
+  CASK_RETURN_IF_ERROR(merger.Publish());
+  if (options.remove_sources) merger.RemoveSources();
+  return absl::OkStatus();
+}
+
+}  // namespace tensorcask
