@@ -1,0 +1,120 @@
+#include "tensorcask/serialize/checkpoint/state_file.h"
+
+#include <cstdint>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "tensorcask/serialize/io/atomic_publish.h"
+#include "tensorcask/serialize/io/byte_sink.h"
+#include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/tensor/base/check.h"
+#include "tensorcask/tensor/base/quote.h"
+#include "tensorcask/tensor/base/ref_counted.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/buffer.h"
+
+namespace tensorcask {
+namespace {
+
+constexpr absl::string_view kLatest = "model_checkpoint_path";
+constexpr absl::string_view kAll = "all_model_checkpoint_paths";
+constexpr absl::string_view kSavedAt = "all_model_checkpoint_timestamps";
+constexpr absl::string_view kLastPreservedAt = "last_preserved_timestamp";
+
+void AppendText(absl::string_view name, absl::string_view value, std::string* out) {
+  absl::StrAppend(out, name, ": \"", absl::CEscape(value), "\"\n");
+}
+
+// With as few digits as give the number back, as protobuf writes it.
+void AppendTime(absl::string_view name, double value, std::string* out) {
+  std::string digits = absl::StrFormat("%.15g", value);
+  double back = 0;
+  if (!absl::SimpleAtod(digits, &back) || back != value) digits = absl::StrFormat("%.17g", value);
+  absl::StrAppend(out, name, ": ", digits, "\n");
+}
+
+// "text" or 'text', escapes resolved.
+bool ParseText(absl::string_view value, std::string* text) {
+  if (value.size() < 2 || (value[0] != '"' && value[0] != '\'')) return false;
+  const char quote = value[0];
+  value.remove_prefix(1);
+  // The quote that ends it is the last character, and no other stands unescaped.
+  size_t end = 0;
+  while (end < value.size() && value[end] != quote) end += value[end] == '\\' ? 2 : 1;
+  if (end + 1 != value.size()) return false;
+  return absl::CUnescape(value.substr(0, end), text);
+}
+
+// Takes one line. False if it is no field, or one of ours with a value that it cannot have.
+bool ParseLine(absl::string_view line, CheckpointState* state) {
+  const size_t colon = line.find(':');
+  if (colon == absl::string_view::npos) return false;
+  const absl::string_view name = absl::StripAsciiWhitespace(line.substr(0, colon));
+  const absl::string_view value = absl::StripAsciiWhitespace(line.substr(colon + 1));
+  if (name.empty() || value.empty()) return false;
+  if (name == kLatest) return ParseText(value, &state->latest);
+  if (name == kAll) return ParseText(value, &state->all.emplace_back());
+  if (name == kSavedAt) return absl::SimpleAtod(value, &state->saved_at.emplace_back());
+  if (name == kLastPreservedAt) return absl::SimpleAtod(value, &state->last_preserved_at);
+  return true;
+}
+
+}  // namespace
+
+namespace checkpoint {
+
+std::string EncodeState(const CheckpointState& state) {
+  std::string text;
+  if (!state.latest.empty()) AppendText(kLatest, state.latest, &text);
+  for (const std::string& path : state.all) AppendText(kAll, path, &text);
+  for (const double time : state.saved_at) AppendTime(kSavedAt, time, &text);
+  if (state.last_preserved_at != 0) AppendTime(kLastPreservedAt, state.last_preserved_at, &text);
+  return text;
+}
+
+absl::StatusOr<CheckpointState> ParseState(absl::string_view text) {
+  CheckpointState state;
+  int64_t number = 0;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    ++number;
+    line = absl::StripAsciiWhitespace(line);
+    if (line.empty() || line[0] == '#') continue;
+    if (!ParseLine(line, &state)) {
+      return absl::DataLossError(
+          absl::StrCat("line ", number, " is ", Quoted(line), "; NAME: VALUE of a CheckpointState is wanted"));
+    }
+  }
+  if (!state.saved_at.empty() && state.saved_at.size() != state.all.size()) {
+    return absl::DataLossError(
+        absl::StrCat("has ", state.saved_at.size(), " timestamps of ", state.all.size(), " checkpoints"));
+  }
+  return state;
+}
+
+}  // namespace checkpoint
+
+absl::StatusOr<CheckpointState> ReadCheckpointState(const std::string& path, FileSystem* file_system) {
+  constexpr uint64_t kMaxBytes = uint64_t{64} << 20;
+  ReadOptions read;
+  read.file_system = file_system;
+  CASK_ASSIGN_OR_RETURN(const RefPtr<TensorBuffer> text, ReadWholeFile(path, kMaxBytes, read));
+  absl::StatusOr<CheckpointState> state = checkpoint::ParseState(text->bytes());
+  if (!state.ok()) return absl::DataLossError(absl::StrCat(path, ": ", state.status().message()));
+  return state;
+}
+
+absl::Status WriteCheckpointState(const std::string& path, const CheckpointState& state, bool sync,
+                                  FileSystem* file_system) {
+  CASK_CHECK(state.saved_at.empty() || state.saved_at.size() == state.all.size(),
+             "WriteCheckpointState: a time for each checkpoint, or none");
+  AtomicPublish publish({file_system, sync, /*overwrite=*/true});
+  CASK_ASSIGN_OR_RETURN(FileSink * sink, publish.Add(path));
+  CASK_RETURN_IF_ERROR(sink->Append(checkpoint::EncodeState(state)));
+  return publish.Commit();
+}
+
+}  // namespace tensorcask

@@ -1,0 +1,28 @@
+#!/bin/sh
+# The example of a training loop goes on where it ended, past a damaged checkpoint too.
+set -eu
+run="$TEST_TMPDIR/run"
+
+expect() { # NAME WANTED FOUND
+  if [ "$2" != "$3" ]; then
+    printf '%s: wanted\n%s\nfound\n%s\n' "$1" "$2" "$3"
+    exit 1
+  fi
+}
+
+expect "first run" "from step 0: 0
+kept: $run/ckpt-100
+kept: $run/ckpt-120" "$(examples/checkpoints "$run")"
+
+expect "second run" "from step 120: 120
+kept: $run/ckpt-100
+kept: $run/ckpt-200
+kept: $run/ckpt-220
+kept: $run/ckpt-240" "$(examples/checkpoints "$run")"
+
+printf 'x' > "$run/ckpt-240.data-00000-of-00001"
+found=$(examples/checkpoints "$run")
+case "$found" in
+  "damaged: DATA_LOSS: "*"$run/ckpt-240.data-00000-of-00001"*"from step 220: 220"*"kept: $run/ckpt-340") ;;
+  *) printf 'after damage: found\n%s\n' "$found"; exit 1 ;;
+esac

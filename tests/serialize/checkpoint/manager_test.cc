@@ -1,0 +1,597 @@
+#include "tensorcask/serialize/checkpoint/manager.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tensorcask/serialize/checkpoint/reader.h"
+#include "tensorcask/serialize/checkpoint/state_file.h"
+#include "tensorcask/serialize/checkpoint/writer.h"
+#include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/memory_file_system.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tests/support/faulty_file_system.h"
+#include "tensorcask/tests/support/status_matchers.h"
+#include "tensorcask/tests/support/temp_folder.h"
+
+namespace tensorcask {
+namespace {
+
+using ::tensorcask::testing::FaultyFileSystem;
+using ::tensorcask::testing::FileOperation;
+using ::tensorcask::testing::StatusIs;
+using ::tensorcask::testing::TempFolder;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::MatchesRegex;
+using Code = absl::StatusCode;
+
+CheckpointManagerOptions On(FileSystem* files, int keep_last = 3, int64_t keep_every = 0) {
+  CheckpointManagerOptions options;
+  options.keep_last = keep_last;
+  options.keep_every = keep_every;
+  options.writer.file_system = files;
+  options.writer.num_shards = 2;
+  return options;
+}
+
+// What a step holds: its number, in shard 1.
+absl::Status AddStep(int64_t step, CheckpointWriter& writer) {
+  AddOptions add;
+  add.shard = 1;
+  CASK_RETURN_IF_ERROR(writer.Add("w", *Tensor::Zeros(DType::kFloat32, TensorShape({3}))));
+  return writer.Add("step", Tensor::Scalar<int64_t>(step), add);
+}
+
+absl::Status SaveStep(CheckpointManager* manager, int64_t step) {
+  return manager->Save(step, [&](CheckpointWriter& writer) { return AddStep(step, writer); });
+}
+
+// The number that a step holds; -1 if it cannot be read.
+int64_t Content(FileSystem* files, const std::string& prefix) {
+  CheckpointReaderOptions options;
+  options.read.file_system = files;
+  const absl::StatusOr<CheckpointReader> reader = CheckpointReader::Open(prefix, options);
+  if (!reader.ok()) return -1;
+  const absl::StatusOr<Tensor> step = reader->Read("step");
+  const absl::StatusOr<Tensor> w = reader->Read("w");
+  return step.ok() && w.ok() ? step->scalar<int64_t>() : -1;
+}
+
+std::vector<std::string> FilesOf(int64_t step) {
+  const std::string prefix = absl::StrCat("/run/ckpt-", step);
+  return {prefix + ".data-00000-of-00002", prefix + ".data-00001-of-00002", prefix + ".index"};
+}
+
+// The files of these steps, of the state file and of the lock, sorted.
+std::vector<std::string> FilesOfRun(const std::vector<int64_t>& steps) {
+  std::vector<std::string> paths = {"/run/.ckpt.lock", "/run/checkpoint"};
+  for (const int64_t step : steps) {
+    for (std::string& path : FilesOf(step)) paths.push_back(std::move(path));
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+// As manager.h shows it.
+absl::StatusOr<Tensor> HeaderExample(const std::string& folder, const Tensor& w) {
+  CheckpointManagerOptions options;
+  options.keep_last = 3;
+  CASK_ASSIGN_OR_RETURN(CheckpointManager manager, CheckpointManager::Open(folder, options));
+  CASK_RETURN_IF_ERROR(manager.Save(100, [&](CheckpointWriter& writer) { return writer.Add("w", w); }));
+  CASK_ASSIGN_OR_RETURN(LatestCheckpoint latest, FindLatestCheckpoint(folder));
+  CASK_ASSIGN_OR_RETURN(CheckpointReader reader, CheckpointReader::Open(latest.prefix));
+  return reader.Read("w");
+}
+
+TEST(CheckpointManagerTest, TheExampleOfTheHeader) {
+  const TempFolder folder;
+  ASSERT_OK_AND_ASSIGN(const Tensor read, HeaderExample(folder.Path("run-7"), Tensor::Scalar<float>(2)));
+  EXPECT_EQ(read.scalar<float>(), 2);
+}
+
+// ---- What is kept ---------------------------------------------------------------------------------------------------
+
+struct RetentionCase {
+  const char* name;
+  int keep_last;
+  int64_t keep_every;
+  std::vector<int64_t> saved;
+  std::vector<int64_t> kept;
+};
+
+class Retention : public ::testing::TestWithParam<RetentionCase> {};
+
+TEST_P(Retention, KeepsTheseAndNoOthers) {
+  const RetentionCase& param = GetParam();
+  MemoryFileSystem memory;
+  ASSERT_OK_AND_ASSIGN(CheckpointManager manager,
+                       CheckpointManager::Open("/run", On(&memory, param.keep_last, param.keep_every)));
+  for (const int64_t step : param.saved) ASSERT_OK(SaveStep(&manager, step));
+  EXPECT_EQ(manager.steps(), param.kept);
+  EXPECT_EQ(memory.Paths(), FilesOfRun(param.kept));
+  for (const int64_t step : param.kept) EXPECT_EQ(Content(&memory, manager.PrefixOf(step)), step);
+
+  // A folder that is opened again is as it was left.
+  manager = CheckpointManager(std::move(manager));
+  { const CheckpointManager closed = std::move(manager); }
+  ASSERT_OK_AND_ASSIGN(const CheckpointManager again,
+                       CheckpointManager::Open("/run", On(&memory, param.keep_last, param.keep_every)));
+  EXPECT_EQ(again.steps(), param.kept);
+  EXPECT_EQ(memory.Paths(), FilesOfRun(param.kept));
+}
+
+const RetentionCase kRetention[] = {
+    {"Fewer", 3, 0, {1, 2}, {1, 2}},
+    {"Last", 3, 0, {1, 2, 3, 4, 5}, {3, 4, 5}},
+    {"One", 1, 0, {0, 10, 20}, {20}},
+    {"Every", 1, 10, {5, 10, 15, 20, 25}, {10, 20, 25}},
+    {"ZeroIsAMultiple", 1, 10, {0, 1, 2}, {0, 2}},
+    {"EveryCountsAmongTheLast", 2, 10, {8, 9, 10, 11, 12}, {10, 11, 12}},
+    {"EveryStep", 1, 1, {1, 2, 3}, {1, 2, 3}},
+    {"LargestNumber", 1, 0, {INT64_MAX - 1, INT64_MAX}, {INT64_MAX}},
+    {"GoneBack", 2, 0, {100, 200, 300, 150}, {150, 200, 300}},
+    {"GoneBackAndOn", 2, 0, {100, 200, 300, 150, 160}, {160, 200, 300}},
+};
+INSTANTIATE_TEST_SUITE_P(All, Retention, ::testing::ValuesIn(kRetention),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(CheckpointManagerTest, ASmallerNumberToKeepHoldsFromTheNextSave) {
+  MemoryFileSystem memory;
+  {
+    ASSERT_OK_AND_ASSIGN(CheckpointManager manager, CheckpointManager::Open("/run", On(&memory, 5)));
+    for (const int64_t step : {1, 2, 3, 4, 5}) ASSERT_OK(SaveStep(&manager, step));
+  }
+  ASSERT_OK_AND_ASSIGN(CheckpointManager manager, CheckpointManager::Open("/run", On(&memory, 2)));
+  EXPECT_THAT(manager.steps(), ElementsAre(1, 2, 3, 4, 5));
+  ASSERT_OK(SaveStep(&manager, 6));
+  EXPECT_EQ(memory.Paths(), FilesOfRun({5, 6}));
+}
+
+TEST(CheckpointManagerTest, StepsOfOtherShardCountsAreRemovedWhole) {
+  MemoryFileSystem memory;
+  CheckpointManagerOptions options = On(&memory, 1);
+  options.writer.num_shards = 4;
+  {
+    ASSERT_OK_AND_ASSIGN(CheckpointManager manager, CheckpointManager::Open("/run", options));
+    ASSERT_OK(SaveStep(&manager, 1));
+  }
+  ASSERT_OK_AND_ASSIGN(CheckpointManager manager, CheckpointManager::Open("/run", On(&memory, 1)));
+  ASSERT_OK(SaveStep(&manager, 2));
+  EXPECT_EQ(memory.Paths(), FilesOfRun({2}));
+}
+
+// ---- Opening --------------------------------------------------------------------------------------------------------
+
+TEST(CheckpointManagerTest, BadOptionsAreRefused) {
+  MemoryFileSystem memory;
+  struct Row {
+    const char* name;
+    const char* folder;
+    void (*set)(CheckpointManagerOptions*);
+    Code code;
+    const char* says;
+  };
+  const Row rows[] = {
+      {"KeepNone", "/run", [](CheckpointManagerOptions* o) { o->keep_last = 0; }, Code::kInvalidArgument,
+       "keep_last is 0"},
+      {"Every", "/run", [](CheckpointManagerOptions* o) { o->keep_every = -1; }, Code::kInvalidArgument,
+       "keep_every is -1"},
+      {"Overwrite", "/run", [](CheckpointManagerOptions* o) { o->writer.overwrite = true; }, Code::kInvalidArgument,
+       "overwrite"},
+      {"NoName", "/run", [](CheckpointManagerOptions* o) { o->name = ""; }, Code::kInvalidArgument, "name is \"\""},
+      {"Slash", "/run", [](CheckpointManagerOptions* o) { o->name = "a/b"; }, Code::kInvalidArgument, "a/b"},
+      {"Pattern", "/run", [](CheckpointManagerOptions* o) { o->name = "a-of-b"; }, Code::kInvalidArgument, "-of-"},
+      {"Nul", "/run", [](CheckpointManagerOptions* o) { o->name = std::string("a\0", 2); }, Code::kInvalidArgument,
+       "NUL"},
+      {"LongName", "/run", [](CheckpointManagerOptions* o) { o->name = std::string(220, 'n'); }, Code::kInvalidArgument,
+       "255"},
+      {"NoFolder", "", [](CheckpointManagerOptions*) {}, Code::kInvalidArgument, "empty"},
+      {"NoParent", "/no/run", [](CheckpointManagerOptions*) {}, Code::kNotFound, "/no/run: cannot make the folder"}};
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.name);
+    CheckpointManagerOptions options = On(&memory);
+    row.set(&options);
+    EXPECT_THAT(CheckpointManager::Open(row.folder, options), StatusIs(row.code, HasSubstr(row.says)));
+  }
+  EXPECT_THAT(memory.Paths(), IsEmpty());
+  memory.Put("/file", "");
+  EXPECT_THAT(CheckpointManager::Open("/file", On(&memory)), StatusIs(Code::kFailedPrecondition, HasSubstr("/file")));
+}
+
+TEST(CheckpointManagerTest, ASecondManagerIsToldOfTheLock) {
+  const TempFolder folder;
+  const std::string run = folder.Path("run");
+  CheckpointManagerOptions options = On(nullptr);
+  {
+    ASSERT_OK_AND_ASSIGN(CheckpointManager first, CheckpointManager::Open(run, options));
+    EXPECT_THAT(CheckpointManager::Open(run, options),
+                StatusIs(Code::kFailedPrecondition, AllOf(HasSubstr("run/.ckpt.lock: is locked"), HasSubstr("fuser"))));
+    EXPECT_THAT(CheckpointManager::Open(run + "//", options), StatusIs(Code::kFailedPrecondition));
+    ASSERT_OK(SaveStep(&first, 1)) << "the first one is not disturbed";
+    options.name = "other";
+    EXPECT_OK(CheckpointManager::Open(run, options)) << "another name is another run";
+    options.name = "ckpt";
+    // The lock moves with the handle, and goes when that is replaced.
+    CheckpointManager moved = std::move(first);
+    EXPECT_THAT(CheckpointManager::Open(run, options), StatusIs(Code::kFailedPrecondition));
+    ASSERT_OK_AND_ASSIGN(moved, CheckpointManager::Open(folder.Path("elsewhere"), options));
+    EXPECT_OK(CheckpointManager::Open(run, options));
+  }
+  EXPECT_OK(CheckpointManager::Open(run, options));
+}
+
+TEST(CheckpointManagerTest, AFailedOpenHoldsNoLock) {
+  MemoryFileSystem memory;
+  for (int64_t n = 1;; ++n) {
+    FaultyFileSystem files(&memory);
+    files.FailAt(n, EIO);
+    const absl::Status opened = CheckpointManager::Open("/run", On(&files)).status();
+    EXPECT_EQ(memory.open_handles(), 0u);
+    if (files.faults() == 0) break;
+    EXPECT_OK(CheckpointManager::Open("/run", On(&memory))) << n;
+  }
+}
+
+// What killed saves of step 7 and 9 left, and what others have there.
+const char* const kLeftovers[] = {
+    "ckpt-7.data-00000-of-00002",        "ckpt-7.data-00001-of-00002.tmp-0123456789abcdef",
+    "ckpt-7.index.tmp-0123456789abcdef", "ckpt-9.data-00000-of-00001",
+    "ckpt-9.tmp-fedcba9876543210",     // a long name, cut
+    "ckpt-9.da.tmp-fedcba9876543210",  // the same
+    "ckpt-1.index.tmp-0000000000000000", "checkpoint.tmp-0123456789abcdef",
+};
+const char* const kForeign[] = {
+    "ckpt-07.data-00000-of-00001",
+    "ckpt--7.data-00000-of-00001",
+    "ckpt-9223372036854775808.data-00000-of-00001",
+    "ckpt-7x.data-00000-of-00001",
+    "ckpt-.data-00000-of-00001",
+    "ckpt-7.data-0000-of-00001",
+    "ckpt-7.data-00000-of-00001.bak",
+    "ckpt-7.data-00000-of-00001.tmp-0123",
+    "ckpt-7.index.tmp-0123456789ABCDEF",
+    "ckpt-7.meta",
+    "ckpt-7.meta.tmp-0123456789abcdef",
+    "ckpt-7",
+    "ckpt-7.index.lock",
+    "ckpt-1-7.data-00000-of-00001",
+    "my-ckpt-7.data-00000-of-00001",
+    "ckpt.data-00000-of-00001",
+    "model.tmp-0123456789abcdef",
+    "other-7.data-00000-of-00001",
+    "notes.txt",
+    "-7.index",
+};
+
+TEST(CheckpointManagerTest, OpenRemovesWhatKilledSavesLeftAndNothingElse) {
+  MemoryFileSystem memory;
+  {
+    ASSERT_OK_AND_ASSIGN(CheckpointManager manager, CheckpointManager::Open("/run", On(&memory)));
+    for (const int64_t step : {1, 2}) ASSERT_OK(SaveStep(&manager, step));
+  }
+  const std::vector<std::string> clean = memory.Paths();
+  for (const char* name : kLeftovers) memory.Put(absl::StrCat("/run/", name), "x");
+  ASSERT_OK(CheckpointManager::Open("/run", On(&memory)));
+  EXPECT_EQ(memory.Paths(), clean);
+
+  for (const char* name : kForeign) memory.Put(absl::StrCat("/run/", name), "x");
+  ASSERT_EQ(memory.MakeFolder("/run/ckpt-8.data-00000-of-00001"), 0);
+  std::vector<std::string> with_foreign = memory.Paths();
+  ASSERT_OK_AND_ASSIGN(CheckpointManager manager, CheckpointManager::Open("/run", On(&memory, 1)));
+  EXPECT_EQ(memory.Paths(), with_foreign);
+  EXPECT_THAT(manager.steps(), ElementsAre(1, 2));
+  ASSERT_OK(SaveStep(&manager, 3));
+  for (const char* name : kForeign) EXPECT_NE(memory.Find(absl::StrCat("/run/", name)), nullptr) << name;
+  EXPECT_THAT(manager.steps(), ElementsAre(3));
+}
+
+TEST(CheckpointManagerTest, TheStateFileOfTwoRunsIsCleanedByNeither) {
+  MemoryFileSystem memory;
+  CheckpointManagerOptions other = On(&memory);
+  other.name = "other";
+  ASSERT_OK(CheckpointManager::Open("/run", other));
+  memory.Put("/run/checkpoint.tmp-0123456789abcdef", "x");
+  ASSERT_OK(CheckpointManager::Open("/run", On(&memory)));
+  EXPECT_NE(memory.Find("/run/checkpoint.tmp-0123456789abcdef"), nullptr);
+}
+
+// ---- Saving ---------------------------------------------------------------------------------------------------------
+
+TEST(CheckpointManagerTest, AnErrorOfAddLeavesNothing) {
+  MemoryFileSystem memory;
+  ASSERT_OK_AND_ASSIGN(CheckpointManager manager, CheckpointManager::Open("/run", On(&memory)));
+  ASSERT_OK(SaveStep(&manager, 1));
+  const std::vector<std::string> before = memory.Paths();
+  EXPECT_THAT(manager.Save(2, [](CheckpointWriter& writer) { return writer.Add("", Tensor::Scalar<float>(1)); }),
+              StatusIs(Code::kInvalidArgument, HasSubstr("name is empty")));
+  EXPECT_THAT(manager.Save(2, [](CheckpointWriter&) { return absl::CancelledError("enough"); }),
+              StatusIs(Code::kCancelled, HasSubstr("enough")));
+  EXPECT_EQ(memory.Paths(), before);
+  ASSERT_OK(SaveStep(&manager, 2));
+  EXPECT_THAT(manager.steps(), ElementsAre(1, 2));
+}
+
+TEST(CheckpointManagerTest, AStepIsSavedOnce) {
+  MemoryFileSystem memory;
+  ASSERT_OK_AND_ASSIGN(CheckpointManager manager, CheckpointManager::Open("/run", On(&memory)));
+  ASSERT_OK(SaveStep(&manager, 1));
+  EXPECT_THAT(SaveStep(&manager, 1), StatusIs(Code::kAlreadyExists, HasSubstr("/run/ckpt-1: this step is saved")));
+  EXPECT_THAT(SaveStep(&manager, -1), StatusIs(Code::kInvalidArgument, HasSubstr("step is -1")));
+  EXPECT_EQ(Content(&memory, "/run/ckpt-1"), 1);
+}
+
+TEST(CheckpointManagerTest, ADamagedStepIsReplaced) {
+  MemoryFileSystem memory;
+  ASSERT_OK_AND_ASSIGN(CheckpointManager manager, CheckpointManager::Open("/run", On(&memory)));
+  for (const int64_t step : {1, 2}) ASSERT_OK(SaveStep(&manager, step));
+  memory.Put(FilesOf(2)[1], "cut");
+  ASSERT_OK_AND_ASSIGN(const LatestCheckpoint latest, manager.Latest());
+  EXPECT_EQ(latest.step, 1);
+  ASSERT_EQ(latest.skipped.size(), 1u);
+  EXPECT_EQ(latest.skipped[0].step, 2);
+  EXPECT_THAT(latest.skipped[0].why, StatusIs(Code::kDataLoss, AllOf(HasSubstr(FilesOf(2)[1]), HasSubstr("step"))));
+  // The run goes on from 1, and comes to 2 again.
+  ASSERT_OK(SaveStep(&manager, 2));
+  EXPECT_EQ(Content(&memory, "/run/ckpt-2"), 2);
+  EXPECT_THAT(manager.steps(), ElementsAre(1, 2));
+}
+
+TEST(CheckpointManagerTest, TheStateFileIsTensorFlows) {
+  MemoryFileSystem memory;
+  {
+    ASSERT_OK_AND_ASSIGN(CheckpointManager manager, CheckpointManager::Open("/run", On(&memory, 2, 10)));
+    for (const int64_t step : {9, 10, 11, 12}) ASSERT_OK(SaveStep(&manager, step));
+  }
+  const std::string text = *memory.Find("/run/checkpoint");
+  EXPECT_THAT(text, MatchesRegex("model_checkpoint_path: \"ckpt-12\"\n"
+                                 "all_model_checkpoint_paths: \"ckpt-11\"\n"
+                                 "all_model_checkpoint_paths: \"ckpt-12\"\n"
+                                 "all_model_checkpoint_timestamps: [0-9.]+\n"
+                                 "all_model_checkpoint_timestamps: [0-9.]+\n"
+                                 "last_preserved_timestamp: [0-9.]+\n"));
+  // The times of steps that were there before are kept.
+  ASSERT_OK_AND_ASSIGN(const CheckpointState before, ReadCheckpointState("/run/checkpoint", &memory));
+  ASSERT_OK_AND_ASSIGN(CheckpointManager manager, CheckpointManager::Open("/run", On(&memory, 2, 10)));
+  ASSERT_OK(SaveStep(&manager, 13));
+  ASSERT_OK_AND_ASSIGN(const CheckpointState after, ReadCheckpointState("/run/checkpoint", &memory));
+  EXPECT_THAT(after.all, ElementsAre("ckpt-12", "ckpt-13"));
+  EXPECT_EQ(after.saved_at[0], before.saved_at[1]);
+  EXPECT_GE(after.saved_at[1], after.saved_at[0]);
+  EXPECT_EQ(after.last_preserved_at, before.last_preserved_at);
+  // Nothing depends on it.
+  memory.Put("/run/checkpoint", "\xff garbage");
+  ASSERT_OK(SaveStep(&manager, 14));
+  EXPECT_OK(ReadCheckpointState("/run/checkpoint", &memory));
+}
+
+// The order of steps on which durability rests.
+TEST(CheckpointManagerTest, AnOldStepGoesWhenTheNewOneStands) {
+  MemoryFileSystem memory;
+  FaultyFileSystem files(&memory);
+  ASSERT_OK_AND_ASSIGN(CheckpointManager manager, CheckpointManager::Open("/run", On(&files, 1)));
+  ASSERT_OK(SaveStep(&manager, 1));
+  const size_t before = files.log().size();
+  ASSERT_OK(SaveStep(&manager, 2));
+  std::vector<std::string> steps;
+  const std::vector<FaultyFileSystem::Record> log = files.log();
+  for (size_t i = before; i < log.size(); ++i) {
+    std::string path = log[i].path;
+    for (size_t at; (at = path.find(".tmp-")) != std::string::npos;) path.replace(at, 21, "~");
+    switch (log[i].operation) {
+      case FileOperation::kRename:
+      case FileOperation::kSyncFolder:
+      case FileOperation::kRemove:
+        steps.push_back(std::string(FileOperationName(log[i].operation)) + " " + path);
+        break;
+      default:
+        break;
+    }
+  }
+  const auto moved = [](const std::string& path) { return "Rename " + path + "~ -> " + path; };
+  EXPECT_THAT(steps,
+              ElementsAre(moved(FilesOf(2)[0]), moved(FilesOf(2)[1]), "SyncFolder /run", moved(FilesOf(2)[2]),
+                          "SyncFolder /run", moved("/run/checkpoint"), "SyncFolder /run", "Remove " + FilesOf(1)[2],
+                          "SyncFolder /run", "Remove " + FilesOf(1)[0], "Remove " + FilesOf(1)[1]));
+}
+
+TEST(CheckpointManagerTest, ATrailingSlashAndTheRootAreFolders) {
+  MemoryFileSystem memory;
+  for (const auto& [folder, prefix] :
+       {std::pair<const char*, const char*>{"/run//", "/run/ckpt-1"}, {"/", "/ckpt-1"}, {".", "./ckpt-1"}}) {
+    ASSERT_OK_AND_ASSIGN(CheckpointManager manager, CheckpointManager::Open(folder, On(&memory)));
+    EXPECT_EQ(manager.PrefixOf(1), prefix);
+    ASSERT_OK(SaveStep(&manager, 1));
+    EXPECT_EQ(Content(&memory, prefix), 1);
+    ASSERT_OK_AND_ASSIGN(const LatestCheckpoint latest,
+                         FindLatestCheckpoint(folder, "ckpt", CheckStep::kEverything, &memory));
+    EXPECT_EQ(latest.prefix, prefix[0] == '/' && folder[1] == 'r' ? "/run//ckpt-1" : prefix);
+  }
+}
+
+// ---- In the background ----------------------------------------------------------------------------------------------
+
+TEST(BackgroundManagerTest, SavesAndCleansUpByItself) {
+  MemoryFileSystem memory;
+  ASSERT_OK_AND_ASSIGN(CheckpointManager manager, CheckpointManager::Open("/run", On(&memory, 2)));
+  for (const int64_t step : {1, 2, 3, 4}) {
+    Tensor number = Tensor::Scalar<int64_t>(step);
+    ASSERT_OK_AND_ASSIGN(BackgroundSave save,
+                         manager.SaveInBackground(step, [&](CheckpointWriter& writer) -> absl::Status {
+                           CASK_RETURN_IF_ERROR(writer.Add("w", *Tensor::Zeros(DType::kFloat32, TensorShape({1000}))));
+                           return writer.Add("step", number);
+                         }));
+    number.mutable_scalar<int64_t>() = -5;  // the run goes on
+    ASSERT_OK(save.Wait());
+    EXPECT_EQ(Content(&memory, manager.PrefixOf(step)), step);
+  }
+  EXPECT_THAT(manager.steps(), ElementsAre(3, 4));
+  EXPECT_EQ(memory.Paths(), FilesOfRun({3, 4}));
+}
+
+TEST(BackgroundManagerTest, TheNextSaveWaitsForTheOneBefore) {
+  MemoryFileSystem memory;
+  ASSERT_OK_AND_ASSIGN(CheckpointManager manager, CheckpointManager::Open("/run", On(&memory, 2)));
+  std::vector<BackgroundSave> saves;
+  for (int64_t step = 1; step <= 20; ++step) {
+    ASSERT_OK_AND_ASSIGN(BackgroundSave save, manager.SaveInBackground(step, [&](CheckpointWriter& writer) {
+      return AddStep(step, writer);
+    }));
+    saves.push_back(std::move(save));
+    EXPECT_LE(manager.steps().size(), 3u);
+  }
+  ASSERT_OK(SaveStep(&manager, 21));
+  EXPECT_THAT(manager.steps(), ElementsAre(20, 21));
+  for (BackgroundSave& save : saves) EXPECT_OK(save.Wait());
+  EXPECT_EQ(memory.Paths(), FilesOfRun({20, 21}));
+}
+
+TEST(BackgroundManagerTest, ErrorsArriveWithTheResult) {
+  MemoryFileSystem memory;
+  FaultyFileSystem files(&memory);
+  ASSERT_OK_AND_ASSIGN(CheckpointManager manager, CheckpointManager::Open("/run", On(&files, 2)));
+  ASSERT_OK(SaveStep(&manager, 1));
+  EXPECT_THAT(manager.SaveInBackground(1, [](CheckpointWriter&) { return absl::OkStatus(); }),
+              StatusIs(Code::kAlreadyExists));
+  EXPECT_THAT(manager.SaveInBackground(2, [](CheckpointWriter&) { return absl::CancelledError("enough"); }),
+              StatusIs(Code::kCancelled));
+  files.FailAt(files.operations(FileOperation::kRename) + 3, ENOSPC, FaultyFileSystem::kOnce, FileOperation::kRename);
+  ASSERT_OK_AND_ASSIGN(BackgroundSave save,
+                       manager.SaveInBackground(2, [](CheckpointWriter& writer) { return AddStep(2, writer); }));
+  EXPECT_THAT(save.Wait(), StatusIs(Code::kResourceExhausted, HasSubstr("/run/ckpt-2.index")));
+  EXPECT_THAT(manager.steps(), ElementsAre(1));
+  ASSERT_OK(SaveStep(&manager, 2));
+  EXPECT_EQ(memory.Paths(), FilesOfRun({1, 2}));
+}
+
+TEST(BackgroundManagerTest, TheManagerWaitsAtItsEndAndThenHasNoLock) {
+  MemoryFileSystem memory;
+  std::vector<BackgroundSave> saves;  // may outlive it
+  for (int64_t step = 1; step <= 5; ++step) {
+    ASSERT_OK_AND_ASSIGN(CheckpointManager manager, CheckpointManager::Open("/run", On(&memory)));
+    ASSERT_OK_AND_ASSIGN(BackgroundSave save, manager.SaveInBackground(step, [&](CheckpointWriter& writer) {
+      return AddStep(step, writer);
+    }));
+    saves.push_back(std::move(save));
+  }
+  EXPECT_EQ(memory.Paths(), FilesOfRun({3, 4, 5}));
+  for (BackgroundSave& save : saves) EXPECT_OK(save.Wait());
+}
+
+// ---- Everything that can fail, failing ------------------------------------------------------------------------------
+
+enum class Way { kHere, kBackground };
+
+absl::Status SaveBy(Way way, CheckpointManager* manager, int64_t step) {
+  if (way == Way::kHere) return SaveStep(manager, step);
+  CASK_ASSIGN_OR_RETURN(BackgroundSave save, manager->SaveInBackground(step, [&](CheckpointWriter& writer) {
+    return AddStep(step, writer);
+  }));
+  return save.Wait();
+}
+
+class ManagerFaults : public ::testing::TestWithParam<Way> {};
+
+// Steps 1 to 3 are there, of which two are to be kept with the next: 4 is saved, and everything fails in turn.
+TEST_P(ManagerFaults, LoseNoStepThatIsToBeKept) {
+  int64_t broken = 0;
+  for (const int error : {EIO, ENOSPC}) {
+    for (const auto duration : {FaultyFileSystem::kOnce, FaultyFileSystem::kForEver}) {
+      for (const bool after_effect : {false, true}) {
+        for (int64_t n = 1;; ++n) {
+          MemoryFileSystem memory;
+          {
+            ASSERT_OK_AND_ASSIGN(CheckpointManager manager, CheckpointManager::Open("/run", On(&memory, 3)));
+            for (const int64_t step : {1, 2, 3}) ASSERT_OK(SaveStep(&manager, step));
+          }
+          FaultyFileSystem files(&memory);
+          files.FailAt(n, error, duration);
+          files.FailAfterEffect(after_effect);
+          absl::StatusOr<CheckpointManager> manager = CheckpointManager::Open("/run", On(&files, 2));
+          absl::Status saved = manager.status();
+          if (manager.ok()) saved = SaveBy(GetParam(), &*manager, 4);
+          SCOPED_TRACE(absl::StrCat("error ", error, " at ", n, duration ? " for ever" : "",
+                                    after_effect ? " after the effect" : "", ": ", saved.ToString(), "\n",
+                                    files.LogText()));
+          if (!saved.ok()) {
+            EXPECT_THAT(std::string(saved.message()), HasSubstr("/run"));
+          }
+          // The newest whole step is found: 4 if the save said so, and may be if it did not.
+          ASSERT_OK_AND_ASSIGN(const LatestCheckpoint latest,
+                               FindLatestCheckpoint("/run", "ckpt", CheckStep::kEverything, &memory));
+          EXPECT_THAT(latest.skipped, IsEmpty());
+          if (saved.ok() || absl::StrContains(saved.message(), "the step is saved, but")) {
+            EXPECT_EQ(latest.step, 4);
+          }
+          EXPECT_GE(latest.step, 3);
+          EXPECT_EQ(Content(&memory, latest.prefix), latest.step);
+          EXPECT_EQ(Content(&memory, "/run/ckpt-3"), 3);
+          if (latest.step == 3) {
+            EXPECT_EQ(Content(&memory, "/run/ckpt-2"), 2) << "nothing goes before the new one stands";
+          }
+          if (files.faults() == 0) {
+            EXPECT_OK(saved);
+            EXPECT_EQ(memory.Paths(), FilesOfRun({3, 4}));
+            break;
+          }
+          ++broken;
+          // Going on works, with the same manager and with the next.
+          files.FailAt(0, 0);
+          if (manager.ok()) {
+            const absl::Status again = SaveBy(GetParam(), &*manager, 5);
+            EXPECT_OK(again);
+            manager = absl::CancelledError("closed");
+          } else {
+            ASSERT_OK_AND_ASSIGN(CheckpointManager next, CheckpointManager::Open("/run", On(&memory, 2)));
+            EXPECT_OK(SaveStep(&next, 5));
+          }
+          ASSERT_OK_AND_ASSIGN(const CheckpointManager last, CheckpointManager::Open("/run", On(&memory, 2)));
+          EXPECT_EQ(memory.Paths(), FilesOfRun(last.steps()));
+          EXPECT_EQ(last.steps().size(), 2u);
+          EXPECT_EQ(memory.open_handles(), 1u) << "the lock";
+          EXPECT_EQ(files.open_handles(), 0u);
+          if (HasFailure()) return;
+        }
+      }
+    }
+  }
+  EXPECT_GT(broken, 200);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ManagerFaults, ::testing::Values(Way::kHere, Way::kBackground),
+                         [](const auto& info) { return info.param == Way::kHere ? "Here" : "Background"; });
+
+// A folder of many steps costs what its names cost, once, and a save does not look at them.
+TEST(CheckpointManagerTest, ManyStepsAreNotLookedAtByASave) {
+  MemoryFileSystem memory;
+  ASSERT_EQ(memory.MakeFolder("/run"), 0);
+  constexpr int64_t kSteps = 10000;
+  for (int64_t step = 1; step <= kSteps; ++step) {
+    memory.Put(absl::StrCat("/run/ckpt-", step, ".index"), "");
+    memory.Put(absl::StrCat("/run/ckpt-", step, ".data-00000-of-00001"), "");
+  }
+  FaultyFileSystem files(&memory);
+  ASSERT_OK_AND_ASSIGN(CheckpointManager manager, CheckpointManager::Open("/run", On(&files, 2, 1)));
+  EXPECT_LT(files.operations(), 20);
+  EXPECT_EQ(manager.steps().size(), static_cast<size_t>(kSteps));
+  ASSERT_OK(SaveStep(&manager, kSteps + 1));
+  const int64_t before = files.operations();
+  ASSERT_OK(SaveStep(&manager, kSteps + 2));
+  const int64_t of_a_save = files.operations() - before;
+  EXPECT_LT(of_a_save, 60);
+  EXPECT_EQ(files.operations(FileOperation::kList), 1);
+  EXPECT_LT(memory.Find("/run/checkpoint")->size(), 1000u);
+}
+
+}  // namespace
+}  // namespace tensorcask
