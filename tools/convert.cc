@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tools/subcommand.h"
 
@@ -64,6 +63,12 @@ absl::StatusOr<std::vector<Selected>> Select(const Input& input, const Flags& fl
   return selected;
 }
 
+absl::StatusOr<DecodedTensor> WithoutMetadata(const Input& input, const std::string& name) {
+  DecodedTensor tensor;
+  CASK_ASSIGN_OR_RETURN(tensor.view, input.Read(name));
+  return tensor;
+}
+
 absl::StatusOr<ExitCode> Convert(const Flags& flags, Console& console) {
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<Input> input, OpenInput(flags.source, flags.from));
   CASK_ASSIGN_OR_RETURN(const std::vector<Selected> selected, Select(*input, flags));
@@ -72,13 +77,6 @@ absl::StatusOr<ExitCode> Convert(const Flags& flags, Console& console) {
   if (to != kCheckpoint && selected.size() != 1) {
     return Misuse(
         absl::StrCat(to, " holds exactly one tensor, ", selected.size(), " remain: choose one with --include NAME"));
-  }
-  for (const Selected& item : selected) {
-    if (item.source.has_metadata && !flags.allow_loss) {
-      return absl::UnimplementedError(
-          absl::StrCat(flags.source, ": tensor ", Quoted(item.source.name),
-                       " has metadata (a device, attributes) that cannot be copied yet; --allow-loss leaves it out"));
-    }
   }
   CASK_RETURN_IF_ERROR(input->CheckFiles());
   OutputOptions options;
@@ -92,10 +90,13 @@ absl::StatusOr<ExitCode> Convert(const Flags& flags, Console& console) {
   for (size_t i = 0; i < selected.size(); ++i) {
     if (Interrupted()) return InterruptedExitCode();  // the destructor removes what was written
     const Selected& item = selected[i];
-    CASK_ASSIGN_OR_RETURN(const Tensor tensor, input->Read(item.source.name));
+    absl::StatusOr<DecodedTensor> tensor = input->ReadWithMetadata(item.source.name);
+    if (!tensor.ok() && item.source.has_metadata && flags.allow_loss)
+      tensor = WithoutMetadata(*input, item.source.name);
+    CASK_RETURN_IF_ERROR(tensor.status());
     TensorInfo info = item.source;
     info.name = item.name;
-    CASK_RETURN_IF_ERROR(output->Add(info, tensor));
+    CASK_RETURN_IF_ERROR(output->Add(info, *tensor));
     bytes += info.stored_bytes;
     if (console.progress)
       console.err << '\r' << i + 1 << '/' << selected.size() << ' ' << HumanBytes(bytes) << "\x1b[K";
@@ -132,11 +133,12 @@ Action DeclareConvert(CLI::App& app) {
   app.add_option("--rename", flags->renames, "Call a tensor otherwise; may be repeated")
       ->type_name("FROM=TO")
       ->allow_extra_args(false);
-  app.add_flag("--allow-loss", flags->allow_loss, "Leave out what cannot be copied: metadata beside the elements");
+  app.add_flag("--allow-loss", flags->allow_loss, "Leave out metadata (a device, attributes) that cannot be read");
   app.add_flag("--overwrite", flags->overwrite, "Replace DST");
   app.footer(
       "Checkpoint to checkpoint keeps the order and the data files; with --alignment 1 a checkpoint that TensorFlow\n"
-      "wrote comes out byte for byte the same. DST appears whole or not at all.\n\n"
+      "wrote comes out byte for byte the same. Metadata and strides are kept; a sliced tensor comes out in one piece.\n"
+      "DST appears whole or not at all.\n\n"
       "Examples:\n"
       "  tensorcask convert --exclude '*/Adam*' model.ckpt slim.ckpt\n"
       "  tensorcask convert --include dense/bias model.ckpt bias.pbtxt\n"

@@ -11,16 +11,20 @@
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "google/protobuf/text_format.h"
 #include "tensorcask/proto/tensor.pb.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_entry.h"
+#include "tensorcask/serialize/checkpoint/object_graph.h"
 #include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/serialize/checkpoint/writer.h"
 #include "tensorcask/serialize/io/atomic_publish.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/wire/codec_options.h"
 #include "tensorcask/serialize/wire/tensor_codec.h"
 #include "tensorcask/serialize/wire/zero_copy.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/buffer.h"
+#include "tensorcask/tensor/strided/view.h"
 
 namespace tensorcask::tools {
 namespace {
@@ -58,6 +62,8 @@ class CheckpointInput final : public Input {
       info.dtype = entry.dtype;
       info.shape = entry.shape;
       info.encoding = std::string(EntryFormName(entry.form));
+      info.pieces = static_cast<int>(entry.slices.size());
+      info.strides = entry.strides;
       info.has_metadata = entry.has_metadata;
       info.stored_bytes = entry.stored_bytes;
       info.shard = entry.shard;
@@ -70,6 +76,20 @@ class CheckpointInput final : public Input {
   absl::string_view format() const override { return kCheckpoint; }
   const std::vector<TensorInfo>& tensors() const override { return tensors_; }
   absl::StatusOr<Tensor> Read(absl::string_view name) const override { return reader_.Read(name); }
+  absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice) const override {
+    return reader_.ReadSlice(name, slice);
+  }
+  absl::StatusOr<DecodedTensor> ReadWithMetadata(absl::string_view name) const override {
+    return reader_.ReadWithMetadata(name);
+  }
+  absl::StatusOr<TensorMetadata> Metadata(absl::string_view name) const override { return reader_.Metadata(name); }
+  absl::StatusOr<std::string> DrawObjects() const override {
+    CASK_ASSIGN_OR_RETURN(const ObjectGraph graph, ReadObjectGraph(reader_));
+    return graph.ToString([this](absl::string_view key) {
+      const absl::StatusOr<CheckpointEntry> entry = reader_.Find(key);
+      return entry.ok() ? absl::StrCat(DTypeName(entry->dtype), " ", entry->shape.ToString()) : std::string();
+    });
+  }
   int num_shards() const override { return reader_.num_shards(); }
   absl::Status CheckFiles() const override {
     for (int shard = 0; shard < reader_.num_shards(); ++shard) {
@@ -99,13 +119,17 @@ class MessageInput final : public Input {
     const auto limit = binary ? static_cast<uint64_t>(DecodeLimits().max_message_bytes) : kMaxTextBytes;
     CASK_ASSIGN_OR_RETURN(const RefPtr<TensorBuffer> file, ReadWholeFile(path, limit));
     const absl::string_view bytes = file->bytes();
-    absl::StatusOr<Tensor> tensor = binary ? DecodeTensorBytes(bytes) : DecodeText(bytes);
+    absl::StatusOr<DecodedTensor> tensor = binary ? DecodeTensorBytesWithMetadata(bytes) : DecodeText(bytes);
     if (!tensor.ok()) return InFile(path, tensor.status());
     TensorInfo info;
     info.name = Stem(path);
-    info.dtype = tensor->dtype();
-    info.shape = tensor->shape();
-    info.encoding = "plain";
+    info.dtype = tensor->view.dtype();
+    info.shape = tensor->view.shape();
+    const bool row_major = tensor->view.IsContiguous();
+    const bool own_dtype = DTypeNumber(info.dtype) >= kFirstOwnDTypeNumber;
+    info.encoding = std::string(EntryFormName(row_major && !own_dtype ? EntryForm::kPlain : EntryForm::kGuarded));
+    if (!row_major) info.strides.assign(tensor->view.strides().begin(), tensor->view.strides().end());
+    info.has_metadata = !tensor->metadata.IsDefault();
     info.stored_bytes = bytes.size();
     return std::unique_ptr<Input>(new MessageInput(format, std::move(info), *std::move(tensor)));
   }
@@ -113,15 +137,34 @@ class MessageInput final : public Input {
   absl::string_view format() const override { return format_; }
   const std::vector<TensorInfo>& tensors() const override { return tensors_; }
   absl::StatusOr<Tensor> Read(absl::string_view name) const override {
-    if (name != tensors_[0].name) {
-      return absl::NotFoundError(absl::StrCat("no tensor \"", name, "\"; the one here is \"", tensors_[0].name, "\""));
-    }
+    CASK_RETURN_IF_ERROR(CheckName(name));
+    return tensor_.view.ToTensor();
+  }
+  absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice) const override {
+    CASK_RETURN_IF_ERROR(CheckName(name));
+    CASK_ASSIGN_OR_RETURN(const TensorView part, tensor_.view.Slice(slice));
+    return part.ToTensor();
+  }
+  absl::StatusOr<DecodedTensor> ReadWithMetadata(absl::string_view name) const override {
+    CASK_RETURN_IF_ERROR(CheckName(name));
     return tensor_;
+  }
+  absl::StatusOr<TensorMetadata> Metadata(absl::string_view name) const override {
+    CASK_RETURN_IF_ERROR(CheckName(name));
+    return tensor_.metadata;
+  }
+  absl::StatusOr<std::string> DrawObjects() const override {
+    return absl::InvalidArgumentError(absl::StrCat("a ", format_, " has no objects; checkpoints of TensorFlow have"));
   }
 
  private:
-  MessageInput(absl::string_view format, TensorInfo info, Tensor tensor)
+  MessageInput(absl::string_view format, TensorInfo info, DecodedTensor tensor)
       : format_(format), tensors_({std::move(info)}), tensor_(std::move(tensor)) {}
+
+  absl::Status CheckName(absl::string_view name) const {
+    if (name == tensors_[0].name) return absl::OkStatus();
+    return absl::NotFoundError(absl::StrCat("no tensor \"", name, "\"; the one here is \"", tensors_[0].name, "\""));
+  }
 
   // Keeps the first message for the caller instead of printing them all.
   class FirstError final : public google::protobuf::io::ErrorCollector {
@@ -134,7 +177,7 @@ class MessageInput final : public Input {
     std::string text;
   };
 
-  static absl::StatusOr<Tensor> DecodeText(absl::string_view text) {
+  static absl::StatusOr<DecodedTensor> DecodeText(absl::string_view text) {
     google::protobuf::TextFormat::Parser parser;
     FirstError error;
     parser.RecordErrorsTo(&error);
@@ -144,21 +187,23 @@ class MessageInput final : public Input {
     if (!parser.Parse(&input, &proto)) {
       return absl::InvalidArgumentError(absl::StrCat("not a TensorProto in text form: ", error.text));
     }
-    return DecodeTensor(proto);
+    return DecodeTensorWithMetadata(proto);
   }
 
   std::string format_;
   std::vector<TensorInfo> tensors_;
-  Tensor tensor_;
+  DecodedTensor tensor_;
 };
 
 class CheckpointOutput final : public Output {
  public:
   explicit CheckpointOutput(CheckpointWriter writer) : writer_(std::move(writer)) {}
-  absl::Status Add(const TensorInfo& info, const Tensor& tensor) override {
+  absl::Status Add(const TensorInfo& info, const DecodedTensor& tensor) override {
     AddOptions options;
     options.shard = info.shard.value_or(0);
-    return writer_.Add(info.name, tensor, options);
+    options.metadata = tensor.metadata;
+    options.layout = StoredLayout::kPreserve;
+    return writer_.Add(info.name, tensor.view, options);
   }
   absl::Status Finish() override { return writer_.Finish(); }
 
@@ -177,21 +222,23 @@ class MessageOutput final : public Output {
     return std::unique_ptr<Output>(std::move(output));
   }
 
-  absl::Status Add(const TensorInfo& /*info*/, const Tensor& tensor) override {
+  absl::Status Add(const TensorInfo& /*info*/, const DecodedTensor& tensor) override {
+    EncodeOptions options;
+    options.layout = StoredLayout::kPreserve;
     if (text_) {
       std::string bytes;
       TensorProto proto;
-      EncodeOptions options;
       options.representation = Representation::kValues;  // numbers that a person can read and change
-      CASK_RETURN_IF_ERROR(EncodeTensor(tensor, options, &proto));
+      CASK_RETURN_IF_ERROR(EncodeTensor(tensor.view, tensor.metadata, options, &proto));
       if (!google::protobuf::TextFormat::PrintToString(proto, &bytes)) {
         return absl::InternalError("protobuf could not print the message");
       }
       return sink_->Append(bytes);
     }
-    CASK_ASSIGN_OR_RETURN(const uint64_t size, EncodedTensorBytes(tensor, {}));
+    CASK_ASSIGN_OR_RETURN(const uint64_t size, EncodedTensorBytes(tensor.view, tensor.metadata, options));
     CASK_ASSIGN_OR_RETURN(const RefPtr<TensorBuffer> message, TensorBuffer::Allocate(size));
-    CASK_RETURN_IF_ERROR(EncodeTensorTo(tensor, {}, absl::MakeSpan(static_cast<char*>(message->mutable_data()), size)));
+    CASK_RETURN_IF_ERROR(EncodeTensorTo(tensor.view, tensor.metadata, options,
+                                        absl::MakeSpan(static_cast<char*>(message->mutable_data()), size)));
     return sink_->Append(message->bytes());
   }
   absl::Status Finish() override { return publish_.Commit(); }

@@ -17,8 +17,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "tensorcask/serialize/wire/decoded_tensor.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
+#include "tensorcask/tensor/slice.h"
+#include "tensorcask/tensor/strided/metadata.h"
 #include "tensorcask/tensor/tensor.h"
 
 namespace tensorcask::tools {
@@ -34,10 +37,12 @@ struct TensorInfo {
   std::string name;
   DType dtype = DType::kInvalid;
   TensorShape shape;
-  std::string encoding;       // "plain", "sliced", ...
-  bool has_metadata = false;  // beyond these fields, which the tool cannot copy yet
-  uint64_t stored_bytes = 0;  // in the file
-  std::optional<int> shard;   // where that is known
+  std::string encoding;          // "plain", "sliced", ...
+  int pieces = 0;                // of a sliced one
+  std::vector<int64_t> strides;  // elements; empty: row-major
+  bool has_metadata = false;     // Input::Metadata says more
+  uint64_t stored_bytes = 0;     // in the file
+  std::optional<int> shard;      // where that is known
   std::optional<uint64_t> offset;
 };
 
@@ -45,8 +50,14 @@ class Input {
  public:
   virtual ~Input() = default;
   virtual absl::string_view format() const = 0;
-  virtual const std::vector<TensorInfo>& tensors() const = 0;  // by name
-  virtual absl::StatusOr<Tensor> Read(absl::string_view name) const = 0;
+  virtual const std::vector<TensorInfo>& tensors() const = 0;             // by name
+  virtual absl::StatusOr<Tensor> Read(absl::string_view name) const = 0;  // row-major
+  // From the bytes that hold it, where the format allows.
+  virtual absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice) const = 0;
+  virtual absl::StatusOr<DecodedTensor> ReadWithMetadata(absl::string_view name) const = 0;  // and with its strides
+  virtual absl::StatusOr<TensorMetadata> Metadata(absl::string_view name) const = 0;
+  // The objects that TensorFlow saved, as lines. InvalidArgument for a format that has none; NotFound.
+  virtual absl::StatusOr<std::string> DrawObjects() const = 0;
   virtual int num_shards() const { return 1; }
   // DataLoss, naming the first, if files of the input are missing.
   virtual absl::Status CheckFiles() const { return absl::OkStatus(); }
@@ -64,7 +75,8 @@ struct OutputOptions {
 class Output {
  public:
   virtual ~Output() = default;
-  virtual absl::Status Add(const TensorInfo& info, const Tensor& tensor) = 0;
+  // With its metadata and strides.
+  virtual absl::Status Add(const TensorInfo& info, const DecodedTensor& tensor) = 0;
   virtual absl::Status Finish() = 0;  // nothing is at the path before
 };
 

@@ -12,9 +12,12 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/device.h"
+#include "tensorcask/tensor/strided/metadata.h"
 #include "tensorcask/tools/element_crc32.h"
 #include "tensorcask/tools/json_text.h"
 #include "tensorcask/tools/subcommand.h"
@@ -31,6 +34,7 @@ struct Flags {
   bool json = false;
   bool checksum = false;
   bool by_size = false;
+  bool tree = false;
 };
 
 // Bytes of the elements in memory; strings: as stored.
@@ -43,7 +47,7 @@ uint64_t ElementBytes(const TensorInfo& info) {
 // In one line, and in ASCII: a name could drive a terminal with control characters that JSON lets stand.
 std::string Line(const Json& json) { return json.dump(/*indent=*/-1, /*indent_char=*/' ', /*ensure_ascii=*/true); }
 
-Json ToJson(const TensorInfo& info, const std::string& crc32) {
+Json ToJson(const TensorInfo& info, const TensorMetadata& metadata, const std::string& crc32) {
   Json tensor = JsonName(info.name);
   tensor["dtype"] = std::string(DTypeName(info.dtype));
   tensor["shape"] = Json::array();
@@ -51,13 +55,21 @@ Json ToJson(const TensorInfo& info, const std::string& crc32) {
   tensor["bytes"] = ElementBytes(info);
   tensor["stored_bytes"] = info.stored_bytes;
   tensor["encoding"] = info.encoding;
-  tensor["device"] = nullptr;  // recorded ones are not read yet
+  tensor["device"] = metadata.device == Device() ? Json(nullptr) : Json(metadata.device.ToString());
   tensor["shard"] = info.shard ? Json(*info.shard) : Json(nullptr);
   tensor["offset"] = info.offset ? Json(*info.offset) : Json(nullptr);
-  tensor["strides"] = nullptr;  // row-major
+  tensor["strides"] = info.strides.empty() ? Json(nullptr) : Json(info.strides);
   tensor["attributes"] = Json::object();
+  for (const auto& [key, value] : metadata.attributes) tensor["attributes"][JsonText(key)] = JsonText(value);
   if (!crc32.empty()) tensor["crc32"] = crc32;
   return tensor;
+}
+
+// "plain", "sliced in 3", "guarded, strides [1,4]".
+std::string HowStored(const TensorInfo& info) {
+  if (info.pieces > 0) return absl::StrCat(info.encoding, " in ", info.pieces);
+  if (!info.strides.empty()) return absl::StrCat(info.encoding, ", strides [", absl::StrJoin(info.strides, ","), "]");
+  return info.encoding;
 }
 
 using Columns = std::array<std::string, 6>;  // name, dtype, shape, bytes, encoding, crc32
@@ -82,6 +94,11 @@ void PrintAligned(const std::vector<Columns>& rows, std::ostream& out) {
 
 absl::StatusOr<ExitCode> List(const Flags& flags, Console& console) {
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<Input> input, OpenInput(flags.path, flags.format));
+  if (flags.tree) {
+    CASK_ASSIGN_OR_RETURN(const std::string drawing, input->DrawObjects());
+    console.out << drawing;
+    return kDone;
+  }
   std::vector<const TensorInfo*> chosen;
   for (const TensorInfo& info : input->tensors()) {
     if (flags.globs.empty() || MatchesAny(info.name, flags.globs)) chosen.push_back(&info);
@@ -108,11 +125,15 @@ absl::StatusOr<ExitCode> List(const Flags& flags, Console& console) {
     bytes = CheckedAdd(bytes, ElementBytes(*info)).value_or(UINT64_MAX);
     stored_bytes = CheckedAdd(stored_bytes, info->stored_bytes).value_or(UINT64_MAX);
     if (flags.json) {
-      console.out << separator << Line(ToJson(*info, crc32));
+      TensorMetadata metadata;
+      if (info->has_metadata) {
+        CASK_ASSIGN_OR_RETURN(metadata, input->Metadata(info->name));
+      }
+      console.out << separator << Line(ToJson(*info, metadata, crc32));
       separator = ",\n    ";
     } else {
       rows.push_back({Printable(info->name), std::string(DTypeName(info->dtype)), info->shape.ToString(),
-                      absl::StrCat(ElementBytes(*info)), info->encoding, crc32});
+                      absl::StrCat(ElementBytes(*info)), HowStored(*info), crc32});
     }
   }
 
@@ -132,18 +153,24 @@ absl::StatusOr<ExitCode> List(const Flags& flags, Console& console) {
 Action DeclareLs(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   app.add_option("PATH", flags->path, "A checkpoint's prefix or .index, or another file")->required();
-  app.add_option("GLOB", flags->globs, "Only names that match: dense/*");
-  app.add_flag("--json", flags->json, "One JSON document");
-  app.add_flag("--checksum", flags->checksum, "Read the elements and add their CRC-32 (zlib's)");
+  CLI::Option* const globs = app.add_option("GLOB", flags->globs, "Only names that match: dense/*");
+  CLI::Option* const json = app.add_flag("--json", flags->json, "One JSON document");
+  CLI::Option* const checksum =
+      app.add_flag("--checksum", flags->checksum, "Read the elements and add their CRC-32 (zlib's)");
+  app.add_flag("--tree", flags->tree, "Instead: the objects that TensorFlow saved, and where their values are")
+      ->excludes(json)
+      ->excludes(checksum)
+      ->excludes(globs);
   app.add_option_function<std::string>(
          "--sort", [flags](const std::string& key) { flags->by_size = key == "size"; }, "name (default) or size")
       ->check(CLI::IsMember({"name", "size"}))
       ->type_name("KEY");
   AddFormatOption(app, &flags->format);
   app.footer(
-      "Columns: name, dtype, shape, bytes, encoding. Without --checksum only the index is read.\n\n"
-      "Example:\n"
-      "  tensorcask ls --sort size model.ckpt 'dense/*'");
+      "Columns: name, dtype, shape, bytes, encoding. Without --checksum and --tree only the index is read.\n\n"
+      "Examples:\n"
+      "  tensorcask ls --sort size model.ckpt 'dense/*'\n"
+      "  tensorcask ls --tree model.ckpt");
   return [flags](Console& console) { return List(*flags, console); };
 }
 

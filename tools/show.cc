@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/slice.h"
-#include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/summary.h"
+#include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tools/subcommand.h"
 
 namespace tensorcask::tools {
@@ -29,11 +29,7 @@ absl::StatusOr<ExitCode> Show(const Flags& flags, bool has_slice, Console& conso
     slice = *std::move(parsed);
   }
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<Input> input, OpenInput(flags.path, flags.format));
-  CASK_ASSIGN_OR_RETURN(Tensor tensor, input->Read(flags.name));
-  if (has_slice) {
-    CASK_ASSIGN_OR_RETURN(const TensorView part, TensorView(tensor).Slice(slice));
-    CASK_ASSIGN_OR_RETURN(tensor, part.ToTensor());
-  }
+  CASK_ASSIGN_OR_RETURN(const Tensor tensor, has_slice ? input->ReadSlice(flags.name, slice) : input->Read(flags.name));
   SummaryOptions options;
   options.max_entries = flags.max_entries;
   options.multiline = true;
@@ -55,7 +51,8 @@ Action DeclareShow(CLI::App& app) {
       ->type_name("N");
   AddFormatOption(app, &flags->format);
   app.footer(
-      "Prints the dtype and shape, then the values.\n\n"
+      "Prints the dtype and shape, then the values. With --slice only the bytes of that part are read; the checksum,\n"
+      "which stands for the whole tensor, is then not verified (verify does that).\n\n"
       "Example (rows 0 to 9, all columns):\n"
       "  tensorcask show --slice 0,10:- model.ckpt dense/kernel");
   return [flags, slice](Console& console) { return Show(*flags, slice->count() > 0, console); };

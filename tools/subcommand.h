@@ -23,6 +23,7 @@ using Action = std::function<absl::StatusOr<ExitCode>(Console&)>;
 Action DeclareLs(CLI::App& app);
 Action DeclareShow(CLI::App& app);
 Action DeclareVerify(CLI::App& app);
+Action DeclareSalvage(CLI::App& app);
 Action DeclareConvert(CLI::App& app);
 Action DeclareDemo(CLI::App& app);
 

@@ -32,6 +32,7 @@ constexpr Entry kSubcommands[] = {
     {"ls", "List the tensors of a file", DeclareLs},
     {"show", "Print the values of a tensor", DeclareShow},
     {"verify", "Check every checksum and rule of structure", DeclareVerify},
+    {"salvage", "Save what is whole of a damaged checkpoint", DeclareSalvage},
     {"convert", "Copy tensors into another file or format", DeclareConvert},
     {"demo", "Save, verify, list and read back a small model", DeclareDemo},
 };
@@ -63,6 +64,9 @@ int Run(int argc, char** argv) {
 
   CLI::App app("Reads, checks and writes tensors and checkpoints. A stranger's bytes do no harm.", "tensorcask");
   app.require_subcommand(1);
+  app.failure_message([](const CLI::App*, const CLI::Error& error) {
+    return std::string(error.what()) + "; tensorcask --help and tensorcask SUBCOMMAND --help tell more\n";
+  });
   app.set_version_flag("--version", "tensorcask " CASK_VERSION_STRING);
   app.footer(
       "PATH is a checkpoint's prefix or its .index file, or any file whose format --format names.\n"

@@ -1,0 +1,79 @@
+// tensorcask salvage SRC DST: what is whole of a damaged checkpoint, and a list of what is not.
+
+#include <memory>
+#include <string>
+
+#include "absl/strings/strip.h"
+#include "nlohmann/json.hpp"
+#include "tensorcask/serialize/checkpoint/salvage.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tools/json_text.h"
+#include "tensorcask/tools/subcommand.h"
+
+namespace tensorcask::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Flags {
+  std::string source;
+  std::string destination;
+  bool json = false;
+  bool overwrite = false;
+};
+
+Json ToJson(const CheckpointDamage& lost) {
+  Json json = lost.tensor.empty() ? Json{{"name", nullptr}} : JsonName(lost.tensor);
+  json["file"] = JsonText(lost.file);
+  json["offset"] = lost.offset;
+  json["message"] = JsonText(std::string(lost.status.message()));
+  return json;
+}
+
+absl::StatusOr<ExitCode> Salvage(const Flags& flags, Console& console) {
+  CheckpointWriterOptions write;
+  write.overwrite = flags.overwrite;
+  const std::string destination(absl::StripSuffix(flags.destination, ".index"));
+  CatchInterrupts();
+  const absl::StatusOr<SalvageReport> report =
+      SalvageCheckpoint(flags.source, destination, {}, write, [] { return !Interrupted(); });
+  if (Interrupted()) return InterruptedExitCode();
+  CASK_RETURN_IF_ERROR(report.status());
+  if (flags.json) {
+    Json document = {{"source", JsonText(flags.source)},
+                     {"destination", JsonText(destination)},
+                     {"saved", report->saved},
+                     {"lost", Json::array()}};
+    for (const CheckpointDamage& lost : report->lost) document["lost"].push_back(ToJson(lost));
+    console.out << document.dump(/*indent=*/2, /*indent_char=*/' ', /*ensure_ascii=*/true) << '\n';
+  } else {
+    for (const CheckpointDamage& lost : report->lost) {
+      console.out << "lost: " << EscapeControls(lost.status.message()) << '\n';
+    }
+    console.out << Printable(destination) << ": " << report->saved
+                << (report->saved == 1 ? " tensor saved" : " tensors saved");
+    if (report->saved == 0 && !report->lost.empty()) console.out << ", and so nothing is written";
+    console.out << '\n';
+  }
+  return report->lost.empty() ? kDone : kFound;
+}
+
+}  // namespace
+
+Action DeclareSalvage(CLI::App& app) {
+  auto flags = std::make_shared<Flags>();
+  app.add_option("SRC", flags->source, "The damaged checkpoint: its prefix or .index")->required();
+  app.add_option("DST", flags->destination, "The prefix of the checkpoint to write")->required();
+  app.add_flag("--json", flags->json, "One JSON document");
+  app.add_flag("--overwrite", flags->overwrite, "Replace DST");
+  app.footer(
+      "Saves each tensor whose entry and bytes have the right checksums, with its metadata, and prints a line for "
+      "each\n"
+      "that is lost, and for each damaged part of the index. Exit 0 if everything was saved, 1 if something was lost.\n"
+      "An index without its end is searched for what is whole; one that is missing cannot be replaced.\n\n"
+      "Example:\n"
+      "  tensorcask salvage model.ckpt-100 rescued.ckpt");
+  return [flags](Console& console) { return Salvage(*flags, console); };
+}
+
+}  // namespace tensorcask::tools
