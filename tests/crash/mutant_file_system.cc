@@ -1,0 +1,128 @@
+#include "tensorcask/tests/crash/mutant_file_system.h"
+
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/match.h"
+
+namespace tensorcask::testing {
+
+MutantFileSystem::MutantFileSystem(CrashFileSystem* behind, Mutation mutation)
+    : behind_(behind), mutation_(std::move(mutation)) {
+  const bool sync_fails = mutation_.kind == Mutation::kFailSync || mutation_.kind == Mutation::kIgnoreFailedSync ||
+                          mutation_.kind == Mutation::kRetryFailedSync;
+  behind_->FailSync(sync_fails ? mutation_.n : 0);
+}
+
+MutantFileSystem::~MutantFileSystem() {
+  if (unsynced_ >= 0) behind_->Close(unsynced_);
+}
+
+bool MutantFileSystem::done() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return done_;
+}
+
+IoResult MutantFileSystem::CreateNew(const std::string& path) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const IoResult handle = behind_->CreateNew(path);
+  if (handle < 0) return handle;
+  paths_[handle] = path;
+  const bool loses = mutation_.kind == Mutation::kFailClose || mutation_.kind == Mutation::kIgnoreFailedClose;
+  if (loses && ++creates_ == mutation_.n) losing_ = handle;
+  return handle;
+}
+
+IoResult MutantFileSystem::Append(IoResult handle, absl::string_view bytes) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto whole = static_cast<IoResult>(bytes.size());
+  const absl::string_view half = bytes.substr(0, (bytes.size() + 1) / 2);
+  if (handle == losing_) {
+    const IoResult written = behind_->Append(handle, half);
+    return written < 0 ? written : whole;
+  }
+  const bool is_short = mutation_.kind == Mutation::kShortWrite || mutation_.kind == Mutation::kIgnoreShortWrite;
+  if (is_short && ++appends_ == mutation_.n) {
+    done_ = true;
+    const IoResult written = behind_->Append(handle, half);
+    return written < 0 || mutation_.kind == Mutation::kShortWrite ? written : whole;
+  }
+  return behind_->Append(handle, bytes);
+}
+
+IoResult MutantFileSystem::Sync(IoResult handle) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const bool is_nth = ++syncs_ == mutation_.n;
+  if (is_nth && (mutation_.kind == Mutation::kDropSync || mutation_.kind == Mutation::kRenameBeforeSync)) {
+    done_ = true;
+    if (mutation_.kind == Mutation::kRenameBeforeSync) unsynced_ = handle;
+    return 0;
+  }
+  const IoResult synced = behind_->Sync(handle);
+  if (!is_nth || synced >= 0) return synced;
+  done_ = true;
+  if (mutation_.kind == Mutation::kIgnoreFailedSync) return 0;
+  if (mutation_.kind == Mutation::kRetryFailedSync) return behind_->Sync(handle);
+  return synced;
+}
+
+IoResult MutantFileSystem::Close(IoResult handle) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (handle == unsynced_) return 0;
+  paths_.erase(handle);
+  const IoResult closed = behind_->Close(handle);
+  if (handle != losing_) return closed;
+  losing_ = -1;
+  done_ = true;
+  return mutation_.kind == Mutation::kFailClose ? -EDQUOT : closed;
+}
+
+IoResult MutantFileSystem::Rename(const std::string& from, const std::string& to, OnExisting on_existing) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const bool waits = mutation_.kind == Mutation::kIndexFirst    ? absl::StrContains(to, ".data-")
+                     : mutation_.kind == Mutation::kRemoveFirst ? absl::EndsWith(to, ".index")
+                                                                : false;
+  if (waits) {
+    waiting_.push_back({from, to, on_existing});
+    return 0;
+  }
+  const IoResult renamed = behind_->Rename(from, to, on_existing);
+  if (renamed < 0) return renamed;
+  if (unsynced_ >= 0 && paths_[unsynced_] == from) {
+    behind_->Sync(unsynced_);
+    behind_->Close(unsynced_);
+    unsynced_ = -1;
+  }
+  if (mutation_.kind == Mutation::kIndexFirst && absl::EndsWith(to, ".index")) RenameWaiting();
+  return renamed;
+}
+
+void MutantFileSystem::RenameWaiting() {
+  for (const Renaming& late : waiting_) {
+    done_ = true;
+    behind_->Rename(late.from, late.to, late.on_existing);
+  }
+  waiting_.clear();
+}
+
+IoResult MutantFileSystem::Remove(const std::string& path) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (mutation_.kind == Mutation::kKeepOldIndex && !done_ && absl::EndsWith(path, ".index")) {
+    done_ = true;
+    return 0;
+  }
+  const IoResult removed = behind_->Remove(path);
+  if (mutation_.kind == Mutation::kRemoveFirst && absl::EndsWith(path, ".index")) RenameWaiting();
+  return removed;
+}
+
+IoResult MutantFileSystem::SyncFolder(const std::string& path) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (++folder_syncs_ == mutation_.n && mutation_.kind == Mutation::kDropFolderSync) {
+    done_ = true;
+    return 0;
+  }
+  return behind_->SyncFolder(path);
+}
+
+}  // namespace tensorcask::testing

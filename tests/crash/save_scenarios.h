@@ -1,0 +1,40 @@
+// Saving a checkpoint, new or over an old one.
+
+#ifndef TENSORCASK_TESTS_CRASH_SAVE_SCENARIOS_H_
+#define TENSORCASK_TESTS_CRASH_SAVE_SCENARIOS_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tensorcask/serialize/checkpoint/writer.h"
+#include "tensorcask/tests/crash/content.h"
+#include "tensorcask/tests/crash/scenario.h"
+
+namespace tensorcask::testing {
+
+struct SaveCase {
+  enum class Over {
+    kNothing,
+    kOld,        // a checkpoint of as many shards
+    kResharded,  // one of one shard more
+    kDebris      // data files without an index, and temporary files, as a killed save leaves them
+  };
+  Over over = Over::kNothing;
+  int num_shards = 1;
+  Content content = Content::kSmall;
+  bool sync = true;
+  int num_threads = 1;
+  bool background = false;
+};
+
+// The promises: the checkpoint is the old one or the new one, bit by bit, or there is none where none was, or where the
+// old one was being overwritten; after the save has returned OK it is the new one. Nothing else than temporary files
+// (*.tmp-*) and data files of the checkpoint is left; and saving again on top of it all works.
+std::unique_ptr<Scenario> MakeSaveScenario(const SaveCase& save);
+
+Scenarios AllSaveScenarios();
+
+}  // namespace tensorcask::testing
+
+#endif  // TENSORCASK_TESTS_CRASH_SAVE_SCENARIOS_H_
