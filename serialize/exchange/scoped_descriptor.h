@@ -1,0 +1,43 @@
+// An open file descriptor that is closed by its last owner.
+//
+//   ScopedDescriptor file(open(path, O_RDONLY | O_CLOEXEC));
+//   if (!file.is_open()) ...
+
+#ifndef TENSORCASK_SERIALIZE_EXCHANGE_SCOPED_DESCRIPTOR_H_
+#define TENSORCASK_SERIALIZE_EXCHANGE_SCOPED_DESCRIPTOR_H_
+
+#include <unistd.h>
+
+#include <utility>
+
+namespace tensorcask {
+
+class ScopedDescriptor {
+ public:
+  ScopedDescriptor() = default;
+  explicit ScopedDescriptor(int descriptor) : descriptor_(descriptor) {}  // negative: none
+  ScopedDescriptor(ScopedDescriptor&& other) noexcept : descriptor_(other.Release()) {}
+  ScopedDescriptor& operator=(ScopedDescriptor&& other) noexcept {
+    if (this != &other) {
+      Close();
+      descriptor_ = other.Release();
+    }
+    return *this;
+  }
+  ~ScopedDescriptor() { Close(); }
+
+  bool is_open() const { return descriptor_ >= 0; }
+  int get() const { return descriptor_; }
+  int Release() { return std::exchange(descriptor_, -1); }
+  // Once, whatever close(2) answers: Linux has freed the number even then, and another thread may have it already.
+  void Close() {
+    if (descriptor_ >= 0) close(Release());
+  }
+
+ private:
+  int descriptor_ = -1;
+};
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_SERIALIZE_EXCHANGE_SCOPED_DESCRIPTOR_H_

@@ -1,0 +1,280 @@
+#include "tensorcask/serialize/exchange/shared_memory.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "tensorcask/serialize/exchange/scoped_descriptor.h"
+#include "tensorcask/serialize/io/decode_limits.h"
+#include "tensorcask/tensor/allocator.h"
+#include "tensorcask/tensor/base/check.h"
+#include "tensorcask/tensor/base/checked_math.h"
+#include "tensorcask/tensor/base/ref_counted.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/buffer.h"
+
+// Newer than some C libraries; the numbers are the kernel's (linux/memfd.h, asm-generic/mman-common.h).
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+namespace tensorcask {
+namespace {
+
+constexpr int kBirthSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE;
+constexpr long kTmpfsMagic = 0x01021994;  // linux/magic.h: files in memory, those without a name among them
+
+size_t PageBytes() {
+  static const size_t page_bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return page_bytes;
+}
+
+size_t HalfOfAllMemory() { return static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) / 2 * PageBytes(); }
+
+ScopedDescriptor MakeMemoryFile() {
+  // Some systems allow only files that cannot be executed (sysctl vm.memfd_noexec), which Linux before 6.3 cannot make.
+  ScopedDescriptor file(memfd_create("tensorcask", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL));
+  if (!file.is_open() && errno == EINVAL) {
+    file = ScopedDescriptor(memfd_create("tensorcask", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  }
+  return file;
+}
+
+// Gives every page of the file its memory. Through the mapping, if the system can: the pages then lie in its page
+// table, too (filling 64 MiB falls from 96 to 70 ms), are huge if advised so, and signals do not interrupt it.
+bool PopulateFile(int file, char* mapping, size_t bytes) {
+  if (madvise(mapping, bytes, MADV_POPULATE_WRITE) == 0) return true;
+  if (errno != EINVAL) return false;  // EINVAL: before Linux 5.14
+  // In parts, because fallocate(2) gives back what it has when a signal comes.
+  constexpr size_t kPartBytes = size_t{2} << 20;
+  for (size_t done = 0; done < bytes;) {
+    const size_t part = std::min(kPartBytes, bytes - done);
+    if (fallocate(file, 0, static_cast<off_t>(done), static_cast<off_t>(part)) == 0) {
+      done += part;
+    } else if (errno != EINTR) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// `bytes` (whole pages) of mapped memory and its file; null on failure.
+char* MapNewFile(size_t bytes, ScopedDescriptor* file) {
+  *file = MakeMemoryFile();
+  if (!file->is_open() || ftruncate(file->get(), static_cast<off_t>(bytes)) != 0) return nullptr;
+  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file->get(), 0);
+  if (memory == MAP_FAILED) return nullptr;
+  // Advice only; the system aligns such mappings itself where it has huge pages for them.
+  if (bytes >= CpuAllocator::kHugePageBlock) static_cast<void>(madvise(memory, bytes, MADV_HUGEPAGE));
+  char* const mapping = static_cast<char*>(memory);
+  if (PopulateFile(file->get(), mapping, bytes) && fcntl(file->get(), F_ADD_SEALS, kBirthSeals) == 0) return mapping;
+  munmap(memory, bytes);
+  return nullptr;
+}
+
+absl::Status NotShareable(absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat("received descriptor: ", what, "; a sealed memory file is wanted"));
+}
+
+// The size of a file of which all bytes are there and stay. Errors: InvalidArgument.
+absl::StatusOr<uint64_t> CheckMemoryFile(int descriptor) {
+  // Asked first, because the kernel answers at once whatever it is: what somebody's own file system says of a file can
+  // take as long as its owner likes.
+  const int seals = fcntl(descriptor, F_GET_SEALS);
+  if (seals < 0) return NotShareable("it is no file in memory");
+  // Huge pages of their own kind (hugetlbfs) have seals as well, but can run out under a mapping.
+  struct statfs file_system;
+  if (fstatfs(descriptor, &file_system) != 0) return absl::ErrnoToStatus(errno, "received descriptor: fstatfs");
+  if (file_system.f_type != kTmpfsMagic) return NotShareable("it is of huge pages");
+  if ((seals & F_SEAL_SHRINK) == 0) return NotShareable("it is not sealed against shrinking");
+  if ((seals & F_SEAL_GROW) == 0) return NotShareable("it is not sealed against growing");
+  if ((seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) == 0)
+    return NotShareable("it is not sealed against future writing");
+  // What no memory stands behind would be taken from the system when it is read. Holes cannot come any more; memory
+  // past the end, which would hide them in the count, goes when the file is truncated to the size it has.
+  struct stat about;
+  if (fstat(descriptor, &about) != 0) return absl::ErrnoToStatus(errno, "received descriptor: fstat");
+  if (ftruncate(descriptor, about.st_size) != 0) return NotShareable("it is not open for writing");
+  if (fstat(descriptor, &about) != 0) return absl::ErrnoToStatus(errno, "received descriptor: fstat");
+  const auto size_bytes = static_cast<uint64_t>(about.st_size);
+  const auto backed_bytes = static_cast<uint64_t>(about.st_blocks) * 512;  // fits: it counts memory
+  if (backed_bytes < size_bytes) {
+    return NotShareable(absl::StrCat("only ", backed_bytes, " of its ", size_bytes, " bytes have memory"));
+  }
+  return size_bytes;
+}
+
+}  // namespace
+
+// ---- The sender -----------------------------------------------------------------------------------------------------
+
+absl::StatusOr<RefPtr<SharedMemoryAllocator>> SharedMemoryAllocator::Create(Options options) {
+  if (options.max_total_bytes == 0) options.max_total_bytes = HalfOfAllMemory();
+  ScopedDescriptor file;
+  char* const trial = MapNewFile(PageBytes(), &file);
+  if (trial == nullptr) {
+    // EINVAL: a seal or a flag that this system does not know.
+    return absl::ErrnoToStatus(errno == EINVAL ? ENOSYS : errno, "making a sealed memory file");
+  }
+  munmap(trial, PageBytes());
+  return RefPtr<SharedMemoryAllocator>::AdoptNew(new SharedMemoryAllocator(options));
+}
+
+SharedMemoryAllocator::~SharedMemoryAllocator() { CASK_DCHECK(blocks_.empty(), "an allocator outlives its blocks"); }
+
+bool SharedMemoryAllocator::Reserve(size_t bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (bytes > options_.max_total_bytes - total_bytes_) return false;
+  total_bytes_ += bytes;
+  return true;
+}
+
+void SharedMemoryAllocator::GiveBack(size_t bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  total_bytes_ -= bytes;
+}
+
+void* SharedMemoryAllocator::Allocate(size_t bytes) {
+  if (bytes < options_.min_shared_bytes) return CpuAllocator::Default()->Allocate(bytes);
+  const std::optional<uint64_t> mapped_bytes = CheckedAlignUp(bytes, PageBytes());
+  if (!mapped_bytes || *mapped_bytes > PTRDIFF_MAX || !Reserve(*mapped_bytes)) return nullptr;
+  Block block;
+  block.mapped_bytes = *mapped_bytes;
+  char* const memory = MapNewFile(block.mapped_bytes, &block.descriptor);
+  if (memory == nullptr) {
+    GiveBack(block.mapped_bytes);
+    return nullptr;
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  blocks_.emplace(memory, std::move(block));
+  return memory;
+}
+
+void SharedMemoryAllocator::Deallocate(void* block, size_t bytes) {
+  if (bytes < options_.min_shared_bytes) return CpuAllocator::Default()->Deallocate(block, bytes);
+  Block taken;
+  {
+    // Before the address is free: another thread may get it from the system at once.
+    const std::lock_guard<std::mutex> lock(mutex_);
+    auto node = blocks_.extract(block);
+    CASK_CHECK(!node.empty(), "Deallocate takes back what Allocate gave");
+    taken = std::move(node.mapped());
+  }
+  munmap(block, taken.mapped_bytes);
+  taken.descriptor.Close();
+  GiveBack(taken.mapped_bytes);
+}
+
+int SharedMemoryAllocator::DescriptorOf(const void* block) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = blocks_.find(block);
+  return found == blocks_.end() ? -1 : found->second.descriptor.get();
+}
+
+size_t SharedMemoryAllocator::total_bytes() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return total_bytes_;
+}
+
+absl::Status SharedMemoryAllocator::SealAgainstWriting(const TensorBuffer& buffer) {
+  const auto range = buffer.file_range();
+  if (!range) return absl::FailedPreconditionError("SealAgainstWriting: this memory is not shared");
+  const char* const start = static_cast<const char*>(buffer.data()) - range->offset_bytes;
+  int file = -1;
+  size_t mapped_bytes = 0;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = blocks_.find(start);
+    if (found == blocks_.end()) {
+      return absl::FailedPreconditionError("SealAgainstWriting: this memory is another allocator's, or was received");
+    }
+    file = found->second.descriptor.get();
+    mapped_bytes = found->second.mapped_bytes;
+  }
+  // From here on two threads may do the same to one block: the second changes nothing.
+  if ((fcntl(file, F_GET_SEALS) & F_SEAL_WRITE) != 0) return absl::OkStatus();
+  // The seal is refused while a mapping could become writable, as every shared mapping of a file open for writing can.
+  // So the block is mapped again, in its place, from the same file opened for reading only.
+  const ScopedDescriptor readable(open(absl::StrCat("/proc/self/fd/", file).c_str(), O_RDONLY | O_CLOEXEC));
+  if (!readable.is_open()) {
+    return errno == ENOENT ? absl::UnimplementedError("SealAgainstWriting: /proc is needed")
+                           : absl::ErrnoToStatus(errno, "SealAgainstWriting: opening the memory file for reading");
+  }
+  buffer.FreezeMemory();
+  void* const block = const_cast<char*>(start);
+  const void* const again = mmap(block, mapped_bytes, PROT_READ, MAP_SHARED | MAP_FIXED, readable.get(), 0);
+  // One mapping takes the place of another: it fails only where the system has no memory for its own few bytes, and
+  // then the block may be gone from under its tensors.
+  CASK_CHECK(again == block, "SealAgainstWriting: the system could not map memory again");
+  if (fcntl(file, F_ADD_SEALS, F_SEAL_WRITE) == 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("SealAgainstWriting: ", absl::ErrnoToStatus(errno, "something else can write here").message()));
+}
+
+// ---- The receiver ---------------------------------------------------------------------------------------------------
+
+absl::StatusOr<RefPtr<TensorBuffer>> MapSharedMemory(ScopedDescriptor descriptor, uint64_t offset_bytes,
+                                                     uint64_t size_bytes, const DecodeLimits& limits) {
+  CASK_ASSIGN_OR_RETURN(const uint64_t file_bytes, CheckMemoryFile(descriptor.get()));
+  if (size_bytes == kAllBytes && offset_bytes <= file_bytes) size_bytes = file_bytes - offset_bytes;
+  if (!RangeFits(offset_bytes, size_bytes, file_bytes)) {
+    return absl::InvalidArgumentError(absl::StrCat("received memory file: bytes ", offset_bytes, " + ", size_bytes,
+                                                   " leave its ", file_bytes, " bytes"));
+  }
+  if (size_bytes > static_cast<uint64_t>(std::max<int64_t>(limits.max_message_bytes, 0))) {
+    return absl::ResourceExhaustedError(absl::StrCat("received memory file: ", size_bytes,
+                                                     " bytes, limit max_message_bytes is ", limits.max_message_bytes));
+  }
+  if (size_bytes == 0) return TensorBuffer::Allocate(0);
+
+  const size_t lead_bytes = offset_bytes % PageBytes();
+  const size_t mapped_bytes = lead_bytes + size_bytes;
+  const auto map = [&](int sharing) {
+    return mmap(nullptr, mapped_bytes, PROT_READ, sharing, descriptor.get(),
+                static_cast<off_t>(offset_bytes - lead_bytes));
+  };
+  void* mapping = map(MAP_SHARED);
+  // Before 6.7 Linux takes every shared mapping for one that may write, and refuses it once that is sealed. Of pages
+  // that nobody writes a private one shows the same.
+  if (mapping == MAP_FAILED && errno == EPERM) mapping = map(MAP_PRIVATE);
+  if (mapping == MAP_FAILED) return absl::ErrnoToStatus(errno, "received memory file: mmap");
+
+  TensorBuffer::External memory;
+  memory.data = static_cast<char*>(mapping) + lead_bytes;
+  memory.size_bytes = size_bytes;
+  memory.writable = false;
+  memory.kind = TensorBuffer::Kind::kMapped;
+  memory.file_range = {descriptor.get(), offset_bytes};
+  memory.release = [mapping, mapped_bytes, file = descriptor.get()] {
+    munmap(mapping, mapped_bytes);
+    close(file);
+  };
+  descriptor.Release();
+  return TensorBuffer::WrapExternal(std::move(memory));
+}
+
+bool IsSealedAgainstWriting(const TensorBuffer& buffer) {
+  const auto range = buffer.file_range();
+  if (!range) return false;
+  const int seals = fcntl(range->descriptor, F_GET_SEALS);
+  return seals >= 0 && (seals & F_SEAL_WRITE) != 0;
+}
+
+}  // namespace tensorcask
