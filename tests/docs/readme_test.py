@@ -32,7 +32,8 @@ class Readme(unittest.TestCase):
 
     def test_every_link_leads_somewhere(self):
         for document in ("README.md", "COMPATIBILITY.md", "SECURITY.md", "TESTING.md"):
-            for target in re.findall(r"\]\(([^)#]+)\)", read(document)):
+            text = re.sub(r"```.*?```", "", read(document), flags=re.DOTALL)  # a lambda looks like a link
+            for target in re.findall(r"\]\(([^)#]+)\)", text):
                 if "://" not in target:
                     self.assertTrue(os.path.exists(target), f"{document}: {target}")
 
