@@ -97,7 +97,7 @@ bool TakeSigned(absl::string_view* key, int64_t* value) {
   };
   size_t length = 0;
   while (length < 10 && length / 8 < key->size() && (byte_at(length / 8) << (length % 8) & 0x80) != 0) ++length;
-  if (length > key->size()) return false;
+  if (length == 0 || length > key->size()) return false;
   uint64_t magnitude = 0;
   for (size_t i = 0; i < length; ++i) magnitude = magnitude << 8 | byte_at(i);
   // Of up to eight bytes the first 7 x length - 1 bits are the number; of more, the last 64, of which the first is 0.

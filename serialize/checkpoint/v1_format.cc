@@ -238,14 +238,12 @@ absl::Status ReadPiece(absl::string_view value, const V1Tensor& tensor, const Te
       return absl::DataLossError(
           absl::StrCat("has shape ", own.ToString(), " of its own; the piece is ", shape.ToString()));
     }
+  } else {
+    for (const int64_t dim : shape.dims()) fields->shape.Add(dim);
   }
-  // Copied, not moved from temporaries: of those GCC 12 says that they may be uninitialized.
-  const internal::ExtensionFields no_extension;  // V1 files have none, and TensorFlow skips it
-  const internal::ShapeFields no_shape;
-  fields->extension = no_extension;
   fields->dtype = static_cast<int32_t>(dtype);
-  fields->shape = no_shape;
-  for (const int64_t dim : shape.dims()) fields->shape.Add(dim);
+  static const auto& no_extension = *new internal::ExtensionFields();
+  fields->extension = no_extension;  // V1 files have none, and TensorFlow skips it
 
   // Elsewhere the last value may stand for all that follow; here each element has its own.
   uint64_t found = 0;
