@@ -90,6 +90,30 @@ void FindOverlaps(std::vector<StoredRange> ranges, absl::FunctionRef<void(size_t
   }
 }
 
+absl::Status KeyBudget::Take(absl::string_view key) {
+  // Names share their beginnings in the file. Writers put a whole one at every sixteenth, so that names add up to
+  // sixteen files at most; in a file made for the purpose, to its square.
+  constexpr uint64_t kNameExpansion = 16;
+  constexpr uint64_t kEntryBytes = 128;     // in memory
+  constexpr uint64_t kLeastEntryBytes = 8;  // in an index that is not compressed
+  ++keys_;
+  key_bytes_ += key.size();
+  if (keys_ > Limit(limits_.max_entries)) {
+    return absl::ResourceExhaustedError(absl::StrCat(path_, ": more tensors than max_entries ", limits_.max_entries));
+  }
+  const uint64_t unbacked = Limit(limits_.max_unbacked_bytes);
+  // Compressed, entries alike take hardly a byte each, and in memory some hundred.
+  if (keys_ > unbacked / kEntryBytes + index_bytes_ / kLeastEntryBytes) {
+    return absl::ResourceExhaustedError(absl::StrCat(path_, ": more than ", keys_ - 1, " tensors in ", index_bytes_,
+                                                     " bytes, past max_unbacked_bytes ", unbacked));
+  }
+  if (key_bytes_ > unbacked && (key_bytes_ - unbacked) / kNameExpansion > index_bytes_) {
+    return absl::ResourceExhaustedError(absl::StrCat(path_, ": ", key_bytes_, " bytes of tensor names in ",
+                                                     index_bytes_, ", past max_unbacked_bytes ", unbacked));
+  }
+  return absl::OkStatus();
+}
+
 BundleIndex::BundleIndex(std::string prefix, std::string path, uint64_t index_bytes, const IndexHeader& header,
                          std::unique_ptr<TableReader> table, const DecodeLimits& limits)
     : prefix_(std::move(prefix)),
@@ -155,34 +179,14 @@ absl::StatusOr<CheckpointEntry> BundleIndex::Describe(LocatedEntry tensor) const
 }
 
 absl::Status BundleIndex::ForEach(absl::FunctionRef<absl::Status(absl::string_view, absl::string_view)> fn) const {
-  // Names share their beginnings in the file. Writers put a whole one at every sixteenth, so that names add up to
-  // sixteen files at most; in a file made for the purpose, to its square.
-  constexpr uint64_t kNameExpansion = 16;
-  constexpr uint64_t kEntryBytes = 128;     // in memory
-  constexpr uint64_t kLeastEntryBytes = 8;  // in an index that is not compressed
-  uint64_t names = 0;
-  uint64_t name_bytes = 0;
+  KeyBudget budget(path_, index_bytes_, limits_);
   return table_->ForEach([&](absl::string_view name, absl::string_view value) -> absl::Status {
     if (name.empty()) return absl::OkStatus();  // the header
-    ++names;
-    name_bytes += name.size();
     if (!IsPieceKey(name) && name.size() > Limit(limits_.max_name_bytes)) {
       return absl::ResourceExhaustedError(
           absl::StrCat(path_, ": tensor name ", Quoted(name), " is past max_name_bytes ", limits_.max_name_bytes));
     }
-    if (names > Limit(limits_.max_entries)) {
-      return absl::ResourceExhaustedError(absl::StrCat(path_, ": more tensors than max_entries ", limits_.max_entries));
-    }
-    const uint64_t unbacked = Limit(limits_.max_unbacked_bytes);
-    // Compressed, entries alike take hardly a byte each, and in memory some hundred.
-    if (names > unbacked / kEntryBytes + index_bytes_ / kLeastEntryBytes) {
-      return absl::ResourceExhaustedError(absl::StrCat(path_, ": more than ", names - 1, " tensors in ", index_bytes_,
-                                                       " bytes, past max_unbacked_bytes ", unbacked));
-    }
-    if (name_bytes > unbacked && (name_bytes - unbacked) / kNameExpansion > index_bytes_) {
-      return absl::ResourceExhaustedError(absl::StrCat(path_, ": ", name_bytes, " bytes of tensor names in ",
-                                                       index_bytes_, ", past max_unbacked_bytes ", unbacked));
-    }
+    CASK_RETURN_IF_ERROR(budget.Take(name));
     return fn(name, value);
   });
 }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -48,6 +49,24 @@ struct StoredRange {
 };
 // Calls fn(former, latter) for each entry whose bytes begin inside those of another.
 void FindOverlaps(std::vector<StoredRange> ranges, absl::FunctionRef<void(size_t, size_t)> fn);
+
+// Bounds what the keys of an index take in memory: in the file they share their beginnings, and may be compressed.
+class KeyBudget {
+ public:
+  // Requires: `limits` outlive this.
+  KeyBudget(std::string path, uint64_t index_bytes, const DecodeLimits& limits)
+      : path_(std::move(path)), index_bytes_(index_bytes), limits_(limits) {}
+
+  // Errors: ResourceExhausted past max_entries or max_unbacked_bytes, naming the file.
+  absl::Status Take(absl::string_view key);
+
+ private:
+  const std::string path_;
+  const uint64_t index_bytes_;
+  const DecodeLimits& limits_;
+  uint64_t keys_ = 0;
+  uint64_t key_bytes_ = 0;
+};
 
 // Whether `piece` may be what is stored for `slice` of `tensor`: its dtype, the shape of the slice, and not in pieces
 // itself. Errors: DataLoss, without names.

@@ -140,8 +140,9 @@ class BundleReader final : public ReaderImpl {
     std::vector<TensorSlice> pieces;
     CASK_RETURN_IF_ERROR(Prepare(located, slice, shape, &pieces));
     if (entry.form != EntryForm::kSliced && shape == entry.shape) return stored_.Read(located);
-    CASK_ASSIGN_OR_RETURN(const Tensor tensor, Tensor::Create(entry.dtype, shape, options_.allocator));
-    TensorView view = tensor;
+    const absl::StatusOr<Tensor> tensor = Tensor::Create(entry.dtype, shape, options_.allocator);
+    if (!tensor.ok()) return In(Label(located), tensor.status());
+    TensorView view = *tensor;
     CASK_RETURN_IF_ERROR(Fill(located, slice, pieces, verify_whole, &view));
     return tensor;
   }
@@ -157,8 +158,9 @@ class BundleReader final : public ReaderImpl {
                                                      shape.ToString(), "; the tensor to fill is ",
                                                      DTypeName(out->dtype()), " ", out->shape().ToString()));
     }
-    CASK_RETURN_IF_ERROR(out->CheckWritable());
-    CASK_RETURN_IF_ERROR(out->EnsureMutable());
+    absl::Status writable = out->CheckWritable();
+    if (writable.ok()) writable = out->EnsureMutable();
+    if (!writable.ok()) return In(Label(located), writable);
     return Fill(located, slice, pieces, verify_whole, out);
   }
 

@@ -119,7 +119,16 @@ void Verification::CheckSliced(size_t tensor) {
     damaged(item.located.Label(),
             absl::DataLossError(set->Query(TensorSlice::Full(entry.shape.rank())).status().message()));
   }
+  // Looking for a piece takes time with the length of the name, so that pieces that are not there are not looked for
+  // without end.
+  constexpr int kMaxMissing = 100;
+  int missing = 0;
   for (const TensorSlice& slice : entry.slices) {
+    if (missing == kMaxMissing) {
+      damaged(item.located.Label(),
+              absl::DataLossError(absl::StrCat("more than ", kMaxMissing, " of its pieces are not there")));
+      break;
+    }
     LocatedEntry piece;
     piece.index.entry.name = entry.name;
     piece.slice = slice.ToString();
@@ -129,6 +138,7 @@ void Verification::CheckSliced(size_t tensor) {
                                         [](const Item& a, const std::string& b) { return a.key < b; });
     if (found == pieces_end || found->key != key) {
       damaged(piece.Label(), absl::DataLossError("is not there, though the tensor names it"));
+      ++missing;
       continue;
     }
     found->owner = tensor;

@@ -61,19 +61,20 @@ std::string DataFiles::Path(int shard) const { return DataPath(prefix_, shard, n
 absl::StatusOr<std::shared_ptr<const ByteSource>> DataFiles::FileOf(const CheckpointEntry& entry) const {
   std::shared_ptr<const ByteSource> file;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
-    std::shared_ptr<const ByteSource>& open = open_[entry.shard];
-    if (open == nullptr) {
-      absl::StatusOr<std::shared_ptr<const ByteSource>> opened = OpenFileSource(Path(entry.shard), options_);
-      if (!opened.ok()) {
-        open_.erase(entry.shard);
-        // The index promises it. NotFound would read as "no such tensor".
-        if (!absl::IsNotFound(opened.status())) return opened.status();
-        return absl::DataLossError(absl::StrCat(opened.status().message(), ", though the index names it"));
-      }
-      open = *std::move(opened);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto open = open_.find(entry.shard);
+    if (open != open_.end()) file = open->second;
+  }
+  if (file == nullptr) {
+    absl::StatusOr<std::shared_ptr<const ByteSource>> opened = OpenFileSource(Path(entry.shard), options_);
+    // The index promises it. NotFound would read as "no such tensor".
+    if (absl::IsNotFound(opened.status())) {
+      return absl::DataLossError(absl::StrCat(opened.status().message(), ", though the index names it"));
     }
-    file = open;
+    CASK_RETURN_IF_ERROR(opened.status());
+    const std::lock_guard<std::mutex> lock(mutex_);
+    file =
+        open_.emplace(entry.shard, *std::move(opened)).first->second;  // of several threads that opened it, the first
   }
   if (!RangeFits(entry.offset, entry.stored_bytes, file->size_bytes())) {
     return absl::DataLossError(absl::StrCat(file->name(), ": has ", file->size_bytes(), " bytes; ", entry.stored_bytes,

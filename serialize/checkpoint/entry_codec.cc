@@ -315,27 +315,27 @@ absl::Status DecodeEntry(absl::string_view value, int num_shards, IndexEntry* ou
   int64_t size = 0;
   while (reader.Next(&field)) {
     switch (field.number) {
-      case 1:
+      case EntryField::kDType:
         CASK_RETURN_IF_ERROR(TakeInt32(field, "dtype", &out->dtype_number));
         break;
-      case 2:
+      case EntryField::kShape:
         CASK_RETURN_IF_ERROR(Expect(field, WireType::kBytes, "shape"));
         CASK_RETURN_IF_ERROR(DecodeDims(field.bytes, &dims));
         break;
-      case 3:
+      case EntryField::kShardId:
         CASK_RETURN_IF_ERROR(TakeInt32(field, "shard_id", &shard));
         break;
-      case 4:
+      case EntryField::kOffset:
         CASK_RETURN_IF_ERROR(TakeInt64(field, "offset", &offset));
         break;
-      case 5:
+      case EntryField::kSize:
         CASK_RETURN_IF_ERROR(TakeInt64(field, "size", &size));
         break;
-      case 6:
+      case EntryField::kCrc32c:
         CASK_RETURN_IF_ERROR(Expect(field, WireType::kFixed32, "crc32c"));
         out->entry.masked_crc32c = static_cast<uint32_t>(field.value);
         break;
-      case 7:
+      case EntryField::kSlices:
         CASK_RETURN_IF_ERROR(Expect(field, WireType::kBytes, "slices"));
         CASK_RETURN_IF_ERROR(DecodeSlice(field.bytes, &out->entry));
         break;

@@ -34,6 +34,17 @@ struct IndexHeader {
 // Errors: DataLoss; Unimplemented if its versions exclude us.
 absl::StatusOr<IndexHeader> DecodeHeader(absl::string_view value);
 
+// Numbers of the fields of BundleEntryProto, beside wire_rules.h's kExtensionNumber.
+struct EntryField {
+  static constexpr uint32_t kDType = 1;
+  static constexpr uint32_t kShape = 2;
+  static constexpr uint32_t kShardId = 3;
+  static constexpr uint32_t kOffset = 4;
+  static constexpr uint32_t kSize = 5;
+  static constexpr uint32_t kCrc32c = 6;
+  static constexpr uint32_t kSlices = 7;
+};
+
 struct IndexEntry {
   CheckpointEntry entry;  // without its name; of form kSliced: place and size mean nothing
   int64_t dtype_number = 0;

@@ -4,8 +4,10 @@
 #include <cstdint>
 
 #include "absl/strings/string_view.h"
+#include "tensorcask/serialize/checkpoint/entry_codec.h"
 #include "tensorcask/serialize/checkpoint/table_format.h"
 #include "tensorcask/serialize/wire/wire_reader.h"
+#include "tensorcask/serialize/wire/wire_rules.h"
 #include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/dtype.h"
@@ -16,20 +18,18 @@
 namespace tensorcask::checkpoint {
 namespace {
 
-constexpr int kExtensionNumber = 4096;
-
-void AppendTag(int number, WireType type, std::string* out) {
-  AppendVarint(static_cast<uint64_t>(number) << 3 | static_cast<uint64_t>(type), out);
+void AppendTag(uint32_t number, WireType type, std::string* out) {
+  AppendVarint(uint64_t{number} << 3 | static_cast<uint64_t>(type), out);
 }
 
 // As proto3 has it: nothing for 0.
-void AppendNumber(int number, uint64_t value, std::string* out) {
+void AppendNumber(uint32_t number, uint64_t value, std::string* out) {
   if (value == 0) return;
   AppendTag(number, WireType::kVarint, out);
   AppendVarint(value, out);
 }
 
-void AppendBytes(int number, absl::string_view bytes, std::string* out) {
+void AppendBytes(uint32_t number, absl::string_view bytes, std::string* out) {
   AppendTag(number, WireType::kBytes, out);
   AppendVarint(bytes.size(), out);
   out->append(bytes.data(), bytes.size());
@@ -42,7 +42,7 @@ void AppendShape(const TensorShape& shape, std::string* out) {
     AppendNumber(1, static_cast<uint64_t>(shape.dim(axis)), &dim);
     AppendBytes(2, dim, &dims);
   }
-  AppendBytes(2, dims, out);
+  AppendBytes(EntryField::kShape, dims, out);
 }
 
 void AppendSlice(const TensorSlice& slice, std::string* out) {
@@ -54,7 +54,7 @@ void AppendSlice(const TensorSlice& slice, std::string* out) {
     if (!part.full()) AppendNumber(2, static_cast<uint64_t>(part.length), &extent);
     AppendBytes(1, extent, &extents);
   }
-  AppendBytes(7, extents, out);
+  AppendBytes(EntryField::kSlices, extents, out);
 }
 
 }  // namespace
@@ -62,7 +62,7 @@ void AppendSlice(const TensorSlice& slice, std::string* out) {
 std::string EncodeHeader(int num_shards, bool for_us) {
   std::string version;
   AppendNumber(1, 1, &version);
-  if (for_us) AppendNumber(2, 2, &version);
+  if (for_us) AppendNumber(2, kConsumerVersion, &version);
   std::string out;
   AppendNumber(1, static_cast<uint64_t>(num_shards), &out);
   AppendBytes(3, version, &out);
@@ -72,14 +72,15 @@ std::string EncodeHeader(int num_shards, bool for_us) {
 std::string EncodeEntry(const CheckpointEntry& entry, const internal::ExtensionContent& extension) {
   CASK_CHECK(!extension.checksum, "EncodeEntry: the checksum of an entry is field 6");
   std::string out;
-  if (extension.dtype_number == 0) AppendNumber(1, static_cast<uint64_t>(DTypeNumber(entry.dtype)), &out);
+  if (extension.dtype_number == 0)
+    AppendNumber(EntryField::kDType, static_cast<uint64_t>(DTypeNumber(entry.dtype)), &out);
   AppendShape(entry.shape, &out);
   if (entry.slices.empty()) {
-    AppendNumber(3, static_cast<uint64_t>(entry.shard), &out);
-    AppendNumber(4, entry.offset, &out);
-    AppendNumber(5, entry.stored_bytes, &out);
+    AppendNumber(EntryField::kShardId, static_cast<uint64_t>(entry.shard), &out);
+    AppendNumber(EntryField::kOffset, entry.offset, &out);
+    AppendNumber(EntryField::kSize, entry.stored_bytes, &out);
     if (entry.masked_crc32c != 0) {
-      AppendTag(6, WireType::kFixed32, &out);
+      AppendTag(EntryField::kCrc32c, WireType::kFixed32, &out);
       char bytes[sizeof(uint32_t)];
       StoreLittleEndian(entry.masked_crc32c, bytes);
       out.append(bytes, sizeof(bytes));
@@ -88,7 +89,7 @@ std::string EncodeEntry(const CheckpointEntry& entry, const internal::ExtensionC
   for (const TensorSlice& slice : entry.slices) AppendSlice(slice, &out);
   const uint64_t extension_bytes = internal::ExtensionBytes(extension);
   if (extension_bytes > 0) {
-    AppendTag(kExtensionNumber, WireType::kBytes, &out);
+    AppendTag(internal::kExtensionNumber, WireType::kBytes, &out);
     AppendVarint(extension_bytes, &out);
     const size_t start = out.size();
     out.resize(start + static_cast<size_t>(extension_bytes));

@@ -86,18 +86,4 @@ absl::Status CheckWhole(const std::string& prefix, bool everything, FileSystem* 
   return first;
 }
 
-bool IsDamage(const absl::Status& status) {
-  switch (status.code()) {
-    case absl::StatusCode::kDataLoss:
-    case absl::StatusCode::kFailedPrecondition:  // no regular file
-    case absl::StatusCode::kInvalidArgument:
-    case absl::StatusCode::kNotFound:
-    case absl::StatusCode::kUnimplemented:  // of a newer version
-    case absl::StatusCode::kUnknown:        // EIO
-      return true;
-    default:
-      return false;
-  }
-}
-
 }  // namespace tensorcask::checkpoint

@@ -36,9 +36,6 @@ absl::StatusOr<WalkedIndex> WalkIndex(
 // CheckpointReader::VerifyAll checks. Errors: the first thing that is wrong; what keeps us from looking.
 absl::Status CheckWhole(const std::string& prefix, bool everything, FileSystem* files);
 
-// Which of the two it was. A disk that does not give back what was written (EIO) is damage as well.
-bool IsDamage(const absl::Status& status);
-
 }  // namespace tensorcask::checkpoint
 
 #endif  // TENSORCASK_SERIALIZE_CHECKPOINT_INDEX_WALK_H_

@@ -25,7 +25,6 @@ namespace tensorcask {
 namespace {
 
 using checkpoint::PathIn;
-using checkpoint::StepFiles;
 using checkpoint::StepFolder;
 using internal::RetryInterrupted;
 
@@ -61,6 +60,21 @@ absl::Status CheckOptions(const CheckpointManagerOptions& options) {
   return absl::OkStatus();
 }
 
+// Whether there is a step that can be passed over: it is damaged, or of a newer version. The rest is what keeps us from
+// looking; an EIO may pass, and says nothing of what is on the disk.
+bool CanBePassedOver(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kDataLoss:
+    case absl::StatusCode::kFailedPrecondition:  // no regular file
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kUnimplemented:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 // ---- Finding --------------------------------------------------------------------------------------------------------
@@ -69,6 +83,7 @@ absl::StatusOr<LatestCheckpoint> FindLatestCheckpoint(const std::string& folder,
                                                       CheckStep check, FileSystem* file_system) {
   // Each time that a step goes while it is looked at, there are newer ones, or somebody removes all by hand.
   constexpr int kMaxRounds = 100;
+  std::set<int64_t> gone;  // looked for twice in vain: a name in the list that leads nowhere
   FileSystem* const files = file_system != nullptr ? file_system : FileSystem::Posix();
   CASK_RETURN_IF_ERROR(CheckNames(folder, name));
   LatestCheckpoint latest;
@@ -85,8 +100,8 @@ absl::StatusOr<LatestCheckpoint> FindLatestCheckpoint(const std::string& folder,
       FileInfo info;
       const IoResult index =
           RetryInterrupted([&] { return files->Describe(checkpoint::IndexPath(latest.prefix), &info); });
-      went = index == -ENOENT;
-      if (!went && !checkpoint::IsDamage(whole)) return whole;
+      went = (index == -ENOENT || absl::IsNotFound(whole)) && gone.insert(latest.step).second;
+      if (!went && !CanBePassedOver(whole)) return whole;
       latest.skipped.push_back({latest.step, std::move(whole)});
     }
     if (!went) break;
@@ -267,10 +282,13 @@ absl::StatusOr<CheckpointWriter> CheckpointManager::Impl::Begin(int64_t step, bo
   if (in_doubt_) CASK_RETURN_IF_ERROR(Scan());
   const std::string prefix = PrefixOf(step);
   if (steps_.count(step) != 0) {
-    // A run that went on from an older step comes to the damaged one again.
+    // A run that went on from an older step comes to the damaged one again. What may be whole is never removed.
     const absl::Status whole = checkpoint::CheckWhole(prefix, /*everything=*/true, files());
     if (whole.ok()) return absl::AlreadyExistsError(absl::StrCat(prefix, ": this step is saved already"));
-    if (!checkpoint::IsDamage(whole)) return whole;
+    if (!absl::IsDataLoss(whole) && !absl::IsNotFound(whole)) {
+      return absl::Status(whole.code(), absl::StrCat(prefix, ": this step is there, and only one that is damaged is ",
+                                                     "replaced: ", whole.message()));
+    }
     in_doubt_ = true;
     CASK_RETURN_IF_ERROR(RemoveSteps({step}));
   }
@@ -291,15 +309,15 @@ absl::StatusOr<BackgroundSave> CheckpointManager::Impl::SaveInBackground(
     int64_t step, absl::FunctionRef<absl::Status(CheckpointWriter&)> add) {
   CASK_ASSIGN_OR_RETURN(CheckpointWriter writer, Begin(step, /*background=*/true));
   CASK_RETURN_IF_ERROR(add(writer));
-  CASK_ASSIGN_OR_RETURN(BackgroundSave finish, writer.FinishInBackground());
   SetRunning(true);
   // std::function copies what it holds.
-  return BackgroundSave([self = shared_from_this(), step, save = std::make_shared<BackgroundSave>(std::move(finish))] {
-    absl::Status status = save->Wait();
-    if (status.ok()) status = self->End(step);
-    self->SetRunning(false);
-    return status;
-  });
+  return BackgroundSave(
+      [self = shared_from_this(), step, save = std::make_shared<CheckpointWriter>(std::move(writer))] {
+        absl::Status status = save->Finish();
+        if (status.ok()) status = self->End(step);
+        self->SetRunning(false);
+        return status;
+      });
 }
 
 // What follows when the step is durable.

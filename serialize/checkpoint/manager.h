@@ -60,7 +60,8 @@ enum class CheckStep {
 
 // The newest step that is whole. Takes no lock and changes nothing, and steps may come and go meanwhile. Finds the
 // checkpoints of TensorFlow's own managers as well. Errors: NotFound, naming the folder and what was skipped, if there
-// is none; InvalidArgument for a bad name; from errno, if it cannot be looked (a file that may not be read, say).
+// is none; InvalidArgument for a bad name; from errno, naming the file, if a step cannot be looked at (one that may not
+// be read, or EIO, which may pass): what may be whole is not passed over for an older one.
 absl::StatusOr<LatestCheckpoint> FindLatestCheckpoint(const std::string& folder, const std::string& name = "ckpt",
                                                       CheckStep check = CheckStep::kEverything,
                                                       FileSystem* file_system = nullptr);
@@ -79,9 +80,10 @@ class CheckpointManager {
 
   // Saves what `add` adds as step `step` (>= 0), writes the state file and removes the steps that are no longer to be
   // kept. A damaged step of this number is replaced: a run that went on from an older one comes to it again.
-  // Errors: AlreadyExists for a step that is there and whole; of `add`; as CheckpointWriter. Then there is no new step,
-  // and no other has gone. If only the state file or the removal failed, the step stands, and the error says so; the
-  // next save makes up for it.
+  // Errors: AlreadyExists for a step that is there and whole, all of which is read to know; Unimplemented for one of a
+  // newer version, and from errno for one that cannot be read, neither of which is replaced; of `add`; as
+  // CheckpointWriter. Then there is no new step, and no other has gone. If only the state file or the removal failed,
+  // the step stands, and the error says so; the next save makes up for it.
   absl::Status Save(int64_t step, absl::FunctionRef<absl::Status(CheckpointWriter&)> add);
   // The same, but for `add`, on a thread of its own (writer.h, FinishInBackground). Waits first if one is still
   // running. Errors of the save itself arrive with the result.

@@ -22,6 +22,7 @@
 #include "tensorcask/serialize/checkpoint/stale_data_files.h"
 #include "tensorcask/serialize/checkpoint/table_format.h"
 #include "tensorcask/serialize/checkpoint/table_writer.h"
+#include "tensorcask/serialize/checkpoint/target_check.h"
 #include "tensorcask/serialize/io/atomic_publish.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/retry.h"
@@ -34,14 +35,13 @@
 namespace tensorcask {
 namespace {
 
+using checkpoint::EntryField;
 using checkpoint::In;
 using checkpoint::IndexEntry;
 using checkpoint::IsPieceKey;
 using checkpoint::WalkedIndex;
 using internal::RetryInterrupted;
 
-constexpr uint32_t kShardField = 3;
-constexpr uint32_t kSlicesField = 7;
 constexpr size_t kIndexBlockBytes = size_t{16} << 10;  // as CheckpointWriterOptions::index_block_bytes
 
 // The fields of `message`, a well-formed one, as they stand, but those of `number` are `fields` instead. It stands
@@ -88,13 +88,11 @@ std::string FieldsOf(absl::string_view message, uint32_t number) {
 std::string WithShard(absl::string_view entry, int shard) {
   std::string field;
   if (shard != 0) {
-    checkpoint::AppendVarint(kShardField << 3 | static_cast<uint32_t>(WireType::kVarint), &field);
+    checkpoint::AppendVarint(EntryField::kShardId << 3 | static_cast<uint32_t>(WireType::kVarint), &field);
     checkpoint::AppendVarint(static_cast<uint64_t>(shard), &field);
   }
-  return ReplaceField(entry, kShardField, field);
+  return ReplaceField(entry, EntryField::kShardId, field);
 }
-
-absl::string_view LastName(absl::string_view path) { return path.substr(path.rfind('/') + 1); }  // npos + 1 is 0
 
 class Merger {
  public:
@@ -125,7 +123,6 @@ class Merger {
   };
 
   absl::Status ReadSource(const std::string& prefix);
-  absl::Status CheckTarget(const std::vector<std::string>& prefixes) const;
   void AddItem(absl::string_view key, absl::string_view value, const IndexEntry& entry);
   absl::Status JoinItems(absl::Span<const Item> same, std::vector<Item>* joined);
   absl::Status MergeHeaders(int num_shards, std::string* header) const;
@@ -158,7 +155,8 @@ absl::Status Merger::Read(absl::Span<const std::string> paths) {
     CASK_ASSIGN_OR_RETURN(std::string prefix, checkpoint::PrefixOfPath(path));
     prefixes.push_back(std::move(prefix));
   }
-  CASK_RETURN_IF_ERROR(CheckTarget(prefixes));
+  CASK_RETURN_IF_ERROR(checkpoint::CheckTarget(target_, prefixes, "one of the checkpoints to merge", options_.overwrite,
+                                               options_.file_system));
   for (const std::string& prefix : prefixes) {
     const absl::Status status = ReadSource(prefix);
     if (absl::IsNotFound(status) && options_.allow_missing) continue;
@@ -167,23 +165,6 @@ absl::Status Merger::Read(absl::Span<const std::string> paths) {
   if (sources_.empty()) {
     return absl::NotFoundError(absl::StrCat(target_, ": none of ", prefixes.size(), " checkpoints to merge is there; ",
                                             checkpoint::IndexPath(prefixes[0]), " is the first"));
-  }
-  return absl::OkStatus();
-}
-
-// That the target can be written, before anything else is done, and that no source has its name. Folders have many
-// names: in which of them a new file appears is the test.
-absl::Status Merger::CheckTarget(const std::vector<std::string>& prefixes) const {
-  AtomicPublish probe({options_.file_system, /*sync=*/false, options_.overwrite});
-  CASK_ASSIGN_OR_RETURN(const FileSink* sink, probe.Add(checkpoint::IndexPath(target_)));
-  for (const std::string& prefix : prefixes) {
-    if (LastName(prefix) != LastName(target_)) continue;
-    const std::string path = absl::StrCat(FolderOf(prefix), "/", LastName(sink->path()));
-    FileInfo info;
-    const IoResult found = RetryInterrupted([&] { return options_.file_system->Describe(path, &info); });
-    if (found >= 0) {
-      return absl::InvalidArgumentError(absl::StrCat(target_, ": is one of the checkpoints to merge, ", prefix));
-    }
   }
   return absl::OkStatus();
 }
@@ -276,10 +257,10 @@ absl::Status Merger::JoinItems(absl::Span<const Item> same, std::vector<Item>* j
       return In(absl::StrCat(label, " of ", PrefixOf(item), ", of which slices are in ", PrefixOf(first), " too"),
                 status);
     }
-    fields += FieldsOf(ValueOf(item), kSlicesField);
+    fields += FieldsOf(ValueOf(item), EntryField::kSlices);
   }
   // Whatever else is said of the tensor, the first source says it.
-  const std::string value = ReplaceField(ValueOf(first), kSlicesField, fields);
+  const std::string value = ReplaceField(ValueOf(first), EntryField::kSlices, fields);
   Item item = first;
   item.offset = bytes_.size();
   item.value_bytes = static_cast<uint32_t>(value.size());

@@ -16,8 +16,10 @@
 #include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/parallel_for.h"
+#include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/variant.h"
 
 namespace tensorcask {
 namespace {
@@ -26,11 +28,10 @@ namespace {
 absl::Status CheckDecodedBytes(absl::string_view prefix, const std::vector<CheckpointEntry>& entries, int64_t limit) {
   std::optional<uint64_t> total = 0;
   for (const CheckpointEntry& entry : entries) {
-    std::optional<uint64_t> bytes = entry.stored_bytes;
-    if (IsObject(entry.dtype)) {
-      bytes = CheckedMul(static_cast<uint64_t>(entry.shape.num_elements()), uint64_t{ObjectBytes(entry.dtype)});
-      if (bytes.has_value()) bytes = CheckedAdd(*bytes, entry.stored_bytes);
-    }
+    // Not what is stored: in V1 files that may be varints.
+    std::optional<uint64_t> bytes =
+        CheckedMul(static_cast<uint64_t>(entry.shape.num_elements()), uint64_t{ObjectBytes(entry.dtype)});
+    if (bytes.has_value() && IsObject(entry.dtype)) bytes = CheckedAdd(*bytes, entry.stored_bytes);
     if (bytes.has_value() && total.has_value()) {
       total = CheckedAdd(*total, *bytes);
     } else {
@@ -41,6 +42,25 @@ absl::Status CheckDecodedBytes(absl::string_view prefix, const std::vector<Check
   return absl::ResourceExhaustedError(absl::StrCat(prefix, ": ", entries.size(), " tensors take ",
                                                    total.has_value() ? absl::StrCat(*total) : "more than 2^64",
                                                    " bytes, past max_file_decoded_bytes ", limit));
+}
+
+// What the variants in `tensor` hold, bytes: that is known only when they are there. Ends once it is past `enough`.
+int64_t BytesInVariants(const Tensor& tensor, int64_t enough) {
+  int64_t bytes = 0;
+  std::vector<Tensor> waiting = {tensor};
+  while (!waiting.empty() && bytes <= enough) {
+    const Tensor next = std::move(waiting.back());
+    waiting.pop_back();
+    if (next.dtype() != DType::kVariant) {
+      bytes += static_cast<int64_t>(next.TotalBytes());
+      continue;
+    }
+    for (const Variant& variant : next.flat<Variant>()) {
+      bytes += static_cast<int64_t>(sizeof(Variant) + variant.metadata.size());
+      waiting.insert(waiting.end(), variant.tensors.begin(), variant.tensors.end());
+    }
+  }
+  return bytes;
 }
 
 }  // namespace
@@ -120,10 +140,20 @@ absl::StatusOr<std::vector<NamedTensor>> CheckpointReader::ReadAll(
   // Once one could not be read only those before it are still of interest: which error is returned does not depend on
   // the threads.
   std::atomic<size_t> first_failed{entries.size()};
+  const int64_t limit = std::max<int64_t>(impl_->options().limits.max_file_decoded_bytes, 0);
+  std::atomic<int64_t> in_variants{0};
   ParallelFor(num_threads, order.size(), [&](size_t i) {
     if (i > first_failed.load(std::memory_order_relaxed)) return;
     const size_t number = order[i];
     absl::StatusOr<Tensor> tensor = impl_->Read(entries[number].name);
+    if (tensor.ok() && tensor->dtype() == DType::kVariant) {
+      const int64_t bytes = BytesInVariants(*tensor, limit);
+      if (in_variants.fetch_add(bytes, std::memory_order_relaxed) > limit - bytes) {
+        tensor = absl::ResourceExhaustedError(absl::StrCat(prefix(), ": variants up to tensor ",
+                                                           Quoted(entries[number].name),
+                                                           " take more bytes than max_file_decoded_bytes ", limit));
+      }
+    }
     if (tensor.ok()) {
       tensors[number] = {std::move(entries[number].name), *std::move(tensor)};
       return;

@@ -60,23 +60,26 @@ class CheckpointReader {
   std::string DataPath(int shard) const;  // of the data file; Requires: 0 <= shard < num_shards()
 
   // All tensors, by name (as unsigned bytes), after checking order and structure of the whole index and that no two
-  // ranges of a data file overlap; a sliced tensor is one. Reads no data file.
+  // ranges of a data file overlap; a sliced tensor is one. A stored piece that no tensor lists is not seen here:
+  // VerifyAll reports it. Reads no data file (V1: the whole file). Errors: DataLoss, naming file and tensor;
+  // ResourceExhausted past a limit.
   absl::StatusOr<std::vector<CheckpointEntry>> entries() const;
 
-  // Errors: NotFound, naming tensor and file.
+  // The same of one tensor. Errors: NotFound, naming tensor and file; DataLoss.
   absl::StatusOr<CheckpointEntry> Find(absl::string_view name) const;
 
   // What was stored beside the tensor. Reads no data file. Errors: NotFound; DataLoss.
   absl::StatusOr<TensorMetadata> Metadata(absl::string_view name) const;
 
-  // The tensor in memory of its own, row-major. Errors: NotFound; DataLoss; ResourceExhausted past a limit;
-  // Unimplemented for a form that this version only lists.
+  // The tensor in memory of its own, row-major. Errors, which name file and tensor: NotFound; DataLoss;
+  // ResourceExhausted past a limit or without memory; Unimplemented for what this version only lists (EntryForm;
+  // resources; variants of big-endian machines).
   absl::StatusOr<Tensor> Read(absl::string_view name) const;
   // The same with its metadata, and with the strides it was stored with.
   absl::StatusOr<DecodedTensor> ReadWithMetadata(absl::string_view name) const;
 
   // The same into *out, whose dtype and shape must be the stored ones (InvalidArgument, naming both); the strides of a
-  // view are the caller's. On error the elements of *out are unspecified (strings: as they were).
+  // view are the caller's. On error the elements of *out are unspecified.
   absl::Status ReadInto(absl::string_view name, Tensor* out) const;
   absl::Status ReadInto(absl::string_view name, TensorView* out) const;
 
@@ -91,8 +94,8 @@ class CheckpointReader {
                              bool verify_whole = false) const;
 
   // All tensors that `wanted` (null: all) takes, by name, read in the order of the files on `num_threads` threads.
-  // All or nothing. Errors: as Read, of the first tensor that has one; ResourceExhausted, before anything is read, if
-  // they take more than max_file_decoded_bytes together.
+  // All or nothing. Errors: as Read, of the first tensor that has one; ResourceExhausted if they
+  // take more than max_file_decoded_bytes together, before anything is read (what is in variants: as they are read).
   absl::StatusOr<std::vector<NamedTensor>> ReadAll(
       int num_threads = 1, const std::function<bool(const CheckpointEntry&)>& wanted = nullptr) const;
 

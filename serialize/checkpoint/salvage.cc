@@ -22,10 +22,13 @@
 #include "tensorcask/serialize/checkpoint/slice_key.h"
 #include "tensorcask/serialize/checkpoint/table_salvage.h"
 #include "tensorcask/serialize/checkpoint/table_writer.h"
+#include "tensorcask/serialize/checkpoint/target_check.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/retry.h"
 #include "tensorcask/serialize/wire/wire_reader.h"
+#include "tensorcask/serialize/wire/wire_rules.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -34,6 +37,7 @@
 namespace tensorcask {
 namespace {
 
+using checkpoint::EntryField;
 using checkpoint::In;
 using checkpoint::IndexEntry;
 using checkpoint::IsPieceKey;
@@ -45,20 +49,20 @@ bool LooksLikeEntry(absl::string_view value) {
   for (WireReader::Field field; reader.Next(&field);) {
     WireType wanted = WireType::kBytes;
     switch (field.number) {
-      case 1:  // dtype, shard_id, offset, size
-      case 3:
-      case 4:
-      case 5:
+      case EntryField::kDType:
+      case EntryField::kShardId:
+      case EntryField::kOffset:
+      case EntryField::kSize:
         wanted = WireType::kVarint;
         break;
-      case 6:  // crc32c
+      case EntryField::kCrc32c:
         wanted = WireType::kFixed32;
         break;
-      case 2:
+      case EntryField::kShape:
         has_shape = true;
         break;
-      case 7:     // slices
-      case 4096:  // extension
+      case EntryField::kSlices:
+      case internal::kExtensionNumber:
         break;
       default:
         return false;
@@ -126,9 +130,11 @@ class Salvage {
     StringSink sink(&repaired_);
     checkpoint::TableWriter table(&sink, {});
     absl::Status status;
+    checkpoint::KeyBudget budget(index_path_, file->bytes().size(), options_.limits);
     checkpoint::SalvageTable(
         file->bytes(), options_.limits, LooksLikeEntry,
         [&](absl::string_view key, absl::string_view value) {
+          if (status.ok()) status = budget.Take(key);
           if (status.ok() && !num_shards_.has_value()) status = TakeHeader(key, value, &table);
           if (status.ok() && !key.empty()) status = TakeEntry(key, value, &table);
         },
@@ -156,7 +162,7 @@ class Salvage {
   absl::StatusOr<int> CountDataFiles() {
     const std::string folder = FolderOf(prefix_);
     std::vector<std::string> names;
-    const IoResult listed = files()->List(folder, &names);
+    const IoResult listed = internal::RetryInterrupted([&] { return files()->List(folder, &names); });
     if (listed < 0) return IoError(listed, folder, "list");
     const size_t slash = prefix_.rfind('/');
     const std::string base = slash == std::string::npos ? prefix_ : prefix_.substr(slash + 1);
@@ -217,9 +223,9 @@ class Salvage {
     // One range of a file under a million names would be read a million times.
     checkpoint::FindOverlaps(std::move(ranges_), [&](size_t former, size_t latter) {
       const Item& item = items_[latter];
-      LoseEntry(item.name,
-                absl::DataLossError(absl::StrCat("its bytes at offset ", item.offset, " of data file ", item.shard,
-                                                 " begin inside those of ", Quoted(items_[former].name))));
+      LoseEntry(item.name, absl::DataLossError(absl::StrCat("its bytes at offset ", item.offset, " of ",
+                                                            checkpoint::DataPath(prefix_, item.shard, *num_shards_),
+                                                            " begin inside those of ", Quoted(items_[former].name))));
     });
     CASK_ASSIGN_OR_RETURN(const std::unique_ptr<const checkpoint::ReaderImpl> reader,
                           checkpoint::OpenBundle(prefix_, MakeMemorySource(index_path_, repaired_), options_));
@@ -295,6 +301,12 @@ absl::StatusOr<SalvageReport> SalvageCheckpoint(const std::string& from, const s
   if (to == prefix) {
     return absl::InvalidArgumentError(
         absl::StrCat(to, ": is what is to be salvaged; what cannot be read now would be gone for good"));
+  }
+  const auto files = [](FileSystem* given) { return given != nullptr ? given : FileSystem::Posix(); };
+  if (write.overwrite && files(write.file_system) == files(read.read.file_system)) {
+    CASK_RETURN_IF_ERROR(checkpoint::CheckNewPrefix(to));
+    CASK_RETURN_IF_ERROR(
+        checkpoint::CheckTarget(to, {prefix}, "what is to be salvaged", write.overwrite, files(write.file_system)));
   }
   CASK_ASSIGN_OR_RETURN(CheckpointWriter writer, CheckpointWriter::Create(to, write));
   CASK_ASSIGN_OR_RETURN(SalvageReport report,

@@ -36,14 +36,15 @@ struct SalvageReport {
 // Calls take(name, tensor) for each whole tensor, by place in the files; an error of `take` ends it. Checksums are
 // verified whatever the options say. Memory: one tensor, and three times the index.
 // Errors: of `take`; NotFound if there is no index; Unimplemented for a checkpoint that wants a newer reader;
-// ResourceExhausted for an index past max_message_bytes; what keeps us from looking (permissions, say). That nothing is
-// whole is no error.
+// ResourceExhausted for an index past max_message_bytes, or whose names are past a limit (as entries()); what keeps us
+// from looking (permissions, say). That nothing is whole is no error.
 absl::StatusOr<SalvageReport> SalvageTensors(
     const std::string& path, const CheckpointReaderOptions& options,
     absl::FunctionRef<absl::Status(absl::string_view, const DecodedTensor&)> take);
 
-// The same into a new checkpoint, as whole as every save; if all is lost, nothing is written. The tensors of
-// sliced ones come out in one piece. Errors: besides, as CheckpointWriter; InvalidArgument if `to` is `from`.
+// The same into a new checkpoint, as whole as every save; if all is lost, nothing is written. Sliced tensors come out
+// in one piece. `keep_going`, if there is one, is asked before each tensor: false ends it, and nothing is written.
+// Errors: besides, as CheckpointWriter; InvalidArgument if `to` is `from`; Cancelled.
 absl::StatusOr<SalvageReport> SalvageCheckpoint(const std::string& from, const std::string& to,
                                                 const CheckpointReaderOptions& read = {},
                                                 const CheckpointWriterOptions& write = {},

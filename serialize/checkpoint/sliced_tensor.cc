@@ -1,6 +1,7 @@
 #include "tensorcask/serialize/checkpoint/sliced_tensor.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -8,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tensorcask/tensor/base/checked_math.h"
+#include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
@@ -49,13 +51,26 @@ absl::StatusOr<std::vector<TensorSlice>> SlicedTensors::Find(const LocatedEntry&
       CheckedMul(static_cast<uint64_t>(shape.num_elements()), uint64_t{ObjectBytes(entry.dtype)});
   std::vector<TensorSlice> found;
   found.reserve(parts->size());
+  std::vector<StoredRange> ranges;
   for (TensorSliceSet::Part& part : *parts) {
     CASK_ASSIGN_OR_RETURN(const LocatedEntry piece, index_->LocatePiece(tensor, part.slice));
     CASK_RETURN_IF_ERROR(stored_->CheckReadable(piece));
     CASK_RETURN_IF_ERROR(stored_->CheckLimit(piece, shape));
     if (IsObject(entry.dtype) && bytes.has_value()) bytes = CheckedAdd(*bytes, piece.index.entry.stored_bytes);
+    const CheckpointEntry& stored = piece.index.entry;
+    if (stored.stored_bytes > 0) ranges.push_back({stored.shard, stored.offset, stored.stored_bytes, found.size()});
     found.push_back(std::move(part.slice));
   }
+  // One range under many names would be read many times, into a tensor that no file backs.
+  absl::Status overlap;
+  FindOverlaps(std::move(ranges), [&](size_t former, size_t latter) {
+    if (!overlap.ok()) return;
+    const absl::StatusOr<LocatedEntry> piece = index_->LocatePiece(tensor, found[latter]);
+    overlap = piece.ok() ? absl::DataLossError(absl::StrCat(stored_->Place(*piece), ", overlaps slice ",
+                                                            Quoted(found[former].ToString())))
+                         : piece.status();
+  });
+  CASK_RETURN_IF_ERROR(overlap);
   const auto limit = static_cast<uint64_t>(std::max<int64_t>(options_->limits.max_file_decoded_bytes, 0));
   if (bytes.has_value() && *bytes <= limit) return found;
   return absl::ResourceExhaustedError(absl::StrCat(index_->path(), ": ", tensor.Label(), " takes ",

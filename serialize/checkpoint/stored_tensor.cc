@@ -38,23 +38,23 @@ std::string StoredTensors::Place(const LocatedEntry& located) const {
                       entry.stored_bytes, " bytes");
 }
 
-bool StoredTensors::MustVerify(const LocatedEntry& entry) const {
+bool StoredTensors::MustVerify(const LocatedEntry& located) const {
   if (options_->verify == tensorcask::Verify::kNever) return false;
   std::lock_guard<std::mutex> lock(mutex_);
-  return !verified_.contains(entry.id);
+  return !verified_.contains(located.id);
 }
 
-void StoredTensors::SetVerified(const LocatedEntry& entry) const {
-  if (entry.id == nullptr) return;
+void StoredTensors::SetVerified(const LocatedEntry& located) const {
+  if (located.id == nullptr) return;
   std::lock_guard<std::mutex> lock(mutex_);
-  verified_.insert(entry.id);
+  verified_.insert(located.id);
 }
 
 // ---- Before anything is read ----------------------------------------------------------------------------------------
 
-absl::StatusOr<StoredTensors::File> StoredTensors::FileOf(const LocatedEntry& entry) const {
-  absl::StatusOr<File> file = files_.FileOf(entry.index.entry);
-  if (!file.ok()) return In(entry.Label(), file.status());
+absl::StatusOr<StoredTensors::File> StoredTensors::FileOf(const LocatedEntry& located) const {
+  absl::StatusOr<File> file = files_.FileOf(located.index.entry);
+  if (!file.ok()) return In(located.Label(), file.status());
   return file;
 }
 
@@ -229,10 +229,18 @@ absl::Status StoredTensors::ReadObjectsInto(const LocatedEntry& located, const T
   if (slice != nullptr) {
     CASK_ASSIGN_OR_RETURN(part, part.Slice(*slice));
   }
-  return Copy(part, out);
+  const absl::Status copied = Copy(part, out);
+  return copied.ok() ? copied : In(Place(located), copied);
 }
 
 // ---- Both -----------------------------------------------------------------------------------------------------------
+
+absl::StatusOr<Tensor> StoredTensors::Allocate(const LocatedEntry& located) const {
+  const CheckpointEntry& entry = located.index.entry;
+  absl::StatusOr<Tensor> tensor = Tensor::Create(entry.dtype, entry.shape, options_->allocator);
+  if (!tensor.ok()) return In(Place(located), tensor.status());
+  return tensor;
+}
 
 absl::StatusOr<Tensor> StoredTensors::Read(const LocatedEntry& located) const {
   const CheckpointEntry& entry = located.index.entry;
@@ -244,7 +252,7 @@ absl::StatusOr<Tensor> StoredTensors::Read(const LocatedEntry& located) const {
     }));
     return tensor;
   }
-  CASK_ASSIGN_OR_RETURN(tensor, Tensor::Create(entry.dtype, entry.shape, options_->allocator));
+  CASK_ASSIGN_OR_RETURN(tensor, Allocate(located));
   TensorView view = tensor;
   CASK_RETURN_IF_ERROR(ReadInto(located, &view));
   return tensor;
@@ -256,7 +264,7 @@ absl::StatusOr<TensorView> StoredTensors::ReadAsStored(const LocatedEntry& locat
     return TensorView(tensor);
   }
   const CheckpointEntry& entry = located.index.entry;
-  CASK_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Create(entry.dtype, entry.shape, options_->allocator));
+  CASK_ASSIGN_OR_RETURN(Tensor tensor, Allocate(located));
   CASK_RETURN_IF_ERROR(ReadBytes(located, MustVerify(located), tensor.mutable_bytes()));
   return TensorView::Create(tensor.buffer(), entry.dtype, *located.index.layout);
 }
@@ -273,8 +281,11 @@ absl::Status StoredTensors::ReadSliceInto(const LocatedEntry& located, const Ten
 absl::Status StoredTensors::ReadPart(const LocatedEntry& located, const TensorSlice* slice, bool verify_whole,
                                      TensorView* out) const {
   const CheckpointEntry& entry = located.index.entry;
+  if (IsObject(entry.dtype)) {
+    const bool is_all = out->dims() == absl::Span<const int64_t>(entry.shape.dims());
+    return ReadObjectsInto(located, is_all ? nullptr : slice, out);
+  }
   if (out->num_elements() == entry.shape.num_elements()) slice = nullptr;
-  if (IsObject(entry.dtype)) return ReadObjectsInto(located, slice, out);
   bool verify = MustVerify(located);
   if (slice != nullptr && verify) {
     if (verify_whole) CASK_RETURN_IF_ERROR(VerifyBytes(located));

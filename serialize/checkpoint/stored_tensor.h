@@ -38,44 +38,47 @@ class StoredTensors {
 
   // Whether its elements can be read, and all its bytes are there.
   // Errors: Unimplemented for a form or dtype that is only listed; DataLoss.
-  absl::Status CheckReadable(const LocatedEntry& entry) const;
+  absl::Status CheckReadable(const LocatedEntry& located) const;
   // What elements take in memory, of those of `shape`: strings and variants are read whole.
   // Errors: ResourceExhausted past max_file_decoded_bytes.
-  absl::Status CheckLimit(const LocatedEntry& entry, const TensorShape& shape) const;
+  absl::Status CheckLimit(const LocatedEntry& located, const TensorShape& shape) const;
 
   // The functions below require that both have passed for what they read.
 
-  absl::StatusOr<Tensor> Read(const LocatedEntry& entry) const;
+  absl::StatusOr<Tensor> Read(const LocatedEntry& located) const;
   // With the strides that it was stored with.
-  absl::StatusOr<TensorView> ReadAsStored(const LocatedEntry& entry) const;
+  absl::StatusOr<TensorView> ReadAsStored(const LocatedEntry& located) const;
   // The elements that are in `slice`, by default all. Requires: *out has their dtype and shape and may be written
   // (CheckWritable). With `verify_whole` the checksum is verified even if they are few.
-  absl::Status ReadInto(const LocatedEntry& entry, TensorView* out) const;
-  absl::Status ReadSliceInto(const LocatedEntry& entry, const TensorSlice& slice, bool verify_whole,
+  absl::Status ReadInto(const LocatedEntry& located, TensorView* out) const;
+  absl::Status ReadSliceInto(const LocatedEntry& located, const TensorSlice& slice, bool verify_whole,
                              TensorView* out) const;
-  absl::StatusOr<Tensor> Map(const LocatedEntry& entry) const;
+  absl::StatusOr<Tensor> Map(const LocatedEntry& located) const;
 
   // Reads and checks every byte, even if that was done before. Needs CheckReadable only.
-  absl::Status Verify(const LocatedEntry& entry) const;
+  absl::Status Verify(const LocatedEntry& located) const;
 
   // "PATH: tensor "w" at offset 128, 16 bytes", for messages.
-  std::string Place(const LocatedEntry& entry) const;
+  std::string Place(const LocatedEntry& located) const;
 
  private:
   using File = std::shared_ptr<const ByteSource>;
 
-  bool MustVerify(const LocatedEntry& entry) const;
-  void SetVerified(const LocatedEntry& entry) const;
+  bool MustVerify(const LocatedEntry& located) const;
+  void SetVerified(const LocatedEntry& located) const;
 
-  absl::StatusOr<File> FileOf(const LocatedEntry& entry) const;
-  absl::Status ReadElements(const LocatedEntry& entry, const Layout& from, bool verify, TensorView* out) const;
-  absl::Status ReadBytes(const LocatedEntry& entry, bool verify, absl::Span<char> out) const;
-  absl::Status ReadObjects(const LocatedEntry& entry, bool verify,
+  absl::StatusOr<File> FileOf(const LocatedEntry& located) const;
+  // Memory for its elements.
+  absl::StatusOr<Tensor> Allocate(const LocatedEntry& located) const;
+  absl::Status ReadElements(const LocatedEntry& located, const Layout& from, bool verify, TensorView* out) const;
+  absl::Status ReadBytes(const LocatedEntry& located, bool verify, absl::Span<char> out) const;
+  absl::Status ReadObjects(const LocatedEntry& located, bool verify,
                            absl::FunctionRef<absl::StatusOr<Tensor*>()> target) const;
-  absl::Status ReadPart(const LocatedEntry& entry, const TensorSlice* slice, bool verify_whole, TensorView* out) const;
-  absl::Status ReadObjectsInto(const LocatedEntry& entry, const TensorSlice* slice, TensorView* out) const;
-  absl::Status VerifyBytes(const LocatedEntry& entry) const;
-  void ToHostOrder(const LocatedEntry& entry, absl::Span<char> elements) const;
+  absl::Status ReadPart(const LocatedEntry& located, const TensorSlice* slice, bool verify_whole,
+                        TensorView* out) const;
+  absl::Status ReadObjectsInto(const LocatedEntry& located, const TensorSlice* slice, TensorView* out) const;
+  absl::Status VerifyBytes(const LocatedEntry& located) const;
+  void ToHostOrder(const LocatedEntry& located, absl::Span<char> elements) const;
 
   const BundleIndex* const index_;
   const CheckpointReaderOptions* const options_;

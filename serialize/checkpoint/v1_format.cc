@@ -170,6 +170,8 @@ class Budget {
     bytes_ += sizeof(V1Tensor) + meta.name.size() + sizeof(int64_t) * axes;
     // Twice: the set of slices grows by doubling, and keeps a box for each few of them.
     bytes_ += meta.num_slices * 2 * (sizeof(TensorSliceSet::Part) + sizeof(TensorSlice::Extent) * axes);
+    // A walk over the pieces has the keys of all of a tensor, and the name stands in each.
+    bytes_ += meta.num_slices * meta.name.size();
     num_entries_ += 1 + meta.num_slices;
     if (num_entries_ > AtLeastZero(limits_.max_entries)) {
       return absl::ResourceExhaustedError(

@@ -260,7 +260,8 @@ absl::Status V1Reader::CopyPieces(const V1Tensor& tensor, const TensorSlice& sli
     CASK_ASSIGN_OR_RETURN(const TensorSlice in_out, common->ComputeRelative(slice));
     CASK_ASSIGN_OR_RETURN(const TensorView from, Narrowed(decoded, in_piece));
     CASK_ASSIGN_OR_RETURN(TensorView to, Narrowed(*out, in_out));
-    CASK_RETURN_IF_ERROR(Copy(from, &to));
+    const absl::Status copied = Copy(from, &to);
+    if (!copied.ok()) return In(Place(tensor, piece.slice), copied);
   }
   return absl::OkStatus();
 }
@@ -281,8 +282,9 @@ absl::StatusOr<Tensor> V1Reader::ReadSlice(absl::string_view name, const TensorS
       return CheckV1Piece(value, *tensor, piece.slice, options_.limits);
     }));
   }
-  CASK_ASSIGN_OR_RETURN(Tensor out, Tensor::Create(tensor->pieces.dtype(), *shape, options_.allocator));
-  TensorView view = out;
+  absl::StatusOr<Tensor> out = Tensor::Create(tensor->pieces.dtype(), *shape, options_.allocator);
+  if (!out.ok()) return In(Place(*tensor), out.status());
+  TensorView view = *out;
   CASK_RETURN_IF_ERROR(CopyPieces(*tensor, slice, pieces, &view));
   return out;
 }

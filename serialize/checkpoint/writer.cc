@@ -231,7 +231,7 @@ absl::Status Save::Enqueue(IndexItem* item, const TensorView& tensor, int shard,
 }
 
 absl::Status Save::WriteJob(const TensorJob& job) {
-  const absl::Status status = checkpoint::WriteTensor(job, options_.alignment, data_[static_cast<size_t>(job.shard)]);
+  absl::Status status = checkpoint::WriteTensor(job, options_.alignment, data_[static_cast<size_t>(job.shard)]);
   if (status.ok()) return status;
   const absl::StatusOr<checkpoint::SliceKey> piece = checkpoint::DecodeSliceKey(job.item->key);
   return About(piece.ok() ? piece->name : job.item->key, status);

@@ -41,9 +41,9 @@ struct CheckpointWriterOptions {
   // At most 2^30.
   uint64_t alignment = 64;
   bool sync = true;  // durable when Finish returns
-  // With 1 the caller of Add writes. With more, Add hands a lazy clone of the tensor to a thread (shard i to thread i
-  // modulo num_threads), and waits while tensors of more than 64 MiB together wait for that thread. The bytes of the
-  // files do not depend on it.
+  // 1 to 1024. With 1 the caller of Add writes. With more, Add hands a lazy clone of the tensor to a thread (shard i to
+  // thread i modulo num_threads), and waits while tensors of more than 64 MiB together wait for that thread. The bytes
+  // of the files do not depend on it.
   int num_threads = 1;
   // Add only takes lazy clones, and FinishInBackground writes: the caller's stall is the time to take references.
   bool background = false;

@@ -18,9 +18,9 @@ struct DecodeLimits {
   int64_t max_message_bytes = int64_t{2} << 30;        // one decoded message
   int64_t max_file_decoded_bytes = int64_t{16} << 30;  // all that one call decodes from a file
   int max_depth = 64;  // messages in messages, groups in groups; a level takes some KiB of stack
-  int64_t max_name_bytes = int64_t{64} << 10;          // a tensor's name
-  int64_t max_entries = 10'000'000;                    // named things in a file
-  int64_t max_expansion = 1000;                        // decoded bytes a stored byte, where data is compressed
+  int64_t max_name_bytes = int64_t{64} << 10;  // a tensor's name
+  int64_t max_entries = 10'000'000;            // named things in a file
+  int64_t max_expansion = 1000;                // decoded bytes a stored byte, where data is compressed
 };
 
 }  // namespace tensorcask

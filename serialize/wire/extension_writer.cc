@@ -3,48 +3,36 @@
 #include <string>
 
 #include "tensorcask/serialize/wire/field_sinks.h"
+#include "tensorcask/serialize/wire/wire_rules.h"
 #include "tensorcask/tensor/base/crc32c.h"
 
 namespace tensorcask::internal {
 namespace {
 
-// Field numbers of TensorExtension, and of Attribute in it.
-constexpr uint32_t kName = 1;
-constexpr uint32_t kDevice = 2;
-constexpr uint32_t kDType = 3;
-constexpr uint32_t kStrides = 4;
-constexpr uint32_t kStorageOffset = 5;
-constexpr uint32_t kMemoryFormat = 6;
-constexpr uint32_t kRequiresGrad = 7;
-constexpr uint32_t kChecksum = 8;
-constexpr uint32_t kAttributes = 9;
-constexpr uint32_t kKey = 1;
-constexpr uint32_t kValue = 2;
-
 // Sends the fields of the extension to `sink`, in order.
 template <typename Sink>
 void Send(const ExtensionContent& content, uint32_t crc, Sink* sink) {
   const TensorMetadata& metadata = *content.metadata;
-  sink->Bytes(kName, metadata.name);
-  if (metadata.device != Device()) sink->Bytes(kDevice, metadata.device.ToString());
-  sink->Number(kDType, static_cast<uint64_t>(content.dtype_number));
+  sink->Bytes(ExtensionField::kName, metadata.name);
+  if (metadata.device != Device()) sink->Bytes(ExtensionField::kDevice, metadata.device.ToString());
+  sink->Number(ExtensionField::kDType, static_cast<uint64_t>(content.dtype_number));
   if (!content.strides.empty()) {
     MeasuringSink packed;
     for (const int64_t stride : content.strides) packed.Varint(static_cast<uint64_t>(stride));
-    sink->Length(kStrides, packed.bytes);
+    sink->Length(ExtensionField::kStrides, packed.bytes);
     for (const int64_t stride : content.strides) sink->Varint(static_cast<uint64_t>(stride));
   }
-  sink->Number(kStorageOffset, static_cast<uint64_t>(content.storage_offset));
-  sink->Number(kMemoryFormat, static_cast<uint64_t>(metadata.memory_format));
-  sink->Number(kRequiresGrad, metadata.requires_grad ? 1 : 0);
-  if (content.checksum) sink->Fixed32(kChecksum, StoredCrc32c(crc));
+  sink->Number(ExtensionField::kStorageOffset, static_cast<uint64_t>(content.storage_offset));
+  sink->Number(ExtensionField::kMemoryFormat, static_cast<uint64_t>(metadata.memory_format));
+  sink->Number(ExtensionField::kRequiresGrad, metadata.requires_grad ? 1 : 0);
+  if (content.checksum) sink->Fixed32(ExtensionField::kCrc32c, StoredCrc32c(crc));
   for (const auto& [key, value] : metadata.attributes) {
     MeasuringSink attribute;
-    attribute.Bytes(kKey, key);
-    attribute.Bytes(kValue, value);
-    sink->Length(kAttributes, attribute.bytes);
-    sink->Bytes(kKey, key);
-    sink->Bytes(kValue, value);
+    attribute.Bytes(AttributeField::kKey, key);
+    attribute.Bytes(AttributeField::kValue, value);
+    sink->Length(ExtensionField::kAttributes, attribute.bytes);
+    sink->Bytes(AttributeField::kKey, key);
+    sink->Bytes(AttributeField::kValue, value);
   }
 }
 

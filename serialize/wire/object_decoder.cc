@@ -36,8 +36,9 @@ absl::StatusOr<ResourceHandle::DtypeAndShape> DecodePart(absl::string_view messa
   int32_t number = 0;
   ShapeFields fields;
   ForEachField(message, [&](const WireReader::Field& field) {
-    if (field.number == 1) number = static_cast<int32_t>(field.value);  // as protobuf: the low 32 bits
-    if (field.number == 2) MergeShape(field.bytes, &fields);
+    if (field.number == DtypeAndShapeField::kDType)
+      number = static_cast<int32_t>(field.value);  // as protobuf: the low 32 bits
+    if (field.number == DtypeAndShapeField::kShape) MergeShape(field.bytes, &fields);
   });
   ResourceHandle::DtypeAndShape part;
   if (number != 0) {
@@ -65,7 +66,7 @@ absl::StatusOr<ResourceHandle::DtypeAndShape> DecodePart(absl::string_view messa
 int64_t BytesInResource(absl::string_view message) {
   size_t bytes = 0;
   ForEachField(message, [&bytes](const WireReader::Field& field) {
-    if (field.number != 6) {
+    if (field.number != ResourceField::kDtypesAndShapes) {
       bytes += field.bytes.size();
       return;
     }
@@ -84,7 +85,7 @@ absl::Status ForEachTensor(absl::string_view message, const ObjectDecoding& deco
   absl::Status status;
   size_t index = 0;
   ForEachField(message, [&](const WireReader::Field& field) {
-    if (field.number != 3 || !status.ok()) return;
+    if (field.number != VariantField::kTensors || !status.ok()) return;
     WireTensorFields fields;
     fields.ReadChecked(field.bytes);
     TensorDecoder decoder(fields, decoding.options, decoding.max_depth - 1, budget);
@@ -134,27 +135,29 @@ absl::Status CheckObject(TypeTag<ResourceHandle>, absl::string_view bytes, const
 absl::Status DecodeObject(absl::string_view bytes, const ObjectDecoding&, ResourceHandle* out) {
   ResourceHandle handle;
   size_t num_parts = 0;
-  ForEachField(bytes, [&num_parts](const WireReader::Field& field) { num_parts += field.number == 6 ? 1 : 0; });
+  ForEachField(bytes, [&num_parts](const WireReader::Field& field) {
+    num_parts += field.number == ResourceField::kDtypesAndShapes ? 1 : 0;
+  });
   handle.dtypes_and_shapes.reserve(num_parts);
   absl::Status status;
   ForEachField(bytes, [&](const WireReader::Field& field) {
     switch (field.number) {
-      case 1:
+      case ResourceField::kDevice:
         handle.device = Text(field.bytes);
         break;
-      case 2:
+      case ResourceField::kContainer:
         handle.container = Text(field.bytes);
         break;
-      case 3:
+      case ResourceField::kName:
         handle.name = Text(field.bytes);
         break;
-      case 4:
+      case ResourceField::kHashCode:
         handle.hash_code = field.value;
         break;
-      case 5:
+      case ResourceField::kMaybeTypeName:
         handle.maybe_type_name = Text(field.bytes);
         break;
-      case 6: {
+      case ResourceField::kDtypesAndShapes: {
         if (!status.ok()) break;
         absl::StatusOr<ResourceHandle::DtypeAndShape> part = DecodePart(field.bytes);
         if (part.ok()) {
@@ -181,7 +184,7 @@ absl::Status CheckObject(TypeTag<Variant>, absl::string_view bytes, const Object
   size_t text_bytes = 0;
   int64_t num_tensors = 0;
   ForEachField(bytes, [&](const WireReader::Field& field) {
-    if (field.number == 3) {
+    if (field.number == VariantField::kTensors) {
       ++num_tensors;
     } else {
       text_bytes += field.bytes.size();
@@ -198,9 +201,9 @@ absl::Status DecodeObject(absl::string_view bytes, const ObjectDecoding& decodin
   Variant variant;
   size_t num_tensors = 0;
   ForEachField(bytes, [&](const WireReader::Field& field) {
-    if (field.number == 1) variant.type_name = Text(field.bytes);
-    if (field.number == 2) variant.metadata = Text(field.bytes);
-    if (field.number == 3) ++num_tensors;
+    if (field.number == VariantField::kTypeName) variant.type_name = Text(field.bytes);
+    if (field.number == VariantField::kMetadata) variant.metadata = Text(field.bytes);
+    if (field.number == VariantField::kTensors) ++num_tensors;
   });
   variant.tensors.reserve(num_tensors);
   CASK_RETURN_IF_ERROR(ForEachTensor(bytes, decoding, nullptr, [&variant](TensorDecoder& decoder) -> absl::Status {

@@ -21,19 +21,6 @@
 namespace tensorcask::internal {
 namespace {
 
-// Field numbers of ResourceHandleProto, DtypeAndShape in it, and VariantTensorDataProto.
-constexpr uint32_t kDevice = 1;
-constexpr uint32_t kContainer = 2;
-constexpr uint32_t kName = 3;
-constexpr uint32_t kHashCode = 4;
-constexpr uint32_t kMaybeTypeName = 5;
-constexpr uint32_t kDtypesAndShapes = 6;
-constexpr uint32_t kDType = 1;
-constexpr uint32_t kShape = 2;
-constexpr uint32_t kTypeName = 1;
-constexpr uint32_t kMetadata = 2;
-constexpr uint32_t kTensors = 3;
-
 // Of what was measured before, or decoded.
 constexpr int kAnyDepth = std::numeric_limits<int>::max();
 
@@ -47,22 +34,22 @@ void SendPart(const ResourceHandle::DtypeAndShape& part, Sink* sink) {
   const auto send_shape = [&part](auto* to) { SendShape(part.shape.dims(), !part.shape.has_rank(), to); };
   MeasuringSink shape;
   send_shape(&shape);
-  sink->Number(kDType, static_cast<uint64_t>(DTypeNumber(part.dtype)));
-  sink->Length(kShape, shape.bytes);
+  sink->Number(DtypeAndShapeField::kDType, static_cast<uint64_t>(DTypeNumber(part.dtype)));
+  sink->Length(DtypeAndShapeField::kShape, shape.bytes);
   send_shape(sink);
 }
 
 template <typename Sink>
 void Send(const ResourceHandle& handle, Sink* sink) {
-  sink->Bytes(kDevice, handle.device);
-  sink->Bytes(kContainer, handle.container);
-  sink->Bytes(kName, handle.name);
-  sink->Number(kHashCode, handle.hash_code);
-  sink->Bytes(kMaybeTypeName, handle.maybe_type_name);
+  sink->Bytes(ResourceField::kDevice, handle.device);
+  sink->Bytes(ResourceField::kContainer, handle.container);
+  sink->Bytes(ResourceField::kName, handle.name);
+  sink->Number(ResourceField::kHashCode, handle.hash_code);
+  sink->Bytes(ResourceField::kMaybeTypeName, handle.maybe_type_name);
   for (const ResourceHandle::DtypeAndShape& part : handle.dtypes_and_shapes) {
     MeasuringSink measure;
     SendPart(part, &measure);
-    sink->Length(kDtypesAndShapes, measure.bytes);
+    sink->Length(ResourceField::kDtypesAndShapes, measure.bytes);
     SendPart(part, sink);
   }
 }
@@ -126,12 +113,12 @@ absl::StatusOr<uint64_t> MeasureObject(const Variant& variant, int max_depth) {
   if (max_depth < 0) return TooDeepToWrite();
   CASK_RETURN_IF_ERROR(CheckUtf8("type_name", variant.type_name));
   MeasuringSink sink;
-  sink.Bytes(kTypeName, variant.type_name);
-  sink.Bytes(kMetadata, variant.metadata);
+  sink.Bytes(VariantField::kTypeName, variant.type_name);
+  sink.Bytes(VariantField::kMetadata, variant.metadata);
   for (size_t i = 0; i < variant.tensors.size(); ++i) {
     const absl::Status status =
         WithPlan(variant.tensors[i], max_depth - 1, [&sink](const absl::StatusOr<MessagePlan>& plan) {
-          if (plan.ok()) sink.bytes += BytesFieldBytes(kTensors, plan->total_bytes);
+          if (plan.ok()) sink.bytes += BytesFieldBytes(VariantField::kTensors, plan->total_bytes);
           return plan.status();
         });
     if (!status.ok()) return absl::Status(status.code(), absl::StrCat("tensors[", i, "]: ", status.message()));
@@ -147,12 +134,12 @@ uint64_t ObjectSize(const Variant& variant) {
 
 char* WriteObject(const Variant& variant, char* out) {
   WritingSink sink{out};
-  sink.Bytes(kTypeName, variant.type_name);
-  sink.Bytes(kMetadata, variant.metadata);
+  sink.Bytes(VariantField::kTypeName, variant.type_name);
+  sink.Bytes(VariantField::kMetadata, variant.metadata);
   for (const Tensor& tensor : variant.tensors) {
     WithPlan(tensor, kAnyDepth, [&sink](const absl::StatusOr<MessagePlan>& plan) {
       CASK_CHECK(plan.ok(), "the variant changed while it was written");
-      sink.Length(kTensors, plan->total_bytes);
+      sink.Length(VariantField::kTensors, plan->total_bytes);
       WriteMessage(*plan, {sink.out, static_cast<size_t>(plan->total_bytes)});
       sink.out += plan->total_bytes;
     });

@@ -335,7 +335,7 @@ absl::Status TensorDecoder::CheckInsideObjects() const {
   if (dtype_ == DType::kString) return absl::OkStatus();
   return VisitObjectDType(dtype_, [this](auto tag) {
     return ForEachObject([this, tag](size_t index, absl::string_view bytes) {
-      const absl::Status status = CheckObject(tag, bytes, Objects());
+      absl::Status status = CheckObject(tag, bytes, Objects());
       if (status.ok()) return status;
       return absl::Status(status.code(), absl::StrCat(DTypeName(dtype_), " ", index, ": ", status.message()));
     });
@@ -478,7 +478,7 @@ void TensorDecoder::WriteValues(char* out) const {
 template <typename T>
 absl::Status TensorDecoder::WriteObjects(T* out) const {
   CASK_RETURN_IF_ERROR(ForEachObject([this, out](size_t index, absl::string_view bytes) {
-    const absl::Status status = DecodeObject(bytes, Objects(), &out[index]);
+    absl::Status status = DecodeObject(bytes, Objects(), &out[index]);
     if (status.ok()) return status;
     return absl::Status(status.code(), absl::StrCat(DTypeName(dtype_), " ", index, ": ", status.message()));
   }));

@@ -134,16 +134,16 @@ void MergeExtension(absl::string_view message, ExtensionFields* fields) {
   WireReader::Field field;
   while (reader.Next(&field)) {
     switch (field.number) {
-      case 1:
+      case ExtensionField::kName:
         fields->name = field.bytes;
         break;
-      case 2:
+      case ExtensionField::kDevice:
         fields->device = field.bytes;
         break;
-      case 3:
+      case ExtensionField::kDType:
         fields->dtype = static_cast<int32_t>(field.value);
         break;
-      case 4:
+      case ExtensionField::kStrides:
         if (field.type == WireType::kVarint) {
           fields->AddStride(static_cast<int64_t>(field.value));
         } else {
@@ -153,19 +153,19 @@ void MergeExtension(absl::string_view message, ExtensionFields* fields) {
           });
         }
         break;
-      case 5:
+      case ExtensionField::kStorageOffset:
         fields->storage_offset = static_cast<int64_t>(field.value);
         break;
-      case 6:
+      case ExtensionField::kMemoryFormat:
         fields->memory_format = static_cast<int32_t>(field.value);
         break;
-      case 7:
+      case ExtensionField::kRequiresGrad:
         fields->requires_grad = field.value != 0;
         break;
-      case 8:
+      case ExtensionField::kCrc32c:
         fields->crc32c = static_cast<uint32_t>(field.value);
         break;
-      case 10:
+      case ExtensionField::kPayload:
         fields->has_payload = !field.bytes.empty();
         break;
       default:
@@ -178,14 +178,14 @@ bool ForEachAttributeOf(absl::string_view message, TensorFields::AttributeVisito
   WireReader reader(message, kAnyDepth);
   WireReader::Field field;
   while (reader.Next(&field)) {
-    if (field.number != 9) continue;
+    if (field.number != ExtensionField::kAttributes) continue;
     absl::string_view key;
     absl::string_view value;
     WireReader attribute(field.bytes, kAnyDepth);
     WireReader::Field part;
     while (attribute.Next(&part)) {
-      if (part.number == 1) key = part.bytes;
-      if (part.number == 2) value = part.bytes;
+      if (part.number == AttributeField::kKey) key = part.bytes;
+      if (part.number == AttributeField::kValue) value = part.bytes;
     }
     if (!visit(key, value)) return false;
   }

@@ -14,30 +14,33 @@ constexpr FieldRule kDimFields[] = {{1, "size", Kind::kVarint}, {2, "name", Kind
 constexpr FieldRule kShapeFields[] = {{2, "dim", Kind::kMessage, &kDimRules}, {3, "unknown_rank", Kind::kVarint}};
 constexpr FieldRule kExtentFields[] = {{1, "start", Kind::kVarint}, {2, "length", Kind::kVarint}};
 constexpr FieldRule kSliceFields[] = {{1, "extent", Kind::kMessage, &kExtentRules}};
-constexpr FieldRule kAttributeFields[] = {{1, "key", Kind::kBytes}, {2, "value", Kind::kBytes}};
+constexpr FieldRule kAttributeFields[] = {{AttributeField::kKey, "key", Kind::kBytes},
+                                          {AttributeField::kValue, "value", Kind::kBytes}};
 constexpr FieldRule kExtensionFields[] = {
-    {1, "name", Kind::kBytes},
-    {2, "device", Kind::kUtf8},
-    {3, "dtype", Kind::kVarint},
-    {4, "strides", Kind::kPackedVarint},
-    {5, "storage_offset", Kind::kVarint},
-    {6, "memory_format", Kind::kVarint},
-    {7, "requires_grad", Kind::kVarint},
-    {8, "crc32c", Kind::kFixed32},
-    {9, "attributes", Kind::kMessage, &kAttributeRules},
-    {10, "payload", Kind::kBytes},
+    {ExtensionField::kName, "name", Kind::kBytes},
+    {ExtensionField::kDevice, "device", Kind::kUtf8},
+    {ExtensionField::kDType, "dtype", Kind::kVarint},
+    {ExtensionField::kStrides, "strides", Kind::kPackedVarint},
+    {ExtensionField::kStorageOffset, "storage_offset", Kind::kVarint},
+    {ExtensionField::kMemoryFormat, "memory_format", Kind::kVarint},
+    {ExtensionField::kRequiresGrad, "requires_grad", Kind::kVarint},
+    {ExtensionField::kCrc32c, "crc32c", Kind::kFixed32},
+    {ExtensionField::kAttributes, "attributes", Kind::kMessage, &kAttributeRules},
+    {ExtensionField::kPayload, "payload", Kind::kBytes},
 };
-constexpr FieldRule kDtypeAndShapeFields[] = {{1, "dtype", Kind::kVarint}, {2, "shape", Kind::kMessage, &kShapeRules}};
+constexpr FieldRule kDtypeAndShapeFields[] = {{DtypeAndShapeField::kDType, "dtype", Kind::kVarint},
+                                              {DtypeAndShapeField::kShape, "shape", Kind::kMessage, &kShapeRules}};
 constexpr FieldRule kResourceFields[] = {
-    {1, "device", Kind::kUtf8},
-    {2, "container", Kind::kUtf8},
-    {3, "name", Kind::kUtf8},
-    {4, "hash_code", Kind::kVarint},
-    {5, "maybe_type_name", Kind::kUtf8},
-    {6, "dtypes_and_shapes", Kind::kMessage, &kDtypeAndShapeRules},
+    {ResourceField::kDevice, "device", Kind::kUtf8},
+    {ResourceField::kContainer, "container", Kind::kUtf8},
+    {ResourceField::kName, "name", Kind::kUtf8},
+    {ResourceField::kHashCode, "hash_code", Kind::kVarint},
+    {ResourceField::kMaybeTypeName, "maybe_type_name", Kind::kUtf8},
+    {ResourceField::kDtypesAndShapes, "dtypes_and_shapes", Kind::kMessage, &kDtypeAndShapeRules},
 };
-constexpr FieldRule kVariantFields[] = {
-    {1, "type_name", Kind::kUtf8}, {2, "metadata", Kind::kBytes}, {3, "tensors", Kind::kMessage, &kTensorRules}};
+constexpr FieldRule kVariantFields[] = {{VariantField::kTypeName, "type_name", Kind::kUtf8},
+                                        {VariantField::kMetadata, "metadata", Kind::kBytes},
+                                        {VariantField::kTensors, "tensors", Kind::kMessage, &kTensorRules}};
 constexpr FieldRule kTensorFields[] = {
     {1, "dtype", Kind::kVarint},
     {2, "tensor_shape", Kind::kMessage, &kShapeRules},

@@ -47,6 +47,7 @@ using ::tensorcask::testing::IsMissing;
 using ::tensorcask::testing::SaveContent;
 using ::tensorcask::testing::StatusIs;
 using ::tensorcask::testing::VersionOf;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr int kErrors[] = {EIO, ENOSPC, EDQUOT, EINTR, EAGAIN, EMFILE, EACCES, ESTALE};
@@ -221,7 +222,8 @@ TEST_P(FaultsOfReading, OfAllocationsAreToldAndPass) {
         EXPECT_OK(status);
         break;
       }
-      EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("no memory")));
+      EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted,
+                                   AllOf(HasSubstr(kTarget), HasSubstr("tensor \""), HasSubstr("no memory"))));
       if (!for_good) {
         EXPECT_OK(GetParam().use(reader));
       }

@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdint>
 #include <string>
@@ -6,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tensorcask/proto/checkpoint.pb.h"
 #include "tensorcask/serialize/checkpoint/manager.h"
 #include "tensorcask/serialize/checkpoint/writer.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
@@ -13,6 +16,7 @@
 #include "tensorcask/tests/serialize/checkpoint/checkpoint_testing.h"
 #include "tensorcask/tests/support/faulty_file_system.h"
 #include "tensorcask/tests/support/status_matchers.h"
+#include "tensorcask/tests/support/temp_folder.h"
 #include "tensorcask/tests/support/test_data.h"
 
 namespace tensorcask {
@@ -52,6 +56,15 @@ void Change(MemoryFileSystem* files, const std::string& path, size_t at) {
   files->Put(path, bytes);
 }
 
+// An index without tensors that wants readers of version 3.
+std::string NewerIndex() {
+  BundleHeaderProto header;
+  header.set_num_shards(1);
+  header.mutable_version()->set_producer(1);
+  header.mutable_version()->set_min_consumer(3);
+  return testing::IndexOf({{"", header.SerializeAsString()}});
+}
+
 struct DamageCase {
   const char* name;
   void (*damage)(MemoryFileSystem*);
@@ -88,6 +101,7 @@ const DamageCase kDamage[] = {
     {"EmptyIndex", [](MemoryFileSystem* f) { f->Put(kIndex, ""); }, true, kIndex},
     {"CutIndex", [](MemoryFileSystem* f) { f->Put(kIndex, BytesOf(*f, kIndex).substr(0, 60)); }, true, kIndex},
     {"ChangedIndex", [](MemoryFileSystem* f) { Change(f, kIndex, 30); }, true, kIndex},
+    {"NewerVersion", [](MemoryFileSystem* f) { f->Put(kIndex, NewerIndex()); }, true, "wants a reader of version 3"},
     {"NoData", [](MemoryFileSystem* f) { f->Remove(kData1); }, true, kData1},
     {"CutData", [](MemoryFileSystem* f) { f->Put(kData0, "1234"); }, true, kData0},
     {"DataIsAFolder",
@@ -186,11 +200,8 @@ TEST(FindLatestTest, ErrorsOfTheSystemAreErrors) {
           const absl::StatusOr<LatestCheckpoint> latest = FindLatestCheckpoint("/run", "ckpt", check, &files);
           EXPECT_EQ(files.open_handles(), 0u);
           if (latest.ok()) {
-            // Never in silence.
-            EXPECT_EQ(static_cast<size_t>(3 - latest->step), latest->skipped.size());
-            if (error != EIO) {
-              EXPECT_EQ(latest->step, 3);
-            }
+            EXPECT_EQ(latest->step, 3);
+            EXPECT_THAT(latest->skipped, IsEmpty());
           } else {
             EXPECT_THAT(std::string(latest.status().message()), HasSubstr("/run"));
           }
@@ -203,6 +214,20 @@ TEST(FindLatestTest, ErrorsOfTheSystemAreErrors) {
       }
     }
   }
+}
+
+// A name that leads nowhere hides no older step, and does not keep us looking.
+TEST(FindLatestTest, AnIndexThatIsADeadLinkIsPassedOver) {
+  const testing::TempFolder folder;
+  CheckpointWriterOptions options;
+  options.sync = false;
+  ASSERT_OK(Save(folder.Path("ckpt-1"), {{"a", Tensor::Scalar<float>(1)}}, options));
+  ASSERT_EQ(symlink("nowhere", folder.Path("ckpt-2.index").c_str()), 0);
+  ASSERT_OK_AND_ASSIGN(const LatestCheckpoint latest, FindLatestCheckpoint(folder.Path("")));
+  EXPECT_EQ(latest.step, 1);
+  ASSERT_EQ(latest.skipped.size(), 1u);
+  EXPECT_EQ(latest.skipped[0].step, 2);
+  EXPECT_THAT(latest.skipped[0].why, StatusIs(Code::kNotFound, HasSubstr("ckpt-2.index")));
 }
 
 TEST(FindLatestTest, FindsTensorFlowsCheckpoints) {

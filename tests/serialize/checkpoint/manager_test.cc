@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tensorcask/proto/checkpoint.pb.h"
 #include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/serialize/checkpoint/state_file.h"
 #include "tensorcask/serialize/checkpoint/writer.h"
@@ -18,6 +19,7 @@
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tests/serialize/checkpoint/checkpoint_testing.h"
 #include "tensorcask/tests/support/faulty_file_system.h"
 #include "tensorcask/tests/support/status_matchers.h"
 #include "tensorcask/tests/support/temp_folder.h"
@@ -345,6 +347,68 @@ TEST(CheckpointManagerTest, ADamagedStepIsReplaced) {
   ASSERT_OK(SaveStep(&manager, 2));
   EXPECT_EQ(Content(&memory, "/run/ckpt-2"), 2);
   EXPECT_THAT(manager.steps(), ElementsAre(1, 2));
+}
+
+// An index of version 3, which says of itself that this build cannot read it.
+std::string NewerIndex() {
+  BundleHeaderProto header;
+  header.set_num_shards(2);
+  header.mutable_version()->set_producer(1);
+  header.mutable_version()->set_min_consumer(3);
+  return testing::IndexOf({{"", header.SerializeAsString()}});
+}
+
+TEST(CheckpointManagerTest, AStepOfANewerVersionIsNotReplaced) {
+  MemoryFileSystem memory;
+  ASSERT_OK_AND_ASSIGN(CheckpointManager manager, CheckpointManager::Open("/run", On(&memory)));
+  for (const int64_t step : {1, 2}) ASSERT_OK(SaveStep(&manager, step));
+  memory.Put(FilesOf(2)[2], NewerIndex());
+  const std::vector<std::string> before = memory.Paths();
+  EXPECT_THAT(SaveStep(&manager, 2), StatusIs(Code::kUnimplemented, AllOf(HasSubstr("/run/ckpt-2: this step is there"),
+                                                                          HasSubstr("wants a reader of version 3"))));
+  EXPECT_EQ(memory.Paths(), before);
+  EXPECT_EQ(testing::BytesOf(memory, FilesOf(2)[2]), NewerIndex());
+  EXPECT_THAT(manager.steps(), ElementsAre(1, 2));
+}
+
+// Whatever goes wrong while a step that is there is looked at, it stays.
+TEST(CheckpointManagerTest, AStepThatCannotBeReadNowIsNotReplaced) {
+  MemoryFileSystem memory;
+  FaultyFileSystem files(&memory);
+  ASSERT_OK_AND_ASSIGN(CheckpointManager manager, CheckpointManager::Open("/run", On(&files)));
+  ASSERT_OK(SaveStep(&manager, 1));
+  const std::vector<std::string> before = memory.Paths();
+  for (const int error : {EIO, EACCES, EMFILE}) {
+    for (const auto duration : {FaultyFileSystem::kOnce, FaultyFileSystem::kForEver}) {
+      for (int64_t n = 1;; ++n) {
+        SCOPED_TRACE(absl::StrCat("error ", error, " at ", n));
+        const int64_t faults = files.faults();
+        files.FailAt(files.operations() + n, error, duration);
+        const absl::Status saved = SaveStep(&manager, 1);
+        const bool was_broken = files.faults() > faults;
+        files.FailAt(0, 0);
+        EXPECT_THAT(std::string(saved.message()), HasSubstr("/run/ckpt-1"));
+        EXPECT_EQ(Content(&memory, "/run/ckpt-1"), 1);
+        EXPECT_EQ(memory.Paths(), before);
+        if (!was_broken) {
+          EXPECT_THAT(saved, StatusIs(Code::kAlreadyExists));
+          break;
+        }
+      }
+    }
+  }
+}
+
+TEST(CheckpointManagerTest, AStepWithoutItsDataIsReplaced) {
+  MemoryFileSystem memory;
+  ASSERT_OK_AND_ASSIGN(CheckpointManager manager, CheckpointManager::Open("/run", On(&memory)));
+  for (const int64_t step : {1, 2}) ASSERT_OK(SaveStep(&manager, step));
+  ASSERT_EQ(memory.Remove(FilesOf(1)[0]), 0);
+  ASSERT_OK(SaveStep(&manager, 1));
+  EXPECT_EQ(Content(&memory, "/run/ckpt-1"), 1);
+  for (const std::string& path : FilesOf(2)) ASSERT_EQ(memory.Remove(path), 0);  // by hand, under the manager
+  ASSERT_OK(SaveStep(&manager, 2));
+  EXPECT_EQ(Content(&memory, "/run/ckpt-2"), 2);
 }
 
 TEST(CheckpointManagerTest, TheStateFileIsTensorFlows) {

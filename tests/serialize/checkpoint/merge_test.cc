@@ -494,6 +494,25 @@ TEST(MergeTest, TheTargetIsNoSourceUnderAnyName) {
 }
 
 // Twice into the same target: the names there are already names of the same files.
+// The file that finds out which names the target's folder has goes, or is named.
+TEST(MergeTest, LeavesNoFileInSilence) {
+  MemoryFileSystem memory;
+  SaveIn(&memory, "/a", {{"x", Tensor::Scalar<float>(1)}});
+  const std::vector<std::string> before = memory.Paths();
+  FaultyFileSystem files(&memory);
+  files.FailAt(1, EPERM, FaultyFileSystem::kForEver, FileOperation::kRemove);
+  EXPECT_THAT(MergeCheckpoints({"/a"}, "/t", On(&files)),
+              StatusIs(Code::kPermissionDenied, HasSubstr("/t.index.tmp-")));
+  for (const std::string& path : memory.Paths()) {
+    if (path.find(".tmp-") != std::string::npos) memory.Remove(path);
+  }
+  EXPECT_EQ(memory.Paths(), before);
+
+  files.FailAt(files.operations(FileOperation::kRemove) + 1, EPERM, FaultyFileSystem::kOnce, FileOperation::kRemove);
+  EXPECT_OK(MergeCheckpoints({"/a"}, "/t", On(&files)));
+  EXPECT_THAT(memory.Paths(), ElementsAre("/a.data-00000-of-00001", "/a.index", "/t.data-00000-of-00001", "/t.index"));
+}
+
 TEST(MergeTest, AgainIntoTheSameTarget) {
   const TempFolder folder;
   SaveIn(nullptr, folder.Path("a"), {{"a", Tensor::Scalar<float>(1)}});

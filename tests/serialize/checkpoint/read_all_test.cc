@@ -6,8 +6,10 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/checkpoint/reader.h"
+#include "tensorcask/serialize/checkpoint/writer.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tensor/variant.h"
 #include "tensorcask/tests/serialize/checkpoint/bundle_forge.h"
 #include "tensorcask/tests/serialize/checkpoint/checkpoint_testing.h"
 #include "tensorcask/tests/support/faulty_file_system.h"
@@ -112,6 +114,29 @@ TEST(ReadAll, MeasuresFirst) {
   ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files, options));
   EXPECT_THAT(reader.ReadAll(), StatusIs(Code::kResourceExhausted, HasSubstr("3 tensors take 120000 bytes")));
   EXPECT_EQ(files.operations(FileOperation::kOpenToRead), 1);  // the index
+}
+
+// In a file a zero of int64 takes a byte, in memory eight.
+TEST(ReadAll, CountsWhatIsInVariants) {
+  MemoryFileSystem files;
+  CheckpointWriterOptions write;
+  write.file_system = &files;
+  ASSERT_OK_AND_ASSIGN(CheckpointWriter writer, CheckpointWriter::Create("/m", write));
+  for (int i = 0; i < 4; ++i) {
+    Tensor variant = *Tensor::Create(DType::kVariant, TensorShape());
+    variant.mutable_flat<Variant>()[0].tensors = {*Tensor::Zeros(DType::kInt64, TensorShape({100000}))};
+    ASSERT_OK(writer.Add(absl::StrCat("v", i), variant));
+  }
+  ASSERT_OK(writer.Finish());
+  CheckpointReaderOptions read;
+  read.read.file_system = &files;
+  read.limits.max_file_decoded_bytes = 4'000'000;
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader enough, CheckpointReader::Open("/m", read));
+  EXPECT_OK(enough.ReadAll());
+  read.limits.max_file_decoded_bytes = 2'000'000;
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, CheckpointReader::Open("/m", read));
+  EXPECT_THAT(reader.ReadAll(), StatusIs(Code::kResourceExhausted, HasSubstr("max_file_decoded_bytes 2000000")));
+  EXPECT_OK(reader.Read("v3"));
 }
 
 }  // namespace

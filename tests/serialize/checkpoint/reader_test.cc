@@ -266,10 +266,9 @@ TEST(Reader, ListsFormsItDoesNotRead) {
   for (const CheckpointEntry& entry : listed) {
     forms.push_back(absl::StrCat(entry.name, " ", EntryFormName(entry.form), " ", DTypeName(entry.dtype)));
   }
-  EXPECT_THAT(forms,
-              ElementsAre("encoded encoded float32", "newer unknown invalid", "own number unknown invalid",
-                          "plain plain float32", "reference unknown invalid", "resource plain resource",
-                          "tagged plain float32"));
+  EXPECT_THAT(forms, ElementsAre("encoded encoded float32", "newer unknown invalid", "own number unknown invalid",
+                                 "plain plain float32", "reference unknown invalid", "resource plain resource",
+                                 "tagged plain float32"));
   for (const CheckpointEntry& entry : listed) {
     SCOPED_TRACE(entry.name);
     const bool readable = entry.name == "plain" || entry.name == "tagged";

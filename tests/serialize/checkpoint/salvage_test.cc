@@ -33,6 +33,7 @@
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/serialize/checkpoint/checkpoint_testing.h"
+#include "tensorcask/tests/serialize/checkpoint/forge.h"
 #include "tensorcask/tests/support/status_matchers.h"
 #include "tensorcask/tests/support/test_data.h"
 
@@ -462,6 +463,31 @@ TEST_F(SalvageOne, EntriesThatCannotBeTrueAreNamed) {
   EXPECT_THAT(salvaged.report.lost[0].status, StatusIs(Code::kDataLoss, HasSubstr("tensor \"bad\\n\"")));
 }
 
+// Names that share all but their ends: some bytes each in the file, and a kilobyte in memory.
+TEST_F(SalvageOne, NamesOfNoMemoryInTheFile) {
+  BundleHeaderProto header;
+  header.set_num_shards(1);
+  const std::string value = EntryOf(4, {0}, "").SerializeAsString();
+  const std::string stem(1024, 'n');
+  std::vector<testing::ForgedEntry> entries = {{0, "", header.SerializeAsString()},
+                                               {0, absl::StrCat(stem, 1000), value}};
+  for (int i = 1001; i < 4000; ++i) entries.push_back({stem.size(), absl::StrCat(i), value});
+  testing::TableForge forge;
+  const checkpoint::BlockHandle block = forge.Block(testing::ForgeBlock(entries));
+  files_.Put("/m.index", forge.Finish({{absl::StrCat(stem, 3999), block}}));
+  files_.Put("/m.data-00000-of-00001", "");
+  ASSERT_OK_AND_ASSIGN(const Salvaged salvaged, Salvage(&files_));
+  EXPECT_EQ(salvaged.tensors.size(), 3000u);
+  CheckpointReaderOptions options = Reading();
+  options.limits.max_unbacked_bytes = 1 << 20;
+  const auto is_refused = StatusIs(Code::kResourceExhausted, HasSubstr("bytes of tensor names"));
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, CheckpointReader::Open(kPrefix, options));
+  EXPECT_THAT(reader.entries(), is_refused);
+  EXPECT_THAT(
+      SalvageTensors(kPrefix, options, [](absl::string_view, const DecodedTensor&) { return absl::OkStatus(); }),
+      is_refused);
+}
+
 TEST_F(SalvageOne, NothingIsWhole) {
   Put(Own(1, 1, 0));
   files_.Put("/m.index", std::string(1000, 'x'));
@@ -483,6 +509,11 @@ TEST_F(SalvageOne, Refuses) {
   EXPECT_THAT(SalvageCheckpoint(kPrefix, kPrefix, Reading(), WriteTo(&files_)),
               StatusIs(Code::kInvalidArgument, HasSubstr("/m: ")));
   EXPECT_THAT(SalvageCheckpoint("/m.index", kPrefix, Reading(), WriteTo(&files_)), StatusIs(Code::kInvalidArgument));
+  CheckpointWriterOptions overwriting = WriteTo(&files_);
+  overwriting.overwrite = true;
+  EXPECT_THAT(SalvageCheckpoint(kPrefix, "//m", Reading(), overwriting),
+              StatusIs(Code::kInvalidArgument, HasSubstr("//m: is what is to be salvaged, /m")));
+  EXPECT_NE(files_.Find("/m.index"), nullptr);
   ASSERT_OK(SalvageCheckpoint(kPrefix, "/n", Reading(), WriteTo(&files_)).status());
   EXPECT_THAT(SalvageCheckpoint(kPrefix, "/n", Reading(), WriteTo(&files_)), StatusIs(Code::kAlreadyExists));
   EXPECT_THAT(SalvageTensors(kPrefix, Reading(),

@@ -39,6 +39,7 @@ using Code = absl::StatusCode;
 constexpr int kFloat = 1;
 constexpr int kInt32 = 3;
 constexpr int kString = 7;
+constexpr int kVariant = 21;
 
 absl::StatusOr<CheckpointReader> OpenIn(FileSystem* files, CheckpointReaderOptions options = {}) {
   options.read.file_system = files;
@@ -265,6 +266,22 @@ std::vector<DamageCase> Damages() {
 INSTANTIATE_TEST_SUITE_P(Damages, SlicesReject, ::testing::ValuesIn(Damages()),
                          [](const auto& info) { return std::string(info.param.name); });
 
+// One range of the data file under many names would fill a tensor that no file backs.
+TEST(Slices, OnTheSameBytes) {
+  MemoryFileSystem files;
+  BundleForge bundle;
+  bundle.AddSliced("t", kInt32, {4, 2}, {"0,2:-", "2,2:-"});
+  const BundleEntryProto former = bundle.AddPiece("t", "0,2:-", kInt32, {2, 2}, BytesOfValues<int32_t>({1, 2, 3, 4}));
+  bundle.entries[checkpoint::EncodeSliceKey("t", Slice("2,2:-"))] = former;
+  bundle.Put(&files);
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files));
+  EXPECT_THAT(reader.Read("t"),
+              StatusIs(Code::kDataLoss,
+                       HasSubstr("slice \"2,2:-\" of tensor \"t\" at offset 0, 16 bytes, overlaps slice \"0,2:-\"")));
+  EXPECT_THAT(reader.entries(), StatusIs(Code::kDataLoss, HasSubstr("overlaps")));
+  EXPECT_OK(reader.ReadSlice("t", Slice("0,1:-")));
+}
+
 TEST(Slices, OrphansAndBrokenKeys) {
   const Tensor table = Table(4, 6);
   BundleForge bundle;
@@ -315,6 +332,25 @@ TEST(ReadSlice, ReadsTheBytesOfThePartOnly) {
     ASSERT_OK_AND_ASSIGN(const Tensor part, reader.ReadSlice("t", Slice(c.slice)));
     EXPECT_EQ(files.bytes_read() - before, c.bytes);
     EXPECT_TRUE(SameTensor(part, *TensorView(table).Slice(Slice(c.slice))->ToTensor()));
+  }
+}
+
+TEST(ReadSlice, OfATensorWithoutElements) {
+  MemoryFileSystem files;
+  BundleForge bundle;
+  bundle.Add("floats", kFloat, {0, 5}, "");
+  bundle.Add("variants", kVariant, {0, 5}, "");
+  std::string no_strings;
+  StringSink sink(&no_strings);
+  uint32_t crc = 0;
+  ASSERT_OK(checkpoint::AppendStrings({}, &sink, &crc));
+  bundle.Add("strings", kString, {0, 5}, no_strings).set_crc32c(MaskCrc32c(crc));
+  bundle.Put(&files);
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files));
+  for (const char* name : {"floats", "strings", "variants"}) {
+    SCOPED_TRACE(name);
+    ASSERT_OK_AND_ASSIGN(const Tensor part, reader.ReadSlice(name, Slice("-:1,2")));
+    EXPECT_EQ(part.shape(), TensorShape({0, 2}));
   }
 }
 

@@ -22,14 +22,17 @@
 #include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/serialize/checkpoint/slice_key.h"
 #include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/serialize/wire/slice_codec.h"
 #include "tensorcask/serialize/wire/tensor_codec.h"
+#include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/slice.h"
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/serialize/checkpoint/checkpoint_testing.h"
 #include "tensorcask/tests/serialize/checkpoint/forge.h"
 #include "tensorcask/tests/serialize/wire/wire_test_util.h"
+#include "tensorcask/tests/support/failing_allocator.h"
 #include "tensorcask/tests/support/status_matchers.h"
 #include "tensorcask/tests/support/test_data.h"
 
@@ -567,6 +570,48 @@ TEST(V1Reader, Limits) {
 }
 
 // A list of a few bytes a piece, which would take a hundred times as much in memory.
+// Of small numbers a byte each is stored, and eight are decoded.
+TEST(V1Reader, ReadAllMeasuresWhatIsDecoded) {
+  V1Content content;
+  for (const char* name : {"a", "b"}) content.Add(name, *Tensor::Zeros(DType::kInt64, TensorShape({1000})));
+  MemoryFileSystem files;
+  files.Put("/v1", IndexOf(content.Finish()));
+  CheckpointReaderOptions options;
+  options.read.file_system = &files;
+  options.limits.max_file_decoded_bytes = 15999;
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader small, CheckpointReader::Open("/v1", options));
+  EXPECT_THAT(small.ReadAll(), StatusIs(Code::kResourceExhausted, HasSubstr("2 tensors take 16000 bytes")));
+  options.limits.max_file_decoded_bytes = 16000;
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader large, CheckpointReader::Open("/v1", options));
+  ASSERT_OK_AND_ASSIGN(const std::vector<NamedTensor> all, large.ReadAll());
+  EXPECT_THAT(all, SizeIs(2));
+}
+
+TEST(V1Reader, AllocationsThatFailNameTheTensor) {
+  V1Content content;
+  content.Add("w", Grid(), {Slice("2,2:-"), Slice("0,2:0,5"), Slice("0,2:5,5")});
+  content.Add("whole", Grid());
+  for (const char* name : {"w", "whole"}) {
+    for (int64_t n = 1;; ++n) {
+      SCOPED_TRACE(absl::StrCat(name, ", allocation ", n));
+      CheckpointReaderOptions options;
+      const auto allocator = MakeRef<testing::FailingAllocator>(n);
+      options.allocator = allocator;
+      const OpenFile file(content.Finish(), options);
+      ASSERT_OK(file.reader);
+      const absl::StatusOr<Tensor> read = file->Read(name);
+      if (allocator->calls() < n) {
+        EXPECT_OK(read);
+        EXPECT_GT(n, 1);
+        break;
+      }
+      EXPECT_THAT(read,
+                  StatusIs(Code::kResourceExhausted,
+                           AllOf(HasSubstr(absl::StrCat("m.ckpt: tensor \"", name, "\"")), HasSubstr("no memory"))));
+    }
+  }
+}
+
 TEST(V1Reader, ManyPieces) {
   constexpr uint64_t kPieces = 1 << 14;
   std::string listed = BytesField(1, "x") + testing::ShapeField({kPieces}) + VarintField(3, 4);
@@ -577,6 +622,15 @@ TEST(V1Reader, ManyPieces) {
   options.limits.max_unbacked_bytes = 1 << 20;
   EXPECT_THAT(OpenFile(Content{{"", list}}, options).reader,
               StatusIs(Code::kResourceExhausted, HasSubstr("max_unbacked_bytes 1048576")));
+}
+
+// The key of each piece has the name of the tensor in it.
+TEST(V1Reader, ManyPiecesOfALongName) {
+  constexpr uint64_t kPieces = 4096;
+  std::string listed = BytesField(1, std::string(60'000, 'x')) + testing::ShapeField({kPieces}) + VarintField(3, 4);
+  for (uint64_t i = 0; i < kPieces; ++i) listed += BytesField(4, Extent(i, 1));
+  EXPECT_THAT(OpenFile(Content{{"", List(BytesField(1, listed))}}).reader,
+              StatusIs(Code::kResourceExhausted, HasSubstr("past max_unbacked_bytes")));
 }
 
 // Every byte of each message in turn, with checksums that are right: read or refused, and what is read is as large as

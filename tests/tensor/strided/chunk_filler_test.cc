@@ -139,7 +139,8 @@ TEST(ChunkFiller, Strings) {
   ASSERT_OK_AND_ASSIGN(ChunkFiller filler, ChunkFiller::Create(&tensor, DType::kString));
   EXPECT_THAT(filler.WriteBytes(0, "abc"), StatusIs(Code::kInvalidArgument, HasSubstr("tensor of objects")));
   EXPECT_OK(filler.Write<std::string>(1, {"b", "c"}));
-  EXPECT_THAT(filler.Write<std::string>(2, {"again"}), StatusIs(Code::kAlreadyExists, HasSubstr("[1, 3) have arrived")));
+  EXPECT_THAT(filler.Write<std::string>(2, {"again"}),
+              StatusIs(Code::kAlreadyExists, HasSubstr("[1, 3) have arrived")));
   EXPECT_OK(filler.Write<std::string>(0, {"a"}));
   ASSERT_OK_AND_ASSIGN(const Tensor done, filler.Finish());
   EXPECT_EQ(done.ToString(), "string [3]: [\"a\" \"b\" \"c\"]");
