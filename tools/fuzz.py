@@ -57,12 +57,16 @@ COUNTED = Build(
 # The files of which each target is to reach all that input can reach.
 PARSERS = {
     "bundle": [
-        "serialize/checkpoint/*reader*", "serialize/checkpoint/*index*", "serialize/checkpoint/*entry_codec*",
+        "serialize/checkpoint/[!v]*reader*", "serialize/checkpoint/bundle_index*", "serialize/checkpoint/*entry_codec*",
         "serialize/checkpoint/data_files*", "serialize/checkpoint/stored*", "serialize/checkpoint/string_codec*",
-        "serialize/checkpoint/slice*",
+        "serialize/checkpoint/slice*", "serialize/checkpoint/element_runs*", "serialize/checkpoint/bundle_verify*",
+        "serialize/checkpoint/variant_codec*", "serialize/checkpoint/salvage*", "serialize/checkpoint/table_salvage*",
+        "serialize/checkpoint/block_search*", "serialize/wire/layout_decoder*",
     ],
     "dlpack": ["tensor/interop/dlpack*"],
+    "exchange_frame": ["serialize/exchange/frame*", "serialize/exchange/message_codec*"],
     "layout_view": ["tensor/strided/layout*", "tensor/strided/view*"],
+    "object_graph": ["serialize/checkpoint/object_graph*"],
     "record_stream": ["serialize/wire/records*", "serialize/wire/tensor_records*"],
     "shape_proto": ["serialize/wire/shape_codec*", "serialize/wire/slice_codec*"],
     "slice_text": ["tensor/slice.cc", "tensor/slice_set.cc"],
@@ -73,10 +77,11 @@ PARSERS = {
         "serialize/wire/wire_rules*", "serialize/wire/metadata_decoder*", "serialize/wire/variant*",
         "serialize/wire/resource*",
     ],
+    "v1_checkpoint": ["serialize/checkpoint/v1_*"],
 }  # fmt: skip
 PACKAGES = [
     "absl_cord", "absl_flat_hash_map", "absl_flat_hash_set", "absl_inlined_vector", "absl_status", "absl_statusor",
-    "absl_str_format", "absl_strings", "protobuf", "libzstd", "zlib",
+    "absl_str_format", "absl_strings", "absl_time", "protobuf", "libzstd", "zlib",
 ]  # fmt: skip
 OTHER_LIBRARIES = ["-lsnappy"]  # those without a .pc file
 

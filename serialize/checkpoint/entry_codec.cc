@@ -130,7 +130,8 @@ absl::Status DecodeDims(absl::string_view message, DimVector* dims) {
 }
 
 // Adds the slice in `message` to those of *entry, whose shape is not known yet.
-absl::Status DecodeSlice(absl::string_view message, CheckpointEntry* entry) {
+// `entry_bytes` are those of the message that lists it.
+absl::Status DecodeSlice(absl::string_view message, size_t entry_bytes, CheckpointEntry* entry) {
   absl::InlinedVector<TensorSlice::Extent, 4> extents;
   WireReader reader(message);
   Field field;
@@ -153,6 +154,13 @@ absl::Status DecodeSlice(absl::string_view message, CheckpointEntry* entry) {
   if (!reader.status().ok()) return Broken(reader, "a slice");
   absl::StatusOr<TensorSlice> slice = TensorSlice::Create(extents);
   if (!slice.ok()) return absl::DataLossError(slice.status().message());
+  // A slice that tells pieces apart takes some eight bytes in a message; one that says nothing takes two.
+  constexpr size_t kFreeBytes = 4096;
+  constexpr size_t kSliceExpansion = 16;
+  if (entry->slices.size() * sizeof(TensorSlice) > kFreeBytes + kSliceExpansion * entry_bytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("more than ", entry->slices.size(), " slices in ", entry_bytes, " bytes"));
+  }
   entry->slices.push_back(*std::move(slice));
   return absl::OkStatus();
 }
@@ -337,7 +345,7 @@ absl::Status DecodeEntry(absl::string_view value, int num_shards, IndexEntry* ou
         break;
       case EntryField::kSlices:
         CASK_RETURN_IF_ERROR(Expect(field, WireType::kBytes, "slices"));
-        CASK_RETURN_IF_ERROR(DecodeSlice(field.bytes, &out->entry));
+        CASK_RETURN_IF_ERROR(DecodeSlice(field.bytes, value.size(), &out->entry));
         break;
       case internal::kExtensionNumber:
         CASK_RETURN_IF_ERROR(Expect(field, WireType::kBytes, "extension"));

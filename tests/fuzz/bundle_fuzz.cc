@@ -1,23 +1,44 @@
-// A checkpoint of an index and one data file, forged in memory: opened, listed, read, mapped and verified.
+// A checkpoint of an index and one data file, forged in memory: opened, listed, read in every way there is, verified
+// and salvaged, and all of these agree.
 //
 // The input is a byte of flags, two bytes for the size of the data file, the data file, and the index.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "tensorcask/serialize/checkpoint/block_search.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_entry.h"
+#include "tensorcask/serialize/checkpoint/entry_codec.h"
+#include "tensorcask/serialize/checkpoint/naming.h"
 #include "tensorcask/serialize/checkpoint/reader.h"
+#include "tensorcask/serialize/checkpoint/salvage.h"
+#include "tensorcask/serialize/checkpoint/string_codec.h"
+#include "tensorcask/serialize/checkpoint/table_format.h"
+#include "tensorcask/serialize/checkpoint/table_reader.h"
+#include "tensorcask/serialize/checkpoint/variant_codec.h"
 #include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
+#include "tensorcask/serialize/wire/decoded_tensor.h"
 #include "tensorcask/serialize/wire/wire_reader.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/endian.h"
+#include "tensorcask/tensor/slice.h"
+#include "tensorcask/tensor/strided/metadata.h"
+#include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tensor/variant.h"
 #include "tensorcask/tests/fuzz/fuzz_input.h"
 #include "tensorcask/tests/fuzz/mend_table.h"
 
@@ -28,26 +49,74 @@ namespace {
 
 constexpr size_t kHeadBytes = 3;
 
-// A BundleEntryProto gets the checksum of its bytes, if they are in the data file. (Strings have another one, which
-// stays wrong unless the fuzzer keeps it.)
-void MendEntry(absl::string_view data_file, absl::Span<char> value) {
-  uint64_t offset = 0, size_bytes = 0;
-  char* checksum = nullptr;
-  WireReader reader(absl::string_view(value.data(), value.size()));
-  WireReader::Field field;
-  while (reader.Next(&field)) {
-    if (field.number == 1 && field.value == 7) return;  // strings
-    if (field.number == 4 && field.type == WireType::kVarint) offset = field.value;
-    if (field.number == 5 && field.type == WireType::kVarint) size_bytes = field.value;
-    // A tag of one byte, or of more if somebody spelled it so.
-    if (field.number == 6 && field.type == WireType::kFixed32) {
-      checksum = value.data() + field.position;
-      while ((*checksum++ & 0x80) != 0) continue;
-    }
+// ---- Mending --------------------------------------------------------------------------------------------------------
+
+// Gives the lengths of strings the checksum that stands behind them; that of the whole entry, unmasked.
+uint32_t MendStrings(absl::Span<char> stored, uint64_t count) {
+  absl::string_view rest(stored.data(), stored.size());
+  uint32_t crc = 0;
+  for (uint64_t i = 0; i < count; ++i) {
+    char length[sizeof(uint64_t)];
+    uint64_t value = 0;
+    checkpoint::TakeVarint64(&rest, &value);  // ParseStrings has seen them all
+    StoreLittleEndian(value, length);
+    crc = ExtendCrc32c(crc, absl::string_view(length, value <= UINT32_MAX ? sizeof(uint32_t) : sizeof(uint64_t)));
   }
-  if (!reader.status().ok() || checksum == nullptr || !RangeFits(offset, size_bytes, data_file.size())) return;
-  const absl::string_view stored = data_file.substr(static_cast<size_t>(offset), static_cast<size_t>(size_bytes));
-  StoreLittleEndian(MaskCrc32c(Crc32c(stored)), checksum);
+  StoreLittleEndian(MaskCrc32c(crc), stored.data() + (stored.size() - rest.size()));
+  return ExtendCrc32c(crc, rest);
+}
+
+// Gives each variant the checksum that stands behind it; that of the whole entry, unmasked.
+uint32_t MendVariants(absl::Span<char> stored, uint64_t count) {
+  absl::string_view rest(stored.data(), stored.size());
+  uint32_t crc = 0;
+  for (uint64_t i = 0; i < count; ++i) {
+    char length[sizeof(uint64_t)];
+    uint64_t value = 0;
+    checkpoint::TakeVarint64(&rest, &value);  // ParseVariants has seen them all
+    StoreLittleEndian(value, length);
+    crc = ExtendCrc32c(crc, absl::string_view(length, sizeof(length)));
+    crc = ExtendCrc32c(crc, rest.substr(0, static_cast<size_t>(value)));
+    rest.remove_prefix(static_cast<size_t>(value));
+    StoreLittleEndian(MaskCrc32c(crc), stored.data() + (stored.size() - rest.size()));
+    crc = ExtendCrc32c(crc, rest.substr(0, sizeof(uint32_t)));
+    rest.remove_prefix(sizeof(uint32_t));
+  }
+  return crc;
+}
+
+// A BundleEntryProto gets the checksum of its bytes, and they get those in them, if the entry makes sense so far and
+// the bytes are in the data file.
+void MendEntry(absl::Span<char> data_file, absl::Span<char> value) {
+  const absl::string_view message(value.data(), value.size());
+  checkpoint::IndexEntry index;
+  if (!checkpoint::DecodeEntry(message, checkpoint::kMaxShards, &index).ok()) return;
+  const CheckpointEntry& entry = index.entry;
+  if (!RangeFits(entry.offset, entry.stored_bytes, data_file.size())) return;
+  char* checksum = nullptr;
+  WireReader reader(message);
+  for (WireReader::Field field; reader.Next(&field);) {
+    if (field.number != 6) continue;
+    // A tag of one byte, or of more if somebody spelled it so.
+    checksum = value.data() + field.position;
+    while ((*checksum++ & 0x80) != 0) continue;
+  }
+  if (checksum == nullptr) return;
+  const absl::Span<char> stored =
+      data_file.subspan(static_cast<size_t>(entry.offset), static_cast<size_t>(entry.stored_bytes));
+  const absl::string_view bytes(stored.data(), stored.size());
+  const auto count = static_cast<uint64_t>(entry.shape.num_elements());
+  uint32_t crc = 0;
+  if (entry.form == EntryForm::kPlain && entry.dtype == DType::kString) {
+    if (!checkpoint::ParseStrings(bytes, count, /*verify=*/false).ok()) return;
+    crc = MendStrings(stored, count);
+  } else if (entry.form == EntryForm::kPlain && entry.dtype == DType::kVariant) {
+    if (!checkpoint::ParseVariants(bytes, count, /*verify=*/false).ok()) return;
+    crc = MendVariants(stored, count);
+  } else {
+    crc = Crc32c(bytes);
+  }
+  StoreLittleEndian(MaskCrc32c(crc), checksum);
 }
 
 void Mend(absl::Span<char> input) {
@@ -55,9 +124,57 @@ void Mend(absl::Span<char> input) {
   FuzzInput parts(reinterpret_cast<const uint8_t*>(input.data()), input.size());
   parts.Bits(1);
   const size_t data_bytes = std::min<size_t>(parts.Bits(2), input.size() - kHeadBytes);
-  const absl::string_view data_file = parts.Bytes(data_bytes);
+  const absl::Span<char> data_file = input.subspan(kHeadBytes, data_bytes);
   MendTable(input.subspan(kHeadBytes + data_bytes),
             [&](absl::string_view, absl::Span<char> value) { MendEntry(data_file, value); });
+}
+
+// ---- Checking -------------------------------------------------------------------------------------------------------
+
+bool Same(const Tensor& a, const Tensor& b) {
+  Variant first, second;
+  first.tensors = {a};
+  second.tensors = {b};
+  return first == second;  // dtype, shape and every bit
+}
+bool Same(const TensorView& view, const Tensor& tensor) {
+  const absl::StatusOr<Tensor> dense = view.ToTensor();
+  return dense.ok() && Same(*dense, tensor);
+}
+
+// Reads `entry` in every other way than that which gave `tensor`.
+void CheckRead(const CheckpointReader& reader, const CheckpointEntry& entry, const Tensor& tensor) {
+  FUZZ_CHECK(tensor.dtype() == entry.dtype && tensor.shape() == entry.shape, "not what was listed");
+  const absl::StatusOr<Tensor> mapped = reader.Map(entry.name);
+  FUZZ_CHECK(mapped.ok() && Same(*mapped, tensor), mapped.status().ToString());
+  Tensor into = tensor;
+  FUZZ_CHECK(reader.ReadInto(entry.name, &into).ok(), "read once, and not again");
+
+  TensorSlice part = TensorSlice::Full(entry.shape.rank());
+  for (const bool verify_whole : {false, true}) {
+    const absl::StatusOr<Tensor> full = reader.ReadSlice(entry.name, part, verify_whole);
+    FUZZ_CHECK(full.ok() && Same(*full, tensor), full.status().ToString());
+  }
+  std::vector<TensorSlice::Extent> extents(static_cast<size_t>(entry.shape.rank()));
+  for (int axis = 0; axis < entry.shape.rank(); ++axis) {
+    const int64_t dim = entry.shape.dim(axis);
+    if (dim > 1) extents[static_cast<size_t>(axis)] = {dim / 3, (dim + 1) / 2};
+  }
+  part = *TensorSlice::Create(extents);
+  const absl::StatusOr<Tensor> some = reader.ReadSlice(entry.name, part);
+  const absl::StatusOr<TensorView> wanted = TensorView(tensor).Slice(part);
+  FUZZ_CHECK(some.ok() && wanted.ok() && Same(*wanted, *some), some.status().ToString());
+}
+
+// That nothing stands in the index but what its own blocks name: what is hidden between them is for salvage to find,
+// and then in the way of the rest.
+bool HidesNothing(absl::string_view index, const DecodeLimits& limits) {
+  const absl::StatusOr<std::unique_ptr<checkpoint::TableReader>> table =
+      checkpoint::TableReader::Open(MakeMemorySource("index", index), limits);
+  uint64_t whole_blocks = 0;
+  checkpoint::ForEachWholeBlock(
+      index, limits, [&](const checkpoint::BlockHandle&, const checkpoint::BlockReader&) { ++whole_blocks; });
+  return table.ok() && whole_blocks == (*table)->num_blocks() + 2;  // metaindex and index
 }
 
 void Check(FuzzInput input) {
@@ -66,7 +183,8 @@ void Check(FuzzInput input) {
   {
     const size_t data_bytes = static_cast<size_t>(input.Bits(2));
     files.Put("/c.data-00000-of-00001", input.Bytes(data_bytes));
-    files.Put("/c.index", input.Rest());
+    const absl::string_view index = input.Rest();
+    files.Put("/c.index", index);
     CheckpointReaderOptions options;
     options.read.file_system = &files;
     options.read.strategy = flags & 1 ? ReadStrategy::kMap : ReadStrategy::kRead;
@@ -74,19 +192,49 @@ void Check(FuzzInput input) {
     options.limits.max_message_bytes = 1 << 20;
     options.limits.max_file_decoded_bytes = 4 << 20;
     options.limits.max_unbacked_bytes = 1 << 20;
+
+    std::map<std::string, Tensor> saved;
+    const absl::StatusOr<SalvageReport> report =
+        SalvageTensors("/c", options, [&](absl::string_view name, const DecodedTensor& decoded) {
+          const absl::StatusOr<Tensor> tensor = decoded.view.ToTensor();
+          FUZZ_CHECK(tensor.ok(), tensor.status().ToString());
+          FUZZ_CHECK(saved.emplace(name, *tensor).second, "saved twice");
+          return absl::OkStatus();
+        });
+    if (report.ok()) FUZZ_CHECK(report->saved == static_cast<int64_t>(saved.size()), "saved, and not counted");
+
     const absl::StatusOr<CheckpointReader> reader = CheckpointReader::Open("/c", options);
     if (!reader.ok()) return;
     const absl::StatusOr<std::vector<CheckpointEntry>> entries = reader->entries();
+    const absl::StatusOr<std::vector<NamedTensor>> all = reader->ReadAll();
+    FUZZ_CHECK(entries.ok() || !all.ok(), "read all of what cannot be listed");
+    bool all_read = true;
     if (entries.ok()) {
+      const bool salvage_sees_it =
+          report.ok() && options.verify == Verify::kOnRead && HidesNothing(index, options.limits);
       for (const CheckpointEntry& entry : *entries) {
         const absl::StatusOr<Tensor> tensor = reader->Read(entry.name);
-        const absl::StatusOr<Tensor> mapped = reader->Map(entry.name);
-        if (tensor.ok()) {
-          FUZZ_CHECK(tensor->dtype() == entry.dtype && tensor->shape() == entry.shape, "not what was listed");
-          FUZZ_CHECK(mapped.ok() && mapped->ToString() == tensor->ToString(), mapped.status().ToString());
-          Tensor into = *tensor;
-          FUZZ_CHECK(reader->ReadInto(entry.name, &into).ok(), "read once, and not again");
+        const absl::StatusOr<TensorMetadata> metadata = reader->Metadata(entry.name);
+        const absl::StatusOr<DecodedTensor> decoded = reader->ReadWithMetadata(entry.name);
+        FUZZ_CHECK(decoded.ok() == (tensor.ok() && metadata.ok()), decoded.status().ToString());
+        if (decoded.ok()) {
+          FUZZ_CHECK(decoded->metadata == *metadata && Same(decoded->view, *tensor), "not what Read gives");
+          const auto found = saved.find(entry.name);
+          if (salvage_sees_it) FUZZ_CHECK(found != saved.end() && Same(found->second, *tensor), "not salvaged");
         }
+        if (tensor.ok()) {
+          CheckRead(*reader, entry, *tensor);
+        } else {
+          all_read = false;
+        }
+      }
+      FUZZ_CHECK(!all.ok() || (all_read && all->size() == entries->size()), "read all of what cannot be read");
+      FUZZ_CHECK(all.ok() || !all_read || absl::IsResourceExhausted(all.status()), all.status().ToString());
+    }
+    if (all.ok()) {
+      for (const NamedTensor& named : *all) {
+        const absl::StatusOr<Tensor> tensor = reader->Read(named.name);
+        FUZZ_CHECK(tensor.ok() && Same(*tensor, named.tensor), named.name);
       }
     }
     int damages = 0;

@@ -15,6 +15,9 @@
 namespace tensorcask::checkpoint {
 namespace {
 
+using ::tensorcask::testing::StatusIs;
+using ::testing::HasSubstr;
+
 BundleEntryProto RandomProto(std::mt19937* random) {
   const auto below = [&](int64_t n) { return std::uniform_int_distribution<int64_t>(0, n - 1)(*random); };
   BundleEntryProto proto;
@@ -109,6 +112,15 @@ TEST(Naming, OfFiles) {
                            "m.data-00000-of-000001", "m.data-0000x-of-00001", "m.data-00000-of-00001x"}) {
     EXPECT_FALSE(ParseDataName(none).has_value()) << none;
   }
+}
+
+TEST(EntryCodec, SlicesTakeNoMemoryThatTheMessageDoesNotStandFor) {
+  BundleEntryProto proto;
+  proto.set_dtype(DT_FLOAT);
+  for (int i = 0; i < 10000; ++i) proto.add_slices();
+  IndexEntry entry;
+  EXPECT_THAT(DecodeEntry(proto.SerializeAsString(), 1, &entry),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("slices in")));
 }
 
 }  // namespace

@@ -1,0 +1,44 @@
+// What a channel needs of the way that its frames take: bytes in order, descriptors beside them where the way can carry
+// them, and deadlines.
+//
+// Errors are those of unix_socket.h. One thread may send while another receives; Shutdown may come from any.
+
+#ifndef TENSORCASK_SERIALIZE_EXCHANGE_TRANSPORT_H_
+#define TENSORCASK_SERIALIZE_EXCHANGE_TRANSPORT_H_
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "tensorcask/serialize/exchange/deadline.h"
+#include "tensorcask/serialize/exchange/scoped_descriptor.h"
+#include "tensorcask/serialize/exchange/unix_socket.h"
+
+namespace tensorcask {
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  // Descriptors that one Send may carry; 0 between hosts: all tensors then travel in the frames.
+  virtual size_t max_descriptors() const = 0;
+  virtual const std::string& name() const = 0;  // for messages
+
+  virtual absl::Status SendAll(absl::Span<const absl::string_view> pieces, absl::Span<const int> descriptors,
+                               Deadline deadline) = 0;
+  virtual absl::Status ReceiveExactly(absl::Span<char> out, size_t max_descriptors,
+                                      std::vector<ScopedDescriptor>* descriptors, Deadline deadline) = 0;
+  virtual absl::StatusOr<bool> WaitForBytes(Deadline deadline) = 0;  // false: the other side has ended
+  virtual void Shutdown() = 0;
+};
+
+std::unique_ptr<Transport> MakeTransport(UnixSocket socket);
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_SERIALIZE_EXCHANGE_TRANSPORT_H_

@@ -1,0 +1,130 @@
+// What a channel receives: the input is all that a peer sends, and arrives without a descriptor or with a memory file.
+// Whatever comes, each message that is taken can be walked, and sent on.
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "tensorcask/serialize/exchange/channel.h"
+#include "tensorcask/serialize/exchange/frame.h"
+#include "tensorcask/serialize/exchange/unix_socket.h"
+#include "tensorcask/serialize/wire/decoded_tensor.h"
+#include "tensorcask/tensor/base/crc32c.h"
+#include "tensorcask/tensor/base/endian.h"
+#include "tensorcask/tensor/strided/view.h"
+#include "tensorcask/tests/fuzz/fuzz_input.h"
+
+extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
+
+namespace tensorcask::testing {
+namespace {
+
+using exchange::kFrameHeadBytes;
+
+constexpr size_t kMaxInputBytes = 64 << 10;  // fits the buffer of a socket
+constexpr size_t kFileBytes = 4096;
+
+int MemoryFile() {
+  static const int file = [] {
+    const int made = memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    FUZZ_CHECK(fallocate(made, 0, 0, kFileBytes) == 0, "fallocate");
+    FUZZ_CHECK(fcntl(made, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) == 0, "seals");
+    return made;
+  }();
+  return file;
+}
+
+// Sends `stream`, each frame that begins where one should with as many descriptors as it says it has.
+void Play(absl::string_view stream, UnixSocket* socket) {
+  while (!stream.empty()) {
+    size_t size = stream.size();
+    std::vector<int> descriptors;
+    if (stream.size() >= kFrameHeadBytes) {
+      const absl::StatusOr<exchange::FrameHead> head = exchange::DecodeFrameHead(stream.substr(0, kFrameHeadBytes));
+      if (head.ok()) {
+        descriptors.assign(head->num_descriptors, MemoryFile());
+        const size_t rest = stream.size() - kFrameHeadBytes;
+        if (head->body_bytes <= rest && head->inline_bytes <= rest - head->body_bytes) {
+          size = kFrameHeadBytes + head->body_bytes + head->inline_bytes;
+        }
+      }
+    }
+    FUZZ_CHECK(socket->SendAll({stream.substr(0, size)}, descriptors, absl::Seconds(10)).ok(), "playing");
+    stream.remove_prefix(size);
+  }
+}
+
+// Gives each frame its place in the sequence, lengths that fit and correct checksums.
+void Mend(char* bytes, size_t size) {
+  for (uint64_t sequence = 0; size >= kFrameHeadBytes; ++sequence) {
+    const uint64_t rest = size - kFrameHeadBytes;
+    auto body = LoadLittleEndian<uint64_t>(bytes + 16);
+    if (body > rest) body %= rest + 1;
+    auto data = LoadLittleEndian<uint64_t>(bytes + 24);
+    if (data > rest - body) data %= rest - body + 1;
+    StoreLittleEndian(sequence, bytes + 8);
+    StoreLittleEndian(body, bytes + 16);
+    StoreLittleEndian(data, bytes + 24);
+    bytes[7] = 0;
+    StoreLittleEndian(MaskCrc32c(Crc32c({bytes + kFrameHeadBytes, body})), bytes + 36);
+    StoreLittleEndian(MaskCrc32c(Crc32c({bytes, 40})), bytes + 40);
+    bytes += kFrameHeadBytes + body + data;
+    size -= kFrameHeadBytes + body + data;
+  }
+}
+
+void Receive(absl::string_view stream) {
+  auto pair = UnixSocket::Pair();
+  FUZZ_CHECK(pair.ok(), "no sockets");
+  ChannelOptions options;
+  options.decode.limits.max_message_bytes = 1 << 20;
+  options.decode.limits.max_unbacked_bytes = 1 << 20;
+  options.checksum = true;
+  Channel channel = Channel::FromSocket(std::move(pair->first), options);
+  Play(stream, &pair->second);
+  while (true) {
+    absl::StatusOr<Message> message = channel.Receive(absl::ZeroDuration());
+    if (!message.ok()) break;
+    for (const DecodedTensor& tensor : message->tensors) {
+      FUZZ_CHECK(!SummarizeValue(tensor.view).empty(), "a tensor without text");
+    }
+    auto again = UnixSocket::Pair();
+    FUZZ_CHECK(again.ok(), "no sockets");
+    Channel sender = Channel::FromSocket(std::move(again->first), options);
+    Channel receiver = Channel::FromSocket(std::move(again->second), options);
+    // A tensor may be more than the buffer takes, or the message more than a limit when it is encoded otherwise.
+    if (!sender.Send(*message, absl::ZeroDuration()).ok()) continue;
+    const absl::StatusOr<Message> same = receiver.Receive(absl::ZeroDuration());
+    if (!same.ok()) continue;
+    FUZZ_CHECK(same->topic == message->topic && same->tensors.size() == message->tensors.size(), "another message");
+    for (size_t i = 0; i < same->tensors.size(); ++i) {
+      FUZZ_CHECK(same->tensors[i].metadata == message->tensors[i].metadata, "other metadata");
+      FUZZ_CHECK(same->tensors[i].view.dims() == message->tensors[i].view.dims(), "another shape");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tensorcask::testing
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size > tensorcask::testing::kMaxInputBytes) return 0;
+  const absl::string_view stream(reinterpret_cast<const char*>(data), size);
+  tensorcask::testing::Receive(stream);
+  tensorcask::exchange::DecodeBody(stream).IgnoreError();
+  tensorcask::exchange::DecodeHello(stream).IgnoreError();
+  return 0;
+}
+
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned int seed) {
+  size = LLVMFuzzerMutate(data, size, max_size);
+  if (seed % 8 != 0) tensorcask::testing::Mend(reinterpret_cast<char*>(data), size);
+  return size;
+}

@@ -1,0 +1,537 @@
+// Peers that die, lie or change their minds: each ends in a clear status, at once, and leaves nothing behind.
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tensorcask/serialize/exchange/channel.h"
+#include "tensorcask/serialize/exchange/frame.h"
+#include "tensorcask/serialize/exchange/scoped_descriptor.h"
+#include "tensorcask/serialize/exchange/shared_memory.h"
+#include "tensorcask/serialize/exchange/unix_socket.h"
+#include "tensorcask/tensor/allocator.h"
+#include "tensorcask/tensor/base/ref_counted.h"
+#include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/shape.h"
+#include "tensorcask/tensor/strided/layout.h"
+#include "tensorcask/tensor/strided/metadata.h"
+#include "tensorcask/tensor/strided/view.h"
+#include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tests/serialize/exchange/channel_testing.h"
+#include "tensorcask/tests/serialize/exchange/descriptor_count.h"
+#include "tensorcask/tests/support/failing_allocator.h"
+#include "tensorcask/tests/support/status_matchers.h"
+
+namespace tensorcask {
+namespace {
+
+using ::tensorcask::testing::Catch;
+using ::tensorcask::testing::Caught;
+using ::tensorcask::testing::CountOpenDescriptors;
+using ::tensorcask::testing::FailingAllocator;
+using ::tensorcask::testing::Frame;
+using ::tensorcask::testing::IsOk;
+using ::tensorcask::testing::kLong;
+using ::tensorcask::testing::kShort;
+using ::tensorcask::testing::StatusIs;
+using ::tensorcask::testing::Victim;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+using Code = absl::StatusCode;
+
+const RefPtr<SharedMemoryAllocator>& Shared() {
+  static const auto* const allocator = new RefPtr<SharedMemoryAllocator>(
+      *SharedMemoryAllocator::Create({/*min_shared_bytes=*/0, /*max_total_bytes=*/0}));
+  return *allocator;
+}
+
+Tensor Counting(const TensorShape& shape, const RefPtr<Allocator>& allocator) {
+  Tensor tensor = *Tensor::Create(DType::kFloat32, shape, allocator);
+  float value = 0;
+  for (float& x : tensor.mutable_flat<float>()) x = value += 1;
+  return tensor;
+}
+
+// One tensor of each way to travel, with metadata.
+Message Mixed() {
+  Message message;
+  message.topic = "batch";
+  message.request = 7;
+  TensorMetadata metadata;
+  metadata.name = "w";
+  message.tensors.push_back({*TensorView(Counting(TensorShape({3, 4}), Shared())).Transpose(0, 1), metadata});
+  message.tensors.push_back({Counting(TensorShape({5}), CpuAllocator::Default()), metadata});
+  message.tensors.push_back({Counting(TensorShape({2}), Shared()), {}});
+  return message;
+}
+
+const ChannelOptions& WithChecksum() {
+  static const auto* const options = [] {
+    auto* made = new ChannelOptions();
+    made->checksum = true;
+    return made;
+  }();
+  return *options;
+}
+
+void ExpectMixed(const Message& message) {
+  const Message wanted = Mixed();
+  EXPECT_EQ(message.topic, wanted.topic);
+  EXPECT_EQ(message.request, wanted.request);
+  ASSERT_EQ(message.tensors.size(), wanted.tensors.size());
+  for (size_t i = 0; i < wanted.tensors.size(); ++i) {
+    EXPECT_EQ(message.tensors[i].metadata, wanted.tensors[i].metadata);
+    EXPECT_EQ(message.tensors[i].view.strides(), wanted.tensors[i].view.strides());
+    EXPECT_EQ(SummarizeValue(message.tensors[i].view), SummarizeValue(wanted.tensors[i].view));
+  }
+}
+
+// What a channel makes of `frame` behind a hello.
+absl::StatusOr<Message> ReceiveOf(const Frame& frame, const std::vector<int>& descriptors, const std::string& hello) {
+  Victim victim;
+  victim.Play(hello);
+  victim.Play(frame.bytes(), descriptors);
+  victim.peer.Shutdown();
+  return victim.channel.Receive(kLong);
+}
+
+// ---- Cut, trickled, changed -----------------------------------------------------------------------------------------
+
+TEST(ChannelFaults, AFrameCutAnywhereIsADeath) {
+  const Caught caught = Catch(Mixed());
+  const std::string frame = caught.message.bytes();
+  const int before = CountOpenDescriptors();
+  for (size_t size = 0; size < frame.size(); ++size) {
+    Victim victim;
+    victim.Play(caught.hello);
+    if (size > 0) victim.Play(frame.substr(0, size), caught.message.numbers());
+    victim.peer.Shutdown();
+    EXPECT_THAT(victim.channel.Receive(kLong), StatusIs(Code::kUnavailable)) << size;
+  }
+  for (size_t size = 0; size < caught.hello.size(); ++size) {
+    Victim victim;
+    victim.Play(caught.hello.substr(0, size));
+    victim.peer.Shutdown();
+    EXPECT_THAT(victim.channel.Receive(kLong), StatusIs(Code::kUnavailable)) << size;
+  }
+  EXPECT_EQ(CountOpenDescriptors(), before);
+}
+
+// SO-02.
+TEST(ChannelFaults, APeerKilledAnywhereIsADeath) {
+  const Caught caught = Catch(Mixed());
+  const std::string frame = caught.message.bytes();
+  const std::vector<int> numbers = caught.message.numbers();
+  const int before = CountOpenDescriptors();
+  for (size_t size = 1; size < frame.size(); size += 5) {
+    Victim victim;
+    victim.Play(caught.hello);
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      const bool sent = victim.peer.SendAll({absl::string_view(frame).substr(0, size)}, numbers, kLong).ok();
+      kill(getpid(), sent ? SIGKILL : SIGTERM);
+    }
+    { const UnixSocket gone = std::move(victim.peer); }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    EXPECT_THAT(victim.channel.Receive(kLong), StatusIs(Code::kUnavailable)) << size;
+  }
+  EXPECT_EQ(CountOpenDescriptors(), before);
+}
+
+TEST(ChannelFaults, BytesThatComeOneByOneAreTheSameMessage) {
+  const Caught caught = Catch(Mixed());
+  const std::string all = caught.hello + caught.message.bytes();
+  for (const size_t step : {1, 2, 7, 43, 45}) {
+    Victim victim;
+    std::thread slow([&] {
+      for (size_t at = 0; at < all.size();) {
+        // A piece ends where the frame begins, with which the descriptors come.
+        size_t size = step;
+        if (at < caught.hello.size()) size = std::min(size, caught.hello.size() - at);
+        victim.Play(absl::string_view(all).substr(at, size),
+                    at == caught.hello.size() ? caught.message.numbers() : std::vector<int>());
+        at += size;
+      }
+    });
+    const absl::StatusOr<Message> message = victim.channel.Receive(kLong);
+    slow.join();
+    ASSERT_OK(message);
+    ExpectMixed(*message);
+  }
+}
+
+TEST(ChannelFaults, AChangedByteIsFoundWithAChecksum) {
+  const Caught caught = Catch(Mixed(), WithChecksum());
+  const std::string frame = caught.message.bytes();
+  size_t passed = 0;
+  for (size_t at = 0; at < frame.size(); ++at) {
+    for (const int change : {1, 0x80, 0xff}) {
+      std::string changed = frame;
+      changed[at] = static_cast<char>(changed[at] ^ change);
+      Victim victim;
+      victim.Play(caught.hello);
+      victim.Play(changed, caught.message.numbers());
+      victim.peer.Shutdown();
+      const absl::StatusOr<Message> message = victim.channel.Receive(kLong);
+      if (!message.ok()) continue;
+      ++passed;  // padding and names in the inline data, which no checksum covers
+      EXPECT_EQ(message->topic, "batch");
+      EXPECT_EQ(SummarizeValue(message->tensors.at(1).view), SummarizeValue(Mixed().tensors[1].view)) << at;
+    }
+  }
+  EXPECT_LT(passed, 3 * 80u);
+}
+
+TEST(ChannelFaults, AChangedBodyThatLooksWhole) {
+  const Caught caught = Catch(Mixed());
+  const std::string body = caught.message.body();
+  for (size_t at = 0; at < body.size(); ++at) {
+    for (const int change : {1, 2, 0x10, 0x80, 0xff}) {
+      std::string changed = body;
+      changed[at] = static_cast<char>(changed[at] ^ change);
+      Victim victim;
+      victim.Play(caught.hello);
+      Frame frame;
+      frame.head = caught.message.head;
+      frame.rest = caught.message.rest;
+      frame.SetBody(changed);
+      victim.Play(frame.bytes(), caught.message.numbers());
+      victim.peer.Shutdown();
+      const absl::StatusOr<Message> message = victim.channel.Receive(kLong);
+      if (!message.ok()) {
+        EXPECT_THAT(message, AnyOf(StatusIs(Code::kInvalidArgument), StatusIs(Code::kUnimplemented),
+                                   StatusIs(Code::kResourceExhausted)));
+        continue;
+      }
+      for (const DecodedTensor& tensor : message->tensors) EXPECT_FALSE(SummarizeValue(tensor.view).empty());
+    }
+  }
+}
+
+// ---- Heads ----------------------------------------------------------------------------------------------------------
+
+struct HeadCase {
+  const char* name;
+  void (*change)(Frame* frame);
+  Code code;
+  const char* says;
+};
+
+const HeadCase kHeadCases[] = {
+    {"BodyOf2To63", [](Frame* f) { f->head.body_bytes = uint64_t{1} << 63; }, Code::kResourceExhausted, "limit"},
+    {"InlineOf2To64", [](Frame* f) { f->head.inline_bytes = UINT64_MAX; }, Code::kResourceExhausted, "limit"},
+    {"OneByteTooMany", [](Frame* f) { f->head.inline_bytes = (uint64_t{2} << 30) - f->head.body_bytes + 1; },
+     Code::kResourceExhausted, "max_message_bytes is 2147483648"},
+    {"NoBody", [](Frame* f) { f->head.inline_bytes += std::exchange(f->head.body_bytes, 0); }, Code::kDataLoss,
+     "checksum"},
+    {"Replayed", [](Frame* f) { f->head.sequence = 0; }, Code::kDataLoss, "frame 0 came where 1 was due"},
+    {"Lost", [](Frame* f) { f->head.sequence = 2; }, Code::kDataLoss, "frame 2 came where 1 was due"},
+    {"SecondHello",
+     [](Frame* f) {
+       f->rest = "";
+       f->head = {};
+       f->head.sequence = 1;
+     },
+     Code::kInvalidArgument, "a second hello"},
+    {"OneDescriptorMore", [](Frame* f) { ++f->head.num_descriptors; }, Code::kInvalidArgument, "2 descriptors"},
+    {"OneDescriptorLess", [](Frame* f) { --f->head.num_descriptors; }, Code::kInvalidArgument, "2 descriptors"},
+};
+
+class HeadFaults : public ::testing::TestWithParam<HeadCase> {};
+TEST_P(HeadFaults, AreRefused) {
+  Caught caught = Catch(Mixed());
+  const int before = CountOpenDescriptors();
+  GetParam().change(&caught.message);
+  EXPECT_THAT(ReceiveOf(caught.message, caught.message.numbers(), caught.hello),
+              StatusIs(GetParam().code, HasSubstr(GetParam().says)));
+  EXPECT_EQ(CountOpenDescriptors(), before);
+}
+INSTANTIATE_TEST_SUITE_P(Rows, HeadFaults, ::testing::ValuesIn(kHeadCases),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(ChannelFaults, WhatIsNoChannelIsRefused) {
+  Victim victim;
+  victim.Play("GET / HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\n\r\n");
+  EXPECT_THAT(victim.channel.Receive(kLong), StatusIs(Code::kInvalidArgument, HasSubstr("no frame")));
+  EXPECT_THAT(victim.channel.Receive(kLong), StatusIs(Code::kFailedPrecondition, HasSubstr("no frame")));
+  char hello[200];  // the other side sees the end
+  EXPECT_THAT(victim.peer.ReceiveExactly(absl::MakeSpan(hello), kLong), StatusIs(Code::kUnavailable));
+}
+
+TEST(ChannelFaults, AMessageBeforeTheHelloIsRefused) {
+  Caught caught = Catch(Mixed());
+  caught.message.head.sequence = 0;
+  EXPECT_THAT(ReceiveOf(caught.message, caught.message.numbers(), ""),
+              StatusIs(Code::kInvalidArgument, HasSubstr("no hello")));
+}
+
+// SO-05: memory follows the bytes that came.
+TEST(ChannelFaults, AClaimTakesNoMemory) {
+  const auto allocator = MakeRef<FailingAllocator>();
+  ChannelOptions options;
+  options.decode.allocator = allocator;
+  Caught caught = Catch({});
+  caught.message.head.inline_bytes = uint64_t{1} << 30;
+  Victim victim(options);
+  victim.Play(caught.hello);
+  victim.Play(caught.message.bytes());
+  std::thread receiver([&] { EXPECT_THAT(victim.channel.Receive(kLong), StatusIs(Code::kUnavailable)); });
+  absl::SleepFor(kShort);
+  EXPECT_LE(allocator->live_bytes(), (1 << 20) + 4096);
+  victim.Play(std::string(3 << 20, 'x'));
+  absl::SleepFor(kShort);
+  EXPECT_LE(allocator->live_bytes(), (8 << 20) + 4096);
+  victim.peer.Shutdown();
+  receiver.join();
+  EXPECT_EQ(allocator->live_blocks(), 0);
+}
+
+TEST(ChannelFaults, WithoutMemoryItSaysSo) {
+  const Caught caught = Catch(Mixed(), WithChecksum());
+  const int before = CountOpenDescriptors();
+  for (int64_t n = 1;; ++n) {
+    ASSERT_LT(n, 100);
+    const auto allocator = MakeRef<FailingAllocator>(n);
+    ChannelOptions options;
+    options.decode.allocator = allocator;
+    absl::Status status;
+    {
+      Victim victim(options);
+      victim.Play(caught.hello);
+      victim.Play(caught.message.bytes(), caught.message.numbers());
+      status = victim.channel.Receive(kLong).status();
+    }
+    EXPECT_EQ(allocator->live_blocks(), 0);
+    if (status.ok()) break;
+    EXPECT_THAT(status, StatusIs(Code::kResourceExhausted));
+  }
+  EXPECT_EQ(CountOpenDescriptors(), before);
+}
+
+// ---- Descriptors ----------------------------------------------------------------------------------------------------
+
+// A message of one float32 [4] at byte `offset_bytes` of block 1.
+Frame OneShared(uint64_t offset_bytes) {
+  exchange::MessageBody body;
+  exchange::TensorEntry entry;
+  entry.block = 1;
+  entry.dtype = DType::kFloat32;
+  entry.shape = TensorShape({4});
+  entry.offset_bytes = offset_bytes;
+  entry.size_bytes = 16;
+  body.tensors = {entry};
+  Frame frame;
+  frame.head.type = exchange::FrameType::kMessage;
+  frame.head.sequence = 1;
+  frame.head.num_descriptors = 1;
+  frame.SetBody(exchange::EncodeBody(body));
+  return frame;
+}
+
+ScopedDescriptor MemoryFile(int64_t bytes, int seals) {
+  ScopedDescriptor file(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  EXPECT_EQ(ftruncate(file.get(), bytes), 0);
+  if (bytes <= 4096) {
+    EXPECT_EQ(fallocate(file.get(), 0, 0, bytes), 0);
+  }
+  EXPECT_EQ(fcntl(file.get(), F_ADD_SEALS, seals), 0);
+  return file;
+}
+
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+
+struct DescriptorCase {
+  const char* name;
+  ScopedDescriptor (*make)();
+  uint64_t offset_bytes;
+  const char* says;  // all InvalidArgument
+};
+
+ScopedDescriptor PipeEnd() {
+  int ends[2];
+  EXPECT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  close(ends[1]);
+  return ScopedDescriptor(ends[0]);
+}
+
+const DescriptorCase kDescriptorCases[] = {
+    {"Pipe", [] { return PipeEnd(); }, 0, "block 1"},
+    {"Directory", [] { return ScopedDescriptor(open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC)); }, 0, "block 1"},
+    {"Epoll", [] { return ScopedDescriptor(epoll_create1(EPOLL_CLOEXEC)); }, 0, "block 1"},
+    {"Zeros", [] { return ScopedDescriptor(open("/dev/zero", O_RDWR | O_CLOEXEC)); }, 0, "block 1"},
+    {"File", [] { return ScopedDescriptor(open("/proc/self/exe", O_RDONLY | O_CLOEXEC)); }, 0, "block 1"},
+    {"Socket", [] { return ScopedDescriptor(dup(testing::MakeEnds().ours.descriptor())); }, 0, "block 1"},
+    {"Unsealed", [] { return MemoryFile(4096, 0); }, 0, "block 1"},
+    {"NotSealedAgainstShrinking", [] { return MemoryFile(4096, F_SEAL_GROW | F_SEAL_WRITE); }, 0, "block 1"},
+    {"TooSmall", [] { return MemoryFile(12, kSeals); }, 0, "leave"},
+    {"EndsBefore", [] { return MemoryFile(4096, kSeals); }, 4084, "leave"},
+    {"FarBehind", [] { return MemoryFile(4096, kSeals); }, UINT64_MAX - 31, "leave"},
+    {"Wraps", [] { return MemoryFile(4096, kSeals); }, UINT64_MAX - 14, "16 bytes at"},
+    {"NotAligned", [] { return MemoryFile(4096, kSeals); }, 2, "no multiple of 4"},
+    {"Holes", [] { return MemoryFile(int64_t{1} << 40, kSeals); }, 0, "block 1"},
+};
+
+class DescriptorFaults : public ::testing::TestWithParam<DescriptorCase> {};
+TEST_P(DescriptorFaults, AreRefused) {
+  const std::string hello = Catch({}).hello;
+  const Frame frame = OneShared(GetParam().offset_bytes);
+  const ScopedDescriptor descriptor = GetParam().make();
+  ASSERT_TRUE(descriptor.is_open());
+  const int before = CountOpenDescriptors();
+  EXPECT_THAT(ReceiveOf(frame, {descriptor.get()}, hello),
+              StatusIs(Code::kInvalidArgument, HasSubstr(GetParam().says)));
+  EXPECT_EQ(CountOpenDescriptors(), before);
+}
+INSTANTIATE_TEST_SUITE_P(Rows, DescriptorFaults, ::testing::ValuesIn(kDescriptorCases),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(ChannelFaults, ASealedFileOfAnyMakerIsTaken) {
+  const ScopedDescriptor file = MemoryFile(4096, kSeals);
+  EXPECT_OK(ReceiveOf(OneShared(4080), {file.get()}, Catch({}).hello));
+}
+
+// SO-06.
+TEST(ChannelFaults, DescriptorsThatAreNotAsSaidAreRefused) {
+  const std::string hello = Catch({}).hello;
+  const ScopedDescriptor file = MemoryFile(4096, kSeals);
+  Frame frame = OneShared(0);
+  const int before = CountOpenDescriptors();
+  EXPECT_THAT(ReceiveOf(frame, {}, hello), StatusIs(Code::kInvalidArgument, HasSubstr("0 descriptors")));
+  for (const size_t count : {2, 253}) {
+    EXPECT_THAT(ReceiveOf(frame, std::vector<int>(count, file.get()), hello),
+                StatusIs(Code::kInvalidArgument, HasSubstr("descriptors and says that it has 1")));
+  }
+  frame.head.num_descriptors = 2;  // the second is nobody's
+  EXPECT_THAT(ReceiveOf(frame, {file.get(), file.get()}, hello),
+              StatusIs(Code::kInvalidArgument, HasSubstr("block 2 is no tensor's")));
+  {  // beside the body instead of the head
+    frame.head.num_descriptors = 0;
+    const std::string bytes = frame.bytes();
+    Victim victim;
+    victim.Play(hello);
+    victim.Play(bytes.substr(0, exchange::kFrameHeadBytes));
+    victim.Play(bytes.substr(exchange::kFrameHeadBytes), {file.get()});
+    EXPECT_THAT(victim.channel.Receive(kLong), StatusIs(Code::kInvalidArgument, HasSubstr("more descriptors")));
+  }
+  EXPECT_EQ(CountOpenDescriptors(), before);
+}
+
+TEST(ChannelFaults, WithoutRoomForDescriptorsItSaysSo) {
+  const Caught caught = Catch(Mixed());
+  Victim victim;
+  victim.Play(caught.hello);
+  victim.Play(caught.message.bytes(), caught.message.numbers());
+  rlimit limit;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const ScopedDescriptor highest(fcntl(victim.peer.descriptor(), F_DUPFD_CLOEXEC, 0));  // no number below it is free
+  rlimit none = limit;
+  none.rlim_cur = static_cast<rlim_t>(highest.get()) + 1;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const absl::Status status = victim.channel.Receive(kLong).status();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_THAT(status, StatusIs(Code::kResourceExhausted, HasSubstr("no room")));
+}
+
+// ---- Shared memory that does not keep still -------------------------------------------------------------------------
+
+TEST(ChannelFaults, BoolsAreCheckedWhereverTheyLie) {
+  for (const bool sealed : {false, true}) {
+    const Tensor bytes = *Tensor::Zeros(DType::kUint8, TensorShape({10}), Shared());
+    Tensor bad = bytes;
+    bad.mutable_flat<uint8_t>()[7] = 2;
+    const absl::StatusOr<TensorView> bools =
+        TensorView::Create(bad.buffer(), DType::kBool, Layout::RowMajor(TensorShape({10})));
+    ASSERT_OK(bools);
+    if (sealed && !Shared()->SealAgainstWriting(*bad.buffer()).ok()) GTEST_SKIP() << "no seals against writing";
+    Message message;
+    message.tensors = {{*bools, {}}};
+    const Caught caught = Catch(message);
+    EXPECT_THAT(ReceiveOf(caught.message, caught.message.numbers(), caught.hello),
+                StatusIs(Code::kInvalidArgument, HasSubstr("tensor 0: byte 7 is 2; a bool is 0 or 1")));
+    // What lies between the elements may be anything.
+    message.tensors = {{*bools->Slice(0, 0, std::nullopt, 2), {}}};
+    const Caught even = Catch(message);
+    EXPECT_OK(ReceiveOf(even.message, even.message.numbers(), even.hello));
+  }
+}
+
+TEST(ChannelFaults, AWrongChecksumIsFound) {
+  Message message;
+  Tensor tensor = Counting(TensorShape({10}), Shared());
+  float* const first = tensor.mutable_flat<float>().data();
+  message.tensors = {{tensor, {}}};
+  const Caught caught = Catch(message, WithChecksum());
+  *first = -1;  // a sender that does not keep its word
+  EXPECT_THAT(ReceiveOf(caught.message, caught.message.numbers(), caught.hello),
+              StatusIs(Code::kDataLoss, HasSubstr("crc32c")));
+}
+
+// SO-10: what was checked is what is used.
+TEST(ChannelFaults, AChangeAfterTheCheckChangesNothing) {
+  constexpr int64_t kSize = 1000;
+  Tensor bools = *Tensor::Zeros(DType::kBool, TensorShape({kSize}), Shared());
+  volatile uint8_t* const last = reinterpret_cast<uint8_t*>(bools.mutable_flat<bool>().data()) + kSize - 1;
+  Message message;
+  message.tensors = {{bools, {}}};
+  const Caught caught = Catch(message);
+  // Another process' view of the same memory, which this one's sanitizers do not follow.
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    while (true) *last = static_cast<uint8_t>(*last ^ 2);
+  }
+  int taken = 0;
+  int refused = 0;
+  for (int i = 0; i < 5000 && (taken == 0 || refused == 0 || i < 500); ++i) {
+    const absl::StatusOr<Message> same = ReceiveOf(caught.message, caught.message.numbers(), caught.hello);
+    if (!same.ok()) {
+      EXPECT_THAT(same, StatusIs(Code::kInvalidArgument, HasSubstr("a bool is 0 or 1")));
+      ++refused;
+      continue;
+    }
+    ++taken;
+    const absl::string_view bytes = same->tensors.at(0).view.bytes();
+    for (int look = 0; look < 100; ++look) ASSERT_EQ(static_cast<const volatile char&>(bytes.back()), 0);
+  }
+  kill(child, SIGKILL);
+  EXPECT_EQ(waitpid(child, nullptr, 0), child);
+  EXPECT_GT(taken, 0);
+  EXPECT_GT(refused, 0);
+}
+
+TEST(ChannelFaults, WhatWasReceivedOutlivesItsSender) {
+  absl::StatusOr<Message> message = absl::UnknownError("");
+  {
+    const Caught caught = Catch(Mixed());
+    message = ReceiveOf(caught.message, caught.message.numbers(), caught.hello);
+  }
+  ASSERT_OK(message);
+  ExpectMixed(*message);
+}
+
+}  // namespace
+}  // namespace tensorcask
