@@ -4,7 +4,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -20,21 +19,15 @@ struct Flags {
   std::string destination;
   std::string from;
   std::string to;
-  uint64_t alignment = 64;
+  OutputOptions output;
   std::vector<std::string> include;
   std::vector<std::string> exclude;
   std::vector<std::string> renames;  // FROM=TO
   bool allow_loss = false;
-  bool overwrite = false;
 };
 
-struct Selected {
-  TensorInfo source;
-  std::string name;  // in the destination
-};
-
-// The tensors to copy, in the order in which the source stores them.
-absl::StatusOr<std::vector<Selected>> Select(const Input& input, const Flags& flags) {
+// {FROM, TO}.
+absl::StatusOr<std::map<std::string, std::string>> Renames(const Input& input, const Flags& flags) {
   std::map<std::string, std::string> renames;
   for (const std::string& rename : flags.renames) {
     // Names may have '=' themselves: the first one that leaves a known name in front of it counts.
@@ -49,54 +42,33 @@ absl::StatusOr<std::vector<Selected>> Select(const Input& input, const Flags& fl
     }
     renames[rename.substr(0, split)] = rename.substr(split + 1);
   }
-
-  std::vector<Selected> selected;
-  for (const TensorInfo& info : input.tensors()) {
-    if (!flags.include.empty() && !MatchesAny(info.name, flags.include)) continue;
-    if (MatchesAny(info.name, flags.exclude)) continue;
-    const auto rename = renames.find(info.name);
-    selected.push_back({info, rename == renames.end() ? info.name : rename->second});
-  }
-  std::stable_sort(selected.begin(), selected.end(), [](const Selected& a, const Selected& b) {
-    return std::tie(a.source.shard, a.source.offset) < std::tie(b.source.shard, b.source.offset);
-  });
-  return selected;
-}
-
-absl::StatusOr<DecodedTensor> WithoutMetadata(const Input& input, const std::string& name) {
-  DecodedTensor tensor;
-  CASK_ASSIGN_OR_RETURN(tensor.view, input.Read(name));
-  return tensor;
+  return renames;
 }
 
 absl::StatusOr<ExitCode> Convert(const Flags& flags, Console& console) {
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<Input> input, OpenInput(flags.source, flags.from));
-  CASK_ASSIGN_OR_RETURN(const std::vector<Selected> selected, Select(*input, flags));
+  CASK_ASSIGN_OR_RETURN(const auto renames, Renames(*input, flags));
+  const std::vector<TensorInfo> selected = Select(input->tensors(), flags.include, flags.exclude);
 
   const std::string to(flags.to.empty() ? FormatForName(flags.destination) : absl::string_view(flags.to));
-  if (to != kCheckpoint && selected.size() != 1) {
+  if (!HoldsManyTensors(to) && selected.size() != 1) {
     return Misuse(
         absl::StrCat(to, " holds exactly one tensor, ", selected.size(), " remain: choose one with --include NAME"));
   }
   CASK_RETURN_IF_ERROR(input->CheckFiles());
-  OutputOptions options;
+  OutputOptions options = flags.output;
   options.num_shards = input->num_shards();
-  options.alignment = flags.alignment;
-  options.overwrite = flags.overwrite;
   CatchInterrupts();
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<Output> output, CreateOutput(flags.destination, to, options));
 
   uint64_t bytes = 0;
   for (size_t i = 0; i < selected.size(); ++i) {
     if (Interrupted()) return InterruptedExitCode();  // the destructor removes what was written
-    const Selected& item = selected[i];
-    absl::StatusOr<DecodedTensor> tensor = input->ReadWithMetadata(item.source.name);
-    if (!tensor.ok() && item.source.has_metadata && flags.allow_loss)
-      tensor = WithoutMetadata(*input, item.source.name);
-    CASK_RETURN_IF_ERROR(tensor.status());
-    TensorInfo info = item.source;
-    info.name = item.name;
-    CASK_RETURN_IF_ERROR(output->Add(info, *tensor));
+    TensorInfo info = selected[i];
+    CASK_ASSIGN_OR_RETURN(const DecodedTensor tensor, ReadToCopy(*input, info, flags.allow_loss));
+    const auto rename = renames.find(info.name);
+    if (rename != renames.end()) info.name = rename->second;
+    CASK_RETURN_IF_ERROR(output->Add(info, tensor));
     bytes += info.stored_bytes;
     if (console.progress)
       console.err << '\r' << i + 1 << '/' << selected.size() << ' ' << HumanBytes(bytes) << "\x1b[K";
@@ -114,27 +86,17 @@ absl::StatusOr<ExitCode> Convert(const Flags& flags, Console& console) {
 Action DeclareConvert(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   app.add_option("SRC", flags->source, "What to read")->required();
-  app.add_option("DST", flags->destination, "What to write: a checkpoint's prefix, or a .pb, .pbtxt or .textproto")
+  app.add_option("DST", flags->destination,
+                 "What to write: a checkpoint's prefix, or a .pb, .pbtxt, .textproto or .tfrecord")
       ->required();
   AddFormatOption(app, &flags->from);
-  app.add_option("--to", flags->to, "The format of DST, where its name does not tell")
-      ->check(CLI::IsMember({kCheckpoint, kTensorProto, kTensorProtoText}))
-      ->type_name("FORMAT");
-  app.add_option("--alignment", flags->alignment,
-                 "Each tensor starts at a multiple of N bytes (default 64); 1 is TensorFlow's own layout")
-      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 30))
-      ->type_name("N");
-  app.add_option("--include", flags->include, "Only names that match; may be repeated")
-      ->type_name("GLOB")
-      ->allow_extra_args(false);
-  app.add_option("--exclude", flags->exclude, "No names that match; may be repeated")
-      ->type_name("GLOB")
-      ->allow_extra_args(false);
+  AddOutputOptions(app, &flags->to, &flags->output);
+  AddIncludeOption(app, &flags->include);
+  AddExcludeOption(app, &flags->exclude);
   app.add_option("--rename", flags->renames, "Call a tensor otherwise; may be repeated")
       ->type_name("FROM=TO")
       ->allow_extra_args(false);
   app.add_flag("--allow-loss", flags->allow_loss, "Leave out metadata (a device, attributes) that cannot be read");
-  app.add_flag("--overwrite", flags->overwrite, "Replace DST");
   app.footer(
       "Checkpoint to checkpoint keeps the order and the data files; with --alignment 1 a checkpoint that TensorFlow\n"
       "wrote comes out byte for byte the same. Metadata and strides are kept; a sliced tensor comes out in one piece.\n"

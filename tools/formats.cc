@@ -1,10 +1,12 @@
 #include "tensorcask/tools/formats.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "absl/types/span.h"
 #include "google/protobuf/io/tokenizer.h"
@@ -25,6 +27,8 @@
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/strided/view.h"
+#include "tensorcask/tools/record_stream.h"
+#include "tensorcask/tools/served_input.h"
 
 namespace tensorcask::tools {
 namespace {
@@ -121,15 +125,7 @@ class MessageInput final : public Input {
     const absl::string_view bytes = file->bytes();
     absl::StatusOr<DecodedTensor> tensor = binary ? DecodeTensorBytesWithMetadata(bytes) : DecodeText(bytes);
     if (!tensor.ok()) return InFile(path, tensor.status());
-    TensorInfo info;
-    info.name = Stem(path);
-    info.dtype = tensor->view.dtype();
-    info.shape = tensor->view.shape();
-    const bool row_major = tensor->view.IsContiguous();
-    const bool own_dtype = DTypeNumber(info.dtype) >= kFirstOwnDTypeNumber;
-    info.encoding = std::string(EntryFormName(row_major && !own_dtype ? EntryForm::kPlain : EntryForm::kGuarded));
-    if (!row_major) info.strides.assign(tensor->view.strides().begin(), tensor->view.strides().end());
-    info.has_metadata = !tensor->metadata.IsDefault();
+    TensorInfo info = DescribeTensor(Stem(path), *tensor);
     info.stored_bytes = bytes.size();
     return std::unique_ptr<Input>(new MessageInput(format, std::move(info), *std::move(tensor)));
   }
@@ -253,18 +249,33 @@ class MessageOutput final : public Output {
 
 }  // namespace
 
-absl::Status CheckFormat(absl::string_view format) {
-  if (format.empty() || format == kCheckpoint || format == kTensorProto || format == kTensorProtoText) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("format \"", format, "\" is none of ", kCheckpoint, ", ", kTensorProto, ", ", kTensorProtoText));
+TensorInfo DescribeTensor(std::string name, const DecodedTensor& tensor) {
+  TensorInfo info;
+  info.name = std::move(name);
+  info.dtype = tensor.view.dtype();
+  info.shape = tensor.view.shape();
+  const bool row_major = tensor.view.IsContiguous();
+  const bool own_dtype = DTypeNumber(info.dtype) >= kFirstOwnDTypeNumber;
+  info.encoding = std::string(EntryFormName(row_major && !own_dtype ? EntryForm::kPlain : EntryForm::kGuarded));
+  if (!row_major) info.strides.assign(tensor.view.strides().begin(), tensor.view.strides().end());
+  info.has_metadata = !tensor.metadata.IsDefault();
+  return info;
 }
+
+absl::Status CheckFormat(absl::string_view format) {
+  if (format.empty() || std::count(std::begin(kFormats), std::end(kFormats), format) > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("format \"", format, "\" is none of ", absl::StrJoin(kFormats, ", ")));
+}
+
+bool HoldsManyTensors(absl::string_view format) { return format == kCheckpoint || format == kRecords; }
 
 absl::StatusOr<std::unique_ptr<Input>> OpenInput(const std::string& path, absl::string_view format) {
   CASK_RETURN_IF_ERROR(CheckFormat(format));
   if (format == kTensorProto || format == kTensorProtoText) return MessageInput::Open(path, format);
+  if (absl::StartsWith(path, kServedPrefix)) return ConnectToServer(path.substr(sizeof(kServedPrefix) - 1));
+  if (format == kRecords) return OpenRecords(path);
   absl::StatusOr<std::unique_ptr<Input>> input = CheckpointInput::Open(path);
+  if (!input.ok() && format.empty() && LooksLikeRecords(path)) return OpenRecords(path);
   // A file that is there and is no table may be a bare message, which nothing in its bytes tells.
   FileInfo file;
   if (!input.ok() && format.empty() && !absl::EndsWith(path, ".index") &&
@@ -280,6 +291,7 @@ absl::StatusOr<std::unique_ptr<Input>> OpenInput(const std::string& path, absl::
 absl::string_view FormatForName(absl::string_view path) {
   if (absl::EndsWith(path, ".pb")) return kTensorProto;
   if (absl::EndsWith(path, ".pbtxt") || absl::EndsWith(path, ".textproto")) return kTensorProtoText;
+  if (absl::EndsWith(path, ".tfrecord") || absl::EndsWith(path, ".records")) return kRecords;
   return kCheckpoint;
 }
 
@@ -287,6 +299,7 @@ absl::StatusOr<std::unique_ptr<Output>> CreateOutput(const std::string& path, ab
                                                      const OutputOptions& options) {
   CASK_RETURN_IF_ERROR(CheckFormat(format));
   if (format.empty()) format = FormatForName(path);
+  if (format == kRecords) return CreateRecords(path, options);
   if (format != kCheckpoint) return MessageOutput::Create(path, format, options);
   CheckpointWriterOptions writer_options;
   writer_options.num_shards = options.num_shards;

@@ -3,7 +3,8 @@
 //   CASK_ASSIGN_OR_RETURN(std::unique_ptr<Input> input, OpenInput("model.ckpt", ""));
 //   for (const TensorInfo& info : input->tensors()) ...
 //
-// A checkpoint is recognised by its content. A bare protobuf message is not: its format has to be named.
+// "unix:SOCKET" are the tensors that `tensorcask serve` answers for. Checkpoints and records are recognised by their
+// content. A bare protobuf message is not: its format has to be named.
 
 #ifndef TENSORCASK_TOOLS_FORMATS_H_
 #define TENSORCASK_TOOLS_FORMATS_H_
@@ -29,6 +30,9 @@ namespace tensorcask::tools {
 inline constexpr char kCheckpoint[] = "checkpoint";
 inline constexpr char kTensorProto[] = "tensorproto";
 inline constexpr char kTensorProtoText[] = "tensorproto-text";
+inline constexpr char kRecords[] = "records";
+inline constexpr char kServed[] = "served";  // recognised by the path, never named
+inline constexpr const char* kFormats[] = {kCheckpoint, kTensorProto, kTensorProtoText, kRecords};
 
 // InvalidArgument, listing the formats there are, unless `format` is one of them or empty.
 absl::Status CheckFormat(absl::string_view format);
@@ -45,6 +49,9 @@ struct TensorInfo {
   std::optional<int> shard;      // where that is known
   std::optional<uint64_t> offset;
 };
+
+// What is known of a tensor outside a checkpoint; stored_bytes is left at 0.
+TensorInfo DescribeTensor(std::string name, const DecodedTensor& tensor);
 
 class Input {
  public:
@@ -80,9 +87,11 @@ class Output {
   virtual absl::Status Finish() = 0;  // nothing is at the path before
 };
 
-// The format that the name of a file to be written asks for: .pb, .pbtxt and .textproto are messages, all else a
-// checkpoint's prefix.
+// The format that the name of a file to be written asks for: .pb, .pbtxt and .textproto are messages, .tfrecord and
+// .records record files, all else a checkpoint's prefix.
 absl::string_view FormatForName(absl::string_view path);
+// False for messages.
+bool HoldsManyTensors(absl::string_view format);
 
 absl::StatusOr<std::unique_ptr<Output>> CreateOutput(const std::string& path, absl::string_view format,
                                                      const OutputOptions& options);

@@ -10,6 +10,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "tensorcask/serialize/wire/decoded_tensor.h"
 #include "tensorcask/tools/console.h"
 #include "tensorcask/tools/formats.h"
 
@@ -25,6 +26,11 @@ Action DeclareShow(CLI::App& app);
 Action DeclareVerify(CLI::App& app);
 Action DeclareSalvage(CLI::App& app);
 Action DeclareConvert(CLI::App& app);
+Action DeclareCat(CLI::App& app);
+Action DeclareSave(CLI::App& app);
+Action DeclareSend(CLI::App& app);
+Action DeclareRecv(CLI::App& app);
+Action DeclareServe(CLI::App& app);
 Action DeclareDemo(CLI::App& app);
 
 // The command line was wrong in a way that only the files could tell.
@@ -34,8 +40,20 @@ bool IsMisuse(const absl::Status& status);
 // True if `name` matches one of the shell patterns (* ? [abc]; * also matches '/').
 bool MatchesAny(const std::string& name, const std::vector<std::string>& globs);
 
-// --format, shared by the commands that read.
+// Those that match one of `include` (all, if it is empty) and none of `exclude`, in the order in which the file stores
+// them.
+std::vector<TensorInfo> Select(const std::vector<TensorInfo>& tensors, const std::vector<std::string>& include,
+                               const std::vector<std::string>& exclude);
+
+// The tensor with its metadata; without those, if they cannot be read and `allow_loss` says that this is good enough.
+absl::StatusOr<DecodedTensor> ReadToCopy(const Input& input, const TensorInfo& info, bool allow_loss);
+
+// Options that several commands have: --format, of those that read; --to, --alignment and --overwrite, of those that
+// write; --include and --exclude, of those that choose.
 void AddFormatOption(CLI::App& app, std::string* format);
+void AddOutputOptions(CLI::App& app, std::string* to, OutputOptions* options);
+void AddIncludeOption(CLI::App& app, std::vector<std::string>* globs);
+void AddExcludeOption(CLI::App& app, std::vector<std::string>* globs);
 
 }  // namespace tensorcask::tools
 

@@ -34,6 +34,11 @@ constexpr Entry kSubcommands[] = {
     {"verify", "Check every checksum and rule of structure", DeclareVerify},
     {"salvage", "Save what is whole of a damaged checkpoint", DeclareSalvage},
     {"convert", "Copy tensors into another file or format", DeclareConvert},
+    {"cat", "Write tensors to a pipe, as records", DeclareCat},
+    {"save", "Write the records of a pipe to a file", DeclareSave},
+    {"send", "Hand tensors to a waiting recv", DeclareSend},
+    {"recv", "Take the tensors of a send", DeclareRecv},
+    {"serve", "Answer for the tensors of files at a socket", DeclareServe},
     {"demo", "Save, verify, list and read back a small model", DeclareDemo},
 };
 

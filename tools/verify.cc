@@ -6,6 +6,7 @@
 
 #include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tools/record_stream.h"
 #include "tensorcask/tools/subcommand.h"
 
 namespace tensorcask::tools {
@@ -20,9 +21,9 @@ struct Flags {
 absl::StatusOr<int64_t> VerifyOne(const std::string& path, const std::string& format, Console& console) {
   CheckpointCensus census;
   int64_t damages = 0;
-  if (format == kTensorProto || format == kTensorProtoText) {
-    CASK_RETURN_IF_ERROR(OpenInput(path, format).status());  // decodes it all
-    census.whole = 1;
+  if (format.empty() ? LooksLikeRecords(path) : format != kCheckpoint) {
+    CASK_ASSIGN_OR_RETURN(const std::unique_ptr<Input> input, OpenInput(path, format));  // decodes it all
+    census.whole = static_cast<int64_t>(input->tensors().size());
   } else {
     CASK_ASSIGN_OR_RETURN(const CheckpointReader reader, CheckpointReader::Open(path));
     CASK_ASSIGN_OR_RETURN(census, reader.VerifyAll([&](const CheckpointDamage& damage) {

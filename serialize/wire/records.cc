@@ -1,12 +1,12 @@
 #include "tensorcask/serialize/wire/records.h"
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
-#include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -51,8 +51,20 @@ absl::Status RecordWriter::Write(absl::Span<const absl::string_view> pieces) {
   return sink_->Append({tail, kChecksumBytes});
 }
 
+bool StartsWithRecord(absl::string_view bytes) {
+  return bytes.size() >= kHeadBytes &&
+         Mismatch("length", Crc32c(bytes.substr(0, kLengthBytes)), bytes.data() + kLengthBytes).empty();
+}
+
 RecordReader::RecordReader(std::shared_ptr<const ByteSource> source, RecordReaderOptions options)
-    : source_(std::move(source)), options_(std::move(options)), offset_(options_.offset) {}
+    : RecordReader(MakeSourceStream(source, options.offset), options) {
+  if (offset_ > source->size_bytes()) {
+    status_ = Damaged(absl::StrCat("the file ends before it, at ", source->size_bytes()));
+  }
+}
+
+RecordReader::RecordReader(std::unique_ptr<ByteStream> stream, RecordReaderOptions options)
+    : stream_(std::move(stream)), options_(std::move(options)), offset_(options_.offset) {}
 
 absl::StatusOr<std::optional<absl::string_view>> RecordReader::Next() {
   CASK_RETURN_IF_ERROR(status_);
@@ -62,64 +74,102 @@ absl::StatusOr<std::optional<absl::string_view>> RecordReader::Next() {
 }
 
 absl::StatusOr<std::optional<absl::string_view>> RecordReader::ReadRecord() {
-  const uint64_t file_bytes = source_->size_bytes();
-  if (offset_ > file_bytes) return Damaged(absl::StrCat("the file ends before it, at ", file_bytes));
-  const uint64_t left_bytes = file_bytes - offset_;
-  if (left_bytes == 0) return std::nullopt;
-  if (left_bytes < kHeadBytes) {
-    return Damaged(absl::StrCat("cut short: ", left_bytes, " bytes are left; its head takes ", kHeadBytes));
+  CASK_ASSIGN_OR_RETURN(uint64_t available_bytes, Available(kHeadBytes));
+  if (available_bytes == 0) return std::nullopt;
+  if (available_bytes < kHeadBytes) {
+    return Damaged(absl::StrCat("cut short: ", available_bytes, " bytes are left; its head takes ", kHeadBytes));
   }
-  CASK_ASSIGN_OR_RETURN(const absl::string_view head, Bytes(offset_, kHeadBytes));
+  const absl::string_view head(memory() + window_start_, kHeadBytes);
   const uint64_t data_bytes = LoadLittleEndian<uint64_t>(head.data());
   std::string mismatch = Mismatch("length", Crc32c(head.substr(0, kLengthBytes)), head.data() + kLengthBytes);
   if (!mismatch.empty()) {
     const bool is_gzip = offset_ == 0 && head[0] == '\x1f' && static_cast<unsigned char>(head[1]) == 0x8b;
     return Damaged(absl::StrCat(mismatch, is_gzip ? "; the file looks like gzip" : ""));
   }
-  const uint64_t body_bytes = left_bytes - kHeadBytes;
-  if (data_bytes > body_bytes || body_bytes - data_bytes < kChecksumBytes) {
-    return Damaged(absl::StrCat("cut short: it has ", data_bytes, " bytes of data and ", kChecksumBytes,
-                                " of checksum; ", body_bytes, " are left"));
+  // The limit keeps the size of the whole record within 64 bits. What is known to be cut short is that first.
+  const bool is_past_limit =
+      data_bytes > static_cast<uint64_t>(std::max<int64_t>(options_.limits.max_message_bytes, 0));
+  const uint64_t record_bytes = is_past_limit ? UINT64_MAX : kHeadBytes + data_bytes + kChecksumBytes;
+  if (!is_past_limit || stream_->bytes_left().has_value()) {
+    CASK_ASSIGN_OR_RETURN(available_bytes, Available(record_bytes));
+    const uint64_t body_bytes = available_bytes - kHeadBytes;
+    if (data_bytes > body_bytes || body_bytes - data_bytes < kChecksumBytes) {
+      return Damaged(absl::StrCat("cut short: it has ", data_bytes, " bytes of data and ", kChecksumBytes,
+                                  " of checksum; ", body_bytes, " are left"));
+    }
   }
-  if (data_bytes > static_cast<uint64_t>(std::max<int64_t>(options_.limits.max_message_bytes, 0))) {
-    return absl::ResourceExhaustedError(absl::StrCat(source_->name(), ": record at ", offset_, ": ", data_bytes,
+  if (is_past_limit) {
+    return absl::ResourceExhaustedError(absl::StrCat(name(), ": record at ", offset_, ": ", data_bytes,
                                                      " bytes; max_message_bytes is ",
                                                      options_.limits.max_message_bytes));
   }
-  CASK_ASSIGN_OR_RETURN(const absl::string_view body, Bytes(offset_ + kHeadBytes, data_bytes + kChecksumBytes));
-  const absl::string_view data = body.substr(0, static_cast<size_t>(data_bytes));
+  const absl::string_view data(memory() + window_start_ + kHeadBytes, static_cast<size_t>(data_bytes));
   mismatch = Mismatch("data", Crc32c(data), data.data() + data.size());
   if (!mismatch.empty()) return Damaged(mismatch);
-  offset_ += kHeadBytes + body.size();
+  offset_ += record_bytes;
+  window_start_ += static_cast<size_t>(record_bytes);
+  window_bytes_ -= static_cast<size_t>(record_bytes);
   return data;
 }
 
-// These bytes of the file, which has them; valid until the next call.
-absl::StatusOr<absl::string_view> RecordReader::Bytes(uint64_t offset, uint64_t size_bytes) {
-  const bool is_here = offset >= window_offset_ && RangeFits(offset - window_offset_, size_bytes, window_bytes_);
-  if (!is_here) {
-    const uint64_t read_bytes = std::max(size_bytes, std::min(kReadAheadBytes, source_->size_bytes() - offset));
-    window_bytes_ = 0;
-    if (memory_ == nullptr || memory_->size_bytes() < read_bytes) {
-      memory_ = nullptr;  // before there are two
-      absl::StatusOr<RefPtr<TensorBuffer>> memory =
-          TensorBuffer::Allocate(static_cast<size_t>(read_bytes), options_.allocator);
-      if (!memory.ok()) {
-        return absl::Status(memory.status().code(),
-                            absl::StrCat(source_->name(), ": record at ", offset_, ": ", memory.status().message()));
-      }
-      memory_ = *std::move(memory);
+// How many bytes the stream has from offset_ on, as far as `size_bytes` makes it worth to know. If it has as many as
+// that, the window has them.
+absl::StatusOr<uint64_t> RecordReader::Available(uint64_t size_bytes) {
+  while (window_bytes_ < size_bytes) {
+    const std::optional<uint64_t> left_bytes = stream_->bytes_left();
+    if (left_bytes.has_value() && (*left_bytes == 0 || size_bytes - window_bytes_ > *left_bytes)) {
+      return window_bytes_ + *left_bytes;
     }
-    CASK_RETURN_IF_ERROR(source_->ReadAt(
-        offset, absl::MakeSpan(static_cast<char*>(memory_->mutable_data()), static_cast<size_t>(read_bytes))));
-    window_offset_ = offset;
-    window_bytes_ = read_bytes;
+    CASK_RETURN_IF_ERROR(MakeRoom(size_bytes));
+    const size_t end = window_start_ + window_bytes_;
+    CASK_ASSIGN_OR_RETURN(const size_t got, stream_->Read(absl::MakeSpan(memory() + end, capacity() - end)));
+    if (got == 0) break;
+    window_bytes_ += got;
   }
-  return memory_->bytes().substr(static_cast<size_t>(offset - window_offset_), static_cast<size_t>(size_bytes));
+  return window_bytes_;
+}
+
+// Room for a byte or more behind the window, which is to grow to `size_bytes`: all of it at once if it is certain that
+// the stream has them; otherwise memory is doubled whenever it is full.
+absl::Status RecordReader::MakeRoom(uint64_t size_bytes) {
+  const std::optional<uint64_t> left_bytes = stream_->bytes_left();
+  uint64_t wanted_bytes = std::max(size_bytes, kReadAheadBytes);
+  if (left_bytes.has_value()) {
+    wanted_bytes = std::min(wanted_bytes, window_bytes_ + *left_bytes);
+  } else if (window_bytes_ < capacity()) {
+    wanted_bytes = capacity();
+  } else {
+    wanted_bytes = std::min(wanted_bytes, std::max<uint64_t>(2 * uint64_t{window_bytes_}, kReadAheadBytes));
+  }
+  if (wanted_bytes > capacity()) {
+    // What was there for a longer record goes before there is more.
+    if (window_bytes_ <= kReadAheadBytes && capacity() > kReadAheadBytes) CASK_RETURN_IF_ERROR(MoveTo(window_bytes_));
+    return MoveTo(wanted_bytes);
+  }
+  if (window_start_ > 0 && size_bytes > capacity() - window_start_) {
+    std::memmove(memory(), memory() + window_start_, window_bytes_);
+    window_start_ = 0;
+  }
+  return absl::OkStatus();
+}
+
+// Moves the window to new memory. Requires: it fits.
+absl::Status RecordReader::MoveTo(uint64_t capacity_bytes) {
+  if (window_bytes_ == 0) memory_ = nullptr;  // before there are two
+  absl::StatusOr<RefPtr<TensorBuffer>> memory =
+      TensorBuffer::Allocate(static_cast<size_t>(capacity_bytes), options_.allocator);
+  if (!memory.ok()) {
+    return absl::Status(memory.status().code(),
+                        absl::StrCat(name(), ": record at ", offset_, ": ", memory.status().message()));
+  }
+  if (window_bytes_ > 0) std::memcpy((*memory)->mutable_data(), this->memory() + window_start_, window_bytes_);
+  memory_ = *std::move(memory);
+  window_start_ = 0;
+  return absl::OkStatus();
 }
 
 absl::Status RecordReader::Damaged(absl::string_view what) const {
-  return absl::DataLossError(absl::StrCat(source_->name(), ": record at ", offset_, ": ", what));
+  return absl::DataLossError(absl::StrCat(name(), ": record at ", offset_, ": ", what));
 }
 
 }  // namespace tensorcask

@@ -10,15 +10,17 @@
 //     ... *record ...
 //   }
 //
-// Knows nothing of tensors: see tensor_records.h. A record costs 16 bytes (FORMAT.md section 8). Files that are
-// compressed as a whole must be decompressed first.
+// Files and pipes are read alike, through a ByteStream (byte_stream.h). Knows nothing of tensors: see tensor_records.h.
+// A record costs 16 bytes (FORMAT.md section 8). Files that are compressed as a whole must be decompressed first.
 
 #ifndef TENSORCASK_SERIALIZE_WIRE_RECORDS_H_
 #define TENSORCASK_SERIALIZE_WIRE_RECORDS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -26,6 +28,7 @@
 #include "absl/types/span.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/byte_stream.h"
 #include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/ref_counted.h"
@@ -46,6 +49,9 @@ class RecordWriter {
   ByteSink* const sink_;
 };
 
+// Whether `bytes` start with the head of a record, which has a checksum: the first 12 bytes of a file tell.
+bool StartsWithRecord(absl::string_view bytes);
+
 struct RecordReaderOptions {
   uint64_t offset = 0;                                    // of the first record to read, as offset() gave it
   DecodeLimits limits;                                    // max_message_bytes: of one record's data
@@ -53,32 +59,40 @@ struct RecordReaderOptions {
 };
 
 // Reads records one after the other. Memory: the larger of 256 KiB and the longest record, never more than the file
-// holds. One caller at a time.
+// holds. Of a stream, whose length nobody knows, at most twice what has arrived of a record, and while that grows what
+// has arrived once more: never what a record claims. One caller at a time.
 class RecordReader {
  public:
   explicit RecordReader(std::shared_ptr<const ByteSource> source, RecordReaderOptions options = {});
+  // options.offset is where `stream` is: offsets count from there.
+  explicit RecordReader(std::unique_ptr<ByteStream> stream, RecordReaderOptions options = {});
 
-  // The data of the next record, both checksums verified, valid until the next call; nothing if the file ended with
+  // The data of the next record, both checksums verified, valid until the next call; nothing if the stream ended with
   // the last one. A reader that failed gives the same error from then on: it does not look for a record further on.
-  // Errors: DataLoss, naming the file and the offset of the record, for a checksum that is wrong and for a file that
-  // ends inside a record (or before the offset that reading was to start from); ResourceExhausted past a limit, or if
-  // there is no memory; of the source.
+  // Errors: DataLoss, naming the stream and the offset of the record, for a checksum that is wrong and for a stream
+  // that ends inside a record (or a file before the offset that reading was to start from); ResourceExhausted past a
+  // limit, or if there is no memory; of the stream.
   absl::StatusOr<std::optional<absl::string_view>> Next();
 
   uint64_t offset() const { return offset_; }  // where the next record starts; after an error, that which has it
-  const ByteSource& source() const { return *source_; }
+  const std::string& name() const { return stream_->name(); }
 
  private:
   absl::StatusOr<std::optional<absl::string_view>> ReadRecord();
-  absl::StatusOr<absl::string_view> Bytes(uint64_t offset, uint64_t size_bytes);
+  absl::StatusOr<uint64_t> Available(uint64_t size_bytes);
+  absl::Status MakeRoom(uint64_t size_bytes);
+  absl::Status MoveTo(uint64_t capacity_bytes);
+  size_t capacity() const { return memory_ == nullptr ? 0 : memory_->size_bytes(); }
+  char* memory() { return static_cast<char*>(memory_->mutable_data()); }
   absl::Status Damaged(absl::string_view what) const;
 
-  const std::shared_ptr<const ByteSource> source_;
+  const std::unique_ptr<ByteStream> stream_;
   const RecordReaderOptions options_;
   uint64_t offset_;
+  // Bytes [window_start_, window_start_ + window_bytes_) of the memory are those of the stream from offset_ on.
   RefPtr<TensorBuffer> memory_;
-  uint64_t window_offset_ = 0;  // bytes [window_offset_, window_offset_ + window_bytes_) of the file are in memory_
-  uint64_t window_bytes_ = 0;
+  size_t window_start_ = 0;
+  size_t window_bytes_ = 0;
   absl::Status status_;
 };
 

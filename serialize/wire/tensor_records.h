@@ -15,7 +15,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tensorcask/serialize/wire/codec_options.h"
+#include "tensorcask/serialize/wire/decoded_tensor.h"
 #include "tensorcask/serialize/wire/records.h"
+#include "tensorcask/tensor/strided/metadata.h"
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
 
@@ -24,11 +26,15 @@ namespace tensorcask {
 // Elements go to the sink from where they lie, without a copy of the message in between.
 // Errors: as EncodeTensorTo, and nothing was written; of the sink.
 absl::Status WriteTensorRecord(const TensorView& tensor, const EncodeOptions& options, RecordWriter* writer);
+absl::Status WriteTensorRecord(const TensorView& tensor, const TensorMetadata& metadata, const EncodeOptions& options,
+                               RecordWriter* writer);
 
 // The next tensor, in its own memory; nothing at the end. Errors: as RecordReader::Next; as DecodeTensorBytes, with the
-// file and the offset of the record, InvalidArgument as DataLoss. After an error of the second kind the reader goes on
-// with the next record.
+// stream and the offset of the record, InvalidArgument as DataLoss. After an error of the second kind the reader goes
+// on with the next record.
 absl::StatusOr<std::optional<Tensor>> ReadTensorRecord(RecordReader* reader, const DecodeOptions& options = {});
+absl::StatusOr<std::optional<DecodedTensor>> ReadTensorRecordWithMetadata(RecordReader* reader,
+                                                                          const DecodeOptions& options = {});
 
 }  // namespace tensorcask
 

@@ -2,29 +2,38 @@
 
 #include <zlib.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/byte_stream.h"
+#include "tensorcask/serialize/wire/codec_options.h"
+#include "tensorcask/serialize/wire/decoded_tensor.h"
 #include "tensorcask/serialize/wire/tensor_records.h"
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/buffer.h"
+#include "tensorcask/tensor/strided/metadata.h"
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/support/failing_allocator.h"
@@ -50,10 +59,27 @@ std::string Written(const std::vector<std::string>& records) {
   return bytes;
 }
 
-// The records of `bytes` up to the end or the first error, which is returned.
-absl::Status ReadAll(const std::string& bytes, std::vector<std::string>* records, RecordReaderOptions options = {}) {
+// A stream of unknown length that gives at most `step` bytes at a time, as a pipe does.
+class Trickle final : public ByteStream {
+ public:
+  Trickle(absl::string_view bytes, size_t step) : bytes_(bytes), step_(step) {}
+  const std::string& name() const override { return name_; }
+  absl::StatusOr<size_t> Read(absl::Span<char> out) override {
+    const absl::string_view part = bytes_.substr(0, std::min(step_, out.size()));
+    std::copy(part.begin(), part.end(), out.begin());
+    bytes_.remove_prefix(part.size());
+    return part.size();
+  }
+
+ private:
+  const std::string name_ = "stream";
+  absl::string_view bytes_;
+  const size_t step_;
+};
+
+// The records that are left up to the end or the first error, which is returned.
+absl::Status ReadAll(RecordReader& reader, std::vector<std::string>* records) {
   records->clear();
-  RecordReader reader(MakeMemorySource("stream", bytes), std::move(options));
   while (true) {
     const uint64_t offset = reader.offset();
     const auto record = reader.Next();
@@ -68,6 +94,18 @@ absl::Status ReadAll(const std::string& bytes, std::vector<std::string>* records
     }
     records->emplace_back(**record);
   }
+}
+
+absl::Status ReadAll(const std::string& bytes, std::vector<std::string>* records, RecordReaderOptions options = {}) {
+  RecordReader reader(MakeMemorySource("stream", bytes), std::move(options));
+  return ReadAll(reader, records);
+}
+
+// The same from a pipe.
+absl::Status ReadAllFromPipe(const std::string& bytes, size_t step, std::vector<std::string>* records,
+                             RecordReaderOptions options = {}) {
+  RecordReader reader(std::make_unique<Trickle>(bytes, step), std::move(options));
+  return ReadAll(reader, records);
 }
 
 // The head of a record that claims `length` bytes, its checksum correct.
@@ -106,6 +144,12 @@ TEST(Records, ComeBack) {
   std::vector<std::string> read;
   EXPECT_OK(ReadAll(bytes, &read));
   EXPECT_TRUE(read == records);
+  for (const size_t step : {size_t{1}, size_t{4095}, size_t{64} << 10, SIZE_MAX}) {
+    EXPECT_OK(ReadAllFromPipe(bytes, step, &read)) << step;
+    EXPECT_TRUE(read == records) << step;
+  }
+  EXPECT_OK(ReadAllFromPipe("", 1, &read));
+  EXPECT_TRUE(read.empty());
   EXPECT_OK(ReadAll("", &read));
   EXPECT_TRUE(read.empty());
 }
@@ -142,6 +186,14 @@ TEST_P(RecordsReject, WithCodeAndMessage) {
   std::vector<std::string> records;
   EXPECT_THAT(ReadAll(GetParam().bytes, &records, options), StatusIs(GetParam().code, HasSubstr(GetParam().says)));
   EXPECT_TRUE(records.empty() || records == std::vector<std::string>{"head"});
+  // From a pipe the claim of a length counts first: whether the bytes come nobody knows.
+  const bool claims_too_much =
+      absl::StrContains(GetParam().name, "Huge") || absl::StrContains(GetParam().name, "Wraps");
+  for (const size_t step : {size_t{1}, SIZE_MAX}) {
+    EXPECT_THAT(ReadAllFromPipe(GetParam().bytes, step, &records, options),
+                claims_too_much ? StatusIs(Code::kResourceExhausted, HasSubstr("max_message_bytes is 5"))
+                                : StatusIs(GetParam().code, HasSubstr(GetParam().says)));
+  }
 }
 const DamageCase kDamages[] = {
     {"ShortHead", Written({"head"}) + "12345678901", Code::kDataLoss,
@@ -178,6 +230,11 @@ TEST(Records, EveryPrefixAndEveryChangedByteIsFound) {
                   StatusIs(Code::kDataLoss, HasSubstr(absl::StrCat("record at ", ends[complete], ": cut short"))));
     }
     EXPECT_EQ(records.size(), complete);
+    for (const size_t step : {size_t{1}, size_t{7}, SIZE_MAX}) {
+      std::vector<std::string> from_pipe;
+      EXPECT_EQ(ReadAllFromPipe(bytes.substr(0, size), step, &from_pipe), status);
+      EXPECT_EQ(from_pipe, records);
+    }
   }
   for (size_t i = 0; i < bytes.size(); ++i) {
     for (int change = 1; change < 256; ++change) {
@@ -208,6 +265,30 @@ TEST(Records, MemoryIsThatOfTheLongestRecord) {
     ASSERT_OK(reader.Next());
     EXPECT_LE(allocator->live_blocks(), 1);
     EXPECT_LE(allocator->live_bytes(), (3 << 20) + 8192);
+  }
+}
+
+TEST(Records, MemoryForAPipeFollowsTheBytesThatCome) {
+  struct Case {
+    uint64_t claimed_bytes, come_bytes;
+    int64_t most_blocks, most_bytes;
+  };
+  const Case cases[] = {{uint64_t{1} << 30, 20, 1, 260 << 10},
+                        {uint64_t{1} << 60, 20, 1, 260 << 10},
+                        {uint64_t{1} << 30, 1 << 20, 4, (2 << 20) + 4096}};  // 256, 512, 1024, 2048 KiB
+  for (const Case& a_case : cases) {
+    SCOPED_TRACE(absl::StrCat(a_case.claimed_bytes, ", ", a_case.come_bytes));
+    const auto allocator = MakeRef<FailingAllocator>();
+    RecordReaderOptions options;
+    options.allocator = allocator;
+    options.limits.max_message_bytes = INT64_MAX;
+    const std::string bytes = Head(a_case.claimed_bytes) + std::string(a_case.come_bytes, 'x');
+    RecordReader reader(std::make_unique<Trickle>(bytes, 4095), options);
+    EXPECT_THAT(reader.Next(),
+                StatusIs(Code::kDataLoss, HasSubstr(absl::StrCat("4 of checksum; ", a_case.come_bytes, " are left"))));
+    EXPECT_LE(allocator->calls(), a_case.most_blocks);
+    EXPECT_EQ(allocator->live_blocks(), 1);
+    EXPECT_LE(allocator->live_bytes(), a_case.most_bytes);
   }
 }
 
@@ -262,6 +343,26 @@ TEST(TensorRecords, ComeBack) {
   ASSERT_TRUE(second.has_value());
   EXPECT_EQ(second->ToString(), words.ToString());
   ASSERT_OK_AND_ASSIGN(const std::optional<Tensor> end, ReadTensorRecord(&reader));
+  EXPECT_FALSE(end.has_value());
+}
+
+TEST(TensorRecords, ComeBackWithMetadata) {
+  const Tensor matrix = Tensor::FromValues<float>({{1, 2, 3}, {4, 5, 6}});
+  TensorMetadata metadata;
+  metadata.name = "w";
+  metadata.attributes["unit"] = "m";
+  EncodeOptions preserve;
+  preserve.layout = StoredLayout::kPreserve;
+  std::string bytes;
+  StringSink sink(&bytes);
+  RecordWriter writer(&sink);
+  EXPECT_OK(WriteTensorRecord(*TensorView(matrix).Transpose(0, 1), metadata, preserve, &writer));
+  RecordReader reader(std::make_unique<Trickle>(bytes, 1));
+  ASSERT_OK_AND_ASSIGN(const std::optional<DecodedTensor> tensor, ReadTensorRecordWithMetadata(&reader));
+  ASSERT_TRUE(tensor.has_value());
+  EXPECT_EQ(tensor->metadata, metadata);
+  EXPECT_THAT(tensor->view.strides(), ElementsAre(1, 3));
+  ASSERT_OK_AND_ASSIGN(const std::optional<DecodedTensor> end, ReadTensorRecordWithMetadata(&reader));
   EXPECT_FALSE(end.has_value());
 }
 

@@ -1,0 +1,69 @@
+// tensorcask cat PATH [GLOB...]: tensors as a record stream on stdout.
+
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tensorcask/serialize/io/byte_stream.h"
+#include "tensorcask/serialize/wire/records.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tools/record_stream.h"
+#include "tensorcask/tools/subcommand.h"
+
+namespace tensorcask::tools {
+namespace {
+
+struct Flags {
+  std::string path;
+  std::vector<std::string> include;
+  std::vector<std::string> exclude;
+  std::string format;
+  bool allow_loss = false;
+};
+
+absl::StatusOr<ExitCode> Cat(const Flags& flags) {
+  if (isatty(STDOUT_FILENO) == 1) return Misuse("stdout is a terminal, and records are bytes: use a pipe or a file");
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<Input> input, OpenInput(flags.path, flags.format));
+  CASK_RETURN_IF_ERROR(input->CheckFiles());
+  CatchInterrupts();
+  DescriptorSink sink(STDOUT_FILENO, "stdout", [] { return !Interrupted(); });
+  RecordWriter writer(&sink);
+  for (const TensorInfo& info : Select(input->tensors(), flags.include, flags.exclude)) {
+    if (Interrupted()) return InterruptedExitCode();  // without Finish the stream ends inside a record
+    CASK_ASSIGN_OR_RETURN(DecodedTensor tensor, ReadToCopy(*input, info, flags.allow_loss));
+    if (flags.allow_loss) tensor.metadata.name.clear();
+    const absl::Status status = WriteNamedTensor(info.name, tensor, &writer);
+    if (Interrupted()) return InterruptedExitCode();
+    CASK_RETURN_IF_ERROR(status);
+  }
+  const absl::Status status = sink.Finish();
+  if (Interrupted()) return InterruptedExitCode();
+  CASK_RETURN_IF_ERROR(status);
+  return kDone;
+}
+
+}  // namespace
+
+Action DeclareCat(CLI::App& app) {
+  auto flags = std::make_shared<Flags>();
+  app.add_option("PATH", flags->path, "A checkpoint's prefix or .index, or another file")->required();
+  app.add_option("GLOB", flags->include, "Only names that match: dense/*");
+  AddExcludeOption(app, &flags->exclude);
+  app.add_flag("--allow-loss", flags->allow_loss,
+               "Leave out metadata that cannot be read, and a second name that a tensor may have");
+  AddFormatOption(app, &flags->format);
+  app.footer(
+      "Writes records in TensorFlow's framing (TFRecord); each is a TensorProto, with its name, strides and metadata "
+      "in\n"
+      "the field `extension`. In memory is one tensor at a time. A stream whose writing failed or was interrupted "
+      "ends\n"
+      "inside a record, so that no reader takes it for whole.\n\n"
+      "Examples:\n"
+      "  tensorcask cat model.ckpt | ssh host tensorcask save model.ckpt\n"
+      "  tensorcask cat model.ckpt 'dense/*' > dense.tfrecord");
+  return [flags](Console&) { return Cat(*flags); };
+}
+
+}  // namespace tensorcask::tools

@@ -1,0 +1,90 @@
+// tensorcask save DST: the record stream that comes on stdin, as a checkpoint or another file.
+
+#include <unistd.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/io/byte_stream.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tools/record_stream.h"
+#include "tensorcask/tools/subcommand.h"
+
+namespace tensorcask::tools {
+namespace {
+
+struct Flags {
+  std::string destination;
+  std::string to;
+  OutputOptions output;
+  std::vector<std::string> include;
+  std::vector<std::string> exclude;
+};
+
+struct Counts {
+  int64_t came = 0;
+  int64_t saved = 0;
+  uint64_t bytes = 0;  // of the records saved
+};
+
+absl::Status SaveAll(const Flags& flags, const std::string& to, NamedTensorReader& reader, Output& output,
+                     Console& console, Counts& counts) {
+  while (true) {
+    CASK_ASSIGN_OR_RETURN(std::optional<NamedTensor> record, reader.Next());
+    if (!record.has_value()) break;
+    ++counts.came;
+    if (Select({record->info}, flags.include, flags.exclude).empty()) continue;
+    if (++counts.saved > 1 && !HoldsManyTensors(to)) break;
+    CASK_RETURN_IF_ERROR(output.Add(record->info, record->tensor));
+    counts.bytes += record->info.stored_bytes;
+    if (console.progress) console.err << '\r' << counts.saved << ' ' << HumanBytes(counts.bytes) << "\x1b[K";
+  }
+  if (counts.came == 0) return absl::DataLossError("stdin: no record came");
+  if (HoldsManyTensors(to) || counts.saved == 1) return absl::OkStatus();
+  return Misuse(absl::StrCat(to, " holds exactly one tensor, ", counts.saved == 0 ? "none" : "more",
+                             " came: choose one with --include NAME"));
+}
+
+absl::StatusOr<ExitCode> Save(const Flags& flags, Console& console) {
+  if (isatty(STDIN_FILENO) == 1) return Misuse("stdin is a terminal: pipe `tensorcask cat PATH` into this");
+  const std::string to(flags.to.empty() ? FormatForName(flags.destination) : absl::string_view(flags.to));
+  CatchInterrupts();
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<Output> output, CreateOutput(flags.destination, to, flags.output));
+  NamedTensorReader reader(MakeDescriptorStream(STDIN_FILENO, "stdin", [] { return !Interrupted(); }));
+  Counts counts;
+  const absl::Status status = SaveAll(flags, to, reader, *output, console, counts);
+  if (console.progress && counts.saved > 0) console.err << "\r\x1b[K";
+  if (Interrupted()) return InterruptedExitCode();  // the destructor removes what was written
+  CASK_RETURN_IF_ERROR(status);
+  CASK_RETURN_IF_ERROR(output->Finish());
+  console.out << Printable(flags.destination) << ": " << counts.saved
+              << (counts.saved == 1 ? " tensor, " : " tensors, ") << HumanBytes(counts.bytes) << ", " << to << '\n';
+  return kDone;
+}
+
+}  // namespace
+
+Action DeclareSave(CLI::App& app) {
+  auto flags = std::make_shared<Flags>();
+  app.add_option("DST", flags->destination,
+                 "What to write: a checkpoint's prefix, or a .pb, .pbtxt, .textproto or .tfrecord")
+      ->required();
+  AddOutputOptions(app, &flags->to, &flags->output);
+  AddIncludeOption(app, &flags->include);
+  AddExcludeOption(app, &flags->exclude);
+  app.footer(
+      "Reads what `tensorcask cat` writes, or any stream of TensorProto records (TFRecord); one without a name goes "
+      "by\n"
+      "its number, from 0. In memory is one tensor at a time. A stream that ends inside a record, or before the "
+      "first,\n"
+      "is an error, and DST appears whole or not at all.\n\n"
+      "Examples:\n"
+      "  tensorcask save model.ckpt < model.tfrecord\n"
+      "  ssh host tensorcask cat model.ckpt | tensorcask save model.ckpt");
+  return [flags](Console& console) { return Save(*flags, console); };
+}
+
+}  // namespace tensorcask::tools
