@@ -1,5 +1,6 @@
 #!/bin/sh
-# The example of a training loop goes on where it ended, past a damaged checkpoint too.
+# The example of a training loop goes on where it ended, past a damaged checkpoint too; that of two processes hands its
+# batches over without copying them.
 set -eu
 run="$TEST_TMPDIR/run"
 
@@ -26,3 +27,20 @@ case "$found" in
   "damaged: DATA_LOSS: "*"$run/ckpt-240.data-00000-of-00001"*"from step 220: 220"*"kept: $run/ckpt-340") ;;
   *) printf 'after damage: found\n%s\n' "$found"; exit 1 ;;
 esac
+
+# Sockets have short paths.
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+examples/producer_consumer "$folder/s" consumer > "$TEST_TMPDIR/batches" &
+consumer=$!
+tries=0
+until [ -S "$folder/s" ] || [ "$tries" -ge 100 ]; do
+  sleep 0.1
+  tries=$((tries + 1))
+done
+examples/producer_consumer "$folder/s" producer
+wait "$consumer"
+expect "batches" "shared float32 [1024,256] mean 0
+shared float32 [1024,256] mean 1
+shared float32 [1024,256] mean 2
+shared float32 [1024,256] mean 3" "$(cat "$TEST_TMPDIR/batches")"

@@ -1,0 +1,67 @@
+// Two processes hand over batches through shared memory: the elements are written once, and never copied.
+//
+//   producer_consumer SOCKET consumer &
+//   producer_consumer SOCKET producer
+
+#include <cstdint>
+#include <iostream>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "tensorcask/serialize/exchange/channel.h"
+#include "tensorcask/serialize/exchange/shared_memory.h"
+#include "tensorcask/tensor/base/ref_counted.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/tensor.h"
+
+namespace cask = tensorcask;
+
+namespace {
+
+constexpr int kBatches = 4;
+constexpr absl::Duration kPatience = absl::Seconds(20);
+
+absl::Status Produce(const std::string& socket) {
+  CASK_ASSIGN_OR_RETURN(cask::Channel consumer, cask::Channel::Connect(socket, kPatience));
+  CASK_ASSIGN_OR_RETURN(const cask::RefPtr<cask::SharedMemoryAllocator> shared,
+                        cask::SharedMemoryAllocator::Create({}));
+  for (int i = 0; i < kBatches; ++i) {
+    CASK_ASSIGN_OR_RETURN(cask::Tensor batch,
+                          cask::Tensor::Create(cask::DType::kFloat32, cask::TensorShape({1024, 256}), shared));
+    float* const values = batch.mutable_data<float>();
+    for (int64_t k = 0; k < batch.num_elements(); ++k) values[k] = static_cast<float>(i);
+    CASK_RETURN_IF_ERROR(consumer.SendTensor(batch, {}, kPatience));  // from here on `batch` is frozen
+  }
+  return consumer.Close(kPatience);
+}
+
+absl::Status Consume(const std::string& socket) {
+  CASK_ASSIGN_OR_RETURN(cask::ChannelListener listener, cask::ChannelListener::Listen(socket));
+  CASK_ASSIGN_OR_RETURN(cask::Channel producer, listener.Accept(kPatience));
+  while (true) {
+    const absl::StatusOr<cask::DecodedTensor> batch = producer.ReceiveTensor(kPatience);
+    if (absl::IsOutOfRange(batch.status())) return absl::OkStatus();  // the producer has closed
+    CASK_RETURN_IF_ERROR(batch.status());
+    CASK_ASSIGN_OR_RETURN(const cask::Tensor values, batch->view.ToTensor());
+    double sum = 0;
+    for (int64_t k = 0; k < values.num_elements(); ++k) sum += values.data<float>()[k];
+    const bool shared = values.buffer()->root()->kind() == cask::TensorBuffer::Kind::kMapped;
+    std::cout << (shared ? "shared" : "copied") << " float32 " << values.shape().ToString() << " mean "
+              << sum / static_cast<double>(values.num_elements()) << '\n';
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) {
+    std::cerr << "usage: producer_consumer SOCKET producer|consumer\n";
+    return 2;
+  }
+  const absl::Status status = absl::string_view(argv[2]) == "producer" ? Produce(argv[1]) : Consume(argv[1]);
+  if (!status.ok()) std::cerr << status << '\n';
+  return status.ok() ? 0 : 1;
+}
