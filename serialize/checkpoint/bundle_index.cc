@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/checkpoint/naming.h"
 #include "tensorcask/serialize/checkpoint/slice_key.h"
+#include "tensorcask/serialize/checkpoint/status_place.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -23,8 +24,6 @@ std::string TensorLabel(absl::string_view name) { return absl::StrCat("tensor ",
 std::string PieceLabel(absl::string_view name, absl::string_view slice) {
   return absl::StrCat("slice ", Quoted(slice), " of tensor ", Quoted(name));
 }
-
-absl::Status MissingPiece() { return absl::DataLossError("is not there, though the tensor names it"); }
 
 // A piece as it is remembered while the index is walked.
 struct Piece {
@@ -57,9 +56,7 @@ absl::Status AddPieces(CheckpointEntry* tensor,
 
 }  // namespace
 
-absl::Status In(absl::string_view what, const absl::Status& status) {
-  return absl::Status(status.code(), absl::StrCat(what, ": ", status.message()));
-}
+absl::Status MissingPiece() { return absl::DataLossError("is not there, though the tensor names it"); }
 
 std::string LocatedEntry::Label() const {
   return slice.empty() ? TensorLabel(index.entry.name) : PieceLabel(index.entry.name, slice);

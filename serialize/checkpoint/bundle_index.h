@@ -24,8 +24,8 @@
 
 namespace tensorcask::checkpoint {
 
-// Names `what`, a file or a tensor in one, in front of the message.
-absl::Status In(absl::string_view what, const absl::Status& status);
+// Of a piece that a tensor names.
+absl::Status MissingPiece();
 
 // Keys of pieces begin with a NUL byte, names do not.
 inline bool IsPieceKey(absl::string_view key) { return !key.empty() && key[0] == '\0'; }

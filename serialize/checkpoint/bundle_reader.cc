@@ -10,6 +10,7 @@
 #include "tensorcask/serialize/checkpoint/checkpoint_entry.h"
 #include "tensorcask/serialize/checkpoint/entry_codec.h"
 #include "tensorcask/serialize/checkpoint/sliced_tensor.h"
+#include "tensorcask/serialize/checkpoint/status_place.h"
 #include "tensorcask/serialize/checkpoint/stored_tensor.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
 #include "tensorcask/tensor/base/quote.h"

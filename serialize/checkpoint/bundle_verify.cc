@@ -16,6 +16,7 @@
 #include "tensorcask/serialize/checkpoint/entry_codec.h"
 #include "tensorcask/serialize/checkpoint/slice_key.h"
 #include "tensorcask/serialize/checkpoint/sliced_tensor.h"
+#include "tensorcask/serialize/checkpoint/status_place.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -119,31 +120,38 @@ void Verification::CheckSliced(size_t tensor) {
     damaged(item.located.Label(),
             absl::DataLossError(set->Query(TensorSlice::Full(entry.shape.rank())).status().message()));
   }
+  const auto pieces_end = items_.begin() + static_cast<std::ptrdiff_t>(num_pieces_);
+  const auto find = [&](const std::string& key) {
+    return std::lower_bound(items_.begin(), pieces_end, key,
+                            [](const Item& a, const std::string& b) { return a.key < b; });
+  };
   // Looking for a piece takes time with the length of the name, so that pieces that are not there are not looked for
   // without end.
   constexpr int kMaxMissing = 100;
   int missing = 0;
   for (const TensorSlice& slice : entry.slices) {
-    if (missing == kMaxMissing) {
-      damaged(item.located.Label(),
-              absl::DataLossError(absl::StrCat("more than ", kMaxMissing, " of its pieces are not there")));
-      break;
-    }
     LocatedEntry piece;
     piece.index.entry.name = entry.name;
     piece.slice = slice.ToString();
     const std::string key = EncodeSliceKey(entry.name, slice);
-    const auto pieces_end = items_.begin() + static_cast<std::ptrdiff_t>(num_pieces_);
-    const auto found = std::lower_bound(items_.begin(), pieces_end, key,
-                                        [](const Item& a, const std::string& b) { return a.key < b; });
+    const auto found = find(key);
     if (found == pieces_end || found->key != key) {
-      damaged(piece.Label(), absl::DataLossError("is not there, though the tensor names it"));
-      ++missing;
-      continue;
+      damaged(piece.Label(), MissingPiece());
+      if (++missing < kMaxMissing) continue;
+      damaged(item.located.Label(), absl::DataLossError(absl::StrCat(kMaxMissing,
+                                                                     " of its pieces are not there; the "
+                                                                     "others were not looked for")));
+      break;
     }
     found->owner = tensor;
     const absl::Status status = CheckPiece(entry, slice, found->located.index.entry);
     if (!status.ok()) damaged(piece.Label(), status);
+  }
+  if (missing < kMaxMissing) return;
+  // Those that are there stand together, behind the key of rank 0, and are no orphans.
+  for (auto piece = find(EncodeSliceKey(entry.name, TensorSlice::Full(0)));
+       piece != pieces_end && piece->located.index.entry.name == entry.name; ++piece) {
+    piece->owner = tensor;
   }
 }
 

@@ -20,6 +20,7 @@
 #include "tensorcask/serialize/checkpoint/naming.h"
 #include "tensorcask/serialize/checkpoint/slice_key.h"
 #include "tensorcask/serialize/checkpoint/stale_data_files.h"
+#include "tensorcask/serialize/checkpoint/status_place.h"
 #include "tensorcask/serialize/checkpoint/table_format.h"
 #include "tensorcask/serialize/checkpoint/table_writer.h"
 #include "tensorcask/serialize/checkpoint/target_check.h"

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/checkpoint/checkpoint_entry.h"
 #include "tensorcask/serialize/checkpoint/element_runs.h"
+#include "tensorcask/serialize/checkpoint/status_place.h"
 #include "tensorcask/serialize/checkpoint/string_codec.h"
 #include "tensorcask/serialize/checkpoint/variant_codec.h"
 #include "tensorcask/serialize/wire/codec_options.h"

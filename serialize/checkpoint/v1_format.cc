@@ -9,6 +9,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/checkpoint/status_place.h"
 #include "tensorcask/serialize/wire/tensor_decoder.h"
 #include "tensorcask/serialize/wire/tensor_fields.h"
 #include "tensorcask/serialize/wire/wire_fields.h"
@@ -57,10 +58,6 @@ constexpr int kAnyDepth = std::numeric_limits<int>::max();
 // What is wrong with a message is damage of the file that it is in.
 absl::Status AsDamage(const absl::Status& status) {
   return absl::IsInvalidArgument(status) || absl::IsOutOfRange(status) ? absl::DataLossError(status.message()) : status;
-}
-
-absl::Status In(absl::string_view what, const absl::Status& status) {
-  return absl::Status(status.code(), absl::StrCat(what, ": ", status.message()));
 }
 
 // The one field `number` of a message that has passed CheckMessage. protobuf would merge several; no writer makes them.

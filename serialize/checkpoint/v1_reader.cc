@@ -15,6 +15,7 @@
 #include "absl/types/span.h"
 #include "tensorcask/serialize/checkpoint/checkpoint_entry.h"
 #include "tensorcask/serialize/checkpoint/slice_key.h"
+#include "tensorcask/serialize/checkpoint/status_place.h"
 #include "tensorcask/serialize/checkpoint/table_reader.h"
 #include "tensorcask/serialize/checkpoint/v1_format.h"
 #include "tensorcask/serialize/wire/codec_options.h"
@@ -33,10 +34,6 @@
 
 namespace tensorcask::checkpoint {
 namespace {
-
-absl::Status In(absl::string_view what, const absl::Status& status) {
-  return absl::Status(status.code(), absl::StrCat(what, ": ", status.message()));
-}
 
 struct Piece {
   std::string key;

@@ -282,6 +282,26 @@ TEST(Slices, OnTheSameBytes) {
   EXPECT_OK(reader.ReadSlice("t", Slice("0,1:-")));
 }
 
+// The pieces that are there are no orphans, though the search for others ended before them.
+TEST(Slices, VerifyAllEndsTheSearchForMissingPieces) {
+  BundleForge bundle;
+  std::vector<std::string> slices;
+  for (int i = 0; i < 300; ++i) slices.push_back(absl::StrCat(i, ",1"));
+  bundle.AddSliced("t", kInt32, {300}, slices);
+  bundle.AddPiece("t", "299,1", kInt32, {1}, "1234");
+  bundle.AddPiece("u", "0,1", kInt32, {1}, "1234");
+  MemoryFileSystem files;
+  bundle.Put(&files);
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files));
+  std::vector<std::string> messages;
+  ASSERT_OK(reader.VerifyAll([&](const CheckpointDamage& damage) { messages.emplace_back(damage.status.message()); }));
+  // A hundred pieces, that there are more, and the orphan "u".
+  ASSERT_EQ(messages.size(), 102u);
+  EXPECT_THAT(messages[0], HasSubstr("slice \"0,1\" of tensor \"t\": is not there"));
+  EXPECT_THAT(messages[100], HasSubstr("tensor \"t\": 100 of its pieces are not there"));
+  EXPECT_THAT(messages[101], HasSubstr("slice \"0,1\" of tensor \"u\": is of no tensor that names it"));
+}
+
 TEST(Slices, OrphansAndBrokenKeys) {
   const Tensor table = Table(4, 6);
   BundleForge bundle;
