@@ -19,6 +19,7 @@
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/checked_math.h"
+#include "tensorcask/tensor/base/process_error.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
@@ -30,8 +31,8 @@ namespace {
 constexpr size_t kMaxInlineBytes = 896;
 
 absl::Status OutOfMemory(size_t size_bytes, absl::string_view allocator_name) {
-  return absl::ResourceExhaustedError(
-      absl::StrCat("no memory for ", size_bytes, " bytes from allocator \"", allocator_name, "\""));
+  return internal::ProcessError(absl::ResourceExhaustedError(
+      absl::StrCat("no memory for ", size_bytes, " bytes from allocator \"", allocator_name, "\"")));
 }
 
 // Held while a root changes between having its memory for itself and sharing it, and while that is looked at.

@@ -29,6 +29,7 @@ absl::StatusOr<Device> DeviceMap::Apply(absl::string_view recorded) const {
   const auto found = added_.find(text);
   if (found != added_.end()) return found->second;
   if (others_ == Others::kMapped) return others_device_;
+  if (recorded.empty()) return Device();
   absl::StatusOr<Device> device = Device::Parse(text);
   if (device.ok() && (others_ == Others::kKept || *device == Device())) return device;
   return absl::InvalidArgumentError(

@@ -17,6 +17,7 @@
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/checked_math.h"
+#include "tensorcask/tensor/base/process_error.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/buffer.h"
@@ -63,10 +64,7 @@ absl::StatusOr<Tensor> Tensor::Create(DType dtype, const TensorShape& shape, con
   absl::StatusOr<RefPtr<TensorBuffer>> buffer =
       IsObject(dtype) ? internal::AllocateObjects(dtype, static_cast<size_t>(shape.num_elements()), allocator)
                       : TensorBuffer::Allocate(num_bytes, allocator);
-  if (!buffer.ok()) {
-    return absl::Status(buffer.status().code(),
-                        absl::StrCat("tensor ", Describe(dtype, shape), ": ", buffer.status().message()));
-  }
+  if (!buffer.ok()) return internal::Prefixed(absl::StrCat("tensor ", Describe(dtype, shape)), buffer.status());
   return Tensor(dtype, shape, *std::move(buffer));
 }
 

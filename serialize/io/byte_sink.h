@@ -50,9 +50,9 @@ class DiscardSink final : public ByteSink {
 };
 
 // A new file. Small appends are gathered (256 KiB), those of 64 KiB and more go straight to the system: pieces of 256
-// KiB to 1 MiB, checksummed just before, are written fastest. Room is reserved ahead (at most 64 MiB) as the file
-// grows, and what is left of it given back by Close. Short counts and EINTR are retried until all is written. After an
-// error the file is closed, and it is left as it is: removing it is the business of atomic_publish.h.
+// KiB to 1 MiB are written fastest. Room is reserved ahead (at most 64 MiB) as the file grows, and what is left of it
+// given back by Close. Short counts and EINTR are retried until all is written. After an error the file is closed, and
+// it is left as it is: removing it is the business of atomic_publish.h.
 class FileSink final : public ByteSink {
  public:
   // Errors: AlreadyExists if there is a file of that name; from errno, naming the path.

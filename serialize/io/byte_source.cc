@@ -11,6 +11,7 @@
 #include "tensorcask/serialize/io/retry.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/parallel_for.h"
+#include "tensorcask/tensor/base/process_error.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
 namespace tensorcask {
@@ -265,7 +266,7 @@ absl::StatusOr<RefPtr<TensorBuffer>> ReadWholeFile(const std::string& path, uint
         absl::StrCat(path, ": has ", file->size_bytes(), " bytes, the limit is ", max_bytes));
   }
   absl::StatusOr<RefPtr<TensorBuffer>> bytes = TensorBuffer::Allocate(static_cast<size_t>(file->size_bytes()));
-  if (!bytes.ok()) return absl::Status(bytes.status().code(), absl::StrCat(path, ": ", bytes.status().message()));
+  if (!bytes.ok()) return internal::Prefixed(path, bytes.status());
   char* const data = static_cast<char*>((*bytes)->mutable_data());
   CASK_RETURN_IF_ERROR(file->ReadAt(0, absl::MakeSpan(data, (*bytes)->size_bytes())));
   return bytes;

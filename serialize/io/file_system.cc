@@ -1,9 +1,12 @@
 #include "tensorcask/serialize/io/file_system.h"
 
+#include <cerrno>
 #include <climits>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "tensorcask/tensor/base/process_error.h"
 #include "tensorcask/tensor/base/quote.h"
 
 namespace tensorcask {
@@ -16,7 +19,10 @@ constexpr size_t kMaxComponentBytes = NAME_MAX;
 }  // namespace
 
 absl::Status IoError(IoResult result, absl::string_view path, absl::string_view action) {
-  return absl::ErrnoToStatus(static_cast<int>(-result), absl::StrCat(path, ": cannot ", action));
+  const auto error = static_cast<int>(-result);
+  absl::Status status = absl::ErrnoToStatus(error, absl::StrCat(path, ": cannot ", action));
+  const bool is_of_process = error == EMFILE || error == ENFILE || error == ENOMEM;
+  return is_of_process ? internal::ProcessError(std::move(status)) : status;
 }
 
 std::string FolderOf(absl::string_view path) {

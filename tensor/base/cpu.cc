@@ -25,10 +25,11 @@ CpuFeatures DetectFeatures() {
   __builtin_cpu_init();  // also asks the system (XGETBV) whether it keeps the wide registers
   features.sse42 = __builtin_cpu_supports("sse4.2");
   features.pclmul = features.sse42 && __builtin_cpu_supports("pclmul");
-  features.avx2 = features.pclmul && __builtin_cpu_supports("avx2") && HasF16c();
+  features.avx2 = features.pclmul && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("popcnt") && HasF16c();
   features.avx512 = features.avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                     __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   features.vpclmul = features.avx512 && __builtin_cpu_supports("vpclmulqdq");
+  features.vbmi2 = features.avx512 && __builtin_cpu_supports("avx512vbmi2");
 #endif
   return features;
 }
@@ -40,7 +41,7 @@ namespace internal {
 CpuFeatures LimitFeatures(CpuFeatures features, absl::string_view level) {
   // Each level hides what stands above it in this list.
   if (level == "avx512") return features;
-  features.avx512 = features.vpclmul = false;
+  features.avx512 = features.vpclmul = features.vbmi2 = false;
   if (level == "avx2") return features;
   features.avx2 = false;
   if (level == "sse42") return features;

@@ -17,9 +17,10 @@ namespace tensorcask {
 struct CpuFeatures {
   bool sse42 = false;    // includes crc32
   bool pclmul = false;   // carry-less multiplication of 64 bits
-  bool avx2 = false;     // includes f16c
+  bool avx2 = false;     // includes f16c and popcnt
   bool avx512 = false;   // f, bw, dq, vl together
   bool vpclmul = false;  // carry-less multiplication in 512-bit registers; implies avx512
+  bool vbmi2 = false;    // compress and expand bytes and words; implies avx512
 };
 
 // Detected on the first call; thread-safe. Each extension implies those above it in the list: a kernel asks for the

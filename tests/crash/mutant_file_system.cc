@@ -8,14 +8,14 @@
 namespace tensorcask::testing {
 
 MutantFileSystem::MutantFileSystem(CrashFileSystem* behind, Mutation mutation)
-    : behind_(behind), mutation_(std::move(mutation)) {
+    : ForwardingFileSystem(behind), mutation_(std::move(mutation)) {
   const bool sync_fails = mutation_.kind == Mutation::kFailSync || mutation_.kind == Mutation::kIgnoreFailedSync ||
                           mutation_.kind == Mutation::kRetryFailedSync;
-  behind_->FailSync(sync_fails ? mutation_.n : 0);
+  behind->FailSync(sync_fails ? mutation_.n : 0);
 }
 
 MutantFileSystem::~MutantFileSystem() {
-  if (unsynced_ >= 0) behind_->Close(unsynced_);
+  if (unsynced_ >= 0) behind()->Close(unsynced_);
 }
 
 bool MutantFileSystem::done() const {
@@ -25,7 +25,7 @@ bool MutantFileSystem::done() const {
 
 IoResult MutantFileSystem::CreateNew(const std::string& path) {
   std::lock_guard<std::mutex> lock(mutex_);
-  const IoResult handle = behind_->CreateNew(path);
+  const IoResult handle = behind()->CreateNew(path);
   if (handle < 0) return handle;
   paths_[handle] = path;
   const bool loses = mutation_.kind == Mutation::kFailClose || mutation_.kind == Mutation::kIgnoreFailedClose;
@@ -38,16 +38,16 @@ IoResult MutantFileSystem::Append(IoResult handle, absl::string_view bytes) {
   const auto whole = static_cast<IoResult>(bytes.size());
   const absl::string_view half = bytes.substr(0, (bytes.size() + 1) / 2);
   if (handle == losing_) {
-    const IoResult written = behind_->Append(handle, half);
+    const IoResult written = behind()->Append(handle, half);
     return written < 0 ? written : whole;
   }
   const bool is_short = mutation_.kind == Mutation::kShortWrite || mutation_.kind == Mutation::kIgnoreShortWrite;
   if (is_short && ++appends_ == mutation_.n) {
     done_ = true;
-    const IoResult written = behind_->Append(handle, half);
+    const IoResult written = behind()->Append(handle, half);
     return written < 0 || mutation_.kind == Mutation::kShortWrite ? written : whole;
   }
-  return behind_->Append(handle, bytes);
+  return behind()->Append(handle, bytes);
 }
 
 IoResult MutantFileSystem::Sync(IoResult handle) {
@@ -58,11 +58,11 @@ IoResult MutantFileSystem::Sync(IoResult handle) {
     if (mutation_.kind == Mutation::kRenameBeforeSync) unsynced_ = handle;
     return 0;
   }
-  const IoResult synced = behind_->Sync(handle);
+  const IoResult synced = behind()->Sync(handle);
   if (!is_nth || synced >= 0) return synced;
   done_ = true;
   if (mutation_.kind == Mutation::kIgnoreFailedSync) return 0;
-  if (mutation_.kind == Mutation::kRetryFailedSync) return behind_->Sync(handle);
+  if (mutation_.kind == Mutation::kRetryFailedSync) return behind()->Sync(handle);
   return synced;
 }
 
@@ -70,7 +70,7 @@ IoResult MutantFileSystem::Close(IoResult handle) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (handle == unsynced_) return 0;
   paths_.erase(handle);
-  const IoResult closed = behind_->Close(handle);
+  const IoResult closed = behind()->Close(handle);
   if (handle != losing_) return closed;
   losing_ = -1;
   done_ = true;
@@ -86,11 +86,11 @@ IoResult MutantFileSystem::Rename(const std::string& from, const std::string& to
     waiting_.push_back({from, to, on_existing});
     return 0;
   }
-  const IoResult renamed = behind_->Rename(from, to, on_existing);
+  const IoResult renamed = behind()->Rename(from, to, on_existing);
   if (renamed < 0) return renamed;
   if (unsynced_ >= 0 && paths_[unsynced_] == from) {
-    behind_->Sync(unsynced_);
-    behind_->Close(unsynced_);
+    behind()->Sync(unsynced_);
+    behind()->Close(unsynced_);
     unsynced_ = -1;
   }
   if (mutation_.kind == Mutation::kIndexFirst && absl::EndsWith(to, ".index")) RenameWaiting();
@@ -100,7 +100,7 @@ IoResult MutantFileSystem::Rename(const std::string& from, const std::string& to
 void MutantFileSystem::RenameWaiting() {
   for (const Renaming& late : waiting_) {
     done_ = true;
-    behind_->Rename(late.from, late.to, late.on_existing);
+    behind()->Rename(late.from, late.to, late.on_existing);
   }
   waiting_.clear();
 }
@@ -111,7 +111,7 @@ IoResult MutantFileSystem::Remove(const std::string& path) {
     done_ = true;
     return 0;
   }
-  const IoResult removed = behind_->Remove(path);
+  const IoResult removed = behind()->Remove(path);
   if (mutation_.kind == Mutation::kRemoveFirst && absl::EndsWith(path, ".index")) RenameWaiting();
   return removed;
 }
@@ -122,7 +122,7 @@ IoResult MutantFileSystem::SyncFolder(const std::string& path) {
     done_ = true;
     return 0;
   }
-  return behind_->SyncFolder(path);
+  return behind()->SyncFolder(path);
 }
 
 }  // namespace tensorcask::testing

@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "absl/types/span.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/tests/support/crash_file_system.h"
+#include "tensorcask/tests/support/forwarding_file_system.h"
 
 namespace tensorcask::testing {
 
@@ -47,7 +47,7 @@ struct Mutation {
 };
 
 // Each operation may come from any thread; the n-th is then whichever comes n-th.
-class MutantFileSystem final : public FileSystem {
+class MutantFileSystem final : public ForwardingFileSystem {
  public:
   // Requires: `behind` outlives this.
   MutantFileSystem(CrashFileSystem* behind, Mutation mutation);
@@ -55,31 +55,13 @@ class MutantFileSystem final : public FileSystem {
 
   bool done() const;  // the mistake, or the fault, has happened
 
-  IoResult OpenToRead(const std::string& path) override { return behind_->OpenToRead(path); }
   IoResult CreateNew(const std::string& path) override;
-  IoResult ReadAt(IoResult handle, uint64_t offset, absl::Span<char> out) override {
-    return behind_->ReadAt(handle, offset, out);
-  }
   IoResult Append(IoResult handle, absl::string_view bytes) override;
-  IoResult Reserve(IoResult handle, uint64_t size_bytes) override { return behind_->Reserve(handle, size_bytes); }
-  IoResult SizeOf(IoResult handle) override { return behind_->SizeOf(handle); }
   IoResult Sync(IoResult handle) override;
-  IoResult SetPublic(IoResult handle) override { return behind_->SetPublic(handle); }
   IoResult Close(IoResult handle) override;
-  IoResult Map(IoResult handle, uint64_t offset, size_t size_bytes, const char** data) override {
-    return behind_->Map(handle, offset, size_bytes, data);
-  }
-  IoResult Unmap(const char* data, size_t size_bytes) override { return behind_->Unmap(data, size_bytes); }
   IoResult Rename(const std::string& from, const std::string& to, OnExisting on_existing) override;
-  IoResult Link(const std::string& from, const std::string& to) override { return behind_->Link(from, to); }
-  IoResult Lock(const std::string& path) override { return behind_->Lock(path); }
   IoResult Remove(const std::string& path) override;
-  IoResult MakeFolder(const std::string& path) override { return behind_->MakeFolder(path); }
   IoResult SyncFolder(const std::string& path) override;
-  IoResult Describe(const std::string& path, FileInfo* info) override { return behind_->Describe(path, info); }
-  IoResult List(const std::string& path, std::vector<std::string>* names) override {
-    return behind_->List(path, names);
-  }
 
  private:
   struct Renaming {
@@ -90,7 +72,6 @@ class MutantFileSystem final : public FileSystem {
 
   void RenameWaiting();
 
-  CrashFileSystem* const behind_;
   const Mutation mutation_;
   mutable std::mutex mutex_;
   bool done_ = false;

@@ -167,21 +167,4 @@ IoResult CrashFileSystem::SyncFolder(const std::string& path) {
   return synced;
 }
 
-// What changes nothing that a crash could take.
-
-IoResult CrashFileSystem::ReadAt(IoResult handle, uint64_t offset, absl::Span<char> out) {
-  return now_.ReadAt(handle, offset, out);
-}
-IoResult CrashFileSystem::Reserve(IoResult handle, uint64_t size_bytes) { return now_.Reserve(handle, size_bytes); }
-IoResult CrashFileSystem::SizeOf(IoResult handle) { return now_.SizeOf(handle); }
-IoResult CrashFileSystem::SetPublic(IoResult handle) { return now_.SetPublic(handle); }
-IoResult CrashFileSystem::Map(IoResult handle, uint64_t offset, size_t size_bytes, const char** data) {
-  return now_.Map(handle, offset, size_bytes, data);
-}
-IoResult CrashFileSystem::Unmap(const char* data, size_t size_bytes) { return now_.Unmap(data, size_bytes); }
-IoResult CrashFileSystem::Describe(const std::string& path, FileInfo* info) { return now_.Describe(path, info); }
-IoResult CrashFileSystem::List(const std::string& path, std::vector<std::string>* names) {
-  return now_.List(path, names);
-}
-
 }  // namespace tensorcask::testing

@@ -20,9 +20,9 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "absl/types/span.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
+#include "tensorcask/tests/support/forwarding_file_system.h"
 
 namespace tensorcask::testing {
 
@@ -51,8 +51,10 @@ struct CrashOp {
   std::string ToString() const;  // "Rename /m.index.tmp-12 -> /m.index"
 };
 
-class CrashFileSystem final : public FileSystem {
+class CrashFileSystem final : public ForwardingFileSystem {
  public:
+  CrashFileSystem() : ForwardingFileSystem(&now_) {}
+
   std::vector<CrashOp> log() const;
   size_t log_size() const;
 
@@ -67,25 +69,18 @@ class CrashFileSystem final : public FileSystem {
   const MemoryFileSystem& now() const { return now_; }
   size_t open_handles() const { return now_.open_handles(); }
 
+  // What changes nothing that a crash could take is passed on to `now_` as it is.
   IoResult OpenToRead(const std::string& path) override;
   IoResult CreateNew(const std::string& path) override;
-  IoResult ReadAt(IoResult handle, uint64_t offset, absl::Span<char> out) override;
   IoResult Append(IoResult handle, absl::string_view bytes) override;
-  IoResult Reserve(IoResult handle, uint64_t size_bytes) override;
-  IoResult SizeOf(IoResult handle) override;
   IoResult Sync(IoResult handle) override;
-  IoResult SetPublic(IoResult handle) override;
   IoResult Close(IoResult handle) override;
-  IoResult Map(IoResult handle, uint64_t offset, size_t size_bytes, const char** data) override;
-  IoResult Unmap(const char* data, size_t size_bytes) override;
   IoResult Rename(const std::string& from, const std::string& to, OnExisting on_existing) override;
   IoResult Link(const std::string& from, const std::string& to) override;
   IoResult Lock(const std::string& path) override;
   IoResult Remove(const std::string& path) override;
   IoResult MakeFolder(const std::string& path) override;
   IoResult SyncFolder(const std::string& path) override;
-  IoResult Describe(const std::string& path, FileInfo* info) override;
-  IoResult List(const std::string& path, std::vector<std::string>* names) override;
 
  private:
   struct Handle {

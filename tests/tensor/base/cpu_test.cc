@@ -11,7 +11,8 @@ namespace {
 
 CpuFeatures Everything() {
   CpuFeatures features;
-  features.sse42 = features.pclmul = features.avx2 = features.avx512 = features.vpclmul = true;
+  features.sse42 = features.pclmul = features.avx2 = features.avx512 = true;
+  features.vpclmul = features.vbmi2 = true;
   return features;
 }
 
@@ -35,6 +36,7 @@ TEST(CpuFeatures, LevelsHideWhatStandsAbove) {
     EXPECT_EQ(features.avx2, c.avx2);
     EXPECT_EQ(features.avx512, c.avx512);
     EXPECT_EQ(features.vpclmul, c.avx512);
+    EXPECT_EQ(features.vbmi2, c.avx512);
   }
 }
 
@@ -42,13 +44,14 @@ TEST(CpuFeatures, LevelsInventNothing) {
   for (const char* level : {"avx512", "avx2", "sse42", "scalar"}) {
     SCOPED_TRACE(level);
     const CpuFeatures features = internal::LimitFeatures(CpuFeatures(), level);
-    EXPECT_FALSE(features.sse42 || features.pclmul || features.avx2 || features.avx512 || features.vpclmul);
+    EXPECT_FALSE(features.sse42 || features.pclmul || features.avx2 || features.avx512 || features.vpclmul ||
+                 features.vbmi2);
   }
 }
 
 TEST(CpuFeatures, EachImpliesThoseAbove) {
   const CpuFeatures& features = GetCpuFeatures();
-  if (features.vpclmul) {
+  if (features.vpclmul || features.vbmi2) {
     EXPECT_TRUE(features.avx512);
   }
   if (features.avx512) {
