@@ -254,6 +254,7 @@ def tensorcask_repositories():
     )
     _maybe(_system_protobuf, "com_google_protobuf", package = "libprotobuf-dev protobuf-compiler")
     _maybe(_system_library, "zstd", modules = {":zstd": "libzstd"}, package = "libzstd-dev")
+    _maybe(_system_library, "xxhash", modules = {":xxhash": "libxxhash"}, package = "libxxhash-dev")
     _maybe(_system_library, "snappy", modules = {":snappy": "snappy"}, package = "libsnappy-dev")
     _maybe(_system_headers, "eigen", package = "libeigen3-dev", path = "/usr/include/eigen3")
 
@@ -286,6 +287,16 @@ def tensorcask_repositories():
         flags = {":json": []},
         header = "nlohmann/json.hpp",
         package = "nlohmann-json3-dev",
+    )
+
+    # For //tests/benchmarks:payload_benchmark alone.
+    _maybe(_system_library, "blosc", modules = {":blosc": "blosc"}, package = "libblosc-dev")
+    _maybe(
+        _system_library,
+        "hdf5",
+        header = "hdf5/serial/hdf5.h",
+        modules = {":hdf5": "hdf5-serial"},
+        package = "libhdf5-dev",
     )
 
     # For //tests/benchmarks:strided_peers alone.

@@ -67,6 +67,8 @@ PARSERS = {
     "exchange_frame": ["serialize/exchange/frame*", "serialize/exchange/message_codec*"],
     "layout_view": ["tensor/strided/layout*", "tensor/strided/view*"],
     "object_graph": ["serialize/checkpoint/object_graph*"],
+    "payload": ["serialize/payload/payload_head*", "serialize/payload/payload_reader*", "serialize/payload/*codec*"],
+    "payload_round_trip": ["serialize/payload/*.cc"],
     "record_stream": ["serialize/wire/records*", "serialize/wire/tensor_records*"],
     "shape_proto": ["serialize/wire/shape_codec*", "serialize/wire/slice_codec*"],
     "slice_text": ["tensor/slice.cc", "tensor/slice_set.cc"],
@@ -81,7 +83,7 @@ PARSERS = {
 }  # fmt: skip
 PACKAGES = [
     "absl_cord", "absl_flat_hash_map", "absl_flat_hash_set", "absl_inlined_vector", "absl_status", "absl_statusor",
-    "absl_str_format", "absl_strings", "absl_time", "protobuf", "libzstd", "zlib",
+    "absl_str_format", "absl_strings", "absl_time", "protobuf", "libxxhash", "libzstd", "zlib",
 ]  # fmt: skip
 OTHER_LIBRARIES = ["-lsnappy"]  # those without a .pc file
 

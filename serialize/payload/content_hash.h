@@ -1,0 +1,32 @@
+// What names a tensor's elements, wherever they are stored: the 128-bit XXH3 hash of their bytes in row-major order, of
+// strings that of their lengths (8 bytes each) and characters (FORMAT.md section 4). It tells equal tensors from
+// others; it is no defence against somebody who makes two tensors of one hash on purpose.
+
+#ifndef TENSORCASK_SERIALIZE_PAYLOAD_CONTENT_HASH_H_
+#define TENSORCASK_SERIALIZE_PAYLOAD_CONTENT_HASH_H_
+
+#include <array>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "tensorcask/tensor/strided/view.h"
+
+namespace tensorcask {
+
+struct ContentHash {
+  std::array<unsigned char, 16> bytes = {};  // XXH3's canonical form: most significant byte first
+
+  std::string ToString() const;  // 32 lower-case hex digits
+  friend bool operator==(const ContentHash& a, const ContentHash& b) { return a.bytes == b.bytes; }
+  friend bool operator!=(const ContentHash& a, const ContentHash& b) { return !(a == b); }
+};
+
+// Errors: Unimplemented for resources and variants; FailedPrecondition for a buffer without data; ResourceExhausted.
+absl::StatusOr<ContentHash> HashElements(const TensorView& view);
+
+// The same with a secret of this process: nobody can make two tensors of one such hash, and it means nothing elsewhere.
+absl::StatusOr<ContentHash> HashElementsInProcess(const TensorView& view);
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_SERIALIZE_PAYLOAD_CONTENT_HASH_H_

@@ -1,0 +1,33 @@
+// Work that is done side by side, and whose results are used one after the other.
+//
+//   std::vector<Encoder> encoders(threads);
+//   OrderedFor(threads, chunks, [&](size_t worker, uint64_t i) { return encoders[worker].Encode(i); },
+//              [&](size_t worker, uint64_t i) { return Append(encoders[worker].result()); });
+//
+// A worker that is done with a chunk waits until the chunks before are used, so results need no memory but its own,
+// while the others go on working.
+
+#ifndef TENSORCASK_SERIALIZE_PAYLOAD_ORDERED_FOR_H_
+#define TENSORCASK_SERIALIZE_PAYLOAD_ORDERED_FOR_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+
+namespace tensorcask::payload {
+
+using OrderedStep = absl::FunctionRef<absl::Status(size_t worker, uint64_t i)>;
+
+// For each i < count calls work(worker, i) and then, on the same thread, use(worker, i): never two `use` at once, and
+// in ascending order of i. A worker, 0 to NumWorkers - 1, does one thing at a time. The result is the first error in
+// the order of i, after which nothing is used and nothing new begun.
+absl::Status OrderedFor(int num_threads, uint64_t count, OrderedStep work, OrderedStep use);
+
+// How many workers OrderedFor has at most.
+size_t NumWorkers(int num_threads, uint64_t count);
+
+}  // namespace tensorcask::payload
+
+#endif  // TENSORCASK_SERIALIZE_PAYLOAD_ORDERED_FOR_H_

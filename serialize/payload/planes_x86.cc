@@ -1,0 +1,559 @@
+// The kernels of planes_kernels.h in registers of 32 bytes, and some in 64. They are called only where the processor
+// has CpuFeatures::avx2, and those that have a target of their own where it has vbmi2.
+
+#include "tensorcask/serialize/payload/planes_kernels.h"
+#include "tensorcask/tensor/base/cpu.h"
+
+#if defined(__x86_64__)
+
+// GCC 12 takes the deliberately undefined registers inside its own intrinsics for mistakes (its bug 105593).
+#pragma GCC diagnostic push
+#if !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+#include <immintrin.h>
+#pragma GCC diagnostic pop
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#define CASK_AVX2 __attribute__((target("avx2,popcnt")))
+#define CASK_VBMI2 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi2,popcnt")))
+#if defined(__clang__)
+#define CASK_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define CASK_UNROLL _Pragma("GCC unroll 8")
+#endif
+
+namespace tensorcask::internal {
+namespace {
+
+using payload::NumberOrder;
+
+// ---- Arithmetic on the numbers of a register ------------------------------------------------------------------------
+
+CASK_AVX2 inline __m256i LoadBytes(const uint8_t* from) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+}
+CASK_AVX2 inline void StoreBytes(uint8_t* to, __m256i a) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), a); }
+
+template <int kBytes>
+CASK_AVX2 inline __m256i Add(__m256i a, __m256i b) {
+  if constexpr (kBytes == 1) return _mm256_add_epi8(a, b);
+  if constexpr (kBytes == 2) return _mm256_add_epi16(a, b);
+  if constexpr (kBytes == 4) return _mm256_add_epi32(a, b);
+  if constexpr (kBytes == 8) return _mm256_add_epi64(a, b);
+}
+template <int kBytes>
+CASK_AVX2 inline __m256i Subtract(__m256i a, __m256i b) {
+  if constexpr (kBytes == 1) return _mm256_sub_epi8(a, b);
+  if constexpr (kBytes == 2) return _mm256_sub_epi16(a, b);
+  if constexpr (kBytes == 4) return _mm256_sub_epi32(a, b);
+  if constexpr (kBytes == 8) return _mm256_sub_epi64(a, b);
+}
+// All bits where a > b, as signed integers; else none.
+template <int kBytes>
+CASK_AVX2 inline __m256i Greater(__m256i a, __m256i b) {
+  if constexpr (kBytes == 1) return _mm256_cmpgt_epi8(a, b);
+  if constexpr (kBytes == 2) return _mm256_cmpgt_epi16(a, b);
+  if constexpr (kBytes == 4) return _mm256_cmpgt_epi32(a, b);
+  if constexpr (kBytes == 8) return _mm256_cmpgt_epi64(a, b);
+}
+template <int kBytes>
+CASK_AVX2 inline __m256i IsZero(__m256i a) {
+  const __m256i zero = _mm256_setzero_si256();
+  if constexpr (kBytes == 1) return _mm256_cmpeq_epi8(a, zero);
+  if constexpr (kBytes == 2) return _mm256_cmpeq_epi16(a, zero);
+  if constexpr (kBytes == 4) return _mm256_cmpeq_epi32(a, zero);
+  if constexpr (kBytes == 8) return _mm256_cmpeq_epi64(a, zero);
+}
+template <int kBytes>
+CASK_AVX2 inline __m256i IsNegative(__m256i a) {
+  return Greater<kBytes>(_mm256_setzero_si256(), a);
+}
+template <int kBytes>
+CASK_AVX2 inline __m256i TopBit() {
+  if constexpr (kBytes == 1) return _mm256_set1_epi8(INT8_MIN);
+  if constexpr (kBytes == 2) return _mm256_set1_epi16(INT16_MIN);
+  if constexpr (kBytes == 4) return _mm256_set1_epi32(INT32_MIN);
+  if constexpr (kBytes == 8) return _mm256_set1_epi64x(INT64_MIN);
+}
+// Shifted right by one bit.
+template <int kBytes>
+CASK_AVX2 inline __m256i Halved(__m256i a) {
+  if constexpr (kBytes == 1) return _mm256_and_si256(_mm256_srli_epi16(a, 1), _mm256_set1_epi8(0x7f));
+  if constexpr (kBytes == 2) return _mm256_srli_epi16(a, 1);
+  if constexpr (kBytes == 4) return _mm256_srli_epi32(a, 1);
+  if constexpr (kBytes == 8) return _mm256_srli_epi64(a, 1);
+}
+// The lowest bit where the highest was, and no others.
+template <int kBytes>
+CASK_AVX2 inline __m256i LowestOnTop(__m256i a) {
+  if constexpr (kBytes == 1) return _mm256_and_si256(_mm256_slli_epi16(a, 7), TopBit<1>());
+  if constexpr (kBytes == 2) return _mm256_slli_epi16(a, 15);
+  if constexpr (kBytes == 4) return _mm256_slli_epi32(a, 31);
+  if constexpr (kBytes == 8) return _mm256_slli_epi64(a, 63);
+}
+
+template <int kBytes>
+CASK_AVX2 inline __m256i RotateLeft(__m256i a) {
+  return Subtract<kBytes>(Add<kBytes>(a, a), IsNegative<kBytes>(a));
+}
+template <int kBytes>
+CASK_AVX2 inline __m256i RotateRight(__m256i a) {
+  return _mm256_or_si256(Halved<kBytes>(a), LowestOnTop<kBytes>(a));
+}
+
+// FORMAT.md section 4: o(x), zigzag(d) and their inverses.
+template <int kBytes, NumberOrder kOrder>
+CASK_AVX2 inline __m256i Ordered(__m256i a) {
+  if constexpr (kOrder == NumberOrder::kInteger) return a;
+  return _mm256_xor_si256(a, _mm256_or_si256(IsNegative<kBytes>(a), TopBit<kBytes>()));
+}
+template <int kBytes, NumberOrder kOrder>
+CASK_AVX2 inline __m256i Unordered(__m256i a) {
+  if constexpr (kOrder == NumberOrder::kInteger) return a;
+  const __m256i top_is_0 = Greater<kBytes>(a, _mm256_set1_epi8(-1));
+  return _mm256_xor_si256(a, _mm256_or_si256(top_is_0, TopBit<kBytes>()));
+}
+template <int kBytes>
+CASK_AVX2 inline __m256i Zigzag(__m256i a) {
+  return _mm256_xor_si256(Add<kBytes>(a, a), IsNegative<kBytes>(a));
+}
+template <int kBytes>
+CASK_AVX2 inline __m256i Unzigzag(__m256i a) {
+  return _mm256_xor_si256(Halved<kBytes>(a), IsNegative<kBytes>(LowestOnTop<kBytes>(a)));
+}
+
+template <int kBytes, NumberOrder kOrder>
+CASK_AVX2 size_t TakeDifferences(const uint8_t* numbers, const uint8_t* base, size_t count, uint8_t* differences) {
+  constexpr size_t kNumbers = 32 / kBytes;
+  size_t done = 0;
+  for (; count - done >= kNumbers; done += kNumbers) {
+    const __m256i number = Ordered<kBytes, kOrder>(LoadBytes(numbers + done * kBytes));
+    const __m256i from = Ordered<kBytes, kOrder>(LoadBytes(base + done * kBytes));
+    StoreBytes(differences + done * kBytes, Zigzag<kBytes>(Subtract<kBytes>(number, from)));
+  }
+  return done;
+}
+
+template <int kBytes, NumberOrder kOrder>
+CASK_AVX2 size_t AddDifferences(const uint8_t* differences, const uint8_t* base, size_t count, uint8_t* numbers) {
+  constexpr size_t kNumbers = 32 / kBytes;
+  size_t done = 0;
+  for (; count - done >= kNumbers; done += kNumbers) {
+    const __m256i difference = Unzigzag<kBytes>(LoadBytes(differences + done * kBytes));
+    const __m256i from = Ordered<kBytes, kOrder>(LoadBytes(base + done * kBytes));
+    StoreBytes(numbers + done * kBytes, Unordered<kBytes, kOrder>(Add<kBytes>(from, difference)));
+  }
+  return done;
+}
+
+// ---- Planes ---------------------------------------------------------------------------------------------------------
+
+// The list of kBytes registers that hold the numbers has, in each lane of 16 bytes, those of 16 numbers: the first
+// lanes of all registers numbers 0 to 15, the second ones numbers 16 to 31. So a register with plane i holds 32 bytes
+// in order.
+constexpr size_t kBlock = 32;  // numbers
+
+// Interleaving the first half of a list with the second moves the highest bit of each element's number to the lowest
+// place. Elements have kElement bytes, and lanes are lists apart from each other.
+template <int kElement, int kLength>
+CASK_AVX2 inline void Interleave(__m256i* list) {
+  __m256i mixed[kLength];
+  CASK_UNROLL
+  for (int i = 0; i < kLength / 2; ++i) {
+    const __m256i a = list[i];
+    const __m256i b = list[i + kLength / 2];
+    if constexpr (kElement == 1) mixed[2 * i] = _mm256_unpacklo_epi8(a, b);
+    if constexpr (kElement == 1) mixed[2 * i + 1] = _mm256_unpackhi_epi8(a, b);
+    if constexpr (kElement == 2) mixed[2 * i] = _mm256_unpacklo_epi16(a, b);
+    if constexpr (kElement == 2) mixed[2 * i + 1] = _mm256_unpackhi_epi16(a, b);
+    if constexpr (kElement == 4) mixed[2 * i] = _mm256_unpacklo_epi32(a, b);
+    if constexpr (kElement == 4) mixed[2 * i + 1] = _mm256_unpackhi_epi32(a, b);
+    if constexpr (kElement == 8) mixed[2 * i] = _mm256_unpacklo_epi64(a, b);
+    if constexpr (kElement == 8) mixed[2 * i + 1] = _mm256_unpackhi_epi64(a, b);
+  }
+  CASK_UNROLL
+  for (int i = 0; i < kLength; ++i) list[i] = mixed[i];
+}
+
+// In each lane, byte 0 of the numbers, then byte 1 of each ...
+template <int kBytes>
+CASK_AVX2 inline __m256i GroupBytes(__m256i a) {
+  __m128i order = _mm_setzero_si128();
+  if constexpr (kBytes == 2) order = _mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
+  if constexpr (kBytes == 4) order = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  if constexpr (kBytes == 8) order = _mm_setr_epi8(0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15);
+  return _mm256_shuffle_epi8(a, _mm256_broadcastsi128_si256(order));
+}
+
+// One block; planes lie plane_step apart.
+template <int kBytes, bool kRotate>
+CASK_AVX2 inline void SplitBlock(const uint8_t* numbers, uint8_t* planes, size_t plane_step) {
+  __m256i list[kBytes];
+  CASK_UNROLL
+  for (int i = 0; i < kBytes; ++i) {
+    list[i] = _mm256_loadu2_m128i(reinterpret_cast<const __m128i*>(numbers + 16 * (kBytes + i)),
+                                  reinterpret_cast<const __m128i*>(numbers + 16 * i));
+    if constexpr (kRotate) list[i] = RotateLeft<kBytes>(list[i]);
+    if constexpr (kBytes > 1) list[i] = GroupBytes<kBytes>(list[i]);
+  }
+  CASK_UNROLL
+  for (int stage = 1; stage < kBytes; stage *= 2) Interleave<16 / kBytes, kBytes>(list);
+  CASK_UNROLL
+  for (int i = 0; i < kBytes; ++i) StoreBytes(planes + i * plane_step, list[i]);
+}
+
+template <int kBytes, bool kRotate>
+CASK_AVX2 size_t Split(const uint8_t* numbers, size_t count, uint8_t* planes) {
+  size_t done = 0;
+  if constexpr (kBytes == 8) {
+    // Eight planes that are a power of two apart drive each other's lines, and the numbers, out of the first cache. So
+    // whole lines of each plane are made aside.
+    constexpr size_t kRun = 128;
+    uint8_t run[kBytes * kRun];
+    for (; count - done >= kRun; done += kRun) {
+      for (size_t j = 0; j < kRun; j += kBlock) {
+        SplitBlock<kBytes, kRotate>(numbers + (done + j) * kBytes, run + j, kRun);
+      }
+      for (int i = 0; i < kBytes; ++i) std::memcpy(planes + i * count + done, run + i * kRun, kRun);
+    }
+  }
+  for (; count - done >= kBlock; done += kBlock) {
+    SplitBlock<kBytes, kRotate>(numbers + done * kBytes, planes + done, count);
+  }
+  return done;
+}
+
+template <int kBytes, bool kRotated>
+CASK_AVX2 size_t Join(const PlaneSource* planes, size_t count, uint8_t* numbers) {
+  uint8_t constants[kBytes][kBlock];
+  const uint8_t* from[kBytes];  // steps over a plane, or stays where one block of constants is
+  size_t step[kBytes];
+  for (int i = 0; i < kBytes; ++i) {
+    const bool constant = planes[i].bytes == nullptr;
+    if (constant) std::memset(constants[i], planes[i].constant, kBlock);
+    from[i] = constant ? constants[i] : planes[i].bytes;
+    step[i] = constant ? 0 : kBlock;
+  }
+  size_t done = 0;
+  for (; count - done >= kBlock; done += kBlock) {
+    uint8_t* const to = numbers + done * kBytes;
+    __m256i list[kBytes];
+    CASK_UNROLL
+    for (int i = 0; i < kBytes; ++i) {
+      list[i] = LoadBytes(from[i]);
+      from[i] += step[i];
+    }
+    CASK_UNROLL
+    for (int stage = 1; stage < kBytes; stage *= 2) Interleave<1, kBytes>(list);
+    CASK_UNROLL
+    for (int i = 0; i < kBytes; ++i) {
+      if constexpr (kRotated) list[i] = RotateRight<kBytes>(list[i]);
+      _mm256_storeu2_m128i(reinterpret_cast<__m128i*>(to + 16 * (kBytes + i)), reinterpret_cast<__m128i*>(to + 16 * i),
+                           list[i]);
+    }
+  }
+  return done;
+}
+
+// ---- Zeros apart ----------------------------------------------------------------------------------------------------
+
+// For each byte of a mask, which of eight numbers goes where. Empty places have kEmpty, which makes 0 bits.
+constexpr uint8_t kEmpty = 0xff;
+struct Places {
+  uint8_t rows[256][8];
+};
+constexpr Places MakePlaces(bool back) {
+  Places places = {};
+  for (int mask = 0; mask < 256; ++mask) {
+    int rank = 0;
+    for (int i = 0; i < 8; ++i) places.rows[mask][i] = kEmpty;
+    for (int i = 0; i < 8; ++i) {
+      if ((mask >> i & 1) == 0) continue;
+      places.rows[mask][back ? i : rank] = static_cast<uint8_t>(back ? rank : i);
+      ++rank;
+    }
+  }
+  return places;
+}
+constexpr Places kDense = MakePlaces(false);  // number rows[mask][j] goes to place j
+constexpr Places kSparse = MakePlaces(true);
+
+// Moves numbers as `row` says, all of its eight; of 8 bytes the first four. Reads and writes that many.
+template <int kBytes>
+CASK_AVX2 inline void Arrange(const uint8_t* from, const uint8_t* row, uint8_t* to) {
+  const __m128i places = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(row));
+  if constexpr (kBytes == 1) {
+    const __m128i numbers = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from));
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(to), _mm_shuffle_epi8(numbers, places));
+  }
+  if constexpr (kBytes == 2) {  // place p in bytes is 2p and 2p + 1; kEmpty stays negative
+    const __m128i twice = _mm_mullo_epi16(_mm_cvtepi8_epi16(places), _mm_set1_epi16(0x0202));
+    const __m128i bytes = _mm_add_epi16(twice, _mm_set1_epi16(0x0100));
+    const __m128i numbers = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm_shuffle_epi8(numbers, bytes));
+  }
+  if constexpr (kBytes >= 4) {
+    __m256i words = _mm256_cvtepi8_epi32(places);
+    if constexpr (kBytes == 8) {  // the same in words of 4 bytes
+      words = _mm256_shuffle_epi32(_mm256_cvtepi8_epi64(places), 0xa0);
+      words = _mm256_add_epi32(_mm256_add_epi32(words, words), _mm256_set1_epi64x(int64_t{1} << 32));
+    }
+    const __m256i moved = _mm256_permutevar8x32_epi32(LoadBytes(from), words);
+    StoreBytes(to, _mm256_andnot_si256(_mm256_srai_epi32(words, 31), moved));
+  }
+}
+
+// A bit for each of eight numbers: 1 if it is not 0.
+template <int kBytes>
+CASK_AVX2 inline uint32_t NonzeroBits(const uint8_t* numbers) {
+  uint32_t zeros = 0;
+  if constexpr (kBytes == 1) {
+    const __m128i eight = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(numbers));
+    zeros = static_cast<uint32_t>(_mm_movemask_epi8(_mm_cmpeq_epi8(eight, _mm_setzero_si128())));
+  }
+  if constexpr (kBytes == 2) {
+    const __m128i eight = _mm_loadu_si128(reinterpret_cast<const __m128i*>(numbers));
+    const __m128i is_zero = _mm_cmpeq_epi16(eight, _mm_setzero_si128());
+    zeros = static_cast<uint32_t>(_mm_movemask_epi8(_mm_packs_epi16(is_zero, is_zero)));
+  }
+  if constexpr (kBytes == 4) {
+    zeros = static_cast<uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(IsZero<4>(LoadBytes(numbers)))));
+  }
+  if constexpr (kBytes == 8) {
+    const int low = _mm256_movemask_pd(_mm256_castsi256_pd(IsZero<8>(LoadBytes(numbers))));
+    const int high = _mm256_movemask_pd(_mm256_castsi256_pd(IsZero<8>(LoadBytes(numbers + 32))));
+    zeros = static_cast<uint32_t>(low | high << 4);
+  }
+  return ~zeros & 0xff;
+}
+
+// Eight numbers at a time.
+template <int kSize>
+struct Step {
+  static constexpr size_t kBytes = kSize;
+  static constexpr size_t kNumbers = 8;
+
+  // Both return how many are not 0.
+  CASK_AVX2 static size_t TakeApart(const uint8_t* numbers, uint8_t* mask, uint8_t* dense) {
+    const uint32_t bits = NonzeroBits<kBytes>(numbers);
+    *mask = static_cast<uint8_t>(bits);
+    if constexpr (kBytes < 8) {
+      Arrange<kBytes>(numbers, kDense.rows[bits], dense);
+    } else {  // by fours
+      Arrange<kBytes>(numbers, kDense.rows[bits & 15], dense);
+      Arrange<kBytes>(numbers + 32, kDense.rows[bits >> 4], dense + _mm_popcnt_u32(bits & 15) * kBytes);
+    }
+    return static_cast<size_t>(_mm_popcnt_u32(bits));
+  }
+  CASK_AVX2 static size_t PutBack(const uint8_t* mask, const uint8_t* dense, uint8_t* numbers) {
+    const uint32_t bits = *mask;
+    if constexpr (kBytes < 8) {
+      Arrange<kBytes>(dense, kSparse.rows[bits], numbers);
+    } else {
+      Arrange<kBytes>(dense, kSparse.rows[bits & 15], numbers);
+      Arrange<kBytes>(dense + _mm_popcnt_u32(bits & 15) * kBytes, kSparse.rows[bits >> 4], numbers + 32);
+    }
+    return static_cast<size_t>(_mm_popcnt_u32(bits));
+  }
+};
+
+// 64 bytes at a time.
+template <int kSize>
+struct WideStep {
+  static constexpr size_t kBytes = kSize;
+  static constexpr size_t kNumbers = 64 / kBytes;
+
+  CASK_VBMI2 static size_t TakeApart(const uint8_t* numbers, uint8_t* mask, uint8_t* dense) {
+    const __m512i all = _mm512_loadu_si512(numbers);
+    uint64_t bits = 0;
+    if constexpr (kBytes == 1) {
+      bits = _mm512_test_epi8_mask(all, all);
+      _mm512_storeu_si512(dense, _mm512_maskz_compress_epi8(bits, all));
+    }
+    if constexpr (kBytes == 2) {
+      bits = _mm512_test_epi16_mask(all, all);
+      _mm512_storeu_si512(dense, _mm512_maskz_compress_epi16(static_cast<__mmask32>(bits), all));
+    }
+    if constexpr (kBytes == 4) {
+      bits = _mm512_test_epi32_mask(all, all);
+      _mm512_storeu_si512(dense, _mm512_maskz_compress_epi32(static_cast<__mmask16>(bits), all));
+    }
+    if constexpr (kBytes == 8) {
+      bits = _mm512_test_epi64_mask(all, all);
+      _mm512_storeu_si512(dense, _mm512_maskz_compress_epi64(static_cast<__mmask8>(bits), all));
+    }
+    std::memcpy(mask, &bits, kNumbers / 8);
+    return static_cast<size_t>(_mm_popcnt_u64(bits));
+  }
+  CASK_VBMI2 static size_t PutBack(const uint8_t* mask, const uint8_t* dense, uint8_t* numbers) {
+    uint64_t bits = 0;
+    std::memcpy(&bits, mask, kNumbers / 8);
+    __m512i all = _mm512_loadu_si512(dense);
+    if constexpr (kBytes == 1) all = _mm512_maskz_expand_epi8(bits, all);
+    if constexpr (kBytes == 2) all = _mm512_maskz_expand_epi16(static_cast<__mmask32>(bits), all);
+    if constexpr (kBytes == 4) all = _mm512_maskz_expand_epi32(static_cast<__mmask16>(bits), all);
+    if constexpr (kBytes == 8) all = _mm512_maskz_expand_epi64(static_cast<__mmask8>(bits), all);
+    _mm512_storeu_si512(numbers, all);
+    return static_cast<size_t>(_mm_popcnt_u64(bits));
+  }
+};
+
+// Loops have no target, so that they become part of functions for either.
+#define CASK_INLINE inline __attribute__((always_inline))
+template <typename AnyStep>
+CASK_INLINE CountedBlocks TakeSteps(const uint8_t* numbers, size_t count, uint8_t* mask, uint8_t* dense) {
+  CountedBlocks done;
+  for (; count - done.numbers >= AnyStep::kNumbers; done.numbers += AnyStep::kNumbers) {
+    // Whole registers are stored: there is room for as many as were read.
+    done.nonzero += AnyStep::TakeApart(numbers + done.numbers * AnyStep::kBytes, mask + done.numbers / 8,
+                                       dense + done.nonzero * AnyStep::kBytes);
+  }
+  return done;
+}
+template <typename AnyStep>
+CASK_INLINE CountedBlocks PutSteps(const uint8_t* mask, const uint8_t* dense, size_t dense_count, size_t count,
+                                   uint8_t* numbers) {
+  constexpr size_t kNumbers = AnyStep::kNumbers;
+  constexpr size_t kBytes = AnyStep::kBytes;
+  uint8_t last[2 * kNumbers * kBytes] = {};  // fewer than kNumbers, and room for a step to read on
+  const uint8_t* from = dense;
+  bool near_end = false;
+  CountedBlocks done;
+  for (; count - done.numbers >= kNumbers; done.numbers += kNumbers) {
+    const size_t left = dense_count - done.nonzero;
+    if (left < kNumbers && !near_end) {
+      if (left > 0) std::memcpy(last, from, left * kBytes);
+      from = last;
+      near_end = true;
+    }
+    const size_t nonzero = AnyStep::PutBack(mask + done.numbers / 8, from, numbers + done.numbers * kBytes);
+    from += nonzero * kBytes;
+    done.nonzero += nonzero;
+  }
+  return done;
+}
+
+template <int kBytes>
+CASK_AVX2 __attribute__((flatten)) CountedBlocks TakeZerosApart(const uint8_t* numbers, size_t count, uint8_t* mask,
+                                                                uint8_t* dense) {
+  return TakeSteps<Step<kBytes>>(numbers, count, mask, dense);
+}
+template <int kBytes>
+CASK_VBMI2 __attribute__((flatten)) CountedBlocks WideTakeZerosApart(const uint8_t* numbers, size_t count,
+                                                                     uint8_t* mask, uint8_t* dense) {
+  return TakeSteps<WideStep<kBytes>>(numbers, count, mask, dense);
+}
+template <int kBytes>
+CASK_AVX2 __attribute__((flatten)) CountedBlocks PutZerosBack(const uint8_t* mask, const uint8_t* dense,
+                                                              size_t dense_count, size_t count, uint8_t* numbers) {
+  return PutSteps<Step<kBytes>>(mask, dense, dense_count, count, numbers);
+}
+template <int kBytes>
+CASK_VBMI2 __attribute__((flatten)) CountedBlocks WidePutZerosBack(const uint8_t* mask, const uint8_t* dense,
+                                                                   size_t dense_count, size_t count, uint8_t* numbers) {
+  return PutSteps<WideStep<kBytes>>(mask, dense, dense_count, count, numbers);
+}
+
+template <int kBytes>
+CASK_AVX2 CountedBlocks CountZeros(const uint8_t* numbers, size_t count) {
+  constexpr size_t kNumbers = 32 / kBytes;
+  size_t zero_bytes = 0;
+  size_t done = 0;
+  for (; count - done >= kNumbers; done += kNumbers) {
+    const auto zeros = static_cast<uint32_t>(_mm256_movemask_epi8(IsZero<kBytes>(LoadBytes(numbers + done * kBytes))));
+    zero_bytes += static_cast<size_t>(_mm_popcnt_u32(zeros));
+  }
+  return {done, done - zero_bytes / kBytes};
+}
+
+// ---- Bits -----------------------------------------------------------------------------------------------------------
+
+CASK_AVX2 size_t PackBools(const uint8_t* bools, size_t count, uint8_t* bits, uint8_t* seen) {
+  __m256i all = _mm256_setzero_si256();
+  size_t done = 0;
+  for (; count - done >= 32; done += 32) {
+    const __m256i bytes = LoadBytes(bools + done);
+    all = _mm256_or_si256(all, bytes);
+    const int word = _mm256_movemask_epi8(_mm256_slli_epi16(bytes, 7));
+    std::memcpy(bits + done / 8, &word, 4);
+  }
+  uint8_t each[32];
+  StoreBytes(each, all);
+  for (const uint8_t byte : each) *seen |= byte;
+  return done;
+}
+
+CASK_AVX2 size_t UnpackBools(const uint8_t* bits, size_t count, uint8_t* bools) {
+  const __m256i byte_of = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
+  const __m256i bit_of = _mm256_set1_epi64x(static_cast<int64_t>(0x8040201008040201));
+  size_t done = 0;
+  for (; count - done >= 32; done += 32) {
+    int word;
+    std::memcpy(&word, bits + done / 8, 4);
+    const __m256i kept = _mm256_and_si256(_mm256_shuffle_epi8(_mm256_set1_epi32(word), byte_of), bit_of);
+    StoreBytes(bools + done, _mm256_min_epu8(kept, _mm256_set1_epi8(1)));
+  }
+  return done;
+}
+
+CASK_AVX2 size_t CountBits(const uint8_t* bytes, size_t size) {
+  size_t bits = 0;
+  size_t done = 0;
+  for (; size - done >= 8; done += 8) {
+    uint64_t word;
+    std::memcpy(&word, bytes + done, 8);
+    bits += static_cast<size_t>(_mm_popcnt_u64(word));
+  }
+  for (; done < size; ++done) bits += static_cast<size_t>(_mm_popcnt_u32(bytes[done]));
+  return bits;
+}
+
+// ---- Choice ---------------------------------------------------------------------------------------------------------
+
+constexpr NumberOrder kFloat = NumberOrder::kFloat;
+constexpr NumberOrder kInteger = NumberOrder::kInteger;
+template <int kBytes, bool kWide>
+constexpr BlockKernels kKernels = {
+    {Split<kBytes, false>, Split<kBytes, true>},
+    {Join<kBytes, false>, Join<kBytes, true>},
+    kWide ? WideTakeZerosApart<kBytes> : TakeZerosApart<kBytes>,
+    kWide ? WidePutZerosBack<kBytes> : PutZerosBack<kBytes>,
+    CountZeros<kBytes>,
+    {TakeDifferences<kBytes, kFloat>, TakeDifferences<kBytes, kInteger>},
+    {AddDifferences<kBytes, kFloat>, AddDifferences<kBytes, kInteger>},
+    PackBools,
+    UnpackBools,
+    CountBits,
+};
+template <bool kWide>
+constexpr BlockKernels kAllKernels[4] = {kKernels<1, kWide>, kKernels<2, kWide>, kKernels<4, kWide>,
+                                         kKernels<8, kWide>};
+
+}  // namespace
+
+const BlockKernels* FindBlockKernels(int number_bytes) {
+  const CpuFeatures& features = GetCpuFeatures();
+  if (!features.avx2) return nullptr;
+  const int index = __builtin_ctz(static_cast<unsigned>(number_bytes));
+  return features.vbmi2 ? &kAllKernels<true>[index] : &kAllKernels<false>[index];
+}
+
+}  // namespace tensorcask::internal
+
+#else  // defined(__x86_64__)
+
+namespace tensorcask::internal {
+
+const BlockKernels* FindBlockKernels(int number_bytes) {
+  static_cast<void>(number_bytes);
+  return nullptr;
+}
+
+}  // namespace tensorcask::internal
+
+#endif  // defined(__x86_64__)

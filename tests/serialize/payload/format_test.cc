@@ -1,0 +1,44 @@
+// The example in FORMAT.md is what the code writes and reads.
+
+#include <cstdint>
+#include <fstream>
+#include <string>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tensorcask/tests/serialize/payload/payload_testing.h"
+#include "tensorcask/tests/support/status_matchers.h"
+
+namespace tensorcask {
+namespace {
+
+// The bytes of the page's block ```hex; what stands behind '#' is for people.
+std::string Example() {
+  std::ifstream in("serialize/payload/FORMAT.md");
+  EXPECT_TRUE(in.good());
+  std::string line;
+  while (std::getline(in, line) && line != "```hex") {
+  }
+  std::string bytes;
+  while (std::getline(in, line) && line != "```") {
+    for (const absl::string_view digits : absl::StrSplit(line.substr(0, line.find('#')), ' ', absl::SkipEmpty())) {
+      bytes += absl::HexStringToBytes(digits);
+    }
+  }
+  return bytes;
+}
+
+TEST(PayloadFormat, ExampleIsWhatIsWritten) {
+  Tensor tensor = *Tensor::Create(DType::kInt16, TensorShape({20}));
+  for (int i = 0; i < 20; ++i) tensor.mutable_data<int16_t>()[i] = static_cast<int16_t>(256 + i);
+  PayloadOptions options;
+  options.always = true;
+  EXPECT_EQ(absl::BytesToHexString(testing::EncodeOrFail(tensor, options)), absl::BytesToHexString(Example()));
+  ASSERT_OK_AND_ASSIGN(const Tensor read, testing::ReadWhole(Example(), TensorShape({20})));
+  EXPECT_EQ(read.bytes(), tensor.bytes());
+}
+
+}  // namespace
+}  // namespace tensorcask
