@@ -3,10 +3,14 @@
 #ifndef TENSORCASK_SERIALIZE_WIRE_CODEC_OPTIONS_H_
 #define TENSORCASK_SERIALIZE_WIRE_CODEC_OPTIONS_H_
 
+#include <cstddef>
+
 #include "tensorcask/serialize/io/decode_limits.h"
+#include "tensorcask/serialize/payload/payload_head.h"
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/device_map.h"
+#include "tensorcask/tensor/strided/view.h"
 
 namespace tensorcask {
 
@@ -27,6 +31,16 @@ struct EncodeOptions {
   Representation representation = Representation::kContent;  // of the plain form; the guarded form is content always
   bool checksum = false;  // adds the crc32c of the elements, in a field that TensorFlow skips
   StoredLayout layout = StoredLayout::kRowMajor;
+
+  // Above kStored: the encoded form, compressed and checked chunk by chunk, if that saves 2 %; else the message is as
+  // without. TensorFlow refuses it. Its elements are row-major: a view whose order is to be kept, and is another, takes
+  // the guarded form all the same, and so is not compressed. Resources and variants are not either, nor are tensors in
+  // variants.
+  PayloadLevel level = PayloadLevel::kStored;
+  // Of the encoded form: as in PayloadOptions. A reader of a message with a base needs that base (DecodeOptions::base).
+  size_t chunk_bytes = size_t{1} << 20;
+  int num_threads = 1;
+  const TensorView* base = nullptr;
 };
 
 struct DecodeOptions {
@@ -40,6 +54,9 @@ struct DecodeOptions {
   // What a recorded device becomes, in the forms that give metadata; the others leave it unread. Elements are read to
   // the host.
   DeviceMap device_map;
+  // Of the encoded form: what a delta is to (EncodeOptions::base), and threads that decode. Other messages need none.
+  const TensorView* base = nullptr;
+  int num_threads = 1;
 };
 
 }  // namespace tensorcask

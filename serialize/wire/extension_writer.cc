@@ -34,6 +34,7 @@ void Send(const ExtensionContent& content, uint32_t crc, Sink* sink) {
     sink->Bytes(AttributeField::kKey, key);
     sink->Bytes(AttributeField::kValue, value);
   }
+  if (content.payload_bytes > 0) sink->Length(ExtensionField::kPayload, content.payload_bytes);
 }
 
 }  // namespace
@@ -46,7 +47,7 @@ uint32_t StoredCrc32c(uint32_t crc) {
 uint64_t ExtensionBytes(const ExtensionContent& content) {
   MeasuringSink measure;
   Send(content, 0, &measure);
-  return measure.bytes;
+  return measure.bytes + content.payload_bytes;
 }
 
 char* WriteExtension(const ExtensionContent& content, uint32_t crc, char* out) {

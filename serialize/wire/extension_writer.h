@@ -15,15 +15,17 @@ uint32_t StoredCrc32c(uint32_t crc);
 
 struct ExtensionContent {
   const TensorMetadata* metadata = nullptr;  // not null; must outlive this
-  int dtype_number = 0;                      // of the guarded form, as the next two; else 0
-  DimVector strides;                         // empty: row-major
-  int64_t storage_offset = 0;
+  int dtype_number = 0;                      // of the guarded and the encoded form; else 0
+  DimVector strides;                         // of the guarded form; empty: row-major
+  int64_t storage_offset = 0;                // likewise
   bool checksum = false;
+  uint64_t payload_bytes = 0;  // of the encoded form; else 0
 };
 
 // The bytes of the message, without tag and length; 0 if it would say nothing.
 uint64_t ExtensionBytes(const ExtensionContent& content);
-// Writes it; returns the end. `crc` is the crc32c of the elements, if content.checksum.
+// Writes it, but for the bytes of a payload, which are its last ones; returns the end. `crc` is the crc32c of the
+// elements, if content.checksum.
 char* WriteExtension(const ExtensionContent& content, uint32_t crc, char* out);
 
 }  // namespace tensorcask::internal

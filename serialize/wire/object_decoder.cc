@@ -12,6 +12,7 @@
 #include "tensorcask/serialize/wire/wire_reader.h"
 #include "tensorcask/serialize/wire/wire_rules.h"
 #include "tensorcask/tensor/base/checked_math.h"
+#include "tensorcask/tensor/base/process_error.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/partial_shape.h"
@@ -76,7 +77,7 @@ int64_t BytesInResource(absl::string_view message) {
 }
 
 absl::Status Inside(size_t index, const absl::Status& status) {
-  return absl::Status(status.code(), absl::StrCat("tensors[", index, "]: ", status.message()));
+  return Prefixed(absl::StrCat("tensors[", index, "]"), status);
 }
 
 // Calls fn(decoder) for the tensors of a variant until it returns an error.

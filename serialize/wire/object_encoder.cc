@@ -168,6 +168,20 @@ uint32_t TensorCrc32c(const TensorView& tensor) {
   });
 }
 
+absl::StatusOr<uint32_t> ViewCrc32c(const TensorView& view) {
+  if (IsObject(view.dtype())) {
+    CASK_ASSIGN_OR_RETURN(const TensorView dense, view.Contiguous());
+    return TensorCrc32c(dense);
+  }
+  constexpr size_t kPieceBytes = size_t{256} << 10;
+  uint32_t crc = 0;
+  CASK_RETURN_IF_ERROR(ForEachRowMajorPiece(view, kPieceBytes, [&crc](absl::string_view bytes) {
+    crc = ExtendCrc32c(crc, bytes);
+    return absl::OkStatus();
+  }));
+  return crc;
+}
+
 absl::Status SetContent(const TensorView& tensor, uint64_t bytes, std::string* content) {
   if (!IsObject(tensor.dtype()) && tensor.IsContiguous()) {
     content->assign(tensor.bytes().data(), bytes);

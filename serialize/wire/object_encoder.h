@@ -86,6 +86,8 @@ char* WriteObjectFields(absl::Span<const T> objects, char* out) {
 // The crc32c of a tensor: of fixed-size elements as they stand in memory; of objects in list form. Requires: a
 // contiguous view; objects were measured or decoded.
 uint32_t TensorCrc32c(const TensorView& tensor);
+// The same of any view. Errors: as TensorView::Contiguous.
+absl::StatusOr<uint32_t> ViewCrc32c(const TensorView& view);
 
 // Fills *content with what tensor_content holds of these elements, of which `bytes` is the size: row-major, objects in
 // list form. Errors: as CopyRowMajor. Requires: objects are contiguous, and were measured.

@@ -42,7 +42,7 @@ class CordOwner final : public RefCounted {
 
 // ---- Encoding -------------------------------------------------------------------------------------------------------
 
-// True if the data of the message are bytes of a buffer, or can be gathered into one.
+// True if the data of the message are bytes of a buffer, as a payload is, or can be gathered into one.
 bool IsByReference(const internal::MessagePlan& plan) {
   return plan.representation == Representation::kContent && IsFixedSize(plan.data.dtype()) && plan.data_bytes > 0;
 }
@@ -177,7 +177,7 @@ absl::StatusOr<MessagePieces> EncodeTensorToPieces(const TensorView& view, const
   char* const begin = static_cast<char*>(frame->mutable_data());
   char* const head_end = internal::WriteHead(plan, begin);
   CASK_CHECK(head_end == begin + head_bytes, "EncodeTensorToPieces: the head has another size than measured");
-  internal::WriteTail(plan, plan.extension.checksum ? internal::TensorCrc32c(data) : 0, head_end);
+  internal::WriteTail(plan, tail_bytes > 0 && plan.extension.checksum ? internal::TensorCrc32c(data) : 0, head_end);
   MessagePieces message;
   AddPiece({begin, head_bytes}, &message);
   AddPiece(data.bytes(), &message);

@@ -32,7 +32,8 @@ struct MessagePieces {
 
 // Elements are referred to if they are content, of fixed size, and lie in memory as they are to stand in the message
 // (with StoredLayout::kPreserve any dense view does). All else is gathered or written out first: strided views,
-// objects, values. Errors: as EncodeTensor, but for the limit of 2 GiB.
+// objects, values; so is an encoded tensor, whose payload then is a piece of its own. Errors: as EncodeTensor, but for
+// the limit of 2 GiB.
 absl::StatusOr<MessagePieces> EncodeTensorToPieces(const TensorView& view, const TensorMetadata& metadata,
                                                    const EncodeOptions& options);
 absl::StatusOr<absl::Cord> EncodeTensorToCord(const TensorView& view, const TensorMetadata& metadata,
@@ -40,7 +41,8 @@ absl::StatusOr<absl::Cord> EncodeTensorToCord(const TensorView& view, const Tens
 
 // The tensor in `message`. Its elements stay in the memory of the cord if they are content, in one chunk, at an address
 // that their type allows, and are copied otherwise; a write to the tensor copies first. A cord in chunks is taken apart
-// without flattening it; values in the typed fields are then copied once more. Errors: as
+// without flattening it; values in the typed fields, and payloads, are then copied once more. An encoded tensor is
+// decoded into memory of its own. Errors: as
 // DecodeTensorBytesWithMetadata.
 absl::StatusOr<DecodedTensor> DecodeTensorFromCord(const absl::Cord& message, const DecodeOptions& options = {});
 

@@ -97,6 +97,7 @@ absl::Status ReadExtension(const Extension& message, ExtensionFields* fields) {
   fields->memory_format = message.memory_format();
   fields->crc32c = message.crc32c();
   fields->has_payload = !message.payload().empty();
+  fields->payload = absl::string_view(message.payload().data(), message.payload().size());
   return absl::OkStatus();
 }
 

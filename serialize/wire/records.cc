@@ -1,6 +1,7 @@
 #include "tensorcask/serialize/wire/records.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -19,6 +20,9 @@ constexpr size_t kChecksumBytes = sizeof(uint32_t);
 constexpr size_t kHeadBytes = kLengthBytes + kChecksumBytes;
 constexpr size_t kPieceBytes = size_t{1} << 20;            // written while it is still in the cache from its checksum
 constexpr uint64_t kReadAheadBytes = uint64_t{256} << 10;  // so that small records cost no system call each
+
+constexpr size_t kKeptAlignment = 8;  // of every element type
+static_assert(kKeptAlignment <= kHeadBytes, "data move over their own head");
 
 // What is wrong with a checksum, or empty.
 std::string Mismatch(absl::string_view of, uint32_t crc, const char* stored) {
@@ -68,9 +72,27 @@ RecordReader::RecordReader(std::unique_ptr<ByteStream> stream, RecordReaderOptio
 
 absl::StatusOr<std::optional<absl::string_view>> RecordReader::Next() {
   CASK_RETURN_IF_ERROR(status_);
+  status_ = LeaveKeptMemory();
+  CASK_RETURN_IF_ERROR(status_);
   absl::StatusOr<std::optional<absl::string_view>> record = ReadRecord();
   status_ = record.status();
   return record;
+}
+
+std::optional<RecordReader::Kept> RecordReader::KeepLast(absl::string_view part) {
+  if (part.size() < capacity() / 2) return std::nullopt;
+  char* const data = memory() + window_start_ - kChecksumBytes - last_bytes_;
+  char* const moved = data - reinterpret_cast<uintptr_t>(part.data()) % kKeptAlignment;  // over its head
+  if (moved != data) std::memmove(moved, data, last_bytes_);
+  return Kept{{moved, last_bytes_}, memory_};
+}
+
+absl::Status RecordReader::LeaveKeptMemory() {
+  if (memory_ == nullptr || memory_->IsUnique()) return absl::OkStatus();
+  if (window_bytes_ > 0) return MoveTo(window_bytes_);
+  memory_ = nullptr;
+  window_start_ = 0;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::optional<absl::string_view>> RecordReader::ReadRecord() {
@@ -109,6 +131,7 @@ absl::StatusOr<std::optional<absl::string_view>> RecordReader::ReadRecord() {
   offset_ += record_bytes;
   window_start_ += static_cast<size_t>(record_bytes);
   window_bytes_ -= static_cast<size_t>(record_bytes);
+  last_bytes_ = data.size();
   return data;
 }
 
@@ -139,7 +162,11 @@ absl::Status RecordReader::MakeRoom(uint64_t size_bytes) {
   } else if (window_bytes_ < capacity()) {
     wanted_bytes = capacity();
   } else {
-    wanted_bytes = std::min(wanted_bytes, std::max<uint64_t>(2 * uint64_t{window_bytes_}, kReadAheadBytes));
+    // By halves of what is wanted in the end, so that the last step comes when half of it is there, and there are never
+    // more bytes in two places than that.
+    const uint64_t most_bytes = 2 * uint64_t{window_bytes_} + kReadAheadBytes / 64;
+    while (wanted_bytes > most_bytes) wanted_bytes = (wanted_bytes + 1) / 2;
+    wanted_bytes = std::max(wanted_bytes, kReadAheadBytes);
   }
   if (wanted_bytes > capacity()) {
     // What was there for a longer record goes before there is more.

@@ -60,7 +60,7 @@ struct RecordReaderOptions {
 
 // Reads records one after the other. Memory: the larger of 256 KiB and the longest record, never more than the file
 // holds. Of a stream, whose length nobody knows, at most twice what has arrived of a record, and while that grows what
-// has arrived once more: never what a record claims. One caller at a time.
+// has arrived once more: never what a record claims. What KeepLast gave away comes on top. One caller at a time.
 class RecordReader {
  public:
   explicit RecordReader(std::shared_ptr<const ByteSource> source, RecordReaderOptions options = {});
@@ -74,10 +74,22 @@ class RecordReader {
   // limit, or if there is no memory; of the stream.
   absl::StatusOr<std::optional<absl::string_view>> Next();
 
+  // The last record, for who wants to keep it: its data, and the memory that they lie in. Whoever holds that may change
+  // the data, and the reader reads on in other memory. They are moved by a few bytes if need be, so that `part` of them
+  // is at a multiple of 8. Nothing if `part` is less than half of that memory, and so should rather be copied.
+  // Requires: Next was the last call, and gave a record; `part` is within it.
+  struct Kept {
+    absl::string_view data;
+    RefPtr<TensorBuffer> memory;
+  };
+  std::optional<Kept> KeepLast(absl::string_view part);
+
   uint64_t offset() const { return offset_; }  // where the next record starts; after an error, that which has it
   const std::string& name() const { return stream_->name(); }
+  const RefPtr<Allocator>& allocator() const { return options_.allocator; }
 
  private:
+  absl::Status LeaveKeptMemory();
   absl::StatusOr<std::optional<absl::string_view>> ReadRecord();
   absl::StatusOr<uint64_t> Available(uint64_t size_bytes);
   absl::Status MakeRoom(uint64_t size_bytes);
@@ -93,6 +105,7 @@ class RecordReader {
   RefPtr<TensorBuffer> memory_;
   size_t window_start_ = 0;
   size_t window_bytes_ = 0;
+  size_t last_bytes_ = 0;  // of the last record's data, which end with their checksum in front of the window
   absl::Status status_;
 };
 

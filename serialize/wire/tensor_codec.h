@@ -33,7 +33,8 @@ namespace tensorcask {
 // Errors: InvalidArgument for metadata that the tensor cannot have (TensorMetadata::Validate, and a memory format of
 // another rank), for more than 2 GiB, which a protobuf message cannot hold (zero_copy.h can), for a string of 4 GiB in
 // tensor_content, and for resources and variants that no message holds (text that is not UTF-8, variants in variants
-// deeper than readers take by default); ResourceExhausted; FailedPrecondition for a buffer without data.
+// deeper than readers take by default), chunk_bytes that cannot be, and a base of another dtype or number of elements;
+// ResourceExhausted; FailedPrecondition for a buffer without data.
 absl::Status EncodeTensor(const TensorView& view, const EncodeOptions& options, TensorProto* out);
 absl::Status EncodeTensor(const TensorView& view, const TensorMetadata& metadata, const EncodeOptions& options,
                           TensorProto* out);
@@ -42,7 +43,9 @@ absl::Status EncodeTensor(const TensorView& view, const TensorMetadata& metadata
 // whatever order the message has, and leaves metadata unread.
 // Errors (all but DataLoss are ruled out before memory is taken): InvalidArgument, naming the field, what was found and
 // what was wanted, for a message whose fields disagree; ResourceExhausted past a limit; DataLoss if a checksum in it is
-// wrong; Unimplemented for our encoded form and dtypes newer than this build.
+// wrong; Unimplemented for dtypes and payloads newer than this build. Of the encoded form besides: DataLoss for a
+// damaged chunk; FailedPrecondition for a delta without the base that it is to (options.base). Messages about its
+// payload begin with "payload: ".
 absl::StatusOr<Tensor> DecodeTensor(const TensorProto& proto, const DecodeOptions& options = {});
 // Besides: InvalidArgument, naming the field, for metadata that no tensor of this dtype and rank has, and for a device
 // that options.device_map does not take.

@@ -12,23 +12,23 @@
 #include "tensorcask/serialize/wire/copy_bytes.h"
 #include "tensorcask/serialize/wire/extension_writer.h"
 #include "tensorcask/serialize/wire/layout_decoder.h"
+#include "tensorcask/serialize/wire/message_form.h"
 #include "tensorcask/serialize/wire/metadata_decoder.h"
 #include "tensorcask/serialize/wire/object_decoder.h"
 #include "tensorcask/serialize/wire/object_encoder.h"
+#include "tensorcask/serialize/wire/payload_field.h"
 #include "tensorcask/serialize/wire/value_traits.h"
 #include "tensorcask/serialize/wire/wire_reader.h"
 #include "tensorcask/serialize/wire/wire_rules.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/crc32c.h"
+#include "tensorcask/tensor/base/process_error.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/dtype_visit.h"
 
 namespace tensorcask::internal {
 namespace {
-
-constexpr int32_t kFirstReferenceDType = 101;  // TensorFlow's variables: a dtype plus 100
-constexpr int32_t kLastReferenceDType = 132;
 
 // The field in which values of `dtype` stand. Requires: one of TensorFlow's dtypes.
 ValueField FieldOf(DType dtype) {
@@ -96,67 +96,17 @@ absl::Status TensorDecoder::CheckThis() {
   CASK_ASSIGN_OR_RETURN(shape_, ShapeFromFields(fields_.shape, options_.lenient));
   CASK_RETURN_IF_ERROR(CheckForm());
   CASK_RETURN_IF_ERROR(CheckLayout());
+  if (is_encoded()) return CheckPayload();
   CASK_RETURN_IF_ERROR(CheckOtherFields());
   // Of a tensor without elements TensorFlow does not look at the content.
-  uses_content_ = !fields_.content.empty() && !(options_.lenient && !is_guarded_ && shape_.num_elements() == 0);
+  uses_content_ = !fields_.content.empty() && !(options_.lenient && !is_guarded() && shape_.num_elements() == 0);
   return IsObject(dtype_) ? CheckObjects() : CheckFixedSize();
 }
 
 absl::Status TensorDecoder::CheckForm() {
-  const ExtensionFields& extension = fields_.extension;
-  if (fields_.dtype == 0) return CheckOwnForm();
-  if (extension.dtype != 0 || extension.num_strides > 0 || extension.storage_offset != 0 || extension.has_payload) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("dtype is ", fields_.dtype,
-                     ", as in the plain form, but the extension has fields of the guarded or encoded form"));
-  }
-  if (fields_.dtype >= kFirstReferenceDType && fields_.dtype <= kLastReferenceDType) {
-    return absl::InvalidArgumentError(absl::StrCat("dtype is ", fields_.dtype, ", a reference; wanted 1 to 32"));
-  }
-  const std::optional<DType> dtype = DTypeFromNumber(fields_.dtype);
-  if (!dtype || fields_.dtype >= kFirstOwnDTypeNumber) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("dtype is ", fields_.dtype, "; wanted one of TensorFlow's, 1 to 32"));
-  }
-  dtype_ = *dtype;
-  return absl::OkStatus();
-}
-
-absl::Status TensorDecoder::CheckOwnForm() {
-  const ExtensionFields& extension = fields_.extension;
-  if (extension.dtype == 0) return absl::InvalidArgumentError("dtype is 0; wanted one of TensorFlow's, 1 to 32");
-  bool has_values = false;
-  for (uint32_t number = kFirstValueField; number <= kLastValueField; ++number) {
-    has_values = has_values || fields_.count(static_cast<ValueField>(number)) > 0;
-  }
-  const bool has_strides = extension.num_strides > 0;
-  const bool is_encoded =
-      extension.has_payload && fields_.content.empty() && !has_strides && extension.storage_offset == 0;
-  is_guarded_ = !extension.has_payload && (has_strides || extension.dtype >= kFirstOwnDTypeNumber) &&
-                (has_strides || extension.storage_offset == 0);
-  if (has_values || extension.dtype < 0 || is_encoded == is_guarded_) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("dtype is 0 and the extension's dtype is ", extension.dtype,
-                     ", but the other fields are those of neither the guarded nor the encoded form"));
-  }
-  if (is_encoded) {
-    return absl::UnimplementedError("the message is in encoded form, which this build does not read");
-  }
-  return CheckGuardedDType();
-}
-
-absl::Status TensorDecoder::CheckGuardedDType() {
-  const int32_t number = fields_.extension.dtype;
-  const std::optional<DType> dtype = DTypeFromNumber(number);
-  const bool is_reference = number >= kFirstReferenceDType && number <= kLastReferenceDType;
-  if (!dtype && number >= kFirstOwnDTypeNumber && !is_reference) {
-    return absl::UnimplementedError(absl::StrCat("extension: dtype is ", number, ", which this build does not know"));
-  }
-  if (!dtype || !IsFixedSize(*dtype)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("extension: dtype is ", number, "; the guarded form holds elements of a fixed size"));
-  }
-  dtype_ = *dtype;
+  CASK_ASSIGN_OR_RETURN(const FormAndDType found, FindForm(fields_));
+  form_ = found.form;
+  dtype_ = found.dtype;
   return absl::OkStatus();
 }
 
@@ -166,7 +116,7 @@ absl::Status TensorDecoder::CheckLayout() {
 }
 
 absl::Status TensorDecoder::CheckOtherFields() const {
-  if (options_.lenient || is_guarded_) return absl::OkStatus();  // CheckOwnForm has seen that there are none
+  if (options_.lenient || is_guarded()) return absl::OkStatus();  // FindForm has seen that there are none
   const ValueField wanted = FieldOf(dtype_);
   for (uint32_t number = kFirstValueField; number <= kLastValueField; ++number) {
     const auto field = static_cast<ValueField>(number);
@@ -181,7 +131,7 @@ absl::Status TensorDecoder::CheckOtherFields() const {
 absl::Status TensorDecoder::CheckFixedSize() {
   const auto element_bytes = static_cast<int64_t>(ElementSize(dtype_));
   const std::optional<int64_t> bytes = CheckedMul(shape_.num_elements(), element_bytes);
-  if (uses_content_ || is_guarded_) {
+  if (uses_content_ || is_guarded()) {
     CASK_RETURN_IF_ERROR(CheckContent());
     return CheckLimits(bytes, 0);
   }
@@ -245,6 +195,19 @@ absl::Status TensorDecoder::CheckRange() const {
   if (fits) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(ValueFieldName(Traits::kField), "[", index, "] is ", bad,
                                                  ", which does not fit ", DTypeName(dtype_)));
+}
+
+absl::Status TensorDecoder::CheckPayload() {
+  const absl::string_view payload = fields_.extension.payload;
+  CASK_ASSIGN_OR_RETURN(PayloadReader reader, OpenPayloadField(payload, dtype_, shape_, options_));
+  const PayloadHead& head = reader.head();
+  const size_t element_bytes = IsObject(dtype_) ? ObjectBytes(dtype_) : ElementSize(dtype_);
+  std::optional<int64_t> bytes = CheckedMul(shape_.num_elements(), static_cast<int64_t>(element_bytes));
+  if (bytes) bytes = CheckedAdd(*bytes, static_cast<int64_t>(head.characters));
+  CASK_RETURN_IF_ERROR(CheckLimits(bytes, UnbackedPayloadBytes(head.decoded_bytes(), payload.size(), options_.limits)));
+  CASK_RETURN_IF_ERROR(SetPayloadBase(options_.base, &reader));
+  payload_ = std::move(reader);
+  return absl::OkStatus();
 }
 
 // ---- Objects --------------------------------------------------------------------------------------------------------
@@ -337,7 +300,7 @@ absl::Status TensorDecoder::CheckInsideObjects() const {
     return ForEachObject([this, tag](size_t index, absl::string_view bytes) {
       absl::Status status = CheckObject(tag, bytes, Objects());
       if (status.ok()) return status;
-      return absl::Status(status.code(), absl::StrCat(DTypeName(dtype_), " ", index, ": ", status.message()));
+      return Prefixed(absl::StrCat(DTypeName(dtype_), " ", index), status);
     });
   });
 }
@@ -414,7 +377,19 @@ absl::Status TensorDecoder::CheckCrc32c(uint32_t found) const {
                                           absl::Hex(wanted, absl::kZeroPad8)));
 }
 
+absl::Status TensorDecoder::WritePayload(TensorView* out) const {
+  CASK_RETURN_IF_ERROR(out->EnsureMutable());
+  CASK_RETURN_IF_ERROR(ReadPayloadField(*payload_, out));
+  if (fields_.extension.crc32c == 0) return absl::OkStatus();
+  CASK_ASSIGN_OR_RETURN(const uint32_t crc, ViewCrc32c(*out));
+  return CheckCrc32c(crc);
+}
+
 absl::Status TensorDecoder::Write(Tensor* out) const {
+  if (is_encoded()) {
+    TensorView view(*out);
+    return WritePayload(&view);
+  }
   CASK_RETURN_IF_ERROR(out->EnsureMutable());
   const bool checked = fields_.extension.crc32c != 0;
   if (IsObject(dtype_)) {
@@ -426,7 +401,7 @@ absl::Status TensorDecoder::Write(Tensor* out) const {
     char* elements = out->mutable_bytes().data();
     if (checked) return CheckCrc32c(CopyAndExtendCrc32c(0, content.data(), elements, content.size()));
     CopyBytes(elements, content.data(), content.size());
-  } else if (!is_guarded_) {  // which without content has no elements
+  } else if (!is_guarded()) {  // which without content has no elements
     CASK_RETURN_IF_ERROR(VisitTraits(dtype_, [this, out](auto traits) {
       WriteValues<decltype(traits)>(out->mutable_bytes().data());
       return absl::OkStatus();
@@ -480,7 +455,7 @@ absl::Status TensorDecoder::WriteObjects(T* out) const {
   CASK_RETURN_IF_ERROR(ForEachObject([this, out](size_t index, absl::string_view bytes) {
     absl::Status status = DecodeObject(bytes, Objects(), &out[index]);
     if (status.ok()) return status;
-    return absl::Status(status.code(), absl::StrCat(DTypeName(dtype_), " ", index, ": ", status.message()));
+    return Prefixed(absl::StrCat(DTypeName(dtype_), " ", index), status);
   }));
   // The last string fills the rest; the other objects do not repeat.
   const bool repeats = dtype_ == DType::kString && num_given_ > 0;

@@ -20,8 +20,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "tensorcask/serialize/payload/payload_reader.h"
 #include "tensorcask/serialize/wire/codec_options.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
+#include "tensorcask/serialize/wire/message_form.h"
 #include "tensorcask/serialize/wire/object_decoder.h"
 #include "tensorcask/serialize/wire/tensor_fields.h"
 #include "tensorcask/tensor/base/ref_counted.h"
@@ -45,17 +47,23 @@ class TensorDecoder {
   TensorDecoder(const TensorDecoder&) = delete;
   TensorDecoder& operator=(const TensorDecoder&) = delete;
 
-  // Everything that can be wrong with the message but its checksum. Errors: as DecodeTensor.
+  // Everything that can be wrong with the message but its checksum, and the chunks of a payload. Errors: as
+  // DecodeTensor.
   absl::Status Check();
 
   // Known after Check.
   DType dtype() const { return dtype_; }
   const TensorShape& shape() const { return shape_; }
   bool is_row_major() const { return layout_.IsContiguous(); }  // false: guarded, with strides
+  bool is_encoded() const { return form_ == MessageForm::kEncoded; }
 
   // Writes all elements, in the order in which the message has them. Requires: Check was OK, and *out has dtype() and
   // shape(). Errors: ResourceExhausted if *out cannot be made writable; DataLoss for a wrong checksum.
   absl::Status Write(Tensor* out) const;
+
+  // Writes all elements of an encoded message, whatever the strides of *out. Requires: as Write; is_encoded(); no two
+  // indices of *out name one element; its memory is not that of a base. Errors: as Write; of the payload.
+  absl::Status WritePayload(TensorView* out) const;
 
   // Check, new memory, Write. Decode gathers what has strides into row-major order.
   absl::StatusOr<Tensor> Decode();
@@ -68,10 +76,10 @@ class TensorDecoder {
   absl::StatusOr<DecodedTensor> DecodeInPlace(const RefPtr<RefCounted>& owner, bool writable);
 
  private:
-  absl::Status CheckForm();                    // plain, guarded, encoded, or none of these; sets dtype_, is_guarded_
-  absl::Status CheckOwnForm();                 // of a message whose dtype is 0
-  absl::Status CheckGuardedDType();            // sets dtype_
+  bool is_guarded() const { return form_ == MessageForm::kGuarded; }
+  absl::Status CheckForm();                    // sets form_, dtype_
   absl::Status CheckLayout();                  // sets layout_
+  absl::Status CheckPayload();                 // sets payload_
   absl::StatusOr<TensorView> NewView() const;  // Requires: Check was OK
   absl::Status CheckCrc32c(uint32_t found) const;
   absl::Status CheckOtherFields() const;
@@ -107,7 +115,8 @@ class TensorDecoder {
   DType dtype_ = DType::kInvalid;
   TensorShape shape_;
   Layout layout_;  // of the elements in the order in which the message has them
-  bool is_guarded_ = false;
+  MessageForm form_ = MessageForm::kPlain;
+  std::optional<PayloadReader> payload_;  // of the encoded form
   bool uses_content_ = false;
   size_t num_given_ = 0;  // elements that stand in the typed field, before the fill rules
 };

@@ -1,11 +1,15 @@
 #include "tensorcask/serialize/wire/tensor_encoder.h"
 
 #include <limits>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/payload/payload_head.h"
 #include "tensorcask/serialize/wire/copy_bytes.h"
 #include "tensorcask/serialize/wire/field_sinks.h"
+#include "tensorcask/serialize/wire/payload_field.h"
 #include "tensorcask/serialize/wire/stored_elements.h"
 #include "tensorcask/serialize/wire/wire_rules.h"
 #include "tensorcask/tensor/base/check.h"
@@ -92,6 +96,7 @@ bool WriteContent(const TensorView& tensor, bool checksum, char* out, uint32_t* 
 absl::Status PlanData(const TensorView& view, const EncodeOptions& options, int max_depth, MessagePlan* plan) {
   const DType dtype = view.dtype();
   plan->data = view;
+  plan->dtype = dtype;
   plan->shape = view.shape();
   plan->representation = options.representation;
   if (IsObject(dtype)) {
@@ -110,10 +115,34 @@ absl::Status PlanData(const TensorView& view, const EncodeOptions& options, int 
   return absl::OkStatus();
 }
 
+// Puts a payload in the place of the data, where there may be one and it is worth it.
+absl::Status PlanPayload(const EncodeOptions& options, MessagePlan* plan) {
+  const bool keeps_order = !plan->extension.strides.empty();
+  if (!PayloadHead::Supports(plan->dtype) || keeps_order || plan->data_bytes == 0) return absl::OkStatus();
+  CASK_ASSIGN_OR_RETURN(std::optional<TensorView> payload, EncodePayloadField(plan->data, options, plan->data_bytes));
+  if (!payload.has_value()) return absl::OkStatus();
+  if (options.checksum) {
+    CASK_ASSIGN_OR_RETURN(plan->crc32c, ViewCrc32c(plan->data));
+  }
+  plan->data = *std::move(payload);
+  plan->data_bytes = static_cast<uint64_t>(plan->data.num_elements());
+  plan->data_number = kContentNumber;
+  plan->representation = Representation::kContent;
+  plan->extension.dtype_number = DTypeNumber(plan->dtype);
+  plan->extension.payload_bytes = plan->data_bytes;
+  return absl::OkStatus();
+}
+
+char* WriteExtensionField(const MessagePlan& plan, uint32_t crc, char* out) {
+  out = WriteTag(kExtensionNumber, WireType::kBytes, out);
+  out = WriteVarint(plan.extension_bytes, out);
+  return WriteExtension(plan.extension, crc, out);
+}
+
 }  // namespace
 
 uint64_t MessagePlan::tail_bytes() const {
-  return extension_bytes == 0 ? 0 : BytesFieldBytes(kExtensionNumber, extension_bytes);
+  return extension_bytes == 0 || is_encoded() ? 0 : BytesFieldBytes(kExtensionNumber, extension_bytes);
 }
 
 absl::StatusOr<MessagePlan> PlanMessage(const TensorView& view, const TensorMetadata& metadata,
@@ -123,6 +152,7 @@ absl::StatusOr<MessagePlan> PlanMessage(const TensorView& view, const TensorMeta
   CASK_RETURN_IF_ERROR(CheckMetadata(view, metadata));
   MessagePlan plan;
   CASK_RETURN_IF_ERROR(PlanData(view, options, max_depth, &plan));
+  if (options.level != PayloadLevel::kStored) CASK_RETURN_IF_ERROR(PlanPayload(options, &plan));
   plan.extension.metadata = &metadata;
   plan.extension.checksum = options.checksum;
   MeasuringSink shape;
@@ -131,7 +161,9 @@ absl::StatusOr<MessagePlan> PlanMessage(const TensorView& view, const TensorMeta
   plan.extension_bytes = ExtensionBytes(plan.extension);
   if (plan.dtype_number() != 0) plan.total_bytes = 1 + VarintBytes(static_cast<uint64_t>(plan.dtype_number()));
   plan.total_bytes += BytesFieldBytes(kShapeNumber, plan.shape_bytes) + plan.tail_bytes();
-  if (plan.data_bytes > 0) {
+  if (plan.is_encoded()) {
+    plan.total_bytes += BytesFieldBytes(kExtensionNumber, plan.extension_bytes);
+  } else if (plan.data_bytes > 0) {
     plan.total_bytes += plan.has_object_fields() ? plan.data_bytes : BytesFieldBytes(plan.data_number, plan.data_bytes);
   }
   return plan;
@@ -147,12 +179,17 @@ char* WriteHead(const MessagePlan& plan, char* out) {
   WritingSink shape{out};
   SendShape(plan.shape.dims(), /*unknown_rank=*/false, &shape);
   out = shape.out;
+  if (plan.is_encoded()) return WriteExtensionField(plan, plan.crc32c, out);
   if (plan.data_bytes == 0 || plan.has_object_fields()) return out;
   out = WriteTag(plan.data_number, WireType::kBytes, out);
   return WriteVarint(plan.data_bytes, out);
 }
 
 char* WriteData(const MessagePlan& plan, char* out, uint32_t* crc) {
+  if (plan.is_encoded()) {
+    CopyBytes(out, plan.data.bytes().data(), plan.data_bytes);
+    return out + plan.data_bytes;
+  }
   bool has_crc = false;
   if (plan.data_bytes > 0) {
     if (plan.has_object_fields()) {
@@ -168,10 +205,7 @@ char* WriteData(const MessagePlan& plan, char* out, uint32_t* crc) {
 }
 
 char* WriteTail(const MessagePlan& plan, uint32_t crc, char* out) {
-  if (plan.extension_bytes == 0) return out;
-  out = WriteTag(kExtensionNumber, WireType::kBytes, out);
-  out = WriteVarint(plan.extension_bytes, out);
-  return WriteExtension(plan.extension, crc, out);
+  return plan.tail_bytes() == 0 ? out : WriteExtensionField(plan, crc, out);
 }
 
 void WriteMessage(const MessagePlan& plan, absl::Span<char> out) {

@@ -4,7 +4,8 @@
 //   WriteMessage(plan, out);                                  // plan.total_bytes of them
 //
 // Writing ends in three parts: all before the data, the data, and the extension behind them; whoever sends the data
-// from where they lie writes only the first and the last.
+// from where they lie writes only the first and the last. In the encoded form the payload is the data: it ends the
+// extension, all else of which is before it.
 
 #ifndef TENSORCASK_SERIALIZE_WIRE_TENSOR_ENCODER_H_
 #define TENSORCASK_SERIALIZE_WIRE_TENSOR_ENCODER_H_
@@ -30,7 +31,9 @@ namespace tensorcask::internal {
 inline constexpr uint32_t kContentNumber = 4;  // of tensor_content
 
 struct MessagePlan {
-  TensorView data;  // what is written: its elements in row-major order, whatever its shape
+  // What is written: its elements in row-major order, whatever its shape. In the encoded form the payload, as uint8.
+  TensorView data;
+  DType dtype = DType::kInvalid;  // of the tensor, as its shape
   TensorShape shape;
   ExtensionContent extension;
   Representation representation = Representation::kContent;
@@ -40,8 +43,10 @@ struct MessagePlan {
   uint64_t extension_bytes = 0;  // of the TensorExtension; 0: there is none
   uint64_t total_bytes = 0;      // of the whole message
   uint32_t data_number = kContentNumber;  // the field that holds the data; it is absent if data_bytes is 0
+  uint32_t crc32c = 0;                    // of the elements: of the encoded form, if there is to be a checksum
 
-  int dtype_number() const { return extension.dtype_number != 0 ? 0 : DTypeNumber(data.dtype()); }  // of field 1
+  int dtype_number() const { return extension.dtype_number != 0 ? 0 : DTypeNumber(dtype); }  // of field 1
+  bool is_encoded() const { return extension.payload_bytes > 0; }
   // True if the values are fields with a tag each, and not one field.
   bool has_object_fields() const { return IsObject(data.dtype()) && data_number != kContentNumber; }
   // What stands in front of the data, its tag and length included, and behind it.
@@ -49,17 +54,18 @@ struct MessagePlan {
   uint64_t tail_bytes() const;
 };
 
-// Takes memory only for a row-major copy, where more than bytes are to be taken from a strided view. Errors:
-// FailedPrecondition for a buffer without data; InvalidArgument, naming the field, for metadata that `view` cannot
-// have, for elements of 4 GiB, which tensor_content cannot hold, and as MeasureObject; ResourceExhausted. The message
-// may have messages `max_depth` deep in it.
+// Takes memory only for a row-major copy, where more than bytes are to be taken from a strided view, and for a payload.
+// Errors: FailedPrecondition for a buffer without data; InvalidArgument, naming the field, for metadata that `view`
+// cannot have, for elements of 4 GiB, which tensor_content cannot hold, and as MeasureObject; as EncodePayload;
+// ResourceExhausted. The message may have messages `max_depth` deep in it.
 absl::StatusOr<MessagePlan> PlanMessage(const TensorView& view, const TensorMetadata& metadata,
                                         const EncodeOptions& options, int max_depth = kMaxWrittenDepth);
 
 // Writes the message. Requires: out.size() is plan.total_bytes.
 void WriteMessage(const MessagePlan& plan, absl::Span<char> out);
 
-// Its parts; each returns the end. WriteData sets *crc to the crc32c of the elements if there is to be a checksum.
+// Its parts; each returns the end. WriteData sets *crc to the crc32c of the elements if WriteTail is to write a
+// checksum.
 char* WriteHead(const MessagePlan& plan, char* out);
 char* WriteData(const MessagePlan& plan, char* out, uint32_t* crc);
 char* WriteTail(const MessagePlan& plan, uint32_t crc, char* out);

@@ -67,6 +67,7 @@ struct ExtensionFields {
   bool requires_grad = false;
   uint32_t crc32c = 0;  // masked; 0: not given
   bool has_payload = false;
+  absl::string_view payload;
 
   void AddStride(int64_t stride) {
     if (strides.size() < kMaxStrides) strides.push_back(stride);

@@ -6,9 +6,9 @@
 //   CASK_ASSIGN_OR_RETURN(Tensor same, DecodeTensor(proto));
 //
 // Each function does what the one of this name in tensor_codec.h does, with the same bytes on the wire. The class must
-// have fields 1 to 18 and be a full message, not of the lite runtime. Without the field `extension`, metadata, checksum
-// and guarded form stand among its unknown fields, where protobuf keeps them through copying, parsing and serializing.
-// (What TensorFlow itself makes of a tensor drops them.)
+// have fields 1 to 18 and be a full message, not of the lite runtime. Without the field `extension`, metadata,
+// checksum, guarded and encoded form stand among its unknown fields, where protobuf keeps them through copying, parsing
+// and serializing. (What TensorFlow itself makes of a tensor drops them.)
 
 #ifndef TENSORCASK_SERIALIZE_WIRE_TENSOR_MESSAGE_H_
 #define TENSORCASK_SERIALIZE_WIRE_TENSOR_MESSAGE_H_
@@ -97,6 +97,7 @@ void SetExtension(const MessagePlan& plan, uint32_t crc, Message* out) {
     extension->set_memory_format(static_cast<int32_t>(metadata.memory_format));
     extension->set_requires_grad(metadata.requires_grad);
     if (content.checksum) extension->set_crc32c(StoredCrc32c(crc));
+    if (plan.is_encoded()) extension->set_payload(plan.data.bytes().data(), plan.data_bytes);
     for (const auto& [key, value] : metadata.attributes) {
       auto* attribute = extension->add_attributes();
       attribute->set_key(key);
@@ -104,7 +105,8 @@ void SetExtension(const MessagePlan& plan, uint32_t crc, Message* out) {
     }
   } else {
     std::string bytes(plan.extension_bytes, '\0');
-    WriteExtension(content, crc, &bytes[0]);
+    char* const end = WriteExtension(content, crc, &bytes[0]);
+    if (plan.is_encoded()) std::memcpy(end, plan.data.bytes().data(), plan.data_bytes);
     out->GetReflection()->MutableUnknownFields(out)->AddLengthDelimited(kExtensionNumber, bytes);
   }
 }
@@ -166,13 +168,18 @@ template <typename Message>
 absl::Status FillMessage(const MessagePlan& plan, Message* out) {
   const TensorView& data = plan.data;
   if (plan.total_bytes > kMaxProtobufBytes) {
-    return absl::InvalidArgumentError(absl::StrCat(DTypeName(data.dtype()), " ", plan.shape.ToString(), " takes ",
+    return absl::InvalidArgumentError(absl::StrCat(DTypeName(plan.dtype), " ", plan.shape.ToString(), " takes ",
                                                    plan.total_bytes, " bytes; a protobuf message holds ",
                                                    kMaxProtobufBytes, ": use EncodeTensorTo, or a checkpoint"));
   }
   if (plan.dtype_number() != 0) out->set_dtype(static_cast<decltype(out->dtype())>(plan.dtype_number()));
   auto* shape = out->mutable_tensor_shape();
   for (int axis = 0; axis < plan.shape.rank(); ++axis) shape->add_dim()->set_size(plan.shape.dim(axis));
+  uint32_t crc = plan.crc32c;
+  if (plan.is_encoded()) {
+    SetExtension(plan, crc, out);
+    return absl::OkStatus();
+  }
   if (plan.representation == Representation::kContent) {
     if (plan.data_bytes > 0) {
       CASK_RETURN_IF_ERROR(SetContent(data, plan.data_bytes, out->mutable_tensor_content()));
@@ -182,7 +189,6 @@ absl::Status FillMessage(const MessagePlan& plan, Message* out) {
   } else {
     SetValues(data, out);
   }
-  uint32_t crc = 0;
   if (plan.extension.checksum) {
     crc = plan.representation == Representation::kContent ? ExtendCrc32c(0, out->tensor_content()) : TensorCrc32c(data);
   }

@@ -6,24 +6,40 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/wire/pieces.h"
+#include "tensorcask/serialize/wire/tensor_decoder.h"
+#include "tensorcask/serialize/wire/wire_fields.h"
 #include "tensorcask/serialize/wire/zero_copy.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
 namespace tensorcask {
 namespace {
 
-template <typename Decoded>
-absl::StatusOr<std::optional<Decoded>> ReadWith(absl::StatusOr<Decoded> (*decode)(absl::string_view,
-                                                                                  const DecodeOptions&),
-                                                RecordReader* reader, const DecodeOptions& options) {
+// decode(message) of the next record.
+template <typename Decoded, typename Decode>
+absl::StatusOr<std::optional<Decoded>> ReadWith(RecordReader* reader, Decode decode) {
   const uint64_t offset = reader->offset();
   CASK_ASSIGN_OR_RETURN(const std::optional<absl::string_view> message, reader->Next());
   if (!message.has_value()) return std::nullopt;
-  absl::StatusOr<Decoded> tensor = decode(*message, options);
+  absl::StatusOr<Decoded> tensor = decode(*message);
   if (tensor.ok()) return *std::move(tensor);
   const absl::Status& status = tensor.status();
   return absl::Status(absl::IsInvalidArgument(status) ? absl::StatusCode::kDataLoss : status.code(),
                       absl::StrCat(reader->name(), ": record at ", offset, ": ", status.message()));
+}
+
+// The tensor in the last record of `reader`. A large one stays in the memory that the record was read into.
+absl::StatusOr<DecodedTensor> DecodeLast(absl::string_view message, const DecodeOptions& options,
+                                         RecordReader* reader) {
+  internal::WireTensorFields fields;
+  CASK_RETURN_IF_ERROR(fields.Read(message, options.limits.max_depth));
+  if (!fields.content.empty() && options.allocator == reader->allocator()) {
+    if (const std::optional<RecordReader::Kept> kept = reader->KeepLast(fields.content)) {
+      internal::WireTensorFields kept_fields;
+      kept_fields.ReadChecked(kept->data);
+      return internal::TensorDecoder(kept_fields, options).DecodeInPlace(kept->memory, /*writable=*/true);
+    }
+  }
+  return internal::TensorDecoder(fields, options).DecodeWithMetadata();
 }
 
 }  // namespace
@@ -39,12 +55,13 @@ absl::Status WriteTensorRecord(const TensorView& tensor, const TensorMetadata& m
 }
 
 absl::StatusOr<std::optional<Tensor>> ReadTensorRecord(RecordReader* reader, const DecodeOptions& options) {
-  return ReadWith(DecodeTensorBytes, reader, options);
+  return ReadWith<Tensor>(reader, [&](absl::string_view message) { return DecodeTensorBytes(message, options); });
 }
 
 absl::StatusOr<std::optional<DecodedTensor>> ReadTensorRecordWithMetadata(RecordReader* reader,
                                                                           const DecodeOptions& options) {
-  return ReadWith(DecodeTensorBytesWithMetadata, reader, options);
+  return ReadWith<DecodedTensor>(reader,
+                                 [&](absl::string_view message) { return DecodeLast(message, options, reader); });
 }
 
 }  // namespace tensorcask

@@ -33,6 +33,8 @@ absl::Status WriteTensorRecord(const TensorView& tensor, const TensorMetadata& m
 // stream and the offset of the record, InvalidArgument as DataLoss. After an error of the second kind the reader goes
 // on with the next record.
 absl::StatusOr<std::optional<Tensor>> ReadTensorRecord(RecordReader* reader, const DecodeOptions& options = {});
+// The same with metadata and strides. A large tensor takes over the memory that its record was read into, so that it is
+// in memory once, unless `options` name another allocator than the reader's.
 absl::StatusOr<std::optional<DecodedTensor>> ReadTensorRecordWithMetadata(RecordReader* reader,
                                                                           const DecodeOptions& options = {});
 

@@ -167,6 +167,7 @@ void MergeExtension(absl::string_view message, ExtensionFields* fields) {
         break;
       case ExtensionField::kPayload:
         fields->has_payload = !field.bytes.empty();
+        fields->payload = field.bytes;
         break;
       default:
         break;

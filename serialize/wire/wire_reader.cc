@@ -13,7 +13,7 @@ constexpr size_t kMaxLengthBytes = 5;  // of what protobuf writes
 
 }  // namespace
 
-bool WireReader::ReadVarint(absl::string_view* bytes, uint64_t* value) {
+bool WireReader::ReadLongVarint(absl::string_view* bytes, uint64_t* value) {
   constexpr size_t kMaxVarintBytes = 10;
   uint64_t result = 0;
   for (size_t i = 0; i < bytes->size() && i < kMaxVarintBytes; ++i) {

@@ -43,9 +43,15 @@ class WireReader {
   const absl::Status& status() const { return status_; }
 
   // One varint from the front of *bytes, which moves past it; false if it is cut short or longer than ten bytes.
-  static bool ReadVarint(absl::string_view* bytes, uint64_t* value);
+  static bool ReadVarint(absl::string_view* bytes, uint64_t* value) {
+    if (bytes->empty() || static_cast<uint8_t>(bytes->front()) >= 0x80) return ReadLongVarint(bytes, value);
+    *value = static_cast<uint8_t>(bytes->front());  // one byte, as most are
+    bytes->remove_prefix(1);
+    return true;
+  }
 
  private:
+  static bool ReadLongVarint(absl::string_view* bytes, uint64_t* value);
   bool Fail(absl::string_view what);
   absl::string_view rest() const { return message_.substr(position_); }
   bool ReadTag(uint32_t* tag);

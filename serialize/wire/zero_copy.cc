@@ -57,7 +57,10 @@ absl::Status DecodeTensorInto(absl::string_view message, const DecodeOptions& op
                                                    DTypeName(out->dtype()), " ", out->shape().ToString()));
   }
   CASK_RETURN_IF_ERROR(out->CheckWritable());
-  if (out->IsContiguous() && decoder.is_row_major()) {
+  // A delta reads elements of its base while others are written.
+  const bool is_base = options.base != nullptr && options.base->SharesBufferWith(*out);
+  if (decoder.is_encoded() && !is_base) return decoder.WritePayload(out);
+  if (!decoder.is_encoded() && out->IsContiguous() && decoder.is_row_major()) {
     CASK_ASSIGN_OR_RETURN(Tensor same_memory, out->ToTensor());
     return decoder.Write(&same_memory);
   }

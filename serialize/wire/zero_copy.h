@@ -26,7 +26,9 @@
 
 namespace tensorcask {
 
-// The size of the message that EncodeTensorTo writes. Errors: as EncodeTensor, but for the limit of 2 GiB.
+// The size of the message that EncodeTensorTo writes. With an options.level above kStored it is found by encoding, and
+// EncodeTensorTo encodes again: EncodeTensorToPieces (pieces.h) does so once. Errors: as EncodeTensor, but for the
+// limit of 2 GiB.
 absl::StatusOr<uint64_t> EncodedTensorBytes(const TensorView& view, const EncodeOptions& options);
 absl::StatusOr<uint64_t> EncodedTensorBytes(const TensorView& view, const TensorMetadata& metadata,
                                             const EncodeOptions& options);
@@ -45,8 +47,9 @@ absl::StatusOr<DecodedTensor> DecodeTensorBytesWithMetadata(absl::string_view me
                                                             const DecodeOptions& options = {});
 
 // The same into the memory of *out, whose dtype and shape must be those of the message (InvalidArgument, naming both).
-// A view that is not contiguous is filled by way of a dense tensor, and so is any from a message with strides. On error
-// the elements of *out are unspecified.
+// A view that is not contiguous is filled by way of a dense tensor, and so is any from a message with strides; but an
+// encoded message is decoded straight into any view, unless that is on the memory of options.base. On error the
+// elements of *out are unspecified.
 absl::Status DecodeTensorInto(absl::string_view message, const DecodeOptions& options, TensorView* out);
 absl::Status DecodeTensorInto(absl::string_view message, const DecodeOptions& options, Tensor* out);
 

@@ -66,6 +66,9 @@ void Check(absl::string_view message, bool lenient) {
   if (!tensor.ok()) return;
   CheckComesBack(*tensor, {Representation::kContent, true});
   CheckComesBack(*tensor, {Representation::kValues, false});
+  EncodeOptions encoded;
+  encoded.level = PayloadLevel::kDefault;
+  CheckComesBack(*tensor, encoded);
 }
 
 }  // namespace

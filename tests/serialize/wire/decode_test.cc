@@ -244,8 +244,8 @@ const RejectCase kMalformed[] = {
      "tensor_content[2] is 2; a bool is 0 or 1"},
     {"TP18_Bool255", "dtype: DT_BOOL tensor_content: '\\xff'", Code::kInvalidArgument, "tensor_content[0] is 255"},
     // The forms.
-    {"FormEncoded", "extension { dtype: 1 payload: 'x' }" DIM(4), Code::kUnimplemented, "in encoded form"},
-    {"FormEncodedOwnDType", "extension { dtype: 66 payload: 'x' }" DIM(4), Code::kUnimplemented, "in encoded form"},
+    {"FormEncoded", "extension { dtype: 1 payload: 'x' }" DIM(4), Code::kInvalidArgument, "payload: "},
+    {"FormEncodedOwnDType", "extension { dtype: 66 payload: 'x' }" DIM(4), Code::kInvalidArgument, "payload: "},
     {"FormPlainWithStrides", "dtype: DT_FLOAT extension { strides: 1 }", Code::kInvalidArgument,
      "dtype is 1, as in the plain form, but the extension"},
     {"FormPlainWithDType", "dtype: DT_FLOAT extension { dtype: 1 }", Code::kInvalidArgument, "as in the plain form"},

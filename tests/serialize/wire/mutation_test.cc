@@ -7,6 +7,7 @@
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/wire/tensor_codec.h"
 #include "tensorcask/serialize/wire/zero_copy.h"
+#include "tensorcask/tests/serialize/wire/encoded_test_util.h"
 #include "tensorcask/tests/serialize/wire/wire_test_util.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
@@ -76,7 +77,9 @@ const Golden kGoldens[] = {
     {"GuardedDType", EncodeToString(*Tensor::Zeros(DType::kFloat4E2m1, TensorShape({3})), {})},
     {"GuardedMixture", Text("tensor_shape { dim { size: 2 } } tensor_content: 'ab' extension { dtype: 65 "
                             "strides: [2, 1] storage_offset: 1 memory_format: 1 }")},
-    {"Encoded", Text("tensor_shape { dim { size: 2 } } extension { dtype: 1 payload: 'abc' }")},
+    {"Encoded", EncodeToString(*Tensor::Zeros(DType::kInt32, TensorShape({60})), {}, testing::Encoded(true))},
+    {"EncodedStrings", EncodeToString(*Tensor::Zeros(DType::kString, TensorShape({200})), {}, testing::Encoded())},
+    {"EncodedWithoutPayload", Text("tensor_shape { dim { size: 2 } } extension { dtype: 1 payload: 'abc' }")},
     {"NoElements", Text("dtype: DT_FLOAT tensor_shape { dim { } dim { size: 3 } }")},
     {"Others", Text("dtype: DT_INT32 resource_handle_val { device: 'd' container: 'c' name: 'n' hash_code: 9 "
                     "maybe_type_name: 'm' dtypes_and_shapes { dtype: DT_FLOAT shape { dim { size: 2 name: 'x' } } } } "
