@@ -5,22 +5,20 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <optional>
 #include <utility>
-#include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "absl/types/span.h"
 #include "tensorcask/serialize/exchange/frame.h"
-#include "tensorcask/serialize/exchange/scoped_descriptor.h"
+#include "tensorcask/serialize/exchange/frame_receiver.h"
+#include "tensorcask/serialize/exchange/received_frame.h"
+#include "tensorcask/serialize/exchange/recycled_memory.h"
 #include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/crc32c.h"
-#include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/base/status_macros.h"
-#include "tensorcask/tensor/buffer.h"
 
 namespace tensorcask {
 namespace {
@@ -30,8 +28,9 @@ using exchange::FrameHead;
 using exchange::FrameType;
 using exchange::ReceivedFrame;
 
-// A frame may claim this much and get it at once; beyond, memory doubles as bytes arrive.
-constexpr uint64_t kFirstBytes = uint64_t{1} << 20;
+// The system takes a small frame faster in one piece than in several.
+constexpr size_t kSmallFrameBytes = 4096;
+using Pieces = absl::InlinedVector<absl::string_view, 8>;
 
 uint64_t MaxBytes(const ChannelOptions& options) {
   return static_cast<uint64_t>(std::max<int64_t>(options.decode.limits.max_message_bytes, 0));
@@ -43,12 +42,15 @@ uint64_t MaxBytes(const ChannelOptions& options) {
 class Channel::State {
  public:
   State(std::unique_ptr<Transport> transport, ChannelOptions options)
-      : transport_(std::move(transport)), options_(std::move(options)) {
+      : transport_(std::move(transport)),
+        options_(std::move(options)),
+        recycled_memory_(options_.recycled_bytes),
+        frames_(transport_.get(), MaxBytes(options_), options_.decode.allocator) {
     exchange::Hello hello;
     hello.max_message_bytes = MaxBytes(options_);
     // Into an empty buffer, so there is nothing to wait for. That a peer is gone already does not keep us from reading
     // what it sent.
-    send_error_ = SendFrame(FrameType::kHello, exchange::EncodeHello(hello), {}, absl::ZeroDuration());
+    hello_error_ = SendFrame(FrameType::kHello, exchange::EncodeHello(hello), {}, absl::ZeroDuration());
   }
   ~State() { Close(absl::ZeroDuration()).IgnoreError(); }
 
@@ -61,17 +63,23 @@ class Channel::State {
   // ---- Sending ------------------------------------------------------------------------------------------------------
 
   absl::Status Send(FrameType type, const Message& message, Deadline deadline) {
+    if (!hello_error_.ok()) {  // nobody has been told yet
+      Break(std::exchange(hello_error_, absl::OkStatus()), &send_error_);
+      return send_error_;
+    }
     CASK_RETURN_IF_ERROR(CheckOpen(send_error_));
-    absl::StatusOr<EncodedMessage> encoded = exchange::EncodeMessage(message, options_, transport_->max_descriptors());
-    if (!encoded.ok()) return Named(encoded.status());
-    const uint64_t bytes = encoded->body.size() + encoded->inline_bytes;
+    EncodedMessage encoded;
+    const absl::Status encoding =
+        exchange::EncodeMessage(message, options_, transport_->max_descriptors(), &recycled_memory_, &encoded);
+    if (!encoding.ok()) return Named(encoding);
+    const uint64_t bytes = encoded.body.size() + encoded.inline_bytes;
     const uint64_t most = peer_max_bytes_.load(std::memory_order_relaxed);
-    if (bytes > most || encoded->shared_bytes > most) {
+    if (bytes > most || encoded.shared_bytes > most) {
       return Named(
-          absl::ResourceExhaustedError(absl::StrCat("the message has ", bytes, " bytes and ", encoded->shared_bytes,
+          absl::ResourceExhaustedError(absl::StrCat("the message has ", bytes, " bytes and ", encoded.shared_bytes,
                                                     " in shared memory; the other side takes ", most)));
     }
-    const absl::Status status = SendFrame(type, encoded->body, *encoded, deadline);
+    const absl::Status status = SendFrame(type, encoded.body, encoded, deadline);
     if (!status.ok()) Break(status, &send_error_);
     return status;
   }
@@ -82,7 +90,7 @@ class Channel::State {
     if (is_closed_) return absl::OkStatus();
     is_closed_ = true;
     absl::Status status;
-    if (send_error_.ok()) {
+    if (hello_error_.ok() && send_error_.ok()) {
       status = SendFrame(FrameType::kGoodbye, "", {}, deadline);
       send_error_ = absl::UnavailableError("Close was called");
     }
@@ -97,7 +105,7 @@ class Channel::State {
     CASK_RETURN_IF_ERROR(CheckOpen(receive_error_));
     std::optional<Message> message;
     while (!message) {
-      const absl::StatusOr<bool> more = transport_->WaitForBytes(deadline);
+      const absl::StatusOr<bool> more = frames_.WaitForFrame(deadline);
       // Nothing has been taken, so it can be asked again.
       if (more.status().code() == absl::StatusCode::kDeadlineExceeded) return more.status();
       absl::Status status = more.ok() ? Take(*more, &message, deadline) : more.status();
@@ -115,6 +123,7 @@ class Channel::State {
 
  private:
   absl::Status Named(const absl::Status& status) const {
+    if (status.ok()) return status;
     return absl::Status(status.code(), absl::StrCat(name(), ": ", status.message()));
   }
   absl::Status End() const { return Named(absl::OutOfRangeError("the other side has ended the channel")); }
@@ -138,12 +147,18 @@ class Channel::State {
     head.num_descriptors = static_cast<uint32_t>(message.descriptors.size());
     head.body_crc32c = Crc32c(body);
     const std::array<char, exchange::kFrameHeadBytes> bytes = exchange::EncodeFrameHead(head);
-    std::vector<absl::string_view> pieces;
-    pieces.reserve(2 + message.inline_pieces.size());
+    Pieces pieces;
     pieces.emplace_back(bytes.data(), bytes.size());
     pieces.push_back(body);
     pieces.insert(pieces.end(), message.inline_pieces.begin(), message.inline_pieces.end());
-    return transport_->SendAll(pieces, message.descriptors, deadline);
+    if (bytes.size() + body.size() + message.inline_bytes > kSmallFrameBytes) {
+      return transport_->SendAll(pieces, message.descriptors, deadline);
+    }
+    std::array<char, kSmallFrameBytes> joined;
+    char* end = joined.data();
+    for (const absl::string_view piece : pieces) end = std::copy(piece.begin(), piece.end(), end);
+    const absl::string_view frame(joined.data(), static_cast<size_t>(end - joined.data()));
+    return transport_->SendAll({frame}, message.descriptors, deadline);
   }
 
   // The next frame, if there is one to come. Sets *message if that is what it holds.
@@ -154,8 +169,9 @@ class Channel::State {
                                               : "the other side died, or was cut off between two frames"));
     }
     ReceivedFrame frame;
-    CASK_ASSIGN_OR_RETURN(const FrameHead head, ReceiveFrame(&frame, deadline));
-    switch (head.type) {
+    CASK_RETURN_IF_ERROR(frames_.Receive(&frame, deadline));
+    const FrameType type = frame.head.type;
+    switch (type) {
       case FrameType::kHello:
         return TakeHello(frame.body);
       case FrameType::kGoodbye:
@@ -165,11 +181,9 @@ class Channel::State {
       case FrameType::kReply:
         break;
     }
-    absl::StatusOr<Message> decoded = exchange::DecodeMessage(std::move(frame), options_.decode);
-    if (!decoded.ok()) return Named(decoded.status());
-    *message = *std::move(decoded);
-    (*message)->is_reply = head.type == FrameType::kReply;
-    return absl::OkStatus();
+    message->emplace();
+    (*message)->is_reply = type == FrameType::kReply;
+    return Named(exchange::DecodeMessage(std::move(frame), options_.decode, &**message));
   }
 
   absl::Status TakeHello(absl::string_view body) {
@@ -179,87 +193,21 @@ class Channel::State {
     return absl::OkStatus();
   }
 
-  // What can be wrong with a head where it comes.
-  absl::Status CheckHead(const FrameHead& head, size_t num_descriptors) {
-    if (head.sequence != next_received_) {
-      return absl::DataLossError(absl::StrCat("frame ", head.sequence, " came where ", next_received_,
-                                              " was due: frames were lost, or one came twice"));
-    }
-    if ((head.type == FrameType::kHello) != (head.sequence == 0)) {
-      return absl::InvalidArgumentError(head.sequence == 0 ? "the first frame is no hello" : "a second hello came");
-    }
-    const uint64_t most = MaxBytes(options_);
-    const bool is_message = head.type == FrameType::kMessage || head.type == FrameType::kReply;
-    if (is_message && (head.body_bytes > most || head.inline_bytes > most - head.body_bytes)) {
-      return absl::ResourceExhaustedError(absl::StrCat("a message has ", head.body_bytes, " + ", head.inline_bytes,
-                                                       " bytes; the limit max_message_bytes is ", most));
-    }
-    if (num_descriptors != head.num_descriptors) {
-      return absl::InvalidArgumentError(absl::StrCat("a frame came with ", num_descriptors,
-                                                     " descriptors and says that it has ", head.num_descriptors));
-    }
-    ++next_received_;
-    return absl::OkStatus();
-  }
-
-  absl::StatusOr<FrameHead> ReceiveFrame(ReceivedFrame* frame, Deadline deadline) {
-    std::array<char, exchange::kFrameHeadBytes> bytes;
-    CASK_RETURN_IF_ERROR(transport_->ReceiveExactly(absl::MakeSpan(bytes), transport_->max_descriptors(),
-                                                    &frame->descriptors, deadline));
-    const absl::StatusOr<FrameHead> head = exchange::DecodeFrameHead({bytes.data(), bytes.size()});
-    if (!head.ok()) return Named(head.status());
-    const absl::Status status = CheckHead(*head, frame->descriptors.size());
-    if (!status.ok()) return Named(status);
-
-    // Body and inline data in one piece of memory, in which the latter begin where elements may lie.
-    const uint64_t lead_bytes =
-        (exchange::kInlineAlignment - head->body_bytes % exchange::kInlineAlignment) % exchange::kInlineAlignment;
-    CASK_RETURN_IF_ERROR(ReceiveBytes(lead_bytes, head->body_bytes + head->inline_bytes, &frame->memory, deadline));
-    const absl::string_view all = frame->memory->bytes();
-    frame->body = all.substr(lead_bytes, head->body_bytes);
-    frame->inline_data = all.substr(lead_bytes + head->body_bytes);
-    if (Crc32c(frame->body) != head->body_crc32c) {
-      return Named(absl::DataLossError("the body of a frame has a wrong checksum"));
-    }
-    return *head;
-  }
-
-  // `size` bytes, `lead_bytes` behind the start of *out. Memory follows what arrives, not what was claimed.
-  absl::Status ReceiveBytes(uint64_t lead_bytes, uint64_t size, RefPtr<TensorBuffer>* out, Deadline deadline) {
-    const uint64_t total = lead_bytes + size;
-    uint64_t filled = lead_bytes;
-    uint64_t capacity = std::min(total, kFirstBytes);
-    while (true) {
-      CASK_ASSIGN_OR_RETURN(RefPtr<TensorBuffer> memory,
-                            TensorBuffer::Allocate(static_cast<size_t>(capacity), options_.decode.allocator));
-      char* const begin = static_cast<char*>(memory->mutable_data());
-      if (*out == nullptr) {
-        if (lead_bytes > 0) std::memset(begin, 0, lead_bytes);
-      } else {
-        std::memcpy(begin, (*out)->data(), filled);
-      }
-      *out = std::move(memory);
-      CASK_RETURN_IF_ERROR(
-          transport_->ReceiveExactly(absl::MakeSpan(begin + filled, capacity - filled), 0, nullptr, deadline));
-      filled = capacity;
-      if (filled == total) return absl::OkStatus();
-      capacity = std::min(total, 2 * capacity);
-    }
-  }
-
   const std::unique_ptr<Transport> transport_;
   const ChannelOptions options_;
   std::atomic<uint64_t> peer_max_bytes_{UINT64_MAX};
   std::atomic<bool> is_shut_down_{false};  // by us
 
   // Of the sending side.
+  exchange::RecycledMemory recycled_memory_;
   uint64_t next_sent_ = 0;
   uint64_t last_request_ = 0;
+  absl::Status hello_error_;
   absl::Status send_error_;
   bool is_closed_ = false;
 
   // Of the receiving side.
-  uint64_t next_received_ = 0;
+  exchange::FrameReceiver frames_;
   absl::Status receive_error_;
   bool saw_goodbye_ = false;
 };

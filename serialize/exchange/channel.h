@@ -19,8 +19,9 @@
 //
 // A tensor whose memory is a file (SharedMemoryAllocator, or received from another channel) crosses by its descriptor,
 // in the same time whatever its size, with its strides; views on one block share it on the other side, too. From then
-// on it is frozen: who writes to it copies first, on either side. All other tensors, strings among them, are copied
-// once, by the kernel.
+// on it is frozen: who writes to it copies first, on either side. All other tensors are copied: large ones once, into
+// shared memory of the channel's own, which it uses again when the receiver has let go of it
+// (ChannelOptions::recycled_bytes); the rest, strings among them, through the socket.
 //
 // What comes is checked before it is used, as if a stranger had sent it. Elements in shared memory are not looked at,
 // but for bools and those with a checksum, which are copied first unless the sender has sealed them
@@ -79,7 +80,8 @@ class Channel {
   // Besides: InvalidArgument for what DecodeOptions cannot express, for more than 65536 tensors or 253 blocks of shared
   // memory; ResourceExhausted for more than the other side said it takes, if Receive has seen it say so.
   absl::Status Send(const Message& message, Deadline deadline);
-  // The next message. Its tensors hold the memory that came with it: those that came inline share one block.
+  // The next message. Its tensors hold the memory that came with it: those that came inline share one block, and so do
+  // those that were copied to shared memory, where the first write copies once more.
   absl::StatusOr<Message> Receive(Deadline deadline);
 
   // Sends `message` as a request and gives the reply, whose status is what the other side made of it. Replies to calls

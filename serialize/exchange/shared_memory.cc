@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "tensorcask/serialize/exchange/memory_file.h"
 #include "tensorcask/serialize/exchange/scoped_descriptor.h"
 #include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/tensor/allocator.h"
@@ -27,66 +28,19 @@
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/buffer.h"
 
-// Newer than some C libraries; the numbers are the kernel's (linux/memfd.h, asm-generic/mman-common.h).
-#ifndef MFD_NOEXEC_SEAL
-#define MFD_NOEXEC_SEAL 0x0008U
-#endif
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
-
 namespace tensorcask {
 namespace {
 
-constexpr int kBirthSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE;
-constexpr long kTmpfsMagic = 0x01021994;  // linux/magic.h: files in memory, those without a name among them
+using exchange::PageBytes;
 
-size_t PageBytes() {
-  static const size_t page_bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  return page_bytes;
-}
+constexpr long kTmpfsMagic = 0x01021994;  // linux/magic.h: files in memory, those without a name among them
 
 size_t HalfOfAllMemory() { return static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) / 2 * PageBytes(); }
 
-ScopedDescriptor MakeMemoryFile() {
-  // Some systems allow only files that cannot be executed (sysctl vm.memfd_noexec), which Linux before 6.3 cannot make.
-  ScopedDescriptor file(memfd_create("tensorcask", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL));
-  if (!file.is_open() && errno == EINVAL) {
-    file = ScopedDescriptor(memfd_create("tensorcask", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  }
-  return file;
-}
-
-// Gives every page of the file its memory. Through the mapping, if the system can: the pages then lie in its page
-// table, too (filling 64 MiB falls from 96 to 70 ms), are huge if advised so, and signals do not interrupt it.
-bool PopulateFile(int file, char* mapping, size_t bytes) {
-  if (madvise(mapping, bytes, MADV_POPULATE_WRITE) == 0) return true;
-  if (errno != EINVAL) return false;  // EINVAL: before Linux 5.14
-  // In parts, because fallocate(2) gives back what it has when a signal comes.
-  constexpr size_t kPartBytes = size_t{2} << 20;
-  for (size_t done = 0; done < bytes;) {
-    const size_t part = std::min(kPartBytes, bytes - done);
-    if (fallocate(file, 0, static_cast<off_t>(done), static_cast<off_t>(part)) == 0) {
-      done += part;
-    } else if (errno != EINTR) {
-      return false;
-    }
-  }
-  return true;
-}
-
 // `bytes` (whole pages) of mapped memory and its file; null on failure.
 char* MapNewFile(size_t bytes, ScopedDescriptor* file) {
-  *file = MakeMemoryFile();
-  if (!file->is_open() || ftruncate(file->get(), static_cast<off_t>(bytes)) != 0) return nullptr;
-  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file->get(), 0);
-  if (memory == MAP_FAILED) return nullptr;
-  // Advice only; the system aligns such mappings itself where it has huge pages for them.
-  if (bytes >= CpuAllocator::kHugePageBlock) static_cast<void>(madvise(memory, bytes, MADV_HUGEPAGE));
-  char* const mapping = static_cast<char*>(memory);
-  if (PopulateFile(file->get(), mapping, bytes) && fcntl(file->get(), F_ADD_SEALS, kBirthSeals) == 0) return mapping;
-  munmap(memory, bytes);
-  return nullptr;
+  *file = exchange::MakeMemoryFile(bytes);
+  return file->is_open() ? exchange::MapNewMemoryFile(*file, bytes) : nullptr;
 }
 
 absl::Status NotShareable(absl::string_view what) {
@@ -212,7 +166,7 @@ absl::Status SharedMemoryAllocator::SealAgainstWriting(const TensorBuffer& buffe
   if ((fcntl(file, F_GET_SEALS) & F_SEAL_WRITE) != 0) return absl::OkStatus();
   // The seal is refused while a mapping could become writable, as every shared mapping of a file open for writing can.
   // So the block is mapped again, in its place, from the same file opened for reading only.
-  const ScopedDescriptor readable(open(absl::StrCat("/proc/self/fd/", file).c_str(), O_RDONLY | O_CLOEXEC));
+  const ScopedDescriptor readable = exchange::OpenAgain(file, O_RDONLY);
   if (!readable.is_open()) {
     return errno == ENOENT ? absl::UnimplementedError("SealAgainstWriting: /proc is needed")
                            : absl::ErrnoToStatus(errno, "SealAgainstWriting: opening the memory file for reading");

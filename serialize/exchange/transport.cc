@@ -16,11 +16,10 @@ class UnixTransport final : public Transport {
                        Deadline deadline) override {
     return socket_.SendAll(pieces, descriptors, deadline);
   }
-  absl::Status ReceiveExactly(absl::Span<char> out, size_t max_descriptors, std::vector<ScopedDescriptor>* descriptors,
-                              Deadline deadline) override {
-    return socket_.ReceiveExactly(out, max_descriptors, descriptors, deadline);
+  absl::StatusOr<size_t> ReceiveSome(absl::Span<char> out, size_t max_descriptors,
+                                     std::vector<ScopedDescriptor>* descriptors, Deadline deadline) override {
+    return socket_.ReceiveSome(out, max_descriptors, descriptors, deadline);
   }
-  absl::StatusOr<bool> WaitForBytes(Deadline deadline) override { return socket_.WaitForBytes(deadline); }
   void Shutdown() override { socket_.Shutdown(); }
 
  private:

@@ -31,9 +31,9 @@ class Transport {
 
   virtual absl::Status SendAll(absl::Span<const absl::string_view> pieces, absl::Span<const int> descriptors,
                                Deadline deadline) = 0;
-  virtual absl::Status ReceiveExactly(absl::Span<char> out, size_t max_descriptors,
-                                      std::vector<ScopedDescriptor>* descriptors, Deadline deadline) = 0;
-  virtual absl::StatusOr<bool> WaitForBytes(Deadline deadline) = 0;  // false: the other side has ended
+  // As UnixSocket::ReceiveSome.
+  virtual absl::StatusOr<size_t> ReceiveSome(absl::Span<char> out, size_t max_descriptors,
+                                             std::vector<ScopedDescriptor>* descriptors, Deadline deadline) = 0;
   virtual void Shutdown() = 0;
 };
 

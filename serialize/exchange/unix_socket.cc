@@ -14,10 +14,12 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -41,6 +43,10 @@ constexpr size_t kPiecesPerCall = 64;
 constexpr absl::Duration kPauseWithoutDescriptors = absl::Milliseconds(50);
 // How long Listen waits for the lock on the folder, which others hold for some 100 us.
 constexpr absl::Duration kFolderLockTimeout = absl::Seconds(1);
+
+// A call that receives waits in the kernel for this long at most (SO_RCVTIMEO), and begins anew then: which, unlike
+// poll(2), takes no call of its own. Waits with less time left use poll(2).
+constexpr int kReceiveTimeoutMs = 1000;
 
 // errno as a status. A peer that is gone is "unavailable" by whatever number it shows.
 absl::Status SocketError(int error, absl::string_view name, absl::string_view doing) {
@@ -191,6 +197,10 @@ absl::StatusOr<UnixSocket> UnixSocket::Make(ScopedDescriptor descriptor, absl::s
   if (getsockopt(descriptor.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) {
     return SocketError(errno, where, "asking who the peer is");
   }
+  const timeval timeout = absl::ToTimeval(absl::Milliseconds(kReceiveTimeoutMs));
+  if (setsockopt(descriptor.get(), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)) != 0) {
+    return SocketError(errno, where, "setting a timeout");
+  }
   std::string name = absl::StrCat(where, ", process ", credentials.pid);
   if (allowed == AllowedPeers::kSameUser && credentials.uid != geteuid()) {
     return absl::PermissionDeniedError(
@@ -237,7 +247,7 @@ absl::Status UnixSocket::SendAll(absl::Span<const absl::string_view> pieces, abs
   CASK_CHECK(descriptors.size() <= kMaxDescriptors, "SendAll: more descriptors than a message can carry");
   CASK_CHECK(descriptors.empty() || total_bytes > 0, "SendAll: descriptors travel with a byte");
 
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxDescriptors)] = {};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxDescriptors)];
   size_t sent_bytes = 0;
   size_t offset = 0;  // of what is sent of the first of `pieces`
   while (sent_bytes < total_bytes) {
@@ -248,13 +258,17 @@ absl::Status UnixSocket::SendAll(absl::Span<const absl::string_view> pieces, abs
     if (sent_bytes == 0 && !descriptors.empty()) {
       message.msg_control = control;
       message.msg_controllen = CMSG_SPACE(sizeof(int) * descriptors.size());
+      std::memset(control, 0, message.msg_controllen);
       cmsghdr* const header = CMSG_FIRSTHDR(&message);
       header->cmsg_level = SOL_SOCKET;
       header->cmsg_type = SCM_RIGHTS;
       header->cmsg_len = CMSG_LEN(sizeof(int) * descriptors.size());
       std::memcpy(CMSG_DATA(header), descriptors.data(), sizeof(int) * descriptors.size());
     }
-    const ssize_t sent = sendmsg(descriptor_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    constexpr int kFlags = MSG_NOSIGNAL | MSG_DONTWAIT;
+    const bool is_plain = message.msg_iovlen == 1 && message.msg_control == nullptr;  // has a cheaper call
+    const ssize_t sent = is_plain ? send(descriptor_.get(), parts[0].iov_base, parts[0].iov_len, kFlags)
+                                  : sendmsg(descriptor_.get(), &message, kFlags);
     if (sent < 0) {
       int error = errno;
       if (error == EINTR) continue;
@@ -272,63 +286,66 @@ absl::Status UnixSocket::SendAll(absl::Span<const absl::string_view> pieces, abs
   return absl::OkStatus();
 }
 
-absl::Status UnixSocket::ReceiveExactly(absl::Span<char> out, size_t max_descriptors,
-                                        std::vector<ScopedDescriptor>* descriptors, Deadline deadline) {
-  CASK_CHECK(max_descriptors <= kMaxDescriptors, "ReceiveExactly: more descriptors than a message can carry");
-  if (descriptors != nullptr) descriptors->clear();
-  std::vector<ScopedDescriptor> taken;  // closed on return with an error
+absl::StatusOr<size_t> UnixSocket::ReceiveSome(absl::Span<char> out, size_t max_descriptors,
+                                               std::vector<ScopedDescriptor>* descriptors, Deadline deadline) {
+  return Receive(out, max_descriptors, descriptors, deadline, [] { return std::string("receiving"); });
+}
+
+absl::StatusOr<size_t> UnixSocket::Receive(absl::Span<char> out, size_t max_descriptors,
+                                           std::vector<ScopedDescriptor>* descriptors, Deadline deadline,
+                                           absl::FunctionRef<std::string()> doing) {
+  CASK_CHECK(max_descriptors <= kMaxDescriptors, "UnixSocket: more descriptors than a message can carry");
+  CASK_CHECK(!out.empty(), "UnixSocket: receiving takes room for a byte");
+  const size_t room = max_descriptors - descriptors->size();
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxDescriptors)];
-  size_t received_bytes = 0;
-  while (received_bytes < out.size()) {
-    const auto so_far = [&] { return absl::StrCat("received ", received_bytes, " of ", out.size(), " bytes"); };
-    iovec part = {out.data() + received_bytes, out.size() - received_bytes};
-    msghdr message = {};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
+  iovec part = {out.data(), out.size()};
+  msghdr message = {};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  ssize_t received = 0;
+  while (true) {
     // Room for those that are wanted still: the system closes others itself.
-    const size_t room = max_descriptors - taken.size();
     if (room > 0) {
       message.msg_control = control;
       message.msg_controllen = CMSG_LEN(sizeof(int) * room);
     }
-    const ssize_t received = recvmsg(descriptor_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    if (received < 0) {
-      int error = errno;
-      if (error == EINTR) continue;
-      if (error == EAGAIN) error = WaitFor(descriptor_.get(), POLLIN, deadline);
-      if (error == 0) continue;
-      return SocketError(error, name_, so_far());
+    const bool may_block = deadline.is_never() || deadline.poll_timeout_ms() > kReceiveTimeoutMs;
+    received = recvmsg(descriptor_.get(), &message, MSG_CMSG_CLOEXEC | (may_block ? 0 : MSG_DONTWAIT));
+    if (received >= 0) break;
+    int error = errno;
+    if (error == EINTR || (error == EAGAIN && may_block)) continue;
+    if (error == EAGAIN) error = WaitFor(descriptor_.get(), POLLIN, deadline);
+    if (error != 0) return SocketError(error, name_, doing());
+  }
+  std::vector<ScopedDescriptor> taken;  // closed on return with an error
+  TakeDescriptors(&message, &taken);
+  if ((message.msg_flags & MSG_CTRUNC) != 0) {
+    if (taken.size() >= room) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name_, ": sent more descriptors than the ", max_descriptors, " wanted"));
     }
-    TakeDescriptors(&message, &taken);
-    if ((message.msg_flags & MSG_CTRUNC) != 0) {
-      if (taken.size() >= max_descriptors) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(name_, ": sent more descriptors than the ", max_descriptors, " wanted"));
-      }
-      return absl::ResourceExhaustedError(
-          absl::StrCat(name_, ": descriptors were sent, but this process has no room for them (RLIMIT_NOFILE), after ",
-                       taken.size()));
-    }
+    return absl::ResourceExhaustedError(absl::StrCat(
+        name_, ": descriptors were sent, but this process has no room for them (RLIMIT_NOFILE), after ", taken.size()));
+  }
+  std::move(taken.begin(), taken.end(), std::back_inserter(*descriptors));
+  return static_cast<size_t>(received);
+}
+
+absl::Status UnixSocket::ReceiveExactly(absl::Span<char> out, size_t max_descriptors,
+                                        std::vector<ScopedDescriptor>* descriptors, Deadline deadline) {
+  if (descriptors != nullptr) descriptors->clear();
+  std::vector<ScopedDescriptor> taken;
+  for (size_t done = 0; done < out.size();) {
+    CASK_ASSIGN_OR_RETURN(const size_t received, Receive(out.subspan(done), max_descriptors, &taken, deadline, [&] {
+                            return absl::StrCat("received ", done, " of ", out.size(), " bytes");
+                          }));
     if (received == 0) {
-      return absl::UnavailableError(
-          absl::StrCat(name_, ": closed after ", received_bytes, " of ", out.size(), " bytes"));
+      return absl::UnavailableError(absl::StrCat(name_, ": closed after ", done, " of ", out.size(), " bytes"));
     }
-    received_bytes += static_cast<size_t>(received);
+    done += received;
   }
   if (descriptors != nullptr) *descriptors = std::move(taken);
   return absl::OkStatus();
-}
-
-absl::StatusOr<bool> UnixSocket::WaitForBytes(Deadline deadline) {
-  while (true) {
-    char byte;
-    const ssize_t received = recv(descriptor_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    if (received >= 0) return received > 0;
-    int error = errno;
-    if (error == EINTR) continue;
-    if (error == EAGAIN) error = WaitFor(descriptor_.get(), POLLIN, deadline);
-    if (error != 0) return SocketError(error, name_, "waiting for bytes");
-  }
 }
 
 void UnixSocket::Shutdown() { shutdown(descriptor_.get(), SHUT_RDWR); }

@@ -25,6 +25,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -69,21 +70,23 @@ class UnixSocket {
   absl::Status SendAll(absl::Span<const absl::string_view> pieces, absl::Span<const int> descriptors,
                        Deadline deadline);
 
-  // Fills `out`. *descriptors becomes those that came with these bytes, in their order, closed on exec(2): at most
-  // `max_descriptors`. More than that is an error, and on every error all are closed and *descriptors is empty. They
-  // come with the first byte of the SendAll that sent them, so ask for them where a message begins. Errors, besides
-  // those above: Unavailable, "closed after 3 of 16 bytes".
+  // Takes the bytes that are there, as many as `out` holds, or waits for some; returns how many. 0: the peer has closed
+  // and all that it sent has been received: the clean end between two messages. Those descriptors that came with these
+  // bytes go behind what *descriptors has, in their order, closed on exec(2): up to `max_descriptors` with the ones
+  // there. More than that is an error, and those of this call are closed. After DeadlineExceeded the stream has its
+  // place still. Requires: `out` is not empty.
+  absl::StatusOr<size_t> ReceiveSome(absl::Span<char> out, size_t max_descriptors,
+                                     std::vector<ScopedDescriptor>* descriptors, Deadline deadline);
+
+  // Fills `out`. *descriptors becomes those that came with these bytes, at most `max_descriptors`; on every error all
+  // are closed and it is empty. They come with the first byte of the SendAll that sent them, so ask for them where a
+  // message begins. Errors, besides those above: Unavailable, "closed after 3 of 16 bytes".
   absl::Status ReceiveExactly(absl::Span<char> out, size_t max_descriptors, std::vector<ScopedDescriptor>* descriptors,
                               Deadline deadline);
   // Without descriptors; any is one too many.
   absl::Status ReceiveExactly(absl::Span<char> out, Deadline deadline) {
     return ReceiveExactly(out, 0, nullptr, deadline);
   }
-
-  // Waits for the next byte without taking it: true when there is one; false when the peer has closed and all that it
-  // sent has been received: the clean end between two messages. Errors: DeadlineExceeded, Unavailable; the stream keeps
-  // its place.
-  absl::StatusOr<bool> WaitForBytes(Deadline deadline);
 
   // Ends both directions, for good. The one call that may come from any thread at any time: those that wait fail with
   // Unavailable.
@@ -98,6 +101,10 @@ class UnixSocket {
 
   // Asks for the peer's credentials and judges them. `where` becomes part of the name.
   static absl::StatusOr<UnixSocket> Make(ScopedDescriptor descriptor, absl::string_view where, AllowedPeers allowed);
+
+  absl::StatusOr<size_t> Receive(absl::Span<char> out, size_t max_descriptors,
+                                 std::vector<ScopedDescriptor>* descriptors, Deadline deadline,
+                                 absl::FunctionRef<std::string()> doing);
 
   UnixSocket(ScopedDescriptor descriptor, PeerCredentials peer, std::string name)
       : descriptor_(std::move(descriptor)), peer_(peer), name_(std::move(name)) {}

@@ -18,12 +18,21 @@ inline int& MissedRows() {
   return missed;
 }
 
-inline void Row(const std::string& name, double figure, double bar, const char* unit, const std::string& compared_to) {
-  const bool met = figure <= bar;
+inline void PrintRow(const std::string& name, double figure, const char* relation, double bar, bool met,
+                     const char* unit, const std::string& compared_to) {
   MissedRows() += met ? 0 : 1;
-  std::printf("%-54s %9.2f %-9s <= %7.2f  %-6s  %s\n", name.c_str(), figure, unit, bar, met ? "met" : "missed",
-              compared_to.c_str());
+  std::printf("%-54s %9.2f %-9s %s %7.2f  %-6s  %s\n", name.c_str(), figure, unit, relation, bar,
+              met ? "met" : "missed", compared_to.c_str());
   std::fflush(stdout);
+}
+
+inline void Row(const std::string& name, double figure, double bar, const char* unit, const std::string& compared_to) {
+  PrintRow(name, figure, "<=", bar, figure <= bar, unit, compared_to);
+}
+
+inline void RowAtLeast(const std::string& name, double figure, double bar, const char* unit,
+                       const std::string& compared_to) {
+  PrintRow(name, figure, ">=", bar, figure >= bar, unit, compared_to);
 }
 
 template <typename T>

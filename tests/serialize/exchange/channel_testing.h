@@ -16,8 +16,16 @@
 #include "tensorcask/serialize/exchange/frame.h"
 #include "tensorcask/serialize/exchange/message_codec.h"
 #include "tensorcask/serialize/exchange/scoped_descriptor.h"
+#include "tensorcask/serialize/exchange/shared_memory.h"
 #include "tensorcask/serialize/exchange/unix_socket.h"
+#include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/crc32c.h"
+#include "tensorcask/tensor/base/ref_counted.h"
+#include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/shape.h"
+#include "tensorcask/tensor/strided/metadata.h"
+#include "tensorcask/tensor/strided/view.h"
+#include "tensorcask/tensor/tensor.h"
 
 namespace tensorcask::testing {
 
@@ -34,6 +42,45 @@ inline Ends MakeEnds() {
   auto pair = UnixSocket::Pair();
   EXPECT_TRUE(pair.ok()) << pair.status();
   return {std::move(pair->first), std::move(pair->second)};
+}
+
+// All blocks are memory files, however small.
+inline const RefPtr<SharedMemoryAllocator>& Shared() {
+  static const auto* const allocator = new RefPtr<SharedMemoryAllocator>(
+      *SharedMemoryAllocator::Create({/*min_shared_bytes=*/0, /*max_total_bytes=*/0}));
+  return *allocator;
+}
+
+// Numbers 1, 2, ... as float32 of this shape.
+inline Tensor Counting(const TensorShape& shape, const RefPtr<Allocator>& allocator) {
+  Tensor tensor = *Tensor::Create(DType::kFloat32, shape, allocator);
+  float value = 0;
+  for (float& x : tensor.mutable_flat<float>()) x = value += 1;
+  return tensor;
+}
+
+// One tensor of each way to travel, with metadata.
+inline Message Mixed() {
+  Message message;
+  message.topic = "batch";
+  message.request = 7;
+  TensorMetadata metadata;
+  metadata.name = "w";
+  message.tensors.push_back({*TensorView(Counting(TensorShape({3, 4}), Shared())).Transpose(0, 1), metadata});
+  message.tensors.push_back({Counting(TensorShape({5}), CpuAllocator::Default()), metadata});
+  message.tensors.push_back({Counting(TensorShape({2}), Shared()), {}});
+  return message;
+}
+
+// The same but for the number of the request.
+inline void ExpectSame(const Message& found, const Message& wanted) {
+  EXPECT_EQ(found.topic, wanted.topic);
+  ASSERT_EQ(found.tensors.size(), wanted.tensors.size());
+  for (size_t i = 0; i < wanted.tensors.size(); ++i) {
+    EXPECT_EQ(found.tensors[i].metadata, wanted.tensors[i].metadata);
+    EXPECT_EQ(found.tensors[i].view.strides(), wanted.tensors[i].view.strides());
+    EXPECT_EQ(SummarizeValue(found.tensors[i].view), SummarizeValue(wanted.tensors[i].view));
+  }
 }
 
 struct Frame {

@@ -237,18 +237,27 @@ TEST_F(UnixSocketTest, APeerThatClosesOnWhatItWasSentIsUnavailable) {
   EXPECT_THAT(Receive(&b_, 1), StatusIs(Code::kUnavailable, HasSubstr("received 0 of 1 bytes: the peer has closed")));
 }
 
-TEST_F(UnixSocketTest, WaitForBytesTellsTheCleanEnd) {
-  EXPECT_THAT(b_.WaitForBytes(kShort), StatusIs(Code::kDeadlineExceeded, HasSubstr("waiting for bytes")));
+TEST_F(UnixSocketTest, ReceivingSomeTellsTheCleanEnd) {
+  std::string text(5, '?');
+  std::vector<ScopedDescriptor> descriptors;
+  const auto receive = [&](Deadline deadline) {
+    return b_.ReceiveSome(absl::MakeSpan(&text[0], text.size()), 0, &descriptors, deadline);
+  };
+  EXPECT_THAT(receive(kShort), StatusIs(Code::kDeadlineExceeded, HasSubstr("socket pair")));
   EXPECT_OK(Send(&a_, "ab"));
-  EXPECT_TRUE(*b_.WaitForBytes(kLong));
-  EXPECT_TRUE(*b_.WaitForBytes(absl::ZeroDuration())) << "it takes none";
-  EXPECT_THAT(*Receive(&b_, 2), "ab");
+  EXPECT_EQ(*receive(kLong), 2u);
+  EXPECT_EQ(text, "ab???");
+  EXPECT_OK(Send(&a_, "1234567"));
+  EXPECT_EQ(*receive(absl::ZeroDuration()), 5u);
+  EXPECT_EQ(*receive(absl::ZeroDuration()), 2u);
   std::thread closer([&] {
     absl::SleepFor(absl::Milliseconds(10));
     CloseA();
   });
-  EXPECT_FALSE(*b_.WaitForBytes(kLong));
+  EXPECT_EQ(*receive(kLong), 0u);
   closer.join();
+  EXPECT_EQ(*receive(absl::ZeroDuration()), 0u);
+  EXPECT_DEATH(b_.ReceiveSome({}, 0, &descriptors, kLong).IgnoreError(), "room for a byte");
 }
 
 TEST_F(UnixSocketTest, ShutdownWakesAllWhoWait) {
@@ -316,6 +325,23 @@ TEST_F(UnixSocketTest, TooManyAreRefusedAndClosed) {
   }
 }
 
+TEST_F(UnixSocketTest, ReceivingSomeAddsToTheDescriptorsThereAre) {
+  const std::vector<ScopedDescriptor> pipes = Pipes(2);
+  char byte;
+  std::vector<ScopedDescriptor> descriptors;
+  for (size_t wanted = 2; wanted <= 4; wanted += 2) {
+    EXPECT_OK(Send(&a_, "x", Numbers(pipes)));
+    EXPECT_EQ(*b_.ReceiveSome(absl::MakeSpan(&byte, 1), 5, &descriptors, kLong), 1u);
+    EXPECT_EQ(descriptors.size(), wanted);
+  }
+  EXPECT_OK(Send(&a_, "x", Numbers(pipes)));
+  const int before = CountOpenDescriptors();
+  EXPECT_THAT(b_.ReceiveSome(absl::MakeSpan(&byte, 1), 5, &descriptors, kLong),
+              StatusIs(Code::kInvalidArgument, HasSubstr("more descriptors than the 5 wanted")));
+  EXPECT_EQ(descriptors.size(), 4u);
+  EXPECT_EQ(CountOpenDescriptors(), before);
+}
+
 TEST_F(UnixSocketTest, DescriptorsOfSeveralMessagesAddUp) {
   const std::vector<ScopedDescriptor> pipes = Pipes(2);
   for (int i = 0; i < 3; ++i) EXPECT_OK(Send(&a_, "x", Numbers(pipes)));
@@ -362,7 +388,7 @@ TEST_F(UnixSocketTest, NoRoomForReceivedDescriptors) {
 
 TEST_F(UnixSocketTest, ABadDescriptorIsNotSent) {
   EXPECT_THAT(a_.SendAll({"x"}, {12345}, kLong), Not(IsOk()));
-  EXPECT_THAT(b_.WaitForBytes(absl::ZeroDuration()), StatusIs(Code::kDeadlineExceeded));
+  EXPECT_THAT(Receive(&b_, 1, absl::ZeroDuration()), StatusIs(Code::kDeadlineExceeded, HasSubstr("received 0 of 1")));
   EXPECT_DEATH(a_.SendAll({""}, {0}, kLong).IgnoreError(), "travel with a byte");
 }
 

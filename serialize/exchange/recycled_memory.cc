@@ -1,0 +1,107 @@
+#include "tensorcask/serialize/exchange/recycled_memory.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+
+#include "absl/numeric/bits.h"
+#include "tensorcask/serialize/exchange/memory_file.h"
+#include "tensorcask/tensor/base/check.h"
+
+namespace tensorcask::exchange {
+namespace {
+
+// Whole pages, and up to an eighth more than asked for, so that something slightly larger fits the next time.
+// Requires: twice as many bytes are a size_t still.
+size_t BlockBytes(size_t bytes) {
+  const size_t step = std::max(PageBytes(), absl::bit_floor(bytes) / 8);
+  return (bytes + step - 1) / step * step;
+}
+
+}  // namespace
+
+// ---- Block ----------------------------------------------------------------------------------------------------------
+
+std::optional<RecycledMemory::Block> RecycledMemory::Block::Make(size_t bytes) {
+  ScopedDescriptor made = MakeMemoryFile(bytes);
+  if (!made.is_open()) return std::nullopt;
+  // The opening that memfd_create(2) gives is not counted among those that write, and in the way of a lease.
+  Block block(OpenAgain(made.get(), O_RDWR));
+  made.Close();
+  if (!block.file_.is_open()) return std::nullopt;
+  // Should somebody open the file by way of /proc in the instant in which we have the lease, the kernel sends us a
+  // signal: SIGIO, which would end the process, unless it is told another one. SIGURG is ignored by default.
+  if (fcntl(block.file_.get(), F_SETSIG, SIGURG) != 0 || !block.IsFree()) return std::nullopt;
+  block.data_ = MapNewMemoryFile(block.file_, bytes);
+  if (block.data_ == nullptr) return std::nullopt;
+  block.bytes_ = bytes;
+  return block;
+}
+
+RecycledMemory::Block::Block(Block&& other) noexcept
+    : file_(std::move(other.file_)), data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_) {}
+
+RecycledMemory::Block& RecycledMemory::Block::operator=(Block&& other) noexcept {
+  std::swap(file_, other.file_);
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+RecycledMemory::Block::~Block() {
+  if (data_ != nullptr) munmap(data_, bytes_);
+}
+
+bool RecycledMemory::Block::IsFree() const {
+  if (fcntl(file_.get(), F_SETLEASE, F_WRLCK) != 0) return false;
+  CASK_CHECK(fcntl(file_.get(), F_SETLEASE, F_UNLCK) == 0, "a lease is given back");
+  return true;
+}
+
+std::optional<RecycledMemory::Loan> RecycledMemory::Block::Lend() const {
+  Loan loan;
+  loan.data = data_;
+  loan.descriptor = OpenAgain(file_.get(), O_RDWR);
+  if (!loan.descriptor.is_open()) return std::nullopt;
+  return loan;
+}
+
+// ---- RecycledMemory -------------------------------------------------------------------------------------------------
+
+std::optional<RecycledMemory::Loan> RecycledMemory::Lend(size_t bytes) {
+  if (bytes > max_total_bytes_) return std::nullopt;
+  const Block* block = FindFree(bytes);
+  if (block == nullptr) block = Add(BlockBytes(bytes));
+  return block == nullptr ? std::nullopt : block->Lend();
+}
+
+const RecycledMemory::Block* RecycledMemory::FindFree(size_t bytes) const {
+  const Block* best = nullptr;
+  for (const Block& block : blocks_) {
+    if (block.bytes() < bytes || (best != nullptr && block.bytes() >= best->bytes())) continue;
+    if (block.IsFree()) best = &block;
+  }
+  return best;
+}
+
+const RecycledMemory::Block* RecycledMemory::Add(size_t bytes) {
+  const auto has_room = [&] {
+    size_t total_bytes = 0;
+    for (const Block& block : blocks_) total_bytes += block.bytes();
+    return blocks_.size() < kMaxBlocks && bytes <= max_total_bytes_ - total_bytes;
+  };
+  if (!has_room()) {
+    // Those that are free are too small for what is asked for.
+    blocks_.erase(std::remove_if(blocks_.begin(), blocks_.end(), [](const Block& block) { return block.IsFree(); }),
+                  blocks_.end());
+    if (!has_room()) return nullptr;
+  }
+  std::optional<Block> block = Block::Make(bytes);
+  if (!block) return nullptr;
+  blocks_.push_back(*std::move(block));
+  return &blocks_.back();
+}
+
+}  // namespace tensorcask::exchange
