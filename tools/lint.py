@@ -3,10 +3,11 @@
 
 1. The floors (tests/layering_test.py) and a few rules of style that a pattern can tell.
 2. Each header of the library compiles alone, and twice in a row, with g++ and with clang++, without a warning.
-3. clang-tidy over the .cc files (.clang-tidy), unless --fast. A file that was clean before, with the same text after all
-   its includes and the same rules, is not looked at again; .cache/lint remembers that.
+3. The .cc files of the library that reach no protobuf compile with -fno-exceptions and -fno-rtti.
+4. clang-tidy over the .cc files (.clang-tidy), unless --fast.
 
-With FILEs, steps 2 and 3 look at these alone.
+A file that was clean in step 3 or 4 before, with the same text after all its includes and the same rules, is not looked
+at again; .cache/lint remembers that. With FILEs, steps 2 to 4 look at these alone.
 """
 
 import concurrent.futures
@@ -105,6 +106,54 @@ def check_header(compiler, path, flags):
     return result.stdout if result.returncode != 0 else None
 
 
+def reached(path, found=None):
+    """The text of a file of ours and of those that it includes, by path, and the names of all else that these include."""
+    ours, others = found = found or ({}, set())
+    if path not in ours:
+        with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+            ours[path] = file.read()
+        for name in re.findall(r'^#include [<"]([^>"]+)', ours[path], re.MULTILINE):
+            inside = name[len("tensorcask/"):] if name.startswith("tensorcask/") else ""
+            if inside and os.path.exists(os.path.join(ROOT, inside)):
+                reached(inside, found)
+            else:
+                others.add(name)
+    return found
+
+
+def reaches_protobuf(path):
+    return any(name.startswith("google/protobuf/") or name.endswith(".pb.h") for name in reached(path)[1])
+
+
+def clean_before(key):
+    """The path of what remembers that something was clean, and whether it does."""
+    stamp = os.path.join(CACHE, key.hexdigest())
+    if os.path.exists(stamp):
+        os.utime(stamp)
+        return stamp, True
+    return stamp, False
+
+
+def remember(stamp):
+    with open(stamp, "w", encoding="utf-8"):
+        pass
+
+
+def check_without_exceptions(path, flags):
+    command = ["g++", "-std=c++17", "-fno-exceptions", "-fno-rtti", "-fsyntax-only", *flags, path]
+    key = hashlib.sha256(" ".join(command).encode())
+    for name, text in sorted(reached(path)[0].items()):
+        key.update(f"{name}\0{text}\0".encode())
+    stamp, clean = clean_before(key)
+    if clean:
+        return None
+    result = run(command)
+    if result.returncode != 0:
+        return result.stdout
+    remember(stamp)
+    return None
+
+
 def check_tidy(path, flags):
     compile_flags = ["-std=c++17", *WARNINGS, *flags]
     expanded = subprocess.run(
@@ -118,16 +167,14 @@ def check_tidy(path, flags):
     for name in (".clang-tidy", "tests/.clang-tidy", path):
         with open(os.path.join(ROOT, name), "rb") as file:
             key.update(file.read())
-    stamp = os.path.join(CACHE, key.hexdigest())
-    if os.path.exists(stamp):
-        os.utime(stamp)
+    stamp, clean = clean_before(key)
+    if clean:
         return None
     result = run(["clang-tidy", "--quiet", path, "--", "-x", "c++", *compile_flags])
     if result.returncode != 0:
         lines = [line for line in result.stdout.splitlines() if not re.match(r"\d+ warnings? (treated|generated)", line)]
         return "\n".join(lines) + "\n"
-    with open(stamp, "w", encoding="utf-8"):
-        pass
+    remember(stamp)
     return None
 
 
@@ -170,6 +217,8 @@ def main(arguments):
         units = [path for path in units if path in chosen]
     jobs = [(f"{compiler} {path}", check_header, (compiler, path, flags)) for path in headers for compiler in ("g++", "clang++")]
     broken += in_parallel("headers alone", jobs)
+    plain = [path for path in units if path.startswith(LIBRARY) and not reaches_protobuf(path)]
+    broken += in_parallel("no exceptions", [(path, check_without_exceptions, (path, flags)) for path in plain])
     if not fast:
         broken += in_parallel("clang-tidy", [(path, check_tidy, (path, flags)) for path in units])
     return 1 if broken else 0

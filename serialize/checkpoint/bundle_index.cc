@@ -1,6 +1,7 @@
 #include "tensorcask/serialize/checkpoint/bundle_index.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -31,8 +32,10 @@ struct Piece {
   CheckpointEntry entry;
 };
 
-StoredRange RangeOf(const CheckpointEntry& entry, size_t number) {
-  return {entry.shard, entry.offset, entry.stored_bytes, number};
+// Encoded, at the same place, and the same there.
+bool IsSamePayload(const StoredRange& a, const StoredRange& b) {
+  return a.payload != nullptr && b.payload != nullptr && a.shard == b.shard && a.offset == b.offset &&
+         a.size_bytes == b.size_bytes && a.masked_crc32c == b.masked_crc32c && *a.payload == *b.payload;
 }
 
 // Gives a sliced tensor the place of its first piece and the bytes of all of them.
@@ -70,20 +73,38 @@ absl::Status CheckPiece(const CheckpointEntry& tensor, const TensorSlice& slice,
                                           DTypeName(tensor.dtype), " ", wanted.ToString()));
 }
 
-void FindOverlaps(std::vector<StoredRange> ranges, absl::FunctionRef<void(size_t, size_t)> fn) {
+StoredRange RangeOf(const CheckpointEntry& entry, size_t number) {
+  return {entry.shard, entry.offset, entry.stored_bytes, number, entry.masked_crc32c, entry.payload};
+}
+
+uint64_t MaxDecodedBytes(uint64_t stored_bytes, const DecodeLimits& limits) {
+  return CheckedMul(stored_bytes, Limit(limits.max_expansion)).value_or(std::numeric_limits<uint64_t>::max());
+}
+
+void FindOverlaps(std::vector<StoredRange> ranges, const DecodeLimits& limits,
+                  absl::FunctionRef<void(size_t, size_t)> fn) {
   const auto before = [](const StoredRange& a, const StoredRange& b) {
     return std::tie(a.shard, a.offset, a.entry) < std::tie(b.shard, b.offset, b.entry);
   };
   if (!std::is_sorted(ranges.begin(), ranges.end(), before)) std::sort(ranges.begin(), ranges.end(), before);
   const StoredRange* furthest = nullptr;  // of those so far, the one that ends last
+  uint64_t shares = 1;                    // how many have that range
   for (const StoredRange& range : ranges) {
     if (furthest == nullptr || furthest->shard != range.shard) {
       furthest = &range;
+      shares = 1;
+      continue;
+    }
+    if (IsSamePayload(*furthest, range) &&
+        range.payload->decoded_bytes() <= MaxDecodedBytes(range.size_bytes, limits) / (shares + 1)) {
+      ++shares;
       continue;
     }
     const uint64_t end = furthest->offset + furthest->size_bytes;  // below 2^63, DecodeEntry has seen to that
     if (range.offset < end) fn(furthest->entry, range.entry);
-    if (range.offset + range.size_bytes > end) furthest = &range;
+    if (range.offset + range.size_bytes <= end) continue;
+    furthest = &range;
+    shares = 1;
   }
 }
 
@@ -223,7 +244,7 @@ absl::StatusOr<std::vector<CheckpointEntry>> BundleIndex::entries() const {
     return absl::OkStatus();
   }));
   absl::Status overlap;
-  FindOverlaps(std::move(ranges), [&](size_t former, size_t latter) {
+  FindOverlaps(std::move(ranges), limits_, [&](size_t former, size_t latter) {
     if (!overlap.ok()) return;
     const auto label = [&](size_t number) {
       if (number >= pieces.size()) return TensorLabel(found[number - pieces.size()].name);

@@ -20,6 +20,7 @@
 #include "tensorcask/serialize/checkpoint/table_reader.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/decode_limits.h"
+#include "tensorcask/serialize/payload/payload_head.h"
 #include "tensorcask/tensor/slice.h"
 
 namespace tensorcask::checkpoint {
@@ -46,9 +47,19 @@ struct StoredRange {
   uint64_t offset;
   uint64_t size_bytes;
   size_t entry;  // which, as the caller counts
+  uint32_t masked_crc32c;
+  std::shared_ptr<const PayloadHead> payload;  // of an encoded entry
 };
-// Calls fn(former, latter) for each entry whose bytes begin inside those of another.
-void FindOverlaps(std::vector<StoredRange> ranges, absl::FunctionRef<void(size_t, size_t)> fn);
+StoredRange RangeOf(const CheckpointEntry& entry, size_t number);
+
+// The most that encoded entries may decode to that are stored in `stored_bytes`, however many share these: so a
+// checkpoint never decodes to more than max_expansion x its data files.
+uint64_t MaxDecodedBytes(uint64_t stored_bytes, const DecodeLimits& limits);
+
+// Calls fn(former, latter) for each entry whose bytes begin inside those of another. Encoded ones that say the same of
+// the very same range may share it, as far as MaxDecodedBytes goes.
+void FindOverlaps(std::vector<StoredRange> ranges, const DecodeLimits& limits,
+                  absl::FunctionRef<void(size_t, size_t)> fn);
 
 // Bounds what the keys of an index take in memory: in the file they share their beginnings, and may be compressed.
 class KeyBudget {

@@ -8,6 +8,7 @@
 #include "tensorcask/serialize/checkpoint/bundle_index.h"
 #include "tensorcask/serialize/checkpoint/bundle_verify.h"
 #include "tensorcask/serialize/checkpoint/checkpoint_entry.h"
+#include "tensorcask/serialize/checkpoint/decoded_bytes.h"
 #include "tensorcask/serialize/checkpoint/entry_codec.h"
 #include "tensorcask/serialize/checkpoint/sliced_tensor.h"
 #include "tensorcask/serialize/checkpoint/status_place.h"
@@ -27,11 +28,12 @@ namespace {
 
 class BundleReader final : public ReaderImpl {
  public:
-  BundleReader(std::string prefix, std::unique_ptr<const BundleIndex> index, const CheckpointReaderOptions& options)
+  BundleReader(std::string prefix, std::unique_ptr<const BundleIndex> index, const CheckpointReaderOptions& options,
+               std::shared_ptr<const ReaderImpl> base)
       : prefix_(std::move(prefix)),
         options_(options),
         index_(std::move(index)),
-        stored_(prefix_, index_.get(), &options_),
+        stored_(prefix_, index_.get(), &options_, std::move(base)),
         sliced_(index_.get(), &stored_, &options_) {}
 
   const CheckpointReaderOptions& options() const override { return options_; }
@@ -51,24 +53,25 @@ class BundleReader final : public ReaderImpl {
     return MetadataOf(located);
   }
 
-  absl::StatusOr<Tensor> Read(absl::string_view name) const override {
+  absl::StatusOr<Tensor> Read(absl::string_view name, DecodedBytes* decoded) const override {
     CASK_ASSIGN_OR_RETURN(const LocatedEntry located, index_->Locate(name));
-    return Read(located, All(located), /*verify_whole=*/false);
+    return Read(located, All(located), /*verify_whole=*/false, decoded);
   }
 
   absl::StatusOr<DecodedTensor> ReadWithMetadata(absl::string_view name) const override {
     CASK_ASSIGN_OR_RETURN(const LocatedEntry located, index_->Locate(name));
-    DecodedTensor decoded;
+    DecodedBytes decoded(options_.limits);
+    DecodedTensor tensor;
     if (located.index.entry.form == EntryForm::kSliced) {
-      CASK_ASSIGN_OR_RETURN(decoded.metadata, MetadataOf(located));
-      CASK_ASSIGN_OR_RETURN(decoded.view, Read(located, All(located), /*verify_whole=*/false));
-      return decoded;
+      CASK_ASSIGN_OR_RETURN(tensor.metadata, MetadataOf(located));
+      CASK_ASSIGN_OR_RETURN(tensor.view, Read(located, All(located), /*verify_whole=*/false, &decoded));
+      return tensor;
     }
     CASK_RETURN_IF_ERROR(stored_.CheckReadable(located));
-    CASK_RETURN_IF_ERROR(stored_.CheckLimit(located, located.index.entry.shape));
-    CASK_ASSIGN_OR_RETURN(decoded.metadata, MetadataOf(located));
-    CASK_ASSIGN_OR_RETURN(decoded.view, stored_.ReadAsStored(located));
-    return decoded;
+    CASK_RETURN_IF_ERROR(stored_.CheckLimit(located, located.index.entry.shape, &decoded));
+    CASK_ASSIGN_OR_RETURN(tensor.metadata, MetadataOf(located));
+    CASK_ASSIGN_OR_RETURN(tensor.view, stored_.ReadAsStored(located, &decoded));
+    return tensor;
   }
 
   absl::Status ReadInto(absl::string_view name, TensorView* out) const override {
@@ -78,7 +81,8 @@ class BundleReader final : public ReaderImpl {
 
   absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice, bool verify_whole) const override {
     CASK_ASSIGN_OR_RETURN(const LocatedEntry located, index_->Locate(name));
-    return Read(located, slice, verify_whole);
+    DecodedBytes decoded(options_.limits);
+    return Read(located, slice, verify_whole, &decoded);
   }
 
   absl::Status ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out,
@@ -89,9 +93,12 @@ class BundleReader final : public ReaderImpl {
 
   absl::StatusOr<Tensor> Map(absl::string_view name) const override {
     CASK_ASSIGN_OR_RETURN(const LocatedEntry located, index_->Locate(name));
-    if (located.index.entry.form == EntryForm::kSliced) return Read(located, All(located), /*verify_whole=*/false);
+    DecodedBytes decoded(options_.limits);
+    if (located.index.entry.form == EntryForm::kSliced) {
+      return Read(located, All(located), /*verify_whole=*/false, &decoded);
+    }
     CASK_RETURN_IF_ERROR(stored_.CheckReadable(located));
-    return stored_.Map(located);
+    return stored_.Map(located, &decoded);
   }
 
   absl::StatusOr<CheckpointCensus> VerifyAll(absl::FunctionRef<void(const CheckpointDamage&)> report) const override {
@@ -118,33 +125,34 @@ class BundleReader final : public ReaderImpl {
 
   // Everything that can be found wrong before memory is taken. Sets *pieces to those of a sliced tensor.
   absl::Status Prepare(const LocatedEntry& located, const TensorSlice& slice, const TensorShape& shape,
-                       std::vector<TensorSlice>* pieces) const {
+                       DecodedBytes* decoded, std::vector<TensorSlice>* pieces) const {
     if (located.index.entry.form == EntryForm::kSliced) {
-      CASK_ASSIGN_OR_RETURN(*pieces, sliced_.Find(located, slice));
+      CASK_ASSIGN_OR_RETURN(*pieces, sliced_.Find(located, slice, decoded));
       return absl::OkStatus();
     }
     CASK_RETURN_IF_ERROR(stored_.CheckReadable(located));
-    return stored_.CheckLimit(located, shape);
+    return stored_.CheckLimit(located, shape, decoded);
   }
 
   absl::Status Fill(const LocatedEntry& located, const TensorSlice& slice, const std::vector<TensorSlice>& pieces,
-                    bool verify_whole, TensorView* out) const {
+                    bool verify_whole, DecodedBytes* decoded, TensorView* out) const {
     if (located.index.entry.form == EntryForm::kSliced) {
-      return sliced_.ReadInto(located, pieces, slice, verify_whole, out);
+      return sliced_.ReadInto(located, pieces, slice, verify_whole, decoded, out);
     }
-    return stored_.ReadSliceInto(located, slice, verify_whole, out);
+    return stored_.ReadSliceInto(located, slice, verify_whole, decoded, out);
   }
 
-  absl::StatusOr<Tensor> Read(const LocatedEntry& located, const TensorSlice& slice, bool verify_whole) const {
+  absl::StatusOr<Tensor> Read(const LocatedEntry& located, const TensorSlice& slice, bool verify_whole,
+                              DecodedBytes* decoded) const {
     const CheckpointEntry& entry = located.index.entry;
     CASK_ASSIGN_OR_RETURN(const TensorShape shape, ShapeOf(located, slice));
     std::vector<TensorSlice> pieces;
-    CASK_RETURN_IF_ERROR(Prepare(located, slice, shape, &pieces));
-    if (entry.form != EntryForm::kSliced && shape == entry.shape) return stored_.Read(located);
+    CASK_RETURN_IF_ERROR(Prepare(located, slice, shape, decoded, &pieces));
+    if (entry.form != EntryForm::kSliced && shape == entry.shape) return stored_.Read(located, decoded);
     const absl::StatusOr<Tensor> tensor = Tensor::Create(entry.dtype, shape, options_.allocator);
     if (!tensor.ok()) return In(Label(located), tensor.status());
     TensorView view = *tensor;
-    CASK_RETURN_IF_ERROR(Fill(located, slice, pieces, verify_whole, &view));
+    CASK_RETURN_IF_ERROR(Fill(located, slice, pieces, verify_whole, decoded, &view));
     return tensor;
   }
 
@@ -153,7 +161,8 @@ class BundleReader final : public ReaderImpl {
     const CheckpointEntry& entry = located.index.entry;
     CASK_ASSIGN_OR_RETURN(const TensorShape shape, ShapeOf(located, slice));
     std::vector<TensorSlice> pieces;
-    CASK_RETURN_IF_ERROR(Prepare(located, slice, shape, &pieces));
+    DecodedBytes decoded(options_.limits);
+    CASK_RETURN_IF_ERROR(Prepare(located, slice, shape, &decoded, &pieces));
     if (out->dtype() != entry.dtype || out->dims() != absl::Span<const int64_t>(shape.dims())) {
       return absl::InvalidArgumentError(absl::StrCat(Label(located), " is ", DTypeName(entry.dtype), " ",
                                                      shape.ToString(), "; the tensor to fill is ",
@@ -162,7 +171,7 @@ class BundleReader final : public ReaderImpl {
     absl::Status writable = out->CheckWritable();
     if (writable.ok()) writable = out->EnsureMutable();
     if (!writable.ok()) return In(Label(located), writable);
-    return Fill(located, slice, pieces, verify_whole, out);
+    return Fill(located, slice, pieces, verify_whole, &decoded, out);
   }
 
   const std::string prefix_;
@@ -175,9 +184,10 @@ class BundleReader final : public ReaderImpl {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ReaderImpl>> OpenBundle(std::string prefix, std::shared_ptr<const ByteSource> index,
-                                                       const CheckpointReaderOptions& options) {
+                                                       const CheckpointReaderOptions& options,
+                                                       std::shared_ptr<const ReaderImpl> base) {
   CASK_ASSIGN_OR_RETURN(std::unique_ptr<const BundleIndex> opened, BundleIndex::Open(std::move(index), options.limits));
-  return std::unique_ptr<ReaderImpl>(new BundleReader(std::move(prefix), std::move(opened), options));
+  return std::unique_ptr<ReaderImpl>(new BundleReader(std::move(prefix), std::move(opened), options, std::move(base)));
 }
 
 }  // namespace tensorcask::checkpoint

@@ -13,9 +13,10 @@
 
 namespace tensorcask::checkpoint {
 
-// `index` is the file PREFIX.index. Errors: as BundleIndex::Open.
+// `index` is the file PREFIX.index, `base` what stands behind options.base. Errors: as BundleIndex::Open.
 absl::StatusOr<std::unique_ptr<ReaderImpl>> OpenBundle(std::string prefix, std::shared_ptr<const ByteSource> index,
-                                                       const CheckpointReaderOptions& options);
+                                                       const CheckpointReaderOptions& options,
+                                                       std::shared_ptr<const ReaderImpl> base);
 
 }  // namespace tensorcask::checkpoint
 

@@ -18,6 +18,7 @@
 #include "tensorcask/serialize/checkpoint/sliced_tensor.h"
 #include "tensorcask/serialize/checkpoint/status_place.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/tensor/base/process_error.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/slice.h"
@@ -29,7 +30,7 @@ namespace {
 // What is wrong with the files, or too large to look at; the rest is what keeps us from looking.
 bool IsDamage(const absl::Status& status) {
   return absl::IsDataLoss(status) || absl::IsFailedPrecondition(status) || absl::IsInvalidArgument(status) ||
-         absl::IsResourceExhausted(status);
+         (absl::IsResourceExhausted(status) && !internal::IsProcessError(status));
 }
 
 class Verification {
@@ -51,7 +52,7 @@ class Verification {
     std::string key;          // of a piece
     size_t owner = kNoOwner;  // of a piece: the sliced tensor that it is of
     bool overlaps = false;
-    // Of a sliced tensor: what its pieces are.
+    // Of a sliced tensor: what its pieces are; of others: once it was verified.
     bool damaged = false;
     bool unchecked = false;
   };
@@ -66,6 +67,7 @@ class Verification {
   void ReportMissingFiles();
   void ReportOverlaps();
   absl::Status VerifyItem(Item* item);
+  absl::Status VerifyElements(Item* item);
 
   const BundleIndex& index_;
   const StoredTensors& stored_;
@@ -73,6 +75,7 @@ class Verification {
   const Report report_;
   std::vector<Item> items_;  // pieces first, by key
   size_t num_pieces_ = 0;
+  const Item* last_encoded_ = nullptr;  // that was verified
   CheckpointCensus census_;
 };
 
@@ -185,11 +188,9 @@ void Verification::ReportOverlaps() {
   std::vector<StoredRange> ranges;
   for (size_t i = 0; i < items_.size(); ++i) {
     const CheckpointEntry& entry = items_[i].located.index.entry;
-    if (entry.stored_bytes > 0 && entry.slices.empty()) {
-      ranges.push_back({entry.shard, entry.offset, entry.stored_bytes, i});
-    }
+    if (entry.stored_bytes > 0 && entry.slices.empty()) ranges.push_back(RangeOf(entry, i));
   }
-  FindOverlaps(std::move(ranges), [&](size_t former, size_t latter) {
+  FindOverlaps(std::move(ranges), options_.limits, [&](size_t former, size_t latter) {
     Item& item = items_[latter];
     const LocatedEntry& other = items_[former].located;
     const CheckpointEntry& entry = item.located.index.entry;
@@ -201,6 +202,27 @@ void Verification::ReportOverlaps() {
   });
 }
 
+// One payload that many entries have is looked at once.
+absl::Status Verification::VerifyElements(Item* item) {
+  const CheckpointEntry& entry = item->located.index.entry;
+  if (entry.payload == nullptr) return stored_.Verify(item->located, [](const absl::Status&) {});
+  if (last_encoded_ != nullptr) {
+    const CheckpointEntry& last = last_encoded_->located.index.entry;
+    if (last.shard == entry.shard && last.offset == entry.offset && last.stored_bytes == entry.stored_bytes) {
+      if (!last_encoded_->damaged) return absl::OkStatus();
+      return absl::DataLossError(
+          absl::StrCat(stored_.Place(item->located), ": damaged, as it is for ", last_encoded_->located.Label()));
+    }
+  }
+  const absl::Status status = stored_.Verify(item->located, [&](const absl::Status& damage) {
+    item->damaged = true;
+    report_({entry.name, stored_.files().Path(entry.shard), entry.offset, damage});
+  });
+  item->damaged |= !status.ok();
+  last_encoded_ = item;
+  return status;
+}
+
 absl::Status Verification::VerifyItem(Item* item) {
   const CheckpointEntry& entry = item->located.index.entry;
   if (!entry.slices.empty() || item->overlaps) return absl::OkStatus();  // reading a range a million times takes a day
@@ -210,13 +232,14 @@ absl::Status Verification::VerifyItem(Item* item) {
     status = stored_.files().FileOf(entry).status();
     if (!status.ok()) status = In(stored_.Place(item->located), status);
   } else if (status.ok()) {
-    status = stored_.Verify(item->located);
+    status = VerifyElements(item);
   }
   if (IsDamage(status)) report_({entry.name, stored_.files().Path(entry.shard), entry.offset, status});
+  const bool is_whole = status.ok() && !item->damaged;
   if (item->owner != kNoOwner) {
-    items_[item->owner].damaged |= !status.ok();
+    items_[item->owner].damaged |= !is_whole;
     items_[item->owner].unchecked |= listed_only;
-  } else if (status.ok() && item->key.empty()) {
+  } else if (is_whole && item->key.empty()) {
     ++(listed_only ? census_.not_checked : census_.whole);
   }
   return IsDamage(status) ? absl::OkStatus() : status;

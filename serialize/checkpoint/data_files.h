@@ -19,12 +19,12 @@
 
 namespace tensorcask::checkpoint {
 
-// What the bytes of plain elements must prove while they pass by.
+// What the bytes of an entry must prove while they pass by.
 class ByteChecker {
  public:
-  // Compares the checksum only with `verify`; that bools are 0 or 1 always.
+  // Compares the checksum only with `verify`; that bools, not encoded, are 0 or 1 always.
   ByteChecker(const CheckpointEntry& entry, bool verify)
-      : entry_(entry), verify_(verify), bools_(entry.dtype == DType::kBool) {}
+      : entry_(entry), verify_(verify), bools_(entry.dtype == DType::kBool && entry.payload == nullptr) {}
 
   bool idle() const { return !verify_ && !bools_; }
   // The next bytes, in order; with Copy they are written to `to` in the same pass.

@@ -1,11 +1,14 @@
 #include "tensorcask/serialize/checkpoint/entry_codec.h"
 
+#include <memory>
 #include <optional>
 #include <utility>
 
-#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/checkpoint/message_parts.h"
 #include "tensorcask/serialize/checkpoint/naming.h"
+#include "tensorcask/serialize/checkpoint/status_place.h"
+#include "tensorcask/serialize/payload/payload_head.h"
 #include "tensorcask/serialize/wire/codec_options.h"
 #include "tensorcask/serialize/wire/layout_decoder.h"
 #include "tensorcask/serialize/wire/metadata_decoder.h"
@@ -26,77 +29,6 @@ using Field = WireReader::Field;
 
 constexpr int kMaxDepth = 64;  // of messages in messages; nothing here is deeper than 3
 
-absl::Status Broken(const WireReader& reader, absl::string_view message) {
-  return absl::DataLossError(absl::StrCat(message, " is no protobuf message: ", reader.status().message()));
-}
-
-absl::Status Expect(const Field& field, WireType type, absl::string_view name) {
-  if (field.type == type) return absl::OkStatus();
-  return absl::DataLossError(
-      absl::StrCat("field ", name, " has wire type ", static_cast<int>(field.type), ", not ", static_cast<int>(type)));
-}
-
-absl::Status TakeInt64(const Field& field, absl::string_view name, int64_t* value) {
-  CASK_RETURN_IF_ERROR(Expect(field, WireType::kVarint, name));
-  *value = static_cast<int64_t>(field.value);  // negative numbers are their two's complement
-  return absl::OkStatus();
-}
-
-absl::Status TakeInt32(const Field& field, absl::string_view name, int64_t* value) {
-  CASK_RETURN_IF_ERROR(TakeInt64(field, name, value));
-  if (*value == static_cast<int32_t>(*value)) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat("field ", name, " is ", *value, ", past 32 bits"));
-}
-
-// A repeated number, packed or not: fn(value) for each.
-template <typename Fn>
-absl::Status TakeRepeated(const Field& field, absl::string_view name, Fn&& fn) {
-  if (field.type != WireType::kBytes) {
-    CASK_RETURN_IF_ERROR(Expect(field, WireType::kVarint, name));
-    fn(static_cast<int64_t>(field.value));
-    return absl::OkStatus();
-  }
-  absl::string_view rest = field.bytes;
-  while (!rest.empty()) {
-    uint64_t value = 0;
-    if (!WireReader::ReadVarint(&rest, &value)) {
-      return absl::DataLossError(absl::StrCat("field ", name, " has a number that is cut short"));
-    }
-    fn(static_cast<int64_t>(value));
-  }
-  return absl::OkStatus();
-}
-
-struct Versions {
-  int64_t producer = 0;
-  int64_t min_consumer = 0;
-  std::optional<int64_t> bad_consumer;  // one that shuts us out
-};
-
-absl::Status DecodeVersions(absl::string_view message, Versions* versions) {
-  WireReader reader(message);
-  Field field;
-  while (reader.Next(&field)) {
-    switch (field.number) {
-      case 1:
-        CASK_RETURN_IF_ERROR(TakeInt32(field, "version.producer", &versions->producer));
-        break;
-      case 2:
-        CASK_RETURN_IF_ERROR(TakeInt32(field, "version.min_consumer", &versions->min_consumer));
-        break;
-      case 3:
-        // What is bad for TensorFlow's consumer is bad for ours: it reads plain entries in the same way.
-        CASK_RETURN_IF_ERROR(TakeRepeated(field, "version.bad_consumers", [&](int64_t version) {
-          if (version >= 1 && version <= kConsumerVersion) versions->bad_consumer = version;
-        }));
-        break;
-      default:
-        break;
-    }
-  }
-  return reader.status().ok() ? absl::OkStatus() : Broken(reader, "the header's version");
-}
-
 absl::Status DecodeDim(absl::string_view message, int64_t* size) {
   WireReader reader(message);
   Field field;
@@ -104,7 +36,7 @@ absl::Status DecodeDim(absl::string_view message, int64_t* size) {
     if (field.number == 1) CASK_RETURN_IF_ERROR(TakeInt64(field, "shape.dim.size", size));
     if (field.number == 2) CASK_RETURN_IF_ERROR(Expect(field, WireType::kBytes, "shape.dim.name"));
   }
-  return reader.status().ok() ? absl::OkStatus() : Broken(reader, "a dim");
+  return reader.status().ok() ? absl::OkStatus() : NoMessage(reader, "a dim");
 }
 
 // Adds the dims in `message` to *dims.
@@ -126,34 +58,13 @@ absl::Status DecodeDims(absl::string_view message, DimVector* dims) {
       if (unknown_rank != 0) return absl::DataLossError("its shape has unknown rank");
     }
   }
-  return reader.status().ok() ? absl::OkStatus() : Broken(reader, "its shape");
+  return reader.status().ok() ? absl::OkStatus() : NoMessage(reader, "its shape");
 }
 
 // Adds the slice in `message` to those of *entry, whose shape is not known yet.
 // `entry_bytes` are those of the message that lists it.
-absl::Status DecodeSlice(absl::string_view message, size_t entry_bytes, CheckpointEntry* entry) {
-  absl::InlinedVector<TensorSlice::Extent, 4> extents;
-  WireReader reader(message);
-  Field field;
-  while (reader.Next(&field)) {
-    if (field.number != 1) continue;
-    CASK_RETURN_IF_ERROR(Expect(field, WireType::kBytes, "slices.extent"));
-    if (extents.size() == TensorShape::kMaxRank) {
-      return absl::DataLossError(absl::StrCat("a slice has more than ", TensorShape::kMaxRank, " extents"));
-    }
-    TensorSlice::Extent extent;
-    WireReader parts(field.bytes);
-    Field part;
-    while (parts.Next(&part)) {
-      if (part.number == 1) CASK_RETURN_IF_ERROR(TakeInt64(part, "slices.extent.start", &extent.start));
-      if (part.number == 2) CASK_RETURN_IF_ERROR(TakeInt64(part, "slices.extent.length", &extent.length));
-    }
-    if (!parts.status().ok()) return Broken(parts, "an extent of a slice");
-    extents.push_back(extent);
-  }
-  if (!reader.status().ok()) return Broken(reader, "a slice");
-  absl::StatusOr<TensorSlice> slice = TensorSlice::Create(extents);
-  if (!slice.ok()) return absl::DataLossError(slice.status().message());
+absl::Status AddSlice(absl::string_view message, size_t entry_bytes, CheckpointEntry* entry) {
+  CASK_ASSIGN_OR_RETURN(TensorSlice slice, DecodeSlice(message));
   // A slice that tells pieces apart takes some eight bytes in a message; one that says nothing takes two.
   constexpr size_t kFreeBytes = 4096;
   constexpr size_t kSliceExpansion = 16;
@@ -161,7 +72,7 @@ absl::Status DecodeSlice(absl::string_view message, size_t entry_bytes, Checkpoi
     return absl::ResourceExhaustedError(
         absl::StrCat("more than ", entry->slices.size(), " slices in ", entry_bytes, " bytes"));
   }
-  entry->slices.push_back(*std::move(slice));
+  entry->slices.push_back(std::move(slice));
   return absl::OkStatus();
 }
 
@@ -186,6 +97,28 @@ absl::Status AddExtension(absl::string_view message, internal::WireExtensionFiel
   });
   out->entry.has_metadata |= has_attributes || !extension.name.empty() || !extension.device.empty() ||
                              extension.memory_format != 0 || extension.requires_grad;
+  return absl::OkStatus();
+}
+
+// Sets what the head of an encoded entry's payload says. One of a later version is left to the reader of elements.
+absl::Status TakePayload(absl::string_view bytes, IndexEntry* out) {
+  CheckpointEntry& entry = out->entry;
+  if (bytes.size() != kPayloadHeadBytes) {
+    return absl::DataLossError(
+        absl::StrCat("the head of its payload has ", bytes.size(), " bytes; wanted ", kPayloadHeadBytes));
+  }
+  absl::StatusOr<PayloadHead> head = PayloadHead::Parse(bytes);
+  if (absl::IsUnimplemented(head.status())) {
+    out->readable = head.status();
+    return absl::OkStatus();
+  }
+  if (!head.ok()) return absl::DataLossError(absl::StrCat("its ", head.status().message()));
+  if (head->dtype != entry.dtype || head->num_elements != static_cast<uint64_t>(entry.shape.num_elements())) {
+    return absl::DataLossError(absl::StrCat("its payload has ", head->num_elements, " elements of ",
+                                            DTypeName(head->dtype), "; it is ", DTypeName(entry.dtype), " ",
+                                            entry.shape.ToString()));
+  }
+  entry.payload = std::make_shared<const PayloadHead>(*std::move(head));
   return absl::OkStatus();
 }
 
@@ -226,6 +159,7 @@ absl::Status ChooseForm(const internal::ExtensionFields& extension, IndexEntry* 
                : !is_own               ? EntryForm::kPlain
                : extension.has_payload ? EntryForm::kEncoded
                                        : EntryForm::kGuarded;
+  if (entry.form == EntryForm::kEncoded) return TakePayload(extension.payload, out);
   if (entry.form != EntryForm::kGuarded) return absl::OkStatus();
   if (!IsFixedSize(entry.dtype)) {
     return absl::DataLossError(
@@ -283,21 +217,16 @@ absl::StatusOr<IndexHeader> DecodeHeader(absl::string_view value) {
         break;
       case 3:
         CASK_RETURN_IF_ERROR(Expect(field, WireType::kBytes, "version"));
-        CASK_RETURN_IF_ERROR(DecodeVersions(field.bytes, &versions));
+        CASK_RETURN_IF_ERROR(MergeVersions(field.bytes, kConsumerVersion, &versions));
         break;
       default:
         break;
     }
   }
-  if (!reader.status().ok()) return Broken(reader, "the header");
+  if (!reader.status().ok()) return NoMessage(reader, "the header");
   // First of all: after that a newer writer may have changed anything.
-  if (versions.min_consumer > kConsumerVersion) {
-    return absl::UnimplementedError(absl::StrCat("the header wants a reader of version ", versions.min_consumer,
-                                                 "; this one has version ", kConsumerVersion));
-  }
-  if (versions.bad_consumer.has_value()) {
-    return absl::UnimplementedError(absl::StrCat("the header excludes readers of version ", *versions.bad_consumer));
-  }
+  const absl::Status for_us = CheckVersions(versions, kConsumerVersion);
+  if (!for_us.ok()) return In("the header", for_us);
   if (versions.producer < 0) {
     return absl::DataLossError(absl::StrCat("the header has producer ", versions.producer, "; wanted 0 or more"));
   }
@@ -345,7 +274,7 @@ absl::Status DecodeEntry(absl::string_view value, int num_shards, IndexEntry* ou
         break;
       case EntryField::kSlices:
         CASK_RETURN_IF_ERROR(Expect(field, WireType::kBytes, "slices"));
-        CASK_RETURN_IF_ERROR(DecodeSlice(field.bytes, value.size(), &out->entry));
+        CASK_RETURN_IF_ERROR(AddSlice(field.bytes, value.size(), &out->entry));
         break;
       case internal::kExtensionNumber:
         CASK_RETURN_IF_ERROR(Expect(field, WireType::kBytes, "extension"));
@@ -355,7 +284,7 @@ absl::Status DecodeEntry(absl::string_view value, int num_shards, IndexEntry* ou
         break;
     }
   }
-  if (!reader.status().ok()) return Broken(reader, "its entry");
+  if (!reader.status().ok()) return NoMessage(reader, "its entry");
   absl::StatusOr<TensorShape> shape = TensorShape::Create(dims);
   if (!shape.ok()) return absl::DataLossError(shape.status().message());
   out->entry.shape = *std::move(shape);

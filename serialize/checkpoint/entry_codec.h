@@ -50,12 +50,13 @@ struct IndexEntry {
   int64_t dtype_number = 0;
   // Of form kGuarded: where each element stands in what is stored. The elements of a plain entry are row-major.
   std::optional<Layout> layout;
+  absl::Status readable;  // Unimplemented for a payload of a later version, which is only listed
   std::string extension;  // a serialized TensorExtension, well formed; DecodeMetadata says what it means
 };
 
 // Checks all that the index alone can tell: the shard is one of `num_shards`, the range does not wrap, elements of
-// fixed size fill it, slices lie in the shape. The metadata is looked at only to tell whether there is any. *out keeps
-// nothing of before.
+// fixed size fill it, the head of a payload agrees with it, slices lie in the shape. The metadata is looked at only to
+// tell whether there is any. *out keeps nothing of before.
 absl::Status DecodeEntry(absl::string_view value, int num_shards, IndexEntry* out);
 
 // Errors: DataLoss, also past max_name_bytes.

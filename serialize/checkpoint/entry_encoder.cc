@@ -69,8 +69,10 @@ std::string EncodeHeader(int num_shards, bool for_us) {
   return out;
 }
 
-std::string EncodeEntry(const CheckpointEntry& entry, const internal::ExtensionContent& extension) {
+std::string EncodeEntry(const CheckpointEntry& entry, const internal::ExtensionContent& extension,
+                        absl::string_view payload_head) {
   CASK_CHECK(!extension.checksum, "EncodeEntry: the checksum of an entry is field 6");
+  CASK_CHECK(extension.payload_bytes == payload_head.size(), "EncodeEntry: the payload is not its head");
   std::string out;
   if (extension.dtype_number == 0)
     AppendNumber(EntryField::kDType, static_cast<uint64_t>(DTypeNumber(entry.dtype)), &out);
@@ -93,7 +95,8 @@ std::string EncodeEntry(const CheckpointEntry& entry, const internal::ExtensionC
     AppendVarint(extension_bytes, &out);
     const size_t start = out.size();
     out.resize(start + static_cast<size_t>(extension_bytes));
-    internal::WriteExtension(extension, /*crc=*/0, &out[start]);
+    char* const end = internal::WriteExtension(extension, /*crc=*/0, &out[start]);
+    payload_head.copy(end, payload_head.size());
   }
   return out;
 }

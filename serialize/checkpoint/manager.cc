@@ -170,6 +170,7 @@ class CheckpointManager::Impl : public std::enable_shared_from_this<CheckpointMa
   }
 
   void TakeTimesFromStateFile();
+  bool IsNoFile(const std::string& path) const;  // but something else
   absl::Status Scan();
   absl::StatusOr<CheckpointWriter> Begin(int64_t step, bool background);
   absl::Status End(int64_t step);
@@ -234,9 +235,25 @@ void CheckpointManager::Impl::TakeTimesFromStateFile() {
   }
 }
 
+bool CheckpointManager::Impl::IsNoFile(const std::string& path) const {
+  FileInfo info;
+  return RetryInterrupted([&] { return files()->Describe(path, &info); }) >= 0 && info.type != FileInfo::Type::kRegular;
+}
+
 // Looks what there is, and removes what saves left that were killed or that failed.
 absl::Status CheckpointManager::Impl::Scan() {
   CASK_ASSIGN_OR_RETURN(StepFolder found, checkpoint::ListSteps(folder_, options_.name, files()));
+  // The newest are looked at, so that what is no step does not take the place of one that is to be kept. Others when
+  // they are to be removed: there may be many.
+  auto newest = found.steps.rbegin();
+  for (int kept = 0; newest != found.steps.rend() && kept < options_.keep_last; ++newest) {
+    if (!newest->second.has_index) continue;
+    if (IsNoFile(checkpoint::IndexPath(PrefixOf(newest->first)))) {
+      newest->second = {};
+    } else {
+      ++kept;
+    }
+  }
   const double now = SecondsSince1970();
   std::map<int64_t, Step> steps;
   std::set<int64_t> passing;
@@ -380,11 +397,12 @@ absl::Status CheckpointManager::Impl::RemoveSteps(const std::vector<int64_t>& st
   std::vector<std::string> data;
   for (const int64_t step : steps) {
     const std::string path = checkpoint::IndexPath(PrefixOf(step));
-    const IoResult removed = RetryInterrupted([&] { return files()->Remove(path); });
+    const bool is_ours = !IsNoFile(path);
+    const IoResult removed = is_ours ? RetryInterrupted([&] { return files()->Remove(path); }) : 0;
     if (removed < 0 && removed != -ENOENT) return IoError(removed, path, "remove a step that is no longer kept");
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto known = steps_.find(step);
-    std::move(known->second.data.begin(), known->second.data.end(), std::back_inserter(data));
+    if (is_ours) std::move(known->second.data.begin(), known->second.data.end(), std::back_inserter(data));
     steps_.erase(known);
     passing_.erase(step);
   }

@@ -14,7 +14,8 @@
 //
 // Old steps are removed when a new one is durable, never before: a crash at any time leaves the newest whole step, and
 // what it leaves besides (temporary files, data files without an index) is removed when the folder is opened next.
-// Newest is what has the highest number.
+// Newest is what has the highest number. What has the name of an index and is no file (a folder ckpt-7.index) takes no
+// step's place and is left alone, with the data files of its number.
 //
 // One writer at a time: Open takes a lock, which ends with the manager and with the process. Any number of readers.
 // One caller at a time.
@@ -40,6 +41,7 @@ struct CheckpointManagerOptions {
   int keep_last = 5;               // so many of the highest numbers, at least 1; and the step saved last
   int64_t keep_every = 0;          // and each step that is a multiple of this; 0: none
   CheckpointWriterOptions writer;  // of each step; its file system is that of the manager. `background` is ignored
+  // and `base` should be none of the steps: they are removed, whatever is a delta to them.
 };
 
 struct SkippedStep {

@@ -262,6 +262,11 @@ absl::Status Merger::JoinItems(absl::Span<const Item> same, std::vector<Item>* j
   }
   // Whatever else is said of the tensor, the first source says it.
   const std::string value = ReplaceField(ValueOf(first), EntryField::kSlices, fields);
+  const int64_t max_bytes = std::min<int64_t>(options_.limits.max_message_bytes, UINT32_MAX);  // the latter for Item
+  if (value.size() > static_cast<uint64_t>(std::max<int64_t>(max_bytes, 0))) {
+    return absl::ResourceExhaustedError(absl::StrCat(label, " of ", PrefixOf(first), " and others: its entry has ",
+                                                     value.size(), " bytes, past max_message_bytes ", max_bytes));
+  }
   Item item = first;
   item.offset = bytes_.size();
   item.value_bytes = static_cast<uint32_t>(value.size());

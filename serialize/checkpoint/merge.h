@@ -37,7 +37,8 @@ struct MergeOptions {
 // Errors: NotFound for a source that is missing; AlreadyExists for a tensor that is in two sources, not both times in
 // pieces, or a checkpoint of the target's name; InvalidArgument if pieces of a tensor disagree or overlap, byte orders
 // differ, or a source is the target; DataLoss for a damaged source, as CheckpointReader::entries, and for a data file
-// that is missing or too short; from errno, naming the file. On error nothing new stands, and all sources do.
+// that is missing or too short; ResourceExhausted past a limit, for a tensor in pieces whose entry has
+// more than max_message_bytes, say; from errno, naming the file. On error nothing new stands, and all sources do.
 absl::Status MergeCheckpoints(absl::Span<const std::string> sources, const std::string& target,
                               const MergeOptions& options = {});
 

@@ -230,12 +230,20 @@ std::string WordFor(int node, const std::vector<std::string>& names) {
 
 std::vector<std::string> ObjectGraph::Names() const { return NamesOf(*this, Walk(*this)); }
 
-std::string ObjectGraph::ToString(const std::function<std::string(absl::string_view)>& describe) const {
+std::string ObjectGraph::ToString(const std::function<std::string(absl::string_view)>& describe,
+                                  int64_t max_lines) const {
   constexpr size_t kMaxIndent = 32;  // levels; the lines of a long chain would be as long as its square
+  constexpr size_t kMaxBytes = size_t{64} << 20;
   const Forest forest = Walk(*this);
+  int64_t lines = 0;  // to be drawn: for each edge one, and for each node that none leads to
+  for (const Node& node : nodes) lines += static_cast<int64_t>(NumEdges(node));
+  for (const Forest::Meeting& met : forest.met) lines += met.parent == Forest::kNone ? 1 : 0;
   const std::vector<std::string> names = NamesOf(*this, forest);
   std::string out;
+  const auto full = [&] { return max_lines <= 0 || out.size() >= kMaxBytes; };
   const auto begin_line = [&](size_t depth) {
+    --lines;
+    --max_lines;
     const size_t bars = std::min(depth, kMaxIndent);
     for (size_t i = 0; i < bars; ++i) out += i + 1 < bars ? "|  " : "|- ";
     if (depth > kMaxIndent) absl::StrAppend(&out, "(level ", depth, ") ");
@@ -244,6 +252,7 @@ std::string ObjectGraph::ToString(const std::function<std::string(absl::string_v
     begin_line(depth);
     out += label;
     for (const Attribute& attribute : nodes[static_cast<size_t>(node)].attributes) {
+      if (out.size() >= kMaxBytes) break;
       const std::string words = describe == nullptr ? "" : describe(attribute.checkpoint_key);
       absl::StrAppend(&out, words.empty() ? "" : "  ", words, "  ", Word(attribute.checkpoint_key));
     }
@@ -255,10 +264,11 @@ std::string ObjectGraph::ToString(const std::function<std::string(absl::string_v
   };
   std::vector<Step> path;  // in the place of a recursion: graphs may be deep
   for (const int root : forest.order) {
+    if (full()) break;
     if (forest.met[static_cast<size_t>(root)].parent != Forest::kNone) continue;
     draw(0, WordFor(root, names), root);
     path.push_back({root, 0});
-    while (!path.empty()) {
+    while (!path.empty() && !full()) {
       const int from = path.back().node;
       const Node& node = nodes[static_cast<size_t>(from)];
       const size_t edge = path.back().next_edge++;
@@ -284,6 +294,7 @@ std::string ObjectGraph::ToString(const std::function<std::string(absl::string_v
       }
     }
   }
+  if (lines > 0) absl::StrAppend(&out, "... ", lines, lines == 1 ? " line more\n" : " lines more\n");
   return out;
 }
 

@@ -16,6 +16,7 @@
 #ifndef TENSORCASK_SERIALIZE_CHECKPOINT_OBJECT_GRAPH_H_
 #define TENSORCASK_SERIALIZE_CHECKPOINT_OBJECT_GRAPH_H_
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -53,10 +54,13 @@ struct ObjectGraph {
   // that no way leads to, "(node 7)". The names take 64 MiB at most; what is left then is called by number, too.
   std::vector<std::string> Names() const;
 
-  // As above, a line for each node and each further mention of it; text from the file is escaped. Its size is bounded
-  // by that of the graph: below 32 levels the lines are not indented further, and long names are cut. What `describe`
-  // says of a checkpoint_key ("float32 [4,8]") stands before it.
-  std::string ToString(const std::function<std::string(absl::string_view)>& describe = nullptr) const;
+  // As above, a line for each node and each further mention of it; text from the file is escaped. It ends
+  // at `max_lines` lines or 64 MiB; one more then says how many are left out: "... 2000 lines more". Below 32 levels
+  // the lines are not indented further, and long names are cut. What `describe` says of a checkpoint_key ("float32
+  // [4,8]") stands before it.
+  static constexpr int64_t kMaxLines = 100'000;
+  std::string ToString(const std::function<std::string(absl::string_view)>& describe = nullptr,
+                       int64_t max_lines = kMaxLines) const;
 };
 
 // Numbers that the message leaves out are 0, and name the root. Errors: DataLoss, naming the field, for bytes that are

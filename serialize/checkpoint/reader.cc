@@ -3,64 +3,34 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
-#include <optional>
 #include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/checkpoint/bundle_reader.h"
+#include "tensorcask/serialize/checkpoint/decoded_bytes.h"
 #include "tensorcask/serialize/checkpoint/naming.h"
 #include "tensorcask/serialize/checkpoint/reader_impl.h"
+#include "tensorcask/serialize/checkpoint/status_place.h"
 #include "tensorcask/serialize/checkpoint/v1_reader.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/tensor/base/check.h"
-#include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/parallel_for.h"
-#include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
-#include "tensorcask/tensor/dtype.h"
-#include "tensorcask/tensor/variant.h"
 
 namespace tensorcask {
 namespace {
 
 // What reading all of `entries` takes. Errors: ResourceExhausted past the limit.
-absl::Status CheckDecodedBytes(absl::string_view prefix, const std::vector<CheckpointEntry>& entries, int64_t limit) {
-  std::optional<uint64_t> total = 0;
+absl::Status CheckDecodedBytes(absl::string_view prefix, const std::vector<CheckpointEntry>& entries,
+                               const DecodeLimits& limits) {
+  uint64_t total = 0;
   for (const CheckpointEntry& entry : entries) {
-    // Not what is stored: in V1 files that may be varints.
-    std::optional<uint64_t> bytes =
-        CheckedMul(static_cast<uint64_t>(entry.shape.num_elements()), uint64_t{ObjectBytes(entry.dtype)});
-    if (bytes.has_value() && IsObject(entry.dtype)) bytes = CheckedAdd(*bytes, entry.stored_bytes);
-    if (bytes.has_value() && total.has_value()) {
-      total = CheckedAdd(*total, *bytes);
-    } else {
-      total.reset();
-    }
+    total = checkpoint::AddSizes(
+        total, checkpoint::DecodedSize(entry.dtype, entry.shape.num_elements(), entry.content_bytes()));
   }
-  if (total.has_value() && *total <= static_cast<uint64_t>(std::max<int64_t>(limit, 0))) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat(prefix, ": ", entries.size(), " tensors take ",
-                                                   total.has_value() ? absl::StrCat(*total) : "more than 2^64",
-                                                   " bytes, past max_file_decoded_bytes ", limit));
-}
-
-// What the variants in `tensor` hold, bytes: that is known only when they are there. Ends once it is past `enough`.
-int64_t BytesInVariants(const Tensor& tensor, int64_t enough) {
-  int64_t bytes = 0;
-  std::vector<Tensor> waiting = {tensor};
-  while (!waiting.empty() && bytes <= enough) {
-    const Tensor next = std::move(waiting.back());
-    waiting.pop_back();
-    if (next.dtype() != DType::kVariant) {
-      bytes += static_cast<int64_t>(next.TotalBytes());
-      continue;
-    }
-    for (const Variant& variant : next.flat<Variant>()) {
-      bytes += static_cast<int64_t>(sizeof(Variant) + variant.metadata.size());
-      waiting.insert(waiting.end(), variant.tensors.begin(), variant.tensors.end());
-    }
-  }
-  return bytes;
+  const absl::Status status = checkpoint::DecodedBytes(limits).Take(total);
+  return status.ok() ? status : checkpoint::In(absl::StrCat(prefix, ": ", entries.size(), " tensors together"), status);
 }
 
 }  // namespace
@@ -85,8 +55,14 @@ absl::StatusOr<CheckpointReader> CheckpointReader::Open(const std::string& path,
   }
   if (!index.ok()) return index.status();
   CASK_ASSIGN_OR_RETURN(std::unique_ptr<const checkpoint::ReaderImpl> bundle,
-                        checkpoint::OpenBundle(std::move(prefix), *std::move(index), options));
+                        checkpoint::OpenBundle(std::move(prefix), *std::move(index), options, ImplOf(options.base)));
   return CheckpointReader(std::move(bundle));
+}
+
+std::shared_ptr<const checkpoint::ReaderImpl> CheckpointReader::ImplOf(
+    const std::shared_ptr<const CheckpointReader>& reader) {
+  if (reader == nullptr) return nullptr;
+  return std::shared_ptr<const checkpoint::ReaderImpl>(reader, reader->impl_.get());
 }
 
 const std::string& CheckpointReader::prefix() const { return impl_->prefix(); }
@@ -129,7 +105,7 @@ absl::StatusOr<std::vector<NamedTensor>> CheckpointReader::ReadAll(
     entries.erase(std::remove_if(entries.begin(), entries.end(), [&](const auto& entry) { return !wanted(entry); }),
                   entries.end());
   }
-  CASK_RETURN_IF_ERROR(CheckDecodedBytes(prefix(), entries, impl_->options().limits.max_file_decoded_bytes));
+  CASK_RETURN_IF_ERROR(CheckDecodedBytes(prefix(), entries, impl_->options().limits));
   std::vector<size_t> order(entries.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
@@ -138,22 +114,13 @@ absl::StatusOr<std::vector<NamedTensor>> CheckpointReader::ReadAll(
   std::vector<NamedTensor> tensors(entries.size());
   std::vector<absl::Status> statuses(entries.size());
   // Once one could not be read only those before it are still of interest: which error is returned does not depend on
-  // the threads.
+  // the threads, unless variants pass the limit.
   std::atomic<size_t> first_failed{entries.size()};
-  const int64_t limit = std::max<int64_t>(impl_->options().limits.max_file_decoded_bytes, 0);
-  std::atomic<int64_t> in_variants{0};
+  checkpoint::DecodedBytes decoded(impl_->options().limits);
   ParallelFor(num_threads, order.size(), [&](size_t i) {
     if (i > first_failed.load(std::memory_order_relaxed)) return;
     const size_t number = order[i];
-    absl::StatusOr<Tensor> tensor = impl_->Read(entries[number].name);
-    if (tensor.ok() && tensor->dtype() == DType::kVariant) {
-      const int64_t bytes = BytesInVariants(*tensor, limit);
-      if (in_variants.fetch_add(bytes, std::memory_order_relaxed) > limit - bytes) {
-        tensor = absl::ResourceExhaustedError(absl::StrCat(prefix(), ": variants up to tensor ",
-                                                           Quoted(entries[number].name),
-                                                           " take more bytes than max_file_decoded_bytes ", limit));
-      }
-    }
+    absl::StatusOr<Tensor> tensor = impl_->Read(entries[number].name, &decoded);
     if (tensor.ok()) {
       tensors[number] = {std::move(entries[number].name), *std::move(tensor)};
       return;

@@ -6,10 +6,10 @@
 //
 // Open reads only the ends of the index, so it is fast for any number of tensors; data files are opened when a tensor
 // of theirs is first asked for. Each tensor's checksum is verified the first time it is read or mapped through a reader
-// (Verify::kNever switches that off). A damaged file gives DataLoss, naming the tensor, the file and the offset; it
-// never crashes, and nothing is allocated because a damaged file says so. A checkpoint that somebody overwrites
-// while it is open is noticed by its checksums (not with Verify::kNever): open it again. All methods are const and
-// thread-safe.
+// (Verify::kNever switches that off); of encoded tensors, those of the chunks that are read, each time. A damaged file
+// gives DataLoss, naming the tensor, the file and the offset; it never crashes, and nothing is allocated because a
+// damaged file says so. A checkpoint that somebody overwrites while it is open is noticed by its checksums (not with
+// Verify::kNever): open it again. All methods are const and thread-safe.
 
 #ifndef TENSORCASK_SERIALIZE_CHECKPOINT_READER_H_
 #define TENSORCASK_SERIALIZE_CHECKPOINT_READER_H_
@@ -55,14 +55,17 @@ class CheckpointReader {
   CheckpointReader& operator=(CheckpointReader&&) noexcept;
   ~CheckpointReader();
 
+  // For this room: what stands behind it, which keeps it alive; null for null.
+  static std::shared_ptr<const checkpoint::ReaderImpl> ImplOf(const std::shared_ptr<const CheckpointReader>& reader);
+
   const std::string& prefix() const;
   int num_shards() const;
   std::string DataPath(int shard) const;  // of the data file; Requires: 0 <= shard < num_shards()
 
   // All tensors, by name (as unsigned bytes), after checking order and structure of the whole index and that no two
-  // ranges of a data file overlap; a sliced tensor is one. A stored piece that no tensor lists is not seen here:
-  // VerifyAll reports it. Reads no data file (V1: the whole file). Errors: DataLoss, naming file and tensor;
-  // ResourceExhausted past a limit.
+  // ranges of a data file overlap, but for those that encoded tensors share; a sliced tensor is one. A stored piece
+  // that no tensor lists is not seen here: VerifyAll reports it. Reads no data file (V1: the whole file). Errors:
+  // DataLoss, naming file and tensor; ResourceExhausted past a limit.
   absl::StatusOr<std::vector<CheckpointEntry>> entries() const;
 
   // The same of one tensor. Errors: NotFound, naming tensor and file; DataLoss.
@@ -73,7 +76,7 @@ class CheckpointReader {
 
   // The tensor in memory of its own, row-major. Errors, which name file and tensor: NotFound; DataLoss;
   // ResourceExhausted past a limit or without memory; Unimplemented for what this version only lists (EntryForm;
-  // resources; variants of big-endian machines).
+  // resources; variants of big-endian machines); FailedPrecondition for a delta without its base.
   absl::StatusOr<Tensor> Read(absl::string_view name) const;
   // The same with its metadata, and with the strides it was stored with.
   absl::StatusOr<DecodedTensor> ReadWithMetadata(absl::string_view name) const;
@@ -85,7 +88,8 @@ class CheckpointReader {
 
   // A part of a tensor, from the bytes that hold it and no others (strings and variants: the whole tensor is read). A
   // checksum stands for all bytes of what was stored, so that a part is verified only if the whole was before (Read,
-  // Verify); `verify_whole` reads and checks all of it first. Of a sliced tensor only the pieces that `slice` touches
+  // Verify); `verify_whole` reads and checks all of it first. Of an encoded tensor the chunks that hold the part are
+  // read, and always verified (of a delta, all of its base). Of a sliced tensor only the pieces that `slice` touches
   // are read; those that it has whole are verified.
   // Errors: as Read; OutOfRange for a slice outside; InvalidArgument for one of another rank; DataLoss if the stored
   // pieces do not cover it.
@@ -94,19 +98,20 @@ class CheckpointReader {
                              bool verify_whole = false) const;
 
   // All tensors that `wanted` (null: all) takes, by name, read in the order of the files on `num_threads` threads.
-  // All or nothing. Errors: as Read, of the first tensor that has one; ResourceExhausted if they
-  // take more than max_file_decoded_bytes together, before anything is read (what is in variants: as they are read).
+  // All or nothing. Errors: as Read, of the first tensor that has one; ResourceExhausted if they take more than
+  // max_file_decoded_bytes together, before anything is read. What is in variants is known only when they are read: it
+  // counts too, tensor by tensor, before memory is taken for it.
   absl::StatusOr<std::vector<NamedTensor>> ReadAll(
       int num_threads = 1, const std::function<bool(const CheckpointEntry&)>& wanted = nullptr) const;
 
   // Read-only memory mapped from the file, kept alive by the tensor; copied instead where the stored offset is not a
-  // multiple of the element's alignment, and for strings. The file must not change meanwhile (see ReadStrategy::kMap).
-  // Writing to the tensor copies it first.
+  // multiple of the element's alignment, for strings and for encoded tensors. The file must not change meanwhile (see
+  // ReadStrategy::kMap). Writing to the tensor copies it first.
   absl::StatusOr<Tensor> Map(absl::string_view name) const;
 
   // Checks every checksum and every rule of structure of all files, whatever the options say, and calls report(damage)
   // for each thing that is wrong, in the order in which it is found. Damage of the index itself ends the search.
-  // Errors: only what keeps it from looking (permissions, say).
+  // Errors: only what keeps it from looking (permissions, say, or no more file descriptors or memory).
   absl::StatusOr<CheckpointCensus> VerifyAll(absl::FunctionRef<void(const CheckpointDamage&)> report) const;
 
  private:

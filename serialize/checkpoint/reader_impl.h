@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/checkpoint/checkpoint_entry.h"
+#include "tensorcask/serialize/checkpoint/decoded_bytes.h"
 #include "tensorcask/serialize/checkpoint/reader_types.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
 #include "tensorcask/tensor/slice.h"
@@ -35,7 +36,12 @@ class ReaderImpl {
   virtual absl::StatusOr<CheckpointEntry> Find(absl::string_view name) const = 0;
   virtual absl::StatusOr<TensorMetadata> Metadata(absl::string_view name) const = 0;
 
-  virtual absl::StatusOr<Tensor> Read(absl::string_view name) const = 0;
+  absl::StatusOr<Tensor> Read(absl::string_view name) const {
+    DecodedBytes decoded(options().limits);
+    return Read(name, &decoded);
+  }
+  // Takes from *decoded what it reads.
+  virtual absl::StatusOr<Tensor> Read(absl::string_view name, DecodedBytes* decoded) const = 0;
   virtual absl::StatusOr<DecodedTensor> ReadWithMetadata(absl::string_view name) const = 0;
   virtual absl::Status ReadInto(absl::string_view name, TensorView* out) const = 0;
   virtual absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice,

@@ -4,6 +4,7 @@
 #define TENSORCASK_SERIALIZE_CHECKPOINT_READER_TYPES_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
@@ -14,6 +15,8 @@
 
 namespace tensorcask {
 
+class CheckpointReader;
+
 enum class Verify { kOnRead, kNever };
 
 struct CheckpointReaderOptions {
@@ -21,6 +24,9 @@ struct CheckpointReaderOptions {
   Verify verify = Verify::kOnRead;
   DecodeLimits limits;
   RefPtr<Allocator> allocator = CpuAllocator::Default();
+  // The checkpoint that tensors stored as deltas are to (CheckpointWriterOptions::base): that of the same name is read
+  // with each of them, all of it. Tensors that are no deltas are read without.
+  std::shared_ptr<const CheckpointReader> base;
 };
 
 // One thing found wrong by CheckpointReader::VerifyAll.
@@ -34,8 +40,8 @@ struct CheckpointDamage {
 // What CheckpointReader::VerifyAll found besides damage.
 struct CheckpointCensus {
   int64_t whole = 0;  // tensors whose every byte was checked; a sliced one counts once
-  // Those of which only the place could be checked, since this version only lists what they hold: encoded and unknown
-  // forms.
+  // Those of which only the place could be checked, since this version only lists what they hold: unknown forms, and
+  // payloads of a later version.
   int64_t not_checked = 0;
 };
 

@@ -28,8 +28,10 @@
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/retry.h"
+#include "tensorcask/serialize/payload/payload_head.h"
 #include "tensorcask/serialize/wire/wire_reader.h"
 #include "tensorcask/serialize/wire/wire_rules.h"
+#include "tensorcask/tensor/base/process_error.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -76,7 +78,15 @@ bool LooksLikeEntry(absl::string_view value) {
 // What keeps us from looking, rather than what is wrong with a tensor. A disk that does not give back what was written
 // costs the tensors that it holds.
 bool KeepsFromLooking(const absl::Status& status) {
-  return absl::IsPermissionDenied(status) || absl::IsCancelled(status) || absl::IsUnauthenticated(status);
+  return absl::IsPermissionDenied(status) || absl::IsCancelled(status) || absl::IsUnauthenticated(status) ||
+         internal::IsProcessError(status);
+}
+
+// At which an encoded tensor is to be encoded again.
+std::optional<PayloadLevel> LevelOf(const CheckpointEntry& entry) {
+  if (entry.payload == nullptr) return std::nullopt;
+  const auto level = static_cast<PayloadLevel>(entry.payload->level);
+  return level <= PayloadLevel::kHigh ? level : PayloadLevel::kDefault;
 }
 
 // The name of the tensor that `key` is about: that of a piece has it inside.
@@ -93,7 +103,9 @@ class Salvage {
     options_.verify = Verify::kOnRead;
   }
 
-  absl::StatusOr<SalvageReport> Run(absl::FunctionRef<absl::Status(absl::string_view, const DecodedTensor&)> take) {
+  using Take = absl::FunctionRef<absl::Status(absl::string_view, const DecodedTensor&, std::optional<PayloadLevel>)>;
+
+  absl::StatusOr<SalvageReport> Run(Take take) {
     CASK_RETURN_IF_ERROR(RepairIndex());
     CASK_RETURN_IF_ERROR(ReadTensors(take));
     NameTheRest();
@@ -107,6 +119,7 @@ class Salvage {
     std::string name;
     int32_t shard = 0;
     uint64_t offset = 0;
+    std::optional<PayloadLevel> level = std::nullopt;
   };
 
   FileSystem* files() const {
@@ -194,7 +207,7 @@ class Salvage {
     }
     const CheckpointEntry& entry = index.entry;
     if (entry.form != EntryForm::kSliced && entry.stored_bytes > 0) {
-      ranges_.push_back({entry.shard, entry.offset, entry.stored_bytes, items_.size()});
+      ranges_.push_back(checkpoint::RangeOf(entry, items_.size()));
     }
     items_.push_back({name, entry.shard, entry.offset});
     if (IsPieceKey(key)) piece_owners_.insert(name);
@@ -202,8 +215,12 @@ class Salvage {
     return table->Add(key, value);
   }
 
+  std::string Where(const checkpoint::LostRange& lost) const {
+    return absl::StrCat(index_path_, ": bytes ", lost.offset, " to ", lost.offset + lost.size_bytes);
+  }
+
   void LoseRange(const checkpoint::LostRange& lost) {
-    const std::string where = absl::StrCat(index_path_, ": bytes ", lost.offset, " to ", lost.offset + lost.size_bytes);
+    const std::string where = Where(lost);
     unnamed_.push_back(
         {"", index_path_, lost.offset,
          absl::DataLossError(
@@ -212,31 +229,29 @@ class Salvage {
                                 " something is cut off: tensors may be missing whose names are not known")
                  : absl::StrCat(where, " are damaged; of the tensors in there, ", lost.keys.size(),
                                 lost.keys.size() == 1 ? " name" : " names", " can still be told"))});
-    for (const std::string& key : lost.keys) {
-      lost_keys_.push_back({TensorOf(key), index_path_, lost.offset, absl::OkStatus()});
-      CheckpointDamage& damage = lost_keys_.back();
-      damage.status =
-          absl::DataLossError(absl::StrCat(where, " are damaged, and tensor ", Quoted(damage.tensor), " stood there"));
-    }
+    lost_ranges_.push_back(lost);
   }
 
-  absl::Status ReadTensors(absl::FunctionRef<absl::Status(absl::string_view, const DecodedTensor&)> take) {
+  absl::Status ReadTensors(Take take) {
     // One range of a file under a million names would be read a million times.
-    checkpoint::FindOverlaps(std::move(ranges_), [&](size_t former, size_t latter) {
+    checkpoint::FindOverlaps(std::move(ranges_), options_.limits, [&](size_t former, size_t latter) {
       const Item& item = items_[latter];
       LoseEntry(item.name, absl::DataLossError(absl::StrCat("its bytes at offset ", item.offset, " of ",
                                                             checkpoint::DataPath(prefix_, item.shard, *num_shards_),
                                                             " begin inside those of ", Quoted(items_[former].name))));
     });
     CASK_ASSIGN_OR_RETURN(const std::unique_ptr<const checkpoint::ReaderImpl> reader,
-                          checkpoint::OpenBundle(prefix_, MakeMemorySource(index_path_, repaired_), options_));
+                          checkpoint::OpenBundle(prefix_, MakeMemorySource(index_path_, repaired_), options_,
+                                                 CheckpointReader::ImplOf(options_.base)));
     std::vector<Item> tensors;
     for (size_t i = 0; i < items_.size(); ++i) {
       if (!is_tensor_[i] || lost_.count(items_[i].name) == 1) continue;
       piece_owners_.erase(items_[i].name);
       const absl::StatusOr<CheckpointEntry> entry = reader->Find(items_[i].name);  // of a sliced one, its first piece
       if (entry.ok()) {
-        tensors.push_back({items_[i].name, entry->shard, entry->offset});
+        tensors.push_back({items_[i].name, entry->shard, entry->offset, LevelOf(*entry)});
+      } else if (KeepsFromLooking(entry.status())) {
+        return entry.status();
       } else {
         Lose(items_[i].name, index_path_, 0, entry.status());
       }
@@ -247,7 +262,7 @@ class Salvage {
     for (const Item& item : tensors) {
       const absl::StatusOr<DecodedTensor> tensor = reader->ReadWithMetadata(item.name);
       if (tensor.ok()) {
-        CASK_RETURN_IF_ERROR(take(item.name, *tensor));
+        CASK_RETURN_IF_ERROR(take(item.name, *tensor, item.level));
         ++report_.saved;
         saved_.insert(item.name);
       } else if (KeepsFromLooking(tensor.status())) {
@@ -260,8 +275,13 @@ class Salvage {
   }
 
   void NameTheRest() {
-    for (CheckpointDamage& damage : lost_keys_) {
-      if (saved_.count(damage.tensor) == 0) lost_.emplace(damage.tensor, std::move(damage));
+    for (const checkpoint::LostRange& lost : lost_ranges_) {
+      for (const std::string& key : lost.keys) {
+        const std::string name = TensorOf(key);
+        if (saved_.count(name) != 0) continue;
+        Lose(name, index_path_, lost.offset,
+             absl::DataLossError(absl::StrCat(Where(lost), " are damaged, and tensor ", Quoted(name), " stood there")));
+      }
     }
     for (const std::string& name : piece_owners_) {
       LoseEntry(name, absl::DataLossError("its entry is lost; pieces of it are there"));
@@ -279,8 +299,8 @@ class Salvage {
   std::set<std::string> piece_owners_;
   std::vector<checkpoint::StoredRange> ranges_;
   std::set<std::string> saved_;
-  std::map<std::string, CheckpointDamage> lost_;  // by name
-  std::vector<CheckpointDamage> lost_keys_;       // named by damaged bytes
+  std::map<std::string, CheckpointDamage> lost_;    // by name
+  std::vector<checkpoint::LostRange> lost_ranges_;  // with the keys that damaged bytes name
   std::vector<CheckpointDamage> unnamed_;
   SalvageReport report_;
 };
@@ -291,7 +311,10 @@ absl::StatusOr<SalvageReport> SalvageTensors(
     const std::string& path, const CheckpointReaderOptions& options,
     absl::FunctionRef<absl::Status(absl::string_view, const DecodedTensor&)> take) {
   CASK_ASSIGN_OR_RETURN(std::string prefix, checkpoint::PrefixOfPath(path));
-  return Salvage(std::move(prefix), options).Run(take);
+  return Salvage(std::move(prefix), options)
+      .Run([&](absl::string_view name, const DecodedTensor& tensor, std::optional<PayloadLevel>) {
+        return take(name, tensor);
+      });
 }
 
 absl::StatusOr<SalvageReport> SalvageCheckpoint(const std::string& from, const std::string& to,
@@ -310,14 +333,15 @@ absl::StatusOr<SalvageReport> SalvageCheckpoint(const std::string& from, const s
         checkpoint::CheckTarget(to, {prefix}, "what is to be salvaged", write.overwrite, files(write.file_system)));
   }
   CASK_ASSIGN_OR_RETURN(CheckpointWriter writer, CheckpointWriter::Create(to, write));
-  CASK_ASSIGN_OR_RETURN(SalvageReport report,
-                        SalvageTensors(prefix, read, [&](absl::string_view name, const DecodedTensor& tensor) {
-                          if (keep_going != nullptr && !keep_going()) return absl::CancelledError("told to stop");
-                          AddOptions options;
-                          options.metadata = tensor.metadata;
-                          options.layout = StoredLayout::kPreserve;
-                          return writer.Add(name, tensor.view, options);
-                        }));
+  const auto add = [&](absl::string_view name, const DecodedTensor& tensor, std::optional<PayloadLevel> level) {
+    if (keep_going != nullptr && !keep_going()) return absl::CancelledError("told to stop");
+    AddOptions options;
+    options.metadata = tensor.metadata;
+    options.layout = StoredLayout::kPreserve;
+    options.level = level;
+    return writer.Add(name, tensor.view, options);
+  };
+  CASK_ASSIGN_OR_RETURN(SalvageReport report, Salvage(prefix, read).Run(add));
   if (report.saved > 0 || report.lost.empty()) CASK_RETURN_IF_ERROR(writer.Finish());
   return report;
 }

@@ -1,6 +1,5 @@
 #include "tensorcask/serialize/checkpoint/sliced_tensor.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -9,7 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/checkpoint/status_place.h"
-#include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/dtype.h"
@@ -39,8 +37,8 @@ absl::StatusOr<std::shared_ptr<const TensorSliceSet>> SlicedTensors::SetOf(const
   return sets_.emplace(tensor.id, std::move(shared)).first->second;
 }
 
-absl::StatusOr<std::vector<TensorSlice>> SlicedTensors::Find(const LocatedEntry& tensor,
-                                                             const TensorSlice& slice) const {
+absl::StatusOr<std::vector<TensorSlice>> SlicedTensors::Find(const LocatedEntry& tensor, const TensorSlice& slice,
+                                                             DecodedBytes* decoded) const {
   const CheckpointEntry& entry = tensor.index.entry;
   CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const TensorSliceSet> set, SetOf(tensor));
   absl::StatusOr<std::vector<TensorSliceSet::Part>> parts = set->Query(slice);
@@ -48,23 +46,23 @@ absl::StatusOr<std::vector<TensorSlice>> SlicedTensors::Find(const LocatedEntry&
     return In(absl::StrCat(index_->path(), ": ", tensor.Label()), absl::DataLossError(parts.status().message()));
   }
   CASK_ASSIGN_OR_RETURN(const TensorShape shape, slice.Apply(entry.shape));
-  std::optional<uint64_t> bytes =
-      CheckedMul(static_cast<uint64_t>(shape.num_elements()), uint64_t{ObjectBytes(entry.dtype)});
+  uint64_t content_bytes = 0;
   std::vector<TensorSlice> found;
   found.reserve(parts->size());
   std::vector<StoredRange> ranges;
   for (TensorSliceSet::Part& part : *parts) {
     CASK_ASSIGN_OR_RETURN(const LocatedEntry piece, index_->LocatePiece(tensor, part.slice));
     CASK_RETURN_IF_ERROR(stored_->CheckReadable(piece));
-    CASK_RETURN_IF_ERROR(stored_->CheckLimit(piece, shape));
-    if (IsObject(entry.dtype) && bytes.has_value()) bytes = CheckedAdd(*bytes, piece.index.entry.stored_bytes);
+    DecodedBytes alone(options_->limits);  // strings and variants are read whole, then copied
+    CASK_RETURN_IF_ERROR(stored_->CheckLimit(piece, shape, &alone));
     const CheckpointEntry& stored = piece.index.entry;
-    if (stored.stored_bytes > 0) ranges.push_back({stored.shard, stored.offset, stored.stored_bytes, found.size()});
+    content_bytes = AddSizes(content_bytes, stored.content_bytes());
+    if (stored.stored_bytes > 0) ranges.push_back(RangeOf(stored, found.size()));
     found.push_back(std::move(part.slice));
   }
   // One range under many names would be read many times, into a tensor that no file backs.
   absl::Status overlap;
-  FindOverlaps(std::move(ranges), [&](size_t former, size_t latter) {
+  FindOverlaps(std::move(ranges), options_->limits, [&](size_t former, size_t latter) {
     if (!overlap.ok()) return;
     const absl::StatusOr<LocatedEntry> piece = index_->LocatePiece(tensor, found[latter]);
     overlap = piece.ok() ? absl::DataLossError(absl::StrCat(stored_->Place(*piece), ", overlaps slice ",
@@ -72,15 +70,14 @@ absl::StatusOr<std::vector<TensorSlice>> SlicedTensors::Find(const LocatedEntry&
                          : piece.status();
   });
   CASK_RETURN_IF_ERROR(overlap);
-  const auto limit = static_cast<uint64_t>(std::max<int64_t>(options_->limits.max_file_decoded_bytes, 0));
-  if (bytes.has_value() && *bytes <= limit) return found;
-  return absl::ResourceExhaustedError(absl::StrCat(index_->path(), ": ", tensor.Label(), " takes ",
-                                                   bytes.has_value() ? absl::StrCat(*bytes) : "more than 2^64",
-                                                   " bytes, past max_file_decoded_bytes ", limit));
+  const absl::Status within = decoded->Take(DecodedSize(entry.dtype, shape.num_elements(), content_bytes));
+  if (!within.ok()) return In(absl::StrCat(index_->path(), ": ", tensor.Label()), within);
+  return found;
 }
 
 absl::Status SlicedTensors::ReadInto(const LocatedEntry& tensor, const std::vector<TensorSlice>& pieces,
-                                     const TensorSlice& slice, bool verify_whole, TensorView* out) const {
+                                     const TensorSlice& slice, bool verify_whole, DecodedBytes* decoded,
+                                     TensorView* out) const {
   for (const TensorSlice& piece_slice : pieces) {
     CASK_ASSIGN_OR_RETURN(const LocatedEntry piece, index_->LocatePiece(tensor, piece_slice));
     const std::optional<TensorSlice> common = piece_slice.Intersect(slice);
@@ -88,7 +85,7 @@ absl::Status SlicedTensors::ReadInto(const LocatedEntry& tensor, const std::vect
     CASK_ASSIGN_OR_RETURN(const TensorSlice from, common->ComputeRelative(piece_slice));
     CASK_ASSIGN_OR_RETURN(const TensorSlice to, common->ComputeRelative(slice));
     CASK_ASSIGN_OR_RETURN(TensorView target, out->Slice(to));
-    CASK_RETURN_IF_ERROR(stored_->ReadSliceInto(piece, from, verify_whole, &target));
+    CASK_RETURN_IF_ERROR(stored_->ReadSliceInto(piece, from, verify_whole, decoded, &target));
   }
   return absl::OkStatus();
 }

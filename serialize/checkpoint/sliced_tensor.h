@@ -31,14 +31,15 @@ class SlicedTensors {
   SlicedTensors(const BundleIndex* index, const StoredTensors* stored, const CheckpointReaderOptions* options)
       : index_(index), stored_(stored), options_(options) {}
 
-  // The pieces that have the elements of `slice`, each found to be what it should, and with its bytes there.
-  // Errors: DataLoss, naming the tensor, also if some elements are in no piece; as StoredTensors; ResourceExhausted
-  // past max_file_decoded_bytes. Requires: `slice` lies in the tensor.
-  absl::StatusOr<std::vector<TensorSlice>> Find(const LocatedEntry& tensor, const TensorSlice& slice) const;
+  // The pieces that have the elements of `slice`, each found to be what it should, and with its bytes there; takes from
+  // *decoded what they take in memory. Errors: DataLoss, naming the tensor, also if some elements are in no piece; as
+  // StoredTensors; of *decoded. Requires: `slice` lies in the tensor.
+  absl::StatusOr<std::vector<TensorSlice>> Find(const LocatedEntry& tensor, const TensorSlice& slice,
+                                                DecodedBytes* decoded) const;
 
-  // Fills *out, of the shape of `slice`. Requires: `pieces` is Find(tensor, slice); *out may be written.
+  // Fills *out, of the shape of `slice`. Requires: `pieces` is Find(tensor, slice, decoded); *out may be written.
   absl::Status ReadInto(const LocatedEntry& tensor, const std::vector<TensorSlice>& pieces, const TensorSlice& slice,
-                        bool verify_whole, TensorView* out) const;
+                        bool verify_whole, DecodedBytes* decoded, TensorView* out) const;
 
  private:
   absl::StatusOr<std::shared_ptr<const TensorSliceSet>> SetOf(const LocatedEntry& tensor) const;

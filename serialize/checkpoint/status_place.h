@@ -6,15 +6,13 @@
 #define TENSORCASK_SERIALIZE_CHECKPOINT_STATUS_PLACE_H_
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "tensorcask/tensor/base/process_error.h"
 
 namespace tensorcask::checkpoint {
 
 // `what` is a file, or a tensor in one. Requires: !status.ok().
-inline absl::Status In(absl::string_view what, const absl::Status& status) {
-  return absl::Status(status.code(), absl::StrCat(what, ": ", status.message()));
-}
+inline absl::Status In(absl::string_view what, const absl::Status& status) { return internal::Prefixed(what, status); }
 
 }  // namespace tensorcask::checkpoint
 

@@ -7,11 +7,12 @@
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/checkpoint/checkpoint_entry.h"
 #include "tensorcask/serialize/checkpoint/element_runs.h"
+#include "tensorcask/serialize/checkpoint/encoded_tensor.h"
 #include "tensorcask/serialize/checkpoint/status_place.h"
 #include "tensorcask/serialize/checkpoint/string_codec.h"
 #include "tensorcask/serialize/checkpoint/variant_codec.h"
+#include "tensorcask/serialize/payload/payload_reader.h"
 #include "tensorcask/serialize/wire/codec_options.h"
-#include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/buffer.h"
@@ -30,8 +31,11 @@ constexpr size_t kMaxRanges = 4096;  // asked for at once
 }  // namespace
 
 StoredTensors::StoredTensors(const std::string& prefix, const BundleIndex* index,
-                             const CheckpointReaderOptions* options)
-    : index_(index), options_(options), files_(prefix, index->header().num_shards, options->read) {}
+                             const CheckpointReaderOptions* options, std::shared_ptr<const ReaderImpl> base)
+    : index_(index),
+      options_(options),
+      base_(std::move(base)),
+      files_(prefix, index->header().num_shards, options->read) {}
 
 std::string StoredTensors::Place(const LocatedEntry& located) const {
   const CheckpointEntry& entry = located.index.entry;
@@ -64,8 +68,8 @@ absl::Status StoredTensors::CheckReadable(const LocatedEntry& located) const {
   std::string reason;
   if (entry.form == EntryForm::kUnknown) {
     reason = absl::StrCat("has dtype number ", located.index.dtype_number, ", which this version does not know");
-  } else if (entry.form != EntryForm::kPlain && entry.form != EntryForm::kGuarded) {
-    reason = absl::StrCat("is stored ", EntryFormName(entry.form), ", which this version only lists");
+  } else if (!located.index.readable.ok()) {
+    reason = absl::StrCat("is stored encoded: ", located.index.readable.message());
   } else if (entry.dtype == DType::kResource) {
     reason = "is of dtype resource, which no checkpoint can hold";
   } else if (entry.dtype == DType::kVariant && index_->header().big_endian) {
@@ -74,26 +78,21 @@ absl::Status StoredTensors::CheckReadable(const LocatedEntry& located) const {
   if (!reason.empty()) {
     return absl::UnimplementedError(absl::StrCat(index_->path(), ": ", located.Label(), " ", reason));
   }
+  const uint64_t most = MaxDecodedBytes(entry.stored_bytes, options_->limits);
+  if (entry.payload != nullptr && entry.payload->decoded_bytes() > most) {
+    return In(Place(located), absl::ResourceExhaustedError(
+                                  absl::StrCat("decodes to ", entry.payload->decoded_bytes(),
+                                               " bytes, past max_expansion x what is stored, which is ", most)));
+  }
   return FileOf(located).status();
 }
 
-absl::Status StoredTensors::CheckLimit(const LocatedEntry& located, const TensorShape& shape) const {
+absl::Status StoredTensors::CheckLimit(const LocatedEntry& located, const TensorShape& shape,
+                                       DecodedBytes* decoded) const {
   const CheckpointEntry& entry = located.index.entry;
-  const bool is_object = IsObject(entry.dtype);
-  const auto limit = static_cast<uint64_t>(std::max<int64_t>(options_->limits.max_file_decoded_bytes, 0));
-  const auto elements = static_cast<uint64_t>(is_object ? entry.shape.num_elements() : shape.num_elements());
-  const std::optional<uint64_t> element_bytes = CheckedMul(elements, uint64_t{ObjectBytes(entry.dtype)});
-  std::optional<uint64_t> bytes = element_bytes;
-  if (bytes.has_value() && is_object) bytes = CheckedAdd(*bytes, entry.stored_bytes);
-  if (bytes.has_value() && *bytes <= limit) return absl::OkStatus();
-  return In(
-      Place(located),
-      absl::ResourceExhaustedError(
-          is_object ? absl::StrCat("takes ", entry.stored_bytes, " bytes and ",
-                                   element_bytes.has_value() ? absl::StrCat(*element_bytes) : "more than 2^64", " of ",
-                                   DTypeName(entry.dtype), " objects, past max_file_decoded_bytes ", limit)
-                    : absl::StrCat("takes ", bytes.has_value() ? absl::StrCat(*bytes) : "more than 2^64",
-                                   " bytes, past max_file_decoded_bytes ", limit)));
+  const int64_t elements = IsObject(entry.dtype) ? entry.shape.num_elements() : shape.num_elements();
+  const absl::Status status = decoded->Take(DecodedSize(entry.dtype, elements, entry.content_bytes()));
+  return status.ok() ? status : In(Place(located), status);
 }
 
 // ---- Elements of fixed size -----------------------------------------------------------------------------------------
@@ -176,7 +175,7 @@ absl::Status StoredTensors::VerifyBytes(const LocatedEntry& located) const {
 
 // Reads and checks the whole entry, then asks for the tensor to fill, before which nothing is made of the elements. It
 // may be null: there is nothing to fill.
-absl::Status StoredTensors::ReadObjects(const LocatedEntry& located, bool verify,
+absl::Status StoredTensors::ReadObjects(const LocatedEntry& located, bool verify, DecodedBytes* decoded,
                                         absl::FunctionRef<absl::StatusOr<Tensor*>()> target) const {
   const CheckpointEntry& entry = located.index.entry;
   CASK_ASSIGN_OR_RETURN(const File file, FileOf(located));
@@ -204,7 +203,7 @@ absl::Status StoredTensors::ReadObjects(const LocatedEntry& located, bool verify
     DecodeOptions options;
     options.limits = options_->limits;
     options.allocator = options_->allocator;
-    return count == 0 ? absl::OkStatus() : DecodeVariants(variants, options, tensor->mutable_data<Variant>());
+    return count == 0 ? absl::OkStatus() : DecodeVariants(variants, options, decoded, tensor->mutable_data<Variant>());
   }();
   if (!status.ok()) return In(Place(located), status);
   if (verify) SetVerified(located);
@@ -212,11 +211,11 @@ absl::Status StoredTensors::ReadObjects(const LocatedEntry& located, bool verify
 }
 
 absl::Status StoredTensors::ReadObjectsInto(const LocatedEntry& located, const TensorSlice* slice,
-                                            TensorView* out) const {
+                                            DecodedBytes* decoded, TensorView* out) const {
   const CheckpointEntry& entry = located.index.entry;
   Tensor whole;
   const bool in_place = slice == nullptr && out->IsContiguous() && entry.dtype == DType::kString;
-  CASK_RETURN_IF_ERROR(ReadObjects(located, MustVerify(located), [&]() -> absl::StatusOr<Tensor*> {
+  CASK_RETURN_IF_ERROR(ReadObjects(located, MustVerify(located), decoded, [&]() -> absl::StatusOr<Tensor*> {
     if (in_place) {
       CASK_ASSIGN_OR_RETURN(whole, out->ToTensor());
       CASK_RETURN_IF_ERROR(whole.EnsureMutable());
@@ -234,7 +233,39 @@ absl::Status StoredTensors::ReadObjectsInto(const LocatedEntry& located, const T
   return copied.ok() ? copied : In(Place(located), copied);
 }
 
-// ---- Both -----------------------------------------------------------------------------------------------------------
+// ---- Encoded --------------------------------------------------------------------------------------------------------
+
+absl::Status StoredTensors::ReadEncoded(const LocatedEntry& located, const TensorSlice* slice, bool verify_whole,
+                                        TensorView* out) const {
+  const CheckpointEntry& entry = located.index.entry;
+  if (verify_whole && MustVerify(located)) {
+    absl::Status first;
+    const absl::Status last = VerifyChunks(located, [&](const absl::Status& damage) { first.Update(damage); });
+    first.Update(last);
+    CASK_RETURN_IF_ERROR(first);
+    SetVerified(located);
+  }
+  CASK_ASSIGN_OR_RETURN(const File file, FileOf(located));
+  const absl::Status status = [&]() -> absl::Status {
+    CASK_ASSIGN_OR_RETURN(PayloadReader payload, OpenPayload(file, entry, *options_));
+    CASK_RETURN_IF_ERROR(SetBase(entry, base_.get(), &payload));
+    const TensorSlice all = TensorSlice::Full(entry.shape.rank());
+    return InFile(payload.ReadSliceInto(entry.shape, slice != nullptr ? *slice : all, out));
+  }();
+  return status.ok() ? status : In(Place(located), status);
+}
+
+absl::Status StoredTensors::VerifyChunks(const LocatedEntry& located,
+                                         absl::FunctionRef<void(const absl::Status& damage)> report) const {
+  CASK_ASSIGN_OR_RETURN(const File file, FileOf(located));
+  const absl::Status status = [&]() -> absl::Status {
+    CASK_ASSIGN_OR_RETURN(const PayloadReader payload, OpenPayload(file, located.index.entry, *options_));
+    return InFile(payload.Verify([&](const absl::Status& damage) { report(In(Place(located), InFile(damage))); }));
+  }();
+  return status.ok() ? status : In(Place(located), status);
+}
+
+// ---- All of them ----------------------------------------------------------------------------------------------------
 
 absl::StatusOr<Tensor> StoredTensors::Allocate(const LocatedEntry& located) const {
   const CheckpointEntry& entry = located.index.entry;
@@ -243,11 +274,11 @@ absl::StatusOr<Tensor> StoredTensors::Allocate(const LocatedEntry& located) cons
   return tensor;
 }
 
-absl::StatusOr<Tensor> StoredTensors::Read(const LocatedEntry& located) const {
+absl::StatusOr<Tensor> StoredTensors::Read(const LocatedEntry& located, DecodedBytes* decoded) const {
   const CheckpointEntry& entry = located.index.entry;
   Tensor tensor;
-  if (IsObject(entry.dtype)) {
-    CASK_RETURN_IF_ERROR(ReadObjects(located, MustVerify(located), [&]() -> absl::StatusOr<Tensor*> {
+  if (IsObject(entry.dtype) && entry.form != EntryForm::kEncoded) {
+    CASK_RETURN_IF_ERROR(ReadObjects(located, MustVerify(located), decoded, [&]() -> absl::StatusOr<Tensor*> {
       CASK_ASSIGN_OR_RETURN(tensor, Tensor::Create(entry.dtype, entry.shape, options_->allocator));
       return &tensor;
     }));
@@ -255,13 +286,13 @@ absl::StatusOr<Tensor> StoredTensors::Read(const LocatedEntry& located) const {
   }
   CASK_ASSIGN_OR_RETURN(tensor, Allocate(located));
   TensorView view = tensor;
-  CASK_RETURN_IF_ERROR(ReadInto(located, &view));
+  CASK_RETURN_IF_ERROR(ReadPart(located, nullptr, /*verify_whole=*/false, decoded, &view));
   return tensor;
 }
 
-absl::StatusOr<TensorView> StoredTensors::ReadAsStored(const LocatedEntry& located) const {
+absl::StatusOr<TensorView> StoredTensors::ReadAsStored(const LocatedEntry& located, DecodedBytes* decoded) const {
   if (!located.index.layout.has_value()) {
-    CASK_ASSIGN_OR_RETURN(const Tensor tensor, Read(located));
+    CASK_ASSIGN_OR_RETURN(const Tensor tensor, Read(located, decoded));
     return TensorView(tensor);
   }
   const CheckpointEntry& entry = located.index.entry;
@@ -270,21 +301,18 @@ absl::StatusOr<TensorView> StoredTensors::ReadAsStored(const LocatedEntry& locat
   return TensorView::Create(tensor.buffer(), entry.dtype, *located.index.layout);
 }
 
-absl::Status StoredTensors::ReadInto(const LocatedEntry& located, TensorView* out) const {
-  return ReadPart(located, nullptr, /*verify_whole=*/false, out);
-}
-
 absl::Status StoredTensors::ReadSliceInto(const LocatedEntry& located, const TensorSlice& slice, bool verify_whole,
-                                          TensorView* out) const {
-  return ReadPart(located, &slice, verify_whole, out);
+                                          DecodedBytes* decoded, TensorView* out) const {
+  return ReadPart(located, &slice, verify_whole, decoded, out);
 }
 
 absl::Status StoredTensors::ReadPart(const LocatedEntry& located, const TensorSlice* slice, bool verify_whole,
-                                     TensorView* out) const {
+                                     DecodedBytes* decoded, TensorView* out) const {
   const CheckpointEntry& entry = located.index.entry;
+  if (entry.form == EntryForm::kEncoded) return ReadEncoded(located, slice, verify_whole, out);
   if (IsObject(entry.dtype)) {
     const bool is_all = out->dims() == absl::Span<const int64_t>(entry.shape.dims());
-    return ReadObjectsInto(located, is_all ? nullptr : slice, out);
+    return ReadObjectsInto(located, is_all ? nullptr : slice, decoded, out);
   }
   if (out->num_elements() == entry.shape.num_elements()) slice = nullptr;
   bool verify = MustVerify(located);
@@ -299,15 +327,15 @@ absl::Status StoredTensors::ReadPart(const LocatedEntry& located, const TensorSl
   return ReadElements(located, part, verify, out);
 }
 
-absl::StatusOr<Tensor> StoredTensors::Map(const LocatedEntry& located) const {
+absl::StatusOr<Tensor> StoredTensors::Map(const LocatedEntry& located, DecodedBytes* decoded) const {
   const CheckpointEntry& entry = located.index.entry;
   const auto copied = [&]() -> absl::StatusOr<Tensor> {
-    CASK_RETURN_IF_ERROR(CheckLimit(located, entry.shape));
-    return Read(located);
+    CASK_RETURN_IF_ERROR(CheckLimit(located, entry.shape, decoded));
+    return Read(located, decoded);
   };
   const bool as_stored = located.index.layout.value_or(Layout::RowMajor(entry.shape)).IsContiguous() &&
                          (!index_->header().big_endian || ElementSize(entry.dtype) == 1);
-  if (IsObject(entry.dtype) || !as_stored || entry.stored_bytes == 0 ||
+  if (IsObject(entry.dtype) || entry.form == EntryForm::kEncoded || !as_stored || entry.stored_bytes == 0 ||
       entry.offset % ElementAlignment(entry.dtype) != 0) {
     return copied();
   }
@@ -326,10 +354,20 @@ absl::StatusOr<Tensor> StoredTensors::Map(const LocatedEntry& located) const {
   return Tensor::FromBuffer(entry.dtype, entry.shape, *std::move(mapped));
 }
 
-absl::Status StoredTensors::Verify(const LocatedEntry& located) const {
+absl::Status StoredTensors::Verify(const LocatedEntry& located,
+                                   absl::FunctionRef<void(const absl::Status& damage)> report) const {
+  if (located.index.entry.form == EntryForm::kEncoded) {
+    bool is_damaged = false;
+    CASK_RETURN_IF_ERROR(VerifyChunks(located, [&](const absl::Status& damage) {
+      is_damaged = true;
+      report(damage);
+    }));
+    return is_damaged ? absl::OkStatus() : VerifyBytes(located);  // with what is between chunks
+  }
   if (!IsObject(located.index.entry.dtype)) return VerifyBytes(located);
-  CASK_RETURN_IF_ERROR(CheckLimit(located, located.index.entry.shape));
-  return ReadObjects(located, /*verify=*/true, [] { return absl::StatusOr<Tensor*>(nullptr); });
+  DecodedBytes decoded(options_->limits);
+  CASK_RETURN_IF_ERROR(CheckLimit(located, located.index.entry.shape, &decoded));
+  return ReadObjects(located, /*verify=*/true, &decoded, [] { return absl::StatusOr<Tensor*>(nullptr); });
 }
 
 }  // namespace tensorcask::checkpoint

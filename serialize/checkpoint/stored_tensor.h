@@ -1,5 +1,6 @@
 // The elements of one entry of a tensor bundle: read, read in part, mapped or only checked (FORMAT.md section 5). What
-// was verified once is remembered, and not verified again. Pieces of sliced tensors are entries like any other here;
+// was verified once is remembered, and not verified again; chunks of encoded entries are verified whenever they are
+// read. Pieces of sliced tensors are entries like any other here;
 // sliced_tensor.h puts them together.
 
 #ifndef TENSORCASK_SERIALIZE_CHECKPOINT_STORED_TENSOR_H_
@@ -18,6 +19,8 @@
 #include "absl/types/span.h"
 #include "tensorcask/serialize/checkpoint/bundle_index.h"
 #include "tensorcask/serialize/checkpoint/data_files.h"
+#include "tensorcask/serialize/checkpoint/decoded_bytes.h"
+#include "tensorcask/serialize/checkpoint/reader_impl.h"
 #include "tensorcask/serialize/checkpoint/reader_types.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/tensor/shape.h"
@@ -31,32 +34,35 @@ namespace tensorcask::checkpoint {
 // Methods are safe from several threads. Errors name the data file, the tensor and its place there.
 class StoredTensors {
  public:
-  // Requires: `index` and `options` outlive this.
-  StoredTensors(const std::string& prefix, const BundleIndex* index, const CheckpointReaderOptions* options);
+  // `base` has the bases of deltas; null: nobody has. Requires: `index` and `options` outlive this.
+  StoredTensors(const std::string& prefix, const BundleIndex* index, const CheckpointReaderOptions* options,
+                std::shared_ptr<const ReaderImpl> base);
 
   const DataFiles& files() const { return files_; }
 
   // Whether its elements can be read, and all its bytes are there.
-  // Errors: Unimplemented for a form or dtype that is only listed; DataLoss.
+  // Errors: Unimplemented for a form or dtype that is only listed; ResourceExhausted for an encoded one past
+  // max_expansion; DataLoss.
   absl::Status CheckReadable(const LocatedEntry& located) const;
-  // What elements take in memory, of those of `shape`: strings and variants are read whole.
-  // Errors: ResourceExhausted past max_file_decoded_bytes.
-  absl::Status CheckLimit(const LocatedEntry& located, const TensorShape& shape) const;
+  // Takes from *decoded what elements take in memory, of those of `shape`: strings and variants are read whole. What is
+  // in variants is not known yet: the functions below take it when they meet it. Errors: of *decoded.
+  absl::Status CheckLimit(const LocatedEntry& located, const TensorShape& shape, DecodedBytes* decoded) const;
 
   // The functions below require that both have passed for what they read.
 
-  absl::StatusOr<Tensor> Read(const LocatedEntry& located) const;
+  absl::StatusOr<Tensor> Read(const LocatedEntry& located, DecodedBytes* decoded) const;
   // With the strides that it was stored with.
-  absl::StatusOr<TensorView> ReadAsStored(const LocatedEntry& located) const;
-  // The elements that are in `slice`, by default all. Requires: *out has their dtype and shape and may be written
-  // (CheckWritable). With `verify_whole` the checksum is verified even if they are few.
-  absl::Status ReadInto(const LocatedEntry& located, TensorView* out) const;
+  absl::StatusOr<TensorView> ReadAsStored(const LocatedEntry& located, DecodedBytes* decoded) const;
+  // The elements that are in `slice`. Requires: *out has their dtype and shape and may be written (CheckWritable). With
+  // `verify_whole` the checksum is verified even if they are few.
   absl::Status ReadSliceInto(const LocatedEntry& located, const TensorSlice& slice, bool verify_whole,
-                             TensorView* out) const;
-  absl::StatusOr<Tensor> Map(const LocatedEntry& located) const;
+                             DecodedBytes* decoded, TensorView* out) const;
 
-  // Reads and checks every byte, even if that was done before. Needs CheckReadable only.
-  absl::Status Verify(const LocatedEntry& located) const;
+  // Needs CheckReadable only: what it maps is not in memory.
+  absl::StatusOr<Tensor> Map(const LocatedEntry& located, DecodedBytes* decoded) const;
+  // Reads and checks every byte, even if that was done before, and calls report for each damaged chunk of an encoded
+  // entry; needs no base. Needs CheckReadable only. Errors: what else is wrong; what keeps it from looking.
+  absl::Status Verify(const LocatedEntry& located, absl::FunctionRef<void(const absl::Status& damage)> report) const;
 
   // "PATH: tensor "w" at offset 128, 16 bytes", for messages.
   std::string Place(const LocatedEntry& located) const;
@@ -72,16 +78,22 @@ class StoredTensors {
   absl::StatusOr<Tensor> Allocate(const LocatedEntry& located) const;
   absl::Status ReadElements(const LocatedEntry& located, const Layout& from, bool verify, TensorView* out) const;
   absl::Status ReadBytes(const LocatedEntry& located, bool verify, absl::Span<char> out) const;
-  absl::Status ReadObjects(const LocatedEntry& located, bool verify,
+  absl::Status ReadObjects(const LocatedEntry& located, bool verify, DecodedBytes* decoded,
                            absl::FunctionRef<absl::StatusOr<Tensor*>()> target) const;
-  absl::Status ReadPart(const LocatedEntry& located, const TensorSlice* slice, bool verify_whole,
+  absl::Status ReadPart(const LocatedEntry& located, const TensorSlice* slice, bool verify_whole, DecodedBytes* decoded,
                         TensorView* out) const;
-  absl::Status ReadObjectsInto(const LocatedEntry& located, const TensorSlice* slice, TensorView* out) const;
+  absl::Status ReadObjectsInto(const LocatedEntry& located, const TensorSlice* slice, DecodedBytes* decoded,
+                               TensorView* out) const;
   absl::Status VerifyBytes(const LocatedEntry& located) const;
+  absl::Status ReadEncoded(const LocatedEntry& located, const TensorSlice* slice, bool verify_whole,
+                           TensorView* out) const;
+  absl::Status VerifyChunks(const LocatedEntry& located,
+                            absl::FunctionRef<void(const absl::Status& damage)> report) const;
   void ToHostOrder(const LocatedEntry& located, absl::Span<char> elements) const;
 
   const BundleIndex* const index_;
   const CheckpointReaderOptions* const options_;
+  const std::shared_ptr<const ReaderImpl> base_;
   const DataFiles files_;
 
   mutable std::mutex mutex_;

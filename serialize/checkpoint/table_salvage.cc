@@ -94,7 +94,8 @@ class NameFinder {
       }
       std::string key = entry.shared > 0 ? last->substr(0, entry.shared) : std::string();
       key.append(entry.suffix.data(), entry.suffix.size());
-      const auto bytes = static_cast<int64_t>(2 * key.size());  // here and in `last`
+      // In a growing vector a string stands three times, and its characters in a block of their own.
+      const auto bytes = static_cast<int64_t>(key.size() + 4 * sizeof(std::string));
       if (bytes > name_budget_) break;
       name_budget_ -= bytes;
       names.push_back(key);

@@ -3,7 +3,7 @@
 //   TensorJob job;
 //   job.item = &items.emplace_back("w");
 //   job.tensor = *view.LazyClone();
-//   CASK_RETURN_IF_ERROR(WriteTensor(job, /*alignment=*/64, sink));   // now items.back().value is its entry
+//   CASK_RETURN_IF_ERROR(WriteTensor(job, /*alignment=*/64, &payloads, sink));   // now items.back().value is its entry
 
 #ifndef TENSORCASK_SERIALIZE_CHECKPOINT_TENSOR_JOB_H_
 #define TENSORCASK_SERIALIZE_CHECKPOINT_TENSOR_JOB_H_
@@ -14,7 +14,9 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "tensorcask/serialize/checkpoint/shard_payloads.h"
 #include "tensorcask/serialize/io/byte_sink.h"
+#include "tensorcask/serialize/payload/payload_head.h"
 #include "tensorcask/serialize/wire/codec_options.h"
 #include "tensorcask/tensor/strided/metadata.h"
 #include "tensorcask/tensor/strided/view.h"
@@ -27,14 +29,15 @@ struct IndexItem {
 
   std::string key;
   std::string value;
-  bool is_guarded = false;
+  bool for_us = false;  // guarded or encoded
 };
 
 struct TensorJob {
-  IndexItem* item = nullptr;  // gets value and is_guarded
+  IndexItem* item = nullptr;  // gets value and for_us
   TensorView tensor;
   int shard = 0;
   StoredLayout layout = StoredLayout::kRowMajor;
+  PayloadLevel level = PayloadLevel::kStored;      // above this: encoded, if it pays
   std::unique_ptr<const TensorMetadata> metadata;  // null: none
 
   // The memory that it keeps (of strings and variants: their objects) and its own, bytes.
@@ -42,9 +45,10 @@ struct TensorJob {
 };
 
 // Appends the elements of job.tensor to *sink, behind them zeros up to a multiple of `alignment`, and sets *job.item.
-// Takes memory for pieces of a view that is not row-major; of strings and variants for a copy of all.
+// `payloads` are those of the file. Takes memory for pieces of a view that is not row-major; of strings and variants
+// for a copy of all; what ShardPayloads::Append does.
 // Errors: of the sink; ResourceExhausted; as AppendVariants. Requires: job.tensor is not of resources.
-absl::Status WriteTensor(const TensorJob& job, uint64_t alignment, ByteSink* sink);
+absl::Status WriteTensor(const TensorJob& job, uint64_t alignment, ShardPayloads* payloads, ByteSink* sink);
 
 }  // namespace tensorcask::checkpoint
 

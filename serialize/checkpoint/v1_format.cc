@@ -7,8 +7,8 @@
 #include <optional>
 #include <utility>
 
-#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/checkpoint/message_parts.h"
 #include "tensorcask/serialize/checkpoint/status_place.h"
 #include "tensorcask/serialize/wire/tensor_decoder.h"
 #include "tensorcask/serialize/wire/tensor_fields.h"
@@ -48,7 +48,7 @@ constexpr FieldRule kSavedFields[] = {{1, "meta", Kind::kMessage, &kMetaRules},
                                       {2, "data", Kind::kMessage, &kPieceRules}};
 const MessageRules kSavedRules = {kSavedFields};
 
-constexpr int kConsumerVersion = 1;
+constexpr int kV1ConsumerVersion = 1;
 constexpr uint32_t kMeta = 1;  // fields of SavedTensorSlices
 constexpr uint32_t kPiece = 2;
 
@@ -82,52 +82,21 @@ absl::StatusOr<absl::string_view> PartOf(absl::string_view value, uint32_t numbe
   return OnlyField(value, number, number == kMeta ? "meta" : "data");
 }
 
-// A TensorSliceProto that has passed CheckMessage.
 absl::StatusOr<TensorSlice> SliceFrom(absl::string_view message) {
-  absl::InlinedVector<TensorSlice::Extent, 4> extents;
-  WireReader reader(message, kAnyDepth);
-  Field field;
-  while (reader.Next(&field)) {
-    if (field.number != 1) continue;
-    if (extents.size() == TensorShape::kMaxRank) {
-      return absl::DataLossError(absl::StrCat("slice has more than ", TensorShape::kMaxRank, " axes"));
-    }
-    TensorSlice::Extent extent;
-    WireReader parts(field.bytes, kAnyDepth);
-    Field part;
-    while (parts.Next(&part)) {
-      if (part.number == 1) extent.start = static_cast<int64_t>(part.value);
-      if (part.number == 2) extent.length = static_cast<int64_t>(part.value);
-    }
-    extents.push_back(extent);
-  }
-  absl::StatusOr<TensorSlice> slice = TensorSlice::Create(extents);
-  if (!slice.ok()) return AsDamage(In("slice", slice.status()));
+  absl::StatusOr<TensorSlice> slice = DecodeSlice(message);
+  if (!slice.ok()) return In("slice", slice.status());
   return slice;
 }
 
-absl::Status CheckVersions(absl::string_view message) {
-  int64_t min_consumer = 0;
-  bool is_bad = false;
-  const auto see_bad = [&is_bad](uint64_t version) {
-    is_bad = is_bad || version == kConsumerVersion;
-    return true;
-  };
-  WireReader reader(message, kAnyDepth);
+// Of a SavedTensorSliceMeta.
+absl::Status CheckVersionsIn(absl::string_view meta) {
+  Versions versions;
+  WireReader reader(meta, kAnyDepth);
   Field field;
   while (reader.Next(&field)) {
-    if (field.number == 2) min_consumer = static_cast<int64_t>(field.value);
-    if (field.number != 3) continue;
-    if (field.type == WireType::kVarint) {
-      see_bad(field.value);
-    } else {
-      internal::ForEachVarint(field.bytes, see_bad);
-    }
+    if (field.number == 2) CASK_RETURN_IF_ERROR(MergeVersions(field.bytes, kV1ConsumerVersion, &versions));
   }
-  if (min_consumer <= kConsumerVersion && !is_bad) return absl::OkStatus();
-  return absl::UnimplementedError(absl::StrCat("asks for ", is_bad ? "another reader than" : "a reader of version ",
-                                               is_bad ? "" : absl::StrCat(min_consumer, " or newer, not "), " version ",
-                                               kConsumerVersion));
+  return CheckVersions(versions, kV1ConsumerVersion);
 }
 
 // What a SavedSliceMeta says. Views of the message.
@@ -261,12 +230,13 @@ absl::Status ReadPiece(absl::string_view value, const V1Tensor& tensor, const Te
 
 absl::StatusOr<std::vector<V1Tensor>> DecodeV1Meta(absl::string_view value, const DecodeLimits& limits) {
   CASK_ASSIGN_OR_RETURN(const absl::string_view meta, PartOf(value, kMeta, limits));
+  // First of all: what a newer writer did may be anything.
+  CASK_RETURN_IF_ERROR(CheckVersionsIn(meta));
   std::vector<V1Tensor> tensors;
   Budget budget(meta.size(), limits);
   WireReader reader(meta, kAnyDepth);
   Field field;
   while (reader.Next(&field)) {
-    if (field.number == 2) CASK_RETURN_IF_ERROR(CheckVersions(field.bytes));
     if (field.number != 1) continue;
     const TensorMeta tensor_meta = MetaFrom(field.bytes);
     CASK_RETURN_IF_ERROR(budget.Take(tensor_meta));

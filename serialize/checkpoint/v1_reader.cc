@@ -14,13 +14,14 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/checkpoint/checkpoint_entry.h"
+#include "tensorcask/serialize/checkpoint/decoded_bytes.h"
 #include "tensorcask/serialize/checkpoint/slice_key.h"
 #include "tensorcask/serialize/checkpoint/status_place.h"
 #include "tensorcask/serialize/checkpoint/table_reader.h"
 #include "tensorcask/serialize/checkpoint/v1_format.h"
 #include "tensorcask/serialize/wire/codec_options.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
-#include "tensorcask/tensor/base/checked_math.h"
+#include "tensorcask/tensor/base/process_error.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/dtype.h"
@@ -76,13 +77,16 @@ class V1Reader final : public ReaderImpl {
   absl::StatusOr<std::vector<CheckpointEntry>> entries() const override;
   absl::StatusOr<CheckpointEntry> Find(absl::string_view name) const override;
   absl::StatusOr<TensorMetadata> Metadata(absl::string_view name) const override;
-  absl::StatusOr<Tensor> Read(absl::string_view name) const override;
+  absl::StatusOr<Tensor> Read(absl::string_view name, DecodedBytes* decoded) const override;
   absl::StatusOr<DecodedTensor> ReadWithMetadata(absl::string_view name) const override;
   absl::Status ReadInto(absl::string_view name, TensorView* out) const override;
   absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice, bool verify_whole) const override;
   absl::Status ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out,
                              bool verify_whole) const override;
-  absl::StatusOr<Tensor> Map(absl::string_view name) const override { return Read(name); }
+  absl::StatusOr<Tensor> Map(absl::string_view name) const override {
+    DecodedBytes decoded(options_.limits);
+    return Read(name, &decoded);
+  }
   absl::StatusOr<CheckpointCensus> VerifyAll(absl::FunctionRef<void(const CheckpointDamage&)> report) const override;
 
  private:
@@ -95,10 +99,11 @@ class V1Reader final : public ReaderImpl {
   absl::Status VisitPiece(const V1Tensor& tensor, const Piece& piece,
                           absl::FunctionRef<absl::Status(absl::string_view)> fn) const;
   absl::StatusOr<std::vector<Piece>> PiecesFor(const V1Tensor& tensor, const TensorSlice& slice,
-                                               const TensorShape& shape) const;
-  absl::StatusOr<Tensor> DecodePiece(const V1Tensor& tensor, const Piece& piece) const;
+                                               const TensorShape& shape, DecodedBytes* decoded) const;
+  absl::StatusOr<Tensor> DecodePiece(const V1Tensor& tensor, const Piece& piece, DecodedBytes* decoded) const;
   absl::Status CopyPieces(const V1Tensor& tensor, const TensorSlice& slice, absl::Span<const Piece> pieces,
-                          TensorView* out) const;
+                          DecodedBytes* decoded, TensorView* out) const;
+  absl::StatusOr<Tensor> ReadPart(const V1Tensor& tensor, const TensorSlice& slice, DecodedBytes* decoded) const;
 
   std::string Place(const V1Tensor& tensor) const { return absl::StrCat(path_, ": tensor ", Quoted(tensor.name)); }
   std::string Place(const V1Tensor& tensor, const TensorSlice& slice) const {
@@ -216,18 +221,13 @@ absl::Status V1Reader::VisitPiece(const V1Tensor& tensor, const Piece& piece,
   return wrong.ok() ? wrong : In(Place(tensor, piece.slice), wrong);
 }
 
-// The pieces that have elements of `slice`, which has shape `shape`. Errors: DataLoss if some elements are in none;
-// ResourceExhausted if there are too many.
+// The pieces that have elements of `slice`, which has shape `shape`. Errors: DataLoss if some elements are in none; of
+// *decoded, from which it takes the elements, but not the characters of strings.
 absl::StatusOr<std::vector<Piece>> V1Reader::PiecesFor(const V1Tensor& tensor, const TensorSlice& slice,
-                                                       const TensorShape& shape) const {
-  const DType dtype = tensor.pieces.dtype();
-  const auto element_bytes = static_cast<int64_t>(dtype == DType::kString ? sizeof(std::string) : ElementSize(dtype));
-  const std::optional<int64_t> bytes = CheckedMul(shape.num_elements(), element_bytes);
-  if (!bytes.has_value() || *bytes > options_.limits.max_file_decoded_bytes) {
-    return absl::ResourceExhaustedError(absl::StrCat(Place(tensor), ": ", DTypeName(dtype), " ", shape.ToString(),
-                                                     " takes more than max_file_decoded_bytes ",
-                                                     options_.limits.max_file_decoded_bytes));
-  }
+                                                       const TensorShape& shape, DecodedBytes* decoded) const {
+  const absl::Status within =
+      decoded->Take(DecodedSize(tensor.pieces.dtype(), shape.num_elements(), /*stored_bytes=*/0));
+  if (!within.ok()) return In(Place(tensor), within);
   absl::StatusOr<std::vector<TensorSliceSet::Part>> parts = tensor.pieces.Query(slice);
   if (absl::IsNotFound(parts.status())) {
     return absl::DataLossError(
@@ -237,25 +237,26 @@ absl::StatusOr<std::vector<Piece>> V1Reader::PiecesFor(const V1Tensor& tensor, c
   return PiecesOf(tensor.name, *parts);
 }
 
-absl::StatusOr<Tensor> V1Reader::DecodePiece(const V1Tensor& tensor, const Piece& piece) const {
-  Tensor decoded;
+absl::StatusOr<Tensor> V1Reader::DecodePiece(const V1Tensor& tensor, const Piece& piece, DecodedBytes* decoded) const {
+  Tensor values;
   CASK_RETURN_IF_ERROR(VisitPiece(tensor, piece, [&](absl::string_view value) -> absl::Status {
-    CASK_ASSIGN_OR_RETURN(decoded, DecodeV1Piece(value, tensor, piece.slice, decode_options_));
+    if (tensor.pieces.dtype() == DType::kString) CASK_RETURN_IF_ERROR(decoded->Take(value.size()));
+    CASK_ASSIGN_OR_RETURN(values, DecodeV1Piece(value, tensor, piece.slice, decode_options_));
     return absl::OkStatus();
   }));
-  return decoded;
+  return values;
 }
 
 // Fills *out, which is `slice`, from the pieces that PiecesFor gives.
 absl::Status V1Reader::CopyPieces(const V1Tensor& tensor, const TensorSlice& slice, absl::Span<const Piece> pieces,
-                                  TensorView* out) const {
+                                  DecodedBytes* decoded, TensorView* out) const {
   for (const Piece& piece : pieces) {
-    CASK_ASSIGN_OR_RETURN(const Tensor decoded, DecodePiece(tensor, piece));
+    CASK_ASSIGN_OR_RETURN(const Tensor values, DecodePiece(tensor, piece, decoded));
     const std::optional<TensorSlice> common = piece.slice.Intersect(slice);
     if (!common.has_value()) continue;
     CASK_ASSIGN_OR_RETURN(const TensorSlice in_piece, common->ComputeRelative(piece.slice));
     CASK_ASSIGN_OR_RETURN(const TensorSlice in_out, common->ComputeRelative(slice));
-    CASK_ASSIGN_OR_RETURN(const TensorView from, Narrowed(decoded, in_piece));
+    CASK_ASSIGN_OR_RETURN(const TensorView from, Narrowed(values, in_piece));
     CASK_ASSIGN_OR_RETURN(TensorView to, Narrowed(*out, in_out));
     const absl::Status copied = Copy(from, &to);
     if (!copied.ok()) return In(Place(tensor, piece.slice), copied);
@@ -263,27 +264,34 @@ absl::Status V1Reader::CopyPieces(const V1Tensor& tensor, const TensorSlice& sli
   return absl::OkStatus();
 }
 
-absl::StatusOr<Tensor> V1Reader::ReadSlice(absl::string_view name, const TensorSlice& slice,
-                                           bool /*verify_whole*/) const {
-  CASK_ASSIGN_OR_RETURN(const V1Tensor* tensor, Locate(name));
-  const absl::StatusOr<TensorShape> shape = slice.Apply(tensor->pieces.shape());
-  if (!shape.ok()) return In(Place(*tensor), shape.status());
-  CASK_ASSIGN_OR_RETURN(const std::vector<Piece> pieces, PiecesFor(*tensor, slice, *shape));
+absl::StatusOr<Tensor> V1Reader::ReadPart(const V1Tensor& tensor, const TensorSlice& slice,
+                                          DecodedBytes* decoded) const {
+  const absl::StatusOr<TensorShape> shape = slice.Apply(tensor.pieces.shape());
+  if (!shape.ok()) return In(Place(tensor), shape.status());
+  CASK_ASSIGN_OR_RETURN(const std::vector<Piece> pieces, PiecesFor(tensor, slice, *shape, decoded));
   if (pieces.size() == 1) {
-    CASK_ASSIGN_OR_RETURN(const TensorShape piece_shape, pieces[0].slice.Apply(tensor->pieces.shape()));
-    if (piece_shape == *shape) return DecodePiece(*tensor, pieces[0]);  // it has all of the slice, so it is the slice
+    CASK_ASSIGN_OR_RETURN(const TensorShape piece_shape, pieces[0].slice.Apply(tensor.pieces.shape()));
+    // It has all of the slice, so it is the slice.
+    if (piece_shape == *shape) return DecodePiece(tensor, pieces[0], decoded);
   }
   // That the tensor is so large is a claim until its values are seen.
   for (const Piece& piece : pieces) {
-    CASK_RETURN_IF_ERROR(VisitPiece(*tensor, piece, [&](absl::string_view value) {
-      return CheckV1Piece(value, *tensor, piece.slice, options_.limits);
+    CASK_RETURN_IF_ERROR(VisitPiece(tensor, piece, [&](absl::string_view value) {
+      return CheckV1Piece(value, tensor, piece.slice, options_.limits);
     }));
   }
-  absl::StatusOr<Tensor> out = Tensor::Create(tensor->pieces.dtype(), *shape, options_.allocator);
-  if (!out.ok()) return In(Place(*tensor), out.status());
+  absl::StatusOr<Tensor> out = Tensor::Create(tensor.pieces.dtype(), *shape, options_.allocator);
+  if (!out.ok()) return In(Place(tensor), out.status());
   TensorView view = *out;
-  CASK_RETURN_IF_ERROR(CopyPieces(*tensor, slice, pieces, &view));
+  CASK_RETURN_IF_ERROR(CopyPieces(tensor, slice, pieces, decoded, &view));
   return out;
+}
+
+absl::StatusOr<Tensor> V1Reader::ReadSlice(absl::string_view name, const TensorSlice& slice,
+                                           bool /*verify_whole*/) const {
+  CASK_ASSIGN_OR_RETURN(const V1Tensor* tensor, Locate(name));
+  DecodedBytes decoded(options_.limits);
+  return ReadPart(*tensor, slice, &decoded);
 }
 
 absl::Status V1Reader::ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out,
@@ -295,17 +303,19 @@ absl::Status V1Reader::ReadSliceInto(absl::string_view name, const TensorSlice& 
     return absl::InvalidArgumentError(absl::StrCat(Place(*tensor), ": is ", DTypeName(tensor->pieces.dtype()), " ",
                                                    shape->ToString(), " there; the view to fill is ", out->ToString()));
   }
-  CASK_ASSIGN_OR_RETURN(const std::vector<Piece> pieces, PiecesFor(*tensor, slice, *shape));
-  return CopyPieces(*tensor, slice, pieces, out);
+  DecodedBytes decoded(options_.limits);
+  CASK_ASSIGN_OR_RETURN(const std::vector<Piece> pieces, PiecesFor(*tensor, slice, *shape, &decoded));
+  return CopyPieces(*tensor, slice, pieces, &decoded, out);
 }
 
-absl::StatusOr<Tensor> V1Reader::Read(absl::string_view name) const {
+absl::StatusOr<Tensor> V1Reader::Read(absl::string_view name, DecodedBytes* decoded) const {
   CASK_ASSIGN_OR_RETURN(const V1Tensor* tensor, Locate(name));
-  return ReadSlice(name, TensorSlice::Full(tensor->pieces.shape().rank()), /*verify_whole=*/false);
+  return ReadPart(*tensor, TensorSlice::Full(tensor->pieces.shape().rank()), decoded);
 }
 
 absl::StatusOr<DecodedTensor> V1Reader::ReadWithMetadata(absl::string_view name) const {
-  CASK_ASSIGN_OR_RETURN(const Tensor tensor, Read(name));
+  DecodedBytes decoded(options_.limits);
+  CASK_ASSIGN_OR_RETURN(const Tensor tensor, Read(name, &decoded));
   return DecodedTensor{tensor, TensorMetadata()};
 }
 
@@ -336,7 +346,7 @@ absl::StatusOr<CheckpointCensus> V1Reader::VerifyAll(absl::FunctionRef<void(cons
         if (!status.ok()) damaged(tensor, In(Place(tensors_[tensor], slice), status));
         return absl::OkStatus();
       });
-  if (absl::IsDataLoss(walked) || absl::IsResourceExhausted(walked)) {
+  if (absl::IsDataLoss(walked) || (absl::IsResourceExhausted(walked) && !internal::IsProcessError(walked))) {
     report({"", path_, 0, walked});
     return CheckpointCensus();
   }

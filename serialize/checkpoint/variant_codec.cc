@@ -8,6 +8,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/checkpoint/status_place.h"
 #include "tensorcask/serialize/checkpoint/table_format.h"
 #include "tensorcask/serialize/wire/object_decoder.h"
 #include "tensorcask/serialize/wire/object_encoder.h"
@@ -30,8 +31,8 @@ uint32_t ExtendByElement(uint32_t crc, absl::string_view message) {
   return ExtendCrc32c(ExtendCrc32c(crc, absl::string_view(length, sizeof(length))), message);
 }
 
-absl::Status AtElement(uint64_t index, absl::StatusCode code, absl::string_view what) {
-  return absl::Status(code, absl::StrCat("variant ", index, ": ", what));
+absl::Status AtElement(uint64_t index, const absl::Status& status) {
+  return In(absl::StrCat("variant ", index), status);
 }
 
 // An element from the front of *rest, which moves past it.
@@ -56,10 +57,10 @@ absl::StatusOr<StoredElement> TakeElement(absl::string_view* rest) {
 absl::Status AppendVariants(absl::Span<const Variant> values, ByteSink* sink, uint32_t* crc) {
   for (size_t i = 0; i < values.size(); ++i) {
     const absl::StatusOr<uint64_t> bytes = internal::MeasureObject(values[i], internal::kMaxWrittenDepth);
-    if (!bytes.ok()) return AtElement(i, bytes.status().code(), bytes.status().message());
+    if (!bytes.ok()) return AtElement(i, bytes.status());
     if (*bytes > kMaxMessageBytes) {
-      return AtElement(i, absl::StatusCode::kInvalidArgument,
-                       absl::StrCat("its message has ", *bytes, " bytes; readers take ", kMaxMessageBytes));
+      return AtElement(i, absl::InvalidArgumentError(
+                              absl::StrCat("its message has ", *bytes, " bytes; readers take ", kMaxMessageBytes)));
     }
   }
   *crc = 0;
@@ -88,15 +89,14 @@ absl::StatusOr<StoredVariants> ParseVariants(absl::string_view stored, uint64_t 
   absl::string_view rest = stored;
   for (uint64_t i = 0; i < count; ++i) {
     const absl::StatusOr<StoredElement> element = TakeElement(&rest);
-    if (!element.ok()) return AtElement(i, element.status().code(), element.status().message());
+    if (!element.ok()) return AtElement(i, element.status());
     if (!verify) continue;
     variants.crc = ExtendByElement(variants.crc, element->message);
     const uint32_t found = MaskCrc32c(variants.crc);
     const auto wanted = LoadLittleEndian<uint32_t>(element->checksum.data());
     if (found != wanted) {
-      return AtElement(i, absl::StatusCode::kDataLoss,
-                       absl::StrCat("its checksum is ", absl::Hex(found, absl::kZeroPad8), ", stored is ",
-                                    absl::Hex(wanted, absl::kZeroPad8)));
+      return AtElement(i, absl::DataLossError(absl::StrCat("its checksum is ", absl::Hex(found, absl::kZeroPad8),
+                                                           ", stored is ", absl::Hex(wanted, absl::kZeroPad8))));
     }
     variants.crc = ExtendCrc32c(variants.crc, element->checksum);
   }
@@ -107,7 +107,8 @@ absl::StatusOr<StoredVariants> ParseVariants(absl::string_view stored, uint64_t 
   return variants;
 }
 
-absl::Status DecodeVariants(const StoredVariants& variants, const DecodeOptions& options, Variant* out) {
+absl::Status DecodeVariants(const StoredVariants& variants, const DecodeOptions& options, DecodedBytes* decoded,
+                            Variant* out) {
   internal::DecodeBudget budget;
   const internal::ObjectDecoding decoding = {options, options.limits.max_depth, /*is_checked=*/false, &budget};
   const auto objects = CheckedCast<int64_t>(variants.count);
@@ -121,14 +122,15 @@ absl::Status DecodeVariants(const StoredVariants& variants, const DecodeOptions&
       const absl::Status status = element.ok() ? visit(i, element->message) : element.status();
       if (status.ok()) continue;
       // A message whose fields disagree is damage, where it is in a file.
-      const bool is_damage = status.code() == absl::StatusCode::kInvalidArgument;
-      return AtElement(i, is_damage ? absl::StatusCode::kDataLoss : status.code(), status.message());
+      return AtElement(i, absl::IsInvalidArgument(status) ? absl::DataLossError(status.message()) : status);
     }
     return absl::OkStatus();
   };
   CASK_RETURN_IF_ERROR(for_each([&decoding](uint64_t, absl::string_view message) {
     return internal::CheckObject(TypeTag<Variant>(), message, decoding);
   }));
+  const int64_t in_variants = budget.bytes - static_cast<int64_t>(variants.count * sizeof(Variant));
+  CASK_RETURN_IF_ERROR(decoded->Take(static_cast<uint64_t>(in_variants)));
   return for_each(
       [&](uint64_t i, absl::string_view message) { return internal::DecodeObject(message, decoding, &out[i]); });
 }

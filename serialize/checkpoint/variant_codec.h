@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "tensorcask/serialize/checkpoint/decoded_bytes.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/wire/codec_options.h"
 #include "tensorcask/tensor/variant.h"
@@ -33,11 +34,13 @@ struct StoredVariants {
 // wrong. The checksum of the entry is the caller's to compare; it is 0 without `verify`.
 absl::StatusOr<StoredVariants> ParseVariants(absl::string_view stored, uint64_t count, bool verify);
 
-// Sets out[0] to out[variants.count - 1]. The limits on a message hold for all elements together, and everything but
-// memory and the checksums of nested tensors is looked at before anything is allocated.
+// Sets out[0] to out[variants.count - 1]. The limits on a message hold for all elements together, and what is in them
+// is taken from *decoded; everything but memory and the checksums of nested tensors is looked at before anything is
+// allocated.
 // Errors, naming the element: DataLoss for messages that are none or whose fields disagree; ResourceExhausted past a
 // limit. Elements of *out are then unspecified.
-absl::Status DecodeVariants(const StoredVariants& variants, const DecodeOptions& options, Variant* out);
+absl::Status DecodeVariants(const StoredVariants& variants, const DecodeOptions& options, DecodedBytes* decoded,
+                            Variant* out);
 
 }  // namespace tensorcask::checkpoint
 

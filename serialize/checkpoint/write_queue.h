@@ -2,7 +2,8 @@
 // caller at the end.
 //
 //   FirstError error;
-//   WriteQueue queue([&](const TensorJob& job) { return WriteTensor(job, 64, sinks[job.shard]); },
+//   WriteQueue queue([&](const TensorJob& job) { return WriteTensor(job, 64, &payloads[job.shard], sinks[job.shard]);
+//   },
 //                    [&] { return sinks[0]->Flush(/*sync=*/true); }, /*max_waiting_bytes=*/64 << 20, &error);
 //   queue.StartThread();
 //   queue.Push(std::move(job));

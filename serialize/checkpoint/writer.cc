@@ -16,9 +16,13 @@
 #include "tensorcask/serialize/checkpoint/checkpoint_entry.h"
 #include "tensorcask/serialize/checkpoint/entry_encoder.h"
 #include "tensorcask/serialize/checkpoint/naming.h"
+#include "tensorcask/serialize/checkpoint/reader.h"
+#include "tensorcask/serialize/checkpoint/reader_impl.h"
+#include "tensorcask/serialize/checkpoint/shard_payloads.h"
 #include "tensorcask/serialize/checkpoint/slice_key.h"
 #include "tensorcask/serialize/checkpoint/stale_data_files.h"
 #include "tensorcask/serialize/checkpoint/table_writer.h"
+#include "tensorcask/serialize/checkpoint/target_check.h"
 #include "tensorcask/serialize/checkpoint/tensor_job.h"
 #include "tensorcask/serialize/checkpoint/write_queue.h"
 #include "tensorcask/serialize/io/atomic_publish.h"
@@ -26,6 +30,7 @@
 #include "tensorcask/serialize/io/retry.h"
 #include "tensorcask/serialize/wire/extension_writer.h"
 #include "tensorcask/serialize/wire/stored_elements.h"
+#include "tensorcask/tensor/base/glob.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/buffer.h"
@@ -36,6 +41,7 @@ namespace tensorcask {
 namespace {
 
 using checkpoint::IndexItem;
+using checkpoint::ShardPayloads;
 using checkpoint::TensorJob;
 using checkpoint::WriteQueue;
 
@@ -43,6 +49,11 @@ constexpr size_t kMaxNameBytes = size_t{64} << 10;
 constexpr uint64_t kMaxAlignment = uint64_t{1} << 30;
 constexpr int kMaxThreads = 1024;
 constexpr uint64_t kMaxWaitingBytes = uint64_t{64} << 20;  // for one of several threads
+
+absl::Status CheckLevel(PayloadLevel level) {
+  if (level <= PayloadLevel::kHigh) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("there is no level ", static_cast<int>(level)));
+}
 
 absl::Status CheckOptions(const CheckpointWriterOptions& options) {
   if (options.num_shards < 1 || options.num_shards > checkpoint::kMaxShards) {
@@ -57,7 +68,24 @@ absl::Status CheckOptions(const CheckpointWriterOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat("num_threads is ", options.num_threads, "; wanted 1 to ", kMaxThreads));
   }
+  if (options.chunk_bytes < size_t{1} << kMinLog2ChunkBytes || options.chunk_bytes > size_t{1} << kMaxLog2ChunkBytes ||
+      (options.chunk_bytes & (options.chunk_bytes - 1)) != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("chunk_bytes is ", options.chunk_bytes, "; wanted a power of two from 64 KiB to 4 MiB"));
+  }
+  CASK_RETURN_IF_ERROR(CheckLevel(options.level));
+  for (const LevelRule& rule : options.level_rules) CASK_RETURN_IF_ERROR(CheckLevel(rule.level));
   return absl::OkStatus();
+}
+
+// A save may not take away what its deltas are to.
+absl::Status CheckBase(const std::string& prefix, const CheckpointWriterOptions& options) {
+  if (options.base == nullptr || !options.overwrite) return absl::OkStatus();
+  const auto files = [](FileSystem* given) { return given != nullptr ? given : FileSystem::Posix(); };
+  FileSystem* const ours = files(options.file_system);
+  if (files(CheckpointReader::ImplOf(options.base)->options().read.file_system) != ours) return absl::OkStatus();
+  return checkpoint::CheckTarget(prefix, {options.base->prefix()}, "the base of what is to be saved", options.overwrite,
+                                 ours);
 }
 
 absl::Status CheckName(absl::string_view name) {
@@ -117,7 +145,8 @@ class Save {
   absl::Status CheckTensor(absl::string_view name, const TensorView& tensor, const AddOptions& options) const;
   IndexItem* AddItem(std::string key);
   absl::Status AddName(absl::string_view name, IndexItem** item);
-  absl::Status Enqueue(IndexItem* item, const TensorView& tensor, int shard, StoredLayout layout,
+  PayloadLevel LevelOf(absl::string_view name, const AddOptions& options) const;
+  absl::Status Enqueue(IndexItem* item, const TensorView& tensor, int shard, StoredLayout layout, PayloadLevel level,
                        const TensorMetadata* metadata);
   absl::Status WriteJob(const TensorJob& job);
   absl::Status FlushShards(size_t queue);
@@ -126,7 +155,8 @@ class Save {
   const std::string prefix_;
   CheckpointWriterOptions options_;
   AtomicPublish publish_;
-  std::vector<FileSink*> data_;  // by shard
+  std::vector<FileSink*> data_;         // by shard
+  std::deque<ShardPayloads> payloads_;  // likewise
   FileSink* index_ = nullptr;
 
   std::deque<IndexItem> items_;                                             // in no order; they stay where they are
@@ -141,6 +171,9 @@ absl::Status Save::Start() {
   for (int shard = 0; shard < options_.num_shards; ++shard) {
     CASK_ASSIGN_OR_RETURN(FileSink * sink, publish_.Add(checkpoint::DataPath(prefix_, shard, options_.num_shards)));
     data_.push_back(sink);
+    payloads_.emplace_back(ShardPayloads::Options{
+        options_.chunk_bytes, options_.num_threads / std::min(options_.num_threads, options_.num_shards),
+        options_.base});
   }
   CASK_ASSIGN_OR_RETURN(index_, publish_.Add(checkpoint::IndexPath(prefix_)));
 
@@ -170,6 +203,7 @@ absl::Status Save::CheckTensor(absl::string_view name, const TensorView& tensor,
                                                  ", which checkpoints cannot hold"));
   }
   CASK_RETURN_IF_ERROR(About(name, internal::CheckMetadata(tensor, options.metadata)));
+  if (options.level.has_value()) CASK_RETURN_IF_ERROR(About(name, CheckLevel(*options.level)));
   return tensor.buffer() ? About(name, tensor.buffer()->CheckReadable()) : absl::OkStatus();
 }
 
@@ -188,7 +222,7 @@ absl::Status Save::Add(absl::string_view name, const TensorView& tensor, const A
   CASK_RETURN_IF_ERROR(CheckTensor(name, tensor, options));
   IndexItem* item = nullptr;
   CASK_RETURN_IF_ERROR(AddName(name, &item));
-  return Enqueue(item, tensor, options.shard, options.layout, &options.metadata);
+  return Enqueue(item, tensor, options.shard, options.layout, LevelOf(name, options), &options.metadata);
 }
 
 absl::Status Save::AddSlice(absl::string_view name, const TensorShape& full_shape, const TensorSlice& slice,
@@ -209,15 +243,24 @@ absl::Status Save::AddSlice(absl::string_view name, const TensorShape& full_shap
   }
   CASK_RETURN_IF_ERROR(About(name, sliced->pieces.Register(slice, "")));
   return Enqueue(AddItem(checkpoint::EncodeSliceKey(name, slice)), tensor, options.shard, StoredLayout::kRowMajor,
-                 /*metadata=*/nullptr);
+                 LevelOf(name, options), /*metadata=*/nullptr);
+}
+
+PayloadLevel Save::LevelOf(absl::string_view name, const AddOptions& options) const {
+  if (options.level.has_value()) return *options.level;
+  for (const LevelRule& rule : options_.level_rules) {
+    if (MatchesGlob(rule.glob, std::string(name))) return rule.level;
+  }
+  return options_.level;
 }
 
 absl::Status Save::Enqueue(IndexItem* item, const TensorView& tensor, int shard, StoredLayout layout,
-                           const TensorMetadata* metadata) {
+                           PayloadLevel level, const TensorMetadata* metadata) {
   TensorJob job;
   job.item = item;
   job.shard = shard;
   job.layout = layout;
+  job.level = level;
   if (metadata != nullptr && !metadata->IsDefault()) job.metadata = std::make_unique<const TensorMetadata>(*metadata);
   if (options_.num_threads > 1 || options_.background) {
     absl::StatusOr<TensorView> clone = tensor.LazyClone();
@@ -231,7 +274,8 @@ absl::Status Save::Enqueue(IndexItem* item, const TensorView& tensor, int shard,
 }
 
 absl::Status Save::WriteJob(const TensorJob& job) {
-  absl::Status status = checkpoint::WriteTensor(job, options_.alignment, data_[static_cast<size_t>(job.shard)]);
+  const auto shard = static_cast<size_t>(job.shard);
+  absl::Status status = checkpoint::WriteTensor(job, options_.alignment, &payloads_[shard], data_[shard]);
   if (status.ok()) return status;
   const absl::StatusOr<checkpoint::SliceKey> piece = checkpoint::DecodeSliceKey(job.item->key);
   return About(piece.ok() ? piece->name : job.item->key, status);
@@ -273,11 +317,11 @@ absl::Status Save::WriteIndex() {
     if (DTypeNumber(entry.dtype) >= kFirstOwnDTypeNumber) extension.dtype_number = DTypeNumber(entry.dtype);
     sliced->item->value = checkpoint::EncodeEntry(entry, extension);
   }
-  bool any_guarded = false;
+  bool for_us = false;
   std::vector<const IndexItem*> sorted;
   sorted.reserve(items_.size());
   for (const IndexItem& item : items_) {
-    any_guarded |= item.is_guarded;
+    for_us |= item.for_us;
     sorted.push_back(&item);
   }
   std::sort(sorted.begin(), sorted.end(), [](const IndexItem* a, const IndexItem* b) { return a->key < b->key; });
@@ -290,7 +334,7 @@ absl::Status Save::WriteIndex() {
     table_options.block_bytes = kLookupBlockBytes;
   }
   checkpoint::TableWriter table(index_, table_options);
-  CASK_RETURN_IF_ERROR(table.Add("", checkpoint::EncodeHeader(options_.num_shards, any_guarded)));
+  CASK_RETURN_IF_ERROR(table.Add("", checkpoint::EncodeHeader(options_.num_shards, for_us)));
   for (const IndexItem* const item : sorted) CASK_RETURN_IF_ERROR(table.Add(item->key, item->value));
   return table.Finish();
 }
@@ -358,6 +402,7 @@ absl::StatusOr<CheckpointWriter> CheckpointWriter::Create(const std::string& pre
                                                           const CheckpointWriterOptions& options) {
   CASK_RETURN_IF_ERROR(checkpoint::CheckNewPrefix(prefix));
   CASK_RETURN_IF_ERROR(CheckOptions(options));
+  CASK_RETURN_IF_ERROR(CheckBase(prefix, options));
   auto impl = std::make_unique<Impl>(prefix, options);
   CASK_RETURN_IF_ERROR(impl->Start());
   return CheckpointWriter(std::move(impl));

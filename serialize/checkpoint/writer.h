@@ -17,15 +17,19 @@
 #ifndef TENSORCASK_SERIALIZE_CHECKPOINT_WRITER_H_
 #define TENSORCASK_SERIALIZE_CHECKPOINT_WRITER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/checkpoint/background_save.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/payload/payload_head.h"
 #include "tensorcask/serialize/wire/codec_options.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/slice.h"
@@ -33,6 +37,13 @@
 #include "tensorcask/tensor/strided/view.h"
 
 namespace tensorcask {
+
+class CheckpointReader;  // reader.h
+
+struct LevelRule {
+  std::string glob;  // a shell pattern (tensor/base/glob.h): * also matches '/'
+  PayloadLevel level = PayloadLevel::kStored;
+};
 
 struct CheckpointWriterOptions {
   FileSystem* file_system = nullptr;  // null: FileSystem::Posix()
@@ -42,8 +53,8 @@ struct CheckpointWriterOptions {
   uint64_t alignment = 64;
   bool sync = true;  // durable when Finish returns
   // 1 to 1024. With 1 the caller of Add writes. With more, Add hands a lazy clone of the tensor to a thread (shard i to
-  // thread i modulo num_threads), and waits while tensors of more than 64 MiB together wait for that thread. The bytes
-  // of the files do not depend on it.
+  // thread i modulo num_threads), and waits while tensors of more than 64 MiB together wait for that thread. Threads
+  // beyond the number of shards encode chunks. The bytes of the files do not depend on it.
   int num_threads = 1;
   // Add only takes lazy clones, and FinishInBackground writes: the caller's stall is the time to take references.
   bool background = false;
@@ -54,6 +65,19 @@ struct CheckpointWriterOptions {
   // Bytes of a block of the index; 0: 256 KiB with alignment 1, which are TensorFlow's bytes, else 16 KiB, which makes
   // looking up one tensor of many cheap.
   size_t index_block_bytes = 0;
+
+  // Tensors above kStored are encoded, compressed and checked chunk by chunk, if that makes them 2 % smaller;
+  // TensorFlow then refuses the checkpoint (FORMAT.md section 4.3). The others are written as without. Not encoded are
+  // variants, and what keeps another order than row-major (StoredLayout::kPreserve). Of encoded tensors with the same
+  // elements, dtype and level a shard has the bytes once.
+  PayloadLevel level = PayloadLevel::kStored;
+  std::vector<LevelRule> level_rules;    // the first that matches a name counts, instead of `level`
+  size_t chunk_bytes = size_t{1} << 20;  // as PayloadOptions::chunk_bytes
+  // An earlier checkpoint: tensors that are to be encoded are stored as differences from the one of the same name,
+  // dtype and number of elements in it, where that is smaller. Whoever reads those needs it
+  // (CheckpointReaderOptions::base), so it must be kept. Tensors that are deltas there are not used, nor those that
+  // cannot be read. Each is read whole.
+  std::shared_ptr<const CheckpointReader> base;
 };
 
 struct AddOptions {
@@ -62,12 +86,13 @@ struct AddOptions {
   // kPreserve: as the elements lie in memory, with the strides. What is not row-major is then guarded: TensorFlow
   // refuses the checkpoint, as it does for dtypes that it lacks (FORMAT.md section 4.3).
   StoredLayout layout = StoredLayout::kRowMajor;
+  std::optional<PayloadLevel> level;  // instead of what level_rules and level of the writer say
 };
 
 class CheckpointWriter {
  public:
   // Errors: AlreadyExists if there is such a checkpoint (unless overwriting); InvalidArgument for a bad prefix or
-  // option; from errno, naming the file.
+  // option, and for a base that would be replaced; from errno, naming the file.
   static absl::StatusOr<CheckpointWriter> Create(const std::string& prefix,
                                                  const CheckpointWriterOptions& options = {});
 
@@ -78,10 +103,10 @@ class CheckpointWriter {
   // The elements of `tensor` in row-major order: a view of other strides is gathered piece by piece, so that memory
   // stays bounded (strings: copied whole). The caller may change the tensor when Add is back, however it is written;
   // with threads or in the background, not through pointers taken before (tensor/buffer.h says why).
-  // Errors: InvalidArgument for an empty name, one that starts with a NUL byte, one over 64 KiB, a shard outside, or
-  // metadata that the tensor cannot have; AlreadyExists for a name added before; Unimplemented for resources;
-  // FailedPrecondition for a buffer without data; ResourceExhausted; from errno, naming the file; with several threads,
-  // what any of them met.
+  // Errors: InvalidArgument for an empty name, one that starts with a NUL byte, one over 64 KiB, a shard or level that
+  // is none, or metadata that the tensor cannot have; AlreadyExists for a name added before; Unimplemented for
+  // resources; FailedPrecondition for a buffer without data; ResourceExhausted; from errno, naming the file; with
+  // several threads, what any of them met.
   absl::Status Add(absl::string_view name, const TensorView& tensor, const AddOptions& options = {});
 
   // One piece of a tensor of shape `full_shape`: several processes or calls store it together. A piece that is the

@@ -35,10 +35,12 @@ void Check(absl::string_view message) {
   FUZZ_CHECK(name_bytes <= (size_t{64} << 20) + 32 * names.size(), "names past their bound");
 
   size_t described = 0;
-  const std::string drawing = graph->ToString([&](absl::string_view) {
-    ++described;
-    return std::string("float32 [2]");
-  });
+  const std::string drawing = graph->ToString(
+      [&](absl::string_view) {
+        ++described;
+        return std::string("float32 [2]");
+      },
+      /*max_lines=*/INT64_MAX);
   // Indentation, and at most two words of 200 bytes, four times as many escaped, for each.
   FUZZ_CHECK(drawing.size() <= 2048 * parts, "a drawing past its bound");
   FUZZ_CHECK(described == attributes, "each node is drawn once, with what is saved of it");

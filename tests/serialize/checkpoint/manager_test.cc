@@ -298,6 +298,41 @@ TEST(CheckpointManagerTest, OpenRemovesWhatKilledSavesLeftAndNothingElse) {
   EXPECT_THAT(manager.steps(), ElementsAre(3));
 }
 
+// They take no step's place, and are not touched.
+TEST(CheckpointManagerTest, FoldersUnderTheNamesOfIndexesAreLeftAlone) {
+  MemoryFileSystem memory;
+  ASSERT_EQ(memory.MakeFolder("/run"), 0);
+  ASSERT_EQ(memory.MakeFolder("/run/ckpt-1.index"), 0);
+  memory.Put("/run/ckpt-1.data-00000-of-00001", "whose?");
+  ASSERT_EQ(memory.MakeFolder("/run/ckpt-90.index"), 0);
+  const CheckpointManagerOptions options = On(&memory, /*keep_last=*/2);
+  ASSERT_OK_AND_ASSIGN(CheckpointManager manager, CheckpointManager::Open("/run", options));
+  EXPECT_THAT(manager.steps(), IsEmpty());
+  for (const int64_t step : {2, 3, 4}) EXPECT_OK(SaveStep(&manager, step));
+  EXPECT_THAT(manager.steps(), ElementsAre(3, 4));
+  EXPECT_THAT(SaveStep(&manager, 1), StatusIs(Code::kAlreadyExists, HasSubstr("/run/ckpt-1.index")));
+  EXPECT_OK(SaveStep(&manager, 5));
+  EXPECT_THAT(manager.steps(), ElementsAre(4, 5));
+
+  // The same of one that comes later, in the place of a step.
+  ASSERT_EQ(memory.Remove("/run/ckpt-4.index"), 0);
+  ASSERT_EQ(memory.MakeFolder("/run/ckpt-4.index"), 0);
+  for (const int64_t step : {6, 7}) EXPECT_OK(SaveStep(&manager, step));
+  EXPECT_THAT(manager.steps(), ElementsAre(6, 7));
+
+  // The next run meets them again.
+  { const CheckpointManager closed = std::move(manager); }
+  ASSERT_OK_AND_ASSIGN(CheckpointManager again, CheckpointManager::Open("/run", options));
+  EXPECT_OK(SaveStep(&again, 8));
+  EXPECT_THAT(again.steps(), ElementsAre(7, 8));
+  for (const int64_t step : {1, 4, 90}) {
+    FileInfo info;
+    ASSERT_EQ(memory.Describe(absl::StrCat("/run/ckpt-", step, ".index"), &info), 0) << step;
+    EXPECT_EQ(info.type, FileInfo::Type::kFolder) << step;
+  }
+  EXPECT_NE(memory.Find("/run/ckpt-1.data-00000-of-00001"), nullptr);
+}
+
 TEST(CheckpointManagerTest, TheStateFileOfTwoRunsIsCleanedByNeither) {
   MemoryFileSystem memory;
   CheckpointManagerOptions other = On(&memory);

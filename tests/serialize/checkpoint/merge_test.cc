@@ -419,6 +419,23 @@ TEST(MergeTest, LimitsOfSourcesHold) {
 
 // ---- Options --------------------------------------------------------------------------------------------------------
 
+// No single source has an entry of that size; what readers would refuse is not written.
+TEST(MergeTest, AnEntryOfAllPiecesIsBounded) {
+  MemoryFileSystem files;
+  std::vector<std::string> sources;
+  for (int i = 0; i < 20; ++i) {
+    sources.push_back(absl::StrCat("/part-", i));
+    ASSERT_OK(SaveRows(&files, sources.back(), 20000, 1000 * i, 1000));
+  }
+  MergeOptions options = On(&files);
+  options.limits.max_message_bytes = 200;
+  EXPECT_THAT(MergeCheckpoints(sources, "/all", options),
+              StatusIs(Code::kResourceExhausted, AllOf(HasSubstr("tensor \"w\""), HasSubstr("max_message_bytes 200"))));
+  EXPECT_THAT(OpenIn(&files, "/all"), StatusIs(Code::kNotFound));
+  options.limits.max_message_bytes = 400;
+  EXPECT_OK(MergeCheckpoints(sources, "/all", options));
+}
+
 TEST(MergeTest, MissingSourcesMayBePassedOver) {
   MemoryFileSystem files;
   SaveIn(&files, "/a", {{"a", Tensor::Scalar<float>(1)}});

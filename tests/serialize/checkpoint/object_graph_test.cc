@@ -2,6 +2,7 @@
 
 #include "tensorcask/serialize/checkpoint/object_graph.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <set>
@@ -28,6 +29,7 @@ namespace {
 using ::tensorcask::testing::StatusIs;
 using ::tensorcask::testing::TestDataFolder;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAre;
 using Code = absl::StatusCode;
@@ -142,7 +144,7 @@ TEST(ObjectGraph, DeepChainsAreDrawnWithoutRecursionAndInBounds) {
   const std::vector<std::string> names = graph.Names();
   EXPECT_EQ(names[3], "n/n/n");
   EXPECT_EQ(names[kNodes - 1], absl::StrCat("(node ", kNodes - 1, ")"));
-  const std::string drawing = graph.ToString();
+  const std::string drawing = graph.ToString(nullptr, /*max_lines=*/200'000);
   EXPECT_LT(drawing.size(), size_t{kNodes} * 130);
   EXPECT_THAT(drawing, HasSubstr("|- (level 199999) n\n"));
 }
@@ -153,6 +155,31 @@ TEST(ObjectGraph, ManyMentionsOfALongNameAreCut) {
   ASSERT_OK_AND_ASSIGN(const ObjectGraph graph,
                        DecodeObjectGraph(Node(Child(1, std::string(50'000, 'y')) + children) + Node("")));
   EXPECT_LT(graph.ToString().size(), 300'000u);
+}
+
+TEST(ObjectGraph, DrawingsAreLimited) {
+  ASSERT_OK_AND_ASSIGN(const ObjectGraph small, DecodeObjectGraph(Node(Child(1, "a") + Child(2, "b") + Child(0, "c")) +
+                                                                  Node(Child(2, "d")) + Node("") + Node("")));
+  const std::string whole = "(root)\n|- a\n|  |- d -> b\n|- b\n|- c -> (root)\n(node 3)\n";
+  EXPECT_EQ(small.ToString(), whole);
+  EXPECT_EQ(small.ToString(nullptr, 6), whole);
+  EXPECT_EQ(small.ToString(nullptr, 5), "(root)\n|- a\n|  |- d -> b\n|- b\n|- c -> (root)\n... 1 line more\n");
+  EXPECT_EQ(small.ToString(nullptr, 3), "(root)\n|- a\n|  |- d -> b\n... 3 lines more\n");
+  EXPECT_EQ(small.ToString(nullptr, 0), "... 6 lines more\n");
+
+  std::string children;
+  for (int i = 0; i < 200'000; ++i) children += Child(0, "x");
+  ASSERT_OK_AND_ASSIGN(const ObjectGraph wide, DecodeObjectGraph(Node(children)));
+  const std::string drawing = wide.ToString();
+  EXPECT_EQ(std::count(drawing.begin(), drawing.end(), '\n'), ObjectGraph::kMaxLines + 1);
+  EXPECT_THAT(drawing, EndsWith("\n... 100001 lines more\n"));
+
+  // A line of a hundred million bytes.
+  ObjectGraph keys;
+  keys.nodes.resize(2);
+  keys.nodes[0].attributes.resize(500'000, {"", "", std::string(199, 'k')});
+  EXPECT_LT(keys.ToString().size(), (64u << 20) + 1000);
+  EXPECT_THAT(keys.ToString(), EndsWith("\n... 1 line more\n"));
 }
 
 TEST(ObjectGraph, PartsAreLimited) {

@@ -112,7 +112,8 @@ TEST(ReadAll, MeasuresFirst) {
   CheckpointReaderOptions options;
   options.limits.max_file_decoded_bytes = 119999;
   ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files, options));
-  EXPECT_THAT(reader.ReadAll(), StatusIs(Code::kResourceExhausted, HasSubstr("3 tensors take 120000 bytes")));
+  EXPECT_THAT(reader.ReadAll(),
+              StatusIs(Code::kResourceExhausted, HasSubstr("3 tensors together: takes 120000 bytes")));
   EXPECT_EQ(files.operations(FileOperation::kOpenToRead), 1);  // the index
 }
 
@@ -135,8 +136,42 @@ TEST(ReadAll, CountsWhatIsInVariants) {
   EXPECT_OK(enough.ReadAll());
   read.limits.max_file_decoded_bytes = 2'000'000;
   ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, CheckpointReader::Open("/m", read));
-  EXPECT_THAT(reader.ReadAll(), StatusIs(Code::kResourceExhausted, HasSubstr("max_file_decoded_bytes 2000000")));
+  for (const int threads : {1, 4}) {
+    EXPECT_THAT(reader.ReadAll(threads),
+                StatusIs(Code::kResourceExhausted, HasSubstr("past max_file_decoded_bytes 2000000")));
+  }
   EXPECT_OK(reader.Read("v3"));
+  // A call that reads one of them has the same limit.
+  read.limits.max_file_decoded_bytes = 500'000;
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader small, CheckpointReader::Open("/m", read));
+  const auto is_past = StatusIs(Code::kResourceExhausted,
+                                AllOf(HasSubstr("tensor \"v3\""), HasSubstr("past max_file_decoded_bytes 500000")));
+  EXPECT_THAT(small.Read("v3"), is_past);
+  EXPECT_THAT(small.ReadWithMetadata("v3"), is_past);
+  EXPECT_THAT(small.Map("v3"), is_past);
+  Tensor out = *Tensor::Create(DType::kVariant, TensorShape());
+  EXPECT_THAT(small.ReadInto("v3", &out), is_past);
+}
+
+// Neither what is in the variants nor the rest is past the limit; both are.
+TEST(ReadAll, VariantsCountWithTheRest) {
+  MemoryFileSystem files;
+  CheckpointWriterOptions write;
+  write.file_system = &files;
+  ASSERT_OK_AND_ASSIGN(CheckpointWriter writer, CheckpointWriter::Create("/m", write));
+  ASSERT_OK(writer.Add("a", *Tensor::Zeros(DType::kFloat32, TensorShape({150000}))));
+  Tensor variant = *Tensor::Create(DType::kVariant, TensorShape());
+  variant.mutable_flat<Variant>()[0].tensors = {*Tensor::Zeros(DType::kInt64, TensorShape({80000}))};
+  ASSERT_OK(writer.Add("v", variant));
+  ASSERT_OK(writer.Finish());
+  CheckpointReaderOptions read;
+  read.read.file_system = &files;
+  read.limits.max_file_decoded_bytes = 1'000'000;
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, CheckpointReader::Open("/m", read));
+  EXPECT_OK(reader.Read("a"));
+  EXPECT_OK(reader.Read("v"));
+  EXPECT_THAT(reader.ReadAll(), StatusIs(Code::kResourceExhausted, AllOf(HasSubstr("tensor \"v\""),
+                                                                         HasSubstr("max_file_decoded_bytes 1000000"))));
 }
 
 }  // namespace

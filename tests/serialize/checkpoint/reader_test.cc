@@ -248,7 +248,10 @@ TEST(Reader, ListsFormsItDoesNotRead) {
   entries["plain"] = EntryOf(kFloat, {2}, bytes);
   entries["encoded"] = EntryOf(0, {100}, bytes, 32);
   entries["encoded"].mutable_extension()->set_dtype(1);
-  entries["encoded"].mutable_extension()->set_payload("x");
+  entries["encoded"].mutable_extension()->set_payload(std::string("\x89"
+                                                                  "CASKPL\2",
+                                                                  8) +
+                                                      std::string(56, '\0'));
   entries["newer"] = EntryOf(57, {100}, bytes, 40);
   entries["own number"] = EntryOf(64, {8}, bytes, 48);  // not where TensorFlow reads it
   entries["reference"] = EntryOf(101, {2}, bytes, 56);

@@ -280,6 +280,20 @@ TEST(SalvageTable, NamesAreBounded) {
   EXPECT_LE(bytes, 10u << 20);
 }
 
+// Names of a byte or two take much more than that.
+TEST(SalvageTable, ShortNamesAreBoundedToo) {
+  std::vector<ForgedEntry> entries;
+  for (int i = 0; i < 20000; ++i) entries.push_back({0, absl::StrCat(i), "v"});
+  TableForge forge;
+  const BlockHandle handle = forge.Block(ForgeBlock(entries), 0, 1234u);  // a wrong checksum
+  DecodeLimits limits;
+  limits.max_unbacked_bytes = 256 << 10;
+  const Found found = Salvage(forge.Finish({{"m", handle}}), limits);
+  ASSERT_EQ(found.lost.size(), 1u);
+  EXPECT_GT(found.lost[0].keys.size(), 1000u);
+  EXPECT_LE(found.lost[0].keys.capacity() * sizeof(std::string), 256u << 10);
+}
+
 // Files made to take long take no longer than others of their size.
 TEST(SalvageTable, HostileBytesTakeBoundedTime) {
   constexpr size_t kBytes = size_t{2} << 20;

@@ -362,9 +362,9 @@ TEST(V1Reader, VersionsAndFieldsOfLaterWriters) {
     EXPECT_EQ(Difference(*file->Read("x"), Tensor::Scalar<float>(3)), "");
   }
   EXPECT_THAT(open(BytesField(2, VarintField(2, 2))).reader,
-              StatusIs(Code::kUnimplemented, HasSubstr("m.ckpt: asks for a reader of version 2")));
+              StatusIs(Code::kUnimplemented, HasSubstr("m.ckpt: wants a reader of version 2; this one has version 1")));
   EXPECT_THAT(open(BytesField(2, BytesField(3, "\x05\x01"))).reader,
-              StatusIs(Code::kUnimplemented, HasSubstr("another reader than version 1")));
+              StatusIs(Code::kUnimplemented, HasSubstr("excludes readers of version 1")));
 }
 
 // ---- What is refused ------------------------------------------------------------------------------------------------
@@ -426,7 +426,7 @@ const ListCase kLists[] = {
                                                    for (int i = 0; i < 254; ++i) rest += std::string("\n\0", 2);
                                                    return rest;
                                                  }())})),
-     Code::kDataLoss, "more than 254 axes"},
+     Code::kDataLoss, "more than 254 extents"},
 };
 INSTANTIATE_TEST_SUITE_P(Lists, RefusedList, ::testing::ValuesIn(kLists),
                          [](const auto& info) { return std::string(info.param.name); });
@@ -580,11 +580,39 @@ TEST(V1Reader, ReadAllMeasuresWhatIsDecoded) {
   options.read.file_system = &files;
   options.limits.max_file_decoded_bytes = 15999;
   ASSERT_OK_AND_ASSIGN(const CheckpointReader small, CheckpointReader::Open("/v1", options));
-  EXPECT_THAT(small.ReadAll(), StatusIs(Code::kResourceExhausted, HasSubstr("2 tensors take 16000 bytes")));
+  EXPECT_THAT(small.ReadAll(), StatusIs(Code::kResourceExhausted, HasSubstr("2 tensors together: takes 16000 bytes")));
   options.limits.max_file_decoded_bytes = 16000;
   ASSERT_OK_AND_ASSIGN(const CheckpointReader large, CheckpointReader::Open("/v1", options));
   ASSERT_OK_AND_ASSIGN(const std::vector<NamedTensor> all, large.ReadAll());
   EXPECT_THAT(all, SizeIs(2));
+}
+
+TEST(V1Reader, TheCharactersOfStringsCount) {
+  V1Content content;
+  const std::string text(1000, 't');
+  const Tensor strings = Tensor::FromValues<std::string>({text, text, text, text});
+  content.Add("cut", strings, {Slice("0,2"), Slice("2,2")});
+  content.Add("whole", strings);
+  CheckpointReaderOptions options;
+  options.limits.max_file_decoded_bytes = 4000;
+  const OpenFile file(content.Finish(), options);
+  ASSERT_OK(file.reader);
+  for (const char* name : {"cut", "whole"}) {
+    SCOPED_TRACE(name);
+    const auto is_past = StatusIs(Code::kResourceExhausted, AllOf(HasSubstr(absl::StrCat("tensor \"", name)),
+                                                                  HasSubstr("max_file_decoded_bytes 4000")));
+    EXPECT_THAT(file->Read(name), is_past);
+    EXPECT_THAT(file->ReadWithMetadata(name), is_past);
+    EXPECT_THAT(file->Map(name), is_past);
+    TensorView out = *Tensor::Create(DType::kString, strings.shape());
+    EXPECT_THAT(file->ReadInto(name, &out), is_past);
+  }
+  EXPECT_OK(file->ReadSlice("cut", Slice("0,2"), false));
+  options.limits.max_file_decoded_bytes = 4400;
+  const OpenFile enough(content.Finish(), options);
+  ASSERT_OK(enough.reader);
+  EXPECT_OK(enough->Read("cut"));
+  EXPECT_OK(enough->Read("whole"));
 }
 
 TEST(V1Reader, AllocationsThatFailNameTheTensor) {

@@ -11,7 +11,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/proto/tensor.pb.h"
+#include "tensorcask/serialize/checkpoint/decoded_bytes.h"
 #include "tensorcask/serialize/io/byte_sink.h"
+#include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/tensor.h"
@@ -64,7 +66,8 @@ absl::StatusOr<std::vector<Variant>> Decoded(absl::string_view stored, uint64_t 
   absl::StatusOr<StoredVariants> variants = ParseVariants(stored, count, /*verify=*/true);
   if (!variants.ok()) return variants.status();
   std::vector<Variant> out(count);
-  const absl::Status status = DecodeVariants(*variants, options, out.data());
+  DecodedBytes decoded(options.limits);
+  const absl::Status status = DecodeVariants(*variants, options, &decoded, out.data());
   if (!status.ok()) return status;
   return out;
 }
@@ -124,7 +127,29 @@ TEST(VariantCodec, EveryCutAndEveryChangedByteIsSeen) {
       // Without the checksums it may be anything, but not a crash.
       const absl::StatusOr<StoredVariants> parsed = ParseVariants(changed, 2, false);
       std::vector<Variant> out(2);
-      if (parsed.ok()) DecodeVariants(*parsed, {}, out.data()).IgnoreError();
+      DecodedBytes decoded{DecodeLimits()};
+      if (parsed.ok()) DecodeVariants(*parsed, {}, &decoded, out.data()).IgnoreError();
+    }
+  }
+}
+
+// What is in them is taken from the limit of the call before it is decoded.
+TEST(VariantCodec, TakesFromWhatTheCallMayDecode) {
+  const Stored stored = StoredOf({Named("t", {*Tensor::Zeros(DType::kInt64, TensorShape({1000}))})});
+  ASSERT_OK_AND_ASSIGN(const StoredVariants variants, ParseVariants(stored.bytes, 1, /*verify=*/true));
+  DecodeLimits limits;
+  limits.max_file_decoded_bytes = 20000;
+  DecodedBytes decoded(limits);
+  for (int i = 0; i < 3; ++i) {
+    SCOPED_TRACE(i);
+    Variant out;
+    const absl::Status status = DecodeVariants(variants, {}, &decoded, &out);
+    if (i < 2) {
+      EXPECT_OK(status);
+      EXPECT_EQ(out.tensors.size(), 1u);
+    } else {
+      EXPECT_THAT(status, StatusIs(Code::kResourceExhausted, HasSubstr("past max_file_decoded_bytes 20000")));
+      EXPECT_TRUE(out.tensors.empty());
     }
   }
 }
