@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tensorcask/serialize/io/byte_stream.h"
+#include "tensorcask/serialize/payload/payload_head.h"
 #include "tensorcask/serialize/wire/records.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tools/record_stream.h"
@@ -19,13 +20,13 @@ struct Flags {
   std::string path;
   std::vector<std::string> include;
   std::vector<std::string> exclude;
-  std::string format;
+  InputOptions input;
   bool allow_loss = false;
 };
 
 absl::StatusOr<ExitCode> Cat(const Flags& flags) {
   if (isatty(STDOUT_FILENO) == 1) return Misuse("stdout is a terminal, and records are bytes: use a pipe or a file");
-  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<Input> input, OpenInput(flags.path, flags.format));
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<Input> input, OpenInput(flags.path, flags.input));
   CASK_RETURN_IF_ERROR(input->CheckFiles());
   CatchInterrupts();
   DescriptorSink sink(STDOUT_FILENO, "stdout", [] { return !Interrupted(); });
@@ -34,7 +35,7 @@ absl::StatusOr<ExitCode> Cat(const Flags& flags) {
     if (Interrupted()) return InterruptedExitCode();  // without Finish the stream ends inside a record
     CASK_ASSIGN_OR_RETURN(DecodedTensor tensor, ReadToCopy(*input, info, flags.allow_loss));
     if (flags.allow_loss) tensor.metadata.name.clear();
-    const absl::Status status = WriteNamedTensor(info.name, tensor, &writer);
+    const absl::Status status = WriteNamedTensor(info.name, tensor, PayloadLevel::kStored, &writer);
     if (Interrupted()) return InterruptedExitCode();
     CASK_RETURN_IF_ERROR(status);
   }
@@ -53,7 +54,7 @@ Action DeclareCat(CLI::App& app) {
   AddExcludeOption(app, &flags->exclude);
   app.add_flag("--allow-loss", flags->allow_loss,
                "Leave out metadata that cannot be read, and a second name that a tensor may have");
-  AddFormatOption(app, &flags->format);
+  AddInputOptions(app, &flags->input);
   app.footer(
       "Writes records in TensorFlow's framing (TFRecord); each is a TensorProto, with its name, strides and metadata "
       "in\n"

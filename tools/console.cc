@@ -1,5 +1,6 @@
 #include "tensorcask/tools/console.h"
 
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <iterator>
@@ -11,13 +12,24 @@
 namespace tensorcask::tools {
 namespace {
 
-volatile std::sig_atomic_t interrupted = 0;  // the signal
+std::atomic<int> interrupted{0};  // the signal
+static_assert(std::atomic<int>::is_always_lock_free, "signal handlers may write nothing else");
 
 void OnSignal(int signal) { interrupted = signal; }
 
 bool IsPlain(char c) { return c > ' ' && c < 0x7f && c != '"' && c != '\\'; }
 
 }  // namespace
+
+void ProgressLine::Show(absl::string_view text) {
+  if (!console_.progress || text == shown_) return;
+  shown_ = std::string(text);
+  console_.err << absl::StrCat("\r", shown_, "\x1b[K");
+}
+
+ProgressLine::~ProgressLine() {
+  if (!shown_.empty()) console_.err << "\r\x1b[K";
+}
 
 std::string Printable(absl::string_view text) {
   bool plain = !text.empty();

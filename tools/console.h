@@ -18,6 +18,24 @@ struct Console {
   bool progress = false;  // err is a terminal: show how far a long command is
 };
 
+// One line on a terminal that says how far a long command is, and is wiped out at its end, however that comes.
+//
+//   ProgressLine progress(console);
+//   ... progress.Show(absl::StrCat(count, " of ", total)); ...
+class ProgressLine {
+ public:
+  explicit ProgressLine(Console& console) : console_(console) {}
+  ~ProgressLine();
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+
+  void Show(absl::string_view text);  // nothing, unless console.progress
+
+ private:
+  Console& console_;
+  std::string shown_;
+};
+
 // What the process answers when nothing went wrong by itself: files damaged or different is kFound.
 enum ExitCode : int { kDone = 0, kFound = 1, kMisused = 2 };
 

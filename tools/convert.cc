@@ -1,4 +1,5 @@
-// tensorcask convert SRC DST: copies tensors into another file, one at a time.
+// tensorcask convert SRC DST: copies tensors into another file, one at a time. Each is in memory whole, a sliced one
+// too, which comes out in one piece.
 
 #include <algorithm>
 #include <map>
@@ -17,7 +18,7 @@ namespace {
 struct Flags {
   std::string source;
   std::string destination;
-  std::string from;
+  InputOptions input;
   std::string to;
   OutputOptions output;
   std::vector<std::string> include;
@@ -46,7 +47,7 @@ absl::StatusOr<std::map<std::string, std::string>> Renames(const Input& input, c
 }
 
 absl::StatusOr<ExitCode> Convert(const Flags& flags, Console& console) {
-  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<Input> input, OpenInput(flags.source, flags.from));
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<Input> input, OpenInput(flags.source, flags.input));
   CASK_ASSIGN_OR_RETURN(const auto renames, Renames(*input, flags));
   const std::vector<TensorInfo> selected = Select(input->tensors(), flags.include, flags.exclude);
 
@@ -58,10 +59,12 @@ absl::StatusOr<ExitCode> Convert(const Flags& flags, Console& console) {
   CASK_RETURN_IF_ERROR(input->CheckFiles());
   OutputOptions options = flags.output;
   options.num_shards = input->num_shards();
+  options.base = flags.input.base;
   CatchInterrupts();
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<Output> output, CreateOutput(flags.destination, to, options));
 
   uint64_t bytes = 0;
+  ProgressLine progress(console);
   for (size_t i = 0; i < selected.size(); ++i) {
     if (Interrupted()) return InterruptedExitCode();  // the destructor removes what was written
     TensorInfo info = selected[i];
@@ -70,10 +73,8 @@ absl::StatusOr<ExitCode> Convert(const Flags& flags, Console& console) {
     if (rename != renames.end()) info.name = rename->second;
     CASK_RETURN_IF_ERROR(output->Add(info, tensor));
     bytes += info.stored_bytes;
-    if (console.progress)
-      console.err << '\r' << i + 1 << '/' << selected.size() << ' ' << HumanBytes(bytes) << "\x1b[K";
+    progress.Show(absl::StrCat(i + 1, "/", selected.size(), " ", HumanBytes(bytes)));
   }
-  if (console.progress && !selected.empty()) console.err << "\r\x1b[K";
   if (Interrupted()) return InterruptedExitCode();
   CASK_RETURN_IF_ERROR(output->Finish());
   console.out << Printable(flags.destination) << ": " << selected.size()
@@ -89,7 +90,7 @@ Action DeclareConvert(CLI::App& app) {
   app.add_option("DST", flags->destination,
                  "What to write: a checkpoint's prefix, or a .pb, .pbtxt, .textproto or .tfrecord")
       ->required();
-  AddFormatOption(app, &flags->from);
+  AddInputOptions(app, &flags->input);
   AddOutputOptions(app, &flags->to, &flags->output);
   AddIncludeOption(app, &flags->include);
   AddExcludeOption(app, &flags->exclude);
@@ -100,10 +101,14 @@ Action DeclareConvert(CLI::App& app) {
   app.footer(
       "Checkpoint to checkpoint keeps the order and the data files; with --alignment 1 a checkpoint that TensorFlow\n"
       "wrote comes out byte for byte the same. Metadata and strides are kept; a sliced tensor comes out in one piece.\n"
+      "Above --level stored, tensors that it makes smaller are encoded, and with --base are stored as differences "
+      "from\n"
+      "that checkpoint where this is smaller still; without --level encoded tensors of SRC come out plain.\n"
       "DST appears whole or not at all.\n\n"
       "Examples:\n"
       "  tensorcask convert --exclude '*/Adam*' model.ckpt slim.ckpt\n"
       "  tensorcask convert --include dense/bias model.ckpt bias.pbtxt\n"
+      "  tensorcask convert --level high --base step-100 step-200 step-200-small\n"
       "  tensorcask convert --format tensorproto --rename bias=dense/bias bias.pb one.ckpt");
   return [flags](Console& console) { return Convert(*flags, console); };
 }

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "absl/types/span.h"
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "google/protobuf/text_format.h"
@@ -21,6 +20,7 @@
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/wire/codec_options.h"
+#include "tensorcask/serialize/wire/pieces.h"
 #include "tensorcask/serialize/wire/tensor_codec.h"
 #include "tensorcask/serialize/wire/zero_copy.h"
 #include "tensorcask/tensor/base/ref_counted.h"
@@ -53,10 +53,18 @@ std::string Stem(absl::string_view path) {
   return std::string(path);
 }
 
+// "plain", "encoded default", "encoded high delta".
+std::string Encoding(const CheckpointEntry& entry) {
+  const absl::string_view form = EntryFormName(entry.form);
+  if (entry.payload == nullptr) return std::string(form);
+  return absl::StrCat(form, " ", PayloadLevelName(static_cast<PayloadLevel>(entry.payload->level)),
+                      entry.payload->is_delta ? " delta" : "");
+}
+
 class CheckpointInput final : public Input {
  public:
-  static absl::StatusOr<std::unique_ptr<Input>> Open(const std::string& path) {
-    CASK_ASSIGN_OR_RETURN(CheckpointReader reader, CheckpointReader::Open(path));
+  static absl::StatusOr<std::unique_ptr<Input>> Open(const std::string& path, const std::string& base) {
+    CASK_ASSIGN_OR_RETURN(CheckpointReader reader, OpenCheckpoint(path, base));
     CASK_ASSIGN_OR_RETURN(const std::vector<CheckpointEntry> entries, reader.entries());
     std::vector<TensorInfo> tensors;
     tensors.reserve(entries.size());
@@ -65,26 +73,27 @@ class CheckpointInput final : public Input {
       info.name = entry.name;
       info.dtype = entry.dtype;
       info.shape = entry.shape;
-      info.encoding = std::string(EntryFormName(entry.form));
+      info.encoding = Encoding(entry);
       info.pieces = static_cast<int>(entry.slices.size());
       info.strides = entry.strides;
       info.has_metadata = entry.has_metadata;
       info.stored_bytes = entry.stored_bytes;
+      if (entry.payload != nullptr) info.decoded_bytes = entry.payload->decoded_bytes();
       info.shard = entry.shard;
       info.offset = entry.offset;
       tensors.push_back(std::move(info));
     }
-    return std::unique_ptr<Input>(new CheckpointInput(std::move(reader), std::move(tensors)));
+    return std::unique_ptr<Input>(new CheckpointInput(std::move(reader), std::move(tensors), !base.empty()));
   }
 
   absl::string_view format() const override { return kCheckpoint; }
   const std::vector<TensorInfo>& tensors() const override { return tensors_; }
-  absl::StatusOr<Tensor> Read(absl::string_view name) const override { return reader_.Read(name); }
+  absl::StatusOr<Tensor> Read(absl::string_view name) const override { return WithHint(reader_.Read(name)); }
   absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice) const override {
-    return reader_.ReadSlice(name, slice);
+    return WithHint(reader_.ReadSlice(name, slice));
   }
   absl::StatusOr<DecodedTensor> ReadWithMetadata(absl::string_view name) const override {
-    return reader_.ReadWithMetadata(name);
+    return WithHint(reader_.ReadWithMetadata(name));
   }
   absl::StatusOr<TensorMetadata> Metadata(absl::string_view name) const override { return reader_.Metadata(name); }
   absl::StatusOr<std::string> DrawObjects() const override {
@@ -108,11 +117,18 @@ class CheckpointInput final : public Input {
   }
 
  private:
-  CheckpointInput(CheckpointReader reader, std::vector<TensorInfo> tensors)
-      : reader_(std::move(reader)), tensors_(std::move(tensors)) {}
+  CheckpointInput(CheckpointReader reader, std::vector<TensorInfo> tensors, bool has_base)
+      : reader_(std::move(reader)), tensors_(std::move(tensors)), has_base_(has_base) {}
+
+  template <typename T>
+  absl::StatusOr<T> WithHint(absl::StatusOr<T> read) const {
+    if (has_base_ || !absl::IsFailedPrecondition(read.status())) return read;
+    return absl::FailedPreconditionError(absl::StrCat(read.status().message(), "; say --base PATH"));
+  }
 
   CheckpointReader reader_;
   std::vector<TensorInfo> tensors_;
+  bool has_base_;
 };
 
 // A file that holds one TensorProto.
@@ -213,7 +229,7 @@ class MessageOutput final : public Output {
                                                         const OutputOptions& options) {
     PublishOptions publish;
     publish.overwrite = options.overwrite;
-    std::unique_ptr<MessageOutput> output(new MessageOutput(publish, format == kTensorProtoText));
+    std::unique_ptr<MessageOutput> output(new MessageOutput(publish, options.level, format == kTensorProtoText));
     CASK_ASSIGN_OR_RETURN(output->sink_, output->publish_.Add(path));
     return std::unique_ptr<Output>(std::move(output));
   }
@@ -221,6 +237,7 @@ class MessageOutput final : public Output {
   absl::Status Add(const TensorInfo& /*info*/, const DecodedTensor& tensor) override {
     EncodeOptions options;
     options.layout = StoredLayout::kPreserve;
+    options.level = level_;
     if (text_) {
       std::string bytes;
       TensorProto proto;
@@ -231,19 +248,19 @@ class MessageOutput final : public Output {
       }
       return sink_->Append(bytes);
     }
-    CASK_ASSIGN_OR_RETURN(const uint64_t size, EncodedTensorBytes(tensor.view, tensor.metadata, options));
-    CASK_ASSIGN_OR_RETURN(const RefPtr<TensorBuffer> message, TensorBuffer::Allocate(size));
-    CASK_RETURN_IF_ERROR(EncodeTensorTo(tensor.view, tensor.metadata, options,
-                                        absl::MakeSpan(static_cast<char*>(message->mutable_data()), size)));
-    return sink_->Append(message->bytes());
+    CASK_ASSIGN_OR_RETURN(const MessagePieces message, EncodeTensorToPieces(tensor.view, tensor.metadata, options));
+    for (const absl::string_view piece : message.pieces) CASK_RETURN_IF_ERROR(sink_->Append(piece));
+    return absl::OkStatus();
   }
   absl::Status Finish() override { return publish_.Commit(); }
 
  private:
-  MessageOutput(const PublishOptions& options, bool text) : publish_(options), text_(text) {}
+  MessageOutput(const PublishOptions& options, PayloadLevel level, bool text)
+      : publish_(options), level_(level), text_(text) {}
 
   AtomicPublish publish_;
   FileSink* sink_ = nullptr;
+  PayloadLevel level_;
   bool text_;
 };
 
@@ -269,12 +286,25 @@ absl::Status CheckFormat(absl::string_view format) {
 
 bool HoldsManyTensors(absl::string_view format) { return format == kCheckpoint || format == kRecords; }
 
-absl::StatusOr<std::unique_ptr<Input>> OpenInput(const std::string& path, absl::string_view format) {
+absl::StatusOr<std::shared_ptr<const CheckpointReader>> OpenBase(const std::string& path) {
+  if (path.empty()) return nullptr;
+  CASK_ASSIGN_OR_RETURN(CheckpointReader base, CheckpointReader::Open(path));
+  return std::make_shared<const CheckpointReader>(std::move(base));
+}
+
+absl::StatusOr<CheckpointReader> OpenCheckpoint(const std::string& path, const std::string& base) {
+  CheckpointReaderOptions options;
+  CASK_ASSIGN_OR_RETURN(options.base, OpenBase(base));
+  return CheckpointReader::Open(path, options);
+}
+
+absl::StatusOr<std::unique_ptr<Input>> OpenInput(const std::string& path, const InputOptions& options) {
+  const std::string& format = options.format;
   CASK_RETURN_IF_ERROR(CheckFormat(format));
   if (format == kTensorProto || format == kTensorProtoText) return MessageInput::Open(path, format);
   if (absl::StartsWith(path, kServedPrefix)) return ConnectToServer(path.substr(sizeof(kServedPrefix) - 1));
   if (format == kRecords) return OpenRecords(path);
-  absl::StatusOr<std::unique_ptr<Input>> input = CheckpointInput::Open(path);
+  absl::StatusOr<std::unique_ptr<Input>> input = CheckpointInput::Open(path, options.base);
   if (!input.ok() && format.empty() && LooksLikeRecords(path)) return OpenRecords(path);
   // A file that is there and is no table may be a bare message, which nothing in its bytes tells.
   FileInfo file;
@@ -305,6 +335,8 @@ absl::StatusOr<std::unique_ptr<Output>> CreateOutput(const std::string& path, ab
   writer_options.num_shards = options.num_shards;
   writer_options.alignment = options.alignment;
   writer_options.overwrite = options.overwrite;
+  writer_options.level = options.level;
+  CASK_ASSIGN_OR_RETURN(writer_options.base, OpenBase(options.base));
   const std::string prefix(absl::StripSuffix(path, ".index"));
   CASK_ASSIGN_OR_RETURN(CheckpointWriter writer, CheckpointWriter::Create(prefix, writer_options));
   return std::unique_ptr<Output>(new CheckpointOutput(std::move(writer)));

@@ -1,6 +1,6 @@
 // The formats that the tool reads and writes, behind two small interfaces.
 //
-//   CASK_ASSIGN_OR_RETURN(std::unique_ptr<Input> input, OpenInput("model.ckpt", ""));
+//   CASK_ASSIGN_OR_RETURN(std::unique_ptr<Input> input, OpenInput("model.ckpt", {}));
 //   for (const TensorInfo& info : input->tensors()) ...
 //
 // "unix:SOCKET" are the tensors that `tensorcask serve` answers for. Checkpoints and records are recognised by their
@@ -18,6 +18,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "tensorcask/serialize/checkpoint/reader.h"
+#include "tensorcask/serialize/payload/payload_head.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
@@ -41,12 +43,13 @@ struct TensorInfo {
   std::string name;
   DType dtype = DType::kInvalid;
   TensorShape shape;
-  std::string encoding;          // "plain", "sliced", ...
-  int pieces = 0;                // of a sliced one
-  std::vector<int64_t> strides;  // elements; empty: row-major
-  bool has_metadata = false;     // Input::Metadata says more
-  uint64_t stored_bytes = 0;     // in the file
-  std::optional<int> shard;      // where that is known
+  std::string encoding;                   // "plain", "sliced", "encoded high delta", ...
+  int pieces = 0;                         // of a sliced one
+  std::vector<int64_t> strides;           // elements; empty: row-major
+  bool has_metadata = false;              // Input::Metadata says more
+  uint64_t stored_bytes = 0;              // in the file
+  std::optional<uint64_t> decoded_bytes;  // of an encoded one
+  std::optional<int> shard;               // where that is known
   std::optional<uint64_t> offset;
 };
 
@@ -70,13 +73,23 @@ class Input {
   virtual absl::Status CheckFiles() const { return absl::OkStatus(); }
 };
 
-// `format` is "" (recognise) or one of the above. Errors: InvalidArgument as CheckFormat; NotFound; DataLoss.
-absl::StatusOr<std::unique_ptr<Input>> OpenInput(const std::string& path, absl::string_view format);
+struct InputOptions {
+  std::string format;  // one of the above; "": recognise it
+  std::string base;    // the path of the checkpoint that deltas are to; "": none
+};
+
+// Errors: InvalidArgument as CheckFormat; NotFound; DataLoss; of a checkpoint, those of its base too.
+absl::StatusOr<std::unique_ptr<Input>> OpenInput(const std::string& path, const InputOptions& options);
+absl::StatusOr<CheckpointReader> OpenCheckpoint(const std::string& path, const std::string& base);
+// Null for "".
+absl::StatusOr<std::shared_ptr<const CheckpointReader>> OpenBase(const std::string& path);
 
 struct OutputOptions {
   int num_shards = 1;
   uint64_t alignment = 64;
   bool overwrite = false;
+  PayloadLevel level = PayloadLevel::kStored;
+  std::string base;  // of a checkpoint: what encoded tensors become deltas to; "": none
 };
 
 class Output {

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <optional>
 #include <ostream>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -30,15 +32,16 @@ using Json = nlohmann::ordered_json;
 struct Flags {
   std::string path;
   std::vector<std::string> globs;
-  std::string format;
+  InputOptions input;
   bool json = false;
   bool checksum = false;
   bool by_size = false;
   bool tree = false;
 };
 
-// Bytes of the elements in memory; strings: as stored.
+// Bytes of the elements in memory; strings: as stored, or decoded, with 8 bytes for each length.
 uint64_t ElementBytes(const TensorInfo& info) {
+  if (info.decoded_bytes) return *info.decoded_bytes;
   const size_t element_size = ElementSize(info.dtype);
   if (element_size == 0) return info.stored_bytes;
   return CheckedMul(static_cast<uint64_t>(info.shape.num_elements()), element_size).value_or(UINT64_MAX);
@@ -65,8 +68,16 @@ Json ToJson(const TensorInfo& info, const TensorMetadata& metadata, const std::s
   return tensor;
 }
 
-// "plain", "sliced in 3", "guarded, strides [1,4]".
+// "61.3 %".
+std::string Ratio(uint64_t stored_bytes, uint64_t bytes) {
+  return absl::StrFormat("%.1f %%", 100.0 * static_cast<double>(stored_bytes) / static_cast<double>(bytes));
+}
+
+// "plain", "sliced in 3", "guarded, strides [1,4]", "encoded high delta, 9.8 %".
 std::string HowStored(const TensorInfo& info) {
+  if (info.decoded_bytes.value_or(0) > 0) {
+    return absl::StrCat(info.encoding, ", ", Ratio(info.stored_bytes, *info.decoded_bytes));
+  }
   if (info.pieces > 0) return absl::StrCat(info.encoding, " in ", info.pieces);
   if (!info.strides.empty()) return absl::StrCat(info.encoding, ", strides [", absl::StrJoin(info.strides, ","), "]");
   return info.encoding;
@@ -93,7 +104,7 @@ void PrintAligned(const std::vector<Columns>& rows, std::ostream& out) {
 }
 
 absl::StatusOr<ExitCode> List(const Flags& flags, Console& console) {
-  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<Input> input, OpenInput(flags.path, flags.format));
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<Input> input, OpenInput(flags.path, flags.input));
   if (flags.tree) {
     CASK_ASSIGN_OR_RETURN(const std::string drawing, input->DrawObjects());
     console.out << drawing;
@@ -116,6 +127,7 @@ absl::StatusOr<ExitCode> List(const Flags& flags, Console& console) {
   const char* separator = "\n    ";
   uint64_t bytes = 0;
   uint64_t stored_bytes = 0;
+  std::set<std::pair<std::optional<int>, std::optional<uint64_t>>> encoded;  // places: equal tensors may have one
   for (const TensorInfo* info : chosen) {
     std::string crc32;
     if (flags.checksum) {
@@ -123,7 +135,9 @@ absl::StatusOr<ExitCode> List(const Flags& flags, Console& console) {
       crc32 = absl::StrFormat("%08x", ElementCrc32(tensor));
     }
     bytes = CheckedAdd(bytes, ElementBytes(*info)).value_or(UINT64_MAX);
-    stored_bytes = CheckedAdd(stored_bytes, info->stored_bytes).value_or(UINT64_MAX);
+    if (!info->decoded_bytes || encoded.emplace(info->shard, info->offset).second) {
+      stored_bytes = CheckedAdd(stored_bytes, info->stored_bytes).value_or(UINT64_MAX);
+    }
     if (flags.json) {
       TensorMetadata metadata;
       if (info->has_metadata) {
@@ -143,7 +157,11 @@ absl::StatusOr<ExitCode> List(const Flags& flags, Console& console) {
   } else {
     PrintAligned(rows, console.out);
     console.out << "total: " << chosen.size() << (chosen.size() == 1 ? " tensor, " : " tensors, ") << bytes
-                << " bytes (" << HumanBytes(bytes) << ")\n";
+                << " bytes (" << HumanBytes(bytes) << ")";
+    if (!encoded.empty() && bytes > 0) {
+      console.out << ", stored in " << stored_bytes << " (" << Ratio(stored_bytes, bytes) << ")";
+    }
+    console.out << '\n';
   }
   return kDone;
 }
@@ -165,9 +183,10 @@ Action DeclareLs(CLI::App& app) {
          "--sort", [flags](const std::string& key) { flags->by_size = key == "size"; }, "name (default) or size")
       ->check(CLI::IsMember({"name", "size"}))
       ->type_name("KEY");
-  AddFormatOption(app, &flags->format);
+  AddInputOptions(app, &flags->input);
   app.footer(
-      "Columns: name, dtype, shape, bytes, encoding. Without --checksum and --tree only the index is read.\n\n"
+      "Columns: name, dtype, shape, bytes, encoding (if compressed: stored in what part of the bytes).\n"
+      "Without --checksum and --tree only the index is read.\n\n"
       "Examples:\n"
       "  tensorcask ls --sort size model.ckpt 'dense/*'\n"
       "  tensorcask ls --tree model.ckpt");

@@ -108,21 +108,22 @@ class RecordsOutput final : public Output {
   static absl::StatusOr<std::unique_ptr<Output>> Create(const std::string& path, const OutputOptions& options) {
     PublishOptions publish;
     publish.overwrite = options.overwrite;
-    std::unique_ptr<RecordsOutput> output(new RecordsOutput(publish));
+    std::unique_ptr<RecordsOutput> output(new RecordsOutput(publish, options.level));
     CASK_ASSIGN_OR_RETURN(FileSink* const sink, output->publish_.Add(path));
     output->writer_.emplace(sink);
     return std::unique_ptr<Output>(std::move(output));
   }
 
   absl::Status Add(const TensorInfo& info, const DecodedTensor& tensor) override {
-    return WriteNamedTensor(info.name, tensor, &*writer_);
+    return WriteNamedTensor(info.name, tensor, level_, &*writer_);
   }
   absl::Status Finish() override { return publish_.Commit(); }
 
  private:
-  explicit RecordsOutput(const PublishOptions& options) : publish_(options) {}
+  RecordsOutput(const PublishOptions& options, PayloadLevel level) : publish_(options), level_(level) {}
 
   AtomicPublish publish_;
+  PayloadLevel level_;
   std::optional<RecordWriter> writer_;  // to a sink of publish_
 };
 
@@ -160,10 +161,12 @@ absl::StatusOr<std::optional<NamedTensor>> NamedTensorReader::Next() {
   return named;
 }
 
-absl::Status WriteNamedTensor(const std::string& name, const DecodedTensor& tensor, RecordWriter* writer) {
+absl::Status WriteNamedTensor(const std::string& name, const DecodedTensor& tensor, PayloadLevel level,
+                              RecordWriter* writer) {
   CASK_ASSIGN_OR_RETURN(const DecodedTensor named, PutName(name, tensor));
   EncodeOptions options;
   options.layout = StoredLayout::kPreserve;
+  options.level = level;
   absl::Status status = WriteTensorRecord(named.view, named.metadata, options, writer);
   if (status.ok()) return status;
   return absl::Status(status.code(), absl::StrCat("tensor ", Quoted(name), ": ", status.message()));

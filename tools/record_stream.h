@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/byte_stream.h"
+#include "tensorcask/serialize/payload/payload_head.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
 #include "tensorcask/serialize/wire/records.h"
 #include "tensorcask/tools/formats.h"
@@ -42,8 +43,10 @@ class NamedTensorReader {
   int64_t number_ = 0;  // of the next record
 };
 
-// Writes the tensor with its metadata, strides and name. Errors: as PutName and WriteTensorRecord.
-absl::Status WriteNamedTensor(const std::string& name, const DecodedTensor& tensor, RecordWriter* writer);
+// Writes the tensor with its metadata, strides and name, encoded above kStored. Errors: as PutName and
+// WriteTensorRecord.
+absl::Status WriteNamedTensor(const std::string& name, const DecodedTensor& tensor, PayloadLevel level,
+                              RecordWriter* writer);
 
 // Whether the file starts with a record; false if it cannot be read.
 bool LooksLikeRecords(const std::string& path);

@@ -20,6 +20,7 @@ struct Flags {
   std::string destination;
   bool json = false;
   bool overwrite = false;
+  std::string base;
 };
 
 Json ToJson(const CheckpointDamage& lost) {
@@ -31,12 +32,14 @@ Json ToJson(const CheckpointDamage& lost) {
 }
 
 absl::StatusOr<ExitCode> Salvage(const Flags& flags, Console& console) {
+  CheckpointReaderOptions read;
+  CASK_ASSIGN_OR_RETURN(read.base, OpenBase(flags.base));
   CheckpointWriterOptions write;
   write.overwrite = flags.overwrite;
   const std::string destination(absl::StripSuffix(flags.destination, ".index"));
   CatchInterrupts();
   const absl::StatusOr<SalvageReport> report =
-      SalvageCheckpoint(flags.source, destination, {}, write, [] { return !Interrupted(); });
+      SalvageCheckpoint(flags.source, destination, read, write, [] { return !Interrupted(); });
   if (Interrupted()) return InterruptedExitCode();
   CASK_RETURN_IF_ERROR(report.status());
   if (flags.json) {
@@ -66,6 +69,7 @@ Action DeclareSalvage(CLI::App& app) {
   app.add_option("DST", flags->destination, "The prefix of the checkpoint to write")->required();
   app.add_flag("--json", flags->json, "One JSON document");
   app.add_flag("--overwrite", flags->overwrite, "Replace DST");
+  AddBaseOption(app, &flags->base);
   app.footer(
       "Saves each tensor whose entry and bytes have the right checksums, with its metadata, and prints a line for "
       "each\n"

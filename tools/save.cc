@@ -32,6 +32,7 @@ struct Counts {
 
 absl::Status SaveAll(const Flags& flags, const std::string& to, NamedTensorReader& reader, Output& output,
                      Console& console, Counts& counts) {
+  ProgressLine progress(console);
   while (true) {
     CASK_ASSIGN_OR_RETURN(std::optional<NamedTensor> record, reader.Next());
     if (!record.has_value()) break;
@@ -40,7 +41,7 @@ absl::Status SaveAll(const Flags& flags, const std::string& to, NamedTensorReade
     if (++counts.saved > 1 && !HoldsManyTensors(to)) break;
     CASK_RETURN_IF_ERROR(output.Add(record->info, record->tensor));
     counts.bytes += record->info.stored_bytes;
-    if (console.progress) console.err << '\r' << counts.saved << ' ' << HumanBytes(counts.bytes) << "\x1b[K";
+    progress.Show(absl::StrCat(counts.saved, " ", HumanBytes(counts.bytes)));
   }
   if (counts.came == 0) return absl::DataLossError("stdin: no record came");
   if (HoldsManyTensors(to) || counts.saved == 1) return absl::OkStatus();
@@ -56,7 +57,6 @@ absl::StatusOr<ExitCode> Save(const Flags& flags, Console& console) {
   NamedTensorReader reader(MakeDescriptorStream(STDIN_FILENO, "stdin", [] { return !Interrupted(); }));
   Counts counts;
   const absl::Status status = SaveAll(flags, to, reader, *output, console, counts);
-  if (console.progress && counts.saved > 0) console.err << "\r\x1b[K";
   if (Interrupted()) return InterruptedExitCode();  // the destructor removes what was written
   CASK_RETURN_IF_ERROR(status);
   CASK_RETURN_IF_ERROR(output->Finish());

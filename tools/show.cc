@@ -17,7 +17,7 @@ struct Flags {
   std::string path;
   std::string name;
   std::string slice;
-  std::string format;
+  InputOptions input;
   int64_t max_entries = 3;
 };
 
@@ -28,7 +28,7 @@ absl::StatusOr<ExitCode> Show(const Flags& flags, bool has_slice, Console& conso
     if (!parsed.ok()) return Misuse(absl::StrCat("--slice: ", parsed.status().message()));
     slice = *std::move(parsed);
   }
-  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<Input> input, OpenInput(flags.path, flags.format));
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<Input> input, OpenInput(flags.path, flags.input));
   CASK_ASSIGN_OR_RETURN(const Tensor tensor, has_slice ? input->ReadSlice(flags.name, slice) : input->Read(flags.name));
   SummaryOptions options;
   options.max_entries = flags.max_entries;
@@ -49,10 +49,10 @@ Action DeclareShow(CLI::App& app) {
           ->type_name("SPEC");
   app.add_option("--max", flags->max_entries, "Entries shown at each end of an axis; -1 for all (default 3)")
       ->type_name("N");
-  AddFormatOption(app, &flags->format);
+  AddInputOptions(app, &flags->input);
   app.footer(
       "Prints the dtype and shape, then the values. With --slice only the bytes of that part are read; the checksum,\n"
-      "which stands for the whole tensor, is then not verified (verify does that).\n\n"
+      "which stands for the whole tensor, is then not verified (verify does that), but those of chunks are.\n\n"
       "Example (rows 0 to 9, all columns):\n"
       "  tensorcask show --slice 0,10:- model.ckpt dense/kernel");
   return [flags, slice](Console& console) { return Show(*flags, slice->count() > 0, console); };

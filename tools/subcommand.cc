@@ -1,7 +1,5 @@
 #include "tensorcask/tools/subcommand.h"
 
-#include <fnmatch.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
@@ -9,6 +7,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/cord.h"
+#include "tensorcask/serialize/payload/payload_head.h"
+#include "tensorcask/tensor/base/glob.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
 namespace tensorcask::tools {
@@ -28,11 +28,7 @@ absl::Status Misuse(absl::string_view message) {
 bool IsMisuse(const absl::Status& status) { return status.GetPayload(kMisuseUrl).has_value(); }
 
 bool MatchesAny(const std::string& name, const std::vector<std::string>& globs) {
-  for (const std::string& glob : globs) {
-    // fnmatch stops at NUL bytes, which names may have.
-    if (name.find('\0') == std::string::npos && fnmatch(glob.c_str(), name.c_str(), 0) == 0) return true;
-  }
-  return false;
+  return std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) { return MatchesGlob(glob, name); });
 }
 
 std::vector<TensorInfo> Select(const std::vector<TensorInfo>& tensors, const std::vector<std::string>& include,
@@ -56,16 +52,26 @@ absl::StatusOr<DecodedTensor> ReadToCopy(const Input& input, const TensorInfo& i
   return bare;
 }
 
-void AddFormatOption(CLI::App& app, std::string* format) {
-  app.add_option("--format", *format, "What PATH is, where its bytes cannot tell")
+void AddInputOptions(CLI::App& app, InputOptions* options) {
+  app.add_option("--format", options->format, "What PATH is, where its bytes cannot tell")
       ->check(IsFormat())
       ->type_name("FORMAT");
+  AddBaseOption(app, &options->base);
+}
+
+void AddBaseOption(CLI::App& app, std::string* base) {
+  app.add_option("--base", *base, "The checkpoint that tensors stored as deltas are to")->type_name("PATH");
 }
 
 void AddOutputOptions(CLI::App& app, std::string* to, OutputOptions* options) {
   app.add_option("--to", *to, "The format of DST, where its name does not tell")
       ->check(IsFormat())
       ->type_name("FORMAT");
+  app.add_option_function<std::string>(
+         "--level", [options](const std::string& name) { options->level = *ParsePayloadLevel(name); },
+         "How hard to compress: stored (default: as plain elements), default or high; TensorFlow reads stored alone")
+      ->check(CLI::IsMember({"stored", "default", "high"}))
+      ->type_name("LEVEL");
   app.add_option("--alignment", options->alignment,
                  "Each tensor starts at a multiple of N bytes (default 64); 1 is TensorFlow's own layout")
       ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 30))

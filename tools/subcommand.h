@@ -37,7 +37,7 @@ Action DeclareDemo(CLI::App& app);
 absl::Status Misuse(absl::string_view message);
 bool IsMisuse(const absl::Status& status);
 
-// True if `name` matches one of the shell patterns (* ? [abc]; * also matches '/').
+// True if `name` matches one of the shell patterns (tensor/base/glob.h).
 bool MatchesAny(const std::string& name, const std::vector<std::string>& globs);
 
 // Those that match one of `include` (all, if it is empty) and none of `exclude`, in the order in which the file stores
@@ -48,9 +48,10 @@ std::vector<TensorInfo> Select(const std::vector<TensorInfo>& tensors, const std
 // The tensor with its metadata; without those, if they cannot be read and `allow_loss` says that this is good enough.
 absl::StatusOr<DecodedTensor> ReadToCopy(const Input& input, const TensorInfo& info, bool allow_loss);
 
-// Options that several commands have: --format, of those that read; --to, --alignment and --overwrite, of those that
-// write; --include and --exclude, of those that choose.
-void AddFormatOption(CLI::App& app, std::string* format);
+// Options that several commands have: --format and --base, of those that read; --to, --level, --alignment and
+// --overwrite, of those that write; --include and --exclude, of those that choose.
+void AddInputOptions(CLI::App& app, InputOptions* options);
+void AddBaseOption(CLI::App& app, std::string* base);
 void AddOutputOptions(CLI::App& app, std::string* to, OutputOptions* options);
 void AddIncludeOption(CLI::App& app, std::vector<std::string>* globs);
 void AddExcludeOption(CLI::App& app, std::vector<std::string>* globs);

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <iostream>
 #include <new>
@@ -13,6 +14,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/tensor/version.h"
@@ -51,13 +53,36 @@ absl::StatusOr<ExitCode> RunAction(const Action& action, Console& console) {
   }
 }
 
+// CLI11 takes an operand in brackets for a list: of `[ab]` it makes `ab`, of `[a,b]` two operands. A NUL byte behind
+// the bracket, which no argument has, keeps a pattern whole until each option takes it off again.
+std::vector<std::string> WithGuardedBrackets(int argc, char** argv) {
+  std::vector<std::string> backwards;  // as CLI11 wants them
+  for (int i = argc - 1; i > 0; --i) {
+    std::string argument = argv[i];
+    if (absl::StartsWith(argument, "[") && absl::EndsWith(argument, "]")) argument += '\0';
+    backwards.push_back(std::move(argument));
+  }
+  return backwards;
+}
+
+void UnguardBrackets(CLI::App& app) {
+  for (CLI::Option* const option : app.get_options()) {
+    option->transform([](std::string text) {
+      if (!text.empty() && text.back() == '\0') text.pop_back();
+      return text;
+    });
+  }
+}
+
 // Prints the help that was asked for, or what is wrong with the arguments, which it quotes as they were typed.
 int ExitOf(const CLI::App& app, const CLI::ParseError& error, Console& console) {
   std::ostringstream out;
   std::ostringstream err;
   const int code = app.exit(error, out, err);
   console.out << out.str();
-  for (const absl::string_view line : absl::StrSplit(err.str(), '\n', absl::SkipEmpty())) {
+  std::string message = err.str();
+  message.erase(std::remove(message.begin(), message.end(), '\0'), message.end());  // guards
+  for (const absl::string_view line : absl::StrSplit(message, '\n', absl::SkipEmpty())) {
     console.err << EscapeControls(line) << '\n';
   }
   return code == 0 ? kDone : kMisused;
@@ -84,10 +109,11 @@ int Run(int argc, char** argv) {
   for (const Entry& entry : kSubcommands) {
     CLI::App* subcommand = app.add_subcommand(entry.name, entry.summary);
     actions.emplace_back(subcommand, entry.declare(*subcommand));
+    UnguardBrackets(*subcommand);
   }
 
   try {  // CLI11 reports through exceptions
-    app.parse(argc, argv);
+    app.parse(WithGuardedBrackets(argc, argv));
   } catch (const CLI::ParseError& error) {
     return ExitOf(app, error, console);
   }

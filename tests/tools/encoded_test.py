@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+"""Compressed tensors in the command line: writing, listing, reading and checking them."""
+
+import array
+import json
+import os
+import random
+import sys
+
+sys.path[:0] = (os.path.join(os.path.dirname(os.path.abspath(__file__)), folder) for folder in (".", "../support"))
+import case_report  # noqa: E402
+from tool_testing import Scratch, leb128, read, run  # noqa: E402
+
+
+class Encoded(Scratch):
+    """Tensors that are stored compressed, chunk by chunk of 1 MiB, or as differences from those of a base."""
+
+    COUNT = 600000  # int32: three chunks
+
+    @classmethod
+    def setUpClass(cls):
+        numbers = random.Random(1)
+        cls.before = array.array("i", (numbers.randrange(1000) for _ in range(cls.COUNT)))
+        cls.after = array.array("i", cls.before)
+        for _ in range(1000):
+            cls.after[numbers.randrange(cls.COUNT)] += 1
+
+    def step(self, name, values):
+        """The prefix of a plain checkpoint of "bias", int8 [1], and "w" with these values."""
+        dims = b"\x12\x06\x12\x04\x08" + leb128(self.COUNT)
+        content = values.tobytes()
+        messages = {"bias": b"\x08\x06\x12\x04\x12\x02\x08\x01\x22\x01\x07",
+                    "w": b"\x08\x03" + dims + b"\x22" + leb128(len(content)) + content}
+        stream = b""
+        for tensor, message in messages.items():
+            with open(self.path(tensor + ".pb"), "wb") as file:
+                file.write(message)
+            stream += read(self.convert(self.path(tensor + ".pb"), tensor + ".tfrecord", "--format", "tensorproto",
+                                        "--overwrite"))
+        with open(self.path("x.tfrecord"), "wb") as file:
+            file.write(stream)
+        return self.convert(self.path("x.tfrecord"), name)
+
+    def convert(self, source, name, *arguments):
+        done = run("convert", *arguments, source, self.path(name))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return self.path(name)
+
+    def list(self, *arguments):
+        done = run("ls", "--json", "--checksum", *arguments)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        document = json.loads(done.stdout)
+        return {tensor["name"]: tensor for tensor in document["tensors"]}, document["totals"]
+
+    def assert_same_files(self, prefix, other):
+        for suffix in (".index", ".data-00000-of-00001"):
+            self.assertEqual(read(prefix + suffix), read(other + suffix), suffix)
+
+    def test_there_and_back(self):
+        plain = self.step("plain", self.before)
+        tensors, totals = self.list(plain)
+        values = run("show", plain, "w").stdout
+        sizes = {}
+        for level in ("default", "high"):
+            with self.subTest(level):
+                encoded = self.convert(plain, level, "--level", level)
+                listed, all_of_it = self.list(encoded)
+                self.assertEqual(listed["bias"]["encoding"], "plain")
+                self.assertEqual(listed["w"]["encoding"], "encoded " + level)
+                for key in ("dtype", "shape", "bytes", "crc32"):
+                    self.assertEqual(listed["w"][key], tensors["w"][key], key)
+                sizes[level] = listed["w"]["stored_bytes"]
+                self.assertLess(sizes[level], 0.5 * tensors["w"]["stored_bytes"])
+                self.assertEqual(all_of_it["bytes"], totals["bytes"])
+                self.assertEqual(all_of_it["stored_bytes"], sizes[level] + 1)
+                text = run("ls", encoded).stdout
+                ratio = f"{100 * sizes[level] / (4 * self.COUNT):.1f} %"
+                self.assertIn(f"encoded {level}, {ratio}\n", text)
+                self.assertIn(f", stored in {sizes[level] + 1} ({ratio})\n", text)
+                done = run("verify", encoded)
+                self.assertEqual((done.returncode, done.stdout), (0, f"{encoded}: 2 tensors whole\n"))
+                self.assertEqual(run("show", encoded, "w").stdout, values)
+                self.assert_same_files(self.convert(encoded, "back" + level), plain)
+                self.assert_same_files(self.convert(encoded, "stored" + level, "--level", "stored"), plain)
+        self.assertLessEqual(sizes["high"], sizes["default"])
+
+    def test_equal_tensors_count_once_in_what_is_stored(self):
+        prefix = self.step("plain", self.before)
+        twice = self.convert(prefix, "one.tfrecord", "--include", "w", "--rename", "w=v")
+        with open(twice, "ab") as file:
+            file.write(read(self.convert(prefix, "other.tfrecord", "--include", "w")))
+        tensors, totals = self.list(self.convert(twice, "twice", "--level", "default"))
+        self.assertEqual(tensors["v"]["offset"], tensors["w"]["offset"])
+        self.assertEqual(totals["bytes"], 8 * self.COUNT)
+        self.assertEqual(totals["stored_bytes"], tensors["w"]["stored_bytes"])
+
+    def test_messages_are_encoded_too(self):
+        plain = self.step("plain", self.before)
+        values = run("show", plain, "w").stdout
+        for name, tensor, arguments in (("m.tfrecord", "w", []), ("m.pb", "m", ["--format", "tensorproto"])):
+            message = self.convert(plain, name, "--include", "w", "--level", "default")
+            self.assertLess(os.path.getsize(message), 2 * self.COUNT)
+            self.assertEqual(run("show", *arguments, message, tensor).stdout, values)
+
+    def test_a_delta_is_small_and_wants_its_base(self):
+        base, step = self.step("base", self.before), self.step("step", self.after)
+        whole = self.convert(step, "whole", "--level", "high")
+        delta = self.convert(step, "delta", "--level", "high", "--base", base)
+        tensors, totals = self.list("--base", base, delta)
+        self.assertEqual(tensors["w"]["encoding"], "encoded high delta")
+        self.assertLess(totals["stored_bytes"], 0.2 * self.list(whole)[1]["stored_bytes"])
+        self.assertEqual(tensors["w"]["crc32"], self.list(step)[0]["w"]["crc32"])
+        part = ("--slice", "300000,5")
+        self.assertEqual(run("show", "--base", base, *part, delta, "w").stdout, run("show", *part, step, "w").stdout)
+        self.assertEqual(run("verify", "--base", base, delta).returncode, 0)
+        self.assert_same_files(self.convert(delta, "back", "--base", base), step)
+        self.assertEqual(run("salvage", "--base", base, delta, self.path("saved")).returncode, 0)
+
+        # Listing, and the tensors that are no deltas, need no base; the others tell what they want.
+        self.assertIn("encoded high delta, ", run("ls", delta).stdout)
+        self.assertEqual(run("show", delta, "bias").stdout, "int8 [1]\n[7]\n")
+        for command in (["show", delta, "w"], ["ls", "--checksum", delta], ["convert", delta, self.path("no")],
+                        ["cat", delta]):
+            self.assert_refused(run(*command), '"w"', "delta", "no base is given", "--base PATH")
+        self.assert_refused(run("show", "--base", step, delta, "w"), '"w"', "base")
+        self.assert_refused(run("show", "--base", self.path("none"), delta, "w"), "none.index")
+        self.assertEqual(run("salvage", delta, self.path("less")).returncode, 1)
+        # What deltas are to is not overwritten by them.
+        before = read(base + ".index")
+        self.assert_refused(run("convert", "--overwrite", "--level", "high", "--base", base, step, base), "base")
+        self.assertEqual(read(base + ".index"), before)
+
+    def assert_refused(self, process, *pieces):
+        self.assertEqual(process.returncode, 1, process.stdout)
+        for piece in pieces:
+            self.assertIn(piece, process.stderr)
+
+    def test_damage_is_of_a_chunk(self):
+        encoded = self.convert(self.step("plain", self.before), "encoded", "--level", "default")
+        entry = self.list(encoded)[0]["w"]
+        path = encoded + ".data-00000-of-00001"
+        with open(path, "r+b") as file:  # the second of three chunks
+            file.seek(entry["offset"] + entry["stored_bytes"] // 2)
+            byte = file.read(1)[0]
+            file.seek(-1, os.SEEK_CUR)
+            file.write(bytes([byte ^ 1]))
+        done = run("verify", encoded)
+        self.assertEqual(done.returncode, 1)
+        damaged, total = done.stdout.splitlines()
+        for piece in ("damaged: ", "encoded.data-00000-of-00001", '"w"', f"offset {entry['offset']}", "chunk 1"):
+            self.assertIn(piece, damaged)
+        self.assertEqual(total, f"{encoded}: 1 tensor whole, 1 damaged")
+        self.assert_one_line(run("show", encoded, "w"), 1, '"w"', "chunk 1")
+        self.assert_one_line(run("show", "--slice", "300000,1", encoded, "w"), 1, '"w"', "chunk 1")
+        self.assertEqual(run("show", encoded, "bias").stdout, "int8 [1]\n[7]\n")
+        for start in (0, self.COUNT - 2):
+            values = " ".join(str(value) for value in self.before[start : start + 2])
+            self.assertEqual(run("show", "--slice", f"{start},2", encoded, "w").stdout, f"int32 [2]\n[{values}]\n")
+
+    def test_misuse(self):
+        for arguments in (["--level", "best"], ["--level", "1"], ["--level"], ["--base"]):
+            done = run("convert", *arguments, self.path("a"), self.path("b"))
+            self.assertEqual((done.returncode, done.stdout), (2, ""), arguments)
+        self.assert_one_line(run("convert", "--level", "best", "a", "b"), 2, "--level", "best", "default")
+
+
+if __name__ == "__main__":
+    case_report.main("encoded")

@@ -1,0 +1,151 @@
+"""What the tests of the command line share: running it, and files made by hand."""
+
+import os
+import shutil
+import struct
+import subprocess
+import tempfile
+import unittest
+
+TOOL = os.path.abspath(os.environ.get("TENSORCASK", "tools/tensorcask"))
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+# Under strace the leak sanitizer, which traces its process too, does not work.
+TRACED = dict(os.environ, ASAN_OPTIONS=os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0")
+
+
+def sanitized():
+    """True if the tool was built with a sanitizer that needs all of the address space."""
+    return any(symbol in read(TOOL) for symbol in (b"__asan_init", b"__tsan_init"))
+
+
+def run(*arguments, **options):
+    """The finished process, output as text."""
+    return subprocess.run(
+        [TOOL, *map(str, arguments)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+        **options,
+    )
+
+
+def masked_crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    crc ^= 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def index_of(entries):
+    """An index file with these (key, value), in order, none longer than 127 bytes: serialize/checkpoint/FORMAT.md."""
+    file = b""
+
+    def block(pairs):
+        nonlocal file
+        content = b""
+        restarts = []
+        for key, value in pairs:
+            restarts.append(len(content))
+            content += bytes([0, len(key), len(value)]) + key + value
+        restarts = restarts or [0]
+        content += struct.pack(f"<{len(restarts) + 1}I", *restarts, len(restarts)) + b"\0"
+        place = leb128(len(file)) + leb128(len(content) - 1)
+        file += content + struct.pack("<I", masked_crc32c(content))
+        return place
+
+    data = block(entries)
+    meta = block([])
+    index = block([(entries[-1][0], data)])
+    return file + (meta + index).ljust(40, b"\0") + bytes.fromhex("57fb808b247547db")
+
+
+def leb128(number):
+    return bytes([number]) if number < 128 else bytes([number & 127 | 128]) + leb128(number >> 7)
+
+
+def with_strace(test):
+    usable = shutil.which("strace") and subprocess.run(["strace", "true"], capture_output=True, check=False).returncode == 0
+    return unittest.skipUnless(usable, "SKIPPED: strace does not work here")(test)
+
+
+class Scratch(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write(self, name, content):
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write(content)
+        return self.path(name)
+
+    def checkpoint(self, name="model.ckpt", tensors=None):
+        """The prefix of a checkpoint of one tensor, {name: its message as text}."""
+        tensors = tensors or {"w": "dtype: DT_FLOAT tensor_shape { dim { size: 2 } dim { size: 3 } } "
+                                   "float_val: [1, 2, 3, 4, 5, 6.5]"}
+        ((tensor, text),) = tensors.items()
+        source = self.write("source.pbtxt", text)
+        done = run("convert", "--format", "tensorproto-text", "--rename", "source=" + tensor, source, self.path(name))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return self.path(name)
+
+    def bundle(self, name, entries, data):
+        """The prefix of a checkpoint with these index entries, sorted, and this data file."""
+        with open(self.path(name + ".index"), "wb") as file:
+            file.write(index_of([(b"", b"\x08\x01\x1a\x02\x08\x01"), *entries]))
+        with open(self.path(name + ".data-00000-of-00001"), "wb") as file:
+            file.write(data)
+        return self.path(name)
+
+    def tagged(self, extension):
+        """A checkpoint of "w", float32 [2], with this extension (field 4096)."""
+        data = bytes(8)
+        entry = b"\x08\x01\x12\x04\x12\x02\x08\x02\x28\x08\x35" + struct.pack("<I", masked_crc32c(data))
+        return self.bundle("tagged", [(b"w", entry + b"\x82\x80\x02" + leb128(len(extension)) + extension)], data)
+
+    def sliced(self):
+        """A checkpoint of "s", float32 [4], 1 2 3 4, in two pieces."""
+        halves = struct.pack("<2f", 1, 2), struct.pack("<2f", 3, 4)
+        pieces = []
+        for start, half in ((0, halves[0]), (2, halves[1])):
+            place = b"\x20" + bytes([4 * start]) if start else b""
+            entry = b"\x08\x01\x12\x04\x12\x02\x08\x02" + place + b"\x28\x08\x35" + struct.pack("<I", masked_crc32c(half))
+            pieces.append((b"\0s\0\1\1\1" + bytes([0x80 + start, 0x82]), entry))
+        whole = b"\x08\x01\x12\x04\x12\x02\x08\x04" + b"\x3a\x04\x0a\x02\x10\x02" + b"\x3a\x06\x0a\x04\x08\x02\x10\x02"
+        return self.bundle("sliced", [*pieces, (b"s", whole)], halves[0] + halves[1])
+
+    def large(self):
+        """A message of 4 MiB: far more than a pipe or a socket takes."""
+        size = leb128(4 << 20)
+        with open(self.path("large.pb"), "wb") as file:
+            file.write(b"\x08\x06\x12\x07\x12\x05\x08" + size + b"\x22" + size + bytes(4 << 20))
+        return self.path("large.pb")
+
+    def assert_one_line(self, process, code, *pieces):
+        """The command failed with `code` and one line on stderr that has all pieces."""
+        self.assertEqual(process.returncode, code, process.stderr)
+        self.assertEqual(process.stdout, "")
+        self.assertEqual(process.stderr.count("\n"), 1, process.stderr)
+        for piece in pieces:
+            self.assertIn(piece, process.stderr)
+
+
+# [[1, 3, 5], [2, 4, 6]], column by column.
+GUARDED = (
+    "tensor_shape { dim { size: 2 } dim { size: 3 } } tensor_content: '\\001\\002\\003\\004\\005\\006' "
+    "extension { dtype: 6 strides: 1 strides: 2 }"
+)
