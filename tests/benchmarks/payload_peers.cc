@@ -27,7 +27,7 @@ class Blosc final : public PayloadCodec {
   absl::string_view Encode(const Tensor& tensor) override {
     const absl::string_view bytes = tensor.bytes();
     const size_t size = ElementSize(tensor.dtype());
-    coded_.resize(bytes.size() + (bytes.size() / kChunkBytes + 1) * BLOSC_MAX_OVERHEAD);
+    coded_.resize(2 * bytes.size() + kChunkBytes);
     sizes_.clear();
     size_t end = 0;
     for (size_t at = 0; at < bytes.size(); at += kChunkBytes) {
