@@ -79,7 +79,7 @@ class Channel::State {
           absl::ResourceExhaustedError(absl::StrCat("the message has ", bytes, " bytes and ", encoded.shared_bytes,
                                                     " in shared memory; the other side takes ", most)));
     }
-    const absl::Status status = SendFrame(type, encoded.body, encoded, deadline);
+    absl::Status status = SendFrame(type, encoded.body, encoded, deadline);
     if (!status.ok()) Break(status, &send_error_);
     return status;
   }
