@@ -57,7 +57,7 @@ class FrameReceiver {
   static constexpr size_t kBufferBytes = size_t{16} << 10;
   // A larger one may claim this much memory and get it at once, a MiB of elements and what is said of them; beyond, it
   // grows fourfold whenever it is full.
-  static constexpr uint64_t kFirstBytes = (uint64_t{1} << 20) + (uint64_t{64} << 10);
+  static constexpr uint64_t kFirstBytes = uint64_t{1} << 20;
   static constexpr uint64_t kGrowth = 4;
 
   absl::string_view buffered() const { return {buffer_.data() + begin_, end_ - begin_}; }
