@@ -55,8 +55,7 @@ class FrameReceiver {
  private:
   // A frame of up to so many bytes is put together in the buffer.
   static constexpr size_t kBufferBytes = size_t{16} << 10;
-  // A larger one may claim this much memory and get it at once, a MiB of elements and what is said of them; beyond, it
-  // grows fourfold whenever it is full.
+  // A larger one may claim this much memory and get it at once; beyond, it grows fourfold whenever it is full.
   static constexpr uint64_t kFirstBytes = uint64_t{1} << 20;
   static constexpr uint64_t kGrowth = 4;
 
