@@ -8,15 +8,6 @@
 
 namespace tensorcask::checkpoint {
 
-absl::StatusOr<Layout> SliceLayout(const Layout& whole, const TensorSlice& slice) {
-  CASK_ASSIGN_OR_RETURN(const TensorShape part, slice.Apply(whole.shape()));
-  int64_t offset = whole.offset();
-  if (part.num_elements() > 0) {
-    for (int axis = 0; axis < part.rank(); ++axis) offset += slice.extent(axis).start * whole.stride(axis);
-  }
-  return Layout::Create(part.dims(), whole.strides(), offset);
-}
-
 absl::Status SortAxes(Layout* from, Layout* to) {
   struct Axis {
     int64_t dim;

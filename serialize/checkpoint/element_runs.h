@@ -10,15 +10,9 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "tensorcask/tensor/shape.h"
-#include "tensorcask/tensor/slice.h"
 #include "tensorcask/tensor/strided/layout.h"
 
 namespace tensorcask::checkpoint {
-
-// The elements of `whole` that are in `slice`. Errors: as TensorSlice::Apply.
-absl::StatusOr<Layout> SliceLayout(const Layout& whole, const TensorSlice& slice);
 
 // Turns and orders the axes of both alike, so that those of *from have positive steps that do not grow: elements in
 // row-major order are then in the order of their numbers in *from. Axes of size 1 go. Requires: equal dims; there are

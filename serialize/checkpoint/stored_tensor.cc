@@ -323,7 +323,7 @@ absl::Status StoredTensors::ReadPart(const LocatedEntry& located, const TensorSl
   if (out->num_elements() == 0) return slice == nullptr ? ReadBytes(located, verify, {}) : absl::OkStatus();
   const Layout whole = located.index.layout.value_or(Layout::RowMajor(entry.shape));
   if (slice == nullptr) return ReadElements(located, whole, verify, out);
-  CASK_ASSIGN_OR_RETURN(const Layout part, SliceLayout(whole, *slice));
+  CASK_ASSIGN_OR_RETURN(const Layout part, whole.Slice(*slice));
   return ReadElements(located, part, verify, out);
 }
 

@@ -85,17 +85,6 @@ class StringFiller {
   std::string* out_;
 };
 
-absl::StatusOr<Layout> SliceLayout(const TensorShape& whole, const TensorSlice& slice) {
-  CASK_RETURN_IF_ERROR(slice.Apply(whole).status());
-  Layout layout = Layout::RowMajor(whole);
-  for (int axis = 0; axis < slice.rank(); ++axis) {
-    const TensorSlice::Extent extent = slice.extent(axis);
-    if (extent.full()) continue;
-    CASK_ASSIGN_OR_RETURN(layout, layout.Narrow(axis, extent.start, extent.length));
-  }
-  return layout;
-}
-
 }  // namespace
 
 class PayloadReader::Impl {
@@ -306,7 +295,7 @@ absl::Status PayloadReader::ReadSliceInto(const TensorShape& whole, const Tensor
   CASK_CHECK(static_cast<uint64_t>(whole.num_elements()) == head().num_elements,
              "ReadSliceInto: the shape is not the payload's");
   CASK_RETURN_IF_ERROR(impl_->CheckBase());
-  CASK_ASSIGN_OR_RETURN(const Layout from, SliceLayout(whole, slice));
+  CASK_ASSIGN_OR_RETURN(const Layout from, Layout::RowMajor(whole).Slice(slice));
   CASK_CHECK(from.dims() == out->dims(), "ReadSliceInto: the dims are not the slice's");
   if (IsFixedSize(head().dtype)) return impl_->ReadStrided(from, out);
   if (slice.IsFull() && out->IsContiguous() && out->num_elements() > 0) {

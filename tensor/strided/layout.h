@@ -43,6 +43,8 @@
 
 namespace tensorcask {
 
+class TensorSlice;
+
 class Layout {
  public:
   static constexpr int kInlineRank = 5;       // no heap up to this rank
@@ -131,6 +133,10 @@ class Layout {
   absl::StatusOr<Layout> Slice(int64_t axis, std::optional<int64_t> start, std::optional<int64_t> end,
                                int64_t step = 1) const {
     return Edited(*this, [&](Layout& result) { return result.EditSlice(axis, start, end, step); });
+  }
+  // The box that `slice` cuts out of dims(). Errors: as TensorSlice::Apply.
+  absl::StatusOr<Layout> Slice(const TensorSlice& slice) const {
+    return Edited(*this, [&](Layout& result) { return result.EditSlice(slice); });
   }
   // `length` elements from `start`, which may count from the back, unclamped.
   absl::StatusOr<Layout> Narrow(int64_t axis, int64_t start, int64_t length) const {
@@ -248,6 +254,7 @@ class Layout {
   // The operations of these names, done to this layout. After an error it is still a layout, but any.
   absl::Status EditSlice(int64_t axis, const std::optional<int64_t>& start, const std::optional<int64_t>& end,
                          int64_t step);
+  absl::Status EditSlice(const TensorSlice& slice);
   absl::Status EditNarrow(int64_t axis, int64_t start, int64_t length);
   absl::Status EditSelect(int64_t axis, int64_t index);
   absl::Status EditTranspose(int64_t axis1, int64_t axis2);

@@ -17,6 +17,7 @@
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/shape.h"
+#include "tensorcask/tensor/slice.h"
 #include "tensorcask/tensor/strided/layout.h"
 #include "tensorcask/tensor/strided/layout_internal.h"
 
@@ -128,6 +129,14 @@ absl::Status Layout::EditSlice(int64_t axis, const std::optional<int64_t>& start
   mutable_strides()[at] = StrideTimes(stride, step);
   CountElements();
   if (step > 0 || count > 0) MoveOffset(first, stride);
+  return absl::OkStatus();
+}
+
+absl::Status Layout::EditSlice(const TensorSlice& slice) {
+  CASK_ASSIGN_OR_RETURN(const TensorShape part, slice.Apply(shape()));
+  for (int axis = 0; axis < rank_; ++axis) {
+    if (!slice.IsFullAt(axis)) CASK_RETURN_IF_ERROR(EditNarrow(axis, slice.extent(axis).start, part.dim(axis)));
+  }
   return absl::OkStatus();
 }
 

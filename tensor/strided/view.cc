@@ -118,17 +118,6 @@ absl::Status TensorView::CheckWritable() const {
 
 // ---- Views ----------------------------------------------------------------------------------------------------------
 
-absl::StatusOr<TensorView> TensorView::Slice(const TensorSlice& slice) const {
-  CASK_ASSIGN_OR_RETURN(const TensorShape part, slice.Apply(shape()));
-  return Edited([&](Layout& layout) -> absl::Status {
-    for (int axis = 0; axis < part.rank(); ++axis) {
-      if (slice.IsFullAt(axis)) continue;
-      CASK_RETURN_IF_ERROR(layout.EditNarrow(axis, slice.extent(axis).start, part.dim(axis)));
-    }
-    return absl::OkStatus();
-  });
-}
-
 absl::StatusOr<std::vector<TensorView>> TensorView::Over(absl::StatusOr<std::vector<Layout>> layouts) const {
   if (!layouts.ok()) return std::move(layouts).status();
   std::vector<TensorView> views;

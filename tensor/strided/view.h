@@ -129,7 +129,9 @@ class TensorView {
     return Edited([&](Layout& layout) { return layout.EditSlice(axis, start, end, step); });
   }
   // The box that `slice` cuts out of dims(). Errors: as TensorSlice::Apply.
-  absl::StatusOr<TensorView> Slice(const TensorSlice& slice) const;
+  absl::StatusOr<TensorView> Slice(const TensorSlice& slice) const {
+    return Edited([&](Layout& layout) { return layout.EditSlice(slice); });
+  }
   absl::StatusOr<TensorView> Narrow(int64_t axis, int64_t start, int64_t length) const {
     return Edited([&](Layout& layout) { return layout.EditNarrow(axis, start, length); });
   }

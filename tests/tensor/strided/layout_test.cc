@@ -14,6 +14,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/tensor/shape.h"
+#include "tensorcask/tensor/slice.h"
 #include "tensorcask/tensor/strided/memory_format.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
@@ -218,6 +219,16 @@ TEST(LayoutViews, RefuseGeometryThatDoesNotDivide) {
   EXPECT_THAT(Of({2, 1}, {int64_t{1} << 62, 1}).Bitcast(8, 1), StatusIs(Code::kInvalidArgument, HasSubstr("2^63-1")));
   EXPECT_THAT(Of({3, 0}, {kMost, 1}).ResizeDim(1), StatusIs(Code::kInvalidArgument, HasSubstr("2^63-1")));
   EXPECT_THAT(Of({2, 3}, {1, 2}).Reshape({6}), StatusIs(Code::kInvalidArgument, HasSubstr("only a copy can")));
+}
+
+TEST(LayoutViews, CutOutABox) {
+  const auto box = [](const char* text) { return TensorSlice::Parse(text).value(); };
+  EXPECT_EQ(Text(Dense({4, 20}).Slice(box("1,2:3,5"))), "[2,5] strides [20,1] offset 23");
+  EXPECT_EQ(Text(Dense({4, 20}).Slice(box("-:3,5"))), "[4,5] strides [20,1] offset 3");
+  EXPECT_EQ(Text(Of({4, 20}, {-1, 4}, 3).Slice(box("3,1:-"))), "[1,20] strides [-1,4] offset 0");
+  EXPECT_EQ(Text(Dense({}).Slice(box(""))), "[] strides [] offset 0");
+  EXPECT_THAT(Dense({4, 20}).Slice(box("-")), StatusIs(Code::kInvalidArgument, HasSubstr("rank")));
+  EXPECT_THAT(Dense({4, 20}).Slice(box("-:19,2")), StatusIs(Code::kOutOfRange, HasSubstr("axis 1")));
 }
 
 TEST(LayoutViews, StepBack) {
