@@ -40,6 +40,13 @@ NumberType NumbersOf(DType dtype);  // Requires: fixed size. complex64: float of
 constexpr NumberType kStringLengths{NumberKind::kInteger, 8};
 constexpr NumberType kCharacters{NumberKind::kInteger, 1};
 
+// What a sample tells of a chunk.
+enum class ChunkOutlook {
+  kNoise,    // it will stay raw
+  kOpen,     // nobody knows
+  kSmaller,  // by a tenth at least, as it seems
+};
+
 class ChunkEncoder {
  public:
   ChunkEncoder(NumberType numbers, PayloadLevel level);
@@ -51,6 +58,9 @@ class ChunkEncoder {
   // chunk is differences if that is smaller (judged on a sample). Requires: bytes.size() is a multiple of
   // numbers.bytes, not 0, at most 4 MiB. Errors: ResourceExhausted without memory.
   absl::StatusOr<absl::string_view> Encode(absl::string_view bytes, const char* base);
+
+  // What would come of Encode(bytes, nullptr), at a small part of its cost.
+  ChunkOutlook LookAt(absl::string_view bytes);
 
  private:
   class Impl;
@@ -67,7 +77,8 @@ class ChunkDecoder {
   // `base`, if not null, has the base's numbers at the same places; without it differences come out as they are.
   // Errors: InvalidArgument, saying what is wrong; Unimplemented for what is reserved; ResourceExhausted without
   // memory. On error `out` is unspecified. Requires: as above; the checksum is right (or nobody cares).
-  absl::Status Decode(absl::string_view coded, const char* base, absl::Span<char> out);
+  // `past_cache`: as in JoinPlanes.
+  absl::Status Decode(absl::string_view coded, const char* base, absl::Span<char> out, bool past_cache = false);
 
  private:
   class Impl;

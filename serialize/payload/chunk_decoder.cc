@@ -132,7 +132,7 @@ class ChunkDecoder::Impl {
  public:
   explicit Impl(NumberType numbers) : type_(numbers) {}
 
-  absl::Status Decode(absl::string_view coded, const char* base, absl::Span<char> out) {
+  absl::Status Decode(absl::string_view coded, const char* base, absl::Span<char> out, bool past_cache) {
     CASK_CHECK(!out.empty() && out.size() <= kMaxChunkBytes && out.size() % type_.bytes == 0,
                "Decode: this is no chunk of such numbers");
     if (coded.size() == out.size()) {
@@ -147,7 +147,8 @@ class ChunkDecoder::Impl {
         CASK_RETURN_IF_ERROR(DecodeSparse(head, count, out.data()));
       } else {
         CASK_RETURN_IF_ERROR(planes_.Reserve(ScratchBytes(head)));
-        CASK_RETURN_IF_ERROR(Join(head, /*first_plane=*/0, planes_.bytes(), out.data()));
+        const bool are_final = !head.Has(kChunkDifferences) || base == nullptr;
+        CASK_RETURN_IF_ERROR(Join(head, /*first_plane=*/0, planes_.bytes(), out.data(), past_cache && are_final));
       }
       if (head.Has(kChunkDifferences) && base != nullptr) {
         const NumberOrder order = type_.kind == NumberKind::kFloat ? NumberOrder::kFloat : NumberOrder::kInteger;
@@ -202,7 +203,7 @@ class ChunkDecoder::Impl {
   }
 
   // The planes from `first_plane` on are those of the numbers. `scratch` has room for those that are frames.
-  absl::Status Join(const Head& head, int first_plane, uint8_t* scratch, char* out) {
+  absl::Status Join(const Head& head, int first_plane, uint8_t* scratch, char* out, bool past_cache) {
     std::array<PlaneSource, kMaxPlanes> sources;
     for (int i = first_plane; i < head.num_planes; ++i) {
       const Head::Plane& plane = head.planes[i];
@@ -220,7 +221,9 @@ class ChunkDecoder::Impl {
           source.bytes = reinterpret_cast<const uint8_t*>(plane.coded.data());
       }
     }
-    if (head.values != 0) JoinPlanes(sources.data(), head.values, type_.bytes, head.Has(kChunkRotated), out);
+    if (head.values != 0) {
+      JoinPlanes(sources.data(), head.values, type_.bytes, head.Has(kChunkRotated), out, past_cache);
+    }
     return absl::OkStatus();
   }
 
@@ -233,7 +236,8 @@ class ChunkDecoder::Impl {
     const size_t ones = CountBits(mask, mask_bytes);
     if (ones != head.values) return Bad("has ", head.values, " values; its mask has ", ones, " bits");
     CASK_RETURN_IF_ERROR(dense_.Reserve(head.values * type_.bytes));
-    CASK_RETURN_IF_ERROR(Join(head, /*first_plane=*/1, reinterpret_cast<uint8_t*>(out), dense_.data()));
+    CASK_RETURN_IF_ERROR(Join(head, /*first_plane=*/1, reinterpret_cast<uint8_t*>(out), dense_.data(),
+                              /*past_cache=*/false));
     PutZerosBack(mask, dense_.data(), count, type_.bytes, out);
     return absl::OkStatus();
   }
@@ -248,8 +252,8 @@ ChunkDecoder::ChunkDecoder(NumberType numbers) : impl_(std::make_unique<Impl>(nu
 ChunkDecoder::~ChunkDecoder() = default;
 ChunkDecoder::ChunkDecoder(ChunkDecoder&&) noexcept = default;
 
-absl::Status ChunkDecoder::Decode(absl::string_view coded, const char* base, absl::Span<char> out) {
-  return impl_->Decode(coded, base, out);
+absl::Status ChunkDecoder::Decode(absl::string_view coded, const char* base, absl::Span<char> out, bool past_cache) {
+  return impl_->Decode(coded, base, out, past_cache);
 }
 
 }  // namespace tensorcask::payload

@@ -56,8 +56,9 @@ struct Form {
 // What a sample says of a chunk.
 struct Outlook {
   Form form;
-  double bits = 0;     // of the coded sample
-  uint32_t noise = 0;  // bit i: byte i of the numbers looks like noise
+  double bits = 0;         // of the coded sample
+  uint32_t noise = 0;      // bit i: byte i of the numbers looks like noise
+  bool all_noise = false;  // nothing would be smaller
 };
 
 }  // namespace
@@ -79,6 +80,15 @@ class ChunkEncoder::Impl {
     }
     if (size == 0 || size >= bytes.size() || bytes.size() - size < bytes.size() / 64) return absl::string_view();
     return absl::string_view(out_.data(), size);
+  }
+
+  ChunkOutlook LookAt(absl::string_view bytes) {
+    if (level_ != PayloadLevel::kDefault || type_.kind == NumberKind::kBool) return ChunkOutlook::kOpen;
+    const size_t sampled = TakeSample(bytes.data(), bytes.size(), type_.bytes, sample_.data());
+    const Outlook outlook = LookAt(sample_.data(), sampled, /*differences=*/false);
+    if (outlook.all_noise) return ChunkOutlook::kNoise;
+    const auto sample_bits = static_cast<double>(sampled * type_.bytes * 8);
+    return outlook.bits <= 0.9 * sample_bits ? ChunkOutlook::kSmaller : ChunkOutlook::kOpen;
   }
 
  private:
@@ -107,8 +117,7 @@ class ChunkEncoder::Impl {
       numbers = differences_.data();
     }
     if (level_ == PayloadLevel::kHigh) return EncodeSmallest(numbers, count, outlook.form.differences);
-    const uint32_t all_noise = (uint32_t{1} << type_.bytes) - 1;
-    if (outlook.noise == all_noise && !outlook.form.zeros_apart) return 0;
+    if (outlook.all_noise) return 0;
     return EncodeAs(outlook.form, numbers, count, outlook.noise, Effort());
   }
 
@@ -136,6 +145,7 @@ class ChunkEncoder::Impl {
       outlook.bits += entropy * static_cast<double>(count);
       if (entropy >= kNoiseBits) outlook.noise |= uint32_t{1} << i;
     }
+    outlook.all_noise = outlook.noise == (uint32_t{1} << type_.bytes) - 1 && !outlook.form.zeros_apart;
     return outlook;
   }
 
@@ -255,5 +265,7 @@ ChunkEncoder::ChunkEncoder(ChunkEncoder&&) noexcept = default;
 absl::StatusOr<absl::string_view> ChunkEncoder::Encode(absl::string_view bytes, const char* base) {
   return impl_->Encode(bytes, base);
 }
+
+ChunkOutlook ChunkEncoder::LookAt(absl::string_view bytes) { return impl_->LookAt(bytes); }
 
 }  // namespace tensorcask::payload

@@ -56,17 +56,17 @@ ChunkReader::Session::~Session() {
 }
 
 absl::Status ChunkReader::Session::DecodeFetched(uint64_t i, absl::string_view stored, bool verify, const char* base,
-                                                 absl::Span<char> out) {
+                                                 absl::Span<char> out, bool past_cache) {
   if (verify) CASK_RETURN_IF_ERROR(CompareChecksum(stored, chunks_->index_.entry(i).checksum));
   chunks_->chunks_decoded_.fetch_add(1, std::memory_order_relaxed);
   if (stored.data() == out.data()) return absl::OkStatus();  // raw, and read where it goes
   if (!chunks_->head().is_delta && stored.size() < out.size() && (stored[0] & kChunkDifferences) != 0) {
     return absl::InvalidArgumentError("it has differences, but the payload is no delta");
   }
-  return tools_->decoders[chunks_->head().chunk(i).stream].Decode(stored, base, out);
+  return tools_->decoders[chunks_->head().chunk(i).stream].Decode(stored, base, out, past_cache);
 }
 
-absl::Status ChunkReader::Session::Decode(uint64_t i, absl::Span<char> out) {
+absl::Status ChunkReader::Session::Decode(uint64_t i, absl::Span<char> out, bool past_cache) {
   const absl::Status status = [&]() -> absl::Status {
     const ChunkEntry entry = chunks_->index_.entry(i);
     const PayloadHead::Chunk chunk = chunks_->head().chunk(i);
@@ -78,7 +78,7 @@ absl::Status ChunkReader::Session::Decode(uint64_t i, absl::Span<char> out) {
     } else {
       CASK_ASSIGN_OR_RETURN(stored, chunks_->bytes_.Get(entry.offset, entry.size, &tools_->stored));
     }
-    return DecodeFetched(i, stored, chunks_->verify_, base, out);
+    return DecodeFetched(i, stored, chunks_->verify_, base, out, past_cache);
   }();
   return status.ok() ? status : chunks_->Named(i, status);
 }
@@ -96,7 +96,7 @@ absl::StatusOr<absl::string_view> ChunkReader::Session::Check(uint64_t i, absl::
   CASK_RETURN_IF_ERROR(tools_->decoded.Reserve(size));
   CASK_ASSIGN_OR_RETURN(const absl::string_view stored, chunks_->bytes_.Get(entry.offset, entry.size, &tools_->stored));
   const absl::Span<char> out(tools_->decoded.data(), size);
-  const absl::Status status = DecodeFetched(i, stored, /*verify=*/true, /*base=*/nullptr, out);
+  const absl::Status status = DecodeFetched(i, stored, /*verify=*/true, /*base=*/nullptr, out, /*past_cache=*/false);
   if (absl::IsResourceExhausted(status)) return chunks_->Named(i, status);
   *damage = status.ok() ? status : chunks_->Named(i, status);
   return absl::string_view(out.data(), out.size());

@@ -46,8 +46,8 @@ class ChunkReader {
     Session(Session&&) noexcept;
 
     // Requires: the base of a delta was set; `out` has the decoded size. Errors: DataLoss for a wrong checksum;
-    // InvalidArgument; Unimplemented; ResourceExhausted; of the source.
-    absl::Status Decode(uint64_t i, absl::Span<char> out);
+    // InvalidArgument; Unimplemented; ResourceExhausted; of the source. `past_cache`: as in JoinPlanes.
+    absl::Status Decode(uint64_t i, absl::Span<char> out, bool past_cache = false);
     // The same into memory of the session, valid until the next call.
     absl::StatusOr<absl::string_view> Decode(uint64_t i);
     // The same, always with the checksum and without a base. What is wrong with the chunk goes to *damage, and the
@@ -58,7 +58,7 @@ class ChunkReader {
     friend class ChunkReader;
     struct Tools;
     absl::Status DecodeFetched(uint64_t i, absl::string_view stored, bool verify, const char* base,
-                               absl::Span<char> out);
+                               absl::Span<char> out, bool past_cache);
 
     const ChunkReader* chunks_;
     std::unique_ptr<Tools> tools_;

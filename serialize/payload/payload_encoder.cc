@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -19,12 +21,17 @@
 namespace tensorcask {
 namespace {
 
+using payload::ChunkEncoder;
+using payload::ChunkOutlook;
 using payload::ElementStreams;
 
 constexpr uint64_t kMaxWholeBytes = uint64_t{16} << 20;  // above, samples decide
 constexpr int kSamples = 8;
 constexpr uint64_t kSampleBytes = uint64_t{64} << 10;
-constexpr uint64_t kSampleAlignment = 16;  // of the largest element
+constexpr uint64_t kSampleAlignment = 16;                   // of the largest element
+constexpr uint64_t kMinLookedAtBytes = uint64_t{64} << 10;  // below, all of it is soon encoded
+constexpr uint64_t kLooks = 8;                              // at chunks, before there is an opinion
+constexpr size_t kStartBytes = 64;                          // chunks that begin alike may be equal
 
 enum class Form { kNone, kPlain, kDelta };
 
@@ -83,8 +90,13 @@ class Encoding {
            const ElementStreams* base)
       : options_(options), head_(head), streams_(streams), base_(base) {}
 
-  // All of it in memory, in one form or two, and the smaller to *sink.
-  absl::StatusOr<std::optional<PayloadSummary>> EncodeInMemory(ByteSink* sink) {
+  // All of it in memory, in one form or two, and the smaller to *sink; unless a look tells beforehand.
+  absl::StatusOr<std::optional<PayloadSummary>> EncodeWhole(ByteSink* sink) {
+    if (base_ == nullptr && head_.decoded_bytes() >= kMinLookedAtBytes) {
+      CASK_ASSIGN_OR_RETURN(const ChunkOutlook outlook, Look());
+      if (outlook == ChunkOutlook::kNoise && !options_.always) return std::nullopt;
+      if (outlook == ChunkOutlook::kSmaller) return Encode(Form::kPlain, sink);
+    }
     MemorySink plain;
     MemorySink delta;
     CASK_ASSIGN_OR_RETURN(PayloadSummary summary, EncodeTo(Form::kPlain, &plain));
@@ -117,6 +129,43 @@ class Encoding {
   }
 
  private:
+  // At some chunks; at all, if those are noise.
+  absl::StatusOr<ChunkOutlook> Look() const {
+    ChunkEncoder encoders[] = {NewEncoder(0), NewEncoder(1)};
+    payload::Scratch memory;
+    absl::flat_hash_set<std::string> starts;  // of chunks
+    const auto look = [&](uint64_t i) -> absl::StatusOr<ChunkOutlook> {
+      const PayloadHead::Chunk chunk = head_.chunk(i);
+      CASK_ASSIGN_OR_RETURN(const absl::string_view bytes,
+                            streams_->Read(chunk.stream, chunk.begin, chunk.size, &memory));
+      const bool is_new = starts.insert(std::string(bytes.substr(0, kStartBytes))).second;
+      const ChunkOutlook outlook = encoders[chunk.stream].LookAt(bytes);
+      return outlook == ChunkOutlook::kNoise && !is_new ? ChunkOutlook::kOpen : outlook;
+    };
+    const uint64_t chunks = head_.num_chunks();
+    const uint64_t looks = std::min(chunks, kLooks);
+    uint64_t smaller = 0;
+    uint64_t noise = 0;
+    for (uint64_t i = 0; i < looks; ++i) {
+      CASK_ASSIGN_OR_RETURN(const ChunkOutlook outlook, look(i * chunks / looks));
+      smaller += outlook == ChunkOutlook::kSmaller ? 1 : 0;
+      noise += outlook == ChunkOutlook::kNoise ? 1 : 0;
+    }
+    if (smaller * 2 > looks) return ChunkOutlook::kSmaller;
+    if (noise < looks) return ChunkOutlook::kOpen;
+    if (looks == chunks) return ChunkOutlook::kNoise;
+    starts.clear();
+    for (uint64_t i = 0; i < chunks; ++i) {
+      CASK_ASSIGN_OR_RETURN(const ChunkOutlook outlook, look(i));
+      if (outlook != ChunkOutlook::kNoise) return ChunkOutlook::kOpen;
+    }
+    return ChunkOutlook::kNoise;
+  }
+
+  ChunkEncoder NewEncoder(int stream) const {
+    return ChunkEncoder(payload::StreamNumbers(head_.dtype, stream), options_.level);
+  }
+
   absl::StatusOr<PayloadSummary> EncodeTo(Form form, MemorySink* sink) {
     CASK_RETURN_IF_ERROR(sink->Reserve(payload::MaxPayloadBytes(head_)));
     return Encode(form, sink);
@@ -124,8 +173,7 @@ class Encoding {
 
   // Sizes of pieces from all of the tensor.
   absl::StatusOr<Sizes> Sample() const {
-    payload::ChunkEncoder encoders[] = {payload::ChunkEncoder(payload::StreamNumbers(head_.dtype, 0), options_.level),
-                                        payload::ChunkEncoder(payload::StreamNumbers(head_.dtype, 1), options_.level)};
+    ChunkEncoder encoders[] = {NewEncoder(0), NewEncoder(1)};
     payload::Scratch bytes_memory;
     payload::Scratch base_memory;
     Sizes sizes;
@@ -181,7 +229,7 @@ absl::StatusOr<std::optional<PayloadSummary>> EncodePayload(const TensorView& vi
     CASK_ASSIGN_OR_RETURN(const PayloadSummary summary, encoding.Encode(Form::kPlain, sink));
     return std::optional<PayloadSummary>(summary);
   }
-  return head.decoded_bytes() <= kMaxWholeBytes ? encoding.EncodeInMemory(sink) : encoding.EncodeBySamples(sink);
+  return head.decoded_bytes() <= kMaxWholeBytes ? encoding.EncodeWhole(sink) : encoding.EncodeBySamples(sink);
 }
 
 }  // namespace tensorcask

@@ -33,6 +33,7 @@ using payload::PayloadIndex;
 using Session = payload::ChunkReader::Session;
 
 constexpr size_t kLengthBytes = 8;
+constexpr size_t kPastCacheBytes = size_t{16} << 20;  // from here on what is decoded does not stay in a cache anyway
 
 // The lengths of strings, against the number of their characters.
 class LengthSum {
@@ -151,12 +152,13 @@ absl::Status PayloadReader::Impl::ReadBytes(uint64_t begin, absl::Span<char> out
   const uint64_t end = begin + out.size();
   const uint64_t first = begin >> head().log2_chunk_bytes;
   const uint64_t last = (end - 1) >> head().log2_chunk_bytes;
+  const bool past_cache = out.size() >= kPastCacheBytes;
   return chunks_.ForEach(num_threads_, static_cast<size_t>(last - first + 1), [&](Session* session, size_t i) {
     const PayloadHead::Chunk chunk = head().chunk(first + i);
     const uint64_t from = std::max(chunk.begin, begin);
     const uint64_t to = std::min(chunk.begin + chunk.size, end);
     const absl::Span<char> part = out.subspan(from - begin, to - from);
-    if (part.size() == chunk.size) return session->Decode(first + i, part);
+    if (part.size() == chunk.size) return session->Decode(first + i, part, past_cache);
     CASK_ASSIGN_OR_RETURN(const absl::string_view decoded, session->Decode(first + i));
     decoded.copy(part.data(), part.size(), from - chunk.begin);
     return absl::OkStatus();

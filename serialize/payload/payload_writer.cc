@@ -1,8 +1,7 @@
 #include "tensorcask/serialize/payload/payload_writer.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,7 +12,6 @@
 #include "tensorcask/serialize/payload/chunk_codec.h"
 #include "tensorcask/serialize/payload/ordered_for.h"
 #include "tensorcask/serialize/payload/payload_index.h"
-#include "tensorcask/serialize/payload/process_secret.h"
 #include "tensorcask/serialize/payload/scratch.h"
 #include "tensorcask/serialize/payload/stream_numbers.h"
 #include "tensorcask/tensor/base/crc32c.h"
@@ -23,26 +21,24 @@
 namespace tensorcask::payload {
 namespace {
 
-constexpr uint64_t kMaxExpansion = 1000;  // what readers take by default (DecodeLimits)
+constexpr size_t kComparedBytes = size_t{64} << 10;  // at a time; whole numbers
+constexpr uint64_t kMaxExpansion = 1000;             // what readers take by default (DecodeLimits)
 
-// A chunk as it is stored. Equal ones decode to equal bytes.
+// What a chunk that is stored is looked up by: equal chunks have equal ones.
 struct ChunkName {
-  uint64_t low = 0;
-  uint64_t high = 0;
+  uint32_t checksum = 0;
   uint32_t size = 0;
   uint32_t decoded = 0;
+  std::array<char, 64> first = {};  // bytes, as far as there are any
 
-  static ChunkName Of(absl::string_view chunk, size_t decoded) {
-    static const absl::string_view secret = ProcessSecret();
-    const XXH128_hash_t hash = XXH3_128bits_withSecret(chunk.data(), chunk.size(), secret.data(), secret.size());
-    return {hash.low64, hash.high64, static_cast<uint32_t>(chunk.size()), static_cast<uint32_t>(decoded)};
-  }
+  bool is_all() const { return size <= first.size(); }  // equal ones are of equal chunks
+
   friend bool operator==(const ChunkName& a, const ChunkName& b) {
-    return a.low == b.low && a.high == b.high && a.size == b.size && a.decoded == b.decoded;
+    return a.checksum == b.checksum && a.size == b.size && a.decoded == b.decoded && a.first == b.first;
   }
   template <typename H>
   friend H AbslHashValue(H state, const ChunkName& name) {
-    return H::combine(std::move(state), name.low, name.high, name.size, name.decoded);
+    return H::combine(std::move(state), name.checksum, name.size, name.decoded);
   }
 };
 
@@ -68,18 +64,45 @@ class Worker {
     CASK_ASSIGN_OR_RETURN(const absl::string_view coded, encoders_[chunk.stream].Encode(stored_, base));
     is_raw_ = coded.empty();
     if (!is_raw_) stored_ = coded;
-    checksum_ = MaskCrc32c(Crc32c(stored_));
-    name_ = ChunkName::Of(stored_, chunk.size);
+    name_ = ChunkName();
+    name_.checksum = MaskCrc32c(Crc32c(stored_));
+    name_.size = static_cast<uint32_t>(stored_.size());
+    name_.decoded = static_cast<uint32_t>(chunk.size);
+    stored_.copy(name_.first.data(), name_.first.size());
     return absl::OkStatus();
   }
 
   // Of the last one.
   absl::string_view stored() const { return stored_; }
   bool is_raw() const { return is_raw_; }
-  uint32_t checksum() const { return checksum_; }
   const ChunkName& name() const { return name_; }
 
+  // Whether chunks i and j, whose names are equal, are stored as the same bytes. False may mean that nobody knows.
+  absl::StatusOr<bool> AreEqual(uint64_t i, uint64_t j) {
+    if (name_.is_all()) return true;
+    const PayloadHead::Chunk a = head_.chunk(i);
+    const PayloadHead::Chunk b = head_.chunk(j);
+    if (a.stream != b.stream) return false;
+    CASK_ASSIGN_OR_RETURN(bool equal, AreEqual(*streams_, a, b));
+    if (equal && base_ != nullptr) {
+      CASK_ASSIGN_OR_RETURN(equal, AreEqual(*base_, a, b));
+    }
+    return equal;
+  }
+
  private:
+  // Whether what they are encoded from is. Requires: equal sizes.
+  absl::StatusOr<bool> AreEqual(const ElementStreams& streams, const PayloadHead::Chunk& a,
+                                const PayloadHead::Chunk& b) {
+    for (size_t at = 0; at < a.size; at += kComparedBytes) {
+      const size_t size = std::min(a.size - at, kComparedBytes);
+      CASK_ASSIGN_OR_RETURN(const absl::string_view one, streams.Read(a.stream, a.begin + at, size, &one_));
+      CASK_ASSIGN_OR_RETURN(const absl::string_view other, streams.Read(b.stream, b.begin + at, size, &other_));
+      if (one != other) return false;
+    }
+    return true;
+  }
+
   const PayloadHead& head_;
   const ElementStreams* streams_;
   const ElementStreams* base_;
@@ -88,8 +111,8 @@ class Worker {
   Scratch base_bytes_;
   absl::string_view stored_;
   bool is_raw_ = false;
-  uint32_t checksum_ = 0;
   ChunkName name_;
+  Scratch one_, other_;  // pieces that are compared
 };
 
 // Puts chunks behind one another, and says in the index where they are.
@@ -101,16 +124,23 @@ class Writer {
   uint64_t position() const { return sink_->position() - start_; }
   uint64_t shared_chunks() const { return shared_chunks_; }
 
-  absl::Status AppendChunk(const Worker& worker) {
-    const auto [found, is_new] = places_.try_emplace(worker.name(), 0);
-    if (is_new) {
-      if (worker.is_raw()) CASK_RETURN_IF_ERROR(AppendZerosTo(AlignUp(position())));
-      found->second = position();
-      CASK_RETURN_IF_ERROR(sink_->Append(worker.stored()));
-    } else {
-      ++shared_chunks_;
+  // The chunk that `worker` has encoded last.
+  absl::Status AppendChunk(Worker* worker, uint64_t i) {
+    const auto [found, is_new] = stored_.try_emplace(worker->name(), Place{i, 0});
+    bool is_shared = false;
+    if (!is_new) {
+      CASK_ASSIGN_OR_RETURN(is_shared, worker->AreEqual(i, found->second.chunk));
     }
-    AppendChunkEntry({found->second, static_cast<uint32_t>(worker.stored().size()), worker.checksum()}, &index_);
+    uint64_t offset = found->second.offset;
+    if (is_shared) {
+      ++shared_chunks_;
+    } else {
+      if (worker->is_raw()) CASK_RETURN_IF_ERROR(AppendZerosTo(AlignUp(position())));
+      offset = position();
+      found->second = {i, offset};
+      CASK_RETURN_IF_ERROR(sink_->Append(worker->stored()));
+    }
+    AppendChunkEntry({offset, worker->name().size, worker->name().checksum}, &index_);
     return absl::OkStatus();
   }
 
@@ -142,7 +172,11 @@ class Writer {
   ByteSink* const sink_;
   const uint64_t start_;
   std::string index_;
-  absl::flat_hash_map<ChunkName, uint64_t> places_;
+  struct Place {
+    uint64_t chunk;
+    uint64_t offset;
+  };
+  absl::flat_hash_map<ChunkName, Place> stored_;
   uint64_t shared_chunks_ = 0;
 };
 
@@ -162,7 +196,7 @@ absl::StatusOr<PayloadSummary> WritePayload(const PayloadHead& head, const Eleme
   CASK_RETURN_IF_ERROR(writer.Append(head.Encode()));
   CASK_RETURN_IF_ERROR(OrderedFor(
       num_threads, chunks, [&](size_t worker, uint64_t i) { return workers[worker].Encode(i); },
-      [&](size_t worker, uint64_t) { return writer.AppendChunk(workers[worker]); }));
+      [&](size_t worker, uint64_t i) { return writer.AppendChunk(&workers[worker], i); }));
   CASK_RETURN_IF_ERROR(writer.Finish(head.decoded_bytes()));
   return PayloadSummary{head, head.decoded_bytes(), writer.position(), chunks, writer.shared_chunks()};
 }

@@ -7,8 +7,10 @@
 #include <cstring>
 #include <initializer_list>
 #include <memory>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/payload/idle_list.h"
 #include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/base/process_error.h"
@@ -22,34 +24,55 @@ struct FreeContext {
   void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
 };
 using CompressionContext = std::unique_ptr<ZSTD_CCtx, FreeContext>;
+using DecompressionContext = std::unique_ptr<ZSTD_DCtx, FreeContext>;
 
 constexpr int kNumEfforts = 3;
+constexpr size_t kIdleBytes = size_t{4} << 20;  // of contexts of a kind that wait for their next use
+
+IdleList<CompressionContext, kIdleBytes>& IdleCompression(int effort) {
+  static auto* const idle = new std::array<IdleList<CompressionContext, kIdleBytes>, kNumEfforts>();
+  return (*idle)[effort];
+}
+
+IdleList<DecompressionContext, kIdleBytes>& IdleDecompression() {
+  static auto* const idle = new IdleList<DecompressionContext, kIdleBytes>();
+  return *idle;
+}
 
 struct Parameter {
   ZSTD_cParameter name;
   int value;
 };
 
+// Whether literals are Huffman coded: 1, always. By itself zstd leaves them as they are with the fast strategy and a
+// target length. It has the name ZSTD_c_literalCompressionMode in what zstd.h calls experimental.
+constexpr ZSTD_cParameter kLiteralsMode = ZSTD_c_experimentalParam5;
+
+bool TrySetParameter(const Parameter& parameter, ZSTD_CCtx* context) {
+  return !ZSTD_isError(ZSTD_CCtx_setParameter(context, parameter.name, parameter.value));
+}
+
 // Strategies are named, not left to the level: greedy and lazy ones let a context's earlier frames, in some versions of
 // zstd, change the bytes of the next.
 void SetParameters(PlaneEffort effort, ZSTD_CCtx* context) {
   const auto set = [context](std::initializer_list<Parameter> parameters) {
     for (const Parameter& parameter : parameters) {
-      const size_t result = ZSTD_CCtx_setParameter(context, parameter.name, parameter.value);
-      CASK_CHECK(!ZSTD_isError(result), "SetParameters: zstd refuses a parameter");
+      CASK_CHECK(TrySetParameter(parameter, context), "SetParameters: zstd refuses a parameter");
     }
   };
   set({{ZSTD_c_contentSizeFlag, 1}, {ZSTD_c_checksumFlag, 0}, {ZSTD_c_dictIDFlag, 0}});
   switch (effort) {
     case PlaneEffort::kLiterals:
       // Noise hardly ever repeats itself at one of 64 places, so nearly all time goes to Huffman coding. A window of 64
-      // KiB means blocks of that size, each with a code of its own: layers of a model differ. Level 1 has no target
-      // length; with one zstd would store literals as they are.
+      // KiB means blocks of that size, each with a code of its own: layers of a model differ.
       set({{ZSTD_c_compressionLevel, 1},
            {ZSTD_c_strategy, ZSTD_fast},
            {ZSTD_c_hashLog, 6},
            {ZSTD_c_minMatch, 7},
            {ZSTD_c_windowLog, 16}});
+      // Runs are found by looking at some places, too. Frames without this are as good, and slower: a zstd that has it
+      // no longer does no harm.
+      if (TrySetParameter({kLiteralsMode, 1}, context)) set({{ZSTD_c_targetLength, 8}});
       return;
     case PlaneEffort::kDefault:
       set({{ZSTD_c_compressionLevel, 3}, {ZSTD_c_strategy, ZSTD_dfast}});
@@ -141,6 +164,13 @@ absl::StatusOr<FrameHeader> ParseFrameHeader(absl::string_view frame) {
 }  // namespace
 
 struct PlaneEncoder::Contexts {
+  ~Contexts() {
+    for (int effort = 0; effort < kNumEfforts; ++effort) {
+      const size_t bytes = ZSTD_sizeof_CCtx(by_effort[effort].get());
+      if (bytes != 0) IdleCompression(effort).Give(std::move(by_effort[effort]), bytes);
+    }
+  }
+
   std::array<CompressionContext, kNumEfforts> by_effort;
 };
 
@@ -158,6 +188,7 @@ absl::StatusOr<CodedPlane> PlaneEncoder::Encode(absl::string_view plane, PlaneEf
     return CodedPlane{PlaneKind::kConstant, 1};
   }
   CompressionContext& context = contexts_->by_effort[static_cast<int>(effort)];
+  if (context == nullptr) context = IdleCompression(static_cast<int>(effort)).Take();
   if (context == nullptr) {
     context.reset(ZSTD_createCCtx());
     if (context == nullptr) return NoMemory("no context");
@@ -207,7 +238,13 @@ double ByteEntropy(absl::string_view bytes) {
 }
 
 struct PlaneDecoder::Context {
-  std::unique_ptr<ZSTD_DCtx, FreeContext> zstd;
+  ~Context() {
+    if (zstd == nullptr) return;
+    const size_t bytes = ZSTD_sizeof_DCtx(zstd.get());
+    IdleDecompression().Give(std::move(zstd), bytes);
+  }
+
+  DecompressionContext zstd;
 };
 
 PlaneDecoder::PlaneDecoder() : context_(std::make_unique<Context>()) {}
@@ -227,6 +264,7 @@ absl::Status PlaneDecoder::DecodeFrame(absl::string_view frame, absl::Span<char>
     return BadFrame("of ", frame.size(), " bytes has no end: ", ZSTD_getErrorName(frame_bytes));
   }
   if (frame_bytes != frame.size()) return BadFrame("ends after ", frame_bytes, " of ", frame.size(), " bytes");
+  if (context_->zstd == nullptr) context_->zstd = IdleDecompression().Take();
   if (context_->zstd == nullptr) {
     context_->zstd.reset(ZSTD_createDCtx());
     if (context_->zstd == nullptr) return NoMemory("no context");

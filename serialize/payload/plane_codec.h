@@ -6,7 +6,8 @@
 //   CASK_RETURN_IF_ERROR(decoder.DecodeFrame(frame, plane));                           // plane.size(): what it must
 //   hold
 //
-// Both keep zstd's contexts from plane to plane. What comes out depends on what goes in alone, not on planes before.
+// Both keep zstd's contexts from plane to plane, and leave them to those that are made after them. What comes out
+// depends on what goes in alone, not on planes before.
 
 #ifndef TENSORCASK_SERIALIZE_PAYLOAD_PLANE_CODEC_H_
 #define TENSORCASK_SERIALIZE_PAYLOAD_PLANE_CODEC_H_

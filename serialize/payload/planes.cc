@@ -134,11 +134,13 @@ void SplitPlanes(const void* numbers, size_t count, int number_bytes, bool rotat
   });
 }
 
-void JoinPlanes(const PlaneSource* planes, size_t count, int number_bytes, bool rotated, void* numbers) {
+void JoinPlanes(const PlaneSource* planes, size_t count, int number_bytes, bool rotated, void* numbers,
+                bool past_cache) {
+  const bool stream = past_cache && reinterpret_cast<uintptr_t>(numbers) % 64 == 0;
   WithNumbers(number_bytes, [&](auto zero) {
     using T = decltype(zero);
     const BlockKernels* const kernels = FindBlockKernels(number_bytes);
-    const size_t done = kernels != nullptr ? kernels->join[rotated](planes, count, Bytes(numbers)) : 0;
+    const size_t done = kernels != nullptr ? kernels->join[rotated][stream](planes, count, Bytes(numbers)) : 0;
     for (Pieces pieces(done, count); pieces.Next();) {
       T piece[kPiece] = {};
       for (size_t i = 0; i < sizeof(T); ++i) {

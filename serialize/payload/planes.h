@@ -24,8 +24,10 @@ struct PlaneSource {
   const uint8_t* bytes = nullptr;  // null: constant
   uint8_t constant = 0;
 };
-// The inverse. `planes` has number_bytes entries, of `count` bytes each.
-void JoinPlanes(const PlaneSource* planes, size_t count, int number_bytes, bool rotated, void* numbers);
+// The inverse. `planes` has number_bytes entries, of `count` bytes each. `past_cache`: what is not read soon
+// may go where no cache holds it, if it lies at a multiple of 64.
+void JoinPlanes(const PlaneSource* planes, size_t count, int number_bytes, bool rotated, void* numbers,
+                bool past_cache = false);
 
 // Numbers that are not all 0 bits go to `dense` (room for all), one after the other, and their places to `mask`
 // ((count + 7) / 8 bytes; lowest bit first, bits past the end 0). Returns how many they are.

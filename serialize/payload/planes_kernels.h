@@ -28,8 +28,8 @@ struct CountedBlocks {
 
 // For numbers of one size; the last three for any.
 struct BlockKernels {
-  size_t (*split[2])(const uint8_t* numbers, size_t count, uint8_t* planes);     // [rotate]
-  size_t (*join[2])(const PlaneSource* planes, size_t count, uint8_t* numbers);  // [rotated]
+  size_t (*split[2])(const uint8_t* numbers, size_t count, uint8_t* planes);        // [rotate]
+  size_t (*join[2][2])(const PlaneSource* planes, size_t count, uint8_t* numbers);  // [rotated][past_cache]
   CountedBlocks (*take_zeros_apart)(const uint8_t* numbers, size_t count, uint8_t* mask, uint8_t* dense);
   CountedBlocks (*put_zeros_back)(const uint8_t* mask, const uint8_t* dense, size_t dense_count, size_t count,
                                   uint8_t* numbers);

@@ -228,7 +228,7 @@ CASK_AVX2 size_t Split(const uint8_t* numbers, size_t count, uint8_t* planes) {
   return done;
 }
 
-template <int kBytes, bool kRotated>
+template <int kBytes, bool kRotated, bool kPastCache>
 CASK_AVX2 size_t Join(const PlaneSource* planes, size_t count, uint8_t* numbers) {
   uint8_t constants[kBytes][kBlock];
   const uint8_t* from[kBytes];  // steps over a plane, or stays where one block of constants is
@@ -253,10 +253,17 @@ CASK_AVX2 size_t Join(const PlaneSource* planes, size_t count, uint8_t* numbers)
     CASK_UNROLL
     for (int i = 0; i < kBytes; ++i) {
       if constexpr (kRotated) list[i] = RotateRight<kBytes>(list[i]);
-      _mm256_storeu2_m128i(reinterpret_cast<__m128i*>(to + 16 * (kBytes + i)), reinterpret_cast<__m128i*>(to + 16 * i),
-                           list[i]);
+      auto* const low = reinterpret_cast<__m128i*>(to + 16 * i);
+      auto* const high = reinterpret_cast<__m128i*>(to + 16 * (kBytes + i));
+      if constexpr (kPastCache) {
+        _mm_stream_si128(low, _mm256_castsi256_si128(list[i]));
+        _mm_stream_si128(high, _mm256_extracti128_si256(list[i], 1));
+      } else {
+        _mm256_storeu2_m128i(high, low, list[i]);
+      }
     }
   }
+  if constexpr (kPastCache) _mm_sfence();
   return done;
 }
 
@@ -520,7 +527,7 @@ constexpr NumberOrder kInteger = NumberOrder::kInteger;
 template <int kBytes, bool kWide>
 constexpr BlockKernels kKernels = {
     {Split<kBytes, false>, Split<kBytes, true>},
-    {Join<kBytes, false>, Join<kBytes, true>},
+    {{Join<kBytes, false, false>, Join<kBytes, false, true>}, {Join<kBytes, true, false>, Join<kBytes, true, true>}},
     kWide ? WideTakeZerosApart<kBytes> : TakeZerosApart<kBytes>,
     kWide ? WidePutZerosBack<kBytes> : PutZerosBack<kBytes>,
     CountZeros<kBytes>,

@@ -46,6 +46,19 @@ Means MeansOver(const std::vector<PayloadSet>& sets, DType dtype) {
   return {mean(logs.ratio), mean(logs.zstd_ratio), mean(logs.encode), mean(logs.decode)};
 }
 
+// To find out that nothing is to be gained, and to copy.
+void NoiseRow() {
+  const std::vector<PayloadSet> sets = GeneratedPayloadSets();
+  for (const PayloadSet& set : sets) {
+    if (set.name != "noise float32") continue;
+    const std::unique_ptr<PayloadCodec> copy = MemcpyCodec();
+    const std::unique_ptr<PayloadCodec> ours = OurCodec(PayloadLevel::kDefault, 1);
+    const double speed = MedianRatio(
+        kRounds, [&] { copy->Encode(set.tensor); }, [&] { ours->Encode(set.tensor); });
+    RowAtLeast("payload: encode noise", speed, 0.5, "x memcpy", "the speed of memcpy of the same bytes");
+  }
+}
+
 // Decoding from memory: so many bytes that no cache holds them.
 void DecodeFromMemoryRows() {
   constexpr size_t kBytes = size_t{64} << 20;
@@ -83,6 +96,7 @@ void PayloadRows() {
     RowAtLeast(name + "speed of encoding", means.encode, promise.encode, "x zstd", "zstd -3, one thread");
     RowAtLeast(name + "speed of decoding", means.decode, promise.decode, "x zstd", "zstd -3, one thread");
   }
+  NoiseRow();
   DecodeFromMemoryRows();
 }
 

@@ -25,17 +25,21 @@ class Ours final : public PayloadCodec {
         threads_(threads) {
     options_.level = level;
     options_.num_threads = threads;
-    options_.always = true;
   }
   static std::string Threads(int threads) { return threads == 1 ? "" : absl::StrCat(" x", threads); }
 
   absl::string_view Encode(const Tensor& tensor) override {
     coded_.clear();
     StringSink sink(&coded_);
-    Require(EncodePayload(tensor, options_, &sink).status());
+    is_plain_ = !Require(EncodePayload(tensor, options_, &sink)).has_value();
+    if (is_plain_) coded_.assign(tensor.bytes().data(), tensor.bytes().size());  // as messages and checkpoints do
     return coded_;
   }
   void Decode(Tensor* tensor) override {
+    if (is_plain_) {
+      coded_.copy(tensor->mutable_bytes().data(), coded_.size());
+      return;
+    }
     PayloadReadOptions options;
     options.num_threads = threads_;
     TensorView view(*tensor);
@@ -45,6 +49,7 @@ class Ours final : public PayloadCodec {
  private:
   PayloadOptions options_;
   const int threads_;
+  bool is_plain_ = false;  // it would not have become smaller
   std::string coded_;
 };
 

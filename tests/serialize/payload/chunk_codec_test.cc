@@ -116,9 +116,13 @@ std::string EncodeOrFail(ChunkEncoder* encoder, const std::string& bytes, const 
 // What `coded` (a raw chunk if it is empty) decodes to is `bytes`.
 void ExpectDecodes(ChunkDecoder* decoder, const std::string& coded, const std::string& bytes,
                    const std::string& base = "") {
-  std::vector<char> out(bytes.size(), '\xa5');
-  ASSERT_OK(decoder->Decode(coded.empty() ? bytes : coded, base.empty() ? nullptr : base.data(), absl::MakeSpan(out)));
-  EXPECT_TRUE(std::equal(out.begin(), out.end(), bytes.begin(), bytes.end()));
+  for (const bool past_cache : {false, true}) {
+    std::vector<char> memory(bytes.size() + 64, '\xa5');
+    char* const out = &memory[64 - reinterpret_cast<uintptr_t>(memory.data()) % 64];
+    ASSERT_OK(decoder->Decode(coded.empty() ? bytes : coded, base.empty() ? nullptr : base.data(),
+                              absl::MakeSpan(out, bytes.size()), past_cache));
+    EXPECT_EQ(absl::string_view(out, bytes.size()), bytes);
+  }
 }
 
 struct RoundTripCase {
@@ -230,6 +234,30 @@ TEST(ChunkEncoder, ChoosesAForm) {
   EXPECT_EQ(bits.size(), 8u + 4u + 6251u);
   mask[777] = 2;
   EXPECT_EQ(Flags(EncodeOrFail(&bools, mask)), -1) << "no bools: left to the decoder, which refuses them";
+}
+
+TEST(ChunkEncoder, LooksBeforeItEncodes) {
+  for (const NumberType type : {kFloat32, NumberType{NumberKind::kFloat, 2}, NumberType{NumberKind::kInteger, 8}}) {
+    ChunkEncoder encoder(type, PayloadLevel::kDefault);
+    for (const Kind kind : {Kind::kNoise, Kind::kWeights, Kind::kSparse, Kind::kZeros, Kind::kHalfNoise}) {
+      for (const size_t count : {1000, 100'000}) {
+        SCOPED_TRACE(absl::StrCat(type.bytes, " bytes, kind ", static_cast<int>(kind), ", ", count));
+        const std::string bytes = Numbers(type, count, kind, 1);
+        const ChunkOutlook outlook = encoder.LookAt(bytes);
+        const std::string coded = EncodeOrFail(&encoder, bytes);
+        EXPECT_EQ(outlook == ChunkOutlook::kNoise, coded.empty());
+        if (outlook == ChunkOutlook::kSmaller) {
+          EXPECT_LT(coded.size() * 20, bytes.size() * 19);
+        }
+        if (kind != Kind::kNoise && kind != Kind::kHalfNoise) {
+          EXPECT_EQ(outlook, ChunkOutlook::kSmaller);
+        }
+      }
+    }
+  }
+  EXPECT_EQ(ChunkEncoder(kFloat32, PayloadLevel::kHigh).LookAt(Numbers(kFloat32, 1000, Kind::kNoise, 1)),
+            ChunkOutlook::kOpen)
+      << "it tries everything";
 }
 
 TEST(ChunkEncoder, HighIsNoLargerThanDefault) {

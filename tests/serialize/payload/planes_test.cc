@@ -184,9 +184,11 @@ TEST(Planes, SplitAndJoinLikeTheModel) {
 
       std::vector<PlaneSource> sources(size);
       for (int i = 0; i < size; ++i) sources[i].bytes = planes.data() + i * numbers.size();
-      Block joined(bytes.size(), misalignment);
-      JoinPlanes(sources.data(), numbers.size(), size, rotate, joined.data());
-      ASSERT_EQ(joined.bytes(), bytes);
+      for (const bool past_cache : {false, true}) {
+        Block joined(bytes.size(), past_cache && random() % 2 != 0 ? 0 : misalignment);
+        JoinPlanes(sources.data(), numbers.size(), size, rotate, joined.data(), past_cache);
+        ASSERT_EQ(joined.bytes(), bytes);
+      }
     }
   });
 }
