@@ -19,6 +19,7 @@
 #include "tensorcask/serialize/io/atomic_publish.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/payload/payload_head.h"
 #include "tensorcask/serialize/wire/codec_options.h"
 #include "tensorcask/serialize/wire/pieces.h"
 #include "tensorcask/serialize/wire/tensor_codec.h"
@@ -54,11 +55,12 @@ std::string Stem(absl::string_view path) {
 }
 
 // "plain", "encoded default", "encoded high delta".
-std::string Encoding(const CheckpointEntry& entry) {
-  const absl::string_view form = EntryFormName(entry.form);
-  if (entry.payload == nullptr) return std::string(form);
-  return absl::StrCat(form, " ", PayloadLevelName(static_cast<PayloadLevel>(entry.payload->level)),
-                      entry.payload->is_delta ? " delta" : "");
+void SetEncoding(EntryForm form, const PayloadHead* payload, TensorInfo* info) {
+  info->encoding = std::string(EntryFormName(form));
+  if (payload == nullptr) return;
+  absl::StrAppend(&info->encoding, " ", PayloadLevelName(static_cast<PayloadLevel>(payload->level)),
+                  payload->is_delta ? " delta" : "");
+  info->decoded_bytes = payload->decoded_bytes();
 }
 
 class CheckpointInput final : public Input {
@@ -73,12 +75,11 @@ class CheckpointInput final : public Input {
       info.name = entry.name;
       info.dtype = entry.dtype;
       info.shape = entry.shape;
-      info.encoding = Encoding(entry);
+      SetEncoding(entry.form, entry.payload.get(), &info);
       info.pieces = static_cast<int>(entry.slices.size());
       info.strides = entry.strides;
       info.has_metadata = entry.has_metadata;
       info.stored_bytes = entry.stored_bytes;
-      if (entry.payload != nullptr) info.decoded_bytes = entry.payload->decoded_bytes();
       info.shard = entry.shard;
       info.offset = entry.offset;
       tensors.push_back(std::move(info));
@@ -273,7 +274,10 @@ TensorInfo DescribeTensor(std::string name, const DecodedTensor& tensor) {
   info.shape = tensor.view.shape();
   const bool row_major = tensor.view.IsContiguous();
   const bool own_dtype = DTypeNumber(info.dtype) >= kFirstOwnDTypeNumber;
-  info.encoding = std::string(EntryFormName(row_major && !own_dtype ? EntryForm::kPlain : EntryForm::kGuarded));
+  const EntryForm form = tensor.payload != nullptr ? EntryForm::kEncoded
+                         : !row_major || own_dtype ? EntryForm::kGuarded
+                                                   : EntryForm::kPlain;
+  SetEncoding(form, tensor.payload.get(), &info);
   if (!row_major) info.strides.assign(tensor.view.strides().begin(), tensor.view.strides().end());
   info.has_metadata = !tensor.metadata.IsDefault();
   return info;

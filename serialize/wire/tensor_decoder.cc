@@ -340,23 +340,25 @@ absl::StatusOr<Tensor> TensorDecoder::DecodeChecked() {
 
 absl::StatusOr<DecodedTensor> TensorDecoder::DecodeWithMetadata() {
   CASK_RETURN_IF_ERROR(Check());
+  return DecodeCheckedWithMetadata();
+}
+
+absl::StatusOr<DecodedTensor> TensorDecoder::DecodeCheckedWithMetadata() {
   DecodedTensor decoded;
   CASK_ASSIGN_OR_RETURN(decoded.metadata, DecodeMetadata(fields_, dtype_, shape_.rank(), options_));
   CASK_ASSIGN_OR_RETURN(decoded.view, NewView());
+  if (is_encoded()) decoded.payload = std::make_shared<PayloadHead>(payload_->head());
   return decoded;
 }
 
 absl::StatusOr<DecodedTensor> TensorDecoder::DecodeInPlace(const RefPtr<RefCounted>& owner, bool writable) {
   CASK_RETURN_IF_ERROR(Check());
-  DecodedTensor decoded;
-  CASK_ASSIGN_OR_RETURN(decoded.metadata, DecodeMetadata(fields_, dtype_, shape_.rank(), options_));
   const absl::string_view content = fields_.content;
   const bool in_place = uses_content_ && IsFixedSize(dtype_) &&
                         reinterpret_cast<uintptr_t>(content.data()) % ElementAlignment(dtype_) == 0;
-  if (!in_place) {
-    CASK_ASSIGN_OR_RETURN(decoded.view, NewView());
-    return decoded;
-  }
+  if (!in_place) return DecodeCheckedWithMetadata();
+  DecodedTensor decoded;
+  CASK_ASSIGN_OR_RETURN(decoded.metadata, DecodeMetadata(fields_, dtype_, shape_.rank(), options_));
   if (fields_.extension.crc32c != 0) CASK_RETURN_IF_ERROR(CheckCrc32c(Crc32c(content)));
   TensorBuffer::External memory;
   memory.data = const_cast<char*>(content.data());

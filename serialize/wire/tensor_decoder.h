@@ -81,6 +81,7 @@ class TensorDecoder {
   absl::Status CheckLayout();                  // sets layout_
   absl::Status CheckPayload();                 // sets payload_
   absl::StatusOr<TensorView> NewView() const;  // Requires: Check was OK
+  absl::StatusOr<DecodedTensor> DecodeCheckedWithMetadata();
   absl::Status CheckCrc32c(uint32_t found) const;
   absl::Status CheckOtherFields() const;
   absl::Status CheckThis();     // all but what is in resources and variants

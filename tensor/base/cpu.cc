@@ -30,6 +30,7 @@ CpuFeatures DetectFeatures() {
                     __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   features.vpclmul = features.avx512 && __builtin_cpu_supports("vpclmulqdq");
   features.vbmi2 = features.avx512 && __builtin_cpu_supports("avx512vbmi2");
+  features.amd = __builtin_cpu_is("amd");
 #endif
   return features;
 }

@@ -4,8 +4,8 @@
 //   const auto copy = GetCpuFeatures().avx2 ? CopyAvx2 : CopyScalar;
 //
 // TENSORCASK_CPU in the environment hides extensions, so that each kernel can be tested on one machine: "scalar" hides
-// all, "sse42" leaves sse42 and pclmul, "avx2" leaves avx2 as well, "avx512" hides nothing. Any other text counts as
-// "scalar", so that a misspelling costs speed and nothing else; empty counts as unset.
+// all, the maker too, "sse42" leaves sse42 and pclmul, "avx2" leaves avx2 as well, "avx512" hides nothing. Any other
+// text counts as "scalar", so that a misspelling costs speed and nothing else; empty counts as unset.
 
 #ifndef TENSORCASK_TENSOR_BASE_CPU_H_
 #define TENSORCASK_TENSOR_BASE_CPU_H_
@@ -21,6 +21,8 @@ struct CpuFeatures {
   bool avx512 = false;   // f, bw, dq, vl together
   bool vpclmul = false;  // carry-less multiplication in 512-bit registers; implies avx512
   bool vbmi2 = false;    // compress and expand bytes and words; implies avx512
+
+  bool amd = false;  // no extension, but the maker: caches differ
 };
 
 // Detected on the first call; thread-safe. Each extension implies those above it in the list: a kernel asks for the

@@ -100,6 +100,7 @@ class Encoded(Scratch):
         for name, tensor, arguments in (("m.tfrecord", "w", []), ("m.pb", "m", ["--format", "tensorproto"])):
             message = self.convert(plain, name, "--include", "w", "--level", "default")
             self.assertLess(os.path.getsize(message), 2 * self.COUNT)
+            self.assertRegex(run("ls", *arguments, message).stdout, r"encoded default, \d+\.\d %")
             self.assertEqual(run("show", *arguments, message, tensor).stdout, values)
 
     def test_a_delta_is_small_and_wants_its_base(self):

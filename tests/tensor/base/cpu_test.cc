@@ -12,7 +12,7 @@ namespace {
 CpuFeatures Everything() {
   CpuFeatures features;
   features.sse42 = features.pclmul = features.avx2 = features.avx512 = true;
-  features.vpclmul = features.vbmi2 = true;
+  features.vpclmul = features.vbmi2 = features.amd = true;
   return features;
 }
 
@@ -37,6 +37,7 @@ TEST(CpuFeatures, LevelsHideWhatStandsAbove) {
     EXPECT_EQ(features.avx512, c.avx512);
     EXPECT_EQ(features.vpclmul, c.avx512);
     EXPECT_EQ(features.vbmi2, c.avx512);
+    EXPECT_EQ(features.amd, c.sse42);
   }
 }
 
@@ -45,7 +46,7 @@ TEST(CpuFeatures, LevelsInventNothing) {
     SCOPED_TRACE(level);
     const CpuFeatures features = internal::LimitFeatures(CpuFeatures(), level);
     EXPECT_FALSE(features.sse42 || features.pclmul || features.avx2 || features.avx512 || features.vpclmul ||
-                 features.vbmi2);
+                 features.vbmi2 || features.amd);
   }
 }
 
