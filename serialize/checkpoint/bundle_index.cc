@@ -67,6 +67,7 @@ std::string LocatedEntry::Label() const {
 
 absl::Status CheckPiece(const CheckpointEntry& tensor, const TensorSlice& slice, const CheckpointEntry& piece) {
   if (!piece.slices.empty()) return absl::DataLossError("is in slices itself");
+  if (piece.payload != nullptr && piece.payload->is_delta) return absl::DataLossError("is a delta");
   CASK_ASSIGN_OR_RETURN(const TensorShape wanted, slice.Apply(tensor.shape));
   if (piece.dtype == tensor.dtype && piece.shape == wanted) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat("is ", DTypeName(piece.dtype), " ", piece.shape.ToString(), "; wanted ",

@@ -15,9 +15,7 @@
 #include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/endian.h"
-#include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/base/status_macros.h"
-#include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/strided/copy.h"
 #include "tensorcask/tensor/strided/layout.h"
@@ -48,6 +46,8 @@ class LengthSum {
     }
   }
 
+  bool is_past() const { return is_past_; }  // they have more
+
   absl::Status Finish() const {
     if (is_past_)
       return absl::InvalidArgumentError(absl::StrCat("strings have more than the ", wanted_, " characters"));
@@ -65,25 +65,24 @@ class LengthSum {
 // Characters of successive strings, as they come.
 class StringFiller {
  public:
-  // `lengths` are 8 bytes each, and those of `out`.
-  StringFiller(const char* lengths, std::string* out) : lengths_(lengths), out_(out) {}
+  // `out` have their lengths already.
+  explicit StringFiller(std::string* out) : out_(out) {}
 
   void Add(absl::string_view characters) {
     while (!characters.empty()) {
-      const auto length = LoadLittleEndian<uint64_t>(lengths_);
-      if (out_->empty()) out_->reserve(length);
-      const size_t count = std::min<uint64_t>(length - out_->size(), characters.size());
-      out_->append(characters.data(), count);
+      const size_t count = std::min(out_->size() - at_, characters.size());
+      characters.copy(&(*out_)[at_], count);
       characters.remove_prefix(count);
-      if (out_->size() < length) return;
+      at_ += count;
+      if (at_ < out_->size()) return;
       ++out_;
-      lengths_ += kLengthBytes;
+      at_ = 0;
     }
   }
 
  private:
-  const char* lengths_;
   std::string* out_;
+  size_t at_ = 0;  // in *out_
 };
 
 }  // namespace
@@ -210,27 +209,30 @@ std::vector<PayloadReader::Impl::Worker> PayloadReader::Impl::Workers(uint64_t c
   return workers;
 }
 
+// Lengths come first: each string gets its own, and characters then go to their places.
 absl::Status PayloadReader::Impl::ReadStrings(std::string* out) const {
-  const uint64_t lengths_bytes = head().first_stream_bytes();
-  if (lengths_bytes == 0) return absl::OkStatus();
-  CASK_ASSIGN_OR_RETURN(const RefPtr<TensorBuffer> buffer, TensorBuffer::Allocate(lengths_bytes));
-  char* const lengths = static_cast<char*>(buffer->mutable_data());
-  CASK_RETURN_IF_ERROR(ReadBytes(0, absl::MakeSpan(lengths, lengths_bytes)));
+  const uint64_t length_chunks = head().first_stream_chunks();
   LengthSum sum(head().characters);
-  sum.Add({lengths, lengths_bytes});
-  CASK_RETURN_IF_ERROR(sum.Finish());
-  for (uint64_t i = 0; i < head().num_elements; ++i) out[i].clear();
-  StringFiller filler(lengths, out);
-  const uint64_t first = head().first_stream_chunks();
-  std::vector<Worker> workers = Workers(head().num_chunks() - first);
+  std::string* next = out;
+  StringFiller filler(out);
+  std::vector<Worker> workers = Workers(head().num_chunks());
   return payload::OrderedFor(
-      num_threads_, head().num_chunks() - first,
+      num_threads_, head().num_chunks(),
       [&](size_t worker, uint64_t i) -> absl::Status {
-        CASK_ASSIGN_OR_RETURN(workers[worker].decoded, workers[worker].session.Decode(first + i));
+        CASK_ASSIGN_OR_RETURN(workers[worker].decoded, workers[worker].session.Decode(i));
         return absl::OkStatus();
       },
-      [&](size_t worker, uint64_t) {
-        filler.Add(workers[worker].decoded);
+      [&](size_t worker, uint64_t i) -> absl::Status {
+        const absl::string_view decoded = workers[worker].decoded;
+        if (i >= length_chunks) {
+          filler.Add(decoded);
+          return absl::OkStatus();
+        }
+        sum.Add(decoded);
+        if (sum.is_past() || i + 1 == length_chunks) CASK_RETURN_IF_ERROR(sum.Finish());
+        for (size_t at = 0; at < decoded.size(); at += kLengthBytes) {
+          (next++)->resize(LoadLittleEndian<uint64_t>(decoded.data() + at));
+        }
         return absl::OkStatus();
       });
 }

@@ -7,8 +7,12 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tensorcask/proto/checkpoint.pb.h"
 #include "tensorcask/serialize/checkpoint/reader.h"
+#include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
+#include "tensorcask/serialize/payload/payload_encoder.h"
+#include "tensorcask/serialize/payload/payload_head.h"
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/serialize/checkpoint/bundle_forge.h"
@@ -42,6 +46,26 @@ void ExpectWhole(const CheckpointReader& reader, int64_t whole) {
   ASSERT_OK_AND_ASSIGN(const CheckpointCensus census,
                        reader.VerifyAll([](const CheckpointDamage& damage) { ADD_FAILURE() << damage.status; }));
   EXPECT_EQ(census.whole, whole);
+}
+
+// What is in a payload has one order.
+TEST(BigEndian, EncodedNumbersStayAsTheyAre) {
+  Tensor numbers = *Tensor::Create(DType::kInt32, TensorShape({1000}));
+  int32_t i = 0;
+  for (int32_t& value : numbers.mutable_flat<int32_t>()) value = i++ % 300;
+  std::string payload;
+  StringSink sink(&payload);
+  ASSERT_OK_AND_ASSIGN(const auto written, EncodePayload(numbers, {}, &sink));
+  ASSERT_TRUE(written.has_value());
+  BundleForge bundle;
+  BundleEntryProto& entry = bundle.Add("w", 0, {1000}, payload);
+  entry.mutable_extension()->set_dtype(3);
+  entry.mutable_extension()->set_payload(payload.substr(0, kPayloadHeadBytes));
+  MemoryFileSystem files;
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenBig(bundle, &files));
+  ASSERT_OK_AND_ASSIGN(const Tensor read, reader.Read("w"));
+  EXPECT_TRUE(SameTensor(read, numbers));
+  ExpectWhole(reader, 1);
 }
 
 TEST(BigEndian, NumbersOfEverySize) {

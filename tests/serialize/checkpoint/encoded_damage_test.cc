@@ -220,6 +220,65 @@ TEST(EncodedDamage, Limits) {
               StatusIs(Code::kResourceExhausted, HasSubstr("max_file_decoded_bytes")));
 }
 
+// Pieces have no names by which a base could be found.
+TEST(EncodedLies, APieceIsNoDelta) {
+  const Tensor base = Numbers(1000);
+  const TensorView base_view = base;
+  Tensor next = *base.Clone();
+  for (int32_t& value : next.mutable_flat<int32_t>()) value += 1000;
+  for (const bool is_delta : {false, true}) {
+    PayloadOptions options;
+    options.base = is_delta ? &base_view : nullptr;
+    std::string payload;
+    StringSink sink(&payload);
+    ASSERT_OK_AND_ASSIGN(const auto written, EncodePayload(next, options, &sink));
+    ASSERT_TRUE(written.has_value() && written->head.is_delta == is_delta);
+    BundleForge bundle;
+    bundle.AddSliced("w", DTypeNumber(DType::kInt32), {1000}, {"0,1000"});
+    BundleEntryProto& piece = bundle.AddPiece("w", "0,1000", 0, {1000}, payload);
+    piece.mutable_extension()->set_dtype(DTypeNumber(DType::kInt32));
+    piece.mutable_extension()->set_payload(payload.substr(0, kPayloadHeadBytes));
+    MemoryFileSystem files;
+    bundle.Put(&files);
+    ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files));
+    const absl::StatusOr<Tensor> read = reader.Read("w");
+    if (is_delta) {
+      EXPECT_THAT(read, StatusIs(Code::kDataLoss, HasSubstr("is a delta")));
+    } else {
+      ASSERT_OK(read);
+      EXPECT_TRUE(SameTensor(*read, next));
+    }
+    EXPECT_EQ(VerifyAll(reader).damages.size(), is_delta ? 1 : 0);
+  }
+}
+
+// However many times a checkpoint is given as its own base: what is read of it is no tensor that is there.
+TEST(EncodedLies, ADeltaIsNoBaseOfItself) {
+  const Tensor base = Numbers(1000);
+  Tensor next = *base.Clone();
+  for (int32_t& value : next.mutable_flat<int32_t>()) value += 1000;
+  const TensorView base_view = base;
+  PayloadOptions options;
+  options.base = &base_view;
+  std::string payload;
+  StringSink sink(&payload);
+  ASSERT_OK_AND_ASSIGN(const auto written, EncodePayload(next, options, &sink));
+  ASSERT_TRUE(written.has_value() && written->head.is_delta);
+  BundleForge bundle;
+  AddEncoded(&bundle, "w", next, payload);
+  MemoryFileSystem files;
+  bundle.Put(&files);
+  CheckpointReaderOptions read;
+  for (int times = 0; times < 3; ++times) {
+    ASSERT_OK_AND_ASSIGN(CheckpointReader reader, OpenIn(&files, read));
+    const auto refused = StatusIs(Code::kFailedPrecondition, HasSubstr(times == 0 ? "no base is given" : "and so is"));
+    EXPECT_THAT(reader.Read("w"), refused);
+    EXPECT_THAT(reader.ReadSlice("w", *TensorSlice::Parse("0,1")), refused);
+    EXPECT_THAT(VerifyAll(reader).damages, IsEmpty());
+    read.base = std::make_shared<const CheckpointReader>(std::move(reader));
+  }
+}
+
 // ---- Overlaps -------------------------------------------------------------------------------------------------------
 
 absl::Status Listed(const BundleForge& bundle, const CheckpointReaderOptions& options = {}) {

@@ -18,6 +18,7 @@
 #include "tensorcask/serialize/checkpoint/variant_codec.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
+#include "tensorcask/serialize/payload/payload_head.h"
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/resource_handle.h"
 #include "tensorcask/tensor/tensor.h"
@@ -77,30 +78,34 @@ std::string FormatExample(const std::string& name) {
   return bytes;
 }
 
-// The example of FORMAT.md section 8.
-std::vector<NamedTensor> FormatTensors() {
-  return {{"w", Tensor::FromValues<float>({{1, 2}, {3, 4}})}, {"s", Tensor::FromValues<std::string>({"ab", ""})}};
-}
-
-TEST(Writer, MakesTheBytesOfFormatMd) {
-  const std::string index = FormatExample("model.index");
-  const std::string data = FormatExample("model.data-00000-of-00001");
-  ASSERT_FALSE(index.empty());
+// `tensors`, saved with alignment 1, are the example `prefix` of FORMAT.md section 8, which is read as them.
+void ExpectExample(const std::string& prefix, const std::vector<NamedTensor>& tensors, PayloadLevel level) {
+  const std::string path = "/" + prefix;
   MemoryFileSystem files;
+  MemoryFileSystem theirs;
   CheckpointWriterOptions options = To(&files);
   options.alignment = 1;
-  ASSERT_OK(Save("/model", FormatTensors(), options));
-  EXPECT_EQ(absl::BytesToHexString(BytesOf(files, "/model.index")), absl::BytesToHexString(index));
-  EXPECT_EQ(absl::BytesToHexString(BytesOf(files, "/model.data-00000-of-00001")), absl::BytesToHexString(data));
-
-  MemoryFileSystem theirs;
-  theirs.Put("/model.index", index);
-  theirs.Put("/model.data-00000-of-00001", data);
-  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&theirs, "/model"));
-  for (const NamedTensor& named : FormatTensors()) {
+  options.level = level;
+  ASSERT_OK(Save(path, tensors, options));
+  for (const std::string suffix : {".index", ".data-00000-of-00001"}) {
+    const std::string example = FormatExample(prefix + suffix);
+    ASSERT_FALSE(example.empty()) << suffix;
+    EXPECT_EQ(absl::BytesToHexString(BytesOf(files, path + suffix)), absl::BytesToHexString(example)) << suffix;
+    theirs.Put(path + suffix, example);
+  }
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&theirs, path));
+  for (const NamedTensor& named : tensors) {
     ASSERT_OK_AND_ASSIGN(const Tensor read, reader.Read(named.name));
     EXPECT_TRUE(SameTensor(read, named.tensor));
   }
+}
+
+TEST(Writer, MakesTheBytesOfFormatMd) {
+  const Tensor strings = Tensor::FromValues<std::string>({"ab", ""});
+  ExpectExample("model", {{"w", Tensor::FromValues<float>({{1, 2}, {3, 4}})}, {"s", strings}}, PayloadLevel::kStored);
+  const std::vector<int16_t> sevens(100, 7);
+  ASSERT_OK_AND_ASSIGN(const Tensor encoded, Tensor::FromSpan<int16_t>(TensorShape({100}), sevens));
+  ExpectExample("encoded", {{"e", encoded}}, PayloadLevel::kDefault);
 }
 
 TEST(Writer, IsDeterministic) {
