@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tools/subcommand.h"
 
@@ -72,7 +73,7 @@ absl::StatusOr<ExitCode> Convert(const Flags& flags, Console& console) {
     const auto rename = renames.find(info.name);
     if (rename != renames.end()) info.name = rename->second;
     CASK_RETURN_IF_ERROR(output->Add(info, tensor));
-    bytes += info.stored_bytes;
+    bytes = CheckedAdd(bytes, ElementBytes(info)).value_or(UINT64_MAX);
     progress.Show(absl::StrCat(i + 1, "/", selected.size(), " ", HumanBytes(bytes)));
   }
   if (Interrupted()) return InterruptedExitCode();

@@ -24,6 +24,7 @@
 #include "tensorcask/serialize/wire/pieces.h"
 #include "tensorcask/serialize/wire/tensor_codec.h"
 #include "tensorcask/serialize/wire/zero_copy.h"
+#include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/buffer.h"
@@ -266,6 +267,13 @@ class MessageOutput final : public Output {
 };
 
 }  // namespace
+
+uint64_t ElementBytes(const TensorInfo& info) {
+  if (info.decoded_bytes) return *info.decoded_bytes;
+  const size_t element_size = ElementSize(info.dtype);
+  if (element_size == 0) return info.stored_bytes;
+  return CheckedMul(static_cast<uint64_t>(info.shape.num_elements()), element_size).value_or(UINT64_MAX);
+}
 
 TensorInfo DescribeTensor(std::string name, const DecodedTensor& tensor) {
   TensorInfo info;

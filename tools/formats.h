@@ -53,6 +53,9 @@ struct TensorInfo {
   std::optional<uint64_t> offset;
 };
 
+// Bytes of the elements in memory; strings: as stored, or decoded, with 8 bytes for each length.
+uint64_t ElementBytes(const TensorInfo& info);
+
 // What is known of a tensor outside a checkpoint; stored_bytes is left at 0.
 TensorInfo DescribeTensor(std::string name, const DecodedTensor& tensor);
 

@@ -39,14 +39,6 @@ struct Flags {
   bool tree = false;
 };
 
-// Bytes of the elements in memory; strings: as stored, or decoded, with 8 bytes for each length.
-uint64_t ElementBytes(const TensorInfo& info) {
-  if (info.decoded_bytes) return *info.decoded_bytes;
-  const size_t element_size = ElementSize(info.dtype);
-  if (element_size == 0) return info.stored_bytes;
-  return CheckedMul(static_cast<uint64_t>(info.shape.num_elements()), element_size).value_or(UINT64_MAX);
-}
-
 // In one line, and in ASCII: a name could drive a terminal with control characters that JSON lets stand.
 std::string Line(const Json& json) { return json.dump(/*indent=*/-1, /*indent_char=*/' ', /*ensure_ascii=*/true); }
 
