@@ -29,6 +29,7 @@
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
+#include "tensorcask/serialize/payload/payload_head.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
 #include "tensorcask/serialize/wire/wire_reader.h"
 #include "tensorcask/tensor/base/checked_math.h"
@@ -40,6 +41,7 @@
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tensor/variant.h"
 #include "tensorcask/tests/fuzz/fuzz_input.h"
+#include "tensorcask/tests/fuzz/mend_payload.h"
 #include "tensorcask/tests/fuzz/mend_table.h"
 
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
@@ -85,6 +87,14 @@ uint32_t MendVariants(absl::Span<char> stored, uint64_t count) {
   return crc;
 }
 
+// The payload of an encoded entry, and its head, which stands in the entry as well.
+void MendEncoded(const PayloadHead& listed, absl::Span<char> payload, absl::Span<char> value) {
+  MendPayload(payload);
+  if (payload.size() < kPayloadHeadBytes) return;
+  const size_t at = absl::string_view(value.data(), value.size()).find(listed.Encode());
+  if (at != absl::string_view::npos) std::copy_n(payload.data(), kPayloadHeadBytes, value.data() + at);
+}
+
 // A BundleEntryProto gets the checksum of its bytes, and they get those in them, if the entry makes sense so far and
 // the bytes are in the data file.
 void MendEntry(absl::Span<char> data_file, absl::Span<char> value) {
@@ -114,6 +124,7 @@ void MendEntry(absl::Span<char> data_file, absl::Span<char> value) {
     if (!checkpoint::ParseVariants(bytes, count, /*verify=*/false).ok()) return;
     crc = MendVariants(stored, count);
   } else {
+    if (entry.payload != nullptr) MendEncoded(*entry.payload, stored, value);
     crc = Crc32c(bytes);
   }
   StoreLittleEndian(MaskCrc32c(crc), checksum);

@@ -1,6 +1,5 @@
 // An encoded payload: checked, read whole, by range and by slice; what can be read twice is the same.
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -8,17 +7,15 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "tensorcask/serialize/payload/content_hash.h"
 #include "tensorcask/serialize/payload/payload_head.h"
 #include "tensorcask/serialize/payload/payload_reader.h"
-#include "tensorcask/tensor/base/crc32c.h"
-#include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/slice.h"
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/fuzz/fuzz_input.h"
+#include "tensorcask/tests/fuzz/mend_payload.h"
 
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 
@@ -26,8 +23,6 @@ namespace tensorcask {
 namespace {
 
 constexpr int64_t kMaxBytes = 1 << 20;
-constexpr size_t kIndexEntryBytes = 16;
-constexpr size_t kChecksumBytes = 4;
 
 PayloadReadOptions Options() {
   PayloadReadOptions options;
@@ -88,38 +83,6 @@ void Check(absl::string_view bytes) {
   if (read.ok()) CheckParts(*payload, *whole);
 }
 
-// ---- Checksums that blind changes would not get past ---------------------------------------------------------------
-
-void Mend(absl::Span<char> bytes) {
-  if (bytes.size() < kPayloadHeadBytes + kChecksumBytes) return;
-  const absl::Span<char> head = bytes.subspan(0, kPayloadHeadBytes);
-  const auto mend = [](absl::Span<char> checked, char* checksum) {
-    StoreLittleEndian(MaskCrc32c(Crc32c({checked.data(), checked.size()})), checksum);
-  };
-  const auto mend_head = [&] { mend(head.subspan(0, kPayloadHeadBytes - kChecksumBytes), &head[60]); };
-  mend_head();
-  const absl::StatusOr<PayloadHead> parsed = PayloadHead::Parse({head.data(), head.size()});
-  if (!parsed.ok()) return;
-  if (parsed->is_delta && parsed->decoded_bytes() <= static_cast<uint64_t>(kMaxBytes)) {
-    const absl::StatusOr<Tensor> zeros = Tensor::Zeros(parsed->dtype, ShapeOf(*parsed));
-    const absl::StatusOr<ContentHash> hash = zeros.ok() ? HashElements(*zeros) : zeros.status();
-    if (hash.ok()) std::copy(hash->bytes.begin(), hash->bytes.end(), reinterpret_cast<unsigned char*>(&head[32]));
-    mend_head();
-  }
-  const uint64_t chunks = parsed->num_chunks();
-  const size_t room = bytes.size() - kPayloadHeadBytes - kChecksumBytes;
-  if (chunks > room / kIndexEntryBytes) return;
-  const size_t index_bytes = static_cast<size_t>(chunks) * kIndexEntryBytes;
-  const absl::Span<char> index = bytes.subspan(bytes.size() - kChecksumBytes - index_bytes, index_bytes);
-  for (size_t at = 0; at < index_bytes; at += kIndexEntryBytes) {
-    const auto offset = LoadLittleEndian<uint64_t>(&index[at]);
-    const auto size = LoadLittleEndian<uint32_t>(&index[at + 8]);
-    if (offset > bytes.size() || size > bytes.size() - offset) continue;
-    mend(bytes.subspan(static_cast<size_t>(offset), size), &index[at + 12]);
-  }
-  mend(index, &bytes[bytes.size() - kChecksumBytes]);
-}
-
 }  // namespace
 }  // namespace tensorcask
 
@@ -130,6 +93,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned int seed) {
   size = LLVMFuzzerMutate(data, size, max_size);
-  if (seed % 8 != 0) tensorcask::Mend(absl::MakeSpan(reinterpret_cast<char*>(data), size));
+  if (seed % 8 != 0) tensorcask::testing::MendPayload(absl::MakeSpan(reinterpret_cast<char*>(data), size));
   return size;
 }
