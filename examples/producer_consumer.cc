@@ -1,15 +1,12 @@
-// Two processes hand over batches through shared memory: the elements are written once, and never copied.
+// Two processes hand over batches through shared memory: the elements are written once, and never copied. README.md
+// shows this file.
 //
 //   producer_consumer SOCKET consumer &
 //   producer_consumer SOCKET producer
 
-#include <cstdint>
 #include <iostream>
 #include <string>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "tensorcask/serialize/exchange/channel.h"
 #include "tensorcask/serialize/exchange/shared_memory.h"
@@ -19,20 +16,16 @@
 
 namespace cask = tensorcask;
 
-namespace {
-
-constexpr int kBatches = 4;
 constexpr absl::Duration kPatience = absl::Seconds(20);
 
 absl::Status Produce(const std::string& socket) {
   CASK_ASSIGN_OR_RETURN(cask::Channel consumer, cask::Channel::Connect(socket, kPatience));
   CASK_ASSIGN_OR_RETURN(const cask::RefPtr<cask::SharedMemoryAllocator> shared,
                         cask::SharedMemoryAllocator::Create({}));
-  for (int i = 0; i < kBatches; ++i) {
+  for (int i = 0; i < 4; ++i) {
     CASK_ASSIGN_OR_RETURN(cask::Tensor batch,
                           cask::Tensor::Create(cask::DType::kFloat32, cask::TensorShape({1024, 256}), shared));
-    float* const values = batch.mutable_data<float>();
-    for (int64_t k = 0; k < batch.num_elements(); ++k) values[k] = static_cast<float>(i);
+    for (float& value : batch.mutable_flat<float>()) value = static_cast<float>(i);
     CASK_RETURN_IF_ERROR(consumer.SendTensor(batch, {}, kPatience));  // from here on `batch` is frozen
   }
   return consumer.Close(kPatience);
@@ -45,23 +38,21 @@ absl::Status Consume(const std::string& socket) {
     const absl::StatusOr<cask::DecodedTensor> batch = producer.ReceiveTensor(kPatience);
     if (absl::IsOutOfRange(batch.status())) return absl::OkStatus();  // the producer has closed
     CASK_RETURN_IF_ERROR(batch.status());
-    CASK_ASSIGN_OR_RETURN(const cask::Tensor values, batch->view.ToTensor());
+    CASK_ASSIGN_OR_RETURN(const cask::Tensor values, batch->view.ToTensor());  // row-major as it is: no copy
     double sum = 0;
-    for (int64_t k = 0; k < values.num_elements(); ++k) sum += values.data<float>()[k];
+    for (const float value : values.flat<float>()) sum += value;
     const bool shared = values.buffer()->root()->kind() == cask::TensorBuffer::Kind::kMapped;
     std::cout << (shared ? "shared" : "copied") << " float32 " << values.shape().ToString() << " mean "
               << sum / static_cast<double>(values.num_elements()) << '\n';
   }
 }
 
-}  // namespace
-
 int main(int argc, char** argv) {
   if (argc != 3) {
     std::cerr << "usage: producer_consumer SOCKET producer|consumer\n";
     return 2;
   }
-  const absl::Status status = absl::string_view(argv[2]) == "producer" ? Produce(argv[1]) : Consume(argv[1]);
+  const absl::Status status = argv[2] == std::string("producer") ? Produce(argv[1]) : Consume(argv[1]);
   if (!status.ok()) std::cerr << status << '\n';
   return status.ok() ? 0 : 1;
 }

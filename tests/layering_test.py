@@ -56,7 +56,6 @@ ELSEWHERE = {
     "snappy": {"serialize/checkpoint", "tests"},
     "unsupported/Eigen/": {"tensor/interop", "tests"},
     "xxhash": {"serialize/payload", "tests"},
-    "zdict": {"serialize/payload", "tests"},
     "zstd": {"serialize/payload", "tests"},
 }
 # In quotes an include without our prefix is a mistake, unless it is one of these.

@@ -105,6 +105,7 @@ Action DeclareConvert(CLI::App& app) {
       "Above --level stored, tensors that it makes smaller are encoded, and with --base are stored as differences "
       "from\n"
       "that checkpoint where this is smaller still; without --level encoded tensors of SRC come out plain.\n"
+      "Differences in SRC are read with --base, too; to be rid of them convert without --level first.\n"
       "DST appears whole or not at all.\n\n"
       "Examples:\n"
       "  tensorcask convert --exclude '*/Adam*' model.ckpt slim.ckpt\n"

@@ -106,7 +106,7 @@ absl::StatusOr<ExitCode> Send(const SendFlags& flags, Console& console) {
       CASK_ASSIGN_OR_RETURN(tensor, PutName(info.name, std::move(tensor)));
       message.tensors.push_back(std::move(tensor));
       CASK_RETURN_IF_ERROR(call(message));
-      bytes += info.stored_bytes;
+      bytes += ElementBytes(info);
       progress.Show(absl::StrCat(i + 1, "/", selected.size(), " ", HumanBytes(bytes)));
     }
     Message end;

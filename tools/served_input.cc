@@ -23,7 +23,7 @@
 namespace tensorcask::tools {
 namespace {
 
-constexpr int64_t kColumns = 7;
+constexpr int64_t kColumns = 8;
 
 absl::StatusOr<Tensor> Strings(const TensorShape& shape, std::vector<std::string> texts) {
   CASK_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Create(DType::kString, shape));
@@ -53,6 +53,9 @@ absl::StatusOr<TensorInfo> ParseRow(const std::string* row) {
     return absl::DataLossError(absl::StrCat(Quoted(row[5]), " is no number of bytes"));
   }
   info.has_metadata = row[6] == "1";
+  if (!row[7].empty() && !absl::SimpleAtoi(row[7], &info.decoded_bytes.emplace())) {
+    return absl::DataLossError(absl::StrCat(Quoted(row[7]), " is no number of bytes"));
+  }
   return info;
 }
 
@@ -128,9 +131,10 @@ absl::StatusOr<DecodedTensor> List(const std::vector<std::unique_ptr<Input>>& in
   std::sort(infos.begin(), infos.end(), [](const TensorInfo* a, const TensorInfo* b) { return a->name < b->name; });
   std::vector<std::string> texts;
   for (const TensorInfo* info : infos) {
-    texts.insert(texts.end(), {info->name, std::string(DTypeName(info->dtype)), absl::StrJoin(info->shape.dims(), ","),
-                               absl::StrJoin(info->strides, ","), info->encoding, absl::StrCat(info->stored_bytes),
-                               info->has_metadata ? "1" : "0"});
+    texts.insert(texts.end(),
+                 {info->name, std::string(DTypeName(info->dtype)), absl::StrJoin(info->shape.dims(), ","),
+                  absl::StrJoin(info->strides, ","), info->encoding, absl::StrCat(info->stored_bytes),
+                  info->has_metadata ? "1" : "0", info->decoded_bytes ? absl::StrCat(*info->decoded_bytes) : ""});
   }
   DecodedTensor list;
   CASK_ASSIGN_OR_RETURN(list.view,

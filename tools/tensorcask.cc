@@ -8,6 +8,7 @@
 #include <new>
 #include <sstream>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -50,6 +51,8 @@ absl::StatusOr<ExitCode> RunAction(const Action& action, Console& console) {
     return action(console);
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError("no memory left");
+  } catch (const std::system_error& error) {  // of std::thread
+    return absl::ResourceExhaustedError(error.what());
   }
 }
 

@@ -52,8 +52,8 @@ struct StoredRange {
 };
 StoredRange RangeOf(const CheckpointEntry& entry, size_t number);
 
-// The most that encoded entries may decode to that are stored in `stored_bytes`, however many share these: so a
-// checkpoint never decodes to more than max_expansion x its data files.
+// The most that encoded entries may decode to (strings: of their lengths, 8 bytes each) that are stored in
+// `stored_bytes`, however many share these: so a checkpoint never decodes to more than max_expansion x its data files.
 uint64_t MaxDecodedBytes(uint64_t stored_bytes, const DecodeLimits& limits);
 
 // Calls fn(former, latter) for each entry whose bytes begin inside those of another. Encoded ones that say the same of

@@ -89,8 +89,8 @@ class CheckpointReader {
   // A part of a tensor, from the bytes that hold it and no others (strings and variants: the whole tensor is read). A
   // checksum stands for all bytes of what was stored, so that a part is verified only if the whole was before (Read,
   // Verify); `verify_whole` reads and checks all of it first. Of an encoded tensor the chunks that hold the part are
-  // read, and always verified (of a delta, all of its base). Of a sliced tensor only the pieces that `slice` touches
-  // are read; those that it has whole are verified.
+  // read, and verified each time but with Verify::kNever (of a delta, all of its base). Of a sliced tensor only the
+  // pieces that `slice` touches are read; those that it has whole are verified.
   // Errors: as Read; OutOfRange for a slice outside; InvalidArgument for one of another rank; DataLoss if the stored
   // pieces do not cover it.
   absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice, bool verify_whole = false) const;

@@ -51,8 +51,8 @@ class ShardPayloads {
   explicit ShardPayloads(Options options) : options_(std::move(options)) {}
 
   // `key` is that of the index; pieces of tensors are never deltas. Nothing is written, and the result is empty, for
-  // dtypes without such a form and if it does not pay. Memory: that of EncodePayload, the tensor of this name in the
-  // base, and of strings the payload.
+  // dtypes without such a form and if it does not pay. Memory: that of EncodePayload (of strings 8 bytes each, and of a
+  // strided view of them a copy), the tensor of this name in the base, and of strings the payload.
   // Errors: as EncodePayload. A tensor of the base that cannot be read is none.
   absl::StatusOr<std::optional<StoredPayload>> Append(absl::string_view key, const TensorView& tensor,
                                                       PayloadLevel level, ByteSink* sink);

@@ -1,7 +1,6 @@
 // The elements of one entry of a tensor bundle: read, read in part, mapped or only checked (FORMAT.md section 5). What
 // was verified once is remembered, and not verified again; chunks of encoded entries are verified whenever they are
-// read. Pieces of sliced tensors are entries like any other here;
-// sliced_tensor.h puts them together.
+// read. Pieces of sliced tensors are entries like any other here; sliced_tensor.h puts them together.
 
 #ifndef TENSORCASK_SERIALIZE_CHECKPOINT_STORED_TENSOR_H_
 #define TENSORCASK_SERIALIZE_CHECKPOINT_STORED_TENSOR_H_

@@ -66,10 +66,11 @@ struct CheckpointWriterOptions {
   // looking up one tensor of many cheap.
   size_t index_block_bytes = 0;
 
-  // Tensors above kStored are encoded, compressed and checked chunk by chunk, if that makes them 2 % smaller;
-  // TensorFlow then refuses the checkpoint (FORMAT.md section 4.3). The others are written as without. Not encoded are
-  // variants, and what keeps another order than row-major (StoredLayout::kPreserve). Of encoded tensors with the same
-  // elements, dtype and level a shard has the bytes once.
+  // Tensors above kStored are encoded, compressed and checked chunk by chunk, if that makes them 2 % smaller (large
+  // ones are judged on samples); TensorFlow then refuses the checkpoint (FORMAT.md section 4.3). The others are written
+  // as without. Not encoded are variants, and what keeps another order than row-major (StoredLayout::kPreserve). Of
+  // encoded tensors with the same elements, dtype and level a shard has the bytes once. Payloads of strings are held
+  // whole in memory on their way out, and so may be those of tensors up to 16 MiB.
   PayloadLevel level = PayloadLevel::kStored;
   std::vector<LevelRule> level_rules;    // the first that matches a name counts, instead of `level`
   size_t chunk_bytes = size_t{1} << 20;  // as PayloadOptions::chunk_bytes

@@ -21,7 +21,9 @@
 // in the same time whatever its size, with its strides; views on one block share it on the other side, too. From then
 // on it is frozen: who writes to it copies first, on either side. All other tensors are copied: large ones once, into
 // shared memory of the channel's own, which it uses again when the receiver has let go of it
-// (ChannelOptions::recycled_bytes); the rest, strings among them, through the socket.
+// (ChannelOptions::recycled_bytes); the rest, strings among them, through the socket. Who gets such a copy can read all
+// of that memory, what the channel sent before in it, too; and so can whoever the receiver sends the tensor on to, by
+// another channel: Clone() it first.
 //
 // What comes is checked before it is used, as if a stranger had sent it. Elements in shared memory are not looked at,
 // but for bools and those with a checksum, which are copied first unless the sender has sealed them
@@ -38,7 +40,8 @@
 //   FailedPrecondition  there was an error before
 // After an error the channel is closed, and every further call says so: the stream has lost its place, or the other
 // side cannot be trusted. Exceptions: Receive whose deadline passes before the first byte of a frame, and Send of what
-// cannot be sent at all, refused before the first byte (InvalidArgument, ResourceExhausted, FailedPrecondition).
+// cannot be sent at all, refused before the first byte (InvalidArgument, ResourceExhausted, FailedPrecondition), and
+// ReceiveTensor of a message that is another (InvalidArgument).
 //
 // One thread may send while another receives; Call does both. Frames are described in FORMAT.md.
 

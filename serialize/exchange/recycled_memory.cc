@@ -71,9 +71,10 @@ std::optional<RecycledMemory::Loan> RecycledMemory::Block::Lend() const {
 // ---- RecycledMemory -------------------------------------------------------------------------------------------------
 
 std::optional<RecycledMemory::Loan> RecycledMemory::Lend(size_t bytes) {
-  if (bytes > max_total_bytes_) return std::nullopt;
+  const size_t most = max_total_bytes_ / PageBytes() * PageBytes();
+  if (bytes > most) return std::nullopt;
   const Block* block = FindFree(bytes);
-  if (block == nullptr) block = Add(BlockBytes(bytes));
+  if (block == nullptr) block = Add(std::min(BlockBytes(bytes), most));
   return block == nullptr ? std::nullopt : block->Lend();
 }
 

@@ -26,7 +26,7 @@ namespace tensorcask::payload {
 
 enum class NumberKind {
   kFloat,    // most of their bits are noise, the exponent is not: Huffman, no search for repetitions
-  kInteger,  // repetitions count
+  kInteger,  // repetitions count; where all bytes are equally frequent, for kHigh alone
   kBool,
 };
 

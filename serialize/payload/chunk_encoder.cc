@@ -26,7 +26,8 @@ constexpr size_t kSamplePieces = 32;
 constexpr size_t kPieceBytes = 512;
 constexpr size_t kSampleBytes = kSamplePieces * kPieceBytes;
 
-// From so many bits a byte on, a plane is noise: no coder would save 1/64 and pay for its tables.
+// From so many bits a byte on, a plane is noise: no coder of single bytes would save 1/64 and pay for its tables.
+// Repetitions in it are for kHigh.
 constexpr double kNoiseBits = 7.8;
 
 size_t TakeSample(const char* numbers, size_t bytes, int number_bytes, char* sample) {

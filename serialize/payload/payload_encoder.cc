@@ -94,7 +94,7 @@ class Encoding {
   absl::StatusOr<std::optional<PayloadSummary>> EncodeWhole(ByteSink* sink) {
     if (base_ == nullptr && head_.decoded_bytes() >= kMinLookedAtBytes) {
       CASK_ASSIGN_OR_RETURN(const ChunkOutlook outlook, Look());
-      if (outlook == ChunkOutlook::kNoise && !options_.always) return std::nullopt;
+      if (outlook == ChunkOutlook::kNoise) return std::nullopt;
       if (outlook == ChunkOutlook::kSmaller) return Encode(Form::kPlain, sink);
     }
     MemorySink plain;

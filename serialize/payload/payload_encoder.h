@@ -38,9 +38,10 @@ struct PayloadOptions {
 // Appends the payload of `view` to *sink, whose first byte should come to lie at a multiple of 64 if raw chunks are to
 // be used where they lie. Nothing is written, and the result is empty, if it saves less than 2 %: judged on samples
 // from all of the tensor, and on everything if that is 16 MiB or less and samples do not say clearly. Memory: some
-// chunks a thread, and up to 16 MiB, with a base twice.
-// Errors: InvalidArgument for options that cannot be, a base of another dtype or number of elements; Unimplemented for
-// resources and variants; of the sink; FailedPrecondition for a buffer without data; ResourceExhausted.
+// chunks a thread, and up to 16 MiB, with a base twice; of strings 8 bytes each besides, and of a strided view of them
+// a copy. Errors: InvalidArgument for options that cannot be, a base of another dtype or number of elements;
+// Unimplemented for resources and variants; of the sink; FailedPrecondition for a buffer without data;
+// ResourceExhausted.
 absl::StatusOr<std::optional<PayloadSummary>> EncodePayload(const TensorView& view, const PayloadOptions& options,
                                                             ByteSink* sink);
 

@@ -19,9 +19,10 @@ namespace tensorcask {
 
 // How hard a writer tries. Any reader reads any level.
 enum class PayloadLevel : uint8_t {
-  kStored = 0,   // as in memory, checked chunk by chunk
-  kDefault = 1,  // as fast as it can be and smaller than plain zstd makes it
-  kHigh = 2,     // tries several ways and keeps the smallest
+  kStored = 0,  // as in memory, checked chunk by chunk
+  // As fast as it can be; finds no repetitions in bytes that are all equally frequent (kHigh does).
+  kDefault = 1,
+  kHigh = 2,  // tries several ways and keeps the smallest
 };
 
 absl::string_view PayloadLevelName(PayloadLevel level);                  // "stored", "default", "high"

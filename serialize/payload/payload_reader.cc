@@ -209,30 +209,32 @@ std::vector<PayloadReader::Impl::Worker> PayloadReader::Impl::Workers(uint64_t c
   return workers;
 }
 
-// Lengths come first: each string gets its own, and characters then go to their places.
+// Lengths come first: each string gets its own, on the caller's thread, as memory for a string may throw. Characters
+// then go to their places.
 absl::Status PayloadReader::Impl::ReadStrings(std::string* out) const {
   const uint64_t length_chunks = head().first_stream_chunks();
   LengthSum sum(head().characters);
   std::string* next = out;
+  Session session(&chunks_);
+  for (uint64_t i = 0; i < length_chunks; ++i) {
+    CASK_ASSIGN_OR_RETURN(const absl::string_view lengths, session.Decode(i));
+    sum.Add(lengths);
+    if (sum.is_past() || i + 1 == length_chunks) CASK_RETURN_IF_ERROR(sum.Finish());
+    for (size_t at = 0; at < lengths.size(); at += kLengthBytes) {
+      (next++)->resize(LoadLittleEndian<uint64_t>(lengths.data() + at));
+    }
+  }
   StringFiller filler(out);
-  std::vector<Worker> workers = Workers(head().num_chunks());
+  const uint64_t character_chunks = head().num_chunks() - length_chunks;
+  std::vector<Worker> workers = Workers(character_chunks);
   return payload::OrderedFor(
-      num_threads_, head().num_chunks(),
+      num_threads_, character_chunks,
       [&](size_t worker, uint64_t i) -> absl::Status {
-        CASK_ASSIGN_OR_RETURN(workers[worker].decoded, workers[worker].session.Decode(i));
+        CASK_ASSIGN_OR_RETURN(workers[worker].decoded, workers[worker].session.Decode(length_chunks + i));
         return absl::OkStatus();
       },
-      [&](size_t worker, uint64_t i) -> absl::Status {
-        const absl::string_view decoded = workers[worker].decoded;
-        if (i >= length_chunks) {
-          filler.Add(decoded);
-          return absl::OkStatus();
-        }
-        sum.Add(decoded);
-        if (sum.is_past() || i + 1 == length_chunks) CASK_RETURN_IF_ERROR(sum.Finish());
-        for (size_t at = 0; at < decoded.size(); at += kLengthBytes) {
-          (next++)->resize(LoadLittleEndian<uint64_t>(decoded.data() + at));
-        }
+      [&](size_t worker, uint64_t) {
+        filler.Add(workers[worker].decoded);
         return absl::OkStatus();
       });
 }

@@ -1,13 +1,12 @@
 // One plane of a chunk: bytes as they are, one constant byte, or a zstd frame (FORMAT.md section 3).
 //
-//   PlaneEncoder encoder;                                                              // one a thread
+//   PlaneEncoder encoder;                                     // one a thread
 //   CASK_ASSIGN_OR_RETURN(CodedPlane coded, encoder.Encode(plane, PlaneEffort::kLiterals, out));
 //   PlaneDecoder decoder;
-//   CASK_RETURN_IF_ERROR(decoder.DecodeFrame(frame, plane));                           // plane.size(): what it must
-//   hold
+//   CASK_RETURN_IF_ERROR(decoder.DecodeFrame(frame, plane));  // plane.size(): what it must hold
 //
-// Both keep zstd's contexts from plane to plane, and leave them to those that are made after them. What comes out
-// depends on what goes in alone, not on planes before.
+// Both keep zstd's contexts from plane to plane, and leave them, as far as 4 MiB a kind go, to those that are made
+// after them. What comes out depends on what goes in alone, not on planes before.
 
 #ifndef TENSORCASK_SERIALIZE_PAYLOAD_PLANE_CODEC_H_
 #define TENSORCASK_SERIALIZE_PAYLOAD_PLANE_CODEC_H_

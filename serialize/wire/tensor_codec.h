@@ -41,11 +41,11 @@ absl::Status EncodeTensor(const TensorView& view, const TensorMetadata& metadata
 
 // The inverse. The result owns 64-byte-aligned memory; `proto` may be discarded. DecodeTensor gives a row-major tensor
 // whatever order the message has, and leaves metadata unread.
-// Errors (all but DataLoss are ruled out before memory is taken): InvalidArgument, naming the field, what was found and
-// what was wanted, for a message whose fields disagree; ResourceExhausted past a limit; DataLoss if a checksum in it is
-// wrong; Unimplemented for dtypes and payloads newer than this build. Of the encoded form besides: DataLoss for a
-// damaged chunk; FailedPrecondition for a delta without the base that it is to (options.base). Messages about its
-// payload begin with "payload: ".
+// Errors (all but DataLoss, and what is wrong in a chunk of a payload, are ruled out before memory is taken):
+// InvalidArgument, naming the field, what was found and what was wanted, for a message whose fields disagree;
+// ResourceExhausted past a limit; DataLoss if a checksum in it is wrong; Unimplemented for dtypes and payloads newer
+// than this build. Of the encoded form besides: DataLoss for a damaged chunk; FailedPrecondition for a delta without
+// the base that it is to (options.base). Messages about its payload begin with "payload: ".
 absl::StatusOr<Tensor> DecodeTensor(const TensorProto& proto, const DecodeOptions& options = {});
 // Besides: InvalidArgument, naming the field, for metadata that no tensor of this dtype and rank has, and for a device
 // that options.device_map does not take.

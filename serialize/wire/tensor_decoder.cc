@@ -204,7 +204,10 @@ absl::Status TensorDecoder::CheckPayload() {
   const size_t element_bytes = IsObject(dtype_) ? ObjectBytes(dtype_) : ElementSize(dtype_);
   std::optional<int64_t> bytes = CheckedMul(shape_.num_elements(), static_cast<int64_t>(element_bytes));
   if (bytes) bytes = CheckedAdd(*bytes, static_cast<int64_t>(head.characters));
-  CASK_RETURN_IF_ERROR(CheckLimits(bytes, UnbackedPayloadBytes(head.decoded_bytes(), payload.size(), options_.limits)));
+  std::optional<int64_t> unbacked = UnbackedPayloadBytes(head.decoded_bytes(), payload.size(), options_.limits);
+  // Each length of a string becomes an object.
+  if (IsObject(dtype_)) unbacked = CheckedMul(*unbacked, static_cast<int64_t>(ObjectBytes(dtype_) / sizeof(uint64_t)));
+  CASK_RETURN_IF_ERROR(CheckLimits(bytes, unbacked));
   CASK_RETURN_IF_ERROR(SetPayloadBase(options_.base, &reader));
   payload_ = std::move(reader);
   return absl::OkStatus();

@@ -5,7 +5,7 @@
 //
 // or, into memory that is there already:
 //
-//   CASK_RETURN_IF_ERROR(decoder.Check());                      // measures; takes no memory
+//   CASK_RETURN_IF_ERROR(decoder.Check());  // takes no memory for elements (a strided base of a delta is copied)
 //   if (decoder.is_row_major()) CASK_RETURN_IF_ERROR(decoder.Write(&tensor));
 
 #ifndef TENSORCASK_SERIALIZE_WIRE_TENSOR_DECODER_H_

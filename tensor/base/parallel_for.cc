@@ -19,7 +19,7 @@ struct Work {
 
   Work(absl::FunctionRef<void(size_t)> function, size_t n) : fn(function), count(n) {}
 
-  void Run() {
+  void Run() noexcept {  // a thread that unwound would leave the others without what they share
     // Indices only hand out work, they publish nothing: pthread_create and pthread_join order the memory.
     for (;;) {
       size_t i = next.load(std::memory_order_relaxed);

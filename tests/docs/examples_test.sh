@@ -1,6 +1,6 @@
 #!/bin/sh
-# The example of a training loop goes on where it ended, past a damaged checkpoint too; that of two processes hands its
-# batches over without copying them.
+# The example of a training loop goes on where it ended, past a damaged checkpoint too; that of smaller checkpoints makes
+# them smaller; that of two processes hands its batches over without copying them.
 set -eu
 run="$TEST_TMPDIR/run"
 
@@ -27,6 +27,15 @@ case "$found" in
   "damaged: DATA_LOSS: "*"$run/ckpt-240.data-00000-of-00001"*"from step 220: 220"*"kept: $run/ckpt-340") ;;
   *) printf 'after damage: found\n%s\n' "$found"; exit 1 ;;
 esac
+
+# How small depends on the version of zstd.
+found=$(examples/smaller_checkpoints "$TEST_TMPDIR/model")
+whole=$(expr "$found" : '4000000 bytes, stored as \([0-9]*\) and [0-9]*$')
+delta=$(expr "$found" : '.* \([0-9]*\)$')
+if [ "$whole" -ge 3500000 ] || [ "$delta" -ge "$((whole / 2))" ]; then
+  printf 'smaller: found\n%s\n' "$found"
+  exit 1
+fi
 
 # Sockets have short paths.
 folder=$(mktemp -d)

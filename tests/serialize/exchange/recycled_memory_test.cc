@@ -54,6 +54,15 @@ char* NextPlace(RecycledMemory* memory, size_t bytes) {
   return loan ? loan->data : nullptr;
 }
 
+TEST_F(RecycledMemoryTest, LendsAllThatItMayKeep) {
+  for (const size_t most : {100 * kMiB, 100 * kMiB + 1, 3 * kMiB + 4095}) {
+    SCOPED_TRACE(most);
+    RecycledMemory memory(most);
+    EXPECT_TRUE(memory.Lend(most - 4095));
+    EXPECT_FALSE(memory.Lend(most + 1));
+  }
+}
+
 TEST_F(RecycledMemoryTest, AReceiverMapsWhatWasWritten) {
   RecycledMemory memory(16 * kMiB);
   for (const size_t bytes : {size_t{1}, size_t{4096}, size_t{300'000}, 5 * kMiB + 1}) {

@@ -272,6 +272,19 @@ TEST(EncodedInVariants, TheyShareOneBudget) {
               StatusIs(Code::kResourceExhausted, HasSubstr("variant 0: tensors[2]: uint8 [1048576] decodes to")));
 }
 
+// A length of 8 bytes becomes a string of 32.
+TEST(EncodedStrings, CountAsWhatTheyBecome) {
+  const Tensor empty = *Tensor::Create(DType::kString, TensorShape({10'000}));
+  const std::string message = EncodeToString(empty, {}, Encoded());
+  DecodeOptions options;
+  EXPECT_OK(DecodeBothWays(message, options));
+  options.limits.max_expansion = 0;
+  options.limits.max_unbacked_bytes = 10'000 * 32;
+  EXPECT_OK(DecodeBothWays(message, options));
+  options.limits.max_unbacked_bytes = 10'000 * 32 - 1;
+  EXPECT_THAT(DecodeBothWays(message, options), StatusIs(Code::kResourceExhausted, HasSubstr("string [10000]")));
+}
+
 TEST(EncodedInVariants, Depth) {
   const Tensor numbers = CompressibleTensor(DType::kInt16, TensorShape({600}));
   std::string message = EncodeToString(numbers, {}, Encoded());
