@@ -5,8 +5,8 @@
 //   CASK_RETURN_IF_ERROR(payload.ReadInto(&view));                       // all chunks, straight into the view
 //   CASK_RETURN_IF_ERROR(payload.ReadSliceInto(shape, rows, &part));     // only those that hold the rows
 //
-// A chunk's checksum is verified each time it is decoded; a wrong one is DataLoss, naming the chunk and the elements it
-// holds. Other chunks stay readable. Const methods are safe together.
+// A chunk's checksum is verified each time it is decoded, unless `verify` is false; a wrong one is DataLoss, naming the
+// chunk and the elements it holds. Other chunks stay readable. Const methods are safe together.
 
 #ifndef TENSORCASK_SERIALIZE_PAYLOAD_PAYLOAD_READER_H_
 #define TENSORCASK_SERIALIZE_PAYLOAD_PAYLOAD_READER_H_
