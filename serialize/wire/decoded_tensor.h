@@ -14,7 +14,7 @@ namespace tensorcask {
 struct DecodedTensor {
   TensorView view;  // dense; row-major unless the message says otherwise. view.ToTensor() costs nothing if it is
   TensorMetadata metadata;
-  std::shared_ptr<const PayloadHead> payload;  // how the elements were encoded; null if they were not
+  std::shared_ptr<const PayloadHead> payload = nullptr;  // how the elements were encoded; null if they were not
 };
 
 }  // namespace tensorcask
