@@ -72,7 +72,7 @@ def count_run(path, status, count):
         elif "targetCompleted" in key and not event.get("completed", {}).get("success", False):
             broken.append(key["targetCompleted"]["label"])
         elif "testSummary" in key:
-            summaries[key["testSummary"]["label"]] = event["testSummary"].get("overallStatus", "NO_STATUS")
+            summaries[key["testSummary"]["label"]] = event.get("testSummary", {}).get("overallStatus", "NO_STATUS")
         elif "testResult" in key and "testResult" in event:
             place = key["testResult"]
             run = (place["label"], place.get("run", 1), place.get("shard", 1))
