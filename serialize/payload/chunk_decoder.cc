@@ -171,7 +171,7 @@ class ChunkDecoder::Impl {
 
   absl::Status DecodePlane(const Head& head, int index, uint8_t* out) {
     const Head::Plane& plane = head.planes[index];
-    const absl::Status status =
+    absl::Status status =
         decoder_.DecodeFrame(plane.coded, absl::MakeSpan(reinterpret_cast<char*>(out), plane.decoded_bytes));
     if (status.ok()) return status;
     return internal::Prefixed(absl::StrCat("coded chunk: plane ", index), status);

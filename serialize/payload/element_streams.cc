@@ -65,7 +65,9 @@ absl::StatusOr<absl::string_view> ElementStreams::Read(int stream, uint64_t begi
 
 void ElementStreams::CopyLengths(uint64_t begin, absl::Span<char> out) const {
   const std::string* text = view_.data<std::string>() + begin / kLengthBytes;
-  for (size_t at = 0; at < out.size(); at += kLengthBytes) StoreLittleEndian<uint64_t>(text++->size(), &out[at]);
+  for (size_t at = 0; at < out.size(); at += kLengthBytes, ++text) {
+    StoreLittleEndian<uint64_t>(text->size(), &out[at]);  // NOLINT(clang-analyzer-core.CallAndMessage): there are some
+  }
 }
 
 void ElementStreams::CopyCharacters(uint64_t begin, absl::Span<char> out) const {

@@ -193,11 +193,11 @@ CASK_AVX2 inline __m256i GroupBytes(__m256i a) {
 // One block; planes lie plane_step apart.
 template <int kBytes, bool kRotate>
 CASK_AVX2 inline void SplitBlock(const uint8_t* numbers, uint8_t* planes, size_t plane_step) {
+  const auto* const lanes = reinterpret_cast<const __m128i*>(numbers);
   __m256i list[kBytes];
   CASK_UNROLL
   for (int i = 0; i < kBytes; ++i) {
-    list[i] = _mm256_loadu2_m128i(reinterpret_cast<const __m128i*>(numbers + 16 * (kBytes + i)),
-                                  reinterpret_cast<const __m128i*>(numbers + 16 * i));
+    list[i] = _mm256_loadu2_m128i(lanes + kBytes + i, lanes + i);
     if constexpr (kRotate) list[i] = RotateLeft<kBytes>(list[i]);
     if constexpr (kBytes > 1) list[i] = GroupBytes<kBytes>(list[i]);
   }
@@ -241,7 +241,7 @@ CASK_AVX2 size_t Join(const PlaneSource* planes, size_t count, uint8_t* numbers)
   }
   size_t done = 0;
   for (; count - done >= kBlock; done += kBlock) {
-    uint8_t* const to = numbers + done * kBytes;
+    auto* const lanes = reinterpret_cast<__m128i*>(numbers + done * kBytes);
     __m256i list[kBytes];
     CASK_UNROLL
     for (int i = 0; i < kBytes; ++i) {
@@ -253,13 +253,11 @@ CASK_AVX2 size_t Join(const PlaneSource* planes, size_t count, uint8_t* numbers)
     CASK_UNROLL
     for (int i = 0; i < kBytes; ++i) {
       if constexpr (kRotated) list[i] = RotateRight<kBytes>(list[i]);
-      auto* const low = reinterpret_cast<__m128i*>(to + 16 * i);
-      auto* const high = reinterpret_cast<__m128i*>(to + 16 * (kBytes + i));
       if constexpr (kPastCache) {
-        _mm_stream_si128(low, _mm256_castsi256_si128(list[i]));
-        _mm_stream_si128(high, _mm256_extracti128_si256(list[i], 1));
+        _mm_stream_si128(lanes + i, _mm256_castsi256_si128(list[i]));
+        _mm_stream_si128(lanes + kBytes + i, _mm256_extracti128_si256(list[i], 1));
       } else {
-        _mm256_storeu2_m128i(high, low, list[i]);
+        _mm256_storeu2_m128i(lanes + kBytes + i, lanes + i, list[i]);
       }
     }
   }
