@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The promises on how light the library is: what it links, how large a program gets, how long compiling takes.
 
-    tests/benchmarks/lightness.py    # from the root, after `bazel build //examples:save_and_load //tensor`
+    tests/benchmarks/lightness.py    # from the root, after `bazel build //tests/benchmarks:read_one //tensor/...`
 
 Prints rows as tests/benchmarks/bars.cc does.
 """
@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 
-PROGRAM = "bazel-bin/examples/save_and_load"
+PROGRAM = "bazel-bin/tests/benchmarks/read_one"
 
 
 def row(name, figure, bar, unit, compared_to):
@@ -28,7 +28,7 @@ def run(*command, **options):
 
 
 def program_size(folder):
-    """MB of the stripped example, and the names of the shared libraries it loads."""
+    """MB of the stripped program, and the names of the shared libraries it loads."""
     stripped = os.path.join(folder, "program")
     run("strip", "-o", stripped, PROGRAM)
     libraries = re.findall(r"^\s*(\S+) =>", run("ldd", stripped), re.MULTILINE)
@@ -91,7 +91,7 @@ def main():
         sys.exit(f"lightness: {PROGRAM} is not built")
     with tempfile.TemporaryDirectory() as folder:
         megabytes, libraries = program_size(folder)
-        row("stripped program that saves and reads a checkpoint", megabytes, 1, "MB",
+        row("stripped program that reads a tensor of a checkpoint", megabytes, 1, "MB",
             "beyond shared " + " ".join(sorted({re.sub(r"_.*|\.so.*", "", library) for library in libraries})))
         row("compiling tensor.h alone", compile_seconds(folder), 1, "s", "g++ -O2 -c")
         strangers = [library for library in tensor_room_libraries(folder) if not library.startswith("libabsl_")]
