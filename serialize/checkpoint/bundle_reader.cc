@@ -149,7 +149,7 @@ class BundleReader final : public ReaderImpl {
     std::vector<TensorSlice> pieces;
     CASK_RETURN_IF_ERROR(Prepare(located, slice, shape, decoded, &pieces));
     if (entry.form != EntryForm::kSliced && shape == entry.shape) return stored_.Read(located, decoded);
-    const absl::StatusOr<Tensor> tensor = Tensor::Create(entry.dtype, shape, options_.allocator);
+    absl::StatusOr<Tensor> tensor = Tensor::Create(entry.dtype, shape, options_.allocator);
     if (!tensor.ok()) return In(Label(located), tensor.status());
     TensorView view = *tensor;
     CASK_RETURN_IF_ERROR(Fill(located, slice, pieces, verify_whole, decoded, &view));

@@ -214,7 +214,7 @@ absl::Status Verification::VerifyElements(Item* item) {
           absl::StrCat(stored_.Place(item->located), ": damaged, as it is for ", last_encoded_->located.Label()));
     }
   }
-  const absl::Status status = stored_.Verify(item->located, [&](const absl::Status& damage) {
+  absl::Status status = stored_.Verify(item->located, [&](const absl::Status& damage) {
     item->damaged = true;
     report_({entry.name, stored_.files().Path(entry.shard), entry.offset, damage});
   });

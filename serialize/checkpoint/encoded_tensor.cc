@@ -52,7 +52,7 @@ absl::Status SetBase(const CheckpointEntry& entry, const ReaderImpl* base, Paylo
                      " elements of ", DTypeName(head.dtype)));
   }
   CASK_ASSIGN_OR_RETURN(const Tensor tensor, base->Read(entry.name));
-  const absl::Status set = payload->SetBase(tensor);
+  absl::Status set = payload->SetBase(tensor);
   if (!absl::IsFailedPrecondition(set)) return set;
   return absl::FailedPreconditionError(absl::StrCat("its base, ", base->prefix(), ": ", set.message()));
 }

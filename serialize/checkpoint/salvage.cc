@@ -92,8 +92,8 @@ std::optional<PayloadLevel> LevelOf(const CheckpointEntry& entry) {
 // The name of the tensor that `key` is about: that of a piece has it inside.
 std::string TensorOf(const std::string& key) {
   if (!IsPieceKey(key)) return key;
-  absl::StatusOr<checkpoint::SliceKey> piece = checkpoint::DecodeSliceKey(key);
-  return piece.ok() ? std::move(piece->name) : key;
+  const absl::StatusOr<checkpoint::SliceKey> piece = checkpoint::DecodeSliceKey(key);
+  return piece.ok() ? piece->name : key;
 }
 
 class Salvage {
