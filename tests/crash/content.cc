@@ -73,7 +73,7 @@ std::vector<Named> TensorsOf(Content content, int64_t version, Part part) {
       break;
     case Content::kPages:
       all.push_back({"bias", Noise(version, 1, 3)});
-      all.push_back({"kernel", Noise(version, 2, 3 * 1024)});
+      all.push_back({"kernel", Noise(version, 2, int64_t{3} * 1024)});
       break;
     case Content::kStrings:
       all.push_back({"kernel", Noise(version, 2, 6)});
@@ -85,7 +85,7 @@ std::vector<Named> TensorsOf(Content content, int64_t version, Part part) {
       break;
     case Content::kDirect:
       all.push_back({"bias", Noise(version, 1, 3)});
-      all.push_back({"kernel", Noise(version, 2, 70 * 256)});
+      all.push_back({"kernel", Noise(version, 2, int64_t{70} * 256)});
       break;
     case Content::kSliced:
       all.push_back({"bias", Noise(version, 1, 3)});

@@ -15,6 +15,7 @@
 #include <string>
 #include <system_error>
 
+#include "absl/strings/str_cat.h"
 #include "tensorcask/tests/crash/kill_loop.h"
 
 namespace tensorcask::testing {
@@ -32,7 +33,7 @@ int Main(int kills) {
   int targets_left = static_cast<int>(std::size(kAllKillTargets));
   for (const KillTarget target : kAllKillTargets) {
     const std::string name(KillTargetName(target));
-    const std::string here = folder + "/" + name;
+    const std::string here = absl::StrCat(folder, "/", name);
     std::filesystem::create_directory(here, error);
     const auto start = std::chrono::steady_clock::now();
     const KillReport report = RunKillLoop(here, target, (kills - done) / targets_left--, /*seed=*/1);

@@ -43,7 +43,7 @@ struct Mutation {
   };
   Kind kind = kNone;
   int n = 1;
-  std::string name = "";
+  std::string name = {};
 };
 
 // Each operation may come from any thread; the n-th is then whichever comes n-th.

@@ -337,9 +337,9 @@ TEST(EncodedDamage, SharingIsBounded) {
   for (int i = 1; i < 10; ++i) bundle.entries[absl::StrCat(i)] = first;
   EXPECT_OK(Listed(bundle));
   CheckpointReaderOptions options;
-  options.limits.max_expansion = static_cast<int64_t>(10 * 4000 / payload.size() + 1);
+  options.limits.max_expansion = static_cast<int64_t>(40'000 / payload.size() + 1);
   EXPECT_OK(Listed(bundle, options));
-  options.limits.max_expansion = static_cast<int64_t>(10 * 4000 / payload.size());
+  options.limits.max_expansion = static_cast<int64_t>(40'000 / payload.size());
   EXPECT_THAT(Listed(bundle, options), StatusIs(Code::kDataLoss, HasSubstr("overlaps")));
 }
 
@@ -419,7 +419,7 @@ TEST_F(EncodedData, EachLengthIsNoticed) {
 }
 
 TEST(EncodedDamage, EachDamagedChunkIsNamed) {
-  const Tensor numbers = Numbers(5 * 16384);  // 5 chunks
+  const Tensor numbers = Numbers(int64_t{5} * 16384);  // 5 chunks
   const std::string payload = Encoded(numbers);
   const auto index = payload::PayloadIndex::Read(payload::PayloadBytes(payload), {});
   ASSERT_OK(index.status());

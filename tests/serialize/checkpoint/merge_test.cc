@@ -425,7 +425,7 @@ TEST(MergeTest, AnEntryOfAllPiecesIsBounded) {
   std::vector<std::string> sources;
   for (int i = 0; i < 20; ++i) {
     sources.push_back(absl::StrCat("/part-", i));
-    ASSERT_OK(SaveRows(&files, sources.back(), 20000, 1000 * i, 1000));
+    ASSERT_OK(SaveRows(&files, sources.back(), 20000, int64_t{1000} * i, 1000));
   }
   MergeOptions options = On(&files);
   options.limits.max_message_bytes = 200;

@@ -28,7 +28,6 @@ namespace {
 using ::tensorcask::testing::BundleForge;
 using ::tensorcask::testing::BytesOfValues;
 using ::tensorcask::testing::FaultyFileSystem;
-using ::tensorcask::testing::IsOk;
 using ::tensorcask::testing::SameTensor;
 using ::tensorcask::testing::StatusIs;
 using ::testing::AllOf;
@@ -342,8 +341,8 @@ TEST(ReadSlice, ReadsTheBytesOfThePartOnly) {
     const char* slice;
     uint64_t bytes;
   };
-  for (const Case& c : {Case{"10,20:-", 20 * kColumns * 4}, Case{"-:7,1", kRows * 4}, Case{"5,3:10,100", 3 * 400},
-                        Case{"0,1000:100,900", kRows * 3600}}) {
+  for (const Case& c : {Case{"10,20:-", 20 * kColumns * 4}, Case{"-:7,1", kRows * 4},
+                        Case{"5,3:10,100", uint64_t{3} * 400}, Case{"0,1000:100,900", kRows * 3600}}) {
     SCOPED_TRACE(c.slice);
     FaultyFileSystem files(&memory);
     ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files));

@@ -53,7 +53,6 @@ using ::tensorcask::testing::CountOpenDescriptors;
 using ::tensorcask::testing::ExpectSame;
 using ::tensorcask::testing::FailingAllocator;
 using ::tensorcask::testing::Frame;
-using ::tensorcask::testing::IsOk;
 using ::tensorcask::testing::kLong;
 using ::tensorcask::testing::kShort;
 using ::tensorcask::testing::Mixed;

@@ -45,7 +45,6 @@ using ::tensorcask::testing::Caught;
 using ::tensorcask::testing::Counting;
 using ::tensorcask::testing::CountMappedMemoryFiles;
 using ::tensorcask::testing::CountOpenDescriptors;
-using ::tensorcask::testing::IsOk;
 using ::tensorcask::testing::kLong;
 using ::tensorcask::testing::kShort;
 using ::tensorcask::testing::Mixed;
