@@ -78,7 +78,7 @@ absl::Status AddAll(int num_shards, CheckpointWriter* writer) {
   last.layout = StoredLayout::kPreserve;
   if (absl::Status status = writer->Add("guarded", turned, last); !status.ok()) return status;
   for (int i = 0; i < 3; ++i) {
-    const TensorSlice slice = *TensorSlice::Create({{100 * i, 100}, {}});
+    const TensorSlice slice = *TensorSlice::Create({{int64_t{100} * i, 100}, {}});
     AddOptions add;
     add.shard = i % num_shards;
     absl::Status status = writer->AddSlice("cut", large.shape(), slice, *TensorView(large).Slice(slice), add);
@@ -138,7 +138,7 @@ TEST(WriterThreads, ManyTensors) {
     const std::string bytes = BytesOf(files, absl::StrCat("/m.data-0000", shard, "-of-00004"));
     ASSERT_EQ(bytes.size(), 500u * 8000);
     for (int i = 0; i < 500; ++i) {
-      const auto* const first = reinterpret_cast<const int64_t*>(bytes.data() + i * 8000);
+      const auto* const first = reinterpret_cast<const int64_t*>(bytes.data() + size_t{8000} * i);
       ASSERT_EQ(*first, 4 * i + shard);
     }
   }

@@ -39,7 +39,6 @@ using ::tensorcask::testing::Catch;
 using ::tensorcask::testing::Caught;
 using ::tensorcask::testing::Counting;
 using ::tensorcask::testing::Ends;
-using ::tensorcask::testing::IsOk;
 using ::tensorcask::testing::kLong;
 using ::tensorcask::testing::kShort;
 using ::tensorcask::testing::MakeEnds;

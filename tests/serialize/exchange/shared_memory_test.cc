@@ -124,16 +124,17 @@ TEST_F(SharedMemory, NobodyWhoGetsTheDescriptorCanHarmTheOwner) {
 }
 
 TEST_F(SharedMemory, NullWhenSomethingIsShort) {
-  const RefPtr<SharedMemoryAllocator> allocator = Shared({/*min_shared_bytes=*/4096, /*max_total_bytes=*/3 * 65536});
+  const RefPtr<SharedMemoryAllocator> allocator =
+      Shared({/*min_shared_bytes=*/4096, /*max_total_bytes=*/size_t{3} * 65536});
   EXPECT_EQ(allocator->Allocate(SIZE_MAX), nullptr);
   EXPECT_EQ(allocator->Allocate(PTRDIFF_MAX), nullptr);
   EXPECT_EQ(allocator->Allocate(size_t{1} << 50), nullptr);
-  void* const first = allocator->Allocate(2 * 65536);
+  void* const first = allocator->Allocate(size_t{2} * 65536);
   ASSERT_NE(first, nullptr);
   EXPECT_EQ(allocator->Allocate(65537), nullptr) << "past max_total_bytes";
   void* const second = allocator->Allocate(65536);
   EXPECT_NE(second, nullptr);
-  allocator->Deallocate(first, 2 * 65536);
+  allocator->Deallocate(first, size_t{2} * 65536);
   allocator->Deallocate(second, 65536);
 
   struct rlimit limit;

@@ -367,7 +367,7 @@ std::vector<TakenApart> Planes(const std::string& coded, int count) {
   std::vector<TakenApart> planes;
   size_t at = 8 + 4 * static_cast<size_t>(count);
   for (int i = 0; i < count; ++i) {
-    const auto entry = LoadLittleEndian<uint32_t>(coded.data() + 8 + 4 * i);
+    const auto entry = LoadLittleEndian<uint32_t>(coded.data() + 8 + size_t{4} * i);
     planes.push_back({static_cast<int>(entry >> 24), coded.substr(at, entry & 0xffffff)});
     at += entry & 0xffffff;
   }

@@ -32,7 +32,7 @@ using ::testing::HasSubstr;
 using Code = absl::StatusCode;
 
 constexpr size_t kKiB = 1024;
-constexpr int64_t kMiB = 1024 * 1024;
+constexpr int64_t kMiB = int64_t{1} << 20;
 
 absl::StatusOr<std::optional<PayloadSummary>> Encode(const TensorView& view, const PayloadOptions& options = {}) {
   DiscardSink sink;
@@ -111,7 +111,7 @@ TEST(PayloadEncoder, BytesDependOnNeitherThreadsNorPlace) {
 }
 
 TEST(PayloadEncoder, RawChunksLieAtMultiplesOf64WhateverIsBeforeThePayload) {
-  const Tensor tensor = RandomTensor(DType::kInt8, TensorShape({1000 * 1000}), Values::kMixed, 4);
+  const Tensor tensor = RandomTensor(DType::kInt8, TensorShape({1'000'000}), Values::kMixed, 4);
   std::string bytes = "17 bytes before..";
   StringSink sink(&bytes);
   ASSERT_OK(sink.Append("and 5"));
@@ -134,7 +134,8 @@ TEST(PayloadEncoder, StoresEqualChunksOnce) {
   // Chunks a b a a b, and one shorter.
   const Tensor part = RandomTensor(DType::kUint16, TensorShape({2, 32 * kKiB}), Values::kNoise, 1);
   std::string elements;
-  for (const int which : {0, 1, 0, 0, 1}) elements += std::string(part.bytes().substr(which * 64 * kKiB, 64 * kKiB));
+  for (const int which : {0, 1, 0, 0, 1})
+    elements += std::string(part.bytes().substr(size_t{64} * kKiB * which, 64 * kKiB));
   elements += elements.substr(0, 1000);
   Tensor tensor = *Tensor::Create(DType::kUint16, TensorShape({static_cast<int64_t>(elements.size() / 2)}));
   std::memcpy(tensor.mutable_bytes().data(), elements.data(), elements.size());
@@ -146,7 +147,7 @@ TEST(PayloadEncoder, StoresEqualChunksOnce) {
   EXPECT_EQ(forge.chunks[0].offset, forge.chunks[2].offset);
   EXPECT_EQ(forge.chunks[0].offset, forge.chunks[3].offset);
   EXPECT_EQ(forge.chunks[1].offset, forge.chunks[4].offset);
-  EXPECT_LT(payload.size(), 3 * 64 * kKiB);
+  EXPECT_LT(payload.size(), size_t{3} * 64 * kKiB);
   ASSERT_OK_AND_ASSIGN(const Tensor read, testing::ReadWhole(payload, tensor.shape()));
   EXPECT_EQ(read.bytes(), tensor.bytes());
 }

@@ -229,13 +229,13 @@ TEST(Zeros, KnownMaskAndDenseNumbers) {
     // That with only its highest bit is a -0.0: it stays.
     const Numbers numbers = {0, 5, TopBit(size), 0, 0, 0, 0, 0, 7, 0};
     Block mask(2, 1);
-    Block dense(10 * size, 1);
+    Block dense(size_t{10} * size, 1);
     EXPECT_EQ(TakeZerosApart(ToBytes(numbers, size).data(), 10, size, mask.data(), dense.data()), 3);
     EXPECT_THAT(mask.bytes(), ElementsAre(0x06, 0x01));
-    EXPECT_EQ(Bytes(dense.data(), dense.data() + 3 * size), ToBytes({5, TopBit(size), 7}, size));
+    EXPECT_EQ(Bytes(dense.data(), dense.data() + size_t{3} * size), ToBytes({5, TopBit(size), 7}, size));
     EXPECT_EQ(CountZeros(ToBytes(numbers, size).data(), 10, size), 7);
 
-    Block back(10 * size, 1);
+    Block back(size_t{10} * size, 1);
     PutZerosBack(mask.data(), dense.data(), 10, size, back.data());
     EXPECT_EQ(back.bytes(), ToBytes(numbers, size));
   }
@@ -290,9 +290,9 @@ TEST(Zeros, AtOneEndOnly) {
 
 TEST(Zeros, DenseMayBeMissingIfThereIsNone) {
   const Bytes mask(100);
-  Block numbers(800 * 4, 0);
+  Block numbers(3200, 0);
   PutZerosBack(mask.data(), nullptr, 800, 4, numbers.data());
-  EXPECT_EQ(numbers.bytes(), Bytes(800 * 4));
+  EXPECT_EQ(numbers.bytes(), Bytes(3200));
 }
 
 TEST(Zeros, NothingOfNothing) {
@@ -447,7 +447,7 @@ TEST(Differences, OfAllBytes) {
     Numbers numbers;
     Numbers base;
     Numbers model;
-    for (uint64_t pair = 0; pair < 256 * 256; ++pair) {
+    for (uint64_t pair = 0; pair < 65536; ++pair) {
       numbers.push_back(pair >> 8);
       base.push_back(pair & 0xff);
       model.push_back(ModelOfDifference(pair >> 8, pair & 0xff, 1, order));

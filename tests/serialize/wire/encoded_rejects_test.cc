@@ -279,9 +279,9 @@ TEST(EncodedStrings, CountAsWhatTheyBecome) {
   DecodeOptions options;
   EXPECT_OK(DecodeBothWays(message, options));
   options.limits.max_expansion = 0;
-  options.limits.max_unbacked_bytes = 10'000 * 32;
+  options.limits.max_unbacked_bytes = 320'000;
   EXPECT_OK(DecodeBothWays(message, options));
-  options.limits.max_unbacked_bytes = 10'000 * 32 - 1;
+  options.limits.max_unbacked_bytes = 320'000 - 1;
   EXPECT_THAT(DecodeBothWays(message, options), StatusIs(Code::kResourceExhausted, HasSubstr("string [10000]")));
 }
 
