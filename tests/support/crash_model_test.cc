@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/tests/support/crash_file_system.h"
@@ -30,8 +31,8 @@ constexpr auto kReplace = FileSystem::OnExisting::kReplace;
 // A state as text: "a=xyz b=" for two files.
 std::string TextOf(const CrashState& state) {
   std::string text;
-  for (const std::string& folder : state.folders) text += folder + "/ ";
-  for (const auto& [path, bytes] : state.files) text += path + "=" + bytes + " ";
+  for (const std::string& folder : state.folders) absl::StrAppend(&text, folder, "/ ");
+  for (const auto& [path, bytes] : state.files) absl::StrAppend(&text, path, "=", bytes, " ");
   return text;
 }
 
