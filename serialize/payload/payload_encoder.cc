@@ -92,7 +92,9 @@ class Encoding {
 
   // All of it in memory, in one form or two, and the smaller to *sink; unless a look tells beforehand.
   absl::StatusOr<std::optional<PayloadSummary>> EncodeWhole(ByteSink* sink) {
-    if (base_ == nullptr && head_.decoded_bytes() >= kMinLookedAtBytes) {
+    // What has to be gathered is not gathered for a look alone.
+    const bool in_place = IsFixedSize(head_.dtype) && streams_->view().IsContiguous();
+    if (base_ == nullptr && in_place && head_.decoded_bytes() >= kMinLookedAtBytes) {
       CASK_ASSIGN_OR_RETURN(const ChunkOutlook outlook, Look());
       if (outlook == ChunkOutlook::kNoise) return std::nullopt;
       if (outlook == ChunkOutlook::kSmaller) return Encode(Form::kPlain, sink);

@@ -14,6 +14,7 @@
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/payload/content_hash.h"
 #include "tensorcask/serialize/payload/payload_reader.h"
+#include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tests/serialize/payload/payload_testing.h"
 #include "tensorcask/tests/support/status_matchers.h"
@@ -150,6 +151,23 @@ TEST(PayloadEncoder, StoresEqualChunksOnce) {
   EXPECT_LT(payload.size(), size_t{3} * 64 * kKiB);
   ASSERT_OK_AND_ASSIGN(const Tensor read, testing::ReadWhole(payload, tensor.shape()));
   EXPECT_EQ(read.bytes(), tensor.bytes());
+}
+
+// One that begins as another and has its checksum is compared with it.
+TEST(PayloadEncoder, DoesNotTakeChunksForEqualThatAreNot) {
+  Tensor near = *RandomTensor(DType::kUint8, TensorShape({2 * 65536}), Values::kNoise, 1).Clone();
+  char* const bytes = near.mutable_bytes().data();
+  std::memcpy(bytes + 65536, bytes, 65536);
+  // The generator of crc32c, which changes no remainder.
+  const uint64_t generator = uint64_t{0x82f63b78} << 1 | 1;
+  for (int i = 0; i < 5; ++i) bytes[65536 + 1000 + i] ^= static_cast<char>(generator >> (8 * i));
+  ASSERT_EQ(Crc32c({bytes, 65536}), Crc32c({bytes + 65536, 65536}));
+  PayloadSummary summary;
+  const std::string payload = EncodeOrFail(near, Always(PayloadLevel::kDefault, 64 * kKiB), &summary);
+  EXPECT_EQ(summary.num_chunks, 2);
+  EXPECT_EQ(summary.shared_chunks, 0);
+  ASSERT_OK_AND_ASSIGN(const Tensor read, testing::ReadWhole(payload, near.shape()));
+  EXPECT_EQ(read.bytes(), near.bytes());
 }
 
 TEST(PayloadEncoder, PadsWhatExpandsSoThatDefaultLimitsTakeIt) {
