@@ -67,6 +67,7 @@ PARSERS = {
     "exchange_frame": ["serialize/exchange/frame*", "serialize/exchange/message_codec*"],
     "layout_view": ["tensor/strided/layout*", "tensor/strided/view*"],
     "object_graph": ["serialize/checkpoint/object_graph*"],
+    "huffman": ["serialize/payload/huffman*"],
     "payload": ["serialize/payload/payload_head*", "serialize/payload/payload_reader*", "serialize/payload/*codec*"],
     "payload_round_trip": ["serialize/payload/*.cc"],
     "record_stream": ["serialize/wire/records*", "serialize/wire/tensor_records*"],

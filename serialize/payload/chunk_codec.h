@@ -44,7 +44,7 @@ constexpr NumberType kCharacters{NumberKind::kInteger, 1};
 enum class ChunkOutlook {
   kNoise,    // it will stay raw
   kOpen,     // nobody knows
-  kSmaller,  // by a tenth at least, as it seems
+  kSmaller,  // by a twentieth at least, as it seems
 };
 
 class ChunkEncoder {

@@ -68,13 +68,12 @@ absl::Status CheckPlaneSize(int index, PlaneKind kind, size_t size, size_t decod
       if (size == 1) return absl::OkStatus();
       return Bad("constant plane ", index, " has ", size, " bytes; it needs 1");
     case PlaneKind::kZstd:
+    case PlaneKind::kHuffman:
       if (decoded_bytes == 0) return Bad("plane ", index, " is compressed, and of no bytes; such a one is raw");
       return absl::OkStatus();
-    case PlaneKind::kHuffmanTables:
-      break;
   }
   return absl::UnimplementedError(absl::StrCat("coded chunk: plane ", index, " is of kind ", static_cast<int>(kind),
-                                               "; this version knows 0 to 2"));
+                                               "; this version knows 0 to 3"));
 }
 
 absl::StatusOr<Head> ParseHead(absl::string_view coded, NumberType type, size_t count) {
@@ -160,11 +159,15 @@ class ChunkDecoder::Impl {
   }
 
  private:
-  // What the planes that are frames decode to.
+  static bool IsCompressed(const Head::Plane& plane) {
+    return plane.kind == PlaneKind::kZstd || plane.kind == PlaneKind::kHuffman;
+  }
+
+  // What the compressed planes decode to.
   static size_t ScratchBytes(const Head& head) {
     size_t bytes = 0;
     for (int i = 0; i < head.num_planes; ++i) {
-      if (head.planes[i].kind == PlaneKind::kZstd) bytes += head.planes[i].decoded_bytes;
+      if (IsCompressed(head.planes[i])) bytes += head.planes[i].decoded_bytes;
     }
     return bytes;
   }
@@ -172,7 +175,7 @@ class ChunkDecoder::Impl {
   absl::Status DecodePlane(const Head& head, int index, uint8_t* out) {
     const Head::Plane& plane = head.planes[index];
     absl::Status status =
-        decoder_.DecodeFrame(plane.coded, absl::MakeSpan(reinterpret_cast<char*>(out), plane.decoded_bytes));
+        decoder_.Decode(plane.kind, plane.coded, absl::MakeSpan(reinterpret_cast<char*>(out), plane.decoded_bytes));
     if (status.ok()) return status;
     return internal::Prefixed(absl::StrCat("coded chunk: plane ", index), status);
   }
@@ -186,9 +189,10 @@ class ChunkDecoder::Impl {
         std::memset(scratch, plane.coded[0], plane.decoded_bytes);
         break;
       case PlaneKind::kZstd:
+      case PlaneKind::kHuffman:
         CASK_RETURN_IF_ERROR(DecodePlane(head, 0, scratch));
         break;
-      default:
+      case PlaneKind::kRaw:
         bits = reinterpret_cast<const uint8_t*>(plane.coded.data());
     }
     CASK_RETURN_IF_ERROR(CheckPadding(bits, count));
@@ -202,7 +206,7 @@ class ChunkDecoder::Impl {
     return absl::OkStatus();
   }
 
-  // The planes from `first_plane` on are those of the numbers. `scratch` has room for those that are frames.
+  // The planes from `first_plane` on are those of the numbers. `scratch` has room for those that are compressed.
   absl::Status Join(const Head& head, int first_plane, uint8_t* scratch, char* out, bool past_cache) {
     std::array<PlaneSource, kMaxPlanes> sources;
     for (int i = first_plane; i < head.num_planes; ++i) {
@@ -213,11 +217,12 @@ class ChunkDecoder::Impl {
           source.constant = static_cast<uint8_t>(plane.coded[0]);
           break;
         case PlaneKind::kZstd:
+        case PlaneKind::kHuffman:
           CASK_RETURN_IF_ERROR(DecodePlane(head, i, scratch));
           source.bytes = scratch;
           scratch += plane.decoded_bytes;
           break;
-        default:
+        case PlaneKind::kRaw:
           source.bytes = reinterpret_cast<const uint8_t*>(plane.coded.data());
       }
     }

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "tensorcask/serialize/payload/byte_entropy.h"
 #include "tensorcask/serialize/payload/chunk_codec.h"
 #include "tensorcask/serialize/payload/chunk_format.h"
 #include "tensorcask/serialize/payload/plane_codec.h"
@@ -89,7 +90,7 @@ class ChunkEncoder::Impl {
     const Outlook outlook = LookAt(sample_.data(), sampled, /*differences=*/false);
     if (outlook.all_noise) return ChunkOutlook::kNoise;
     const auto sample_bits = static_cast<double>(sampled * type_.bytes * 8);
-    return outlook.bits <= 0.9 * sample_bits ? ChunkOutlook::kSmaller : ChunkOutlook::kOpen;
+    return outlook.bits <= 0.95 * sample_bits ? ChunkOutlook::kSmaller : ChunkOutlook::kOpen;
   }
 
  private:
@@ -209,13 +210,9 @@ class ChunkEncoder::Impl {
       const absl::string_view plane(head + at, sizes[i]);
       CodedPlane coded{PlaneKind::kRaw, plane.size()};
       if ((noise >> i & 1) == 0) {
-        CASK_ASSIGN_OR_RETURN(coded, CodePlane(plane, effort));
+        CASK_ASSIGN_OR_RETURN(coded, CodePlane(plane, effort, head + end));
       }
-      if (coded.kind != PlaneKind::kRaw) {
-        std::memcpy(head + end, coded_.data(), coded.size);
-      } else if (end != at) {
-        std::memmove(head + end, plane.data(), plane.size());
-      }
+      if (coded.kind == PlaneKind::kRaw && end != at) std::memmove(head + end, plane.data(), plane.size());
       StoreLittleEndian(static_cast<uint32_t>(coded.size) | static_cast<uint32_t>(coded.kind) << 24,
                         head + kChunkHeadBytes + i * kPlaneEntryBytes);
       at += plane.size();
@@ -224,11 +221,11 @@ class ChunkEncoder::Impl {
     return end;
   }
 
-  // The bytes are in coded_, unless the plane stays raw.
-  absl::StatusOr<CodedPlane> CodePlane(absl::string_view plane, PlaneEffort effort) {
-    CASK_RETURN_IF_ERROR(coded_.Reserve(PlaneEncoder::RoomFor(plane.size())));
-    if (level_ != PayloadLevel::kHigh) return encoder_.Encode(plane, effort, coded_.data());
-    CASK_RETURN_IF_ERROR(other_.Reserve(PlaneEncoder::RoomFor(plane.size())));
+  // Writes to `out`, which is at the plane or before it, unless the plane stays raw.
+  absl::StatusOr<CodedPlane> CodePlane(absl::string_view plane, PlaneEffort effort, char* out) {
+    if (level_ != PayloadLevel::kHigh) return encoder_.Encode(plane, effort, out);
+    CASK_RETURN_IF_ERROR(coded_.Reserve(plane.size()));
+    CASK_RETURN_IF_ERROR(other_.Reserve(plane.size()));
     CASK_ASSIGN_OR_RETURN(CodedPlane best, encoder_.Encode(plane, PlaneEffort::kLiterals, coded_.data()));
     // Whoever finds no repetitions with little effort finds none with more.
     for (const PlaneEffort next : {PlaneEffort::kDefault, PlaneEffort::kHigh}) {
@@ -238,6 +235,7 @@ class ChunkEncoder::Impl {
       best = other;
       std::swap(coded_, other_);
     }
+    if (best.kind != PlaneKind::kRaw) std::memcpy(out, coded_.data(), best.size);
     return best;
   }
 
@@ -245,7 +243,7 @@ class ChunkEncoder::Impl {
   const PayloadLevel level_;
   PlaneEncoder encoder_;
   Scratch out_;            // the coded chunk
-  Scratch coded_, other_;  // one coded plane
+  Scratch coded_, other_;  // one coded plane, for kHigh
   Scratch dense_;
   Scratch differences_;
   std::array<char, kSampleBytes> sample_, base_sample_, sample_differences_, sample_dense_, sample_planes_;

@@ -10,7 +10,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/payload/huffman_code.h"
+#include "tensorcask/serialize/payload/huffman_decoder.h"
+#include "tensorcask/serialize/payload/huffman_encoder.h"
+#include "tensorcask/serialize/payload/huffman_plan.h"
 #include "tensorcask/serialize/payload/idle_list.h"
+#include "tensorcask/serialize/payload/scratch.h"
 #include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/base/process_error.h"
@@ -26,6 +31,14 @@ struct FreeContext {
 using CompressionContext = std::unique_ptr<ZSTD_CCtx, FreeContext>;
 using DecompressionContext = std::unique_ptr<ZSTD_DCtx, FreeContext>;
 
+// What prefix codes are written with.
+struct HuffmanContext {
+  HuffmanPlanner planner;
+  HuffmanEncoder encoder;
+
+  size_t MemoryBytes() const { return sizeof(*this) + planner.MemoryBytes() + encoder.MemoryBytes(); }
+};
+
 constexpr int kNumEfforts = 3;
 constexpr size_t kIdleBytes = size_t{4} << 20;  // of contexts of a kind that wait for their next use
 
@@ -38,6 +51,31 @@ IdleList<DecompressionContext, kIdleBytes>& IdleDecompression() {
   static auto* const idle = new IdleList<DecompressionContext, kIdleBytes>();
   return *idle;
 }
+
+IdleList<std::unique_ptr<HuffmanContext>, kIdleBytes>& IdleHuffmanEncoding() {
+  static auto* const idle = new IdleList<std::unique_ptr<HuffmanContext>, kIdleBytes>();
+  return *idle;
+}
+
+IdleList<std::unique_ptr<HuffmanDecoder>, kIdleBytes>& IdleHuffmanDecoding() {
+  static auto* const idle = new IdleList<std::unique_ptr<HuffmanDecoder>, kIdleBytes>();
+  return *idle;
+}
+
+// One that waits, or a new one.
+template <typename T>
+std::unique_ptr<T> TakeOrMake(IdleList<std::unique_ptr<T>, kIdleBytes>& idle) {
+  std::unique_ptr<T> context = idle.Take();
+  return context != nullptr ? std::move(context) : std::make_unique<T>();
+}
+
+// Planes so small are not worth tables of their own.
+constexpr size_t kLeastHuffmanBytes = size_t{1} << 15;
+
+// Where zstd makes of some pieces of a plane so much less (a part of the whole) than one code of single bytes, long
+// runs are worth more than codes that change along the way.
+constexpr uint64_t kLongRuns = 100;
+constexpr size_t kPieceBytes = 512;
 
 struct Parameter {
   ZSTD_cParameter name;
@@ -85,34 +123,6 @@ void SetParameters(PlaneEffort effort, ZSTD_CCtx* context) {
            {ZSTD_c_targetLength, 24}});
       return;
   }
-}
-
-// log2 of 1 + i / 256, times 2^16.
-constexpr std::array<uint32_t, 257> MakeLogs() {
-  std::array<uint32_t, 257> logs = {};
-  for (uint32_t i = 0; i <= 256; ++i) {
-    uint64_t x = (uint64_t{256} + i) << 22;  // 1 is 2^30
-    uint32_t log = 0;
-    for (int bit = 16; bit >= 0; --bit) {  // squaring doubles the logarithm: its next bit is whether that passes 2
-      if (x >= uint64_t{1} << 31) {
-        log += uint32_t{1} << bit;
-        x >>= 1;
-      }
-      x = (x * x) >> 30;
-    }
-    logs[i] = log;
-  }
-  return logs;
-}
-constexpr std::array<uint32_t, 257> kLogs = MakeLogs();
-
-// log2 of x, times 2^16. Requires: 0 < x < 2^24.
-uint64_t Log2(uint32_t x) {
-  const int exponent = 31 - __builtin_clz(x);
-  const uint32_t mantissa = (x << (24 - exponent)) & 0xffffff;  // 1 is 2^24
-  const uint64_t low = kLogs[mantissa >> 16];
-  const uint64_t high = kLogs[(mantissa >> 16) + 1];
-  return (static_cast<uint64_t>(exponent) << 16) + low + (((high - low) * (mantissa & 0xffff)) >> 16);
 }
 
 absl::Status NoMemory(absl::string_view why) {
@@ -166,19 +176,55 @@ absl::StatusOr<FrameHeader> ParseFrameHeader(absl::string_view frame) {
 struct PlaneEncoder::Contexts {
   ~Contexts() {
     for (int effort = 0; effort < kNumEfforts; ++effort) {
-      const size_t bytes = ZSTD_sizeof_CCtx(by_effort[effort].get());
-      if (bytes != 0) IdleCompression(effort).Give(std::move(by_effort[effort]), bytes);
+      const size_t bytes = ZSTD_sizeof_CCtx(zstd[effort].get());
+      if (bytes != 0) IdleCompression(effort).Give(std::move(zstd[effort]), bytes);
     }
+    if (huffman == nullptr) return;
+    const size_t bytes = huffman->MemoryBytes();
+    IdleHuffmanEncoding().Give(std::move(huffman), bytes);
   }
 
-  std::array<CompressionContext, kNumEfforts> by_effort;
+  // Valid until the next call.
+  absl::StatusOr<absl::string_view> EncodeFrame(absl::string_view plane, PlaneEffort effort) {
+    CASK_RETURN_IF_ERROR(frame.Reserve(ZSTD_compressBound(plane.size())));
+    CompressionContext& context = zstd[static_cast<int>(effort)];
+    if (context == nullptr) context = IdleCompression(static_cast<int>(effort)).Take();
+    if (context == nullptr) {
+      context.reset(ZSTD_createCCtx());
+      if (context == nullptr) return NoMemory("no context");
+      SetParameters(effort, context.get());
+    }
+    // With all the room that a plane can need zstd takes its fastest way.
+    const size_t size = ZSTD_compress2(context.get(), frame.data(), frame.size_bytes(), plane.data(), plane.size());
+    if (ZSTD_isError(size)) return NoMemory(ZSTD_getErrorName(size));  // nothing else is wrong with a plane
+    return absl::string_view(frame.data(), size);
+  }
+
+  // Whether a frame would be clearly smaller than prefix codes, judged by pieces of the plane.
+  absl::StatusOr<bool> HasLongRuns(absl::string_view plane) {
+    const size_t pieces = std::min(sample.size(), plane.size() / 8) / kPieceBytes;
+    for (size_t i = 0; i < pieces; ++i) {
+      std::memcpy(sample.data() + i * kPieceBytes, plane.data() + i * (plane.size() / pieces), kPieceBytes);
+    }
+    const absl::string_view sampled(sample.data(), pieces * kPieceBytes);
+    CASK_ASSIGN_OR_RETURN(const absl::string_view coded, EncodeFrame(sampled, PlaneEffort::kLiterals));
+    ByteCounts counts = {};
+    for (const char byte : sampled) ++counts[static_cast<uint8_t>(byte)];
+    const CodeLengths lengths = MakeCodeLengths(counts);
+    uint64_t bits = 0;
+    for (int i = 0; i < 256; ++i) bits += uint64_t{counts[i]} * lengths[i];
+    return coded.size() * 8 < bits - bits / kLongRuns;
+  }
+
+  std::array<CompressionContext, kNumEfforts> zstd;
+  std::unique_ptr<HuffmanContext> huffman;
+  Scratch frame;
+  std::array<char, 16 * kPieceBytes> sample;
 };
 
 PlaneEncoder::PlaneEncoder() : contexts_(std::make_unique<Contexts>()) {}
 PlaneEncoder::~PlaneEncoder() = default;
 PlaneEncoder::PlaneEncoder(PlaneEncoder&&) noexcept = default;
-
-size_t PlaneEncoder::RoomFor(size_t size) { return ZSTD_compressBound(size); }
 
 absl::StatusOr<CodedPlane> PlaneEncoder::Encode(absl::string_view plane, PlaneEffort effort, char* out) {
   const CodedPlane raw{PlaneKind::kRaw, plane.size()};
@@ -187,69 +233,58 @@ absl::StatusOr<CodedPlane> PlaneEncoder::Encode(absl::string_view plane, PlaneEf
     out[0] = plane[0];
     return CodedPlane{PlaneKind::kConstant, 1};
   }
-  CompressionContext& context = contexts_->by_effort[static_cast<int>(effort)];
-  if (context == nullptr) context = IdleCompression(static_cast<int>(effort)).Take();
-  if (context == nullptr) {
-    context.reset(ZSTD_createCCtx());
-    if (context == nullptr) return NoMemory("no context");
-    SetParameters(effort, context.get());
+  const auto is_worth_it = [&plane](size_t size) {
+    return size < plane.size() && plane.size() - size >= plane.size() / 64;
+  };
+  if (effort == PlaneEffort::kLiterals && plane.size() >= kLeastHuffmanBytes) {
+    CASK_ASSIGN_OR_RETURN(const bool has_long_runs, contexts_->HasLongRuns(plane));
+    if (!has_long_runs) {
+      if (contexts_->huffman == nullptr) contexts_->huffman = TakeOrMake(IdleHuffmanEncoding());
+      CASK_ASSIGN_OR_RETURN(const HuffmanPlan* const plan, contexts_->huffman->planner.Plan(plane));
+      if (!is_worth_it(plan->bytes)) return raw;
+      CASK_ASSIGN_OR_RETURN(const size_t size, contexts_->huffman->encoder.Encode(plane, *plan, out));
+      return CodedPlane{PlaneKind::kHuffman, size};
+    }
   }
-  // With all the room that a plane can need zstd takes its fastest way.
-  const size_t size = ZSTD_compress2(context.get(), out, RoomFor(plane.size()), plane.data(), plane.size());
-  if (ZSTD_isError(size)) {
-    return NoMemory(ZSTD_getErrorName(size));  // nothing else is wrong with a plane
-  }
-  if (size >= plane.size() || plane.size() - size < plane.size() / 64) return raw;
-  return CodedPlane{PlaneKind::kZstd, size};
+  CASK_ASSIGN_OR_RETURN(const absl::string_view frame, contexts_->EncodeFrame(plane, effort));
+  if (!is_worth_it(frame.size())) return raw;
+  std::memcpy(out, frame.data(), frame.size());
+  return CodedPlane{PlaneKind::kZstd, frame.size()};
 }
 
 size_t PlaneEncoder::MemoryBytes() const {
-  size_t bytes = 0;
-  for (const CompressionContext& context : contexts_->by_effort) bytes += ZSTD_sizeof_CCtx(context.get());
+  size_t bytes =
+      contexts_->frame.size_bytes() + (contexts_->huffman == nullptr ? 0 : contexts_->huffman->MemoryBytes());
+  for (const CompressionContext& context : contexts_->zstd) bytes += ZSTD_sizeof_CCtx(context.get());
   return bytes;
 }
 
-double ByteEntropy(absl::string_view bytes) {
-  if (bytes.empty()) return 0;
-  // Four tables: equal bytes in a row need not wait for each other's count.
-  std::array<std::array<uint32_t, 256>, 4> counts = {};
-  size_t i = 0;
-  for (; i + 4 <= bytes.size(); i += 4) {
-    const auto four = LoadLittleEndian<uint32_t>(bytes.data() + i);
-    ++counts[0][four & 0xff];
-    ++counts[1][(four >> 8) & 0xff];
-    ++counts[2][(four >> 16) & 0xff];
-    ++counts[3][four >> 24];
-  }
-  for (; i < bytes.size(); ++i) ++counts[0][static_cast<uint8_t>(bytes[i])];
-  uint64_t sum = 0;  // of count * log2(count)
-  uint64_t symbols = 0;
-  for (int symbol = 0; symbol < 256; ++symbol) {
-    const uint32_t count = counts[0][symbol] + counts[1][symbol] + counts[2][symbol] + counts[3][symbol];
-    if (count == 0) continue;
-    sum += count * Log2(count);
-    ++symbols;
-  }
-  // A small sample looks more ordered than what it is from; the last term makes up for it (Miller, Madow).
-  const uint64_t size = bytes.size();
-  const uint64_t missing = (symbols - 1) * 47274 / size;  // 65536 / (2 ln 2)
-  const uint64_t entropy = Log2(static_cast<uint32_t>(size)) - sum / size + missing;
-  return std::min(8.0, static_cast<double>(entropy) / 65536);
-}
-
-struct PlaneDecoder::Context {
-  ~Context() {
-    if (zstd == nullptr) return;
-    const size_t bytes = ZSTD_sizeof_DCtx(zstd.get());
-    IdleDecompression().Give(std::move(zstd), bytes);
+struct PlaneDecoder::Contexts {
+  ~Contexts() {
+    if (zstd != nullptr) {
+      const size_t bytes = ZSTD_sizeof_DCtx(zstd.get());
+      IdleDecompression().Give(std::move(zstd), bytes);
+    }
+    if (huffman != nullptr) {
+      const size_t bytes = huffman->MemoryBytes();
+      IdleHuffmanDecoding().Give(std::move(huffman), bytes);
+    }
   }
 
   DecompressionContext zstd;
+  std::unique_ptr<HuffmanDecoder> huffman;
 };
 
-PlaneDecoder::PlaneDecoder() : context_(std::make_unique<Context>()) {}
+PlaneDecoder::PlaneDecoder() : contexts_(std::make_unique<Contexts>()) {}
 PlaneDecoder::~PlaneDecoder() = default;
 PlaneDecoder::PlaneDecoder(PlaneDecoder&&) noexcept = default;
+
+absl::Status PlaneDecoder::Decode(PlaneKind kind, absl::string_view coded, absl::Span<char> out) {
+  if (kind == PlaneKind::kZstd) return DecodeFrame(coded, out);
+  CASK_CHECK(kind == PlaneKind::kHuffman, "Decode: a plane of this kind is not coded");
+  if (contexts_->huffman == nullptr) contexts_->huffman = TakeOrMake(IdleHuffmanDecoding());
+  return contexts_->huffman->Decode(coded, out);
+}
 
 absl::Status PlaneDecoder::DecodeFrame(absl::string_view frame, absl::Span<char> out) {
   CASK_ASSIGN_OR_RETURN(const FrameHeader header, ParseFrameHeader(frame));
@@ -264,12 +299,12 @@ absl::Status PlaneDecoder::DecodeFrame(absl::string_view frame, absl::Span<char>
     return BadFrame("of ", frame.size(), " bytes has no end: ", ZSTD_getErrorName(frame_bytes));
   }
   if (frame_bytes != frame.size()) return BadFrame("ends after ", frame_bytes, " of ", frame.size(), " bytes");
-  if (context_->zstd == nullptr) context_->zstd = IdleDecompression().Take();
-  if (context_->zstd == nullptr) {
-    context_->zstd.reset(ZSTD_createDCtx());
-    if (context_->zstd == nullptr) return NoMemory("no context");
+  if (contexts_->zstd == nullptr) contexts_->zstd = IdleDecompression().Take();
+  if (contexts_->zstd == nullptr) {
+    contexts_->zstd.reset(ZSTD_createDCtx());
+    if (contexts_->zstd == nullptr) return NoMemory("no context");
   }
-  const size_t size = ZSTD_decompressDCtx(context_->zstd.get(), out.data(), out.size(), frame.data(), frame.size());
+  const size_t size = ZSTD_decompressDCtx(contexts_->zstd.get(), out.data(), out.size(), frame.data(), frame.size());
   if (ZSTD_isError(size)) return BadFrame("does not decode: ", ZSTD_getErrorName(size));
   if (size != out.size()) return BadFrame("decodes to ", size, " bytes; the plane has ", out.size());
   return absl::OkStatus();

@@ -1,12 +1,12 @@
-// One plane of a chunk: bytes as they are, one constant byte, or a zstd frame (FORMAT.md section 3).
+// One plane of a chunk: bytes as they are, one constant byte, a zstd frame, or prefix codes (FORMAT.md section 3).
 //
 //   PlaneEncoder encoder;                                     // one a thread
 //   CASK_ASSIGN_OR_RETURN(CodedPlane coded, encoder.Encode(plane, PlaneEffort::kLiterals, out));
 //   PlaneDecoder decoder;
-//   CASK_RETURN_IF_ERROR(decoder.DecodeFrame(frame, plane));  // plane.size(): what it must hold
+//   CASK_RETURN_IF_ERROR(decoder.Decode(coded.kind, bytes, plane));  // plane.size(): what it must hold
 //
-// Both keep zstd's contexts from plane to plane, and leave them, as far as 4 MiB a kind go, to those that are made
-// after them. What comes out depends on what goes in alone, not on planes before.
+// Both keep contexts from plane to plane, and leave them, as far as 4 MiB a kind go, to those that are made after them.
+// What comes out depends on what goes in alone, not on planes before.
 
 #ifndef TENSORCASK_SERIALIZE_PAYLOAD_PLANE_CODEC_H_
 #define TENSORCASK_SERIALIZE_PAYLOAD_PLANE_CODEC_H_
@@ -22,18 +22,18 @@
 
 namespace tensorcask::payload {
 
-enum class PlaneKind : uint8_t { kRaw = 0, kConstant = 1, kZstd = 2, kHuffmanTables = 3 };  // the last is reserved
+enum class PlaneKind : uint8_t { kRaw = 0, kConstant = 1, kZstd = 2, kHuffman = 3 };
 
-// How zstd is asked to look at a plane.
+// How a plane is looked at.
 enum class PlaneEffort {
-  kLiterals,  // Huffman, and long runs: the fast strategy with a tiny table
-  kDefault,   // repetitions, too: level 3
+  kLiterals,  // how frequent bytes are where: prefix codes, or a frame where a sample has long runs, or is small
+  kDefault,   // repetitions, too: zstd's level 3
   kHigh,      // repetitions, whatever they cost
 };
 
 struct CodedPlane {
   PlaneKind kind = PlaneKind::kRaw;
-  size_t size = 0;  // bytes in `out`; of a raw plane that of the plane, and `out` is unspecified
+  size_t size = 0;  // bytes in `out`; of a raw plane those of the plane
 };
 
 class PlaneEncoder {
@@ -42,23 +42,17 @@ class PlaneEncoder {
   ~PlaneEncoder();
   PlaneEncoder(PlaneEncoder&&) noexcept;
 
-  // What `out` of a plane of `size` bytes needs; a little more than the plane.
-  static size_t RoomFor(size_t size);
-
-  // Writes to `out` what all bytes of `plane` are, or a frame. It stays raw if that would not save 1/64 of it.
-  // Errors: ResourceExhausted without memory.
+  // Writes to `out` what all bytes of `plane` are, or what it is coded as: less than the plane has. It stays raw if
+  // that would not save 1/64 of it; `out` is then as it was. It may overlap the plane. Errors: ResourceExhausted
+  // without memory.
   absl::StatusOr<CodedPlane> Encode(absl::string_view plane, PlaneEffort effort, char* out);
 
-  size_t MemoryBytes() const;  // what zstd's contexts take
+  size_t MemoryBytes() const;  // what its contexts take
 
  private:
   struct Contexts;
   std::unique_ptr<Contexts> contexts_;
 };
-
-// The order-0 entropy in bits a byte of what `bytes` are a sample of; 0 of none. Integer arithmetic: the same result on
-// every machine. Requires: fewer than 2^24 bytes.
-double ByteEntropy(absl::string_view bytes);
 
 // A window that a frame may ask for: the largest chunk.
 constexpr uint64_t kMaxFrameWindowBytes = uint64_t{1} << 22;
@@ -69,14 +63,18 @@ class PlaneDecoder {
   ~PlaneDecoder();
   PlaneDecoder(PlaneDecoder&&) noexcept;
 
+  // Decodes what a plane of `kind` was coded as. Errors: those of DecodeFrame, or of HuffmanDecoder.
+  // Requires: the kind is kZstd or kHuffman.
+  absl::Status Decode(PlaneKind kind, absl::string_view coded, absl::Span<char> out);
+
   // Decodes `frame`, which must be one whole frame whose content has the size of `out`, without a dictionary.
   // Errors: InvalidArgument, saying what is wrong with the frame; ResourceExhausted without memory. On error `out` is
   // unspecified.
   absl::Status DecodeFrame(absl::string_view frame, absl::Span<char> out);
 
  private:
-  struct Context;
-  std::unique_ptr<Context> context_;
+  struct Contexts;
+  std::unique_ptr<Contexts> contexts_;
 };
 
 }  // namespace tensorcask::payload

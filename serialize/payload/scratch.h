@@ -32,6 +32,8 @@ class Scratch {
     return absl::OkStatus();
   }
 
+  size_t size_bytes() const { return size_bytes_; }
+
   char* data() { return static_cast<char*>(memory_.get()); }
   uint8_t* bytes() { return static_cast<uint8_t*>(memory_.get()); }
 

@@ -25,7 +25,8 @@ CpuFeatures DetectFeatures() {
   __builtin_cpu_init();  // also asks the system (XGETBV) whether it keeps the wide registers
   features.sse42 = __builtin_cpu_supports("sse4.2");
   features.pclmul = features.sse42 && __builtin_cpu_supports("pclmul");
-  features.avx2 = features.pclmul && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("popcnt") && HasF16c();
+  features.avx2 = features.pclmul && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("popcnt") &&
+                  __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") && HasF16c();
   features.avx512 = features.avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                     __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   features.vpclmul = features.avx512 && __builtin_cpu_supports("vpclmulqdq");

@@ -17,7 +17,7 @@ namespace tensorcask {
 struct CpuFeatures {
   bool sse42 = false;    // includes crc32
   bool pclmul = false;   // carry-less multiplication of 64 bits
-  bool avx2 = false;     // includes f16c and popcnt
+  bool avx2 = false;     // includes f16c, popcnt, bmi and bmi2
   bool avx512 = false;   // f, bw, dq, vl together
   bool vpclmul = false;  // carry-less multiplication in 512-bit registers; implies avx512
   bool vbmi2 = false;    // compress and expand bytes and words; implies avx512

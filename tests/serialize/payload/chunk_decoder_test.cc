@@ -34,7 +34,7 @@ constexpr NumberType kInteger1{NumberKind::kInteger, 1};
 constexpr NumberType kInteger2{NumberKind::kInteger, 2};
 constexpr NumberType kBool{NumberKind::kBool, 1};
 
-constexpr int kRaw = 0, kConstant = 1, kZstd = 2, kReserved = 3;
+constexpr int kRaw = 0, kConstant = 1, kZstd = 2, kHuffman = 3, kReserved = 4;
 constexpr uint8_t kRotated = 1, kApart = 2, kBits = 4, kDifferences = 8;
 
 absl::StatusOr<std::string> Decode(NumberType type, const std::string& coded, size_t size,
@@ -50,7 +50,7 @@ absl::StatusOr<std::string> Decode(NumberType type, const std::string& coded, si
 
 std::string Frame(const std::string& plane) {
   PlaneEncoder encoder;
-  std::string out(PlaneEncoder::RoomFor(plane.size()), '\0');
+  std::string out(plane.size(), '\0');
   const CodedPlane coded = *encoder.Encode(plane, PlaneEffort::kDefault, &out[0]);
   EXPECT_EQ(coded.kind, PlaneKind::kZstd);
   return out.substr(0, coded.size);
@@ -172,7 +172,7 @@ const BadCase kBad[] = {
     {"NoPlanes", kInteger2, CodedChunk(0, 20, {}), 40, kInvalid, "its head and 2 planes need 16"},
     {"OnePlane", kInteger2, CodedChunk(0, 20, {{kRaw, "abc"}}), 40, kInvalid, "its head and 2 planes need 16"},
     {"ReservedKind", kInteger2, CodedChunk(0, 20, {{kConstant, "a"}, {kReserved, "b"}}), 40, kUnimplemented,
-     "plane 1 is of kind 3"},
+     "plane 1 is of kind 4; this version knows 0 to 3"},
     {"UnknownKind", kInteger2, CodedChunk(0, 20, {{255, "a"}, {kConstant, "b"}}), 40, kUnimplemented,
      "plane 0 is of kind 255"},
     {"RawShort", kInteger2, CodedChunk(0, 20, {{kRaw, "a"}, {kConstant, "b"}}), 40, kInvalid,
@@ -197,6 +197,10 @@ const BadCase kBad[] = {
      "plane 0: zstd frame: its content has 80 bytes; the plane has 90"},
     {"FrameOfMore", kInteger2, CodedChunk(0, 79, {{kConstant, "b"}, {kZstd, Frame(Times(40, "ab"))}}), 158, kInvalid,
      "plane 1: zstd frame: its content has 80 bytes; the plane has 79"},
+    {"NoPrefixCodes", kInteger2, CodedChunk(0, 90, {{kConstant, "b"}, {kHuffman, Times(40, "ab")}}), 180, kInvalid,
+     "plane 1: prefix codes: have 97 tables"},
+    {"PrefixCodesOfNothing", kInteger1, Apart(0, {kConstant, kNul}, {kHuffman, "a"}), 40, kInvalid,
+     "plane 1 is compressed, and of no bytes"},
     {"TwoFrames", kInteger2,
      CodedChunk(0, 80, {{kConstant, "b"}, {kZstd, Frame(Times(40, "ab")) + Frame(Times(40, "ab"))}}), 160, kInvalid,
      "plane 1: zstd frame: ends after"},

@@ -11,12 +11,16 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/payload/chunk_codec.h"
+#include "tensorcask/serialize/payload/huffman_encoder.h"
+#include "tensorcask/serialize/payload/huffman_plan.h"
+#include "tensorcask/tests/fuzz/huffman_reference.h"
 #include "tensorcask/tests/serialize/payload/payload_testing.h"
 
 namespace tensorcask::payload {
@@ -25,7 +29,7 @@ namespace {
 using tensorcask::testing::CodedChunk;
 using tensorcask::testing::ForgedPlane;
 
-constexpr int kRaw = 0, kConstant = 1, kZstd = 2;
+constexpr int kRaw = 0, kConstant = 1, kZstd = 2, kHuffman = 3;
 constexpr uint8_t kRotated = 1, kApart = 2, kBits = 4, kDifferences = 8;
 
 // ---- By the book ----------------------------------------------------------------------------------------------------
@@ -61,6 +65,7 @@ std::optional<std::string> Plane(int kind, absl::string_view bytes, size_t size)
   if (kind == kRaw && bytes.size() == size) return std::string(bytes);
   if (kind == kConstant && bytes.size() == 1 && size > 0) return std::string(size, bytes[0]);
   if (kind == kZstd && size > 0) return Frame(bytes, size);
+  if (kind == kHuffman && size > 0) return tensorcask::testing::DecodeHuffmanByTheBook(bytes, size);
   return std::nullopt;
 }
 
@@ -143,11 +148,19 @@ std::string Compressed(const std::string& plane, Random* random) {
   return frame;
 }
 
+std::string PrefixCodes(const std::string& plane) {
+  HuffmanPlanner planner;
+  const absl::StatusOr<const HuffmanPlan*> plan = planner.Plan(plane);
+  std::string coded((*plan)->bytes, '\0');
+  coded.resize(*HuffmanEncoder().Encode(plane, **plan, &coded[0]));
+  return coded;
+}
+
 // A plane of `size` bytes, some of which are not as they should be.
 ForgedPlane RandomPlane(const std::string& plane, Random* random) {
-  switch ((*random)() % 12) {
+  switch ((*random)() % 16) {
     case 0:
-      return {static_cast<int>((*random)() % 5), plane.substr(0, (*random)() % (plane.size() + 1))};
+      return {static_cast<int>((*random)() % 6), plane.substr(0, (*random)() % (plane.size() + 1))};
     case 1: {
       std::string frame = Compressed(plane, random);
       frame[(*random)() % frame.size()] ^= static_cast<char>(1 << (*random)() % 8);
@@ -161,6 +174,16 @@ ForgedPlane RandomPlane(const std::string& plane, Random* random) {
     case 6:
     case 7:
       return {kZstd, Compressed(plane, random)};
+    case 8: {
+      if (plane.empty()) return {kHuffman, ""};
+      std::string codes = PrefixCodes(plane);
+      codes[(*random)() % codes.size()] ^= static_cast<char>(1 << (*random)() % 8);
+      return {kHuffman, codes};
+    }
+    case 9:
+    case 10:
+    case 11:
+      return {kHuffman, plane.empty() ? "" : PrefixCodes(plane)};
     default:
       return {kRaw, plane};
   }
@@ -214,7 +237,7 @@ TEST_P(ChunkReference, Agrees) {
   for (uint32_t seed = 0; seed < kChunks; ++seed) {
     SCOPED_TRACE(seed);
     Random random(seed);
-    const size_t count = 1 + random() % (seed % 4 == 0 ? 3000 : 200);
+    const size_t count = 1 + random() % (seed % 4 == 0 ? 3000 : 300);
     const size_t size = count * type.bytes;
     const std::string chunk = RandomChunk(type, count, &random);
     std::string base(random() % 2 == 0 ? size : 0, '\0');

@@ -1,4 +1,4 @@
-// The example in FORMAT.md is what the code writes and reads.
+// The examples in FORMAT.md are what the code writes and reads.
 
 #include <cstdint>
 #include <fstream>
@@ -6,20 +6,24 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tensorcask/serialize/payload/huffman_decoder.h"
+#include "tensorcask/tests/fuzz/huffman_reference.h"
 #include "tensorcask/tests/serialize/payload/payload_testing.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
 namespace tensorcask {
 namespace {
 
-// The bytes of the page's block ```hex; what stands behind '#' is for people.
-std::string Example() {
+// The bytes of the page's block that begins with this line; what stands behind '#' is for people.
+std::string Example(absl::string_view begin = "```hex") {
   std::ifstream in("serialize/payload/FORMAT.md");
   EXPECT_TRUE(in.good());
   std::string line;
-  while (std::getline(in, line) && line != "```hex") {
+  while (std::getline(in, line) && line != begin) {
   }
   std::string bytes;
   while (std::getline(in, line) && line != "```") {
@@ -38,6 +42,14 @@ TEST(PayloadFormat, ExampleIsWhatIsWritten) {
   EXPECT_EQ(absl::BytesToHexString(testing::EncodeOrFail(tensor, options)), absl::BytesToHexString(Example()));
   ASSERT_OK_AND_ASSIGN(const Tensor read, testing::ReadWhole(Example(), TensorShape({20})));
   EXPECT_EQ(read.bytes(), tensor.bytes());
+}
+
+TEST(PayloadFormat, ExampleOfPrefixCodesIsWhatIsRead) {
+  const absl::string_view plane = "acabbacabdaecadabcaebead";  // stands in the text before it
+  std::string read(plane.size(), '\0');
+  ASSERT_OK(payload::HuffmanDecoder().Decode(Example("```hex plane"), absl::MakeSpan(&read[0], read.size())));
+  EXPECT_EQ(read, plane);
+  EXPECT_EQ(testing::DecodeHuffmanByTheBook(Example("```hex plane"), plane.size()), std::string(plane));
 }
 
 }  // namespace

@@ -1,0 +1,33 @@
+// A plane as prefix codes that change along the way (FORMAT.md section 3.1).
+//
+//   HuffmanEncoder encoder;                                             // one a thread; keeps its memory
+//   CASK_ASSIGN_OR_RETURN(const HuffmanPlan* plan, planner.Plan(plane));
+//   CASK_ASSIGN_OR_RETURN(size_t size, encoder.Encode(plane, *plan, out));  // at most plan->bytes
+
+#ifndef TENSORCASK_SERIALIZE_PAYLOAD_HUFFMAN_ENCODER_H_
+#define TENSORCASK_SERIALIZE_PAYLOAD_HUFFMAN_ENCODER_H_
+
+#include <cstddef>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "tensorcask/serialize/payload/huffman_plan.h"
+#include "tensorcask/serialize/payload/scratch.h"
+
+namespace tensorcask::payload {
+
+class HuffmanEncoder {
+ public:
+  // Writes at most plan.bytes to `out`, which may overlap `plane`; returns how many. Requires: `plan` is of this plane.
+  // Errors: ResourceExhausted without memory.
+  absl::StatusOr<size_t> Encode(absl::string_view plane, const HuffmanPlan& plan, char* out);
+
+  size_t MemoryBytes() const { return memory_.size_bytes(); }
+
+ private:
+  Scratch memory_;
+};
+
+}  // namespace tensorcask::payload
+
+#endif  // TENSORCASK_SERIALIZE_PAYLOAD_HUFFMAN_ENCODER_H_
