@@ -77,6 +77,14 @@ constexpr size_t kLeastHuffmanBytes = size_t{1} << 15;
 constexpr uint64_t kLongRuns = 100;
 constexpr size_t kPieceBytes = 512;
 
+// Whether there are runs of equal bytes: no run of 16 is overlooked.
+bool HasRun(absl::string_view bytes) {
+  for (size_t i = 0; i + 9 <= bytes.size(); i += 8) {
+    if (LoadLittleEndian<uint64_t>(bytes.data() + i) == LoadLittleEndian<uint64_t>(bytes.data() + i + 1)) return true;
+  }
+  return false;
+}
+
 struct Parameter {
   ZSTD_cParameter name;
   int value;
@@ -207,6 +215,7 @@ struct PlaneEncoder::Contexts {
       std::memcpy(sample.data() + i * kPieceBytes, plane.data() + i * (plane.size() / pieces), kPieceBytes);
     }
     const absl::string_view sampled(sample.data(), pieces * kPieceBytes);
+    if (!HasRun(sampled)) return false;
     CASK_ASSIGN_OR_RETURN(const absl::string_view coded, EncodeFrame(sampled, PlaneEffort::kLiterals));
     ByteCounts counts = {};
     for (const char byte : sampled) ++counts[static_cast<uint8_t>(byte)];
