@@ -227,11 +227,12 @@ class ChunkEncoder::Impl {
     CASK_RETURN_IF_ERROR(coded_.Reserve(plane.size()));
     CASK_RETURN_IF_ERROR(other_.Reserve(plane.size()));
     CASK_ASSIGN_OR_RETURN(CodedPlane best, encoder_.Encode(plane, PlaneEffort::kLiterals, coded_.data()));
-    // Whoever finds no repetitions with little effort finds none with more.
     for (const PlaneEffort next : {PlaneEffort::kDefault, PlaneEffort::kHigh}) {
       if (next > effort || best.kind == PlaneKind::kConstant) break;
       CASK_ASSIGN_OR_RETURN(const CodedPlane other, encoder_.Encode(plane, next, other_.data()));
-      if (other.size >= best.size) break;
+      // Whoever finds no repetitions with little effort finds none with more. (Prefix codes have not looked for any.)
+      if (other.size >= best.size && best.kind != PlaneKind::kHuffman) break;
+      if (other.size >= best.size) continue;
       best = other;
       std::swap(coded_, other_);
     }

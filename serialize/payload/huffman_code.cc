@@ -55,7 +55,8 @@ CodeLengths MakeCodeLengths(const ByteCounts& counts) {
   for (int byte = 0; byte < 256; ++byte) {
     if (counts[byte] != 0) bytes[n++] = static_cast<uint8_t>(byte);
   }
-  for (int byte = 0; n < PartOf(0) / PartOf(kMinCodeBits); ++byte) {
+  // Others near the first, so that the lengths take little room.
+  for (int byte = n == 0 ? 0 : std::max(0, bytes[0] - 3); n < PartOf(0) / PartOf(kMinCodeBits); ++byte) {
     if (counts[byte] == 0) bytes[n++] = static_cast<uint8_t>(byte);
   }
   std::sort(bytes.begin(), bytes.begin() + n,

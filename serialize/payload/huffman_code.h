@@ -25,7 +25,7 @@ constexpr int kMinUnitLog = 8;
 constexpr int kMaxUnitLog = 16;
 constexpr int kMaxRunUnits = 16;  // a run is a byte: units - 1 in bits 0 to 3, the table in bits 4 to 7
 
-// So many bytes with one code are cut in six, one part a stream: the last ones are shorter.
+// Bytes with one code are cut in six parts, one a stream; the last ones may be shorter or empty.
 class StreamParts {
  public:
   explicit StreamParts(size_t bytes) : bytes_(bytes), part_((bytes + kHuffmanStreams - 1) / kHuffmanStreams) {}

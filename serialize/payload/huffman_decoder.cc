@@ -279,7 +279,7 @@ absl::StatusOr<Head> ParseHead(absl::string_view coded) {
   }
   const size_t runs_bytes = LoadLittleEndian<uint16_t>(coded.data() + 2);
   std::array<size_t, kHuffmanStreams - 1> sizes;
-  for (int i = 0; i < kHuffmanStreams - 1; ++i) sizes[i] = LoadLittleEndian<uint32_t>(coded.data() + 4 + 4 * i);
+  for (int i = 0; i < kHuffmanStreams - 1; ++i) sizes[i] = LoadLittleEndian<uint32_t>(coded.data() + 4 + size_t{4} * i);
   coded.remove_prefix(kHuffmanHeadBytes);
   if (runs_bytes > coded.size()) return Bad("have ", runs_bytes, " runs; ", coded.size(), " bytes are left");
   head.runs = coded.substr(0, runs_bytes);

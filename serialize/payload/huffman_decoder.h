@@ -18,6 +18,7 @@ namespace tensorcask::payload {
 class HuffmanDecoder {
  public:
   // Errors: InvalidArgument, saying what is wrong; ResourceExhausted without memory. On error `out` is unspecified.
+  // Requires: `out` does not overlap `coded`.
   absl::Status Decode(absl::string_view coded, absl::Span<char> out);
 
   size_t MemoryBytes() const { return memory_.size_bytes(); }

@@ -87,7 +87,7 @@ class RunsBackwards {
   RunsBackwards(absl::string_view plane, const HuffmanPlan& plan)
       : plan_(plan), left_(plan.runs.size()), begin_(reinterpret_cast<const uint8_t*>(plane.data()) + plane.size()) {
     size_t whole = 0;  // if the last unit were
-    for (const HuffmanPlan::Run& run : plan.runs) whole += size_t(run.units) << plan.unit_log;
+    for (const HuffmanPlan::Run& run : plan.runs) whole += size_t{1} * run.units << plan.unit_log;
     missing_ = whole - plane.size();
   }
 
@@ -95,7 +95,7 @@ class RunsBackwards {
     if (left_ == 0) return false;
     --left_;
     end_ = begin_;
-    begin_ -= (size_t(plan_.runs[left_].units) << plan_.unit_log) - missing_;
+    begin_ -= (size_t{1} * plan_.runs[left_].units << plan_.unit_log) - missing_;
     missing_ = 0;
     return true;
   }

@@ -10,20 +10,24 @@
 namespace tensorcask::payload {
 namespace {
 
+constexpr size_t kMaxPlaneBytes = size_t{1} << 22;
 constexpr int kBlock = 32;  // byte values are looked at in blocks: most planes have few of them
 
 // A code of its own must save what it takes to write it, and something for the time to make a table of it.
 constexpr uint64_t kTableBits = 1000;
 
-// A run is a byte. In 1/16 bit.
+// In 1/16 bit: a run, which is a byte, and what codes are taken to be between. The most is that of a byte that a group
+// has not seen yet.
 constexpr int kRunCost = 8 * 16;
+constexpr uint64_t kLeastLength = 28;
+constexpr uint64_t kMostLength = 13 * 16;
 
-// Where groups of neighbours would save less than this part of the whole, one code is enough.
+// Where groups of neighbours would save less than a 400th of the whole, one code is enough.
 constexpr uint64_t kWorthGrouping = 400;
 
 constexpr int kUnitLog = 9;        // of all planes but large ones
 constexpr int kUnitsOfGroup = 64;  // at the beginning
-constexpr int kFirstStep = 4;      // so many units are enough to tell which groups there are
+constexpr int kFirstStep = 4;      // one unit in so many is enough to tell which groups there are
 
 using UnitCounts = std::array<int16_t, 256>;
 using ValueLengths = std::array<int16_t, 256>;  // by byte, in 1/16 bit
@@ -34,7 +38,8 @@ struct Range {
   int end;
 };
 
-inline __attribute__((always_inline)) void CountUnit(absl::string_view unit, UnitCounts* sums, UnitCounts* seen) {
+// Returns how often the most frequent byte is there.
+inline __attribute__((always_inline)) int16_t CountUnit(absl::string_view unit, UnitCounts* sums, UnitCounts* seen) {
   // Four tables: equal bytes in a row need not wait for each other's count.
   std::array<UnitCounts, 4> counts;
   for (UnitCounts& some : counts) {
@@ -46,10 +51,14 @@ inline __attribute__((always_inline)) void CountUnit(absl::string_view unit, Uni
     for (int k = 0; k < 8; ++k) ++counts[k % 4][bytes[i + k]];
   }
   for (; i < unit.size(); ++i) ++counts[0][bytes[i]];
+  int16_t most = 0;
   for (int k = 0; k < 256; ++k) {
-    (*sums)[k] = static_cast<int16_t>(counts[0][k] + counts[1][k] + counts[2][k] + counts[3][k]);
-    (*seen)[k] = static_cast<int16_t>((*seen)[k] | (*sums)[k]);
+    const auto sum = static_cast<int16_t>(counts[0][k] + counts[1][k] + counts[2][k] + counts[3][k]);
+    (*sums)[k] = sum;
+    (*seen)[k] = static_cast<int16_t>((*seen)[k] | sum);
+    most = std::max(most, sum);
   }
+  return most;
 }
 
 inline __attribute__((always_inline)) void AddUnit(const UnitCounts& counts, Range range, ByteCounts* sum) {
@@ -79,7 +88,7 @@ inline __attribute__((always_inline)) int CheapestGroup(const UnitCounts& counts
 }
 
 struct Functions {
-  void (*count_unit)(absl::string_view unit, UnitCounts* sums, UnitCounts* seen);
+  int16_t (*count_unit)(absl::string_view unit, UnitCounts* sums, UnitCounts* seen);
   void (*add_unit)(const UnitCounts& counts, Range range, ByteCounts* sum);
   int (*cheapest_group)(const UnitCounts& counts, const ValueLengths* lengths, int num_groups, Range range,
                         int previous);
@@ -88,8 +97,8 @@ struct Functions {
 // Compiled for registers of 16 or 32 bytes.
 #define CASK_FUNCTIONS(name, ...)                                                                          \
   struct name {                                                                                            \
-    __VA_ARGS__ static void Count(absl::string_view unit, UnitCounts* sums, UnitCounts* seen) {            \
-      CountUnit(unit, sums, seen);                                                                         \
+    __VA_ARGS__ static int16_t Count(absl::string_view unit, UnitCounts* sums, UnitCounts* seen) {         \
+      return CountUnit(unit, sums, seen);                                                                  \
     }                                                                                                      \
     __VA_ARGS__ static void Add(const UnitCounts& counts, Range range, ByteCounts* sum) {                  \
       AddUnit(counts, range, sum);                                                                         \
@@ -115,7 +124,8 @@ Functions FindFunctions() {
 }  // namespace
 
 absl::StatusOr<const HuffmanPlan*> HuffmanPlanner::Plan(absl::string_view plane) {
-  CASK_CHECK(!plane.empty() && plane.size() <= size_t{1} << 22, "Plan: no plane has such a size");
+  CASK_CHECK(!plane.empty() && plane.size() <= kMaxPlaneBytes, "Plan: no plane has such a size");
+  static_assert(kMaxPlaneBytes / kMaxUnits < INT16_MAX / 2, "counts of a unit are int16_t");
   plan_.unit_log = kUnitLog;
   while ((plane.size() - 1) >> plan_.unit_log >= kMaxUnits) ++plan_.unit_log;
   num_units_ = static_cast<int>((plane.size() - 1) >> plan_.unit_log) + 1;
@@ -129,10 +139,13 @@ void HuffmanPlanner::CountUnits(absl::string_view plane) {
   const Functions functions = FindFunctions();
   UnitCounts* const units = Units();
   UnitCounts seen = {};
+  int dull_units = 0;  // of hardly more than one byte
   for (int unit = 0; unit < num_units_; ++unit) {
-    functions.count_unit(plane.substr(size_t(unit) << plan_.unit_log, size_t{1} << plan_.unit_log), &units[unit],
-                         &seen);
+    const absl::string_view bytes = plane.substr(size_t{1} * unit << plan_.unit_log, size_t{1} << plan_.unit_log);
+    const size_t most = functions.count_unit(bytes, &units[unit], &seen);
+    dull_units += most > bytes.size() - bytes.size() / 8 ? 1 : 0;
   }
+  plan_.is_repetitive = dull_units * 50 > num_units_;
   const auto occurs = [](int16_t count) { return count != 0; };
   const auto first = std::find_if(seen.begin(), seen.end(), occurs) - seen.begin();
   const auto end = seen.rend() - std::find_if(seen.rbegin(), seen.rend(), occurs);
@@ -156,8 +169,11 @@ void HuffmanPlanner::GroupUnits() {
     grouped_bits += CountedBits(group_[group].data(), 256);
     for (int i = 0; i < 256; ++i) all[i] += group_[group][i];
   }
+  uint64_t total = 0;
+  for (const uint32_t count : all) total += count;
+  if (*std::max_element(all.begin(), all.end()) > total / 3) plan_.is_repetitive = true;
   const uint64_t all_bits = CountedBits(all.data(), 256);
-  if (all_bits - std::min(all_bits, grouped_bits) < all_bits / kWorthGrouping) {
+  if (all_bits - std::min(all_bits, grouped_bits) <= all_bits / kWorthGrouping) {
     std::fill_n(group_of_.begin(), num_units_, uint8_t{0});
     group_[0] = all;
     num_groups = 1;
@@ -179,9 +195,8 @@ void HuffmanPlanner::AssignUnits(int num_groups, int step) {
     const uint64_t most = Log2(total + 1);
     for (int i = first_; i < end_; ++i) {
       const uint32_t count = group_[group][i];
-      const uint64_t length = count == 0 ? 13 << 16 : most - std::min(most, Log2(count));
-      lengths[group][i] =
-          static_cast<int16_t>(std::clamp<uint64_t>(length >> 12, kMinCodeBits * 14, (kMaxCodeBits + 2) * 16));
+      const uint64_t length = count == 0 ? UINT64_MAX : most - std::min(most, Log2(count));
+      lengths[group][i] = static_cast<int16_t>(std::clamp(length >> 12, kLeastLength, kMostLength));
     }
     group_[group].fill(0);
   }

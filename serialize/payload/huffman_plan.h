@@ -30,6 +30,9 @@ struct HuffmanPlan {
   std::vector<CodeLengths> tables;
   std::vector<Run> runs;
   size_t bytes = 0;  // of the coded plane, at most
+
+  // Somebody who looks for repetitions may do better: one byte is a third of all, or nearly all of one unit in 50.
+  bool is_repetitive = false;
 };
 
 class HuffmanPlanner {

@@ -72,15 +72,19 @@ std::unique_ptr<T> TakeOrMake(IdleList<std::unique_ptr<T>, kIdleBytes>& idle) {
 // Planes so small are not worth tables of their own.
 constexpr size_t kLeastHuffmanBytes = size_t{1} << 15;
 
-// Where zstd makes of some pieces of a plane so much less (a part of the whole) than one code of single bytes, long
-// runs are worth more than codes that change along the way.
-constexpr uint64_t kLongRuns = 100;
+// Prefix codes are decoded faster: a frame must be smaller by a 64th. By a 100th is what it must be at some pieces of a
+// plane to be tried on all of it.
+constexpr uint64_t kFrameGain = 64;
+constexpr uint64_t kSampledFrameGain = 100;
 constexpr size_t kPieceBytes = 512;
 
-// Whether there are runs of equal bytes: no run of 16 is overlooked.
-bool HasRun(absl::string_view bytes) {
-  for (size_t i = 0; i + 9 <= bytes.size(); i += 8) {
-    if (LoadLittleEndian<uint64_t>(bytes.data() + i) == LoadLittleEndian<uint64_t>(bytes.data() + i + 1)) return true;
+// Whether bytes repeat those 1, 2 or 4 before them: no such repetition of 20 is overlooked.
+bool HasRepetitions(absl::string_view bytes) {
+  for (size_t i = 0; i + 12 <= bytes.size(); i += 8) {
+    const auto eight = LoadLittleEndian<uint64_t>(bytes.data() + i);
+    for (const size_t distance : {1, 2, 4}) {
+      if (LoadLittleEndian<uint64_t>(bytes.data() + i + distance) == eight) return true;
+    }
   }
   return false;
 }
@@ -208,21 +212,24 @@ struct PlaneEncoder::Contexts {
     return absl::string_view(frame.data(), size);
   }
 
-  // Whether a frame would be clearly smaller than prefix codes, judged by pieces of the plane.
-  absl::StatusOr<bool> HasLongRuns(absl::string_view plane) {
+  // Whether a frame looks smaller than prefix codes, judged by pieces of the plane.
+  absl::StatusOr<bool> SampleSpeaksForFrame(absl::string_view plane) {
     const size_t pieces = std::min(sample.size(), plane.size() / 8) / kPieceBytes;
+    const size_t stride = plane.size() / pieces;
     for (size_t i = 0; i < pieces; ++i) {
-      std::memcpy(sample.data() + i * kPieceBytes, plane.data() + i * (plane.size() / pieces), kPieceBytes);
+      // Not at the beginning of each stretch: rows of a matrix may begin there.
+      const size_t place = i * stride + i * 2654435761u % (stride - kPieceBytes + 1);
+      std::memcpy(sample.data() + i * kPieceBytes, plane.data() + place, kPieceBytes);
     }
     const absl::string_view sampled(sample.data(), pieces * kPieceBytes);
-    if (!HasRun(sampled)) return false;
+    if (!HasRepetitions(sampled)) return false;
     CASK_ASSIGN_OR_RETURN(const absl::string_view coded, EncodeFrame(sampled, PlaneEffort::kLiterals));
     ByteCounts counts = {};
     for (const char byte : sampled) ++counts[static_cast<uint8_t>(byte)];
     const CodeLengths lengths = MakeCodeLengths(counts);
     uint64_t bits = 0;
     for (int i = 0; i < 256; ++i) bits += uint64_t{counts[i]} * lengths[i];
-    return coded.size() * 8 < bits - bits / kLongRuns;
+    return coded.size() * 8 < bits - bits / kSampledFrameGain;
   }
 
   std::array<CompressionContext, kNumEfforts> zstd;
@@ -245,20 +252,26 @@ absl::StatusOr<CodedPlane> PlaneEncoder::Encode(absl::string_view plane, PlaneEf
   const auto is_worth_it = [&plane](size_t size) {
     return size < plane.size() && plane.size() - size >= plane.size() / 64;
   };
+  const HuffmanPlan* plan = nullptr;
   if (effort == PlaneEffort::kLiterals && plane.size() >= kLeastHuffmanBytes) {
-    CASK_ASSIGN_OR_RETURN(const bool has_long_runs, contexts_->HasLongRuns(plane));
-    if (!has_long_runs) {
-      if (contexts_->huffman == nullptr) contexts_->huffman = TakeOrMake(IdleHuffmanEncoding());
-      CASK_ASSIGN_OR_RETURN(const HuffmanPlan* const plan, contexts_->huffman->planner.Plan(plane));
-      if (!is_worth_it(plan->bytes)) return raw;
-      CASK_ASSIGN_OR_RETURN(const size_t size, contexts_->huffman->encoder.Encode(plane, *plan, out));
-      return CodedPlane{PlaneKind::kHuffman, size};
+    if (contexts_->huffman == nullptr) contexts_->huffman = TakeOrMake(IdleHuffmanEncoding());
+    CASK_ASSIGN_OR_RETURN(plan, contexts_->huffman->planner.Plan(plane));
+  }
+  bool try_frame = plan == nullptr || plan->is_repetitive;
+  if (!try_frame) {
+    CASK_ASSIGN_OR_RETURN(try_frame, contexts_->SampleSpeaksForFrame(plane));
+  }
+  if (try_frame) {
+    CASK_ASSIGN_OR_RETURN(const absl::string_view frame, contexts_->EncodeFrame(plane, effort));
+    if (plan == nullptr || frame.size() < plan->bytes - plan->bytes / kFrameGain) {
+      if (!is_worth_it(frame.size())) return raw;
+      std::memcpy(out, frame.data(), frame.size());
+      return CodedPlane{PlaneKind::kZstd, frame.size()};
     }
   }
-  CASK_ASSIGN_OR_RETURN(const absl::string_view frame, contexts_->EncodeFrame(plane, effort));
-  if (!is_worth_it(frame.size())) return raw;
-  std::memcpy(out, frame.data(), frame.size());
-  return CodedPlane{PlaneKind::kZstd, frame.size()};
+  if (!is_worth_it(plan->bytes)) return raw;
+  CASK_ASSIGN_OR_RETURN(const size_t size, contexts_->huffman->encoder.Encode(plane, *plan, out));
+  return CodedPlane{PlaneKind::kHuffman, size};
 }
 
 size_t PlaneEncoder::MemoryBytes() const {

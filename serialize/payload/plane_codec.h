@@ -26,7 +26,7 @@ enum class PlaneKind : uint8_t { kRaw = 0, kConstant = 1, kZstd = 2, kHuffman = 
 
 // How a plane is looked at.
 enum class PlaneEffort {
-  kLiterals,  // how frequent bytes are where: prefix codes, or a frame where a sample has long runs, or is small
+  kLiterals,  // how frequent bytes are where: prefix codes, or a frame if the plane is small or repeats itself
   kDefault,   // repetitions, too: zstd's level 3
   kHigh,      // repetitions, whatever they cost
 };

@@ -24,12 +24,14 @@ namespace {
 
 using testing::FuzzInput;
 
-std::string Encode(absl::string_view plane) {
+// With a plan of the planner, or with `tables` for its units.
+std::string Encode(absl::string_view plane, absl::string_view tables) {
   HuffmanPlanner planner;
-  const absl::StatusOr<const HuffmanPlan*> plan = planner.Plan(plane);
-  FUZZ_CHECK(plan.ok(), plan.status().ToString());
-  std::vector<char> out((*plan)->bytes);  // of exactly its size, as all blocks here
-  const absl::StatusOr<size_t> size = HuffmanEncoder().Encode(plane, **plan, out.data());
+  const absl::StatusOr<const HuffmanPlan*> own = planner.Plan(plane);
+  FUZZ_CHECK(own.ok(), own.status().ToString());
+  const HuffmanPlan plan = tables.empty() ? **own : testing::PlanByHand(plane, tables);
+  std::vector<char> out(plan.bytes);  // of exactly its size, as all blocks here
+  const absl::StatusOr<size_t> size = HuffmanEncoder().Encode(plane, plan, out.data());
   FUZZ_CHECK(size.ok() && *size <= out.size(), "more than the plan said");
   return std::string(out.data(), *size);
 }
@@ -72,8 +74,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   const uint64_t changes = input.Bits(1) % 4;
   const uint64_t places = input.Bits(8);
+  const absl::string_view tables = input.Bytes(static_cast<size_t>(input.Int(0, 9)));
   const std::string plane = payload::PlaneOf(&input);
-  std::string coded = payload::Encode(plane);
+  std::string coded = payload::Encode(plane, tables);
   FUZZ_CHECK(payload::Decode(coded, plane.size()) == plane, "the plane differs");
   // The first bytes are where most can go wrong.
   for (uint64_t i = 0; i < changes; ++i) {

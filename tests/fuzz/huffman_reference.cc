@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "tensorcask/serialize/payload/huffman_code.h"
+
 namespace tensorcask::testing {
 namespace {
 
@@ -124,6 +126,31 @@ std::optional<std::string> DecodeHuffmanByTheBook(absl::string_view coded, size_
     if (streams[k].find('1', used[k]) != std::string::npos) return std::nullopt;
   }
   return plane;
+}
+
+payload::HuffmanPlan PlanByHand(absl::string_view plane, absl::string_view tables) {
+  payload::HuffmanPlan plan;
+  plan.unit_log = 8;
+  std::vector<payload::ByteCounts> counts;
+  std::vector<int> number_of(16, -1);  // as tables come up
+  for (size_t at = 0, unit = 0; at < plane.size(); at += 256, ++unit) {
+    int& number = number_of[Byte(tables, unit % tables.size()) % 16];
+    if (number < 0) {
+      number = static_cast<int>(counts.size());
+      counts.push_back({});
+    }
+    for (const char byte : plane.substr(at, 256)) ++counts[number][static_cast<uint8_t>(byte)];
+    if (plan.runs.empty() || plan.runs.back().table != number || plan.runs.back().units == payload::kMaxRunUnits) {
+      plan.runs.push_back({0, number});
+    }
+    ++plan.runs.back().units;
+  }
+  plan.bytes = payload::kHuffmanHeadBytes + payload::kHuffmanStreams + plan.runs.size() + plane.size() * 11 / 8 + 1;
+  for (const payload::ByteCounts& count : counts) {
+    plan.tables.push_back(payload::MakeCodeLengths(count));
+    plan.bytes += payload::CodeLengthsBytes(plan.tables.back());
+  }
+  return plan;
 }
 
 }  // namespace tensorcask::testing

@@ -99,6 +99,15 @@ TEST(CodeLengths, AreThoseOfHuffman) {
   EXPECT_EQ(codes['e'], 7);
 }
 
+TEST(CodeLengths, TakeLittleRoom) {
+  for (const int byte : {0, 1, 2, 77, 253, 254, 255}) {
+    SCOPED_TRACE(byte);
+    ByteCounts counts = {};
+    counts[byte] = 10;
+    EXPECT_LE(CodeLengthsBytes(MakeCodeLengths(counts)), 4u);
+  }
+}
+
 TEST(CodeLengths, StayWithinTheirBounds) {
   ByteCounts one = {};
   one[200] = 1000;
@@ -237,6 +246,38 @@ TEST(Huffman, RandomPlanesComeBack) {
   }
 }
 
+// What is written with a plan by hand, read here and by the book.
+void ExpectComesBack(const std::string& plane, absl::string_view tables) {
+  const HuffmanPlan plan = testing::PlanByHand(plane, tables);
+  std::vector<char> out(plan.bytes);
+  const absl::StatusOr<size_t> size = HuffmanEncoder().Encode(plane, plan, out.data());
+  ASSERT_OK(size);
+  const absl::string_view coded(out.data(), *size);
+  const absl::StatusOr<std::string> back = Decode(coded, plane.size());
+  ASSERT_OK(back);
+  EXPECT_TRUE(*back == plane);
+  EXPECT_TRUE(DecodeHuffmanByTheBook(coded, plane.size()) == plane);
+}
+
+TEST(Huffman, AnyTablesAnywhereComeBack) {
+  for (const size_t size : {257, 512, 700, 1536, 6000}) {
+    SCOPED_TRACE(size);
+    const std::string plane = Around(100, 3, size, 1);
+    ExpectComesBack(plane, absl::string_view("\0\1", 2));
+    ExpectComesBack(plane, absl::string_view("\0\1\0", 3));
+    ExpectComesBack(plane, absl::string_view("\1\0\0\2", 4));
+    ExpectComesBack(plane, "abcdefghijklmnop");
+  }
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    SCOPED_TRACE(seed);
+    Random random(seed);
+    std::string tables(1 + random() % 40, '\0');
+    for (char& table : tables) table = static_cast<char>(random() % (1 + seed % 16));
+    const std::string plane = Around(60, 1 + seed % 9, 1 + random() % 9000, seed) + std::string(random() % 600, 'x');
+    ExpectComesBack(plane, tables);
+  }
+}
+
 TEST(HuffmanPlan, OneCodeForOneKindOfBytes) {
   const Coded coded = Encode(Around(120, 1.5, 300000, 1));
   EXPECT_EQ(coded.plan.tables.size(), 1u);
@@ -252,6 +293,16 @@ TEST(HuffmanPlan, CodesFollowTheBytes) {
   EXPECT_THAT(coded.plan.tables.size(), Le(8u));
   EXPECT_THAT(static_cast<double>(coded.bytes.size()), Le(0.3 * static_cast<double>(plane.size())));  // 2.1 bits a byte
   ExpectComesBack(plane);
+  EXPECT_TRUE(DecodeHuffmanByTheBook(coded.bytes, plane.size()) == plane);
+}
+
+TEST(HuffmanPlan, TellsWhatRepeatsItself) {
+  const auto is_repetitive = [](const std::string& plane) { return Encode(plane).plan.is_repetitive; };
+  const std::string exponents = Around(120, 1.5, 100000, 1);
+  EXPECT_FALSE(is_repetitive(exponents));
+  EXPECT_FALSE(is_repetitive(exponents + std::string(600, 'x')));
+  EXPECT_TRUE(is_repetitive(exponents + std::string(4000, 'x')));
+  EXPECT_TRUE(is_repetitive(Around(120, 0.4, 100000, 1))) << "one byte is most of it";
 }
 
 TEST(HuffmanPlan, RunsCoverThePlane) {
@@ -384,7 +435,7 @@ TEST(HuffmanDecoder, AgreesWithTheBook) {
     SCOPED_TRACE(seed);
     Random random(seed);
     const std::string plane =
-        Around(100, 0.5 + seed % 7, 1 + random() % 900, seed) + Around(200, 3, seed % 2 * 700, seed);
+        Around(100, 0.5 + seed % 7, 1 + random() % 900, seed) + Around(200, 3, seed % 2 == 0 ? 0 : 700, seed);
     std::string coded = Encode(plane).bytes;
     switch (random() % 3) {
       case 0:

@@ -120,6 +120,33 @@ TEST(PlaneCodec, ChoosesAKind) {
   EXPECT_THAT(Encode(&encoder, Exponents(100000, 1), PlaneEffort::kLiterals).bytes.size(), Lt(100000u * 28 / 80));
 }
 
+// One kind or the other: whichever is clearly smaller.
+TEST(PlaneCodec, FramesOnlyWhereBytesRepeat) {
+  PlaneEncoder encoder;
+  const auto encode = [&encoder](const std::string& plane) { return Encode(&encoder, plane, PlaneEffort::kLiterals); };
+  std::string periodic;
+  for (int i = 0; i < 100000; ++i) periodic += i % 2 == 0 ? 'a' : 'b';
+  EXPECT_EQ(encode(periodic).kind, PlaneKind::kZstd);
+  EXPECT_THAT(encode(periodic).bytes.size(), Lt(500u));
+  std::string ternary;  // codes of 1, 2 and 2 bits
+  std::mt19937 random(1);
+  for (int i = 0; i < 262144; ++i) ternary += "abc"[random() % 3];
+  EXPECT_THAT(encode(ternary).bytes.size(), Lt(262144u * 175 / 800));
+  // Rows of 16,384 bytes that begin with noise, and go on with one byte.
+  std::string rows;
+  for (uint32_t i = 0; i < 16; ++i) rows += Noise(1024, i) + std::string(15 * 1024, 'x');
+  EXPECT_THAT(encode(rows).bytes.size(), Lt(20000u));
+  // Layers of three kinds, and a little that is one byte.
+  std::string layers;
+  for (uint32_t i = 0; i < 100; ++i) {
+    std::string layer = Exponents(8192, i);
+    for (char& byte : layer) byte = static_cast<char>(byte + 30 * static_cast<int>(i % 3));
+    layers += i % 16 == 0 ? std::string(8192, 'x') : layer;
+  }
+  EXPECT_EQ(encode(layers).kind, PlaneKind::kHuffman);
+  EXPECT_THAT(encode(layers).bytes.size(), Lt(layers.size() * 28 / 80));
+}
+
 TEST(PlaneCodec, FramesAreAsTheFormatSays) {
   PlaneEncoder encoder;
   for (const PlaneEffort effort : kEfforts) {
