@@ -115,7 +115,7 @@ using Lanes = std::array<Lane, kHuffmanStreams>;
 template <int kLanes, int kLookups>
 inline __attribute__((always_inline)) void DecodeRounds(const Entry* table, const uint8_t* input_end, Lane** lanes) {
   static_assert(kLookups * kMaxCodeBits <= 63 - 7);
-  constexpr ptrdiff_t kMostBytes = kLookups * kMaxCodes;
+  constexpr ptrdiff_t kMostBytes = ptrdiff_t{kLookups} * kMaxCodes;
   constexpr ptrdiff_t kMostInput = (kLookups * kMaxCodeBits + 7) / 8;
   const uint8_t* at[kLanes];
   uint64_t bits[kLanes];

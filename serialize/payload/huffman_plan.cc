@@ -20,7 +20,7 @@ constexpr uint64_t kTableBits = 1000;
 // has not seen yet.
 constexpr int kRunCost = 8 * 16;
 constexpr uint64_t kLeastLength = 28;
-constexpr uint64_t kMostLength = 13 * 16;
+constexpr uint64_t kMostLength = 208;
 
 // Where groups of neighbours would save less than a 400th of the whole, one code is enough.
 constexpr uint64_t kWorthGrouping = 400;

@@ -26,7 +26,7 @@ struct HuffmanPlan {
     int units = 0;  // 1 to kMaxRunUnits; the next may go on with the same table
     int table = 0;
   };
-  int unit_log = 0;  // bytes of a unit; the last may have fewer
+  int unit_log = 0;  // the logarithm of a unit's bytes; the last may have fewer
   std::vector<CodeLengths> tables;
   std::vector<Run> runs;
   size_t bytes = 0;  // of the coded plane, at most

@@ -134,7 +134,7 @@ TEST(PlaneCodec, FramesOnlyWhereBytesRepeat) {
   EXPECT_THAT(encode(ternary).bytes.size(), Lt(262144u * 175 / 800));
   // Rows of 16,384 bytes that begin with noise, and go on with one byte.
   std::string rows;
-  for (uint32_t i = 0; i < 16; ++i) rows += Noise(1024, i) + std::string(15 * 1024, 'x');
+  for (uint32_t i = 0; i < 16; ++i) rows += Noise(1024, i) + std::string(size_t{15} * 1024, 'x');
   EXPECT_THAT(encode(rows).bytes.size(), Lt(20000u));
   // Layers of three kinds, and a little that is one byte.
   std::string layers;
