@@ -38,8 +38,7 @@ struct Range {
   int end;
 };
 
-// Returns how often the most frequent byte is there.
-inline __attribute__((always_inline)) int16_t CountUnit(absl::string_view unit, UnitCounts* sums, UnitCounts* seen) {
+inline __attribute__((always_inline)) void CountUnit(absl::string_view unit, UnitCounts* sums, UnitCounts* seen) {
   // Four tables: equal bytes in a row need not wait for each other's count.
   std::array<UnitCounts, 4> counts;
   for (UnitCounts& some : counts) {
@@ -51,14 +50,10 @@ inline __attribute__((always_inline)) int16_t CountUnit(absl::string_view unit, 
     for (int k = 0; k < 8; ++k) ++counts[k % 4][bytes[i + k]];
   }
   for (; i < unit.size(); ++i) ++counts[0][bytes[i]];
-  int16_t most = 0;
   for (int k = 0; k < 256; ++k) {
-    const auto sum = static_cast<int16_t>(counts[0][k] + counts[1][k] + counts[2][k] + counts[3][k]);
-    (*sums)[k] = sum;
-    (*seen)[k] = static_cast<int16_t>((*seen)[k] | sum);
-    most = std::max(most, sum);
+    (*sums)[k] = static_cast<int16_t>(counts[0][k] + counts[1][k] + counts[2][k] + counts[3][k]);
+    (*seen)[k] = static_cast<int16_t>((*seen)[k] | (*sums)[k]);
   }
-  return most;
 }
 
 inline __attribute__((always_inline)) void AddUnit(const UnitCounts& counts, Range range, ByteCounts* sum) {
@@ -88,7 +83,7 @@ inline __attribute__((always_inline)) int CheapestGroup(const UnitCounts& counts
 }
 
 struct Functions {
-  int16_t (*count_unit)(absl::string_view unit, UnitCounts* sums, UnitCounts* seen);
+  void (*count_unit)(absl::string_view unit, UnitCounts* sums, UnitCounts* seen);
   void (*add_unit)(const UnitCounts& counts, Range range, ByteCounts* sum);
   int (*cheapest_group)(const UnitCounts& counts, const ValueLengths* lengths, int num_groups, Range range,
                         int previous);
@@ -97,8 +92,8 @@ struct Functions {
 // Compiled for registers of 16 or 32 bytes.
 #define CASK_FUNCTIONS(name, ...)                                                                          \
   struct name {                                                                                            \
-    __VA_ARGS__ static int16_t Count(absl::string_view unit, UnitCounts* sums, UnitCounts* seen) {         \
-      return CountUnit(unit, sums, seen);                                                                  \
+    __VA_ARGS__ static void Count(absl::string_view unit, UnitCounts* sums, UnitCounts* seen) {            \
+      CountUnit(unit, sums, seen);                                                                         \
     }                                                                                                      \
     __VA_ARGS__ static void Add(const UnitCounts& counts, Range range, ByteCounts* sum) {                  \
       AddUnit(counts, range, sum);                                                                         \
@@ -139,13 +134,10 @@ void HuffmanPlanner::CountUnits(absl::string_view plane) {
   const Functions functions = FindFunctions();
   UnitCounts* const units = Units();
   UnitCounts seen = {};
-  int dull_units = 0;  // of hardly more than one byte
   for (int unit = 0; unit < num_units_; ++unit) {
     const absl::string_view bytes = plane.substr(size_t{1} * unit << plan_.unit_log, size_t{1} << plan_.unit_log);
-    const size_t most = functions.count_unit(bytes, &units[unit], &seen);
-    dull_units += most > bytes.size() - bytes.size() / 8 ? 1 : 0;
+    functions.count_unit(bytes, &units[unit], &seen);
   }
-  plan_.is_repetitive = dull_units * 50 > num_units_;
   const auto occurs = [](int16_t count) { return count != 0; };
   const auto first = std::find_if(seen.begin(), seen.end(), occurs) - seen.begin();
   const auto end = seen.rend() - std::find_if(seen.rbegin(), seen.rend(), occurs);
@@ -169,9 +161,6 @@ void HuffmanPlanner::GroupUnits() {
     grouped_bits += CountedBits(group_[group].data(), 256);
     for (int i = 0; i < 256; ++i) all[i] += group_[group][i];
   }
-  uint64_t total = 0;
-  for (const uint32_t count : all) total += count;
-  if (*std::max_element(all.begin(), all.end()) > total / 3) plan_.is_repetitive = true;
   const uint64_t all_bits = CountedBits(all.data(), 256);
   if (all_bits - std::min(all_bits, grouped_bits) <= all_bits / kWorthGrouping) {
     std::fill_n(group_of_.begin(), num_units_, uint8_t{0});
@@ -274,12 +263,15 @@ void HuffmanPlanner::MakeTablesAndRuns(int num_groups) {
   plan_.bytes += plan_.runs.size();
   for (const CodeLengths& lengths : plan_.tables) plan_.bytes += CodeLengthsBytes(lengths);
   uint64_t bits = 0;
+  uint64_t least_bits = 0;  // of codes with fractions of bits
   for (int group = 0; group < num_groups; ++group) {
     if (table_of[group] < 0) continue;
     const CodeLengths& lengths = plan_.tables[table_of[group]];
-    for (int i = 0; i < 256; ++i) bits += uint64_t{group_[group][i]} * lengths[i];
+    for (int i = first_; i < end_; ++i) bits += uint64_t{group_[group][i]} * lengths[i];
+    least_bits += CountedBits(group_[group].data() + first_, end_ - first_) >> 16;
   }
   plan_.bytes += (bits + 7) / 8;
+  plan_.wants_shorter_codes = bits > least_bits + least_bits / 16;
 }
 
 }  // namespace tensorcask::payload

@@ -31,8 +31,8 @@ struct HuffmanPlan {
   std::vector<Run> runs;
   size_t bytes = 0;  // of the coded plane, at most
 
-  // Somebody who looks for repetitions may do better: one byte is a third of all, or nearly all of one unit in 50.
-  bool is_repetitive = false;
+  // Codes of less than 2 bits, or one for many bytes, would be smaller by a 17th at least.
+  bool wants_shorter_codes = false;
 };
 
 class HuffmanPlanner {

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "tensorcask/serialize/payload/huffman_code.h"
 #include "tensorcask/serialize/payload/huffman_decoder.h"
 #include "tensorcask/serialize/payload/huffman_encoder.h"
 #include "tensorcask/serialize/payload/huffman_plan.h"
@@ -212,8 +211,8 @@ struct PlaneEncoder::Contexts {
     return absl::string_view(frame.data(), size);
   }
 
-  // Whether a frame looks smaller than prefix codes, judged by pieces of the plane.
-  absl::StatusOr<bool> SampleSpeaksForFrame(absl::string_view plane) {
+  // Whether a frame looks smaller than what takes so many bytes, judged by pieces of the plane.
+  absl::StatusOr<bool> SampleSpeaksForFrame(absl::string_view plane, size_t other_bytes) {
     const size_t pieces = std::min(sample.size(), plane.size() / 8) / kPieceBytes;
     const size_t stride = plane.size() / pieces;
     for (size_t i = 0; i < pieces; ++i) {
@@ -224,12 +223,8 @@ struct PlaneEncoder::Contexts {
     const absl::string_view sampled(sample.data(), pieces * kPieceBytes);
     if (!HasRepetitions(sampled)) return false;
     CASK_ASSIGN_OR_RETURN(const absl::string_view coded, EncodeFrame(sampled, PlaneEffort::kLiterals));
-    ByteCounts counts = {};
-    for (const char byte : sampled) ++counts[static_cast<uint8_t>(byte)];
-    const CodeLengths lengths = MakeCodeLengths(counts);
-    uint64_t bits = 0;
-    for (int i = 0; i < 256; ++i) bits += uint64_t{counts[i]} * lengths[i];
-    return coded.size() * 8 < bits - bits / kSampledFrameGain;
+    const size_t others_part = other_bytes * sampled.size() / plane.size();
+    return coded.size() < others_part - others_part / kSampledFrameGain;
   }
 
   std::array<CompressionContext, kNumEfforts> zstd;
@@ -257,9 +252,9 @@ absl::StatusOr<CodedPlane> PlaneEncoder::Encode(absl::string_view plane, PlaneEf
     if (contexts_->huffman == nullptr) contexts_->huffman = TakeOrMake(IdleHuffmanEncoding());
     CASK_ASSIGN_OR_RETURN(plan, contexts_->huffman->planner.Plan(plane));
   }
-  bool try_frame = plan == nullptr || plan->is_repetitive;
+  bool try_frame = plan == nullptr || plan->wants_shorter_codes;
   if (!try_frame) {
-    CASK_ASSIGN_OR_RETURN(try_frame, contexts_->SampleSpeaksForFrame(plane));
+    CASK_ASSIGN_OR_RETURN(try_frame, contexts_->SampleSpeaksForFrame(plane, plan->bytes));
   }
   if (try_frame) {
     CASK_ASSIGN_OR_RETURN(const absl::string_view frame, contexts_->EncodeFrame(plane, effort));

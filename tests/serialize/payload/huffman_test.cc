@@ -296,13 +296,14 @@ TEST(HuffmanPlan, CodesFollowTheBytes) {
   EXPECT_TRUE(DecodeHuffmanByTheBook(coded.bytes, plane.size()) == plane);
 }
 
-TEST(HuffmanPlan, TellsWhatRepeatsItself) {
-  const auto is_repetitive = [](const std::string& plane) { return Encode(plane).plan.is_repetitive; };
+TEST(HuffmanPlan, TellsWhereCodesAreTooLong) {
+  const auto is_told = [](const std::string& plane) { return Encode(plane).plan.wants_shorter_codes; };
   const std::string exponents = Around(120, 1.5, 100000, 1);
-  EXPECT_FALSE(is_repetitive(exponents));
-  EXPECT_FALSE(is_repetitive(exponents + std::string(600, 'x')));
-  EXPECT_TRUE(is_repetitive(exponents + std::string(4000, 'x')));
-  EXPECT_TRUE(is_repetitive(Around(120, 0.4, 100000, 1))) << "one byte is most of it";
+  EXPECT_FALSE(is_told(exponents));
+  EXPECT_FALSE(is_told(exponents + std::string(600, 'x')));
+  EXPECT_TRUE(is_told(exponents + std::string(40000, 'x')));
+  EXPECT_TRUE(is_told(Around(120, 0.4, 100000, 1))) << "one byte is most of it";
+  EXPECT_TRUE(is_told(std::string(100000, 'x')));
 }
 
 TEST(HuffmanPlan, RunsCoverThePlane) {
