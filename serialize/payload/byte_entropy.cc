@@ -4,8 +4,6 @@
 #include <array>
 #include <cstddef>
 
-#include "tensorcask/tensor/base/endian.h"
-
 namespace tensorcask::payload {
 namespace {
 
@@ -66,19 +64,16 @@ double ByteEntropy(absl::string_view bytes) {
   if (bytes.empty()) return 0;
   // Four tables: equal bytes in a row need not wait for each other's count.
   std::array<std::array<uint32_t, 256>, 4> counts = {};
+  const auto* const data = reinterpret_cast<const uint8_t*>(bytes.data());
   size_t i = 0;
   for (; i + 4 <= bytes.size(); i += 4) {
-    const auto four = LoadLittleEndian<uint32_t>(bytes.data() + i);
-    ++counts[0][four & 0xff];
-    ++counts[1][(four >> 8) & 0xff];
-    ++counts[2][(four >> 16) & 0xff];
-    ++counts[3][four >> 24];
+    for (int k = 0; k < 4; ++k) ++counts[k][data[i + k]];
   }
-  for (; i < bytes.size(); ++i) ++counts[0][static_cast<uint8_t>(bytes[i])];
+  for (; i < bytes.size(); ++i) ++counts[0][data[i]];
   uint64_t symbols = 0;
   for (int symbol = 0; symbol < 256; ++symbol) {
     counts[0][symbol] += counts[1][symbol] + counts[2][symbol] + counts[3][symbol];
-    if (counts[0][symbol] != 0) ++symbols;
+    symbols += counts[0][symbol] != 0 ? 1 : 0;
   }
   // A small sample looks more ordered than what it is from; the last term makes up for it (Miller, Madow).
   const uint64_t size = bytes.size();
