@@ -194,8 +194,8 @@ inline __attribute__((always_inline)) void DecodeLanes(const Entry* table, const
   }
 }
 
-inline __attribute__((always_inline)) bool DecodeRun(const Entry* table, const CodeLengths& lengths,
-                                                     const uint8_t* input_end, Lanes* lanes) {
+inline __attribute__((always_inline)) bool DecodeParts(const Entry* table, const CodeLengths& lengths,
+                                                       const uint8_t* input_end, Lanes* lanes) {
   Lane* order[kHuffmanStreams];
   for (int i = 0; i < kHuffmanStreams; ++i) order[i] = &(*lanes)[i];
   DecodeLanes<kHuffmanStreams>(table, input_end, order);
@@ -220,7 +220,7 @@ struct Functions {
     }                                                                                                        \
     __VA_ARGS__ static bool Decode(const Entry* table, const CodeLengths& lengths, const uint8_t* input_end, \
                                    Lanes* lanes) {                                                           \
-      return DecodeRun(table, lengths, input_end, lanes);                                                    \
+      return DecodeParts(table, lengths, input_end, lanes);                                                  \
     }                                                                                                        \
   };
 CASK_FUNCTIONS(Anywhere)
