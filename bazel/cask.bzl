@@ -1,10 +1,10 @@
 """The macros of all BUILD files: cask_cc_library, cask_cc_test, cask_cc_binary and cask_proto_library.
 
 They put the prefix `tensorcask/` before the path of each header and each proto. A project that depends on this one may
-own a `tensor/shape.h` or a `proto/tensor.proto`, too: with bare paths its header would be found first, even inside our
-own headers, and a proto's path may stand only once in a process.
+have a `tensor/shape.h` or a `proto/tensor.proto` of its own. With bare paths, the compiler would find the project's
+header first, even inside our headers; and a process may contain each proto path only once.
 
-The native proto rules are named here and nowhere else, since their home differs between versions of Bazel.
+Only this file names the native proto rules, because different versions of Bazel keep them in different places.
 """
 
 load("@rules_cc//cc:defs.bzl", "cc_binary", "cc_library", "cc_proto_library", "cc_test")
@@ -12,7 +12,7 @@ load("@rules_proto//proto:defs.bzl", "proto_library")
 
 _PREFIX = "tensorcask"
 
-# These stay with our own sources: nothing here reaches the files of a project that depends on us.
+# Flags for our own sources only. A project that depends on us compiles its sources without them.
 CASK_COPTS = [
     "-Wall",
     "-Wextra",
@@ -27,7 +27,7 @@ def _prefix():
 def cask_cc_library(name, copts = [], **kwargs):
     """A library whose headers are included as "tensorcask/<package>/<header>".
 
-    All headers go into `hdrs`, those for the library's own use as well: only these carry the prefix.
+    All headers go into `hdrs`, the library's internal ones too, because only `hdrs` get the prefix.
     """
     cc_library(
         name = name,
@@ -45,7 +45,7 @@ def cask_cc_test(name, copts = [], **kwargs):
     )
 
 def cask_cc_binary(name, copts = [], linkopts = [], **kwargs):
-    """A program. Of the libraries that its dependencies list it names those at start that it uses."""
+    """A program. It loads only those shared libraries that it uses."""
     cc_binary(
         name = name,
         copts = CASK_COPTS + copts,

@@ -1,5 +1,5 @@
-// A training loop that survives being killed: it goes on from the newest whole checkpoint, and saves in the background
-// while it trains. README.md shows this file.
+// A training loop that saves in the background and continues from its newest whole checkpoint.
+// docs/guide/checkpoints.md shows this file.
 
 #include <iostream>
 #include <memory>
@@ -16,12 +16,12 @@ namespace cask = tensorcask;
 absl::Status Train(const std::string& folder) {
   cask::CheckpointManagerOptions options;
   options.keep_last = 2;
-  options.keep_every = 100;  // and these for good
+  options.keep_every = 100;  // steps 100, 200, ... are kept forever
   CASK_ASSIGN_OR_RETURN(cask::CheckpointManager manager, cask::CheckpointManager::Open(folder, options));
 
   int64_t step = 0;
   cask::Tensor weights = *cask::Tensor::Zeros(cask::DType::kFloat32, cask::TensorShape({1000}));
-  const absl::StatusOr<cask::LatestCheckpoint> latest = manager.Latest();  // every byte of it is checked
+  const absl::StatusOr<cask::LatestCheckpoint> latest = manager.Latest();  // verified: every checksum
   if (latest.ok()) {
     CASK_ASSIGN_OR_RETURN(const cask::CheckpointReader reader, cask::CheckpointReader::Open(latest->prefix));
     CASK_ASSIGN_OR_RETURN(weights, reader.Read("weights"));
@@ -32,13 +32,13 @@ absl::Status Train(const std::string& folder) {
   }
   std::cout << "from step " << step << ": " << weights.flat<float>()[0] << '\n';
 
-  std::unique_ptr<cask::BackgroundSave> save;  // the last one
+  std::unique_ptr<cask::BackgroundSave> save;  // the newest one
   for (const int64_t end = step + 120; step < end;) {
     for (float& weight : weights.mutable_flat<float>()) weight += 1;
     if (++step % 20 != 0) continue;
     CASK_ASSIGN_OR_RETURN(cask::BackgroundSave next,
                           manager.SaveInBackground(step, [&](cask::CheckpointWriter& writer) {
-                            return writer.Add("weights", weights);  // takes a reference: training goes on at once
+                            return writer.Add("weights", weights);  // takes a reference, copies nothing
                           }));
     if (save != nullptr) CASK_RETURN_IF_ERROR(save->Wait());
     save = std::make_unique<cask::BackgroundSave>(std::move(next));

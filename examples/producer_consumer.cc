@@ -1,8 +1,5 @@
-// Two processes hand over batches through shared memory: the elements are written once, and never copied. README.md
-// shows this file.
-//
-//   producer_consumer SOCKET consumer &
-//   producer_consumer SOCKET producer
+// Two processes pass batches through shared memory: the elements are written once and never copied.
+// docs/guide/exchange.md shows this file.
 
 #include <iostream>
 #include <string>
@@ -16,29 +13,30 @@
 
 namespace cask = tensorcask;
 
-constexpr absl::Duration kPatience = absl::Seconds(20);
+constexpr absl::Duration kTimeout = absl::Seconds(20);
 
 absl::Status Produce(const std::string& socket) {
-  CASK_ASSIGN_OR_RETURN(cask::Channel consumer, cask::Channel::Connect(socket, kPatience));
+  CASK_ASSIGN_OR_RETURN(cask::Channel consumer, cask::Channel::Connect(socket, kTimeout));
   CASK_ASSIGN_OR_RETURN(const cask::RefPtr<cask::SharedMemoryAllocator> shared,
                         cask::SharedMemoryAllocator::Create({}));
   for (int i = 0; i < 4; ++i) {
     CASK_ASSIGN_OR_RETURN(cask::Tensor batch,
                           cask::Tensor::Create(cask::DType::kFloat32, cask::TensorShape({1024, 256}), shared));
     for (float& value : batch.mutable_flat<float>()) value = static_cast<float>(i);
-    CASK_RETURN_IF_ERROR(consumer.SendTensor(batch, {}, kPatience));  // from here on `batch` is frozen
+    // Freezes `batch`: a later write would copy it first.
+    CASK_RETURN_IF_ERROR(consumer.SendTensor(batch, {}, kTimeout));
   }
-  return consumer.Close(kPatience);
+  return consumer.Close(kTimeout);
 }
 
 absl::Status Consume(const std::string& socket) {
   CASK_ASSIGN_OR_RETURN(cask::ChannelListener listener, cask::ChannelListener::Listen(socket));
-  CASK_ASSIGN_OR_RETURN(cask::Channel producer, listener.Accept(kPatience));
+  CASK_ASSIGN_OR_RETURN(cask::Channel producer, listener.Accept(kTimeout));
   while (true) {
-    const absl::StatusOr<cask::DecodedTensor> batch = producer.ReceiveTensor(kPatience);
+    const absl::StatusOr<cask::DecodedTensor> batch = producer.ReceiveTensor(kTimeout);
     if (absl::IsOutOfRange(batch.status())) return absl::OkStatus();  // the producer has closed
     CASK_RETURN_IF_ERROR(batch.status());
-    CASK_ASSIGN_OR_RETURN(const cask::Tensor values, batch->view.ToTensor());  // row-major as it is: no copy
+    CASK_ASSIGN_OR_RETURN(const cask::Tensor values, batch->view.ToTensor());  // already row-major: not copied
     double sum = 0;
     for (const float value : values.flat<float>()) sum += value;
     const bool shared = values.buffer()->root()->kind() == cask::TensorBuffer::Kind::kMapped;

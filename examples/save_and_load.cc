@@ -1,4 +1,4 @@
-// Saves two tensors as a checkpoint in the form of TensorFlow, and reads one back, verified. README.md shows this file.
+// Saves two tensors as a checkpoint and reads one back. docs/guide/save_and_load.md shows this file.
 
 #include <iostream>
 
@@ -13,10 +13,10 @@ absl::Status SaveAndLoad(const std::string& prefix) {
   CASK_ASSIGN_OR_RETURN(cask::CheckpointWriter writer, cask::CheckpointWriter::Create(prefix));
   CASK_RETURN_IF_ERROR(writer.Add("dense/kernel", cask::Tensor::FromValues<float>({{1, 2, 3}, {4, 5, 6}})));
   CASK_RETURN_IF_ERROR(writer.Add("labels", cask::Tensor::FromValues<std::string>({"cat", "dog"})));
-  CASK_RETURN_IF_ERROR(writer.Finish());  // whole and on the disk, or not there at all
+  CASK_RETURN_IF_ERROR(writer.Finish());  // now the checkpoint exists, whole and durable
 
   CASK_ASSIGN_OR_RETURN(const cask::CheckpointReader reader, cask::CheckpointReader::Open(prefix));
-  CASK_ASSIGN_OR_RETURN(const cask::Tensor kernel, reader.Read("dense/kernel"));  // checksum verified
+  CASK_ASSIGN_OR_RETURN(const cask::Tensor kernel, reader.Read("dense/kernel"));  // verified
   std::cout << kernel << '\n' << "last element: " << kernel.matrix<float>()(1, 2) << '\n';
   return absl::OkStatus();
 }

@@ -1,4 +1,4 @@
-// A checkpoint that is compressed, and a later one that only has the differences from it. README.md shows this
+// A compressed checkpoint, and a later one that holds only deltas to it. docs/guide/smaller_checkpoints.md shows this
 // file.
 
 #include <cmath>
@@ -9,7 +9,7 @@
 
 #include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/serialize/checkpoint/writer.h"
-#include "tensorcask/serialize/payload/payload_head.h"
+#include "tensorcask/serialize/payload/payload_header.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/tensor.h"
 
@@ -26,20 +26,21 @@ absl::Status TwoSteps(const std::string& prefix) {
   float x = 0;
   for (float& weight : kernel.mutable_flat<float>()) weight = std::sin(x += 1);
   cask::CheckpointWriterOptions options;
-  options.level = cask::PayloadLevel::kDefault;
-  options.level_rules = {{"*/embedding", cask::PayloadLevel::kHigh}};  // the first that matches a name counts
+  options.payload.level = cask::PayloadLevel::kDefault;
+  options.level_rules = {{"*/embedding", cask::PayloadLevel::kHigh}};  // the first rule that matches counts
   CASK_RETURN_IF_ERROR(Save(prefix + "-1", kernel, options));
 
   for (float& weight : kernel.mutable_flat<float>()) weight *= 1.0001F;
-  CASK_ASSIGN_OR_RETURN(cask::CheckpointReader first, cask::CheckpointReader::Open(prefix + "-1"));
-  options.base = std::make_shared<const cask::CheckpointReader>(std::move(first));
+  CASK_ASSIGN_OR_RETURN(cask::CheckpointReader opened, cask::CheckpointReader::Open(prefix + "-1"));
+  const auto first = std::make_shared<const cask::CheckpointReader>(std::move(opened));
+  options.payload.base = first;
   CASK_RETURN_IF_ERROR(Save(prefix + "-2", kernel, options));
 
   cask::CheckpointReaderOptions with_base;
-  with_base.base = options.base;  // whoever reads differences needs what they are to
+  with_base.base = first;  // a reader of deltas needs their base
   CASK_ASSIGN_OR_RETURN(const cask::CheckpointReader second, cask::CheckpointReader::Open(prefix + "-2", with_base));
   CASK_ASSIGN_OR_RETURN(const cask::Tensor same, second.Read("dense/kernel"));
-  CASK_ASSIGN_OR_RETURN(const cask::CheckpointEntry whole, options.base->Find("dense/kernel"));
+  CASK_ASSIGN_OR_RETURN(const cask::CheckpointEntry whole, first->Find("dense/kernel"));
   CASK_ASSIGN_OR_RETURN(const cask::CheckpointEntry delta, second.Find("dense/kernel"));
   std::cout << same.bytes().size() << " bytes, stored as " << whole.stored_bytes << " and " << delta.stored_bytes
             << '\n';

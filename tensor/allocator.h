@@ -1,10 +1,10 @@
-// Where tensor memory comes from.
+// Allocators: the source of tensor memory.
 //
 //   RefPtr<Allocator> allocator = CpuAllocator::Default();
-//   void* block = allocator->Allocate(1 << 20);   // null when memory is short
+//   void* block = allocator->Allocate(1 << 20);   // null if there is not enough memory
 //   allocator->Deallocate(block, 1 << 20);
 //
-// Buffers hold a reference to the allocator that gave their memory, so an allocator outlives its tensors.
+// Each buffer holds a reference to the allocator of its memory, so an allocator outlives its tensors.
 
 #ifndef TENSORCASK_TENSOR_ALLOCATOR_H_
 #define TENSORCASK_TENSOR_ALLOCATOR_H_
@@ -26,35 +26,35 @@ class Allocator : public RefCounted {
 
   // `bytes` (> 0) uninitialised bytes at a multiple of kAlignment, or null. Never throws.
   virtual void* Allocate(size_t bytes) = 0;
-  // Takes back what Allocate(bytes) gave.
+  // Frees a block that Allocate(bytes) returned.
   virtual void Deallocate(void* block, size_t bytes) = 0;
 
-  // What an allocator that keeps books knows of a block in use; 0: not known.
+  // What an allocator that records its blocks knows of a block in use; 0: not known.
   struct BlockInfo {
-    size_t allocated_bytes = 0;  // really taken, which may be more than was asked for
+    size_t allocated_bytes = 0;  // the real size of the block, at least the size requested
     int64_t allocation_id = 0;
   };
   virtual BlockInfo Describe(const void* /*block*/) const { return {}; }
 
-  // Of a block that another process can map: an open file whose bytes from 0 on are the block's. It stays the
-  // allocator's, and open until the block goes back. -1: of no other block.
+  // For a block that another process can map: the descriptor of an open file whose bytes from 0 on are the block. The
+  // allocator owns the descriptor and keeps it open until the block is deallocated. -1 for every other block.
   virtual int DescriptorOf(const void* block) const {
     static_cast<void>(block);
     return -1;
   }
 };
 
-// Host memory. Blocks of kHugePageBlock bytes and more start at a multiple of 2 MiB and are advised to the system for
-// huge pages: copying into fresh memory then costs up to twice a copy between warm buffers instead of four to nine
-// times (tests/benchmarks/tensor_benchmark.cc). Their pages go back to the system when they are deallocated. On systems
-// other than Linux both come down to the C library's aligned memory.
+// Host memory. Blocks of kHugePageBlock bytes and more start at a multiple of 2 MiB, and the allocator asks the system
+// for huge pages: copying into fresh memory then takes up to 2 times as long as a copy between warm buffers, instead of
+// 4 to 9 times (tests/benchmarks/tensor_benchmark.cc). Deallocating them returns their pages to the system. On systems
+// other than Linux, all blocks are plain aligned memory from the C library.
 class CpuAllocator final : public Allocator {
  public:
   static constexpr size_t kHugePageBytes = size_t{2} << 20;
   static constexpr size_t kHugePageBlock = size_t{4} << 20;
 
-  // What fresh memory holds: whatever it held before; zeros; or kJunkWord again and again, which as float32 is a NaN,
-  // so that who reads elements before they are written does not get away with it.
+  // The content of fresh memory: unspecified; zeros; or kJunkWord repeated, which is a NaN as float32, so that reading
+  // an element before it is written shows in the results.
   enum class Fill : uint8_t { kNone, kZero, kJunk };
   static constexpr uint32_t kJunkWord = 0x7fedbeef;
 

@@ -19,9 +19,9 @@
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/checked_math.h"
-#include "tensorcask/tensor/base/process_error.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
 
 namespace tensorcask {
 namespace {
@@ -31,7 +31,7 @@ namespace {
 constexpr size_t kMaxInlineBytes = 896;
 
 absl::Status OutOfMemory(size_t size_bytes, absl::string_view allocator_name) {
-  return internal::ProcessError(absl::ResourceExhaustedError(
+  return MarkProcessError(absl::ResourceExhaustedError(
       absl::StrCat("no memory for ", size_bytes, " bytes from allocator \"", allocator_name, "\"")));
 }
 
@@ -109,7 +109,7 @@ class TensorBuffer::BlockBuffer final : public TensorBuffer {
       : TensorBuffer(kind, base, size_bytes, writable, type, std::move(block)) {}
 
  private:
-  void ReleaseResources() override { LetGo(); }
+  void ReleaseResources() override { DropMemory(); }
   const RefPtr<Allocator>& PrivateMemoryAllocator() const override {
     return static_cast<const Block*>(held_.get())->allocator();
   }
@@ -136,7 +136,7 @@ class TensorBuffer::InlineBuffer final : public TensorBuffer {
   ~InlineBuffer() override { ReleaseResources(); }
   void ReleaseResources() override {
     if (type() != nullptr && base() != nullptr) type()->destroy(base(), size_bytes());
-    LetGo();
+    DropMemory();
   }
   void Destroy() override {
     this->~InlineBuffer();
@@ -155,7 +155,7 @@ class TensorBuffer::ExternalBuffer final : public TensorBuffer {
 
  private:
   void ReleaseResources() override {
-    LetGo();
+    DropMemory();
     if (const std::function<void()> release = std::exchange(release_, nullptr)) release();
   }
   const RefPtr<Allocator>& PrivateMemoryAllocator() const override {
@@ -186,7 +186,7 @@ class TensorBuffer::SubBuffer final : public TensorBuffer {
       : TensorBuffer(std::move(root), offset_bytes, size_bytes) {}
 
  private:
-  void ReleaseResources() override { LetGo(); }
+  void ReleaseResources() override { DropMemory(); }
 };
 
 TensorBuffer::TensorBuffer(Kind kind, const void* base, size_t size_bytes, bool writable, const ElementType* type,

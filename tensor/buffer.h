@@ -3,30 +3,29 @@
 //   absl::StatusOr<RefPtr<TensorBuffer>> root = TensorBuffer::Allocate(4096);
 //   RefPtr<TensorBuffer> row = TensorBuffer::MakeSubBuffer(*root, /*offset_bytes=*/1024, /*size_bytes=*/256);
 //   row->root() == root->get()           // true; a sub-buffer of a sub-buffer has the same root
-//   absl::StatusOr<RefPtr<TensorBuffer>> copy = row->LazyClone();   // 256 bytes that are copied when somebody writes
+//   absl::StatusOr<RefPtr<TensorBuffer>> copy = row->LazyClone();   // 256 bytes, copied on the first write to either
 //
-// A buffer is either a *root*, which has the memory, or a *sub-buffer*: a range of a root, kept as root and byte
-// offset and never as a pointer, because a root may move to other memory (below). What it is does not change in its
-// life:
+// A buffer is either a *root*, which has the memory, or a *sub-buffer*: a range of a root, stored as root and byte
+// offset and never as a pointer, because a root may move to other memory (below). The kind of a buffer never changes:
 //
 //   kind       memory                                            made by
 //   kBytes     from an Allocator                                 Allocate
-//   kElements  the same, holding objects that are constructed    AllocateElements<std::string>
+//   kElements  the same, holding constructed C++ objects         AllocateElements<std::string>
 //   kScalar    one value inside the buffer object itself         MakeScalar
-//   kExternal  somebody else's, given back by a callback         WrapExternal
+//   kExternal  owned by the caller; a callback releases it       WrapExternal
 //   kMapped    a mapped file (made in serialize/io), or shared   WrapExternal
 //              memory from another process (serialize/exchange)
-//   kNoData    none: it has a size, and a message for whoever    MakeWithoutData
-//              touches the data
+//   kNoData    none: the buffer has a size and a message, which  MakeWithoutData
+//              every access to the data reports
 //
-// Copy on write. LazyClone makes another root on the same memory. The first mutable access to either of the two puts
-// private memory under its root, which every tensor on that root then sees, and which the other never notices. The last
-// root on some memory writes in place. Memory that must not be written (a mapped file, external memory wrapped
-// read-only, memory handed to another process) is replaced by the same means. Pointers taken before a LazyClone, or
-// before the first mutable access, must not be written through; they stay readable while a buffer on that memory lives.
+// Copy on write. LazyClone makes another root on the same memory. The first mutable access to one of the two roots
+// gives it private memory. All tensors on that root see the new memory; the other root keeps the old one. The last root
+// on some memory writes in place. Memory that must not be written (a mapped file, external memory wrapped read-only,
+// memory shared with another process) is replaced in the same way. A pointer taken before a LazyClone, or before the
+// first mutable access, must not be used for writing; it stays readable while a buffer on that memory exists.
 //
-// Const methods are safe together, LazyClone included. mutable_data and EnsureMutable need the root to themselves, as
-// writing does; roots that share memory do not disturb each other.
+// Several threads may call const methods at once, LazyClone included. mutable_data and EnsureMutable, like writing,
+// must be the only use of the root at that time. Roots that share memory do not disturb each other.
 
 #ifndef TENSORCASK_TENSOR_BUFFER_H_
 #define TENSORCASK_TENSOR_BUFFER_H_
@@ -65,15 +64,15 @@ class TensorBuffer : public RefCounted {
   static absl::StatusOr<RefPtr<TensorBuffer>> AllocateElements(
       size_t count, const RefPtr<Allocator>& allocator = CpuAllocator::Default());
 
-  // A buffer that stands for memory which is elsewhere or nowhere (a tensor of which only the geometry is known).
-  // `message` says why, and what to do about it.
+  // A buffer of a size but without memory, for a tensor of which only the geometry is known. `message` says why there
+  // is no data, and what to do about it.
   static RefPtr<TensorBuffer> MakeWithoutData(size_t size_bytes, std::string message);
 
   // One value of a fixed-size type, in the same allocation as the buffer object.
   template <typename T>
   static RefPtr<TensorBuffer> MakeScalar(T value);
 
-  // A place in an open file.
+  // An offset in an open file.
   struct FileRange {
     int descriptor = -1;
     uint64_t offset_bytes = 0;
@@ -84,40 +83,40 @@ class TensorBuffer : public RefCounted {
     size_t size_bytes = 0;
     bool writable = true;  // false: the first mutable access copies
     Kind kind = Kind::kExternal;
-    std::function<void()> release;  // called once, when the last reference is gone; may be empty
+    std::function<void()> release;  // called once, after the last reference is dropped; may be empty
     RefPtr<Allocator> allocator;    // of the copy that EnsureMutable makes; null: CpuAllocator::Default()
-    FileRange file_range = {};      // where the data lie, if another process may map them; open until `release`
+    FileRange file_range = {};      // of the data, if another process may map them; stays open until `release`
   };
   static RefPtr<TensorBuffer> WrapExternal(External memory);
 
   // Bytes [offset_bytes, offset_bytes + size_bytes) of `parent`. Requires: they lie inside it.
   static RefPtr<TensorBuffer> MakeSubBuffer(const RefPtr<TensorBuffer>& parent, size_t offset_bytes, size_t size_bytes);
 
-  // Bytes [offset_bytes, offset_bytes + size_bytes) of this buffer as a root of its own, without copying them yet. The
-  // memory is shared where it came from an Allocator in a block of its own; what lies inside a buffer object (up to 896
-  // bytes) or is not ours is copied at once. Objects are cloned whole.
+  // Bytes [offset_bytes, offset_bytes + size_bytes) of this buffer as a root of their own. The memory is shared, and
+  // copied later, if it is a separate block from an Allocator. Memory inside a buffer object (up to 896 bytes) and
+  // memory of others (external, mapped) is copied at once. Objects are always cloned as a whole buffer.
   // Errors: ResourceExhausted; FailedPrecondition without data; Unimplemented for objects that cannot be copied.
   absl::StatusOr<RefPtr<TensorBuffer>> LazyClone(size_t offset_bytes, size_t size_bytes) const;
   absl::StatusOr<RefPtr<TensorBuffer>> LazyClone() const { return LazyClone(0, size_bytes_); }
 
-  // CHECKs that there are data; CheckReadable is the question. Null only for external memory of no bytes.
+  // CHECKs that the buffer has data; CheckReadable tells beforehand. Null only for external memory of 0 bytes.
   const void* data() const {
     if (__builtin_expect(root_->base_ == nullptr, 0)) return root_->NullData();
     return static_cast<const char*>(root_->base_) + offset_bytes_;
   }
-  // Whether the data lie at a multiple of `alignment`; without data, whether offset_bytes() does.
+  // True if the address of the data is a multiple of `alignment`; without data, if offset_bytes() is.
   bool IsAlignedTo(size_t alignment) const {
     return (reinterpret_cast<uintptr_t>(root_->base_) + offset_bytes_) % alignment == 0;
   }
   size_t size_bytes() const { return size_bytes_; }
   absl::string_view bytes() const { return {static_cast<const char*>(data()), size_bytes_}; }
 
-  // Errors: FailedPrecondition, with the maker's message, for kNoData.
+  // Errors: FailedPrecondition, with the message given to MakeWithoutData, for kNoData.
   absl::Status CheckReadable() const;
-  // Private, writable memory under the root, copying if need be. Errors, and nothing has changed: ResourceExhausted;
+  // Gives the root private, writable memory, with a copy if needed. Errors, and nothing has changed: ResourceExhausted;
   // FailedPrecondition without data; Unimplemented for objects that cannot be copied.
   absl::Status EnsureMutable() { return root_->writable_ ? absl::OkStatus() : root_->MakeWritable(); }
-  // The same; CHECKs that it succeeds.
+  // The same, and the address; CHECKs that it succeeds.
   void* mutable_data() {
     if (__builtin_expect(!root_->writable_, 0)) root_->MakeWritableOrDie();
     // One writer at a time: no read-modify-write.
@@ -125,31 +124,33 @@ class TensorBuffer : public RefCounted {
     return static_cast<char*>(root_->base_) + offset_bytes_;
   }
 
-  // How often mutable_data was called on this root or its sub-buffers: unchanged means that nobody has written since,
-  // but for pointers that were taken before, those given to other libraries among them.
+  // How often mutable_data was called on this root or its sub-buffers. If the number is unchanged, the data was not
+  // written since, except through pointers that were taken before (pointers given to other libraries included).
   uint64_t version() const { return root_->version_.load(std::memory_order_relaxed); }
 
   bool is_root() const { return root_ == this; }
   TensorBuffer* root() const { return root_; }
   size_t offset_bytes() const { return offset_bytes_; }  // from the start of the root
   Kind kind() const { return root_->kind_; }
-  absl::string_view allocator_name() const;  // "" for scalars, memory that is not ours, and none
-  Allocator::BlockInfo block_info() const;   // of the allocator's block that the root is on, if it is on one
+  absl::string_view allocator_name() const;  // "" for scalars, for external and mapped memory, and without data
+  Allocator::BlockInfo block_info() const;   // of the allocator's block that the root uses, if any
 
-  // Keeps the bytes now at data() readable and where they are, whatever this root and its lazy clones turn to later:
-  // for pointers that leave the library. (A reference to the root keeps what the root then has.)
+  // While the result exists, the bytes now at data() stay readable at their address, even if this root or its lazy
+  // clones move to other memory: for pointers that leave the library. (A reference to the root is not enough: it keeps
+  // whatever memory the root has at the time.)
   RefPtr<RefCounted> HoldMemory() const;
 
-  // Where the bytes now at data() lie in an open file, if another process can map them: memory from an allocator that
-  // says so (Allocator::DescriptorOf), and external memory wrapped with a place. Not objects: their pointers mean
-  // nothing elsewhere. The descriptor stays the memory's: to be duplicated by whoever wants it beyond HoldMemory().
+  // The range of an open file that has the bytes now at data(), if another process can map it: for memory from an
+  // allocator with Allocator::DescriptorOf, and for external memory wrapped with a file_range. Never for objects:
+  // their pointers are meaningless in another process. The memory owns the descriptor: a caller who needs it for longer
+  // than HoldMemory() duplicates it.
   std::optional<FileRange> file_range() const;
 
-  // For memory that is handed to another process: from now on it is never written in place. The first mutable access to
-  // this root, or to a lazy clone on the same memory, copies, even if it is the last on it. Requires: file_range().
+  // For memory that is shared with another process: from now on it is never written in place. The first mutable access
+  // to this root, or to a lazy clone on the same memory, copies, even if no other root uses it. Requires: file_range().
   void FreezeMemory() const;
 
-  // True if a write to this root would happen where the bytes are now, without a copy.
+  // True if a write to this root would change the bytes at their present address, without a copy.
   bool IsWritableInPlace() const;
 
   // True if the root is kElements and made by AllocateElements<T>.
@@ -158,12 +159,12 @@ class TensorBuffer : public RefCounted {
     return root_->type_ == &kElementTypeOf<T>;
   }
 
-  // True if nobody else can see this memory and it is ours: the only reference to this buffer, to its root and to the
-  // memory itself, which is neither frozen nor external (unless private memory has taken its place).
+  // True if the caller's is the only reference to this buffer, to its root and to the memory, and the memory is neither
+  // frozen nor external (a private copy that replaced such memory counts as neither).
   bool IsExclusive() const;
 
  protected:
-  // What is known of the objects of a kElements root. Its address stands for the type: see kElementTypeOf.
+  // How the objects of a kElements root are destroyed and copied. The address identifies their type: kElementTypeOf.
   struct ElementType {
     size_t size_bytes;
     void (*destroy)(void* data, size_t size_bytes);
@@ -178,8 +179,8 @@ class TensorBuffer : public RefCounted {
 
   void* base() const { return base_; }
   const ElementType* type() const { return type_; }
-  // Lets go of what this buffer holds; nothing is read from it afterwards.
-  void LetGo() {
+  // Drops the references of this buffer. It is not read afterwards.
+  void DropMemory() {
     base_ = nullptr;
     held_ = nullptr;
   }
@@ -225,7 +226,7 @@ class TensorBuffer : public RefCounted {
   void MakeWritableOrDie();
   const void* NullData() const;
   RefPtr<RefCounted> ShareMemory() const;  // what LazyClone shares, from now on read-only here; null: it must copy
-  Block* block() const;                    // what held_ is, of a root; null: its memory is no block
+  Block* block() const;                    // held_ of a root, as a block; null if its memory is not a block
   virtual const RefPtr<Allocator>& PrivateMemoryAllocator() const { return CpuAllocator::Default(); }
   virtual FileRange ExternalFileRange() const { return {}; }  // while held_ is null
   virtual absl::string_view NoDataMessage() const { return ""; }
@@ -236,8 +237,8 @@ class TensorBuffer : public RefCounted {
   const size_t size_bytes_;
   const ElementType* const type_;     // roots of kind kElements
   std::atomic<uint64_t> version_{0};  // of a root
-  // Sub-buffers: the root. Roots: the block of memory behind base_, shared with lazy clones; null if base_ is part of
-  // the object or not ours.
+  // Sub-buffers: the root. Roots: the block that base_ points into, shared with lazy clones; null if base_ points into
+  // this object or to external memory.
   RefPtr<RefCounted> held_;
   const Kind kind_;
   mutable bool writable_;  // roots: base_ may be written. LazyClone clears it, under a lock, also of a const buffer

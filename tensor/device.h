@@ -1,10 +1,10 @@
-// Where a tensor's memory is, or was when it was written.
+// The device of a tensor: where its memory is, or was when it was stored.
 //
 //   Device::Parse("cuda:1")      // {kCuda, 1}
 //   Device().ToString()          // "cpu"
 //
-// Types and their numbers are DLPack's (DLDeviceType, dlpack.h 1.1). This library's data lives on the host; other
-// devices travel as metadata.
+// Types and their numbers are DLPack's (DLDeviceType, dlpack.h 1.1). In this library all data is on the host; other
+// devices are metadata alone.
 
 #ifndef TENSORCASK_TENSOR_DEVICE_H_
 #define TENSORCASK_TENSOR_DEVICE_H_
@@ -37,14 +37,14 @@ enum class DeviceType : uint8_t {
 
 // "cpu", "cuda", "cuda_host", "opencl", "vulkan", "metal", "vpi", "rocm", "rocm_host", "ext_dev", "cuda_managed",
 // "oneapi", "webgpu", "hexagon", "maia".
-// "unknown" for a number that is not in the list above.
+// "unknown" for a number that is not in this list.
 absl::string_view DeviceTypeName(DeviceType type);
 
 struct Device {
   DeviceType type = DeviceType::kCpu;
   int32_t index = 0;  // 0 <= index
 
-  // Exactly what ToString writes: each device has one text, and "cpu:0", "cuda", "cuda:01" are refused.
+  // Accepts exactly what ToString writes: each device has one text, and "cpu:0", "cuda", "cuda:01" are refused.
   // Errors: InvalidArgument, quoting the text.
   static absl::StatusOr<Device> Parse(absl::string_view text);
 

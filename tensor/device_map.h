@@ -1,13 +1,13 @@
-// What the device that a file or message recorded becomes on reading.
+// Maps the devices recorded in files and messages to devices of the reader.
 //
-//   DeviceMap kept;                                          // each stays as it was recorded: the default
-//   DeviceMap host = DeviceMap::AllTo(Device());             // none survives
+//   DeviceMap kept;                                          // keeps each device as recorded: the default
+//   DeviceMap host = DeviceMap::AllTo(Device());             // every device becomes the cpu
 //   DeviceMap moved = DeviceMap::Only();                     // every other recorded device is an error
 //   moved.Add("cuda:0", Device{DeviceType::kCuda, 1});
 //   moved.Add("tpu:0", Device());                            // a text that this library has no device for
 //
-// Elements are read to the host whatever the map says: what is mapped is the device in the metadata beside them. A
-// value; const methods are safe together.
+// Elements are always read to the host: the map applies to the device in their metadata. A value; several threads may
+// call const methods at once.
 
 #ifndef TENSORCASK_TENSOR_DEVICE_MAP_H_
 #define TENSORCASK_TENSOR_DEVICE_MAP_H_
@@ -29,11 +29,12 @@ class DeviceMap {
   static DeviceMap AllTo(Device device);  // what was not added becomes `device`
   static DeviceMap Only();                // what was not added is refused, but for the host
 
-  // What was recorded as `recorded` becomes `device`, whatever was said of it before.
+  // Maps the text `recorded` to `device`, and replaces an earlier entry for it.
   void Add(absl::string_view recorded, Device device);
 
-  // The device for a recorded text; an empty one is "cpu". Errors: InvalidArgument, quoting the text and saying which
-  // Add would take it, if it was not added and is either refused (Only) or no device of this library (DeviceMap()).
+  // The device for a recorded text; the empty text is "cpu". Errors: InvalidArgument, quoting the text and the Add that
+  // would accept it, if it was not added and either others are refused (Only) or it is not a device of this library
+  // (DeviceMap()).
   absl::StatusOr<Device> Apply(absl::string_view recorded) const;
 
  private:

@@ -4,9 +4,10 @@
 //   ElementSize(dtype)                // 4 bytes
 //   DTypeName(dtype)                  // "float32"
 //   ParseDType("DT_BFLOAT16")         // kBfloat16; also "bfloat16", "BF16", "f4", ...
+//   kDTypeOf<float>                   // kFloat32
 //
-// Numbers up to 63 are those of TensorFlow's DataType (tensorflow/core/framework/types.proto) and stand in its
-// messages and files; numbers from 64 are ours and never stand in a field that TensorFlow reads.
+// Numbers up to 63 are those of TensorFlow's DataType (tensorflow/core/framework/types.proto), which its messages and
+// files store. Numbers from 64 are this library's own, and never stored in a field that TensorFlow reads.
 
 #ifndef TENSORCASK_TENSOR_DTYPE_H_
 #define TENSORCASK_TENSOR_DTYPE_H_
@@ -23,8 +24,8 @@
 #include "absl/strings/string_view.h"
 #include "tensorcask/tensor/float_types.h"
 
-// The dtypes whose elements have a fixed size: X(enumerator, number, C++ type, name). The one list; what needs all
-// dtypes expands it.
+// The dtypes whose elements have a fixed size: X(enumerator, number, C++ type, name). This is the only list; code that
+// needs all dtypes expands it.
 #define CASK_FIXED_SIZE_DTYPES(X)                                     \
   X(kFloat32, 1, float, "float32")                                    \
   X(kFloat64, 2, double, "float64")                                   \
@@ -72,36 +73,37 @@ enum class DType : uint8_t {
 #define CASK_ENUMERATOR(id, number, T, name) id = (number),
   CASK_FIXED_SIZE_DTYPES(CASK_ENUMERATOR)
 #undef CASK_ENUMERATOR
-      kString = 7,  // elements are std::string: any bytes
-  kResource = 20,   // ResourceHandle: TensorFlow's handles to state elsewhere
-  kVariant = 21,    // Variant: TensorFlow's containers of tensors
+      kString = 7,        // elements are std::string: any bytes
+  kResource = 20,         // ResourceHandle: TensorFlow's handles to state elsewhere
+  kVariant = 21,          // Variant: TensorFlow's containers of tensors
+  kBFloat16 = kBfloat16,  // another spelling of the same dtype
 };
 
-// The first number that is ours and not TensorFlow's.
+// The first number that is this library's own and not TensorFlow's.
 inline constexpr int kFirstOwnDTypeNumber = 64;
 
-// The DType of number `number`; empty if there is none (0, gaps, TensorFlow's reference types 101 to 132).
+// The DType with this number; empty if there is none (0, gaps, TensorFlow's reference types 101 to 132).
 std::optional<DType> DTypeFromNumber(int64_t number);
 inline int DTypeNumber(DType dtype) { return static_cast<int>(dtype); }
 
 // "float32", "bfloat16", "string"; "invalid" for kInvalid.
 absl::string_view DTypeName(DType dtype);
 
-// The dtype that `text` names in our spelling (DTypeName), TensorFlow's ("DT_FLOAT", "float", "half"), NumPy's
-// ("f4", "<f4", "=f4", "|u1", "?", "float32"; ml_dtypes' "float4_e2m1fn") or safetensors' ("F32", "BF16", "F8_E4M3").
+// The dtype that `text` names in the spelling of DTypeName, TensorFlow ("DT_FLOAT", "float", "half"), NumPy ("f4",
+// "<f4", "=f4", "|u1", "?", "float32"; ml_dtypes' "float4_e2m1fn") or safetensors ("F32", "BF16", "F8_E4M3").
 // Where two disagree: "float" is TensorFlow's float32 (NumPy's is float64), "F8_E4M3" is float8_e4m3fn, "i8" is NumPy's
-// int64. Capitals matter. Errors: InvalidArgument, quoting the text, also for big-endian ones (">f4").
+// int64. Upper and lower case differ. Errors: InvalidArgument, quoting the text, also for big-endian types (">f4").
 absl::StatusOr<DType> ParseDType(absl::string_view text);
 
 // Bytes of one element in memory; 0 for kInvalid and for dtypes without a fixed size (string, resource, variant).
 size_t ElementSize(DType dtype);
 
-// True for dtypes whose elements are C++ objects and no plain bytes: string, resource, variant.
+// True for dtypes whose elements are C++ objects and not plain bytes: string, resource, variant.
 constexpr bool IsObject(DType dtype) {
   return dtype == DType::kString || dtype == DType::kResource || dtype == DType::kVariant;
 }
 
-// What the classes take that stand above this header, and assert it.
+// sizeof(ResourceHandle) and sizeof(Variant). Their headers include this one, and assert these values.
 inline constexpr size_t kResourceHandleBytes =
     4 * sizeof(std::string) + sizeof(uint64_t) + sizeof(std::vector<ResourceHandle>);
 inline constexpr size_t kVariantBytes = 2 * sizeof(std::string) + sizeof(std::vector<Variant>);
@@ -113,7 +115,7 @@ inline size_t ObjectBytes(DType dtype) {
   return dtype == DType::kResource ? kResourceHandleBytes : kVariantBytes;
 }
 
-// What the address of an element must be a multiple of; 1 for kInvalid.
+// The address of an element is a multiple of this; 1 for kInvalid.
 size_t ElementAlignment(DType dtype);
 
 // True for dtypes whose elements are plain bytes: those with ElementSize > 0.
@@ -124,7 +126,7 @@ bool IsInteger(DType dtype);    // signed and unsigned, 2 to 64 bits; not bool, 
 bool IsComplex(DType dtype);    // complex64, complex128
 bool IsQuantized(DType dtype);  // qint8, quint8, qint16, quint16, qint32
 
-// DTypeOf<T>::value is the dtype whose elements are T; it does not compile for a T that no dtype has.
+// DTypeOf<T>::value is the dtype whose elements are T. Prefer kDTypeOf<T> below.
 template <typename T>
 struct DTypeOf;
 #define CASK_DTYPE_OF(id, number, T, name)    \
@@ -146,8 +148,56 @@ template <>
 struct DTypeOf<Variant> {
   static constexpr DType value = DType::kVariant;
 };
+
+namespace internal {
+
+template <typename T, typename = void>
+inline constexpr bool kIsElement = false;
 template <typename T>
-inline constexpr DType kDTypeOf = DTypeOf<std::remove_cv_t<T>>::value;
+inline constexpr bool kIsElement<T, std::void_t<decltype(DTypeOf<T>::value)>> = true;
+
+// C++ has two integer types of 64 bits, and int64_t is one of them. This is the other: long long where int64_t is long.
+// NOLINTBEGIN(google-runtime-int)
+using OtherInt64 = std::conditional_t<std::is_same_v<int64_t, long>, long long, long>;
+using OtherUint64 = std::conditional_t<std::is_same_v<uint64_t, unsigned long>, unsigned long long, unsigned long>;
+// NOLINTEND(google-runtime-int)
+static_assert(sizeof(OtherInt64) == sizeof(int64_t) && sizeof(OtherUint64) == sizeof(uint64_t));
+
+template <typename T>
+struct ElementType {
+  using type = T;
+};
+template <>
+struct ElementType<OtherInt64> {
+  using type = int64_t;
+};
+template <>
+struct ElementType<OtherUint64> {
+  using type = uint64_t;
+};
+
+template <typename T>
+constexpr DType DTypeOfElement() {
+  static_assert(kIsElement<T>,
+                "no tensor has elements of this C++ type; CASK_FIXED_SIZE_DTYPES in tensor/dtype.h lists the types "
+                "that are elements, besides std::string, ResourceHandle and Variant");
+  if constexpr (kIsElement<T>) {
+    return DTypeOf<T>::value;
+  } else {
+    return DType::kInvalid;
+  }
+}
+
+}  // namespace internal
+
+// The type of the elements that T names: T itself, but int64_t for long long and uint64_t for unsigned long long. (They
+// hold the same numbers, but C++ forbids to read memory of one as the other: t.flat<long long>() gives int64_t.)
+template <typename T>
+using ElementOf = typename internal::ElementType<T>::type;
+
+// The dtype whose elements are ElementOf<T>. For other types it does not compile, and says so.
+template <typename T>
+inline constexpr DType kDTypeOf = internal::DTypeOfElement<ElementOf<std::remove_cv_t<T>>>();
 
 }  // namespace tensorcask
 

@@ -1,4 +1,5 @@
-// From a dtype known when the program runs to a C++ type: the two switches, one for plain bytes, one for objects.
+// Calls a template for the element type of a dtype that is known at run time: VisitDType for elements of fixed size,
+// VisitObjectDType for objects.
 //
 //   absl::Status status = VisitDType(tensor.dtype(), [&](auto tag) {
 //     using T = typename decltype(tag)::type;
@@ -22,10 +23,10 @@ struct TypeTag {
   using type = T;
 };
 
-// Returns fn(TypeTag<T>()) for the element type T of `dtype`; Unimplemented if that has no fixed size (objects).
+// Returns fn(TypeTag<T>()) for the element type T of `dtype`; Unimplemented if T has no fixed size (objects).
 template <typename Fn>
 absl::Status VisitDType(DType dtype, Fn&& fn) {
-  switch (dtype) {  // no default: the compiler points at a dtype somebody forgot
+  switch (dtype) {  // no default: the compiler reports a missing dtype
 #define CASK_CASE(id, number, T, name) \
   case DType::id:                      \
     return fn(TypeTag<T>());
@@ -40,11 +41,11 @@ absl::Status VisitDType(DType dtype, Fn&& fn) {
   return absl::UnimplementedError(absl::StrCat("dtype ", DTypeName(dtype), " has no fixed-size element"));
 }
 
-// Returns fn(TypeTag<T>()) for the class T of the elements of `dtype`: std::string, ResourceHandle or Variant. Who
-// calls it includes resource_handle.h and variant.h. Requires: IsObject(dtype).
+// Returns fn(TypeTag<T>()) for the class T of the elements of `dtype`: std::string, ResourceHandle or Variant. The
+// caller includes resource_handle.h and variant.h. Requires: IsObject(dtype).
 template <typename Fn>
 auto VisitObjectDType(DType dtype, Fn&& fn) {
-  CASK_CHECK(IsObject(dtype), "the elements are no objects");
+  CASK_CHECK(IsObject(dtype), "VisitObjectDType: the elements are not objects");
   if (dtype == DType::kString) return fn(TypeTag<std::string>());
   if (dtype == DType::kResource) return fn(TypeTag<ResourceHandle>());
   return fn(TypeTag<Variant>());

@@ -14,15 +14,15 @@
 //   NaN                  NaN                         NaN                        -0 (0x20, 0x08)   NaN
 //   -0                   -0                          -0; fnuz: +0               -0                NaN
 //
-// "Too large" is what rounds past the largest number: 464 is still 448 in float8_e4m3fn, 464.1 is NaN. NaN keeps sign
-// and leading payload bits where the type has room for them, and becomes quiet (bfloat16 to float: bits unchanged).
-// float8_e8m0fnu holds 2^-127 to 2^127 and NaN, no zero and no sign: zero and negative numbers give NaN, positive ones
-// below 2^-127 give 2^-127. These are ml_dtypes' rules (TensorFlow's, too), except a NaN's sign and payload, and
-// e8m0fnu between 2^-127 and 2^-126, where ml_dtypes gives 2^-126 and we the nearer of the two.
+// "Too large" means: rounded past the largest number. 464 becomes 448 in float8_e4m3fn, 464.1 becomes NaN. A NaN keeps
+// its sign and leading payload bits if the type has room for them, and becomes quiet (bfloat16 to float: bits
+// unchanged). float8_e8m0fnu holds 2^-127 to 2^127 and NaN, but no zero and no sign: zero and negative numbers give
+// NaN, positive numbers below 2^-127 give 2^-127. These are the rules of ml_dtypes and TensorFlow, except for sign and
+// payload of a NaN, and for e8m0fnu between 2^-127 and 2^-126: ml_dtypes gives 2^-126, this library the nearer number.
 //
 // Sources: IEEE 754; "FP8 Formats for Deep Learning" (arXiv 2209.05433) for e5m2 and e4m3fn; "8-bit Numerical
 // Formats" (arXiv 2206.02915) for fnuz; OCP Microscaling Formats 1.0 for e8m0, float6, float4; ml_dtypes (float8.h,
-// mxfloat.h) for what these leave open.
+// mxfloat.h) for cases that these leave open.
 
 #ifndef TENSORCASK_TENSOR_FLOAT_TYPES_H_
 #define TENSORCASK_TENSOR_FLOAT_TYPES_H_
@@ -32,7 +32,7 @@
 
 namespace tensorcask {
 
-// How a type marks what is not a finite number.
+// How a type encodes NaN and infinity.
 enum class NonFinite {
   kIeee,        // the largest exponent holds infinities and NaNs
   kNanAllOnes,  // fn: only the pattern of all ones (either sign) is NaN; no infinity
@@ -81,7 +81,7 @@ class SmallFloat {
   Bits bits_;
 };
 
-// A quantized integer: a type of its own, so that it is not taken for a plain one.
+// A quantized integer: a separate type, so that it is not confused with a plain integer.
 template <typename Int, int kTagValue>
 struct TaggedInt {
   Int value;
@@ -91,8 +91,8 @@ struct TaggedInt {
   friend constexpr bool operator!=(TaggedInt a, TaggedInt b) { return a.value != b.value; }
 };
 
-// An integer of kBits bits in a byte of its own: in the low bits, two's complement. Those above are zero when made
-// here, and ignored in bytes from elsewhere (as in ml_dtypes' intn.h, TensorFlow's type): -1 as int4 is 0x0f.
+// An integer of kBits bits in the low bits of a byte, in two's complement. The upper bits are zero in values made here,
+// and ignored in bytes from outside (as in ml_dtypes' intn.h, TensorFlow's type): -1 as int4 is 0x0f.
 template <typename Int, int kBitsValue>
 class SubByteInt {
  public:
@@ -115,6 +115,7 @@ class SubByteInt {
 
 using float16 = SmallFloat<FloatFormat<uint16_t, 5, 10, 15, NonFinite::kIeee>>;
 using bfloat16 = SmallFloat<FloatFormat<uint16_t, 8, 7, 127, NonFinite::kIeee>>;
+using BFloat16 = bfloat16;  // another spelling of the same type
 using float8_e5m2 = SmallFloat<FloatFormat<uint8_t, 5, 2, 15, NonFinite::kIeee>>;
 using float8_e4m3 = SmallFloat<FloatFormat<uint8_t, 4, 3, 7, NonFinite::kIeee>>;
 using float8_e3m4 = SmallFloat<FloatFormat<uint8_t, 3, 4, 3, NonFinite::kIeee>>;

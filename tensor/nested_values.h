@@ -1,4 +1,4 @@
-// Values in nested lists, whose rank and dtype are known only when the program runs.
+// Makes tensors from values in nested lists, whose rank and dtype are known only at run time.
 //
 //   absl::StatusOr<Tensor> t = TensorFromValues({{1, 2}, {3, 4}});   // int32 [2,2]
 //   TensorFromValues({{1, 2.5}, {3, 4}});                            // float64 [2,2]
@@ -7,11 +7,11 @@
 //   for (int i = 0; i < n; ++i) row.push_back(i);
 //   t = TensorFromValues(std::move(row));          // int32 [n]
 //
-// A value is a bool, an integer, a float, a double, a std::complex of these, or text (any bytes); a list holds values
-// and lists. A value alone is a scalar; the lists of one level are the rows of an axis.
+// A value is a bool, an integer, a float, a double, a std::complex of these, or text (any bytes). A list holds values
+// and lists. A single value is a scalar; the lists of one level are the rows of an axis.
 //
-// Without a dtype, TensorFromValues takes the smallest in which every C++ type among the values fits, whatever the
-// values: as NumPy's result_type, but for all of them at once, so in any order.
+// Without a dtype, TensorFromValues uses the smallest dtype that holds all C++ types among the values. Only the types
+// count, not the values: as NumPy's result_type, but for all values at once, so that their order does not matter.
 //
 //   all of one type                int is int32, int64_t int64, float float32, double float64, text string, ...
 //   bool with numbers              as the numbers alone
@@ -21,17 +21,18 @@
 //   with complex                   complex64 where the rest would fit float32, else complex128
 //   none                           float32: {} is [0], {{}, {}} is [2,0]
 //
-// With a dtype, each value is converted and must fit: integers lie in its range, and a float that becomes an integer is
-// one; a bool is 0 or 1; a float may round, but not to infinity nor, where the dtype has none, past its largest number;
-// nan and infinities exist there; what becomes real has no imaginary part; text stays text.
+// With a dtype, each value is converted and must fit. For an integer dtype, the value is an integer in its range; for
+// bool, 0 or 1. For a floating dtype, a value may be rounded, but not to infinity or past the largest number of the
+// dtype; nan and infinities need a dtype that has them. A complex value that becomes real has no imaginary part. Text
+// is never converted.
 //
-// Errors of TensorFromValues: InvalidArgument, naming the path of what is wrong (values[1][0]), if lists of one level
-// differ in length or stand beside values; if they are too deep; if text stands beside numbers, or uint64_t beside
-// signed integers without a dtype; if a value does not fit the dtype. ResourceExhausted if the memory cannot be had. As
-// Tensor::Create for a dtype that no tensor has.
+// Errors of TensorFromValues: InvalidArgument, naming the path of the value (values[1][0]), if lists of one level have
+// different lengths or are mixed with values; if the lists are too deep; if text is mixed with numbers, or, without a
+// dtype, uint64_t with signed integers; if a value does not fit the dtype. ResourceExhausted if the memory cannot be
+// allocated. As Tensor::Create for a dtype that no tensor has.
 //
-// Lists may be at most TensorShape::kMaxRank deep. What is deeper is dropped when it is made, so that neither copying
-// nor destroying runs out of stack; TensorFromValues then says so.
+// Lists may be at most TensorShape::kMaxRank deep. A deeper list is dropped when it is made, so that neither copying
+// nor destroying runs out of stack; TensorFromValues then returns the error.
 //
 // For one NestedValues x, write NestedValues(x) for a copy and NestedValues(NestedValues::List{x}) for a list of it:
 // compilers do not agree about {x}.
@@ -59,7 +60,7 @@ namespace tensorcask {
 
 class NestedValues {
  private:
-  // Numbers that std::is_integral has and that are none: letters.
+  // Types of std::is_integral that are characters and not numbers.
   template <typename T>
   static constexpr bool kIsLetter = std::is_same_v<T, char> || std::is_same_v<T, wchar_t> ||
                                     std::is_same_v<T, char16_t> || std::is_same_v<T, char32_t>;
@@ -68,7 +69,7 @@ class NestedValues {
   using List = std::vector<NestedValues>;
 
   NestedValues() : NestedValues(List()) {}  // the empty list
-  // Not inline: where they were, GCC 12 would warn of uninitialised lists in values that hold none.
+  // Not inline: GCC 12 would warn of uninitialised lists in values that hold no list.
   NestedValues(const NestedValues&);
   NestedValues(NestedValues&&) noexcept;
   NestedValues& operator=(const NestedValues&);
@@ -90,16 +91,16 @@ class NestedValues {
   NestedValues(List list);
   // NOLINTEND(google-explicit-constructor)
 
-  // What is held: bools and unsigned integers as uint64_t, float as double, whatever the dtype says.
+  // The value: bools and unsigned integers as uint64_t, float as double, for every dtype.
   using Held = std::variant<int64_t, uint64_t, double, std::complex<double>, std::string, List>;
   const Held& held() const { return held_; }
   bool is_list() const { return std::holds_alternative<List>(held_); }
   DType dtype() const { return dtype_; }  // of the value's C++ type; kInvalid for a list
-  // How deep lists lie in lists: 0 for a value, 1 for a list of values; more than kMaxRank for one that was dropped.
+  // The depth of nesting: 0 for a value, 1 for a list of values; more than kMaxRank for a list that was dropped.
   int depth() const { return depth_; }
 
  private:
-  // long long and long are two types of the same numbers, of which one is int64_t.
+  // long long and long are two types for the same numbers; one of them is int64_t.
   template <typename T>
   static constexpr DType DTypeOfNumber() {
     if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
@@ -121,8 +122,8 @@ class NestedValues {
   Held held_;
 };
 
-// The tensor of `values`, by the rules above. (Tensor::FromValues is for literals of one type and up to rank 3: it
-// cannot fail, and cannot be overloaded for these, as it deduces T where it can.)
+// The tensor of `values`, by the rules above. (Tensor::FromValues is for literals of one type up to rank 3. It cannot
+// fail, and its deduction of T leaves no room for an overload.)
 absl::StatusOr<Tensor> TensorFromValues(const NestedValues& values, std::optional<DType> dtype = std::nullopt);
 
 }  // namespace tensorcask

@@ -47,7 +47,7 @@ std::string DimsToString(absl::Span<const int64_t> dims, size_t shown) {
 absl::Status CheckDims(absl::Span<const int64_t> dims) {
   if (dims.size() > kAllDims) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a shape of ", dims.size(), " dims; at most ", TensorShape::kMaxRank, " are allowed"));
+        absl::StrCat("the shape has ", dims.size(), " dims; at most ", TensorShape::kMaxRank, " are allowed"));
   }
   int64_t product = 1;  // of the known nonzero dims
   for (size_t axis = 0; axis < dims.size(); ++axis) {
@@ -55,7 +55,7 @@ absl::Status CheckDims(absl::Span<const int64_t> dims) {
       return absl::InvalidArgumentError(
           absl::StrCat("dim ", axis, " is ", dims[axis], " in shape ", DimsToString(dims, kDimsInErrors), why));
     };
-    if (dims[axis] < kUnknown) return refused("; dims are not negative, but for -1, an unknown one");
+    if (dims[axis] < kUnknown) return refused("; a dim is not negative, except -1 for an unknown dim");
     if (dims[axis] == kUnknown || dims[axis] == 0) continue;
     const std::optional<int64_t> next = CheckedMul(product, dims[axis]);
     if (!next) return refused(": the product of the nonzero dims exceeds 2^63-1");
@@ -69,6 +69,12 @@ absl::Status CheckDims(absl::Span<const int64_t> dims) {
 PartialTensorShape::PartialTensorShape(std::initializer_list<int64_t> dims) : dims_(DimVector(dims)) {
   const absl::Status status = CheckDims(*dims_);
   CASK_CHECK(status.ok(), status.ToString().c_str());
+}
+
+void PartialTensorShape::NoSuchAxis(int axis) const {
+  const std::string message =
+      absl::StrCat("dim: axis ", axis, " is outside shape ", DimsToString(dims(), kDimsInErrors), " of rank ", rank());
+  internal::CheckFailed(__FILE__, __LINE__, "-rank() <= axis && axis < rank()", message.c_str());
 }
 
 absl::StatusOr<PartialTensorShape> PartialTensorShape::Create(absl::Span<const int64_t> dims) {

@@ -1,20 +1,20 @@
-// The sizes of a tensor as far as they are known: any of them may be unknown, and so may their number.
+// A shape of which some dims, or the rank, may be unknown.
 //
 //   PartialTensorShape batch({PartialTensorShape::kUnknownDim, 3});      // "[?,3]": rank 2, num_elements -1
 //   PartialTensorShape anything;                                         // "<unknown>": not even the rank is known
 //   batch.IsCompatibleWith(TensorShape({8, 3}))                          // true
-//   batch.MergeWith(PartialTensorShape({8, -1}))                         // "[8,3]": what both know together
-//   batch.MostSpecificCompatible(PartialTensorShape({8, 3}))             // "[?,3]": what both agree on
+//   batch.MergeWith(PartialTensorShape({8, -1}))                         // "[8,3]": all that is known of either
+//   batch.MostSpecificCompatible(PartialTensorShape({8, 3}))             // "[?,3]": the dims that are equal in both
 //   batch.ToTensorShape()                                                // InvalidArgument: dim 0 is unknown
 //
-// Always holds, so nobody checks it again: a known rank is at most TensorShape::kMaxRank; every dim is >= 0 or
-// kUnknownDim; the product of the known nonzero dims fits int64_t. So there is always a TensorShape that is compatible,
-// and one that is fully defined is a TensorShape. A value: compared by what is known (operator== is IsIdenticalTo, not
-// IsCompatibleWith), thread-compatible.
+// Always holds, so no other code checks it again: a known rank is at most TensorShape::kMaxRank; every dim is >= 0 or
+// kUnknownDim; the product of the known nonzero dims fits int64_t. So a compatible TensorShape always exists, and a
+// fully defined partial shape is a TensorShape. A value: thread-compatible; operator== is IsIdenticalTo and not
+// IsCompatibleWith.
 //
-// Source: PartialTensorShape of tensorflow/core/framework/tensor_shape.h, with Status instead of aborts; there a
-// literal may have any negative number for an unknown dim, here only -1; there huge dims pass beside an unknown one.
-// MostSpecificCompatible is most_specific_compatible_shape of TensorFlow's Python class.
+// Source: PartialTensorShape of tensorflow/core/framework/tensor_shape.h, with Status instead of aborts. There, any
+// negative number in a literal is an unknown dim, here only -1; and there, huge dims are accepted next to an unknown
+// dim. MostSpecificCompatible is most_specific_compatible_shape of TensorFlow's Python class.
 
 #ifndef TENSORCASK_TENSOR_PARTIAL_SHAPE_H_
 #define TENSORCASK_TENSOR_PARTIAL_SHAPE_H_
@@ -49,10 +49,12 @@ class PartialTensorShape {
 
   int rank() const { return dims_ ? static_cast<int>(dims_->size()) : kUnknownRank; }
   bool has_rank() const { return dims_.has_value(); }
-  // Requires: has_rank(), and 0 <= axis < rank().
+  // Axes count from 0, or from the back when negative. Requires: has_rank(), and -rank() <= axis < rank().
   int64_t dim(int axis) const {
-    CASK_CHECK(axis >= 0 && axis < rank(), "PartialTensorShape::dim: the axis is outside the shape");
-    return (*dims_)[static_cast<size_t>(axis)];
+    CASK_CHECK(has_rank(), "PartialTensorShape::dim: the rank is unknown");
+    const int from_front = axis < 0 ? axis + rank() : axis;
+    if (from_front < 0 || from_front >= rank()) NoSuchAxis(axis);
+    return (*dims_)[static_cast<size_t>(from_front)];
   }
   // The dims, unknown ones as kUnknownDim. None if the rank is unknown: a scalar has none, too, but has a rank.
   absl::Span<const int64_t> dims() const { return dims_ ? absl::MakeConstSpan(*dims_) : absl::Span<const int64_t>(); }
@@ -60,16 +62,17 @@ class PartialTensorShape {
   int64_t num_elements() const;
   bool IsFullyDefined() const;  // the rank and all dims are known
 
-  // True if a TensorShape may be both: the ranks are equal, or one is unknown, and so are the dims of each axis.
+  // True if one TensorShape can match both shapes: the ranks, and the dims of each axis, are equal or one is unknown.
   bool IsCompatibleWith(const PartialTensorShape& other) const;
   // True if the same is known of both: "[?,3]" is not identical to "[8,3]".
   bool IsIdenticalTo(const PartialTensorShape& other) const { return dims_ == other.dims_; }
 
-  // What is known of a shape that is both. Errors: InvalidArgument, naming both shapes and the axis, if none can be; or
-  // if the product of the known nonzero dims would exceed int64_t.
+  // All that is known of a shape that matches both. Errors: InvalidArgument, naming both shapes and the axis, if no
+  // shape matches both, or if the product of the known nonzero dims would exceed int64_t.
   absl::StatusOr<PartialTensorShape> MergeWith(const PartialTensorShape& other) const;
 
-  // The axes of `other`, or one axis of `dim` (which may be kUnknownDim), behind ours; unknown rank if either has none.
+  // This shape with the axes of `other`, or one axis of `dim` (which may be kUnknownDim), appended. The rank is unknown
+  // if either rank is.
   // Errors: InvalidArgument if a promise above would not hold.
   absl::StatusOr<PartialTensorShape> Concatenate(const PartialTensorShape& other) const;
   absl::StatusOr<PartialTensorShape> Concatenate(int64_t dim) const;
@@ -88,6 +91,8 @@ class PartialTensorShape {
   friend std::ostream& operator<<(std::ostream& out, const PartialTensorShape& shape);
 
  private:
+  [[noreturn]] void NoSuchAxis(int axis) const;
+
   std::optional<DimVector> dims_;  // empty: the rank is unknown
 };
 

@@ -1,10 +1,10 @@
 // Keeps the memory of a tensor alive, without its shape and dtype.
 //
-//   TensorReference reference(tensor);   // one more count on the root buffer
-//   queue.push_back(reference);          // while the bytes are on their way
+//   TensorReference reference(tensor);   // one more reference to the root buffer
+//   queue.push_back(reference);          // until the bytes have been sent
 //
-// Holds the root, so its size is the whole allocation even if the tensor is a slice. Copying adds a count and the
-// destructor drops it (TensorFlow's class of this name wants an explicit Unref).
+// It refers to the root buffer, so size_bytes() is the whole allocation even if the tensor is a slice. A copy is one
+// more reference, and the destructor drops it (TensorFlow's class of this name needs an explicit Unref).
 
 #ifndef TENSORCASK_TENSOR_REFERENCE_H_
 #define TENSORCASK_TENSOR_REFERENCE_H_
@@ -19,7 +19,7 @@ namespace tensorcask {
 
 class TensorReference {
  public:
-  TensorReference() = default;  // of nothing
+  TensorReference() = default;  // refers to no buffer
   explicit TensorReference(const Tensor& tensor)
       : root_(tensor.buffer() ? RefPtr<TensorBuffer>::Share(tensor.buffer()->root()) : nullptr) {}
 

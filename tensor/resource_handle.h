@@ -1,5 +1,5 @@
-// TensorFlow's handle to state that lives elsewhere: a variable, a table, an iterator. A value that names it, and no
-// more: nothing here keeps the state alive or finds it.
+// TensorFlow's handle to state outside the tensor: a variable, a table, an iterator. The handle only names the state:
+// this library neither keeps it alive nor finds it.
 //
 //   ResourceHandle handle;
 //   handle.device = "/job:localhost/replica:0/task:0/device:CPU:0";
@@ -7,8 +7,8 @@
 //   handle.dtypes_and_shapes = {{DType::kFloat32, PartialTensorShape({-1, 3})}};
 //   Tensor tensor = Tensor::Scalar(handle);   // dtype resource, shape []
 //
-// Texts may be any bytes here; messages hold UTF-8 only, so that others are refused on encoding. Source:
-// ResourceHandle of tensorflow/core/framework/resource_handle.h (its pointer into the process is not part of it).
+// Texts may be any bytes here. Messages hold UTF-8 only, so encoding refuses other bytes. Source: ResourceHandle of
+// tensorflow/core/framework/resource_handle.h, without its pointer to an object of the process.
 
 #ifndef TENSORCASK_TENSOR_RESOURCE_HANDLE_H_
 #define TENSORCASK_TENSOR_RESOURCE_HANDLE_H_

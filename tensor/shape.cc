@@ -41,7 +41,7 @@ std::string RefusedDims(absl::Span<const int64_t> dims) { return DimsToString(di
 
 absl::Status RankTooLarge(size_t rank) {
   return absl::InvalidArgumentError(
-      absl::StrCat("a shape of ", rank, " dims; at most ", TensorShape::kMaxRank, " are allowed"));
+      absl::StrCat("the shape has ", rank, " dims; at most ", TensorShape::kMaxRank, " are allowed"));
 }
 
 // The number of elements, after checking every promise of the class.
@@ -68,8 +68,8 @@ absl::StatusOr<int64_t> CheckedNumElements(absl::Span<const int64_t> dims) {
   return empty ? 0 : product;
 }
 
-absl::Status AxisOutside(const char* what, int axis, const TensorShape& shape) {
-  return absl::InvalidArgumentError(absl::StrCat(what, ": axis ", axis, " is outside shape ", shape.ToString()));
+absl::Status AxisOutside(const char* operation, int axis, const TensorShape& shape) {
+  return absl::InvalidArgumentError(absl::StrCat(operation, ": axis ", axis, " is outside shape ", shape.ToString()));
 }
 
 }  // namespace
@@ -89,6 +89,12 @@ absl::Status TensorShape::Assign(absl::Span<const int64_t> dims) {
   CASK_ASSIGN_OR_RETURN(const int64_t num_elements, CheckedNumElements(dims));
   rep_.Assign(dims, num_elements);
   return absl::OkStatus();
+}
+
+void TensorShape::NoSuchAxis(int axis) const {
+  const std::string message =
+      absl::StrCat("dim: axis ", axis, " is outside shape ", RefusedDims(dims()), " of rank ", rank());
+  internal::CheckFailed(__FILE__, __LINE__, "-rank() <= axis && axis < rank()", message.c_str());
 }
 
 DimVector TensorShape::dims() const {
@@ -115,7 +121,7 @@ bool TensorShape::EndsWith(const TensorShape& suffix) const {
 }
 
 absl::Status TensorShape::AddDim(int64_t size) {
-  // The usual case without a detour: no zeros so far, so num_elements() is the product of the nonzero dims.
+  // The usual case first: the shape has no zeros yet, so num_elements() is the product of the nonzero dims.
   if (size >= 0 && num_elements() > 0) {
     const std::optional<int64_t> product = CheckedMul(num_elements(), size);
     if (product && rep_.TryAppend16(size, *product)) return absl::OkStatus();

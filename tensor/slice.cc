@@ -55,7 +55,7 @@ class SliceParser {
       *number = *number * 10 + digit;
       ++position_;
     }
-    if (position_ == start) return Error(start, "no number where one should stand");
+    if (position_ == start) return Error(start, "a number is missing");
     return absl::OkStatus();
   }
 
@@ -66,7 +66,7 @@ class SliceParser {
     }
     const size_t start = position_;
     if (absl::Status status = ConsumeNumber(&extent->start); !status.ok()) return status;
-    if (!Consume(',')) return Error(position_, "no ',' behind the start");
+    if (!Consume(',')) return Error(position_, "',' is missing after the start");
     if (absl::Status status = ConsumeNumber(&extent->length); !status.ok()) return status;
     if (const char* const why = Broken(*extent)) return Error(start, why);
     return absl::OkStatus();
@@ -128,7 +128,7 @@ absl::StatusOr<TensorSlice> TensorSlice::Parse(absl::string_view text) {
   SliceParser parser(text);
   for (Extent& extent : slice.extents_) {
     if (absl::Status status = parser.ConsumeExtent(&extent); !status.ok()) return status;
-    if (!parser.Consume(':') && !parser.AtEnd()) return parser.ErrorHere("neither ':' nor the end behind an axis");
+    if (!parser.Consume(':') && !parser.AtEnd()) return parser.ErrorHere("':' or the end is missing after an axis");
   }
   return slice;
 }

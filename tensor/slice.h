@@ -1,13 +1,13 @@
-// A box of elements of a tensor: along each axis either all of it, or `length` elements from `start`.
+// A slice of a tensor: along each axis either all elements, or `length` elements from `start`.
 //
 //   TensorSlice::Parse("-:0,10:14,1")     // all of axis 0; elements 0 to 9 of axis 1; element 14 of axis 2
 //   slice.Apply(TensorShape({4, 10, 20})) // [4,10,1]
 //
 // Always holds: rank <= TensorShape::kMaxRank; on an axis that is not full, start >= 0, length > 0 and start + length
 // fits int64_t. Text form: axes joined by ':', each '-' or START,LENGTH; the empty text is the slice of a scalar.
-// Full is not the same as 0,LENGTH, even where a shape would make them so: slices compare as written.
+// '-' is not equal to 0,LENGTH, even if both select the same elements of a shape: slices compare as written.
 //
-// Source: tensorflow/core/framework/tensor_slice.h; the text is what its checkpoints and tools show.
+// Source: tensorflow/core/framework/tensor_slice.h. TensorFlow's checkpoints and tools use the same text.
 
 #ifndef TENSORCASK_TENSOR_SLICE_H_
 #define TENSORCASK_TENSOR_SLICE_H_
@@ -45,7 +45,7 @@ class TensorSlice {
   static absl::StatusOr<TensorSlice> Create(absl::Span<const Extent> extents);
 
   // Errors: InvalidArgument with the position in the text, for anything but the exact text form: no spaces, signs,
-  // empty parts, leading zeros. ResourceExhausted for more than kMaxRank axes, or for a text too long to be one.
+  // empty parts, leading zeros. ResourceExhausted for more than kMaxRank axes, or if the text is longer than any slice.
   static absl::StatusOr<TensorSlice> Parse(absl::string_view text);
   std::string ToString() const;
 
@@ -54,19 +54,19 @@ class TensorSlice {
   bool IsFull() const;                   // on every axis
   bool IsFullAt(int axis) const { return extent(axis).full(); }
 
-  // What the two have in common; empty if that is nothing, or if the ranks differ.
+  // The elements that are in both; empty if there are none, or if the ranks differ.
   std::optional<TensorSlice> Intersect(const TensorSlice& other) const;
   bool Overlaps(const TensorSlice& other) const { return Intersect(other).has_value(); }
 
   // The shape of this slice of a tensor of shape `shape`. Errors: InvalidArgument if the ranks differ; OutOfRange,
-  // naming the axis, if the slice reaches past the shape.
+  // naming the axis, if the slice extends past the shape.
   absl::StatusOr<TensorShape> Apply(const TensorShape& shape) const;
 
-  // This slice with starts counted from the start of `base`, which must contain it: where it lies in a buffer that
-  // holds just `base`. Errors: InvalidArgument if the ranks differ or `base` does not contain it.
+  // This slice with starts counted from the start of `base`, which must contain it: its position in a tensor that has
+  // the elements of `base` alone. Errors: InvalidArgument if the ranks differ or `base` does not contain it.
   absl::StatusOr<TensorSlice> ComputeRelative(const TensorSlice& base) const;
 
-  // Grows this slice to the smallest that covers both. Requires: equal ranks.
+  // Grows this slice to the smallest slice that covers both. Requires: equal ranks.
   void UpdateToCover(const TensorSlice& other);
 
   friend bool operator==(const TensorSlice& a, const TensorSlice& b) { return a.extents_ == b.extents_; }

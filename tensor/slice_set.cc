@@ -41,8 +41,9 @@ absl::Status TensorSliceSet::Register(const TensorSlice& slice, std::string tag)
         absl::StrCat("slice ", Named(part), " overlaps ", Named(*other), " of the same tensor ", shape_.ToString()));
   }
   if (steps_ >= kMaxSteps) {
-    return absl::ResourceExhaustedError(absl::StrCat("a tensor ", shape_.ToString(), " in ", parts_.size() + 1,
-                                                     " slices that lie too scattered to tell whether they overlap"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("a tensor ", shape_.ToString(), " in ", parts_.size() + 1,
+                     " slices: finding overlaps between them takes too many comparisons; the limit is ", kMaxSteps));
   }
   parts_.push_back(std::move(part));
   num_elements_ += part_shape.num_elements();  // at most those of the shape: no overlap
@@ -52,7 +53,7 @@ absl::Status TensorSliceSet::Register(const TensorSlice& slice, std::string tag)
 
 absl::Status TensorSliceSet::CheckTensor(DType dtype, const TensorShape& shape) const {
   if (dtype == dtype_ && shape == shape_) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("slices of one tensor, which is said to be ", DTypeName(dtype_), " ",
+  return absl::InvalidArgumentError(absl::StrCat("slices of one tensor disagree: it is ", DTypeName(dtype_), " ",
                                                  shape_.ToString(), " and ", DTypeName(dtype), " ", shape.ToString()));
 }
 

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <ostream>
 #include <string>
 #include <type_traits>
@@ -196,7 +197,7 @@ std::string ElementText(DType dtype, const void* base, int64_t index) {
     }
     return absl::OkStatus();
   });
-  CASK_CHECK(status.ok(), "every element that is no object has a fixed size");
+  CASK_CHECK(status.ok(), "every element that is not an object has a fixed size");
   return text;
 }
 
@@ -285,7 +286,8 @@ std::string ElementToString(const Tensor& tensor, int64_t index) {
 
 std::string Tensor::SummarizeValue(int64_t max_entries) const {
   SummaryOptions options;
-  options.max_entries = max_entries;
+  options.max_entries = max_entries < 0 ? -1 : std::numeric_limits<int64_t>::max();  // at each end of an axis
+  options.max_elements = max_entries;                                                // in all
   return tensorcask::SummarizeValue(*this, options);
 }
 

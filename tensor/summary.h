@@ -5,13 +5,14 @@
 //   SummarizeValue(t, one_entry_each_end)   // "[[1 ... 3] [4 ... 6]]"; SummaryOptions with max_entries = 1
 //   ElementToString(t, 1)                   // "2.5"
 //
-// The notation of NumPy: nested brackets, elements apart by a space, "..." where entries are left out; "[]" where there
-// are none at all. Floats print with the fewest characters that read back to the same number in their own type, as
-// std::to_chars does, and never beyond its range (0.1 as float16, as bfloat16 and as float32 is "0.1"); nan, inf, -0 as
-// themselves; complex numbers as 1+2j; bool as true and false; integers of all kinds as integers; strings in double
-// quotes with C escapes for everything that is not printable ASCII, so that text from a file cannot drive a terminal;
-// resources as <resource "v" on "/device:CPU:0">, variants as <variant "tensorflow::Tensor", 0 bytes, 1 tensor>.
-// The time and the length follow the entries that are shown, not the size of the tensor.
+// The notation of NumPy: nested brackets, elements separated by a space, "..." where entries are left out; "[]" for a
+// tensor without elements. Floats print with the fewest characters that read back to the same number in their own type,
+// as std::to_chars does, and never beyond its range (0.1 as float16, as bfloat16 and as float32 is "0.1"). nan, inf and
+// -0 print as such; complex numbers as 1+2j; bools as true and false; integers of all kinds as integers; strings in
+// double quotes with C escapes for everything that is not printable ASCII, so that text from a file cannot control a
+// terminal; resources as <resource "v" on "/device:CPU:0">; variants as <variant "tensorflow::Tensor", 0 bytes, 1
+// tensor>.
+// Time and length grow with the entries that are shown, not with the size of the tensor.
 
 #ifndef TENSORCASK_TENSOR_SUMMARY_H_
 #define TENSORCASK_TENSOR_SUMMARY_H_
@@ -26,11 +27,12 @@
 namespace tensorcask {
 
 struct SummaryOptions {
-  // Along each axis, this many entries from each end are shown, the rest becomes "..."; < 0 shows all.
+  // This many entries are shown at each end of each axis, and "..." replaces the others; < 0 shows all.
   int64_t max_entries = 3;
-  // With max_entries >= 0: elements shown in all, whatever the rank; the rest becomes "...".
+  // With max_entries >= 0: this many elements are shown in total, and "..." replaces the others. (This is what the
+  // argument of Tensor::SummarizeValue limits, as TensorFlow's does.)
   int64_t max_elements = 10000;
-  bool multiline = false;  // a line a row, as NumPy prints (but columns are not aligned)
+  bool multiline = false;  // one line per row, as NumPy prints (but columns are not aligned)
 };
 
 std::string SummarizeValue(const Tensor& tensor, const SummaryOptions& options = {});

@@ -17,13 +17,13 @@
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/checked_math.h"
-#include "tensorcask/tensor/base/process_error.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/dtype_visit.h"
-#include "tensorcask/tensor/object_elements.h"
+#include "tensorcask/tensor/internal/object_elements.h"
 #include "tensorcask/tensor/resource_handle.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/variant.h"
@@ -64,7 +64,7 @@ absl::StatusOr<Tensor> Tensor::Create(DType dtype, const TensorShape& shape, con
   absl::StatusOr<RefPtr<TensorBuffer>> buffer =
       IsObject(dtype) ? internal::AllocateObjects(dtype, static_cast<size_t>(shape.num_elements()), allocator)
                       : TensorBuffer::Allocate(num_bytes, allocator);
-  if (!buffer.ok()) return internal::Prefixed(absl::StrCat("tensor ", Describe(dtype, shape)), buffer.status());
+  if (!buffer.ok()) return Annotate(buffer.status(), absl::StrCat("tensor ", Describe(dtype, shape)));
   return Tensor(dtype, shape, *std::move(buffer));
 }
 
@@ -83,7 +83,7 @@ Tensor Tensor::CreateOrDie(DType dtype, const TensorShape& shape) {
 }
 
 void Tensor::CheckEqualRows(size_t expected, size_t found) {
-  CASK_CHECK(expected == found, "FromValues: the rows are not equally long");
+  CASK_CHECK(expected == found, "FromValues: the rows have different lengths");
 }
 
 absl::Status Tensor::WrongNumValues(size_t num_values, const TensorShape& shape) {
@@ -99,7 +99,7 @@ absl::StatusOr<Tensor> Tensor::FromBuffer(DType dtype, const TensorShape& shape,
   };
   if (!buffer) return refused("it is null");
   if (buffer->size_bytes() < num_bytes) {
-    return refused(absl::StrCat("it has ", buffer->size_bytes(), " bytes, ", num_bytes, " are needed"));
+    return refused(absl::StrCat("it has ", buffer->size_bytes(), " bytes, but ", num_bytes, " are needed"));
   }
   if (const char* const fault = internal::FaultOfElements(dtype, *buffer); fault != nullptr) return refused(fault);
   if (!buffer->IsAlignedTo(ElementAlignment(dtype))) {
@@ -201,7 +201,8 @@ absl::StatusOr<Tensor> Tensor::Slice(int64_t start, int64_t limit) const {
   if (rank() == 0) return absl::InvalidArgumentError("Slice: a scalar has no axis 0");
   const int64_t rows = dim(0);
   if (start < 0 || start > limit || limit > rows) {
-    return absl::OutOfRangeError(absl::StrCat("Slice: rows [", start, ", ", limit, ") of shape ", shape_.ToString()));
+    return absl::OutOfRangeError(
+        absl::StrCat("Slice: rows [", start, ", ", limit, ") are outside shape ", shape_.ToString()));
   }
   if (limit - start == rows) return *this;
   TensorShape shape = shape_;
@@ -214,7 +215,7 @@ absl::StatusOr<Tensor> Tensor::Slice(int64_t start, int64_t limit) const {
 absl::StatusOr<Tensor> Tensor::SubSlice(int64_t index) const {
   if (rank() == 0) return absl::InvalidArgumentError("SubSlice: a scalar has no axis 0");
   if (index < 0 || index >= dim(0)) {
-    return absl::OutOfRangeError(absl::StrCat("SubSlice: row ", index, " of shape ", shape_.ToString()));
+    return absl::OutOfRangeError(absl::StrCat("SubSlice: row ", index, " is outside shape ", shape_.ToString()));
   }
   const size_t row_bytes = NumBytes() / static_cast<size_t>(dim(0));
   TensorShape shape = shape_;
@@ -237,7 +238,7 @@ absl::StatusOr<Tensor> Tensor::Bitcast(DType dtype, const TensorShape& shape) co
   };
   if (!IsFixedSize(this->dtype()) || !IsFixedSize(dtype)) return refused("only dtypes of fixed size have plain bytes");
   if (dtype == DType::kBool && this->dtype() != DType::kBool) {
-    return refused("bytes other than 0 and 1 are no bools");
+    return refused("a bool is 0 or 1, so other bytes cannot become bools");
   }
   const std::optional<int64_t> wanted = CheckedMul(shape.num_elements(), static_cast<int64_t>(ElementSize(dtype)));
   if (!wanted || static_cast<size_t>(*wanted) != NumBytes()) return refused("the sizes in bytes differ");

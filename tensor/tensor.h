@@ -2,22 +2,31 @@
 //
 //   Tensor t = Tensor::FromValues<float>({{1, 2, 3}, {4, 5, 6}});   // float32 [2,3]
 //   t.matrix<float>()(1, 2)                                          // 6
-//   Tensor alias = t;                                                // same memory
-//   Tensor copy = *t.Clone();                                        // its own
-//   Tensor later = *t.LazyClone();                                   // its own, once either of the two is written
-//   t.mutable_flat<float>()[0] = 7;                                  // alias sees it, copy and later do not
+//   Tensor alias = t;                                                // same buffer
+//   Tensor copy = *t.Clone();                                        // a buffer of its own
+//   Tensor later = *t.LazyClone();                                   // copied when `t` or `later` is first written
+//   t.mutable_flat<float>()[0] = 7;                                  // `alias` shows it; `copy` and `later` do not
 //
-// 32 bytes: shape and dtype (24), buffer (8). A default tensor is float32 of shape [0]; so is one moved from. Memory is
-// aligned to 64 bytes unless the tensor is a slice or wraps external memory; a tensor without elements has no buffer,
-// and every other has one. Elements are plain bytes or objects: strings are std::string (any bytes), TensorFlow's
-// resources and variants are ResourceHandle (resource_handle.h) and Variant (variant.h).
+// 32 bytes: shape and dtype (24), buffer (8). A default tensor is float32 of shape [0]; so is a moved-from one. Memory
+// is aligned to 64 bytes unless the tensor is a slice or wraps external memory. A tensor without elements has no
+// buffer; every other tensor has one. Elements are plain bytes or objects: strings are std::string (any bytes),
+// TensorFlow's resources and variants are ResourceHandle (resource_handle.h) and Variant (variant.h).
 //
-// Access: `data flat matrix scalar ...` are const and read only; `mutable_data mutable_flat ...` want a non-const
-// tensor and first make its memory writable (TensorBuffer::EnsureMutable), which CHECKs on failure; EnsureMutable() is
-// the form that can fail. All require T to be the element type of dtype(): compare dtype() first when it came from
-// outside.
+// Access: `data flat matrix scalar ...` are const and read only. `mutable_data mutable_flat ...` need a non-const
+// tensor and first make its memory writable (TensorBuffer::EnsureMutable). A failure of that is CHECKed; to handle it,
+// call EnsureMutable() first. All require T to be the element type of dtype(): if a dtype came from outside, compare
+// dtype() first. (`flat<long long>()` gives the int64_t elements; see ElementOf in dtype.h.)
 //
-// Const methods are safe together; a Tensor object is not shared between threads without a lock, copies of it are.
+// Slice and Reshape give tensors, which are always dense and row-major. All other views (Transpose, Permute, slices of
+// any axis and step, Expand, Flip, ...) are strided, and are made from a TensorView (strided/view.h):
+//
+//   TensorView(t).Transpose(0, 1)          // absl::StatusOr<TensorView> [3,2], on the same buffer
+//   TensorView(t).Slice(1, 0, 3, 2)        // columns 0 and 2
+//
+// To compare tensors, see Equal and AllClose in strided/compare.h.
+//
+// Several threads may call const methods of one Tensor at once. Every other use of one Tensor object needs a lock;
+// copies of it are independent.
 //
 // Source: tensorflow/core/framework/tensor.h, with Status where TensorFlow aborts.
 
@@ -33,13 +42,13 @@
 #include <iosfwd>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "tensorcask/tensor/allocator.h"
-#include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/dense_view.h"
@@ -61,8 +70,8 @@ class Tensor {
   Tensor& operator=(Tensor&& other) noexcept;
   ~Tensor() = default;
 
-  // Uninitialised elements (objects: empty). Errors: InvalidArgument if `dtype` is kInvalid or the bytes overflow
-  // int64_t; ResourceExhausted, naming the bytes, if the memory cannot be had.
+  // Uninitialised elements (objects: empty). Errors: InvalidArgument if `dtype` is kInvalid or the size in bytes
+  // overflows int64_t; ResourceExhausted, naming the bytes, if the memory cannot be allocated.
   static absl::StatusOr<Tensor> Create(DType dtype, const TensorShape& shape,
                                        const RefPtr<Allocator>& allocator = CpuAllocator::Default());
   // The same, all bytes zero (objects: empty).
@@ -73,9 +82,9 @@ class Tensor {
   template <typename T>
   static Tensor Scalar(T value);
 
-  // Literals in code: vector, matrix, rank 3. CHECKs that rows are equally long and that memory can be had. What
-  // may have several ranks ({}, {{}}) and what has more than three does not compile. Strings: write one literal either
-  // all in rows or all without, as {"a", {"b", "c"}} would make the second element from two pointers.
+  // Literals in code: vector, matrix, rank 3. CHECKs that rows are equally long and that memory can be allocated.
+  // Literals of more than three levels, and literals whose rank is ambiguous ({}, {{}}), do not compile. Strings: do
+  // not mix strings and rows in one list: {"a", {"b", "c"}} would make the second element from two pointers.
   template <typename T>
   static Tensor FromValues(std::initializer_list<T> values);
   template <typename T>
@@ -86,19 +95,31 @@ class Tensor {
   static Tensor FromValues(
       std::initializer_list<std::initializer_list<std::initializer_list<std::initializer_list<T>>>>) = delete;
 
-  // A copy of `values`, row-major. Errors: InvalidArgument if their number is not shape.num_elements(); as Create.
+  // A copy of `values`, row-major: FromSpan(shape, vector), FromSpan<float>(shape, {1, 2, 3}).
+  // Errors: InvalidArgument if the number of values is not shape.num_elements(); as Create.
   template <typename T>
   static absl::StatusOr<Tensor> FromSpan(const TensorShape& shape, absl::Span<const T> values);
+  template <typename T>
+  static absl::StatusOr<Tensor> FromSpan(const TensorShape& shape, absl::Span<T> values) {
+    return FromSpan(shape, absl::Span<const T>(values));
+  }
+  template <typename T, size_t N>
+  static absl::StatusOr<Tensor> FromSpan(const TensorShape& shape, const std::array<T, N>& values) {
+    return FromSpan(shape, absl::Span<const T>(values));
+  }
+  template <typename T, typename A>  // also std::vector<bool>
+  static absl::StatusOr<Tensor> FromSpan(const TensorShape& shape, const std::vector<T, A>& values);
 
-  // A tensor on memory that is already there, shared and not copied.
-  // Errors: InvalidArgument if `buffer` is null or smaller than the elements, not aligned to one of them, or of another
-  // kind (objects want a kElements buffer of their class, and only they do); as Create but for memory. A buffer for no
-  // elements is dropped. The bytes of a bool tensor must be 0 and 1: whoever brings the memory has checked them.
+  // A tensor on an existing buffer, which is shared and not copied.
+  // Errors: InvalidArgument if `buffer` is null, smaller than the elements, not aligned for them, or of the wrong kind
+  // (objects need a kElements buffer of their class; other elements need any other kind); as Create, except for memory.
+  // If there are no elements, the buffer is released. The bytes of bools must be 0 and 1; this is not checked: the
+  // caller must check bytes from outside.
   static absl::StatusOr<Tensor> FromBuffer(DType dtype, const TensorShape& shape, RefPtr<TensorBuffer> buffer);
 
-  // The caller's memory, writable: `release` is called when no tensor uses it any more, at once if there are no
-  // elements or on error. It may be empty. (Read-only memory: FromBuffer and TensorBuffer::WrapExternal.)
-  // Errors: as FromBuffer; InvalidArgument for null data with elements.
+  // A tensor on the caller's memory, which must be writable. `release` is called once when no tensor uses the memory
+  // any more (at once if there are no elements or on error); it may be empty. For read-only memory, use FromBuffer and
+  // TensorBuffer::WrapExternal. Errors: as FromBuffer; InvalidArgument if `data` is null and there are elements.
   static absl::StatusOr<Tensor> FromExternal(DType dtype, const TensorShape& shape, void* data, size_t size_bytes,
                                              std::function<void()> release);
 
@@ -107,91 +128,93 @@ class Tensor {
   DType dtype() const { return shape_.rep_.dtype(); }
   const TensorShape& shape() const { return shape_; }
   int rank() const { return shape_.rank(); }
-  int64_t dim(int axis) const { return shape_.dim(axis); }
+  int64_t dim(int axis) const { return shape_.dim(axis); }  // negative: from the back; -1 is the last axis
   int64_t num_elements() const { return shape_.num_elements(); }
   size_t element_size() const { return ElementSize(dtype()); }  // bytes; 0 for objects
 
-  // Always true: no function here makes elements without memory. (TensorFlow's tensors may lack it.)
+  // Always true: no function here makes elements without a buffer. (TensorFlow's tensors may lack one.)
   bool IsInitialized() const { return buffer_ || num_elements() == 0; }
   bool IsAligned() const;  // data at a multiple of Allocator::kAlignment (objects and empty tensors: always)
-  // Of the elements; of objects what they are themselves, and the characters of strings, but not what is in a variant.
+  // Of the elements. Objects count with their sizeof; the characters of strings are added, the contents of variants
+  // are not.
   size_t TotalBytes() const;
   size_t AllocatedBytes() const;  // of the root buffer; 0 without one
 
   // Null for a tensor without elements.
   const RefPtr<TensorBuffer>& buffer() const { return buffer_; }
-  bool SharesBufferWith(const Tensor& other) const;                         // the same root
-  bool RefCountIsOne() const { return buffer_ && buffer_->IsExclusive(); }  // nobody else sees our memory
+  bool SharesBufferWith(const Tensor& other) const;  // the same root
+  // True if no other tensor, view or buffer shares this memory, and the memory may be written (IsExclusive).
+  bool RefCountIsOne() const { return buffer_ && buffer_->IsExclusive(); }
 
   // ---- Elements -----------------------------------------------------------------------------------------------------
 
-  // The bytes of the elements, row-major, little-endian. Requires: IsFixedSize(dtype()). Bools are 0 and 1, and
-  // nothing else may be written there.
+  // The bytes of the elements, row-major, little-endian. Requires: IsFixedSize(dtype()). Each bool is 0 or 1, and no
+  // other byte may be written there.
   absl::string_view bytes() const;
   absl::Span<char> mutable_bytes();
 
-  // Writable memory for this tensor, see buffer.h. Errors: as TensorBuffer::EnsureMutable.
+  // Makes the memory of this tensor writable, see buffer.h. Errors: as TensorBuffer::EnsureMutable.
   absl::Status EnsureMutable();
 
   template <typename T>
-  const T* data() const;
+  const ElementOf<T>* data() const;
   template <typename T>
-  T* mutable_data();
+  ElementOf<T>* mutable_data();
 
   // Requires: num_elements() == 1, whatever the rank.
   template <typename T>
-  const T& scalar() const;
+  const ElementOf<T>& scalar() const;
   template <typename T>
-  T& mutable_scalar();
+  ElementOf<T>& mutable_scalar();
 
   template <typename T>
-  DenseView<const T, 1> flat() const;  // all elements, any rank
+  DenseView<const ElementOf<T>, 1> flat() const;  // all elements, any rank
   template <typename T>
-  DenseView<T, 1> mutable_flat();
+  DenseView<ElementOf<T>, 1> mutable_flat();
   template <typename T>
-  DenseView<const T, 1> vec() const;  // Requires: rank() == 1
+  DenseView<const ElementOf<T>, 1> vec() const;  // Requires: rank() == 1
   template <typename T>
-  DenseView<T, 1> mutable_vec();
+  DenseView<ElementOf<T>, 1> mutable_vec();
   template <typename T>
-  DenseView<const T, 2> matrix() const;  // Requires: rank() == 2
+  DenseView<const ElementOf<T>, 2> matrix() const;  // Requires: rank() == 2
   template <typename T>
-  DenseView<T, 2> mutable_matrix();
+  DenseView<ElementOf<T>, 2> mutable_matrix();
   template <typename T, int N>
-  DenseView<const T, N> tensor() const;  // Requires: rank() == N
+  DenseView<const ElementOf<T>, N> tensor() const;  // Requires: rank() == N
   template <typename T, int N>
-  DenseView<T, N> mutable_tensor();
+  DenseView<ElementOf<T>, N> mutable_tensor();
 
   // Other dims over the same elements. Requires: their product is num_elements().
   template <typename T, int N>
-  DenseView<const T, N> shaped(const std::array<int64_t, N>& dims) const;
+  DenseView<const ElementOf<T>, N> shaped(const std::array<int64_t, N>& dims) const;
   template <typename T, int N>
-  DenseView<T, N> mutable_shaped(const std::array<int64_t, N>& dims);
+  DenseView<ElementOf<T>, N> mutable_shaped(const std::array<int64_t, N>& dims);
 
-  // The last N - 1 axes kept, those before them folded into one; leading ones are added if rank() < N.
+  // Keeps the last N - 1 axes and folds those before them into one. If rank() < N, leading axes of size 1 are added.
   template <typename T, int N = 2>
-  DenseView<const T, N> flat_inner_dims() const;
+  DenseView<const ElementOf<T>, N> flat_inner_dims() const;
   template <typename T, int N = 2>
-  DenseView<T, N> mutable_flat_inner_dims();
-  // The first N - 1 axes kept, those behind them folded into one; trailing ones are added if rank() < N.
+  DenseView<ElementOf<T>, N> mutable_flat_inner_dims();
+  // Keeps the first N - 1 axes and folds those after them into one. If rank() < N, trailing axes of size 1 are added.
   template <typename T, int N = 2>
-  DenseView<const T, N> flat_outer_dims() const;
+  DenseView<const ElementOf<T>, N> flat_outer_dims() const;
   template <typename T, int N = 2>
-  DenseView<T, N> mutable_flat_outer_dims();
-  // Axes [begin, begin + N) kept; those before fold into the first, those behind into the last. A negative `begin` adds
-  // that many leading ones, begin + N > rank() trailing ones.
+  DenseView<ElementOf<T>, N> mutable_flat_outer_dims();
+  // Keeps axes [begin, begin + N); those before fold into the first of them, those after into the last. A negative
+  // `begin` adds as many leading axes of size 1; begin + N > rank() adds trailing ones.
   template <typename T, int N>
-  DenseView<const T, N> flat_inner_outer_dims(int begin) const;
+  DenseView<const ElementOf<T>, N> flat_inner_outer_dims(int begin) const;
   template <typename T, int N>
-  DenseView<T, N> mutable_flat_inner_outer_dims(int begin);
+  DenseView<ElementOf<T>, N> mutable_flat_inner_outer_dims(int begin);
 
-  // The bytes read as another fixed-size type, not bool. Requires: dims' product * sizeof(T) is the size of bytes(),
-  // and the data is aligned for T.
+  // The bytes read as another type of fixed size, except bool. Requires: the product of `dims` times sizeof(T) is the
+  // size of bytes(), and the data is aligned for T.
   template <typename T, int N>
   DenseView<const T, N> bit_casted_shaped(const std::array<int64_t, N>& dims) const;
   template <typename T, int N>
   DenseView<T, N> mutable_bit_casted_shaped(const std::array<int64_t, N>& dims);
 
-  // ---- Others on the same memory, or a copy -------------------------------------------------------------------------
+  // ---- Other tensors on the same buffer, and copies -----------------------------------------------------------------
 
   // Rows [start, limit) of axis 0, same rank. Errors: InvalidArgument for a scalar; OutOfRange unless
   // 0 <= start <= limit <= dim(0).
@@ -200,21 +223,23 @@ class Tensor {
   absl::StatusOr<Tensor> SubSlice(int64_t index) const;
   // Errors: InvalidArgument unless `shape` has as many elements.
   absl::StatusOr<Tensor> Reshape(const TensorShape& shape) const;
-  // The same bytes as other elements. Errors: InvalidArgument if either dtype has no fixed size, the number of bytes
-  // differs, the data is not aligned for the new element, or `dtype` is bool and ours is not (a bool is 0 or 1).
+  // The same bytes as elements of another dtype. Errors: InvalidArgument if either dtype has no fixed size, the number
+  // of bytes differs, the data is not aligned for the new elements, or `dtype` is bool and this dtype is not (a bool is
+  // 0 or 1).
   absl::StatusOr<Tensor> Bitcast(DType dtype, const TensorShape& shape) const;
 
-  // The elements copied to fresh memory. Errors: ResourceExhausted; FailedPrecondition for a buffer without data.
+  // A copy in a new buffer. Errors: ResourceExhausted; FailedPrecondition for a buffer without data.
   absl::StatusOr<Tensor> Clone(const RefPtr<Allocator>& allocator = CpuAllocator::Default()) const;
-  // The same, but copied only when one of the two is written: until then both read the same memory (buffer.h says what
-  // is copied at once). Errors: as Clone.
+  // The same, but the memory is copied only when one of the two tensors is written; until then both read the same
+  // memory (buffer.h says what is copied at once). Errors: as Clone.
   absl::StatusOr<Tensor> LazyClone() const;
 
   // ---- Text ---------------------------------------------------------------------------------------------------------
 
-  // The values, at most `max_entries` along each end of each axis (summary.h). Strings are quoted and escaped.
+  // The first `max_entries` values in total, as TensorFlow counts them; "..." replaces the others. Negative: all.
+  // Strings are quoted and escaped. (SummarizeValue of summary.h also shows the ends of each axis.)
   std::string SummarizeValue(int64_t max_entries) const;
-  // "float32 [2,3]: [[1 2 3] [4 5 6]]", values shortened.
+  // "float32 [2,3]: [[1 2 3] [4 5 6]]"; of long axes, three values at each end.
   std::string ToString() const;
   friend std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 
@@ -222,7 +247,7 @@ class Tensor {
   Tensor(DType dtype, const TensorShape& shape, RefPtr<TensorBuffer> buffer);
 
   void BecomeEmptyVector() { shape_.rep_ = internal::TensorShapeRep::EmptyVector(DType::kFloat32); }
-  size_t NumBytes() const;  // of the elements, objects without what they hold elsewhere
+  size_t NumBytes() const;  // num_elements() times sizeof of an element
   RefPtr<TensorBuffer> PartOfBuffer(size_t offset_bytes, size_t size_bytes) const;
 
   // The data, after CHECKing that elements are of `dtype`. Null for a tensor without elements.
@@ -238,8 +263,8 @@ class Tensor {
     if (__builtin_expect(wanted != dtype(), 0)) WrongDType(wanted);
   }
   [[noreturn]] void WrongDType(DType wanted) const;
-  // For bit casts: CHECKs that dims' product * element_size is the size of bytes(), and that the data is a multiple of
-  // `alignment`.
+  // For bit casts: CHECKs that the product of `dims` times element_size is the size of bytes(), and that the address of
+  // the data is a multiple of `alignment`.
   void CheckBitCast(absl::Span<const int64_t> dims, size_t element_size, size_t alignment) const;
   void CheckRank(int rank) const;
   void CheckNumElements(absl::Span<const int64_t> dims) const;
@@ -280,6 +305,6 @@ inline Tensor& Tensor::operator=(Tensor&& other) noexcept {
 
 }  // namespace tensorcask
 
-#include "tensorcask/tensor/tensor_inl.h"
+#include "tensorcask/tensor/internal/tensor_inl.h"
 
 #endif  // TENSORCASK_TENSOR_TENSOR_H_

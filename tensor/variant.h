@@ -6,14 +6,14 @@
 //   variant.tensors = {Tensor::FromValues<float>({1, 2})};
 //   Tensor tensor = Tensor::Scalar(variant);   // dtype variant, shape []
 //
-// A variant stays as it is stored and is never turned into the C++ value it stands for. So there is no registry of
-// types, one of an unknown type comes back byte for byte, and what `metadata` means is for whoever knows the type. The
-// default one is TensorFlow's empty variant.
+// A variant keeps its stored form and is never converted to the C++ value that it represents. So there is no registry
+// of types, a variant of an unknown type is written back byte for byte, and only code that knows the type interprets
+// `metadata`. The default variant is TensorFlow's empty variant.
 //
-// Copies share the memory of the tensors, as copies of a Tensor do; cloning a tensor of variants copies the variants,
-// and not what is inside. Variants may hold tensors of variants. Those from messages and files are nested at most
-// DecodeLimits::max_depth / 2 deep, 32 by default. Nesting by hand has no limit but that destroying takes about 100
-// bytes of stack a level; encoding refuses more than the default limit, and comparing takes no stack.
+// Copies share the memory of the tensors, as copies of a Tensor do. Cloning a tensor of variants copies the variants,
+// but not the tensors inside. Variants may hold tensors of variants. In messages and files the nesting depth is at most
+// DecodeLimits::max_depth / 2, 32 by default. Variants made in memory have no limit, but destroying them uses about 100
+// bytes of stack per level; encoding refuses more than the default limit, and comparing uses no stack.
 //
 // Source: VariantTensorData of tensorflow/core/framework/variant_tensor_data.h.
 
@@ -33,7 +33,7 @@ struct Variant {
   std::string metadata;  // any bytes
   std::vector<Tensor> tensors;
 
-  // The same names, bytes, dtypes, shapes and elements, down to the innermost. Elements are compared bit by bit: a NaN
+  // True if names, bytes, dtypes, shapes and elements are equal at every level. Elements are compared bit by bit: a NaN
   // equals itself, 0 is not -0. A tensor without data equals only itself.
   friend bool operator==(const Variant& a, const Variant& b);
   friend bool operator!=(const Variant& a, const Variant& b) { return !(a == b); }

@@ -16,15 +16,20 @@ import tempfile
 import unittest
 from xml.sax.saxutils import quoteattr
 
-# Room -> floor. A file belongs to the room of its own folder; rooms of floor 7 hold all below them.
+# Room -> floor. A file belongs to the room of its own folder, and so does what the room keeps in internal/. The rooms of
+# the top floor hold all folders below them.
 FLOORS = {
     "tensor/base": 0,
     "tensor": 1,
     "tensor/strided": 2,
     "serialize/io": 2,
-    "serialize/payload": 3,
-    "tensor/memory": 3,
+    "tensor/compat": 3,
     "tensor/interop": 3,
+    "tensor/memory": 3,
+    "serialize/object_store": 3,
+    "serialize/payload": 3,
+    "serialize/protowire": 3,
+    "tensor/inspect": 4,
     "serialize/wire": 4,
     "serialize/checkpoint": 5,
     "serialize/exchange": 5,
@@ -34,12 +39,29 @@ FLOORS = {
     "serialize/onnx": 5,
     "serialize/gguf": 5,
     "serialize/archive": 6,
-    "examples": 7,
-    "tools": 7,
-    "tests": 7,
+    "serialize/rpc": 7,
+    "serialize/mpi": 7,
+    "serialize/report": 8,
+    "examples": 9,
+    "python": 9,
+    "tests": 9,
+    "tools": 9,
 }
-DEEP_ROOMS = ("examples", "tests", "tools")
-PROTO_FLOORS = (4, 5, 7)  # who may name the messages of proto/
+DEEP_ROOMS = ("examples", "python", "tests", "tools")
+PROTO_FLOORS = (4, 5, 7, 9)  # who may name the messages of proto/
+
+# Room -> the rooms inside it, from the lowest up; rooms in one tuple are strangers. An inner room may use what its room
+# may use, and the inner rooms below it. Only its own room and tests use it.
+INNER_ROOMS = {
+    "serialize/payload": [("codec",)],
+    "serialize/checkpoint": [("table",), ("format",), ("read", "write")],
+}
+INNER_FLOORS = {
+    f"{room}/{inner}": (room, height)
+    for room, floors in INNER_ROOMS.items()
+    for height, inners in enumerate(floors)
+    for inner in inners
+}
 
 # Start of an include of somebody else's header -> the rooms that may use it. Others may be used everywhere.
 ELSEWHERE = {
@@ -87,17 +109,36 @@ def source_files(root):
 def room_of(path):
     """The room of a file, "proto", or None where no room is."""
     folder = path.rpartition("/")[0]
-    if folder in FLOORS or folder == "proto":
+    if folder.endswith("/internal"):
+        folder = folder[: -len("/internal")]
+    if folder in FLOORS or folder in INNER_FLOORS or folder == "proto":
         return folder
     top = folder.partition("/")[0]
     return top if top in DEEP_ROOMS else None
+
+
+def outer_room(room):
+    """The room that stands on a floor: the one around an inner room, else the room itself."""
+    return INNER_FLOORS[room][0] if room in INNER_FLOORS else room
+
+
+def may_include(room, other):
+    """Whether files of `room` may include files of `other`, both of which exist."""
+    if room == other or room == "tests":
+        return True
+    outer, other_outer = outer_room(room), outer_room(other)
+    if outer != other_outer:
+        return other not in INNER_FLOORS and FLOORS[other_outer] < FLOORS[outer]
+    if room == outer:
+        return True  # a room uses its inner rooms
+    return other in INNER_FLOORS and INNER_FLOORS[other][1] < INNER_FLOORS[room][1]
 
 
 def problem_with(root, path, room, quote, target):
     """What is wrong when `path` includes `target`, or None."""
     if not target.startswith("tensorcask/"):
         for start, rooms in ELSEWHERE.items():
-            if target.startswith(start) and room not in rooms:
+            if target.startswith(start) and outer_room(room) not in rooms:
                 return f"{target} is not for {room}, but for {', '.join(sorted(rooms))}"
         if quote == '"' and not target.startswith(QUOTED_ELSEWHERE):
             return f'"{target}" lacks the prefix tensorcask/'
@@ -111,15 +152,16 @@ def problem_with(root, path, room, quote, target):
     other = room_of(ours)
     if other is None:
         return f"{ours} is in no room"
-    if other == room:
-        return None
     if room == "proto":
-        return f"proto/ uses nothing but itself, not {ours}"
+        return None if other == room else f"proto/ uses nothing but itself, not {ours}"
     if other == "proto":
-        return None if FLOORS[room] in PROTO_FLOORS else f"{room} (floor {FLOORS[room]}) may not use proto/"
-    if room == "tests" or FLOORS[other] < FLOORS[room]:
+        floor = FLOORS[outer_room(room)]
+        return None if floor in PROTO_FLOORS else f"{room} (floor {floor}) may not use proto/"
+    if may_include(room, other):
         return None
-    return f"{room} (floor {FLOORS[room]}) may not include {ours} ({other}, floor {FLOORS[other]})"
+    if other in INNER_FLOORS:
+        return f"{room} may not include {ours} (a room inside {outer_room(other)})"
+    return f"{room} (floor {FLOORS[outer_room(room)]}) may not include {ours} ({other}, floor {FLOORS[other]})"
 
 
 def check(root):
@@ -187,7 +229,12 @@ class MadeUpTree(unittest.TestCase):
             "serialize/wire/codec.cc": '#include "tensorcask/proto/tensor.pb.h"\n#include "tensorcask/tensor/tensor.h"\n',
             "serialize/checkpoint/reader.h": '#include "google/protobuf/message.h"\n#include <snappy.h>\n',
             "serialize/checkpoint/reader.cc": '#include "tensorcask/proto/tensor.pb.h"\n',
-            "serialize/payload/payload.cc": "#include <zstd.h>\n",
+            "serialize/payload/payload.cc": '#include "tensorcask/serialize/payload/codec/chunk.h"\n',
+            "serialize/payload/codec/chunk.h": "#include <zstd.h>\n",
+            "serialize/checkpoint/table/block.h": "#include <snappy.h>\n",
+            "serialize/checkpoint/read/bundle.h": '#include "tensorcask/serialize/checkpoint/table/block.h"\n',
+            "serialize/checkpoint/internal/walk.h": '#include "tensorcask/serialize/checkpoint/read/bundle.h"\n',
+            "tests/serialize/chunk_test.cc": '#include "tensorcask/serialize/payload/codec/chunk.h"\n',
             "tools/ls.h": "",
             "tools/ls.cc": '#include "tensorcask/tools/ls.h"\n#include "CLI/CLI.hpp"\n',
             "tests/tools/ls_test.cc": '#include "tensorcask/tools/ls.h"\n#include "gtest/gtest.h"\n',
@@ -203,6 +250,27 @@ class MadeUpTree(unittest.TestCase):
     def test_an_include_that_goes_beside(self):
         files = {"serialize/npy/npy.h": "", "serialize/torch/zip.cc": '#include "tensorcask/serialize/npy/npy.h"\n'}
         self.assert_one_problem(files, "serialize/torch/zip.cc:1", "(serialize/npy, floor 5)")
+
+    def test_strangers_inside_a_room(self):
+        files = {
+            "serialize/checkpoint/read/a.h": "",
+            "serialize/checkpoint/write/b.cc": '#include "tensorcask/serialize/checkpoint/read/a.h"\n',
+        }
+        self.assert_one_problem(files, "serialize/checkpoint/write/b.cc:1", "checkpoint/write may not include")
+
+    def test_an_inner_room_that_uses_a_door(self):
+        files = {
+            "serialize/checkpoint/reader.h": "",
+            "serialize/checkpoint/format/a.cc": '#include "tensorcask/serialize/checkpoint/reader.h"\n',
+        }
+        self.assert_one_problem(files, "serialize/checkpoint/format/a.cc:1", "may not include")
+
+    def test_an_inner_room_used_from_outside(self):
+        files = {
+            "serialize/payload/codec/chunk.h": "",
+            "serialize/wire/a.cc": '#include "tensorcask/serialize/payload/codec/chunk.h"\n',
+        }
+        self.assert_one_problem(files, "serialize/wire/a.cc:1", "a room inside serialize/payload")
 
     def test_a_quoted_include_without_prefix(self):
         files = {"tensor/shape.h": "", "tensor/tensor.h": '#  include "tensor/shape.h"\n'}
@@ -234,7 +302,7 @@ class MadeUpTree(unittest.TestCase):
 
     def test_a_tool_that_includes_a_test(self):
         files = {"tests/support/a.h": "", "tools/ls.cc": '#include "tensorcask/tests/support/a.h"\n'}
-        self.assert_one_problem(files, "tools/ls.cc:1", "tools (floor 7) may not include tests/support/a.h")
+        self.assert_one_problem(files, "tools/ls.cc:1", "tools (floor 9) may not include tests/support/a.h")
 
     def test_an_import_without_prefix(self):
         files = {"proto/types.proto": "", "proto/tensor.proto": 'import public "proto/types.proto";\n'}

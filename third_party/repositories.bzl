@@ -4,9 +4,9 @@
 
     tensorcask_repositories()
 
-Labels are those by which each project is known everywhere (`@com_google_absl//absl/status`, `@zstd//:zstd`), and a
-repository that the calling WORKSPACE has defined before wins. A repository is looked at when something that is being
-built depends on it, so only what is used must be installed; whatever is missing is named with its Debian package.
+Labels are the usual ones of each project (`@com_google_absl//absl/status`, `@zstd//:zstd`). If the calling WORKSPACE
+has defined a repository of the same name before, that one is used. Bazel evaluates a repository only when a target that is
+being built depends on it, so only packages that are used must be installed. An error names the missing Debian package.
 """
 
 # Label in @com_google_absl below absl/ -> module of pkg-config. Header-only libraries have a module, too.
@@ -97,7 +97,7 @@ def _system_library_impl(repository_ctx):
     for package, text in builds.items():
         repository_ctx.file((package + "/" if package else "") + "BUILD.bazel", text, executable = False)
 
-# C++ libraries that stand in the system's own folders: nothing but names and flags for the linker.
+# C++ libraries in the folders of the system: only names and flags for the linker.
 _system_library = repository_rule(
     implementation = _system_library_impl,
     attrs = {
@@ -123,7 +123,7 @@ cc_library(
 )
 """.format(repr(repository_ctx.name)), executable = False)
 
-# A library of headers in a folder of the system that the compiler does not look in by itself.
+# A library of headers in a folder of the system that the compiler does not search by itself.
 _system_headers = repository_rule(
     implementation = _system_headers_impl,
     attrs = {"package": attr.string(mandatory = True), "path": attr.string(mandatory = True)},
@@ -159,7 +159,7 @@ def _files_impl(repository_ctx):
     for path, text in repository_ctx.attr.files.items():
         repository_ctx.file(path, text, executable = False)
 
-# A small repository, spelled out.
+# A small repository whose files are given as text.
 _files = repository_rule(implementation = _files_impl, attrs = {"files": attr.string_dict()})
 
 def _system_folder_impl(repository_ctx):
@@ -169,7 +169,7 @@ def _system_folder_impl(repository_ctx):
     for entry in folder.readdir():
         repository_ctx.symlink(entry, entry.basename)
 
-# A repository that a Debian package holds.
+# A repository in a folder of a Debian package.
 _system_folder = repository_rule(
     implementation = _system_folder_impl,
     attrs = {"package": attr.string(mandatory = True), "path": attr.string(mandatory = True)},
@@ -180,7 +180,7 @@ def _maybe(rule, name, **kwargs):
     if not native.existing_rule(name):
         rule(name = name, **kwargs)
 
-# Forwards to the rules that Bazel brings along.
+# Forwards to the native rules of Bazel.
 def _native_rules(names):
     return "".join(["def {0}(**attrs):\n    native.{0}(**attrs)\n\n".format(name) for name in names])
 
@@ -220,7 +220,7 @@ filegroup(name = "lcov_merger")
 """
 
 def _build_rules():
-    """The repositories of rules that Bazel 4 would download. It brings @platforms along."""
+    """The repositories of rules that Bazel 4 would download. @platforms is part of Bazel."""
     _maybe(_files, "rules_cc", files = {
         "BUILD.bazel": "",
         "cc/BUILD.bazel": _RULES_CC_BUILD,
@@ -244,7 +244,7 @@ find_cc_toolchain = _find_cpp_toolchain
     _maybe(_system_folder, "rules_java", package = "bazel-rules-java", path = "/usr/share/bazel/rules/java")
 
 def tensorcask_repositories():
-    """Defines each repository that Tensorcask uses, unless a rule of that name is there already."""
+    """Defines each repository that Tensorcask uses, unless the WORKSPACE has defined one of that name."""
     _build_rules()
     _maybe(
         _system_library,

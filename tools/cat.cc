@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tensorcask/serialize/io/byte_stream.h"
-#include "tensorcask/serialize/payload/payload_head.h"
+#include "tensorcask/serialize/payload/payload_options.h"
 #include "tensorcask/serialize/wire/records.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tools/record_stream.h"
@@ -25,7 +25,7 @@ struct Flags {
 };
 
 absl::StatusOr<ExitCode> Cat(const Flags& flags) {
-  if (isatty(STDOUT_FILENO) == 1) return Misuse("stdout is a terminal, and records are bytes: use a pipe or a file");
+  if (isatty(STDOUT_FILENO) == 1) return Misuse("stdout is a terminal; records are binary: use a pipe or a file");
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<Input> input, OpenInput(flags.path, flags.input));
   CASK_RETURN_IF_ERROR(input->CheckFiles());
   CatchInterrupts();
@@ -35,7 +35,7 @@ absl::StatusOr<ExitCode> Cat(const Flags& flags) {
     if (Interrupted()) return InterruptedExitCode();  // without Finish the stream ends inside a record
     CASK_ASSIGN_OR_RETURN(DecodedTensor tensor, ReadToCopy(*input, info, flags.allow_loss));
     if (flags.allow_loss) tensor.metadata.name.clear();
-    const absl::Status status = WriteNamedTensor(info.name, tensor, PayloadLevel::kStored, &writer);
+    const absl::Status status = WriteNamedTensor(info.name, tensor, PayloadOptions(), &writer);
     if (Interrupted()) return InterruptedExitCode();
     CASK_RETURN_IF_ERROR(status);
   }
@@ -50,17 +50,15 @@ absl::StatusOr<ExitCode> Cat(const Flags& flags) {
 Action DeclareCat(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   app.add_option("PATH", flags->path, "A checkpoint's prefix or .index, or another file")->required();
-  app.add_option("GLOB", flags->include, "Only names that match: dense/*");
+  app.add_option("GLOB", flags->include, "Only tensors with names that match: dense/*");
   AddExcludeOption(app, &flags->exclude);
   app.add_flag("--allow-loss", flags->allow_loss,
-               "Leave out metadata that cannot be read, and a second name that a tensor may have");
+               "Leave out metadata that cannot be read, and the name in the metadata if it differs");
   AddInputOptions(app, &flags->input);
   app.footer(
-      "Writes records in TensorFlow's framing (TFRecord); each is a TensorProto, with its name, strides and metadata "
-      "in\n"
-      "the field `extension`. In memory is one tensor at a time. A stream whose writing failed or was interrupted "
-      "ends\n"
-      "inside a record, so that no reader takes it for whole.\n\n"
+      "Writes records in TensorFlow's framing (TFRecord). Each record is a TensorProto with name, strides and\n"
+      "metadata in the field `extension`. One tensor at a time is in memory. If writing fails or is interrupted,\n"
+      "the stream ends inside a record, so that a reader reports it as incomplete.\n\n"
       "Examples:\n"
       "  tensorcask cat model.ckpt | ssh host tensorcask save model.ckpt\n"
       "  tensorcask cat model.ckpt 'dense/*' > dense.tfrecord");

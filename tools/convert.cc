@@ -1,10 +1,11 @@
-// tensorcask convert SRC DST: copies tensors into another file, one at a time. Each is in memory whole, a sliced one
-// too, which comes out in one piece.
+// tensorcask convert SRC DST: copies tensors into another file. Reads one at a time, whole; a sliced tensor comes out
+// in one piece. Several shards or a level above stored are written by threads, which hold up to 64 MiB of tensors each.
 
 #include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -47,6 +48,12 @@ absl::StatusOr<std::map<std::string, std::string>> Renames(const Input& input, c
   return renames;
 }
 
+// Enough to keep a disk busy; each may hold 64 MiB of tensors that wait.
+int NumThreads() {
+  constexpr unsigned kMaxThreads = 4;
+  return static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, kMaxThreads));
+}
+
 absl::StatusOr<ExitCode> Convert(const Flags& flags, Console& console) {
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<Input> input, OpenInput(flags.source, flags.input));
   CASK_ASSIGN_OR_RETURN(const auto renames, Renames(*input, flags));
@@ -61,6 +68,7 @@ absl::StatusOr<ExitCode> Convert(const Flags& flags, Console& console) {
   OutputOptions options = flags.output;
   options.num_shards = input->num_shards();
   options.base = flags.input.base;
+  if (options.num_shards > 1 || options.level > PayloadLevel::kStored) options.num_threads = NumThreads();
   CatchInterrupts();
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<Output> output, CreateOutput(flags.destination, to, options));
 
@@ -105,6 +113,8 @@ Action DeclareConvert(CLI::App& app) {
       "Above --level stored, tensors that it makes smaller are encoded, and with --base are stored as differences "
       "from\n"
       "that checkpoint where this is smaller still; without --level encoded tensors of SRC come out plain.\n"
+      "Equal encoded tensors share their bytes, and the order among the others is then lost: converted back, they\n"
+      "follow each other by name.\n"
       "Differences in SRC are read with --base, too; to be rid of them convert without --level first.\n"
       "DST appears whole or not at all.\n\n"
       "Examples:\n"

@@ -36,7 +36,7 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-// A folder of its own that goes with everything in it.
+// A new temporary folder. The destructor removes it with all files in it.
 class ScratchFolder {
  public:
   ScratchFolder() {
@@ -48,7 +48,7 @@ class ScratchFolder {
   }
   ScratchFolder(const ScratchFolder&) = delete;
   ScratchFolder& operator=(const ScratchFolder&) = delete;
-  const std::string& path() const { return path_; }  // empty if there is none
+  const std::string& path() const { return path_; }  // empty if the folder could not be made
 
  private:
   std::string path_;
@@ -57,7 +57,7 @@ class ScratchFolder {
 
 using Model = std::vector<std::pair<std::string, Tensor>>;
 
-// Weights that look like weights: small, of both signs, the same in every run.
+// Small numbers of both signs, as weights are. The same in every run.
 absl::StatusOr<Tensor> Weights(const TensorShape& shape, uint32_t seed) {
   CASK_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Create(DType::kFloat32, shape));
   uint32_t state = seed;
@@ -93,7 +93,7 @@ bool SameElements(const Tensor& a, const Tensor& b) {
 
 absl::StatusOr<ExitCode> Demo(Console& console) {
   const ScratchFolder folder;
-  if (folder.path().empty()) return absl::UnavailableError("no temporary folder can be made; set TMPDIR");
+  if (folder.path().empty()) return absl::UnavailableError("cannot make a temporary folder; set TMPDIR");
   const std::string prefix = folder.path() + "/model.ckpt";
   CASK_ASSIGN_OR_RETURN(const Model model, CreateModel());
   uint64_t bytes = 0;
@@ -116,7 +116,7 @@ absl::StatusOr<ExitCode> Demo(Console& console) {
   int64_t damages = 0;
   CASK_ASSIGN_OR_RETURN(const CheckpointCensus census, reader.VerifyAll([&](const CheckpointDamage&) { ++damages; }));
   const double verify_ms = watch.Lap();
-  if (damages != 0) return absl::InternalError("what was just saved is damaged");
+  if (damages != 0) return absl::InternalError("the checkpoint that was just saved is damaged");
 
   console.out << absl::StrFormat("%-16s  %-8s  %-12s  %12s  %5s  %9s\n", "name", "dtype", "shape", "bytes", "shard",
                                  "read back");
@@ -129,7 +129,7 @@ absl::StatusOr<ExitCode> Demo(Console& console) {
     const auto original =
         std::find_if(model.begin(), model.end(), [&](const auto& item) { return item.first == entry.name; });
     if (original == model.end() || !SameElements(original->second, tensor)) {
-      return absl::InternalError(absl::StrCat("tensor \"", entry.name, "\" came back different"));
+      return absl::InternalError(absl::StrCat("tensor \"", entry.name, "\" was read back with other elements"));
     }
     console.out << absl::StrFormat("%-16s  %-8s  %-12s  %12d  %5d  %9s\n", Printable(entry.name),
                                    DTypeName(entry.dtype), entry.shape.ToString(), entry.stored_bytes, entry.shard,

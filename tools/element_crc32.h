@@ -1,4 +1,4 @@
-// A checksum of a tensor's elements that anybody can compute: zlib's CRC-32.
+// The CRC-32 of zlib over the elements of a tensor, which other programs can compute, too.
 
 #ifndef TENSORCASK_TOOLS_ELEMENT_CRC32_H_
 #define TENSORCASK_TOOLS_ELEMENT_CRC32_H_
@@ -9,8 +9,9 @@
 
 namespace tensorcask::tools {
 
-// Of the elements in row-major order, little-endian, types under a byte one byte an element; strings: of each its
-// length as 64 bits, little-endian, then its bytes. In Python, for numbers: zlib.crc32(array.tobytes()).
+// Covers the elements in row-major order, little-endian; an element smaller than a byte counts as one byte. For each
+// string it covers the length as 64 bits, little-endian, and then the bytes. Python, for numbers:
+// zlib.crc32(array.tobytes()).
 uint32_t ElementCrc32(const Tensor& tensor);
 
 }  // namespace tensorcask::tools

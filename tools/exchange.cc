@@ -2,17 +2,12 @@
 
 #include <malloc.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <list>
 #include <memory>
-#include <new>
-#include <set>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -21,8 +16,8 @@
 #include "absl/time/time.h"
 #include "tensorcask/serialize/exchange/channel.h"
 #include "tensorcask/serialize/exchange/message_codec.h"
+#include "tensorcask/serialize/exchange/server.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
-#include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tools/record_stream.h"
@@ -32,21 +27,16 @@
 namespace tensorcask::tools {
 namespace {
 
-// Between send and recv: a request a tensor, whose metadata has its name, and one for the end. Each is answered, so
-// that the sender knows what became of it.
+// `send` sends one request for each tensor, whose metadata has the name, and one for the end. `recv` answers each, so
+// that the sender learns what was saved.
 constexpr char kTensorTopic[] = "tensor";
 constexpr char kEndTopic[] = "end";
 
 constexpr absl::Duration kTick = absl::Milliseconds(100);
-constexpr size_t kMaxClients = 64;  // then the one that has been silent longest makes room for the next
-constexpr size_t kRecycledBytesPerClient = size_t{8} << 20;  // of shared memory, kept for copies of tensors
-
-using Clock = std::chrono::steady_clock;
-
-// What all three have.
+// Options of all three.
 struct SocketFlags {
   std::string path;
-  double timeout_s;  // for a peer that should say something, or take what it asked for
+  double timeout_s;  // how long to wait for a silent peer
 
   absl::Duration timeout() const { return absl::Seconds(timeout_s); }
 };
@@ -88,7 +78,7 @@ absl::StatusOr<ExitCode> Send(const SendFlags& flags, Console& console) {
   const std::vector<TensorInfo> selected = Select(input->tensors(), flags.include, flags.exclude);
   CASK_RETURN_IF_ERROR(input->CheckFiles());
   CatchInterrupts();
-  CASK_ASSIGN_OR_RETURN(Channel channel, Channel::Connect(flags.socket.path, flags.socket.timeout()));
+  CASK_ASSIGN_OR_RETURN(Channel channel, ConnectToListening(flags.socket.path, flags.socket.timeout()));
   const StopWatch watch([&] { channel.Shutdown(); });
   const auto call = [&](const Message& request) -> absl::Status {
     CASK_ASSIGN_OR_RETURN(const Message reply, channel.Call(request, flags.socket.timeout()));
@@ -103,7 +93,7 @@ absl::StatusOr<ExitCode> Send(const SendFlags& flags, Console& console) {
       if (flags.allow_loss) tensor.metadata.name.clear();
       Message message;
       message.topic = kTensorTopic;
-      CASK_ASSIGN_OR_RETURN(tensor, PutName(info.name, std::move(tensor)));
+      CASK_ASSIGN_OR_RETURN(tensor, AttachName(info.name, std::move(tensor)));
       message.tensors.push_back(std::move(tensor));
       CASK_RETURN_IF_ERROR(call(message));
       bytes += ElementBytes(info);
@@ -128,7 +118,7 @@ struct RecvFlags {
   OutputOptions output;
 };
 
-// Takes what one `send` has; the answer to its last request is sent when the file is there.
+// Saves everything from one `send`. The answer to its last request is sent when the file is complete.
 absl::StatusOr<int64_t> ReceiveAll(Channel& channel, const std::string& to, absl::Duration timeout, Output& output,
                                    Console& console) {
   ProgressLine progress(console);
@@ -137,7 +127,9 @@ absl::StatusOr<int64_t> ReceiveAll(Channel& channel, const std::string& to, absl
     CASK_ASSIGN_OR_RETURN(Message request, channel.Receive(timeout));
     const bool is_end = request.topic == kEndTopic && request.tensors.empty();
     absl::Status status;
-    if (request.request == 0) return absl::InvalidArgumentError(absl::StrCat(channel.name(), ": is no `send`"));
+    if (request.request == 0 || request.is_reply) {
+      return absl::InvalidArgumentError(absl::StrCat(channel.name(), ": is not a `tensorcask send`"));
+    }
     if (is_end) {
       if (count != 1 && !HoldsManyTensors(to)) status = Misuse(absl::StrCat(to, " holds one tensor, ", count, " came"));
       if (status.ok()) status = output.Finish();
@@ -146,7 +138,7 @@ absl::StatusOr<int64_t> ReceiveAll(Channel& channel, const std::string& to, absl
     } else if (++count > 1 && !HoldsManyTensors(to)) {
       status = Misuse(absl::StrCat(to, " holds exactly one tensor, more came"));
     } else {
-      const NamedTensor named = TakeName(std::move(request.tensors[0]), count - 1);
+      const NamedTensor named = ExtractName(std::move(request.tensors[0]), count - 1);
       bytes += MemoryBytes(named.tensor);
       status = output.Add(named.info, named.tensor);
       progress.Show(absl::StrCat(count, " ", HumanBytes(bytes)));
@@ -155,7 +147,7 @@ absl::StatusOr<int64_t> ReceiveAll(Channel& channel, const std::string& to, absl
     reply.status = absl::Status(status.code(), status.message());
     const absl::Status replied = channel.Reply(request, reply, timeout);
     CASK_RETURN_IF_ERROR(status);
-    if (is_end) return count;  // the file is there, whether the sender hears it or not
+    if (is_end) return count;  // the file is complete, whether the sender learns it or not
     CASK_RETURN_IF_ERROR(replied);
   }
 }
@@ -164,7 +156,9 @@ absl::StatusOr<ExitCode> Recv(const RecvFlags& flags, Console& console) {
   const std::string to(flags.to.empty() ? FormatForName(flags.destination) : absl::string_view(flags.to));
   CatchInterrupts();
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<Output> output, CreateOutput(flags.destination, to, flags.output));
-  CASK_ASSIGN_OR_RETURN(ChannelListener listener, ChannelListener::Listen(flags.socket.path));
+  ChannelOptions options;
+  options.copy_unsealed = true;  // what is saved must match its checksum, whatever the sender does meanwhile
+  CASK_ASSIGN_OR_RETURN(ChannelListener listener, ChannelListener::Listen(flags.socket.path, options));
   absl::StatusOr<Channel> channel = absl::UnknownError("");
   do {
     if (Interrupted()) return InterruptedExitCode();
@@ -189,69 +183,8 @@ struct ServeFlags {
   InputOptions input;
 };
 
-struct Served {
-  std::vector<std::unique_ptr<Input>> inputs;
-  std::atomic<uint64_t> answers{0};
-  std::atomic<uint64_t> bytes{0};
-};
-
-struct Client {
-  explicit Client(Channel to) : channel(std::move(to)) {}
-  Channel channel;
-  std::atomic<bool> done{false};
-  std::atomic<Clock::time_point> silent_since{Clock::now()};  // max() while it is answered
-  std::thread thread;
-};
-
-// Until the client goes, or says nothing that it should. What ends a channel concerns that client alone.
-void ServeClient(absl::Duration timeout, Served& served, Client& client) {
-  bool has_asked = false;
-  while (!Interrupted()) {
-    const absl::StatusOr<Message> request = client.channel.Receive(timeout);
-    // Who has asked may be quiet for long; if a frame was cut off, the next call fails.
-    if (absl::IsDeadlineExceeded(request.status()) && has_asked) continue;
-    if (!request.ok() || request->request == 0) break;
-    has_asked = true;
-    client.silent_since = Clock::time_point::max();
-    const Message reply = Answer(served.inputs, *request);
-    if (!client.channel.Reply(*request, reply, timeout).ok()) break;
-    client.silent_since = Clock::now();
-    ++served.answers;
-    for (const DecodedTensor& tensor : reply.tensors) served.bytes += MemoryBytes(tensor);
-  }
-}
-
-// In a thread of its own; false if there is none to be had.
-bool StartClient(absl::Duration timeout, Served& served, Client& client) {
-  try {
-    client.thread = std::thread([timeout, &served, &client] {
-      try {
-        ServeClient(timeout, served, client);
-      } catch (const std::bad_alloc&) {  // what it asked for is too large: its connection ends
-      }
-      client.channel.Shutdown();
-      client.done = true;
-    });
-    return true;
-  } catch (const std::system_error&) {
-    return false;
-  }
-}
-
-// Cuts off the client that has been silent longest; false if none has been for a tick.
-bool EndMostSilent(std::list<Client>& clients) {
-  const auto client = std::min_element(clients.begin(), clients.end(), [](const Client& a, const Client& b) {
-    return a.silent_since.load() < b.silent_since.load();
-  });
-  if (client->silent_since.load() > Clock::now() - absl::ToChronoMilliseconds(kTick)) return false;
-  client->channel.Shutdown();
-  client->thread.join();
-  clients.erase(client);
-  return true;
-}
-
-// Gives the memory of an answer back to the system at once, and has all threads take theirs from one place. Otherwise
-// each keeps what its largest answers took (measured: 16 clients for a minute, 157 MB instead of 10).
+// Returns the memory of an answer to the system at once, and lets all threads share one arena. Otherwise each thread
+// keeps the memory of its largest answers.
 void KeepLittleMemory() {
 #ifdef M_ARENA_MAX
   mallopt(M_MMAP_THRESHOLD, 128 << 10);
@@ -261,45 +194,32 @@ void KeepLittleMemory() {
 
 absl::StatusOr<ExitCode> Serve(const ServeFlags& flags, Console& console) {
   KeepLittleMemory();
-  Served served;
-  std::set<std::string> names;
+  std::vector<std::unique_ptr<Input>> inputs;
   for (const std::string& path : flags.paths) {
     CASK_ASSIGN_OR_RETURN(std::unique_ptr<Input> input, OpenInput(path, flags.input));
     CASK_RETURN_IF_ERROR(input->CheckFiles());
-    for (const TensorInfo& info : input->tensors()) {
-      if (!names.insert(info.name).second) return Misuse(absl::StrCat("two tensors are called ", Quoted(info.name)));
-    }
-    served.inputs.push_back(std::move(input));
+    inputs.push_back(std::move(input));
   }
+  const absl::StatusOr<std::unique_ptr<TensorService>> service = TensorService::Create(std::move(inputs));
+  if (absl::IsInvalidArgument(service.status())) return Misuse(service.status().message());
+  CASK_RETURN_IF_ERROR(service.status());
   CatchInterrupts();
-  ChannelOptions options;
-  options.recycled_bytes = kRecycledBytesPerClient;
-  CASK_ASSIGN_OR_RETURN(ChannelListener listener, ChannelListener::Listen(flags.socket.path, options));
-  console.out << Printable(flags.socket.path) << ": serving " << names.size()
-              << (names.size() == 1 ? " tensor\n" : " tensors\n");
+  ServerOptions options;
+  options.timeout = flags.socket.timeout();
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server,
+                        Server::Listen(flags.socket.path, service->get(), options));
+  const size_t count = (*service)->num_tensors();
+  console.out << Printable(flags.socket.path) << ": serving " << count << (count == 1 ? " tensor\n" : " tensors\n");
   console.out.flush();
 
   ProgressLine progress(console);
-  std::list<Client> clients;
   while (!Interrupted()) {
-    clients.remove_if([](Client& client) {
-      if (!client.done) return false;
-      client.thread.join();
-      return true;
-    });
-    progress.Show(absl::StrCat(clients.size(), clients.size() == 1 ? " client, " : " clients, ", served.answers.load(),
-                               served.answers == 1 ? " answer, " : " answers, ", HumanBytes(served.bytes)));
-    if (clients.size() > kMaxClients && !EndMostSilent(clients)) {
-      std::this_thread::sleep_for(absl::ToChronoMilliseconds(kTick));
-      continue;
-    }
-    absl::StatusOr<Channel> accepted = listener.Accept(kTick);
-    if (!accepted.ok()) continue;  // nobody came, a stranger, no descriptors: the next may be welcome
-    clients.emplace_back(*std::move(accepted));
-    if (!StartClient(flags.socket.timeout(), served, clients.back())) clients.pop_back();
+    const ServerStats stats = server->stats();
+    progress.Show(absl::StrCat(stats.num_clients, stats.num_clients == 1 ? " client, " : " clients, ",
+                               stats.num_answers, stats.num_answers == 1 ? " answer, " : " answers, ",
+                               HumanBytes(stats.sent_bytes)));
+    server->Run(kTick);
   }
-  for (Client& client : clients) client.channel.Shutdown();
-  for (Client& client : clients) client.thread.join();
   return InterruptedExitCode();
 }
 
@@ -350,8 +270,8 @@ Action DeclareServe(CLI::App& app) {
   AddSocketOptions(app, &flags->socket, "The socket to make, for clients of the same user", 60);
   AddInputOptions(app, &flags->input);
   app.footer(
-      "Answers until it is interrupted. Every command that reads takes unix:SOCKET for a PATH; 64 clients are served\n"
-      "at once; for more, the one that has been silent longest is cut off.\n\n"
+      "Answers until it is interrupted. Every command that reads takes unix:SOCKET for a PATH. 64 clients are served\n"
+      "at once; when more connect, silent ones are disconnected, and those that do not read their answers.\n\n"
       "Example:\n"
       "  tensorcask serve model.ckpt --unix /run/user/1000/model.sock &\n"
       "  tensorcask show --slice 0,10:- unix:/run/user/1000/model.sock dense/kernel");

@@ -12,41 +12,34 @@
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "google/protobuf/text_format.h"
 #include "tensorcask/proto/tensor.pb.h"
-#include "tensorcask/serialize/checkpoint/checkpoint_entry.h"
 #include "tensorcask/serialize/checkpoint/object_graph.h"
 #include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/serialize/checkpoint/writer.h"
-#include "tensorcask/serialize/io/atomic_publish.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/file_system.h"
-#include "tensorcask/serialize/payload/payload_head.h"
+#include "tensorcask/serialize/io/internal/atomic_publish.h"
+#include "tensorcask/serialize/payload/payload_header.h"
 #include "tensorcask/serialize/wire/codec_options.h"
-#include "tensorcask/serialize/wire/pieces.h"
+#include "tensorcask/serialize/wire/serialized_tensor.h"
 #include "tensorcask/serialize/wire/tensor_codec.h"
 #include "tensorcask/serialize/wire/zero_copy.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/strided/view.h"
+#include "tensorcask/tools/console.h"
 #include "tensorcask/tools/record_stream.h"
 #include "tensorcask/tools/served_input.h"
 
 namespace tensorcask::tools {
 namespace {
 
-absl::Status InFile(const std::string& path, const absl::Status& status) {
-  if (status.ok()) return status;
-  // What is wrong in a message is wrong in the file that holds it.
-  const absl::StatusCode code =
-      status.code() == absl::StatusCode::kInvalidArgument ? absl::StatusCode::kDataLoss : status.code();
-  return absl::Status(code, absl::StrCat(path, ": ", status.message()));
-}
-
-// Text is for people. Parsed, it takes many times its size in memory.
+// A parsed text message takes many times the size of the text in memory.
 constexpr uint64_t kMaxTextBytes = uint64_t{64} << 20;
 
-// "dir/x.pb" -> "x": a message alone has no name.
+// "dir/x.pb" -> "x": the name for a message, which has none.
 std::string Stem(absl::string_view path) {
   const size_t slash = path.rfind('/');
   if (slash != absl::string_view::npos) path.remove_prefix(slash + 1);
@@ -56,7 +49,7 @@ std::string Stem(absl::string_view path) {
 }
 
 // "plain", "encoded default", "encoded high delta".
-void SetEncoding(EntryForm form, const PayloadHead* payload, TensorInfo* info) {
+void SetEncoding(EntryForm form, const PayloadHeader* payload, TensorInfo* info) {
   info->encoding = std::string(EntryFormName(form));
   if (payload == nullptr) return;
   absl::StrAppend(&info->encoding, " ", PayloadLevelName(static_cast<PayloadLevel>(payload->level)),
@@ -111,7 +104,7 @@ class CheckpointInput final : public Input {
       FileInfo file;
       const std::string path = reader_.DataPath(shard);
       if (FileSystem::Posix()->Describe(path, &file) < 0) {
-        return absl::DataLossError(absl::StrCat(path, ": is missing; the index tells of ", reader_.num_shards(),
+        return absl::DataLossError(absl::StrCat(path, ": is missing; the index names ", reader_.num_shards(),
                                                 reader_.num_shards() == 1 ? " data file" : " data files"));
       }
     }
@@ -125,7 +118,7 @@ class CheckpointInput final : public Input {
   template <typename T>
   absl::StatusOr<T> WithHint(absl::StatusOr<T> read) const {
     if (has_base_ || !absl::IsFailedPrecondition(read.status())) return read;
-    return absl::FailedPreconditionError(absl::StrCat(read.status().message(), "; say --base PATH"));
+    return absl::FailedPreconditionError(absl::StrCat(read.status().message(), "; give it with --base PATH"));
   }
 
   CheckpointReader reader_;
@@ -136,16 +129,21 @@ class CheckpointInput final : public Input {
 // A file that holds one TensorProto.
 class MessageInput final : public Input {
  public:
-  static absl::StatusOr<std::unique_ptr<Input>> Open(const std::string& path, absl::string_view format) {
-    const bool binary = format == kTensorProto;
+  static absl::StatusOr<std::unique_ptr<Input>> Open(const std::string& path, const InputOptions& options) {
+    const bool binary = options.format == kTensorProto;
     const auto limit = binary ? static_cast<uint64_t>(DecodeLimits().max_message_bytes) : kMaxTextBytes;
     CASK_ASSIGN_OR_RETURN(const RefPtr<TensorBuffer> file, ReadWholeFile(path, limit));
     const absl::string_view bytes = file->bytes();
-    absl::StatusOr<DecodedTensor> tensor = binary ? DecodeTensorBytesWithMetadata(bytes) : DecodeText(bytes);
-    if (!tensor.ok()) return InFile(path, tensor.status());
+    DecodeOptions decode;
+    CASK_ASSIGN_OR_RETURN(decode.base, OpenBase(options.base));
+    decode.skip_unreadable_metadata = !options.refuse_unreadable_metadata;
+    absl::StatusOr<DecodedTensor> tensor =
+        binary ? DecodeSerializedTensorWithMetadata(bytes, decode) : DecodeText(bytes, decode);
+    if (!tensor.ok()) return AsDataLoss(tensor.status(), path);
+    tensor->metadata_status = AsDataLoss(tensor->metadata_status, path);
     TensorInfo info = DescribeTensor(Stem(path), *tensor);
     info.stored_bytes = bytes.size();
-    return std::unique_ptr<Input>(new MessageInput(format, std::move(info), *std::move(tensor)));
+    return std::unique_ptr<Input>(new MessageInput(options.format, std::move(info), *std::move(tensor)));
   }
 
   absl::string_view format() const override { return format_; }
@@ -161,14 +159,21 @@ class MessageInput final : public Input {
   }
   absl::StatusOr<DecodedTensor> ReadWithMetadata(absl::string_view name) const override {
     CASK_RETURN_IF_ERROR(CheckName(name));
+    CASK_RETURN_IF_ERROR(tensor_.metadata_status);
+    return tensor_;
+  }
+  absl::StatusOr<DecodedTensor> ReadWithReadableMetadata(absl::string_view name) const override {
+    CASK_RETURN_IF_ERROR(CheckName(name));
     return tensor_;
   }
   absl::StatusOr<TensorMetadata> Metadata(absl::string_view name) const override {
     CASK_RETURN_IF_ERROR(CheckName(name));
+    CASK_RETURN_IF_ERROR(tensor_.metadata_status);
     return tensor_.metadata;
   }
   absl::StatusOr<std::string> DrawObjects() const override {
-    return absl::InvalidArgumentError(absl::StrCat("a ", format_, " has no objects; checkpoints of TensorFlow have"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a ", format_, " has no objects; only checkpoints of TensorFlow have them"));
   }
 
  private:
@@ -177,21 +182,22 @@ class MessageInput final : public Input {
 
   absl::Status CheckName(absl::string_view name) const {
     if (name == tensors_[0].name) return absl::OkStatus();
-    return absl::NotFoundError(absl::StrCat("no tensor \"", name, "\"; the one here is \"", tensors_[0].name, "\""));
+    return absl::NotFoundError(
+        absl::StrCat("no tensor \"", name, "\"; the file holds only \"", tensors_[0].name, "\""));
   }
 
-  // Keeps the first message for the caller instead of printing them all.
+  // Keeps the first error for the caller. By default protobuf prints all errors.
   class FirstError final : public google::protobuf::io::ErrorCollector {
    public:
     void AddError(int line, int column, const std::string& message) override {
-      constexpr size_t kMaxMessageBytes = 200;  // protobuf quotes the text, however long
+      constexpr size_t kMaxMessageBytes = 200;  // protobuf quotes words of any length
       if (!text.empty()) return;
       text = absl::StrCat("line ", line + 1, ", column ", column + 1, ": ", message.substr(0, kMaxMessageBytes));
     }
     std::string text;
   };
 
-  static absl::StatusOr<DecodedTensor> DecodeText(absl::string_view text) {
+  static absl::StatusOr<DecodedTensor> DecodeText(absl::string_view text, const DecodeOptions& options) {
     google::protobuf::TextFormat::Parser parser;
     FirstError error;
     parser.RecordErrorsTo(&error);
@@ -201,7 +207,7 @@ class MessageInput final : public Input {
     if (!parser.Parse(&input, &proto)) {
       return absl::InvalidArgumentError(absl::StrCat("not a TensorProto in text form: ", error.text));
     }
-    return DecodeTensorWithMetadata(proto);
+    return DecodeTensorWithMetadata(proto, options);
   }
 
   std::string format_;
@@ -231,7 +237,8 @@ class MessageOutput final : public Output {
                                                         const OutputOptions& options) {
     PublishOptions publish;
     publish.overwrite = options.overwrite;
-    std::unique_ptr<MessageOutput> output(new MessageOutput(publish, options.level, format == kTensorProtoText));
+    PayloadOptions payload = {options.level};
+    std::unique_ptr<MessageOutput> output(new MessageOutput(publish, std::move(payload), format == kTensorProtoText));
     CASK_ASSIGN_OR_RETURN(output->sink_, output->publish_.Add(path));
     return std::unique_ptr<Output>(std::move(output));
   }
@@ -239,11 +246,11 @@ class MessageOutput final : public Output {
   absl::Status Add(const TensorInfo& /*info*/, const DecodedTensor& tensor) override {
     EncodeOptions options;
     options.layout = StoredLayout::kPreserve;
-    options.level = level_;
+    options.payload = payload_;
     if (text_) {
       std::string bytes;
       TensorProto proto;
-      options.representation = Representation::kValues;  // numbers that a person can read and change
+      options.representation = Representation::kValues;  // numbers that a user can read and edit
       CASK_RETURN_IF_ERROR(EncodeTensor(tensor.view, tensor.metadata, options, &proto));
       if (!google::protobuf::TextFormat::PrintToString(proto, &bytes)) {
         return absl::InternalError("protobuf could not print the message");
@@ -257,16 +264,22 @@ class MessageOutput final : public Output {
   absl::Status Finish() override { return publish_.Commit(); }
 
  private:
-  MessageOutput(const PublishOptions& options, PayloadLevel level, bool text)
-      : publish_(options), level_(level), text_(text) {}
+  MessageOutput(const PublishOptions& options, PayloadOptions payload, bool text)
+      : publish_(options), payload_(std::move(payload)), text_(text) {}
 
   AtomicPublish publish_;
   FileSink* sink_ = nullptr;
-  PayloadLevel level_;
+  PayloadOptions payload_;
   bool text_;
 };
 
 }  // namespace
+
+absl::StatusOr<DecodedTensor> Input::ReadWithReadableMetadata(absl::string_view name) const {
+  DecodedTensor bare;
+  CASK_ASSIGN_OR_RETURN(bare.view, Read(name));
+  return bare;
+}
 
 uint64_t ElementBytes(const TensorInfo& info) {
   if (info.decoded_bytes) return *info.decoded_bytes;
@@ -287,18 +300,19 @@ TensorInfo DescribeTensor(std::string name, const DecodedTensor& tensor) {
                                                    : EntryForm::kPlain;
   SetEncoding(form, tensor.payload.get(), &info);
   if (!row_major) info.strides.assign(tensor.view.strides().begin(), tensor.view.strides().end());
-  info.has_metadata = !tensor.metadata.IsDefault();
+  info.has_metadata = !tensor.metadata.IsDefault() || !tensor.metadata_status.ok();
   return info;
 }
 
 absl::Status CheckFormat(absl::string_view format) {
   if (format.empty() || std::count(std::begin(kFormats), std::end(kFormats), format) > 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("format \"", format, "\" is none of ", absl::StrJoin(kFormats, ", ")));
+  return absl::InvalidArgumentError(
+      absl::StrCat("format \"", format, "\" is not one of ", absl::StrJoin(kFormats, ", ")));
 }
 
 bool HoldsManyTensors(absl::string_view format) { return format == kCheckpoint || format == kRecords; }
 
-absl::StatusOr<std::shared_ptr<const CheckpointReader>> OpenBase(const std::string& path) {
+absl::StatusOr<std::shared_ptr<const BaseLookup>> OpenBase(const std::string& path) {
   if (path.empty()) return nullptr;
   CASK_ASSIGN_OR_RETURN(CheckpointReader base, CheckpointReader::Open(path));
   return std::make_shared<const CheckpointReader>(std::move(base));
@@ -313,18 +327,18 @@ absl::StatusOr<CheckpointReader> OpenCheckpoint(const std::string& path, const s
 absl::StatusOr<std::unique_ptr<Input>> OpenInput(const std::string& path, const InputOptions& options) {
   const std::string& format = options.format;
   CASK_RETURN_IF_ERROR(CheckFormat(format));
-  if (format == kTensorProto || format == kTensorProtoText) return MessageInput::Open(path, format);
+  if (format == kTensorProto || format == kTensorProtoText) return MessageInput::Open(path, options);
   if (absl::StartsWith(path, kServedPrefix)) return ConnectToServer(path.substr(sizeof(kServedPrefix) - 1));
-  if (format == kRecords) return OpenRecords(path);
+  if (format == kRecords) return OpenRecords(path, options);
   absl::StatusOr<std::unique_ptr<Input>> input = CheckpointInput::Open(path, options.base);
-  if (!input.ok() && format.empty() && LooksLikeRecords(path)) return OpenRecords(path);
-  // A file that is there and is no table may be a bare message, which nothing in its bytes tells.
+  if (!input.ok() && format.empty() && LooksLikeRecords(path)) return OpenRecords(path, options);
+  // A file that is not a checkpoint may be a bare message, which cannot be recognized.
   FileInfo file;
-  if (!input.ok() && format.empty() && !absl::EndsWith(path, ".index") &&
+  if (!input.ok() && !IsProcessError(input.status()) && format.empty() && !absl::EndsWith(path, ".index") &&
       FileSystem::Posix()->Describe(path, &file) == 0 && file.type == FileInfo::Type::kRegular) {
     return absl::Status(input.status().code(),
                         absl::StrCat(path, ": not a checkpoint (no ", path,
-                                     ".index beside it); if it is a message, say --format tensorproto or "
+                                     ".index beside it); for a message, add --format tensorproto or "
                                      "--format tensorproto-text"));
   }
   return input;
@@ -341,14 +355,21 @@ absl::StatusOr<std::unique_ptr<Output>> CreateOutput(const std::string& path, ab
                                                      const OutputOptions& options) {
   CASK_RETURN_IF_ERROR(CheckFormat(format));
   if (format.empty()) format = FormatForName(path);
+  // A delta names its base by the name of the tensor, which a bare message need not have.
+  const bool holds_deltas = format == kCheckpoint || format == kRecords;
+  if (!holds_deltas && !options.base.empty() && options.level != PayloadLevel::kStored) {
+    return Misuse(absl::StrCat("--base with --level makes deltas, which a ", format,
+                               " cannot hold: write a checkpoint or records, or leave out --level or --base"));
+  }
   if (format == kRecords) return CreateRecords(path, options);
   if (format != kCheckpoint) return MessageOutput::Create(path, format, options);
   CheckpointWriterOptions writer_options;
   writer_options.num_shards = options.num_shards;
   writer_options.alignment = options.alignment;
   writer_options.overwrite = options.overwrite;
-  writer_options.level = options.level;
-  CASK_ASSIGN_OR_RETURN(writer_options.base, OpenBase(options.base));
+  writer_options.payload.level = options.level;
+  writer_options.num_threads = options.num_threads;
+  CASK_ASSIGN_OR_RETURN(writer_options.payload.base, OpenBase(options.base));
   const std::string prefix(absl::StripSuffix(path, ".index"));
   CASK_ASSIGN_OR_RETURN(CheckpointWriter writer, CheckpointWriter::Create(prefix, writer_options));
   return std::unique_ptr<Output>(new CheckpointOutput(std::move(writer)));

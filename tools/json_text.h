@@ -1,4 +1,4 @@
-// Text from files in JSON documents, which hold Unicode only.
+// Text from files for JSON documents, which hold only Unicode.
 
 #ifndef TENSORCASK_TOOLS_JSON_TEXT_H_
 #define TENSORCASK_TOOLS_JSON_TEXT_H_
@@ -13,7 +13,7 @@ namespace tensorcask::tools {
 // `text` if it is UTF-8, else with every byte outside ASCII replaced by U+FFFD.
 std::string JsonText(absl::string_view text);
 
-// {"name": TEXT}, and where TEXT had to be replaced, "name_hex" with the exact bytes beside it.
+// {"name": TEXT}. If JsonText had to replace bytes, "name_hex" holds the exact bytes.
 nlohmann::ordered_json JsonName(absl::string_view name);
 
 }  // namespace tensorcask::tools

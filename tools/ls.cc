@@ -1,4 +1,4 @@
-// tensorcask ls PATH [GLOB...]: a line a tensor. Elements stay on disk unless --checksum asks for them.
+// tensorcask ls PATH [GLOB...]: one line per tensor. Reads the elements only for --checksum.
 
 #include <algorithm>
 #include <array>
@@ -39,8 +39,11 @@ struct Flags {
   bool tree = false;
 };
 
-// In one line, and in ASCII: a name could drive a terminal with control characters that JSON lets stand.
-std::string Line(const Json& json) { return json.dump(/*indent=*/-1, /*indent_char=*/' ', /*ensure_ascii=*/true); }
+// In one line and in ASCII: a name could control a terminal by characters that JSON allows. Bytes that are not UTF-8
+// become U+FFFD instead of an exception.
+std::string Line(const Json& json) {
+  return json.dump(/*indent=*/-1, /*indent_char=*/' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
+}
 
 Json ToJson(const TensorInfo& info, const TensorMetadata& metadata, const std::string& crc32) {
   Json tensor = JsonName(info.name);
@@ -49,7 +52,7 @@ Json ToJson(const TensorInfo& info, const TensorMetadata& metadata, const std::s
   for (const int64_t dim : info.shape.dims()) tensor["shape"].push_back(dim);
   tensor["bytes"] = ElementBytes(info);
   tensor["stored_bytes"] = info.stored_bytes;
-  tensor["encoding"] = info.encoding;
+  tensor["encoding"] = JsonText(info.encoding);
   tensor["device"] = metadata.device == Device() ? Json(nullptr) : Json(metadata.device.ToString());
   tensor["shard"] = info.shard ? Json(*info.shard) : Json(nullptr);
   tensor["offset"] = info.offset ? Json(*info.offset) : Json(nullptr);
@@ -77,7 +80,7 @@ std::string HowStored(const TensorInfo& info) {
 
 using Columns = std::array<std::string, 6>;  // name, dtype, shape, bytes, encoding, crc32
 constexpr size_t kNumberColumn = 3;          // aligned to the right
-constexpr size_t kMaxWidth = 80;             // one long name does not push all others aside
+constexpr size_t kMaxWidth = 80;             // one long name does not widen the column of all others
 
 void PrintAligned(const std::vector<Columns>& rows, std::ostream& out) {
   std::array<size_t, std::tuple_size_v<Columns>> widths{};
@@ -112,14 +115,14 @@ absl::StatusOr<ExitCode> List(const Flags& flags, Console& console) {
   }
 
   std::vector<Columns> rows;
-  if (flags.json) {  // written as it is made: a document of a million tensors would take a gigabyte
+  if (flags.json) {  // written piece by piece: a document of a million tensors would take a gigabyte of memory
     console.out << "{\n  \"path\": " << Line(JsonText(flags.path))
                 << ",\n  \"format\": " << Line(std::string(input->format())) << ",\n  \"tensors\": [";
   }
   const char* separator = "\n    ";
   uint64_t bytes = 0;
   uint64_t stored_bytes = 0;
-  std::set<std::pair<std::optional<int>, std::optional<uint64_t>>> encoded;  // places: equal tensors may have one
+  std::set<std::pair<std::optional<int>, std::optional<uint64_t>>> encoded;  // seen so far: equal tensors may share one
   for (const TensorInfo* info : chosen) {
     std::string crc32;
     if (flags.checksum) {
@@ -163,11 +166,12 @@ absl::StatusOr<ExitCode> List(const Flags& flags, Console& console) {
 Action DeclareLs(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   app.add_option("PATH", flags->path, "A checkpoint's prefix or .index, or another file")->required();
-  CLI::Option* const globs = app.add_option("GLOB", flags->globs, "Only names that match: dense/*");
+  CLI::Option* const globs = app.add_option("GLOB", flags->globs, "Only tensors with names that match: dense/*");
   CLI::Option* const json = app.add_flag("--json", flags->json, "One JSON document");
   CLI::Option* const checksum =
-      app.add_flag("--checksum", flags->checksum, "Read the elements and add their CRC-32 (zlib's)");
-  app.add_flag("--tree", flags->tree, "Instead: the objects that TensorFlow saved, and where their values are")
+      app.add_flag("--checksum", flags->checksum, "Read the elements and add their CRC-32 (of zlib)");
+  app.add_flag("--tree", flags->tree,
+               "Instead list the objects that TensorFlow saved, and the tensors with their values")
       ->excludes(json)
       ->excludes(checksum)
       ->excludes(globs);
@@ -177,8 +181,9 @@ Action DeclareLs(CLI::App& app) {
       ->type_name("KEY");
   AddInputOptions(app, &flags->input);
   app.footer(
-      "Columns: name, dtype, shape, bytes, encoding (if compressed: stored in what part of the bytes).\n"
-      "Without --checksum and --tree only the index is read.\n\n"
+      "Columns: name, dtype, shape, bytes, encoding (if compressed: with the stored size in percent of the bytes).\n"
+      "Without --checksum and --tree only the index of a checkpoint is read. The checksum is zlib's CRC-32 of the "
+      "elements in memory; for strings it covers, for each, its length as 8 bytes, little-endian, and its bytes.\n\n"
       "Examples:\n"
       "  tensorcask ls --sort size model.ckpt 'dense/*'\n"
       "  tensorcask ls --tree model.ckpt");

@@ -46,12 +46,20 @@ absl::StatusOr<ExitCode> Salvage(const Flags& flags, Console& console) {
     Json document = {{"source", JsonText(flags.source)},
                      {"destination", JsonText(destination)},
                      {"saved", report->saved},
+                     {"unverified", Json::array()},
                      {"lost", Json::array()}};
+    for (const std::string& name : report->unverified) document["unverified"].push_back(JsonName(name));
     for (const CheckpointDamage& lost : report->lost) document["lost"].push_back(ToJson(lost));
-    console.out << document.dump(/*indent=*/2, /*indent_char=*/' ', /*ensure_ascii=*/true) << '\n';
+    console.out << document.dump(/*indent=*/2, /*indent_char=*/' ', /*ensure_ascii=*/true,
+                                 Json::error_handler_t::replace)
+                << '\n';
   } else {
     for (const CheckpointDamage& lost : report->lost) {
       console.out << "lost: " << EscapeControls(lost.status.message()) << '\n';
+    }
+    for (const std::string& name : report->unverified) {
+      console.out << "unverified: " << Printable(name)
+                  << ": saved from a damaged part of the index; its bytes have the right checksum\n";
     }
     console.out << Printable(destination) << ": " << report->saved
                 << (report->saved == 1 ? " tensor saved" : " tensors saved");

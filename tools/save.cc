@@ -1,4 +1,4 @@
-// tensorcask save DST: the record stream that comes on stdin, as a checkpoint or another file.
+// tensorcask save DST: saves the record stream from stdin as a checkpoint or another file.
 
 #include <unistd.h>
 
@@ -22,6 +22,7 @@ struct Flags {
   OutputOptions output;
   std::vector<std::string> include;
   std::vector<std::string> exclude;
+  bool allow_loss = false;
 };
 
 struct Counts {
@@ -43,7 +44,7 @@ absl::Status SaveAll(const Flags& flags, const std::string& to, NamedTensorReade
     counts.bytes += record->info.stored_bytes;
     progress.Show(absl::StrCat(counts.saved, " ", HumanBytes(counts.bytes)));
   }
-  if (counts.came == 0) return absl::DataLossError("stdin: no record came");
+  if (counts.came == 0) return absl::DataLossError("stdin: contains no record");
   if (HoldsManyTensors(to) || counts.saved == 1) return absl::OkStatus();
   return Misuse(absl::StrCat(to, " holds exactly one tensor, ", counts.saved == 0 ? "none" : "more",
                              " came: choose one with --include NAME"));
@@ -54,7 +55,8 @@ absl::StatusOr<ExitCode> Save(const Flags& flags, Console& console) {
   const std::string to(flags.to.empty() ? FormatForName(flags.destination) : absl::string_view(flags.to));
   CatchInterrupts();
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<Output> output, CreateOutput(flags.destination, to, flags.output));
-  NamedTensorReader reader(MakeDescriptorStream(STDIN_FILENO, "stdin", [] { return !Interrupted(); }));
+  NamedTensorReader reader(MakeDescriptorStream(STDIN_FILENO, "stdin", [] { return !Interrupted(); }), nullptr,
+                           /*skip_unreadable_metadata=*/flags.allow_loss);
   Counts counts;
   const absl::Status status = SaveAll(flags, to, reader, *output, console, counts);
   if (Interrupted()) return InterruptedExitCode();  // the destructor removes what was written
@@ -75,12 +77,11 @@ Action DeclareSave(CLI::App& app) {
   AddOutputOptions(app, &flags->to, &flags->output);
   AddIncludeOption(app, &flags->include);
   AddExcludeOption(app, &flags->exclude);
+  app.add_flag("--allow-loss", flags->allow_loss, "Leave out metadata (a device, attributes) that cannot be read");
   app.footer(
-      "Reads what `tensorcask cat` writes, or any stream of TensorProto records (TFRecord); one without a name goes "
-      "by\n"
-      "its number, from 0. In memory is one tensor at a time. A stream that ends inside a record, or before the "
-      "first,\n"
-      "is an error, and DST appears whole or not at all.\n\n"
+      "Reads the output of `tensorcask cat`, or any stream of TensorProto records (TFRecord). A tensor without a\n"
+      "name is named by its number, from 0. One tensor at a time is in memory. A stream without records, or one\n"
+      "that ends inside a record, is an error. DST appears complete or not at all.\n\n"
       "Examples:\n"
       "  tensorcask save model.ckpt < model.tfrecord\n"
       "  ssh host tensorcask cat model.ckpt | tensorcask save model.ckpt");

@@ -14,11 +14,13 @@
 #include "tensorcask/serialize/wire/decoded_tensor.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/slice.h"
 #include "tensorcask/tensor/strided/metadata.h"
 #include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tools/console.h"
 
 namespace tensorcask::tools {
 namespace {
@@ -35,12 +37,21 @@ absl::StatusOr<std::vector<int64_t>> ParseNumbers(absl::string_view text) {
   std::vector<int64_t> numbers;
   for (const absl::string_view part : absl::StrSplit(text, ',', absl::SkipEmpty())) {
     int64_t number;
-    if (!absl::SimpleAtoi(part, &number)) return absl::DataLossError(absl::StrCat(Quoted(part), " is no number"));
+    if (!absl::SimpleAtoi(part, &number)) return absl::DataLossError(absl::StrCat(Quoted(part), " is not a number"));
     numbers.push_back(number);
   }
   return numbers;
 }
 
+absl::StatusOr<uint64_t> ParseBytes(absl::string_view text) {
+  uint64_t bytes;
+  if (!absl::SimpleAtoi(text, &bytes)) {
+    return absl::DataLossError(absl::StrCat(Quoted(text), " is not a number of bytes"));
+  }
+  return bytes;
+}
+
+// A row of a list, which may say anything. Names stay what they are, as in all formats; commands escape them.
 absl::StatusOr<TensorInfo> ParseRow(const std::string* row) {
   TensorInfo info;
   info.name = row[0];
@@ -48,13 +59,18 @@ absl::StatusOr<TensorInfo> ParseRow(const std::string* row) {
   CASK_ASSIGN_OR_RETURN(const std::vector<int64_t> dims, ParseNumbers(row[2]));
   CASK_ASSIGN_OR_RETURN(info.shape, TensorShape::Create(dims));
   CASK_ASSIGN_OR_RETURN(info.strides, ParseNumbers(row[3]));
-  info.encoding = row[4];
-  if (!absl::SimpleAtoi(row[5], &info.stored_bytes)) {
-    return absl::DataLossError(absl::StrCat(Quoted(row[5]), " is no number of bytes"));
+  if (!info.strides.empty() && info.strides.size() != dims.size()) {
+    return absl::DataLossError(absl::StrCat(info.strides.size(), " strides for the shape ", info.shape.ToString()));
   }
+  constexpr size_t kMaxEncodingBytes = 64;
+  info.encoding = EscapeControls(row[4]);
+  if (info.encoding.empty() || info.encoding.size() > kMaxEncodingBytes) {
+    return absl::DataLossError(absl::StrCat(Quoted(row[4]), " is not an encoding"));
+  }
+  CASK_ASSIGN_OR_RETURN(info.stored_bytes, ParseBytes(row[5]));
   info.has_metadata = row[6] == "1";
-  if (!row[7].empty() && !absl::SimpleAtoi(row[7], &info.decoded_bytes.emplace())) {
-    return absl::DataLossError(absl::StrCat(Quoted(row[7]), " is no number of bytes"));
+  if (!row[7].empty()) {
+    CASK_ASSIGN_OR_RETURN(info.decoded_bytes, ParseBytes(row[7]));
   }
   return info;
 }
@@ -62,19 +78,11 @@ absl::StatusOr<TensorInfo> ParseRow(const std::string* row) {
 class ServedInput final : public Input {
  public:
   static absl::StatusOr<std::unique_ptr<Input>> Connect(const std::string& socket) {
-    CASK_ASSIGN_OR_RETURN(Channel channel, Channel::Connect(socket, absl::Seconds(10)));
+    CASK_ASSIGN_OR_RETURN(Channel channel, ConnectToListening(socket, absl::Seconds(10)));
     std::unique_ptr<ServedInput> input(new ServedInput(std::move(channel)));
     CASK_ASSIGN_OR_RETURN(const DecodedTensor list, input->Ask(kListTopic, {}));
-    if (list.view.dtype() != DType::kString || list.view.shape().rank() != 2 || list.view.shape().dim(1) != kColumns) {
-      return absl::DataLossError(absl::StrCat(socket, ": its list is no list of tensors"));
-    }
-    CASK_ASSIGN_OR_RETURN(const Tensor rows, list.view.ToTensor());
-    const std::string* const texts = rows.data<std::string>();
-    for (int64_t i = 0; i < rows.shape().dim(0); ++i) {
-      absl::StatusOr<TensorInfo> info = ParseRow(texts + i * kColumns);
-      if (!info.ok()) return absl::DataLossError(absl::StrCat(socket, ": its list: ", info.status().message()));
-      input->tensors_.push_back(*std::move(info));
-    }
+    const absl::Status status = input->ReadList(list);
+    if (!status.ok()) return AsDataLoss(Annotate(status, "its list"), Printable(socket));
     return std::unique_ptr<Input>(std::move(input));
   }
 
@@ -86,21 +94,58 @@ class ServedInput final : public Input {
   }
   absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice) const override {
     CASK_ASSIGN_OR_RETURN(const DecodedTensor tensor, Ask(kPullTopic, {std::string(name), slice.ToString()}));
+    CASK_RETURN_IF_ERROR(CheckAnswer(name, &slice, tensor.view));
     return tensor.view.ToTensor();
   }
   absl::StatusOr<DecodedTensor> ReadWithMetadata(absl::string_view name) const override {
-    return Ask(kPullTopic, {std::string(name)});
+    CASK_ASSIGN_OR_RETURN(DecodedTensor tensor, Ask(kPullTopic, {std::string(name)}));
+    CASK_RETURN_IF_ERROR(CheckAnswer(name, nullptr, tensor.view));
+    return tensor;
   }
   absl::StatusOr<TensorMetadata> Metadata(absl::string_view name) const override {
     CASK_ASSIGN_OR_RETURN(const DecodedTensor tensor, ReadWithMetadata(name));
     return tensor.metadata;
   }
   absl::StatusOr<std::string> DrawObjects() const override {
-    return absl::InvalidArgumentError("a server tells of no objects; checkpoints of TensorFlow have them");
+    return absl::InvalidArgumentError("a server has no list of objects; checkpoints of TensorFlow have one");
   }
 
  private:
   explicit ServedInput(Channel channel) : channel_(std::move(channel)) {}
+
+  absl::Status ReadList(const DecodedTensor& list) {
+    if (list.view.dtype() != DType::kString || list.view.shape().rank() != 2 || list.view.shape().dim(1) != kColumns) {
+      return absl::DataLossError(absl::StrCat("is ", DTypeName(list.view.dtype()), " ", list.view.shape().ToString(),
+                                              "; wanted strings [n,", kColumns, "]"));
+    }
+    CASK_ASSIGN_OR_RETURN(const Tensor rows, list.view.ToTensor());
+    const std::string* const texts = rows.data<std::string>();
+    for (int64_t i = 0; i < rows.shape().dim(0); ++i) {
+      absl::StatusOr<TensorInfo> info = ParseRow(texts + i * kColumns);
+      if (!info.ok()) return Annotate(info.status(), absl::StrCat("row ", i));
+      if (!tensors_.empty() && tensors_.back().name >= info->name) {
+        return absl::DataLossError(absl::StrCat("row ", i, ": ", Quoted(info->name), " comes after ",
+                                                Quoted(tensors_.back().name), "; names must come once and in order"));
+      }
+      tensors_.push_back(*std::move(info));
+    }
+    return absl::OkStatus();
+  }
+
+  // An answer must be the tensor that the list describes.
+  absl::Status CheckAnswer(absl::string_view name, const TensorSlice* slice, const TensorView& answer) const {
+    const auto found = std::lower_bound(tensors_.begin(), tensors_.end(), name,
+                                        [](const TensorInfo& info, absl::string_view key) { return info.name < key; });
+    if (found == tensors_.end() || found->name != name) return absl::OkStatus();
+    TensorShape wanted = found->shape;
+    if (slice != nullptr) {
+      CASK_ASSIGN_OR_RETURN(wanted, slice->Apply(found->shape));
+    }
+    if (answer.dtype() == found->dtype && answer.shape() == wanted) return absl::OkStatus();
+    return absl::DataLossError(absl::StrCat(
+        channel_.name(), ": tensor ", Quoted(name), " is ", DTypeName(answer.dtype()), " ", answer.shape().ToString(),
+        "; the server's list says ", DTypeName(found->dtype), " ", wanted.ToString()));
+  }
 
   absl::StatusOr<DecodedTensor> Ask(absl::string_view topic, std::vector<std::string> texts) const {
     Message request;
@@ -123,10 +168,47 @@ class ServedInput final : public Input {
   std::vector<TensorInfo> tensors_;
 };
 
-absl::StatusOr<DecodedTensor> List(const std::vector<std::unique_ptr<Input>>& inputs) {
+// The name in a request, and the slice.
+absl::StatusOr<std::vector<std::string>> ParsePull(const Message& request) {
+  if (request.tensors.size() == 1 && request.tensors[0].view.dtype() == DType::kString &&
+      request.tensors[0].view.shape().rank() == 1) {
+    const int64_t count = request.tensors[0].view.num_elements();
+    if (count == 1 || count == 2) {
+      CASK_ASSIGN_OR_RETURN(const Tensor what, request.tensors[0].view.ToTensor());
+      const std::string* const texts = what.data<std::string>();
+      return std::vector<std::string>(texts, texts + count);
+    }
+  }
+  return absl::InvalidArgumentError("pull: wanted one tensor, strings [1] or [2]: a name and a slice");
+}
+
+}  // namespace
+
+absl::StatusOr<Channel> ConnectToListening(const std::string& socket, absl::Duration timeout) {
+  ChannelOptions options;
+  options.copy_unsealed = true;
+  absl::StatusOr<Channel> channel = Channel::Connect(socket, absl::ZeroDuration(), options);
+  if (!absl::IsDeadlineExceeded(channel.status())) return channel;
+  return Channel::Connect(socket, timeout, options);
+}
+
+absl::StatusOr<std::unique_ptr<Input>> ConnectToServer(const std::string& socket) {
+  return ServedInput::Connect(socket);
+}
+
+// ---- TensorService --------------------------------------------------------------------------------------------------
+
+absl::StatusOr<std::unique_ptr<TensorService>> TensorService::Create(std::vector<std::unique_ptr<Input>> inputs) {
+  auto service = std::make_unique<TensorService>();
+  service->inputs_ = std::move(inputs);
   std::vector<const TensorInfo*> infos;
-  for (const std::unique_ptr<Input>& input : inputs) {
-    for (const TensorInfo& info : input->tensors()) infos.push_back(&info);
+  for (const std::unique_ptr<Input>& input : service->inputs_) {
+    for (const TensorInfo& info : input->tensors()) {
+      if (!service->tensors_.try_emplace(info.name, Entry{input.get(), &info}).second) {
+        return absl::InvalidArgumentError(absl::StrCat("two tensors are called ", Quoted(info.name)));
+      }
+      infos.push_back(&info);
+    }
   }
   std::sort(infos.begin(), infos.end(), [](const TensorInfo* a, const TensorInfo* b) { return a->name < b->name; });
   std::vector<std::string> texts;
@@ -136,51 +218,44 @@ absl::StatusOr<DecodedTensor> List(const std::vector<std::unique_ptr<Input>>& in
                   absl::StrJoin(info->strides, ","), info->encoding, absl::StrCat(info->stored_bytes),
                   info->has_metadata ? "1" : "0", info->decoded_bytes ? absl::StrCat(*info->decoded_bytes) : ""});
   }
-  DecodedTensor list;
-  CASK_ASSIGN_OR_RETURN(list.view,
-                        Strings(TensorShape({static_cast<int64_t>(infos.size()), kColumns}), std::move(texts)));
-  return list;
+  for (const std::string& text : texts) service->list_bytes_ += text.size() + 2;
+  const TensorShape shape({static_cast<int64_t>(infos.size()), kColumns});
+  CASK_ASSIGN_OR_RETURN(service->list_.view, Strings(shape, std::move(texts)));
+  return service;
 }
 
-absl::StatusOr<DecodedTensor> Pull(const std::vector<std::unique_ptr<Input>>& inputs, const Message& request) {
-  if (request.tensors.size() != 1 || request.tensors[0].view.dtype() != DType::kString ||
-      request.tensors[0].view.shape().rank() != 1) {
-    return absl::InvalidArgumentError("pull: wanted one tensor, strings [1] or [2]: a name and a slice");
-  }
-  CASK_ASSIGN_OR_RETURN(const Tensor what, request.tensors[0].view.ToTensor());
-  const std::string* const texts = what.data<std::string>();
-  const int64_t count = what.shape().dim(0);
-  if (count < 1 || count > 2) return absl::InvalidArgumentError("pull: wanted a name and perhaps a slice");
-  for (const std::unique_ptr<Input>& input : inputs) {
-    const auto& tensors = input->tensors();
-    if (std::none_of(tensors.begin(), tensors.end(), [&](const TensorInfo& info) { return info.name == texts[0]; })) {
-      continue;
-    }
-    if (count == 1) return input->ReadWithMetadata(texts[0]);
-    CASK_ASSIGN_OR_RETURN(const TensorSlice slice, TensorSlice::Parse(texts[1]));
-    DecodedTensor part;
-    CASK_ASSIGN_OR_RETURN(part.view, input->ReadSlice(texts[0], slice));
-    return part;
-  }
-  return absl::NotFoundError(absl::StrCat("no tensor ", Quoted(texts[0])));
-}
-
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<Input>> ConnectToServer(const std::string& socket) {
-  return ServedInput::Connect(socket);
-}
-
-Message Answer(const std::vector<std::unique_ptr<Input>>& inputs, const Message& request) {
+Message TensorService::Answer(const Message& request) {
   Message reply;
   reply.topic = request.topic;
   absl::StatusOr<DecodedTensor> tensor =
-      absl::InvalidArgumentError(absl::StrCat("topic ", Quoted(request.topic), " is none of list, pull"));
-  if (request.topic == kListTopic) tensor = List(inputs);
-  if (request.topic == kPullTopic) tensor = Pull(inputs, request);
+      absl::InvalidArgumentError(absl::StrCat("unknown topic ", Quoted(request.topic), "; known: list, pull"));
+  if (request.topic == kListTopic) tensor = list_;
+  if (request.topic == kPullTopic) tensor = Pull(request);
   reply.status = tensor.status();
   if (tensor.ok()) reply.tensors.push_back(*std::move(tensor));
   return reply;
+}
+
+uint64_t TensorService::AnswerBytes(const Message& request) {
+  if (request.topic == kListTopic) return list_bytes_;
+  if (request.topic != kPullTopic) return 0;
+  const absl::StatusOr<std::vector<std::string>> texts = ParsePull(request);
+  if (!texts.ok()) return 0;
+  const auto found = tensors_.find((*texts)[0]);
+  // A slice, too: in formats without random access the whole tensor is read.
+  return found == tensors_.end() ? 0 : ElementBytes(*found->second.info);
+}
+
+absl::StatusOr<DecodedTensor> TensorService::Pull(const Message& request) const {
+  CASK_ASSIGN_OR_RETURN(const std::vector<std::string> texts, ParsePull(request));
+  const auto found = tensors_.find(texts[0]);
+  if (found == tensors_.end()) return absl::NotFoundError(absl::StrCat("no tensor ", Quoted(texts[0])));
+  const Input& input = *found->second.input;
+  if (texts.size() == 1) return input.ReadWithMetadata(texts[0]);
+  CASK_ASSIGN_OR_RETURN(const TensorSlice slice, TensorSlice::Parse(texts[1]));
+  DecodedTensor part;
+  CASK_ASSIGN_OR_RETURN(part.view, input.ReadSlice(texts[0], slice));
+  return part;
 }
 
 }  // namespace tensorcask::tools

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/slice.h"
@@ -45,14 +46,18 @@ Action DeclareShow(CLI::App& app) {
   app.add_option("PATH", flags->path, "A checkpoint's prefix or .index, or another file")->required();
   app.add_option("NAME", flags->name, "The name of the tensor")->required();
   const CLI::Option* const slice =
-      app.add_option("--slice", flags->slice, "Only this part: an item an axis, '-' or START,LENGTH, joined by ':'")
+      app.add_option("--slice", flags->slice, "Only this part: for each axis '-' or START,LENGTH, separated by ':'")
           ->type_name("SPEC");
   app.add_option("--max", flags->max_entries, "Entries shown at each end of an axis; -1 for all (default 3)")
+      ->check([](const std::string& text) {  // CLI11 would silently use the largest number instead
+        int64_t number;
+        return absl::SimpleAtoi(text, &number) ? std::string() : absl::StrCat(text, " is not a 64-bit number");
+      })
       ->type_name("N");
   AddInputOptions(app, &flags->input);
   app.footer(
-      "Prints the dtype and shape, then the values. With --slice only the bytes of that part are read; the checksum,\n"
-      "which stands for the whole tensor, is then not verified (verify does that), but those of chunks are.\n\n"
+      "Prints the dtype and shape, then the values. With --slice only the bytes of that part are read. The\n"
+      "checksum of the whole tensor is then not verified (`tensorcask verify` does that); those of chunks are.\n\n"
       "Example (rows 0 to 9, all columns):\n"
       "  tensorcask show --slice 0,10:- model.ckpt dense/kernel");
   return [flags, slice](Console& console) { return Show(*flags, slice->count() > 0, console); };

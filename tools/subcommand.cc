@@ -6,26 +6,16 @@
 #include <tuple>
 
 #include "absl/status/status.h"
-#include "absl/strings/cord.h"
-#include "tensorcask/serialize/payload/payload_head.h"
+#include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/payload/payload_header.h"
 #include "tensorcask/tensor/base/glob.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
 namespace tensorcask::tools {
 namespace {
-constexpr char kMisuseUrl[] = "tensorcask/misuse";
-
 CLI::IsMember IsFormat() { return CLI::IsMember(std::vector<std::string>(std::begin(kFormats), std::end(kFormats))); }
 
 }  // namespace
-
-absl::Status Misuse(absl::string_view message) {
-  absl::Status status = absl::InvalidArgumentError(message);
-  status.SetPayload(kMisuseUrl, absl::Cord());
-  return status;
-}
-
-bool IsMisuse(const absl::Status& status) { return status.GetPayload(kMisuseUrl).has_value(); }
 
 bool MatchesAny(const std::string& name, const std::vector<std::string>& globs) {
   return std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) { return MatchesGlob(glob, name); });
@@ -39,54 +29,60 @@ std::vector<TensorInfo> Select(const std::vector<TensorInfo>& tensors, const std
     if (!MatchesAny(info.name, exclude)) selected.push_back(info);
   }
   std::stable_sort(selected.begin(), selected.end(), [](const TensorInfo& a, const TensorInfo& b) {
-    return std::tie(a.shard, a.offset) < std::tie(b.shard, b.offset);
+    // A tensor without bytes is at the offset of the next one: it was stored first.
+    const bool a_has_bytes = a.stored_bytes > 0;
+    const bool b_has_bytes = b.stored_bytes > 0;
+    return std::tie(a.shard, a.offset, a_has_bytes) < std::tie(b.shard, b.offset, b_has_bytes);
   });
   return selected;
 }
 
 absl::StatusOr<DecodedTensor> ReadToCopy(const Input& input, const TensorInfo& info, bool allow_loss) {
   absl::StatusOr<DecodedTensor> tensor = input.ReadWithMetadata(info.name);
-  if (tensor.ok() || !info.has_metadata || !allow_loss) return tensor;
-  DecodedTensor bare;
-  CASK_ASSIGN_OR_RETURN(bare.view, input.Read(info.name));
-  return bare;
+  if (tensor.ok() || !info.has_metadata) return tensor;
+  absl::StatusOr<DecodedTensor> readable = input.ReadWithReadableMetadata(info.name);
+  if (!readable.ok()) return tensor;  // the elements cannot be read either
+  if (allow_loss) return readable;
+  const absl::Status& status = tensor.status();
+  return absl::Status(status.code(),
+                      absl::StrCat(status.message(), "; --allow-loss leaves out metadata that cannot be read"));
 }
 
 void AddInputOptions(CLI::App& app, InputOptions* options) {
-  app.add_option("--format", options->format, "What PATH is, where its bytes cannot tell")
+  app.add_option("--format", options->format, "The format of PATH, if its content does not show it")
       ->check(IsFormat())
       ->type_name("FORMAT");
   AddBaseOption(app, &options->base);
 }
 
 void AddBaseOption(CLI::App& app, std::string* base) {
-  app.add_option("--base", *base, "The checkpoint that tensors stored as deltas are to")->type_name("PATH");
+  app.add_option("--base", *base, "The base checkpoint of tensors that are stored as deltas")->type_name("PATH");
 }
 
 void AddOutputOptions(CLI::App& app, std::string* to, OutputOptions* options) {
-  app.add_option("--to", *to, "The format of DST, where its name does not tell")
+  app.add_option("--to", *to, "The format of DST, if its name does not show it")
       ->check(IsFormat())
       ->type_name("FORMAT");
   app.add_option_function<std::string>(
          "--level", [options](const std::string& name) { options->level = *ParsePayloadLevel(name); },
-         "How hard to compress: stored (default: as plain elements), default or high; TensorFlow reads stored alone")
+         "Compression: stored (plain elements, the default), default or high; TensorFlow reads only stored")
       ->check(CLI::IsMember({"stored", "default", "high"}))
       ->type_name("LEVEL");
   app.add_option("--alignment", options->alignment,
-                 "Each tensor starts at a multiple of N bytes (default 64); 1 is TensorFlow's own layout")
+                 "Each tensor starts at a multiple of N bytes (default 64); 1 is the layout of TensorFlow")
       ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 30))
       ->type_name("N");
   app.add_flag("--overwrite", options->overwrite, "Replace DST");
 }
 
 void AddIncludeOption(CLI::App& app, std::vector<std::string>* globs) {
-  app.add_option("--include", *globs, "Only names that match; may be repeated")
+  app.add_option("--include", *globs, "Only tensors with names that match; may be repeated")
       ->type_name("GLOB")
       ->allow_extra_args(false);
 }
 
 void AddExcludeOption(CLI::App& app, std::vector<std::string>* globs) {
-  app.add_option("--exclude", *globs, "No names that match; may be repeated")
+  app.add_option("--exclude", *globs, "No tensors with names that match; may be repeated")
       ->type_name("GLOB")
       ->allow_extra_args(false);
 }

@@ -1,4 +1,4 @@
-// A subcommand: a function that declares its options and returns what to do once they are parsed.
+// Subcommands. Each is a function that declares its options and returns the action to run after parsing.
 
 #ifndef TENSORCASK_TOOLS_SUBCOMMAND_H_
 #define TENSORCASK_TOOLS_SUBCOMMAND_H_
@@ -16,8 +16,7 @@
 
 namespace tensorcask::tools {
 
-// Runs a parsed command. An error is printed by main, which then exits 1; misuse found late is InvalidArgument with the
-// payload of Misuse(), and exits 2.
+// Runs a parsed command. main prints an error and exits with 1, or with 2 for an error of Misuse() (console.h).
 using Action = std::function<absl::StatusOr<ExitCode>(Console&)>;
 
 // Each fills `app` (description, options, an example in the footer) and is listed in tensorcask.cc.
@@ -33,23 +32,18 @@ Action DeclareRecv(CLI::App& app);
 Action DeclareServe(CLI::App& app);
 Action DeclareDemo(CLI::App& app);
 
-// The command line was wrong in a way that only the files could tell.
-absl::Status Misuse(absl::string_view message);
-bool IsMisuse(const absl::Status& status);
-
 // True if `name` matches one of the shell patterns (tensor/base/glob.h).
 bool MatchesAny(const std::string& name, const std::vector<std::string>& globs);
 
-// Those that match one of `include` (all, if it is empty) and none of `exclude`, in the order in which the file stores
-// them.
+// The tensors that match one of `include` (all tensors if it is empty) and none of `exclude`, in the order of the file.
 std::vector<TensorInfo> Select(const std::vector<TensorInfo>& tensors, const std::vector<std::string>& include,
                                const std::vector<std::string>& exclude);
 
-// The tensor with its metadata; without those, if they cannot be read and `allow_loss` says that this is good enough.
+// The tensor with its metadata. With `allow_loss`, metadata that cannot be read is left out instead of being an error.
 absl::StatusOr<DecodedTensor> ReadToCopy(const Input& input, const TensorInfo& info, bool allow_loss);
 
-// Options that several commands have: --format and --base, of those that read; --to, --level, --alignment and
-// --overwrite, of those that write; --include and --exclude, of those that choose.
+// Options that several commands share: --format and --base for commands that read; --to, --level, --alignment and
+// --overwrite for commands that write; --include and --exclude for commands that choose tensors.
 void AddInputOptions(CLI::App& app, InputOptions* options);
 void AddBaseOption(CLI::App& app, std::string* base);
 void AddOutputOptions(CLI::App& app, std::string* to, OutputOptions* options);

@@ -1,4 +1,4 @@
-// The command line tool. This file holds the table of subcommands, and turns what they answer into an exit code.
+// The command line tool: the table of subcommands, and the exit code for each result.
 
 #include <unistd.h>
 
@@ -35,31 +35,31 @@ constexpr Entry kSubcommands[] = {
     {"ls", "List the tensors of a file", DeclareLs},
     {"show", "Print the values of a tensor", DeclareShow},
     {"verify", "Check every checksum and rule of structure", DeclareVerify},
-    {"salvage", "Save what is whole of a damaged checkpoint", DeclareSalvage},
+    {"salvage", "Save the undamaged tensors of a damaged checkpoint", DeclareSalvage},
     {"convert", "Copy tensors into another file or format", DeclareConvert},
-    {"cat", "Write tensors to a pipe, as records", DeclareCat},
-    {"save", "Write the records of a pipe to a file", DeclareSave},
-    {"send", "Hand tensors to a waiting recv", DeclareSend},
-    {"recv", "Take the tensors of a send", DeclareRecv},
-    {"serve", "Answer for the tensors of files at a socket", DeclareServe},
+    {"cat", "Write tensors to a pipe as records", DeclareCat},
+    {"save", "Save records from a pipe to a file", DeclareSave},
+    {"send", "Send tensors to a waiting recv", DeclareSend},
+    {"recv", "Receive tensors from a send", DeclareRecv},
+    {"serve", "Serve the tensors of files on a socket", DeclareServe},
     {"demo", "Save, verify, list and read back a small model", DeclareDemo},
 };
 
-// The library answers ResourceExhausted where it takes memory for elements; for the rest, memory may end here.
+// The library returns ResourceExhausted if it cannot allocate memory for elements. Smaller allocations throw.
 absl::StatusOr<ExitCode> RunAction(const Action& action, Console& console) {
   try {
     return action(console);
   } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError("no memory left");
+    return absl::ResourceExhaustedError("out of memory");
   } catch (const std::system_error& error) {  // of std::thread
     return absl::ResourceExhaustedError(error.what());
   }
 }
 
-// CLI11 takes an operand in brackets for a list: of `[ab]` it makes `ab`, of `[a,b]` two operands. A NUL byte behind
-// the bracket, which no argument has, keeps a pattern whole until each option takes it off again.
+// CLI11 reads an operand in brackets as a list: `[ab]` becomes `ab`, and `[a,b]` becomes two operands. A NUL byte after
+// the bracket, which no argument can have, prevents that. UnguardBrackets makes each option remove it again.
 std::vector<std::string> WithGuardedBrackets(int argc, char** argv) {
-  std::vector<std::string> backwards;  // as CLI11 wants them
+  std::vector<std::string> backwards;  // the order that CLI11 expects
   for (int i = argc - 1; i > 0; --i) {
     std::string argument = argv[i];
     if (absl::StartsWith(argument, "[") && absl::EndsWith(argument, "]")) argument += '\0';
@@ -77,7 +77,7 @@ void UnguardBrackets(CLI::App& app) {
   }
 }
 
-// Prints the help that was asked for, or what is wrong with the arguments, which it quotes as they were typed.
+// Prints the requested help, or the error in the arguments, which it quotes as they were typed.
 int ExitOf(const CLI::App& app, const CLI::ParseError& error, Console& console) {
   std::ostringstream out;
   std::ostringstream err;
@@ -95,15 +95,16 @@ int Run(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // a closed stdout is an error of writing, reported below
   Console console{std::cout, std::cerr, isatty(STDERR_FILENO) == 1};
 
-  CLI::App app("Reads, checks and writes tensors and checkpoints. A stranger's bytes do no harm.", "tensorcask");
+  CLI::App app("Reads, checks and writes tensors and checkpoints. Safe with files from untrusted sources.",
+               "tensorcask");
   app.require_subcommand(1);
   app.failure_message([](const CLI::App*, const CLI::Error& error) {
-    return std::string(error.what()) + "; tensorcask --help and tensorcask SUBCOMMAND --help tell more\n";
+    return std::string(error.what()) + "; see tensorcask --help and tensorcask SUBCOMMAND --help\n";
   });
   app.set_version_flag("--version", "tensorcask " CASK_VERSION_STRING);
   app.footer(
-      "PATH is a checkpoint's prefix or its .index file, or any file whose format --format names.\n"
-      "Results go to stdout, messages to stderr. Exit: 0 done, 1 failed (or: damage found), 2 misused.\n\n"
+      "PATH is the prefix or .index file of a checkpoint, or a file in a format that --format names.\n"
+      "Results go to stdout, messages to stderr. Exit code: 0 done, 1 failed or damage found, 2 misused.\n\n"
       "Start here:\n"
       "  tensorcask demo                     a tour in one command\n"
       "  tensorcask ls model.ckpt            what is in a checkpoint\n"

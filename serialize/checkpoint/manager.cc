@@ -12,12 +12,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "tensorcask/serialize/checkpoint/index_walk.h"
-#include "tensorcask/serialize/checkpoint/naming.h"
+#include "tensorcask/serialize/checkpoint/format/naming.h"
+#include "tensorcask/serialize/checkpoint/internal/index_walk.h"
+#include "tensorcask/serialize/checkpoint/internal/make_folder.h"
+#include "tensorcask/serialize/checkpoint/internal/step_folder.h"
 #include "tensorcask/serialize/checkpoint/state_file.h"
-#include "tensorcask/serialize/checkpoint/step_folder.h"
 #include "tensorcask/serialize/io/file_system.h"
-#include "tensorcask/serialize/io/retry.h"
+#include "tensorcask/serialize/io/internal/retry.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
@@ -84,22 +85,21 @@ absl::StatusOr<LatestCheckpoint> FindLatestCheckpoint(const std::string& folder,
   // Each time that a step goes while it is looked at, there are newer ones, or somebody removes all by hand.
   constexpr int kMaxRounds = 100;
   std::set<int64_t> gone;  // looked for twice in vain: a name in the list that leads nowhere
-  FileSystem* const files = file_system != nullptr ? file_system : FileSystem::Posix();
   CASK_RETURN_IF_ERROR(CheckNames(folder, name));
   LatestCheckpoint latest;
   for (int round = 0; round < kMaxRounds; ++round) {
-    CASK_ASSIGN_OR_RETURN(const StepFolder found, checkpoint::ListSteps(folder, name, files));
+    CASK_ASSIGN_OR_RETURN(const StepFolder found, checkpoint::ListSteps(folder, name, file_system));
     bool went = false;
     latest.skipped.clear();
     for (auto it = found.steps.rbegin(); it != found.steps.rend() && !went; ++it) {
       if (!it->second.has_index) continue;
       latest.step = it->first;
       latest.prefix = checkpoint::StepPrefix(folder, name, latest.step);
-      absl::Status whole = checkpoint::CheckWhole(latest.prefix, check == CheckStep::kEverything, files);
+      absl::Status whole = checkpoint::CheckWhole(latest.prefix, check == CheckStep::kEverything, file_system);
       if (whole.ok()) return latest;
       FileInfo info;
       const IoResult index =
-          RetryInterrupted([&] { return files->Describe(checkpoint::IndexPath(latest.prefix), &info); });
+          RetryInterrupted([&] { return file_system->Describe(checkpoint::IndexPath(latest.prefix), &info); });
       went = (index == -ENOENT || absl::IsNotFound(whole)) && gone.insert(latest.step).second;
       if (!went && !CanBePassedOver(whole)) return whole;
       latest.skipped.push_back({latest.step, std::move(whole)});
@@ -123,9 +123,7 @@ absl::StatusOr<LatestCheckpoint> FindLatestCheckpoint(const std::string& folder,
 class CheckpointManager::Impl : public std::enable_shared_from_this<CheckpointManager::Impl> {
  public:
   Impl(absl::string_view folder, const CheckpointManagerOptions& options)
-      : folder_(WithoutTrailingSlashes(folder)), options_(options) {
-    if (options_.writer.file_system == nullptr) options_.writer.file_system = FileSystem::Posix();
-  }
+      : folder_(WithoutTrailingSlashes(folder)), options_(options) {}
   ~Impl() { Unlock(); }
 
   absl::Status Start();
@@ -198,13 +196,7 @@ class CheckpointManager::Impl : public std::enable_shared_from_this<CheckpointMa
 };
 
 absl::Status CheckpointManager::Impl::Start() {
-  const IoResult made = RetryInterrupted([&] { return files()->MakeFolder(folder_); });
-  if (made < 0 && made != -EEXIST) return IoError(made, folder_, "make the folder");
-  if (made >= 0 && options_.writer.sync) {
-    const std::string parent = FolderOf(folder_);
-    const IoResult synced = RetryInterrupted([&] { return files()->SyncFolder(parent); });
-    if (synced < 0) return IoError(synced, folder_, absl::StrCat("sync the folder ", parent));
-  }
+  CASK_RETURN_IF_ERROR(checkpoint::MakeFolderFor(checkpoint::StatePath(folder_), options_.writer.sync, files()));
   CASK_RETURN_IF_ERROR(Lock());
   TakeTimesFromStateFile();
   return Scan();

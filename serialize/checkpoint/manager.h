@@ -8,17 +8,17 @@
 //   CASK_ASSIGN_OR_RETURN(LatestCheckpoint latest, FindLatestCheckpoint("/models/run-7"));
 //   CASK_ASSIGN_OR_RETURN(CheckpointReader reader, CheckpointReader::Open(latest.prefix));
 //
-// Step N stands under FOLDER/NAME-N (FORMAT.md section 6.1). Which steps there are is read from the folder when it is
-// opened. Beside them stands `checkpoint`, TensorFlow's state file (state_file.h), which is replaced atomically after
-// each save and which nothing here believes: it names the step saved last, and those that a later save will remove.
+// Step N has the prefix FOLDER/NAME-N (FORMAT.md section 6.1). Open lists the folder to find the steps. Beside them is
+// `checkpoint`, TensorFlow's state file (state_file.h). The manager replaces it atomically after each save and does not
+// rely on it: it names the step saved last, and those that a later save will remove.
 //
-// Old steps are removed when a new one is durable, never before: a crash at any time leaves the newest whole step, and
-// what it leaves besides (temporary files, data files without an index) is removed when the folder is opened next.
-// Newest is what has the highest number. What has the name of an index and is no file (a folder ckpt-7.index) takes no
-// step's place and is left alone, with the data files of its number.
+// The manager removes old steps after the new one is durable, never before: a crash at any time leaves the newest whole
+// step. The next Open removes what else the crash left (temporary files, data files without an index). The newest step
+// is the one with the highest number. A folder with the name of an index (ckpt-7.index) is not a step; the manager
+// leaves it alone, with the data files of its number.
 //
-// One writer at a time: Open takes a lock, which ends with the manager and with the process. Any number of readers.
-// One caller at a time.
+// One writer at a time: Open acquires a lock, which the manager releases when it is destroyed, or the process when it
+// ends. Any number of readers. One caller at a time.
 
 #ifndef TENSORCASK_SERIALIZE_CHECKPOINT_MANAGER_H_
 #define TENSORCASK_SERIALIZE_CHECKPOINT_MANAGER_H_
@@ -31,17 +31,19 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tensorcask/serialize/checkpoint/background_save.h"
+#include "tensorcask/serialize/checkpoint/write/background_save.h"
 #include "tensorcask/serialize/checkpoint/writer.h"
+#include "tensorcask/serialize/io/file_system.h"
 
 namespace tensorcask {
 
 struct CheckpointManagerOptions {
-  std::string name = "ckpt";       // no slash, and nothing that a checkpoint's prefix may not have
-  int keep_last = 5;               // so many of the highest numbers, at least 1; and the step saved last
-  int64_t keep_every = 0;          // and each step that is a multiple of this; 0: none
-  CheckpointWriterOptions writer;  // of each step; its file system is that of the manager. `background` is ignored
-  // and `base` should be none of the steps: they are removed, whatever is a delta to them.
+  std::string name = "ckpt";  // no slash, and nothing that a checkpoint's prefix may not have
+  int keep_last = 5;          // how many of the highest numbers to keep, at least 1; also the step saved last
+  int64_t keep_every = 0;     // also keep each step that is a multiple of this; 0: none
+  CheckpointWriterOptions
+      writer;  // of each step; its file system is that of the manager. `background` is ignored. `payload.base` should
+               // not be one of the steps: the manager removes old steps even if deltas need them.
 };
 
 struct SkippedStep {
@@ -60,18 +62,19 @@ enum class CheckStep {
   kEverything  // and every byte of them
 };
 
-// The newest step that is whole. Takes no lock and changes nothing, and steps may come and go meanwhile. Finds the
-// checkpoints of TensorFlow's own managers as well. Errors: NotFound, naming the folder and what was skipped, if there
-// is none; InvalidArgument for a bad name; from errno, naming the file, if a step cannot be looked at (one that may not
-// be read, or EIO, which may pass): what may be whole is not passed over for an older one.
+// The newest step that is whole. Acquires no lock and changes nothing; steps may appear and disappear meanwhile. Also
+// finds the checkpoints of TensorFlow's own managers. Deltas count as whole if their stored bytes are: the base is not
+// read. Errors: NotFound, naming the folder and the skipped steps, if no step is whole; InvalidArgument for a bad name;
+// from errno, naming the file, if a step cannot be read (no permission, or EIO, which may pass): it may be whole, so an
+// older step is no answer.
 absl::StatusOr<LatestCheckpoint> FindLatestCheckpoint(const std::string& folder, const std::string& name = "ckpt",
                                                       CheckStep check = CheckStep::kEverything,
-                                                      FileSystem* file_system = nullptr);
+                                                      FileSystem* file_system = FileSystem::Posix());
 
 class CheckpointManager {
  public:
-  // Makes the folder if it is missing (its parent must be there) and removes what crashed saves of this name left.
-  // Errors: FailedPrecondition, naming the lock file (FOLDER/.NAME.lock), while another manager has the folder;
+  // Makes the folder if it is missing (its parent must exist) and removes what crashed saves of this name left.
+  // Errors: FailedPrecondition, naming the lock file (FOLDER/.NAME.lock), while another manager has the folder open;
   // InvalidArgument for a bad option, `overwrite` of the writer included; from errno, naming the file.
   static absl::StatusOr<CheckpointManager> Open(const std::string& folder,
                                                 const CheckpointManagerOptions& options = {});
@@ -80,18 +83,18 @@ class CheckpointManager {
   CheckpointManager& operator=(CheckpointManager&&) noexcept;
   ~CheckpointManager();  // waits for a save in the background
 
-  // Saves what `add` adds as step `step` (>= 0), writes the state file and removes the steps that are no longer to be
-  // kept. A damaged step of this number is replaced: a run that went on from an older one comes to it again.
-  // Errors: AlreadyExists for a step that is there and whole, all of which is read to know; Unimplemented for one of a
-  // newer version, and from errno for one that cannot be read, neither of which is replaced; of `add`; as
-  // CheckpointWriter. Then there is no new step, and no other has gone. If only the state file or the removal failed,
-  // the step stands, and the error says so; the next save makes up for it.
+  // Saves the tensors that `add` adds as step `step` (>= 0), writes the state file and removes the steps that are no
+  // longer kept. Replaces a damaged step of this number: a run that continued from an older step reaches it again.
+  // Errors: AlreadyExists if the step exists and is whole (Save reads all of it to know); Unimplemented for an existing
+  // step of a newer version, and from errno for one that cannot be read (neither is replaced); of `add`; as
+  // CheckpointWriter. After these errors there is no new step, and no other step was removed. If only the state file or
+  // the removal failed, the new step exists, and the error says so; the next save tries again.
   absl::Status Save(int64_t step, absl::FunctionRef<absl::Status(CheckpointWriter&)> add);
-  // The same, but for `add`, on a thread of its own (writer.h, FinishInBackground). Waits first if one is still
-  // running. Errors of the save itself arrive with the result.
+  // Calls `add` and saves on a new thread (writer.h, FinishInBackground). First waits for a save that is still running.
+  // Errors of the save itself arrive with the result.
   absl::StatusOr<BackgroundSave> SaveInBackground(int64_t step, absl::FunctionRef<absl::Status(CheckpointWriter&)> add);
 
-  std::vector<int64_t> steps() const;  // that stand, ascending
+  std::vector<int64_t> steps() const;  // that exist, ascending
   std::string PrefixOf(int64_t step) const;
   absl::StatusOr<LatestCheckpoint> Latest(CheckStep check = CheckStep::kEverything) const;
 

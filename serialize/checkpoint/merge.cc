@@ -13,23 +13,24 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/proto/checkpoint.pb.h"
-#include "tensorcask/serialize/checkpoint/bundle_index.h"
-#include "tensorcask/serialize/checkpoint/checkpoint_entry.h"
-#include "tensorcask/serialize/checkpoint/entry_codec.h"
-#include "tensorcask/serialize/checkpoint/index_walk.h"
-#include "tensorcask/serialize/checkpoint/naming.h"
-#include "tensorcask/serialize/checkpoint/slice_key.h"
-#include "tensorcask/serialize/checkpoint/stale_data_files.h"
-#include "tensorcask/serialize/checkpoint/status_place.h"
-#include "tensorcask/serialize/checkpoint/table_format.h"
-#include "tensorcask/serialize/checkpoint/table_writer.h"
-#include "tensorcask/serialize/checkpoint/target_check.h"
-#include "tensorcask/serialize/io/atomic_publish.h"
+#include "tensorcask/serialize/checkpoint/format/checkpoint_entry.h"
+#include "tensorcask/serialize/checkpoint/format/entry_decoder.h"
+#include "tensorcask/serialize/checkpoint/format/naming.h"
+#include "tensorcask/serialize/checkpoint/format/slice_key.h"
+#include "tensorcask/serialize/checkpoint/internal/index_walk.h"
+#include "tensorcask/serialize/checkpoint/internal/make_folder.h"
+#include "tensorcask/serialize/checkpoint/internal/target_check.h"
+#include "tensorcask/serialize/checkpoint/read/bundle_index.h"
+#include "tensorcask/serialize/checkpoint/table/table_writer.h"
+#include "tensorcask/serialize/checkpoint/write/stale_data_files.h"
 #include "tensorcask/serialize/io/byte_sink.h"
-#include "tensorcask/serialize/io/retry.h"
-#include "tensorcask/serialize/wire/wire_reader.h"
+#include "tensorcask/serialize/io/internal/atomic_publish.h"
+#include "tensorcask/serialize/io/internal/retry.h"
+#include "tensorcask/serialize/protowire/wire_reader.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
+#include "tensorcask/tensor/base/varint.h"
 #include "tensorcask/tensor/slice.h"
 #include "tensorcask/tensor/slice_set.h"
 
@@ -37,7 +38,6 @@ namespace tensorcask {
 namespace {
 
 using checkpoint::EntryField;
-using checkpoint::In;
 using checkpoint::IndexEntry;
 using checkpoint::IsPieceKey;
 using checkpoint::WalkedIndex;
@@ -89,17 +89,15 @@ std::string FieldsOf(absl::string_view message, uint32_t number) {
 std::string WithShard(absl::string_view entry, int shard) {
   std::string field;
   if (shard != 0) {
-    checkpoint::AppendVarint(EntryField::kShardId << 3 | static_cast<uint32_t>(WireType::kVarint), &field);
-    checkpoint::AppendVarint(static_cast<uint64_t>(shard), &field);
+    AppendVarint(EntryField::kShardId << 3 | static_cast<uint32_t>(WireType::kVarint), &field);
+    AppendVarint(static_cast<uint64_t>(shard), &field);
   }
   return ReplaceField(entry, EntryField::kShardId, field);
 }
 
 class Merger {
  public:
-  Merger(std::string target, const MergeOptions& options) : target_(std::move(target)), options_(options) {
-    if (options_.file_system == nullptr) options_.file_system = FileSystem::Posix();
-  }
+  Merger(std::string target, const MergeOptions& options) : target_(std::move(target)), options_(options) {}
 
   absl::Status Read(absl::Span<const std::string> paths);
   // Brings entries of the same name together, or finds that they cannot be.
@@ -145,7 +143,7 @@ class Merger {
   std::vector<Source> sources_;
   std::string bytes_;
   std::vector<Item> items_;
-  bool for_us_ = false;  // an entry is guarded or encoded
+  bool requires_reader_v2_ = false;  // an entry is guarded or encoded
 };
 
 absl::Status Merger::Read(absl::Span<const std::string> paths) {
@@ -156,6 +154,7 @@ absl::Status Merger::Read(absl::Span<const std::string> paths) {
     CASK_ASSIGN_OR_RETURN(std::string prefix, checkpoint::PrefixOfPath(path));
     prefixes.push_back(std::move(prefix));
   }
+  CASK_RETURN_IF_ERROR(checkpoint::MakeFolderFor(checkpoint::IndexPath(target_), options_.sync, options_.file_system));
   CASK_RETURN_IF_ERROR(checkpoint::CheckTarget(target_, prefixes, "one of the checkpoints to merge", options_.overwrite,
                                                options_.file_system));
   for (const std::string& prefix : prefixes) {
@@ -183,7 +182,7 @@ absl::Status Merger::ReadSource(const std::string& prefix) {
     bytes_.append(key.data(), key.size());
     bytes_.append(value.data(), value.size());
     items_.push_back(item);
-    for_us_ |=
+    requires_reader_v2_ |=
         !index.extension.empty() && index.entry.form != EntryForm::kPlain && index.entry.form != EntryForm::kSliced;
     return absl::OkStatus();
   };
@@ -241,7 +240,8 @@ absl::Status Merger::JoinItems(absl::Span<const Item> same, std::vector<Item>* j
   std::string fields;
   for (const Item& item : same) {
     IndexEntry index;
-    CASK_RETURN_IF_ERROR(checkpoint::DecodeEntry(ValueOf(item), sources_[item.source].index.header.num_shards, &index));
+    CASK_RETURN_IF_ERROR(
+        checkpoint::DecodeEntry(ValueOf(item), sources_[item.source].index.header.num_shards, options_.limits, &index));
     if (!slices.has_value()) {
       slices.emplace(index.entry.dtype, index.entry.shape);
       whole.dtype_number = index.dtype_number;
@@ -255,8 +255,8 @@ absl::Status Merger::JoinItems(absl::Span<const Item> same, std::vector<Item>* j
       status = slices->Register(index.entry.slices[i], PrefixOf(item));
     }
     if (!status.ok()) {
-      return In(absl::StrCat(label, " of ", PrefixOf(item), ", of which slices are in ", PrefixOf(first), " too"),
-                status);
+      return Annotate(
+          status, absl::StrCat(label, " of ", PrefixOf(item), ", of which slices are in ", PrefixOf(first), " too"));
     }
     fields += FieldsOf(ValueOf(item), EntryField::kSlices);
   }
@@ -302,7 +302,11 @@ absl::Status Merger::MergeHeaders(int num_shards, std::string* header) const {
     merged.mutable_version()->set_min_consumer(min_consumer);
   }
   VersionDef* const version = merged.mutable_version();
-  if (for_us_) version->set_min_consumer(std::max(version->min_consumer(), checkpoint::kConsumerVersion));
+  if (requires_reader_v2_) version->set_min_consumer(std::max(version->min_consumer(), checkpoint::kConsumerVersion));
+  // A source with this min_consumer has the mark, or it would have been refused.
+  if (version->min_consumer() >= checkpoint::kConsumerVersion) {
+    merged.mutable_extension()->set_reader_version(checkpoint::kConsumerVersion);
+  }
   version->clear_bad_consumers();
   for (const int32_t consumer : bad_consumers) version->add_bad_consumers(consumer);
   merged.set_num_shards(num_shards);

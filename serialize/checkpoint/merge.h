@@ -1,13 +1,13 @@
-// Makes one checkpoint of several, without reading their elements.
+// Merges several checkpoints into one, without reading their elements.
 //
 //   CASK_RETURN_IF_ERROR(MergeCheckpoints({"/tmp/worker-0", "/tmp/worker-1"}, "/models/step-100"));
 //
 // Each data file gets a second name in the new checkpoint (a hard link; a copy where the file system has no links), so
-// that the sources stay as they are unless `remove_sources` says otherwise. Published as every save: data first, index
-// last, durable, whole or not at all. Pieces of one tensor in several sources come together; sources without tensors,
-// and data files that nothing is stored in, are left out. Entries keep fields that this version does not know (of a
-// tensor in pieces, those of the first source). All indexes are checked, and the sizes of all data files, but no
-// element is read: a damaged one stays one, and its checksum tells. Takes some 100 bytes of memory a tensor.
+// the sources stay as they are unless `remove_sources` is set. The new checkpoint is published like every save: data
+// first, index last, durable, whole or not at all. Pieces of one tensor in several sources become one tensor. Sources
+// without tensors, and data files without elements, are left out. Entries keep unknown fields (of a tensor in pieces,
+// those of the first source). The merge checks all indexes and the sizes of all data files but reads no element: a
+// damaged tensor stays damaged, and its checksum shows it. Memory: some 100 bytes for each tensor.
 //
 // Source: MergeBundles of tensorflow/core/util/tensor_bundle, which renames the data files, and counts shards wrongly
 // when a source is empty.
@@ -25,20 +25,22 @@
 namespace tensorcask {
 
 struct MergeOptions {
-  FileSystem* file_system = nullptr;  // null: FileSystem::Posix()
-  bool sync = true;                   // durable when it returns
-  bool overwrite = false;             // as CheckpointWriterOptions::overwrite; the target may not be a source
-  bool allow_missing = false;         // sources that are not there are passed over, but not all of them
-  bool remove_sources = false;        // when the new checkpoint stands; best effort
+  FileSystem* file_system = FileSystem::Posix();
+  bool sync = true;             // the new checkpoint is durable when MergeCheckpoints returns
+  bool overwrite = false;       // as CheckpointWriterOptions::overwrite; the target may not be a source
+  bool allow_missing = false;   // skip sources that do not exist; one must exist
+  bool remove_sources = false;  // after the new checkpoint is published; best effort
   DecodeLimits limits;
 };
 
-// `sources` are prefixes or paths of indexes, not of V1 checkpoints.
-// Errors: NotFound for a source that is missing; AlreadyExists for a tensor that is in two sources, not both times in
-// pieces, or a checkpoint of the target's name; InvalidArgument if pieces of a tensor disagree or overlap, byte orders
-// differ, or a source is the target; DataLoss for a damaged source, as CheckpointReader::entries, and for a data file
-// that is missing or too short; ResourceExhausted past a limit, for a tensor in pieces whose entry has
-// more than max_message_bytes, say; from errno, naming the file. On error nothing new stands, and all sources do.
+// `sources` are prefixes or paths of indexes, not V1 checkpoints. Makes the folder of `target` if it is missing (its
+// parent must exist).
+// Errors: NotFound for a missing source; AlreadyExists for a tensor in two sources that is not in pieces in both, and
+// for an existing checkpoint of the target's name; InvalidArgument if pieces of a tensor disagree or overlap, if byte
+// orders differ, or if a source is the target; DataLoss for a damaged source, as CheckpointReader::entries, and for a
+// data file that is missing or too short; ResourceExhausted past a limit, for example for a tensor in pieces whose
+// entry has more than max_message_bytes; from errno, naming the file. On error there is no new checkpoint (a new folder
+// stays), and the sources are unchanged.
 absl::Status MergeCheckpoints(absl::Span<const std::string> sources, const std::string& target,
                               const MergeOptions& options = {});
 

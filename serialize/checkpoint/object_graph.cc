@@ -8,9 +8,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "tensorcask/serialize/io/decode_limits.h"
-#include "tensorcask/serialize/wire/wire_reader.h"
-#include "tensorcask/serialize/wire/wire_rules.h"
+#include "tensorcask/serialize/protowire/message_rules.h"
+#include "tensorcask/serialize/protowire/wire_reader.h"
+#include "tensorcask/serialize/wire/internal/tensor_rules.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/dtype.h"
@@ -20,6 +20,7 @@ namespace tensorcask {
 namespace {
 
 using internal::FieldRule;
+using internal::ForEachField;
 using internal::MessageRules;
 using Kind = FieldRule::Kind;
 
@@ -46,13 +47,6 @@ constexpr FieldRule kNodeFields[] = {{1, "children", Kind::kMessage, &kChildRule
 constexpr MessageRules kNodeRules{kNodeFields};
 constexpr FieldRule kGraphFields[] = {{1, "nodes", Kind::kMessage, &kNodeRules}};
 constexpr MessageRules kGraphRules{kGraphFields};
-
-// Calls fn(field) for each field of a message that CheckMessage has passed, so that reading it cannot fail.
-template <typename Fn>
-void ForEachField(absl::string_view message, Fn&& fn) {
-  WireReader reader(message);
-  for (WireReader::Field field; reader.Next(&field);) fn(field);
-}
 
 std::string Text(const WireReader::Field& field) { return std::string(field.bytes); }
 
@@ -298,8 +292,7 @@ std::string ObjectGraph::ToString(const std::function<std::string(absl::string_v
   return out;
 }
 
-absl::StatusOr<ObjectGraph> DecodeObjectGraph(absl::string_view message) {
-  const DecodeLimits limits;
+absl::StatusOr<ObjectGraph> DecodeObjectGraph(absl::string_view message, const DecodeLimits& limits) {
   if (const absl::Status status = internal::CheckMessage(message, kGraphRules, limits.max_depth); !status.ok()) {
     const absl::StatusCode code = absl::IsInvalidArgument(status) ? absl::StatusCode::kDataLoss : status.code();
     return absl::Status(code, absl::StrCat("object graph: ", status.message()));

@@ -1,5 +1,6 @@
-// The objects that TensorFlow saved: what `_CHECKPOINTABLE_OBJECT_GRAPH` in its checkpoints tells (the message
-// TrackableObjectGraph).
+// The graph of objects that TensorFlow saved: the message TrackableObjectGraph, which its checkpoints hold in the
+// tensor
+// `_CHECKPOINTABLE_OBJECT_GRAPH`.
 //
 //   CASK_ASSIGN_OR_RETURN(ObjectGraph graph, ReadObjectGraph(reader));
 //   std::cout << graph.ToString();
@@ -9,9 +10,9 @@
 //   // |- model
 //   // |  |- first -> layer1
 //
-// A graph may have cycles, and often has: an object is drawn where it is first met (breadth first, so that its name is
-// the shortest), and elsewhere named only. The variables that an optimizer keeps for others (its slot variables) are
-// drawn below it, as "momentum of layer1/kernel".
+// Graphs often have cycles: ToString draws each object once, where a breadth-first search finds it (so its name is the
+// shortest), and elsewhere prints its name only. It draws the variables that an optimizer keeps for others (its slot
+// variables) below the optimizer, as "momentum of layer1/kernel".
 
 #ifndef TENSORCASK_SERIALIZE_CHECKPOINT_OBJECT_GRAPH_H_
 #define TENSORCASK_SERIALIZE_CHECKPOINT_OBJECT_GRAPH_H_
@@ -24,6 +25,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/checkpoint/reader.h"
+#include "tensorcask/serialize/io/decode_limits.h"
 
 namespace tensorcask {
 
@@ -49,24 +51,24 @@ struct ObjectGraph {
   };
   std::vector<Node> nodes;  // the first is the root; none for a graph without objects
 
-  // The names that lead to each node by the shortest way, joined by '/': "" for the root; for a slot variable that
-  // nothing else leads to, TensorFlow's name for it, "layer1/kernel/.OPTIMIZER_SLOT/optimizer/momentum"; for a node
-  // that no way leads to, "(node 7)". The names take 64 MiB at most; what is left then is called by number, too.
+  // For each node the names on the shortest path to it, joined by '/': "" for the root; for a slot variable without
+  // another path TensorFlow's name, "layer1/kernel/.OPTIMIZER_SLOT/optimizer/momentum"; for a node without any path
+  // "(node 7)". The names use 64 MiB at most; the nodes after that are named by number, too.
   std::vector<std::string> Names() const;
 
-  // As above, a line for each node and each further mention of it; text from the file is escaped. It ends
-  // at `max_lines` lines or 64 MiB; one more then says how many are left out: "... 2000 lines more". Below 32 levels
-  // the lines are not indented further, and long names are cut. What `describe` says of a checkpoint_key ("float32
-  // [4,8]") stands before it.
+  // Draws the graph as above: a line for each node and for each further mention of it, with text from the file escaped.
+  // The drawing ends at `max_lines` lines or 64 MiB; one more line then says how many are left out: "... 2000 lines
+  // more". Lines deeper than 32 levels are not indented further, and long names are cut. Before a checkpoint_key comes
+  // what `describe` returns for it ("float32 [4,8]").
   static constexpr int64_t kMaxLines = 100'000;
   std::string ToString(const std::function<std::string(absl::string_view)>& describe = nullptr,
                        int64_t max_lines = kMaxLines) const;
 };
 
-// Numbers that the message leaves out are 0, and name the root. Errors: DataLoss, naming the field, for bytes that are
-// no such message, or that name nodes that are not there; ResourceExhausted for more than
-// DecodeLimits().max_entries parts.
-absl::StatusOr<ObjectGraph> DecodeObjectGraph(absl::string_view message);
+// A node number that the message leaves out is 0, the root. Errors: DataLoss, naming the field, if the bytes are not
+// such a message or name nodes that do not exist; ResourceExhausted past max_depth, and for more than max_entries
+// parts.
+absl::StatusOr<ObjectGraph> DecodeObjectGraph(absl::string_view message, const DecodeLimits& limits = {});
 
 // Errors: NotFound if the checkpoint has none; as Read; as DecodeObjectGraph.
 absl::StatusOr<ObjectGraph> ReadObjectGraph(const CheckpointReader& reader);

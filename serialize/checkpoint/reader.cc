@@ -7,30 +7,38 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "tensorcask/serialize/checkpoint/bundle_reader.h"
-#include "tensorcask/serialize/checkpoint/decoded_bytes.h"
-#include "tensorcask/serialize/checkpoint/naming.h"
-#include "tensorcask/serialize/checkpoint/reader_impl.h"
-#include "tensorcask/serialize/checkpoint/status_place.h"
-#include "tensorcask/serialize/checkpoint/v1_reader.h"
+#include "tensorcask/serialize/checkpoint/format/decoded_bytes.h"
+#include "tensorcask/serialize/checkpoint/format/naming.h"
+#include "tensorcask/serialize/checkpoint/read/bundle_reader.h"
+#include "tensorcask/serialize/checkpoint/read/reader_impl.h"
+#include "tensorcask/serialize/checkpoint/read/v1_reader.h"
 #include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/internal/decode_quota.h"
 #include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/parallel_for.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
 
 namespace tensorcask {
 namespace {
 
-// What reading all of `entries` takes. Errors: ResourceExhausted past the limit.
-absl::Status CheckDecodedBytes(absl::string_view prefix, const std::vector<CheckpointEntry>& entries,
-                               const DecodeLimits& limits) {
+// The bytes that the entries with dtypes of `counts` take in memory, as far as the index tells.
+template <typename Fn>
+uint64_t TotalBytes(const std::vector<CheckpointEntry>& entries, Fn&& counts) {
   uint64_t total = 0;
   for (const CheckpointEntry& entry : entries) {
+    if (!counts(entry.dtype)) continue;
     total = checkpoint::AddSizes(
         total, checkpoint::DecodedSize(entry.dtype, entry.shape.num_elements(), entry.content_bytes()));
   }
-  const absl::Status status = checkpoint::DecodedBytes(limits).Take(total);
-  return status.ok() ? status : checkpoint::In(absl::StrCat(prefix, ": ", entries.size(), " tensors together"), status);
+  return total;
+}
+
+// Errors: ResourceExhausted if `entries` take more together than the limit.
+absl::Status CheckDecodedBytes(absl::string_view prefix, const std::vector<CheckpointEntry>& entries,
+                               const DecodeLimits& limits) {
+  const absl::Status status = DecodeQuota::ForFile(limits).Charge(TotalBytes(entries, [](DType) { return true; }));
+  return status.ok() ? status : Annotate(status, absl::StrCat(prefix, ": ", entries.size(), " tensors together"));
 }
 
 }  // namespace
@@ -55,14 +63,8 @@ absl::StatusOr<CheckpointReader> CheckpointReader::Open(const std::string& path,
   }
   if (!index.ok()) return index.status();
   CASK_ASSIGN_OR_RETURN(std::unique_ptr<const checkpoint::ReaderImpl> bundle,
-                        checkpoint::OpenBundle(std::move(prefix), *std::move(index), options, ImplOf(options.base)));
+                        checkpoint::OpenBundle(std::move(prefix), *std::move(index), options));
   return CheckpointReader(std::move(bundle));
-}
-
-std::shared_ptr<const checkpoint::ReaderImpl> CheckpointReader::ImplOf(
-    const std::shared_ptr<const CheckpointReader>& reader) {
-  if (reader == nullptr) return nullptr;
-  return std::shared_ptr<const checkpoint::ReaderImpl>(reader, reader->impl_.get());
 }
 
 const std::string& CheckpointReader::prefix() const { return impl_->prefix(); }
@@ -106,21 +108,30 @@ absl::StatusOr<std::vector<NamedTensor>> CheckpointReader::ReadAll(
                   entries.end());
   }
   CASK_RETURN_IF_ERROR(CheckDecodedBytes(prefix(), entries, impl_->options().limits));
+  // Variants come first: what is in them is known only when they are read, and a limit that they pass is found before
+  // the rest is read.
+  const auto is_variant = [&](size_t i) { return entries[i].dtype == DType::kVariant; };
   std::vector<size_t> order(entries.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return std::tie(entries[a].shard, entries[a].offset, a) < std::tie(entries[b].shard, entries[b].offset, b);
+    const bool a_waits = !is_variant(a);
+    const bool b_waits = !is_variant(b);
+    return std::tie(a_waits, entries[a].shard, entries[a].offset, a) <
+           std::tie(b_waits, entries[b].shard, entries[b].offset, b);
   });
+  const auto num_variants =
+      static_cast<size_t>(std::partition_point(order.begin(), order.end(), is_variant) - order.begin());
   std::vector<NamedTensor> tensors(entries.size());
   std::vector<absl::Status> statuses(entries.size());
   // Once one could not be read only those before it are still of interest: which error is returned does not depend on
   // the threads, unless variants pass the limit.
   std::atomic<size_t> first_failed{entries.size()};
-  checkpoint::DecodedBytes decoded(impl_->options().limits);
-  ParallelFor(num_threads, order.size(), [&](size_t i) {
+  DecodeQuota decoded = DecodeQuota::ForFile(impl_->options().limits);
+  CASK_RETURN_IF_ERROR(decoded.Charge(TotalBytes(entries, [](DType dtype) { return dtype != DType::kVariant; })));
+  const auto read = [&](size_t i, DecodeQuota* quota) {
     if (i > first_failed.load(std::memory_order_relaxed)) return;
     const size_t number = order[i];
-    absl::StatusOr<Tensor> tensor = impl_->Read(entries[number].name, &decoded);
+    absl::StatusOr<Tensor> tensor = impl_->Read(entries[number].name, quota);
     if (tensor.ok()) {
       tensors[number] = {std::move(entries[number].name), *std::move(tensor)};
       return;
@@ -129,7 +140,12 @@ absl::StatusOr<std::vector<NamedTensor>> CheckpointReader::ReadAll(
     size_t first = first_failed.load(std::memory_order_relaxed);
     while (i < first && !first_failed.compare_exchange_weak(first, i, std::memory_order_relaxed)) {
     }
-  });
+  };
+  ParallelFor(num_threads, num_variants, [&](size_t i) { read(i, &decoded); });
+  if (first_failed.load(std::memory_order_relaxed) == entries.size()) {
+    DecodeQuota rest = DecodeQuota::ForFile(impl_->options().limits);  // which was charged as a whole above
+    ParallelFor(num_threads, order.size() - num_variants, [&](size_t i) { read(num_variants + i, &rest); });
+  }
   for (const absl::Status& status : statuses) CASK_RETURN_IF_ERROR(status);
   return tensors;
 }
@@ -138,6 +154,24 @@ absl::StatusOr<Tensor> CheckpointReader::Map(absl::string_view name) const { ret
 absl::StatusOr<CheckpointCensus> CheckpointReader::VerifyAll(
     absl::FunctionRef<void(const CheckpointDamage&)> report) const {
   return impl_->VerifyAll(report);
+}
+
+// ---- As a base ------------------------------------------------------------------------------------------------------
+
+absl::StatusOr<BaseLookup::Info> CheckpointReader::FindBase(absl::string_view name) const {
+  CASK_ASSIGN_OR_RETURN(const CheckpointEntry entry, Find(name));
+  return Info{entry.dtype, entry.shape, entry.payload != nullptr && entry.payload->is_delta};
+}
+
+absl::StatusOr<std::shared_ptr<const BaseTensor>> CheckpointReader::ReadBase(absl::string_view name) const {
+  CASK_ASSIGN_OR_RETURN(const Tensor tensor, Read(name));
+  return BaseTensor::Create(tensor);
+}
+
+std::string CheckpointReader::base_description() const { return prefix(); }
+
+std::optional<BaseLookup::Location> CheckpointReader::base_location() const {
+  return Location{impl_->options().read.file_system, prefix()};
 }
 
 }  // namespace tensorcask

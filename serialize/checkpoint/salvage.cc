@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <iterator>
 #include <map>
 #include <memory>
@@ -12,36 +13,36 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "tensorcask/serialize/checkpoint/bundle_index.h"
-#include "tensorcask/serialize/checkpoint/bundle_reader.h"
-#include "tensorcask/serialize/checkpoint/checkpoint_entry.h"
-#include "tensorcask/serialize/checkpoint/entry_codec.h"
-#include "tensorcask/serialize/checkpoint/entry_encoder.h"
-#include "tensorcask/serialize/checkpoint/naming.h"
-#include "tensorcask/serialize/checkpoint/reader_impl.h"
-#include "tensorcask/serialize/checkpoint/slice_key.h"
-#include "tensorcask/serialize/checkpoint/status_place.h"
-#include "tensorcask/serialize/checkpoint/table_salvage.h"
-#include "tensorcask/serialize/checkpoint/table_writer.h"
-#include "tensorcask/serialize/checkpoint/target_check.h"
+#include "tensorcask/serialize/checkpoint/format/checkpoint_entry.h"
+#include "tensorcask/serialize/checkpoint/format/entry_decoder.h"
+#include "tensorcask/serialize/checkpoint/format/entry_encoder.h"
+#include "tensorcask/serialize/checkpoint/format/naming.h"
+#include "tensorcask/serialize/checkpoint/format/slice_key.h"
+#include "tensorcask/serialize/checkpoint/internal/make_folder.h"
+#include "tensorcask/serialize/checkpoint/internal/target_check.h"
+#include "tensorcask/serialize/checkpoint/read/bundle_index.h"
+#include "tensorcask/serialize/checkpoint/read/bundle_reader.h"
+#include "tensorcask/serialize/checkpoint/read/reader_impl.h"
+#include "tensorcask/serialize/checkpoint/table/table_reader.h"
+#include "tensorcask/serialize/checkpoint/table/table_salvage.h"
+#include "tensorcask/serialize/checkpoint/table/table_writer.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/file_system.h"
-#include "tensorcask/serialize/io/retry.h"
-#include "tensorcask/serialize/payload/payload_head.h"
-#include "tensorcask/serialize/wire/wire_reader.h"
-#include "tensorcask/serialize/wire/wire_rules.h"
-#include "tensorcask/tensor/base/process_error.h"
+#include "tensorcask/serialize/io/internal/retry.h"
+#include "tensorcask/serialize/payload/payload_header.h"
+#include "tensorcask/serialize/protowire/wire_reader.h"
+#include "tensorcask/serialize/wire/internal/tensor_rules.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tensor/buffer.h"
 
 namespace tensorcask {
 namespace {
 
 using checkpoint::EntryField;
-using checkpoint::In;
 using checkpoint::IndexEntry;
 using checkpoint::IsPieceKey;
 
@@ -79,7 +80,7 @@ bool LooksLikeEntry(absl::string_view value) {
 // costs the tensors that it holds.
 bool KeepsFromLooking(const absl::Status& status) {
   return absl::IsPermissionDenied(status) || absl::IsCancelled(status) || absl::IsUnauthenticated(status) ||
-         internal::IsProcessError(status);
+         IsProcessError(status);
 }
 
 // At which an encoded tensor is to be encoded again.
@@ -120,18 +121,18 @@ class Salvage {
     int32_t shard = 0;
     uint64_t offset = 0;
     std::optional<PayloadLevel> level = std::nullopt;
+    bool is_tensor = true;  // false: a piece of one
+    bool is_verified = true;
   };
 
-  FileSystem* files() const {
-    return options_.read.file_system != nullptr ? options_.read.file_system : FileSystem::Posix();
-  }
+  FileSystem* files() const { return options_.read.file_system; }
 
   // The first reason counts.
   void Lose(const std::string& name, const std::string& file, uint64_t offset, const absl::Status& status) {
     lost_.emplace(name, CheckpointDamage{name, file, offset, status});
   }
   void LoseEntry(const std::string& name, const absl::Status& status) {
-    Lose(name, index_path_, 0, In(absl::StrCat(index_path_, ": tensor ", Quoted(name)), status));
+    Lose(name, index_path_, 0, Annotate(status, absl::StrCat(index_path_, ": tensor ", Quoted(name))));
   }
 
   // Sets repaired_ to an index of all entries that are whole, and items_, piece_owners_ and ranges_ to what it holds.
@@ -139,41 +140,107 @@ class Salvage {
     ReadOptions read;
     read.file_system = options_.read.file_system;
     const auto max_bytes = static_cast<uint64_t>(std::max<int64_t>(options_.limits.max_message_bytes, 0));
-    CASK_ASSIGN_OR_RETURN(const RefPtr<TensorBuffer> file,
-                          ReadWholeFile(index_path_, std::min<uint64_t>(max_bytes, UINT32_MAX), read));
+    const absl::StatusOr<RefPtr<TensorBuffer>> index =
+        ReadWholeFile(index_path_, std::min<uint64_t>(max_bytes, UINT32_MAX), read);
+    if (absl::IsNotFound(index.status())) CASK_RETURN_IF_ERROR(CheckNotV1());
+    CASK_RETURN_IF_ERROR(index.status());
+    const RefPtr<TensorBuffer>& file = *index;
     StringSink sink(&repaired_);
     checkpoint::TableWriter table(&sink, {});
     absl::Status status;
-    checkpoint::KeyBudget budget(index_path_, file->bytes().size(), options_.limits);
+    checkpoint::IndexQuota quota(index_path_, file->bytes().size(), options_.limits);
     checkpoint::SalvageTable(
         file->bytes(), options_.limits, LooksLikeEntry,
         [&](absl::string_view key, absl::string_view value) {
-          if (status.ok()) status = budget.Take(key);
+          if (status.ok()) status = quota.Charge(key);
           if (status.ok() && !num_shards_.has_value()) status = TakeHeader(key, value, &table);
           if (status.ok() && !key.empty()) status = TakeEntry(key, value, &table);
         },
         [&](const checkpoint::LostRange& lost) { LoseRange(lost); });
     CASK_RETURN_IF_ERROR(status);
-    if (!num_shards_.has_value()) CASK_RETURN_IF_ERROR(TakeHeader("x", "", &table));  // nothing is whole
-    return table.Finish();
+    if (!num_shards_.has_value()) CASK_RETURN_IF_ERROR(TakeUnverifiedHeader(UnverifiedHeader(file->bytes()), &table));
+    CASK_RETURN_IF_ERROR(table.Finish());
+    return AddUnverified();
+  }
+
+  // V1 checkpoints are one file of any name.
+  absl::Status CheckNotV1() {
+    FileInfo info;
+    const IoResult found = internal::RetryInterrupted([&] { return files()->Describe(prefix_, &info); });
+    if (found < 0 || info.type != FileInfo::Type::kRegular) return absl::OkStatus();
+    return absl::UnimplementedError(
+        absl::StrCat(prefix_, ": there is no ", index_path_,
+                     " beside it. A V1 checkpoint is one such file, and V1 checkpoints cannot be salvaged, only read"));
+  }
+
+  // The header at the front of a first block whose end is damaged or cut off; "" if there is none.
+  static absl::string_view UnverifiedHeader(absl::string_view index) {
+    constexpr size_t kLengths = 3;  // shared 0, unshared 0, and the size of the value, in one byte
+    if (index.size() < kLengths || index[0] != 0 || index[1] != 0 || static_cast<uint8_t>(index[2]) > 127) return "";
+    const auto size = static_cast<size_t>(index[2]);
+    return size <= index.size() - kLengths ? index.substr(kLengths, size) : "";
+  }
+
+  // Called if no block with entries is whole. Believes the header if the data files do not contradict it.
+  absl::Status TakeUnverifiedHeader(absl::string_view value, checkpoint::TableWriter* table) {
+    const absl::StatusOr<checkpoint::IndexHeader> header = checkpoint::DecodeHeader(value, options_.limits);
+    if (absl::IsUnimplemented(header.status())) return Annotate(header.status(), index_path_);
+    if (!header.ok()) return TakeHeader("x", "", table);
+    CASK_ASSIGN_OR_RETURN(const std::set<int> counts, DataFileCounts());
+    if (counts.size() == 1 && *counts.begin() != header->num_shards) return TakeHeader("x", "", table);
+    num_shards_ = header->num_shards;
+    return table->Add("", value);
+  }
+
+  // Adds to repaired_ the entries that damaged bytes still show, but for keys that a whole block has. The checksums of
+  // the data decide later which of them to believe.
+  absl::Status AddUnverified() {
+    std::map<absl::string_view, absl::string_view> entries;
+    for (const checkpoint::LostRange& lost : lost_ranges_) {
+      for (const checkpoint::UnverifiedEntry& entry : lost.entries) {
+        if (LooksLikeEntry(entry.value)) entries.emplace(entry.key, entry.value);
+      }
+    }
+    if (entries.empty() || *num_shards_ == 0) return absl::OkStatus();
+    std::string merged;
+    StringSink sink(&merged);
+    checkpoint::TableWriter table(&sink, {});
+    auto next = entries.begin();
+    const auto add_up_to = [&](std::optional<absl::string_view> key) -> absl::Status {
+      for (; next != entries.end() && (!key.has_value() || next->first < *key); ++next) {
+        CASK_RETURN_IF_ERROR(TakeUnverifiedEntry(next->first, next->second, &table));
+      }
+      if (next != entries.end() && next->first == key) ++next;
+      return absl::OkStatus();
+    };
+    CASK_ASSIGN_OR_RETURN(const std::unique_ptr<checkpoint::TableReader> verified,
+                          checkpoint::TableReader::Open(MakeMemorySource(index_path_, repaired_), options_.limits));
+    CASK_RETURN_IF_ERROR(verified->ForEach([&](absl::string_view key, absl::string_view value) -> absl::Status {
+      CASK_RETURN_IF_ERROR(add_up_to(key));
+      return table.Add(key, value);
+    }));
+    CASK_RETURN_IF_ERROR(add_up_to(std::nullopt));
+    CASK_RETURN_IF_ERROR(table.Finish());
+    repaired_ = std::move(merged);
+    return absl::OkStatus();
   }
 
   // Called with the first key there is, which is the empty one of the header unless that is lost.
   absl::Status TakeHeader(absl::string_view key, absl::string_view value, checkpoint::TableWriter* table) {
     if (key.empty()) {
-      const absl::StatusOr<checkpoint::IndexHeader> header = checkpoint::DecodeHeader(value);
+      const absl::StatusOr<checkpoint::IndexHeader> header = checkpoint::DecodeHeader(value, options_.limits);
       if (header.ok()) {
         num_shards_ = header->num_shards;
         return table->Add("", value);
       }
-      if (!absl::IsDataLoss(header.status())) return In(index_path_, header.status());
+      if (!absl::IsDataLoss(header.status())) return Annotate(header.status(), index_path_);
     }
     CASK_ASSIGN_OR_RETURN(num_shards_, CountDataFiles());
-    return table->Add("", checkpoint::EncodeHeader(std::max(*num_shards_, 1), /*for_us=*/true));
+    return table->Add("", checkpoint::EncodeHeader(std::max(*num_shards_, 1), /*requires_reader_v2=*/true));
   }
 
-  // How many data files the names of those in the folder speak of; 0 if they do not agree, or there are none.
-  absl::StatusOr<int> CountDataFiles() {
+  // The numbers of data files that the names of data files in the folder say.
+  absl::StatusOr<std::set<int>> DataFileCounts() {
     const std::string folder = FolderOf(prefix_);
     std::vector<std::string> names;
     const IoResult listed = internal::RetryInterrupted([&] { return files()->List(folder, &names); });
@@ -185,6 +252,12 @@ class Salvage {
       const std::optional<checkpoint::DataName> data = checkpoint::ParseDataName(name);
       if (data.has_value() && data->prefix == base) counts.insert(data->num_shards);
     }
+    return counts;
+  }
+
+  // 0 if the names of the data files do not agree, or there are none.
+  absl::StatusOr<int> CountDataFiles() {
+    CASK_ASSIGN_OR_RETURN(const std::set<int> counts, DataFileCounts());
     if (counts.size() == 1) return *counts.begin();
     unnamed_.push_back(
         {"", index_path_, 0,
@@ -201,17 +274,32 @@ class Salvage {
       return absl::OkStatus();
     }
     IndexEntry index;
-    if (const absl::Status status = checkpoint::DecodeEntry(value, *num_shards_, &index); !status.ok()) {
+    if (const absl::Status status = checkpoint::DecodeEntry(value, *num_shards_, options_.limits, &index);
+        !status.ok()) {
       LoseEntry(name, status);
       return absl::OkStatus();
     }
     const CheckpointEntry& entry = index.entry;
+    AddItem(key, name, entry, /*is_verified=*/true);
+    return table->Add(key, value);
+  }
+
+  void AddItem(absl::string_view key, const std::string& name, const CheckpointEntry& entry, bool is_verified) {
+    const bool is_piece = IsPieceKey(key);
     if (entry.form != EntryForm::kSliced && entry.stored_bytes > 0) {
       ranges_.push_back(checkpoint::RangeOf(entry, items_.size()));
     }
-    items_.push_back({name, entry.shard, entry.offset});
-    if (IsPieceKey(key)) piece_owners_.insert(name);
-    is_tensor_.push_back(!IsPieceKey(key));
+    items_.push_back({name, entry.shard, entry.offset, std::nullopt, !is_piece, is_verified});
+    if (is_piece) piece_owners_.insert(name);
+    if (is_piece && !is_verified) unverified_pieces_.insert(name);
+  }
+
+  // Skips bytes that are not an entry; NameTheRest reports them.
+  absl::Status TakeUnverifiedEntry(absl::string_view key, absl::string_view value, checkpoint::TableWriter* table) {
+    IndexEntry index;
+    if (!checkpoint::DecodeEntry(value, *num_shards_, options_.limits, &index).ok()) return absl::OkStatus();
+    if (IsPieceKey(key) && !checkpoint::DecodeSliceKey(key).ok()) return absl::OkStatus();
+    AddItem(key, TensorOf(std::string(key)), index.entry, /*is_verified=*/false);
     return table->Add(key, value);
   }
 
@@ -227,33 +315,60 @@ class Salvage {
              lost.size_bytes == 0
                  ? absl::StrCat(index_path_, ": at byte ", lost.offset,
                                 " something is cut off: tensors may be missing whose names are not known")
-                 : absl::StrCat(where, " are damaged; of the tensors in there, ", lost.keys.size(),
-                                lost.keys.size() == 1 ? " name" : " names", " can still be told"))});
+                 : absl::StrCat(where, " are damaged; ", lost.entries.size(),
+                                lost.entries.size() == 1 ? " entry" : " entries", " in there can still be parsed"))});
     lost_ranges_.push_back(lost);
   }
 
-  absl::Status ReadTensors(Take take) {
-    // One range of a file under a million names would be read a million times.
-    checkpoint::FindOverlaps(std::move(ranges_), options_.limits, [&](size_t former, size_t latter) {
+  // One range of a file under a million names would be read a million times. An entry that no checksum confirms never
+  // costs one that has been verified.
+  void LoseOverlaps() {
+    std::vector<checkpoint::StoredRange> verified = ranges_;
+    verified.erase(std::remove_if(verified.begin(), verified.end(),
+                                  [&](const auto& range) { return !items_[range.entry].is_verified; }),
+                   verified.end());
+    const auto reason = [&](size_t former, size_t latter, const absl::Status& limit) {
+      if (!limit.ok()) return limit;
       const Item& item = items_[latter];
-      LoseEntry(item.name, absl::DataLossError(absl::StrCat("its bytes at offset ", item.offset, " of ",
-                                                            checkpoint::DataPath(prefix_, item.shard, *num_shards_),
-                                                            " begin inside those of ", Quoted(items_[former].name))));
-    });
+      return absl::DataLossError(absl::StrCat("its bytes at offset ", item.offset, " of ",
+                                              checkpoint::DataPath(prefix_, item.shard, *num_shards_),
+                                              " begin inside those of ", Quoted(items_[former].name)));
+    };
+    checkpoint::FindOverlaps(std::move(verified), options_.limits,
+                             [&](size_t former, size_t latter, const absl::Status& limit) {
+                               LoseEntry(items_[latter].name, reason(former, latter, limit));
+                             });
+    checkpoint::FindOverlaps(std::move(ranges_), options_.limits,
+                             [&](size_t former, size_t latter, const absl::Status& limit) {
+                               if (items_[former].is_verified && items_[latter].is_verified) return;
+                               const size_t unverified = items_[latter].is_verified ? former : latter;
+                               refuted_.emplace(items_[unverified].name, reason(former, latter, limit));
+                             });
+  }
+
+  bool IsVerified(const Item& item, const CheckpointEntry& entry) const {
+    return item.is_verified && (entry.form != EntryForm::kSliced || unverified_pieces_.count(item.name) == 0);
+  }
+
+  absl::Status ReadTensors(Take take) {
+    LoseOverlaps();
     CASK_ASSIGN_OR_RETURN(const std::unique_ptr<const checkpoint::ReaderImpl> reader,
-                          checkpoint::OpenBundle(prefix_, MakeMemorySource(index_path_, repaired_), options_,
-                                                 CheckpointReader::ImplOf(options_.base)));
+                          checkpoint::OpenBundle(prefix_, MakeMemorySource(index_path_, repaired_), options_));
     std::vector<Item> tensors;
     for (size_t i = 0; i < items_.size(); ++i) {
-      if (!is_tensor_[i] || lost_.count(items_[i].name) == 1) continue;
-      piece_owners_.erase(items_[i].name);
-      const absl::StatusOr<CheckpointEntry> entry = reader->Find(items_[i].name);  // of a sliced one, its first piece
+      const Item& item = items_[i];
+      if (!item.is_tensor || lost_.count(item.name) == 1) continue;
+      piece_owners_.erase(item.name);
+      if (!item.is_verified && refuted_.count(item.name) == 1) continue;
+      const absl::StatusOr<CheckpointEntry> entry = reader->Find(item.name);  // of a sliced one, its first piece
       if (entry.ok()) {
-        tensors.push_back({items_[i].name, entry->shard, entry->offset, LevelOf(*entry)});
+        tensors.push_back({item.name, entry->shard, entry->offset, LevelOf(*entry), true, IsVerified(item, *entry)});
       } else if (KeepsFromLooking(entry.status())) {
         return entry.status();
+      } else if (item.is_verified) {
+        Lose(item.name, index_path_, 0, entry.status());
       } else {
-        Lose(items_[i].name, index_path_, 0, entry.status());
+        refuted_.emplace(item.name, entry.status());
       }
     }
     std::sort(tensors.begin(), tensors.end(), [](const Item& a, const Item& b) {
@@ -265,8 +380,11 @@ class Salvage {
         CASK_RETURN_IF_ERROR(take(item.name, *tensor, item.level));
         ++report_.saved;
         saved_.insert(item.name);
+        if (!item.is_verified) report_.unverified.push_back(item.name);
       } else if (KeepsFromLooking(tensor.status())) {
         return tensor.status();
+      } else if (!item.is_verified) {
+        refuted_.emplace(item.name, tensor.status());
       } else {
         Lose(item.name, reader->DataPath(item.shard), item.offset, tensor.status());
       }
@@ -276,11 +394,15 @@ class Salvage {
 
   void NameTheRest() {
     for (const checkpoint::LostRange& lost : lost_ranges_) {
-      for (const std::string& key : lost.keys) {
-        const std::string name = TensorOf(key);
+      for (const checkpoint::UnverifiedEntry& entry : lost.entries) {
+        const std::string name = TensorOf(entry.key);
         if (saved_.count(name) != 0) continue;
-        Lose(name, index_path_, lost.offset,
-             absl::DataLossError(absl::StrCat(Where(lost), " are damaged, and tensor ", Quoted(name), " stood there")));
+        const auto why = refuted_.find(name);
+        Lose(
+            name, index_path_, lost.offset,
+            absl::DataLossError(absl::StrCat(
+                Where(lost), " are damaged, and tensor ", Quoted(name), " stood there",
+                why != refuted_.end() ? absl::StrCat("; its entry there is not right: ", why->second.message()) : "")));
       }
     }
     for (const std::string& name : piece_owners_) {
@@ -293,14 +415,15 @@ class Salvage {
   CheckpointReaderOptions options_;
 
   std::string repaired_;
-  std::optional<int> num_shards_;  // 0: nobody can tell
+  std::optional<int> num_shards_;  // 0: unknown
   std::vector<Item> items_;        // the entries of the repaired index
-  std::vector<bool> is_tensor_;    // of items_; false for a piece
   std::set<std::string> piece_owners_;
+  std::set<std::string> unverified_pieces_;      // tensors that have such pieces
+  std::map<std::string, absl::Status> refuted_;  // tensors whose unverified entry is wrong, with the reason
   std::vector<checkpoint::StoredRange> ranges_;
   std::set<std::string> saved_;
   std::map<std::string, CheckpointDamage> lost_;    // by name
-  std::vector<checkpoint::LostRange> lost_ranges_;  // with the keys that damaged bytes name
+  std::vector<checkpoint::LostRange> lost_ranges_;  // with the entries that damaged bytes show
   std::vector<CheckpointDamage> unnamed_;
   SalvageReport report_;
 };
@@ -326,11 +449,11 @@ absl::StatusOr<SalvageReport> SalvageCheckpoint(const std::string& from, const s
     return absl::InvalidArgumentError(
         absl::StrCat(to, ": is what is to be salvaged; what cannot be read now would be gone for good"));
   }
-  const auto files = [](FileSystem* given) { return given != nullptr ? given : FileSystem::Posix(); };
-  if (write.overwrite && files(write.file_system) == files(read.read.file_system)) {
+  if (write.overwrite && write.file_system == read.read.file_system) {
     CASK_RETURN_IF_ERROR(checkpoint::CheckNewPrefix(to));
+    CASK_RETURN_IF_ERROR(checkpoint::MakeFolderFor(checkpoint::IndexPath(to), write.sync, write.file_system));
     CASK_RETURN_IF_ERROR(
-        checkpoint::CheckTarget(to, {prefix}, "what is to be salvaged", write.overwrite, files(write.file_system)));
+        checkpoint::CheckTarget(to, {prefix}, "what is to be salvaged", write.overwrite, write.file_system));
   }
   CASK_ASSIGN_OR_RETURN(CheckpointWriter writer, CheckpointWriter::Create(to, write));
   const auto add = [&](absl::string_view name, const DecodedTensor& tensor, std::optional<PayloadLevel> level) {

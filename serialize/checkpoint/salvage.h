@@ -1,14 +1,17 @@
-// What can still be had of a damaged checkpoint.
+// Saves the intact tensors of a damaged checkpoint.
 //
 //   CASK_ASSIGN_OR_RETURN(SalvageReport report, SalvageCheckpoint("/models/step-100", "/models/rescued"));
 //   for (const CheckpointDamage& lost : report.lost) std::cerr << lost.status.message() << '\n';
 //
-// A tensor counts as whole if its entry stands in a block of the index whose checksum is right and its bytes have the
-// checksum that the entry says, or those of their chunks if it is encoded; it comes back exactly, with its metadata and
-// strides. Everything else is lost, and is named: a tensor in a damaged block too, if the block still tells its name
-// (quoted as what the damaged bytes say). Blocks are found wherever they stand, compressed ones too, so that footer and
-// index of blocks are not needed. If the header is lost the number of data files is that of the files beside the index,
-// which are then taken for little-endian ones. V1 checkpoints are not salvaged.
+// A tensor is whole if its entry is in a block of the index with the right checksum and its bytes have the checksum in
+// the entry, or, if it is encoded, those of its chunks. A whole tensor is saved exactly, with its metadata and strides.
+// A tensor whose entry is in a damaged block, or in one that was cut off, is saved if the entry can be parsed and its
+// checksum confirms the bytes; the report lists such tensors as unverified. All other tensors are lost; the report
+// names them as far as the damaged bytes show their names.
+//
+// Salvage finds blocks, compressed or not, wherever they are in the file; it needs neither footer nor index of blocks.
+// If the header is lost, the names of the data files tell how many there are, and the data counts as little-endian. V1
+// checkpoints are not salvaged (Unimplemented).
 
 #ifndef TENSORCASK_SERIALIZE_CHECKPOINT_SALVAGE_H_
 #define TENSORCASK_SERIALIZE_CHECKPOINT_SALVAGE_H_
@@ -29,25 +32,29 @@
 namespace tensorcask {
 
 struct SalvageReport {
-  int64_t saved = 0;                   // tensors; a sliced one whose every piece is whole counts once
+  int64_t saved = 0;  // tensors; a sliced one whose every piece is whole counts once
+  // Names of saved tensors whose entry is in a damaged part of the index. The checksum of the entry confirmed the bytes
+  // of the tensor; no checksum confirms its name, shape, dtype and metadata.
+  std::vector<std::string> unverified;
   std::vector<CheckpointDamage> lost;  // by name, then what is not about one tensor; empty: everything was saved
 };
 
-// Calls take(name, tensor) for each whole tensor, by place in the files; an error of `take` ends it. Checksums are
-// verified whatever the options say. Memory: one tensor (a sliced one is read whole, within max_file_decoded_bytes),
-// three times the index, and the report, in which names from damaged bytes take max_unbacked_bytes and some hundred
-// bytes each around them.
-// Errors: of `take`; NotFound if there is no index; Unimplemented for a checkpoint that wants a newer reader;
-// ResourceExhausted for an index past max_message_bytes, or whose names are past a limit (as entries()); what keeps us
-// from looking (permissions, say, or no more file descriptors or memory). That nothing is whole is no error.
+// Calls take(name, tensor) for each tensor that is saved, in the order of the files; an error of `take` ends the
+// salvage. Verifies checksums whatever the options say. Memory: one tensor (a sliced one is read whole, within
+// max_file_decoded_bytes), four times the index, and the report, in which names from damaged bytes use up to
+// max_unbacked_bytes and some hundred bytes each.
+// Errors: of `take`; NotFound if there is no index; Unimplemented for a V1 checkpoint and for one that requires a newer
+// reader; ResourceExhausted for an index past max_message_bytes, or whose names are past a limit (as entries()); errors
+// that prevent reading (permissions, for example, or no file descriptors or memory). It is no error if nothing is
+// whole.
 absl::StatusOr<SalvageReport> SalvageTensors(
     const std::string& path, const CheckpointReaderOptions& options,
     absl::FunctionRef<absl::Status(absl::string_view, const DecodedTensor&)> take);
 
-// The same into a new checkpoint, as whole as every save; if all is lost, nothing is written. Sliced tensors come out
-// in one piece, encoded ones encoded at the level they had; deltas want their base (CheckpointReaderOptions::base), and
-// are lost without. `keep_going`, if there is one, is asked before each tensor: false ends it, and nothing is written.
-// Errors: besides, as CheckpointWriter; InvalidArgument if `to` is `from`; Cancelled.
+// Saves the tensors in a new checkpoint, whole like every save; writes nothing if all is lost. Sliced tensors come out
+// in one piece, encoded tensors encoded at their level. A delta requires its base (CheckpointReaderOptions::base) and
+// is lost without it. `keep_going`, unless null, is called before each tensor: if it returns false, nothing is written.
+// Errors: as SalvageTensors and CheckpointWriter; InvalidArgument if `to` is `from`; Cancelled.
 absl::StatusOr<SalvageReport> SalvageCheckpoint(const std::string& from, const std::string& to,
                                                 const CheckpointReaderOptions& read = {},
                                                 const CheckpointWriterOptions& write = {},

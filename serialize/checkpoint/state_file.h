@@ -1,5 +1,5 @@
 // The text file `checkpoint` that TensorFlow keeps in a folder of checkpoints: CheckpointState of
-// tensorflow/python/training/checkpoint_state.proto in protobuf's text form, a field a line.
+// tensorflow/python/training/checkpoint_state.proto in protobuf's text form, one field on each line.
 //
 //   model_checkpoint_path: "ckpt-300"
 //   all_model_checkpoint_paths: "ckpt-200"
@@ -8,8 +8,8 @@
 //   all_model_checkpoint_timestamps: 1568055812.9
 //   last_preserved_timestamp: 1568055011.5
 //
-// It only claims: whoever reads it looks whether those checkpoints are there (FindLatestCheckpoint of manager.h looks
-// at the folder alone).
+// The checkpoints that it names need not exist: check before you use them. (FindLatestCheckpoint of manager.h reads the
+// folder instead of this file.)
 
 #ifndef TENSORCASK_SERIALIZE_CHECKPOINT_STATE_FILE_H_
 #define TENSORCASK_SERIALIZE_CHECKPOINT_STATE_FILE_H_
@@ -28,19 +28,20 @@ namespace tensorcask {
 // 1970.
 struct CheckpointState {
   std::string latest;            // "" if the file names none
-  std::vector<std::string> all;  // oldest first; those that are kept for good need not be among them
-  std::vector<double> saved_at;  // of each of `all`, or nothing
-  double last_preserved_at = 0;  // when the last one was saved that is kept for good; 0: not said
+  std::vector<std::string> all;  // oldest first; checkpoints that are kept for good may be missing
+  std::vector<double> saved_at;  // one time for each of `all`, or empty
+  double last_preserved_at = 0;  // when the newest checkpoint that is kept for good was saved; 0: unknown
 };
 
-// Errors: NotFound; from errno; DataLoss, naming file and line, for what is not such a text (of fields that it does not
-// know, only the form is looked at); ResourceExhausted for a file of more than 64 MiB.
-absl::StatusOr<CheckpointState> ReadCheckpointState(const std::string& path, FileSystem* file_system = nullptr);
+// Checks the syntax of unknown fields and ignores them. Errors: NotFound; from errno; DataLoss, naming file and line,
+// if the text is not a CheckpointState; ResourceExhausted for a file of more than 64 MiB.
+absl::StatusOr<CheckpointState> ReadCheckpointState(const std::string& path,
+                                                    FileSystem* file_system = FileSystem::Posix());
 
-// Replaces the file at `path`, atomically; with `sync` it is durable. Requires: saved_at is empty or as long as all.
-// Errors: from errno, naming the file; then the old one stands, or the new one.
+// Replaces the file at `path` atomically; with `sync`, durably. Requires: saved_at is empty or as long as all.
+// Errors: from errno, naming the file; the path then has the old file or the new one.
 absl::Status WriteCheckpointState(const std::string& path, const CheckpointState& state, bool sync,
-                                  FileSystem* file_system = nullptr);
+                                  FileSystem* file_system = FileSystem::Posix());
 
 namespace checkpoint {
 

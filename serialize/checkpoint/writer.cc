@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,23 +14,22 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "tensorcask/serialize/checkpoint/checkpoint_entry.h"
-#include "tensorcask/serialize/checkpoint/entry_encoder.h"
-#include "tensorcask/serialize/checkpoint/naming.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
-#include "tensorcask/serialize/checkpoint/reader_impl.h"
-#include "tensorcask/serialize/checkpoint/shard_payloads.h"
-#include "tensorcask/serialize/checkpoint/slice_key.h"
-#include "tensorcask/serialize/checkpoint/stale_data_files.h"
-#include "tensorcask/serialize/checkpoint/table_writer.h"
-#include "tensorcask/serialize/checkpoint/target_check.h"
-#include "tensorcask/serialize/checkpoint/tensor_job.h"
-#include "tensorcask/serialize/checkpoint/write_queue.h"
-#include "tensorcask/serialize/io/atomic_publish.h"
+#include "tensorcask/serialize/checkpoint/format/checkpoint_entry.h"
+#include "tensorcask/serialize/checkpoint/format/entry_encoder.h"
+#include "tensorcask/serialize/checkpoint/format/naming.h"
+#include "tensorcask/serialize/checkpoint/format/slice_key.h"
+#include "tensorcask/serialize/checkpoint/internal/make_folder.h"
+#include "tensorcask/serialize/checkpoint/internal/target_check.h"
+#include "tensorcask/serialize/checkpoint/table/table_writer.h"
+#include "tensorcask/serialize/checkpoint/write/shard_payloads.h"
+#include "tensorcask/serialize/checkpoint/write/stale_data_files.h"
+#include "tensorcask/serialize/checkpoint/write/tensor_job.h"
+#include "tensorcask/serialize/checkpoint/write/write_queue.h"
 #include "tensorcask/serialize/io/byte_sink.h"
-#include "tensorcask/serialize/io/retry.h"
-#include "tensorcask/serialize/wire/extension_writer.h"
-#include "tensorcask/serialize/wire/stored_elements.h"
+#include "tensorcask/serialize/io/internal/atomic_publish.h"
+#include "tensorcask/serialize/io/internal/retry.h"
+#include "tensorcask/serialize/wire/internal/extension_writer.h"
+#include "tensorcask/serialize/wire/internal/stored_elements.h"
 #include "tensorcask/tensor/base/glob.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -50,10 +50,7 @@ constexpr uint64_t kMaxAlignment = uint64_t{1} << 30;
 constexpr int kMaxThreads = 1024;
 constexpr uint64_t kMaxWaitingBytes = uint64_t{64} << 20;  // for one of several threads
 
-absl::Status CheckLevel(PayloadLevel level) {
-  if (level <= PayloadLevel::kHigh) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("there is no level ", static_cast<int>(level)));
-}
+absl::Status CheckLevel(PayloadLevel level) { return PayloadOptions{level}.Validate(); }
 
 absl::Status CheckOptions(const CheckpointWriterOptions& options) {
   if (options.num_shards < 1 || options.num_shards > checkpoint::kMaxShards) {
@@ -68,24 +65,18 @@ absl::Status CheckOptions(const CheckpointWriterOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat("num_threads is ", options.num_threads, "; wanted 1 to ", kMaxThreads));
   }
-  if (options.chunk_bytes < size_t{1} << kMinLog2ChunkBytes || options.chunk_bytes > size_t{1} << kMaxLog2ChunkBytes ||
-      (options.chunk_bytes & (options.chunk_bytes - 1)) != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("chunk_bytes is ", options.chunk_bytes, "; wanted a power of two from 64 KiB to 4 MiB"));
-  }
-  CASK_RETURN_IF_ERROR(CheckLevel(options.level));
+  CASK_RETURN_IF_ERROR(options.payload.Validate());
   for (const LevelRule& rule : options.level_rules) CASK_RETURN_IF_ERROR(CheckLevel(rule.level));
   return absl::OkStatus();
 }
 
-// A save may not take away what its deltas are to.
+// A checkpoint cannot replace the base of its own deltas.
 absl::Status CheckBase(const std::string& prefix, const CheckpointWriterOptions& options) {
-  if (options.base == nullptr || !options.overwrite) return absl::OkStatus();
-  const auto files = [](FileSystem* given) { return given != nullptr ? given : FileSystem::Posix(); };
-  FileSystem* const ours = files(options.file_system);
-  if (files(CheckpointReader::ImplOf(options.base)->options().read.file_system) != ours) return absl::OkStatus();
-  return checkpoint::CheckTarget(prefix, {options.base->prefix()}, "the base of what is to be saved", options.overwrite,
-                                 ours);
+  if (options.payload.base == nullptr || !options.overwrite) return absl::OkStatus();
+  const std::optional<BaseLookup::Location> base = options.payload.base->base_location();
+  if (!base.has_value() || base->file_system != options.file_system) return absl::OkStatus();
+  return checkpoint::CheckTarget(prefix, {base->prefix}, "the base of what is to be saved", options.overwrite,
+                                 options.file_system);
 }
 
 absl::Status CheckName(absl::string_view name) {
@@ -114,9 +105,7 @@ class Save {
   Save(std::string prefix, const CheckpointWriterOptions& options)
       : prefix_(std::move(prefix)),
         options_(options),
-        publish_({options.file_system, options.sync, options.overwrite}) {
-    if (options_.file_system == nullptr) options_.file_system = FileSystem::Posix();
-  }
+        publish_({options.file_system, options.sync, options.overwrite}) {}
 
   // Makes the temporary files, and the threads that write to them.
   absl::Status Start();
@@ -171,9 +160,8 @@ absl::Status Save::Start() {
   for (int shard = 0; shard < options_.num_shards; ++shard) {
     CASK_ASSIGN_OR_RETURN(FileSink * sink, publish_.Add(checkpoint::DataPath(prefix_, shard, options_.num_shards)));
     data_.push_back(sink);
-    payloads_.emplace_back(ShardPayloads::Options{
-        options_.chunk_bytes, options_.num_threads / std::min(options_.num_threads, options_.num_shards),
-        options_.base});
+    payloads_.emplace_back(options_.payload,
+                           options_.num_threads / std::min(options_.num_threads, options_.num_shards));
   }
   CASK_ASSIGN_OR_RETURN(index_, publish_.Add(checkpoint::IndexPath(prefix_)));
 
@@ -251,7 +239,7 @@ PayloadLevel Save::LevelOf(absl::string_view name, const AddOptions& options) co
   for (const LevelRule& rule : options_.level_rules) {
     if (MatchesGlob(rule.glob, std::string(name))) return rule.level;
   }
-  return options_.level;
+  return options_.payload.level;
 }
 
 absl::Status Save::Enqueue(IndexItem* item, const TensorView& tensor, int shard, StoredLayout layout,
@@ -317,11 +305,11 @@ absl::Status Save::WriteIndex() {
     if (DTypeNumber(entry.dtype) >= kFirstOwnDTypeNumber) extension.dtype_number = DTypeNumber(entry.dtype);
     sliced->item->value = checkpoint::EncodeEntry(entry, extension);
   }
-  bool for_us = false;
+  bool requires_reader_v2 = false;
   std::vector<const IndexItem*> sorted;
   sorted.reserve(items_.size());
   for (const IndexItem& item : items_) {
-    for_us |= item.for_us;
+    requires_reader_v2 |= item.requires_reader_v2;
     sorted.push_back(&item);
   }
   std::sort(sorted.begin(), sorted.end(), [](const IndexItem* a, const IndexItem* b) { return a->key < b->key; });
@@ -334,7 +322,7 @@ absl::Status Save::WriteIndex() {
     table_options.block_bytes = kLookupBlockBytes;
   }
   checkpoint::TableWriter table(index_, table_options);
-  CASK_RETURN_IF_ERROR(table.Add("", checkpoint::EncodeHeader(options_.num_shards, for_us)));
+  CASK_RETURN_IF_ERROR(table.Add("", checkpoint::EncodeHeader(options_.num_shards, requires_reader_v2)));
   for (const IndexItem* const item : sorted) CASK_RETURN_IF_ERROR(table.Add(item->key, item->value));
   return table.Finish();
 }
@@ -402,6 +390,7 @@ absl::StatusOr<CheckpointWriter> CheckpointWriter::Create(const std::string& pre
                                                           const CheckpointWriterOptions& options) {
   CASK_RETURN_IF_ERROR(checkpoint::CheckNewPrefix(prefix));
   CASK_RETURN_IF_ERROR(CheckOptions(options));
+  CASK_RETURN_IF_ERROR(checkpoint::MakeFolderFor(checkpoint::IndexPath(prefix), options.sync, options.file_system));
   CASK_RETURN_IF_ERROR(CheckBase(prefix, options));
   auto impl = std::make_unique<Impl>(prefix, options);
   CASK_RETURN_IF_ERROR(impl->Start());

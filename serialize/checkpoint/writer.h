@@ -4,15 +4,15 @@
 //   CASK_RETURN_IF_ERROR(writer.Add("dense/kernel", kernel));
 //   CASK_RETURN_IF_ERROR(writer.Finish());   // now, and not before, there is a checkpoint
 //
-// Elements go to the data file as they are added, so memory stays bounded: only names and offsets are kept. (In the
-// background they wait in memory: FinishInBackground.) The same tensors in the same order with the same options give
-// the same bytes; with alignment = 1 those that TensorFlow wrote (tried on 17 of its checkpoints).
+// Add writes elements to the data file, so memory stays bounded: the writer keeps only names and offsets. (With
+// `background` the elements wait in memory: FinishInBackground.) The same tensors in the same order with the same
+// options give the same bytes; with alignment = 1 those that TensorFlow writes (tested on 17 of its checkpoints).
 //
-// Files are written under temporary names beside the final ones and published in order, data first, index last
-// (serialize/io/atomic_publish.h). Before Finish there is no new index under the final name, and after it only if all
-// of the checkpoint is there; a writer destroyed without Finish removes what it wrote. After a failed Add or Finish
-// every further call gives the same error. One caller at a time, and one writer at a time where `overwrite` is set: two
-// that overwrite the same checkpoint can mix their files, which the checksums then tell.
+// The writer creates files under temporary names beside the final ones and renames them in order, data first, index
+// last (serialize/io/internal/atomic_publish.h). The final index name appears in Finish, after all data files. A writer
+// destroyed without Finish removes its files. After a failed Add or Finish every further call returns the same error.
+// One caller at a time, and one writer at a time where `overwrite` is set: two writers that overwrite the same
+// checkpoint can mix their files. Readers then see wrong checksums.
 
 #ifndef TENSORCASK_SERIALIZE_CHECKPOINT_WRITER_H_
 #define TENSORCASK_SERIALIZE_CHECKPOINT_WRITER_H_
@@ -27,9 +27,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "tensorcask/serialize/checkpoint/background_save.h"
+#include "tensorcask/serialize/checkpoint/write/background_save.h"
 #include "tensorcask/serialize/io/file_system.h"
-#include "tensorcask/serialize/payload/payload_head.h"
+#include "tensorcask/serialize/payload/payload_header.h"
+#include "tensorcask/serialize/payload/payload_options.h"
 #include "tensorcask/serialize/wire/codec_options.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/slice.h"
@@ -38,16 +39,14 @@
 
 namespace tensorcask {
 
-class CheckpointReader;  // reader.h
-
 struct LevelRule {
   std::string glob;  // a shell pattern (tensor/base/glob.h): * also matches '/'
   PayloadLevel level = PayloadLevel::kStored;
 };
 
 struct CheckpointWriterOptions {
-  FileSystem* file_system = nullptr;  // null: FileSystem::Posix()
-  int num_shards = 1;                 // data files; 1 to 99999
+  FileSystem* file_system = FileSystem::Posix();
+  int num_shards = 1;  // data files; 1 to 99999
   // Each tensor starts at a multiple of this many bytes, so that it can be mapped (Map). 1 is TensorFlow's own choice.
   // At most 2^30.
   uint64_t alignment = 64;
@@ -71,14 +70,10 @@ struct CheckpointWriterOptions {
   // as without. Not encoded are variants, and what keeps another order than row-major (StoredLayout::kPreserve). Of
   // encoded tensors with the same elements, dtype and level a shard has the bytes once. Payloads of strings are held
   // whole in memory on their way out, and so may be those of tensors up to 16 MiB.
-  PayloadLevel level = PayloadLevel::kStored;
-  std::vector<LevelRule> level_rules;    // the first that matches a name counts, instead of `level`
-  size_t chunk_bytes = size_t{1} << 20;  // as PayloadOptions::chunk_bytes
-  // An earlier checkpoint: tensors that are to be encoded are stored as differences from the one of the same name,
-  // dtype and number of elements in it, where that is smaller. Whoever reads those needs it
-  // (CheckpointReaderOptions::base), so it must be kept. Tensors that are deltas there are not used, nor those that
-  // cannot be read. Each is read whole.
-  std::shared_ptr<const CheckpointReader> base;
+  // payload.base is an earlier checkpoint (or another BaseLookup), whose tensors are read whole. It must be kept:
+  // CheckpointReaderOptions::base has to be the same.
+  PayloadOptions payload = {};
+  std::vector<LevelRule> level_rules;  // the first rule whose glob matches a name gives its level, not payload.level
 };
 
 struct AddOptions {
@@ -87,13 +82,14 @@ struct AddOptions {
   // kPreserve: as the elements lie in memory, with the strides. What is not row-major is then guarded: TensorFlow
   // refuses the checkpoint, as it does for dtypes that it lacks (FORMAT.md section 4.3).
   StoredLayout layout = StoredLayout::kRowMajor;
-  std::optional<PayloadLevel> level;  // instead of what level_rules and level of the writer say
+  std::optional<PayloadLevel> level;  // instead of what level_rules and payload.level of the writer say
 };
 
 class CheckpointWriter {
  public:
-  // Errors: AlreadyExists if there is such a checkpoint (unless overwriting); InvalidArgument for a bad prefix or
-  // option, and for a base that would be replaced; from errno, naming the file.
+  // Makes the folder of `prefix` if it is missing (its parent must exist), durably with options.sync. The folder stays
+  // if the save fails. Errors: AlreadyExists if the checkpoint exists (unless overwriting); InvalidArgument for a bad
+  // prefix or option, and for a base that the save would replace; from errno, naming the file.
   static absl::StatusOr<CheckpointWriter> Create(const std::string& prefix,
                                                  const CheckpointWriterOptions& options = {});
 
@@ -101,29 +97,29 @@ class CheckpointWriter {
   CheckpointWriter& operator=(CheckpointWriter&&) noexcept;
   ~CheckpointWriter();
 
-  // The elements of `tensor` in row-major order: a view of other strides is gathered piece by piece, so that memory
-  // stays bounded (strings: copied whole). The caller may change the tensor when Add is back, however it is written;
-  // with threads or in the background, not through pointers taken before (tensor/buffer.h says why).
-  // Errors: InvalidArgument for an empty name, one that starts with a NUL byte, one over 64 KiB, a shard or level that
-  // is none, or metadata that the tensor cannot have; AlreadyExists for a name added before; Unimplemented for
-  // resources; FailedPrecondition for a buffer without data; ResourceExhausted; from errno, naming the file; with
-  // several threads, what any of them met.
+  // Stores the elements of `tensor` in row-major order. A view with other strides is gathered piece by piece, so that
+  // memory stays bounded (strings: copied whole). The caller may change the tensor after Add returns; with threads or
+  // in the background, not through pointers from before Add (tensor/buffer.h says why).
+  // Errors: InvalidArgument for a name that is empty, starts with a NUL byte or is longer than 64 KiB, for an unknown
+  // shard or level, and for metadata that the tensor cannot have; AlreadyExists for a name added before; Unimplemented
+  // for resources; FailedPrecondition for a buffer without data; ResourceExhausted; from errno, naming the file. With
+  // several threads also the error of an earlier Add.
   absl::Status Add(absl::string_view name, const TensorView& tensor, const AddOptions& options = {});
 
-  // One piece of a tensor of shape `full_shape`: several processes or calls store it together. A piece that is the
-  // whole tensor is stored as Add does; others row-major, whatever options.layout says. Whether pieces cover the tensor
-  // is for the reader to see. The metadata of the tensor is that of its first piece. Errors: as Add; InvalidArgument if
-  // dtype, shape or rank disagree with `slice` or with an earlier piece, and for a piece that overlaps one; OutOfRange
-  // for a slice outside.
+  // Stores one piece of a tensor of shape `full_shape`; other calls, or other processes, store the rest. A piece that
+  // is the whole tensor is stored as by Add; other pieces row-major, whatever options.layout says. The writer does not
+  // check that the pieces cover the tensor; the reader does. The metadata of the tensor is that of its first piece.
+  // Errors: as Add; InvalidArgument if dtype, shape or rank disagree with `slice` or with an earlier piece, and for a
+  // piece that overlaps another; OutOfRange for a slice outside the tensor.
   absl::Status AddSlice(absl::string_view name, const TensorShape& full_shape, const TensorSlice& slice,
                         const TensorView& tensor, const AddOptions& options = {});
 
   // Writes the index and publishes. Errors: FailedPrecondition if called twice; from errno, naming the file.
   absl::Status Finish();
 
-  // The same on a thread of its own; errors arrive with the result. Requires options.background. What was added is
-  // held until it is written: as much memory as the tensors have, and as much again for those that somebody writes to
-  // meanwhile. Tensors in mapped or external memory were copied by Add, since nobody can tell who writes to those.
+  // Finishes on a new thread; errors arrive with the result. Requires options.background. The tensors stay in memory
+  // until they are written; a tensor that the program changes before that is copied, and then takes its size twice. Add
+  // has copied tensors in mapped or external memory, since the library cannot see writes to those.
   // Errors: FailedPrecondition without options.background, or if called twice.
   absl::StatusOr<BackgroundSave> FinishInBackground();
 

@@ -1,5 +1,8 @@
 #include "tensorcask/serialize/exchange/channel.h"
 
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -12,23 +15,22 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "tensorcask/serialize/exchange/frame.h"
-#include "tensorcask/serialize/exchange/frame_receiver.h"
-#include "tensorcask/serialize/exchange/received_frame.h"
-#include "tensorcask/serialize/exchange/recycled_memory.h"
+#include "tensorcask/serialize/exchange/internal/frame.h"
+#include "tensorcask/serialize/exchange/internal/frame_receiver.h"
+#include "tensorcask/serialize/exchange/internal/received_frame.h"
+#include "tensorcask/serialize/exchange/internal/recycled_memory.h"
 #include "tensorcask/tensor/base/check.h"
-#include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
 
 namespace tensorcask {
 namespace {
 
 using exchange::EncodedMessage;
-using exchange::FrameHead;
 using exchange::FrameType;
 using exchange::ReceivedFrame;
 
-// The system takes a small frame faster in one piece than in several.
+// The system sends a small frame faster in one piece than in several.
 constexpr size_t kSmallFrameBytes = 4096;
 using Pieces = absl::InlinedVector<absl::string_view, 8>;
 
@@ -38,7 +40,7 @@ uint64_t MaxBytes(const ChannelOptions& options) {
 
 }  // namespace
 
-// The two directions share nothing but the transport, the options and what the other side said it takes.
+// The two directions share only the transport, the options, the limit that the peer announced, and two flags.
 class Channel::State {
  public:
   State(std::unique_ptr<Transport> transport, ChannelOptions options)
@@ -48,11 +50,13 @@ class Channel::State {
         frames_(transport_.get(), MaxBytes(options_), options_.decode.allocator) {
     exchange::Hello hello;
     hello.max_message_bytes = MaxBytes(options_);
-    // Into an empty buffer, so there is nothing to wait for. That a peer is gone already does not keep us from reading
-    // what it sent.
+    // Into an empty buffer, so this does not wait. If the peer is gone already, what it sent can still be received.
     hello_error_ = SendFrame(FrameType::kHello, exchange::EncodeHello(hello), {}, absl::ZeroDuration());
   }
-  ~State() { Close(absl::ZeroDuration()).IgnoreError(); }
+  ~State() {
+    // A child after fork(2) has copies of the descriptors; the channel stays the parent's.
+    if (getpid() == owner_process_) Close(absl::ZeroDuration()).IgnoreError();
+  }
 
   const std::string& name() const { return transport_->name(); }
   void Shutdown() {
@@ -63,7 +67,7 @@ class Channel::State {
   // ---- Sending ------------------------------------------------------------------------------------------------------
 
   absl::Status Send(FrameType type, const Message& message, Deadline deadline) {
-    if (!hello_error_.ok()) {  // nobody has been told yet
+    if (!hello_error_.ok()) {  // not reported yet
       Break(std::exchange(hello_error_, absl::OkStatus()), &send_error_);
       return send_error_;
     }
@@ -71,31 +75,32 @@ class Channel::State {
     EncodedMessage encoded;
     const absl::Status encoding =
         exchange::EncodeMessage(message, options_, transport_->max_descriptors(), &recycled_memory_, &encoded);
-    if (!encoding.ok()) return Named(encoding);
+    if (!encoding.ok()) return Annotate(encoding, name());
     const uint64_t bytes = encoded.body.size() + encoded.inline_bytes;
     const uint64_t most = peer_max_bytes_.load(std::memory_order_relaxed);
     if (bytes > most || encoded.shared_bytes > most) {
-      return Named(
-          absl::ResourceExhaustedError(absl::StrCat("the message has ", bytes, " bytes and ", encoded.shared_bytes,
-                                                    " in shared memory; the other side takes ", most)));
+      return absl::ResourceExhaustedError(absl::StrCat(name(), ": the message has ", bytes, " bytes and ",
+                                                       encoded.shared_bytes,
+                                                       " in shared memory; the other side accepts ", most));
     }
+    BreakOnException guard(this, &send_error_);
     absl::Status status = SendFrame(type, encoded.body, encoded, deadline);
     if (!status.ok()) Break(status, &send_error_);
+    guard.Done();
+    has_sent_messages_ = true;
     return status;
   }
 
   uint64_t NextRequest() { return ++last_request_; }
 
   absl::Status Close(Deadline deadline) {
-    if (is_closed_) return absl::OkStatus();
-    is_closed_ = true;
-    absl::Status status;
-    if (hello_error_.ok() && send_error_.ok()) {
-      status = SendFrame(FrameType::kGoodbye, "", {}, deadline);
+    if (!is_closed_) {
+      is_closed_ = true;
+      close_status_ = Finish(deadline);
       send_error_ = absl::UnavailableError("Close was called");
+      Shutdown();
     }
-    Shutdown();
-    return status;
+    return close_status_;
   }
 
   // ---- Receiving ----------------------------------------------------------------------------------------------------
@@ -103,34 +108,70 @@ class Channel::State {
   absl::StatusOr<Message> Receive(Deadline deadline) {
     if (saw_goodbye_) return End();
     CASK_RETURN_IF_ERROR(CheckOpen(receive_error_));
+    BreakOnException guard(this, &receive_error_);
     std::optional<Message> message;
     while (!message) {
       const absl::StatusOr<bool> more = frames_.WaitForFrame(deadline);
-      // Nothing has been taken, so it can be asked again.
-      if (more.status().code() == absl::StatusCode::kDeadlineExceeded) return more.status();
-      absl::Status status = more.ok() ? Take(*more, &message, deadline) : more.status();
-      if (saw_goodbye_) return End();
-      if (!status.ok()) return BreakReceiving(std::move(status));
+      if (absl::IsDeadlineExceeded(more.status())) {  // nothing was received, so the call can be repeated
+        guard.Done();
+        return more.status();
+      }
+      // The peer closed its socket while messages of ours were unread (ECONNRESET).
+      if (absl::IsUnavailable(more.status())) peer_lost_messages_.store(true, std::memory_order_relaxed);
+      absl::Status status = more.ok() ? ReceiveFrame(*more, &message, deadline) : more.status();
+      if (!saw_goodbye_ && !status.ok()) Break(status, &receive_error_);
+      if (saw_goodbye_ || !status.ok()) {
+        guard.Done();
+        return saw_goodbye_ ? End() : status;
+      }
     }
+    guard.Done();
     return *std::move(message);
   }
 
-  // After an error that only the caller can see.
+  // For an error that only the caller finds.
   absl::Status BreakReceiving(absl::Status status) {
     Break(status, &receive_error_);
     return status;
   }
 
  private:
-  absl::Status Named(const absl::Status& status) const {
-    if (status.ok()) return status;
-    return absl::Status(status.code(), absl::StrCat(name(), ": ", status.message()));
+  // Breaks a direction if an exception passes, because how much was transferred is then unknown.
+  class BreakOnException {
+   public:
+    BreakOnException(State* state, absl::Status* direction) : state_(state), direction_(direction) {}
+    BreakOnException(const BreakOnException&) = delete;
+    BreakOnException& operator=(const BreakOnException&) = delete;
+    ~BreakOnException() {
+      if (state_ != nullptr) state_->Break(state_->exception_error_, direction_);
+    }
+    void Done() { state_ = nullptr; }
+
+   private:
+    State* state_;
+    absl::Status* const direction_;
+  };
+
+  absl::Status End() const {
+    return absl::OutOfRangeError(absl::StrCat(name(), ": the other side has ended the channel"));
   }
-  absl::Status End() const { return Named(absl::OutOfRangeError("the other side has ended the channel")); }
 
   absl::Status CheckOpen(const absl::Status& error) const {
     if (error.ok()) return absl::OkStatus();
     return absl::FailedPreconditionError(absl::StrCat(name(), ": the channel is closed, after: ", error.message()));
+  }
+
+  // What Close reports: that messages were not sent, or not received by the peer.
+  absl::Status Finish(Deadline deadline) {
+    if (!hello_error_.ok()) return absl::OkStatus();  // nothing was sent
+    if (!send_error_.ok()) return Annotate(send_error_, "not everything was sent");
+    if (has_sent_messages_) {
+      CASK_RETURN_IF_ERROR(transport_->WaitUntilReceived(deadline));
+      if (peer_lost_messages_.load(std::memory_order_relaxed)) {
+        return absl::UnavailableError(absl::StrCat(name(), ": the peer has closed before it received everything"));
+      }
+    }
+    return SendFrame(FrameType::kGoodbye, "", {}, deadline);
   }
 
   void Break(const absl::Status& error, absl::Status* direction) {
@@ -139,18 +180,12 @@ class Channel::State {
   }
 
   absl::Status SendFrame(FrameType type, absl::string_view body, const EncodedMessage& message, Deadline deadline) {
-    FrameHead head;
-    head.type = type;
-    head.sequence = next_sent_++;
-    head.body_bytes = body.size();
-    head.inline_bytes = message.inline_bytes;
-    head.num_descriptors = static_cast<uint32_t>(message.descriptors.size());
-    head.body_crc32c = Crc32c(body);
-    const std::array<char, exchange::kFrameHeadBytes> bytes = exchange::EncodeFrameHead(head);
+    const std::array<char, exchange::kFrameHeaderBytes> bytes = exchange::EncodeHeader(type, next_sent_, body, message);
     Pieces pieces;
     pieces.emplace_back(bytes.data(), bytes.size());
     pieces.push_back(body);
     pieces.insert(pieces.end(), message.inline_pieces.begin(), message.inline_pieces.end());
+    ++next_sent_;  // after the last allocation
     if (bytes.size() + body.size() + message.inline_bytes > kSmallFrameBytes) {
       return transport_->SendAll(pieces, message.descriptors, deadline);
     }
@@ -161,19 +196,20 @@ class Channel::State {
     return transport_->SendAll({frame}, message.descriptors, deadline);
   }
 
-  // The next frame, if there is one to come. Sets *message if that is what it holds.
-  absl::Status Take(bool more, std::optional<Message>* message, Deadline deadline) {
+  // The next frame, if `more` says that there is one. Sets *message if the frame is a message.
+  absl::Status ReceiveFrame(bool more, std::optional<Message>* message, Deadline deadline) {
     if (!more) {
-      return Named(absl::UnavailableError(is_shut_down_.load(std::memory_order_relaxed)
-                                              ? "this side has ended the channel"
-                                              : "the other side died, or was cut off between two frames"));
+      const bool by_us = is_shut_down_.load(std::memory_order_relaxed);
+      return absl::UnavailableError(
+          absl::StrCat(name(), by_us ? ": this side has ended the channel"
+                                     : ": the other side died, or was cut off between two frames"));
     }
     ReceivedFrame frame;
     CASK_RETURN_IF_ERROR(frames_.Receive(&frame, deadline));
-    const FrameType type = frame.head.type;
+    const FrameType type = frame.header.type;
     switch (type) {
       case FrameType::kHello:
-        return TakeHello(frame.body);
+        return ReadHello(frame.body);
       case FrameType::kGoodbye:
         saw_goodbye_ = true;
         return absl::OkStatus();
@@ -183,12 +219,12 @@ class Channel::State {
     }
     message->emplace();
     (*message)->is_reply = type == FrameType::kReply;
-    return Named(exchange::DecodeMessage(std::move(frame), options_.decode, &**message));
+    return Annotate(exchange::DecodeMessage(std::move(frame), options_, &**message), name());
   }
 
-  absl::Status TakeHello(absl::string_view body) {
+  absl::Status ReadHello(absl::string_view body) {
     const absl::StatusOr<exchange::Hello> hello = exchange::DecodeHello(body);
-    if (!hello.ok()) return Named(hello.status());
+    if (!hello.ok()) return Annotate(hello.status(), name());
     peer_max_bytes_.store(hello->max_message_bytes, std::memory_order_relaxed);
     return absl::OkStatus();
   }
@@ -196,17 +232,22 @@ class Channel::State {
   const std::unique_ptr<Transport> transport_;
   const ChannelOptions options_;
   std::atomic<uint64_t> peer_max_bytes_{UINT64_MAX};
-  std::atomic<bool> is_shut_down_{false};  // by us
+  std::atomic<bool> is_shut_down_{false};  // by this side
+  std::atomic<bool> peer_lost_messages_{false};
+  const pid_t owner_process_ = getpid();
+  const absl::Status exception_error_ = absl::ResourceExhaustedError("an exception passed through it (no memory?)");
 
-  // Of the sending side.
+  // Used by the sending thread only.
   exchange::RecycledMemory recycled_memory_;
   uint64_t next_sent_ = 0;
   uint64_t last_request_ = 0;
   absl::Status hello_error_;
   absl::Status send_error_;
+  bool has_sent_messages_ = false;
   bool is_closed_ = false;
+  absl::Status close_status_;
 
-  // Of the receiving side.
+  // Used by the receiving thread only.
   exchange::FrameReceiver frames_;
   absl::Status receive_error_;
   bool saw_goodbye_ = false;
@@ -245,7 +286,7 @@ absl::StatusOr<Message> Channel::Call(const Message& message, Deadline deadline)
   while (true) {
     CASK_ASSIGN_OR_RETURN(Message reply, state_->Receive(deadline));
     if (reply.is_reply && reply.request == request.request) return reply;
-    if (reply.is_reply && reply.request < request.request) continue;  // to a call that did not wait for it
+    if (reply.is_reply && reply.request < request.request) continue;  // to a call that gave up
     return state_->BreakReceiving(absl::FailedPreconditionError(
         absl::StrCat(name(), ": ", reply.is_reply ? "a reply to" : "a message with", " request ", reply.request,
                      " came while the reply to ", request.request, " was awaited")));
@@ -253,7 +294,7 @@ absl::StatusOr<Message> Channel::Call(const Message& message, Deadline deadline)
 }
 
 absl::Status Channel::Reply(const Message& request, const Message& message, Deadline deadline) {
-  CASK_CHECK(request.request != 0, "Channel::Reply: nobody awaits a reply to this message");
+  CASK_CHECK(request.request != 0, "Channel::Reply: this message is not a request");
   Message reply = message;
   reply.request = request.request;
   return state_->Send(FrameType::kReply, reply, deadline);

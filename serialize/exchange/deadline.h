@@ -1,4 +1,4 @@
-// The moment until which something may wait, on a clock that nobody sets (CLOCK_MONOTONIC).
+// The time until which a call may wait, on a clock that is never set (CLOCK_MONOTONIC).
 //
 //   const Deadline deadline = absl::Seconds(5);             // from now
 //   socket.ReceiveExactly(absl::MakeSpan(header), deadline);
@@ -19,7 +19,7 @@ namespace tensorcask {
 
 class Deadline {
  public:
-  // `timeout` from now. Negative is as zero; what reaches past the clock's end (292 years) is as Never().
+  // `timeout` from now. A negative timeout means zero; one past the clock's end (292 years) means Never().
   Deadline(absl::Duration timeout) {  // NOLINT(google-explicit-constructor): every wait takes either
     const Clock::time_point now = Clock::now();
     const std::chrono::nanoseconds wait = absl::ToChronoNanoseconds(std::max(timeout, absl::ZeroDuration()));
@@ -28,13 +28,13 @@ class Deadline {
   static Deadline Never() { return {absl::InfiniteDuration()}; }
 
   bool is_never() const { return at_ == Clock::time_point::max(); }
-  // 0 once it has passed.
+  // 0 after the deadline.
   absl::Duration remaining() const {
     if (is_never()) return absl::InfiniteDuration();
     return std::max(absl::FromChrono(at_ - Clock::now()), absl::ZeroDuration());
   }
-  // For poll(2): -1 for Never(), else milliseconds, rounded up so that what is left never becomes a busy wait. A wait
-  // of more than 24 days is cut; who finds that nothing has happened asks again.
+  // For poll(2): -1 for Never(), else milliseconds, rounded up so that the rest never becomes a busy wait. More than 24
+  // days become 24 days, so a caller that waits in a loop must ask again.
   int poll_timeout_ms() const {
     if (is_never()) return -1;
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(at_ - Clock::now());

@@ -1,4 +1,4 @@
-// An open file descriptor that is closed by its last owner.
+// An open file descriptor that its owner closes.
 //
 //   ScopedDescriptor file(open(path, O_RDONLY | O_CLOEXEC));
 //   if (!file.is_open()) ...
@@ -29,7 +29,8 @@ class ScopedDescriptor {
   bool is_open() const { return descriptor_ >= 0; }
   int get() const { return descriptor_; }
   int Release() { return std::exchange(descriptor_, -1); }
-  // Once, whatever close(2) answers: Linux has freed the number even then, and another thread may have it already.
+  // Calls close(2) once, whatever it returns: Linux frees the number even on error, and another thread may have it by
+  // then.
   void Close() {
     if (descriptor_ >= 0) close(Release());
   }

@@ -18,7 +18,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "tensorcask/serialize/exchange/memory_file.h"
+#include "tensorcask/serialize/exchange/internal/close_received.h"
+#include "tensorcask/serialize/exchange/internal/memory_file.h"
 #include "tensorcask/serialize/exchange/scoped_descriptor.h"
 #include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/tensor/allocator.h"
@@ -47,22 +48,20 @@ absl::Status NotShareable(absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("received descriptor: ", what, "; a sealed memory file is wanted"));
 }
 
-// The size of a file of which all bytes are there and stay. Errors: InvalidArgument.
+// The size of a file whose bytes all have memory and keep it. Errors: InvalidArgument. Requires: it is a file in
+// memory, so that none of these calls asks a file system that somebody else runs.
 absl::StatusOr<uint64_t> CheckMemoryFile(int descriptor) {
-  // Asked first, because the kernel answers at once whatever it is: what somebody's own file system says of a file can
-  // take as long as its owner likes.
   const int seals = fcntl(descriptor, F_GET_SEALS);
-  if (seals < 0) return NotShareable("it is no file in memory");
-  // Huge pages of their own kind (hugetlbfs) have seals as well, but can run out under a mapping.
+  // Files of huge pages (hugetlbfs) have seals as well, but can run out of pages under a mapping.
   struct statfs file_system;
   if (fstatfs(descriptor, &file_system) != 0) return absl::ErrnoToStatus(errno, "received descriptor: fstatfs");
-  if (file_system.f_type != kTmpfsMagic) return NotShareable("it is of huge pages");
+  if (file_system.f_type != kTmpfsMagic) return NotShareable("it has huge pages (hugetlbfs)");
   if ((seals & F_SEAL_SHRINK) == 0) return NotShareable("it is not sealed against shrinking");
   if ((seals & F_SEAL_GROW) == 0) return NotShareable("it is not sealed against growing");
   if ((seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) == 0)
     return NotShareable("it is not sealed against future writing");
-  // What no memory stands behind would be taken from the system when it is read. Holes cannot come any more; memory
-  // past the end, which would hide them in the count, goes when the file is truncated to the size it has.
+  // A hole would get memory when it is read, from this process. The seals allow no new holes. Memory past the end of
+  // the file would hide holes in the count of blocks, so it is freed first, by truncating the file to its own size.
   struct stat about;
   if (fstat(descriptor, &about) != 0) return absl::ErrnoToStatus(errno, "received descriptor: fstat");
   if (ftruncate(descriptor, about.st_size) != 0) return NotShareable("it is not open for writing");
@@ -157,15 +156,16 @@ absl::Status SharedMemoryAllocator::SealAgainstWriting(const TensorBuffer& buffe
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto found = blocks_.find(start);
     if (found == blocks_.end()) {
-      return absl::FailedPreconditionError("SealAgainstWriting: this memory is another allocator's, or was received");
+      return absl::FailedPreconditionError(
+          "SealAgainstWriting: this memory belongs to another allocator, or was received");
     }
     file = found->second.descriptor.get();
     mapped_bytes = found->second.mapped_bytes;
   }
   // From here on two threads may do the same to one block: the second changes nothing.
   if ((fcntl(file, F_GET_SEALS) & F_SEAL_WRITE) != 0) return absl::OkStatus();
-  // The seal is refused while a mapping could become writable, as every shared mapping of a file open for writing can.
-  // So the block is mapped again, in its place, from the same file opened for reading only.
+  // The kernel refuses the seal while a mapping could become writable, as every shared mapping of a file that is open
+  // for writing can. So the block is mapped again, at the same address, from the same file opened for reading only.
   const ScopedDescriptor readable = exchange::OpenAgain(file, O_RDONLY);
   if (!readable.is_open()) {
     return errno == ENOENT ? absl::UnimplementedError("SealAgainstWriting: /proc is needed")
@@ -174,8 +174,8 @@ absl::Status SharedMemoryAllocator::SealAgainstWriting(const TensorBuffer& buffe
   buffer.FreezeMemory();
   void* const block = const_cast<char*>(start);
   const void* const again = mmap(block, mapped_bytes, PROT_READ, MAP_SHARED | MAP_FIXED, readable.get(), 0);
-  // One mapping takes the place of another: it fails only where the system has no memory for its own few bytes, and
-  // then the block may be gone from under its tensors.
+  // Replacing a mapping fails only if the system has no memory for its own few bytes, and then the tensors may have
+  // lost their memory.
   CASK_CHECK(again == block, "SealAgainstWriting: the system could not map memory again");
   if (fcntl(file, F_ADD_SEALS, F_SEAL_WRITE) == 0) return absl::OkStatus();
   return absl::FailedPreconditionError(
@@ -186,11 +186,15 @@ absl::Status SharedMemoryAllocator::SealAgainstWriting(const TensorBuffer& buffe
 
 absl::StatusOr<RefPtr<TensorBuffer>> MapSharedMemory(ScopedDescriptor descriptor, uint64_t offset_bytes,
                                                      uint64_t size_bytes, const DecodeLimits& limits) {
+  if (!exchange::IsMemoryFile(descriptor.get())) {
+    exchange::CloseReceived(std::move(descriptor));
+    return NotShareable("it is not a file in memory");
+  }
   CASK_ASSIGN_OR_RETURN(const uint64_t file_bytes, CheckMemoryFile(descriptor.get()));
   if (size_bytes == kAllBytes && offset_bytes <= file_bytes) size_bytes = file_bytes - offset_bytes;
   if (!RangeFits(offset_bytes, size_bytes, file_bytes)) {
-    return absl::InvalidArgumentError(absl::StrCat("received memory file: bytes ", offset_bytes, " + ", size_bytes,
-                                                   " leave its ", file_bytes, " bytes"));
+    return absl::InvalidArgumentError(absl::StrCat("received memory file: ", size_bytes, " bytes at offset ",
+                                                   offset_bytes, " exceed its ", file_bytes, " bytes"));
   }
   if (size_bytes > static_cast<uint64_t>(std::max<int64_t>(limits.max_message_bytes, 0))) {
     return absl::ResourceExhaustedError(absl::StrCat("received memory file: ", size_bytes,
@@ -205,8 +209,8 @@ absl::StatusOr<RefPtr<TensorBuffer>> MapSharedMemory(ScopedDescriptor descriptor
                 static_cast<off_t>(offset_bytes - lead_bytes));
   };
   void* mapping = map(MAP_SHARED);
-  // Before 6.7 Linux takes every shared mapping for one that may write, and refuses it once that is sealed. Of pages
-  // that nobody writes a private one shows the same.
+  // Before 6.7 Linux treats every shared mapping as one that may write, and refuses it after that seal. A private
+  // mapping of pages that no process writes shows the same bytes.
   if (mapping == MAP_FAILED && errno == EPERM) mapping = map(MAP_PRIVATE);
   if (mapping == MAP_FAILED) return absl::ErrnoToStatus(errno, "received memory file: mmap");
 

@@ -1,7 +1,7 @@
-// What a channel needs of the way that its frames take: bytes in order, descriptors beside them where the way can carry
-// them, and deadlines.
+// The way that a channel's frames take: bytes in order, with a deadline on every wait, and descriptors beside the bytes
+// where the way can carry them.
 //
-// Errors are those of unix_socket.h. One thread may send while another receives; Shutdown may come from any.
+// Errors are those of unix_socket.h. One thread may send while another receives; Shutdown may come from any thread.
 
 #ifndef TENSORCASK_SERIALIZE_EXCHANGE_TRANSPORT_H_
 #define TENSORCASK_SERIALIZE_EXCHANGE_TRANSPORT_H_
@@ -25,15 +25,17 @@ class Transport {
  public:
   virtual ~Transport() = default;
 
-  // Descriptors that one Send may carry; 0 between hosts: all tensors then travel in the frames.
+  // Descriptors that one call of SendAll may carry; 0 between hosts: all tensors then travel in the frames.
   virtual size_t max_descriptors() const = 0;
-  virtual const std::string& name() const = 0;  // for messages
+  virtual const std::string& name() const = 0;  // of the peer, for messages
 
   virtual absl::Status SendAll(absl::Span<const absl::string_view> pieces, absl::Span<const int> descriptors,
                                Deadline deadline) = 0;
-  // As UnixSocket::ReceiveSome.
+  // As UnixSocket::ReceiveSome, for memory files only. Further error: InvalidArgument for any other descriptor.
   virtual absl::StatusOr<size_t> ReceiveSome(absl::Span<char> out, size_t max_descriptors,
                                              std::vector<ScopedDescriptor>* descriptors, Deadline deadline) = 0;
+  // As UnixSocket::WaitUntilReceived. A transport that cannot tell returns OK.
+  virtual absl::Status WaitUntilReceived(Deadline deadline);
   virtual void Shutdown() = 0;
 };
 

@@ -1,11 +1,9 @@
 #include "tensorcask/serialize/exchange/unix_socket.h"
 
-#include <fcntl.h>
-#include <limits.h>
+#include <linux/sockios.h>
 #include <poll.h>
-#include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -28,6 +26,8 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/exchange/deadline.h"
+#include "tensorcask/serialize/exchange/internal/close_received.h"
+#include "tensorcask/serialize/exchange/internal/socket_calls.h"
 #include "tensorcask/serialize/exchange/scoped_descriptor.h"
 #include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/quote.h"
@@ -36,92 +36,42 @@
 namespace tensorcask {
 namespace {
 
-// One call of sendmsg takes up to IOV_MAX (1024) pieces; so many fit on the stack comfortably.
+using exchange::AddressOf;
+using exchange::ConnectTo;
+using exchange::MakeSocket;
+using exchange::SocketError;
+using exchange::WaitFor;
+
+// sendmsg(2) takes up to IOV_MAX (1024) pieces; this many fit on the stack comfortably.
 constexpr size_t kPiecesPerCall = 64;
 
-// How long Accept waits when there are no descriptors.
-constexpr absl::Duration kPauseWithoutDescriptors = absl::Milliseconds(50);
-// How long Listen waits for the lock on the folder, which others hold for some 100 us.
-constexpr absl::Duration kFolderLockTimeout = absl::Seconds(1);
+// How long Connect sleeps between two tries while there is no server yet.
+constexpr absl::Duration kFirstConnectPause = absl::Milliseconds(1);
+constexpr absl::Duration kLastConnectPause = absl::Milliseconds(20);
+// How long WaitUntilReceived sleeps between two looks.
+constexpr absl::Duration kFirstReceivedPause = absl::Microseconds(20);
+constexpr absl::Duration kLastReceivedPause = absl::Milliseconds(2);
 
-// A call that receives waits in the kernel for this long at most (SO_RCVTIMEO), and begins anew then: which, unlike
-// poll(2), takes no call of its own. Waits with less time left use poll(2).
+// Bytes that are discarded at once when a socket is closed.
+constexpr size_t kDrainBytes = size_t{16} << 10;
+
+// A receive waits in the kernel for at most this long (SO_RCVTIMEO) and is then repeated: unlike poll(2) this needs no
+// system call of its own. Waits with less time left use poll(2).
 constexpr int kReceiveTimeoutMs = 1000;
 
-// errno as a status. A peer that is gone is "unavailable" by whatever number it shows.
-absl::Status SocketError(int error, absl::string_view name, absl::string_view doing) {
-  const std::string message = absl::StrCat(name, ": ", doing);
-  switch (error) {
-    case ETIMEDOUT:
-      return absl::DeadlineExceededError(absl::StrCat(message, ": the deadline has passed"));
-    case EPIPE:
-    case ECONNRESET:
-      return absl::UnavailableError(absl::StrCat(message, ": the peer has closed"));
-    case ETOOMANYREFS:
-      return absl::ResourceExhaustedError(absl::StrCat(message, ": too many descriptors are on their way"));
-    default:
-      return absl::ErrnoToStatus(error, message);
-  }
-}
-
-// Waits for `events` or an end of the connection. 0, ETIMEDOUT, or what poll(2) has; *ended: both directions have.
-int WaitFor(int descriptor, short events, Deadline deadline, bool* ended = nullptr) {
-  while (true) {
-    pollfd wait = {descriptor, events, 0};
-    const int timeout_ms = deadline.poll_timeout_ms();
-    const int ready = poll(&wait, 1, timeout_ms);
-    if (ready > 0) {
-      if (ended != nullptr) *ended = (wait.revents & POLLHUP) != 0;
-      return 0;
-    }
-    if (ready < 0 && errno != EINTR) return errno;
-    if (ready == 0 && timeout_ms == 0) return ETIMEDOUT;
-  }
-}
-
-absl::StatusOr<sockaddr_un> AddressOf(const std::string& path) {
-  sockaddr_un address = {};
-  address.sun_family = AF_UNIX;
-  if (path.empty()) return absl::InvalidArgumentError("a socket's path is empty");
-  if (path.find('\0') != std::string::npos) {
-    return absl::InvalidArgumentError(absl::StrCat("a socket's path has a NUL byte: ", Quoted(path)));
-  }
-  if (path.size() >= sizeof(address.sun_path)) {
-    return absl::InvalidArgumentError(absl::StrCat("a socket's path has ", path.size(), " bytes, the system takes ",
-                                                   sizeof(address.sun_path) - 1, ": ", Quoted(path)));
-  }
-  std::memcpy(address.sun_path, path.data(), path.size());
-  return address;
-}
-
-absl::StatusOr<ScopedDescriptor> MakeSocket(absl::string_view name, int flags = 0) {
-  ScopedDescriptor descriptor(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0));
-  if (!descriptor.is_open()) return SocketError(errno, name, "socket");
-  return descriptor;
-}
-
-int ConnectTo(int descriptor, const sockaddr_un& address) {
-  return connect(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 ? 0 : errno;
-}
-
-int BindTo(int descriptor, const sockaddr_un& address) {
-  return bind(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 ? 0 : errno;
-}
-
-// The next pieces that are not empty, from byte `offset` of the first on.
-size_t FillParts(absl::Span<const absl::string_view> pieces, size_t offset, std::array<iovec, kPiecesPerCall>* parts) {
+// The next pieces that are not empty.
+size_t FillParts(absl::Span<const absl::string_view> pieces, std::array<iovec, kPiecesPerCall>* parts) {
   size_t count = 0;
-  for (absl::string_view piece : pieces) {
+  for (const absl::string_view piece : pieces) {
     if (count == parts->size()) break;
-    piece.remove_prefix(std::exchange(offset, 0));
     if (piece.empty()) continue;
     (*parts)[count++] = {const_cast<char*>(piece.data()), piece.size()};
   }
   return count;
 }
 
-// The descriptors that came with a message.
-void TakeDescriptors(msghdr* message, std::vector<ScopedDescriptor>* descriptors) {
+// Appends the descriptors that came with a message. Requires: room for them is reserved, so that none is lost.
+void ConsumeDescriptors(msghdr* message, std::vector<ScopedDescriptor>* descriptors) {
   for (cmsghdr* control = CMSG_FIRSTHDR(message); control != nullptr; control = CMSG_NXTHDR(message, control)) {
     if (control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS) continue;
     const size_t count = (control->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -130,59 +80,6 @@ void TakeDescriptors(msghdr* message, std::vector<ScopedDescriptor>* descriptors
       std::memcpy(&descriptor, CMSG_DATA(control) + i * sizeof(int), sizeof(int));
       descriptors->emplace_back(descriptor);
     }
-  }
-}
-
-std::string FolderOf(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
-
-// Keeps other servers from making or replacing sockets in a folder, until it is closed.
-absl::StatusOr<ScopedDescriptor> LockFolder(const std::string& folder) {
-  ScopedDescriptor descriptor(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!descriptor.is_open()) return absl::ErrnoToStatus(errno, Quoted(folder));
-  struct stat about;
-  if (fstat(descriptor.get(), &about) != 0) return absl::ErrnoToStatus(errno, Quoted(folder));
-  if ((about.st_mode & S_IWOTH) != 0 && (about.st_mode & S_ISVTX) == 0) {
-    return absl::PermissionDeniedError(absl::StrCat(
-        Quoted(folder),
-        ": everybody may rename what is in this folder (writable by all, not sticky): no place for a socket"));
-  }
-  // With a deadline: whoever can read the folder can hold this lock.
-  const Deadline deadline = kFolderLockTimeout;
-  while (flock(descriptor.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK && errno != EINTR)
-      return absl::ErrnoToStatus(errno, absl::StrCat(Quoted(folder), ": flock"));
-    if (deadline.remaining() == absl::ZeroDuration()) {
-      return absl::UnavailableError(absl::StrCat(Quoted(folder), ": another process keeps this folder locked"));
-    }
-    absl::SleepFor(absl::Milliseconds(1));
-  }
-  return descriptor;
-}
-
-// Removes what stands in the way of bind(2), if it is a socket of ours that a server left behind.
-absl::Status RemoveStaleSocket(const std::string& path, const sockaddr_un& address) {
-  const std::string name = Quoted(path);
-  struct stat about;
-  if (lstat(path.c_str(), &about) != 0) return absl::ErrnoToStatus(errno, name);
-  if (!S_ISSOCK(about.st_mode)) return absl::AlreadyExistsError(absl::StrCat(name, " exists and is not a socket"));
-  if (about.st_uid != geteuid()) {
-    return absl::PermissionDeniedError(absl::StrCat(name, " is a socket of user ", about.st_uid));
-  }
-  CASK_ASSIGN_OR_RETURN(const ScopedDescriptor probe, MakeSocket(name, SOCK_NONBLOCK));
-  switch (const int error = ConnectTo(probe.get(), address)) {
-    case ECONNREFUSED:
-      if (unlink(path.c_str()) != 0) return absl::ErrnoToStatus(errno, absl::StrCat(name, ": removing the old socket"));
-      return absl::OkStatus();
-    case 0:
-    case EAGAIN:      // a full queue
-    case EPROTOTYPE:  // a socket of another type, in use
-      return absl::AlreadyExistsError(absl::StrCat(name, ": another server listens here"));
-    default:
-      return SocketError(error, name, "asking whether somebody listens");
   }
 }
 
@@ -195,7 +92,7 @@ absl::StatusOr<UnixSocket> UnixSocket::Make(ScopedDescriptor descriptor, absl::s
   ucred credentials = {};
   socklen_t size = sizeof(credentials);
   if (getsockopt(descriptor.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) {
-    return SocketError(errno, where, "asking who the peer is");
+    return SocketError(errno, where, "reading the peer's credentials");
   }
   const timeval timeout = absl::ToTimeval(absl::Milliseconds(kReceiveTimeoutMs));
   if (setsockopt(descriptor.get(), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)) != 0) {
@@ -213,9 +110,9 @@ absl::StatusOr<UnixSocket> UnixSocket::Connect(const std::string& path, Deadline
   CASK_ASSIGN_OR_RETURN(const sockaddr_un address, AddressOf(path));
   const std::string name = Quoted(path);
   CASK_ASSIGN_OR_RETURN(ScopedDescriptor descriptor, MakeSocket(name));
-  while (true) {
-    // While the server's queue is full connect(2) waits, and poll(2) cannot: so its own timeout is set. 0 would be
-    // none.
+  for (absl::Duration pause = kFirstConnectPause;; pause = std::min(2 * pause, kLastConnectPause)) {
+    // While the server's queue is full, connect(2) waits and poll(2) cannot, so the socket gets a timeout. A timeout of
+    // 0 would mean none.
     const absl::Duration wait = std::clamp(deadline.remaining(), absl::Microseconds(1), absl::Hours(1));
     const timeval timeout = absl::ToTimeval(wait);
     if (setsockopt(descriptor.get(), SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout)) != 0) {
@@ -224,8 +121,12 @@ absl::StatusOr<UnixSocket> UnixSocket::Connect(const std::string& path, Deadline
     const int error = ConnectTo(descriptor.get(), address);
     if (error == 0) return Make(std::move(descriptor), name, allowed);
     if (error == EINTR) continue;
-    if (error != EAGAIN) return SocketError(error, name, "connect");
-    if (deadline.remaining() == absl::ZeroDuration()) return SocketError(ETIMEDOUT, name, "connect");
+    const bool may_come = error == EAGAIN || error == ENOENT || error == ECONNREFUSED;
+    if (!may_come || deadline.remaining() == absl::ZeroDuration()) {
+      return SocketError(error == EAGAIN ? ETIMEDOUT : error, name, "connect");
+    }
+    // EAGAIN has waited in the kernel already. The other two mean that the server has not made its socket yet.
+    if (error != EAGAIN) absl::SleepFor(std::min(pause, deadline.remaining()));
   }
 }
 
@@ -240,48 +141,143 @@ absl::StatusOr<std::pair<UnixSocket, UnixSocket>> UnixSocket::Pair() {
   return std::make_pair(std::move(first), std::move(second));
 }
 
+UnixSocket::UnixSocket(ScopedDescriptor descriptor, PeerCredentials peer, std::string name)
+    : descriptor_(std::move(descriptor)), peer_(peer), owner_process_(getpid()), name_(std::move(name)) {}
+
+UnixSocket& UnixSocket::operator=(UnixSocket&& other) noexcept {
+  if (this == &other) return *this;
+  Dispose();
+  descriptor_ = std::move(other.descriptor_);
+  peer_ = other.peer_;
+  owner_process_ = other.owner_process_;
+  name_ = std::move(other.name_);
+  return *this;
+}
+
+UnixSocket::~UnixSocket() { Dispose(); }
+
+// With the last descriptor of a socket the kernel closes the descriptors that are still in its queue, too, in this
+// thread, and these may block. So everything is received before, except the last byte: that it was unread is how the
+// peer learns that not all was received.
+void UnixSocket::Dispose() {
+  if (!descriptor_.is_open()) return;
+  const auto unread_bytes = [this] {
+    int bytes = 0;
+    return ioctl(descriptor_.get(), SIOCINQ, &bytes) == 0 ? static_cast<size_t>(bytes) : 0;
+  };
+  if (unread_bytes() == 0 || owner_process_ != getpid()) return;
+  Shutdown();  // nothing is added from here on
+  while (const size_t unread = unread_bytes()) {
+    std::array<char, kDrainBytes> bytes;
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxDescriptors)];
+    iovec part = {bytes.data(), std::clamp<size_t>(unread - 1, 1, bytes.size())};
+    msghdr message = {};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    if (unread == 1) {  // stays, unless it has descriptors
+      if (recvmsg(descriptor_.get(), &message, MSG_PEEK | MSG_DONTWAIT) <= 0) return;
+      if ((message.msg_flags & MSG_CTRUNC) == 0) return;
+    }
+    message.msg_flags = 0;
+    message.msg_control = control;
+    message.msg_controllen = sizeof(control);
+    if (recvmsg(descriptor_.get(), &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) <= 0) return;
+    if (message.msg_controllen == 0) continue;
+    std::vector<ScopedDescriptor> received;
+    received.reserve(kMaxDescriptors);
+    ConsumeDescriptors(&message, &received);
+    exchange::CloseReceived(&received);
+  }
+}
+
+int UnixSocket::TrySend(absl::Span<const absl::string_view> pieces, absl::Span<const int> descriptors,
+                        Deadline deadline, size_t* sent_bytes) {
+  CASK_CHECK(descriptors.size() <= kMaxDescriptors, "UnixSocket: more descriptors than a message can carry");
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxDescriptors)];
+  std::array<iovec, kPiecesPerCall> parts;
+  msghdr message = {};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = FillParts(pieces, &parts);
+  if (!descriptors.empty()) {
+    message.msg_control = control;
+    message.msg_controllen = CMSG_SPACE(sizeof(int) * descriptors.size());
+    std::memset(control, 0, message.msg_controllen);
+    cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int) * descriptors.size());
+    std::memcpy(CMSG_DATA(header), descriptors.data(), sizeof(int) * descriptors.size());
+  }
+  constexpr int kFlags = MSG_NOSIGNAL | MSG_DONTWAIT;
+  const bool is_plain = message.msg_iovlen == 1 && message.msg_control == nullptr;  // there is a cheaper call
+  while (true) {
+    const ssize_t sent = is_plain ? send(descriptor_.get(), parts[0].iov_base, parts[0].iov_len, kFlags)
+                                  : sendmsg(descriptor_.get(), &message, kFlags);
+    if (sent >= 0) {
+      *sent_bytes = static_cast<size_t>(sent);
+      return 0;
+    }
+    int error = errno;
+    if (error == EINTR) continue;
+    if (error == EAGAIN) error = WaitFor(descriptor_.get(), POLLOUT, deadline);
+    if (error != 0) return error;
+  }
+}
+
+absl::StatusOr<size_t> UnixSocket::SendSome(absl::Span<const absl::string_view> pieces,
+                                            absl::Span<const int> descriptors, Deadline deadline) {
+  size_t sent_bytes = 0;
+  const int error = TrySend(pieces, descriptors, deadline, &sent_bytes);
+  if (error != 0) return SocketError(error, name_, "sending");
+  return sent_bytes;
+}
+
 absl::Status UnixSocket::SendAll(absl::Span<const absl::string_view> pieces, absl::Span<const int> descriptors,
                                  Deadline deadline) {
   size_t total_bytes = 0;
   for (const absl::string_view piece : pieces) total_bytes += piece.size();
-  CASK_CHECK(descriptors.size() <= kMaxDescriptors, "SendAll: more descriptors than a message can carry");
   CASK_CHECK(descriptors.empty() || total_bytes > 0, "SendAll: descriptors travel with a byte");
-
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxDescriptors)];
+  while (!pieces.empty() && pieces.front().empty()) pieces.remove_prefix(1);
   size_t sent_bytes = 0;
-  size_t offset = 0;  // of what is sent of the first of `pieces`
+  std::array<absl::string_view, kPiecesPerCall> window;
+  size_t offset = 0;  // bytes that were sent of the first of `pieces`
   while (sent_bytes < total_bytes) {
-    std::array<iovec, kPiecesPerCall> parts;
-    msghdr message = {};
-    message.msg_iov = parts.data();
-    message.msg_iovlen = FillParts(pieces, offset, &parts);
-    if (sent_bytes == 0 && !descriptors.empty()) {
-      message.msg_control = control;
-      message.msg_controllen = CMSG_SPACE(sizeof(int) * descriptors.size());
-      std::memset(control, 0, message.msg_controllen);
-      cmsghdr* const header = CMSG_FIRSTHDR(&message);
-      header->cmsg_level = SOL_SOCKET;
-      header->cmsg_type = SCM_RIGHTS;
-      header->cmsg_len = CMSG_LEN(sizeof(int) * descriptors.size());
-      std::memcpy(CMSG_DATA(header), descriptors.data(), sizeof(int) * descriptors.size());
-    }
-    constexpr int kFlags = MSG_NOSIGNAL | MSG_DONTWAIT;
-    const bool is_plain = message.msg_iovlen == 1 && message.msg_control == nullptr;  // has a cheaper call
-    const ssize_t sent = is_plain ? send(descriptor_.get(), parts[0].iov_base, parts[0].iov_len, kFlags)
-                                  : sendmsg(descriptor_.get(), &message, kFlags);
-    if (sent < 0) {
-      int error = errno;
-      if (error == EINTR) continue;
-      if (error == EAGAIN) error = WaitFor(descriptor_.get(), POLLOUT, deadline);
-      if (error == 0) continue;
+    const size_t count = std::min(pieces.size(), window.size());
+    std::copy_n(pieces.begin(), count, window.begin());
+    window[0].remove_prefix(offset);
+    size_t sent = 0;
+    const int error = TrySend({window.data(), count}, descriptors, deadline, &sent);
+    if (error != 0) {
       return SocketError(error, name_, absl::StrCat("sent ", sent_bytes, " of ", total_bytes, " bytes"));
     }
-    sent_bytes += static_cast<size_t>(sent);
-    offset += static_cast<size_t>(sent);
+    descriptors = {};
+    sent_bytes += sent;
+    offset += sent;
     while (!pieces.empty() && offset >= pieces.front().size()) {
       offset -= pieces.front().size();
       pieces.remove_prefix(1);
     }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status UnixSocket::WaitUntilReceived(Deadline deadline) {
+  absl::Duration pause = kFirstReceivedPause;
+  while (true) {
+    int unread_bytes = 0;
+    if (ioctl(descriptor_.get(), SIOCOUTQ, &unread_bytes) != 0) return absl::OkStatus();
+    if (unread_bytes == 0) break;
+    if (deadline.remaining() == absl::ZeroDuration()) {
+      return SocketError(ETIMEDOUT, name_, "waiting until the peer has received everything");
+    }
+    absl::SleepFor(std::min(pause, deadline.remaining()));
+    pause = std::min(2 * pause, kLastReceivedPause);
+  }
+  // A peer that closes with unread bytes leaves an error, and its queue is emptied after that.
+  int error = 0;
+  socklen_t size = sizeof(error);
+  if (getsockopt(descriptor_.get(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error != 0) {
+    return SocketError(error, name_, "not everything was received");
   }
   return absl::OkStatus();
 }
@@ -295,8 +291,10 @@ absl::StatusOr<size_t> UnixSocket::Receive(absl::Span<char> out, size_t max_desc
                                            std::vector<ScopedDescriptor>* descriptors, Deadline deadline,
                                            absl::FunctionRef<std::string()> doing) {
   CASK_CHECK(max_descriptors <= kMaxDescriptors, "UnixSocket: more descriptors than a message can carry");
-  CASK_CHECK(!out.empty(), "UnixSocket: receiving takes room for a byte");
+  CASK_CHECK(!out.empty(), "UnixSocket: receiving needs room for a byte");
   const size_t room = max_descriptors - descriptors->size();
+  const size_t num_before = descriptors->size();
+  descriptors->reserve(max_descriptors);  // before the call: once bytes have been received, nothing may fail
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxDescriptors)];
   iovec part = {out.data(), out.size()};
   msghdr message = {};
@@ -304,7 +302,7 @@ absl::StatusOr<size_t> UnixSocket::Receive(absl::Span<char> out, size_t max_desc
   message.msg_iovlen = 1;
   ssize_t received = 0;
   while (true) {
-    // Room for those that are wanted still: the system closes others itself.
+    // Room for as many as are wanted; the system closes the others.
     if (room > 0) {
       message.msg_control = control;
       message.msg_controllen = CMSG_LEN(sizeof(int) * room);
@@ -317,117 +315,42 @@ absl::StatusOr<size_t> UnixSocket::Receive(absl::Span<char> out, size_t max_desc
     if (error == EAGAIN) error = WaitFor(descriptor_.get(), POLLIN, deadline);
     if (error != 0) return SocketError(error, name_, doing());
   }
-  std::vector<ScopedDescriptor> taken;  // closed on return with an error
-  TakeDescriptors(&message, &taken);
-  if ((message.msg_flags & MSG_CTRUNC) != 0) {
-    if (taken.size() >= room) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(name_, ": sent more descriptors than the ", max_descriptors, " wanted"));
-    }
-    return absl::ResourceExhaustedError(absl::StrCat(
-        name_, ": descriptors were sent, but this process has no room for them (RLIMIT_NOFILE), after ", taken.size()));
+  ConsumeDescriptors(&message, descriptors);
+  if ((message.msg_flags & MSG_CTRUNC) == 0) return static_cast<size_t>(received);
+  const auto first = descriptors->begin() + static_cast<ptrdiff_t>(num_before);
+  std::vector<ScopedDescriptor> refused(std::make_move_iterator(first), std::make_move_iterator(descriptors->end()));
+  descriptors->erase(first, descriptors->end());
+  const size_t count = refused.size();
+  exchange::CloseReceived(&refused);
+  if (count >= room) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name_, ": sent more descriptors than the ", max_descriptors, " wanted"));
   }
-  std::move(taken.begin(), taken.end(), std::back_inserter(*descriptors));
-  return static_cast<size_t>(received);
+  return absl::ResourceExhaustedError(absl::StrCat(name_, ": sent descriptors, but this process has room for ", count,
+                                                   " of them only (RLIMIT_NOFILE)"));
 }
 
 absl::Status UnixSocket::ReceiveExactly(absl::Span<char> out, size_t max_descriptors,
                                         std::vector<ScopedDescriptor>* descriptors, Deadline deadline) {
   if (descriptors != nullptr) descriptors->clear();
-  std::vector<ScopedDescriptor> taken;
+  std::vector<ScopedDescriptor> received_here;
   for (size_t done = 0; done < out.size();) {
-    CASK_ASSIGN_OR_RETURN(const size_t received, Receive(out.subspan(done), max_descriptors, &taken, deadline, [&] {
-                            return absl::StrCat("received ", done, " of ", out.size(), " bytes");
-                          }));
-    if (received == 0) {
-      return absl::UnavailableError(absl::StrCat(name_, ": closed after ", done, " of ", out.size(), " bytes"));
+    absl::StatusOr<size_t> received = Receive(out.subspan(done), max_descriptors, &received_here, deadline, [&] {
+      return absl::StrCat("received ", done, " of ", out.size(), " bytes");
+    });
+    if (received.ok() && *received == 0) {
+      received = absl::UnavailableError(absl::StrCat(name_, ": closed after ", done, " of ", out.size(), " bytes"));
     }
-    done += received;
+    if (!received.ok()) {
+      exchange::CloseReceived(&received_here);
+      return received.status();
+    }
+    done += *received;
   }
-  if (descriptors != nullptr) *descriptors = std::move(taken);
+  if (descriptors != nullptr) *descriptors = std::move(received_here);
   return absl::OkStatus();
 }
 
 void UnixSocket::Shutdown() { shutdown(descriptor_.get(), SHUT_RDWR); }
-
-// ---- UnixListener ---------------------------------------------------------------------------------------------------
-
-UnixListener::UnixListener(ScopedDescriptor descriptor, std::string path, AllowedPeers allowed)
-    : descriptor_(std::move(descriptor)), path_(std::move(path)), allowed_(allowed), owner_process_(getpid()) {
-  struct stat about;
-  if (lstat(path_.c_str(), &about) != 0) return;  // somebody has removed it already: inode 0 is none
-  device_ = about.st_dev;
-  inode_ = about.st_ino;
-}
-
-absl::StatusOr<UnixListener> UnixListener::Listen(const std::string& path, const Options& options) {
-  CASK_ASSIGN_OR_RETURN(const sockaddr_un address, AddressOf(path));
-  const std::string name = Quoted(path);
-  CASK_ASSIGN_OR_RETURN(const ScopedDescriptor lock, LockFolder(FolderOf(path)));
-  CASK_ASSIGN_OR_RETURN(ScopedDescriptor descriptor, MakeSocket(name, SOCK_NONBLOCK));
-  // Before bind(2), which makes the path with the socket's mode: so it never stands there with a wider one.
-  if (fchmod(descriptor.get(), static_cast<mode_t>(options.mode & 0777)) != 0) {
-    return SocketError(errno, name, "setting the mode");
-  }
-  int error = BindTo(descriptor.get(), address);
-  if (error == EADDRINUSE) {
-    CASK_RETURN_IF_ERROR(RemoveStaleSocket(path, address));
-    error = BindTo(descriptor.get(), address);
-  }
-  if (error != 0) return SocketError(error, name, "bind");
-  UnixListener listener(std::move(descriptor), path, options.allowed);  // from here on the path is removed on failure
-  if (listen(listener.descriptor(), options.backlog) != 0) return SocketError(errno, name, "listen");
-  return listener;
-}
-
-UnixListener& UnixListener::operator=(UnixListener&& other) noexcept {
-  if (this == &other) return *this;
-  Remove();
-  descriptor_ = std::move(other.descriptor_);
-  path_ = std::move(other.path_);
-  allowed_ = other.allowed_;
-  device_ = other.device_;
-  inode_ = other.inode_;
-  owner_process_ = other.owner_process_;
-  return *this;
-}
-
-UnixListener::~UnixListener() { Remove(); }
-
-// While the socket is open its inode's number is not given to another, and nobody takes the path for a dead server's.
-void UnixListener::Remove() {
-  if (!descriptor_.is_open() || inode_ == 0 || owner_process_ != getpid()) return;
-  struct stat about;
-  if (lstat(path_.c_str(), &about) != 0 || about.st_dev != device_ || about.st_ino != inode_) return;
-  unlink(path_.c_str());
-}
-
-absl::StatusOr<UnixSocket> UnixListener::Accept(Deadline deadline) {
-  const std::string name = Quoted(path_);
-  while (true) {
-    ScopedDescriptor client(accept4(descriptor_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (client.is_open()) return UnixSocket::Make(std::move(client), name, allowed_);
-    int error = errno;
-    if (error == EINTR || error == ECONNABORTED) continue;
-    bool ended = false;
-    if (error == EAGAIN) error = WaitFor(descriptor_.get(), POLLIN, deadline, &ended);
-    if (ended) return absl::UnavailableError(absl::StrCat(name, ": accept: shut down"));
-    switch (error) {
-      case 0:
-        continue;
-      case EMFILE:
-      case ENFILE:
-      case ENOBUFS:
-      case ENOMEM:
-        absl::SleepFor(std::min(kPauseWithoutDescriptors, deadline.remaining()));
-        break;
-      default:
-        break;
-    }
-    return SocketError(error, name, "accept");
-  }
-}
-
-void UnixListener::Shutdown() { shutdown(descriptor_.get(), SHUT_RDWR); }
 
 }  // namespace tensorcask

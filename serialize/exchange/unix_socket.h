@@ -6,15 +6,23 @@
 //   CASK_ASSIGN_OR_RETURN(UnixSocket server, UnixSocket::Connect("/run/user/1000/tensors.sock", absl::Seconds(1)));
 //   server.SendAll({header, body}, {memory.get()}, absl::Seconds(5));
 //
-// Streams (SOCK_STREAM), not packets: a packet must fit the send buffer (208 KiB as systems come), frames need not.
+// The sockets are streams (SOCK_STREAM). A packet socket would limit a message to the send buffer (208 KiB by default).
 //
 // Errors name the path or the peer:
-//   DeadlineExceeded    the deadline passed; how far it came is in the message
-//   Unavailable         the peer has closed, died or was never there; Shutdown was called
-//   InvalidArgument     a path that cannot be; more descriptors than were asked for
-//   PermissionDenied    the peer is another user's process; the path is out of bounds
-//   ResourceExhausted   no descriptors left here (EMFILE, ENFILE), or too many on their way
-// Signals interrupt nothing (EINTR is retried), and writing to a closed peer raises none (MSG_NOSIGNAL).
+//   DeadlineExceeded    the deadline passed; the message says how much was transferred before
+//   Unavailable         the peer closed its socket or died; no server listens; Shutdown was called
+//   NotFound            no such path
+//   InvalidArgument     a path that no socket can have; more descriptors than the caller accepts
+//   PermissionDenied    the peer is another user's process; the path is not accessible
+//   ResourceExhausted   this process has no descriptors left (EMFILE, ENFILE), or too many are in flight
+// A signal interrupts no call (EINTR is retried). Writing to a closed peer raises no signal (MSG_NOSIGNAL).
+//
+// Descriptors from a peer are as hostile as its bytes. Even close(2) can block: a file of FUSE asks its daemon. This
+// room closes descriptors that it refuses without waiting; a caller that accepts them and wants memory files should use
+// MapSharedMemory (shared_memory.h), which does the same.
+//
+// After fork(2) both processes have the connection. A child that destroys its copy closes its descriptor and nothing
+// else: the connection and the listener's path stay the parent's.
 
 #ifndef TENSORCASK_SERIALIZE_EXCHANGE_UNIX_SOCKET_H_
 #define TENSORCASK_SERIALIZE_EXCHANGE_UNIX_SOCKET_H_
@@ -35,61 +43,76 @@
 
 namespace tensorcask {
 
-// Who was at the other end when the connection was made (SO_PEERCRED); of a pair, whoever made it. The kernel says so,
-// not the peer. A process id may belong to another process by now.
+// The process at the other end when the connection was made (SO_PEERCRED), as the kernel recorded it; for a pair, the
+// process that made the pair. That process may have ended and its id may belong to another one since.
 struct PeerCredentials {
   uint32_t user_id = 0;
   uint32_t group_id = 0;
   int32_t process_id = 0;
 };
 
-// Who may be at the other end. It holds for both ends: a server's name in a shared folder may be anybody's.
+// Which processes may be at the other end. Clients need this check as much as servers do: in a folder that users share,
+// any of them may have made the socket.
 enum class AllowedPeers : uint8_t {
   kSameUser,  // processes with our effective user id
   kAnyUser,
 };
 
-// A connected socket. One thread may send while another receives; two that send, or receive, at once need a lock.
-// After an error from SendAll or ReceiveExactly part of the bytes may have passed: the stream has lost its place, and
-// closing it is all that is left. Moved from, a socket can only be destroyed or assigned to.
+// A connected socket. One thread may send while another receives; two threads that both send, or both receive, need a
+// lock. After an error from SendAll or ReceiveExactly an unknown part of the bytes may have been transferred, so the
+// only thing left to do is to close the socket. A moved-from socket can only be destroyed or assigned to.
 class UnixSocket {
  public:
   static constexpr size_t kMaxDescriptors = 253;  // in one message (SCM_MAX_FD)
 
-  // Path: 1 to 107 bytes without NUL. Names that are no paths (the "abstract" ones of Linux) are not supported: they
-  // have no permissions. Waits while the server's queue is full.
-  // Errors: NotFound, Unavailable (nobody listens), PermissionDenied, DeadlineExceeded, InvalidArgument.
+  // Path: 1 to 107 bytes without NUL. The abstract names of Linux are not supported: they have no permissions.
+  // Waits until a server listens at the path, and while its queue is full. A deadline of zero tries once.
+  // Errors: after the deadline, NotFound (no such path), Unavailable (no server listens there), DeadlineExceeded (the
+  // server's queue is full); at once, PermissionDenied and InvalidArgument.
   static absl::StatusOr<UnixSocket> Connect(const std::string& path, Deadline deadline,
                                             AllowedPeers allowed = AllowedPeers::kSameUser);
 
-  // Two that are connected to each other, for a child process or a test.
+  UnixSocket(UnixSocket&& other) noexcept = default;
+  UnixSocket& operator=(UnixSocket&& other) noexcept;
+  // Closes. Descriptors that the peer sent and that were not received are closed without waiting.
+  ~UnixSocket();
+
+  // Two sockets that are connected to each other, for a child process or a test.
   static absl::StatusOr<std::pair<UnixSocket, UnixSocket>> Pair();
 
-  // Sends all pieces, one behind the other, and with the first byte the descriptors, which stay the caller's and may be
-  // closed when this returns. Requires: with descriptors, at least one byte; at most kMaxDescriptors.
+  // Sends all pieces in order, and the descriptors with the first byte. The descriptors stay the caller's, who may
+  // close them when this returns. OK means that the system took the bytes: the peer may die before it receives them
+  // (see WaitUntilReceived). Requires: with descriptors, at least one byte; at most kMaxDescriptors.
   absl::Status SendAll(absl::Span<const absl::string_view> pieces, absl::Span<const int> descriptors,
                        Deadline deadline);
 
-  // Takes the bytes that are there, as many as `out` holds, or waits for some; returns how many. 0: the peer has closed
-  // and all that it sent has been received: the clean end between two messages. Those descriptors that came with these
-  // bytes go behind what *descriptors has, in their order, closed on exec(2): up to `max_descriptors` with the ones
-  // there. More than that is an error, and those of this call are closed. After DeadlineExceeded the stream has its
-  // place still. Requires: `out` is not empty.
+  // Sends what the system takes without waiting for more room, and waits only if it takes nothing; returns how many
+  // bytes. The descriptors went with them. After DeadlineExceeded nothing was sent. Requires: as SendAll; a byte.
+  absl::StatusOr<size_t> SendSome(absl::Span<const absl::string_view> pieces, absl::Span<const int> descriptors,
+                                  Deadline deadline);
+
+  // Waits until the peer has received everything that was sent. Errors: DeadlineExceeded; Unavailable if the peer
+  // closed or died before. OK where the system cannot tell.
+  absl::Status WaitUntilReceived(Deadline deadline);
+
+  // Receives the bytes that are there, as many as fit into `out`, or waits for some; returns how many. 0 means that the
+  // peer has closed and that all its bytes were received. Descriptors that came with these bytes are appended to
+  // *descriptors, in order, closed on exec(2), until it has `max_descriptors`. More is an error, and those of this call
+  // are closed. After DeadlineExceeded nothing was received and the call can be repeated. Requires: `out` is not empty.
   absl::StatusOr<size_t> ReceiveSome(absl::Span<char> out, size_t max_descriptors,
                                      std::vector<ScopedDescriptor>* descriptors, Deadline deadline);
 
-  // Fills `out`. *descriptors becomes those that came with these bytes, at most `max_descriptors`; on every error all
-  // are closed and it is empty. They come with the first byte of the SendAll that sent them, so ask for them where a
-  // message begins. Errors, besides those above: Unavailable, "closed after 3 of 16 bytes".
+  // Fills `out`. *descriptors becomes the descriptors that came with these bytes, at most `max_descriptors`; on every
+  // error all are closed and it is empty. They come with the first byte of the SendAll that sent them, so accept them
+  // where a message begins. Further error: Unavailable, "closed after 3 of 16 bytes".
   absl::Status ReceiveExactly(absl::Span<char> out, size_t max_descriptors, std::vector<ScopedDescriptor>* descriptors,
                               Deadline deadline);
-  // Without descriptors; any is one too many.
+  // Accepts no descriptors.
   absl::Status ReceiveExactly(absl::Span<char> out, Deadline deadline) {
     return ReceiveExactly(out, 0, nullptr, deadline);
   }
 
-  // Ends both directions, for good. The one call that may come from any thread at any time: those that wait fail with
-  // Unavailable.
+  // Ends both directions for good. May be called from any thread at any time: calls that wait fail with Unavailable.
   void Shutdown();
 
   const PeerCredentials& peer() const { return peer_; }
@@ -99,18 +122,22 @@ class UnixSocket {
  private:
   friend class UnixListener;
 
-  // Asks for the peer's credentials and judges them. `where` becomes part of the name.
+  // Checks the peer's credentials. `where` becomes part of the name.
   static absl::StatusOr<UnixSocket> Make(ScopedDescriptor descriptor, absl::string_view where, AllowedPeers allowed);
 
+  // Returns an errno, or 0 and sets *sent_bytes.
+  int TrySend(absl::Span<const absl::string_view> pieces, absl::Span<const int> descriptors, Deadline deadline,
+              size_t* sent_bytes);
   absl::StatusOr<size_t> Receive(absl::Span<char> out, size_t max_descriptors,
                                  std::vector<ScopedDescriptor>* descriptors, Deadline deadline,
                                  absl::FunctionRef<std::string()> doing);
 
-  UnixSocket(ScopedDescriptor descriptor, PeerCredentials peer, std::string name)
-      : descriptor_(std::move(descriptor)), peer_(peer), name_(std::move(name)) {}
+  UnixSocket(ScopedDescriptor descriptor, PeerCredentials peer, std::string name);
+  void Dispose();
 
   ScopedDescriptor descriptor_;
   PeerCredentials peer_;
+  int32_t owner_process_ = 0;
   std::string name_;
 };
 
@@ -123,28 +150,30 @@ class UnixListener {
     AllowedPeers allowed = AllowedPeers::kSameUser;
   };
 
-  // Makes the path and listens. A socket that stands there already is replaced if it is ours and nobody listens to it
-  // (its server died); nothing else is ever removed, symbolic links included. The folder is locked (flock(2))
-  // meanwhile, so that of several servers that find a dead one's path one wins. Errors: AlreadyExists: somebody
-  // listens, or something other than a socket is there. PermissionDenied: the socket there is another user's; everybody
-  // may rename what is in the folder (writable by all and not sticky). NotFound: no such folder. InvalidArgument: see
-  // Connect. Unavailable: another process keeps the folder locked.
+  // Makes the path and listens. A socket at the path is replaced if it belongs to this user and no server listens to it
+  // (its server died); nothing else is ever removed, symbolic links included. The folder is locked meanwhile
+  // (flock(2)), so that of several servers that find a dead one's path one wins. Errors:
+  //   AlreadyExists: a server listens there, or the path is not a socket.
+  //   PermissionDenied: the socket there is another user's; the folder is writable by all and not sticky, so that every
+  //   user may rename what is in it.
+  //   NotFound: no such folder. InvalidArgument: see Connect. Unavailable: another process keeps the folder locked.
   static absl::StatusOr<UnixListener> Listen(const std::string& path, const Options& options);
 
   UnixListener(UnixListener&& other) = default;
   UnixListener& operator=(UnixListener&& other) noexcept;
-  // Stops listening and removes the path, if what stands there is still the socket that Listen made and this is still
-  // the process that made it (a child after fork(2) leaves it alone).
+  // Stops listening and removes the path, if the socket there is still the one that Listen made and this is the process
+  // that made it. It compares and removes under the folder's lock, so that it never removes the next server's socket;
+  // without the lock (another process keeps it for a second) the path stays, and the next server replaces it.
   ~UnixListener();
 
   // The next client. Safe to call from several threads. Errors, after each of which it can be called again:
   //   DeadlineExceeded, Unavailable (Shutdown was called);
   //   PermissionDenied: a client of another user, which is disconnected;
-  //   ResourceExhausted: no descriptors (EMFILE, ENFILE) or memory. Clients wait in the queue meanwhile. It comes after
-  //   a pause of 50 ms or up to the deadline, so that a server that just goes on does not spin.
+  //   ResourceExhausted: no descriptors (EMFILE, ENFILE) or no memory. Clients wait in the queue meanwhile. Before this
+  //   error Accept pauses for 50 ms or until the deadline, so that a server that calls it in a loop does not spin.
   absl::StatusOr<UnixSocket> Accept(Deadline deadline);
 
-  // From any thread: every Accept, waiting or to come, fails with Unavailable, once the queue is empty.
+  // From any thread: every Accept, waiting or later, fails with Unavailable once the queue is empty.
   void Shutdown();
 
   const std::string& path() const { return path_; }

@@ -6,7 +6,7 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
-#include "tensorcask/serialize/io/retry.h"
+#include "tensorcask/serialize/io/internal/retry.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
 namespace tensorcask {
@@ -39,7 +39,6 @@ absl::Status DiscardSink::Append(absl::string_view bytes) {
 
 absl::StatusOr<std::unique_ptr<FileSink>> FileSink::Create(const std::string& path, FileSystem* file_system) {
   CASK_RETURN_IF_ERROR(CheckPath(path));
-  if (file_system == nullptr) file_system = FileSystem::Posix();
   const IoResult handle = RetryInterrupted([&] { return file_system->CreateNew(path); });
   if (handle < 0) return IoError(handle, path, "create");
   return absl::WrapUnique(new FileSink(path, file_system, handle));

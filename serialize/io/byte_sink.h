@@ -56,7 +56,8 @@ class DiscardSink final : public ByteSink {
 class FileSink final : public ByteSink {
  public:
   // Errors: AlreadyExists if there is a file of that name; from errno, naming the path.
-  static absl::StatusOr<std::unique_ptr<FileSink>> Create(const std::string& path, FileSystem* file_system = nullptr);
+  static absl::StatusOr<std::unique_ptr<FileSink>> Create(const std::string& path,
+                                                          FileSystem* file_system = FileSystem::Posix());
   ~FileSink() override;
   FileSink(const FileSink&) = delete;
   FileSink& operator=(const FileSink&) = delete;

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tensorcask/serialize/io/retry.h"
+#include "tensorcask/serialize/io/internal/retry.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/parallel_for.h"
-#include "tensorcask/tensor/base/process_error.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
 
 namespace tensorcask {
 namespace {
@@ -240,7 +240,7 @@ absl::StatusOr<RefPtr<TensorBuffer>> ByteSource::Map(uint64_t offset, size_t siz
 
 absl::StatusOr<std::shared_ptr<const ByteSource>> OpenFileSource(const std::string& path, const ReadOptions& options) {
   CASK_RETURN_IF_ERROR(CheckPath(path));
-  FileSystem* const files = options.file_system != nullptr ? options.file_system : FileSystem::Posix();
+  FileSystem* const files = options.file_system;
   const IoResult handle = RetryInterrupted([&] { return files->OpenToRead(path); });
   if (handle == -EISDIR) return absl::FailedPreconditionError(absl::StrCat(path, ": cannot open: is a folder"));
   if (handle == -EINVAL)
@@ -266,7 +266,7 @@ absl::StatusOr<RefPtr<TensorBuffer>> ReadWholeFile(const std::string& path, uint
         absl::StrCat(path, ": has ", file->size_bytes(), " bytes, the limit is ", max_bytes));
   }
   absl::StatusOr<RefPtr<TensorBuffer>> bytes = TensorBuffer::Allocate(static_cast<size_t>(file->size_bytes()));
-  if (!bytes.ok()) return internal::Prefixed(path, bytes.status());
+  if (!bytes.ok()) return Annotate(bytes.status(), path);
   char* const data = static_cast<char*>((*bytes)->mutable_data());
   CASK_RETURN_IF_ERROR(file->ReadAt(0, absl::MakeSpan(data, (*bytes)->size_bytes())));
   return bytes;

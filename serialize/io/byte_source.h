@@ -29,7 +29,7 @@ namespace tensorcask {
 enum class ReadStrategy { kRead, kParallel, kMap };
 
 struct ReadOptions {
-  FileSystem* file_system = nullptr;  // null: FileSystem::Posix()
+  FileSystem* file_system = FileSystem::Posix();
   ReadStrategy strategy = ReadStrategy::kRead;
   int num_threads = 4;  // for kParallel
 };

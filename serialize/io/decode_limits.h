@@ -1,5 +1,5 @@
-// Bounds on what a decoder may spend on input it was handed. Past one of them it answers ResourceExhausted, naming the
-// limit, before it allocates. With the defaults memory stays under 64 MiB + 2 x input + the output.
+// Bounds on what a decoder may spend on its input. Past a limit it answers ResourceExhausted, which names the limit,
+// before it allocates. With the defaults, memory stays under 64 MiB + 2 x input + the output.
 //
 //   DecodeOptions options;
 //   options.limits.max_message_bytes = 16 << 20;   // a server that expects small tensors
@@ -12,15 +12,16 @@
 namespace tensorcask {
 
 struct DecodeLimits {
-  // Decoded bytes that no input byte backs, in a message in total: one value that fills a shape, zeros that are left
-  // out.
+  // Decoded bytes that no input byte stands for, in a message in total: one value that fills a shape, omitted zeros.
   int64_t max_unbacked_bytes = int64_t{64} << 20;
   int64_t max_message_bytes = int64_t{2} << 30;        // one decoded message
   int64_t max_file_decoded_bytes = int64_t{16} << 30;  // all that one call decodes from a file
   int max_depth = 64;  // messages in messages, groups in groups; a level takes some KiB of stack
   int64_t max_name_bytes = int64_t{64} << 10;  // a tensor's name
   int64_t max_entries = 10'000'000;            // named things in a file
-  int64_t max_expansion = 1000;                // decoded bytes a stored byte, where data is compressed
+  // Decoded bytes for each stored byte, where data is compressed. Of encoded strings, in messages and in checkpoints,
+  // the 8 bytes of each length count, and the characters.
+  int64_t max_expansion = 1000;
 };
 
 }  // namespace tensorcask

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "tensorcask/tensor/base/process_error.h"
 #include "tensorcask/tensor/base/quote.h"
+#include "tensorcask/tensor/base/status_util.h"
 
 namespace tensorcask {
 namespace {
@@ -22,7 +22,7 @@ absl::Status IoError(IoResult result, absl::string_view path, absl::string_view 
   const auto error = static_cast<int>(-result);
   absl::Status status = absl::ErrnoToStatus(error, absl::StrCat(path, ": cannot ", action));
   const bool is_of_process = error == EMFILE || error == ENFILE || error == ENOMEM;
-  return is_of_process ? internal::ProcessError(std::move(status)) : status;
+  return is_of_process ? MarkProcessError(std::move(status)) : status;
 }
 
 std::string FolderOf(absl::string_view path) {

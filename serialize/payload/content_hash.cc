@@ -10,11 +10,11 @@
 #include "absl/status/status.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/string_view.h"
-#include "tensorcask/serialize/payload/element_streams.h"
-#include "tensorcask/serialize/payload/process_secret.h"
-#include "tensorcask/serialize/payload/scratch.h"
-#include "tensorcask/tensor/base/process_error.h"
+#include "tensorcask/serialize/payload/codec/scratch.h"
+#include "tensorcask/serialize/payload/internal/element_streams.h"
+#include "tensorcask/serialize/payload/internal/process_secret.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
 
 namespace tensorcask {
 namespace {
@@ -29,7 +29,7 @@ struct FreeState {
 absl::StatusOr<ContentHash> Hash(const TensorView& view, absl::string_view secret) {
   CASK_ASSIGN_OR_RETURN(const payload::ElementStreams streams, payload::ElementStreams::Of(view));
   const std::unique_ptr<XXH3_state_t, FreeState> state(XXH3_createState());
-  if (state == nullptr) return internal::ProcessError(absl::ResourceExhaustedError("no memory to hash elements"));
+  if (state == nullptr) return MarkProcessError(absl::ResourceExhaustedError("no memory to hash elements"));
   if (secret.empty()) {
     XXH3_128bits_reset(state.get());
   } else {

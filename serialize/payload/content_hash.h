@@ -1,6 +1,6 @@
-// What names a tensor's elements, wherever they are stored: the 128-bit XXH3 hash of their bytes in row-major order, of
-// strings that of their lengths (8 bytes each) and characters (FORMAT.md section 4). It tells equal tensors from
-// others; it is no defence against somebody who makes two tensors of one hash on purpose.
+// The hash of a tensor's elements, whatever their memory layout: the 128-bit XXH3 of their bytes in row-major order;
+// for strings, of their lengths (8 bytes each) and then their characters (FORMAT.md section 4). It distinguishes
+// tensors, but does not protect against an attacker who constructs two tensors with the same hash.
 
 #ifndef TENSORCASK_SERIALIZE_PAYLOAD_CONTENT_HASH_H_
 #define TENSORCASK_SERIALIZE_PAYLOAD_CONTENT_HASH_H_
@@ -24,7 +24,8 @@ struct ContentHash {
 // Errors: Unimplemented for resources and variants; FailedPrecondition for a buffer without data; ResourceExhausted.
 absl::StatusOr<ContentHash> HashElements(const TensorView& view);
 
-// The same with a secret of this process: nobody can make two tensors of one such hash, and it means nothing elsewhere.
+// The same with a secret of this process: an attacker cannot construct two tensors with the same hash. Other processes
+// compute other hashes.
 absl::StatusOr<ContentHash> HashElementsInProcess(const TensorView& view);
 
 }  // namespace tensorcask

@@ -3,18 +3,19 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "tensorcask/serialize/payload/chunk_codec.h"
-#include "tensorcask/serialize/payload/content_hash.h"
-#include "tensorcask/serialize/payload/element_streams.h"
-#include "tensorcask/serialize/payload/payload_writer.h"
-#include "tensorcask/serialize/payload/scratch.h"
-#include "tensorcask/serialize/payload/stream_numbers.h"
+#include "tensorcask/serialize/payload/base_lookup.h"
+#include "tensorcask/serialize/payload/codec/chunk_codec.h"
+#include "tensorcask/serialize/payload/codec/scratch.h"
+#include "tensorcask/serialize/payload/internal/element_streams.h"
+#include "tensorcask/serialize/payload/internal/payload_writer.h"
+#include "tensorcask/serialize/payload/internal/stream_numbers.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/dtype.h"
 
@@ -22,16 +23,16 @@ namespace tensorcask {
 namespace {
 
 using payload::ChunkEncoder;
-using payload::ChunkOutlook;
+using payload::Compressibility;
 using payload::ElementStreams;
 
 constexpr uint64_t kMaxWholeBytes = uint64_t{16} << 20;  // above, samples decide
 constexpr int kSamples = 8;
 constexpr uint64_t kSampleBytes = uint64_t{64} << 10;
-constexpr uint64_t kSampleAlignment = 16;                   // of the largest element
-constexpr uint64_t kMinLookedAtBytes = uint64_t{64} << 10;  // below, all of it is soon encoded
-constexpr uint64_t kLooks = 8;                              // at chunks, before there is an opinion
-constexpr size_t kStartBytes = 64;                          // chunks that begin alike may be equal
+constexpr uint64_t kSampleAlignment = 16;                    // of the largest element
+constexpr uint64_t kMinEstimatedBytes = uint64_t{64} << 10;  // below, encoding is as fast as an estimate
+constexpr uint64_t kEstimatedChunks = 8;
+constexpr size_t kStartBytes = 64;  // chunks that begin alike may be equal
 
 enum class Form { kNone, kPlain, kDelta };
 
@@ -49,20 +50,6 @@ Form Choose(const Sizes& sizes, bool has_base, bool always) {
   const bool plain = always || IsWorth(sizes.plain, sizes.decoded);
   if (has_base && IsWorth(sizes.delta, plain ? sizes.plain : sizes.decoded)) return Form::kDelta;
   return plain ? Form::kPlain : Form::kNone;
-}
-
-absl::StatusOr<int> Log2ChunkBytes(size_t chunk_bytes) {
-  for (int log2 = kMinLog2ChunkBytes; log2 <= kMaxLog2ChunkBytes; ++log2) {
-    if (chunk_bytes == size_t{1} << log2) return log2;
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("chunks of ", chunk_bytes, " bytes; a power of two from 64 KiB to 4 MiB is wanted"));
-}
-
-absl::Status CheckBase(const TensorView& view, const TensorView& base) {
-  if (base.dtype() == view.dtype() && base.num_elements() == view.num_elements()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("the base is ", base.ToString(), "; ", view.ToString(), " wants one of its dtype and elements"));
 }
 
 // A payload that may yet be dropped.
@@ -86,18 +73,18 @@ class MemorySink final : public ByteSink {
 
 class Encoding {
  public:
-  Encoding(const PayloadOptions& options, const PayloadHead& head, const ElementStreams* streams,
-           const ElementStreams* base)
-      : options_(options), head_(head), streams_(streams), base_(base) {}
+  Encoding(const PayloadWriteOptions& options, const PayloadHeader& header, const ElementStreams* streams,
+           const BaseTensor* base, const ElementStreams* base_streams)
+      : options_(options), header_(header), streams_(streams), base_tensor_(base), base_(base_streams) {}
 
-  // All of it in memory, in one form or two, and the smaller to *sink; unless a look tells beforehand.
+  // Encodes in memory, in one form or two, and appends the smaller; unless an estimate decides beforehand.
   absl::StatusOr<std::optional<PayloadSummary>> EncodeWhole(ByteSink* sink) {
-    // What has to be gathered is not gathered for a look alone.
-    const bool in_place = IsFixedSize(head_.dtype) && streams_->view().IsContiguous();
-    if (base_ == nullptr && in_place && head_.decoded_bytes() >= kMinLookedAtBytes) {
-      CASK_ASSIGN_OR_RETURN(const ChunkOutlook outlook, Look());
-      if (outlook == ChunkOutlook::kNoise) return std::nullopt;
-      if (outlook == ChunkOutlook::kSmaller) return Encode(Form::kPlain, sink);
+    // Gathering strided elements or strings only for an estimate would cost too much.
+    const bool in_place = IsFixedSize(header_.dtype) && streams_->view().IsContiguous();
+    if (base_ == nullptr && in_place && header_.decoded_bytes() >= kMinEstimatedBytes) {
+      CASK_ASSIGN_OR_RETURN(const Compressibility estimate, EstimateTensor());
+      if (estimate == Compressibility::kNoise) return std::nullopt;
+      if (estimate == Compressibility::kSmaller) return Encode(Form::kPlain, sink);
     }
     MemorySink plain;
     MemorySink delta;
@@ -122,54 +109,54 @@ class Encoding {
   }
 
   absl::StatusOr<PayloadSummary> Encode(Form form, ByteSink* sink) {
-    PayloadHead head = head_;
+    PayloadHeader header = header_;
     if (form == Form::kDelta) {
-      head.is_delta = true;
-      CASK_ASSIGN_OR_RETURN(head.base, HashElements(base_->view()));
+      header.is_delta = true;
+      CASK_ASSIGN_OR_RETURN(header.base, base_tensor_->Hash());
     }
-    return payload::WritePayload(head, *streams_, head.is_delta ? base_ : nullptr, options_.num_threads, sink);
+    return payload::WritePayload(header, *streams_, header.is_delta ? base_ : nullptr, options_.num_threads, sink);
   }
 
  private:
-  // At some chunks; at all, if those are noise.
-  absl::StatusOr<ChunkOutlook> Look() const {
+  // Estimates some chunks; all of them if those are noise.
+  absl::StatusOr<Compressibility> EstimateTensor() const {
     ChunkEncoder encoders[] = {NewEncoder(0), NewEncoder(1)};
     payload::Scratch memory;
     absl::flat_hash_set<std::string> starts;  // of chunks
-    const auto look = [&](uint64_t i) -> absl::StatusOr<ChunkOutlook> {
-      const PayloadHead::Chunk chunk = head_.chunk(i);
+    const auto estimate_chunk = [&](uint64_t i) -> absl::StatusOr<Compressibility> {
+      const PayloadHeader::Chunk chunk = header_.chunk(i);
       CASK_ASSIGN_OR_RETURN(const absl::string_view bytes,
                             streams_->Read(chunk.stream, chunk.begin, chunk.size, &memory));
       const bool is_new = starts.insert(std::string(bytes.substr(0, kStartBytes))).second;
-      const ChunkOutlook outlook = encoders[chunk.stream].LookAt(bytes);
-      return outlook == ChunkOutlook::kNoise && !is_new ? ChunkOutlook::kOpen : outlook;
+      const Compressibility estimate = encoders[chunk.stream].EstimateCompressibility(bytes);
+      return estimate == Compressibility::kNoise && !is_new ? Compressibility::kUnknown : estimate;
     };
-    const uint64_t chunks = head_.num_chunks();
-    const uint64_t looks = std::min(chunks, kLooks);
+    const uint64_t chunks = header_.num_chunks();
+    const uint64_t estimates = std::min(chunks, kEstimatedChunks);
     uint64_t smaller = 0;
     uint64_t noise = 0;
-    for (uint64_t i = 0; i < looks; ++i) {
-      CASK_ASSIGN_OR_RETURN(const ChunkOutlook outlook, look(i * chunks / looks));
-      smaller += outlook == ChunkOutlook::kSmaller ? 1 : 0;
-      noise += outlook == ChunkOutlook::kNoise ? 1 : 0;
+    for (uint64_t i = 0; i < estimates; ++i) {
+      CASK_ASSIGN_OR_RETURN(const Compressibility estimate, estimate_chunk(i * chunks / estimates));
+      smaller += estimate == Compressibility::kSmaller ? 1 : 0;
+      noise += estimate == Compressibility::kNoise ? 1 : 0;
     }
-    if (smaller * 2 > looks) return ChunkOutlook::kSmaller;
-    if (noise < looks) return ChunkOutlook::kOpen;
-    if (looks == chunks) return ChunkOutlook::kNoise;
+    if (smaller * 2 > estimates) return Compressibility::kSmaller;
+    if (noise < estimates) return Compressibility::kUnknown;
+    if (estimates == chunks) return Compressibility::kNoise;
     starts.clear();
     for (uint64_t i = 0; i < chunks; ++i) {
-      CASK_ASSIGN_OR_RETURN(const ChunkOutlook outlook, look(i));
-      if (outlook != ChunkOutlook::kNoise) return ChunkOutlook::kOpen;
+      CASK_ASSIGN_OR_RETURN(const Compressibility estimate, estimate_chunk(i));
+      if (estimate != Compressibility::kNoise) return Compressibility::kUnknown;
     }
-    return ChunkOutlook::kNoise;
+    return Compressibility::kNoise;
   }
 
   ChunkEncoder NewEncoder(int stream) const {
-    return ChunkEncoder(payload::StreamNumbers(head_.dtype, stream), options_.level);
+    return ChunkEncoder(payload::StreamNumbers(header_.dtype, stream), options_.payload.level);
   }
 
   absl::StatusOr<PayloadSummary> EncodeTo(Form form, MemorySink* sink) {
-    CASK_RETURN_IF_ERROR(sink->Reserve(payload::MaxPayloadBytes(head_)));
+    CASK_RETURN_IF_ERROR(sink->Reserve(payload::MaxPayloadBytes(header_)));
     return Encode(form, sink);
   }
 
@@ -179,12 +166,12 @@ class Encoding {
     payload::Scratch bytes_memory;
     payload::Scratch base_memory;
     Sizes sizes;
-    const uint64_t step = (head_.decoded_bytes() - kSampleBytes) / (kSamples - 1);
+    const uint64_t step = (header_.decoded_bytes() - kSampleBytes) / (kSamples - 1);
     for (uint64_t i = 0; i < kSamples; ++i) {
       const uint64_t place = i * step;
-      const int stream = place < head_.first_stream_bytes() ? 0 : 1;
+      const int stream = place < header_.first_stream_bytes() ? 0 : 1;
       const uint64_t begin =
-          (stream == 0 ? place : place - head_.first_stream_bytes()) / kSampleAlignment * kSampleAlignment;
+          (stream == 0 ? place : place - header_.first_stream_bytes()) / kSampleAlignment * kSampleAlignment;
       const auto size = static_cast<size_t>(std::min(streams_->size_bytes(stream) - begin, kSampleBytes));
       CASK_ASSIGN_OR_RETURN(const absl::string_view bytes, streams_->Read(stream, begin, size, &bytes_memory));
       CASK_ASSIGN_OR_RETURN(const absl::string_view plain, encoders[stream].Encode(bytes, nullptr));
@@ -198,40 +185,45 @@ class Encoding {
     return sizes;
   }
 
-  const PayloadOptions& options_;
-  const PayloadHead& head_;
+  const PayloadWriteOptions& options_;
+  const PayloadHeader& header_;
   const ElementStreams* const streams_;
-  const ElementStreams* const base_;
+  const BaseTensor* const base_tensor_;  // null: no base
+  const ElementStreams* const base_;     // of base_tensor_
 };
 
 }  // namespace
 
-absl::StatusOr<std::optional<PayloadSummary>> EncodePayload(const TensorView& view, const PayloadOptions& options,
+absl::StatusOr<std::optional<PayloadSummary>> EncodePayload(const TensorView& view, const PayloadWriteOptions& options,
                                                             ByteSink* sink) {
-  PayloadHead head;
-  CASK_ASSIGN_OR_RETURN(head.log2_chunk_bytes, Log2ChunkBytes(options.chunk_bytes));
-  if (options.level > PayloadLevel::kHigh) {
-    return absl::InvalidArgumentError(absl::StrCat("there is no level ", static_cast<int>(options.level)));
-  }
+  CASK_RETURN_IF_ERROR(options.payload.Validate());
   CASK_ASSIGN_OR_RETURN(const ElementStreams streams, ElementStreams::Of(view));
-  head.dtype = view.dtype();
-  head.level = static_cast<uint8_t>(options.level);
-  head.num_elements = static_cast<uint64_t>(view.num_elements());
-  head.characters = streams.size_bytes(1);
+  const PayloadLevel level = options.payload.level;
+  PayloadHeader header;
+  while (header.chunk_bytes() != options.payload.chunk_bytes) {
+    header.log2_chunk_bytes += header.chunk_bytes() < options.payload.chunk_bytes ? 1 : -1;
+  }
+  header.dtype = view.dtype();
+  header.level = static_cast<uint8_t>(level);
+  header.num_elements = static_cast<uint64_t>(view.num_elements());
+  header.characters = streams.size_bytes(1);
 
-  std::optional<ElementStreams> base;
-  if (options.base != nullptr && head.dtype != DType::kString && head.dtype != DType::kBool) {
-    CASK_RETURN_IF_ERROR(CheckBase(view, *options.base));
-    if (options.level != PayloadLevel::kStored && head.num_elements > 0) {
-      CASK_ASSIGN_OR_RETURN(base, ElementStreams::Of(*options.base));
+  std::shared_ptr<const BaseTensor> base;
+  std::optional<ElementStreams> base_streams;
+  const bool can_be_delta = level != PayloadLevel::kStored && header.num_elements > 0 &&
+                            header.dtype != DType::kString && header.dtype != DType::kBool;
+  if (options.payload.base != nullptr && can_be_delta) {
+    CASK_ASSIGN_OR_RETURN(base, FindUsableBase(*options.payload.base, options.name, view));
+    if (base != nullptr) {
+      CASK_ASSIGN_OR_RETURN(base_streams, ElementStreams::Of(base->elements()));
     }
   }
-  Encoding encoding(options, head, &streams, base ? &*base : nullptr);
-  if (options.level == PayloadLevel::kStored || (options.always && !base)) {
+  Encoding encoding(options, header, &streams, base.get(), base_streams ? &*base_streams : nullptr);
+  if (level == PayloadLevel::kStored || (options.always && base == nullptr)) {
     CASK_ASSIGN_OR_RETURN(const PayloadSummary summary, encoding.Encode(Form::kPlain, sink));
     return std::optional<PayloadSummary>(summary);
   }
-  return head.decoded_bytes() <= kMaxWholeBytes ? encoding.EncodeWhole(sink) : encoding.EncodeBySamples(sink);
+  return header.decoded_bytes() <= kMaxWholeBytes ? encoding.EncodeWhole(sink) : encoding.EncodeBySamples(sink);
 }
 
 }  // namespace tensorcask

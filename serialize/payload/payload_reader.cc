@@ -8,18 +8,18 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tensorcask/serialize/payload/chunk_reader.h"
 #include "tensorcask/serialize/payload/content_hash.h"
-#include "tensorcask/serialize/payload/ordered_for.h"
-#include "tensorcask/serialize/payload/payload_index.h"
+#include "tensorcask/serialize/payload/internal/chunk_reader.h"
+#include "tensorcask/serialize/payload/internal/ordered_for.h"
+#include "tensorcask/serialize/payload/internal/payload_index.h"
 #include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/strided/copy.h"
+#include "tensorcask/tensor/strided/internal/row_major_range.h"
 #include "tensorcask/tensor/strided/layout.h"
-#include "tensorcask/tensor/strided/row_major_range.h"
 #include "tensorcask/tensor/tensor.h"
 
 namespace tensorcask {
@@ -31,7 +31,7 @@ using payload::PayloadIndex;
 using Session = payload::ChunkReader::Session;
 
 constexpr size_t kLengthBytes = 8;
-constexpr size_t kPastCacheBytes = size_t{16} << 20;  // from here on what is decoded does not stay in a cache anyway
+constexpr size_t kNonTemporalBytes = size_t{16} << 20;  // from here on what is decoded does not stay in a cache anyway
 
 // The lengths of strings, against the number of their characters.
 class LengthSum {
@@ -97,10 +97,12 @@ class PayloadReader::Impl {
     return PayloadReader(std::make_unique<Impl>(std::move(bytes), std::move(index), options));
   }
 
-  const PayloadHead& head() const { return chunks_.head(); }
+  const PayloadHeader& header() const { return chunks_.header(); }
   uint64_t chunks_decoded() const { return chunks_.chunks_decoded(); }
 
-  absl::Status SetBase(const TensorView& base);
+  absl::Status SetBase(std::shared_ptr<const BaseTensor> base);
+  absl::Status SetBase(const BaseLookup* lookup, absl::string_view name);
+  const BaseTensor* base() const { return base_.get(); }
   absl::Status CheckBase() const;
   // Requires of all: CheckBase has passed.
   absl::Status ReadBytes(uint64_t begin, absl::Span<char> out) const;
@@ -118,46 +120,77 @@ class PayloadReader::Impl {
 
   ChunkReader chunks_;
   const int num_threads_;
-  std::optional<TensorView> base_;  // contiguous
+  std::shared_ptr<const BaseTensor> base_;
 };
 
-absl::Status PayloadReader::Impl::SetBase(const TensorView& base) {
-  if (!head().is_delta) return absl::FailedPreconditionError("the payload is no delta, and has no base");
-  if (base.dtype() != head().dtype || static_cast<uint64_t>(base.num_elements()) != head().num_elements) {
-    return absl::FailedPreconditionError(absl::StrCat("the base is ", base.ToString(), "; it must have ",
-                                                      head().num_elements, " elements of dtype ",
-                                                      DTypeName(head().dtype)));
+absl::Status PayloadReader::Impl::SetBase(std::shared_ptr<const BaseTensor> base) {
+  if (!header().is_delta) return absl::FailedPreconditionError("the payload is not a delta, and has no base");
+  const TensorView& elements = base->elements();
+  if (elements.dtype() != header().dtype || static_cast<uint64_t>(elements.num_elements()) != header().num_elements) {
+    return absl::FailedPreconditionError(absl::StrCat("the base is ", elements.ToString(), "; it must have ",
+                                                      header().num_elements, " elements of dtype ",
+                                                      DTypeName(header().dtype)));
   }
-  CASK_ASSIGN_OR_RETURN(TensorView contiguous, base.Contiguous());
-  CASK_ASSIGN_OR_RETURN(const ContentHash hash, HashElements(contiguous));
-  if (hash != head().base) {
+  CASK_ASSIGN_OR_RETURN(const ContentHash hash, base->Hash());
+  if (hash != header().base) {
     return absl::FailedPreconditionError(absl::StrCat("the base's elements have the hash ", hash.ToString(),
-                                                      "; those of the delta's have ", head().base.ToString()));
+                                                      "; the delta was made from elements with the hash ",
+                                                      header().base.ToString()));
   }
-  base_ = std::move(contiguous);
-  if (base_->num_elements() > 0) chunks_.SetBase(base_->bytes());
+  if (elements.num_elements() > 0) chunks_.SetBase(elements.bytes());
+  base_ = std::move(base);
   return absl::OkStatus();
 }
 
+absl::Status PayloadReader::Impl::SetBase(const BaseLookup* lookup, absl::string_view name) {
+  if (!header().is_delta) return absl::OkStatus();
+  if (lookup == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "it is stored as a delta, and no base is given (the option `base`): wanted a tensor whose hash is ",
+        header().base.ToString()));
+  }
+  const std::string description = lookup->base_description();
+  const absl::StatusOr<BaseLookup::Info> found = lookup->FindBase(name);
+  if (absl::IsNotFound(found.status())) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("it is stored as a delta, and its base, ", description, ", has no tensor of its name"));
+  }
+  CASK_RETURN_IF_ERROR(found.status());
+  if (found->is_delta) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("it is stored as a delta, and so is the tensor of its name in its base, ", description));
+  }
+  if (found->dtype != header().dtype || static_cast<uint64_t>(found->shape.num_elements()) != header().num_elements) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("it is stored as a delta, and the tensor of its name in its base, ", description, ", is ",
+                     DTypeName(found->dtype), " ", found->shape.ToString(), "; wanted are ", header().num_elements,
+                     " elements of ", DTypeName(header().dtype)));
+  }
+  CASK_ASSIGN_OR_RETURN(std::shared_ptr<const BaseTensor> base, lookup->ReadBase(name));
+  absl::Status set = SetBase(std::move(base));
+  if (!absl::IsFailedPrecondition(set)) return set;
+  return absl::FailedPreconditionError(absl::StrCat("its base, ", description, ": ", set.message()));
+}
+
 absl::Status PayloadReader::Impl::CheckBase() const {
-  if (!head().is_delta || base_) return absl::OkStatus();
+  if (!header().is_delta || base_) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat("the payload is a delta, and its base, of hash ", head().base.ToString(), ", was not given"));
+      absl::StrCat("the payload is a delta, and its base, of hash ", header().base.ToString(), ", was not given"));
 }
 
 // Bytes of the first stream.
 absl::Status PayloadReader::Impl::ReadBytes(uint64_t begin, absl::Span<char> out) const {
   if (out.empty()) return absl::OkStatus();
   const uint64_t end = begin + out.size();
-  const uint64_t first = begin >> head().log2_chunk_bytes;
-  const uint64_t last = (end - 1) >> head().log2_chunk_bytes;
-  const bool past_cache = out.size() >= kPastCacheBytes;
+  const uint64_t first = begin >> header().log2_chunk_bytes;
+  const uint64_t last = (end - 1) >> header().log2_chunk_bytes;
+  const bool non_temporal = out.size() >= kNonTemporalBytes;
   return chunks_.ForEach(num_threads_, static_cast<size_t>(last - first + 1), [&](Session* session, size_t i) {
-    const PayloadHead::Chunk chunk = head().chunk(first + i);
+    const PayloadHeader::Chunk chunk = header().chunk(first + i);
     const uint64_t from = std::max(chunk.begin, begin);
     const uint64_t to = std::min(chunk.begin + chunk.size, end);
     const absl::Span<char> part = out.subspan(from - begin, to - from);
-    if (part.size() == chunk.size) return session->Decode(first + i, part, past_cache);
+    if (part.size() == chunk.size) return session->Decode(first + i, part, non_temporal);
     CASK_ASSIGN_OR_RETURN(const absl::string_view decoded, session->Decode(first + i));
     decoded.copy(part.data(), part.size(), from - chunk.begin);
     return absl::OkStatus();
@@ -177,7 +210,7 @@ absl::Status PayloadReader::Impl::ReadStrided(const Layout& from, TensorView* ou
                      absl::MakeSpan(to + range.begin, range.end - range.begin));
   }
   // Elements come in ascending order, so a chunk holds a range of them: from one position to the next chunk's.
-  const int64_t chunk_elements = static_cast<int64_t>(head().chunk_bytes()) / element_bytes;
+  const int64_t chunk_elements = static_cast<int64_t>(header().chunk_bytes()) / element_bytes;
   struct Part {
     int64_t chunk;
     int64_t begin;
@@ -197,7 +230,7 @@ absl::Status PayloadReader::Impl::ReadStrided(const Layout& from, TensorView* ou
   return chunks_.ForEach(num_threads_, parts.size(), [&](Session* session, size_t i) -> absl::Status {
     const Part& part = parts[i];
     CASK_ASSIGN_OR_RETURN(const absl::string_view decoded, session->Decode(static_cast<uint64_t>(part.chunk)));
-    CopyRange(head().dtype, {from, decoded.data(), part.chunk * chunk_elements}, {out->layout(), to}, part.begin,
+    CopyRange(header().dtype, {from, decoded.data(), part.chunk * chunk_elements}, {out->layout(), to}, part.begin,
               part.end);
     return absl::OkStatus();
   });
@@ -212,8 +245,8 @@ std::vector<PayloadReader::Impl::Worker> PayloadReader::Impl::Workers(uint64_t c
 // Lengths come first: each string gets its own, on the caller's thread, as memory for a string may throw. Characters
 // then go to their places.
 absl::Status PayloadReader::Impl::ReadStrings(std::string* out) const {
-  const uint64_t length_chunks = head().first_stream_chunks();
-  LengthSum sum(head().characters);
+  const uint64_t length_chunks = header().first_stream_chunks();
+  LengthSum sum(header().characters);
   std::string* next = out;
   Session session(&chunks_);
   for (uint64_t i = 0; i < length_chunks; ++i) {
@@ -225,7 +258,7 @@ absl::Status PayloadReader::Impl::ReadStrings(std::string* out) const {
     }
   }
   StringFiller filler(out);
-  const uint64_t character_chunks = head().num_chunks() - length_chunks;
+  const uint64_t character_chunks = header().num_chunks() - length_chunks;
   std::vector<Worker> workers = Workers(character_chunks);
   return payload::OrderedFor(
       num_threads_, character_chunks,
@@ -240,12 +273,12 @@ absl::Status PayloadReader::Impl::ReadStrings(std::string* out) const {
 }
 
 absl::Status PayloadReader::Impl::Verify(absl::FunctionRef<void(const absl::Status& damage)> report) const {
-  const uint64_t length_chunks = head().dtype == DType::kString ? head().first_stream_chunks() : 0;
-  LengthSum sum(head().characters);
+  const uint64_t length_chunks = header().dtype == DType::kString ? header().first_stream_chunks() : 0;
+  LengthSum sum(header().characters);
   bool knows_lengths = true;
-  std::vector<Worker> workers = Workers(head().num_chunks());
+  std::vector<Worker> workers = Workers(header().num_chunks());
   return payload::OrderedFor(
-      num_threads_, head().num_chunks(),
+      num_threads_, header().num_chunks(),
       [&](size_t worker, uint64_t i) -> absl::Status {
         Worker& self = workers[worker];
         CASK_ASSIGN_OR_RETURN(self.decoded, self.session.Check(i, &self.damage));
@@ -282,28 +315,36 @@ PayloadReader::PayloadReader(PayloadReader&&) noexcept = default;
 PayloadReader& PayloadReader::operator=(PayloadReader&&) noexcept = default;
 PayloadReader::~PayloadReader() = default;
 
-const PayloadHead& PayloadReader::head() const { return impl_->head(); }
+const PayloadHeader& PayloadReader::header() const { return impl_->header(); }
 uint64_t PayloadReader::chunks_decoded() const { return impl_->chunks_decoded(); }
-absl::Status PayloadReader::SetBase(const TensorView& base) { return impl_->SetBase(base); }
+absl::Status PayloadReader::SetBase(std::shared_ptr<const BaseTensor> base) { return impl_->SetBase(std::move(base)); }
+absl::Status PayloadReader::SetBase(const BaseLookup* lookup, absl::string_view name) {
+  return impl_->SetBase(lookup, name);
+}
+const BaseTensor* PayloadReader::base() const { return impl_->base(); }
+absl::Status PayloadReader::SetBase(const TensorView& base) {
+  CASK_ASSIGN_OR_RETURN(std::shared_ptr<const BaseTensor> tensor, BaseTensor::Create(base));
+  return SetBase(std::move(tensor));
+}
 
 absl::Status PayloadReader::Verify(absl::FunctionRef<void(const absl::Status& damage)> report) const {
   return impl_->Verify(report);
 }
 
 absl::Status PayloadReader::ReadInto(TensorView* out) const {
-  CASK_CHECK(static_cast<uint64_t>(out->num_elements()) == head().num_elements,
+  CASK_CHECK(static_cast<uint64_t>(out->num_elements()) == header().num_elements,
              "ReadInto: the elements are not as many");
   return ReadSliceInto(out->shape(), TensorSlice::Full(out->rank()), out);
 }
 
 absl::Status PayloadReader::ReadSliceInto(const TensorShape& whole, const TensorSlice& slice, TensorView* out) const {
-  CASK_CHECK(out->dtype() == head().dtype, "ReadSliceInto: the dtype is not the payload's");
-  CASK_CHECK(static_cast<uint64_t>(whole.num_elements()) == head().num_elements,
+  CASK_CHECK(out->dtype() == header().dtype, "ReadSliceInto: the dtype is not the payload's");
+  CASK_CHECK(static_cast<uint64_t>(whole.num_elements()) == header().num_elements,
              "ReadSliceInto: the shape is not the payload's");
   CASK_RETURN_IF_ERROR(impl_->CheckBase());
   CASK_ASSIGN_OR_RETURN(const Layout from, Layout::RowMajor(whole).Slice(slice));
   CASK_CHECK(from.dims() == out->dims(), "ReadSliceInto: the dims are not the slice's");
-  if (IsFixedSize(head().dtype)) return impl_->ReadStrided(from, out);
+  if (IsFixedSize(header().dtype)) return impl_->ReadStrided(from, out);
   if (slice.IsFull() && out->IsContiguous() && out->num_elements() > 0) {
     CASK_RETURN_IF_ERROR(out->EnsureMutable());
     return impl_->ReadStrings(out->mutable_data<std::string>());
@@ -315,9 +356,9 @@ absl::Status PayloadReader::ReadSliceInto(const TensorShape& whole, const Tensor
 }
 
 absl::Status PayloadReader::ReadRange(uint64_t first, absl::Span<char> out) const {
-  const size_t element_bytes = ElementSize(head().dtype);
+  const size_t element_bytes = ElementSize(header().dtype);
   CASK_CHECK(element_bytes > 0 && out.size() % element_bytes == 0, "ReadRange: the bytes are no elements");
-  CASK_CHECK(RangeFits(first, out.size() / element_bytes, head().num_elements),
+  CASK_CHECK(RangeFits(first, out.size() / element_bytes, header().num_elements),
              "ReadRange: the elements are not there");
   CASK_RETURN_IF_ERROR(impl_->CheckBase());
   return impl_->ReadBytes(first * element_bytes, out);

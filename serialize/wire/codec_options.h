@@ -3,14 +3,14 @@
 #ifndef TENSORCASK_SERIALIZE_WIRE_CODEC_OPTIONS_H_
 #define TENSORCASK_SERIALIZE_WIRE_CODEC_OPTIONS_H_
 
-#include <cstddef>
+#include <memory>
 
 #include "tensorcask/serialize/io/decode_limits.h"
-#include "tensorcask/serialize/payload/payload_head.h"
+#include "tensorcask/serialize/payload/base_lookup.h"
+#include "tensorcask/serialize/payload/payload_options.h"
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/device_map.h"
-#include "tensorcask/tensor/strided/view.h"
 
 namespace tensorcask {
 
@@ -32,15 +32,12 @@ struct EncodeOptions {
   bool checksum = false;  // adds the crc32c of the elements, in a field that TensorFlow skips
   StoredLayout layout = StoredLayout::kRowMajor;
 
-  // Above kStored: the encoded form, compressed and checked chunk by chunk, if that saves 2 %; else the message is as
-  // without. TensorFlow refuses it. Its elements are row-major: a view whose order is to be kept, and is another, takes
-  // the guarded form all the same, and so is not compressed. Resources and variants are not either, nor are tensors in
-  // variants.
-  PayloadLevel level = PayloadLevel::kStored;
-  // Of the encoded form: as in PayloadOptions. A reader of a message with a base needs that base (DecodeOptions::base).
-  size_t chunk_bytes = size_t{1} << 20;
-  int num_threads = 1;
-  const TensorView* base = nullptr;
+  // A payload.level above kStored asks for the encoded form: compressed and checked chunk by chunk. It is used if it
+  // saves 2 %, and TensorFlow refuses it. Its elements are row-major: a view that keeps another order (kPreserve) takes
+  // the guarded form instead, uncompressed. Resources and variants are not compressed, nor are tensors in variants.
+  // payload.base is asked for the name in the tensor's metadata.
+  PayloadOptions payload = {};
+  int num_threads = 1;  // that encode chunks, at most; the bytes do not depend on it
 };
 
 struct DecodeOptions {
@@ -50,13 +47,17 @@ struct DecodeOptions {
   // bits count) or in another dtype's field (they count as absent), an odd number of floats for complex numbers (the
   // last is dropped).
   bool lenient = false;
+  // In the forms that give metadata: leaves out the metadata fields that cannot be read (an unknown device, say)
+  // instead of refusing the tensor. DecodedTensor::metadata_status then says what is wrong with the first of them.
+  bool skip_unreadable_metadata = false;
   RefPtr<Allocator> allocator = CpuAllocator::Default();
   // What a recorded device becomes, in the forms that give metadata; the others leave it unread. Elements are read to
   // the host.
   DeviceMap device_map;
-  // Of the encoded form: what a delta is to (EncodeOptions::base), and threads that decode. Other messages need none.
-  const TensorView* base = nullptr;
-  int num_threads = 1;
+  // The base that a delta was made from (EncodeOptions::payload), asked for the name that the message has. Other
+  // messages do not need it.
+  std::shared_ptr<const BaseLookup> base = nullptr;
+  int num_threads = 1;  // that decode the chunks of the encoded form, at most
 };
 
 }  // namespace tensorcask

@@ -1,20 +1,23 @@
-// A tensor as it comes out of a message, with what travelled beside it.
+// A tensor decoded from a message, with its metadata.
 
 #ifndef TENSORCASK_SERIALIZE_WIRE_DECODED_TENSOR_H_
 #define TENSORCASK_SERIALIZE_WIRE_DECODED_TENSOR_H_
 
 #include <memory>
 
-#include "tensorcask/serialize/payload/payload_head.h"
+#include "absl/status/status.h"
+#include "tensorcask/serialize/payload/payload_header.h"
 #include "tensorcask/tensor/strided/metadata.h"
 #include "tensorcask/tensor/strided/view.h"
 
 namespace tensorcask {
 
 struct DecodedTensor {
-  TensorView view;  // dense; row-major unless the message says otherwise. view.ToTensor() costs nothing if it is
+  TensorView view;  // dense; row-major unless the message has strides. view.ToTensor() copies nothing if row-major
   TensorMetadata metadata;
-  std::shared_ptr<const PayloadHead> payload = nullptr;  // how the elements were encoded; null if they were not
+  std::shared_ptr<const PayloadHeader> payload = nullptr;  // how the elements were encoded; null if they were not
+  // Not OK only with DecodeOptions::skip_unreadable_metadata: why `metadata` lacks a field that the message has.
+  absl::Status metadata_status = absl::OkStatus();
 };
 
 }  // namespace tensorcask

@@ -11,20 +11,21 @@
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
 
 namespace tensorcask {
 namespace {
 
 constexpr size_t kLengthBytes = sizeof(uint64_t);
 constexpr size_t kChecksumBytes = sizeof(uint32_t);
-constexpr size_t kHeadBytes = kLengthBytes + kChecksumBytes;
-constexpr size_t kPieceBytes = size_t{1} << 20;            // written while it is still in the cache from its checksum
-constexpr uint64_t kReadAheadBytes = uint64_t{256} << 10;  // so that small records cost no system call each
+constexpr size_t kHeaderBytes = kLengthBytes + kChecksumBytes;
+constexpr size_t kPieceBytes = size_t{1} << 20;            // small enough to be in the cache after its checksum
+constexpr uint64_t kReadAheadBytes = uint64_t{256} << 10;  // so that not each small record costs a system call
 
 constexpr size_t kKeptAlignment = 8;  // of every element type
-static_assert(kKeptAlignment <= kHeadBytes, "data move over their own head");
+static_assert(kKeptAlignment <= kHeaderBytes, "data are moved over their own header");
 
-// What is wrong with a checksum, or empty.
+// A sentence if the checksum does not match; else empty.
 std::string Mismatch(absl::string_view of, uint32_t crc, const char* stored) {
   const uint32_t wanted = LoadLittleEndian<uint32_t>(stored);
   if (MaskCrc32c(crc) == wanted) return "";
@@ -37,10 +38,10 @@ std::string Mismatch(absl::string_view of, uint32_t crc, const char* stored) {
 absl::Status RecordWriter::Write(absl::Span<const absl::string_view> pieces) {
   uint64_t data_bytes = 0;
   for (const absl::string_view piece : pieces) data_bytes += piece.size();
-  char head[kHeadBytes];
-  StoreLittleEndian(data_bytes, head);
-  StoreLittleEndian(MaskCrc32c(Crc32c({head, kLengthBytes})), head + kLengthBytes);
-  CASK_RETURN_IF_ERROR(sink_->Append({head, kHeadBytes}));
+  char header[kHeaderBytes];
+  StoreLittleEndian(data_bytes, header);
+  StoreLittleEndian(MaskCrc32c(Crc32c({header, kLengthBytes})), header + kLengthBytes);
+  CASK_RETURN_IF_ERROR(sink_->Append({header, kHeaderBytes}));
   uint32_t crc = 0;
   for (absl::string_view rest : pieces) {
     while (!rest.empty()) {
@@ -56,14 +57,14 @@ absl::Status RecordWriter::Write(absl::Span<const absl::string_view> pieces) {
 }
 
 bool StartsWithRecord(absl::string_view bytes) {
-  return bytes.size() >= kHeadBytes &&
+  return bytes.size() >= kHeaderBytes &&
          Mismatch("length", Crc32c(bytes.substr(0, kLengthBytes)), bytes.data() + kLengthBytes).empty();
 }
 
 RecordReader::RecordReader(std::shared_ptr<const ByteSource> source, RecordReaderOptions options)
     : RecordReader(MakeSourceStream(source, options.offset), options) {
   if (offset_ > source->size_bytes()) {
-    status_ = Damaged(absl::StrCat("the file ends before it, at ", source->size_bytes()));
+    status_ = Damaged(absl::StrCat("the file ends at ", source->size_bytes(), ", before this record"));
   }
 }
 
@@ -82,7 +83,7 @@ absl::StatusOr<std::optional<absl::string_view>> RecordReader::Next() {
 std::optional<RecordReader::Kept> RecordReader::KeepLast(absl::string_view part) {
   if (part.size() < capacity() / 2) return std::nullopt;
   char* const data = memory() + window_start_ - kChecksumBytes - last_bytes_;
-  char* const moved = data - reinterpret_cast<uintptr_t>(part.data()) % kKeptAlignment;  // over its head
+  char* const moved = data - reinterpret_cast<uintptr_t>(part.data()) % kKeptAlignment;  // over its header
   if (moved != data) std::memmove(moved, data, last_bytes_);
   return Kept{{moved, last_bytes_}, memory_};
 }
@@ -96,25 +97,26 @@ absl::Status RecordReader::LeaveKeptMemory() {
 }
 
 absl::StatusOr<std::optional<absl::string_view>> RecordReader::ReadRecord() {
-  CASK_ASSIGN_OR_RETURN(uint64_t available_bytes, Available(kHeadBytes));
+  CASK_ASSIGN_OR_RETURN(uint64_t available_bytes, Available(kHeaderBytes));
   if (available_bytes == 0) return std::nullopt;
-  if (available_bytes < kHeadBytes) {
-    return Damaged(absl::StrCat("cut short: ", available_bytes, " bytes are left; its head takes ", kHeadBytes));
+  if (available_bytes < kHeaderBytes) {
+    return Damaged(absl::StrCat("cut short: ", available_bytes, " bytes are left; its header takes ", kHeaderBytes));
   }
-  const absl::string_view head(memory() + window_start_, kHeadBytes);
-  const uint64_t data_bytes = LoadLittleEndian<uint64_t>(head.data());
-  std::string mismatch = Mismatch("length", Crc32c(head.substr(0, kLengthBytes)), head.data() + kLengthBytes);
+  const absl::string_view header(memory() + window_start_, kHeaderBytes);
+  const uint64_t data_bytes = LoadLittleEndian<uint64_t>(header.data());
+  std::string mismatch = Mismatch("length", Crc32c(header.substr(0, kLengthBytes)), header.data() + kLengthBytes);
   if (!mismatch.empty()) {
-    const bool is_gzip = offset_ == 0 && head[0] == '\x1f' && static_cast<unsigned char>(head[1]) == 0x8b;
+    const bool is_gzip = offset_ == 0 && header[0] == '\x1f' && static_cast<unsigned char>(header[1]) == 0x8b;
     return Damaged(absl::StrCat(mismatch, is_gzip ? "; the file looks like gzip" : ""));
   }
-  // The limit keeps the size of the whole record within 64 bits. What is known to be cut short is that first.
+  // The limit keeps the size of the whole record within 64 bits. A record that is known to be cut short is reported as
+  // that, even if it is past the limit.
   const bool is_past_limit =
       data_bytes > static_cast<uint64_t>(std::max<int64_t>(options_.limits.max_message_bytes, 0));
-  const uint64_t record_bytes = is_past_limit ? UINT64_MAX : kHeadBytes + data_bytes + kChecksumBytes;
+  const uint64_t record_bytes = is_past_limit ? UINT64_MAX : kHeaderBytes + data_bytes + kChecksumBytes;
   if (!is_past_limit || stream_->bytes_left().has_value()) {
     CASK_ASSIGN_OR_RETURN(available_bytes, Available(record_bytes));
-    const uint64_t body_bytes = available_bytes - kHeadBytes;
+    const uint64_t body_bytes = available_bytes - kHeaderBytes;
     if (data_bytes > body_bytes || body_bytes - data_bytes < kChecksumBytes) {
       return Damaged(absl::StrCat("cut short: it has ", data_bytes, " bytes of data and ", kChecksumBytes,
                                   " of checksum; ", body_bytes, " are left"));
@@ -125,7 +127,7 @@ absl::StatusOr<std::optional<absl::string_view>> RecordReader::ReadRecord() {
                                                      " bytes; max_message_bytes is ",
                                                      options_.limits.max_message_bytes));
   }
-  const absl::string_view data(memory() + window_start_ + kHeadBytes, static_cast<size_t>(data_bytes));
+  const absl::string_view data(memory() + window_start_ + kHeaderBytes, static_cast<size_t>(data_bytes));
   mismatch = Mismatch("data", Crc32c(data), data.data() + data.size());
   if (!mismatch.empty()) return Damaged(mismatch);
   offset_ += record_bytes;
@@ -135,8 +137,8 @@ absl::StatusOr<std::optional<absl::string_view>> RecordReader::ReadRecord() {
   return data;
 }
 
-// How many bytes the stream has from offset_ on, as far as `size_bytes` makes it worth to know. If it has as many as
-// that, the window has them.
+// The number of bytes in the stream from offset_ on, or any number from `size_bytes` up if there are at least that
+// many. Then the window holds the first `size_bytes` of them.
 absl::StatusOr<uint64_t> RecordReader::Available(uint64_t size_bytes) {
   while (window_bytes_ < size_bytes) {
     const std::optional<uint64_t> left_bytes = stream_->bytes_left();
@@ -152,8 +154,8 @@ absl::StatusOr<uint64_t> RecordReader::Available(uint64_t size_bytes) {
   return window_bytes_;
 }
 
-// Room for a byte or more behind the window, which is to grow to `size_bytes`: all of it at once if it is certain that
-// the stream has them; otherwise memory is doubled whenever it is full.
+// Makes room for at least one byte after the window, which grows to `size_bytes`. If the stream is known to have these
+// bytes, all memory is allocated at once; otherwise it is doubled each time that it is full.
 absl::Status RecordReader::MakeRoom(uint64_t size_bytes) {
   const std::optional<uint64_t> left_bytes = stream_->bytes_left();
   uint64_t wanted_bytes = std::max(size_bytes, kReadAheadBytes);
@@ -162,14 +164,14 @@ absl::Status RecordReader::MakeRoom(uint64_t size_bytes) {
   } else if (window_bytes_ < capacity()) {
     wanted_bytes = capacity();
   } else {
-    // By halves of what is wanted in the end, so that the last step comes when half of it is there, and there are never
-    // more bytes in two places than that.
+    // The steps are halves, quarters, ... of the final size. So the last step comes when half of the bytes have
+    // arrived, and no more than that half is in memory twice.
     const uint64_t most_bytes = 2 * uint64_t{window_bytes_} + kReadAheadBytes / 64;
     while (wanted_bytes > most_bytes) wanted_bytes = (wanted_bytes + 1) / 2;
     wanted_bytes = std::max(wanted_bytes, kReadAheadBytes);
   }
   if (wanted_bytes > capacity()) {
-    // What was there for a longer record goes before there is more.
+    // Memory of a longer record before is released first.
     if (window_bytes_ <= kReadAheadBytes && capacity() > kReadAheadBytes) CASK_RETURN_IF_ERROR(MoveTo(window_bytes_));
     return MoveTo(wanted_bytes);
   }
@@ -180,15 +182,12 @@ absl::Status RecordReader::MakeRoom(uint64_t size_bytes) {
   return absl::OkStatus();
 }
 
-// Moves the window to new memory. Requires: it fits.
+// Moves the window to new memory. Requires: the window fits.
 absl::Status RecordReader::MoveTo(uint64_t capacity_bytes) {
-  if (window_bytes_ == 0) memory_ = nullptr;  // before there are two
+  if (window_bytes_ == 0) memory_ = nullptr;  // release it before the new memory is allocated
   absl::StatusOr<RefPtr<TensorBuffer>> memory =
       TensorBuffer::Allocate(static_cast<size_t>(capacity_bytes), options_.allocator);
-  if (!memory.ok()) {
-    return absl::Status(memory.status().code(),
-                        absl::StrCat(name(), ": record at ", offset_, ": ", memory.status().message()));
-  }
+  if (!memory.ok()) return Annotate(memory.status(), absl::StrCat(name(), ": record at ", offset_));
   if (window_bytes_ > 0) std::memcpy((*memory)->mutable_data(), this->memory() + window_start_, window_bytes_);
   memory_ = *std::move(memory);
   window_start_ = 0;

@@ -1,4 +1,4 @@
-// Streams of records in TensorFlow's framing (TFRecord files): any bytes, each piece with its length and checksums.
+// Streams of records in TensorFlow's framing (TFRecord files). A record is any bytes, with a length and checksums.
 //
 //   RecordWriter writer(&sink);
 //   CASK_RETURN_IF_ERROR(writer.Write("first"));
@@ -10,8 +10,9 @@
 //     ... *record ...
 //   }
 //
-// Files and pipes are read alike, through a ByteStream (byte_stream.h). Knows nothing of tensors: see tensor_records.h.
-// A record costs 16 bytes (FORMAT.md section 8). Files that are compressed as a whole must be decompressed first.
+// Files and pipes are read in the same way, through a ByteStream (byte_stream.h). tensor_records.h stores tensors in
+// records. The framing takes 16 bytes per record (FORMAT.md section 8). A file that is compressed as a whole must be
+// decompressed first.
 
 #ifndef TENSORCASK_SERIALIZE_WIRE_RECORDS_H_
 #define TENSORCASK_SERIALIZE_WIRE_RECORDS_H_
@@ -40,51 +41,55 @@ class RecordWriter {
  public:
   explicit RecordWriter(ByteSink* sink) : sink_(sink) {}  // `sink` outlives the writer
 
-  // Appends one record. Errors: of the sink. It then holds a part of this record, and takes no more.
+  // Appends one record. Errors: those of the sink, which then holds a part of this record and accepts no more.
   absl::Status Write(absl::string_view data) { return Write(absl::MakeConstSpan(&data, 1)); }
-  // The same of data in several pieces, one behind the other.
+  // The same for data in several consecutive pieces.
   absl::Status Write(absl::Span<const absl::string_view> pieces);
 
  private:
   ByteSink* const sink_;
 };
 
-// Whether `bytes` start with the head of a record, which has a checksum: the first 12 bytes of a file tell.
+// True if `bytes` start with the header of a record. The header has a checksum, so the first 12 bytes of a file
+// suffice.
 bool StartsWithRecord(absl::string_view bytes);
 
 struct RecordReaderOptions {
-  uint64_t offset = 0;                                    // of the first record to read, as offset() gave it
+  uint64_t offset = 0;                                    // of the first record to read, as offset() returned it
   DecodeLimits limits;                                    // max_message_bytes: of one record's data
   RefPtr<Allocator> allocator = CpuAllocator::Default();  // of the memory that records are read into
 };
 
-// Reads records one after the other. Memory: the larger of 256 KiB and the longest record, never more than the file
-// holds. Of a stream, whose length nobody knows, at most twice what has arrived of a record, and while that grows what
-// has arrived once more: never what a record claims. What KeepLast gave away comes on top. One caller at a time.
+// Reads records one after the other. One caller at a time.
+//
+// Memory follows the bytes that are present, never the length that a record claims. For a file it is the larger of 256
+// KiB and the longest record, and never more than the size of the file. For a stream of unknown length it is at most
+// twice the part of a record that has arrived; while the buffer grows, that part is in memory once more. Memory that
+// KeepLast gave to a caller comes on top.
 class RecordReader {
  public:
   explicit RecordReader(std::shared_ptr<const ByteSource> source, RecordReaderOptions options = {});
-  // options.offset is where `stream` is: offsets count from there.
+  // options.offset is the position of `stream`: offsets are counted from there.
   explicit RecordReader(std::unique_ptr<ByteStream> stream, RecordReaderOptions options = {});
 
-  // The data of the next record, both checksums verified, valid until the next call; nothing if the stream ended with
-  // the last one. A reader that failed gives the same error from then on: it does not look for a record further on.
-  // Errors: DataLoss, naming the stream and the offset of the record, for a checksum that is wrong and for a stream
-  // that ends inside a record (or a file before the offset that reading was to start from); ResourceExhausted past a
-  // limit, or if there is no memory; of the stream.
+  // The data of the next record, with both checksums verified, valid until the next call; nullopt at the end of the
+  // stream. After an error each call returns the same error: the reader does not search for the next record. Errors:
+  // DataLoss, naming the stream and the offset of the record, for a checksum that does not match, for a stream that
+  // ends inside a record, and for a file that ends before options.offset; ResourceExhausted past a limit, or if memory
+  // cannot be allocated; those of the stream.
   absl::StatusOr<std::optional<absl::string_view>> Next();
 
-  // The last record, for who wants to keep it: its data, and the memory that they lie in. Whoever holds that may change
-  // the data, and the reader reads on in other memory. They are moved by a few bytes if need be, so that `part` of them
-  // is at a multiple of 8. Nothing if `part` is less than half of that memory, and so should rather be copied.
-  // Requires: Next was the last call, and gave a record; `part` is within it.
+  // Gives the last record to the caller: its data, and the memory that holds the data. The caller may change the data;
+  // the reader continues in other memory. The data are moved by a few bytes if necessary, so that `part` of them starts
+  // at a multiple of 8. Returns nullopt if `part` is less than half of the memory: then copying `part` costs less.
+  // Requires: Next was the last call, and returned a record; `part` is within it.
   struct Kept {
     absl::string_view data;
     RefPtr<TensorBuffer> memory;
   };
   std::optional<Kept> KeepLast(absl::string_view part);
 
-  uint64_t offset() const { return offset_; }  // where the next record starts; after an error, that which has it
+  uint64_t offset() const { return offset_; }  // of the next record; after an error, of the record that has the error
   const std::string& name() const { return stream_->name(); }
   const RefPtr<Allocator>& allocator() const { return options_.allocator; }
 
@@ -105,7 +110,7 @@ class RecordReader {
   RefPtr<TensorBuffer> memory_;
   size_t window_start_ = 0;
   size_t window_bytes_ = 0;
-  size_t last_bytes_ = 0;  // of the last record's data, which end with their checksum in front of the window
+  size_t last_bytes_ = 0;  // of the last record's data; the data and their checksum are right before the window
   absl::Status status_;
 };
 

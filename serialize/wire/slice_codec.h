@@ -1,4 +1,7 @@
 // TensorSlice <-> TensorSliceProto.
+//
+//   EncodeSlice(slice, request.mutable_slice());
+//   CASK_ASSIGN_OR_RETURN(TensorSlice same, DecodeSlice(request.slice()));
 
 #ifndef TENSORCASK_SERIALIZE_WIRE_SLICE_CODEC_H_
 #define TENSORCASK_SERIALIZE_WIRE_SLICE_CODEC_H_
@@ -9,11 +12,11 @@
 
 namespace tensorcask {
 
-// Fills *out, which is cleared first. A full extent is an empty message, as TensorFlow writes it.
+// Fills *out, which is cleared first. The extent of a whole axis is an empty message, as TensorFlow writes it.
 void EncodeSlice(const TensorSlice& slice, TensorSliceProto* out);
 
-// An extent without length is full (length -1 too). Errors: InvalidArgument, naming the axis, for what TensorSlice
-// refuses and for a known field of a wrong wire type.
+// An extent without a length, or with length -1, is the whole axis. Errors: InvalidArgument, naming the axis, for what
+// TensorSlice refuses and for a known field of a wrong wire type.
 absl::StatusOr<TensorSlice> DecodeSlice(const TensorSliceProto& proto);
 
 }  // namespace tensorcask

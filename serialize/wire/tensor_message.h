@@ -1,14 +1,14 @@
-// Tensors to and from any message class that has TensorProto's field names: TensorFlow's own, or one that a project
-// generated from its copy of tensor.proto.
+// Tensors to and from any message class with the field names of TensorProto: TensorFlow's own class, or a class that a
+// project generated from its copy of tensor.proto.
 //
 //   tensorflow::TensorProto proto;
 //   CASK_RETURN_IF_ERROR(EncodeTensor(view, {}, &proto));
 //   CASK_ASSIGN_OR_RETURN(Tensor same, DecodeTensor(proto));
 //
-// Each function does what the one of this name in tensor_codec.h does, with the same bytes on the wire. The class must
-// have fields 1 to 18 and be a full message, not of the lite runtime. Without the field `extension`, metadata,
-// checksum, guarded and encoded form stand among its unknown fields, where protobuf keeps them through copying, parsing
-// and serializing. (What TensorFlow itself makes of a tensor drops them.)
+// Each function does the same as the function of this name in tensor_codec.h, with the same bytes on the wire. The
+// class must have fields 1 to 18, and must not use the lite runtime. If it has no field `extension`, then metadata,
+// checksums, the guarded and the encoded form are kept in its unknown fields. protobuf preserves unknown fields when it
+// copies, parses and serializes a message. (TensorFlow drops them when it converts the message to a tensor and back.)
 
 #ifndef TENSORCASK_SERIALIZE_WIRE_TENSOR_MESSAGE_H_
 #define TENSORCASK_SERIALIZE_WIRE_TENSOR_MESSAGE_H_
@@ -26,12 +26,12 @@
 #include "google/protobuf/message.h"
 #include "tensorcask/serialize/wire/codec_options.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
-#include "tensorcask/serialize/wire/extension_writer.h"
-#include "tensorcask/serialize/wire/object_encoder.h"
-#include "tensorcask/serialize/wire/proto_fields.h"
-#include "tensorcask/serialize/wire/tensor_decoder.h"
-#include "tensorcask/serialize/wire/tensor_encoder.h"
-#include "tensorcask/serialize/wire/wire_rules.h"
+#include "tensorcask/serialize/wire/internal/extension_writer.h"
+#include "tensorcask/serialize/wire/internal/object_encoder.h"
+#include "tensorcask/serialize/wire/internal/proto_fields.h"
+#include "tensorcask/serialize/wire/internal/tensor_decoder.h"
+#include "tensorcask/serialize/wire/internal/tensor_encoder.h"
+#include "tensorcask/serialize/wire/internal/tensor_rules.h"
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/dtype.h"
@@ -44,7 +44,7 @@
 namespace tensorcask {
 namespace internal {
 
-inline constexpr uint64_t kMaxProtobufBytes = std::numeric_limits<int32_t>::max();  // of one message
+inline constexpr uint64_t kMaxProtobufBytes = std::numeric_limits<int32_t>::max();  // the size limit of a message
 
 // The repeated field of each kind of value.
 template <ValueField kField, typename Message>
@@ -70,7 +70,7 @@ void SetValues(const TensorView& tensor, Message* out) {
       out->set_float8_val(scalars.data(), scalars.size());
     } else {
       auto* values = MutableValues<Traits::kField>(out);
-      // Fewer than 2^31: each takes at least a byte of the message, which was measured.
+      // Fewer than 2^31: each takes at least one byte of the message, whose size was checked.
       values->Reserve(static_cast<int>(scalars.size()));
       auto* added = values->AddNAlreadyReserved(static_cast<int>(scalars.size()));
       if constexpr (Traits::kForm == ValueForm::kFixed) {

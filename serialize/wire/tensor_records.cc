@@ -5,16 +5,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "tensorcask/serialize/wire/pieces.h"
-#include "tensorcask/serialize/wire/tensor_decoder.h"
-#include "tensorcask/serialize/wire/wire_fields.h"
+#include "tensorcask/serialize/wire/internal/tensor_decoder.h"
+#include "tensorcask/serialize/wire/internal/wire_fields.h"
+#include "tensorcask/serialize/wire/serialized_tensor.h"
 #include "tensorcask/serialize/wire/zero_copy.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
 
 namespace tensorcask {
 namespace {
 
-// decode(message) of the next record.
+// Reads the next record and returns decode(message).
 template <typename Decoded, typename Decode>
 absl::StatusOr<std::optional<Decoded>> ReadWith(RecordReader* reader, Decode decode) {
   const uint64_t offset = reader->offset();
@@ -22,12 +23,10 @@ absl::StatusOr<std::optional<Decoded>> ReadWith(RecordReader* reader, Decode dec
   if (!message.has_value()) return std::nullopt;
   absl::StatusOr<Decoded> tensor = decode(*message);
   if (tensor.ok()) return *std::move(tensor);
-  const absl::Status& status = tensor.status();
-  return absl::Status(absl::IsInvalidArgument(status) ? absl::StatusCode::kDataLoss : status.code(),
-                      absl::StrCat(reader->name(), ": record at ", offset, ": ", status.message()));
+  return AsDataLoss(Annotate(tensor.status(), absl::StrCat("record at ", offset)), reader->name());
 }
 
-// The tensor in the last record of `reader`. A large one stays in the memory that the record was read into.
+// Decodes the last record of `reader`. A large tensor acquires the memory that the record was read into.
 absl::StatusOr<DecodedTensor> DecodeLast(absl::string_view message, const DecodeOptions& options,
                                          RecordReader* reader) {
   internal::WireTensorFields fields;
@@ -55,7 +54,7 @@ absl::Status WriteTensorRecord(const TensorView& tensor, const TensorMetadata& m
 }
 
 absl::StatusOr<std::optional<Tensor>> ReadTensorRecord(RecordReader* reader, const DecodeOptions& options) {
-  return ReadWith<Tensor>(reader, [&](absl::string_view message) { return DecodeTensorBytes(message, options); });
+  return ReadWith<Tensor>(reader, [&](absl::string_view message) { return DecodeSerializedTensor(message, options); });
 }
 
 absl::StatusOr<std::optional<DecodedTensor>> ReadTensorRecordWithMetadata(RecordReader* reader,

@@ -23,18 +23,18 @@
 
 namespace tensorcask {
 
-// Elements go to the sink from where they lie, without a copy of the message in between.
-// Errors: as EncodeTensorTo, and nothing was written; of the sink.
+// The elements go from the buffer of the tensor to the sink; no copy of the message is made. Errors: as EncodeTensorTo,
+// and then nothing has been written; those of the sink.
 absl::Status WriteTensorRecord(const TensorView& tensor, const EncodeOptions& options, RecordWriter* writer);
 absl::Status WriteTensorRecord(const TensorView& tensor, const TensorMetadata& metadata, const EncodeOptions& options,
                                RecordWriter* writer);
 
-// The next tensor, in its own memory; nothing at the end. Errors: as RecordReader::Next; as DecodeTensorBytes, with the
-// stream and the offset of the record, InvalidArgument as DataLoss. After an error of the second kind the reader goes
-// on with the next record.
+// The next tensor, in memory of its own; nullopt at the end. Errors: as RecordReader::Next; as DecodeSerializedTensor,
+// with the name of the stream and the offset of the record, and with DataLoss instead of InvalidArgument. After an
+// error of the second kind the next call reads the next record.
 absl::StatusOr<std::optional<Tensor>> ReadTensorRecord(RecordReader* reader, const DecodeOptions& options = {});
-// The same with metadata and strides. A large tensor takes over the memory that its record was read into, so that it is
-// in memory once, unless `options` name another allocator than the reader's.
+// The same with metadata and strides. A large tensor acquires the memory that its record was read into, so it is in
+// memory only once, unless options.allocator is not the allocator of the reader.
 absl::StatusOr<std::optional<DecodedTensor>> ReadTensorRecordWithMetadata(RecordReader* reader,
                                                                           const DecodeOptions& options = {});
 

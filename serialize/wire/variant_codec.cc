@@ -1,9 +1,10 @@
 #include "tensorcask/serialize/wire/variant_codec.h"
 
 #include "absl/strings/str_cat.h"
-#include "tensorcask/serialize/wire/object_decoder.h"
-#include "tensorcask/serialize/wire/object_encoder.h"
-#include "tensorcask/serialize/wire/proto_fields.h"
+#include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/wire/internal/object_decoder.h"
+#include "tensorcask/serialize/wire/internal/object_encoder.h"
+#include "tensorcask/serialize/wire/internal/proto_fields.h"
 #include "tensorcask/serialize/wire/tensor_message.h"
 #include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -41,8 +42,8 @@ absl::Status EncodeVariantTo(const Variant& variant, absl::Span<char> out) {
 }
 
 absl::StatusOr<Variant> DecodeVariantBytes(absl::string_view message, const DecodeOptions& options) {
-  internal::DecodeBudget budget;
-  const internal::ObjectDecoding decoding = {options, options.limits.max_depth, /*is_checked=*/false, &budget};
+  MessageQuota quota(options.limits);
+  const internal::ObjectDecoding decoding = {options, options.limits.max_depth, /*is_checked=*/false, &quota};
   CASK_RETURN_IF_ERROR(internal::CheckObject(TypeTag<Variant>(), message, decoding));
   Variant variant;
   CASK_RETURN_IF_ERROR(internal::DecodeObject(message, decoding, &variant));

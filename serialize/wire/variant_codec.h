@@ -1,11 +1,12 @@
-// Variant <-> VariantTensorDataProto, alone: elements of tensors go through tensor_codec.h.
+// Variant <-> VariantTensorDataProto, for a single variant. For tensors of variants see tensor_codec.h.
 //
 //   VariantTensorDataProto proto;
 //   CASK_RETURN_IF_ERROR(EncodeVariant(variant, &proto));
 //   CASK_ASSIGN_OR_RETURN(Variant same, DecodeVariant(proto));
 //
-// The tensors inside are written as values in the typed fields, as TensorFlow writes them there, and read in all forms.
-// A message of a type that nobody here knows comes back as it went (FORMAT.md section 2.5).
+// The tensors inside are written as values in typed fields, as TensorFlow writes them there, and read in all forms.
+// This library does not interpret the type of a variant: a message of any type is written back unchanged (FORMAT.md
+// section 2.5).
 
 #ifndef TENSORCASK_SERIALIZE_WIRE_VARIANT_CODEC_H_
 #define TENSORCASK_SERIALIZE_WIRE_VARIANT_CODEC_H_
@@ -23,16 +24,17 @@
 namespace tensorcask {
 
 // Fills *out, which is cleared first and empty on error. Errors: InvalidArgument, naming the field, for a type name
-// that is not UTF-8, for variants nested deeper than readers take by default, and for 2 GiB; FailedPrecondition for a
-// tensor without data.
+// that is not UTF-8, for variants nested deeper than readers accept by default, and for a message of more than 2 GiB;
+// FailedPrecondition for a tensor without data.
 absl::Status EncodeVariant(const Variant& variant, VariantTensorDataProto* out);
 
-// Errors, all but DataLoss before memory for elements is taken: InvalidArgument, naming the field, for a message whose
-// fields disagree; ResourceExhausted past a limit, which hold for all tensors inside together; DataLoss if a checksum
-// in one is wrong.
+// Errors: InvalidArgument, naming the field, for a message whose fields disagree; ResourceExhausted past a limit
+// (limits apply to all tensors inside together); DataLoss if the checksum of a tensor does not match. All except
+// DataLoss are found before memory for elements is allocated.
 absl::StatusOr<Variant> DecodeVariant(const VariantTensorDataProto& proto, const DecodeOptions& options = {});
 
-// The same as serialized bytes, which may be more than 2 GiB. `out` must have the size that EncodedVariantBytes says.
+// The same as serialized bytes, which may be more than 2 GiB. Requires of EncodeVariantTo: out.size() is what
+// EncodedVariantBytes returns.
 absl::StatusOr<uint64_t> EncodedVariantBytes(const Variant& variant);
 absl::Status EncodeVariantTo(const Variant& variant, absl::Span<char> out);
 absl::StatusOr<Variant> DecodeVariantBytes(absl::string_view message, const DecodeOptions& options = {});

@@ -1,57 +1,55 @@
-// Tensors to and from serialized TensorProto messages without a protobuf object in between: one copy, at memory speed,
-// into memory the caller has.
+// Tensors to and from messages without copying the elements. A message refers to the elements in the buffer of the
+// tensor and keeps that buffer alive; a decoded tensor refers to the memory of the message and keeps that alive.
 //
-//   CASK_ASSIGN_OR_RETURN(uint64_t size, EncodedTensorBytes(tensor, {}));
-//   std::string message(size, '\0');
-//   CASK_RETURN_IF_ERROR(EncodeTensorTo(tensor, {}, absl::MakeSpan(&message[0], size)));
-//   CASK_RETURN_IF_ERROR(DecodeTensorInto(message, {}, &existing));   // same dtype and shape
+//   CASK_ASSIGN_OR_RETURN(absl::Cord message, EncodeTensorToCord(view, metadata, {}));  // writes some header bytes
+//   CASK_ASSIGN_OR_RETURN(DecodedTensor same, DecodeTensorFromCord(message));           // in the buffer of `view`
 //
-// The bytes are those that EncodeTensor and protobuf's SerializeToString give, to the last one; each side parses the
-// other's. Messages may be larger than 2 GiB here (DecodeLimits::max_message_bytes decides).
+// The bytes are those of EncodeTensorTo; messages may be larger than 2 GiB. Without a checksum the elements are not
+// even read (except bools, which decoding checks). So the caller must not write to the elements while a message refers
+// to them; a caller that must go on writing encodes a Clone. (A cord copies pieces of up to some hundred bytes.)
 
 #ifndef TENSORCASK_SERIALIZE_WIRE_ZERO_COPY_H_
 #define TENSORCASK_SERIALIZE_WIRE_ZERO_COPY_H_
 
-#include <cstdint>
+#include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/cord.h"
 #include "absl/strings/string_view.h"
-#include "absl/types/span.h"
 #include "tensorcask/serialize/wire/codec_options.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
+#include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/strided/metadata.h"
 #include "tensorcask/tensor/strided/view.h"
-#include "tensorcask/tensor/tensor.h"
 
 namespace tensorcask {
 
-// The size of the message that EncodeTensorTo writes. With an options.level above kStored it is found by encoding, and
-// EncodeTensorTo encodes again: EncodeTensorToPieces (pieces.h) does so once. Errors: as EncodeTensor, but for the
-// limit of 2 GiB.
-absl::StatusOr<uint64_t> EncodedTensorBytes(const TensorView& view, const EncodeOptions& options);
-absl::StatusOr<uint64_t> EncodedTensorBytes(const TensorView& view, const TensorMetadata& metadata,
-                                            const EncodeOptions& options);
+// A message in pieces, for writev and similar calls.
+struct MessagePieces {
+  std::vector<absl::string_view> pieces;  // in order, none empty
+  RefPtr<RefCounted> owner;               // keeps all pieces alive
+};
 
-// Writes the message to `out`: elements in row-major order (or as options.layout says), gathered from a view of other
-// strides straight to where they belong. Errors: as EncodeTensor, but for the limit of 2 GiB. Requires: out.size() is
-// what EncodedTensorBytes says of the same arguments.
-absl::Status EncodeTensorTo(const TensorView& view, const EncodeOptions& options, absl::Span<char> out);
-absl::Status EncodeTensorTo(const TensorView& view, const TensorMetadata& metadata, const EncodeOptions& options,
-                            absl::Span<char> out);
+// The message refers to the elements of `view` if they have a fixed size, are written as content, and are in memory in
+// the order of the message (with StoredLayout::kPreserve this holds for every dense view). All other elements are
+// copied: strided views, strings and objects, values in typed fields. The payload of an encoded tensor is a piece of
+// its own. Errors: as EncodeTensor, without the limit of 2 GiB.
+absl::StatusOr<MessagePieces> EncodeTensorToPieces(const TensorView& view, const TensorMetadata& metadata,
+                                                   const EncodeOptions& options);
+absl::StatusOr<absl::Cord> EncodeTensorToCord(const TensorView& view, const TensorMetadata& metadata,
+                                              const EncodeOptions& options);
 
-// The tensor in `message`, in its own memory. Accepts and refuses what DecodeTensor and DecodeTensorWithMetadata do of
-// the parsed message; besides: InvalidArgument, with the position, for bytes that are no message.
-absl::StatusOr<Tensor> DecodeTensorBytes(absl::string_view message, const DecodeOptions& options = {});
-absl::StatusOr<DecodedTensor> DecodeTensorBytesWithMetadata(absl::string_view message,
-                                                            const DecodeOptions& options = {});
+// The tensor in `message`. Its elements stay in the memory of the cord if they are content in one chunk, at an address
+// that is aligned for their type; otherwise they are copied. The first write to the tensor copies the elements. A cord
+// of several chunks is not flattened; but then values in typed fields, and payloads, are copied once more. An encoded
+// tensor is decoded into memory of its own. Errors: as DecodeSerializedTensorWithMetadata.
+absl::StatusOr<DecodedTensor> DecodeTensorFromCord(const absl::Cord& message, const DecodeOptions& options = {});
 
-// The same into the memory of *out, whose dtype and shape must be those of the message (InvalidArgument, naming both).
-// A view that is not contiguous is filled by way of a dense tensor, and so is any from a message with strides; but an
-// encoded message is decoded straight into any view, unless that is on the memory of options.base. On error the
-// elements of *out are unspecified.
-absl::Status DecodeTensorInto(absl::string_view message, const DecodeOptions& options, TensorView* out);
-absl::Status DecodeTensorInto(absl::string_view message, const DecodeOptions& options, Tensor* out);
+// The same for bytes in one piece, a mapped file for example. `owner` keeps the bytes alive; they must not change. (The
+// elements are aligned only if the program that stored the message took care of it: the header of a message has an
+// arbitrary size.)
+absl::StatusOr<DecodedTensor> DecodeTensorInPlace(absl::string_view message, const RefPtr<RefCounted>& owner,
+                                                  const DecodeOptions& options = {});
 
 }  // namespace tensorcask
 

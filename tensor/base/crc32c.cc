@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "tensorcask/tensor/base/cpu.h"
-#include "tensorcask/tensor/base/crc32c_internal.h"
 #include "tensorcask/tensor/base/endian.h"
+#include "tensorcask/tensor/base/internal/crc32c_kernels.h"
 
 namespace tensorcask {
 namespace {

@@ -4,7 +4,7 @@
 // Where kStream is true, a function also copies what it reads to `out`, with stores that go past the caches and want
 // `out` aligned to 64 bytes; where it is false, `out` is null and not used.
 
-#include "tensorcask/tensor/base/crc32c_internal.h"
+#include "tensorcask/tensor/base/internal/crc32c_kernels.h"
 
 #if defined(__x86_64__)
 

@@ -1,24 +1,26 @@
-// Objects shared by reference count, and the pointers that count.
+// Objects shared by reference counting, and the pointers that count.
 //
 //   class TensorBuffer : public RefCounted { ... };
 //   RefPtr<TensorBuffer> buffer = MakeRef<OwnedBuffer>(...);   // count 1
 //   RefPtr<TensorBuffer> alias = buffer;                       // count 2
-//   WeakPtr<TensorBuffer> cached(buffer);                      // keeps nothing alive
-//   if (RefPtr<TensorBuffer> again = cached.Lock()) ...        // null once the last owner is gone
+//   WeakPtr<TensorBuffer> cached(buffer);                      // does not keep the object alive
+//   if (RefPtr<TensorBuffer> again = cached.Lock()) ...        // null after the last owner is gone
 //
-// Two counts, of 32 bits each, share one word. All owners together hold one weak reference, so an object that nobody
-// watches has weak_use_count() 1. When the last owner goes, the object's resources are released at once; the object
-// itself is deleted with the last weak reference. From no owner there is no way back to one.
+// Two counts of 32 bits each share one word: the owners (RefPtr), and the weak references (WeakPtr) plus one for all
+// owners together. So an object without any WeakPtr has weak_use_count() 1. When the last owner goes, the object's
+// resources are released at once; the object itself is deleted with the last weak reference. An object that has lost
+// its last owner never gets another one.
 //
-// Counts go up relaxed and down acquire-release: whoever drops the last reference sees all that other owners wrote.
-// While the process has a single thread they are counted without atomic instructions, as libstdc++'s shared_ptr does:
-// copying a pointer takes 2 ns instead of 10. An object may be shared by threads; one RefPtr or WeakPtr is not, without
-// a lock. 2^31 references of one kind abort the process before a count can wrap.
+// Counts are incremented relaxed and decremented acquire-release: the thread that drops the last reference sees all
+// that other owners wrote. While the process has a single thread, counting uses no atomic instructions, as in
+// libstdc++'s shared_ptr: copying a pointer takes 2 ns instead of 10. Threads may share an object, each with its own
+// RefPtr or WeakPtr; sharing one RefPtr or WeakPtr needs a lock. At 2^31 references of one kind the process aborts,
+// before a count can wrap.
 //
-// Only RefPtr and WeakPtr reach the counts. Release and Adopt are the doors for code that keeps a bare pointer, as a C
-// interface does:
+// Only RefPtr and WeakPtr change the counts. Release and Adopt are for code that stores a bare pointer, such as a C
+// interface:
 //
-//   managed->context = buffer.Release();                                                        // its count goes along
+//   managed->context = buffer.Release();                                                        // carries its count
 //   RefPtr<TensorBuffer> back = RefPtr<TensorBuffer>::Adopt(static_cast<TensorBuffer*>(managed->context));
 
 #ifndef TENSORCASK_TENSOR_BASE_REF_COUNTED_H_
@@ -40,7 +42,7 @@
 namespace tensorcask {
 
 namespace internal {
-// True only while no other thread exists. The C library clears its flag before a second one starts.
+// True only while the process has one thread. The C library clears its flag before a second thread starts.
 #if __has_include(<sys/single_threaded.h>)
 inline bool IsSingleThreaded() { return __libc_single_threaded != 0; }
 #else
@@ -53,19 +55,19 @@ class RefPtr;
 template <typename T>
 class WeakPtr;
 
-// Base of every shared object. Not copied, not moved: its address is its identity. Made by MakeRef; one that lives on
-// the stack or inside another object has no owner, and must never be given to a RefPtr (which CHECKs it).
+// Base of every shared object. It is neither copied nor moved: its address is its identity. MakeRef makes one. An
+// object on the stack or inside another object has no owner, and must never be given to a RefPtr (which CHECKs it).
 class RefCounted {
  public:
   RefCounted(const RefCounted&) = delete;
   RefCounted& operator=(const RefCounted&) = delete;
 
-  // The number of owners now, and of weak references with one for all owners; another thread may change them at once.
-  // For diagnostics.
+  // The number of owners, and the number of weak references plus one for all owners. For diagnostics: another thread
+  // may change them at any time.
   int64_t use_count() const { return StrongOf(counts_.load(std::memory_order_relaxed)); }
   int64_t weak_use_count() const { return WeakOf(counts_.load(std::memory_order_relaxed)); }
 
-  // True if the caller's is the only owner. What former owners wrote is then visible.
+  // True if the caller is the only owner. All that former owners wrote is then visible.
   bool IsUnique() const { return StrongOf(counts_.load(std::memory_order_acquire)) == 1; }
 
  protected:
@@ -87,10 +89,10 @@ class RefCounted {
   static int64_t StrongOf(uint64_t counts) { return static_cast<int64_t>(counts & (kOneWeak - 1)); }
   static int64_t WeakOf(uint64_t counts) { return static_cast<int64_t>(counts >> 32); }
 
-  // Called when the last owner has gone while weak references remain: gives back what is large. The destructor follows
-  // with the last of them.
+  // Called when the last owner has gone while weak references remain: releases large members. The destructor runs when
+  // the last weak reference goes.
   virtual void ReleaseResources() {}
-  // Gives the object's memory back. Overridden by objects that were not made by plain `new`.
+  // Deletes the object. Overridden by objects that were not made by plain `new`.
   virtual void Destroy() { delete this; }
 
   void HaveFirstOwner() {
@@ -99,7 +101,7 @@ class RefCounted {
   }
   void AddRef() const {
     const int64_t before = StrongOf(Add(kOneStrong, std::memory_order_relaxed));
-    // One comparison for both: from 0 there is no way back (nor has an object on the stack an owner).
+    // One comparison for both: no owner (the last one has gone, or the object is on the stack), and too many.
     CASK_CHECK(static_cast<uint64_t>(before - 1) < static_cast<uint64_t>(kMaxCount - 1),
                "a RefPtr to an object that has no owner, or too many");
   }
@@ -107,7 +109,7 @@ class RefCounted {
     const uint64_t before = Add(-kOneStrong, std::memory_order_acq_rel);
     if (StrongOf(before) != 1) return;
     auto* const self = const_cast<RefCounted*>(this);
-    if (WeakOf(before) == 1) {  // that of the owners: nobody watches, and nobody can begin to
+    if (WeakOf(before) == 1) {  // only that of the owners: there is no WeakPtr, and none can be made any more
       self->Destroy();
       return;
     }
@@ -120,7 +122,7 @@ class RefCounted {
   void DropWeakRef() const {
     if (WeakOf(Add(-kOneWeak, std::memory_order_acq_rel)) == 1) const_cast<RefCounted*>(this)->Destroy();
   }
-  // One more owner, if there is one.
+  // Adds an owner, unless the object has none.
   bool TryAddRef() const {
     uint64_t counts = counts_.load(std::memory_order_relaxed);
     do {
@@ -139,7 +141,7 @@ class RefCounted {
     return before;
   }
 
-  mutable std::atomic<uint64_t> counts_{0};  // weak references above, owners below; 0: nobody has taken it yet
+  mutable std::atomic<uint64_t> counts_{0};  // weak references above, owners below; 0: no owner yet
 };
 
 // An owning pointer, 8 bytes; null when default-constructed or moved from. Ordered and hashed by address.
@@ -166,12 +168,12 @@ class RefPtr {
     return *this;
   }
 
-  // The first owner of a new object. MakeRef for what plain `new` makes.
+  // The first owner of a new object. For objects made by plain `new`, use MakeRef.
   static RefPtr AdoptNew(T* object) {
     object->RefCounted::HaveFirstOwner();
     return Adopt(object);
   }
-  // One more reference to an object somebody else keeps alive meanwhile.
+  // One more reference to an object that has an owner.
   static RefPtr Share(T* object) {
     RefPtr pointer;
     pointer.object_ = object;
@@ -180,12 +182,12 @@ class RefPtr {
   }
   // Takes over the reference that Release gave up. Null gives null.
   static RefPtr Adopt(T* object) {
-    CASK_CHECK(object == nullptr || object->RefCounted::use_count() > 0, "Adopt takes what Release gave");
+    CASK_CHECK(object == nullptr || object->RefCounted::use_count() > 0, "Adopt takes a pointer that Release returned");
     RefPtr pointer;
     pointer.object_ = object;
     return pointer;
   }
-  // Gives up the reference without dropping it: the object lives until somebody adopts the pointer.
+  // Gives up the reference without dropping it: the object lives until Adopt is called with the pointer.
   T* Release() { return std::exchange(object_, nullptr); }
 
   T* get() const { return object_; }
@@ -217,7 +219,7 @@ class RefPtr {
   T* object_ = nullptr;
 };
 
-// A pointer, 8 bytes, that keeps no object alive and can tell whether somebody does.
+// A pointer, 8 bytes, that does not keep its object alive and tells whether an owner does.
 template <typename T>
 class WeakPtr {
  public:
@@ -234,7 +236,7 @@ class WeakPtr {
     return *this;
   }
 
-  // An owner of the object, or null if it has none any more.
+  // A new owner of the object, or null if it has no owner any more.
   RefPtr<T> Lock() const {
     RefPtr<T> owner;
     if (object_ != nullptr && object_->RefCounted::TryAddRef()) owner = RefPtr<T>::Adopt(object_);

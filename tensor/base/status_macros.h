@@ -1,7 +1,15 @@
-// Passing a failed absl::Status up to the caller.
+// Macros that return a failed absl::Status to the caller.
 //
-//   CASK_RETURN_IF_ERROR(sink.Append(header));
-//   CASK_ASSIGN_OR_RETURN(const Footer footer, ReadFooter(file));
+//   absl::Status Save(const std::string& prefix, const Tensor& kernel) {
+//     CASK_ASSIGN_OR_RETURN(CheckpointWriter writer, CheckpointWriter::Create(prefix));   // declares `writer`
+//     CASK_RETURN_IF_ERROR(writer.Add("kernel", kernel));
+//     return writer.Finish();
+//   }
+//
+// CASK_RETURN_IF_ERROR takes an absl::Status. CASK_ASSIGN_OR_RETURN takes a declaration, or a variable, and an
+// absl::StatusOr. The function that contains them returns absl::Status or absl::StatusOr. A declaration or expression
+// with a comma outside brackets, as in std::pair<int, int>, needs parentheses around it or an alias of the type.
+// CASK_ASSIGN_OR_RETURN expands to several statements: inside `if` or `for` it needs braces.
 
 #ifndef TENSORCASK_TENSOR_BASE_STATUS_MACROS_H_
 #define TENSORCASK_TENSOR_BASE_STATUS_MACROS_H_

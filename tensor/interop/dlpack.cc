@@ -113,7 +113,7 @@ absl::StatusOr<Prepared> Prepare(const TensorView& view, const DLPackExportOptio
   if (code->bits < 8) {
     if (!has_flags) {
       return Unsupported(
-          absl::StrCat("the legacy form cannot say that ", DTypeName(view.dtype()), " takes a byte an element"));
+          absl::StrCat("the legacy form cannot express that ", DTypeName(view.dtype()), " uses one byte per element"));
     }
     prepared.flags |= dlpack::kDLPackFlagIsSubbyteTypePadded;
   }
@@ -132,7 +132,7 @@ absl::StatusOr<Prepared> Prepare(const TensorView& view, const DLPackExportOptio
     if (options.copy == DLPackCopy::kIfNeeded) return Copied(view, std::move(prepared), options);
     return absl::FailedPreconditionError(
         absl::StrCat("DLPack: the memory of ", view.ToString(),
-                     " must not be written, which the legacy form cannot say, and a copy is not allowed"));
+                     " is read-only, which the legacy form cannot express, and a copy is not allowed"));
   }
   prepared.flags |= dlpack::kDLPackFlagReadOnly;
   return prepared;
@@ -176,8 +176,7 @@ absl::Status CheckDevice(dlpack::DLDevice device) {
   if (const auto number = CheckedCast<uint8_t>(device.device_type)) {
     name = DeviceTypeName(static_cast<DeviceType>(*number));
   }
-  return Unsupported(
-      absl::StrCat("the data are on device type ", device.device_type, " (", name, "), not on the host"));
+  return Unsupported(absl::StrCat("the data is on device type ", device.device_type, " (", name, "), not on the host"));
 }
 
 absl::StatusOr<DType> DTypeOfTensor(DLDataType dtype, bool padded) {
@@ -213,7 +212,7 @@ absl::StatusOr<Layout> LayoutOf(const DLTensor& tensor) {
       if (strides[axis] >= 0) continue;
       const std::optional<int64_t> reach = CheckedMul(dims[axis] - 1, strides[axis]);
       before = reach && before ? CheckedSub(*before, *reach) : std::nullopt;
-      if (!before) return Invalid(absl::StrCat("at axis ", axis, " elements pass -2^63"));
+      if (!before) return Invalid(absl::StrCat("at axis ", axis, " positions are below -2^63"));
     }
   }
   return Layout::Create(dims, strides, *before);

@@ -1,22 +1,23 @@
-// Tensors to and from other libraries of the same process (NumPy, PyTorch, JAX, ...) through DLPack, without a copy.
+// Exchanges tensors with other libraries of the same process (NumPy, PyTorch, JAX, ...) through DLPack, without a copy.
 //
 //   absl::StatusOr<DLPackPtr> out = ToDLPack(view);                // shares the memory and keeps it alive
-//   PyCapsule_New(out->release(), "dltensor_versioned", ...);      // whoever has the pointer calls its deleter, once
-//   absl::StatusOr<TensorView> in = FromDLPack(managed);           // takes `managed` over, also on an error
+//   PyCapsule_New(out->release(), "dltensor_versioned", ...);      // the consumer calls the deleter once
+//   absl::StatusOr<TensorView> in = FromDLPack(managed);           // owns `managed` from the call on, even on error
 //   absl::StatusOr<TensorView> old = FromLegacyDLPack(managed);    // capsules named "dltensor"
 //
-// There are two forms. The versioned one (DLPack 1.x) can say that memory must not be written; the legacy one cannot,
-// so its consumers either never write (NumPy) or always may (others).
+// There are two forms. The versioned form (DLPack 1.x) has a flag for read-only memory. The legacy form does not, so
+// its consumers either never write (NumPy) or always may (others).
 //
-// Data live on the host: device type 1 ("cpu") with any index. Each dtype of fixed size has its DLPack code, except the
-// quantized ones; strings have none. Elements under a byte (int4, float6_e2m3, ...) take a byte each here, which only
-// the versioned form can say.
+// The data is on the host: device type 1 ("cpu") with any index. Each dtype of fixed size has a DLPack code, except the
+// quantized ones; strings have none. Elements under a byte (int4, float6_e2m3, ...) use one byte each here, which only
+// the versioned form can express.
 //
-// Strides count elements here as there, so any view passes as it is: transposed, flipped (negative strides), broadcast
-// (stride 0). Exported strides are always filled in, byte_offset is 0, and `data` is the element of index 0 at whatever
-// alignment the view has (null without elements); DLPack's nominal 256 bytes are promised by no library.
+// Strides count elements in both libraries, so every view can be exported: transposed, flipped (negative strides),
+// broadcast (stride 0). Exported strides are always present, byte_offset is 0, and `data` points to the element of
+// index 0 with the alignment of the view (null without elements). No library guarantees the 256-byte alignment that
+// DLPack describes.
 //
-// Functions are safe together. A managed tensor may be released on any thread.
+// Several threads may call these functions at once. A managed tensor may be released on any thread.
 //
 // Source: https://dmlc.github.io/dlpack/latest, and `copy` of __dlpack__ in the Python array API standard 2023.12.
 
@@ -34,7 +35,7 @@
 
 namespace tensorcask {
 
-// Owns a managed tensor: calls its deleter, if it has one. release() hands it to somebody who will.
+// Owns a managed tensor and calls its deleter, if it has one. After release(), the new owner must call it.
 struct DLPackDeleter {
   template <typename Managed>
   void operator()(Managed* managed) const {
@@ -54,25 +55,27 @@ enum class DLPackCopy : uint8_t {
 
 struct DLPackExportOptions {
   DLPackCopy copy = DLPackCopy::kIfNeeded;
-  bool read_only = false;                                 // also where the memory could be written
+  bool read_only = false;                                 // export as read-only even if the memory is writable
   RefPtr<Allocator> allocator = CpuAllocator::Default();  // of a copy
 };
 
-// Memory is read-only if `read_only` says so or if TensorBuffer::IsWritableInPlace() is false: mapped files, external
-// memory wrapped read-only, memory shared with a LazyClone. It then carries the read-only flag. What is written to our
-// tensor later is seen through it where that happens in place (`read_only` alone), and not where a write copies first.
-// To share such memory for writing call TensorView::EnsureMutable() before. Memory that is not read-only is shared for
-// reading and writing both ways, and TensorBuffer::version() counts the export as a write, but no later one by others.
-// A LazyClone made while a consumer has it is not protected from the consumer's writes: Clone instead.
+// Memory is exported with the read-only flag if `read_only` is set or if TensorBuffer::IsWritableInPlace() is false:
+// mapped files, external memory wrapped read-only, memory shared with a LazyClone. The consumer sees later writes to
+// the exporting tensor if they happen in place (the case of `read_only` alone), but not if a write copies first. To
+// share such memory for writing, call TensorView::EnsureMutable() before the export. Other memory is shared for reading
+// and writing in both directions. TensorBuffer::version() counts the export as one write, and does not count the
+// consumer's writes. A LazyClone made after the export does not protect from the consumer's writes: use Clone.
 //
-// A copy is dense, in the order of MemoryFormat::kPreserve, and writable whatever `read_only` says; it has the flag
-// "is copied". It repeats what the view repeats: bound num_elements() first if strides of 0 came from outside.
+// A copy is dense, in the order of MemoryFormat::kPreserve, writable even with `read_only`, and has the flag "is
+// copied". Elements that the view repeats are repeated in the copy: bound num_elements() first if strides of 0 came
+// from outside.
 //
 // Errors: Unimplemented for a dtype without a DLPack code; FailedPrecondition for a buffer without data;
-// ResourceExhausted if the memory of a copy cannot be had.
+// ResourceExhausted if the memory of a copy cannot be allocated.
 absl::StatusOr<DLPackPtr> ToDLPack(const TensorView& view, const DLPackExportOptions& options = {});
 
-// The same in the legacy form. Read-only memory needs a copy here, as the consumer cannot be told and may write.
+// The same in the legacy form. Read-only memory needs a copy here, because the form has no read-only flag and the
+// consumer may write.
 // Errors: as above; FailedPrecondition for read-only memory under kNever; Unimplemented for elements under a byte.
 absl::StatusOr<LegacyDLPackPtr> ToLegacyDLPack(const TensorView& view, const DLPackExportOptions& options = {});
 
@@ -80,34 +83,33 @@ absl::StatusOr<LegacyDLPackPtr> ToLegacyDLPack(const TensorView& view, const DLP
 
 struct DLPackImportOptions {
   DLPackCopy copy = DLPackCopy::kIfNeeded;
-  // Legacy tensors do not say whether they may be written. false: they may not, and the first mutable access copies.
+  // Legacy tensors have no read-only flag. false: they are treated as read-only, and the first mutable access copies.
   bool legacy_is_writable = false;
   RefPtr<Allocator> allocator = CpuAllocator::Default();  // of a copy, now or at the first mutable access
 };
 
-// The tensor behind `managed`, which belongs to this function from the call on: the deleter is called exactly once,
-// when the last user of the memory is gone, or before returning if nothing of it is used (an error, a copy, no
-// elements). A null deleter is not called. Of another major version nothing but the deleter is touched. Whether the
-// pointers lead to memory cannot be checked: the producer, a neighbour in this process, is believed that much and no
-// more.
+// The tensor of `managed`, which this function owns from the call on: the deleter is called exactly once, when the
+// last user of the memory is gone, or before returning if the memory is not used (an error, a copy, no elements). A
+// null deleter is not called. If the major version differs, only the deleter is read. The pointers cannot be checked:
+// the producer, a library of the same process, must pass valid ones. Everything else is checked.
 //
-// Null strides mean row-major. The memory of the view is what lies between its lowest and highest element: how much the
-// producer has around them is not told. A tensor flagged read-only is copied on the first mutable access. Unknown flags
-// and other minor versions are ignored, as DLPack asks.
+// Null strides mean row-major. The memory of the view is the range between its lowest and highest element, because
+// DLPack does not tell the size of the block. A tensor with the read-only flag is copied on the first mutable access.
+// Unknown flags and other minor versions are ignored, as DLPack demands.
 //
-// Needs a copy: data that are not aligned to their elements, and bools of which a byte is neither 0 nor 1 (those become
-// 1). So bools are read once on import, and nobody may write other bytes later. A copy has the same strides, covers
-// what the view covered and is writable.
+// A copy is needed for data that is not aligned to its elements, and for bools with a byte that is neither 0 nor 1
+// (such bytes become 1). Bools are therefore read once on import, and the producer must not write other bytes later. A
+// copy has the same strides, covers what the view covered and is writable.
 //
-// Errors: InvalidArgument if `managed` is null or its fields disagree: a negative rank or size, a rank above
-// TensorShape::kMaxRank, null shape or data where there must be some, elements outside the address space, 0 lanes, and
-// what needs a copy under kNever. Unimplemented, naming what was found, for another major version, device or dtype, for
-// vectors (lanes above 1) and for elements under a byte that are packed. ResourceExhausted if the memory of a copy
-// cannot be had.
+// Errors: InvalidArgument if `managed` is null or its fields contradict each other: a negative rank or size, a rank
+// above TensorShape::kMaxRank, a null shape or null data with elements, elements outside the address space, 0 lanes;
+// InvalidArgument also if a copy is needed under kNever. Unimplemented, naming what was found, for another major
+// version, device or dtype, for vectors (lanes above 1) and for packed elements under a byte. ResourceExhausted if the
+// memory of a copy cannot be allocated.
 absl::StatusOr<TensorView> FromDLPack(dlpack::DLManagedTensorVersioned* managed,
                                       const DLPackImportOptions& options = {});
 
-// The same of the legacy form, which has no version and no flags: elements under a byte are packed.
+// The same for the legacy form, which has no version and no flags: elements under a byte are packed.
 absl::StatusOr<TensorView> FromLegacyDLPack(dlpack::DLManagedTensor* managed, const DLPackImportOptions& options = {});
 
 }  // namespace tensorcask

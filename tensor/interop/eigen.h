@@ -1,21 +1,22 @@
-// Tensors and views as Eigen's maps, without a copy.
+// Makes Eigen maps of tensors and views, without a copy.
 //
 //   CASK_ASSIGN_OR_RETURN(const auto a, EigenMatrix<const float>(weights));     // a Tensor: dense rows
 //   CASK_ASSIGN_OR_RETURN(const auto b, EigenMatrix<const float>(transposed));  // a TensorView: any strides
-//   CASK_ASSIGN_OR_RETURN(auto c, EigenMatrix<float>(result));                  // to write
+//   CASK_ASSIGN_OR_RETURN(auto c, EigenMatrix<float>(result));                  // for writing
 //   c.noalias() = a * b;
 //   CASK_ASSIGN_OR_RETURN(const auto x, (EigenTensor<const float, 4>(images))); // unsupported/Eigen/CXX11/Tensor
 //
-// Maps of a Tensor are dense and row-major, which Eigen computes with at full speed; those of a TensorView take strides
-// at run time, negative and 0 included, which Eigen follows element by element or packs first. T is an element type
-// that Eigen computes with as it is: bool, an integer, float, double or std::complex of these; not the small floats.
+// Maps of a Tensor are dense and row-major, and Eigen computes with them at full speed. Maps of a TensorView have
+// strides at run time, negative and 0 included, which Eigen follows element by element or packs first. T is an element
+// type that Eigen supports: bool, an integer, float, double or std::complex of these; not the small floats.
 //
-// T is const to read; else the tensor or view must not be const, and its memory is made writable (tensor.h). A map
-// keeps no memory alive: it is for use while the tensor or view, or another on the same memory, exists. So maps of
-// temporaries do not compile: EigenMatrix<const float>(*view.ToTensor()) would dangle.
+// T is const for reading. If it is not, the tensor or view must not be const either, and its memory is made writable
+// (tensor.h). A map does not keep the memory alive: use it while the tensor or view, or another one on the same buffer,
+// exists. Maps of temporaries do not compile: EigenMatrix<const float>(*view.ToTensor()) would dangle.
 //
-// Errors of all: InvalidArgument if the dtype is not T's, the rank another, or, to write, two indices name one element;
-// ResourceExhausted if memory that must not be written could not be replaced; FailedPrecondition without data.
+// Errors of all: InvalidArgument if the dtype is not T's or the rank differs, and for writing if two indices name one
+// element; ResourceExhausted if read-only memory could not be replaced by a writable copy; FailedPrecondition for a
+// buffer without data.
 
 #ifndef TENSORCASK_TENSOR_INTEROP_EIGEN_H_
 #define TENSORCASK_TENSOR_INTEROP_EIGEN_H_
@@ -37,7 +38,7 @@
 
 namespace tensorcask {
 
-// Matrices in Eigen that are, as ours, row-major.
+// Eigen's row-major matrices.
 template <typename T>
 using EigenRowMajorMatrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
@@ -48,7 +49,7 @@ struct IsEigenScalar : std::is_arithmetic<T> {};
 template <typename T>
 struct IsEigenScalar<std::complex<T>> : std::is_floating_point<T> {};
 
-// `Plain` const if T is, as Eigen::Map wants it.
+// `Plain`, const if T is.
 template <typename T, typename Plain>
 using ConstLike = std::conditional_t<std::is_const_v<T>, const Plain, Plain>;
 
@@ -61,6 +62,8 @@ template <typename T, int N, typename From>
 absl::StatusOr<T*> EigenData(From& from) {
   using Scalar = std::remove_const_t<T>;
   static_assert(IsEigenScalar<Scalar>::value, "Eigen does not compute with this element type");
+  static_assert(std::is_same_v<ElementOf<Scalar>, Scalar>,
+                "the elements are int64_t or uint64_t: write these types instead of long long");
   const TensorView& view = from;
   if (view.dtype() != kDTypeOf<Scalar> || view.rank() != N) {
     return absl::InvalidArgumentError(absl::StrCat("an Eigen map of ", DTypeName(kDTypeOf<Scalar>), " and rank ", N,

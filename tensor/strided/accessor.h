@@ -1,4 +1,4 @@
-// Elements of a view by index, with rank and type known when compiling: as fast as pointer and strides by hand.
+// Elements of a view by index, with rank and type known at compile time: as fast as a pointer and strides by hand.
 //
 //   CASK_ASSIGN_OR_RETURN(const auto in, Accessor<const float, 2>::Create(view));
 //   CASK_ASSIGN_OR_RETURN(const auto out, Accessor<float, 2>::Create(result));    // result: a non-const TensorView
@@ -6,8 +6,9 @@
 //
 // Accessor borrows dims and strides from the view: three pointers, valid while that TensorView object stays unchanged.
 // PackedAccessor holds them by value, so it may outlive the view object, but not the buffer; Index int32_t makes it
-// smaller and is refused where a step does not fit. Neither keeps the memory alive. T is const to read; else the view
-// must not be const, and its memory is made writable. Indices are checked in debug builds only.
+// smaller, and is refused if a step does not fit. Neither keeps the buffer alive. T is const for reading; if it is not,
+// the view must not be const either, and its memory is made writable. Indices are checked unless NDEBUG is defined
+// (Bazel: in all modes but `-c opt`); a failed check prints the index and the size of the axis.
 
 #ifndef TENSORCASK_TENSOR_STRIDED_ACCESSOR_H_
 #define TENSORCASK_TENSOR_STRIDED_ACCESSOR_H_
@@ -30,14 +31,16 @@
 namespace tensorcask {
 namespace internal {
 
-// What an accessor to T is made from.
+// The view that an accessor to T is made from.
 template <typename T>
 using AccessedView = std::conditional_t<std::is_const_v<T>, const TensorView, TensorView>;
 
-// The first element of `view`, writable memory made if T is not const. Errors: InvalidArgument if dtype or rank are
-// others; FailedPrecondition; ResourceExhausted.
+// The first element of `view`, in writable memory if T is not const. Errors: InvalidArgument if the dtype or the rank
+// differ; FailedPrecondition; ResourceExhausted.
 template <typename T, int N>
 absl::StatusOr<T*> AccessedData(AccessedView<T>& view) {
+  static_assert(std::is_same_v<ElementOf<std::remove_cv_t<T>>, std::remove_cv_t<T>>,
+                "the elements are int64_t or uint64_t: write these types instead of long long");
   if (view.dtype() != kDTypeOf<T> || view.rank() != N) {
     return absl::InvalidArgumentError(
         absl::StrCat("an accessor of ", DTypeName(kDTypeOf<T>), " and rank ", N, " to the view ", view.ToString()));
@@ -58,15 +61,15 @@ class Accessor {
   static_assert(N >= 1, "a scalar is *view.data<T>()");
 
  public:
-  // Errors: InvalidArgument if the dtype is not T's or the rank not N; FailedPrecondition for a buffer without data;
-  // ResourceExhausted if memory that must not be written could not be replaced.
+  // Errors: InvalidArgument if the dtype is not T's or the rank is not N; FailedPrecondition for a buffer without data;
+  // ResourceExhausted if read-only memory could not be replaced by a writable copy.
   static absl::StatusOr<Accessor> Create(internal::AccessedView<T>& view) {
     CASK_ASSIGN_OR_RETURN(T* const data, (internal::AccessedData<T, N>(view)));
     return Accessor(data, view.dims().data(), view.strides().data());
   }
-  static absl::StatusOr<Accessor> Create(const TensorView&&) = delete;  // would borrow what is gone
+  static absl::StatusOr<Accessor> Create(const TensorView&&) = delete;  // would borrow from a temporary
 
-  // For geometry that lies elsewhere: N sizes and N strides, in elements.
+  // For geometry stored elsewhere: N sizes and N strides, in elements.
   Accessor(T* data, const int64_t* dims, const int64_t* strides) : data_(data), dims_(dims), strides_(strides) {}
 
   int64_t dim(int axis) const { return dims_[axis]; }
@@ -75,7 +78,7 @@ class Accessor {
 
   // The sub-array at index i of axis 0, an element if N is 1.
   decltype(auto) operator[](int64_t i) const {
-    CASK_DCHECK(i >= 0 && i < dims_[0], "index outside");
+    CASK_DCHECK_INDEX(i, 0, dims_[0]);
     if constexpr (N == 1) {
       return (data_[i * strides_[0]]);
     } else {
@@ -85,10 +88,10 @@ class Accessor {
   }
   template <typename... Indices>
   T& operator()(Indices... indices) const {
-    static_assert(sizeof...(Indices) == N, "one index an axis");
+    static_assert(sizeof...(Indices) == N, "operator() takes one index per axis");
     int64_t position = 0;
     int axis = 0;
-    ((CASK_DCHECK(static_cast<int64_t>(indices) >= 0 && static_cast<int64_t>(indices) < dims_[axis], "index outside"),
+    ((CASK_DCHECK_INDEX(static_cast<int64_t>(indices), axis, dims_[axis]),
       position += static_cast<int64_t>(indices) * strides_[axis++]),
      ...);
     return data_[position];
@@ -129,10 +132,10 @@ class PackedAccessor {
 
   template <typename... Indices>
   T& operator()(Indices... indices) const {
-    static_assert(sizeof...(Indices) == N, "one index an axis");
+    static_assert(sizeof...(Indices) == N, "operator() takes one index per axis");
     Index position = 0;
     int axis = 0;
-    ((CASK_DCHECK(static_cast<int64_t>(indices) >= 0 && static_cast<int64_t>(indices) < dims_[axis], "index outside"),
+    ((CASK_DCHECK_INDEX(static_cast<int64_t>(indices), axis, dims_[axis]),
       position = static_cast<Index>(position + static_cast<Index>(indices) * strides_[axis]), ++axis),
      ...);
     return data_[position];

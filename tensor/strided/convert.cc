@@ -19,11 +19,11 @@
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/dtype.h"
-#include "tensorcask/tensor/strided/axes_internal.h"
-#include "tensorcask/tensor/strided/convert_kernels.h"
 #include "tensorcask/tensor/strided/copy.h"
-#include "tensorcask/tensor/strided/copy_kernels.h"
-#include "tensorcask/tensor/strided/copy_strided.h"
+#include "tensorcask/tensor/strided/internal/axes.h"
+#include "tensorcask/tensor/strided/internal/convert_kernels.h"
+#include "tensorcask/tensor/strided/internal/copy_kernels.h"
+#include "tensorcask/tensor/strided/internal/copy_strided.h"
 #include "tensorcask/tensor/strided/layout.h"
 #include "tensorcask/tensor/strided/memory_format.h"
 #include "tensorcask/tensor/strided/view.h"
@@ -258,8 +258,7 @@ absl::Status ConvertElements(const TensorView& from, TensorView* to, bool fresh,
 
 absl::Status CheckDTypes(DType from, DType to) {
   const auto refused = [&] { return absl::StrCat("Convert of ", DTypeName(from), " to ", DTypeName(to)); };
-  if (to == DType::kInvalid)
-    return absl::InvalidArgumentError(absl::StrCat(refused(), ": no elements have this dtype"));
+  if (to == DType::kInvalid) return absl::InvalidArgumentError(absl::StrCat(refused(), ": no tensor has this dtype"));
   const bool same_objects = from == to && IsObject(from);
   if (same_objects || (IsFixedSize(from) && IsFixedSize(to))) return absl::OkStatus();
   return absl::UnimplementedError(absl::StrCat(refused(), ": only dtypes of fixed size are converted"));

@@ -1,9 +1,9 @@
-// Converting elements from one dtype to another, in any pair of layouts.
+// Converts elements from one dtype to another, for any pair of layouts.
 //
 //   absl::Status status = Convert(floats, &halves);                                   // dims equal, dtypes any
-//   absl::StatusOr<TensorView> bytes = ConvertTo(*floats.Transpose(0, 1), DType::kInt8);   // in memory of its own
+//   absl::StatusOr<TensorView> bytes = ConvertTo(*floats.Transpose(0, 1), DType::kInt8);   // in a new buffer
 //
-// The value that comes out is the one of the new dtype that is nearest to the old one:
+// The result is the value of the new dtype that is nearest to the old value:
 //
 //   to \ from       integer                 float                              complex      bool
 //   integer         saturates               truncates towards 0, saturates;    real part    0 or 1
@@ -13,8 +13,8 @@
 //   complex         (value, 0)              (value, 0)                         each part    0 or 1
 //   bool            value != 0              value != 0 (NaN: true)             either part  same
 //
-// Each value is rounded once, whatever the pair: float64 to bfloat16 is not by way of float32. Quantised dtypes (qint8
-// ...) count as their integers; sub-byte integers as their value. What a small float has no number for is as in
+// Each value is rounded once, for every pair: float64 to bfloat16 does not go through float32. Quantised dtypes (qint8
+// ...) count as their integers, sub-byte integers as their value. Values that a small float cannot represent follow
 // float_types.h: NaN gives -0 in float6 and float4; zero and negative numbers give NaN in float8_e8m0fnu. Equal dtypes
 // are copied bit by bit. Objects (strings, resources, variants) are not converted.
 
@@ -32,11 +32,12 @@
 
 namespace tensorcask {
 
-// Assigns each element of *to from that of equal index of `from`, converted. Overlap and errors as copy.h, but for
-// dtypes; Unimplemented for objects (strings, resources, variants), unless the dtype stays.
+// Assigns to each element of *to the converted element of `from` with the same index. Overlap and errors are as in
+// copy.h, except that dtypes may differ; Unimplemented for objects (strings, resources, variants), unless both sides
+// have the same dtype.
 absl::Status Convert(const TensorView& from, TensorView* to, const CopyOptions& options = {});
 
-// The same in fresh memory, in the order of Layout::Dense(format).
+// The same, to a new buffer in the order of Layout::Dense(format).
 absl::StatusOr<TensorView> ConvertTo(const TensorView& from, DType dtype, MemoryFormat format = MemoryFormat::kPreserve,
                                      const CopyOptions& options = {},
                                      const RefPtr<Allocator>& allocator = CpuAllocator::Default());

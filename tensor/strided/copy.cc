@@ -12,13 +12,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/dtype_visit.h"
 #include "tensorcask/tensor/nested_values.h"
 #include "tensorcask/tensor/resource_handle.h"
 #include "tensorcask/tensor/shape.h"
-#include "tensorcask/tensor/strided/copy_strided.h"
+#include "tensorcask/tensor/strided/internal/copy_strided.h"
 #include "tensorcask/tensor/strided/layout.h"
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
@@ -157,8 +158,7 @@ absl::Status FillElement(const void* value, TensorView* to, const CopyOptions& o
 absl::Status FillConverted(const NestedValues& value, TensorView* to, const CopyOptions& options) {
   const absl::StatusOr<Tensor> element = TensorFromValues(value, to->dtype());
   if (element.ok()) return FillElement(element->buffer()->data(), to, options);
-  return absl::Status(element.status().code(),
-                      absl::StrCat("Fill of ", to->ToString(), ": ", element.status().message()));
+  return Annotate(element.status(), absl::StrCat("Fill of ", to->ToString()));
 }
 
 absl::Status FillOfAnotherDType(DType dtype, const TensorView& to) {

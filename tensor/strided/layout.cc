@@ -22,7 +22,7 @@
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/shape.h"
-#include "tensorcask/tensor/strided/layout_internal.h"
+#include "tensorcask/tensor/strided/internal/layout_util.h"
 #include "tensorcask/tensor/strided/memory_format.h"
 
 namespace tensorcask {
@@ -137,15 +137,15 @@ absl::Status Layout::BadGeometry(absl::Span<const int64_t> dims, absl::Span<cons
     side = reach && side ? CheckedAdd(*side, *reach) : std::nullopt;
     if (!side || *side == kLargest) {
       return absl::InvalidArgumentError(
-          absl::StrCat("layout ", Describe(dims, strides, offset), ": at axis ", axis, " elements pass 2^63-1"));
+          absl::StrCat("layout ", Describe(dims, strides, offset), ": at axis ", axis, " positions exceed 2^63-1"));
     }
     if (*side < 0) {
       return absl::InvalidArgumentError(absl::StrCat("layout ", Describe(dims, strides, offset), ": at axis ", axis,
-                                                     " an element has number ", *side));
+                                                     " an element is at position ", *side));
     }
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("layout ", Describe(dims, strides, offset), ": an element has number 2^63-1"));
+      absl::StrCat("layout ", Describe(dims, strides, offset), ": an element is at position 2^63-1"));
 }
 
 absl::StatusOr<Layout> Layout::Create(absl::Span<const int64_t> dims, absl::Span<const int64_t> strides,
@@ -174,7 +174,7 @@ absl::StatusOr<DimVector> Layout::FillStrides(absl::Span<const int64_t> dims, ab
         last ? int64_t{1} : CheckedMul(filled[axis + 1], std::max(dims[axis + 1], int64_t{1}));
     if (!dense) {
       return absl::InvalidArgumentError(absl::StrCat("FillStrides: the stride of axis ", axis,
-                                                     " passes 2^63-1 in dims ", InBrackets(dims), " strides ",
+                                                     " exceeds 2^63-1 in dims ", InBrackets(dims), " strides ",
                                                      InBrackets(strides)));
     }
     filled[axis] = *dense;
@@ -183,6 +183,11 @@ absl::StatusOr<DimVector> Layout::FillStrides(absl::Span<const int64_t> dims, ab
 }
 
 // ---- What it is -----------------------------------------------------------------------------------------------------
+
+void Layout::NoSuchAxis(int axis) const {
+  const std::string message = absl::StrCat("dim or stride: axis ", axis, " is outside the layout ", ToString());
+  internal::CheckFailed(__FILE__, __LINE__, "-rank() <= axis && axis < rank()", message.c_str());
+}
 
 TensorShape Layout::shape() const {
   absl::StatusOr<TensorShape> shape = TensorShape::Create(dims());

@@ -1,5 +1,5 @@
-// Where the elements of a strided tensor lie, as arithmetic: sizes, steps and the place of the first element. No
-// pointer.
+// The positions of a strided tensor's elements, as arithmetic: sizes, steps and the position of the first element. A
+// layout holds no pointer.
 //
 //   Layout rows = Layout::RowMajor(TensorShape({3, 4}));    // dims [3,4], strides [4,1], offset 0
 //   rows.Transpose(0, 1)                                     // [4,3], [1,4]
@@ -7,20 +7,21 @@
 //   rows.Slice(1, std::nullopt, std::nullopt, -1)            // [3,4], [4,-1], offset 3: each row from its end
 //   absl::StatusOr<Layout> found = Layout::Create(dims, strides, offset);   // from a file, a message, another library
 //
-// Strides and offset count elements, signed: element (i, j) is number offset + i * strides[0] + j * strides[1] of the
-// memory. Stride 0 repeats one element (Expand), a negative one walks back (Flip).
+// Strides and offset count elements and are signed: element (i, j) is at position offset + i * strides[0] +
+// j * strides[1] of the buffer, counted in elements. Stride 0 repeats one element (Expand); a negative stride walks
+// backwards (Flip).
 //
-// Always holds, so nobody checks it again: the dims are those of a TensorShape; offset() >= 0; the number of each
-// element is at least 0 and below 2^63 - 1. (So a layout without elements may have any strides.) A value, without the
-// heap up to rank 5; thread-compatible. One moved from is Layout().
+// Always holds, so no other code checks it again: the dims are those of a TensorShape; offset() >= 0; the position of
+// each element is at least 0 and below 2^63 - 1. (So a layout without elements may have any strides.) A layout is a
+// value, uses no heap up to rank 5, and is thread-compatible. A moved-from layout is Layout().
 //
-// Views: each operation gives the layout of the same elements seen otherwise, in O(rank). Axes may be negative, from
+// Views: each operation gives another layout of the same elements, in O(rank). Axes may be negative and then count from
 // the back: -1 is the last. Strides come out as PyTorch's, those of axes of size 1 included. All errors name the
-// operation, the axis, what was found and what was wanted: InvalidArgument for an axis that is not there and for
-// arguments that disagree with the layout or each other, OutOfRange for an index or range outside an axis.
+// operation, the axis, what was found and what was wanted: InvalidArgument for an axis that does not exist and for
+// arguments that contradict the layout or each other, OutOfRange for an index or range outside an axis.
 //
-// Intended differences from PyTorch: slices and as_strided take negative steps and strides, flip is a view and not a
-// copy, internal overlap is exact. Source: ATen/native/TensorShape.cpp and c10/core of PyTorch 1.13.
+// Intended differences from PyTorch: Slice and AsStrided accept negative steps and strides, Flip is a view and not a
+// copy, HasInternalOverlap is exact. Source: ATen/native/TensorShape.cpp and c10/core of PyTorch 1.13.
 
 #ifndef TENSORCASK_TENSOR_STRIDED_LAYOUT_H_
 #define TENSORCASK_TENSOR_STRIDED_LAYOUT_H_
@@ -37,7 +38,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/strided/memory_format.h"
 
@@ -48,7 +48,7 @@ class TensorSlice;
 class Layout {
  public:
   static constexpr int kInlineRank = 5;       // no heap up to this rank
-  static constexpr int kMaxPieces = 1 << 20;  // that Split, Chunk and TensorSplit give at most
+  static constexpr int kMaxPieces = 1 << 20;  // the most that Split, Chunk and TensorSplit return
 
   // ---- Making -------------------------------------------------------------------------------------------------------
 
@@ -79,45 +79,41 @@ class Layout {
   absl::Span<const int64_t> dims() const { return {data(), static_cast<size_t>(rank_)}; }
   absl::Span<const int64_t> strides() const { return {data() + strides_at(), static_cast<size_t>(rank_)}; }
   int64_t offset() const { return offset_; }
-  int64_t dim(int axis) const {  // Requires: 0 <= axis < rank()
-    CASK_CHECK(axis >= 0 && axis < rank_, "Layout::dim: the axis is outside the layout");
-    return data()[axis];
-  }
-  int64_t stride(int axis) const {  // Requires: 0 <= axis < rank()
-    CASK_CHECK(axis >= 0 && axis < rank_, "Layout::stride: the axis is outside the layout");
-    return data()[strides_at() + axis];
-  }
+  // Of one axis, from the back when negative. Requires: -rank() <= axis < rank(). CHECKed in every build; the message
+  // has the axis and the layout.
+  int64_t dim(int axis) const { return data()[AxisFromFront(axis)]; }
+  int64_t stride(int axis) const { return data()[strides_at() + AxisFromFront(axis)]; }
   int64_t num_elements() const { return num_elements_; }
   TensorShape shape() const;
 
-  // The numbers of all elements lie in [begin, end), and some element has number begin, some other end - 1. Without
-  // elements both are 0.
+  // The positions of all elements lie in [begin, end); the first is begin and the last end - 1. Without elements both
+  // are 0.
   struct Range {
     int64_t begin;
     int64_t end;
   };
   Range bounds() const;
 
-  // True if a dense tensor of this format has these strides; those of axes of size 1 do not matter. kContiguous: true
-  // without elements. kChannelsLast*: false for other ranks. kPreserve: IsNonOverlappingAndDense().
+  // True if a dense tensor of this format has these strides; strides of axes of size 1 do not matter. kContiguous: true
+  // without elements. kChannelsLast*: false for other ranks than 4 or 5. kPreserve: IsNonOverlappingAndDense().
   bool IsContiguous(MemoryFormat format = MemoryFormat::kContiguous) const;
 
-  // The format that a result made from this should have, as PyTorch guesses it: channels-last if the strides fall in
-  // that order, with those of axes of size 1 counting; kContiguous if not, and in what could be either ([4,1,1,1],
-  // [1,1,1,1]).
+  // The format that a result computed from this layout should have, as PyTorch guesses it: channels-last if the strides
+  // decrease in that order, strides of axes of size 1 included; kContiguous otherwise, and where both are possible
+  // ([4,1,1,1], [1,1,1,1]).
   MemoryFormat SuggestMemoryFormat() const;
 
-  // True if the elements fill bounds(), each place once: any permutation or flip of a dense tensor. True without
+  // True if the elements fill bounds(), each position once: any permutation or flip of a dense tensor. True without
   // elements.
   bool IsNonOverlappingAndDense() const;
 
-  // True if two indices name the same element. Exact, except that the search gives up and says true after about a
-  // million steps: that takes many axes of unrelated strides and over a million elements.
+  // True if two indices name the same element. Exact, except that the search gives up after about a million steps and
+  // returns true: this takes many axes of unrelated strides and over a million elements.
   bool HasInternalOverlap() const;
 
-  // The layout of a fresh copy in `format`: same dims, offset 0, as many places as elements. kPreserve keeps the
-  // strides if IsNonOverlappingAndDense() (flips undone), and else the order of the axes. Errors: InvalidArgument for a
-  // channels-last format of another rank than its own.
+  // The layout of a fresh copy in `format`: same dims, offset 0, as many positions as elements. kPreserve keeps the
+  // strides if IsNonOverlappingAndDense() (with flips undone), otherwise the order of the axes. Errors: InvalidArgument
+  // if a channels-last format has another rank.
   absl::StatusOr<Layout> Dense(MemoryFormat format) const;
 
   // "[3,4] strides [4,1] offset 0".
@@ -129,28 +125,30 @@ class Layout {
   // ---- Parts --------------------------------------------------------------------------------------------------------
 
   // Elements start, start + step, ... before end of an axis, as in Python: negative start and end count from the back,
-  // then both are clamped; nullopt is "from the first" or "to the last" in the direction of `step`. Error: step 0.
+  // then both are clamped; nullopt means the first or the last element in the direction of `step`. Error: step 0.
   absl::StatusOr<Layout> Slice(int64_t axis, std::optional<int64_t> start, std::optional<int64_t> end,
                                int64_t step = 1) const {
     return Edited(*this, [&](Layout& result) { return result.EditSlice(axis, start, end, step); });
   }
-  // The box that `slice` cuts out of dims(). Errors: as TensorSlice::Apply.
+  // The part that `slice` selects of dims(). Errors: as TensorSlice::Apply.
   absl::StatusOr<Layout> Slice(const TensorSlice& slice) const {
     return Edited(*this, [&](Layout& result) { return result.EditSlice(slice); });
   }
-  // `length` elements from `start`, which may count from the back, unclamped.
+  // `length` elements from `start`. `start` may be negative, from the back. Neither is clamped.
   absl::StatusOr<Layout> Narrow(int64_t axis, int64_t start, int64_t length) const {
     return Edited(*this, [&](Layout& result) { return result.EditNarrow(axis, start, length); });
   }
-  // One element of an axis (negative: from the back), which goes: rank one less.
+  // One element of an axis (negative: from the back). The axis is removed: the rank is one less.
   absl::StatusOr<Layout> Select(int64_t axis, int64_t index) const {
     return Edited(*this, [&](Layout& result) { return result.EditSelect(axis, index); });
   }
-  // Elements (i, i + diagonal) of two axes, which go; the new axis is the last. Negative: below the main diagonal.
+  // Elements (i, i + diagonal) of two axes. These are removed, and a new last axis is added. A negative `diagonal` is
+  // below the main one.
   absl::StatusOr<Layout> Diagonal(int64_t diagonal = 0, int64_t axis1 = 0, int64_t axis2 = 1) const {
     return Edited(*this, [&](Layout& result) { return result.EditDiagonal(diagonal, axis1, axis2); });
   }
-  // Windows of `size` elements, `step` apart, of an axis: it then counts windows, and a new last axis is inside them.
+  // Windows of `size` elements, `step` apart, along an axis. The axis then counts windows, and a new last axis counts
+  // the elements of a window.
   absl::StatusOr<Layout> Unfold(int64_t axis, int64_t size, int64_t step) const {
     return Edited(*this, [&](Layout& result) { return result.EditUnfold(axis, size, step); });
   }
@@ -159,14 +157,14 @@ class Layout {
   absl::StatusOr<std::vector<Layout>> Split(int64_t axis, int64_t size) const;
   // Pieces of these sizes, which must add up.
   absl::StatusOr<std::vector<Layout>> SplitSizes(int64_t axis, absl::Span<const int64_t> sizes) const;
-  // At most `count` pieces of ceil(n / count) elements, the last shorter: 5 in 4 gives 2, 2, 1. Of an empty axis:
-  // `count`.
+  // At most `count` pieces of ceil(n / count) elements, the last one shorter: 5 in 4 gives 2, 2, 1. An empty axis gives
+  // `count` pieces.
   absl::StatusOr<std::vector<Layout>> Chunk(int64_t axis, int64_t count) const;
   // Exactly `count` pieces, the first n mod count one longer than the others: 7 in 3 gives 3, 2, 2.
   absl::StatusOr<std::vector<Layout>> TensorSplit(int64_t axis, int64_t count) const;
-  // The slices before, between and behind `indices`, each clamped as in Slice.
+  // The slices before, between and after `indices`, each clamped as in Slice.
   absl::StatusOr<std::vector<Layout>> TensorSplitAt(int64_t axis, absl::Span<const int64_t> indices) const;
-  // All five: ResourceExhausted for more than kMaxPieces.
+  // Errors of all five: ResourceExhausted for more than kMaxPieces pieces.
 
   // ---- Order --------------------------------------------------------------------------------------------------------
 
@@ -186,8 +184,8 @@ class Layout {
 
   // ---- Shape --------------------------------------------------------------------------------------------------------
 
-  // The shape that `dims` asks for: one of them may be -1, which is what makes the elements come out.
-  // Errors: InvalidArgument if they do not, or if -1 could be anything (a 0 stands beside it).
+  // The shape that `dims` asks for. One of them may be -1: it is computed so that the number of elements is right.
+  // Errors: InvalidArgument if the number of elements differs, or if -1 could be anything (another dim is 0).
   absl::StatusOr<TensorShape> InferShape(absl::Span<const int64_t> dims) const;
   // The elements in the same row-major order under other dims. Errors: as InferShape; InvalidArgument if no strides
   // give that order, so that only a copy could (TensorView::ReshapeOrCopy).
@@ -206,10 +204,11 @@ class Layout {
     result.EditSqueeze();
     return result;
   }
-  absl::StatusOr<Layout> Unsqueeze(int64_t axis) const {  // a new axis of size 1 there; -1: behind the last
+  absl::StatusOr<Layout> Unsqueeze(int64_t axis) const {  // inserts an axis of size 1; -1: after the last
     return Edited(*this, [&](Layout& result) { return result.EditUnsqueeze(axis); });
   }
-  // Axes of size 1 repeated, by stride 0, to `dims`, aligned at the last axis; -1 keeps a size; more axes in front.
+  // Axes of size 1 repeated, by stride 0, to `dims`. Dims are aligned at the last axis, -1 keeps a size, and new axes
+  // are added in front.
   absl::StatusOr<Layout> Expand(absl::Span<const int64_t> dims) const {
     return Edited(*this, [&](Layout& result) { return result.EditExpand(dims); });
   }
@@ -217,41 +216,42 @@ class Layout {
 
   // ---- Geometry of other elements, or any ---------------------------------------------------------------------------
 
-  // These elements, of `from_bytes` bytes, as ones of `to_bytes`. Smaller ones: the last axis, which must have stride
-  // 1, is that much longer. Larger ones: it is shorter, and all must divide. Equal: *this.
+  // These elements, of `from_bytes` bytes, as elements of `to_bytes`. If those are smaller, the last axis, which must
+  // have stride 1, becomes longer. If they are larger, it becomes shorter, and sizes, strides and offset must be
+  // divisible. Equal sizes give *this.
   absl::StatusOr<Layout> Bitcast(int64_t from_bytes, int64_t to_bytes) const {
     return Edited(*this, [&](Layout& result) { return result.EditBitcast(from_bytes, to_bytes); });
   }
   absl::StatusOr<Layout> ViewAsReal() const;     // complex elements as pairs: a new last axis of size 2
-  absl::StatusOr<Layout> ViewAsComplex() const;  // the inverse: the last axis has size 2, stride 1, all others divide
+  absl::StatusOr<Layout> ViewAsComplex() const;  // the inverse: needs a last axis of size 2 and stride 1, others even
   // Any geometry over the same memory; the offset stays unless given. Errors: as Create.
   absl::StatusOr<Layout> AsStrided(absl::Span<const int64_t> dims, absl::Span<const int64_t> strides,
                                    std::optional<int64_t> offset = std::nullopt) const {
     return Create(dims, strides, offset.value_or(offset_));
   }
-  // The same with strides through FillStrides. Errors: as Create and FillStrides.
+  // The same with the strides that FillStrides gives. Errors: as Create and FillStrides.
   absl::StatusOr<Layout> SetDimsAndStrides(absl::Span<const int64_t> dims, absl::Span<const int64_t> strides) const;
-  // `rank` axes: the last ones dropped, or new ones of size 0 and stride 0 behind. Errors: InvalidArgument for a rank
-  // outside 0 to TensorShape::kMaxRank, and if dropping an axis of size 0 would leave elements outside Layout's
-  // promise.
+  // `rank` axes: the last ones are dropped, or new ones of size 0 and stride 0 are appended. Errors: InvalidArgument
+  // for a rank outside 0 to TensorShape::kMaxRank, and if dropping an axis of size 0 would break what always holds.
   absl::StatusOr<Layout> ResizeDim(int rank) const;
 
-  // `strides` with each negative one, a mark and no step here, replaced by the dense stride over the axis behind it:
-  // dims [2,3,4], strides [-1,8,-1] give [24,8,1]. Errors: InvalidArgument if lengths differ or a stride overflows.
+  // `strides` with each negative one replaced by the dense stride over the next axis (a negative stride is a mark here,
+  // not a step): dims [2,3,4], strides [-1,8,-1] give [24,8,1]. Errors: InvalidArgument if the lengths differ or a
+  // stride overflows.
   static absl::StatusOr<DimVector> FillStrides(absl::Span<const int64_t> dims, absl::Span<const int64_t> strides);
 
  private:
   friend class TensorView;  // edits the layout of a new view in place
 
-  // A copy of `source`, a layout or something made from one, after `edit`. So the result is made where it stays: moving
-  // words that were only just stored costs more than the arithmetic.
+  // A copy of `source`, a layout or a view, after `edit`. The copy is made inside the result, because moving words that
+  // were just stored costs more than the arithmetic.
   template <typename T, typename Edit>
   static absl::StatusOr<T> Edited(const T& source, Edit&& edit) {
     absl::StatusOr<T> result(source);
     if (absl::Status status = edit(*result); !status.ok()) result = std::move(status);
     return result;
   }
-  // The operations of these names, done to this layout. After an error it is still a layout, but any.
+  // The operations of these names, done in place. After an error the layout is valid but unspecified.
   absl::Status EditSlice(int64_t axis, const std::optional<int64_t>& start, const std::optional<int64_t>& end,
                          int64_t step);
   absl::Status EditSlice(const TensorSlice& slice);
@@ -274,9 +274,15 @@ class Layout {
   absl::Status EditBitcast(int64_t from_bytes, int64_t to_bytes);
   absl::Status EditAsStrided(absl::Span<const int64_t> dims, absl::Span<const int64_t> strides, int64_t offset);
 
-  // Dims and strides zero, no elements; the maker fills it in and calls CountElements.
+  // All dims and strides zero, no elements; the caller fills it in and calls CountElements.
   explicit Layout(int rank);
 
+  int AxisFromFront(int axis) const {
+    const int from_front = axis < 0 ? axis + rank_ : axis;
+    if (__builtin_expect(from_front < 0 || from_front >= rank_, 0)) NoSuchAxis(axis);
+    return from_front;
+  }
+  [[noreturn]] void NoSuchAxis(int axis) const;
   bool is_inline() const { return rank_ <= kInlineRank; }
   int strides_at() const { return is_inline() ? kInlineRank : rank_; }
   const int64_t* data() const { return is_inline() ? inline_ : heap_; }
@@ -303,7 +309,7 @@ class Layout {
     std::memcpy(inline_, other->inline_, sizeof(inline_));
     other->BecomeEmptyVector();
   }
-  void CloneHeap();  // replaces the pointer, which is another layout's, by one to a copy
+  void CloneHeap();  // replaces the pointer, which belongs to another layout, by a pointer to a copy
   void FreeHeap();
 
   void CountElements() {
@@ -311,19 +317,20 @@ class Layout {
     for (const int64_t dim : dims()) product *= dim;
     num_elements_ = product;
   }
-  // Moves the offset by `count` steps. Without elements it stays if the new one would be negative or overflow.
+  // Moves the offset by `count` steps. A layout without elements keeps its offset if the new one would be negative or
+  // overflow.
   void MoveOffset(int64_t count, int64_t stride);
-  Layout DenseInSameOrder() const;  // Dense(kPreserve) of what is not dense
-  // One axis less, or one more; the elements are not counted anew.
+  Layout DenseInSameOrder() const;  // Dense(kPreserve) of a layout that is not dense
+  // Removes or inserts an axis, without updating the number of elements.
   void SetGeometry(int rank, const int64_t* dims, const int64_t* strides);  // which are not this layout's own
   void RemoveAxis(int axis);
   void InsertAxis(int axis, int64_t size, int64_t stride);
   // InferShape, into the first dims.size() of `result`; false if that is an error. Requires: no more dims than a shape
   // has.
   bool InferDims(absl::Span<const int64_t> dims, int64_t* result) const;
-  absl::Status CannotInfer(absl::Span<const int64_t> dims) const;  // what InferDims says of dims that it refuses
+  absl::Status CannotInfer(absl::Span<const int64_t> dims) const;  // the error of dims that InferDims refuses
   static absl::Status CheckGeometry(absl::Span<const int64_t> dims, absl::Span<const int64_t> strides, int64_t offset);
-  // What CheckGeometry says of what it refuses.
+  // The error of a geometry that CheckGeometry refuses.
   static absl::Status BadGeometry(absl::Span<const int64_t> dims, absl::Span<const int64_t> strides, int64_t offset);
   absl::Status BadAxis(absl::string_view operation, int64_t axis) const;
   absl::Status Refused(absl::string_view operation, absl::string_view why) const;
@@ -342,7 +349,7 @@ class Layout {
 
 static_assert(sizeof(Layout) == 104, "ten words inline, elements, offset, rank");
 
-// The shape to which both can be broadcast: aligned at the last axis, an axis of size 1 becomes the other's.
+// The shape to which both can be broadcast: axes are aligned at the last one, and a size of 1 becomes the other's size.
 // Errors: InvalidArgument, naming the axis, if two sizes differ and neither is 1, or if the result is no TensorShape.
 absl::StatusOr<TensorShape> BroadcastShapes(const TensorShape& a, const TensorShape& b);
 

@@ -15,8 +15,8 @@
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/shape.h"
+#include "tensorcask/tensor/strided/internal/layout_util.h"
 #include "tensorcask/tensor/strided/layout.h"
-#include "tensorcask/tensor/strided/layout_internal.h"
 #include "tensorcask/tensor/strided/memory_format.h"
 
 namespace tensorcask {
@@ -98,7 +98,7 @@ absl::Status Layout::CannotInfer(absl::Span<const int64_t> dims) const {
   const bool infers = unknown != known.end();
   if (infers) {
     if (std::find(unknown + 1, known.end(), -1) != known.end()) {
-      return Refused("Reshape", absl::StrCat(wanted, " leave more than one open"));
+      return Refused("Reshape", absl::StrCat(wanted, " have more than one -1"));
     }
     *unknown = 1;
   }
@@ -109,7 +109,7 @@ absl::Status Layout::CannotInfer(absl::Span<const int64_t> dims) const {
     return Refused("Reshape", absl::StrCat(wanted, " have ", elements, " elements, not ", num_elements_));
   }
   if (elements == 0) {
-    return Refused("Reshape", absl::StrCat(wanted, " leave open what -1 is, as a 0 stands beside it"));
+    return Refused("Reshape", absl::StrCat(wanted, " do not determine -1, because another dim is 0"));
   }
   return Refused("Reshape", absl::StrCat(wanted, ": ", num_elements_, " elements are no multiple of ", elements));
 }
@@ -155,8 +155,8 @@ absl::Status Layout::EditReshape(absl::Span<const int64_t> dims) {
   } else if (ReshapeOneChunk(to.dims, static_cast<int>(dims.size()))) {
     return absl::OkStatus();
   } else if (!ViewStrides(this->dims(), strides(), inferred, to.strides)) {
-    return Refused("Reshape", absl::StrCat("no strides give its order to the dims [", absl::StrJoin(inferred, ","),
-                                           "], only a copy can"));
+    return Refused("Reshape", absl::StrCat("no strides give this order with the dims [", absl::StrJoin(inferred, ","),
+                                           "]; only a copy (ReshapeOrCopy) does"));
   }
   SetGeometry(static_cast<int>(dims.size()), to.dims, to.strides);
   return absl::OkStatus();
@@ -229,7 +229,7 @@ absl::Status Layout::EditUnsqueeze(int64_t axis) {
   if (at < 0) {
     return Refused("Unsqueeze", absl::StrCat("axis ", axis, " is outside [", -rank_ - 1, ", ", rank_, "]"));
   }
-  if (rank_ == TensorShape::kMaxRank) return Refused("Unsqueeze", "no rank is left");
+  if (rank_ == TensorShape::kMaxRank) return Refused("Unsqueeze", "the rank is already the highest possible");
   InsertAxis(at, 1, at == rank_ ? 1 : StrideTimes(stride(at), dim(at)));
   return absl::OkStatus();
 }
@@ -299,11 +299,11 @@ absl::Status Layout::EditBitcast(int64_t from_bytes, int64_t to_bytes) {
     const int64_t ratio = from_bytes / to_bytes;
     const std::optional<int64_t> size = CheckedMul(sizes[last], ratio);
     const std::optional<int64_t> offset = CheckedMul(offset_, ratio);
-    if (!size || !offset) return refused("its size passes 2^63-1");
+    if (!size || !offset) return refused("its size exceeds 2^63-1");
     to.dims[last] = *size;
     for (int axis = 0; axis < last; ++axis) {
       const std::optional<int64_t> scaled = CheckedMul(steps[axis], ratio);
-      if (!scaled && num_elements_ > 0 && sizes[axis] > 1) return refused("a stride passes 2^63-1");
+      if (!scaled && num_elements_ > 0 && sizes[axis] > 1) return refused("a stride exceeds 2^63-1");
       to.strides[axis] = scaled.value_or(steps[axis]);
     }
     return EditAsStrided({to.dims, static_cast<size_t>(rank_)}, {to.strides, static_cast<size_t>(rank_)}, *offset);
@@ -326,7 +326,7 @@ absl::StatusOr<Layout> Layout::ViewAsReal() const {
   // A pair is an element of twice the size on an axis of its own.
   CASK_ASSIGN_OR_RETURN(const Layout pairs, Unsqueeze(rank_));
   absl::StatusOr<Layout> result = pairs.Bitcast(2, 1);
-  if (!result.ok()) return Refused("ViewAsReal", "its offset or a stride passes 2^63-1");
+  if (!result.ok()) return Refused("ViewAsReal", "its offset or a stride exceeds 2^63-1");
   return result;
 }
 

@@ -18,8 +18,8 @@
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/slice.h"
+#include "tensorcask/tensor/strided/internal/layout_util.h"
 #include "tensorcask/tensor/strided/layout.h"
-#include "tensorcask/tensor/strided/layout_internal.h"
 
 namespace tensorcask {
 
@@ -150,7 +150,7 @@ absl::Status Layout::EditNarrow(int64_t axis, int64_t start, int64_t length) {
   if (start < 0) start += size;
   if (length < 0 || length > size - start) {
     return OutOfRange("Narrow", at,
-                      absl::StrCat("length ", length, " from ", start, "; 0 to ", size - start, " elements are there"));
+                      absl::StrCat("length ", length, " from ", start, "; at most ", size - start, " elements remain"));
   }
   mutable_dims()[at] = length;
   CountElements();
@@ -200,7 +200,7 @@ absl::Status Layout::EditUnfold(int64_t axis, int64_t size, int64_t step) {
     return OutOfRange("Unfold", at, absl::StrCat("window size ", size, " is outside [0, ", whole, "]"));
   }
   if (step <= 0) return Refused("Unfold", absl::StrCat("the step along axis ", at, " is ", step, ", not positive"));
-  if (rank_ == TensorShape::kMaxRank) return Refused("Unfold", "no rank is left for the windows");
+  if (rank_ == TensorShape::kMaxRank) return Refused("Unfold", "the rank is already the highest possible");
   if (rank_ == 0) {
     InsertAxis(0, size, 1);
   } else {
@@ -338,7 +338,7 @@ absl::Status Layout::EditPermute(absl::Span<const int64_t> axes) {
     const int64_t axis = axes[static_cast<size_t>(i)];
     const int from = WrapAxis(axis, rank_);
     if (from < 0) return BadAxis("Permute", axis);
-    if (used[static_cast<size_t>(from)]) return Refused("Permute", absl::StrCat("axis ", from, " is there twice"));
+    if (used[static_cast<size_t>(from)]) return Refused("Permute", absl::StrCat("axis ", from, " appears twice"));
     used.set(static_cast<size_t>(from));
     sizes[i] = old_sizes[from];
     steps[i] = old_steps[from];
@@ -368,7 +368,7 @@ absl::Status Layout::EditFlip(absl::Span<const int64_t> axes) {
   for (const int64_t axis : axes) {
     const int at = WrapAxis(axis, rank_);
     if (at < 0) return BadAxis("Flip", axis);
-    if (flipped[static_cast<size_t>(at)]) return Refused("Flip", absl::StrCat("axis ", at, " is there twice"));
+    if (flipped[static_cast<size_t>(at)]) return Refused("Flip", absl::StrCat("axis ", at, " appears twice"));
     flipped.set(static_cast<size_t>(at));
   }
   if (num_elements_ == 0) return absl::OkStatus();

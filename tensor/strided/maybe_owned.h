@@ -1,10 +1,10 @@
-// Something borrowed from the caller, or owned because it had to be made.
+// A value that is either borrowed from the caller, or owned because it had to be made.
 //
 //   absl::StatusOr<MaybeOwned<TensorView>> dense = view.ExpectContiguous();   // view itself if it is contiguous
 //   Use((*dense)->data<float>());
 //
-// Borrowing touches no reference count; what is borrowed must outlive this. A copy of one that borrows borrows the
-// same. One that owned and was moved from owns a moved-from T.
+// Borrowing changes no reference count, and the borrowed value must outlive this object. A copy of a borrowing object
+// borrows the same value. A moved-from owning object owns a moved-from T.
 
 #ifndef TENSORCASK_TENSOR_STRIDED_MAYBE_OWNED_H_
 #define TENSORCASK_TENSOR_STRIDED_MAYBE_OWNED_H_

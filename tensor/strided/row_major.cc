@@ -12,7 +12,7 @@
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/dtype.h"
-#include "tensorcask/tensor/strided/copy_strided.h"
+#include "tensorcask/tensor/strided/internal/copy_strided.h"
 #include "tensorcask/tensor/strided/layout.h"
 
 namespace tensorcask {

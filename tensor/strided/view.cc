@@ -19,8 +19,8 @@
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/dtype.h"
-#include "tensorcask/tensor/object_elements.h"
-#include "tensorcask/tensor/strided/copy_strided.h"
+#include "tensorcask/tensor/internal/object_elements.h"
+#include "tensorcask/tensor/strided/internal/copy_strided.h"
 #include "tensorcask/tensor/strided/layout.h"
 #include "tensorcask/tensor/strided/maybe_owned.h"
 #include "tensorcask/tensor/strided/memory_format.h"
@@ -40,7 +40,7 @@ absl::Status CheckFits(const TensorBuffer* buffer, DType dtype, const Layout& la
   const auto refused = [&](absl::string_view why) {
     return absl::InvalidArgumentError(absl::StrCat("a view ", Describe(dtype, layout), ": ", why));
   };
-  if (object_bytes == 0) return refused("no elements have this dtype");
+  if (object_bytes == 0) return refused("no tensor has this dtype");
   if (layout.num_elements() == 0) return absl::OkStatus();
   if (buffer == nullptr) return refused("its buffer is null");
   if (const char* const fault = internal::FaultOfElements(dtype, *buffer); fault != nullptr) {
@@ -48,7 +48,7 @@ absl::Status CheckFits(const TensorBuffer* buffer, DType dtype, const Layout& la
   }
   const Layout::Range range = layout.bounds();
   if (static_cast<uint64_t>(range.end) > buffer->size_bytes() / object_bytes) {
-    return refused(absl::StrCat("its elements reach number ", range.end - 1, " of ", object_bytes,
+    return refused(absl::StrCat("the last element is number ", range.end - 1, ", of ", object_bytes,
                                 " bytes each; the buffer has ", buffer->size_bytes(), " bytes"));
   }
   if (!buffer->IsAlignedTo(ElementAlignment(dtype))) {
@@ -146,7 +146,8 @@ absl::StatusOr<TensorView> TensorView::Bitcast(DType dtype) const {
     return absl::InvalidArgumentError(absl::StrCat("Bitcast of ", ToString(), " to ", DTypeName(dtype), ": ", why));
   };
   if (from_bytes == 0 || to_bytes == 0) return refused("only dtypes of fixed size have plain bytes");
-  if (dtype == DType::kBool && dtype_ != DType::kBool) return refused("bytes other than 0 and 1 are no bools");
+  if (dtype == DType::kBool && dtype_ != DType::kBool)
+    return refused("a bool is 0 or 1, so other bytes cannot become bools");
   if (buffer_ && num_elements() > 0 && !buffer_->IsAlignedTo(to_bytes) &&
       !buffer_->IsAlignedTo(ElementAlignment(dtype))) {
     return refused(absl::StrCat("the address of its buffer is no multiple of ", ElementAlignment(dtype)));
@@ -233,7 +234,8 @@ absl::StatusOr<Tensor> TensorView::ToTensor() const {
 
 absl::Status TensorView::Assign(absl::StatusOr<Layout> layout) {
   if (frozen_) {
-    return absl::FailedPreconditionError(absl::StrCat("the view ", ToString(), " is frozen: its geometry stays"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("the view ", ToString(), " is frozen: its geometry cannot change"));
   }
   if (!layout.ok()) return std::move(layout).status();
   CASK_RETURN_IF_ERROR(CheckFits(buffer_.get(), dtype_, *layout));

@@ -1,22 +1,25 @@
-// A strided view of a tensor's elements: it keeps the memory alive and costs no copy.
+// A strided view of a tensor's elements. It shares the buffer and keeps it alive; making one copies no element.
 //
 //   Tensor t = Tensor::FromValues<float>({{1, 2, 3}, {4, 5, 6}});   // float32 [2,3]
 //   TensorView view = t;                                             // the same memory
 //   absl::StatusOr<TensorView> columns = view.Transpose(0, 1);       // [3,2], strides [1,3]
+//   columns = TensorView(t).Transpose(0, 1);                         // the same: each Tensor is a view of itself
 //   absl::StatusOr<Tensor> dense = columns->ToTensor();              // row-major again: here a copy
 //   absl::StatusOr<TensorView> mapped = TensorView::Create(buffer, dtype, *Layout::Create(dims, strides, offset));
 //
 // At most 128 bytes, no allocation up to rank 5: a buffer, a Layout (layout.h, which documents each view operation), a
-// dtype and whether it is frozen. Offset and strides count elements from buffer()->data(). Strings take part in all
-// that only moves elements; casts of them are refused.
+// dtype and a freeze flag. Offset and strides count elements from buffer()->data(). All operations that only move
+// elements also work on strings; casts of strings are refused.
 //
-// Always holds, so nobody checks it again: the elements lie inside the buffer, and each at an address that its type
-// allows. A default view is float32 of dims [0] without a buffer; one moved from has no elements.
+// Always holds, so no other code checks it again: the elements lie inside the buffer, each at an address that is
+// aligned for its type. A default view is float32 of dims [0] without a buffer; a moved-from view has no elements.
 //
-// Access is as in tensor.h: data<T>() is const and read only, mutable_data<T>() wants a non-const view and writable
-// memory. Writing through a view whose elements overlap is for those who know the order: CheckWritable() refuses it.
+// Access is as in tensor.h: data<T>() is const and read only; mutable_data<T>() needs a non-const view and makes its
+// memory writable. If elements of a view overlap, the result of writing them depends on the order: CheckWritable()
+// refuses such a view.
 //
-// Const methods are safe together; a TensorView object is not shared between threads without a lock, copies of it are.
+// Several threads may call const methods of one view at once. Every other use of one TensorView object needs a lock;
+// copies of it are independent.
 
 #ifndef TENSORCASK_TENSOR_STRIDED_VIEW_H_
 #define TENSORCASK_TENSOR_STRIDED_VIEW_H_
@@ -50,7 +53,7 @@ namespace tensorcask {
 
 class TensorView {
  private:
-  struct Unchecked {  // names the constructor for what was checked before
+  struct Unchecked {  // selects the constructor whose arguments are already checked
     explicit Unchecked() = default;
   };
 
@@ -62,9 +65,9 @@ class TensorView {
       : buffer_(tensor.buffer()), layout_(Layout::RowMajor(tensor.shape())), dtype_(tensor.dtype()) {}
 
   // Any geometry from outside over `buffer`, which may be null if there are no elements.
-  // Errors: InvalidArgument if `dtype` is kInvalid, or if with elements the buffer is null, too small, of another kind
-  // (objects want a kElements buffer of their class, and only they do) or not aligned to one of them. Bools must be 0
-  // and 1: whoever brings the memory has checked them.
+  // Errors: InvalidArgument if `dtype` is kInvalid, or if there are elements and the buffer is null, too small, not
+  // aligned for them, or of the wrong kind (objects need a kElements buffer of their class; other elements need any
+  // other kind). The bytes of bools must be 0 and 1; this is not checked: the caller must check bytes from outside.
   static absl::StatusOr<TensorView> Create(RefPtr<TensorBuffer> buffer, DType dtype, Layout layout);
 
   TensorView(Unchecked, RefPtr<TensorBuffer> buffer, const Layout& layout, DType dtype)
@@ -79,8 +82,8 @@ class TensorView {
   int rank() const { return layout_.rank(); }
   absl::Span<const int64_t> dims() const { return layout_.dims(); }
   absl::Span<const int64_t> strides() const { return layout_.strides(); }
-  int64_t dim(int axis) const { return layout_.dim(axis); }        // Requires: 0 <= axis < rank()
-  int64_t stride(int axis) const { return layout_.stride(axis); }  // Requires: 0 <= axis < rank()
+  int64_t dim(int axis) const { return layout_.dim(axis); }        // negative: from the back; -1 is the last axis
+  int64_t stride(int axis) const { return layout_.stride(axis); }  // Both require: -rank() <= axis < rank()
   int64_t offset() const { return layout_.offset(); }
   int64_t num_elements() const { return layout_.num_elements(); }
   TensorShape shape() const { return layout_.shape(); }
@@ -92,8 +95,8 @@ class TensorView {
   bool SharesBufferWith(const TensorView& other) const {  // the same root
     return buffer_ && other.buffer_ && buffer_->root() == other.buffer_->root();
   }
-  // Bytes [begin, end) of the buffer hold all elements. Without elements both are 0. (Of objects: what they are
-  // themselves.)
+  // Bytes [begin, end) of the buffer hold all elements. Without elements both are 0. (Of objects, this counts the C++
+  // objects and not what they own elsewhere.)
   struct ByteRange {
     size_t begin;
     size_t end;
@@ -112,14 +115,14 @@ class TensorView {
   // The first element: that of index 0 on every axis; the one of index (i, j) is at i * stride(0) + j * stride(1). Null
   // without elements. Requires: T is the element type of dtype().
   template <typename T>
-  const T* data() const;
-  // The same, after making the memory writable (TensorBuffer::EnsureMutable, which CHECKs that it can be had).
+  const ElementOf<T>* data() const;
+  // The same, after making the memory writable (TensorBuffer::EnsureMutable); a failure of that is CHECKed.
   template <typename T>
-  T* mutable_data();
+  ElementOf<T>* mutable_data();
 
-  // The failing form of what mutable_data does first. Errors: as TensorBuffer::EnsureMutable.
+  // Makes the memory writable as mutable_data does, but returns errors. Errors: as TensorBuffer::EnsureMutable.
   absl::Status EnsureMutable() { return buffer_ ? buffer_->EnsureMutable() : absl::OkStatus(); }
-  // Errors: InvalidArgument if two indices name one element, so that what is written depends on the order.
+  // Errors: InvalidArgument if two indices name one element: the result of writing would depend on the order.
   absl::Status CheckWritable() const;
 
   // ---- Views: layout.h says what each does and refuses --------------------------------------------------------------
@@ -128,7 +131,7 @@ class TensorView {
                                    int64_t step = 1) const {
     return Edited([&](Layout& layout) { return layout.EditSlice(axis, start, end, step); });
   }
-  // The box that `slice` cuts out of dims(). Errors: as TensorSlice::Apply.
+  // The part that `slice` selects of dims(). Errors: as TensorSlice::Apply.
   absl::StatusOr<TensorView> Slice(const TensorSlice& slice) const {
     return Edited([&](Layout& layout) { return layout.EditSlice(slice); });
   }
@@ -198,43 +201,45 @@ class TensorView {
   // Any geometry over the whole buffer. Errors: as Layout::AsStrided; InvalidArgument if it leaves the buffer.
   absl::StatusOr<TensorView> AsStrided(absl::Span<const int64_t> dims, absl::Span<const int64_t> strides,
                                        std::optional<int64_t> offset = std::nullopt) const;
-  // The bytes as other elements. Errors: as Layout::Bitcast; InvalidArgument if either dtype has no fixed size, if
-  // `dtype` is bool and ours is not (a bool is 0 or 1), or if the memory is not aligned for the new elements.
+  // The bytes as elements of another dtype. Errors: as Layout::Bitcast; InvalidArgument if either dtype has no fixed
+  // size, if `dtype` is bool and this dtype is not (a bool is 0 or 1), or if the memory is not aligned for the new
+  // elements.
   absl::StatusOr<TensorView> Bitcast(DType dtype) const;
   // complex64 as float32, complex128 as float64, and back. Errors: as Layout's; InvalidArgument for other dtypes.
   absl::StatusOr<TensorView> ViewAsReal() const;
   absl::StatusOr<TensorView> ViewAsComplex() const;
 
-  // ---- Copies where they must be ------------------------------------------------------------------------------------
+  // ---- Operations that may copy -------------------------------------------------------------------------------------
   //
-  // A view may repeat elements (stride 0) and so ask for a copy far larger than its buffer: bound num_elements() first
-  // where the geometry came from outside. Errors of all: ResourceExhausted if the memory cannot be had;
+  // A view may repeat elements (stride 0), so that a copy is far larger than its buffer: if the geometry came from
+  // outside, bound num_elements() first. Errors of all: ResourceExhausted if the memory cannot be allocated;
   // FailedPrecondition for a buffer without data.
 
-  // Reshape and Flatten that copy (row-major) where no view would do.
+  // Reshape and Flatten that copy (row-major) if no strides give the result.
   absl::StatusOr<TensorView> ReshapeOrCopy(absl::Span<const int64_t> dims) const;
   absl::StatusOr<TensorView> FlattenOrCopy(int64_t first = 0, int64_t last = -1) const;
-  // *this if IsContiguous(format), else a copy that is. Errors: InvalidArgument for a channels-last format of another
-  // rank.
+  // *this if IsContiguous(format), otherwise a copy that is. Errors: InvalidArgument if a channels-last format has
+  // another rank.
   absl::StatusOr<TensorView> Contiguous(MemoryFormat format = MemoryFormat::kContiguous) const;
-  // *this borrowed if contiguous, else a contiguous copy: for code that only reads. Not of temporaries.
+  // *this, borrowed, if it is contiguous, otherwise a contiguous copy: for code that only reads. Temporaries cannot be
+  // borrowed.
   absl::StatusOr<MaybeOwned<TensorView>> ExpectContiguous() const&;
   absl::StatusOr<MaybeOwned<TensorView>> ExpectContiguous() const&& = delete;
-  // The dense tensor of these elements: on the same memory if they are contiguous, else a copy.
+  // These elements as a dense tensor: it shares the buffer if they are contiguous, otherwise it is a copy.
   absl::StatusOr<Tensor> ToTensor() const;
-  // A copy in memory of its own, in the order of Layout::Dense(format).
+  // A copy in a new buffer, in the order of Layout::Dense(format).
   absl::StatusOr<TensorView> Clone(MemoryFormat format = MemoryFormat::kPreserve,
                                    const RefPtr<Allocator>& allocator = CpuAllocator::Default()) const;
-  // The same elements, strides kept, on memory that is copied when either of the two is first written (buffer.h).
+  // The same elements and strides on a new root buffer; the memory is copied when either is first written (buffer.h).
   absl::StatusOr<TensorView> LazyClone() const;
 
-  // ---- This handle's own geometry -----------------------------------------------------------------------------------
+  // ---- Changing this view's geometry --------------------------------------------------------------------------------
 
-  // From now on the three changes below are refused for this handle and for copies of it; the elements stay writable.
-  // Views and aliases made from it are not frozen.
+  // From now on this view, and copies of it, refuse the three changes below; the elements stay writable. Views and
+  // aliases made from it are not frozen.
   void Freeze() { frozen_ = true; }
   bool is_frozen() const { return frozen_; }
-  // The same geometry over the same buffer, as a handle of its own.
+  // The same geometry over the same buffer, not frozen.
   TensorView Alias() const { return TensorView(Unchecked(), buffer_, layout_, dtype_); }
 
   // Errors, and nothing has changed: FailedPrecondition if frozen; as Layout's function of the same name;
@@ -244,7 +249,7 @@ class TensorView {
   absl::Status ResizeDim(int rank);
 
  private:
-  // A view of the same memory after `edit` of its layout; see Layout::Edited.
+  // A view of the same buffer after `edit` of its layout; see Layout::Edited.
   template <typename Edit>
   absl::StatusOr<TensorView> Edited(Edit&& edit) const {
     absl::StatusOr<TensorView> result(absl::in_place, Unchecked(), buffer_, layout_, dtype_);
@@ -268,21 +273,21 @@ class TensorView {
 
 static_assert(sizeof(TensorView) <= 128, "a view is two cache lines");
 
-// The values, as summary.h has them of a Tensor.
+// The values as text, as summary.h does for a Tensor.
 std::string SummarizeValue(const TensorView& view, const SummaryOptions& options = {});
 
 template <typename T>
-const T* TensorView::data() const {
+const ElementOf<T>* TensorView::data() const {
   CheckDType(kDTypeOf<T>);
   if (num_elements() == 0) return nullptr;
-  return static_cast<const T*>(buffer_->data()) + layout_.offset();
+  return static_cast<const ElementOf<T>*>(buffer_->data()) + layout_.offset();
 }
 
 template <typename T>
-T* TensorView::mutable_data() {
+ElementOf<T>* TensorView::mutable_data() {
   CheckDType(kDTypeOf<T>);
   if (num_elements() == 0) return nullptr;
-  return static_cast<T*>(buffer_->mutable_data()) + layout_.offset();
+  return static_cast<ElementOf<T>*>(buffer_->mutable_data()) + layout_.offset();
 }
 
 }  // namespace tensorcask

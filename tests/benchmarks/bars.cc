@@ -20,10 +20,10 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "tensorcask/serialize/checkpoint/background_save.h"
 #include "tensorcask/serialize/checkpoint/reader.h"
+#include "tensorcask/serialize/checkpoint/write/background_save.h"
 #include "tensorcask/serialize/checkpoint/writer.h"
-#include "tensorcask/serialize/wire/pieces.h"
+#include "tensorcask/serialize/wire/serialized_tensor.h"
 #include "tensorcask/serialize/wire/zero_copy.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/benchmarks/bars.h"
@@ -52,7 +52,7 @@ void WireRows() {
   const size_t size = 256 * kMiB;
   const Tensor tensor = Filled(DType::kFloat32, TensorShape({static_cast<int64_t>(size / 4)}), 1);
   Tensor warm = Require(tensor.Clone());
-  std::string message(Require(EncodedTensorBytes(tensor, {})), '\1');
+  std::string message(Require(EncodedSize(tensor, {})), '\1');
   const auto copy = [&] { std::memcpy(&message[0], tensor.bytes().data(), size); };
   Row("encode 256 MiB into warm memory",
       MedianRatio(

@@ -23,7 +23,7 @@ class Ours final : public PayloadCodec {
   Ours(PayloadLevel level, int threads)
       : PayloadCodec(absl::StrCat("tensorcask ", std::string(PayloadLevelName(level)), Threads(threads))),
         threads_(threads) {
-    options_.level = level;
+    options_.payload.level = level;
     options_.num_threads = threads;
   }
   static std::string Threads(int threads) { return threads == 1 ? "" : absl::StrCat(" x", threads); }
@@ -47,7 +47,7 @@ class Ours final : public PayloadCodec {
   }
 
  private:
-  PayloadOptions options_;
+  PayloadWriteOptions options_;
   const int threads_;
   bool is_plain_ = false;  // it would not have become smaller
   std::string coded_;

@@ -15,8 +15,8 @@
 #include "benchmark/benchmark.h"
 #include "tensorcask/proto/tensor.pb.h"
 #include "tensorcask/serialize/wire/codec_options.h"
+#include "tensorcask/serialize/wire/serialized_tensor.h"
 #include "tensorcask/serialize/wire/tensor_codec.h"
-#include "tensorcask/serialize/wire/zero_copy.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/benchmarks/measure.h"
@@ -62,7 +62,7 @@ void Measure(benchmark::State& state, Work&& work) {
 }
 
 std::string Message(const EncodeOptions& options) {
-  std::string message(*EncodedTensorBytes(Source(), options), '\0');
+  std::string message(*EncodedSize(Source(), options), '\0');
   EncodeTensorTo(Source(), options, absl::MakeSpan(&message[0], message.size())).IgnoreError();
   return message;
 }
@@ -72,7 +72,7 @@ void CheckOk(benchmark::State& state, const absl::Status& status) {
 }
 
 void EncodeTo(benchmark::State& state, const EncodeOptions& options) {
-  Tensor out = Warm(*EncodedTensorBytes(Source(), options));
+  Tensor out = Warm(*EncodedSize(Source(), options));
   Measure(state, [&] { CheckOk(state, EncodeTensorTo(Source(), options, out.mutable_bytes())); });
 }
 
@@ -91,7 +91,7 @@ void BM_DecodeValuesInto(benchmark::State& state) { DecodeInto(state, {Represent
 
 void BM_DecodeContentToNewTensor(benchmark::State& state) {
   const std::string message = Message({});
-  Measure(state, [&] { CheckOk(state, DecodeTensorBytes(message).status()); });
+  Measure(state, [&] { CheckOk(state, DecodeSerializedTensor(message).status()); });
 }
 
 void BM_ProtobufSerializeToString(benchmark::State& state) {

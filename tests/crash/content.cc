@@ -8,9 +8,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "tensorcask/serialize/checkpoint/background_save.h"
-#include "tensorcask/serialize/checkpoint/naming.h"
+#include "tensorcask/serialize/checkpoint/format/naming.h"
 #include "tensorcask/serialize/checkpoint/reader.h"
+#include "tensorcask/serialize/checkpoint/write/background_save.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tensorcask/serialize/checkpoint/background_save.h"
 #include "tensorcask/serialize/checkpoint/state_file.h"
+#include "tensorcask/serialize/checkpoint/write/background_save.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
 namespace tensorcask::testing {

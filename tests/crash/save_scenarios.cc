@@ -5,7 +5,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "tensorcask/serialize/checkpoint/naming.h"
+#include "tensorcask/serialize/checkpoint/format/naming.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
 namespace tensorcask::testing {

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The example of a training loop goes on where it ended, past a damaged checkpoint too; that of smaller checkpoints makes
-# them smaller; that of two processes hands its batches over without copying them.
+# Runs every program of examples/. The training loop continues where it ended, also past a damaged checkpoint; smaller
+# checkpoints are smaller; two processes pass batches without copying them; the others print what the guide shows.
 set -eu
 run="$TEST_TMPDIR/run"
 
@@ -27,6 +27,30 @@ case "$found" in
   "damaged: DATA_LOSS: "*"$run/ckpt-240.data-00000-of-00001"*"from step 220: 220"*"kept: $run/ckpt-340") ;;
   *) printf 'after damage: found\n%s\n' "$found"; exit 1 ;;
 esac
+
+expect "save and load" "float32 [2,3]: [[1 2 3] [4 5 6]]
+last element: 6" "$(examples/save_and_load "$TEST_TMPDIR/saved")"
+
+expect "read a checkpoint" "dense/kernel [2,3]
+labels [2]
+float32 [2,3]: [[1 2 3] [4 5 6]]" "$(examples/read_checkpoint "$TEST_TMPDIR/saved" dense/kernel)"
+
+status=0
+found=$(examples/read_checkpoint "$TEST_TMPDIR/saved" dense/bias 2>&1 > /dev/null) || status=$?
+expect "status of an absent tensor" 1 "$status"
+case "$found" in
+  "NOT_FOUND: "*dense/bias*) ;;
+  *) printf 'absent tensor: found\n%s\n' "$found"; exit 1 ;;
+esac
+
+expect "views" "float32 [3,2] strides [1,3] offset 0: 6 elements in 6 of 6 cells, 4 bytes each
+  +-----+-----+-----+
+0 | 0,0 | 1,0 | 2,0 |
+  +-----+-----+-----+
+3 | 0,1 | 1,1 | 2,1 |
+  +-----+-----+-----+
+float32 [2,3]: [[1 2 3] [4 5 6]]
+float16 [2]: [2 5]" "$(examples/views)"
 
 # How small depends on the version of zstd.
 found=$(examples/smaller_checkpoints "$TEST_TMPDIR/model")

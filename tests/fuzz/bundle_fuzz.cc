@@ -16,25 +16,26 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "tensorcask/serialize/checkpoint/block_search.h"
-#include "tensorcask/serialize/checkpoint/checkpoint_entry.h"
-#include "tensorcask/serialize/checkpoint/entry_codec.h"
-#include "tensorcask/serialize/checkpoint/naming.h"
+#include "tensorcask/serialize/checkpoint/format/checkpoint_entry.h"
+#include "tensorcask/serialize/checkpoint/format/entry_decoder.h"
+#include "tensorcask/serialize/checkpoint/format/naming.h"
+#include "tensorcask/serialize/checkpoint/format/stored_variants.h"
+#include "tensorcask/serialize/checkpoint/format/string_codec.h"
 #include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/serialize/checkpoint/salvage.h"
-#include "tensorcask/serialize/checkpoint/string_codec.h"
-#include "tensorcask/serialize/checkpoint/table_format.h"
-#include "tensorcask/serialize/checkpoint/table_reader.h"
-#include "tensorcask/serialize/checkpoint/variant_codec.h"
+#include "tensorcask/serialize/checkpoint/table/block_search.h"
+#include "tensorcask/serialize/checkpoint/table/table_format.h"
+#include "tensorcask/serialize/checkpoint/table/table_reader.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
-#include "tensorcask/serialize/payload/payload_head.h"
+#include "tensorcask/serialize/payload/payload_header.h"
+#include "tensorcask/serialize/protowire/wire_reader.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
-#include "tensorcask/serialize/wire/wire_reader.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/endian.h"
+#include "tensorcask/tensor/base/varint.h"
 #include "tensorcask/tensor/slice.h"
 #include "tensorcask/tensor/strided/metadata.h"
 #include "tensorcask/tensor/strided/view.h"
@@ -49,7 +50,7 @@ extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 namespace tensorcask::testing {
 namespace {
 
-constexpr size_t kHeadBytes = 3;
+constexpr size_t kHeaderBytes = 3;
 
 // ---- Mending --------------------------------------------------------------------------------------------------------
 
@@ -60,7 +61,7 @@ uint32_t MendStrings(absl::Span<char> stored, uint64_t count) {
   for (uint64_t i = 0; i < count; ++i) {
     char length[sizeof(uint64_t)];
     uint64_t value = 0;
-    checkpoint::TakeVarint64(&rest, &value);  // ParseStrings has seen them all
+    ParseCanonicalVarint(&rest, &value);  // ParseStrings has seen them all
     StoreLittleEndian(value, length);
     crc = ExtendCrc32c(crc, absl::string_view(length, value <= UINT32_MAX ? sizeof(uint32_t) : sizeof(uint64_t)));
   }
@@ -75,7 +76,7 @@ uint32_t MendVariants(absl::Span<char> stored, uint64_t count) {
   for (uint64_t i = 0; i < count; ++i) {
     char length[sizeof(uint64_t)];
     uint64_t value = 0;
-    checkpoint::TakeVarint64(&rest, &value);  // ParseVariants has seen them all
+    ParseCanonicalVarint(&rest, &value);  // ParseVariants has seen them all
     StoreLittleEndian(value, length);
     crc = ExtendCrc32c(crc, absl::string_view(length, sizeof(length)));
     crc = ExtendCrc32c(crc, rest.substr(0, static_cast<size_t>(value)));
@@ -87,12 +88,12 @@ uint32_t MendVariants(absl::Span<char> stored, uint64_t count) {
   return crc;
 }
 
-// The payload of an encoded entry, and its head, which stands in the entry as well.
-void MendEncoded(const PayloadHead& listed, absl::Span<char> payload, absl::Span<char> value) {
+// The payload of an encoded entry, and its header, which stands in the entry as well.
+void MendEncoded(const PayloadHeader& listed, absl::Span<char> payload, absl::Span<char> value) {
   MendPayload(payload);
-  if (payload.size() < kPayloadHeadBytes) return;
+  if (payload.size() < kPayloadHeaderBytes) return;
   const size_t at = absl::string_view(value.data(), value.size()).find(listed.Encode());
-  if (at != absl::string_view::npos) std::copy_n(payload.data(), kPayloadHeadBytes, value.data() + at);
+  if (at != absl::string_view::npos) std::copy_n(payload.data(), kPayloadHeaderBytes, value.data() + at);
 }
 
 // A BundleEntryProto gets the checksum of its bytes, and they get those in them, if the entry makes sense so far and
@@ -100,7 +101,7 @@ void MendEncoded(const PayloadHead& listed, absl::Span<char> payload, absl::Span
 void MendEntry(absl::Span<char> data_file, absl::Span<char> value) {
   const absl::string_view message(value.data(), value.size());
   checkpoint::IndexEntry index;
-  if (!checkpoint::DecodeEntry(message, checkpoint::kMaxShards, &index).ok()) return;
+  if (!checkpoint::DecodeEntry(message, checkpoint::kMaxShards, DecodeLimits(), &index).ok()) return;
   const CheckpointEntry& entry = index.entry;
   if (!RangeFits(entry.offset, entry.stored_bytes, data_file.size())) return;
   char* checksum = nullptr;
@@ -131,12 +132,12 @@ void MendEntry(absl::Span<char> data_file, absl::Span<char> value) {
 }
 
 void Mend(absl::Span<char> input) {
-  if (input.size() < kHeadBytes) return;
+  if (input.size() < kHeaderBytes) return;
   FuzzInput parts(reinterpret_cast<const uint8_t*>(input.data()), input.size());
   parts.Bits(1);
-  const size_t data_bytes = std::min<size_t>(parts.Bits(2), input.size() - kHeadBytes);
-  const absl::Span<char> data_file = input.subspan(kHeadBytes, data_bytes);
-  MendTable(input.subspan(kHeadBytes + data_bytes),
+  const size_t data_bytes = std::min<size_t>(parts.Bits(2), input.size() - kHeaderBytes);
+  const absl::Span<char> data_file = input.subspan(kHeaderBytes, data_bytes);
+  MendTable(input.subspan(kHeaderBytes + data_bytes),
             [&](absl::string_view, absl::Span<char> value) { MendEntry(data_file, value); });
 }
 

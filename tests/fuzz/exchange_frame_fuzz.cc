@@ -19,7 +19,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "tensorcask/serialize/exchange/channel.h"
-#include "tensorcask/serialize/exchange/frame.h"
+#include "tensorcask/serialize/exchange/internal/frame.h"
 #include "tensorcask/serialize/exchange/unix_socket.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
 #include "tensorcask/tensor/base/crc32c.h"
@@ -32,7 +32,7 @@ extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 namespace tensorcask::testing {
 namespace {
 
-using exchange::kFrameHeadBytes;
+using exchange::kFrameHeaderBytes;
 
 constexpr size_t kMaxInputBytes = 64 << 10;  // fits the buffer of a socket
 constexpr size_t kFileBytes = 4096;
@@ -53,13 +53,14 @@ void Play(absl::string_view stream, uint64_t random, UnixSocket* socket) {
   while (!stream.empty()) {
     size_t size = stream.size();
     std::vector<int> descriptors;
-    if (stream.size() >= kFrameHeadBytes) {
-      const absl::StatusOr<exchange::FrameHead> head = exchange::DecodeFrameHead(stream.substr(0, kFrameHeadBytes));
-      if (head.ok()) {
-        descriptors.assign(head->num_descriptors, MemoryFile());
-        const size_t rest = stream.size() - kFrameHeadBytes;
-        if (head->body_bytes <= rest && head->inline_bytes <= rest - head->body_bytes) {
-          size = kFrameHeadBytes + head->body_bytes + head->inline_bytes;
+    if (stream.size() >= kFrameHeaderBytes) {
+      const absl::StatusOr<exchange::FrameHeader> header =
+          exchange::DecodeFrameHeader(stream.substr(0, kFrameHeaderBytes));
+      if (header.ok()) {
+        descriptors.assign(header->num_descriptors, MemoryFile());
+        const size_t rest = stream.size() - kFrameHeaderBytes;
+        if (header->body_bytes <= rest && header->inline_bytes <= rest - header->body_bytes) {
+          size = kFrameHeaderBytes + header->body_bytes + header->inline_bytes;
         }
       }
     }
@@ -67,7 +68,7 @@ void Play(absl::string_view stream, uint64_t random, UnixSocket* socket) {
       size_t piece = frame.size();
       if (random != 0) {
         random = random * 6364136223846793005u + 1442695040888963407u;
-        // Short ones often, so that heads are cut; but few enough.
+        // Short ones often, so that headers are cut; but few enough.
         piece = std::min<size_t>(piece, 1 + (random >> 33) % ((random >> 60) < 8 ? 50 : 5000));
         if (random >> 62 == 0) std::this_thread::yield();
       }
@@ -81,8 +82,8 @@ void Play(absl::string_view stream, uint64_t random, UnixSocket* socket) {
 
 // Gives each frame its place in the sequence, lengths that fit and correct checksums.
 void Mend(char* bytes, size_t size) {
-  for (uint64_t sequence = 0; size >= kFrameHeadBytes; ++sequence) {
-    const uint64_t rest = size - kFrameHeadBytes;
+  for (uint64_t sequence = 0; size >= kFrameHeaderBytes; ++sequence) {
+    const uint64_t rest = size - kFrameHeaderBytes;
     auto body = LoadLittleEndian<uint64_t>(bytes + 16);
     if (body > rest) body %= rest + 1;
     auto data = LoadLittleEndian<uint64_t>(bytes + 24);
@@ -91,10 +92,10 @@ void Mend(char* bytes, size_t size) {
     StoreLittleEndian(body, bytes + 16);
     StoreLittleEndian(data, bytes + 24);
     bytes[7] = 0;
-    StoreLittleEndian(MaskCrc32c(Crc32c({bytes + kFrameHeadBytes, body})), bytes + 36);
+    StoreLittleEndian(MaskCrc32c(Crc32c({bytes + kFrameHeaderBytes, body})), bytes + 36);
     StoreLittleEndian(MaskCrc32c(Crc32c({bytes, 40})), bytes + 40);
-    bytes += kFrameHeadBytes + body + data;
-    size -= kFrameHeadBytes + body + data;
+    bytes += kFrameHeaderBytes + body + data;
+    size -= kFrameHeaderBytes + body + data;
   }
 }
 

@@ -1,4 +1,4 @@
-// A plane of prefix codes, from a stranger or changed in a few places: read as by the book, or refused as by the book.
+// A plane of Huffman codes, from a stranger or changed in a few places: read as by the book, or refused as by the book.
 // What the encoder writes of any plane comes back.
 
 #include <algorithm>
@@ -13,9 +13,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "tensorcask/serialize/payload/huffman_decoder.h"
-#include "tensorcask/serialize/payload/huffman_encoder.h"
-#include "tensorcask/serialize/payload/huffman_plan.h"
+#include "tensorcask/serialize/payload/codec/huffman_decoder.h"
+#include "tensorcask/serialize/payload/codec/huffman_encoder.h"
+#include "tensorcask/serialize/payload/codec/huffman_plan.h"
 #include "tensorcask/tests/fuzz/fuzz_input.h"
 #include "tensorcask/tests/fuzz/huffman_reference.h"
 

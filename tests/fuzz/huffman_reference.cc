@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "tensorcask/serialize/payload/huffman_code.h"
+#include "tensorcask/serialize/payload/codec/huffman_code.h"
 
 namespace tensorcask::testing {
 namespace {
@@ -145,7 +145,7 @@ payload::HuffmanPlan PlanByHand(absl::string_view plane, absl::string_view table
     }
     ++plan.runs.back().units;
   }
-  plan.bytes = payload::kHuffmanHeadBytes + payload::kHuffmanStreams + plan.runs.size() + plane.size() * 11 / 8 + 1;
+  plan.bytes = payload::kHuffmanHeaderBytes + payload::kHuffmanStreams + plan.runs.size() + plane.size() * 11 / 8 + 1;
   for (const payload::ByteCounts& count : counts) {
     plan.tables.push_back(payload::MakeCodeLengths(count));
     plan.bytes += payload::CodeLengthsBytes(plan.tables.back());

@@ -1,4 +1,4 @@
-// Planes of prefix codes, read as FORMAT.md section 3.1 says, bit by bit: for tests of what reads them fast. And plans
+// Planes of Huffman codes, read as FORMAT.md section 3.1 says, bit by bit: for tests of what reads them fast. And plans
 // for small planes, with as many tables as one likes.
 
 #ifndef TENSORCASK_TESTS_FUZZ_HUFFMAN_REFERENCE_H_
@@ -9,7 +9,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "tensorcask/serialize/payload/huffman_plan.h"
+#include "tensorcask/serialize/payload/codec/huffman_plan.h"
 
 namespace tensorcask::testing {
 

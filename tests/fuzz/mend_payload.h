@@ -7,7 +7,7 @@
 
 namespace tensorcask::testing {
 
-// Writes the checksums of head, chunks and index, as far as they make sense. A delta gets zeros as its base, if they
+// Writes the checksums of header, chunks and index, as far as they make sense. A delta gets zeros as its base, if they
 // are no more than a MiB.
 void MendPayload(absl::Span<char> bytes);
 

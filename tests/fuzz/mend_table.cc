@@ -3,10 +3,11 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "tensorcask/serialize/checkpoint/table_format.h"
+#include "tensorcask/serialize/checkpoint/table/table_format.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/endian.h"
+#include "tensorcask/tensor/base/varint.h"
 
 namespace tensorcask::testing {
 namespace {
@@ -14,8 +15,7 @@ namespace {
 using checkpoint::BlockHandle;
 using checkpoint::kBlockTrailerBytes;
 using checkpoint::kFooterBytes;
-using checkpoint::TakeHandle;
-using checkpoint::TakeVarint64;
+using checkpoint::ParseHandle;
 
 constexpr int kMaxBlocks = 64;  // of a seed; a broken index may name one block very often
 
@@ -24,8 +24,9 @@ void ForEachEntry(absl::Span<char> block, absl::FunctionRef<void(absl::string_vi
   absl::string_view rest(block.data(), block.size());
   while (!rest.empty()) {
     uint64_t shared = 0, suffix_bytes = 0, value_bytes = 0;
-    if (!TakeVarint64(&rest, &shared) || !TakeVarint64(&rest, &suffix_bytes) || !TakeVarint64(&rest, &value_bytes) ||
-        suffix_bytes > rest.size() || value_bytes > rest.size() - suffix_bytes) {
+    if (!ParseCanonicalVarint(&rest, &shared) || !ParseCanonicalVarint(&rest, &suffix_bytes) ||
+        !ParseCanonicalVarint(&rest, &value_bytes) || suffix_bytes > rest.size() ||
+        value_bytes > rest.size() - suffix_bytes) {
       return;
     }
     const absl::string_view suffix = rest.substr(0, static_cast<size_t>(suffix_bytes));
@@ -57,12 +58,12 @@ void MendTable(absl::Span<char> table, absl::FunctionRef<void(absl::string_view,
   StoreLittleEndian(checkpoint::kTableMagic, table.data() + table.size() - sizeof(checkpoint::kTableMagic));
   absl::string_view footer(table.data() + table.size() - kFooterBytes, kFooterBytes);
   BlockHandle metaindex, index;
-  if (!TakeHandle(&footer, &metaindex) || !TakeHandle(&footer, &index)) return;
+  if (!ParseHandle(&footer, &metaindex) || !ParseHandle(&footer, &index)) return;
   int blocks = 0;
   ForEachEntry(ContentOf(table, index), [&](absl::string_view, absl::Span<char> value) {
     absl::string_view bytes(value.data(), value.size());
     BlockHandle handle;
-    if (!TakeHandle(&bytes, &handle) || ++blocks > kMaxBlocks) return;
+    if (!ParseHandle(&bytes, &handle) || ++blocks > kMaxBlocks) return;
     const absl::Span<char> content = ContentOf(table, handle);
     ForEachEntry(content, mend_value);
     MendChecksum(content);

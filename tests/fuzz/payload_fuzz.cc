@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "tensorcask/serialize/payload/payload_head.h"
+#include "tensorcask/serialize/payload/payload_header.h"
 #include "tensorcask/serialize/payload/payload_reader.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
@@ -31,7 +31,7 @@ PayloadReadOptions Options() {
   return options;
 }
 
-TensorShape ShapeOf(const PayloadHead& head) { return TensorShape({static_cast<int64_t>(head.num_elements)}); }
+TensorShape ShapeOf(const PayloadHeader& header) { return TensorShape({static_cast<int64_t>(header.num_elements)}); }
 
 void CheckParts(const PayloadReader& payload, const Tensor& whole) {
   const TensorShape shape = whole.shape();
@@ -64,22 +64,22 @@ void CheckParts(const PayloadReader& payload, const Tensor& whole) {
 void Check(absl::string_view bytes) {
   absl::StatusOr<PayloadReader> payload = PayloadReader::Open(bytes, Options());
   if (!payload.ok()) return;
-  const PayloadHead head = payload->head();
-  FUZZ_CHECK(head.decoded_bytes() <= static_cast<uint64_t>(kMaxBytes) + 10 * bytes.size(), "past the limit");
+  const PayloadHeader header = payload->header();
+  FUZZ_CHECK(header.decoded_bytes() <= static_cast<uint64_t>(kMaxBytes) + 10 * bytes.size(), "past the limit");
   bool damaged = false;
   const absl::Status verified = payload->Verify([&damaged](const absl::Status&) { damaged = true; });
   FUZZ_CHECK(verified.ok(), verified.ToString());
-  absl::StatusOr<Tensor> whole = Tensor::Create(head.dtype, ShapeOf(head));
+  absl::StatusOr<Tensor> whole = Tensor::Create(header.dtype, ShapeOf(header));
   FUZZ_CHECK(whole.ok(), whole.status().ToString());
-  if (head.is_delta) {
-    const absl::StatusOr<Tensor> zeros = Tensor::Zeros(head.dtype, ShapeOf(head));
+  if (header.is_delta) {
+    const absl::StatusOr<Tensor> zeros = Tensor::Zeros(header.dtype, ShapeOf(header));
     FUZZ_CHECK(zeros.ok(), zeros.status().ToString());
     if (!payload->SetBase(*zeros).ok()) return;
   }
   TensorView view(*whole);
   const absl::Status read = payload->ReadInto(&view);
   // Lengths of strings are added up by readers alone.
-  FUZZ_CHECK(read.ok() == !damaged || head.dtype == DType::kString, read.ToString());
+  FUZZ_CHECK(read.ok() == !damaged || header.dtype == DType::kString, read.ToString());
   if (read.ok()) CheckParts(*payload, *whole);
 }
 

@@ -12,7 +12,7 @@
 #include "absl/types/span.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/payload/payload_encoder.h"
-#include "tensorcask/serialize/payload/payload_head.h"
+#include "tensorcask/serialize/payload/payload_header.h"
 #include "tensorcask/serialize/payload/payload_reader.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
@@ -60,7 +60,7 @@ bool Same(const Tensor& a, const Tensor& b) {
   return std::equal(x.begin(), x.end(), y.begin(), y.end());
 }
 
-std::string Encoded(const Tensor& tensor, const PayloadOptions& options) {
+std::string Encoded(const Tensor& tensor, const PayloadWriteOptions& options) {
   std::string bytes;
   StringSink sink(&bytes);
   const absl::StatusOr<std::optional<PayloadSummary>> written = EncodePayload(tensor, options, &sink);
@@ -71,10 +71,10 @@ std::string Encoded(const Tensor& tensor, const PayloadOptions& options) {
 
 void Check(FuzzInput input) {
   const DType dtype = kDTypes[input.Int(0, std::size(kDTypes) - 1)];
-  PayloadOptions options;
+  PayloadWriteOptions options;
   options.always = true;
-  options.level = static_cast<PayloadLevel>(input.Int(0, 2));
-  options.chunk_bytes = size_t{1} << input.Int(kMinLog2ChunkBytes, kMinLog2ChunkBytes + 2);
+  options.payload.level = static_cast<PayloadLevel>(input.Int(0, 2));
+  options.payload.chunk_bytes = size_t{1} << input.Int(kMinLog2ChunkBytes, kMinLog2ChunkBytes + 2);
   const int64_t repeats = input.Int(1, 64);
   const bool with_base = input.Int(0, 1) == 1;
   const uint64_t change = input.Bits(2);
@@ -84,14 +84,14 @@ void Check(FuzzInput input) {
     base.mutable_bytes()[change % base.bytes().size()] ^= static_cast<char>(change >> 8);
   }
   const TensorView base_view(base);
-  if (with_base) options.base = &base_view;
+  if (with_base) options.payload.base = MakeBaseLookup(base_view);
 
   const std::string bytes = Encoded(tensor, options);
   options.num_threads = 3;
   FUZZ_CHECK(Encoded(tensor, options) == bytes, "the bytes depend on threads");
-  if (options.level != PayloadLevel::kStored) {
-    PayloadOptions stored = options;
-    stored.level = PayloadLevel::kStored;
+  if (options.payload.level != PayloadLevel::kStored) {
+    PayloadWriteOptions stored = options;
+    stored.payload.level = PayloadLevel::kStored;
     FUZZ_CHECK(bytes.size() <= Encoded(tensor, stored).size(), "larger than stored");
   }
 
@@ -99,7 +99,7 @@ void Check(FuzzInput input) {
   read_options.num_threads = 2;
   absl::StatusOr<PayloadReader> payload = PayloadReader::Open(bytes, read_options);
   FUZZ_CHECK(payload.ok(), payload.status().ToString());
-  if (payload->head().is_delta) {
+  if (payload->header().is_delta) {
     const absl::Status found = payload->SetBase(base_view);
     FUZZ_CHECK(found.ok(), found.ToString());
   }

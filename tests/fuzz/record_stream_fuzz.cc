@@ -22,7 +22,7 @@ extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 namespace tensorcask::testing {
 namespace {
 
-constexpr size_t kHeadBytes = 12;
+constexpr size_t kHeaderBytes = 12;
 constexpr size_t kTailBytes = 4;
 
 void StoreChecksum(const char* begin, size_t size, char* out) {
@@ -31,15 +31,15 @@ void StoreChecksum(const char* begin, size_t size, char* out) {
 
 // Gives each record correct checksums, and a length that fits.
 void Mend(char* bytes, size_t size) {
-  while (size >= kHeadBytes + kTailBytes) {
-    const uint64_t most = size - kHeadBytes - kTailBytes;
+  while (size >= kHeaderBytes + kTailBytes) {
+    const uint64_t most = size - kHeaderBytes - kTailBytes;
     uint64_t length = LoadLittleEndian<uint64_t>(bytes);
     if (length > most) length %= most + 1;
     StoreLittleEndian(length, bytes);
     StoreChecksum(bytes, sizeof(length), bytes + sizeof(length));
-    StoreChecksum(bytes + kHeadBytes, length, bytes + kHeadBytes + length);
-    bytes += kHeadBytes + length + kTailBytes;
-    size -= kHeadBytes + length + kTailBytes;
+    StoreChecksum(bytes + kHeaderBytes, length, bytes + kHeaderBytes + length);
+    bytes += kHeaderBytes + length + kTailBytes;
+    size -= kHeaderBytes + length + kTailBytes;
   }
 }
 

@@ -10,8 +10,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "tensorcask/serialize/checkpoint/block_reader.h"
-#include "tensorcask/serialize/checkpoint/table_format.h"
+#include "tensorcask/serialize/checkpoint/table/block_reader.h"
+#include "tensorcask/serialize/checkpoint/table/table_format.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/tensor/base/crc32c.h"

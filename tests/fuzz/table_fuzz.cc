@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "tensorcask/serialize/checkpoint/table_reader.h"
+#include "tensorcask/serialize/checkpoint/table/table_reader.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/tests/fuzz/fuzz_input.h"

@@ -10,8 +10,8 @@
 #include "absl/types/span.h"
 #include "tensorcask/proto/tensor.pb.h"
 #include "tensorcask/serialize/wire/codec_options.h"
+#include "tensorcask/serialize/wire/serialized_tensor.h"
 #include "tensorcask/serialize/wire/tensor_codec.h"
-#include "tensorcask/serialize/wire/zero_copy.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/dtype_visit.h"
 #include "tensorcask/tensor/resource_handle.h"
@@ -37,12 +37,12 @@ bool Same(const Tensor& a, const Tensor& b) {
 }
 
 void CheckComesBack(const Tensor& tensor, const EncodeOptions& options) {
-  const absl::StatusOr<uint64_t> size = EncodedTensorBytes(tensor, options);
+  const absl::StatusOr<uint64_t> size = EncodedSize(tensor, options);
   FUZZ_CHECK(size.ok(), size.status().ToString());
   std::string message(static_cast<size_t>(*size), '\0');
   const absl::Status status = EncodeTensorTo(tensor, options, absl::MakeSpan(&message[0], message.size()));
   FUZZ_CHECK(status.ok(), status.ToString());
-  const absl::StatusOr<Tensor> again = DecodeTensorBytes(message);
+  const absl::StatusOr<Tensor> again = DecodeSerializedTensor(message);
   FUZZ_CHECK(again.ok(), again.status().ToString());
   FUZZ_CHECK(Same(*again, tensor), tensor.ToString() + " became " + again->ToString());
 }
@@ -53,7 +53,7 @@ void Check(absl::string_view message, bool lenient) {
   options.limits.max_unbacked_bytes = 1 << 20;
   options.limits.max_message_bytes = 4 << 20;
   options.limits.max_depth = 20;
-  const absl::StatusOr<Tensor> tensor = DecodeTensorBytes(message, options);
+  const absl::StatusOr<Tensor> tensor = DecodeSerializedTensor(message, options);
   TensorProto proto;
   if (proto.ParseFromArray(message.data(), static_cast<int>(message.size()))) {
     const absl::StatusOr<Tensor> other = DecodeTensor(proto, options);
@@ -67,7 +67,7 @@ void Check(absl::string_view message, bool lenient) {
   CheckComesBack(*tensor, {Representation::kContent, true});
   CheckComesBack(*tensor, {Representation::kValues, false});
   EncodeOptions encoded;
-  encoded.level = PayloadLevel::kDefault;
+  encoded.payload.level = PayloadLevel::kDefault;
   CheckComesBack(*tensor, encoded);
 }
 

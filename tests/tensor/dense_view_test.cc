@@ -56,14 +56,5 @@ TEST(DenseView, MayBeEmpty) {
   EXPECT_EQ(empty.begin(), empty.end());
 }
 
-#ifndef NDEBUG
-TEST(DenseViewDeathTest, ChecksIndicesInDebugBuilds) {
-  std::vector<int> values(6);
-  const DenseView<int, 2> view(values.data(), {2, 3});
-  EXPECT_DEATH(view(0, 3), "index outside");
-  EXPECT_DEATH(view(-1, 0), "index outside");
-}
-#endif
-
 }  // namespace
 }  // namespace tensorcask

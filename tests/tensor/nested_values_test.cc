@@ -381,5 +381,17 @@ TEST(NestedValues, ParenthesesCopyAndListsHold) {
   EXPECT_EQ(TensorFromValues({row, row})->shape(), TensorShape({2, 2}));
 }
 
+// A float between the value and the middle of two bfloat16 must not be taken for that middle.
+TEST(NestedValuesAs, WhatAFloatCannotHoldStaysOnItsSideOfTheMiddle) {
+  // The nearest float is one of the last bit 1 below the middle 1 + 3/2^8, whose even neighbour is above.
+  const double below = 1 + 3 * 0x1p-8 - 0.75 * 0x1p-23;
+  EXPECT_THAT(As<bfloat16>({below, -below}), ElementsAre(bfloat16(1 + 0x1p-7f), bfloat16(-(1 + 0x1p-7f))));
+  // Just above the middle 2^53 + 2^45, by less than a double holds.
+  const int64_t above = (int64_t{1} << 53) + (int64_t{1} << 45) + 1;
+  EXPECT_THAT(As<bfloat16>({above, -above, static_cast<uint64_t>(above), above - 1}),
+              ElementsAre(bfloat16(0x1p53f + 0x1p46f), bfloat16(-(0x1p53f + 0x1p46f)), bfloat16(0x1p53f + 0x1p46f),
+                          bfloat16(0x1p53f)));
+}
+
 }  // namespace
 }  // namespace tensorcask

@@ -114,7 +114,14 @@ TEST(PartialShape, DefaultHasUnknownRank) {
 
 TEST(PartialShapeDeathTest, LiteralsCheck) {
   EXPECT_DEATH(Partial({2, -2}), "dim 1 is -2");
-  EXPECT_DEATH(static_cast<void>(Partial().dim(0)), "outside the shape");
+  EXPECT_DEATH(static_cast<void>(Partial().dim(0)), "the rank is unknown");
+  EXPECT_DEATH(static_cast<void>(Partial({-1, 3}).dim(2)), "axis 2 is outside shape \\[\\?,3\\] of rank 2");
+  EXPECT_DEATH(static_cast<void>(Partial({-1, 3}).dim(-3)), "axis -3 is outside shape \\[\\?,3\\] of rank 2");
+}
+
+TEST(PartialShape, NegativeAxesCountFromTheBack) {
+  EXPECT_EQ(Partial({-1, 3}).dim(-1), 3);
+  EXPECT_EQ(Partial({-1, 3}).dim(-2), Partial::kUnknownDim);
 }
 
 TEST(PartialShape, FromAndToTensorShape) {

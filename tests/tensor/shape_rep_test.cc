@@ -1,4 +1,4 @@
-#include "tensorcask/tensor/shape_rep.h"
+#include "tensorcask/tensor/internal/shape_rep.h"
 
 #include <cstdint>
 #include <cstring>

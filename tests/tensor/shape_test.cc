@@ -4,6 +4,7 @@
 #include <random>
 #include <sstream>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,7 @@ namespace tensorcask {
 namespace {
 
 using ::tensorcask::testing::StatusIs;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 using Code = absl::StatusCode;
@@ -31,6 +33,29 @@ Dims DimsOf(const TensorShape& shape) {
 }
 
 static_assert(sizeof(TensorShape) == 24, "the header promises 24 bytes");
+
+// In each of the three forms in which dims are stored.
+TEST(TensorShape, NegativeAxesCountFromTheBack) {
+  for (const TensorShape& shape : {TensorShape({2, 3}), TensorShape({k2To32, 3}), TensorShape({2, 70000})}) {
+    EXPECT_EQ(shape.dim(-1), shape.dim(1));
+    EXPECT_EQ(shape.dim(-2), shape.dim(0));
+    EXPECT_EQ(shape[0], shape.dim(0));
+    EXPECT_EQ(shape[-1], shape.dim(1));
+  }
+}
+
+TEST(TensorShape, IteratesOverDims) {
+  for (const Dims& dims : {Dims(), Dims({7}), Dims({2, 0, 3}), Dims({70000, 3}), Dims({k2To32, 1, 1, 1})}) {
+    const TensorShape shape = *TensorShape::Create(dims);
+    EXPECT_EQ(Dims(shape.begin(), shape.end()), dims);
+    Dims visited;
+    for (const int64_t dim : shape) visited.push_back(dim);
+    EXPECT_EQ(visited, dims);
+  }
+  EXPECT_THAT(TensorShape({2, 3}), ElementsAre(2, 3));
+  TensorShape::const_iterator at = TensorShape({5, 6}).begin();
+  static_assert(std::is_same_v<decltype(*at++), int64_t>);
+}
 
 struct AcceptCase {
   const char* name;
@@ -325,8 +350,10 @@ TEST(Shape, AgreesWithExactArithmetic) {
 TEST(ShapeDeathTest, ChecksWhatOnlyABugCanDo) {
   EXPECT_DEATH(TensorShape({2, -3}), "dim 1 is -3");
   const TensorShape shape({2, 3});
-  EXPECT_DEATH(shape.dim(2), "the axis is outside the shape");
-  EXPECT_DEATH(shape.dim(-1), "the axis is outside the shape");
+  EXPECT_DEATH(shape.dim(2), "dim: axis 2 is outside shape \\[2,3\\] of rank 2");
+  EXPECT_DEATH(shape.dim(-3), "dim: axis -3 is outside shape \\[2,3\\] of rank 2");
+  EXPECT_DEATH(shape[2], "dim: axis 2 is outside shape \\[2,3\\] of rank 2");
+  EXPECT_DEATH(TensorShape().dim(-1), "dim: axis -1 is outside shape \\[\\] of rank 0");
 }
 
 }  // namespace

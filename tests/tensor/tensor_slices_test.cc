@@ -55,7 +55,7 @@ TEST(TensorSlices, ShareMemory) {
 TEST(TensorSlices, SlicesOfTensorsWithoutElements) {
   const Tensor no_rows = *Tensor::Create(DType::kInt8, TensorShape({0, 4}));
   EXPECT_EQ(no_rows.Slice(0, 0)->shape(), TensorShape({0, 4}));
-  EXPECT_THAT(no_rows.SubSlice(0), StatusIs(Code::kOutOfRange, HasSubstr("row 0 of shape [0,4]")));
+  EXPECT_THAT(no_rows.SubSlice(0), StatusIs(Code::kOutOfRange, HasSubstr("row 0 is outside shape [0,4]")));
   const Tensor no_columns = *Tensor::Create(DType::kString, TensorShape({4, 0}));
   EXPECT_EQ(no_columns.Slice(1, 3)->shape(), TensorShape({2, 0}));
   EXPECT_EQ(no_columns.SubSlice(3)->shape(), TensorShape({0}));
@@ -67,10 +67,10 @@ TEST(TensorSlices, RefusesSlicesOutside) {
     int64_t start, limit;
   };
   for (const Case row : {Case{-1, 2}, Case{2, 1}, Case{0, 4}, Case{4, 4}, Case{INT64_MIN, INT64_MAX}}) {
-    EXPECT_THAT(tensor.Slice(row.start, row.limit), StatusIs(Code::kOutOfRange, HasSubstr("of shape [3,2]")));
+    EXPECT_THAT(tensor.Slice(row.start, row.limit), StatusIs(Code::kOutOfRange, HasSubstr("outside shape [3,2]")));
   }
   for (const int64_t index : {int64_t{-1}, int64_t{3}, INT64_MIN, INT64_MAX}) {
-    EXPECT_THAT(tensor.SubSlice(index), StatusIs(Code::kOutOfRange, HasSubstr("of shape [3,2]")));
+    EXPECT_THAT(tensor.SubSlice(index), StatusIs(Code::kOutOfRange, HasSubstr("outside shape [3,2]")));
   }
   EXPECT_THAT(Tensor::Scalar(1).Slice(0, 0), StatusIs(Code::kInvalidArgument, HasSubstr("scalar")));
   EXPECT_THAT(Tensor::Scalar(1).SubSlice(0), StatusIs(Code::kInvalidArgument, HasSubstr("scalar")));

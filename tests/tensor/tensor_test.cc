@@ -3,6 +3,7 @@
 
 #include "tensorcask/tensor/tensor.h"
 
+#include <array>
 #include <atomic>
 #include <complex>
 #include <cstdint>
@@ -10,10 +11,12 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/tensor/buffer.h"
@@ -224,6 +227,51 @@ TEST(Tensor, FromStringValues) {
   EXPECT_EQ(Tensor::FromValues<std::string>({{{"a"}, {"b"}}}).shape(), TensorShape({1, 2, 1}));
 }
 
+TEST(Tensor, FromSpanDeducesTheElementType) {
+  const TensorShape shape({1, 2});
+  const std::vector<float> floats = {1, 2};
+  EXPECT_EQ(Tensor::FromSpan(shape, floats)->dtype(), DType::kFloat32);
+  EXPECT_EQ(Values<float>(*Tensor::FromSpan(shape, floats)), floats);
+  EXPECT_THAT(Values<int16_t>(*Tensor::FromSpan(shape, std::array<int16_t, 2>{3, 4})), ElementsAre(3, 4));
+  std::vector<double> doubles = {5, 6};
+  EXPECT_THAT(Values<double>(*Tensor::FromSpan(shape, absl::MakeSpan(doubles))), ElementsAre(5, 6));
+  EXPECT_THAT(Values<double>(*Tensor::FromSpan(shape, absl::MakeConstSpan(doubles))), ElementsAre(5, 6));
+  EXPECT_THAT(Values<bool>(*Tensor::FromSpan(shape, std::vector<bool>{false, true})), ElementsAre(false, true));
+  EXPECT_THAT(Values<std::string>(*Tensor::FromSpan(shape, Strings{"a", "b"})), ElementsAre("a", "b"));
+  EXPECT_THAT(Values<std::string>(*Tensor::FromSpan<std::string>(shape, {"a", "b"})), ElementsAre("a", "b"));
+  EXPECT_THAT(Values<float>(*Tensor::FromSpan<float>(shape, {1, 2})), ElementsAre(1, 2));
+  EXPECT_THAT(Tensor::FromSpan(shape, std::vector<float>(3)),
+              StatusIs(Code::kInvalidArgument, HasSubstr("3 values for shape [1,2]")));
+}
+
+// NOLINTBEGIN(google-runtime-int)
+TEST(Tensor, LongLongIsInt64) {
+  static_assert(kDTypeOf<long long> == DType::kInt64 && kDTypeOf<long> == DType::kInt64);
+  static_assert(kDTypeOf<const unsigned long long> == DType::kUint64);
+  Tensor tensor = Tensor::FromValues<long long>({1, 2});
+  EXPECT_EQ(tensor.dtype(), DType::kInt64);
+  tensor.mutable_flat<long long>()(1) = 1LL << 40;
+  EXPECT_THAT(Values<int64_t>(tensor), ElementsAre(1, int64_t{1} << 40));
+  EXPECT_EQ(tensor.flat<long long>()(0), 1);
+  // The elements stay int64_t: C++ forbids to access them as the other type.
+  static_assert(std::is_same_v<decltype(tensor.data<long long>()), const int64_t*>);
+  static_assert(std::is_same_v<decltype(tensor.mutable_matrix<unsigned long long>()(0, 0)), uint64_t&>);
+  EXPECT_EQ(Tensor::Scalar(7ULL).dtype(), DType::kUint64);
+  EXPECT_EQ(Tensor::Scalar(7ULL).scalar<uint64_t>(), 7u);
+  EXPECT_EQ(Tensor::FromSpan(TensorShape({1}), std::vector<long long>{5})->dtype(), DType::kInt64);
+}
+// NOLINTEND(google-runtime-int)
+
+TEST(Tensor, NegativeAxesCountFromTheBack) {
+  const Tensor tensor = *Tensor::Zeros(DType::kInt8, TensorShape({2, 3}));
+  EXPECT_EQ(tensor.dim(-1), 3);
+  EXPECT_EQ(tensor.dim(-2), 2);
+}
+
+// Writing goes through mutable_flat and its like: a const view gives const elements.
+static_assert(!std::is_assignable_v<decltype(std::declval<Tensor&>().flat<float>()(0)), float>);
+static_assert(std::is_assignable_v<decltype(std::declval<Tensor&>().mutable_flat<float>()(0)), float>);
+
 TEST(Tensor, FromSpan) {
   const std::vector<double> values = {1, 2, 3, 4};
   ASSERT_OK_AND_ASSIGN(const Tensor tensor, Tensor::FromSpan<double>(TensorShape({2, 2}), values));
@@ -279,7 +327,7 @@ TEST(Tensor, RefusesBuffersThatDoNotFit) {
   };
   const Case kCases[] = {
       {"Null", DType::kInt8, TensorShape({1}), nullptr, Code::kInvalidArgument, "int8 [1]: it is null"},
-      {"TooSmall", DType::kInt32, TensorShape({17}), bytes, Code::kInvalidArgument, "64 bytes, 68 are needed"},
+      {"TooSmall", DType::kInt32, TensorShape({17}), bytes, Code::kInvalidArgument, "64 bytes, but 68 are needed"},
       {"Overflow", DType::kInt32, TensorShape({(int64_t{1} << 62) + 3}), bytes, Code::kInvalidArgument, "exceeds"},
       {"Odd", DType::kInt16, TensorShape({1}), odd, Code::kInvalidArgument, "no multiple of 2"},
       {"HalfAligned", DType::kFloat64, TensorShape({1}), by_four, Code::kInvalidArgument, "no multiple of 8"},
@@ -434,15 +482,21 @@ TEST(Tensor, HandlesAreSharedByThreads) {
 TEST(Tensor, Prints) {
   const Tensor tensor = Tensor::FromValues<float>({{1, 2, 3}, {4, 5, 6}});
   EXPECT_EQ(tensor.ToString(), "float32 [2,3]: [[1 2 3] [4 5 6]]");
-  EXPECT_EQ(tensor.SummarizeValue(1), "[[1 ... 3] [4 ... 6]]");
+  EXPECT_EQ(tensor.SummarizeValue(1), "[[1 ...] ...]");
+  EXPECT_EQ(tensor.SummarizeValue(4), "[[1 2 3] [4 ...]]") << "4 values in total, as TensorFlow counts them";
+  EXPECT_EQ(tensor.SummarizeValue(6), "[[1 2 3] [4 5 6]]");
+  EXPECT_EQ(tensor.SummarizeValue(-1), "[[1 2 3] [4 5 6]]");
+  EXPECT_EQ(tensor.SummarizeValue(0), "[...]");
+  EXPECT_EQ(Tensor::Zeros(DType::kInt8, TensorShape({40}))->SummarizeValue(16),
+            "[0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 ...]");
   std::ostringstream out;
   out << Tensor();
   EXPECT_EQ(out.str(), "float32 [0]: []");
 }
 
 TEST(TensorDeathTest, LiteralsNeedEqualRows) {
-  EXPECT_DEATH(Tensor::FromValues<int>({{1, 2}, {3}}), "rows are not equally long");
-  EXPECT_DEATH(Tensor::FromValues<int>({{{1}}, {{2}, {3}}}), "rows are not equally long");
+  EXPECT_DEATH(Tensor::FromValues<int>({{1, 2}, {3}}), "rows have different lengths");
+  EXPECT_DEATH(Tensor::FromValues<int>({{{1}}, {{2}, {3}}}), "rows have different lengths");
 }
 
 }  // namespace

@@ -113,7 +113,14 @@ class Encoded(Scratch):
         self.assertEqual(tensors["w"]["crc32"], self.list(step)[0]["w"]["crc32"])
         part = ("--slice", "300000,5")
         self.assertEqual(run("show", "--base", base, *part, delta, "w").stdout, run("show", *part, step, "w").stdout)
-        self.assertEqual(run("verify", "--base", base, delta).returncode, 0)
+        done = run("verify", "--base", base, delta)
+        self.assertEqual((done.returncode, done.stdout), (0, f"{delta}: 2 tensors whole\n"))
+        done = run("verify", delta)
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stdout, f"{delta}: 1 tensor whole, 1 delta not checked without the base (--base PATH)\n")
+        done = run("verify", "--base", step, delta)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stdout, r'^not readable: .*"w".*\n.*: 1 tensor whole, 1 not readable\n$')
         self.assert_same_files(self.convert(delta, "back", "--base", base), step)
         self.assertEqual(run("salvage", "--base", base, delta, self.path("saved")).returncode, 0)
 
@@ -130,6 +137,26 @@ class Encoded(Scratch):
         before = read(base + ".index")
         self.assert_refused(run("convert", "--overwrite", "--level", "high", "--base", base, step, base), "base")
         self.assertEqual(read(base + ".index"), before)
+
+    def test_records_can_be_deltas(self):
+        base, step = self.step("base", self.before), self.step("step", self.after)
+        whole = self.convert(step, "whole.tfrecord", "--level", "high")
+        delta = self.convert(step, "delta.tfrecord", "--level", "high", "--base", base)
+        self.assertLess(os.path.getsize(delta), 0.2 * os.path.getsize(whole))
+        self.assertIn("encoded high delta", run("ls", "--base", base, delta).stdout)
+        self.assertEqual(run("show", "--base", base, delta, "w").stdout, run("show", step, "w").stdout)
+        self.assert_same_files(self.convert(delta, "back", "--base", base), step)
+        self.assert_refused(run("show", delta, "w"), "delta", "no base is given")
+        self.assert_refused(run("show", "--base", step, delta, "w"), "the hash")
+        for command in (["show", delta, "w"], ["show", "--base", step, delta, "w"]):
+            self.assertNotIn("::", run(*command).stderr)
+
+    def test_a_bare_message_holds_no_delta(self):
+        base, step = self.step("base", self.before), self.step("step", self.after)
+        for name in ("out.pb", "out.pbtxt"):
+            done = run("convert", "--include", "w", "--level", "high", "--base", base, step, self.path(name))
+            self.assert_one_line(done, 2, "--base with --level makes deltas", "write a checkpoint")
+            self.assertFalse(os.path.exists(self.path(name)))
 
     def assert_refused(self, process, *pieces):
         self.assertEqual(process.returncode, 1, process.stdout)

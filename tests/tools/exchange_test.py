@@ -7,21 +7,20 @@ import pty
 import re
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import time
 
-sys.path[:0] = (os.path.join(os.path.dirname(os.path.abspath(__file__)), folder) for folder in (".", "../support"))
+sys.path[:0] = (os.path.join(os.path.dirname(os.path.abspath(__file__)), folder) for folder in (".", "../support", "../attack"))
 import case_report  # noqa: E402
 import serve_load  # noqa: E402
+from liar import HELLO, LIST, frame  # noqa: E402
 from tool_testing import (  # noqa: E402
     GUARDED,
     TOOL,
     TRACED,
     Scratch,
     leb128,
-    masked_crc32c,
     run,
     sanitized,
     with_strace,
@@ -32,17 +31,6 @@ def is_listened_to(path):
     with open("/proc/net/unix", encoding="utf-8") as sockets:
         rows = [line.split() for line in sockets]
     return any(row[-1] == path and row[3] == "00010000" for row in rows)
-
-
-def frame(kind, sequence, body=b"", inline=b"", descriptors=0):
-    """A frame of a channel: serialize/exchange/FORMAT.md section 2."""
-    head = b"TCX\n" + struct.pack("<HBBQQQII", 1, kind, 0, sequence, len(body), len(inline), descriptors,
-                                  masked_crc32c(body))
-    return head + struct.pack("<I", masked_crc32c(head)) + body + inline
-
-
-HELLO = frame(1, 0, b"\x08\x01\x10\x01\x18" + leb128(1 << 31))
-LIST = frame(2, 1, b"\x0a\x04list\x10\x01")
 
 
 def tensor_frame(sequence, name):
@@ -166,6 +154,12 @@ class Exchange(Scratch):
         self.stop(server, signal.SIGTERM)
         self.assert_one_line(run("ls", served), 1, "sock")
         self.assert_one_line(run("serve", tagged, tagged, "--unix", self.path("sock")), 2, 'two tensors are called "w"')
+
+    def test_a_checkpoint_without_its_data_is_not_served(self):
+        prefix = self.checkpoint()
+        os.remove(prefix + ".data-00000-of-00001")
+        self.assert_one_line(run("serve", prefix, "--unix", self.path("sock")), 1, "data-00000-of-00001")
+        self.assertFalse(os.path.exists(self.path("sock")))
 
     def test_strangers_and_sixteen_clients_at_once(self):
         prefix = self.checkpoint()
@@ -302,7 +296,7 @@ class Exchange(Scratch):
         while True:
             received = asked.recv(4096)
             self.assertNotEqual(received, b"")
-            if frame(3, 2)[:7] in received:  # the head of a reply
+            if frame(3, 2)[:7] in received:  # the header of a reply
                 break
         asked.sendall(frame(2, 3, b"\x0a\x04list\x10\x03")[:50])  # and then nothing more
         self.assert_cut_off(asked)
@@ -337,7 +331,7 @@ class Exchange(Scratch):
                             socket.send_fds(client, [shared[:30]], [file, file])
                         else:
                             client.sendall(sendings[number % 7])
-                    except (BrokenPipeError, ConnectionResetError):  # it has had enough
+                    except (BrokenPipeError, ConnectionResetError, PermissionError):  # it has had enough, or takes none
                         pass
             self.assertEqual(run("show", served, "w").returncode, 0)
             held.append((serve_load.settled_descriptors(server), serve_load.resident_kib(server)))

@@ -294,6 +294,16 @@ class Verify(Scratch):
         # And reading it is refused.
         self.assert_one_line(run("show", prefix, "w"), 1, '"w"', ".data-00000-of-00001")
 
+    def test_mentions_bytes_behind_the_last_tensor(self):
+        prefix = self.checkpoint()
+        with open(prefix + ".data-00000-of-00001", "ab") as file:
+            file.write(b"behind")
+        done = run("verify", prefix)
+        self.assertEqual(done.returncode, 0)
+        note, total = done.stdout.splitlines()
+        self.assertRegex(note, r"^note: .*model.ckpt.data-00000-of-00001: \d+ bytes behind the last tensor")
+        self.assertEqual(total, prefix + ": 1 tensor whole")
+
     def test_looks_at_all_paths(self):
         prefix = self.checkpoint()
         done = run("verify", self.path("no"), prefix)
@@ -353,6 +363,30 @@ class Salvage(Scratch):
         done = run("salvage", "--overwrite", self.path("m"), self.path("saved"))
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertEqual(run("verify", self.path("saved")).returncode, 0)
+
+    @with_data
+    def test_of_a_cut_index_what_its_front_shows(self):
+        source = os.path.join(DATA, "tf-mnist-ckpt", "model.ckpt-46900")
+        for suffix in (".index", ".data-00000-of-00001"):
+            shutil.copy(source + suffix, self.path("m" + suffix))
+        index = read(source + ".index")
+        with open(self.path("m.index"), "wb") as file:
+            file.write(index[: len(index) * 3 // 5])
+        done = run("salvage", self.path("m"), self.path("saved"))
+        self.assertEqual(done.returncode, 1)
+        *lines, total = done.stdout.splitlines()
+        unverified = [line for line in lines if line.startswith("unverified: ")]
+        self.assertGreater(len(unverified), 1)
+        self.assertEqual(total, f"{self.path('saved')}: {len(unverified)} tensors saved")
+        good, saved = ({t["name"]: t["crc32"] for t in self.listed(prefix)} for prefix in (source, self.path("saved")))
+        self.assertEqual(saved, {name: good[name] for name in saved})
+
+    def listed(self, prefix):
+        return json.loads(run("ls", "--json", "--checksum", prefix).stdout)["tensors"]
+
+    def test_v1_is_refused(self):
+        done = run("salvage", self.write("v1.ckpt", "x"), self.path("saved"))
+        self.assert_one_line(done, 1, "v1.ckpt", "V1 checkpoints cannot be salvaged")
 
     def test_json(self):
         prefix = self.checkpoint(tensors={"a\x1b": "dtype: DT_INT8 int_val: 1"})
@@ -415,6 +449,22 @@ class Convert(Scratch):
         self.assertEqual(identical, 17)
 
     @with_data
+    def test_an_empty_tensor_keeps_its_turn(self):
+        # Both are at offset 0: "b", which has no bytes, and then "a".
+        records = b""
+        for name, text in (("b", "dtype: DT_INT8 tensor_shape { dim { size: 0 } }"), ("a", "dtype: DT_INT8 int_val: 1")):
+            one = self.path(name + ".tfrecord")
+            self.assertEqual(run("convert", self.checkpoint(name, {name: text}), one).returncode, 0)
+            records += read(one)
+        with open(self.path("all.tfrecord"), "wb") as file:
+            file.write(records)
+        for source, copy in (("all.tfrecord", "first"), ("first", "second")):
+            done = run("convert", "--alignment", 1, self.path(source), self.path(copy))
+            self.assertEqual(done.returncode, 0, done.stderr)
+        offsets = {t["name"]: t["offset"] for t in json.loads(run("ls", "--json", self.path("first")).stdout)["tensors"]}
+        self.assertEqual(offsets, {"a": 0, "b": 0})
+        self.assertEqual(read(self.path("second.index")), read(self.path("first.index")))
+
     def test_any_alignment_keeps_the_elements(self):
         for prefix, _ in checkpoints():
             for alignment in (1, 64, 4096):
@@ -484,6 +534,38 @@ class Convert(Scratch):
         self.assertEqual(sorted(os.listdir(self.folder)), before)
         self.assertEqual(run("convert", "--allow-loss", prefix, self.path("copy")).returncode, 0)
         self.assertEqual(run("verify", self.path("copy")).returncode, 0)
+
+    def test_a_device_that_cannot_be_read_is_treated_alike_in_every_format(self):
+        message = ("dtype: DT_FLOAT tensor_shape { dim { size: 2 } } float_val: [1, 2] "
+                   "extension { device: 'cuda:x' attributes { key: 'unit' value: 'm' } }")
+        text = self.write("w.pbtxt", message)
+        data = b"\x08\x01\x12\x04\x12\x02\x08\x02\x2a\x08" + struct.pack("<2f", 1, 2)
+        extension = b"\x0a\x01w\x12\x06cuda:x\x4a\x09\x0a\x04unit\x12\x01m"
+        data += b"\x82\x80\x02" + leb128(len(extension)) + extension
+        with open(self.path("w.pb"), "wb") as file:
+            file.write(data)
+        length = struct.pack("<Q", len(data))
+        with open(self.path("w.tfrecord"), "wb") as file:
+            file.write(length + struct.pack("<I", masked_crc32c(length)) + data + struct.pack("<I", masked_crc32c(data)))
+        before = sorted(os.listdir(self.folder))
+        for path, arguments in ((text, ["--format", "tensorproto-text"]), (self.path("w.pb"), ["--format", "tensorproto"]),
+                                (self.path("w.tfrecord"), [])):
+            with self.subTest(path):
+                self.assertEqual(run("show", *arguments, path, "w").stdout, "float32 [2]\n[1 2]\n")
+                self.assertIn("float32  [2]", run("ls", *arguments, path).stdout)
+                for command in (["convert", path, self.path("copy")], ["cat", path]):
+                    done = run(*command, *arguments)
+                    self.assert_one_line(done, 1, path, 'device "cuda:x"', "; --allow-loss leaves out")
+                    self.assertNotIn("::", done.stderr)
+                self.assertEqual(run("ls", "--json", *arguments, path).returncode, 1)
+                self.assertEqual(run("verify", *arguments, path).returncode, 1)
+                self.assertEqual(sorted(os.listdir(self.folder)), before)
+                done = run("convert", "--allow-loss", *arguments, path, self.path("copy"))
+                self.assertEqual(done.returncode, 0, done.stderr)
+                (tensor,) = json.loads(run("ls", "--json", self.path("copy")).stdout)["tensors"]
+                self.assertEqual((tensor["name"], tensor["device"], tensor["attributes"]), ("w", None, {"unit": "m"}))
+                for name in set(os.listdir(self.folder)) - set(before):
+                    os.remove(self.path(name))
 
     def test_strides_are_kept(self):
         path = self.write("g.pbtxt", GUARDED)
@@ -627,7 +709,7 @@ class Streams(Scratch):
             self.assertEqual(self.tensors(self.path("copy")), self.tensors(prefix))
 
     def test_metadata_is_not_lost_silently(self):
-        for extension, says in ((b"\x12\x06cuda:x", b"device"), (b"\x0a\x01v", b'call it "v"')):
+        for extension, says in ((b"\x12\x06cuda:x", b"device"), (b"\x0a\x01v", b'has another name, "v"')):
             prefix = self.tagged(extension)
             done = self.cat(prefix)
             self.assertEqual((done.returncode, done.stdout), (1, b""))
@@ -635,6 +717,18 @@ class Streams(Scratch):
             done = self.cat("--allow-loss", prefix)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(self.save(done.stdout, "--overwrite", self.path("copy")).returncode, 0)
+
+    def test_save_leaves_out_what_cannot_be_read_if_told(self):
+        stream = self.cat(self.checkpoint()).stdout
+        data = stream[12:-4] + b"\x82\x80\x02\x08\x12\x06cuda:x"  # the extension comes twice: the fields are merged
+        length = struct.pack("<Q", len(data))
+        stream = length + struct.pack("<I", masked_crc32c(length)) + data + struct.pack("<I", masked_crc32c(data))
+        done = self.save(stream, self.path("copy"))
+        self.assert_one_line(done, 1, "stdin: record at 0", 'device "cuda:x"')
+        self.assertNotIn("::", done.stderr)
+        done = self.save(stream, "--allow-loss", self.path("copy"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([tensor["name"] for tensor in self.tensors(self.path("copy"))], ["w"])
 
     def test_globs_choose_on_both_sides(self):
         stream = b"".join(self.cat(self.checkpoint(name, {name: "dtype: DT_INT8 int_val: 1"})).stdout for name in "abc")
@@ -656,7 +750,7 @@ class Streams(Scratch):
         before = sorted(os.listdir(self.folder))
         for size in range(len(stream)):
             done = self.save(stream[:size], self.path("copy"))
-            self.assert_one_line(done, 1, "stdin: " + ("record at 0: cut short" if size else "no record came"))
+            self.assert_one_line(done, 1, "stdin: " + ("record at 0: cut short" if size else "contains no record"))
             self.assertEqual(sorted(os.listdir(self.folder)), before)
         changed = bytearray(stream)
         changed[20] ^= 1
@@ -694,10 +788,15 @@ class Streams(Scratch):
         self.assert_one_line(run("ls", self.path("x.tfrecord")), 1, 'both called "w"')
         self.assert_one_line(run("ls", "--format", "records", prefix + ".index"), 1, "record at 0")
 
+    def test_a_named_format_is_not_guessed_anew(self):
+        self.assertEqual(run("convert", self.checkpoint(), self.path("x.tfrecord")).returncode, 0)
+        self.assertEqual(run("ls", self.path("x.tfrecord")).returncode, 0)
+        self.assert_one_line(run("ls", "--format", "checkpoint", self.path("x.tfrecord")), 1, "x.tfrecord")
+
     def test_records_without_names_have_numbers(self):
         message = b"\x08\x06\x12\x00\x22\x01\x07"  # int8, a scalar, 7
-        head = struct.pack("<Q", len(message))
-        record = head + struct.pack("<I", masked_crc32c(head)) + message + struct.pack("<I", masked_crc32c(message))
+        header = struct.pack("<Q", len(message))
+        record = header + struct.pack("<I", masked_crc32c(header)) + message + struct.pack("<I", masked_crc32c(message))
         self.assertEqual(self.save(record * 2, self.path("copy")).returncode, 0)
         self.assertEqual(run("show", self.path("copy"), "1").stdout, "int8 []\n7\n")
 
@@ -740,8 +839,8 @@ class Streams(Scratch):
 
     @unittest.skipIf(sanitized(), "SKIPPED: sanitizers take the address space")
     def test_a_claim_takes_no_memory(self):
-        head = struct.pack("<Q", 1 << 40)
-        stream = head + struct.pack("<I", masked_crc32c(head)) + bytes(20)
+        header = struct.pack("<Q", 1 << 40)
+        stream = header + struct.pack("<I", masked_crc32c(header)) + bytes(20)
         limits = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_AS, (600 << 20, 600 << 20))}
         done = subprocess.run([TOOL, "save", self.path("copy")], input=stream, capture_output=True, timeout=60, check=False,
                               **limits)

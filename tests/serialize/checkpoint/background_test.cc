@@ -1,6 +1,6 @@
 // Saves that go on by themselves.
 
-#include "tensorcask/serialize/checkpoint/background_save.h"
+#include "tensorcask/serialize/checkpoint/write/background_save.h"
 
 #include <atomic>
 #include <cerrno>

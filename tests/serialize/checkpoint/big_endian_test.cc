@@ -12,7 +12,7 @@
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/serialize/payload/payload_encoder.h"
-#include "tensorcask/serialize/payload/payload_head.h"
+#include "tensorcask/serialize/payload/payload_header.h"
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/serialize/checkpoint/bundle_forge.h"
@@ -60,7 +60,7 @@ TEST(BigEndian, EncodedNumbersStayAsTheyAre) {
   BundleForge bundle;
   BundleEntryProto& entry = bundle.Add("w", 0, {1000}, payload);
   entry.mutable_extension()->set_dtype(3);
-  entry.mutable_extension()->set_payload(payload.substr(0, kPayloadHeadBytes));
+  entry.mutable_extension()->set_payload(payload.substr(0, kPayloadHeaderBytes));
   MemoryFileSystem files;
   ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenBig(bundle, &files));
   ASSERT_OK_AND_ASSIGN(const Tensor read, reader.Read("w"));

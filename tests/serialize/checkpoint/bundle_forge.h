@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "tensorcask/proto/checkpoint.pb.h"
-#include "tensorcask/serialize/checkpoint/slice_key.h"
+#include "tensorcask/serialize/checkpoint/format/slice_key.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tensor/slice.h"
 #include "tensorcask/tests/serialize/checkpoint/checkpoint_testing.h"

@@ -3,7 +3,7 @@
 #include <complex>
 #include <memory>
 
-#include "tensorcask/serialize/checkpoint/table_writer.h"
+#include "tensorcask/serialize/checkpoint/table/table_writer.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/status_macros.h"

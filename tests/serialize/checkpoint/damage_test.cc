@@ -14,7 +14,7 @@
 #include "leveldb/options.h"
 #include "leveldb/table_builder.h"
 #include "tensorcask/serialize/checkpoint/reader.h"
-#include "tensorcask/serialize/checkpoint/table_reader.h"
+#include "tensorcask/serialize/checkpoint/table/table_reader.h"
 #include "tensorcask/serialize/checkpoint/writer.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/memory_file_system.h"

@@ -17,11 +17,11 @@
 #include "tensorcask/serialize/checkpoint/merge.h"
 #include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/serialize/checkpoint/salvage.h"
-#include "tensorcask/serialize/checkpoint/table_reader.h"
+#include "tensorcask/serialize/checkpoint/table/table_reader.h"
 #include "tensorcask/serialize/checkpoint/writer.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
-#include "tensorcask/serialize/payload/payload_head.h"
+#include "tensorcask/serialize/payload/payload_header.h"
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/dtype.h"
@@ -70,7 +70,7 @@ Tensor Trained(const Tensor& weights) {
 
 CheckpointWriterOptions At(PayloadLevel level) {
   CheckpointWriterOptions options;
-  options.level = level;
+  options.payload.level = level;
   return options;
 }
 
@@ -97,13 +97,15 @@ std::shared_ptr<const CheckpointReader> Shared(absl::StatusOr<CheckpointReader> 
   return std::make_shared<const CheckpointReader>(*std::move(reader));
 }
 
-std::vector<std::string> Damages(const CheckpointReader& reader, int64_t whole) {
+std::vector<std::string> Damages(const CheckpointReader& reader, int64_t whole, int64_t without_base = 0) {
   std::vector<std::string> found;
   const absl::StatusOr<CheckpointCensus> census =
       reader.VerifyAll([&](const CheckpointDamage& damage) { found.push_back(std::string(damage.status.message())); });
   EXPECT_OK(census.status());
   EXPECT_EQ(census->whole, whole);
   EXPECT_EQ(census->not_checked, 0);
+  EXPECT_EQ(census->without_base, without_base);
+  EXPECT_THAT(census->notes, ElementsAre());
   return found;
 }
 
@@ -196,7 +198,7 @@ TEST(Encoded, EntryAndBytes) {
   EXPECT_EQ(entry.extension().dtype(), 1);
   EXPECT_EQ(entry.extension().name(), "kernel");
   const std::string stored = BytesOf(files, kData).substr(entry.offset(), entry.size());
-  EXPECT_EQ(entry.extension().payload(), stored.substr(0, kPayloadHeadBytes));
+  EXPECT_EQ(entry.extension().payload(), stored.substr(0, kPayloadHeaderBytes));
   EXPECT_EQ(entry.crc32c(), MaskCrc32c(Crc32c(stored)));
   ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files));
   ASSERT_OK_AND_ASSIGN(const DecodedTensor read, reader.ReadWithMetadata("w"));
@@ -232,9 +234,9 @@ TEST(Encoded, OptionsThatCannotBe) {
   MemoryFileSystem files;
   CheckpointWriterOptions options;
   options.file_system = &files;
-  options.chunk_bytes = 100000;
+  options.payload.chunk_bytes = 100000;
   EXPECT_THAT(CheckpointWriter::Create("/m", options), StatusIs(Code::kInvalidArgument, HasSubstr("chunk_bytes")));
-  options.chunk_bytes = 1 << 20;
+  options.payload.chunk_bytes = 1 << 20;
   options.level_rules = {{"*", static_cast<PayloadLevel>(7)}};
   EXPECT_THAT(CheckpointWriter::Create("/m", options), StatusIs(Code::kInvalidArgument, HasSubstr("no level 7")));
   options.level_rules.clear();
@@ -272,7 +274,7 @@ TEST(Encoded, OthersAreStoredAsWithout) {
 TEST(Encoded, BytesDependOnNoThreads) {
   const auto save = [](MemoryFileSystem* files, int num_threads, bool background) {
     CheckpointWriterOptions options = At(PayloadLevel::kDefault);
-    options.chunk_bytes = size_t{64} << 10;
+    options.payload.chunk_bytes = size_t{64} << 10;
     options.num_shards = 2;
     options.num_threads = num_threads;
     options.background = background;
@@ -323,7 +325,7 @@ TEST(Encoded, SlicesReadOnlyTheirChunks) {
   MemoryFileSystem files;
   const Tensor weights = Weights({4096, 256}, 1);  // 4 MiB in 64 chunks, each of 64 rows
   CheckpointWriterOptions options = At(PayloadLevel::kDefault);
-  options.chunk_bytes = size_t{64} << 10;
+  options.payload.chunk_bytes = size_t{64} << 10;
   SaveIn(&files, "/m", options, [&](CheckpointWriter& writer) { return writer.Add("w", weights); });
   CountingFileSystem counting(&files);
   ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&counting));
@@ -372,7 +374,7 @@ class Deltas : public ::testing::Test {
       return writer.Add("w", first_);
     });
     CheckpointWriterOptions options = At(PayloadLevel::kDefault);
-    options.base = Shared(OpenIn(&files_, "/base"));
+    options.payload.base = Shared(OpenIn(&files_, "/base"));
     SaveIn(&files_, "/m", options, [&](CheckpointWriter& writer) {
       CASK_RETURN_IF_ERROR(writer.Add("new", Weights({100, 100}, 9)));
       CASK_RETURN_IF_ERROR(writer.Add("other dtype", Weights({100, 100}, 10)));
@@ -407,13 +409,14 @@ TEST_F(Deltas, ComeBackWithTheirBase) {
   EXPECT_TRUE(SameTensor(all[2].tensor, second_));
 }
 
-TEST_F(Deltas, AreCheckedWithoutBase) {
+TEST_F(Deltas, WithoutBaseAreNoWholeTensors) {
   ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files_));
-  EXPECT_THAT(Damages(reader, 3), ElementsAre());
+  EXPECT_THAT(Damages(reader, 2, /*without_base=*/1), ElementsAre());
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader with_base, WithBase("/m", "/base"));
+  EXPECT_THAT(Damages(with_base, 3), ElementsAre());
   EXPECT_OK(reader.Read("new"));
-  const auto refused = StatusIs(
-      Code::kFailedPrecondition,
-      ::testing::AllOf(HasSubstr(kData), HasSubstr("tensor \"w\""), HasSubstr("CheckpointReaderOptions::base")));
+  const auto refused = StatusIs(Code::kFailedPrecondition, ::testing::AllOf(HasSubstr(kData), HasSubstr("tensor \"w\""),
+                                                                            HasSubstr("no base is given")));
   EXPECT_THAT(reader.Read("w"), refused);
   EXPECT_THAT(reader.Map("w"), refused);
   EXPECT_THAT(reader.ReadSlice("w", *TensorSlice::Parse("0,1:-")), refused);
@@ -426,7 +429,10 @@ TEST_F(Deltas, OfAnotherBaseAreRefused) {
     options.overwrite = true;
     SaveIn(&files_, "/wrong", options, fill);
     absl::StatusOr<CheckpointReader> reader = WithBase("/m", "/wrong");
-    return reader.ok() ? reader->Read("w").status() : reader.status();
+    if (!reader.ok()) return reader.status();
+    absl::Status read = reader->Read("w").status();
+    EXPECT_THAT(Damages(*reader, 2), ElementsAre(read.message()));
+    return read;
   };
   EXPECT_THAT(read([](CheckpointWriter& writer) {
                 return writer.Add("w", Weights({200, 100}, 2));
@@ -442,7 +448,7 @@ TEST_F(Deltas, HaveADepthOfOne) {
   CheckpointWriterOptions options = At(PayloadLevel::kDefault);
   CheckpointReaderOptions read;
   read.base = Shared(OpenIn(&files_, "/base"));
-  options.base = Shared(OpenIn(&files_, "/m", read));
+  options.payload.base = Shared(OpenIn(&files_, "/m", read));
   SaveIn(&files_, "/third", options, [&](CheckpointWriter& writer) {
     CASK_RETURN_IF_ERROR(writer.Add("new", Trained(Weights({100, 100}, 9))));
     return writer.Add("w", Trained(second_));
@@ -455,7 +461,7 @@ TEST_F(Deltas, HaveADepthOfOne) {
   EXPECT_TRUE(fresh.payload->is_delta);  // what it is to is none
   ExpectReads(third, "new", Trained(Weights({100, 100}, 9)));
   CheckpointReaderOptions with_deltas;
-  with_deltas.base = options.base;
+  with_deltas.base = options.payload.base;
   ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files_, "/m", with_deltas));
   EXPECT_THAT(reader.Read("w"), StatusIs(Code::kFailedPrecondition, HasSubstr("and so is the tensor of its name")));
 }
@@ -463,7 +469,7 @@ TEST_F(Deltas, HaveADepthOfOne) {
 TEST_F(Deltas, BasesAreNotReplacedAndNotNeeded) {
   CheckpointWriterOptions options = At(PayloadLevel::kDefault);
   options.file_system = &files_;
-  options.base = Shared(OpenIn(&files_, "/base"));
+  options.payload.base = Shared(OpenIn(&files_, "/base"));
   options.overwrite = true;
   EXPECT_THAT(CheckpointWriter::Create("/base", options),
               StatusIs(Code::kInvalidArgument, HasSubstr("the base of what is to be saved")));
@@ -471,7 +477,7 @@ TEST_F(Deltas, BasesAreNotReplacedAndNotNeeded) {
   std::string data = BytesOf(files_, "/base.data-00000-of-00001");
   data[1000] ^= 1;
   files_.Put("/base.data-00000-of-00001", data);
-  options.base = Shared(OpenIn(&files_, "/base"));
+  options.payload.base = Shared(OpenIn(&files_, "/base"));
   SaveIn(&files_, "/m", options, [&](CheckpointWriter& writer) { return writer.Add("w", second_); });
   ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files_));
   ExpectReads(reader, "w", second_);
@@ -483,6 +489,7 @@ TEST_F(Deltas, OfADamagedBaseNameIt) {
   files_.Put("/base.data-00000-of-00001", data);
   ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, WithBase("/m", "/base"));
   EXPECT_THAT(reader.Read("w"), StatusIs(Code::kDataLoss, HasSubstr("/base.data-00000-of-00001")));
+  EXPECT_THAT(Damages(reader, 2), ElementsAre(HasSubstr("/base.data-00000-of-00001")));
 }
 
 // ---- Equal tensors --------------------------------------------------------------------------------------------------

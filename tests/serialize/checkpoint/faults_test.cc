@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
@@ -25,7 +26,10 @@ using ::tensorcask::testing::NamedTensor;
 using ::tensorcask::testing::SameTensor;
 using ::tensorcask::testing::SampleTensors;
 using ::tensorcask::testing::Save;
+using ::tensorcask::testing::StatusIs;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using Code = absl::StatusCode;
 
 // Tensors that take each way through a sink: gathered, and at once.
 const std::vector<NamedTensor>& Tensors() {
@@ -202,6 +206,26 @@ TEST(Faults, InterruptionsAndShortCountsAreNone) {
       EXPECT_TRUE(SameTensor(read, named.tensor));
     }
     EXPECT_OK(reader.entries());
+  }
+}
+
+// As TensorFlow's writer does: one folder, not its parents.
+TEST(Faults, OfMakingTheFolder) {
+  for (const bool sync : {true, false}) {
+    MemoryFileSystem memory;
+    FaultyFileSystem files(&memory);
+    const std::vector<NamedTensor> tensors = {{"w", Tensor::Scalar<float>(1)}};
+    ASSERT_OK(Save("/new/m", tensors, To(&files, sync)));
+    EXPECT_NE(memory.Find("/new/m.index"), nullptr);
+    EXPECT_EQ(files.operations(FileOperation::kMakeFolder), 1);
+    const bool synced_parent = absl::StrContains(files.LogText(), "SyncFolder /\n");
+    EXPECT_EQ(synced_parent, sync) << files.LogText();
+    EXPECT_THAT(Save("/no/such/m", tensors, To(&files, sync)), StatusIs(Code::kNotFound, HasSubstr("/no/such")));
+    files.FailAt(files.operations(FileOperation::kMakeFolder) + 1, EACCES, FaultyFileSystem::kOnce,
+                 FileOperation::kMakeFolder);
+    EXPECT_THAT(Save("/other/m", tensors, To(&files, sync)),
+                StatusIs(Code::kPermissionDenied, HasSubstr("/other/m.index: cannot make the folder /other")));
+    EXPECT_OK(Save("/other/m", tensors, To(&files, sync)));
   }
 }
 

@@ -2,12 +2,12 @@
 
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/endian.h"
+#include "tensorcask/tensor/base/varint.h"
 
 namespace tensorcask::testing {
 namespace {
 
 using checkpoint::AppendHandle;
-using checkpoint::AppendVarint;
 using checkpoint::BlockHandle;
 
 void AppendFixed32(uint32_t value, std::string* out) {

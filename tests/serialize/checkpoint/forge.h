@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "tensorcask/serialize/checkpoint/table_format.h"
+#include "tensorcask/serialize/checkpoint/table/table_format.h"
 
 namespace tensorcask::testing {
 

@@ -33,6 +33,7 @@ using ::tensorcask::testing::StatusIs;
 using ::tensorcask::testing::TempFolder;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::Gt;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::MatchesRegex;
@@ -199,7 +200,7 @@ TEST(CheckpointManagerTest, BadOptionsAreRefused) {
       {"LongName", "/run", [](CheckpointManagerOptions* o) { o->name = std::string(220, 'n'); }, Code::kInvalidArgument,
        "255"},
       {"NoFolder", "", [](CheckpointManagerOptions*) {}, Code::kInvalidArgument, "empty"},
-      {"NoParent", "/no/run", [](CheckpointManagerOptions*) {}, Code::kNotFound, "/no/run: cannot make the folder"}};
+      {"NoParent", "/no/run", [](CheckpointManagerOptions*) {}, Code::kNotFound, "cannot make the folder /no/run"}};
   for (const Row& row : rows) {
     SCOPED_TRACE(row.name);
     CheckpointManagerOptions options = On(&memory);
@@ -214,7 +215,7 @@ TEST(CheckpointManagerTest, BadOptionsAreRefused) {
 TEST(CheckpointManagerTest, ASecondManagerIsToldOfTheLock) {
   const TempFolder folder;
   const std::string run = folder.Path("run");
-  CheckpointManagerOptions options = On(nullptr);
+  CheckpointManagerOptions options = On(FileSystem::Posix());
   {
     ASSERT_OK_AND_ASSIGN(CheckpointManager first, CheckpointManager::Open(run, options));
     EXPECT_THAT(CheckpointManager::Open(run, options),
@@ -690,6 +691,23 @@ TEST(CheckpointManagerTest, ManyStepsAreNotLookedAtByASave) {
   EXPECT_LT(of_a_save, 60);
   EXPECT_EQ(files.operations(FileOperation::kList), 1);
   EXPECT_LT(memory.Find("/run/checkpoint")->size(), 1000u);
+}
+
+TEST(CheckpointManagerTest, AllTimesOfTheStateFileAreTakenOver) {
+  MemoryFileSystem memory;
+  {
+    ASSERT_OK_AND_ASSIGN(CheckpointManager manager, CheckpointManager::Open("/run", On(&memory, 5)));
+    for (const int64_t step : {1, 2, 3}) ASSERT_OK(SaveStep(&manager, step));
+  }
+  ASSERT_OK_AND_ASSIGN(CheckpointState before, ReadCheckpointState("/run/checkpoint", &memory));
+  ASSERT_THAT(before.all, ElementsAre("ckpt-1", "ckpt-2", "ckpt-3"));
+  before.saved_at = {1000.25, 2000.5, 3000.75};
+  ASSERT_OK(WriteCheckpointState("/run/checkpoint", before, /*sync=*/false, &memory));
+  ASSERT_OK_AND_ASSIGN(CheckpointManager manager, CheckpointManager::Open("/run", On(&memory, 5)));
+  ASSERT_OK(SaveStep(&manager, 4));
+  ASSERT_OK_AND_ASSIGN(const CheckpointState after, ReadCheckpointState("/run/checkpoint", &memory));
+  ASSERT_THAT(after.all, ElementsAre("ckpt-1", "ckpt-2", "ckpt-3", "ckpt-4"));
+  EXPECT_THAT(after.saved_at, ElementsAre(1000.25, 2000.5, 3000.75, Gt(1e9)));
 }
 
 }  // namespace

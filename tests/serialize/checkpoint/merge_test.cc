@@ -18,7 +18,7 @@
 #include "gtest/gtest.h"
 #include "tensorcask/proto/checkpoint.pb.h"
 #include "tensorcask/serialize/checkpoint/reader.h"
-#include "tensorcask/serialize/checkpoint/table_reader.h"
+#include "tensorcask/serialize/checkpoint/table/table_reader.h"
 #include "tensorcask/serialize/checkpoint/writer.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/file_system.h"
@@ -309,6 +309,7 @@ TEST(MergeTest, GuardedEntriesKeepTensorFlowOut) {
   SaveIn(&files, "/a", {{"a", Tensor::Scalar<float>(1)}});
   ASSERT_OK(Merge(&files, {"/a", "/g"}));
   EXPECT_EQ(HeaderOf(&files, "/m").version().min_consumer(), 2);
+  EXPECT_EQ(HeaderOf(&files, "/m").extension().reader_version(), 2);
   ASSERT_OK_AND_ASSIGN(const CheckpointReader source, OpenIn(&files, "/g"));
   ASSERT_OK_AND_ASSIGN(const CheckpointReader merged, OpenIn(&files, "/m"));
   ASSERT_OK_AND_ASSIGN(const Tensor before, source.Read("g"));
@@ -320,6 +321,31 @@ TEST(MergeTest, GuardedEntriesKeepTensorFlowOut) {
   files.Put("/g.index", IndexOf(content));
   ASSERT_OK(MergeCheckpoints({"/g"}, "/n", On(&files)));
   EXPECT_EQ(HeaderOf(&files, "/n").version().min_consumer(), 2);
+  EXPECT_EQ(HeaderOf(&files, "/n").extension().reader_version(), 2);
+}
+
+// The header of a salvaged checkpoint may ask for version 2 though no entry needs it.
+TEST(MergeTest, TheMarkStaysBesideMinConsumer2) {
+  MemoryFileSystem files;
+  const std::string data = "0123456789abcdef";
+  const std::string entry = EntryOf(1, {4}, data).SerializeAsString();
+  BundleHeaderProto header;
+  header.set_num_shards(1);
+  PutForged(&files, "/a", header.SerializeAsString(), {{"a", entry}}, data);
+  header.mutable_version()->set_min_consumer(2);
+  header.mutable_extension()->set_reader_version(2);
+  PutForged(&files, "/b", header.SerializeAsString(), {{"b", entry}}, data);
+  ASSERT_OK(Merge(&files, {"/a", "/b"}));
+  EXPECT_EQ(HeaderOf(&files, "/m").extension().reader_version(), 2);
+  EXPECT_OK(OpenIn(&files, "/m"));
+}
+
+TEST(MergeTest, MakesTheFolderOfTheTarget) {
+  MemoryFileSystem files;
+  SaveIn(&files, "/a", {{"a", Tensor::Scalar<float>(1)}});
+  ASSERT_OK(MergeCheckpoints({"/a"}, "/new/m", On(&files)));
+  EXPECT_OK(OpenIn(&files, "/new/m"));
+  EXPECT_THAT(MergeCheckpoints({"/a"}, "/no/such/m", On(&files)), StatusIs(Code::kNotFound, HasSubstr("/no/such")));
 }
 
 // ---- Refused --------------------------------------------------------------------------------------------------------
@@ -494,7 +520,7 @@ TEST(MergeTest, TheTargetIsNoSourceUnderAnyName) {
   const TempFolder folder;
   ASSERT_EQ(mkdir(folder.Path("d").c_str(), 0700), 0);
   ASSERT_EQ(symlink("d", folder.Path("alias").c_str()), 0);
-  SaveIn(nullptr, folder.Path("d/m"), {{"a", Tensor::Scalar<float>(1)}});
+  SaveIn(FileSystem::Posix(), folder.Path("d/m"), {{"a", Tensor::Scalar<float>(1)}});
   MergeOptions options;
   options.overwrite = true;
   options.remove_sources = true;
@@ -503,11 +529,11 @@ TEST(MergeTest, TheTargetIsNoSourceUnderAnyName) {
     EXPECT_THAT(MergeCheckpoints({folder.Path(source)}, folder.Path("d/m"), options),
                 StatusIs(Code::kInvalidArgument, HasSubstr("is one of the checkpoints")));
   }
-  EXPECT_OK(OpenIn(nullptr, folder.Path("d/m")));
+  EXPECT_OK(OpenIn(FileSystem::Posix(), folder.Path("d/m")));
   // The same name elsewhere is another.
   ASSERT_OK(MergeCheckpoints({folder.Path("d/m")}, folder.Path("m"), options));
-  EXPECT_OK(OpenIn(nullptr, folder.Path("m")));
-  EXPECT_THAT(OpenIn(nullptr, folder.Path("d/m")), StatusIs(Code::kNotFound));
+  EXPECT_OK(OpenIn(FileSystem::Posix(), folder.Path("m")));
+  EXPECT_THAT(OpenIn(FileSystem::Posix(), folder.Path("d/m")), StatusIs(Code::kNotFound));
 }
 
 // Twice into the same target: the names there are already names of the same files.
@@ -532,14 +558,14 @@ TEST(MergeTest, LeavesNoFileInSilence) {
 
 TEST(MergeTest, AgainIntoTheSameTarget) {
   const TempFolder folder;
-  SaveIn(nullptr, folder.Path("a"), {{"a", Tensor::Scalar<float>(1)}});
+  SaveIn(FileSystem::Posix(), folder.Path("a"), {{"a", Tensor::Scalar<float>(1)}});
   MergeOptions options;
   options.overwrite = true;
   for (int i = 0; i < 3; ++i) ASSERT_OK(MergeCheckpoints({folder.Path("a")}, folder.Path("m"), options));
   std::vector<std::string> names;
   ASSERT_EQ(FileSystem::Posix()->List(folder.path(), &names), 0);
   EXPECT_THAT(names, ElementsAre("a.data-00000-of-00001", "a.index", "m.data-00000-of-00001", "m.index"));
-  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(nullptr, folder.Path("m")));
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(FileSystem::Posix(), folder.Path("m")));
   EXPECT_OK(reader.Read("a"));
 }
 
@@ -549,8 +575,8 @@ TEST(MergeTest, TensorFlowsCheckpoints) {
   const TempFolder folder;
   ASSERT_OK(MergeCheckpoints({data + "/tf-mnist-ckpt/model.ckpt-46900", data + "/tf-two-shards/variables"},
                              folder.Path("m")));
-  ASSERT_OK_AND_ASSIGN(const CheckpointReader merged, OpenIn(nullptr, folder.Path("m")));
-  ASSERT_OK_AND_ASSIGN(const CheckpointReader source, OpenIn(nullptr, data + "/tf-two-shards/variables"));
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader merged, OpenIn(FileSystem::Posix(), folder.Path("m")));
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader source, OpenIn(FileSystem::Posix(), data + "/tf-two-shards/variables"));
   ASSERT_OK_AND_ASSIGN(const std::vector<CheckpointEntry> entries, source.entries());
   EXPECT_GT(entries.size(), 0u);
   for (const CheckpointEntry& entry : entries) {
@@ -601,6 +627,47 @@ TEST(MergeFaults, AllOrNothingAndSourcesStay) {
     }
   }
   EXPECT_GT(broken, 100);
+}
+
+// A crash must not leave an index without its data: the index goes first, and is gone for good before the data go.
+TEST(MergeTest, TheRemovalOfASourcesIndexIsDurableBeforeItsDataGo) {
+  for (const bool sync : {true, false}) {
+    SCOPED_TRACE(sync);
+    MemoryFileSystem memory;
+    ASSERT_EQ(memory.MakeFolder("/from"), 0);
+    SaveIn(&memory, "/from/a", {{"a", Tensor::Scalar<float>(1)}});
+    FaultyFileSystem files(&memory);
+    MergeOptions options = On(&files);
+    options.remove_sources = true;
+    options.sync = sync;
+    ASSERT_OK(MergeCheckpoints({"/from/a"}, "/m", options));
+    std::vector<std::string> in_folder;
+    for (const FaultyFileSystem::Record& record : files.log()) {
+      if (record.operation == FileOperation::kRemove && absl::StartsWith(record.path, "/from/a.")) {
+        in_folder.push_back(record.path);
+      }
+      if (record.operation == FileOperation::kSyncFolder && record.path == "/from") in_folder.push_back("sync");
+    }
+    if (sync) {
+      EXPECT_THAT(in_folder, ElementsAre("/from/a.index", "sync", "/from/a.data-00000-of-00001"));
+    } else {
+      EXPECT_THAT(in_folder, ElementsAre("/from/a.index", "/from/a.data-00000-of-00001"));
+    }
+  }
+  // Where the folder cannot be synced, the data stay.
+  MemoryFileSystem memory;
+  ASSERT_EQ(memory.MakeFolder("/from"), 0);
+  SaveIn(&memory, "/from/a", {{"a", Tensor::Scalar<float>(1)}});
+  FaultyFileSystem files(&memory);
+  files.SetHook([&](int64_t, FileOperation operation, const std::string& path) {
+    if (operation == FileOperation::kRemove && path == "/from/a.index") {
+      files.FailAt(1, EIO, FaultyFileSystem::kForEver, FileOperation::kSyncFolder);
+    }
+  });
+  MergeOptions options = On(&files);
+  options.remove_sources = true;
+  EXPECT_OK(MergeCheckpoints({"/from/a"}, "/m", options));
+  EXPECT_TRUE(memory.Find("/from/a.data-00000-of-00001"));
 }
 
 }  // namespace

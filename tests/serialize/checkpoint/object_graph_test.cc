@@ -15,9 +15,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/checkpoint/reader.h"
-#include "tensorcask/serialize/checkpoint/table_format.h"
 #include "tensorcask/serialize/checkpoint/writer.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
+#include "tensorcask/tensor/base/varint.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/serialize/checkpoint/checkpoint_testing.h"
 #include "tensorcask/tests/support/status_matchers.h"
@@ -37,14 +37,14 @@ using Code = absl::StatusCode;
 // Messages by hand, wrong ones too.
 std::string Number(int field, uint64_t value) {
   std::string out;
-  checkpoint::AppendVarint(static_cast<uint64_t>(field) << 3, &out);
-  checkpoint::AppendVarint(value, &out);
+  AppendVarint(static_cast<uint64_t>(field) << 3, &out);
+  AppendVarint(value, &out);
   return out;
 }
 std::string Bytes(int field, const std::string& content) {
   std::string out;
-  checkpoint::AppendVarint(static_cast<uint64_t>(field) << 3 | 2, &out);
-  checkpoint::AppendVarint(content.size(), &out);
+  AppendVarint(static_cast<uint64_t>(field) << 3 | 2, &out);
+  AppendVarint(content.size(), &out);
   return out + content;
 }
 std::string Node(const std::string& content) { return Bytes(1, content); }

@@ -113,7 +113,7 @@ TEST(ReadAll, MeasuresFirst) {
   options.limits.max_file_decoded_bytes = 119999;
   ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files, options));
   EXPECT_THAT(reader.ReadAll(),
-              StatusIs(Code::kResourceExhausted, HasSubstr("3 tensors together: takes 120000 bytes")));
+              StatusIs(Code::kResourceExhausted, HasSubstr("3 tensors together: decodes to 120000 bytes")));
   EXPECT_EQ(files.operations(FileOperation::kOpenToRead), 1);  // the index
 }
 
@@ -138,19 +138,48 @@ TEST(ReadAll, CountsWhatIsInVariants) {
   ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, CheckpointReader::Open("/m", read));
   for (const int threads : {1, 4}) {
     EXPECT_THAT(reader.ReadAll(threads),
-                StatusIs(Code::kResourceExhausted, HasSubstr("past max_file_decoded_bytes 2000000")));
+                StatusIs(Code::kResourceExhausted, HasSubstr("max_file_decoded_bytes is 2000000")));
   }
   EXPECT_OK(reader.Read("v3"));
   // A call that reads one of them has the same limit.
   read.limits.max_file_decoded_bytes = 500'000;
   ASSERT_OK_AND_ASSIGN(const CheckpointReader small, CheckpointReader::Open("/m", read));
   const auto is_past = StatusIs(Code::kResourceExhausted,
-                                AllOf(HasSubstr("tensor \"v3\""), HasSubstr("past max_file_decoded_bytes 500000")));
+                                AllOf(HasSubstr("tensor \"v3\""), HasSubstr("max_file_decoded_bytes is 500000")));
   EXPECT_THAT(small.Read("v3"), is_past);
   EXPECT_THAT(small.ReadWithMetadata("v3"), is_past);
   EXPECT_THAT(small.Map("v3"), is_past);
   Tensor out = *Tensor::Create(DType::kVariant, TensorShape());
   EXPECT_THAT(small.ReadInto("v3", &out), is_past);
+}
+
+// A limit that variants pass is found before the rest is read: here a damaged tensor that lies before them in the file.
+TEST(ReadAll, VariantsPastTheLimitAreFoundFirst) {
+  MemoryFileSystem files;
+  CheckpointWriterOptions write;
+  write.file_system = &files;
+  ASSERT_OK_AND_ASSIGN(CheckpointWriter writer, CheckpointWriter::Create("/m", write));
+  ASSERT_OK(writer.Add("a", *Tensor::Zeros(DType::kInt64, TensorShape({1000}))));
+  Tensor variant = *Tensor::Create(DType::kVariant, TensorShape());
+  variant.mutable_flat<Variant>()[0].tensors = {*Tensor::Zeros(DType::kInt64, TensorShape({100000}))};
+  ASSERT_OK(writer.Add("v", variant));
+  ASSERT_OK(writer.Finish());
+  const std::string path = "/m.data-00000-of-00001";
+  std::string data = testing::BytesOf(files, path);
+  data[0] ^= 1;
+  files.Put(path, data);
+  CheckpointReaderOptions read;
+  read.read.file_system = &files;
+  read.limits.max_file_decoded_bytes = 500'000;
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader small, CheckpointReader::Open("/m", read));
+  for (const int threads : {1, 4}) {
+    EXPECT_THAT(small.ReadAll(threads),
+                StatusIs(Code::kResourceExhausted,
+                         AllOf(HasSubstr("tensor \"v\""), HasSubstr("max_file_decoded_bytes is 500000"))));
+  }
+  read.limits = DecodeLimits();
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, CheckpointReader::Open("/m", read));
+  EXPECT_THAT(reader.ReadAll(), StatusIs(Code::kDataLoss, HasSubstr("tensor \"a\"")));
 }
 
 // Neither what is in the variants nor the rest is past the limit; both are.
@@ -170,8 +199,9 @@ TEST(ReadAll, VariantsCountWithTheRest) {
   ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, CheckpointReader::Open("/m", read));
   EXPECT_OK(reader.Read("a"));
   EXPECT_OK(reader.Read("v"));
-  EXPECT_THAT(reader.ReadAll(), StatusIs(Code::kResourceExhausted, AllOf(HasSubstr("tensor \"v\""),
-                                                                         HasSubstr("max_file_decoded_bytes 1000000"))));
+  EXPECT_THAT(reader.ReadAll(),
+              StatusIs(Code::kResourceExhausted,
+                       AllOf(HasSubstr("tensor \"v\""), HasSubstr("max_file_decoded_bytes is 1000000"))));
 }
 
 }  // namespace

@@ -7,10 +7,10 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/checkpoint/reader.h"
-#include "tensorcask/serialize/checkpoint/table_format.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/endian.h"
+#include "tensorcask/tensor/base/varint.h"
 #include "tensorcask/tests/serialize/checkpoint/checkpoint_testing.h"
 #include "tensorcask/tests/serialize/checkpoint/forge.h"
 #include "tensorcask/tests/support/status_matchers.h"
@@ -68,12 +68,12 @@ std::vector<RejectCase> BadHeaders() {
       {"BU14_NoHeader", IndexOf({{"w", EntryOf(kFloat, {}, std::string(4, '\0')).SerializeAsString()}}),
        "has no header"},
       {"BU14_NothingAtAll", IndexOf(std::map<std::string, std::string>()), "has no header"},
-      {"BU14_Garbage", IndexOf({{"", "\xff\xff\xff"}}), "the header is no protobuf message"},
-      {"BU14_CutShort", IndexOf({{"", "\x1a\x05\x08"}}), "the header is no protobuf message"},
+      {"BU14_Garbage", IndexOf({{"", "\xff\xff\xff"}}), "the header is not a valid message"},
+      {"BU14_CutShort", IndexOf({{"", "\x1a\x05\x08"}}), "the header is not a valid message"},
       {"BU14_WrongWireType", IndexOf({{"", std::string("\x0a\x01\x01", 3)}}),
-       "field num_shards has wire type 2, not 0"},
+       "num_shards at byte 0 is bytes on the wire; expected a varint"},
       {"BU14_VersionIsNoMessage", IndexOf({{"", std::string("\x08\x01\x1a\x01\x08", 5)}}),
-       "version is no protobuf message"},
+       "the header is not a valid message: version: "},
       {"BU14_Twice",
        [] {
          tensorcask::testing::TableForge forge;
@@ -85,13 +85,25 @@ std::vector<RejectCase> BadHeaders() {
       {"BU15_MinusOneShards", WithHeader([](H* h) { h->set_num_shards(-1); }), "has -1 shards"},
       {"BU15_MaxShards", WithHeader([](H* h) { h->set_num_shards(INT32_MAX); }), "has 2147483647 shards"},
       {"BU15_100000Shards", WithHeader([](H* h) { h->set_num_shards(100000); }), "has 100000 shards"},
-      {"BU15_ShardsPast32Bits", IndexOf({{"", "\x08\x81\x80\x80\x80\x10"}}), "num_shards is 4294967297, past 32 bits"},
+      {"BU15_ShardsPast32Bits", IndexOf({{"", "\x08\x81\x80\x80\x80\x10"}}),
+       "num_shards is 4294967297, which does not fit 32 bits"},
       {"BU16_UnknownEndianness", WithHeader([](H* h) { h->set_endianness(static_cast<H::Endianness>(2)); }),
-       "unknown endianness 2"},
+       "endianness 2; wanted 0"},
       {"BU17_MinConsumer3", WithHeader([](H* h) { h->mutable_version()->set_min_consumer(3); }),
        "wants a reader of version 3; this one has version 2", Code::kUnimplemented},
       {"BU17_MinConsumer1000", WithHeader([](H* h) { h->mutable_version()->set_min_consumer(1000); }),
        "wants a reader of version 1000", Code::kUnimplemented},
+      {"BU17_MinConsumer2OfAnotherProgram", WithHeader([](H* h) { h->mutable_version()->set_min_consumer(2); }),
+       "has min_consumer 2 without Tensorcask's mark (field 4096)", Code::kUnimplemented},
+      {"BU17_ReaderVersion3", WithHeader([](H* h) {
+         h->mutable_version()->set_min_consumer(2);
+         h->mutable_extension()->set_reader_version(3);
+       }),
+       "asks for version 3 of Tensorcask's reader; this one has version 2", Code::kUnimplemented},
+      {"BU17_ReaderVersionNegative", WithHeader([](H* h) { h->mutable_extension()->set_reader_version(-1); }),
+       "asks for reader version -1"},
+      {"BU17_ExtensionIsNoMessage",
+       WithHeader([](H* h) { h->GetReflection()->MutableUnknownFields(h)->AddVarint(4096, 1); }), "extension"},
       {"BU17_BadConsumer", WithHeader([](H* h) { h->mutable_version()->add_bad_consumers(2); }),
        "excludes readers of version 2", Code::kUnimplemented},
       {"BU17_BadConsumers", WithHeader([](H* h) {
@@ -159,7 +171,7 @@ std::string Zeros(int dtype, const std::vector<int64_t>& dims, size_t bytes,
 
 std::string Varints(const std::vector<uint64_t>& values) {
   std::string bytes;
-  for (const uint64_t value : values) checkpoint::AppendVarint(value, &bytes);
+  for (const uint64_t value : values) AppendVarint(value, &bytes);
   return bytes;
 }
 
@@ -191,36 +203,40 @@ ForgedStrings StringsOf(const std::vector<uint64_t>& lengths, const std::string&
 std::vector<EntryCase> BadEntries() {
   using E = BundleEntryProto;
   std::vector<EntryCase> cases = {
-      {"Garbage", "\xff\xff", "its entry is no protobuf message"},
-      {"TrailingGarbage", Zeros(kFloat, {1}, 4) + "\x03", "its entry is no protobuf message"},
-      {"DtypeOfWrongWireType", std::string("\x0a\x01\x01", 3), "field dtype has wire type 2, not 0"},
-      {"CrcOfWrongWireType", Zeros(kFloat, {1}, 4) + std::string("\x30\x01", 2), "field crc32c has wire type 0, not 5"},
-      {"SizeOfWrongWireType", Zeros(kFloat, {1}, 4) + std::string("\x2d\0\0\0\0", 5), "field size has wire type 5"},
-      {"SlicesOfWrongWireType", Zeros(kFloat, {1}, 4) + std::string("\x38\x01", 2), "field slices has wire type 0"},
-      {"ShapeIsNoMessage", Zeros(kFloat, {1}, 4) + std::string("\x12\x01\x12", 3), "its shape is no protobuf message"},
+      {"Garbage", "\xff\xff", "its entry is not a valid message"},
+      {"TrailingGarbage", Zeros(kFloat, {1}, 4) + "\x03", "its entry is not a valid message"},
+      {"DtypeOfWrongWireType", std::string("\x0a\x01\x01", 3),
+       "dtype at byte 0 is bytes on the wire; expected a varint"},
+      {"CrcOfWrongWireType", Zeros(kFloat, {1}, 4) + std::string("\x30\x01", 2),
+       "is a varint on the wire; expected a 32-bit number"},
+      {"SizeOfWrongWireType", Zeros(kFloat, {1}, 4) + std::string("\x2d\0\0\0\0", 5),
+       "is a 32-bit number on the wire; expected a varint"},
+      {"SlicesOfWrongWireType", Zeros(kFloat, {1}, 4) + std::string("\x38\x01", 2),
+       "is a varint on the wire; expected bytes"},
+      {"ShapeIsNoMessage", Zeros(kFloat, {1}, 4) + std::string("\x12\x01\x12", 3), "not a valid message: shape: "},
       {"DimIsNoMessage", Zeros(kFloat, {1}, 4) + std::string("\x12\x03\x12\x01\x08", 5),
-       "a dim is no protobuf message"},
-      {"DtypePast32Bits", "\x08\x81\x80\x80\x80\x10", "dtype is 4294967297, past 32 bits"},
-      {"NoDtype", Zeros(0, {1}, 4), "it has no dtype"},
+       "not a valid message: shape: dim: "},
+      {"DtypePast32Bits", "\x08\x81\x80\x80\x80\x10", "dtype is 4294967297, which does not fit 32 bits"},
+      {"NoDtype", Zeros(0, {1}, 4), "neither it nor its extension has a dtype"},
       {"UnknownRank", Zeros(kFloat, {1}, 4, [](E* e) { e->mutable_shape()->set_unknown_rank(true); }), "unknown rank"},
       {"NegativeDim", Zeros(kFloat, {-1}, 4), "-1"},
       {"HugeShape", Zeros(kFloat, {int64_t{1} << 40, int64_t{1} << 40}, 4), "[1099511627776,1099511627776]"},
-      {"255Dims", Zeros(kFloat, std::vector<int64_t>(255, 1), 4), "more than 254 dims"},
+      {"255Dims", Zeros(kFloat, std::vector<int64_t>(255, 1), 4), "has 255 dims; a tensor has at most 254"},
       {"DtypeAndStrides", Zeros(kFloat, {1}, 4, [](E* e) { e->mutable_extension()->add_strides(1); }),
-       "an extension that wants dtype 0"},
+       "wanted dtype 0 beside these"},
       {"DtypeTwice", Zeros(kFloat, {1}, 4, [](E* e) { e->mutable_extension()->set_dtype(1); }),
-       "an extension that wants dtype 0"},
+       "wanted dtype 0 beside these"},
       {"DtypeAndPayload", Zeros(kFloat, {1}, 4, [](E* e) { e->mutable_extension()->set_payload("x"); }),
-       "an extension that wants dtype 0"},
+       "wanted dtype 0 beside these"},
       {"PayloadWithoutDtype", Zeros(0, {1}, 4, [](E* e) { e->mutable_extension()->set_payload("x"); }),
-       "it has no dtype"},
-      {"BU18_ShardMinus1", Zeros(kFloat, {1}, 4, [](E* e) { e->set_shard_id(-1); }), "its shard is -1 of 1"},
-      {"BU18_ShardIsCount", Zeros(kFloat, {1}, 4, [](E* e) { e->set_shard_id(1); }), "its shard is 1 of 1"},
+       "neither it nor its extension has a dtype"},
+      {"BU18_ShardMinus1", Zeros(kFloat, {1}, 4, [](E* e) { e->set_shard_id(-1); }), "its shard is -1; there are 1"},
+      {"BU18_ShardIsCount", Zeros(kFloat, {1}, 4, [](E* e) { e->set_shard_id(1); }), "its shard is 1; there are 1"},
       {"BU18_ShardMax", Zeros(kFloat, {1}, 4, [](E* e) { e->set_shard_id(INT32_MAX); }),
-       "its shard is 2147483647 of 1"},
-      {"BU19_OffsetMinus8", Zeros(kFloat, {1}, 4, [](E* e) { e->set_offset(-8); }), "4 bytes at -8"},
+       "its shard is 2147483647; there are 1"},
+      {"BU19_OffsetMinus8", Zeros(kFloat, {1}, 4, [](E* e) { e->set_offset(-8); }), "its offset is -8 and its size 4"},
       {"BU19_OffsetPlusSizeWraps", Zeros(kFloat, {1}, 4, [](E* e) { e->set_offset(INT64_MAX - 2); }),
-       "4 bytes at 9223372036854775805"},
+       "its offset is 9223372036854775805 and its size 4"},
       {"BU19_OffsetPastEnd", Zeros(kFloat, {1}, 4, [](E* e) { e->set_offset(65); }), "has 64 bytes; 4 at 65 are wanted",
        Seen::kInData},
       {"BU19_OffsetFarPastEnd", Zeros(kFloat, {1}, 4, [](E* e) { e->set_offset(int64_t{1} << 62); }), "are wanted",
@@ -230,7 +246,7 @@ std::vector<EntryCase> BadEntries() {
       {"BU20_SizeTooSmall", Zeros(kFloat, {2, 2}, 12), "stores 12 bytes; float32 [2,2] needs 16"},
       {"BU20_SizeTooLarge", Zeros(kFloat, {2, 2}, 20), "stores 20 bytes; float32 [2,2] needs 16"},
       {"BU20_Size0", Zeros(kFloat, {2, 2}, 0), "stores 0 bytes; float32 [2,2] needs 16"},
-      {"BU20_SizeNegative", Zeros(kFloat, {1}, 4, [](E* e) { e->set_size(-4); }), "-4 bytes at 0"},
+      {"BU20_SizeNegative", Zeros(kFloat, {1}, 4, [](E* e) { e->set_size(-4); }), "its offset is 0 and its size -4"},
       {"BU20_Size2To62", Zeros(kFloat, {1}, 4, [](E* e) { e->set_size(int64_t{1} << 62); }),
        "stores 4611686018427387904 bytes; float32 [1] needs 4"},
       {"BU20_ShapeOf2To62", Zeros(kFloat, {int64_t{1} << 62}, 4), "needs more than 2^64"},

@@ -40,6 +40,7 @@ using ::tensorcask::testing::TempFolder;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using Code = absl::StatusCode;
 
 constexpr int kFloat = 1;
@@ -298,6 +299,7 @@ TEST(Reader, PassesOverUnknownFields) {
   header.set_num_shards(1);
   header.mutable_version()->set_producer(1);
   header.mutable_version()->set_min_consumer(2);
+  header.mutable_extension()->set_reader_version(2);
   const std::string unknown = "\xa2\x06\x03xyz";  // field 100
   MemoryFileSystem files;
   files.Put("/m.index", IndexOf({{"", header.SerializeAsString() + unknown},
@@ -332,7 +334,33 @@ TEST(Reader, BoundsTheEntriesOfACompressedIndex) {
   EXPECT_EQ(listed.size(), static_cast<size_t>(kEntries));
   options.limits.max_unbacked_bytes = 0;
   ASSERT_OK_AND_ASSIGN(const CheckpointReader bounded, OpenIn(&files, "/m", options));
-  EXPECT_THAT(bounded.entries(), StatusIs(Code::kResourceExhausted, HasSubstr("past max_unbacked_bytes 0")));
+  EXPECT_THAT(bounded.entries(), StatusIs(Code::kResourceExhausted, HasSubstr("max_unbacked_bytes is 0")));
+}
+
+// What is behind the last tensor and is not padding is mentioned, and is no damage.
+TEST(Reader, VerifyMentionsBytesBehindTheLastTensor) {
+  const std::string bytes(8, '\1');
+  BundleEntryProto second = EntryOf(kFloat, {2}, bytes);
+  const auto notes = [&](uint64_t offset, const std::string& behind) {
+    second.set_offset(static_cast<int64_t>(offset));
+    MemoryFileSystem files;
+    files.Put("/m.index", IndexOf(1, {{"v", EntryOf(kFloat, {2}, bytes)}, {"w", second}}));
+    files.Put(kData, bytes + std::string(offset - 8, '\0') + bytes + behind);
+    const absl::StatusOr<CheckpointReader> reader = OpenIn(&files);
+    EXPECT_OK(reader.status());
+    const absl::StatusOr<CheckpointCensus> census =
+        reader->VerifyAll([](const CheckpointDamage& damage) { ADD_FAILURE() << damage.status; });
+    EXPECT_OK(census.status());
+    EXPECT_EQ(census->whole, 2);
+    return census->notes;
+  };
+  EXPECT_THAT(notes(8, ""), IsEmpty());
+  EXPECT_THAT(notes(64, std::string(56, '\0')), IsEmpty());  // to a multiple of 64
+  EXPECT_THAT(notes(8, "x"), ElementsAre(absl::StrCat(kData,
+                                                      ": 1 byte behind the last tensor, from offset 16 on, "
+                                                      "belongs to no tensor")));
+  EXPECT_THAT(notes(8, std::string(64, '\0')), ElementsAre(HasSubstr("64 bytes behind the last tensor")));
+  EXPECT_THAT(notes(64, std::string(55, '\0') + "x"), ElementsAre(HasSubstr("56 bytes behind the last tensor")));
 }
 
 // A range that a million entries share is not read a million times.
@@ -454,7 +482,7 @@ TEST(Reader, TakesNamesAsData) {  // BU-26
   const std::string index = IndexOf(1, {{std::string(1 << 20, 'n'), EntryOf(kFloat, {}, std::string(4, '\0'))}});
   files.Put("/m.index", index);
   ASSERT_OK_AND_ASSIGN(const CheckpointReader long_name, OpenIn(&files));
-  EXPECT_THAT(long_name.entries(), StatusIs(Code::kResourceExhausted, HasSubstr("max_name_bytes 65536")));
+  EXPECT_THAT(long_name.entries(), StatusIs(Code::kResourceExhausted, HasSubstr("max_name_bytes is 65536")));
 }
 
 TEST(Reader, RefusesPathsThatAreNoPrefix) {  // BU-28
@@ -482,13 +510,13 @@ TEST(ReaderLimits, AreKept) {
     options.limits = DecodeLimits();
     options.limits.max_entries = 5;
     ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files, "/m", options));
-    EXPECT_THAT(reader.entries(), StatusIs(Code::kResourceExhausted, HasSubstr("max_entries 5")));
+    EXPECT_THAT(reader.entries(), StatusIs(Code::kResourceExhausted, HasSubstr("max_entries is 5")));
   }
   {
     options.limits = DecodeLimits();
     options.limits.max_name_bytes = 10;
     ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files, "/m", options));
-    EXPECT_THAT(reader.entries(), StatusIs(Code::kResourceExhausted, HasSubstr("max_name_bytes 10")));
+    EXPECT_THAT(reader.entries(), StatusIs(Code::kResourceExhausted, HasSubstr("max_name_bytes is 10")));
     EXPECT_OK(reader.Read("step"));
   }
   {
@@ -499,8 +527,8 @@ TEST(ReaderLimits, AreKept) {
     options.limits = DecodeLimits();
     options.limits.max_file_decoded_bytes = 3000;
     ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files, "/big", options));
-    EXPECT_THAT(reader.Read("w"), StatusIs(Code::kResourceExhausted, HasSubstr("max_file_decoded_bytes 3000")));
-    EXPECT_THAT(reader.Read("s"), StatusIs(Code::kResourceExhausted, HasSubstr("max_file_decoded_bytes 3000")));
+    EXPECT_THAT(reader.Read("w"), StatusIs(Code::kResourceExhausted, HasSubstr("max_file_decoded_bytes is 3000")));
+    EXPECT_THAT(reader.Read("s"), StatusIs(Code::kResourceExhausted, HasSubstr("max_file_decoded_bytes is 3000")));
     Tensor strings = *Tensor::Create(DType::kString, TensorShape({100}));
     EXPECT_THAT(reader.ReadInto("s", &strings),
                 StatusIs(Code::kResourceExhausted, HasSubstr("tensor \"s\" at offset")));

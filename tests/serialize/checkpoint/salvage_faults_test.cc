@@ -124,8 +124,8 @@ TEST_F(SalvageOfThree, GoesOnPastLimits) {
   EXPECT_EQ(report.saved, 1);
   std::vector<std::string> messages;
   for (const CheckpointDamage& lost : report.lost) messages.emplace_back(lost.status.message());
-  EXPECT_THAT(messages, ElementsAre(AllOf(HasSubstr("tensor \"v\""), HasSubstr("max_file_decoded_bytes 3900")),
-                                    AllOf(HasSubstr("tensor \"w\""), HasSubstr("max_file_decoded_bytes 3900"))));
+  EXPECT_THAT(messages, ElementsAre(AllOf(HasSubstr("tensor \"v\""), HasSubstr("max_file_decoded_bytes is 3900")),
+                                    AllOf(HasSubstr("tensor \"w\""), HasSubstr("max_file_decoded_bytes is 3900"))));
 }
 
 }  // namespace

@@ -8,9 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tensorcask/serialize/checkpoint/format/slice_key.h"
+#include "tensorcask/serialize/checkpoint/format/string_codec.h"
 #include "tensorcask/serialize/checkpoint/reader.h"
-#include "tensorcask/serialize/checkpoint/slice_key.h"
-#include "tensorcask/serialize/checkpoint/string_codec.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tensor/base/crc32c.h"
@@ -238,7 +238,7 @@ std::vector<DamageCase> Damages() {
       {"SL09_Gap", [](B* b) { b->entries["t"].mutable_slices()->RemoveLast(); }, "18 of its 24 elements",
        /*listed=*/true},
       {"SL09_PieceMissing", [](B* b) { b->entries.erase(Key("2,1:-")); },
-       "slice \"2,1:-\" of tensor \"t\": is not there"},
+       "slice \"2,1:-\" of tensor \"t\": is missing"},
       {"SL10_OtherDtype", [](B* b) { b->entries[Key("2,1:-")].set_dtype(static_cast<DataType>(kFloat)); },
        "is float32 [1,6]; wanted int32 [1,6]"},
       {"SL10_LargerShape",
@@ -296,7 +296,7 @@ TEST(Slices, VerifyAllEndsTheSearchForMissingPieces) {
   ASSERT_OK(reader.VerifyAll([&](const CheckpointDamage& damage) { messages.emplace_back(damage.status.message()); }));
   // A hundred pieces, that there are more, and the orphan "u".
   ASSERT_EQ(messages.size(), 102u);
-  EXPECT_THAT(messages[0], HasSubstr("slice \"0,1\" of tensor \"t\": is not there"));
+  EXPECT_THAT(messages[0], HasSubstr("slice \"0,1\" of tensor \"t\": is missing"));
   EXPECT_THAT(messages[100], HasSubstr("tensor \"t\": 100 of its pieces are not there"));
   EXPECT_THAT(messages[101], HasSubstr("slice \"0,1\" of tensor \"u\": is of no tensor that names it"));
 }
@@ -399,8 +399,8 @@ TEST(ReadSlice, KeepsTheLimitOfItsPart) {
   ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files, options));
   EXPECT_OK(reader.ReadSlice("t", Slice("1,10:-")));
   EXPECT_THAT(reader.ReadSlice("t", Slice("1,11:-")),
-              StatusIs(Code::kResourceExhausted, HasSubstr("takes 4400 bytes")));
-  EXPECT_THAT(reader.Read("t"), StatusIs(Code::kResourceExhausted, HasSubstr("takes 40000 bytes")));
+              StatusIs(Code::kResourceExhausted, HasSubstr("decodes to 4400 bytes")));
+  EXPECT_THAT(reader.Read("t"), StatusIs(Code::kResourceExhausted, HasSubstr("decodes to 40000 bytes")));
 }
 
 TEST(ReadInto, StridedViews) {

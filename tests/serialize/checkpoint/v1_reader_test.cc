@@ -1,6 +1,6 @@
 // V1 checkpoints: one that TensorFlow wrote, and files made here by hand, right and wrong ones.
 
-#include "tensorcask/serialize/checkpoint/v1_reader.h"
+#include "tensorcask/serialize/checkpoint/read/v1_reader.h"
 
 #include <cstdint>
 #include <limits>
@@ -19,8 +19,8 @@
 #include "snappy.h"
 #include "tensorcask/proto/tensor.pb.h"
 #include "tensorcask/proto/tensor_slice.pb.h"
+#include "tensorcask/serialize/checkpoint/format/slice_key.h"
 #include "tensorcask/serialize/checkpoint/reader.h"
-#include "tensorcask/serialize/checkpoint/slice_key.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/serialize/wire/slice_codec.h"
@@ -363,6 +363,8 @@ TEST(V1Reader, VersionsAndFieldsOfLaterWriters) {
   }
   EXPECT_THAT(open(BytesField(2, VarintField(2, 2))).reader,
               StatusIs(Code::kUnimplemented, HasSubstr("m.ckpt: wants a reader of version 2; this one has version 1")));
+  EXPECT_THAT(open(BytesField(2, VarintField(1, static_cast<uint64_t>(-1)))).reader,
+              StatusIs(Code::kDataLoss, HasSubstr("m.ckpt: has producer -1; wanted 0 or more")));
   EXPECT_THAT(open(BytesField(2, BytesField(3, "\x05\x01"))).reader,
               StatusIs(Code::kUnimplemented, HasSubstr("excludes readers of version 1")));
 }
@@ -426,7 +428,7 @@ const ListCase kLists[] = {
                                                    for (int i = 0; i < 254; ++i) rest += std::string("\n\0", 2);
                                                    return rest;
                                                  }())})),
-     Code::kDataLoss, "more than 254 extents"},
+     Code::kDataLoss, "255 extents"},
 };
 INSTANTIATE_TEST_SUITE_P(Lists, RefusedList, ::testing::ValuesIn(kLists),
                          [](const auto& info) { return std::string(info.param.name); });
@@ -556,16 +558,16 @@ TEST(V1Reader, Limits) {
   };
   EXPECT_OK(open([](DecodeLimits* limits) { limits->max_entries = 5; }).reader);
   EXPECT_THAT(open([](DecodeLimits* limits) { limits->max_entries = 4; }).reader,
-              StatusIs(Code::kResourceExhausted, HasSubstr("max_entries 4")));
+              StatusIs(Code::kResourceExhausted, HasSubstr("max_entries is 4")));
   EXPECT_THAT(open([](DecodeLimits* limits) { limits->max_name_bytes = 5; }).reader,
-              StatusIs(Code::kResourceExhausted, HasSubstr("\"second\" is past max_name_bytes 5")));
+              StatusIs(Code::kResourceExhausted, HasSubstr("\"second\" has 6 bytes; the limit max_name_bytes is 5")));
   EXPECT_THAT(open([](DecodeLimits* limits) { limits->max_unbacked_bytes = 100; }).reader,
-              StatusIs(Code::kResourceExhausted, HasSubstr("max_unbacked_bytes 100")));
+              StatusIs(Code::kResourceExhausted, HasSubstr("max_unbacked_bytes is 100")));
   EXPECT_THAT(open([](DecodeLimits* limits) { limits->max_depth = 2; }).reader,
               StatusIs(Code::kResourceExhausted, HasSubstr("max_depth")));
   const OpenFile file = open([](DecodeLimits* limits) { limits->max_file_decoded_bytes = 159; });
   ASSERT_OK(file.reader);
-  EXPECT_THAT(file->Read("first"), StatusIs(Code::kResourceExhausted, HasSubstr("max_file_decoded_bytes 159")));
+  EXPECT_THAT(file->Read("first"), StatusIs(Code::kResourceExhausted, HasSubstr("max_file_decoded_bytes is 159")));
   EXPECT_OK(file->ReadSlice("first", Slice("0,3:-"), false));
 }
 
@@ -580,7 +582,8 @@ TEST(V1Reader, ReadAllMeasuresWhatIsDecoded) {
   options.read.file_system = &files;
   options.limits.max_file_decoded_bytes = 15999;
   ASSERT_OK_AND_ASSIGN(const CheckpointReader small, CheckpointReader::Open("/v1", options));
-  EXPECT_THAT(small.ReadAll(), StatusIs(Code::kResourceExhausted, HasSubstr("2 tensors together: takes 16000 bytes")));
+  EXPECT_THAT(small.ReadAll(),
+              StatusIs(Code::kResourceExhausted, HasSubstr("2 tensors together: decodes to 16000 bytes")));
   options.limits.max_file_decoded_bytes = 16000;
   ASSERT_OK_AND_ASSIGN(const CheckpointReader large, CheckpointReader::Open("/v1", options));
   ASSERT_OK_AND_ASSIGN(const std::vector<NamedTensor> all, large.ReadAll());
@@ -600,7 +603,7 @@ TEST(V1Reader, TheCharactersOfStringsCount) {
   for (const char* name : {"cut", "whole"}) {
     SCOPED_TRACE(name);
     const auto is_past = StatusIs(Code::kResourceExhausted, AllOf(HasSubstr(absl::StrCat("tensor \"", name)),
-                                                                  HasSubstr("max_file_decoded_bytes 4000")));
+                                                                  HasSubstr("max_file_decoded_bytes is 4000")));
     EXPECT_THAT(file->Read(name), is_past);
     EXPECT_THAT(file->ReadWithMetadata(name), is_past);
     EXPECT_THAT(file->Map(name), is_past);
@@ -649,7 +652,7 @@ TEST(V1Reader, ManyPieces) {
   EXPECT_OK(OpenFile(Content{{"", list}}, options).reader);
   options.limits.max_unbacked_bytes = 1 << 20;
   EXPECT_THAT(OpenFile(Content{{"", list}}, options).reader,
-              StatusIs(Code::kResourceExhausted, HasSubstr("max_unbacked_bytes 1048576")));
+              StatusIs(Code::kResourceExhausted, HasSubstr("max_unbacked_bytes is 1048576")));
 }
 
 // The key of each piece has the name of the tensor in it.
@@ -658,7 +661,7 @@ TEST(V1Reader, ManyPiecesOfALongName) {
   std::string listed = BytesField(1, std::string(60'000, 'x')) + testing::ShapeField({kPieces}) + VarintField(3, 4);
   for (uint64_t i = 0; i < kPieces; ++i) listed += BytesField(4, Extent(i, 1));
   EXPECT_THAT(OpenFile(Content{{"", List(BytesField(1, listed))}}).reader,
-              StatusIs(Code::kResourceExhausted, HasSubstr("past max_unbacked_bytes")));
+              StatusIs(Code::kResourceExhausted, HasSubstr("max_unbacked_bytes")));
 }
 
 // Every byte of each message in turn, with checksums that are right: read or refused, and what is read is as large as

@@ -14,7 +14,7 @@
 #include "gtest/gtest.h"
 #include "tensorcask/proto/checkpoint.pb.h"
 #include "tensorcask/proto/tensor.pb.h"
-#include "tensorcask/serialize/checkpoint/slice_key.h"
+#include "tensorcask/serialize/checkpoint/format/slice_key.h"
 #include "tensorcask/serialize/checkpoint/writer.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/serialize/wire/tensor_codec.h"
@@ -50,11 +50,14 @@ absl::StatusOr<CheckpointWriter> WriterTo(MemoryFileSystem* files, int num_shard
 }
 
 // An index of these values, with the header of a checkpoint that TensorFlow refuses or takes.
-std::string Index(bool for_us, const std::map<std::string, BundleEntryProto>& entries, int num_shards = 1) {
+std::string Index(bool requires_reader_v2, const std::map<std::string, BundleEntryProto>& entries, int num_shards = 1) {
   BundleHeaderProto header;
   header.set_num_shards(num_shards);
   header.mutable_version()->set_producer(1);
-  if (for_us) header.mutable_version()->set_min_consumer(2);
+  if (requires_reader_v2) {
+    header.mutable_version()->set_min_consumer(2);
+    header.mutable_extension()->set_reader_version(2);
+  }
   std::map<std::string, std::string> content = {{"", header.SerializeAsString()}};
   for (const auto& [name, entry] : entries) content[name] = entry.SerializeAsString();
   return IndexOf(content);
@@ -97,7 +100,8 @@ TEST(WriterForms, MetadataTravelsInTheExtension) {
   const std::string elements(tensor.bytes());
   BundleEntryProto with = EntryOf(1, {3}, elements);
   *with.mutable_extension() = ExtensionOfSomeMetadata();
-  EXPECT_EQ(BytesOf(files, kIndex), Index(/*for_us=*/false, {{"w", with}, {"x", EntryOf(1, {3}, elements, 12)}}));
+  EXPECT_EQ(BytesOf(files, kIndex),
+            Index(/*requires_reader_v2=*/false, {{"w", with}, {"x", EntryOf(1, {3}, elements, 12)}}));
 }
 
 struct LayoutCase {
@@ -217,7 +221,7 @@ TEST(WriterForms, PiecesAsTensorFlowStoresThem) {
       {"v", EntryOf(3, {1, 3}, shard0.substr(12), 12)}};
   entries[checkpoint::EncodeSliceKey("w", Slice("1,2:2,1"))].set_shard_id(1);
   entries[checkpoint::EncodeSliceKey("w", Slice("1,2:0,2"))].set_shard_id(1);
-  EXPECT_EQ(BytesOf(files, kIndex), Index(/*for_us=*/false, entries, 2));
+  EXPECT_EQ(BytesOf(files, kIndex), Index(/*requires_reader_v2=*/false, entries, 2));
 }
 
 TEST(WriterForms, PiecesOfOwnDTypesAreGuarded) {
@@ -236,7 +240,7 @@ TEST(WriterForms, PiecesOfOwnDTypesAreGuarded) {
   BundleEntryProto part = EntryOf(0, {2}, std::string(2, '\0'));
   part.mutable_extension()->set_dtype(number);
   EXPECT_EQ(BytesOf(files, kIndex),
-            Index(/*for_us=*/true, {{"w", whole}, {checkpoint::EncodeSliceKey("w", Slice("1,2")), part}}));
+            Index(/*requires_reader_v2=*/true, {{"w", whole}, {checkpoint::EncodeSliceKey("w", Slice("1,2")), part}}));
 }
 
 TEST(WriterForms, APieceThatIsTheWholeIsATensor) {

@@ -14,11 +14,11 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/proto/checkpoint.pb.h"
+#include "tensorcask/serialize/checkpoint/format/stored_variants.h"
 #include "tensorcask/serialize/checkpoint/reader.h"
-#include "tensorcask/serialize/checkpoint/variant_codec.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
-#include "tensorcask/serialize/payload/payload_head.h"
+#include "tensorcask/serialize/payload/payload_header.h"
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/resource_handle.h"
 #include "tensorcask/tensor/tensor.h"
@@ -85,7 +85,7 @@ void ExpectExample(const std::string& prefix, const std::vector<NamedTensor>& te
   MemoryFileSystem theirs;
   CheckpointWriterOptions options = To(&files);
   options.alignment = 1;
-  options.level = level;
+  options.payload.level = level;
   ASSERT_OK(Save(path, tensors, options));
   for (const std::string suffix : {".index", ".data-00000-of-00001"}) {
     const std::string example = FormatExample(prefix + suffix);

@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tensorcask/serialize/checkpoint/background_save.h"
+#include "tensorcask/serialize/checkpoint/write/background_save.h"
 #include "tensorcask/serialize/checkpoint/writer.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tensor/shape.h"

@@ -24,7 +24,7 @@
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/exchange/channel.h"
 #include "tensorcask/serialize/exchange/deadline.h"
-#include "tensorcask/serialize/exchange/frame.h"
+#include "tensorcask/serialize/exchange/internal/frame.h"
 #include "tensorcask/serialize/exchange/message_codec.h"
 #include "tensorcask/serialize/exchange/scoped_descriptor.h"
 #include "tensorcask/serialize/exchange/transport.h"
@@ -158,7 +158,7 @@ class KilledAtEveryByte : public ::testing::Test {
   const testing::Caught caught_ = Catch(Mixed());
   const uint64_t hello_bytes_ = caught_.hello.size();
   const uint64_t message_bytes_ = caught_.message.bytes().size();  // as many as the other side's
-  const uint64_t goodbye_bytes_ = exchange::kFrameHeadBytes;
+  const uint64_t goodbye_bytes_ = exchange::kFrameHeaderBytes;
 
   const Message message_ = Mixed();
   const int descriptors_ = CountOpenDescriptors();

@@ -26,7 +26,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/exchange/channel.h"
-#include "tensorcask/serialize/exchange/frame.h"
+#include "tensorcask/serialize/exchange/internal/frame.h"
 #include "tensorcask/serialize/exchange/scoped_descriptor.h"
 #include "tensorcask/serialize/exchange/shared_memory.h"
 #include "tensorcask/serialize/exchange/unix_socket.h"
@@ -158,7 +158,7 @@ TEST(ChannelFaults, AChangedBodyThatLooksWhole) {
       Victim victim;
       victim.Play(caught.hello);
       Frame frame;
-      frame.head = caught.message.head;
+      frame.header = caught.message.header;
       frame.rest = caught.message.rest;
       frame.SetBody(changed);
       victim.Play(frame.bytes(), caught.message.numbers());
@@ -183,24 +183,24 @@ struct HeadCase {
   const char* says;
 };
 
-const HeadCase kHeadCases[] = {
-    {"BodyOf2To63", [](Frame* f) { f->head.body_bytes = uint64_t{1} << 63; }, Code::kResourceExhausted, "limit"},
-    {"InlineOf2To64", [](Frame* f) { f->head.inline_bytes = UINT64_MAX; }, Code::kResourceExhausted, "limit"},
-    {"OneByteTooMany", [](Frame* f) { f->head.inline_bytes = (uint64_t{2} << 30) - f->head.body_bytes + 1; },
+const HeadCase kHeaderCases[] = {
+    {"BodyOf2To63", [](Frame* f) { f->header.body_bytes = uint64_t{1} << 63; }, Code::kResourceExhausted, "limit"},
+    {"InlineOf2To64", [](Frame* f) { f->header.inline_bytes = UINT64_MAX; }, Code::kResourceExhausted, "limit"},
+    {"OneByteTooMany", [](Frame* f) { f->header.inline_bytes = (uint64_t{2} << 30) - f->header.body_bytes + 1; },
      Code::kResourceExhausted, "max_message_bytes is 2147483648"},
-    {"NoBody", [](Frame* f) { f->head.inline_bytes += std::exchange(f->head.body_bytes, 0); }, Code::kDataLoss,
+    {"NoBody", [](Frame* f) { f->header.inline_bytes += std::exchange(f->header.body_bytes, 0); }, Code::kDataLoss,
      "checksum"},
-    {"Replayed", [](Frame* f) { f->head.sequence = 0; }, Code::kDataLoss, "frame 0 came where 1 was due"},
-    {"Lost", [](Frame* f) { f->head.sequence = 2; }, Code::kDataLoss, "frame 2 came where 1 was due"},
+    {"Replayed", [](Frame* f) { f->header.sequence = 0; }, Code::kDataLoss, "frame 0 came instead of 1"},
+    {"Lost", [](Frame* f) { f->header.sequence = 2; }, Code::kDataLoss, "frame 2 came instead of 1"},
     {"SecondHello",
      [](Frame* f) {
        f->rest = "";
-       f->head = {};
-       f->head.sequence = 1;
+       f->header = {};
+       f->header.sequence = 1;
      },
      Code::kInvalidArgument, "a second hello"},
-    {"OneDescriptorMore", [](Frame* f) { ++f->head.num_descriptors; }, Code::kInvalidArgument, "2 descriptors"},
-    {"OneDescriptorLess", [](Frame* f) { --f->head.num_descriptors; }, Code::kInvalidArgument, "2 descriptors"},
+    {"OneDescriptorMore", [](Frame* f) { ++f->header.num_descriptors; }, Code::kInvalidArgument, "2 descriptors"},
+    {"OneDescriptorLess", [](Frame* f) { --f->header.num_descriptors; }, Code::kInvalidArgument, "2 descriptors"},
 };
 
 class HeadFaults : public ::testing::TestWithParam<HeadCase> {};
@@ -212,23 +212,23 @@ TEST_P(HeadFaults, AreRefused) {
               StatusIs(GetParam().code, HasSubstr(GetParam().says)));
   EXPECT_EQ(CountOpenDescriptors(), before);
 }
-INSTANTIATE_TEST_SUITE_P(Rows, HeadFaults, ::testing::ValuesIn(kHeadCases),
+INSTANTIATE_TEST_SUITE_P(Rows, HeadFaults, ::testing::ValuesIn(kHeaderCases),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST(ChannelFaults, WhatIsNoChannelIsRefused) {
   Victim victim;
   victim.Play("GET / HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\n\r\n");
-  EXPECT_THAT(victim.channel.Receive(kLong), StatusIs(Code::kInvalidArgument, HasSubstr("no frame")));
-  EXPECT_THAT(victim.channel.Receive(kLong), StatusIs(Code::kFailedPrecondition, HasSubstr("no frame")));
+  EXPECT_THAT(victim.channel.Receive(kLong), StatusIs(Code::kInvalidArgument, HasSubstr("not a frame")));
+  EXPECT_THAT(victim.channel.Receive(kLong), StatusIs(Code::kFailedPrecondition, HasSubstr("not a frame")));
   char hello[200];  // the other side sees the end
   EXPECT_THAT(victim.peer.ReceiveExactly(absl::MakeSpan(hello), kLong), StatusIs(Code::kUnavailable));
 }
 
 TEST(ChannelFaults, AMessageBeforeTheHelloIsRefused) {
   Caught caught = Catch(Mixed());
-  caught.message.head.sequence = 0;
+  caught.message.header.sequence = 0;
   EXPECT_THAT(ReceiveOf(caught.message, caught.message.numbers(), ""),
-              StatusIs(Code::kInvalidArgument, HasSubstr("no hello")));
+              StatusIs(Code::kInvalidArgument, HasSubstr("not a hello")));
 }
 
 // SO-05: memory follows the bytes that came.
@@ -237,7 +237,7 @@ TEST(ChannelFaults, AClaimTakesNoMemory) {
   ChannelOptions options;
   options.decode.allocator = allocator;
   Caught caught = Catch({});
-  caught.message.head.inline_bytes = uint64_t{1} << 30;
+  caught.message.header.inline_bytes = uint64_t{1} << 30;
   Victim victim(options);
   victim.Play(caught.hello);
   victim.Play(caught.message.bytes());
@@ -287,9 +287,9 @@ Frame OneShared(uint64_t offset_bytes) {
   entry.size_bytes = 16;
   body.tensors = {entry};
   Frame frame;
-  frame.head.type = exchange::FrameType::kMessage;
-  frame.head.sequence = 1;
-  frame.head.num_descriptors = 1;
+  frame.header.type = exchange::FrameType::kMessage;
+  frame.header.sequence = 1;
+  frame.header.num_descriptors = 1;
   frame.SetBody(exchange::EncodeBody(body));
   return frame;
 }
@@ -321,21 +321,28 @@ ScopedDescriptor PipeEnd() {
 }
 
 const DescriptorCase kDescriptorCases[] = {
-    {"Pipe", [] { return PipeEnd(); }, 0, "block 1"},
-    {"Directory", [] { return ScopedDescriptor(open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC)); }, 0, "block 1"},
-    {"Epoll", [] { return ScopedDescriptor(epoll_create1(EPOLL_CLOEXEC)); }, 0, "block 1"},
-    {"Zeros", [] { return ScopedDescriptor(open("/dev/zero", O_RDWR | O_CLOEXEC)); }, 0, "block 1"},
-    {"File", [] { return ScopedDescriptor(open("/proc/self/exe", O_RDONLY | O_CLOEXEC)); }, 0, "block 1"},
-    {"Socket", [] { return ScopedDescriptor(dup(testing::MakeEnds().ours.descriptor())); }, 0, "block 1"},
+    {"Pipe", [] { return PipeEnd(); }, 0, "not a file in memory"},
+    {"Directory", [] { return ScopedDescriptor(open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC)); }, 0,
+     "not a file in memory"},
+    {"Epoll", [] { return ScopedDescriptor(epoll_create1(EPOLL_CLOEXEC)); }, 0, "not a file in memory"},
+    {"Zeros", [] { return ScopedDescriptor(open("/dev/zero", O_RDWR | O_CLOEXEC)); }, 0, "not a file in memory"},
+    {"File", [] { return ScopedDescriptor(open("/proc/self/exe", O_RDONLY | O_CLOEXEC)); }, 0, "not a file in memory"},
+    {"Socket", [] { return ScopedDescriptor(dup(testing::MakeEnds().ours.descriptor())); }, 0, "not a file in memory"},
     {"Unsealed", [] { return MemoryFile(4096, 0); }, 0, "block 1"},
     {"NotSealedAgainstShrinking", [] { return MemoryFile(4096, F_SEAL_GROW | F_SEAL_WRITE); }, 0, "block 1"},
-    {"TooSmall", [] { return MemoryFile(12, kSeals); }, 0, "leave"},
-    {"EndsBefore", [] { return MemoryFile(4096, kSeals); }, 4084, "leave"},
-    {"FarBehind", [] { return MemoryFile(4096, kSeals); }, UINT64_MAX - 31, "leave"},
+    {"TooSmall", [] { return MemoryFile(12, kSeals); }, 0, "exceed"},
+    {"EndsBefore", [] { return MemoryFile(4096, kSeals); }, 4084, "exceed"},
+    {"FarBehind", [] { return MemoryFile(4096, kSeals); }, UINT64_MAX - 31, "exceed"},
     {"Wraps", [] { return MemoryFile(4096, kSeals); }, UINT64_MAX - 14, "16 bytes at"},
     {"NotAligned", [] { return MemoryFile(4096, kSeals); }, 2, "no multiple of 4"},
     {"Holes", [] { return MemoryFile(int64_t{1} << 40, kSeals); }, 0, "block 1"},
 };
+
+// Descriptors that are not memory files are closed by helper processes, a moment later.
+void ExpectDescriptorsSettleAt(int wanted) {
+  for (int i = 0; i < 500 && CountOpenDescriptors() != wanted; ++i) absl::SleepFor(absl::Milliseconds(10));
+  EXPECT_EQ(CountOpenDescriptors(), wanted);
+}
 
 class DescriptorFaults : public ::testing::TestWithParam<DescriptorCase> {};
 TEST_P(DescriptorFaults, AreRefused) {
@@ -346,7 +353,7 @@ TEST_P(DescriptorFaults, AreRefused) {
   const int before = CountOpenDescriptors();
   EXPECT_THAT(ReceiveOf(frame, {descriptor.get()}, hello),
               StatusIs(Code::kInvalidArgument, HasSubstr(GetParam().says)));
-  EXPECT_EQ(CountOpenDescriptors(), before);
+  ExpectDescriptorsSettleAt(before);
 }
 INSTANTIATE_TEST_SUITE_P(Rows, DescriptorFaults, ::testing::ValuesIn(kDescriptorCases),
                          [](const auto& info) { return std::string(info.param.name); });
@@ -365,20 +372,20 @@ TEST(ChannelFaults, DescriptorsThatAreNotAsSaidAreRefused) {
   EXPECT_THAT(ReceiveOf(frame, {}, hello), StatusIs(Code::kInvalidArgument, HasSubstr("0 descriptors")));
   for (const size_t count : {2, 253}) {
     EXPECT_THAT(ReceiveOf(frame, std::vector<int>(count, file.get()), hello),
-                StatusIs(Code::kInvalidArgument, HasSubstr("descriptors and says that it has 1")));
+                StatusIs(Code::kInvalidArgument, HasSubstr("descriptors; its header says 1")));
   }
-  frame.head.num_descriptors = 2;  // the second is nobody's
+  frame.header.num_descriptors = 2;  // the second is nobody's
   EXPECT_THAT(ReceiveOf(frame, {file.get(), file.get()}, hello),
-              StatusIs(Code::kInvalidArgument, HasSubstr("block 2 is no tensor's")));
-  {  // beside the body instead of the head
-    frame.head.num_descriptors = 0;
+              StatusIs(Code::kInvalidArgument, HasSubstr("block 2 belongs to no tensor")));
+  {  // beside the body instead of the header
+    frame.header.num_descriptors = 0;
     const std::string bytes = frame.bytes();
     Victim victim;
     victim.Play(hello);
-    victim.Play(bytes.substr(0, exchange::kFrameHeadBytes));
-    victim.Play(bytes.substr(exchange::kFrameHeadBytes), {file.get()});
+    victim.Play(bytes.substr(0, exchange::kFrameHeaderBytes));
+    victim.Play(bytes.substr(exchange::kFrameHeaderBytes), {file.get()});
     EXPECT_THAT(victim.channel.Receive(kLong),
-                StatusIs(Code::kInvalidArgument, HasSubstr("1 descriptors and says that it has 0")));
+                StatusIs(Code::kInvalidArgument, HasSubstr("1 descriptors; its header says 0")));
   }
   EXPECT_EQ(CountOpenDescriptors(), before);
 }
@@ -396,7 +403,7 @@ TEST(ChannelFaults, WithoutRoomForDescriptorsItSaysSo) {
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
   const absl::Status status = victim.channel.Receive(kLong).status();
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
-  EXPECT_THAT(status, StatusIs(Code::kResourceExhausted, HasSubstr("no room")));
+  EXPECT_THAT(status, StatusIs(Code::kResourceExhausted, HasSubstr("room for 0 of them only")));
 }
 
 // ---- Shared memory that does not keep still -------------------------------------------------------------------------
@@ -474,6 +481,25 @@ TEST(ChannelFaults, WhatWasReceivedOutlivesItsSender) {
   }
   ASSERT_OK(message);
   ExpectSame(*message, Mixed());
+}
+
+TEST(ChannelFaults, AnOffsetWithoutStridesIsRefused) {
+  const ScopedDescriptor file = MemoryFile(4096, kSeals);
+  exchange::MessageBody body;
+  exchange::TensorEntry entry;
+  entry.block = 1;
+  entry.dtype = DType::kFloat32;
+  entry.shape = TensorShape({4});
+  entry.size_bytes = 16;
+  const auto received = [&](const std::string& extension) {
+    entry.extension = extension;
+    body.tensors = {entry};
+    Frame frame = OneShared(0);
+    frame.SetBody(exchange::EncodeBody(body));
+    return ReceiveOf(frame, {file.get()}, Catch({}).hello).status();
+  };
+  EXPECT_THAT(received("\x28\x03"), StatusIs(Code::kInvalidArgument, HasSubstr("storage_offset")));
+  EXPECT_OK(received("\x20\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x28\x03")) << "stride -1, storage_offset 3";
 }
 
 }  // namespace

@@ -26,7 +26,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/exchange/channel.h"
-#include "tensorcask/serialize/exchange/frame.h"
+#include "tensorcask/serialize/exchange/internal/frame.h"
 #include "tensorcask/serialize/exchange/message_codec.h"
 #include "tensorcask/serialize/exchange/scoped_descriptor.h"
 #include "tensorcask/serialize/exchange/unix_socket.h"
@@ -140,13 +140,13 @@ const Abort kAborts[] = {
     {"HalfAHeadWithDescriptors",
      [](const Caught& c, UnixSocket* s) {
        Play(s, c.hello);
-       Play(s, c.message.bytes().substr(0, exchange::kFrameHeadBytes / 2), c.message.numbers());
+       Play(s, c.message.bytes().substr(0, exchange::kFrameHeaderBytes / 2), c.message.numbers());
      },
      Code::kUnavailable},
     {"HalfAFrameWithDescriptors",
      [](const Caught& c, UnixSocket* s) {
        Play(s, c.hello);
-       Play(s, c.message.bytes().substr(0, exchange::kFrameHeadBytes + 100), c.message.numbers());
+       Play(s, c.message.bytes().substr(0, exchange::kFrameHeaderBytes + 100), c.message.numbers());
      },
      Code::kUnavailable},
     {"NoChannel", [](const Caught&, UnixSocket* s) { Play(s, std::string(100, 'x')); }, Code::kInvalidArgument},

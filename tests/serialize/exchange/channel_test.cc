@@ -15,8 +15,8 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tensorcask/serialize/exchange/frame.h"
-#include "tensorcask/serialize/exchange/recycled_memory.h"
+#include "tensorcask/serialize/exchange/internal/frame.h"
+#include "tensorcask/serialize/exchange/internal/recycled_memory.h"
 #include "tensorcask/serialize/exchange/shared_memory.h"
 #include "tensorcask/serialize/exchange/unix_socket.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
@@ -201,7 +201,7 @@ TEST(Channel, ViewsOfOneBlockShareItAgain) {
   message.tensors.push_back({*TensorView(root).Transpose(0, 1), {}});
   message.tensors.push_back({Counting(TensorShape({3}), CpuAllocator::Default()), {}});
   const Caught caught = Catch(message);
-  EXPECT_EQ(caught.message.head.num_descriptors, 2u);
+  EXPECT_EQ(caught.message.header.num_descriptors, 2u);
 
   Victim victim;
   victim.Play(caught.hello);
@@ -371,7 +371,7 @@ TEST(Channel, MoreThanTheOtherSideTakesIsNotSent) {
   ASSERT_OK(a.Receive(kLong));  // from here on a knows
   for (const auto& allocator : {RefPtr<Allocator>(Shared()), CpuAllocator::Default()}) {
     EXPECT_THAT(a.SendTensor(Counting(TensorShape({500}), allocator), {}, kLong),
-                StatusIs(Code::kResourceExhausted, HasSubstr("takes 1000")));
+                StatusIs(Code::kResourceExhausted, HasSubstr("accepts 1000")));
   }
   ASSERT_OK(a.SendTensor(Counting(TensorShape({5}), Shared()), {}, kLong));
   EXPECT_OK(b.ReceiveTensor(kLong));
@@ -422,8 +422,9 @@ TEST(Channel, WhatIsNoMessageIsNotSent) {
 TEST(Channel, TheEndIsNotADeath) {
   Pair pair = MakePair();
   ASSERT_OK(pair.a.SendTensor(Counting(TensorShape({2}), Shared()), {}, kLong));
-  ASSERT_OK(pair.a.Close(kLong));
+  std::thread closing([&] { EXPECT_OK(pair.a.Close(kLong)); });
   EXPECT_OK(pair.b.ReceiveTensor(kLong));
+  closing.join();
   EXPECT_THAT(pair.b.Receive(kLong), StatusIs(Code::kOutOfRange, HasSubstr("the other side has ended")));
   EXPECT_THAT(pair.b.Receive(kLong), StatusIs(Code::kOutOfRange));
   EXPECT_THAT(pair.b.Send({}, kLong), StatusIs(Code::kUnavailable));

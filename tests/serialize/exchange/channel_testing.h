@@ -13,7 +13,7 @@
 #include "absl/types/span.h"
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/exchange/channel.h"
-#include "tensorcask/serialize/exchange/frame.h"
+#include "tensorcask/serialize/exchange/internal/frame.h"
 #include "tensorcask/serialize/exchange/message_codec.h"
 #include "tensorcask/serialize/exchange/scoped_descriptor.h"
 #include "tensorcask/serialize/exchange/shared_memory.h"
@@ -84,12 +84,12 @@ inline void ExpectSame(const Message& found, const Message& wanted) {
 }
 
 struct Frame {
-  exchange::FrameHead head;
+  exchange::FrameHeader header;
   std::string rest;  // body and inline data
   std::vector<ScopedDescriptor> descriptors;
 
   std::string bytes() const {
-    const auto encoded = exchange::EncodeFrameHead(head);
+    const auto encoded = exchange::EncodeFrameHeader(header);
     return std::string(encoded.data(), encoded.size()) + rest;
   }
   std::vector<int> numbers() const {
@@ -99,22 +99,23 @@ struct Frame {
   }
   // A frame whose body says something else.
   void SetBody(const std::string& body) {
-    rest = body + rest.substr(head.body_bytes);
-    head.body_bytes = body.size();
-    head.body_crc32c = Crc32c(body);
+    rest = body + rest.substr(header.body_bytes);
+    header.body_bytes = body.size();
+    header.body_crc32c = Crc32c(body);
   }
-  std::string body() const { return rest.substr(0, head.body_bytes); }
+  std::string body() const { return rest.substr(0, header.body_bytes); }
 };
 
 inline Frame CatchFrame(UnixSocket* socket) {
   Frame frame;
-  char head[exchange::kFrameHeadBytes];
-  EXPECT_TRUE(socket->ReceiveExactly(absl::MakeSpan(head), exchange::kMaxDescriptors, &frame.descriptors, kLong).ok());
-  const auto decoded = exchange::DecodeFrameHead({head, sizeof(head)});
+  char header[exchange::kFrameHeaderBytes];
+  EXPECT_TRUE(
+      socket->ReceiveExactly(absl::MakeSpan(header), exchange::kMaxDescriptors, &frame.descriptors, kLong).ok());
+  const auto decoded = exchange::DecodeFrameHeader({header, sizeof(header)});
   EXPECT_TRUE(decoded.ok()) << decoded.status();
   if (!decoded.ok()) return frame;
-  frame.head = *decoded;
-  frame.rest.resize(frame.head.body_bytes + frame.head.inline_bytes);
+  frame.header = *decoded;
+  frame.rest.resize(frame.header.body_bytes + frame.header.inline_bytes);
   EXPECT_TRUE(socket->ReceiveExactly(absl::MakeSpan(&frame.rest[0], frame.rest.size()), kLong).ok());
   return frame;
 }

@@ -1,4 +1,4 @@
-#include "tensorcask/serialize/exchange/frame_receiver.h"
+#include "tensorcask/serialize/exchange/internal/frame_receiver.h"
 
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -19,8 +19,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/exchange/deadline.h"
-#include "tensorcask/serialize/exchange/frame.h"
-#include "tensorcask/serialize/exchange/received_frame.h"
+#include "tensorcask/serialize/exchange/internal/frame.h"
+#include "tensorcask/serialize/exchange/internal/received_frame.h"
 #include "tensorcask/serialize/exchange/scoped_descriptor.h"
 #include "tensorcask/serialize/exchange/transport.h"
 #include "tensorcask/tensor/allocator.h"
@@ -97,14 +97,14 @@ struct SentFrame {
 };
 
 std::string Bytes(const SentFrame& frame, uint64_t sequence) {
-  FrameHead head;
-  head.type = sequence == 0 ? FrameType::kHello : FrameType::kMessage;
-  head.sequence = sequence;
-  head.body_bytes = frame.body.size();
-  head.inline_bytes = frame.inline_data.size();
-  head.num_descriptors = static_cast<uint32_t>(frame.descriptors.size());
-  head.body_crc32c = Crc32c(frame.body);
-  const auto bytes = EncodeFrameHead(head);
+  FrameHeader header;
+  header.type = sequence == 0 ? FrameType::kHello : FrameType::kMessage;
+  header.sequence = sequence;
+  header.body_bytes = frame.body.size();
+  header.inline_bytes = frame.inline_data.size();
+  header.num_descriptors = static_cast<uint32_t>(frame.descriptors.size());
+  header.body_crc32c = Crc32c(frame.body);
+  const auto bytes = EncodeFrameHeader(header);
   return std::string(bytes.data(), bytes.size()) + frame.body + frame.inline_data;
 }
 
@@ -179,20 +179,20 @@ TEST(FrameReceiver, DescriptorsThatNoFrameNamesAreRefused) {
   const SentFrame none = {"body", "data", {}};
   const SentFrame one = {"body", "data", {1}};
   const SentFrame large = {"body", std::string(100'000, 'x'), {}};
-  const std::string head = Bytes(none, 1).substr(0, kFrameHeadBytes);
-  const std::string rest = Bytes(none, 1).substr(kFrameHeadBytes);
+  const std::string header = Bytes(none, 1).substr(0, kFrameHeaderBytes);
+  const std::string rest = Bytes(none, 1).substr(kFrameHeaderBytes);
   const struct {
     const char* name;
     std::deque<Chunk> chunks;
     const char* says;
   } kCases[] = {
-      {"OneTooMany", {{hello, {}}, {Bytes(one, 1), {1, 2}}}, "2 descriptors and says that it has 1"},
-      {"OneTooFew", {{hello, {}}, {Bytes(one, 1), {}}}, "0 descriptors and says that it has 1"},
-      {"WithAHello", {{hello, {1}}}, "1 descriptors and says that it has 0"},
-      {"BehindTheHead", {{hello, {}}, {head, {}}, {rest, {1}}}, "1 descriptors and says that it has 0"},
+      {"OneTooMany", {{hello, {}}, {Bytes(one, 1), {1, 2}}}, "2 descriptors; its header says 1"},
+      {"OneTooFew", {{hello, {}}, {Bytes(one, 1), {}}}, "0 descriptors; its header says 1"},
+      {"WithAHello", {{hello, {1}}}, "1 descriptors; its header says 0"},
+      {"BehindTheHead", {{hello, {}}, {header, {}}, {rest, {1}}}, "1 descriptors; its header says 0"},
       {"BehindAHeadThatNamesIt",
-       {{hello, {}}, {Bytes(one, 1).substr(0, kFrameHeadBytes), {}}, {rest, {1}}},
-       "0 descriptors and says that it has 1"},
+       {{hello, {}}, {Bytes(one, 1).substr(0, kFrameHeaderBytes), {}}, {rest, {1}}},
+       "0 descriptors; its header says 1"},
       {"InLargeData", {{hello, {}}, {Bytes(large, 1).substr(0, 50'000), {}}, {"x", {1}}}, "more descriptors"},
       {"OfAFrameThatHasNone", {{hello, {}}, {Bytes(none, 1) + Bytes(none, 2), {1}}}, "1 descriptors"},
       {"OfTheSecondFrameOnly", {{hello, {}}, {Bytes(none, 1) + Bytes(one, 2), {1, 2}}}, "2 descriptors"},
@@ -215,6 +215,21 @@ TEST(FrameReceiver, ErrorsNameThePeerAndThePlace) {
   damaged.back() = 'x';
   EXPECT_THAT(ReceiveAll({{damaged, {}}}),
               StatusIs(Code::kDataLoss, "script: the body of a frame has a wrong checksum"));
+}
+
+// ReceiveAll takes 1 MiB in one message.
+TEST(FrameReceiver, TheLimitIsToTheByte) {
+  const std::string hello = Bytes({"hello", "", {}}, 0);
+  const SentFrame most = {"body", std::string((1 << 20) - 4, 'x'), {}};
+  absl::StatusOr<std::vector<SentFrame>> same = ReceiveAll({{hello, {}}, {Bytes(most, 1), {}}});
+  ASSERT_OK(same);
+  ASSERT_EQ(same->size(), 2u);
+  EXPECT_TRUE((*same)[1].inline_data == most.inline_data);
+  const SentFrame body_alone = {std::string(1 << 20, 'x'), "", {}};
+  EXPECT_OK(ReceiveAll({{hello, {}}, {Bytes(body_alone, 1), {}}}));
+  const SentFrame one_more = {"body!", most.inline_data, {}};
+  EXPECT_THAT(ReceiveAll({{hello, {}}, {Bytes(one_more, 1), {}}}),
+              StatusIs(Code::kResourceExhausted, HasSubstr("1048576")));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "tensorcask/serialize/exchange/frame.h"
+#include "tensorcask/serialize/exchange/internal/frame.h"
 
 #include <array>
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tensorcask/serialize/wire/zero_copy.h"
+#include "tensorcask/serialize/wire/serialized_tensor.h"
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/dtype.h"
@@ -24,42 +24,42 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using Code = absl::StatusCode;
 
-FrameHead SomeHead() {
-  FrameHead head;
-  head.type = FrameType::kMessage;
-  head.sequence = 0x0102030405060708;
-  head.body_bytes = 300;
-  head.inline_bytes = uint64_t{5} << 32;
-  head.num_descriptors = 7;
-  head.body_crc32c = 0xdeadbeef;
-  return head;
+FrameHeader SomeHeader() {
+  FrameHeader header;
+  header.type = FrameType::kMessage;
+  header.sequence = 0x0102030405060708;
+  header.body_bytes = 300;
+  header.inline_bytes = uint64_t{5} << 32;
+  header.num_descriptors = 7;
+  header.body_crc32c = 0xdeadbeef;
+  return header;
 }
 
-std::string Text(const std::array<char, kFrameHeadBytes>& bytes) { return std::string(bytes.data(), bytes.size()); }
+std::string Text(const std::array<char, kFrameHeaderBytes>& bytes) { return std::string(bytes.data(), bytes.size()); }
 
-// Puts right the checksum of a head that was changed.
-std::string Mended(std::string head) {
-  StoreLittleEndian(MaskCrc32c(Crc32c(head.substr(0, 40))), &head[40]);
-  return head;
+// Puts right the checksum of a header that was changed.
+std::string Mended(std::string header) {
+  StoreLittleEndian(MaskCrc32c(Crc32c(header.substr(0, 40))), &header[40]);
+  return header;
 }
 
-TEST(FrameHead, ComesBack) {
-  const FrameHead head = SomeHead();
-  ASSERT_OK_AND_ASSIGN(const FrameHead same, DecodeFrameHead(Text(EncodeFrameHead(head))));
-  EXPECT_EQ(same.type, head.type);
-  EXPECT_EQ(same.sequence, head.sequence);
-  EXPECT_EQ(same.body_bytes, head.body_bytes);
-  EXPECT_EQ(same.inline_bytes, head.inline_bytes);
-  EXPECT_EQ(same.num_descriptors, head.num_descriptors);
-  EXPECT_EQ(same.body_crc32c, head.body_crc32c);
+TEST(FrameHeader, ComesBack) {
+  const FrameHeader header = SomeHeader();
+  ASSERT_OK_AND_ASSIGN(const FrameHeader same, DecodeFrameHeader(Text(EncodeFrameHeader(header))));
+  EXPECT_EQ(same.type, header.type);
+  EXPECT_EQ(same.sequence, header.sequence);
+  EXPECT_EQ(same.body_bytes, header.body_bytes);
+  EXPECT_EQ(same.inline_bytes, header.inline_bytes);
+  EXPECT_EQ(same.num_descriptors, header.num_descriptors);
+  EXPECT_EQ(same.body_crc32c, header.body_crc32c);
 }
 
-TEST(FrameHead, EachChangedBitIsRefused) {
-  const std::string head = Text(EncodeFrameHead(SomeHead()));
-  for (size_t bit = 0; bit < 8 * head.size(); ++bit) {
-    std::string changed = head;
+TEST(FrameHeader, EachChangedBitIsRefused) {
+  const std::string header = Text(EncodeFrameHeader(SomeHeader()));
+  for (size_t bit = 0; bit < 8 * header.size(); ++bit) {
+    std::string changed = header;
     changed[bit / 8] = static_cast<char>(changed[bit / 8] ^ (1 << bit % 8));
-    EXPECT_THAT(DecodeFrameHead(changed), Not(testing::IsOk())) << "bit " << bit;
+    EXPECT_THAT(DecodeFrameHeader(changed), Not(testing::IsOk())) << "bit " << bit;
   }
 }
 
@@ -74,13 +74,13 @@ struct HeadCase {
 class HeadRejects : public ::testing::TestWithParam<HeadCase> {};
 
 TEST_P(HeadRejects, WithCodeAndMessage) {
-  std::string head = Text(EncodeFrameHead(SomeHead()));
-  head.replace(GetParam().offset, GetParam().bytes.size(), GetParam().bytes);
-  EXPECT_THAT(DecodeFrameHead(Mended(head)), StatusIs(GetParam().code, HasSubstr(GetParam().says)));
+  std::string header = Text(EncodeFrameHeader(SomeHeader()));
+  header.replace(GetParam().offset, GetParam().bytes.size(), GetParam().bytes);
+  EXPECT_THAT(DecodeFrameHeader(Mended(header)), StatusIs(GetParam().code, HasSubstr(GetParam().says)));
 }
 
-const HeadCase kHeadCases[] = {
-    {"Magic", 0, "GET ", Code::kInvalidArgument, "no frame of a tensor channel"},
+const HeadCase kHeaderCases[] = {
+    {"Magic", 0, "GET ", Code::kInvalidArgument, "not a frame of a tensor channel"},
     {"Version0", 4, std::string(2, '\0'), Code::kInvalidArgument, "version 0"},
     {"Version2", 4, std::string("\2\0", 2), Code::kUnimplemented, "version 2"},
     {"Version65535", 4, "\xff\xff", Code::kUnimplemented, "version 65535"},
@@ -91,15 +91,16 @@ const HeadCase kHeadCases[] = {
     {"HelloWithData", 6, "\1", Code::kInvalidArgument, "hello or goodbye"},
     {"GoodbyeWithData", 6, "\4", Code::kInvalidArgument, "hello or goodbye"},
 };
-INSTANTIATE_TEST_SUITE_P(Rows, HeadRejects, ::testing::ValuesIn(kHeadCases),
+INSTANTIATE_TEST_SUITE_P(Rows, HeadRejects, ::testing::ValuesIn(kHeaderCases),
                          [](const auto& info) { return std::string(info.param.name); });
 
-TEST(FrameHead, ALongHelloAndAGoodbyeWithABodyAreRefused) {
-  FrameHead head;
-  head.body_bytes = 5000;
-  EXPECT_THAT(DecodeFrameHead(Text(EncodeFrameHead(head))), StatusIs(Code::kInvalidArgument, HasSubstr("5000")));
-  head.type = FrameType::kGoodbye;
-  EXPECT_THAT(DecodeFrameHead(Text(EncodeFrameHead(head))), StatusIs(Code::kInvalidArgument, HasSubstr("has a body")));
+TEST(FrameHeader, ALongHelloAndAGoodbyeWithABodyAreRefused) {
+  FrameHeader header;
+  header.body_bytes = 5000;
+  EXPECT_THAT(DecodeFrameHeader(Text(EncodeFrameHeader(header))), StatusIs(Code::kInvalidArgument, HasSubstr("5000")));
+  header.type = FrameType::kGoodbye;
+  EXPECT_THAT(DecodeFrameHeader(Text(EncodeFrameHeader(header))),
+              StatusIs(Code::kInvalidArgument, HasSubstr("has a body")));
 }
 
 // ---- Hellos ---------------------------------------------------------------------------------------------------------
@@ -202,13 +203,13 @@ TEST(Body, IsTheExample) {
             "d00140"
             "d80130"
             "e201030a0177");
-  FrameHead head;
-  head.type = FrameType::kMessage;
-  head.sequence = 1;
-  head.body_bytes = EncodeBody(body).size();
-  head.num_descriptors = 1;
-  head.body_crc32c = Crc32c(EncodeBody(body));
-  EXPECT_EQ(absl::BytesToHexString(Text(EncodeFrameHead(head))),
+  FrameHeader header;
+  header.type = FrameType::kMessage;
+  header.sequence = 1;
+  header.body_bytes = EncodeBody(body).size();
+  header.num_descriptors = 1;
+  header.body_crc32c = Crc32c(EncodeBody(body));
+  EXPECT_EQ(absl::BytesToHexString(Text(EncodeFrameHeader(header))),
             "5443580a"
             "0100"
             "02"
@@ -227,7 +228,7 @@ TEST(Body, TheEntryOfATensorIsNoTensor) {
   body.tensors = {SharedEntry()};
   const std::string bytes = EncodeBody(body);
   const absl::string_view entry = absl::string_view(bytes).substr(2);  // behind tag and length
-  EXPECT_THAT(DecodeTensorBytes(entry), Not(testing::IsOk()));
+  EXPECT_THAT(DecodeSerializedTensor(entry), Not(testing::IsOk()));
 }
 
 TEST(Body, EachPrefixEndsCleanly) {
@@ -268,6 +269,23 @@ const BytesCase kBodyCases[] = {
 };
 INSTANTIATE_TEST_SUITE_P(Rows, BodyRejects, ::testing::ValuesIn(kBodyCases),
                          [](const auto& info) { return std::string(info.param.name); });
+
+TEST(FrameHeader, OnlyMessagesHaveDescriptorsOrData) {
+  for (const FrameType type : {FrameType::kHello, FrameType::kMessage, FrameType::kReply, FrameType::kGoodbye}) {
+    SCOPED_TRACE(static_cast<int>(type));
+    const bool may = type == FrameType::kMessage || type == FrameType::kReply;
+    FrameHeader header;
+    header.type = type;
+    EXPECT_OK(DecodeFrameHeader(Text(EncodeFrameHeader(header))));
+    header.num_descriptors = 1;
+    EXPECT_EQ(DecodeFrameHeader(Text(EncodeFrameHeader(header))).status().code(),
+              may ? Code::kOk : Code::kInvalidArgument);
+    header.num_descriptors = 0;
+    header.inline_bytes = 1;
+    EXPECT_EQ(DecodeFrameHeader(Text(EncodeFrameHeader(header))).status().code(),
+              may ? Code::kOk : Code::kInvalidArgument);
+  }
+}
 
 }  // namespace
 }  // namespace tensorcask::exchange

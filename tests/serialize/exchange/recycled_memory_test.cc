@@ -1,4 +1,4 @@
-#include "tensorcask/serialize/exchange/recycled_memory.h"
+#include "tensorcask/serialize/exchange/internal/recycled_memory.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -436,21 +436,21 @@ TEST_P(MapSharedMemoryRejects, WithCodeAndMessage) {
 }
 
 const RejectCase kNotMemoryFiles[] = {
-    {"Pipe", [] { return OneOf([](int* ends) { return pipe2(ends, O_CLOEXEC); }); }, "no file in memory"},
+    {"Pipe", [] { return OneOf([](int* ends) { return pipe2(ends, O_CLOEXEC); }); }, "not a file in memory"},
     {"Socket", [] { return OneOf([](int* ends) { return socketpair(AF_UNIX, SOCK_STREAM, 0, ends); }); },
-     "no file in memory"},
-    {"Folder", [] { return OpenFile("/", O_RDONLY | O_DIRECTORY); }, "no file in memory"},
-    {"DevZero", [] { return OpenFile("/dev/zero"); }, "no file in memory"},
-    {"Epoll", [] { return ScopedDescriptor(epoll_create1(EPOLL_CLOEXEC)); }, "no file in memory"},
-    {"Executable", [] { return OpenFile("/proc/self/exe", O_RDONLY); }, "no file in memory"},
-    {"PathOnly", [] { return OpenFile("/tmp", O_PATH); }, "no file in memory"},
+     "not a file in memory"},
+    {"Folder", [] { return OpenFile("/", O_RDONLY | O_DIRECTORY); }, "not a file in memory"},
+    {"DevZero", [] { return OpenFile("/dev/zero"); }, "not a file in memory"},
+    {"Epoll", [] { return ScopedDescriptor(epoll_create1(EPOLL_CLOEXEC)); }, "not a file in memory"},
+    {"Executable", [] { return OpenFile("/proc/self/exe", O_RDONLY); }, "not a file in memory"},
+    {"PathOnly", [] { return OpenFile("/tmp", O_PATH); }, "not a file in memory"},
     {"RegularFile",
      [] {
        const TempFolder folder;
        return OpenFile(folder.Write("data", std::string(8192, 'a')).c_str());
      },
      "memory"},  // on a disk it has no seals; in /tmp in memory it cannot get the right ones
-    {"NotOpen", [] { return ScopedDescriptor(); }, "no file in memory"},
+    {"NotOpen", [] { return ScopedDescriptor(); }, "not a file in memory"},
     {"FileInSharedMemory", [] { return OpenFile("/dev/shm", O_TMPFILE | O_RDWR); }, "memory"}};
 const RejectCase kBadMemoryFiles[] = {
     {"Unsealed", [] { return MemoryFile(0); }, "not sealed against shrinking"},
@@ -512,7 +512,7 @@ TEST_F(SharedMemory, ClaimsAreComparedWithTheFile) {
                                                                                {uint64_t{1} << 63, 1}}) {
     SCOPED_TRACE(offset);
     EXPECT_THAT(MapSharedMemory(MemoryFile(kWanted), offset, size),
-                StatusIs(Code::kInvalidArgument, HasSubstr("leave its 1048576 bytes")));
+                StatusIs(Code::kInvalidArgument, HasSubstr("exceed its 1048576 bytes")));
   }
   DecodeLimits limits;
   limits.max_message_bytes = kSize - 1;

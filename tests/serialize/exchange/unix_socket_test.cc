@@ -502,7 +502,7 @@ TEST_F(UnixListenerTest, ClientsConnectByPath) {
     EXPECT_THAT(listener.Accept(kShort), StatusIs(Code::kDeadlineExceeded, HasSubstr(path_)));
   }
   EXPECT_FALSE(Exists()) << "the path goes with its listener";
-  EXPECT_THAT(UnixSocket::Connect(path_, kLong), StatusIs(Code::kNotFound, HasSubstr(path_)));
+  EXPECT_THAT(UnixSocket::Connect(path_, kShort), StatusIs(Code::kNotFound, HasSubstr(path_)));
 }
 
 TEST_F(UnixListenerTest, TheModeIsAsAsked) {
@@ -521,7 +521,7 @@ TEST_F(UnixListenerTest, PathsThatCannotBe) {
            {"", "is empty"},
            {nul, "has a NUL byte"},
            {std::string(1, '\0') + "abstract", "has a NUL byte"},
-           {"/" + std::string(107, 'a'), "has 108 bytes, the system takes 107"},
+           {"/" + std::string(107, 'a'), "has 108 bytes; at most 107 are possible"},
            {std::string(100000, 'a'), "has 100000 bytes"}}) {
     EXPECT_THAT(UnixListener::Listen(path, {}), StatusIs(Code::kInvalidArgument, HasSubstr(says)));
     EXPECT_THAT(UnixSocket::Connect(path, kLong), StatusIs(Code::kInvalidArgument, HasSubstr(says)));
@@ -546,7 +546,7 @@ TEST_F(UnixListenerTest, OneListenerForAPath) {
 TEST_F(UnixListenerTest, WhatADeadServerLeftIsReplaced) {
   BareSocket(path_, bind);  // and closed
   ASSERT_TRUE(Exists());
-  EXPECT_THAT(UnixSocket::Connect(path_, kLong), StatusIs(Code::kUnavailable, HasSubstr("connect")));
+  EXPECT_THAT(UnixSocket::Connect(path_, kShort), StatusIs(Code::kUnavailable, HasSubstr("connect")));
   ASSERT_OK_AND_ASSIGN(UnixListener listener, Listen());
   EXPECT_OK(UnixSocket::Connect(path_, kLong));
 }
@@ -759,6 +759,15 @@ TEST_F(UnixListenerTest, AnotherUsersOldSocketIsNotReplaced) {
   ASSERT_EQ(chown(path_.c_str(), 65534, 65534), 0);
   EXPECT_THAT(Listen(), StatusIs(Code::kPermissionDenied, HasSubstr("is a socket of user 65534")));
   EXPECT_TRUE(Exists());
+}
+
+TEST_F(UnixSocketTest, AnErrorClosesWhatTheCallerHadThere) {
+  const int before = CountOpenDescriptors();
+  std::vector<ScopedDescriptor> descriptors = Pipes(1);
+  char byte;
+  EXPECT_THAT(b_.ReceiveExactly(absl::MakeSpan(&byte, 1), 2, &descriptors, kShort), StatusIs(Code::kDeadlineExceeded));
+  EXPECT_TRUE(descriptors.empty());
+  EXPECT_EQ(CountOpenDescriptors(), before);
 }
 
 }  // namespace

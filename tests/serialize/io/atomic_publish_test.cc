@@ -1,4 +1,4 @@
-#include "tensorcask/serialize/io/atomic_publish.h"
+#include "tensorcask/serialize/io/internal/atomic_publish.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -218,7 +218,7 @@ TEST(AtomicPublishTest, BadPathsAreRefused) {
   for (const bool overwrite : {false, true}) {
     for (const Row& row : rows) {
       SCOPED_TRACE(row.name);
-      AtomicPublish publish(On(nullptr, false, overwrite));
+      AtomicPublish publish(On(FileSystem::Posix(), false, overwrite));
       EXPECT_THAT(publish.Add(row.path), StatusIs(row.code, HasSubstr(row.says)));
     }
   }
@@ -239,7 +239,7 @@ TEST(AtomicPublishTest, NamesAtTheLimitOfTheSystem) {
   names.push_back(umlauts);
   for (const std::string& name : names) {
     SCOPED_TRACE(name);
-    AtomicPublish publish(On(nullptr, false));
+    AtomicPublish publish(On(FileSystem::Posix(), false));
     ASSERT_OK(publish.Add(folder.Path(name)));
     const std::string temporary = NamesIn(folder.path()).at(0);
     EXPECT_LE(temporary.size(), 255u);
@@ -272,10 +272,10 @@ TEST(AtomicPublishTest, PathsAtTheLimitOfTheSystem) {
 TEST(AtomicPublishTest, ADanglingLinkIsNotWrittenThrough) {
   const TempFolder folder;
   ASSERT_EQ(symlink("elsewhere", folder.Path("a").c_str()), 0);
-  EXPECT_THAT(PublishAll(On(nullptr), {{folder.Path("a"), "x"}}),
+  EXPECT_THAT(PublishAll(On(FileSystem::Posix()), {{folder.Path("a"), "x"}}),
               StatusIs(Code::kAlreadyExists, AllOf(HasSubstr("/a: cannot rename"), HasSubstr("File exists"))));
   EXPECT_THAT(NamesIn(folder.path()), ElementsAre("a"));
-  ASSERT_OK(PublishAll(On(nullptr, true, /*overwrite=*/true), {{folder.Path("a"), "x"}}));
+  ASSERT_OK(PublishAll(On(FileSystem::Posix(), true, /*overwrite=*/true), {{folder.Path("a"), "x"}}));
   struct stat info;
   ASSERT_EQ(lstat(folder.Path("a").c_str(), &info), 0);
   EXPECT_TRUE(S_ISREG(info.st_mode)) << "the link is replaced, not what it leads to";
@@ -285,7 +285,7 @@ TEST(AtomicPublishTest, ADanglingLinkIsNotWrittenThrough) {
 TEST(AtomicPublishTest, AVanishedFolderIsAnErrorNamingTheFile) {
   const TempFolder folder;
   ASSERT_EQ(mkdir(folder.Path("d").c_str(), 0700), 0);
-  AtomicPublish publish(On(nullptr));
+  AtomicPublish publish(On(FileSystem::Posix()));
   ASSERT_OK(publish.Add(folder.Path("d/a")));
   ASSERT_EQ(unlink(folder.Path("d/" + NamesIn(folder.Path("d")).at(0)).c_str()), 0);
   ASSERT_EQ(rmdir(folder.Path("d").c_str()), 0);
@@ -331,7 +331,8 @@ TEST(AtomicPublishTest, ThreadsRacingForRealNames) {
     for (size_t t = 0; t < statuses.size(); ++t) {
       threads.emplace_back([&, t] {
         const std::string bytes(1000, static_cast<char>('a' + t));
-        statuses[t] = PublishAll(On(nullptr, false), {{prefix + ".data", bytes}, {prefix + ".index", bytes}});
+        statuses[t] =
+            PublishAll(On(FileSystem::Posix(), false), {{prefix + ".data", bytes}, {prefix + ".index", bytes}});
       });
     }
     for (std::thread& thread : threads) thread.join();
@@ -449,13 +450,13 @@ TEST(AtomicPublishExistingTest, BadSourcesAreRefused) {
                       {"NoFolder", "taken", "no/m", Code::kNotFound, "/taken: cannot give it the name"}};
   for (const Row& row : rows) {
     SCOPED_TRACE(row.name);
-    AtomicPublish publish(On(nullptr));
+    AtomicPublish publish(On(FileSystem::Posix()));
     EXPECT_THAT(publish.AddExisting(folder.Path(row.source), folder.Path(row.target)),
                 StatusIs(row.code, HasSubstr(row.says)));
     EXPECT_OK(publish.Commit()) << "nothing was added";
   }
   EXPECT_THAT(NamesIn(folder.path()), ElementsAre("dangling", "pipe", "taken"));
-  AtomicPublish publish(On(nullptr));
+  AtomicPublish publish(On(FileSystem::Posix()));
   EXPECT_THAT(publish.AddExisting("", folder.Path("m")), StatusIs(Code::kInvalidArgument, HasSubstr("empty")));
 }
 
@@ -464,7 +465,7 @@ TEST(AtomicPublishExistingTest, RealFilesAreLinkedEvenThroughLinks) {
   folder.Write("s", "content");
   ASSERT_EQ(symlink("s", folder.Path("alias").c_str()), 0);
   ASSERT_EQ(mkdir(folder.Path("d").c_str(), 0700), 0);
-  AtomicPublish publish(On(nullptr));
+  AtomicPublish publish(On(FileSystem::Posix()));
   ASSERT_OK(publish.AddExisting(folder.Path("alias"), folder.Path("d/m")));
   ASSERT_OK(publish.Commit());
   struct stat source;
@@ -475,12 +476,12 @@ TEST(AtomicPublishExistingTest, RealFilesAreLinkedEvenThroughLinks) {
   EXPECT_THAT(NamesIn(folder.Path("d")), ElementsAre("m"));
 
   // Once more: rename(2) of two names of one file does nothing, and leaves both.
-  AtomicPublish again(On(nullptr, true, /*overwrite=*/true));
+  AtomicPublish again(On(FileSystem::Posix(), true, /*overwrite=*/true));
   ASSERT_OK(again.AddExisting(folder.Path("s"), folder.Path("d/m")));
   ASSERT_OK(again.Commit());
   EXPECT_THAT(NamesIn(folder.Path("d")), ElementsAre("m"));
   // And onto itself.
-  AtomicPublish self(On(nullptr, true, /*overwrite=*/true));
+  AtomicPublish self(On(FileSystem::Posix(), true, /*overwrite=*/true));
   ASSERT_OK(self.AddExisting(folder.Path("s"), folder.Path("s")));
   ASSERT_OK(self.Commit());
   EXPECT_THAT(NamesIn(folder.path()), ElementsAre("alias", "d", "s"));

@@ -439,5 +439,15 @@ TEST(ReadWholeFileTest, TakesNoMoreThanAllowed) {
   EXPECT_THAT(ReadWholeFile(folder.Path("sparse"), 1 << 30), StatusIs(Code::kResourceExhausted, HasSubstr("limit")));
 }
 
+// An empty file cannot be mapped, and need not be.
+TEST_P(ByteSourceTest, NothingOfAnEmptyFileIsMapped) {
+  const SourcePtr source = Open("");
+  ASSERT_NE(source, nullptr);
+  if (GetParam().memory_source) return;
+  ASSERT_OK_AND_ASSIGN(const RefPtr<TensorBuffer> buffer, source->Map(0, 0));
+  EXPECT_EQ(buffer->size_bytes(), 0u);
+  EXPECT_EQ(buffer->kind(), TensorBuffer::Kind::kMapped);
+}
+
 }  // namespace
 }  // namespace tensorcask

@@ -4,6 +4,7 @@
 #include "tensorcask/serialize/io/file_system.h"
 
 #include <cerrno>
+#include <climits>
 #include <cstdint>
 #include <memory>
 #include <set>
@@ -409,6 +410,16 @@ TEST(CheckPathTest, RefusesWhatTheSystemWouldNotTake) {
   EXPECT_THAT(CheckPath(absl::string_view("a\0b", 3)), invalid(HasSubstr("\"a\\x00\\x62\" has a NUL byte")));
   EXPECT_THAT(CheckPath(longest + "nn"), invalid(HasSubstr("4096 bytes, the limit is 4095")));
   EXPECT_THAT(CheckPath("x/" + std::string(256, 'n')), invalid(HasSubstr("256 bytes, the limit is 255")));
+}
+
+TEST_P(FileSystemTest, APathIsShorterThanPathMax) {
+  Make("ok", "text");
+  const std::string longest = root_ + std::string(PATH_MAX - 1 - root_.size() - 2, '/') + "ok";
+  ASSERT_EQ(longest.size(), size_t{PATH_MAX - 1});
+  FileInfo info;
+  EXPECT_EQ(files_->Describe(longest, &info), 0);
+  EXPECT_EQ(Content(longest), "text");
+  EXPECT_EQ(files_->Describe(root_ + "/" + longest.substr(root_.size()), &info), -ENAMETOOLONG);
 }
 
 }  // namespace

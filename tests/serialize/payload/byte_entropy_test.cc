@@ -1,4 +1,4 @@
-#include "tensorcask/serialize/payload/byte_entropy.h"
+#include "tensorcask/serialize/payload/codec/byte_entropy.h"
 
 #include <cmath>
 #include <cstdint>

@@ -17,9 +17,9 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "gtest/gtest.h"
-#include "tensorcask/serialize/payload/chunk_codec.h"
-#include "tensorcask/serialize/payload/huffman_encoder.h"
-#include "tensorcask/serialize/payload/huffman_plan.h"
+#include "tensorcask/serialize/payload/codec/chunk_codec.h"
+#include "tensorcask/serialize/payload/codec/huffman_encoder.h"
+#include "tensorcask/serialize/payload/codec/huffman_plan.h"
 #include "tensorcask/tests/fuzz/huffman_reference.h"
 #include "tensorcask/tests/serialize/payload/payload_testing.h"
 
@@ -148,7 +148,7 @@ std::string Compressed(const std::string& plane, Random* random) {
   return frame;
 }
 
-std::string PrefixCodes(const std::string& plane) {
+std::string HuffmanCodes(const std::string& plane) {
   HuffmanPlanner planner;
   const absl::StatusOr<const HuffmanPlan*> plan = planner.Plan(plane);
   std::string coded((*plan)->bytes, '\0');
@@ -176,14 +176,14 @@ ForgedPlane RandomPlane(const std::string& plane, Random* random) {
       return {kZstd, Compressed(plane, random)};
     case 8: {
       if (plane.empty()) return {kHuffman, ""};
-      std::string codes = PrefixCodes(plane);
+      std::string codes = HuffmanCodes(plane);
       codes[(*random)() % codes.size()] ^= static_cast<char>(1 << (*random)() % 8);
       return {kHuffman, codes};
     }
     case 9:
     case 10:
     case 11:
-      return {kHuffman, plane.empty() ? "" : PrefixCodes(plane)};
+      return {kHuffman, plane.empty() ? "" : HuffmanCodes(plane)};
     default:
       return {kRaw, plane};
   }

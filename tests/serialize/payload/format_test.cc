@@ -10,7 +10,7 @@
 #include "absl/types/span.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tensorcask/serialize/payload/huffman_decoder.h"
+#include "tensorcask/serialize/payload/codec/huffman_decoder.h"
 #include "tensorcask/tests/fuzz/huffman_reference.h"
 #include "tensorcask/tests/serialize/payload/payload_testing.h"
 #include "tensorcask/tests/support/status_matchers.h"
@@ -37,14 +37,14 @@ std::string Example(absl::string_view begin = "```hex") {
 TEST(PayloadFormat, ExampleIsWhatIsWritten) {
   Tensor tensor = *Tensor::Create(DType::kInt16, TensorShape({20}));
   for (int i = 0; i < 20; ++i) tensor.mutable_data<int16_t>()[i] = static_cast<int16_t>(256 + i);
-  PayloadOptions options;
+  PayloadWriteOptions options;
   options.always = true;
   EXPECT_EQ(absl::BytesToHexString(testing::EncodeOrFail(tensor, options)), absl::BytesToHexString(Example()));
   ASSERT_OK_AND_ASSIGN(const Tensor read, testing::ReadWhole(Example(), TensorShape({20})));
   EXPECT_EQ(read.bytes(), tensor.bytes());
 }
 
-TEST(PayloadFormat, ExampleOfPrefixCodesIsWhatIsRead) {
+TEST(PayloadFormat, ExampleOfHuffmanCodesIsWhatIsRead) {
   const absl::string_view plane = "acabbacabdaecadabcaebead";  // stands in the text before it
   std::string read(plane.size(), '\0');
   ASSERT_OK(payload::HuffmanDecoder().Decode(Example("```hex plane"), absl::MakeSpan(&read[0], read.size())));

@@ -1,4 +1,4 @@
-// Prefix codes: lengths, plans, what is written and read. Runs with all instructions and without (BUILD.bazel): the
+// Huffman codes: lengths, plans, what is written and read. Runs with all instructions and without (BUILD.bazel): the
 // bytes are the same.
 
 #include <algorithm>
@@ -17,10 +17,10 @@
 #include "absl/types/span.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tensorcask/serialize/payload/huffman_code.h"
-#include "tensorcask/serialize/payload/huffman_decoder.h"
-#include "tensorcask/serialize/payload/huffman_encoder.h"
-#include "tensorcask/serialize/payload/huffman_plan.h"
+#include "tensorcask/serialize/payload/codec/huffman_code.h"
+#include "tensorcask/serialize/payload/codec/huffman_decoder.h"
+#include "tensorcask/serialize/payload/codec/huffman_encoder.h"
+#include "tensorcask/serialize/payload/codec/huffman_plan.h"
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tests/fuzz/huffman_reference.h"
 #include "tensorcask/tests/support/status_matchers.h"
@@ -353,13 +353,13 @@ TEST(Huffman, MayBeWrittenOverThePlane) {
 
 // The example of FORMAT.md section 3.1 in parts that can be changed.
 struct Forged {
-  std::string head{"\x01\x08\x01\x00", 4};
+  std::string header{"\x01\x08\x01\x00", 4};
   std::string sizes{"\1\0\0\0\1\0\0\0\2\0\0\0\2\0\0\0\2\0\0\0", 20};
   std::string runs{"\0", 1};
   std::string tables = "\x61\x65\x22\x32\x03";
   std::string streams = "\x48\x21\xe6\x40\x31" + std::string(1, '\0') + "\xe4\x80\xc7\x40";
 
-  std::string bytes() const { return head + sizes + runs + tables + streams; }
+  std::string bytes() const { return header + sizes + runs + tables + streams; }
 };
 constexpr absl::string_view kExample = "acabbacabdaecadabcaebead";
 
@@ -370,7 +370,7 @@ TEST(HuffmanDecoder, TakesTheExample) {
 
 TEST(HuffmanDecoder, TakesTablesThatNothingUses) {
   Forged forged;
-  forged.head[0] = 2;
+  forged.header[0] = 2;
   forged.tables += forged.tables;
   EXPECT_EQ(*Decode(forged.bytes(), 24), kExample);
   EXPECT_EQ(*DecodeHuffmanByTheBook(forged.bytes(), 24), kExample);
@@ -397,14 +397,14 @@ const Reject kRejects[] = {
      [](Forged* f) {
        *f = {"", "", "", "", "xx"};
      },
-     "2 bytes, too few for a head"},
-    {"NoTables", [](Forged* f) { f->head[0] = 0; }, "0 tables; 1 to 16"},
-    {"TooManyTables", [](Forged* f) { f->head[0] = 17; }, "17 tables; 1 to 16"},
-    {"SmallUnits", [](Forged* f) { f->head[1] = 7; }, "units of 2^7 bytes; 2^8 to 2^16"},
-    {"LargeUnits", [](Forged* f) { f->head[1] = 17; }, "units of 2^17 bytes"},
-    {"MoreRunsThanBytes", [](Forged* f) { f->head[3] = '\x7f'; }, "have 32513 runs; 16 bytes are left"},
-    {"NoRuns", [](Forged* f) { f->head[2] = 0, f->runs = ""; }, "runs have 0 bytes; the plane has 24"},
-    {"ARunTooMany", [](Forged* f) { f->head[2] = 2, f->runs += '\0'; }, "run 1 leaves the 24 bytes"},
+     "2 bytes, too few for a header"},
+    {"NoTables", [](Forged* f) { f->header[0] = 0; }, "0 tables; 1 to 16"},
+    {"TooManyTables", [](Forged* f) { f->header[0] = 17; }, "17 tables; 1 to 16"},
+    {"SmallUnits", [](Forged* f) { f->header[1] = 7; }, "units of 2^7 bytes; 2^8 to 2^16"},
+    {"LargeUnits", [](Forged* f) { f->header[1] = 17; }, "units of 2^17 bytes"},
+    {"MoreRunsThanBytes", [](Forged* f) { f->header[3] = '\x7f'; }, "have 32513 runs; 16 bytes are left"},
+    {"NoRuns", [](Forged* f) { f->header[2] = 0, f->runs = ""; }, "runs have 0 bytes; the plane has 24"},
+    {"ARunTooMany", [](Forged* f) { f->header[2] = 2, f->runs += '\0'; }, "run 1 leaves the 24 bytes"},
     {"AUnitTooMany", [](Forged* f) { f->runs = "\1"; }, "run 0 leaves the 24 bytes"},
     {"APlaneTooLong", [](Forged*) {}, "runs have 256 bytes; the plane has 300", 300},
     {"NoSuchTable", [](Forged* f) { f->runs = "\x10"; }, "run 0 has table 1 of 1"},

@@ -1,4 +1,4 @@
-#include "tensorcask/serialize/payload/ordered_for.h"
+#include "tensorcask/serialize/payload/internal/ordered_for.h"
 
 #include <atomic>
 #include <cstdint>

@@ -35,7 +35,7 @@ using Code = absl::StatusCode;
 constexpr size_t kKiB = 1024;
 constexpr int64_t kMiB = int64_t{1} << 20;
 
-absl::StatusOr<std::optional<PayloadSummary>> Encode(const TensorView& view, const PayloadOptions& options = {}) {
+absl::StatusOr<std::optional<PayloadSummary>> Encode(const TensorView& view, const PayloadWriteOptions& options = {}) {
   DiscardSink sink;
   absl::StatusOr<std::optional<PayloadSummary>> written = EncodePayload(view, options, &sink);
   EXPECT_EQ(sink.position(), written.ok() && written->has_value() ? (*written)->stored_bytes : 0);
@@ -65,14 +65,14 @@ TEST(PayloadEncoder, WritesNothingThatDoesNotPay) {
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.name);
-    PayloadOptions options;
+    PayloadWriteOptions options;
     ASSERT_OK_AND_ASSIGN(const std::optional<PayloadSummary> written, Encode(c.tensor, options));
     EXPECT_EQ(written.has_value(), c.pays);
     EXPECT_TRUE(!written || written->stored_bytes * 50 <= written->decoded_bytes * 49);
     options.always = true;
     EXPECT_TRUE((*Encode(c.tensor, options)).has_value());
     options = {};
-    options.level = PayloadLevel::kStored;
+    options.payload.level = PayloadLevel::kStored;
     EXPECT_TRUE((*Encode(c.tensor, options)).has_value());
   }
 }
@@ -85,9 +85,9 @@ TEST(PayloadEncoder, SaysWhatItWrote) {
   EXPECT_EQ(summary.stored_bytes, bytes.size());
   EXPECT_EQ(summary.num_chunks, 7);
   EXPECT_EQ(summary.shared_chunks, 0);
-  EXPECT_EQ(summary.head.dtype, DType::kFloat32);
-  EXPECT_EQ(summary.head.level, 2);
-  EXPECT_EQ(summary.head.Encode(), bytes.substr(0, kPayloadHeadBytes));
+  EXPECT_EQ(summary.header.dtype, DType::kFloat32);
+  EXPECT_EQ(summary.header.level, 2);
+  EXPECT_EQ(summary.header.Encode(), bytes.substr(0, kPayloadHeaderBytes));
 }
 
 // ---- The bytes ------------------------------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ TEST(PayloadEncoder, BytesDependOnNeitherThreadsNorPlace) {
                                     : RandomTensor(seed % 2 == 0 ? DType::kFloat32 : DType::kInt16,
                                                    TensorShape({30, 50, 40 + seed}), Values::kMixed, seed);
     const TensorView view = testing::RandomView(tensor, &random);
-    PayloadOptions options = Always();
+    PayloadWriteOptions options = Always();
     const std::string bytes = EncodeOrFail(view, options);
     ASSERT_OK_AND_ASSIGN(const Tensor dense, view.ToTensor());
     for (const int threads : {1, 2, 3, 8}) {
@@ -122,11 +122,11 @@ TEST(PayloadEncoder, RawChunksLieAtMultiplesOf64WhateverIsBeforeThePayload) {
   const Forge forge = Forge::Of(payload);
   int raw = 0;
   for (size_t i = 0; i < forge.chunks.size(); ++i) {
-    if (forge.chunks[i].size != forge.head.chunk(i).size) continue;
+    if (forge.chunks[i].size != forge.header.chunk(i).size) continue;
     ++raw;
     EXPECT_EQ(forge.chunks[i].offset % 64, 0) << i;
     EXPECT_EQ(payload.substr(forge.chunks[i].offset, forge.chunks[i].size),
-              tensor.bytes().substr(forge.head.chunk(i).begin, forge.head.chunk(i).size));
+              tensor.bytes().substr(forge.header.chunk(i).begin, forge.header.chunk(i).size));
   }
   EXPECT_GT(raw, 0);
 }
@@ -186,11 +186,11 @@ TEST(PayloadEncoder, PadsWhatExpandsSoThatDefaultLimitsTakeIt) {
 
 TEST(PayloadEncoder, TakesADeltaOnlyIfItPays) {
   const auto is_delta = [](const Tensor& tensor, const TensorView& base, PayloadLevel level, bool always) {
-    PayloadOptions options = {level, 64 * kKiB};
-    options.base = &base;
+    PayloadWriteOptions options;
+    options.payload = {level, 64 * kKiB, MakeBaseLookup(base)};
     options.always = always;
     const std::optional<PayloadSummary> written = *Encode(tensor, options);
-    return written && written->head.is_delta;
+    return written && written->header.is_delta;
   };
   for (const int64_t count : {50 * 1000, 6 * 1000 * 1000}) {  // on everything, and on samples
     for (const DType dtype : {DType::kFloat32, DType::kInt32}) {
@@ -219,16 +219,16 @@ TEST(PayloadEncoder, TakesADeltaOnlyIfItPays) {
 TEST(PayloadEncoder, NamesTheBaseByItsElements) {
   const Tensor base = RandomTensor(DType::kFloat32, TensorShape({300, 200}), Values::kNoise, 1);
   ASSERT_OK_AND_ASSIGN(const TensorView turned, TensorView(base).Transpose(0, 1));
-  PayloadOptions options = Always();
-  options.base = &turned;
+  PayloadWriteOptions options = Always();
+  options.payload.base = MakeBaseLookup(turned);
   ASSERT_OK_AND_ASSIGN(const Tensor same, turned.ToTensor());
   PayloadSummary summary;
   const std::string payload = EncodeOrFail(same, options, &summary);
-  ASSERT_TRUE(summary.head.is_delta);
-  EXPECT_EQ(summary.head.base, *HashElements(same));
+  ASSERT_TRUE(summary.header.is_delta);
+  EXPECT_EQ(summary.header.base, *HashElements(same));
   EXPECT_LT(payload.size(), 1000);  // nothing has changed
   const TensorView base_of_same = same;
-  options.base = &base_of_same;
+  options.payload.base = MakeBaseLookup(base_of_same);
   EXPECT_EQ(EncodeOrFail(turned, options), payload);
 }
 
@@ -237,19 +237,19 @@ TEST(PayloadEncoder, NamesTheBaseByItsElements) {
 TEST(PayloadEncoder, RefusesOptionsThatCannotBe) {
   const Tensor tensor = RandomTensor(DType::kFloat32, TensorShape({1000}), Values::kSmooth, 1);
   for (const size_t chunk_bytes : {size_t{0}, 32 * kKiB, 65 * kKiB, 8192 * kKiB}) {
-    PayloadOptions options;
-    options.chunk_bytes = chunk_bytes;
+    PayloadWriteOptions options;
+    options.payload.chunk_bytes = chunk_bytes;
     EXPECT_THAT(Encode(tensor, options), StatusIs(Code::kInvalidArgument, HasSubstr("64 KiB to 4 MiB")));
   }
-  PayloadOptions options;
-  options.level = static_cast<PayloadLevel>(3);
+  PayloadWriteOptions options;
+  options.payload.level = static_cast<PayloadLevel>(3);
   EXPECT_THAT(Encode(tensor, options), StatusIs(Code::kInvalidArgument, HasSubstr("level 3")));
 
   for (const Tensor& base :
        {*Tensor::Zeros(DType::kFloat32, TensorShape({999})), *Tensor::Zeros(DType::kInt32, TensorShape({1000}))}) {
     const TensorView view = base;
     options = {};
-    options.base = &view;
+    options.payload.base = MakeBaseLookup(view);
     EXPECT_THAT(Encode(tensor, options), StatusIs(Code::kInvalidArgument, HasSubstr("the base is")));
   }
 }
@@ -263,8 +263,8 @@ TEST(PayloadEncoder, RefusesTensorsThatHaveNoSuchForm) {
                                               Layout::RowMajor(TensorShape({1000})));
   EXPECT_THAT(Encode(none), StatusIs(Code::kFailedPrecondition, HasSubstr("left at home")));
   const Tensor tensor = *Tensor::Zeros(DType::kFloat32, TensorShape({1000}));
-  PayloadOptions options;
-  options.base = &none;
+  PayloadWriteOptions options;
+  options.payload.base = MakeBaseLookup(none);
   EXPECT_THAT(Encode(tensor, options), StatusIs(Code::kFailedPrecondition, HasSubstr("left at home")));
 
   const Tensor one = *Tensor::Zeros(DType::kFloat64, TensorShape({1}));
@@ -293,7 +293,8 @@ class FullSink final : public ByteSink {
 
 TEST(PayloadEncoder, PassesOnWhatTheSinkSays) {
   const Tensor tensor = RandomTensor(DType::kUint8, TensorShape({600'000}), Values::kMixed, 1);
-  for (PayloadOptions options : {Always(), PayloadOptions{PayloadLevel::kStored, 64 * kKiB}, PayloadOptions{}}) {
+  for (PayloadWriteOptions options :
+       {Always(), PayloadWriteOptions{PayloadLevel::kStored, 64 * kKiB}, PayloadWriteOptions{}}) {
     for (const int threads : {1, 3}) {
       options.num_threads = threads;
       const uint64_t size = (*Encode(tensor, options))->stored_bytes;

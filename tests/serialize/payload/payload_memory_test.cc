@@ -15,9 +15,9 @@
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/payload/codec/plane_codec.h"
 #include "tensorcask/serialize/payload/payload_encoder.h"
 #include "tensorcask/serialize/payload/payload_reader.h"
-#include "tensorcask/serialize/payload/plane_codec.h"
 #include "tensorcask/tests/serialize/payload/payload_testing.h"
 #include "tensorcask/tests/support/counted_allocations.h"
 #include "tensorcask/tests/support/status_matchers.h"
@@ -51,9 +51,9 @@ TEST(PayloadMemory, EncodingSaysSo) {
   const Tensor tensor = RandomTensor(DType::kFloat32, TensorShape({300, 300}), Values::kWeights, 1);
   const TensorView turned = *TensorView(tensor).Transpose(0, 1);
   const TensorView whole = tensor;
-  for (PayloadOptions options : {PayloadOptions(), Always(), Always(PayloadLevel::kHigh)}) {
+  for (PayloadWriteOptions options : {PayloadWriteOptions(), Always(), Always(PayloadLevel::kHigh)}) {
     for (const TensorView* base : {static_cast<const TensorView*>(nullptr), &whole}) {
-      options.base = base;
+      if (base != nullptr) options.payload.base = MakeBaseLookup(*base);
       absl::Status status;
       DiscardSink sink;
       {
@@ -95,8 +95,8 @@ TEST(PayloadMemory, ReadingSaysSo) {
 // for that there is none.
 TEST(PayloadMemory, AClaimTakesNone) {
   Forge honest;
-  honest.head.dtype = DType::kFloat32;
-  honest.head.num_elements = 16;
+  honest.header.dtype = DType::kFloat32;
+  honest.header.num_elements = 16;
   honest.Add(std::string(64, 'x'));
   struct Claim {
     const char* name;
@@ -115,7 +115,7 @@ TEST(PayloadMemory, AClaimTakesNone) {
   for (const Claim& claim : claims) {
     SCOPED_TRACE(claim.name);
     Forge forge = honest;
-    forge.head.num_elements = claim.elements;
+    forge.header.num_elements = claim.elements;
     forge.chunks.resize(claim.chunks, honest.chunks[0]);
     const std::string payload = forge.Bytes();
     absl::Status status;

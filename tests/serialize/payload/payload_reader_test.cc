@@ -120,11 +120,11 @@ TEST(PayloadReader, KeepsEveryBitOfFloats) {
   for (int64_t i = 0; i < base.num_elements(); i += 5) base.mutable_bytes()[i * 4] ^= 3;
   const TensorView base_view = base;
   for (const PayloadLevel level : kLevels) {
-    PayloadOptions options = Always(level);
+    PayloadWriteOptions options = Always(level);
     ASSERT_OK_AND_ASSIGN(const Tensor read, ReadWhole(EncodeOrFail(tensor, options), tensor.shape()));
     EXPECT_EQ(read.bytes(), tensor.bytes());
     if (level == PayloadLevel::kStored) continue;
-    options.base = &base_view;
+    options.payload.base = MakeBaseLookup(base_view);
     ASSERT_OK_AND_ASSIGN(const Tensor delta, ReadWhole(EncodeOrFail(tensor, options), tensor.shape(), &base_view));
     EXPECT_EQ(delta.bytes(), tensor.bytes());
   }
@@ -151,7 +151,7 @@ TEST(PayloadReader, GivesBackAnyViewIntoAnyOther) {
     TensorView out = Elsewhere(view, &random);
     ASSERT_OK(reader.ReadInto(&out));
     EXPECT_EQ(ElementBytes(out), ElementBytes(view));
-    EXPECT_EQ(reader.chunks_decoded(), reader.head().num_chunks());
+    EXPECT_EQ(reader.chunks_decoded(), reader.header().num_chunks());
   }
 }
 
@@ -204,7 +204,7 @@ TEST(PayloadReader, ASliceDecodesOnlyItsChunks) {
   const Case cases[] = {{"0,41:-", 21}, {"100,40:-", 21}, {"4000,1:-", 1}, {"7,1:5,1", 1}, {"8,8:4000,1", 2}};
   for (const Case& c : cases) {
     ASSERT_OK_AND_ASSIGN(const PayloadReader reader, PayloadReader::Open(payload, {}));
-    ASSERT_EQ(reader.head().num_chunks(), 1024);
+    ASSERT_EQ(reader.header().num_chunks(), 1024);
     const TensorSlice slice = *TensorSlice::Parse(c.slice);
     TensorView out = *Tensor::Create(DType::kFloat32, *slice.Apply(shape));
     ASSERT_OK(reader.ReadSliceInto(shape, slice, &out));
@@ -247,7 +247,7 @@ TEST(PayloadReader, GivesBackStrings) {
     for (const PayloadLevel level : kLevels) {
       for (const int threads : {1, 3}) {
         SCOPED_TRACE(absl::StrCat(i, " ", PayloadLevelName(level)));
-        PayloadOptions encoding = Always(level);
+        PayloadWriteOptions encoding = Always(level);
         encoding.num_threads = threads;
         PayloadReadOptions options;
         options.num_threads = threads;
@@ -285,12 +285,12 @@ TEST(PayloadReader, GivesBackDeltas) {
     const TensorView base_view = *TensorView(base).Flip({0});  // same elements elsewhere
     ASSERT_OK_AND_ASSIGN(const TensorView view, TensorView(tensor).Flip({0}));
     for (const PayloadLevel level : {PayloadLevel::kDefault, PayloadLevel::kHigh}) {
-      PayloadOptions options = Always(level);
-      options.base = &base_view;
+      PayloadWriteOptions options = Always(level);
+      options.payload.base = MakeBaseLookup(base_view);
       options.num_threads = 2;
       PayloadSummary summary;
       const std::string payload = EncodeOrFail(view, options, &summary);
-      ASSERT_TRUE(summary.head.is_delta);
+      ASSERT_TRUE(summary.header.is_delta);
       ASSERT_OK_AND_ASSIGN(const Tensor read, ReadWhole(payload, view.shape(), &base_view));
       EXPECT_EQ(ElementBytes(read), ElementBytes(view));
 
@@ -308,8 +308,8 @@ TEST(PayloadReader, GivesBackDeltas) {
 TEST(PayloadReader, WantsTheRightBase) {
   const Tensor base = RandomTensor(DType::kFloat32, TensorShape({50'000}), Values::kNoise, 1);
   const TensorView base_view = base;
-  PayloadOptions options = Always();
-  options.base = &base_view;
+  PayloadWriteOptions options = Always();
+  options.payload.base = MakeBaseLookup(base_view);
   const std::string payload = EncodeOrFail(base, options);
   ASSERT_OK_AND_ASSIGN(PayloadReader reader, PayloadReader::Open(payload, {}));
   TensorView out = *Tensor::Create(DType::kFloat32, base.shape());
@@ -332,7 +332,17 @@ TEST(PayloadReader, WantsTheRightBase) {
 
   const std::string plain = EncodeOrFail(base, Always());
   ASSERT_OK_AND_ASSIGN(PayloadReader not_delta, PayloadReader::Open(plain, {}));
-  EXPECT_THAT(not_delta.SetBase(base), StatusIs(Code::kFailedPrecondition, HasSubstr("no delta")));
+  EXPECT_THAT(not_delta.SetBase(base), StatusIs(Code::kFailedPrecondition, HasSubstr("not a delta")));
+}
+
+TEST(PayloadReader, IgnoresTheLevelOfTheWriter) {
+  const Tensor tensor = RandomTensor(DType::kFloat32, TensorShape({5000}), Values::kWeights, 1);
+  const std::string payload = EncodeOrFail(tensor, Always());
+  for (const char level : {'\0', '\2', '\3', '\xff'}) {
+    const std::string other = testing::WithHeaderBytes(payload, 11, absl::string_view(&level, 1));
+    ASSERT_OK_AND_ASSIGN(const Tensor read, ReadWhole(other, tensor.shape()));
+    EXPECT_EQ(ElementBytes(read), ElementBytes(tensor));
+  }
 }
 
 // ---- Where payloads are ---------------------------------------------------------------------------------------------

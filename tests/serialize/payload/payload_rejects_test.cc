@@ -26,13 +26,13 @@ using Code = absl::StatusCode;
 
 constexpr uint32_t kChunk = 64 << 10;
 
-PayloadHead Head(DType dtype, uint64_t elements, uint64_t characters = 0) {
-  PayloadHead head;
-  head.dtype = dtype;
-  head.log2_chunk_bytes = 16;
-  head.num_elements = elements;
-  head.characters = characters;
-  return head;
+PayloadHeader Header(DType dtype, uint64_t elements, uint64_t characters = 0) {
+  PayloadHeader header;
+  header.dtype = dtype;
+  header.log2_chunk_bytes = 16;
+  header.num_elements = elements;
+  header.characters = characters;
+  return header;
 }
 
 // Float32 zeros as one chunk of four constant planes.
@@ -43,7 +43,7 @@ std::string Zeros(uint32_t values = kChunk / 4) {
 // Three chunks, of which the first and the last are zeros and the other is raw.
 Forge ThreeChunks() {
   Forge forge;
-  forge.head = Head(DType::kFloat32, 2 * kChunk / 4 + 100);
+  forge.header = Header(DType::kFloat32, 2 * kChunk / 4 + 100);
   forge.Add(Zeros());
   forge.Add(std::string(kChunk, 'x'));
   forge.Add(Zeros(100));
@@ -54,7 +54,7 @@ Forge ThreeChunks() {
 absl::Status StatusOfReading(absl::string_view payload, const PayloadReadOptions& options = {}) {
   const absl::StatusOr<PayloadReader> reader = PayloadReader::Open(payload, options);
   if (!reader.ok()) return reader.status();
-  return ReadWhole(payload, TensorShape({static_cast<int64_t>(reader->head().num_elements)}), nullptr, options)
+  return ReadWhole(payload, TensorShape({static_cast<int64_t>(reader->header().num_elements)}), nullptr, options)
       .status();
 }
 
@@ -110,8 +110,8 @@ const IndexCase kIndexCases[] = {
     {"OneEntryLess", [](Forge* f) { f->chunks.pop_back(); }, Code::kDataLoss, "the payload's index is wrong"},
     {"NoEntry", [](Forge* f) { f->chunks.clear(), f->body.clear(); }, Code::kInvalidArgument,
      "a payload of 68 bytes; the index of its 3 chunks takes 48"},
-    {"MoreElements", [](Forge* f) { f->head.num_elements += kChunk; }, Code::kDataLoss, "index is wrong"},
-    {"ElementsNear2To63", [](Forge* f) { f->head.num_elements = (uint64_t{1} << 61) - 1; }, Code::kInvalidArgument,
+    {"MoreElements", [](Forge* f) { f->header.num_elements += kChunk; }, Code::kDataLoss, "index is wrong"},
+    {"ElementsNear2To63", [](Forge* f) { f->header.num_elements = (uint64_t{1} << 61) - 1; }, Code::kInvalidArgument,
      "the index of its 140737488355328 chunks"},
 };
 INSTANTIATE_TEST_SUITE_P(Entries, IndexRejects, ::testing::ValuesIn(kIndexCases),
@@ -121,7 +121,7 @@ TEST(PayloadRejects, WhatIsTooShort) {
   const std::string payload = ThreeChunks().Bytes();
   for (const size_t size : {0, 1, 63, 64, 67}) {
     EXPECT_THAT(PayloadReader::Open(absl::string_view(payload).substr(0, size), {}),
-                StatusIs(Code::kInvalidArgument, HasSubstr("head and index alone take 68")));
+                StatusIs(Code::kInvalidArgument, HasSubstr("header and index alone take 68")));
   }
 }
 
@@ -136,7 +136,7 @@ TEST(PayloadRejects, AWrongChecksumOfTheIndex) {
 
 TEST(Payload, TakesGapsAndAnyOrderAndSharedChunks) {
   Forge forge;
-  forge.head = Head(DType::kFloat32, 5 * kChunk / 4);
+  forge.header = Header(DType::kFloat32, 5 * kChunk / 4);
   forge.body = std::string(200, 'g');
   forge.Add(Zeros());
   const Forge::Chunk zeros = forge.chunks[0];
@@ -156,8 +156,8 @@ TEST(Payload, TakesGapsAndAnyOrderAndSharedChunks) {
 // 1 GiB of zeros in chunks of 4 MiB that are all one.
 Forge Bomb() {
   Forge forge;
-  forge.head = Head(DType::kFloat32, 256 << 20);
-  forge.head.log2_chunk_bytes = 22;
+  forge.header = Header(DType::kFloat32, 256 << 20);
+  forge.header.log2_chunk_bytes = 22;
   forge.Add(Zeros(1 << 20));
   forge.chunks.resize(256, forge.chunks[0]);
   return forge;
@@ -180,7 +180,7 @@ TEST(PayloadRejects, ExpansionPastTheLimit) {
   EXPECT_OK(PayloadReader::Open(Bomb().Bytes(), options));
   options.limits.max_unbacked_bytes = 0;
   options.limits.max_expansion = 1;
-  EXPECT_OK(PayloadReader::Open(Forge{Head(DType::kInt8, 0), "", {}}.Bytes(), options));
+  EXPECT_OK(PayloadReader::Open(Forge{Header(DType::kInt8, 0), "", {}}.Bytes(), options));
   EXPECT_THAT(PayloadReader::Open(ThreeChunks().Bytes(), options), StatusIs(Code::kResourceExhausted));
   options.limits.max_unbacked_bytes = std::numeric_limits<int64_t>::max();
   options.limits.max_expansion = std::numeric_limits<int64_t>::max();
@@ -192,7 +192,7 @@ TEST(Payload, ABombWithinTheLimitTakesNoMemoryUntilItIsRead) {
   PayloadReadOptions options;
   options.limits.max_unbacked_bytes = int64_t{1} << 60;
   Forge forge = Bomb();
-  forge.head.num_elements = uint64_t{1} << 40;  // 4 TiB
+  forge.header.num_elements = uint64_t{1} << 40;  // 4 TiB
   forge.chunks.resize(1 << 20, forge.chunks[0]);
   const std::string payload = forge.Bytes();
   ASSERT_OK_AND_ASSIGN(const PayloadReader reader, PayloadReader::Open(payload, options));
@@ -204,7 +204,7 @@ TEST(Payload, ABombWithinTheLimitTakesNoMemoryUntilItIsRead) {
 
 TEST(PayloadRejects, OneChunkAMillionTimes) {
   Forge forge;
-  forge.head = Head(DType::kFloat32, uint64_t{1'000'000} * kChunk / 4);
+  forge.header = Header(DType::kFloat32, uint64_t{1'000'000} * kChunk / 4);
   forge.Add(Zeros());
   forge.chunks.resize(1'000'000, forge.chunks[0]);
   EXPECT_THAT(PayloadReader::Open(forge.Bytes(), {}),
@@ -226,7 +226,7 @@ class ChunkRejects : public ::testing::TestWithParam<ChunkCase> {};
 
 TEST_P(ChunkRejects, WithCodeAndMessage) {
   Forge forge;
-  forge.head = Head(GetParam().dtype, GetParam().elements);
+  forge.header = Header(GetParam().dtype, GetParam().elements);
   forge.Add(GetParam().chunk);
   const std::string payload = forge.Bytes();
   EXPECT_THAT(StatusOfReading(payload), StatusIs(GetParam().code, HasSubstr(GetParam().says)));
@@ -249,7 +249,7 @@ const ChunkCase kChunkCases[] = {
      Code::kInvalidArgument, "it has differences, but the payload is no delta"},
     {"TooManyValues", DType::kUint8, 100, CodedChunk(0, 101, {kZero}), Code::kInvalidArgument, "101 values"},
     {"ReservedKind", DType::kUint8, 100, CodedChunk(0, 100, {{4, "x"}}), Code::kUnimplemented, "kind 4"},
-    {"NoPrefixCodes", DType::kUint8, 100, CodedChunk(0, 100, {{3, "x"}}), Code::kInvalidArgument, "prefix codes"},
+    {"NotHuffmanCodes", DType::kUint8, 100, CodedChunk(0, 100, {{3, "x"}}), Code::kInvalidArgument, "Huffman codes"},
     {"BytesBehind", DType::kUint8, 100, CodedChunk(0, 100, {kZero}) + "x", Code::kInvalidArgument, "behind"},
     {"NoFrame", DType::kUint8, 100, CodedChunk(0, 100, {{2, "no frame"}}), Code::kInvalidArgument, "frame"},
     {"TooShort", DType::kUint8, 100, std::string(1, '\0'), Code::kInvalidArgument, "too few"},
@@ -260,7 +260,7 @@ INSTANTIATE_TEST_SUITE_P(Chunks, ChunkRejects, ::testing::ValuesIn(kChunkCases),
 
 TEST(PayloadRejects, AWrongChecksumBeforeAnythingElseOfAChunk) {
   Forge forge;
-  forge.head = Head(DType::kUint8, 100);
+  forge.header = Header(DType::kUint8, 100);
   forge.Add("junk");
   forge.chunks[0].checksum = 17;
   EXPECT_THAT(StatusOfReading(forge.Bytes()), StatusIs(Code::kDataLoss, HasSubstr("the index has 0x11")));
@@ -270,7 +270,7 @@ TEST(PayloadRejects, AWrongChecksumBeforeAnythingElseOfAChunk) {
 TEST(PayloadRejects, OneBadChunkAmongMany) {
   for (const uint32_t bad : {0, 7, 63}) {
     Forge forge;
-    forge.head = Head(DType::kFloat32, 64 * kChunk / 4);
+    forge.header = Header(DType::kFloat32, 64 * kChunk / 4);
     for (uint32_t i = 0; i < 64; ++i) forge.Add(i == bad || i > bad + 5 ? "junk" : Zeros());
     for (const int threads : {1, 2, 8}) {
       PayloadReadOptions options;
@@ -303,7 +303,7 @@ TEST(PayloadRejects, LengthsThatAreNotTheCharacters) {
   };
   for (const Case& c : cases) {
     Forge forge;
-    forge.head = Head(DType::kString, c.lengths.size(), c.characters);
+    forge.header = Header(DType::kString, c.lengths.size(), c.characters);
     forge.Add(lengths(c.lengths));
     forge.Add(std::string(c.characters, 'c'));
     const std::string payload = forge.Bytes();
@@ -323,7 +323,7 @@ TEST(PayloadRejects, LengthsThatAreNotTheCharacters) {
 
 TEST(PayloadRejects, BadChunksOfStringsByName) {
   Forge forge;
-  forge.head = Head(DType::kString, kChunk / 8 + 1, kChunk + 3);
+  forge.header = Header(DType::kString, kChunk / 8 + 1, kChunk + 3);
   std::string lengths(kChunk, '\0');
   lengths[2] = 1;
   forge.Add(lengths);

@@ -121,15 +121,15 @@ std::string ElementBytes(const TensorView& view) {
   return text;
 }
 
-PayloadOptions Always(PayloadLevel level, size_t chunk_bytes) {
-  PayloadOptions options;
-  options.level = level;
-  options.chunk_bytes = chunk_bytes;
+PayloadWriteOptions Always(PayloadLevel level, size_t chunk_bytes) {
+  PayloadWriteOptions options;
+  options.payload.level = level;
+  options.payload.chunk_bytes = chunk_bytes;
   options.always = true;
   return options;
 }
 
-std::string EncodeOrFail(const TensorView& view, const PayloadOptions& options, PayloadSummary* summary) {
+std::string EncodeOrFail(const TensorView& view, const PayloadWriteOptions& options, PayloadSummary* summary) {
   std::string bytes;
   StringSink sink(&bytes);
   const absl::StatusOr<std::optional<PayloadSummary>> written = EncodePayload(view, options, &sink);
@@ -145,11 +145,11 @@ std::string EncodeOrFail(const TensorView& view, const PayloadOptions& options, 
 absl::StatusOr<Tensor> ReadWhole(absl::string_view payload, const TensorShape& shape, const TensorView* base,
                                  const PayloadReadOptions& options) {
   CASK_ASSIGN_OR_RETURN(PayloadReader reader, PayloadReader::Open(payload, options));
-  if (reader.head().num_elements != static_cast<uint64_t>(shape.num_elements())) {
+  if (reader.header().num_elements != static_cast<uint64_t>(shape.num_elements())) {
     return absl::InvalidArgumentError("another number of elements");
   }
   if (base != nullptr) CASK_RETURN_IF_ERROR(reader.SetBase(*base));
-  CASK_ASSIGN_OR_RETURN(const Tensor tensor, Tensor::Create(reader.head().dtype, shape));
+  CASK_ASSIGN_OR_RETURN(const Tensor tensor, Tensor::Create(reader.header().dtype, shape));
   TensorView view = tensor;
   CASK_RETURN_IF_ERROR(reader.ReadInto(&view));
   return tensor;
@@ -157,12 +157,12 @@ absl::StatusOr<Tensor> ReadWhole(absl::string_view payload, const TensorShape& s
 
 void Forge::Add(absl::string_view bytes) {
   body.resize((body.size() + 63) / 64 * 64);
-  chunks.push_back({kPayloadHeadBytes + body.size(), static_cast<uint32_t>(bytes.size())});
+  chunks.push_back({kPayloadHeaderBytes + body.size(), static_cast<uint32_t>(bytes.size())});
   body.append(bytes.data(), bytes.size());
 }
 
 std::string Forge::Bytes() const {
-  std::string bytes = head.Encode() + body;
+  std::string bytes = header.Encode() + body;
   std::string index;
   for (const Chunk& chunk : chunks) {
     uint32_t checksum = 0;
@@ -178,10 +178,10 @@ std::string Forge::Bytes() const {
 
 Forge Forge::Of(absl::string_view payload) {
   Forge forge;
-  forge.head = *PayloadHead::Parse(payload.substr(0, kPayloadHeadBytes));
-  const size_t count = forge.head.num_chunks();
+  forge.header = *PayloadHeader::Parse(payload.substr(0, kPayloadHeaderBytes));
+  const size_t count = forge.header.num_chunks();
   const size_t index = payload.size() - 4 - 16 * count;
-  forge.body = std::string(payload.substr(kPayloadHeadBytes, index - kPayloadHeadBytes));
+  forge.body = std::string(payload.substr(kPayloadHeaderBytes, index - kPayloadHeaderBytes));
   for (size_t i = 0; i < count; ++i) {
     const char* const entry = payload.data() + index + 16 * i;
     forge.chunks.push_back({LoadLittleEndian<uint64_t>(entry), LoadLittleEndian<uint32_t>(entry + 8)});
@@ -198,7 +198,7 @@ std::string CodedChunk(uint8_t flags, uint32_t values, const std::vector<ForgedP
   return bytes;
 }
 
-std::string WithHeadBytes(std::string payload, size_t offset, absl::string_view bytes) {
+std::string WithHeaderBytes(std::string payload, size_t offset, absl::string_view bytes) {
   payload.replace(offset, bytes.size(), bytes.data(), bytes.size());
   return payload.replace(60, 4, Number(StoredChecksum(absl::string_view(payload).substr(0, 60)), 4));
 }

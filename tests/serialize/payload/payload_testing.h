@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/payload/payload_encoder.h"
-#include "tensorcask/serialize/payload/payload_head.h"
+#include "tensorcask/serialize/payload/payload_header.h"
 #include "tensorcask/serialize/payload/payload_reader.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
@@ -40,8 +40,8 @@ TensorView RandomView(const TensorView& view, std::mt19937* random);
 std::string ElementBytes(const TensorView& view);
 
 // The payload; fails the test, and gives no bytes, if there is none.
-std::string EncodeOrFail(const TensorView& view, const PayloadOptions& options, PayloadSummary* summary = nullptr);
-PayloadOptions Always(PayloadLevel level = PayloadLevel::kDefault, size_t chunk_bytes = size_t{64} << 10);
+std::string EncodeOrFail(const TensorView& view, const PayloadWriteOptions& options, PayloadSummary* summary = nullptr);
+PayloadWriteOptions Always(PayloadLevel level = PayloadLevel::kDefault, size_t chunk_bytes = size_t{64} << 10);
 
 // All elements, as a tensor of the given shape.
 absl::StatusOr<Tensor> ReadWhole(absl::string_view payload, const TensorShape& shape, const TensorView* base = nullptr,
@@ -49,13 +49,13 @@ absl::StatusOr<Tensor> ReadWhole(absl::string_view payload, const TensorShape& s
 
 // A payload of which anything can be changed; checksums come out right unless they are given.
 struct Forge {
-  PayloadHead head;
+  PayloadHeader header;
   struct Chunk {
     uint64_t offset = 0;
     uint32_t size = 0;
     std::optional<uint32_t> checksum = std::nullopt;
   };
-  std::string body;  // what stands behind the head, from offset 64 on
+  std::string body;  // what stands behind the header, from offset 64 on
   std::vector<Chunk> chunks;
 
   // Puts `bytes` at the next multiple of 64 and adds a chunk of them.
@@ -72,8 +72,8 @@ struct ForgedPlane {
 };
 std::string CodedChunk(uint8_t flags, uint32_t values, const std::vector<ForgedPlane>& planes);
 
-// `payload` with `bytes` at `offset`, and the checksum of the head right again.
-std::string WithHeadBytes(std::string payload, size_t offset, absl::string_view bytes);
+// `payload` with `bytes` at `offset`, and the checksum of the header right again.
+std::string WithHeaderBytes(std::string payload, size_t offset, absl::string_view bytes);
 
 }  // namespace tensorcask::testing
 

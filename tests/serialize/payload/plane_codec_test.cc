@@ -1,4 +1,4 @@
-#include "tensorcask/serialize/payload/plane_codec.h"
+#include "tensorcask/serialize/payload/codec/plane_codec.h"
 
 #include <zstd.h>
 

@@ -1,6 +1,6 @@
 // Runs under TENSORCASK_CPU = unset, avx2 and scalar (BUILD.bazel), against models that take one number at a time.
 
-#include "tensorcask/serialize/payload/planes.h"
+#include "tensorcask/serialize/payload/codec/planes.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -184,9 +184,9 @@ TEST(Planes, SplitAndJoinLikeTheModel) {
 
       std::vector<PlaneSource> sources(size);
       for (int i = 0; i < size; ++i) sources[i].bytes = planes.data() + i * numbers.size();
-      for (const bool past_cache : {false, true}) {
-        Block joined(bytes.size(), past_cache && random() % 2 != 0 ? 0 : misalignment);
-        JoinPlanes(sources.data(), numbers.size(), size, rotate, joined.data(), past_cache);
+      for (const bool non_temporal : {false, true}) {
+        Block joined(bytes.size(), non_temporal && random() % 2 != 0 ? 0 : misalignment);
+        JoinPlanes(sources.data(), numbers.size(), size, rotate, joined.data(), non_temporal);
         ASSERT_EQ(joined.bytes(), bytes);
       }
     }
@@ -221,7 +221,7 @@ TEST(Planes, JoinConstantsOfAnyPlanes) {
   }
 }
 
-// ---- Zeros apart ----------------------------------------------------------------------------------------------------
+// ---- Zero bitmap ----------------------------------------------------------------------------------------------------
 
 TEST(Zeros, KnownMaskAndDenseNumbers) {
   for (const int size : kSizes) {
@@ -230,19 +230,19 @@ TEST(Zeros, KnownMaskAndDenseNumbers) {
     const Numbers numbers = {0, 5, TopBit(size), 0, 0, 0, 0, 0, 7, 0};
     Block mask(2, 1);
     Block dense(size_t{10} * size, 1);
-    EXPECT_EQ(TakeZerosApart(ToBytes(numbers, size).data(), 10, size, mask.data(), dense.data()), 3);
+    EXPECT_EQ(CompactNonzeros(ToBytes(numbers, size).data(), 10, size, mask.data(), dense.data()), 3);
     EXPECT_THAT(mask.bytes(), ElementsAre(0x06, 0x01));
     EXPECT_EQ(Bytes(dense.data(), dense.data() + size_t{3} * size), ToBytes({5, TopBit(size), 7}, size));
     EXPECT_EQ(CountZeros(ToBytes(numbers, size).data(), 10, size), 7);
 
     Block back(size_t{10} * size, 1);
-    PutZerosBack(mask.data(), dense.data(), 10, size, back.data());
+    ExpandZeros(mask.data(), dense.data(), 10, size, back.data());
     EXPECT_EQ(back.bytes(), ToBytes(numbers, size));
   }
 }
 
 // Takes, counts and puts back, and compares with what the definition says.
-void ExpectZerosApart(const Numbers& numbers, int size, size_t misalignment) {
+void ExpectCompactNonzeros(const Numbers& numbers, int size, size_t misalignment) {
   const Bytes bytes = ToBytes(numbers, size);
   Numbers nonzero;
   Bytes model_mask((numbers.size() + 7) / 8);
@@ -256,7 +256,7 @@ void ExpectZerosApart(const Numbers& numbers, int size, size_t misalignment) {
   Block input(bytes, misalignment);
   Block mask(model_mask.size(), (misalignment + 1) % 64);
   Block room(bytes.size(), (misalignment + 2) % 64);
-  ASSERT_EQ(TakeZerosApart(input.data(), numbers.size(), size, mask.data(), room.data()), nonzero.size());
+  ASSERT_EQ(CompactNonzeros(input.data(), numbers.size(), size, mask.data(), room.data()), nonzero.size());
   ASSERT_EQ(mask.bytes(), model_mask);
   ASSERT_EQ(Bytes(room.data(), room.data() + model_dense.size()), model_dense);
   ASSERT_EQ(CountZeros(input.data(), numbers.size(), size), numbers.size() - nonzero.size());
@@ -264,13 +264,13 @@ void ExpectZerosApart(const Numbers& numbers, int size, size_t misalignment) {
 
   Block dense(model_dense, (misalignment + 3) % 64);
   Block back(bytes.size(), misalignment);
-  PutZerosBack(mask.data(), dense.data(), numbers.size(), size, back.data());
+  ExpandZeros(mask.data(), dense.data(), numbers.size(), size, back.data());
   ASSERT_EQ(back.bytes(), bytes);
 }
 
 TEST(Zeros, LikeTheModel) {
   ForManyNumbers(3, [](const Numbers& numbers, int size, size_t misalignment, std::mt19937_64&) {
-    ExpectZerosApart(numbers, size, misalignment);
+    ExpectCompactNonzeros(numbers, size, misalignment);
   });
 }
 
@@ -281,9 +281,9 @@ TEST(Zeros, AtOneEndOnly) {
       SCOPED_TRACE(absl::StrCat(nonzero, " of 300 numbers of ", size, " bytes"));
       Numbers numbers(300);
       std::fill_n(numbers.begin(), nonzero, TopBit(size) + 1);
-      ExpectZerosApart(numbers, size, 0);
+      ExpectCompactNonzeros(numbers, size, 0);
       std::reverse(numbers.begin(), numbers.end());
-      ExpectZerosApart(numbers, size, 0);
+      ExpectCompactNonzeros(numbers, size, 0);
     }
   }
 }
@@ -291,14 +291,14 @@ TEST(Zeros, AtOneEndOnly) {
 TEST(Zeros, DenseMayBeMissingIfThereIsNone) {
   const Bytes mask(100);
   Block numbers(3200, 0);
-  PutZerosBack(mask.data(), nullptr, 800, 4, numbers.data());
+  ExpandZeros(mask.data(), nullptr, 800, 4, numbers.data());
   EXPECT_EQ(numbers.bytes(), Bytes(3200));
 }
 
 TEST(Zeros, NothingOfNothing) {
   for (const int size : kSizes) {
-    EXPECT_EQ(TakeZerosApart(nullptr, 0, size, nullptr, nullptr), 0);
-    PutZerosBack(nullptr, nullptr, 0, size, nullptr);
+    EXPECT_EQ(CompactNonzeros(nullptr, 0, size, nullptr, nullptr), 0);
+    ExpandZeros(nullptr, nullptr, 0, size, nullptr);
     EXPECT_EQ(CountZeros(nullptr, 0, size), 0);
   }
   EXPECT_EQ(CountBits(nullptr, 0), 0);
@@ -372,13 +372,13 @@ struct DifferenceCase {
 class KnownDifferences : public testing::TestWithParam<DifferenceCase> {};
 
 // Alone, and as one of 100.
-TEST_P(KnownDifferences, TakeAndAdd) {
+TEST_P(KnownDifferences, ComputeAndAdd) {
   const DifferenceCase& c = GetParam();
   for (const size_t count : {1, 100}) {
     const Bytes numbers = ToBytes(Numbers(count, c.number), c.size);
     const Bytes base = ToBytes(Numbers(count, c.base), c.size);
     Block differences(numbers.size(), 1);
-    TakeDifferences(numbers.data(), base.data(), count, c.size, c.order, differences.data());
+    ComputeDifferences(numbers.data(), base.data(), count, c.size, c.order, differences.data());
     EXPECT_EQ(differences.bytes(), ToBytes(Numbers(count, c.difference), c.size));
     Block added(numbers.size(), 1);
     AddDifferences(differences.data(), base.data(), count, c.size, c.order, added.data());
@@ -416,7 +416,7 @@ const DifferenceCase kKnownDifferences[] = {
 INSTANTIATE_TEST_SUITE_P(All, KnownDifferences, testing::ValuesIn(kKnownDifferences),
                          [](const auto& info) { return std::string(info.param.name); });
 
-TEST(Differences, TakeAndAddLikeTheModel) {
+TEST(Differences, ComputeAndAddLikeTheModel) {
   ForManyNumbers(5, [](const Numbers& numbers, int size, size_t misalignment, std::mt19937_64& random) {
     for (const NumberOrder order : kOrders) {
       SCOPED_TRACE(order == kFloat ? "floats" : "integers");
@@ -429,7 +429,7 @@ TEST(Differences, TakeAndAddLikeTheModel) {
       Block input(bytes, misalignment);
       Block base(ToBytes(base_numbers, size), random() % 64);
       Block differences(bytes.size(), random() % 64);
-      TakeDifferences(input.data(), base.data(), numbers.size(), size, order, differences.data());
+      ComputeDifferences(input.data(), base.data(), numbers.size(), size, order, differences.data());
       ASSERT_EQ(differences.bytes(), ToBytes(model, size));
 
       Block added(bytes.size(), misalignment);
@@ -453,7 +453,8 @@ TEST(Differences, OfAllBytes) {
       model.push_back(ModelOfDifference(pair >> 8, pair & 0xff, 1, order));
     }
     Bytes differences(numbers.size());
-    TakeDifferences(ToBytes(numbers, 1).data(), ToBytes(base, 1).data(), numbers.size(), 1, order, differences.data());
+    ComputeDifferences(ToBytes(numbers, 1).data(), ToBytes(base, 1).data(), numbers.size(), 1, order,
+                       differences.data());
     EXPECT_EQ(differences, ToBytes(model, 1));
     AddDifferences(differences.data(), ToBytes(base, 1).data(), numbers.size(), 1, order, differences.data());
     EXPECT_EQ(differences, ToBytes(numbers, 1));

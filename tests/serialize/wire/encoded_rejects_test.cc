@@ -10,9 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tensorcask/serialize/payload/payload_head.h"
+#include "tensorcask/serialize/payload/payload_header.h"
+#include "tensorcask/serialize/wire/serialized_tensor.h"
 #include "tensorcask/serialize/wire/tensor_codec.h"
-#include "tensorcask/serialize/wire/zero_copy.h"
 #include "tensorcask/tensor/variant.h"
 #include "tensorcask/tests/serialize/wire/encoded_test_util.h"
 #include "tensorcask/tests/serialize/wire/wire_test_util.h"
@@ -53,13 +53,13 @@ TEST_P(Rejects, WithCodeAndMessage) {
 }
 
 std::string* Payload(TensorProto* proto) { return proto->mutable_extension()->mutable_payload(); }
-// A payload that says it has `num_elements` of `dtype`, and nothing behind its head.
+// A payload that says it has `num_elements` of `dtype`, and nothing behind its header.
 std::string Claim(DType dtype, uint64_t num_elements, uint64_t characters = 0) {
-  PayloadHead head;
-  head.dtype = dtype;
-  head.num_elements = num_elements;
-  head.characters = characters;
-  return head.Encode();
+  PayloadHeader header;
+  header.dtype = dtype;
+  header.num_elements = num_elements;
+  header.characters = characters;
+  return header.Encode();
 }
 std::string PayloadOf(DType dtype, const TensorShape& shape) {
   return EncodedProto(CompressibleTensor(dtype, shape)).extension().payload();
@@ -124,7 +124,7 @@ TEST(Encoded, AWrongChecksumIsFoundInStridedMemory) {
 
 TEST(Encoded, ADamagedChunkIsNamed) {
   TensorProto proto = EncodedProto(CompressibleTensor(DType::kInt16, TensorShape({20, 30})));
-  (*Payload(&proto))[kPayloadHeadBytes + 9] ^= 1;
+  (*Payload(&proto))[kPayloadHeaderBytes + 9] ^= 1;
   EXPECT_THAT(DecodeBothWays(proto.SerializeAsString()), StatusIs(Code::kDataLoss, HasSubstr("payload: ")));
 }
 
@@ -197,7 +197,7 @@ TEST(EncodedLimits, ManyEmptyStringsAreReadByDefault) {
   const Tensor strings = *Tensor::Zeros(DType::kString, TensorShape({3'000'000}));
   const std::string message = EncodeToString(strings, {}, Encoded());
   EXPECT_LT(message.size(), 100'000);
-  ASSERT_OK_AND_ASSIGN(const Tensor read, DecodeTensorBytes(message));
+  ASSERT_OK_AND_ASSIGN(const Tensor read, DecodeSerializedTensor(message));
   EXPECT_EQ(read.num_elements(), 3'000'000);
 }
 
@@ -247,7 +247,7 @@ TEST(EncodedInVariants, ErrorsNameThePlace) {
   EXPECT_THAT(DecodeBothWays(VariantOf({good, inner.SerializeAsString()})),
               StatusIs(kInvalid, HasSubstr("variant 0: tensors[1]: payload: it has 600 elements")));
   inner.mutable_tensor_shape()->mutable_dim(0)->set_size(20);
-  (*Payload(&inner))[kPayloadHeadBytes + 9] ^= 1;
+  (*Payload(&inner))[kPayloadHeaderBytes + 9] ^= 1;
   EXPECT_THAT(DecodeBothWays(VariantOf({good, inner.SerializeAsString()})),
               StatusIs(Code::kDataLoss, HasSubstr("variant 0: tensors[1]: payload: ")));
 }
@@ -261,7 +261,7 @@ TEST(EncodedInVariants, TheyShareOneBudget) {
   EXPECT_OK(DecodeBothWays(message, options));
   options.limits.max_message_bytes = 3 << 20;
   EXPECT_THAT(DecodeBothWays(message, options),
-              StatusIs(Code::kResourceExhausted, HasSubstr("variant 0: tensors[2]: uint8 [1048576] decodes to")));
+              StatusIs(Code::kResourceExhausted, HasSubstr("variant 0: tensors[2]: uint8 [1048576]: decodes to")));
   // What the expansion does not allow for is filled in, and no message may fill in more than that in total.
   options = DecodeOptions();
   options.limits.max_expansion = 0;
@@ -269,7 +269,7 @@ TEST(EncodedInVariants, TheyShareOneBudget) {
   EXPECT_OK(DecodeBothWays(message, options));
   options.limits.max_unbacked_bytes = (3 << 20) - 1;
   EXPECT_THAT(DecodeBothWays(message, options),
-              StatusIs(Code::kResourceExhausted, HasSubstr("variant 0: tensors[2]: uint8 [1048576] decodes to")));
+              StatusIs(Code::kResourceExhausted, HasSubstr("variant 0: tensors[2]: uint8 [1048576]: decodes to")));
 }
 
 // A length of 8 bytes becomes a string of 32.

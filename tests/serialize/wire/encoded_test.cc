@@ -19,7 +19,7 @@
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/byte_source.h"
-#include "tensorcask/serialize/wire/pieces.h"
+#include "tensorcask/serialize/wire/serialized_tensor.h"
 #include "tensorcask/serialize/wire/tensor_codec.h"
 #include "tensorcask/serialize/wire/tensor_message.h"
 #include "tensorcask/serialize/wire/tensor_records.h"
@@ -204,20 +204,20 @@ TEST(Encoded, LevelsAndThreadsAndChunks) {
   EncodeOptions options = Encoded();
   options.num_threads = 3;
   EXPECT_EQ(EncodeToString(tensor, {}, options), message);
-  options.chunk_bytes = size_t{64} << 10;
+  options.payload.chunk_bytes = size_t{64} << 10;
   const std::string small_chunks = EncodeToString(tensor, {}, options);
   EXPECT_NE(small_chunks, message);
-  options.level = PayloadLevel::kHigh;
+  options.payload.level = PayloadLevel::kHigh;
   const std::string high = EncodeToString(tensor, {}, options);
   EXPECT_LE(high.size(), small_chunks.size());
   DecodeOptions threads;
   threads.num_threads = 3;
   for (const std::string& text : {message, small_chunks, high}) {
-    ASSERT_OK_AND_ASSIGN(const Tensor read, DecodeTensorBytes(text, threads));
+    ASSERT_OK_AND_ASSIGN(const Tensor read, DecodeSerializedTensor(text, threads));
     EXPECT_EQ(Difference(read, tensor), "");
   }
-  options.chunk_bytes = 1000;
-  EXPECT_THAT(EncodedTensorBytes(tensor, options), StatusIs(Code::kInvalidArgument, StartsWith("payload: ")));
+  options.payload.chunk_bytes = 1000;
+  EXPECT_THAT(EncodedSize(tensor, options), StatusIs(Code::kInvalidArgument, StartsWith("payload: ")));
 }
 
 TEST(Encoded, ThePayloadIsAPieceOfItsOwn) {
@@ -257,9 +257,9 @@ class StaysPlain : public ::testing::TestWithParam<PlainCase> {};
 TEST_P(StaysPlain, WithTheBytesOfKStored) {
   EncodeOptions options = GetParam().options;
   const std::string stored = EncodeToString(GetParam().view, SomeMetadata(), options);
-  options.level = PayloadLevel::kDefault;
+  options.payload.level = PayloadLevel::kDefault;
   EXPECT_EQ(EncodeToString(GetParam().view, SomeMetadata(), options), stored);
-  options.level = PayloadLevel::kHigh;
+  options.payload.level = PayloadLevel::kHigh;
   TensorProto proto;
   ASSERT_OK(EncodeTensor(GetParam().view, SomeMetadata(), options, &proto));
   EXPECT_EQ(proto.SerializeAsString(), stored);
@@ -314,7 +314,7 @@ TEST(Encoded, IsComparedWithWhatThePlainFormTakes) {
 
 TEST(Encoded, RowMajorIsEncodedWhereTheOrderIsKept) {
   EncodeOptions options = Preserve();
-  options.level = PayloadLevel::kDefault;
+  options.payload.level = PayloadLevel::kDefault;
   EXPECT_EQ(EncodeToString(kWorth, {}, options), EncodeToString(kWorth, {}, Encoded(true)));
   // Gaps are left out, and then it is row-major.
   const TensorView gaps = *TensorView(kWorth).Slice(1, 0, 100, 2);
@@ -347,18 +347,18 @@ TEST(Delta, NeedsItsBase) {
   const Weights weights;
   const TensorView base(weights.before);
   EncodeOptions options = Encoded(true);
-  options.base = &base;
+  options.payload.base = MakeBaseLookup(base);
   const std::string message = EncodeToString(weights.after, SomeMetadata(), options);
   EXPECT_LT(message.size(), EncodeToString(weights.after, SomeMetadata(), Encoded(true)).size() / 2);
   DecodeOptions with_base;
-  with_base.base = &base;
+  with_base.base = MakeBaseLookup(base);
   ASSERT_OK_AND_ASSIGN(const Tensor read, DecodeBothWays(message, with_base));
   EXPECT_EQ(Difference(read, weights.after), "");
   ASSERT_OK_AND_ASSIGN(const DecodedTensor from_cord, DecodeTensorFromCord(InChunks(message, 1000), with_base));
   EXPECT_EQ(Difference(*from_cord.view.ToTensor(), weights.after), "");
   // A base of other strides is the same base.
   const TensorView columns = *TensorView(*(*TensorView(weights.before).Transpose(0, 1)).ToTensor()).Transpose(0, 1);
-  with_base.base = &columns;
+  with_base.base = MakeBaseLookup(columns);
   ASSERT_OK_AND_ASSIGN(const Tensor by_columns, DecodeBothWays(message, with_base));
   EXPECT_EQ(Difference(by_columns, weights.after), "");
 
@@ -366,7 +366,7 @@ TEST(Delta, NeedsItsBase) {
   const TensorView others[] = {TensorView(weights.after), *base.Narrow(0, 1, 99), *base.Bitcast(DType::kInt32)};
   for (const TensorView& other : others) {
     DecodeOptions wrong;
-    wrong.base = &other;
+    wrong.base = MakeBaseLookup(other);
     EXPECT_THAT(DecodeBothWays(message, wrong), StatusIs(Code::kFailedPrecondition, StartsWith("payload: ")));
   }
 }
@@ -375,19 +375,19 @@ TEST(Delta, IntoTheMemoryOfItsBase) {
   const Weights weights;
   const TensorView base(weights.before);
   EncodeOptions options = Encoded(true);
-  options.base = &base;
+  options.payload.base = MakeBaseLookup(base);
   const std::string message = EncodeToString(weights.after, {}, options);
   Tensor updated = *weights.before.Clone();
   const TensorView in_place(updated);
   DecodeOptions decode;
-  decode.base = &in_place;
+  decode.base = MakeBaseLookup(in_place);
   ASSERT_OK(DecodeTensorInto(message, decode, &updated));
   EXPECT_EQ(Difference(updated, weights.after), "");
   // Transposed memory, strided on both sides.
   const Tensor rows = *(*base.Transpose(0, 1)).ToTensor();
   TensorView strided = *TensorView(rows).Transpose(0, 1);
   const TensorView same = strided;
-  decode.base = &same;
+  decode.base = MakeBaseLookup(same);
   ASSERT_OK(DecodeTensorInto(message, decode, &strided));
   EXPECT_EQ(Difference(*strided.ToTensor(), weights.after), "");
 }
@@ -396,13 +396,13 @@ TEST(Delta, ABaseIsForDeltasAlone) {
   const Weights weights;
   const TensorView base(weights.before);
   DecodeOptions decode;
-  decode.base = &base;
+  decode.base = MakeBaseLookup(base);
   const Tensor other = CompressibleTensor(DType::kInt16, TensorShape({5000}));
   ASSERT_OK_AND_ASSIGN(const Tensor read, DecodeBothWays(EncodeToString(other, {}, Encoded()), decode));
   EXPECT_EQ(Difference(read, other), "");
   EncodeOptions encode = Encoded();
-  encode.base = &base;
-  EXPECT_THAT(EncodedTensorBytes(other, encode), StatusIs(Code::kInvalidArgument, StartsWith("payload: ")));
+  encode.payload.base = MakeBaseLookup(base);
+  EXPECT_THAT(EncodedSize(other, encode), StatusIs(Code::kInvalidArgument, StartsWith("payload: ")));
   const Tensor strings = CompressibleTensor(DType::kString, TensorShape({1000}));
   EXPECT_EQ(EncodeToString(strings, {}, encode), EncodeToString(strings, {}, Encoded()));
 }

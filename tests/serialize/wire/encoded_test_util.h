@@ -34,7 +34,7 @@ inline Tensor CompressibleTensor(DType dtype, const TensorShape& shape, uint64_t
 inline EncodeOptions Encoded(bool checksum = false) {
   EncodeOptions options;
   options.checksum = checksum;
-  options.level = PayloadLevel::kDefault;
+  options.payload.level = PayloadLevel::kDefault;
   return options;
 }
 

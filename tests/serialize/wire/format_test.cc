@@ -9,7 +9,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
-#include "tensorcask/serialize/wire/zero_copy.h"
+#include "tensorcask/serialize/wire/serialized_tensor.h"
 #include "tensorcask/tests/serialize/wire/wire_test_util.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
@@ -45,7 +45,7 @@ TEST(Format, ExampleIsWhatIsWritten) {
   const Representation representations[] = {Representation::kContent, Representation::kValues};
   for (size_t i = 0; i < 2; ++i) {
     const EncodeOptions options{representations[i], true};
-    ASSERT_OK_AND_ASSIGN(const uint64_t size, EncodedTensorBytes(tensor, options));
+    ASSERT_OK_AND_ASSIGN(const uint64_t size, EncodedSize(tensor, options));
     std::string message(size, '\0');
     ASSERT_OK(EncodeTensorTo(tensor, options, absl::MakeSpan(&message[0], message.size())));
     EXPECT_EQ(absl::BytesToHexString(message), absl::BytesToHexString(blocks[i]));
@@ -61,7 +61,7 @@ TEST(Format, ExampleIsWhatIsWritten) {
   const std::string message =
       testing::EncodeToString(columns, metadata, {Representation::kContent, false, StoredLayout::kPreserve});
   EXPECT_EQ(absl::BytesToHexString(message), absl::BytesToHexString(blocks[2]));
-  ASSERT_OK_AND_ASSIGN(const DecodedTensor decoded, DecodeTensorBytesWithMetadata(blocks[2]));
+  ASSERT_OK_AND_ASSIGN(const DecodedTensor decoded, DecodeSerializedTensorWithMetadata(blocks[2]));
   EXPECT_EQ(decoded.metadata, metadata);
   EXPECT_EQ(decoded.view.ToString(), "int16 [3,2] strides [1,3] offset 0");
   EXPECT_EQ(testing::Difference(*decoded.view.ToTensor(), *columns.ToTensor()), "");

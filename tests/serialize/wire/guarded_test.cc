@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tensorcask/serialize/wire/serialized_tensor.h"
 #include "tensorcask/serialize/wire/tensor_codec.h"
-#include "tensorcask/serialize/wire/zero_copy.h"
 #include "tensorcask/tests/serialize/wire/wire_test_util.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
@@ -89,7 +89,7 @@ TEST_P(EveryDType, KeepsOrderWithTheBytesOfProtobuf) {
         EXPECT_EQ(proto.tensor_content().size(),
                   static_cast<size_t>(row.view.num_elements()) * row.view.element_size());
       }
-      ASSERT_OK_AND_ASSIGN(const DecodedTensor decoded, DecodeTensorBytesWithMetadata(message));
+      ASSERT_OK_AND_ASSIGN(const DecodedTensor decoded, DecodeSerializedTensorWithMetadata(message));
       EXPECT_EQ(decoded.metadata, metadata);
       if (row.kept != nullptr) {
         EXPECT_EQ(decoded.view.layout().ToString(), row.kept);
@@ -142,7 +142,7 @@ TEST(Guarded, ChannelsLast) {
   TensorMetadata metadata;
   metadata.memory_format = MemoryFormat::kChannelsLast2d;
   const std::string message = EncodeToString(nhwc, metadata, Preserve());
-  ASSERT_OK_AND_ASSIGN(const DecodedTensor decoded, DecodeTensorBytesWithMetadata(message));
+  ASSERT_OK_AND_ASSIGN(const DecodedTensor decoded, DecodeSerializedTensorWithMetadata(message));
   EXPECT_TRUE(decoded.view.IsContiguous(MemoryFormat::kChannelsLast2d)) << decoded.view.ToString();
   EXPECT_EQ(decoded.metadata.memory_format, MemoryFormat::kChannelsLast2d);
   EXPECT_EQ(Difference(*decoded.view.ToTensor(), tensor), "");
@@ -173,7 +173,7 @@ TEST(Guarded, RepeatedElementsAreWrittenOut) {
   const TensorView rows = *TensorView(tensor).Expand({2, 3});
   const TensorView columns = *rows.Transpose(0, 1);
   ASSERT_OK_AND_ASSIGN(const DecodedTensor decoded,
-                       DecodeTensorBytesWithMetadata(EncodeToString(columns, {}, Preserve())));
+                       DecodeSerializedTensorWithMetadata(EncodeToString(columns, {}, Preserve())));
   EXPECT_EQ(Difference(*decoded.view.ToTensor(), *columns.ToTensor()), "");
 }
 
@@ -195,7 +195,8 @@ TEST_P(Rejects, WithCodeAndMessage) {
 #define ABCD " tensor_content: 'abcd' "
 constexpr Code kInvalid = Code::kInvalidArgument;
 const Case kCases[] = {
-    {"Gap", SHAPE22 ABCD "extension { dtype: 4 strides: [1, 3] }", kInvalid, "do not give each of 4 elements a place"},
+    {"Gap", SHAPE22 ABCD "extension { dtype: 4 strides: [1, 3] }", kInvalid,
+     "do not give each of 4 elements a position"},
     {"Overlap", SHAPE22 ABCD "extension { dtype: 4 strides: [1, 1] }", kInvalid, "do not give each of 4"},
     {"Broadcast", SHAPE22 "tensor_content: 'ab' extension { dtype: 4 strides: [0, 1] }", kInvalid, "do not give each"},
     {"OverlapInRange",

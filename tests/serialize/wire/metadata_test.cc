@@ -6,13 +6,17 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tensorcask/serialize/wire/serialized_tensor.h"
 #include "tensorcask/serialize/wire/tensor_codec.h"
 #include "tensorcask/serialize/wire/zero_copy.h"
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/buffer.h"
+#include "tensorcask/tensor/strided/memory_format.h"
 #include "tensorcask/tests/serialize/wire/wire_test_util.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
@@ -69,13 +73,13 @@ TEST_P(EveryDType, RoundTripsWithTheBytesOfProtobuf) {
     ASSERT_EQ(message, proto.SerializeAsString());
     EXPECT_EQ(message, EncodeToString(*tensor.Clone(), TensorMetadata(metadata), options)) << "equal is equal";
     EXPECT_EQ(proto.has_extension(), options.checksum || !metadata.IsDefault()) << "only if it says something";
-    ASSERT_OK_AND_ASSIGN(const DecodedTensor decoded, DecodeTensorBytesWithMetadata(message));
+    ASSERT_OK_AND_ASSIGN(const DecodedTensor decoded, DecodeSerializedTensorWithMetadata(message));
     EXPECT_EQ(decoded.metadata, metadata);
     ASSERT_OK_AND_ASSIGN(const Tensor elements, DecodeBothWays(message));
     EXPECT_EQ(Difference(elements, tensor), "");
     EXPECT_EQ(Difference(*decoded.view.ToTensor(), tensor), "");
     if (metadata.IsDefault()) {
-      std::string without(*EncodedTensorBytes(tensor, options), '\0');
+      std::string without(*EncodedSize(tensor, options), '\0');
       ASSERT_OK(EncodeTensorTo(tensor, options, absl::MakeSpan(&without[0], without.size())));
       EXPECT_EQ(message, without);
     }
@@ -108,7 +112,7 @@ TEST(Metadata, ExtensionsMerge) {
           .SerializeAsString() +
       FromText("extension { name: 'b' attributes { key: 'b' value: 'c' } }").SerializeAsString();
   ASSERT_OK(DecodeBothWays(message));
-  ASSERT_OK_AND_ASSIGN(const DecodedTensor decoded, DecodeTensorBytesWithMetadata(message));
+  ASSERT_OK_AND_ASSIGN(const DecodedTensor decoded, DecodeSerializedTensorWithMetadata(message));
   EXPECT_EQ(
       decoded.metadata.ToString(),
       "name \"b\", device cpu, memory_format contiguous, requires_grad true, attributes {\"a\": \"\", \"b\": \"c\"}");
@@ -130,7 +134,7 @@ TEST_P(EncodeRefuses, NamingTheField) {
   TensorProto proto = FromText("dtype: DT_INT8");
   EXPECT_THAT(EncodeTensor(tensor, metadata, {}, &proto), StatusIs(Code::kInvalidArgument, HasSubstr(GetParam().says)));
   EXPECT_EQ(proto.ByteSizeLong(), 0) << "on error the message is empty";
-  EXPECT_THAT(EncodedTensorBytes(tensor, metadata, {}), StatusIs(Code::kInvalidArgument, HasSubstr(GetParam().says)));
+  EXPECT_THAT(EncodedSize(tensor, metadata, {}), StatusIs(Code::kInvalidArgument, HasSubstr(GetParam().says)));
   EXPECT_THAT(EncodeTensorTo(tensor, metadata, {}, {}), StatusIs(Code::kInvalidArgument, HasSubstr(GetParam().says)));
 }
 const EncodeCase kEncodeCases[] = {
@@ -170,13 +174,19 @@ TEST_P(DecodeRefuses, NamingTheField) {
   const TensorProto proto = FromText(GetParam().text);
   const std::string message = proto.SerializeAsString();
   EXPECT_OK(DecodeBothWays(message));
+  DecodeOptions skip;
+  skip.skip_unreadable_metadata = true;
+  ASSERT_OK_AND_ASSIGN(const DecodedTensor bare, DecodeTensorWithMetadata(proto, skip));
+  EXPECT_THAT(bare.metadata_status, StatusIs(GetParam().code, HasSubstr(GetParam().says)));
+  EXPECT_TRUE(bare.metadata.IsDefault());
   for (const bool lenient : {false, true}) {
     DecodeOptions options;
     options.lenient = lenient;
     const RefPtr<CountingAllocator> allocator = MakeRef<CountingAllocator>();
     options.allocator = allocator;
     EXPECT_THAT(DecodeTensorWithMetadata(proto, options), StatusIs(GetParam().code, HasSubstr(GetParam().says)));
-    EXPECT_THAT(DecodeTensorBytesWithMetadata(message, options), StatusIs(GetParam().code, HasSubstr(GetParam().says)));
+    EXPECT_THAT(DecodeSerializedTensorWithMetadata(message, options),
+                StatusIs(GetParam().code, HasSubstr(GetParam().says)));
     EXPECT_EQ(allocator->calls, 0);
   }
 }
@@ -184,9 +194,9 @@ TEST_P(DecodeRefuses, NamingTheField) {
 const DecodeCase kDecodeCases[] = {
     {"Duplicate",
      "dtype: DT_FLOAT" BIG_SHAPE "extension { attributes { key: 'a' } attributes { key: 'a' value: 'x' } }",
-     Code::kInvalidArgument, "attributes has the key \"a\" behind \"a\""},
+     Code::kInvalidArgument, "attributes has the key \"a\" after \"a\""},
     {"Unsorted", "dtype: DT_FLOAT" BIG_SHAPE "extension { attributes { key: 'b' } attributes { key: 'a' } }",
-     Code::kInvalidArgument, "attributes has the key \"a\" behind \"b\""},
+     Code::kInvalidArgument, "attributes has the key \"a\" after \"b\""},
     {"UnsignedOrder", "dtype: DT_FLOAT extension { attributes { key: '\\xff' } attributes { key: 'a' } }",
      Code::kInvalidArgument, "attributes has the key \"a\""},
     {"EmptyKey", "dtype: DT_FLOAT extension { attributes { value: 'x' } }", Code::kInvalidArgument,
@@ -201,7 +211,7 @@ const DecodeCase kDecodeCases[] = {
     {"OtherSpelling", "dtype: DT_FLOAT extension { device: 'cuda:01' }", Code::kInvalidArgument,
      "device \"cuda:01\": written as"},
     {"GradOfInts", "dtype: DT_INT32" BIG_SHAPE "extension { requires_grad: true }", Code::kInvalidArgument,
-     "requires_grad is set; it is for floating and complex dtypes, not for int32"},
+     "requires_grad is set for int32; only tensors of floating and complex dtypes have it"},
     {"GradOfStrings", "dtype: DT_STRING extension { requires_grad: true }", Code::kInvalidArgument, "requires_grad"},
     {"NoFormat", "dtype: DT_FLOAT extension { memory_format: 3 }", Code::kInvalidArgument, "memory_format is 3"},
     {"NegativeFormat", "dtype: DT_FLOAT extension { memory_format: -1 }", Code::kInvalidArgument,
@@ -245,6 +255,30 @@ TEST(Metadata, LimitOnNames) {
   options.limits.max_name_bytes = 1 << 20;
   EXPECT_THAT(DecodeTensorWithMetadata(long_name, options),
               StatusIs(Code::kInvalidArgument, HasSubstr("the name has 70000 bytes")));
+}
+
+TEST(Metadata, OnlyWhatCannotBeReadIsSkipped) {
+  const TensorProto proto = FromText(
+      "dtype: DT_FLOAT tensor_shape { dim { size: 2 } } float_val: [1, 2] extension { name: 'w' device: 'tpu:0' "
+      "memory_format: 7 requires_grad: true attributes { key: 'a' value: 'x' } }");
+  const std::string message = proto.SerializeAsString();
+  DecodeOptions options;
+  options.skip_unreadable_metadata = true;
+  for (const absl::StatusOr<DecodedTensor>& decoded :
+       {DecodeTensorWithMetadata(proto, options), DecodeSerializedTensorWithMetadata(message, options),
+        DecodeTensorFromCord(absl::Cord(message), options)}) {
+    ASSERT_OK(decoded);
+    EXPECT_THAT(decoded->metadata_status, StatusIs(Code::kInvalidArgument, HasSubstr("device \"tpu:0\"")));
+    EXPECT_EQ(decoded->metadata.name, "w");
+    EXPECT_EQ(decoded->metadata.device, Device());
+    EXPECT_EQ(decoded->metadata.memory_format, MemoryFormat::kContiguous);
+    EXPECT_TRUE(decoded->metadata.requires_grad);
+    EXPECT_EQ(decoded->metadata.attributes.size(), 1U);
+    ASSERT_OK_AND_ASSIGN(const Tensor tensor, decoded->view.ToTensor());
+    EXPECT_EQ(Difference(tensor, Tensor::FromValues<float>({1, 2})), "");
+  }
+  ASSERT_OK_AND_ASSIGN(const DecodedTensor whole, DecodeTensorWithMetadata(FromText("dtype: DT_FLOAT"), options));
+  EXPECT_OK(whole.metadata_status);
 }
 
 // ---- Devices --------------------------------------------------------------------------------------------------------

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "gtest/gtest.h"
+#include "tensorcask/serialize/wire/serialized_tensor.h"
 #include "tensorcask/serialize/wire/tensor_codec.h"
-#include "tensorcask/serialize/wire/zero_copy.h"
 #include "tensorcask/tests/serialize/wire/encoded_test_util.h"
 #include "tensorcask/tests/serialize/wire/wire_test_util.h"
 #include "tensorcask/tests/support/status_matchers.h"

@@ -9,7 +9,7 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/stubs/logging.h"
 #include "gtest/gtest.h"
-#include "tensorcask/serialize/wire/pieces.h"
+#include "tensorcask/serialize/wire/serialized_tensor.h"
 #include "tensorcask/serialize/wire/tensor_codec.h"
 #include "tensorcask/serialize/wire/tensor_message.h"
 #include "tensorcask/serialize/wire/variant_codec.h"
@@ -179,7 +179,8 @@ TEST(ObjectCodec, FormsInside) {
   EXPECT_EQ(variant.tensors[1].ToString(), "int16 [3,2]: [[1 4] [2 5] [3 6]]");
   std::string damaged = message;
   damaged[damaged.rfind('\6')] = 7;
-  EXPECT_THAT(DecodeTensorBytes(damaged), StatusIs(Code::kDataLoss, HasSubstr("variant 0: tensors[1]: the elements")));
+  EXPECT_THAT(DecodeSerializedTensor(damaged),
+              StatusIs(Code::kDataLoss, HasSubstr("variant 0: tensors[1]: the elements")));
 }
 
 TEST(ObjectCodec, ChecksumOfTheListForm) {
@@ -206,18 +207,18 @@ std::string Text(const char* text) { return FromText(text).SerializeAsString(); 
 std::string VariantContent(const std::string& content) { return VarintField(1, 21) + BytesField(4, content); }
 const RejectCase kRejects[] = {
     {"TP06_MoreHandles", Text("dtype: DT_RESOURCE resource_handle_val {} resource_handle_val {}"),
-     Code::kInvalidArgument, "resource_handle_val has 2 values; resource [] takes 1"},
+     Code::kInvalidArgument, "resource_handle_val has 2 values; resource [] has room for 1"},
     {"TP12_OtherField", Text("dtype: DT_VARIANT resource_handle_val {}"), Code::kInvalidArgument,
-     "resource_handle_val has 1 values; those of variant stand in variant_val"},
+     "resource_handle_val has 1 values; the values of variant belong in variant_val"},
     {"TP13_ContentWins", Text("dtype: DT_VARIANT variant_val {} tensor_content: 'x'"), Code::kInvalidArgument,
-     "0 bytes behind the lengths of variant []"},
+     "0 bytes after the lengths of variant []"},
     {"TP16_LengthPastTheEnd",
      VariantContent("\x05"
                     "abc"),
      Code::kInvalidArgument, "at least 5"},
     {"TP16_LengthOf33Bits", VariantContent("\xff\xff\xff\xff\x1f"), Code::kInvalidArgument,
      "the length of variant 0 is cut short or does not fit 32 bits"},
-    {"TP16_TrailingBytes", VariantContent(std::string("\0x", 2)), Code::kInvalidArgument, "these sum to 0"},
+    {"TP16_TrailingBytes", VariantContent(std::string("\0x", 2)), Code::kInvalidArgument, "the lengths sum to 0"},
     {"TP04_ContentIsNoMessage", VariantContent("\x02\x0a\x05"), Code::kInvalidArgument, "variant 0: a length of 5"},
     {"TP29_InContent", VariantContent(std::string("\x02\x08\x01", 3)), Code::kInvalidArgument,
      "variant 0: type_name at byte 0 is a varint"},
@@ -235,12 +236,12 @@ const RejectCase kRejects[] = {
     {"TP07_FillBombInside",
      Text("dtype: DT_VARIANT variant_val { tensors { dtype: DT_FLOAT float_val: 1 "
           "tensor_shape { dim { size: 274877906944 } } } }"),
-     Code::kResourceExhausted, "float32 [274877906944] decodes to 1099511627776 bytes, beside"},
+     Code::kResourceExhausted, "float32 [274877906944]: decodes to 1099511627776 bytes, besides"},
     {"EmptyVariantsPastTheLimit", Text("dtype: DT_VARIANT tensor_shape { dim { size: 1000000 } }"),
-     Code::kResourceExhausted, "variant [1000000] decodes to 88000000 bytes, 88000000 of them filled in"},
+     Code::kResourceExhausted, "variant [1000000]: decodes to 88000000 unbacked bytes"},
     {"EmptyVariantsInVariants",
      Text("dtype: DT_VARIANT variant_val { tensors { dtype: DT_VARIANT tensor_shape { dim { size: 1000000 } } } }"),
-     Code::kResourceExhausted, "variant 0: tensors[0]: variant [1000000] decodes to"},
+     Code::kResourceExhausted, "variant 0: tensors[0]: variant [1000000]: decodes to"},
     {"HandleDType", Text("dtype: DT_RESOURCE resource_handle_val { dtypes_and_shapes { dtype: 101 } }"),
      Code::kInvalidArgument, "resource 0: dtypes_and_shapes[0]: dtype is 101; wanted one of TensorFlow's"},
     {"HandleDTypeOfOurs", Text("dtype: DT_RESOURCE resource_handle_val { dtypes_and_shapes { dtype: 64 } }"),
@@ -307,8 +308,8 @@ TEST(ObjectLimits, WritersStopWhereReadersDo) {
   for (int levels = 1; levels < 31; ++levels) variant = wrapped(variant);
   ASSERT_OK(DecodeBothWays(EncodeToString(Tensor::Scalar(variant), TensorMetadata())));
   variant = wrapped(variant);
-  EXPECT_THAT(EncodedTensorBytes(Tensor::Scalar(variant), {}),
-              StatusIs(Code::kInvalidArgument, HasSubstr("nested deeper than the 64 messages")));
+  EXPECT_THAT(EncodedSize(Tensor::Scalar(variant), {}),
+              StatusIs(Code::kInvalidArgument, HasSubstr("nested deeper than the 64 levels")));
   TensorProto proto;
   EXPECT_THAT(EncodeTensor(Tensor::Scalar(variant), {}, &proto), StatusIs(Code::kInvalidArgument));
 }
@@ -320,14 +321,14 @@ TEST(ObjectLimits, DeeperThanWritersGo) {
   std::string message = VarintField(1, 4);
   for (int i = 0; i < 90; ++i) message = VarintField(1, 21) + BytesField(15, BytesField(3, message));
   message += BytesField(4096, testing::Fixed32Field(8, 1));
-  EXPECT_THAT(DecodeTensorBytes(message, options), StatusIs(Code::kDataLoss));
+  EXPECT_THAT(DecodeSerializedTensor(message, options), StatusIs(Code::kDataLoss));
 }
 
 TEST(ObjectEncoding, RefusesWhatMessagesDoNotHold) {
   const auto refused = [](const Tensor& tensor, Code code, const char* says) {
     TensorProto proto;
     EXPECT_THAT(EncodeTensor(tensor, {}, &proto), StatusIs(code, HasSubstr(says)));
-    EXPECT_THAT(EncodedTensorBytes(tensor, {Representation::kValues}), StatusIs(code, HasSubstr(says)));
+    EXPECT_THAT(EncodedSize(tensor, {Representation::kValues}), StatusIs(code, HasSubstr(says)));
     EXPECT_EQ(proto.ByteSizeLong(), 0u);
   };
   ResourceHandle handle;

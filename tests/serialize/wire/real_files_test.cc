@@ -13,9 +13,9 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tensorcask/proto/tensor.pb.h"
+#include "tensorcask/serialize/protowire/wire_reader.h"
+#include "tensorcask/serialize/wire/serialized_tensor.h"
 #include "tensorcask/serialize/wire/tensor_codec.h"
-#include "tensorcask/serialize/wire/wire_reader.h"
-#include "tensorcask/serialize/wire/zero_copy.h"
 #include "tensorcask/tests/serialize/wire/wire_test_util.h"
 #include "tensorcask/tests/support/status_matchers.h"
 #include "tensorcask/tests/support/test_data.h"
@@ -85,7 +85,7 @@ void Compare(const Found& found, const nlohmann::json& wanted, bool fuzzed) {
     return;
   }
   if (fuzzed && !tensor.ok()) {  // values in another dtype's field, which TensorFlow does not see
-    EXPECT_THAT(tensor, testing::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(" values; those of ")));
+    EXPECT_THAT(tensor, testing::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(" values; the values of ")));
     tensor = testing::DecodeBothWays(found.message, testing::Lenient());
   }
   ASSERT_OK(tensor);
@@ -109,7 +109,7 @@ void Compare(const Found& found, const nlohmann::json& wanted, bool fuzzed) {
   if (fuzzed || (encoding != "field" && encoding != "content")) return;
   EncodeOptions options;
   options.representation = encoding == "field" ? Representation::kValues : Representation::kContent;
-  ASSERT_OK_AND_ASSIGN(const uint64_t size, EncodedTensorBytes(*tensor, options));
+  ASSERT_OK_AND_ASSIGN(const uint64_t size, EncodedSize(*tensor, options));
   std::string again(size, '\0');
   ASSERT_OK(EncodeTensorTo(*tensor, options, absl::MakeSpan(&again[0], again.size())));
   EXPECT_EQ(again, found.message);

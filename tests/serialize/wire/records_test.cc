@@ -110,12 +110,12 @@ absl::Status ReadAllFromPipe(const std::string& bytes, size_t step, std::vector<
   return ReadAll(reader, records);
 }
 
-// The head of a record that claims `length` bytes, its checksum correct.
-std::string Head(uint64_t length) {
-  std::string head(12, '\0');
-  StoreLittleEndian(length, &head[0]);
-  StoreLittleEndian(MaskCrc32c(Crc32c(absl::string_view(head).substr(0, 8))), &head[8]);
-  return head;
+// The header of a record that claims `length` bytes, its checksum correct.
+std::string Header(uint64_t length) {
+  std::string header(12, '\0');
+  StoreLittleEndian(length, &header[0]);
+  StoreLittleEndian(MaskCrc32c(Crc32c(absl::string_view(header).substr(0, 8))), &header[8]);
+  return header;
 }
 
 TEST(Records, ExampleOfTheFormat) {
@@ -170,7 +170,7 @@ TEST(Records, ReadFromAnOffset) {
   EXPECT_TRUE(records.empty());
   options.offset = bytes.size() + 1;
   EXPECT_THAT(ReadAll(bytes, &records, options),
-              StatusIs(Code::kDataLoss, HasSubstr("stream: record at 44: the file ends before it, at 43")));
+              StatusIs(Code::kDataLoss, HasSubstr("stream: record at 44: the file ends at 43, before this record")));
 }
 
 struct DamageCase {
@@ -199,15 +199,15 @@ TEST_P(RecordsReject, WithCodeAndMessage) {
 }
 const DamageCase kDamages[] = {
     {"ShortHead", Written({"head"}) + "12345678901", Code::kDataLoss,
-     "stream: record at 20: cut short: 11 bytes are left; its head takes 12"},
+     "stream: record at 20: cut short: 11 bytes are left; its header takes 12"},
     {"LengthChecksum", std::string(12, '\0'), Code::kDataLoss,
      "stream: record at 0: the checksum of its length is 07980329, stored is 00000000"},
-    {"NoTail", Head(3) + "abc", Code::kDataLoss,
+    {"NoTail", Header(3) + "abc", Code::kDataLoss,
      "record at 0: cut short: it has 3 bytes of data and 4 of checksum; 3 are left"},
-    {"ShortTail", Head(0) + "abc", Code::kDataLoss, "it has 0 bytes of data and 4 of checksum; 3 are left"},
-    {"HugeLength", Head(UINT64_MAX) + "abcdefg", Code::kDataLoss, "it has 18446744073709551615 bytes of data"},
-    {"WrapsWithTail", Head(UINT64_MAX - 3) + "abcdefg", Code::kDataLoss, "18446744073709551612 bytes of data"},
-    {"DataChecksum", Head(3) + "abc" + std::string(4, '\0'), Code::kDataLoss, "the checksum of its data is"},
+    {"ShortTail", Header(0) + "abc", Code::kDataLoss, "it has 0 bytes of data and 4 of checksum; 3 are left"},
+    {"HugeLength", Header(UINT64_MAX) + "abcdefg", Code::kDataLoss, "it has 18446744073709551615 bytes of data"},
+    {"WrapsWithTail", Header(UINT64_MAX - 3) + "abcdefg", Code::kDataLoss, "18446744073709551612 bytes of data"},
+    {"DataChecksum", Header(3) + "abc" + std::string(4, '\0'), Code::kDataLoss, "the checksum of its data is"},
     {"PastTheLimit", Written({"head", "sixsix"}), Code::kResourceExhausted,
      "stream: record at 20: 6 bytes; max_message_bytes is 5"},
     {"Gzip", std::string("\x1f\x8b\x08\0\0\0\0\0\0\0\0\0", 12), Code::kDataLoss, "; the file looks like gzip"},
@@ -257,7 +257,7 @@ TEST(Records, MemoryIsThatOfTheLongestRecord) {
   RecordReaderOptions options;
   options.allocator = allocator;
   // The file claims far more than it holds: nothing is taken for that.
-  const std::string claim = Head(uint64_t{1} << 40) + "abcdefgh";
+  const std::string claim = Header(uint64_t{1} << 40) + "abcdefgh";
   std::vector<std::string> records;
   EXPECT_THAT(ReadAll(claim, &records, options), StatusIs(Code::kDataLoss, HasSubstr("cut short")));
 
@@ -284,7 +284,7 @@ TEST(Records, MemoryForAPipeFollowsTheBytesThatCome) {
     RecordReaderOptions options;
     options.allocator = allocator;
     options.limits.max_message_bytes = INT64_MAX;
-    const std::string bytes = Head(a_case.claimed_bytes) + std::string(a_case.come_bytes, 'x');
+    const std::string bytes = Header(a_case.claimed_bytes) + std::string(a_case.come_bytes, 'x');
     RecordReader reader(std::make_unique<Trickle>(bytes, 4095), options);
     EXPECT_THAT(reader.Next(),
                 StatusIs(Code::kDataLoss, HasSubstr(absl::StrCat("4 of checksum; ", a_case.come_bytes, " are left"))));
@@ -522,6 +522,48 @@ TEST(RealRecordFiles, EveryChangedByteAndEveryPrefixOfASmallOne) {
     const absl::Status status = ReadAll(bytes.substr(0, i), &records);
     const bool between = i == 0 || i == 72;  // 16 + 56
     EXPECT_EQ(status.code(), between ? Code::kOk : Code::kDataLoss);
+  }
+}
+
+TEST(Records, TheLimitIsToTheByte) {
+  for (const size_t size : {0, 1, 5, 1000}) {
+    SCOPED_TRACE(size);
+    const std::string bytes = Written({std::string(size, 'a'), std::string(size + 1, 'b')});
+    RecordReaderOptions options;
+    options.limits.max_message_bytes = static_cast<int64_t>(size);
+    std::vector<std::string> records;
+    EXPECT_THAT(ReadAll(bytes, &records, options), StatusIs(Code::kResourceExhausted, HasSubstr("max_message_bytes")));
+    EXPECT_THAT(records, ElementsAre(std::string(size, 'a')));
+    EXPECT_THAT(ReadAllFromPipe(bytes, 7, &records, options), StatusIs(Code::kResourceExhausted));
+    EXPECT_THAT(records, ElementsAre(std::string(size, 'a')));
+  }
+}
+
+// A pipe that stays open and says nothing more: another read would wait for ever.
+class QuietPipe final : public ByteStream {
+ public:
+  explicit QuietPipe(std::string bytes) : bytes_(std::move(bytes)) {}
+  const std::string& name() const override { return name_; }
+  absl::StatusOr<size_t> Read(absl::Span<char> out) override {
+    if (bytes_.empty()) return absl::InternalError("waits for ever");
+    const size_t size = bytes_.copy(out.data(), out.size());
+    bytes_.erase(0, size);
+    return size;
+  }
+
+ private:
+  const std::string name_ = "quiet";
+  std::string bytes_;
+};
+
+TEST(Records, ACompleteRecordIsReadFromAnOpenPipe) {
+  for (const size_t size : {0, 5, 300 << 10}) {
+    SCOPED_TRACE(size);
+    RecordReader reader(std::make_unique<QuietPipe>(Written({std::string(size, 'a')})));
+    ASSERT_OK_AND_ASSIGN(const auto record, reader.Next());
+    ASSERT_TRUE(record.has_value());
+    EXPECT_EQ(record->size(), size);
+    EXPECT_THAT(reader.Next(), StatusIs(Code::kInternal));
   }
 }
 

@@ -98,6 +98,59 @@ TEST(ShapeCodec, RefusesWrongWireTypes) {
   EXPECT_OK(DecodeShape(proto)) << "a field that nobody knows";
 }
 
+TEST(PartialShapeCodec, RoundTrips) {
+  for (const PartialTensorShape& shape :
+       {PartialTensorShape(), PartialTensorShape({}), PartialTensorShape({-1}), PartialTensorShape({-1, 0, 3}),
+        PartialTensorShape(TensorShape({2, 3})), PartialTensorShape({-1, int64_t{1} << 62})}) {
+    TensorShapeProto proto = Parse<TensorShapeProto>("dim { size: 9 } unknown_rank: true");
+    EncodeShape(shape, &proto);
+    ASSERT_OK_AND_ASSIGN(const PartialTensorShape decoded, DecodePartialShape(proto));
+    EXPECT_EQ(decoded, shape);
+    EXPECT_EQ(decoded.has_rank(), shape.has_rank());
+  }
+}
+
+TEST(PartialShapeCodec, WritesTensorFlowsBytes) {
+  TensorShapeProto proto;
+  EncodeShape(PartialTensorShape({-1, 2}), &proto);
+  EXPECT_EQ(proto.SerializeAsString(),
+            std::string("\x12\x0b\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x12\x02\x08\x02", 17));
+  EncodeShape(PartialTensorShape(), &proto);
+  EXPECT_EQ(proto.SerializeAsString(), "\x18\x01");
+  EncodeShape(PartialTensorShape({}), &proto);
+  EXPECT_EQ(proto.SerializeAsString(), "") << "a scalar, whose rank is known";
+}
+
+TEST(PartialShapeCodec, DropsNames) {
+  ASSERT_OK_AND_ASSIGN(const PartialTensorShape shape,
+                       DecodePartialShape(Parse<TensorShapeProto>("dim { size: -1 name: 'batch' } dim { size: 3 }")));
+  EXPECT_EQ(shape, PartialTensorShape({-1, 3}));
+}
+
+class PartialShapeRefused : public ::testing::TestWithParam<ShapeCase> {};
+TEST_P(PartialShapeRefused, WithCodeAndMessage) {
+  EXPECT_THAT(DecodePartialShape(Parse<TensorShapeProto>(GetParam().text)),
+              StatusIs(Code::kInvalidArgument, HasSubstr(GetParam().says)));
+}
+const ShapeCase kRefusedPartialShapes[] = {
+    {"MinusTwo", "dim { size: -1 } dim { size: -2 }", "-2"},
+    {"Int64Min", "dim { size: -9223372036854775808 }", "-9223372036854775808"},
+    {"ProductWraps", "dim { size: 4294967296 } dim { size: -1 } dim { size: 4294967296 }", "4294967296"},
+    {"UnknownRankAndDims", "unknown_rank: true dim { size: 2 }", "says unknown_rank and has 1 dims"},
+};
+INSTANTIATE_TEST_SUITE_P(Malformed, PartialShapeRefused, ::testing::ValuesIn(kRefusedPartialShapes),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(PartialShapeCodec, RefusesMoreThan254DimsAndWrongWireTypes) {
+  TensorShapeProto proto;
+  for (int i = 0; i < 255; ++i) proto.add_dim()->set_size(-1);
+  EXPECT_THAT(DecodePartialShape(proto),
+              StatusIs(Code::kInvalidArgument, HasSubstr("255 dims; a tensor has at most 254")));
+  ASSERT_TRUE(proto.ParseFromString(VarintField(2, 1)));
+  EXPECT_THAT(DecodePartialShape(proto),
+              StatusIs(Code::kInvalidArgument, HasSubstr("dim came with a wrong wire type")));
+}
+
 TEST(SliceCodec, RoundTrips) {
   for (const char* text : {"", "-", "-:0,10:14,1", "3,4:-:-"}) {
     ASSERT_OK_AND_ASSIGN(const TensorSlice slice, TensorSlice::Parse(text));

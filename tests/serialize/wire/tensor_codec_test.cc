@@ -13,10 +13,12 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tensorcask/serialize/wire/copy_bytes.h"
-#include "tensorcask/serialize/wire/zero_copy.h"
+#include "tensorcask/serialize/wire/internal/copy_bytes.h"
+#include "tensorcask/serialize/wire/serialized_tensor.h"
 #include "tensorcask/tensor/base/crc32c.h"
+#include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tests/serialize/wire/wire_test_util.h"
+#include "tensorcask/tests/support/failing_allocator.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
 namespace tensorcask {
@@ -34,7 +36,7 @@ using testing::StatusIs;
 using Code = absl::StatusCode;
 
 std::string EncodeToString(const Tensor& tensor, const EncodeOptions& options) {
-  const absl::StatusOr<uint64_t> size = EncodedTensorBytes(tensor, options);
+  const absl::StatusOr<uint64_t> size = EncodedSize(tensor, options);
   EXPECT_OK(size);
   std::string message(*size, '\x55');
   EXPECT_OK(EncodeTensorTo(tensor, options, absl::MakeSpan(&message[0], message.size())));
@@ -119,7 +121,7 @@ TEST_P(EveryDType, FailsCleanlyWithoutMemory) {
       DecodeOptions options;
       const RefPtr<FailingAllocator> allocator = MakeRef<FailingAllocator>(n);
       options.allocator = allocator;
-      const absl::StatusOr<Tensor> decoded = DecodeTensorBytes(message, options);
+      const absl::StatusOr<Tensor> decoded = DecodeSerializedTensor(message, options);
       if (!allocator->failed()) {
         ASSERT_OK(decoded);
         EXPECT_EQ(Difference(*decoded, tensor), "");
@@ -174,14 +176,14 @@ TEST(EncodeTensor, RefusesMoreThanProtobufHolds) {
   EXPECT_THAT(EncodeTensor(*tensor, {}, &proto),
               StatusIs(Code::kInvalidArgument, HasSubstr("a protobuf message holds 2147483647: use EncodeTensorTo")));
   EXPECT_EQ(proto.ByteSizeLong(), 0);
-  ASSERT_OK_AND_ASSIGN(const uint64_t size, EncodedTensorBytes(*tensor, {}));
+  ASSERT_OK_AND_ASSIGN(const uint64_t size, EncodedSize(*tensor, {}));
   EXPECT_EQ(size, (uint64_t{1} << 31) + 18);  // 2 dtype, 2 + 2 + 6 shape, 6 tag and length
 }
 
 TEST(EncodeTensorTo, WrongSizeIsABug) {
   std::string message(3, '\0');
   EXPECT_DEATH({ EncodeTensorTo(Tensor::Scalar<float>(1), {}, absl::MakeSpan(&message[0], 3)).IgnoreError(); },
-               "EncodedTensorBytes");
+               "EncodedSize");
 }
 
 TEST(DecodeTensor, KeepsEveryBitOfFloats) {
@@ -204,9 +206,65 @@ TEST(DecodeTensor, KeepsEveryBitOfFloats) {
   EXPECT_EQ(Difference(decoded, single), "");
 }
 
+// The bits of a byte above the value of an element under a byte (FORMAT.md section 2.1).
+struct SubByteCase {
+  DType dtype;
+  uint8_t value_bits;
+};
+class SubByte : public ::testing::TestWithParam<SubByteCase> {};
+INSTANTIATE_TEST_SUITE_P(All, SubByte,
+                         ::testing::Values(SubByteCase{DType::kInt4, 0x0f}, SubByteCase{DType::kUint4, 0x0f},
+                                           SubByteCase{DType::kInt2, 0x03}, SubByteCase{DType::kUint2, 0x03},
+                                           SubByteCase{DType::kFloat4E2m1, 0x0f}, SubByteCase{DType::kFloat6E2m3, 0x3f},
+                                           SubByteCase{DType::kFloat6E3m2, 0x3f}),
+                         [](const auto& info) { return std::string(DTypeName(info.param.dtype)); });
+
+TEST_P(SubByte, BitsAboveTheValueAreKeptAndChecked) {
+  const auto [dtype, value_bits] = GetParam();
+  const bool is_own = DTypeNumber(dtype) >= kFirstOwnDTypeNumber;
+  std::string bytes(256, '\0');
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i);
+  TensorProto proto;
+  proto.mutable_tensor_shape()->add_dim()->set_size(256);
+  proto.set_tensor_content(bytes);
+  proto.mutable_extension()->set_crc32c(MaskCrc32c(Crc32c(bytes)));
+  if (is_own) {
+    proto.mutable_extension()->set_dtype(DTypeNumber(dtype));
+  } else {
+    proto.set_dtype(static_cast<DataType>(DTypeNumber(dtype)));
+  }
+  ASSERT_OK_AND_ASSIGN(const Tensor tensor, DecodeBothWays(proto.SerializeAsString()));
+  EXPECT_EQ(tensor.bytes(), bytes);
+
+  // Written again as content and as a payload: the same bytes. As values: the bits of the value alone.
+  TensorProto again;
+  ASSERT_OK(EncodeTensor(tensor, {Representation::kContent, true}, &again));
+  EXPECT_EQ(again.SerializeAsString(), proto.SerializeAsString());
+  EncodeOptions compressed;
+  compressed.payload.level = PayloadLevel::kDefault;
+  ASSERT_OK_AND_ASSIGN(const Tensor large, Tensor::Create(dtype, TensorShape({1 << 16})));
+  Tensor filled = large;
+  ASSERT_OK(filled.EnsureMutable());
+  std::memset(filled.mutable_bytes().data(), 0xff, size_t{1} << 16);
+  ASSERT_OK(EncodeTensor(filled, compressed, &again));
+  ASSERT_TRUE(again.extension().payload().size() > 0);
+  ASSERT_OK_AND_ASSIGN(const Tensor unpacked, DecodeTensor(again));
+  EXPECT_EQ(unpacked.bytes(), filled.bytes());
+  std::string values_alone = bytes;
+  for (char& byte : values_alone) byte = static_cast<char>(byte & value_bits);
+  if (!is_own) {
+    ASSERT_OK(EncodeTensor(tensor, {Representation::kValues, false}, &again));
+    ASSERT_OK_AND_ASSIGN(const Tensor from_values, DecodeTensor(again));
+    EXPECT_EQ(from_values.bytes(), values_alone);
+  }
+  // The checksum covers whole bytes.
+  proto.mutable_extension()->set_crc32c(MaskCrc32c(Crc32c(values_alone)));
+  EXPECT_THAT(DecodeBothWays(proto.SerializeAsString()), StatusIs(Code::kDataLoss, HasSubstr("crc32c")));
+}
+
 TEST(DecodeTensor, HasAlignedMemoryOfItsOwn) {
   std::string message = " " + EncodeToString(Tensor::FromValues<float>({{1, 2}, {3, 4}}), {});
-  ASSERT_OK_AND_ASSIGN(const Tensor decoded, DecodeTensorBytes(absl::string_view(message).substr(1)));
+  ASSERT_OK_AND_ASSIGN(const Tensor decoded, DecodeSerializedTensor(absl::string_view(message).substr(1)));
   message.assign(message.size(), 'x');
   EXPECT_TRUE(decoded.IsAligned());
   EXPECT_EQ(Difference(decoded, Tensor::FromValues<float>({{1, 2}, {3, 4}})), "");
@@ -276,6 +334,23 @@ TEST(CopyBytes, CopiesAnySizeAtAnyAddress) {
     }
   }
   CopyBytes(nullptr, nullptr, 0);
+}
+
+// A tensor that shares its memory takes its own before it is written, and can say that there is none.
+TEST(DecodeTensorInto, ALazyCloneWithoutMemoryIsAnError) {
+  std::mt19937_64 random(4);
+  for (const DType dtype : {DType::kFloat32, DType::kBool, DType::kString}) {
+    for (const Representation representation : {Representation::kContent, Representation::kValues}) {
+      SCOPED_TRACE(absl::StrCat(DTypeName(dtype), " ", static_cast<int>(representation)));
+      const Tensor source = RandomTensor(dtype, TensorShape({30}), &random);
+      if (dtype == DType::kString && representation == Representation::kContent) continue;
+      const std::string message = EncodeToString(source, {representation, false});
+      const auto allocator = MakeRef<testing::FailingAllocator>(/*fail_at=*/2, /*for_good=*/true);
+      ASSERT_OK_AND_ASSIGN(const Tensor original, Tensor::Create(dtype, TensorShape({30}), allocator));
+      ASSERT_OK_AND_ASSIGN(Tensor clone, original.LazyClone());
+      EXPECT_THAT(DecodeTensorInto(message, {}, &clone), StatusIs(Code::kResourceExhausted));
+    }
+  }
 }
 
 }  // namespace

@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tensorcask/serialize/wire/serialized_tensor.h"
 #include "tensorcask/serialize/wire/tensor_codec.h"
-#include "tensorcask/serialize/wire/zero_copy.h"
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tests/serialize/wire/wire_test_util.h"
@@ -27,7 +27,7 @@ using testing::StatusIs;
 using Code = absl::StatusCode;
 
 std::string EncodeToString(const TensorView& view, const EncodeOptions& options) {
-  const absl::StatusOr<uint64_t> size = EncodedTensorBytes(view, options);
+  const absl::StatusOr<uint64_t> size = EncodedSize(view, options);
   EXPECT_OK(size);
   std::string message(*size, '\x55');
   EXPECT_OK(EncodeTensorTo(view, options, absl::MakeSpan(&message[0], message.size())));
@@ -66,7 +66,7 @@ TEST_P(EveryDType, ViewsEncodeLikeTheDenseTensor) {
         TensorProto proto;
         ASSERT_OK(EncodeTensor(view, options, &proto));
         EXPECT_EQ(proto.SerializeAsString(), message);
-        ASSERT_OK_AND_ASSIGN(const Tensor back, DecodeTensorBytes(message));
+        ASSERT_OK_AND_ASSIGN(const Tensor back, DecodeSerializedTensor(message));
         EXPECT_EQ(Difference(back, dense), "");
       }
     }
@@ -115,7 +115,7 @@ TEST(ViewCodec, RefusesWhatNoMessageHolds) {
   ASSERT_OK_AND_ASSIGN(const TensorView huge, TensorView(one).Expand({int64_t{1} << 40}));
   TensorProto proto;
   EXPECT_THAT(EncodeTensor(huge, {}, &proto), StatusIs(Code::kInvalidArgument, HasSubstr("a protobuf message holds")));
-  ASSERT_OK_AND_ASSIGN(const uint64_t size, EncodedTensorBytes(huge, {}));
+  ASSERT_OK_AND_ASSIGN(const uint64_t size, EncodedSize(huge, {}));
   EXPECT_GT(size, uint64_t{1} << 40);
 }
 
@@ -124,7 +124,7 @@ TEST(ViewCodec, WithoutData) {
                                                                TensorBuffer::MakeWithoutData(40, "a sketch")));
   TensorProto proto;
   EXPECT_THAT(EncodeTensor(sketch, {}, &proto), StatusIs(Code::kFailedPrecondition, HasSubstr("a sketch")));
-  EXPECT_THAT(EncodedTensorBytes(sketch, {}), StatusIs(Code::kFailedPrecondition, HasSubstr("a sketch")));
+  EXPECT_THAT(EncodedSize(sketch, {}), StatusIs(Code::kFailedPrecondition, HasSubstr("a sketch")));
 }
 
 }  // namespace

@@ -9,8 +9,8 @@
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
+#include "tensorcask/serialize/wire/serialized_tensor.h"
 #include "tensorcask/serialize/wire/tensor_codec.h"
-#include "tensorcask/serialize/wire/zero_copy.h"
 #include "tensorcask/tensor/dtype_visit.h"
 #include "tensorcask/tensor/resource_handle.h"
 #include "tensorcask/tensor/variant.h"
@@ -86,7 +86,7 @@ namespace {
 // Metadata is read alike on both ways, and beside the same elements as without it.
 void ExpectSameWithMetadata(const std::string& message, const TensorProto& proto, const DecodeOptions& options,
                             const absl::StatusOr<Tensor>& without) {
-  const absl::StatusOr<DecodedTensor> from_bytes = DecodeTensorBytesWithMetadata(message, options);
+  const absl::StatusOr<DecodedTensor> from_bytes = DecodeSerializedTensorWithMetadata(message, options);
   const absl::StatusOr<DecodedTensor> from_proto = DecodeTensorWithMetadata(proto, options);
   EXPECT_EQ(from_bytes.status().code(), from_proto.status().code())
       << "bytes: " << from_bytes.status() << "\nmessage: " << from_proto.status();
@@ -107,7 +107,7 @@ void ExpectSameWithMetadata(const std::string& message, const TensorProto& proto
 }  // namespace
 
 absl::StatusOr<Tensor> DecodeBothWays(const std::string& message, const DecodeOptions& options) {
-  absl::StatusOr<Tensor> from_bytes = DecodeTensorBytes(message, options);
+  absl::StatusOr<Tensor> from_bytes = DecodeSerializedTensor(message, options);
   TensorProto proto;
   bool parsed = false;
   {
@@ -133,7 +133,7 @@ absl::StatusOr<Tensor> DecodeBothWays(const std::string& message, const DecodeOp
 }
 
 std::string EncodeToString(const TensorView& view, const TensorMetadata& metadata, const EncodeOptions& options) {
-  const absl::StatusOr<uint64_t> size = EncodedTensorBytes(view, metadata, options);
+  const absl::StatusOr<uint64_t> size = EncodedSize(view, metadata, options);
   EXPECT_TRUE(size.ok()) << size.status();
   if (!size.ok()) return "";
   std::string message(*size, '\x55');

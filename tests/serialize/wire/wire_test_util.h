@@ -34,8 +34,8 @@ std::string Difference(const Tensor& a, const Tensor& b);
 // `text` in protobuf's text format.
 TensorProto FromText(const std::string& text);
 
-// Decodes `message` with DecodeTensorBytes, and expects that DecodeTensor of the parsed message gives the same tensor
-// or the same code, and that both refuse what protobuf does not parse; DecodeTensorInto and the forms that give
+// Decodes `message` with DecodeSerializedTensor, and expects that DecodeTensor of the parsed message gives the same
+// tensor or the same code, and that both refuse what protobuf does not parse; DecodeTensorInto and the forms that give
 // metadata agree as well.
 absl::StatusOr<Tensor> DecodeBothWays(const std::string& message, const DecodeOptions& options = {});
 

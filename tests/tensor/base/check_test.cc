@@ -17,6 +17,11 @@ TEST(CheckDeathTest, PrintsPlaceConditionAndMessage) {
                "check_test\\.cc:[0-9]+: check failed: axis < 2: axis outside the shape");
 }
 
+TEST(CheckDeathTest, PrintsIndexAxisAndSize) {
+  EXPECT_DEATH(internal::IndexCheckFailed("a.cc", 12, 7, 1, 3),
+               "a\\.cc:12: check failed: index 7 of axis 1 is outside \\[0, 3\\)");
+}
+
 TEST(Check, DebugCheckDoesNotEvaluateInReleaseBuilds) {
   int evaluations = 0;
   CASK_DCHECK(++evaluations == 1, "counts");

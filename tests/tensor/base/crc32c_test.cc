@@ -13,7 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "gtest/gtest.h"
 #include "tensorcask/tensor/base/cpu.h"
-#include "tensorcask/tensor/base/crc32c_internal.h"
+#include "tensorcask/tensor/base/internal/crc32c_kernels.h"
 
 namespace tensorcask {
 namespace {

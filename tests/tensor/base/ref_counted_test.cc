@@ -127,7 +127,7 @@ TEST(RefPtrDeathTest, NoOwnerForAnObjectOnTheStack) {
   int alive = 0;
   Tracked stack(&alive);
   EXPECT_EQ(stack.use_count(), 0);
-  EXPECT_DEATH(RefPtr<Tracked>::Adopt(&stack), "Adopt takes what Release gave");
+  EXPECT_DEATH(RefPtr<Tracked>::Adopt(&stack), "Adopt takes a pointer that Release returned");
   EXPECT_DEATH(RefPtr<Tracked>::Share(&stack), "an object that has no owner");
 }
 

@@ -267,7 +267,8 @@ TEST(ConvertErrors, DTypesWithoutAFixedSize) {
   EXPECT_THAT(ConvertTo(strings, DType::kInt32), StatusIs(Code::kUnimplemented, HasSubstr("string to int32")));
   EXPECT_THAT(ConvertTo(numbers, DType::kVariant), StatusIs(Code::kUnimplemented, HasSubstr("to variant")));
   EXPECT_THAT(ConvertTo(numbers, DType::kResource), StatusIs(Code::kUnimplemented, HasSubstr("to resource")));
-  EXPECT_THAT(ConvertTo(numbers, DType::kInvalid), StatusIs(Code::kInvalidArgument, HasSubstr("no elements")));
+  EXPECT_THAT(ConvertTo(numbers, DType::kInvalid),
+              StatusIs(Code::kInvalidArgument, HasSubstr("no tensor has this dtype")));
   EXPECT_THAT(ConvertTo(numbers, DType::kInt8, MemoryFormat::kChannelsLast2d),
               StatusIs(Code::kInvalidArgument, HasSubstr("is for rank 4")));
 }

@@ -22,7 +22,7 @@
 #include "tensorcask/tensor/float_types.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/strided/convert.h"
-#include "tensorcask/tensor/strided/convert_kernels.h"
+#include "tensorcask/tensor/strided/internal/convert_kernels.h"
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/support/status_matchers.h"

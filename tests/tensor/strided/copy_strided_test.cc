@@ -1,6 +1,6 @@
 // The kernels behind copies, of each level that this processor has: against a model that moves one element at a time.
 
-#include "tensorcask/tensor/strided/copy_strided.h"
+#include "tensorcask/tensor/strided/internal/copy_strided.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -74,6 +74,22 @@ TEST(Layout, IsAValueWithAndWithoutHeap) {
   EXPECT_NE(Of({2}, {1}), Of({2}, {2}));
 }
 
+TEST(Layout, NegativeAxesCountFromTheBack) {
+  for (const TensorShape& shape : {TensorShape({2, 3, 4}), TensorShape({1, 1, 1, 2, 3, 4})}) {
+    const Layout layout = Layout::RowMajor(shape);
+    EXPECT_EQ(layout.dim(-1), 4);
+    EXPECT_EQ(layout.stride(-1), 1);
+    EXPECT_EQ(layout.dim(-3), 2);
+    EXPECT_EQ(layout.stride(-3), 12);
+  }
+}
+
+TEST(LayoutDeathTest, NamesTheAxisAndTheLayout) {
+  const Layout layout = Layout::RowMajor(TensorShape({2, 3}));
+  EXPECT_DEATH(layout.dim(2), "axis 2 is outside the layout \\[2,3\\] strides \\[3,1\\] offset 0");
+  EXPECT_DEATH(layout.stride(-3), "axis -3 is outside the layout");
+}
+
 TEST(Layout, ReachableElementsAreBounded) {
   const Layout flipped = Of({3, 4}, {-4, 1}, 8);
   EXPECT_EQ(flipped.bounds().begin, 0);
@@ -104,15 +120,15 @@ const CreateCase kBadGeometry[] = {
     {"RankTooHigh", Numbers(255, 1), Numbers(255, 1), 0, "255"},
     {"NegativeOffset", {2}, {1}, -1, "offset is negative"},
     {"NegativeOffsetWithoutElements", {0}, {1}, -1, "offset is negative"},
-    {"OneAxisOverflows", {3}, {kMost}, 0, "axis 0 elements pass 2^63-1"},                        // ST-01
-    {"OffsetOverflows", {2}, {2}, kMost - 1, "axis 0 elements pass 2^63-1"},                     // ST-01
-    {"SumOverflows", {2, 2}, {kMost / 2 + 1, kMost / 2 + 1}, 0, "axis 1 elements pass 2^63-1"},  // ST-01
-    {"LastNumberIsTaken", {2}, {kMost}, 0, "pass 2^63-1"},
-    {"OffsetIsTheLastNumber", {1}, {1}, kMost, "number 2^63-1"},
-    {"LowEnd", {3}, {-1}, 1, "axis 0 an element has number -1"},                      // ST-02
-    {"LowEndIsNotMadeUpFor", {3, 9}, {-2, 8}, 3, "axis 0 an element has number -1"},  // ST-02
-    {"LeastStride", {2}, {kLeast}, kMost - 1, "axis 0 an element has number"},        // ST-02
-    {"LeastStrideOften", {3}, {kLeast}, 0, "pass 2^63-1"},
+    {"OneAxisOverflows", {3}, {kMost}, 0, "axis 0 positions exceed 2^63-1"},                        // ST-01
+    {"OffsetOverflows", {2}, {2}, kMost - 1, "axis 0 positions exceed 2^63-1"},                     // ST-01
+    {"SumOverflows", {2, 2}, {kMost / 2 + 1, kMost / 2 + 1}, 0, "axis 1 positions exceed 2^63-1"},  // ST-01
+    {"LastNumberIsTaken", {2}, {kMost}, 0, "exceed 2^63-1"},
+    {"OffsetIsTheLastNumber", {1}, {1}, kMost, "position 2^63-1"},
+    {"LowEnd", {3}, {-1}, 1, "axis 0 an element is at position -1"},                      // ST-02
+    {"LowEndIsNotMadeUpFor", {3, 9}, {-2, 8}, 3, "axis 0 an element is at position -1"},  // ST-02
+    {"LeastStride", {2}, {kLeast}, kMost - 1, "axis 0 an element is at position"},        // ST-02
+    {"LeastStrideOften", {3}, {kLeast}, 0, "exceed 2^63-1"},
 };
 INSTANTIATE_TEST_SUITE_P(Geometry, CreateRejects, ::testing::ValuesIn(kBadGeometry),
                          [](const auto& info) { return std::string(info.param.name); });
@@ -140,7 +156,7 @@ const ErrorCase kBadViews[] = {
     ROW("SliceStep", ({2, 3}), Slice(1, 0, 1, 0), kInvalidArgument, "the step along axis 1 is 0"),
     ROW("NarrowAxis", ({2}), Narrow(-2, 0, 1), kInvalidArgument, "Narrow: axis -2"),
     ROW("NarrowStart", ({2, 3}), Narrow(1, 4, 0), kOutOfRange, "Narrow: start 4 is outside [-3, 3], axis 1"),
-    ROW("NarrowLength", ({2, 3}), Narrow(1, -2, 3), kOutOfRange, "length 3 from 1; 0 to 2 elements are there, axis 1"),
+    ROW("NarrowLength", ({2, 3}), Narrow(1, -2, 3), kOutOfRange, "length 3 from 1; at most 2 elements remain, axis 1"),
     ROW("NarrowNegative", ({2, 3}), Narrow(1, 0, -1), kOutOfRange, "length -1"),
     ROW("NarrowOverflow", ({2, 3}), Narrow(1, 1, kMost), kOutOfRange, "length"),
     ROW("SelectIndex", ({2, 3}), Select(1, 3), kOutOfRange, "Select: index 3 is outside [-3, 2], axis 1"),
@@ -153,7 +169,7 @@ const ErrorCase kBadViews[] = {
     ROW("UnfoldNegative", ({2, 3}), Unfold(1, -1, 1), kOutOfRange, "window size -1"),
     ROW("UnfoldStep", ({2, 3}), Unfold(1, 2, 0), kInvalidArgument, "the step along axis 1 is 0"),
     ROW("UnfoldTooMany", ({kMost}), Unfold(0, 0, 1), kInvalidArgument, "there are 2^63 windows"),
-    ROW("UnfoldRank", (Numbers(254, 1)), Unfold(0, 1, 1), kInvalidArgument, "no rank is left"),
+    ROW("UnfoldRank", (Numbers(254, 1)), Unfold(0, 1, 1), kInvalidArgument, "the rank is already the highest possible"),
     ROW("SplitSize", ({4}), Split(0, -1), kInvalidArgument, "pieces of size -1 along axis 0"),
     ROW("SplitZero", ({4}), Split(0, 0), kInvalidArgument, "pieces of size 0"),
     ROW("SplitBomb", ({int64_t{1} << 40}), Split(0, 1), kResourceExhausted, "1099511627776 pieces of axis 0"),
@@ -167,24 +183,24 @@ const ErrorCase kBadViews[] = {
     ROW("TransposeAxis", ({2, 3}), Transpose(0, 2), kInvalidArgument, "Transpose: axis 2"),
     ROW("TransposeOfScalar", ({}), Transpose(0, 1), kInvalidArgument, "Transpose: axis 1"),
     ROW("PermuteShort", ({2, 3}), Permute({0}), kInvalidArgument, "1 axes for rank 2"),
-    ROW("PermuteTwice", ({2, 3}), Permute({1, -1}), kInvalidArgument, "axis 1 is there twice"),
+    ROW("PermuteTwice", ({2, 3}), Permute({1, -1}), kInvalidArgument, "axis 1 appears twice"),
     ROW("PermuteAxis", ({2, 3}), Permute({0, 2}), kInvalidArgument,
         "Permute: axis 2 is outside [-2, 1] of the layout [2,3]"),
     ROW("MoveAxisAxis", ({2, 3}), MoveAxis(0, -3), kInvalidArgument, "MoveAxis: axis -3"),
-    ROW("FlipTwice", ({2, 3}), Flip({0, -2}), kInvalidArgument, "axis 0 is there twice"),
+    ROW("FlipTwice", ({2, 3}), Flip({0, -2}), kInvalidArgument, "axis 0 appears twice"),
     ROW("FlipAxis", ({2, 3}), Flip({5}), kInvalidArgument, "Flip: axis 5"),
     ROW("ReshapeCount", ({2, 3}), Reshape({4}), kInvalidArgument, "the dims [4] have 4 elements, not 6"),
-    ROW("ReshapeTwoOpen", ({2, 3}), Reshape({-1, -1}), kInvalidArgument, "more than one open"),
+    ROW("ReshapeTwoOpen", ({2, 3}), Reshape({-1, -1}), kInvalidArgument, "more than one -1"),
     ROW("ReshapeRemainder", ({2, 3}), Reshape({4, -1}), kInvalidArgument, "6 elements are no multiple of 4"),
-    ROW("ReshapeAmbiguous", ({2, 0}), Reshape({0, -1}), kInvalidArgument, "leave open what -1 is"),   // SH-12
-    ROW("ReshapeZeroOfSome", ({2, 3}), Reshape({0, -1}), kInvalidArgument, "leave open what -1 is"),  // SH-12
+    ROW("ReshapeAmbiguous", ({2, 0}), Reshape({0, -1}), kInvalidArgument, "do not determine -1"),   // SH-12
+    ROW("ReshapeZeroOfSome", ({2, 3}), Reshape({0, -1}), kInvalidArgument, "do not determine -1"),  // SH-12
     ROW("ReshapeNegative", ({2, 3}), Reshape({-2, -3}), kInvalidArgument, "-2"),
     ROW("ReshapeOverflow", ({2, 3}), Reshape({kMost, kMost, -1}), kInvalidArgument, "9223372036854775807"),
     ROW("FlattenOrder", ({2, 3}), Flatten(1, 0), kInvalidArgument, "the first axis, 1, comes after the last, 0"),
     ROW("FlattenAxis", ({2, 3}), Flatten(0, 2), kInvalidArgument, "Flatten: axis 2"),
     ROW("SqueezeAxis", ({2, 3}), Squeeze(2), kInvalidArgument, "Squeeze: axis 2"),
     ROW("UnsqueezeAxis", ({2, 3}), Unsqueeze(3), kInvalidArgument, "axis 3 is outside [-3, 2]"),
-    ROW("UnsqueezeRank", (Numbers(254, 1)), Unsqueeze(0), kInvalidArgument, "no rank is left"),
+    ROW("UnsqueezeRank", (Numbers(254, 1)), Unsqueeze(0), kInvalidArgument, "the rank is already the highest possible"),
     ROW("ExpandSize", ({2, 3}), Expand({4, 3}), kInvalidArgument, "4 for axis 0 of the result, which has 2"),
     ROW("ExpandNegative", ({1, 3}), Expand({-2, 3}), kInvalidArgument, "-2 for axis 0"),
     ROW("ExpandKeepsWhatIsNot", ({3}), Expand({-1, 3}), kInvalidArgument, "-1 for the new axis 0"),
@@ -198,10 +214,10 @@ const ErrorCase kBadViews[] = {
     ROW("BitcastRatio", ({12}), Bitcast(2, 3), kInvalidArgument, "neither is a multiple"),
     ROW("BitcastNothing", ({12}), Bitcast(4, 0), kInvalidArgument, "at least 1"),
     ROW("BitcastSize", ({3}), Bitcast(4, 8), kInvalidArgument, "the size of the last axis, 3, is no multiple of 2"),
-    ROW("BitcastOverflow", ({int64_t{1} << 62}), Bitcast(8, 1), kInvalidArgument, "passes 2^63-1"),
-    ROW("AsStridedNegative", ({4}), AsStrided({5}, {-1}, 3), kInvalidArgument, "an element has number -1"),
+    ROW("BitcastOverflow", ({int64_t{1} << 62}), Bitcast(8, 1), kInvalidArgument, "exceeds 2^63-1"),
+    ROW("AsStridedNegative", ({4}), AsStrided({5}, {-1}, 3), kInvalidArgument, "an element is at position -1"),
     ROW("SetLengths", ({4}), SetDimsAndStrides({5}, {}), kInvalidArgument, "1 dims and 0 strides"),
-    ROW("SetOverflow", ({4}), SetDimsAndStrides({2, kMost}, {-1, 2}), kInvalidArgument, "axis 0 passes 2^63-1"),
+    ROW("SetOverflow", ({4}), SetDimsAndStrides({2, kMost}, {-1, 2}), kInvalidArgument, "axis 0 exceeds 2^63-1"),
     ROW("ResizeNegative", ({4}), ResizeDim(-1), kInvalidArgument, "to rank -1"),
     ROW("ResizeRank", ({4}), ResizeDim(255), kInvalidArgument, "to rank 255"),
 };
@@ -218,7 +234,8 @@ TEST(LayoutViews, RefuseGeometryThatDoesNotDivide) {
   EXPECT_THAT(Of({2}, {int64_t{1} << 62}).ViewAsReal(), StatusIs(Code::kInvalidArgument, HasSubstr("2^63-1")));
   EXPECT_THAT(Of({2, 1}, {int64_t{1} << 62, 1}).Bitcast(8, 1), StatusIs(Code::kInvalidArgument, HasSubstr("2^63-1")));
   EXPECT_THAT(Of({3, 0}, {kMost, 1}).ResizeDim(1), StatusIs(Code::kInvalidArgument, HasSubstr("2^63-1")));
-  EXPECT_THAT(Of({2, 3}, {1, 2}).Reshape({6}), StatusIs(Code::kInvalidArgument, HasSubstr("only a copy can")));
+  EXPECT_THAT(Of({2, 3}, {1, 2}).Reshape({6}),
+              StatusIs(Code::kInvalidArgument, HasSubstr("only a copy (ReshapeOrCopy) does")));
 }
 
 TEST(LayoutViews, CutOutABox) {
@@ -372,6 +389,17 @@ TEST(Layout, OverlapSearchIsBounded) {
   EXPECT_FALSE(
       Of({int64_t{1} << 20, int64_t{1} << 20}, {(int64_t{1} << 20) + 1, int64_t{1} << 41}).HasInternalOverlap());
   EXPECT_TRUE(Of({int64_t{1} << 30, int64_t{1} << 20}, {3, int64_t{1} << 20}).HasInternalOverlap());
+}
+
+TEST(LayoutViews, ReshapeGoesUpToTheGreatestRank) {
+  Numbers dims = Numbers(253, 1);
+  dims.push_back(6);
+  ASSERT_OK_AND_ASSIGN(const Layout most, Dense({2, 3}).Reshape(dims));
+  EXPECT_EQ(most.rank(), 254);
+  EXPECT_EQ(most.num_elements(), 6);
+  EXPECT_EQ(*most.Reshape({2, 3}), Dense({2, 3}));
+  dims.insert(dims.begin(), 1);
+  EXPECT_THAT(Dense({2, 3}).Reshape(dims), StatusIs(Code::kInvalidArgument, HasSubstr("255")));
 }
 
 }  // namespace

@@ -1,0 +1,21 @@
+#include "tensorcask/serialize/checkpoint/format/checkpoint_entry.h"
+
+namespace tensorcask {
+
+absl::string_view EntryFormName(EntryForm form) {
+  switch (form) {
+    case EntryForm::kPlain:
+      return "plain";
+    case EntryForm::kSliced:
+      return "sliced";
+    case EntryForm::kGuarded:
+      return "guarded";
+    case EntryForm::kEncoded:
+      return "encoded";
+    case EntryForm::kUnknown:
+      break;
+  }
+  return "unknown";
+}
+
+}  // namespace tensorcask

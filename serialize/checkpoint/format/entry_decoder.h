@@ -1,0 +1,67 @@
+// The values in a checkpoint's index: BundleHeaderProto and BundleEntryProto to structs (FORMAT.md section 4).
+// entry_encoder.h is the way back.
+//
+// The decoder reads the wire format (serialize/protowire) instead of protobuf's classes: an index may hold millions of
+// entries, and protobuf would skip known fields of a wrong wire type. Unknown fields are skipped. Errors do not name
+// the file. They are DataLoss for bytes that are not the message (CheckMessage), a number that does not fit its field,
+// and whatever cannot be true of a tensor; ResourceExhausted past a limit.
+
+#ifndef TENSORCASK_SERIALIZE_CHECKPOINT_FORMAT_ENTRY_DECODER_H_
+#define TENSORCASK_SERIALIZE_CHECKPOINT_FORMAT_ENTRY_DECODER_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "tensorcask/serialize/checkpoint/format/checkpoint_entry.h"
+#include "tensorcask/serialize/io/decode_limits.h"
+#include "tensorcask/tensor/strided/layout.h"
+#include "tensorcask/tensor/strided/metadata.h"
+
+namespace tensorcask::checkpoint {
+
+// The version of this reader. TensorFlow is version 1. Guarded and encoded entries require 2.
+inline constexpr int kConsumerVersion = 2;
+
+struct IndexHeader {
+  int num_shards = 0;       // 1 to kMaxShards
+  bool big_endian = false;  // the numbers in the data files; those in the index never are
+};
+
+// Errors: as above; Unimplemented if its versions exclude this reader.
+absl::StatusOr<IndexHeader> DecodeHeader(absl::string_view value, const DecodeLimits& limits);
+
+// Numbers of the fields of BundleEntryProto, beside kExtensionNumber (tensor_rules.h).
+struct EntryField {
+  static constexpr uint32_t kDType = 1;
+  static constexpr uint32_t kShape = 2;
+  static constexpr uint32_t kShardId = 3;
+  static constexpr uint32_t kOffset = 4;
+  static constexpr uint32_t kSize = 5;
+  static constexpr uint32_t kCrc32c = 6;
+  static constexpr uint32_t kSlices = 7;
+};
+
+struct IndexEntry {
+  CheckpointEntry entry;  // without its name; of form kSliced also without shard, offset and size
+  int64_t dtype_number = 0;
+  // Of form kGuarded: the layout of the stored elements. The elements of a plain entry are row-major.
+  std::optional<Layout> layout;
+  absl::Status readable;  // Unimplemented for a payload of a later version: the reader lists it and cannot read it
+  std::string extension;  // a serialized TensorExtension that CheckMessage has passed; DecodeMetadata decodes it
+};
+
+// Overwrites *out. Checks all that the index alone can tell: the shard is one of `num_shards`, the range does not wrap,
+// elements of fixed size fill it, the header of a payload agrees with it, slices lie in the shape. Of the metadata it
+// finds only whether there is any.
+absl::Status DecodeEntry(absl::string_view value, int num_shards, const DecodeLimits& limits, IndexEntry* out);
+
+// Errors: as above; a name past max_name_bytes is ResourceExhausted.
+absl::StatusOr<TensorMetadata> DecodeMetadata(const IndexEntry& index, const DecodeLimits& limits);
+
+}  // namespace tensorcask::checkpoint
+
+#endif  // TENSORCASK_SERIALIZE_CHECKPOINT_FORMAT_ENTRY_DECODER_H_

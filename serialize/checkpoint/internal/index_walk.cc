@@ -1,0 +1,89 @@
+#include "tensorcask/serialize/checkpoint/internal/index_walk.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/checkpoint/format/naming.h"
+#include "tensorcask/serialize/checkpoint/read/bundle_index.h"
+#include "tensorcask/serialize/checkpoint/reader.h"
+#include "tensorcask/serialize/checkpoint/table/table_reader.h"
+#include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/internal/retry.h"
+#include "tensorcask/tensor/base/status_macros.h"
+
+namespace tensorcask::checkpoint {
+namespace {
+
+absl::Status CheckDataFile(const std::string& path, uint64_t used_bytes, FileSystem* files) {
+  FileInfo info;
+  const IoResult found = internal::RetryInterrupted([&] { return files->Describe(path, &info); });
+  if (found == -ENOENT) return absl::DataLossError(absl::StrCat(path, ": is missing, though the index names it"));
+  if (found < 0) return IoError(found, path, "look at the file");
+  if (info.type != FileInfo::Type::kRegular) return absl::DataLossError(absl::StrCat(path, ": is not a regular file"));
+  if (info.size_bytes >= used_bytes) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(path, ": has ", info.size_bytes, " bytes; the index names ", used_bytes));
+}
+
+}  // namespace
+
+absl::StatusOr<WalkedIndex> WalkIndex(
+    const std::string& prefix, FileSystem* files, const DecodeLimits& limits,
+    absl::FunctionRef<absl::Status(absl::string_view, absl::string_view, const IndexEntry&)> fn) {
+  ReadOptions read;
+  read.file_system = files;
+  const std::string path = IndexPath(prefix);
+  CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const ByteSource> file, OpenFileSource(path, read));
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<const BundleIndex> bundle, BundleIndex::Open(file, limits));
+  CASK_RETURN_IF_ERROR(bundle->entries().status());
+  WalkedIndex index;
+  index.header = bundle->header();
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<TableReader> table, TableReader::Open(file, limits));
+  CASK_ASSIGN_OR_RETURN(const std::optional<absl::string_view> header, table->Find(""));
+  index.header_value = std::string(header.value_or(""));
+  IndexEntry entry;
+  CASK_RETURN_IF_ERROR(bundle->ForEach([&](absl::string_view key, absl::string_view value) -> absl::Status {
+    CASK_RETURN_IF_ERROR(DecodeEntry(value, index.header.num_shards, limits, &entry));  // as entries() did
+    if (entry.entry.slices.empty()) {
+      uint64_t& used = index.used_bytes[entry.entry.shard];
+      used = std::max(used, entry.entry.offset + entry.entry.stored_bytes);  // below 2^63, DecodeEntry has seen to that
+    }
+    return fn(key, value, entry);
+  }));
+  for (const auto& [shard, used] : index.used_bytes) {
+    CASK_RETURN_IF_ERROR(CheckDataFile(DataPath(prefix, shard, index.header.num_shards), used, files));
+  }
+  return index;
+}
+
+absl::Status CheckWhole(const std::string& prefix, bool everything, FileSystem* files) {
+  DecodeLimits limits;
+  // Of what is only looked at, one tensor at a time.
+  limits.max_file_decoded_bytes = std::numeric_limits<int64_t>::max();
+  if (!everything) {
+    CASK_ASSIGN_OR_RETURN(const WalkedIndex index,
+                          WalkIndex(prefix, files, limits, [](absl::string_view, absl::string_view, const IndexEntry&) {
+                            return absl::OkStatus();
+                          }));
+    for (int shard = 0; shard < index.header.num_shards; ++shard) {
+      if (index.used_bytes.count(shard) != 0) continue;
+      CASK_RETURN_IF_ERROR(CheckDataFile(DataPath(prefix, shard, index.header.num_shards), 0, files));
+    }
+    return absl::OkStatus();
+  }
+  CheckpointReaderOptions options;
+  options.read.file_system = files;
+  options.limits = limits;
+  CASK_ASSIGN_OR_RETURN(const CheckpointReader reader, CheckpointReader::Open(prefix, options));
+  absl::Status first;
+  const absl::StatusOr<CheckpointCensus> census =
+      reader.VerifyAll([&](const CheckpointDamage& damage) { first.Update(damage.status); });
+  first.Update(census.status());
+  return first;
+}
+
+}  // namespace tensorcask::checkpoint

@@ -1,0 +1,41 @@
+// All of an index, as it stands in the file, after everything about it was checked that can be without reading data.
+//
+//   CASK_ASSIGN_OR_RETURN(WalkedIndex index, WalkIndex(prefix, files, limits, [&](key, value, entry) { ... }));
+
+#ifndef TENSORCASK_SERIALIZE_CHECKPOINT_INTERNAL_INDEX_WALK_H_
+#define TENSORCASK_SERIALIZE_CHECKPOINT_INTERNAL_INDEX_WALK_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "tensorcask/serialize/checkpoint/format/entry_decoder.h"
+#include "tensorcask/serialize/io/decode_limits.h"
+#include "tensorcask/serialize/io/file_system.h"
+
+namespace tensorcask::checkpoint {
+
+struct WalkedIndex {
+  IndexHeader header;
+  std::string header_value;                // the header as it stands in the file
+  std::map<int32_t, uint64_t> used_bytes;  // by shard, of those that an entry names: up to the last byte of one
+};
+
+// Checks index and entries as CheckpointReader::entries does, then calls fn(key, value, entry) for each key but that of
+// the header, in order, then looks whether the data files that entries name are regular files and long enough.
+// Errors: as CheckpointReader::Open and entries; fn's; DataLoss, naming the data file; from errno.
+absl::StatusOr<WalkedIndex> WalkIndex(
+    const std::string& prefix, FileSystem* files, const DecodeLimits& limits,
+    absl::FunctionRef<absl::Status(absl::string_view, absl::string_view, const IndexEntry&)> fn);
+
+// Whether a checkpoint is whole: WalkIndex and that all data files are there, or with `everything` all that
+// CheckpointReader::VerifyAll checks. Errors: the first thing that is wrong; what keeps us from looking.
+absl::Status CheckWhole(const std::string& prefix, bool everything, FileSystem* files);
+
+}  // namespace tensorcask::checkpoint
+
+#endif  // TENSORCASK_SERIALIZE_CHECKPOINT_INTERNAL_INDEX_WALK_H_

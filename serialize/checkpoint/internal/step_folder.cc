@@ -1,0 +1,104 @@
+#include "tensorcask/serialize/checkpoint/internal/step_folder.h"
+
+#include <optional>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "tensorcask/serialize/checkpoint/format/naming.h"
+#include "tensorcask/serialize/io/internal/retry.h"
+#include "tensorcask/tensor/base/status_macros.h"
+
+namespace tensorcask::checkpoint {
+namespace {
+
+constexpr absl::string_view kStateName = "checkpoint";
+constexpr absl::string_view kLockSuffix = ".lock";
+constexpr absl::string_view kIndexSuffix = ".index";
+constexpr absl::string_view kDataMark = ".data-";
+
+// Takes ".tmp-" and 16 hex digits from the end, as atomic_publish.h puts them there.
+bool ConsumeTemporarySuffix(absl::string_view* name) {
+  constexpr absl::string_view kMark = ".tmp-";
+  constexpr size_t kDigits = 16;
+  if (name->size() < kMark.size() + kDigits) return false;
+  absl::string_view suffix = name->substr(name->size() - kMark.size() - kDigits);
+  if (!absl::ConsumePrefix(&suffix, kMark)) return false;
+  for (const char c : suffix) {
+    if (!absl::ascii_isdigit(static_cast<unsigned char>(c)) && (c < 'a' || c > 'f')) return false;
+  }
+  name->remove_suffix(kMark.size() + kDigits);
+  return true;
+}
+
+// Takes the number at the front: digits only, none but 0 itself beginning with a zero, at most 2^63 - 1.
+bool ConsumeStep(absl::string_view* text, int64_t* step) {
+  size_t digits = 0;
+  while (digits < text->size() && absl::ascii_isdigit(static_cast<unsigned char>((*text)[digits]))) ++digits;
+  if (digits == 0 || (digits > 1 && text->front() == '0')) return false;
+  if (!absl::SimpleAtoi(text->substr(0, digits), step)) return false;
+  text->remove_prefix(digits);
+  return true;
+}
+
+// Files `name` under its step, if it is of one.
+void Sort(absl::string_view name, absl::string_view start, StepFolder* folder) {
+  absl::string_view rest = name;
+  int64_t step = 0;
+  if (!absl::ConsumePrefix(&rest, start) || !ConsumeStep(&rest, &step)) return;
+  const std::optional<DataName> data = ParseDataName(name);
+  absl::string_view stem = rest;
+  if (rest == kIndexSuffix) {
+    folder->steps[step].has_index = true;
+  } else if (data.has_value() && data->prefix.size() == name.size() - rest.size()) {
+    folder->steps[step].data.emplace_back(name);
+  } else if (ConsumeTemporarySuffix(&stem) &&
+             (absl::StartsWith(kIndexSuffix, stem) ||  // a long name is cut
+              absl::StartsWith(kDataMark, stem) || absl::StartsWith(stem, kDataMark))) {
+    folder->steps[step].leftovers.emplace_back(name);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<StepFolder> ListSteps(const std::string& folder, absl::string_view name, FileSystem* files) {
+  std::vector<std::string> names;
+  const IoResult listed = internal::RetryInterrupted([&] { return files->List(folder, &names); });
+  if (listed < 0) return IoError(listed, folder, "list the folder");
+  StepFolder found;
+  const std::string start = absl::StrCat(name, "-");
+  const std::string lock = absl::StrCat(".", name, kLockSuffix);
+  bool others = false;
+  for (const std::string& file : names) {
+    others |= file[0] == '.' && absl::EndsWith(file, kLockSuffix) && file != lock;
+    absl::string_view stem = file;
+    if (ConsumeTemporarySuffix(&stem) && stem == kStateName) found.state_leftovers.push_back(file);
+    Sort(file, start, &found);
+  }
+  if (others) found.state_leftovers.clear();
+  return found;
+}
+
+bool ParseStepName(absl::string_view path, absl::string_view name, int64_t* step) {
+  path.remove_prefix(path.rfind('/') + 1);  // npos + 1 is 0
+  return absl::ConsumePrefix(&path, name) && absl::ConsumePrefix(&path, "-") && ConsumeStep(&path, step) &&
+         path.empty();
+}
+
+std::string PathIn(absl::string_view folder, absl::string_view file) {
+  return absl::StrCat(folder, absl::EndsWith(folder, "/") ? "" : "/", file);
+}
+
+std::string StepPrefix(absl::string_view folder, absl::string_view name, int64_t step) {
+  return PathIn(folder, absl::StrCat(name, "-", step));
+}
+
+std::string LockPath(absl::string_view folder, absl::string_view name) {
+  return PathIn(folder, absl::StrCat(".", name, kLockSuffix));
+}
+
+std::string StatePath(absl::string_view folder) { return PathIn(folder, kStateName); }
+
+}  // namespace tensorcask::checkpoint

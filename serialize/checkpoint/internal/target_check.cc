@@ -1,0 +1,37 @@
+#include "tensorcask/serialize/checkpoint/internal/target_check.h"
+
+#include <cerrno>
+
+#include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/checkpoint/format/naming.h"
+#include "tensorcask/serialize/io/byte_sink.h"
+#include "tensorcask/serialize/io/internal/atomic_publish.h"
+#include "tensorcask/serialize/io/internal/retry.h"
+#include "tensorcask/tensor/base/status_macros.h"
+
+namespace tensorcask::checkpoint {
+namespace {
+
+absl::string_view LastName(absl::string_view path) { return path.substr(path.rfind('/') + 1); }  // npos + 1 is 0
+
+}  // namespace
+
+absl::Status CheckTarget(const std::string& target, absl::Span<const std::string> sources, absl::string_view what,
+                         bool overwrite, FileSystem* file_system) {
+  AtomicPublish probe({file_system, /*sync=*/false, overwrite});
+  CASK_ASSIGN_OR_RETURN(const FileSink* sink, probe.Add(IndexPath(target)));
+  const std::string probe_path = sink->path();
+  for (const std::string& source : sources) {
+    if (LastName(source) != LastName(target)) continue;
+    const std::string path = absl::StrCat(FolderOf(source), "/", LastName(probe_path));
+    FileInfo info;
+    const IoResult found = internal::RetryInterrupted([&] { return file_system->Describe(path, &info); });
+    if (found >= 0) return absl::InvalidArgumentError(absl::StrCat(target, ": is ", what, ", ", source));
+  }
+  // No file is left in silence, and where none can be removed no save works either.
+  probe.Abandon();
+  const IoResult removed = internal::RetryInterrupted([&] { return file_system->Remove(probe_path); });
+  return removed < 0 && removed != -ENOENT ? IoError(removed, probe_path, "remove") : absl::OkStatus();
+}
+
+}  // namespace tensorcask::checkpoint

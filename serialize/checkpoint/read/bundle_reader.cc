@@ -1,0 +1,191 @@
+#include "tensorcask/serialize/checkpoint/read/bundle_reader.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/checkpoint/format/checkpoint_entry.h"
+#include "tensorcask/serialize/checkpoint/format/entry_decoder.h"
+#include "tensorcask/serialize/checkpoint/read/bundle_index.h"
+#include "tensorcask/serialize/checkpoint/read/bundle_verify.h"
+#include "tensorcask/serialize/checkpoint/read/sliced_tensor.h"
+#include "tensorcask/serialize/checkpoint/read/stored_tensor.h"
+#include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/wire/decoded_tensor.h"
+#include "tensorcask/tensor/base/quote.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
+#include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/shape.h"
+#include "tensorcask/tensor/slice.h"
+#include "tensorcask/tensor/strided/metadata.h"
+#include "tensorcask/tensor/strided/view.h"
+#include "tensorcask/tensor/tensor.h"
+
+namespace tensorcask::checkpoint {
+namespace {
+
+class BundleReader final : public ReaderImpl {
+ public:
+  BundleReader(std::string prefix, std::unique_ptr<const BundleIndex> index, const CheckpointReaderOptions& options)
+      : prefix_(std::move(prefix)),
+        options_(options),
+        index_(std::move(index)),
+        stored_(prefix_, index_.get(), &options_),
+        sliced_(index_.get(), &stored_, &options_) {}
+
+  const CheckpointReaderOptions& options() const override { return options_; }
+  const std::string& prefix() const override { return prefix_; }
+  int num_shards() const override { return index_->header().num_shards; }
+  std::string DataPath(int shard) const override { return stored_.files().Path(shard); }
+
+  absl::StatusOr<std::vector<CheckpointEntry>> entries() const override { return index_->entries(); }
+
+  absl::StatusOr<CheckpointEntry> Find(absl::string_view name) const override {
+    CASK_ASSIGN_OR_RETURN(LocatedEntry located, index_->Locate(name));
+    return index_->Describe(std::move(located));
+  }
+
+  absl::StatusOr<TensorMetadata> Metadata(absl::string_view name) const override {
+    CASK_ASSIGN_OR_RETURN(const LocatedEntry located, index_->Locate(name));
+    return MetadataOf(located);
+  }
+
+  absl::StatusOr<Tensor> Read(absl::string_view name, DecodeQuota* decoded) const override {
+    CASK_ASSIGN_OR_RETURN(const LocatedEntry located, index_->Locate(name));
+    return Read(located, All(located), /*verify_whole=*/false, decoded);
+  }
+
+  absl::StatusOr<DecodedTensor> ReadWithMetadata(absl::string_view name) const override {
+    CASK_ASSIGN_OR_RETURN(const LocatedEntry located, index_->Locate(name));
+    DecodeQuota decoded = DecodeQuota::ForFile(options_.limits);
+    DecodedTensor tensor;
+    if (located.index.entry.form == EntryForm::kSliced) {
+      CASK_ASSIGN_OR_RETURN(tensor.metadata, MetadataOf(located));
+      CASK_ASSIGN_OR_RETURN(tensor.view, Read(located, All(located), /*verify_whole=*/false, &decoded));
+      return tensor;
+    }
+    CASK_RETURN_IF_ERROR(stored_.CheckReadable(located));
+    CASK_RETURN_IF_ERROR(stored_.CheckLimit(located, located.index.entry.shape, &decoded));
+    CASK_ASSIGN_OR_RETURN(tensor.metadata, MetadataOf(located));
+    CASK_ASSIGN_OR_RETURN(tensor.view, stored_.ReadAsStored(located, &decoded));
+    return tensor;
+  }
+
+  absl::Status ReadInto(absl::string_view name, TensorView* out) const override {
+    CASK_ASSIGN_OR_RETURN(const LocatedEntry located, index_->Locate(name));
+    return ReadInto(located, All(located), /*verify_whole=*/false, out);
+  }
+
+  absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice, bool verify_whole) const override {
+    CASK_ASSIGN_OR_RETURN(const LocatedEntry located, index_->Locate(name));
+    DecodeQuota decoded = DecodeQuota::ForFile(options_.limits);
+    return Read(located, slice, verify_whole, &decoded);
+  }
+
+  absl::Status ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out,
+                             bool verify_whole) const override {
+    CASK_ASSIGN_OR_RETURN(const LocatedEntry located, index_->Locate(name));
+    return ReadInto(located, slice, verify_whole, out);
+  }
+
+  absl::StatusOr<Tensor> Map(absl::string_view name) const override {
+    CASK_ASSIGN_OR_RETURN(const LocatedEntry located, index_->Locate(name));
+    DecodeQuota decoded = DecodeQuota::ForFile(options_.limits);
+    if (located.index.entry.form == EntryForm::kSliced) {
+      return Read(located, All(located), /*verify_whole=*/false, &decoded);
+    }
+    CASK_RETURN_IF_ERROR(stored_.CheckReadable(located));
+    return stored_.Map(located, &decoded);
+  }
+
+  absl::StatusOr<CheckpointCensus> VerifyAll(absl::FunctionRef<void(const CheckpointDamage&)> report) const override {
+    return VerifyBundle(*index_, stored_, options_, report);
+  }
+
+ private:
+  static TensorSlice All(const LocatedEntry& located) { return TensorSlice::Full(located.index.entry.shape.rank()); }
+
+  std::string Label(const LocatedEntry& located) const { return absl::StrCat(index_->path(), ": ", located.Label()); }
+
+  absl::StatusOr<TensorMetadata> MetadataOf(const LocatedEntry& located) const {
+    absl::StatusOr<TensorMetadata> metadata = DecodeMetadata(located.index, options_.limits);
+    if (!metadata.ok()) return Annotate(metadata.status(), Label(located));
+    return metadata;
+  }
+
+  // The shape of a part. Errors: as TensorSlice::Apply, naming the tensor.
+  absl::StatusOr<TensorShape> ShapeOf(const LocatedEntry& located, const TensorSlice& slice) const {
+    absl::StatusOr<TensorShape> shape = slice.Apply(located.index.entry.shape);
+    if (!shape.ok()) return Annotate(shape.status(), Label(located));
+    return shape;
+  }
+
+  // Everything that can be found wrong before memory is taken. Sets *pieces to those of a sliced tensor.
+  absl::Status Prepare(const LocatedEntry& located, const TensorSlice& slice, const TensorShape& shape,
+                       DecodeQuota* decoded, std::vector<TensorSlice>* pieces) const {
+    if (located.index.entry.form == EntryForm::kSliced) {
+      CASK_ASSIGN_OR_RETURN(*pieces, sliced_.Find(located, slice, decoded));
+      return absl::OkStatus();
+    }
+    CASK_RETURN_IF_ERROR(stored_.CheckReadable(located));
+    return stored_.CheckLimit(located, shape, decoded);
+  }
+
+  absl::Status Fill(const LocatedEntry& located, const TensorSlice& slice, const std::vector<TensorSlice>& pieces,
+                    bool verify_whole, DecodeQuota* decoded, TensorView* out) const {
+    if (located.index.entry.form == EntryForm::kSliced) {
+      return sliced_.ReadInto(located, pieces, slice, verify_whole, decoded, out);
+    }
+    return stored_.ReadSliceInto(located, slice, verify_whole, decoded, out);
+  }
+
+  absl::StatusOr<Tensor> Read(const LocatedEntry& located, const TensorSlice& slice, bool verify_whole,
+                              DecodeQuota* decoded) const {
+    const CheckpointEntry& entry = located.index.entry;
+    CASK_ASSIGN_OR_RETURN(const TensorShape shape, ShapeOf(located, slice));
+    std::vector<TensorSlice> pieces;
+    CASK_RETURN_IF_ERROR(Prepare(located, slice, shape, decoded, &pieces));
+    if (entry.form != EntryForm::kSliced && shape == entry.shape) return stored_.Read(located, decoded);
+    absl::StatusOr<Tensor> tensor = Tensor::Create(entry.dtype, shape, options_.allocator);
+    if (!tensor.ok()) return Annotate(tensor.status(), Label(located));
+    TensorView view = *tensor;
+    CASK_RETURN_IF_ERROR(Fill(located, slice, pieces, verify_whole, decoded, &view));
+    return tensor;
+  }
+
+  absl::Status ReadInto(const LocatedEntry& located, const TensorSlice& slice, bool verify_whole,
+                        TensorView* out) const {
+    const CheckpointEntry& entry = located.index.entry;
+    CASK_ASSIGN_OR_RETURN(const TensorShape shape, ShapeOf(located, slice));
+    std::vector<TensorSlice> pieces;
+    DecodeQuota decoded = DecodeQuota::ForFile(options_.limits);
+    CASK_RETURN_IF_ERROR(Prepare(located, slice, shape, &decoded, &pieces));
+    if (out->dtype() != entry.dtype || out->dims() != absl::Span<const int64_t>(shape.dims())) {
+      return absl::InvalidArgumentError(absl::StrCat(Label(located), " is ", DTypeName(entry.dtype), " ",
+                                                     shape.ToString(), "; the tensor to fill is ",
+                                                     DTypeName(out->dtype()), " ", out->shape().ToString()));
+    }
+    absl::Status writable = out->CheckWritable();
+    if (writable.ok()) writable = out->EnsureMutable();
+    if (!writable.ok()) return Annotate(writable, Label(located));
+    return Fill(located, slice, pieces, verify_whole, &decoded, out);
+  }
+
+  const std::string prefix_;
+  const CheckpointReaderOptions options_;
+  const std::unique_ptr<const BundleIndex> index_;
+  const StoredTensors stored_;
+  const SlicedTensors sliced_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ReaderImpl>> OpenBundle(std::string prefix, std::shared_ptr<const ByteSource> index,
+                                                       const CheckpointReaderOptions& options) {
+  CASK_ASSIGN_OR_RETURN(std::unique_ptr<const BundleIndex> opened, BundleIndex::Open(std::move(index), options.limits));
+  return std::unique_ptr<ReaderImpl>(new BundleReader(std::move(prefix), std::move(opened), options));
+}
+
+}  // namespace tensorcask::checkpoint

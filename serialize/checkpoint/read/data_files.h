@@ -1,0 +1,74 @@
+// The data files of a checkpoint, opened when they are first needed, and the bytes of one entry in them, checked on the
+// way.
+
+#ifndef TENSORCASK_SERIALIZE_CHECKPOINT_READ_DATA_FILES_H_
+#define TENSORCASK_SERIALIZE_CHECKPOINT_READ_DATA_FILES_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "tensorcask/serialize/checkpoint/format/checkpoint_entry.h"
+#include "tensorcask/serialize/io/byte_source.h"
+
+namespace tensorcask::checkpoint {
+
+// What the bytes of an entry must prove while they pass by.
+class ByteChecker {
+ public:
+  // Compares the checksum only with `verify`; that bools, not encoded, are 0 or 1 always.
+  ByteChecker(const CheckpointEntry& entry, bool verify)
+      : entry_(entry), verify_(verify), bools_(entry.dtype == DType::kBool && entry.payload == nullptr) {}
+
+  bool idle() const { return !verify_ && !bools_; }
+  // The next bytes, in order; with Copy they are written to `to` in the same pass.
+  void Check(absl::string_view bytes);
+  void Copy(absl::string_view bytes, char* to);
+  // Errors: DataLoss, without the name of the tensor.
+  absl::Status Finish() const;
+
+ private:
+  void CheckBools(absl::string_view bytes);
+
+  const CheckpointEntry& entry_;
+  const bool verify_;
+  const bool bools_;
+  uint32_t crc_ = 0;
+  unsigned bits_ = 0;  // of all bytes so far; bools only
+};
+
+// Compares `found`, unmasked, with what the index says. Errors: DataLoss, without the name of the tensor.
+absl::Status CheckChecksum(const CheckpointEntry& entry, uint32_t found);
+
+// Methods are safe from several threads.
+class DataFiles {
+ public:
+  DataFiles(std::string prefix, int num_shards, const ReadOptions& options);
+
+  std::string Path(int shard) const;
+
+  // The file that holds `entry`, after finding that the entry's range lies in it.
+  // Errors: DataLoss if there is no such file or it is too short; as OpenFileSource.
+  absl::StatusOr<std::shared_ptr<const ByteSource>> FileOf(const CheckpointEntry& entry) const;
+
+  // Fills `out` with the bytes of `entry`, checking them while they are in the cache. Requires: out.size() is
+  // entry.stored_bytes; `file` is FileOf(entry).
+  absl::Status Read(const ByteSource& file, const CheckpointEntry& entry, bool verify, absl::Span<char> out) const;
+
+ private:
+  const std::string prefix_;
+  const int num_shards_;
+  const ReadOptions options_;
+  mutable std::mutex mutex_;
+  mutable std::map<int, std::shared_ptr<const ByteSource>> open_;  // by shard; grows with files, not with num_shards
+};
+
+}  // namespace tensorcask::checkpoint
+
+#endif  // TENSORCASK_SERIALIZE_CHECKPOINT_READ_DATA_FILES_H_

@@ -1,0 +1,58 @@
+// What stands behind CheckpointReader: one implementation for each format of file. Internal; reader.h says what each
+// function does.
+
+#ifndef TENSORCASK_SERIALIZE_CHECKPOINT_READ_READER_IMPL_H_
+#define TENSORCASK_SERIALIZE_CHECKPOINT_READ_READER_IMPL_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "tensorcask/serialize/checkpoint/format/checkpoint_entry.h"
+#include "tensorcask/serialize/checkpoint/read/reader_types.h"
+#include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/wire/decoded_tensor.h"
+#include "tensorcask/tensor/slice.h"
+#include "tensorcask/tensor/strided/metadata.h"
+#include "tensorcask/tensor/strided/view.h"
+#include "tensorcask/tensor/tensor.h"
+
+namespace tensorcask::checkpoint {
+
+// Methods are safe from several threads.
+class ReaderImpl {
+ public:
+  virtual ~ReaderImpl() = default;
+
+  virtual const CheckpointReaderOptions& options() const = 0;
+  virtual const std::string& prefix() const = 0;
+  virtual int num_shards() const = 0;
+  virtual std::string DataPath(int shard) const = 0;
+
+  virtual absl::StatusOr<std::vector<CheckpointEntry>> entries() const = 0;
+  virtual absl::StatusOr<CheckpointEntry> Find(absl::string_view name) const = 0;
+  virtual absl::StatusOr<TensorMetadata> Metadata(absl::string_view name) const = 0;
+
+  absl::StatusOr<Tensor> Read(absl::string_view name) const {
+    DecodeQuota decoded = DecodeQuota::ForFile(options().limits);
+    return Read(name, &decoded);
+  }
+  // Takes from *decoded what it reads.
+  virtual absl::StatusOr<Tensor> Read(absl::string_view name, DecodeQuota* decoded) const = 0;
+  virtual absl::StatusOr<DecodedTensor> ReadWithMetadata(absl::string_view name) const = 0;
+  virtual absl::Status ReadInto(absl::string_view name, TensorView* out) const = 0;
+  virtual absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice,
+                                           bool verify_whole) const = 0;
+  virtual absl::Status ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out,
+                                     bool verify_whole) const = 0;
+  virtual absl::StatusOr<Tensor> Map(absl::string_view name) const = 0;
+
+  virtual absl::StatusOr<CheckpointCensus> VerifyAll(absl::FunctionRef<void(const CheckpointDamage&)> report) const = 0;
+};
+
+}  // namespace tensorcask::checkpoint
+
+#endif  // TENSORCASK_SERIALIZE_CHECKPOINT_READ_READER_IMPL_H_

@@ -1,0 +1,98 @@
+#include "tensorcask/serialize/checkpoint/read/sliced_tensor.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/checkpoint/format/decoded_bytes.h"
+#include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/tensor/base/quote.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
+#include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/shape.h"
+
+namespace tensorcask::checkpoint {
+
+absl::StatusOr<TensorSliceSet> PiecesOf(const CheckpointEntry& tensor) {
+  TensorSliceSet set(tensor.dtype, tensor.shape, tensor.slices.size());
+  for (const TensorSlice& slice : tensor.slices) {
+    const absl::Status status = set.Register(slice, "");
+    if (absl::IsResourceExhausted(status)) return status;
+    if (!status.ok()) return absl::DataLossError(status.message());
+  }
+  return set;
+}
+
+absl::StatusOr<std::shared_ptr<const TensorSliceSet>> SlicedTensors::SetOf(const LocatedEntry& tensor) const {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (const auto found = sets_.find(tensor.id); found != sets_.end()) return found->second;
+  }
+  absl::StatusOr<TensorSliceSet> set = PiecesOf(tensor.index.entry);
+  if (!set.ok()) return Annotate(set.status(), absl::StrCat(index_->path(), ": ", tensor.Label()));
+  auto shared = std::make_shared<const TensorSliceSet>(*std::move(set));
+  std::lock_guard<std::mutex> lock(mutex_);
+  return sets_.emplace(tensor.id, std::move(shared)).first->second;
+}
+
+absl::StatusOr<std::vector<TensorSlice>> SlicedTensors::Find(const LocatedEntry& tensor, const TensorSlice& slice,
+                                                             DecodeQuota* decoded) const {
+  const CheckpointEntry& entry = tensor.index.entry;
+  CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const TensorSliceSet> set, SetOf(tensor));
+  absl::StatusOr<std::vector<TensorSliceSet::Part>> parts = set->Query(slice);
+  if (!parts.ok()) {
+    const bool is_limit = absl::IsResourceExhausted(parts.status());
+    return Annotate(is_limit ? parts.status() : absl::DataLossError(parts.status().message()),
+                    absl::StrCat(index_->path(), ": ", tensor.Label()));
+  }
+  CASK_ASSIGN_OR_RETURN(const TensorShape shape, slice.Apply(entry.shape));
+  uint64_t content_bytes = 0;
+  std::vector<TensorSlice> found;
+  found.reserve(parts->size());
+  std::vector<StoredRange> ranges;
+  for (TensorSliceSet::Part& part : *parts) {
+    CASK_ASSIGN_OR_RETURN(const LocatedEntry piece, index_->LocatePiece(tensor, part.slice));
+    CASK_RETURN_IF_ERROR(stored_->CheckReadable(piece));
+    DecodeQuota alone = DecodeQuota::ForFile(options_->limits);  // strings and variants are read whole, then copied
+    CASK_RETURN_IF_ERROR(stored_->CheckLimit(piece, shape, &alone));
+    const CheckpointEntry& stored = piece.index.entry;
+    content_bytes = AddSizes(content_bytes, stored.content_bytes());
+    if (stored.stored_bytes > 0) ranges.push_back(RangeOf(stored, found.size()));
+    found.push_back(std::move(part.slice));
+  }
+  // One range that many pieces share would be read many times, into a tensor that is larger than its files.
+  absl::Status overlap;
+  FindOverlaps(std::move(ranges), options_->limits, [&](size_t former, size_t latter, const absl::Status& limit) {
+    if (!overlap.ok()) return;
+    const absl::StatusOr<LocatedEntry> piece = index_->LocatePiece(tensor, found[latter]);
+    overlap = !piece.ok()  ? piece.status()
+              : limit.ok() ? absl::DataLossError(absl::StrCat(stored_->Place(*piece), ", overlaps slice ",
+                                                              Quoted(found[former].ToString())))
+                           : Annotate(limit, stored_->Place(*piece));
+  });
+  CASK_RETURN_IF_ERROR(overlap);
+  const absl::Status within = decoded->Charge(DecodedSize(entry.dtype, shape.num_elements(), content_bytes));
+  if (!within.ok()) return Annotate(within, absl::StrCat(index_->path(), ": ", tensor.Label()));
+  return found;
+}
+
+absl::Status SlicedTensors::ReadInto(const LocatedEntry& tensor, const std::vector<TensorSlice>& pieces,
+                                     const TensorSlice& slice, bool verify_whole, DecodeQuota* decoded,
+                                     TensorView* out) const {
+  for (const TensorSlice& piece_slice : pieces) {
+    CASK_ASSIGN_OR_RETURN(const LocatedEntry piece, index_->LocatePiece(tensor, piece_slice));
+    const std::optional<TensorSlice> common = piece_slice.Intersect(slice);
+    if (!common.has_value()) return absl::InternalError("SlicedTensors: a piece without the elements it was found for");
+    CASK_ASSIGN_OR_RETURN(const TensorSlice from, common->ComputeRelative(piece_slice));
+    CASK_ASSIGN_OR_RETURN(const TensorSlice to, common->ComputeRelative(slice));
+    CASK_ASSIGN_OR_RETURN(TensorView target, out->Slice(to));
+    CASK_RETURN_IF_ERROR(stored_->ReadSliceInto(piece, from, verify_whole, decoded, &target));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tensorcask::checkpoint

@@ -1,0 +1,58 @@
+// Tensors that are stored in pieces, put together: which pieces have the elements that are wanted, and where those go.
+
+#ifndef TENSORCASK_SERIALIZE_CHECKPOINT_READ_SLICED_TENSOR_H_
+#define TENSORCASK_SERIALIZE_CHECKPOINT_READ_SLICED_TENSOR_H_
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tensorcask/serialize/checkpoint/format/checkpoint_entry.h"
+#include "tensorcask/serialize/checkpoint/read/bundle_index.h"
+#include "tensorcask/serialize/checkpoint/read/reader_types.h"
+#include "tensorcask/serialize/checkpoint/read/stored_tensor.h"
+#include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/tensor/slice.h"
+#include "tensorcask/tensor/slice_set.h"
+#include "tensorcask/tensor/strided/view.h"
+
+namespace tensorcask::checkpoint {
+
+// The pieces of `tensor` as a set. Errors: DataLoss, without the names of file and tensor, if two overlap or one is
+// listed twice; ResourceExhausted as TensorSliceSet.
+absl::StatusOr<TensorSliceSet> PiecesOf(const CheckpointEntry& tensor);
+
+// Methods are safe from several threads. "tensor" is an entry of form kSliced.
+class SlicedTensors {
+ public:
+  // Requires: all outlive this.
+  SlicedTensors(const BundleIndex* index, const StoredTensors* stored, const CheckpointReaderOptions* options)
+      : index_(index), stored_(stored), options_(options) {}
+
+  // The pieces that have the elements of `slice`, each found to be what it should, and with its bytes there; takes from
+  // *decoded what they take in memory. Errors: DataLoss, naming the tensor, also if some elements are in no piece; as
+  // StoredTensors; of *decoded. Requires: `slice` lies in the tensor.
+  absl::StatusOr<std::vector<TensorSlice>> Find(const LocatedEntry& tensor, const TensorSlice& slice,
+                                                DecodeQuota* decoded) const;
+
+  // Fills *out, of the shape of `slice`. Requires: `pieces` is Find(tensor, slice, decoded); *out may be written.
+  absl::Status ReadInto(const LocatedEntry& tensor, const std::vector<TensorSlice>& pieces, const TensorSlice& slice,
+                        bool verify_whole, DecodeQuota* decoded, TensorView* out) const;
+
+ private:
+  absl::StatusOr<std::shared_ptr<const TensorSliceSet>> SetOf(const LocatedEntry& tensor) const;
+
+  const BundleIndex* const index_;
+  const StoredTensors* const stored_;
+  const CheckpointReaderOptions* const options_;
+
+  mutable std::mutex mutex_;
+  mutable absl::flat_hash_map<const void*, std::shared_ptr<const TensorSliceSet>> sets_;  // by LocatedEntry::id
+};
+
+}  // namespace tensorcask::checkpoint
+
+#endif  // TENSORCASK_SERIALIZE_CHECKPOINT_READ_SLICED_TENSOR_H_

@@ -1,0 +1,105 @@
+// The elements of one entry of a tensor bundle: read, read in part, mapped or only checked (FORMAT.md section 5). What
+// was verified once is remembered, and not verified again; chunks of encoded entries are verified whenever they are
+// read. Pieces of sliced tensors are entries like any other here; sliced_tensor.h puts them together.
+
+#ifndef TENSORCASK_SERIALIZE_CHECKPOINT_READ_STORED_TENSOR_H_
+#define TENSORCASK_SERIALIZE_CHECKPOINT_READ_STORED_TENSOR_H_
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "tensorcask/serialize/checkpoint/read/bundle_index.h"
+#include "tensorcask/serialize/checkpoint/read/data_files.h"
+#include "tensorcask/serialize/checkpoint/read/reader_types.h"
+#include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/tensor/shape.h"
+#include "tensorcask/tensor/slice.h"
+#include "tensorcask/tensor/strided/layout.h"
+#include "tensorcask/tensor/strided/view.h"
+#include "tensorcask/tensor/tensor.h"
+
+namespace tensorcask::checkpoint {
+
+// Methods are safe from several threads. Errors name the data file, the tensor and its place there.
+class StoredTensors {
+ public:
+  // Requires: `index` and `options` outlive this.
+  StoredTensors(const std::string& prefix, const BundleIndex* index, const CheckpointReaderOptions* options);
+
+  const DataFiles& files() const { return files_; }
+
+  // Whether its elements can be read, and all its bytes are there.
+  // Errors: Unimplemented for a form or dtype that is only listed; ResourceExhausted for an encoded one past
+  // max_expansion; DataLoss.
+  absl::Status CheckReadable(const LocatedEntry& located) const;
+  // Takes from *decoded what elements take in memory, of those of `shape`: strings and variants are read whole. What is
+  // in variants is not known yet: the functions below take it when they meet it. Errors: of *decoded.
+  absl::Status CheckLimit(const LocatedEntry& located, const TensorShape& shape, DecodeQuota* decoded) const;
+
+  // The functions below require that both have passed for what they read.
+
+  absl::StatusOr<Tensor> Read(const LocatedEntry& located, DecodeQuota* decoded) const;
+  // With the strides that it was stored with.
+  absl::StatusOr<TensorView> ReadAsStored(const LocatedEntry& located, DecodeQuota* decoded) const;
+  // The elements that are in `slice`. Requires: *out has their dtype and shape and may be written (CheckWritable). With
+  // `verify_whole` the checksum is verified even if they are few.
+  absl::Status ReadSliceInto(const LocatedEntry& located, const TensorSlice& slice, bool verify_whole,
+                             DecodeQuota* decoded, TensorView* out) const;
+
+  // Needs CheckReadable only: what it maps is not in memory.
+  absl::StatusOr<Tensor> Map(const LocatedEntry& located, DecodeQuota* decoded) const;
+  // Reads and checks every byte, even if that was done before, and calls report for each damaged chunk of an encoded
+  // entry; needs no base. Needs CheckReadable only. Errors: what else is wrong; what keeps it from looking.
+  absl::Status Verify(const LocatedEntry& located, absl::FunctionRef<void(const absl::Status& damage)> report) const;
+
+  // Reads the base of a delta and compares its hash; true without effect for other entries. Needs CheckReadable only.
+  // False: there is no base to compare. Errors: FailedPrecondition for another base; of reading it.
+  absl::StatusOr<bool> CheckBase(const LocatedEntry& located) const;
+
+  // "PATH: tensor "w" at offset 128, 16 bytes", for messages.
+  std::string Place(const LocatedEntry& located) const;
+
+ private:
+  using File = std::shared_ptr<const ByteSource>;
+
+  bool MustVerify(const LocatedEntry& located) const;
+  void SetVerified(const LocatedEntry& located) const;
+
+  absl::StatusOr<File> FileOf(const LocatedEntry& located) const;
+  // Memory for its elements.
+  absl::StatusOr<Tensor> Allocate(const LocatedEntry& located) const;
+  absl::Status ReadElements(const LocatedEntry& located, const Layout& from, bool verify, TensorView* out) const;
+  absl::Status ReadBytes(const LocatedEntry& located, bool verify, absl::Span<char> out) const;
+  absl::Status ReadObjects(const LocatedEntry& located, bool verify, DecodeQuota* decoded,
+                           absl::FunctionRef<absl::StatusOr<Tensor*>()> target) const;
+  absl::Status ReadPart(const LocatedEntry& located, const TensorSlice* slice, bool verify_whole, DecodeQuota* decoded,
+                        TensorView* out) const;
+  absl::Status ReadObjectsInto(const LocatedEntry& located, const TensorSlice* slice, DecodeQuota* decoded,
+                               TensorView* out) const;
+  absl::Status VerifyBytes(const LocatedEntry& located) const;
+  absl::Status ReadEncoded(const LocatedEntry& located, const TensorSlice* slice, bool verify_whole,
+                           TensorView* out) const;
+  absl::Status VerifyChunks(const LocatedEntry& located,
+                            absl::FunctionRef<void(const absl::Status& damage)> report) const;
+  void ToHostOrder(const LocatedEntry& located, absl::Span<char> elements) const;
+
+  const BundleIndex* const index_;
+  const CheckpointReaderOptions* const options_;
+  const DataFiles files_;
+
+  mutable std::mutex mutex_;
+  mutable absl::flat_hash_set<const void*> verified_;  // LocatedEntry::id
+};
+
+}  // namespace tensorcask::checkpoint
+
+#endif  // TENSORCASK_SERIALIZE_CHECKPOINT_READ_STORED_TENSOR_H_

@@ -1,0 +1,53 @@
+// Reads a sorted table of keys and values, trusting none of its bytes (FORMAT.md section 3).
+//
+//   CASK_ASSIGN_OR_RETURN(auto table, TableReader::Open(source, {}));
+//   CASK_ASSIGN_OR_RETURN(std::optional<absl::string_view> value, table->Find("w"));
+//
+// Open reads the footer and the index of blocks, and checks that blocks follow each other inside the file. A data block
+// is read when it is first touched: its checksum, its structure and that its keys increase and lie where the index of
+// blocks says, so that keys increase through all blocks that were touched. Find keeps the block.
+// Errors name the file, what was found and what was wanted: DataLoss if the file is not a table or is damaged,
+// ResourceExhausted past a limit. Thread-safe.
+
+#ifndef TENSORCASK_SERIALIZE_CHECKPOINT_TABLE_TABLE_READER_H_
+#define TENSORCASK_SERIALIZE_CHECKPOINT_TABLE_TABLE_READER_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/decode_limits.h"
+
+namespace tensorcask::checkpoint {
+
+class TableReader {
+ public:
+  virtual ~TableReader() = default;
+
+  static absl::StatusOr<std::unique_ptr<TableReader>> Open(std::shared_ptr<const ByteSource> source,
+                                                           const DecodeLimits& limits);
+
+  // The value under `key`; empty if there is none. The bytes live as long as the reader.
+  virtual absl::StatusOr<std::optional<absl::string_view>> Find(absl::string_view key) const = 0;
+
+  // Calls fn(value) with the value under `key`. False if there is none. The reader keeps only the block that was
+  // visited last: visit large values in the order of their keys. Errors: as Find; fn's.
+  virtual absl::StatusOr<bool> Visit(absl::string_view key,
+                                     absl::FunctionRef<absl::Status(absl::string_view)> fn) const = 0;
+
+  // Calls fn(key, value) for every entry in order, and verifies the metaindex block, which no other method reads. Stops
+  // at the first error, the table's or fn's. Both views are valid during the call only.
+  virtual absl::Status ForEach(absl::FunctionRef<absl::Status(absl::string_view, absl::string_view)> fn) const = 0;
+
+  virtual uint64_t num_blocks() const = 0;
+};
+
+}  // namespace tensorcask::checkpoint
+
+#endif  // TENSORCASK_SERIALIZE_CHECKPOINT_TABLE_TABLE_READER_H_

@@ -1,0 +1,106 @@
+#include "tensorcask/serialize/checkpoint/write/tensor_job.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "tensorcask/serialize/checkpoint/format/checkpoint_entry.h"
+#include "tensorcask/serialize/checkpoint/format/entry_encoder.h"
+#include "tensorcask/serialize/checkpoint/format/stored_variants.h"
+#include "tensorcask/serialize/checkpoint/format/string_codec.h"
+#include "tensorcask/serialize/wire/internal/extension_writer.h"
+#include "tensorcask/serialize/wire/internal/stored_elements.h"
+#include "tensorcask/tensor/base/cpu.h"
+#include "tensorcask/tensor/base/crc32c.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/strided/maybe_owned.h"
+#include "tensorcask/tensor/strided/row_major.h"
+#include "tensorcask/tensor/variant.h"
+
+namespace tensorcask::checkpoint {
+namespace {
+
+// So much is written, and then summed up while it is still in a cache near by: the other way round the sum waits for
+// memory. Large pieces give the page cache large pages, which cost less to write and to map, but they leave the second
+// level. AMD's third level feeds the sum as fast. Measured on ext4, by pieces of 256 KiB, 512 KiB, 1 MiB, in x write():
+// a Xeon 1.06, 1.12, 1.66; an EPYC 1.32, 1.21, 1.17, and mapping what was written so 0.91, 0.84, 0.81 x read().
+size_t ChunkBytes() { return GetCpuFeatures().amd ? size_t{1} << 20 : size_t{256} << 10; }
+
+// Appends the elements in row-major order and sets *crc to their checksum.
+absl::Status AppendElements(const TensorView& tensor, ByteSink* sink, uint32_t* crc) {
+  if (!IsFixedSize(tensor.dtype())) {
+    CASK_ASSIGN_OR_RETURN(const MaybeOwned<TensorView> row_major, tensor.ExpectContiguous());
+    const auto count = static_cast<size_t>(tensor.num_elements());
+    if (tensor.dtype() == DType::kString) {
+      return AppendStrings(absl::MakeConstSpan(row_major->data<std::string>(), count), sink, crc);
+    }
+    return AppendVariants(absl::MakeConstSpan(row_major->data<Variant>(), count), sink, crc);
+  }
+  *crc = 0;
+  return ForEachRowMajorPiece(tensor, ChunkBytes(), [&](absl::string_view chunk) {
+    CASK_RETURN_IF_ERROR(sink->Append(chunk));
+    *crc = ExtendCrc32c(*crc, chunk);
+    return absl::OkStatus();
+  });
+}
+
+// Zeros up to the next multiple of the alignment: behind each tensor, the last included, as TensorFlow has it.
+absl::Status Align(uint64_t alignment, ByteSink* sink) {
+  static constexpr char kZeros[4096] = {};
+  const uint64_t past = sink->position() % alignment;
+  uint64_t missing = past == 0 ? 0 : alignment - past;
+  while (missing > 0) {
+    const size_t bytes = static_cast<size_t>(std::min<uint64_t>(missing, sizeof(kZeros)));
+    CASK_RETURN_IF_ERROR(sink->Append(absl::string_view(kZeros, bytes)));
+    missing -= bytes;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+uint64_t TensorJob::held_bytes() const {
+  const TensorView::ByteRange range = tensor.bounds();
+  return sizeof(*this) + (range.end - range.begin);
+}
+
+absl::Status WriteTensor(const TensorJob& job, uint64_t alignment, ShardPayloads* payloads, ByteSink* sink) {
+  static const auto* const no_metadata = new TensorMetadata();
+  internal::ExtensionContent extension;
+  extension.metadata = job.metadata != nullptr ? job.metadata.get() : no_metadata;
+  TensorView elements = job.tensor;
+  if (IsFixedSize(elements.dtype())) {
+    CASK_RETURN_IF_ERROR(internal::PlanElements(job.tensor, job.layout, &elements, &extension));
+  }
+  CheckpointEntry entry;
+  entry.dtype = job.tensor.dtype();
+  entry.shape = job.tensor.shape();
+  entry.shard = job.shard;
+  std::optional<StoredPayload> payload;
+  if (job.level != PayloadLevel::kStored && extension.strides.empty()) {
+    CASK_ASSIGN_OR_RETURN(payload, payloads->Append(job.item->key, elements, job.level, sink));
+  }
+  std::string payload_header;
+  if (payload.has_value()) {
+    entry.offset = payload->offset;
+    entry.stored_bytes = payload->stored_bytes;
+    entry.masked_crc32c = payload->masked_crc32c;
+    payload_header = payload->header.Encode();
+    extension.dtype_number = DTypeNumber(entry.dtype);
+    extension.payload_bytes = payload_header.size();
+  } else {
+    entry.offset = sink->position();
+    uint32_t crc = 0;
+    CASK_RETURN_IF_ERROR(AppendElements(elements, sink, &crc));
+    entry.stored_bytes = sink->position() - entry.offset;
+    entry.masked_crc32c = MaskCrc32c(crc);
+  }
+  job.item->value = EncodeEntry(entry, extension, payload_header);
+  job.item->requires_reader_v2 = extension.dtype_number != 0;
+  return Align(alignment, sink);
+}
+
+}  // namespace tensorcask::checkpoint

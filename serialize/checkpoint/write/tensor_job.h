@@ -1,0 +1,55 @@
+// One tensor on its way into a data file.
+//
+//   TensorJob job;
+//   job.item = &items.emplace_back("w");
+//   job.tensor = *view.LazyClone();
+//   CASK_RETURN_IF_ERROR(WriteTensor(job, /*alignment=*/64, &payloads, sink));   // now items.back().value is its entry
+
+#ifndef TENSORCASK_SERIALIZE_CHECKPOINT_WRITE_TENSOR_JOB_H_
+#define TENSORCASK_SERIALIZE_CHECKPOINT_WRITE_TENSOR_JOB_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "tensorcask/serialize/checkpoint/write/shard_payloads.h"
+#include "tensorcask/serialize/io/byte_sink.h"
+#include "tensorcask/serialize/payload/payload_header.h"
+#include "tensorcask/serialize/wire/codec_options.h"
+#include "tensorcask/tensor/strided/metadata.h"
+#include "tensorcask/tensor/strided/view.h"
+
+namespace tensorcask::checkpoint {
+
+// What stands in the index.
+struct IndexItem {
+  explicit IndexItem(std::string index_key) : key(std::move(index_key)) {}
+
+  std::string key;
+  std::string value;
+  bool requires_reader_v2 = false;  // guarded or encoded
+};
+
+struct TensorJob {
+  IndexItem* item = nullptr;  // gets value and requires_reader_v2
+  TensorView tensor;
+  int shard = 0;
+  StoredLayout layout = StoredLayout::kRowMajor;
+  PayloadLevel level = PayloadLevel::kStored;      // above this: encoded, if it pays
+  std::unique_ptr<const TensorMetadata> metadata;  // null: none
+
+  // The memory that it keeps (of strings and variants: their objects) and its own, bytes.
+  uint64_t held_bytes() const;
+};
+
+// Appends the elements of job.tensor to *sink, behind them zeros up to a multiple of `alignment`, and sets *job.item.
+// `payloads` are those of the file. Takes memory for pieces of a view that is not row-major; of strings and variants
+// for a copy of all; what ShardPayloads::Append does.
+// Errors: of the sink; ResourceExhausted; as AppendVariants. Requires: job.tensor is not of resources.
+absl::Status WriteTensor(const TensorJob& job, uint64_t alignment, ShardPayloads* payloads, ByteSink* sink);
+
+}  // namespace tensorcask::checkpoint
+
+#endif  // TENSORCASK_SERIALIZE_CHECKPOINT_WRITE_TENSOR_JOB_H_

@@ -1,0 +1,130 @@
+// The connections of a server. Internal to this room.
+
+#ifndef TENSORCASK_SERIALIZE_EXCHANGE_INTERNAL_SERVER_CLIENT_H_
+#define TENSORCASK_SERIALIZE_EXCHANGE_INTERNAL_SERVER_CLIENT_H_
+
+#include <sys/socket.h>
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "tensorcask/serialize/exchange/deadline.h"
+#include "tensorcask/serialize/exchange/internal/answer_queue.h"
+#include "tensorcask/serialize/exchange/internal/close_received.h"
+#include "tensorcask/serialize/exchange/internal/frame.h"
+#include "tensorcask/serialize/exchange/internal/frame_receiver.h"
+#include "tensorcask/serialize/exchange/message_codec.h"
+#include "tensorcask/serialize/exchange/scoped_descriptor.h"
+#include "tensorcask/serialize/exchange/transport.h"
+#include "tensorcask/serialize/exchange/unix_socket.h"
+
+// Linux 6.16: whether a socket accepts descriptors. If not, sending one fails with EPERM.
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83
+#endif
+
+namespace tensorcask::exchange {
+
+// A client's socket, from which a request may bring bytes only.
+class RequestTransport final : public Transport {
+ public:
+  explicit RequestTransport(UnixSocket socket) : socket_(std::move(socket)) {
+    const int none = 0;
+    static_cast<void>(setsockopt(socket_.descriptor(), SOL_SOCKET, SO_PASSRIGHTS, &none, sizeof(none)));
+  }
+
+  UnixSocket& socket() { return socket_; }
+  size_t max_descriptors() const override { return UnixSocket::kMaxDescriptors; }
+  const std::string& name() const override { return socket_.name(); }
+  absl::Status SendAll(absl::Span<const absl::string_view> pieces, absl::Span<const int> descriptors,
+                       Deadline deadline) override {
+    return socket_.SendAll(pieces, descriptors, deadline);
+  }
+  // Descriptors are received, although none is wanted: the kernel would close refused ones in this thread, and wait.
+  absl::StatusOr<size_t> ReceiveSome(absl::Span<char> out, size_t /*max_descriptors*/,
+                                     std::vector<ScopedDescriptor>* descriptors, Deadline deadline) override {
+    absl::StatusOr<size_t> received = socket_.ReceiveSome(out, UnixSocket::kMaxDescriptors, descriptors, deadline);
+    if (descriptors->empty()) return received;
+    CloseReceived(descriptors);
+    return absl::InvalidArgumentError(absl::StrCat(name(), ": a request has descriptors"));
+  }
+  void Shutdown() override { socket_.Shutdown(); }
+
+ private:
+  UnixSocket socket_;
+};
+
+// One connection of a server and what it is doing.
+struct ServerClient {
+  enum class State {
+    kReceiving,  // a request, or the client is idle
+    kComputing,  // its answer is being computed
+    kSending,    // it reads its answer
+  };
+  using Clock = std::chrono::steady_clock;
+  using TimePoint = Clock::time_point;
+
+  ServerClient(UnixSocket socket, uint64_t max_request_bytes, const ChannelOptions& options)
+      : transport(std::move(socket)), frames(&transport, max_request_bytes, options.decode.allocator) {}
+
+  // How much the client deserves to be disconnected when memory or connections are short: 0: not; 1: it is idle; 2: it
+  // holds what it does not use.
+  int OffenceAt(TimePoint now) const {
+    // The time that each client has for its present step.
+    constexpr auto kGrace = std::chrono::milliseconds(100);
+    // Answers must be read at this rate, measured over at least kReadGrace.
+    constexpr auto kReadGrace = std::chrono::milliseconds(250);
+    constexpr double kMinBytesPerSecond = 4 << 20;
+    const TimePoint::duration spent = now - since;
+    switch (state) {
+      case State::kReceiving:
+        if (spent < kGrace) return 0;
+        return has_asked && !has_begun ? 1 : 2;
+      case State::kComputing:
+        return 0;
+      case State::kSending:
+        if (spent < kReadGrace) return 0;
+        const double seconds = std::chrono::duration<double>(spent).count();
+        return static_cast<double>(sent_bytes) < seconds * kMinBytesPerSecond ? 2 : 0;
+    }
+    return 0;
+  }
+
+  int descriptor() { return transport.socket().descriptor(); }
+  int32_t process() { return transport.socket().peer().process_id; }
+
+  RequestTransport transport;
+  FrameReceiver frames;
+  State state = State::kReceiving;
+  TimePoint since = Clock::now();     // when this state began; of kReceiving: when the frame began, or the silence
+  TimePoint progress = Clock::now();  // of kSending: when bytes were taken last
+  bool has_asked = false;
+  bool has_begun = false;  // part of a frame has come
+  uint64_t most_bytes = UINT64_MAX;
+  uint64_t next_sent = 0;
+
+  // What is sent now: the pieces from `next_piece` on.
+  std::unique_ptr<AnswerJob> job;  // owns the bytes of an answer; null while the hello is sent
+  std::string hello;
+  std::array<char, kFrameHeaderBytes> header;
+  std::vector<absl::string_view> pieces;
+  size_t next_piece = 0;
+  uint64_t total_bytes = 0;
+  uint64_t sent_bytes = 0;
+  uint32_t events = 0;  // that epoll watches
+};
+
+}  // namespace tensorcask::exchange
+
+#endif  // TENSORCASK_SERIALIZE_EXCHANGE_INTERNAL_SERVER_CLIENT_H_

@@ -1,0 +1,38 @@
+// What sockets and listeners share: addresses, errors and waits.
+
+#ifndef TENSORCASK_SERIALIZE_EXCHANGE_INTERNAL_SOCKET_CALLS_H_
+#define TENSORCASK_SERIALIZE_EXCHANGE_INTERNAL_SOCKET_CALLS_H_
+
+#include <sys/un.h>
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "tensorcask/serialize/exchange/deadline.h"
+#include "tensorcask/serialize/exchange/scoped_descriptor.h"
+
+namespace tensorcask::exchange {
+
+// errno as a status: "NAME: DOING: ...". All numbers that mean "the peer has closed" become Unavailable, ETIMEDOUT
+// DeadlineExceeded.
+absl::Status SocketError(int error, absl::string_view name, absl::string_view doing);
+
+// Waits for `events` (poll(2)) or the end of the connection. Returns 0, ETIMEDOUT or the errno of poll(2). Sets *ended
+// to whether both directions have ended.
+int WaitFor(int descriptor, short events, Deadline deadline, bool* ended = nullptr);
+
+// Errors: InvalidArgument for a path that is empty, has a NUL byte or is too long for an address.
+absl::StatusOr<sockaddr_un> AddressOf(const std::string& path);
+
+// A stream socket that is closed on exec; `flags` are further ones of socket(2).
+absl::StatusOr<ScopedDescriptor> MakeSocket(absl::string_view name, int flags = 0);
+
+// Each returns 0 or errno.
+int ConnectTo(int descriptor, const sockaddr_un& address);
+int BindTo(int descriptor, const sockaddr_un& address);
+
+}  // namespace tensorcask::exchange
+
+#endif  // TENSORCASK_SERIALIZE_EXCHANGE_INTERNAL_SOCKET_CALLS_H_

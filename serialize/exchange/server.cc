@@ -1,0 +1,491 @@
+#include "tensorcask/serialize/exchange/server.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <deque>
+#include <filesystem>
+#include <iterator>
+#include <map>
+#include <new>
+#include <system_error>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "tensorcask/serialize/exchange/internal/answer_queue.h"
+#include "tensorcask/serialize/exchange/internal/frame.h"
+#include "tensorcask/serialize/exchange/internal/received_frame.h"
+#include "tensorcask/serialize/exchange/internal/server_client.h"
+#include "tensorcask/serialize/exchange/scoped_descriptor.h"
+#include "tensorcask/serialize/exchange/unix_socket.h"
+#include "tensorcask/tensor/base/status_macros.h"
+
+namespace tensorcask {
+namespace {
+
+using exchange::AnswerJob;
+using exchange::FrameType;
+using exchange::ServerClient;
+using State = exchange::ServerClient::State;
+using Clock = std::chrono::steady_clock;
+using TimePoint = Clock::time_point;
+
+// How often deadlines are checked, and how long accepting pauses while no client can be disconnected.
+constexpr auto kTick = std::chrono::milliseconds(20);
+constexpr double kMinBytesPerSecond = 1 << 20;  // at all times
+constexpr int kAcceptsAtOnce = 16;
+constexpr uint64_t kSentAtOnce = uint64_t{4} << 20;  // to one client before the others get their turn
+
+double Seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+// Descriptors that this process has open.
+size_t CountDescriptors() {
+  std::error_code error;
+  const std::filesystem::directory_iterator open("/proc/self/fd", error);
+  return error ? 64 : static_cast<size_t>(std::distance(begin(open), end(open)));
+}
+
+// So that descriptors are left for what clients send and for files that answers are read from.
+size_t MaxClients(size_t wanted) {
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return wanted;
+  const size_t open = CountDescriptors();
+  const size_t left = limit.rlim_cur > open ? limit.rlim_cur - open : 0;
+  const size_t reserve = std::min<size_t>(UnixSocket::kMaxDescriptors + 32, left / 3);
+  return std::clamp<size_t>(left - reserve, 1, std::max<size_t>(wanted, 1));
+}
+
+}  // namespace
+
+uint64_t Service::AnswerBytes(const Message& /*request*/) { return 0; }
+
+// ---- The loop -------------------------------------------------------------------------------------------------------
+
+class Server::Loop {
+ public:
+  Loop(UnixListener listener, Service* service, ServerOptions options, ScopedDescriptor epoll, ScopedDescriptor wake,
+       ScopedDescriptor spare)
+      : listener_(std::move(listener)),
+        service_(service),
+        options_(std::move(options)),
+        epoll_(std::move(epoll)),
+        wake_(std::move(wake)),
+        spare_(std::move(spare)),
+        max_clients_(MaxClients(options_.max_clients)),
+        timeout_(absl::ToChronoNanoseconds(options_.timeout)),
+        idle_timeout_(absl::ToChronoNanoseconds(options_.idle_timeout)),
+        answers_(service_, options_, [file = wake_.get()] { eventfd_write(file, 1); }) {
+    Watch(EPOLL_CTL_ADD, wake_.get(), EPOLLIN, kWakeId);
+  }
+
+  ~Loop() {
+    for (auto& [id, client] : clients_) SendGoodbye(*client);
+  }
+
+  bool IsOwner() const { return owner_process_ == getpid(); }
+
+  void Run(Deadline deadline) {
+    do {
+      RunOnce(deadline);
+    } while (deadline.remaining() > absl::ZeroDuration());
+  }
+
+  ServerStats stats() const {
+    ServerStats stats = stats_;
+    stats.num_clients = clients_.size();
+    return stats;
+  }
+
+ private:
+  static constexpr uint64_t kListenerId = 0;
+  static constexpr uint64_t kWakeId = 1;
+  using Clients = std::map<uint64_t, std::unique_ptr<ServerClient>>;
+
+  void RunOnce(Deadline deadline) {
+    const TimePoint now = Clock::now();
+    if (now >= next_sweep_) {
+      Sweep(now);
+      next_sweep_ = now + kTick;
+    }
+    WatchListener(now);
+    constexpr int kEventsAtOnce = 64;
+    std::array<epoll_event, kEventsAtOnce> events;
+    const int tick_ms = ready_.empty() ? static_cast<int>(kTick.count()) : 0;
+    const int deadline_ms = deadline.poll_timeout_ms();
+    const int timeout_ms = deadline_ms < 0 ? tick_ms : std::min(tick_ms, deadline_ms);
+    const int count = epoll_wait(epoll_.get(), events.data(), kEventsAtOnce, timeout_ms);
+    bool may_accept = false;
+    for (int i = 0; i < count; ++i) {
+      const uint64_t id = events[static_cast<size_t>(i)].data.u64;
+      if (id == kListenerId) {
+        may_accept = true;
+      } else if (id == kWakeId) {
+        CollectAnswers();
+      } else {
+        Serve(id, events[static_cast<size_t>(i)].events);
+      }
+    }
+    for (const uint64_t id : std::exchange(ready_, {})) Serve(id, EPOLLIN);
+    // After the requests that have arrived, so that a client that has asked is not treated as one that has not.
+    if (may_accept) AcceptSome();
+  }
+
+  // ---- Clients ------------------------------------------------------------------------------------------------------
+
+  // What the client's state allows now. An exception (no memory) makes room at the cost of the worst client; if there
+  // is none, this one is disconnected.
+  void Serve(uint64_t id, uint32_t events) {
+    const auto found = clients_.find(id);
+    if (found == clients_.end()) return;
+    ServerClient& client = *found->second;
+    try {
+      const bool is_alive = client.state == State::kReceiving ? Receive(id, client)
+                            : client.state == State::kSending ? Send(id, client)
+                                                              : (events & (EPOLLHUP | EPOLLERR)) == 0;
+      if (!is_alive) return Disconnect(id);
+      UpdateEvents(id, client);
+    } catch (const std::bad_alloc&) {
+      if (!EvictWorst(Clock::now(), /*only_readers=*/false, id)) Disconnect(id);
+    }
+  }
+
+  // At most one frame. False: the client is to be disconnected.
+  bool Receive(uint64_t id, ServerClient& client) {
+    const absl::StatusOr<bool> more = client.frames.WaitForFrame(absl::ZeroDuration());
+    if (absl::IsDeadlineExceeded(more.status())) return true;
+    if (!more.ok() || !*more) return false;
+    if (!client.has_begun) {
+      client.has_begun = true;
+      if (client.has_asked) client.since = Clock::now();
+    }
+    exchange::ReceivedFrame frame;
+    const absl::Status status = client.frames.Receive(&frame, absl::ZeroDuration());
+    if (absl::IsDeadlineExceeded(status)) return true;
+    if (!status.ok()) return false;
+    client.has_begun = false;
+    switch (frame.header.type) {
+      case FrameType::kHello:
+        return ReceiveHello(id, client, frame);
+      case FrameType::kMessage:
+        return ReceiveRequest(id, client, std::move(frame));
+      case FrameType::kReply:  // to nothing
+      case FrameType::kGoodbye:
+        break;
+    }
+    return false;
+  }
+
+  bool ReceiveHello(uint64_t id, ServerClient& client, const exchange::ReceivedFrame& frame) {
+    const absl::StatusOr<exchange::Hello> hello = exchange::DecodeHello(frame.body);
+    if (!hello.ok()) return false;
+    client.most_bytes = hello->max_message_bytes;
+    ready_.push_back(id);  // the request may have come with it
+    return true;
+  }
+
+  bool ReceiveRequest(uint64_t id, ServerClient& client, exchange::ReceivedFrame frame) {
+    auto job = std::make_unique<AnswerJob>();
+    const absl::Status status = exchange::DecodeMessage(std::move(frame), options_.channel, &job->request);
+    if (!status.ok() || job->request.request == 0) return false;
+    job->client = id;
+    job->most_bytes = client.most_bytes;
+    job->expected_bytes = service_->AnswerBytes(job->request);
+    client.has_asked = true;
+    Enter(State::kComputing, client);
+    answers_.Add(std::move(job));
+    return true;
+  }
+
+  void CollectAnswers() {
+    eventfd_t count;
+    static_cast<void>(eventfd_read(wake_.get(), &count));
+    for (std::unique_ptr<AnswerJob>& job : answers_.ConsumeDone()) {
+      const uint64_t id = job->client;
+      const auto found = clients_.find(id);
+      if (found == clients_.end()) {
+        answers_.Release(job->charged_bytes);
+        continue;
+      }
+      ServerClient& client = *found->second;
+      client.job = std::move(job);
+      if (!client.job->has_answer) {
+        Disconnect(id);
+        continue;
+      }
+      try {
+        Begin(FrameType::kReply, client.job->encoded.body, client.job->encoded, client);
+      } catch (const std::bad_alloc&) {
+        Disconnect(id);
+        continue;
+      }
+      Serve(id, EPOLLOUT);
+    }
+  }
+
+  static void Enter(State state, ServerClient& client) {
+    client.state = state;
+    client.since = client.progress = Clock::now();
+  }
+
+  static void Begin(FrameType type, absl::string_view body, const exchange::EncodedMessage& message,
+                    ServerClient& client) {
+    client.pieces.clear();
+    client.pieces.reserve(2 + message.inline_pieces.size());
+    client.header = exchange::EncodeHeader(type, client.next_sent++, body, message);
+    client.pieces.emplace_back(client.header.data(), client.header.size());
+    if (!body.empty()) client.pieces.push_back(body);
+    client.pieces.insert(client.pieces.end(), message.inline_pieces.begin(), message.inline_pieces.end());
+    client.next_piece = 0;
+    client.total_bytes = client.header.size() + body.size() + message.inline_bytes;
+    client.sent_bytes = 0;
+    Enter(State::kSending, client);
+  }
+
+  // False: the client is to be disconnected.
+  bool Send(uint64_t id, ServerClient& client) {
+    for (uint64_t sent_now = 0; client.sent_bytes < client.total_bytes;) {
+      if (sent_now >= kSentAtOnce) return true;
+      const absl::Span<const int> descriptors = client.sent_bytes == 0 && client.job != nullptr
+                                                    ? absl::MakeConstSpan(client.job->encoded.descriptors)
+                                                    : absl::Span<const int>();
+      const absl::StatusOr<size_t> sent = client.transport.socket().SendSome(
+          absl::MakeConstSpan(client.pieces).subspan(client.next_piece), descriptors, absl::ZeroDuration());
+      if (absl::IsDeadlineExceeded(sent.status())) return true;
+      if (!sent.ok()) return false;
+      client.progress = Clock::now();
+      client.sent_bytes += *sent;
+      stats_.sent_bytes += *sent;
+      sent_now += *sent;
+      for (size_t left = *sent; left > 0;) {
+        absl::string_view& piece = client.pieces[client.next_piece];
+        const size_t part = std::min(left, piece.size());
+        piece.remove_prefix(part);
+        left -= part;
+        if (piece.empty()) ++client.next_piece;
+      }
+    }
+    if (client.job != nullptr) {
+      ++stats_.num_answers;
+      ReleaseJob(client);
+    }
+    client.pieces.clear();
+    Enter(State::kReceiving, client);
+    ready_.push_back(id);  // the next request may have been received with this one
+    return true;
+  }
+
+  void ReleaseJob(ServerClient& client) {
+    if (client.job == nullptr) return;
+    const uint64_t charged_bytes = client.job->charged_bytes;
+    client.job = nullptr;
+    answers_.Release(charged_bytes);
+  }
+
+  void Disconnect(uint64_t id) {
+    const auto found = clients_.find(id);
+    if (found == clients_.end()) return;
+    answers_.Remove(id);
+    found->second->transport.Shutdown();
+    ReleaseJob(*found->second);
+    clients_.erase(found);
+    if (!spare_.is_open()) spare_ = OpenSpare();
+  }
+
+  // Tells a client that is not in the middle of a frame that this is the end.
+  static void SendGoodbye(ServerClient& client) {
+    if (client.state == State::kSending) return;
+    const auto header = exchange::EncodeHeader(FrameType::kGoodbye, client.next_sent, "", {});
+    const absl::string_view piece(header.data(), header.size());
+    client.transport.socket().SendSome({piece}, {}, absl::ZeroDuration()).IgnoreError();
+    client.transport.Shutdown();
+  }
+
+  // ---- Accepting ----------------------------------------------------------------------------------------------------
+
+  static ScopedDescriptor OpenSpare() { return ScopedDescriptor(open("/dev/null", O_RDONLY | O_CLOEXEC)); }
+
+  void AcceptSome() {
+    for (int i = 0; i < kAcceptsAtOnce; ++i) {
+      if (!MakeRoom(Clock::now())) return;
+      try {
+        absl::StatusOr<UnixSocket> socket = listener_.Accept(absl::ZeroDuration());
+        if (absl::IsResourceExhausted(socket.status()) && spare_.is_open()) {
+          spare_.Close();
+          socket = listener_.Accept(absl::ZeroDuration());
+        }
+        if (absl::IsPermissionDenied(socket.status())) continue;  // another user's process
+        if (!socket.ok()) return;
+        Add(*std::move(socket));
+      } catch (const std::bad_alloc&) {
+        EvictWorst(Clock::now(), /*only_readers=*/false, 0);
+        return;
+      }
+    }
+  }
+
+  void Add(UnixSocket socket) {
+    const uint64_t id = next_id_++;
+    auto client = std::make_unique<ServerClient>(std::move(socket), options_.max_request_bytes, options_.channel);
+    exchange::Hello hello;
+    hello.max_message_bytes = options_.max_request_bytes;
+    client->hello = exchange::EncodeHello(hello);
+    Begin(FrameType::kHello, client->hello, {}, *client);
+    if (!Watch(EPOLL_CTL_ADD, client->descriptor(), 0, id)) return;
+    clients_.emplace(id, std::move(client));
+    Serve(id, EPOLLOUT);
+  }
+
+  // Whether one more client can be accepted.
+  bool MakeRoom(TimePoint now) {
+    if (!spare_.is_open()) spare_ = OpenSpare();
+    if (clients_.size() < max_clients_ && spare_.is_open()) return true;
+    if (!EvictWorst(now, /*only_readers=*/false, 0)) {
+      accept_again_ = now + kTick;
+      return false;
+    }
+    if (!spare_.is_open()) spare_ = OpenSpare();
+    return clients_.size() < max_clients_ && spare_.is_open();
+  }
+
+  // ---- Deadlines and eviction ---------------------------------------------------------------------------------------
+
+  void Sweep(TimePoint now) {
+    std::vector<uint64_t> late;
+    for (const auto& [id, client] : clients_) {
+      if (IsLate(*client, now)) late.push_back(id);
+    }
+    for (const uint64_t id : late) Disconnect(id);
+    if (answers_.IsShortOfMemory()) EvictWorst(now, /*only_readers=*/true, 0);
+  }
+
+  bool IsLate(const ServerClient& client, TimePoint now) const {
+    switch (client.state) {
+      case State::kReceiving:
+        return now - client.since > (client.has_asked && !client.has_begun ? idle_timeout_ : timeout_);
+      case State::kComputing:
+        return false;
+      case State::kSending: {
+        const double read_seconds = static_cast<double>(client.total_bytes) / kMinBytesPerSecond;
+        return now - client.progress > timeout_ || Seconds(now - client.since) > Seconds(timeout_) + read_seconds;
+      }
+    }
+    return false;
+  }
+
+  // Disconnects the worst client other than `except`; false if there is none. With `only_readers`: of those that keep
+  // the memory of a large answer.
+  bool EvictWorst(TimePoint now, bool only_readers, uint64_t except) {
+    std::map<int32_t, int> connections;
+    for (const auto& [id, client] : clients_) ++connections[client->process()];
+    std::tuple<int, int, Clock::duration> worst = {0, 0, Clock::duration::zero()};
+    uint64_t worst_id = 0;
+    for (const auto& [id, client] : clients_) {
+      if (id == except) continue;
+      if (only_readers && (client->job == nullptr || client->job->charged_bytes == 0)) continue;
+      const int offence = client->OffenceAt(now);
+      const std::tuple<int, int, Clock::duration> score = {offence, connections[client->process()],
+                                                           now - client->since};
+      if (offence == 0 || score <= worst) continue;
+      worst = score;
+      worst_id = id;
+    }
+    if (worst_id == 0) return false;
+    ++stats_.num_evicted;
+    Disconnect(worst_id);
+    return true;
+  }
+
+  // ---- Epoll --------------------------------------------------------------------------------------------------------
+
+  bool Watch(int operation, int descriptor, uint32_t events, uint64_t id) {
+    epoll_event event = {};
+    event.events = events;
+    event.data.u64 = id;
+    return epoll_ctl(epoll_.get(), operation, descriptor, &event) == 0;
+  }
+
+  void UpdateEvents(uint64_t id, ServerClient& client) {
+    uint32_t events = 0;
+    if (client.state == State::kReceiving) events = EPOLLIN;
+    if (client.state == State::kSending) events = EPOLLOUT;
+    if (events == client.events) return;
+    if (Watch(EPOLL_CTL_MOD, client.descriptor(), events, id)) client.events = events;
+  }
+
+  void WatchListener(TimePoint now) {
+    const bool is_wanted = now >= accept_again_;
+    if (is_wanted == is_listener_watched_) return;
+    if (Watch(is_wanted ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, listener_.descriptor(), EPOLLIN, kListenerId)) {
+      is_listener_watched_ = is_wanted;
+    }
+  }
+
+  UnixListener listener_;
+  Service* const service_;
+  const ServerOptions options_;
+  const ScopedDescriptor epoll_;
+  const ScopedDescriptor wake_;  // written by the threads that compute answers
+  ScopedDescriptor spare_;       // closed to accept a client when there are no others
+  const size_t max_clients_;
+  const std::chrono::nanoseconds timeout_;
+  const std::chrono::nanoseconds idle_timeout_;
+  const pid_t owner_process_ = getpid();
+
+  uint64_t next_id_ = 2;
+  Clients clients_;              // by id; ids are not used again
+  std::vector<uint64_t> ready_;  // clients whose next frame may be in their buffer already
+  TimePoint next_sweep_ = {};
+  TimePoint accept_again_ = {};
+  bool is_listener_watched_ = false;
+  ServerStats stats_;
+  exchange::AnswerQueue answers_;  // last: its threads use what is above
+};
+
+// ---- Server ---------------------------------------------------------------------------------------------------------
+
+Server::Server(std::unique_ptr<Loop> loop) : loop_(std::move(loop)) {}
+
+Server::~Server() {
+  // A child after fork(2) has neither the threads nor a claim on the clients.
+  if (loop_ != nullptr && !loop_->IsOwner()) static_cast<void>(loop_.release());
+}
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Listen(const std::string& path, Service* service,
+                                                       ServerOptions options) {
+  options.channel.decode.limits.max_message_bytes = static_cast<int64_t>(options.max_request_bytes);
+  // A small request must not become a large one.
+  options.channel.decode.limits.max_unbacked_bytes =
+      std::min<int64_t>(options.channel.decode.limits.max_unbacked_bytes, int64_t{1} << 20);
+  ScopedDescriptor epoll(epoll_create1(EPOLL_CLOEXEC));
+  ScopedDescriptor wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  ScopedDescriptor spare(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!epoll.is_open() || !wake.is_open() || !spare.is_open()) {
+    return absl::ErrnoToStatus(errno, "a server needs four descriptors");
+  }
+  UnixListener::Options socket;
+  socket.allowed = options.channel.allowed;
+  CASK_ASSIGN_OR_RETURN(UnixListener listener, UnixListener::Listen(path, socket));
+  try {
+    return std::unique_ptr<Server>(new Server(std::make_unique<Loop>(
+        std::move(listener), service, std::move(options), std::move(epoll), std::move(wake), std::move(spare))));
+  } catch (const std::system_error& error) {
+    return absl::ResourceExhaustedError(absl::StrCat("a server needs threads: ", error.what()));
+  }
+}
+
+void Server::Run(Deadline deadline) { loop_->Run(deadline); }
+ServerStats Server::stats() const { return loop_->stats(); }
+
+}  // namespace tensorcask

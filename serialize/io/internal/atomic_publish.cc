@@ -1,0 +1,240 @@
+#include "tensorcask/serialize/io/internal/atomic_publish.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <climits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/internal/retry.h"
+#include "tensorcask/tensor/base/status_macros.h"
+
+namespace tensorcask {
+namespace {
+
+using internal::RetryInterrupted;
+
+constexpr size_t kSuffixBytes = 5 + 16;  // ".tmp-" and 64 random bits in hex
+constexpr int kMaxTemporaryNames = 8;    // tried before we give up
+
+uint64_t RandomBits() {
+  uint64_t bits = 0;
+  if (getentropy(&bits, sizeof(bits)) == 0) return bits;
+  // Good enough: an existing name is not opened, it is passed over.
+  const auto now = static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+  return (now ^ (static_cast<uint64_t>(getpid()) << 40)) * 0x9e3779b97f4a7c15u;
+}
+
+// How much of the file name `name` can stand before the suffix, in a path whose folder part has `folder_bytes` bytes:
+// less than all of it for names near the system's limit. No UTF-8 character is cut, as some file systems refuse such
+// names.
+size_t StemBytes(absl::string_view name, size_t folder_bytes) {
+  const size_t most = std::min<size_t>(NAME_MAX, PATH_MAX - 1 - std::min<size_t>(folder_bytes, PATH_MAX - 1));
+  size_t stem = std::min(name.size(), most - std::min(most, kSuffixBytes));
+  while (stem > 0 && stem < name.size() && (static_cast<unsigned char>(name[stem]) & 0xc0) == 0x80) --stem;
+  return stem;
+}
+
+std::string TemporaryPath(absl::string_view final_path) {
+  const size_t slash = final_path.rfind('/');
+  const size_t folder_bytes = slash == absl::string_view::npos ? 0 : slash + 1;
+  const absl::string_view name = final_path.substr(folder_bytes);
+  return absl::StrCat(final_path.substr(0, folder_bytes + StemBytes(name, folder_bytes)), ".tmp-",
+                      absl::Hex(RandomBits(), absl::kZeroPad16));
+}
+
+// To a new file, whose content is not yet durable.
+absl::Status CopyFile(const std::string& source_path, const std::string& path, FileSystem* files) {
+  constexpr size_t kChunkBytes = size_t{512} << 10;  // as byte_sink.h has it
+  ReadOptions read;
+  read.file_system = files;
+  CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const ByteSource> source, OpenFileSource(source_path, read));
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<FileSink> sink, FileSink::Create(path, files));
+  const uint64_t size = source->size_bytes();
+  sink->ReserveHint(size);
+  std::vector<char> chunk(static_cast<size_t>(std::min<uint64_t>(size, kChunkBytes)));
+  for (uint64_t done = 0; done < size;) {
+    const auto bytes = static_cast<size_t>(std::min<uint64_t>(size - done, chunk.size()));
+    CASK_RETURN_IF_ERROR(source->ReadAt(done, absl::MakeSpan(chunk.data(), bytes)));
+    CASK_RETURN_IF_ERROR(sink->Append(absl::string_view(chunk.data(), bytes)));
+    done += bytes;
+  }
+  return sink->Close(/*sync=*/false);
+}
+
+}  // namespace
+
+AtomicPublish::AtomicPublish(PublishOptions options) : options_(options) {}
+
+AtomicPublish::~AtomicPublish() { Abandon(); }
+
+absl::Status AtomicPublish::CheckFinalPath(const std::string& final_path) const {
+  if (done_) return absl::FailedPreconditionError(absl::StrCat(final_path, ": added after Commit or Abandon"));
+  CASK_RETURN_IF_ERROR(CheckPath(final_path));
+  if (final_path.back() == '/') {
+    return absl::InvalidArgumentError(absl::StrCat(final_path, ": names a folder, a file is wanted"));
+  }
+  for (const Entry& entry : entries_) {
+    if (entry.final_path == final_path) return absl::AlreadyExistsError(absl::StrCat(final_path, ": added twice"));
+  }
+
+  // Early, so that nobody writes for an hour in vain; what decides is the renaming.
+  FileInfo info;
+  const IoResult found = RetryInterrupted([&] { return options_.file_system->Describe(final_path, &info); });
+  if (found < 0 && found != -ENOENT) return IoError(found, final_path, "look for an existing file");
+  if (found >= 0 && !options_.overwrite) return absl::AlreadyExistsError(absl::StrCat(final_path, ": exists already"));
+  if (found >= 0 && info.type != FileInfo::Type::kRegular) {
+    return absl::FailedPreconditionError(absl::StrCat(final_path, ": is not a regular file, and is not replaced"));
+  }
+  return absl::OkStatus();
+}
+
+// Adds an entry whose temporary file `create` makes, which answers AlreadyExists if its name is taken.
+absl::StatusOr<FileSink*> AtomicPublish::AddTemporary(const std::string& final_path,
+                                                      absl::FunctionRef<absl::Status(Entry*)> create) {
+  CASK_RETURN_IF_ERROR(CheckFinalPath(final_path));
+  absl::Status status;
+  for (int i = 0; i < kMaxTemporaryNames; ++i) {
+    Entry entry;
+    entry.final_path = final_path;
+    entry.temporary_path = TemporaryPath(final_path);
+    status = create(&entry);
+    if (status.ok()) {
+      entries_.push_back(std::move(entry));
+      return entries_.back().sink.get();
+    }
+    if (!absl::IsAlreadyExists(status)) {
+      // Over a network it may be there all the same. Nobody else has a file of this name.
+      entry.sink.reset();
+      Remove(entry.temporary_path);
+      break;
+    }
+  }
+  return status;
+}
+
+absl::StatusOr<FileSink*> AtomicPublish::Add(const std::string& final_path) {
+  return AddTemporary(final_path, [&](Entry* entry) -> absl::Status {
+    CASK_ASSIGN_OR_RETURN(entry->sink, FileSink::Create(entry->temporary_path, options_.file_system));
+    return absl::OkStatus();
+  });
+}
+
+absl::Status AtomicPublish::AddExisting(const std::string& source_path, const std::string& final_path) {
+  FileSystem* const files = options_.file_system;
+  CASK_RETURN_IF_ERROR(CheckPath(source_path));
+  FileInfo info;
+  const IoResult found = RetryInterrupted([&] { return files->Describe(source_path, &info); });
+  if (found < 0) return IoError(found, source_path, "look for the file");
+  if (info.type != FileInfo::Type::kRegular) {
+    return absl::FailedPreconditionError(absl::StrCat(source_path, ": is not a regular file"));
+  }
+  const absl::StatusOr<FileSink*> added = AddTemporary(final_path, [&](Entry* entry) -> absl::Status {
+    const IoResult linked = RetryInterrupted([&] { return files->Link(source_path, entry->temporary_path); });
+    if (linked >= 0) return absl::OkStatus();
+    if (linked != -EOPNOTSUPP) {
+      return IoError(linked, source_path, absl::StrCat("give it the name ", entry->temporary_path));
+    }
+    return CopyFile(source_path, entry->temporary_path, files);
+  });
+  return added.status();
+}
+
+absl::Status AtomicPublish::Commit() {
+  if (done_) return absl::FailedPreconditionError("Commit after Commit or Abandon");
+  absl::Status status = Publish();
+  if (!status.ok()) Abandon();
+  done_ = true;
+  return status;
+}
+
+absl::Status AtomicPublish::Publish() {
+  if (entries_.empty()) return absl::OkStatus();
+  for (const Entry& entry : entries_) {
+    CASK_RETURN_IF_ERROR(entry.sink != nullptr ? entry.sink->Close(options_.sync) : SyncExisting(entry));
+  }
+
+  Entry& switch_entry = entries_.back();
+  if (options_.overwrite && entries_.size() > 1) {
+    const IoResult removed = Remove(switch_entry.final_path);
+    if (removed < 0 && removed != -ENOENT) return IoError(removed, switch_entry.final_path, "remove the old file");
+    CASK_RETURN_IF_ERROR(SyncFolderOf(switch_entry));
+  }
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    CASK_RETURN_IF_ERROR(Rename(&entries_[i]));
+    // Files in one folder are made durable together, but all others before the switch.
+    const bool more_in_folder =
+        i + 2 < entries_.size() && FolderOf(entries_[i].final_path) == FolderOf(entries_[i + 1].final_path);
+    if (!more_in_folder) CASK_RETURN_IF_ERROR(SyncFolderOf(entries_[i]));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AtomicPublish::Rename(Entry* entry) {
+  const auto on_existing = options_.overwrite ? FileSystem::OnExisting::kReplace : FileSystem::OnExisting::kRefuse;
+  entry->renaming = true;
+  const IoResult result = RetryInterrupted(
+      [&] { return options_.file_system->Rename(entry->temporary_path, entry->final_path, on_existing); });
+  if (result >= 0) {
+    entry->published = true;
+    // Of two names of one file, rename leaves both (POSIX). The final name was one already, of an earlier AddExisting.
+    if (entry->sink == nullptr && options_.overwrite) Remove(entry->temporary_path);
+    return absl::OkStatus();
+  }
+  // These say for certain that nothing was renamed.
+  if (result == -EEXIST || result == -ENOENT) entry->renaming = false;
+  return IoError(result, entry->final_path, absl::StrCat("rename ", entry->temporary_path, " to this"));
+}
+
+absl::Status AtomicPublish::SyncExisting(const Entry& entry) {
+  if (!options_.sync) return absl::OkStatus();
+  FileSystem* const files = options_.file_system;
+  const IoResult handle = RetryInterrupted([&] { return files->OpenToRead(entry.temporary_path); });
+  if (handle < 0) return IoError(handle, entry.temporary_path, "open");
+  const IoResult synced = RetryInterrupted([&] { return files->Sync(handle); });
+  files->Close(handle);  // nothing was written through it, so it has nothing to tell
+  return synced < 0 ? IoError(synced, entry.temporary_path, "sync") : absl::OkStatus();
+}
+
+absl::Status AtomicPublish::SyncFolderOf(const Entry& entry) {
+  if (!options_.sync) return absl::OkStatus();
+  const std::string folder = FolderOf(entry.final_path);
+  const IoResult result = RetryInterrupted([&] { return options_.file_system->SyncFolder(folder); });
+  return result < 0 ? IoError(result, entry.final_path, absl::StrCat("sync the folder ", folder)) : absl::OkStatus();
+}
+
+void AtomicPublish::Abandon() {
+  if (done_) return;
+  done_ = true;
+  // While the switch stands, or may stand, what it stands for is kept.
+  bool keeps = false;
+  for (size_t i = entries_.size(); i-- > 0;) {
+    Entry& entry = entries_[i];
+    entry.sink.reset();  // closes the file
+    bool stands = entry.published;
+    if (!entry.published) {
+      // The renaming failed. If the old name is gone all the same, it was carried out, and only the answer was lost.
+      const IoResult removed = Remove(entry.temporary_path);
+      stands = entry.renaming && removed != 0;
+      entry.published = stands && removed == -ENOENT;
+    }
+    const bool is_switch = i + 1 == entries_.size();
+    // All is in place and only its durability in doubt: better than nothing, where the files that were here before are
+    // gone.
+    if (is_switch && entry.published) keeps = options_.overwrite;
+    if (entry.published && !keeps) stands = Remove(entry.final_path) < 0;
+    if (is_switch) keeps = stands;
+  }
+}
+
+IoResult AtomicPublish::Remove(const std::string& path) {
+  return RetryInterrupted([&] { return options_.file_system->Remove(path); });
+}
+
+}  // namespace tensorcask

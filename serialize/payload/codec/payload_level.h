@@ -1,0 +1,30 @@
+// How hard a writer of payloads tries, and in how large chunks.
+
+#ifndef TENSORCASK_SERIALIZE_PAYLOAD_CODEC_PAYLOAD_LEVEL_H_
+#define TENSORCASK_SERIALIZE_PAYLOAD_CODEC_PAYLOAD_LEVEL_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace tensorcask {
+
+// How hard a writer tries. Any reader reads any level.
+enum class PayloadLevel : uint8_t {
+  kStored = 0,  // payloads: as in memory, checked chunk by chunk; messages and checkpoints: not encoded
+  // As fast as it can be; finds no repetitions in bytes that are all equally frequent (kHigh does).
+  kDefault = 1,
+  kHigh = 2,  // tries several ways and keeps the smallest
+};
+
+absl::string_view PayloadLevelName(PayloadLevel level);                  // "stored", "default", "high"
+absl::StatusOr<PayloadLevel> ParsePayloadLevel(absl::string_view name);  // Errors: InvalidArgument
+
+// Bytes that a chunk decodes to, as powers of two.
+constexpr int kMinLog2ChunkBytes = 16;  // 64 KiB
+constexpr int kMaxLog2ChunkBytes = 22;  // 4 MiB
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_SERIALIZE_PAYLOAD_CODEC_PAYLOAD_LEVEL_H_

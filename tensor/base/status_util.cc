@@ -1,0 +1,37 @@
+#include "tensorcask/tensor/base/status_util.h"
+
+#include <utility>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
+
+namespace tensorcask {
+namespace {
+
+constexpr char kMark[] = "tensorcask/origin";
+
+// `status` with another code and "CONTEXT: " before its message. Requires: !status.ok().
+absl::Status Rewritten(const absl::Status& status, absl::StatusCode code, absl::string_view context) {
+  absl::Status rewritten(code, absl::StrCat(context, ": ", status.message()));
+  return IsProcessError(status) ? MarkProcessError(std::move(rewritten)) : rewritten;
+}
+
+}  // namespace
+
+absl::Status Annotate(const absl::Status& status, absl::string_view context) {
+  return status.ok() ? status : Rewritten(status, status.code(), context);
+}
+
+absl::Status AsDataLoss(const absl::Status& status, absl::string_view file) {
+  if (status.ok()) return status;
+  return Rewritten(status, absl::IsInvalidArgument(status) ? absl::StatusCode::kDataLoss : status.code(), file);
+}
+
+absl::Status MarkProcessError(absl::Status status) {
+  status.SetPayload(kMark, absl::Cord("process"));
+  return status;
+}
+
+bool IsProcessError(const absl::Status& status) { return status.GetPayload(kMark).has_value(); }
+
+}  // namespace tensorcask

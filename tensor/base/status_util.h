@@ -1,0 +1,39 @@
+// Adds to an absl::Status what its maker did not know: which thing the error is about.
+//
+//   if (!status.ok()) return Annotate(status, absl::StrCat("tensor ", Quoted(name)));
+//   CASK_RETURN_IF_ERROR(AsDataLoss(DecodeHeader(bytes), path));
+//
+//   INVALID_ARGUMENT: dim 0 is -3   ->  INVALID_ARGUMENT: tensor "w": dim 0 is -3
+//   INVALID_ARGUMENT: dim 0 is -3   ->  DATA_LOSS: /m.index: dim 0 is -3
+//
+// Some errors are about this process and not about its input: no memory is left, or no file descriptor. The code alone
+// does not tell, because ResourceExhausted is also the code of a limit. Such an error carries a mark, which all
+// functions here keep; a search for damage stops at it and reports no damage:
+//
+//   if (memory == nullptr) return MarkProcessError(absl::ResourceExhaustedError("no memory for 12 bytes"));
+//   ...
+//   if (IsProcessError(status)) return status;
+
+#ifndef TENSORCASK_TENSOR_BASE_STATUS_UTIL_H_
+#define TENSORCASK_TENSOR_BASE_STATUS_UTIL_H_
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace tensorcask {
+
+// `status` with "CONTEXT: " before its message. The code and the mark stay. An OK status stays OK.
+absl::Status Annotate(const absl::Status& status, absl::string_view context);
+
+// The same for an error in the content of a file: InvalidArgument, the code of decoders in memory, becomes DataLoss.
+// All other codes stay.
+absl::Status AsDataLoss(const absl::Status& status, absl::string_view file);
+
+// The same error, marked as one of this process. Requires: !status.ok().
+absl::Status MarkProcessError(absl::Status status);
+
+bool IsProcessError(const absl::Status& status);
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_TENSOR_BASE_STATUS_UTIL_H_

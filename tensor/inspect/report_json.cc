@@ -1,0 +1,151 @@
+// TensorReport as JSON (RFC 8259), written by hand: a dozen fields are no reason for a dependency.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/inspect/report.h"
+#include "tensorcask/tensor/strided/memory_format.h"
+#include "tensorcask/tensor/strided/metadata.h"
+
+namespace tensorcask {
+namespace {
+
+// Bytes of the UTF-8 character that `text` begins with; 0 if it begins with none (RFC 3629, section 4). Requires: not
+// empty.
+size_t Utf8CharacterBytes(absl::string_view text) {
+  const auto byte = [text](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
+  const auto continues = [&byte](size_t i) { return (byte(i) & 0xc0U) == 0x80U; };
+  const unsigned lead = byte(0);
+  const unsigned second = byte(1);
+  if (lead < 0x80) return 1;
+  if (lead < 0xc2 || lead > 0xf4 || !continues(1)) return 0;
+  if (lead < 0xe0) return 2;
+  if ((lead == 0xe0 && second < 0xa0) || (lead == 0xed && second > 0x9f) || !continues(2)) return 0;
+  if (lead < 0xf0) return 3;
+  if ((lead == 0xf0 && second < 0x90) || (lead == 0xf4 && second > 0x8f) || !continues(3)) return 0;
+  return 4;
+}
+
+// One object, field after field.
+class JsonObject {
+ public:
+  std::string Done() && { return text_ + "}"; }
+
+  void Raw(absl::string_view name, absl::string_view json) {  // `name` needs no escapes
+    absl::StrAppend(&text_, text_.size() > 1 ? "," : "", "\"", name, "\":", json);
+  }
+  void Bool(absl::string_view name, bool value) { Raw(name, value ? "true" : "false"); }
+  template <typename Integer>
+  void Number(absl::string_view name, Integer value) {
+    Raw(name, absl::StrCat(value));
+  }
+  void Numbers(absl::string_view name, const std::vector<int64_t>& values) {
+    Raw(name, absl::StrCat("[", absl::StrJoin(values, ","), "]"));
+  }
+  // Any bytes; see ToJson.
+  void Text(absl::string_view name, absl::string_view value) {
+    std::string json = "\"";
+    bool exact = true;
+    for (absl::string_view rest = value; !rest.empty();) {
+      const size_t size = Utf8CharacterBytes(rest);
+      const char c = rest[0];
+      if (size == 0) {
+        json += "\xef\xbf\xbd";
+        exact = false;
+      } else if (c == '"' || c == '\\') {
+        json += '\\';
+        json += c;
+      } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+        absl::StrAppendFormat(&json, "\\u%04x", static_cast<unsigned>(c));
+      } else {
+        absl::StrAppend(&json, rest.substr(0, size));
+      }
+      rest.remove_prefix(size == 0 ? 1 : size);
+    }
+    Raw(name, json + "\"");
+    if (!exact) Raw(absl::StrCat(name, "_hex"), absl::StrCat("\"", absl::BytesToHexString(value), "\""));
+  }
+
+ private:
+  std::string text_ = "{";
+};
+
+std::string BufferJson(const BufferReport& buffer, TensorReport::Addresses addresses) {
+  JsonObject json;
+  json.Text("kind", BufferKindName(buffer.kind));
+  json.Text("allocator", buffer.allocator);
+  if (addresses == TensorReport::Addresses::kShow) {
+    json.Text("address", absl::StrFormat("0x%x", reinterpret_cast<uintptr_t>(buffer.address)));
+  }
+  json.Number("size_bytes", buffer.size_bytes);
+  json.Number("offset_bytes", buffer.offset_bytes);
+  json.Number("root_bytes", buffer.root_bytes);
+  json.Number("use_count", buffer.use_count);
+  json.Number("root_use_count", buffer.root_use_count);
+  json.Number("version", buffer.version);
+  json.Bool("exclusive", buffer.exclusive);
+  json.Bool("writable_in_place", buffer.writable_in_place);
+  return std::move(json).Done();
+}
+
+std::string ObjectJson(const ObjectReport& object) {
+  JsonObject json;
+  json.Number("use_count", object.use_count);
+  json.Number("weak_use_count", object.weak_use_count);
+  json.Bool("frozen", object.frozen);
+  return std::move(json).Done();
+}
+
+std::string MetadataJson(const TensorMetadata& metadata) {
+  std::vector<std::string> attributes;
+  for (const auto& [key, value] : metadata.attributes) {
+    JsonObject attribute;
+    attribute.Text("key", key);
+    attribute.Text("value", value);
+    attributes.push_back(std::move(attribute).Done());
+  }
+  JsonObject json;
+  json.Text("name", metadata.name);
+  json.Text("device", metadata.device.ToString());
+  json.Text("memory_format", MemoryFormatName(metadata.memory_format));
+  json.Bool("requires_grad", metadata.requires_grad);
+  json.Raw("attributes", absl::StrCat("[", absl::StrJoin(attributes, ","), "]"));
+  return std::move(json).Done();
+}
+
+}  // namespace
+
+std::string TensorReport::ToJson(Addresses addresses) const {
+  const std::optional<double> ratio = waste_ratio();
+  JsonObject json;
+  json.Text("dtype", DTypeName(dtype));
+  json.Numbers("dims", dims);
+  json.Numbers("strides", strides);
+  json.Number("offset", offset);
+  json.Number("num_elements", num_elements);
+  json.Number("element_bytes", element_bytes);
+  json.Raw("tensor_bytes", tensor_bytes ? absl::StrCat(*tensor_bytes) : "null");
+  json.Raw("waste_ratio", ratio ? absl::StrFormat("%.6g", *ratio) : "null");
+  json.Bool("contiguous", contiguous);
+  json.Bool("channels_last_2d", channels_last_2d);
+  json.Bool("channels_last_3d", channels_last_3d);
+  json.Bool("dense", dense);
+  json.Bool("overlaps", overlaps);
+  json.Text("suggested_format", MemoryFormatName(suggested_format));
+  json.Raw("buffer", buffer ? BufferJson(*buffer, addresses) : "null");
+  json.Raw("object", object ? ObjectJson(*object) : "null");
+  json.Raw("metadata", MetadataJson(metadata));
+  return std::move(json).Done();
+}
+
+}  // namespace tensorcask

@@ -1,0 +1,106 @@
+// The loops over two layouts at once: axes merged where both sides continue, then runs along the innermost one. Nothing
+// to read here for users.
+
+#ifndef TENSORCASK_TENSOR_STRIDED_INTERNAL_AXES_H_
+#define TENSORCASK_TENSOR_STRIDED_INTERNAL_AXES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+
+#include "absl/container/inlined_vector.h"
+#include "tensorcask/tensor/strided/layout.h"
+
+namespace tensorcask::internal {
+
+struct Axis {
+  int64_t size;
+  int64_t from;  // steps, in elements
+  int64_t to;
+};
+using Axes = absl::InlinedVector<Axis, 8>;
+
+// Sorts `axes` by the destination's steps, largest first, and merges those that continue one another on both sides.
+inline void SortAndMerge(Axes* axes) {
+  for (size_t i = 1; i < axes->size(); ++i) {  // few and nearly sorted: by insertion, without memory
+    const Axis axis = (*axes)[i];
+    size_t place = i;
+    for (; place > 0 && std::abs((*axes)[place - 1].to) < std::abs(axis.to); --place)
+      (*axes)[place] = (*axes)[place - 1];
+    (*axes)[place] = axis;
+  }
+  size_t kept = 0;
+  for (size_t i = 1; i < axes->size(); ++i) {
+    Axis& outer = (*axes)[kept];
+    const Axis inner = (*axes)[i];
+    // Where a product overflows it is no step of an axis that has elements.
+    int64_t from = 0;
+    int64_t to = 0;
+    if (!__builtin_mul_overflow(inner.from, inner.size, &from) && from == outer.from &&
+        !__builtin_mul_overflow(inner.to, inner.size, &to) && to == outer.to) {
+      outer = {outer.size * inner.size, inner.from, inner.to};
+    } else {
+      (*axes)[++kept] = inner;
+    }
+  }
+  if (!axes->empty()) axes->resize(kept + 1);
+}
+
+// The axes of more than one element, the destination's largest steps first, merged where both sides continue.
+inline Axes MergedAxes(const Layout& from, const Layout& to) {
+  Axes axes;
+  for (int axis = 0; axis < to.rank(); ++axis) {
+    if (to.dim(axis) != 1) axes.push_back({to.dim(axis), from.stride(axis), to.stride(axis)});
+  }
+  SortAndMerge(&axes);
+  return axes;
+}
+
+// The same elements in another order: all steps of the destination are positive. *from_start and *to_start become the
+// places of the first element in that order. Requires: elements.
+inline Axes ForwardAxes(const Layout& from, const Layout& to, int64_t* from_start, int64_t* to_start) {
+  Axes axes;
+  *from_start = from.offset();
+  *to_start = to.offset();
+  for (int axis = 0; axis < to.rank(); ++axis) {
+    const int64_t size = to.dim(axis);
+    if (size == 1) continue;
+    if (to.stride(axis) >= 0) {
+      axes.push_back({size, from.stride(axis), to.stride(axis)});
+    } else {  // from its end
+      axes.push_back({size, -from.stride(axis), -to.stride(axis)});
+      *from_start += from.stride(axis) * (size - 1);
+      *to_start += to.stride(axis) * (size - 1);
+    }
+  }
+  SortAndMerge(&axes);
+  return axes;
+}
+
+// Calls run(from, to, count, from_step, to_step) for each run along the innermost axis; positions in elements.
+template <typename Run>
+void ForEachRun(const Axes& axes, int64_t from, int64_t to, Run&& run) {
+  if (axes.empty()) return run(from, to, int64_t{1}, int64_t{1}, int64_t{1});
+  const Axis& inner = axes.back();
+  absl::InlinedVector<int64_t, 8> index(axes.size() - 1);
+  while (true) {
+    run(from, to, inner.size, inner.from, inner.to);
+    size_t axis = index.size();
+    while (true) {
+      if (axis == 0) return;
+      const Axis& outer = axes[--axis];
+      if (++index[axis] < outer.size) {
+        from += outer.from;
+        to += outer.to;
+        break;
+      }
+      from -= outer.from * (outer.size - 1);
+      to -= outer.to * (outer.size - 1);
+      index[axis] = 0;
+    }
+  }
+}
+
+}  // namespace tensorcask::internal
+
+#endif  // TENSORCASK_TENSOR_STRIDED_INTERNAL_AXES_H_

@@ -1,0 +1,431 @@
+#include "tensorcask/tensor/strided/internal/convert_kernels.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include <algorithm>
+#include <complex>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "tensorcask/tensor/base/check.h"
+#include "tensorcask/tensor/base/cpu.h"
+#include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/float_types.h"
+#include "tensorcask/tensor/internal/float_types_inl.h"
+#include "tensorcask/tensor/strided/internal/convert_values.h"
+
+namespace tensorcask::internal {
+namespace {
+
+// ---- Steps ----------------------------------------------------------------------------------------------------------
+
+// What holds the values of a dtype on their way.
+enum Wide { kFloat, kDouble, kInt, kUint };
+template <Wide>
+struct WideType;
+template <>
+struct WideType<kFloat> {
+  using type = float;
+};
+template <>
+struct WideType<kDouble> {
+  using type = double;
+};
+template <>
+struct WideType<kInt> {
+  using type = int64_t;
+};
+template <>
+struct WideType<kUint> {
+  using type = uint64_t;
+};
+
+// Each element type T: its wide type, and Load and Store if it is not that itself. kNarrow: Store rounds, so that
+// a value on its way there is rounded to odd.
+template <typename T, typename Enable = void>
+struct Element;
+
+template <typename T, Wide kWideType>
+struct WholeElement {
+  static constexpr Wide kWide = kWideType;
+  static constexpr bool kIsWide = true;
+  static constexpr bool kNarrow = false;
+};
+template <>
+struct Element<float> : WholeElement<float, kFloat> {};
+template <>
+struct Element<double> : WholeElement<double, kDouble> {};
+template <>
+struct Element<int64_t> : WholeElement<int64_t, kInt> {};
+template <>
+struct Element<uint64_t> : WholeElement<uint64_t, kUint> {};
+
+template <typename FormatType>
+struct Element<SmallFloat<FormatType>> {
+  using T = SmallFloat<FormatType>;
+  static constexpr Wide kWide = kFloat;
+  static constexpr bool kIsWide = false;
+  static constexpr bool kNarrow = true;
+  static float Load(T value) { return FloatFromBitsInline<FormatType>(value.bits()); }
+  static T Store(float value) { return NearestSmallFloat<T>(value); }
+};
+
+template <typename T>
+struct Element<T, std::enable_if_t<std::is_integral_v<T> && (sizeof(T) < 8) && !std::is_same_v<T, bool>>> {
+  static constexpr Wide kWide = kInt;
+  static constexpr bool kIsWide = false;
+  static constexpr bool kNarrow = false;
+  static int64_t Load(T value) { return value; }
+  static T Store(int64_t value) { return Saturated<T>(value); }
+};
+
+template <>
+struct Element<bool> {
+  static constexpr Wide kWide = kInt;
+  static constexpr bool kIsWide = false;
+  static constexpr bool kNarrow = false;
+  static int64_t Load(bool value) { return value ? 1 : 0; }
+  static bool Store(int64_t value) { return value != 0; }
+};
+
+template <typename Int, int kBits>
+struct Element<SubByteInt<Int, kBits>> {
+  using T = SubByteInt<Int, kBits>;
+  static constexpr Wide kWide = kInt;
+  static constexpr bool kIsWide = false;
+  static constexpr bool kNarrow = false;
+  static int64_t Load(T value) { return value.value(); }
+  static T Store(int64_t value) {
+    constexpr int64_t kValues = int64_t{1} << kBits;
+    constexpr int64_t kSmallest = std::is_signed_v<Int> ? -kValues / 2 : 0;
+    return T(static_cast<Int>(std::min(std::max(value, kSmallest), kSmallest + kValues - 1)));
+  }
+};
+
+template <typename Part>
+struct Element<std::complex<Part>> {
+  static constexpr Wide kWide = Element<Part>::kWide;
+  static constexpr bool kIsWide = false;
+  static constexpr bool kNarrow = false;
+  static Part Load(std::complex<Part> value) { return value.real(); }
+  static std::complex<Part> Store(Part value) { return {value, 0}; }
+};
+
+// An operation of a loop: From, To and Apply.
+template <typename FromType, typename ToType>
+struct Operation {
+  using From = FromType;
+  using To = ToType;
+};
+
+template <typename T>
+struct LoadOf : Operation<T, typename WideType<Element<T>::kWide>::type> {
+  static auto Apply(T value) { return Element<T>::Load(value); }
+};
+template <typename T>
+struct StoreOf : Operation<typename WideType<Element<T>::kWide>::type, T> {
+  static T Apply(typename WideType<Element<T>::kWide>::type value) { return Element<T>::Store(value); }
+};
+
+// Between wide types. To a float that is rounded once more: see OddFloat.
+template <typename FromType, typename ToType, bool kOdd = false>
+struct Widened : Operation<FromType, ToType> {
+  static ToType Apply(FromType value) {
+    if constexpr (kOdd && std::is_same_v<FromType, double>) {
+      return OddFloat(value);
+    } else if constexpr (kOdd) {
+      return OddFloat(OddDouble(value));
+    } else if constexpr (std::is_floating_point_v<ToType>) {
+      return static_cast<ToType>(value);
+    } else if constexpr (std::is_floating_point_v<FromType>) {
+      return Truncated<ToType>(static_cast<double>(value));
+    } else if constexpr (std::is_signed_v<FromType>) {
+      return static_cast<ToType>(std::max(value, FromType{0}));
+    } else {
+      return static_cast<ToType>(std::min(value, static_cast<FromType>(std::numeric_limits<ToType>::max())));
+    }
+  }
+};
+
+// Frequent pairs in one step.
+template <typename Int>
+struct FloatToInt : Operation<float, Int> {
+  static Int Apply(float value) { return Truncated<Int>(value); }
+};
+template <typename Int>
+struct IntToFloat : Operation<Int, float> {
+  static float Apply(Int value) { return static_cast<float>(value); }
+};
+template <typename FromPart, typename ToPart>
+struct BothParts : Operation<std::complex<FromPart>, std::complex<ToPart>> {
+  static std::complex<ToPart> Apply(std::complex<FromPart> value) {
+    return {static_cast<ToPart>(value.real()), static_cast<ToPart>(value.imag())};
+  }
+};
+template <typename T>
+struct Truth : Operation<T, bool> {
+  static bool Apply(T value) { return value != 0; }
+};
+template <typename Part>
+struct EitherPart : Operation<std::complex<Part>, bool> {
+  static bool Apply(std::complex<Part> value) { return value.real() != 0 || value.imag() != 0; }
+};
+
+// ---- Loops ----------------------------------------------------------------------------------------------------------
+
+// Kernels take whole pieces. These have a fixed length, so that compilers make vectors of them at every level of
+// optimisation, and there is no rest to be written out for each of the operations.
+constexpr size_t kPiece = 64;
+constexpr size_t kLargestElement = 16;  // bytes
+
+template <typename Op>
+inline __attribute__((always_inline)) void Loop(const typename Op::From* __restrict from,
+                                                typename Op::To* __restrict to, size_t count) {
+  for (size_t done = 0; done < count; done += kPiece) {
+    for (size_t i = 0; i < kPiece; ++i) to[done + i] = Op::Apply(from[done + i]);
+  }
+}
+
+template <typename Op>
+__attribute__((flatten)) void LoopScalar(const void* from, void* to, size_t count) {
+  Loop<Op>(static_cast<const typename Op::From*>(from), static_cast<typename Op::To*>(to), count);
+}
+#if defined(__x86_64__)
+template <typename Op>
+__attribute__((flatten, target("avx2"))) void LoopAvx2(const void* from, void* to, size_t count) {
+  Loop<Op>(static_cast<const typename Op::From*>(from), static_cast<typename Op::To*>(to), count);
+}
+#if defined(__clang__)
+#define CASK_AVX512 "avx512f,avx512bw,avx512dq,avx512vl"
+#else  // which would take half of the register
+#define CASK_AVX512 "avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512"
+#endif
+template <typename Op>
+__attribute__((flatten, target(CASK_AVX512))) void LoopAvx512(const void* from, void* to, size_t count) {
+  Loop<Op>(static_cast<const typename Op::From*>(from), static_cast<typename Op::To*>(to), count);
+}
+#undef CASK_AVX512
+#endif
+
+template <typename Op>
+ConvertStep StepOf(const CpuFeatures& features) {
+  ConvertKernel run = LoopScalar<Op>;
+#if defined(__x86_64__)
+  if (features.avx2) run = LoopAvx2<Op>;
+  if (features.avx512) run = LoopAvx512<Op>;
+#endif
+  (void)features;
+  return {run, sizeof(typename Op::To)};
+}
+
+#if defined(__x86_64__)
+// float16 has instructions of its own.
+__attribute__((target("avx2,f16c"))) void StoreHalvesAvx2(const void* from, void* to, size_t count) {
+  const auto* const floats = static_cast<const float*>(from);
+  auto* const halves = static_cast<float16*>(to);
+  for (size_t i = 0; i < count; i += 8) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(halves + i),
+                     _mm256_cvtps_ph(_mm256_loadu_ps(floats + i), _MM_FROUND_TO_NEAREST_INT));
+  }
+}
+__attribute__((target("avx2,f16c"))) void LoadHalvesAvx2(const void* from, void* to, size_t count) {
+  const auto* const halves = static_cast<const float16*>(from);
+  auto* const floats = static_cast<float*>(to);
+  for (size_t i = 0; i < count; i += 8) {
+    _mm256_storeu_ps(floats + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(halves + i))));
+  }
+}
+#endif
+
+// ---- Choice ---------------------------------------------------------------------------------------------------------
+
+constexpr ConvertStep kNoStep = {nullptr, 0};
+
+struct ElementSteps {
+  Wide wide;
+  bool narrow;
+  ConvertStep load;
+  ConvertStep store;
+};
+
+template <typename T>
+ElementSteps StepsOfType(const CpuFeatures& features) {
+#if defined(__x86_64__)
+  if (std::is_same_v<T, float16> && features.avx2) {
+    return {kFloat, true, {LoadHalvesAvx2, sizeof(float)}, {StoreHalvesAvx2, sizeof(float16)}};
+  }
+#endif
+  if constexpr (Element<T>::kIsWide) {
+    return {Element<T>::kWide, Element<T>::kNarrow, kNoStep, kNoStep};
+  } else {
+    return {Element<T>::kWide, Element<T>::kNarrow, StepOf<LoadOf<T>>(features), StepOf<StoreOf<T>>(features)};
+  }
+}
+
+// A quantised dtype counts as its integer.
+template <typename T>
+struct PlainType {
+  using type = T;
+};
+template <typename Int, int kTag>
+struct PlainType<TaggedInt<Int, kTag>> {
+  using type = Int;
+};
+
+ElementSteps StepsOf(DType dtype, const CpuFeatures& features) {
+  switch (dtype) {
+#define CASK_CASE(id, number, T, name) \
+  case DType::id:                      \
+    return StepsOfType<PlainType<T>::type>(features);
+    CASK_FIXED_SIZE_DTYPES(CASK_CASE)
+#undef CASK_CASE
+    default:
+      CASK_CHECK(false, "Conversion: the dtype has no fixed size");
+  }
+}
+
+template <typename From>
+ConvertStep WideStepFrom(Wide to, bool narrow, const CpuFeatures& features) {
+  switch (to) {
+    case kFloat:
+      if constexpr (!std::is_same_v<From, float>) {
+        if (narrow) return StepOf<Widened<From, float, /*kOdd=*/true>>(features);
+        return StepOf<Widened<From, float>>(features);
+      }
+      break;
+    case kDouble:
+      if constexpr (!std::is_same_v<From, double>) return StepOf<Widened<From, double>>(features);
+      break;
+    case kInt:
+      if constexpr (!std::is_same_v<From, int64_t>) return StepOf<Widened<From, int64_t>>(features);
+      break;
+    case kUint:
+      if constexpr (!std::is_same_v<From, uint64_t>) return StepOf<Widened<From, uint64_t>>(features);
+      break;
+  }
+  return kNoStep;
+}
+
+ConvertStep WideStep(Wide from, Wide to, bool narrow, const CpuFeatures& features) {
+  switch (from) {
+    case kFloat:
+      return WideStepFrom<float>(to, narrow, features);
+    case kDouble:
+      return WideStepFrom<double>(to, narrow, features);
+    case kInt:
+      return WideStepFrom<int64_t>(to, narrow, features);
+    case kUint:
+      return WideStepFrom<uint64_t>(to, narrow, features);
+  }
+  return kNoStep;
+}
+
+// To bool. (Not by way of integers, which would take 0.5 for 0.)
+ConvertStep TruthStep(Wide from, const CpuFeatures& features) {
+  switch (from) {
+    case kFloat:
+      return StepOf<Truth<float>>(features);
+    case kDouble:
+      return StepOf<Truth<double>>(features);
+    case kInt:
+      return StepOf<Truth<int64_t>>(features);
+    case kUint:
+      return StepOf<Truth<uint64_t>>(features);
+  }
+  return kNoStep;
+}
+
+// The pairs that have a step of their own.
+ConvertStep DirectStep(DType from, DType to, const CpuFeatures& features) {
+  const auto is = [&](DType a, DType b) { return from == a && to == b; };
+  if (is(DType::kFloat32, DType::kInt8)) return StepOf<FloatToInt<int8_t>>(features);
+  if (is(DType::kFloat32, DType::kUint8)) return StepOf<FloatToInt<uint8_t>>(features);
+  if (is(DType::kFloat32, DType::kInt32)) return StepOf<FloatToInt<int32_t>>(features);
+  if (is(DType::kInt8, DType::kFloat32)) return StepOf<IntToFloat<int8_t>>(features);
+  if (is(DType::kUint8, DType::kFloat32)) return StepOf<IntToFloat<uint8_t>>(features);
+  if (is(DType::kInt32, DType::kFloat32)) return StepOf<IntToFloat<int32_t>>(features);
+  if (is(DType::kComplex64, DType::kComplex128)) return StepOf<BothParts<float, double>>(features);
+  if (is(DType::kComplex128, DType::kComplex64)) return StepOf<BothParts<double, float>>(features);
+  if (is(DType::kComplex64, DType::kBool)) return StepOf<EitherPart<float>>(features);
+  if (is(DType::kComplex128, DType::kBool)) return StepOf<EitherPart<double>>(features);
+  return kNoStep;
+}
+
+DType PlainDType(DType dtype) {
+  switch (dtype) {
+#define CASK_CASE(id, number, T, name) \
+  case DType::id:                      \
+    return kDTypeOf<PlainType<T>::type>;
+    CASK_FIXED_SIZE_DTYPES(CASK_CASE)
+#undef CASK_CASE
+    default:
+      return dtype;
+  }
+}
+
+}  // namespace
+
+Conversion Conversion::Find(DType from, DType to, const CpuFeatures& features) {
+  from = PlainDType(from);
+  to = PlainDType(to);
+  Conversion conversion;
+  conversion.from_size_ = ElementSize(from);
+  if (from == to) return conversion;
+  conversion.Add(DirectStep(from, to, features));
+  if (conversion.num_steps_ > 0) return conversion;
+  const ElementSteps source = StepsOf(from, features);
+  conversion.Add(source.load);
+  if (to == DType::kBool) {
+    conversion.Add(TruthStep(source.wide, features));
+    return conversion;
+  }
+  const ElementSteps target = StepsOf(to, features);
+  conversion.Add(WideStep(source.wide, target.wide, target.narrow, features));
+  conversion.Add(target.store);
+  return conversion;
+}
+
+void Conversion::Run(const void* from, void* to, size_t count, Stream stream) const {
+  if (num_steps_ == 0) {
+    std::memcpy(to, from, count * from_size_);
+    return;
+  }
+  const size_t whole = count / kPiece * kPiece;
+  if (whole > 0) RunPieces(from, to, whole, stream);
+  if (whole == count) return;
+  // The rest is filled up to a piece.
+  alignas(64) char last_from[kPiece * kLargestElement];
+  alignas(64) char last_to[kPiece * kLargestElement];
+  const size_t rest = count - whole;
+  std::memset(last_from, 0, kPiece * from_size_);
+  std::memcpy(last_from, static_cast<const char*>(from) + whole * from_size_, rest * from_size_);
+  RunPieces(last_from, last_to, kPiece, /*stream=*/nullptr);
+  const size_t to_size = steps_[num_steps_ - 1].to_size;
+  std::memcpy(static_cast<char*>(to) + whole * to_size, last_to, rest * to_size);
+}
+
+void Conversion::RunPieces(const void* from, void* to, size_t count, Stream stream) const {
+  if (num_steps_ == 1 && stream == nullptr) return steps_[0].run(from, to, count);
+  // What is on its way stays in the first-level cache.
+  constexpr size_t kBlock = 8 * kPiece;
+  alignas(64) char blocks[2][kBlock * kLargestElement];
+  const size_t to_size = steps_[num_steps_ - 1].to_size;
+  for (size_t done = 0; done < count; done += kBlock) {
+    const size_t block = std::min(kBlock, count - done);
+    const void* at = static_cast<const char*>(from) + done * from_size_;
+    char* const target = static_cast<char*>(to) + done * to_size;
+    for (size_t i = 0; i < num_steps_; ++i) {
+      const bool in_place = i + 1 == num_steps_ && stream == nullptr;
+      void* const out = in_place ? target : blocks[i % 2];
+      steps_[i].run(at, out, block);
+      at = out;
+    }
+    if (stream != nullptr) stream(static_cast<const char*>(at), target, static_cast<int64_t>(block * to_size));
+  }
+}
+
+}  // namespace tensorcask::internal

@@ -1,0 +1,92 @@
+// The inner loops of strided copies, for elements of 1, 2, 4, 8 and 16 bytes. Not for users: copy.h is.
+//
+//   const CopyKernels& kernels = KernelsFor(/*element_bytes=*/4, GetCpuFeatures());
+//   kernels.gather(from, /*from_step=*/8, to, 1000);   // every second float
+//
+// All steps are in bytes and may be negative or 0 on the source's side; no address needs an alignment. Source and
+// destination do not overlap. Kernels of all levels leave equal bytes, and touch no byte beside those they are to read
+// and write.
+
+#ifndef TENSORCASK_TENSOR_STRIDED_INTERNAL_COPY_KERNELS_H_
+#define TENSORCASK_TENSOR_STRIDED_INTERNAL_COPY_KERNELS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "tensorcask/tensor/base/cpu.h"
+
+namespace tensorcask::internal {
+
+inline constexpr int64_t kCacheLine = 64;  // bytes
+
+// A rectangle of elements: `inner` of them in each of `outer` rows, with a step for each direction and side.
+struct CopyKernels {
+  // to[o * to_outer + i * to_inner] = from[o * from_outer + i * from_inner]
+  void (*elements)(const char* from, int64_t from_inner, int64_t from_outer, char* to, int64_t to_inner,
+                   int64_t to_outer, int64_t inner, int64_t outer);
+  // The same where the destination is dense along `inner` and the source along `outer`: rows become columns.
+  void (*transpose)(const char* from, int64_t from_inner, char* to, int64_t to_outer, int64_t inner, int64_t outer);
+  // `count` elements, from_step apart, to a dense run.
+  void (*gather)(const char* from, int64_t from_step, char* to, int64_t count);
+  // Plain bytes, written past the caches where they fill whole lines of memory; finish_stream() once afterwards, before
+  // another thread may look. Both null where there are no such stores.
+  void (*stream)(const char* from, char* to, int64_t bytes);
+  void (*finish_stream)();
+};
+
+// Requires: element_bytes is 1, 2, 4, 8 or 16, and the processor has `features`.
+const CopyKernels& KernelsFor(size_t element_bytes, const CpuFeatures& features);
+
+// The tables that KernelsFor chooses from: [log2(element_bytes)].
+extern const CopyKernels kScalarCopyKernels[5];
+#if defined(__x86_64__)
+extern const CopyKernels kAvx2CopyKernels[5];
+extern const CopyKernels kAvx512CopyKernels[5];
+#endif
+
+// The portable kernels, which the others use for what is too small for them.
+template <size_t kBytes>
+void CopyElements(const char* from, int64_t from_inner, int64_t from_outer, char* to, int64_t to_inner,
+                  int64_t to_outer, int64_t inner, int64_t outer);
+extern template void CopyElements<1>(const char*, int64_t, int64_t, char*, int64_t, int64_t, int64_t, int64_t);
+extern template void CopyElements<2>(const char*, int64_t, int64_t, char*, int64_t, int64_t, int64_t, int64_t);
+extern template void CopyElements<4>(const char*, int64_t, int64_t, char*, int64_t, int64_t, int64_t, int64_t);
+extern template void CopyElements<8>(const char*, int64_t, int64_t, char*, int64_t, int64_t, int64_t, int64_t);
+extern template void CopyElements<16>(const char*, int64_t, int64_t, char*, int64_t, int64_t, int64_t, int64_t);
+
+// memcpy without the call, for short and odd lengths.
+inline void CopyShort(const char* from, char* to, int64_t bytes) {
+  const auto both_ends = [&](auto word) {  // two words that may overlap
+    decltype(word) last;
+    std::memcpy(&word, from, sizeof(word));
+    std::memcpy(&last, from + bytes - sizeof(last), sizeof(last));
+    std::memcpy(to, &word, sizeof(word));
+    std::memcpy(to + bytes - sizeof(last), &last, sizeof(last));
+  };
+  struct TwoWords {
+    uint64_t words[2];
+  };
+  struct FourWords {
+    uint64_t words[4];
+  };
+  if (bytes > 64) {
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+  } else if (bytes >= 32) {
+    both_ends(FourWords());
+  } else if (bytes >= 16) {
+    both_ends(TwoWords());
+  } else if (bytes >= 8) {
+    both_ends(uint64_t{0});
+  } else if (bytes >= 4) {
+    both_ends(uint32_t{0});
+  } else if (bytes >= 2) {
+    both_ends(uint16_t{0});
+  } else if (bytes == 1) {
+    *to = *from;
+  }
+}
+
+}  // namespace tensorcask::internal
+
+#endif  // TENSORCASK_TENSOR_STRIDED_INTERNAL_COPY_KERNELS_H_

@@ -1,0 +1,106 @@
+// The kernels of copy_kernels.h in 32-byte registers. They are called only where the processor has AVX2.
+
+#include "tensorcask/tensor/base/simd.h"
+#include "tensorcask/tensor/strided/internal/copy_kernels.h"
+
+#if defined(__x86_64__)
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#define CASK_TARGET __attribute__((target("avx2")))
+
+namespace tensorcask::internal {
+namespace {
+
+// Operands of shuffles.
+struct Numbers {
+  alignas(32) char numbers[32] = {};
+};
+template <int kElement>
+constexpr Numbers kReversed = [] {  // bytes of a lane: its elements, last one first
+  Numbers result;
+  for (int i = 0; i < 32; ++i) {
+    result.numbers[i] = static_cast<char>(16 - kElement - i % 16 / kElement * kElement + i % kElement);
+  }
+  return result;
+}();
+
+template <typename T>
+T LoadElement(const char* from) {
+  T element;
+  std::memcpy(&element, from, sizeof(T));
+  return element;
+}
+
+struct Vector {
+  static constexpr int64_t kBytes = 32;
+  __m256i bits;
+
+  CASK_TARGET static Vector Load(const char* from) {
+    return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))};
+  }
+  CASK_TARGET static void Store(char* to, Vector a) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), a.bits); }
+  CASK_TARGET static void Stream(char* to, Vector a) { _mm256_stream_si256(reinterpret_cast<__m256i*>(to), a.bits); }
+  template <int kElement>
+  CASK_TARGET static Vector UnpackLow(Vector a, Vector b) {
+    return {internal::UnpackLow<kElement>(a.bits, b.bits)};
+  }
+  template <int kElement>
+  CASK_TARGET static Vector UnpackHigh(Vector a, Vector b) {
+    return {internal::UnpackHigh<kElement>(a.bits, b.bits)};
+  }
+  template <int kLane>
+  CASK_TARGET void StoreLane(char* to) const {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_extracti128_si256(bits, kLane));
+  }
+
+  template <int kElement>
+  CASK_TARGET static Vector Even(Vector a, Vector b) {
+    if constexpr (kElement == 16) return {_mm256_permute2x128_si256(a.bits, b.bits, 0x20)};
+    // Within lanes first: these give the quarters in the order a, b, a, b.
+    __m256i quarters = _mm256_setzero_si256();
+    if constexpr (kElement == 1) {
+      const __m256i low = _mm256_set1_epi16(0x00ff);
+      quarters = _mm256_packus_epi16(_mm256_and_si256(a.bits, low), _mm256_and_si256(b.bits, low));
+    } else if constexpr (kElement == 2) {
+      const __m256i low = _mm256_set1_epi32(0x0000ffff);
+      quarters = _mm256_packus_epi32(_mm256_and_si256(a.bits, low), _mm256_and_si256(b.bits, low));
+    } else if constexpr (kElement == 4) {
+      quarters = _mm256_castps_si256(_mm256_shuffle_ps(_mm256_castsi256_ps(a.bits), _mm256_castsi256_ps(b.bits), 0x88));
+    } else {
+      quarters = _mm256_unpacklo_epi64(a.bits, b.bits);
+    }
+    return {_mm256_permute4x64_epi64(quarters, 0xd8)};
+  }
+
+  template <int kElement>
+  CASK_TARGET static Vector Reverse(Vector a) {
+    const __m256i lanes =
+        _mm256_shuffle_epi8(a.bits, _mm256_load_si256(reinterpret_cast<const __m256i*>(kReversed<kElement>.numbers)));
+    return {_mm256_permute2x128_si256(lanes, lanes, 0x01)};
+  }
+
+  // One element, at `from`, everywhere. By way of a register: GCC 12 aligns an array on the stack for the vector, and
+  // its address sanitizer does not keep to that.
+  template <int kElement>
+  CASK_TARGET static Vector Repeat(const char* from) {
+    if constexpr (kElement == 1) return {_mm256_set1_epi8(LoadElement<char>(from))};
+    if constexpr (kElement == 2) return {_mm256_set1_epi16(LoadElement<int16_t>(from))};
+    if constexpr (kElement == 4) return {_mm256_set1_epi32(LoadElement<int32_t>(from))};
+    if constexpr (kElement == 8) return {_mm256_set1_epi64x(LoadElement<int64_t>(from))};
+    if constexpr (kElement == 16)
+      return {_mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)))};
+  }
+};
+
+#include "tensorcask/tensor/strided/internal/copy_kernels_x86.inc"
+
+}  // namespace
+
+const CopyKernels kAvx2CopyKernels[5] = {kKernels<1>, kKernels<2>, kKernels<4>, kKernels<8>, kKernels<16>};
+
+}  // namespace tensorcask::internal
+
+#endif  // defined(__x86_64__)

@@ -1,0 +1,111 @@
+// The kernels of copy_kernels.h in 64-byte registers. They are called only where the processor has CpuFeatures::avx512.
+
+#include "tensorcask/tensor/base/simd.h"
+#include "tensorcask/tensor/strided/internal/copy_kernels.h"
+
+#if defined(__x86_64__)
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#define CASK_TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
+
+namespace tensorcask::internal {
+namespace {
+
+// Operands of shuffles.
+struct Numbers {
+  alignas(64) char numbers[64] = {};
+};
+template <int kElement>
+constexpr Numbers kReversed = [] {  // bytes of a lane: its elements, last one first
+  Numbers result;
+  for (int i = 0; i < 64; ++i) {
+    result.numbers[i] = static_cast<char>(16 - kElement - i % 16 / kElement * kElement + i % kElement);
+  }
+  return result;
+}();
+template <int kElement>
+constexpr Numbers kEven = [] {  // 0, 2, 4 ... as integers of an element's size
+  Numbers result;
+  for (int64_t i = 0; i < 64 / kElement; ++i) result.numbers[i * kElement] = static_cast<char>(2 * i);
+  return result;
+}();
+
+template <typename T>
+T LoadElement(const char* from) {
+  T element;
+  std::memcpy(&element, from, sizeof(T));
+  return element;
+}
+
+struct Vector {
+  static constexpr int64_t kBytes = 64;
+  __m512i bits;
+
+  CASK_TARGET static Vector Load(const char* from) { return {_mm512_loadu_si512(from)}; }
+  CASK_TARGET static void Store(char* to, Vector a) { _mm512_storeu_si512(to, a.bits); }
+  CASK_TARGET static void Stream(char* to, Vector a) { _mm512_stream_si512(reinterpret_cast<__m512i*>(to), a.bits); }
+  template <int kElement>
+  CASK_TARGET static Vector UnpackLow(Vector a, Vector b) {
+    if constexpr (kElement == 1) return {_mm512_unpacklo_epi8(a.bits, b.bits)};
+    if constexpr (kElement == 2) return {_mm512_unpacklo_epi16(a.bits, b.bits)};
+    if constexpr (kElement == 4) return {_mm512_unpacklo_epi32(a.bits, b.bits)};
+    if constexpr (kElement == 8) return {_mm512_unpacklo_epi64(a.bits, b.bits)};
+  }
+  template <int kElement>
+  CASK_TARGET static Vector UnpackHigh(Vector a, Vector b) {
+    if constexpr (kElement == 1) return {_mm512_unpackhi_epi8(a.bits, b.bits)};
+    if constexpr (kElement == 2) return {_mm512_unpackhi_epi16(a.bits, b.bits)};
+    if constexpr (kElement == 4) return {_mm512_unpackhi_epi32(a.bits, b.bits)};
+    if constexpr (kElement == 8) return {_mm512_unpackhi_epi64(a.bits, b.bits)};
+  }
+  template <int kLane>
+  CASK_TARGET void StoreLane(char* to) const {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_extracti32x4_epi32(bits, kLane));
+  }
+
+  template <int kElement>
+  CASK_TARGET static Vector Even(Vector a, Vector b) {
+    if constexpr (kElement == 1) {
+      return {
+          _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi16_epi8(a.bits)), _mm512_cvtepi16_epi8(b.bits), 1)};
+    } else if constexpr (kElement == 16) {
+      return {_mm512_shuffle_i64x2(a.bits, b.bits, 0x88)};
+    } else {
+      const __m512i even = _mm512_load_si512(kEven<kElement>.numbers);
+      if constexpr (kElement == 2) return {_mm512_permutex2var_epi16(a.bits, even, b.bits)};
+      if constexpr (kElement == 4) return {_mm512_permutex2var_epi32(a.bits, even, b.bits)};
+      if constexpr (kElement == 8) return {_mm512_permutex2var_epi64(a.bits, even, b.bits)};
+    }
+  }
+
+  template <int kElement>
+  CASK_TARGET static Vector Reverse(Vector a) {
+    const __m512i lanes = _mm512_shuffle_epi8(a.bits, _mm512_load_si512(kReversed<kElement>.numbers));
+    return {_mm512_shuffle_i64x2(lanes, lanes, 0x1b)};
+  }
+
+  // One element, at `from`, everywhere. By way of a register: GCC 12 aligns an array on the stack for the vector, and
+  // its address sanitizer does not keep to that.
+  template <int kElement>
+  CASK_TARGET static Vector Repeat(const char* from) {
+    if constexpr (kElement == 1) return {_mm512_set1_epi8(LoadElement<char>(from))};
+    if constexpr (kElement == 2) return {_mm512_set1_epi16(LoadElement<int16_t>(from))};
+    if constexpr (kElement == 4) return {_mm512_set1_epi32(LoadElement<int32_t>(from))};
+    if constexpr (kElement == 8) return {_mm512_set1_epi64(LoadElement<int64_t>(from))};
+    if constexpr (kElement == 16)
+      return {_mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)))};
+  }
+};
+
+#include "tensorcask/tensor/strided/internal/copy_kernels_x86.inc"
+
+}  // namespace
+
+const CopyKernels kAvx512CopyKernels[5] = {kKernels<1>, kKernels<2>, kKernels<4>, kKernels<8>, kKernels<16>};
+
+}  // namespace tensorcask::internal
+
+#endif  // defined(__x86_64__)

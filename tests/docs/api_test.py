@@ -1,0 +1,305 @@
+#!/usr/bin/env python3
+"""docs/api.md lists exactly the public targets, and the BUILD files keep everything else to the library.
+
+Reads the source tree, as tests/layering_test.py does, so it sees headers that no BUILD file names. By hand:
+
+    tests/docs/api_test.py [--verbose]
+"""
+
+import os
+import re
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True  # the modules below lie in the source tree
+HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "support"), os.path.join(HERE, "..")]
+import case_report  # noqa: E402
+import layering_test  # noqa: E402
+import source_tree  # noqa: E402
+
+PAGE = "docs/api.md"
+PUBLIC = "//visibility:public"
+WHOLE_TREE = "//:__subpackages__"
+
+LIBRARY = ("tensor/", "serialize/")
+USERS_TESTS = "tests/fixture"  # the one package outside the library with headers for users
+# Rooms whose headers are internal unless the page lists them, and rooms whose headers are all internal.
+MOSTLY_CLOSED_ROOMS = ("tensor/base",)
+CLOSED_ROOMS = ("serialize/protowire",) + tuple(layering_test.INNER_FLOORS)
+
+LIBRARY_RULES = ("cask_cc_library", "cc_library")
+
+
+class BuildFile(dict):
+    """Runs a BUILD file as Python, in which every rule is a function that notes its arguments in `rules`."""
+
+    def __init__(self, package, text):
+        super().__init__()
+        self.package = package
+        self.default_visibility = []
+        self.rules = []  # (rule, arguments)
+        exec(compile(text, package + "/BUILD.bazel", "exec"), self)  # the tree's own text
+
+    def __missing__(self, rule):
+        def note(*_, **arguments):
+            if rule == "package":
+                self.default_visibility = arguments.get("default_visibility", [])
+            elif "name" in arguments:
+                self.rules.append((rule, arguments))
+            return []
+
+        return note
+
+    def label(self, name):
+        """The full label of `name` as this file writes it; None for other repositories."""
+        if name.startswith("@"):
+            return None
+        if name.startswith(":"):
+            return f"//{self.package}{name}"
+        return name if ":" in name else f"{name}:{name.rpartition('/')[2]}"
+
+
+def build_files(root):
+    for path in source_tree.files(root, "BUILD.bazel"):
+        package = path.rpartition("/")[0]
+        if not package.startswith("tests/consumer"):  # a project of its own
+            yield BuildFile(package, source_tree.read(root, path))
+
+
+def is_internal(header):
+    return "/internal/" in "/" + header
+
+
+def targets_of(files):
+    """Label -> (is public, set of headers that are not internal, set of all headers), of all libraries."""
+    found = {}
+    for file in files:
+        for rule, arguments in file.rules:
+            visibility = arguments.get("visibility", file.default_visibility)
+            name = arguments["name"]
+            headers = {f"{file.package}/{header}" for header in arguments.get("hdrs", [])}
+            if rule == "cask_proto_library":
+                name = name[: -len("_proto")] + "_cc_proto"
+                headers = {f"{file.package}/{source[: -len('.proto')]}.pb.h" for source in arguments["srcs"]}
+            elif rule not in LIBRARY_RULES:
+                continue
+            public = {header for header in headers if not is_internal(header)}
+            found[f"//{file.package}:{name}"] = (PUBLIC in visibility, public, headers)
+    return found
+
+
+def repositories_of(root):
+    """A function: the names of the other repositories that a target depends on, directly or not."""
+    depends = {}
+    for file in build_files(root):
+        for rule, arguments in file.rules:
+            names = arguments.get("deps", []) + [name for name in [arguments.get("actual")] if name]
+            label = f"//{file.package}:{arguments['name']}"
+            depends[label] = [(file.label(name), name) for name in names]
+            if rule == "cask_proto_library":
+                depends[label[: -len("_proto")] + "_cc_proto"] = [(None, "@com_google_protobuf//:protobuf")]
+
+    def collect(label, seen):
+        found = set()
+        if label in seen:
+            return found
+        seen.add(label)
+        for ours, name in depends[label]:
+            found |= collect(ours, seen) if ours else {name[1:].partition("//")[0]}
+        return found
+
+    return lambda label: collect(label, set())
+
+
+def parse_page(text):
+    """(rows: label -> set of headers, doors: label -> list of labels in its section, short: label -> label)."""
+    rows, doors, short = {}, {}, {}
+    door = label = None
+    for line in text.splitlines():
+        heading = re.match(r"## .*?(?:: `(//[^`]+)`)?$", line)
+        if heading:
+            door = heading[1]
+            if door:
+                doors[door] = []
+        cells = [cell.strip().strip("`") for cell in line.strip("|").split("|")] if line.startswith("|") else []
+        if len(cells) == 3 and cells[1].endswith(".h"):
+            if cells[0]:
+                label = BuildFile("", "").label(cells[0])
+                doors.setdefault(door, []).append(label)
+            rows.setdefault(label, set()).add(cells[1])
+        elif len(cells) == 2 and cells[0].startswith("//:"):
+            short[cells[0]] = cells[1]
+    return rows, doors, short
+
+
+def closed(header, rooms):
+    return header.rpartition("/")[0] in rooms
+
+
+def check(root):
+    """(number of public targets, list of problems)."""
+    problems = []
+    files = list(build_files(root))
+    targets = targets_of(files)
+    rows, doors, short = parse_page(source_tree.read(root, PAGE))
+
+    for label, (public, headers, all_headers) in sorted(targets.items()):
+        if not label.startswith(("//tensor", "//serialize", f"//{USERS_TESTS}", "//proto")) or not all_headers:
+            continue
+        if public and not headers:
+            problems.append(f"{label} is public, and all its headers are internal")
+        elif public and any(closed(header, CLOSED_ROOMS) for header in headers):
+            problems.append(f"{label} is public, and its room is closed")
+        elif public and label not in rows:
+            problems.append(f"{label} is public, and {PAGE} does not list it")
+        elif public and rows[label] != headers:
+            problems.append(f"{label} has {sorted(headers)}, and {PAGE} says {sorted(rows[label])}")
+        elif not public and label in rows:
+            problems.append(f"{PAGE} lists {label}, which is not public")
+    problems += [f"{PAGE} lists {label}, which does not exist" for label in sorted(set(rows) - set(targets))]
+
+    listed = set().union(*rows.values()) if rows else set()
+    for header in source_tree.files(root, ".h"):
+        if not header.startswith(LIBRARY + (USERS_TESTS,)) or is_internal(header) or header in listed:
+            continue
+        if not closed(header, CLOSED_ROOMS + MOSTLY_CLOSED_ROOMS):
+            problems.append(f"{header} is neither in {PAGE} nor in internal/")
+
+    # The doors of the root: what a section lists is behind the section's short name.
+    behind = {}
+    for file in files:
+        for rule, arguments in file.rules:
+            if file.package == "" and rule in ("alias",) + LIBRARY_RULES:
+                names = arguments.get("deps", [arguments.get("actual")])
+                behind[f"//:{arguments['name']}"] = {file.label(name) for name in names}
+    for door, labels in sorted(doors.items(), key=lambda item: item[0] or ""):
+        if door is None or not door.startswith("//:"):
+            lost = [label for label in labels if label.startswith(("//tensor", "//serialize"))]
+            problems += [f"{PAGE} lists {label} in a section without a door of the root" for label in lost]
+            continue
+        if door not in behind:
+            problems.append(f"{PAGE} has a section for {door}, which does not exist")
+            continue
+        problems += [f"{door} lacks {label}, which its section lists" for label in labels if label not in behind[door]]
+    for name, labels in sorted(behind.items()):
+        if name not in doors and {short.get(name)} != labels:
+            problems.append(f"{name} has no section in {PAGE} and is not among its short names")
+
+    for file in files:
+        if (file.package + "/").startswith(LIBRARY) and {PUBLIC, WHOLE_TREE} & set(file.default_visibility):
+            where = f"{file.package}/BUILD.bazel"
+            problems.append(f"{where}: default_visibility must name the rooms that may use internals")
+    return len(rows), problems
+
+
+class TheTree(unittest.TestCase):
+    def test_the_page_lists_what_is_public(self):
+        root = source_tree.root()
+        count, problems = check(root)
+        self.assertGreater(count, 70, f"hardly any target in {root}/{PAGE}: is this the source tree?")
+        self.assertEqual(problems, [], "\n" + "\n".join(problems))
+
+
+class MadeUpTree(unittest.TestCase):
+    """Shows that the check can fail: each kind of mistake, in a tree of its own."""
+
+    ROOT = 'cc_library(name = "tensor", deps = ["//tensor", "//tensor:shape"])\n'
+    TENSOR = (
+        'package(default_visibility = ["//tests:__subpackages__"])\n'
+        'cask_cc_library(name = "tensor", hdrs = ["tensor.h", "internal/tensor_inl.h"], visibility = ["%s"])\n'
+        'cask_cc_library(name = "shape", hdrs = ["shape.h"], visibility = ["%s"])\n'
+        'cask_cc_library(name = "shape_rep", hdrs = ["internal/shape_rep.h"])\n' % (PUBLIC, PUBLIC)
+    )
+    TABLE = (
+        "## Tensors: `//:tensor`\n\n| Target | Header | What |\n|---|---|---|\n"
+        "| `//tensor` | `tensor/tensor.h` | tensors |\n| `//tensor:shape` | `tensor/shape.h` | shapes |\n"
+    )
+
+    def problems(self, changes):
+        files = {
+            "BUILD.bazel": self.ROOT,
+            PAGE: self.TABLE,
+            "tensor/BUILD.bazel": self.TENSOR,
+            "tensor/tensor.h": "",
+            "tensor/shape.h": "",
+            "tensor/internal/tensor_inl.h": "",
+            "tensor/internal/shape_rep.h": "",
+        }
+        files.update(changes)
+        with tempfile.TemporaryDirectory() as root:
+            for path, text in files.items():
+                os.makedirs(os.path.dirname(os.path.join(root, path)), exist_ok=True)
+                with open(os.path.join(root, path), "w", encoding="utf-8") as file:
+                    file.write(text)
+            return check(root)[1]
+
+    def assert_one_problem(self, changes, says):
+        problems = self.problems(changes)
+        self.assertEqual(len(problems), 1, problems)
+        self.assertIn(says, problems[0])
+
+    def test_a_good_tree_has_no_problem(self):
+        self.assertEqual(self.problems({}), [])
+
+    def test_a_public_target_that_is_not_listed(self):
+        page = self.TABLE.replace("| `//tensor:shape` | `tensor/shape.h` | shapes |\n", "")
+        problems = self.problems({PAGE: page})
+        self.assertIn(f"//tensor:shape is public, and {PAGE} does not list it", problems)
+
+    def test_a_listed_target_that_is_not_public(self):
+        build = self.TENSOR.replace(f'"shape.h"], visibility = ["{PUBLIC}"]', '"shape.h"]')
+        self.assert_one_problem({"tensor/BUILD.bazel": build}, "lists //tensor:shape, which is not public")
+
+    def test_a_listed_target_that_does_not_exist(self):
+        page = self.TABLE + "| `//tensor:slice` | `tensor/slice.h` | slices |\n"
+        root = self.ROOT.replace('"]', '", "//tensor:slice"]')
+        self.assert_one_problem({PAGE: page, "BUILD.bazel": root}, "lists //tensor:slice, which does not exist")
+
+    def test_another_header(self):
+        page = self.TABLE.replace("tensor/shape.h", "tensor/shapes.h")
+        self.assertIn("//tensor:shape has ['tensor/shape.h'], and", self.problems({PAGE: page})[0])
+
+    def test_a_second_header_in_a_row_of_its_own(self):
+        build = self.TENSOR.replace('"shape.h"', '"shape.h", "dims.h"')
+        page = self.TABLE + "| | `tensor/dims.h` | dims |\n"
+        self.assertEqual(self.problems({"tensor/BUILD.bazel": build, PAGE: page, "tensor/dims.h": ""}), [])
+
+    def test_an_internal_header_that_is_public(self):
+        build = self.TENSOR + f'cask_cc_library(name = "x", hdrs = ["internal/x.h"], visibility = ["{PUBLIC}"])\n'
+        self.assert_one_problem({"tensor/BUILD.bazel": build}, "//tensor:x is public, and all its headers are internal")
+
+    def test_a_public_target_in_a_closed_room(self):
+        build = f'cask_cc_library(name = "planes", hdrs = ["planes.h"], visibility = ["{PUBLIC}"])\n'
+        self.assert_one_problem({"serialize/payload/codec/BUILD.bazel": build}, "its room is closed")
+
+    def test_headers_of_a_closed_room_need_no_row(self):
+        files = {"serialize/payload/codec/planes.h": "", "tensor/base/endian.h": ""}
+        self.assertEqual(self.problems(files), [])
+
+    def test_a_header_of_an_open_room_that_is_not_listed(self):
+        self.assert_one_problem({"tensor/slice.h": ""}, f"tensor/slice.h is neither in {PAGE} nor in internal/")
+
+    def test_a_door_that_lacks_a_target(self):
+        root = self.ROOT.replace(', "//tensor:shape"', "")
+        self.assert_one_problem({"BUILD.bazel": root}, "//:tensor lacks //tensor:shape")
+
+    def test_a_target_without_a_door(self):
+        page = self.TABLE.replace(": `//:tensor`", "")
+        problems = self.problems({PAGE: page})
+        self.assertIn(f"{PAGE} lists //tensor:shape in a section without a door of the root", problems)
+
+    def test_a_door_without_a_section(self):
+        root = self.ROOT + 'alias(name = "shape", actual = "//tensor:shape")\n'
+        self.assert_one_problem({"BUILD.bazel": root}, "//:shape has no section")
+        page = self.TABLE + "\n## Short names\n\n| Name | Is |\n|---|---|\n| `//:shape` | `//tensor:shape` |\n"
+        self.assertEqual(self.problems({"BUILD.bazel": root, PAGE: page}), [])
+
+    def test_a_package_whose_internals_anybody_may_use(self):
+        build = self.TENSOR.replace("//tests:__subpackages__", WHOLE_TREE)
+        self.assert_one_problem({"tensor/BUILD.bazel": build}, "default_visibility must name the rooms")
+
+
+if __name__ == "__main__":
+    case_report.main("api")

@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+"""README.md, CONTRIBUTING.md and the pages of docs/ show programs, commands, files and limits that exist.
+
+Reads the source tree, as tests/layering_test.py does. By hand:
+
+    tests/docs/documents_test.py [--verbose]
+"""
+
+import glob
+import os
+import re
+import sys
+import unittest
+
+sys.dont_write_bytecode = True  # the modules below lie in the source tree
+HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "support"), os.path.join(HERE, "..")]
+import api_test  # noqa: E402
+import case_report  # noqa: E402
+import layering_test  # noqa: E402
+import source_tree  # noqa: E402
+
+ROOT = source_tree.root()
+
+# Pages with lines that are still too long.
+TOO_WIDE = {
+    "docs/from_pytorch.md",
+    "serialize/checkpoint/FORMAT.md",
+    "serialize/exchange/FORMAT.md",
+    "serialize/payload/FORMAT.md",
+    "serialize/wire/FORMAT.md",
+}
+README_LINES = 150
+
+
+def read(path):
+    return source_tree.read(ROOT, path)
+
+
+def documents():
+    """All pages for readers: those of the root and of docs/."""
+    names = (os.path.relpath(path, ROOT) for path in glob.glob(os.path.join(ROOT, "*.md")))
+    return sorted(names) + [f"docs/{path}" for path in source_tree.files(os.path.join(ROOT, "docs"), ".md")]
+
+
+def without_programs(text):
+    return re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+
+
+def programs_of(text):
+    """[(path, code)] of the programs that a page shows."""
+    return re.findall(r"<!-- (\S+\.cc) -->\n```cpp\n(.*?)```", text, re.DOTALL)
+
+
+class Programs(unittest.TestCase):
+    def test_every_program_is_the_file_it_names(self):
+        shown = set()
+        for document in documents():
+            for path, code in programs_of(read(document)):
+                shown.add(path)
+                with self.subTest(f"{document}: {path}"):
+                    source = read(path)
+                    # The file opens with a comment, which says where it is shown.
+                    opening = re.match(r"(?://.*\n)+\n", source)[0]
+                    self.assertEqual(source[len(opening) :], code)
+                    if path.startswith("examples/"):
+                        self.assertIn(document, opening)
+        self.assertEqual(shown, shown | {f"examples/{path}" for path in source_tree.files(f"{ROOT}/examples", ".cc")})
+
+    def test_every_example_is_run(self):
+        script = read("tests/docs/examples_test.sh")
+        for path in source_tree.files(f"{ROOT}/examples", ".cc"):
+            self.assertTrue(re.search(rf"examples/{path[: -len('.cc')]}[ )]", script), path)
+
+    def test_every_output_that_is_shown_is_what_the_test_expects(self):
+        script = read("tests/docs/examples_test.sh")
+        count = 0
+        for document in documents():
+            for output in re.findall(r"<!-- output of \S+ -->\n```\n(.*?)```", read(document), re.DOTALL):
+                count += 1
+                self.assertTrue(output.strip() in script, f"{document}: the test does not expect\n{output}")
+        self.assertGreater(count, 1)
+
+
+class Names(unittest.TestCase):
+    def test_every_command_of_the_workbench_exists(self):
+        names = re.findall(r"^    (\w[\w| -]*)\)", read("tools/dev"), re.MULTILINE)
+        known = {name.strip() for group in names for name in group.split("|")}
+        for document in documents():
+            for command in re.findall(r"tools/dev (\w+)", read(document)):
+                self.assertIn(command, known, document)
+
+    def test_every_command_and_option_of_the_tool_exists(self):
+        commands = set(re.findall(r'^    \{"(\w+)", "', read("tools/tensorcask.cc"), re.MULTILINE))
+        self.assertGreater(len(commands), 9)
+        sources = "".join(read(f"tools/{path}") for path in source_tree.files(f"{ROOT}/tools", ".cc"))
+        for document in documents():
+            calls = re.findall(r"(?:^\$ |`|\| )tensorcask ([a-z]\w*)([^`\n|#]*)", read(document), re.MULTILINE)
+            for command, arguments in calls:
+                self.assertIn(command, commands, document)
+                for option in re.findall(r" (--[a-z][\w-]*)", arguments):
+                    self.assertTrue(f'"{option}' in sources, f"{document}: tensorcask {command} {option}")
+
+    def test_every_link_leads_somewhere(self):
+        for document in documents():
+            folder = os.path.dirname(document)
+            # A lambda in a program looks like a link.
+            for target in re.findall(r"\]\(([^)#]+)[^)]*\)", without_programs(read(document))):
+                if "://" not in target:
+                    self.assertTrue(os.path.exists(os.path.join(ROOT, folder, target)), f"{document}: {target}")
+
+    def test_every_page_of_the_guide_is_linked_from_the_readme(self):
+        readme = read("README.md")
+        for document in documents():
+            if document != "README.md":
+                self.assertTrue(f"]({document})" in readme, f"README.md has no link to {document}")
+
+    def test_every_file_of_ours_that_a_document_names_exists(self):
+        least = {"README.md": 2, "COMPATIBILITY.md": 8, "SECURITY.md": 6, "TESTING.md": 12}
+        least.update({"docs/api.md": 60, "docs/architecture.md": 50, "docs/from_pytorch.md": 30})
+        made = re.compile(r"\bNAME\b|\.pb\.h$")
+        for document in documents():
+            paths = set(
+                re.findall(
+                    r"(?<![\w/.])((?:tensor|serialize|tests|tools|examples|proto)/[\w/]+\.(?:h|cc|py|md|sh|proto))\b",
+                    read(document).replace("tensorcask/", ""),
+                )
+            )
+            self.assertGreaterEqual(len(paths), least.get(document, 0), document)
+            for path in sorted(path for path in paths if not made.search(path)):
+                self.assertTrue(os.path.exists(os.path.join(ROOT, path)), f"{document}: {path}")
+
+    def test_every_label_that_a_document_names_exists(self):
+        labels = set()
+        for file in api_test.build_files(ROOT):
+            labels.add(f"//{file.package}")
+            labels |= {f"//{file.package}:{arguments['name']}" for _, arguments in file.rules}
+        for document in documents():
+            for label in re.findall(r"@tensorcask(//[\w/]*(?::[\w.]+)?)", read(document)):
+                self.assertTrue(label in labels or label.endswith(".bzl"), f"{document}: {label}")
+
+
+class Readme(unittest.TestCase):
+    def test_it_is_short(self):
+        self.assertLessEqual(len(read("README.md").splitlines()), README_LINES)
+
+    def test_the_lines_for_bazelrc_are_those_of_the_consumer(self):
+        block = re.search(r"In your `\.bazelrc`.*?```\n(.*?)```", read("README.md"), re.DOTALL)[1]
+        consumer = [line for line in read("tests/consumer/.bazelrc").splitlines() if line.startswith("build --")]
+        for line in block.splitlines():
+            self.assertIn(line, consumer)
+
+    def test_the_packages_are_those_that_the_workbench_installs(self):
+        block = re.search(r"apt-get install (.*?)```", read("README.md"), re.DOTALL)[1]
+        known = re.search(r"build_packages=\((.*?)\)", read("tools/dev"), re.DOTALL)[1].split()
+        for package in block.replace("\\", "").split():
+            self.assertIn(package, known)
+
+    def test_what_each_door_needs_is_what_it_links(self):
+        names = {"eigen": "Eigen 3.4", "com_google_protobuf": "protobuf", "xxhash": "xxHash"}
+        names["com_google_googletest"] = "GoogleTest"
+        needs = api_test.repositories_of(ROOT)
+        row = r"^\| `@tensorcask(//[\w/]*(?::\w+)?)` \|[^|]*\| ([^|]*) \|$"
+        rows = re.findall(row, read("README.md"), re.MULTILINE)
+        self.assertGreater(len(rows), 9)
+        for label, told in rows:
+            label = label if ":" in label else f"{label}:{label.rpartition('/')[2]}"
+            linked = {names.get(name, name) for name in needs(label)} - {"com_google_absl"}
+            self.assertEqual(set(told.split(", ")) - {"-"}, linked, label)
+
+
+class Architecture(unittest.TestCase):
+    PAGE = "docs/architecture.md"
+
+    def test_the_drawing_has_each_room_on_its_floor(self):
+        drawing = re.search(r"## The floors\n\n```\n(.*?)```", read(self.PAGE), re.DOTALL)[1]
+        drawn, floor = {}, None
+        for line in drawing.splitlines():
+            number = re.match(r" (\d) ", line)
+            floor = int(number[1]) if number else floor
+            drawn.update({room: floor for room in line[:56].split() if room in layering_test.FLOORS})
+        rooms = {room: floor for room, floor in layering_test.FLOORS.items() if os.path.isdir(os.path.join(ROOT, room))}
+        self.assertEqual(drawn, rooms)
+
+    def test_the_rooms_inside_rooms_are_drawn(self):
+        text = read(self.PAGE)
+        for room, floors in layering_test.INNER_ROOMS.items():
+            drawing = re.search(rf"^ {room} .*?(?:\n\n|\n```)", text, re.MULTILINE | re.DOTALL)[0]
+            lines = drawing.splitlines()
+            heights = {inner: height for height, inners in enumerate(floors) for inner in inners}
+            at = {inner: [n for n, line in enumerate(lines) if f" {inner}/" in line] for inner in heights}
+            for inner, height in heights.items():
+                self.assertEqual(len(at[inner]), 1, inner)
+                for other, other_height in heights.items():
+                    if height < other_height:
+                        self.assertGreater(at[inner], at[other], f"{room}: {inner} is below {other}")
+
+
+class Pages(unittest.TestCase):
+    def test_no_line_is_too_wide(self):
+        wide = {}
+        for document in source_tree.files(ROOT, ".md"):
+            lines = read(document).splitlines()
+            numbers = [n for n, line in enumerate(lines, start=1) if len(line) > 120 and not line.startswith("|")]
+            if numbers:
+                wide[document] = numbers
+        self.assertEqual({name: numbers for name, numbers in wide.items() if name not in TOO_WIDE}, {})
+
+    def test_every_limit_is_told_with_its_default(self):
+        header = read("serialize/io/decode_limits.h")
+        limits = re.findall(r"^  int(?:64_t)? (\w+) = ([^;]+);", header, re.MULTILINE)
+        self.assertGreaterEqual(len(limits), 7)
+        told = dict(re.findall(r"^\| `(max_\w+)` \| ([^|]+) \|", read("SECURITY.md"), re.MULTILINE))
+        self.assertEqual({name for name, _ in limits}, set(told))
+        units = {"10": "KiB", "20": "MiB", "30": "GiB"}
+        for name, value in limits:
+            shifted = re.fullmatch(r"int64_t\{(\d+)\} << (\d+)", value)
+            default = f"{shifted[1]} {units[shifted[2]]}" if shifted else f"{int(value.replace(chr(39), '')):,}"
+            self.assertEqual(told[name], default, name)
+
+
+if __name__ == "__main__":
+    case_report.main("documents")

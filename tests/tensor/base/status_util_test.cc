@@ -1,0 +1,40 @@
+#include "tensorcask/tensor/base/status_util.h"
+
+#include "absl/status/status.h"
+#include "gtest/gtest.h"
+
+namespace tensorcask {
+namespace {
+
+TEST(ProcessError, IsToldFromOthersOfItsCode) {
+  EXPECT_FALSE(IsProcessError(absl::OkStatus()));
+  const absl::Status other = absl::ResourceExhaustedError("past max_depth 64");
+  const absl::Status ours = MarkProcessError(absl::ResourceExhaustedError("no memory"));
+  EXPECT_FALSE(IsProcessError(other));
+  EXPECT_TRUE(IsProcessError(ours));
+  EXPECT_EQ(ours.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(ours.message(), "no memory");
+}
+
+TEST(Annotate, PutsTheContextFirstAndKeepsCodeAndMark) {
+  const absl::Status other = absl::ResourceExhaustedError("past max_depth 64");
+  EXPECT_EQ(Annotate(Annotate(other, "m.ckpt"), "w").message(), "w: m.ckpt: past max_depth 64");
+  EXPECT_FALSE(IsProcessError(Annotate(other, "w")));
+  const absl::Status ours = MarkProcessError(absl::ResourceExhaustedError("no memory"));
+  EXPECT_EQ(Annotate(ours, "w").message(), "w: no memory");
+  EXPECT_EQ(Annotate(ours, "w").code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(IsProcessError(Annotate(Annotate(ours, "w"), "m.ckpt")));
+  EXPECT_TRUE(Annotate(absl::OkStatus(), "w").ok());
+}
+
+TEST(AsDataLoss, TurnsInvalidArgumentAlone) {
+  EXPECT_EQ(AsDataLoss(absl::InvalidArgumentError("dim 0 is -3"), "m.index"),
+            absl::DataLossError("m.index: dim 0 is -3"));
+  EXPECT_EQ(AsDataLoss(absl::ResourceExhaustedError("past max_depth 64"), "m.index"),
+            absl::ResourceExhaustedError("m.index: past max_depth 64"));
+  EXPECT_TRUE(IsProcessError(AsDataLoss(MarkProcessError(absl::InternalError("no memory")), "m.index")));
+  EXPECT_TRUE(AsDataLoss(absl::OkStatus(), "m.index").ok());
+}
+
+}  // namespace
+}  // namespace tensorcask
