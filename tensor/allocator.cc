@@ -16,13 +16,13 @@ namespace tensorcask {
 namespace {
 
 #ifdef __linux__
-// Advice only: where the system does not take it, the memory is as good, only slower to fill.
+// Only advice: if the system ignores it, the memory is usable but slower to fill.
 void AdviseHugePages(void* block, size_t bytes) { static_cast<void>(madvise(block, bytes, MADV_HUGEPAGE)); }
 
-// Gives the whole pages of a block back before the block is freed. The C library maps large blocks singly and unmaps
-// them then, but from the second one on it keeps those up to 32 MiB for itself (mallopt(3), M_MMAP_THRESHOLD).
+// Gives the whole pages of a block back before the block is freed. glibc maps and unmaps each large block by itself at
+// first, but after the first free it keeps later blocks of up to 32 MiB (mallopt(3), M_MMAP_THRESHOLD).
 void GivePagesBack(void* block, size_t bytes) {
-  constexpr size_t kPageBytes = 4096;  // of the advice, not of the system: where pages are larger, it is refused
+  constexpr size_t kPageBytes = 4096;  // a system with larger pages refuses the advice, which is harmless
   static_cast<void>(madvise(block, bytes / kPageBytes * kPageBytes, MADV_DONTNEED));
 }
 #else
@@ -40,7 +40,8 @@ const RefPtr<Allocator>& CpuAllocator::Default() {
 RefPtr<Allocator> CpuAllocator::Make(Options options) { return RefPtr<Allocator>::AdoptNew(new CpuAllocator(options)); }
 
 void* CpuAllocator::Allocate(size_t bytes) {
-  if (bytes > PTRDIFF_MAX) return nullptr;  // no object is that large; some debugging allocators abort when asked
+  if (bytes > PTRDIFF_MAX)
+    return nullptr;  // no object can be that large, and some debugging allocators abort on such a request
   const bool huge = options_.huge_pages && bytes >= kHugePageBlock;
   void* block = nullptr;
   if (posix_memalign(&block, huge ? kHugePageBytes : kAlignment, bytes) != 0) return nullptr;

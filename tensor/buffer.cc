@@ -1,5 +1,7 @@
 #include "tensorcask/tensor/buffer.h"
 
+#include <pthread.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -26,8 +28,8 @@
 namespace tensorcask {
 namespace {
 
-// Buffers up to this size stand in one block with their object. It keeps the block within what the C library hands out
-// from a thread's own list (1032 bytes in glibc).
+// Buffers up to this size are part of the allocation of their object. glibc serves blocks up to 1032 bytes from a list
+// of the thread, without a lock.
 constexpr size_t kMaxInlineBytes = 896;
 
 absl::Status OutOfMemory(size_t size_bytes, absl::string_view allocator_name) {
@@ -35,12 +37,17 @@ absl::Status OutOfMemory(size_t size_bytes, absl::string_view allocator_name) {
       absl::StrCat("no memory for ", size_bytes, " bytes from allocator \"", allocator_name, "\"")));
 }
 
-// Held while a root changes between having its memory for itself and sharing it, and while that is looked at.
+// Guards the copy-on-write state of all roots: whether a root shares its memory.
 std::mutex sharing_mutex;
+
+// A child of fork(2) has a copy of the mutex, but not the thread that may hold it. So fork waits for that thread.
+// (Registration fails only without memory; then a forked child may wait for ever.)
+[[maybe_unused]] const int fork_handlers =
+    pthread_atfork([] { sharing_mutex.lock(); }, [] { sharing_mutex.unlock(); }, [] { sharing_mutex.unlock(); });
 
 }  // namespace
 
-// Memory from an allocator, under one or several roots. Elements are destroyed and the memory goes back with the last.
+// Memory from an allocator, used by one or several roots. The last one destroys the elements and frees the memory.
 class TensorBuffer::Block final : public RefCounted {
  public:
   // data() lies `lead_bytes` behind a multiple of Allocator::kAlignment. Errors: ResourceExhausted. Requires:
@@ -54,7 +61,8 @@ class TensorBuffer::Block final : public RefCounted {
     allocator->Deallocate(memory, lead_bytes + size_bytes);
     return OutOfMemory(sizeof(Block), "new");
   }
-  // The same with a copy of what is at `from`. Parts of it that are aligned for their elements stay so.
+  // The same with a copy of the bytes at `from`. The copy has the alignment of `from`, so parts that are aligned for
+  // their elements stay aligned.
   static absl::StatusOr<RefPtr<Block>> CopyOf(const void* from, size_t size_bytes, const ElementType* type,
                                               const RefPtr<Allocator>& allocator) {
     const size_t lead_bytes = reinterpret_cast<uintptr_t>(from) % alignof(std::max_align_t);
@@ -78,15 +86,15 @@ class TensorBuffer::Block final : public RefCounted {
   Allocator::BlockInfo info() const { return allocator_->Describe(memory_); }
   const RefPtr<Allocator>& allocator() const { return allocator_; }
 
-  // Where `data`, in this block, lies in the allocator's file; descriptor -1 without one.
+  // The range of the allocator's file that holds `data`, which lies in this block; descriptor -1 without a file.
   FileRange FileRangeOf(const void* data) const {
     return {allocator_->DescriptorOf(memory_), static_cast<uint64_t>(static_cast<const char*>(data) - memory_)};
   }
 
-  // Another process may see this memory: no root writes to it any more.
+  // Another process may read this memory: from now on no root writes to it.
   void Freeze() { frozen_.store(true, std::memory_order_relaxed); }
-  // True if the caller's root may write here. The count is asked first: once it is 1, what former owners did is
-  // visible, Freeze among it.
+  // True if the caller's root may write here. The count is read first: if it is 1, all that former owners wrote is
+  // visible, also a Freeze.
   bool IsWritable() const { return IsUnique() && !frozen_.load(std::memory_order_relaxed); }
 
  private:
@@ -216,7 +224,7 @@ absl::StatusOr<RefPtr<TensorBuffer>> TensorBuffer::Allocate(size_t size_bytes, c
 
 absl::StatusOr<RefPtr<TensorBuffer>> TensorBuffer::AllocateRaw(Kind kind, size_t size_bytes, const ElementType* type,
                                                                const RefPtr<Allocator>& allocator) {
-  // No bytes are asked of no allocator.
+  // A request for 0 bytes never reaches an allocator.
   if (size_bytes == 0 || (size_bytes <= kMaxInlineBytes && allocator == CpuAllocator::Default())) {
     InlineBuffer* const buffer = InlineBuffer::New(kind, size_bytes, type);
     if (buffer == nullptr) return OutOfMemory(size_bytes, allocator->name());
@@ -316,7 +324,8 @@ absl::StatusOr<RefPtr<TensorBuffer>> TensorBuffer::LazyClone(size_t offset_bytes
 
 absl::Status TensorBuffer::MakeWritable() {
   CASK_RETURN_IF_ERROR(CheckReadable());
-  // The last on a block has it for itself. Two that see each other here both copy, and the block goes with the second.
+  // The last root of a block may write to it. If two roots arrive here at once, both copy, and the second one frees the
+  // block.
   if (size_bytes_ > 0 && !(held_ && block()->IsWritable())) {
     if (type_ != nullptr && type_->copy == nullptr) {
       return absl::UnimplementedError("the objects in this buffer cannot be copied");
@@ -334,10 +343,25 @@ void TensorBuffer::MakeWritableOrDie() {
   CASK_CHECK(status.ok(), std::string(status.message()).c_str());
 }
 
+bool TensorBuffer::IsWritableInPlaceLocked() const { return writable_ || (held_ && block()->IsWritable()); }
+
+RefPtr<RefCounted> TensorBuffer::HoldMemoryLocked() const {
+  if (held_) return held_;
+  return RefPtr<RefCounted>::Share(root_);
+}
+
 RefPtr<RefCounted> TensorBuffer::HoldMemory() const {
   const std::lock_guard<std::mutex> lock(sharing_mutex);
-  if (root_->held_) return root_->held_;
-  return RefPtr<RefCounted>::Share(root_);
+  return root_->HoldMemoryLocked();
+}
+
+RefPtr<RefCounted> TensorBuffer::HoldWritableMemory() const {
+  // The question and the answer belong to one step: a LazyClone between them would share the memory with the consumer.
+  const std::lock_guard<std::mutex> lock(sharing_mutex);
+  if (!root_->IsWritableInPlaceLocked()) return nullptr;
+  root_->writable_ = true;
+  root_->version_.fetch_add(1, std::memory_order_relaxed);
+  return root_->HoldMemoryLocked();
 }
 
 std::optional<TensorBuffer::FileRange> TensorBuffer::file_range() const {
@@ -357,7 +381,7 @@ void TensorBuffer::FreezeMemory() const {
 
 bool TensorBuffer::IsWritableInPlace() const {
   const std::lock_guard<std::mutex> lock(sharing_mutex);
-  return root_->writable_ || (root_->held_ && root_->block()->IsWritable());
+  return root_->IsWritableInPlaceLocked();
 }
 
 bool TensorBuffer::IsExclusive() const {

@@ -139,6 +139,10 @@ class TensorBuffer : public RefCounted {
   // clones move to other memory: for pointers that leave the library. (A reference to the root is not enough: it keeps
   // whatever memory the root has at the time.)
   RefPtr<RefCounted> HoldMemory() const;
+  // The same for pointers through which the memory may be written; null unless IsWritableInPlace(). Until the next
+  // LazyClone, writes to this root stay at the present address although the result shares its memory. version() counts
+  // the call as one write. Other threads may call const methods meanwhile, LazyClone included.
+  RefPtr<RefCounted> HoldWritableMemory() const;
 
   // The range of an open file that has the bytes now at data(), if another process can map it: for memory from an
   // allocator with Allocator::DescriptorOf, and for external memory wrapped with a file_range. Never for objects:
@@ -225,6 +229,10 @@ class TensorBuffer : public RefCounted {
   absl::Status MakeWritable();
   void MakeWritableOrDie();
   const void* NullData() const;
+  // Of a root, while sharing_mutex is held.
+  bool IsWritableInPlaceLocked() const;
+  RefPtr<RefCounted> HoldMemoryLocked() const;
+  // Of a root.
   RefPtr<RefCounted> ShareMemory() const;  // what LazyClone shares, from now on read-only here; null: it must copy
   Block* block() const;                    // held_ of a root, as a block; null if its memory is not a block
   virtual const RefPtr<Allocator>& PrivateMemoryAllocator() const { return CpuAllocator::Default(); }

@@ -28,7 +28,8 @@ namespace {
 
 constexpr size_t kMaxPieces = 1 << 20;  // Layout::kMaxPieces of the floor above
 
-// One block of elements in every row: `start` elements behind the beginning of the tensor, then every `row` elements.
+// One block of elements in every row: the first `start` elements after the beginning of the tensor, the others `row`
+// elements apart.
 struct BlockInRows {
   int64_t start;
   int64_t row;
@@ -36,7 +37,7 @@ struct BlockInRows {
 
 // Copies `rows` blocks of `block` > 0 elements. Both tensors have elements, of one dtype.
 void CopyBlocks(const Tensor& from, BlockInRows source, Tensor& to, BlockInRows target, int64_t block, int64_t rows) {
-  if (block == source.row && block == target.row) block *= std::exchange(rows, 1);  // they touch
+  if (block == source.row && block == target.row) block *= std::exchange(rows, 1);  // the blocks are adjacent
   const auto copy = [&](const auto* in, auto* out, int64_t units) {
     in += source.start * units;
     out += target.start * units;

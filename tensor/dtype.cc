@@ -10,7 +10,7 @@
 namespace tensorcask {
 namespace {
 
-// What others call a dtype; empty where they have no name for it.
+// The names of a dtype in other libraries; empty if a library has no name for it.
 struct Spelling {
   DType dtype;
   absl::string_view tensorflow;   // DataTypeString (types.cc); in capitals behind "DT_" the name in types.proto

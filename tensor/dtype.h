@@ -82,7 +82,7 @@ enum class DType : uint8_t {
 // The first number that is this library's own and not TensorFlow's.
 inline constexpr int kFirstOwnDTypeNumber = 64;
 
-// The DType with this number; empty if there is none (0, gaps, TensorFlow's reference types 101 to 132).
+// The DType with this number; empty if no DType has it (0, gaps, TensorFlow's reference types 101 to 132).
 std::optional<DType> DTypeFromNumber(int64_t number);
 inline int DTypeNumber(DType dtype) { return static_cast<int>(dtype); }
 

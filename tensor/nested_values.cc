@@ -78,7 +78,7 @@ struct Leaves {
   }
 };
 
-// Goes down level by level, so that the depth costs no stack.
+// Works level by level, without recursion, so that deep nesting uses no stack.
 absl::StatusOr<Leaves> FindLeaves(const NestedValues& root) {
   if (root.depth() > TensorShape::kMaxRank) {
     return absl::InvalidArgumentError(
@@ -176,13 +176,13 @@ absl::StatusOr<DType> CommonDType(const Leaves& leaves) {
 
 // ---- Values of a given dtype ----------------------------------------------------------------------------------------
 
-// An integer of 64 bits and either sign, in two's complement.
+// A signed or unsigned integer of 64 bits, as bits and a sign.
 struct Integer {
   uint64_t bits;
   bool negative;
 };
 
-// What is held, as an integer; empty if it is none.
+// The value as an integer; empty if it is not an integer.
 struct ToInteger {
   std::optional<Integer> operator()(int64_t value) const { return Integer{static_cast<uint64_t>(value), value < 0}; }
   std::optional<Integer> operator()(uint64_t value) const { return Integer{value, false}; }
@@ -221,7 +221,7 @@ float ToOdd(int64_t value) {
   return value < 0 ? -ToOdd(uint64_t{0} - static_cast<uint64_t>(value)) : ToOdd(static_cast<uint64_t>(value));
 }
 
-// How the elements of each kind of dtype are made. Make returns false for what does not fit.
+// Converts a value to an element of each kind of dtype. Make returns false if the value does not fit.
 template <typename T, typename = void>
 struct Maker;
 
@@ -281,7 +281,7 @@ struct RealNumbers<SmallFloat<Format>> {
   }
   static double Value(Real number) { return static_cast<double>(static_cast<float>(number)); }
   static constexpr bool kSaturates = Format::kNonFinite == NonFinite::kNone;
-  // Of all patterns, which are at most 65536, for errors alone; those of kSaturates are in order.
+  // Searches all bit patterns, at most 65536, only to write an error message.
   static double Lowest() {
     double lowest = 0;
     for (uint32_t bits = 0; bits <= std::numeric_limits<typename Format::Bits>::max(); ++bits) {
@@ -355,7 +355,7 @@ absl::Status Fill(const Leaves& leaves, T* out) {
   for (size_t i = 0; i < leaves.values.size(); ++i) {
     const NestedValues& value = *leaves.values[i];
     if (Maker<T>::Make(value.held(), &out[i])) continue;
-    // That 300 is an integer goes without saying; that 2.5 is none does not.
+    // The message says of 2.5 that it is not an integer; of 300 it need not say that it is one.
     return leaves.Refused(i, absl::StrCat("; ", DTypeName(kDTypeOf<T>), " holds ",
                                           IsInteger(value.dtype()) ? "" : Maker<T>::kWhat, Maker<T>::Range()));
   }

@@ -43,7 +43,7 @@ std::string DimsToString(absl::Span<const int64_t> dims, size_t shown) {
   return text += ']';
 }
 
-// Every promise of the class.
+// Checks every invariant of the class.
 absl::Status CheckDims(absl::Span<const int64_t> dims) {
   if (dims.size() > kAllDims) {
     return absl::InvalidArgumentError(

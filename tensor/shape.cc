@@ -44,7 +44,7 @@ absl::Status RankTooLarge(size_t rank) {
       absl::StrCat("the shape has ", rank, " dims; at most ", TensorShape::kMaxRank, " are allowed"));
 }
 
-// The number of elements, after checking every promise of the class.
+// Checks every invariant of the class, and returns the number of elements.
 absl::StatusOr<int64_t> CheckedNumElements(absl::Span<const int64_t> dims) {
   if (dims.size() > kAllDims) return RankTooLarge(dims.size());
   int64_t product = 1;  // of the nonzero dims

@@ -18,9 +18,11 @@ using Extent = TensorSlice::Extent;
 // kMaxRank times START,LENGTH of 19 digits each, joined by colons.
 constexpr size_t kMaxTextBytes = size_t{TensorShape::kMaxRank} * (19 + 1 + 19 + 1) - 1;
 
-int64_t End(const Extent& extent) { return extent.start + extent.length; }  // fits: promised
+int64_t End(const Extent& extent) {
+  return extent.start + extent.length;
+}  // does not overflow: an invariant of TensorSlice
 
-// Why `extent` breaks a promise; null if it does not.
+// Says which invariant `extent` breaks; null if it breaks none.
 const char* Broken(const Extent& extent) {
   if (extent == Extent()) return nullptr;
   if (extent.start < 0) return "the start is negative";

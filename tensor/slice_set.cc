@@ -129,7 +129,7 @@ int64_t TensorSliceSet::ForEachOverlap(const TensorSlice& slice, int64_t max_ste
     if (Overlap(slice, parts_[number].slice) && !visit(static_cast<uint32_t>(number))) return steps;
   }
   const size_t rank = static_cast<size_t>(shape_.rank());
-  std::vector<size_t> nodes;  // yet to be looked at, of the current tree
+  std::vector<size_t> nodes;  // nodes of the current tree that are still to be visited
   for (const Tree& tree : trees_) {
     if (tree.parts.empty()) continue;
     const size_t first_leaf = tree.parts.size() / kLeafParts - 1;
@@ -154,7 +154,7 @@ int64_t TensorSliceSet::ForEachOverlap(const TensorSlice& slice, int64_t max_ste
   return steps;
 }
 
-// Puts the loose parts and those of all trees up to the first that is not there into that one.
+// Builds a new tree, at the first free level, from the loose parts and the trees below that level.
 void TensorSliceSet::Reorganise() {
   Tree tree;
   tree.parts.resize(kLeafParts);
@@ -194,7 +194,7 @@ void TensorSliceSet::Grow(Tree* tree, size_t node, absl::Span<uint32_t> parts) c
   Grow(tree, 2 * node + 2, parts.subspan(half));
 }
 
-// The axis on which the parts are shortest, compared with the box around them: there a cut meets the fewest of them.
+// The axis along which the parts are shortest relative to their bounding box: a cut there divides the fewest parts.
 int TensorSliceSet::CutAxis(absl::Span<const uint32_t> parts, const Range* box) const {
   int best = 0;
   double best_share = std::numeric_limits<double>::infinity();

@@ -69,7 +69,7 @@ Decimal RoundToDigits(double magnitude, int num_digits) {
 }
 
 // A decimal of `num_digits` digits as text: fixed or scientific, whichever is shorter, as std::to_chars chooses.
-// `magnitude` is the number meant: where fixed notation has room for all its digits, they stand there.
+// `magnitude` is the exact number: if fixed notation has room for all of its digits, they are shown.
 std::string ShorterNotation(const Decimal& decimal, int num_digits, double magnitude) {
   const std::string digits = absl::StrCat(decimal.digits);
   const int point = decimal.exponent + num_digits;  // 0.ddd * 10^point
@@ -114,8 +114,8 @@ std::string FloatText(SmallFloat<Format> number) {
   const double exact = magnitude;
   const bool largest = IsLargestFinite(number);
   for (int num_digits = 1;; ++num_digits) {
-    // The neighbours of the nearest decimal count, too: at powers of two the numbers above lie farther apart than those
-    // below. A type without infinity takes any large number for its largest: such a text would mislead.
+    // Also tries the neighbours of the nearest decimal: at a power of two, the numbers above are farther apart than
+    // those below. A type without infinity reads any larger number as its largest, so such a text would mislead.
     const Decimal nearest = RoundToDigits(exact, num_digits);
     std::string best;
     double best_distance = 0;
@@ -186,13 +186,14 @@ std::string ElementText(DType dtype, const void* base, int64_t index) {
         dtype, [&](auto tag) { return ObjectText(static_cast<const typename decltype(tag)::type*>(base)[index]); });
   }
   const char* const element = static_cast<const char*>(base) + index * static_cast<int64_t>(ElementSize(dtype));
-  if (dtype == DType::kBool) return *element != 0 ? "true" : "false";  // as bytes: others than 0, 1 do no harm
+  if (dtype == DType::kBool)
+    return *element != 0 ? "true" : "false";  // read as a byte, which may be other than 0 and 1
   std::string text;
   const absl::Status status = VisitDType(dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if constexpr (!std::is_same_v<T, bool>) {
       T value;
-      std::memcpy(&value, element, sizeof(T));  // external memory may hold anything, so no typed access
+      std::memcpy(&value, element, sizeof(T));  // external memory may hold any bits, so no typed access
       text = NumberText(value);
     }
     return absl::OkStatus();
@@ -217,7 +218,7 @@ class Summary {
  private:
   bool exhausted() const { return options_.max_entries >= 0 && shown_ >= options_.max_elements; }
 
-  // All elements of axes `axis` and behind, from number `first`.
+  // All elements of the axes from `axis` on, from element `first`.
   void AppendAxis(size_t axis, int64_t first) {
     if (axis == elements_.dims.size()) {
       text_ += ElementText(elements_.dtype, elements_.base, first);
@@ -267,7 +268,7 @@ std::string SummarizeValue(const Tensor& tensor, const SummaryOptions& options) 
   if (!readable.ok()) return absl::StrCat("<", absl::string_view(readable.message()), ">");
   const DimVector dims = tensor.shape().dims();
   DimVector strides(dims.size());
-  int64_t inner = 1;  // fits: a shape promises it
+  int64_t inner = 1;  // does not overflow: TensorShape checks the product
   for (size_t axis = dims.size(); axis-- > 0; inner *= std::max(dims[axis], int64_t{1})) strides[axis] = inner;
   const void* const base = tensor.buffer() ? tensor.buffer()->data() : nullptr;
   return internal::SummarizeElements({tensor.dtype(), base, dims, strides, /*offset=*/0}, options);

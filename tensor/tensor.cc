@@ -35,7 +35,8 @@ std::string Describe(DType dtype, const TensorShape& shape) {
   return absl::StrCat(DTypeName(dtype), " ", shape.ToString());
 }
 
-// The bytes of a tensor's elements; an error for dtypes that no tensor has, and for more bytes than int64_t counts.
+// The size of a tensor's elements in bytes. An error for dtypes that a tensor cannot have, and if the size exceeds
+// int64_t.
 absl::StatusOr<size_t> CheckedNumBytes(DType dtype, const TensorShape& shape) {
   const size_t object_bytes = ObjectBytes(dtype);
   if (object_bytes == 0) {

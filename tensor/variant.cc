@@ -14,7 +14,7 @@
 namespace tensorcask {
 namespace {
 
-// Two variants that are still to be compared.
+// Two variants that are to be compared later.
 using Pairs = std::vector<std::pair<const Variant*, const Variant*>>;
 
 template <typename T>
@@ -22,12 +22,12 @@ bool EqualElements(const Tensor& a, const Tensor& b) {
   return std::equal(a.data<T>(), a.data<T>() + a.num_elements(), b.data<T>());
 }
 
-// Variants in the tensors are added to *later, so that no depth of nesting takes stack.
+// Adds variants inside the tensors to *later instead of recursing, so deep nesting uses no stack.
 bool EqualButForVariants(const Tensor& a, const Tensor& b, Pairs* later) {
   if (a.dtype() != b.dtype() || a.shape() != b.shape()) return false;
   if (a.num_elements() == 0 || a.buffer() == b.buffer()) return true;
   if (!a.buffer()->CheckReadable().ok() || !b.buffer()->CheckReadable().ok()) return false;
-  if (a.buffer()->data() == b.buffer()->data()) return true;  // sub-buffers of one place
+  if (a.buffer()->data() == b.buffer()->data()) return true;  // sub-buffers at one address
   if (a.dtype() == DType::kString) return EqualElements<std::string>(a, b);
   if (a.dtype() == DType::kResource) return EqualElements<ResourceHandle>(a, b);
   if (a.dtype() != DType::kVariant) return a.bytes() == b.bytes();

@@ -29,6 +29,7 @@ FLOORS = {
     "serialize/object_store": 3,
     "serialize/payload": 3,
     "serialize/protowire": 3,
+    "serialize/zip": 3,
     "tensor/inspect": 4,
     "serialize/wire": 4,
     "serialize/checkpoint": 5,
@@ -74,10 +75,11 @@ ELSEWHERE = {
     "gtest/": {"tests"},
     "hdf5/": {"tests"},
     "leveldb/": {"tests"},
-    "nlohmann/": {"tools", "tests"},
+    "nlohmann/": {"serialize/safetensors", "tools", "tests"},
     "snappy": {"serialize/checkpoint", "tests"},
     "unsupported/Eigen/": {"tensor/interop", "tests"},
     "xxhash": {"serialize/payload", "tests"},
+    "zlib.h": {"serialize/zip", "tests", "tools"},
     "zstd": {"serialize/payload", "tests"},
 }
 # In quotes an include without our prefix is a mistake, unless it is one of these.

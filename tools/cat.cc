@@ -6,11 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "tensorcask/serialize/archive/convert.h"
+#include "tensorcask/serialize/archive/record_stream.h"
 #include "tensorcask/serialize/io/byte_stream.h"
 #include "tensorcask/serialize/payload/payload_options.h"
 #include "tensorcask/serialize/wire/records.h"
 #include "tensorcask/tensor/base/status_macros.h"
-#include "tensorcask/tools/record_stream.h"
 #include "tensorcask/tools/subcommand.h"
 
 namespace tensorcask::tools {
@@ -26,16 +27,17 @@ struct Flags {
 
 absl::StatusOr<ExitCode> Cat(const Flags& flags) {
   if (isatty(STDOUT_FILENO) == 1) return Misuse("stdout is a terminal; records are binary: use a pipe or a file");
-  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<Input> input, OpenInput(flags.path, flags.input));
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> input, OpenInput(flags.path, flags.input));
   CASK_RETURN_IF_ERROR(input->CheckFiles());
   CatchInterrupts();
   DescriptorSink sink(STDOUT_FILENO, "stdout", [] { return !Interrupted(); });
   RecordWriter writer(&sink);
-  for (const TensorInfo& info : Select(input->tensors(), flags.include, flags.exclude)) {
+  for (const ArchiveEntry* const selected : SelectEntries(input->entries(), flags.include, flags.exclude)) {
+    const ArchiveEntry& info = *selected;
     if (Interrupted()) return InterruptedExitCode();  // without Finish the stream ends inside a record
-    CASK_ASSIGN_OR_RETURN(DecodedTensor tensor, ReadToCopy(*input, info, flags.allow_loss));
+    CASK_ASSIGN_OR_RETURN(DecodedTensor tensor, ReadForCopy(*input, info, flags.allow_loss));
     if (flags.allow_loss) tensor.metadata.name.clear();
-    const absl::Status status = WriteNamedTensor(info.name, tensor, PayloadOptions(), &writer);
+    const absl::Status status = WriteNamedRecord(info.name, tensor, PayloadOptions(), &writer);
     if (Interrupted()) return InterruptedExitCode();
     CASK_RETURN_IF_ERROR(status);
   }

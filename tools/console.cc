@@ -1,6 +1,9 @@
 #include "tensorcask/tools/console.h"
 
+#include <unistd.h>
+
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <iterator>
@@ -8,7 +11,10 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "tensorcask/tensor/base/quote.h"
+#include "tensorcask/tensor/base/utf8.h"
 
 namespace tensorcask::tools {
 namespace {
@@ -28,7 +34,8 @@ struct Advice {
 };
 constexpr Advice kAdvice[] = {
     {"; DeviceMap::Add(", " would say what becomes of it", ""},
-    {" (CheckpointReaderOptions::base)", "", ""},
+    {" (the option `base`)", "", " (--base PATH)"},
+    {"ConvertOptions::allow_loss", "", "--allow-loss"},
     {", which DecodeOptions::base has to be", "", "; the tool reads deltas from checkpoints only"},
     {": use EncodeTensorTo, or a checkpoint", "", "; a .pb, a .tfrecord or a checkpoint holds more"},
 };
@@ -46,7 +53,28 @@ std::string WithoutAdvice(absl::string_view message) {
   return text;
 }
 
-bool IsPlain(char c) { return c > ' ' && c < 0x7f && c != '"' && c != '\\'; }
+bool IsPlain(char c) { return (c > ' ' && c < 0x7f && c != '"' && c != '\\') || static_cast<unsigned char>(c) >= 0x80; }
+
+// The bytes of the character at the start of `text` if a terminal shows it as text; 0 if it is not UTF-8 or not safe:
+// a control character, or one that changes the direction of text or hides (Unicode's bidi controls, zero widths).
+size_t SafeCharacter(absl::string_view text) {
+  const auto first = static_cast<unsigned char>(text[0]);
+  if (first < 0x80) return first >= ' ' && first != 0x7f ? 1 : 0;
+  const size_t size = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (text.size() < size || !internal::IsUtf8(text.substr(0, size))) return 0;
+  uint32_t code = first & (0xff >> (size + 1));
+  for (size_t i = 1; i < size; ++i) code = code << 6 | (static_cast<unsigned char>(text[i]) & 0x3f);
+  struct Range {
+    uint32_t first, last;
+  };
+  static constexpr Range kUnsafe[] = {{0x80, 0xa0},     {0xad, 0xad},       {0x61c, 0x61c},   {0x200b, 0x200f},
+                                      {0x2028, 0x202f}, {0x2060, 0x206f},   {0xd800, 0xf8ff}, {0xfeff, 0xfeff},
+                                      {0xfff0, 0xfffb}, {0xe0000, 0x10ffff}};
+  for (const Range& range : kUnsafe) {
+    if (code >= range.first && code <= range.last) return 0;
+  }
+  return size;
+}
 
 }  // namespace
 
@@ -58,6 +86,30 @@ absl::Status Misuse(absl::string_view message) {
 
 bool IsMisuse(const absl::Status& status) { return status.GetPayload(kMisuseUrl).has_value(); }
 
+ProgressLine::ProgressLine(Console& console, uint64_t total_bytes)
+    : console_(console), total_bytes_(total_bytes), start_(absl::Now()), last_(absl::InfinitePast()) {}
+
+void ProgressLine::ShowBytes(absl::string_view text, uint64_t bytes) {
+  constexpr absl::Duration kInterval = absl::Milliseconds(100);
+  if (!console_.progress) return;
+  const absl::Time now = absl::Now();
+  const bool is_done = total_bytes_ > 0 && bytes >= total_bytes_;
+  if (now - last_ < kInterval && !is_done) return;
+  last_ = now;
+  std::string line = absl::StrCat(text, " ", HumanBytes(bytes));
+  if (total_bytes_ > 0) absl::StrAppend(&line, " of ", HumanBytes(total_bytes_));
+  const double seconds = absl::ToDoubleSeconds(now - start_);
+  if (seconds >= 1 && bytes > 0) {
+    const double rate = static_cast<double>(bytes) / seconds;
+    absl::StrAppend(&line, ", ", HumanBytes(static_cast<uint64_t>(rate)), "/s");
+    if (total_bytes_ > bytes) {
+      absl::StrAppend(&line, ", ", static_cast<int64_t>(static_cast<double>(total_bytes_ - bytes) / rate) + 1,
+                      " s left");
+    }
+  }
+  Show(line);
+}
+
 void ProgressLine::Show(absl::string_view text) {
   if (!console_.progress || text == shown_) return;
   shown_ = std::string(text);
@@ -68,19 +120,51 @@ ProgressLine::~ProgressLine() {
   if (!shown_.empty()) console_.err << "\r\x1b[K";
 }
 
+OutputBuffer::OutputBuffer() { setp(buffer_, buffer_ + sizeof(buffer_)); }
+
+OutputBuffer::int_type OutputBuffer::overflow(int_type c) {
+  if (sync() != 0) return traits_type::eof();
+  if (!traits_type::eq_int_type(c, traits_type::eof())) {
+    *pptr() = traits_type::to_char_type(c);
+    pbump(1);
+  }
+  return traits_type::not_eof(c);
+}
+
+int OutputBuffer::sync() {
+  const char* from = pbase();
+  while (error_ == 0 && from < pptr()) {
+    const ssize_t written = write(STDOUT_FILENO, from, static_cast<size_t>(pptr() - from));
+    if (written > 0) {
+      from += written;
+    } else if (errno != EINTR) {
+      error_ = errno;
+    }
+  }
+  setp(buffer_, buffer_ + sizeof(buffer_));
+  return error_ == 0 ? 0 : -1;
+}
+
 std::string Printable(absl::string_view text) {
   bool plain = !text.empty();
-  for (const char c : text) plain = plain && IsPlain(c);
+  for (size_t i = 0; plain && i < text.size();) {
+    const size_t size = SafeCharacter(text.substr(i));
+    plain = size > 0 && IsPlain(text[i]);
+    i += size;
+  }
   return plain ? std::string(text) : Quoted(text, /*max_bytes=*/4096);
 }
 
 std::string EscapeControls(absl::string_view message) {
   std::string escaped;
-  for (const char c : WithoutAdvice(message)) {
-    if (c >= ' ' && c < 0x7f) {
-      escaped += c;
+  const std::string text = WithoutAdvice(message);
+  for (size_t i = 0; i < text.size();) {
+    const size_t size = SafeCharacter(absl::string_view(text).substr(i));
+    if (size > 0) {
+      escaped.append(text, i, size);
+      i += size;
     } else {
-      absl::StrAppendFormat(&escaped, "\\x%02x", static_cast<unsigned char>(c));
+      absl::StrAppendFormat(&escaped, "\\x%02x", static_cast<unsigned char>(text[i++]));
     }
   }
   return escaped;
@@ -98,6 +182,8 @@ std::string HumanBytes(uint64_t bytes) {
   return absl::StrFormat("%.1f %s", value, kUnits[unit]);
 }
 
+std::string TensorCount(uint64_t count) { return absl::StrCat(count, count == 1 ? " tensor" : " tensors"); }
+
 bool Interrupted() { return interrupted != 0; }
 ExitCode InterruptedExitCode() { return static_cast<ExitCode>(128 + interrupted); }
 
@@ -107,6 +193,9 @@ void CatchInterrupts() {
   action.sa_flags = static_cast<int>(SA_RESETHAND);  // a second signal ends the process
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  struct sigaction hangup = {};
+  sigaction(SIGHUP, nullptr, &hangup);
+  if (hangup.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);  // nohup ignores it
 }
 
 }  // namespace tensorcask::tools

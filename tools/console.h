@@ -5,10 +5,12 @@
 
 #include <cstdint>
 #include <ostream>
+#include <streambuf>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 
 namespace tensorcask::tools {
 
@@ -23,18 +25,41 @@ struct Console {
 //
 //   ProgressLine progress(console);
 //   ... progress.Show(absl::StrCat(count, " of ", total)); ...
+//
+// The result is printed after its destructor: on a terminal both share a line.
 class ProgressLine {
  public:
-  explicit ProgressLine(Console& console) : console_(console) {}
+  // `total_bytes` of work, for the time left; 0: unknown.
+  explicit ProgressLine(Console& console, uint64_t total_bytes = 0);
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
   void Show(absl::string_view text);  // does nothing unless console.progress
+  // "3/27 1.2 GiB of 4.0 GiB, 1.1 GiB/s, 3 s left": `text`, and how far the work is. Shown ten times a second.
+  void ShowBytes(absl::string_view text, uint64_t bytes);
 
  private:
   Console& console_;
+  const uint64_t total_bytes_;
+  const absl::Time start_;
+  absl::Time last_;  // when ShowBytes showed something
   std::string shown_;
+};
+
+// The buffer of stdout. Keeps why writing failed, which std::cout forgets.
+class OutputBuffer final : public std::streambuf {
+ public:
+  OutputBuffer();
+  int error() const { return error_; }  // errno of the first failure; 0: none
+
+ protected:
+  int_type overflow(int_type c) override;
+  int sync() override;
+
+ private:
+  char buffer_[1 << 14];
+  int error_ = 0;
 };
 
 // The exit codes of the process. kFound: the command failed, or found damage.
@@ -44,19 +69,22 @@ enum ExitCode : int { kDone = 0, kFound = 1, kMisused = 2 };
 absl::Status Misuse(absl::string_view message);
 bool IsMisuse(const absl::Status& status);
 
-// `text` unchanged if it is printable ASCII without spaces and quotes, else quoted and escaped. For names from files.
+// `text` unchanged if it is UTF-8 without spaces, quotes and characters that control a terminal or the direction of
+// text; else quoted and escaped. For names from files.
 std::string Printable(absl::string_view text);
 
-// A message as the tool prints it: control characters and bytes outside ASCII become escapes. Some messages of the
-// library name the C++ function or option that would help; the tool leaves that out.
+// A message as the tool prints it: bytes that are not UTF-8, and characters that control a terminal or the direction of
+// text, become escapes. Some messages of the library name the C++ function or option that would help; the tool leaves
+// that out.
 std::string EscapeControls(absl::string_view message);
 
 // 1536 -> "1.5 KiB".
 std::string HumanBytes(uint64_t bytes);
+std::string TensorCount(uint64_t count);  // "1 tensor", "2 tensors"
 
-// After this call SIGINT and SIGTERM no longer end the process at once. A long command calls Interrupted() between
-// tensors; if that is true, it cleans up and returns InterruptedExitCode(), which is 128 plus the number of the signal.
-// A second signal ends the process.
+// After this call SIGINT, SIGTERM and SIGHUP no longer end the process at once. A long command calls Interrupted()
+// between tensors; if that is true, it cleans up and returns InterruptedExitCode(), which is 128 plus the number of the
+// signal. A second signal ends the process.
 void CatchInterrupts();
 bool Interrupted();
 ExitCode InterruptedExitCode();

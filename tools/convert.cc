@@ -1,93 +1,163 @@
-// tensorcask convert SRC DST: copies tensors into another file. Reads one at a time, whole; a sliced tensor comes out
-// in one piece. Several shards or a level above stored are written by threads, which hold up to 64 MiB of tensors each.
+// tensorcask convert SRC... DST: copies tensors into another file, in bounded memory (serialize/archive/convert.h).
 
 #include <algorithm>
-#include <map>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "tensorcask/tensor/base/checked_math.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "tensorcask/serialize/archive/convert.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tools/rename.h"
 #include "tensorcask/tools/subcommand.h"
 
 namespace tensorcask::tools {
 namespace {
 
 struct Flags {
-  std::string source;
-  std::string destination;
+  std::vector<std::string> paths;  // sources, and last the destination
+
+  absl::Span<const std::string> sources() const { return absl::MakeConstSpan(paths).first(paths.size() - 1); }
+  const std::string& destination() const { return paths.back(); }
   InputOptions input;
   std::string to;
   OutputOptions output;
   std::vector<std::string> include;
   std::vector<std::string> exclude;
-  std::vector<std::string> renames;  // FROM=TO
+  std::vector<std::string> renames;
+  std::vector<std::string> dtypes;  // GLOB=DTYPE
   bool allow_loss = false;
+  bool dry_run = false;
 };
 
-// {FROM, TO}.
-absl::StatusOr<std::map<std::string, std::string>> Renames(const Input& input, const Flags& flags) {
-  std::map<std::string, std::string> renames;
-  for (const std::string& rename : flags.renames) {
-    // Names may have '=' themselves: the first one that leaves a known name in front of it counts.
-    size_t split = rename.find('=');
-    const auto known = [&](const std::string& name) {
-      return std::any_of(input.tensors().begin(), input.tensors().end(),
-                         [&](const TensorInfo& info) { return info.name == name; });
-    };
-    while (split != std::string::npos && !known(rename.substr(0, split))) split = rename.find('=', split + 1);
-    if (split == std::string::npos) {
-      return Misuse(absl::StrCat("--rename ", rename, ": wanted FROM=TO, FROM the name of a tensor"));
-    }
-    renames[rename.substr(0, split)] = rename.substr(split + 1);
-  }
-  return renames;
-}
-
-// Enough to keep a disk busy; each may hold 64 MiB of tensors that wait.
+// Enough to keep a disk busy.
 int NumThreads() {
   constexpr unsigned kMaxThreads = 4;
   return static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, kMaxThreads));
 }
 
+absl::StatusOr<std::vector<DTypeRule>> ParseDTypeRules(const std::vector<std::string>& texts) {
+  std::vector<DTypeRule> rules;
+  for (const std::string& text : texts) {
+    const size_t split = text.rfind('=');
+    const absl::StatusOr<DType> dtype =
+        split == std::string::npos ? absl::InvalidArgumentError("") : ParseDType(text.substr(split + 1));
+    if (!dtype.ok() || split == 0) {
+      return Misuse(absl::StrCat("--dtype ", text, ": wanted GLOB=DTYPE, as in '*kernel=bfloat16'"));
+    }
+    rules.push_back({text.substr(0, split), *dtype});
+  }
+  return rules;
+}
+
+// Patterns must match something: a misspelled one would silently copy nothing, or everything.
+absl::Status CheckPatterns(const Flags& flags, const std::vector<const ArchiveReader*>& sources, Console& console) {
+  const auto matches = [&](const std::string& glob) {
+    return std::any_of(sources.begin(), sources.end(),
+                       [&](const ArchiveReader* source) { return MatchesSome(source->entries(), glob); });
+  };
+  for (const std::string& glob : flags.include) {
+    if (!matches(glob)) return Misuse(absl::StrCat("--include ", glob, " matches no tensor"));
+  }
+  for (const std::string& glob : flags.exclude) {
+    if (!matches(glob)) NoteUnmatched("convert", absl::StrCat("--exclude ", glob), console);
+  }
+  return absl::OkStatus();
+}
+
+void PrintPlan(const ConversionPlan& plan, Console& console) {
+  for (const ConversionItem& item : plan.items) {
+    console.out << Printable(item.from->name) << "  " << DTypeName(item.from->dtype) << "  "
+                << item.from->shape.ToString();
+    if (item.to.name != item.from->name || item.to.dtype != item.from->dtype) {
+      console.out << "  ->  " << Printable(item.to.name) << "  " << DTypeName(item.to.dtype);
+    }
+    console.out << '\n';
+  }
+}
+
+void PrintLosses(const ConversionPlan& plan, Console& console) {
+  for (const ConvertLoss& loss : plan.losses) console.out << "lost: " << EscapeControls(loss.message) << '\n';
+}
+
+absl::StatusOr<ConversionPlan> Plan(const Flags& flags, const std::vector<const ArchiveReader*>& sources,
+                                    const ArchiveFormat& target, ConvertOptions* options, Console& console) {
+  options->include = flags.include;
+  options->exclude = flags.exclude;
+  options->allow_loss = flags.allow_loss;
+  CASK_ASSIGN_OR_RETURN(options->dtypes, ParseDTypeRules(flags.dtypes));
+  CASK_ASSIGN_OR_RETURN(options->rename, ParseRenames(flags.renames, sources));
+  size_t selected = 0;
+  for (const ArchiveReader* const source : sources) {
+    selected += SelectEntries(source->entries(), flags.include, flags.exclude).size();
+  }
+  if (!target.traits().many_tensors && selected != 1) {
+    return Misuse(absl::StrCat(target.name(), " holds exactly one tensor, ", selected,
+                               " remain: choose one with --include NAME"));
+  }
+  CASK_RETURN_IF_ERROR(CheckPatterns(flags, sources, console));
+  for (const ArchiveReader* const source : sources) CASK_RETURN_IF_ERROR(source->CheckFiles());
+  return PlanConversion(sources, target, *options);
+}
+
+// Data files up to the last that is used. An overwriting save may add an empty one, and then must not add one to that.
+int NumUsedShards(const ConversionPlan& plan) {
+  int num_shards = 1;
+  for (const ConversionItem& item : plan.items) num_shards = std::max(num_shards, item.to.shard.value_or(0) + 1);
+  return num_shards;
+}
+
 absl::StatusOr<ExitCode> Convert(const Flags& flags, Console& console) {
-  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<Input> input, OpenInput(flags.source, flags.input));
-  CASK_ASSIGN_OR_RETURN(const auto renames, Renames(*input, flags));
-  const std::vector<TensorInfo> selected = Select(input->tensors(), flags.include, flags.exclude);
-
-  const std::string to(flags.to.empty() ? FormatForName(flags.destination) : absl::string_view(flags.to));
-  if (!HoldsManyTensors(to) && selected.size() != 1) {
-    return Misuse(
-        absl::StrCat(to, " holds exactly one tensor, ", selected.size(), " remain: choose one with --include NAME"));
-  }
-  CASK_RETURN_IF_ERROR(input->CheckFiles());
-  OutputOptions options = flags.output;
-  options.num_shards = input->num_shards();
-  options.base = flags.input.base;
-  if (options.num_shards > 1 || options.level > PayloadLevel::kStored) options.num_threads = NumThreads();
   CatchInterrupts();
-  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<Output> output, CreateOutput(flags.destination, to, options));
-
-  uint64_t bytes = 0;
-  ProgressLine progress(console);
-  for (size_t i = 0; i < selected.size(); ++i) {
-    if (Interrupted()) return InterruptedExitCode();  // the destructor removes what was written
-    TensorInfo info = selected[i];
-    CASK_ASSIGN_OR_RETURN(const DecodedTensor tensor, ReadToCopy(*input, info, flags.allow_loss));
-    const auto rename = renames.find(info.name);
-    if (rename != renames.end()) info.name = rename->second;
-    CASK_RETURN_IF_ERROR(output->Add(info, tensor));
-    bytes = CheckedAdd(bytes, ElementBytes(info)).value_or(UINT64_MAX);
-    progress.Show(absl::StrCat(i + 1, "/", selected.size(), " ", HumanBytes(bytes)));
+  std::vector<std::unique_ptr<ArchiveReader>> inputs;
+  std::vector<const ArchiveReader*> sources;
+  for (const std::string& path : flags.sources()) {
+    CASK_ASSIGN_OR_RETURN(std::unique_ptr<ArchiveReader> input, OpenInput(path, flags.input));
+    sources.push_back(input.get());
+    inputs.push_back(std::move(input));
   }
-  if (Interrupted()) return InterruptedExitCode();
-  CASK_RETURN_IF_ERROR(output->Finish());
-  console.out << Printable(flags.destination) << ": " << selected.size()
-              << (selected.size() == 1 ? " tensor, " : " tensors, ") << HumanBytes(bytes) << ", " << to << '\n';
+  CASK_ASSIGN_OR_RETURN(const ArchiveFormat* const target, TargetFormat(flags.destination(), flags.to));
+  ConvertOptions options;
+  CASK_ASSIGN_OR_RETURN(const ConversionPlan plan, Plan(flags, sources, *target, &options, console));
+  PrintLosses(plan, console);
+  if (flags.dry_run) {
+    PrintPlan(plan, console);
+    console.out << Printable(flags.destination()) << ": would have " << TensorCount(plan.items.size()) << ", "
+                << HumanBytes(plan.bytes) << " to read, " << target->name() << '\n';
+    return kDone;
+  }
+
+  OutputOptions output = flags.output;
+  output.num_shards = output.overwrite ? NumUsedShards(plan) : plan.num_shards;
+  output.base = flags.input.base;
+  output.file_metadata = plan.file_metadata;
+  if (output.num_shards > 1 || output.level > PayloadLevel::kStored) output.num_threads = NumThreads();
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveWriter> writer,
+                        CreateOutput(flags.destination(), *target, output));
+  absl::StatusOr<ConvertReport> report = absl::UnknownError("");
+  {
+    ProgressLine progress(console, plan.bytes);
+    options.num_threads = NumThreads();
+    options.progress = [&](int64_t tensors, uint64_t bytes) {
+      progress.ShowBytes(absl::StrCat(tensors, "/", plan.items.size()), bytes);
+      return !Interrupted();
+    };
+    report = RunConversion(plan, options, writer.get());
+  }
+  if (!report.ok() && Interrupted()) return InterruptedExitCode();  // the destructor removes what was written
+  CASK_RETURN_IF_ERROR(report.status());
+  console.out << Printable(flags.destination()) << ": " << TensorCount(plan.items.size()) << ", "
+              << HumanBytes(report->bytes);
+  if (report->file_bytes > 0) console.out << " (" << HumanBytes(report->file_bytes) << " on disk)";
+  console.out << ", " << target->name() << '\n';
   return kDone;
 }
 
@@ -95,33 +165,45 @@ absl::StatusOr<ExitCode> Convert(const Flags& flags, Console& console) {
 
 Action DeclareConvert(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
-  app.add_option("SRC", flags->source, "What to read")->required();
-  app.add_option("DST", flags->destination,
-                 "What to write: a checkpoint's prefix, or a .pb, .pbtxt, .textproto or .tfrecord")
-      ->required();
+  // CLI11 cannot tell where a list of operands ends: the last one is DST.
+  app.add_option(
+         "SRC", flags->paths,
+         "What to read (several files become one), and last DST, what to write: its extension names the format; "
+         "without one it is a checkpoint")
+      ->required()
+      ->expected(2, CLI::detail::expected_max_vector_size)
+      ->option_text("... DST");
   AddInputOptions(app, &flags->input);
   AddOutputOptions(app, &flags->to, &flags->output);
   AddIncludeOption(app, &flags->include);
   AddExcludeOption(app, &flags->exclude);
-  app.add_option("--rename", flags->renames, "Call a tensor otherwise; may be repeated")
-      ->type_name("FROM=TO")
+  app.add_option("--rename", flags->renames, "Call a tensor otherwise: FROM=TO, or s/REGEX/TEXT/; may be repeated")
+      ->type_name("RULE")
       ->allow_extra_args(false);
-  app.add_flag("--allow-loss", flags->allow_loss, "Leave out metadata (a device, attributes) that cannot be read");
+  app.add_option("--dtype", flags->dtypes, "Convert the elements: '*kernel=bfloat16'; may be repeated")
+      ->type_name("GLOB=DTYPE")
+      ->allow_extra_args(false);
+  app.add_flag("--allow-loss", flags->allow_loss,
+               "Leave out what DST cannot hold: metadata, strides, tensors of a dtype; each is listed");
+  app.add_flag("--dry-run", flags->dry_run, "Only print what would be written");
   app.footer(
+      "Large tensors are copied in blocks where both formats allow it. DST appears whole or not at all.\n"
       "Checkpoint to checkpoint keeps the order and the data files; with --alignment 1 a checkpoint that TensorFlow\n"
-      "wrote comes out byte for byte the same. Metadata and strides are kept; a sliced tensor comes out in one piece.\n"
+      "wrote comes out byte for byte the same. With --overwrite, DST may get one empty data file more, so that it is\n"
+      "the old or the new checkpoint at any moment. A sliced tensor comes out in one piece.\n"
       "Above --level stored, tensors that it makes smaller are encoded, and with --base are stored as differences "
       "from\n"
       "that checkpoint where this is smaller still; without --level encoded tensors of SRC come out plain.\n"
       "Equal encoded tensors share their bytes, and the order among the others is then lost: converted back, they\n"
       "follow each other by name.\n"
       "Differences in SRC are read with --base, too; to be rid of them convert without --level first.\n"
-      "DST appears whole or not at all.\n\n"
+      "In s/REGEX/TEXT/ the text may use \\1 and & as in sed; a g behind it replaces all matches.\n\n"
       "Examples:\n"
       "  tensorcask convert --exclude '*/Adam*' model.ckpt slim.ckpt\n"
       "  tensorcask convert --include dense/bias model.ckpt bias.pbtxt\n"
+      "  tensorcask convert --rename 's/^model\\.//' --dtype '*weight=bfloat16' a.tfrecord b.tfrecord all.ckpt\n"
       "  tensorcask convert --level high --base step-100 step-200 step-200-small\n"
-      "  tensorcask convert --format tensorproto --rename bias=dense/bias bias.pb one.ckpt");
+      "  tensorcask convert --rename bias=dense/bias bias.pb one.ckpt");
   return [flags](Console& console) { return Convert(*flags, console); };
 }
 

@@ -1,6 +1,7 @@
 // tensorcask send, recv, serve: tensors between processes on one host, over a Unix socket.
 
 #include <malloc.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -13,14 +14,16 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "tensorcask/serialize/archive/convert.h"
+#include "tensorcask/serialize/archive/record_stream.h"
 #include "tensorcask/serialize/exchange/channel.h"
 #include "tensorcask/serialize/exchange/message_codec.h"
 #include "tensorcask/serialize/exchange/server.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/strided/view.h"
-#include "tensorcask/tools/record_stream.h"
 #include "tensorcask/tools/served_input.h"
 #include "tensorcask/tools/subcommand.h"
 
@@ -74,8 +77,8 @@ struct SendFlags {
 };
 
 absl::StatusOr<ExitCode> Send(const SendFlags& flags, Console& console) {
-  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<Input> input, OpenInput(flags.path, flags.input));
-  const std::vector<TensorInfo> selected = Select(input->tensors(), flags.include, flags.exclude);
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> input, OpenInput(flags.path, flags.input));
+  const std::vector<const ArchiveEntry*> selected = SelectEntries(input->entries(), flags.include, flags.exclude);
   CASK_RETURN_IF_ERROR(input->CheckFiles());
   CatchInterrupts();
   CASK_ASSIGN_OR_RETURN(Channel channel, ConnectToListening(flags.socket.path, flags.socket.timeout()));
@@ -88,8 +91,8 @@ absl::StatusOr<ExitCode> Send(const SendFlags& flags, Console& console) {
     ProgressLine progress(console);
     uint64_t bytes = 0;
     for (size_t i = 0; i < selected.size(); ++i) {
-      const TensorInfo& info = selected[i];
-      CASK_ASSIGN_OR_RETURN(DecodedTensor tensor, ReadToCopy(*input, info, flags.allow_loss));
+      const ArchiveEntry& info = *selected[i];
+      CASK_ASSIGN_OR_RETURN(DecodedTensor tensor, ReadForCopy(*input, info, flags.allow_loss));
       if (flags.allow_loss) tensor.metadata.name.clear();
       Message message;
       message.topic = kTensorTopic;
@@ -119,8 +122,9 @@ struct RecvFlags {
 };
 
 // Saves everything from one `send`. The answer to its last request is sent when the file is complete.
-absl::StatusOr<int64_t> ReceiveAll(Channel& channel, const std::string& to, absl::Duration timeout, Output& output,
-                                   Console& console) {
+absl::StatusOr<int64_t> ReceiveAll(Channel& channel, const ArchiveFormat& to, absl::Duration timeout,
+                                   ArchiveWriter& output, Console& console) {
+  const bool many = to.traits().many_tensors;
   ProgressLine progress(console);
   uint64_t bytes = 0;
   for (int64_t count = 0;;) {
@@ -131,16 +135,16 @@ absl::StatusOr<int64_t> ReceiveAll(Channel& channel, const std::string& to, absl
       return absl::InvalidArgumentError(absl::StrCat(channel.name(), ": is not a `tensorcask send`"));
     }
     if (is_end) {
-      if (count != 1 && !HoldsManyTensors(to)) status = Misuse(absl::StrCat(to, " holds one tensor, ", count, " came"));
+      if (count != 1 && !many) status = Misuse(absl::StrCat(to.name(), " holds one tensor, ", count, " came"));
       if (status.ok()) status = output.Finish();
     } else if (request.topic != kTensorTopic || request.tensors.size() != 1) {
       status = absl::InvalidArgumentError("wanted one tensor, or the end");
-    } else if (++count > 1 && !HoldsManyTensors(to)) {
-      status = Misuse(absl::StrCat(to, " holds exactly one tensor, more came"));
+    } else if (++count > 1 && !many) {
+      status = Misuse(absl::StrCat(to.name(), " holds exactly one tensor, more came"));
     } else {
-      const NamedTensor named = ExtractName(std::move(request.tensors[0]), count - 1);
+      const NamedRecord named = ExtractName(std::move(request.tensors[0]), count - 1);
       bytes += MemoryBytes(named.tensor);
-      status = output.Add(named.info, named.tensor);
+      status = output.Add(named.entry, named.tensor);
       progress.Show(absl::StrCat(count, " ", HumanBytes(bytes)));
     }
     Message reply;
@@ -153,27 +157,33 @@ absl::StatusOr<int64_t> ReceiveAll(Channel& channel, const std::string& to, absl
 }
 
 absl::StatusOr<ExitCode> Recv(const RecvFlags& flags, Console& console) {
-  const std::string to(flags.to.empty() ? FormatForName(flags.destination) : absl::string_view(flags.to));
+  CASK_ASSIGN_OR_RETURN(const ArchiveFormat* const to, TargetFormat(flags.destination, flags.to));
   CatchInterrupts();
-  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<Output> output, CreateOutput(flags.destination, to, flags.output));
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveWriter> output,
+                        CreateOutput(flags.destination, *to, flags.output));
   ChannelOptions options;
   options.copy_unsealed = true;  // what is saved must match its checksum, whatever the sender does meanwhile
   CASK_ASSIGN_OR_RETURN(ChannelListener listener, ChannelListener::Listen(flags.socket.path, options));
   absl::StatusOr<Channel> channel = absl::UnknownError("");
+  const absl::Time deadline = absl::Now() + flags.socket.timeout();
   do {
     if (Interrupted()) return InterruptedExitCode();
     channel = listener.Accept(kTick);
-  } while (absl::IsDeadlineExceeded(channel.status()));
+  } while (absl::IsDeadlineExceeded(channel.status()) && absl::Now() < deadline);
+  if (absl::IsDeadlineExceeded(channel.status())) {
+    return absl::DeadlineExceededError(
+        absl::StrCat(Printable(flags.socket.path), ": no sender came within ", flags.socket.timeout_s, " s"));
+  }
   CASK_RETURN_IF_ERROR(channel.status());
   absl::StatusOr<int64_t> count = 0;
   {
     const StopWatch watch([&] { channel->Shutdown(); });
-    count = ReceiveAll(*channel, to, flags.socket.timeout(), *output, console);
+    count = ReceiveAll(*channel, *to, flags.socket.timeout(), *output, console);
   }
   if (!count.ok() && Interrupted()) return InterruptedExitCode();
   CASK_RETURN_IF_ERROR(count.status());
-  console.out << Printable(flags.destination) << ": " << *count << (*count == 1 ? " tensor, " : " tensors, ") << to
-              << '\n';
+  console.out << Printable(flags.destination) << ": " << *count << (*count == 1 ? " tensor, " : " tensors, ")
+              << to->name() << '\n';
   return kDone;
 }
 
@@ -192,15 +202,29 @@ void KeepLittleMemory() {
 #endif
 }
 
+// "a=model.ckpt" -> "a/" and the path, unless there is a file of that name.
+void SplitOperand(const std::string& operand, std::string* prefix, std::string* path) {
+  const size_t split = operand.find('=');
+  const auto exists = [](const std::string& name) { return access(name.c_str(), F_OK) == 0; };
+  *path = operand;
+  if (split == std::string::npos || split == 0 || operand.find('/') < split) return;
+  if (exists(operand) || exists(operand + ".index")) return;
+  *prefix = operand.substr(0, split) + "/";
+  *path = operand.substr(split + 1);
+}
+
 absl::StatusOr<ExitCode> Serve(const ServeFlags& flags, Console& console) {
   KeepLittleMemory();
-  std::vector<std::unique_ptr<Input>> inputs;
-  for (const std::string& path : flags.paths) {
-    CASK_ASSIGN_OR_RETURN(std::unique_ptr<Input> input, OpenInput(path, flags.input));
-    CASK_RETURN_IF_ERROR(input->CheckFiles());
-    inputs.push_back(std::move(input));
+  std::vector<TensorService::Source> sources;
+  for (const std::string& operand : flags.paths) {
+    TensorService::Source source;
+    std::string path;
+    SplitOperand(operand, &source.prefix, &path);
+    CASK_ASSIGN_OR_RETURN(source.archive, OpenInput(path, flags.input));
+    CASK_RETURN_IF_ERROR(source.archive->CheckFiles());
+    sources.push_back(std::move(source));
   }
-  const absl::StatusOr<std::unique_ptr<TensorService>> service = TensorService::Create(std::move(inputs));
+  const absl::StatusOr<std::unique_ptr<TensorService>> service = TensorService::Create(std::move(sources));
   if (absl::IsInvalidArgument(service.status())) return Misuse(service.status().message());
   CASK_RETURN_IF_ERROR(service.status());
   CatchInterrupts();
@@ -228,6 +252,7 @@ void AddSocketOptions(CLI::App& app, SocketFlags* flags, const char* what, doubl
   flags->timeout_s = timeout_s;
   app.add_option("--timeout", flags->timeout_s, absl::StrCat("Give up on a silent peer (default ", timeout_s, ")"))
       ->check(CLI::Range(0.001, 1e9))
+      ->check(NotNan())
       ->type_name("SECONDS");
 }
 
@@ -266,7 +291,9 @@ Action DeclareRecv(CLI::App& app) {
 
 Action DeclareServe(CLI::App& app) {
   auto flags = std::make_shared<ServeFlags>();
-  app.add_option("PATH", flags->paths, "Checkpoint prefixes or .index files, or other files")->required();
+  app.add_option("PATH", flags->paths,
+                 "Checkpoint prefixes or .index files, or other files; NAME=PATH serves it as NAME/...")
+      ->required();
   AddSocketOptions(app, &flags->socket, "The socket to make, for clients of the same user", 60);
   AddInputOptions(app, &flags->input);
   app.footer(

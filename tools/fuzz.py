@@ -65,7 +65,10 @@ PARSERS = {
     ],
     "dlpack": ["tensor/interop/dlpack*"],
     "exchange_frame": ["serialize/exchange/internal/frame*", "serialize/exchange/message_codec*"],
+    "exchange_server": ["serialize/exchange/server*", "serialize/exchange/internal/answer_queue*"],
     "layout_view": ["tensor/strided/layout*", "tensor/strided/view*"],
+    "npy": ["serialize/npy/internal/*_parser*", "serialize/npy/internal/[ate]*", "serialize/npy/internal/npy_header*"],
+    "npz": ["serialize/npy/npz_reader*", "serialize/zip/zip_directory*", "serialize/zip/zip_member_stream*"],
     "object_graph": ["serialize/checkpoint/object_graph*"],
     "huffman": ["serialize/payload/codec/huffman*"],
     "payload": [
@@ -75,6 +78,7 @@ PARSERS = {
     ],
     "payload_round_trip": ["serialize/payload/*.cc", "serialize/payload/*/*.cc"],
     "record_stream": ["serialize/wire/records*", "serialize/wire/tensor_records*"],
+    "safetensors": ["serialize/safetensors/reader*", "serialize/safetensors/internal/*"],
     "shape_proto": ["serialize/wire/shape_codec*", "serialize/wire/slice_codec*"],
     "slice_text": ["tensor/slice.cc", "tensor/slice_set.cc"],
     "table": ["serialize/checkpoint/table/table_reader*", "serialize/checkpoint/table/block_reader*"],

@@ -1,28 +1,34 @@
 // tensorcask ls PATH [GLOB...]: one line per tensor. Reads the elements only for --checksum.
 
 #include <algorithm>
-#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <ostream>
 #include <set>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/ascii.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
+#include "tensorcask/serialize/checkpoint/object_graph.h"
+#include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/tensor/base/checked_math.h"
+#include "tensorcask/tensor/base/glob.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/device.h"
 #include "tensorcask/tensor/strided/metadata.h"
 #include "tensorcask/tools/element_crc32.h"
 #include "tensorcask/tools/json_text.h"
 #include "tensorcask/tools/subcommand.h"
+#include "tensorcask/tools/table.h"
 
 namespace tensorcask::tools {
 namespace {
@@ -45,7 +51,29 @@ std::string Line(const Json& json) {
   return json.dump(/*indent=*/-1, /*indent_char=*/' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
 }
 
-Json ToJson(const TensorInfo& info, const TensorMetadata& metadata, const std::string& crc32) {
+// What is not in the index.
+struct Details {
+  TensorMetadata metadata;
+  std::string crc32;    // with --checksum
+  absl::Status status;  // why one of them is missing
+};
+
+Details ReadDetails(const ArchiveReader& input, const ArchiveEntry& info, const Flags& flags) {
+  Details details;
+  if (flags.checksum) {
+    const absl::StatusOr<Tensor> tensor = input.Read(info.name);
+    if (tensor.ok()) details.crc32 = absl::StrFormat("%08x", ElementCrc32(*tensor));
+    details.status.Update(tensor.status());
+  }
+  if (flags.json && info.has_metadata) {
+    absl::StatusOr<TensorMetadata> metadata = input.Metadata(info.name);
+    if (metadata.ok()) details.metadata = *std::move(metadata);
+    details.status.Update(metadata.status());
+  }
+  return details;
+}
+
+Json ToJson(const ArchiveEntry& info, const Details& details) {
   Json tensor = JsonName(info.name);
   tensor["dtype"] = std::string(DTypeName(info.dtype));
   tensor["shape"] = Json::array();
@@ -53,14 +81,22 @@ Json ToJson(const TensorInfo& info, const TensorMetadata& metadata, const std::s
   tensor["bytes"] = ElementBytes(info);
   tensor["stored_bytes"] = info.stored_bytes;
   tensor["encoding"] = JsonText(info.encoding);
-  tensor["device"] = metadata.device == Device() ? Json(nullptr) : Json(metadata.device.ToString());
+  tensor["device"] = details.metadata.device == Device() ? Json(nullptr) : Json(details.metadata.device.ToString());
   tensor["shard"] = info.shard ? Json(*info.shard) : Json(nullptr);
   tensor["offset"] = info.offset ? Json(*info.offset) : Json(nullptr);
   tensor["strides"] = info.strides.empty() ? Json(nullptr) : Json(info.strides);
   tensor["attributes"] = Json::object();
-  for (const auto& [key, value] : metadata.attributes) tensor["attributes"][JsonText(key)] = JsonText(value);
-  if (!crc32.empty()) tensor["crc32"] = crc32;
+  for (const auto& [key, value] : details.metadata.attributes) tensor["attributes"][JsonText(key)] = JsonText(value);
+  if (!details.crc32.empty()) tensor["crc32"] = details.crc32;
+  if (!info.alias_of.empty()) tensor["alias_of"] = JsonText(info.alias_of);
+  if (!details.status.ok()) tensor["error"] = JsonText(std::string(details.status.message()));
   return tensor;
+}
+
+Json ToJson(const FileMetadata& metadata) {
+  Json json = Json::object();
+  for (const auto& [key, value] : metadata) json[JsonText(key)] = JsonText(value);
+  return json;
 }
 
 // "61.3 %".
@@ -69,7 +105,7 @@ std::string Ratio(uint64_t stored_bytes, uint64_t bytes) {
 }
 
 // "plain", "sliced in 3", "guarded, strides [1,4]", "encoded high delta, 9.8 %".
-std::string HowStored(const TensorInfo& info) {
+std::string HowStored(const ArchiveEntry& info) {
   if (info.decoded_bytes.value_or(0) > 0) {
     return absl::StrCat(info.encoding, ", ", Ratio(info.stored_bytes, *info.decoded_bytes));
   }
@@ -78,87 +114,151 @@ std::string HowStored(const TensorInfo& info) {
   return info.encoding;
 }
 
-using Columns = std::array<std::string, 6>;  // name, dtype, shape, bytes, encoding, crc32
-constexpr size_t kNumberColumn = 3;          // aligned to the right
-constexpr size_t kMaxWidth = 80;             // one long name does not widen the column of all others
-
-void PrintAligned(const std::vector<Columns>& rows, std::ostream& out) {
-  std::array<size_t, std::tuple_size_v<Columns>> widths{};
-  for (const Columns& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], std::min(row[i].size(), kMaxWidth));
+// The objects that TensorFlow saved, as lines.
+absl::StatusOr<ExitCode> DrawTree(const Flags& flags, const ArchiveReader& input, Console& console) {
+  if (input.format() != "checkpoint") {
+    return absl::InvalidArgumentError(absl::StrCat(flags.path, ": a ", input.format(),
+                                                   " file has no objects; only checkpoints of TensorFlow have them"));
   }
-  for (const Columns& row : rows) {
-    std::string line;
-    for (size_t i = 0; i < row.size(); ++i) {
-      const std::string padding(widths[i] - std::min(widths[i], row[i].size()), ' ');
-      absl::StrAppend(&line, i == 0 ? "" : "  ", i == kNumberColumn ? padding : "", row[i],
-                      i == kNumberColumn ? "" : padding);
-    }
-    out << absl::StripTrailingAsciiWhitespace(line) << '\n';
-  }
+  CASK_ASSIGN_OR_RETURN(const CheckpointReader reader, OpenCheckpoint(input.path(), flags.input.base));
+  CASK_ASSIGN_OR_RETURN(const ObjectGraph graph, ReadObjectGraph(reader));
+  console.out << graph.ToString([&](absl::string_view key) {
+    const absl::StatusOr<const ArchiveEntry*> entry = input.Find(key);
+    return entry.ok() ? absl::StrCat(DTypeName((*entry)->dtype), " ", (*entry)->shape.ToString()) : std::string();
+  });
+  return kDone;
 }
 
-absl::StatusOr<ExitCode> List(const Flags& flags, Console& console) {
-  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<Input> input, OpenInput(flags.path, flags.input));
-  if (flags.tree) {
-    CASK_ASSIGN_OR_RETURN(const std::string drawing, input->DrawObjects());
-    console.out << drawing;
-    return kDone;
+TableRow RowOf(const ArchiveEntry& info, const std::string& crc32) {
+  return {Printable(info.name),  std::string(DTypeName(info.dtype)),
+          info.shape.ToString(), absl::StrCat(ElementBytes(info)),
+          HowStored(info),       crc32};
+}
+
+// What is printed below the list.
+class Totals {
+ public:
+  void Add(const ArchiveEntry& info) {
+    ++tensors_;
+    bytes_ = CheckedAdd(bytes_, ElementBytes(info)).value_or(UINT64_MAX);
+    if (!info.decoded_bytes || encoded_.emplace(info.shard, info.offset).second) {
+      stored_bytes_ = CheckedAdd(stored_bytes_, info.stored_bytes).value_or(UINT64_MAX);
+    }
   }
-  std::vector<const TensorInfo*> chosen;
-  for (const TensorInfo& info : input->tensors()) {
-    if (flags.globs.empty() || MatchesAny(info.name, flags.globs)) chosen.push_back(&info);
-  }
-  if (flags.by_size) {
-    std::stable_sort(chosen.begin(), chosen.end(),
-                     [](const TensorInfo* a, const TensorInfo* b) { return ElementBytes(*a) > ElementBytes(*b); });
+  Json ToJson() const { return {{"tensors", tensors_}, {"bytes", bytes_}, {"stored_bytes", stored_bytes_}}; }
+  void Print(std::ostream& out) const {
+    out << "total: " << tensors_ << (tensors_ == 1 ? " tensor, " : " tensors, ") << bytes_ << " bytes ("
+        << HumanBytes(bytes_) << ")";
+    if (!encoded_.empty() && bytes_ > 0) {
+      out << ", stored in " << stored_bytes_ << " (" << Ratio(stored_bytes_, bytes_) << ")";
+    }
+    out << '\n';
   }
 
-  std::vector<Columns> rows;
+ private:
+  size_t tensors_ = 0;
+  uint64_t bytes_ = 0;
+  uint64_t stored_bytes_ = 0;
+  std::set<std::pair<std::optional<int>, std::optional<uint64_t>>>
+      encoded_;  // seen so far: equal tensors may share one
+};
+
+// The tensors to list, in their order. Unless they are sorted by size, they are not in memory together.
+class Listing {
+ public:
+  Listing(const ArchiveReader& input, const Flags& flags) : input_(input), flags_(flags) {
+    if (!flags.by_size) return;
+    for (const ArchiveEntry& info : input.entries()) {
+      if (IsWanted(info)) sorted_.push_back(&info);
+    }
+    std::stable_sort(sorted_.begin(), sorted_.end(),
+                     [](const ArchiveEntry* a, const ArchiveEntry* b) { return ElementBytes(*a) > ElementBytes(*b); });
+  }
+
+  absl::Status ForEach(absl::FunctionRef<absl::Status(const ArchiveEntry&)> fn) const {
+    if (flags_.by_size) {
+      for (const ArchiveEntry* const info : sorted_) CASK_RETURN_IF_ERROR(fn(*info));
+      return absl::OkStatus();
+    }
+    return input_.ForEachEntry([&](const ArchiveEntry& info) { return IsWanted(info) ? fn(info) : absl::OkStatus(); });
+  }
+
+ private:
+  bool IsWanted(const ArchiveEntry& info) const { return flags_.globs.empty() || MatchesAny(info.name, flags_.globs); }
+
+  const ArchiveReader& input_;
+  const Flags& flags_;
+  std::vector<const ArchiveEntry*> sorted_;  // by size
+};
+
+// Measures the table, counts the tensors, and notes the globs that match none.
+absl::StatusOr<size_t> Measure(const Listing& listing, const Flags& flags, Table* table, Console& console) {
+  const std::string any_checksum(flags.checksum ? 8 : 0, '0');
+  std::vector<std::string> unmatched = flags.globs;
+  size_t count = 0;
+  CASK_RETURN_IF_ERROR(listing.ForEach([&](const ArchiveEntry& info) {
+    ++count;
+    if (!flags.json) table->Measure(RowOf(info, any_checksum));
+    const auto matches = [&](const std::string& glob) { return MatchesGlob(glob, info.name); };
+    unmatched.erase(std::remove_if(unmatched.begin(), unmatched.end(), matches), unmatched.end());
+    return absl::OkStatus();
+  }));
+  for (const std::string& glob : unmatched) NoteUnmatched("ls", glob, console);
+  return count;
+}
+
+// Reads the list twice, so that no line waits in memory for the width of the columns.
+absl::StatusOr<ExitCode> List(const Flags& flags, Console& console) {
+  InputOptions options = flags.input;
+  options.keep_entries = flags.by_size || flags.tree;
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> input, OpenInput(flags.path, options));
+  if (flags.tree) return DrawTree(flags, *input, console);
+  CatchInterrupts();
+  constexpr size_t kBytesColumn = 3;
+  const size_t width = OutputWidth();
+  const bool on_terminal = width > 0;  // the lines show the progress
+  Table table({kBytesColumn}, width);
+  const Listing listing(*input, flags);
+  CASK_ASSIGN_OR_RETURN(const size_t count, Measure(listing, flags, &table, console));
   if (flags.json) {  // written piece by piece: a document of a million tensors would take a gigabyte of memory
     console.out << "{\n  \"path\": " << Line(JsonText(flags.path))
-                << ",\n  \"format\": " << Line(std::string(input->format())) << ",\n  \"tensors\": [";
+                << ",\n  \"format\": " << Line(std::string(input->format()))
+                << ",\n  \"metadata\": " << Line(ToJson(input->file_metadata())) << ",\n  \"tensors\": [";
   }
   const char* separator = "\n    ";
+  auto progress = std::make_unique<ProgressLine>(console);
+  ExitCode code = kDone;
+  size_t done = 0;
   uint64_t bytes = 0;
-  uint64_t stored_bytes = 0;
-  std::set<std::pair<std::optional<int>, std::optional<uint64_t>>> encoded;  // seen so far: equal tensors may share one
-  for (const TensorInfo* info : chosen) {
-    std::string crc32;
-    if (flags.checksum) {
-      CASK_ASSIGN_OR_RETURN(const Tensor tensor, input->Read(info->name));
-      crc32 = absl::StrFormat("%08x", ElementCrc32(tensor));
+  Totals totals;
+  const absl::Status listed = listing.ForEach([&](const ArchiveEntry& info) {
+    if (Interrupted()) return absl::CancelledError("interrupted");
+    const Details details = ReadDetails(*input, info, flags);
+    if (!details.status.ok()) {
+      code = kFound;
+      console.err << "tensorcask ls: " << EscapeControls(details.status.message()) << '\n';
     }
-    bytes = CheckedAdd(bytes, ElementBytes(*info)).value_or(UINT64_MAX);
-    if (!info->decoded_bytes || encoded.emplace(info->shard, info->offset).second) {
-      stored_bytes = CheckedAdd(stored_bytes, info->stored_bytes).value_or(UINT64_MAX);
-    }
+    ++done;
+    if (flags.checksum && !on_terminal) progress->ShowBytes(absl::StrCat(done, "/", count), bytes);
+    bytes = CheckedAdd(bytes, ElementBytes(info)).value_or(UINT64_MAX);
+    totals.Add(info);
     if (flags.json) {
-      TensorMetadata metadata;
-      if (info->has_metadata) {
-        CASK_ASSIGN_OR_RETURN(metadata, input->Metadata(info->name));
-      }
-      console.out << separator << Line(ToJson(*info, metadata, crc32));
+      console.out << separator << Line(ToJson(info, details));
       separator = ",\n    ";
     } else {
-      rows.push_back({Printable(info->name), std::string(DTypeName(info->dtype)), info->shape.ToString(),
-                      absl::StrCat(ElementBytes(*info)), HowStored(*info), crc32});
+      table.Print(RowOf(info, details.crc32), console.out);
     }
-  }
-
+    return absl::OkStatus();
+  });
+  progress.reset();
+  if (Interrupted()) return InterruptedExitCode();
+  CASK_RETURN_IF_ERROR(listed);
   if (flags.json) {
-    const Json totals = {{"tensors", chosen.size()}, {"bytes", bytes}, {"stored_bytes", stored_bytes}};
-    console.out << (chosen.empty() ? "" : "\n  ") << "],\n  \"totals\": " << Line(totals) << "\n}\n";
+    console.out << (count == 0 ? "" : "\n  ") << "],\n  \"totals\": " << Line(totals.ToJson()) << "\n}\n";
   } else {
-    PrintAligned(rows, console.out);
-    console.out << "total: " << chosen.size() << (chosen.size() == 1 ? " tensor, " : " tensors, ") << bytes
-                << " bytes (" << HumanBytes(bytes) << ")";
-    if (!encoded.empty() && bytes > 0) {
-      console.out << ", stored in " << stored_bytes << " (" << Ratio(stored_bytes, bytes) << ")";
-    }
-    console.out << '\n';
+    totals.Print(console.out);
   }
-  return kDone;
+  return code;
 }
 
 }  // namespace

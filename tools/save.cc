@@ -2,15 +2,17 @@
 
 #include <unistd.h>
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/archive/convert.h"
+#include "tensorcask/serialize/archive/record_stream.h"
 #include "tensorcask/serialize/io/byte_stream.h"
 #include "tensorcask/tensor/base/status_macros.h"
-#include "tensorcask/tools/record_stream.h"
 #include "tensorcask/tools/subcommand.h"
 
 namespace tensorcask::tools {
@@ -23,6 +25,7 @@ struct Flags {
   std::vector<std::string> include;
   std::vector<std::string> exclude;
   bool allow_loss = false;
+  uint64_t limit = UINT64_MAX;  // bytes
 };
 
 struct Counts {
@@ -31,39 +34,42 @@ struct Counts {
   uint64_t bytes = 0;  // of the records saved
 };
 
-absl::Status SaveAll(const Flags& flags, const std::string& to, NamedTensorReader& reader, Output& output,
+absl::Status SaveAll(const Flags& flags, const ArchiveFormat& to, NamedRecordReader& reader, ArchiveWriter& output,
                      Console& console, Counts& counts) {
+  const bool many = to.traits().many_tensors;
   ProgressLine progress(console);
   while (true) {
-    CASK_ASSIGN_OR_RETURN(std::optional<NamedTensor> record, reader.Next());
+    CASK_ASSIGN_OR_RETURN(std::optional<NamedRecord> record, reader.Next());
     if (!record.has_value()) break;
     ++counts.came;
-    if (Select({record->info}, flags.include, flags.exclude).empty()) continue;
-    if (++counts.saved > 1 && !HoldsManyTensors(to)) break;
-    CASK_RETURN_IF_ERROR(output.Add(record->info, record->tensor));
-    counts.bytes += record->info.stored_bytes;
+    if (SelectEntries({record->entry}, flags.include, flags.exclude).empty()) continue;
+    if (++counts.saved > 1 && !many) break;
+    CASK_RETURN_IF_ERROR(output.Add(record->entry, record->tensor));
+    counts.bytes += record->entry.stored_bytes;
     progress.Show(absl::StrCat(counts.saved, " ", HumanBytes(counts.bytes)));
   }
   if (counts.came == 0) return absl::DataLossError("stdin: contains no record");
-  if (HoldsManyTensors(to) || counts.saved == 1) return absl::OkStatus();
-  return Misuse(absl::StrCat(to, " holds exactly one tensor, ", counts.saved == 0 ? "none" : "more",
+  if (many || counts.saved == 1) return absl::OkStatus();
+  return Misuse(absl::StrCat(to.name(), " holds exactly one tensor, ", counts.saved == 0 ? "none" : "more",
                              " came: choose one with --include NAME"));
 }
 
 absl::StatusOr<ExitCode> Save(const Flags& flags, Console& console) {
   if (isatty(STDIN_FILENO) == 1) return Misuse("stdin is a terminal: pipe `tensorcask cat PATH` into this");
-  const std::string to(flags.to.empty() ? FormatForName(flags.destination) : absl::string_view(flags.to));
+  CASK_ASSIGN_OR_RETURN(const ArchiveFormat* const to, TargetFormat(flags.destination, flags.to));
   CatchInterrupts();
-  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<Output> output, CreateOutput(flags.destination, to, flags.output));
-  NamedTensorReader reader(MakeDescriptorStream(STDIN_FILENO, "stdin", [] { return !Interrupted(); }), nullptr,
-                           /*skip_unreadable_metadata=*/flags.allow_loss);
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveWriter> output,
+                        CreateOutput(flags.destination, *to, flags.output));
+  NamedRecordReader reader(MakeDescriptorStream(STDIN_FILENO, "stdin", [] { return !Interrupted(); }), nullptr,
+                           /*skip_unreadable_metadata=*/flags.allow_loss, flags.limit);
   Counts counts;
-  const absl::Status status = SaveAll(flags, to, reader, *output, console, counts);
+  const absl::Status status = SaveAll(flags, *to, reader, *output, console, counts);
   if (Interrupted()) return InterruptedExitCode();  // the destructor removes what was written
   CASK_RETURN_IF_ERROR(status);
   CASK_RETURN_IF_ERROR(output->Finish());
   console.out << Printable(flags.destination) << ": " << counts.saved
-              << (counts.saved == 1 ? " tensor, " : " tensors, ") << HumanBytes(counts.bytes) << ", " << to << '\n';
+              << (counts.saved == 1 ? " tensor, " : " tensors, ") << HumanBytes(counts.bytes) << ", " << to->name()
+              << '\n';
   return kDone;
 }
 
@@ -78,10 +84,15 @@ Action DeclareSave(CLI::App& app) {
   AddIncludeOption(app, &flags->include);
   AddExcludeOption(app, &flags->exclude);
   app.add_flag("--allow-loss", flags->allow_loss, "Leave out metadata (a device, attributes) that cannot be read");
+  app.add_option("--limit", flags->limit,
+                 "Refuse a stream with more than BYTES of records, before it reads the record that is too much")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{INT64_MAX}))
+      ->type_name("BYTES");
   app.footer(
       "Reads the output of `tensorcask cat`, or any stream of TensorProto records (TFRecord). A tensor without a\n"
-      "name is named by its number, from 0. One tensor at a time is in memory. A stream without records, or one\n"
-      "that ends inside a record, is an error. DST appears complete or not at all.\n\n"
+      "name is named by its number, from 0. One tensor at a time is in memory; a record that claims more bytes than\n"
+      "the machine has memory, or --limit allows, is refused before it is read. Two tensors of one name are an error,\n"
+      "and so is a stream without records, or one that ends inside a record. DST appears complete or not at all.\n\n"
       "Examples:\n"
       "  tensorcask save model.ckpt < model.tfrecord\n"
       "  ssh host tensorcask cat model.ckpt | tensorcask save model.ckpt");

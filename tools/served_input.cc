@@ -52,8 +52,8 @@ absl::StatusOr<uint64_t> ParseBytes(absl::string_view text) {
 }
 
 // A row of a list, which may say anything. Names stay what they are, as in all formats; commands escape them.
-absl::StatusOr<TensorInfo> ParseRow(const std::string* row) {
-  TensorInfo info;
+absl::StatusOr<ArchiveEntry> ParseRow(const std::string* row) {
+  ArchiveEntry info;
   info.name = row[0];
   CASK_ASSIGN_OR_RETURN(info.dtype, ParseDType(row[1]));
   CASK_ASSIGN_OR_RETURN(const std::vector<int64_t> dims, ParseNumbers(row[2]));
@@ -75,19 +75,20 @@ absl::StatusOr<TensorInfo> ParseRow(const std::string* row) {
   return info;
 }
 
-class ServedInput final : public Input {
+class ServedInput final : public ArchiveReader {
  public:
-  static absl::StatusOr<std::unique_ptr<Input>> Connect(const std::string& socket) {
+  static absl::StatusOr<std::unique_ptr<ArchiveReader>> Connect(const std::string& socket) {
     CASK_ASSIGN_OR_RETURN(Channel channel, ConnectToListening(socket, absl::Seconds(10)));
-    std::unique_ptr<ServedInput> input(new ServedInput(std::move(channel)));
+    std::unique_ptr<ServedInput> input(new ServedInput(absl::StrCat(kServedPrefix, socket), std::move(channel)));
     CASK_ASSIGN_OR_RETURN(const DecodedTensor list, input->Ask(kListTopic, {}));
     const absl::Status status = input->ReadList(list);
     if (!status.ok()) return AsDataLoss(Annotate(status, "its list"), Printable(socket));
-    return std::unique_ptr<Input>(std::move(input));
+    return std::unique_ptr<ArchiveReader>(std::move(input));
   }
 
-  absl::string_view format() const override { return kServed; }
-  const std::vector<TensorInfo>& tensors() const override { return tensors_; }
+  absl::string_view format() const override { return "served"; }
+  const std::string& path() const override { return path_; }
+  const std::vector<ArchiveEntry>& entries() const override { return tensors_; }
   absl::StatusOr<Tensor> Read(absl::string_view name) const override {
     CASK_ASSIGN_OR_RETURN(const DecodedTensor tensor, ReadWithMetadata(name));
     return tensor.view.ToTensor();
@@ -106,12 +107,9 @@ class ServedInput final : public Input {
     CASK_ASSIGN_OR_RETURN(const DecodedTensor tensor, ReadWithMetadata(name));
     return tensor.metadata;
   }
-  absl::StatusOr<std::string> DrawObjects() const override {
-    return absl::InvalidArgumentError("a server has no list of objects; checkpoints of TensorFlow have one");
-  }
 
  private:
-  explicit ServedInput(Channel channel) : channel_(std::move(channel)) {}
+  ServedInput(std::string path, Channel channel) : path_(std::move(path)), channel_(std::move(channel)) {}
 
   absl::Status ReadList(const DecodedTensor& list) {
     if (list.view.dtype() != DType::kString || list.view.shape().rank() != 2 || list.view.shape().dim(1) != kColumns) {
@@ -121,7 +119,7 @@ class ServedInput final : public Input {
     CASK_ASSIGN_OR_RETURN(const Tensor rows, list.view.ToTensor());
     const std::string* const texts = rows.data<std::string>();
     for (int64_t i = 0; i < rows.shape().dim(0); ++i) {
-      absl::StatusOr<TensorInfo> info = ParseRow(texts + i * kColumns);
+      absl::StatusOr<ArchiveEntry> info = ParseRow(texts + i * kColumns);
       if (!info.ok()) return Annotate(info.status(), absl::StrCat("row ", i));
       if (!tensors_.empty() && tensors_.back().name >= info->name) {
         return absl::DataLossError(absl::StrCat("row ", i, ": ", Quoted(info->name), " comes after ",
@@ -134,8 +132,9 @@ class ServedInput final : public Input {
 
   // An answer must be the tensor that the list describes.
   absl::Status CheckAnswer(absl::string_view name, const TensorSlice* slice, const TensorView& answer) const {
-    const auto found = std::lower_bound(tensors_.begin(), tensors_.end(), name,
-                                        [](const TensorInfo& info, absl::string_view key) { return info.name < key; });
+    const auto found =
+        std::lower_bound(tensors_.begin(), tensors_.end(), name,
+                         [](const ArchiveEntry& info, absl::string_view key) { return info.name < key; });
     if (found == tensors_.end() || found->name != name) return absl::OkStatus();
     TensorShape wanted = found->shape;
     if (slice != nullptr) {
@@ -163,9 +162,10 @@ class ServedInput final : public Input {
         absl::StrCat(channel_.name(), ": the answer has ", reply.tensors.size(), " tensors; wanted 1"));
   }
 
+  const std::string path_;
   mutable std::mutex mutex_;
   mutable Channel channel_;
-  std::vector<TensorInfo> tensors_;
+  std::vector<ArchiveEntry> tensors_;
 };
 
 // The name in a request, and the slice.
@@ -192,29 +192,32 @@ absl::StatusOr<Channel> ConnectToListening(const std::string& socket, absl::Dura
   return Channel::Connect(socket, timeout, options);
 }
 
-absl::StatusOr<std::unique_ptr<Input>> ConnectToServer(const std::string& socket) {
+absl::StatusOr<std::unique_ptr<ArchiveReader>> ConnectToServer(const std::string& socket) {
   return ServedInput::Connect(socket);
 }
 
 // ---- TensorService --------------------------------------------------------------------------------------------------
 
-absl::StatusOr<std::unique_ptr<TensorService>> TensorService::Create(std::vector<std::unique_ptr<Input>> inputs) {
+absl::StatusOr<std::unique_ptr<TensorService>> TensorService::Create(std::vector<Source> sources) {
   auto service = std::make_unique<TensorService>();
-  service->inputs_ = std::move(inputs);
-  std::vector<const TensorInfo*> infos;
-  for (const std::unique_ptr<Input>& input : service->inputs_) {
-    for (const TensorInfo& info : input->tensors()) {
-      if (!service->tensors_.try_emplace(info.name, Entry{input.get(), &info}).second) {
-        return absl::InvalidArgumentError(absl::StrCat("two tensors are called ", Quoted(info.name)));
+  service->sources_ = std::move(sources);
+  std::vector<std::pair<std::string, const ArchiveEntry*>> infos;
+  for (const Source& source : service->sources_) {
+    for (const ArchiveEntry& info : source.archive->entries()) {
+      const std::string name = absl::StrCat(source.prefix, info.name);
+      if (!service->tensors_.try_emplace(name, Entry{source.archive.get(), &info}).second) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("two tensors are called ", Quoted(name),
+                         "; give a file a name of its own: NAME=PATH serves it as NAME/..."));
       }
-      infos.push_back(&info);
+      infos.emplace_back(name, &info);
     }
   }
-  std::sort(infos.begin(), infos.end(), [](const TensorInfo* a, const TensorInfo* b) { return a->name < b->name; });
+  std::sort(infos.begin(), infos.end());
   std::vector<std::string> texts;
-  for (const TensorInfo* info : infos) {
+  for (const auto& [name, info] : infos) {
     texts.insert(texts.end(),
-                 {info->name, std::string(DTypeName(info->dtype)), absl::StrJoin(info->shape.dims(), ","),
+                 {name, std::string(DTypeName(info->dtype)), absl::StrJoin(info->shape.dims(), ","),
                   absl::StrJoin(info->strides, ","), info->encoding, absl::StrCat(info->stored_bytes),
                   info->has_metadata ? "1" : "0", info->decoded_bytes ? absl::StrCat(*info->decoded_bytes) : ""});
   }
@@ -250,11 +253,12 @@ absl::StatusOr<DecodedTensor> TensorService::Pull(const Message& request) const 
   CASK_ASSIGN_OR_RETURN(const std::vector<std::string> texts, ParsePull(request));
   const auto found = tensors_.find(texts[0]);
   if (found == tensors_.end()) return absl::NotFoundError(absl::StrCat("no tensor ", Quoted(texts[0])));
-  const Input& input = *found->second.input;
-  if (texts.size() == 1) return input.ReadWithMetadata(texts[0]);
+  const ArchiveReader& input = *found->second.input;
+  const std::string& name = found->second.info->name;
+  if (texts.size() == 1) return input.ReadWithMetadata(name);
   CASK_ASSIGN_OR_RETURN(const TensorSlice slice, TensorSlice::Parse(texts[1]));
   DecodedTensor part;
-  CASK_ASSIGN_OR_RETURN(part.view, input.ReadSlice(texts[0], slice));
+  CASK_ASSIGN_OR_RETURN(part.view, input.ReadSlice(name, slice));
   return part;
 }
 

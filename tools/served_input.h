@@ -19,10 +19,11 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "tensorcask/serialize/archive/archive_entry.h"
+#include "tensorcask/serialize/archive/archive_reader.h"
 #include "tensorcask/serialize/exchange/channel.h"
 #include "tensorcask/serialize/exchange/server.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
-#include "tensorcask/tools/formats.h"
 
 namespace tensorcask::tools {
 
@@ -36,13 +37,18 @@ absl::StatusOr<Channel> ConnectToListening(const std::string& socket, absl::Dura
 
 // Waits a minute for each answer. What the list says is checked: names come once, texts are printable, and each tensor
 // has the dtype and shape that the list says. Errors: as Channel::Connect and Call; the server's own; DataLoss.
-absl::StatusOr<std::unique_ptr<Input>> ConnectToServer(const std::string& socket);
+absl::StatusOr<std::unique_ptr<ArchiveReader>> ConnectToServer(const std::string& socket);
 
 // Answers the two requests from these inputs; the status of a reply says what was wrong with the request.
 class TensorService final : public Service {
  public:
+  struct Source {
+    std::string prefix;  // of the names that clients see: "a/" serves "w" as "a/w"
+    std::unique_ptr<ArchiveReader> archive;
+  };
+
   // Error: InvalidArgument if two tensors have one name.
-  static absl::StatusOr<std::unique_ptr<TensorService>> Create(std::vector<std::unique_ptr<Input>> inputs);
+  static absl::StatusOr<std::unique_ptr<TensorService>> Create(std::vector<Source> sources);
 
   size_t num_tensors() const { return tensors_.size(); }
   Message Answer(const Message& request) override;
@@ -50,13 +56,13 @@ class TensorService final : public Service {
 
  private:
   struct Entry {
-    const Input* input;
-    const TensorInfo* info;
+    const ArchiveReader* input;
+    const ArchiveEntry* info;
   };
 
   absl::StatusOr<DecodedTensor> Pull(const Message& request) const;
 
-  std::vector<std::unique_ptr<Input>> inputs_;
+  std::vector<Source> sources_;
   absl::flat_hash_map<std::string, Entry> tensors_;
   DecodedTensor list_;  // the answer to "list"
   uint64_t list_bytes_ = 0;

@@ -9,6 +9,7 @@
 #include "tensorcask/tensor/slice.h"
 #include "tensorcask/tensor/summary.h"
 #include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tools/slice_text.h"
 #include "tensorcask/tools/subcommand.h"
 
 namespace tensorcask::tools {
@@ -23,13 +24,13 @@ struct Flags {
 };
 
 absl::StatusOr<ExitCode> Show(const Flags& flags, bool has_slice, Console& console) {
+  if (has_slice) CASK_RETURN_IF_ERROR(CheckSliceText(flags.slice));
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> input, OpenInput(flags.path, flags.input));
   TensorSlice slice;
   if (has_slice) {
-    absl::StatusOr<TensorSlice> parsed = TensorSlice::Parse(flags.slice);
-    if (!parsed.ok()) return Misuse(absl::StrCat("--slice: ", parsed.status().message()));
-    slice = *std::move(parsed);
+    CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const entry, input->Find(flags.name));
+    CASK_ASSIGN_OR_RETURN(slice, ParseSliceText(flags.slice, entry->shape));
   }
-  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<Input> input, OpenInput(flags.path, flags.input));
   CASK_ASSIGN_OR_RETURN(const Tensor tensor, has_slice ? input->ReadSlice(flags.name, slice) : input->Read(flags.name));
   SummaryOptions options;
   options.max_entries = flags.max_entries;
@@ -46,7 +47,8 @@ Action DeclareShow(CLI::App& app) {
   app.add_option("PATH", flags->path, "A checkpoint's prefix or .index, or another file")->required();
   app.add_option("NAME", flags->name, "The name of the tensor")->required();
   const CLI::Option* const slice =
-      app.add_option("--slice", flags->slice, "Only this part: for each axis '-' or START,LENGTH, separated by ':'")
+      app.add_option("--slice", flags->slice,
+                     "Only this part: 0:2,: as in Python, or for each axis '-' or START,LENGTH, separated by ':'")
           ->type_name("SPEC");
   app.add_option("--max", flags->max_entries, "Entries shown at each end of an axis; -1 for all (default 3)")
       ->check([](const std::string& text) {  // CLI11 would silently use the largest number instead
@@ -58,7 +60,8 @@ Action DeclareShow(CLI::App& app) {
   app.footer(
       "Prints the dtype and shape, then the values. With --slice only the bytes of that part are read. The\n"
       "checksum of the whole tensor is then not verified (`tensorcask verify` does that); those of chunks are.\n\n"
-      "Example (rows 0 to 9, all columns):\n"
+      "Examples (rows 0 to 9, all columns):\n"
+      "  tensorcask show --slice 0:10,: model.ckpt dense/kernel\n"
       "  tensorcask show --slice 0,10:- model.ckpt dense/kernel");
   return [flags, slice](Console& console) { return Show(*flags, slice->count() > 0, console); };
 }

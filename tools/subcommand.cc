@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <iterator>
-#include <tuple>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/payload/payload_header.h"
 #include "tensorcask/tensor/base/glob.h"
@@ -13,7 +13,7 @@
 
 namespace tensorcask::tools {
 namespace {
-CLI::IsMember IsFormat() { return CLI::IsMember(std::vector<std::string>(std::begin(kFormats), std::end(kFormats))); }
+CLI::IsMember IsFormat() { return CLI::IsMember(FormatNames()); }
 
 }  // namespace
 
@@ -21,31 +21,13 @@ bool MatchesAny(const std::string& name, const std::vector<std::string>& globs) 
   return std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) { return MatchesGlob(glob, name); });
 }
 
-std::vector<TensorInfo> Select(const std::vector<TensorInfo>& tensors, const std::vector<std::string>& include,
-                               const std::vector<std::string>& exclude) {
-  std::vector<TensorInfo> selected;
-  for (const TensorInfo& info : tensors) {
-    if (!include.empty() && !MatchesAny(info.name, include)) continue;
-    if (!MatchesAny(info.name, exclude)) selected.push_back(info);
-  }
-  std::stable_sort(selected.begin(), selected.end(), [](const TensorInfo& a, const TensorInfo& b) {
-    // A tensor without bytes is at the offset of the next one: it was stored first.
-    const bool a_has_bytes = a.stored_bytes > 0;
-    const bool b_has_bytes = b.stored_bytes > 0;
-    return std::tie(a.shard, a.offset, a_has_bytes) < std::tie(b.shard, b.offset, b_has_bytes);
-  });
-  return selected;
+bool MatchesSome(const std::vector<ArchiveEntry>& entries, const std::string& glob) {
+  return std::any_of(entries.begin(), entries.end(),
+                     [&](const ArchiveEntry& entry) { return MatchesGlob(glob, entry.name); });
 }
 
-absl::StatusOr<DecodedTensor> ReadToCopy(const Input& input, const TensorInfo& info, bool allow_loss) {
-  absl::StatusOr<DecodedTensor> tensor = input.ReadWithMetadata(info.name);
-  if (tensor.ok() || !info.has_metadata) return tensor;
-  absl::StatusOr<DecodedTensor> readable = input.ReadWithReadableMetadata(info.name);
-  if (!readable.ok()) return tensor;  // the elements cannot be read either
-  if (allow_loss) return readable;
-  const absl::Status& status = tensor.status();
-  return absl::Status(status.code(),
-                      absl::StrCat(status.message(), "; --allow-loss leaves out metadata that cannot be read"));
+void NoteUnmatched(absl::string_view command, absl::string_view what, Console& console) {
+  console.err << "tensorcask " << command << ": " << EscapeControls(what) << " matches no tensor\n";
 }
 
 void AddInputOptions(CLI::App& app, InputOptions* options) {
@@ -79,6 +61,14 @@ void AddIncludeOption(CLI::App& app, std::vector<std::string>* globs) {
   app.add_option("--include", *globs, "Only tensors with names that match; may be repeated")
       ->type_name("GLOB")
       ->allow_extra_args(false);
+}
+
+CLI::Validator NotNan() {
+  const auto check = [](const std::string& text) {
+    return absl::StrContains(absl::AsciiStrToLower(text), "nan") ? absl::StrCat("Value ", text, " is not a number")
+                                                                 : std::string();
+  };
+  return CLI::Validator(check, "");
 }
 
 void AddExcludeOption(CLI::App& app, std::vector<std::string>* globs) {

@@ -10,7 +10,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "tensorcask/serialize/wire/decoded_tensor.h"
+#include "tensorcask/serialize/archive/archive_entry.h"
 #include "tensorcask/tools/console.h"
 #include "tensorcask/tools/formats.h"
 
@@ -22,6 +22,8 @@ using Action = std::function<absl::StatusOr<ExitCode>(Console&)>;
 // Each fills `app` (description, options, an example in the footer) and is listed in tensorcask.cc.
 Action DeclareLs(CLI::App& app);
 Action DeclareShow(CLI::App& app);
+Action DeclareStats(CLI::App& app);
+Action DeclareDiff(CLI::App& app);
 Action DeclareVerify(CLI::App& app);
 Action DeclareSalvage(CLI::App& app);
 Action DeclareConvert(CLI::App& app);
@@ -35,12 +37,10 @@ Action DeclareDemo(CLI::App& app);
 // True if `name` matches one of the shell patterns (tensor/base/glob.h).
 bool MatchesAny(const std::string& name, const std::vector<std::string>& globs);
 
-// The tensors that match one of `include` (all tensors if it is empty) and none of `exclude`, in the order of the file.
-std::vector<TensorInfo> Select(const std::vector<TensorInfo>& tensors, const std::vector<std::string>& include,
-                               const std::vector<std::string>& exclude);
-
-// The tensor with its metadata. With `allow_loss`, metadata that cannot be read is left out instead of being an error.
-absl::StatusOr<DecodedTensor> ReadToCopy(const Input& input, const TensorInfo& info, bool allow_loss);
+// True if the name of one of `entries` matches.
+bool MatchesSome(const std::vector<ArchiveEntry>& entries, const std::string& glob);
+// "tensorcask ls: GLOB matches no tensor" on console.err.
+void NoteUnmatched(absl::string_view command, absl::string_view what, Console& console);
 
 // Options that several commands share: --format and --base for commands that read; --to, --level, --alignment and
 // --overwrite for commands that write; --include and --exclude for commands that choose tensors.
@@ -49,6 +49,8 @@ void AddBaseOption(CLI::App& app, std::string* base);
 void AddOutputOptions(CLI::App& app, std::string* to, OutputOptions* options);
 void AddIncludeOption(CLI::App& app, std::vector<std::string>* globs);
 void AddExcludeOption(CLI::App& app, std::vector<std::string>* globs);
+// For options that are real numbers: checks for ranges accept NaN.
+CLI::Validator NotNan();
 
 }  // namespace tensorcask::tools
 

@@ -3,8 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
+#include <cstddef>
+#include <cstring>
 #include <iostream>
+#include <iterator>
 #include <new>
 #include <sstream>
 #include <string>
@@ -18,6 +22,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "tensorcask/serialize/archive/internal/similar_names.h"
 #include "tensorcask/tensor/version.h"
 #include "tensorcask/tools/console.h"
 #include "tensorcask/tools/subcommand.h"
@@ -34,6 +40,8 @@ struct Entry {
 constexpr Entry kSubcommands[] = {
     {"ls", "List the tensors of a file", DeclareLs},
     {"show", "Print the values of a tensor", DeclareShow},
+    {"stats", "Range, mean, spread and odd elements of each tensor", DeclareStats},
+    {"diff", "What differs between two files", DeclareDiff},
     {"verify", "Check every checksum and rule of structure", DeclareVerify},
     {"salvage", "Save the undamaged tensors of a damaged checkpoint", DeclareSalvage},
     {"convert", "Copy tensors into another file or format", DeclareConvert},
@@ -58,10 +66,10 @@ absl::StatusOr<ExitCode> RunAction(const Action& action, Console& console) {
 
 // CLI11 reads an operand in brackets as a list: `[ab]` becomes `ab`, and `[a,b]` becomes two operands. A NUL byte after
 // the bracket, which no argument can have, prevents that. UnguardBrackets makes each option remove it again.
-std::vector<std::string> WithGuardedBrackets(int argc, char** argv) {
+std::vector<std::string> WithGuardedBrackets(absl::Span<const std::string> arguments) {
   std::vector<std::string> backwards;  // the order that CLI11 expects
-  for (int i = argc - 1; i > 0; --i) {
-    std::string argument = argv[i];
+  for (size_t i = arguments.size(); i-- > 0;) {
+    std::string argument = arguments[i];
     if (absl::StartsWith(argument, "[") && absl::EndsWith(argument, "]")) argument += '\0';
     backwards.push_back(std::move(argument));
   }
@@ -78,7 +86,7 @@ void UnguardBrackets(CLI::App& app) {
 }
 
 // Prints the requested help, or the error in the arguments, which it quotes as they were typed.
-int ExitOf(const CLI::App& app, const CLI::ParseError& error, Console& console) {
+int ExitOf(const CLI::App& app, const CLI::ParseError& error, absl::string_view hint, Console& console) {
   std::ostringstream out;
   std::ostringstream err;
   const int code = app.exit(error, out, err);
@@ -86,22 +94,56 @@ int ExitOf(const CLI::App& app, const CLI::ParseError& error, Console& console) 
   std::string message = err.str();
   message.erase(std::remove(message.begin(), message.end(), '\0'), message.end());  // guards
   for (const absl::string_view line : absl::StrSplit(message, '\n', absl::SkipEmpty())) {
-    console.err << EscapeControls(line) << '\n';
+    console.err << EscapeControls(line) << EscapeControls(hint) << '\n';
   }
   return code == 0 ? kDone : kMisused;
 }
 
-int Run(int argc, char** argv) {
-  std::signal(SIGPIPE, SIG_IGN);  // a closed stdout is an error of writing, reported below
-  Console console{std::cout, std::cerr, isatty(STDERR_FILENO) == 1};
+bool IsSubcommand(absl::string_view word) {
+  return std::any_of(std::begin(kSubcommands), std::end(kSubcommands),
+                     [&](const Entry& entry) { return entry.name == word; });
+}
 
+// "; did you mean convert?" for a misspelled subcommand.
+std::string SimilarSubcommand(absl::string_view word) {
+  std::vector<absl::string_view> names;
+  for (const Entry& entry : kSubcommands) names.push_back(entry.name);
+  return archive::DidYouMean(word, names);
+}
+
+// The same for the first unknown option among the arguments.
+std::string SimilarOption(const CLI::App& app, absl::Span<const std::string> arguments) {
+  std::vector<std::string> known;
+  for (const CLI::Option* const option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+  }
+  const std::vector<absl::string_view> names(known.begin(), known.end());
+  for (const std::string& argument : arguments) {
+    const std::string word = argument.substr(0, argument.find('='));
+    if (!absl::StartsWith(word, "--") || word.size() == 2) continue;
+    if (std::find(known.begin(), known.end(), word) == known.end()) return archive::DidYouMean(word, names);
+  }
+  return "";
+}
+
+// The arguments with `help` and `help SUBCOMMAND` as --help.
+std::vector<std::string> WithHelp(int argc, char** argv) {
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (arguments.empty() || arguments[0] != "help") return arguments;
+  arguments.erase(arguments.begin());
+  arguments.resize(std::min<size_t>(arguments.size(), 1));
+  arguments.push_back("--help");
+  return arguments;
+}
+
+int RunCommand(absl::Span<const std::string> arguments, Console& console) {
   CLI::App app("Reads, checks and writes tensors and checkpoints. Safe with files from untrusted sources.",
                "tensorcask");
   app.require_subcommand(1);
   app.failure_message([](const CLI::App*, const CLI::Error& error) {
     return std::string(error.what()) + "; see tensorcask --help and tensorcask SUBCOMMAND --help\n";
   });
-  app.set_version_flag("--version", "tensorcask " CASK_VERSION_STRING);
+  app.set_version_flag("-V,--version", "tensorcask " CASK_VERSION_STRING);
   app.footer(
       "PATH is the prefix or .index file of a checkpoint, or a file in a format that --format names.\n"
       "Results go to stdout, messages to stderr. Exit code: 0 done, 1 failed or damage found, 2 misused.\n\n"
@@ -116,27 +158,53 @@ int Run(int argc, char** argv) {
     UnguardBrackets(*subcommand);
   }
 
+  if (!arguments.empty() && !absl::StartsWith(arguments[0], "-") && !IsSubcommand(arguments[0])) {
+    console.err << "tensorcask: there is no subcommand " << Printable(arguments[0]) << SimilarSubcommand(arguments[0])
+                << "; see tensorcask --help\n";
+    return kMisused;
+  }
   try {  // CLI11 reports through exceptions
-    app.parse(WithGuardedBrackets(argc, argv));
+    app.parse(WithGuardedBrackets(arguments));
   } catch (const CLI::ParseError& error) {
-    return ExitOf(app, error, console);
+    std::string hint;
+    for (const auto& [subcommand, action] : actions) {
+      if (subcommand->parsed() || (!arguments.empty() && subcommand->get_name() == arguments[0])) {
+        hint = SimilarOption(*subcommand, arguments);
+      }
+    }
+    return ExitOf(app, error, hint, console);
   }
 
   for (const auto& [subcommand, action] : actions) {
     if (!subcommand->parsed()) continue;
     const absl::StatusOr<ExitCode> code = RunAction(action, console);
-    console.out.flush();
     if (!code.ok()) {
       console.err << "tensorcask " << subcommand->get_name() << ": " << EscapeControls(code.status().message()) << '\n';
       return IsMisuse(code.status()) ? kMisused : kFound;
     }
-    if (!console.out.good()) {
-      console.err << "tensorcask: cannot write to stdout\n";
-      return kFound;
-    }
     return *code;
   }
   return kMisused;
+}
+
+// Writes what is left of the output. Exits with `code` unless that fails: the disk may be full, for example. A reader
+// that has gone (`| head`) got what it wanted, so nothing is printed.
+int FinishOutput(Console& console, const OutputBuffer& buffer, int code) {
+  console.out.flush();
+  if (buffer.error() == 0) return code;
+  if (buffer.error() != EPIPE) {
+    console.err << "tensorcask: cannot write to stdout: " << std::strerror(buffer.error()) << '\n';
+  }
+  return code == kDone ? kFound : code;
+}
+
+int Run(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);  // a closed stdout is an error of writing
+  OutputBuffer buffer;
+  std::ostream out(&buffer);
+  Console console{out, std::cerr, isatty(STDERR_FILENO) == 1};
+  const std::vector<std::string> arguments = WithHelp(argc, argv);
+  return FinishOutput(console, buffer, RunCommand(arguments, console));
 }
 
 }  // namespace

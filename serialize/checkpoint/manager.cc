@@ -19,6 +19,8 @@
 #include "tensorcask/serialize/checkpoint/state_file.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/internal/retry.h"
+#include "tensorcask/serialize/io/internal/stale_temporaries.h"
+#include "tensorcask/tensor/base/owner_process.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
@@ -44,7 +46,7 @@ absl::Status CheckNames(const std::string& folder, const std::string& name) {
     return absl::InvalidArgumentError(
         absl::StrCat("a checkpoint manager's name is ", Quoted(name), "; wanted a name without a slash"));
   }
-  // The longest.
+  // The prefix of the highest step is the longest.
   return checkpoint::CheckNewPrefix(checkpoint::StepPrefix(folder, name, INT64_MAX));
 }
 
@@ -61,12 +63,12 @@ absl::Status CheckOptions(const CheckpointManagerOptions& options) {
   return absl::OkStatus();
 }
 
-// Whether there is a step that can be passed over: it is damaged, or of a newer version. The rest is what keeps us from
-// looking; an EIO may pass, and says nothing of what is on the disk.
+// True if `status` says that the step is damaged or requires a newer reader, so that an older step may be used. All
+// other errors prevented the check: an EIO, for example, may pass, and does not tell what is on the disk.
 bool CanBePassedOver(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kDataLoss:
-    case absl::StatusCode::kFailedPrecondition:  // no regular file
+    case absl::StatusCode::kFailedPrecondition:  // not a regular file
     case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kNotFound:
     case absl::StatusCode::kUnimplemented:
@@ -82,9 +84,9 @@ bool CanBePassedOver(const absl::Status& status) {
 
 absl::StatusOr<LatestCheckpoint> FindLatestCheckpoint(const std::string& folder, const std::string& name,
                                                       CheckStep check, FileSystem* file_system) {
-  // Each time that a step goes while it is looked at, there are newer ones, or somebody removes all by hand.
+  // A step that disappears while it is examined was replaced by a newer one, or a user is removing the steps by hand.
   constexpr int kMaxRounds = 100;
-  std::set<int64_t> gone;  // looked for twice in vain: a name in the list that leads nowhere
+  std::set<int64_t> gone;  // not found when checked; if a second listing still names it, it is skipped as missing
   CASK_RETURN_IF_ERROR(CheckNames(folder, name));
   LatestCheckpoint latest;
   for (int round = 0; round < kMaxRounds; ++round) {
@@ -129,10 +131,15 @@ class CheckpointManager::Impl : public std::enable_shared_from_this<CheckpointMa
   absl::Status Start();
   absl::Status Save(int64_t step, absl::FunctionRef<absl::Status(CheckpointWriter&)> add);
   absl::StatusOr<BackgroundSave> SaveInBackground(int64_t step, absl::FunctionRef<absl::Status(CheckpointWriter&)> add);
-  // Waits for a save in the background and gives the lock back.
+  // Waits for a save in the background and releases the lock. In a child of fork(2) it only closes the child's handle
+  // of the lock, because the save runs in the parent.
   void Close() {
-    WaitUntilIdle();
+    if (owner_.IsThisProcess()) WaitUntilIdle();
     Unlock();
+  }
+  // A child leaves the object as it is: threads of the parent may have held its mutex at the fork.
+  static void Delete(Impl* manager) {
+    if (manager->owner_.IsThisProcess()) delete manager;
   }
 
   const std::string& folder() const { return folder_; }
@@ -140,6 +147,7 @@ class CheckpointManager::Impl : public std::enable_shared_from_this<CheckpointMa
   FileSystem* files() const { return options_.writer.file_system; }
   std::string PrefixOf(int64_t step) const { return checkpoint::StepPrefix(folder_, options_.name, step); }
   std::vector<int64_t> steps() const {
+    if (!owner_.IsThisProcess()) return {};
     const std::lock_guard<std::mutex> lock(mutex_);
     std::vector<int64_t> steps;
     for (const auto& [step, known] : steps_) steps.push_back(step);
@@ -147,7 +155,7 @@ class CheckpointManager::Impl : public std::enable_shared_from_this<CheckpointMa
   }
 
  private:
-  // A step that stands.
+  // An existing step.
   struct Step {
     std::vector<std::string> data;  // the names of its data files
     double saved_at = 0;
@@ -166,9 +174,33 @@ class CheckpointManager::Impl : public std::enable_shared_from_this<CheckpointMa
     running_ = running;
     if (!running) idle_.notify_all();
   }
+  // Marks a save in the background as running for as long as this object exists. It is made before the thread, so its
+  // destructor runs however the save ends, even if an exception prevents the thread from being made.
+  class Running {
+   public:
+    Running(std::shared_ptr<Impl> manager, CheckpointWriter writer)
+        : manager_(std::move(manager)), writer_(std::make_unique<CheckpointWriter>(std::move(writer))) {
+      manager_->SetRunning(true);
+    }
+    ~Running() {
+      writer_ = nullptr;  // removes the files of a failed save before the next may begin
+      manager_->SetRunning(false);
+    }
+    Running(const Running&) = delete;
+    Running& operator=(const Running&) = delete;
+
+    absl::Status Finish(int64_t step) {
+      CASK_RETURN_IF_ERROR(writer_->Finish());
+      return manager_->End(step);
+    }
+
+   private:
+    const std::shared_ptr<Impl> manager_;
+    std::unique_ptr<CheckpointWriter> writer_;
+  };
 
   void TakeTimesFromStateFile();
-  bool IsNoFile(const std::string& path) const;  // but something else
+  bool IsNoFile(const std::string& path) const;  // true if there is something else
   absl::Status Scan();
   absl::StatusOr<CheckpointWriter> Begin(int64_t step, bool background);
   absl::Status End(int64_t step);
@@ -179,15 +211,16 @@ class CheckpointManager::Impl : public std::enable_shared_from_this<CheckpointMa
 
   bool IsKeptForGood(int64_t step) const { return options_.keep_every > 0 && step % options_.keep_every == 0; }
 
+  const OwnerProcess owner_;
   const std::string folder_;
   CheckpointManagerOptions options_;
   IoResult lock_ = -1;
-  // Something failed: the folder may hold more, or less, than steps_ says.
+  // An operation failed, so the folder may hold more or fewer steps than steps_.
   bool in_doubt_ = false;
-  std::map<int64_t, double> times_;  // of steps, as the state file had them when we came
+  std::map<int64_t, double> times_;  // of steps, from the state file when Open read it
   double last_preserved_at_ = 0;
 
-  // A save in the background changes what follows; nobody else does meanwhile, and steps() may look.
+  // Guards what follows: a save in the background changes it while steps() may read it.
   mutable std::mutex mutex_;
   std::condition_variable idle_;
   bool running_ = false;
@@ -215,7 +248,7 @@ absl::Status CheckpointManager::Impl::Lock() {
   return absl::OkStatus();
 }
 
-// They are all that is wanted of it: it was written for TensorFlow.
+// The manager needs only the times of the state file; the rest is for TensorFlow.
 void CheckpointManager::Impl::TakeTimesFromStateFile() {
   const absl::StatusOr<CheckpointState> state = ReadCheckpointState(checkpoint::StatePath(folder_), files());
   last_preserved_at_ = SecondsSince1970();
@@ -232,11 +265,11 @@ bool CheckpointManager::Impl::IsNoFile(const std::string& path) const {
   return RetryInterrupted([&] { return files()->Describe(path, &info); }) >= 0 && info.type != FileInfo::Type::kRegular;
 }
 
-// Looks what there is, and removes what saves left that were killed or that failed.
+// Lists the steps, and removes the files that killed and failed saves left.
 absl::Status CheckpointManager::Impl::Scan() {
   CASK_ASSIGN_OR_RETURN(StepFolder found, checkpoint::ListSteps(folder_, options_.name, files()));
-  // The newest are looked at, so that what is no step does not take the place of one that is to be kept. Others when
-  // they are to be removed: there may be many.
+  // Checks that the newest indexes are regular files, so that a folder of that name is not counted among the steps to
+  // keep. Older ones, of which there may be many, are checked when they are to be removed.
   auto newest = found.steps.rbegin();
   for (int kept = 0; newest != found.steps.rend() && kept < options_.keep_last; ++newest) {
     if (!newest->second.has_index) continue;
@@ -277,8 +310,13 @@ absl::Status CheckpointManager::Impl::Scan() {
 absl::Status CheckpointManager::Impl::RemoveLeftovers(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     const std::string path = PathIn(folder_, name);
-    const IoResult removed = RetryInterrupted([&] { return files()->Remove(path); });
-    // A folder is nothing that a save makes.
+    IoResult removed = -EOPNOTSUPP;
+    if (FinalNameOfTemporary(name).has_value()) {
+      removed = RetryInterrupted([&] { return files()->RemoveUnlocked(path); });
+      if (removed == -EWOULDBLOCK) continue;  // of a writer that lives, which no manager started
+    }
+    if (removed < 0 && removed != -ENOENT) removed = RetryInterrupted([&] { return files()->Remove(path); });
+    // Saves make no folders, so a folder stays.
     if (removed < 0 && removed != -ENOENT && removed != -EISDIR)
       return IoError(removed, path, "remove what a save left");
   }
@@ -286,22 +324,27 @@ absl::Status CheckpointManager::Impl::RemoveLeftovers(const std::vector<std::str
 }
 
 absl::StatusOr<CheckpointWriter> CheckpointManager::Impl::Begin(int64_t step, bool background) {
+  if (!owner_.IsThisProcess()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(folder_, ": the parent of this process has the checkpoint manager, and alone may save with it"));
+  }
   WaitUntilIdle();
   if (step < 0) return absl::InvalidArgumentError(absl::StrCat("a checkpoint's step is ", step, "; wanted 0 or more"));
   if (in_doubt_) CASK_RETURN_IF_ERROR(Scan());
   const std::string prefix = PrefixOf(step);
   if (steps_.count(step) != 0) {
-    // A run that went on from an older step comes to the damaged one again. What may be whole is never removed.
+    // A run that continued from an older step reaches the damaged step again. A step that may be whole is never
+    // removed.
     const absl::Status whole = checkpoint::CheckWhole(prefix, /*everything=*/true, files());
     if (whole.ok()) return absl::AlreadyExistsError(absl::StrCat(prefix, ": this step is saved already"));
     if (!absl::IsDataLoss(whole) && !absl::IsNotFound(whole)) {
-      return absl::Status(whole.code(), absl::StrCat(prefix, ": this step is there, and only one that is damaged is ",
-                                                     "replaced: ", whole.message()));
+      return absl::Status(whole.code(), absl::StrCat(prefix, ": the step exists and was not replaced, because only a ",
+                                                     "damaged step is replaced: ", whole.message()));
     }
     in_doubt_ = true;
     CASK_RETURN_IF_ERROR(RemoveSteps({step}));
   }
-  in_doubt_ = true;  // until all is done
+  in_doubt_ = true;  // until every step has succeeded
   CheckpointWriterOptions options = options_.writer;
   options.background = background;
   return CheckpointWriter::Create(prefix, options);
@@ -318,18 +361,13 @@ absl::StatusOr<BackgroundSave> CheckpointManager::Impl::SaveInBackground(
     int64_t step, absl::FunctionRef<absl::Status(CheckpointWriter&)> add) {
   CASK_ASSIGN_OR_RETURN(CheckpointWriter writer, Begin(step, /*background=*/true));
   CASK_RETURN_IF_ERROR(add(writer));
-  SetRunning(true);
-  // std::function copies what it holds.
-  return BackgroundSave(
-      [self = shared_from_this(), step, save = std::make_shared<CheckpointWriter>(std::move(writer))] {
-        absl::Status status = save->Finish();
-        if (status.ok()) status = self->End(step);
-        self->SetRunning(false);
-        return status;
-      });
+  // std::function copies what it holds. BackgroundSave destroys it before it reports the result.
+  return BackgroundSave([running = std::make_shared<Running>(shared_from_this(), std::move(writer)), step] {
+    return running->Finish(step);
+  });
 }
 
-// What follows when the step is durable.
+// Runs after the step is durable: writes the state file and removes old steps.
 absl::Status CheckpointManager::Impl::End(int64_t step) {
   Step saved;
   saved.saved_at = SecondsSince1970();
@@ -353,7 +391,7 @@ absl::Status CheckpointManager::Impl::End(int64_t step) {
   return absl::OkStatus();
 }
 
-// Not the step that was just saved, whatever its number: a run may have gone back.
+// Never returns the step that was just saved, even if its number is low: the run may have continued from an older step.
 std::vector<int64_t> CheckpointManager::Impl::NoLongerKept(int64_t saved) const {
   const auto keep = static_cast<size_t>(options_.keep_last);
   if (steps_.size() <= keep) return {};
@@ -366,8 +404,8 @@ std::vector<int64_t> CheckpointManager::Impl::NoLongerKept(int64_t saved) const 
   return steps;
 }
 
-// As TensorFlow has it, whose own manager removes what stands here: those that are not kept for good, and the newest
-// one.
+// As TensorFlow's manager writes it: the steps that are not kept permanently, and the newest one. TensorFlow's manager
+// removes the checkpoints that the file names.
 absl::Status CheckpointManager::Impl::WriteState(int64_t saved, const std::vector<int64_t>& removed) const {
   CheckpointState state;
   const auto add = [&](int64_t step) {
@@ -383,7 +421,7 @@ absl::Status CheckpointManager::Impl::WriteState(int64_t saved, const std::vecto
   return WriteCheckpointState(checkpoint::StatePath(folder_), state, options_.writer.sync, files());
 }
 
-// An index that stands has its data: first the former go, for good, then the latter.
+// An index must never lack its data files. So the indexes are removed first, durably, and then the data files.
 absl::Status CheckpointManager::Impl::RemoveSteps(const std::vector<int64_t>& steps) {
   if (steps.empty()) return absl::OkStatus();
   std::vector<std::string> data;
@@ -426,7 +464,7 @@ absl::StatusOr<CheckpointManager> CheckpointManager::Open(const std::string& fol
                                                           const CheckpointManagerOptions& options) {
   CASK_RETURN_IF_ERROR(CheckNames(folder, options.name));
   CASK_RETURN_IF_ERROR(CheckOptions(options));
-  auto impl = std::make_shared<Impl>(folder, options);
+  std::shared_ptr<Impl> impl(new Impl(folder, options), Impl::Delete);
   CASK_RETURN_IF_ERROR(impl->Start());
   return CheckpointManager(std::move(impl));
 }

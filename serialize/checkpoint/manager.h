@@ -10,15 +10,19 @@
 //
 // Step N has the prefix FOLDER/NAME-N (FORMAT.md section 6.1). Open lists the folder to find the steps. Beside them is
 // `checkpoint`, TensorFlow's state file (state_file.h). The manager replaces it atomically after each save and does not
-// rely on it: it names the step saved last, and those that a later save will remove.
+// rely on it: the state file names the step saved last and the steps that a later save will remove.
 //
 // The manager removes old steps after the new one is durable, never before: a crash at any time leaves the newest whole
 // step. The next Open removes what else the crash left (temporary files, data files without an index). The newest step
 // is the one with the highest number. A folder with the name of an index (ckpt-7.index) is not a step; the manager
 // leaves it alone, with the data files of its number.
 //
-// One writer at a time: Open acquires a lock, which the manager releases when it is destroyed, or the process when it
-// ends. Any number of readers. One caller at a time.
+// A folder has one manager at a time and any number of readers. Open acquires a lock. It is released when the manager
+// is destroyed or its process ends. A manager has one caller at a time.
+//
+// After fork(2) only the parent has the manager: the copy of a child waits for nothing when it is destroyed, Save and
+// SaveInBackground return FailedPrecondition, and steps() is empty. The manager of the parent releases the lock for
+// both. If the parent is killed, the lock lasts until the child destroys its copy, execs or ends.
 
 #ifndef TENSORCASK_SERIALIZE_CHECKPOINT_MANAGER_H_
 #define TENSORCASK_SERIALIZE_CHECKPOINT_MANAGER_H_
@@ -38,8 +42,8 @@
 namespace tensorcask {
 
 struct CheckpointManagerOptions {
-  std::string name = "ckpt";  // no slash, and nothing that a checkpoint's prefix may not have
-  int keep_last = 5;          // how many of the highest numbers to keep, at least 1; also the step saved last
+  std::string name = "ckpt";  // no slash; otherwise as the name in a checkpoint's prefix
+  int keep_last = 5;          // keep so many steps with the highest numbers, at least 1, and the one saved last
   int64_t keep_every = 0;     // also keep each step that is a multiple of this; 0: none
   CheckpointWriterOptions
       writer;  // of each step; its file system is that of the manager. `background` is ignored. `payload.base` should
@@ -54,7 +58,7 @@ struct SkippedStep {
 struct LatestCheckpoint {
   int64_t step = 0;
   std::string prefix;
-  std::vector<SkippedStep> skipped;  // newer steps that are damaged, or of a newer version, newest first
+  std::vector<SkippedStep> skipped;  // newer steps that are damaged or require a newer reader, newest first
 };
 
 enum class CheckStep {
@@ -88,7 +92,7 @@ class CheckpointManager {
   // Errors: AlreadyExists if the step exists and is whole (Save reads all of it to know); Unimplemented for an existing
   // step of a newer version, and from errno for one that cannot be read (neither is replaced); of `add`; as
   // CheckpointWriter. After these errors there is no new step, and no other step was removed. If only the state file or
-  // the removal failed, the new step exists, and the error says so; the next save tries again.
+  // the removal of old steps failed, the new step exists and the error says so; the next save tries both again.
   absl::Status Save(int64_t step, absl::FunctionRef<absl::Status(CheckpointWriter&)> add);
   // Calls `add` and saves on a new thread (writer.h, FinishInBackground). First waits for a save that is still running.
   // Errors of the save itself arrive with the result.

@@ -17,6 +17,7 @@
 #include "tensorcask/serialize/checkpoint/format/entry_decoder.h"
 #include "tensorcask/serialize/checkpoint/format/naming.h"
 #include "tensorcask/serialize/checkpoint/format/slice_key.h"
+#include "tensorcask/serialize/checkpoint/internal/choose_num_shards.h"
 #include "tensorcask/serialize/checkpoint/internal/index_walk.h"
 #include "tensorcask/serialize/checkpoint/internal/make_folder.h"
 #include "tensorcask/serialize/checkpoint/internal/target_check.h"
@@ -25,6 +26,7 @@
 #include "tensorcask/serialize/checkpoint/write/stale_data_files.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/internal/atomic_publish.h"
+#include "tensorcask/serialize/io/internal/decode_quota.h"
 #include "tensorcask/serialize/io/internal/retry.h"
 #include "tensorcask/serialize/protowire/wire_reader.h"
 #include "tensorcask/tensor/base/quote.h"
@@ -45,8 +47,8 @@ using internal::RetryInterrupted;
 
 constexpr size_t kIndexBlockBytes = size_t{16} << 10;  // as CheckpointWriterOptions::index_block_bytes
 
-// The fields of `message`, a well-formed one, as they stand, but those of `number` are `fields` instead. It stands
-// where it belongs in the order of numbers, if the others do.
+// Returns `message`, which is well formed, with `fields` in place of the fields of `number`. They are inserted in the
+// order of field numbers if the other fields are in that order.
 std::string ReplaceField(absl::string_view message, uint32_t number, absl::string_view fields) {
   std::string out;
   out.reserve(message.size() + fields.size());
@@ -70,7 +72,7 @@ std::string ReplaceField(absl::string_view message, uint32_t number, absl::strin
   return out;
 }
 
-// All fields of that number, as they stand.
+// The bytes of all fields of that number, unchanged.
 std::string FieldsOf(absl::string_view message, uint32_t number) {
   std::string out;
   WireReader reader(message);
@@ -100,7 +102,7 @@ class Merger {
   Merger(std::string target, const MergeOptions& options) : target_(std::move(target)), options_(options) {}
 
   absl::Status Read(absl::Span<const std::string> paths);
-  // Brings entries of the same name together, or finds that they cannot be.
+  // Joins entries of the same name, or returns an error if they cannot be joined.
   absl::Status Join();
   absl::Status Publish();
   void RemoveSources();
@@ -109,9 +111,9 @@ class Merger {
   struct Source {
     std::string prefix;
     WalkedIndex index;
-    std::map<int32_t, int> new_shards;  // of the data files that are named: their number in the new checkpoint
+    std::map<int32_t, int> new_shards;  // from shard to shard in the new checkpoint, if entries name it
   };
-  // A key and its value, which stand in bytes_. (Two strings each would take twice the memory.)
+  // A key and its value, as ranges of bytes_. (Two strings each would take twice the memory.)
   struct Item {
     size_t offset = 0;
     uint32_t key_bytes = 0;
@@ -143,6 +145,8 @@ class Merger {
   std::vector<Source> sources_;
   std::string bytes_;
   std::vector<Item> items_;
+  uint64_t kept_bytes_ = 0;          // of both
+  uint64_t index_bytes_ = 0;         // of all sources
   bool requires_reader_v2_ = false;  // an entry is guarded or encoded
 };
 
@@ -155,6 +159,7 @@ absl::Status Merger::Read(absl::Span<const std::string> paths) {
     prefixes.push_back(std::move(prefix));
   }
   CASK_RETURN_IF_ERROR(checkpoint::MakeFolderFor(checkpoint::IndexPath(target_), options_.sync, options_.file_system));
+  checkpoint::RemoveTemporariesOf(target_, /*always=*/true, options_.file_system);
   CASK_RETURN_IF_ERROR(checkpoint::CheckTarget(target_, prefixes, "one of the checkpoints to merge", options_.overwrite,
                                                options_.file_system));
   for (const std::string& prefix : prefixes) {
@@ -170,8 +175,17 @@ absl::Status Merger::Read(absl::Span<const std::string> paths) {
 }
 
 absl::Status Merger::ReadSource(const std::string& prefix) {
+  FileInfo info;
+  const IoResult described =
+      RetryInterrupted([&] { return options_.file_system->Describe(checkpoint::IndexPath(prefix), &info); });
+  if (described >= 0) index_bytes_ += info.size_bytes;
+  // A regular index takes about four times its size in memory here.
+  DecodeQuota memory = DecodeQuota::ForUnbacked(options_.limits, 16 * index_bytes_, kept_bytes_);
   const auto number = static_cast<uint32_t>(sources_.size());
-  const auto take = [&](absl::string_view key, absl::string_view value, const IndexEntry& index) {
+  const auto take = [&](absl::string_view key, absl::string_view value, const IndexEntry& index) -> absl::Status {
+    // Charged twice, because bytes_ and items_ exist twice while they grow.
+    const absl::Status within = memory.Charge(2 * (sizeof(Item) + key.size() + value.size()));
+    if (!within.ok()) return Annotate(within, absl::StrCat(prefix, ": ", items_.size(), " entries to merge"));
     Item item;
     item.offset = bytes_.size();
     item.key_bytes = static_cast<uint32_t>(key.size());  // 32 bits are the table's limit
@@ -192,6 +206,7 @@ absl::Status Merger::ReadSource(const std::string& prefix) {
     return absl::InvalidArgumentError(
         absl::StrCat(prefix, ": is ", big ? "big" : "little", "-endian, and ", sources_[0].prefix, " is not"));
   }
+  kept_bytes_ = memory.charged();
   sources_.push_back({prefix, std::move(index), {}});
   return absl::OkStatus();
 }
@@ -218,7 +233,7 @@ absl::Status Merger::Join() {
   return absl::OkStatus();
 }
 
-// `same` are two or more of one key.
+// `same` are two or more items of one key.
 absl::Status Merger::JoinItems(absl::Span<const Item> same, std::vector<Item>* joined) {
   const Item& first = same[0];
   const std::string key(KeyOf(first));  // bytes_ will grow
@@ -260,7 +275,7 @@ absl::Status Merger::JoinItems(absl::Span<const Item> same, std::vector<Item>* j
     }
     fields += FieldsOf(ValueOf(item), EntryField::kSlices);
   }
-  // Whatever else is said of the tensor, the first source says it.
+  // All other fields of the entry come from the first source.
   const std::string value = ReplaceField(ValueOf(first), EntryField::kSlices, fields);
   const int64_t max_bytes = std::min<int64_t>(options_.limits.max_message_bytes, UINT32_MAX);  // the latter for Item
   if (value.size() > static_cast<uint64_t>(std::max<int64_t>(max_bytes, 0))) {
@@ -275,7 +290,7 @@ absl::Status Merger::JoinItems(absl::Span<const Item> same, std::vector<Item>* j
   return absl::OkStatus();
 }
 
-// Numbers the data files in which something is stored; how many they are.
+// Numbers the data files in which something is stored. Returns their count.
 int Merger::AssignShards() {
   int count = 0;
   for (Source& source : sources_) {
@@ -284,7 +299,8 @@ int Merger::AssignShards() {
   return count;
 }
 
-// The first header, so that what we do not know of it stays, with versions that keep out whom a source keeps out.
+// Copies the first header, so that its unknown fields stay, with versions that exclude every reader that a source
+// excludes.
 absl::Status Merger::MergeHeaders(int num_shards, std::string* header) const {
   BundleHeaderProto merged;
   std::set<int32_t> bad_consumers;
@@ -321,7 +337,10 @@ absl::Status Merger::Publish() {
     return absl::InvalidArgumentError(
         absl::StrCat(target_, ": would have ", used_shards, " data files, more than ", checkpoint::kMaxShards));
   }
-  const int num_shards = std::max(used_shards, 1);  // as a writer that was given nothing
+  int num_shards = std::max(used_shards, 1);  // as a writer without tensors
+  if (options_.overwrite) {
+    CASK_ASSIGN_OR_RETURN(num_shards, checkpoint::ChooseNumShards(target_, num_shards, options_.file_system));
+  }
   std::string header;
   CASK_RETURN_IF_ERROR(MergeHeaders(num_shards, &header));
 
@@ -333,7 +352,9 @@ absl::Status Merger::Publish() {
                               checkpoint::DataPath(target_, new_shard, num_shards)));
     }
   }
-  if (used_shards == 0) CASK_RETURN_IF_ERROR(publish.Add(checkpoint::DataPath(target_, 0, num_shards)).status());
+  for (int shard = used_shards; shard < num_shards; ++shard) {
+    CASK_RETURN_IF_ERROR(publish.Add(checkpoint::DataPath(target_, shard, num_shards)).status());
+  }
 
   CASK_ASSIGN_OR_RETURN(FileSink * sink, publish.Add(checkpoint::IndexPath(target_)));
   checkpoint::TableOptions table_options;
@@ -353,7 +374,7 @@ absl::Status Merger::Publish() {
   return absl::OkStatus();
 }
 
-// First that which makes a checkpoint of the rest.
+// The index goes first: without it the data files are no longer a checkpoint.
 void Merger::RemoveSources() {
   for (const Source& source : sources_) {
     const IoResult removed = Remove(checkpoint::IndexPath(source.prefix));

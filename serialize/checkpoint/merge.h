@@ -5,9 +5,10 @@
 // Each data file gets a second name in the new checkpoint (a hard link; a copy where the file system has no links), so
 // the sources stay as they are unless `remove_sources` is set. The new checkpoint is published like every save: data
 // first, index last, durable, whole or not at all. Pieces of one tensor in several sources become one tensor. Sources
-// without tensors, and data files without elements, are left out. Entries keep unknown fields (of a tensor in pieces,
-// those of the first source). The merge checks all indexes and the sizes of all data files but reads no element: a
-// damaged tensor stays damaged, and its checksum shows it. Memory: some 100 bytes for each tensor.
+// without tensors, and data files without elements, are left out. Entries keep their unknown fields; a tensor in pieces
+// keeps those of the first source. The merge checks all indexes and the sizes of all data files but reads no element,
+// so a damaged tensor stays damaged. A reader of the new checkpoint finds it by its checksum. Memory: some 100 bytes
+// for each tensor.
 //
 // Source: MergeBundles of tensorflow/core/util/tensor_bundle, which renames the data files, and counts shards wrongly
 // when a source is empty.
@@ -35,12 +36,12 @@ struct MergeOptions {
 
 // `sources` are prefixes or paths of indexes, not V1 checkpoints. Makes the folder of `target` if it is missing (its
 // parent must exist).
-// Errors: NotFound for a missing source; AlreadyExists for a tensor in two sources that is not in pieces in both, and
-// for an existing checkpoint of the target's name; InvalidArgument if pieces of a tensor disagree or overlap, if byte
-// orders differ, or if a source is the target; DataLoss for a damaged source, as CheckpointReader::entries, and for a
-// data file that is missing or too short; ResourceExhausted past a limit, for example for a tensor in pieces whose
-// entry has more than max_message_bytes; from errno, naming the file. On error there is no new checkpoint (a new folder
-// stays), and the sources are unchanged.
+// Errors: NotFound for a missing source; AlreadyExists if two sources hold a tensor of the same name, unless both hold
+// pieces of it, and if the target exists; InvalidArgument if pieces of a tensor disagree or overlap, if byte orders
+// differ, or if a source is the target; DataLoss for a damaged source, as CheckpointReader::entries, and for a data
+// file that is missing or too short; ResourceExhausted past a limit, for example for a tensor in pieces whose entry has
+// more than max_message_bytes; from errno, naming the file. On error there is no new checkpoint (a new folder stays),
+// and the sources are unchanged.
 absl::Status MergeCheckpoints(absl::Span<const std::string> sources, const std::string& target,
                               const MergeOptions& options = {});
 

@@ -8,11 +8,13 @@
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/io/internal/decode_quota.h"
 #include "tensorcask/serialize/protowire/message_rules.h"
 #include "tensorcask/serialize/protowire/wire_reader.h"
 #include "tensorcask/serialize/wire/internal/tensor_rules.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/tensor.h"
 
@@ -50,7 +52,7 @@ constexpr MessageRules kGraphRules{kGraphFields};
 
 std::string Text(const WireReader::Field& field) { return std::string(field.bytes); }
 
-// Turns checked messages into a graph; a number that names no node becomes an error that is kept.
+// Turns checked messages into a graph. Keeps an error if a number names no node.
 class GraphBuilder {
  public:
   explicit GraphBuilder(int64_t num_nodes) : num_nodes_(num_nodes) {}
@@ -114,6 +116,8 @@ class GraphBuilder {
 
 // ---- Names and drawing ----------------------------------------------------------------------------------------------
 
+constexpr uint64_t kWalkBytes = 64;  // for a node, in Walk and while it is drawn
+
 // The edges of a node are numbered through: its children, then its slot variables.
 size_t NumEdges(const ObjectGraph::Node& node) { return node.children.size() + node.slot_variables.size(); }
 
@@ -122,8 +126,8 @@ int Target(const ObjectGraph::Node& node, size_t edge) {
                                      : node.slot_variables[edge - node.children.size()].slot_variable_node;
 }
 
-// By which edge each node is first met: breadth first over children; slot variables when nothing else is left; then
-// nodes that nothing leads to.
+// Records the edge by which each node is first reached: breadth first over children, then over slot variables, then the
+// nodes that no edge leads to.
 struct Forest {
   static constexpr int kNone = -1;
   struct Meeting {
@@ -131,7 +135,7 @@ struct Forest {
     size_t edge = 0;  // of the parent
   };
   std::vector<Meeting> met;  // by node
-  std::vector<int> order;    // in which they are met
+  std::vector<int> order;    // of nodes, as they are reached
 };
 
 Forest Walk(const ObjectGraph& graph) {
@@ -146,7 +150,7 @@ Forest Walk(const ObjectGraph& graph) {
     forest.met[static_cast<size_t>(node)] = {parent, edge};
     forest.order.push_back(node);
   };
-  size_t children_done = 0;  // so many of `order` are through with their children
+  size_t children_done = 0;  // how many nodes of `order` have had their children visited
   size_t slots_done = 0;
   for (size_t root = 0; root < nodes.size();) {
     const bool slots = children_done == forest.order.size();
@@ -166,7 +170,7 @@ Forest Walk(const ObjectGraph& graph) {
 std::string NumberName(int node) { return absl::StrCat("(node ", node, ")"); }
 
 std::vector<std::string> NamesOf(const ObjectGraph& graph, const Forest& forest) {
-  size_t budget = size_t{64} << 20;  // bytes: the names of a long chain would be as long as its square
+  size_t budget = size_t{64} << 20;  // bytes; the names along a chain of n nodes add up to about n^2
   std::vector<std::string> names(graph.nodes.size());
   std::vector<bool> named(graph.nodes.size());
   const auto name_of = [&](int node) {
@@ -213,7 +217,7 @@ std::string Word(absl::string_view text) {
   return plain ? std::string(text) : Quoted(text, kMaxBytes);
 }
 
-// The name of a node as it stands in a drawing: "(root)", "(node 7)", layer1/kernel.
+// The name of a node in a drawing: "(root)", "(node 7)", layer1/kernel.
 std::string WordFor(int node, const std::vector<std::string>& names) {
   const std::string& name = names[static_cast<size_t>(node)];
   if (node == 0) return "(root)";
@@ -226,10 +230,10 @@ std::vector<std::string> ObjectGraph::Names() const { return NamesOf(*this, Walk
 
 std::string ObjectGraph::ToString(const std::function<std::string(absl::string_view)>& describe,
                                   int64_t max_lines) const {
-  constexpr size_t kMaxIndent = 32;  // levels; the lines of a long chain would be as long as its square
+  constexpr size_t kMaxIndent = 32;  // levels; without a limit the lines of a chain of n nodes add up to about n^2
   constexpr size_t kMaxBytes = size_t{64} << 20;
   const Forest forest = Walk(*this);
-  int64_t lines = 0;  // to be drawn: for each edge one, and for each node that none leads to
+  int64_t lines = 0;  // to draw: one for each edge, and one for each node that no edge leads to
   for (const Node& node : nodes) lines += static_cast<int64_t>(NumEdges(node));
   for (const Forest::Meeting& met : forest.met) lines += met.parent == Forest::kNone ? 1 : 0;
   const std::vector<std::string> names = NamesOf(*this, forest);
@@ -256,7 +260,7 @@ std::string ObjectGraph::ToString(const std::function<std::string(absl::string_v
     int node;
     size_t next_edge;
   };
-  std::vector<Step> path;  // in the place of a recursion: graphs may be deep
+  std::vector<Step> path;  // instead of a recursion, because graphs may be deep
   for (const int root : forest.order) {
     if (full()) break;
     if (forest.met[static_cast<size_t>(root)].parent != Forest::kNone) continue;
@@ -300,15 +304,26 @@ absl::StatusOr<ObjectGraph> DecodeObjectGraph(absl::string_view message, const D
   // An empty part takes two bytes in the message and many more in memory.
   int64_t num_nodes = 0;
   int64_t num_parts = 0;
+  uint64_t bytes = 0;  // in memory
   ForEachField(message, [&](const WireReader::Field& field) {
     if (field.number != 1) return;
     ++num_nodes;
     ++num_parts;
-    ForEachField(field.bytes, [&](const WireReader::Field&) { ++num_parts; });
+    bytes += sizeof(ObjectGraph::Node) + kWalkBytes + field.bytes.size();
+    ForEachField(field.bytes, [&](const WireReader::Field& part) {
+      ++num_parts;
+      // Counted twice, because a list exists twice while it grows.
+      if (part.number == 1) bytes += 2 * sizeof(ObjectGraph::Child);
+      if (part.number == 2) bytes += 2 * sizeof(ObjectGraph::Attribute);
+      if (part.number == 3) bytes += 2 * sizeof(ObjectGraph::SlotVariable);
+    });
   });
   if (num_parts > limits.max_entries) {
     return absl::ResourceExhaustedError(
         absl::StrCat("object graph: has ", num_parts, " parts, past max_entries ", limits.max_entries));
+  }
+  if (const absl::Status within = DecodeQuota::ForUnbacked(limits, 2 * message.size()).Charge(bytes); !within.ok()) {
+    return Annotate(within, absl::StrCat("object graph: its ", num_nodes, " nodes"));
   }
   ObjectGraph graph;
   graph.nodes.reserve(static_cast<size_t>(num_nodes));

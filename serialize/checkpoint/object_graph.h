@@ -11,8 +11,8 @@
 //   // |  |- first -> layer1
 //
 // Graphs often have cycles: ToString draws each object once, where a breadth-first search finds it (so its name is the
-// shortest), and elsewhere prints its name only. It draws the variables that an optimizer keeps for others (its slot
-// variables) below the optimizer, as "momentum of layer1/kernel".
+// shortest). Everywhere else it prints only the name. It draws the variables that an optimizer keeps for others (its
+// slot variables) below the optimizer, as "momentum of layer1/kernel".
 
 #ifndef TENSORCASK_SERIALIZE_CHECKPOINT_OBJECT_GRAPH_H_
 #define TENSORCASK_SERIALIZE_CHECKPOINT_OBJECT_GRAPH_H_
@@ -46,7 +46,7 @@ struct ObjectGraph {
   };
   struct Node {
     std::vector<Child> children;
-    std::vector<Attribute> attributes;  // what is saved of it
+    std::vector<Attribute> attributes;  // its saved tensors
     std::vector<SlotVariable> slot_variables;
   };
   std::vector<Node> nodes;  // the first is the root; none for a graph without objects
@@ -56,17 +56,17 @@ struct ObjectGraph {
   // "(node 7)". The names use 64 MiB at most; the nodes after that are named by number, too.
   std::vector<std::string> Names() const;
 
-  // Draws the graph as above: a line for each node and for each further mention of it, with text from the file escaped.
-  // The drawing ends at `max_lines` lines or 64 MiB; one more line then says how many are left out: "... 2000 lines
-  // more". Lines deeper than 32 levels are not indented further, and long names are cut. Before a checkpoint_key comes
-  // what `describe` returns for it ("float32 [4,8]").
+  // Draws the graph as above: one line for each node and one for each further reference to it. Text from the file is
+  // escaped. The drawing ends at `max_lines` lines or 64 MiB; one more line then says how many are left out: "... 2000
+  // lines more". Lines deeper than 32 levels are not indented further, and long names are cut. `describe` returns the
+  // text to print before a checkpoint_key ("float32 [4,8]").
   static constexpr int64_t kMaxLines = 100'000;
   std::string ToString(const std::function<std::string(absl::string_view)>& describe = nullptr,
                        int64_t max_lines = kMaxLines) const;
 };
 
-// A node number that the message leaves out is 0, the root. Errors: DataLoss, naming the field, if the bytes are not
-// such a message or name nodes that do not exist; ResourceExhausted past max_depth, and for more than max_entries
+// A node number that is absent from the message means 0, the root. Errors: DataLoss, naming the field, if the bytes are
+// not such a message or name nodes that do not exist; ResourceExhausted past max_depth, and for more than max_entries
 // parts.
 absl::StatusOr<ObjectGraph> DecodeObjectGraph(absl::string_view message, const DecodeLimits& limits = {});
 

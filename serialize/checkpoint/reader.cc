@@ -34,7 +34,7 @@ uint64_t TotalBytes(const std::vector<CheckpointEntry>& entries, Fn&& counts) {
   return total;
 }
 
-// Errors: ResourceExhausted if `entries` take more together than the limit.
+// Errors: ResourceExhausted if `entries` together take more than the limit.
 absl::Status CheckDecodedBytes(absl::string_view prefix, const std::vector<CheckpointEntry>& entries,
                                const DecodeLimits& limits) {
   const absl::Status status = DecodeQuota::ForFile(limits).Charge(TotalBytes(entries, [](DType) { return true; }));
@@ -76,6 +76,9 @@ std::string CheckpointReader::DataPath(int shard) const {
 }
 
 absl::StatusOr<std::vector<CheckpointEntry>> CheckpointReader::entries() const { return impl_->entries(); }
+absl::Status CheckpointReader::ForEachEntry(absl::FunctionRef<absl::Status(CheckpointEntry)> fn) const {
+  return impl_->ForEachEntry(fn);
+}
 absl::StatusOr<CheckpointEntry> CheckpointReader::Find(absl::string_view name) const { return impl_->Find(name); }
 absl::StatusOr<TensorMetadata> CheckpointReader::Metadata(absl::string_view name) const {
   return impl_->Metadata(name);
@@ -108,8 +111,8 @@ absl::StatusOr<std::vector<NamedTensor>> CheckpointReader::ReadAll(
                   entries.end());
   }
   CASK_RETURN_IF_ERROR(CheckDecodedBytes(prefix(), entries, impl_->options().limits));
-  // Variants come first: what is in them is known only when they are read, and a limit that they pass is found before
-  // the rest is read.
+  // Variants are read first: the size of their contents is known only then, and if it exceeds a limit, nothing else is
+  // read.
   const auto is_variant = [&](size_t i) { return entries[i].dtype == DType::kVariant; };
   std::vector<size_t> order(entries.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -123,8 +126,8 @@ absl::StatusOr<std::vector<NamedTensor>> CheckpointReader::ReadAll(
       static_cast<size_t>(std::partition_point(order.begin(), order.end(), is_variant) - order.begin());
   std::vector<NamedTensor> tensors(entries.size());
   std::vector<absl::Status> statuses(entries.size());
-  // Once one could not be read only those before it are still of interest: which error is returned does not depend on
-  // the threads, unless variants pass the limit.
+  // After one entry has failed, only the entries before it are still read. So the returned error does not depend on the
+  // threads, unless variants exceed the limit.
   std::atomic<size_t> first_failed{entries.size()};
   DecodeQuota decoded = DecodeQuota::ForFile(impl_->options().limits);
   CASK_RETURN_IF_ERROR(decoded.Charge(TotalBytes(entries, [](DType dtype) { return dtype != DType::kVariant; })));
@@ -141,10 +144,11 @@ absl::StatusOr<std::vector<NamedTensor>> CheckpointReader::ReadAll(
     while (i < first && !first_failed.compare_exchange_weak(first, i, std::memory_order_relaxed)) {
     }
   };
-  ParallelFor(num_threads, num_variants, [&](size_t i) { read(i, &decoded); });
+  CASK_RETURN_IF_ERROR(ParallelFor(num_threads, num_variants, [&](size_t i) { read(i, &decoded); }));
   if (first_failed.load(std::memory_order_relaxed) == entries.size()) {
-    DecodeQuota rest = DecodeQuota::ForFile(impl_->options().limits);  // which was charged as a whole above
-    ParallelFor(num_threads, order.size() - num_variants, [&](size_t i) { read(num_variants + i, &rest); });
+    DecodeQuota rest = DecodeQuota::ForFile(impl_->options().limits);  // the total was compared with the limit above
+    CASK_RETURN_IF_ERROR(
+        ParallelFor(num_threads, order.size() - num_variants, [&](size_t i) { read(num_variants + i, &rest); }));
   }
   for (const absl::Status& status : statuses) CASK_RETURN_IF_ERROR(status);
   return tensors;

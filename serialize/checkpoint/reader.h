@@ -8,9 +8,9 @@
 // first reads a tensor in it. A reader verifies the checksum of a tensor the first time it reads or maps the tensor,
 // and the checksums of the chunks of an encoded tensor each time it reads them (Verify::kNever switches both off). A
 // damaged file gives DataLoss, naming the tensor, the file and the offset; the reader never crashes on it and never
-// allocates memory because a damaged file says so. If another process overwrites the checkpoint while it is open, the
-// checksums no longer match (unnoticed with Verify::kNever): open the checkpoint again. All methods are const and
-// thread-safe.
+// allocates memory because a damaged file says so. If another process overwrites the checkpoint while it is open, data
+// files that were not opened yet are missing, or after a second overwriting the checksums no longer match (unnoticed
+// with Verify::kNever): open the checkpoint again. All methods are const and thread-safe.
 
 #ifndef TENSORCASK_SERIALIZE_CHECKPOINT_READER_H_
 #define TENSORCASK_SERIALIZE_CHECKPOINT_READER_H_
@@ -50,9 +50,9 @@ struct NamedTensor {
 class CheckpointReader final : public BaseLookup {
  public:
   // `path` is the prefix, or the path of the .index file. Open also reads files of big-endian machines, and V1
-  // checkpoints: their `path` is that of the one file.
-  // Errors: NotFound, naming the index; DataLoss if the file is not a checkpoint or is damaged; Unimplemented if the
-  // checkpoint requires a newer reader; InvalidArgument as CheckPath; ResourceExhausted past a limit.
+  // checkpoints; the `path` of a V1 checkpoint is that of its only file. Errors: NotFound, naming the index; DataLoss
+  // if the file is not a checkpoint or is damaged; Unimplemented if the checkpoint requires a newer reader;
+  // InvalidArgument as CheckPath; ResourceExhausted past a limit.
   static absl::StatusOr<CheckpointReader> Open(const std::string& path, const CheckpointReaderOptions& options = {});
 
   CheckpointReader(CheckpointReader&&) noexcept;
@@ -64,10 +64,16 @@ class CheckpointReader final : public BaseLookup {
   std::string DataPath(int shard) const;  // of the data file; Requires: 0 <= shard < num_shards()
 
   // All tensors, sorted by name (as unsigned bytes); a sliced tensor is one. Checks order and structure of the whole
-  // index, and that no two ranges of a data file overlap, except ranges that encoded tensors share. Does not report a
-  // stored piece that no tensor lists; VerifyAll does. Reads no data file (V1: the whole file). Errors: DataLoss,
-  // naming file and tensor; ResourceExhausted past a limit.
+  // index, and that no two ranges of a data file overlap, except ranges that encoded tensors share. A stored piece that
+  // no tensor lists is not an error here; VerifyAll reports it. Reads no data file (V1: the whole file). Errors:
+  // DataLoss, naming file and tensor; ResourceExhausted past a limit, before the list takes more than
+  // max_unbacked_bytes and 16 times the bytes of the index.
   absl::StatusOr<std::vector<CheckpointEntry>> entries() const;
+
+  // Calls fn(entry) for the same tensors in the same order. Keeps no list: the call takes about 24 bytes of memory for
+  // each entry. Ends at the first error, of the index or of fn. Overlaps are found after the last call: after an error
+  // do not use the entries that fn received.
+  absl::Status ForEachEntry(absl::FunctionRef<absl::Status(CheckpointEntry)> fn) const;
 
   // The entry of one tensor. Errors: NotFound, naming tensor and file; DataLoss.
   absl::StatusOr<CheckpointEntry> Find(absl::string_view name) const;
@@ -88,12 +94,12 @@ class CheckpointReader final : public BaseLookup {
   absl::Status ReadInto(absl::string_view name, TensorView* out) const;
 
   // A part of a tensor. Reads only the bytes that hold the part; of strings and variants, the whole tensor.
-  // A checksum covers the whole stored tensor, so a part is not verified, unless the whole was before (Read) or
-  // `verify_whole` is set: then the whole is read and verified first. Of an encoded tensor the chunks that hold the
-  // part are read, and verified each time (not with Verify::kNever); of a delta, also its whole base. Of a sliced
-  // tensor the pieces that `slice` touches are read; pieces that lie in `slice` completely are verified. Errors: as
-  // Read; OutOfRange if the slice is outside the tensor; InvalidArgument if it has another rank; DataLoss if the stored
-  // pieces do not cover it.
+  // A checksum covers the whole stored tensor, so a part alone cannot be verified. With `verify_whole` the whole tensor
+  // is read and verified first, unless that was done before (Read). Of an encoded tensor only the chunks that hold the
+  // part are read. They are verified each time, except with Verify::kNever. A delta also needs its whole base. Of a
+  // sliced tensor the pieces that `slice` touches are read; pieces that lie in `slice` completely are verified. Errors:
+  // as Read; OutOfRange if the slice is outside the tensor; InvalidArgument if it has another rank; DataLoss if the
+  // stored pieces do not cover it.
   absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice, bool verify_whole = false) const;
   absl::Status ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out,
                              bool verify_whole = false) const;
@@ -101,7 +107,7 @@ class CheckpointReader final : public BaseLookup {
   // All tensors for which `wanted` returns true (null: all tensors), sorted by name. Reads them in the order of the
   // files on `num_threads` threads; returns all of them or an error. Errors: as Read, of the first tensor that fails;
   // ResourceExhausted if they need more than max_file_decoded_bytes together, before anything is read. The contents of
-  // variants count, too. Their size is known only when they are read, so they are read first.
+  // variants count, too. The size of these is known only when the variants are read, so variants are read first.
   absl::StatusOr<std::vector<NamedTensor>> ReadAll(
       int num_threads = 1, const std::function<bool(const CheckpointEntry&)>& wanted = nullptr) const;
 

@@ -23,12 +23,14 @@
 #include "tensorcask/serialize/checkpoint/read/bundle_index.h"
 #include "tensorcask/serialize/checkpoint/read/bundle_reader.h"
 #include "tensorcask/serialize/checkpoint/read/reader_impl.h"
+#include "tensorcask/serialize/checkpoint/read/stored_ranges.h"
 #include "tensorcask/serialize/checkpoint/table/table_reader.h"
 #include "tensorcask/serialize/checkpoint/table/table_salvage.h"
 #include "tensorcask/serialize/checkpoint/table/table_writer.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/internal/decode_quota.h"
 #include "tensorcask/serialize/io/internal/retry.h"
 #include "tensorcask/serialize/payload/payload_header.h"
 #include "tensorcask/serialize/protowire/wire_reader.h"
@@ -46,7 +48,8 @@ using checkpoint::EntryField;
 using checkpoint::IndexEntry;
 using checkpoint::IsPieceKey;
 
-// What an entry looks like, whatever it says: known fields only, of the right types, a shape among them.
+// True if `value` has the form of an entry: known fields only, of the right types, with a shape. Their values are not
+// checked.
 bool LooksLikeEntry(absl::string_view value) {
   WireReader reader(value);
   bool has_shape = false;
@@ -76,21 +79,21 @@ bool LooksLikeEntry(absl::string_view value) {
   return reader.status().ok() && has_shape;
 }
 
-// What keeps us from looking, rather than what is wrong with a tensor. A disk that does not give back what was written
-// costs the tensors that it holds.
+// True if an error prevented the check, false if it is damage of a tensor. A read error of the disk counts as damage:
+// the tensors there are lost.
 bool KeepsFromLooking(const absl::Status& status) {
   return absl::IsPermissionDenied(status) || absl::IsCancelled(status) || absl::IsUnauthenticated(status) ||
          IsProcessError(status);
 }
 
-// At which an encoded tensor is to be encoded again.
+// The level at which salvage encodes an encoded tensor again.
 std::optional<PayloadLevel> LevelOf(const CheckpointEntry& entry) {
   if (entry.payload == nullptr) return std::nullopt;
   const auto level = static_cast<PayloadLevel>(entry.payload->level);
   return level <= PayloadLevel::kHigh ? level : PayloadLevel::kDefault;
 }
 
-// The name of the tensor that `key` is about: that of a piece has it inside.
+// The name of the tensor that `key` belongs to. The key of a piece contains the name.
 std::string TensorOf(const std::string& key) {
   if (!IsPieceKey(key)) return key;
   const absl::StatusOr<checkpoint::SliceKey> piece = checkpoint::DecodeSliceKey(key);
@@ -127,7 +130,7 @@ class Salvage {
 
   FileSystem* files() const { return options_.read.file_system; }
 
-  // The first reason counts.
+  // Keeps the first reason of each tensor.
   void Lose(const std::string& name, const std::string& file, uint64_t offset, const absl::Status& status) {
     lost_.emplace(name, CheckpointDamage{name, file, offset, status});
   }
@@ -145,6 +148,10 @@ class Salvage {
     if (absl::IsNotFound(index.status())) CASK_RETURN_IF_ERROR(CheckNotV1());
     CASK_RETURN_IF_ERROR(index.status());
     const RefPtr<TensorBuffer>& file = *index;
+    constexpr uint64_t kExpansion = 16;  // of an honest index
+    memory_.reset(
+        new DecodeQuota(DecodeQuota::ForUnbacked(options_.limits, kExpansion * uint64_t{file->bytes().size()})));
+    ranges_ = std::make_unique<checkpoint::StoredRanges>(memory_.get());
     StringSink sink(&repaired_);
     checkpoint::TableWriter table(&sink, {});
     absl::Status status;
@@ -173,7 +180,7 @@ class Salvage {
                      " beside it. A V1 checkpoint is one such file, and V1 checkpoints cannot be salvaged, only read"));
   }
 
-  // The header at the front of a first block whose end is damaged or cut off; "" if there is none.
+  // The header at the front of a first block whose end is damaged or cut off; "" if it cannot be read.
   static absl::string_view UnverifiedHeader(absl::string_view index) {
     constexpr size_t kLengths = 3;  // shared 0, unshared 0, and the size of the value, in one byte
     if (index.size() < kLengths || index[0] != 0 || index[1] != 0 || static_cast<uint8_t>(index[2]) > 127) return "";
@@ -181,7 +188,7 @@ class Salvage {
     return size <= index.size() - kLengths ? index.substr(kLengths, size) : "";
   }
 
-  // Called if no block with entries is whole. Believes the header if the data files do not contradict it.
+  // Called if no block with entries is whole. Uses the header unless the data files contradict it.
   absl::Status TakeUnverifiedHeader(absl::string_view value, checkpoint::TableWriter* table) {
     const absl::StatusOr<checkpoint::IndexHeader> header = checkpoint::DecodeHeader(value, options_.limits);
     if (absl::IsUnimplemented(header.status())) return Annotate(header.status(), index_path_);
@@ -192,8 +199,8 @@ class Salvage {
     return table->Add("", value);
   }
 
-  // Adds to repaired_ the entries that damaged bytes still show, but for keys that a whole block has. The checksums of
-  // the data decide later which of them to believe.
+  // Adds to repaired_ the entries that can be parsed from damaged bytes, except for keys that a whole block has. The
+  // checksums of the data later decide which of these entries are right.
   absl::Status AddUnverified() {
     std::map<absl::string_view, absl::string_view> entries;
     for (const checkpoint::LostRange& lost : lost_ranges_) {
@@ -225,7 +232,7 @@ class Salvage {
     return absl::OkStatus();
   }
 
-  // Called with the first key there is, which is the empty one of the header unless that is lost.
+  // Called with the first key found. It is the empty key of the header, unless the header is lost.
   absl::Status TakeHeader(absl::string_view key, absl::string_view value, checkpoint::TableWriter* table) {
     if (key.empty()) {
       const absl::StatusOr<checkpoint::IndexHeader> header = checkpoint::DecodeHeader(value, options_.limits);
@@ -239,7 +246,7 @@ class Salvage {
     return table->Add("", checkpoint::EncodeHeader(std::max(*num_shards_, 1), /*requires_reader_v2=*/true));
   }
 
-  // The numbers of data files that the names of data files in the folder say.
+  // The numbers NNNNN (of NAME.data-SSSSS-of-NNNNN) in the names of the data files in the folder.
   absl::StatusOr<std::set<int>> DataFileCounts() {
     const std::string folder = FolderOf(prefix_);
     std::vector<std::string> names;
@@ -255,7 +262,7 @@ class Salvage {
     return counts;
   }
 
-  // 0 if the names of the data files do not agree, or there are none.
+  // The number of data files by their names; 0 if the names disagree or there are no data files.
   absl::StatusOr<int> CountDataFiles() {
     CASK_ASSIGN_OR_RETURN(const std::set<int> counts, DataFileCounts());
     if (counts.size() == 1) return *counts.begin();
@@ -280,18 +287,20 @@ class Salvage {
       return absl::OkStatus();
     }
     const CheckpointEntry& entry = index.entry;
-    AddItem(key, name, entry, /*is_verified=*/true);
+    CASK_RETURN_IF_ERROR(AddItem(key, name, entry, /*is_verified=*/true));
     return table->Add(key, value);
   }
 
-  void AddItem(absl::string_view key, const std::string& name, const CheckpointEntry& entry, bool is_verified) {
+  // Errors: of the quota.
+  absl::Status AddItem(absl::string_view key, const std::string& name, const CheckpointEntry& entry, bool is_verified) {
     const bool is_piece = IsPieceKey(key);
-    if (entry.form != EntryForm::kSliced && entry.stored_bytes > 0) {
-      ranges_.push_back(checkpoint::RangeOf(entry, items_.size()));
-    }
+    absl::Status within = memory_->Charge(kItemBytes + kNameCopies * name.size());
+    if (within.ok()) within = ranges_->Add(entry, static_cast<uint32_t>(items_.size()));
+    if (!within.ok()) return Annotate(within, absl::StrCat(index_path_, ": the names of ", items_.size(), " entries"));
     items_.push_back({name, entry.shard, entry.offset, std::nullopt, !is_piece, is_verified});
     if (is_piece) piece_owners_.insert(name);
     if (is_piece && !is_verified) unverified_pieces_.insert(name);
+    return absl::OkStatus();
   }
 
   // Skips bytes that are not an entry; NameTheRest reports them.
@@ -299,7 +308,7 @@ class Salvage {
     IndexEntry index;
     if (!checkpoint::DecodeEntry(value, *num_shards_, options_.limits, &index).ok()) return absl::OkStatus();
     if (IsPieceKey(key) && !checkpoint::DecodeSliceKey(key).ok()) return absl::OkStatus();
-    AddItem(key, TensorOf(std::string(key)), index.entry, /*is_verified=*/false);
+    CASK_RETURN_IF_ERROR(AddItem(key, TensorOf(std::string(key)), index.entry, /*is_verified=*/false));
     return table->Add(key, value);
   }
 
@@ -313,37 +322,32 @@ class Salvage {
         {"", index_path_, lost.offset,
          absl::DataLossError(
              lost.size_bytes == 0
-                 ? absl::StrCat(index_path_, ": at byte ", lost.offset,
-                                " something is cut off: tensors may be missing whose names are not known")
+                 ? absl::StrCat(index_path_, ": bytes are missing from offset ", lost.offset,
+                                " on: tensors whose entries were there are lost, and their names are unknown")
                  : absl::StrCat(where, " are damaged; ", lost.entries.size(),
                                 lost.entries.size() == 1 ? " entry" : " entries", " in there can still be parsed"))});
     lost_ranges_.push_back(lost);
   }
 
-  // One range of a file under a million names would be read a million times. An entry that no checksum confirms never
-  // costs one that has been verified.
+  // Drops overlapping entries: a range with a million names would be read a million times. An unverified entry never
+  // displaces a verified one.
   void LoseOverlaps() {
-    std::vector<checkpoint::StoredRange> verified = ranges_;
-    verified.erase(std::remove_if(verified.begin(), verified.end(),
-                                  [&](const auto& range) { return !items_[range.entry].is_verified; }),
-                   verified.end());
-    const auto reason = [&](size_t former, size_t latter, const absl::Status& limit) {
-      if (!limit.ok()) return limit;
-      const Item& item = items_[latter];
+    using Overlap = checkpoint::StoredRanges::Overlap;
+    const auto reason = [&](const Overlap& overlap) {
+      if (!overlap.limit.ok()) return overlap.limit;
+      const Item& item = items_[overlap.latter];
       return absl::DataLossError(absl::StrCat("its bytes at offset ", item.offset, " of ",
                                               checkpoint::DataPath(prefix_, item.shard, *num_shards_),
-                                              " begin inside those of ", Quoted(items_[former].name)));
+                                              " begin inside those of ", Quoted(items_[overlap.former].name)));
     };
-    checkpoint::FindOverlaps(std::move(verified), options_.limits,
-                             [&](size_t former, size_t latter, const absl::Status& limit) {
-                               LoseEntry(items_[latter].name, reason(former, latter, limit));
-                             });
-    checkpoint::FindOverlaps(std::move(ranges_), options_.limits,
-                             [&](size_t former, size_t latter, const absl::Status& limit) {
-                               if (items_[former].is_verified && items_[latter].is_verified) return;
-                               const size_t unverified = items_[latter].is_verified ? former : latter;
-                               refuted_.emplace(items_[unverified].name, reason(former, latter, limit));
-                             });
+    ranges_->FindOverlaps(
+        options_.limits, [&](uint32_t number) { return items_[number].is_verified; },
+        [&](const Overlap& overlap) { LoseEntry(items_[overlap.latter].name, reason(overlap)); });
+    ranges_->FindOverlaps(options_.limits, [&](const Overlap& overlap) {
+      const bool latter_verified = items_[overlap.latter].is_verified;
+      if (items_[overlap.former].is_verified && latter_verified) return;
+      refuted_.emplace(items_[latter_verified ? overlap.former : overlap.latter].name, reason(overlap));
+    });
   }
 
   bool IsVerified(const Item& item, const CheckpointEntry& entry) const {
@@ -398,11 +402,11 @@ class Salvage {
         const std::string name = TensorOf(entry.key);
         if (saved_.count(name) != 0) continue;
         const auto why = refuted_.find(name);
-        Lose(
-            name, index_path_, lost.offset,
-            absl::DataLossError(absl::StrCat(
-                Where(lost), " are damaged, and tensor ", Quoted(name), " stood there",
-                why != refuted_.end() ? absl::StrCat("; its entry there is not right: ", why->second.message()) : "")));
+        Lose(name, index_path_, lost.offset,
+             absl::DataLossError(absl::StrCat(
+                 Where(lost), " are damaged, and the entry of tensor ", Quoted(name), " was there",
+                 why != refuted_.end() ? absl::StrCat("; the entry found there is wrong: ", why->second.message())
+                                       : "")));
       }
     }
     for (const std::string& name : piece_owners_) {
@@ -420,7 +424,12 @@ class Salvage {
   std::set<std::string> piece_owners_;
   std::set<std::string> unverified_pieces_;      // tensors that have such pieces
   std::map<std::string, absl::Status> refuted_;  // tensors whose unverified entry is wrong, with the reason
-  std::vector<checkpoint::StoredRange> ranges_;
+  // The memory of an entry until it is saved, and the number of copies of its name: here, in the repaired index, and in
+  // the writer.
+  static constexpr uint64_t kItemBytes = 512;
+  static constexpr uint64_t kNameCopies = 4;
+  std::unique_ptr<DecodeQuota> memory_;  // of all of these
+  std::unique_ptr<checkpoint::StoredRanges> ranges_;
   std::set<std::string> saved_;
   std::map<std::string, CheckpointDamage> lost_;    // by name
   std::vector<checkpoint::LostRange> lost_ranges_;  // with the entries that damaged bytes show

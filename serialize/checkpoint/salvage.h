@@ -10,8 +10,8 @@
 // names them as far as the damaged bytes show their names.
 //
 // Salvage finds blocks, compressed or not, wherever they are in the file; it needs neither footer nor index of blocks.
-// If the header is lost, the names of the data files tell how many there are, and the data counts as little-endian. V1
-// checkpoints are not salvaged (Unimplemented).
+// If the header is lost, the number of data files comes from their names, and their numbers are read as little-endian.
+// V1 checkpoints are not salvaged (Unimplemented).
 
 #ifndef TENSORCASK_SERIALIZE_CHECKPOINT_SALVAGE_H_
 #define TENSORCASK_SERIALIZE_CHECKPOINT_SALVAGE_H_
@@ -32,11 +32,11 @@
 namespace tensorcask {
 
 struct SalvageReport {
-  int64_t saved = 0;  // tensors; a sliced one whose every piece is whole counts once
+  int64_t saved = 0;  // tensors; a sliced tensor counts once, if all its pieces are whole
   // Names of saved tensors whose entry is in a damaged part of the index. The checksum of the entry confirmed the bytes
   // of the tensor; no checksum confirms its name, shape, dtype and metadata.
   std::vector<std::string> unverified;
-  std::vector<CheckpointDamage> lost;  // by name, then what is not about one tensor; empty: everything was saved
+  std::vector<CheckpointDamage> lost;  // sorted by name, then damage of no single tensor; empty: all saved
 };
 
 // Calls take(name, tensor) for each tensor that is saved, in the order of the files; an error of `take` ends the
@@ -45,8 +45,8 @@ struct SalvageReport {
 // max_unbacked_bytes and some hundred bytes each.
 // Errors: of `take`; NotFound if there is no index; Unimplemented for a V1 checkpoint and for one that requires a newer
 // reader; ResourceExhausted for an index past max_message_bytes, or whose names are past a limit (as entries()); errors
-// that prevent reading (permissions, for example, or no file descriptors or memory). It is no error if nothing is
-// whole.
+// that prevent reading (permissions, for example, or no file descriptors or memory). A checkpoint without any whole
+// tensor is not an error.
 absl::StatusOr<SalvageReport> SalvageTensors(
     const std::string& path, const CheckpointReaderOptions& options,
     absl::FunctionRef<absl::Status(absl::string_view, const DecodedTensor&)> take);

@@ -29,11 +29,13 @@ void AppendText(absl::string_view name, absl::string_view value, std::string* ou
   absl::StrAppend(out, name, ": \"", absl::CEscape(value), "\"\n");
 }
 
-// With as few digits as give the number back, as protobuf writes it.
+// Writes the shortest digits that parse to the same number, as protobuf does.
 void AppendTime(absl::string_view name, double value, std::string* out) {
-  std::string digits = absl::StrFormat("%.15g", value);
+  // Not absl::StrFormat, which ends the process if it cannot allocate its result.
+  char digits[32];
+  absl::SNPrintF(digits, sizeof(digits), "%.15g", value);
   double back = 0;
-  if (!absl::SimpleAtod(digits, &back) || back != value) digits = absl::StrFormat("%.17g", value);
+  if (!absl::SimpleAtod(digits, &back) || back != value) absl::SNPrintF(digits, sizeof(digits), "%.17g", value);
   absl::StrAppend(out, name, ": ", digits, "\n");
 }
 
@@ -42,14 +44,14 @@ bool ParseText(absl::string_view value, std::string* text) {
   if (value.size() < 2 || (value[0] != '"' && value[0] != '\'')) return false;
   const char quote = value[0];
   value.remove_prefix(1);
-  // The quote that ends it is the last character, and no other stands unescaped.
+  // The closing quote must be the last character, and any other quote must be escaped.
   size_t end = 0;
   while (end < value.size() && value[end] != quote) end += value[end] == '\\' ? 2 : 1;
   if (end + 1 != value.size()) return false;
   return absl::CUnescape(value.substr(0, end), text);
 }
 
-// Takes one line. False if it is no field, or one of ours with a value that it cannot have.
+// Parses one line. False if it is not a field, or a known field with an invalid value.
 bool ParseLine(absl::string_view line, CheckpointState* state) {
   const size_t colon = line.find(':');
   if (colon == absl::string_view::npos) return false;

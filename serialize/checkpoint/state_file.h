@@ -8,8 +8,8 @@
 //   all_model_checkpoint_timestamps: 1568055812.9
 //   last_preserved_timestamp: 1568055011.5
 //
-// The checkpoints that it names need not exist: check before you use them. (FindLatestCheckpoint of manager.h reads the
-// folder instead of this file.)
+// Checkpoints that the file names may no longer exist: check before you use them. (FindLatestCheckpoint of manager.h
+// reads the folder instead of this file.)
 
 #ifndef TENSORCASK_SERIALIZE_CHECKPOINT_STATE_FILE_H_
 #define TENSORCASK_SERIALIZE_CHECKPOINT_STATE_FILE_H_
@@ -28,9 +28,9 @@ namespace tensorcask {
 // 1970.
 struct CheckpointState {
   std::string latest;            // "" if the file names none
-  std::vector<std::string> all;  // oldest first; checkpoints that are kept for good may be missing
+  std::vector<std::string> all;  // oldest first; permanently kept checkpoints may be missing
   std::vector<double> saved_at;  // one time for each of `all`, or empty
-  double last_preserved_at = 0;  // when the newest checkpoint that is kept for good was saved; 0: unknown
+  double last_preserved_at = 0;  // when the newest permanently kept checkpoint was saved; 0: unknown
 };
 
 // Checks the syntax of unknown fields and ignores them. Errors: NotFound; from errno; DataLoss, naming file and line,
@@ -38,8 +38,8 @@ struct CheckpointState {
 absl::StatusOr<CheckpointState> ReadCheckpointState(const std::string& path,
                                                     FileSystem* file_system = FileSystem::Posix());
 
-// Replaces the file at `path` atomically; with `sync`, durably. Requires: saved_at is empty or as long as all.
-// Errors: from errno, naming the file; the path then has the old file or the new one.
+// Replaces the file at `path` atomically; with `sync`, the new file is durable on return. Requires: saved_at is empty
+// or as long as all. Errors: from errno, naming the file; the path then has the old file or the new one.
 absl::Status WriteCheckpointState(const std::string& path, const CheckpointState& state, bool sync,
                                   FileSystem* file_system = FileSystem::Posix());
 

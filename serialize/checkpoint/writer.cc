@@ -8,16 +8,18 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
+#include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/checkpoint/format/checkpoint_entry.h"
 #include "tensorcask/serialize/checkpoint/format/entry_encoder.h"
 #include "tensorcask/serialize/checkpoint/format/naming.h"
 #include "tensorcask/serialize/checkpoint/format/slice_key.h"
+#include "tensorcask/serialize/checkpoint/internal/choose_num_shards.h"
 #include "tensorcask/serialize/checkpoint/internal/make_folder.h"
 #include "tensorcask/serialize/checkpoint/internal/target_check.h"
 #include "tensorcask/serialize/checkpoint/table/table_writer.h"
@@ -31,6 +33,7 @@
 #include "tensorcask/serialize/wire/internal/extension_writer.h"
 #include "tensorcask/serialize/wire/internal/stored_elements.h"
 #include "tensorcask/tensor/base/glob.h"
+#include "tensorcask/tensor/base/owner_process.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/buffer.h"
@@ -91,7 +94,7 @@ absl::Status CheckName(absl::string_view name) {
   return absl::OkStatus();
 }
 
-// True if `slice` is all of `shape`, however it says so. Requires: it lies in it.
+// True if `slice` selects all of `shape`, in any notation. Requires: `slice` lies in `shape`.
 bool IsWhole(const TensorSlice& slice, const TensorShape& shape) {
   for (int axis = 0; axis < shape.rank(); ++axis) {
     if (!slice.IsFullAt(axis) && slice.extent(axis).length != shape.dim(axis)) return false;
@@ -105,7 +108,8 @@ class Save {
   Save(std::string prefix, const CheckpointWriterOptions& options)
       : prefix_(std::move(prefix)),
         options_(options),
-        publish_({options.file_system, options.sync, options.overwrite}) {}
+        publish_({options.file_system, options.sync, options.overwrite}),
+        num_data_files_(options.num_shards) {}
 
   // Makes the temporary files, and the threads that write to them.
   absl::Status Start();
@@ -113,10 +117,12 @@ class Save {
   absl::Status Add(absl::string_view name, const TensorView& tensor, const AddOptions& options);
   absl::Status AddSlice(absl::string_view name, const TensorShape& full_shape, const TensorSlice& slice,
                         const TensorView& tensor, const AddOptions& options);
-  // Writes what waits and the index, and publishes.
+  // Writes the waiting tensors and the index, then publishes.
   absl::Status Finish();
-  // Gives the disk back now.
+  // Removes the files of this save now.
   void Abandon();
+
+  bool is_in_owner_process() const { return owner_.IsThisProcess(); }
 
  private:
   // A tensor in pieces.
@@ -139,18 +145,24 @@ class Save {
                        const TensorMetadata* metadata);
   absl::Status WriteJob(const TensorJob& job);
   absl::Status FlushShards(size_t queue);
+  absl::Status NameDataFiles();
   absl::Status WriteIndex();
 
+  const OwnerProcess owner_;
   const std::string prefix_;
   CheckpointWriterOptions options_;
   AtomicPublish publish_;
   std::vector<FileSink*> data_;         // by shard
   std::deque<ShardPayloads> payloads_;  // likewise
   FileSink* index_ = nullptr;
+  int num_data_files_;  // in the index; above options_.num_shards if NameDataFiles found names taken
 
-  std::deque<IndexItem> items_;                                             // in no order; they stay where they are
-  absl::flat_hash_set<absl::string_view> names_;                            // keys of items_, but for those of pieces
-  absl::flat_hash_map<absl::string_view, std::unique_ptr<Sliced>> sliced_;  // by name
+  // Tables of the standard library. After a failed allocation the destructor of Abseil's tables frees memory that was
+  // never allocated.
+  using NameHash = absl::Hash<absl::string_view>;
+  std::deque<IndexItem> items_;                                     // in no order; they stay where they are
+  std::unordered_set<absl::string_view, NameHash> names_;           // keys of items_, but for those of pieces
+  std::unordered_map<absl::string_view, Sliced, NameHash> sliced_;  // by name
 
   checkpoint::FirstError error_;
   std::deque<WriteQueue> queues_;  // that of shard i is i % size(). Last: its threads use all of the above
@@ -198,7 +210,7 @@ absl::Status Save::CheckTensor(absl::string_view name, const TensorView& tensor,
 IndexItem* Save::AddItem(std::string key) { return &items_.emplace_back(std::move(key)); }
 
 absl::Status Save::AddName(absl::string_view name, IndexItem** item) {
-  if (names_.contains(name)) {
+  if (names_.count(name) != 0) {
     return absl::AlreadyExistsError(absl::StrCat(prefix_, ": tensor ", Quoted(name), " is there already"));
   }
   *item = AddItem(std::string(name));
@@ -217,7 +229,7 @@ absl::Status Save::AddSlice(absl::string_view name, const TensorShape& full_shap
                             const TensorView& tensor, const AddOptions& options) {
   CASK_RETURN_IF_ERROR(CheckTensor(name, tensor, options));
   const auto found = sliced_.find(name);
-  Sliced* sliced = found != sliced_.end() ? found->second.get() : nullptr;
+  Sliced* sliced = found != sliced_.end() ? &found->second : nullptr;
   const TensorSliceSet whole(tensor.dtype(), full_shape);
   CASK_RETURN_IF_ERROR(About(name, whole.CheckPart(slice, tensor.dtype(), tensor.shape())));
   if (IsWhole(slice, full_shape)) return Add(name, tensor, options);
@@ -225,9 +237,7 @@ absl::Status Save::AddSlice(absl::string_view name, const TensorShape& full_shap
   if (sliced == nullptr) {
     IndexItem* item = nullptr;
     CASK_RETURN_IF_ERROR(AddName(name, &item));
-    auto made = std::make_unique<Sliced>(Sliced{item, whole, options.metadata});
-    sliced = made.get();
-    sliced_.emplace(item->key, std::move(made));
+    sliced = &sliced_.emplace(item->key, Sliced{item, whole, options.metadata}).first->second;
   }
   CASK_RETURN_IF_ERROR(About(name, sliced->pieces.Register(slice, "")));
   return Enqueue(AddItem(checkpoint::EncodeSliceKey(name, slice)), tensor, options.shard, StoredLayout::kRowMajor,
@@ -278,15 +288,16 @@ absl::Status Save::FlushShards(size_t queue) {
 }
 
 absl::Status Save::Finish() {
-  // The last queue without a thread is for this one.
+  // The last queue has no thread of its own: the calling thread writes it.
   for (size_t i = 0; i + 1 < queues_.size(); ++i) queues_[i].StartThread();
   for (WriteQueue& queue : queues_) queue.Close();
   for (size_t i = queues_.size(); i-- > 0;) queues_[i].Join();
   CASK_RETURN_IF_ERROR(error_.Get());
+  CASK_RETURN_IF_ERROR(NameDataFiles());
   CASK_RETURN_IF_ERROR(WriteIndex());
 
   std::vector<std::string> stale;
-  if (options_.overwrite) stale = checkpoint::StaleDataFiles(prefix_, options_.num_shards, options_.file_system);
+  if (options_.overwrite) stale = checkpoint::StaleDataFiles(prefix_, num_data_files_, options_.file_system);
   CASK_RETURN_IF_ERROR(publish_.Commit());
   for (const std::string& path : stale) {
     internal::RetryInterrupted([&] { return options_.file_system->Remove(path); });
@@ -294,16 +305,32 @@ absl::Status Save::Finish() {
   return absl::OkStatus();
 }
 
+// The old checkpoint needs its data files until the new index replaces the old one.
+absl::Status Save::NameDataFiles() {
+  if (!options_.overwrite) return absl::OkStatus();
+  CASK_ASSIGN_OR_RETURN(num_data_files_,
+                        checkpoint::ChooseNumShards(prefix_, options_.num_shards, options_.file_system));
+  if (num_data_files_ == options_.num_shards) return absl::OkStatus();
+  for (int shard = 0; shard < options_.num_shards; ++shard) {
+    CASK_RETURN_IF_ERROR(publish_.Redirect(checkpoint::DataPath(prefix_, shard, options_.num_shards),
+                                           checkpoint::DataPath(prefix_, shard, num_data_files_)));
+  }
+  for (int shard = options_.num_shards; shard < num_data_files_; ++shard) {
+    CASK_RETURN_IF_ERROR(publish_.AddBeforeSwitch(checkpoint::DataPath(prefix_, shard, num_data_files_)).status());
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Save::WriteIndex() {
   for (const auto& [name, sliced] : sliced_) {
     CheckpointEntry entry;
-    entry.dtype = sliced->pieces.dtype();
-    entry.shape = sliced->pieces.shape();
-    for (const TensorSliceSet::Part& part : sliced->pieces.parts()) entry.slices.push_back(part.slice);
+    entry.dtype = sliced.pieces.dtype();
+    entry.shape = sliced.pieces.shape();
+    for (const TensorSliceSet::Part& part : sliced.pieces.parts()) entry.slices.push_back(part.slice);
     internal::ExtensionContent extension;
-    extension.metadata = &sliced->metadata;
+    extension.metadata = &sliced.metadata;
     if (DTypeNumber(entry.dtype) >= kFirstOwnDTypeNumber) extension.dtype_number = DTypeNumber(entry.dtype);
-    sliced->item->value = checkpoint::EncodeEntry(entry, extension);
+    sliced.item->value = checkpoint::EncodeEntry(entry, extension);
   }
   bool requires_reader_v2 = false;
   std::vector<const IndexItem*> sorted;
@@ -322,7 +349,7 @@ absl::Status Save::WriteIndex() {
     table_options.block_bytes = kLookupBlockBytes;
   }
   checkpoint::TableWriter table(index_, table_options);
-  CASK_RETURN_IF_ERROR(table.Add("", checkpoint::EncodeHeader(options_.num_shards, requires_reader_v2)));
+  CASK_RETURN_IF_ERROR(table.Add("", checkpoint::EncodeHeader(num_data_files_, requires_reader_v2)));
   for (const IndexItem* const item : sorted) CASK_RETURN_IF_ERROR(table.Add(item->key, item->value));
   return table.Finish();
 }
@@ -337,14 +364,20 @@ void Save::Abandon() {
 class CheckpointWriter::Impl {
  public:
   Impl(const std::string& prefix, const CheckpointWriterOptions& options)
-      : prefix_(prefix), background_(options.background), save_(std::make_shared<Save>(prefix, options)) {}
+      : prefix_(prefix),
+        background_(options.background),
+        finished_(absl::FailedPreconditionError(absl::StrCat(prefix, ": the checkpoint is finished"))),
+        interrupted_(absl::ResourceExhaustedError(
+            absl::StrCat(prefix, ": an earlier call ended with an exception; the checkpoint is abandoned"))),
+        save_(new Save(prefix, options), Delete) {}
 
   absl::Status Start() { return save_->Start(); }
 
-  // What comes of a call of Save, which nothing can follow if it fails.
+  // Calls Save and keeps the status. After a failure no further call is possible.
   template <typename Call>
   absl::Status Do(Call&& call) {
-    CASK_RETURN_IF_ERROR(status_);
+    CASK_RETURN_IF_ERROR(CheckUsable());
+    status_ = interrupted_;  // stays if the call throws, for example std::bad_alloc
     status_ = call(save_.get());
     if (!status_.ok()) save_->Abandon();
     return status_;
@@ -357,27 +390,37 @@ class CheckpointWriter::Impl {
   }
 
   absl::StatusOr<BackgroundSave> FinishInBackground() {
-    CASK_RETURN_IF_ERROR(status_);
+    CASK_RETURN_IF_ERROR(CheckUsable());
     if (!background_) {
       return absl::FailedPreconditionError(
           absl::StrCat(prefix_, ": FinishInBackground wants a writer with background set"));
     }
-    return BackgroundSave([save = TakeSave()] {
-      absl::Status status = save->Finish();
-      if (!status.ok()) save->Abandon();
-      return status;
-    });
+    return BackgroundSave([save = TakeSave()] { return save->Finish(); });
   }
 
  private:
+  // The copy of a child stays in memory: the files are the parent's, and the threads run only there.
+  static void Delete(Save* save) {
+    if (save->is_in_owner_process()) delete save;
+  }
+
+  absl::Status CheckUsable() const {
+    if (owner_.IsThisProcess()) return status_;
+    return absl::FailedPreconditionError(
+        absl::StrCat(prefix_, ": the writer was made by the parent of this process, which alone may use it"));
+  }
+
   std::shared_ptr<Save> TakeSave() {
-    status_ = absl::FailedPreconditionError(absl::StrCat(prefix_, ": the checkpoint is finished"));
+    status_ = finished_;
     return std::move(save_);
   }
 
+  const OwnerProcess owner_;
   const std::string prefix_;
   const bool background_;
-  std::shared_ptr<Save> save_;  // null: finished, or somebody else does it
+  const absl::Status finished_;     // what calls return after Finish and FinishInBackground
+  const absl::Status interrupted_;  // and after an exception
+  std::shared_ptr<Save> save_;      // null: finished, or a BackgroundSave has it
   absl::Status status_;
 };
 
@@ -390,8 +433,11 @@ absl::StatusOr<CheckpointWriter> CheckpointWriter::Create(const std::string& pre
                                                           const CheckpointWriterOptions& options) {
   CASK_RETURN_IF_ERROR(checkpoint::CheckNewPrefix(prefix));
   CASK_RETURN_IF_ERROR(CheckOptions(options));
+  CASK_RETURN_IF_ERROR(checkpoint::CheckNoDevice(prefix, options.file_system));
   CASK_RETURN_IF_ERROR(checkpoint::MakeFolderFor(checkpoint::IndexPath(prefix), options.sync, options.file_system));
   CASK_RETURN_IF_ERROR(CheckBase(prefix, options));
+  checkpoint::RemoveTemporariesOf(prefix, /*always=*/options.overwrite,
+                                  options.file_system);  // first, as they may fill the disk
   auto impl = std::make_unique<Impl>(prefix, options);
   CASK_RETURN_IF_ERROR(impl->Start());
   return CheckpointWriter(std::move(impl));

@@ -6,13 +6,21 @@
 //
 // Add writes elements to the data file, so memory stays bounded: the writer keeps only names and offsets. (With
 // `background` the elements wait in memory: FinishInBackground.) The same tensors in the same order with the same
-// options give the same bytes; with alignment = 1 those that TensorFlow writes (tested on 17 of its checkpoints).
+// options give the same bytes. With alignment = 1 these are the bytes that TensorFlow writes (tested on 17 of its
+// checkpoints).
 //
 // The writer creates files under temporary names beside the final ones and renames them in order, data first, index
 // last (serialize/io/internal/atomic_publish.h). The final index name appears in Finish, after all data files. A writer
-// destroyed without Finish removes its files. After a failed Add or Finish every further call returns the same error.
-// One caller at a time, and one writer at a time where `overwrite` is set: two writers that overwrite the same
-// checkpoint can mix their files. Readers then see wrong checksums.
+// destroyed without Finish removes its files; Create removes what a writer of the same prefix left that was killed.
+// After a failed Add or Finish every further call returns the same error. If a call ends with std::bad_alloc, all later
+// calls return ResourceExhausted, so Finish never publishes a checkpoint that lacks a tensor. In threads of the library
+// an exception becomes ResourceExhausted. After fork(2) only the parent has the writer: the copy of a child does
+// nothing when it is destroyed (it removes no files and joins no threads), and its other functions return
+// FailedPrecondition.
+//
+// One caller at a time. With `overwrite`, run one Finish for a checkpoint at a time: two writers that finish the same
+// checkpoint at the same moment can mix their files, and readers then see wrong checksums. If one finishes after the
+// other, the last one stays.
 
 #ifndef TENSORCASK_SERIALIZE_CHECKPOINT_WRITER_H_
 #define TENSORCASK_SERIALIZE_CHECKPOINT_WRITER_H_
@@ -55,32 +63,36 @@ struct CheckpointWriterOptions {
   // thread i modulo num_threads), and waits while tensors of more than 64 MiB together wait for that thread. Threads
   // beyond the number of shards encode chunks. The bytes of the files do not depend on it.
   int num_threads = 1;
-  // Add only takes lazy clones, and FinishInBackground writes: the caller's stall is the time to take references.
+  // Add only makes lazy clones, and FinishInBackground writes the tensors, so the caller waits only while Add makes
+  // references.
   bool background = false;
-  // Replace a checkpoint of this name; a crash meanwhile leaves the old one, the new one or none. Data files of an old
-  // one that had another number of shards are removed at the end, best effort. Data files without an index, as a killed
-  // save may leave them, are refused like a checkpoint unless this is set.
+  // Replace a checkpoint of this name. A crash at any moment leaves the old one or the new one, whole. (Without `sync`
+  // this holds if the process ends, but not if the machine does.) If the old checkpoint has num_shards data files, the
+  // new one gets one more, an empty one, so that no new data file has a name that the old index needs (FORMAT.md
+  // section 6). CheckpointReader::num_shards counts it. Finish removes the data files of the old one last, best effort.
+  // A killed save may leave data files without an index. Unless this is set, they are refused like an existing
+  // checkpoint.
   bool overwrite = false;
-  // Bytes of a block of the index; 0: 256 KiB with alignment 1, which are TensorFlow's bytes, else 16 KiB, which makes
-  // looking up one tensor of many cheap.
+  // Bytes of a block of the index. 0: 256 KiB with alignment 1, as TensorFlow writes it, else 16 KiB, which makes it
+  // cheap to look up one tensor of many.
   size_t index_block_bytes = 0;
 
   // Tensors above kStored are encoded, compressed and checked chunk by chunk, if that makes them 2 % smaller (large
-  // ones are judged on samples); TensorFlow then refuses the checkpoint (FORMAT.md section 4.3). The others are written
-  // as without. Not encoded are variants, and what keeps another order than row-major (StoredLayout::kPreserve). Of
-  // encoded tensors with the same elements, dtype and level a shard has the bytes once. Payloads of strings are held
-  // whole in memory on their way out, and so may be those of tensors up to 16 MiB.
-  // payload.base is an earlier checkpoint (or another BaseLookup), whose tensors are read whole. It must be kept:
-  // CheckpointReaderOptions::base has to be the same.
+  // ones are judged on samples); TensorFlow then refuses the checkpoint (FORMAT.md section 4.3). All other tensors are
+  // stored as they would be at kStored. Variants, and tensors stored in another order than row-major
+  // (StoredLayout::kPreserve), are not encoded. A shard stores encoded tensors with the same elements, dtype and level
+  // once. The whole payload of a string tensor is held in memory before it is written, and so may be that of a tensor
+  // of up to 16 MiB. payload.base is an earlier checkpoint (or another BaseLookup), whose tensors are read whole. It
+  // must be kept: CheckpointReaderOptions::base has to be the same.
   PayloadOptions payload = {};
-  std::vector<LevelRule> level_rules;  // the first rule whose glob matches a name gives its level, not payload.level
+  std::vector<LevelRule> level_rules;  // the first rule whose glob matches overrides payload.level
 };
 
 struct AddOptions {
   int shard = 0;            // which data file
   TensorMetadata metadata;  // travels beside the tensor; TensorFlow skips it
-  // kPreserve: as the elements lie in memory, with the strides. What is not row-major is then guarded: TensorFlow
-  // refuses the checkpoint, as it does for dtypes that it lacks (FORMAT.md section 4.3).
+  // kPreserve: in the order of memory, with the strides. A tensor that is not row-major is then guarded: TensorFlow
+  // refuses the checkpoint, as it refuses one with dtypes that it lacks (FORMAT.md section 4.3).
   StoredLayout layout = StoredLayout::kRowMajor;
   std::optional<PayloadLevel> level;  // instead of what level_rules and payload.level of the writer say
 };
@@ -98,23 +110,27 @@ class CheckpointWriter {
   ~CheckpointWriter();
 
   // Stores the elements of `tensor` in row-major order. A view with other strides is gathered piece by piece, so that
-  // memory stays bounded (strings: copied whole). The caller may change the tensor after Add returns; with threads or
-  // in the background, not through pointers from before Add (tensor/buffer.h says why).
-  // Errors: InvalidArgument for a name that is empty, starts with a NUL byte or is longer than 64 KiB, for an unknown
-  // shard or level, and for metadata that the tensor cannot have; AlreadyExists for a name added before; Unimplemented
-  // for resources; FailedPrecondition for a buffer without data; ResourceExhausted; from errno, naming the file. With
-  // several threads also the error of an earlier Add.
+  // memory stays bounded (strings: copied whole). Elements in external or mapped memory are copied piece by piece, too,
+  // so that the checksum is that of the stored bytes even if another process writes to the memory meanwhile: the saved
+  // tensor verifies, and holds old or new values. The caller may change the tensor after Add returns; with threads or
+  // in the background, not through pointers from before Add (tensor/buffer.h says why). Errors: InvalidArgument for a
+  // name that is empty, starts with a NUL byte or is longer than 64 KiB, for an unknown shard or level, and for
+  // metadata that the tensor cannot have; AlreadyExists for a name added before; Unimplemented for resources;
+  // FailedPrecondition for a buffer without data; ResourceExhausted; from errno, naming the file. With several threads
+  // also the error of an earlier Add.
   absl::Status Add(absl::string_view name, const TensorView& tensor, const AddOptions& options = {});
 
   // Stores one piece of a tensor of shape `full_shape`; other calls, or other processes, store the rest. A piece that
-  // is the whole tensor is stored as by Add; other pieces row-major, whatever options.layout says. The writer does not
-  // check that the pieces cover the tensor; the reader does. The metadata of the tensor is that of its first piece.
-  // Errors: as Add; InvalidArgument if dtype, shape or rank disagree with `slice` or with an earlier piece, and for a
-  // piece that overlaps another; OutOfRange for a slice outside the tensor.
+  // is the whole tensor is stored as by Add; other pieces are stored row-major, whatever options.layout says. The
+  // writer does not check that the pieces cover the tensor; the reader does. The metadata of the tensor is that of its
+  // first piece. Errors: as Add; InvalidArgument if dtype, shape or rank disagree with `slice` or with an earlier
+  // piece, and for a piece that overlaps another; OutOfRange for a slice outside the tensor.
   absl::Status AddSlice(absl::string_view name, const TensorShape& full_shape, const TensorSlice& slice,
                         const TensorView& tensor, const AddOptions& options = {});
 
-  // Writes the index and publishes. Errors: FailedPrecondition if called twice; from errno, naming the file.
+  // Writes the index and publishes. Errors: FailedPrecondition if called twice; InvalidArgument if num_shards is 99999
+  // and the checkpoint to be replaced has as many; from errno, naming the file. With `overwrite` the old checkpoint
+  // stays if this fails, unless only the last sync of the folder failed.
   absl::Status Finish();
 
   // Finishes on a new thread; errors arrive with the result. Requires options.background. The tensors stay in memory

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -15,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "tensorcask/serialize/exchange/internal/exceptions.h"
 #include "tensorcask/serialize/exchange/internal/frame.h"
 #include "tensorcask/serialize/exchange/internal/frame_receiver.h"
 #include "tensorcask/serialize/exchange/internal/received_frame.h"
@@ -50,12 +52,17 @@ class Channel::State {
         frames_(transport_.get(), MaxBytes(options_), options_.decode.allocator) {
     exchange::Hello hello;
     hello.max_message_bytes = MaxBytes(options_);
-    // Into an empty buffer, so this does not wait. If the peer is gone already, what it sent can still be received.
+    // The buffer is empty, so this does not wait. If the peer is gone already, the bytes that it sent can still be
+    // received.
     hello_error_ = SendFrame(FrameType::kHello, exchange::EncodeHello(hello), {}, absl::ZeroDuration());
   }
   ~State() {
     // A child after fork(2) has copies of the descriptors; the channel stays the parent's.
-    if (getpid() == owner_process_) Close(absl::ZeroDuration()).IgnoreError();
+    if (getpid() != owner_process_) return;
+    CASK_TRY { Close(absl::ZeroDuration()).IgnoreError(); }
+    CASK_CATCH(const std::bad_alloc&) {
+      Shutdown();  // the peer gets no goodbye
+    }
   }
 
   const std::string& name() const { return transport_->name(); }
@@ -95,10 +102,13 @@ class Channel::State {
 
   absl::Status Close(Deadline deadline) {
     if (!is_closed_) {
+      BreakOnException guard(this, &send_error_);
+      close_status_ = exception_error_;  // if Finish throws
       is_closed_ = true;
       close_status_ = Finish(deadline);
       send_error_ = absl::UnavailableError("Close was called");
       Shutdown();
+      guard.Done();
     }
     return close_status_;
   }
@@ -235,7 +245,8 @@ class Channel::State {
   std::atomic<bool> is_shut_down_{false};  // by this side
   std::atomic<bool> peer_lost_messages_{false};
   const pid_t owner_process_ = getpid();
-  const absl::Status exception_error_ = absl::ResourceExhaustedError("an exception passed through it (no memory?)");
+  const absl::Status exception_error_ =
+      absl::ResourceExhaustedError("a C++ exception interrupted Send or Receive, for example because memory ran out");
 
   // Used by the sending thread only.
   exchange::RecycledMemory recycled_memory_;

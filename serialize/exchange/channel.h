@@ -22,14 +22,14 @@
 // in the same time whatever its size, with its strides; views of one block share it on the other side, too. From then
 // on the memory is frozen: a write copies first, on either side. All other tensors are copied: large ones once, into
 // shared memory that the channel makes and reuses when the receiver has released it (ChannelOptions::recycled_bytes);
-// small ones and strings through the socket. The receiver of such a copy can read all of that memory, with what the
-// channel sent in it before; and so can a process to which the receiver sends the tensor on. Clone() the tensor first
-// to avoid that.
+// small ones and strings through the socket. The receiver of such a copy can read all of that memory, including
+// elements that the channel sent in it earlier. So can any process to which the receiver sends the tensor on; to
+// prevent that, Clone() the received tensor before sending it on.
 //
 // What arrives is checked before it is used, as if a stranger had sent it. Elements in shared memory are not checked,
 // except bools and elements with a checksum, which are copied first unless the sender has sealed them
 // (SharedMemoryAllocator::SealAgainstWriting). A sender that breaks its promise can change all other elements while
-// they are read. What is saved should not change meanwhile: see ChannelOptions::copy_unsealed.
+// they are read. If you save received tensors, they must not change meanwhile: see ChannelOptions::copy_unsealed.
 //
 // Errors name the peer:
 //   DeadlineExceeded    the deadline passed
@@ -40,10 +40,11 @@
 //   DataLoss            a checksum is wrong; a frame is missing, or came twice
 //   ResourceExhausted   past a limit; no memory or descriptors
 //   FailedPrecondition  there was an error before
-// After an error the channel is closed, and every further call says so. Exceptions: Receive whose deadline passes
-// before the first byte of a frame; Send of a message that cannot be sent at all, refused before the first byte
-// (InvalidArgument, ResourceExhausted, FailedPrecondition); ReceiveTensor of another message (InvalidArgument). An
-// exception that passes through Send or Receive (std::bad_alloc) closes the channel, too, once bytes may have moved.
+// After an error the channel is closed, and every further call says so. The channel stays open in three cases: the
+// deadline of Receive passes before the first byte of a frame; Send refuses a message before its first byte
+// (InvalidArgument, ResourceExhausted, FailedPrecondition); ReceiveTensor gets a message that is not just one tensor
+// (InvalidArgument). A C++ exception that passes through Send or Receive (std::bad_alloc) closes the channel, too, if
+// bytes may have been sent or received.
 //
 // One thread may send while another receives; Call does both. After fork(2) a child that destroys its copy of a channel
 // does not end the parent's. FORMAT.md describes the frames.
@@ -82,17 +83,17 @@ class Channel {
 
   // OK means that the system took the whole message. It does not mean that the peer received it: a peer that dies
   // later, or was killed a moment ago, does not change the answer. Call and Close report what was received. Waits while
-  // the transport's buffer is full. The message's request and status travel as they are; is_reply does not. Further
-  // errors: InvalidArgument for metadata that a tensor cannot have, for more than 65536 tensors or 253 blocks of shared
-  // memory; ResourceExhausted for more bytes than the peer's hello accepts, if Receive has seen the hello.
+  // the transport's buffer is full. Sends the message's request and status unchanged, but not is_reply. Further errors:
+  // InvalidArgument for metadata that a tensor cannot have, for more than 65536 tensors or 253 blocks of shared memory;
+  // ResourceExhausted for more bytes than the peer's hello accepts, if Receive has seen the hello.
   absl::Status Send(const Message& message, Deadline deadline);
   // The next message. Its tensors share memory: those that travelled inline share one block, and so do those that were
   // copied into shared memory, where the first write copies.
   absl::StatusOr<Message> Receive(Deadline deadline);
 
   // Sends `message` as a request and returns the reply, whose status is the other side's answer. Replies to calls that
-  // gave up before are dropped. A message that is not a reply is an error (FailedPrecondition): for both at once, send
-  // requests with numbers of your own and sort what Receive returns.
+  // gave up before are dropped. A message that is not a reply is an error (FailedPrecondition): to receive requests
+  // while you wait for replies, use Send with your own request numbers, and match the replies that Receive returns.
   absl::StatusOr<Message> Call(const Message& message, Deadline deadline);
   // Sends `message` as the answer to `request`. Requires: request.request is not 0.
   absl::Status Reply(const Message& request, const Message& message, Deadline deadline);
@@ -102,8 +103,8 @@ class Channel {
   absl::Status SendTensor(const TensorView& view, const TensorMetadata& metadata, Deadline deadline);
   absl::StatusOr<DecodedTensor> ReceiveTensor(Deadline deadline);
 
-  // Waits until the peer has received everything that was sent, tells it that this is the end (without that it would
-  // report a death), and ends both directions. Belongs to the sending thread. OK: the peer received every message.
+  // Waits until the peer has received everything that was sent, sends it a goodbye (without one the peer would report
+  // that this side died), and ends both directions. Belongs to the sending thread. OK: the peer received every message.
   // Errors: that of an earlier Send; DeadlineExceeded or Unavailable if the peer did not receive everything. A second
   // call returns the same. The destructor closes, too, but does not wait.
   absl::Status Close(Deadline deadline);

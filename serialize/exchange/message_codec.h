@@ -47,7 +47,7 @@ struct ChannelOptions {
   size_t recycled_bytes = size_t{128} << 20;
   // Receiving: copies shared memory on arrival, unless it is sealed against writing. The sender of memory that is not
   // sealed can change it at any time: between the computation of a checksum and the writing of the bytes, for example.
-  // So set this where what arrives is saved.
+  // So set this if received tensors are saved.
   bool copy_unsealed = false;
   // Receiving: limits (max_message_bytes counts one message with what it maps), allocator, device map.
   DecodeOptions decode;

@@ -20,6 +20,7 @@
 #include "tensorcask/serialize/wire/internal/tensor_decoder.h"
 #include "tensorcask/serialize/wire/internal/tensor_fields.h"
 #include "tensorcask/serialize/wire/internal/wire_fields.h"
+#include "tensorcask/tensor/base/bool_bytes.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -210,7 +211,7 @@ class Decoder {
     CASK_ASSIGN_OR_RETURN(SharedTensor shared, DecodeEntry(entry));
     const std::optional<int64_t> elements_bytes =
         CheckedMul(shared.layout.num_elements(), static_cast<int64_t>(ElementSize(entry.dtype)));
-    // Elements that several indices name: a copy would need bytes that the sender never had.
+    // Several indices may name one element: a copy then needs more bytes than the sender had.
     const std::optional<int64_t> unbacked =
         elements_bytes
             ? std::optional<int64_t>(std::max<int64_t>(*elements_bytes - static_cast<int64_t>(entry.size_bytes), 0))
@@ -252,12 +253,7 @@ class Decoder {
       CASK_ASSIGN_OR_RETURN(gathered, view.Contiguous());
       bools = gathered.bytes();
     }
-    uint8_t seen = 0;
-    for (const char byte : bools) seen |= static_cast<uint8_t>(byte);
-    if (seen <= 1) return absl::OkStatus();
-    const auto bad = std::find_if(bools.begin(), bools.end(), [](char c) { return c != 0 && c != 1; });
-    return absl::InvalidArgumentError(absl::StrCat("byte ", bad - bools.begin(), " is ",
-                                                   static_cast<int>(static_cast<uint8_t>(*bad)), "; a bool is 0 or 1"));
+    return CheckBools(bools);
   }
 
   ReceivedFrame frame_;

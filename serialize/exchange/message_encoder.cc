@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
@@ -116,7 +116,7 @@ class Encoder {
   absl::Status AddShared(const DecodedTensor& tensor) {
     const TensorView& view = tensor.view;
     CASK_RETURN_IF_ERROR(internal::CheckMetadata(view, tensor.metadata));
-    // First: from here on the content of the block does not change.
+    // Freezes first, so that the content of the block does not change from here on.
     view.buffer()->FreezeMemory();
     const TensorBuffer::FileRange place = *view.buffer()->file_range();
     const TensorView::ByteRange bytes = view.bounds();
@@ -225,8 +225,9 @@ class Encoder {
   const ChannelOptions& options_;
   const size_t max_descriptors_;
   RecycledMemory* const recycled_;
-  absl::flat_hash_map<int, uint32_t> blocks_;  // by descriptor: its number, from 1 on
-  char* copies_ = nullptr;                     // the last block, with copied_bytes_ in it; null if there is none
+  // By descriptor: its number, from 1 on. A tree, because absl's hash tables are invalid after a failed allocation.
+  std::map<int, uint32_t> blocks_;
+  char* copies_ = nullptr;  // the last block, with copied_bytes_ in it; null before the first
   uint64_t copied_bytes_ = 0;
   MessageBody body_;
   EncodedMessage& out_;

@@ -25,6 +25,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/exchange/internal/answer_queue.h"
+#include "tensorcask/serialize/exchange/internal/exceptions.h"
 #include "tensorcask/serialize/exchange/internal/frame.h"
 #include "tensorcask/serialize/exchange/internal/received_frame.h"
 #include "tensorcask/serialize/exchange/internal/server_client.h"
@@ -57,7 +58,7 @@ size_t CountDescriptors() {
   return error ? 64 : static_cast<size_t>(std::distance(begin(open), end(open)));
 }
 
-// So that descriptors are left for what clients send and for files that answers are read from.
+// Leaves descriptors for those that clients send, and for files that answers are read from.
 size_t MaxClients(size_t wanted) {
   rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return wanted;
@@ -91,6 +92,7 @@ class Server::Loop {
   }
 
   ~Loop() {
+    listener_.Shutdown();
     for (auto& [id, client] : clients_) SendGoodbye(*client);
   }
 
@@ -144,19 +146,20 @@ class Server::Loop {
 
   // ---- Clients ------------------------------------------------------------------------------------------------------
 
-  // What the client's state allows now. An exception (no memory) makes room at the cost of the worst client; if there
-  // is none, this one is disconnected.
+  // Does what the client's state allows now. After an exception (no memory) the worst client is disconnected to make
+  // room, or this one if there is no other to disconnect.
   void Serve(uint64_t id, uint32_t events) {
     const auto found = clients_.find(id);
     if (found == clients_.end()) return;
     ServerClient& client = *found->second;
-    try {
+    CASK_TRY {
       const bool is_alive = client.state == State::kReceiving ? Receive(id, client)
                             : client.state == State::kSending ? Send(id, client)
                                                               : (events & (EPOLLHUP | EPOLLERR)) == 0;
       if (!is_alive) return Disconnect(id);
       UpdateEvents(id, client);
-    } catch (const std::bad_alloc&) {
+    }
+    CASK_CATCH(const std::bad_alloc&) {
       if (!EvictWorst(Clock::now(), /*only_readers=*/false, id)) Disconnect(id);
     }
   }
@@ -180,7 +183,7 @@ class Server::Loop {
         return ReceiveHello(id, client, frame);
       case FrameType::kMessage:
         return ReceiveRequest(id, client, std::move(frame));
-      case FrameType::kReply:  // to nothing
+      case FrameType::kReply:  // a reply to no request
       case FrameType::kGoodbye:
         break;
     }
@@ -224,9 +227,8 @@ class Server::Loop {
         Disconnect(id);
         continue;
       }
-      try {
-        Begin(FrameType::kReply, client.job->encoded.body, client.job->encoded, client);
-      } catch (const std::bad_alloc&) {
+      CASK_TRY { Begin(FrameType::kReply, client.job->encoded.body, client.job->encoded, client); }
+      CASK_CATCH(const std::bad_alloc&) {
         Disconnect(id);
         continue;
       }
@@ -319,7 +321,7 @@ class Server::Loop {
   void AcceptSome() {
     for (int i = 0; i < kAcceptsAtOnce; ++i) {
       if (!MakeRoom(Clock::now())) return;
-      try {
+      CASK_TRY {
         absl::StatusOr<UnixSocket> socket = listener_.Accept(absl::ZeroDuration());
         if (absl::IsResourceExhausted(socket.status()) && spare_.is_open()) {
           spare_.Close();
@@ -328,7 +330,8 @@ class Server::Loop {
         if (absl::IsPermissionDenied(socket.status())) continue;  // another user's process
         if (!socket.ok()) return;
         Add(*std::move(socket));
-      } catch (const std::bad_alloc&) {
+      }
+      CASK_CATCH(const std::bad_alloc&) {
         EvictWorst(Clock::now(), /*only_readers=*/false, 0);
         return;
       }
@@ -477,11 +480,12 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Listen(const std::string& path, 
   UnixListener::Options socket;
   socket.allowed = options.channel.allowed;
   CASK_ASSIGN_OR_RETURN(UnixListener listener, UnixListener::Listen(path, socket));
-  try {
+  CASK_TRY {
     return std::unique_ptr<Server>(new Server(std::make_unique<Loop>(
         std::move(listener), service, std::move(options), std::move(epoll), std::move(wake), std::move(spare))));
-  } catch (const std::system_error& error) {
-    return absl::ResourceExhaustedError(absl::StrCat("a server needs threads: ", error.what()));
+  }
+  CASK_CATCH(const std::system_error&) {
+    return absl::ResourceExhaustedError("a server needs threads; the system gives none (RLIMIT_NPROC)");
   }
 }
 

@@ -12,8 +12,8 @@
 //   CASK_ASSIGN_OR_RETURN(Message reply, channel.Call(request, absl::Seconds(5)));
 //
 // One thread (the caller of Run) talks to all clients and never waits for one of them; a few threads of the server's
-// own compute the answers. What other clients do does not keep an honest client waiting for longer than about a second,
-// besides the time that the answers before its own take:
+// own compute the answers. Other clients can delay an honest client by about a second at most, besides the time that
+// earlier answers take to compute:
 //
 //   too many connections     the worst client is disconnected when one more connects: those that wait for nothing (they
 //                            have asked nothing, sent half a frame, or do not read their answer) before those that
@@ -54,13 +54,14 @@ class Service {
 };
 
 struct ServerOptions {
-  // Connections at once. Fewer if the process may not open as many descriptors (RLIMIT_NOFILE).
+  // The largest number of connections at once. The server allows fewer if the process may not open that many
+  // descriptors (RLIMIT_NOFILE).
   size_t max_clients = 64;
   // Threads that compute answers. All but one compute answers of more than 1 MiB.
   int num_threads = 3;
   uint64_t max_request_bytes = uint64_t{64} << 10;
-  // Of all answers of more than 1 MiB together, from when they are computed until they are sent. A single answer may be
-  // larger; it is then the only one.
+  // The limit on all answers of more than 1 MiB together, from the start of their computation until they are sent. A
+  // single answer may be larger; it is then the only one.
   uint64_t max_answer_bytes = uint64_t{256} << 20;
   // A client is disconnected if it takes longer than this to ask its first request, to send the rest of a frame that
   // has begun, or to read any part of its answer. Besides, an answer must be read at 1 MiB/s on average.

@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -49,7 +51,7 @@ absl::Status NotShareable(absl::string_view what) {
 }
 
 // The size of a file whose bytes all have memory and keep it. Errors: InvalidArgument. Requires: it is a file in
-// memory, so that none of these calls asks a file system that somebody else runs.
+// memory, so none of these calls waits for a file system in user space.
 absl::StatusOr<uint64_t> CheckMemoryFile(int descriptor) {
   const int seals = fcntl(descriptor, F_GET_SEALS);
   // Files of huge pages (hugetlbfs) have seals as well, but can run out of pages under a mapping.
@@ -73,6 +75,43 @@ absl::StatusOr<uint64_t> CheckMemoryFile(int descriptor) {
   }
   return size_bytes;
 }
+
+// A file in memory that is mapped for reading, until this is destroyed.
+class Mapping {
+ public:
+  Mapping() = default;
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  ~Mapping() { Unmap(); }
+
+  // False and errno if the system refuses. Requires: `offset_bytes` is at the start of a page; not called before.
+  bool Map(ScopedDescriptor file, uint64_t offset_bytes, size_t size_bytes) {
+    const auto map = [&](int sharing) {
+      return mmap(nullptr, size_bytes, PROT_READ, sharing, file.get(), static_cast<off_t>(offset_bytes));
+    };
+    void* mapped = map(MAP_SHARED);
+    // Before 6.7 Linux treats every shared mapping as one that may write, and refuses it after F_SEAL_WRITE. A private
+    // mapping of pages that no process writes shows the same bytes.
+    if (mapped == MAP_FAILED && errno == EPERM) mapped = map(MAP_PRIVATE);
+    if (mapped == MAP_FAILED) return false;
+    file_ = std::move(file);
+    data_ = static_cast<char*>(mapped);
+    size_bytes_ = size_bytes;
+    return true;
+  }
+  void Unmap() {
+    if (data_ != nullptr) munmap(std::exchange(data_, nullptr), size_bytes_);
+    file_.Close();
+  }
+
+  char* data() const { return data_; }
+  int descriptor() const { return file_.get(); }
+
+ private:
+  ScopedDescriptor file_;
+  char* data_ = nullptr;
+  size_t size_bytes_ = 0;
+};
 
 }  // namespace
 
@@ -107,16 +146,21 @@ void SharedMemoryAllocator::GiveBack(size_t bytes) {
 void* SharedMemoryAllocator::Allocate(size_t bytes) {
   if (bytes < options_.min_shared_bytes) return CpuAllocator::Default()->Allocate(bytes);
   const std::optional<uint64_t> mapped_bytes = CheckedAlignUp(bytes, PageBytes());
-  if (!mapped_bytes || *mapped_bytes > PTRDIFF_MAX || !Reserve(*mapped_bytes)) return nullptr;
-  Block block;
+  if (!mapped_bytes || *mapped_bytes > PTRDIFF_MAX) return nullptr;
+  // The entry first, so that an exception (no memory) leaves nothing behind.
+  std::map<const void*, Block> entry;
+  Block& block = entry[nullptr];
+  if (!Reserve(*mapped_bytes)) return nullptr;
   block.mapped_bytes = *mapped_bytes;
   char* const memory = MapNewFile(block.mapped_bytes, &block.descriptor);
   if (memory == nullptr) {
     GiveBack(block.mapped_bytes);
     return nullptr;
   }
+  auto node = entry.extract(entry.begin());
+  node.key() = memory;
   const std::lock_guard<std::mutex> lock(mutex_);
-  blocks_.emplace(memory, std::move(block));
+  blocks_.insert(std::move(node));
   return memory;
 }
 
@@ -203,28 +247,17 @@ absl::StatusOr<RefPtr<TensorBuffer>> MapSharedMemory(ScopedDescriptor descriptor
   if (size_bytes == 0) return TensorBuffer::Allocate(0);
 
   const size_t lead_bytes = offset_bytes % PageBytes();
-  const size_t mapped_bytes = lead_bytes + size_bytes;
-  const auto map = [&](int sharing) {
-    return mmap(nullptr, mapped_bytes, PROT_READ, sharing, descriptor.get(),
-                static_cast<off_t>(offset_bytes - lead_bytes));
-  };
-  void* mapping = map(MAP_SHARED);
-  // Before 6.7 Linux treats every shared mapping as one that may write, and refuses it after that seal. A private
-  // mapping of pages that no process writes shows the same bytes.
-  if (mapping == MAP_FAILED && errno == EPERM) mapping = map(MAP_PRIVATE);
-  if (mapping == MAP_FAILED) return absl::ErrnoToStatus(errno, "received memory file: mmap");
-
+  const auto mapping = std::make_shared<Mapping>();
+  if (!mapping->Map(std::move(descriptor), offset_bytes - lead_bytes, lead_bytes + size_bytes)) {
+    return absl::ErrnoToStatus(errno, "received memory file: mmap");
+  }
   TensorBuffer::External memory;
-  memory.data = static_cast<char*>(mapping) + lead_bytes;
+  memory.data = mapping->data() + lead_bytes;
   memory.size_bytes = size_bytes;
   memory.writable = false;
   memory.kind = TensorBuffer::Kind::kMapped;
-  memory.file_range = {descriptor.get(), offset_bytes};
-  memory.release = [mapping, mapped_bytes, file = descriptor.get()] {
-    munmap(mapping, mapped_bytes);
-    close(file);
-  };
-  descriptor.Release();
+  memory.file_range = {mapping->descriptor(), offset_bytes};
+  memory.release = [mapping] { mapping->Unmap(); };
   return TensorBuffer::WrapExternal(std::move(memory));
 }
 

@@ -25,8 +25,8 @@
 //
 // Blocks get the first three when they are made, and MapSharedMemory requires them (F_SEAL_WRITE counts as the third).
 // The fourth needs SealAgainstWriting. Without it a sender that breaks its promise can change the bytes while the
-// receiver reads them. That is acceptable for numbers: every value means something. What is *checked* (bools,
-// checksums, text) or saved must be copied first and used in the copy, unless IsSealedAgainstWriting.
+// receiver reads them. That is acceptable for numbers: every value means something. Bytes that are *checked* (bools,
+// checksums, text) or saved must first be copied, and the copy be used, unless IsSealedAgainstWriting.
 //
 // Linux 5.1 or later. Measured: 1 GiB frozen, sent through a Unix socket, mapped and acknowledged in 19 us, of which
 // mapping takes 3.
@@ -36,9 +36,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <mutex>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -57,15 +57,16 @@ namespace tensorcask {
 //
 // Making and filling 64 MiB takes 70 ms where CpuAllocator with huge pages takes 28 (and 17 ms are the copy): the
 // system provides shared memory in pages of 4 KiB unless /sys/kernel/mm/transparent_hugepage/shmem_enabled says
-// `advise` or more. So make such tensors once, and not for what stays in the process.
+// `advise` or more. So make such tensors once and reuse them, and use other memory for tensors that stay in this
+// process.
 //
 // After fork(2) both processes have the same blocks, not copies: each sees what the other writes.
 class SharedMemoryAllocator final : public Allocator {
  public:
   struct Options {
     size_t min_shared_bytes = size_t{64} << 10;
-    // Of all blocks that are files, together. The allocator refuses more before the system runs out of memory; for
-    // files of this kind the system notices that too late. 0: half of the machine's memory, as for tmpfs.
+    // The limit on all blocks that are files, together. The allocator refuses more before the system runs out of
+    // memory; for files of this kind the system notices that too late. 0: half of the machine's memory, as for tmpfs.
     size_t max_total_bytes = 0;
   };
 
@@ -105,7 +106,8 @@ class SharedMemoryAllocator final : public Allocator {
   const Options options_;
   mutable std::mutex mutex_;
   size_t total_bytes_ = 0;
-  absl::flat_hash_map<const void*, Block> blocks_;  // by address
+  // By address. A tree, because absl's hash tables are invalid after a failed allocation.
+  std::map<const void*, Block> blocks_;
 };
 
 // All bytes from the offset to the end of the file.

@@ -1,5 +1,5 @@
-// The way that a channel's frames take: bytes in order, with a deadline on every wait, and descriptors beside the bytes
-// where the way can carry them.
+// Carries the frames of a channel: bytes in order, with a deadline on every wait, and descriptors beside the bytes if
+// the transport can carry them.
 //
 // Errors are those of unix_socket.h. One thread may send while another receives; Shutdown may come from any thread.
 

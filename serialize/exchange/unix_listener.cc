@@ -16,6 +16,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "tensorcask/serialize/exchange/deadline.h"
+#include "tensorcask/serialize/exchange/internal/close_received.h"
 #include "tensorcask/serialize/exchange/internal/socket_calls.h"
 #include "tensorcask/serialize/exchange/scoped_descriptor.h"
 #include "tensorcask/serialize/exchange/unix_socket.h"
@@ -123,6 +124,7 @@ absl::StatusOr<UnixListener> UnixListener::Listen(const std::string& path, const
 UnixListener& UnixListener::operator=(UnixListener&& other) noexcept {
   if (this == &other) return *this;
   Remove();
+  exchange::CloseSocket(std::move(descriptor_));
   descriptor_ = std::move(other.descriptor_);
   path_ = std::move(other.path_);
   allowed_ = other.allowed_;
@@ -132,7 +134,10 @@ UnixListener& UnixListener::operator=(UnixListener&& other) noexcept {
   return *this;
 }
 
-UnixListener::~UnixListener() { Remove(); }
+UnixListener::~UnixListener() {
+  Remove();
+  exchange::CloseSocket(std::move(descriptor_));
+}
 
 // After Shutdown the next server treats this socket as a dead server's and replaces it, under the folder's lock. So the
 // comparison and the removal need the lock, too. While the socket is open its inode number is not used again.

@@ -12,7 +12,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,9 +51,6 @@ constexpr absl::Duration kLastConnectPause = absl::Milliseconds(20);
 constexpr absl::Duration kFirstReceivedPause = absl::Microseconds(20);
 constexpr absl::Duration kLastReceivedPause = absl::Milliseconds(2);
 
-// Bytes that are discarded at once when a socket is closed.
-constexpr size_t kDrainBytes = size_t{16} << 10;
-
 // A receive waits in the kernel for at most this long (SO_RCVTIMEO) and is then repeated: unlike poll(2) this needs no
 // system call of its own. Waits with less time left use poll(2).
 constexpr int kReceiveTimeoutMs = 1000;
@@ -70,17 +66,16 @@ size_t FillParts(absl::Span<const absl::string_view> pieces, std::array<iovec, k
   return count;
 }
 
-// Appends the descriptors that came with a message. Requires: room for them is reserved, so that none is lost.
-void ConsumeDescriptors(msghdr* message, std::vector<ScopedDescriptor>* descriptors) {
+// The descriptors that came with a message; returns how many.
+size_t ConsumeDescriptors(msghdr* message, std::array<int, UnixSocket::kMaxDescriptors>* descriptors) {
+  size_t count = 0;
   for (cmsghdr* control = CMSG_FIRSTHDR(message); control != nullptr; control = CMSG_NXTHDR(message, control)) {
     if (control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS) continue;
-    const size_t count = (control->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (size_t i = 0; i < count; ++i) {
-      int descriptor = -1;
-      std::memcpy(&descriptor, CMSG_DATA(control) + i * sizeof(int), sizeof(int));
-      descriptors->emplace_back(descriptor);
-    }
+    const size_t bytes = control->cmsg_len - CMSG_LEN(0);
+    std::memcpy(descriptors->data() + count, CMSG_DATA(control), bytes);
+    count += bytes / sizeof(int);
   }
+  return count;
 }
 
 }  // namespace
@@ -89,21 +84,30 @@ void ConsumeDescriptors(msghdr* message, std::vector<ScopedDescriptor>* descript
 
 absl::StatusOr<UnixSocket> UnixSocket::Make(ScopedDescriptor descriptor, absl::string_view where,
                                             AllowedPeers allowed) {
+  UnixSocket socket(std::move(descriptor));
+  absl::Status status = socket.Identify(where, allowed);
+  if (status.ok()) return socket;
+  socket.Shutdown();  // so that the peer sends no descriptor from here on
+  return status;
+}
+
+absl::Status UnixSocket::Identify(absl::string_view where, AllowedPeers allowed) {
   ucred credentials = {};
   socklen_t size = sizeof(credentials);
-  if (getsockopt(descriptor.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) {
+  if (getsockopt(descriptor(), SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) {
     return SocketError(errno, where, "reading the peer's credentials");
   }
   const timeval timeout = absl::ToTimeval(absl::Milliseconds(kReceiveTimeoutMs));
-  if (setsockopt(descriptor.get(), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)) != 0) {
+  if (setsockopt(descriptor(), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)) != 0) {
     return SocketError(errno, where, "setting a timeout");
   }
-  std::string name = absl::StrCat(where, ", process ", credentials.pid);
+  peer_ = {credentials.uid, credentials.gid, credentials.pid};
+  name_ = absl::StrCat(where, ", process ", credentials.pid);
   if (allowed == AllowedPeers::kSameUser && credentials.uid != geteuid()) {
     return absl::PermissionDeniedError(
-        absl::StrCat(name, ": belongs to user ", credentials.uid, ", only user ", geteuid(), " is allowed"));
+        absl::StrCat(name_, ": belongs to user ", credentials.uid, ", only user ", geteuid(), " is allowed"));
   }
-  return UnixSocket(std::move(descriptor), {credentials.uid, credentials.gid, credentials.pid}, std::move(name));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<UnixSocket> UnixSocket::Connect(const std::string& path, Deadline deadline, AllowedPeers allowed) {
@@ -125,7 +129,8 @@ absl::StatusOr<UnixSocket> UnixSocket::Connect(const std::string& path, Deadline
     if (!may_come || deadline.remaining() == absl::ZeroDuration()) {
       return SocketError(error == EAGAIN ? ETIMEDOUT : error, name, "connect");
     }
-    // EAGAIN has waited in the kernel already. The other two mean that the server has not made its socket yet.
+    // After EAGAIN the kernel has waited already. The other two errors mean that the server has not made its socket
+    // yet.
     if (error != EAGAIN) absl::SleepFor(std::min(pause, deadline.remaining()));
   }
 }
@@ -141,54 +146,16 @@ absl::StatusOr<std::pair<UnixSocket, UnixSocket>> UnixSocket::Pair() {
   return std::make_pair(std::move(first), std::move(second));
 }
 
-UnixSocket::UnixSocket(ScopedDescriptor descriptor, PeerCredentials peer, std::string name)
-    : descriptor_(std::move(descriptor)), peer_(peer), owner_process_(getpid()), name_(std::move(name)) {}
-
 UnixSocket& UnixSocket::operator=(UnixSocket&& other) noexcept {
   if (this == &other) return *this;
-  Dispose();
+  exchange::CloseSocket(std::move(descriptor_));
   descriptor_ = std::move(other.descriptor_);
   peer_ = other.peer_;
-  owner_process_ = other.owner_process_;
   name_ = std::move(other.name_);
   return *this;
 }
 
-UnixSocket::~UnixSocket() { Dispose(); }
-
-// With the last descriptor of a socket the kernel closes the descriptors that are still in its queue, too, in this
-// thread, and these may block. So everything is received before, except the last byte: that it was unread is how the
-// peer learns that not all was received.
-void UnixSocket::Dispose() {
-  if (!descriptor_.is_open()) return;
-  const auto unread_bytes = [this] {
-    int bytes = 0;
-    return ioctl(descriptor_.get(), SIOCINQ, &bytes) == 0 ? static_cast<size_t>(bytes) : 0;
-  };
-  if (unread_bytes() == 0 || owner_process_ != getpid()) return;
-  Shutdown();  // nothing is added from here on
-  while (const size_t unread = unread_bytes()) {
-    std::array<char, kDrainBytes> bytes;
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxDescriptors)];
-    iovec part = {bytes.data(), std::clamp<size_t>(unread - 1, 1, bytes.size())};
-    msghdr message = {};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    if (unread == 1) {  // stays, unless it has descriptors
-      if (recvmsg(descriptor_.get(), &message, MSG_PEEK | MSG_DONTWAIT) <= 0) return;
-      if ((message.msg_flags & MSG_CTRUNC) == 0) return;
-    }
-    message.msg_flags = 0;
-    message.msg_control = control;
-    message.msg_controllen = sizeof(control);
-    if (recvmsg(descriptor_.get(), &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) <= 0) return;
-    if (message.msg_controllen == 0) continue;
-    std::vector<ScopedDescriptor> received;
-    received.reserve(kMaxDescriptors);
-    ConsumeDescriptors(&message, &received);
-    exchange::CloseReceived(&received);
-  }
-}
+UnixSocket::~UnixSocket() { exchange::CloseSocket(std::move(descriptor_)); }
 
 int UnixSocket::TrySend(absl::Span<const absl::string_view> pieces, absl::Span<const int> descriptors,
                         Deadline deadline, size_t* sent_bytes) {
@@ -273,7 +240,7 @@ absl::Status UnixSocket::WaitUntilReceived(Deadline deadline) {
     absl::SleepFor(std::min(pause, deadline.remaining()));
     pause = std::min(2 * pause, kLastReceivedPause);
   }
-  // A peer that closes with unread bytes leaves an error, and its queue is emptied after that.
+  // If a peer closes with unread bytes, the socket first gets an error, and the peer's queue is emptied after that.
   int error = 0;
   socklen_t size = sizeof(error);
   if (getsockopt(descriptor_.get(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error != 0) {
@@ -293,7 +260,6 @@ absl::StatusOr<size_t> UnixSocket::Receive(absl::Span<char> out, size_t max_desc
   CASK_CHECK(max_descriptors <= kMaxDescriptors, "UnixSocket: more descriptors than a message can carry");
   CASK_CHECK(!out.empty(), "UnixSocket: receiving needs room for a byte");
   const size_t room = max_descriptors - descriptors->size();
-  const size_t num_before = descriptors->size();
   descriptors->reserve(max_descriptors);  // before the call: once bytes have been received, nothing may fail
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxDescriptors)];
   iovec part = {out.data(), out.size()};
@@ -302,11 +268,10 @@ absl::StatusOr<size_t> UnixSocket::Receive(absl::Span<char> out, size_t max_desc
   message.msg_iovlen = 1;
   ssize_t received = 0;
   while (true) {
-    // Room for as many as are wanted; the system closes the others.
-    if (room > 0) {
-      message.msg_control = control;
-      message.msg_controllen = CMSG_LEN(sizeof(int) * room);
-    }
+    // Room for as many descriptors as can arrive, even if the caller accepts none: the system would close the rest in
+    // this thread, and that can block.
+    message.msg_control = control;
+    message.msg_controllen = sizeof(control);
     const bool may_block = deadline.is_never() || deadline.poll_timeout_ms() > kReceiveTimeoutMs;
     received = recvmsg(descriptor_.get(), &message, MSG_CMSG_CLOEXEC | (may_block ? 0 : MSG_DONTWAIT));
     if (received >= 0) break;
@@ -315,14 +280,16 @@ absl::StatusOr<size_t> UnixSocket::Receive(absl::Span<char> out, size_t max_desc
     if (error == EAGAIN) error = WaitFor(descriptor_.get(), POLLIN, deadline);
     if (error != 0) return SocketError(error, name_, doing());
   }
-  ConsumeDescriptors(&message, descriptors);
-  if ((message.msg_flags & MSG_CTRUNC) == 0) return static_cast<size_t>(received);
-  const auto first = descriptors->begin() + static_cast<ptrdiff_t>(num_before);
-  std::vector<ScopedDescriptor> refused(std::make_move_iterator(first), std::make_move_iterator(descriptors->end()));
-  descriptors->erase(first, descriptors->end());
-  const size_t count = refused.size();
-  exchange::CloseReceived(&refused);
-  if (count >= room) {
+  const bool lacks_some = (message.msg_flags & MSG_CTRUNC) != 0;
+  if (message.msg_controllen == 0 && !lacks_some) return static_cast<size_t>(received);
+  std::array<int, kMaxDescriptors> numbers;
+  const size_t count = ConsumeDescriptors(&message, &numbers);
+  if (count <= room && !lacks_some) {
+    for (size_t i = 0; i < count; ++i) descriptors->emplace_back(numbers[i]);
+    return static_cast<size_t>(received);
+  }
+  exchange::CloseReceived(absl::MakeConstSpan(numbers.data(), count));
+  if (count > room) {
     return absl::InvalidArgumentError(
         absl::StrCat(name_, ": sent more descriptors than the ", max_descriptors, " wanted"));
   }

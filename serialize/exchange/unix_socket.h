@@ -21,8 +21,9 @@
 // room closes descriptors that it refuses without waiting; a caller that accepts them and wants memory files should use
 // MapSharedMemory (shared_memory.h), which does the same.
 //
-// After fork(2) both processes have the connection. A child that destroys its copy closes its descriptor and nothing
-// else: the connection and the listener's path stay the parent's.
+// After fork(2) both processes have the connection. A process that destroys its copy of a socket closes its descriptor
+// and nothing else. So a parent can destroy the end of a pair, or the accepted socket, that its child uses. The
+// listener's path stays the parent's.
 
 #ifndef TENSORCASK_SERIALIZE_EXCHANGE_UNIX_SOCKET_H_
 #define TENSORCASK_SERIALIZE_EXCHANGE_UNIX_SOCKET_H_
@@ -52,7 +53,7 @@ struct PeerCredentials {
 };
 
 // Which processes may be at the other end. Clients need this check as much as servers do: in a folder that users share,
-// any of them may have made the socket.
+// any user may have made the socket.
 enum class AllowedPeers : uint8_t {
   kSameUser,  // processes with our effective user id
   kAnyUser,
@@ -74,7 +75,9 @@ class UnixSocket {
 
   UnixSocket(UnixSocket&& other) noexcept = default;
   UnixSocket& operator=(UnixSocket&& other) noexcept;
-  // Closes. Descriptors that the peer sent and that were not received are closed without waiting.
+  // Only closes the descriptor: a copy that another process has since fork(2) still works, with all unread bytes. If
+  // this is the last copy, descriptors that the peer sent and this process did not receive are closed without waiting.
+  // (If the peer may send one in the very moment of closing, call Shutdown before.)
   ~UnixSocket();
 
   // Two sockets that are connected to each other, for a child process or a test.
@@ -86,8 +89,8 @@ class UnixSocket {
   absl::Status SendAll(absl::Span<const absl::string_view> pieces, absl::Span<const int> descriptors,
                        Deadline deadline);
 
-  // Sends what the system takes without waiting for more room, and waits only if it takes nothing; returns how many
-  // bytes. The descriptors went with them. After DeadlineExceeded nothing was sent. Requires: as SendAll; a byte.
+  // Sends as many bytes as the system accepts at once, with the descriptors, and returns their number. Waits only if
+  // the system accepts no byte. After DeadlineExceeded nothing was sent. Requires: as SendAll; at least one byte.
   absl::StatusOr<size_t> SendSome(absl::Span<const absl::string_view> pieces, absl::Span<const int> descriptors,
                                   Deadline deadline);
 
@@ -97,8 +100,9 @@ class UnixSocket {
 
   // Receives the bytes that are there, as many as fit into `out`, or waits for some; returns how many. 0 means that the
   // peer has closed and that all its bytes were received. Descriptors that came with these bytes are appended to
-  // *descriptors, in order, closed on exec(2), until it has `max_descriptors`. More is an error, and those of this call
-  // are closed. After DeadlineExceeded nothing was received and the call can be repeated. Requires: `out` is not empty.
+  // *descriptors, in order, closed on exec(2), until it has `max_descriptors`. If more arrive, that is an error, and
+  // the descriptors of this call are closed. After DeadlineExceeded nothing was received and the call can be repeated.
+  // Requires: `out` is not empty.
   absl::StatusOr<size_t> ReceiveSome(absl::Span<char> out, size_t max_descriptors,
                                      std::vector<ScopedDescriptor>* descriptors, Deadline deadline);
 
@@ -132,12 +136,12 @@ class UnixSocket {
                                  std::vector<ScopedDescriptor>* descriptors, Deadline deadline,
                                  absl::FunctionRef<std::string()> doing);
 
-  UnixSocket(ScopedDescriptor descriptor, PeerCredentials peer, std::string name);
-  void Dispose();
+  explicit UnixSocket(ScopedDescriptor descriptor) : descriptor_(std::move(descriptor)) {}
+  // Sets peer_ and name_.
+  absl::Status Identify(absl::string_view where, AllowedPeers allowed);
 
   ScopedDescriptor descriptor_;
   PeerCredentials peer_;
-  int32_t owner_process_ = 0;
   std::string name_;
 };
 
@@ -145,14 +149,14 @@ class UnixSocket {
 class UnixListener {
  public:
   struct Options {
-    uint32_t mode = 0600;  // of the path, less the umask: who may connect needs write permission
+    uint32_t mode = 0600;  // of the path, less the umask; clients need write permission to connect
     int backlog = 128;     // clients that may wait to be accepted
     AllowedPeers allowed = AllowedPeers::kSameUser;
   };
 
   // Makes the path and listens. A socket at the path is replaced if it belongs to this user and no server listens to it
   // (its server died); nothing else is ever removed, symbolic links included. The folder is locked meanwhile
-  // (flock(2)), so that of several servers that find a dead one's path one wins. Errors:
+  // (flock(2)), so that only one of several servers can replace a dead server's socket. Errors:
   //   AlreadyExists: a server listens there, or the path is not a socket.
   //   PermissionDenied: the socket there is another user's; the folder is writable by all and not sticky, so that every
   //   user may rename what is in it.
@@ -161,9 +165,10 @@ class UnixListener {
 
   UnixListener(UnixListener&& other) = default;
   UnixListener& operator=(UnixListener&& other) noexcept;
-  // Stops listening and removes the path, if the socket there is still the one that Listen made and this is the process
-  // that made it. It compares and removes under the folder's lock, so that it never removes the next server's socket;
-  // without the lock (another process keeps it for a second) the path stays, and the next server replaces it.
+  // Stops listening, disconnects the clients that wait to be accepted, and removes the path, if the socket there is
+  // still the one that Listen made and this is the process that made it. It compares and removes under the folder's
+  // lock, so that it never removes the next server's socket; without the lock (another process keeps it for a second)
+  // the path stays, and the next server replaces it.
   ~UnixListener();
 
   // The next client. Safe to call from several threads. Errors, after each of which it can be called again:

@@ -1,10 +1,10 @@
-// A place that takes bytes one after the other: a file, a string, nothing.
+// Receives bytes in order: into a file, into a string, or to be discarded.
 //
 //   std::string text;
 //   StringSink sink(&text);
 //   CASK_RETURN_IF_ERROR(sink.Append("header"));
 //
-// Append takes all or fails; after a failure the sink answers every call with the same Status. One caller at a time.
+// Append writes all bytes or fails. After a failure every call returns the same Status. One caller at a time.
 
 #ifndef TENSORCASK_SERIALIZE_IO_BYTE_SINK_H_
 #define TENSORCASK_SERIALIZE_IO_BYTE_SINK_H_
@@ -39,7 +39,7 @@ class StringSink final : public ByteSink {
   size_t start_;
 };
 
-// Counts and drops.
+// Counts bytes and discards them.
 class DiscardSink final : public ByteSink {
  public:
   absl::Status Append(absl::string_view bytes) override;
@@ -50,9 +50,9 @@ class DiscardSink final : public ByteSink {
 };
 
 // A new file. Small appends are gathered (256 KiB), those of 64 KiB and more go straight to the system: pieces of 256
-// KiB to 1 MiB are written fastest. Room is reserved ahead (at most 64 MiB) as the file grows, and what is left of it
-// given back by Close. Short counts and EINTR are retried until all is written. After an error the file is closed, and
-// it is left as it is: removing it is the business of atomic_publish.h.
+// KiB to 1 MiB are written fastest. Disk space is reserved ahead (at most 64 MiB) as the file grows; Close releases
+// what was not used. Short counts and EINTR are retried until all is written. After an error the file is closed but not
+// removed; atomic_publish.h removes it.
 class FileSink final : public ByteSink {
  public:
   // Errors: AlreadyExists if there is a file of that name; from errno, naming the path.
@@ -66,22 +66,27 @@ class FileSink final : public ByteSink {
   uint64_t position() const override { return position_; }
   const std::string& path() const { return path_; }
 
-  // Says how long the file will be, so that its room can be had in one piece. A hint: errors do not matter.
+  // Writes `bytes` at `offset` of the file, before or past what was appended; position() stays, and Append goes on
+  // there. For formats whose header describes the bytes after it. Errors: Unimplemented if the file system can only
+  // append.
+  absl::Status WriteAt(uint64_t offset, absl::string_view bytes);
+
+  // Announces the size of the file, so that the file system can reserve contiguous space. A hint: errors are ignored.
   void ReserveHint(uint64_t size_bytes);
 
-  // Writes what was gathered; with `sync`, makes it durable. A failed sync is final: what reached the disk is unknown,
-  // and asking again would answer OK (facts: "Can applications recover from fsync failures?", ATC 2020).
+  // Writes what was gathered; with `sync`, makes it durable. A failed sync is final: it is unknown which bytes reached
+  // the disk, and a second sync would return OK ("Can applications recover from fsync failures?", ATC 2020).
   absl::Status Flush(bool sync);
 
-  // The permissions of an ordinary file, Flush(sync), close. The sink takes nothing after that.
-  // Errors: of each step, the closing too, where network file systems report what was not written.
+  // Gives the file ordinary permissions, calls Flush(sync) and closes the file. The sink then accepts no more bytes.
+  // Errors: of each step, including close, where network file systems report failed writes.
   absl::Status Close(bool sync);
 
  private:
   FileSink(std::string path, FileSystem* file_system, IoResult handle);
   absl::Status WriteGathered();
   absl::Status WriteAll(absl::string_view bytes);
-  absl::Status Fail(absl::Status status);  // what every later call answers
+  absl::Status Fail(absl::Status status);  // the status of every later call
   IoResult CloseHandle();
   void Reserve(uint64_t size_bytes);
 
@@ -89,8 +94,8 @@ class FileSink final : public ByteSink {
   FileSystem* const file_system_;
   IoResult handle_;  // -1: closed
   uint64_t position_ = 0;
-  uint64_t written_ = 0;   // what the system has
-  uint64_t reserved_ = 0;  // room asked for, from the start of the file
+  uint64_t written_ = 0;   // bytes passed to the system
+  uint64_t reserved_ = 0;  // space reserved, from the start of the file
   bool reserves_ = true;   // false after the first refusal
   std::string gathered_;
   absl::Status status_;

@@ -19,8 +19,8 @@ namespace {
 
 using internal::RetryInterrupted;
 
-constexpr uint64_t kMaxGapBytes = 4096;           // read over rather than read apart
-constexpr size_t kJoinBytes = size_t{256} << 10;  // ranges from here on are read where they belong
+constexpr uint64_t kMaxGapBytes = 4096;           // gaps up to this size are read, too
+constexpr size_t kJoinBytes = size_t{256} << 10;  // ranges from this size on go straight to their destination
 constexpr uint64_t kMaxJoinedBytes = 1 << 20;     // memory for one joined read
 constexpr size_t kParallelFromBytes = size_t{8} << 20;
 constexpr size_t kPieceBytes = size_t{2} << 20;  // what one thread takes at a time
@@ -48,7 +48,7 @@ absl::Status Shrank(const std::string& name, uint64_t opened_bytes, uint64_t now
       absl::StrCat(name, ": had ", opened_bytes, " bytes when it was opened, and now ends at ", now_bytes));
 }
 
-// The mapped bytes of one whole file. What was read from it may outlive the source.
+// The mapped bytes of one whole file. Buffers that refer to it may outlive the source.
 class Mapping {
  public:
   Mapping(FileSystem* files, const char* data, size_t size_bytes)
@@ -128,9 +128,9 @@ class FileSource final : public ByteSource {
   absl::Status ReadParallel(uint64_t offset, absl::Span<char> out) const {
     const size_t pieces = (out.size() - 1) / kPieceBytes + 1;
     std::vector<absl::Status> statuses(pieces);
-    ParallelFor(num_threads_, pieces, [&](size_t i) {
+    CASK_RETURN_IF_ERROR(ParallelFor(num_threads_, pieces, [&](size_t i) {
       statuses[i] = ReadAll(offset + i * kPieceBytes, out.subspan(i * kPieceBytes, kPieceBytes));
-    });
+    }));
     for (const absl::Status& status : statuses) CASK_RETURN_IF_ERROR(status);
     return absl::OkStatus();
   }
@@ -143,7 +143,7 @@ class FileSource final : public ByteSource {
     if (static_cast<uint64_t>(size_now) < end) return Shrank(path_, size_bytes_, static_cast<uint64_t>(size_now));
     std::lock_guard<std::mutex> lock(mutex_);
     if (mapping_ == nullptr) {
-      // The range must lie in the file; a part that is gone meanwhile is not asked for.
+      // The range must lie in the file, so a part that was truncated meanwhile is not mapped.
       const uint64_t mapped_bytes = std::min(size_bytes_, static_cast<uint64_t>(size_now));
       const char* data = nullptr;
       const IoResult result =

@@ -23,9 +23,9 @@
 
 namespace tensorcask {
 
-// How bytes come from a file. kRead copies with positioned reads. kParallel does the same on several threads for ranges
-// of 8 MiB and more. kMap maps the file once and copies from there: fastest, but a file that somebody truncates
-// meanwhile ends the process (SIGBUS), so it is only for files that nobody changes.
+// How bytes are read from a file. kRead copies with positioned reads. kParallel does the same on several threads for
+// ranges of 8 MiB and more. kMap maps the file once and copies from there: fastest, but if another process truncates
+// the file meanwhile, SIGBUS ends this one. Use it only for files that do not change.
 enum class ReadStrategy { kRead, kParallel, kMap };
 
 struct ReadOptions {
@@ -55,7 +55,7 @@ class ByteSource {
 
   // The bytes without a copy: read-only memory of kind kMapped that keeps the mapping alive, whatever happens to this
   // source. `offset` need not be page-aligned; the result starts exactly there. A file is mapped once, as a whole,
-  // however many pieces are asked for. Errors: DataLoss past the end, or if the file was truncated meanwhile;
+  // however many parts a caller maps. Errors: DataLoss past the end, or if the file was truncated meanwhile;
   // Unimplemented if this source cannot map.
   virtual absl::StatusOr<RefPtr<TensorBuffer>> Map(uint64_t offset, size_t size_bytes) const;
 };

@@ -15,10 +15,10 @@ namespace tensorcask {
 namespace {
 
 constexpr size_t kGatherBytes = size_t{256} << 10;
-constexpr size_t kMaxWriteBytes = size_t{1} << 20;  // at a time, so that it is not long before somebody asks again
+constexpr size_t kMaxWriteBytes = size_t{1} << 20;  // at a time, so that the interrupt flag is polled often
 constexpr int kAskAgainMs = 100;
 
-// Waits until `descriptor` can be read from or written to (`events`), or has an error that reading or writing tells.
+// Waits until `descriptor` can be read or written (`events`), or has an error that the next read or write will report.
 absl::Status Wait(int descriptor, short events, const std::string& name, const KeepWaiting& keep_waiting) {
   while (true) {
     if (keep_waiting && !keep_waiting()) return absl::CancelledError(absl::StrCat(name, ": interrupted"));
@@ -114,7 +114,7 @@ absl::Status DescriptorSink::WriteAll(absl::string_view bytes) {
   return absl::OkStatus();
 }
 
-// Takes what was written, if anything was, from the front.
+// Removes the bytes that were written from the front.
 absl::Status DescriptorSink::WriteSome(absl::string_view* bytes) {
   CASK_RETURN_IF_ERROR(Wait(descriptor_, POLLOUT, name_, keep_waiting_));
   const ssize_t put = write(descriptor_, bytes->data(), std::min(bytes->size(), kMaxWriteBytes));

@@ -1,10 +1,10 @@
-// Bytes that come one after the other, from a file or from what has no positions: a pipe, a socket, a terminal.
+// Bytes that are read in order: from a file, or from a source without offsets such as a pipe, a socket or a terminal.
 //
 //   std::unique_ptr<ByteStream> in = MakeDescriptorStream(STDIN_FILENO, "stdin");
 //   CASK_ASSIGN_OR_RETURN(const size_t got, in->Read(absl::MakeSpan(buffer)));   // 0: the end
 //
-// Nobody knows how long a stream is before it ends: whoever reads takes memory for the bytes that came, not for those
-// that the bytes announce. One caller at a time.
+// The length of a stream is unknown before it ends: a reader allocates memory for bytes that have arrived, not for
+// bytes that a header announces. One caller at a time.
 
 #ifndef TENSORCASK_SERIALIZE_IO_BYTE_STREAM_H_
 #define TENSORCASK_SERIALIZE_IO_BYTE_STREAM_H_
@@ -32,27 +32,29 @@ class ByteStream {
   virtual const std::string& name() const = 0;  // for messages
 
   // Fills the start of `out` with the next bytes and gives their number: at least 1, unless the stream has ended or
-  // `out` is empty. It may be fewer than were asked for though more will come.
+  // `out` is empty. The number may be smaller than the size of `out` although more bytes will follow.
   virtual absl::StatusOr<size_t> Read(absl::Span<char> out) = 0;
 
-  // How many bytes are still to come, where that is certain, as of a file: memory may be taken for them at once.
+  // The number of bytes that follow, if it is certain, as for a file: a reader may allocate memory for all of them at
+  // once.
   virtual std::optional<uint64_t> bytes_left() const { return std::nullopt; }
 };
 
 // The bytes of `source` from `offset`; none, if that is past the end. Errors of Read: of the source.
 std::unique_ptr<ByteStream> MakeSourceStream(std::shared_ptr<const ByteSource> source, uint64_t offset = 0);
 
-// Asked before each wait and ten times a second while it lasts: false gives up, with Cancelled. Empty: wait for ever.
-// (A signal that only ends a system call can come just before that call, and then ends nothing.)
+// Called before each wait and ten times a second during it; if it returns false, the call ends with Cancelled. Empty:
+// waits for ever. (A signal is not enough to end a wait: it can arrive just before the system call and then interrupts
+// nothing.)
 using KeepWaiting = std::function<bool()>;
 
-// What can be read from an open descriptor, which stays the caller's and may be of any kind, in non-blocking mode, too.
+// Reads from an open descriptor of any kind, also in non-blocking mode. The caller keeps the descriptor and closes it.
 // Errors of Read: from errno, naming the stream; Cancelled.
 std::unique_ptr<ByteStream> MakeDescriptorStream(int descriptor, std::string name, KeepWaiting keep_waiting = {});
 
-// The other end: writes to an open descriptor, which stays the caller's. Small appends are gathered (256 KiB). The last
-// byte goes out with Finish alone, so that a stream that was given up is seen to be cut short wherever it ended:
-// without that, half of a record stream looks whole where it ends between two records. The process must ignore SIGPIPE.
+// The other end: writes to an open descriptor, which the caller keeps and closes. Small appends are gathered (256 KiB).
+// Only Finish writes the last byte, so a reader always notices if the writer gave up. Otherwise a record stream that
+// ends between two records would look whole. The process must ignore SIGPIPE.
 class DescriptorSink final : public ByteSink {
  public:
   DescriptorSink(int descriptor, std::string name, KeepWaiting keep_waiting = {});
@@ -61,7 +63,7 @@ class DescriptorSink final : public ByteSink {
   absl::Status Append(absl::string_view bytes) override;
   uint64_t position() const override { return position_; }
 
-  // Writes what is left. The sink takes nothing after that.
+  // Writes the remaining bytes. The sink then accepts no more.
   absl::Status Finish();
 
  private:

@@ -12,15 +12,16 @@
 namespace tensorcask {
 
 struct DecodeLimits {
-  // Decoded bytes that no input byte stands for, in a message in total: one value that fills a shape, omitted zeros.
+  // Decoded bytes that no input byte represents, in one message in total: copies of one value that fills a shape,
+  // omitted zeros.
   int64_t max_unbacked_bytes = int64_t{64} << 20;
   int64_t max_message_bytes = int64_t{2} << 30;        // one decoded message
   int64_t max_file_decoded_bytes = int64_t{16} << 30;  // all that one call decodes from a file
   int max_depth = 64;  // messages in messages, groups in groups; a level takes some KiB of stack
   int64_t max_name_bytes = int64_t{64} << 10;  // a tensor's name
   int64_t max_entries = 10'000'000;            // named things in a file
-  // Decoded bytes for each stored byte, where data is compressed. Of encoded strings, in messages and in checkpoints,
-  // the 8 bytes of each length count, and the characters.
+  // Decoded bytes for each stored byte, where data is compressed. For encoded strings, in messages and in checkpoints,
+  // 8 bytes for each length and the characters count.
   int64_t max_expansion = 1000;
 };
 

@@ -18,6 +18,10 @@ constexpr size_t kMaxComponentBytes = NAME_MAX;
 
 }  // namespace
 
+IoResult FileSystem::WriteAt(IoResult, uint64_t, absl::string_view) { return -EOPNOTSUPP; }
+IoResult FileSystem::LockShared(const std::string&) { return -EOPNOTSUPP; }
+IoResult FileSystem::RemoveUnlocked(const std::string&) { return -EOPNOTSUPP; }
+
 absl::Status IoError(IoResult result, absl::string_view path, absl::string_view action) {
   const auto error = static_cast<int>(-result);
   absl::Status status = absl::ErrnoToStatus(error, absl::StrCat(path, ": cannot ", action));

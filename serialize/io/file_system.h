@@ -1,13 +1,13 @@
-// The one seam under all file access: the system calls we make, and nothing else.
+// The interface under all file access: exactly the system calls that the library makes.
 //
 //   FileSystem* files = FileSystem::Posix();
 //   int64_t handle = files->OpenToRead("/models/a.index");   // >= 0, or -errno
 //   int64_t got = files->ReadAt(handle, 0, absl::MakeSpan(buffer));
 //
-// Each operation behaves as its system call: it may move fewer bytes than asked and may answer -EINTR. Retrying, and
-// turning errno into a Status that names the path, is done once, in byte_source.h, byte_sink.h and atomic_publish.h,
-// which is what the rest of the library uses. So a test that replaces this class (tests/support/faulty_file_system.h)
-// sees every operation and can break each.
+// Each operation behaves as its system call: it may move fewer bytes than asked and may answer -EINTR. Only
+// byte_source.h, byte_sink.h and atomic_publish.h retry, and turn errno into a Status that names the path; the rest of
+// the library uses these. A test that replaces this class (tests/support/faulty_file_system.h) sees every operation and
+// can make each one fail.
 //
 // Operations are safe from several threads; a handle being closed is not used by another. A FileSystem outlives what
 // was opened through it.
@@ -50,12 +50,16 @@ class FileSystem {
   // -EISDIR for a folder, -EINVAL for the rest.
   virtual IoResult OpenToRead(const std::string& path) = 0;
   // A handle to a new file, open for appending and private to the user until SetPublic; -EEXIST if there is anything of
-  // that name, a dangling link included.
+  // that name, a dangling link included. The handle holds a shared lock of the file (LockShared) where there are locks.
   virtual IoResult CreateNew(const std::string& path) = 0;
   virtual IoResult ReadAt(IoResult handle, uint64_t offset, absl::Span<char> out) = 0;  // bytes read; 0 at the end
   virtual IoResult Append(IoResult handle, absl::string_view bytes) = 0;                // bytes written
-  // Asks for room for `size_bytes` from the start without changing the file's size, and gives back what was reserved
-  // past that; -EOPNOTSUPP where unknown.
+  // Writes at `offset` of a file that CreateNew made and returns the number of bytes written. The file grows if they
+  // end past its end; a gap is filled with zeros. Append goes on where the last Append ended. -EOPNOTSUPP where files
+  // can only be appended to.
+  virtual IoResult WriteAt(IoResult handle, uint64_t offset, absl::string_view bytes);
+  // Reserves space for `size_bytes` from the start of the file without changing its size, and releases space that was
+  // reserved past that; -EOPNOTSUPP if the file system cannot reserve.
   virtual IoResult Reserve(IoResult handle, uint64_t size_bytes) = 0;
   virtual IoResult SizeOf(IoResult handle) = 0;
   virtual IoResult Sync(IoResult handle) = 0;  // content, size and permissions are durable
@@ -73,12 +77,21 @@ class FileSystem {
 
   // Atomic. With kRefuse, -EEXIST if `to` exists.
   virtual IoResult Rename(const std::string& from, const std::string& to, OnExisting on_existing) = 0;
-  // A second name for the same file, which must be a regular one; -EEXIST if there is anything of the name `to`,
-  // -EOPNOTSUPP where the system gives no second names (across file systems, say).
+  // Makes `to` a hard link to the file `from`, which must be a regular file; -EEXIST if `to` exists in any form,
+  // -EOPNOTSUPP if no hard link is possible (for example across file systems).
   virtual IoResult Link(const std::string& from, const std::string& to) = 0;
-  // A handle that holds the lock of the file at `path`, which is made if it is missing; -EWOULDBLOCK while another
-  // handle, of any process, holds it. Close gives the lock back, and so does the end of the process.
+  // Acquires the lock of the file at `path` and returns a handle that holds it. Makes the file if it is missing.
+  // -EWOULDBLOCK while another handle, of any process, holds the lock. Close releases the lock, and so does the end of
+  // the process.
   virtual IoResult Lock(const std::string& path) = 0;
+  // A handle that holds a shared lock of the file at `path`, which must be there; -EWOULDBLOCK while a handle of Lock
+  // holds it. Any number of handles share the lock. A child process that inherits a handle (fork without exec) shares
+  // it, too: the lock lasts until both have closed it. -EOPNOTSUPP where there are no locks.
+  virtual IoResult LockShared(const std::string& path);
+  // Removes the file at `path`, a regular one, unless a handle of any process holds a lock of it: then -EWOULDBLOCK.
+  // -EOPNOTSUPP where locks do not tell, as on network file systems, whose locks other machines may not see; -EINVAL
+  // for anything but a regular file.
+  virtual IoResult RemoveUnlocked(const std::string& path);
   virtual IoResult Remove(const std::string& path) = 0;  // of a file; -EISDIR for a folder
   virtual IoResult MakeFolder(const std::string& path) = 0;
   virtual IoResult SyncFolder(const std::string& path) = 0;                             // the names in it are durable

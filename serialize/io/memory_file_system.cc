@@ -26,7 +26,7 @@ std::string Normalised(const std::string& path) {
   return (absolute ? "/" : "") + absl::StrJoin(parts, "/");
 }
 
-// What the system says of such a path; 0 if nothing.
+// The error that the system returns for such a path; 0 if none.
 IoResult CheckName(const std::string& path) {
   if (path.empty()) return -ENOENT;
   if (path.find('\0') != std::string::npos) return -EINVAL;
@@ -47,28 +47,30 @@ std::shared_ptr<char> AllocatePages(size_t bytes) {
 
 }  // namespace
 
-// The bytes stay where they are while they fit, and a mapping keeps them where they were when they move. So what is
-// mapped is never written to.
+// The bytes move only when they outgrow their memory, and a mapping keeps the old memory. So Append never changes
+// mapped bytes.
 struct MemoryFileSystem::File {
   std::shared_ptr<char> bytes;
   bool locked = false;
+  int shared_locks = 0;
   size_t size = 0;
   size_t capacity = 0;
 
-  bool Append(absl::string_view added) {
+  bool Write(uint64_t offset, absl::string_view added) {
     if (added.empty()) return true;
-    if (added.size() > capacity - size) {
-      constexpr size_t kMaxBytes = SIZE_MAX / 4;
-      if (added.size() > kMaxBytes - size) return false;
-      const size_t pages = (std::max(size + added.size(), size * 2) + kPageBytes - 1) / kPageBytes;
+    constexpr size_t kMaxBytes = SIZE_MAX / 4;
+    if (offset > kMaxBytes || added.size() > kMaxBytes - offset) return false;
+    const size_t end = offset + added.size();
+    if (end > capacity) {
+      const size_t pages = (std::max(end, size * 2) + kPageBytes - 1) / kPageBytes;
       std::shared_ptr<char> larger = AllocatePages(pages * kPageBytes);
       if (larger == nullptr) return false;
       if (size > 0) std::memcpy(larger.get(), bytes.get(), size);
       bytes = std::move(larger);
       capacity = pages * kPageBytes;
     }
-    std::memcpy(bytes.get() + size, added.data(), added.size());
-    size += added.size();
+    std::memcpy(bytes.get() + offset, added.data(), added.size());
+    size = std::max(size, end);
     return true;
   }
 };
@@ -85,7 +87,7 @@ std::shared_ptr<const std::string> MemoryFileSystem::Find(const std::string& pat
 
 void MemoryFileSystem::Put(const std::string& path, absl::string_view bytes) {
   auto file = std::make_shared<File>();
-  file->Append(bytes);
+  file->Write(0, bytes);
   std::lock_guard<std::mutex> lock(mutex_);
   files_[Normalised(path)] = std::move(file);
 }
@@ -102,12 +104,14 @@ size_t MemoryFileSystem::open_handles() const {
   return handles_.size() + mappings_.size();
 }
 
-IoResult MemoryFileSystem::OpenLocked(std::shared_ptr<File> file, bool writes, bool holds_lock) {
-  handles_[next_handle_] = {std::move(file), writes, holds_lock};
+IoResult MemoryFileSystem::OpenLocked(std::shared_ptr<File> file, bool writes, LockKind lock) {
+  if (lock == LockKind::kShared) ++file->shared_locks;
+  if (lock == LockKind::kExclusive) file->locked = true;
+  handles_[next_handle_] = {std::move(file), writes, lock, /*position=*/0};
   return next_handle_++;
 }
 
-// What stands against a new file or folder of the normalised name `path`, but for what is there already; 0 if nothing.
+// The error that prevents a new file or folder at the normalised `path`, apart from an existing one; 0 if none.
 IoResult MemoryFileSystem::CheckNewName(const std::string& path) const {
   const std::string folder = FolderOf(path);
   if (folders_.count(folder) != 0) return 0;
@@ -134,7 +138,7 @@ IoResult MemoryFileSystem::CreateNew(const std::string& path) {
   if (const IoResult bad = CheckNewName(name); bad != 0) return bad;
   const auto file = std::make_shared<File>();
   files_[name] = file;
-  return OpenLocked(file, /*writes=*/true);
+  return OpenLocked(file, /*writes=*/true, LockKind::kShared);
 }
 
 IoResult MemoryFileSystem::ReadAt(IoResult handle, uint64_t offset, absl::Span<char> out) {
@@ -158,7 +162,17 @@ IoResult MemoryFileSystem::Append(IoResult handle, absl::string_view bytes) {
   std::lock_guard<std::mutex> lock(mutex_);
   const auto it = handles_.find(handle);
   if (it == handles_.end() || !it->second.writes) return -EBADF;
-  return it->second.file->Append(bytes) ? static_cast<IoResult>(bytes.size()) : -ENOSPC;
+  if (!it->second.file->Write(it->second.position, bytes)) return -ENOSPC;
+  it->second.position += bytes.size();
+  return static_cast<IoResult>(bytes.size());
+}
+
+IoResult MemoryFileSystem::WriteAt(IoResult handle, uint64_t offset, absl::string_view bytes) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto it = handles_.find(handle);
+  if (it == handles_.end() || !it->second.writes) return -EBADF;
+  if (offset > INT64_MAX) return -EFBIG;
+  return it->second.file->Write(offset, bytes) ? static_cast<IoResult>(bytes.size()) : -ENOSPC;
 }
 
 IoResult MemoryFileSystem::Reserve(IoResult handle, uint64_t) {
@@ -183,7 +197,8 @@ IoResult MemoryFileSystem::Close(IoResult handle) {
   std::lock_guard<std::mutex> lock(mutex_);
   const auto it = handles_.find(handle);
   if (it == handles_.end()) return -EBADF;
-  if (it->second.holds_lock) it->second.file->locked = false;
+  if (it->second.lock == LockKind::kShared) --it->second.file->shared_locks;
+  if (it->second.lock == LockKind::kExclusive) it->second.file->locked = false;
   handles_.erase(it);
   return 0;
 }
@@ -256,9 +271,29 @@ IoResult MemoryFileSystem::Lock(const std::string& path) {
     if (const IoResult bad = CheckNewName(name); bad != 0) return bad;
     it = files_.emplace(name, std::make_shared<File>()).first;
   }
+  if (it->second->locked || it->second->shared_locks > 0) return -EWOULDBLOCK;
+  return OpenLocked(it->second, /*writes=*/false, LockKind::kExclusive);
+}
+
+IoResult MemoryFileSystem::LockShared(const std::string& path) {
+  if (const IoResult bad = CheckName(path); bad != 0) return bad;
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto it = files_.find(Normalised(path));
+  if (it == files_.end()) return -ENOENT;
   if (it->second->locked) return -EWOULDBLOCK;
-  it->second->locked = true;
-  return OpenLocked(it->second, /*writes=*/false, /*holds_lock=*/true);
+  return OpenLocked(it->second, /*writes=*/false, LockKind::kShared);
+}
+
+IoResult MemoryFileSystem::RemoveUnlocked(const std::string& path) {
+  if (const IoResult bad = CheckName(path); bad != 0) return bad;
+  const std::string name = Normalised(path);
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (folders_.count(name) != 0) return -EINVAL;
+  const auto it = files_.find(name);
+  if (it == files_.end()) return -ENOENT;
+  if (it->second->locked || it->second->shared_locks > 0) return -EWOULDBLOCK;
+  files_.erase(it);
+  return 0;
 }
 
 IoResult MemoryFileSystem::Remove(const std::string& path) {

@@ -27,8 +27,8 @@ class MemoryFileSystem final : public FileSystem {
   MemoryFileSystem();
   ~MemoryFileSystem() override;
 
-  // Direct access for tests: a copy of the bytes at `path` (null if there is no file), and putting some there, as a new
-  // file: who has the old one open keeps that.
+  // Direct access for tests. Find returns a copy of the bytes at `path`, null if there is no file. Put makes a new file
+  // there; open handles of the old file keep the old bytes.
   std::shared_ptr<const std::string> Find(const std::string& path) const;
   void Put(const std::string& path, absl::string_view bytes);
   std::vector<std::string> Paths() const;  // of all files, sorted
@@ -38,6 +38,7 @@ class MemoryFileSystem final : public FileSystem {
   IoResult CreateNew(const std::string& path) override;
   IoResult ReadAt(IoResult handle, uint64_t offset, absl::Span<char> out) override;
   IoResult Append(IoResult handle, absl::string_view bytes) override;
+  IoResult WriteAt(IoResult handle, uint64_t offset, absl::string_view bytes) override;
   IoResult Reserve(IoResult handle, uint64_t size_bytes) override;
   IoResult SizeOf(IoResult handle) override;
   IoResult Sync(IoResult handle) override;
@@ -48,6 +49,8 @@ class MemoryFileSystem final : public FileSystem {
   IoResult Rename(const std::string& from, const std::string& to, OnExisting on_existing) override;
   IoResult Link(const std::string& from, const std::string& to) override;
   IoResult Lock(const std::string& path) override;
+  IoResult LockShared(const std::string& path) override;
+  IoResult RemoveUnlocked(const std::string& path) override;
   IoResult Remove(const std::string& path) override;
   IoResult MakeFolder(const std::string& path) override;
   IoResult SyncFolder(const std::string& path) override;
@@ -56,20 +59,22 @@ class MemoryFileSystem final : public FileSystem {
 
  private:
   struct File;
+  enum class LockKind { kNone, kShared, kExclusive };
   struct Handle {
     std::shared_ptr<File> file;
     bool writes = false;
-    bool holds_lock = false;
+    LockKind lock = LockKind::kNone;
+    uint64_t position = 0;  // where Append continues
   };
 
-  IoResult OpenLocked(std::shared_ptr<File> file, bool writes, bool holds_lock = false);
+  IoResult OpenLocked(std::shared_ptr<File> file, bool writes, LockKind lock = LockKind::kNone);
   IoResult CheckNewName(const std::string& path) const;
 
   mutable std::mutex mutex_;
   std::map<std::string, std::shared_ptr<File>> files_;  // by path, as Normalised
   std::set<std::string> folders_;
   std::map<IoResult, Handle> handles_;
-  std::multimap<const char*, std::shared_ptr<char>> mappings_;  // what each keeps alive
+  std::multimap<const char*, std::shared_ptr<char>> mappings_;  // the memory that each mapping keeps alive
   IoResult next_handle_ = 3;
 };
 

@@ -2,10 +2,12 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,6 +27,10 @@ IoResult ResultOf(int64_t answer) { return answer >= 0 ? answer : -static_cast<I
 
 // A path with a NUL byte would name another file, the one before the NUL.
 bool HasNul(const std::string& path) { return path.find('\0') != std::string::npos; }
+
+// The handle of a lock has the id of the process that acquired it in its upper half.
+IoResult LockHandle(int descriptor) { return (IoResult{getpid()} << 32) | descriptor; }
+bool IsOwnLock(IoResult handle) { return handle >> 32 == getpid(); }
 
 int Descriptor(IoResult handle) { return static_cast<int>(handle); }
 
@@ -49,7 +55,7 @@ class ScopedDescriptor {
 };
 
 // The umask, or -EOPNOTSUPP where the system does not tell. umask(2) can only be asked by setting it, and a file that
-// another thread makes in that moment would be open to everybody; so it is read from /proc (Linux 4.7 and later).
+// another thread makes in that moment would be open to all users; so it is read from /proc (Linux 4.7 and later).
 IoResult ReadUmask() {
   const ScopedDescriptor status(open("/proc/self/status", O_RDONLY | O_CLOEXEC));
   if (status.get() < 0) return errno == ENOENT || errno == EACCES ? -EOPNOTSUPP : -static_cast<IoResult>(errno);
@@ -64,13 +70,45 @@ IoResult ReadUmask() {
 }
 
 // Rename without replacing, for file systems that lack RENAME_NOREPLACE (NFS, some in user space): link(2) refuses
-// an existing name. Both names stand for a moment, which harms nobody.
+// an existing name. For a moment the file has both names, which is harmless.
 IoResult RenameByLink(const std::string& from, const std::string& to) {
   if (link(from.c_str(), to.c_str()) != 0) return -static_cast<IoResult>(errno);
   if (unlink(from.c_str()) == 0) return 0;
   const IoResult error = -static_cast<IoResult>(errno);
   unlink(to.c_str());
   return error;
+}
+
+// Whether the process may write files of limited size only. Writing at the limit raises SIGXFSZ, which ends the
+// process, so the library never writes there.
+bool HasSizeLimit(rlim_t* limit_bytes) {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return false;
+  *limit_bytes = limit.rlim_cur;
+  return true;
+}
+
+// True for file systems whose locks all processes see that see their files: those of one machine. (On a network, flock
+// may be local to each machine: NFS with nolock or local_lock, many file systems in user space.)
+bool HasReliableLocks(int descriptor) {
+  struct statfs info;
+  if (fstatfs(descriptor, &info) != 0) return false;
+  switch (static_cast<uint32_t>(info.f_type)) {
+    case EXT4_SUPER_MAGIC:  // and ext2, ext3
+    case XFS_SUPER_MAGIC:
+    case BTRFS_SUPER_MAGIC:
+    case F2FS_SUPER_MAGIC:
+    case TMPFS_MAGIC:
+    case RAMFS_MAGIC:
+    case OVERLAYFS_SUPER_MAGIC:
+    case MSDOS_SUPER_MAGIC:
+    case uint32_t{0x2011BAB0}:  // exFAT
+    case uint32_t{0x2FC12FC1}:  // ZFS
+    case uint32_t{0xCA451A4E}:  // bcachefs
+      return true;
+    default:
+      return false;
+  }
 }
 
 class PosixFileSystem final : public FileSystem {
@@ -89,7 +127,14 @@ class PosixFileSystem final : public FileSystem {
 
   IoResult CreateNew(const std::string& path) override {
     if (HasNul(path)) return -EINVAL;
-    return ResultOf(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, 0600));
+    ScopedDescriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, 0600));
+    if (file.get() < 0) return -static_cast<IoResult>(errno);
+    // Between the two calls, RemoveUnlocked of another process may lock the file and remove it: then it is as if the
+    // name had been taken. Without locks (an answer other than EWOULDBLOCK) there is no RemoveUnlocked either.
+    if (flock(file.get(), LOCK_SH | LOCK_NB) != 0) return errno == EWOULDBLOCK ? -EEXIST : file.release();
+    struct stat info;
+    if (fstat(file.get(), &info) == 0 && info.st_nlink == 0) return -EEXIST;
+    return file.release();
   }
 
   IoResult ReadAt(IoResult handle, uint64_t offset, absl::Span<char> out) override {
@@ -100,15 +145,25 @@ class PosixFileSystem final : public FileSystem {
 
   IoResult Append(IoResult handle, absl::string_view bytes) override {
     size_t count = std::min(bytes.size(), kMaxTransferBytes);
-    // Writing at the limit of file sizes raises SIGXFSZ, which ends the process; so we never write there.
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && count > 0) {
+    rlim_t limit = RLIM_INFINITY;
+    if (HasSizeLimit(&limit) && count > 0) {
       const off_t position = lseek(Descriptor(handle), 0, SEEK_CUR);
       if (position < 0) return -static_cast<IoResult>(errno);
-      if (static_cast<rlim_t>(position) >= limit.rlim_cur) return -EFBIG;
-      count = std::min<size_t>(count, limit.rlim_cur - static_cast<rlim_t>(position));
+      if (static_cast<rlim_t>(position) >= limit) return -EFBIG;
+      count = std::min<size_t>(count, limit - static_cast<rlim_t>(position));
     }
     return ResultOf(write(Descriptor(handle), bytes.data(), count));
+  }
+
+  IoResult WriteAt(IoResult handle, uint64_t offset, absl::string_view bytes) override {
+    if (offset > INT64_MAX) return -EFBIG;
+    size_t count = std::min(bytes.size(), kMaxTransferBytes);
+    rlim_t limit = RLIM_INFINITY;
+    if (HasSizeLimit(&limit) && count > 0) {
+      if (offset >= limit) return -EFBIG;
+      count = std::min<size_t>(count, limit - offset);
+    }
+    return ResultOf(pwrite(Descriptor(handle), bytes.data(), count, static_cast<off_t>(offset)));
   }
 
   IoResult Reserve(IoResult handle, uint64_t size_bytes) override {
@@ -138,7 +193,12 @@ class PosixFileSystem final : public FileSystem {
     return errno == EPERM || errno == ENOSYS ? -EOPNOTSUPP : -static_cast<IoResult>(errno);
   }
 
-  IoResult Close(IoResult handle) override { return ResultOf(close(Descriptor(handle))); }
+  IoResult Close(IoResult handle) override {
+    // Unlocks explicitly, because a child forked meanwhile has a descriptor of the same lock, so closing ours would not
+    // release it. The child's own Close leaves the lock to the parent.
+    if (IsOwnLock(handle)) flock(Descriptor(handle), LOCK_UN);
+    return ResultOf(close(Descriptor(handle)));
+  }
 
   // No MAP_POPULATE and no advice. Measured on ext4, Linux 6.18, 256 MiB in the page cache, mapped and checksummed:
   // plain 23.7 ms (0.60 of read() into warm memory), MAP_POPULATE 25.9, MADV_POPULATE_READ by 1 MiB 31.4,
@@ -167,7 +227,7 @@ class PosixFileSystem final : public FileSystem {
     if (HasNul(from) || HasNul(to)) return -EINVAL;
     // Of what a symbolic link leads to, as reading has it.
     if (linkat(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), AT_SYMLINK_FOLLOW) == 0) return 0;
-    // EPERM: a file system without links, a folder, or somebody else's file (fs.protected_hardlinks).
+    // EPERM: a file system without links, a folder, or another user's file (fs.protected_hardlinks).
     if (errno == EPERM || errno == ENOSYS || errno == EMLINK || errno == EXDEV) return -EOPNOTSUPP;
     return -static_cast<IoResult>(errno);
   }
@@ -181,7 +241,34 @@ class PosixFileSystem final : public FileSystem {
     if (fstat(file.get(), &info) != 0) return -static_cast<IoResult>(errno);
     if (!S_ISREG(info.st_mode)) return -EINVAL;
     if (flock(file.get(), LOCK_EX | LOCK_NB) != 0) return -static_cast<IoResult>(errno);
-    return file.release();
+    return LockHandle(file.release());
+  }
+
+  IoResult LockShared(const std::string& path) override {
+    if (HasNul(path)) return -EINVAL;
+    ScopedDescriptor file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
+    if (file.get() < 0) return errno == ENXIO ? -EINVAL : -static_cast<IoResult>(errno);
+    if (flock(file.get(), LOCK_SH | LOCK_NB) != 0) {
+      return errno == EWOULDBLOCK ? -EWOULDBLOCK : -EOPNOTSUPP;
+    }
+    return LockHandle(file.release());
+  }
+
+  IoResult RemoveUnlocked(const std::string& path) override {
+    if (HasNul(path)) return -EINVAL;
+    struct stat named;
+    if (lstat(path.c_str(), &named) != 0) return -static_cast<IoResult>(errno);
+    if (!S_ISREG(named.st_mode)) return -EINVAL;
+    const ScopedDescriptor file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
+    if (file.get() < 0) return -static_cast<IoResult>(errno);
+    if (!HasReliableLocks(file.get())) return -EOPNOTSUPP;
+    if (flock(file.get(), LOCK_EX | LOCK_NB) != 0) return errno == EWOULDBLOCK ? -EWOULDBLOCK : -EOPNOTSUPP;
+    // While this lock is held, no other process removes the file by RemoveUnlocked; so if the name is still that of the
+    // file that was locked, it stays so.
+    struct stat locked;
+    if (fstat(file.get(), &locked) != 0 || lstat(path.c_str(), &named) != 0) return -static_cast<IoResult>(errno);
+    if (named.st_dev != locked.st_dev || named.st_ino != locked.st_ino) return -EWOULDBLOCK;
+    return ResultOf(unlink(path.c_str()));
   }
 
   IoResult Remove(const std::string& path) override {
@@ -221,10 +308,10 @@ class PosixFileSystem final : public FileSystem {
     if (folder.get() < 0) return -static_cast<IoResult>(errno);
     DIR* stream = fdopendir(folder.get());
     if (stream == nullptr) return -static_cast<IoResult>(errno);
-    folder.release();  // the stream has it now
+    folder.release();  // the stream owns it now
     int error = 0;
     for (;;) {
-      errno = 0;  // readdir says the end and an error in the same way
+      errno = 0;  // readdir returns null both at the end and on an error
       const dirent* entry = readdir(stream);
       if (entry == nullptr) {
         error = errno;

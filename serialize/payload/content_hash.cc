@@ -25,7 +25,7 @@ struct FreeState {
   void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
 };
 
-// With a seed of 0, if `secret` is empty.
+// If `secret` is empty, with seed 0.
 absl::StatusOr<ContentHash> Hash(const TensorView& view, absl::string_view secret) {
   CASK_ASSIGN_OR_RETURN(const payload::ElementStreams streams, payload::ElementStreams::Of(view));
   const std::unique_ptr<XXH3_state_t, FreeState> state(XXH3_createState());

@@ -5,8 +5,9 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <unordered_set>
 
-#include "absl/container/flat_hash_set.h"
+#include "absl/hash/hash.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -32,11 +33,11 @@ constexpr uint64_t kSampleBytes = uint64_t{64} << 10;
 constexpr uint64_t kSampleAlignment = 16;                    // of the largest element
 constexpr uint64_t kMinEstimatedBytes = uint64_t{64} << 10;  // below, encoding is as fast as an estimate
 constexpr uint64_t kEstimatedChunks = 8;
-constexpr size_t kStartBytes = 64;  // chunks that begin alike may be equal
+constexpr size_t kStartBytes = 64;  // chunks with the same first bytes may be equal
 
 enum class Form { kNone, kPlain, kDelta };
 
-// Bytes of the same elements in each form.
+// The size of the same elements in each form, in bytes.
 struct Sizes {
   uint64_t decoded = 0;
   uint64_t plain = 0;
@@ -52,7 +53,7 @@ Form Choose(const Sizes& sizes, bool has_base, bool always) {
   return plain ? Form::kPlain : Form::kNone;
 }
 
-// A payload that may yet be dropped.
+// A payload in memory that is either appended or dropped.
 class MemorySink final : public ByteSink {
  public:
   absl::Status Reserve(uint64_t bytes) { return memory_.Reserve(bytes); }
@@ -77,7 +78,7 @@ class Encoding {
            const BaseTensor* base, const ElementStreams* base_streams)
       : options_(options), header_(header), streams_(streams), base_tensor_(base), base_(base_streams) {}
 
-  // Encodes in memory, in one form or two, and appends the smaller; unless an estimate decides beforehand.
+  // Encodes in memory, in one form or two, and appends the smaller one. An estimate may decide before.
   absl::StatusOr<std::optional<PayloadSummary>> EncodeWhole(ByteSink* sink) {
     // Gathering strided elements or strings only for an estimate would cost too much.
     const bool in_place = IsFixedSize(header_.dtype) && streams_->view().IsContiguous();
@@ -122,7 +123,7 @@ class Encoding {
   absl::StatusOr<Compressibility> EstimateTensor() const {
     ChunkEncoder encoders[] = {NewEncoder(0), NewEncoder(1)};
     payload::Scratch memory;
-    absl::flat_hash_set<std::string> starts;  // of chunks
+    std::unordered_set<std::string, absl::Hash<std::string>> starts;  // of chunks
     const auto estimate_chunk = [&](uint64_t i) -> absl::StatusOr<Compressibility> {
       const PayloadHeader::Chunk chunk = header_.chunk(i);
       CASK_ASSIGN_OR_RETURN(const absl::string_view bytes,

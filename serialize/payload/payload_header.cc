@@ -48,7 +48,7 @@ absl::Status Invalid(absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("payload header: ", what));
 }
 
-// What must agree in a header whose bytes are as they were written.
+// Checks that the fields of a header whose checksum matches agree with each other.
 absl::Status Check(const PayloadHeader& header) {
   if (header.log2_chunk_bytes < kMinLog2ChunkBytes || header.log2_chunk_bytes > kMaxLog2ChunkBytes) {
     return Invalid(absl::StrCat("chunks of 2^", header.log2_chunk_bytes, " bytes; they are of 2^", kMinLog2ChunkBytes,

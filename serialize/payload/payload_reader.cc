@@ -31,9 +31,9 @@ using payload::PayloadIndex;
 using Session = payload::ChunkReader::Session;
 
 constexpr size_t kLengthBytes = 8;
-constexpr size_t kNonTemporalBytes = size_t{16} << 20;  // from here on what is decoded does not stay in a cache anyway
+constexpr size_t kNonTemporalBytes = size_t{16} << 20;  // larger results do not stay in a cache
 
-// The lengths of strings, against the number of their characters.
+// Compares the lengths of strings with the number of their characters.
 class LengthSum {
  public:
   explicit LengthSum(uint64_t wanted) : wanted_(wanted), rest_(wanted) {}
@@ -46,7 +46,7 @@ class LengthSum {
     }
   }
 
-  bool is_past() const { return is_past_; }  // they have more
+  bool is_past() const { return is_past_; }  // the lengths exceed it
 
   absl::Status Finish() const {
     if (is_past_)
@@ -62,7 +62,7 @@ class LengthSum {
   bool is_past_ = false;
 };
 
-// Characters of successive strings, as they come.
+// Appends characters to successive strings as they are decoded.
 class StringFiller {
  public:
   // `out` have their lengths already.
@@ -104,7 +104,7 @@ class PayloadReader::Impl {
   absl::Status SetBase(const BaseLookup* lookup, absl::string_view name);
   const BaseTensor* base() const { return base_.get(); }
   absl::Status CheckBase() const;
-  // Requires of all: CheckBase has passed.
+  // All require that CheckBase has passed.
   absl::Status ReadBytes(uint64_t begin, absl::Span<char> out) const;
   absl::Status ReadStrided(const Layout& from, TensorView* out) const;
   absl::Status ReadStrings(std::string* out) const;
@@ -197,7 +197,7 @@ absl::Status PayloadReader::Impl::ReadBytes(uint64_t begin, absl::Span<char> out
   });
 }
 
-// The elements of `from`, a part of all in their order, to those of equal index of *out.
+// Decodes the elements of `from`, a layout over the row-major elements, to the elements of *out with equal index.
 absl::Status PayloadReader::Impl::ReadStrided(const Layout& from, TensorView* out) const {
   const int64_t elements = from.num_elements();
   if (elements == 0) return absl::OkStatus();
@@ -209,7 +209,7 @@ absl::Status PayloadReader::Impl::ReadStrided(const Layout& from, TensorView* ou
     return ReadBytes(static_cast<uint64_t>(from.offset() * element_bytes),
                      absl::MakeSpan(to + range.begin, range.end - range.begin));
   }
-  // Elements come in ascending order, so a chunk holds a range of them: from one position to the next chunk's.
+  // The elements are sorted by position, so each chunk holds a range of them.
   const int64_t chunk_elements = static_cast<int64_t>(header().chunk_bytes()) / element_bytes;
   struct Part {
     int64_t chunk;
@@ -242,8 +242,8 @@ std::vector<PayloadReader::Impl::Worker> PayloadReader::Impl::Workers(uint64_t c
   return workers;
 }
 
-// Lengths come first: each string gets its own, on the caller's thread, as memory for a string may throw. Characters
-// then go to their places.
+// First decodes the lengths and resizes each string on the caller's thread, because allocating a string may throw. Then
+// decodes the characters into the strings.
 absl::Status PayloadReader::Impl::ReadStrings(std::string* out) const {
   const uint64_t length_chunks = header().first_stream_chunks();
   LengthSum sum(header().characters);

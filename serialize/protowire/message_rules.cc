@@ -50,7 +50,7 @@ const char* TypeName(WireType type) {
   return "a 32-bit number";
 }
 
-// What is wrong with the bytes of a field that is not a message; null if they are valid.
+// Says what is wrong with the bytes of a field that is not a message; null if they are valid.
 const char* FaultOfBytes(const FieldRule& rule, absl::string_view bytes) {
   switch (rule.kind) {
     case Kind::kUtf8:

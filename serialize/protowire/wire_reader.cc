@@ -98,7 +98,7 @@ bool WireReader::ReadValue(uint32_t tag, Field* field) {
 
 bool WireReader::SkipGroup(uint32_t number, absl::string_view* content) {
   const size_t start = position_;
-  absl::InlinedVector<uint32_t, 16> open = {number};  // the groups around this place, innermost last
+  absl::InlinedVector<uint32_t, 16> open = {number};  // the open groups at this position, innermost last
   if (max_depth_ < 1) return FailTooDeep();
   while (true) {
     if (position_ == message_.size()) return Fail(absl::StrCat("no end of group ", open.back()));

@@ -20,6 +20,7 @@ constexpr size_t kLengthBytes = sizeof(uint64_t);
 constexpr size_t kChecksumBytes = sizeof(uint32_t);
 constexpr size_t kHeaderBytes = kLengthBytes + kChecksumBytes;
 constexpr size_t kPieceBytes = size_t{1} << 20;            // small enough to be in the cache after its checksum
+constexpr size_t kCopiedBytes = size_t{256} << 10;         // of pieces that may change, at a time
 constexpr uint64_t kReadAheadBytes = uint64_t{256} << 10;  // so that not each small record costs a system call
 
 constexpr size_t kKeptAlignment = 8;  // of every element type
@@ -35,9 +36,14 @@ std::string Mismatch(absl::string_view of, uint32_t crc, const char* stored) {
 
 }  // namespace
 
-absl::Status RecordWriter::Write(absl::Span<const absl::string_view> pieces) {
+absl::Status RecordWriter::Write(absl::Span<const absl::string_view> pieces, bool may_change) {
   uint64_t data_bytes = 0;
   for (const absl::string_view piece : pieces) data_bytes += piece.size();
+  RefPtr<TensorBuffer> block;
+  if (may_change && data_bytes > 0) {
+    const auto block_bytes = static_cast<size_t>(std::min<uint64_t>(kCopiedBytes, data_bytes));
+    CASK_ASSIGN_OR_RETURN(block, TensorBuffer::Allocate(block_bytes));
+  }
   char header[kHeaderBytes];
   StoreLittleEndian(data_bytes, header);
   StoreLittleEndian(MaskCrc32c(Crc32c({header, kLengthBytes})), header + kLengthBytes);
@@ -45,7 +51,11 @@ absl::Status RecordWriter::Write(absl::Span<const absl::string_view> pieces) {
   uint32_t crc = 0;
   for (absl::string_view rest : pieces) {
     while (!rest.empty()) {
-      const absl::string_view part = rest.substr(0, kPieceBytes);
+      absl::string_view part = rest.substr(0, block ? block->size_bytes() : kPieceBytes);
+      if (block) {
+        std::memcpy(block->mutable_data(), part.data(), part.size());
+        part = block->bytes().substr(0, part.size());
+      }
       crc = ExtendCrc32c(crc, part);
       CASK_RETURN_IF_ERROR(sink_->Append(part));
       rest.remove_prefix(part.size());
@@ -111,8 +121,8 @@ absl::StatusOr<std::optional<absl::string_view>> RecordReader::ReadRecord() {
   }
   // The limit keeps the size of the whole record within 64 bits. A record that is known to be cut short is reported as
   // that, even if it is past the limit.
-  const bool is_past_limit =
-      data_bytes > static_cast<uint64_t>(std::max<int64_t>(options_.limits.max_message_bytes, 0));
+  const bool is_too_long = data_bytes > static_cast<uint64_t>(std::max<int64_t>(options_.limits.max_message_bytes, 0));
+  const bool is_past_limit = is_too_long || data_bytes > options_.max_total_bytes - total_bytes_;
   const uint64_t record_bytes = is_past_limit ? UINT64_MAX : kHeaderBytes + data_bytes + kChecksumBytes;
   if (!is_past_limit || stream_->bytes_left().has_value()) {
     CASK_ASSIGN_OR_RETURN(available_bytes, Available(record_bytes));
@@ -122,10 +132,15 @@ absl::StatusOr<std::optional<absl::string_view>> RecordReader::ReadRecord() {
                                   " of checksum; ", body_bytes, " are left"));
     }
   }
-  if (is_past_limit) {
+  if (is_too_long) {
     return absl::ResourceExhaustedError(absl::StrCat(name(), ": record at ", offset_, ": ", data_bytes,
                                                      " bytes; max_message_bytes is ",
                                                      options_.limits.max_message_bytes));
+  }
+  if (is_past_limit) {
+    return absl::ResourceExhaustedError(absl::StrCat(name(), ": record at ", offset_, ": ", data_bytes, " bytes after ",
+                                                     total_bytes_, " bytes of other records; max_total_bytes is ",
+                                                     options_.max_total_bytes));
   }
   const absl::string_view data(memory() + window_start_ + kHeaderBytes, static_cast<size_t>(data_bytes));
   mismatch = Mismatch("data", Crc32c(data), data.data() + data.size());
@@ -134,6 +149,7 @@ absl::StatusOr<std::optional<absl::string_view>> RecordReader::ReadRecord() {
   window_start_ += static_cast<size_t>(record_bytes);
   window_bytes_ -= static_cast<size_t>(record_bytes);
   last_bytes_ = data.size();
+  total_bytes_ += data.size();
   return data;
 }
 

@@ -43,8 +43,10 @@ class RecordWriter {
 
   // Appends one record. Errors: those of the sink, which then holds a part of this record and accepts no more.
   absl::Status Write(absl::string_view data) { return Write(absl::MakeConstSpan(&data, 1)); }
-  // The same for data in several consecutive pieces.
-  absl::Status Write(absl::Span<const absl::string_view> pieces);
+  // The same for data in several consecutive pieces. `may_change`: other code may write to the pieces meanwhile. They
+  // are then copied through a block of 256 KiB, so that the checksum is that of the bytes written. ResourceExhausted if
+  // there is no memory for the block; then nothing was written.
+  absl::Status Write(absl::Span<const absl::string_view> pieces, bool may_change = false);
 
  private:
   ByteSink* const sink_;
@@ -57,6 +59,7 @@ bool StartsWithRecord(absl::string_view bytes);
 struct RecordReaderOptions {
   uint64_t offset = 0;                                    // of the first record to read, as offset() returned it
   DecodeLimits limits;                                    // max_message_bytes: of one record's data
+  uint64_t max_total_bytes = UINT64_MAX;                  // of the data of all records together
   RefPtr<Allocator> allocator = CpuAllocator::Default();  // of the memory that records are read into
 };
 
@@ -65,7 +68,7 @@ struct RecordReaderOptions {
 // Memory follows the bytes that are present, never the length that a record claims. For a file it is the larger of 256
 // KiB and the longest record, and never more than the size of the file. For a stream of unknown length it is at most
 // twice the part of a record that has arrived; while the buffer grows, that part is in memory once more. Memory that
-// KeepLast gave to a caller comes on top.
+// KeepLast gave to a caller comes on top. A record past a limit is refused when its header has arrived.
 class RecordReader {
  public:
   explicit RecordReader(std::shared_ptr<const ByteSource> source, RecordReaderOptions options = {});
@@ -110,7 +113,8 @@ class RecordReader {
   RefPtr<TensorBuffer> memory_;
   size_t window_start_ = 0;
   size_t window_bytes_ = 0;
-  size_t last_bytes_ = 0;  // of the last record's data; the data and their checksum are right before the window
+  uint64_t total_bytes_ = 0;  // of the data of all records so far
+  size_t last_bytes_ = 0;     // of the last record's data; the data and their checksum are right before the window
   absl::Status status_;
 };
 

@@ -11,6 +11,7 @@
 #include "tensorcask/serialize/wire/zero_copy.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
+#include "tensorcask/tensor/strided/internal/changing_memory.h"
 
 namespace tensorcask {
 namespace {
@@ -50,7 +51,7 @@ absl::Status WriteTensorRecord(const TensorView& tensor, const EncodeOptions& op
 absl::Status WriteTensorRecord(const TensorView& tensor, const TensorMetadata& metadata, const EncodeOptions& options,
                                RecordWriter* writer) {
   CASK_ASSIGN_OR_RETURN(const MessagePieces message, EncodeTensorToPieces(tensor, metadata, options));
-  return writer->Write(message.pieces);
+  return writer->Write(message.pieces, internal::MayChange(tensor));
 }
 
 absl::StatusOr<std::optional<Tensor>> ReadTensorRecord(RecordReader* reader, const DecodeOptions& options) {

@@ -23,7 +23,9 @@
 
 namespace tensorcask {
 
-// The elements go from the buffer of the tensor to the sink; no copy of the message is made. Errors: as EncodeTensorTo,
+// The elements go from the buffer of the tensor to the sink; no copy of the message is made. External and mapped memory
+// is copied through a block of 256 KiB, so that the record is valid also while another process writes to that memory;
+// with EncodeOptions::checksum it is copied whole. Errors: as EncodeTensorTo,
 // and then nothing has been written; those of the sink.
 absl::Status WriteTensorRecord(const TensorView& tensor, const EncodeOptions& options, RecordWriter* writer);
 absl::Status WriteTensorRecord(const TensorView& tensor, const TensorMetadata& metadata, const EncodeOptions& options,

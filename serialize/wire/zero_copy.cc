@@ -17,6 +17,7 @@
 #include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/buffer.h"
+#include "tensorcask/tensor/strided/internal/changing_memory.h"
 
 namespace tensorcask {
 namespace {
@@ -169,7 +170,10 @@ absl::StatusOr<MessagePieces> EncodeTensorToPieces(const TensorView& view, const
                                                    const EncodeOptions& options) {
   CASK_ASSIGN_OR_RETURN(const internal::MessagePlan plan, internal::PlanMessage(view, metadata, options));
   if (!IsByReference(plan)) return WrittenOut(plan);
-  CASK_ASSIGN_OR_RETURN(const TensorView data, plan.data.Contiguous());
+  CASK_ASSIGN_OR_RETURN(TensorView data, plan.data.Contiguous());
+  if (plan.extension.checksum) {
+    CASK_ASSIGN_OR_RETURN(data, internal::InPrivateMemory(data));
+  }
   const size_t header_bytes = plan.header_bytes();
   const size_t tail_bytes = plan.tail_bytes();
   CASK_ASSIGN_OR_RETURN(const RefPtr<TensorBuffer> frame, TensorBuffer::Allocate(header_bytes + tail_bytes));

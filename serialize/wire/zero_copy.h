@@ -32,8 +32,9 @@ struct MessagePieces {
 
 // The message refers to the elements of `view` if they have a fixed size, are written as content, and are in memory in
 // the order of the message (with StoredLayout::kPreserve this holds for every dense view). All other elements are
-// copied: strided views, strings and objects, values in typed fields. The payload of an encoded tensor is a piece of
-// its own. Errors: as EncodeTensor, without the limit of 2 GiB.
+// copied: strided views, strings and objects, values in typed fields. Elements in external or mapped memory are copied
+// if there is a checksum: another process may change them after it was computed. The payload of an encoded tensor is a
+// piece of its own. Errors: as EncodeTensor, without the limit of 2 GiB.
 absl::StatusOr<MessagePieces> EncodeTensorToPieces(const TensorView& view, const TensorMetadata& metadata,
                                                    const EncodeOptions& options);
 absl::StatusOr<absl::Cord> EncodeTensorToCord(const TensorView& view, const TensorMetadata& metadata,

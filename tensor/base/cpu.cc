@@ -41,7 +41,7 @@ CpuFeatures DetectFeatures() {
 namespace internal {
 
 CpuFeatures LimitFeatures(CpuFeatures features, absl::string_view level) {
-  // Each level hides what stands above it in this list.
+  // Each level hides the extensions above it in this list.
   if (level == "avx512") return features;
   features.avx512 = features.vpclmul = features.vbmi2 = false;
   if (level == "avx2") return features;

@@ -1,4 +1,4 @@
-// What the processor we run on can do: the one place where a vector kernel is chosen.
+// What the processor can do. Every choice of a vector kernel goes through this header.
 //
 //   __attribute__((target("avx2"))) void CopyAvx2(...);
 //   const auto copy = GetCpuFeatures().avx2 ? CopyAvx2 : CopyScalar;

@@ -28,7 +28,7 @@ uint32_t ExtendCrc32c(uint32_t crc, absl::string_view bytes);
 uint32_t CombineCrc32c(uint32_t crc_a, uint32_t crc_b, uint64_t b_bytes);
 
 // Copies `bytes` bytes (no overlap) and returns the checksum extended over them, in one pass. From 8 MiB on the copy
-// goes past the caches, as memcpy does with large blocks.
+// uses non-temporal stores, as memcpy does for large blocks.
 uint32_t CopyAndExtendCrc32c(uint32_t crc, const void* source, void* destination, size_t bytes);
 
 // The form stored in files: rotated and offset, so that a checksum over stored checksums stays meaningful

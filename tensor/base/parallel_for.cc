@@ -5,30 +5,51 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <mutex>
+#include <new>
+#include <utility>
+
+#include "tensorcask/tensor/base/catch_exceptions.h"
 
 namespace tensorcask {
 namespace {
 
 constexpr size_t kMaxThreads = 1024;  // bounds what a large num_threads allocates
 
-// What the threads of one call share. Lives on the caller's stack: the caller joins every thread before it returns.
-struct Work {
-  absl::FunctionRef<void(size_t)> fn;
-  size_t count;
-  std::atomic<size_t> next{0};
+// The state that the threads of one call share. It lives on the caller's stack: the caller joins every thread before it
+// returns.
+class Work {
+ public:
+  Work(absl::FunctionRef<void(size_t)> fn, size_t count) : fn_(fn), count_(count) {}
 
-  Work(absl::FunctionRef<void(size_t)> function, size_t n) : fn(function), count(n) {}
+  bool has_more() const { return next_.load(std::memory_order_relaxed) < count_; }
 
-  void Run() noexcept {  // a thread that unwound would leave the others without what they share
-    // Indices only hand out work, they publish nothing: pthread_create and pthread_join order the memory.
-    for (;;) {
-      size_t i = next.load(std::memory_order_relaxed);
-      do {
-        if (i >= count) return;  // compared before counting on, so that `next` never wraps
-      } while (!next.compare_exchange_weak(i, i + 1, std::memory_order_relaxed));
-      fn(i);
-    }
+  // Takes indices until none are left. Throws nothing: the caller has to join the other threads.
+  void Run() {
+    absl::Status status = CatchExceptions([&] {
+      // The index only distributes work, so relaxed order is enough: pthread_create and pthread_join order the memory.
+      for (;;) {
+        size_t i = next_.load(std::memory_order_relaxed);
+        do {
+          if (i >= count_) return absl::OkStatus();  // compared before counting on, so that next_ never wraps
+        } while (!next_.compare_exchange_weak(i, i + 1, std::memory_order_relaxed));
+        fn_(i);
+      }
+    });
+    if (status.ok()) return;
+    next_.store(count_, std::memory_order_relaxed);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (status_.ok()) status_ = std::move(status);
   }
+
+  absl::Status status() && { return std::move(status_); }
+
+ private:
+  const absl::FunctionRef<void(size_t)> fn_;
+  const size_t count_;
+  std::atomic<size_t> next_{0};
+  std::mutex mutex_;
+  absl::Status status_;  // of the first exception
 };
 
 void* RunWork(void* work) {
@@ -38,23 +59,20 @@ void* RunWork(void* work) {
 
 }  // namespace
 
-void ParallelFor(int num_threads, size_t count, absl::FunctionRef<void(size_t)> fn) {
+absl::Status ParallelFor(int num_threads, size_t count, absl::FunctionRef<void(size_t)> fn) {
   const size_t wanted = num_threads <= 1 ? 1 : std::min({static_cast<size_t>(num_threads), count, kMaxThreads});
-  if (wanted <= 1) {
-    for (size_t i = 0; i < count; ++i) fn(i);
-    return;
-  }
   Work work(fn, count);
   // pthread_create rather than std::thread, whose constructor throws where the system gives no thread.
-  const size_t max_helpers = wanted - 1;
-  const auto helpers = std::make_unique<pthread_t[]>(max_helpers);
+  const size_t max_helpers = wanted <= 1 ? 0 : wanted - 1;
+  const std::unique_ptr<pthread_t[]> helpers(max_helpers == 0 ? nullptr : new (std::nothrow) pthread_t[max_helpers]);
   size_t num_helpers = 0;
-  while (num_helpers < max_helpers && work.next.load(std::memory_order_relaxed) < count &&
+  while (helpers != nullptr && num_helpers < max_helpers && work.has_more() &&
          pthread_create(&helpers[num_helpers], nullptr, RunWork, &work) == 0) {
     ++num_helpers;
   }
   work.Run();
   for (size_t i = 0; i < num_helpers; ++i) pthread_join(helpers[i], nullptr);
+  return std::move(work).status();
 }
 
 }  // namespace tensorcask

@@ -1,4 +1,4 @@
-// Text from outside, made fit to stand in an error message.
+// Text from outside, escaped for an error message.
 //
 //   Quoted("cuda:-1")      // "cuda:-1", quotes included
 //   Quoted("a\x1b[2Jb")    // "a\x1b[2Jb", the escape spelled out
@@ -15,7 +15,8 @@
 
 namespace tensorcask {
 
-// `text` in double quotes with C escapes, cut after `max_bytes` of it; then "..." and its length stand behind.
+// `text` in double quotes with C escapes, cut after `max_bytes` bytes and then followed by "..." and the length of the
+// text.
 std::string Quoted(absl::string_view text, size_t max_bytes = 64);
 
 }  // namespace tensorcask

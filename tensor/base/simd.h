@@ -1,4 +1,5 @@
-// What vector kernels share: loop unrolling, and interleaving of registers. For .cc files that name their instructions.
+// Loop unrolling and interleaving of registers, for vector kernels in .cc files that choose their instructions by
+// `target`.
 //
 //   #define CASK_TARGET __attribute__((target("avx2")))
 //   CASK_DEFINE_INTERLEAVE(CASK_TARGET)        // in the unnamed namespace of the file

@@ -22,7 +22,7 @@ bool internal::ParseLongCanonicalVarint(absl::string_view* bytes, uint64_t* valu
   if (!ParseVarint(&rest, &parsed)) return false;
   const size_t size = bytes->size() - rest.size();
   if (size != VarintSize(parsed)) return false;
-  // Of the tenth byte one bit counts; ParseVarint has dropped the others.
+  // Only one bit of the tenth byte is used; ParseVarint has dropped the others.
   if (size == kMaxVarintBytes && static_cast<uint8_t>((*bytes)[kMaxVarintBytes - 1]) > 1) return false;
   *bytes = rest;
   *value = parsed;

@@ -37,7 +37,7 @@ absl::Status CheckMetadata(const TensorView& view, const TensorMetadata& metadat
                                                  " is not ", MemoryFormatName(metadata.memory_format)));
 }
 
-// Whether a write could be seen by nobody but the handles on the object that has `view`.
+// True if only the handles on the object that has `view` would see a write to it.
 bool IsAlone(const TensorView& view) {
   return !view.buffer() || (view.buffer()->IsExclusive() && !view.layout().HasInternalOverlap());
 }

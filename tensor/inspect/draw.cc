@@ -106,7 +106,7 @@ std::vector<Cell> FillCells(const Layout& layout, const Box& box, int64_t* most_
   return cells;
 }
 
-// How many cells stand in a row: the largest stride up to `most`, but for the smallest one, which runs along the row.
+// The number of cells in a row: the largest stride up to `most`, but for the smallest one, which runs along the row.
 int64_t ChooseRowCells(const Layout& layout, int64_t most) {
   uint64_t smallest = std::numeric_limits<uint64_t>::max();
   for (size_t axis = 0; axis < layout.dims().size(); ++axis) {

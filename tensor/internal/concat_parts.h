@@ -1,4 +1,4 @@
-// What Concat asks of its parts, whether these are tensors or views. Nothing to read here for users.
+// The checks of Concat for its parts, tensors or views. Internal.
 
 #ifndef TENSORCASK_TENSOR_INTERNAL_CONCAT_PARTS_H_
 #define TENSORCASK_TENSOR_INTERNAL_CONCAT_PARTS_H_
@@ -28,7 +28,7 @@ inline absl::StatusOr<int> CheckedAxis(absl::string_view what, const TensorShape
 }
 
 // The shape of all `parts`, Tensors or TensorViews, joined along `axis`, after comparing them. Errors: InvalidArgument
-// as Concat. Requires: there is a first one, and `axis` is one of its axes.
+// as Concat. Requires: `parts` is not empty, and `axis` is an axis of the first part.
 template <typename Part>
 absl::StatusOr<TensorShape> JoinedShape(absl::Span<const Part> parts, int axis) {
   const Part& first = parts[0];

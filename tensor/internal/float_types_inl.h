@@ -1,5 +1,5 @@
-// Bodies of the conversions declared in float_types.h, for code that converts many numbers in a loop (inlined, the
-// loops become vector code: there are selections but no branches). Others use the types.
+// Bodies of the conversions declared in float_types.h, for code that converts many numbers in a loop. Inlined, they
+// have selections but no branches, so the loops become vector code. Other code uses the types.
 //
 // Requires the default rounding mode (to nearest). Flushing of subnormal numbers to zero does no harm.
 
@@ -38,7 +38,7 @@ constexpr uint32_t Select(bool condition, uint32_t a, uint32_t b) {
   return (a & mask) | (b & ~mask);
 }
 
-// The constants of a signed format: where sign, infinity and NaN stand, and the largest finite number.
+// The constants of a signed format: the bits of sign, infinity and NaN, and the largest finite number.
 template <typename Format>
 struct FloatLayout {
   static constexpr int kSignShift = Format::kExponentBits + Format::kMantissaBits;
@@ -51,7 +51,7 @@ struct FloatLayout {
                                                                                         : kMagnitudeMask;
 };
 
-// The nearest number of a signed format, ties to even; float_types.h says what becomes of the rest.
+// The nearest number of a signed format, ties to even. float_types.h defines the results for NaN and for large numbers.
 template <typename Format>
 uint32_t SignedBitsFromFloat(float value) {
   using Layout = FloatLayout<Format>;

@@ -16,8 +16,8 @@ namespace tensorcask::internal {
 // TensorBuffer::AllocateElements of the class of `dtype`. Requires: IsObject(dtype).
 absl::StatusOr<RefPtr<TensorBuffer>> AllocateObjects(DType dtype, size_t count, const RefPtr<Allocator>& allocator);
 
-// Why the memory of `buffer` cannot be elements of `dtype`, whatever its size: objects want a buffer of their class,
-// from the start of one of them, and all others one of plain bytes. Null if it can.
+// Says why `buffer` cannot hold elements of `dtype`, apart from its size; null if it can. Objects need a buffer of
+// their class that starts at an object; other dtypes need a buffer of plain bytes.
 const char* FaultOfElements(DType dtype, const TensorBuffer& buffer);
 
 }  // namespace tensorcask::internal

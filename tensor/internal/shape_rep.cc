@@ -21,7 +21,7 @@ void TensorShapeRep::Assign(absl::Span<const int64_t> dims, int64_t num_elements
     form = Form::k32;
   }
 
-  // The new block is had before the old one goes: if `new` throws, nothing has changed.
+  // Allocates the new block before it frees the old one: if `new` throws, nothing has changed.
   int64_t* const block = form == Form::kHeap ? new int64_t[dims.size()] : nullptr;
   if (this->form() == Form::kHeap) FreeHeap();
   std::fill(bytes_, bytes_ + kDTypeByte, uint8_t{0});
@@ -44,7 +44,7 @@ void TensorShapeRep::Assign(absl::Span<const int64_t> dims, int64_t num_elements
 
 void TensorShapeRep::CloneHeap() {
   const int64_t* const original = heap();
-  bytes_[kFormByte] = static_cast<uint8_t>(Form::k16);  // owns nothing, should `new` throw
+  bytes_[kFormByte] = static_cast<uint8_t>(Form::k16);  // owns no memory in case `new` throws
   int64_t* const block = new int64_t[static_cast<size_t>(rank())];
   std::copy(original, original + rank(), block);
   Store(0, block);

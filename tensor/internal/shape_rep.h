@@ -99,7 +99,7 @@ class TensorShapeRep {
   // Keeps the dtype. `dims` may not lie inside this rep.
   void Assign(absl::Span<const int64_t> dims, int64_t num_elements);
 
-  // One more dim behind the others, where the 16-bit form holds it; false, and nothing done, where not.
+  // Appends a dim if the 16-bit form can hold it; otherwise returns false and changes nothing.
   bool TryAppend16(int64_t size, int64_t num_elements) {
     if (form() != Form::k16 || rank() == kMax16Rank || size >= kEnd16) return false;
     Store(static_cast<size_t>(bytes_[kRankByte]) * sizeof(uint16_t), static_cast<uint16_t>(size));

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "tensorcask/tensor/base/bool_bytes.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -82,16 +83,18 @@ absl::Status Unsupported(absl::string_view why) { return absl::UnimplementedErro
 
 // ---- Out ------------------------------------------------------------------------------------------------------------
 
-// What a consumer gets: the deleter finds the whole by manager_ctx. Dims and strides stand in the view's layout.
+// What a consumer gets. manager_ctx points to this object, for the deleter. Dims and strides are those of the view's
+// layout.
 template <typename Managed>
 struct Exported {
   Managed managed = {};
   TensorView view;
-  RefPtr<RefCounted> memory;  // stays where it is, whatever the buffer turns to
+  RefPtr<RefCounted> memory;  // keeps the bytes at their address, even if the buffer moves to other memory
 };
 
 struct Prepared {
   TensorView view;
+  RefPtr<RefCounted> memory = nullptr;  // if the consumer may write to it
   uint64_t flags = 0;
   DLDataType dtype = {};
 };
@@ -109,7 +112,7 @@ absl::StatusOr<Prepared> Prepare(const TensorView& view, const DLPackExportOptio
   if (code == std::end(kDTypeCodes)) {
     return Unsupported(absl::StrCat("there is no dtype for ", DTypeName(view.dtype())));
   }
-  Prepared prepared = {view, 0, {code->code, code->bits, 1}};
+  Prepared prepared = {view, nullptr, 0, {code->code, code->bits, 1}};
   if (code->bits < 8) {
     if (!has_flags) {
       return Unsupported(
@@ -121,12 +124,9 @@ absl::StatusOr<Prepared> Prepare(const TensorView& view, const DLPackExportOptio
   if (options.copy == DLPackCopy::kAlways) return Copied(view, std::move(prepared), options);
   if (view.num_elements() == 0) return prepared;
 
-  const bool in_place = view.buffer()->IsWritableInPlace();
-  if (in_place && !options.read_only) {
-    // Copies nothing, and from now on our writes happen in place although somebody else holds the memory.
-    CASK_RETURN_IF_ERROR(view.buffer()->EnsureMutable());
-    view.buffer()->mutable_data();  // the consumer may write: TensorBuffer::version() says so
-    return prepared;
+  if (!options.read_only) {
+    prepared.memory = view.buffer()->HoldWritableMemory();
+    if (prepared.memory) return prepared;
   }
   if (!has_flags) {
     if (options.copy == DLPackCopy::kIfNeeded) return Copied(view, std::move(prepared), options);
@@ -153,7 +153,7 @@ ManagedPtr<Managed> Export(Prepared prepared) {
   if (view.num_elements() > 0) {
     const auto* const data = static_cast<const char*>(view.buffer()->data());
     tensor.data = const_cast<char*>(data + view.offset() * static_cast<int64_t>(view.element_size()));
-    exported->memory = view.buffer()->HoldMemory();
+    exported->memory = prepared.memory ? std::move(prepared.memory) : view.buffer()->HoldMemory();
   }
   tensor.device = {static_cast<int32_t>(DeviceType::kCpu), 0};
   tensor.ndim = view.rank();
@@ -235,17 +235,11 @@ absl::StatusOr<absl::Span<char>> MemoryOf(const DLTensor& tensor, DType dtype, c
                               " bytes from its data, leaves the address space"));
 }
 
-bool AllAreBools(absl::Span<const char> bytes) {
-  unsigned all = 0;
-  for (const char byte : bytes) all |= static_cast<unsigned char>(byte);
-  return all <= 1;
-}
-
-bool AllAreBools(const char* first, absl::Span<const int64_t> dims, absl::Span<const int64_t> strides) {
-  if (dims.empty()) return AllAreBools({first, 1});
+bool ElementsAreBools(const char* first, absl::Span<const int64_t> dims, absl::Span<const int64_t> strides) {
+  if (dims.empty()) return AreBools({first, 1});
   const int64_t count = strides[0] == 0 ? 1 : dims[0];
   for (int64_t i = 0; i < count; ++i) {
-    if (!AllAreBools(first + i * strides[0], dims.subspan(1), strides.subspan(1))) return false;
+    if (!ElementsAreBools(first + i * strides[0], dims.subspan(1), strides.subspan(1))) return false;
   }
   return true;
 }
@@ -253,12 +247,12 @@ bool AllAreBools(const char* first, absl::Span<const int64_t> dims, absl::Span<c
 // Whether all elements are 0 or 1, in time that `memory` bounds: a small one may repeat its bytes without end. Bytes
 // between the elements may be anything, unless there are fewer of them all than of elements.
 bool HoldsBools(absl::Span<const char> memory, const Layout& layout) {
-  if (AllAreBools(memory)) return true;
+  if (AreBools({memory.data(), memory.size()})) return true;
   uint64_t visited = 1;
   for (int axis = 0; axis < layout.rank(); ++axis) {
     if (layout.stride(axis) != 0) visited *= static_cast<uint64_t>(layout.dim(axis));
   }
-  return visited < memory.size() && AllAreBools(memory.data() + layout.offset(), layout.dims(), layout.strides());
+  return visited < memory.size() && ElementsAreBools(memory.data() + layout.offset(), layout.dims(), layout.strides());
 }
 
 // Why the memory cannot be used where it is; "" if it can.

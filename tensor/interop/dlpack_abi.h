@@ -76,7 +76,7 @@ struct DLManagedTensor {
 
 // DLManagedTensorVersioned::flags.
 inline constexpr uint64_t kDLPackFlagReadOnly = 1;
-inline constexpr uint64_t kDLPackFlagIsCopied = 2;             // made for the consumer; nobody else has it
+inline constexpr uint64_t kDLPackFlagIsCopied = 2;             // made for the consumer, who alone uses it
 inline constexpr uint64_t kDLPackFlagIsSubbyteTypePadded = 4;  // elements under a byte take a whole one
 
 struct DLManagedTensorVersioned {

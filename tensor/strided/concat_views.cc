@@ -33,7 +33,7 @@ absl::StatusOr<Tensor> ConcatViews(absl::Span<const TensorView> views, int64_t a
   int64_t start = 0;
   for (const TensorView& view : views) {
     if (view.num_elements() == 0) continue;
-    // Into memory that nobody has seen, so without the questions of Copy.
+    // The memory is new and private, so the checks of Copy for overlap and write access are not needed.
     CASK_ASSIGN_OR_RETURN(const Layout place, rows.Narrow(joined_axis, start, view.dim(joined_axis)));
     internal::CopyStrided(view.dtype(), view.buffer()->data(), view.layout(), data, place);
     start += view.dim(joined_axis);

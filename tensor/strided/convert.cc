@@ -36,25 +36,26 @@ using internal::Axes;
 using internal::Axis;
 using internal::Conversion;
 
-constexpr int64_t kTileBytes = 128 << 10;  // of either side: both stay in the second-level cache
+constexpr int64_t kTileBytes = 128 << 10;  // of each side: both stay in the second-level cache
 constexpr int64_t kSmallTile = 128;        // elements
 constexpr int64_t kLongRun = 64;           // elements
 constexpr size_t kStackBytes = 4 << 10;    // room for the tiles of small tensors
 
 using Numbers = absl::InlinedVector<int64_t, 8>;
 
-// A conversion in tiles that fit the cache. The kernels want dense elements: a side on which a tile is dense, or made
-// of long dense runs, is used where it is. Else the tile is copied together before, or copied out afterwards, which is
-// the business of CopyStrided.
+// A conversion in tiles that fit the cache. The kernels need dense elements. A side on which a tile is dense, or
+// consists of long dense runs, is used in place. Otherwise CopyStrided gathers the tile into scratch memory first, or
+// scatters it afterwards.
 class TiledConversion {
  public:
-  // `fresh`: the destination was only just allocated.
+  // `fresh`: the destination has just been allocated.
   TiledConversion(const TensorView& from, const TensorView& to, bool fresh)
       : conversion_(Conversion::Find(from.dtype(), to.dtype(), GetCpuFeatures())),
         axes_(internal::MergedAxes(from.layout(), to.layout())),
         from_{from.dtype(), from.offset()},
         to_{to.dtype(), to.offset()} {
-    // As copies are: what is large is written past the cache, unless the system has just cleared it there.
+    // As for copies: large results use non-temporal stores, unless the system has just cleared the memory, which is
+    // then in the cache.
     to_.options.fresh = fresh;
     if (!fresh && to.num_elements() * to_.element_size >= to_.options.stream_bytes) {
       to_.options.stream_bytes = 0;
@@ -77,7 +78,7 @@ class TiledConversion {
   size_t num_tiles() const { return num_tiles_; }
   size_t scratch_bytes() const { return static_cast<size_t>(from_.scratch_bytes + to_.scratch_bytes); }  // of a thread
 
-  // Converts tile number `tile`. The bases are where element number 0 of either view would lie.
+  // Converts tile number `tile`. The bases are the addresses of position 0 of the two views.
   void Run(size_t tile, const void* from_base, void* to_base, char* scratch) const {
     Axes axes = axes_;
     int64_t from = from_.offset;
@@ -92,7 +93,7 @@ class TiledConversion {
       to += start * axes[i].to;
       count *= axes[i].size;
     }
-    // What is converted: the tile where it is, but for sides that have it in scratch memory.
+    // What is converted: the tile in place, or in scratch memory for the sides that need it.
     Axes converted = axes;
     int64_t source = from;
     int64_t target = to;
@@ -118,7 +119,7 @@ class TiledConversion {
       CopyTile(to_, WithDense(axes, &Axis::from), count, target_base, 0, static_cast<char*>(to_base), to);
     }
   }
-  // Once after the tiles of a thread.
+  // Called once after the tiles of a thread.
   void Finish() const {
     if (stream_.finish_stream != nullptr) stream_.finish_stream();
   }
@@ -137,7 +138,7 @@ class TiledConversion {
     const int64_t offset;
     const internal::CopyKernels& kernels;
     internal::CopyStridedOptions options;
-    int64_t scratch_bytes = 0;  // of a dense tile; 0: tiles are used where they are
+    int64_t scratch_bytes = 0;  // of a dense tile; 0: tiles are used in place
   };
 
   static Axes WithDense(Axes axes, Steps steps) {
@@ -152,7 +153,7 @@ class TiledConversion {
   // Copies `count` elements along `axes`.
   static void CopyTile(const Side& side, const Axes& axes, int64_t count, const char* from_base, int64_t from,
                        char* to_base, int64_t to) {
-    if (count <= kSmallTile) {  // less work than to describe it to CopyStrided
+    if (count <= kSmallTile) {  // less work than preparing a call of CopyStrided
       const int64_t size = side.element_size;
       // Rectangles: the two inner axes at once.
       Axes others = axes;
@@ -179,12 +180,12 @@ class TiledConversion {
       dims[i] = axes[i].size;
       strides[i] = axes[i].*steps;
     }
-    return *Layout::Create(dims, strides, offset);  // of a part of what was checked, or dense
+    return *Layout::Create(dims, strides, offset);  // cannot fail: a part of a checked layout, or dense
   }
 
   void ChooseTile() {
     const size_t last = axes_.size() - 1;
-    size_t fast = last;  // along which the source is closest together
+    size_t fast = last;  // the axis with the source's smallest step
     for (size_t axis = 0; axis < last; ++axis) {
       const int64_t step = std::abs(axes_[axis].from);
       if (step != 0 && (axes_[fast].from == 0 || step < std::abs(axes_[fast].from))) fast = axis;
@@ -197,7 +198,7 @@ class TiledConversion {
       room = room * extents_[axis] / wide;
       extents_[axis] = wide;
     };
-    // Long runs of the source, then of the destination, then whatever else there is room for.
+    // First long runs of the source, then of the destination, then other axes while the tile has room.
     if (fast != last) widen(fast, 256);
     for (size_t axis = axes_.size(); axis-- > 0;) widen(axis, axes_[axis].size);
     for (size_t axis = 0; axis < axes_.size(); ++axis) {
@@ -206,8 +207,8 @@ class TiledConversion {
     }
   }
 
-  // True if the elements of a full tile lie one after the other on this side. Then those of the smaller tiles at the
-  // ends do, too: only the outermost axis that a dense tile has parts of can be cut.
+  // True if the elements of a full tile are consecutive on this side. Then the smaller tiles at the ends are dense,
+  // too, because only the outermost axis of a dense tile can be cut.
   bool IsDense(Steps steps) const {
     int64_t dense = 1;
     for (size_t axis = axes_.size(); axis-- > 0;) {
@@ -226,14 +227,14 @@ class TiledConversion {
   size_t num_tiles_ = 1;
   int64_t tile_elements_ = 1;
   bool in_runs_ = false;
-  internal::CopyKernels stream_ = {};  // none: what is written stays in the cache
+  internal::CopyKernels stream_ = {};  // empty: ordinary stores, which keep the results in the cache
 };
 
 // Requires: dims equal, elements on both sides, no overlap, writable memory.
 absl::Status ConvertElements(const TensorView& from, TensorView* to, bool fresh, const CopyOptions& options) {
   const TiledConversion tiled(from, *to, fresh);
-  // A few groups of tiles for each thread, so that none waits long for the last one; each needs scratch memory, so not
-  // more than many threads can make use of.
+  // A few groups of tiles for each thread, so that no thread waits long for the last group. Each group needs scratch
+  // memory, so there are not more groups than that.
   constexpr size_t kMaxGroups = 128;
   const size_t num_tiles = tiled.num_tiles();
   const size_t groups =
@@ -246,14 +247,13 @@ absl::Status ConvertElements(const TensorView& from, TensorView* to, bool fresh,
   char* const scratch = memory ? static_cast<char*>(memory->mutable_data()) : stack_memory;
   const void* const from_base = from.buffer()->data();
   void* const to_base = to->buffer()->mutable_data();
-  ParallelFor(options.num_threads, groups, [&](size_t group) {
+  return ParallelFor(options.num_threads, groups, [&](size_t group) {
     char* const own_scratch = scratch + group * tiled.scratch_bytes();
     const size_t end = num_tiles / groups * (group + 1) + num_tiles % groups * (group + 1) / groups;
     const size_t begin = num_tiles / groups * group + num_tiles % groups * group / groups;
     for (size_t tile = begin; tile < end; ++tile) tiled.Run(tile, from_base, to_base, own_scratch);
     tiled.Finish();
   });
-  return absl::OkStatus();
 }
 
 absl::Status CheckDTypes(DType from, DType to) {
@@ -264,7 +264,7 @@ absl::Status CheckDTypes(DType from, DType to) {
   return absl::UnimplementedError(absl::StrCat(refused(), ": only dtypes of fixed size are converted"));
 }
 
-// Whether the elements of the two lie in common bytes of memory, whatever buffers they belong to.
+// True if the elements of the two views share bytes of memory, also through different buffers.
 bool Overlaps(const TensorView& from, const TensorView& to) {
   const TensorView::ByteRange a = from.bounds();
   const TensorView::ByteRange b = to.bounds();
@@ -297,7 +297,7 @@ absl::StatusOr<TensorView> ConvertTo(const TensorView& from, DType dtype, Memory
   CASK_RETURN_IF_ERROR(CheckDTypes(from.dtype(), dtype));
   CASK_ASSIGN_OR_RETURN(Layout layout, from.layout().Dense(format));
   if (from.num_elements() > 0) CASK_RETURN_IF_ERROR(from.buffer()->CheckReadable());
-  // A tensor of these elements has the right memory, whatever its order.
+  // The memory of a dense tensor of these elements has the right size for any memory format.
   CASK_ASSIGN_OR_RETURN(const Tensor memory, Tensor::Create(dtype, from.shape(), allocator));
   CASK_ASSIGN_OR_RETURN(TensorView to, TensorView::Create(memory.buffer(), dtype, std::move(layout)));
   if (from.dtype() == dtype) {

@@ -40,7 +40,7 @@ absl::Status Refused(const TensorView& from, const TensorView& to, absl::string_
 }
 
 absl::Status CheckWritable(const TensorView& to) {
-  // The usual destination first: dense in its order, it names each place once.
+  // The usual case first: a dense destination names each position once.
   return to.layout().IsContiguous() ? absl::OkStatus() : to.CheckWritable();
 }
 
@@ -57,15 +57,15 @@ uintptr_t FirstAddress(const TensorView& view, const void* data, size_t object_b
   return reinterpret_cast<uintptr_t>(data) + static_cast<uintptr_t>(view.offset()) * object_bytes;
 }
 
-// Whether `bytes_a` bytes at `a` and `bytes_b` at `b` have some in common.
+// True if `bytes_a` bytes at `a` and `bytes_b` bytes at `b` overlap.
 bool Overlap(const void* a, size_t bytes_a, const void* b, size_t bytes_b) {
   const auto start_a = reinterpret_cast<uintptr_t>(a);
   const auto start_b = reinterpret_cast<uintptr_t>(b);
   return start_a < start_b + bytes_b && start_b < start_a + bytes_a;
 }
 
-// False if no element of the one lies in an element of the other: because all steps of both are multiples of a number
-// that the distance between the two is not, as in the real and the imaginary parts of one array.
+// False if no element of one view overlaps an element of the other because all steps of both are multiples of a number
+// and the distance between the views is not. Example: the real and the imaginary parts of one array.
 bool MayMeet(const Layout& from, const Layout& to, uintptr_t distance_bytes, size_t object_bytes) {
   if (distance_bytes % object_bytes != 0) return true;
   uint64_t divisor = 0;
@@ -88,14 +88,15 @@ absl::Status Copy(const TensorView& from, TensorView* to, const CopyOptions& opt
   if (absl::Status status = CheckWritable(*to); !status.ok()) return Refused(from, *to, status.message());
 
   const size_t object_bytes = ObjectBytes(from.dtype());
-  // The same elements: nothing to do. (Two lazy clones of one memory are that, too, and need not part for this.)
+  // The same elements: nothing to do. (This is also true of two lazy clones that still share memory; they keep sharing
+  // it.)
   if (FirstAddress(from, from.buffer()->data(), object_bytes) ==
           FirstAddress(*to, to->buffer()->data(), object_bytes) &&
       HaveEqualSteps(from.layout(), to->layout())) {
     return absl::OkStatus();
   }
 
-  // A root may move here: addresses are taken afterwards.
+  // EnsureMutable may move a root to other memory, so addresses are computed afterwards.
   CASK_RETURN_IF_ERROR(to->EnsureMutable());
   char* const to_data = static_cast<char*>(to->buffer()->mutable_data());
   const char* const from_data = static_cast<const char*>(from.buffer()->data());
@@ -103,7 +104,7 @@ absl::Status Copy(const TensorView& from, TensorView* to, const CopyOptions& opt
     internal::CopyStrided(from.dtype(), data, layout, to_data, to->layout(), Strided(options));
     return absl::OkStatus();
   };
-  // First by all of both buffers, which is quick, and then by what the views have of them.
+  // First a quick test of the whole buffers, then one of the parts that the views cover.
   if (!Overlap(from_data, from.buffer()->size_bytes(), to_data, to->buffer()->size_bytes())) {
     return copy_from(from_data, from.layout());
   }
@@ -132,11 +133,11 @@ absl::Status Copy(const TensorView& from, TensorView* to, const CopyOptions& opt
 
 namespace internal {
 
-// A copy from one element that all indices name.
+// A copy from one element that is repeated for all indices.
 absl::Status FillElement(const void* value, TensorView* to, const CopyOptions& options) {
   if (to->num_elements() == 0) return absl::OkStatus();
   CASK_RETURN_IF_ERROR(CheckWritable(*to));
-  // `value` may lie in *to, whose memory may move.
+  // `value` may be an element of *to, and EnsureMutable may move *to to other memory.
   const auto fill_with = [&](const void* copy) -> absl::Status {
     CASK_RETURN_IF_ERROR(to->EnsureMutable());
     CASK_ASSIGN_OR_RETURN(const Layout repeated, Layout().AsStrided(to->dims(), DimVector(to->rank(), 0)));

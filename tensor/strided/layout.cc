@@ -1,4 +1,4 @@
-// What a layout is: making, copying, properties. The views are in layout_views.cc and layout_shape_views.cc.
+// Construction, copies and properties of layouts. Views of them are in layout_views.cc and layout_shape_views.cc.
 
 #include "tensorcask/tensor/strided/layout.h"
 
@@ -38,8 +38,8 @@ std::string Describe(absl::Span<const int64_t> dims, absl::Span<const int64_t> s
   return absl::StrCat(InBrackets(dims), " strides ", InBrackets(strides), " offset ", offset);
 }
 
-// A channels-last layout by strides alone, sizes of 1 included: PyTorch's is_channels_last_strides, its tie breaks
-// being what makes the guess stable from one operation to the next.
+// True for strides of a channels-last layout, also with sizes of 1. Breaks ties as PyTorch's is_channels_last_strides
+// does, so that the answer is the same from one operation to the next.
 bool LooksLikeChannelsLast(const Layout& layout, MemoryFormat format) {
   const absl::Span<const int> order = ChannelsLastOrder(format);
   if (layout.rank() != static_cast<int>(order.size()) || layout.stride(1) == 0) return false;
@@ -86,7 +86,7 @@ Layout Layout::RowMajor(const TensorShape& shape) {
   Layout layout(shape.rank());
   int64_t* const dims = layout.mutable_dims();
   int64_t* const strides = layout.mutable_strides();
-  int64_t inner = 1;  // fits: a shape promises it
+  int64_t inner = 1;  // does not overflow: TensorShape checks the product
   for (int axis = shape.rank() - 1; axis >= 0; --axis) {
     dims[axis] = shape.dim(axis);
     strides[axis] = inner;
@@ -105,7 +105,8 @@ absl::Status Layout::CheckGeometry(absl::Span<const int64_t> dims, absl::Span<co
     good = dim >= 0 && !__builtin_mul_overflow(nonzero_elements, dim == 0 ? 1 : dim, &nonzero_elements);
     empty = empty || dim == 0;
   }
-  // Separate sums: a step back on one axis does not make up for too many steps forward on another.
+  // Two sums, for negative and for positive strides: steps back on one axis do not compensate for steps forward on
+  // another.
   int64_t lowest = offset;
   int64_t highest = offset;
   for (size_t axis = 0; good && !empty && axis < dims.size(); ++axis) {
@@ -223,7 +224,7 @@ bool Layout::IsContiguous(MemoryFormat format) const {
   if (format == MemoryFormat::kPreserve) return IsNonOverlappingAndDense();
   const absl::Span<const int> order = ChannelsLastOrder(format);
   if (static_cast<int>(order.size()) != rank_) return false;
-  for (const int axis : order) {  // no exception for no elements: PyTorch has none here
+  for (const int axis : order) {  // also without elements, as in PyTorch
     if (sizes[axis] == 1) continue;
     if (steps[axis] != inner) return false;
     inner *= sizes[axis];
@@ -255,8 +256,8 @@ absl::StatusOr<Layout> Layout::Dense(MemoryFormat format) const {
   return dense;
 }
 
-// PyTorch's infer_dense_strides, which has to be followed to the letter: which of two axes of equal stride, or of
-// stride 0, comes to lie inside depends on the sorting algorithm.
+// The same steps as PyTorch's infer_dense_strides: of two axes of equal stride, or of stride 0, its sorting algorithm
+// decides which one is inside.
 Layout Layout::DenseInSameOrder() const {
   const auto magnitude = [this](int axis) { return std::abs(std::max(stride(axis), -kLargest)); };
   absl::InlinedVector<int, 8> order(static_cast<size_t>(rank_));  // innermost first

@@ -1,4 +1,4 @@
-// Density and internal overlap of layouts: both ask about sums of steps only, so offset and signs do not matter.
+// Density and internal overlap of layouts. Both depend on sums of steps alone, not on the offset or on signs.
 
 #include <algorithm>
 #include <cstddef>
@@ -17,19 +17,20 @@ namespace {
 
 struct Steps {
   int64_t stride;  // > 0
-  int64_t most;    // steps that can be taken: size - 1, > 0
+  int64_t most;    // the number of steps along the axis: size - 1, > 0
 };
 using StepsVector = absl::InlinedVector<Steps, 8>;
 
 int64_t Reach(const StepsVector& axes) {
-  int64_t reach = 0;  // fits: it is at most the extent of the layout
+  int64_t reach = 0;  // does not overflow: it is at most the extent of the layout
   for (const Steps& axis : axes) reach += axis.stride * axis.most;
   return reach;
 }
 
-// Two indices meet if steps x, not all zero, |x[i]| <= most[i], have sum(stride[i] * x[i]) == 0. This decides it for
-// axes that RemoveHarmless could not settle: a search over x from the largest stride down, cut where what is left to
-// make up is more than the smaller axes reach or no multiple of their strides' common divisor.
+// Two indices meet if steps x, not all zero, |x[i]| <= most[i], have sum(stride[i] * x[i]) == 0. This class decides it
+// for the axes that RemoveHarmless has left: it searches x from the largest stride down and skips a branch if the
+// remaining distance exceeds what the smaller axes can reach, or is not a multiple of the common divisor of their
+// strides.
 class MeetingSearch {
  public:
   explicit MeetingSearch(const StepsVector& axes) : axes_(axes) {  // ascending strides
@@ -41,7 +42,7 @@ class MeetingSearch {
     }
   }
 
-  // Empty if it would take too long.
+  // Empty if the search would take too long.
   std::optional<bool> Run() {
     for (size_t top = 1; top < axes_.size(); ++top) {  // the largest axis that moves; by symmetry, forward
       const int64_t last = std::min(axes_[top].most, reach_[top] / axes_[top].stride);
@@ -79,8 +80,8 @@ class MeetingSearch {
   int64_t budget_ = 1 << 20;
 };
 
-// Merges axes that continue one another, and drops those that must stand still wherever two indices meet: one whose
-// stride exceeds the reach of all others, or whose steps cannot come out as a multiple of what the others share.
+// Merges axes that continue one another, and removes axes that cannot take part in an overlap: an axis whose stride
+// exceeds the reach of all others, or whose steps are never a multiple of the common divisor of the others.
 void RemoveHarmless(StepsVector* axes) {
   for (bool changed = true; changed;) {
     changed = false;
@@ -107,7 +108,7 @@ void RemoveHarmless(StepsVector* axes) {
   }
 }
 
-// All places of the elements, sorted: for what the search gave up on and is small.
+// The positions of all elements, sorted. For small layouts on which the search gave up.
 bool HasEqualPlaces(const StepsVector& axes, int64_t num_elements) {
   std::vector<int64_t> places = {0};
   places.reserve(static_cast<size_t>(num_elements));
@@ -121,7 +122,8 @@ bool HasEqualPlaces(const StepsVector& axes, int64_t num_elements) {
   return std::adjacent_find(places.begin(), places.end()) != places.end();
 }
 
-// The axes of more than one element, strides ascending, signs dropped. Requires: elements, and no such stride is 0.
+// The axes of size above 1 with the absolute values of their strides, in ascending order. Requires: elements, and no
+// such stride is 0.
 StepsVector MovingAxes(const Layout& layout) {
   StepsVector axes;
   for (int axis = 0; axis < layout.rank(); ++axis) {
@@ -155,7 +157,7 @@ bool Layout::HasInternalOverlap() const {
     divisor = std::gcd(divisor, axis.stride);
     num_left *= axis.most + 1;
   }
-  if (num_left - 1 > Reach(axes) / divisor) return true;  // more elements than places
+  if (num_left - 1 > Reach(axes) / divisor) return true;  // more elements than positions
   if (const std::optional<bool> found = MeetingSearch(axes).Run()) return *found;
   constexpr int64_t kMostEnumerated = 1 << 20;
   return num_left > kMostEnumerated || HasEqualPlaces(axes, num_left);

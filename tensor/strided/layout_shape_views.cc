@@ -1,4 +1,4 @@
-// Views of a layout under other dims, and of its elements as others.
+// Views of a layout with other dims, or with elements of another size.
 
 #include <algorithm>
 #include <cstddef>
@@ -25,15 +25,17 @@ namespace {
 using internal::StrideTimes;
 using internal::WrapAxis;
 
-// Dims and strides of a layout that is being made, of any rank. Not initialised: that would take longer than the rest.
+// Dims and strides of a new layout of any rank. Not initialised, because that would take longer than the rest of the
+// work.
 struct Geometry {
   int64_t dims[TensorShape::kMaxRank];
   int64_t strides[TensorShape::kMaxRank];
 };
 
-// The strides with which `to`, of as many elements as `from` and more than none, has from's elements in from's order;
-// false if there are none. Walks both from the last axis: runs of old axes that continue one another are chunks, and
-// each must be made up of new axes exactly. PyTorch's computeStride, so that axes of size 1 get its strides, too.
+// Computes strides with which dims `to` show the elements of `from` in the same order; false if no such strides exist.
+// Requires: as many elements, and at least one. Walks both from the last axis. Old axes that continue one another form
+// a chunk, and new axes must fill each chunk exactly. The same steps as PyTorch's computeStride, so axes of size 1 get
+// the same strides as there.
 bool ViewStrides(absl::Span<const int64_t> from, absl::Span<const int64_t> from_strides, absl::Span<const int64_t> to,
                  int64_t* strides) {
   if (from.empty()) {
@@ -43,7 +45,7 @@ bool ViewStrides(absl::Span<const int64_t> from, absl::Span<const int64_t> from_
   int64_t chunk_stride = from_strides[from.size() - 1];
   int64_t chunk_elements = 1;
   int64_t done_elements = 1;  // of the chunk, in new axes
-  size_t next = to.size();    // new axes before this one are to do
+  size_t next = to.size();    // new axes before this one are not done yet
   for (size_t axis = from.size(); axis-- > 0;) {
     chunk_elements *= from[axis];
     int64_t reach;
@@ -121,7 +123,7 @@ absl::StatusOr<TensorShape> Layout::InferShape(absl::Span<const int64_t> dims) c
   return TensorShape::Create(inferred);
 }
 
-// The usual case of EditReshape: all axes continue one another, so that any dims will do, with the strides that
+// The usual case of EditReshape: all axes continue one another, so any dims are possible, with the strides that
 // ViewStrides gives to one chunk.
 bool Layout::ReshapeOneChunk(const int64_t* dims, int rank) {
   if (!is_inline() || rank > kInlineRank || rank_ == 0) return false;
@@ -162,8 +164,8 @@ absl::Status Layout::EditReshape(absl::Span<const int64_t> dims) {
   return absl::OkStatus();
 }
 
-// The usual case of EditFlatten, where each axis continues the one behind it. Axes of size 1 are left to EditReshape,
-// for their strides are as it makes them.
+// The usual case of EditFlatten: each axis continues the one behind it. EditReshape handles axes of size 1, whose
+// strides it chooses.
 bool Layout::FlattenDense(int begin, int end) {
   if (!is_inline() || num_elements_ == 0) return false;
   int64_t* const sizes = inline_;
@@ -256,7 +258,7 @@ absl::Status Layout::EditExpand(absl::Span<const int64_t> dims) {
         return Refused("Expand", absl::StrCat(wanted(), ": ", target, " for the new axis ", i));
       }
       to.dims[i] = target;
-      // A new axis of size 1 continues those behind it, as Unsqueeze would; of a scalar PyTorch makes it 0.
+      // A new axis of size 1 continues the axes behind it, as Unsqueeze does; for a scalar PyTorch uses stride 0.
       to.strides[i] = target == 1 && rank_ > 0 ? CheckedMul(to.dims[i + 1], to.strides[i + 1]).value_or(0) : 0;
     } else {
       const int64_t size = old_sizes[axis];
@@ -323,7 +325,7 @@ absl::Status Layout::EditBitcast(int64_t from_bytes, int64_t to_bytes) {
 }
 
 absl::StatusOr<Layout> Layout::ViewAsReal() const {
-  // A pair is an element of twice the size on an axis of its own.
+  // A pair becomes one element of twice the size.
   CASK_ASSIGN_OR_RETURN(const Layout pairs, Unsqueeze(rank_));
   absl::StatusOr<Layout> result = pairs.Bitcast(2, 1);
   if (!result.ok()) return Refused("ViewAsReal", "its offset or a stride exceeds 2^63-1");

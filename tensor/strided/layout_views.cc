@@ -65,7 +65,7 @@ void Layout::SetGeometry(int rank, const int64_t* dims, const int64_t* strides) 
 void Layout::RemoveAxis(int axis) {
   if (is_inline()) {
     --rank_;
-    for (int i = axis; i < rank_; ++i) {  // a loop: calls of memmove would take longer
+    for (int i = axis; i < rank_; ++i) {  // a loop is faster than memmove here
       inline_[i] = inline_[i + 1];
       inline_[kInlineRank + i] = inline_[kInlineRank + i + 1];
     }

@@ -37,7 +37,7 @@ absl::Span<const int> ChannelsLastOrder(MemoryFormat format) {
 
 absl::StatusOr<DimVector> CanonicalStrides(absl::Span<const int64_t> dims, MemoryFormat format) {
   DimVector strides(dims.size());
-  int64_t inner = 1;  // fits: it is a product of dims of one shape
+  int64_t inner = 1;  // does not overflow: it is a product of dims of one shape
   if (format == MemoryFormat::kContiguous) {
     for (size_t axis = dims.size(); axis-- > 0;) {
       strides[axis] = inner;

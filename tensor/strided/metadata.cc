@@ -37,7 +37,7 @@ absl::Status TensorMetadata::Validate(DType dtype) const {
   if (attributes.size() > kMaxAttributes) {
     return refused(attributes.size(), " attributes; at most ", kMaxAttributes, " are allowed");
   }
-  size_t num_bytes = 0;  // no overflow: it is the size of memory that exists
+  size_t num_bytes = 0;  // does not overflow: the memory exists
   for (const auto& [key, value] : attributes) {
     if (key.empty()) return refused("an attribute has an empty key");
     if (key.size() > kMaxNameBytes) {

@@ -27,7 +27,7 @@ absl::Status HandOver(Bytes bytes, size_t max_bytes, absl::FunctionRef<absl::Sta
   return absl::OkStatus();
 }
 
-// Parts of a view that fit into a block: whole inner axes, and some steps of the axis outside them.
+// Parts of a view that fit into a block: all of the inner axes, and some steps of the next axis.
 class Pieces {
  public:
   using Visitor = absl::FunctionRef<absl::Status(const Layout& part)>;
@@ -54,8 +54,8 @@ class Pieces {
   }
 
   const TensorView& view_;
-  int axis_;      // split into steps; those before it singly
-  int64_t step_;  // of axis_, that fit
+  int axis_;      // the axis that is split into steps; the axes before it are walked one index at a time
+  int64_t step_;  // how many indices of axis_ fit
 };
 
 // A block of at most max_bytes, or of all elements if they take less.

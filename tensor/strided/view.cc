@@ -34,7 +34,8 @@ std::string Describe(DType dtype, const Layout& layout) {
   return absl::StrCat(DTypeName(dtype), " ", layout.ToString());
 }
 
-// Whether `buffer` holds the elements. All views are checked here, but for those that only rearrange checked elements.
+// Checks that `buffer` holds the elements of the layout. Every view is checked here, except views that only rearrange
+// checked elements.
 absl::Status CheckFits(const TensorBuffer* buffer, DType dtype, const Layout& layout) {
   const size_t object_bytes = ObjectBytes(dtype);
   const auto refused = [&](absl::string_view why) {
@@ -57,7 +58,7 @@ absl::Status CheckFits(const TensorBuffer* buffer, DType dtype, const Layout& la
   return absl::OkStatus();
 }
 
-// The other side of complex <-> real; kInvalid if `dtype` is neither.
+// The real dtype of a complex one, and the reverse; kInvalid for other dtypes.
 DType RealOf(DType dtype) {
   if (dtype == DType::kComplex64) return DType::kFloat32;
   return dtype == DType::kComplex128 ? DType::kFloat64 : DType::kInvalid;
@@ -177,7 +178,7 @@ absl::StatusOr<TensorView> TensorView::ViewAsComplex() const {
 absl::StatusOr<TensorView> TensorView::Clone(MemoryFormat format, const RefPtr<Allocator>& allocator) const {
   if (buffer_) CASK_RETURN_IF_ERROR(buffer_->CheckReadable());
   CASK_ASSIGN_OR_RETURN(Layout dense, layout_.Dense(format));
-  // A tensor of these elements has the right memory, whatever its order.
+  // The memory of a dense tensor of these elements has the right size for any memory format.
   CASK_ASSIGN_OR_RETURN(const Tensor copy, Tensor::Create(dtype_, shape(), allocator));
   if (num_elements() > 0) {
     internal::CopyStrided(dtype_, buffer_->data(), layout_, copy.buffer()->mutable_data(), dense);
@@ -214,7 +215,7 @@ absl::StatusOr<TensorView> TensorView::ReshapeOrCopy(absl::Span<const int64_t> d
 }
 
 absl::StatusOr<TensorView> TensorView::FlattenOrCopy(int64_t first, int64_t last) const {
-  // Of a row-major layout any axes flatten: what it refuses, nothing can do.
+  // Any axes of a row-major layout can be flattened, so this error is final.
   CASK_ASSIGN_OR_RETURN(const Layout flat, Layout::RowMajor(shape()).Flatten(first, last));
   return ReshapeOrCopy(flat.dims());
 }

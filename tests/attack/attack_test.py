@@ -305,35 +305,104 @@ class Attack(Scratch):
 
     # ---- Shared memory that changes ---------------------------------------------------------------------------------
 
+    @contextlib.contextmanager
+    def racing_memory(self, count):
+        """A memory file of `count` float32, sealed as a sender must, that another process changes all the time."""
+        file = os.memfd_create("racing", os.MFD_ALLOW_SEALING | os.MFD_CLOEXEC)
+        os.posix_fallocate(file, 0, 4 * count)
+        writer = subprocess.Popen(
+            [sys.executable, "-c", "import mmap,os\nm = mmap.mmap(%d, 0)\nprint('ready', flush=True)\n"
+             "while True:\n  for i in range(0, len(m), 4096):\n    m[i] = (m[i] + 1) & 255\n" % file],
+            pass_fds=[file], stdout=subprocess.PIPE)
+        try:
+            writer.stdout.readline()
+            liar.fcntl.fcntl(file, liar.F_ADD_SEALS, liar.SEALS)
+            yield file
+        finally:
+            writer.kill()
+            writer.communicate()
+            os.close(file)
+
+    def assert_verifies(self, prefix):
+        done = run("verify", prefix)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
     def test_what_is_saved_while_it_changes_verifies(self):
         count = 1 << 18
         for number in range(int(os.environ.get("ATTACK_RACES", "4"))):
             receiver = self.start("recv", "--overwrite", *(("--level", "default") if number % 2 else ()),
                                   self.path("copy"))
-            file = os.memfd_create("racing", os.MFD_ALLOW_SEALING | os.MFD_CLOEXEC)
-            os.posix_fallocate(file, 0, 4 * count)
-            writer = subprocess.Popen(
-                [sys.executable, "-c", "import mmap,os\nm = mmap.mmap(%d, 0)\nprint('ready', flush=True)\n"
-                 "while True:\n  for i in range(0, len(m), 4096):\n    m[i] = (m[i] + 1) & 255\n" % file],
-                pass_fds=[file], stdout=subprocess.PIPE)
-            try:
-                writer.stdout.readline()
-                liar.fcntl.fcntl(file, liar.F_ADD_SEALS, liar.SEALS)
+            with self.racing_memory(count) as file:
                 sender = self.connect(HELLO)
                 liar.send_with(sender, liar.shared_tensor(1, b"w", count), [file])
                 sender.sendall(liar.end_of_tensors(2))
                 self.assertEqual(receiver.wait(30), 0)
+            self.assert_verifies(self.path("copy"))
+
+    def test_what_is_converted_from_a_server_while_it_changes_verifies(self):
+        count = 1 << 18
+        with self.racing_memory(count) as file:
+            self.serve_list([[b"w", b"float32", b"%d" % count, b"", b"plain", b"%d" % (4 * count), b"0", b""]], file)
+            for number in range(int(os.environ.get("ATTACK_RACES", "4"))):
+                level = ("--level", "default") if number % 2 else ()
+                done = run("convert", "--overwrite", *level, "unix:" + self.sock, self.path("copy"))
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                self.assert_verifies(self.path("copy"))
+
+    def test_memory_whose_owner_writes_without_end(self):
+        folder = self.path("mount")
+        os.mkdir(folder)
+        try:
+            fuse = liar.FuseFile(folder)
+        except OSError:
+            self.skipTest("SKIPPED: no FUSE")
+        self.addCleanup(fuse.close)
+        # Before Linux 6.16 the seals do not keep a writer from holding the file's lock.
+        knows_seals_first = tuple(map(int, os.uname().release.split(".")[:2])) >= (6, 16)
+        writers = []
+        for sealed in (True, False) if knows_seals_first else (False,):
+            receiver = self.start("recv", "--overwrite", "--timeout", "2", self.path("copy"))
+            file = liar.memory_file(4096, sealed)
+            writers.append(liar.write_without_end(file, fuse))
+            try:
+                time.sleep(0.2)
+                sender = self.connect(HELLO)
+                liar.send_with(sender, liar.shared_tensor(1, b"w", 1000), [file])
+                sender.sendall(liar.end_of_tensors(2))
+                self.assertEqual(receiver.wait(5 + WAIT_SECONDS), 0 if sealed else 1, sealed)
             finally:
-                writer.kill()
-                writer.communicate()
-                os.close(file)
-            done = run("verify", self.path("copy"))
-            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                os.kill(writers[-1], signal.SIGKILL)
+                self.close_elsewhere(file)
+            if sealed:
+                self.assert_verifies(self.path("copy"))
+        fuse.close()
+        for writer in writers:
+            os.waitpid(writer, 0)
+
+    # ---- What a receiver and the options refuse ---------------------------------------------------------------------
+
+    def test_replies_for_a_receiver(self):
+        receiver = self.start("recv", "--timeout", "2", self.path("copy"))
+        sender = self.connect(HELLO)
+        liar.send_with(sender, liar.shared_tensor(1, b"w", 1000, kind=3), [liar.memory_file(4096)])
+        self.assertEqual(receiver.wait(5 + WAIT_SECONDS), 1)
+        self.assertFalse(os.path.exists(self.path("copy.index")))
+
+    def test_numbers_that_no_option_can_be(self):
+        prefix = self.model()
+        for number in ("99999999999999999999", "-99999999999999999999", "1e99", "nan"):
+            self.assert_one_line(run("show", "--max", number, prefix, "small"), 2, "--max")
+            for command in (("serve", prefix), ("recv", self.path("copy")), ("send", prefix)):
+                if number != "1e99":
+                    done = run(*command, "--unix", self.sock, "--timeout", number)
+                    self.assertEqual(done.returncode, 2, (command, number, done.stderr))
+        self.assertEqual(run("serve", prefix, "--unix", self.sock, "--max", "1").returncode, 2)
+        self.assertFalse(os.path.exists(self.sock))
 
     # ---- Servers that lie -------------------------------------------------------------------------------------------
 
-    def serve_list(self, rows):
-        """A server that answers "list" with these rows, and every "pull" with a scalar."""
+    def serve_list(self, rows, shared=None):
+        """A server that answers "list" with these rows, and every "pull" with a scalar, or with the file `shared`."""
         listener = socket.socket(socket.AF_UNIX)
         with contextlib.suppress(FileNotFoundError):
             os.remove(self.sock)
@@ -351,6 +420,10 @@ class Attack(Scratch):
                         if received[0] != 2:
                             continue
                         number += 1
+                        if shared is not None and b"list" not in received[1]:
+                            count = os.fstat(shared).st_size // 4
+                            liar.send_with(client, liar.shared_tensor(number, b"w", count, kind=3), [shared])
+                            continue
                         tensor = (liar.strings_tensor([len(rows), 8], texts) if b"list" in received[1]
                                   else b"\x08\x01\x12\x00\x22\x04abcd")
                         client.sendall(liar.message(3, number, b"", number, [tensor]))

@@ -4,6 +4,7 @@ import array
 import ctypes
 import fcntl
 import os
+import signal
 import socket
 import struct
 import threading
@@ -51,12 +52,13 @@ def pull(sequence, name):
     return message(2, sequence, b"pull", sequence, [strings_tensor([1], [name])])
 
 
-def shared_tensor(sequence, name, count):
-    """What `send` says of `count` float32 from byte 0 of the descriptor that comes with it."""
+def shared_tensor(sequence, name, count, kind=2, request=None):
+    """What `send` says of `count` float32 from byte 0 of the descriptor that comes with it; with kind 3, an answer."""
     shape = field(2, b"\x08" + leb128(count))
     entry = (b"\xb8\x01\x01\xc0\x01\x01" + field(25, shape) + b"\xd8\x01" + leb128(4 * count) +
              field(28, field(1, name)))
-    return frame(2, sequence, field(1, b"tensor") + b"\x10" + leb128(sequence) + field(5, entry), descriptors=1)
+    body = field(1, b"tensor") + b"\x10" + leb128(request or sequence) + field(5, entry)
+    return frame(kind, sequence, body, descriptors=1)
 
 
 def end_of_tensors(sequence):
@@ -118,9 +120,9 @@ def lingering_socket(seconds):
 
 
 class FuseFile:
-    """A file whose daemon never answers a close: `path`, for as long as this is open. OSError where that cannot be."""
+    """A file whose daemon never answers a close or a read: `path`, while this is open. OSError where that cannot be."""
 
-    INIT, LOOKUP, GETATTR, OPEN, FLUSH, FORGET = 26, 1, 3, 14, 25, 2
+    INIT, LOOKUP, GETATTR, OPEN, READ, FLUSH, FORGET = 26, 1, 3, 14, 15, 25, 2
 
     def __init__(self, folder):
         self.libc = ctypes.CDLL(None, use_errno=True)
@@ -159,7 +161,7 @@ class FuseFile:
             elif opcode == self.FLUSH:
                 self.flushes += 1
                 continue
-            elif opcode == self.FORGET:
+            elif opcode in (self.FORGET, self.READ):
                 continue
             else:
                 reply = None
@@ -174,3 +176,17 @@ class FuseFile:
         """Ends the connection, which ends every close that waits."""
         self.libc.umount2(self.folder, 1)  # MNT_FORCE: aborts the connection, and may find the mount busy
         self.libc.umount2(self.folder, 2)  # MNT_DETACH
+
+
+def write_without_end(file, fuse):
+    """The id of a process that writes to `file` from memory that never arrives, holding the file's lock if it can."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+    libc.write.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t]
+    process = os.fork()
+    if process == 0:
+        source = os.open(fuse.path, os.O_RDONLY)
+        libc.write(file, libc.mmap(None, 4096, 1, 2, source, 0), 4096)
+        signal.pause()
+    return process

@@ -1,4 +1,4 @@
-// The promises that have a number, each measured and said to be met or missed:
+// Measures each promise about speed, and prints whether it is met or missed:
 //
 //   NAME   FIGURE  BAR   met|missed   compared to
 //

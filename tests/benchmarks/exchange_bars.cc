@@ -29,7 +29,7 @@ RefPtr<SharedMemoryAllocator> SharedMemory() {
   return Require(SharedMemoryAllocator::Create(options));
 }
 
-// From the call that sends to the receipt of a process that has mapped the tensor and let go of it.
+// From the call that sends to the receipt of a process that has mapped the tensor and released it.
 void HandOverRows() {
   constexpr int kRounds = 301;
   ChannelPeer peer(Answers::kReceipt);

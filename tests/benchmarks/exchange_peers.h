@@ -55,7 +55,7 @@ class ChannelPeer {
  public:
   enum class Answers : uint8_t {
     kEcho,     // with the message, decoded and encoded again
-    kReceipt,  // when it has let go of the message: with none of its tensors, `request` is its PageFaults()
+    kReceipt,  // when it has released the message: with none of its tensors, `request` is its PageFaults()
   };
   explicit ChannelPeer(Answers answers, ChannelOptions options = {});
   ~ChannelPeer();

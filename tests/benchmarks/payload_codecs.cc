@@ -6,10 +6,12 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/payload/payload_encoder.h"
 #include "tensorcask/serialize/payload/payload_reader.h"
+#include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/parallel_for.h"
 #include "tensorcask/tests/benchmarks/bars.h"
 
@@ -111,9 +113,10 @@ class Zstd final : public PayloadCodec {
  private:
   template <typename Fn>
   void ForEachChunk(Fn&& fn) {
-    ParallelFor(threads_, writers_.size(), [&](size_t thread) {
+    const absl::Status status = ParallelFor(threads_, writers_.size(), [&](size_t thread) {
       for (size_t chunk = thread; chunk < sizes_.size(); chunk += writers_.size()) fn(thread, chunk);
     });
+    CASK_CHECK(status.ok(), "nothing here throws");
   }
 
   const int level_;

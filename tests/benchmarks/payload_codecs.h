@@ -1,4 +1,4 @@
-// Ways to make a tensor's bytes smaller and get them back: ours and those of others, behind one door.
+// Compressors for a tensor's bytes, ours and those of others, behind one interface.
 
 #ifndef TENSORCASK_TESTS_BENCHMARKS_PAYLOAD_CODECS_H_
 #define TENSORCASK_TESTS_BENCHMARKS_PAYLOAD_CODECS_H_

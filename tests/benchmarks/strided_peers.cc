@@ -38,7 +38,7 @@ constexpr const char* kNames[] = {"ours", "LibTorch", "oneDNN", "Eigen"};
 constexpr size_t kContenders = 4;
 using Figures = std::array<double, kContenders>;  // negative: has no such copy
 
-// A case prepared for everybody. Neither copied nor moved: the contenders point into it.
+// A case prepared for all contenders. Neither copied nor moved: they point into it.
 class Contest {
  public:
   Contest(const StridedCase& copied, bool to_bfloat16)
@@ -121,7 +121,7 @@ Figures Ratios(Contest* contest) {
   return ratios;
 }
 
-// Nanoseconds of a call, in batches of some microseconds, everybody in turns.
+// Nanoseconds of a call, in batches of some microseconds, all contenders in turns.
 Figures Nanoseconds(const Contest& contest, int rounds) {
   constexpr double kBatchSeconds = 2e-5;
   std::array<int, kContenders> batch;

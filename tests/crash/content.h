@@ -1,4 +1,4 @@
-// What the checkpoints of crash tests hold, and telling whether a checkpoint holds exactly that.
+// Defines the contents of checkpoints in crash tests, and checks that a checkpoint holds exactly these.
 
 #ifndef TENSORCASK_TESTS_CRASH_CONTENT_H_
 #define TENSORCASK_TESTS_CRASH_CONTENT_H_
@@ -41,8 +41,8 @@ absl::Status AddContent(Content content, int64_t version, int num_shards, Checkp
 absl::Status SaveContent(const std::string& prefix, Content content, int64_t version,
                          const CheckpointWriterOptions& options, Part part = {});
 
-// The version that the checkpoint holds, every tensor of which is read and compared, and verified. Errors: what
-// opening it says; DataLoss if it holds no one version.
+// The version that the checkpoint holds, every tensor of which is read and compared, and verified. Errors: those of
+// opening it; DataLoss if it mixes versions.
 absl::StatusOr<int64_t> VersionOf(const std::string& prefix, Content content, FileSystem* files);
 
 // The same of a part, whose version is known. Errors: DataLoss if it holds anything else.

@@ -43,6 +43,12 @@ int Main(int kills) {
     std::printf("killed, %-9s %5d times %6lld saves %6lld temporary files left %3lld violations %6.1f s\n",
                 name.c_str(), report.kills, static_cast<long long>(report.saves),
                 static_cast<long long>(report.leftovers), static_cast<long long>(report.violations), seconds.count());
+    if (target == KillTarget::kOverwrite) {
+      std::printf(
+          "    %lld kills left no readable checkpoint; files that kills left: %lld bytes, after the next save: %lld\n",
+          static_cast<long long>(report.none), static_cast<long long>(report.left_bytes),
+          static_cast<long long>(report.still_left));
+    }
     if (report.violations > 0) std::printf("    %s\n", report.first.c_str());
     std::fflush(stdout);
   }

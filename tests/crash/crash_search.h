@@ -24,7 +24,7 @@ struct CrashFindings {
   int64_t distinct = 0;        // of them; the rest had been looked at before
   int64_t violations = 0;      // states that break a promise
   std::string first;           // the first of them: the state, and what is wrong
-  bool mutation_done = false;  // the mutant got to do what it is for
+  bool mutation_done = false;  // the mutant reached its mutation
 };
 
 // Runs `scenario`, its save code changed as `mutation` says, and checks states after each operation. Ends at the first

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <random>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/checkpoint/format/naming.h"
 #include "tensorcask/serialize/checkpoint/manager.h"
+#include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/serialize/checkpoint/writer.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/tensor/base/check.h"
@@ -125,8 +127,9 @@ class Inspector {
     if (target_ == KillTarget::kNew) {
       Expect(next_, {next_}, /*may_be_none=*/true);
     } else {
-      Expect(next_, {last_, next_}, /*may_be_none=*/true);
+      Expect(next_, {last_, next_}, /*may_be_none=*/last_ == 0);
     }
+    if (target_ == KillTarget::kOverwrite) return SaveOverAll();
     ClearAway();
     ++next_;  // of a name that no interrupted save has
   }
@@ -153,6 +156,7 @@ class Inspector {
     const absl::StatusOr<int64_t> found = VersionOf(prefix, kContent, FileSystem::Posix());
     if (!found.ok()) {
       const bool is_none = IsMissing(found.status(), prefix, FileSystem::Posix());
+      if (is_none && !may_be_none) ++report_.none;
       if (!is_none || !may_be_none) Fail(absl::StrCat("version ", version, ": ", found.status().ToString()));
       ++report_.unpublished;
       return;
@@ -165,6 +169,51 @@ class Inspector {
       }
     }
     Fail(absl::StrCat("version ", *found, " stands when ", version, " was being saved"));
+  }
+
+  // The bytes of the files in the folder that the checkpoint does not need, and how many of them are temporary.
+  int64_t BytesOfOthers(int64_t* temporary) {
+    FileSystem* const files = FileSystem::Posix();
+    std::set<std::string> needed;
+    const absl::StatusOr<CheckpointReader> reader = CheckpointReader::Open(folder_ + "/ckpt");
+    if (reader.ok()) {
+      needed.insert(checkpoint::IndexPath("ckpt"));
+      const int num_shards = reader->num_shards();
+      for (int i = 0; i < num_shards; ++i) needed.insert(checkpoint::DataPath("ckpt", i, num_shards));
+    }
+    std::vector<std::string> names;
+    if (files->List(folder_, &names) < 0) Fail("the folder cannot be listed");
+    int64_t bytes = 0;
+    for (const std::string& name : names) {
+      if (needed.count(name) != 0) continue;
+      FileInfo info;
+      if (files->Describe(absl::StrCat(folder_, "/", name), &info) < 0)
+        Fail(absl::StrCat(name, " cannot be described"));
+      bytes += static_cast<int64_t>(info.size_bytes);
+      if (absl::StrContains(name, ".tmp-")) {
+        ++*temporary;
+      } else if (!checkpoint::ParseDataName(name).has_value()) {
+        Fail(absl::StrCat(name, " is left"));
+      }
+    }
+    return bytes;
+  }
+
+  // The next save, which is not killed, clears away what the kill left.
+  void SaveOverAll() {
+    report_.left_bytes += BytesOfOthers(&report_.leftovers);
+    ++next_;  // of a version that no interrupted save has
+    const absl::Status saved =
+        SaveContent(PrefixOf(folder_, target_, next_), kContent, next_, WriterOptions(target_, FileSystem::Posix()));
+    if (!saved.ok()) return Fail(absl::StrCat("saving again: ", saved.ToString()));
+    Expect(next_, {next_}, /*may_be_none=*/false);
+    last_ = next_++;
+    int64_t temporary = 0;
+    const int64_t bytes = BytesOfOthers(&temporary);
+    report_.still_left += bytes;
+    if (bytes > 0 || temporary > 0) {
+      Fail(absl::StrCat("saving again left ", bytes, " bytes, ", temporary, " temporary files"));
+    }
   }
 
   void ClearAway() {

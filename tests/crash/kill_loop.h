@@ -19,7 +19,8 @@ namespace tensorcask::testing {
 
 enum class KillTarget {
   kNew,        // each version under a prefix of its own: what was told stands, and the next one does or does not
-  kOverwrite,  // all under one prefix: what was told last, the next one, or none
+  kOverwrite,  // all under one prefix: what was told last, or the next one. A save of the parent then leaves no file
+               // but those of its checkpoint
   kManager,    // versions are steps of a CheckpointManager: the newest is what was told last, or the next one
 };
 inline constexpr KillTarget kAllKillTargets[] = {KillTarget::kNew, KillTarget::kOverwrite, KillTarget::kManager};
@@ -29,6 +30,9 @@ struct KillReport {
   int kills = 0;
   int64_t saves = 0;        // told by the child
   int64_t leftovers = 0;    // temporary files found
+  int64_t left_bytes = 0;   // of all files that a kill left, but for those of the checkpoint (kOverwrite)
+  int64_t none = 0;         // kills that left no checkpoint where one stood (kOverwrite); a violation
+  int64_t still_left = 0;   // bytes of the files that the next save left of those; a violation
   int64_t unpublished = 0;  // kills that left less than a whole new version
   int64_t violations = 0;
   std::string first;  // what was wrong at the first

@@ -59,7 +59,7 @@ class MergeScenario final : public Scenario {
       if (*version != kNew && !(*version == kOld && merge_.overwrite && promises == 0)) {
         return absl::InternalError(absl::StrCat("version ", *version, " stands"));
       }
-    } else if (promises > 0 || !IsMissing(version.status(), kTarget, files)) {
+    } else if (merge_.overwrite || promises > 0 || !IsMissing(version.status(), kTarget, files)) {
       return version.status();
     }
     if (!merge_.sources_synced) return absl::OkStatus();
@@ -71,6 +71,9 @@ class MergeScenario final : public Scenario {
     CASK_RETURN_IF_ERROR(Merge(files, CountFiles(kTargetFolder, files).standing > 0));
     CASK_ASSIGN_OR_RETURN(const int64_t again, VersionOf(kTarget, merge_.content, files));
     if (again != kNew) return absl::InternalError(absl::StrCat("merged again, and version ", again, " stands"));
+    if (CountFiles(kTargetFolder, files).temporary > 0) {
+      return absl::InternalError("merged again, and temporary files of the killed merge are left");
+    }
     return absl::OkStatus();
   }
 

@@ -17,8 +17,9 @@ struct MergeCase {
   bool sources_synced = true;  // false: written just before, and nothing of them is durable
 };
 
-// The promises: the merged checkpoint is whole or not there (overwriting: or the old one); after the merge has returned
-// OK it is there. The sources stand, unless they are to be removed and the merged one stands.
+// The promises: the merged checkpoint is whole or not there (overwriting: whole or the old one); after the merge has
+// returned OK it is there. The sources stand, unless they are to be removed and the merged one stands. Merging
+// again leaves no temporary file.
 std::unique_ptr<Scenario> MakeMergeScenario(const MergeCase& merge);
 
 Scenarios AllMergeScenarios();

@@ -6,6 +6,11 @@
 #include "absl/strings/match.h"
 
 namespace tensorcask::testing {
+namespace {
+
+constexpr char kOverwritten[] = "/ckpt.index";  // the index that scenarios overwrite
+
+}  // namespace
 
 MutantFileSystem::MutantFileSystem(CrashFileSystem* behind, Mutation mutation)
     : ForwardingFileSystem(behind), mutation_(std::move(mutation)) {
@@ -21,6 +26,15 @@ MutantFileSystem::~MutantFileSystem() {
 bool MutantFileSystem::done() const {
   std::lock_guard<std::mutex> lock(mutex_);
   return done_;
+}
+
+IoResult MutantFileSystem::OpenToRead(const std::string& path) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (mutation_.kind == Mutation::kOldIndexUnseen && absl::EndsWith(path, kOverwritten)) {
+    done_ = true;
+    return -ENOENT;
+  }
+  return behind()->OpenToRead(path);
 }
 
 IoResult MutantFileSystem::CreateNew(const std::string& path) {
@@ -79,13 +93,16 @@ IoResult MutantFileSystem::Close(IoResult handle) {
 
 IoResult MutantFileSystem::Rename(const std::string& from, const std::string& to, OnExisting on_existing) {
   std::lock_guard<std::mutex> lock(mutex_);
-  const bool waits = mutation_.kind == Mutation::kIndexFirst    ? absl::StrContains(to, ".data-")
-                     : mutation_.kind == Mutation::kRemoveFirst ? absl::EndsWith(to, ".index")
-                                                                : false;
+  const bool is_index = absl::EndsWith(to, ".index");
+  const bool waits = mutation_.kind == Mutation::kIndexFirst        ? absl::StrContains(to, ".data-")
+                     : mutation_.kind == Mutation::kRemoveFirst     ? is_index
+                     : mutation_.kind == Mutation::kRemoveDataFirst ? absl::EndsWith(to, kOverwritten)
+                                                                    : false;
   if (waits) {
     waiting_.push_back({from, to, on_existing});
     return 0;
   }
+  if (mutation_.kind == Mutation::kRemoveIndexFirst && is_index && behind()->Remove(to) == 0) done_ = true;
   const IoResult renamed = behind()->Rename(from, to, on_existing);
   if (renamed < 0) return renamed;
   if (unsynced_ >= 0 && paths_[unsynced_] == from) {
@@ -93,7 +110,7 @@ IoResult MutantFileSystem::Rename(const std::string& from, const std::string& to
     behind()->Close(unsynced_);
     unsynced_ = -1;
   }
-  if (mutation_.kind == Mutation::kIndexFirst && absl::EndsWith(to, ".index")) RenameWaiting();
+  if (mutation_.kind == Mutation::kIndexFirst && is_index) RenameWaiting();
   return renamed;
 }
 
@@ -107,12 +124,10 @@ void MutantFileSystem::RenameWaiting() {
 
 IoResult MutantFileSystem::Remove(const std::string& path) {
   std::lock_guard<std::mutex> lock(mutex_);
-  if (mutation_.kind == Mutation::kKeepOldIndex && !done_ && absl::EndsWith(path, ".index")) {
-    done_ = true;
-    return 0;
-  }
   const IoResult removed = behind()->Remove(path);
+  const bool is_data = absl::StrContains(path, ".data-") && !absl::StrContains(path, ".tmp-");
   if (mutation_.kind == Mutation::kRemoveFirst && absl::EndsWith(path, ".index")) RenameWaiting();
+  if (mutation_.kind == Mutation::kRemoveDataFirst && is_data) RenameWaiting();
   return removed;
 }
 

@@ -1,5 +1,5 @@
-// Save code with a mistake in it, without touching the code: stands between the code and its files, and does to them
-// what the mistaken code would have done.
+// Save code with a mistake in it, without touching the code: a file system between the code and its files that performs
+// the operations of the faulty code.
 //
 //   MutantFileSystem files(&recorder, {Mutation::kDropSync, 2, "fsync of the second file is missing"});
 //   Save(&files);      // as if the code never called Sync on it
@@ -29,7 +29,9 @@ struct Mutation {
     kDropFolderSync,    // the n-th SyncFolder is not there
     kRenameBeforeSync,  // the n-th Sync of a file comes after its renaming
     kIndexFirst,        // data files get their names after the index
-    kKeepOldIndex,      // the old index is not removed before new files take the names of its data
+    kOldIndexUnseen,    // the old index is not looked at, so that new files take the names of its data
+    kRemoveIndexFirst,  // the old index is removed before the new one gets its name
+    kRemoveDataFirst,   // an index gets its name only after the next removal of a data file
     kRemoveFirst,       // an index gets its name only after the next removal of one
     // Faults of the files, which the code has to bear...
     kFailSync,    // the n-th Sync fails, and what was written is lost
@@ -55,6 +57,7 @@ class MutantFileSystem final : public ForwardingFileSystem {
 
   bool done() const;  // the mistake, or the fault, has happened
 
+  IoResult OpenToRead(const std::string& path) override;
   IoResult CreateNew(const std::string& path) override;
   IoResult Append(IoResult handle, absl::string_view bytes) override;
   IoResult Sync(IoResult handle) override;

@@ -18,7 +18,8 @@ struct Work {
   int folder_syncs = 0;
   int writes = 0;             // files made, and one write to each; 0: not to be changed
   std::vector<int> switches;  // which syncs are those of files that count as soon as they have their name
-  bool removes_index = false;
+  bool overwrites = false;
+  int empty = 0;  // which sync is that of an empty file, of which no crash can take anything; 0: none
 };
 
 std::vector<Work> AllWork() {
@@ -27,15 +28,18 @@ std::vector<Work> AllWork() {
   save.num_shards = 2;
   save.content = Content::kPages;  // with half a file no padding alone is lost
   all.push_back({"new", MakeSaveScenario(save), 3, 2, 3, {3}});
-  // The old index is removed, which takes one sync of the folder; then come that of the data files and that of the
-  // index.
+  // One data file more, which is empty: the old checkpoint has the names of two.
   save.over = SaveCase::Over::kOld;
-  all.push_back({"overwrite", MakeSaveScenario(save), 3, 3, 3, {3}, true});
-  // The data files of the sources, which nobody synced.
+  all.push_back({"overwrite", MakeSaveScenario(save), 4, 2, 3, {4}, /*overwrites=*/true, /*empty=*/3});
+  save.over = SaveCase::Over::kResharded;
+  all.push_back({"overwrite more shards", MakeSaveScenario(save), 3, 2, 3, {3}});
+  // The data files of the sources, which were never synced.
   MergeCase merge;
   merge.content = Content::kPages;
   merge.sources_synced = false;
   all.push_back({"merge", MakeMergeScenario(merge), 3, 2, 0, {3}});
+  merge.overwrite = true;
+  all.push_back({"merge over", MakeMergeScenario(merge), 4, 2, 0, {4}, /*overwrites=*/true, /*empty=*/3});
   // The step, the state file, and the removal of the step before.
   ManagerCase run;
   run.content = Content::kPages;
@@ -49,6 +53,7 @@ std::vector<Work> AllWork() {
 std::vector<Mutation> MistakesIn(const Work& work) {
   std::vector<Mutation> all;
   for (int n = 1; n <= work.syncs; ++n) {
+    if (n == work.empty) continue;
     all.push_back({Mutation::kDropSync, n, absl::StrCat("sync ", n, " dropped")});
     all.push_back({Mutation::kIgnoreFailedSync, n, absl::StrCat("failure of sync ", n, " ignored")});
     all.push_back({Mutation::kRetryFailedSync, n, absl::StrCat("failed sync ", n, " tried again")});
@@ -60,12 +65,16 @@ std::vector<Mutation> MistakesIn(const Work& work) {
   for (int n = 1; n <= work.folder_syncs; ++n) {
     all.push_back({Mutation::kDropFolderSync, n, absl::StrCat("folder sync ", n, " dropped")});
   }
-  // (Data files may be renamed first: nobody looks at them before the index stands.)
+  // (Data files may be renamed first: they are not read before the index exists.)
   for (const int n : work.switches) {
     all.push_back({Mutation::kRenameBeforeSync, n, absl::StrCat("file ", n, " renamed before its sync")});
   }
   all.push_back({Mutation::kIndexFirst, 1, "index published before data"});
-  if (work.removes_index) all.push_back({Mutation::kKeepOldIndex, 1, "old index not removed first"});
+  if (work.overwrites) {
+    all.push_back({Mutation::kOldIndexUnseen, 1, "new data under the names of the old"});
+    all.push_back({Mutation::kRemoveIndexFirst, 1, "old index removed first"});
+    all.push_back({Mutation::kRemoveDataFirst, 1, "old data removed before the new index stands"});
+  }
   if (work.name == "manager") all.push_back({Mutation::kRemoveFirst, 1, "old step removed before the new one stands"});
   return all;
 }

@@ -32,7 +32,7 @@ TEST(Mutants, AreCaughtForTheMistakeNotTheFault) {
   for (const FaultVerdict& verdict : verdicts) {
     EXPECT_TRUE(verdict.possible) << verdict.name;
     EXPECT_EQ(verdict.found.violations, 0) << verdict.name << ": " << verdict.found.first;
-    // What the caller hears: a short write is none of his business, lost data is.
+    // A short write is retried and not reported to the caller; lost data is reported.
     EXPECT_EQ(verdict.found.run.ok(), absl::EndsWith(verdict.name, "is short")) << verdict.name;
   }
 }

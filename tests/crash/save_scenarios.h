@@ -16,9 +16,12 @@ namespace tensorcask::testing {
 struct SaveCase {
   enum class Over {
     kNothing,
-    kOld,        // a checkpoint of as many shards
-    kResharded,  // one of one shard more
-    kDebris      // data files without an index, and temporary files, as a killed save leaves them
+    kOld,          // a checkpoint of as many shards
+    kResharded,    // one of one shard more
+    kFewerShards,  // one of one shard less
+    kOverwritten,  // one of as many shards that was overwritten once before
+    kInterrupted,  // one of as many shards, and all that an overwriting save leaves which was killed last of all
+    kDebris        // data files without an index, and temporary files, as a killed save leaves them
   };
   Over over = Over::kNothing;
   int num_shards = 1;
@@ -28,9 +31,10 @@ struct SaveCase {
   bool background = false;
 };
 
-// The promises: the checkpoint is the old one or the new one, bit by bit, or there is none where none was, or where the
-// old one was being overwritten; after the save has returned OK it is the new one. Nothing else than temporary files
-// (*.tmp-*) and data files of the checkpoint is left; and saving again on top of it all works.
+// The promises: the checkpoint is the old one or the new one, bit by bit; where there was no old one, it is the new one
+// or there is none. After the save has returned OK it is the new one. Nothing else than temporary files (*.tmp-*) and
+// data files of the checkpoint is left; and saving again on top of it all works, and leaves no file but those of the
+// checkpoint.
 std::unique_ptr<Scenario> MakeSaveScenario(const SaveCase& save);
 
 Scenarios AllSaveScenarios();

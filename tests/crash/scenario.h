@@ -1,4 +1,4 @@
-// Work that a crash may interrupt, and what has to be true afterwards.
+// Work that a crash may interrupt, and the conditions that must hold afterwards.
 //
 // A scenario runs through CrashFileSystem; crash_search.h then looks at every state that a crash at any time may have
 // left, and asks the scenario whether it is one that we promise.

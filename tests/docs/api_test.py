@@ -15,9 +15,11 @@ import unittest
 sys.dont_write_bytecode = True  # the modules below lie in the source tree
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "support"), os.path.join(HERE, "..")]
+sys.path.append(os.path.join(HERE, "..", "..", "tools"))
 import case_report  # noqa: E402
 import layering_test  # noqa: E402
 import source_tree  # noqa: E402
+from build_files import BuildFile, build_files  # noqa: E402
 
 PAGE = "docs/api.md"
 PUBLIC = "//visibility:public"
@@ -27,45 +29,9 @@ LIBRARY = ("tensor/", "serialize/")
 USERS_TESTS = "tests/fixture"  # the one package outside the library with headers for users
 # Rooms whose headers are internal unless the page lists them, and rooms whose headers are all internal.
 MOSTLY_CLOSED_ROOMS = ("tensor/base",)
-CLOSED_ROOMS = ("serialize/protowire",) + tuple(layering_test.INNER_FLOORS)
+CLOSED_ROOMS = ("serialize/protowire", "serialize/zip") + tuple(layering_test.INNER_FLOORS)
 
 LIBRARY_RULES = ("cask_cc_library", "cc_library")
-
-
-class BuildFile(dict):
-    """Runs a BUILD file as Python, in which every rule is a function that notes its arguments in `rules`."""
-
-    def __init__(self, package, text):
-        super().__init__()
-        self.package = package
-        self.default_visibility = []
-        self.rules = []  # (rule, arguments)
-        exec(compile(text, package + "/BUILD.bazel", "exec"), self)  # the tree's own text
-
-    def __missing__(self, rule):
-        def note(*_, **arguments):
-            if rule == "package":
-                self.default_visibility = arguments.get("default_visibility", [])
-            elif "name" in arguments:
-                self.rules.append((rule, arguments))
-            return []
-
-        return note
-
-    def label(self, name):
-        """The full label of `name` as this file writes it; None for other repositories."""
-        if name.startswith("@"):
-            return None
-        if name.startswith(":"):
-            return f"//{self.package}{name}"
-        return name if ":" in name else f"{name}:{name.rpartition('/')[2]}"
-
-
-def build_files(root):
-    for path in source_tree.files(root, "BUILD.bazel"):
-        package = path.rpartition("/")[0]
-        if not package.startswith("tests/consumer"):  # a project of its own
-            yield BuildFile(package, source_tree.read(root, path))
 
 
 def is_internal(header):

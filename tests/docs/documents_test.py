@@ -15,7 +15,9 @@ import unittest
 sys.dont_write_bytecode = True  # the modules below lie in the source tree
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "support"), os.path.join(HERE, "..")]
+sys.path.append(os.path.join(HERE, "..", "..", "tools"))
 import api_test  # noqa: E402
+import build_files  # noqa: E402
 import case_report  # noqa: E402
 import layering_test  # noqa: E402
 import source_tree  # noqa: E402
@@ -66,6 +68,14 @@ class Programs(unittest.TestCase):
                     if path.startswith("examples/"):
                         self.assertIn(document, opening)
         self.assertEqual(shown, shown | {f"examples/{path}" for path in source_tree.files(f"{ROOT}/examples", ".cc")})
+
+    def test_every_build_file_is_part_of_the_file_it_names(self):
+        count = 0
+        for document in documents():
+            for path, code in re.findall(r"<!-- (\S+) -->\n```(?:cmake|make)\n(.*?)```", read(document), re.DOTALL):
+                count += 1
+                self.assertIn(code, read(path), f"{document}: {path}")
+        self.assertGreater(count, 2)
 
     def test_every_example_is_run(self):
         script = read("tests/docs/examples_test.sh")
@@ -132,7 +142,7 @@ class Names(unittest.TestCase):
 
     def test_every_label_that_a_document_names_exists(self):
         labels = set()
-        for file in api_test.build_files(ROOT):
+        for file in build_files.build_files(ROOT):
             labels.add(f"//{file.package}")
             labels |= {f"//{file.package}:{arguments['name']}" for _, arguments in file.rules}
         for document in documents():
@@ -158,7 +168,7 @@ class Readme(unittest.TestCase):
 
     def test_what_each_door_needs_is_what_it_links(self):
         names = {"eigen": "Eigen 3.4", "com_google_protobuf": "protobuf", "xxhash": "xxHash"}
-        names["com_google_googletest"] = "GoogleTest"
+        names.update({"com_google_googletest": "GoogleTest", "nlohmann_json": "nlohmann-json"})
         needs = api_test.repositories_of(ROOT)
         row = r"^\| `@tensorcask(//[\w/]*(?::\w+)?)` \|[^|]*\| ([^|]*) \|$"
         rows = re.findall(row, read("README.md"), re.MULTILINE)

@@ -31,6 +31,10 @@ esac
 expect "save and load" "float32 [2,3]: [[1 2 3] [4 5 6]]
 last element: 6" "$(examples/save_and_load "$TEST_TMPDIR/saved")"
 
+expect "safetensors" "dense/bias [2]
+dense/kernel [2,3]
+float32 [2,3]: [[1 2 3] [4 5 6]]" "$(examples/safetensors "$TEST_TMPDIR/model.safetensors")"
+
 expect "read a checkpoint" "dense/kernel [2,3]
 labels [2]
 float32 [2,3]: [[1 2 3] [4 5 6]]" "$(examples/read_checkpoint "$TEST_TMPDIR/saved" dense/kernel)"
@@ -51,6 +55,11 @@ expect "views" "float32 [3,2] strides [1,3] offset 0: 6 elements in 6 of 6 cells
   +-----+-----+-----+
 float32 [2,3]: [[1 2 3] [4 5 6]]
 float16 [2]: [2 5]" "$(examples/views)"
+
+expect "numpy files" "dense/kernel <f4 [2,3]
+steps <i8 [2]
+float32 [1,3]: [[4 5 6]]
+int64 [2] strides [1] offset 0: [100 200]" "$(examples/numpy_files "$TEST_TMPDIR/model.npz")"
 
 # How small depends on the version of zstd.
 found=$(examples/smaller_checkpoints "$TEST_TMPDIR/model")

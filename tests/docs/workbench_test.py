@@ -18,6 +18,7 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "support"), os.path.join(HERE, "..")]
 sys.path.append(os.path.join(HERE, "..", "..", "tools"))
 import api_test  # noqa: E402
+import build_files  # noqa: E402
 import case_report  # noqa: E402
 import fuzz  # noqa: E402
 import source_tree  # noqa: E402
@@ -46,7 +47,7 @@ class Targets:
 
     def __init__(self):
         self.manual = {}
-        for file in api_test.build_files(ROOT):
+        for file in build_files.build_files(ROOT):
             for rule, arguments in file.rules:
                 names = [arguments["name"]]
                 if rule == "cask_proto_library":
@@ -103,7 +104,8 @@ class Workbench(unittest.TestCase):
         self.assertTrue({"bazel-bootstrap", "bazel-rules-java", "g++", "pkg-config"} <= installed, arguments)
 
     def test_commands_that_build(self):
-        for arguments in (["demo"], ["test"], ["asan"], ["ubsan"], ["tsan"], ["crash"], ["bench"], ["bench", "bars"]):
+        for arguments in (["demo"], ["test"], ["asan"], ["ubsan"], ["tsan"], ["crash"], ["bench"], ["bench", "bars"],
+                          ["peers"]):
             with self.subTest(arguments):
                 self.assert_installs_what_it_builds(*arguments)
 

@@ -88,7 +88,7 @@ uint32_t MendVariants(absl::Span<char> stored, uint64_t count) {
   return crc;
 }
 
-// The payload of an encoded entry, and its header, which stands in the entry as well.
+// Mends the payload of an encoded entry, and the copy of its header in the entry.
 void MendEncoded(const PayloadHeader& listed, absl::Span<char> payload, absl::Span<char> value) {
   MendPayload(payload);
   if (payload.size() < kPayloadHeaderBytes) return;
@@ -108,7 +108,7 @@ void MendEntry(absl::Span<char> data_file, absl::Span<char> value) {
   WireReader reader(message);
   for (WireReader::Field field; reader.Next(&field);) {
     if (field.number != 6) continue;
-    // A tag of one byte, or of more if somebody spelled it so.
+    // The tag has one byte, or more if it is not canonical.
     checksum = value.data() + field.position;
     while ((*checksum++ & 0x80) != 0) continue;
   }
@@ -178,8 +178,8 @@ void CheckRead(const CheckpointReader& reader, const CheckpointEntry& entry, con
   FUZZ_CHECK(some.ok() && wanted.ok() && Same(*wanted, *some), some.status().ToString());
 }
 
-// That nothing stands in the index but what its own blocks name: what is hidden between them is for salvage to find,
-// and then in the way of the rest.
+// True if the index holds only blocks that its own block index names. Salvage would also find hidden blocks between
+// them, and could prefer those.
 bool HidesNothing(absl::string_view index, const DecodeLimits& limits) {
   const absl::StatusOr<std::unique_ptr<checkpoint::TableReader>> table =
       checkpoint::TableReader::Open(MakeMemorySource("index", index), limits);

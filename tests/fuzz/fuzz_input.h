@@ -1,4 +1,4 @@
-// What the fuzz targets share: taking decisions from the bytes of an input, and dying where a promise is broken.
+// Helpers of the fuzz targets: make decisions from the bytes of an input, and end the process if a promise is broken.
 //
 //   FuzzInput input(data, size);
 //   const int64_t axis = input.Int(-3, 3);

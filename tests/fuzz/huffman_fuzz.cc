@@ -1,5 +1,5 @@
-// A plane of Huffman codes, from a stranger or changed in a few places: read as by the book, or refused as by the book.
-// What the encoder writes of any plane comes back.
+// A plane of Huffman codes, from a stranger or changed in a few places: the decoder and a reference decoder both read
+// it, with the same result, or both refuse it. What the encoder writes of any plane comes back.
 
 #include <algorithm>
 #include <cstddef>

@@ -1,4 +1,4 @@
-// An object graph: whatever leads where, there is a name for each node, and it is drawn in bounds.
+// An object graph: whatever its edges, each node gets a name, and the drawing stays within its limits.
 
 #include <cstddef>
 #include <cstdint>

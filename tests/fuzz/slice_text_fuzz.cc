@@ -1,4 +1,5 @@
-// Lines of text as slices: each parses to what prints alike, and the algebra of two agrees with itself.
+// Lines of text as slices: what a line parses to prints as the same slice, and the operations on two slices agree with
+// each other.
 
 #include <algorithm>
 #include <cstddef>

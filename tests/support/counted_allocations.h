@@ -1,4 +1,4 @@
-// Counts what a test program takes by `operator new`, and lets the form that may fail do so.
+// Counts the allocations of a test program by `operator new`, and can make the nothrow form fail.
 //
 //   const int64_t taken = AllocationsOf([&] { view.Transpose(0, 1).IgnoreError(); });
 //   const FailingNothrowNew failing;      // until the end of the block, new (std::nothrow) gives null

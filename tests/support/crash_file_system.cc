@@ -84,15 +84,26 @@ IoResult CrashFileSystem::Append(IoResult handle, absl::string_view bytes) {
   const IoResult written = now_.Append(handle, bytes);
   if (written <= 0) return written;
   Handle& to = handles_[handle];
+  RecordWrite(to, to.size_bytes, bytes.substr(0, static_cast<size_t>(written)));
+  to.size_bytes += static_cast<uint64_t>(written);
+  return written;
+}
+
+IoResult CrashFileSystem::WriteAt(IoResult handle, uint64_t offset, absl::string_view bytes) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const IoResult written = now_.WriteAt(handle, offset, bytes);
+  if (written > 0) RecordWrite(handles_[handle], offset, bytes.substr(0, static_cast<size_t>(written)));
+  return written;
+}
+
+void CrashFileSystem::RecordWrite(const Handle& to, uint64_t offset, absl::string_view bytes) {
   CrashOp op;
   op.kind = CrashOp::kWrite;
   op.file = to.file;
   op.path = to.path;
-  op.offset = to.size_bytes;
-  op.bytes = std::string(bytes.substr(0, static_cast<size_t>(written)));
+  op.offset = offset;
+  op.bytes = std::string(bytes);
   log_.push_back(std::move(op));
-  to.size_bytes += static_cast<uint64_t>(written);
-  return written;
 }
 
 IoResult CrashFileSystem::Sync(IoResult handle) {
@@ -147,6 +158,22 @@ IoResult CrashFileSystem::Lock(const std::string& path) {
 IoResult CrashFileSystem::Remove(const std::string& path) {
   std::lock_guard<std::mutex> lock(mutex_);
   const IoResult removed = now_.Remove(path);
+  if (removed < 0) return removed;
+  Record(CrashOp::kRemove, names_[path], path);
+  names_.erase(path);
+  return removed;
+}
+
+IoResult CrashFileSystem::LockShared(const std::string& path) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const IoResult handle = now_.LockShared(path);
+  if (handle >= 0) handles_[handle] = {names_[path], path, 0};
+  return handle;
+}
+
+IoResult CrashFileSystem::RemoveUnlocked(const std::string& path) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const IoResult removed = now_.RemoveUnlocked(path);
   if (removed < 0) return removed;
   Record(CrashOp::kRemove, names_[path], path);
   names_.erase(path);

@@ -4,10 +4,10 @@
 //   ... save something through &files ...
 //   const CrashModel model(files.log(), CrashMode::kWeak);
 //
-// Behaves as MemoryFileSystem, with three differences: Rename stays within a folder (-EXDEV otherwise), since nobody
-// promises that the two halves of another one last together; paths are compared as they are written, so one file should
-// go by one spelling; and a Sync can be made to fail as a disk does. Thread-safe: the log has the one order in which
-// the operations were carried out.
+// Behaves as MemoryFileSystem, with three differences: Rename stays within a folder (-EXDEV otherwise), since no file
+// system promises that both halves of a rename across folders become durable together; paths are compared as they are
+// written, so one file should go by one spelling; and a Sync can be made to fail as a disk does. Thread-safe: the log
+// has the one order in which the operations were carried out.
 
 #ifndef TENSORCASK_TESTS_SUPPORT_CRASH_FILE_SYSTEM_H_
 #define TENSORCASK_TESTS_SUPPORT_CRASH_FILE_SYSTEM_H_
@@ -73,11 +73,14 @@ class CrashFileSystem final : public ForwardingFileSystem {
   IoResult OpenToRead(const std::string& path) override;
   IoResult CreateNew(const std::string& path) override;
   IoResult Append(IoResult handle, absl::string_view bytes) override;
+  IoResult WriteAt(IoResult handle, uint64_t offset, absl::string_view bytes) override;
   IoResult Sync(IoResult handle) override;
   IoResult Close(IoResult handle) override;
   IoResult Rename(const std::string& from, const std::string& to, OnExisting on_existing) override;
   IoResult Link(const std::string& from, const std::string& to) override;
   IoResult Lock(const std::string& path) override;
+  IoResult LockShared(const std::string& path) override;
+  IoResult RemoveUnlocked(const std::string& path) override;
   IoResult Remove(const std::string& path) override;
   IoResult MakeFolder(const std::string& path) override;
   IoResult SyncFolder(const std::string& path) override;
@@ -85,10 +88,11 @@ class CrashFileSystem final : public ForwardingFileSystem {
  private:
   struct Handle {
     int file = -1;
-    std::string path;  // by which it was opened or made
-    uint64_t size_bytes = 0;
+    std::string path;         // by which it was opened or made
+    uint64_t size_bytes = 0;  // of what was appended
   };
 
+  void RecordWrite(const Handle& to, uint64_t offset, absl::string_view bytes);
   void Record(CrashOp::Kind kind, int file, const std::string& path, const std::string& from = "");
 
   MemoryFileSystem now_;

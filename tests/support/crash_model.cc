@@ -16,7 +16,7 @@ constexpr uint64_t kSectorBytes = 512;
 constexpr size_t kTornAt[] = {0, 1, 511, 512, 4095, 4096};
 constexpr int kFolder = -1;  // what a name stands for that is no file
 
-// What there is in a file where bytes are missing.
+// The content of a file where bytes are missing.
 enum class Missing { kShort, kZeros, kGarbage };
 constexpr Missing kAllMissing[] = {Missing::kShort, Missing::kZeros, Missing::kGarbage};
 
@@ -122,7 +122,8 @@ class Disk {
           units_.push_back({n, /*is_name=*/false, at, static_cast<size_t>(bytes)});
           done += bytes;
         }
-        sizes_[static_cast<size_t>(op.file)] = static_cast<size_t>(op.offset) + op.bytes.size();
+        sizes_[static_cast<size_t>(op.file)] =
+            std::max(sizes_[static_cast<size_t>(op.file)], static_cast<size_t>(op.offset) + op.bytes.size());
         break;
       case CrashOp::kSync:
         Harden([&](const Unit& unit) {

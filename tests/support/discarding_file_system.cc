@@ -1,5 +1,6 @@
 #include "tensorcask/tests/support/discarding_file_system.h"
 
+#include <algorithm>
 #include <cerrno>
 
 namespace tensorcask::testing {
@@ -31,7 +32,7 @@ IoResult DiscardingFileSystem::OpenToRead(const std::string& path) {
   std::lock_guard<std::mutex> lock(mutex_);
   const auto it = files_.find(path);
   if (it == files_.end()) return -ENOENT;
-  handles_[next_handle_] = it->second;
+  handles_[next_handle_] = {it->second, 0};
   return next_handle_++;
 }
 
@@ -39,7 +40,7 @@ IoResult DiscardingFileSystem::CreateNew(const std::string& path) {
   std::lock_guard<std::mutex> lock(mutex_);
   const auto [it, is_new] = files_.try_emplace(path, std::make_shared<uint64_t>(0));
   if (!is_new) return -EEXIST;
-  handles_[next_handle_] = it->second;
+  handles_[next_handle_] = {it->second, 0};
   return next_handle_++;
 }
 
@@ -49,7 +50,17 @@ IoResult DiscardingFileSystem::Append(IoResult handle, absl::string_view bytes) 
   std::lock_guard<std::mutex> lock(mutex_);
   const auto it = handles_.find(handle);
   if (it == handles_.end()) return -EBADF;
-  *it->second += bytes.size();
+  it->second.position += bytes.size();
+  *it->second.size = std::max(*it->second.size, it->second.position);
+  bytes_written_ += bytes.size();
+  return static_cast<IoResult>(bytes.size());
+}
+
+IoResult DiscardingFileSystem::WriteAt(IoResult handle, uint64_t offset, absl::string_view bytes) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto it = handles_.find(handle);
+  if (it == handles_.end()) return -EBADF;
+  *it->second.size = std::max(*it->second.size, offset + bytes.size());
   bytes_written_ += bytes.size();
   return static_cast<IoResult>(bytes.size());
 }
@@ -59,7 +70,7 @@ IoResult DiscardingFileSystem::Reserve(IoResult, uint64_t) { return -EOPNOTSUPP;
 IoResult DiscardingFileSystem::SizeOf(IoResult handle) {
   std::lock_guard<std::mutex> lock(mutex_);
   const auto it = handles_.find(handle);
-  return it != handles_.end() ? static_cast<IoResult>(*it->second) : -EBADF;
+  return it != handles_.end() ? static_cast<IoResult>(*it->second.size) : -EBADF;
 }
 
 IoResult DiscardingFileSystem::Sync(IoResult handle) {
@@ -100,7 +111,7 @@ IoResult DiscardingFileSystem::Lock(const std::string& path) {
   std::lock_guard<std::mutex> lock(mutex_);
   Size& size = files_[path];
   if (size == nullptr) size = std::make_shared<uint64_t>(0);
-  handles_[next_handle_] = size;
+  handles_[next_handle_] = {size, 0};
   return next_handle_++;
 }
 

@@ -6,7 +6,7 @@
 //   files.SizeOfFile("model.index")    // what would be there
 //
 // Behaves as MemoryFileSystem otherwise, except that every folder exists. Contents cannot be read back: ReadAt and Map
-// answer -EOPNOTSUPP, and Lock locks nobody out. Thread-safe.
+// answer -EOPNOTSUPP, and Lock always succeeds. Thread-safe.
 
 #ifndef TENSORCASK_TESTS_SUPPORT_DISCARDING_FILE_SYSTEM_H_
 #define TENSORCASK_TESTS_SUPPORT_DISCARDING_FILE_SYSTEM_H_
@@ -34,6 +34,7 @@ class DiscardingFileSystem final : public FileSystem {
   IoResult CreateNew(const std::string& path) override;
   IoResult ReadAt(IoResult handle, uint64_t offset, absl::Span<char> out) override;
   IoResult Append(IoResult handle, absl::string_view bytes) override;
+  IoResult WriteAt(IoResult handle, uint64_t offset, absl::string_view bytes) override;
   IoResult Reserve(IoResult handle, uint64_t size_bytes) override;
   IoResult SizeOf(IoResult handle) override;
   IoResult Sync(IoResult handle) override;
@@ -52,10 +53,14 @@ class DiscardingFileSystem final : public FileSystem {
 
  private:
   using Size = std::shared_ptr<uint64_t>;  // shared by a name and the handles that are open on it
+  struct Handle {
+    Size size;
+    uint64_t position = 0;  // where Append goes on
+  };
 
   mutable std::mutex mutex_;
   std::map<std::string, Size> files_;
-  std::map<IoResult, Size> handles_;
+  std::map<IoResult, Handle> handles_;
   IoResult next_handle_ = 3;
   uint64_t bytes_written_ = 0;
 };

@@ -1,4 +1,4 @@
-// An allocator that fails when told to, and counts what has not come back.
+// An allocator that fails on request, and counts blocks that were not freed.
 //
 //   RefPtr<FailingAllocator> allocator = MakeRef<FailingAllocator>(/*fail_at=*/2);
 //   Tensor a = *Tensor::Create(DType::kInt8, TensorShape({100}), allocator);   // the first call succeeds

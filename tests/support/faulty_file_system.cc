@@ -20,7 +20,7 @@ bool MayBeInterrupted(FileOperation operation) {
 
 bool GivesHandle(FileOperation operation) {
   return operation == FileOperation::kOpenToRead || operation == FileOperation::kCreateNew ||
-         operation == FileOperation::kLock;
+         operation == FileOperation::kLock || operation == FileOperation::kLockShared;
 }
 
 }  // namespace
@@ -35,6 +35,8 @@ absl::string_view FileOperationName(FileOperation operation) {
       return "ReadAt";
     case FileOperation::kAppend:
       return "Append";
+    case FileOperation::kWriteAt:
+      return "WriteAt";
     case FileOperation::kReserve:
       return "Reserve";
     case FileOperation::kSizeOf:
@@ -55,6 +57,10 @@ absl::string_view FileOperationName(FileOperation operation) {
       return "Link";
     case FileOperation::kLock:
       return "Lock";
+    case FileOperation::kLockShared:
+      return "LockShared";
+    case FileOperation::kRemoveUnlocked:
+      return "RemoveUnlocked";
     case FileOperation::kRemove:
       return "Remove";
     case FileOperation::kMakeFolder:
@@ -190,7 +196,8 @@ IoResult FaultyFileSystem::Perform(FileOperation operation, const std::string& p
   if (result >= 0) {
     if (GivesHandle(operation)) handles_[result] = path;
     if (operation == FileOperation::kReadAt) bytes_read_ += static_cast<uint64_t>(result);
-    if (operation == FileOperation::kAppend) bytes_written_ += static_cast<uint64_t>(result);
+    const bool writes = operation == FileOperation::kAppend || operation == FileOperation::kWriteAt;
+    if (writes) bytes_written_ += static_cast<uint64_t>(result);
   }
   if (keep_log_) log_.push_back(std::move(record));
   return result;
@@ -223,6 +230,11 @@ IoResult FaultyFileSystem::ReadAt(IoResult handle, uint64_t offset, absl::Span<c
 IoResult FaultyFileSystem::Append(IoResult handle, absl::string_view bytes) {
   return Perform(FileOperation::kAppend, PathOf(handle),
                  [&] { return behind_->Append(handle, bytes.substr(0, max_transfer_bytes())); });
+}
+
+IoResult FaultyFileSystem::WriteAt(IoResult handle, uint64_t offset, absl::string_view bytes) {
+  return Perform(FileOperation::kWriteAt, PathOf(handle),
+                 [&] { return behind_->WriteAt(handle, offset, bytes.substr(0, max_transfer_bytes())); });
 }
 
 IoResult FaultyFileSystem::Reserve(IoResult handle, uint64_t size_bytes) {
@@ -291,6 +303,14 @@ IoResult FaultyFileSystem::Link(const std::string& from, const std::string& to) 
 
 IoResult FaultyFileSystem::Lock(const std::string& path) {
   return Perform(FileOperation::kLock, path, [&] { return behind_->Lock(path); });
+}
+
+IoResult FaultyFileSystem::LockShared(const std::string& path) {
+  return Perform(FileOperation::kLockShared, path, [&] { return behind_->LockShared(path); });
+}
+
+IoResult FaultyFileSystem::RemoveUnlocked(const std::string& path) {
+  return Perform(FileOperation::kRemoveUnlocked, path, [&] { return behind_->RemoveUnlocked(path); });
 }
 
 IoResult FaultyFileSystem::Remove(const std::string& path) {

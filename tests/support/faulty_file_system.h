@@ -36,6 +36,7 @@ enum class FileOperation {
   kCreateNew,
   kReadAt,
   kAppend,
+  kWriteAt,
   kReserve,
   kSizeOf,
   kSync,
@@ -46,13 +47,15 @@ enum class FileOperation {
   kRename,
   kLink,
   kLock,
+  kLockShared,
+  kRemoveUnlocked,
   kRemove,
   kMakeFolder,
   kSyncFolder,
   kDescribe,
   kList
 };
-inline constexpr int kNumFileOperations = 19;
+inline constexpr int kNumFileOperations = 22;
 
 // "Append", "SyncFolder" ...
 absl::string_view FileOperationName(FileOperation operation);
@@ -81,14 +84,14 @@ class FaultyFileSystem final : public FileSystem {
   // The failing operation is carried out and answers an error all the same, as a server does whose answer was lost.
   void FailAfterEffect(bool yes);
 
-  // ReadAt and Append move at most `bytes` (> 0).
+  // ReadAt, Append and WriteAt move at most `bytes` (> 0).
   void LimitTransfers(size_t bytes);
 
   // Each operation that a signal may interrupt answers -EINTR `times` times before it is carried out. (Not Close, Unmap
   // and Rename. These do not count as faults().)
   void InterruptEach(int times);
 
-  // Called before each operation, without a lock: the place to let somebody else interfere.
+  // Called before each operation, without a lock: a test can let another writer interfere here.
   using Hook = std::function<void(int64_t n, FileOperation operation, const std::string& path)>;
   void SetHook(Hook hook);
 
@@ -98,7 +101,7 @@ class FaultyFileSystem final : public FileSystem {
   int64_t operations(FileOperation operation) const;  // of that kind
   int64_t faults() const;                             // made by FailAt
   size_t open_handles() const;                        // handles and mappings not yet given back
-  uint64_t bytes_read() const;                        // moved by ReadAt and Append
+  uint64_t bytes_read() const;                        // moved by ReadAt, and by Append and WriteAt
   uint64_t bytes_written() const;
   std::vector<Record> log() const;
   // The log as text, one "Operation PATH [= -ERRNO]" a line: for failure messages and for comparing sequences.
@@ -112,6 +115,7 @@ class FaultyFileSystem final : public FileSystem {
   IoResult CreateNew(const std::string& path) override;
   IoResult ReadAt(IoResult handle, uint64_t offset, absl::Span<char> out) override;
   IoResult Append(IoResult handle, absl::string_view bytes) override;
+  IoResult WriteAt(IoResult handle, uint64_t offset, absl::string_view bytes) override;
   IoResult Reserve(IoResult handle, uint64_t size_bytes) override;
   IoResult SizeOf(IoResult handle) override;
   IoResult Sync(IoResult handle) override;
@@ -122,6 +126,8 @@ class FaultyFileSystem final : public FileSystem {
   IoResult Rename(const std::string& from, const std::string& to, OnExisting on_existing) override;
   IoResult Link(const std::string& from, const std::string& to) override;
   IoResult Lock(const std::string& path) override;
+  IoResult LockShared(const std::string& path) override;
+  IoResult RemoveUnlocked(const std::string& path) override;
   IoResult Remove(const std::string& path) override;
   IoResult MakeFolder(const std::string& path) override;
   IoResult SyncFolder(const std::string& path) override;

@@ -31,6 +31,9 @@ class ForwardingFileSystem : public FileSystem {
     return behind_->ReadAt(handle, offset, out);
   }
   IoResult Append(IoResult handle, absl::string_view bytes) override { return behind_->Append(handle, bytes); }
+  IoResult WriteAt(IoResult handle, uint64_t offset, absl::string_view bytes) override {
+    return behind_->WriteAt(handle, offset, bytes);
+  }
   IoResult Reserve(IoResult handle, uint64_t size_bytes) override { return behind_->Reserve(handle, size_bytes); }
   IoResult SizeOf(IoResult handle) override { return behind_->SizeOf(handle); }
   IoResult Sync(IoResult handle) override { return behind_->Sync(handle); }
@@ -45,6 +48,8 @@ class ForwardingFileSystem : public FileSystem {
   }
   IoResult Link(const std::string& from, const std::string& to) override { return behind_->Link(from, to); }
   IoResult Lock(const std::string& path) override { return behind_->Lock(path); }
+  IoResult LockShared(const std::string& path) override { return behind_->LockShared(path); }
+  IoResult RemoveUnlocked(const std::string& path) override { return behind_->RemoveUnlocked(path); }
   IoResult Remove(const std::string& path) override { return behind_->Remove(path); }
   IoResult MakeFolder(const std::string& path) override { return behind_->MakeFolder(path); }
   IoResult SyncFolder(const std::string& path) override { return behind_->SyncFolder(path); }

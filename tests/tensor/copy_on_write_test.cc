@@ -1,4 +1,4 @@
-// Lazy clones: what is shared until somebody writes, and who sees the write.
+// Lazy clones: what is shared until the first write, and which tensors see the write.
 
 #include <cstddef>
 #include <cstdint>

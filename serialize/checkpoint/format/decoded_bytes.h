@@ -14,8 +14,8 @@
 namespace tensorcask::checkpoint {
 
 // The bytes that `elements` (>= 0) take in memory, as far as the index tells: for fixed-size dtypes the elements; for
-// strings and variants the objects, and once `stored_bytes`, which for strings are the characters.
-// DecodeQuota::kTooMany if the sum does not fit 64 bits.
+// strings and variants the objects and `stored_bytes`, which for strings are the characters. DecodeQuota::kTooMany if
+// the sum does not fit 64 bits.
 uint64_t DecodedSize(DType dtype, int64_t elements, uint64_t stored_bytes);
 
 // The sum of two sizes; DecodeQuota::kTooMany if it does not fit 64 bits.

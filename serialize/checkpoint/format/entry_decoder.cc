@@ -1,5 +1,6 @@
 #include "tensorcask/serialize/checkpoint/format/entry_decoder.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -67,14 +68,26 @@ absl::StatusOr<TensorShape> ShapeFrom(const internal::ShapeFields& fields) {
   return shape;
 }
 
+constexpr size_t kSmallEntryBytes = 512;
+
+// How many slices an entry of `entry_bytes` may list. A slice that selects a part of a tensor takes some eight bytes in
+// a message; an empty one takes two.
+constexpr size_t kFreeBytes = 4096;
+constexpr size_t kSliceExpansion = 16;
+size_t MaxSlices(size_t entry_bytes) { return (kFreeBytes + kSliceExpansion * entry_bytes) / sizeof(TensorSlice) + 1; }
+
+// So that the list of slices does not take twice its memory while it grows.
+void ReserveSlices(absl::string_view value, CheckpointEntry* entry) {
+  size_t count = 0;
+  ForEachField(value, [&](const Field& field) { count += field.number == EntryField::kSlices ? 1 : 0; });
+  entry->slices.reserve(std::min(count, MaxSlices(value.size())));
+}
+
 // Adds the slice in `message` to those of *entry, whose shape is not known yet. `entry_bytes` is the size of the
 // message that lists it.
 absl::Status AddSlice(absl::string_view message, size_t entry_bytes, CheckpointEntry* entry) {
   CASK_ASSIGN_OR_RETURN(TensorSlice slice, DecodeSlice(message));
-  // A slice that selects a part of a tensor takes some eight bytes in a message; an empty one takes two.
-  constexpr size_t kFreeBytes = 4096;
-  constexpr size_t kSliceExpansion = 16;
-  if (entry->slices.size() * sizeof(TensorSlice) > kFreeBytes + kSliceExpansion * entry_bytes) {
+  if (entry->slices.size() >= MaxSlices(entry_bytes)) {
     return absl::ResourceExhaustedError(
         absl::StrCat("lists more than ", entry->slices.size(), " slices in ", entry_bytes, " bytes; the limit is ",
                      kFreeBytes, " bytes in memory and ", kSliceExpansion, " for each byte of the entry"));
@@ -100,13 +113,13 @@ absl::Status MergeReaderVersion(absl::string_view message, int64_t* version) {
   return status;
 }
 
-// Whether this reader may read what asks for `version` of Tensorcask's reader; 0: the header does not say.
-// TensorFlow may one day write a min_consumer of 2 for a reason of its own.
+// Checks that this reader may read a file that requires `version` of Tensorcask's reader; 0: the header has no such
+// field. TensorFlow may one day write a min_consumer of 2 for a reason of its own.
 absl::Status CheckReaderVersion(int64_t version, int64_t min_consumer) {
   if (version < 0) return absl::DataLossError(absl::StrCat("asks for reader version ", version, "; wanted 0 or more"));
   if (version > kConsumerVersion) {
-    return absl::UnimplementedError(
-        absl::StrCat("asks for version ", version, " of Tensorcask's reader; this one has version ", kConsumerVersion));
+    return absl::UnimplementedError(absl::StrCat(
+        "asks for version ", version, " of Tensorcask's reader; this reader has version ", kConsumerVersion));
   }
   if (min_consumer < kConsumerVersion || version == kConsumerVersion) return absl::OkStatus();
   return absl::UnimplementedError(
@@ -173,12 +186,12 @@ absl::Status ChooseForm(const internal::ExtensionFields& extension, IndexEntry* 
       !extension.has_payload &&
       (extension.num_strides > 0 || (extension.dtype >= kFirstOwnDTypeNumber && extension.storage_offset == 0));
   if (is_own && (extension.dtype < 0 || is_encoded == is_guarded)) {
-    return absl::DataLossError(absl::StrCat("it has no dtype of its own, and its extension, of dtype ", extension.dtype,
-                                            ", makes it neither guarded nor encoded"));
+    return absl::DataLossError(absl::StrCat("it has dtype 0, and its extension, with dtype ", extension.dtype,
+                                            ", is neither that of a guarded entry nor that of an encoded one"));
   }
   const int64_t number = is_own ? extension.dtype : out->dtype_number;
   std::optional<DType> dtype = DTypeFromNumber(number);
-  // Our own numbers never stand in a field that TensorFlow reads.
+  // A field that TensorFlow reads never has one of our own numbers.
   if (!is_own && number >= kFirstOwnDTypeNumber) dtype.reset();
   out->dtype_number = number;
   entry.dtype = dtype.value_or(DType::kInvalid);
@@ -200,7 +213,7 @@ absl::Status ChooseForm(const internal::ExtensionFields& extension, IndexEntry* 
   return absl::OkStatus();
 }
 
-// Elements, plain or guarded, fill what is stored.
+// Checks that the elements, plain or guarded, fill the stored range.
 absl::Status CheckSize(const CheckpointEntry& entry) {
   if (entry.form != EntryForm::kPlain && entry.form != EntryForm::kGuarded) return absl::OkStatus();
   const int64_t elements = entry.shape.num_elements();
@@ -263,9 +276,26 @@ absl::StatusOr<IndexHeader> DecodeHeader(absl::string_view value, const DecodeLi
   return header;
 }
 
+uint64_t LargeEntryBytes(absl::string_view value) {
+  if (value.size() <= kSmallEntryBytes) return 0;
+  constexpr uint64_t kInlineExtents = 4;
+  constexpr uint64_t kAllocationBytes = 16;
+  uint64_t bytes = value.size();  // of the extension
+  // The value is not checked yet: a field that is not a message counts as a slice with no extents.
+  ForEachField(value, [&](const Field& field) {
+    if (field.number != EntryField::kSlices) return;
+    uint64_t extents = 0;
+    ForEachField(field.bytes, [&](const Field& extent) { extents += extent.number == 1 ? 1 : 0; });
+    bytes += sizeof(TensorSlice);
+    if (extents > kInlineExtents) bytes += extents * sizeof(TensorSlice::Extent) + kAllocationBytes;
+  });
+  return bytes;
+}
+
 absl::Status DecodeEntry(absl::string_view value, int num_shards, const DecodeLimits& limits, IndexEntry* out) {
   *out = IndexEntry();
   CASK_RETURN_IF_ERROR(CheckStoredMessage(value, kEntryRules, limits, "its entry"));
+  if (value.size() > kSmallEntryBytes) ReserveSlices(value, &out->entry);
   internal::ShapeFields shape;
   internal::ExtensionFields extension;
   int64_t shard = 0;

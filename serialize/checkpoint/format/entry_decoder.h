@@ -3,8 +3,8 @@
 //
 // The decoder reads the wire format (serialize/protowire) instead of protobuf's classes: an index may hold millions of
 // entries, and protobuf would skip known fields of a wrong wire type. Unknown fields are skipped. Errors do not name
-// the file. They are DataLoss for bytes that are not the message (CheckMessage), a number that does not fit its field,
-// and whatever cannot be true of a tensor; ResourceExhausted past a limit.
+// the file. They are DataLoss for bytes that are not the message (CheckMessage), for a number that does not fit its
+// field and for an impossible tensor; ResourceExhausted past a limit.
 
 #ifndef TENSORCASK_SERIALIZE_CHECKPOINT_FORMAT_ENTRY_DECODER_H_
 #define TENSORCASK_SERIALIZE_CHECKPOINT_FORMAT_ENTRY_DECODER_H_
@@ -54,10 +54,14 @@ struct IndexEntry {
   std::string extension;  // a serialized TensorExtension that CheckMessage has passed; DecodeMetadata decodes it
 };
 
-// Overwrites *out. Checks all that the index alone can tell: the shard is one of `num_shards`, the range does not wrap,
-// elements of fixed size fill it, the header of a payload agrees with it, slices lie in the shape. Of the metadata it
-// finds only whether there is any.
+// Overwrites *out. Checks everything that needs only the index: the shard is one of `num_shards`, offset plus size does
+// not overflow, elements of fixed size fill the range, the header of a payload agrees with the entry, slices lie in the
+// shape. Does not decode the metadata; finds only whether there is any.
 absl::Status DecodeEntry(absl::string_view value, int num_shards, const DecodeLimits& limits, IndexEntry* out);
+
+// An upper bound of the memory that DecodeEntry uses for a large `value`, copies included. A caller charges a quota
+// with it first. 0 for a value of a few hundred bytes.
+uint64_t LargeEntryBytes(absl::string_view value);
 
 // Errors: as above; a name past max_name_bytes is ResourceExhausted.
 absl::StatusOr<TensorMetadata> DecodeMetadata(const IndexEntry& index, const DecodeLimits& limits);

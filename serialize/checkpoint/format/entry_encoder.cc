@@ -22,7 +22,7 @@ void AppendTag(uint32_t number, WireType type, std::string* out) {
   AppendVarint(uint64_t{number} << 3 | static_cast<uint64_t>(type), out);
 }
 
-// As proto3 has it: nothing for 0.
+// Appends nothing for 0, as in proto3.
 void AppendNumber(uint32_t number, uint64_t value, std::string* out) {
   if (value == 0) return;
   AppendTag(number, WireType::kVarint, out);

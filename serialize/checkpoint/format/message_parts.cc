@@ -80,7 +80,7 @@ absl::Status MergeVersions(absl::string_view message, int consumer, Versions* ve
 absl::Status CheckVersions(const Versions& versions, int consumer) {
   if (versions.min_consumer > consumer) {
     return absl::UnimplementedError(
-        absl::StrCat("wants a reader of version ", versions.min_consumer, "; this one has version ", consumer));
+        absl::StrCat("requires reader version ", versions.min_consumer, "; this reader has version ", consumer));
   }
   if (!versions.bad_consumer.has_value()) return absl::OkStatus();
   return absl::UnimplementedError(absl::StrCat("excludes readers of version ", *versions.bad_consumer));

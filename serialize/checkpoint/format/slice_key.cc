@@ -46,8 +46,8 @@ void AppendString(absl::string_view text, std::string* out) {
   out->append(kEndOfString, sizeof(kEndOfString));
 }
 
-// n bytes for [-2^(7n-1), 2^(7n-1)): n ones, a zero and the two's complement of 7n-1 bits, whose sign stands in all
-// bits of a negative number, so that the ones are zeros there. 80 bits in all for the longest.
+// n bytes for [-2^(7n-1), 2^(7n-1)): n ones, a zero and the two's complement of 7n-1 bits. For a negative number the
+// ones and the zero are inverted, too. 80 bits in all for the longest.
 void AppendSigned(int64_t value, std::string* out) {
   const bool negative = value < 0;
   const uint64_t magnitude = static_cast<uint64_t>(negative ? ~value : value);
@@ -149,7 +149,7 @@ absl::StatusOr<SliceKey> DecodeSliceKey(absl::string_view key) {
   absl::StatusOr<TensorSlice> slice = TensorSlice::Create(extents);
   if (!slice.ok()) return InvalidKey(absl::StrCat("an invalid slice: ", slice.status().message()));
   result.slice = *std::move(slice);
-  // One name and slice have one key: else two keys of the index could stand for the same piece.
+  // One name and slice have one key: otherwise two keys of the index could name the same piece.
   if (EncodeSliceKey(result.name, result.slice) != key)
     return InvalidKey("bytes that are not those of its name and slice");
   return result;

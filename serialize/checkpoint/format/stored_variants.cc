@@ -23,7 +23,8 @@ namespace tensorcask::checkpoint {
 namespace {
 
 constexpr size_t kChecksumBytes = sizeof(uint32_t);
-constexpr uint64_t kMaxMessageBytes = std::numeric_limits<int32_t>::max();  // that TensorFlow parses
+constexpr uint64_t kMaxMessageBytes =
+    std::numeric_limits<int32_t>::max();  // the largest the largest that TensorFlow parses
 
 // The checksum of an element: of its length as a number of eight bytes, whatever the varint, and of its message.
 uint32_t ExtendByElement(uint32_t crc, absl::string_view message) {

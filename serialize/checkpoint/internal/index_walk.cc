@@ -13,6 +13,7 @@
 #include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/serialize/checkpoint/table/table_reader.h"
 #include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/internal/decode_quota.h"
 #include "tensorcask/serialize/io/internal/retry.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
@@ -39,21 +40,22 @@ absl::StatusOr<WalkedIndex> WalkIndex(
   const std::string path = IndexPath(prefix);
   CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const ByteSource> file, OpenFileSource(path, read));
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<const BundleIndex> bundle, BundleIndex::Open(file, limits));
-  CASK_RETURN_IF_ERROR(bundle->entries().status());
+  CASK_RETURN_IF_ERROR(bundle->ForEachEntry([](const CheckpointEntry&) { return absl::OkStatus(); }));
   WalkedIndex index;
   index.header = bundle->header();
-  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<TableReader> table, TableReader::Open(file, limits));
-  CASK_ASSIGN_OR_RETURN(const std::optional<absl::string_view> header, table->Find(""));
+  CASK_ASSIGN_OR_RETURN(const std::optional<absl::string_view> header, bundle->table().Find(""));
   index.header_value = std::string(header.value_or(""));
   IndexEntry entry;
-  CASK_RETURN_IF_ERROR(bundle->ForEach([&](absl::string_view key, absl::string_view value) -> absl::Status {
-    CASK_RETURN_IF_ERROR(DecodeEntry(value, index.header.num_shards, limits, &entry));  // as entries() did
+  DecodeQuota memory = bundle->NewQuota();
+  const auto take = [&](uint32_t, absl::string_view key, absl::string_view value) -> absl::Status {
+    CASK_RETURN_IF_ERROR(DecodeEntry(value, index.header.num_shards, limits, &entry));  // as ForEachEntry did
     if (entry.entry.slices.empty()) {
       uint64_t& used = index.used_bytes[entry.entry.shard];
       used = std::max(used, entry.entry.offset + entry.entry.stored_bytes);  // below 2^63, DecodeEntry has seen to that
     }
     return fn(key, value, entry);
-  }));
+  };
+  CASK_RETURN_IF_ERROR(bundle->ForEach(&memory, take));
   for (const auto& [shard, used] : index.used_bytes) {
     CASK_RETURN_IF_ERROR(CheckDataFile(DataPath(prefix, shard, index.header.num_shards), used, files));
   }
@@ -62,7 +64,7 @@ absl::StatusOr<WalkedIndex> WalkIndex(
 
 absl::Status CheckWhole(const std::string& prefix, bool everything, FileSystem* files) {
   DecodeLimits limits;
-  // Of what is only looked at, one tensor at a time.
+  // No limit on all tensors together: they are only verified, one at a time.
   limits.max_file_decoded_bytes = std::numeric_limits<int64_t>::max();
   if (!everything) {
     CASK_ASSIGN_OR_RETURN(const WalkedIndex index,

@@ -1,4 +1,4 @@
-// All of an index, as it stands in the file, after everything about it was checked that can be without reading data.
+// Visits all records of an index in the order of the file, and checks all that can be checked without reading data.
 //
 //   CASK_ASSIGN_OR_RETURN(WalkedIndex index, WalkIndex(prefix, files, limits, [&](key, value, entry) { ... }));
 
@@ -21,19 +21,19 @@ namespace tensorcask::checkpoint {
 
 struct WalkedIndex {
   IndexHeader header;
-  std::string header_value;                // the header as it stands in the file
-  std::map<int32_t, uint64_t> used_bytes;  // by shard, of those that an entry names: up to the last byte of one
+  std::string header_value;                // the bytes of the header in the file
+  std::map<int32_t, uint64_t> used_bytes;  // by shard that entries name: the end of the last range
 };
 
 // Checks index and entries as CheckpointReader::entries does, then calls fn(key, value, entry) for each key but that of
-// the header, in order, then looks whether the data files that entries name are regular files and long enough.
-// Errors: as CheckpointReader::Open and entries; fn's; DataLoss, naming the data file; from errno.
+// the header, in order, then checks that the data files that entries name are regular files and long enough. Errors: as
+// CheckpointReader::Open and entries; fn's; DataLoss, naming the data file; from errno.
 absl::StatusOr<WalkedIndex> WalkIndex(
     const std::string& prefix, FileSystem* files, const DecodeLimits& limits,
     absl::FunctionRef<absl::Status(absl::string_view, absl::string_view, const IndexEntry&)> fn);
 
 // Whether a checkpoint is whole: WalkIndex and that all data files are there, or with `everything` all that
-// CheckpointReader::VerifyAll checks. Errors: the first thing that is wrong; what keeps us from looking.
+// CheckpointReader::VerifyAll checks. Errors: the first damage found; errors that prevent the check.
 absl::Status CheckWhole(const std::string& prefix, bool everything, FileSystem* files);
 
 }  // namespace tensorcask::checkpoint

@@ -9,6 +9,7 @@
 #include "absl/strings/strip.h"
 #include "tensorcask/serialize/checkpoint/format/naming.h"
 #include "tensorcask/serialize/io/internal/retry.h"
+#include "tensorcask/serialize/io/internal/stale_temporaries.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
 namespace tensorcask::checkpoint {
@@ -19,21 +20,14 @@ constexpr absl::string_view kLockSuffix = ".lock";
 constexpr absl::string_view kIndexSuffix = ".index";
 constexpr absl::string_view kDataMark = ".data-";
 
-// Takes ".tmp-" and 16 hex digits from the end, as atomic_publish.h puts them there.
+// Takes what makes a name temporary from its end.
 bool ConsumeTemporarySuffix(absl::string_view* name) {
-  constexpr absl::string_view kMark = ".tmp-";
-  constexpr size_t kDigits = 16;
-  if (name->size() < kMark.size() + kDigits) return false;
-  absl::string_view suffix = name->substr(name->size() - kMark.size() - kDigits);
-  if (!absl::ConsumePrefix(&suffix, kMark)) return false;
-  for (const char c : suffix) {
-    if (!absl::ascii_isdigit(static_cast<unsigned char>(c)) && (c < 'a' || c > 'f')) return false;
-  }
-  name->remove_suffix(kMark.size() + kDigits);
-  return true;
+  const std::optional<absl::string_view> final_name = FinalNameOfTemporary(*name);
+  if (final_name.has_value()) *name = *final_name;
+  return final_name.has_value();
 }
 
-// Takes the number at the front: digits only, none but 0 itself beginning with a zero, at most 2^63 - 1.
+// Consumes the number at the front: digits without leading zeros, at most 2^63 - 1.
 bool ConsumeStep(absl::string_view* text, int64_t* step) {
   size_t digits = 0;
   while (digits < text->size() && absl::ascii_isdigit(static_cast<unsigned char>((*text)[digits]))) ++digits;
@@ -43,7 +37,7 @@ bool ConsumeStep(absl::string_view* text, int64_t* step) {
   return true;
 }
 
-// Files `name` under its step, if it is of one.
+// Adds `name` to its step, if it belongs to one.
 void Sort(absl::string_view name, absl::string_view start, StepFolder* folder) {
   absl::string_view rest = name;
   int64_t step = 0;

@@ -1,5 +1,5 @@
 // What a folder of numbered checkpoints holds (FORMAT.md section 6.1): NAME-STEP.index, NAME-STEP.data-SSSSS-of-NNNNN,
-// and what a save that was killed leaves of those. Names alone are looked at.
+// and the temporary files that a killed save leaves. Only names are read, not files.
 
 #ifndef TENSORCASK_SERIALIZE_CHECKPOINT_INTERNAL_STEP_FOLDER_H_
 #define TENSORCASK_SERIALIZE_CHECKPOINT_INTERNAL_STEP_FOLDER_H_
@@ -19,20 +19,21 @@ namespace tensorcask::checkpoint {
 struct StepFiles {
   bool has_index = false;              // without one there is no checkpoint
   std::vector<std::string> data;       // names of the data files, sorted
-  std::vector<std::string> leftovers;  // of temporary files, which only a save that was killed leaves
+  std::vector<std::string> leftovers;  // names of temporary files that a killed save left
 };
 
 // Files of other names are passed over: "ckpt-07.index", "ckpt-7.index.bak", and all of other NAMEs.
 struct StepFolder {
   std::map<int64_t, StepFiles> steps;
-  // The same of the state file, if there is no lock file but that of NAME, so that nobody else writes one here.
+  // The temporary files of the state file. Empty if there is a lock file of another NAME, whose manager may be writing
+  // them.
   std::vector<std::string> state_leftovers;
 };
 
 // Errors: from errno, naming the folder.
 absl::StatusOr<StepFolder> ListSteps(const std::string& folder, absl::string_view name, FileSystem* files);
 
-// Whether `path`, or its last name, is that of the prefix of a step: NAME-STEP.
+// True if the last component of `path` is the prefix of a step, NAME-STEP.
 bool ParseStepName(absl::string_view path, absl::string_view name, int64_t* step);
 
 // "FOLDER/FILE".

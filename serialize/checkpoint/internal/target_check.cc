@@ -18,7 +18,8 @@ absl::string_view LastName(absl::string_view path) { return path.substr(path.rfi
 
 absl::Status CheckTarget(const std::string& target, absl::Span<const std::string> sources, absl::string_view what,
                          bool overwrite, FileSystem* file_system) {
-  AtomicPublish probe({file_system, /*sync=*/false, overwrite});
+  CASK_RETURN_IF_ERROR(CheckNoDevice(target, file_system));
+  AtomicPublish probe({file_system, /*sync=*/false, overwrite, /*random_names=*/true});
   CASK_ASSIGN_OR_RETURN(const FileSink* sink, probe.Add(IndexPath(target)));
   const std::string probe_path = sink->path();
   for (const std::string& source : sources) {
@@ -28,10 +29,18 @@ absl::Status CheckTarget(const std::string& target, absl::Span<const std::string
     const IoResult found = internal::RetryInterrupted([&] { return file_system->Describe(path, &info); });
     if (found >= 0) return absl::InvalidArgumentError(absl::StrCat(target, ": is ", what, ", ", source));
   }
-  // No file is left in silence, and where none can be removed no save works either.
+  // A file that cannot be removed is an error: no save works in such a folder.
   probe.Abandon();
   const IoResult removed = internal::RetryInterrupted([&] { return file_system->Remove(probe_path); });
   return removed < 0 && removed != -ENOENT ? IoError(removed, probe_path, "remove") : absl::OkStatus();
+}
+
+absl::Status CheckNoDevice(const std::string& prefix, FileSystem* file_system) {
+  FileInfo info;
+  const IoResult found = internal::RetryInterrupted([&] { return file_system->Describe(prefix, &info); });
+  if (found < 0 || info.type != FileInfo::Type::kOther) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(prefix, ": is a device, pipe or socket; wanted the prefix of a checkpoint's files"));
 }
 
 }  // namespace tensorcask::checkpoint

@@ -1,4 +1,5 @@
-// That a checkpoint to be written is none of those it is made from, however their folders are spelled. Internal.
+// Checks that a checkpoint to be written is not one of its own sources, whatever spelling of the folder is used.
+// Internal.
 
 #ifndef TENSORCASK_SERIALIZE_CHECKPOINT_INTERNAL_TARGET_CHECK_H_
 #define TENSORCASK_SERIALIZE_CHECKPOINT_INTERNAL_TARGET_CHECK_H_
@@ -12,12 +13,15 @@
 
 namespace tensorcask::checkpoint {
 
-// Also finds early that the target can be written. Folders have many names: in which of them a new file appears is the
-// test. That file is removed again.
-// Errors: InvalidArgument, "TARGET: is `what`, SOURCE"; as AtomicPublish::Add; from errno if the file cannot be
-// removed.
+// Creates a file beside the target, looks for it in the folder of each source, and removes it: one folder can have many
+// names. So it also shows early that the target can be written. Errors: InvalidArgument, "TARGET: is `what`, SOURCE";
+// as CheckNoDevice and AtomicPublish::Add; from errno if the file cannot be removed.
 absl::Status CheckTarget(const std::string& target, absl::Span<const std::string> sources, absl::string_view what,
                          bool overwrite, FileSystem* file_system);
+
+// Errors: FailedPrecondition if `prefix` itself is the name of a device, pipe or socket. A caller who writes to
+// /dev/null does not want /dev/null.index.
+absl::Status CheckNoDevice(const std::string& prefix, FileSystem* file_system);
 
 }  // namespace tensorcask::checkpoint
 

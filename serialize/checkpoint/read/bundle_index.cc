@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
-#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "tensorcask/serialize/checkpoint/format/decoded_bytes.h"
 #include "tensorcask/serialize/checkpoint/format/naming.h"
 #include "tensorcask/serialize/checkpoint/format/slice_key.h"
+#include "tensorcask/serialize/checkpoint/read/piece_walk.h"
 #include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/payload/payload_header.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -26,36 +26,53 @@ std::string PieceLabel(absl::string_view name, absl::string_view slice) {
   return absl::StrCat("slice ", Quoted(slice), " of tensor ", Quoted(name));
 }
 
-// A piece as it is remembered while the index is walked.
-struct Piece {
-  std::string key;
-  CheckpointEntry entry;
+// Sums up the pieces of a sliced tensor: sets its shard and offset to those of its first piece, and its size to the sum
+// of all.
+class PieceSum {
+ public:
+  explicit PieceSum(CheckpointEntry* tensor) : tensor_(tensor) {
+    tensor->stored_bytes = 0;
+    tensor->masked_crc32c = 0;
+  }
+
+  // Adds the entry of tensor->slices[i].
+  absl::Status Add(size_t i, const CheckpointEntry& piece) {
+    if (i == 0) {
+      tensor_->shard = piece.shard;
+      tensor_->offset = piece.offset;
+    }
+    const std::optional<uint64_t> sum = CheckedAdd(tensor_->stored_bytes, piece.stored_bytes);
+    if (!sum.has_value())
+      return absl::DataLossError(absl::StrCat(TensorLabel(tensor_->name), ": more than 2^64 bytes"));
+    tensor_->stored_bytes = *sum;
+    return absl::OkStatus();
+  }
+
+ private:
+  CheckpointEntry* const tensor_;
 };
 
-// Both encoded, with equal headers and one range.
-bool IsSamePayload(const StoredRange& a, const StoredRange& b) {
-  return a.payload != nullptr && b.payload != nullptr && a.shard == b.shard && a.offset == b.offset &&
-         a.size_bytes == b.size_bytes && a.masked_crc32c == b.masked_crc32c && *a.payload == *b.payload;
+// The memory that an entry takes in a list of entries.
+uint64_t ListedBytes(const CheckpointEntry& entry) {
+  constexpr uint64_t kAllocationBytes = 16;
+  constexpr size_t kInlineNameBytes = 15;
+  constexpr int kInlineDims = 3;  // of any size; more, if they are small
+  constexpr int kInlineExtents = 4;
+  const auto allocated = [](uint64_t bytes) { return bytes > 0 ? bytes + kAllocationBytes : 0; };
+  uint64_t bytes = sizeof(CheckpointEntry);
+  if (entry.name.size() > kInlineNameBytes) bytes += allocated(entry.name.size() + 1);
+  const auto rank = static_cast<uint64_t>(entry.shape.rank());
+  if (rank > kInlineDims) bytes += allocated(rank * sizeof(int64_t));
+  bytes += allocated(entry.strides.size() * sizeof(int64_t));
+  const uint64_t extents = rank > kInlineExtents ? allocated(rank * sizeof(TensorSlice::Extent)) : 0;
+  bytes += allocated(entry.slices.size() * (sizeof(TensorSlice) + extents));
+  if (entry.payload != nullptr) bytes += allocated(2 * sizeof(PayloadHeader));
+  return bytes;
 }
 
-// Sets shard and offset of a sliced tensor to those of its first piece, and its size to the sum of all.
-absl::Status AddPieces(CheckpointEntry* tensor,
-                       absl::FunctionRef<absl::StatusOr<StoredRange>(const TensorSlice&)> find) {
-  uint64_t stored_bytes = 0;
-  for (const TensorSlice& slice : tensor->slices) {
-    CASK_ASSIGN_OR_RETURN(const StoredRange piece, find(slice));
-    if (&slice == &tensor->slices.front()) {
-      tensor->shard = piece.shard;
-      tensor->offset = piece.offset;
-    }
-    const std::optional<uint64_t> sum = CheckedAdd(stored_bytes, piece.size_bytes);
-    if (!sum.has_value()) return absl::DataLossError(absl::StrCat(TensorLabel(tensor->name), ": more than 2^64 bytes"));
-    stored_bytes = *sum;
-  }
-  tensor->stored_bytes = stored_bytes;
-  tensor->masked_crc32c = 0;
-  return absl::OkStatus();
-}
+// A list may take this many bytes for each byte of the index, besides max_unbacked_bytes. An entry takes about 200
+// bytes in a list, and 20 or more in an index that is not compressed.
+constexpr uint64_t kListExpansion = 16;
 
 }  // namespace
 
@@ -74,62 +91,34 @@ absl::Status CheckPiece(const CheckpointEntry& tensor, const TensorSlice& slice,
                                           DTypeName(tensor.dtype), " ", wanted.ToString()));
 }
 
-StoredRange RangeOf(const CheckpointEntry& entry, size_t number) {
-  return {entry.shard, entry.offset, entry.stored_bytes, number, entry.masked_crc32c, entry.payload};
-}
-
-void FindOverlaps(std::vector<StoredRange> ranges, const DecodeLimits& limits,
-                  absl::FunctionRef<void(size_t, size_t, const absl::Status& limit)> fn) {
-  const auto before = [](const StoredRange& a, const StoredRange& b) {
-    return std::tie(a.shard, a.offset, a.entry) < std::tie(b.shard, b.offset, b.entry);
-  };
-  if (!std::is_sorted(ranges.begin(), ranges.end(), before)) std::sort(ranges.begin(), ranges.end(), before);
-  const StoredRange* furthest = nullptr;  // of those so far, the one that ends last
-  uint64_t shares = 1;                    // how many entries share that range
-  for (const StoredRange& range : ranges) {
-    if (furthest == nullptr || furthest->shard != range.shard) {
-      furthest = &range;
-      shares = 1;
-      continue;
-    }
-    if (IsSamePayload(*furthest, range)) {
-      if (range.payload->decoded_bytes() <= MaxDecodedBytes(range.size_bytes, limits) / (shares + 1)) {
-        ++shares;
-      } else {
-        fn(furthest->entry, range.entry,
-           PastLimit(absl::StrCat(shares + 1, " entries share these ", range.size_bytes, " bytes, each decodes to ",
-                                  range.payload->decoded_bytes(),
-                                  ", and together they pass max_expansion times what is stored"),
-                     "max_expansion", limits.max_expansion));
-      }
-      continue;
-    }
-    const uint64_t end = furthest->offset + furthest->size_bytes;  // below 2^63, DecodeEntry has seen to that
-    if (range.offset < end) fn(furthest->entry, range.entry, absl::OkStatus());
-    if (range.offset + range.size_bytes <= end) continue;
-    furthest = &range;
-    shares = 1;
-  }
-}
-
-// A byte of the file stands for 16 of memory in each quota. Writers write every sixteenth key whole, so that all keys
-// together have at most 16 times the bytes of the file; in a file made for the purpose they have its square. An entry
-// takes some 128 bytes in memory, and 8 or more in a file that is not compressed.
+// Writers write every sixteenth key whole, so all keys together have at most 16 times the bytes of the file. In a
+// malicious file of n bytes they can have n^2.
 IndexQuota::IndexQuota(std::string path, uint64_t index_bytes, const DecodeLimits& limits)
     : path_(std::move(path)),
-      max_entries_(limits.max_entries),
-      entries_(DecodeQuota::ForUnbacked(limits, 16 * index_bytes)),
+      // Entries are numbered in 32 bits.
+      max_entries_(std::min<int64_t>(limits.max_entries, std::numeric_limits<uint32_t>::max() - 1)),
       keys_(DecodeQuota::ForUnbacked(limits, 16 * index_bytes)) {}
 
 absl::Status IndexQuota::Charge(absl::string_view key) {
-  constexpr uint64_t kEntryBytes = 128;
   if (++num_entries_ > LimitOf(max_entries_)) {
     return PastLimit(absl::StrCat(path_, ": has more entries"), "max_entries", max_entries_);
   }
-  absl::Status status = entries_.Charge(kEntryBytes);
-  if (!status.ok()) return Annotate(status, absl::StrCat(path_, ": entry ", num_entries_));
-  status = keys_.Charge(key.size());
+  const absl::Status status = keys_.Charge(key.size());
   return status.ok() ? status : Annotate(status, absl::StrCat(path_, ": the names of ", num_entries_, " entries"));
+}
+
+absl::Status LocateAt(absl::string_view key, absl::string_view value, int num_shards, const DecodeLimits& limits,
+                      LocatedEntry* located) {
+  *located = LocatedEntry();
+  CASK_RETURN_IF_ERROR(DecodeEntry(value, num_shards, limits, &located->index));
+  if (!IsPieceKey(key)) {
+    located->index.entry.name.assign(key.data(), key.size());
+    return absl::OkStatus();
+  }
+  CASK_ASSIGN_OR_RETURN(SliceKey slice_key, DecodeSliceKey(key));
+  located->index.entry.name = std::move(slice_key.name);
+  located->slice = slice_key.slice.ToString();
+  return absl::OkStatus();
 }
 
 BundleIndex::BundleIndex(std::string prefix, std::string path, uint64_t index_bytes, const IndexHeader& header,
@@ -188,80 +177,124 @@ absl::StatusOr<LocatedEntry> BundleIndex::LocatePiece(const LocatedEntry& tensor
 absl::StatusOr<CheckpointEntry> BundleIndex::Describe(LocatedEntry tensor) const {
   CheckpointEntry& entry = tensor.index.entry;
   if (entry.form == EntryForm::kSliced) {
-    CASK_RETURN_IF_ERROR(AddPieces(&entry, [&](const TensorSlice& slice) -> absl::StatusOr<StoredRange> {
-      CASK_ASSIGN_OR_RETURN(const LocatedEntry piece, LocatePiece(tensor, slice));
-      return RangeOf(piece.index.entry, 0);
-    }));
+    PieceSum sum(&entry);
+    for (size_t i = 0; i < entry.slices.size(); ++i) {
+      CASK_ASSIGN_OR_RETURN(const LocatedEntry piece, LocatePiece(tensor, entry.slices[i]));
+      CASK_RETURN_IF_ERROR(sum.Add(i, piece.index.entry));
+    }
   }
   return std::move(entry);
 }
 
-absl::Status BundleIndex::ForEach(absl::FunctionRef<absl::Status(absl::string_view, absl::string_view)> fn) const {
+absl::Status BundleIndex::ForEach(DecodeQuota* memory, Visitor fn) const {
   IndexQuota quota(path_, index_bytes_, limits_);
-  return table_->ForEach([&](absl::string_view name, absl::string_view value) -> absl::Status {
-    if (name.empty()) return absl::OkStatus();  // the header
-    if (!IsPieceKey(name) && name.size() > LimitOf(limits_.max_name_bytes)) {
-      return PastLimit(absl::StrCat(path_, ": the name of tensor ", Quoted(name), " has ", name.size(), " bytes"),
-                       "max_name_bytes", limits_.max_name_bytes);
-    }
-    CASK_RETURN_IF_ERROR(quota.Charge(name));
-    return fn(name, value);
+  uint32_t number = 0;
+  return table_->ForEach(
+      [&](absl::string_view name, absl::string_view value) -> absl::Status {
+        if (name.empty()) return absl::OkStatus();  // the header
+        const bool is_piece = IsPieceKey(name);
+        if (!is_piece && name.size() > LimitOf(limits_.max_name_bytes)) {
+          return PastLimit(absl::StrCat(path_, ": the name of tensor ", Quoted(name), " has ", name.size(), " bytes"),
+                           "max_name_bytes", limits_.max_name_bytes);
+        }
+        CASK_RETURN_IF_ERROR(quota.Charge(name));
+        QuotaCharge decoded(memory);
+        const absl::Status status = decoded.Add(LargeEntryBytes(value));
+        if (!status.ok()) {
+          return Annotate(status, absl::StrCat(path_, ": ", is_piece ? "key " : "tensor ", Quoted(name)));
+        }
+        return fn(number++, name, value);
+      },
+      memory);
+}
+
+absl::Status BundleIndex::ForEachEntry(absl::FunctionRef<absl::Status(CheckpointEntry)> fn) const {
+  DecodeQuota memory = NewQuota();
+  StoredRanges ranges(&memory);
+  const auto ignore = [](const PieceWalk::Piece&) {};
+  PieceWalk pieces(*table_, &memory, ignore);
+  IndexEntry index;
+  IndexEntry piece_index;
+  const auto add_pieces = [&](CheckpointEntry* tensor) {
+    PieceSum sum(tensor);
+    return pieces.Visit(*tensor, [&](size_t i, const PieceWalk::Piece* piece) -> absl::Status {
+      const TensorSlice& slice = tensor->slices[i];
+      absl::Status status = MissingPiece();
+      if (piece != nullptr) status = DecodeEntry(piece->value, header_.num_shards, limits_, &piece_index);
+      if (status.ok()) status = CheckPiece(*tensor, slice, piece_index.entry);
+      if (!status.ok()) return Annotate(status, absl::StrCat(path_, ": ", PieceLabel(tensor->name, slice.ToString())));
+      return sum.Add(i, piece_index.entry);
+    });
+  };
+  CASK_RETURN_IF_ERROR(
+      ForEach(&memory, [&](uint32_t number, absl::string_view key, absl::string_view value) -> absl::Status {
+        absl::Status status = DecodeEntry(value, header_.num_shards, limits_, &index);
+        if (IsPieceKey(key)) {
+          if (status.ok()) status = DecodeSliceKey(key).status();
+          if (status.ok()) status = ranges.Add(index.entry, number);
+          return status.ok() ? status : Annotate(status, absl::StrCat(path_, ": key ", Quoted(key)));
+        }
+        if (status.ok()) status = ranges.Add(index.entry, number);
+        if (!status.ok()) return Annotate(status, absl::StrCat(path_, ": ", TensorLabel(key)));
+        index.entry.name.assign(key.data(), key.size());
+        if (index.entry.form == EntryForm::kSliced) CASK_RETURN_IF_ERROR(add_pieces(&index.entry));
+        return fn(std::move(index.entry));
+      }));
+  return CheckOverlaps(&ranges);
+}
+
+absl::Status BundleIndex::CheckOverlaps(StoredRanges* ranges) const {
+  std::optional<StoredRanges::Overlap> first;
+  ranges->FindOverlaps(limits_, [&](const StoredRanges::Overlap& overlap) {
+    if (!first.has_value()) first = overlap;
   });
+  if (!first.has_value()) return absl::OkStatus();
+  CASK_ASSIGN_OR_RETURN(const auto located, EntriesOf({first->former, first->latter}));
+  if (located.size() != 2) return absl::DataLossError(absl::StrCat(path_, ": changed while it was read"));
+  const LocatedEntry& latter = located.at(first->latter);
+  const CheckpointEntry& entry = latter.index.entry;
+  const std::string place = absl::StrCat(DataPath(prefix_, entry.shard, header_.num_shards), ": ", latter.Label(),
+                                         " at offset ", entry.offset, ", ", entry.stored_bytes, " bytes");
+  if (!first->limit.ok()) return Annotate(first->limit, place);
+  return absl::DataLossError(
+      absl::StrCat(place, ", overlaps ", located.at(first->former).Label(), " at offset ", first->former_offset));
+}
+
+absl::StatusOr<std::map<uint32_t, LocatedEntry>> BundleIndex::EntriesOf(const std::set<uint32_t>& numbers) const {
+  std::map<uint32_t, LocatedEntry> found;
+  DecodeQuota memory = NewQuota();
+  CASK_RETURN_IF_ERROR(
+      ForEach(&memory, [&](uint32_t number, absl::string_view key, absl::string_view value) -> absl::Status {
+        if (numbers.count(number) == 0) return absl::OkStatus();
+        LocatedEntry located;
+        if (LocateAt(key, value, header_.num_shards, limits_, &located).ok()) found[number] = std::move(located);
+        return absl::OkStatus();
+      }));
+  return found;
 }
 
 absl::StatusOr<std::vector<CheckpointEntry>> BundleIndex::entries() const {
-  std::vector<CheckpointEntry> found;
-  std::vector<Piece> pieces;  // by key; they stand before all names, so that all are known when a sliced tensor comes
-  std::vector<StoredRange> ranges;
-  const auto find_piece = [&](const CheckpointEntry& tensor, const TensorSlice& slice) -> absl::StatusOr<StoredRange> {
-    const std::string key = EncodeSliceKey(tensor.name, slice);
-    const auto piece = std::lower_bound(pieces.begin(), pieces.end(), key,
-                                        [](const Piece& a, const std::string& b) { return a.key < b; });
-    const bool is_there = piece != pieces.end() && piece->key == key;
-    const absl::Status status = is_there ? CheckPiece(tensor, slice, piece->entry) : MissingPiece();
-    if (!status.ok()) return Annotate(status, absl::StrCat(path_, ": ", PieceLabel(tensor.name, slice.ToString())));
-    return RangeOf(piece->entry, 0);
-  };
-  IndexEntry index;
-  CASK_RETURN_IF_ERROR(ForEach([&](absl::string_view key, absl::string_view value) -> absl::Status {
-    absl::Status status = DecodeEntry(value, header_.num_shards, limits_, &index);
-    if (IsPieceKey(key)) {
-      if (status.ok()) status = DecodeSliceKey(key).status();
-      if (!status.ok()) return Annotate(status, absl::StrCat(path_, ": key ", Quoted(key)));
-      if (index.entry.stored_bytes > 0) ranges.push_back(RangeOf(index.entry, pieces.size()));
-      pieces.push_back({std::string(key), std::move(index.entry)});
-      return absl::OkStatus();
-    }
-    if (!status.ok()) return Annotate(status, absl::StrCat(path_, ": ", TensorLabel(key)));
-    CheckpointEntry& entry = index.entry;
-    entry.name.assign(key.data(), key.size());
-    if (entry.form == EntryForm::kSliced) {
-      CASK_RETURN_IF_ERROR(AddPieces(&entry, [&](const TensorSlice& slice) { return find_piece(entry, slice); }));
-    } else if (entry.stored_bytes > 0) {
-      ranges.push_back(RangeOf(entry, pieces.size() + found.size()));
-    }
-    found.push_back(std::move(entry));
+  // Counted first, so that the list does not take twice its memory while it grows.
+  size_t count = 0;
+  DecodeQuota memory = NewQuota();
+  CASK_RETURN_IF_ERROR(ForEach(&memory, [&](uint32_t, absl::string_view key, absl::string_view) {
+    count += IsPieceKey(key) ? 0 : 1;
     return absl::OkStatus();
   }));
-  absl::Status overlap;
-  FindOverlaps(std::move(ranges), limits_, [&](size_t former, size_t latter, const absl::Status& limit) {
-    if (!overlap.ok()) return;
-    const auto label = [&](size_t number) {
-      if (number >= pieces.size()) return TensorLabel(found[number - pieces.size()].name);
-      const absl::StatusOr<SliceKey> key = DecodeSliceKey(pieces[number].key);
-      return key.ok() ? PieceLabel(key->name, key->slice.ToString()) : Quoted(pieces[number].key);
-    };
-    const auto entry = [&](size_t number) -> const CheckpointEntry& {
-      return number < pieces.size() ? pieces[number].entry : found[number - pieces.size()];
-    };
-    const CheckpointEntry& later = entry(latter);
-    const std::string place = absl::StrCat(DataPath(prefix_, later.shard, header_.num_shards), ": ", label(latter),
-                                           " at offset ", later.offset, ", ", later.stored_bytes, " bytes");
-    overlap = limit.ok() ? absl::DataLossError(
-                               absl::StrCat(place, ", overlaps ", label(former), " at offset ", entry(former).offset))
-                         : Annotate(limit, place);
-  });
-  CASK_RETURN_IF_ERROR(overlap);
+  DecodeQuota list = DecodeQuota::ForUnbacked(limits_, kListExpansion * index_bytes_);
+  absl::Status within = list.Charge(count * sizeof(CheckpointEntry));
+  std::vector<CheckpointEntry> found;
+  if (within.ok()) found.reserve(count);
+  const auto add = [&](CheckpointEntry entry) {
+    within = list.Charge(ListedBytes(entry) - sizeof(CheckpointEntry));
+    if (within.ok()) found.push_back(std::move(entry));
+    return within;
+  };
+  if (within.ok()) {
+    const absl::Status walked = ForEachEntry(add);
+    if (within.ok() && !walked.ok()) return walked;
+  }
+  if (!within.ok()) return Annotate(within, absl::StrCat(path_, ": the list of ", count, " tensors"));
   return found;
 }
 

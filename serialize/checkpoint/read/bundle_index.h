@@ -6,7 +6,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,49 +18,35 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/checkpoint/format/checkpoint_entry.h"
-#include "tensorcask/serialize/checkpoint/format/decoded_bytes.h"
 #include "tensorcask/serialize/checkpoint/format/entry_decoder.h"
-#include "tensorcask/serialize/checkpoint/format/slice_key.h"
+#include "tensorcask/serialize/checkpoint/read/stored_ranges.h"
 #include "tensorcask/serialize/checkpoint/table/table_reader.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/serialize/io/internal/decode_quota.h"
-#include "tensorcask/serialize/payload/payload_header.h"
 #include "tensorcask/tensor/slice.h"
 
 namespace tensorcask::checkpoint {
 
-// Of a piece that a tensor names.
+// The error for a piece that a tensor lists and the index lacks.
 absl::Status MissingPiece();
 
 // An entry of the index.
 struct LocatedEntry {
   IndexEntry index;          // with the name of the tensor
-  std::string slice;         // of a piece: which, as text
+  std::string slice;         // of a piece: its slice, as text
   const void* id = nullptr;  // of this entry in this index; null: unknown
 
   // `tensor "w"`, `slice "0,2:-" of tensor "w"`.
   std::string Label() const;
 };
 
-// A part of a data file that an entry calls its own.
-struct StoredRange {
-  int32_t shard;
-  uint64_t offset;
-  uint64_t size_bytes;
-  size_t entry;  // which, as the caller counts
-  uint32_t masked_crc32c;
-  std::shared_ptr<const PayloadHeader> payload;  // of an encoded entry
-};
-StoredRange RangeOf(const CheckpointEntry& entry, size_t number);
+// Sets the entry of a tensor or a piece from its key and value; does not set the id. Errors, without names: as
+// DecodeEntry, DecodeSliceKey.
+absl::Status LocateAt(absl::string_view key, absl::string_view value, int num_shards, const DecodeLimits& limits,
+                      LocatedEntry* located);
 
-// Calls fn(former, latter, limit) for each entry, `latter`, whose bytes begin inside those of another one, `former`.
-// Encoded entries with equal headers may share one range, as far as MaxDecodedBytes goes; past that, `limit` is the
-// ResourceExhausted error, which names no entry. Else the two overlap: the index is damaged, and `limit` is OK.
-void FindOverlaps(std::vector<StoredRange> ranges, const DecodeLimits& limits,
-                  absl::FunctionRef<void(size_t, size_t, const absl::Status& limit)> fn);
-
-// Bounds the memory for the entries of an index, which may be many times the file: keys share their beginnings there,
+// Bounds a walk over an index. Its names together may be many times as long as the file, because keys share prefixes
 // and blocks may be compressed.
 class IndexQuota {
  public:
@@ -71,18 +59,17 @@ class IndexQuota {
   const std::string path_;
   const int64_t max_entries_;
   uint64_t num_entries_ = 0;
-  DecodeQuota entries_;
   DecodeQuota keys_;
 };
 
-// Whether `piece` may be what is stored for `slice` of `tensor`: its dtype, the shape of the slice, and not in pieces
-// itself. Errors: DataLoss, without names.
+// Checks that `piece` fits `slice` of `tensor`: it has the dtype of the tensor and the shape of the slice, and is not
+// in pieces itself. Errors: DataLoss, without names.
 absl::Status CheckPiece(const CheckpointEntry& tensor, const TensorSlice& slice, const CheckpointEntry& piece);
 
 // Methods are safe from several threads.
 class BundleIndex {
  public:
-  // `file` is PREFIX.index. Errors: DataLoss; Unimplemented for an index that wants a newer reader; ResourceExhausted
+  // `file` is PREFIX.index. Errors: DataLoss; Unimplemented if the index requires a newer reader; ResourceExhausted
   // past a limit.
   static absl::StatusOr<std::unique_ptr<const BundleIndex>> Open(std::shared_ptr<const ByteSource> file,
                                                                  const DecodeLimits& limits);
@@ -92,21 +79,35 @@ class BundleIndex {
 
   // The entry of a tensor. Errors: NotFound; DataLoss.
   absl::StatusOr<LocatedEntry> Locate(absl::string_view name) const;
-  // That of a piece of `tensor`. Errors: DataLoss if there is none; as CheckPiece.
+  // The entry of a piece of `tensor`. Errors: DataLoss if the index has no such piece; as CheckPiece.
   absl::StatusOr<LocatedEntry> LocatePiece(const LocatedEntry& tensor, const TensorSlice& slice) const;
 
-  // Sets *entry to what a caller sees of `tensor`: a sliced one has the place of its first piece, and the bytes of all.
-  // Errors: as LocatePiece.
+  // The entry of `tensor` as callers see it: that of a sliced tensor has the shard and offset of its first piece, and
+  // the size of all pieces together. Errors: as LocatePiece.
   absl::StatusOr<CheckpointEntry> Describe(LocatedEntry tensor) const;
 
-  // Calls fn(key, value) for all keys but the header's, in order: first those of pieces, then names. The views are
-  // valid during the call. Errors: of the table; fn's, at once; ResourceExhausted past a limit.
-  absl::Status ForEach(absl::FunctionRef<absl::Status(absl::string_view, absl::string_view)> fn) const;
+  // Calls fn(number, key, value) for all keys but the header's, in order: first those of pieces, then names. Numbers
+  // count from 0. The views are valid during the call. `memory` is charged with the block in memory, and during a call
+  // with the memory that DecodeEntry needs for a large value. Errors: of the table; of fn, which ends the walk;
+  // ResourceExhausted past a limit.
+  using Visitor = absl::FunctionRef<absl::Status(uint32_t number, absl::string_view key, absl::string_view value)>;
+  absl::Status ForEach(DecodeQuota* memory, Visitor fn) const;
+  // A quota for the memory of one call: max_unbacked_bytes and twice the index, less the memory that the index already
+  // uses.
+  DecodeQuota NewQuota() const { return table_->NewQuota(); }
+  const TableReader& table() const { return *table_; }
 
+  // See CheckpointReader::ForEachEntry.
+  absl::Status ForEachEntry(absl::FunctionRef<absl::Status(CheckpointEntry)> fn) const;
   // See CheckpointReader::entries.
   absl::StatusOr<std::vector<CheckpointEntry>> entries() const;
 
+  // The entries with these numbers that can be decoded, by number. Walks over the index.
+  absl::StatusOr<std::map<uint32_t, LocatedEntry>> EntriesOf(const std::set<uint32_t>& numbers) const;
+
  private:
+  absl::Status CheckOverlaps(StoredRanges* ranges) const;
+
   BundleIndex(std::string prefix, std::string path, uint64_t index_bytes, const IndexHeader& header,
               std::unique_ptr<TableReader> table, const DecodeLimits& limits);
 

@@ -41,6 +41,9 @@ class BundleReader final : public ReaderImpl {
   std::string DataPath(int shard) const override { return stored_.files().Path(shard); }
 
   absl::StatusOr<std::vector<CheckpointEntry>> entries() const override { return index_->entries(); }
+  absl::Status ForEachEntry(absl::FunctionRef<absl::Status(CheckpointEntry)> fn) const override {
+    return index_->ForEachEntry(fn);
+  }
 
   absl::StatusOr<CheckpointEntry> Find(absl::string_view name) const override {
     CASK_ASSIGN_OR_RETURN(LocatedEntry located, index_->Locate(name));
@@ -122,7 +125,7 @@ class BundleReader final : public ReaderImpl {
     return shape;
   }
 
-  // Everything that can be found wrong before memory is taken. Sets *pieces to those of a sliced tensor.
+  // All checks that are possible before memory is allocated. Sets *pieces to those of a sliced tensor.
   absl::Status Prepare(const LocatedEntry& located, const TensorSlice& slice, const TensorShape& shape,
                        DecodeQuota* decoded, std::vector<TensorSlice>* pieces) const {
     if (located.index.entry.form == EntryForm::kSliced) {

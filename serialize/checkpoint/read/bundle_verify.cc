@@ -4,9 +4,13 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <limits>
 #include <map>
 #include <memory>
+#include <numeric>
+#include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -18,9 +22,12 @@
 #include "tensorcask/serialize/checkpoint/format/checkpoint_entry.h"
 #include "tensorcask/serialize/checkpoint/format/entry_decoder.h"
 #include "tensorcask/serialize/checkpoint/format/slice_key.h"
+#include "tensorcask/serialize/checkpoint/read/piece_walk.h"
 #include "tensorcask/serialize/checkpoint/read/sliced_tensor.h"
+#include "tensorcask/serialize/checkpoint/read/stored_ranges.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/internal/decode_quota.h"
 #include "tensorcask/serialize/io/internal/retry.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -31,151 +38,225 @@
 namespace tensorcask::checkpoint {
 namespace {
 
-// What is wrong with the files, or too large to look at; the rest is what keeps us from looking.
+// True if the error is about the files: they are damaged, or past a limit. All other errors prevented the check.
 bool IsDamage(const absl::Status& status) {
   return absl::IsDataLoss(status) || absl::IsFailedPrecondition(status) || absl::IsInvalidArgument(status) ||
          (absl::IsResourceExhausted(status) && !IsProcessError(status));
 }
 
+// The state of a sliced tensor until all of its pieces have been read.
+struct SlicedState {
+  bool damaged = false;
+  bool unchecked = false;
+};
+
+// Walks over the index twice. The first walk checks the index alone and keeps some 25 bytes an entry: the ranges in the
+// data files, and which tensor each piece is of. The second walk reads the elements, batch by batch.
 class Verification {
  public:
   using Report = absl::FunctionRef<void(const CheckpointDamage&)>;
 
   Verification(const BundleIndex& index, const StoredTensors& stored, const CheckpointReaderOptions& options,
                Report report)
-      : index_(index), stored_(stored), options_(options), report_(report) {}
+      : index_(index),
+        stored_(stored),
+        options_(options),
+        report_(report),
+        memory_(index.NewQuota()),
+        kept_(&memory_),
+        ranges_(&memory_) {}
 
   absl::StatusOr<CheckpointCensus> Run();
 
  private:
-  static constexpr size_t kNoOwner = std::numeric_limits<size_t>::max();
+  static constexpr uint32_t kNoOwner = std::numeric_limits<uint32_t>::max();
 
-  // An entry of the index, of a tensor or a piece.
+  // An entry of the index, of a tensor or a piece, of which the elements are read.
   struct Item {
     LocatedEntry located;
-    std::string key;          // of a piece
-    size_t owner = kNoOwner;  // of a piece: the sliced tensor that it is of
-    bool overlaps = false;
-    // Of a sliced tensor: what its pieces are; of others: once it was verified.
+    uint32_t owner = kNoOwner;  // of a piece: the number of its sliced tensor
+    bool is_piece = false;
     bool damaged = false;
-    bool unchecked = false;
     bool without_base = false;
+  };
+  // The payload that was verified last: entries that share a payload follow each other.
+  struct LastEncoded {
+    int32_t shard = 0;
+    uint64_t offset = 0;
+    uint64_t stored_bytes = 0;
+    bool damaged = false;
+    std::string label;
   };
 
   absl::Status Walk();
-  absl::Status Take(absl::string_view key, absl::string_view value);
+  absl::Status Take(uint32_t number, absl::string_view key, absl::string_view value, PieceWalk* pieces);
   void ReportInIndex(absl::string_view tensor, absl::string_view label, const absl::Status& status) {
     report_({std::string(tensor), index_.path(), 0, Annotate(status, absl::StrCat(index_.path(), ": ", label))});
   }
-  void CheckSliced(size_t tensor);
-  void ReportOrphans();
+  absl::Status CheckSliced(const LocatedEntry& tensor, PieceWalk* pieces);
+  absl::Status CheckCover(const LocatedEntry& tensor);
+  void TakeOrphan(const PieceWalk::Piece& piece);
   void ReportMissingFiles();
-  void ReportOverlaps();
+  absl::Status ReportOverlaps();
+  absl::Status VerifyAllElements();
+  void VerifyBatch(std::vector<Item>* batch);
   absl::Status VerifyItem(Item* item);
   absl::Status VerifyElements(Item* item);
   absl::Status VerifyBase(Item* item);
   absl::Status NoteUnusedBytes();
   absl::StatusOr<bool> IsZero(const std::string& path, uint64_t offset) const;
   FileSystem* files() const { return options_.read.file_system; }
+  absl::Status Keep(uint64_t bytes) {
+    const absl::Status status = kept_.Add(bytes);
+    return status.ok() ? status : Annotate(status, index_.path());
+  }
+  static bool IsMarked(const std::vector<bool>& marks, uint32_t number) {
+    return number < marks.size() && marks[number];
+  }
+  static void Mark(uint32_t number, std::vector<bool>* marks) {
+    if (marks->size() <= number) marks->resize(size_t{number} + 1);
+    (*marks)[number] = true;
+  }
+
+  // What a data file holds.
+  struct File {
+    uint64_t end = 0;      // of the last tensor
+    uint64_t offsets = 0;  // all offsets, or-ed: the lowest bit is the alignment
+  };
 
   const BundleIndex& index_;
   const StoredTensors& stored_;
   const CheckpointReaderOptions& options_;
   const Report report_;
-  std::vector<Item> items_;  // pieces first, by key
-  size_t num_pieces_ = 0;
-  const Item* last_encoded_ = nullptr;  // that was verified
+  DecodeQuota memory_;
+  QuotaCharge kept_;
+  StoredRanges ranges_;
+  std::deque<uint32_t> owners_;     // by the number of a piece: the number of its sliced tensor, or kNoOwner
+  std::deque<SlicedState> sliced_;  // in the order of the index
+  // By the number of an entry; numbers past the end are false.
+  std::vector<bool> unreadable_;  // the first walk has reported it
+  std::vector<bool> overlaps_;
+  std::vector<bool> past_limit_;  // of those that overlap: because too many share a payload
+  std::map<int32_t, File> used_;  // by shard
+  std::string abandoned_;         // the last tensor with too many missing pieces
+  uint32_t abandoned_owner_ = kNoOwner;
+  uint32_t num_entries_ = 0;
+  std::optional<LastEncoded> last_encoded_;
+  absl::Status unseen_;  // what prevented it from reading an entry
   CheckpointCensus census_;
 };
 
-absl::Status Verification::Take(absl::string_view key, absl::string_view value) {
-  Item item;
-  LocatedEntry& located = item.located;
-  CASK_RETURN_IF_ERROR(DecodeEntry(value, index_.header().num_shards, options_.limits, &located.index));
-  if (IsPieceKey(key)) {
-    CASK_ASSIGN_OR_RETURN(SliceKey slice_key, DecodeSliceKey(key));
-    located.index.entry.name = std::move(slice_key.name);
-    located.slice = slice_key.slice.ToString();
-    item.key.assign(key.data(), key.size());
-    ++num_pieces_;
-  } else {
-    located.index.entry.name.assign(key.data(), key.size());
+absl::Status Verification::Take(uint32_t number, absl::string_view key, absl::string_view value, PieceWalk* pieces) {
+  num_entries_ = number + 1;
+  const bool is_piece = IsPieceKey(key);
+  LocatedEntry located;
+  absl::Status status = LocateAt(key, value, index_.header().num_shards, options_.limits, &located);
+  const CheckpointEntry& entry = located.index.entry;
+  if (status.ok() && entry.form != EntryForm::kUnknown) {
+    status = DecodeMetadata(located.index, options_.limits).status();
   }
-  if (located.index.entry.form != EntryForm::kUnknown) {
-    CASK_RETURN_IF_ERROR(DecodeMetadata(located.index, options_.limits).status());
+  if (is_piece) {
+    CASK_RETURN_IF_ERROR(Keep(sizeof(owners_[0])));
+    owners_.push_back(kNoOwner);
+  }
+  if (!status.ok()) {
+    Mark(number, &unreadable_);
+    ReportInIndex(key, absl::StrCat(is_piece ? "key " : "tensor ", Quoted(key)), status);
+    return absl::OkStatus();
   }
   located.index.extension = std::string();
-  items_.push_back(std::move(item));
-  return absl::OkStatus();
+  status = ranges_.Add(entry, number);
+  if (!status.ok()) return Annotate(status, absl::StrCat(index_.path(), ": entry ", number));
+  if (entry.slices.empty()) {
+    File& file = used_[entry.shard];
+    file.end = std::max(file.end, entry.offset + entry.stored_bytes);
+    file.offsets |= entry.offset;
+  }
+  return is_piece || entry.slices.empty() ? absl::OkStatus() : CheckSliced(located, pieces);
 }
 
 absl::Status Verification::Walk() {
-  return index_.ForEach([&](absl::string_view key, absl::string_view value) {
-    const absl::Status status = Take(key, value);
-    if (!status.ok()) ReportInIndex(key, absl::StrCat(IsPieceKey(key) ? "key " : "tensor ", Quoted(key)), status);
-    return absl::OkStatus();
-  });
+  const auto orphan = [this](const PieceWalk::Piece& piece) { TakeOrphan(piece); };
+  PieceWalk pieces(index_.table(), &memory_, orphan);
+  CASK_RETURN_IF_ERROR(index_.ForEach(&memory_, [&](uint32_t number, absl::string_view key, absl::string_view value) {
+    return Take(number, key, value, &pieces);
+  }));
+  return pieces.Finish();
 }
 
-// That the pieces of a tensor are there, are what they should, and make it up.
-void Verification::CheckSliced(size_t tensor) {
-  Item& item = items_[tensor];
-  const CheckpointEntry& entry = item.located.index.entry;
-  const auto damaged = [&](const std::string& label, const absl::Status& status) {
-    item.damaged = true;
-    ReportInIndex(entry.name, label, status);
-  };
-  const absl::StatusOr<TensorSliceSet> set = PiecesOf(entry);
-  if (!set.ok()) {
-    damaged(item.located.Label(), set.status());
-  } else if (!set->IsComplete()) {
-    damaged(item.located.Label(),
-            absl::DataLossError(set->Query(TensorSlice::Full(entry.shape.rank())).status().message()));
+// Checks that the slices of a tensor cover it. Errors: of the quota.
+absl::Status Verification::CheckCover(const LocatedEntry& tensor) {
+  const CheckpointEntry& entry = tensor.index.entry;
+  QuotaCharge charge(&memory_);
+  absl::Status status = charge.Add(PieceSetBytes(entry));
+  if (status.ok()) {
+    const absl::StatusOr<TensorSliceSet> set = PiecesOf(entry);
+    status = set.status();
+    if (set.ok() && !set->IsComplete()) {
+      status = absl::DataLossError(set->Query(TensorSlice::Full(entry.shape.rank())).status().message());
+    }
   }
-  const auto pieces_end = items_.begin() + static_cast<std::ptrdiff_t>(num_pieces_);
-  const auto find = [&](const std::string& key) {
-    return std::lower_bound(items_.begin(), pieces_end, key,
-                            [](const Item& a, const std::string& b) { return a.key < b; });
-  };
-  // Looking for a piece takes time with the length of the name, so that pieces that are not there are not looked for
-  // without end.
+  if (status.ok()) return status;
+  sliced_.back().damaged = true;
+  ReportInIndex(entry.name, tensor.Label(), status);
+  return absl::OkStatus();
+}
+
+// Checks that the pieces of a tensor exist, match it and cover it.
+absl::Status Verification::CheckSliced(const LocatedEntry& tensor, PieceWalk* pieces) {
+  const CheckpointEntry& entry = tensor.index.entry;
+  const auto owner = static_cast<uint32_t>(sliced_.size());
+  CASK_RETURN_IF_ERROR(Keep(sizeof(SlicedState)));
+  sliced_.emplace_back();
+  CASK_RETURN_IF_ERROR(CheckCover(tensor));
+  // The search for a piece takes time in proportion to the name, so it ends after this many missing pieces.
   constexpr int kMaxMissing = 100;
   int missing = 0;
-  for (const TensorSlice& slice : entry.slices) {
-    LocatedEntry piece;
-    piece.index.entry.name = entry.name;
-    piece.slice = slice.ToString();
-    const std::string key = EncodeSliceKey(entry.name, slice);
-    const auto found = find(key);
-    if (found == pieces_end || found->key != key) {
-      damaged(piece.Label(), MissingPiece());
-      if (++missing < kMaxMissing) continue;
-      damaged(item.located.Label(), absl::DataLossError(absl::StrCat(kMaxMissing,
-                                                                     " of its pieces are not there; the "
-                                                                     "others were not looked for")));
-      break;
+  const auto check = [&](size_t i, const PieceWalk::Piece* piece) -> absl::Status {
+    const TensorSlice& slice = entry.slices[i];
+    absl::Status status = MissingPiece();
+    if (piece != nullptr && !IsMarked(unreadable_, piece->number)) {
+      owners_[piece->number] = owner;
+      IndexEntry index;
+      status = DecodeEntry(piece->value, index_.header().num_shards, options_.limits, &index);
+      if (status.ok()) status = CheckPiece(entry, slice, index.entry);
+    } else {
+      ++missing;
     }
-    found->owner = tensor;
-    const absl::Status status = CheckPiece(entry, slice, found->located.index.entry);
-    if (!status.ok()) damaged(piece.Label(), status);
-  }
-  if (missing < kMaxMissing) return;
-  // Those that are there stand together, behind the key of rank 0, and are no orphans.
-  for (auto piece = find(EncodeSliceKey(entry.name, TensorSlice::Full(0)));
-       piece != pieces_end && piece->located.index.entry.name == entry.name; ++piece) {
-    piece->owner = tensor;
-  }
+    if (status.ok()) return status;
+    LocatedEntry label;
+    label.index.entry.name = entry.name;
+    label.slice = slice.ToString();
+    sliced_.back().damaged = true;
+    ReportInIndex(entry.name, label.Label(), status);
+    return missing < kMaxMissing ? absl::OkStatus() : absl::CancelledError("");
+  };
+  const absl::Status visited = pieces->Visit(entry, check);
+  if (missing < kMaxMissing) return visited;
+  ReportInIndex(
+      entry.name, tensor.Label(),
+      absl::DataLossError(absl::StrCat(kMaxMissing, " of its pieces are not there; the others were not looked for")));
+  abandoned_ = entry.name;
+  abandoned_owner_ = owner;
+  return absl::OkStatus();
 }
 
-void Verification::ReportOrphans() {
-  for (size_t i = 0; i < num_pieces_; ++i) {
-    if (items_[i].owner != kNoOwner) continue;
-    const LocatedEntry& located = items_[i].located;
-    ReportInIndex(located.index.entry.name, located.Label(), absl::DataLossError("is of no tensor that names it"));
+// Existing pieces of an abandoned tensor are not orphans.
+void Verification::TakeOrphan(const PieceWalk::Piece& piece) {
+  if (IsMarked(unreadable_, piece.number)) return;
+  const absl::StatusOr<SliceKey> key = DecodeSliceKey(piece.key);
+  if (!key.ok()) return;
+  if (!abandoned_.empty() && key->name == abandoned_) {
+    owners_[piece.number] = abandoned_owner_;
+    return;
   }
+  LocatedEntry located;
+  located.index.entry.name = key->name;
+  located.slice = key->slice.ToString();
+  ReportInIndex(key->name, located.Label(), absl::DataLossError("no tensor lists this piece"));
 }
 
-// The index tells how many data files there are. That one is missing matters even if no tensor is in it.
+// The index tells how many data files there are. A missing data file is reported even if it holds no tensor.
 void Verification::ReportMissingFiles() {
   const int num_shards = index_.header().num_shards;
   int missing = 0;
@@ -192,70 +273,84 @@ void Verification::ReportMissingFiles() {
                                             " data files that the index tells of, ", missing, " are"))});
 }
 
-void Verification::ReportOverlaps() {
-  std::vector<StoredRange> ranges;
-  for (size_t i = 0; i < items_.size(); ++i) {
-    const CheckpointEntry& entry = items_[i].located.index.entry;
-    if (entry.stored_bytes > 0 && entry.slices.empty()) ranges.push_back(RangeOf(entry, i));
-  }
-  FindOverlaps(std::move(ranges), options_.limits, [&](size_t former, size_t latter, const absl::Status& limit) {
-    Item& item = items_[latter];
-    const LocatedEntry& other = items_[former].located;
-    const CheckpointEntry& entry = item.located.index.entry;
-    item.overlaps = true;
-    if (item.owner != kNoOwner) items_[item.owner].damaged = true;
+// Reports the overlaps in the order of the data files, the first thousand with the names of both entries. Sets
+// overlaps_.
+absl::Status Verification::ReportOverlaps() {
+  constexpr size_t kMaxNamed = 1000;
+  std::vector<StoredRanges::Overlap> named;
+  std::set<uint32_t> numbers;
+  ranges_.FindOverlaps(options_.limits, [&](const StoredRanges::Overlap& overlap) {
+    Mark(overlap.latter, &overlaps_);
+    if (!overlap.limit.ok()) Mark(overlap.latter, &past_limit_);
+    if (overlap.latter < owners_.size() && owners_[overlap.latter] < sliced_.size()) {
+      sliced_[owners_[overlap.latter]].damaged = true;
+    }
+    if (named.size() >= kMaxNamed) return;
+    named.push_back(overlap);
+    numbers.insert({overlap.former, overlap.latter});
+  });
+  if (named.empty()) return absl::OkStatus();
+  CASK_ASSIGN_OR_RETURN(const auto located, index_.EntriesOf(numbers));
+  for (const StoredRanges::Overlap& overlap : named) {
+    const auto former = located.find(overlap.former);
+    const auto latter = located.find(overlap.latter);
+    if (former == located.end() || latter == located.end()) continue;  // the index was changed meanwhile
+    const CheckpointEntry& entry = latter->second.index.entry;
+    const std::string place = stored_.Place(latter->second);
     report_({entry.name, stored_.files().Path(entry.shard), entry.offset,
-             limit.ok() ? absl::DataLossError(absl::StrCat(stored_.Place(item.located), ", overlaps ", other.Label(),
-                                                           " at offset ", other.index.entry.offset))
-                        : Annotate(limit, stored_.Place(item.located))});
+             overlap.limit.ok() ? absl::DataLossError(absl::StrCat(place, ", overlaps ", former->second.Label(),
+                                                                   " at offset ", overlap.former_offset))
+                                : Annotate(overlap.limit, place)});
+  }
+  if (named.size() < kMaxNamed) return absl::OkStatus();
+  std::set<uint32_t> reported;
+  for (const StoredRanges::Overlap& overlap : named) reported.insert(overlap.latter);
+  return index_.ForEach(&memory_, [&](uint32_t number, absl::string_view key, absl::string_view value) {
+    LocatedEntry later;
+    if (!IsMarked(overlaps_, number) || reported.count(number) != 0) return absl::OkStatus();
+    if (!LocateAt(key, value, index_.header().num_shards, options_.limits, &later).ok()) return absl::OkStatus();
+    const CheckpointEntry& entry = later.index.entry;
+    const absl::Status status =
+        IsMarked(past_limit_, number)
+            ? PastLimit(absl::StrCat(stored_.Place(later), ": too many entries share these bytes"), "max_expansion",
+                        options_.limits.max_expansion)
+            : absl::DataLossError(absl::StrCat(stored_.Place(later), ", overlaps another entry"));
+    report_({entry.name, stored_.files().Path(entry.shard), entry.offset, status});
+    return absl::OkStatus();
   });
 }
 
-// One payload that many entries have is looked at once.
+// A payload that many entries share is verified once.
 absl::Status Verification::VerifyElements(Item* item) {
   const CheckpointEntry& entry = item->located.index.entry;
   if (entry.payload == nullptr) return stored_.Verify(item->located, [](const absl::Status&) {});
-  if (last_encoded_ != nullptr) {
-    const CheckpointEntry& last = last_encoded_->located.index.entry;
-    if (last.shard == entry.shard && last.offset == entry.offset && last.stored_bytes == entry.stored_bytes) {
-      if (!last_encoded_->damaged) return absl::OkStatus();
-      return absl::DataLossError(
-          absl::StrCat(stored_.Place(item->located), ": damaged, as it is for ", last_encoded_->located.Label()));
-    }
+  if (last_encoded_.has_value() && last_encoded_->shard == entry.shard && last_encoded_->offset == entry.offset &&
+      last_encoded_->stored_bytes == entry.stored_bytes) {
+    if (!last_encoded_->damaged) return absl::OkStatus();
+    return absl::DataLossError(
+        absl::StrCat(stored_.Place(item->located), ": damaged, as it is for ", last_encoded_->label));
   }
   absl::Status status = stored_.Verify(item->located, [&](const absl::Status& damage) {
     item->damaged = true;
     report_({entry.name, stored_.files().Path(entry.shard), entry.offset, damage});
   });
   item->damaged |= !status.ok();
-  last_encoded_ = item;
+  last_encoded_ = LastEncoded{entry.shard, entry.offset, entry.stored_bytes, item->damaged, item->located.Label()};
   return status;
 }
 
-// Entries that share a payload have a base each: that of their name.
+// Entries that share a payload still have different bases: each that of its own name.
 absl::Status Verification::VerifyBase(Item* item) {
   CASK_ASSIGN_OR_RETURN(const bool has_base, stored_.CheckBase(item->located));
   item->without_base = !has_base;
   return absl::OkStatus();
 }
 
-// Of each data file that is there: the bytes behind the last tensor, unless they can be the padding of a writer.
+// Notes for each existing data file the bytes after the last tensor, unless they can be padding.
 absl::Status Verification::NoteUnusedBytes() {
-  struct File {
-    uint64_t end = 0;      // of the last tensor
-    uint64_t offsets = 0;  // of all tensors, or-ed: its lowest bit is their alignment
-  };
-  std::map<int32_t, File> used;
-  for (const Item& item : items_) {
-    const CheckpointEntry& entry = item.located.index.entry;
-    if (!entry.slices.empty()) continue;
-    File& file = used[entry.shard];
-    file.end = std::max(file.end, entry.offset + entry.stored_bytes);
-    file.offsets |= entry.offset;
-  }
   for (int shard = 0; shard < index_.header().num_shards; ++shard) {
-    const auto found = used.find(shard);
-    const File file = found != used.end() ? found->second : File();
+    const auto found = used_.find(shard);
+    const File file = found != used_.end() ? found->second : File();
     const std::string path = stored_.files().Path(shard);
     FileInfo info;
     const IoResult described = internal::RetryInterrupted([&] { return files()->Describe(path, &info); });
@@ -272,7 +367,7 @@ absl::Status Verification::NoteUnusedBytes() {
   return absl::OkStatus();
 }
 
-// Whether the file has zeros only from `offset` on.
+// True if the file has only zeros from `offset` on.
 absl::StatusOr<bool> Verification::IsZero(const std::string& path, uint64_t offset) const {
   CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const ByteSource> file, OpenFileSource(path, options_.read));
   constexpr size_t kBlockBytes = size_t{64} << 10;
@@ -287,7 +382,6 @@ absl::StatusOr<bool> Verification::IsZero(const std::string& path, uint64_t offs
 
 absl::Status Verification::VerifyItem(Item* item) {
   const CheckpointEntry& entry = item->located.index.entry;
-  if (!entry.slices.empty() || item->overlaps) return absl::OkStatus();  // reading a range a million times takes a day
   absl::Status status = stored_.CheckReadable(item->located);
   const bool listed_only = absl::IsUnimplemented(status);
   if (listed_only) {
@@ -299,13 +393,54 @@ absl::Status Verification::VerifyItem(Item* item) {
   }
   if (IsDamage(status)) report_({entry.name, stored_.files().Path(entry.shard), entry.offset, status});
   const bool is_whole = status.ok() && !item->damaged;
-  if (item->owner != kNoOwner) {
-    items_[item->owner].damaged |= !is_whole;
-    items_[item->owner].unchecked |= listed_only;
-  } else if (is_whole && item->key.empty()) {
+  if (item->owner < sliced_.size()) {
+    sliced_[item->owner].damaged |= !is_whole;
+    sliced_[item->owner].unchecked |= listed_only;
+  } else if (is_whole && !item->is_piece) {
     ++(listed_only ? census_.not_checked : item->without_base ? census_.without_base : census_.whole);
   }
   return IsDamage(status) ? absl::OkStatus() : status;
+}
+
+// In the order of the data files.
+void Verification::VerifyBatch(std::vector<Item>* batch) {
+  std::vector<uint32_t> order(batch->size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    const CheckpointEntry& first = (*batch)[a].located.index.entry;
+    const CheckpointEntry& second = (*batch)[b].located.index.entry;
+    return std::tie(first.shard, first.offset, a) < std::tie(second.shard, second.offset, b);
+  });
+  for (const uint32_t i : order) unseen_.Update(VerifyItem(&(*batch)[i]));  // the others are verified anyway
+  batch->clear();
+}
+
+absl::Status Verification::VerifyAllElements() {
+  constexpr size_t kBatchEntries = 16384;
+  constexpr uint64_t kBatchBytes = uint64_t{12} << 20;
+  std::vector<Item> batch;
+  batch.reserve(std::min<size_t>(kBatchEntries, num_entries_));
+  QuotaCharge charge(&memory_);
+  CASK_RETURN_IF_ERROR(
+      index_.ForEach(&memory_, [&](uint32_t number, absl::string_view key, absl::string_view value) -> absl::Status {
+        // Reading one range that entries share a million times would take a day.
+        if (IsMarked(unreadable_, number) || IsMarked(overlaps_, number)) return absl::OkStatus();
+        Item item;
+        item.is_piece = IsPieceKey(key);
+        if (item.is_piece && number < owners_.size()) item.owner = owners_[number];
+        CASK_RETURN_IF_ERROR(
+            LocateAt(key, value, index_.header().num_shards, options_.limits, &item.located));  // as in the first walk
+        if (!item.located.index.entry.slices.empty()) return absl::OkStatus();
+        item.located.index.extension = std::string();
+        CASK_RETURN_IF_ERROR(charge.Add(sizeof(Item) + key.size()));
+        batch.push_back(std::move(item));
+        if (batch.size() < kBatchEntries && charge.amount() < kBatchBytes) return absl::OkStatus();
+        VerifyBatch(&batch);
+        charge.Clear();
+        return absl::OkStatus();
+      }));
+  VerifyBatch(&batch);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<CheckpointCensus> Verification::Run() {
@@ -315,27 +450,13 @@ absl::StatusOr<CheckpointCensus> Verification::Run() {
     return CheckpointCensus();
   }
   CASK_RETURN_IF_ERROR(walked);
-  for (size_t i = num_pieces_; i < items_.size(); ++i) {
-    if (!items_[i].located.index.entry.slices.empty()) CheckSliced(i);
-  }
-  ReportOrphans();
   ReportMissingFiles();
-  ReportOverlaps();
-
-  std::vector<size_t> order(items_.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    const CheckpointEntry& first = items_[a].located.index.entry;
-    const CheckpointEntry& second = items_[b].located.index.entry;
-    return std::tie(first.shard, first.offset, a) < std::tie(second.shard, second.offset, b);
-  });
-  absl::Status unseen;
-  for (const size_t i : order) unseen.Update(VerifyItem(&items_[i]));  // the others are looked at all the same
-  CASK_RETURN_IF_ERROR(unseen);
+  CASK_RETURN_IF_ERROR(ReportOverlaps());
+  CASK_RETURN_IF_ERROR(VerifyAllElements());
+  CASK_RETURN_IF_ERROR(unseen_);
   CASK_RETURN_IF_ERROR(NoteUnusedBytes());
-  for (const Item& item : items_) {
-    if (item.located.index.entry.slices.empty() || !item.key.empty() || item.damaged) continue;
-    ++(item.unchecked ? census_.not_checked : census_.whole);
+  for (const SlicedState& tensor : sliced_) {
+    if (!tensor.damaged) ++(tensor.unchecked ? census_.not_checked : census_.whole);
   }
   return census_;
 }

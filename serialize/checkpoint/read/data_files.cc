@@ -12,7 +12,7 @@
 namespace tensorcask::checkpoint {
 namespace {
 
-// What is read, and then checked while it is still in the second-level cache.
+// So much is read at a time, and then checked while it is still in the second-level cache.
 constexpr size_t kChunkBytes = size_t{512} << 10;
 // For the parallel strategy, which splits large reads only.
 constexpr size_t kParallelChunkBytes = size_t{64} << 20;
@@ -30,7 +30,7 @@ void ByteChecker::Copy(absl::string_view bytes, char* to) {
   } else {
     std::copy(bytes.begin(), bytes.end(), to);
   }
-  // The copy is what will be used, whatever happens to the file.
+  // Checks the copy, because the copy is used, whatever happens to the file.
   if (bools_) CheckBools(absl::string_view(to, bytes.size()));
 }
 
@@ -67,7 +67,7 @@ absl::StatusOr<std::shared_ptr<const ByteSource>> DataFiles::FileOf(const Checkp
   }
   if (file == nullptr) {
     absl::StatusOr<std::shared_ptr<const ByteSource>> opened = OpenFileSource(Path(entry.shard), options_);
-    // The index promises it. NotFound would read as "no such tensor".
+    // A file that the index names is missing. NotFound would mean "no such tensor" to the caller.
     if (absl::IsNotFound(opened.status())) {
       return absl::DataLossError(absl::StrCat(opened.status().message(), ", though the index names it"));
     }

@@ -1,5 +1,4 @@
-// The data files of a checkpoint, opened when they are first needed, and the bytes of one entry in them, checked on the
-// way.
+// Opens the data files of a checkpoint when they are first needed, and reads and checks the bytes of one entry.
 
 #ifndef TENSORCASK_SERIALIZE_CHECKPOINT_READ_DATA_FILES_H_
 #define TENSORCASK_SERIALIZE_CHECKPOINT_READ_DATA_FILES_H_
@@ -19,10 +18,10 @@
 
 namespace tensorcask::checkpoint {
 
-// What the bytes of an entry must prove while they pass by.
+// Checks the bytes of an entry while they are read.
 class ByteChecker {
  public:
-  // Compares the checksum only with `verify`; that bools, not encoded, are 0 or 1 always.
+  // Compares the checksum only if `verify` is set. Always checks that bools, if not encoded, are 0 or 1.
   ByteChecker(const CheckpointEntry& entry, bool verify)
       : entry_(entry), verify_(verify), bools_(entry.dtype == DType::kBool && entry.payload == nullptr) {}
 
@@ -53,8 +52,8 @@ class DataFiles {
 
   std::string Path(int shard) const;
 
-  // The file that holds `entry`, after finding that the entry's range lies in it.
-  // Errors: DataLoss if there is no such file or it is too short; as OpenFileSource.
+  // The file that holds `entry`. Checks that the range of the entry lies in the file. Errors: DataLoss if there is no
+  // such file or it is too short; as OpenFileSource.
   absl::StatusOr<std::shared_ptr<const ByteSource>> FileOf(const CheckpointEntry& entry) const;
 
   // Fills `out` with the bytes of `entry`, checking them while they are in the cache. Requires: out.size() is
@@ -66,7 +65,7 @@ class DataFiles {
   const int num_shards_;
   const ReadOptions options_;
   mutable std::mutex mutex_;
-  mutable std::map<int, std::shared_ptr<const ByteSource>> open_;  // by shard; grows with files, not with num_shards
+  mutable std::map<int, std::shared_ptr<const ByteSource>> open_;  // by shard; only files that were opened
 };
 
 }  // namespace tensorcask::checkpoint

@@ -1,4 +1,4 @@
-// Where a box of elements stands in the bytes of a stored tensor: arithmetic, no bytes.
+// Computes where the elements of a slice lie in the bytes of a stored tensor. Arithmetic only; reads nothing.
 //
 //   Layout from = ..., to = ...;                     // of equal dims: in the file, and in memory
 //   CASK_RETURN_IF_ERROR(SortAxes(&from, &to));      // now row-major order is the order of the file
@@ -14,12 +14,13 @@
 
 namespace tensorcask::checkpoint {
 
-// Turns and orders the axes of both alike, so that those of *from have positive steps that do not grow: elements in
-// row-major order are then in the order of their numbers in *from. Axes of size 1 go. Requires: equal dims; there are
-// elements; *from is a part of a dense layout.
+// Flips and permutes the axes of both layouts in the same way, so that the strides of *from are positive and do not
+// increase. Elements in row-major order then have increasing positions in *from. Removes axes of size 1. Requires:
+// equal dims; there are elements; *from is a part of a dense layout.
 absl::Status SortAxes(Layout* from, Layout* to);
 
-// The numbers of a layout's elements in row-major order, as stretches of neighbours. Requires: it comes from SortAxes.
+// The positions of a layout's elements in row-major order, as runs of adjacent ones. Requires: SortAxes made the
+// layout.
 class ElementRuns {
  public:
   explicit ElementRuns(const Layout& from);
@@ -28,14 +29,14 @@ class ElementRuns {
     int64_t first;
     int64_t count;
   };
-  // The next stretch, or as much of it as max_elements allow. Requires: there are elements left.
+  // The next run, cut to max_elements. Requires: there are elements left.
   Run Next(int64_t max_elements);
 
  private:
-  DimVector dims_;  // of the axes outside a stretch
+  DimVector dims_;  // of the axes outside a run
   DimVector strides_;
   DimVector index_;     // there
-  int64_t length_ = 1;  // of a stretch
+  int64_t length_ = 1;  // of a run
   int64_t start_;       // of this one
   int64_t done_ = 0;    // of it
 };

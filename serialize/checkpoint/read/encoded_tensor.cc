@@ -15,7 +15,7 @@ absl::StatusOr<PayloadReader> OpenPayload(const std::shared_ptr<const ByteSource
   read.num_threads = options.read.strategy == ReadStrategy::kParallel ? options.read.num_threads : 1;
   read.verify = options.verify == Verify::kOnRead;
   absl::StatusOr<PayloadReader> payload = PayloadReader::Open(file, entry.offset, entry.stored_bytes, read);
-  // The header in the index is of a version that this one knows, so one that is not is another.
+  // This version knows the header in the index, so a header in the data file that it does not know is a different one.
   if (absl::IsUnimplemented(payload.status()) || (payload.ok() && payload->header() != *entry.payload)) {
     return absl::DataLossError("the header of its payload is not the one that the index has");
   }

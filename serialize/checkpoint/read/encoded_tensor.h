@@ -20,7 +20,7 @@
 
 namespace tensorcask::checkpoint {
 
-// What is InvalidArgument of a payload is DataLoss in a file; other errors stay.
+// Turns InvalidArgument, which a payload reports, into DataLoss, since the payload is in a file. Other errors stay.
 absl::Status InFile(const absl::Status& status);
 
 // Reads header and index. Requires: entry.payload is not null; its bytes lie in `file`.

@@ -1,5 +1,5 @@
-// What stands behind CheckpointReader: one implementation for each format of file. Internal; reader.h says what each
-// function does.
+// The interface behind CheckpointReader, with one implementation for each file format. Internal; reader.h says what
+// each function does.
 
 #ifndef TENSORCASK_SERIALIZE_CHECKPOINT_READ_READER_IMPL_H_
 #define TENSORCASK_SERIALIZE_CHECKPOINT_READ_READER_IMPL_H_
@@ -33,6 +33,7 @@ class ReaderImpl {
   virtual std::string DataPath(int shard) const = 0;
 
   virtual absl::StatusOr<std::vector<CheckpointEntry>> entries() const = 0;
+  virtual absl::Status ForEachEntry(absl::FunctionRef<absl::Status(CheckpointEntry)> fn) const = 0;
   virtual absl::StatusOr<CheckpointEntry> Find(absl::string_view name) const = 0;
   virtual absl::StatusOr<TensorMetadata> Metadata(absl::string_view name) const = 0;
 
@@ -40,7 +41,7 @@ class ReaderImpl {
     DecodeQuota decoded = DecodeQuota::ForFile(options().limits);
     return Read(name, &decoded);
   }
-  // Takes from *decoded what it reads.
+  // Charges *decoded with the bytes that it reads.
   virtual absl::StatusOr<Tensor> Read(absl::string_view name, DecodeQuota* decoded) const = 0;
   virtual absl::StatusOr<DecodedTensor> ReadWithMetadata(absl::string_view name) const = 0;
   virtual absl::Status ReadInto(absl::string_view name, TensorView* out) const = 0;

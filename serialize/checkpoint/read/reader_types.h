@@ -39,13 +39,13 @@ struct CheckpointDamage {
 
 // What CheckpointReader::VerifyAll found besides damage.
 struct CheckpointCensus {
-  int64_t whole = 0;  // tensors whose every byte was checked, of deltas also the base; a sliced tensor counts once
+  int64_t whole = 0;  // tensors of which every byte (and any base) was checked; a sliced tensor counts once
   // Tensors that this version only lists: unknown forms, and payloads of a later version. The data file holds all their
   // bytes; the bytes were not checked.
   int64_t not_checked = 0;
   // Deltas whose stored bytes are whole. Whether the elements can be read is unknown, as no base was given.
   int64_t without_base = 0;
-  // Sentences about what is unusual and harms nothing: bytes behind the last tensor of a data file.
+  // Sentences about unusual but harmless findings, such as bytes after the last tensor of a data file.
   std::vector<std::string> notes;
 };
 

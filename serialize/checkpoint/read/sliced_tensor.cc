@@ -27,12 +27,23 @@ absl::StatusOr<TensorSliceSet> PiecesOf(const CheckpointEntry& tensor) {
   return set;
 }
 
+uint64_t PieceSetBytes(const CheckpointEntry& tensor) {
+  const auto rank = static_cast<uint64_t>(tensor.shape.rank());
+  constexpr uint64_t kInlineExtents = 4;
+  constexpr uint64_t kAllocationBytes = 16;
+  // A growing list holds each part twice. There are two boxes for eight parts, and twice as many while they are built.
+  uint64_t part_bytes = 2 * sizeof(TensorSliceSet::Part) + 2 * (sizeof(uint32_t) + 2 * 2 * sizeof(int64_t) * rank / 8);
+  if (rank > kInlineExtents) part_bytes += rank * sizeof(TensorSlice::Extent) + kAllocationBytes;
+  return part_bytes * tensor.slices.size();
+}
+
 absl::StatusOr<std::shared_ptr<const TensorSliceSet>> SlicedTensors::SetOf(const LocatedEntry& tensor) const {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (const auto found = sets_.find(tensor.id); found != sets_.end()) return found->second;
   }
-  absl::StatusOr<TensorSliceSet> set = PiecesOf(tensor.index.entry);
+  const absl::Status within = index_->table().memory()->Charge(PieceSetBytes(tensor.index.entry));  // kept in sets_
+  absl::StatusOr<TensorSliceSet> set = within.ok() ? PiecesOf(tensor.index.entry) : within;
   if (!set.ok()) return Annotate(set.status(), absl::StrCat(index_->path(), ": ", tensor.Label()));
   auto shared = std::make_shared<const TensorSliceSet>(*std::move(set));
   std::lock_guard<std::mutex> lock(mutex_);
@@ -53,7 +64,8 @@ absl::StatusOr<std::vector<TensorSlice>> SlicedTensors::Find(const LocatedEntry&
   uint64_t content_bytes = 0;
   std::vector<TensorSlice> found;
   found.reserve(parts->size());
-  std::vector<StoredRange> ranges;
+  DecodeQuota memory = index_->NewQuota();
+  StoredRanges ranges(&memory);
   for (TensorSliceSet::Part& part : *parts) {
     CASK_ASSIGN_OR_RETURN(const LocatedEntry piece, index_->LocatePiece(tensor, part.slice));
     CASK_RETURN_IF_ERROR(stored_->CheckReadable(piece));
@@ -61,18 +73,20 @@ absl::StatusOr<std::vector<TensorSlice>> SlicedTensors::Find(const LocatedEntry&
     CASK_RETURN_IF_ERROR(stored_->CheckLimit(piece, shape, &alone));
     const CheckpointEntry& stored = piece.index.entry;
     content_bytes = AddSizes(content_bytes, stored.content_bytes());
-    if (stored.stored_bytes > 0) ranges.push_back(RangeOf(stored, found.size()));
+    const absl::Status added = ranges.Add(stored, static_cast<uint32_t>(found.size()));
+    if (!added.ok()) return Annotate(added, absl::StrCat(index_->path(), ": ", tensor.Label()));
     found.push_back(std::move(part.slice));
   }
   // One range that many pieces share would be read many times, into a tensor that is larger than its files.
   absl::Status overlap;
-  FindOverlaps(std::move(ranges), options_->limits, [&](size_t former, size_t latter, const absl::Status& limit) {
+  ranges.FindOverlaps(options_->limits, [&](const StoredRanges::Overlap& found_overlap) {
     if (!overlap.ok()) return;
-    const absl::StatusOr<LocatedEntry> piece = index_->LocatePiece(tensor, found[latter]);
-    overlap = !piece.ok()  ? piece.status()
-              : limit.ok() ? absl::DataLossError(absl::StrCat(stored_->Place(*piece), ", overlaps slice ",
-                                                              Quoted(found[former].ToString())))
-                           : Annotate(limit, stored_->Place(*piece));
+    const absl::StatusOr<LocatedEntry> piece = index_->LocatePiece(tensor, found[found_overlap.latter]);
+    overlap = !piece.ok() ? piece.status()
+              : found_overlap.limit.ok()
+                  ? absl::DataLossError(absl::StrCat(stored_->Place(*piece), ", overlaps slice ",
+                                                     Quoted(found[found_overlap.former].ToString())))
+                  : Annotate(found_overlap.limit, stored_->Place(*piece));
   });
   CASK_RETURN_IF_ERROR(overlap);
   const absl::Status within = decoded->Charge(DecodedSize(entry.dtype, shape.num_elements(), content_bytes));

@@ -1,4 +1,4 @@
-// Tensors that are stored in pieces, put together: which pieces have the elements that are wanted, and where those go.
+// Reads tensors that are stored in pieces: finds the pieces with the wanted elements, and copies these to the result.
 
 #ifndef TENSORCASK_SERIALIZE_CHECKPOINT_READ_SLICED_TENSOR_H_
 #define TENSORCASK_SERIALIZE_CHECKPOINT_READ_SLICED_TENSOR_H_
@@ -24,6 +24,8 @@ namespace tensorcask::checkpoint {
 // The pieces of `tensor` as a set. Errors: DataLoss, without the names of file and tensor, if two overlap or one is
 // listed twice; ResourceExhausted as TensorSliceSet.
 absl::StatusOr<TensorSliceSet> PiecesOf(const CheckpointEntry& tensor);
+// An upper bound of the memory that PiecesOf takes.
+uint64_t PieceSetBytes(const CheckpointEntry& tensor);
 
 // Methods are safe from several threads. "tensor" is an entry of form kSliced.
 class SlicedTensors {
@@ -32,9 +34,9 @@ class SlicedTensors {
   SlicedTensors(const BundleIndex* index, const StoredTensors* stored, const CheckpointReaderOptions* options)
       : index_(index), stored_(stored), options_(options) {}
 
-  // The pieces that have the elements of `slice`, each found to be what it should, and with its bytes there; takes from
-  // *decoded what they take in memory. Errors: DataLoss, naming the tensor, also if some elements are in no piece; as
-  // StoredTensors; of *decoded. Requires: `slice` lies in the tensor.
+  // The pieces that have elements of `slice`. Checks that each piece matches the tensor and that its bytes exist.
+  // Charges *decoded with their size in memory. Errors: DataLoss, naming the tensor, also if some elements are in no
+  // piece; as StoredTensors; of *decoded. Requires: `slice` lies in the tensor.
   absl::StatusOr<std::vector<TensorSlice>> Find(const LocatedEntry& tensor, const TensorSlice& slice,
                                                 DecodeQuota* decoded) const;
 

@@ -26,7 +26,7 @@
 namespace tensorcask::checkpoint {
 namespace {
 
-// Read, and then checked while it is in the second-level cache.
+// So much is read at a time, and then checked while it is in the second-level cache.
 constexpr size_t kBlockBytes = size_t{512} << 10;
 constexpr size_t kMaxRanges = 4096;  // asked for at once
 
@@ -113,8 +113,8 @@ absl::Status StoredTensors::ReadBytes(const LocatedEntry& located, bool verify, 
   return absl::OkStatus();
 }
 
-// The elements of `from`, a part of what is stored or all of it, to those of equal index of *out. With `verify` they
-// are all.
+// Reads the stored elements that `from` selects to the elements of *out with equal index. With `verify`, `from` selects
+// all.
 absl::Status StoredTensors::ReadElements(const LocatedEntry& located, const Layout& from, bool verify,
                                          TensorView* out) const {
   const CheckpointEntry& entry = located.index.entry;
@@ -172,8 +172,8 @@ absl::Status StoredTensors::VerifyBytes(const LocatedEntry& located) const {
 
 // ---- Strings and variants -------------------------------------------------------------------------------------------
 
-// Reads and checks the whole entry, then asks for the tensor to fill, before which nothing is made of the elements. It
-// may be null: there is nothing to fill.
+// Reads and checks the whole entry, then asks for the tensor to fill; no element is decoded before that. If the tensor
+// is null, nothing is filled.
 absl::Status StoredTensors::ReadObjects(const LocatedEntry& located, bool verify, DecodeQuota* decoded,
                                         absl::FunctionRef<absl::StatusOr<Tensor*>()> target) const {
   const CheckpointEntry& entry = located.index.entry;
@@ -194,7 +194,7 @@ absl::Status StoredTensors::ReadObjects(const LocatedEntry& located, bool verify
     CASK_ASSIGN_OR_RETURN(const StoredVariants variants, ParseVariants(buffer->bytes(), count, verify));
     if (verify) CASK_RETURN_IF_ERROR(CheckChecksum(entry, variants.crc));
     CASK_ASSIGN_OR_RETURN(Tensor * tensor, target());
-    Tensor checked;  // that the messages are right is only found by decoding them
+    Tensor checked;  // only decoding shows whether the messages are valid
     if (tensor == nullptr) {
       CASK_ASSIGN_OR_RETURN(checked, Tensor::Create(entry.dtype, entry.shape));
       tensor = &checked;
@@ -375,7 +375,7 @@ absl::Status StoredTensors::Verify(const LocatedEntry& located,
       is_damaged = true;
       report(damage);
     }));
-    return is_damaged ? absl::OkStatus() : VerifyBytes(located);  // with what is between chunks
+    return is_damaged ? absl::OkStatus() : VerifyBytes(located);  // including the bytes between chunks
   }
   if (!IsObject(located.index.entry.dtype)) return VerifyBytes(located);
   DecodeQuota decoded = DecodeQuota::ForFile(options_->limits);

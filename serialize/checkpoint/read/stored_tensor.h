@@ -1,5 +1,5 @@
-// The elements of one entry of a tensor bundle: read, read in part, mapped or only checked (FORMAT.md section 5). What
-// was verified once is remembered, and not verified again; chunks of encoded entries are verified whenever they are
+// The elements of one entry of a tensor bundle: read, read in part, mapped or only checked (FORMAT.md section 5). An
+// entry that was verified once is not verified again, but chunks of encoded entries are verified whenever they are
 // read. Pieces of sliced tensors are entries like any other here; sliced_tensor.h puts them together.
 
 #ifndef TENSORCASK_SERIALIZE_CHECKPOINT_READ_STORED_TENSOR_H_
@@ -29,7 +29,7 @@
 
 namespace tensorcask::checkpoint {
 
-// Methods are safe from several threads. Errors name the data file, the tensor and its place there.
+// Methods are safe from several threads. Errors name the data file, the tensor, its offset and its size.
 class StoredTensors {
  public:
   // Requires: `index` and `options` outlive this.
@@ -37,32 +37,32 @@ class StoredTensors {
 
   const DataFiles& files() const { return files_; }
 
-  // Whether its elements can be read, and all its bytes are there.
-  // Errors: Unimplemented for a form or dtype that is only listed; ResourceExhausted for an encoded one past
-  // max_expansion; DataLoss.
+  // Checks that the elements can be read and that all bytes of the entry exist. Errors: Unimplemented for a form or
+  // dtype that is only listed; ResourceExhausted for an encoded one past max_expansion; DataLoss.
   absl::Status CheckReadable(const LocatedEntry& located) const;
-  // Takes from *decoded what elements take in memory, of those of `shape`: strings and variants are read whole. What is
-  // in variants is not known yet: the functions below take it when they meet it. Errors: of *decoded.
+  // Charges *decoded with the memory of the elements of `shape`; strings and variants count whole, because they are
+  // read whole. The contents of variants are not known yet: the functions below charge them when they read them.
+  // Errors: of *decoded.
   absl::Status CheckLimit(const LocatedEntry& located, const TensorShape& shape, DecodeQuota* decoded) const;
 
-  // The functions below require that both have passed for what they read.
+  // The functions below require that CheckReadable and CheckLimit have passed for the elements that they read.
 
   absl::StatusOr<Tensor> Read(const LocatedEntry& located, DecodeQuota* decoded) const;
   // With the strides that it was stored with.
   absl::StatusOr<TensorView> ReadAsStored(const LocatedEntry& located, DecodeQuota* decoded) const;
   // The elements that are in `slice`. Requires: *out has their dtype and shape and may be written (CheckWritable). With
-  // `verify_whole` the checksum is verified even if they are few.
+  // `verify_whole` the checksum is verified even if the slice is small.
   absl::Status ReadSliceInto(const LocatedEntry& located, const TensorSlice& slice, bool verify_whole,
                              DecodeQuota* decoded, TensorView* out) const;
 
-  // Needs CheckReadable only: what it maps is not in memory.
+  // Requires CheckReadable only, since mapped elements take no memory.
   absl::StatusOr<Tensor> Map(const LocatedEntry& located, DecodeQuota* decoded) const;
   // Reads and checks every byte, even if that was done before, and calls report for each damaged chunk of an encoded
-  // entry; needs no base. Needs CheckReadable only. Errors: what else is wrong; what keeps it from looking.
+  // entry; needs no base. Needs CheckReadable only. Errors: other damage; errors that prevent the check.
   absl::Status Verify(const LocatedEntry& located, absl::FunctionRef<void(const absl::Status& damage)> report) const;
 
-  // Reads the base of a delta and compares its hash; true without effect for other entries. Needs CheckReadable only.
-  // False: there is no base to compare. Errors: FailedPrecondition for another base; of reading it.
+  // Reads the base of a delta and compares its hash. True if it matches, and for entries that are no deltas; false if
+  // no base was given. Requires CheckReadable only. Errors: FailedPrecondition for another base; of reading it.
   absl::StatusOr<bool> CheckBase(const LocatedEntry& located) const;
 
   // "PATH: tensor "w" at offset 128, 16 bytes", for messages.

@@ -51,7 +51,7 @@ constexpr int kV1ConsumerVersion = 1;
 constexpr uint32_t kMeta = 1;  // fields of SavedTensorSlices
 constexpr uint32_t kPiece = 2;
 
-// What is wrong with a message is damage of the file that it is in.
+// Any error in a message is damage of the file.
 absl::Status AsDamage(const absl::Status& status) {
   return absl::IsInvalidArgument(status) || absl::IsOutOfRange(status) ? absl::DataLossError(status.message()) : status;
 }
@@ -125,11 +125,11 @@ absl::StatusOr<DType> DTypeFrom(int64_t number) {
   return absl::DataLossError(absl::StrCat("has dtype number ", number, ", which V1 checkpoints do not hold"));
 }
 
-// Bounds the memory for the tensors of a meta message, where a few bytes can stand for many in memory.
+// Bounds the memory for the tensors of a meta message, in which a few bytes can expand to many.
 class MetaQuota {
  public:
-  MetaQuota(uint64_t message_bytes, const DecodeLimits& limits)
-      : limits_(limits), memory_(DecodeQuota::ForUnbacked(limits, 2 * message_bytes)) {}
+  MetaQuota(uint64_t message_bytes, const DecodeLimits& limits, DecodeQuota* file)
+      : limits_(limits), memory_(DecodeQuota::ForUnbacked(limits, 2 * message_bytes)), file_(file) {}
 
   absl::Status Charge(const TensorMeta& meta) {
     num_entries_ += 1 + meta.num_slices;
@@ -147,13 +147,15 @@ class MetaQuota {
     bytes += meta.num_slices * 2 * (sizeof(TensorSliceSet::Part) + sizeof(TensorSlice::Extent) * axes);
     // A walk over the pieces holds the keys of all pieces of one tensor, each with the name.
     bytes += meta.num_slices * meta.name.size();
-    const absl::Status status = memory_.Charge(bytes);
+    absl::Status status = memory_.Charge(bytes);
+    if (status.ok() && file_ != nullptr) status = file_->Charge(bytes);
     return status.ok() ? status : Annotate(status, "its list of tensors");
   }
 
  private:
   const DecodeLimits& limits_;
-  DecodeQuota memory_;
+  DecodeQuota memory_;       // compared with the message
+  DecodeQuota* const file_;  // compared with the file, in which the message may be compressed; may be null
   uint64_t num_entries_ = 0;
 };
 
@@ -172,7 +174,7 @@ absl::StatusOr<V1Tensor> TensorFrom(const TensorMeta& meta, absl::string_view me
   return tensor;
 }
 
-// What the value of a piece holds, when it was found to be that of `slice`.
+// Reads the value of a piece after checking that it is the piece `slice`.
 absl::Status ReadPiece(absl::string_view value, const V1Tensor& tensor, const TensorSlice& slice,
                        const DecodeLimits& limits, internal::WireTensorFields* fields) {
   CASK_ASSIGN_OR_RETURN(const absl::string_view piece, PartOf(value, kPiece, limits));
@@ -186,7 +188,7 @@ absl::Status ReadPiece(absl::string_view value, const V1Tensor& tensor, const Te
   CASK_RETURN_IF_ERROR(fields->Read(data, limits.max_depth));
   CASK_ASSIGN_OR_RETURN(const TensorShape shape, slice.Apply(tensor.pieces.shape()));
   const DType dtype = tensor.pieces.dtype();
-  // The values are those of typed fields alone; dtype and shape stand in the meta message.
+  // The values are those of typed fields alone; dtype and shape come from the meta message.
   if (!fields->content.empty())
     return absl::DataLossError("has tensor_content; values in V1 files stand in typed fields");
   if (fields->dtype != 0 && fields->dtype != static_cast<int32_t>(dtype)) {
@@ -206,7 +208,7 @@ absl::Status ReadPiece(absl::string_view value, const V1Tensor& tensor, const Te
   static const auto& no_extension = *new internal::ExtensionFields();
   fields->extension = no_extension;  // V1 files have none, and TensorFlow skips it
 
-  // Elsewhere the last value may stand for all that follow; here each element has its own.
+  // In a TensorProto the last value may be repeated for the elements after it; in V1 each element has its own value.
   uint64_t found = 0;
   for (uint32_t number = internal::kFirstValueField; number <= internal::kLastValueField; ++number) {
     found += fields->count(static_cast<internal::ValueField>(number));
@@ -221,12 +223,13 @@ absl::Status ReadPiece(absl::string_view value, const V1Tensor& tensor, const Te
 
 }  // namespace
 
-absl::StatusOr<std::vector<V1Tensor>> DecodeV1Meta(absl::string_view value, const DecodeLimits& limits) {
+absl::StatusOr<std::vector<V1Tensor>> DecodeV1Meta(absl::string_view value, const DecodeLimits& limits,
+                                                   DecodeQuota* memory) {
   CASK_ASSIGN_OR_RETURN(const absl::string_view meta, PartOf(value, kMeta, limits));
-  // First of all: what a newer writer did may be anything.
+  // The versions come first: a newer writer may have changed the meaning of everything else.
   CASK_RETURN_IF_ERROR(CheckVersionsIn(meta));
   std::vector<V1Tensor> tensors;
-  MetaQuota quota(meta.size(), limits);
+  MetaQuota quota(meta.size(), limits, memory);
   WireReader reader(meta, kAnyDepth);
   Field field;
   while (reader.Next(&field)) {

@@ -75,6 +75,11 @@ class V1Reader final : public ReaderImpl {
   std::string DataPath(int /*shard*/) const override { return path_; }
 
   absl::StatusOr<std::vector<CheckpointEntry>> entries() const override;
+  absl::Status ForEachEntry(absl::FunctionRef<absl::Status(CheckpointEntry)> fn) const override {
+    CASK_ASSIGN_OR_RETURN(std::vector<CheckpointEntry> found, entries());
+    for (CheckpointEntry& entry : found) CASK_RETURN_IF_ERROR(fn(std::move(entry)));
+    return absl::OkStatus();
+  }
   absl::StatusOr<CheckpointEntry> Find(absl::string_view name) const override;
   absl::StatusOr<TensorMetadata> Metadata(absl::string_view name) const override;
   absl::StatusOr<Tensor> Read(absl::string_view name, DecodeQuota* decoded) const override;
@@ -142,8 +147,8 @@ absl::StatusOr<const V1Tensor*> V1Reader::Locate(absl::string_view name) const {
   return absl::NotFoundError(absl::StrCat(path_, ": no tensor ", Quoted(name)));
 }
 
-// The keys of pieces are in the order of the names, and of one name in that of PiecesOf: so one walk over the table
-// meets them as they are listed. Errors: DataLoss for a key that is not listed; the table's; visit's.
+// The keys of pieces are sorted by name, and those of one name are in the order of PiecesOf. So one walk over the table
+// meets the pieces in the order of the list. Errors: DataLoss for a key that is not listed; of the table; of visit.
 absl::Status V1Reader::ForEachPiece(PieceVisitor visit) const {
   size_t tensor = 0;
   size_t next = 0;
@@ -166,7 +171,7 @@ absl::Status V1Reader::ForEachPiece(PieceVisitor visit) const {
     }
     if (tensor == tensors_.size() || pieces[next].key != key) {
       return absl::DataLossError(
-          absl::StrCat(path_, ": key ", Quoted(key), " is that of no piece that the file lists"));
+          absl::StrCat(path_, ": key ", Quoted(key), " belongs to no piece in the list of the file"));
     }
     CASK_RETURN_IF_ERROR(visit(tensor, pieces[next].slice, value));
     advance();
@@ -212,7 +217,7 @@ absl::StatusOr<TensorMetadata> V1Reader::Metadata(absl::string_view name) const 
 
 absl::Status V1Reader::VisitPiece(const V1Tensor& tensor, const Piece& piece,
                                   absl::FunctionRef<absl::Status(absl::string_view)> fn) const {
-  absl::Status wrong;  // with the value; what is wrong with the table has the name of the file already
+  absl::Status wrong;  // in the value; errors of the table already name the file
   CASK_ASSIGN_OR_RETURN(const bool found, table_->Visit(piece.key, [&](absl::string_view value) {
     wrong = fn(value);
     return absl::OkStatus();
@@ -221,8 +226,8 @@ absl::Status V1Reader::VisitPiece(const V1Tensor& tensor, const Piece& piece,
   return wrong.ok() ? wrong : Annotate(wrong, Place(tensor, piece.slice));
 }
 
-// The pieces that have elements of `slice`, which has shape `shape`. Errors: DataLoss if some elements are in none; of
-// *decoded, from which it takes the elements, but not the characters of strings.
+// The pieces that have elements of `slice`, which has shape `shape`. Charges *decoded with the elements, but not with
+// the characters of strings. Errors: DataLoss if some elements are in no piece; of *decoded.
 absl::StatusOr<std::vector<Piece>> V1Reader::PiecesFor(const V1Tensor& tensor, const TensorSlice& slice,
                                                        const TensorShape& shape, DecodeQuota* decoded) const {
   const absl::Status within =
@@ -271,10 +276,10 @@ absl::StatusOr<Tensor> V1Reader::ReadPart(const V1Tensor& tensor, const TensorSl
   CASK_ASSIGN_OR_RETURN(const std::vector<Piece> pieces, PiecesFor(tensor, slice, *shape, decoded));
   if (pieces.size() == 1) {
     CASK_ASSIGN_OR_RETURN(const TensorShape piece_shape, pieces[0].slice.Apply(tensor.pieces.shape()));
-    // It has all of the slice, so it is the slice.
+    // The piece has the shape of the slice, so it is the slice.
     if (piece_shape == *shape) return DecodePiece(tensor, pieces[0], decoded);
   }
-  // That the tensor is so large is a claim until its values are seen.
+  // The size of the tensor is only a claim until its values have been checked.
   for (const Piece& piece : pieces) {
     CASK_RETURN_IF_ERROR(VisitPiece(tensor, piece, [&](absl::string_view value) {
       return CheckV1Piece(value, tensor, piece.slice, options_.limits);
@@ -365,7 +370,7 @@ absl::StatusOr<std::unique_ptr<ReaderImpl>> OpenV1Checkpoint(std::shared_ptr<con
   std::vector<V1Tensor> tensors;
   absl::Status wrong;
   CASK_ASSIGN_OR_RETURN(const bool found, table->Visit("", [&](absl::string_view value) {
-    absl::StatusOr<std::vector<V1Tensor>> decoded = DecodeV1Meta(value, options.limits);
+    absl::StatusOr<std::vector<V1Tensor>> decoded = DecodeV1Meta(value, options.limits, table->memory());
     if (decoded.ok()) {
       tensors = *std::move(decoded);
     } else {

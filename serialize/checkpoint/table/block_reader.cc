@@ -1,6 +1,7 @@
 #include "tensorcask/serialize/checkpoint/table/block_reader.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -30,16 +31,21 @@ absl::Status CheckSnappyClaim(uint64_t claimed, uint64_t stored, const DecodeLim
   if (claimed > LimitOf(limits.max_message_bytes)) {
     return PastLimit(absl::StrCat("decodes to ", claimed, " bytes"), "max_message_bytes", limits.max_message_bytes);
   }
+  if (claimed > stored && claimed - stored > LimitOf(limits.max_unbacked_bytes)) {
+    return PastLimit(absl::StrCat("decodes to ", claimed, " bytes, from ", stored), "max_unbacked_bytes",
+                     limits.max_unbacked_bytes);
+  }
   return absl::OkStatus();
 }
 
 absl::StatusOr<RefPtr<TensorBuffer>> Decompress(absl::string_view stored, const DecodeLimits& limits,
-                                                absl::string_view* content) {
+                                                QuotaCharge* charge, absl::string_view* content) {
   size_t claimed = 0;
   if (!snappy::GetUncompressedLength(stored.data(), stored.size(), &claimed)) {
     return absl::DataLossError("is not valid snappy data");
   }
   CASK_RETURN_IF_ERROR(CheckSnappyClaim(claimed, stored.size(), limits));
+  CASK_RETURN_IF_ERROR(charge->Add(claimed));
   CASK_ASSIGN_OR_RETURN(RefPtr<TensorBuffer> buffer, TensorBuffer::Allocate(claimed));
   char* out = static_cast<char*>(buffer->mutable_data());
   if (!snappy::RawUncompress(stored.data(), stored.size(), out)) return absl::DataLossError("is not valid snappy data");
@@ -55,10 +61,10 @@ absl::Status InBlock(const ByteSource& source, const BlockHandle& handle, const 
   return absl::Status(status.code(), absl::StrCat(BlockName(source, handle), status.message()));
 }
 
-}  // namespace
-
-absl::StatusOr<RefPtr<TensorBuffer>> ReadBlockContent(const ByteSource& source, const BlockHandle& handle,
-                                                      const DecodeLimits& limits, absl::string_view* content) {
+// Returns the memory that *content views. The memory and the stored bytes it was decompressed from are charged.
+absl::StatusOr<RefPtr<TensorBuffer>> ReadCharged(const ByteSource& source, const BlockHandle& handle,
+                                                 const DecodeLimits& limits, QuotaCharge* charge,
+                                                 absl::string_view* content) {
   const uint64_t file_bytes = source.size_bytes();
   if (file_bytes < kBlockTrailerBytes || handle.offset > file_bytes - kBlockTrailerBytes ||
       handle.size_bytes > file_bytes - kBlockTrailerBytes - handle.offset) {
@@ -70,6 +76,7 @@ absl::StatusOr<RefPtr<TensorBuffer>> ReadBlockContent(const ByteSource& source, 
                      limits.max_message_bytes);
   }
   const size_t stored_bytes = handle.size_bytes + kBlockTrailerBytes;
+  if (const absl::Status status = charge->Add(handle.size_bytes); !status.ok()) return InBlock(source, handle, status);
   CASK_ASSIGN_OR_RETURN(RefPtr<TensorBuffer> buffer, TensorBuffer::Allocate(stored_bytes));
   char* data = static_cast<char*>(buffer->mutable_data());
   CASK_RETURN_IF_ERROR(source.ReadAt(handle.offset, absl::MakeSpan(data, stored_bytes)));
@@ -87,7 +94,7 @@ absl::StatusOr<RefPtr<TensorBuffer>> ReadBlockContent(const ByteSource& source, 
     return buffer;
   }
   if (type == kSnappyBlock) {
-    absl::StatusOr<RefPtr<TensorBuffer>> decompressed = Decompress(stored, limits, content);
+    absl::StatusOr<RefPtr<TensorBuffer>> decompressed = Decompress(stored, limits, charge, content);
     if (!decompressed.ok()) return InBlock(source, handle, decompressed.status());
     return decompressed;
   }
@@ -96,15 +103,30 @@ absl::StatusOr<RefPtr<TensorBuffer>> ReadBlockContent(const ByteSource& source, 
                                           "; known are 0 (raw) and 1 (snappy)"));
 }
 
+}  // namespace
+
+absl::StatusOr<RefPtr<TensorBuffer>> ReadBlockContent(const ByteSource& source, const BlockHandle& handle,
+                                                      const DecodeLimits& limits, DecodeQuota* memory,
+                                                      absl::string_view* content) {
+  DecodeQuota unlimited("", std::numeric_limits<int64_t>::max());
+  if (memory == nullptr) memory = &unlimited;
+  QuotaCharge charge(memory);
+  CASK_ASSIGN_OR_RETURN(RefPtr<TensorBuffer> buffer, ReadCharged(source, handle, limits, &charge, content));
+  charge.Clear();
+  CASK_RETURN_IF_ERROR(memory->Charge(content->size()));
+  return buffer;
+}
+
 absl::StatusOr<std::unique_ptr<const BlockReader>> BlockReader::Read(const ByteSource& source,
                                                                      const BlockHandle& handle,
-                                                                     const DecodeLimits& limits) {
+                                                                     const DecodeLimits& limits, DecodeQuota* memory) {
   absl::string_view content;
-  CASK_ASSIGN_OR_RETURN(RefPtr<TensorBuffer> buffer, ReadBlockContent(source, handle, limits, &content));
+  CASK_ASSIGN_OR_RETURN(RefPtr<TensorBuffer> buffer, ReadBlockContent(source, handle, limits, memory, &content));
   std::unique_ptr<BlockReader> block(new BlockReader(std::move(buffer), content));
   const absl::Status status = block->Check();
-  if (!status.ok()) return InBlock(source, handle, status);
-  return std::unique_ptr<const BlockReader>(std::move(block));
+  if (status.ok()) return std::unique_ptr<const BlockReader>(std::move(block));
+  if (memory != nullptr) memory->Release(content.size());
+  return InBlock(source, handle, status);
 }
 
 bool BlockReader::ConsumeEntry(absl::string_view* rest, Entry* entry) {
@@ -194,8 +216,9 @@ std::optional<absl::string_view> BlockReader::Find(absl::string_view key) const 
     ConsumeEntry(&rest, &entry);
     (entry.suffix <= key ? low : high) = middle;
   }
-  // From there on, without putting keys together: `matched` bytes are equal between `key` and the entry's key, which is
-  // smaller. An entry that shares more with its neighbour differs from `key` at the same place, in the same way.
+  // Searches from there without assembling keys. `key` and the entry's key, which is smaller, agree in `matched` bytes.
+  // An entry that shares more bytes than that with the entry before differs from `key` at the same byte, so it is
+  // smaller, too.
   absl::string_view rest = entries_.substr(restart(low));
   size_t matched = 0;
   while (!rest.empty()) {

@@ -22,25 +22,30 @@
 #include "tensorcask/serialize/checkpoint/table/table_format.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/decode_limits.h"
+#include "tensorcask/serialize/io/internal/decode_quota.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/buffer.h"
 
 namespace tensorcask::checkpoint {
 
-// Reads the stored block at `handle`, verifies its checksum and decompresses it. *content views the content, with which
-// the bytes of the result begin. Errors: DataLoss, naming the file and the offset; ResourceExhausted past a limit.
+// Reads the stored block at `handle`, verifies its checksum and decompresses it. *content views the content, which is
+// at the start of the result. A compressed block may take max_unbacked_bytes more than it stores. `memory`, if not
+// null, is charged with the memory before it is allocated; content->size() bytes stay charged. Errors: DataLoss, naming
+// the file and the offset; ResourceExhausted past a limit, and nothing stays charged.
 absl::StatusOr<RefPtr<TensorBuffer>> ReadBlockContent(const ByteSource& source, const BlockHandle& handle,
-                                                      const DecodeLimits& limits, absl::string_view* content);
+                                                      const DecodeLimits& limits, DecodeQuota* memory,
+                                                      absl::string_view* content);
 
 class BlockReader {
  public:
-  // The most entries from one whole key to the next. Looking up a key reads all entries between two whole keys; writers
-  // use 16.
+  // The largest number of entries from one whole key to the next. Looking up a key reads all entries between two whole
+  // keys; writers use 16.
   static constexpr int kMaxRestartInterval = 4096;
 
-  // Errors: as ReadBlockContent; DataLoss for broken structure.
+  // Errors: as ReadBlockContent; DataLoss for broken structure. content_bytes() stay charged to `memory`.
   static absl::StatusOr<std::unique_ptr<const BlockReader>> Read(const ByteSource& source, const BlockHandle& handle,
-                                                                 const DecodeLimits& limits);
+                                                                 const DecodeLimits& limits,
+                                                                 DecodeQuota* memory = nullptr);
 
   bool empty() const { return entries_.empty(); }
   absl::string_view first_key() const;                      // Requires: !empty()
@@ -55,7 +60,7 @@ class BlockReader {
     bool Next();
     absl::string_view key() const { return key_; }  // valid until Next
     absl::string_view value() const { return value_; }
-    size_t shared_bytes() const { return shared_bytes_; }  // of the key, with the one before
+    size_t shared_bytes() const { return shared_bytes_; }  // bytes that the key shares with the key before
     // The same as key(), valid as long as the block. Requires: shared_bytes() == 0.
     absl::string_view whole_key() const { return suffix_; }
 

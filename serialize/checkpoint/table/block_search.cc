@@ -83,7 +83,7 @@ class EndFinder {
   size_t offset() const { return offset_; }
 
   // The next ends, sorted. An uncompressed index has one end for 30 bytes, a compressed one of long runs up to one for
-  // three. 8 bytes of memory for each end: as much as the file for one end in 8 bytes.
+  // three. Each end takes 8 bytes of memory: with one end in 8 bytes of file, as much memory as the file.
   std::vector<End> Next() {
     const size_t max_ends = bytes_.size() / 8 + 16;
     std::vector<End> ends;
@@ -104,7 +104,7 @@ class EndFinder {
   PlaceNumbers numbers_;
 };
 
-// Says quickly of most numbers that no end has them.
+// Excludes quickly most numbers that no end has.
 class Filter {
  public:
   explicit Filter(const std::vector<End>& ends) {
@@ -126,7 +126,8 @@ class Filter {
 void ForEachWholeBlock(absl::string_view bytes, const DecodeLimits& limits,
                        absl::FunctionRef<void(const BlockHandle&, const BlockReader&)> fn) {
   const std::shared_ptr<const ByteSource> source = MakeMemorySource("", bytes);
-  // Pairs that fit by chance cost a look at the bytes between them; there are few, unless the file was made for it.
+  // For a pair that matches by chance all bytes between are read. There are few such pairs unless the file is
+  // malicious.
   uint64_t budget = 16 * uint64_t{bytes.size()} + (uint64_t{1} << 20);
   EndFinder finder(bytes);
   uint64_t end_of_last = 0;

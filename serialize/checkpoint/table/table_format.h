@@ -19,7 +19,7 @@ inline constexpr size_t kBlockTrailerBytes =
 inline constexpr char kRawBlock = 0;
 inline constexpr char kSnappyBlock = 1;
 
-// Where a block lies in the file; its trailer is not counted.
+// The offset and size of a block in the file, without its trailer.
 struct BlockHandle {
   uint64_t offset = 0;
   uint64_t size_bytes = 0;

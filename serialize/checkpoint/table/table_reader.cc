@@ -56,7 +56,10 @@ bool BlockFits(const BlockHandle& handle, uint64_t end) {
 class FileTable final : public TableReader {
  public:
   FileTable(std::shared_ptr<const ByteSource> source, const DecodeLimits& limits)
-      : source_(std::move(source)), limits_(limits), kept_quota_(DecodeQuota::ForFile(limits)) {}
+      : source_(std::move(source)),
+        limits_(limits),
+        memory_(DecodeQuota::ForUnbacked(limits, 2 * source_->size_bytes())),
+        kept_quota_(DecodeQuota::ForFile(limits)) {}
   ~FileTable() override {
     if (loaded_ == nullptr) return;  // Init failed
     for (size_t i = 0; i < blocks_.size(); ++i) delete loaded_[i].load(std::memory_order_relaxed);
@@ -66,10 +69,17 @@ class FileTable final : public TableReader {
   absl::StatusOr<std::optional<absl::string_view>> Find(absl::string_view key) const override;
   absl::StatusOr<bool> Visit(absl::string_view key,
                              absl::FunctionRef<absl::Status(absl::string_view)> fn) const override;
-  absl::Status ForEach(absl::FunctionRef<absl::Status(absl::string_view, absl::string_view)> fn) const override;
+  absl::Status ForEach(absl::FunctionRef<absl::Status(absl::string_view, absl::string_view)> fn,
+                       DecodeQuota* memory) const override;
+  std::unique_ptr<Cursor> NewCursor(DecodeQuota* memory) const override;
+  DecodeQuota* memory() const override { return &memory_; }
+  DecodeQuota NewQuota() const override {
+    return DecodeQuota::ForUnbacked(limits_, 2 * source_->size_bytes(), memory_.charged());
+  }
   uint64_t num_blocks() const override { return blocks_.size(); }
 
  private:
+  class FileCursor;
   // The index entry of a block. Its keys are greater than `last` of the block before, and at most `last`.
   struct Block {
     absl::string_view last;
@@ -77,7 +87,8 @@ class FileTable final : public TableReader {
   };
 
   absl::Status AddBlock(absl::string_view last, absl::string_view value, uint64_t data_end);
-  absl::StatusOr<std::unique_ptr<const BlockReader>> ReadBlock(size_t i) const;
+  absl::Status AddBlocks(uint64_t data_end);
+  absl::StatusOr<std::unique_ptr<const BlockReader>> ReadBlock(size_t i, DecodeQuota* memory) const;
   absl::StatusOr<const BlockReader*> KeptBlock(size_t i) const;
   absl::StatusOr<std::shared_ptr<const BlockReader>> VisitedBlock(size_t i) const;
   size_t BlockOf(absl::string_view key) const;  // the only one that may have it; blocks_.size() if none
@@ -89,7 +100,8 @@ class FileTable final : public TableReader {
   std::vector<std::unique_ptr<std::string>> joined_keys_;  // those whose keys the index does not hold whole
   std::vector<Block> blocks_;
   std::unique_ptr<std::atomic<const BlockReader*>[]> loaded_;  // by block; null until it is touched
-  mutable DecodeQuota kept_quota_;
+  mutable DecodeQuota memory_;                                 // of all members
+  mutable DecodeQuota kept_quota_;                             // of the blocks in loaded_
   mutable std::mutex visited_mutex_;
   mutable std::shared_ptr<const BlockReader> visited_;  // the block of the last Visit, null before
   mutable size_t visited_index_ = 0;                    // which
@@ -120,30 +132,39 @@ absl::Status FileTable::Init() {
                                             footer.metaindex.size_bytes, " bytes, and index at ", footer.index.offset,
                                             ", ", footer.index.size_bytes, " bytes, overlap"));
   }
-  CASK_ASSIGN_OR_RETURN(index_, BlockReader::Read(*source_, footer.index, limits_));
+  CASK_ASSIGN_OR_RETURN(index_, BlockReader::Read(*source_, footer.index, limits_, &memory_));
+  CASK_RETURN_IF_ERROR(AddBlocks(std::min(footer.metaindex.offset, footer.index.offset)));
+  loaded_ = std::make_unique<std::atomic<const BlockReader*>[]>(blocks_.size());
+  return absl::OkStatus();
+}
 
-  const uint64_t data_end = std::min(footer.metaindex.offset, footer.index.offset);
-  DecodeQuota joined_keys_quota = DecodeQuota::ForUnbacked(limits_);
+absl::Status FileTable::AddBlocks(uint64_t data_end) {
+  constexpr uint64_t kBlockBytes = sizeof(Block) + sizeof(loaded_[0]);
+  uint64_t count = 0;
+  for (BlockReader::Cursor cursor(*index_); cursor.Next();) ++count;
+  if (count > LimitOf(limits_.max_entries)) {
+    return PastLimit(absl::StrCat(source_->name(), ": has more blocks"), "max_entries", limits_.max_entries);
+  }
+  const absl::Status within = memory_.Charge(count * kBlockBytes);
+  if (!within.ok()) return Annotate(within, absl::StrCat(source_->name(), ": its ", count, " blocks"));
+  blocks_.reserve(count);
   for (BlockReader::Cursor cursor(*index_); cursor.Next();) {
     if (cursor.shared_bytes() > 0) {
-      // TensorFlow and LevelDB write every key whole. Keys that share all but a byte would add up to the square of the
-      // file.
-      const absl::Status within = joined_keys_quota.Charge(cursor.key().size());
-      if (!within.ok()) return Annotate(within, absl::StrCat(source_->name(), ": the keys of its index of blocks"));
+      // TensorFlow and LevelDB write every key whole. Keys that share all but a byte would add up to n^2 bytes in a
+      // file of n.
+      constexpr uint64_t kStringBytes = 64;  // with its allocations
+      const absl::Status joined = memory_.Charge(cursor.key().size() + kStringBytes);
+      if (!joined.ok()) return Annotate(joined, absl::StrCat(source_->name(), ": the keys of its index of blocks"));
       joined_keys_.push_back(std::make_unique<std::string>(cursor.key()));
       CASK_RETURN_IF_ERROR(AddBlock(*joined_keys_.back(), cursor.value(), data_end));
     } else {
       CASK_RETURN_IF_ERROR(AddBlock(cursor.whole_key(), cursor.value(), data_end));
     }
   }
-  loaded_ = std::make_unique<std::atomic<const BlockReader*>[]>(blocks_.size());
   return absl::OkStatus();
 }
 
 absl::Status FileTable::AddBlock(absl::string_view last, absl::string_view value, uint64_t data_end) {
-  if (blocks_.size() >= LimitOf(limits_.max_entries)) {
-    return PastLimit(absl::StrCat(source_->name(), ": has more blocks"), "max_entries", limits_.max_entries);
-  }
   Block block;
   block.last = last;
   if (!ParseHandle(&value, &block.handle) || !value.empty()) {
@@ -151,7 +172,7 @@ absl::Status FileTable::AddBlock(absl::string_view last, absl::string_view value
         absl::StrCat(source_->name(), ": block ", blocks_.size(), ": its index entry is not an offset and a size"));
   }
   const BlockHandle& handle = block.handle;
-  // Blocks follow each other. So a block is never read twice under two names, and the file bounds their number.
+  // Blocks must not overlap. So no block is read twice under two names, and the size of the file bounds their number.
   const uint64_t begin =
       blocks_.empty() ? 0 : blocks_.back().handle.offset + blocks_.back().handle.size_bytes + kBlockTrailerBytes;
   if (handle.offset < begin || !BlockFits(handle, data_end)) {
@@ -162,19 +183,23 @@ absl::Status FileTable::AddBlock(absl::string_view last, absl::string_view value
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<const BlockReader>> FileTable::ReadBlock(size_t i) const {
+// Charges what it returns; after an error nothing stays charged.
+absl::StatusOr<std::unique_ptr<const BlockReader>> FileTable::ReadBlock(size_t i, DecodeQuota* memory) const {
   const Block& block = blocks_[i];
-  CASK_ASSIGN_OR_RETURN(std::unique_ptr<const BlockReader> reader, BlockReader::Read(*source_, block.handle, limits_));
+  CASK_ASSIGN_OR_RETURN(std::unique_ptr<const BlockReader> reader,
+                        BlockReader::Read(*source_, block.handle, limits_, memory));
   if (reader->empty()) {
+    memory->Release(reader->content_bytes());
     return absl::DataLossError(
         absl::StrCat(source_->name(), ": block ", i, " at ", block.handle.offset, " has no entries"));
   }
   const bool after = i == 0 || reader->first_key() > blocks_[i - 1].last;
   if (!after || reader->last_key() > block.last) {
+    memory->Release(reader->content_bytes());
     return absl::DataLossError(absl::StrCat(source_->name(), ": block ", i, " at ", block.handle.offset, " has key ",
-                                            Quoted(after ? reader->last_key() : reader->first_key()), ", which is not ",
-                                            after ? "at most " : "greater than ",
-                                            Quoted(after ? block.last : blocks_[i - 1].last), " as the index says"));
+                                            Quoted(after ? reader->last_key() : reader->first_key()),
+                                            "; the index of blocks allows only keys ", after ? "up to " : "after ",
+                                            Quoted(after ? block.last : blocks_[i - 1].last)));
   }
   return reader;
 }
@@ -182,11 +207,16 @@ absl::StatusOr<std::unique_ptr<const BlockReader>> FileTable::ReadBlock(size_t i
 absl::StatusOr<const BlockReader*> FileTable::KeptBlock(size_t i) const {
   const BlockReader* kept = loaded_[i].load(std::memory_order_acquire);
   if (kept != nullptr) return kept;
-  CASK_ASSIGN_OR_RETURN(std::unique_ptr<const BlockReader> reader, ReadBlock(i));
-  const absl::Status within = kept_quota_.Charge(reader->content_bytes());
-  if (!within.ok()) return Annotate(within, absl::StrCat(source_->name(), ": the blocks of its index"));
-  // Of several threads that read the block, one keeps it. The others' charges stay: they are few, and at most one a
-  // thread and block.
+  CASK_ASSIGN_OR_RETURN(std::unique_ptr<const BlockReader> reader, ReadBlock(i, &memory_));
+  constexpr uint64_t kObjectBytes = 256;  // of the reader and its buffer, without the content
+  absl::Status within = kept_quota_.Charge(reader->content_bytes());
+  if (within.ok()) within = memory_.Charge(kObjectBytes);
+  if (!within.ok()) {
+    memory_.Release(reader->content_bytes());
+    return Annotate(within, absl::StrCat(source_->name(), ": the blocks of its index"));
+  }
+  // If several threads read the block, the first one's copy is kept. The charges of the others stay: at most one for
+  // each thread and block.
   if (!loaded_[i].compare_exchange_strong(kept, reader.get(), std::memory_order_acq_rel)) return kept;
   return reader.release();
 }
@@ -195,9 +225,13 @@ absl::StatusOr<std::shared_ptr<const BlockReader>> FileTable::VisitedBlock(size_
   {
     std::lock_guard<std::mutex> lock(visited_mutex_);
     if (visited_ != nullptr && visited_index_ == i) return visited_;
+    // Freed first: two large blocks are not in memory together.
+    if (visited_ != nullptr) memory_.Release(visited_->content_bytes());
+    visited_ = nullptr;
   }
-  CASK_ASSIGN_OR_RETURN(std::shared_ptr<const BlockReader> block, ReadBlock(i));
+  CASK_ASSIGN_OR_RETURN(std::shared_ptr<const BlockReader> block, ReadBlock(i, &memory_));
   std::lock_guard<std::mutex> lock(visited_mutex_);
+  if (visited_ != nullptr) memory_.Release(visited_->content_bytes());  // another thread's
   visited_ = block;
   visited_index_ = i;
   return block;
@@ -227,20 +261,62 @@ absl::StatusOr<bool> FileTable::Visit(absl::string_view key,
   return true;
 }
 
-absl::Status FileTable::ForEach(absl::FunctionRef<absl::Status(absl::string_view, absl::string_view)> fn) const {
-  for (size_t i = 0; i < blocks_.size(); ++i) {
-    // Blocks that were not touched before are not kept: a walk over a large index needs little memory.
-    std::unique_ptr<const BlockReader> passing;
-    const BlockReader* block = loaded_[i].load(std::memory_order_acquire);
-    if (block == nullptr) {
-      CASK_ASSIGN_OR_RETURN(passing, ReadBlock(i));
-      block = passing.get();
+// Blocks that Find has not kept are not kept here either: a walk over a large index needs little memory.
+class FileTable::FileCursor final : public TableReader::Cursor {
+ public:
+  FileCursor(const FileTable& table, DecodeQuota* memory) : table_(table), memory_(memory) {}
+  ~FileCursor() override { Leave(); }
+
+  absl::StatusOr<bool> Next() override {
+    while (!entry_.has_value() || !entry_->Next()) {
+      Leave();
+      if (next_ == table_.blocks_.size()) return false;
+      const BlockReader* block = table_.loaded_[next_].load(std::memory_order_acquire);
+      if (block == nullptr) {
+        CASK_ASSIGN_OR_RETURN(passing_, table_.ReadBlock(next_, memory_));
+        block = passing_.get();
+      }
+      entry_.emplace(*block);
+      ++next_;
     }
-    for (BlockReader::Cursor cursor(*block); cursor.Next();) CASK_RETURN_IF_ERROR(fn(cursor.key(), cursor.value()));
+    return true;
+  }
+  absl::string_view key() const override { return entry_->key(); }
+  absl::string_view value() const override { return entry_->value(); }
+
+ private:
+  void Leave() {
+    entry_.reset();
+    if (passing_ != nullptr) memory_->Release(passing_->content_bytes());
+    passing_ = nullptr;
+  }
+
+  const FileTable& table_;
+  DecodeQuota* const memory_;
+  size_t next_ = 0;                             // the block after the one that is read
+  std::unique_ptr<const BlockReader> passing_;  // null if the table keeps the block
+  std::optional<BlockReader::Cursor> entry_;
+};
+
+std::unique_ptr<TableReader::Cursor> FileTable::NewCursor(DecodeQuota* memory) const {
+  return std::make_unique<FileCursor>(*this, memory);
+}
+
+absl::Status FileTable::ForEach(absl::FunctionRef<absl::Status(absl::string_view, absl::string_view)> fn,
+                                DecodeQuota* memory) const {
+  DecodeQuota own = NewQuota();
+  if (memory == nullptr) memory = &own;
+  FileCursor cursor(*this, memory);
+  while (true) {
+    CASK_ASSIGN_OR_RETURN(const bool found, cursor.Next());
+    if (!found) break;
+    CASK_RETURN_IF_ERROR(fn(cursor.key(), cursor.value()));
   }
   // No reader uses the content of the metaindex block. Its checksum and compression are verified all the same.
   absl::string_view unused;
-  return ReadBlockContent(*source_, metaindex_, limits_, &unused).status();
+  CASK_RETURN_IF_ERROR(ReadBlockContent(*source_, metaindex_, limits_, memory, &unused).status());
+  memory->Release(unused.size());
+  return absl::OkStatus();
 }
 
 }  // namespace

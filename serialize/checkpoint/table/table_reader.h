@@ -4,9 +4,9 @@
 //   CASK_ASSIGN_OR_RETURN(std::optional<absl::string_view> value, table->Find("w"));
 //
 // Open reads the footer and the index of blocks, and checks that blocks follow each other inside the file. A data block
-// is read when it is first touched: its checksum, its structure and that its keys increase and lie where the index of
-// blocks says, so that keys increase through all blocks that were touched. Find keeps the block.
-// Errors name the file, what was found and what was wanted: DataLoss if the file is not a table or is damaged,
+// is read when it is first needed. The reader then checks its checksum, its structure, and that its keys increase and
+// lie between the keys in the index of blocks. So keys increase through all blocks that were read. Find keeps the
+// block. Errors name the file, what was found and what was wanted: DataLoss if the file is not a table or is damaged,
 // ResourceExhausted past a limit. Thread-safe.
 
 #ifndef TENSORCASK_SERIALIZE_CHECKPOINT_TABLE_TABLE_READER_H_
@@ -23,6 +23,7 @@
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/decode_limits.h"
+#include "tensorcask/serialize/io/internal/decode_quota.h"
 
 namespace tensorcask::checkpoint {
 
@@ -42,8 +43,28 @@ class TableReader {
                                      absl::FunctionRef<absl::Status(absl::string_view)> fn) const = 0;
 
   // Calls fn(key, value) for every entry in order, and verifies the metaindex block, which no other method reads. Stops
-  // at the first error, the table's or fn's. Both views are valid during the call only.
-  virtual absl::Status ForEach(absl::FunctionRef<absl::Status(absl::string_view, absl::string_view)> fn) const = 0;
+  // at the first error, the table's or fn's. Both views are valid during the call only. `memory` is charged with the
+  // block that is in memory (null: a quota of its own, as NewQuota makes it).
+  virtual absl::Status ForEach(absl::FunctionRef<absl::Status(absl::string_view, absl::string_view)> fn,
+                               DecodeQuota* memory = nullptr) const = 0;
+
+  // A walk that its caller advances. One block is in memory at a time.
+  class Cursor {
+   public:
+    virtual ~Cursor() = default;
+    // Moves to the next entry, at first to the first one; false after the last one. Errors: of the table.
+    virtual absl::StatusOr<bool> Next() = 0;
+    virtual absl::string_view key() const = 0;  // valid until Next
+    virtual absl::string_view value() const = 0;
+  };
+  // `memory` is charged with the block in memory. It and the reader outlive the cursor.
+  virtual std::unique_ptr<Cursor> NewCursor(DecodeQuota* memory) const = 0;
+
+  // The quota for memory that the reader keeps, and that its users keep in proportion to the table: max_unbacked_bytes
+  // and twice the bytes of the file.
+  virtual DecodeQuota* memory() const = 0;
+  // A quota with the same limit for one call, already charged with the memory that the reader keeps.
+  virtual DecodeQuota NewQuota() const = 0;
 
   virtual uint64_t num_blocks() const = 0;
 };

@@ -14,7 +14,8 @@ namespace {
 
 uint64_t EndOf(const BlockHandle& handle) { return handle.offset + handle.size_bytes + kBlockTrailerBytes; }
 
-// The places in an index of blocks; empty if `block` is none. Blocks follow each other, from the front of the file.
+// The block handles in an index block; empty if `block` is not an index block. Blocks follow each other, from the front
+// of the file.
 std::vector<BlockHandle> PlacesIn(const BlockReader& block) {
   std::vector<BlockHandle> places;
   uint64_t end = 0;
@@ -30,12 +31,12 @@ std::vector<BlockHandle> PlacesIn(const BlockReader& block) {
   return places;
 }
 
-// Where whole blocks were found, and what that says about the rest.
+// Records where whole blocks were found, and computes the ranges that lack blocks.
 class Coverage {
  public:
   void AddData(const BlockHandle& handle) {
     data_.push_back(handle);
-    tail_.reset();  // what comes before entries is no tail
+    tail_.reset();  // a block before entries is not the tail
   }
   // Any other block: entries end before it.
   void AddTail(const BlockHandle& handle, const std::vector<BlockHandle>& places) {
@@ -45,7 +46,7 @@ class Coverage {
 
   // The parts of [0, size_bytes) where entries are missing.
   std::vector<LostRange> Gaps(uint64_t size_bytes) const {
-    // With as many blocks as the index of blocks has, none is missing, whatever stands between them.
+    // If as many blocks were found as the index of blocks lists, none is missing, whatever bytes are between them.
     if (!places_.empty() && data_.size() >= places_.size()) return {};
     uint64_t end = tail_.value_or(size_bytes);
     if (!places_.empty()) end = std::min(end, EndOf(places_.back()));
@@ -88,7 +89,7 @@ class EntryFinder {
         continue;
       }
       damaged.remove_prefix(entry.size_bytes);
-      // A key that shares bytes with one that is not known cannot be told.
+      // A key that shares bytes with an unknown key cannot be reconstructed.
       if (entry.shared > 0 && (!last.has_value() || entry.shared > last->size())) {
         last.reset();
         continue;
@@ -137,8 +138,8 @@ class EntryFinder {
     return is_value_(value);
   }
 
-  // Its value looks like one; or, right behind an entry, that of the entry behind it does, so that its lengths are
-  // right.
+  // True if the value looks like one. After an entry, also true if the value of the next entry looks like one, because
+  // then the lengths of this entry are right.
   bool IsEntry(absl::string_view from, const Entry& entry, const std::optional<std::string>& last) {
     if (LooksRight(entry.value)) return true;
     if (!last.has_value() || entry.shared > last->size()) return false;

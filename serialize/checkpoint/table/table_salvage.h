@@ -5,8 +5,8 @@
 //                [&](absl::string_view key, absl::string_view value) { ... },
 //                [&](const LostRange& lost) { ... });
 //
-// Neither the footer nor the index of blocks is needed: SalvageTable searches for blocks (block_search.h). Footer and
-// index of blocks only tell that nothing is missing.
+// Neither the footer nor the index of blocks is needed: SalvageTable searches for blocks (block_search.h). The footer
+// and the index of blocks are used only to find out whether blocks are missing.
 
 #ifndef TENSORCASK_SERIALIZE_CHECKPOINT_TABLE_TABLE_SALVAGE_H_
 #define TENSORCASK_SERIALIZE_CHECKPOINT_TABLE_TABLE_SALVAGE_H_
@@ -27,17 +27,17 @@ struct UnverifiedEntry {
   absl::string_view value;  // in the bytes of the table
 };
 
-// A part of the file where blocks with entries were, or may have been, and no whole one is.
+// A range of the file without a whole block, where blocks with entries were or may have been.
 struct LostRange {
   uint64_t offset = 0;
-  uint64_t size_bytes = 0;  // 0: something is cut out here
+  uint64_t size_bytes = 0;  // 0: bytes were removed here
   std::vector<UnverifiedEntry> entries;
 };
 
 // Calls take(key, value) for every entry of every whole block, keys increasing; a block out of order counts as damaged.
-// Then lost(range) for each missing part, in order; not at all if the table is provably complete. `is_value` says what
-// looks like a value of this table; it is asked about damaged bytes, in proportion to the file in total. Unverified
-// entries take limits.max_unbacked_bytes at most. Requires: fewer than 4 GiB.
+// Then lost(range) for each missing part, in order; not at all if the table is provably complete. `is_value` returns
+// true for bytes that look like a value of this table. It is called for damaged bytes; all calls together read bytes in
+// proportion to the file. Unverified entries take limits.max_unbacked_bytes at most. Requires: fewer than 4 GiB.
 void SalvageTable(absl::string_view bytes, const DecodeLimits& limits,
                   absl::FunctionRef<bool(absl::string_view value)> is_value,
                   absl::FunctionRef<void(absl::string_view key, absl::string_view value)> take,

@@ -13,7 +13,7 @@
 namespace tensorcask::checkpoint {
 namespace {
 
-// An entry of so many times the block size or more gets a block of its own, in TensorFlow's table builder.
+// As in TensorFlow's table builder, an entry of at least this many times the block size gets a block of its own.
 constexpr size_t kLargeEntryFactor = 2;
 
 void AppendFixed32(uint32_t value, std::string* out) {

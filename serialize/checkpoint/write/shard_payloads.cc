@@ -10,6 +10,7 @@
 #include "tensorcask/serialize/wire/internal/payload_field.h"
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/strided/internal/changing_memory.h"
 #include "tensorcask/tensor/strided/maybe_owned.h"
 
 namespace tensorcask::checkpoint {
@@ -55,8 +56,9 @@ absl::StatusOr<std::optional<StoredPayload>> ShardPayloads::Append(absl::string_
     }
   }
   CASK_ASSIGN_OR_RETURN(const std::optional<StoredPayload> stored, Encode(key, tensor, level, sink));
-  // A delta is to the base of its own name.
-  if (stored.has_value() && !stored->header.is_delta) places_[content] = {*stored, 1};
+  // Not for deltas, each of which has the base of its own name. Not for memory that other code may write to, which may
+  // have changed since it was hashed.
+  if (stored.has_value() && !stored->header.is_delta && !internal::MayChange(tensor)) places_[content] = {*stored, 1};
   return stored;
 }
 
@@ -77,7 +79,7 @@ absl::StatusOr<std::optional<StoredPayload>> ShardPayloads::Encode(absl::string_
       StoredPayload{summary->header, offset, summary->stored_bytes, MaskCrc32c(checksum.crc())});
 }
 
-// Whether it pays depends on what the plain form takes, where a length is a byte or two.
+// Compares the payload with the plain form, in which a length takes a byte or two.
 absl::StatusOr<std::optional<StoredPayload>> ShardPayloads::EncodeStrings(const TensorView& tensor, PayloadLevel level,
                                                                           ByteSink* sink) const {
   CASK_ASSIGN_OR_RETURN(const MaybeOwned<TensorView> row_major, tensor.ExpectContiguous());

@@ -1,12 +1,12 @@
-// The encoded tensors of one data file: written as payloads, or found to be there already (FORMAT.md section 5.5).
+// Writes the encoded tensors of one data file as payloads, each distinct content once (FORMAT.md section 5.5).
 //
 //   ShardPayloads payloads(options.payload, num_threads);
 //   CASK_ASSIGN_OR_RETURN(const std::optional<StoredPayload> stored,
 //                         payloads.Append("w", weights, PayloadLevel::kDefault, sink));
 //   if (!stored) ...      // nothing was written: it does not pay
 //
-// Of a tensor that is to be encoded and has the dtype and elements of an earlier one nothing is written: it gets the
-// place of the first. One caller at a time.
+// Nothing is written for a tensor with the dtype and elements of an earlier encoded one: its entry points to the range
+// of the first. One caller at a time.
 
 #ifndef TENSORCASK_SERIALIZE_CHECKPOINT_WRITE_SHARD_PAYLOADS_H_
 #define TENSORCASK_SERIALIZE_CHECKPOINT_WRITE_SHARD_PAYLOADS_H_
@@ -15,9 +15,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/io/byte_sink.h"
@@ -41,15 +42,16 @@ class ShardPayloads {
   // `num_threads` encode the chunks of one tensor. options.level is not used.
   ShardPayloads(PayloadOptions options, int num_threads) : options_(std::move(options)), num_threads_(num_threads) {}
 
-  // `key` is that of the index; pieces of tensors are never deltas. Nothing is written, and the result is empty, for
-  // dtypes without such a form and if it does not pay. Memory: that of EncodePayload (of strings 8 bytes each, and of a
-  // strided view of them a copy), the tensor of this name in the base, and of strings the payload.
-  // Errors: as EncodePayload. A tensor of the base that cannot be read is none.
+  // `key` is that of the index; pieces of tensors are never deltas. Writes nothing, and the result is empty, if the
+  // dtype has no encoded form or the payload would not be small enough. Memory: that of EncodePayload (8 bytes for each
+  // string; a copy of a strided view of strings), the tensor of this name in the base, and the whole payload of
+  // strings. Errors: as EncodePayload. A tensor of the base that cannot be read is treated as absent, which is not an
+  // error.
   absl::StatusOr<std::optional<StoredPayload>> Append(absl::string_view key, const TensorView& tensor,
                                                       PayloadLevel level, ByteSink* sink);
 
  private:
-  // What tensors have in common that may be stored once.
+  // The properties that tensors must share to be stored once.
   struct Content {
     DType dtype;
     int64_t num_elements;
@@ -76,7 +78,7 @@ class ShardPayloads {
 
   const PayloadOptions options_;
   const int num_threads_;
-  absl::flat_hash_map<Content, Place> places_;  // of payloads that are no deltas
+  std::unordered_map<Content, Place, absl::Hash<Content>> places_;  // of payloads that are no deltas
 };
 
 }  // namespace tensorcask::checkpoint

@@ -2,8 +2,13 @@
 
 #include <optional>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "tensorcask/serialize/checkpoint/format/naming.h"
+#include "tensorcask/serialize/io/internal/atomic_publish.h"
 #include "tensorcask/serialize/io/internal/retry.h"
+#include "tensorcask/serialize/io/internal/stale_temporaries.h"
 
 namespace tensorcask::checkpoint {
 
@@ -21,6 +26,24 @@ std::vector<std::string> StaleDataFiles(const std::string& prefix, int num_shard
     }
   }
   return stale;
+}
+
+void RemoveTemporariesOf(const std::string& prefix, bool always, FileSystem* files) {
+  FileInfo info;
+  const std::string temporary = FirstTemporaryPath(IndexPath(prefix));
+  if (!always && internal::RetryInterrupted([&] { return files->Describe(temporary, &info); }) < 0) return;
+  const std::string base = prefix.substr(prefix.rfind('/') + 1);  // npos + 1 is 0
+  const std::string index = IndexPath(base);
+  const std::string data = absl::StrCat(base, ".data-");
+  const auto is_of_prefix = [&](absl::string_view name) {
+    if (name == index) return true;
+    if (MayBeCut(name)) {
+      return absl::StartsWith(index, name) || absl::StartsWith(data, name) || absl::StartsWith(name, data);
+    }
+    const std::optional<DataName> parsed = ParseDataName(name);
+    return parsed.has_value() && parsed->prefix == base;
+  };
+  RemoveStaleTemporaries(FolderOf(prefix), is_of_prefix, files).IgnoreError();
 }
 
 }  // namespace tensorcask::checkpoint

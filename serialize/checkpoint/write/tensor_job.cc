@@ -16,23 +16,26 @@
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/strided/internal/changing_memory.h"
 #include "tensorcask/tensor/strided/maybe_owned.h"
-#include "tensorcask/tensor/strided/row_major.h"
 #include "tensorcask/tensor/variant.h"
 
 namespace tensorcask::checkpoint {
 namespace {
 
-// So much is written, and then summed up while it is still in a cache near by: the other way round the sum waits for
-// memory. Large pieces give the page cache large pages, which cost less to write and to map, but they leave the second
-// level. AMD's third level feeds the sum as fast. Measured on ext4, by pieces of 256 KiB, 512 KiB, 1 MiB, in x write():
-// a Xeon 1.06, 1.12, 1.66; an EPYC 1.32, 1.21, 1.17, and mapping what was written so 0.91, 0.84, 0.81 x read().
+// So much is written at a time, and then checksummed while it is still in a near cache. In the opposite order the
+// checksum waits for memory. Large pieces give the page cache large pages, which cost less to write and to map, but
+// they leave the second level. AMD's third level feeds the sum as fast. Measured on ext4, by pieces of 256 KiB, 512
+// KiB, 1 MiB, in x write(): a Xeon 1.06, 1.12, 1.66; an EPYC 1.32, 1.21, 1.17, and mapping what was written so 0.91,
+// 0.84, 0.81 x read().
 size_t ChunkBytes() { return GetCpuFeatures().amd ? size_t{1} << 20 : size_t{256} << 10; }
 
 // Appends the elements in row-major order and sets *crc to their checksum.
 absl::Status AppendElements(const TensorView& tensor, ByteSink* sink, uint32_t* crc) {
   if (!IsFixedSize(tensor.dtype())) {
-    CASK_ASSIGN_OR_RETURN(const MaybeOwned<TensorView> row_major, tensor.ExpectContiguous());
+    // Variants are encoded several times: first to measure them.
+    CASK_ASSIGN_OR_RETURN(const TensorView elements, internal::InPrivateMemory(tensor));
+    CASK_ASSIGN_OR_RETURN(const MaybeOwned<TensorView> row_major, elements.ExpectContiguous());
     const auto count = static_cast<size_t>(tensor.num_elements());
     if (tensor.dtype() == DType::kString) {
       return AppendStrings(absl::MakeConstSpan(row_major->data<std::string>(), count), sink, crc);
@@ -40,14 +43,14 @@ absl::Status AppendElements(const TensorView& tensor, ByteSink* sink, uint32_t* 
     return AppendVariants(absl::MakeConstSpan(row_major->data<Variant>(), count), sink, crc);
   }
   *crc = 0;
-  return ForEachRowMajorPiece(tensor, ChunkBytes(), [&](absl::string_view chunk) {
+  return internal::ForEachStablePiece(tensor, ChunkBytes(), [&](absl::string_view chunk) {
     CASK_RETURN_IF_ERROR(sink->Append(chunk));
     *crc = ExtendCrc32c(*crc, chunk);
     return absl::OkStatus();
   });
 }
 
-// Zeros up to the next multiple of the alignment: behind each tensor, the last included, as TensorFlow has it.
+// Appends zeros up to the next multiple of the alignment, after each tensor including the last, as TensorFlow does.
 absl::Status Align(uint64_t alignment, ByteSink* sink) {
   static constexpr char kZeros[4096] = {};
   const uint64_t past = sink->position() % alignment;

@@ -1,4 +1,4 @@
-// One tensor on its way into a data file.
+// Writes one tensor to a data file and encodes its index entry.
 //
 //   TensorJob job;
 //   job.item = &items.emplace_back("w");
@@ -23,7 +23,7 @@
 
 namespace tensorcask::checkpoint {
 
-// What stands in the index.
+// A record of the index.
 struct IndexItem {
   explicit IndexItem(std::string index_key) : key(std::move(index_key)) {}
 
@@ -40,14 +40,15 @@ struct TensorJob {
   PayloadLevel level = PayloadLevel::kStored;      // above this: encoded, if it pays
   std::unique_ptr<const TensorMetadata> metadata;  // null: none
 
-  // The memory that it keeps (of strings and variants: their objects) and its own, bytes.
+  // Bytes of the tensor's memory (for strings and variants, the objects) and of the job itself.
   uint64_t held_bytes() const;
 };
 
 // Appends the elements of job.tensor to *sink, behind them zeros up to a multiple of `alignment`, and sets *job.item.
-// `payloads` are those of the file. Takes memory for pieces of a view that is not row-major; of strings and variants
-// for a copy of all; what ShardPayloads::Append does.
-// Errors: of the sink; ResourceExhausted; as AppendVariants. Requires: job.tensor is not of resources.
+// `payloads` are those of the file. Allocates memory for pieces of a view that is not row-major or whose memory other
+// code may write to (external and mapped); for strings and variants a copy of all; and the memory of
+// ShardPayloads::Append. Errors: of the sink; ResourceExhausted; as AppendVariants. Requires: job.tensor is not of
+// resources.
 absl::Status WriteTensor(const TensorJob& job, uint64_t alignment, ShardPayloads* payloads, ByteSink* sink);
 
 }  // namespace tensorcask::checkpoint

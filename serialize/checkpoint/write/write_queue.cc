@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "tensorcask/tensor/base/catch_exceptions.h"
+
 namespace tensorcask::checkpoint {
 
 absl::Status FirstError::Get() const {
@@ -44,7 +46,7 @@ void WriteQueue::StartThread() {
 
 void WriteQueue::Push(TensorJob job) {
   Lock lock(mutex_);
-  if (has_thread_) has_room_.wait(lock, [&] { return waiting_bytes_ < max_waiting_bytes_; });
+  if (has_thread_) has_room_.wait(lock, [&] { return waiting_bytes_ < max_waiting_bytes_ || error_->any(); });
   waiting_bytes_ += job.held_bytes();
   waiting_.push_back(std::move(job));
   if (has_thread_) {
@@ -72,12 +74,28 @@ void WriteQueue::Join() {
 }
 
 void WriteQueue::Run() {
+  error_->Report(CatchExceptions([&] {
+    WriteUntilClosed();
+    return absl::OkStatus();
+  }));
+  if (!error_->any()) return;
+  const Lock lock(mutex_);
+  DropWaiting();
+}
+
+void WriteQueue::WriteUntilClosed() {
   Lock lock(mutex_);
   while (!closed_ || !waiting_.empty()) {
     has_work_.wait(lock, [&] { return closed_ || !waiting_.empty(); });
     WriteWaiting(&lock);
   }
   End();
+}
+
+void WriteQueue::DropWaiting() {
+  waiting_.clear();
+  waiting_bytes_ = 0;
+  has_room_.notify_one();
 }
 
 void WriteQueue::WriteWaiting(Lock* lock) {
@@ -92,10 +110,7 @@ void WriteQueue::WriteWaiting(Lock* lock) {
     }
     lock->lock();
   }
-  if (!error_->any()) return;
-  waiting_.clear();
-  waiting_bytes_ = 0;
-  has_room_.notify_one();
+  if (error_->any()) DropWaiting();
 }
 
 void WriteQueue::End() {

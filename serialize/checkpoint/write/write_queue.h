@@ -1,5 +1,5 @@
-// Tensors that wait to be written, and who writes them: a thread, the caller when there are enough of them, or the
-// caller at the end.
+// A queue of tensors to write. A thread writes them, or without a thread the caller: when enough tensors wait, and at
+// the end.
 //
 //   FirstError error;
 //   WriteQueue queue([&](const TensorJob& job) { return WriteTensor(job, 64, &payloads[job.shard], sinks[job.shard]);
@@ -10,8 +10,9 @@
 //   queue.Close();   // of several queues: first all are closed, then all joined, so that they end side by side
 //   queue.Join();    // everything is written, and the end was called; or error.any()
 //
-// Jobs are written one after the other in the order of Push. After an error, in this queue or in another that shares
-// the FirstError, what waits is dropped.
+// Jobs are written one after the other in the order of Push. After an error in this queue, or in another that shares
+// the FirstError, waiting jobs are dropped. An exception that `write` or `end` throws in the thread is an error, too
+// (tensor/base/catch_exceptions.h); in the caller's thread it passes to the caller.
 
 #ifndef TENSORCASK_SERIALIZE_CHECKPOINT_WRITE_WRITE_QUEUE_H_
 #define TENSORCASK_SERIALIZE_CHECKPOINT_WRITE_WRITE_QUEUE_H_
@@ -30,12 +31,12 @@
 
 namespace tensorcask::checkpoint {
 
-// What went wrong first. Safe from several threads.
+// Keeps the first error. Safe from several threads.
 class FirstError {
  public:
   bool any() const { return any_.load(std::memory_order_acquire); }
   absl::Status Get() const;
-  void Report(absl::Status status);  // OK is none
+  void Report(absl::Status status);  // OK is ignored
 
  private:
   std::atomic<bool> any_{false};
@@ -45,28 +46,30 @@ class FirstError {
 
 class WriteQueue {
  public:
-  // `write` writes one tensor; `end`, which may be empty, is called behind the last. `error` outlives the queue.
+  // `write` writes one tensor; `end`, which may be empty, is called after the last tensor. `error` outlives the queue.
   WriteQueue(std::function<absl::Status(const TensorJob&)> write, std::function<absl::Status()> end,
              uint64_t max_waiting_bytes, FirstError* error);
-  // Drops what waits, without calling `end`, and joins the thread.
+  // Drops waiting jobs without calling `end`, and joins the thread.
   ~WriteQueue();
   WriteQueue(const WriteQueue&) = delete;
   WriteQueue& operator=(const WriteQueue&) = delete;
 
-  // From now on a thread writes. Without effect if there is one, or if the system gives none.
+  // From now on a thread writes the jobs. No effect if the queue has a thread already, or if the system gives none.
   void StartThread();
 
-  // Once jobs that hold max_waiting_bytes or more wait: with a thread this waits for it to take some; without one it
-  // writes them all. So with 0 and no thread each job is written here and now.
+  // Adds a job. With a thread, first waits while the waiting jobs hold max_waiting_bytes or more. Without a thread,
+  // writes all waiting jobs once they hold that much: with max_waiting_bytes 0 each job is written before Push returns.
   void Push(TensorJob job);
 
   void Close();  // no more is pushed
-  void Join();   // without a thread: writes here what waits
+  void Join();   // without a thread, writes the waiting jobs here
 
  private:
   using Lock = std::unique_lock<std::mutex>;
 
-  void Run();                     // of the thread
+  void Run();  // of the thread
+  void WriteUntilClosed();
+  void DropWaiting();             // after an error; mutex_ is held
   void WriteWaiting(Lock* lock);  // held when called and afterwards, not while a job is written
   void End();
 

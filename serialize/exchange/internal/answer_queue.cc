@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/exchange/internal/exceptions.h"
 #include "tensorcask/serialize/exchange/internal/frame.h"
 #include "tensorcask/serialize/exchange/internal/recycled_memory.h"
 
@@ -15,12 +16,15 @@ namespace tensorcask::exchange {
 
 AnswerQueue::AnswerQueue(Service* service, const ServerOptions& options, std::function<void()> wake)
     : service_(service), options_(options), wake_(std::move(wake)) {
-  try {
-    for (int i = 0; i < std::max(options_.num_threads, 1); ++i) threads_.emplace_back([this] { Work(); });
-  } catch (...) {
-    Stop();
-    throw;
-  }
+  // Ends the threads that exist if the system gives no more.
+  struct Guard {
+    AnswerQueue* queue;
+    ~Guard() {
+      if (queue != nullptr) queue->Stop();
+    }
+  } guard = {this};
+  for (int i = 0; i < std::max(options_.num_threads, 1); ++i) threads_.emplace_back([this] { Work(); });
+  guard.queue = nullptr;
 }
 
 AnswerQueue::~AnswerQueue() { Stop(); }
@@ -109,7 +113,7 @@ void AnswerQueue::Work() {
     lock.unlock();
     Compute(job.get());
     lock.lock();
-    // An answer that is larger than expected counts as what it is.
+    // An answer that is larger than expected is charged with its real size.
     if (job->encoded.inline_bytes > std::max(job->charged_bytes, kSmallAnswerBytes)) {
       charged_bytes_ += job->encoded.inline_bytes - job->charged_bytes;
       job->charged_bytes = job->encoded.inline_bytes;
@@ -122,10 +126,10 @@ void AnswerQueue::Work() {
 }
 
 void AnswerQueue::Compute(AnswerJob* job) const {
-  // Twice at most: the second time to say why the first answer cannot be sent.
+  // Encodes twice at most: the second time a reply that says why the answer cannot be sent.
   absl::Status problem;
   for (int attempt = 0; attempt < 2 && !job->has_answer; ++attempt) {
-    try {
+    CASK_TRY {
       if (attempt == 0) {
         job->reply = service_->Answer(job->request);
       } else {
@@ -143,11 +147,9 @@ void AnswerQueue::Compute(AnswerJob* job) const {
             absl::StrCat("the answer has ", bytes, " bytes; the client accepts ", job->most_bytes));
       }
       job->has_answer = problem.ok();
-    } catch (const std::bad_alloc&) {
-      problem = no_memory_;
-    } catch (const std::exception&) {
-      problem = failed_;
     }
+    CASK_CATCH(const std::bad_alloc&) { problem = no_memory_; }
+    CASK_CATCH(const std::exception&) { problem = failed_; }
   }
 }
 

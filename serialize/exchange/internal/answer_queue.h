@@ -23,10 +23,10 @@
 
 namespace tensorcask::exchange {
 
-// One request and what becomes of it.
+// One request and its answer.
 struct AnswerJob {
   uint64_t client = 0;
-  uint64_t most_bytes = 0;      // that the client accepts in one message
+  uint64_t most_bytes = 0;      // the most the most that the client accepts in one message
   uint64_t expected_bytes = 0;  // of the answer
   uint64_t charged_bytes = 0;   // against the limit
   Message request;
@@ -37,7 +37,7 @@ struct AnswerJob {
 
 class AnswerQueue {
  public:
-  // Answers of at most this size are computed at once, whatever the others keep.
+  // Answers of at most this size do not wait for the memory of others.
   static constexpr uint64_t kSmallAnswerBytes = uint64_t{1} << 20;
 
   // Calls `wake` from any of its threads when a job is done. Throws std::system_error if the system gives no thread.
@@ -45,7 +45,7 @@ class AnswerQueue {
   ~AnswerQueue();  // waits for jobs that are being computed
 
   void Add(std::unique_ptr<AnswerJob> job);
-  // Forgets a job that has not begun.
+  // Removes the job of a client, if it has not begun.
   void Remove(uint64_t client);
   std::vector<std::unique_ptr<AnswerJob>> ConsumeDone();
   void Release(uint64_t charged_bytes);

@@ -1,10 +1,15 @@
 #include "tensorcask/serialize/exchange/internal/close_received.h"
 
 #include <fcntl.h>
+#include <linux/sockios.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -16,6 +21,8 @@
 #include <exception>
 #include <thread>
 #include <utility>
+
+#include "tensorcask/serialize/exchange/internal/exceptions.h"
 
 namespace tensorcask::exchange {
 namespace {
@@ -78,38 +85,72 @@ bool CloseInHelper(const Batch& batch) {
 
 void CloseSomewhereElse(const Batch& batch) {
   if (CloseInHelper(batch)) return;
-  try {
+  CASK_TRY {
     std::thread([batch] {
       for (size_t i = 0; i < batch.count; ++i) close(batch.numbers[i]);
     }).detach();
-  } catch (const std::exception&) {
   }
+  CASK_CATCH(const std::exception&) {}
+}
+
+// Whether the queue of a Unix socket may hold descriptors. Removes nothing from it.
+bool MayHoldDescriptors(int socket) {
+  int unread_bytes = 0;
+  if (ioctl(socket, SIOCINQ, &unread_bytes) != 0) {
+    // A listener. Clients that wait to be accepted may have sent descriptors already.
+    pollfd waiting = {socket, POLLIN, 0};
+    return poll(&waiting, 1, 0) != 0;
+  }
+  if (unread_bytes == 0) return false;
+  // MSG_PEEK reads message after message up to the first one with descriptors, and then sets MSG_CTRUNC. The bytes are
+  // not needed, so all parts are the same memory.
+  std::array<char, 4096> bytes;
+  std::array<iovec, 256> parts;
+  parts.fill({bytes.data(), bytes.size()});
+  msghdr message = {};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = parts.size();
+  const ssize_t seen = recvmsg(socket, &message, MSG_PEEK | MSG_DONTWAIT);
+  return seen < unread_bytes || (message.msg_flags & MSG_CTRUNC) != 0;
 }
 
 }  // namespace
 
 bool IsMemoryFile(int descriptor) { return fcntl(descriptor, F_GET_SEALS) >= 0; }
 
-void CloseReceived(std::vector<ScopedDescriptor>* descriptors) {
+void CloseReceived(absl::Span<const int> numbers) {
   Batch batch;
-  for (ScopedDescriptor& descriptor : *descriptors) {
-    if (!descriptor.is_open()) continue;
-    if (IsMemoryFile(descriptor.get())) {
-      descriptor.Close();
+  for (const int number : numbers) {
+    if (IsMemoryFile(number)) {
+      close(number);
       continue;
     }
-    batch.numbers[batch.count++] = descriptor.Release();
+    batch.numbers[batch.count++] = number;
     if (batch.count == kBatch) CloseSomewhereElse(std::exchange(batch, Batch()));
   }
   if (batch.count > 0) CloseSomewhereElse(batch);
+}
+
+void CloseReceived(std::vector<ScopedDescriptor>* descriptors) {
+  std::array<int, kBatch> numbers;
+  for (size_t begin = 0; begin < descriptors->size(); begin += kBatch) {
+    size_t count = 0;
+    for (size_t i = begin; i < std::min(begin + kBatch, descriptors->size()); ++i) {
+      if ((*descriptors)[i].is_open()) numbers[count++] = (*descriptors)[i].Release();
+    }
+    CloseReceived(absl::MakeConstSpan(numbers.data(), count));
+  }
   descriptors->clear();
 }
 
 void CloseReceived(ScopedDescriptor descriptor) {
-  if (!descriptor.is_open() || IsMemoryFile(descriptor.get())) return;
-  Batch batch;
-  batch.numbers[batch.count++] = descriptor.Release();
-  CloseSomewhereElse(batch);
+  if (!descriptor.is_open()) return;
+  const int number = descriptor.Release();
+  CloseReceived(absl::MakeConstSpan(&number, 1));
+}
+
+void CloseSocket(ScopedDescriptor socket) {
+  if (socket.is_open() && MayHoldDescriptors(socket.get())) CloseReceived(std::move(socket));
 }
 
 }  // namespace tensorcask::exchange

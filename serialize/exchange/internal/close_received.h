@@ -4,13 +4,15 @@
 //   if (!AllMemoryFiles(received)) CloseReceived(&received);
 //
 // close(2) can block for as long as a peer likes: a file of FUSE asks its daemon (and not even SIGKILL ends that wait),
-// a TCP socket with SO_LINGER waits for its peer. Closing a memory file (memfd_create(2)) never blocks.
+// a TCP socket with SO_LINGER waits for its peer. Closing a memory file (memfd_create(2)) never blocks. Closing the
+// last descriptor of a Unix socket closes the descriptors in its queue, too.
 
 #ifndef TENSORCASK_SERIALIZE_EXCHANGE_INTERNAL_CLOSE_RECEIVED_H_
 #define TENSORCASK_SERIALIZE_EXCHANGE_INTERNAL_CLOSE_RECEIVED_H_
 
 #include <vector>
 
+#include "absl/types/span.h"
 #include "tensorcask/serialize/exchange/scoped_descriptor.h"
 
 namespace tensorcask::exchange {
@@ -25,12 +27,20 @@ bool IsMemoryFile(int descriptor);
 // from ending. Until that helper ends, it also keeps the descriptor table: files that were open when this process ended
 // without closing them stay open that long.
 //
-// Without processes to be had (RLIMIT_NPROC, seccomp) a detached thread closes the descriptors; without threads they
-// stay open.
+// If no process can be made (RLIMIT_NPROC, seccomp), a detached thread closes the descriptors; if no thread can be
+// made, they stay open.
 void CloseReceived(std::vector<ScopedDescriptor>* descriptors);
 
 // The same for one descriptor.
 void CloseReceived(ScopedDescriptor descriptor);
+
+// The same for numbers that no ScopedDescriptor owns yet.
+void CloseReceived(absl::Span<const int> numbers);
+
+// Closes a Unix socket and does nothing else to it: other processes that have it can go on using it. If its queue may
+// hold descriptors, it is closed as CloseReceived closes. A peer that still sends can queue a descriptor after this
+// function has looked; shutdown(2) before the call prevents that.
+void CloseSocket(ScopedDescriptor socket);
 
 }  // namespace tensorcask::exchange
 

@@ -47,8 +47,8 @@ constexpr uint32_t kStatusCode = 3;
 constexpr uint32_t kStatusMessage = 4;
 constexpr uint32_t kTensors = 5;
 
-// None of these is the number of TensorProto's dtype or shape: a reader that mistakes the entry of a tensor for the
-// tensor finds dtype 0 and refuses it; with those two numbers it would find a tensor of zeros.
+// None of these is the field number of dtype or shape in TensorProto. So a reader that mistakes an entry for a
+// TensorProto finds dtype 0 and refuses it; with those two numbers it would find a tensor of zeros.
 constexpr uint32_t kPadding = 21;
 constexpr uint32_t kMessageBytes = 22;
 constexpr uint32_t kBlock = 23;
@@ -269,7 +269,7 @@ absl::StatusOr<FrameHeader> DecodeFrameHeader(absl::string_view bytes) {
   if (bytes.substr(0, sizeof(kMagic)) != absl::string_view(kMagic, sizeof(kMagic))) {
     return absl::InvalidArgumentError("the peer sent bytes that are not a frame of a tensor channel");
   }
-  // Before the checksum: a newer version may have it elsewhere.
+  // The version comes before the checksum, which a newer version may store elsewhere.
   const auto version = LoadLittleEndian<uint16_t>(in + kVersionAt);
   if (version == 0) return absl::InvalidArgumentError("a frame has version 0");
   if (version > kVersion) {

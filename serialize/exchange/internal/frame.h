@@ -55,7 +55,7 @@ absl::StatusOr<FrameHeader> DecodeFrameHeader(absl::string_view bytes);
 struct Hello {
   uint32_t min_version = kVersion;  // the oldest and the newest version that it reads
   uint32_t max_version = kVersion;
-  uint64_t max_message_bytes = 0;  // it refuses more in one message
+  uint64_t max_message_bytes = 0;  // it refuses larger messages
 };
 
 std::string EncodeHello(const Hello& hello);
@@ -86,9 +86,8 @@ struct MessageBody {
 };
 
 std::string EncodeBody(const MessageBody& body);
-// Does not compare ranges and blocks with what came beside the body.
-// Errors: InvalidArgument; Unimplemented for a dtype that this build does not know; ResourceExhausted for more than
-// kMaxTensors.
+// Does not compare ranges and blocks with the inline data and descriptors of the frame. Errors: InvalidArgument;
+// Unimplemented for a dtype that this build does not know; ResourceExhausted for more than kMaxTensors.
 absl::StatusOr<MessageBody> DecodeBody(absl::string_view bytes);
 
 }  // namespace tensorcask::exchange

@@ -55,7 +55,7 @@ absl::Status FrameReceiver::ConsumeHeader() {
   CASK_RETURN_IF_ERROR(CheckHeader(header));
   const size_t count = std::min<size_t>(header.num_descriptors, descriptors_.size());
   pending_.descriptors.reserve(count);
-  // From here on nothing fails before the header is consumed.
+  // From here until the header is consumed nothing can fail.
   const auto end = descriptors_.begin() + static_cast<ptrdiff_t>(count);
   pending_.descriptors.assign(std::move_iterator(descriptors_.begin()), std::move_iterator(end));
   descriptors_.erase(descriptors_.begin(), end);

@@ -12,7 +12,7 @@
 // a frame consumes as many as its header says from the front, and they must be there when the header is. At the end of
 // a frame none may be left, unless another frame began in the same bytes and can claim them.
 //
-// An exception (no memory) leaves every call repeatable.
+// After an exception (no memory) every call can be repeated.
 
 #ifndef TENSORCASK_SERIALIZE_EXCHANGE_INTERNAL_FRAME_RECEIVER_H_
 #define TENSORCASK_SERIALIZE_EXCHANGE_INTERNAL_FRAME_RECEIVER_H_
@@ -79,7 +79,7 @@ class FrameReceiver {
 
   // Receives until the buffer holds `bytes`. Requires: bytes <= kBufferBytes.
   absl::Status FillBuffer(size_t bytes, Deadline deadline);
-  // Some bytes of a frame, of which `done` of `total` have been received.
+  // Receives some bytes of a frame of which `done` of `total` bytes have been received.
   absl::StatusOr<size_t> ReceiveSome(absl::Span<char> out, uint64_t done, uint64_t total, size_t max_descriptors,
                                      Deadline deadline);
 

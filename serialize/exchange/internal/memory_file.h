@@ -11,7 +11,7 @@ namespace tensorcask::exchange {
 
 size_t PageBytes();
 
-// A file of `bytes` bytes that have no memory yet, closed on exec(2). Not open on failure; errno says why.
+// A new file of `bytes` bytes without any pages yet, closed on exec(2). Not open on failure; errno says why.
 ScopedDescriptor MakeMemoryFile(size_t bytes);
 
 // Maps the first `bytes` (whole pages) of a new file for reading and writing, gives all of them memory, and seals the

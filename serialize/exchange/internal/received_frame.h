@@ -17,7 +17,7 @@ struct ReceivedFrame {
   FrameHeader header;
   absl::string_view body;         // valid until the next frame is received
   absl::string_view inline_data;  // begins at a multiple of kInlineAlignment
-  RefPtr<TensorBuffer> memory;    // holds the inline data; may be null if there is none
+  RefPtr<TensorBuffer> memory;    // holds the inline data; may be null without inline data
   std::vector<ScopedDescriptor> descriptors;
 };
 

@@ -27,7 +27,7 @@ size_t BlockBytes(size_t bytes) {
 std::optional<RecycledMemory::Block> RecycledMemory::Block::Make(size_t bytes) {
   ScopedDescriptor made = MakeMemoryFile(bytes);
   if (!made.is_open()) return std::nullopt;
-  // The kernel does not count the opening of memfd_create(2) among the writers, and refuses a lease because of it.
+  // The kernel does not count the opening by memfd_create(2) as a writer, and refuses a lease because of that.
   Block block(OpenAgain(made.get(), O_RDWR));
   made.Close();
   if (!block.file_.is_open()) return std::nullopt;

@@ -7,10 +7,10 @@
 //
 // Why: making shared memory costs several times as much as filling it (measured: 64 MiB 87 and 13 ms).
 //
-// How this process knows that no other has a block: for each loan it opens the block's file anew (through /proc). The
-// kernel counts openings, wherever their descriptors and mappings are: in flight, in the receiver, or in a process to
-// which the receiver sent them. It grants a write lease (fcntl(2), F_SETLEASE) only to the last opener. So no process
-// has to be asked, and none can lie.
+// How this process finds out that no other process has a block: for each loan it opens the block's file again (through
+// /proc). The kernel counts openings, wherever their descriptors and mappings are: in flight, in the receiver, or in a
+// process to which the receiver sent them. It grants a write lease (fcntl(2), F_SETLEASE) only to the last opener. So
+// the answer comes from the kernel, and no process can falsify it.
 //
 // Linux 5.3 or later with /proc and leases; elsewhere Lend returns nothing. The receiver of a loan can read the whole
 // block, with the bytes of earlier loans: so one RecycledMemory has one receiver. Not thread safe.
@@ -38,8 +38,8 @@ class RecycledMemory {
     char* data = nullptr;         // at the start of a page; fill it before sending the descriptor
     ScopedDescriptor descriptor;  // accepted by MapSharedMemory; the data begins at byte 0
   };
-  // Memory of `bytes` or more with unspecified content. Nullopt if all that may be kept is lent, or the system has
-  // none. Requires: bytes > 0.
+  // Lends `bytes` or more of memory with unspecified content. Nullopt if the blocks on loan leave no room under
+  // max_total_bytes or kMaxBlocks, or if the system has no memory. Requires: bytes > 0.
   std::optional<Loan> Lend(size_t bytes);
 
  private:

@@ -4,8 +4,11 @@
 #define TENSORCASK_SERIALIZE_EXCHANGE_INTERNAL_SERVER_CLIENT_H_
 
 #include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/uio.h>
 
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -21,9 +24,9 @@
 #include "absl/types/span.h"
 #include "tensorcask/serialize/exchange/deadline.h"
 #include "tensorcask/serialize/exchange/internal/answer_queue.h"
-#include "tensorcask/serialize/exchange/internal/close_received.h"
 #include "tensorcask/serialize/exchange/internal/frame.h"
 #include "tensorcask/serialize/exchange/internal/frame_receiver.h"
+#include "tensorcask/serialize/exchange/internal/socket_calls.h"
 #include "tensorcask/serialize/exchange/message_codec.h"
 #include "tensorcask/serialize/exchange/scoped_descriptor.h"
 #include "tensorcask/serialize/exchange/transport.h"
@@ -44,6 +47,8 @@ class RequestTransport final : public Transport {
     static_cast<void>(setsockopt(socket_.descriptor(), SOL_SOCKET, SO_PASSRIGHTS, &none, sizeof(none)));
   }
 
+  ~RequestTransport() override { socket_.Shutdown(); }  // no descriptor can arrive while it is closed
+
   UnixSocket& socket() { return socket_; }
   size_t max_descriptors() const override { return UnixSocket::kMaxDescriptors; }
   const std::string& name() const override { return socket_.name(); }
@@ -51,13 +56,22 @@ class RequestTransport final : public Transport {
                        Deadline deadline) override {
     return socket_.SendAll(pieces, descriptors, deadline);
   }
-  // Descriptors are received, although none is wanted: the kernel would close refused ones in this thread, and wait.
+  // Receives only bytes without descriptors: it peeks at the queue first. So no descriptor of a client gets into this
+  // process, where it would use a number and would have to be closed. CloseSocket closes those in the queue. Does not
+  // wait.
   absl::StatusOr<size_t> ReceiveSome(absl::Span<char> out, size_t /*max_descriptors*/,
                                      std::vector<ScopedDescriptor>* descriptors, Deadline deadline) override {
-    absl::StatusOr<size_t> received = socket_.ReceiveSome(out, UnixSocket::kMaxDescriptors, descriptors, deadline);
-    if (descriptors->empty()) return received;
-    CloseReceived(descriptors);
-    return absl::InvalidArgumentError(absl::StrCat(name(), ": a request has descriptors"));
+    iovec part = {out.data(), out.size()};
+    msghdr message = {};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    const ssize_t seen = recvmsg(socket_.descriptor(), &message, MSG_PEEK | MSG_DONTWAIT);
+    if (seen < 0) return SocketError(errno == EAGAIN ? ETIMEDOUT : errno, name(), "receiving");
+    if (seen == 0) return 0;
+    if ((message.msg_flags & MSG_CTRUNC) != 0) {
+      return absl::InvalidArgumentError(absl::StrCat(name(), ": a request has descriptors"));
+    }
+    return socket_.ReceiveSome(out.first(static_cast<size_t>(seen)), 0, descriptors, deadline);
   }
   void Shutdown() override { socket_.Shutdown(); }
 
@@ -65,7 +79,7 @@ class RequestTransport final : public Transport {
   UnixSocket socket_;
 };
 
-// One connection of a server and what it is doing.
+// One connection of a server, and its state.
 struct ServerClient {
   enum class State {
     kReceiving,  // a request, or the client is idle
@@ -78,10 +92,10 @@ struct ServerClient {
   ServerClient(UnixSocket socket, uint64_t max_request_bytes, const ChannelOptions& options)
       : transport(std::move(socket)), frames(&transport, max_request_bytes, options.decode.allocator) {}
 
-  // How much the client deserves to be disconnected when memory or connections are short: 0: not; 1: it is idle; 2: it
-  // holds what it does not use.
+  // How soon the client is disconnected when memory or connections run short. 0: not now; 1: it is idle; 2 (first): it
+  // holds resources that it does not use.
   int OffenceAt(TimePoint now) const {
-    // The time that each client has for its present step.
+    // The result is 0 for this long after the present step began.
     constexpr auto kGrace = std::chrono::milliseconds(100);
     // Answers must be read at this rate, measured over at least kReadGrace.
     constexpr auto kReadGrace = std::chrono::milliseconds(250);
@@ -108,7 +122,7 @@ struct ServerClient {
   FrameReceiver frames;
   State state = State::kReceiving;
   TimePoint since = Clock::now();     // when this state began; of kReceiving: when the frame began, or the silence
-  TimePoint progress = Clock::now();  // of kSending: when bytes were taken last
+  TimePoint progress = Clock::now();  // of kSending: when the client last took bytes
   bool has_asked = false;
   bool has_begun = false;  // part of a frame has come
   uint64_t most_bytes = UINT64_MAX;

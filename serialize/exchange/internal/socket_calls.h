@@ -1,4 +1,4 @@
-// What sockets and listeners share: addresses, errors and waits.
+// Functions that sockets and listeners share: addresses, errors and waits.
 
 #ifndef TENSORCASK_SERIALIZE_EXCHANGE_INTERNAL_SOCKET_CALLS_H_
 #define TENSORCASK_SERIALIZE_EXCHANGE_INTERNAL_SOCKET_CALLS_H_
@@ -15,8 +15,8 @@
 
 namespace tensorcask::exchange {
 
-// errno as a status: "NAME: DOING: ...". All numbers that mean "the peer has closed" become Unavailable, ETIMEDOUT
-// DeadlineExceeded.
+// errno as a status: "NAME: DOING: ...". Each errno that means "the peer has closed" becomes Unavailable; ETIMEDOUT
+// becomes DeadlineExceeded.
 absl::Status SocketError(int error, absl::string_view name, absl::string_view doing);
 
 // Waits for `events` (poll(2)) or the end of the connection. Returns 0, ETIMEDOUT or the errno of poll(2). Sets *ended

@@ -13,6 +13,7 @@
 #include "absl/types/span.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/internal/retry.h"
+#include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
 namespace tensorcask {
@@ -26,13 +27,13 @@ constexpr int kMaxTemporaryNames = 8;    // tried before we give up
 uint64_t RandomBits() {
   uint64_t bits = 0;
   if (getentropy(&bits, sizeof(bits)) == 0) return bits;
-  // Good enough: an existing name is not opened, it is passed over.
+  // Collisions do no harm: an existing name is not opened, and another one is tried.
   const auto now = static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
   return (now ^ (static_cast<uint64_t>(getpid()) << 40)) * 0x9e3779b97f4a7c15u;
 }
 
-// How much of the file name `name` can stand before the suffix, in a path whose folder part has `folder_bytes` bytes:
-// less than all of it for names near the system's limit. No UTF-8 character is cut, as some file systems refuse such
+// How many bytes of the file name `name` fit before the suffix, in a path whose folder part has `folder_bytes` bytes:
+// not all of them for names near the system's limit. Never cuts a UTF-8 character, since some file systems refuse such
 // names.
 size_t StemBytes(absl::string_view name, size_t folder_bytes) {
   const size_t most = std::min<size_t>(NAME_MAX, PATH_MAX - 1 - std::min<size_t>(folder_bytes, PATH_MAX - 1));
@@ -41,12 +42,12 @@ size_t StemBytes(absl::string_view name, size_t folder_bytes) {
   return stem;
 }
 
-std::string TemporaryPath(absl::string_view final_path) {
+std::string TemporaryPath(absl::string_view final_path, uint64_t number) {
   const size_t slash = final_path.rfind('/');
   const size_t folder_bytes = slash == absl::string_view::npos ? 0 : slash + 1;
   const absl::string_view name = final_path.substr(folder_bytes);
   return absl::StrCat(final_path.substr(0, folder_bytes + StemBytes(name, folder_bytes)), ".tmp-",
-                      absl::Hex(RandomBits(), absl::kZeroPad16));
+                      absl::Hex(number, absl::kZeroPad16));
 }
 
 // To a new file, whose content is not yet durable.
@@ -70,6 +71,8 @@ absl::Status CopyFile(const std::string& source_path, const std::string& path, F
 
 }  // namespace
 
+std::string FirstTemporaryPath(const std::string& final_path) { return TemporaryPath(final_path, 0); }
+
 AtomicPublish::AtomicPublish(PublishOptions options) : options_(options) {}
 
 AtomicPublish::~AtomicPublish() { Abandon(); }
@@ -84,7 +87,7 @@ absl::Status AtomicPublish::CheckFinalPath(const std::string& final_path) const 
     if (entry.final_path == final_path) return absl::AlreadyExistsError(absl::StrCat(final_path, ": added twice"));
   }
 
-  // Early, so that nobody writes for an hour in vain; what decides is the renaming.
+  // An early check saves an hour of useless writing; only the rename decides.
   FileInfo info;
   const IoResult found = RetryInterrupted([&] { return options_.file_system->Describe(final_path, &info); });
   if (found < 0 && found != -ENOENT) return IoError(found, final_path, "look for an existing file");
@@ -95,24 +98,34 @@ absl::Status AtomicPublish::CheckFinalPath(const std::string& final_path) const 
   return absl::OkStatus();
 }
 
-// Adds an entry whose temporary file `create` makes, which answers AlreadyExists if its name is taken.
-absl::StatusOr<FileSink*> AtomicPublish::AddTemporary(const std::string& final_path,
+// Adds an entry. `create` makes its temporary file, and returns AlreadyExists if the name is taken.
+absl::StatusOr<FileSink*> AtomicPublish::AddTemporary(const std::string& final_path, bool random_name,
                                                       absl::FunctionRef<absl::Status(Entry*)> create) {
   CASK_RETURN_IF_ERROR(CheckFinalPath(final_path));
+  FileSystem* const files = options_.file_system;
   absl::Status status;
   for (int i = 0; i < kMaxTemporaryNames; ++i) {
     Entry entry;
     entry.final_path = final_path;
-    entry.temporary_path = TemporaryPath(final_path);
+    entry.random_name = random_name || i > 0;
+    entry.temporary_path = TemporaryPath(final_path, entry.random_name ? RandomBits() : 0);
+    const auto remove_unlocked = [&] {
+      return RetryInterrupted([&] { return files->RemoveUnlocked(entry.temporary_path); });
+    };
     status = create(&entry);
+    if (absl::IsAlreadyExists(status) && !entry.random_name && remove_unlocked() >= 0) status = create(&entry);
     if (status.ok()) {
       entries_.push_back(std::move(entry));
       return entries_.back().sink.get();
     }
     if (!absl::IsAlreadyExists(status)) {
-      // Over a network it may be there all the same. Nobody else has a file of this name.
+      // Over a network it may be there all the same. Nobody else has a file of a random name.
       entry.sink.reset();
-      Remove(entry.temporary_path);
+      if (entry.random_name) {
+        Remove(entry.temporary_path);
+      } else {
+        remove_unlocked();
+      }
       break;
     }
   }
@@ -120,7 +133,7 @@ absl::StatusOr<FileSink*> AtomicPublish::AddTemporary(const std::string& final_p
 }
 
 absl::StatusOr<FileSink*> AtomicPublish::Add(const std::string& final_path) {
-  return AddTemporary(final_path, [&](Entry* entry) -> absl::Status {
+  return AddTemporary(final_path, options_.random_names, [&](Entry* entry) -> absl::Status {
     CASK_ASSIGN_OR_RETURN(entry->sink, FileSink::Create(entry->temporary_path, options_.file_system));
     return absl::OkStatus();
   });
@@ -135,15 +148,32 @@ absl::Status AtomicPublish::AddExisting(const std::string& source_path, const st
   if (info.type != FileInfo::Type::kRegular) {
     return absl::FailedPreconditionError(absl::StrCat(source_path, ": is not a regular file"));
   }
-  const absl::StatusOr<FileSink*> added = AddTemporary(final_path, [&](Entry* entry) -> absl::Status {
+  const auto create = [&](Entry* entry) -> absl::Status {
     const IoResult linked = RetryInterrupted([&] { return files->Link(source_path, entry->temporary_path); });
-    if (linked >= 0) return absl::OkStatus();
-    if (linked != -EOPNOTSUPP) {
+    if (linked < 0 && linked != -EOPNOTSUPP) {
       return IoError(linked, source_path, absl::StrCat("give it the name ", entry->temporary_path));
     }
-    return CopyFile(source_path, entry->temporary_path, files);
-  });
-  return added.status();
+    if (linked < 0) CASK_RETURN_IF_ERROR(CopyFile(source_path, entry->temporary_path, files));
+    return Lock(entry);
+  };
+  // Random: for a moment nothing locks the file. If another process takes it for stale then, this one finds no file.
+  return AddTemporary(final_path, /*random_name=*/true, create).status();
+}
+
+absl::StatusOr<FileSink*> AtomicPublish::AddBeforeSwitch(const std::string& final_path) {
+  CASK_CHECK(!entries_.empty(), "AddBeforeSwitch without a switch");
+  CASK_ASSIGN_OR_RETURN(FileSink* const sink, Add(final_path));
+  std::swap(entries_[entries_.size() - 1], entries_[entries_.size() - 2]);
+  return sink;
+}
+
+absl::Status AtomicPublish::Redirect(const std::string& final_path, const std::string& new_path) {
+  CASK_RETURN_IF_ERROR(CheckFinalPath(new_path));
+  const auto entry = std::find_if(entries_.begin(), entries_.end(),
+                                  [&](const Entry& added) { return added.final_path == final_path; });
+  CASK_CHECK(entry != entries_.end() && FolderOf(final_path) == FolderOf(new_path), "Redirect of another file");
+  entry->final_path = new_path;
+  return absl::OkStatus();
 }
 
 absl::Status AtomicPublish::Commit() {
@@ -156,16 +186,11 @@ absl::Status AtomicPublish::Commit() {
 
 absl::Status AtomicPublish::Publish() {
   if (entries_.empty()) return absl::OkStatus();
-  for (const Entry& entry : entries_) {
+  for (Entry& entry : entries_) {
+    CASK_RETURN_IF_ERROR(Lock(&entry));  // the sink's own lock ends when the sink is closed
     CASK_RETURN_IF_ERROR(entry.sink != nullptr ? entry.sink->Close(options_.sync) : SyncExisting(entry));
   }
 
-  Entry& switch_entry = entries_.back();
-  if (options_.overwrite && entries_.size() > 1) {
-    const IoResult removed = Remove(switch_entry.final_path);
-    if (removed < 0 && removed != -ENOENT) return IoError(removed, switch_entry.final_path, "remove the old file");
-    CASK_RETURN_IF_ERROR(SyncFolderOf(switch_entry));
-  }
   for (size_t i = 0; i < entries_.size(); ++i) {
     CASK_RETURN_IF_ERROR(Rename(&entries_[i]));
     // Files in one folder are made durable together, but all others before the switch.
@@ -176,6 +201,20 @@ absl::Status AtomicPublish::Publish() {
   return absl::OkStatus();
 }
 
+// Without a lock another process may take the file for stale. If its name is not random, that process may then create
+// its own file under this name, so that going on without a lock is not safe.
+absl::Status AtomicPublish::Lock(Entry* entry) {
+  if (entry->lock >= 0) return absl::OkStatus();
+  const IoResult lock = RetryInterrupted([&] { return options_.file_system->LockShared(entry->temporary_path); });
+  entry->lock = std::max<IoResult>(lock, -1);
+  if (lock >= 0 || lock == -EOPNOTSUPP || entry->random_name) return absl::OkStatus();
+  return IoError(lock, entry->temporary_path, "lock");
+}
+
+void AtomicPublish::Unlock(Entry* entry) {
+  if (entry->lock >= 0) options_.file_system->Close(std::exchange(entry->lock, -1));
+}
+
 absl::Status AtomicPublish::Rename(Entry* entry) {
   const auto on_existing = options_.overwrite ? FileSystem::OnExisting::kReplace : FileSystem::OnExisting::kRefuse;
   entry->renaming = true;
@@ -183,11 +222,13 @@ absl::Status AtomicPublish::Rename(Entry* entry) {
       [&] { return options_.file_system->Rename(entry->temporary_path, entry->final_path, on_existing); });
   if (result >= 0) {
     entry->published = true;
-    // Of two names of one file, rename leaves both (POSIX). The final name was one already, of an earlier AddExisting.
+    Unlock(entry);
+    // If both names are names of the same file, rename leaves both (POSIX). That happens if the final name was already
+    // a name of this file, from an earlier AddExisting.
     if (entry->sink == nullptr && options_.overwrite) Remove(entry->temporary_path);
     return absl::OkStatus();
   }
-  // These say for certain that nothing was renamed.
+  // With these errors it is certain that nothing was renamed.
   if (result == -EEXIST || result == -ENOENT) entry->renaming = false;
   return IoError(result, entry->final_path, absl::StrCat("rename ", entry->temporary_path, " to this"));
 }
@@ -212,21 +253,23 @@ absl::Status AtomicPublish::SyncFolderOf(const Entry& entry) {
 void AtomicPublish::Abandon() {
   if (done_) return;
   done_ = true;
-  // While the switch stands, or may stand, what it stands for is kept.
+  // While the switch exists, or may exist, the files that it needs are kept.
   bool keeps = false;
   for (size_t i = entries_.size(); i-- > 0;) {
     Entry& entry = entries_[i];
     entry.sink.reset();  // closes the file
     bool stands = entry.published;
     if (!entry.published) {
-      // The renaming failed. If the old name is gone all the same, it was carried out, and only the answer was lost.
+      // The rename returned an error. If the old name is gone anyway, the file was renamed and only the answer was
+      // lost.
       const IoResult removed = Remove(entry.temporary_path);
       stands = entry.renaming && removed != 0;
       entry.published = stands && removed == -ENOENT;
     }
+    Unlock(&entry);
     const bool is_switch = i + 1 == entries_.size();
-    // All is in place and only its durability in doubt: better than nothing, where the files that were here before are
-    // gone.
+    // All files have their names and only their durability is in doubt. With `overwrite` they are kept, because the old
+    // switch is gone.
     if (is_switch && entry.published) keeps = options_.overwrite;
     if (entry.published && !keeps) stands = Remove(entry.final_path) < 0;
     if (is_switch) keeps = stands;

@@ -6,18 +6,22 @@
 //   ... append ...
 //   CASK_RETURN_IF_ERROR(publish.Commit());   // model.index is there only if all of model.data-* is
 //
-// Each file is written under a temporary name in the folder of its final one (NAME.tmp-RANDOM, created exclusively).
-// AddExisting gives that name to a file that is there already, so that it appears together with the others.
-// Commit closes and (with sync) syncs all of them, then gives each its final name in the order of Add. The folders of
-// all others are synced before the last one is renamed, and its own after that: what is added last is the switch that
-// makes the rest count.
+// Each file is written under a temporary name in the folder of its final one (NAME.tmp- and 16 hex digits, created
+// exclusively).
+// AddExisting gives such a temporary name to an existing file, so that it appears together with the others. Commit
+// closes and (with sync) syncs all of them, then gives each its final name in the order of Add. Commit syncs the
+// folders of all other files before it renames the file that was added last, and the folder of that file afterwards.
+// The file that was added last is the switch: only when it exists are the others in use.
 //
 // Destroyed without Commit, or when Commit fails, the temporaries are removed, and so are the files it had already
-// published, best effort, in the reverse order. Should even that fail, the switch stands only if everything else does.
-// A process that was killed leaves files named *.tmp-* that anybody may remove.
+// published, best effort, in the reverse order. Even if that fails, the switch exists only if all other files do.
+//
+// A process that was killed leaves its temporary files. Each is locked while its writer lives (stale_temporaries.h).
+// The first writer of a name takes NAME.tmp-0000000000000000 and removes the file that a dead writer left there; a
+// second writer at the same time takes a random number.
 //
 // Of several writers that publish the same names without `overwrite`, one wins and the others get AlreadyExists. With
-// `overwrite` nobody keeps two writers apart: that is for the caller to do.
+// `overwrite` the caller must make sure that there is only one writer.
 
 #ifndef TENSORCASK_SERIALIZE_IO_INTERNAL_ATOMIC_PUBLISH_H_
 #define TENSORCASK_SERIALIZE_IO_INTERNAL_ATOMIC_PUBLISH_H_
@@ -39,13 +43,16 @@ struct PublishOptions {
   // Durable when Commit returns. Without it the order of steps is the same, and a crash of the process is survived as
   // well; a crash of the machine may leave files empty.
   bool sync = true;
-  // Replace files that have the final names. If there are several, the last added, the switch, is then removed first
-  // (and its folder synced), so that it never stands beside new files it does not belong to: a crash leaves the old
-  // set, the new one, or no switch. A single file is simply replaced: a crash leaves the old one or the new one. When
-  // Commit fails after the switch has its name (the last sync), the new files stay: the old ones are gone, and these
-  // are whole.
+  // Replace files that have the final names, each in one step. A crash leaves the old switch with all files that it
+  // needs, or the new one, provided that the caller gives the other files names that the old switch does not use
+  // (Redirect). If Commit fails after the rename of the switch (in the last sync), the new files stay: they are whole,
+  // and the old switch is gone.
   bool overwrite = false;
+  bool random_names = false;  // each temporary name is random, so that no other folder has a file of this name
 };
+
+// The temporary name of the first writer of `final_path`.
+std::string FirstTemporaryPath(const std::string& final_path);
 
 class AtomicPublish {
  public:
@@ -56,19 +63,26 @@ class AtomicPublish {
 
   // The sink of a new file that Commit will publish as `final_path`; it belongs to this object, and is gone when Commit
   // fails. Errors: AlreadyExists if the final name is taken (unless overwriting) or was added before;
-  // FailedPrecondition if there is something else than a regular file, or after Commit; InvalidArgument as CheckPath;
-  // from errno, naming the path.
+  // FailedPrecondition if the final name is not a regular file, or after Commit; InvalidArgument as CheckPath; from
+  // errno, naming the path.
   absl::StatusOr<FileSink*> Add(const std::string& final_path);
 
-  // Commit will publish the file at `source_path` as `final_path` too: as a second name of the same file, so that who
-  // writes to it later writes to both, or as a copy (in bounded memory) where the file system has no second names. With
-  // sync its content is made durable, however it was written. The source keeps its name.
-  // Errors: as Add; NotFound, and whatever keeps it from being read, naming the source; FailedPrecondition if that is
-  // no regular file.
+  // Commit will publish the file at `source_path` as `final_path` too: as a hard link, so that a later write changes
+  // the file under both names, or as a copy (in bounded memory) if the file system has no hard links. With sync its
+  // content is made durable, however it was written. The source keeps its name. Errors: as Add; NotFound and other
+  // errors of reading, naming the source; FailedPrecondition if the source is not a regular file.
   absl::Status AddExisting(const std::string& source_path, const std::string& final_path);
 
-  // Errors: what failed first, naming the file, by its temporary name while it has that; what a sink had reported
-  // before; AlreadyExists if somebody took a final name meanwhile; FailedPrecondition if called twice.
+  // As Add, but Commit publishes the file before the one that was added last, which stays the switch.
+  // Requires: a file was added.
+  absl::StatusOr<FileSink*> AddBeforeSwitch(const std::string& final_path);
+
+  // Commit will publish the file that was added as `final_path` as `new_path`, a name in the same folder.
+  // Errors: as Add. Requires: that file was added.
+  absl::Status Redirect(const std::string& final_path, const std::string& new_path);
+
+  // Errors: the first failure, naming the file (by its temporary name if it is not yet renamed); an error that a sink
+  // reported before; AlreadyExists if a final name was taken meanwhile; FailedPrecondition if called twice.
   absl::Status Commit();
 
   // Removes everything written so far; nothing after Commit. Called by the destructor.
@@ -78,13 +92,18 @@ class AtomicPublish {
   struct Entry {
     std::string final_path;
     std::string temporary_path;
-    std::unique_ptr<FileSink> sink;  // null: of AddExisting, and nobody has it open
-    bool renaming = false;           // was tried, and the answer leaves open whether it was done
-    bool published = false;          // has its final name
+    std::unique_ptr<FileSink> sink;  // null: of AddExisting, which does not open the file
+    bool random_name = true;
+    IoResult lock = -1;      // a handle that locks the temporary file; -1: the sink does, or nothing does
+    bool renaming = false;   // a rename was tried; it is unknown whether it took effect
+    bool published = false;  // has its final name
   };
 
   absl::Status CheckFinalPath(const std::string& final_path) const;
-  absl::StatusOr<FileSink*> AddTemporary(const std::string& final_path, absl::FunctionRef<absl::Status(Entry*)> create);
+  absl::StatusOr<FileSink*> AddTemporary(const std::string& final_path, bool random_name,
+                                         absl::FunctionRef<absl::Status(Entry*)> create);
+  absl::Status Lock(Entry* entry);
+  void Unlock(Entry* entry);
   absl::Status Publish();
   absl::Status SyncExisting(const Entry& entry);
   absl::Status Rename(Entry* entry);

@@ -12,25 +12,26 @@ absl::Status PastLimit(absl::string_view what, absl::string_view limit_name, int
   return absl::ResourceExhaustedError(absl::StrCat(what, "; the limit ", limit_name, " is ", limit));
 }
 
-DecodeQuota::DecodeQuota(const char* limit_name, int64_t limit, uint64_t backed, const char* unit)
-    : limit_name_(limit_name), unit_(unit), limit_(limit), backed_(backed) {}
+DecodeQuota::DecodeQuota(const char* limit_name, int64_t limit, uint64_t backed, const char* unit, uint64_t charged)
+    : limit_name_(limit_name), unit_(unit), limit_(limit), backed_(backed), charged_(charged) {}
 
 DecodeQuota DecodeQuota::ForFile(const DecodeLimits& limits) {
   return DecodeQuota("max_file_decoded_bytes", limits.max_file_decoded_bytes);
 }
 
-DecodeQuota DecodeQuota::ForUnbacked(const DecodeLimits& limits, uint64_t backed) {
-  return DecodeQuota("max_unbacked_bytes", limits.max_unbacked_bytes, backed, "unbacked bytes");
+DecodeQuota DecodeQuota::ForUnbacked(const DecodeLimits& limits, uint64_t backed, uint64_t charged) {
+  return DecodeQuota("max_unbacked_bytes", limits.max_unbacked_bytes, backed, "unbacked bytes", charged);
 }
 
 absl::Status DecodeQuota::Charge(uint64_t amount) {
   const uint64_t allowed = CheckedAdd(LimitOf(limit_), backed_).value_or(kTooMany - 1);
   uint64_t before = charged_.load(std::memory_order_relaxed);
   do {
-    if (amount == kTooMany || amount > allowed - before) {
-      std::string what = absl::StrCat("decodes to ", amount == kTooMany ? "2^63 or more" : absl::StrCat(amount), " ",
-                                      unit_, before == 0 ? "" : absl::StrCat(", besides ", before, " before"));
-      if (backed_ > 0) absl::StrAppend(&what, ", where the input stands for ", backed_);
+    if (amount == kTooMany || before > allowed || amount > allowed - before) {
+      std::string what =
+          absl::StrCat("decodes to ", amount == kTooMany ? "2^63 or more" : absl::StrCat(amount), " ", unit_,
+                       before == 0 ? "" : absl::StrCat(", after ", before, " that were decoded before"));
+      if (backed_ > 0) absl::StrAppend(&what, "; the input backs ", backed_);
       return PastLimit(what, limit_name_, limit_);
     }
   } while (amount > 0 && !charged_.compare_exchange_weak(before, before + amount, std::memory_order_relaxed));

@@ -1,12 +1,12 @@
-// Counts what a decoder makes of its input, and holds the sum against one of DecodeLimits.
+// Counts the decoded bytes or entries of an input, and compares the sum with one of DecodeLimits.
 //
 //   DecodeQuota quota = DecodeQuota::ForFile(limits);
 //   CASK_RETURN_IF_ERROR(quota.Charge(4000));   // before the decoder allocates 4000 bytes
 //
 //   RESOURCE_EXHAUSTED: decodes to 4000 bytes, besides 1000 before; the limit max_file_decoded_bytes is 4500
 //
-// Errors do not say what they are about: Annotate (tensor/base/status_util.h) adds it. An error about a limit says
-// nothing about damage: the input may be whole, and a caller who trusts it can raise the limit.
+// Errors do not name the file or tensor: Annotate (tensor/base/status_util.h) adds the name. An error about a limit
+// does not mean damage: the input may be whole, and a caller who trusts it can raise the limit.
 
 #ifndef TENSORCASK_SERIALIZE_IO_INTERNAL_DECODE_QUOTA_H_
 #define TENSORCASK_SERIALIZE_IO_INTERNAL_DECODE_QUOTA_H_
@@ -37,15 +37,18 @@ class DecodeQuota {
   static constexpr uint64_t kTooMany = std::numeric_limits<uint64_t>::max();
 
   // `limit_name` names the field of DecodeLimits, `unit` what is counted; both must outlive this. `backed` is allowed
-  // beyond the limit, since so much of the input stands for it.
-  DecodeQuota(const char* limit_name, int64_t limit, uint64_t backed = 0, const char* unit = "bytes");
+  // beyond the limit, because that many bytes of the input represent it.
+  DecodeQuota(const char* limit_name, int64_t limit, uint64_t backed = 0, const char* unit = "bytes",
+              uint64_t charged = 0);
 
   static DecodeQuota ForFile(const DecodeLimits& limits);  // of max_file_decoded_bytes
-  // Of max_unbacked_bytes. `backed` bytes are not unbacked.
-  static DecodeQuota ForUnbacked(const DecodeLimits& limits, uint64_t backed = 0);
+  // Of max_unbacked_bytes. `backed` bytes are not unbacked; `charged` bytes count from the start, whatever the limit.
+  static DecodeQuota ForUnbacked(const DecodeLimits& limits, uint64_t backed = 0, uint64_t charged = 0);
 
   // Adds `amount`. Errors: ResourceExhausted, and nothing is added, if the sum would pass the limit.
   absl::Status Charge(uint64_t amount);
+  // Subtracts `amount`: the memory was freed. Requires: so much was charged.
+  void Release(uint64_t amount) { charged_.fetch_sub(amount, std::memory_order_relaxed); }
 
   uint64_t charged() const { return charged_.load(std::memory_order_relaxed); }
   void Reset() { charged_.store(0, std::memory_order_relaxed); }
@@ -55,11 +58,36 @@ class DecodeQuota {
   const char* unit_;
   int64_t limit_;
   uint64_t backed_;
-  std::atomic<uint64_t> charged_{0};  // <= limit_ + backed_
+  std::atomic<uint64_t> charged_{0};
 };
 
-// The two quotas of one message: all that it decodes to, tensors in tensors included, and of that what no input byte
-// stands for.
+// Bytes that stay charged until this object is destroyed.
+class QuotaCharge {
+ public:
+  explicit QuotaCharge(DecodeQuota* quota) : quota_(quota) {}
+  QuotaCharge(const QuotaCharge&) = delete;
+  QuotaCharge& operator=(const QuotaCharge&) = delete;
+  ~QuotaCharge() { quota_->Release(amount_); }
+
+  // Errors: as DecodeQuota::Charge.
+  absl::Status Add(uint64_t amount) {
+    absl::Status status = quota_->Charge(amount);
+    if (status.ok()) amount_ += amount;
+    return status;
+  }
+  void Clear() {
+    quota_->Release(amount_);
+    amount_ = 0;
+  }
+  uint64_t amount() const { return amount_; }
+
+ private:
+  DecodeQuota* const quota_;
+  uint64_t amount_ = 0;
+};
+
+// The two quotas of one message: all bytes that it decodes to, nested tensors included, and those of them that no input
+// byte represents.
 class MessageQuota {
  public:
   explicit MessageQuota(const DecodeLimits& limits)

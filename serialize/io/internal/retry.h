@@ -11,10 +11,10 @@
 
 namespace tensorcask::internal {
 
-// So many interruptions of one call in a row are no accident; the next is handed to the caller, so that nothing hangs.
+// After this many interruptions of one call in a row the caller gets -EINTR, so that nothing hangs.
 inline constexpr int kMaxInterruptions = 1000;
 
-// call(), again while it answers -EINTR.
+// Repeats call() while it returns -EINTR.
 template <typename Call>
 IoResult RetryInterrupted(Call&& call) {
   IoResult result = call();

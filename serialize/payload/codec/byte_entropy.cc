@@ -13,7 +13,7 @@ constexpr std::array<uint32_t, 257> MakeLogs() {
   for (uint32_t i = 0; i <= 256; ++i) {
     uint64_t x = (uint64_t{256} + i) << 22;  // 1 is 2^30
     uint32_t log = 0;
-    for (int bit = 16; bit >= 0; --bit) {  // squaring doubles the logarithm: its next bit is whether that passes 2
+    for (int bit = 16; bit >= 0; --bit) {  // squaring doubles the logarithm; its next bit is 1 if the square exceeds 2
       if (x >= uint64_t{1} << 31) {
         log += uint32_t{1} << bit;
         x >>= 1;
@@ -62,7 +62,7 @@ uint64_t CountedBits(const uint32_t* counts, int num_counts) {
 
 double ByteEntropy(absl::string_view bytes) {
   if (bytes.empty()) return 0;
-  // Four tables: equal bytes in a row need not wait for each other's count.
+  // Four tables, so that a run of equal bytes does not wait for one counter.
   std::array<std::array<uint32_t, 256>, 4> counts = {};
   const auto* const data = reinterpret_cast<const uint8_t*>(bytes.data());
   size_t i = 0;
@@ -75,7 +75,7 @@ double ByteEntropy(absl::string_view bytes) {
     counts[0][symbol] += counts[1][symbol] + counts[2][symbol] + counts[3][symbol];
     symbols += counts[0][symbol] != 0 ? 1 : 0;
   }
-  // A small sample looks more ordered than what it is from; the last term makes up for it (Miller, Madow).
+  // The entropy of a small sample is lower than that of its source; the last term corrects this (Miller, Madow).
   const uint64_t size = bytes.size();
   const uint64_t missing = (symbols - 1) * 47274 / size;  // 65536 / (2 ln 2)
   const uint64_t entropy = CountedBits(counts[0].data(), 256) / size + missing;

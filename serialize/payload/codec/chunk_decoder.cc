@@ -1,5 +1,3 @@
-#include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -15,6 +13,7 @@
 #include "tensorcask/serialize/payload/codec/plane_codec.h"
 #include "tensorcask/serialize/payload/codec/planes.h"
 #include "tensorcask/serialize/payload/codec/scratch.h"
+#include "tensorcask/tensor/base/bool_bytes.h"
 #include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -28,7 +27,7 @@ absl::Status Bad(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat("coded chunk: ", parts...));
 }
 
-// What the header of a coded chunk says, once all of it is found to agree.
+// The header of a coded chunk, after all of its fields are checked.
 struct Header {
   uint8_t flags = 0;
   size_t values = 0;
@@ -64,12 +63,12 @@ absl::Status CheckPlaneSize(int index, PlaneKind kind, size_t size, size_t decod
       if (size == decoded_bytes) return absl::OkStatus();
       return Bad("raw plane ", index, " has ", size, " bytes; it needs ", decoded_bytes);
     case PlaneKind::kConstant:
-      if (decoded_bytes == 0) return Bad("plane ", index, " is constant, and of no bytes; such a one is raw");
+      if (decoded_bytes == 0) return Bad("plane ", index, " is constant but empty; an empty plane must be raw");
       if (size == 1) return absl::OkStatus();
       return Bad("constant plane ", index, " has ", size, " bytes; it needs 1");
     case PlaneKind::kZstd:
     case PlaneKind::kHuffman:
-      if (decoded_bytes == 0) return Bad("plane ", index, " is compressed, and of no bytes; such a one is raw");
+      if (decoded_bytes == 0) return Bad("plane ", index, " is compressed but empty; an empty plane must be raw");
       return absl::OkStatus();
   }
   return absl::UnimplementedError(absl::StrCat("coded chunk: plane ", index, " is of kind ", static_cast<int>(kind),
@@ -116,15 +115,6 @@ absl::Status CheckPadding(const uint8_t* bits, size_t count) {
   return Bad("bits are set past the end of ", count);
 }
 
-absl::Status CheckBools(absl::string_view bools) {
-  uint8_t seen = 0;
-  for (const char byte : bools) seen |= static_cast<uint8_t>(byte);
-  if (seen <= 1) return absl::OkStatus();
-  const auto bad = std::find_if(bools.begin(), bools.end(), [](char c) { return c != 0 && c != 1; });
-  return absl::InvalidArgumentError(absl::StrCat("number ", bad - bools.begin(), " of the chunk is ",
-                                                 static_cast<int>(static_cast<uint8_t>(*bad)), "; a bool is 0 or 1"));
-}
-
 }  // namespace
 
 class ChunkDecoder::Impl {
@@ -154,7 +144,7 @@ class ChunkDecoder::Impl {
         AddDifferences(out.data(), base, count, type_.bytes, order, out.data());
       }
     }
-    if (type_.kind == NumberKind::kBool) return CheckBools({out.data(), out.size()});
+    if (type_.kind == NumberKind::kBool) return Annotate(CheckBools({out.data(), out.size()}), "the chunk");
     return absl::OkStatus();
   }
 
@@ -163,7 +153,7 @@ class ChunkDecoder::Impl {
     return plane.kind == PlaneKind::kZstd || plane.kind == PlaneKind::kHuffman;
   }
 
-  // What the compressed planes decode to.
+  // Holds the decoded planes.
   static size_t ScratchBytes(const Header& header) {
     size_t bytes = 0;
     for (int i = 0; i < header.num_planes; ++i) {
@@ -180,7 +170,7 @@ class ChunkDecoder::Impl {
     return Annotate(status, absl::StrCat("coded chunk: plane ", index));
   }
 
-  // Bits, one a number of the chunk: where they lie raw, or decoded to `scratch`.
+  // A plane of one bit for each number: in place if it is raw, else decoded to `scratch`.
   absl::StatusOr<const uint8_t*> Bits(const Header& header, size_t count, uint8_t* scratch) {
     const Header::Plane& plane = header.planes[0];
     const uint8_t* bits = scratch;

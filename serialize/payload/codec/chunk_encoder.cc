@@ -22,13 +22,13 @@
 namespace tensorcask::payload {
 namespace {
 
-// A chunk is judged by pieces of it, spread evenly. A small one is looked at as a whole.
+// A chunk is estimated from evenly spread pieces. A small chunk is examined as a whole.
 constexpr size_t kSamplePieces = 32;
 constexpr size_t kPieceBytes = 512;
 constexpr size_t kSampleBytes = kSamplePieces * kPieceBytes;
 
-// From so many bits a byte on, a plane is noise: no coder of single bytes would save 1/64 and pay for its tables.
-// Repetitions in it are for kHigh.
+// A plane with at least this entropy, in bits a byte, is noise: a coder of single bytes would not save 1/64 and the
+// size of its tables. Only kHigh searches it for repetitions.
 constexpr double kNoiseBits = 7.8;
 
 size_t CopySample(const char* numbers, size_t bytes, int number_bytes, char* sample) {
@@ -48,19 +48,19 @@ bool LowestPlaneIsConstant(const char* numbers, size_t count, int number_bytes) 
   return true;
 }
 
-// What is done to the numbers of a chunk before they are split into planes.
+// The transforms of the numbers of a chunk before they are split into planes.
 struct Form {
   bool differences = false;
   bool zero_bitmap = false;
   bool rotated = false;
 };
 
-// What a sample tells about a chunk.
+// The estimate of a chunk from a sample.
 struct Estimate {
   Form form;
   double bits = 0;         // of the coded sample
   uint32_t noise = 0;      // bit i: byte i of the numbers looks like noise
-  bool all_noise = false;  // nothing would be smaller
+  bool all_noise = false;  // no plane would become smaller
 };
 
 }  // namespace
@@ -155,7 +155,7 @@ class ChunkEncoder::Impl {
   // Differences have their sign in the lowest bit already.
   bool CanRotate(bool differences) const { return type_.kind == NumberKind::kFloat && type_.bytes > 1 && !differences; }
 
-  // Tries all forms, and spends most on the smallest.
+  // Tries all forms, and encodes the smallest one again with the most effort.
   absl::StatusOr<size_t> EncodeSmallest(const char* numbers, size_t count, bool differences) {
     const bool has_zeros = CountZeros(numbers, count, type_.bytes) != 0;
     size_t best_size = 0;
@@ -198,8 +198,8 @@ class ChunkEncoder::Impl {
     return CodePlanes(static_cast<uint8_t>(flags), count, absl::MakeConstSpan(sizes).first(num_planes), noise, effort);
   }
 
-  // Writes the header into out_, where the planes stand behind it as they are, and makes those smaller that are not
-  // `noise` (bit i: plane i). A raw plane behind raw planes stays where it is. Returns the size of all.
+  // Writes the header to out_, which holds the raw planes after it, and compresses the planes that are not `noise` (bit
+  // i: plane i). A raw plane after raw planes is not moved. Returns the size of the chunk.
   absl::StatusOr<size_t> CodePlanes(uint8_t flags, size_t values, absl::Span<const size_t> sizes, uint32_t noise,
                                     PlaneEffort effort) {
     char* const header = out_.data();
@@ -231,7 +231,8 @@ class ChunkEncoder::Impl {
     for (const PlaneEffort next : {PlaneEffort::kDefault, PlaneEffort::kHigh}) {
       if (next > effort || best.kind == PlaneKind::kConstant) break;
       CASK_ASSIGN_OR_RETURN(const CodedPlane other, encoder_.Encode(plane, next, other_.data()));
-      // If little effort finds no repetitions, more effort finds none either. (Huffman codes have not looked for any.)
+      // If a frame of little effort found no repetitions, more effort finds none either. (Huffman coding does not
+      // search for any.)
       if (other.size >= best.size && best.kind != PlaneKind::kHuffman) break;
       if (other.size >= best.size) continue;
       best = other;

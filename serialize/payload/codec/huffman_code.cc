@@ -7,13 +7,13 @@
 namespace tensorcask::payload {
 namespace {
 
-constexpr int kAll = 1 << kMaxCodeBits;  // what the parts of a complete code sum up to
+constexpr int kAll = 1 << kMaxCodeBits;  // the sum of the parts of a complete code
 
 int PartOf(int length) { return kAll >> length; }
 
-// The lengths that Huffman's algorithm gives `n` weights in rising order, whatever they are.
+// The code lengths that Huffman's algorithm gives `n` ascending weights, without a limit of the length.
 void HuffmanLengths(const std::array<uint64_t, 256>& weights, int n, std::array<int, 256>* lengths) {
-  // Nodes: the weights first, then each sum of two, in the order of their making, which rises, too.
+  // Nodes: first the weights, then the sums of two nodes in the order of their creation, which is ascending, too.
   std::array<uint64_t, 512> weight;
   std::array<int, 512> parent;
   std::array<int, 512> depth;
@@ -39,7 +39,7 @@ struct Range {
   int first = 0, last = 0;
 };
 
-// Of the bytes that have a code.
+// The range from the first to the last byte that has a code.
 Range RangeOf(const CodeLengths& lengths) {
   Range range{0, 255};
   while (range.first < 255 && lengths[range.first] == 0) ++range.first;
@@ -55,7 +55,7 @@ CodeLengths MakeCodeLengths(const ByteCounts& counts) {
   for (int byte = 0; byte < 256; ++byte) {
     if (counts[byte] != 0) bytes[n++] = static_cast<uint8_t>(byte);
   }
-  // Others near the first, so that the lengths take little room.
+  // Bytes near the first one, so that the lengths take little space.
   for (int byte = n == 0 ? 0 : std::max(0, bytes[0] - 3); n < PartOf(0) / PartOf(kMinCodeBits); ++byte) {
     if (counts[byte] == 0) bytes[n++] = static_cast<uint8_t>(byte);
   }
@@ -71,7 +71,8 @@ CodeLengths MakeCodeLengths(const ByteCounts& counts) {
     lengths[i] = std::clamp(lengths[i], kMinCodeBits, kMaxCodeBits);
     sum += PartOf(lengths[i]);
   }
-  // Too much was cut off long codes: the longest that can still grow do, the rarest first.
+  // Shortening the longest codes made the sum too large. Lengthen the longest codes that can still grow, the rarest
+  // bytes first.
   for (int length = kMaxCodeBits - 1; sum > kAll; --length) {
     for (int i = 0; i < n && sum > kAll; ++i) {
       if (lengths[i] != length) continue;
@@ -79,7 +80,7 @@ CodeLengths MakeCodeLengths(const ByteCounts& counts) {
       ++lengths[i];
     }
   }
-  // What is left over is for the most frequent that have use for it. One that shrinks takes as much as it has.
+  // Give the remainder to the most frequent bytes: shortening a code by one bit doubles its part of the sum.
   while (sum < kAll) {
     for (int i = n - 1; i >= 0; --i) {
       if (lengths[i] == kMinCodeBits || PartOf(lengths[i]) > kAll - sum) continue;
@@ -103,7 +104,7 @@ bool IsCompleteCode(const CodeLengths& lengths) {
 }
 
 int BytesInCodeOrder(const CodeLengths& lengths, std::array<uint8_t, 256>* bytes) {
-  std::array<int, kMaxCodeBits + 2> first = {};  // where those of a length begin
+  std::array<int, kMaxCodeBits + 2> first = {};  // the first index of each length
   for (const uint8_t length : lengths) {
     if (length != 0) ++first[length + 1];
   }

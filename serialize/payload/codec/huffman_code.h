@@ -25,7 +25,7 @@ constexpr int kMinUnitLog = 8;
 constexpr int kMaxUnitLog = 16;
 constexpr int kMaxRunUnits = 16;  // a run is a byte: units - 1 in bits 0 to 3, the table in bits 4 to 7
 
-// The bytes of one table are cut into six parts, one a stream; the last parts may be shorter or empty.
+// The bytes of one table are divided into six parts, one for each stream. The last parts may be shorter or empty.
 class StreamParts {
  public:
   explicit StreamParts(size_t bytes) : bytes_(bytes), part_((bytes + kHuffmanStreams - 1) / kHuffmanStreams) {}

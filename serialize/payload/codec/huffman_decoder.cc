@@ -23,12 +23,13 @@ absl::Status Bad(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat("Huffman codes: ", parts...));
 }
 
-// What the next bits mean: all codes that are whole in them. The bytes from the highest 8 bits down, how many (at most
-// 5) in bits 8 to 15, what their codes take in the lowest 6. Written as it is before the last byte, it puts each where
-// it belongs: a part is decoded from its last byte to its first.
+// The decoded bytes of all codes that are complete in the next 11 bits: the first byte in the highest 8 bits, the next
+// one below it, and so on; their number (at most 5) in bits 8 to 15; the length of their codes in the lowest 6. A part
+// is decoded from its last byte to its first, so storing the entry right before the previous byte puts each byte in its
+// position.
 using Entry = uint64_t;
 constexpr int kMaxCodes = kMaxCodeBits / kMinCodeBits;
-constexpr size_t kStep = 4;  // entries are made so many at a time: behind each table stand so many that mean nothing
+constexpr size_t kStep = 4;  // entries are made four at a time, so each table is followed by four unused ones
 constexpr size_t kTableEntries = (size_t{1} << kMaxCodeBits) + kStep;
 constexpr int kMostBitsLeft = kMaxCodeBits - kMinCodeBits;  // behind one code
 constexpr size_t kSmallTablesEntries = (size_t{2} << kMostBitsLeft) + (kMostBitsLeft + 1) * kStep;
@@ -36,8 +37,9 @@ constexpr size_t kSmallTablesEntries = (size_t{2} << kMostBitsLeft) + (kMostBits
 int CodesIn(Entry entry) { return static_cast<int>(entry >> 8 & 0xff); }
 uint8_t FirstByteIn(Entry entry) { return static_cast<uint8_t>(entry >> 56); }
 
-// By the next 11 bits. A code of l bits leaves 11 - l, of which the table of so many bits tells the meaning: those of
-// up to 9 bits are made first, in `small`, and have entries of no codes where these are longer.
+// Makes the table that is indexed by the next 11 bits. A code of l bits leaves 11 - l bits, whose meaning is in the
+// table for that many bits. The tables for up to 9 bits are made first, in `small`; an entry without a complete code
+// has 0 codes.
 inline __attribute__((always_inline)) void MakeTable(const CodeLengths& lengths, Entry* small, Entry* table) {
   std::array<uint8_t, 256> bytes;
   const int num_bytes = BytesInCodeOrder(lengths, &bytes);
@@ -65,13 +67,13 @@ inline __attribute__((always_inline)) void MakeTable(const CodeLengths& lengths,
 
 uint64_t LoadBigEndian(const uint8_t* at) { return __builtin_bswap64(LoadLittleEndian<uint64_t>(at)); }
 
-// A stream of codes. `bits` are those of the 8 bytes at `at` but the last, which is a 1, moved up by what was used of
-// them: how much that is tells the number of zeros behind the 1.
+// A stream of codes. `bits` has the 8 bytes at `at`, with the lowest bit replaced by a 1, shifted left by the number of
+// bits that were used. So the number of zeros below that 1 is the number of used bits.
 struct BitReader {
   const uint8_t* at = nullptr;
   uint64_t bits = 0;
 
-  // Ends with the bytes at `end`: zeros come after them.
+  // Bytes from `end` on count as zeros.
   void Load(const uint8_t* end) {
     if (end - at >= 8) {
       bits = LoadBigEndian(at) | 1;
@@ -84,7 +86,7 @@ struct BitReader {
 
   int used() const { return __builtin_ctzll(bits); }
 
-  // Goes on behind what was used. False if that is past the end.
+  // Moves past the used bits. False if they extend past `end`.
   bool Advance(const uint8_t* end) {
     const int skipped = used();
     if (skipped / 8 > end - at) return false;
@@ -95,7 +97,7 @@ struct BitReader {
   }
 };
 
-// One stream, and what it is to be decoded to: from `end` down to `begin`.
+// One stream and its output, which is written from `end` down to `begin`.
 struct Lane {
   BitReader reader;
   uint8_t* begin = nullptr;
@@ -105,8 +107,8 @@ struct Lane {
 };
 using Lanes = std::array<Lane, kHuffmanStreams>;
 
-// Several streams at a time, since each waits for itself. Rounds of so many entries from each of the first `kLanes`, as
-// long as no part can be full before the end of one and no stream can pass `input_end`.
+// Decodes several streams in turn, because each lookup depends on the one before it in its stream. A round is kLookups
+// entries of each of the first `kLanes` streams. Ends when the next round might fill a part or pass `input_end`.
 template <int kLanes, int kLookups>
 inline __attribute__((always_inline)) void DecodeRounds(const Entry* table, const uint8_t* input_end, Lane** lanes) {
   static_assert(kLookups * kMaxCodeBits <= 63 - 7);
@@ -153,7 +155,7 @@ inline __attribute__((always_inline)) void DecodeRounds(const Entry* table, cons
   }
 }
 
-// What is left of a part, with no byte too many. False where the stream ends before it.
+// Decodes the rest of a part without writing past it. False if the stream ends first.
 inline __attribute__((always_inline)) bool DecodeRest(const Entry* table, const CodeLengths& lengths,
                                                       const uint8_t* input_end, Lane* lane) {
   BitReader reader = lane->reader;
@@ -175,7 +177,7 @@ inline __attribute__((always_inline)) bool DecodeRest(const Entry* table, const 
   return true;
 }
 
-// The first `kLanes` side by side until one has nearly come to its end, then the others.
+// Decodes the first `kLanes` streams in turn until one is nearly at its end, then the others.
 template <int kLanes>
 inline __attribute__((always_inline)) void DecodeLanes(const Entry* table, const uint8_t* input_end, Lane** lanes) {
   DecodeRounds<kLanes, 5>(table, input_end, lanes);
@@ -203,11 +205,11 @@ inline __attribute__((always_inline)) bool DecodeParts(const Entry* table, const
 
 struct Functions {
   void (*make_table)(const CodeLengths& lengths, Entry* small, Entry* table);
-  // False where a stream ends before its codes.
+  // False if a stream ends before its codes.
   bool (*decode)(const Entry* table, const CodeLengths& lengths, const uint8_t* input_end, Lanes* lanes);
 };
 
-// Compiled for the widest registers, and with instructions that shift by any register and count zeros.
+// Compiled with and without BMI2, whose instructions shift by any register and count zeros.
 #define CASK_FUNCTIONS(name, ...)                                                                            \
   struct name {                                                                                              \
     __VA_ARGS__ static void Make(const CodeLengths& lengths, Entry* small, Entry* table) {                   \
@@ -231,7 +233,7 @@ Functions FindFunctions() {
   return {Anywhere::Make, Anywhere::Decode};
 }
 
-// What stands before the streams.
+// The part of a plane before its streams.
 struct Header {
   int unit_log = 0;
   int num_tables = 0;
@@ -291,14 +293,14 @@ absl::StatusOr<Header> ParseHeader(absl::string_view coded) {
   return header;
 }
 
-using TableBytes = std::array<size_t, kMaxHuffmanTables>;  // how much of the plane has each table
+using TableBytes = std::array<size_t, kMaxHuffmanTables>;  // the bytes of the plane that use each table
 
 struct Run {
   int table = 0;
   size_t bytes = 0;
 };
 
-// Run `i`, where so much of the plane is left for it.
+// The bytes of run `i`, of the `left` bytes from its beginning to the end of the plane.
 Run RunAt(const Header& header, size_t i, size_t left) {
   const auto run = static_cast<uint8_t>(header.runs[i]);
   return {run >> 4, std::min(left, size_t{(run & 0xfu) + 1} << header.unit_log)};
@@ -320,7 +322,7 @@ absl::StatusOr<TableBytes> CountTableBytes(const Header& header, size_t plane_by
   return bytes;
 }
 
-// From the order of tables to that of runs.
+// Moves the bytes from the order of tables to the order of runs.
 void PutBack(const Header& header, const TableBytes& bytes, const uint8_t* ordered, absl::Span<char> out) {
   std::array<const uint8_t*, kMaxHuffmanTables> from;
   for (int i = 0; i < kMaxHuffmanTables; ordered += bytes[i++]) from[i] = ordered;
@@ -332,7 +334,7 @@ void PutBack(const Header& header, const TableBytes& bytes, const uint8_t* order
   }
 }
 
-// All of it was used, but for bits of its last byte, which are 0.
+// True if all of the stream was used, except for bits of its last byte, which are 0.
 absl::Status CheckEnd(int index, absl::string_view stream, const BitReader& reader) {
   const size_t whole = reader.at - reinterpret_cast<const uint8_t*>(stream.data());
   const size_t bits = 8 * whole + reader.used();
@@ -351,7 +353,8 @@ absl::Status HuffmanDecoder::Decode(absl::string_view coded, absl::Span<char> ou
   CASK_ASSIGN_OR_RETURN(const Header header, ParseHeader(coded));
   CASK_ASSIGN_OR_RETURN(const TableBytes bytes, CountTableBytes(header, out.size()));
   constexpr size_t kTablesBytes = (kTableEntries + kSmallTablesEntries) * sizeof(Entry);
-  const bool is_ordered = header.num_tables > 1;  // what has the first table, then what has the second, and so on
+  const bool is_ordered =
+      header.num_tables > 1;  // decoded to the bytes of the first table, then those of the second, and so on
   CASK_RETURN_IF_ERROR(memory_.Reserve(kTablesBytes + (is_ordered ? out.size() : 0)));
   const auto table = reinterpret_cast<Entry*>(memory_.data());
   uint8_t* const ordered = is_ordered ? memory_.bytes() + kTablesBytes : reinterpret_cast<uint8_t*>(out.data());

@@ -13,8 +13,8 @@
 namespace tensorcask::payload {
 namespace {
 
-// By byte: its code from the highest bit on, and how many bits that has. As wide as registers, so that an instruction
-// can take them from memory.
+// For each byte its code, from the highest bit on, and the length of the code. Both are as wide as registers, so that
+// an instruction can load them.
 struct CodeTable {
   std::array<uint64_t, 256> codes;
   std::array<uint64_t, 256> lengths;
@@ -38,7 +38,7 @@ struct BitWriter {
     bits |= table.codes[byte] >> num_bits;
     num_bits += table.lengths[byte];
   }
-  // After at most 5 codes. Writes 8 bytes, of which those that are not full will be written again.
+  // Call after at most 5 codes. Writes 8 bytes; the incomplete ones are written again by the next call.
   inline __attribute__((always_inline)) void Flush() {
     StoreLittleEndian(__builtin_bswap64(bits), at);
     at += num_bits / 8;
@@ -64,7 +64,7 @@ inline __attribute__((always_inline)) void AppendPartHere(const uint8_t* begin, 
 
 using AppendPartFunction = void(const uint8_t* begin, const uint8_t* end, const CodeTable& table, BitWriter* writer);
 #if defined(__x86_64__)
-// With instructions that shift by any register.
+// Compiled with BMI2, whose instructions shift by any register.
 __attribute__((target("bmi,bmi2"))) void AppendPartBmi(const uint8_t* begin, const uint8_t* end, const CodeTable& table,
                                                        BitWriter* writer) {
   AppendPartHere(begin, end, table, writer);
@@ -86,7 +86,7 @@ class RunsBackwards {
  public:
   RunsBackwards(absl::string_view plane, const HuffmanPlan& plan)
       : plan_(plan), left_(plan.runs.size()), begin_(reinterpret_cast<const uint8_t*>(plane.data()) + plane.size()) {
-    size_t whole = 0;  // if the last unit were
+    size_t whole = 0;  // the size the size if the last unit were whole whole
     for (const HuffmanPlan::Run& run : plan.runs) whole += size_t{1} * run.units << plan.unit_log;
     missing_ = whole - plane.size();
   }
@@ -111,7 +111,7 @@ class RunsBackwards {
   const uint8_t* end_ = nullptr;
 };
 
-// All that has one table, in six parts. A part may have bytes of several runs.
+// All bytes of one table, in six parts. A part may have bytes of several runs.
 void AppendTable(absl::string_view plane, const HuffmanPlan& plan, int table, BitWriter* writers) {
   size_t left = 0;
   for (RunsBackwards run(plane, plan); run.Next();) left += run.table() == table ? run.end() - run.begin() : 0;

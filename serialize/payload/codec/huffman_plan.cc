@@ -11,9 +11,9 @@ namespace tensorcask::payload {
 namespace {
 
 constexpr size_t kMaxPlaneBytes = size_t{1} << 22;
-constexpr int kBlock = 32;  // byte values are looked at in blocks: most planes have few of them
+constexpr int kBlock = 32;  // byte values are scanned in blocks, because most planes use few values
 
-// A code of its own must save what it takes to write it, and something for the time to make a table of it.
+// A further code must save the size of its table, and more for the time to decode the table.
 constexpr uint64_t kTableBits = 1000;
 
 // In 1/16 bit: a run, which is a byte, and what codes are taken to be between. The most is that of a byte that a group
@@ -22,24 +22,24 @@ constexpr int kRunCost = 8 * 16;
 constexpr uint64_t kLeastLength = 28;
 constexpr uint64_t kMostLength = 208;
 
-// Where groups of neighbours would save less than a 400th of the whole, one code is enough.
+// If groups would save less than a 400th of the plane, one code is used.
 constexpr uint64_t kWorthGrouping = 400;
 
 constexpr int kUnitLog = 9;        // of all planes but large ones
 constexpr int kUnitsOfGroup = 64;  // at the beginning
-constexpr int kFirstStep = 4;      // one unit in so many is enough to tell which groups there are
+constexpr int kFirstStep = 4;      // only every fourth unit is used to find the groups
 
 using UnitCounts = std::array<int16_t, 256>;
 using ValueLengths = std::array<int16_t, 256>;  // by byte, in 1/16 bit
 
-// Values from `first` to before `end` are looked at, multiples of kBlock.
+// Only byte values in [first, end), multiples of kBlock, are scanned.
 struct Range {
   int first;
   int end;
 };
 
 inline __attribute__((always_inline)) void CountUnit(absl::string_view unit, UnitCounts* sums, UnitCounts* seen) {
-  // Four tables: equal bytes in a row need not wait for each other's count.
+  // Four tables, so that a run of equal bytes does not wait for one counter.
   std::array<UnitCounts, 4> counts;
   for (UnitCounts& some : counts) {
     for (int16_t& count : some) count = 0;
@@ -62,7 +62,7 @@ inline __attribute__((always_inline)) void AddUnit(const UnitCounts& counts, Ran
   }
 }
 
-// Which of `num_groups` codes makes least of a unit, if the one before it has `previous` (-1: it is the first).
+// The code, of `num_groups`, that makes a unit smallest. `previous`: the code of the unit before it (-1: no unit).
 // Requires: no sum reaches 2^31.
 inline __attribute__((always_inline)) int CheapestGroup(const UnitCounts& counts, const ValueLengths* lengths,
                                                         int num_groups, Range range, int previous) {
@@ -145,7 +145,8 @@ void HuffmanPlanner::CountUnits(absl::string_view plane) {
   end_ = (static_cast<int>(end) + kBlock - 1) / kBlock * kBlock;
 }
 
-// Neighbours are likely to be alike: groups of neighbours first, then each unit goes where it is cheapest.
+// Neighbouring units are likely to be similar: starts with groups of neighbours, then moves each unit to the group in
+// which it is cheapest.
 void HuffmanPlanner::GroupUnits() {
   const Functions functions = FindFunctions();
   const UnitCounts* const units = Units();
@@ -177,7 +178,7 @@ void HuffmanPlanner::GroupUnits() {
 
 void HuffmanPlanner::AssignUnits(int num_groups, int step) {
   const Functions functions = FindFunctions();
-  std::array<ValueLengths, kMaxHuffmanTables> lengths;  // as good as can be
+  std::array<ValueLengths, kMaxHuffmanTables> lengths;  // fractional lengths of an ideal code
   for (int group = 0; group < num_groups; ++group) {
     uint32_t total = 0;
     for (const uint32_t count : group_[group]) total += count;
@@ -198,8 +199,8 @@ void HuffmanPlanner::AssignUnits(int num_groups, int step) {
   }
 }
 
-// Two groups become one as long as that costs less than a table. Returns how many are left. What units have which, the
-// next assignment tells.
+// Merges two groups while that costs less than a table. Returns the number of groups left. The next assignment chooses
+// the groups of the units.
 int HuffmanPlanner::MergeGroups(int num_groups) {
   const auto bits_of = [this](const ByteCounts& counts) { return CountedBits(counts.data() + first_, end_ - first_); };
   std::array<uint64_t, kMaxHuffmanTables> bits;
@@ -226,7 +227,7 @@ int HuffmanPlanner::MergeGroups(int num_groups) {
     }
     if (loss[from][to] >= (kTableBits << 16) / kFirstStep) break;
     for (int i = 0; i < 256; ++i) group_[to][i] += group_[from][i];
-    // The last takes the place of the one that is gone.
+    // The last group takes the index of the removed one.
     const int last = --num_groups;
     group_[from] = group_[last];
     bits[from] = bits[last];

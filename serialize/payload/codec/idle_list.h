@@ -4,7 +4,8 @@
 //   ContextPointer context = idle->Acquire();      // null: the list is empty, make one
 //   idle->Give(std::move(context), bytes);      // destroyed if the list would hold more than 8 MiB
 //
-// Thread-safe. Never allocates.
+// Thread-safe. Never allocates, and never waits long: where another thread holds the list, it counts as empty or full.
+// So it also works in a child of fork(2), where a thread that held the list at the fork does not exist.
 
 #ifndef TENSORCASK_SERIALIZE_PAYLOAD_CODEC_IDLE_LIST_H_
 #define TENSORCASK_SERIALIZE_PAYLOAD_CODEC_IDLE_LIST_H_
@@ -12,6 +13,7 @@
 #include <array>
 #include <cstddef>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 namespace tensorcask::payload {
@@ -22,10 +24,10 @@ class IdleList {
  public:
   static constexpr size_t kMost = 16;
 
-  // The object that was given last; null if there is none.
+  // The object that was released last; null if the list is empty.
   Pointer Acquire() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (count_ == 0) return nullptr;
+    const std::unique_lock<std::mutex> lock = Lock();
+    if (!lock.owns_lock() || count_ == 0) return nullptr;
     Entry& last = entries_[--count_];
     bytes_ -= last.bytes;
     return std::move(last.thing);
@@ -33,13 +35,24 @@ class IdleList {
 
   // `bytes` is the size of the object. Requires: not null.
   void Give(Pointer thing, size_t bytes) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (count_ == kMost || bytes > kMaxBytes - bytes_) return;
+    const std::unique_lock<std::mutex> lock = Lock();
+    if (!lock.owns_lock() || count_ == kMost || bytes > kMaxBytes - bytes_) return;
     bytes_ += bytes;
     entries_[count_++] = {std::move(thing), bytes};
   }
 
  private:
+  // Not owned if another thread keeps the list for longer than it takes to move an object.
+  std::unique_lock<std::mutex> Lock() {
+    constexpr int kTries = 100;
+    std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+    for (int i = 0; i < kTries && !lock.owns_lock(); ++i) {
+      std::this_thread::yield();
+      lock.try_lock();
+    }
+    return lock;
+  }
+
   struct Entry {
     Pointer thing;
     size_t bytes = 0;

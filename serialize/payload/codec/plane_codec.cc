@@ -30,7 +30,7 @@ struct FreeContext {
 using CompressionContext = std::unique_ptr<ZSTD_CCtx, FreeContext>;
 using DecompressionContext = std::unique_ptr<ZSTD_DCtx, FreeContext>;
 
-// What Huffman codes are written with.
+// The planner and the encoder of Huffman codes.
 struct HuffmanContext {
   HuffmanPlanner planner;
   HuffmanEncoder encoder;
@@ -39,7 +39,7 @@ struct HuffmanContext {
 };
 
 constexpr int kNumEfforts = 3;
-constexpr size_t kIdleBytes = size_t{4} << 20;  // of contexts of a kind that wait for their next use
+constexpr size_t kIdleBytes = size_t{4} << 20;  // of idle contexts of one kind
 
 IdleList<CompressionContext, kIdleBytes>& IdleCompression(int effort) {
   static auto* const idle = new std::array<IdleList<CompressionContext, kIdleBytes>, kNumEfforts>();
@@ -61,14 +61,14 @@ IdleList<std::unique_ptr<HuffmanDecoder>, kIdleBytes>& IdleHuffmanDecoding() {
   return *idle;
 }
 
-// One that waits, or a new one.
+// An idle context, or a new one.
 template <typename T>
 std::unique_ptr<T> AcquireOrMake(IdleList<std::unique_ptr<T>, kIdleBytes>& idle) {
   std::unique_ptr<T> context = idle.Acquire();
   return context != nullptr ? std::move(context) : std::make_unique<T>();
 }
 
-// Planes so small are not worth tables of their own.
+// Smaller planes do not pay for Huffman tables.
 constexpr size_t kLeastHuffmanBytes = size_t{1} << 15;
 
 // Huffman codes are decoded faster: a frame must be smaller by a 64th. By a 100th is what it must be at some pieces of
@@ -77,7 +77,7 @@ constexpr uint64_t kFrameGain = 64;
 constexpr uint64_t kSampledFrameGain = 100;
 constexpr size_t kPieceBytes = 512;
 
-// Whether bytes repeat those 1, 2 or 4 before them: no such repetition of 20 is overlooked.
+// True if bytes repeat the ones 1, 2 or 4 before them. Finds every such repetition of at least 20 bytes.
 bool HasRepetitions(absl::string_view bytes) {
   for (size_t i = 0; i + 12 <= bytes.size(); i += 8) {
     const auto eight = LoadLittleEndian<uint64_t>(bytes.data() + i);
@@ -93,8 +93,8 @@ struct Parameter {
   int value;
 };
 
-// Whether literals are Huffman coded: 1, always. By itself zstd leaves them as they are with the fast strategy and a
-// target length. It has the name ZSTD_c_literalCompressionMode in what zstd.h calls experimental.
+// Whether literals are Huffman coded: 1, always. By default zstd does not code them with the fast strategy and a target
+// length. It has the name ZSTD_c_literalCompressionMode in what zstd.h calls experimental.
 constexpr ZSTD_cParameter kLiteralsMode = ZSTD_c_experimentalParam5;
 
 bool TrySetParameter(const Parameter& parameter, ZSTD_CCtx* context) {
@@ -119,8 +119,8 @@ void SetParameters(PlaneEffort effort, ZSTD_CCtx* context) {
            {ZSTD_c_hashLog, 6},
            {ZSTD_c_minMatch, 7},
            {ZSTD_c_windowLog, 16}});
-      // Runs are found by looking at some places, too. Frames without this are as good, and slower: a zstd that has it
-      // no longer does no harm.
+      // Runs are also found by sampling positions. A zstd without this option writes frames that are as small, more
+      // slowly.
       if (TrySetParameter({kLiteralsMode, 1}, context)) set({{ZSTD_c_targetLength, 8}});
       return;
     case PlaneEffort::kDefault:
@@ -145,7 +145,7 @@ absl::Status BadFrame(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat("zstd frame: ", parts...));
 }
 
-// What stands before the blocks of a frame (RFC 8878 section 3.1.1.1).
+// The header of a frame (RFC 8878 section 3.1.1.1).
 struct FrameHeader {
   uint64_t window_bytes = 0;
   uint64_t content_bytes = 0;
@@ -205,13 +205,13 @@ struct PlaneEncoder::Contexts {
       if (context == nullptr) return NoMemory("no context");
       SetParameters(effort, context.get());
     }
-    // With all the room that a plane can need zstd takes its fastest way.
+    // With ZSTD_compressBound bytes of output, zstd uses its fastest path.
     const size_t size = ZSTD_compress2(context.get(), frame.data(), frame.size_bytes(), plane.data(), plane.size());
-    if (ZSTD_isError(size)) return NoMemory(ZSTD_getErrorName(size));  // nothing else is wrong with a plane
+    if (ZSTD_isError(size)) return NoMemory(ZSTD_getErrorName(size));  // the only possible error
     return absl::string_view(frame.data(), size);
   }
 
-  // Whether a frame looks smaller than what takes so many bytes, judged by pieces of the plane.
+  // Estimates from pieces of the plane whether a frame would be smaller than `other_bytes`.
   absl::StatusOr<bool> SampleSpeaksForFrame(absl::string_view plane, size_t other_bytes) {
     const size_t pieces = std::min(sample.size(), plane.size() / 8) / kPieceBytes;
     const size_t stride = plane.size() / pieces;

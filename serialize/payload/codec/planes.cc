@@ -53,7 +53,7 @@ class Pieces {
  public:
   Pieces(size_t done, size_t count) : end_(done), count_(count) {}
 
-  // The first one, the next one; false behind the last.
+  // Moves to the first piece, or to the next one; false after the last.
   bool Next() {
     begin_ = end_;
     end_ += std::min(count_ - end_, kPiece);

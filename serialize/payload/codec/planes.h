@@ -25,7 +25,7 @@ struct PlaneSource {
   uint8_t constant = 0;
 };
 // The inverse. `planes` has number_bytes entries, of `count` bytes each. `non_temporal`: the numbers will not be read
-// soon, so they may be stored past the caches, if `numbers` is at a multiple of 64.
+// soon, so non-temporal stores are used if `numbers` is at a multiple of 64.
 void JoinPlanes(const PlaneSource* planes, size_t count, int number_bytes, bool rotated, void* numbers,
                 bool non_temporal = false);
 

@@ -1,12 +1,12 @@
-// What planes.cc has done by the widest registers. Not for users: planes.h is.
+// Vector kernels of planes.cc. Internal; planes.h is the interface.
 //
 //   const BlockKernels* kernels = FindBlockKernels(number_bytes);
 //   size_t done = kernels != nullptr ? kernels->split[rotate](numbers, count, planes) : 0;
 //   // ... and the numbers from `done` on one by one.
 //
-// A kernel does as many whole blocks, from the first number on, as there are: it leaves a block (at most 64 numbers) or
-// less. What it does is a multiple of 8, so that the rest begins with a byte of bits. Arguments are those of planes.h;
-// no byte beside these is read or written.
+// A kernel processes whole blocks from the first number on, and leaves at most one block (at most 64 numbers). It
+// processes a multiple of 8 numbers, so that the rest begins at a byte of bits. Arguments are those of planes.h; no
+// other byte is read or written.
 
 #ifndef TENSORCASK_SERIALIZE_PAYLOAD_CODEC_PLANES_KERNELS_H_
 #define TENSORCASK_SERIALIZE_PAYLOAD_CODEC_PLANES_KERNELS_H_
@@ -20,7 +20,7 @@ namespace tensorcask::internal {
 
 using payload::PlaneSource;
 
-// Numbers that were done, and how many of them have other bits than 0.
+// The numbers that a kernel has processed, and how many of them are not 0.
 struct CountedBlocks {
   size_t numbers = 0;
   size_t nonzero = 0;
@@ -42,7 +42,7 @@ struct BlockKernels {
   size_t (*count_bits)(const uint8_t* bytes, size_t size);  // all of them: how many bits are 1
 };
 
-// Those that the processor has; null without. Requires: number_bytes is 1, 2, 4 or 8.
+// The kernels for this processor; null if it has none. Requires: number_bytes is 1, 2, 4 or 8.
 const BlockKernels* FindBlockKernels(int number_bytes);
 
 }  // namespace tensorcask::internal

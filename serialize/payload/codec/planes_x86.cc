@@ -97,8 +97,8 @@ template <int kBytes, bool kRotate>
 CASK_AVX2 size_t Split(const uint8_t* numbers, size_t count, uint8_t* planes) {
   size_t done = 0;
   if constexpr (kBytes == 8) {
-    // Eight planes that are a power of two apart drive each other's lines, and the numbers, out of the first cache. So
-    // whole lines of each plane are made aside.
+    // Eight planes whose distance is a power of two evict each other's lines, and the numbers, from the first-level
+    // cache. So whole lines of each plane are built in a buffer first.
     constexpr size_t kRun = 128;
     uint8_t run[kBytes * kRun];
     for (; count - done >= kRun; done += kRun) {
@@ -153,7 +153,7 @@ CASK_AVX2 size_t Join(const PlaneSource* planes, size_t count, uint8_t* numbers)
 
 // ---- Zero bitmap ----------------------------------------------------------------------------------------------------
 
-// For each byte of a mask, which of eight numbers goes where. Empty places have kEmpty, which makes 0 bits.
+// For each byte of a mask, which of eight numbers goes to which position. Unused positions have kEmpty, which gives 0.
 constexpr uint8_t kEmpty = 0xff;
 struct Places {
   uint8_t rows[256][8];
@@ -174,7 +174,7 @@ constexpr Places MakePlaces(bool back) {
 constexpr Places kDense = MakePlaces(false);  // number rows[mask][j] goes to place j
 constexpr Places kSparse = MakePlaces(true);
 
-// Moves numbers as `row` says, all of its eight; of 8 bytes the first four. Reads and writes that many.
+// Moves eight numbers (four of 8 bytes) as `row` says. Reads and writes that many.
 template <int kBytes>
 CASK_AVX2 inline void Arrange(const uint8_t* from, const uint8_t* row, uint8_t* to) {
   const __m128i places = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(row));
@@ -294,13 +294,13 @@ struct WideStep {
   }
 };
 
-// Loops have no target, so that they become part of functions for either.
+// The loops have no target attribute, so that the compiler can inline them into functions with any.
 #define CASK_INLINE inline __attribute__((always_inline))
 template <typename AnyStep>
 CASK_INLINE CountedBlocks CompactSteps(const uint8_t* numbers, size_t count, uint8_t* mask, uint8_t* dense) {
   CountedBlocks done;
   for (; count - done.numbers >= AnyStep::kNumbers; done.numbers += AnyStep::kNumbers) {
-    // Whole registers are stored: there is room for as many as were read.
+    // Stores whole registers: the output has room for as many numbers as were read.
     done.nonzero += AnyStep::Compact(numbers + done.numbers * AnyStep::kBytes, mask + done.numbers / 8,
                                      dense + done.nonzero * AnyStep::kBytes);
   }

@@ -44,7 +44,10 @@ ChunkReader::Session::Session(const ChunkReader* chunks) : chunks_(chunks) {
       chunks->idle_.pop_back();
     }
   }
-  if (tools_ == nullptr) tools_ = std::make_unique<Tools>(chunks->header().dtype);
+  if (tools_ != nullptr) return;
+  tools_ = std::make_unique<Tools>(chunks->header().dtype);
+  std::lock_guard<std::mutex> lock(chunks->mutex_);
+  chunks->idle_.reserve(++chunks->num_tools_);  // so that the destructor throws nothing
 }
 
 ChunkReader::Session::Session(Session&&) noexcept = default;
@@ -59,7 +62,7 @@ absl::Status ChunkReader::Session::DecodeFetched(uint64_t i, absl::string_view s
                                                  absl::Span<char> out, bool non_temporal) {
   if (verify) CASK_RETURN_IF_ERROR(CompareChecksum(stored, chunks_->index_.entry(i).checksum));
   chunks_->chunks_decoded_.fetch_add(1, std::memory_order_relaxed);
-  if (stored.data() == out.data()) return absl::OkStatus();  // raw, and read where it goes
+  if (stored.data() == out.data()) return absl::OkStatus();  // a raw chunk, read into its destination
   if (!chunks_->header().is_delta && stored.size() < out.size() && (stored[0] & kChunkDifferences) != 0) {
     return absl::InvalidArgumentError("it has differences, but the payload is no delta");
   }
@@ -108,11 +111,11 @@ ChunkReader::~ChunkReader() = default;
 
 absl::Status ChunkReader::ForEach(int num_threads, size_t count,
                                   absl::FunctionRef<absl::Status(Session* session, size_t i)> fn) const {
-  std::atomic<size_t> failed{std::numeric_limits<size_t>::max()};  // the first that did
+  std::atomic<size_t> failed{std::numeric_limits<size_t>::max()};  // the lowest index that failed
   std::mutex mutex;
   absl::Status first_error;
-  // Numbers are handed out in ascending order, so those before one that failed are done as well.
-  ParallelFor(num_threads, count, [&](size_t i) {
+  // Threads take indices in ascending order, so all indices before a failed one are completed.
+  absl::Status status_of_threads = ParallelFor(num_threads, count, [&](size_t i) {
     if (i > failed.load(std::memory_order_relaxed)) return;
     Session session(this);
     absl::Status status = fn(&session, i);
@@ -122,7 +125,7 @@ absl::Status ChunkReader::ForEach(int num_threads, size_t count,
     failed.store(i, std::memory_order_relaxed);
     first_error = std::move(status);
   });
-  return first_error;
+  return first_error.ok() ? status_of_threads : first_error;
 }
 
 absl::Status ChunkReader::Named(uint64_t i, const absl::Status& status) const {

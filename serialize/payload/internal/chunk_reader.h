@@ -38,7 +38,7 @@ class ChunkReader {
   void SetBase(absl::string_view elements) { base_ = elements; }
   uint64_t chunks_decoded() const { return chunks_decoded_.load(std::memory_order_relaxed); }
 
-  // The tools of one thread, which the reader keeps when the thread is done.
+  // The decoders and buffers of one thread. The reader keeps them for the next call.
   class Session {
    public:
     explicit Session(const ChunkReader* chunks);
@@ -78,6 +78,7 @@ class ChunkReader {
   absl::string_view base_;
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<Session::Tools>> idle_;
+  mutable size_t num_tools_ = 0;  // made so far; idle_ has room for all
   mutable std::atomic<uint64_t> chunks_decoded_{0};
 };
 

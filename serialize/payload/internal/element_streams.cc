@@ -11,6 +11,7 @@
 #include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/strided/internal/changing_memory.h"
 #include "tensorcask/tensor/strided/internal/row_major_range.h"
 
 namespace tensorcask::payload {
@@ -35,6 +36,7 @@ absl::StatusOr<ElementStreams> ElementStreams::Of(const TensorView& view) {
   streams.first_bytes_ = static_cast<uint64_t>(*first_bytes);
   if (elements == 0) return streams;
   CASK_RETURN_IF_ERROR(view.buffer()->CheckReadable());
+  streams.may_change_ = internal::MayChange(view);
   if (!strings) return streams;
   CASK_ASSIGN_OR_RETURN(streams.view_, view.Contiguous());
   CASK_ASSIGN_OR_RETURN(streams.ends_, TensorBuffer::Allocate(streams.first_bytes_));
@@ -50,10 +52,12 @@ absl::StatusOr<ElementStreams> ElementStreams::Of(const TensorView& view) {
 absl::StatusOr<absl::string_view> ElementStreams::Read(int stream, uint64_t begin, size_t size,
                                                        Scratch* scratch) const {
   const bool fixed_size = IsFixedSize(view_.dtype());
-  if (fixed_size && view_.IsContiguous()) return view_.bytes().substr(begin, size);
+  if (fixed_size && view_.IsContiguous() && !may_change_) return view_.bytes().substr(begin, size);
   CASK_RETURN_IF_ERROR(scratch->Reserve(size));
   const absl::Span<char> out(scratch->data(), size);
-  if (fixed_size) {
+  if (fixed_size && view_.IsContiguous()) {
+    std::memcpy(out.data(), view_.bytes().data() + begin, size);
+  } else if (fixed_size) {
     CopyRowMajorRange(view_, static_cast<int64_t>(begin / view_.element_size()), out);
   } else if (stream == 0) {
     CopyLengths(begin, out);
@@ -72,7 +76,7 @@ void ElementStreams::CopyLengths(uint64_t begin, absl::Span<char> out) const {
 
 void ElementStreams::CopyCharacters(uint64_t begin, absl::Span<char> out) const {
   const std::string* const text = view_.data<std::string>();
-  // The first string that ends behind `begin`.
+  // The first string that ends after `begin`.
   auto i = static_cast<size_t>(std::upper_bound(ends(), ends() + view_.num_elements(), begin) - ends());
   size_t from = text[i].size() - static_cast<size_t>(ends()[i] - begin);
   while (!out.empty()) {

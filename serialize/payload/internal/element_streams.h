@@ -4,8 +4,9 @@
 //   streams.size_bytes(0);                                       // of the elements; of strings, of their lengths
 //   streams.Read(/*stream=*/1, begin, 1 << 16, &scratch);        // characters of all strings
 //
-// Elements of fixed size are read in place if the view is contiguous, else gathered. A strided view of
-// strings is copied. Read is safe from several threads, each with its own scratch.
+// Elements of fixed size are read in place if the view is contiguous, else gathered. Those in memory that other code
+// may write to (changing_memory.h) are copied by each Read, so that what a caller does with the result agrees. A
+// strided view of strings is copied. Read is safe from several threads, each with its own scratch.
 
 #ifndef TENSORCASK_SERIALIZE_PAYLOAD_INTERNAL_ELEMENT_STREAMS_H_
 #define TENSORCASK_SERIALIZE_PAYLOAD_INTERNAL_ELEMENT_STREAMS_H_
@@ -33,8 +34,8 @@ class ElementStreams {
   const TensorView& view() const { return view_; }
   uint64_t size_bytes(int stream) const { return stream == 0 ? first_bytes_ : characters_; }
 
-  // Bytes [begin, begin + size) of a stream, in place or in *scratch. Requires: they are there, and whole numbers
-  // (FORMAT.md section 3). Errors: ResourceExhausted.
+  // Bytes [begin, begin + size) of a stream, in place or in *scratch. Requires: the stream has them, and they are whole
+  // numbers (FORMAT.md section 3). Errors: ResourceExhausted.
   absl::StatusOr<absl::string_view> Read(int stream, uint64_t begin, size_t size, Scratch* scratch) const;
 
  private:
@@ -45,6 +46,7 @@ class ElementStreams {
   void CopyCharacters(uint64_t begin, absl::Span<char> out) const;
 
   TensorView view_;  // of strings: contiguous
+  bool may_change_ = false;
   uint64_t first_bytes_ = 0;
   uint64_t characters_ = 0;
   RefPtr<TensorBuffer> ends_;  // of strings: where the characters of each string end in the stream

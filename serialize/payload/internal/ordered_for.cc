@@ -4,7 +4,9 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "tensorcask/tensor/base/catch_exceptions.h"
 #include "tensorcask/tensor/base/parallel_for.h"
+#include "tensorcask/tensor/base/status_macros.h"
 
 namespace tensorcask::payload {
 namespace {
@@ -16,7 +18,7 @@ class Order {
  public:
   explicit Order(uint64_t count) : count_(count) {}
 
-  // The next i in *i; false if there is none, or an error.
+  // Sets *i to the next index. False if all are claimed, or after an error.
   bool Claim(uint64_t* i) {
     std::lock_guard<std::mutex> lock(mutex_);
     if (!status_.ok() || next_ == count_) return false;
@@ -24,8 +26,8 @@ class Order {
     return true;
   }
 
-  // Waits until all before `i` are used; false after an error of theirs. Whoever is waited for is at work, as they were
-  // taken in order.
+  // Waits until all results before `i` are used; false if one of them failed. This cannot deadlock: indices are claimed
+  // in order, so the workers that this one waits for are running.
   bool AwaitTurn(uint64_t i) {
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [&] { return !status_.ok() || turn_ == i; });
@@ -47,8 +49,8 @@ class Order {
   const uint64_t count_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  uint64_t next_ = 0;  // to be taken
-  uint64_t turn_ = 0;  // to be used
+  uint64_t next_ = 0;  // the next index to claim
+  uint64_t turn_ = 0;  // the next index to use
   absl::Status status_;
 };
 
@@ -61,14 +63,15 @@ size_t NumWorkers(int num_threads, uint64_t count) {
 absl::Status OrderedFor(int num_threads, uint64_t count, OrderedStep work, OrderedStep use) {
   Order order(count);
   const size_t workers = NumWorkers(num_threads, count);
-  ParallelFor(num_threads, workers, [&](size_t worker) {
+  // An exception is the result of its i: a worker that left without Done would make the others wait for ever.
+  CASK_RETURN_IF_ERROR(ParallelFor(num_threads, workers, [&](size_t worker) {
     for (uint64_t i; order.Claim(&i);) {
-      absl::Status status = work(worker, i);
+      absl::Status status = CatchExceptions([&] { return work(worker, i); });
       if (!order.AwaitTurn(i)) return;
-      if (status.ok()) status = use(worker, i);
+      if (status.ok()) status = CatchExceptions([&] { return use(worker, i); });
       order.Done(status);
     }
-  });
+  }));
   return order.status();
 }
 

@@ -21,8 +21,9 @@ namespace tensorcask::payload {
 using OrderedStep = absl::FunctionRef<absl::Status(size_t worker, uint64_t i)>;
 
 // For each i < count calls work(worker, i) and then, on the same thread, use(worker, i): never two `use` at once, and
-// in ascending order of i. A worker, 0 to NumWorkers - 1, does one thing at a time. The result is the first error in
-// the order of i; after it no result is used and no work begun.
+// in ascending order of i. A worker, 0 to NumWorkers - 1, makes one call at a time. The result is the first error in
+// the order of i; after it no result is used and no work begun. An exception is an error, too: as CatchExceptions
+// (tensor/base/catch_exceptions.h).
 absl::Status OrderedFor(int num_threads, uint64_t count, OrderedStep work, OrderedStep use);
 
 // How many workers OrderedFor has at most.

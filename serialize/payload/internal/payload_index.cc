@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kSizeAt = 8;
 constexpr size_t kChecksumAt = 12;
 
-// Of what a payload of `size` bytes decodes to.
+// The limit of decoded bytes for a payload of `size` bytes.
 uint64_t Limit(const DecodeLimits& limits, uint64_t size) {
   constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
   const auto unbacked = static_cast<uint64_t>(std::max<int64_t>(limits.max_unbacked_bytes, 0));

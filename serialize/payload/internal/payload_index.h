@@ -36,7 +36,7 @@ constexpr size_t kRawChunkAlignment = 64;
 
 void AppendChunkEntry(const ChunkEntry& entry, std::string* index);
 
-// A payload in memory, which must outlive this, or in a part of a source.
+// A payload in memory, which must outlive this object, or in a range of a source.
 class PayloadBytes {
  public:
   explicit PayloadBytes(absl::string_view bytes) : bytes_(bytes), size_(bytes.size()) {}
@@ -61,9 +61,9 @@ class PayloadBytes {
 
 class PayloadIndex {
  public:
-  // Memory: the index of a payload that is in a source, and as much again while it is checked. Errors: InvalidArgument,
-  // saying what is wrong; Unimplemented for what is newer; DataLoss for a wrong checksum; ResourceExhausted past
-  // max_unbacked_bytes + max_expansion x the size; of the source.
+  // Memory: for a payload in a source its index, and the same again while the index is checked. Errors:
+  // InvalidArgument, saying what is wrong; Unimplemented for what is newer; DataLoss for a wrong checksum;
+  // ResourceExhausted past max_unbacked_bytes + max_expansion x the size; of the source.
   static absl::StatusOr<PayloadIndex> Read(const PayloadBytes& bytes, const DecodeLimits& limits);
 
   const PayloadHeader& header() const { return header_; }

@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/payload/codec/chunk_codec.h"
@@ -24,14 +25,14 @@ namespace {
 constexpr size_t kComparedBytes = size_t{64} << 10;  // at a time; whole numbers
 constexpr uint64_t kMaxExpansion = 1000;             // what readers take by default (DecodeLimits)
 
-// What a chunk that is stored is looked up by: equal chunks have equal ones.
+// The key by which stored chunks are found again. Equal chunks have equal keys.
 struct ChunkName {
   uint32_t checksum = 0;
   uint32_t size = 0;
   uint32_t decoded = 0;
   std::array<char, 64> first = {};  // bytes, as far as there are any
 
-  bool is_all() const { return size <= first.size(); }  // equal ones are of equal chunks
+  bool is_all() const { return size <= first.size(); }  // then equal keys mean equal chunks
 
   friend bool operator==(const ChunkName& a, const ChunkName& b) {
     return a.checksum == b.checksum && a.size == b.size && a.decoded == b.decoded && a.first == b.first;
@@ -42,7 +43,7 @@ struct ChunkName {
   }
 };
 
-// One chunk at a time, from elements to what is stored.
+// Encodes one chunk at a time, from elements to stored bytes.
 class Worker {
  public:
   Worker(const PayloadHeader& header, const ElementStreams* streams, const ElementStreams* base)
@@ -77,7 +78,8 @@ class Worker {
   bool is_raw() const { return is_raw_; }
   const ChunkName& name() const { return name_; }
 
-  // Whether chunks i and j, whose names are equal, are stored as the same bytes. False may mean that nobody knows.
+  // True if chunks i and j, whose hashes are equal, are stored as the same bytes. False if they differ or if it is
+  // unknown.
   absl::StatusOr<bool> AreEqual(uint64_t i, uint64_t j) {
     if (name_.is_all()) return true;
     const PayloadHeader::Chunk a = header_.chunk(i);
@@ -91,7 +93,7 @@ class Worker {
   }
 
  private:
-  // Whether what they are encoded from is. Requires: equal sizes.
+  // True if the elements of the two chunks are equal. Requires: equal sizes.
   absl::StatusOr<bool> AreEqual(const ElementStreams& streams, const PayloadHeader::Chunk& a,
                                 const PayloadHeader::Chunk& b) {
     for (size_t at = 0; at < a.size; at += kComparedBytes) {
@@ -115,7 +117,7 @@ class Worker {
   Scratch one_, other_;  // pieces that are compared
 };
 
-// Puts chunks behind one another, and says in the index where they are.
+// Appends chunks, and records their ranges in the index.
 class Writer {
  public:
   explicit Writer(ByteSink* sink) : sink_(sink), start_(sink->position()) {}
@@ -144,7 +146,7 @@ class Writer {
     return absl::OkStatus();
   }
 
-  // Index and what keeps decoded_bytes within what readers take.
+  // The index, and padding that keeps decoded_bytes within the default limit of readers.
   absl::Status Finish(uint64_t decoded_bytes) {
     const uint64_t least = (decoded_bytes + kMaxExpansion - 1) / kMaxExpansion;
     const uint64_t behind = index_.size() + kIndexChecksumBytes;
@@ -176,7 +178,8 @@ class Writer {
     uint64_t chunk;
     uint64_t offset;
   };
-  absl::flat_hash_map<ChunkName, Place> stored_;
+  // Not a table of Abseil, which does not survive a failed allocation.
+  std::unordered_map<ChunkName, Place, absl::Hash<ChunkName>> stored_;
   uint64_t shared_chunks_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Writes a payload whose form is decided: header, chunks in order, index (FORMAT.md).
+// Writes a payload of a given form: header, chunks in order, index (FORMAT.md).
 //
 //   CASK_ASSIGN_OR_RETURN(PayloadSummary summary, WritePayload(header, streams, /*base=*/nullptr, threads, sink));
 
@@ -14,7 +14,7 @@
 
 namespace tensorcask::payload {
 
-// The most that WritePayload writes.
+// An upper bound of the bytes that WritePayload writes.
 uint64_t MaxPayloadBytes(const PayloadHeader& header);
 
 // Codes chunks on num_threads threads. Each needs the memory of a ChunkEncoder and, if the elements are not contiguous,

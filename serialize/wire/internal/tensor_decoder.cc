@@ -21,6 +21,7 @@
 #include "tensorcask/serialize/wire/internal/object_encoder.h"
 #include "tensorcask/serialize/wire/internal/payload_field.h"
 #include "tensorcask/serialize/wire/internal/value_traits.h"
+#include "tensorcask/tensor/base/bool_bytes.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -151,16 +152,7 @@ absl::Status TensorDecoder::CheckContent() const {
     return absl::InvalidArgumentError(absl::StrCat("tensor_content has ", content.size(), " bytes; ", Describe(),
                                                    " needs ", wanted ? absl::StrCat(*wanted) : "more than 2^63"));
   }
-  if (dtype_ == DType::kBool) {
-    uint8_t seen = 0;
-    for (const char byte : content) seen |= static_cast<uint8_t>(byte);
-    if (seen > 1) {
-      const auto bad = std::find_if(content.begin(), content.end(), [](char c) { return c != 0 && c != 1; });
-      return absl::InvalidArgumentError(absl::StrCat("tensor_content[", bad - content.begin(), "] is ",
-                                                     static_cast<int>(static_cast<uint8_t>(*bad)),
-                                                     "; a bool is 0 or 1"));
-    }
-  }
+  if (dtype_ == DType::kBool) return Annotate(CheckBools(content), "tensor_content");
   return absl::OkStatus();
 }
 

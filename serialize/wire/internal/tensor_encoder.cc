@@ -20,6 +20,7 @@
 #include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tensor/base/varint.h"
 #include "tensorcask/tensor/buffer.h"
+#include "tensorcask/tensor/strided/internal/changing_memory.h"
 #include "tensorcask/tensor/strided/row_major.h"
 
 namespace tensorcask::internal {
@@ -89,6 +90,11 @@ bool WriteContent(const TensorView& tensor, bool checksum, char* out, uint32_t* 
     return checksum;
   }
   const absl::string_view elements = tensor.bytes();
+  if (checksum && MayChange(tensor)) {  // the sum of the copy; the elements may be others by now
+    CopyBytes(out, elements.data(), elements.size());
+    *crc = ExtendCrc32c(0, {out, elements.size()});
+    return true;
+  }
   if (!checksum) {
     CopyBytes(out, elements.data(), elements.size());
     return false;
@@ -105,6 +111,7 @@ absl::Status PlanData(const TensorView& view, const EncodeOptions& options, int 
   plan->representation = options.representation;
   if (IsObject(dtype)) {
     CASK_ASSIGN_OR_RETURN(plan->data, view.Contiguous());
+    CASK_ASSIGN_OR_RETURN(plan->data, InPrivateMemory(plan->data));
     return VisitObjects(plan->data,
                         [max_depth, plan](auto objects) { return MeasureObjects(objects, max_depth, plan); });
   }
@@ -113,7 +120,9 @@ absl::Status PlanData(const TensorView& view, const EncodeOptions& options, int 
   if (plan->representation == Representation::kContent) {
     plan->data_bytes = static_cast<uint64_t>(view.num_elements()) * view.element_size();
   } else {
-    CASK_ASSIGN_OR_RETURN(plan->data, view.Contiguous());
+    // Read twice: varints are measured first.
+    CASK_ASSIGN_OR_RETURN(plan->data, InPrivateMemory(view));
+    CASK_ASSIGN_OR_RETURN(plan->data, plan->data.Contiguous());
     MeasureValues(plan->data, plan);
   }
   return absl::OkStatus();
@@ -123,6 +132,9 @@ absl::Status PlanData(const TensorView& view, const EncodeOptions& options, int 
 absl::Status PlanPayload(absl::string_view name, const EncodeOptions& options, MessagePlan* plan) {
   const bool keeps_order = !plan->extension.strides.empty();
   if (!PayloadHeader::Supports(plan->dtype) || keeps_order || plan->data_bytes == 0) return absl::OkStatus();
+  if (options.checksum) {  // reads the elements apart from the payload
+    CASK_ASSIGN_OR_RETURN(plan->data, InPrivateMemory(plan->data));
+  }
   CASK_ASSIGN_OR_RETURN(std::optional<TensorView> payload,
                         EncodePayloadField(plan->data, name, options, plan->data_bytes));
   if (!payload.has_value()) return absl::OkStatus();

@@ -1,4 +1,4 @@
-// The arithmetic behind crc32c.h and its kernels. Not for other rooms.
+// The arithmetic of crc32c.h, and its kernels. Internal.
 //
 // A checksum is a polynomial over GF(2) modulo P = 0x11EDC6F41, written reflected: bit 31 - i is the coefficient of
 // x^i. Appending n bytes to a string multiplies what came before by x^(8n).
@@ -36,7 +36,7 @@ constexpr uint32_t PowerOfXModP(uint64_t n) {
 
 // A kernel takes and gives the raw register, without the XORs by 0xFFFFFFFF.
 using Crc32cKernel = uint32_t (*)(uint32_t crc, const unsigned char* bytes, size_t count);
-// This kind also copies the bytes to `out`, past the caches: for more than they hold.
+// This kind also copies the bytes to `out` with non-temporal stores, for sizes beyond the caches.
 using StreamingCrc32cKernel = uint32_t (*)(uint32_t crc, const unsigned char* bytes, size_t count, unsigned char* out);
 
 // Eight tables, eight bytes a step. Any machine.

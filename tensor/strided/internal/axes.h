@@ -1,5 +1,5 @@
-// The loops over two layouts at once: axes merged where both sides continue, then runs along the innermost one. Nothing
-// to read here for users.
+// The loops over two layouts at once: merges axes that continue one another on both sides, then visits runs along the
+// innermost axis. Internal.
 
 #ifndef TENSORCASK_TENSOR_STRIDED_INTERNAL_AXES_H_
 #define TENSORCASK_TENSOR_STRIDED_INTERNAL_AXES_H_
@@ -22,7 +22,7 @@ using Axes = absl::InlinedVector<Axis, 8>;
 
 // Sorts `axes` by the destination's steps, largest first, and merges those that continue one another on both sides.
 inline void SortAndMerge(Axes* axes) {
-  for (size_t i = 1; i < axes->size(); ++i) {  // few and nearly sorted: by insertion, without memory
+  for (size_t i = 1; i < axes->size(); ++i) {  // insertion sort: the axes are few and nearly sorted
     const Axis axis = (*axes)[i];
     size_t place = i;
     for (; place > 0 && std::abs((*axes)[place - 1].to) < std::abs(axis.to); --place)
@@ -33,7 +33,7 @@ inline void SortAndMerge(Axes* axes) {
   for (size_t i = 1; i < axes->size(); ++i) {
     Axis& outer = (*axes)[kept];
     const Axis inner = (*axes)[i];
-    // Where a product overflows it is no step of an axis that has elements.
+    // A product that overflows cannot be the step of an axis with elements.
     int64_t from = 0;
     int64_t to = 0;
     if (!__builtin_mul_overflow(inner.from, inner.size, &from) && from == outer.from &&
@@ -57,7 +57,7 @@ inline Axes MergedAxes(const Layout& from, const Layout& to) {
 }
 
 // The same elements in another order: all steps of the destination are positive. *from_start and *to_start become the
-// places of the first element in that order. Requires: elements.
+// positions of the first element in that order. Requires: elements.
 inline Axes ForwardAxes(const Layout& from, const Layout& to, int64_t* from_start, int64_t* to_start) {
   Axes axes;
   *from_start = from.offset();

@@ -23,7 +23,7 @@ namespace {
 
 // ---- Steps ----------------------------------------------------------------------------------------------------------
 
-// What holds the values of a dtype on their way.
+// The wide type that holds the values of a dtype during a conversion.
 enum Wide { kFloat, kDouble, kInt, kUint };
 template <Wide>
 struct WideType;
@@ -44,8 +44,8 @@ struct WideType<kUint> {
   using type = uint64_t;
 };
 
-// Each element type T: its wide type, and Load and Store if it is not that itself. kNarrow: Store rounds, so that
-// a value on its way there is rounded to odd.
+// For each element type T: its wide type, and Load and Store if T is another type. kNarrow: Store rounds, so a value is
+// rounded to odd before it.
 template <typename T, typename Enable = void>
 struct Element;
 
@@ -177,8 +177,8 @@ struct EitherPart : Operation<std::complex<Part>, bool> {
 
 // ---- Loops ----------------------------------------------------------------------------------------------------------
 
-// Kernels take whole pieces. These have a fixed length, so that compilers make vectors of them at every level of
-// optimisation, and there is no rest to be written out for each of the operations.
+// Kernels process whole pieces of a fixed length. Compilers vectorise such loops at every level of optimisation, and no
+// operation needs code for a remainder.
 constexpr size_t kPiece = 64;
 constexpr size_t kLargestElement = 16;  // bytes
 
@@ -223,7 +223,7 @@ ConvertStep StepOf(const CpuFeatures& features) {
 }
 
 #if defined(__x86_64__)
-// float16 has instructions of its own.
+// The processor has instructions for float16.
 __attribute__((target("avx2,f16c"))) void StoreHalvesAvx2(const void* from, void* to, size_t count) {
   const auto* const floats = static_cast<const float*>(from);
   auto* const halves = static_cast<float16*>(to);
@@ -266,7 +266,7 @@ ElementSteps StepsOfType(const CpuFeatures& features) {
   }
 }
 
-// A quantised dtype counts as its integer.
+// A quantised dtype is treated as its integer type.
 template <typename T>
 struct PlainType {
   using type = T;
@@ -324,7 +324,7 @@ ConvertStep WideStep(Wide from, Wide to, bool narrow, const CpuFeatures& feature
   return kNoStep;
 }
 
-// To bool. (Not by way of integers, which would take 0.5 for 0.)
+// To bool. (Not through integers, which would turn 0.5 into 0.)
 ConvertStep TruthStep(Wide from, const CpuFeatures& features) {
   switch (from) {
     case kFloat:
@@ -339,7 +339,7 @@ ConvertStep TruthStep(Wide from, const CpuFeatures& features) {
   return kNoStep;
 }
 
-// The pairs that have a step of their own.
+// The pairs that are converted in one step.
 ConvertStep DirectStep(DType from, DType to, const CpuFeatures& features) {
   const auto is = [&](DType a, DType b) { return from == a && to == b; };
   if (is(DType::kFloat32, DType::kInt8)) return StepOf<FloatToInt<int8_t>>(features);
@@ -397,7 +397,7 @@ void Conversion::Run(const void* from, void* to, size_t count, Stream stream) co
   const size_t whole = count / kPiece * kPiece;
   if (whole > 0) RunPieces(from, to, whole, stream);
   if (whole == count) return;
-  // The rest is filled up to a piece.
+  // The remainder is padded to a whole piece.
   alignas(64) char last_from[kPiece * kLargestElement];
   alignas(64) char last_to[kPiece * kLargestElement];
   const size_t rest = count - whole;
@@ -410,7 +410,7 @@ void Conversion::Run(const void* from, void* to, size_t count, Stream stream) co
 
 void Conversion::RunPieces(const void* from, void* to, size_t count, Stream stream) const {
   if (num_steps_ == 1 && stream == nullptr) return steps_[0].run(from, to, count);
-  // What is on its way stays in the first-level cache.
+  // Intermediate values stay in the first-level cache.
   constexpr size_t kBlock = 8 * kPiece;
   alignas(64) char blocks[2][kBlock * kLargestElement];
   const size_t to_size = steps_[num_steps_ - 1].to_size;

@@ -1,13 +1,13 @@
-// Converting dense elements, a pair of dtypes at a time. Nothing to read here for users.
+// Converts dense elements from one dtype to another. Internal.
 //
-// Not a kernel for each of the 35 x 35 pairs: a dtype is loaded into the nearest of four wide types (float, double,
-// int64, uint64) that holds each of its values, goes from there to the wide type of the other dtype, and is stored.
-// Steps that would change nothing are left out, so that float32 <-> small floats, float64 and int64 take one, and a few
-// frequent pairs have one of their own.
+// There is no kernel for each of the 35 x 35 pairs. An element is loaded into the smallest of four wide types (float,
+// double, int64, uint64) that holds all values of its dtype, converted to the wide type of the other dtype, and stored.
+// Steps that change nothing are left out, so conversions between float32 and small floats, float64 or int64 take one
+// step. A few frequent pairs have a kernel of their own.
 //
-// Each step is exact but the last one that rounds: where a wide type is still too narrow for the value, it keeps in its
-// last bit that something is missing (rounds to odd). What follows has at least two bits less and rounds as the full
-// value would. (S. Boldo, G. Melquiond, "When double rounding is odd", 2005.)
+// Only the last step rounds; all others are exact or round to odd: if a wide type is too narrow for the value, its last
+// bit records that something was lost. The type after it has at least two bits less, so the final rounding gives the
+// same result as rounding the exact value. (S. Boldo, G. Melquiond, "When double rounding is odd", 2005.)
 
 #ifndef TENSORCASK_TENSOR_STRIDED_INTERNAL_CONVERT_KERNELS_H_
 #define TENSORCASK_TENSOR_STRIDED_INTERNAL_CONVERT_KERNELS_H_
@@ -26,18 +26,18 @@ using ConvertKernel = void (*)(const void* from, void* to, size_t count);
 
 struct ConvertStep {
   ConvertKernel run;
-  size_t to_size;  // bytes of an element that it makes
+  size_t to_size;  // bytes of an element of the result
 };
 
-// How to get from one dtype to another: at most three steps, in order. None: the bytes are the same.
+// The steps from one dtype to another, in order, at most three. Without steps the bytes are the same.
 class Conversion {
  public:
   // Requires: both have a fixed size.
   static Conversion Find(DType from, DType to, const CpuFeatures& features);
 
   size_t num_steps() const { return num_steps_; }
-  // Converts `count` dense elements from `from` to `to`, which do not overlap. With `stream` the results are put in
-  // place by it, in pieces: CopyKernels::stream writes them past the cache.
+  // Converts `count` dense elements from `from` to `to`, which do not overlap. With `stream`, it writes the results, in
+  // pieces: CopyKernels::stream uses non-temporal stores.
   using Stream = void (*)(const char* from, char* to, int64_t bytes);
   void Run(const void* from, void* to, size_t count, Stream stream = nullptr) const;
 

@@ -1,5 +1,5 @@
-// The rules of convert.h for one value at a time. Bodies for loops: all are without branches, so that these become
-// vector code. Nothing to read here for users.
+// The rules of convert.h for one value. The functions have no branches, so loops over them become vector code.
+// Internal.
 
 #ifndef TENSORCASK_TENSOR_STRIDED_INTERNAL_CONVERT_VALUES_H_
 #define TENSORCASK_TENSOR_STRIDED_INTERNAL_CONVERT_VALUES_H_
@@ -34,7 +34,7 @@ constexpr Bits ZeroUnless(bool condition, Bits value) {
   return value & (condition ? ~Bits{0} : Bits{0});
 }
 
-// Towards zero; what is too large becomes the largest or the smallest integer, NaN 0.
+// Rounds towards zero. Values outside the range become the largest or the smallest integer, and NaN becomes 0.
 template <typename Int, typename Float>
 Int Truncated(Float value) {
   using Layout = FloatBitsOf<Float>;
@@ -43,7 +43,7 @@ Int Truncated(Float value) {
   Bits bits;
   std::memcpy(&bits, &value, sizeof(bits));
   const Bits sign = std::is_signed_v<Int> ? bits & Layout::kSign : 0;
-  // NaN is past infinity, and so is a negative number where it has no place.
+  // As bits, NaN is above infinity, and so is a negative number if the type is unsigned.
   const Bits magnitude = ZeroUnless((bits ^ sign) <= Layout::kInfinity, bits ^ sign);
   const auto number_of = [&](Bits magnitude) {
     const Bits number_bits = sign | magnitude;
@@ -79,7 +79,7 @@ inline float OddFloat(double value) {
   return FloatOfBits(Select(exact, bits, (bits - (away ? 1 : 0)) | 1));
 }
 
-// A double that is exact, or rounded to odd as seen by what has at most 50 bits.
+// A double that is exact, or rounded to odd for targets of at most 50 bits.
 template <typename Int>
 double OddDouble(Int value) {
   constexpr int kDropped = 11;
@@ -92,7 +92,7 @@ double OddDouble(Int value) {
   return static_cast<double>(number) * (large ? double{1 << kDropped} : 1.0);
 }
 
-// The nearest small float. Too large is infinity where the type has it, else the largest number.
+// The nearest small float. A value that is too large becomes infinity if the type has it, else the largest number.
 template <typename T>
 T NearestSmallFloat(float value) {
   using Format = typename T::Format;

@@ -29,7 +29,7 @@ constexpr CopyKernels kScalar = {CopyElements<kBytes>, Transpose<kBytes>, Gather
 template <size_t kBytes>
 void CopyElements(const char* from, int64_t from_inner, int64_t from_outer, char* to, int64_t to_inner,
                   int64_t to_outer, int64_t inner, int64_t outer) {
-  if (inner < outer) {  // the long loop inside
+  if (inner < outer) {  // makes the long loop the inner one
     std::swap(from_inner, from_outer);
     std::swap(to_inner, to_outer);
     std::swap(inner, outer);

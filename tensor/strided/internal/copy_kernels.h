@@ -1,11 +1,10 @@
-// The inner loops of strided copies, for elements of 1, 2, 4, 8 and 16 bytes. Not for users: copy.h is.
+// The inner loops of strided copies, for elements of 1, 2, 4, 8 and 16 bytes. Internal; copy.h is the public interface.
 //
 //   const CopyKernels& kernels = KernelsFor(/*element_bytes=*/4, GetCpuFeatures());
 //   kernels.gather(from, /*from_step=*/8, to, 1000);   // every second float
 //
-// All steps are in bytes and may be negative or 0 on the source's side; no address needs an alignment. Source and
-// destination do not overlap. Kernels of all levels leave equal bytes, and touch no byte beside those they are to read
-// and write.
+// Steps are in bytes. Those of the source may be negative or 0. Addresses need no alignment. Source and destination do
+// not overlap. The kernels of all instruction sets write the same bytes, and access only the bytes of the elements.
 
 #ifndef TENSORCASK_TENSOR_STRIDED_INTERNAL_COPY_KERNELS_H_
 #define TENSORCASK_TENSOR_STRIDED_INTERNAL_COPY_KERNELS_H_
@@ -25,12 +24,12 @@ struct CopyKernels {
   // to[o * to_outer + i * to_inner] = from[o * from_outer + i * from_inner]
   void (*elements)(const char* from, int64_t from_inner, int64_t from_outer, char* to, int64_t to_inner,
                    int64_t to_outer, int64_t inner, int64_t outer);
-  // The same where the destination is dense along `inner` and the source along `outer`: rows become columns.
+  // The same for a destination that is dense along `inner` and a source that is dense along `outer`: a transpose.
   void (*transpose)(const char* from, int64_t from_inner, char* to, int64_t to_outer, int64_t inner, int64_t outer);
   // `count` elements, from_step apart, to a dense run.
   void (*gather)(const char* from, int64_t from_step, char* to, int64_t count);
-  // Plain bytes, written past the caches where they fill whole lines of memory; finish_stream() once afterwards, before
-  // another thread may look. Both null where there are no such stores.
+  // Copies bytes, with non-temporal stores for whole cache lines. Call finish_stream() once afterwards, before another
+  // thread reads the result. Both are null on processors without such stores.
   void (*stream)(const char* from, char* to, int64_t bytes);
   void (*finish_stream)();
 };
@@ -45,7 +44,7 @@ extern const CopyKernels kAvx2CopyKernels[5];
 extern const CopyKernels kAvx512CopyKernels[5];
 #endif
 
-// The portable kernels, which the others use for what is too small for them.
+// The portable kernels. The others use them for blocks that are too small for vectors.
 template <size_t kBytes>
 void CopyElements(const char* from, int64_t from_inner, int64_t from_outer, char* to, int64_t to_inner,
                   int64_t to_outer, int64_t inner, int64_t outer);
@@ -55,7 +54,7 @@ extern template void CopyElements<4>(const char*, int64_t, int64_t, char*, int64
 extern template void CopyElements<8>(const char*, int64_t, int64_t, char*, int64_t, int64_t, int64_t, int64_t);
 extern template void CopyElements<16>(const char*, int64_t, int64_t, char*, int64_t, int64_t, int64_t, int64_t);
 
-// memcpy without the call, for short and odd lengths.
+// Inlined memcpy for short lengths.
 inline void CopyShort(const char* from, char* to, int64_t bytes) {
   const auto both_ends = [&](auto word) {  // two words that may overlap
     decltype(word) last;

@@ -59,7 +59,7 @@ struct Vector {
   template <int kElement>
   CASK_TARGET static Vector Even(Vector a, Vector b) {
     if constexpr (kElement == 16) return {_mm256_permute2x128_si256(a.bits, b.bits, 0x20)};
-    // Within lanes first: these give the quarters in the order a, b, a, b.
+    // First within lanes, which gives the quarters in the order a, b, a, b.
     __m256i quarters = _mm256_setzero_si256();
     if constexpr (kElement == 1) {
       const __m256i low = _mm256_set1_epi16(0x00ff);
@@ -82,8 +82,8 @@ struct Vector {
     return {_mm256_permute2x128_si256(lanes, lanes, 0x01)};
   }
 
-  // One element, at `from`, everywhere. By way of a register: GCC 12 aligns an array on the stack for the vector, and
-  // its address sanitizer does not keep to that.
+  // The element at `from`, repeated. Loaded through a register: under the address sanitizer of GCC 12, an array on the
+  // stack lacks the alignment that the vector load assumes.
   template <int kElement>
   CASK_TARGET static Vector Repeat(const char* from) {
     if constexpr (kElement == 1) return {_mm256_set1_epi8(LoadElement<char>(from))};

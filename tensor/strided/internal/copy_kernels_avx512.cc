@@ -87,8 +87,8 @@ struct Vector {
     return {_mm512_shuffle_i64x2(lanes, lanes, 0x1b)};
   }
 
-  // One element, at `from`, everywhere. By way of a register: GCC 12 aligns an array on the stack for the vector, and
-  // its address sanitizer does not keep to that.
+  // The element at `from`, repeated. Loaded through a register: under the address sanitizer of GCC 12, an array on the
+  // stack lacks the alignment that the vector load assumes.
   template <int kElement>
   CASK_TARGET static Vector Repeat(const char* from) {
     if constexpr (kElement == 1) return {_mm512_set1_epi8(LoadElement<char>(from))};

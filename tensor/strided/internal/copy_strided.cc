@@ -1,19 +1,21 @@
 #include "tensorcask/tensor/strided/internal/copy_strided.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
 
-#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
 #include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/cpu.h"
 #include "tensorcask/tensor/base/parallel_for.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/dtype_visit.h"
 #include "tensorcask/tensor/resource_handle.h"
+#include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/strided/internal/axes.h"
 #include "tensorcask/tensor/strided/internal/copy_kernels.h"
 #include "tensorcask/tensor/strided/layout.h"
@@ -22,24 +24,26 @@
 namespace tensorcask::internal {
 namespace {
 
-// The largest piece of the destination that is put together in the first-level cache, to be written past all caches.
+// The largest piece of the destination that is assembled in the first-level cache and then written by non-temporal
+// stores.
 constexpr int64_t kScratchBytes = 36 << 10;
-constexpr int64_t kPackedBytes = 8 << 10;    // such a piece where it is one range of memory
-constexpr int64_t kRowBytes = 256;           // of a tile with two different axes
-constexpr int64_t kThreadBytes = 256 << 10;  // the least that is worth a thread, and a piece of its work
-constexpr int64_t kShortestStreamed = 512;   // bytes of a row; shorter ones have too many lines shared with others
-constexpr int64_t kPartsPerThread = 4;       // so that no thread waits long for the last one
+constexpr int64_t kPackedBytes = 8 << 10;                // such a piece if it is one range of memory
+constexpr int64_t kRowBytes = 256;                       // of a tile with two different axes
+constexpr int64_t kThreadBytes = 256 << 10;              // the least work for a thread, and the unit of its work
+constexpr size_t kMaxLoops = TensorShape::kMaxRank + 2;  // one for each axis, and those over the tiles
+constexpr int64_t kShortestStreamed = 512;   // bytes of a row; shorter rows share too many lines with others
+constexpr int64_t kPartsPerThread = 4;       // so that threads finish at about the same time
 constexpr int64_t kInCacheBytes = 16 << 10;  // of the destination: both sides fit into the first-level cache
-constexpr int64_t kLaneBytes = 16;           // the least on each side that is transposed in registers
+constexpr int64_t kLaneBytes = 16;           // the shortest side of a block that is transposed in registers
 
-// How a copy is done: two axes are walked by a kernel, in tiles; the others and the tiles of these two by a loop.
+// The plan of a copy. A kernel copies two axes, in tiles; loops walk the other axes and the tiles.
 //
 // `inner_` is the axis of the destination's smallest step. `outer_` is the axis of the source's smallest step, if that
-// is another: a tile of the two then uses each cache line of either side as a whole. Else it is the next axis of the
-// destination. The tiles along outer_ are the innermost loop, for then lines of the destination that lie beside each
-// other are written in short succession; the other axes are outside, the destination's largest steps first. (Measured
-// for 64 MiB of float32 against the five other orders: for the transposition of 4096 x 4096, all permutations of
-// 256 x 256 x 256 and both ways between NCHW and NHWC this one was the fastest or within 10 % of it.)
+// is another axis: then a tile of the two uses each cache line of both sides as a whole. Otherwise it is the next axis
+// of the destination. The tiles along outer_ are the innermost loop, so that neighbouring lines of the destination are
+// written in short succession. The other axes are outside, those with the destination's largest steps first. (Measured
+// for 64 MiB of float32 against the five other orders: for the transposition of 4096 x 4096, all permutations of 256 x
+// 256 x 256 and both ways between NCHW and NHWC this one was the fastest or within 10 % of it.)
 class StridedCopy {
  public:
   StridedCopy(int64_t element_bytes, const char* from_base, const Layout& from, char* to_base, const Layout& to,
@@ -52,13 +56,13 @@ class StridedCopy {
     kBlocks,     // inner_ is dense on both sides
     kGather,     // inner_ is dense in the destination
     kTranspose,  // inner_ is dense in the destination, outer_ in the source
-    kElements,   // what is left: one element at a time
+    kElements,   // other cases: one element at a time
   };
   enum class Store : uint8_t {
-    kDirect,   // by the kernel, where it belongs
-    kThrough,  // past the caches, by a kernel that reads the source
-    kPacked,   // past the caches: a tile is one range of the destination
-    kRows,     // past the caches: each row of a tile is one range
+    kDirect,   // the kernel writes to the destination
+    kThrough,  // non-temporal stores, by a kernel that reads the source
+    kPacked,   // non-temporal stores: a tile is one range of the destination
+    kRows,     // non-temporal stores: each row of a tile is one range
   };
 
   void ChooseAxes(Axes* axes);
@@ -150,7 +154,7 @@ void StridedCopy::ChooseAxes(Axes* axes) {
     blocked_ = blocked_ && (step >= kCacheLine || is_dense(least));
     if (!blocked_) chosen = axes->size() - 1;
     if (std::min(inner_.size, (*axes)[chosen].size) * element_bytes_ < kLaneBytes) {
-      // Tiny tiles. While all stays in the first-level cache, a long loop matters more than the order.
+      // Tiny tiles. If all data stays in the first-level cache, a long inner loop matters more than the order.
       int64_t bytes = inner_.size * element_bytes_;
       size_t longest = chosen;
       for (size_t i = 0; i < axes->size(); ++i) {
@@ -188,7 +192,7 @@ void StridedCopy::ChooseStore(const Axes& axes, const CopyStridedOptions& option
   for (const Axis& axis : axes) bytes *= axis.size;
   if (bytes < kThreadBytes) num_threads_ = 1;
   if (bytes < options.stream_bytes || kernels_->stream == nullptr || inner_.to != element_bytes_) return;
-  // Bound by its loop, not by memory.
+  // Limited by the loop, not by memory.
   if (kind_ == Kind::kElements && std::min(inner_.size, outer_.size) * element_bytes_ < kLaneBytes) return;
   const bool packed = outer_.to == row_bytes && outer_.size > 1 && row_bytes <= (blocked_ ? kRowBytes : kPackedBytes);
   if (options.fresh && (packed || !blocked_)) return;
@@ -251,16 +255,17 @@ void StridedCopy::Run() {
   }
   if (num_threads_ <= 1) return RunPart(0, num_tiles_);
   const int64_t num_parts = std::min(num_tiles_, kPartsPerThread * num_threads_);
-  ParallelFor(num_threads_, static_cast<size_t>(num_parts), [&](size_t i) {
+  const absl::Status status = ParallelFor(num_threads_, static_cast<size_t>(num_parts), [&](size_t i) {
     const auto part = static_cast<int64_t>(i);
     const auto start = [&](int64_t n) { return n * (num_tiles_ / num_parts) + std::min(n, num_tiles_ % num_parts); };
     RunPart(start(part), start(part + 1));
   });
+  CASK_CHECK(status.ok(), "RunPart allocates nothing and throws nothing");
 }
 
-// Tiles number `begin` to `end` - 1, counted as loops_ goes.
+// Tiles `begin` to `end` - 1, in the order of loops_.
 void StridedCopy::RunPart(int64_t begin, int64_t end) const {
-  absl::InlinedVector<int64_t, 8> index(loops_.size());
+  std::array<int64_t, kMaxLoops> index;  // on the stack: a thread that runs this must not throw
   int64_t from = from_;
   int64_t to = to_;
   int64_t rest = begin;
@@ -273,13 +278,13 @@ void StridedCopy::RunPart(int64_t begin, int64_t end) const {
   const Axis& last = loops_.back();
   const bool are_whole = inner_loop_ < 0 && outer_loop_ < 0;
   for (int64_t tile = begin;;) {
-    if (are_whole) {  // all tiles are equal: along the last axis without further ado
-      const int64_t run = std::min(last.size - index.back(), end - tile);
+    if (are_whole) {  // all tiles are equal: a plain loop along the last axis
+      const int64_t run = std::min(last.size - index[loops_.size() - 1], end - tile);
       for (int64_t i = 0; i < run; ++i) {
         CopyTile(from + i * last.from, to + i * last.to, 0, inner_.size, outer_.size);
       }
       tile += run - 1;
-      index.back() += run - 1;
+      index[loops_.size() - 1] += run - 1;
       from += (run - 1) * last.from;
       to += (run - 1) * last.to;
     } else {
@@ -318,15 +323,15 @@ void StridedCopy::CopyTile(int64_t from, int64_t to, int64_t inner_start, int64_
   }
 }
 
-// Where rows share lines, neighbouring tiles agree on whose a line is by its address: a tile writes whole lines only,
-// from the one in which a row of it begins up to, not including, the one in which it ends. So it needs the elements of
-// up to one line before its own. The first tile of a row begins and the last one ends where the row does.
+// If rows share cache lines, the address of a line decides which tile writes it. A tile writes whole lines only: from
+// the line in which its part of a row begins up to, not including, the line in which it ends. So it needs up to one
+// line of elements before its own. The first tile of a row begins, and the last one ends, with the row.
 void StridedCopy::CopyTileThroughScratch(int64_t from, int64_t to, int64_t inner_start, int64_t inner,
                                          int64_t outer) const {
   alignas(kCacheLine) char scratch[kScratchBytes];
   const int64_t bytes = inner * element_bytes_;
   const int64_t lead = shares_lines_ && inner_start > 0 ? kCacheLine : 0;  // bytes
-  // An odd number of lines, so that rows fall into different sets of the cache.
+  // An odd number of lines, so that rows map to different sets of the cache.
   const int64_t scratch_row =
       store_ == Store::kPacked ? bytes : ((lead + bytes + kCacheLine - 1) / kCacheLine | 1) * kCacheLine;
   CASK_DCHECK(scratch_row * outer <= kScratchBytes, "the tile is too large");
@@ -335,10 +340,10 @@ void StridedCopy::CopyTileThroughScratch(int64_t from, int64_t to, int64_t inner
   Produce(from_base_ + start, scratch, scratch_row, rows, outer);
 
   if (kind_ == Kind::kTranspose) {
-    // The source's lines of the next tile along outer_ come while this one is written: 64 rows and more are too many
-    // for the processor to foresee. (Measured for 2-byte elements: 1.8 to 1.0 x memcpy.) Behind the last tile these are
-    // no addresses of ours: numbers until the processor ignores them. Here and not in a function, which GCC would drop
-    // for having no effect.
+    // Prefetches the source's lines of the next tile along outer_ while this one is written: the processor's own
+    // prefetcher does not follow 64 rows and more. (Measured for 2-byte elements: 1.8 to 1.0 x memcpy.) Behind the last
+    // tile the addresses are invalid, and the processor ignores the prefetch. Not in a function of its own, because GCC
+    // would drop its call as without effect.
     const int64_t row_bytes = outer * element_bytes_;
     const uintptr_t next = reinterpret_cast<uintptr_t>(from_base_) + static_cast<uintptr_t>(start + row_bytes);
     for (int64_t i = 0; i < rows; ++i) {
@@ -375,7 +380,7 @@ void StridedCopy::Produce(const char* from, char* to, int64_t to_outer, int64_t 
   }
 }
 
-// A copy of so few elements that choosing how to do it would take longer.
+// A copy of few elements, for which planning would take longer than the copy.
 constexpr int64_t kFewElements = 96;
 constexpr int kFewAxes = 8;
 
@@ -388,7 +393,7 @@ void CopyFew(const char* from, const Layout& from_layout, char* to, const Layout
   const int64_t* const from_steps = from_layout.strides().data();
   const int64_t* const to_steps = to_layout.strides().data();
   const int64_t count = dims[last];
-  const int64_t from_step = count == 1 ? 0 : from_steps[last] * kSize;  // of one element it may be anything
+  const int64_t from_step = count == 1 ? 0 : from_steps[last] * kSize;  // the step of a single element is arbitrary
   const int64_t to_step = count == 1 ? 0 : to_steps[last] * kSize;
   int64_t from_place = 0;
   int64_t to_place = 0;
@@ -452,7 +457,7 @@ void CopyStrided(DType dtype, const void* from_base, const Layout& from, void* t
   const auto element_bytes = static_cast<int64_t>(ElementSize(dtype));
   const auto* const from_bytes = static_cast<const char*>(from_base);
   auto* const to_bytes = static_cast<char*>(to_base);
-  // Dense on both sides, and nothing to choose: the cache holds it.
+  // Dense on both sides and small enough for the cache: no plan is needed.
   if (to.num_elements() < options.stream_bytes / element_bytes && options.num_threads <= 1 && to.IsContiguous() &&
       from.IsContiguous()) {
     std::memcpy(to_bytes + to.offset() * element_bytes, from_bytes + from.offset() * element_bytes,

@@ -45,7 +45,7 @@ void ForEachPair(const TensorView& a, const TensorView& b, size_t element_bytes,
   }
 }
 
-// An element as a number: that of real dtypes has no imaginary part.
+// An element as a complex number; a real one has the imaginary part 0.
 struct Number {
   long double real = 0;
   long double imaginary = 0;
@@ -83,13 +83,13 @@ Number NumberOf(std::complex<Part> value) {
 
 template <typename T>
 Number NumberAt(const char* element) {
-  // Bools as bytes: external memory may hold anything.
+  // Bools are compared as bytes, because external memory may hold other values than 0 and 1.
   std::conditional_t<std::is_same_v<T, bool>, uint8_t, T> value;
   std::memcpy(static_cast<void*>(&value), element, sizeof(value));
   return NumberOf(value);
 }
 
-// How many low bits of an element count. The others may have any value in bytes from outside.
+// The number of low bits that are compared. The other bits may have any value in bytes from outside.
 template <typename T>
 struct BitsThatCount {
   static constexpr int kBits = 8 * sizeof(T);
@@ -181,7 +181,7 @@ Differences FindDifferences(const TensorView& actual, const TensorView& expected
     });
   }
   Differences result;
-  // Cannot fail: no tensor has another dtype.
+  // Cannot fail: a tensor has no other dtypes.
   VisitDType(actual.dtype(), [&](auto tag) {
     result = DifferencesOfNumbers<typename decltype(tag)::type>(actual, expected, tolerance, search);
     return absl::OkStatus();

@@ -1,4 +1,4 @@
-// Where two views differ, element by element: what Equal, AllClose and the matchers of tests/fixture stand on.
+// Compares two views element by element, for Equal, AllClose and the matchers of tests/fixture.
 //
 //   const Differences found = FindDifferences(actual, expected, Tolerance{/*rtol=*/1e-5, /*atol=*/0});
 //   found.num_different, found.first      // how many elements; the row-major number of the first

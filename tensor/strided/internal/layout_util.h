@@ -1,4 +1,4 @@
-// What the operations of layout.h share. Nothing to read here for users.
+// What the operations of layout.h share. Internal.
 
 #ifndef TENSORCASK_TENSOR_STRIDED_INTERNAL_LAYOUT_UTIL_H_
 #define TENSORCASK_TENSOR_STRIDED_INTERNAL_LAYOUT_UTIL_H_
@@ -12,19 +12,19 @@
 
 namespace tensorcask::internal {
 
-// The axis that `axis` names, from the back if negative; -1 if there is none of that name among `rank`.
+// The axis that `axis` names, from the back if negative; -1 if it is outside [-rank, rank).
 inline int WrapAxis(int64_t axis, int rank) {
   if (axis < -rank || axis >= rank) return -1;
   return static_cast<int>(axis < 0 ? axis + rank : axis);
 }
 
-// stride * factor; stride itself where that overflows, which it does only for axes along which nothing is stepped.
+// stride * factor, or `stride` if that overflows, which happens only for axes of one element.
 inline int64_t StrideTimes(int64_t stride, int64_t factor) {
   int64_t product;
   return __builtin_mul_overflow(stride, factor, &product) ? stride : product;
 }
 
-// Whether TensorShape::Create would take `dims`, with its error, but without making a shape of them.
+// Returns the error that TensorShape::Create(dims) would return, without creating a shape.
 inline absl::Status CheckDims(absl::Span<const int64_t> dims) {
   bool good = dims.size() <= size_t{TensorShape::kMaxRank};
   int64_t product = 1;

@@ -13,7 +13,7 @@
 namespace tensorcask {
 namespace {
 
-// A box of a window: `count` steps of `axis` from `index` on, and all of the axes behind it.
+// A slice of a window: `count` indices of `axis` from `index` on, and all of the axes behind it.
 template <typename Byte>
 struct Box {
   Layout layout;
@@ -28,7 +28,8 @@ Box<Byte> BoxOf(const ElementWindow<Byte>& window, size_t element_bytes, const D
   DimVector dims(window.layout.dims().begin() + axis, window.layout.dims().end());
   const absl::Span<const int64_t> strides = window.layout.strides().subspan(static_cast<size_t>(axis));
   dims[0] = count;
-  // Negative steps lead to elements before the first one; the base is the lowest, as nothing before it need be memory.
+  // With negative steps there are elements before the first one. The base is the lowest address, since memory before it
+  // may not exist.
   int64_t back = 0;
   for (size_t i = 0; i < dims.size(); ++i) back -= std::min<int64_t>(0, (dims[i] - 1) * strides[i]);
   absl::StatusOr<Layout> layout = Layout::Create(dims, strides, back);
@@ -66,7 +67,7 @@ void CopyRange(DType dtype, const ElementWindow<const char>& from, const Element
   DimVector index(dims.size());
   for (int64_t axis = rank, rest = begin; axis-- > 0; rest /= dims[axis]) index[axis] = rest % dims[axis];
   for (int64_t position = begin; position < end;) {
-    // The outermost axis of which a step begins here and is not longer than what is left.
+    // The outermost axis of which a whole step begins here and fits into the rest.
     int axis = rank - 1;
     int64_t step = 1;
     while (axis > 0 && index[axis] == 0 && step * dims[axis] <= end - position) step *= dims[axis--];

@@ -1,4 +1,4 @@
-// Parts of row-major order: elements number [begin, end) of a tensor, counted along its rows, wherever they lie.
+// Copies elements [begin, end) of a tensor, counted in row-major order, for any strides.
 //
 //   CopyRowMajorRange(view, 1000, out);          // elements 1000, 1001, ... of any view, dense, as many as fill `out`
 //   CopyRange(dtype, {part, chunk, 4096}, {out->layout(), data}, 10, 20);

@@ -1,4 +1,4 @@
-// Saves that go on by themselves.
+// Saves in the background.
 
 #include "tensorcask/serialize/checkpoint/write/background_save.h"
 
@@ -50,7 +50,7 @@ CheckpointWriterOptions To(FileSystem* files) {
   return options;
 }
 
-// Holds up whoever passes it until it is opened.
+// Blocks the threads that pass it until it is opened.
 class Gate {
  public:
   void Open() {
@@ -199,7 +199,7 @@ TEST(Background, ErrorsArriveWithTheHandle) {
   EXPECT_EQ(files.open_handles(), 0u);
 }
 
-// Memory that nobody can share is copied by Add, which may find none.
+// Add copies memory that cannot be shared, and reports when there is no memory for the copy.
 TEST(Background, AddAnswersForMemory) {
   std::vector<float> outside(500, 7);
   const auto allocator = MakeRef<FailingAllocator>(/*fail_at=*/1);

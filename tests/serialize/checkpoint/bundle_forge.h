@@ -1,4 +1,4 @@
-// Makes whole bundles by hand, of one data file: what our writer does not write, or not yet, or never would.
+// Makes bundles of one data file by hand, for forms that our writer does not write.
 //
 //   BundleForge bundle;
 //   bundle.Add("w", 1, {2}, BytesOfValues<float>({1, 2}));
@@ -28,7 +28,7 @@ std::string BytesOfValues(const std::vector<T>& values) {
 }
 
 struct BundleForge {
-  // Entries stay at their addresses: whoever adds one may go on changing it.
+  // Entries keep their addresses: a test may change an entry after adding it.
   BundleEntryProto& Add(const std::string& key, int dtype, const std::vector<int64_t>& dims, const std::string& bytes) {
     BundleEntryProto& entry = entries[key] = EntryOf(dtype, dims, bytes, static_cast<int64_t>(data.size()));
     data += bytes;

@@ -1,4 +1,4 @@
-// What the tests of checkpoints share.
+// Helpers that the tests of checkpoints share.
 
 #ifndef TENSORCASK_TESTS_SERIALIZE_CHECKPOINT_CHECKPOINT_TESTING_H_
 #define TENSORCASK_TESTS_SERIALIZE_CHECKPOINT_CHECKPOINT_TESTING_H_
@@ -30,7 +30,7 @@ struct NamedTensor {
 absl::Status Save(const std::string& prefix, const std::vector<NamedTensor>& tensors,
                   const CheckpointWriterOptions& options);
 
-// The bytes of a file in `files`; fails the test if there is none.
+// The bytes of a file in `files`; fails the test if the file does not exist.
 std::string BytesOf(const MemoryFileSystem& files, const std::string& path);
 
 // Dtype, shape and every bit.

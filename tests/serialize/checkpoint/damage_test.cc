@@ -93,7 +93,7 @@ class Damage : public ::testing::TestWithParam<DamageCase> {
     if (GetParam().snappy) files_.Put("/m.index", WithSnappyBlocks(BytesOf(files_, "/m.index")));
   }
 
-  // Every way to look at the checkpoint gives an error or the truth. True if somebody noticed something.
+  // Every way of reading gives an error or the right values. True if at least one of them reports the damage.
   bool Noticed() {
     CheckpointReaderOptions options;
     options.read.file_system = &files_;
@@ -155,7 +155,7 @@ TEST_P(Damage, ByteChangesAreNoticedOrHarmless) {
       }
       if (HasFailure()) return;
     }
-    // What nobody reads is between tensors.
+    // The bytes that no reader looks at are between tensors.
     if (GetParam().alignment == 1) {
       EXPECT_EQ(harmless, 0u) << path;
     }

@@ -1,4 +1,4 @@
-// Encoded tensors that are damaged or that lie: each is refused by name, and the others stay readable.
+// Encoded tensors that are damaged or have false headers: an error names each, and the others stay readable.
 
 #include <cstdint>
 #include <functional>
@@ -161,7 +161,7 @@ const Lie kLies[] = {
      },
      Code::kResourceExhausted, "max_expansion"},
     {"Strides", [](BundleEntryProto* e) { e->mutable_extension()->add_strides(1); }, Code::kDataLoss,
-     "neither guarded nor encoded"},
+     "is neither that of a guarded entry"},
     {"ShortSize", [](BundleEntryProto* e) { e->set_size(e->size() - 1); }, Code::kDataLoss, "index"},
     {"TooShortForAHead", [](BundleEntryProto* e) { e->set_size(63); }, Code::kDataLoss, "63 bytes"},
     {"LongSize", [](BundleEntryProto* e) { e->set_size(e->size() + 1); }, Code::kDataLoss, "are wanted"},

@@ -458,7 +458,7 @@ TEST_F(Deltas, HaveADepthOfOne) {
   EXPECT_FALSE(entry.payload->is_delta);
   ExpectReads(third, "w", Trained(second_));
   ASSERT_OK_AND_ASSIGN(const CheckpointEntry fresh, third.Find("new"));
-  EXPECT_TRUE(fresh.payload->is_delta);  // what it is to is none
+  EXPECT_TRUE(fresh.payload->is_delta);  // and its base is not a delta
   ExpectReads(third, "new", Trained(Weights({100, 100}, 9)));
   CheckpointReaderOptions with_deltas;
   with_deltas.base = options.payload.base;

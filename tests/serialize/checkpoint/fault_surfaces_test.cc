@@ -1,8 +1,8 @@
 // Every operation on files that reading, saving, merging and managing checkpoints make, failing in turn, with every
 // error that a system gives; and every allocation. (faults_test.cc looks closer at plain saves and loads.)
 //
-// Each time: the answer is the code of that error and names a file; no handle or mapping is left open, and no temporary
-// file where it could be removed; what is there afterwards is whole; and the same is done again, and works.
+// Each time the status has the code of that error and names a file. No handle or mapping stays open, and no temporary
+// file that could be removed stays. Checkpoints that exist afterwards are whole, and the same operation then succeeds.
 
 #include <cerrno>
 #include <cstdint>
@@ -340,6 +340,7 @@ TEST_P(FaultsOfWriting, LeaveAllOrNothing) {
           ASSERT_OK(version.status()) << files.LogText();
           EXPECT_EQ(*version, kNew) << files.LogText();
         } else if (!version.ok()) {
+          EXPECT_FALSE(param.overwrites) << version.status() << "\n" << files.LogText();
           EXPECT_TRUE(IsMissing(version.status(), kTarget, &memory)) << version.status() << "\n" << files.LogText();
         } else {
           EXPECT_TRUE(*version == kNew || (*version == kOld && param.overwrites));

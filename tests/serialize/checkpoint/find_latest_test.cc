@@ -101,7 +101,7 @@ const DamageCase kDamage[] = {
     {"EmptyIndex", [](MemoryFileSystem* f) { f->Put(kIndex, ""); }, true, kIndex},
     {"CutIndex", [](MemoryFileSystem* f) { f->Put(kIndex, BytesOf(*f, kIndex).substr(0, 60)); }, true, kIndex},
     {"ChangedIndex", [](MemoryFileSystem* f) { Change(f, kIndex, 30); }, true, kIndex},
-    {"NewerVersion", [](MemoryFileSystem* f) { f->Put(kIndex, NewerIndex()); }, true, "wants a reader of version 3"},
+    {"NewerVersion", [](MemoryFileSystem* f) { f->Put(kIndex, NewerIndex()); }, true, "requires reader version 3"},
     {"NoData", [](MemoryFileSystem* f) { f->Remove(kData1); }, true, kData1},
     {"CutData", [](MemoryFileSystem* f) { f->Put(kData0, "1234"); }, true, kData0},
     {"DataIsAFolder",

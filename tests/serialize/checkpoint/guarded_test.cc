@@ -164,14 +164,14 @@ const RejectCase kRejects[] = {
        e->set_dtype(64);
        e->clear_strides();
      },
-     "neither guarded nor encoded"},
+     "is neither that of a guarded entry"},
     {"NothingGuarded",
      [](TensorExtension* e) {
        e->clear_strides();
        e->clear_storage_offset();
      },
-     "neither guarded nor encoded"},
-    {"NegativeDtype", [](TensorExtension* e) { e->set_dtype(-1); }, "neither guarded nor encoded"},
+     "is neither that of a guarded entry"},
+    {"NegativeDtype", [](TensorExtension* e) { e->set_dtype(-1); }, "is neither that of a guarded entry"},
     {"StridesOfStrings", [](TensorExtension* e) { e->set_dtype(7); }, "no fixed size"},
     {"SizeOfAnother", [](TensorExtension* e) { e->set_dtype(1); }, "stores 12 bytes; float32 [3,2] needs 24"},
     {"DeviceThatIsNone", [](TensorExtension* e) { e->set_device("toaster:1"); }, "toaster"},

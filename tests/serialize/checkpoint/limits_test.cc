@@ -52,9 +52,10 @@ using Limits = DecodeLimits;
 TEST(DecodeQuota, NamesTheLimitAndWhatWasAskedFor) {
   DecodeQuota quota("max_file_decoded_bytes", 100);
   EXPECT_OK(quota.Charge(60));
-  EXPECT_THAT(quota.Charge(41),
-              StatusIs(absl::StatusCode::kResourceExhausted,
-                       "decodes to 41 bytes, besides 60 before; the limit max_file_decoded_bytes is 100"));
+  EXPECT_THAT(
+      quota.Charge(41),
+      StatusIs(absl::StatusCode::kResourceExhausted,
+               "decodes to 41 bytes, after 60 that were decoded before; the limit max_file_decoded_bytes is 100"));
   EXPECT_EQ(quota.charged(), 60) << "what was refused does not count";
   EXPECT_OK(quota.Charge(40));
   EXPECT_OK(quota.Charge(0));
@@ -69,8 +70,8 @@ TEST(DecodeQuota, BackedBytesComeOnTop) {
   DecodeQuota quota = DecodeQuota::ForUnbacked(limits, 10);
   EXPECT_OK(quota.Charge(10));
   EXPECT_THAT(quota.Charge(1), StatusIs(absl::StatusCode::kResourceExhausted,
-                                        "decodes to 1 unbacked bytes, besides 10 before, where the input stands for "
-                                        "10; the limit max_unbacked_bytes is -5"));
+                                        "decodes to 1 unbacked bytes, after 10 that were decoded before; the input "
+                                        "backs 10; the limit max_unbacked_bytes is -5"));
   limits.max_unbacked_bytes = INT64_MAX;
   DecodeQuota all = DecodeQuota::ForUnbacked(limits, UINT64_MAX);
   EXPECT_OK(all.Charge(uint64_t{1} << 63));

@@ -400,8 +400,8 @@ TEST(CheckpointManagerTest, AStepOfANewerVersionIsNotReplaced) {
   for (const int64_t step : {1, 2}) ASSERT_OK(SaveStep(&manager, step));
   memory.Put(FilesOf(2)[2], NewerIndex());
   const std::vector<std::string> before = memory.Paths();
-  EXPECT_THAT(SaveStep(&manager, 2), StatusIs(Code::kUnimplemented, AllOf(HasSubstr("/run/ckpt-2: this step is there"),
-                                                                          HasSubstr("wants a reader of version 3"))));
+  EXPECT_THAT(SaveStep(&manager, 2), StatusIs(Code::kUnimplemented, AllOf(HasSubstr("/run/ckpt-2: the step exists"),
+                                                                          HasSubstr("requires reader version 3"))));
   EXPECT_EQ(memory.Paths(), before);
   EXPECT_EQ(testing::BytesOf(memory, FilesOf(2)[2]), NewerIndex());
   EXPECT_THAT(manager.steps(), ElementsAre(1, 2));

@@ -1,4 +1,4 @@
-// The object graphs in TensorFlow's checkpoints, and messages that are none.
+// Object graphs in TensorFlow's checkpoints, and messages that are not object graphs.
 
 #include "tensorcask/serialize/checkpoint/object_graph.h"
 
@@ -63,7 +63,7 @@ TEST(ObjectGraph, IsNamedAndDrawnByTheShortestWay) {
                               Node(Child(4, "kernel")) +                                       // 3
                               Node(Attribute("first/kernel/.ATTRIBUTES/VARIABLE_VALUE")) +     // 4
                               Node(Attribute("m")) +                                           // 5
-                              Node(Child(7, "self")) +                                         // 6: nobody's
+                              Node(Child(7, "self")) +                                         // 6: no node's child
                               Node(Child(6, "back"));                                          // 7
   ASSERT_OK_AND_ASSIGN(const ObjectGraph graph, DecodeObjectGraph(message));
   EXPECT_THAT(graph.Names(), ElementsAre("", "model", "opt", "first", "first/kernel",

@@ -1,4 +1,4 @@
-// Headers, entries and data that are wrong in one place, below tables that are right.
+// Headers, entries and data with one error each, in tables that are valid.
 
 #include <functional>
 #include <string>
@@ -90,16 +90,16 @@ std::vector<RejectCase> BadHeaders() {
       {"BU16_UnknownEndianness", WithHeader([](H* h) { h->set_endianness(static_cast<H::Endianness>(2)); }),
        "endianness 2; wanted 0"},
       {"BU17_MinConsumer3", WithHeader([](H* h) { h->mutable_version()->set_min_consumer(3); }),
-       "wants a reader of version 3; this one has version 2", Code::kUnimplemented},
+       "requires reader version 3; this reader has version 2", Code::kUnimplemented},
       {"BU17_MinConsumer1000", WithHeader([](H* h) { h->mutable_version()->set_min_consumer(1000); }),
-       "wants a reader of version 1000", Code::kUnimplemented},
+       "requires reader version 1000", Code::kUnimplemented},
       {"BU17_MinConsumer2OfAnotherProgram", WithHeader([](H* h) { h->mutable_version()->set_min_consumer(2); }),
        "has min_consumer 2 without Tensorcask's mark (field 4096)", Code::kUnimplemented},
       {"BU17_ReaderVersion3", WithHeader([](H* h) {
          h->mutable_version()->set_min_consumer(2);
          h->mutable_extension()->set_reader_version(3);
        }),
-       "asks for version 3 of Tensorcask's reader; this one has version 2", Code::kUnimplemented},
+       "asks for version 3 of Tensorcask's reader; this reader has version 2", Code::kUnimplemented},
       {"BU17_ReaderVersionNegative", WithHeader([](H* h) { h->mutable_extension()->set_reader_version(-1); }),
        "asks for reader version -1"},
       {"BU17_ExtensionIsNoMessage",

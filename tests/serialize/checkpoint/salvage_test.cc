@@ -64,7 +64,7 @@ struct Range {
   uint64_t end = 0;
 };
 
-// Where everything about a tensor stands in an intact checkpoint.
+// Where the parts of each tensor lie in an intact checkpoint.
 struct Tensors {
   std::map<std::string, std::vector<Range>> blocks;  // of the index, by tensor: those with its entries
   std::map<std::string, std::vector<Range>> data;
@@ -548,7 +548,7 @@ TEST_F(SalvageOne, ACutIndexTellsTheByteOrderIfItHasTheHeader) {
   // A newer writer may have changed anything.
   header.mutable_version()->set_min_consumer(9);
   files_.Put("/m.index", IndexOf({{"", header.SerializeAsString()}}).substr(0, 20));
-  EXPECT_THAT(Salvage(&files_), StatusIs(Code::kUnimplemented, HasSubstr("wants a reader of version 9")));
+  EXPECT_THAT(Salvage(&files_), StatusIs(Code::kUnimplemented, HasSubstr("requires reader version 9")));
 }
 
 TEST_F(SalvageOne, UnverifiedEntriesCostNoVerifiedOnes) {
@@ -576,8 +576,10 @@ TEST_F(SalvageOne, UnverifiedEntriesCostNoVerifiedOnes) {
   ASSERT_OK_AND_ASSIGN(const Salvaged salvaged, Salvage(&files_));
   EXPECT_EQ(salvaged.tensors.size(), 2u);
   EXPECT_THAT(salvaged.report.unverified, IsEmpty());
-  EXPECT_THAT(Messages(salvaged.report), ::testing::Contains(HasSubstr("tensor \"c\" stood there; its entry")));
-  EXPECT_THAT(Messages(salvaged.report), ::testing::Contains(HasSubstr("tensor \"d\" stood there; its entry")));
+  EXPECT_THAT(Messages(salvaged.report),
+              ::testing::Contains(HasSubstr("the entry of tensor \"c\" was there; the entry")));
+  EXPECT_THAT(Messages(salvaged.report),
+              ::testing::Contains(HasSubstr("the entry of tensor \"d\" was there; the entry")));
 }
 
 // The type of a compressed block, 1, is in every third byte of a long run.

@@ -298,7 +298,7 @@ TEST(Slices, VerifyAllEndsTheSearchForMissingPieces) {
   ASSERT_EQ(messages.size(), 102u);
   EXPECT_THAT(messages[0], HasSubstr("slice \"0,1\" of tensor \"t\": is missing"));
   EXPECT_THAT(messages[100], HasSubstr("tensor \"t\": 100 of its pieces are not there"));
-  EXPECT_THAT(messages[101], HasSubstr("slice \"0,1\" of tensor \"u\": is of no tensor that names it"));
+  EXPECT_THAT(messages[101], HasSubstr("slice \"0,1\" of tensor \"u\": no tensor lists this piece"));
 }
 
 TEST(Slices, OrphansAndBrokenKeys) {
@@ -318,7 +318,7 @@ TEST(Slices, OrphansAndBrokenKeys) {
   {
     ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files));
     EXPECT_OK(reader.entries());
-    EXPECT_EQ(damages(reader), "gone|/m.index: slice \"0,1\" of tensor \"gone\": is of no tensor that names it\n");
+    EXPECT_EQ(damages(reader), "gone|/m.index: slice \"0,1\" of tensor \"gone\": no tensor lists this piece\n");
   }
   bundle.Add(std::string("\0x", 2), kInt32, {1}, "1234");
   bundle.Put(&files);

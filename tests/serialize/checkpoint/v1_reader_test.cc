@@ -361,8 +361,9 @@ TEST(V1Reader, VersionsAndFieldsOfLaterWriters) {
     ASSERT_OK(file.reader);
     EXPECT_EQ(Difference(*file->Read("x"), Tensor::Scalar<float>(3)), "");
   }
-  EXPECT_THAT(open(BytesField(2, VarintField(2, 2))).reader,
-              StatusIs(Code::kUnimplemented, HasSubstr("m.ckpt: wants a reader of version 2; this one has version 1")));
+  EXPECT_THAT(
+      open(BytesField(2, VarintField(2, 2))).reader,
+      StatusIs(Code::kUnimplemented, HasSubstr("m.ckpt: requires reader version 2; this reader has version 1")));
   EXPECT_THAT(open(BytesField(2, VarintField(1, static_cast<uint64_t>(-1)))).reader,
               StatusIs(Code::kDataLoss, HasSubstr("m.ckpt: has producer -1; wanted 0 or more")));
   EXPECT_THAT(open(BytesField(2, BytesField(3, "\x05\x01"))).reader,
@@ -541,7 +542,7 @@ TEST(V1Reader, PiecesThatAreMissingOrTooMany) {
     content[key] = Piece("z", "", Values(Tensor::Scalar<float>(1)));
     const OpenFile file(content);
     ASSERT_OK(file.reader);
-    EXPECT_THAT(file->entries(), StatusIs(Code::kDataLoss, HasSubstr("that of no piece")));
+    EXPECT_THAT(file->entries(), StatusIs(Code::kDataLoss, HasSubstr("belongs to no piece")));
     EXPECT_THAT(DamageOf(*file, 0), SizeIs(1));
     EXPECT_OK(file->Read("w"));
   }

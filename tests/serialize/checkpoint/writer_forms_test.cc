@@ -1,5 +1,5 @@
-// What the writer adds to TensorFlow's plain entries: metadata, guarded tensors, pieces; against files made by hand of
-// the classes that protobuf generates.
+// What the writer adds to TensorFlow's plain entries: metadata, guarded tensors, pieces; compared with files that the
+// test makes with protobuf's generated classes.
 
 #include <cstdint>
 #include <initializer_list>
@@ -181,7 +181,7 @@ TEST(WriterForms, PiecesAsTensorFlowStoresThem) {
   const TensorShape shape({3, 3});
   ASSERT_OK(writer.AddSlice("w", shape, Slice("1,2:2,1"), column, add));
   add.metadata = TensorMetadata();
-  add.layout = StoredLayout::kPreserve;  // of pieces nobody keeps it
+  add.layout = StoredLayout::kPreserve;  // pieces do not keep it
   ASSERT_OK_AND_ASSIGN(const TensorView left, TensorView(lower).Narrow(1, 0, 2));
   ASSERT_OK(writer.AddSlice("w", shape, Slice("1,2:0,2"), *left.Contiguous(MemoryFormat::kContiguous), add));
   add.shard = 0;

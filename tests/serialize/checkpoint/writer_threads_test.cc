@@ -1,4 +1,4 @@
-// A writer with several threads, or in the background: the same files, and the same answers to what goes wrong.
+// A writer with several threads, or in the background: the same files and the same errors.
 
 #include <sys/resource.h>
 

@@ -1,5 +1,4 @@
-// Tensors that are not in shared memory are copied there, if they are large, and the memory of the copies is used
-// again.
+// Large tensors that are not in shared memory are copied there, and the memory of the copies is reused.
 
 #include <sys/stat.h>
 

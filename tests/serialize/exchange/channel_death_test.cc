@@ -1,5 +1,5 @@
-// One of two processes that talk is killed, at every byte that it sends or receives and at every system call: the other
-// gets a clear status, at once, and keeps nothing of it.
+// One of two connected processes is killed, at every byte that it sends or receives and at every system call: the other
+// gets a clear status at once and leaks nothing.
 
 #include <signal.h>
 #include <sys/ptrace.h>

@@ -374,7 +374,7 @@ TEST(ChannelFaults, DescriptorsThatAreNotAsSaidAreRefused) {
     EXPECT_THAT(ReceiveOf(frame, std::vector<int>(count, file.get()), hello),
                 StatusIs(Code::kInvalidArgument, HasSubstr("descriptors; its header says 1")));
   }
-  frame.header.num_descriptors = 2;  // the second is nobody's
+  frame.header.num_descriptors = 2;  // no tensor uses the second
   EXPECT_THAT(ReceiveOf(frame, {file.get(), file.get()}, hello),
               StatusIs(Code::kInvalidArgument, HasSubstr("block 2 belongs to no tensor")));
   {  // beside the body instead of the header

@@ -249,7 +249,7 @@ TEST_F(ChannelListenerTest, TenThousandIdleClientsAndNoDescriptorLeft) {
   while (idle.size() < count) idle.push_back(Accept());
   EXPECT_TRUE(call(&client, &server));
 
-  // None is left for the next one, who waits; whoever just goes on accepting does not spin.
+  // No descriptor is left for the next client, which waits. A server that keeps accepting does not spin.
   Channel late = Connect();
   const absl::Time start = absl::Now();
   std::vector<absl::Status> refused;

@@ -176,8 +176,8 @@ TEST_P(ComesThrough, WithMetadata) {
         if (by_descriptor || GetParam().strides_are_kept_inline) {
           EXPECT_EQ(same.view.strides(), view.strides());
         }
-        // What is checked is copied by the receiver, unless nobody can write to it. Of the rest what is large and is
-        // not in shared memory is copied there.
+        // The receiver copies data that it checks, unless the data is sealed against writing. The sender copies other
+        // data that is large and not in shared memory.
         const bool is_checked = checksum || view.dtype() == DType::kBool;
         const bool is_large = view.num_elements() * 4 >= int64_t{128} << 10;
         const bool is_shared = same.view.buffer() && same.view.buffer()->file_range().has_value();

@@ -1,9 +1,7 @@
-// Peers that die, stall or lie, and a process that forks or runs out of memory: no call waits for longer than its
+// Peers that die, stall or lie, and a process that runs out of memory: no call waits for longer than its
 // deadline, and what is reported is what happened.
 
 #include <fcntl.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/wait.h>
@@ -36,6 +34,7 @@
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/serialize/exchange/channel_testing.h"
 #include "tensorcask/tests/serialize/exchange/descriptor_count.h"
+#include "tensorcask/tests/serialize/exchange/lingering_socket.h"
 #include "tensorcask/tests/support/status_matchers.h"
 #include "tensorcask/tests/support/temp_folder.h"
 
@@ -71,10 +70,13 @@ using ::tensorcask::testing::Catch;
 using ::tensorcask::testing::Caught;
 using ::tensorcask::testing::Counting;
 using ::tensorcask::testing::CountOpenDescriptors;
+using ::tensorcask::testing::CountOpenDescriptorsOnceSettled;
 using ::tensorcask::testing::Ends;
 using ::tensorcask::testing::kLong;
 using ::tensorcask::testing::kShort;
+using ::tensorcask::testing::LingeringSocket;
 using ::tensorcask::testing::MakeEnds;
+using ::tensorcask::testing::MakeLingeringSocket;
 using ::tensorcask::testing::Mixed;
 using ::tensorcask::testing::Shared;
 using ::tensorcask::testing::StatusIs;
@@ -96,36 +98,8 @@ Pair MakePair(const ChannelOptions& options = {}) {
 
 // ---- Descriptors whose close blocks ---------------------------------------------------------------------------------
 
-// A TCP socket with unsent bytes whose last close(2) waits for 20 seconds, and its peer, which reads nothing.
-struct Lingering {
-  ScopedDescriptor file;
-  ScopedDescriptor peer;
-};
-
-std::optional<Lingering> MakeLingering() {
-  const ScopedDescriptor listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  auto* const generic = reinterpret_cast<sockaddr*>(&address);
-  socklen_t size = sizeof(address);
-  Lingering made;
-  made.file = ScopedDescriptor(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (bind(listener.get(), generic, size) != 0 || listen(listener.get(), 1) != 0 ||
-      getsockname(listener.get(), generic, &size) != 0 || connect(made.file.get(), generic, size) != 0) {
-    return std::nullopt;
-  }
-  made.peer = ScopedDescriptor(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  const linger wait = {/*l_onoff=*/1, /*l_linger=*/20};
-  if (setsockopt(made.file.get(), SOL_SOCKET, SO_LINGER, &wait, sizeof(wait)) != 0) return std::nullopt;
-  const std::string bytes(1 << 16, 'x');
-  while (send(made.file.get(), bytes.data(), bytes.size(), MSG_DONTWAIT) > 0) {
-  }
-  return made;
-}
-
 TEST(HostilePeer, ADescriptorWhoseCloseBlocksDelaysNoReceiver) {
-  std::optional<Lingering> lingering = MakeLingering();
+  std::optional<LingeringSocket> lingering = MakeLingeringSocket(absl::Seconds(20));
   if (!lingering) GTEST_SKIP() << "no TCP here";
   const Caught caught = Catch(Mixed());
   const absl::Time begin = absl::Now();
@@ -140,7 +114,7 @@ TEST(HostilePeer, ADescriptorWhoseCloseBlocksDelaysNoReceiver) {
 }
 
 TEST(HostilePeer, ADescriptorThatIsNeverReceivedDelaysNoDestructor) {
-  std::optional<Lingering> lingering = MakeLingering();
+  std::optional<LingeringSocket> lingering = MakeLingeringSocket(absl::Seconds(20));
   if (!lingering) GTEST_SKIP() << "no TCP here";
   const absl::Time begin = absl::Now();
   {
@@ -153,17 +127,11 @@ TEST(HostilePeer, ADescriptorThatIsNeverReceivedDelaysNoDestructor) {
 }
 
 TEST(HostilePeer, MapSharedMemoryClosesWithoutWaiting) {
-  std::optional<Lingering> lingering = MakeLingering();
+  std::optional<LingeringSocket> lingering = MakeLingeringSocket(absl::Seconds(20));
   if (!lingering) GTEST_SKIP() << "no TCP here";
   const absl::Time begin = absl::Now();
   EXPECT_THAT(MapSharedMemory(std::move(lingering->file), 0, 4096), StatusIs(Code::kInvalidArgument));
   EXPECT_LT(absl::Now() - begin, absl::Seconds(10));
-}
-
-// Descriptors that are not memory files are closed by helper processes, a moment later.
-void ExpectDescriptorsSettleAt(int wanted) {
-  for (int i = 0; i < 500 && CountOpenDescriptors() != wanted; ++i) absl::SleepFor(absl::Milliseconds(10));
-  EXPECT_EQ(CountOpenDescriptors(), wanted);
 }
 
 TEST(HostilePeer, DescriptorsOfAllKindsAreClosed) {
@@ -180,7 +148,7 @@ TEST(HostilePeer, DescriptorsOfAllKindsAreClosed) {
       EXPECT_THAT(victim.channel.Receive(kLong), StatusIs(Code::kInvalidArgument));
     }
   }
-  ExpectDescriptorsSettleAt(before);
+  EXPECT_EQ(CountOpenDescriptorsOnceSettled(before), before);
 }
 
 // ---- What was received ----------------------------------------------------------------------------------------------
@@ -254,24 +222,6 @@ TEST(HostilePeer, AListenerNeverRemovesTheNextOnesSocket) {
   listen_often();
   other.join();
   EXPECT_EQ(lost, 0);
-}
-
-// ---- fork -----------------------------------------------------------------------------------------------------------
-
-TEST(HostilePeer, AChildThatDestroysItsCopyDoesNotEndTheChannel) {
-  Pair pair = MakePair();
-  ASSERT_OK(pair.b.SendTensor(Counting(TensorShape({5}), Shared()), {}, kLong));
-  const pid_t child = fork();
-  if (child == 0) {
-    { const Pair gone = std::move(pair); }
-    _exit(0);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  ASSERT_EQ(status, 0);
-  EXPECT_OK(pair.a.ReceiveTensor(kLong));
-  EXPECT_OK(pair.a.SendTensor(Counting(TensorShape({5}), Shared()), {}, kLong));
-  EXPECT_OK(pair.b.ReceiveTensor(kLong));
 }
 
 // ---- No memory ------------------------------------------------------------------------------------------------------

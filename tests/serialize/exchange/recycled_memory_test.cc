@@ -48,7 +48,7 @@ class RecycledMemoryTest : public ::testing::Test {
   const int mappings_ = CountMappedMemoryFiles();
 };
 
-// Where the next loan of as many bytes is; null: there is none.
+// The address of the next loan of as many bytes; null if it fails.
 char* NextPlace(RecycledMemory* memory, size_t bytes) {
   const std::optional<Loan> loan = memory->Lend(bytes);
   return loan ? loan->data : nullptr;

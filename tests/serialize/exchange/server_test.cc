@@ -1,6 +1,7 @@
-// A server in front of clients of which most mean no good. (tests/attack attacks the tool's server for longer.)
+// A server with clients of which most are hostile. (tests/attack attacks the tool's server for longer.)
 
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,10 +18,12 @@
 #include "absl/status/statusor.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/exchange/channel.h"
 #include "tensorcask/serialize/exchange/internal/frame.h"
+#include "tensorcask/serialize/exchange/internal/server_client.h"
 #include "tensorcask/serialize/exchange/message_codec.h"
 #include "tensorcask/serialize/exchange/scoped_descriptor.h"
 #include "tensorcask/serialize/exchange/server.h"
@@ -29,6 +32,7 @@
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/serialize/exchange/channel_testing.h"
+#include "tensorcask/tests/serialize/exchange/descriptor_count.h"
 #include "tensorcask/tests/support/status_matchers.h"
 #include "tensorcask/tests/support/temp_folder.h"
 
@@ -38,9 +42,12 @@ namespace {
 using ::tensorcask::testing::Catch;
 using ::tensorcask::testing::Caught;
 using ::tensorcask::testing::Counting;
+using ::tensorcask::testing::CountOpenDescriptors;
+using ::tensorcask::testing::Ends;
 using ::tensorcask::testing::Frame;
 using ::tensorcask::testing::IsOk;
 using ::tensorcask::testing::kLong;
+using ::tensorcask::testing::MakeEnds;
 using ::tensorcask::testing::Shared;
 using ::tensorcask::testing::StatusIs;
 using ::tensorcask::testing::TempFolder;
@@ -240,6 +247,42 @@ TEST_F(ServerTest, WrongRequestsEndTheirConnectionOnly) {
     EXPECT_TRUE(IsCutOff(&with_descriptor));
   }
   EXPECT_LT(HonestWait(), absl::Seconds(5));
+}
+
+TEST(RequestTransportTest, NoDescriptorOfAClientGetsIntoTheProcess) {
+  Ends ends = MakeEnds();
+  exchange::RequestTransport transport(std::move(ends.ours));
+  // As on a system that does not refuse descriptors on the server's behalf.
+  const int all = 1;
+  static_cast<void>(setsockopt(transport.socket().descriptor(), SOL_SOCKET, SO_PASSRIGHTS, &all, sizeof(all)));
+  char bytes[100];
+  std::vector<ScopedDescriptor> none;
+  const auto receive = [&](size_t size) {
+    return transport.ReceiveSome(absl::MakeSpan(bytes, size), 0, &none, absl::ZeroDuration());
+  };
+  ASSERT_OK(ends.theirs.SendAll({"four"}, {}, kLong));
+  ASSERT_OK_AND_ASSIGN(const size_t received, receive(3));
+  EXPECT_EQ(received, 3u);
+  const ScopedDescriptor file(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  ASSERT_OK(ends.theirs.SendAll({"x"}, std::vector<int>(UnixSocket::kMaxDescriptors, file.get()), kLong));
+  const int before = CountOpenDescriptors();
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THAT(receive(100), StatusIs(Code::kInvalidArgument, ::testing::HasSubstr("a request has descriptors")));
+  }
+  EXPECT_TRUE(none.empty());
+  EXPECT_EQ(CountOpenDescriptors(), before);
+}
+
+TEST(RequestTransportTest, ItsEnds) {
+  Ends ends = MakeEnds();
+  exchange::RequestTransport transport(std::move(ends.ours));
+  char byte;
+  std::vector<ScopedDescriptor> none;
+  const auto receive = [&] { return transport.ReceiveSome(absl::MakeSpan(&byte, 1), 0, &none, absl::ZeroDuration()); };
+  EXPECT_THAT(receive(), StatusIs(Code::kDeadlineExceeded));
+  { const UnixSocket gone = std::move(ends.theirs); }
+  ASSERT_OK_AND_ASSIGN(const size_t received, receive());
+  EXPECT_EQ(received, 0u);
 }
 
 TEST_F(ServerTest, AChildThatDestroysItsCopyDoesNotEndTheServer) {

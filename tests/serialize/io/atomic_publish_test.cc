@@ -53,7 +53,8 @@ absl::Status PublishAll(const PublishOptions& options, const std::vector<Content
 PublishOptions On(FileSystem* files, bool sync = true, bool overwrite = false) { return {files, sync, overwrite}; }
 
 const std::vector<Content> kNew = {{"m.data-0", "new data 0"}, {"m.data-1", "new data 1"}, {"m.index", "new index"}};
-const std::vector<Content> kOld = {{"m.data-0", "old data 0"}, {"m.data-1", "old data 1"}, {"m.index", "old index"}};
+// Data files of other names than those of kNew, as a caller who overwrites gives them.
+const std::vector<Content> kOld = {{"m.old-0", "old data 0"}, {"m.old-1", "old data 1"}, {"m.index", "old index"}};
 
 void PutAll(MemoryFileSystem* files, const std::vector<Content>& contents) {
   for (const Content& content : contents) files->Put(content.path, content.bytes);
@@ -153,16 +154,39 @@ TEST(AtomicPublishTest, EveryFolderIsSynced) {
                                  "Rename /c/index~ -> /c/index", "SyncFolder /c"));
 }
 
-TEST(AtomicPublishTest, OverwritingRemovesTheSwitchFirst) {
+TEST(AtomicPublishTest, OverwritingReplacesTheSwitchInOneStep) {
   MemoryFileSystem memory;
   PutAll(&memory, kOld);
   FaultyFileSystem files(&memory);
   ASSERT_OK(PublishAll(On(&files, /*sync=*/true, /*overwrite=*/true), kNew));
-  EXPECT_THAT(StepsAfterWriting(files),
-              ElementsAre("Sync m.data-0~", "Sync m.data-1~", "Sync m.index~", "Remove m.index", "SyncFolder .",
-                          "Rename m.data-0~ -> m.data-0", "Rename m.data-1~ -> m.data-1", "SyncFolder .",
-                          "Rename m.index~ -> m.index", "SyncFolder ."));
+  EXPECT_THAT(StepsAfterWriting(files), ElementsAre("Sync m.data-0~", "Sync m.data-1~", "Sync m.index~",
+                                                    "Rename m.data-0~ -> m.data-0", "Rename m.data-1~ -> m.data-1",
+                                                    "SyncFolder .", "Rename m.index~ -> m.index", "SyncFolder ."));
   EXPECT_EQ(WhatReadersFind(memory), "new");
+}
+
+TEST(AtomicPublishTest, AFileMayGetAnotherNameAndOneMayComeBeforeTheSwitch) {
+  MemoryFileSystem memory;
+  ASSERT_EQ(memory.MakeFolder("d"), 0);
+  memory.Put("taken", "old");
+  FaultyFileSystem files(&memory);
+  AtomicPublish publish(On(&files));
+  ASSERT_OK_AND_ASSIGN(FileSink * a, publish.Add("a"));
+  ASSERT_OK_AND_ASSIGN(FileSink * index, publish.Add("index"));
+  ASSERT_OK_AND_ASSIGN(FileSink * b, publish.AddBeforeSwitch("b"));
+  ASSERT_OK(publish.Redirect("a", "c"));
+  EXPECT_THAT(publish.Redirect("c", "taken"), StatusIs(Code::kAlreadyExists, HasSubstr("taken: exists already")));
+  EXPECT_THAT(publish.Redirect("c", "b"), StatusIs(Code::kAlreadyExists, HasSubstr("b: added twice")));
+  EXPECT_THAT(publish.AddBeforeSwitch("c"), StatusIs(Code::kAlreadyExists, HasSubstr("c: added twice")));
+  ASSERT_OK(a->Append("first"));
+  ASSERT_OK(b->Append("second"));
+  ASSERT_OK(index->Append("switch"));
+  ASSERT_OK(publish.Commit());
+  EXPECT_THAT(StepsAfterWriting(files),
+              ElementsAre("Sync a~", "Sync b~", "Sync index~", "Rename a~ -> c", "Rename b~ -> b", "SyncFolder .",
+                          "Rename index~ -> index", "SyncFolder ."));
+  EXPECT_EQ(*memory.Find("c"), "first");
+  EXPECT_EQ(*memory.Find("b"), "second");
 }
 
 TEST(AtomicPublishTest, ASingleFileIsReplacedInOneStep) {
@@ -289,7 +313,7 @@ TEST(AtomicPublishTest, AVanishedFolderIsAnErrorNamingTheFile) {
   ASSERT_OK(publish.Add(folder.Path("d/a")));
   ASSERT_EQ(unlink(folder.Path("d/" + NamesIn(folder.Path("d")).at(0)).c_str()), 0);
   ASSERT_EQ(rmdir(folder.Path("d").c_str()), 0);
-  EXPECT_THAT(publish.Commit(), StatusIs(Code::kNotFound, HasSubstr("/d/a: cannot rename")));
+  EXPECT_THAT(publish.Commit(), StatusIs(Code::kNotFound, HasSubstr("/d/a.tmp-0000000000000000: cannot lock")));
 }
 
 TEST(AtomicPublishTest, OfTwoWritersOneWinsWhole) {
@@ -357,22 +381,42 @@ TEST(AtomicPublishTest, ThreadsRacingForRealNames) {
 TEST(AtomicPublishTest, ATemporaryNameThatIsTakenIsPassedOver) {
   MemoryFileSystem memory;
   FaultyFileSystem files(&memory);
-  int taken = 0;
+  std::vector<IoResult> others;  // handles of other writers, which live
   files.SetHook([&](int64_t, FileOperation operation, const std::string& path) {
-    if (operation == FileOperation::kCreateNew && taken < 3) {
-      memory.Put(path, "somebody else's");
-      ++taken;
-    }
+    if (operation == FileOperation::kCreateNew && others.size() < 3) others.push_back(memory.CreateNew(path));
   });
   ASSERT_OK(PublishAll(On(&files), {{"a", "x"}}));
   EXPECT_EQ(memory.Paths().size(), 4u);
   EXPECT_EQ(*memory.Find("a"), "x");
   files.SetHook([&](int64_t, FileOperation operation, const std::string& path) {
-    if (operation == FileOperation::kCreateNew) memory.Put(path, "somebody else's");
+    if (operation == FileOperation::kCreateNew) others.push_back(memory.CreateNew(path));
   });
   EXPECT_THAT(PublishAll(On(&files), {{"b", "x"}}), StatusIs(Code::kAlreadyExists, HasSubstr("b.tmp-")));
   EXPECT_EQ(files.operations(FileOperation::kCreateNew), 4 + 8) << "and it ends";
   EXPECT_EQ(memory.Paths().size(), 4u + 8u) << "what is not ours is left alone";
+  for (const IoResult handle : others) EXPECT_EQ(memory.Close(handle), 0);
+}
+
+TEST(AtomicPublishTest, TheFirstTemporaryNameIsFixedAndTakenOverFromADeadWriter) {
+  MemoryFileSystem memory;
+  memory.Put("a.tmp-0000000000000000", "half a file");
+  AtomicPublish publish(On(&memory));
+  ASSERT_OK_AND_ASSIGN(FileSink * a, publish.Add("a"));
+  EXPECT_EQ(a->path(), "a.tmp-0000000000000000");
+  ASSERT_OK(a->Append("whole"));
+  AtomicPublish second(On(&memory));
+  ASSERT_OK_AND_ASSIGN(FileSink * b, second.Add("a"));
+  EXPECT_NE(b->path(), a->path()) << "its writer lives";
+  PublishOptions random = On(&memory);
+  random.random_names = true;
+  AtomicPublish third(random);
+  ASSERT_OK_AND_ASSIGN(FileSink * c, third.Add("c"));
+  EXPECT_NE(c->path(), "c.tmp-0000000000000000");
+  third.Abandon();
+  second.Abandon();
+  ASSERT_OK(publish.Commit());
+  EXPECT_THAT(memory.Paths(), ElementsAre("a"));
+  EXPECT_EQ(*memory.Find("a"), "whole");
 }
 
 // ---- Files that are there already -----------------------------------------------------------------------------------
@@ -519,9 +563,15 @@ absl::Status PublishAs(const FaultCase& param, FileSystem* files) {
   return publish.Commit();
 }
 
-// The names in `files` but for those of existing sources, which must be as they were.
+// The names in `files` but for those of existing sources and of old data files, which must be as they were.
 std::vector<std::string> NewPaths(const FaultCase& param, const MemoryFileSystem& files) {
   std::vector<std::string> paths = files.Paths();
+  if (param.overwrite) {
+    for (size_t i = 0; i < 2; ++i) EXPECT_EQ(*files.Find(kOld[i].path), kOld[i].bytes) << "untouched";
+    paths.erase(std::remove_if(paths.begin(), paths.end(),
+                               [](const std::string& path) { return path.compare(0, 6, "m.old-") == 0; }),
+                paths.end());
+  }
   if (param.how == How::kWritten) return paths;
   EXPECT_EQ(*files.Find("s-0"), kNew[0].bytes);
   EXPECT_EQ(*files.Find("s-1"), kNew[1].bytes);
@@ -590,9 +640,11 @@ TEST_P(AtomicPublishFaultTest, TheNthOperationOnceAndForEver) {
             if (duration == FaultyFileSystem::kOnce) {
               EXPECT_THAT(NewPaths(param, memory), IsEmpty());
             }
-          } else if (duration == FaultyFileSystem::kOnce) {
-            for (const std::string& path : NewPaths(param, memory))
-              EXPECT_EQ(path.find(".tmp-"), std::string::npos) << path;
+          } else {
+            EXPECT_NE(found, "none") << "the old files or the new ones";
+            if (duration == FaultyFileSystem::kOnce) {
+              EXPECT_EQ(NewPaths(param, memory).size(), found == "old" ? 1u : 3u);
+            }
           }
           // Trying again works, whatever was left.
           FaultCase again = param;
@@ -627,7 +679,7 @@ TEST_P(AtomicPublishFaultTest, WhereverTheWriterStops) {
     }
   }
   EXPECT_EQ(old_seen, param.overwrite);
-  EXPECT_TRUE(none_seen);
+  EXPECT_EQ(none_seen, !param.overwrite);
 }
 
 TEST_P(AtomicPublishFaultTest, ShortCountsAndInterruptionsChangeNothing) {

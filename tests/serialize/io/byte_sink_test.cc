@@ -107,6 +107,33 @@ TEST(FileSinkTest, GathersSmallAppendsAndPassesLargeOnesOn) {
   EXPECT_EQ(files.operations(FileOperation::kSync), 1);
 }
 
+TEST(FileSinkTest, WritesBeforeAndBehindWhatWasAppended) {
+  MemoryFileSystem memory;
+  FaultyFileSystem files(&memory);
+  files.LimitTransfers(3);
+  files.InterruptEach(1);
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<FileSink> sink, FileSink::Create("a", &files));
+  ASSERT_OK(sink->Append("0123456789"));
+  ASSERT_OK(sink->WriteAt(12, "behind"));
+  ASSERT_OK(sink->WriteAt(2, "front"));
+  EXPECT_EQ(sink->position(), 10u);
+  ASSERT_OK(sink->Append("ab"));
+  ASSERT_OK(sink->Close(true));
+  EXPECT_EQ(*memory.Find("a"), "01front789abbehind");
+  EXPECT_THAT(sink->WriteAt(0, "x"), StatusIs(Code::kFailedPrecondition, HasSubstr("a: is closed")));
+}
+
+TEST(FileSinkTest, IsDeadAfterAFailedWriteAt) {
+  MemoryFileSystem memory;
+  FaultyFileSystem files(&memory);
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<FileSink> sink, FileSink::Create("a", &files));
+  ASSERT_OK(sink->Append("0123456789"));
+  files.FailAt(1, ENOSPC, FaultyFileSystem::kOnce, FileOperation::kWriteAt);
+  EXPECT_THAT(sink->WriteAt(2, "front"), StatusIs(Code::kResourceExhausted, HasSubstr("a: cannot write at 2")));
+  EXPECT_THAT(sink->Append("x"), StatusIs(Code::kResourceExhausted, HasSubstr("a: cannot write at 2")));
+  EXPECT_EQ(files.open_handles(), 0u);
+}
+
 TEST(FileSinkTest, ExistingFilesAndBadPathsAreRefused) {
   MemoryFileSystem memory;
   memory.Put("a", "old");

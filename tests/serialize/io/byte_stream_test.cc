@@ -183,7 +183,7 @@ TEST(DescriptorSink, TellsThatTheReaderHasGone) {
 }
 
 TEST(DescriptorSink, GivesUpWhenAsked) {
-  Pipe pipe;  // nobody reads
+  Pipe pipe;  // without a reader
   int asked = 0;
   DescriptorSink sink(pipe.in(), "a pipe", [&] { return ++asked < 3; });
   ASSERT_EQ(fcntl(pipe.in(), F_SETFL, O_NONBLOCK), 0);

@@ -100,6 +100,27 @@ TEST_P(FileSystemTest, WhatIsAppendedIsReadAtAnyPosition) {
   EXPECT_EQ(files_->Close(in), 0);
 }
 
+TEST_P(FileSystemTest, WriteAtLeavesThePlaceWhereAppendGoesOn) {
+  const std::string path = Path("a");
+  const IoResult out = files_->CreateNew(path);
+  ASSERT_GE(out, 0);
+  EXPECT_EQ(files_->Append(out, "abcd"), 4);
+  EXPECT_EQ(files_->WriteAt(out, 1, "X"), 1);
+  EXPECT_EQ(files_->WriteAt(out, 8, "YZ"), 2);  // past the end: zeros in the gap
+  EXPECT_EQ(files_->SizeOf(out), 10);
+  EXPECT_EQ(files_->Append(out, "ef"), 2);
+  EXPECT_EQ(files_->WriteAt(out, 3, ""), 0);
+  EXPECT_EQ(files_->WriteAt(out, UINT64_MAX, "a"), -EFBIG);
+  EXPECT_EQ(files_->Close(out), 0);
+  const IoResult in = files_->OpenToRead(path);
+  ASSERT_GE(in, 0);
+  std::string text(11, '.');
+  EXPECT_EQ(files_->ReadAt(in, 0, absl::MakeSpan(text)), 10);
+  EXPECT_EQ(text, absl::string_view("aXcdef\0\0YZ.", 11));
+  EXPECT_EQ(files_->WriteAt(in, 0, "a"), -EBADF);
+  EXPECT_EQ(files_->Close(in), 0);
+}
+
 TEST_P(FileSystemTest, AHandleIsForOneDirectionAndForItsLife) {
   const IoResult out = files_->CreateNew(Path("a"));
   std::string byte(1, '.');

@@ -196,9 +196,9 @@ const BadCase kBad[] = {
     {"ConstantOfNone", kInteger2, CodedChunk(0, 20, {{kConstant, ""}, {kConstant, "b"}}), 40, kInvalid,
      "constant plane 0 has 0 bytes; it needs 1"},
     {"EmptyConstant", kInteger1, Apart(0, {kConstant, kNul}, {kConstant, "x"}), 40, kInvalid,
-     "plane 1 is constant, and of no bytes"},
+     "plane 1 is constant but empty"},
     {"EmptyFrame", kInteger1, Apart(0, {kConstant, kNul}, {kZstd, "x"}), 40, kInvalid,
-     "plane 1 is compressed, and of no bytes"},
+     "plane 1 is compressed but empty"},
     {"PlanePastEnd", kInteger2, WithByte(TwoConstant(0, 20), 12, 0) + "", 40, kInvalid, "constant plane 1 has 0 bytes"},
     {"RawPastEnd", kInteger2, CodedChunk(0, 20, {{kConstant, "a"}, {kRaw, std::string(20, 'b')}}).substr(0, 36), 40,
      kInvalid, "plane 1 has 20 bytes; 19 are left"},
@@ -214,7 +214,7 @@ const BadCase kBad[] = {
     {"NotHuffmanCodes", kInteger2, CodedChunk(0, 90, {{kConstant, "b"}, {kHuffman, Times(40, "ab")}}), 180, kInvalid,
      "plane 1: Huffman codes: have 97 tables"},
     {"HuffmanCodesOfNothing", kInteger1, Apart(0, {kConstant, kNul}, {kHuffman, "a"}), 40, kInvalid,
-     "plane 1 is compressed, and of no bytes"},
+     "plane 1 is compressed but empty"},
     {"TwoFrames", kInteger2,
      CodedChunk(0, 80, {{kConstant, "b"}, {kZstd, Frame(Times(40, "ab")) + Frame(Times(40, "ab"))}}), 160, kInvalid,
      "plane 1: zstd frame: ends after"},
@@ -229,8 +229,8 @@ const BadCase kBad[] = {
      "bits are set past the end of 39"},
     {"BitsPastEnd", kBool, CodedChunk(kBits, 33, {{kRaw, Times(4, kNul) + "\2"}}), 33, kInvalid,
      "bits are set past the end of 33"},
-    {"RawBoolOf2", kBool, std::string("\0\1\2\1", 4), 4, kInvalid, "number 2 of the chunk is 2; a bool is 0 or 1"},
-    {"CodedBoolOf255", kBool, CodedChunk(0, 30, {{kConstant, "\xff"}}), 30, kInvalid, "number 0 of the chunk is 255"}};
+    {"RawBoolOf2", kBool, std::string("\0\1\2\1", 4), 4, kInvalid, "the chunk: byte 2 is 2; a bool is 0 or 1"},
+    {"CodedBoolOf255", kBool, CodedChunk(0, 30, {{kConstant, "\xff"}}), 30, kInvalid, "the chunk: byte 0 is 255"}};
 INSTANTIATE_TEST_SUITE_P(Bad, ChunkDecoderRejects, ::testing::ValuesIn(kBad),
                          [](const auto& info) { return std::string(info.param.name); });
 

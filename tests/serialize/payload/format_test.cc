@@ -45,7 +45,7 @@ TEST(PayloadFormat, ExampleIsWhatIsWritten) {
 }
 
 TEST(PayloadFormat, ExampleOfHuffmanCodesIsWhatIsRead) {
-  const absl::string_view plane = "acabbacabdaecadabcaebead";  // stands in the text before it
+  const absl::string_view plane = "acabbacabdaecadabcaebead";  // as in the text before the example
   std::string read(plane.size(), '\0');
   ASSERT_OK(payload::HuffmanDecoder().Decode(Example("```hex plane"), absl::MakeSpan(&read[0], read.size())));
   EXPECT_EQ(read, plane);

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <new>
 #include <numeric>
 #include <string>
 #include <thread>
@@ -11,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
 namespace tensorcask::payload {
@@ -75,6 +77,28 @@ TEST(OrderedFor, StopsAtTheFirstErrorInOrder) {
       EXPECT_THAT(status, StatusIs(Code::kDataLoss, "20"));
       EXPECT_EQ(used, 20);
       EXPECT_LE(begun, 21 + threads);
+    }
+  }
+}
+
+// The workers that wait for their turn do not wait for a worker that threw.
+TEST(OrderedFor, StopsAtAnException) {
+  for (const int threads : {1, 2, 5}) {
+    for (const bool in_work : {true, false}) {
+      uint64_t used = 0;
+      const auto fail = [](uint64_t i) -> absl::Status {
+        if (i == 20) throw std::bad_alloc();
+        return absl::OkStatus();
+      };
+      const absl::Status status = OrderedFor(
+          threads, 1000, [&](size_t, uint64_t i) { return in_work ? fail(i) : absl::OkStatus(); },
+          [&](size_t, uint64_t i) {
+            if (!in_work) CASK_RETURN_IF_ERROR(fail(i));
+            ++used;
+            return absl::OkStatus();
+          });
+      EXPECT_THAT(status, StatusIs(Code::kResourceExhausted, ::testing::HasSubstr("no memory")));
+      EXPECT_EQ(used, 20);
     }
   }
 }

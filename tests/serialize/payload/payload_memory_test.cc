@@ -91,8 +91,8 @@ TEST(PayloadMemory, ReadingSaysSo) {
   EXPECT_EQ(dense.bytes(), tensor.bytes());
 }
 
-// Numbers that nothing stands behind are refused for what they are: no memory is asked for, or they would be refused
-// for that there is none.
+// Claims without bytes behind them are refused as such. If memory were requested for them, the error would be that
+// there is none.
 TEST(PayloadMemory, AClaimTakesNone) {
   Forge honest;
   honest.header.dtype = DType::kFloat32;

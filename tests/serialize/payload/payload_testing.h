@@ -39,7 +39,7 @@ TensorView RandomView(const TensorView& view, std::mt19937* random);
 // The bytes of the elements in row-major order; of strings a text of lengths and characters.
 std::string ElementBytes(const TensorView& view);
 
-// The payload; fails the test, and gives no bytes, if there is none.
+// The payload. If encoding fails, fails the test and returns no bytes.
 std::string EncodeOrFail(const TensorView& view, const PayloadWriteOptions& options, PayloadSummary* summary = nullptr);
 PayloadWriteOptions Always(PayloadLevel level = PayloadLevel::kDefault, size_t chunk_bytes = size_t{64} << 10);
 

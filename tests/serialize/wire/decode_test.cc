@@ -241,8 +241,8 @@ const RejectCase kMalformed[] = {
     {"TP16_CutLength", "dtype: DT_STRING tensor_content: '\\x00\\x80'" DIM(2), Code::kInvalidArgument,
      "the length of string 1 is cut short"},
     {"TP18_Bool2", "dtype: DT_BOOL tensor_content: '\\x00\\x01\\x02'" DIM(3), Code::kInvalidArgument,
-     "tensor_content[2] is 2; a bool is 0 or 1"},
-    {"TP18_Bool255", "dtype: DT_BOOL tensor_content: '\\xff'", Code::kInvalidArgument, "tensor_content[0] is 255"},
+     "tensor_content: byte 2 is 2; a bool is 0 or 1"},
+    {"TP18_Bool255", "dtype: DT_BOOL tensor_content: '\\xff'", Code::kInvalidArgument, "tensor_content: byte 0 is 255"},
     // The forms.
     {"FormEncoded", "extension { dtype: 1 payload: 'x' }" DIM(4), Code::kInvalidArgument, "payload: "},
     {"FormEncodedOwnDType", "extension { dtype: 66 payload: 'x' }" DIM(4), Code::kInvalidArgument, "payload: "},
@@ -451,8 +451,8 @@ TEST(Limits, TP32_TensorsInVariantsShareTheQuota) {
   for (int i = 0; i < 2000; ++i) many += BytesField(15, BytesField(3, VarintField(1, 1) + ShapeField({2 << 20})));
   EXPECT_THAT(DecodeBothWays(many),
               StatusIs(Code::kResourceExhausted,
-                       HasSubstr("variant 8: tensors[0]: float32 [2097152]: decodes to 8388608 unbacked bytes, besides "
-                                 "67108864 before; the limit max_unbacked_bytes is 67108864")));
+                       HasSubstr("variant 8: tensors[0]: float32 [2097152]: decodes to 8388608 unbacked bytes, after "
+                                 "67108864 that were decoded before; the limit max_unbacked_bytes is 67108864")));
 }
 
 TEST(Decode, TakesNoMemoryForWhatItRefuses) {

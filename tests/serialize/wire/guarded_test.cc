@@ -227,7 +227,7 @@ const Case kCases[] = {
     {"BoolOf2",
      "tensor_shape { dim { size: 2 } } tensor_content: '\\001\\002' "
      "extension { dtype: 10 strides: -1 storage_offset: 1 }",
-     kInvalid, "tensor_content[1] is 2; a bool is 0 or 1"},
+     kInvalid, "tensor_content: byte 1 is 2; a bool is 0 or 1"},
     {"Strings", "tensor_shape { dim { size: 1 } } tensor_content: '\\000' extension { dtype: 7 strides: 1 }", kInvalid,
      "extension: dtype is 7; the guarded form holds elements of a fixed size"},
     {"Variants", "tensor_shape { dim { size: 1 } } tensor_content: 'a' extension { dtype: 21 strides: 1 }", kInvalid,

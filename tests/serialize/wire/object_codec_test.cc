@@ -162,7 +162,7 @@ TEST(ObjectCodec, AbsentValuesAreEmptyAndDoNotRepeat) {
   EXPECT_EQ(none.ToString(), "variant [2]: [<variant> <variant>]");
 }
 
-// Tensors inside may stand in any form that a tensor has, and fields may be split, as protobuf merges them.
+// Tensors inside may have any form of a tensor message, and fields may be split, as protobuf merges them.
 TEST(ObjectCodec, FormsInside) {
   const Tensor matrix = Tensor::FromValues<int16_t>({{1, 2, 3}, {4, 5, 6}});
   const EncodeOptions guarded = {Representation::kContent, true, StoredLayout::kPreserve};
@@ -236,7 +236,7 @@ const RejectCase kRejects[] = {
     {"TP07_FillBombInside",
      Text("dtype: DT_VARIANT variant_val { tensors { dtype: DT_FLOAT float_val: 1 "
           "tensor_shape { dim { size: 274877906944 } } } }"),
-     Code::kResourceExhausted, "float32 [274877906944]: decodes to 1099511627776 bytes, besides"},
+     Code::kResourceExhausted, "float32 [274877906944]: decodes to 1099511627776 bytes, after"},
     {"EmptyVariantsPastTheLimit", Text("dtype: DT_VARIANT tensor_shape { dim { size: 1000000 } }"),
      Code::kResourceExhausted, "variant [1000000]: decodes to 88000000 unbacked bytes"},
     {"EmptyVariantsInVariants",
@@ -346,7 +346,7 @@ TEST(ObjectEncoding, RefusesWhatMessagesDoNotHold) {
   refused(Tensor::Scalar(variant), Code::kFailedPrecondition, "tensors[0]: no data: lost");
 }
 
-// Text that no parser lets through may stand in a message that was put together in memory.
+// A message that was built in memory may have text that a parser would refuse.
 TEST(ObjectDecoding, TextThatIsNotUtf8) {
   TensorProto proto;
   proto.set_dtype(DT_VARIANT);

@@ -188,7 +188,7 @@ TEST_P(RecordsReject, WithCodeAndMessage) {
   std::vector<std::string> records;
   EXPECT_THAT(ReadAll(GetParam().bytes, &records, options), StatusIs(GetParam().code, HasSubstr(GetParam().says)));
   EXPECT_TRUE(records.empty() || records == std::vector<std::string>{"head"});
-  // From a pipe the claim of a length counts first: whether the bytes come nobody knows.
+  // From a pipe the claimed length is checked first, since the reader cannot know whether the bytes will arrive.
   const bool claims_too_much =
       absl::StrContains(GetParam().name, "Huge") || absl::StrContains(GetParam().name, "Wraps");
   for (const size_t step : {size_t{1}, SIZE_MAX}) {
@@ -522,6 +522,29 @@ TEST(RealRecordFiles, EveryChangedByteAndEveryPrefixOfASmallOne) {
     const absl::Status status = ReadAll(bytes.substr(0, i), &records);
     const bool between = i == 0 || i == 72;  // 16 + 56
     EXPECT_EQ(status.code(), between ? Code::kOk : Code::kDataLoss);
+  }
+}
+
+TEST(Records, TheLimitOfAllRecordsIsToTheByteAndHoldsBeforeBytesAreTaken) {
+  const std::string bytes = Written({"12345", "", "678"});
+  for (const uint64_t limit : {8, 7, 5, 4}) {
+    for (const bool is_pipe : {false, true}) {
+      SCOPED_TRACE(absl::StrCat(limit, is_pipe ? ", pipe" : ", file"));
+      RecordReaderOptions options;
+      options.max_total_bytes = limit;
+      RecordReader reader = is_pipe ? RecordReader(std::make_unique<Trickle>(bytes, 1000), options)
+                                    : RecordReader(MakeMemorySource("records", bytes), options);
+      int count = 0;
+      absl::StatusOr<std::optional<absl::string_view>> record = reader.Next();
+      for (; record.ok() && record->has_value(); record = reader.Next()) ++count;
+      if (limit == 8) {
+        EXPECT_OK(record.status());
+        EXPECT_EQ(count, 3);
+      } else {
+        EXPECT_THAT(record, StatusIs(Code::kResourceExhausted, HasSubstr(absl::StrCat("max_total_bytes is ", limit))));
+        EXPECT_EQ(count, limit >= 5 ? 2 : 0);
+      }
+    }
   }
 }
 

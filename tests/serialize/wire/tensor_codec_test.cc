@@ -336,7 +336,7 @@ TEST(CopyBytes, CopiesAnySizeAtAnyAddress) {
   CopyBytes(nullptr, nullptr, 0);
 }
 
-// A tensor that shares its memory takes its own before it is written, and can say that there is none.
+// A tensor that shares its memory is given a private copy before it is written; without memory that is an error.
 TEST(DecodeTensorInto, ALazyCloneWithoutMemoryIsAnError) {
   std::mt19937_64 random(4);
   for (const DType dtype : {DType::kFloat32, DType::kBool, DType::kString}) {

@@ -225,7 +225,7 @@ TEST(InPlace, ChecksWhatItAliases) {
 TEST(InPlace, BoolsAreChecked) {
   const std::string message = testing::VarintField(1, 10) + testing::ShapeField({3}) + testing::BytesField(4, "\1\2\1");
   EXPECT_THAT(DecodeTensorFromCord(InChunks(message, 4)),
-              StatusIs(Code::kInvalidArgument, HasSubstr("tensor_content[1] is 2")));
+              StatusIs(Code::kInvalidArgument, HasSubstr("tensor_content: byte 1 is 2")));
 }
 
 TEST(Pieces, RefuseWhatEncodeTensorRefuses) {

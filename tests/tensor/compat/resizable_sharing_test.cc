@@ -85,7 +85,7 @@ TEST(Caffe2, ShareExternal) {
     EXPECT_EQ(tensor.shape(), TensorShape({2, 3}));
     EXPECT_EQ(*tensor.MutableData<int32_t>(), ints);
 
-    // It stays where it is, also when somebody else sees it.
+    // It keeps its address, also while another tensor shares it.
     ASSERT_OK_AND_ASSIGN(const Tensor alias, tensor.ToTensor());
     ASSERT_OK(tensor.Resize({1}));
     EXPECT_EQ(Pointer(tensor), memory);

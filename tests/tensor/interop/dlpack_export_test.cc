@@ -40,7 +40,7 @@ using ::testing::HasSubstr;
 absl::Span<const int64_t> Dims(const DLTensor& tensor) { return {tensor.shape, static_cast<size_t>(tensor.ndim)}; }
 absl::Span<const int64_t> Strides(const DLTensor& tensor) { return {tensor.strides, static_cast<size_t>(tensor.ndim)}; }
 
-// float32 of 256 elements 0, 1, ...: too large to stand in the buffer object, so that LazyClone shares its memory.
+// float32 of 256 elements 0, 1, ...: too large to be part of the buffer object, so that LazyClone shares its memory.
 Tensor Large() {
   Tensor tensor = *Tensor::Create(DType::kFloat32, TensorShape({16, 16}));
   for (int64_t i = 0; i < 256; ++i) tensor.mutable_flat<float>()(i) = static_cast<float>(i);

@@ -97,7 +97,7 @@ TEST(SliceKeyTest, RoundTrips) {
   }
 }
 
-// As the pieces of one tensor stand in the index: by start, axis by axis.
+// The order of the pieces of one tensor in the index: by start, axis by axis.
 TEST(SliceKeyTest, OrderOfKeysIsThatOfNamesAndNumbers) {
   const std::vector<std::pair<std::string, TensorSlice>> kOrdered = {{"", TensorSlice::Full(2)},
                                                                      {"a", Slice({{0, 9}})},

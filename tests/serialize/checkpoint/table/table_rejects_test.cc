@@ -232,14 +232,12 @@ std::vector<RejectCase> BrokenTables() {
       {"BU13_KeysUnsortedBehindShared", OneBlock(ForgeBlock({{0, "ab", ""}, {1, "a", ""}})),
        "key \"aa\" is not greater"},
       {"BU13_KeyTwice", OneBlock(ForgeBlock({{0, "a", "1"}, {1, "", "2"}})), "key \"a\" is not greater than \"a\""},
-      {"BU13_KeyTwiceInTwoBlocks", TwoBlocks({{0, "a", ""}}, "a", {{0, "a", ""}}, "b"),
-       "not greater than \"a\" as the index says"},
-      {"BU13_BlocksUnsorted", TwoBlocks({{0, "c", ""}}, "c", {{0, "a", ""}}, "d"),
-       "not greater than \"c\" as the index says"},
+      {"BU13_KeyTwiceInTwoBlocks", TwoBlocks({{0, "a", ""}}, "a", {{0, "a", ""}}, "b"), "allows only keys after \"a\""},
+      {"BU13_BlocksUnsorted", TwoBlocks({{0, "c", ""}}, "c", {{0, "a", ""}}, "d"), "allows only keys after \"c\""},
       {"BU13_IndexUnsorted", TwoBlocks({{0, "c", ""}}, "c", {{0, "a", ""}}, "a"),
        "key \"a\" is not greater than \"c\""},
       {"BU13_KeyPastSeparator", TwoBlocks({{0, "m", ""}}, "c", {{0, "n", ""}}, "z"),
-       "key \"m\", which is not at most \"c\""},
+       "key \"m\"; the index of blocks allows only keys up to \"c\""},
       {"BU13_BlocksOverlap",
        [] {
          TableForge forge;
@@ -276,7 +274,7 @@ TEST(TableForgeItself, MakesGoodTables) {  // or the rows above would prove litt
 TEST(Table, FindChecksTheBlockItTouches) {
   const std::string file = TwoBlocks({{0, "m", ""}}, "c", {{0, "n", "value"}}, "z");
   ASSERT_OK_AND_ASSIGN(const auto table, OpenTable(file));
-  EXPECT_THAT(table->Find("a"), StatusIs(Code::kDataLoss, HasSubstr("which is not at most \"c\"")));
+  EXPECT_THAT(table->Find("a"), StatusIs(Code::kDataLoss, HasSubstr("allows only keys up to \"c\"")));
   ASSERT_OK_AND_ASSIGN(const auto found, table->Find("n"));
   EXPECT_EQ(found, "value");
 }

@@ -1,0 +1,48 @@
+# cmake --install: libraries, headers, the program, the CMake package and tensorcask.pc.
+if(NOT TENSORCASK_INSTALL)
+  return()
+endif()
+include(CMakePackageConfigHelpers)
+
+get_property(rooms GLOBAL PROPERTY tensorcask_rooms)
+get_property(headers GLOBAL PROPERTY tensorcask_headers)
+if(BUILD_SHARED_LIBS)
+  list(APPEND rooms tensorcask)
+endif()
+install(TARGETS ${rooms} EXPORT Tensorcask
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+list(REMOVE_DUPLICATES headers)
+foreach(header ${headers})
+  get_filename_component(folder ${header} DIRECTORY)
+  install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tensorcask/${folder})
+endforeach()
+install(DIRECTORY "${TENSORCASK_GENERATED_DIR}/tensorcask/proto" DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tensorcask
+  FILES_MATCHING PATTERN "*.pb.h")
+if(TENSORCASK_TOOL)
+  install(TARGETS tools_tensorcask RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Tensorcask)
+install(EXPORT Tensorcask NAMESPACE Tensorcask:: FILE TensorcaskTargets.cmake DESTINATION ${package_dir})
+configure_package_config_file(cmake/TensorcaskConfig.cmake.in "${PROJECT_BINARY_DIR}/TensorcaskConfig.cmake"
+  INSTALL_DESTINATION ${package_dir})
+# Before 1.0 a minor version may change the interface.
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/TensorcaskConfigVersion.cmake"
+  COMPATIBILITY SameMinorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/TensorcaskConfig.cmake" "${PROJECT_BINARY_DIR}/TensorcaskConfigVersion.cmake"
+  cmake/dependencies.cmake DESTINATION ${package_dir})
+
+# pkg-config: all rooms, in the order in which a static link needs them.
+if(BUILD_SHARED_LIBS)
+  set(TENSORCASK_PC_LIBS "-ltensorcask")
+else()
+  set(TENSORCASK_PC_LIBS "")
+  foreach(room ${rooms})
+    get_target_property(kind ${room} TYPE)
+    if(kind STREQUAL STATIC_LIBRARY)
+      string(PREPEND TENSORCASK_PC_LIBS "-l${room} ")
+    endif()
+  endforeach()
+endif()
+configure_file(cmake/tensorcask.pc.in "${PROJECT_BINARY_DIR}/tensorcask.pc" @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/tensorcask.pc" DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -1,0 +1,3631 @@
+# Written by tools/cmake_targets.py from the BUILD files. Do not edit.
+
+# --- Rooms, each after those that it needs ---
+
+tensorcask_room(tensor
+  SOURCES
+    tensor/allocator.cc
+    tensor/base/bool_bytes.cc
+    tensor/base/catch_exceptions.cc
+    tensor/base/check.cc
+    tensor/base/cpu.cc
+    tensor/base/crc32c.cc
+    tensor/base/crc32c_x86.cc
+    tensor/base/endian.cc
+    tensor/base/glob.cc
+    tensor/base/parallel_for.cc
+    tensor/base/quote.cc
+    tensor/base/status_util.cc
+    tensor/base/utf8.cc
+    tensor/base/varint.cc
+    tensor/buffer.cc
+    tensor/concat.cc
+    tensor/device.cc
+    tensor/device_map.cc
+    tensor/dtype.cc
+    tensor/float_types.cc
+    tensor/internal/object_elements.cc
+    tensor/internal/shape_rep.cc
+    tensor/nested_values.cc
+    tensor/partial_shape.cc
+    tensor/shape.cc
+    tensor/slice.cc
+    tensor/slice_set.cc
+    tensor/summary.cc
+    tensor/tensor.cc
+    tensor/variant.cc
+  HEADERS
+    tensor/allocator.h
+    tensor/base/bool_bytes.h
+    tensor/base/catch_exceptions.h
+    tensor/base/check.h
+    tensor/base/checked_math.h
+    tensor/base/cpu.h
+    tensor/base/crc32c.h
+    tensor/base/endian.h
+    tensor/base/glob.h
+    tensor/base/internal/crc32c_kernels.h
+    tensor/base/owner_process.h
+    tensor/base/parallel_for.h
+    tensor/base/quote.h
+    tensor/base/ref_counted.h
+    tensor/base/simd.h
+    tensor/base/status_macros.h
+    tensor/base/status_util.h
+    tensor/base/utf8.h
+    tensor/base/varint.h
+    tensor/buffer.h
+    tensor/concat.h
+    tensor/dense_view.h
+    tensor/device.h
+    tensor/device_map.h
+    tensor/dtype.h
+    tensor/dtype_visit.h
+    tensor/float_types.h
+    tensor/internal/concat_parts.h
+    tensor/internal/float_types_inl.h
+    tensor/internal/object_elements.h
+    tensor/internal/shape_rep.h
+    tensor/internal/tensor_inl.h
+    tensor/nested_values.h
+    tensor/partial_shape.h
+    tensor/reference.h
+    tensor/resource_handle.h
+    tensor/shape.h
+    tensor/slice.h
+    tensor/slice_set.h
+    tensor/summary.h
+    tensor/tensor.h
+    tensor/variant.h
+    tensor/version.h
+  LINK
+    absl::cord
+    absl::function_ref
+    absl::inlined_vector
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings)
+
+tensorcask_room(io
+  SOURCES
+    serialize/io/byte_sink.cc
+    serialize/io/byte_source.cc
+    serialize/io/byte_stream.cc
+    serialize/io/file_system.cc
+    serialize/io/internal/atomic_publish.cc
+    serialize/io/internal/decode_quota.cc
+    serialize/io/internal/stale_temporaries.cc
+    serialize/io/memory_file_system.cc
+    serialize/io/posix_file_system.cc
+  HEADERS
+    serialize/io/byte_sink.h
+    serialize/io/byte_source.h
+    serialize/io/byte_stream.h
+    serialize/io/decode_limits.h
+    serialize/io/file_system.h
+    serialize/io/internal/atomic_publish.h
+    serialize/io/internal/decode_quota.h
+    serialize/io/internal/retry.h
+    serialize/io/internal/stale_temporaries.h
+    serialize/io/memory_file_system.h
+  LINK
+    Tensorcask::tensor
+    absl::function_ref
+    absl::memory
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings)
+
+tensorcask_room(strided
+  SOURCES
+    tensor/strided/compare.cc
+    tensor/strided/concat_views.cc
+    tensor/strided/convert.cc
+    tensor/strided/copy.cc
+    tensor/strided/internal/changing_memory.cc
+    tensor/strided/internal/convert_kernels.cc
+    tensor/strided/internal/copy_kernels.cc
+    tensor/strided/internal/copy_kernels_avx2.cc
+    tensor/strided/internal/copy_kernels_avx512.cc
+    tensor/strided/internal/copy_strided.cc
+    tensor/strided/internal/differences.cc
+    tensor/strided/internal/row_major_range.cc
+    tensor/strided/layout.cc
+    tensor/strided/layout_overlap.cc
+    tensor/strided/layout_shape_views.cc
+    tensor/strided/layout_views.cc
+    tensor/strided/memory_format.cc
+    tensor/strided/metadata.cc
+    tensor/strided/row_major.cc
+    tensor/strided/view.cc
+  HEADERS
+    tensor/strided/accessor.h
+    tensor/strided/compare.h
+    tensor/strided/concat_views.h
+    tensor/strided/convert.h
+    tensor/strided/copy.h
+    tensor/strided/internal/axes.h
+    tensor/strided/internal/changing_memory.h
+    tensor/strided/internal/convert_kernels.h
+    tensor/strided/internal/convert_values.h
+    tensor/strided/internal/copy_kernels.h
+    tensor/strided/internal/copy_kernels_x86.inc
+    tensor/strided/internal/copy_strided.h
+    tensor/strided/internal/differences.h
+    tensor/strided/internal/layout_util.h
+    tensor/strided/internal/row_major_range.h
+    tensor/strided/layout.h
+    tensor/strided/maybe_owned.h
+    tensor/strided/memory_format.h
+    tensor/strided/metadata.h
+    tensor/strided/row_major.h
+    tensor/strided/view.h
+  LINK
+    Tensorcask::tensor
+    absl::function_ref
+    absl::inlined_vector
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings)
+
+tensorcask_room(payload
+  SOURCES
+    serialize/payload/base_lookup.cc
+    serialize/payload/codec/byte_entropy.cc
+    serialize/payload/codec/chunk_decoder.cc
+    serialize/payload/codec/chunk_encoder.cc
+    serialize/payload/codec/huffman_code.cc
+    serialize/payload/codec/huffman_decoder.cc
+    serialize/payload/codec/huffman_encoder.cc
+    serialize/payload/codec/huffman_plan.cc
+    serialize/payload/codec/payload_level.cc
+    serialize/payload/codec/plane_codec.cc
+    serialize/payload/codec/planes.cc
+    serialize/payload/codec/planes_x86.cc
+    serialize/payload/content_hash.cc
+    serialize/payload/internal/chunk_reader.cc
+    serialize/payload/internal/element_streams.cc
+    serialize/payload/internal/ordered_for.cc
+    serialize/payload/internal/payload_index.cc
+    serialize/payload/internal/payload_writer.cc
+    serialize/payload/internal/process_secret.cc
+    serialize/payload/payload_encoder.cc
+    serialize/payload/payload_header.cc
+    serialize/payload/payload_options.cc
+    serialize/payload/payload_reader.cc
+  HEADERS
+    serialize/payload/base_lookup.h
+    serialize/payload/codec/byte_entropy.h
+    serialize/payload/codec/chunk_codec.h
+    serialize/payload/codec/chunk_format.h
+    serialize/payload/codec/huffman_code.h
+    serialize/payload/codec/huffman_decoder.h
+    serialize/payload/codec/huffman_encoder.h
+    serialize/payload/codec/huffman_plan.h
+    serialize/payload/codec/idle_list.h
+    serialize/payload/codec/payload_level.h
+    serialize/payload/codec/plane_codec.h
+    serialize/payload/codec/planes.h
+    serialize/payload/codec/planes_avx2.h
+    serialize/payload/codec/planes_kernels.h
+    serialize/payload/codec/scratch.h
+    serialize/payload/content_hash.h
+    serialize/payload/internal/chunk_reader.h
+    serialize/payload/internal/element_streams.h
+    serialize/payload/internal/ordered_for.h
+    serialize/payload/internal/payload_index.h
+    serialize/payload/internal/payload_writer.h
+    serialize/payload/internal/process_secret.h
+    serialize/payload/internal/stream_numbers.h
+    serialize/payload/payload_encoder.h
+    serialize/payload/payload_header.h
+    serialize/payload/payload_options.h
+    serialize/payload/payload_reader.h
+  LINK
+    Tensorcask::io
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::function_ref
+    absl::hash
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings
+  LINK_PRIVATE
+    Tensorcask::dependency_xxhash
+    Tensorcask::dependency_zstd
+  OPTIMIZE
+    serialize/payload/codec/byte_entropy.cc
+    serialize/payload/codec/huffman_code.cc
+    serialize/payload/codec/huffman_decoder.cc
+    serialize/payload/codec/huffman_encoder.cc
+    serialize/payload/codec/huffman_plan.cc)
+
+tensorcask_room(proto
+  PROTOS
+    proto/checkpoint.proto
+    proto/tensor.proto
+    proto/tensor_description.proto
+    proto/tensor_extension.proto
+    proto/tensor_shape.proto
+    proto/tensor_slice.proto
+    proto/types.proto
+  LINK
+    protobuf::libprotobuf)
+
+tensorcask_room(protowire
+  SOURCES
+    serialize/protowire/message_rules.cc
+    serialize/protowire/wire_reader.cc
+  HEADERS
+    serialize/protowire/field_sinks.h
+    serialize/protowire/message_rules.h
+    serialize/protowire/wire_reader.h
+    serialize/protowire/wire_writer.h
+  LINK
+    Tensorcask::tensor
+    absl::inlined_vector
+    absl::span
+    absl::status
+    absl::strings)
+
+tensorcask_room(wire
+  SOURCES
+    serialize/wire/description.cc
+    serialize/wire/internal/copy_bytes.cc
+    serialize/wire/internal/extension_writer.cc
+    serialize/wire/internal/layout_decoder.cc
+    serialize/wire/internal/message_form.cc
+    serialize/wire/internal/metadata_decoder.cc
+    serialize/wire/internal/object_decoder.cc
+    serialize/wire/internal/object_encoder.cc
+    serialize/wire/internal/payload_field.cc
+    serialize/wire/internal/stored_elements.cc
+    serialize/wire/internal/tensor_decoder.cc
+    serialize/wire/internal/tensor_encoder.cc
+    serialize/wire/internal/tensor_fields.cc
+    serialize/wire/internal/tensor_rules.cc
+    serialize/wire/internal/wire_fields.cc
+    serialize/wire/records.cc
+    serialize/wire/serialized_tensor.cc
+    serialize/wire/shape_codec.cc
+    serialize/wire/slice_codec.cc
+    serialize/wire/tensor_codec.cc
+    serialize/wire/tensor_records.cc
+    serialize/wire/variant_codec.cc
+    serialize/wire/zero_copy.cc
+  HEADERS
+    serialize/wire/codec_options.h
+    serialize/wire/decoded_tensor.h
+    serialize/wire/description.h
+    serialize/wire/internal/copy_bytes.h
+    serialize/wire/internal/extension_writer.h
+    serialize/wire/internal/layout_decoder.h
+    serialize/wire/internal/message_form.h
+    serialize/wire/internal/metadata_decoder.h
+    serialize/wire/internal/object_decoder.h
+    serialize/wire/internal/object_encoder.h
+    serialize/wire/internal/payload_field.h
+    serialize/wire/internal/proto_fields.h
+    serialize/wire/internal/send_shape.h
+    serialize/wire/internal/stored_elements.h
+    serialize/wire/internal/tensor_decoder.h
+    serialize/wire/internal/tensor_encoder.h
+    serialize/wire/internal/tensor_fields.h
+    serialize/wire/internal/tensor_rules.h
+    serialize/wire/internal/value_traits.h
+    serialize/wire/internal/wire_fields.h
+    serialize/wire/records.h
+    serialize/wire/serialized_tensor.h
+    serialize/wire/shape_codec.h
+    serialize/wire/slice_codec.h
+    serialize/wire/tensor_codec.h
+    serialize/wire/tensor_message.h
+    serialize/wire/tensor_records.h
+    serialize/wire/variant_codec.h
+    serialize/wire/zero_copy.h
+  LINK
+    Tensorcask::io
+    Tensorcask::payload
+    Tensorcask::proto
+    Tensorcask::protowire
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::cord
+    absl::function_ref
+    absl::inlined_vector
+    absl::optional
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings
+    protobuf::libprotobuf)
+
+tensorcask_room(checkpoint
+  SOURCES
+    serialize/checkpoint/format/checkpoint_entry.cc
+    serialize/checkpoint/format/decoded_bytes.cc
+    serialize/checkpoint/format/entry_decoder.cc
+    serialize/checkpoint/format/entry_encoder.cc
+    serialize/checkpoint/format/message_parts.cc
+    serialize/checkpoint/format/naming.cc
+    serialize/checkpoint/format/slice_key.cc
+    serialize/checkpoint/format/stored_variants.cc
+    serialize/checkpoint/format/string_codec.cc
+    serialize/checkpoint/internal/choose_num_shards.cc
+    serialize/checkpoint/internal/index_walk.cc
+    serialize/checkpoint/internal/make_folder.cc
+    serialize/checkpoint/internal/step_folder.cc
+    serialize/checkpoint/internal/target_check.cc
+    serialize/checkpoint/manager.cc
+    serialize/checkpoint/merge.cc
+    serialize/checkpoint/object_graph.cc
+    serialize/checkpoint/read/bundle_index.cc
+    serialize/checkpoint/read/bundle_reader.cc
+    serialize/checkpoint/read/bundle_verify.cc
+    serialize/checkpoint/read/data_files.cc
+    serialize/checkpoint/read/element_runs.cc
+    serialize/checkpoint/read/encoded_tensor.cc
+    serialize/checkpoint/read/piece_walk.cc
+    serialize/checkpoint/read/sliced_tensor.cc
+    serialize/checkpoint/read/stored_ranges.cc
+    serialize/checkpoint/read/stored_tensor.cc
+    serialize/checkpoint/read/v1_format.cc
+    serialize/checkpoint/read/v1_reader.cc
+    serialize/checkpoint/reader.cc
+    serialize/checkpoint/salvage.cc
+    serialize/checkpoint/state_file.cc
+    serialize/checkpoint/table/block_reader.cc
+    serialize/checkpoint/table/block_search.cc
+    serialize/checkpoint/table/table_reader.cc
+    serialize/checkpoint/table/table_salvage.cc
+    serialize/checkpoint/table/table_writer.cc
+    serialize/checkpoint/write/background_save.cc
+    serialize/checkpoint/write/shard_payloads.cc
+    serialize/checkpoint/write/stale_data_files.cc
+    serialize/checkpoint/write/tensor_job.cc
+    serialize/checkpoint/write/write_queue.cc
+    serialize/checkpoint/writer.cc
+  HEADERS
+    serialize/checkpoint/format/checkpoint_entry.h
+    serialize/checkpoint/format/decoded_bytes.h
+    serialize/checkpoint/format/entry_decoder.h
+    serialize/checkpoint/format/entry_encoder.h
+    serialize/checkpoint/format/message_parts.h
+    serialize/checkpoint/format/naming.h
+    serialize/checkpoint/format/slice_key.h
+    serialize/checkpoint/format/stored_variants.h
+    serialize/checkpoint/format/string_codec.h
+    serialize/checkpoint/internal/choose_num_shards.h
+    serialize/checkpoint/internal/index_walk.h
+    serialize/checkpoint/internal/make_folder.h
+    serialize/checkpoint/internal/step_folder.h
+    serialize/checkpoint/internal/target_check.h
+    serialize/checkpoint/manager.h
+    serialize/checkpoint/merge.h
+    serialize/checkpoint/object_graph.h
+    serialize/checkpoint/read/bundle_index.h
+    serialize/checkpoint/read/bundle_reader.h
+    serialize/checkpoint/read/bundle_verify.h
+    serialize/checkpoint/read/data_files.h
+    serialize/checkpoint/read/element_runs.h
+    serialize/checkpoint/read/encoded_tensor.h
+    serialize/checkpoint/read/piece_walk.h
+    serialize/checkpoint/read/reader_impl.h
+    serialize/checkpoint/read/reader_types.h
+    serialize/checkpoint/read/sliced_tensor.h
+    serialize/checkpoint/read/stored_ranges.h
+    serialize/checkpoint/read/stored_tensor.h
+    serialize/checkpoint/read/v1_format.h
+    serialize/checkpoint/read/v1_reader.h
+    serialize/checkpoint/reader.h
+    serialize/checkpoint/salvage.h
+    serialize/checkpoint/state_file.h
+    serialize/checkpoint/table/block_reader.h
+    serialize/checkpoint/table/block_search.h
+    serialize/checkpoint/table/table_format.h
+    serialize/checkpoint/table/table_reader.h
+    serialize/checkpoint/table/table_salvage.h
+    serialize/checkpoint/table/table_writer.h
+    serialize/checkpoint/write/background_save.h
+    serialize/checkpoint/write/shard_payloads.h
+    serialize/checkpoint/write/stale_data_files.h
+    serialize/checkpoint/write/tensor_job.h
+    serialize/checkpoint/write/write_queue.h
+    serialize/checkpoint/writer.h
+  LINK
+    Tensorcask::io
+    Tensorcask::payload
+    Tensorcask::proto
+    Tensorcask::protowire
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::wire
+    absl::flat_hash_map
+    absl::flat_hash_set
+    absl::function_ref
+    absl::hash
+    absl::inlined_vector
+    absl::span
+    absl::status
+    absl::statusor
+    absl::str_format
+    absl::strings
+  LINK_PRIVATE
+    Tensorcask::dependency_snappy)
+
+tensorcask_room(zip
+  SOURCES
+    serialize/zip/crc32.cc
+    serialize/zip/zip_directory.cc
+    serialize/zip/zip_member_stream.cc
+    serialize/zip/zip_writer.cc
+  HEADERS
+    serialize/zip/crc32.h
+    serialize/zip/zip_directory.h
+    serialize/zip/zip_format.h
+    serialize/zip/zip_member_stream.h
+    serialize/zip/zip_writer.h
+  LINK
+    Tensorcask::io
+    Tensorcask::tensor
+    absl::flat_hash_set
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings
+  LINK_PRIVATE
+    ZLIB::ZLIB)
+
+tensorcask_room(npy
+  SOURCES
+    serialize/npy/internal/array_data.cc
+    serialize/npy/internal/element_reader.cc
+    serialize/npy/internal/literal_parser.cc
+    serialize/npy/internal/npy_dtypes.cc
+    serialize/npy/internal/npy_encoder.cc
+    serialize/npy/internal/npy_header.cc
+    serialize/npy/internal/tensor_file.cc
+    serialize/npy/npy_reader.cc
+    serialize/npy/npy_writer.cc
+    serialize/npy/npz_reader.cc
+    serialize/npy/npz_writer.cc
+  HEADERS
+    serialize/npy/internal/array_data.h
+    serialize/npy/internal/element_reader.h
+    serialize/npy/internal/literal_parser.h
+    serialize/npy/internal/npy_dtypes.h
+    serialize/npy/internal/npy_encoder.h
+    serialize/npy/internal/npy_header.h
+    serialize/npy/internal/tensor_file.h
+    serialize/npy/npy_format.h
+    serialize/npy/npy_reader.h
+    serialize/npy/npy_types.h
+    serialize/npy/npy_writer.h
+    serialize/npy/npz_reader.h
+    serialize/npy/npz_writer.h
+  LINK
+    Tensorcask::io
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::zip
+    absl::flat_hash_map
+    absl::flat_hash_set
+    absl::function_ref
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings)
+
+tensorcask_room(safetensors
+  SOURCES
+    serialize/safetensors/dtypes.cc
+    serialize/safetensors/internal/file_plan.cc
+    serialize/safetensors/internal/file_writer.cc
+    serialize/safetensors/internal/header.cc
+    serialize/safetensors/internal/header_handler.cc
+    serialize/safetensors/internal/json_events.cc
+    serialize/safetensors/internal/model_index.cc
+    serialize/safetensors/internal/open_model.cc
+    serialize/safetensors/internal/slice_runs.cc
+    serialize/safetensors/internal/stored_elements.cc
+    serialize/safetensors/internal/sub_byte.cc
+    serialize/safetensors/reader.cc
+    serialize/safetensors/writer.cc
+  HEADERS
+    serialize/safetensors/dtypes.h
+    serialize/safetensors/entry.h
+    serialize/safetensors/internal/dtype_table.h
+    serialize/safetensors/internal/file_plan.h
+    serialize/safetensors/internal/file_writer.h
+    serialize/safetensors/internal/header.h
+    serialize/safetensors/internal/header_handler.h
+    serialize/safetensors/internal/json_events.h
+    serialize/safetensors/internal/model_index.h
+    serialize/safetensors/internal/open_model.h
+    serialize/safetensors/internal/slice_runs.h
+    serialize/safetensors/internal/stored_elements.h
+    serialize/safetensors/internal/sub_byte.h
+    serialize/safetensors/reader.h
+    serialize/safetensors/writer.h
+  LINK
+    Tensorcask::io
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::flat_hash_map
+    absl::function_ref
+    absl::inlined_vector
+    absl::span
+    absl::status
+    absl::statusor
+    absl::str_format
+    absl::strings
+  LINK_PRIVATE
+    nlohmann_json::nlohmann_json)
+
+tensorcask_room(archive
+  SOURCES
+    serialize/archive/all_formats.cc
+    serialize/archive/archive.cc
+    serialize/archive/archive_entry.cc
+    serialize/archive/archive_format.cc
+    serialize/archive/archive_reader.cc
+    serialize/archive/archive_writer.cc
+    serialize/archive/checkpoint_format.cc
+    serialize/archive/compare.cc
+    serialize/archive/convert.cc
+    serialize/archive/decoded_archive.cc
+    serialize/archive/internal/block_plan.cc
+    serialize/archive/internal/element_totals.cc
+    serialize/archive/internal/read_ahead.cc
+    serialize/archive/internal/similar_names.cc
+    serialize/archive/internal/sliced_blocks.cc
+    serialize/archive/message_file.cc
+    serialize/archive/npy_format.cc
+    serialize/archive/record_stream.cc
+    serialize/archive/records_format.cc
+    serialize/archive/safetensors_format.cc
+    serialize/archive/summarize.cc
+    serialize/archive/tensorproto_format.cc
+  HEADERS
+    serialize/archive/all_formats.h
+    serialize/archive/archive.h
+    serialize/archive/archive_entry.h
+    serialize/archive/archive_format.h
+    serialize/archive/archive_reader.h
+    serialize/archive/archive_writer.h
+    serialize/archive/checkpoint_format.h
+    serialize/archive/compare.h
+    serialize/archive/convert.h
+    serialize/archive/decoded_archive.h
+    serialize/archive/internal/block_plan.h
+    serialize/archive/internal/byte_progress.h
+    serialize/archive/internal/element_totals.h
+    serialize/archive/internal/read_ahead.h
+    serialize/archive/internal/similar_names.h
+    serialize/archive/internal/sliced_blocks.h
+    serialize/archive/message_file.h
+    serialize/archive/npy_format.h
+    serialize/archive/record_stream.h
+    serialize/archive/records_format.h
+    serialize/archive/safetensors_format.h
+    serialize/archive/summarize.h
+    serialize/archive/tensor_blocks.h
+    serialize/archive/tensorproto_format.h
+  LINK
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::npy
+    Tensorcask::payload
+    Tensorcask::safetensors
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::wire)
+
+tensorcask_room(compat
+  SOURCES
+    tensor/compat/axis_index.cc
+    tensor/compat/chunk_filler.cc
+    tensor/compat/handle.cc
+    tensor/compat/options.cc
+    tensor/compat/resizable.cc
+  HEADERS
+    tensor/compat/axis_index.h
+    tensor/compat/chunk_filler.h
+    tensor/compat/handle.h
+    tensor/compat/options.h
+    tensor/compat/resizable.h
+  LINK
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings)
+
+tensorcask_room(dlpack
+  SOURCES
+    tensor/interop/dlpack.cc
+  HEADERS
+    tensor/interop/dlpack.h
+    tensor/interop/dlpack_abi.h
+  LINK
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings)
+
+tensorcask_room(eigen
+  HEADERS
+    tensor/interop/eigen.h
+  LINK
+    Eigen3::Eigen
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
+    absl::strings)
+
+tensorcask_room(exchange
+  SOURCES
+    serialize/exchange/channel.cc
+    serialize/exchange/internal/answer_queue.cc
+    serialize/exchange/internal/close_received.cc
+    serialize/exchange/internal/frame.cc
+    serialize/exchange/internal/frame_receiver.cc
+    serialize/exchange/internal/memory_file.cc
+    serialize/exchange/internal/recycled_memory.cc
+    serialize/exchange/internal/socket_calls.cc
+    serialize/exchange/message_decoder.cc
+    serialize/exchange/message_encoder.cc
+    serialize/exchange/server.cc
+    serialize/exchange/shared_memory.cc
+    serialize/exchange/transport.cc
+    serialize/exchange/unix_listener.cc
+    serialize/exchange/unix_socket.cc
+  HEADERS
+    serialize/exchange/channel.h
+    serialize/exchange/deadline.h
+    serialize/exchange/internal/answer_queue.h
+    serialize/exchange/internal/close_received.h
+    serialize/exchange/internal/exceptions.h
+    serialize/exchange/internal/frame.h
+    serialize/exchange/internal/frame_receiver.h
+    serialize/exchange/internal/memory_file.h
+    serialize/exchange/internal/received_frame.h
+    serialize/exchange/internal/recycled_memory.h
+    serialize/exchange/internal/server_client.h
+    serialize/exchange/internal/socket_calls.h
+    serialize/exchange/message_codec.h
+    serialize/exchange/scoped_descriptor.h
+    serialize/exchange/server.h
+    serialize/exchange/shared_memory.h
+    serialize/exchange/transport.h
+    serialize/exchange/unix_socket.h
+  LINK
+    Tensorcask::io
+    Tensorcask::protowire
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::wire
+    absl::bits
+    absl::flat_hash_map
+    absl::function_ref
+    absl::inlined_vector
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings
+    absl::time)
+
+tensorcask_room(inspect
+  SOURCES
+    tensor/inspect/draw.cc
+    tensor/inspect/report.cc
+    tensor/inspect/report_json.cc
+  HEADERS
+    tensor/inspect/draw.h
+    tensor/inspect/report.h
+  LINK
+    Tensorcask::compat
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
+    absl::str_format
+    absl::strings)
+
+# --- Doors that are not a room of the same name ---
+
+tensorcask_door(tensor_codec
+  LINK
+    Tensorcask::io
+    Tensorcask::wire)
+
+tensorcask_door(records
+  LINK
+    Tensorcask::io
+    Tensorcask::wire)
+
+tensorcask_door(checkpoint_reader
+  LINK
+    Tensorcask::checkpoint)
+
+tensorcask_door(checkpoint_writer
+  LINK
+    Tensorcask::checkpoint)
+
+# --- Programs and tests ---
+
+tensorcask_program(examples_checkpoints
+  SOURCES
+    examples/checkpoints.cc
+  LINK
+    Tensorcask::checkpoint
+    Tensorcask::tensor)
+
+tensorcask_program(examples_numpy_files
+  SOURCES
+    examples/numpy_files.cc
+  LINK
+    Tensorcask::npy
+    Tensorcask::strided
+    Tensorcask::tensor)
+
+tensorcask_program(examples_producer_consumer
+  SOURCES
+    examples/producer_consumer.cc
+  LINK
+    Tensorcask::exchange
+    Tensorcask::tensor
+    absl::time)
+
+tensorcask_program(examples_read_checkpoint
+  SOURCES
+    examples/read_checkpoint.cc
+  LINK
+    Tensorcask::checkpoint
+    Tensorcask::tensor)
+
+tensorcask_program(examples_safetensors
+  SOURCES
+    examples/safetensors.cc
+  LINK
+    Tensorcask::safetensors
+    Tensorcask::tensor)
+
+tensorcask_program(examples_save_and_load
+  SOURCES
+    examples/save_and_load.cc
+  LINK
+    Tensorcask::checkpoint
+    Tensorcask::tensor)
+
+tensorcask_program(examples_smaller_checkpoints
+  SOURCES
+    examples/smaller_checkpoints.cc
+  LINK
+    Tensorcask::checkpoint
+    Tensorcask::payload
+    Tensorcask::tensor)
+
+tensorcask_program(examples_views
+  SOURCES
+    examples/views.cc
+  LINK
+    Tensorcask::inspect
+    Tensorcask::strided
+    Tensorcask::tensor)
+
+tensorcask_program(tests_bombs_bomb_probe
+  SOURCES
+    tests/bombs/bomb_probe.cc
+  LINK
+    Tensorcask::checkpoint
+    Tensorcask::tensor)
+
+tensorcask_inner_library(tests_bombs_index_forge
+  SOURCES
+    tests/bombs/index_forge.cc
+  LINK
+    Tensorcask::checkpoint
+    Tensorcask::dependency_snappy
+    Tensorcask::tensor
+    absl::strings)
+
+tensorcask_program(tests_bombs_make_bomb
+  SOURCES
+    tests/bombs/make_bomb.cc
+  LINK
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::tensor
+    Tensorcask::wire
+    tests_bombs_index_forge)
+
+tensorcask_inner_library(tests_crash_content
+  SOURCES
+    tests/crash/content.cc
+  LINK
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
+    absl::strings)
+
+tensorcask_program(tests_crash_crash_kills
+  SOURCES
+    tests/crash/crash_kills.cc
+  LINK
+    absl::strings
+    tests_crash_kill_loop)
+
+tensorcask_inner_library(tests_crash_crash_search
+  SOURCES
+    tests/crash/crash_search.cc
+  LINK
+    absl::status
+    absl::strings
+    tests_crash_mutant_file_system
+    tests_crash_scenario
+    tests_support_crash_file_system
+    tests_support_crash_model)
+
+tensorcask_program(tests_crash_crash_states
+  SOURCES
+    tests/crash/crash_states.cc
+  LINK
+    tests_crash_crash_search
+    tests_crash_manager_scenarios
+    tests_crash_merge_scenarios
+    tests_crash_mutants
+    tests_crash_save_scenarios
+    tests_crash_scenario
+    tests_support_crash_model)
+
+tensorcask_test(tests_crash_crash_states_test
+  SOURCES
+    tests/crash/crash_states_test.cc
+  LINK
+    GTest::gmock_main
+    tests_crash_crash_search
+    tests_crash_manager_scenarios
+    tests_crash_merge_scenarios
+    tests_crash_save_scenarios
+    tests_crash_scenario
+    tests_support_crash_model
+    tests_support_status_matchers)
+
+tensorcask_inner_library(tests_crash_kill_loop
+  SOURCES
+    tests/crash/kill_loop.cc
+  LINK
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::tensor
+    absl::function_ref
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_crash_content
+    tests_crash_manager_scenarios
+    tests_support_faulty_file_system)
+
+tensorcask_test(tests_crash_kill_test
+  SOURCES
+    tests/crash/kill_test.cc
+  LINK
+    GTest::gmock_main
+    tests_crash_kill_loop
+    tests_support_temp_folder)
+
+tensorcask_inner_library(tests_crash_manager_scenarios
+  SOURCES
+    tests/crash/manager_scenarios.cc
+  LINK
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_crash_content
+    tests_crash_scenario)
+
+tensorcask_inner_library(tests_crash_merge_scenarios
+  SOURCES
+    tests/crash/merge_scenarios.cc
+  LINK
+    Tensorcask::checkpoint
+    Tensorcask::tensor
+    absl::statusor
+    absl::strings
+    tests_crash_content
+    tests_crash_scenario)
+
+tensorcask_inner_library(tests_crash_mutant_file_system
+  SOURCES
+    tests/crash/mutant_file_system.cc
+  LINK
+    Tensorcask::io
+    absl::strings
+    tests_support_crash_file_system
+    tests_support_forwarding_file_system)
+
+tensorcask_inner_library(tests_crash_mutants
+  SOURCES
+    tests/crash/mutants.cc
+  LINK
+    absl::strings
+    tests_crash_crash_search
+    tests_crash_manager_scenarios
+    tests_crash_merge_scenarios
+    tests_crash_save_scenarios)
+
+tensorcask_test(tests_crash_mutants_test
+  SOURCES
+    tests/crash/mutants_test.cc
+  LINK
+    GTest::gmock_main
+    absl::strings
+    tests_crash_mutants)
+
+tensorcask_inner_library(tests_crash_save_scenarios
+  SOURCES
+    tests/crash/save_scenarios.cc
+  LINK
+    Tensorcask::checkpoint
+    Tensorcask::tensor
+    absl::statusor
+    absl::strings
+    tests_crash_content
+    tests_crash_scenario)
+
+tensorcask_inner_library(tests_crash_scenario
+  LINK
+    Tensorcask::io
+    absl::function_ref
+    absl::status)
+
+tensorcask_inner_library(tests_fixture_load_fixture
+  SOURCES
+    tests/fixture/load_fixture.cc
+  LINK
+    GTest::gmock
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::proto
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::wire
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings
+    protobuf::libprotobuf
+    tests_fixture_matchers
+    tests_fixture_parse_text_proto
+    tests_fixture_text_tensor)
+
+tensorcask_test(tests_fixture_load_fixture_test
+  SOURCES
+    tests/fixture/load_fixture_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
+    tests_fixture_load_fixture
+    tests_fixture_matchers
+    tests_fixture_text_tensor
+    tests_support_status_matchers
+    tests_support_temp_folder
+    tests_support_test_data)
+
+tensorcask_inner_library(tests_fixture_matchers
+  SOURCES
+    tests/fixture/matchers.cc
+  LINK
+    GTest::gmock
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_fixture_text_tensor)
+
+tensorcask_test(tests_fixture_matchers_test
+  SOURCES
+    tests/fixture/matchers_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
+    tests_fixture_matchers
+    tests_fixture_text_tensor
+    tests_support_status_matchers)
+
+tensorcask_inner_library(tests_fixture_parse_text_proto
+  SOURCES
+    tests/fixture/parse_text_proto.cc
+  LINK
+    Tensorcask::io
+    absl::status
+    absl::statusor
+    absl::strings
+    protobuf::libprotobuf)
+
+tensorcask_test(tests_fixture_parse_text_proto_test
+  SOURCES
+    tests/fixture/parse_text_proto_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::proto
+    absl::status
+    absl::statusor
+    tests_fixture_parse_text_proto
+    tests_support_status_matchers)
+
+tensorcask_inner_library(tests_fixture_text_tensor
+  SOURCES
+    tests/fixture/text_tensor.cc
+  LINK
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
+    absl::strings)
+
+tensorcask_test(tests_fixture_text_tensor_test
+  SOURCES
+    tests/fixture/text_tensor_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
+    tests_fixture_text_tensor
+    tests_support_status_matchers)
+
+tensorcask_program(tests_peers_bulk
+  SOURCES
+    tests/peers/bulk.cc
+  LINK
+    Tensorcask::checkpoint
+    Tensorcask::payload
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::wire
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings)
+
+tensorcask_test(tests_serialize_archive_archive_test
+  SOURCES
+    tests/serialize/archive/archive_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::archive
+    Tensorcask::tensor
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_checkpoint_format_entry_decoder_test
+  SOURCES
+    tests/serialize/checkpoint/format/entry_decoder_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::proto
+    protobuf::libprotobuf
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_checkpoint_format_entry_encoder_test
+  SOURCES
+    tests/serialize/checkpoint/format/entry_encoder_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::proto
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::wire
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_checkpoint_format_slice_key_test
+  SOURCES
+    tests/serialize/checkpoint/format/slice_key_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::tensor
+    absl::status
+    absl::strings
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_checkpoint_format_stored_variants_test
+  SOURCES
+    tests/serialize/checkpoint/format/stored_variants_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::proto
+    Tensorcask::tensor
+    absl::strings
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_checkpoint_table_table_rejects_test
+  SOURCES
+    tests/serialize/checkpoint/table/table_rejects_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::dependency_snappy
+    Tensorcask::io
+    Tensorcask::tensor
+    absl::status
+    tests_serialize_checkpoint_forge
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_checkpoint_table_table_salvage_test
+  SOURCES
+    tests/serialize/checkpoint/table/table_salvage_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::dependency_snappy
+    Tensorcask::tensor
+    absl::strings
+    tests_serialize_checkpoint_forge)
+
+tensorcask_test(tests_serialize_checkpoint_table_table_test
+  SOURCES
+    tests/serialize/checkpoint/table/table_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::io
+    absl::strings
+    leveldb
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_checkpoint_background_test
+  SOURCES
+    tests/serialize/checkpoint/background_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::tensor
+    absl::status
+    tests_serialize_checkpoint_checkpoint_testing
+    tests_support_failing_allocator
+    tests_support_faulty_file_system
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_checkpoint_big_endian_test
+  SOURCES
+    tests/serialize/checkpoint/big_endian_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::payload
+    Tensorcask::proto
+    Tensorcask::tensor
+    tests_serialize_checkpoint_bundle_forge
+    tests_serialize_checkpoint_checkpoint_testing
+    tests_support_status_matchers)
+
+tensorcask_inner_library(tests_serialize_checkpoint_bundle_forge
+  LINK
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::proto
+    Tensorcask::tensor
+    tests_serialize_checkpoint_checkpoint_testing)
+
+tensorcask_test(tests_serialize_checkpoint_changing_memory_test
+  SOURCES
+    tests/serialize/checkpoint/changing_memory_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::payload
+    Tensorcask::tensor
+    absl::status
+    absl::strings
+    tests_support_changing_memory
+    tests_support_forwarding_file_system
+    tests_support_status_matchers)
+
+tensorcask_inner_library(tests_serialize_checkpoint_checkpoint_testing
+  SOURCES
+    tests/serialize/checkpoint/checkpoint_testing.cc
+  LINK
+    GTest::gmock
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::proto
+    Tensorcask::tensor
+    absl::status
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_checkpoint_damage_test
+  SOURCES
+    tests/serialize/checkpoint/damage_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::io
+    absl::strings
+    leveldb
+    tests_serialize_checkpoint_checkpoint_testing
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_checkpoint_encoded_damage_test
+  SOURCES
+    tests/serialize/checkpoint/encoded_damage_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::payload
+    Tensorcask::proto
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::strings
+    tests_serialize_checkpoint_bundle_forge
+    tests_serialize_checkpoint_checkpoint_testing
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_checkpoint_encoded_test
+  SOURCES
+    tests/serialize/checkpoint/encoded_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::payload
+    Tensorcask::proto
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::strings
+    tests_serialize_checkpoint_checkpoint_testing
+    tests_support_forwarding_file_system
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_checkpoint_fault_surfaces_test
+  SOURCES
+    tests/serialize/checkpoint/fault_surfaces_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::tensor
+    absl::status
+    absl::strings
+    tests_crash_content
+    tests_crash_manager_scenarios
+    tests_support_counted_allocations
+    tests_support_failing_allocator
+    tests_support_faulty_file_system
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_checkpoint_faults_test
+  SOURCES
+    tests/serialize/checkpoint/faults_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::io
+    absl::status
+    absl::strings
+    tests_serialize_checkpoint_checkpoint_testing
+    tests_support_faulty_file_system
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_checkpoint_find_latest_test
+  SOURCES
+    tests/serialize/checkpoint/find_latest_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::proto
+    Tensorcask::tensor
+    absl::strings
+    tests_serialize_checkpoint_checkpoint_testing
+    tests_support_faulty_file_system
+    tests_support_status_matchers
+    tests_support_temp_folder
+    tests_support_test_data)
+
+tensorcask_inner_library(tests_serialize_checkpoint_forge
+  SOURCES
+    tests/serialize/checkpoint/forge.cc
+  LINK
+    Tensorcask::checkpoint
+    Tensorcask::tensor)
+
+tensorcask_test(tests_serialize_checkpoint_fork_test
+  SOURCES
+    tests/serialize/checkpoint/fork_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::tensor
+    absl::status
+    tests_support_status_matchers
+    tests_support_temp_folder)
+
+tensorcask_test(tests_serialize_checkpoint_guarded_test
+  SOURCES
+    tests/serialize/checkpoint/guarded_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::strided
+    Tensorcask::tensor
+    tests_serialize_checkpoint_bundle_forge
+    tests_serialize_checkpoint_checkpoint_testing
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_checkpoint_index_memory_test
+  SOURCES
+    tests/serialize/checkpoint/index_memory_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::dependency_snappy
+    Tensorcask::io
+    Tensorcask::tensor
+    absl::status
+    absl::strings
+    tests_serialize_checkpoint_bundle_forge
+    tests_serialize_checkpoint_checkpoint_testing
+    tests_serialize_checkpoint_forge
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_checkpoint_limits_test
+  SOURCES
+    tests/serialize/checkpoint/limits_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::payload
+    Tensorcask::proto
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::wire
+    absl::cord
+    absl::status
+    absl::strings
+    tests_serialize_checkpoint_checkpoint_testing
+    tests_serialize_wire_wire_test_util
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_checkpoint_manager_test
+  SOURCES
+    tests/serialize/checkpoint/manager_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::proto
+    Tensorcask::tensor
+    absl::strings
+    tests_serialize_checkpoint_checkpoint_testing
+    tests_support_faulty_file_system
+    tests_support_status_matchers
+    tests_support_temp_folder)
+
+tensorcask_test(tests_serialize_checkpoint_merge_test
+  SOURCES
+    tests/serialize/checkpoint/merge_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::proto
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::strings
+    tests_serialize_checkpoint_checkpoint_testing
+    tests_support_faulty_file_system
+    tests_support_status_matchers
+    tests_support_temp_folder
+    tests_support_test_data)
+
+tensorcask_test(tests_serialize_checkpoint_object_graph_test
+  SOURCES
+    tests/serialize/checkpoint/object_graph_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::tensor
+    absl::strings
+    tests_serialize_checkpoint_checkpoint_testing
+    tests_support_status_matchers
+    tests_support_test_data)
+
+tensorcask_test(tests_serialize_checkpoint_overwrite_test
+  SOURCES
+    tests/serialize/checkpoint/overwrite_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::tensor
+    absl::statusor
+    absl::strings
+    tests_serialize_checkpoint_checkpoint_testing
+    tests_support_faulty_file_system
+    tests_support_status_matchers
+    tests_support_temp_folder)
+
+tensorcask_test(tests_serialize_checkpoint_peer_files_test
+  SOURCES
+    tests/serialize/checkpoint/peer_files_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::tensor
+    ZLIB::ZLIB
+    absl::status
+    absl::strings
+    nlohmann_json::nlohmann_json
+    tests_serialize_checkpoint_checkpoint_testing
+    tests_support_status_matchers
+    tests_support_test_data)
+
+tensorcask_test(tests_serialize_checkpoint_read_all_test
+  SOURCES
+    tests/serialize/checkpoint/read_all_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::tensor
+    absl::strings
+    tests_serialize_checkpoint_bundle_forge
+    tests_serialize_checkpoint_checkpoint_testing
+    tests_support_faulty_file_system
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_checkpoint_reader_rejects_test
+  SOURCES
+    tests/serialize/checkpoint/reader_rejects_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::tensor
+    absl::status
+    tests_serialize_checkpoint_checkpoint_testing
+    tests_serialize_checkpoint_forge
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_checkpoint_reader_test
+  SOURCES
+    tests/serialize/checkpoint/reader_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::dependency_snappy
+    Tensorcask::io
+    absl::strings
+    tests_serialize_checkpoint_checkpoint_testing
+    tests_serialize_checkpoint_forge
+    tests_support_faulty_file_system
+    tests_support_status_matchers
+    tests_support_temp_folder)
+
+tensorcask_test(tests_serialize_checkpoint_salvage_faults_test
+  SOURCES
+    tests/serialize/checkpoint/salvage_faults_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::tensor
+    Tensorcask::wire
+    absl::statusor
+    absl::strings
+    tests_support_failing_allocator
+    tests_support_faulty_file_system
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_checkpoint_salvage_test
+  SOURCES
+    tests/serialize/checkpoint/salvage_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::dependency_snappy
+    Tensorcask::io
+    Tensorcask::proto
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::strings
+    tests_serialize_checkpoint_checkpoint_testing
+    tests_serialize_checkpoint_forge
+    tests_support_status_matchers
+    tests_support_test_data)
+
+tensorcask_test(tests_serialize_checkpoint_slices_test
+  SOURCES
+    tests/serialize/checkpoint/slices_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::strings
+    tests_serialize_checkpoint_bundle_forge
+    tests_serialize_checkpoint_checkpoint_testing
+    tests_support_faulty_file_system
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_checkpoint_state_file_test
+  SOURCES
+    tests/serialize/checkpoint/state_file_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::io
+    tests_support_faulty_file_system
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_checkpoint_tensorflow_files_test
+  SOURCES
+    tests/serialize/checkpoint/tensorflow_files_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::io
+    ZLIB::ZLIB
+    absl::strings
+    nlohmann_json::nlohmann_json
+    tests_serialize_checkpoint_checkpoint_testing
+    tests_support_status_matchers
+    tests_support_test_data)
+
+tensorcask_test(tests_serialize_checkpoint_v1_reader_test
+  SOURCES
+    tests/serialize/checkpoint/v1_reader_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::dependency_snappy
+    Tensorcask::io
+    Tensorcask::proto
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::wire
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_serialize_checkpoint_checkpoint_testing
+    tests_serialize_checkpoint_forge
+    tests_serialize_wire_wire_test_util
+    tests_support_failing_allocator
+    tests_support_status_matchers
+    tests_support_test_data)
+
+tensorcask_test(tests_serialize_checkpoint_view_writer_test
+  SOURCES
+    tests/serialize/checkpoint/view_writer_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    tests_serialize_checkpoint_checkpoint_testing
+    tests_support_discarding_file_system
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_checkpoint_writer_forms_test
+  SOURCES
+    tests/serialize/checkpoint/writer_forms_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::proto
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::wire
+    absl::status
+    absl::strings
+    tests_serialize_checkpoint_checkpoint_testing
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_checkpoint_writer_memory_test
+  SOURCES
+    tests/serialize/checkpoint/writer_memory_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::payload
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    absl::strings
+    tests_support_failing_new
+    tests_support_status_matchers
+    tests_support_temp_folder)
+
+tensorcask_test(tests_serialize_checkpoint_writer_test
+  SOURCES
+    tests/serialize/checkpoint/writer_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::payload
+    Tensorcask::proto
+    Tensorcask::tensor
+    absl::strings
+    tests_serialize_checkpoint_checkpoint_testing
+    tests_support_discarding_file_system
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_checkpoint_writer_threads_test
+  SOURCES
+    tests/serialize/checkpoint/writer_threads_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    absl::strings
+    tests_serialize_checkpoint_checkpoint_testing
+    tests_support_discarding_file_system
+    tests_support_faulty_file_system
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_exchange_allocation_failures_test
+  SOURCES
+    tests/serialize/exchange/allocation_failures_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::exchange
+    Tensorcask::tensor
+    tests_serialize_exchange_channel_testing
+    tests_serialize_exchange_descriptor_count
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_exchange_channel_copies_test
+  SOURCES
+    tests/serialize/exchange/channel_copies_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::exchange
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::wire
+    absl::status
+    absl::statusor
+    tests_serialize_exchange_channel_testing
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_exchange_channel_death_test
+  SOURCES
+    tests/serialize/exchange/channel_death_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::exchange
+    Tensorcask::tensor
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_serialize_exchange_channel_testing
+    tests_serialize_exchange_descriptor_count
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_exchange_channel_faults_test
+  SOURCES
+    tests/serialize/exchange/channel_faults_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::exchange
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings
+    absl::time
+    tests_serialize_exchange_channel_testing
+    tests_serialize_exchange_descriptor_count
+    tests_support_failing_allocator
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_exchange_channel_listener_test
+  SOURCES
+    tests/serialize/exchange/channel_listener_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::exchange
+    Tensorcask::tensor
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings
+    absl::time
+    tests_serialize_exchange_channel_testing
+    tests_serialize_exchange_descriptor_count
+    tests_support_status_matchers
+    tests_support_temp_folder)
+
+tensorcask_test(tests_serialize_exchange_channel_test
+  SOURCES
+    tests/serialize/exchange/channel_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::exchange
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::wire
+    absl::status
+    absl::statusor
+    absl::time
+    tests_serialize_exchange_channel_testing
+    tests_support_status_matchers)
+
+tensorcask_inner_library(tests_serialize_exchange_channel_testing
+  LINK
+    GTest::gmock
+    Tensorcask::exchange
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::span
+    absl::status
+    absl::strings
+    absl::time)
+
+tensorcask_inner_library(tests_serialize_exchange_descriptor_count)
+
+tensorcask_test(tests_serialize_exchange_frame_receiver_test
+  SOURCES
+    tests/serialize/exchange/frame_receiver_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::exchange
+    Tensorcask::tensor
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_serialize_exchange_descriptor_count
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_exchange_frame_test
+  SOURCES
+    tests/serialize/exchange/frame_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::exchange
+    Tensorcask::tensor
+    Tensorcask::wire
+    absl::status
+    absl::strings
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_exchange_hostile_peer_test
+  SOURCES
+    tests/serialize/exchange/hostile_peer_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::exchange
+    Tensorcask::tensor
+    Tensorcask::wire
+    absl::status
+    absl::statusor
+    absl::time
+    tests_serialize_exchange_channel_testing
+    tests_serialize_exchange_descriptor_count
+    tests_serialize_exchange_lingering_socket
+    tests_support_status_matchers
+    tests_support_temp_folder)
+
+tensorcask_inner_library(tests_serialize_exchange_lingering_socket
+  LINK
+    Tensorcask::exchange)
+
+tensorcask_test(tests_serialize_exchange_recycled_memory_test
+  SOURCES
+    tests/serialize/exchange/recycled_memory_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::exchange
+    Tensorcask::tensor
+    absl::statusor
+    absl::time
+    tests_serialize_exchange_descriptor_count
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_exchange_server_test
+  SOURCES
+    tests/serialize/exchange/server_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::exchange
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
+    absl::time
+    tests_serialize_exchange_channel_testing
+    tests_serialize_exchange_descriptor_count
+    tests_support_status_matchers
+    tests_support_temp_folder)
+
+tensorcask_test(tests_serialize_exchange_shared_memory_test
+  SOURCES
+    tests/serialize/exchange/shared_memory_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::exchange
+    Tensorcask::io
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
+    tests_serialize_exchange_descriptor_count
+    tests_support_status_matchers
+    tests_support_temp_folder)
+
+tensorcask_test(tests_serialize_exchange_socket_closing_test
+  SOURCES
+    tests/serialize/exchange/socket_closing_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::exchange
+    Tensorcask::tensor
+    tests_serialize_exchange_channel_testing
+    tests_serialize_exchange_descriptor_count
+    tests_serialize_exchange_lingering_socket
+    tests_support_status_matchers
+    tests_support_temp_folder)
+
+tensorcask_test(tests_serialize_exchange_unix_socket_test
+  SOURCES
+    tests/serialize/exchange/unix_socket_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::exchange
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings
+    absl::time
+    tests_serialize_exchange_descriptor_count
+    tests_support_status_matchers
+    tests_support_temp_folder)
+
+tensorcask_test(tests_serialize_io_atomic_publish_test
+  SOURCES
+    tests/serialize/io/atomic_publish_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    Tensorcask::tensor
+    tests_support_faulty_file_system
+    tests_support_status_matchers
+    tests_support_temp_folder)
+
+tensorcask_test(tests_serialize_io_byte_sink_test
+  SOURCES
+    tests/serialize/io/byte_sink_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    tests_support_discarding_file_system
+    tests_support_faulty_file_system
+    tests_support_status_matchers
+    tests_support_temp_folder)
+
+tensorcask_test(tests_serialize_io_byte_source_test
+  SOURCES
+    tests/serialize/io/byte_source_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    tests_support_discarding_file_system
+    tests_support_faulty_file_system
+    tests_support_status_matchers
+    tests_support_temp_folder)
+
+tensorcask_test(tests_serialize_io_byte_stream_test
+  SOURCES
+    tests/serialize/io/byte_stream_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_io_file_system_test
+  SOURCES
+    tests/serialize/io/file_system_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    absl::span
+    tests_support_faulty_file_system
+    tests_support_status_matchers
+    tests_support_temp_folder)
+
+tensorcask_test(tests_serialize_io_posix_file_system_test
+  SOURCES
+    tests/serialize/io/posix_file_system_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    absl::span
+    tests_support_temp_folder)
+
+tensorcask_test(tests_serialize_io_stale_temporaries_test
+  SOURCES
+    tests/serialize/io/stale_temporaries_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_support_faulty_file_system
+    tests_support_status_matchers
+    tests_support_temp_folder)
+
+tensorcask_program(tests_serialize_npy_npy_copy
+  SOURCES
+    tests/serialize/npy/npy_copy.cc
+  LINK
+    Tensorcask::npy
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
+    absl::strings)
+
+tensorcask_test(tests_serialize_npy_npy_header_test
+  SOURCES
+    tests/serialize/npy/npy_header_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    Tensorcask::npy
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_npy_npy_round_trip_test
+  SOURCES
+    tests/serialize/npy/npy_round_trip_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    Tensorcask::npy
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_npy_numpy_files_test
+  SOURCES
+    tests/serialize/npy/numpy_files_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    Tensorcask::npy
+    Tensorcask::tensor
+    Tensorcask::zip
+    absl::status
+    absl::statusor
+    absl::str_format
+    absl::strings
+    nlohmann_json::nlohmann_json
+    tests_support_status_matchers
+    tests_support_test_data)
+
+tensorcask_test(tests_serialize_payload_base_lookup_test
+  SOURCES
+    tests/serialize/payload/base_lookup_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::payload
+    Tensorcask::tensor
+    tests_serialize_payload_payload_testing
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_payload_byte_entropy_test
+  SOURCES
+    tests/serialize/payload/byte_entropy_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::payload)
+
+tensorcask_test(tests_serialize_payload_chunk_codec_test
+  SOURCES
+    tests/serialize/payload/chunk_codec_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::payload
+    Tensorcask::tensor
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_fuzz_huffman_reference
+    tests_support_counted_allocations
+    tests_support_status_matchers
+    tests_support_temp_folder
+    tests_support_test_data)
+
+tensorcask_test(tests_serialize_payload_chunk_decoder_test
+  SOURCES
+    tests/serialize/payload/chunk_decoder_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::payload
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_serialize_payload_payload_testing
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_payload_chunk_reference_test
+  SOURCES
+    tests/serialize/payload/chunk_reference_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::dependency_zstd
+    Tensorcask::payload
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_fuzz_huffman_reference
+    tests_serialize_payload_payload_testing)
+
+tensorcask_test(tests_serialize_payload_content_hash_test
+  SOURCES
+    tests/serialize/payload/content_hash_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::dependency_xxhash
+    Tensorcask::payload
+    Tensorcask::tensor
+    absl::status
+    absl::strings
+    tests_serialize_payload_payload_testing
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_payload_format_test
+  SOURCES
+    tests/serialize/payload/format_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::payload
+    absl::span
+    absl::strings
+    tests_fuzz_huffman_reference
+    tests_serialize_payload_payload_testing
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_payload_huffman_scalar_test
+  SOURCES
+    tests/serialize/payload/huffman_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::payload
+    Tensorcask::tensor
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_fuzz_huffman_reference
+    tests_support_status_matchers
+  ENVIRONMENT
+    TENSORCASK_CPU=scalar)
+
+tensorcask_test(tests_serialize_payload_huffman_test
+  SOURCES
+    tests/serialize/payload/huffman_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::payload
+    Tensorcask::tensor
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_fuzz_huffman_reference
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_payload_idle_list_test
+  SOURCES
+    tests/serialize/payload/idle_list_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::payload)
+
+tensorcask_test(tests_serialize_payload_ordered_for_test
+  SOURCES
+    tests/serialize/payload/ordered_for_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::payload
+    Tensorcask::tensor
+    absl::status
+    absl::strings
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_payload_payload_encoder_test
+  SOURCES
+    tests/serialize/payload/payload_encoder_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    Tensorcask::payload
+    Tensorcask::tensor
+    absl::status
+    absl::strings
+    tests_serialize_payload_payload_testing
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_payload_payload_header_test
+  SOURCES
+    tests/serialize/payload/payload_header_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::payload
+    absl::status
+    absl::strings
+    tests_serialize_payload_payload_testing
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_payload_payload_memory_test
+  SOURCES
+    tests/serialize/payload/payload_memory_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::dependency_zstd
+    Tensorcask::io
+    Tensorcask::payload
+    absl::span
+    absl::status
+    tests_serialize_payload_payload_testing
+    tests_support_counted_allocations
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_payload_payload_reader_test
+  SOURCES
+    tests/serialize/payload/payload_reader_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    Tensorcask::payload
+    Tensorcask::strided
+    absl::status
+    absl::strings
+    tests_serialize_payload_payload_testing
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_payload_payload_rejects_test
+  SOURCES
+    tests/serialize/payload/payload_rejects_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::payload
+    absl::status
+    absl::strings
+    tests_serialize_payload_payload_testing
+    tests_support_status_matchers)
+
+tensorcask_inner_library(tests_serialize_payload_payload_testing
+  SOURCES
+    tests/serialize/payload/payload_testing.cc
+  LINK
+    GTest::gmock
+    Tensorcask::io
+    Tensorcask::payload
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::statusor
+    absl::strings
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_payload_plane_codec_test
+  SOURCES
+    tests/serialize/payload/plane_codec_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::dependency_zstd
+    Tensorcask::payload
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_payload_planes_avx2_test
+  SOURCES
+    tests/serialize/payload/planes_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::payload
+    Tensorcask::tensor
+    absl::strings
+  ENVIRONMENT
+    TENSORCASK_CPU=avx2)
+
+tensorcask_test(tests_serialize_payload_planes_scalar_test
+  SOURCES
+    tests/serialize/payload/planes_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::payload
+    Tensorcask::tensor
+    absl::strings
+  ENVIRONMENT
+    TENSORCASK_CPU=scalar)
+
+tensorcask_test(tests_serialize_payload_planes_test
+  SOURCES
+    tests/serialize/payload/planes_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::payload
+    Tensorcask::tensor
+    absl::strings)
+
+tensorcask_test(tests_serialize_protowire_wire_reader_test
+  SOURCES
+    tests/serialize/protowire/wire_reader_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::proto
+    Tensorcask::protowire
+    Tensorcask::tensor
+    Tensorcask::wire
+    protobuf::libprotobuf
+    tests_serialize_wire_wire_test_util
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_safetensors_reader_test
+  SOURCES
+    tests/serialize/safetensors/reader_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    Tensorcask::safetensors
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::strings
+    tests_serialize_safetensors_safetensors_testing
+    tests_support_faulty_file_system
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_safetensors_real_files_test
+  SOURCES
+    tests/serialize/safetensors/real_files_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::safetensors
+    Tensorcask::tensor
+    ZLIB::ZLIB
+    absl::strings
+    nlohmann_json::nlohmann_json
+    tests_support_status_matchers
+    tests_support_test_data)
+
+tensorcask_inner_library(tests_serialize_safetensors_safetensors_testing
+  LINK
+    Tensorcask::io
+    Tensorcask::safetensors
+    Tensorcask::tensor
+    absl::statusor
+    absl::strings)
+
+tensorcask_test(tests_serialize_safetensors_writer_test
+  SOURCES
+    tests/serialize/safetensors/writer_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    Tensorcask::safetensors
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::strings
+    tests_serialize_safetensors_safetensors_testing
+    tests_support_faulty_file_system
+    tests_support_forwarding_file_system
+    tests_support_status_matchers
+    tests_support_test_data)
+
+tensorcask_test(tests_serialize_wire_changing_memory_test
+  SOURCES
+    tests/serialize/wire/changing_memory_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    Tensorcask::payload
+    Tensorcask::proto
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::wire
+    absl::span
+    absl::status
+    absl::strings
+    tests_support_changing_memory
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_wire_decode_test
+  SOURCES
+    tests/serialize/wire/decode_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::wire
+    absl::strings
+    tests_serialize_wire_wire_test_util
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_wire_description_test
+  SOURCES
+    tests/serialize/wire/description_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::wire
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_wire_encoded_rejects_test
+  SOURCES
+    tests/serialize/wire/encoded_rejects_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::payload
+    Tensorcask::tensor
+    Tensorcask::wire
+    absl::status
+    absl::strings
+    tests_serialize_wire_encoded_test_util
+    tests_serialize_wire_wire_test_util
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_wire_encoded_test
+  SOURCES
+    tests/serialize/wire/encoded_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    Tensorcask::tensor
+    Tensorcask::wire
+    absl::cord
+    absl::status
+    absl::strings
+    protobuf::libprotobuf
+    tests_serialize_wire_encoded_test_util
+    tests_serialize_wire_foreign_tensor_proto
+    tests_serialize_wire_wire_test_util
+    tests_support_status_matchers)
+
+tensorcask_inner_library(tests_serialize_wire_encoded_test_util
+  LINK
+    Tensorcask::proto
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::wire
+    tests_serialize_wire_wire_test_util
+    tests_support_status_matchers)
+
+tensorcask_test_proto(tests_serialize_wire_foreign_tensor_proto
+  PROTOS
+    tests/serialize/wire/foreign_tensor.proto)
+
+tensorcask_test(tests_serialize_wire_format_test
+  SOURCES
+    tests/serialize/wire/format_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::wire
+    absl::strings
+    tests_serialize_wire_wire_test_util
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_wire_guarded_test
+  SOURCES
+    tests/serialize/wire/guarded_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::wire
+    absl::status
+    absl::strings
+    tests_serialize_wire_wire_test_util
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_wire_metadata_test
+  SOURCES
+    tests/serialize/wire/metadata_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::wire
+    absl::cord
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_serialize_wire_wire_test_util
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_wire_mutation_test
+  SOURCES
+    tests/serialize/wire/mutation_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::wire
+    tests_serialize_wire_encoded_test_util
+    tests_serialize_wire_wire_test_util
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_wire_object_codec_test
+  SOURCES
+    tests/serialize/wire/object_codec_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor
+    Tensorcask::wire
+    protobuf::libprotobuf
+    tests_serialize_wire_foreign_tensor_proto
+    tests_serialize_wire_wire_test_util
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_wire_real_files_test
+  SOURCES
+    tests/serialize/wire/real_files_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::proto
+    Tensorcask::protowire
+    Tensorcask::wire
+    absl::span
+    absl::statusor
+    absl::strings
+    nlohmann_json::nlohmann_json
+    tests_serialize_wire_wire_test_util
+    tests_support_status_matchers
+    tests_support_test_data)
+
+tensorcask_test(tests_serialize_wire_records_test
+  SOURCES
+    tests/serialize/wire/records_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::wire
+    ZLIB::ZLIB
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings
+    nlohmann_json::nlohmann_json
+    tests_support_failing_allocator
+    tests_support_status_matchers
+    tests_support_test_data)
+
+tensorcask_test(tests_serialize_wire_shape_slice_codec_test
+  SOURCES
+    tests/serialize/wire/shape_slice_codec_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::wire
+    protobuf::libprotobuf
+    tests_serialize_wire_wire_test_util
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_wire_tensor_codec_test
+  SOURCES
+    tests/serialize/wire/tensor_codec_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor
+    Tensorcask::wire
+    absl::span
+    absl::strings
+    tests_serialize_wire_wire_test_util
+    tests_support_failing_allocator
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_wire_tensor_message_test
+  SOURCES
+    tests/serialize/wire/tensor_message_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::wire
+    absl::status
+    absl::strings
+    protobuf::libprotobuf
+    tests_serialize_wire_foreign_tensor_proto
+    tests_serialize_wire_wire_test_util
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_wire_view_codec_test
+  SOURCES
+    tests/serialize/wire/view_codec_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::wire
+    absl::status
+    absl::strings
+    tests_serialize_wire_wire_test_util
+    tests_support_status_matchers)
+
+tensorcask_inner_library(tests_serialize_wire_wire_test_util
+  SOURCES
+    tests/serialize/wire/wire_test_util.cc
+  LINK
+    GTest::gmock
+    Tensorcask::proto
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::wire
+    absl::span
+    absl::statusor
+    absl::strings
+    protobuf::libprotobuf)
+
+tensorcask_test(tests_serialize_wire_zero_copy_test
+  SOURCES
+    tests/serialize/wire/zero_copy_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor
+    Tensorcask::wire
+    absl::cord
+    absl::status
+    absl::strings
+    tests_serialize_wire_wire_test_util
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_zip_zip_test
+  SOURCES
+    tests/serialize/zip/zip_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    Tensorcask::tensor
+    Tensorcask::zip
+    ZLIB::ZLIB
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_support_status_matchers)
+
+tensorcask_inner_library(tests_support_changing_memory
+  LINK
+    Tensorcask::tensor)
+
+tensorcask_inner_library(tests_support_counted_allocations
+  SOURCES
+    tests/support/counted_allocations.cc)
+
+tensorcask_inner_library(tests_support_crash_file_system
+  SOURCES
+    tests/support/crash_file_system.cc
+  LINK
+    Tensorcask::io
+    absl::strings
+    tests_support_forwarding_file_system)
+
+tensorcask_inner_library(tests_support_crash_model
+  SOURCES
+    tests/support/crash_model.cc
+  LINK
+    Tensorcask::io
+    absl::function_ref
+    absl::strings
+    tests_support_crash_file_system)
+
+tensorcask_test(tests_support_crash_model_test
+  SOURCES
+    tests/support/crash_model_test.cc
+  LINK
+    GTest::gmock_main
+    absl::strings
+    tests_support_crash_file_system
+    tests_support_crash_model)
+
+tensorcask_inner_library(tests_support_discarding_file_system
+  SOURCES
+    tests/support/discarding_file_system.cc
+  LINK
+    Tensorcask::io
+    absl::span
+    absl::strings)
+
+tensorcask_inner_library(tests_support_failing_allocator
+  LINK
+    GTest::gmock
+    Tensorcask::tensor
+    absl::strings)
+
+tensorcask_inner_library(tests_support_failing_new
+  SOURCES
+    tests/support/failing_new.cc)
+
+tensorcask_inner_library(tests_support_faulty_file_system
+  SOURCES
+    tests/support/faulty_file_system.cc
+  LINK
+    Tensorcask::io
+    absl::span
+    absl::strings)
+
+tensorcask_test(tests_support_faulty_file_system_test
+  SOURCES
+    tests/support/faulty_file_system_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    absl::span
+    tests_support_discarding_file_system
+    tests_support_faulty_file_system)
+
+tensorcask_inner_library(tests_support_forwarding_file_system
+  LINK
+    Tensorcask::io
+    absl::span
+    absl::strings)
+
+tensorcask_inner_library(tests_support_status_matchers
+  LINK
+    GTest::gmock
+    absl::status
+    absl::statusor)
+
+tensorcask_inner_library(tests_support_temp_folder
+  LINK
+    GTest::gmock)
+
+tensorcask_inner_library(tests_support_test_data
+  LINK
+    GTest::gmock)
+
+tensorcask_test(tests_tensor_base_catch_exceptions_test
+  SOURCES
+    tests/tensor/base/catch_exceptions_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor
+    absl::status
+    tests_support_status_matchers)
+
+tensorcask_test(tests_tensor_base_check_test
+  SOURCES
+    tests/tensor/base/check_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor)
+
+tensorcask_test(tests_tensor_base_checked_math_test
+  SOURCES
+    tests/tensor/base/checked_math_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor)
+
+tensorcask_test(tests_tensor_base_cpu_test
+  SOURCES
+    tests/tensor/base/cpu_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor)
+
+tensorcask_test(tests_tensor_base_crc32c_scalar_test
+  SOURCES
+    tests/tensor/base/crc32c_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor
+    absl::strings
+  ENVIRONMENT
+    TENSORCASK_CPU=scalar)
+
+tensorcask_test(tests_tensor_base_crc32c_sse42_test
+  SOURCES
+    tests/tensor/base/crc32c_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor
+    absl::strings
+  ENVIRONMENT
+    TENSORCASK_CPU=sse42)
+
+tensorcask_test(tests_tensor_base_crc32c_test
+  SOURCES
+    tests/tensor/base/crc32c_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor
+    absl::strings)
+
+tensorcask_test(tests_tensor_base_endian_test
+  SOURCES
+    tests/tensor/base/endian_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor)
+
+tensorcask_test(tests_tensor_base_glob_test
+  SOURCES
+    tests/tensor/base/glob_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor)
+
+tensorcask_test(tests_tensor_base_parallel_for_test
+  SOURCES
+    tests/tensor/base/parallel_for_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor
+    absl::status
+    tests_support_status_matchers)
+
+tensorcask_test(tests_tensor_base_quote_test
+  SOURCES
+    tests/tensor/base/quote_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor)
+
+tensorcask_test(tests_tensor_base_ref_counted_test
+  SOURCES
+    tests/tensor/base/ref_counted_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor
+    absl::flat_hash_set)
+
+tensorcask_test(tests_tensor_base_status_macros_test
+  SOURCES
+    tests/tensor/base/status_macros_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
+    tests_support_status_matchers)
+
+tensorcask_test(tests_tensor_base_status_util_test
+  SOURCES
+    tests/tensor/base/status_util_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor
+    absl::status)
+
+tensorcask_test(tests_tensor_base_varint_test
+  SOURCES
+    tests/tensor/base/varint_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor
+    absl::strings)
+
+tensorcask_test(tests_tensor_compat_axis_index_test
+  SOURCES
+    tests/tensor/compat/axis_index_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::compat
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    tests_support_status_matchers)
+
+tensorcask_test(tests_tensor_compat_chunk_filler_test
+  SOURCES
+    tests/tensor/compat/chunk_filler_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::compat
+    Tensorcask::tensor
+    absl::span
+    absl::status
+    absl::strings
+    tests_support_failing_allocator
+    tests_support_status_matchers)
+
+tensorcask_test(tests_tensor_compat_handle_assign_test
+  SOURCES
+    tests/tensor/compat/handle_assign_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::compat
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    tests_support_failing_allocator
+    tests_support_status_matchers
+    tests_tensor_compat_handle_samples)
+
+tensorcask_test(tests_tensor_compat_handle_object_test
+  SOURCES
+    tests/tensor/compat/handle_object_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::compat
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    tests_support_status_matchers
+    tests_tensor_compat_handle_samples)
+
+tensorcask_inner_library(tests_tensor_compat_handle_samples
+  LINK
+    Tensorcask::compat
+    Tensorcask::strided
+    Tensorcask::tensor)
+
+tensorcask_test(tests_tensor_compat_handle_test
+  SOURCES
+    tests/tensor/compat/handle_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::compat
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    absl::strings
+    tests_support_status_matchers
+    tests_tensor_compat_handle_samples)
+
+tensorcask_test(tests_tensor_compat_options_test
+  SOURCES
+    tests/tensor/compat/options_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::compat
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    tests_support_failing_allocator
+    tests_support_status_matchers)
+
+tensorcask_test(tests_tensor_compat_resizable_growth_test
+  SOURCES
+    tests/tensor/compat/resizable_growth_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::compat
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::span
+    absl::status
+    tests_support_status_matchers
+    tests_tensor_compat_resizable_testing)
+
+tensorcask_test(tests_tensor_compat_resizable_sharing_test
+  SOURCES
+    tests/tensor/compat/resizable_sharing_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::compat
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::span
+    absl::status
+    tests_support_status_matchers
+    tests_tensor_compat_resizable_testing)
+
+tensorcask_test(tests_tensor_compat_resizable_test
+  SOURCES
+    tests/tensor/compat/resizable_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::compat
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::span
+    absl::status
+    tests_support_failing_allocator
+    tests_support_status_matchers
+    tests_tensor_compat_resizable_testing)
+
+tensorcask_inner_library(tests_tensor_compat_resizable_testing
+  LINK
+    GTest::gmock_main
+    Tensorcask::compat
+    Tensorcask::tensor
+    tests_support_status_matchers)
+
+tensorcask_test(tests_tensor_inspect_draw_test
+  SOURCES
+    tests/tensor/inspect/draw_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::inspect
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::span
+    absl::strings)
+
+tensorcask_test(tests_tensor_inspect_report_test
+  SOURCES
+    tests/tensor/inspect/report_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::compat
+    Tensorcask::inspect
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    absl::str_format
+    absl::strings
+    nlohmann_json::nlohmann_json
+    tests_support_status_matchers)
+
+tensorcask_test(tests_tensor_interop_dlpack_export_test
+  SOURCES
+    tests/tensor/interop/dlpack_export_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::dlpack
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::span
+    absl::status
+    absl::statusor
+    tests_support_failing_allocator
+    tests_support_status_matchers)
+
+tensorcask_test(tests_tensor_interop_dlpack_import_rejects_test
+  SOURCES
+    tests/tensor/interop/dlpack_import_rejects_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::dlpack
+    absl::status
+    tests_support_status_matchers
+    tests_tensor_interop_dlpack_producer)
+
+tensorcask_test(tests_tensor_interop_dlpack_import_test
+  SOURCES
+    tests/tensor/interop/dlpack_import_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::dlpack
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_support_failing_allocator
+    tests_support_status_matchers
+    tests_tensor_interop_dlpack_producer)
+
+tensorcask_inner_library(tests_tensor_interop_dlpack_producer
+  LINK
+    Tensorcask::dlpack
+    Tensorcask::strided
+    absl::statusor)
+
+tensorcask_test(tests_tensor_interop_dlpack_threads_test
+  SOURCES
+    tests/tensor/interop/dlpack_threads_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::dlpack
+    Tensorcask::strided
+    Tensorcask::tensor)
+
+tensorcask_test(tests_tensor_interop_eigen_test
+  SOURCES
+    tests/tensor/interop/eigen_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::eigen
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
+    tests_support_failing_allocator
+    tests_support_status_matchers)
+
+tensorcask_test(tests_tensor_strided_accessor_test
+  SOURCES
+    tests/tensor/strided/accessor_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    tests_support_status_matchers)
+
+tensorcask_test(tests_tensor_strided_compare_test
+  SOURCES
+    tests/tensor/strided/compare_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::span)
+
+tensorcask_test(tests_tensor_strided_concat_views_test
+  SOURCES
+    tests/tensor/strided/concat_views_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    absl::strings
+    tests_support_failing_allocator
+    tests_support_status_matchers)
+
+tensorcask_test(tests_tensor_strided_convert_test
+  SOURCES
+    tests/tensor/strided/convert_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_support_failing_allocator
+    tests_support_status_matchers)
+
+tensorcask_test(tests_tensor_strided_convert_values_test
+  SOURCES
+    tests/tensor/strided/convert_values_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_support_status_matchers)
+
+tensorcask_test(tests_tensor_strided_copy_avx2_test
+  SOURCES
+    tests/tensor/strided/copy_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    absl::strings
+    tests_support_counted_allocations
+    tests_support_failing_allocator
+    tests_support_status_matchers
+    tests_tensor_strided_layout_model
+  ENVIRONMENT
+    TENSORCASK_CPU=avx2)
+
+tensorcask_test(tests_tensor_strided_copy_scalar_test
+  SOURCES
+    tests/tensor/strided/copy_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    absl::strings
+    tests_support_counted_allocations
+    tests_support_failing_allocator
+    tests_support_status_matchers
+    tests_tensor_strided_layout_model
+  ENVIRONMENT
+    TENSORCASK_CPU=scalar)
+
+tensorcask_test(tests_tensor_strided_copy_strided_test
+  SOURCES
+    tests/tensor/strided/copy_strided_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::strings
+    tests_tensor_strided_layout_model)
+
+tensorcask_test(tests_tensor_strided_copy_test
+  SOURCES
+    tests/tensor/strided/copy_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    absl::strings
+    tests_support_counted_allocations
+    tests_support_failing_allocator
+    tests_support_status_matchers
+    tests_tensor_strided_layout_model)
+
+tensorcask_test(tests_tensor_strided_fill_test
+  SOURCES
+    tests/tensor/strided/fill_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    absl::str_format
+    absl::strings
+    tests_support_status_matchers
+    tests_tensor_strided_layout_model)
+
+tensorcask_inner_library(tests_tensor_strided_layout_model
+  LINK
+    Tensorcask::strided)
+
+tensorcask_test(tests_tensor_strided_layout_model_test
+  SOURCES
+    tests/tensor/strided/layout_model_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::strided
+    absl::status
+    absl::statusor
+    tests_support_status_matchers
+    tests_tensor_strided_layout_model)
+
+tensorcask_test(tests_tensor_strided_layout_test
+  SOURCES
+    tests/tensor/strided/layout_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
+    tests_support_status_matchers)
+
+tensorcask_test(tests_tensor_strided_lazy_clone_test
+  SOURCES
+    tests/tensor/strided/lazy_clone_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    tests_support_failing_allocator
+    tests_support_status_matchers)
+
+tensorcask_test(tests_tensor_strided_metadata_test
+  SOURCES
+    tests/tensor/strided/metadata_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    tests_support_status_matchers)
+
+tensorcask_test(tests_tensor_strided_oracle_test
+  SOURCES
+    tests/tensor/strided/oracle_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
+    nlohmann_json::nlohmann_json
+    tests_support_status_matchers
+    tests_support_test_data)
+
+tensorcask_test(tests_tensor_strided_row_major_range_test
+  SOURCES
+    tests/tensor/strided/row_major_range_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::strings
+    tests_support_status_matchers)
+
+tensorcask_test(tests_tensor_strided_row_major_test
+  SOURCES
+    tests/tensor/strided/row_major_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    absl::strings
+    tests_support_status_matchers)
+
+tensorcask_test(tests_tensor_strided_view_test
+  SOURCES
+    tests/tensor/strided/view_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::span
+    absl::status
+    absl::statusor
+    tests_support_counted_allocations
+    tests_support_failing_allocator
+    tests_support_status_matchers)
+
+tensorcask_test(tests_tensor_allocations_test
+  SOURCES
+    tests/tensor/allocations_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor
+    absl::status
+    tests_support_counted_allocations
+    tests_support_status_matchers)
+
+tensorcask_test(tests_tensor_allocator_test
+  SOURCES
+    tests/tensor/allocator_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor
+    tests_support_failing_allocator)
+
+tensorcask_test(tests_tensor_buffer_test
+  SOURCES
+    tests/tensor/buffer_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor
+    absl::status
+    tests_support_failing_allocator
+    tests_support_status_matchers)
+
+tensorcask_test(tests_tensor_checked_index_test
+  SOURCES
+    tests/tensor/checked_index_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::strided
+    Tensorcask::tensor
+  FLAGS
+    -UNDEBUG)
+
+tensorcask_test(tests_tensor_concat_test
+  SOURCES
+    tests/tensor/concat_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor
+    absl::status
+    tests_support_failing_allocator
+    tests_support_status_matchers)
+
+tensorcask_test(tests_tensor_copy_on_write_test
+  SOURCES
+    tests/tensor/copy_on_write_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor
+    absl::status
+    tests_support_failing_allocator
+    tests_support_status_matchers)
+
+tensorcask_test(tests_tensor_dense_view_test
+  SOURCES
+    tests/tensor/dense_view_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor)
+
+tensorcask_test(tests_tensor_device_map_test
+  SOURCES
+    tests/tensor/device_map_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor
+    absl::status
+    tests_support_status_matchers)
+
+tensorcask_test(tests_tensor_device_test
+  SOURCES
+    tests/tensor/device_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor
+    absl::status
+    tests_support_status_matchers)
+
+tensorcask_test(tests_tensor_dtype_test
+  SOURCES
+    tests/tensor/dtype_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor
+    absl::status
+    absl::strings
+    tests_support_status_matchers)
+
+tensorcask_test(tests_tensor_float_types_test
+  SOURCES
+    tests/tensor/float_types_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor)
+
+tensorcask_test(tests_tensor_nested_values_test
+  SOURCES
+    tests/tensor/nested_values_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor
+    absl::status
+    absl::strings
+    tests_support_status_matchers)
+
+tensorcask_test(tests_tensor_objects_test
+  SOURCES
+    tests/tensor/objects_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::compat
+    Tensorcask::dlpack
+    Tensorcask::strided
+    Tensorcask::tensor
+    tests_support_status_matchers)
+
+tensorcask_test(tests_tensor_partial_shape_test
+  SOURCES
+    tests/tensor/partial_shape_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor
+    absl::status
+    tests_support_status_matchers)
+
+tensorcask_test(tests_tensor_reference_test
+  SOURCES
+    tests/tensor/reference_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor)
+
+tensorcask_test(tests_tensor_shape_rep_test
+  SOURCES
+    tests/tensor/shape_rep_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor)
+
+tensorcask_test(tests_tensor_shape_test
+  SOURCES
+    tests/tensor/shape_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor
+    absl::status
+    absl::strings
+    tests_support_status_matchers)
+
+tensorcask_test(tests_tensor_slice_set_test
+  SOURCES
+    tests/tensor/slice_set_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_support_status_matchers)
+
+tensorcask_test(tests_tensor_slice_test
+  SOURCES
+    tests/tensor/slice_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor
+    absl::status
+    absl::strings
+    tests_support_status_matchers)
+
+tensorcask_test(tests_tensor_summary_test
+  SOURCES
+    tests/tensor/summary_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor
+    tests_support_status_matchers)
+
+tensorcask_test(tests_tensor_tensor_elements_test
+  SOURCES
+    tests/tensor/tensor_elements_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor
+    tests_support_status_matchers)
+
+tensorcask_test(tests_tensor_tensor_slices_test
+  SOURCES
+    tests/tensor/tensor_slices_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor
+    absl::status
+    tests_support_status_matchers)
+
+tensorcask_test(tests_tensor_tensor_test
+  SOURCES
+    tests/tensor/tensor_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor
+    absl::status
+    tests_support_failing_allocator
+    tests_support_status_matchers)
+
+tensorcask_inner_library(tools_console
+  SOURCES
+    tools/console.cc
+  LINK
+    Tensorcask::tensor
+    absl::cord
+    absl::status
+    absl::str_format
+    absl::strings)
+
+tensorcask_inner_library(tools_element_crc32
+  SOURCES
+    tools/element_crc32.cc
+  LINK
+    Tensorcask::tensor
+    Tensorcask::wire
+    ZLIB::ZLIB
+    absl::strings)
+
+tensorcask_inner_library(tools_formats
+  SOURCES
+    tools/formats.cc
+    tools/served_input.cc
+    tools/tensorproto_text_format.cc
+    tools/text_memory.cc
+  LINK
+    Tensorcask::archive
+    Tensorcask::checkpoint
+    Tensorcask::exchange
+    Tensorcask::io
+    Tensorcask::payload
+    Tensorcask::proto
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::wire
+    absl::flat_hash_map
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings
+    absl::time
+    protobuf::libprotobuf
+    tools_console)
+
+tensorcask_inner_library(tools_json_text
+  SOURCES
+    tools/json_text.cc
+  LINK
+    Tensorcask::tensor
+    absl::strings
+    nlohmann_json::nlohmann_json)
+
+tensorcask_inner_library(tools_rename
+  SOURCES
+    tools/rename.cc
+  LINK
+    Tensorcask::archive
+    Tensorcask::tensor
+    tools_console)
+
+tensorcask_inner_library(tools_slice_text
+  SOURCES
+    tools/slice_text.cc
+  LINK
+    Tensorcask::tensor
+    tools_console)
+
+tensorcask_inner_library(tools_subcommand
+  SOURCES
+    tools/subcommand.cc
+  LINK
+    CLI11::CLI11
+    Tensorcask::archive
+    Tensorcask::payload
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
+    absl::strings
+    tools_console
+    tools_formats)
+
+tensorcask_inner_library(tools_table
+  SOURCES
+    tools/table.cc)
+
+tensorcask_program(tools_tensorcask
+  SOURCES
+    tools/cat.cc
+    tools/convert.cc
+    tools/demo.cc
+    tools/diff.cc
+    tools/exchange.cc
+    tools/ls.cc
+    tools/salvage.cc
+    tools/save.cc
+    tools/show.cc
+    tools/stats.cc
+    tools/tensorcask.cc
+    tools/verify.cc
+  LINK
+    CLI11::CLI11
+    Tensorcask::archive
+    Tensorcask::checkpoint
+    Tensorcask::exchange
+    Tensorcask::io
+    Tensorcask::payload
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::wire
+    absl::status
+    absl::statusor
+    absl::str_format
+    absl::strings
+    absl::time
+    nlohmann_json::nlohmann_json
+    tools_console
+    tools_element_crc32
+    tools_formats
+    tools_json_text
+    tools_rename
+    tools_slice_text
+    tools_subcommand
+    tools_table)

@@ -1,0 +1,175 @@
+#include "tensorcask/serialize/archive/archive.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/types/span.h"
+#include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/tensor/base/quote.h"
+#include "tensorcask/tensor/base/status_macros.h"
+
+namespace tensorcask {
+namespace {
+
+constexpr size_t kHeadBytes = 4096;
+
+std::string Names(absl::Span<const ArchiveFormat* const> formats, absl::string_view separator) {
+  return absl::StrJoin(formats, separator,
+                       [](std::string* out, const ArchiveFormat* format) { absl::StrAppend(out, format->name()); });
+}
+
+bool HasExtension(absl::string_view path, const ArchiveFormat& format) {
+  const std::vector<absl::string_view> extensions = format.extensions();
+  return std::any_of(extensions.begin(), extensions.end(),
+                     [&](absl::string_view extension) { return absl::EndsWithIgnoreCase(path, extension); });
+}
+
+absl::string_view Basename(absl::string_view path) {
+  const size_t slash = path.rfind('/');
+  return slash == absl::string_view::npos ? path : path.substr(slash + 1);
+}
+
+// ".npz" of "dir/x.npz"; "" of "x", ".x", "x.5" and "step-1.5e3 final".
+absl::string_view Extension(absl::string_view path) {
+  const absl::string_view name = Basename(path);
+  const size_t dot = name.rfind('.');
+  if (dot == absl::string_view::npos || dot == 0 || dot + 1 == name.size()) return "";
+  const absl::string_view extension = name.substr(dot);
+  if (!absl::ascii_isalpha(static_cast<unsigned char>(extension[1]))) return "";
+  for (const char c : extension.substr(1)) {
+    if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '-') return "";
+  }
+  return extension;
+}
+
+// "x.ckpt", "x.ckpt-100": the names that TensorFlow's programs give to checkpoints.
+bool LooksLikePrefix(absl::string_view path) {
+  const absl::string_view extension = Extension(path);
+  return extension.empty() || extension == ".ckpt" || absl::StartsWith(extension, ".ckpt-");
+}
+
+absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenFolder(const std::string& path, ArchiveFormats formats,
+                                                          const ArchiveReaderOptions& options) {
+  constexpr size_t kMaxListed = 8;
+  CASK_ASSIGN_OR_RETURN(std::vector<std::string> found, FindArchives(path, formats));
+  if (found.size() == 1) return OpenArchive(found[0], formats, options);
+  if (found.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": is a folder without a file of a known format (", Names(formats, ", "), ")"));
+  }
+  const size_t count = found.size();
+  found.resize(std::min(count, kMaxListed));
+  return absl::InvalidArgumentError(absl::StrCat(path, ": is a folder with ", count, " files; name one: ",
+                                                 absl::StrJoin(found, ", "), count > kMaxListed ? ", ..." : ""));
+}
+
+absl::Status NotRecognized(const std::string& path, ArchiveFormats formats) {
+  std::vector<const ArchiveFormat*> unsigned_formats;
+  bool has_prefixes = false;
+  for (const ArchiveFormat* const format : formats) {
+    if (!format->traits().has_signature) unsigned_formats.push_back(format);
+    has_prefixes = has_prefixes || format->traits().is_prefix;
+  }
+  std::string message = absl::StrCat(path, ": no format recognizes this file");
+  if (has_prefixes) absl::StrAppend(&message, "; not a checkpoint (no ", path, ".index beside it)");
+  if (!unsigned_formats.empty()) {
+    absl::StrAppend(&message, "; for a message, add --format ", Names(unsigned_formats, " or --format "));
+  }
+  return absl::DataLossError(message);
+}
+
+}  // namespace
+
+absl::StatusOr<const ArchiveFormat*> FindFormat(absl::string_view name, ArchiveFormats formats) {
+  for (const ArchiveFormat* const format : formats) {
+    if (format->name() == name) return format;
+  }
+  return absl::InvalidArgumentError(absl::StrCat("format ", Quoted(name), " is not one of ", Names(formats, ", ")));
+}
+
+absl::StatusOr<const ArchiveFormat*> FormatForName(absl::string_view path, ArchiveFormats formats) {
+  const ArchiveFormat* prefix = nullptr;
+  std::vector<absl::string_view> known;
+  for (const ArchiveFormat* const format : formats) {
+    if (format->traits().is_prefix) prefix = format;
+    if (HasExtension(path, *format)) return format;
+    const std::vector<absl::string_view> extensions = format->extensions();
+    known.insert(known.end(), extensions.begin(), extensions.end());
+  }
+  if (prefix != nullptr && LooksLikePrefix(path)) return prefix;
+  return absl::InvalidArgumentError(absl::StrCat("no known format has the extension ", Quoted(Extension(path)),
+                                                 "; known: ", absl::StrJoin(known, " "),
+                                                 prefix == nullptr ? ""
+                                                                   : "; a name without an extension, or .ckpt, is "
+                                                                     "a checkpoint"));
+}
+
+absl::StatusOr<std::vector<std::string>> FindArchives(const std::string& folder, ArchiveFormats formats) {
+  std::vector<std::string> names;
+  const IoResult result = FileSystem::Posix()->List(folder, &names);
+  if (result < 0) return IoError(result, folder, "list");
+  std::vector<std::string> found;
+  for (const ArchiveFormat* const format : formats) {
+    for (std::string& path : format->FindIn(folder, names)) found.push_back(std::move(path));
+  }
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  return found;
+}
+
+absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenArchive(const std::string& path, ArchiveFormats formats,
+                                                           const ArchiveReaderOptions& options) {
+  if (!options.format.empty()) {
+    CASK_ASSIGN_OR_RETURN(const ArchiveFormat* const format, FindFormat(options.format, formats));
+    return format->Open(path, options);
+  }
+  FileInfo info;
+  const bool exists = FileSystem::Posix()->Describe(path, &info) == 0;
+  ArchiveProbe probe = {path, nullptr, ""};
+  std::string head;
+  if (exists && info.type == FileInfo::Type::kRegular) {
+    CASK_ASSIGN_OR_RETURN(probe.file, OpenFileSource(path, options.read));
+    head.resize(std::min<uint64_t>(kHeadBytes, probe.file->size_bytes()));
+    CASK_RETURN_IF_ERROR(probe.file->ReadAt(0, absl::MakeSpan(head.data(), head.size())));
+    probe.head = head;
+  }
+  std::vector<const ArchiveFormat*> recognized;
+  const ArchiveFormat* prefix = nullptr;
+  for (const ArchiveFormat* const format : formats) {
+    if (format->Recognizes(probe)) recognized.push_back(format);
+    if (format->traits().is_prefix) prefix = format;
+  }
+  if (recognized.size() > 1) {  // the extension decides, if it names one of them
+    for (const ArchiveFormat* const format : recognized) {
+      if (HasExtension(path, *format)) return format->Open(path, options);
+    }
+    return absl::InvalidArgumentError(absl::StrCat(path, ": could be ", Names(recognized, " or "),
+                                                   "; name the format: --format ", recognized[0]->name()));
+  }
+  if (recognized.size() == 1) return recognized[0]->Open(path, options);
+  if (exists && info.type == FileInfo::Type::kFolder) return OpenFolder(path, formats, options);
+  for (const ArchiveFormat* const format : formats) {
+    if (HasExtension(path, *format) && (probe.file != nullptr || !format->traits().is_prefix)) {
+      return format->Open(path, options);
+    }
+  }
+  if (probe.file != nullptr) return NotRecognized(path, formats);
+  if (prefix != nullptr && LooksLikePrefix(path)) return prefix->Open(path, options);  // its error names the index
+  const IoResult result = FileSystem::Posix()->Describe(path, &info);
+  return result < 0 ? IoError(result, path, "open")
+                    : absl::FailedPreconditionError(absl::StrCat(path, ": is not a regular file"));
+}
+
+absl::StatusOr<std::unique_ptr<ArchiveWriter>> CreateArchive(const std::string& path, const ArchiveFormat& format,
+                                                             const ArchiveWriterOptions& options) {
+  return format.Create(path, options);
+}
+
+}  // namespace tensorcask

@@ -1,0 +1,49 @@
+// One door to all formats: opens an archive by its content, and creates one by its name.
+//
+//   const CheckpointArchiveFormat checkpoint;
+//   const NpzArchiveFormat npz;
+//   CASK_ASSIGN_OR_RETURN(auto archive, OpenArchive("model.npz", {&checkpoint, &npz}));
+//   CASK_ASSIGN_OR_RETURN(auto writer, CreateArchive("model.ckpt", checkpoint, {}));
+//   CASK_RETURN_IF_ERROR(Convert(*archive, checkpoint, {}, writer.get()).status());             // convert.h
+
+#ifndef TENSORCASK_SERIALIZE_ARCHIVE_ARCHIVE_H_
+#define TENSORCASK_SERIALIZE_ARCHIVE_ARCHIVE_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "tensorcask/serialize/archive/archive_format.h"
+#include "tensorcask/serialize/archive/archive_reader.h"
+#include "tensorcask/serialize/archive/archive_writer.h"
+
+namespace tensorcask {
+
+// Opens the file at `path` in the format that its content shows. Formats without a signature (a bare message) are
+// recognized by the extension if no other format recognizes the content. A folder is opened if it holds one archive.
+// Errors: NotFound; InvalidArgument, saying what to name, if no format or several recognize the file, if a folder holds
+// several archives, or if options.format is unknown; those of ArchiveFormat::Open.
+absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenArchive(const std::string& path, ArchiveFormats formats,
+                                                           const ArchiveReaderOptions& options = {});
+
+// Errors: as ArchiveFormat::Create.
+absl::StatusOr<std::unique_ptr<ArchiveWriter>> CreateArchive(const std::string& path, const ArchiveFormat& format,
+                                                             const ArchiveWriterOptions& options = {});
+
+// The archives in a folder, sorted: paths that OpenArchive takes.
+// Errors: from errno, naming the folder.
+absl::StatusOr<std::vector<std::string>> FindArchives(const std::string& folder, ArchiveFormats formats);
+
+// The format called `name`. Errors: InvalidArgument, listing all names.
+absl::StatusOr<const ArchiveFormat*> FindFormat(absl::string_view name, ArchiveFormats formats);
+
+// The format for a file to write, by the extension of its name. A name without an extension is the prefix of a
+// checkpoint, if a format of prefixes is among `formats`; ".5" and other extensions without a letter do not count.
+// Errors: InvalidArgument, listing the known extensions.
+absl::StatusOr<const ArchiveFormat*> FormatForName(absl::string_view path, ArchiveFormats formats);
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_SERIALIZE_ARCHIVE_ARCHIVE_H_

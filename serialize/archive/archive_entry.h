@@ -1,0 +1,44 @@
+// What an archive says of one tensor, without its elements.
+
+#ifndef TENSORCASK_SERIALIZE_ARCHIVE_ARCHIVE_ENTRY_H_
+#define TENSORCASK_SERIALIZE_ARCHIVE_ARCHIVE_ENTRY_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tensorcask/serialize/wire/decoded_tensor.h"
+#include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/shape.h"
+
+namespace tensorcask {
+
+struct ArchiveEntry {
+  std::string name;  // any bytes
+  DType dtype = DType::kInvalid;
+  TensorShape shape;
+  std::string encoding;                   // "plain", "sliced", "encoded high delta", ...
+  int pieces = 0;                         // of a tensor that is stored in pieces
+  std::vector<int64_t> strides;           // in elements; empty: row-major
+  bool has_metadata = false;              // ArchiveReader::Metadata returns it
+  uint64_t stored_bytes = 0;              // in the file
+  std::optional<uint64_t> decoded_bytes;  // of the elements, if they are encoded
+  std::optional<int> shard;               // the file that has the elements, if the archive has several
+  std::optional<uint64_t> offset;         // in that file, bytes
+  std::string alias_of;                   // not empty: another name of this tensor, whose elements it has
+};
+
+// The bytes of the elements in memory, UINT64_MAX if that overflows. For strings: the stored bytes, or the decoded
+// bytes with 8 for each length.
+uint64_t ElementBytes(const ArchiveEntry& entry);
+
+// The entry of a tensor in memory, as a message of it has it. stored_bytes is 0.
+ArchiveEntry DescribeTensor(std::string name, const DecodedTensor& tensor);
+
+// "dir/x.pb" -> "x": the name of a tensor in a file that gives it none.
+std::string NameFromPath(const std::string& path);
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_SERIALIZE_ARCHIVE_ARCHIVE_ENTRY_H_

@@ -1,0 +1,30 @@
+#include "tensorcask/serialize/archive/archive_format.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace tensorcask {
+
+bool ArchiveFormat::HoldsMetadata(const TensorMetadata& metadata) const {
+  return traits().metadata || metadata.IsDefault();
+}
+
+std::vector<std::string> ArchiveFormat::FindIn(const std::string& folder, absl::Span<const std::string> names) const {
+  std::vector<std::string> found;
+  for (const std::string& name : names) {
+    for (const absl::string_view extension : extensions()) {
+      if (absl::EndsWithIgnoreCase(name, extension)) {
+        found.push_back(absl::StrCat(folder, "/", name));
+        break;
+      }
+    }
+  }
+  return found;
+}
+
+absl::StatusOr<std::unique_ptr<ArchiveWriter>> ArchiveFormat::Create(const std::string& path,
+                                                                     const ArchiveWriterOptions& /*options*/) const {
+  return absl::UnimplementedError(absl::StrCat(path, ": format ", name(), " can be read, not written"));
+}
+
+}  // namespace tensorcask

@@ -1,0 +1,113 @@
+// One format of files with tensors: how to recognize it, open it and create it.
+//
+// A program makes the formats that it wants to link, and passes them to OpenArchive (archive.h). Each is a small object
+// without state; nothing registers itself.
+//
+//   const SafetensorsArchiveFormat safetensors;
+//   const NpzArchiveFormat npz;
+//   CASK_ASSIGN_OR_RETURN(auto archive, OpenArchive(path, {&safetensors, &npz}));
+//
+// A new format derives from ArchiveFormat, in a target of its own.
+
+#ifndef TENSORCASK_SERIALIZE_ARCHIVE_ARCHIVE_FORMAT_H_
+#define TENSORCASK_SERIALIZE_ARCHIVE_ARCHIVE_FORMAT_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "tensorcask/serialize/archive/archive_reader.h"
+#include "tensorcask/serialize/archive/archive_writer.h"
+#include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/decode_limits.h"
+#include "tensorcask/serialize/payload/base_lookup.h"
+#include "tensorcask/serialize/payload/payload_options.h"
+#include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/strided/metadata.h"
+
+namespace tensorcask {
+
+struct ArchiveReaderOptions {
+  std::string format;  // ArchiveFormat::name; "": recognize the format
+  ReadOptions read;
+  DecodeLimits limits;
+  // Resolves deltas; null if none is available.
+  std::shared_ptr<const BaseLookup> base = nullptr;
+  // Otherwise a tensor whose metadata cannot be read is listed, and Read gives its elements.
+  bool refuse_unreadable_metadata = false;
+  // False: the caller uses ForEachEntry, Read and VerifyAll, but neither entries() nor Find. A checkpoint of many
+  // tensors then takes less memory.
+  bool keep_entries = true;
+  // Takes files that break the rules of their format in ways that are known and harmless.
+  bool lenient = false;
+};
+
+// A format ignores what it cannot do; ArchiveFormat::traits tells.
+struct ArchiveWriterOptions {
+  bool overwrite = false;  // replace a file of this name
+  bool sync = true;        // durable when Finish returns
+  uint64_t alignment = 64;
+  PayloadLevel level = PayloadLevel::kStored;
+  std::shared_ptr<const BaseLookup> base = nullptr;  // encoded tensors become deltas of this; null: they do not
+  int num_shards = 1;
+  int num_threads = 1;  // the bytes do not depend on it
+  FileMetadata file_metadata;
+};
+
+// What a format can hold.
+struct ArchiveTraits {
+  bool many_tensors = true;    // false: exactly one, and its name is that of the file
+  bool strides = false;        // tensors that are not row-major
+  bool metadata = false;       // TensorMetadata of each tensor
+  bool file_metadata = false;  // FileMetadata
+  bool levels = false;         // compresses
+  bool deltas = false;
+  bool strings = false;
+  bool aliases = false;       // ArchiveEntry::alias_of
+  bool has_signature = true;  // false: content cannot tell the format; the extension or the user does
+  bool is_prefix = false;     // a path names several files that begin with it
+};
+
+// What recognition looks at.
+struct ArchiveProbe {
+  std::string path;
+  std::shared_ptr<const ByteSource> file;  // null if there is no regular file at the path
+  absl::string_view head;                  // the first bytes of the file, 4096 at most
+};
+
+class ArchiveFormat {
+ public:
+  virtual ~ArchiveFormat() = default;
+
+  virtual absl::string_view name() const = 0;  // "safetensors": what `--format` takes and `ls --json` prints
+  // Endings of file names, with the dot, lower-case: {".safetensors"}.
+  virtual std::vector<absl::string_view> extensions() const = 0;
+  virtual ArchiveTraits traits() const = 0;
+  // False for a dtype that the format has no place for. Strings: traits().strings.
+  virtual bool HoldsDType(DType dtype) const = 0;
+  // True if the format keeps all of this metadata. By default that is what traits().metadata says.
+  virtual bool HoldsMetadata(const TensorMetadata& metadata) const;
+
+  // True if the content shows this format. Reads little.
+  virtual bool Recognizes(const ArchiveProbe& probe) const = 0;
+  // The archives of this format in `folder`, which has the files `names`. By default those with one of the extensions.
+  virtual std::vector<std::string> FindIn(const std::string& folder, absl::Span<const std::string> names) const;
+
+  // Errors: NotFound; DataLoss if the file is not of this format or is damaged.
+  virtual absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
+                                                              const ArchiveReaderOptions& options) const = 0;
+  // Errors: AlreadyExists unless overwriting; Unimplemented for a format that is only read (the default).
+  virtual absl::StatusOr<std::unique_ptr<ArchiveWriter>> Create(const std::string& path,
+                                                                const ArchiveWriterOptions& options) const;
+};
+
+using ArchiveFormats = absl::Span<const ArchiveFormat* const>;
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_SERIALIZE_ARCHIVE_ARCHIVE_FORMAT_H_

@@ -1,0 +1,107 @@
+#include "tensorcask/serialize/archive/archive_reader.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/archive/internal/similar_names.h"
+#include "tensorcask/serialize/archive/internal/sliced_blocks.h"
+#include "tensorcask/tensor/base/quote.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
+#include "tensorcask/tensor/strided/copy.h"
+
+namespace tensorcask {
+
+const FileMetadata& ArchiveReader::file_metadata() const {
+  static const FileMetadata* const kEmpty = new FileMetadata();
+  return *kEmpty;
+}
+
+absl::Status ArchiveReader::ForEachEntry(absl::FunctionRef<absl::Status(const ArchiveEntry&)> fn) const {
+  for (const ArchiveEntry& entry : entries()) CASK_RETURN_IF_ERROR(fn(entry));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<const ArchiveEntry*> ArchiveReader::Find(absl::string_view name) const {
+  const std::vector<ArchiveEntry>& all = entries();
+  const auto found = std::lower_bound(
+      all.begin(), all.end(), name, [](const ArchiveEntry& entry, absl::string_view key) { return entry.name < key; });
+  if (found != all.end() && found->name == name) return &*found;
+  std::vector<absl::string_view> names;
+  names.reserve(all.size());
+  for (const ArchiveEntry& entry : all) names.push_back(entry.name);
+  return absl::NotFoundError(absl::StrCat(path(), ": no tensor ", Quoted(name), archive::DidYouMean(name, names)));
+}
+
+absl::Status ArchiveReader::ReadInto(absl::string_view name, TensorView* out) const {
+  CASK_ASSIGN_OR_RETURN(const Tensor tensor, Read(name));
+  return Annotate(Copy(tensor, out), absl::StrCat(path(), ": tensor ", Quoted(name)));
+}
+
+absl::Status ArchiveReader::ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out) const {
+  CASK_ASSIGN_OR_RETURN(const Tensor part, ReadSlice(name, slice));
+  return Annotate(Copy(part, out), absl::StrCat(path(), ": tensor ", Quoted(name)));
+}
+
+absl::StatusOr<Tensor> ArchiveReader::Map(absl::string_view name) const { return Read(name); }
+
+absl::StatusOr<DecodedTensor> ArchiveReader::ReadWithMetadata(absl::string_view name) const {
+  DecodedTensor tensor;
+  CASK_ASSIGN_OR_RETURN(tensor.metadata, Metadata(name));
+  CASK_ASSIGN_OR_RETURN(tensor.view, Read(name));
+  return tensor;
+}
+
+absl::StatusOr<DecodedTensor> ArchiveReader::ReadWithReadableMetadata(absl::string_view name) const {
+  DecodedTensor bare;
+  CASK_ASSIGN_OR_RETURN(bare.view, Read(name));
+  return bare;
+}
+
+absl::StatusOr<TensorMetadata> ArchiveReader::Metadata(absl::string_view name) const {
+  CASK_RETURN_IF_ERROR(Find(name).status());
+  return TensorMetadata();
+}
+
+bool ArchiveReader::CanReadInBlocks(const ArchiveEntry& /*entry*/) const { return false; }
+
+absl::StatusOr<std::unique_ptr<TensorBlocks>> ArchiveReader::ReadBlocks(const ArchiveEntry& entry,
+                                                                        uint64_t block_bytes) const {
+  if (CanReadInBlocks(entry) && ElementSize(entry.dtype) > 0) {
+    const std::string name = entry.name;
+    return archive::MakeSlicedBlocks(
+        entry, block_bytes,
+        {[this, name](const TensorSlice& slice, TensorView* out) { return ReadSliceInto(name, slice, out); }, {}, {}});
+  }
+  CASK_ASSIGN_OR_RETURN(const Tensor tensor, Read(entry.name));
+  return archive::MakeTensorBlocks(tensor, block_bytes);
+}
+
+absl::StatusOr<ArchiveCensus> ArchiveReader::VerifyAll(absl::FunctionRef<void(const ArchiveDamage&)> report) const {
+  constexpr uint64_t kBlockBytes = uint64_t{8} << 20;
+  ArchiveCensus census;
+  for (const ArchiveEntry& entry : entries()) {
+    const absl::Status status = [&]() -> absl::Status {
+      if (entry.has_metadata) CASK_RETURN_IF_ERROR(Metadata(entry.name).status());
+      CASK_ASSIGN_OR_RETURN(const std::unique_ptr<TensorBlocks> blocks, ReadBlocks(entry, kBlockBytes));
+      while (true) {
+        CASK_ASSIGN_OR_RETURN(const std::optional<TensorBlock> block, blocks->Next());
+        if (!block.has_value()) return absl::OkStatus();
+      }
+    }();
+    if (IsProcessError(status)) return status;
+    if (status.ok()) {
+      ++census.whole;
+    } else if (absl::IsUnimplemented(status)) {
+      ++census.not_checked;
+    } else {
+      ++census.damaged;
+      report({entry.name, path(), entry.offset.value_or(0), status});
+    }
+  }
+  return census;
+}
+
+}  // namespace tensorcask

@@ -1,0 +1,107 @@
+// Reads the tensors of one file, whatever its format.
+//
+//   CASK_ASSIGN_OR_RETURN(std::unique_ptr<ArchiveReader> archive, OpenArchive(path, formats));   // archive.h
+//   for (const ArchiveEntry& entry : archive->entries()) ...
+//   CASK_ASSIGN_OR_RETURN(Tensor w, archive->Read("dense/kernel"));
+//
+// All methods are const and thread-safe. Errors name the file and the tensor: NotFound for an unknown name, DataLoss
+// for a damaged file, ResourceExhausted past a limit, Unimplemented for tensors that the format only lists.
+
+#ifndef TENSORCASK_SERIALIZE_ARCHIVE_ARCHIVE_READER_H_
+#define TENSORCASK_SERIALIZE_ARCHIVE_ARCHIVE_READER_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "tensorcask/serialize/archive/archive_entry.h"
+#include "tensorcask/serialize/archive/tensor_blocks.h"
+#include "tensorcask/serialize/wire/decoded_tensor.h"
+#include "tensorcask/tensor/slice.h"
+#include "tensorcask/tensor/strided/metadata.h"
+#include "tensorcask/tensor/strided/view.h"
+#include "tensorcask/tensor/tensor.h"
+
+namespace tensorcask {
+
+// Text that a file keeps beside its tensors, such as `__metadata__` of safetensors.
+using FileMetadata = std::map<std::string, std::string>;
+
+// One thing that VerifyAll found wrong.
+struct ArchiveDamage {
+  std::string tensor;  // "" if the damage is not that of one tensor
+  std::string file;
+  uint64_t offset = 0;
+  // A sentence with all of the above. FailedPrecondition: a delta whose base is not the right one. ResourceExhausted: a
+  // limit, not damage.
+  absl::Status status;
+};
+
+// What VerifyAll found besides damage.
+struct ArchiveCensus {
+  int64_t whole = 0;               // tensors whose every byte was checked as far as the format allows
+  int64_t damaged = 0;             // tensors with damage; a tensor counts once
+  int64_t not_readable = 0;        // deltas with another base than theirs
+  int64_t past_limit = 0;          // tensors that were not checked because of a limit; they may be whole
+  int64_t not_checked = 0;         // tensors of a kind that this version only lists
+  int64_t without_base = 0;        // deltas whose stored bytes are whole, and whose base is not given
+  std::vector<std::string> notes;  // sentences about what is unusual and harms nothing
+};
+
+class ArchiveReader {
+ public:
+  virtual ~ArchiveReader() = default;
+
+  virtual absl::string_view format() const = 0;  // ArchiveFormat::name
+  virtual const std::string& path() const = 0;   // for messages
+  // Sorted by name (as unsigned bytes); names differ. Empty without ArchiveReaderOptions::keep_entries if the format
+  // can do without a list in memory.
+  virtual const std::vector<ArchiveEntry>& entries() const = 0;
+  // Calls fn(entry) for each tensor, in the same order. Errors: fn's; of the format. After an error, discard what fn
+  // was given.
+  virtual absl::Status ForEachEntry(absl::FunctionRef<absl::Status(const ArchiveEntry&)> fn) const;
+  virtual const FileMetadata& file_metadata() const;                       // by default empty
+  absl::StatusOr<const ArchiveEntry*> Find(absl::string_view name) const;  // Errors: NotFound, with similar names
+
+  // The tensor, row-major, in a new buffer.
+  virtual absl::StatusOr<Tensor> Read(absl::string_view name) const = 0;
+  // Reads into *out, which must have the stored dtype and shape, else InvalidArgument; any strides.
+  virtual absl::Status ReadInto(absl::string_view name, TensorView* out) const;
+  // A part of a tensor. Reads only the bytes of the part if the format allows that; then no checksum of the whole
+  // tensor is verified. Errors: also OutOfRange for a slice outside the tensor, InvalidArgument for another rank.
+  virtual absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice) const = 0;
+  virtual absl::Status ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out) const;
+  // The tensor in memory that is mapped from the file, or a copy where the format does not allow that. The file must
+  // not change while it is mapped (ReadStrategy::kMap).
+  virtual absl::StatusOr<Tensor> Map(absl::string_view name) const;
+
+  // The tensor with its metadata, in the order in which its elements are stored.
+  virtual absl::StatusOr<DecodedTensor> ReadWithMetadata(absl::string_view name) const;
+  // The same, without the metadata that cannot be read. By default without any metadata.
+  virtual absl::StatusOr<DecodedTensor> ReadWithReadableMetadata(absl::string_view name) const;
+  virtual absl::StatusOr<TensorMetadata> Metadata(absl::string_view name) const;
+
+  // True if ReadBlocks of this tensor holds one block at a time in memory. Otherwise it reads the whole tensor.
+  virtual bool CanReadInBlocks(const ArchiveEntry& entry) const;
+  // The elements, row-major, in blocks of at most `block_bytes` (at least one element).
+  virtual absl::StatusOr<std::unique_ptr<TensorBlocks>> ReadBlocks(const ArchiveEntry& entry,
+                                                                   uint64_t block_bytes) const;
+
+  // Reads all tensors, verifies every checksum, and calls report(damage) for each thing that is wrong.
+  // Errors: only what prevents it from checking.
+  virtual absl::StatusOr<ArchiveCensus> VerifyAll(absl::FunctionRef<void(const ArchiveDamage&)> report) const;
+
+  virtual int num_shards() const { return 1; }  // of files with elements
+  // Errors: DataLoss, naming the first file that is missing.
+  virtual absl::Status CheckFiles() const { return absl::OkStatus(); }
+};
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_SERIALIZE_ARCHIVE_ARCHIVE_READER_H_

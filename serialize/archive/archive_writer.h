@@ -1,0 +1,72 @@
+// Writes tensors to one file, whatever its format. The file appears whole or not at all.
+//
+//   CASK_ASSIGN_OR_RETURN(std::unique_ptr<ArchiveWriter> writer, CreateArchive(path, SafetensorsArchiveFormat(), {}));
+//   CASK_RETURN_IF_ERROR(writer->Declare({"w", DType::kFloat32, TensorShape({2, 3})}));
+//   CASK_RETURN_IF_ERROR(writer->Add({"w"}, {view, metadata}));
+//   CASK_RETURN_IF_ERROR(writer->Finish());
+//
+// All tensors are declared before the first is added, and are added in the order of their declarations: formats whose
+// header comes first then write in one pass. Formats that do not need declarations ignore them. A writer that is
+// destroyed without Finish removes what it wrote. After an error every further call fails. One caller at a time.
+
+#ifndef TENSORCASK_SERIALIZE_ARCHIVE_ARCHIVE_WRITER_H_
+#define TENSORCASK_SERIALIZE_ARCHIVE_ARCHIVE_WRITER_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "tensorcask/serialize/archive/archive_entry.h"
+#include "tensorcask/serialize/archive/archive_reader.h"
+#include "tensorcask/serialize/wire/decoded_tensor.h"
+#include "tensorcask/tensor/shape.h"
+#include "tensorcask/tensor/slice.h"
+#include "tensorcask/tensor/strided/metadata.h"
+#include "tensorcask/tensor/strided/view.h"
+#include "tensorcask/tensor/tensor.h"
+
+namespace tensorcask {
+
+class ArchiveWriter {
+ public:
+  virtual ~ArchiveWriter() = default;
+
+  // Announces a tensor: its name, dtype and shape count, and alias_of if the format has aliases; an alias is not added.
+  // Errors: AlreadyExists for a name that was declared before; InvalidArgument for a name that the format cannot hold;
+  // Unimplemented for a dtype that it cannot hold.
+  virtual absl::Status Declare(const ArchiveEntry& entry);
+
+  // Adds a tensor. Of `entry` the name counts, and the shard, if the format has shards. Formats that cannot hold
+  // strides write the elements row-major, those that cannot hold metadata leave it out (ArchiveFormat::traits).
+  virtual absl::Status Add(const ArchiveEntry& entry, const DecodedTensor& tensor) = 0;
+
+  // True if AddSlice writes each slice at once. Otherwise it holds the tensor in memory until it is complete.
+  virtual bool TakesSlices(const ArchiveEntry& entry) const;
+  // Adds a part of a tensor of entry.dtype and entry.shape. The slices of a tensor follow one another in row-major
+  // order, as TensorBlocks gives them, and no other tensor comes between.
+  virtual absl::Status AddSlice(const ArchiveEntry& entry, const TensorMetadata& metadata, const TensorSlice& slice,
+                                const TensorView& elements);
+
+  // Makes the file appear at its path. Errors: FailedPrecondition if a tensor is incomplete.
+  virtual absl::Status Finish() = 0;
+
+  // The bytes of the file; 0 before Finish, and for formats that do not tell.
+  virtual uint64_t file_bytes() const { return 0; }
+
+ protected:
+  // FailedPrecondition if AddSlice holds an incomplete tensor.
+  absl::Status CheckComplete() const;
+
+ private:
+  struct Partial {
+    std::string name;
+    Tensor tensor;
+    int64_t num_elements;  // that have come
+  };
+  std::optional<Partial> partial_;  // of the default AddSlice
+};
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_SERIALIZE_ARCHIVE_ARCHIVE_WRITER_H_

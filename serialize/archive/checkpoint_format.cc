@@ -1,0 +1,308 @@
+#include "tensorcask/serialize/archive/checkpoint_format.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "tensorcask/serialize/archive/internal/sliced_blocks.h"
+#include "tensorcask/serialize/checkpoint/reader.h"
+#include "tensorcask/serialize/checkpoint/state_file.h"
+#include "tensorcask/serialize/checkpoint/writer.h"
+#include "tensorcask/serialize/io/decode_limits.h"
+#include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/payload/payload_header.h"
+#include "tensorcask/serialize/wire/codec_options.h"
+#include "tensorcask/tensor/base/crc32c.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
+
+namespace tensorcask {
+namespace {
+
+bool IsFile(const std::string& path) {
+  FileInfo file;
+  return FileSystem::Posix()->Describe(path, &file) == 0;
+}
+
+ArchiveEntry ToArchiveEntry(const CheckpointEntry& from) {
+  ArchiveEntry entry;
+  entry.name = from.name;
+  entry.dtype = from.dtype;
+  entry.shape = from.shape;
+  entry.encoding = std::string(EntryFormName(from.form));
+  if (from.payload != nullptr) {
+    absl::StrAppend(&entry.encoding, " ", PayloadLevelName(static_cast<PayloadLevel>(from.payload->level)),
+                    from.payload->is_delta ? " delta" : "");
+    entry.decoded_bytes = from.payload->decoded_bytes();
+  }
+  entry.pieces = static_cast<int>(from.slices.size());
+  entry.strides = from.strides;
+  entry.has_metadata = from.has_metadata;
+  entry.stored_bytes = from.stored_bytes;
+  entry.shard = from.shard;
+  entry.offset = from.offset;
+  return entry;
+}
+
+uint64_t IndexBytes(const std::string& path) {
+  FileInfo file;
+  for (const std::string& name : {path, absl::StrCat(path, ".index")}) {
+    if (FileSystem::Posix()->Describe(name, &file) == 0 && file.type == FileInfo::Type::kRegular) {
+      return file.size_bytes;
+    }
+  }
+  return 0;
+}
+
+// The list of all tensors. A name is in the list, in the index of the reader and in the writer of what is copied.
+// Errors: ResourceExhausted before the list takes more than max_unbacked_bytes and 16 times the index.
+absl::StatusOr<std::vector<ArchiveEntry>> ListEntries(const std::string& path, const CheckpointReader& reader,
+                                                      const DecodeLimits& limits) {
+  constexpr uint64_t kNameCopies = 4;
+  constexpr uint64_t kIndexMultiple = 16;
+  DecodeQuota quota = DecodeQuota::ForUnbacked(limits, kIndexMultiple * IndexBytes(path));
+  std::vector<ArchiveEntry> entries;
+  absl::Status within;
+  const absl::Status listed = reader.ForEachEntry([&](const CheckpointEntry& entry) {
+    const auto rank = static_cast<uint64_t>(entry.shape.rank());
+    within = quota.Charge(sizeof(ArchiveEntry) + kNameCopies * entry.name.size() + rank * sizeof(int64_t));
+    if (within.ok()) entries.push_back(ToArchiveEntry(entry));
+    return within;
+  });
+  if (!within.ok()) return Annotate(within, absl::StrCat(reader.prefix(), ": the list of its tensors"));
+  CASK_RETURN_IF_ERROR(listed);
+  return entries;
+}
+
+class CheckpointArchiveReader final : public ArchiveReader {
+ public:
+  static absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
+                                                             const ArchiveReaderOptions& options) {
+    CheckpointReaderOptions read;
+    read.read = options.read;
+    read.limits = options.limits;
+    read.base = options.base;
+    CASK_ASSIGN_OR_RETURN(CheckpointReader reader, CheckpointReader::Open(path, read));
+    std::vector<ArchiveEntry> entries;
+    if (options.keep_entries) {
+      CASK_ASSIGN_OR_RETURN(entries, ListEntries(path, reader, options.limits));
+    }
+    return std::unique_ptr<ArchiveReader>(
+        new CheckpointArchiveReader(path, std::move(reader), options.keep_entries, std::move(entries)));
+  }
+
+  absl::string_view format() const override { return "checkpoint"; }
+  const std::string& path() const override { return path_; }
+  const std::vector<ArchiveEntry>& entries() const override { return entries_; }
+  absl::Status ForEachEntry(absl::FunctionRef<absl::Status(const ArchiveEntry&)> fn) const override {
+    return reader_.ForEachEntry([&](const CheckpointEntry& entry) { return fn(ToArchiveEntry(entry)); });
+  }
+  absl::StatusOr<Tensor> Read(absl::string_view name) const override {
+    if (has_entries_) CASK_RETURN_IF_ERROR(Find(name).status());  // its error names similar tensors
+    return reader_.Read(name);
+  }
+  absl::Status ReadInto(absl::string_view name, TensorView* out) const override { return reader_.ReadInto(name, out); }
+  absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice) const override {
+    if (has_entries_) CASK_RETURN_IF_ERROR(Find(name).status());
+    return reader_.ReadSlice(name, slice);
+  }
+  absl::Status ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out) const override {
+    return reader_.ReadSliceInto(name, slice, out);
+  }
+  absl::StatusOr<Tensor> Map(absl::string_view name) const override { return reader_.Map(name); }
+  absl::StatusOr<DecodedTensor> ReadWithMetadata(absl::string_view name) const override {
+    return reader_.ReadWithMetadata(name);
+  }
+  absl::StatusOr<TensorMetadata> Metadata(absl::string_view name) const override { return reader_.Metadata(name); }
+
+  // A delta reads its whole base for each slice, and the pieces of a sliced tensor have checksums of their own, which a
+  // slice need not cover: both are read whole.
+  bool CanReadInBlocks(const ArchiveEntry& entry) const override {
+    if (ElementSize(entry.dtype) == 0 || entry.pieces > 0 || !entry.strides.empty()) return false;
+    return entry.encoding == EntryFormName(EntryForm::kPlain) || entry.encoding == EntryFormName(EntryForm::kGuarded) ||
+           (entry.decoded_bytes.has_value() && !absl::StrContains(entry.encoding, "delta"));
+  }
+
+  absl::StatusOr<std::unique_ptr<TensorBlocks>> ReadBlocks(const ArchiveEntry& entry,
+                                                           uint64_t block_bytes) const override {
+    // Chunks of encoded tensors have checksums of their own.
+    if (!CanReadInBlocks(entry) || entry.decoded_bytes.has_value() || ElementBytes(entry) <= block_bytes) {
+      return ArchiveReader::ReadBlocks(entry, block_bytes);
+    }
+    CASK_ASSIGN_OR_RETURN(const CheckpointEntry stored, reader_.Find(entry.name));
+    const auto crc = std::make_shared<uint32_t>(0);
+    archive::BlockFunctions functions;
+    functions.read = [this, name = entry.name](const TensorSlice& slice, TensorView* out) {
+      return reader_.ReadSliceInto(name, slice, out);
+    };
+    functions.see = [crc](const TensorView& block) {
+      *crc = ExtendCrc32c(*crc, block.bytes());
+      return absl::OkStatus();
+    };
+    // The checksum covers the bytes in the file. Those of big-endian machines differ from the elements: the reader
+    // itself then decides.
+    functions.finish = [this, crc, stored]() {
+      if (MaskCrc32c(*crc) == stored.masked_crc32c) return absl::OkStatus();
+      return reader_.Read(stored.name).status();
+    };
+    return archive::MakeSlicedBlocks(entry, block_bytes, std::move(functions));
+  }
+
+  absl::StatusOr<ArchiveCensus> VerifyAll(absl::FunctionRef<void(const ArchiveDamage&)> report) const override {
+    ArchiveCensus census;
+    std::set<std::string> damaged;
+    int64_t elsewhere = 0;
+    CASK_ASSIGN_OR_RETURN(const CheckpointCensus found, reader_.VerifyAll([&](const CheckpointDamage& damage) {
+      if (absl::IsFailedPrecondition(damage.status)) {
+        ++census.not_readable;
+      } else if (absl::IsResourceExhausted(damage.status)) {
+        ++census.past_limit;
+      } else if (damage.tensor.empty()) {
+        ++elsewhere;
+      } else {
+        damaged.insert(damage.tensor);
+      }
+      report({damage.tensor, damage.file, damage.offset, damage.status});
+    }));
+    census.damaged = static_cast<int64_t>(damaged.size()) + elsewhere;
+    census.whole = found.whole;
+    census.not_checked = found.not_checked;
+    census.without_base = found.without_base;
+    census.notes = found.notes;
+    return census;
+  }
+
+  int num_shards() const override { return reader_.num_shards(); }
+  absl::Status CheckFiles() const override {
+    for (int shard = 0; shard < reader_.num_shards(); ++shard) {
+      const std::string path = reader_.DataPath(shard);
+      if (!IsFile(path)) {
+        return absl::DataLossError(absl::StrCat(path, ": is missing; the index names ", reader_.num_shards(),
+                                                reader_.num_shards() == 1 ? " data file" : " data files"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  CheckpointArchiveReader(std::string path, CheckpointReader reader, bool has_entries,
+                          std::vector<ArchiveEntry> entries)
+      : path_(std::move(path)), reader_(std::move(reader)), has_entries_(has_entries), entries_(std::move(entries)) {}
+
+  const std::string path_;
+  const CheckpointReader reader_;
+  const bool has_entries_;
+  const std::vector<ArchiveEntry> entries_;
+};
+
+class CheckpointArchiveWriter final : public ArchiveWriter {
+ public:
+  CheckpointArchiveWriter(std::string prefix, int num_shards, CheckpointWriter writer)
+      : prefix_(std::move(prefix)), num_shards_(num_shards), writer_(std::move(writer)) {}
+
+  absl::Status Add(const ArchiveEntry& entry, const DecodedTensor& tensor) override {
+    AddOptions options;
+    options.shard = std::min(entry.shard.value_or(0), num_shards_ - 1);
+    options.metadata = tensor.metadata;
+    options.layout = StoredLayout::kPreserve;
+    return writer_.Add(entry.name, tensor.view, options);
+  }
+  absl::Status Finish() override {
+    CASK_RETURN_IF_ERROR(CheckComplete());
+    CASK_RETURN_IF_ERROR(writer_.Finish());
+    CASK_ASSIGN_OR_RETURN(const CheckpointReader reader, CheckpointReader::Open(prefix_));
+    std::vector<std::string> paths = {absl::StrCat(prefix_, ".index")};
+    for (int shard = 0; shard < reader.num_shards(); ++shard) paths.push_back(reader.DataPath(shard));
+    for (const std::string& path : paths) {
+      FileInfo file;
+      if (FileSystem::Posix()->Describe(path, &file) == 0) file_bytes_ += file.size_bytes;
+    }
+    return absl::OkStatus();
+  }
+  uint64_t file_bytes() const override { return file_bytes_; }
+
+ private:
+  const std::string prefix_;
+  const int num_shards_;
+  CheckpointWriter writer_;
+  uint64_t file_bytes_ = 0;
+};
+
+}  // namespace
+
+ArchiveTraits CheckpointArchiveFormat::traits() const {
+  ArchiveTraits traits;
+  traits.strides = true;
+  traits.metadata = true;
+  traits.levels = true;
+  traits.deltas = true;
+  traits.strings = true;
+  traits.is_prefix = true;
+  return traits;
+}
+
+bool CheckpointArchiveFormat::Recognizes(const ArchiveProbe& probe) const {
+  if (IsFile(absl::StrCat(probe.path, ".index"))) return true;
+  // The magic number at the end of the table, which is also that of a V1 checkpoint.
+  constexpr size_t kMagicBytes = 8;
+  constexpr absl::string_view kMagic("\x57\xfb\x80\x8b\x24\x75\x47\xdb", kMagicBytes);
+  if (probe.file == nullptr || probe.file->size_bytes() < kMagicBytes) return false;
+  char magic[kMagicBytes];
+  return probe.file->ReadAt(probe.file->size_bytes() - kMagicBytes, absl::MakeSpan(magic)).ok() &&
+         absl::string_view(magic, kMagicBytes) == kMagic;
+}
+
+std::vector<std::string> CheckpointArchiveFormat::FindIn(const std::string& folder,
+                                                         absl::Span<const std::string> names) const {
+  const auto has = [&](absl::string_view name) { return std::find(names.begin(), names.end(), name) != names.end(); };
+  if (has("checkpoint")) {
+    const absl::StatusOr<CheckpointState> state = ReadCheckpointState(absl::StrCat(folder, "/checkpoint"));
+    if (state.ok() && !state->latest.empty()) {
+      const std::string latest =
+          absl::StartsWith(state->latest, "/") ? state->latest : absl::StrCat(folder, "/", state->latest);
+      if (IsFile(absl::StrCat(latest, ".index"))) return {latest};
+    }
+  }
+  if (has("saved_model.pb") && has("variables")) {
+    const std::string variables = absl::StrCat(folder, "/variables/variables");
+    if (IsFile(absl::StrCat(variables, ".index"))) return {variables};
+  }
+  std::vector<std::string> found;
+  for (const std::string& name : names) {
+    if (absl::EndsWith(name, ".index")) found.push_back(absl::StrCat(folder, "/", absl::StripSuffix(name, ".index")));
+  }
+  return found;
+}
+
+absl::StatusOr<std::unique_ptr<ArchiveReader>> CheckpointArchiveFormat::Open(
+    const std::string& path, const ArchiveReaderOptions& options) const {
+  return CheckpointArchiveReader::Open(path, options);
+}
+
+absl::StatusOr<std::unique_ptr<ArchiveWriter>> CheckpointArchiveFormat::Create(
+    const std::string& path, const ArchiveWriterOptions& options) const {
+  CheckpointWriterOptions write;
+  write.num_shards = options.num_shards;
+  write.alignment = options.alignment;
+  write.sync = options.sync;
+  write.overwrite = options.overwrite;
+  write.payload.level = options.level;
+  write.payload.base = options.base;
+  write.num_threads = options.num_threads;
+  const std::string prefix(absl::StripSuffix(path, ".index"));
+  CASK_ASSIGN_OR_RETURN(CheckpointWriter writer, CheckpointWriter::Create(prefix, write));
+  return std::unique_ptr<ArchiveWriter>(new CheckpointArchiveWriter(prefix, options.num_shards, std::move(writer)));
+}
+
+}  // namespace tensorcask

@@ -1,0 +1,242 @@
+#include "tensorcask/serialize/archive/compare.h"
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <cstddef>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "tensorcask/serialize/archive/internal/byte_progress.h"
+#include "tensorcask/serialize/archive/tensor_blocks.h"
+#include "tensorcask/tensor/base/glob.h"
+#include "tensorcask/tensor/base/parallel_for.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/slice.h"
+#include "tensorcask/tensor/strided/convert.h"
+#include "tensorcask/tensor/strided/view.h"
+#include "tensorcask/tensor/tensor.h"
+
+namespace tensorcask {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// The index in the tensor of element `place`, in row-major order, of a block.
+std::vector<int64_t> IndexIn(const TensorSlice& slice, const TensorView& block, int64_t place) {
+  std::vector<int64_t> index(block.rank());
+  for (int axis = block.rank() - 1; axis >= 0; --axis) {
+    index[axis] = place % block.dim(axis) + (slice.IsFullAt(axis) ? 0 : slice.extent(axis).start);
+    place /= block.dim(axis);
+  }
+  return index;
+}
+
+// Compares the elements of two blocks whose bytes differ.
+class ElementComparer {
+ public:
+  ElementComparer(const CompareOptions& options, TensorDifference* out) : options_(options), out_(out) {}
+
+  absl::Status Compare(const TensorBlock& a, const TensorBlock& b) {
+    block_ = &a;
+    switch (a.elements.dtype()) {
+      case DType::kFloat32:
+        return CompareAs<float>(a.elements, b.elements);
+      case DType::kInt64:
+        return CompareAs<int64_t>(a.elements, b.elements);
+      case DType::kUint64:
+        return CompareAs<uint64_t>(a.elements, b.elements);
+      case DType::kComplex64:
+        return CompareAs<std::complex<float>>(a.elements, b.elements);
+      case DType::kComplex128:
+        return CompareAs<std::complex<double>>(a.elements, b.elements);
+      case DType::kString:
+        CompareStrings(a.elements, b.elements);
+        return absl::OkStatus();
+      default:
+        break;
+    }
+    if (a.elements.element_size() == 0) return absl::UnimplementedError("elements of this dtype cannot be compared");
+    // Every other number is a double exactly.
+    CASK_ASSIGN_OR_RETURN(const TensorView wide_a, ConvertTo(a.elements, DType::kFloat64));
+    CASK_ASSIGN_OR_RETURN(const TensorView wide_b, ConvertTo(b.elements, DType::kFloat64));
+    return CompareAs<double>(wide_a, wide_b);
+  }
+
+ private:
+  template <typename T>
+  static double Distance(T a, T b) {
+    if constexpr (std::is_integral_v<T>) {  // exact also where a double is not
+      return static_cast<double>(a > b ? static_cast<uint64_t>(a) - static_cast<uint64_t>(b)
+                                       : static_cast<uint64_t>(b) - static_cast<uint64_t>(a));
+    } else if constexpr (std::is_floating_point_v<T>) {
+      return std::abs(static_cast<double>(a) - static_cast<double>(b));
+    } else {
+      return std::abs(std::complex<double>(a) - std::complex<double>(b));
+    }
+  }
+  template <typename T>
+  static double Magnitude(T x) {
+    if constexpr (std::is_arithmetic_v<T>) {
+      return std::abs(static_cast<double>(x));
+    } else {
+      return std::abs(std::complex<double>(x));
+    }
+  }
+  template <typename T>
+  static double Value(T x) {
+    if constexpr (std::is_arithmetic_v<T>) {
+      return static_cast<double>(x);
+    } else {
+      return static_cast<double>(x.real());
+    }
+  }
+
+  template <typename T>
+  absl::Status CompareAs(const TensorView& a, const TensorView& b) {
+    const T* const as = a.data<T>();
+    const T* const bs = b.data<T>();
+    for (int64_t i = 0; i < a.num_elements(); ++i) {
+      if (as[i] == bs[i]) continue;
+      const bool is_nan_a = as[i] != as[i];
+      const bool is_nan_b = bs[i] != bs[i];
+      if (is_nan_a && is_nan_b) continue;
+      const double size = Magnitude(bs[i]);
+      double distance = Distance(as[i], bs[i]);
+      if (is_nan_a || is_nan_b || !std::isfinite(distance)) {
+        distance = kInfinity;
+      } else if (distance <= options_.absolute_tolerance + options_.relative_tolerance * size) {
+        continue;
+      }
+      Note(i, distance, size > 0 && std::isfinite(size) ? distance / size : kInfinity, Value(as[i]), Value(bs[i]));
+    }
+    return absl::OkStatus();
+  }
+
+  void CompareStrings(const TensorView& a, const TensorView& b) {
+    const std::string* const as = a.data<std::string>();
+    const std::string* const bs = b.data<std::string>();
+    for (int64_t i = 0; i < a.num_elements(); ++i) {
+      if (as[i] != bs[i]) Note(i, kInfinity, kInfinity, 0, 0);
+    }
+  }
+
+  void Note(int64_t place, double absolute, double relative, double a, double b) {
+    if (out_->num_different++ == 0 || absolute > out_->max_absolute) {
+      out_->max_absolute = absolute;
+      out_->where = IndexIn(block_->slice, block_->elements, place);
+      out_->value_a = a;
+      out_->value_b = b;
+    }
+    out_->max_relative = std::max(out_->max_relative, relative);
+  }
+
+  const CompareOptions& options_;
+  TensorDifference* const out_;
+  const TensorBlock* block_ = nullptr;
+};
+
+struct Pair {
+  const ArchiveEntry* a = nullptr;  // null: only in b
+  const ArchiveEntry* b = nullptr;
+  bool equal = false;  // their bytes
+  std::optional<TensorDifference> difference;
+};
+
+std::vector<Pair> PairUp(const ArchiveReader& a, const ArchiveReader& b, const std::vector<std::string>& include) {
+  const auto wanted = [&](const std::string& name) {
+    return include.empty() || std::any_of(include.begin(), include.end(),
+                                          [&](const std::string& glob) { return MatchesGlob(glob, name); });
+  };
+  std::vector<Pair> pairs;
+  auto next_a = a.entries().begin();
+  auto next_b = b.entries().begin();
+  while (next_a != a.entries().end() || next_b != b.entries().end()) {
+    Pair pair;
+    const bool take_a = next_b == b.entries().end() || (next_a != a.entries().end() && next_a->name <= next_b->name);
+    const bool take_b = next_a == a.entries().end() || (next_b != b.entries().end() && next_b->name <= next_a->name);
+    if (take_a) pair.a = &*next_a++;
+    if (take_b) pair.b = &*next_b++;
+    if (wanted(take_a ? pair.a->name : pair.b->name)) pairs.push_back(std::move(pair));
+  }
+  return pairs;
+}
+
+bool SameBytes(const TensorView& a, const TensorView& b) { return a.element_size() > 0 && a.bytes() == b.bytes(); }
+
+absl::Status CompareValues(const ArchiveReader& a, const ArchiveReader& b, const CompareOptions& options,
+                           archive::ByteProgress* progress, Pair* pair, TensorDifference* out) {
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<TensorBlocks> blocks_a, a.ReadBlocks(*pair->a, options.block_bytes));
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<TensorBlocks> blocks_b, b.ReadBlocks(*pair->b, options.block_bytes));
+  ElementComparer comparer(options, out);
+  pair->equal = true;
+  while (true) {
+    CASK_ASSIGN_OR_RETURN(const std::optional<TensorBlock> block_a, blocks_a->Next());
+    CASK_ASSIGN_OR_RETURN(const std::optional<TensorBlock> block_b, blocks_b->Next());
+    if (!block_a.has_value() || !block_b.has_value()) return absl::OkStatus();
+    const TensorView& elements = block_a->elements;
+    if (!SameBytes(elements, block_b->elements)) {
+      const uint64_t before = out->num_different;
+      CASK_RETURN_IF_ERROR(comparer.Compare(*block_a, *block_b));
+      if (elements.element_size() > 0 || out->num_different > before) pair->equal = false;
+    }
+    const uint64_t bytes = static_cast<uint64_t>(elements.num_elements()) * elements.element_size();
+    if (!progress->Add(2 * bytes)) return absl::CancelledError("the comparison was cancelled");
+  }
+}
+
+void ComparePair(const ArchiveReader& a, const ArchiveReader& b, const CompareOptions& options,
+                 archive::ByteProgress* progress, Pair* pair) {
+  using Kind = TensorDifference::Kind;
+  TensorDifference difference;
+  if (pair->a != nullptr) difference.a = *pair->a;
+  if (pair->b != nullptr) difference.b = *pair->b;
+  difference.name = pair->a != nullptr ? pair->a->name : pair->b->name;
+  if (pair->a == nullptr || pair->b == nullptr) {
+    difference.kind = pair->a == nullptr ? Kind::kOnlyInB : Kind::kOnlyInA;
+  } else if (pair->a->dtype != pair->b->dtype) {
+    difference.kind = Kind::kDType;
+  } else if (pair->a->shape != pair->b->shape) {
+    difference.kind = Kind::kShape;
+  } else {
+    difference.status = CompareValues(a, b, options, progress, pair, &difference);
+    difference.kind = difference.status.ok() ? Kind::kValues : Kind::kUnreadable;
+    if (difference.status.ok() && difference.num_different == 0) return;
+  }
+  pair->difference = std::move(difference);
+}
+
+}  // namespace
+
+absl::StatusOr<CompareReport> Compare(const ArchiveReader& a, const ArchiveReader& b, const CompareOptions& options) {
+  std::vector<Pair> pairs = PairUp(a, b, options.include);
+  archive::ByteProgress progress(options.progress);
+  CASK_RETURN_IF_ERROR(ParallelFor(options.num_threads, pairs.size(), [&](size_t i) {
+    if (!progress.cancelled()) ComparePair(a, b, options, &progress, &pairs[i]);
+  }));
+  if (progress.cancelled()) return absl::CancelledError("the comparison was cancelled");
+  CompareReport report;
+  for (Pair& pair : pairs) {
+    if (pair.difference.has_value()) {
+      report.differences.push_back(*std::move(pair.difference));
+    } else {
+      ++(pair.equal ? report.equal : report.within_tolerance);
+    }
+  }
+  std::stable_sort(report.differences.begin(), report.differences.end(),
+                   [](const TensorDifference& x, const TensorDifference& y) {
+                     const auto key = [](const TensorDifference& one) {
+                       const bool has_values = one.kind == TensorDifference::Kind::kValues;
+                       return std::make_tuple(has_values, -one.max_relative, -one.max_absolute);
+                     };
+                     return key(x) < key(y);
+                   });
+  return report;
+}
+
+}  // namespace tensorcask

@@ -1,0 +1,65 @@
+// What differs between two archives, of any formats.
+//
+//   CASK_ASSIGN_OR_RETURN(const CompareReport report, Compare(*before, *after, {}));
+//   for (const TensorDifference& one : report.differences) std::cout << one.name << " " << one.max_absolute << "\n";
+//
+// Reads each tensor once, in blocks where the formats allow that.
+
+#ifndef TENSORCASK_SERIALIZE_ARCHIVE_COMPARE_H_
+#define TENSORCASK_SERIALIZE_ARCHIVE_COMPARE_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tensorcask/serialize/archive/archive_entry.h"
+#include "tensorcask/serialize/archive/archive_reader.h"
+
+namespace tensorcask {
+
+struct CompareOptions {
+  std::vector<std::string> include;  // shell patterns; empty: all tensors
+  // Elements a and b count as equal if |a - b| <= absolute_tolerance + relative_tolerance * |b|, if their bits are
+  // equal, or if both are NaN.
+  double relative_tolerance = 0;
+  double absolute_tolerance = 0;
+  int num_threads = 2;  // each takes one tensor at a time
+  uint64_t block_bytes = uint64_t{4} << 20;
+  // Called after each block with the bytes of all so far; false ends with Cancelled. Never on two threads at once.
+  std::function<bool(uint64_t bytes)> progress;
+};
+
+struct TensorDifference {
+  enum class Kind { kOnlyInA, kOnlyInB, kDType, kShape, kValues, kUnreadable };
+  Kind kind = Kind::kValues;
+  std::string name;
+  ArchiveEntry a;       // empty for kOnlyInB
+  ArchiveEntry b;       // empty for kOnlyInA
+  absl::Status status;  // of kUnreadable
+
+  // Of kValues.
+  uint64_t num_different = 0;  // elements that are not equal
+  double max_absolute = 0;     // the largest |a - b|; infinite if one is NaN or infinite and the other is not equal
+  double max_relative = 0;     // the largest |a - b| / |b|
+  std::vector<int64_t> where;  // the index of the element with max_absolute; of strings, the first that differs
+  double value_a = 0;          // at that index; of strings 0
+  double value_b = 0;
+};
+
+struct CompareReport {
+  int64_t equal = 0;             // tensors whose bytes are equal
+  int64_t within_tolerance = 0;  // whose elements all count as equal, and whose bytes are not
+  // Missing, dtype and shape first; then values, the largest max_relative first.
+  std::vector<TensorDifference> differences;
+};
+
+// Errors: Cancelled. A tensor that cannot be read is a difference.
+absl::StatusOr<CompareReport> Compare(const ArchiveReader& a, const ArchiveReader& b,
+                                      const CompareOptions& options = {});
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_SERIALIZE_ARCHIVE_COMPARE_H_

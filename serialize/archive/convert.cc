@@ -1,0 +1,320 @@
+#include "tensorcask/serialize/archive/convert.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "tensorcask/serialize/archive/internal/read_ahead.h"
+#include "tensorcask/tensor/base/checked_math.h"
+#include "tensorcask/tensor/base/glob.h"
+#include "tensorcask/tensor/base/quote.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
+#include "tensorcask/tensor/strided/convert.h"
+#include "tensorcask/tensor/strided/metadata.h"
+#include "tensorcask/tensor/strided/view.h"
+
+namespace tensorcask {
+namespace {
+
+constexpr char kAllowLossHint[] = "; ConvertOptions::allow_loss ";
+
+bool MatchesAny(const std::string& name, const std::vector<std::string>& globs) {
+  return std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) { return MatchesGlob(glob, name); });
+}
+
+bool Holds(const ArchiveFormat& target, DType dtype) {
+  if (dtype == DType::kString) return target.traits().strings;
+  return target.HoldsDType(dtype);
+}
+
+class Planner {
+ public:
+  Planner(const ArchiveFormat& target, const ConvertOptions& options)
+      : target_(target), traits_(target.traits()), options_(options) {}
+
+  absl::Status AddSource(const ArchiveReader& source, bool keep_shards) {
+    for (const ArchiveEntry* const entry : SelectEntries(source.entries(), options_.include, options_.exclude)) {
+      CASK_RETURN_IF_ERROR(AddEntry(source, *entry, keep_shards));
+    }
+    return AddFileMetadata(source);
+  }
+
+  absl::StatusOr<ConversionPlan> Finish() {
+    ResolveAliases();
+    return std::move(plan_);
+  }
+
+ private:
+  absl::Status AddEntry(const ArchiveReader& source, const ArchiveEntry& entry, bool keep_shards) {
+    ConversionItem item;
+    item.source = &source;
+    item.to = entry;
+    if (!keep_shards) item.to.shard.reset();
+    item.from = &entry;
+    if (options_.rename) item.to.name = options_.rename(item.from->name);
+    CASK_RETURN_IF_ERROR(ApplyDTypeRule(&item));
+    std::vector<ConvertLoss> losses = Losses(&item);
+    if (!losses.empty() && !options_.allow_loss) return Refuse(losses);
+    const bool is_lost = !losses.empty() && losses[0].kind == ConvertLoss::Kind::kDType;
+    plan_.losses.insert(plan_.losses.end(), losses.begin(), losses.end());
+    if (is_lost) return absl::OkStatus();
+    if (!names_.insert(item.to.name).second) {
+      return absl::AlreadyExistsError(absl::StrCat("tensor ", Quoted(item.to.name),
+                                                   " is there already: two tensors would have this name; rename one"));
+    }
+    plan_.bytes = CheckedAdd(plan_.bytes, ElementBytes(*item.from)).value_or(UINT64_MAX);
+    plan_.items.push_back(std::move(item));
+    return absl::OkStatus();
+  }
+
+  absl::Status ApplyDTypeRule(ConversionItem* item) {
+    for (const DTypeRule& rule : options_.dtypes) {
+      if (!MatchesGlob(rule.glob, item->from->name)) continue;
+      if (rule.dtype == item->from->dtype) return absl::OkStatus();
+      if (ElementSize(rule.dtype) == 0 || ElementSize(item->from->dtype) == 0) {
+        return absl::InvalidArgumentError(absl::StrCat("tensor ", Quoted(item->from->name), ": ",
+                                                       DTypeName(item->from->dtype), " cannot be converted to ",
+                                                       DTypeName(rule.dtype)));
+      }
+      item->to.dtype = rule.dtype;
+      item->to.alias_of.clear();
+      return absl::OkStatus();
+    }
+    return absl::OkStatus();
+  }
+
+  // What the target cannot hold of one tensor. A tensor that it cannot hold at all has one loss, kDType.
+  std::vector<ConvertLoss> Losses(ConversionItem* item) const {
+    using Kind = ConvertLoss::Kind;
+    std::vector<ConvertLoss> losses;
+    const std::string tensor = absl::StrCat(item->source->path(), ": tensor ", Quoted(item->from->name));
+    if (!Holds(target_, item->to.dtype)) {
+      losses.push_back(
+          {Kind::kDType, item->from->name,
+           absl::StrCat(tensor, " is ", DTypeName(item->to.dtype), ", which a ", target_.name(), " file cannot hold")});
+      return losses;
+    }
+    if (!item->from->strides.empty() && !traits_.strides) {
+      losses.push_back({Kind::kStrides, item->from->name,
+                        absl::StrCat(tensor, " has the strides [", absl::StrJoin(item->from->strides, ","), "]; a ",
+                                     target_.name(), " file holds only row-major tensors")});
+      item->to.strides.clear();
+    }
+    item->keep_metadata = item->from->has_metadata && KeepsMetadata(*item);
+    if (item->from->has_metadata && !item->keep_metadata) {
+      losses.push_back({Kind::kMetadata, item->from->name,
+                        absl::StrCat(tensor, " has metadata, which a ", target_.name(), " file cannot hold")});
+      item->to.has_metadata = false;
+    }
+    return losses;
+  }
+
+  bool KeepsMetadata(const ConversionItem& item) const {
+    if (traits_.metadata) return true;
+    const absl::StatusOr<TensorMetadata> metadata = item.source->Metadata(item.from->name);
+    return metadata.ok() && target_.HoldsMetadata(*metadata);
+  }
+
+  static absl::Status Refuse(const std::vector<ConvertLoss>& losses) {
+    const bool is_whole = losses[0].kind == ConvertLoss::Kind::kDType;
+    return absl::InvalidArgumentError(absl::StrCat(
+        absl::StrJoin(losses, "; ",
+                      [](std::string* out, const ConvertLoss& loss) { absl::StrAppend(out, loss.message); }),
+        kAllowLossHint, is_whole ? "leaves the tensor out" : "converts without that"));
+  }
+
+  absl::Status AddFileMetadata(const ArchiveReader& source) {
+    if (traits_.file_metadata) {
+      plan_.file_metadata.insert(source.file_metadata().begin(), source.file_metadata().end());
+      return absl::OkStatus();
+    }
+    std::vector<std::string> keys;
+    for (const auto& [key, value] : source.file_metadata()) {
+      if (key != "format") keys.push_back(Quoted(key));
+    }
+    if (keys.empty()) return absl::OkStatus();
+    constexpr size_t kMaxListed = 8;
+    const size_t count = keys.size();
+    keys.resize(std::min(count, kMaxListed));
+    const std::vector<ConvertLoss> losses = {
+        {ConvertLoss::Kind::kFileMetadata, "",
+         absl::StrCat(source.path(), ": the file has metadata (", absl::StrJoin(keys, ", "),
+                      count > kMaxListed ? ", ..." : "", "), which a ", target_.name(), " file cannot hold")}};
+    if (!options_.allow_loss) return Refuse(losses);
+    plan_.losses.push_back(losses[0]);
+    return absl::OkStatus();
+  }
+
+  // An alias stays one if the target has aliases and its tensor comes along.
+  void ResolveAliases() {
+    const auto is_alias = [](const ConversionItem& item) { return !item.to.alias_of.empty(); };
+    if (std::none_of(plan_.items.begin(), plan_.items.end(), is_alias)) return;
+    std::map<std::pair<const ArchiveReader*, std::string>, std::string> renamed;
+    for (const ConversionItem& item : plan_.items) {
+      if (item.from->alias_of.empty() && item.from->dtype == item.to.dtype) {
+        renamed[{item.source, item.from->name}] = item.to.name;
+      }
+    }
+    for (ConversionItem& item : plan_.items) {
+      if (item.to.alias_of.empty()) continue;
+      const auto found = renamed.find({item.source, item.from->alias_of});
+      item.to.alias_of = traits_.aliases && found != renamed.end() ? found->second : "";
+    }
+  }
+
+  const ArchiveFormat& target_;
+  const ArchiveTraits traits_;
+  const ConvertOptions& options_;
+  ConversionPlan plan_;
+  std::set<std::string> names_;
+};
+
+absl::Status MetadataLost(const absl::Status& status) {
+  return absl::Status(status.code(),
+                      absl::StrCat(status.message(), kAllowLossHint, "leaves out metadata that cannot be read"));
+}
+
+class Runner {
+ public:
+  Runner(const ConversionPlan& plan, const ConvertOptions& options, ArchiveWriter* writer)
+      : plan_(plan), options_(options), writer_(writer) {}
+
+  absl::StatusOr<ConvertReport> Run() {
+    for (const ConversionItem& item : plan_.items) CASK_RETURN_IF_ERROR(writer_->Declare(item.to));
+    // The order of declarations is the order of the file: see SelectEntries.
+    archive::ReadAhead ahead(plan_.items.size(), kReadAheadBytes,
+                             [this](size_t i, archive::ReadAhead::Emit emit) { return Read(plan_.items[i], emit); });
+    CASK_RETURN_IF_ERROR(ahead.Run(options_.num_threads, [this](size_t i, archive::ReadPiece piece) {
+      return Write(plan_.items[i], std::move(piece));
+    }));
+    CASK_RETURN_IF_ERROR(Progress());
+    CASK_RETURN_IF_ERROR(writer_->Finish());
+    report_.tensors = static_cast<int64_t>(plan_.items.size());
+    report_.file_bytes = writer_->file_bytes();
+    return report_;
+  }
+
+ private:
+  absl::Status Read(const ConversionItem& item, archive::ReadAhead::Emit emit) const {
+    if (!item.to.alias_of.empty()) return absl::OkStatus();
+    const uint64_t bytes = ElementBytes(*item.from);
+    if (bytes > options_.block_bytes && item.to.strides.empty() && item.source->CanReadInBlocks(*item.from) &&
+        writer_->TakesSlices(item.to)) {
+      return ReadInBlocks(item, emit);
+    }
+    archive::ReadPiece piece;
+    piece.bytes = bytes;
+    if (item.keep_metadata || !item.to.strides.empty()) {
+      CASK_ASSIGN_OR_RETURN(piece.tensor, ReadForCopy(*item.source, *item.from, options_.allow_loss));
+    } else {
+      CASK_ASSIGN_OR_RETURN(piece.tensor.view, item.source->Read(item.from->name));
+    }
+    if (item.to.dtype != item.from->dtype) {
+      CASK_ASSIGN_OR_RETURN(piece.tensor.view, ConvertTo(piece.tensor.view, item.to.dtype));
+    }
+    return emit(std::move(piece));
+  }
+
+  absl::Status ReadInBlocks(const ConversionItem& item, archive::ReadAhead::Emit emit) const {
+    TensorMetadata metadata;
+    if (item.keep_metadata) {
+      absl::StatusOr<TensorMetadata> read = item.source->Metadata(item.from->name);
+      if (!read.ok() && !options_.allow_loss) return MetadataLost(read.status());
+      if (read.ok()) metadata = *std::move(read);
+    }
+    CASK_ASSIGN_OR_RETURN(const std::unique_ptr<TensorBlocks> blocks,
+                          item.source->ReadBlocks(*item.from, options_.block_bytes));
+    while (true) {
+      CASK_ASSIGN_OR_RETURN(std::optional<TensorBlock> block, blocks->Next());
+      if (!block.has_value()) return absl::OkStatus();
+      archive::ReadPiece piece;
+      piece.is_block = true;
+      piece.slice = block->slice;
+      piece.tensor.metadata = metadata;
+      piece.bytes = static_cast<uint64_t>(block->elements.num_elements()) * block->elements.element_size();
+      piece.tensor.view = std::move(block->elements);
+      if (item.to.dtype != item.from->dtype) {
+        CASK_ASSIGN_OR_RETURN(piece.tensor.view, ConvertTo(piece.tensor.view, item.to.dtype));
+      }
+      CASK_RETURN_IF_ERROR(emit(std::move(piece)));
+    }
+  }
+
+  absl::Status Write(const ConversionItem& item, archive::ReadPiece piece) {
+    CASK_RETURN_IF_ERROR(Progress());
+    if (piece.is_block) {
+      CASK_RETURN_IF_ERROR(writer_->AddSlice(item.to, piece.tensor.metadata, piece.slice, piece.tensor.view));
+    } else {
+      CASK_RETURN_IF_ERROR(writer_->Add(item.to, piece.tensor));
+    }
+    report_.bytes = CheckedAdd(report_.bytes, piece.bytes).value_or(UINT64_MAX);
+    if (last_ != &item) ++report_.tensors;
+    last_ = &item;
+    return absl::OkStatus();
+  }
+
+  absl::Status Progress() const {
+    if (!options_.progress || options_.progress(report_.tensors, report_.bytes)) return absl::OkStatus();
+    return absl::CancelledError("the conversion was cancelled");
+  }
+
+  const ConversionPlan& plan_;
+  const ConvertOptions& options_;
+  ArchiveWriter* const writer_;
+  ConvertReport report_;
+  const ConversionItem* last_ = nullptr;  // that was added, or a block of it
+};
+
+}  // namespace
+
+absl::StatusOr<ConversionPlan> PlanConversion(absl::Span<const ArchiveReader* const> sources,
+                                              const ArchiveFormat& target, const ConvertOptions& options) {
+  Planner planner(target, options);
+  const bool keep_shards = sources.size() == 1;
+  for (const ArchiveReader* const source : sources) CASK_RETURN_IF_ERROR(planner.AddSource(*source, keep_shards));
+  CASK_ASSIGN_OR_RETURN(ConversionPlan plan, planner.Finish());
+  if (keep_shards) plan.num_shards = sources[0]->num_shards();
+  return plan;
+}
+
+absl::StatusOr<ConvertReport> RunConversion(const ConversionPlan& plan, const ConvertOptions& options,
+                                            ArchiveWriter* writer) {
+  return Runner(plan, options, writer).Run();
+}
+
+absl::StatusOr<DecodedTensor> ReadForCopy(const ArchiveReader& reader, const ArchiveEntry& entry, bool allow_loss) {
+  absl::StatusOr<DecodedTensor> tensor = reader.ReadWithMetadata(entry.name);
+  if (tensor.ok() || !entry.has_metadata) return tensor;
+  absl::StatusOr<DecodedTensor> readable = reader.ReadWithReadableMetadata(entry.name);
+  if (!readable.ok()) return tensor;  // the elements cannot be read either
+  if (allow_loss) return readable;
+  return MetadataLost(tensor.status());
+}
+
+std::vector<const ArchiveEntry*> SelectEntries(const std::vector<ArchiveEntry>& entries,
+                                               const std::vector<std::string>& include,
+                                               const std::vector<std::string>& exclude) {
+  std::vector<const ArchiveEntry*> selected;
+  for (const ArchiveEntry& entry : entries) {
+    if (!include.empty() && !MatchesAny(entry.name, include)) continue;
+    if (!MatchesAny(entry.name, exclude)) selected.push_back(&entry);
+  }
+  std::stable_sort(selected.begin(), selected.end(), [](const ArchiveEntry* a, const ArchiveEntry* b) {
+    // A tensor without bytes is at the offset of the next one: it was stored first.
+    const bool a_has_bytes = a->stored_bytes > 0;
+    const bool b_has_bytes = b->stored_bytes > 0;
+    return std::tie(a->shard, a->offset, a_has_bytes) < std::tie(b->shard, b->offset, b_has_bytes);
+  });
+  return selected;
+}
+
+}  // namespace tensorcask

@@ -1,0 +1,107 @@
+// Copies the tensors of archives into another archive, of any format, in bounded memory.
+//
+//   ConvertOptions options;
+//   options.exclude = {"*/Adam*"};
+//   CASK_ASSIGN_OR_RETURN(const ConversionPlan plan, PlanConversion({archive.get()}, safetensors, options));
+//   ArchiveWriterOptions write;
+//   write.file_metadata = plan.file_metadata;
+//   CASK_ASSIGN_OR_RETURN(auto writer, CreateArchive("slim.safetensors", safetensors, write));
+//   CASK_ASSIGN_OR_RETURN(const ConvertReport report, RunConversion(plan, options, writer.get()));   // finishes
+//
+// The plan reads no elements. It says what the target cannot hold. Large tensors cross in blocks if both formats allow
+// that (ArchiveReader::CanReadInBlocks, ArchiveWriter::TakesSlices); other tensors are in memory as a whole, one at a
+// time and up to kReadAheadBytes of the next ones.
+
+#ifndef TENSORCASK_SERIALIZE_ARCHIVE_CONVERT_H_
+#define TENSORCASK_SERIALIZE_ARCHIVE_CONVERT_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "tensorcask/serialize/archive/archive_entry.h"
+#include "tensorcask/serialize/archive/archive_format.h"
+#include "tensorcask/serialize/archive/archive_reader.h"
+#include "tensorcask/serialize/archive/archive_writer.h"
+#include "tensorcask/tensor/dtype.h"
+
+namespace tensorcask {
+
+inline constexpr uint64_t kReadAheadBytes = uint64_t{64} << 20;
+
+struct DTypeRule {
+  std::string glob;  // a shell pattern (tensor/base/glob.h): * also matches '/'
+  DType dtype = DType::kInvalid;
+};
+
+struct ConvertOptions {
+  std::vector<std::string> include;  // shell patterns; empty: all tensors
+  std::vector<std::string> exclude;
+  std::function<std::string(absl::string_view)> rename;  // the new name; null: names stay
+  std::vector<DTypeRule>
+      dtypes;  // the first rule whose glob matches the old name counts. Converts as strided/convert.h
+  // Leaves out what the target cannot hold, instead of failing: metadata, strides, and tensors of a dtype that it
+  // lacks.
+  bool allow_loss = false;
+  uint64_t block_bytes = uint64_t{8} << 20;
+  int num_threads = 2;  // one writes, the others read ahead
+  // Called after each tensor and each block; false ends the conversion with Cancelled.
+  std::function<bool(int64_t tensors, uint64_t bytes)> progress;
+};
+
+// One thing that the target cannot hold.
+struct ConvertLoss {
+  enum class Kind { kDType, kStrides, kMetadata, kFileMetadata };
+  Kind kind;
+  std::string tensor;   // "" for kFileMetadata
+  std::string message;  // a sentence
+};
+
+struct ConversionItem {
+  const ArchiveReader* source = nullptr;
+  const ArchiveEntry* from = nullptr;  // of the source
+  ArchiveEntry to;                     // with its new name, dtype, strides and shard
+  bool keep_metadata = false;          // the target holds it
+};
+
+struct ConversionPlan {
+  std::vector<ConversionItem> items;  // in the order of the files of the sources
+  FileMetadata file_metadata;       // for ArchiveWriterOptions. Of several sources the first one that has a key counts
+  std::vector<ConvertLoss> losses;  // empty, unless options.allow_loss
+  int num_shards = 1;               // likewise
+  uint64_t bytes = 0;               // of the elements that will be read
+};
+
+struct ConvertReport {
+  int64_t tensors = 0;
+  uint64_t bytes = 0;       // of the elements
+  uint64_t file_bytes = 0;  // of what was written; 0 if the format does not tell
+};
+
+// The sources must outlive the plan. Errors: InvalidArgument, naming all losses of the first tensor that has some,
+// unless options.allow_loss; AlreadyExists if two tensors would have one name. A plan without items is no error. The
+// key "format" of the metadata of a file, which only names a framework, is no loss.
+absl::StatusOr<ConversionPlan> PlanConversion(absl::Span<const ArchiveReader* const> sources,
+                                              const ArchiveFormat& target, const ConvertOptions& options = {});
+
+// Declares, adds and finishes. Errors: of the sources and the writer; Cancelled.
+absl::StatusOr<ConvertReport> RunConversion(const ConversionPlan& plan, const ConvertOptions& options,
+                                            ArchiveWriter* writer);
+
+// The tensor with its metadata, for a copy. If the metadata cannot be read: an error that says so, or with `allow_loss`
+// the tensor without the metadata that cannot be read.
+absl::StatusOr<DecodedTensor> ReadForCopy(const ArchiveReader& reader, const ArchiveEntry& entry, bool allow_loss);
+
+// The entries that match one of `include` (all if it is empty) and none of `exclude`, in the order of the file. They
+// point into `entries`.
+std::vector<const ArchiveEntry*> SelectEntries(const std::vector<ArchiveEntry>& entries,
+                                               const std::vector<std::string>& include,
+                                               const std::vector<std::string>& exclude);
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_SERIALIZE_ARCHIVE_CONVERT_H_

@@ -1,0 +1,23 @@
+// An archive of tensors that are in memory: of a message, which is decoded as a whole, or of a pipe.
+
+#ifndef TENSORCASK_SERIALIZE_ARCHIVE_DECODED_ARCHIVE_H_
+#define TENSORCASK_SERIALIZE_ARCHIVE_DECODED_ARCHIVE_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "tensorcask/serialize/archive/archive_reader.h"
+#include "tensorcask/serialize/archive/record_stream.h"
+
+namespace tensorcask {
+
+// `path` is for messages. A tensor with a metadata_status that is an error is listed and read; its metadata is that
+// error. Requires: the names differ.
+std::unique_ptr<ArchiveReader> MakeDecodedArchive(absl::string_view format, std::string path,
+                                                  std::vector<NamedRecord> tensors);
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_SERIALIZE_ARCHIVE_DECODED_ARCHIVE_H_

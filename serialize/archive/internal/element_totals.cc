@@ -1,0 +1,208 @@
+#include "tensorcask/serialize/archive/internal/element_totals.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
+
+#include "tensorcask/tensor/base/cpu.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/strided/convert.h"
+
+namespace tensorcask::archive {
+namespace {
+
+void SetOrigin(double value, ElementTotals* totals) {
+  totals->has_origin = true;
+  totals->origin = totals->min = totals->max = value;
+}
+
+template <typename T>
+void AddScalars(const T* data, size_t size, ElementTotals* totals) {
+  totals->count += size;
+  for (size_t i = 0; i < size; ++i) {
+    const T x = data[i];
+    if constexpr (std::is_floating_point_v<T>) {
+      if (std::isnan(x)) {
+        ++totals->nans;
+        continue;
+      }
+      if (std::isinf(x)) {
+        ++totals->infinities;
+        continue;
+      }
+      if (x != 0 && std::abs(x) < std::numeric_limits<T>::min()) ++totals->subnormals;
+    }
+    if (x == T{0}) ++totals->zeros;
+    const auto value = static_cast<double>(x);
+    if (!totals->has_origin) SetOrigin(value, totals);
+    totals->min = std::min(totals->min, value);
+    totals->max = std::max(totals->max, value);
+    const double distance = value - totals->origin;
+    totals->sum += distance;
+    totals->squares += distance * distance;
+  }
+}
+
+#ifdef __x86_64__
+constexpr size_t kLanes = 8;
+
+__attribute__((target("avx2"))) inline uint64_t SumLanes(__m256i counts) {
+  int32_t lanes[kLanes];
+  std::memcpy(lanes, &counts, sizeof(lanes));
+  uint64_t sum = 0;
+  for (const int32_t lane : lanes) sum += static_cast<uint32_t>(-lane);  // each match counted -1
+  return sum;
+}
+
+__attribute__((target("avx2"))) inline double SumLanes(__m256d sums) {
+  double lanes[kLanes / 2];
+  std::memcpy(lanes, &sums, sizeof(lanes));
+  return (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
+}
+
+// Requires: totals->has_origin; size is a multiple of kLanes, below 2^31.
+__attribute__((target("avx2"))) void AddFloatsAvx2(const float* data, size_t size, ElementTotals* totals) {
+  const auto origin = static_cast<float>(totals->origin);
+  const __m256 origins = _mm256_set1_ps(origin);
+  const __m256d wide_origins = _mm256_set1_pd(origin);
+  const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
+  const __m256i infinity = _mm256_set1_epi32(0x7f800000);
+  const __m256i smallest_normal = _mm256_set1_epi32(0x00800000);
+  __m256i zeros = _mm256_setzero_si256();
+  __m256i small = zeros;  // zeros and subnormals
+  __m256i nans = zeros;
+  __m256i infinities = zeros;
+  __m256 min = origins;
+  __m256 max = origins;
+  __m256d sum0 = _mm256_setzero_pd();
+  __m256d sum1 = sum0;
+  __m256d squares0 = sum0;
+  __m256d squares1 = sum0;
+  for (size_t i = 0; i < size; i += kLanes) {
+    const __m256 x = _mm256_loadu_ps(data + i);
+    const __m256i bits = _mm256_and_si256(_mm256_castps_si256(x), magnitude);
+    const __m256i is_finite = _mm256_cmpgt_epi32(infinity, bits);
+    zeros = _mm256_add_epi32(zeros, _mm256_cmpeq_epi32(bits, _mm256_setzero_si256()));
+    small = _mm256_add_epi32(small, _mm256_cmpgt_epi32(smallest_normal, bits));
+    nans = _mm256_add_epi32(nans, _mm256_cmpgt_epi32(bits, infinity));
+    infinities = _mm256_add_epi32(infinities, _mm256_cmpeq_epi32(bits, infinity));
+    const __m256 y = _mm256_blendv_ps(origins, x, _mm256_castsi256_ps(is_finite));
+    min = _mm256_min_ps(min, y);
+    max = _mm256_max_ps(max, y);
+    const __m256d low = _mm256_sub_pd(_mm256_cvtps_pd(_mm256_castps256_ps128(y)), wide_origins);
+    const __m256d high = _mm256_sub_pd(_mm256_cvtps_pd(_mm256_extractf128_ps(y, 1)), wide_origins);
+    sum0 = _mm256_add_pd(sum0, low);
+    sum1 = _mm256_add_pd(sum1, high);
+    squares0 = _mm256_add_pd(squares0, _mm256_mul_pd(low, low));
+    squares1 = _mm256_add_pd(squares1, _mm256_mul_pd(high, high));
+  }
+  totals->count += size;
+  totals->zeros += SumLanes(zeros);
+  totals->subnormals += SumLanes(small) - SumLanes(zeros);
+  totals->nans += SumLanes(nans);
+  totals->infinities += SumLanes(infinities);
+  totals->sum += SumLanes(_mm256_add_pd(sum0, sum1));
+  totals->squares += SumLanes(_mm256_add_pd(squares0, squares1));
+  float lanes[2][kLanes];
+  _mm256_storeu_ps(lanes[0], min);
+  _mm256_storeu_ps(lanes[1], max);
+  totals->min = std::min<double>(totals->min, *std::min_element(lanes[0], lanes[0] + kLanes));
+  totals->max = std::max<double>(totals->max, *std::max_element(lanes[1], lanes[1] + kLanes));
+}
+#endif
+
+// Of 16-bit floats, which are converted before they are added: elements with this exponent 0 and another mantissa.
+uint64_t CountSubnormals16(const TensorView& block, uint16_t exponent) {
+  const absl::string_view bytes = block.bytes();
+  uint64_t count = 0;
+  for (size_t i = 0; i + 1 < bytes.size(); i += sizeof(uint16_t)) {
+    uint16_t bits;
+    std::memcpy(&bits, bytes.data() + i, sizeof(bits));
+    count += (bits & exponent) == 0 && (bits & 0x7fff) != 0 ? 1 : 0;
+  }
+  return count;
+}
+
+}  // namespace
+
+void AddFloatsPortable(const float* data, size_t size, ElementTotals* totals) { AddScalars(data, size, totals); }
+
+void AddFloats(const float* data, size_t size, ElementTotals* totals) {
+#ifdef __x86_64__
+  if (GetCpuFeatures().avx2) {
+    constexpr size_t kMost = size_t{1} << 30;
+    size_t done = 0;
+    while (done < size && !totals->has_origin) {  // up to the first finite element
+      AddScalars(data + done, 1, totals);
+      ++done;
+    }
+    while (size - done >= kLanes) {
+      const size_t some = std::min(kMost, (size - done) / kLanes * kLanes);
+      AddFloatsAvx2(data + done, some, totals);
+      done += some;
+    }
+    return AddScalars(data + done, size - done, totals);
+  }
+#endif
+  AddScalars(data, size, totals);
+}
+
+bool HasOrder(DType dtype) { return ElementSize(dtype) > 0 && !IsComplex(dtype); }
+
+absl::Status ElementTotals::Add(const TensorView& block) {
+  const auto size = static_cast<size_t>(block.num_elements());
+  if (size == 0) return absl::OkStatus();
+  switch (block.dtype()) {
+    case DType::kFloat32:
+      AddFloats(block.data<float>(), size, this);
+      return absl::OkStatus();
+    case DType::kFloat64:
+      AddScalars(block.data<double>(), size, this);
+      return absl::OkStatus();
+    case DType::kInt64:
+      AddScalars(block.data<int64_t>(), size, this);
+      return absl::OkStatus();
+    case DType::kUint64:
+      AddScalars(block.data<uint64_t>(), size, this);
+      return absl::OkStatus();
+    case DType::kInt32:
+      AddScalars(block.data<int32_t>(), size, this);
+      return absl::OkStatus();
+    case DType::kUint8:
+      AddScalars(block.data<uint8_t>(), size, this);
+      return absl::OkStatus();
+    case DType::kInt8:
+      AddScalars(block.data<int8_t>(), size, this);
+      return absl::OkStatus();
+    case DType::kUint32:
+    case DType::kQint32: {
+      CASK_ASSIGN_OR_RETURN(const TensorView wide, ConvertTo(block, DType::kFloat64));
+      AddScalars(wide.data<double>(), size, this);
+      return absl::OkStatus();
+    }
+    default:
+      break;
+  }
+  // Every other number is a float32 exactly.
+  CASK_ASSIGN_OR_RETURN(const TensorView wide, ConvertTo(block, DType::kFloat32));
+  const uint64_t before = subnormals;
+  AddFloats(wide.data<float>(), size, this);
+  if (block.dtype() == DType::kFloat16) subnormals = before + CountSubnormals16(block, 0x7c00);
+  return absl::OkStatus();
+}
+
+double ElementTotals::mean() const { return finite() == 0 ? 0 : origin + sum / static_cast<double>(finite()); }
+
+double ElementTotals::standard_deviation() const {
+  if (finite() == 0) return 0;
+  const auto n = static_cast<double>(finite());
+  return std::sqrt(std::max(0.0, squares / n - (sum / n) * (sum / n)));
+}
+
+}  // namespace tensorcask::archive

@@ -1,0 +1,72 @@
+// Reads tensors on several threads ahead of one consumer, which gets them in order.
+//
+//   ReadAhead ahead(jobs.size(), /*max_bytes=*/64 << 20, produce);
+//   absl::Status status = ahead.Run(/*num_threads=*/2, [&](size_t job, ReadPiece piece) { ... });
+
+#ifndef TENSORCASK_SERIALIZE_ARCHIVE_INTERNAL_READ_AHEAD_H_
+#define TENSORCASK_SERIALIZE_ARCHIVE_INTERNAL_READ_AHEAD_H_
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "tensorcask/serialize/wire/decoded_tensor.h"
+#include "tensorcask/tensor/slice.h"
+
+namespace tensorcask::archive {
+
+// A tensor, or a block of it.
+struct ReadPiece {
+  DecodedTensor tensor;
+  bool is_block = false;
+  TensorSlice slice;   // of a block
+  uint64_t bytes = 0;  // of memory
+};
+
+class ReadAhead {
+ public:
+  using Emit = absl::FunctionRef<absl::Status(ReadPiece)>;
+  // Reads one job, and calls `emit` for each piece in order. Ends when `emit` fails, with that error. Called on several
+  // threads at once, for different jobs.
+  using Produce = std::function<absl::Status(size_t job, Emit emit)>;
+  using Consume = absl::FunctionRef<absl::Status(size_t job, ReadPiece piece)>;
+
+  // `max_bytes` of pieces may wait; one piece may always.
+  ReadAhead(size_t num_jobs, uint64_t max_bytes, Produce produce);
+
+  // Calls `consume` for the pieces of job 0, then job 1, and so on. The first error ends all. Completes also where the
+  // system gives no thread.
+  absl::Status Run(int num_threads, Consume consume);
+
+ private:
+  struct Job {
+    bool claimed = false;
+    bool done = false;
+    absl::Status status;
+    std::deque<ReadPiece> pieces;
+  };
+
+  absl::Status ConsumeAll(Consume consume);
+  absl::Status ConsumeClaimed(size_t number, Consume consume);
+  void ProduceAhead();
+
+  const uint64_t max_bytes_;
+  const Produce produce_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Job> jobs_;
+  size_t next_ = 0;     // that no thread has claimed
+  size_t current_ = 0;  // that is consumed
+  uint64_t waiting_bytes_ = 0;
+  bool stopped_ = false;
+};
+
+}  // namespace tensorcask::archive
+
+#endif  // TENSORCASK_SERIALIZE_ARCHIVE_INTERNAL_READ_AHEAD_H_

@@ -1,0 +1,33 @@
+// The blocks of a tensor, read as slices into memory that is used again.
+
+#ifndef TENSORCASK_SERIALIZE_ARCHIVE_INTERNAL_SLICED_BLOCKS_H_
+#define TENSORCASK_SERIALIZE_ARCHIVE_INTERNAL_SLICED_BLOCKS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "tensorcask/serialize/archive/archive_entry.h"
+#include "tensorcask/serialize/archive/tensor_blocks.h"
+#include "tensorcask/tensor/slice.h"
+#include "tensorcask/tensor/strided/view.h"
+
+namespace tensorcask::archive {
+
+struct BlockFunctions {
+  std::function<absl::Status(const TensorSlice&, TensorView*)> read;  // fills the view
+  std::function<absl::Status(const TensorView&)> see;                 // each block, in order; may be empty
+  std::function<absl::Status()> finish;                               // after the last block; may be empty
+};
+
+// Memory is taken for as many blocks as the caller holds at once, and one more. Requires: the dtype has a fixed size.
+std::unique_ptr<TensorBlocks> MakeSlicedBlocks(const ArchiveEntry& entry, uint64_t block_bytes,
+                                               BlockFunctions functions);
+
+// The blocks of a tensor that is in memory.
+std::unique_ptr<TensorBlocks> MakeTensorBlocks(const TensorView& tensor, uint64_t block_bytes);
+
+}  // namespace tensorcask::archive
+
+#endif  // TENSORCASK_SERIALIZE_ARCHIVE_INTERNAL_SLICED_BLOCKS_H_

@@ -1,0 +1,38 @@
+// Files that hold one message with one tensor: what the binary and the text form share.
+
+#ifndef TENSORCASK_SERIALIZE_ARCHIVE_MESSAGE_FILE_H_
+#define TENSORCASK_SERIALIZE_ARCHIVE_MESSAGE_FILE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "tensorcask/serialize/archive/archive_format.h"
+#include "tensorcask/serialize/archive/archive_reader.h"
+#include "tensorcask/serialize/archive/archive_writer.h"
+#include "tensorcask/serialize/io/byte_sink.h"
+#include "tensorcask/serialize/wire/codec_options.h"
+#include "tensorcask/serialize/wire/decoded_tensor.h"
+
+namespace tensorcask {
+
+ArchiveTraits MessageTraits();
+
+// Reads the file, at most `max_bytes`, and decodes it. The tensor is called like the file.
+absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenMessageFile(
+    absl::string_view format, const std::string& path, uint64_t max_bytes, const ArchiveReaderOptions& options,
+    absl::FunctionRef<absl::StatusOr<DecodedTensor>(absl::string_view, const DecodeOptions&)> decode);
+
+using MessageEncoder = std::function<absl::Status(const DecodedTensor&, const EncodeOptions&, ByteSink*)>;
+absl::StatusOr<std::unique_ptr<ArchiveWriter>> CreateMessageFile(const std::string& path,
+                                                                 const ArchiveWriterOptions& options,
+                                                                 MessageEncoder encode);
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_SERIALIZE_ARCHIVE_MESSAGE_FILE_H_

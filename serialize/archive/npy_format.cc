@@ -1,0 +1,338 @@
+#include "tensorcask/serialize/archive/npy_format.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <type_traits>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/archive/internal/sliced_blocks.h"
+#include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/npy/npy_format.h"
+#include "tensorcask/serialize/npy/npy_reader.h"
+#include "tensorcask/serialize/npy/npy_types.h"
+#include "tensorcask/serialize/npy/npy_writer.h"
+#include "tensorcask/serialize/npy/npz_reader.h"
+#include "tensorcask/serialize/npy/npz_writer.h"
+#include "tensorcask/tensor/base/quote.h"
+#include "tensorcask/tensor/base/status_macros.h"
+
+namespace tensorcask {
+namespace {
+
+NpyReaderOptions ToReaderOptions(const ArchiveReaderOptions& options) {
+  NpyReaderOptions read;
+  read.read = options.read;
+  read.limits = options.limits;
+  read.allow_trailing_bytes = options.lenient;
+  read.allow_odd_bools = options.lenient;
+  return read;
+}
+
+ArchiveEntry ToArchiveEntry(const NpyEntry& from) {
+  ArchiveEntry entry;
+  entry.name = from.name;
+  entry.dtype = from.dtype;
+  entry.shape = from.shape;
+  entry.encoding = from.deflated ? "deflated" : "plain";
+  entry.has_metadata = !from.metadata.IsDefault();
+  entry.stored_bytes = from.stored_bytes;
+  if (from.deflated) {
+    entry.decoded_bytes = from.data_bytes;
+  } else {
+    entry.offset = from.data_offset;
+  }
+  if (from.fortran_order && from.shape.rank() > 1 && from.field.empty()) {
+    int64_t stride = 1;
+    for (const int64_t dim : from.shape.dims()) {
+      entry.strides.push_back(stride);
+      stride *= std::max<int64_t>(dim, 1);
+    }
+  }
+  return entry;
+}
+
+// Reader is NpyReader or NpzReader.
+template <typename Reader>
+class NpyArchiveReader final : public ArchiveReader {
+ public:
+  static constexpr bool kIsNpz = std::is_same_v<Reader, NpzReader>;
+
+  static absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
+                                                             const ArchiveReaderOptions& options) {
+    CASK_ASSIGN_OR_RETURN(Reader reader, Reader::Open(path, ToReaderOptions(options)));
+    return std::unique_ptr<ArchiveReader>(new NpyArchiveReader(path, std::move(reader)));
+  }
+
+  absl::string_view format() const override { return kIsNpz ? "npz" : "npy"; }
+  const std::string& path() const override { return path_; }
+  const std::vector<ArchiveEntry>& entries() const override { return entries_; }
+  absl::StatusOr<Tensor> Read(absl::string_view name) const override {
+    CASK_ASSIGN_OR_RETURN(const NpyEntry* const stored, Lookup(name));
+    return reader_.Read(stored->name);
+  }
+  absl::Status ReadInto(absl::string_view name, TensorView* out) const override {
+    CASK_ASSIGN_OR_RETURN(const NpyEntry* const stored, Lookup(name));
+    return reader_.ReadInto(stored->name, out);
+  }
+  absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice) const override {
+    CASK_ASSIGN_OR_RETURN(const NpyEntry* const stored, Lookup(name));
+    return reader_.ReadSlice(stored->name, slice);
+  }
+  absl::Status ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out) const override {
+    CASK_ASSIGN_OR_RETURN(const NpyEntry* const stored, Lookup(name));
+    return reader_.ReadSliceInto(stored->name, slice, out);
+  }
+  absl::StatusOr<Tensor> Map(absl::string_view name) const override {
+    CASK_ASSIGN_OR_RETURN(const NpyEntry* const stored, Lookup(name));
+    CASK_ASSIGN_OR_RETURN(const TensorView view, reader_.Map(stored->name));
+    return view.ToTensor();
+  }
+  absl::StatusOr<DecodedTensor> ReadWithMetadata(absl::string_view name) const override {
+    CASK_ASSIGN_OR_RETURN(const NpyEntry* const stored, Lookup(name));
+    DecodedTensor tensor;
+    tensor.metadata = stored->metadata;
+    CASK_ASSIGN_OR_RETURN(tensor.view, reader_.ReadView(stored->name));
+    return tensor;
+  }
+  absl::StatusOr<TensorMetadata> Metadata(absl::string_view name) const override {
+    CASK_ASSIGN_OR_RETURN(const NpyEntry* const stored, Lookup(name));
+    return stored->metadata;
+  }
+
+  bool CanReadInBlocks(const ArchiveEntry& entry) const override {
+    return ElementSize(entry.dtype) > 0 && entry.strides.empty() && !entry.decoded_bytes.has_value();
+  }
+  absl::StatusOr<std::unique_ptr<TensorBlocks>> ReadBlocks(const ArchiveEntry& entry,
+                                                           uint64_t block_bytes) const override {
+    if constexpr (kIsNpz) {  // slices are not verified
+      CASK_ASSIGN_OR_RETURN(const NpyEntry* const stored, Lookup(entry.name));
+      if (CanReadInBlocks(entry) && ElementBytes(entry) > block_bytes) {
+        CASK_RETURN_IF_ERROR(reader_.Verify(stored->name));
+      } else {
+        CASK_ASSIGN_OR_RETURN(const Tensor tensor, Read(entry.name));
+        return archive::MakeTensorBlocks(tensor, block_bytes);
+      }
+    }
+    return ArchiveReader::ReadBlocks(entry, block_bytes);
+  }
+
+  absl::StatusOr<ArchiveCensus> VerifyAll(absl::FunctionRef<void(const ArchiveDamage&)> report) const override {
+    ArchiveCensus census;
+    std::set<std::string> damaged;
+    CASK_RETURN_IF_ERROR(reader_.VerifyAll([&](const NpyDamage& damage) {
+      if (absl::IsUnimplemented(damage.status)) {
+        ++census.not_checked;
+        return;
+      }
+      if (damage.tensor.empty() || damaged.insert(damage.tensor).second) ++census.damaged;
+      report({damage.tensor, path_, 0, damage.status});
+    }));
+    for (const ArchiveEntry& entry : entries_) {
+      const NpyEntry& stored = stored_.at(entry.name);
+      if (damaged.count(stored.name) == 0 && stored.readable.ok()) ++census.whole;
+    }
+    if constexpr (kIsNpz) {
+      for (const std::string& member : reader_.other_members()) {
+        census.notes.push_back(absl::StrCat(path_, ": member ", Quoted(member), " is no array"));
+      }
+    }
+    return census;
+  }
+
+ private:
+  NpyArchiveReader(std::string path, Reader reader) : path_(std::move(path)), reader_(std::move(reader)) {
+    for (const NpyEntry& stored : reader_.entries()) {
+      ArchiveEntry entry = ToArchiveEntry(stored);
+      if (entry.name.empty() && !kIsNpz) entry.name = NameFromPath(path_);
+      stored_.emplace(entry.name, stored);
+      entries_.push_back(std::move(entry));
+    }
+    std::sort(entries_.begin(), entries_.end(),
+              [](const ArchiveEntry& a, const ArchiveEntry& b) { return a.name < b.name; });
+  }
+
+  absl::StatusOr<const NpyEntry*> Lookup(absl::string_view name) const {
+    CASK_RETURN_IF_ERROR(Find(name).status());
+    return &stored_.at(std::string(name));
+  }
+
+  const std::string path_;
+  const Reader reader_;
+  std::map<std::string, NpyEntry> stored_;  // by the name of the entry
+  std::vector<ArchiveEntry> entries_;
+};
+
+NpyFormat ToNpyFormat(const ArchiveWriterOptions& options) {
+  constexpr uint64_t kLeast = 64;
+  constexpr uint64_t kMost = 16384;
+  NpyFormat format;
+  format.order = NpyOrder::kPreserve;
+  format.alignment = static_cast<uint32_t>(std::clamp(options.alignment, kLeast, kMost));
+  return format;
+}
+
+uint64_t FileBytes(const std::string& path) {
+  FileInfo file;
+  return FileSystem::Posix()->Describe(path, &file) == 0 ? file.size_bytes : 0;
+}
+
+class NpyArchiveWriter final : public ArchiveWriter {
+ public:
+  NpyArchiveWriter(std::string path, NpyWriter writer) : path_(std::move(path)), writer_(std::move(writer)) {}
+  absl::Status Add(const ArchiveEntry& /*entry*/, const DecodedTensor& tensor) override {
+    return writer_.Add(tensor.view, tensor.metadata);
+  }
+  bool TakesSlices(const ArchiveEntry& /*entry*/) const override { return true; }
+  absl::Status AddSlice(const ArchiveEntry& entry, const TensorMetadata& metadata, const TensorSlice& slice,
+                        const TensorView& elements) override {
+    return writer_.AddSlice(entry.shape, slice, elements, metadata);
+  }
+  absl::Status Finish() override {
+    CASK_RETURN_IF_ERROR(writer_.Finish());
+    file_bytes_ = FileBytes(path_);
+    return absl::OkStatus();
+  }
+  uint64_t file_bytes() const override { return file_bytes_; }
+
+ private:
+  const std::string path_;
+  NpyWriter writer_;
+  uint64_t file_bytes_ = 0;
+};
+
+class NpzArchiveWriter final : public ArchiveWriter {
+ public:
+  NpzArchiveWriter(std::string path, NpzWriter writer) : path_(std::move(path)), writer_(std::move(writer)) {}
+  absl::Status Add(const ArchiveEntry& entry, const DecodedTensor& tensor) override {
+    return writer_.Add(entry.name, tensor.view, Options(tensor.metadata));
+  }
+  bool TakesSlices(const ArchiveEntry& /*entry*/) const override { return true; }
+  absl::Status AddSlice(const ArchiveEntry& entry, const TensorMetadata& metadata, const TensorSlice& slice,
+                        const TensorView& elements) override {
+    return writer_.AddSlice(entry.name, entry.shape, slice, elements, Options(metadata));
+  }
+  absl::Status Finish() override {
+    CASK_RETURN_IF_ERROR(writer_.Finish());
+    file_bytes_ = FileBytes(path_);
+    return absl::OkStatus();
+  }
+  uint64_t file_bytes() const override { return file_bytes_; }
+
+ private:
+  static NpzAddOptions Options(const TensorMetadata& metadata) {
+    NpzAddOptions options;
+    options.metadata = metadata;
+    return options;
+  }
+
+  const std::string path_;
+  NpzWriter writer_;
+  uint64_t file_bytes_ = 0;
+};
+
+bool NpyHoldsDType(DType dtype) {
+  switch (dtype) {
+    case DType::kBool:
+    case DType::kInt8:
+    case DType::kInt16:
+    case DType::kInt32:
+    case DType::kInt64:
+    case DType::kUint8:
+    case DType::kUint16:
+    case DType::kUint32:
+    case DType::kUint64:
+    case DType::kFloat16:
+    case DType::kFloat32:
+    case DType::kFloat64:
+    case DType::kBfloat16:
+    case DType::kComplex64:
+    case DType::kComplex128:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool NpyHoldsMetadata(const TensorMetadata& metadata) {
+  TensorMetadata rest = metadata;
+  rest.attributes.erase(kNpyDescrAttribute);
+  return rest.IsDefault();
+}
+
+ArchiveTraits NpyTraits() {
+  ArchiveTraits traits;
+  traits.strides = true;
+  traits.strings = true;
+  return traits;
+}
+
+}  // namespace
+
+ArchiveTraits NpyArchiveFormat::traits() const {
+  ArchiveTraits traits = NpyTraits();
+  traits.many_tensors = false;
+  return traits;
+}
+bool NpyArchiveFormat::HoldsDType(DType dtype) const { return NpyHoldsDType(dtype); }
+bool NpyArchiveFormat::HoldsMetadata(const TensorMetadata& metadata) const { return NpyHoldsMetadata(metadata); }
+bool NpyArchiveFormat::Recognizes(const ArchiveProbe& probe) const { return IsNpy(probe.head); }
+
+absl::StatusOr<std::unique_ptr<ArchiveReader>> NpyArchiveFormat::Open(const std::string& path,
+                                                                      const ArchiveReaderOptions& options) const {
+  return NpyArchiveReader<NpyReader>::Open(path, options);
+}
+
+absl::StatusOr<std::unique_ptr<ArchiveWriter>> NpyArchiveFormat::Create(const std::string& path,
+                                                                        const ArchiveWriterOptions& options) const {
+  NpyWriterOptions write;
+  write.sync = options.sync;
+  write.overwrite = options.overwrite;
+  write.format = ToNpyFormat(options);
+  CASK_ASSIGN_OR_RETURN(NpyWriter writer, NpyWriter::Create(path, write));
+  return std::unique_ptr<ArchiveWriter>(new NpyArchiveWriter(path, std::move(writer)));
+}
+
+ArchiveTraits NpzArchiveFormat::traits() const {
+  ArchiveTraits traits = NpyTraits();
+  traits.levels = true;
+  return traits;
+}
+bool NpzArchiveFormat::HoldsDType(DType dtype) const { return NpyHoldsDType(dtype); }
+bool NpzArchiveFormat::HoldsMetadata(const TensorMetadata& metadata) const { return NpyHoldsMetadata(metadata); }
+
+// Other programs make zip archives, too: the first member must be an array.
+bool NpzArchiveFormat::Recognizes(const ArchiveProbe& probe) const {
+  constexpr size_t kLocalHeaderBytes = 30;
+  constexpr size_t kNameLengthOffset = 26;
+  const absl::string_view head = probe.head;
+  if (head.size() < kLocalHeaderBytes || !absl::StartsWith(head, "PK\x03\x04")) return false;
+  const size_t name_bytes = static_cast<unsigned char>(head[kNameLengthOffset]) |
+                            static_cast<size_t>(static_cast<unsigned char>(head[kNameLengthOffset + 1])) << 8;
+  return absl::EndsWith(head.substr(kLocalHeaderBytes, name_bytes), ".npy");
+}
+
+absl::StatusOr<std::unique_ptr<ArchiveReader>> NpzArchiveFormat::Open(const std::string& path,
+                                                                      const ArchiveReaderOptions& options) const {
+  return NpyArchiveReader<NpzReader>::Open(path, options);
+}
+
+absl::StatusOr<std::unique_ptr<ArchiveWriter>> NpzArchiveFormat::Create(const std::string& path,
+                                                                        const ArchiveWriterOptions& options) const {
+  constexpr int kDefaultLevel = 6;
+  constexpr int kHighLevel = 9;
+  NpzWriterOptions write;
+  write.sync = options.sync;
+  write.overwrite = options.overwrite;
+  write.format = ToNpyFormat(options);
+  if (options.level == PayloadLevel::kDefault) write.deflate_level = kDefaultLevel;
+  if (options.level == PayloadLevel::kHigh) write.deflate_level = kHighLevel;
+  CASK_ASSIGN_OR_RETURN(NpzWriter writer, NpzWriter::Create(path, write));
+  return std::unique_ptr<ArchiveWriter>(new NpzArchiveWriter(path, std::move(writer)));
+}
+
+}  // namespace tensorcask

@@ -1,0 +1,100 @@
+#include "tensorcask/serialize/archive/record_stream.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "tensorcask/serialize/checkpoint/reader.h"
+#include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/decode_limits.h"
+#include "tensorcask/serialize/io/internal/atomic_publish.h"
+#include "tensorcask/serialize/wire/codec_options.h"
+#include "tensorcask/serialize/wire/tensor_records.h"
+#include "tensorcask/tensor/base/checked_math.h"
+#include "tensorcask/tensor/base/quote.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
+#include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/slice.h"
+#include "tensorcask/tensor/strided/metadata.h"
+#include "tensorcask/tensor/strided/view.h"
+#include "tensorcask/tensor/tensor.h"
+
+namespace tensorcask {
+namespace {
+
+// The memory of this machine: no record can be longer. Memory follows the bytes that are present, so a file needs no
+// other limit; a stream without end does.
+uint64_t MachineBytes() {
+  const int64_t pages = sysconf(_SC_PHYS_PAGES);
+  const int64_t page_bytes = sysconf(_SC_PAGESIZE);
+  constexpr uint64_t kUnknown = uint64_t{1} << 40;
+  if (pages <= 0 || page_bytes <= 0) return kUnknown;
+  return CheckedMul(static_cast<uint64_t>(pages), static_cast<uint64_t>(page_bytes)).value_or(kUnknown);
+}
+
+}  // namespace
+
+RecordReaderOptions ArchiveRecordsFrom(uint64_t offset, uint64_t max_bytes) {
+  RecordReaderOptions options;
+  options.offset = offset;
+  options.limits.max_message_bytes = static_cast<int64_t>(std::min({max_bytes, MachineBytes(), uint64_t{INT64_MAX}}));
+  options.max_total_bytes = max_bytes;
+  return options;
+}
+
+NamedRecord ExtractName(DecodedTensor tensor, int64_t number) {
+  const std::string name = std::exchange(tensor.metadata.name, "");
+  ArchiveEntry entry = DescribeTensor(name.empty() ? absl::StrCat(number) : name, tensor);
+  return {std::move(entry), std::move(tensor)};
+}
+
+absl::StatusOr<DecodedTensor> AttachName(const std::string& name, DecodedTensor tensor) {
+  std::string& old = tensor.metadata.name;
+  if (!old.empty() && old != name) {
+    return absl::InvalidArgumentError(absl::StrCat("tensor ", Quoted(name), ": its metadata has another name, ",
+                                                   Quoted(old), "; a record holds one name"));
+  }
+  old = name;
+  return tensor;
+}
+
+NamedRecordReader::NamedRecordReader(std::unique_ptr<ByteStream> stream, std::shared_ptr<const BaseLookup> base,
+                                     bool skip_unreadable_metadata, uint64_t max_bytes)
+    : limits_(ArchiveRecordsFrom(0, max_bytes).limits),
+      reader_(std::move(stream), ArchiveRecordsFrom(0, max_bytes)),
+      base_(std::move(base)),
+      skip_unreadable_metadata_(skip_unreadable_metadata) {}
+
+absl::StatusOr<std::optional<NamedRecord>> NamedRecordReader::Next() {
+  DecodeOptions options;
+  options.limits = limits_;
+  options.base = base_;
+  options.skip_unreadable_metadata = skip_unreadable_metadata_;
+  const uint64_t offset = reader_.offset();
+  CASK_ASSIGN_OR_RETURN(std::optional<DecodedTensor> tensor, ReadTensorRecordWithMetadata(&reader_, options));
+  if (!tensor.has_value()) return std::nullopt;
+  NamedRecord named = ExtractName(*std::move(tensor), number_);
+  named.entry.stored_bytes = reader_.offset() - offset;
+  named.entry.offset = offset;
+  ++number_;
+  return named;
+}
+
+absl::Status WriteNamedRecord(const std::string& name, const DecodedTensor& tensor, const PayloadOptions& payload,
+                              RecordWriter* writer) {
+  CASK_ASSIGN_OR_RETURN(const DecodedTensor named, AttachName(name, tensor));
+  EncodeOptions options;
+  options.layout = StoredLayout::kPreserve;
+  options.payload = payload;
+  return Annotate(WriteTensorRecord(named.view, named.metadata, options, writer),
+                  absl::StrCat("tensor ", Quoted(name)));
+}
+
+}  // namespace tensorcask

@@ -1,0 +1,246 @@
+#include "tensorcask/serialize/archive/records_format.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/hash/hash.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "tensorcask/serialize/archive/decoded_archive.h"
+#include "tensorcask/serialize/archive/record_stream.h"
+#include "tensorcask/serialize/io/byte_sink.h"
+#include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/internal/atomic_publish.h"
+#include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/wire/codec_options.h"
+#include "tensorcask/serialize/wire/records.h"
+#include "tensorcask/serialize/wire/tensor_records.h"
+#include "tensorcask/tensor/base/quote.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
+
+namespace tensorcask {
+namespace {
+
+// Sorts by name. Errors: DataLoss for a name that occurs twice.
+absl::Status SortByName(const std::string& path, std::vector<ArchiveEntry>* entries) {
+  std::stable_sort(entries->begin(), entries->end(),
+                   [](const ArchiveEntry& a, const ArchiveEntry& b) { return a.name < b.name; });
+  const auto twice = std::adjacent_find(entries->begin(), entries->end(),
+                                        [](const ArchiveEntry& a, const ArchiveEntry& b) { return a.name == b.name; });
+  if (twice == entries->end()) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(path, ": the records at ", *twice->offset, " and ", *std::next(twice)->offset,
+                                          " are both called ", Quoted(twice->name)));
+}
+
+// A tf.Example begins with field 1 as a message (its features), a TensorProto with field 1 as a number (its dtype).
+absl::Status Explain(const absl::Status& status, const ByteSource& file) {
+  constexpr uint64_t kHeaderBytes = 12;
+  char first;
+  if (!file.ReadAt(kHeaderBytes, absl::MakeSpan(&first, 1)).ok() || first != '\x0a') return status;
+  return absl::Status(status.code(),
+                      absl::StrCat(status.message(), "; the record looks like a tf.Example, which is not a tensor"));
+}
+
+class RecordsReader final : public ArchiveReader {
+ public:
+  static absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
+                                                             const ArchiveReaderOptions& options) {
+    CASK_ASSIGN_OR_RETURN(std::shared_ptr<const ByteSource> file, OpenFileSource(path, options.read));
+    NamedRecordReader reader(MakeSourceStream(file), options.base, !options.refuse_unreadable_metadata);
+    std::vector<ArchiveEntry> entries;
+    while (true) {
+      absl::StatusOr<std::optional<NamedRecord>> record = reader.Next();
+      if (!record.ok()) return entries.empty() ? Explain(record.status(), *file) : record.status();
+      if (!record->has_value()) break;
+      if (entries.size() >= LimitOf(options.limits.max_entries)) {
+        return PastLimit(absl::StrCat(path, ": has more records"), "max_entries", options.limits.max_entries);
+      }
+      entries.push_back(std::move((*record)->entry));
+    }
+    CASK_RETURN_IF_ERROR(SortByName(path, &entries));
+    return std::unique_ptr<ArchiveReader>(new RecordsReader(std::move(file), options.base, std::move(entries)));
+  }
+
+  absl::string_view format() const override { return "records"; }
+  const std::string& path() const override { return file_->name(); }
+  const std::vector<ArchiveEntry>& entries() const override { return entries_; }
+  absl::StatusOr<Tensor> Read(absl::string_view name) const override {
+    CASK_ASSIGN_OR_RETURN(const DecodedTensor tensor, ReadWithReadableMetadata(name));
+    return tensor.view.ToTensor();
+  }
+  absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice) const override {
+    CASK_ASSIGN_OR_RETURN(const DecodedTensor tensor, ReadWithReadableMetadata(name));
+    CASK_ASSIGN_OR_RETURN(const TensorView part, tensor.view.Slice(slice));
+    return part.ToTensor();
+  }
+  absl::StatusOr<DecodedTensor> ReadWithMetadata(absl::string_view name) const override {
+    return ReadRecord(name, /*skip_unreadable_metadata=*/false);
+  }
+  absl::StatusOr<DecodedTensor> ReadWithReadableMetadata(absl::string_view name) const override {
+    return ReadRecord(name, /*skip_unreadable_metadata=*/true);
+  }
+  absl::StatusOr<TensorMetadata> Metadata(absl::string_view name) const override {
+    CASK_ASSIGN_OR_RETURN(const DecodedTensor tensor, ReadWithMetadata(name));
+    return tensor.metadata;
+  }
+
+ private:
+  RecordsReader(std::shared_ptr<const ByteSource> file, std::shared_ptr<const BaseLookup> base,
+                std::vector<ArchiveEntry> entries)
+      : file_(std::move(file)), base_(std::move(base)), entries_(std::move(entries)) {}
+
+  absl::StatusOr<DecodedTensor> ReadRecord(absl::string_view name, bool skip_unreadable_metadata) const {
+    CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const entry, Find(name));
+    const RecordReaderOptions from = ArchiveRecordsFrom(*entry->offset);
+    DecodeOptions options;
+    options.limits = from.limits;
+    options.base = base_;
+    options.skip_unreadable_metadata = skip_unreadable_metadata;
+    // Records that are read in the order of the file share a reader and its buffer.
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (reader_ == nullptr || reader_->offset() != from.offset) reader_ = std::make_unique<RecordReader>(file_, from);
+    absl::StatusOr<std::optional<DecodedTensor>> read = ReadTensorRecordWithMetadata(reader_.get(), options);
+    if (!read.ok()) reader_ = nullptr;  // it would return the same error again
+    CASK_ASSIGN_OR_RETURN(std::optional<DecodedTensor> tensor, std::move(read));
+    if (!tensor.has_value())
+      return absl::DataLossError(absl::StrCat(file_->name(), ": became shorter while it was read"));
+    tensor->metadata.name.clear();
+    return *std::move(tensor);
+  }
+
+  const std::shared_ptr<const ByteSource> file_;
+  const std::shared_ptr<const BaseLookup> base_;  // may be null
+  const std::vector<ArchiveEntry> entries_;
+  mutable std::mutex mutex_;
+  mutable std::unique_ptr<RecordReader> reader_;  // positioned after the record that was read last; may be null
+};
+
+// The names of the tensors that were written so far. Of each it keeps 16 bytes: two hashes, which depend on the
+// process.
+class NameSet {
+ public:
+  static constexpr size_t kMaxNames = 10'000'000;  // as DecodeLimits::max_entries
+
+  // Errors: AlreadyExists; ResourceExhausted past kMaxNames.
+  absl::Status Add(absl::string_view name) {
+    using Hash = absl::Hash<std::pair<int, absl::string_view>>;
+    if (hashes_.size() == kMaxNames) {
+      return absl::ResourceExhaustedError(absl::StrCat("a record file has at most ", kMaxNames, " named tensors"));
+    }
+    if (hashes_.insert({Hash()({1, name}), Hash()({2, name})}).second) return absl::OkStatus();
+    return absl::AlreadyExistsError(absl::StrCat("tensor ", Quoted(name), " is there already"));
+  }
+
+ private:
+  absl::flat_hash_set<std::pair<size_t, size_t>> hashes_;
+};
+
+class RecordsWriter final : public ArchiveWriter {
+ public:
+  static absl::StatusOr<std::unique_ptr<ArchiveWriter>> Create(const std::string& path,
+                                                               const ArchiveWriterOptions& options) {
+    PublishOptions publish;
+    publish.overwrite = options.overwrite;
+    publish.sync = options.sync;
+    PayloadOptions payload = {options.level};
+    payload.base = options.base;
+    std::unique_ptr<RecordsWriter> writer(new RecordsWriter(path, publish, std::move(payload)));
+    CASK_ASSIGN_OR_RETURN(writer->sink_, writer->publish_.Add(path));
+    writer->records_.emplace(writer->sink_);
+    return std::unique_ptr<ArchiveWriter>(std::move(writer));
+  }
+
+  absl::Status Add(const ArchiveEntry& entry, const DecodedTensor& tensor) override {
+    // Readers call a tensor without a name by its number.
+    const absl::Status is_new = names_.Add(entry.name.empty() ? absl::StrCat(number_) : entry.name);
+    if (!is_new.ok()) return Annotate(is_new, path_);
+    ++number_;
+    return WriteNamedRecord(entry.name, tensor, payload_, &*records_);
+  }
+  absl::Status Finish() override {
+    CASK_RETURN_IF_ERROR(CheckComplete());
+    const uint64_t bytes = sink_->position();
+    CASK_RETURN_IF_ERROR(publish_.Commit());
+    file_bytes_ = bytes;
+    return absl::OkStatus();
+  }
+  uint64_t file_bytes() const override { return file_bytes_; }
+
+ private:
+  RecordsWriter(std::string path, const PublishOptions& options, PayloadOptions payload)
+      : path_(std::move(path)), publish_(options), payload_(std::move(payload)) {}
+
+  const std::string path_;
+  AtomicPublish publish_;
+  NameSet names_;
+  int64_t number_ = 0;  // of the next tensor
+  const PayloadOptions payload_;
+  FileSink* sink_ = nullptr;             // of publish_
+  std::optional<RecordWriter> records_;  // to sink_
+  uint64_t file_bytes_ = 0;
+};
+
+}  // namespace
+
+ArchiveTraits RecordsArchiveFormat::traits() const {
+  ArchiveTraits traits;
+  traits.strides = true;
+  traits.metadata = true;
+  traits.levels = true;
+  traits.deltas = true;
+  traits.strings = true;
+  return traits;
+}
+
+bool RecordsArchiveFormat::Recognizes(const ArchiveProbe& probe) const {
+  constexpr size_t kHeaderBytes = 12;
+  return probe.head.size() >= kHeaderBytes && StartsWithRecord(probe.head.substr(0, kHeaderBytes));
+}
+
+absl::StatusOr<std::unique_ptr<ArchiveReader>> RecordsArchiveFormat::Open(const std::string& path,
+                                                                          const ArchiveReaderOptions& options) const {
+  return RecordsReader::Open(path, options);
+}
+
+absl::StatusOr<std::unique_ptr<ArchiveWriter>> RecordsArchiveFormat::Create(const std::string& path,
+                                                                            const ArchiveWriterOptions& options) const {
+  return RecordsWriter::Create(path, options);
+}
+
+absl::StatusOr<std::unique_ptr<ArchiveReader>> ReadRecordStream(std::unique_ptr<ByteStream> stream,
+                                                                const ArchiveReaderOptions& options) {
+  const std::string name = stream->name();
+  const auto limit = static_cast<uint64_t>(options.limits.max_file_decoded_bytes);
+  NamedRecordReader reader(std::move(stream), options.base, !options.refuse_unreadable_metadata);
+  std::vector<NamedRecord> records;
+  std::vector<ArchiveEntry> entries;
+  uint64_t bytes = 0;
+  while (true) {
+    CASK_ASSIGN_OR_RETURN(std::optional<NamedRecord> record, reader.Next());
+    if (!record.has_value()) break;
+    bytes += ElementBytes(record->entry);
+    if (bytes > limit) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat(name, ": its tensors take more than max_file_decoded_bytes = ", limit, " bytes of memory"));
+    }
+    entries.push_back(record->entry);
+    records.push_back(*std::move(record));
+  }
+  if (records.empty()) return absl::DataLossError(absl::StrCat(name, ": contains no record"));
+  CASK_RETURN_IF_ERROR(SortByName(name, &entries));
+  return MakeDecodedArchive("records", name, std::move(records));
+}
+
+}  // namespace tensorcask

@@ -1,0 +1,40 @@
+// Record files (TFRecord) of TensorProto messages as an archive format. The name of a tensor is in its metadata.
+// Opening reads the whole file once, one record at a time.
+
+#ifndef TENSORCASK_SERIALIZE_ARCHIVE_RECORDS_FORMAT_H_
+#define TENSORCASK_SERIALIZE_ARCHIVE_RECORDS_FORMAT_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "tensorcask/serialize/archive/archive_format.h"
+#include "tensorcask/serialize/io/byte_stream.h"
+#include "tensorcask/tensor/dtype.h"
+
+namespace tensorcask {
+
+class RecordsArchiveFormat final : public ArchiveFormat {
+ public:
+  absl::string_view name() const override { return "records"; }
+  std::vector<absl::string_view> extensions() const override { return {".tfrecord", ".tfrecords", ".records"}; }
+  ArchiveTraits traits() const override;
+  bool HoldsDType(DType /*dtype*/) const override { return true; }
+  bool Recognizes(const ArchiveProbe& probe) const override;
+  // Errors: also DataLoss if two records have the same name.
+  absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
+                                                      const ArchiveReaderOptions& options) const override;
+  absl::StatusOr<std::unique_ptr<ArchiveWriter>> Create(const std::string& path,
+                                                        const ArchiveWriterOptions& options) const override;
+};
+
+// The tensors of a stream of records, all in memory: for a pipe, which is read only once. `name` is for messages.
+// Errors: as RecordsArchiveFormat::Open; ResourceExhausted past options.limits.max_file_decoded_bytes.
+absl::StatusOr<std::unique_ptr<ArchiveReader>> ReadRecordStream(std::unique_ptr<ByteStream> stream,
+                                                                const ArchiveReaderOptions& options);
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_SERIALIZE_ARCHIVE_RECORDS_FORMAT_H_

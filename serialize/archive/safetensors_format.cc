@@ -1,0 +1,213 @@
+#include "tensorcask/serialize/archive/safetensors_format.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/archive/internal/sliced_blocks.h"
+#include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/safetensors/dtypes.h"
+#include "tensorcask/serialize/safetensors/reader.h"
+#include "tensorcask/serialize/safetensors/writer.h"
+#include "tensorcask/tensor/base/crc32c.h"
+#include "tensorcask/tensor/base/status_macros.h"
+
+namespace tensorcask {
+namespace {
+
+constexpr absl::string_view kIndexExtension = ".safetensors.index.json";
+
+class SafetensorsArchiveReader final : public ArchiveReader {
+ public:
+  static absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
+                                                             const ArchiveReaderOptions& options) {
+    SafetensorsReaderOptions read;
+    read.read = options.read;
+    read.limits = options.limits;
+    read.lenient = options.lenient;
+    CASK_ASSIGN_OR_RETURN(SafetensorsReader reader, SafetensorsReader::Open(path, read));
+    std::vector<ArchiveEntry> entries;
+    entries.reserve(reader.entries().size());
+    for (const SafetensorsEntry& stored : reader.entries()) {
+      ArchiveEntry entry;
+      entry.name = stored.name;
+      entry.dtype = stored.dtype;
+      entry.shape = stored.shape;
+      entry.encoding = SafetensorsDTypeBits(stored.dtype) < 8 ? "packed" : "plain";
+      entry.stored_bytes = stored.stored_bytes;
+      entry.shard = stored.shard;
+      entry.offset = stored.offset;
+      entry.alias_of = stored.alias_of;
+      entries.push_back(std::move(entry));
+    }
+    std::sort(entries.begin(), entries.end(),
+              [](const ArchiveEntry& a, const ArchiveEntry& b) { return a.name < b.name; });
+    return std::unique_ptr<ArchiveReader>(new SafetensorsArchiveReader(std::move(reader), std::move(entries)));
+  }
+
+  absl::string_view format() const override { return "safetensors"; }
+  const std::string& path() const override { return reader_.path(); }
+  const std::vector<ArchiveEntry>& entries() const override { return entries_; }
+  const FileMetadata& file_metadata() const override { return reader_.metadata(); }
+  absl::StatusOr<Tensor> Read(absl::string_view name) const override {
+    CASK_RETURN_IF_ERROR(Find(name).status());
+    return reader_.Read(name);
+  }
+  absl::Status ReadInto(absl::string_view name, TensorView* out) const override { return reader_.ReadInto(name, out); }
+  absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice) const override {
+    CASK_RETURN_IF_ERROR(Find(name).status());
+    return reader_.ReadSlice(name, slice);
+  }
+  absl::Status ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out) const override {
+    return reader_.ReadSliceInto(name, slice, out);
+  }
+  absl::StatusOr<Tensor> Map(absl::string_view name) const override { return reader_.Map(name); }
+  bool CanReadInBlocks(const ArchiveEntry& entry) const override { return SafetensorsDTypeBits(entry.dtype) >= 8; }
+
+  absl::StatusOr<std::unique_ptr<TensorBlocks>> ReadBlocks(const ArchiveEntry& entry,
+                                                           uint64_t block_bytes) const override {
+    CASK_ASSIGN_OR_RETURN(const SafetensorsEntry stored, reader_.Find(entry.name));
+    if (!CanReadInBlocks(entry) || !stored.checksum.has_value() || ElementBytes(entry) <= block_bytes) {
+      return ArchiveReader::ReadBlocks(entry, block_bytes);
+    }
+    const auto crc = std::make_shared<uint32_t>(0);
+    archive::BlockFunctions functions;
+    functions.read = [this, name = entry.name](const TensorSlice& slice, TensorView* out) {
+      return reader_.ReadSliceInto(name, slice, out);
+    };
+    functions.see = [crc](const TensorView& block) {
+      *crc = ExtendCrc32c(*crc, block.bytes());
+      return absl::OkStatus();
+    };
+    functions.finish = [this, crc, stored]() {
+      if (*crc == *stored.checksum) return absl::OkStatus();
+      return reader_.Read(stored.name).status();  // says what is wrong
+    };
+    return archive::MakeSlicedBlocks(entry, block_bytes, std::move(functions));
+  }
+
+  absl::StatusOr<ArchiveCensus> VerifyAll(absl::FunctionRef<void(const ArchiveDamage&)> report) const override {
+    ArchiveCensus census;
+    CASK_ASSIGN_OR_RETURN(const SafetensorsCensus found, reader_.VerifyAll([&](const SafetensorsDamage& damage) {
+      ++census.damaged;
+      report({damage.tensor, damage.file, damage.offset, damage.status});
+    }));
+    census.whole = static_cast<int64_t>(entries_.size()) - census.damaged;
+    census.notes = reader_.notes();
+    if (found.without_checksum > 0) {
+      census.notes.push_back(absl::StrCat(path(), ": ", found.without_checksum,
+                                          found.without_checksum == 1 ? " tensor has" : " tensors have",
+                                          " no checksum; the structure of the file was checked"));
+    }
+    return census;
+  }
+  int num_shards() const override { return reader_.num_shards(); }
+
+ private:
+  SafetensorsArchiveReader(SafetensorsReader reader, std::vector<ArchiveEntry> entries)
+      : reader_(std::move(reader)), entries_(std::move(entries)) {}
+
+  const SafetensorsReader reader_;
+  const std::vector<ArchiveEntry> entries_;
+};
+
+class SafetensorsArchiveWriter final : public ArchiveWriter {
+ public:
+  SafetensorsArchiveWriter(std::string path, SafetensorsWriter writer)
+      : path_(std::move(path)), writer_(std::move(writer)) {}
+
+  absl::Status Declare(const ArchiveEntry& entry) override {
+    if (!entry.alias_of.empty()) return writer_.AddAlias(entry.name, entry.alias_of);
+    return writer_.Declare(entry.name, entry.dtype, entry.shape);
+  }
+  absl::Status Add(const ArchiveEntry& entry, const DecodedTensor& tensor) override {
+    return writer_.Add(entry.name, tensor.view);
+  }
+  bool TakesSlices(const ArchiveEntry& entry) const override { return SafetensorsDTypeBits(entry.dtype) >= 8; }
+  absl::Status AddSlice(const ArchiveEntry& entry, const TensorMetadata& /*metadata*/, const TensorSlice& slice,
+                        const TensorView& elements) override {
+    return writer_.AddSlice(entry.name, slice, elements);
+  }
+  absl::Status Finish() override {
+    CASK_RETURN_IF_ERROR(writer_.Finish());
+    FileInfo file;
+    if (FileSystem::Posix()->Describe(path_, &file) == 0) file_bytes_ = file.size_bytes;
+    return absl::OkStatus();
+  }
+  uint64_t file_bytes() const override { return file_bytes_; }
+
+ private:
+  const std::string path_;
+  SafetensorsWriter writer_;
+  uint64_t file_bytes_ = 0;
+};
+
+// True if a key, the end or whitespace follows the '{' behind the length. Other formats can have a '{' there, too: it
+// may be a byte of a checksum.
+bool BeginsWithJson(absl::string_view head) {
+  constexpr size_t kBehindBrace = 9;
+  return head.size() > kBehindBrace && absl::StrContains("\"} \t\r\n", head.substr(kBehindBrace, 1));
+}
+
+// "model-00001-of-00003.safetensors".
+bool IsShard(absl::string_view name) {
+  constexpr absl::string_view kTail = "-00001-of-00003.safetensors";
+  if (name.size() <= kTail.size()) return false;
+  const absl::string_view tail = name.substr(name.size() - kTail.size());
+  return std::equal(tail.begin(), tail.end(), kTail.begin(), [](char a, char pattern) {
+    return pattern >= '0' && pattern <= '9' ? a >= '0' && a <= '9' : a == pattern;
+  });
+}
+
+}  // namespace
+
+ArchiveTraits SafetensorsArchiveFormat::traits() const {
+  ArchiveTraits traits;
+  traits.file_metadata = true;
+  traits.aliases = true;
+  return traits;
+}
+
+bool SafetensorsArchiveFormat::HoldsDType(DType dtype) const { return SafetensorsDTypeBits(dtype) > 0; }
+
+bool SafetensorsArchiveFormat::Recognizes(const ArchiveProbe& probe) const {
+  if (probe.file != nullptr) {
+    return absl::EndsWith(probe.path, kIndexExtension) ||
+           (SafetensorsReader::LooksLikeSafetensors(probe.head, probe.file->size_bytes()) &&
+            BeginsWithJson(probe.head));
+  }
+  FileInfo file;  // of a model in several files, named as if it were one
+  return absl::EndsWith(probe.path, ".safetensors") &&
+         FileSystem::Posix()->Describe(absl::StrCat(probe.path, ".index.json"), &file) == 0;
+}
+
+std::vector<std::string> SafetensorsArchiveFormat::FindIn(const std::string& folder,
+                                                          absl::Span<const std::string> names) const {
+  const bool has_index = std::any_of(names.begin(), names.end(),
+                                     [](const std::string& name) { return absl::EndsWith(name, kIndexExtension); });
+  std::vector<std::string> own;
+  for (const std::string& name : names) {
+    if (!has_index || !IsShard(name)) own.push_back(name);
+  }
+  return ArchiveFormat::FindIn(folder, own);
+}
+
+absl::StatusOr<std::unique_ptr<ArchiveReader>> SafetensorsArchiveFormat::Open(
+    const std::string& path, const ArchiveReaderOptions& options) const {
+  return SafetensorsArchiveReader::Open(path, options);
+}
+
+absl::StatusOr<std::unique_ptr<ArchiveWriter>> SafetensorsArchiveFormat::Create(
+    const std::string& path, const ArchiveWriterOptions& options) const {
+  SafetensorsWriterOptions write;
+  write.alignment = options.alignment;
+  write.metadata = options.file_metadata;
+  write.sync = options.sync;
+  write.overwrite = options.overwrite;
+  CASK_ASSIGN_OR_RETURN(SafetensorsWriter writer, SafetensorsWriter::Create(path, write));
+  return std::unique_ptr<ArchiveWriter>(new SafetensorsArchiveWriter(path, std::move(writer)));
+}
+
+}  // namespace tensorcask

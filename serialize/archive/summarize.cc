@@ -1,0 +1,114 @@
+#include "tensorcask/serialize/archive/summarize.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "tensorcask/serialize/archive/archive_entry.h"
+#include "tensorcask/serialize/archive/internal/byte_progress.h"
+#include "tensorcask/serialize/archive/internal/element_totals.h"
+#include "tensorcask/serialize/archive/tensor_blocks.h"
+#include "tensorcask/tensor/base/glob.h"
+#include "tensorcask/tensor/base/parallel_for.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/strided/convert.h"
+#include "tensorcask/tensor/strided/view.h"
+
+namespace tensorcask {
+namespace {
+
+constexpr int64_t kSampleSize = 65536;
+
+// Evenly spaced elements of a tensor that comes in blocks.
+class Sample {
+ public:
+  explicit Sample(int64_t num_elements) : step_(std::max<int64_t>(1, num_elements / kSampleSize)) {}
+
+  absl::Status Add(const TensorView& block) {
+    const int64_t size = block.num_elements();
+    if (next_ < size) {
+      CASK_ASSIGN_OR_RETURN(const TensorView flat, block.Flatten());
+      CASK_ASSIGN_OR_RETURN(const TensorView some, flat.Slice(0, next_, size, step_));
+      CASK_ASSIGN_OR_RETURN(const TensorView values, ConvertTo(some, DType::kFloat64, MemoryFormat::kContiguous));
+      values_.insert(values_.end(), values.data<double>(), values.data<double>() + values.num_elements());
+      next_ += values.num_elements() * step_;
+    }
+    next_ -= size;
+    return absl::OkStatus();
+  }
+
+  void Fill(TensorStatistics* out) const {
+    const double width = out->max - out->min;
+    for (const double value : values_) {
+      if (!std::isfinite(value)) continue;
+      // Of a range that overflows double, or that is empty, the first bin has all.
+      const double place = width > 0 && std::isfinite(width) ? (value - out->min) / width : 0;
+      const int bin = static_cast<int>(place * TensorStatistics::kBins);
+      ++out->histogram[std::clamp(bin, 0, TensorStatistics::kBins - 1)];
+    }
+  }
+
+ private:
+  const int64_t step_;
+  int64_t next_ = 0;  // counted from the start of the next block
+  std::vector<double> values_;
+};
+
+absl::Status Measure(const ArchiveReader& reader, const ArchiveEntry& entry, uint64_t block_bytes,
+                     archive::ByteProgress* progress, TensorStatistics* out) {
+  archive::ElementTotals totals;
+  Sample sample(entry.shape.num_elements());
+  out->is_numeric = archive::HasOrder(entry.dtype);
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<TensorBlocks> blocks, reader.ReadBlocks(entry, block_bytes));
+  while (true) {
+    CASK_ASSIGN_OR_RETURN(const std::optional<TensorBlock> block, blocks->Next());
+    if (!block.has_value()) break;
+    if (out->is_numeric) {
+      CASK_RETURN_IF_ERROR(totals.Add(block->elements));
+      CASK_RETURN_IF_ERROR(sample.Add(block->elements));
+    }
+    const uint64_t bytes = static_cast<uint64_t>(block->elements.num_elements()) * block->elements.element_size();
+    if (!progress->Add(bytes)) return absl::CancelledError("the summary was cancelled");
+  }
+  if (!out->is_numeric) return absl::OkStatus();
+  out->zeros = totals.zeros;
+  out->nans = totals.nans;
+  out->infinities = totals.infinities;
+  out->subnormals = totals.subnormals;
+  out->finite = totals.finite();
+  out->min = totals.min;
+  out->max = totals.max;
+  out->mean = totals.mean();
+  out->standard_deviation = totals.standard_deviation();
+  sample.Fill(out);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<TensorStatistics>> Summarize(const ArchiveReader& reader, const SummarizeOptions& options) {
+  std::vector<const ArchiveEntry*> chosen;
+  for (const ArchiveEntry& entry : reader.entries()) {
+    const auto matches = [&](const std::string& glob) { return MatchesGlob(glob, entry.name); };
+    if (options.include.empty() || std::any_of(options.include.begin(), options.include.end(), matches)) {
+      chosen.push_back(&entry);
+    }
+  }
+  std::vector<TensorStatistics> all(chosen.size());
+  archive::ByteProgress progress(options.progress);
+  CASK_RETURN_IF_ERROR(ParallelFor(options.num_threads, chosen.size(), [&](size_t i) {
+    if (progress.cancelled()) return;
+    all[i].name = chosen[i]->name;
+    all[i].dtype = chosen[i]->dtype;
+    all[i].shape = chosen[i]->shape;
+    all[i].num_elements = static_cast<uint64_t>(chosen[i]->shape.num_elements());
+    all[i].status = Measure(reader, *chosen[i], options.block_bytes, &progress, &all[i]);
+  }));
+  if (progress.cancelled()) return absl::CancelledError("the summary was cancelled");
+  return all;
+}
+
+}  // namespace tensorcask

@@ -1,0 +1,64 @@
+// What is in the tensors of an archive: range, mean, spread, and elements that point to trouble.
+//
+//   CASK_ASSIGN_OR_RETURN(const std::vector<TensorStatistics> all, Summarize(*archive));
+//   for (const TensorStatistics& one : all) std::cout << one.name << " " << one.min << " " << one.max << "\n";
+//
+// Reads each tensor once, in blocks where the format allows that.
+
+#ifndef TENSORCASK_SERIALIZE_ARCHIVE_SUMMARIZE_H_
+#define TENSORCASK_SERIALIZE_ARCHIVE_SUMMARIZE_H_
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tensorcask/serialize/archive/archive_reader.h"
+#include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/shape.h"
+
+namespace tensorcask {
+
+struct TensorStatistics {
+  static constexpr int kBins = 16;
+
+  std::string name;
+  DType dtype = DType::kInvalid;
+  TensorShape shape;
+  absl::Status status;  // not OK: the elements could not be read
+
+  uint64_t num_elements = 0;
+  // False for strings, complex numbers and other elements without an order: nothing below is set.
+  bool is_numeric = false;
+  uint64_t zeros = 0;
+  uint64_t nans = 0;
+  uint64_t infinities = 0;
+  uint64_t subnormals = 0;
+  // Of the finite elements; 0 if there are none.
+  uint64_t finite = 0;
+  double min = 0;
+  double max = 0;
+  double mean = 0;
+  double standard_deviation = 0;  // of all elements: divided by their number
+  // How many finite elements of a sample of up to 65536, evenly spaced, lie in each of kBins equal parts of [min, max].
+  std::array<uint64_t, kBins> histogram{};
+};
+
+struct SummarizeOptions {
+  std::vector<std::string> include;  // shell patterns; empty: all tensors
+  int num_threads = 2;               // each takes one tensor at a time
+  uint64_t block_bytes = uint64_t{4} << 20;
+  // Called after each block with the bytes of all so far; false ends with Cancelled. Never on two threads at once.
+  std::function<bool(uint64_t bytes)> progress;
+};
+
+// By name. A tensor that cannot be read has a status, and does not end the work. Errors: Cancelled.
+absl::StatusOr<std::vector<TensorStatistics>> Summarize(const ArchiveReader& archive,
+                                                        const SummarizeOptions& options = {});
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_SERIALIZE_ARCHIVE_SUMMARIZE_H_

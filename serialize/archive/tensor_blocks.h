@@ -1,0 +1,36 @@
+// Successive parts of one tensor, in row-major order: what bounds the memory of a conversion.
+//
+//   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<TensorBlocks> blocks, archive->ReadBlocks(entry, /*block_bytes=*/8 <<
+//   20)); while (true) {
+//     CASK_ASSIGN_OR_RETURN(const std::optional<TensorBlock> block, blocks->Next());
+//     if (!block.has_value()) break;
+//     ...
+//   }
+
+#ifndef TENSORCASK_SERIALIZE_ARCHIVE_TENSOR_BLOCKS_H_
+#define TENSORCASK_SERIALIZE_ARCHIVE_TENSOR_BLOCKS_H_
+
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "tensorcask/tensor/slice.h"
+#include "tensorcask/tensor/strided/view.h"
+
+namespace tensorcask {
+
+struct TensorBlock {
+  TensorSlice slice;    // of the tensor
+  TensorView elements;  // row-major
+};
+
+class TensorBlocks {
+ public:
+  virtual ~TensorBlocks() = default;
+  // The next block; nullopt after the last one. A checksum that covers the whole tensor is verified at the end: blocks
+  // may be used only provisionally until nullopt is returned. One caller at a time.
+  virtual absl::StatusOr<std::optional<TensorBlock>> Next() = 0;
+};
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_SERIALIZE_ARCHIVE_TENSOR_BLOCKS_H_

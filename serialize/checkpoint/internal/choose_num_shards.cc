@@ -1,0 +1,65 @@
+#include "tensorcask/serialize/checkpoint/internal/choose_num_shards.h"
+
+#include <memory>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "tensorcask/serialize/checkpoint/format/naming.h"
+#include "tensorcask/serialize/checkpoint/read/bundle_index.h"
+#include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/decode_limits.h"
+#include "tensorcask/serialize/io/internal/retry.h"
+#include "tensorcask/tensor/base/status_macros.h"
+
+namespace tensorcask::checkpoint {
+namespace {
+
+// The number of data files of the checkpoint at `prefix`; 0 if there is no index.
+absl::StatusOr<int> NumShardsOf(const std::string& prefix, FileSystem* files) {
+  ReadOptions read;
+  read.file_system = files;
+  absl::StatusOr<std::shared_ptr<const ByteSource>> file = OpenFileSource(IndexPath(prefix), read);
+  if (absl::IsNotFound(file.status())) return 0;
+  CASK_RETURN_IF_ERROR(file.status());
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<const BundleIndex> index,
+                        BundleIndex::Open(*std::move(file), DecodeLimits()));
+  return index->header().num_shards;
+}
+
+// The numbers NNNNN in the names PREFIX.data-SSSSS-of-NNNNN of existing data files of `prefix`.
+absl::StatusOr<std::set<int>> NumShardsInNames(const std::string& prefix, FileSystem* files) {
+  const std::string folder = FolderOf(prefix);
+  std::vector<std::string> names;
+  const IoResult listed = internal::RetryInterrupted([&] { return files->List(folder, &names); });
+  if (listed < 0) return IoError(listed, IndexPath(prefix), absl::StrCat("list the folder ", folder, " of"));
+  const std::string base = prefix.substr(prefix.rfind('/') + 1);  // npos + 1 is 0
+  std::set<int> found;
+  for (const std::string& name : names) {
+    const std::optional<DataName> data = ParseDataName(name);
+    if (data.has_value() && data->prefix == base) found.insert(data->num_shards);
+  }
+  return found;
+}
+
+}  // namespace
+
+absl::StatusOr<int> ChooseNumShards(const std::string& prefix, int wanted, FileSystem* file_system) {
+  std::set<int> taken;
+  const absl::StatusOr<int> old = NumShardsOf(prefix, file_system);
+  if (old.ok()) {
+    taken.insert(*old);
+  } else {
+    CASK_ASSIGN_OR_RETURN(taken, NumShardsInNames(prefix, file_system));
+  }
+  for (int num_shards = wanted; num_shards <= kMaxShards; ++num_shards) {
+    if (taken.count(num_shards) == 0) return num_shards;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(prefix, ": the checkpoint to overwrite has data files of all numbers of shards from ", wanted,
+                   " to ", kMaxShards, "; save with fewer shards, or remove it first"));
+}
+
+}  // namespace tensorcask::checkpoint

@@ -1,0 +1,61 @@
+#include "tensorcask/serialize/io/internal/stale_temporaries.h"
+
+#include <climits>
+#include <cstddef>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "tensorcask/serialize/io/internal/retry.h"
+
+namespace tensorcask {
+namespace {
+
+using internal::RetryInterrupted;
+
+constexpr absl::string_view kMark = ".tmp-";
+constexpr size_t kDigits = 16;
+
+}  // namespace
+
+std::optional<absl::string_view> FinalNameOfTemporary(absl::string_view name) {
+  if (name.size() < kMark.size() + kDigits) return std::nullopt;
+  absl::string_view suffix = name.substr(name.size() - kMark.size() - kDigits);
+  if (!absl::ConsumePrefix(&suffix, kMark)) return std::nullopt;
+  for (const char c : suffix) {
+    if (!absl::ascii_isdigit(static_cast<unsigned char>(c)) && (c < 'a' || c > 'f')) return std::nullopt;
+  }
+  return name.substr(0, name.size() - kMark.size() - kDigits);
+}
+
+bool MayBeCut(absl::string_view final_name) {
+  constexpr size_t kMaxPartOfCharacter = 3;  // of UTF-8, which is not cut
+  return final_name.size() + kMark.size() + kDigits + kMaxPartOfCharacter >= NAME_MAX;
+}
+
+absl::StatusOr<RemovedTemporaries> RemoveStaleTemporaries(const std::string& folder,
+                                                          absl::FunctionRef<bool(absl::string_view)> wanted,
+                                                          FileSystem* file_system) {
+  std::vector<std::string> names;
+  const IoResult listed = RetryInterrupted([&] { return file_system->List(folder, &names); });
+  if (listed < 0) return IoError(listed, folder, "list the folder");
+  RemovedTemporaries removed;
+  for (const std::string& name : names) {
+    const std::optional<absl::string_view> final_name = FinalNameOfTemporary(name);
+    if (!final_name.has_value() || !wanted(*final_name)) continue;
+    const std::string path = absl::StrCat(folder, absl::EndsWith(folder, "/") ? "" : "/", name);
+    FileInfo info;
+    const IoResult described = RetryInterrupted([&] { return file_system->Describe(path, &info); });
+    if (RetryInterrupted([&] { return file_system->RemoveUnlocked(path); }) < 0) {
+      ++removed.left;
+      continue;
+    }
+    ++removed.files;
+    if (described >= 0) removed.bytes += info.size_bytes;
+  }
+  return removed;
+}
+
+}  // namespace tensorcask

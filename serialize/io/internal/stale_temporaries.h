@@ -1,0 +1,48 @@
+// Temporary files of atomic_publish.h that processes left which were killed.
+//
+//   CASK_ASSIGN_OR_RETURN(RemovedTemporaries removed,
+//                         RemoveStaleTemporaries("/models", [](absl::string_view) { return true; }));
+//   // removed.files files of removed.bytes bytes; removed.left were those of writers that live, or could not be
+//   removed
+//
+// A writer holds a shared lock of each of its temporary files (FileSystem::LockShared) until the file has its final
+// name. A lock ends with its process, so that a temporary file without a lock has no writer. Where locks cannot be
+// trusted (network file systems), every temporary file stays. If a writer's process was forked without exec, its files
+// count as in use until the last child that inherited them ends.
+
+#ifndef TENSORCASK_SERIALIZE_IO_INTERNAL_STALE_TEMPORARIES_H_
+#define TENSORCASK_SERIALIZE_IO_INTERNAL_STALE_TEMPORARIES_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "tensorcask/serialize/io/file_system.h"
+
+namespace tensorcask {
+
+// The final name of the temporary file `name` (of the file or of its path); of a long name only the beginning. Empty if
+// `name` does not end in ".tmp-" and 16 hex digits.
+std::optional<absl::string_view> FinalNameOfTemporary(absl::string_view name);
+
+// True if the final name that FinalNameOfTemporary gives may be cut: a longer one leaves no room for the suffix.
+bool MayBeCut(absl::string_view final_name);
+
+struct RemovedTemporaries {
+  int64_t files = 0;
+  uint64_t bytes = 0;
+  int64_t left = 0;  // in use, or of an unknown state, or not to be removed
+};
+
+// Removes the temporary files in `folder` that no process uses and whose final name `wanted` accepts.
+// Errors: from errno if the folder cannot be listed.
+absl::StatusOr<RemovedTemporaries> RemoveStaleTemporaries(const std::string& folder,
+                                                          absl::FunctionRef<bool(absl::string_view)> wanted,
+                                                          FileSystem* file_system = FileSystem::Posix());
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_SERIALIZE_IO_INTERNAL_STALE_TEMPORARIES_H_

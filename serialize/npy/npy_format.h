@@ -1,0 +1,37 @@
+// How NpyWriter and NpzWriter store the elements of an array.
+
+#ifndef TENSORCASK_SERIALIZE_NPY_NPY_FORMAT_H_
+#define TENSORCASK_SERIALIZE_NPY_NPY_FORMAT_H_
+
+#include <cstdint>
+
+namespace tensorcask {
+
+enum class NpyOrder {
+  kRowMajor,     // the last axis varies fastest (C order)
+  kColumnMajor,  // the first axis varies fastest (Fortran order)
+  kPreserve,     // column-major for a view whose elements lie so in memory, row-major for all others
+};
+
+enum class NpyStrings {
+  kBytes,    // "S5": any bytes
+  kUnicode,  // "U5": 4 bytes a code point; the strings must be UTF-8
+};
+
+struct NpyFormat {
+  NpyOrder order = NpyOrder::kRowMajor;
+  bool big_endian = false;
+  // Strings are padded with NUL bytes to the longest one. A string that ends in a NUL byte is refused, since readers
+  // cannot tell it from padding.
+  NpyStrings strings = NpyStrings::kBytes;
+  // bfloat16 is stored as ml_dtypes does ("<V2": NumPy gives opaque elements of two bytes, `array.view(bfloat16)` gives
+  // numbers). The other dtypes that NumPy lacks (float8, int4, quantised, ...) are refused, since a file would not say
+  // which it is. true: they are stored as opaque elements, "<V1", "<V4", and NpyReaderOptions::opaque_dtype reads them.
+  bool opaque_dtypes = false;
+  // The elements begin at a multiple of this many bytes of the file, a power of two from 64 to 16384.
+  uint32_t alignment = 64;
+};
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_SERIALIZE_NPY_NPY_FORMAT_H_

@@ -1,0 +1,93 @@
+// Options and results of NpyReader (npy_reader.h) and NpzReader (npz_reader.h).
+
+#ifndef TENSORCASK_SERIALIZE_NPY_NPY_TYPES_H_
+#define TENSORCASK_SERIALIZE_NPY_NPY_TYPES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/decode_limits.h"
+#include "tensorcask/tensor/allocator.h"
+#include "tensorcask/tensor/base/ref_counted.h"
+#include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/shape.h"
+#include "tensorcask/tensor/strided/metadata.h"
+#include "tensorcask/tensor/tensor.h"
+
+namespace tensorcask {
+
+// The attribute of TensorMetadata that keeps the type of a datetime64 or timedelta64 array: "<M8[D]". The elements are
+// int64. NpyWriter and NpzWriter write an int64 tensor that has this attribute as such an array.
+inline constexpr char kNpyDescrAttribute[] = "npy.descr";
+
+struct NpyReaderOptions {
+  ReadOptions read;  // file system, strategy, threads
+  DecodeLimits limits;
+  RefPtr<Allocator> allocator = CpuAllocator::Default();
+
+  // npz: the first Read, ReadView, ReadInto or Map of a tensor compares the CRC-32 of its member with the elements.
+  // false: only Verify and VerifyAll do. (Files of one array have no checksum.)
+  bool verify_checksums = true;
+
+  // The dtype of elements that the file calls opaque (V1, V2, ...): NumPy stores bfloat16, float8 and int4 of ml_dtypes
+  // so and forgets which it was. kInvalid: V2 is bfloat16, the only dtype of ml_dtypes with two bytes; for all other
+  // sizes Read fails. A dtype whose elements have another size does not apply.
+  DType opaque_dtype = DType::kInvalid;
+
+  // Bytes behind the array are ignored: np.save into one open file puts arrays one after the other, and NumPy then
+  // reads the first. false: they are an error.
+  bool allow_trailing_bytes = false;
+
+  // A bool whose byte is neither 0 nor 1 is read as true, as NumPy does. false: it is an error.
+  bool allow_odd_bools = false;
+
+  // Arrays of Python objects are never read. false: Open refuses a file that has one. true: Open lists them, as entries
+  // that are not readable, beside the other tensors.
+  bool list_object_arrays = false;
+
+  // Longer texts of a header are refused. NumPy's own limit is 10000.
+  uint32_t max_header_bytes = uint32_t{1} << 20;
+};
+
+// One tensor of a file: an array, or one field of an array of structures.
+struct NpyEntry {
+  // npy: "" for the array. npz: the name of the member without ".npy". A field of a structure: "a.x" for field x of
+  // array a, "x" in a file of one array; a field of a field has another ".name".
+  std::string name;
+  std::string member;  // npz: the name of the member in the archive
+  std::string field;   // "" if the array has no fields
+
+  DType dtype = DType::kInvalid;  // as it is read; kInvalid: the dtype is unknown (see `readable`)
+  // As it is read. The dims of a field of several elements follow those of the array.
+  TensorShape shape;
+  // OK, or the error that every Read of this tensor gives: long double, opaque elements of unknown dtype, objects.
+  absl::Status readable;
+  TensorMetadata metadata;  // default, but for kNpyDescrAttribute
+
+  std::string descr;           // the type in the file: "<f4", "|S5"
+  bool fortran_order = false;  // the first axis varies fastest in the file
+  uint64_t data_bytes = 0;     // of the elements in the file, before compression
+
+  bool deflated = false;      // compressed (npz)
+  uint64_t stored_bytes = 0;  // in the file; data_bytes, or what the whole member takes if it is deflated
+  // Where the elements begin in the file; of a field, where the first structure begins; 0 if deflated.
+  uint64_t data_offset = 0;
+};
+
+struct NpyTensor {
+  std::string name;
+  Tensor tensor;
+};
+
+// One thing found wrong by VerifyAll.
+struct NpyDamage {
+  std::string tensor;   // "" if the damage is not that of one tensor
+  absl::Status status;  // a sentence that names file, member and what is wrong
+};
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_SERIALIZE_NPY_NPY_TYPES_H_

@@ -1,0 +1,186 @@
+#include "tensorcask/serialize/npy/npz_reader.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "absl/types/span.h"
+#include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/npy/internal/array_data.h"
+#include "tensorcask/serialize/npy/internal/npy_header.h"
+#include "tensorcask/serialize/npy/internal/tensor_file.h"
+#include "tensorcask/serialize/zip/zip_directory.h"
+#include "tensorcask/serialize/zip/zip_member_stream.h"
+#include "tensorcask/tensor/base/quote.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
+
+namespace tensorcask {
+namespace {
+
+constexpr absl::string_view kSuffix = ".npy";
+
+// What lies behind the first `skipped` bytes of a member.
+class ZipCursor final : public npy::DataCursor {
+ public:
+  // `verified` is set when the checksum was compared; null: it is not computed.
+  ZipCursor(const ByteSource* file, const ZipMember* member, uint64_t skipped, std::atomic<bool>* verified)
+      : stream_(file, member, verified != nullptr), skipped_(skipped), verified_(verified) {}
+
+  absl::Status ReadAt(uint64_t offset, absl::Span<char> out) override {
+    CASK_RETURN_IF_ERROR(stream_.Skip(skipped_ + offset - stream_.position()));
+    return stream_.Read(out);
+  }
+  absl::Status Finish() override {
+    if (verified_ == nullptr) return absl::OkStatus();
+    CASK_RETURN_IF_ERROR(stream_.Finish());
+    verified_->store(true, std::memory_order_relaxed);
+    return absl::OkStatus();
+  }
+
+ private:
+  ZipMemberStream stream_;
+  uint64_t skipped_;
+  std::atomic<bool>* verified_;
+};
+
+// The data of a member, behind the header of the array.
+class ZipData final : public npy::ArrayData {
+ public:
+  ZipData(const ByteSource* file, ZipMember member, uint64_t header_bytes, bool verify)
+      : file_(file), member_(std::move(member)), header_bytes_(header_bytes), verify_(verify) {}
+
+  absl::StatusOr<std::unique_ptr<npy::DataCursor>> Open(Use use) const override {
+    bool verify = use == Use::kVerify || verify_;
+    if (!member_.deflated && use != Use::kVerify) verify = verify && use == Use::kWhole && is_unverified();
+    if (!member_.deflated && !verify) {
+      return std::unique_ptr<npy::DataCursor>(
+          std::make_unique<npy::StoredCursor>(file_, member_.data_offset + header_bytes_));
+    }
+    return std::unique_ptr<npy::DataCursor>(
+        std::make_unique<ZipCursor>(file_, &member_, header_bytes_, verify ? &verified_ : nullptr));
+  }
+  std::optional<uint64_t> stored_at() const override {
+    if (member_.deflated) return std::nullopt;
+    return member_.data_offset + header_bytes_;
+  }
+  uint64_t stored_bytes() const override { return member_.stored_bytes; }
+  bool is_unverified() const override { return !verified_.load(std::memory_order_relaxed); }
+
+ private:
+  const ByteSource* file_;
+  const ZipMember member_;
+  const uint64_t header_bytes_;
+  const bool verify_;
+  mutable std::atomic<bool> verified_{false};
+};
+
+// Adds the tensors of one member, or the member to those that are no arrays.
+absl::Status AddMember(ZipMember member, npy::TensorFile* file) {
+  const NpyReaderOptions& options = file->options();
+  ZipMemberStream stream(&file->source(), &member, /*verify=*/false);
+  std::string text(std::min<uint64_t>(member.size_bytes, npy::kMaxPrefixBytes), '\0');
+  CASK_RETURN_IF_ERROR(stream.Read(absl::MakeSpan(&text[0], text.size())));
+  const std::string name = member.name;
+  const bool is_named_npy = absl::EndsWith(name, kSuffix);
+  if (!is_named_npy && absl::string_view(text).substr(0, npy::kMagic.size()) != npy::kMagic) {
+    const uint64_t size_bytes = member.size_bytes;
+    file->AddOther(name, std::make_unique<ZipData>(&file->source(), std::move(member), 0, options.verify_checksums),
+                   size_bytes);
+    return absl::OkStatus();
+  }
+  CASK_ASSIGN_OR_RETURN(const npy::NpyPrefix prefix, npy::ParseNpyPrefix(text));
+  const uint64_t header_bytes = prefix.prefix_bytes + prefix.text_bytes;
+  if (header_bytes > member.size_bytes) {
+    return absl::DataLossError(
+        absl::StrCat("a header of ", prefix.text_bytes, " bytes, in a member of ", member.size_bytes));
+  }
+  if (prefix.text_bytes > options.max_header_bytes) {
+    return PastLimit(absl::StrCat("the header has ", prefix.text_bytes, " bytes"), "max_header_bytes",
+                     options.max_header_bytes);
+  }
+  // The start of the text may have been read with the prefix.
+  text.erase(0, prefix.prefix_bytes);
+  const size_t have = std::min<size_t>(text.size(), prefix.text_bytes);
+  text.resize(prefix.text_bytes);
+  CASK_RETURN_IF_ERROR(stream.Read(absl::MakeSpan(&text[0] + have, text.size() - have)));
+  CASK_ASSIGN_OR_RETURN(npy::NpyHeader header, npy::ParseNpyHeader(prefix, text));
+  const uint64_t available = member.size_bytes - header_bytes;
+  return file->AddArray(
+      is_named_npy ? absl::StripSuffix(name, kSuffix) : absl::string_view(name), name, std::move(header),
+      std::make_unique<ZipData>(&file->source(), std::move(member), header_bytes, options.verify_checksums), available);
+}
+
+}  // namespace
+
+absl::StatusOr<NpzReader> NpzReader::Open(const std::string& path, const NpyReaderOptions& options) {
+  CASK_ASSIGN_OR_RETURN(std::shared_ptr<const ByteSource> source, OpenFileSource(path, options.read));
+  return Open(std::move(source), options);
+}
+
+absl::StatusOr<NpzReader> NpzReader::Open(std::shared_ptr<const ByteSource> source, const NpyReaderOptions& options) {
+  CASK_RETURN_IF_ERROR(npy::CheckReaderOptions(options));
+  CASK_ASSIGN_OR_RETURN(std::vector<ZipMember> members, ReadZipDirectory(*source, options.limits));
+  auto file = std::make_unique<npy::TensorFile>(std::move(source), options);
+  for (ZipMember& member : members) {
+    if (member.is_folder()) continue;
+    const std::string name = member.name;
+    const absl::Status status = AddMember(std::move(member), file.get());
+    if (!status.ok()) {
+      return AsDataLoss(Annotate(status, absl::StrCat("member ", Quoted(name))), file->source().name());
+    }
+  }
+  return NpzReader(std::move(file));
+}
+
+NpzReader::NpzReader(std::unique_ptr<const npy::TensorFile> file) : file_(std::move(file)) {}
+NpzReader::NpzReader(NpzReader&&) noexcept = default;
+NpzReader& NpzReader::operator=(NpzReader&&) noexcept = default;
+NpzReader::~NpzReader() = default;
+
+const std::string& NpzReader::path() const { return file_->source().name(); }
+const std::vector<NpyEntry>& NpzReader::entries() const { return file_->entries(); }
+const std::vector<std::string>& NpzReader::other_members() const { return file_->other_members(); }
+
+absl::StatusOr<NpyEntry> NpzReader::Find(absl::string_view name) const { return file_->Find(name); }
+
+absl::StatusOr<Tensor> NpzReader::Read(absl::string_view name) const { return file_->Read(name); }
+
+absl::StatusOr<TensorView> NpzReader::ReadView(absl::string_view name) const { return file_->ReadView(name); }
+
+absl::Status NpzReader::ReadInto(absl::string_view name, Tensor* out) const {
+  TensorView view = *out;
+  return file_->ReadInto(name, &view);
+}
+
+absl::Status NpzReader::ReadInto(absl::string_view name, TensorView* out) const { return file_->ReadInto(name, out); }
+
+absl::StatusOr<Tensor> NpzReader::ReadSlice(absl::string_view name, const TensorSlice& slice, bool verify_whole) const {
+  return file_->ReadSlice(name, slice, verify_whole);
+}
+
+absl::Status NpzReader::ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out,
+                                      bool verify_whole) const {
+  return file_->ReadSliceInto(name, slice, out, verify_whole);
+}
+
+absl::StatusOr<std::vector<NpyTensor>> NpzReader::ReadAll(int num_threads,
+                                                          const std::function<bool(const NpyEntry&)>& wanted) const {
+  return file_->ReadAll(num_threads, wanted);
+}
+
+absl::StatusOr<TensorView> NpzReader::Map(absl::string_view name) const { return file_->Map(name); }
+
+absl::Status NpzReader::Verify(absl::string_view name) const { return file_->Verify(name); }
+
+absl::Status NpzReader::VerifyAll(absl::FunctionRef<void(const NpyDamage&)> report) const {
+  return file_->VerifyAll(report);
+}
+
+}  // namespace tensorcask

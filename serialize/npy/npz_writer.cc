@@ -1,0 +1,180 @@
+#include "tensorcask/serialize/npy/npz_writer.h"
+
+#include <cstdint>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/io/byte_sink.h"
+#include "tensorcask/serialize/io/internal/atomic_publish.h"
+#include "tensorcask/serialize/npy/internal/npy_encoder.h"
+#include "tensorcask/serialize/zip/crc32.h"
+#include "tensorcask/serialize/zip/zip_writer.h"
+#include "tensorcask/tensor/base/quote.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
+#include "tensorcask/tensor/dtype.h"
+
+namespace tensorcask {
+namespace {
+
+constexpr absl::string_view kSuffix = ".npy";
+// Up to this size the checksum is computed before the data is written, while the data is in the cache: the header of
+// the member then has all numbers, for readers that look there and not into the directory.
+constexpr uint64_t kSmallBytes = uint64_t{1} << 20;
+
+}  // namespace
+
+class NpzWriter::Impl {
+ public:
+  Impl(std::string path, const NpzWriterOptions& options)
+      : path_(std::move(path)), options_(options), publish_({options.file_system, options.sync, options.overwrite}) {}
+
+  absl::Status Open() {
+    CASK_RETURN_IF_ERROR(npy::CheckFormat(options_.format));
+    CASK_RETURN_IF_ERROR(CheckLevel(options_.deflate_level));
+    CASK_ASSIGN_OR_RETURN(FileSink* const sink, publish_.Add(path_));
+    zip_.emplace(sink);
+    return absl::OkStatus();
+  }
+
+  absl::Status Add(absl::string_view name, const TensorView& tensor, const NpzAddOptions& options) {
+    CASK_RETURN_IF_ERROR(CheckAdd(name, options));
+    if (order_) return Unfinished();
+    absl::StatusOr<npy::NpyEncoder> encoder = npy::NpyEncoder::Create(tensor, FormatFor(options), options.metadata);
+    if (!encoder.ok()) return About(encoder.status(), name);
+    std::optional<uint32_t> crc;
+    if (encoder->data_bytes() <= kSmallBytes) {
+      crc = Crc32(encoder->header());
+      CASK_RETURN_IF_ERROR(encoder->Encode(tensor, [&](absl::string_view bytes) {
+        crc = ExtendCrc32(*crc, bytes);
+        return absl::OkStatus();
+      }));
+    }
+    CASK_RETURN_IF_ERROR(Begin(name, *encoder, options, crc));
+    status_ = Append(*encoder, tensor);
+    if (status_.ok()) status_ = zip_->EndMember();
+    return status_;
+  }
+
+  absl::Status AddSlice(absl::string_view name, const TensorShape& full_shape, const TensorSlice& slice,
+                        const TensorView& tensor, const NpzAddOptions& options) {
+    CASK_RETURN_IF_ERROR(CheckAdd(name, options));
+    absl::StatusOr<TensorShape> shape = slice.Apply(full_shape);
+    if (!shape.ok()) return About(shape.status(), name);
+    if (order_ && name != name_) return Unfinished();
+    if (tensor.shape() != *shape || (order_ && (order_->shape() != full_shape || tensor.dtype() != dtype_))) {
+      return About(absl::InvalidArgumentError(absl::StrCat("the piece ", slice.ToString(), " of ",
+                                                           full_shape.ToString(), " does not fit ", tensor.ToString())),
+                   name);
+    }
+    if (!order_ && *shape == full_shape) return Add(name, tensor, options);
+    if (!order_) {
+      npy::PieceOrder order(full_shape);
+      if (absl::Status status = order.Next(slice); !status.ok()) return About(status, name);
+      absl::StatusOr<npy::NpyEncoder> encoder =
+          npy::NpyEncoder::CreateForPieces(tensor.dtype(), full_shape, FormatFor(options), options.metadata);
+      if (!encoder.ok()) return About(encoder.status(), name);
+      CASK_RETURN_IF_ERROR(Begin(name, *encoder, options, std::nullopt));
+      encoder_ = *std::move(encoder);
+      order_ = std::move(order);
+      name_ = std::string(name);
+      dtype_ = tensor.dtype();
+    } else if (absl::Status status = order_->Next(slice); !status.ok()) {
+      return About(status, name);
+    }
+    status_ = Append(*encoder_, tensor);
+    if (status_.ok() && order_->is_complete()) {
+      status_ = zip_->EndMember();
+      order_.reset();
+    }
+    return status_;
+  }
+
+  absl::Status Finish() {
+    CASK_RETURN_IF_ERROR(status_);
+    if (order_) return Unfinished();
+    status_ = zip_->Finish();
+    if (status_.ok()) status_ = publish_.Commit();
+    if (!status_.ok()) return status_;
+    status_ = absl::FailedPreconditionError(absl::StrCat(path_, ": the writer has finished"));
+    return absl::OkStatus();
+  }
+
+ private:
+  static absl::Status CheckLevel(int level) {
+    if (level >= 0 && level <= 9) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("deflate_level is ", level, "; it must be 0 to 9"));
+  }
+  absl::Status CheckAdd(absl::string_view name, const NpzAddOptions& options) const {
+    CASK_RETURN_IF_ERROR(status_);
+    return About(CheckLevel(options.deflate_level.value_or(0)), name);
+  }
+  absl::Status Unfinished() const {
+    return absl::FailedPreconditionError(absl::StrCat(path_, ": pieces of tensor ", Quoted(name_), " are missing"));
+  }
+  absl::Status About(const absl::Status& status, absl::string_view name) const {
+    if (status.ok()) return status;
+    return Annotate(status, absl::StrCat(path_, ": tensor ", Quoted(name)));
+  }
+  NpyFormat FormatFor(const NpzAddOptions& options) const {
+    NpyFormat format = options_.format;
+    format.order = options.order.value_or(format.order);
+    // The padding of an npz file stands before the header of the array, in that of the member.
+    format.alignment = NpyFormat().alignment;
+    return format;
+  }
+
+  absl::Status Begin(absl::string_view name, const npy::NpyEncoder& encoder, const NpzAddOptions& options,
+                     std::optional<uint32_t> crc) {
+    ZipMemberOptions member;
+    member.size_bytes = encoder.header().size() + encoder.data_bytes();
+    member.crc32 = crc;
+    member.deflate_level = options.deflate_level.value_or(options_.deflate_level);
+    member.prefix_bytes = encoder.header().size();
+    member.alignment = options_.format.alignment;
+    const absl::Status begun = zip_->BeginMember(absl::StrCat(name, kSuffix), member);
+    // A refused name leaves the archive as it was.
+    if (absl::IsInvalidArgument(begun) || absl::IsAlreadyExists(begun)) return About(begun, name);
+    status_ = begun;
+    if (status_.ok()) status_ = zip_->Append(encoder.header());
+    return status_;
+  }
+  absl::Status Append(const npy::NpyEncoder& encoder, const TensorView& tensor) {
+    return encoder.Encode(tensor, [&](absl::string_view bytes) { return zip_->Append(bytes); });
+  }
+
+  const std::string path_;
+  const NpzWriterOptions options_;
+  AtomicPublish publish_;
+  std::optional<ZipWriter> zip_;
+  absl::Status status_;  // of every later call, if not OK
+  // Of a tensor in pieces, while it is not complete.
+  std::optional<npy::NpyEncoder> encoder_;
+  std::optional<npy::PieceOrder> order_;
+  std::string name_;
+  DType dtype_ = DType::kInvalid;
+};
+
+NpzWriter::NpzWriter(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+NpzWriter::NpzWriter(NpzWriter&&) noexcept = default;
+NpzWriter& NpzWriter::operator=(NpzWriter&&) noexcept = default;
+NpzWriter::~NpzWriter() = default;
+
+absl::StatusOr<NpzWriter> NpzWriter::Create(const std::string& path, const NpzWriterOptions& options) {
+  auto impl = std::make_unique<Impl>(path, options);
+  CASK_RETURN_IF_ERROR(impl->Open());
+  return NpzWriter(std::move(impl));
+}
+
+absl::Status NpzWriter::Add(absl::string_view name, const TensorView& tensor, const NpzAddOptions& options) {
+  return impl_->Add(name, tensor, options);
+}
+
+absl::Status NpzWriter::AddSlice(absl::string_view name, const TensorShape& full_shape, const TensorSlice& slice,
+                                 const TensorView& tensor, const NpzAddOptions& options) {
+  return impl_->AddSlice(name, full_shape, slice, tensor, options);
+}
+
+absl::Status NpzWriter::Finish() { return impl_->Finish(); }
+
+}  // namespace tensorcask

@@ -1,0 +1,204 @@
+#include "tensorcask/serialize/safetensors/internal/file_plan.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "tensorcask/serialize/safetensors/dtypes.h"
+#include "tensorcask/serialize/safetensors/internal/dtype_table.h"
+#include "tensorcask/serialize/safetensors/internal/header.h"
+#include "tensorcask/tensor/base/checked_math.h"
+#include "tensorcask/tensor/base/endian.h"
+#include "tensorcask/tensor/base/status_macros.h"
+
+namespace tensorcask::safetensors {
+namespace {
+
+// What every reader of the format accepts.
+constexpr uint64_t kMaxHeaderBytes = 100'000'000;
+
+// As serde_json writes strings: other characters than these stand as they are.
+void AppendString(absl::string_view text, std::string* out) {
+  out->push_back('"');
+  for (const char c : text) {
+    switch (c) {
+      case '"':
+        out->append("\\\"");
+        break;
+      case '\\':
+        out->append("\\\\");
+        break;
+      case '\b':
+        out->append("\\b");
+        break;
+      case '\f':
+        out->append("\\f");
+        break;
+      case '\n':
+        out->append("\\n");
+        break;
+      case '\r':
+        out->append("\\r");
+        break;
+      case '\t':
+        out->append("\\t");
+        break;
+      default:
+        if (static_cast<unsigned char>(c) >= 0x20) {
+          out->push_back(c);
+        } else {
+          absl::StrAppendFormat(out, "\\u%04x", static_cast<unsigned>(c));
+        }
+    }
+  }
+  out->push_back('"');
+}
+
+void AppendTensor(const PlannedTensor& tensor, uint64_t begin, std::string* out) {
+  AppendString(tensor.name, out);
+  absl::StrAppend(out, R"(:{"dtype":")", SafetensorsDTypeName(tensor.dtype), R"(","shape":[)",
+                  absl::StrJoin(tensor.shape.dims(), ","), R"(],"data_offsets":[)", begin, ",",
+                  begin + tensor.stored_bytes, "]}");
+}
+
+// The metadata of one file: that of all, and the aliases of its tensors.
+std::map<std::string, std::string> MetadataOf(const PlanOptions& options, const FilePlan& plan,
+                                              absl::Span<const PlannedTensor> tensors) {
+  std::map<std::string, std::string> metadata = options.metadata;
+  if (options.aliases.empty()) return metadata;
+  std::set<absl::string_view> names;
+  for (const size_t number : plan.tensors) names.insert(tensors[number].name);
+  for (const auto& [name, target] : options.aliases) {
+    if (names.count(target) != 0) metadata[name] = target;
+  }
+  return metadata;
+}
+
+// Sets the offsets of the file's tensors, its header and its size.
+absl::Status WriteHeader(const PlanOptions& options, FilePlan* plan, std::vector<PlannedTensor>* tensors) {
+  std::string& header = plan->header;
+  header.assign(kPrefixBytes, '\0');
+  const std::map<std::string, std::string> metadata = MetadataOf(options, *plan, *tensors);
+  absl::string_view separator = "{";
+  if (options.checksums) {
+    absl::StrAppend(&header, kChecksumStart, std::string((2 + plan->tensors.size()) * kHexBytes, '0'), "\"");
+    separator = ",";
+  } else if (!metadata.empty()) {
+    absl::StrAppend(&header, R"({"__metadata__":)");
+  }
+  for (const auto& [key, value] : metadata) {
+    absl::StrAppend(&header, separator);
+    AppendString(key, &header);
+    header.push_back(':');
+    AppendString(value, &header);
+    separator = ",";
+  }
+  const bool has_metadata = options.checksums || !metadata.empty();
+  if (has_metadata) header.push_back('}');
+  separator = has_metadata ? "," : "{";
+  uint64_t end = 0;
+  for (const size_t number : plan->tensors) {
+    absl::StrAppend(&header, separator);
+    AppendTensor((*tensors)[number], end, &header);
+    end += (*tensors)[number].stored_bytes;
+    separator = ",";
+  }
+  absl::StrAppend(&header, has_metadata || !plan->tensors.empty() ? "}" : "{}");
+  if (options.checksums) header.append(kMinChecksumPadding, ' ');
+  header.resize((header.size() + options.alignment - 1) / options.alignment * options.alignment, ' ');
+  const uint64_t text_bytes = header.size() - kPrefixBytes;
+  if (text_bytes > kMaxHeaderBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("the header of ", plan->tensors.size(), " tensors has ", text_bytes,
+                                                   " bytes; the format allows ", kMaxHeaderBytes));
+  }
+  StoreLittleEndian<uint64_t>(text_bytes, &header[0]);
+  if (options.checksums) {
+    header.replace(kPrefixBytes + kChecksumStart.size(), kHexBytes, HexOf(static_cast<uint32_t>(text_bytes)));
+  }
+  uint64_t offset = header.size();
+  for (const size_t number : plan->tensors) {
+    (*tensors)[number].offset = offset;
+    offset += (*tensors)[number].stored_bytes;
+  }
+  plan->size_bytes = offset;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<FilePlan>> PlanFiles(const PlanOptions& options, std::vector<PlannedTensor>* tensors) {
+  std::vector<size_t> order(tensors->size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  const auto by_name = [&](size_t a, size_t b) { return (*tensors)[a].name < (*tensors)[b].name; };
+  if (options.by_alignment) std::sort(order.begin(), order.end(), by_name);
+  std::vector<FilePlan> plans(1);
+  uint64_t bytes = 0;  // of all tensors: so none of the sums below overflows
+  uint64_t bytes_here = 0;
+  for (const size_t number : order) {
+    const uint64_t stored = (*tensors)[number].stored_bytes;
+    const std::optional<uint64_t> sum = CheckedAdd(bytes, stored);
+    if (!sum.has_value() || *sum > (uint64_t{1} << 62)) {
+      return absl::InvalidArgumentError("the tensors have more bytes than a file can hold");
+    }
+    bytes = *sum;
+    if (options.max_shard_bytes > 0 && bytes_here + stored > options.max_shard_bytes && !plans.back().tensors.empty()) {
+      plans.emplace_back();
+      bytes_here = 0;
+    }
+    plans.back().tensors.push_back(number);
+    bytes_here += stored;
+  }
+  for (size_t file = 0; file < plans.size(); ++file) {
+    std::vector<size_t>& here = plans[file].tensors;
+    if (options.by_alignment) {
+      std::stable_sort(here.begin(), here.end(), [&](size_t a, size_t b) {
+        return DTypeRank((*tensors)[a].dtype) < DTypeRank((*tensors)[b].dtype);
+      });
+    }
+    for (const size_t number : here) (*tensors)[number].file = file;
+    CASK_RETURN_IF_ERROR(WriteHeader(options, &plans[file], tensors));
+  }
+  return plans;
+}
+
+std::string ChecksumDigits(const FilePlan& plan, absl::Span<const uint32_t> checksums) {
+  std::string digits;
+  for (const uint32_t checksum : checksums) digits += HexOf(checksum);
+  std::string text = plan.header.substr(kPrefixBytes);
+  text.replace(kChecksumStart.size() + 2 * kHexBytes, digits.size(), digits);
+  return HexOf(HeaderChecksum(text)) + digits;
+}
+
+uint64_t ChecksumOffset() { return kPrefixBytes + kChecksumStart.size() + kHexBytes; }
+
+std::string ShardName(absl::string_view path, size_t number, size_t count) {
+  return absl::StrFormat("%s-%05d-of-%05d.safetensors", std::string(absl::StripSuffix(path, ".safetensors")), number,
+                         count);
+}
+
+std::string IndexText(absl::Span<const PlannedTensor> tensors, absl::Span<const std::string> files) {
+  std::map<absl::string_view, size_t> by_name;
+  uint64_t bytes = 0;
+  for (const PlannedTensor& tensor : tensors) {
+    by_name[tensor.name] = tensor.file;
+    bytes += tensor.stored_bytes;
+  }
+  std::string text = absl::StrCat("{\n  \"metadata\": {\n    \"total_size\": ", bytes, "\n  },\n  \"weight_map\": {");
+  absl::string_view separator = "\n    ";
+  for (const auto& [name, file] : by_name) {
+    absl::StrAppend(&text, separator);
+    AppendString(name, &text);
+    text += ": ";
+    AppendString(files[file], &text);
+    separator = ",\n    ";
+  }
+  return absl::StrCat(text, "\n  }\n}\n");
+}
+
+}  // namespace tensorcask::safetensors

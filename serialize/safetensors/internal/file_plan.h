@@ -1,0 +1,63 @@
+// Which tensor goes where: the files of a model, their headers, and the offsets of tensors in them. Arithmetic and
+// text; no files.
+
+#ifndef TENSORCASK_SERIALIZE_SAFETENSORS_INTERNAL_FILE_PLAN_H_
+#define TENSORCASK_SERIALIZE_SAFETENSORS_INTERNAL_FILE_PLAN_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/shape.h"
+
+namespace tensorcask::safetensors {
+
+struct PlannedTensor {
+  std::string name;
+  DType dtype = DType::kInvalid;
+  TensorShape shape;
+  uint64_t stored_bytes = 0;
+  // Set by PlanFiles:
+  size_t file = 0;
+  uint64_t offset = 0;  // in the file
+};
+
+struct PlanOptions {
+  uint64_t alignment = 64;
+  bool by_alignment = true;  // the reference writer's order of tensors; else that of `tensors`
+  bool checksums = true;
+  uint64_t max_shard_bytes = 0;  // 0: one file
+  std::map<std::string, std::string> metadata;
+  std::map<std::string, std::string> aliases;  // to the tensors they name
+};
+
+struct FilePlan {
+  std::vector<size_t> tensors;  // numbers, in the order of their data
+  std::string header;           // with its length before it; zeros for the digits of the checksums
+  uint64_t size_bytes = 0;      // of the file
+};
+
+// At least one file. Errors: InvalidArgument if a header is larger, or a file is, than the format allows.
+absl::StatusOr<std::vector<FilePlan>> PlanFiles(const PlanOptions& options, std::vector<PlannedTensor>* tensors);
+
+// The digits that belong into plan.header from ChecksumOffset() on: the checksum of the header with them, and those of
+// the tensors in the order of their data. Requires: the plan was made with checksums.
+std::string ChecksumDigits(const FilePlan& plan, absl::Span<const uint32_t> checksums);
+uint64_t ChecksumOffset();  // in the file
+
+// "model-00001-of-00003.safetensors" of "model.safetensors". Requires: `path` ends in ".safetensors".
+std::string ShardName(absl::string_view path, size_t number, size_t count);
+
+// The text of the index. `files` has the name of each file, without a folder.
+std::string IndexText(absl::Span<const PlannedTensor> tensors, absl::Span<const std::string> files);
+
+}  // namespace tensorcask::safetensors
+
+#endif  // TENSORCASK_SERIALIZE_SAFETENSORS_INTERNAL_FILE_PLAN_H_

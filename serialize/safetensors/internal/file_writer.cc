@@ -1,0 +1,234 @@
+#include "tensorcask/serialize/safetensors/internal/file_writer.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/internal/retry.h"
+#include "tensorcask/serialize/safetensors/dtypes.h"
+#include "tensorcask/serialize/safetensors/internal/slice_runs.h"
+#include "tensorcask/serialize/safetensors/internal/sub_byte.h"
+#include "tensorcask/tensor/base/crc32c.h"
+#include "tensorcask/tensor/base/quote.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/shape.h"
+#include "tensorcask/tensor/strided/row_major.h"
+
+namespace tensorcask::safetensors {
+namespace {
+
+// Stays in the cache between the checksum and the system's copy.
+constexpr size_t kPieceBytes = size_t{512} << 10;
+constexpr absl::string_view kEnding = ".safetensors";
+
+absl::string_view LastName(absl::string_view path) { return path.substr(path.rfind('/') + 1); }  // npos + 1 is 0
+
+// Whether `name` is that of a shard of the model NAME.safetensors: NAME-00001-of-00003.safetensors.
+bool IsShardName(absl::string_view name, absl::string_view model_name) {
+  const absl::string_view stem = model_name.substr(0, model_name.size() - kEnding.size());
+  constexpr absl::string_view kPattern = "-ddddd-of-ddddd.safetensors";
+  if (name.size() != stem.size() + kPattern.size() || !absl::StartsWith(name, stem)) return false;
+  name.remove_prefix(stem.size());
+  for (size_t i = 0; i < kPattern.size(); ++i) {
+    const bool digit = kPattern[i] == 'd';
+    if (digit ? !absl::ascii_isdigit(static_cast<unsigned char>(name[i])) : name[i] != kPattern[i]) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+FileWriter::FileWriter(std::string path, const WriteOptions& options, std::vector<FilePlan> plans,
+                       std::vector<PlannedTensor> tensors)
+    : path_(std::move(path)),
+      options_(options),
+      plans_(std::move(plans)),
+      tensors_(std::move(tensors)),
+      states_(tensors_.size()),
+      publish_({options.file_system, options.sync, options.overwrite}) {}
+
+std::string FileWriter::IndexPath() const { return absl::StrCat(path_, ".index.json"); }
+
+std::string FileWriter::FilePath(size_t file) const {
+  return is_sharded() ? ShardName(path_, file + 1, plans_.size()) : path_;
+}
+
+std::vector<size_t> FileWriter::order() const {
+  std::vector<size_t> numbers;
+  for (const FilePlan& plan : plans_) numbers.insert(numbers.end(), plan.tensors.begin(), plan.tensors.end());
+  return numbers;
+}
+
+absl::Status FileWriter::Start() {
+  for (size_t file = 0; file < plans_.size(); ++file) {
+    CASK_ASSIGN_OR_RETURN(FileSink* const sink, publish_.Add(FilePath(file)));
+    sink->ReserveHint(plans_[file].size_bytes);
+    CASK_RETURN_IF_ERROR(sink->Append(plans_[file].header));
+    sinks_.push_back(sink);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FileWriter::Write(size_t number, uint64_t offset_in_tensor, absl::string_view bytes) {
+  TensorState& state = states_[number];
+  if (options_.checksums && state.checked_bytes == offset_in_tensor) {
+    state.checksum = ExtendCrc32c(state.checksum, bytes);
+    state.checked_bytes += bytes.size();
+  }
+  FileSink& sink = *sinks_[tensors_[number].file];
+  const uint64_t offset = tensors_[number].offset + offset_in_tensor;
+  return offset == sink.position() ? sink.Append(bytes) : sink.WriteAt(offset, bytes);
+}
+
+absl::Status FileWriter::Add(size_t number, const TensorView& view) {
+  uint64_t written = 0;
+  const int bits = SafetensorsDTypeBits(view.dtype());
+  ElementPacker packer(bits);
+  CASK_RETURN_IF_ERROR(ForEachRowMajorPiece(view, kPieceBytes, [&](absl::string_view bytes) {
+    if (bits < 8) {
+      packed_.clear();
+      packer.Pack(bytes, &packed_);
+      bytes = packed_;
+    }
+    const uint64_t at = written;
+    written += bytes.size();
+    return Write(number, at, bytes);
+  }));
+  states_[number].is_whole = true;
+  return absl::OkStatus();
+}
+
+absl::Status FileWriter::RegisterPart(size_t number, const TensorSlice& slice, const TensorView& view) {
+  const PlannedTensor& tensor = tensors_[number];
+  TensorState& state = states_[number];
+  std::unique_ptr<TensorSliceSet> first;
+  if (state.parts == nullptr) first = std::make_unique<TensorSliceSet>(tensor.dtype, tensor.shape);
+  TensorSliceSet* const parts = first != nullptr ? first.get() : state.parts.get();
+  CASK_RETURN_IF_ERROR(parts->CheckPart(slice, view.dtype(), view.shape()));
+  CASK_RETURN_IF_ERROR(parts->Register(slice, ""));
+  if (first != nullptr) state.parts = std::move(first);
+  return absl::OkStatus();
+}
+
+absl::Status FileWriter::AddPart(size_t number, const TensorSlice& slice, const TensorView& view) {
+  SliceRuns runs(tensors_[number].shape, slice, view.shape());
+  const auto element_bytes = static_cast<uint64_t>(view.element_size());
+  const uint64_t run_bytes = static_cast<uint64_t>(runs.length()) * element_bytes;
+  uint64_t at = 0;
+  uint64_t left = 0;  // of this run
+  return ForEachRowMajorPiece(view, kPieceBytes, [&](absl::string_view bytes) -> absl::Status {
+    while (!bytes.empty()) {
+      if (left == 0) {
+        at = static_cast<uint64_t>(runs.Next()) * element_bytes;
+        left = run_bytes;
+      }
+      const absl::string_view now = bytes.substr(0, static_cast<size_t>(std::min<uint64_t>(left, bytes.size())));
+      CASK_RETURN_IF_ERROR(Write(number, at, now));
+      bytes.remove_prefix(now.size());
+      at += now.size();
+      left -= now.size();
+    }
+    return absl::OkStatus();
+  });
+}
+
+absl::Status FileWriter::CheckComplete() const {
+  for (size_t number = 0; number < tensors_.size(); ++number) {
+    const TensorState& state = states_[number];
+    if (state.is_whole || (state.parts != nullptr && state.parts->IsComplete())) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat(path_, ": tensor ", Quoted(tensors_[number].name),
+                     state.parts == nullptr ? " was declared and not added" : " was added in part only"));
+  }
+  return absl::OkStatus();
+}
+
+// Of a tensor whose parts came in another order than that of their bytes.
+absl::Status FileWriter::ChecksumFromFile(size_t number) {
+  TensorState& state = states_[number];
+  const PlannedTensor& tensor = tensors_[number];
+  FileSink& sink = *sinks_[tensor.file];
+  CASK_RETURN_IF_ERROR(sink.Flush(/*sync=*/false));
+  ReadOptions read;
+  read.file_system = options_.file_system;
+  CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const ByteSource> file, OpenFileSource(sink.path(), read));
+  std::vector<char> piece(static_cast<size_t>(std::min<uint64_t>(kPieceBytes, tensor.stored_bytes)));
+  while (state.checked_bytes < tensor.stored_bytes) {
+    const uint64_t left = tensor.stored_bytes - state.checked_bytes;
+    const auto now = absl::MakeSpan(piece).subspan(0, static_cast<size_t>(std::min<uint64_t>(left, piece.size())));
+    CASK_RETURN_IF_ERROR(file->ReadAt(tensor.offset + state.checked_bytes, now));
+    state.checksum = ExtendCrc32c(state.checksum, absl::string_view(now.data(), now.size()));
+    state.checked_bytes += now.size();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FileWriter::WriteChecksums(size_t file) {
+  std::vector<uint32_t> checksums;
+  checksums.reserve(plans_[file].tensors.size());
+  for (const size_t number : plans_[file].tensors) {
+    if (states_[number].checked_bytes < tensors_[number].stored_bytes) CASK_RETURN_IF_ERROR(ChecksumFromFile(number));
+    checksums.push_back(states_[number].checksum);
+  }
+  return sinks_[file]->WriteAt(ChecksumOffset(), ChecksumDigits(plans_[file], checksums));
+}
+
+absl::Status FileWriter::Publish() {
+  CASK_RETURN_IF_ERROR(CheckComplete());
+  std::vector<std::string> names;
+  for (size_t file = 0; file < plans_.size(); ++file) {
+    if (options_.checksums) CASK_RETURN_IF_ERROR(WriteChecksums(file));
+    names.emplace_back(LastName(FilePath(file)));
+  }
+  if (is_sharded()) {
+    CASK_ASSIGN_OR_RETURN(FileSink* const index, publish_.Add(IndexPath()));
+    CASK_RETURN_IF_ERROR(index->Append(IndexText(tensors_, names)));
+    if (options_.overwrite) CASK_RETURN_IF_ERROR(RemoveOldIndex());
+  }
+  CASK_RETURN_IF_ERROR(publish_.Commit());
+  return options_.overwrite ? RemoveStaleFiles() : absl::OkStatus();
+}
+
+// New shards get the names of old ones, one after the other: without an index nobody reads a mixture. All bytes of the
+// new ones are written, and durable, before.
+absl::Status FileWriter::RemoveOldIndex() {
+  for (FileSink* const sink : sinks_) CASK_RETURN_IF_ERROR(sink->Flush(options_.sync));
+  FileSystem* const files = options_.file_system;
+  const std::string index = IndexPath();
+  const IoResult removed = internal::RetryInterrupted([&] { return files->Remove(index); });
+  if (removed == -ENOENT) return absl::OkStatus();
+  if (removed < 0) return IoError(removed, index, "remove");
+  if (!options_.sync) return absl::OkStatus();
+  const std::string folder = FolderOf(index);
+  const IoResult synced = internal::RetryInterrupted([&] { return files->SyncFolder(folder); });
+  return synced < 0 ? IoError(synced, folder, "sync") : absl::OkStatus();
+}
+
+// What the old model had and the new one lacks. The old index would name missing files, and programs that look for a
+// single file first would load the old one; so these two must go. Old shards only take room.
+absl::Status FileWriter::RemoveStaleFiles() {
+  FileSystem* const files = options_.file_system;
+  const std::string stale = is_sharded() ? path_ : IndexPath();
+  const IoResult removed = internal::RetryInterrupted([&] { return files->Remove(stale); });
+  if (removed < 0 && removed != -ENOENT) return IoError(removed, stale, "remove");
+  const absl::string_view model_name = LastName(path_);
+  if (!absl::EndsWith(model_name, kEnding)) return absl::OkStatus();
+  std::vector<std::string> names;
+  const std::string folder(FolderOf(path_));
+  if (internal::RetryInterrupted([&] { return files->List(folder, &names); }) < 0) return absl::OkStatus();
+  for (const std::string& name : names) {
+    if (!IsShardName(name, model_name)) continue;
+    const std::string ending = ShardName(model_name, 1, plans_.size()).substr(name.size() - 21);  // "-of-00003..."
+    if (is_sharded() && absl::EndsWith(name, ending)) continue;
+    internal::RetryInterrupted([&] { return files->Remove(absl::StrCat(folder, "/", name)); });
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tensorcask::safetensors

@@ -1,0 +1,86 @@
+// Writes the bytes of planned files (file_plan.h) in any order of tensors, under temporary names until Publish.
+
+#ifndef TENSORCASK_SERIALIZE_SAFETENSORS_INTERNAL_FILE_WRITER_H_
+#define TENSORCASK_SERIALIZE_SAFETENSORS_INTERNAL_FILE_WRITER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "tensorcask/serialize/io/byte_sink.h"
+#include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/internal/atomic_publish.h"
+#include "tensorcask/serialize/safetensors/internal/file_plan.h"
+#include "tensorcask/tensor/slice.h"
+#include "tensorcask/tensor/slice_set.h"
+#include "tensorcask/tensor/strided/view.h"
+
+namespace tensorcask::safetensors {
+
+struct WriteOptions {
+  FileSystem* file_system = FileSystem::Posix();
+  bool checksums = true;
+  bool sync = true;
+  bool overwrite = false;
+};
+
+// After an error of any method but RegisterPart the writer is of no further use.
+class FileWriter {
+ public:
+  // Requires: `plans` come from PlanFiles, with `tensors`.
+  FileWriter(std::string path, const WriteOptions& options, std::vector<FilePlan> plans,
+             std::vector<PlannedTensor> tensors);
+
+  // Makes the temporary files and writes their headers.
+  absl::Status Start();
+
+  const PlannedTensor& tensor(size_t number) const { return tensors_[number]; }
+  bool is_whole(size_t number) const { return states_[number].is_whole; }  // by Add
+  bool has_part(size_t number) const { return is_whole(number) || states_[number].parts != nullptr; }
+  std::vector<size_t> order() const;  // of the data in the files, by number
+
+  // All elements. Requires: `view` has the dtype and shape of the tensor; has_part is false.
+  absl::Status Add(size_t number, const TensorView& view);
+  // Checks a part and notes it. Errors, and nothing has changed: as TensorSliceSet::Register and CheckPart.
+  absl::Status RegisterPart(size_t number, const TensorSlice& slice, const TensorView& view);
+  // Its elements. Requires: RegisterPart has returned OK; elements of whole bytes.
+  absl::Status AddPart(size_t number, const TensorSlice& slice, const TensorView& view);
+
+  // Writes checksums and the index, and gives the files their names.
+  absl::Status Publish();
+
+ private:
+  struct TensorState {
+    uint32_t checksum = 0;  // of the first `checked_bytes` stored bytes
+    uint64_t checked_bytes = 0;
+    bool is_whole = false;
+    std::unique_ptr<TensorSliceSet> parts;  // null: no part yet
+  };
+
+  bool is_sharded() const { return plans_.size() > 1; }
+  std::string IndexPath() const;
+  std::string FilePath(size_t file) const;
+  absl::Status Write(size_t number, uint64_t offset_in_tensor, absl::string_view bytes);
+  absl::Status CheckComplete() const;
+  absl::Status WriteChecksums(size_t file);
+  absl::Status ChecksumFromFile(size_t number);
+  absl::Status RemoveOldIndex();
+  absl::Status RemoveStaleFiles();
+
+  const std::string path_;
+  const WriteOptions options_;
+  std::vector<FilePlan> plans_;
+  std::vector<PlannedTensor> tensors_;
+  std::vector<TensorState> states_;
+  AtomicPublish publish_;
+  std::vector<FileSink*> sinks_;  // of the files
+  std::string packed_;
+};
+
+}  // namespace tensorcask::safetensors
+
+#endif  // TENSORCASK_SERIALIZE_SAFETENSORS_INTERNAL_FILE_WRITER_H_

@@ -1,0 +1,66 @@
+// The header of a safetensors file, parsed and checked against every rule of the format (FORMAT.md sections 2 and 5).
+// Bytes to structs; no files.
+//
+//   CASK_ASSIGN_OR_RETURN(Header header, ParseHeader(text, /*data_bytes=*/file_bytes - 8 - text.size(), options));
+//   for (const SafetensorsEntry& entry : header.entries) ...
+
+#ifndef TENSORCASK_SERIALIZE_SAFETENSORS_INTERNAL_HEADER_H_
+#define TENSORCASK_SERIALIZE_SAFETENSORS_INTERNAL_HEADER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "tensorcask/serialize/io/decode_limits.h"
+#include "tensorcask/serialize/safetensors/entry.h"
+
+namespace tensorcask::safetensors {
+
+inline constexpr size_t kPrefixBytes = 8;  // the header's length, before the header
+inline constexpr absl::string_view kMetadataName = "__metadata__";
+
+struct ParseOptions {
+  DecodeLimits limits;
+  bool lenient = false;
+};
+
+struct Header {
+  // In the order of the data; offsets count from the start of the file; `checksum` is set if the file's own.
+  std::vector<SafetensorsEntry> entries;
+  std::map<std::string, std::string> metadata;  // without the checksums
+  std::vector<std::string> notes;               // what was overlooked
+};
+
+// `text` is the header without its length, `data_bytes` the number of bytes behind it.
+// Does not compare names: open_model.h finds duplicates when it makes its table of names.
+// Errors, which do not name the file: DataLoss; Unimplemented; ResourceExhausted past a limit.
+absl::StatusOr<Header> ParseHeader(absl::string_view text, uint64_t data_bytes, const ParseOptions& options);
+
+// Adds a note unless there are many.
+void AddNote(std::string note, std::vector<std::string>* notes);
+
+// ---- Checksums (FORMAT.md section 4)
+// ----------------------------------------------------------------------------------
+
+inline constexpr absl::string_view kChecksumKey = "tensorcask.crc32c";
+inline constexpr size_t kHexBytes = 8;  // of each number
+// How a header with checksums of its own begins; the digits follow.
+inline constexpr absl::string_view kChecksumStart = R"({"__metadata__":{"tensorcask.crc32c":")";
+// Behind such a header there are at least so many spaces, more than any other program adds.
+inline constexpr size_t kMinChecksumPadding = 8;
+
+// "0000002a".
+std::string HexOf(uint32_t value);
+
+// The checksum of a header: CRC-32C of its text with zeros in place of the checksum's own digits.
+// Requires: `text` begins with kChecksumStart, and at least 16 bytes follow.
+uint32_t HeaderChecksum(absl::string_view text);
+
+}  // namespace tensorcask::safetensors
+
+#endif  // TENSORCASK_SERIALIZE_SAFETENSORS_INTERNAL_HEADER_H_

@@ -1,0 +1,211 @@
+#include "tensorcask/serialize/safetensors/internal/open_model.h"
+
+#include <array>
+#include <set>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/safetensors/internal/model_index.h"
+#include "tensorcask/tensor/base/endian.h"
+#include "tensorcask/tensor/base/quote.h"
+#include "tensorcask/tensor/base/ref_counted.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
+#include "tensorcask/tensor/buffer.h"
+
+namespace tensorcask::safetensors {
+namespace {
+
+// A key of the metadata that every program gives a meaning of its own, so that it never is an alias.
+constexpr absl::string_view kFormatKey = "format";
+
+absl::string_view TextOf(const TensorBuffer& buffer, size_t size_bytes) {
+  return {static_cast<const char*>(buffer.data()), size_bytes};
+}
+
+// Errors do not name the file.
+absl::StatusOr<Header> ReadHeader(const ByteSource& file, const OpenOptions& options) {
+  if (file.size_bytes() < kPrefixBytes) {
+    return absl::DataLossError(absl::StrCat("has ", file.size_bytes(),
+                                            " bytes; a safetensors file begins with the 8 "
+                                            "bytes of the header's length"));
+  }
+  std::array<char, kPrefixBytes> prefix;
+  CASK_RETURN_IF_ERROR(file.ReadAt(0, absl::MakeSpan(prefix)));
+  const auto header_bytes = LoadLittleEndian<uint64_t>(prefix.data());
+  const uint64_t rest = file.size_bytes() - kPrefixBytes;
+  if (header_bytes > rest) {
+    return absl::DataLossError(
+        absl::StrCat("the header's length is ", header_bytes, "; the file has ", rest, " bytes behind it"));
+  }
+  if (header_bytes > options.max_header_bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat("the header's length is ", header_bytes,
+                                                     "; the limit max_header_bytes is ", options.max_header_bytes));
+  }
+  const auto size = static_cast<size_t>(header_bytes);
+  CASK_ASSIGN_OR_RETURN(const RefPtr<TensorBuffer> text, TensorBuffer::Allocate(size));
+  CASK_RETURN_IF_ERROR(file.ReadAt(kPrefixBytes, absl::MakeSpan(static_cast<char*>(text->mutable_data()), size)));
+  return ParseHeader(TextOf(*text, size), rest - header_bytes, options.parse);
+}
+
+// Makes the table of names, and entries of the aliases that the metadata notes.
+absl::Status FinishModel(const OpenOptions& options, Model* model) {
+  std::vector<SafetensorsEntry>& entries = model->entries;
+  // The table refers to the names where they are, so the entries must not move any more.
+  if (options.restore_aliases) entries.reserve(entries.size() + model->metadata.size());
+  model->by_name.reserve(entries.size());
+  for (size_t i = 0; i < entries.size(); ++i) {
+    if (model->by_name.emplace(entries[i].name, i).second) continue;
+    return absl::DataLossError(absl::StrCat("tensor ", Quoted(entries[i].name), " is listed twice: duplicate name"));
+  }
+  if (!options.restore_aliases) return absl::OkStatus();
+  const size_t num_tensors = entries.size();
+  for (auto it = model->metadata.begin(); it != model->metadata.end();) {
+    const auto target = model->by_name.find(it->second);
+    const std::string& name = it->first;
+    const bool is_alias = target != model->by_name.end() && target->second < num_tensors && name != kFormatKey &&
+                          name != kMetadataName && name.size() <= LimitOf(options.parse.limits.max_name_bytes) &&
+                          !model->by_name.contains(name);
+    if (!is_alias) {
+      ++it;
+      continue;
+    }
+    SafetensorsEntry alias = entries[target->second];
+    alias.name = name;
+    alias.alias_of = it->second;
+    entries.push_back(std::move(alias));
+    it = model->metadata.erase(it);
+  }
+  for (size_t i = num_tensors; i < entries.size(); ++i) model->by_name.emplace(entries[i].name, i);
+  return absl::OkStatus();
+}
+
+// Opens the files that `index` names, one by one, and moves what they hold to *model.
+class ShardOpener {
+ public:
+  ShardOpener(ModelIndex index, const OpenOptions& options, Model* model)
+      : index_(std::move(index)), options_(options), model_(model) {}
+
+  absl::Status Run() {
+    model_->metadata = std::move(index_.metadata);
+    model_->notes = std::move(index_.notes);
+    std::set<std::string> names;
+    for (const auto& [tensor, file] : index_.files) names.insert(file);
+    for (const std::string& name : names) CASK_RETURN_IF_ERROR(Open(name));
+    CASK_RETURN_IF_ERROR(CheckAllFound());
+    if (index_.total_size.has_value() && *index_.total_size != total_bytes_) {
+      AddNote(
+          absl::StrCat("the index says that all tensors have ", *index_.total_size, " bytes; they have ", total_bytes_),
+          &model_->notes);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status Open(const std::string& name) {
+    Shard shard;
+    shard.path = absl::StrCat(FolderOf(model_->path), "/", name);
+    CASK_ASSIGN_OR_RETURN(shard.file, OpenFileSource(shard.path, options_.read));
+    absl::StatusOr<Header> header = ReadHeader(*shard.file, options_);
+    if (!header.ok()) return Annotate(header.status(), shard.path);
+    for (std::string& note : header->notes) AddNote(absl::StrCat(name, ": ", note), &model_->notes);
+    model_->metadata.insert(header->metadata.begin(), header->metadata.end());
+    for (SafetensorsEntry& entry : header->entries) CASK_RETURN_IF_ERROR(Add(name, shard.path, &entry));
+    model_->shards.push_back(std::move(shard));
+    return absl::OkStatus();
+  }
+
+  absl::Status Add(const std::string& name, const std::string& path, SafetensorsEntry* entry) {
+    const auto listed = index_.files.find(entry->name);
+    if (listed == index_.files.end() || listed->second != name) {
+      const std::string what =
+          absl::StrCat("tensor ", Quoted(entry->name), " is in this file; the index ",
+                       listed == index_.files.end() ? std::string("does not list it")
+                                                    : absl::StrCat("says that it is in ", Quoted(listed->second)));
+      if (!options_.parse.lenient)
+        return absl::DataLossError(absl::StrCat(path, ": ", what, " (lenient leaves it out)"));
+      AddNote(absl::StrCat(name, ": ", what), &model_->notes);
+      return absl::OkStatus();
+    }
+    if (static_cast<int64_t>(model_->entries.size()) >= options_.parse.limits.max_entries) {
+      return PastLimit(absl::StrCat(model_->path, ": has more tensors"), "max_entries",
+                       options_.parse.limits.max_entries);
+    }
+    total_bytes_ += entry->stored_bytes;
+    entry->shard = static_cast<int>(model_->shards.size());
+    model_->entries.push_back(std::move(*entry));
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckAllFound() const {
+    if (model_->entries.size() >= index_.files.size()) return absl::OkStatus();  // FinishModel finds duplicates
+    std::set<absl::string_view> found;
+    for (const SafetensorsEntry& entry : model_->entries) found.insert(entry.name);
+    for (const auto& [tensor, file] : index_.files) {
+      if (found.count(tensor) != 0) continue;
+      return absl::DataLossError(absl::StrCat(model_->path, ": says that tensor ", Quoted(tensor), " is in ",
+                                              Quoted(file), ", which does not have it"));
+    }
+    return absl::OkStatus();
+  }
+
+  ModelIndex index_;
+  const OpenOptions& options_;
+  Model* const model_;
+  uint64_t total_bytes_ = 0;
+};
+
+absl::StatusOr<std::unique_ptr<Model>> OpenIndex(const std::string& path, const OpenOptions& options) {
+  CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const ByteSource> file, OpenFileSource(path, options.read));
+  const uint64_t size = file->size_bytes();
+  if (size > options.max_header_bytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(path, ": has ", size, " bytes; the limit max_header_bytes is ", options.max_header_bytes));
+  }
+  CASK_ASSIGN_OR_RETURN(const RefPtr<TensorBuffer> text, TensorBuffer::Allocate(static_cast<size_t>(size)));
+  CASK_RETURN_IF_ERROR(
+      file->ReadAt(0, absl::MakeSpan(static_cast<char*>(text->mutable_data()), static_cast<size_t>(size))));
+  absl::StatusOr<ModelIndex> index = ParseModelIndex(TextOf(*text, static_cast<size_t>(size)), options.parse);
+  if (!index.ok()) return Annotate(index.status(), path);
+  auto model = std::make_unique<Model>();
+  model->path = path;
+  CASK_RETURN_IF_ERROR(ShardOpener(*std::move(index), options, model.get()).Run());
+  absl::Status finished = FinishModel(options, model.get());
+  if (!finished.ok()) return Annotate(finished, path);
+  return model;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Model>> OpenModel(const std::string& path, const OpenOptions& options) {
+  CASK_RETURN_IF_ERROR(CheckPath(path));
+  if (absl::EndsWith(path, kIndexEnding)) return OpenIndex(path, options);
+  absl::StatusOr<std::shared_ptr<const ByteSource>> file = OpenFileSource(path, options.read);
+  if (absl::IsNotFound(file.status())) {
+    FileInfo info;
+    const std::string index = absl::StrCat(path, kIndexEnding);
+    if (options.read.file_system->Describe(index, &info) >= 0) return OpenIndex(index, options);
+  }
+  CASK_RETURN_IF_ERROR(file.status());
+  return OpenOneFile(*std::move(file), options);
+}
+
+absl::StatusOr<std::unique_ptr<Model>> OpenOneFile(std::shared_ptr<const ByteSource> file, const OpenOptions& options) {
+  auto model = std::make_unique<Model>();
+  model->path = file->name();
+  absl::StatusOr<Header> header = ReadHeader(*file, options);
+  if (!header.ok()) return Annotate(header.status(), file->name());
+  model->shards.push_back({file->name(), std::move(file)});
+  model->entries = std::move(header->entries);
+  model->metadata = std::move(header->metadata);
+  model->notes = std::move(header->notes);
+  absl::Status finished = FinishModel(options, model.get());
+  if (!finished.ok()) return Annotate(finished, model->path);
+  return model;
+}
+
+}  // namespace tensorcask::safetensors

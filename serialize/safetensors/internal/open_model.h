@@ -1,0 +1,50 @@
+// Opens the files of a model and checks that they fit together (FORMAT.md sections 5 and 6).
+
+#ifndef TENSORCASK_SERIALIZE_SAFETENSORS_INTERNAL_OPEN_MODEL_H_
+#define TENSORCASK_SERIALIZE_SAFETENSORS_INTERNAL_OPEN_MODEL_H_
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/safetensors/entry.h"
+#include "tensorcask/serialize/safetensors/internal/header.h"
+
+namespace tensorcask::safetensors {
+
+inline constexpr absl::string_view kIndexEnding = ".index.json";
+
+struct OpenOptions {
+  ReadOptions read;
+  ParseOptions parse;
+  uint64_t max_header_bytes = 0;
+  bool restore_aliases = true;
+};
+
+struct Shard {
+  std::string path;
+  std::shared_ptr<const ByteSource> file;
+};
+
+struct Model {
+  std::string path;
+  std::vector<Shard> shards;
+  std::vector<SafetensorsEntry> entries;  // as SafetensorsReader::entries
+  std::map<std::string, std::string> metadata;
+  std::vector<std::string> notes;
+  absl::flat_hash_map<absl::string_view, size_t> by_name;  // numbers of entries, whose names these are
+};
+
+// Errors name the file: as SafetensorsReader::Open.
+absl::StatusOr<std::unique_ptr<Model>> OpenModel(const std::string& path, const OpenOptions& options);
+absl::StatusOr<std::unique_ptr<Model>> OpenOneFile(std::shared_ptr<const ByteSource> file, const OpenOptions& options);
+
+}  // namespace tensorcask::safetensors
+
+#endif  // TENSORCASK_SERIALIZE_SAFETENSORS_INTERNAL_OPEN_MODEL_H_

@@ -1,0 +1,302 @@
+#include "tensorcask/serialize/safetensors/reader.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/safetensors/internal/header.h"
+#include "tensorcask/serialize/safetensors/internal/open_model.h"
+#include "tensorcask/serialize/safetensors/internal/stored_elements.h"
+#include "tensorcask/tensor/base/check.h"
+#include "tensorcask/tensor/base/endian.h"
+#include "tensorcask/tensor/base/parallel_for.h"
+#include "tensorcask/tensor/base/quote.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
+#include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/shape.h"
+#include "tensorcask/tensor/strided/copy.h"
+
+namespace tensorcask {
+namespace safetensors {
+
+class ReaderImpl {
+ public:
+  ReaderImpl(std::unique_ptr<const Model> model, const SafetensorsReaderOptions& options)
+      : model_(std::move(model)),
+        options_(options),
+        verified_(std::make_unique<std::atomic<bool>[]>(model_->entries.size())) {}
+
+  const Model& model() const { return *model_; }
+  const SafetensorsReaderOptions& options() const { return options_; }
+  const SafetensorsEntry& entry(size_t number) const { return model_->entries[number]; }
+
+  // The number of the entry that has the elements: an alias has those of another. Errors: NotFound.
+  absl::StatusOr<size_t> Locate(absl::string_view name) const {
+    const auto it = model_->by_name.find(name);
+    if (it == model_->by_name.end()) {
+      return absl::NotFoundError(absl::StrCat(model_->path, ": has no tensor ", Quoted(name)));
+    }
+    const std::string& target = entry(it->second).alias_of;
+    return target.empty() ? it->second : model_->by_name.find(target)->second;
+  }
+
+  // `status`, if it is an error, with the place of the tensor.
+  absl::Status At(size_t number, const absl::Status& status) const {
+    if (status.ok()) return status;
+    const SafetensorsEntry& of = entry(number);
+    return Annotate(status, absl::StrCat(model_->shards[static_cast<size_t>(of.shard)].path, ": tensor ",
+                                         Quoted(of.name), " at offset ", of.offset, ", ", of.stored_bytes, " bytes"));
+  }
+
+  ElementOptions ForElements(size_t number) const {
+    ElementOptions how;
+    how.verify = options_.verify && !verified_[number].load(std::memory_order_relaxed);
+    how.lenient = options_.lenient;
+    how.num_threads = options_.read.strategy == ReadStrategy::kParallel ? options_.read.num_threads : 1;
+    how.allocator = options_.allocator;
+    return how;
+  }
+  void SetVerified(size_t number) const {
+    if (options_.verify) verified_[number].store(true, std::memory_order_relaxed);
+  }
+
+  const ByteSource& FileOf(size_t number) const {
+    return *model_->shards[static_cast<size_t>(entry(number).shard)].file;
+  }
+
+  uint64_t MemoryBytes(size_t number) const {
+    const SafetensorsEntry& of = entry(number);
+    return static_cast<uint64_t>(of.shape.num_elements()) * ElementSize(of.dtype);
+  }
+
+  absl::StatusOr<Tensor> Read(size_t number) const {
+    absl::StatusOr<Tensor> tensor = ReadElements(FileOf(number), entry(number), ForElements(number));
+    if (!tensor.ok()) return At(number, tensor.status());
+    SetVerified(number);
+    return tensor;
+  }
+
+  // Verifies the whole tensor, unless that was done before.
+  absl::Status EnsureVerified(size_t number) const {
+    if (!ForElements(number).verify) return absl::OkStatus();
+    CASK_RETURN_IF_ERROR(VerifyElements(FileOf(number), entry(number), options_.lenient));
+    SetVerified(number);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::vector<Tensor>> ReadMany(absl::Span<const size_t> numbers, int num_threads) const;
+
+ private:
+  const std::unique_ptr<const Model> model_;
+  const SafetensorsReaderOptions options_;
+  const std::unique_ptr<std::atomic<bool>[]> verified_;  // by number of entry
+};
+
+// Reads each tensor once, in the order of the files.
+absl::StatusOr<std::vector<Tensor>> ReaderImpl::ReadMany(absl::Span<const size_t> numbers, int num_threads) const {
+  std::vector<size_t> wanted(numbers.begin(), numbers.end());
+  std::sort(wanted.begin(), wanted.end());  // entries are in the order of the files
+  wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
+  DecodeQuota quota = DecodeQuota::ForFile(options_.limits);
+  for (const size_t number : wanted) {
+    absl::Status charged = quota.Charge(MemoryBytes(number));
+    if (!charged.ok()) return At(number, charged);
+  }
+  std::vector<absl::StatusOr<Tensor>> read(wanted.size());
+  CASK_RETURN_IF_ERROR(ParallelFor(num_threads, wanted.size(), [&](size_t i) { read[i] = Read(wanted[i]); }));
+  std::vector<Tensor> tensors;
+  tensors.reserve(numbers.size());
+  for (const size_t number : numbers) {
+    const auto at = std::lower_bound(wanted.begin(), wanted.end(), number) - wanted.begin();
+    const absl::StatusOr<Tensor>& tensor = read[static_cast<size_t>(at)];
+    if (!tensor.ok()) return tensor.status();
+    tensors.push_back(*tensor);
+  }
+  return tensors;
+}
+
+namespace {
+
+OpenOptions ToOpenOptions(const SafetensorsReaderOptions& options) {
+  OpenOptions open;
+  open.read = options.read;
+  open.parse.limits = options.limits;
+  open.parse.lenient = options.lenient;
+  open.max_header_bytes = options.max_header_bytes;
+  open.restore_aliases = options.restore_aliases;
+  return open;
+}
+
+// Checks that *out can take a tensor of `dtype` and `shape`. Errors: InvalidArgument.
+absl::Status CheckTarget(DType dtype, const TensorShape& shape, const TensorView& out) {
+  if (out.dtype() != dtype || out.shape() != shape) {
+    return absl::InvalidArgumentError(absl::StrCat("is ", DTypeName(dtype), " ", shape.ToString(), ", not ",
+                                                   DTypeName(out.dtype()), " ", out.shape().ToString()));
+  }
+  return out.CheckWritable();
+}
+
+}  // namespace
+}  // namespace safetensors
+
+using safetensors::ReaderImpl;
+
+absl::StatusOr<SafetensorsReader> SafetensorsReader::Open(const std::string& path,
+                                                          const SafetensorsReaderOptions& options) {
+  CASK_ASSIGN_OR_RETURN(auto model, safetensors::OpenModel(path, safetensors::ToOpenOptions(options)));
+  return SafetensorsReader(std::make_unique<const ReaderImpl>(std::move(model), options));
+}
+
+absl::StatusOr<SafetensorsReader> SafetensorsReader::OpenSource(std::shared_ptr<const ByteSource> source,
+                                                                const SafetensorsReaderOptions& options) {
+  CASK_ASSIGN_OR_RETURN(auto model, safetensors::OpenOneFile(std::move(source), safetensors::ToOpenOptions(options)));
+  return SafetensorsReader(std::make_unique<const ReaderImpl>(std::move(model), options));
+}
+
+bool SafetensorsReader::LooksLikeSafetensors(absl::string_view first_bytes, uint64_t file_bytes) {
+  if (first_bytes.size() <= safetensors::kPrefixBytes || file_bytes < first_bytes.size()) return false;
+  const auto header_bytes = LoadLittleEndian<uint64_t>(first_bytes.data());
+  return header_bytes >= 2 && header_bytes <= file_bytes - safetensors::kPrefixBytes &&
+         first_bytes[safetensors::kPrefixBytes] == '{';
+}
+
+SafetensorsReader::SafetensorsReader(std::unique_ptr<const ReaderImpl> impl) : impl_(std::move(impl)) {}
+SafetensorsReader::SafetensorsReader(SafetensorsReader&&) noexcept = default;
+SafetensorsReader& SafetensorsReader::operator=(SafetensorsReader&&) noexcept = default;
+SafetensorsReader::~SafetensorsReader() = default;
+
+const std::string& SafetensorsReader::path() const { return impl_->model().path; }
+
+int SafetensorsReader::num_shards() const { return static_cast<int>(impl_->model().shards.size()); }
+
+const std::string& SafetensorsReader::ShardPath(int shard) const {
+  CASK_CHECK(shard >= 0 && shard < num_shards(), "SafetensorsReader::ShardPath: no such shard");
+  return impl_->model().shards[static_cast<size_t>(shard)].path;
+}
+
+const std::vector<SafetensorsEntry>& SafetensorsReader::entries() const { return impl_->model().entries; }
+
+const SafetensorsEntry* SafetensorsReader::FindEntry(absl::string_view name) const {
+  const auto it = impl_->model().by_name.find(name);
+  return it != impl_->model().by_name.end() ? &impl_->entry(it->second) : nullptr;
+}
+
+absl::StatusOr<SafetensorsEntry> SafetensorsReader::Find(absl::string_view name) const {
+  if (const SafetensorsEntry* entry = FindEntry(name); entry != nullptr) return *entry;
+  return absl::NotFoundError(absl::StrCat(path(), ": has no tensor ", Quoted(name)));
+}
+
+const std::map<std::string, std::string>& SafetensorsReader::metadata() const { return impl_->model().metadata; }
+
+const std::vector<std::string>& SafetensorsReader::notes() const { return impl_->model().notes; }
+
+absl::StatusOr<Tensor> SafetensorsReader::Read(absl::string_view name) const {
+  CASK_ASSIGN_OR_RETURN(const size_t number, impl_->Locate(name));
+  absl::Status charged = DecodeQuota::ForFile(impl_->options().limits).Charge(impl_->MemoryBytes(number));
+  if (!charged.ok()) return impl_->At(number, charged);
+  return impl_->Read(number);
+}
+
+absl::Status SafetensorsReader::ReadInto(absl::string_view name, Tensor* out) const {
+  TensorView view(*out);
+  return ReadInto(name, &view);
+}
+
+absl::Status SafetensorsReader::ReadInto(absl::string_view name, TensorView* out) const {
+  CASK_ASSIGN_OR_RETURN(const size_t number, impl_->Locate(name));
+  const SafetensorsEntry& entry = impl_->entry(number);
+  absl::Status status = safetensors::CheckTarget(entry.dtype, entry.shape, *out);
+  if (status.ok()) {
+    status = safetensors::ReadElementsInto(impl_->FileOf(number), entry, impl_->ForElements(number), out);
+  }
+  if (status.ok()) impl_->SetVerified(number);
+  return impl_->At(number, status);
+}
+
+absl::StatusOr<Tensor> SafetensorsReader::ReadSlice(absl::string_view name, const TensorSlice& slice,
+                                                    bool verify_whole) const {
+  CASK_ASSIGN_OR_RETURN(const size_t number, impl_->Locate(name));
+  const SafetensorsEntry& entry = impl_->entry(number);
+  const absl::StatusOr<TensorShape> part = slice.Apply(entry.shape);
+  if (!part.ok()) return impl_->At(number, part.status());
+  if (part->num_elements() == entry.shape.num_elements()) {
+    CASK_ASSIGN_OR_RETURN(const Tensor whole, Read(name));
+    return whole.Reshape(*part);
+  }
+  absl::Status status =
+      DecodeQuota::ForFile(impl_->options().limits).Charge(safetensors::SliceBytes(entry, slice, *part));
+  if (status.ok() && verify_whole) status = impl_->EnsureVerified(number);
+  if (!status.ok()) return impl_->At(number, status);
+  absl::StatusOr<Tensor> tensor =
+      safetensors::ReadSliceOfElements(impl_->FileOf(number), entry, slice, impl_->ForElements(number));
+  if (!tensor.ok()) return impl_->At(number, tensor.status());
+  return tensor;
+}
+
+absl::Status SafetensorsReader::ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out,
+                                              bool verify_whole) const {
+  CASK_ASSIGN_OR_RETURN(const size_t number, impl_->Locate(name));
+  const SafetensorsEntry& entry = impl_->entry(number);
+  const absl::StatusOr<TensorShape> part = slice.Apply(entry.shape);
+  absl::Status status = part.ok() ? safetensors::CheckTarget(entry.dtype, *part, *out) : part.status();
+  if (!status.ok()) return impl_->At(number, status);
+  CASK_ASSIGN_OR_RETURN(const Tensor tensor, ReadSlice(name, slice, verify_whole));
+  return impl_->At(number, Copy(tensor, out));
+}
+
+absl::StatusOr<std::vector<Tensor>> SafetensorsReader::ReadMany(absl::Span<const std::string> names,
+                                                                int num_threads) const {
+  std::vector<size_t> numbers;
+  numbers.reserve(names.size());
+  for (const std::string& name : names) {
+    CASK_ASSIGN_OR_RETURN(const size_t number, impl_->Locate(name));
+    numbers.push_back(number);
+  }
+  return impl_->ReadMany(numbers, num_threads);
+}
+
+absl::StatusOr<std::map<std::string, Tensor>> SafetensorsReader::ReadAll(
+    int num_threads, const std::function<bool(const SafetensorsEntry&)>& wanted) const {
+  std::vector<std::string> names;
+  for (const SafetensorsEntry& entry : entries()) {
+    if (wanted == nullptr || wanted(entry)) names.push_back(entry.name);
+  }
+  CASK_ASSIGN_OR_RETURN(std::vector<Tensor> tensors, ReadMany(names, num_threads));
+  std::map<std::string, Tensor> result;
+  for (size_t i = 0; i < names.size(); ++i) result.emplace(std::move(names[i]), std::move(tensors[i]));
+  return result;
+}
+
+absl::StatusOr<Tensor> SafetensorsReader::Map(absl::string_view name) const {
+  CASK_ASSIGN_OR_RETURN(const size_t number, impl_->Locate(name));
+  if (!safetensors::CanMap(impl_->entry(number))) return Read(name);
+  absl::StatusOr<Tensor> tensor =
+      safetensors::MapElements(impl_->FileOf(number), impl_->entry(number), impl_->ForElements(number));
+  if (!tensor.ok()) return impl_->At(number, tensor.status());
+  impl_->SetVerified(number);
+  return tensor;
+}
+
+absl::StatusOr<SafetensorsCensus> SafetensorsReader::VerifyAll(
+    absl::FunctionRef<void(const SafetensorsDamage&)> report) const {
+  SafetensorsCensus census;
+  for (size_t number = 0; number < entries().size(); ++number) {
+    const SafetensorsEntry& entry = impl_->entry(number);
+    if (!entry.alias_of.empty()) continue;
+    const absl::Status status = safetensors::VerifyElements(impl_->FileOf(number), entry, /*lenient=*/false);
+    if (status.ok()) {
+      ++(entry.checksum.has_value() ? census.verified : census.without_checksum);
+      continue;
+    }
+    const absl::Status sentence = impl_->At(number, status);
+    if (!absl::IsDataLoss(status) || IsProcessError(status)) return sentence;
+    report({entry.name, ShardPath(entry.shard), entry.offset, sentence});
+  }
+  return census;
+}
+
+}  // namespace tensorcask

@@ -1,0 +1,363 @@
+#include "tensorcask/serialize/zip/zip_directory.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/zip/zip_format.h"
+#include "tensorcask/tensor/base/checked_math.h"
+#include "tensorcask/tensor/base/endian.h"
+#include "tensorcask/tensor/base/quote.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
+#include "tensorcask/tensor/base/utf8.h"
+
+namespace tensorcask {
+namespace {
+
+using namespace zip;  // NOLINT(google-build-using-namespace): constants of this room
+
+uint16_t U16(const char* bytes) { return LoadLittleEndian<uint16_t>(bytes); }
+uint32_t U32(const char* bytes) { return LoadLittleEndian<uint32_t>(bytes); }
+uint64_t U64(const char* bytes) { return LoadLittleEndian<uint64_t>(bytes); }
+
+constexpr absl::string_view kEndMagic("PK\5\6", 4);
+
+absl::Status Damaged(absl::string_view what) { return absl::DataLossError(what); }
+
+// What the end of the archive says of the directory.
+struct End {
+  uint64_t entries = 0;
+  uint64_t directory_bytes = 0;
+  uint64_t directory_offset = 0;
+};
+
+// The last bytes of the file, which hold the end records.
+struct Tail {
+  std::string bytes;
+  uint64_t offset = 0;  // of bytes[0] in the file
+};
+
+// The position in `tail` of the one end record whose comment ends with the file.
+absl::StatusOr<size_t> FindEndRecord(const Tail& tail) {
+  const absl::string_view bytes = tail.bytes;
+  std::optional<size_t> found;
+  for (size_t at = bytes.find(kEndMagic); at != absl::string_view::npos; at = bytes.find(kEndMagic, at + 1)) {
+    if (bytes.size() - at < kEndBytes || U16(bytes.data() + at + 20) != bytes.size() - at - kEndBytes) continue;
+    if (found) return Damaged("two end records of a zip archive fit the end of the file");
+    found = at;
+  }
+  if (!found)
+    return Damaged("no end record of a zip archive: the file is no archive, is cut short or has more behind it");
+  if (bytes.find(kEndMagic, *found + kEndBytes) != absl::string_view::npos) {
+    return Damaged("the comment of the archive contains another end record");
+  }
+  return *found;
+}
+
+// The zip64 end record, if a locator stands before the end record at `end_at`; it moves *directory_end to its start.
+absl::StatusOr<std::optional<End>> ReadEnd64(const ByteSource& file, const Tail& tail, size_t end_at,
+                                             uint64_t* directory_end) {
+  if (end_at < kLocatorBytes || U32(tail.bytes.data() + end_at - kLocatorBytes) != kLocatorSignature) {
+    return std::optional<End>();
+  }
+  const char* locator = tail.bytes.data() + end_at - kLocatorBytes;
+  const uint64_t locator_offset = tail.offset + end_at - kLocatorBytes;
+  if (U32(locator + 4) != 0 || U32(locator + 16) > 1) {
+    return absl::UnimplementedError("the archive is spread over several files");
+  }
+  const uint64_t offset = U64(locator + 8);
+  if (!RangeFits(offset, kEnd64Bytes, locator_offset) || offset + kEnd64Bytes != locator_offset) {
+    return Damaged(absl::StrCat("the zip64 locator points to ", offset, "; the zip64 end record should begin at ",
+                                locator_offset < kEnd64Bytes ? 0 : locator_offset - kEnd64Bytes));
+  }
+  char record[kEnd64Bytes];
+  CASK_RETURN_IF_ERROR(file.ReadAt(offset, absl::MakeSpan(record)));
+  if (U32(record) != kEnd64Signature || U64(record + 4) != kEnd64Bytes - 12) {
+    return Damaged(absl::StrCat("no zip64 end record of ", kEnd64Bytes, " bytes at ", offset));
+  }
+  if (U32(record + 16) != 0 || U32(record + 20) != 0) {
+    return absl::UnimplementedError("the archive is spread over several files");
+  }
+  if (U64(record + 24) != U64(record + 32)) return Damaged("the zip64 end record has two different numbers of members");
+  *directory_end = offset;
+  End end;
+  end.entries = U64(record + 32);
+  end.directory_bytes = U64(record + 40);
+  end.directory_offset = U64(record + 48);
+  return std::optional<End>(end);
+}
+
+absl::StatusOr<End> ReadEnd(const ByteSource& file) {
+  const uint64_t size = file.size_bytes();
+  if (size < kEndBytes) return Damaged(absl::StrCat(size, " bytes are too short for a zip archive"));
+  Tail tail;
+  tail.bytes.resize(std::min<uint64_t>(size, kEndBytes + kMaxCommentBytes + kLocatorBytes));
+  tail.offset = size - tail.bytes.size();
+  CASK_RETURN_IF_ERROR(file.ReadAt(tail.offset, absl::MakeSpan(&tail.bytes[0], tail.bytes.size())));
+  CASK_ASSIGN_OR_RETURN(const size_t at, FindEndRecord(tail));
+  const char* record = tail.bytes.data() + at;
+  uint64_t directory_end = tail.offset + at;
+  CASK_ASSIGN_OR_RETURN(const std::optional<End> end64, ReadEnd64(file, tail, at, &directory_end));
+  if (U16(record + 4) != 0 || U16(record + 6) != 0) {
+    return absl::UnimplementedError("the archive is spread over several files");
+  }
+  if (U16(record + 8) != U16(record + 10)) return Damaged("the end record has two different numbers of members");
+  End end;
+  end.entries = U16(record + 10);
+  end.directory_bytes = U32(record + 12);
+  end.directory_offset = U32(record + 16);
+  if (end64) {
+    if ((end.entries != kMask16 && end.entries != end64->entries) ||
+        (end.directory_bytes != kMask32 && end.directory_bytes != end64->directory_bytes) ||
+        (end.directory_offset != kMask32 && end.directory_offset != end64->directory_offset)) {
+      return Damaged("the end record and the zip64 end record disagree");
+    }
+    end = *end64;
+  }
+  if (!RangeFits(end.directory_offset, end.directory_bytes, directory_end) ||
+      end.directory_offset + end.directory_bytes != directory_end) {
+    return Damaged(absl::StrCat("the directory, ", end.directory_bytes, " bytes at ", end.directory_offset,
+                                ", does not end at ", directory_end, ", where the end record begins"));
+  }
+  if (end.entries > end.directory_bytes / kEntryBytes) {
+    return Damaged(
+        absl::StrCat("a directory of ", end.directory_bytes, " bytes cannot hold ", end.entries, " members"));
+  }
+  return end;
+}
+
+// The content of the zip64 extra field among `extra`; empty if there is none.
+absl::StatusOr<std::optional<absl::string_view>> FindZip64(absl::string_view extra) {
+  std::optional<absl::string_view> found;
+  while (extra.size() >= 4) {
+    const uint16_t id = U16(extra.data());
+    const size_t bytes = U16(extra.data() + 2);
+    if (bytes > extra.size() - 4) return Damaged("an extra field is longer than the space for extra fields");
+    if (id == kExtraZip64) {
+      if (found) return Damaged("two zip64 extra fields");
+      found = extra.substr(4, bytes);
+    }
+    extra.remove_prefix(4 + bytes);
+  }
+  for (const char byte : extra) {  // up to three zeros pad
+    if (byte != 0) return Damaged("bytes behind the extra fields");
+  }
+  return found;
+}
+
+// Replaces each of `values` that is the mask by the next 8 bytes of the zip64 extra field.
+absl::Status Unmask(absl::string_view extra, absl::Span<uint64_t* const> values) {
+  CASK_ASSIGN_OR_RETURN(const std::optional<absl::string_view> zip64, FindZip64(extra));
+  size_t at = 0;
+  for (uint64_t* value : values) {
+    if (*value != kMask32) continue;
+    if (!zip64) return Damaged("a size or offset is in a zip64 extra field that is not there");
+    if (zip64->size() - at < 8) return Damaged("the zip64 extra field is too short");
+    *value = U64(zip64->data() + at);
+    at += 8;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckMember(const ZipMember& member, uint16_t method, uint16_t made_by, uint32_t attributes) {
+  if ((member.flags & (kFlagEncrypted | kFlagStrongEncryption)) != 0) {
+    return absl::UnimplementedError("is encrypted");
+  }
+  const uint16_t unknown = member.flags & static_cast<uint16_t>(~(kFlagLevel | kFlagDescriptor | kFlagUtf8));
+  if (unknown != 0) return absl::UnimplementedError(absl::StrCat("has unknown flags ", unknown));
+  if (method != kStored && method != kDeflated) {
+    return absl::UnimplementedError(
+        absl::StrCat("is compressed by method ", method, "; methods 0 (stored) and 8 (deflated) are read"));
+  }
+  if (made_by >> 8 == kMadeByUnix >> 8 && (attributes >> 28) == 0xa) return Damaged("is a symbolic link");
+  if ((member.flags & kFlagUtf8) != 0 && !internal::IsUtf8(member.name)) {
+    return Damaged("has a name that is marked as UTF-8 and is not");
+  }
+  if (!member.deflated && member.stored_bytes != member.size_bytes) {
+    return Damaged(absl::StrCat("is stored in ", member.stored_bytes, " bytes and has ", member.size_bytes));
+  }
+  if (member.deflated && member.size_bytes / kMaxDeflateRatio > member.stored_bytes) {
+    return Damaged(absl::StrCat("claims that ", member.stored_bytes, " deflated bytes make ", member.size_bytes,
+                                "; they cannot make more than ", kMaxDeflateRatio, " times as many"));
+  }
+  if (member.is_folder() && member.size_bytes != 0) return Damaged("is a folder with data");
+  return absl::OkStatus();
+}
+
+// Consumes one entry from the front of *directory.
+absl::StatusOr<ZipMember> ParseEntry(absl::string_view* directory) {
+  const char* entry = directory->data();
+  if (directory->size() < kEntryBytes || U32(entry) != kEntrySignature) {
+    return Damaged("the directory has fewer members than the end record says");
+  }
+  const size_t name_bytes = U16(entry + 28);
+  const size_t extra_bytes = U16(entry + 30);
+  const size_t comment_bytes = U16(entry + 32);
+  if (name_bytes + extra_bytes + comment_bytes > directory->size() - kEntryBytes) {
+    return Damaged("an entry of the directory leaves the directory");
+  }
+  ZipMember member;
+  member.flags = U16(entry + 8);
+  const uint16_t method = U16(entry + 10);
+  member.deflated = method == kDeflated;
+  member.crc32 = U32(entry + 16);
+  member.stored_bytes = U32(entry + 20);
+  member.size_bytes = U32(entry + 24);
+  member.header_offset = U32(entry + 42);
+  member.name.assign(entry + kEntryBytes, name_bytes);
+  const absl::string_view extra(entry + kEntryBytes + name_bytes, extra_bytes);
+  absl::Status status = Unmask(extra, {&member.size_bytes, &member.stored_bytes, &member.header_offset});
+  if (status.ok() && U16(entry + 34) != 0) status = absl::UnimplementedError("lies in another file of the archive");
+  if (status.ok()) status = CheckMember(member, method, U16(entry + 4), U32(entry + 38));
+  if (!status.ok()) return Annotate(status, absl::StrCat("member ", Quoted(member.name)));
+  directory->remove_prefix(kEntryBytes + name_bytes + extra_bytes + comment_bytes);
+  return member;
+}
+
+// True if `found` is `wanted`, or if the member has a data descriptor and the local header leaves the number to it.
+bool Agrees(uint64_t found, uint64_t wanted, bool has_descriptor) {
+  return found == wanted || (has_descriptor && found == 0);
+}
+
+// Compares the data descriptor `bytes` with the directory. Of four forms: with or without a signature, with sizes of 4
+// or 8 bytes.
+absl::Status CheckDescriptor(const ZipMember& member, absl::string_view bytes) {
+  const char* at = bytes.data();
+  const bool has_signature = bytes.size() == 16 || bytes.size() == 24;
+  if (!has_signature && bytes.size() != 12 && bytes.size() != 20) {
+    return Damaged(absl::StrCat("has ", bytes.size(), " bytes behind its data, where the data descriptor should be"));
+  }
+  if (has_signature && U32(at) != kDescriptorSignature) return Damaged("has no data descriptor behind its data");
+  if (has_signature) at += 4;
+  const bool wide = bytes.size() >= 20;
+  const uint64_t stored_bytes = wide ? U64(at + 4) : U32(at + 4);
+  const uint64_t size_bytes = wide ? U64(at + 12) : U32(at + 8);
+  if (U32(at) != member.crc32 || stored_bytes != member.stored_bytes || size_bytes != member.size_bytes) {
+    return Damaged("has a data descriptor that disagrees with the directory");
+  }
+  return absl::OkStatus();
+}
+
+// Compares the local header with the directory and sets data_offset. The member ends at `end`.
+absl::Status CheckLocal(const ByteSource& file, uint64_t end, ZipMember* member) {
+  constexpr size_t kUsualExtraBytes = 128;
+  const uint64_t available = end - member->header_offset;
+  if (available < kLocalBytes + member->name.size()) return Damaged("overlaps the next member");
+  std::string header(std::min<uint64_t>(available, kLocalBytes + member->name.size() + kUsualExtraBytes), '\0');
+  CASK_RETURN_IF_ERROR(file.ReadAt(member->header_offset, absl::MakeSpan(&header[0], header.size())));
+  if (U32(header.data()) != kLocalSignature) return Damaged(absl::StrCat("has no header at ", member->header_offset));
+  const uint64_t extra_bytes = U16(header.data() + 28);
+  const uint64_t header_bytes = kLocalBytes + U16(header.data() + 26) + extra_bytes;
+  if (U16(header.data() + 26) != member->name.size() ||
+      header.compare(kLocalBytes, member->name.size(), member->name) != 0) {
+    return Damaged("has another name in its own header");
+  }
+  if (available < header_bytes || available - header_bytes < member->stored_bytes) {
+    return Damaged("overlaps the next member");
+  }
+  if (header.size() < header_bytes) {
+    header.resize(header_bytes);
+    CASK_RETURN_IF_ERROR(file.ReadAt(member->header_offset, absl::MakeSpan(&header[0], header.size())));
+  }
+  if (U16(header.data() + 6) != member->flags || U16(header.data() + 8) != (member->deflated ? kDeflated : kStored)) {
+    return Damaged("has other flags or another method in its own header");
+  }
+  uint64_t stored_bytes = U32(header.data() + 18);
+  uint64_t size_bytes = U32(header.data() + 22);
+  CASK_RETURN_IF_ERROR(
+      Unmask(absl::string_view(header).substr(header_bytes - extra_bytes, extra_bytes), {&size_bytes, &stored_bytes}));
+  const bool has_descriptor = (member->flags & kFlagDescriptor) != 0;
+  if (!Agrees(U32(header.data() + 14), member->crc32, has_descriptor) ||
+      !Agrees(stored_bytes, member->stored_bytes, has_descriptor) ||
+      !Agrees(size_bytes, member->size_bytes, has_descriptor)) {
+    return Damaged("has another size or checksum in its own header");
+  }
+  member->data_offset = member->header_offset + header_bytes;
+  const uint64_t rest = available - header_bytes - member->stored_bytes;
+  if (!has_descriptor) {
+    return rest == 0 ? absl::OkStatus() : Damaged(absl::StrCat("is followed by ", rest, " bytes of no member"));
+  }
+  char descriptor[24];
+  if (rest > sizeof(descriptor)) return CheckDescriptor(*member, absl::string_view(descriptor, 0));
+  CASK_RETURN_IF_ERROR(file.ReadAt(end - rest, absl::MakeSpan(descriptor, rest)));
+  return CheckDescriptor(*member, absl::string_view(descriptor, rest));
+}
+
+// The members must follow one another from the first byte to the directory.
+absl::Status CheckExtents(const ByteSource& file, uint64_t directory_offset, std::vector<ZipMember>* members) {
+  std::vector<ZipMember*> sorted;
+  sorted.reserve(members->size());
+  for (ZipMember& member : *members) sorted.push_back(&member);
+  std::sort(sorted.begin(), sorted.end(),
+            [](const ZipMember* a, const ZipMember* b) { return a->header_offset < b->header_offset; });
+  const uint64_t start = sorted.empty() ? directory_offset : sorted[0]->header_offset;
+  if (start != 0) return Damaged(absl::StrCat(start, " bytes of no member at the start of the file"));
+  for (size_t i = 0; i < sorted.size(); ++i) {
+    const uint64_t end = i + 1 < sorted.size() ? sorted[i + 1]->header_offset : directory_offset;
+    absl::Status status;
+    if (end <= sorted[i]->header_offset) {
+      status =
+          Damaged(i + 1 < sorted.size() ? absl::StrCat("has the same header as member ", Quoted(sorted[i + 1]->name))
+                                        : absl::StrCat("begins at ", sorted[i]->header_offset,
+                                                       ", behind the other members' end at ", directory_offset));
+    } else {
+      status = CheckLocal(file, end, sorted[i]);
+    }
+    if (!status.ok()) return Annotate(status, absl::StrCat("member ", Quoted(sorted[i]->name)));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<ZipMember>> ReadDirectory(const ByteSource& file, const DecodeLimits& limits) {
+  CASK_ASSIGN_OR_RETURN(const End end, ReadEnd(file));
+  if (end.entries > LimitOf(limits.max_entries)) {
+    return PastLimit(absl::StrCat("the archive has ", end.entries, " members"), "max_entries", limits.max_entries);
+  }
+  std::string bytes(end.directory_bytes, '\0');
+  CASK_RETURN_IF_ERROR(file.ReadAt(end.directory_offset, absl::MakeSpan(&bytes[0], bytes.size())));
+  absl::string_view rest = bytes;
+  std::vector<ZipMember> members;
+  members.reserve(end.entries);
+  for (uint64_t i = 0; i < end.entries; ++i) {
+    CASK_ASSIGN_OR_RETURN(ZipMember member, ParseEntry(&rest));
+    if (member.name.size() > LimitOf(limits.max_name_bytes)) {
+      return PastLimit(absl::StrCat("a member's name has ", member.name.size(), " bytes"), "max_name_bytes",
+                       limits.max_name_bytes);
+    }
+    members.push_back(std::move(member));
+  }
+  if (!rest.empty()) return Damaged("the directory has more members than the end record says");
+  absl::flat_hash_set<absl::string_view> names;
+  names.reserve(members.size());
+  for (const ZipMember& member : members) {
+    if (!names.insert(member.name).second) return Damaged(absl::StrCat("two members are named ", Quoted(member.name)));
+  }
+  CASK_RETURN_IF_ERROR(CheckExtents(file, end.directory_offset, &members));
+  return members;
+}
+
+}  // namespace
+
+bool IsZip(absl::string_view start) {
+  return start.substr(0, 4) == absl::string_view("PK\3\4", 4) || start.substr(0, 4) == kEndMagic;
+}
+
+absl::StatusOr<std::vector<ZipMember>> ReadZipDirectory(const ByteSource& file, const DecodeLimits& limits) {
+  absl::StatusOr<std::vector<ZipMember>> members = ReadDirectory(file, limits);
+  // Errors of the source name the file already.
+  if (!members.ok() && !absl::StartsWith(members.status().message(), absl::StrCat(file.name(), ": "))) {
+    return Annotate(members.status(), file.name());
+  }
+  return members;
+}
+
+}  // namespace tensorcask

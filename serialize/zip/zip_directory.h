@@ -1,0 +1,56 @@
+// The members of a zip archive, as its directory and the headers before their data agree on them.
+//
+//   CASK_ASSIGN_OR_RETURN(std::vector<ZipMember> members, ReadZipDirectory(*file, limits));
+//   for (const ZipMember& member : members) ...   // member.name, member.data_offset, member.size_bytes
+//
+// Zip archives say most things twice, and readers differ in whom they believe: that is how one file shows two contents.
+// ReadZipDirectory compares all of it, and refuses an archive unless
+//
+//   - one end record, at the end of the file, fits; its comment holds no second one;
+//   - the directory lies right before it, has as many entries as it says and no other bytes;
+//   - name, method, flags, sizes and CRC-32 of each entry are those of the member's local header and, if it has one, of
+//     its data descriptor;
+//   - the members follow one another from the first byte of the file to the directory, without gap or overlap;
+//   - no two have the same name.
+//
+// Names are bytes, and data: nothing here makes paths of them ("../x" is a key like others). Archives in several files,
+// encrypted members, methods other than stored and deflated, and links are refused.
+
+#ifndef TENSORCASK_SERIALIZE_ZIP_ZIP_DIRECTORY_H_
+#define TENSORCASK_SERIALIZE_ZIP_ZIP_DIRECTORY_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/decode_limits.h"
+
+namespace tensorcask {
+
+struct ZipMember {
+  std::string name;  // any bytes; UTF-8 if the archive says that it is
+  bool deflated = false;
+  uint32_t crc32 = 0;          // of the data, inflated
+  uint64_t stored_bytes = 0;   // of the data in the file
+  uint64_t size_bytes = 0;     // inflated; a claim, at most 1032 times stored_bytes
+  uint64_t header_offset = 0;  // of the local header in the file
+  uint64_t data_offset = 0;    // of the data in the file
+  uint16_t flags = 0;
+
+  bool is_folder() const { return !name.empty() && name.back() == '/'; }  // then it has no data
+};
+
+// True if a file that begins with `start` can be a zip archive: the first four bytes decide.
+bool IsZip(absl::string_view start);
+
+// All members, in the order of the directory. Reads the directory and the local headers. Errors, naming file and
+// member: DataLoss if the file is not a zip archive or breaks a rule above; Unimplemented for encryption, other methods
+// and archives in several files; ResourceExhausted past limits.max_entries or max_name_bytes; of the source.
+absl::StatusOr<std::vector<ZipMember>> ReadZipDirectory(const ByteSource& file, const DecodeLimits& limits);
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_SERIALIZE_ZIP_ZIP_DIRECTORY_H_

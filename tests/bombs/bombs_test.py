@@ -1,0 +1,226 @@
+#!/usr/bin/env python3
+"""Inputs that cost their reader much: holds memory to the promise of SECURITY.md, and time to n log n.
+
+As a test: small sizes. By hand, with large ones, and the figures of each:
+
+    MAKE_BOMB=bazel-bin/tests/bombs/make_bomb BOMB_PROBE=bazel-bin/tests/bombs/bomb_probe \\
+    TENSORCASK=bazel-bin/tools/tensorcask tests/bombs/bombs_test.py --factor 20
+"""
+
+import math
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path[:0] = (os.path.join(os.path.dirname(os.path.abspath(__file__)), folder)
+                for folder in (".", "../support", "../tools"))
+import case_report  # noqa: E402
+from tool_testing import TOOL, sanitized  # noqa: E402
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+MAKE = os.environ.get("MAKE_BOMB", os.path.join(HERE, "make_bomb"))
+PROBE = os.environ.get("BOMB_PROBE", os.path.join(HERE, "bomb_probe"))
+MIB = 1 << 20
+FREE_BYTES = 64 * MIB  # SECURITY.md, Limits
+LIMIT = re.compile(r"the limit max_\w+ is|the limit is")
+
+# Of an entry: what a list in the tool, and the writer of a copy, may take besides the promise (SECURITY.md, Limits).
+LIST_BYTES = 400
+COPY_BYTES = 700
+RANK_BYTES = 800  # 16 times the bytes of its index
+FREE = 0
+
+# Kind, size, command, what an entry may take besides, what is wanted: "ok", or a limit by name.
+CASES = (
+    ("names", 400_000, "verify", FREE, "ok"),
+    ("names", 400_000, "ls", FREE, "ok"),
+    ("names", 100_000, "convert", COPY_BYTES, "ok"),
+    ("names", 400_000, "probe list", FREE, "ok"),
+    ("names", 400_000, "probe entries", LIST_BYTES, "ok"),
+    ("names", 400_000, "probe lookup", FREE, "ok"),
+    ("snappy_names", 400_000, "verify", FREE, "ok"),
+    ("snappy_names", 400_000, "ls", FREE, "ok"),
+    ("empty_tensors", 400_000, "verify", FREE, "ok"),
+    ("empty_tensors", 400_000, "ls", FREE, "ok"),
+    ("ranks", 60_000, "verify", FREE, "ok"),
+    ("ranks", 60_000, "ls", FREE, "ok"),
+    ("ranks", 60_000, "probe entries", RANK_BYTES, "max_unbacked_bytes"),
+    ("long_names", 32_000, "verify", FREE, "ok"),
+    ("long_names", 32_000, "ls", FREE, "ok"),
+    ("long_names", 32_000, "convert", FREE, "max_unbacked_bytes"),
+    ("long_names", 32_000, "salvage", FREE, "max_unbacked_bytes"),
+    ("large_entry", 200 * MIB, "ls", FREE, "max_unbacked_bytes"),
+    ("large_entry", 200 * MIB, "verify", FREE, "max_unbacked_bytes"),
+    ("large_entry", 100_000, "verify", FREE, "ok"),
+    ("large_entry", 100_000, "salvage", FREE, "ok"),
+    ("slices", 100_000, "verify", FREE, "ok"),
+    ("slices", 500_000, "verify", FREE, "max_unbacked_bytes"),
+    ("slices", 500_000, "ls", FREE, "ok"),
+    ("scattered", 60_000, "verify", FREE, "the limit is"),
+    ("text", 2_000_000, "ls", FREE, "max_unbacked_bytes"),
+    ("nested_text", 1_000_000, "ls", FREE, "max_unbacked_bytes"),
+    ("records", 100_000, "cat", LIST_BYTES, "ok"),
+    ("records", 100_000, "convert", COPY_BYTES, "ok"),
+    ("v1", 50_000, "verify", FREE, "ok"),
+    ("v1", 400_000, "verify", FREE, "max_unbacked_bytes"),
+    ("v1_snappy", 400_000, "ls", FREE, "max_unbacked_bytes"),
+    ("graph", 100_000, "tree", LIST_BYTES, "ok"),
+    ("graph", 1_000_000, "tree", FREE, "max_unbacked_bytes"),
+    ("forged_bases", 50, "verify --base", FREE, "not readable"),
+    ("zeros_default", 20_000_000, "verify", FREE, "ok"),
+    ("zeros_high", 20_000_000, "verify", FREE, "ok"),
+    ("unknown_fields", 32 * MIB, "ls", FREE, "ok"),
+)
+
+# Kind, smaller size, command. The larger size is twice that.
+SLOPES = (
+    ("names", 4_000, "verify"),
+    ("slices", 2_000, "verify"),
+    ("graph", 4_000, "tree"),
+    ("records", 4_000, "cat"),
+)
+
+
+class Bombs:
+    def __init__(self, folder):
+        self.folder = folder
+
+    def make(self, kind, size):
+        """The folder of a bomb, its path for the tool, and the bytes of its files."""
+        bomb = os.path.join(self.folder, f"{kind}-{size}")
+        if not os.path.isdir(bomb):
+            os.mkdir(bomb)
+            subprocess.run([MAKE, kind, str(size), bomb], check=True, timeout=600)
+        names = os.listdir(bomb)
+        path = next(os.path.join(bomb, name) for name in ("m", "v1", "m.pb", "m.pbtxt", "m.tfrecord")
+                    if name in names or name + ".index" in names)
+        # Of a data file the bytes count that are in memory at a time, which the promise does not need.
+        read = [name for name in names if name.startswith(os.path.basename(path))]
+        return bomb, path, sum(os.path.getsize(os.path.join(bomb, name)) for name in read)
+
+    def command(self, command, bomb, path):
+        copy = os.path.join(self.folder, "copy")
+        shutil.rmtree(copy, ignore_errors=True)
+        os.mkdir(copy)
+        form = {".pb": "tensorproto", ".pbtxt": "tensorproto-text"}.get(os.path.splitext(path)[1])
+        if command.startswith("probe "):
+            return [PROBE, command.split()[1], path]
+        words = {"tree": ["ls", "--tree", path],
+                 "verify --base": ["verify", "--base", os.path.join(bomb, "base"), path],
+                 "convert": ["convert", path, os.path.join(copy, "m")],
+                 "salvage": ["salvage", path, os.path.join(copy, "m")]}.get(command, [command, path])
+        return [TOOL, *words, *(["--format", form] if form else [])]
+
+    def run(self, arguments, prefix=()):
+        """Its peak in bytes, the bytes that it wrote, its exit status and the first and last words that it printed."""
+        out = os.path.join(self.folder, "stdout")
+        with open(out, "wb") as stdout, open(out + ".err", "wb") as stderr:
+            # With a limit on memory of its own, so that an error here harms no other program.
+            process = subprocess.Popen([*prefix, *arguments], stdout=stdout, stderr=stderr,
+                                       preexec_fn=lambda: sanitized() or
+                                       resource.setrlimit(resource.RLIMIT_DATA, (4 << 30, 4 << 30)))
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        written = os.path.getsize(out)
+        copy = os.path.join(self.folder, "copy")
+        if os.path.isdir(copy):
+            written += sum(os.path.getsize(os.path.join(copy, name)) for name in os.listdir(copy))
+        with open(out, "rb") as file:
+            said = file.read(4096) + file.read()[-4096:]
+        with open(out + ".err", "rb") as file:
+            said += file.read(65536)
+        return usage.ru_maxrss * 1024, written, process.returncode, said.decode(errors="replace")
+
+
+def check_memory(bombs, baseline, case, factor):
+    kind, size, command, entry_bytes, wanted = case
+    if kind != "forged_bases":
+        size *= factor
+    bomb, path, input_bytes = bombs.make(kind, size)
+    peak, written, status, said = bombs.run(bombs.command(command, bomb, path))
+    count = size if entry_bytes else 0
+    promise = FREE_BYTES + 2 * input_bytes + written + count * entry_bytes
+    found = peak - baseline
+    print(f"{kind} {size} {command}: {input_bytes / MIB:.1f} MiB in, {written / MIB:.1f} out, "
+          f"{found / MIB:.0f} of {promise / MIB:.0f} MiB, exit {status}", flush=True)
+    if status < 0:
+        raise AssertionError(f"ended by signal {-status}")
+    if found > promise:
+        raise AssertionError(f"took {found / MIB:.0f} MiB; the promise is {promise / MIB:.0f} MiB")
+    limits = LIMIT.search(said)
+    if factor == 1 and wanted == "ok" and status != 0:
+        raise AssertionError(f"exit {status}: {said[-500:]}")
+    if factor == 1 and wanted != "ok" and (status == 0 or wanted not in said):
+        raise AssertionError(f"exit {status}; wanted {wanted}: {said[-500:]}")
+    if limits and "damaged: " in said:
+        raise AssertionError(f"a limit is called damage: {said[-500:]}")
+
+
+def instructions(bombs, kind, size, command):
+    bomb, path, _ = bombs.make(kind, size)
+    valgrind = ("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null")
+    said = bombs.run(bombs.command(command, bomb, path), valgrind)[3]
+    found = re.search(r"Collected : (\d+)", said)
+    if not found:
+        raise AssertionError(f"callgrind printed no count: {said[-500:]}")
+    return int(found.group(1))
+
+
+def check_slope(bombs, kind, size, command):
+    start = instructions(bombs, kind, 1, command)
+    once = instructions(bombs, kind, size, command) - start
+    twice = instructions(bombs, kind, 2 * size, command) - start
+    wanted = 2 * math.log(2 * size) / math.log(size) * 1.15  # with a sixth for growing tables
+    print(f"{kind} {size} {command}: {once / size:.0f} instructions for each, {twice / once:.2f} times for twice as "
+          f"many; at most {wanted:.2f}", flush=True)
+    if twice > wanted * once:
+        raise AssertionError(f"twice the input takes {twice / once:.2f} times the instructions")
+
+
+def argument(name, default):
+    return sys.argv[sys.argv.index(name) + 1] if name in sys.argv else default
+
+
+FACTOR = int(argument("--factor", "1"))
+ONLY = [kind for kind in argument("--only", "").split(",") if kind]
+
+
+@unittest.skipIf(sanitized(), "a program with a sanitizer takes several times the memory")
+class Bomb(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        # pylint: disable=consider-using-with
+        cls.folder = tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR"))
+        cls.bombs = Bombs(cls.folder.name)
+        bomb, path, _ = cls.bombs.make("names", 1)
+        cls.baseline = min(cls.bombs.run(cls.bombs.command("verify", bomb, path))[0] for _ in range(3))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+
+def add_tests():
+    """One method for each case."""
+    for case in CASES:
+        if ONLY and case[0] not in ONLY:
+            continue
+        name = f"test_memory_{case[0]}_{case[2].replace(' ', '_').replace('-', '')}_{case[1]}"
+        setattr(Bomb, name, lambda self, case=case: check_memory(self.bombs, self.baseline, case, FACTOR))
+    for case in SLOPES:
+        if ONLY and case[0] not in ONLY:
+            continue
+        test = unittest.skipUnless(shutil.which("valgrind"), "needs valgrind, which counts instructions")(
+            lambda self, case=case: check_slope(self.bombs, *case))
+        setattr(Bomb, f"test_slope_{case[0]}_{case[2]}", test)
+
+
+add_tests()
+
+if __name__ == "__main__":
+    case_report.main("bombs")

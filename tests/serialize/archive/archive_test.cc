@@ -1,0 +1,335 @@
+// The parts of serialize/archive: blocks, reading ahead, recognition, conversion, totals.
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tensorcask/serialize/archive/all_formats.h"
+#include "tensorcask/serialize/archive/archive.h"
+#include "tensorcask/serialize/archive/compare.h"
+#include "tensorcask/serialize/archive/convert.h"
+#include "tensorcask/serialize/archive/internal/block_plan.h"
+#include "tensorcask/serialize/archive/internal/element_totals.h"
+#include "tensorcask/serialize/archive/internal/read_ahead.h"
+#include "tensorcask/serialize/archive/internal/similar_names.h"
+#include "tensorcask/serialize/archive/records_format.h"
+#include "tensorcask/serialize/archive/summarize.h"
+#include "tensorcask/serialize/archive/tensorproto_format.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/slice.h"
+#include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tests/support/status_matchers.h"
+
+namespace tensorcask {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::string TempPath(const std::string& name) {
+  return absl::StrCat(::testing::TempDir(), "/archive_test_", getpid(), "_", name);
+}
+
+Tensor Floats(int64_t rows, int64_t columns) {
+  Tensor tensor = *Tensor::Create(DType::kFloat32, TensorShape({rows, columns}));
+  float* const data = tensor.mutable_data<float>();
+  for (int64_t i = 0; i < rows * columns; ++i) data[i] = static_cast<float>(i) * 0.5F - 3;
+  return tensor;
+}
+
+// ---- Blocks ---------------------------------------------------------------------------------------------------------
+
+std::vector<std::string> Blocks(const TensorShape& shape, size_t element_size, uint64_t block_bytes) {
+  archive::BlockPlan plan(shape, element_size, block_bytes);
+  std::vector<std::string> blocks;
+  while (const std::optional<TensorSlice> slice = plan.Next()) blocks.push_back(slice->ToString());
+  return blocks;
+}
+
+TEST(BlockPlan, CutsRows) {
+  EXPECT_THAT(Blocks(TensorShape({5, 4}), 4, 32), ElementsAre("0,2:-", "2,2:-", "4,1:-"));
+  EXPECT_THAT(Blocks(TensorShape({5, 4}), 4, 80), ElementsAre("-:-"));
+  EXPECT_THAT(Blocks(TensorShape({2, 5}), 4, 12), ElementsAre("0,1:0,3", "0,1:3,2", "1,1:0,3", "1,1:3,2"));
+  EXPECT_THAT(Blocks(TensorShape({2, 2, 1}), 8, 1), ElementsAre("0,1:0,1:-", "0,1:1,1:-", "1,1:0,1:-", "1,1:1,1:-"));
+  EXPECT_THAT(Blocks(TensorShape({0, 1000000}), 4, 1), ElementsAre("-:-"));
+  EXPECT_THAT(Blocks(TensorShape(), 4, 1), ElementsAre(""));
+}
+
+TEST(BlockPlan, CoversEachElementOnceInOrder) {
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    std::vector<int64_t> dims(1 + random() % 4);
+    for (int64_t& dim : dims) dim = 1 + random() % 5;
+    const TensorShape shape = *TensorShape::Create(dims);
+    const uint64_t block_bytes = 1 + random() % 64;
+    Tensor numbers = *Tensor::Create(DType::kInt32, shape);
+    for (int32_t i = 0; i < shape.num_elements(); ++i) numbers.mutable_data<int32_t>()[i] = i;
+    archive::BlockPlan plan(shape, 4, block_bytes);
+    int32_t next = 0;
+    while (const std::optional<TensorSlice> slice = plan.Next()) {
+      const Tensor block = *TensorView(numbers).Slice(*slice)->ToTensor();
+      EXPECT_LE(block.num_elements(), std::max<int64_t>(1, static_cast<int64_t>(block_bytes / 4)));
+      for (int64_t i = 0; i < block.num_elements(); ++i) EXPECT_EQ(block.data<int32_t>()[i], next++);
+    }
+    EXPECT_EQ(next, shape.num_elements());
+  }
+}
+
+// ---- Reading ahead --------------------------------------------------------------------------------------------------
+
+TEST(ReadAhead, KeepsTheOrderAndStopsAtTheFirstError) {
+  for (const int num_threads : {1, 2, 5}) {
+    SCOPED_TRACE(num_threads);
+    const auto produce = [](size_t job, archive::ReadAhead::Emit emit) -> absl::Status {
+      for (uint64_t i = 0; i < job % 4; ++i) {
+        archive::ReadPiece piece;
+        piece.slice = TensorSlice::Full(1);
+        piece.bytes = 10 * job + i;
+        CASK_RETURN_IF_ERROR(emit(std::move(piece)));
+      }
+      return job == 90 ? absl::DataLossError("90") : absl::OkStatus();
+    };
+    std::vector<uint64_t> seen;
+    archive::ReadAhead ahead(100, /*max_bytes=*/50, produce);
+    const absl::Status status = ahead.Run(num_threads, [&](size_t job, archive::ReadPiece piece) {
+      EXPECT_EQ(piece.bytes / 10, job);
+      seen.push_back(piece.bytes);
+      return absl::OkStatus();
+    });
+    EXPECT_EQ(status.message(), "90");
+    std::vector<uint64_t> wanted;
+    for (uint64_t job = 0; job <= 90; ++job) {
+      for (uint64_t i = 0; i < job % 4; ++i) wanted.push_back(10 * job + i);
+    }
+    EXPECT_EQ(seen, wanted);
+
+    archive::ReadAhead other(100, /*max_bytes=*/50, produce);
+    EXPECT_EQ(other
+                  .Run(num_threads,
+                       [&](size_t job, const archive::ReadPiece&) {
+                         return job == 7 ? absl::CancelledError("7") : absl::OkStatus();
+                       })
+                  .message(),
+              "7");
+  }
+}
+
+// ---- Names ----------------------------------------------------------------------------------------------------------
+
+TEST(DidYouMean, FindsTheNearestName) {
+  const std::vector<absl::string_view> names = {"dense/kernel", "dense/bias", "conv/kernel"};
+  EXPECT_EQ(archive::DidYouMean("dense/kernl", names), "; did you mean \"dense/kernel\"?");
+  EXPECT_EQ(archive::DidYouMean("dnese/bias", names), "; did you mean \"dense/bias\"?");
+  EXPECT_EQ(archive::DidYouMean("bias", names), "; did you mean \"dense/bias\"?");
+  EXPECT_EQ(archive::DidYouMean("something", names), "");
+  EXPECT_EQ(archive::DidYouMean("", names), "");
+}
+
+TEST(FormatForName, GoesByTheExtension) {
+  const AllFormats formats;
+  const auto name = [&](absl::string_view path) {
+    const absl::StatusOr<const ArchiveFormat*> format = FormatForName(path, formats.list());
+    return format.ok() ? std::string((*format)->name()) : std::string(format.status().message());
+  };
+  EXPECT_EQ(name("x.pb"), "tensorproto");
+  EXPECT_EQ(name("a.b/x.TFRecord"), "records");
+  for (const char* path : {"x", "a.bin/x", "x.ckpt", "x.ckpt-7", "x.index", ".x", "x-1.5", "x."}) {
+    EXPECT_EQ(name(path), "checkpoint") << path;
+  }
+  for (const char* path : {"x.h5", "x.pt", "x.onnx"}) EXPECT_THAT(name(path), HasSubstr("no known format")) << path;
+}
+
+// ---- Conversion -----------------------------------------------------------------------------------------------------
+
+absl::StatusOr<ConvertReport> ConvertAll(const ArchiveReader& from, const ArchiveFormat& format, const std::string& to,
+                                         const ConvertOptions& options) {
+  const ArchiveReader* const sources[] = {&from};
+  CASK_ASSIGN_OR_RETURN(const ConversionPlan plan, PlanConversion(sources, format, options));
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveWriter> writer, CreateArchive(to, format));
+  return RunConversion(plan, options, writer.get());
+}
+
+TEST(Convert, CopiesThereAndBack) {
+  const AllFormats formats;
+  const CheckpointArchiveFormat checkpoint;
+  const RecordsArchiveFormat records;
+  const std::string first = TempPath("first");
+  {
+    const std::unique_ptr<ArchiveWriter> writer = *CreateArchive(first, checkpoint);
+    for (int i = 0; i < 20; ++i) {
+      ArchiveEntry entry;
+      entry.name = absl::StrCat("w", i);
+      DecodedTensor tensor;
+      tensor.view = Floats(i, 100);
+      ASSERT_OK(writer->Add(entry, tensor));
+    }
+    ASSERT_OK(writer->Finish());
+    EXPECT_GT(writer->file_bytes(), 190U * 400U);
+  }
+  const std::unique_ptr<ArchiveReader> one = *OpenArchive(first, formats.list());
+  EXPECT_EQ(one->format(), "checkpoint");
+  for (const int num_threads : {1, 3}) {
+    const std::string second = TempPath(absl::StrCat("second", num_threads, ".tfrecord"));
+    ConvertOptions options;
+    options.num_threads = num_threads;
+    options.block_bytes = 1000;
+    ASSERT_OK(ConvertAll(*one, records, second, options).status());
+    const std::unique_ptr<ArchiveReader> two = *OpenArchive(second, formats.list());
+    EXPECT_EQ(two->format(), "records");
+    for (const uint64_t block_bytes : {1000, 1 << 20}) {
+      CompareOptions compare;
+      compare.block_bytes = block_bytes;
+      const absl::StatusOr<CompareReport> report = Compare(*one, *two, compare);
+      ASSERT_OK(report.status());
+      EXPECT_EQ(report->equal, 20);
+      EXPECT_TRUE(report->differences.empty());
+    }
+  }
+}
+
+TEST(Convert, BlocksOfADamagedTensorAreAnError) {
+  const AllFormats formats;
+  const CheckpointArchiveFormat checkpoint;
+  const std::string path = TempPath("damaged");
+  const std::unique_ptr<ArchiveWriter> writer = *CreateArchive(path, checkpoint);
+  ArchiveEntry entry;
+  entry.name = "w";
+  DecodedTensor tensor;
+  tensor.view = Floats(100, 100);
+  ASSERT_OK(writer->Add(entry, tensor));
+  ASSERT_OK(writer->Finish());
+  FILE* const file = fopen((path + ".data-00000-of-00001").c_str(), "r+b");
+  ASSERT_NE(file, nullptr);
+  fseek(file, 39000, SEEK_SET);
+  fputc(0x7f, file);
+  fclose(file);
+  const std::unique_ptr<ArchiveReader> reader = *OpenArchive(path, formats.list());
+  const std::unique_ptr<TensorBlocks> blocks = *reader->ReadBlocks(reader->entries()[0], 4000);
+  absl::Status status;
+  int count = 0;
+  while (status.ok()) {
+    const absl::StatusOr<std::optional<TensorBlock>> block = blocks->Next();
+    status = block.status();
+    if (block.ok() && !block->has_value()) break;
+    ++count;
+  }
+  EXPECT_EQ(count, 11);
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("checksum"));
+}
+
+TEST(Convert, LossIsAnErrorUnlessAllowed) {
+  // A format that holds nothing but row-major float32.
+  class Poor final : public ArchiveFormat {
+   public:
+    absl::string_view name() const override { return "poor"; }
+    std::vector<absl::string_view> extensions() const override { return {".poor"}; }
+    ArchiveTraits traits() const override { return {}; }
+    bool HoldsDType(DType dtype) const override { return dtype == DType::kFloat32; }
+    bool Recognizes(const ArchiveProbe&) const override { return false; }
+    absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string&,
+                                                        const ArchiveReaderOptions&) const override {
+      return absl::UnimplementedError("");
+    }
+  };
+  const AllFormats formats;
+  const RecordsArchiveFormat records;
+  const std::string path = TempPath("rich.tfrecord");
+  const std::unique_ptr<ArchiveWriter> writer = *CreateArchive(path, records);
+  const auto add = [&](const std::string& name, const TensorView& view, const TensorMetadata& metadata) {
+    ArchiveEntry entry;
+    entry.name = name;
+    DecodedTensor tensor;
+    tensor.view = view;
+    tensor.metadata = metadata;
+    ASSERT_OK(writer->Add(entry, tensor));
+  };
+  TensorMetadata tagged;
+  tagged.attributes["unit"] = "m";
+  add("columns", *TensorView(Floats(2, 3)).Transpose(0, 1), {});
+  add("plain", Floats(2, 3), {});
+  add("strings", *Tensor::Create(DType::kString, TensorShape({1})), {});
+  add("tagged", Floats(1, 1), tagged);
+  ASSERT_OK(writer->Finish());
+  const std::unique_ptr<ArchiveReader> reader = *OpenArchive(path, formats.list());
+  const ArchiveReader* const sources[] = {reader.get()};
+  const Poor poor;
+  for (const auto& [name, says] : std::vector<std::pair<std::string, std::string>>{
+           {"columns", "has the strides [1,3]"}, {"strings", "is string"}, {"tagged", "has metadata"}}) {
+    ConvertOptions options;
+    options.include = {name};
+    const absl::Status status = PlanConversion(sources, poor, options).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(says));
+  }
+  ConvertOptions options;
+  options.allow_loss = true;
+  const absl::StatusOr<ConversionPlan> plan = PlanConversion(sources, poor, options);
+  ASSERT_OK(plan.status());
+  EXPECT_EQ(plan->items.size(), 3U);
+  EXPECT_EQ(plan->losses.size(), 3U);
+}
+
+// ---- Totals ---------------------------------------------------------------------------------------------------------
+
+TEST(ElementTotals, VectorCodeAgreesWithPortableCode) {
+  const float odd[] = {0.0F,
+                       -0.0F,
+                       std::numeric_limits<float>::quiet_NaN(),
+                       std::numeric_limits<float>::infinity(),
+                       -std::numeric_limits<float>::infinity(),
+                       1e-40F,
+                       -1e-45F,
+                       3.4e38F,
+                       -3.4e38F};
+  for (uint32_t seed = 0; seed < 100; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    std::vector<float> values(random() % 100);
+    for (float& value : values) {
+      value = random() % 3 == 0 ? odd[random() % std::size(odd)] : static_cast<float>(random() % 1000) / 7 - 50;
+    }
+    archive::ElementTotals a;
+    archive::ElementTotals b;
+    archive::AddFloats(values.data(), values.size(), &a);
+    archive::AddFloatsPortable(values.data(), values.size(), &b);
+    EXPECT_EQ(a.count, b.count);
+    EXPECT_EQ(a.zeros, b.zeros);
+    EXPECT_EQ(a.nans, b.nans);
+    EXPECT_EQ(a.infinities, b.infinities);
+    EXPECT_EQ(a.subnormals, b.subnormals);
+    EXPECT_EQ(a.min, b.min);
+    EXPECT_EQ(a.max, b.max);
+    // The order of additions differs, and so does the rounding.
+    const double tolerance = 1e-9 * (1 + std::max(std::abs(b.min), std::abs(b.max)));
+    EXPECT_NEAR(a.mean(), b.mean(), tolerance);
+    EXPECT_NEAR(a.standard_deviation(), b.standard_deviation(), tolerance);
+  }
+}
+
+TEST(ElementTotals, ALargeMeanDoesNotHideASmallSpread) {
+  std::vector<float> values(1000);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = 1e6F + static_cast<float>(i % 2);
+  archive::ElementTotals totals;
+  archive::AddFloats(values.data(), values.size(), &totals);
+  EXPECT_DOUBLE_EQ(totals.mean(), 1e6 + 0.5);
+  EXPECT_DOUBLE_EQ(totals.standard_deviation(), 0.5);
+}
+
+}  // namespace
+}  // namespace tensorcask

@@ -1,0 +1,637 @@
+// Reading: what hostile and unusual files give, slices, mapping, aliases, limits, models in several files.
+
+#include "tensorcask/serialize/safetensors/reader.h"
+
+#include <cerrno>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/memory_file_system.h"
+#include "tensorcask/serialize/safetensors/dtypes.h"
+#include "tensorcask/serialize/safetensors/writer.h"
+#include "tensorcask/tensor/buffer.h"
+#include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/shape.h"
+#include "tensorcask/tensor/slice.h"
+#include "tensorcask/tensor/strided/compare.h"
+#include "tensorcask/tensor/strided/view.h"
+#include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tests/serialize/safetensors/safetensors_testing.h"
+#include "tensorcask/tests/support/faulty_file_system.h"
+#include "tensorcask/tests/support/status_matchers.h"
+
+namespace tensorcask {
+namespace {
+
+using ::tensorcask::testing::FaultyFileSystem;
+using ::tensorcask::testing::FileOperation;
+using ::tensorcask::testing::MakeFile;
+using ::tensorcask::testing::OpenBytes;
+using ::tensorcask::testing::RandomTensor;
+using ::tensorcask::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+using Code = absl::StatusCode;
+
+std::string Bytes(size_t size) {
+  std::string bytes(size, '\0');
+  for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<char>(i + 1);
+  return bytes;
+}
+
+// ---- Files that are refused
+// -------------------------------------------------------------------------------------------
+
+struct RejectCase {
+  const char* name;
+  std::string file;
+  const char* says;
+  Code code = Code::kDataLoss;
+};
+
+class SafetensorsRejects : public ::testing::TestWithParam<RejectCase> {};
+
+TEST_P(SafetensorsRejects, WithCodeAndMessage) {
+  const RejectCase& row = GetParam();
+  EXPECT_THAT(OpenBytes(row.file), StatusIs(row.code, AllOf(HasSubstr("m.safetensors: "), HasSubstr(row.says))));
+}
+
+std::string LengthOnly(uint64_t length) {
+  std::string file = MakeFile("{}");
+  for (int i = 0; i < 8; ++i) file[static_cast<size_t>(i)] = static_cast<char>(length >> (8 * i));
+  return file;
+}
+
+// A file of one tensor "a" of 8 data bytes.
+std::string OneTensor(const std::string& fields) { return MakeFile(absl::StrCat("{\"a\":{", fields, "}}"), Bytes(8)); }
+std::string WithShape(const std::string& shape) {
+  return OneTensor(absl::StrCat(R"("dtype":"F32","shape":)", shape, R"(,"data_offsets":[0,8])"));
+}
+std::string WithOffsets(const std::string& offsets) {
+  return OneTensor(absl::StrCat(R"("dtype":"F32","shape":[2],"data_offsets":)", offsets));
+}
+std::string WithDType(const std::string& dtype) {
+  return OneTensor(absl::StrCat(R"("dtype":)", dtype, R"(,"shape":[2],"data_offsets":[0,8])"));
+}
+// Two tensors of F32 with these names and offsets, and so many bytes of data.
+std::string TwoTensors(const std::string& a, const std::string& b, size_t bytes, const std::string& names = "ab") {
+  return MakeFile(absl::StrCat("{\"", names.substr(0, 1), R"(":{"dtype":"F32","shape":[2],"data_offsets":)", a, "},\"",
+                               names.substr(1), R"(":{"dtype":"F32","shape":[2],"data_offsets":)", b, "}}"),
+                  Bytes(bytes));
+}
+
+const std::string kGood = R"("dtype":"F32","shape":[2],"data_offsets":[0,8])";
+
+const RejectCase kBadLengths[] = {
+    // SF-01, SF-02
+    {"Empty", "", "has 0 bytes"},
+    {"SevenBytes", std::string(7, '\0'), "has 7 bytes"},
+    {"NoHeader", LengthOnly(0), "does not begin with '{'"},
+    {"PastTheEnd", LengthOnly(3), "the header's length is 3; the file has 2 bytes"},
+    {"OverTheCap", LengthOnly(100'000'001), "the header's length is 100000001"},
+    {"LowBitsRight", LengthOnly((uint64_t{1} << 32) + 2), "the header's length is 4294967298"},
+    {"HighBit", LengthOnly(uint64_t{1} << 63), "the header's length is 9223372036854775808"},
+    {"AllBits", LengthOnly(UINT64_MAX), "the header's length is 18446744073709551615"},
+};
+
+const RejectCase kBadText[] = {
+    // SF-03, SF-08, SF-15
+    {"InvalidUtf8", MakeFile("{\"\xff\":{}}"), "not JSON at byte 2"},
+    {"OverlongUtf8", MakeFile("{\"\xc0\x80\":{}}"), "not JSON at byte"},
+    {"SurrogateUtf8", MakeFile("{\"\xed\xa0\x80\":{}}"), "not JSON at byte"},
+    {"ByteOrderMark", MakeFile("\xef\xbb\xbf{}"), "does not begin with '{'"},
+    {"RawControl", MakeFile("{\"\x01\":{}}"), "not JSON at byte 2"},
+    {"LoneSurrogate", MakeFile("{\"\\ud800\":{}}"), "not JSON at byte"},
+    {"BadEscape", MakeFile("{\"\\x\":{}}"), "not JSON at byte"},
+    {"TextBehind", MakeFile("{} {}"), "not JSON at byte 3"},
+    {"NulBehind", MakeFile(absl::string_view("{}\0\0", 4)), "a NUL byte"},
+    {"SpaceBefore", MakeFile("  {}"), "begins with white space"},
+    {"Comment", MakeFile("{/**/}"), "not JSON at byte 1"},
+    {"TrailingComma", MakeFile("{" + ("\"a\":{" + kGood + "},}"), Bytes(8)), "not JSON at byte"},
+    {"SingleQuotes", MakeFile("{'a':1}"), "not JSON at byte 1"},
+    {"Unclosed", MakeFile("{"), "the JSON ends too early"},
+    {"Array", MakeFile("[]"), "does not begin with '{'"},
+    {"DeepArrays", MakeFile("{\"a\":{\"x\":" + std::string(100'000, '[')), "max_depth", Code::kResourceExhausted},
+    {"DeepObjects", MakeFile([] {
+       std::string text = "{\"a\":{\"x\":";
+       for (int i = 0; i < 100'000; ++i) text += "{\"\":";
+       return text;
+     }()),
+     "max_depth", Code::kResourceExhausted},
+    {"NotAnObject", MakeFile("{\"a\":7}"), "tensor \"a\": is 7; it must be an object"},
+    {"ListOfTensors", MakeFile("{\"a\":[]}"), "tensor \"a\": is an array"},
+};
+
+const RejectCase kBadNames[] = {
+    // SF-04, SF-14
+    {"DuplicateName", TwoTensors("[0,8]", "[8,16]", 16, "aa"), "tensor \"a\" is listed twice: duplicate name"},
+    {"HiddenDuplicate", TwoTensors("[0,8]", "[8,16]", 16, "a\\u0061"), "duplicate name"},
+    {"DuplicateField", OneTensor(kGood + ",\"shape\":[2]"), "tensor \"a\": has shape twice: duplicate key"},
+    {"HiddenDuplicateField", OneTensor(kGood + ",\"sh\\u0061pe\":[2]"), "duplicate key"},
+    {"DuplicateMetadata", MakeFile(R"({"__metadata__":{},"__metadata__":{}})"), "duplicate key"},
+    {"HiddenDuplicateMetadata", MakeFile(R"({"__metadata__":{},"__meta\u0064ata__":{}})"), "duplicate key"},
+    {"DuplicateMetadataKey", MakeFile(R"({"__metadata__":{"a":"","a":""}})"), "the metadata has \"a\" twice"},
+    {"MetadataNumber", MakeFile(R"({"__metadata__":{"a":1}})"), "the value of \"a\" in the metadata is 1"},
+    {"MetadataNull", MakeFile(R"({"__metadata__":{"a":null}})"), "the value of \"a\" in the metadata is null"},
+    {"MetadataNested", MakeFile(R"({"__metadata__":{"a":{"b":""}}})"), "in the metadata is an object"},
+    {"MetadataList", MakeFile(R"({"__metadata__":[]})"), "__metadata__ is an array"},
+    {"MetadataIsTensor", MakeFile("{\"__metadata__\":{" + kGood + "}}", Bytes(8)),
+     "the value of \"shape\" in the metadata is an array"},
+    {"LongName", MakeFile("{\"" + std::string(65537, 'x') + "\":{" + kGood + "}}", Bytes(8)), "max_name_bytes",
+     Code::kResourceExhausted},
+};
+
+const RejectCase kBadPlaces[] = {
+    // SF-05, SF-06, SF-10
+    {"HoleAtStart", WithOffsets("[1,9]"), "the file has 8 bytes of data"},
+    {"HoleBeforeFirst", TwoTensors("[4,12]", "[12,20]", 20), "data bytes 0 to 4, before tensor \"a\""},
+    {"HoleInside", TwoTensors("[0,8]", "[9,17]", 17), "data bytes 8 to 9, before tensor \"b\""},
+    {"HoleAtEnd", TwoTensors("[0,8]", "[8,16]", 17), "1 bytes behind the last tensor"},
+    {"MissingBytes", TwoTensors("[0,8]", "[8,16]", 15), "the file has 15 bytes of data"},
+    {"FullOverlap", TwoTensors("[0,8]", "[0,8]", 8), "tensor \"b\" has data bytes 0 to 8, which overlap"},
+    {"PartialOverlap", TwoTensors("[0,8]", "[4,12]", 12), "tensor \"b\" has data bytes 4 to 12, which overlap"},
+    {"EmptyElsewhere", MakeFile(R"({"a":{"dtype":"F32","shape":[0],"data_offsets":[999,999]}})"),
+     "the file has 0 bytes of data"},
+    {"EmptyInside",
+     MakeFile(
+         R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"U8","shape":[0],"data_offsets":[4,4]}})",
+         Bytes(8)),
+     "overlap"},
+    {"DataWithoutTensors", MakeFile("{}", "x"), "1 bytes behind the last tensor"},
+    {"Reversed", WithOffsets("[8,0]"), "runs backwards"},
+    {"Negative", WithOffsets("[-8,0]"), "data_offsets has -8"},
+    {"ThreeOffsets", WithOffsets("[0,8,8]"), "more than two numbers"},
+    {"OneOffset", WithOffsets("[0]"), "data_offsets is [0]; it must have two numbers"},
+    {"NoOffsets", WithOffsets("[]"), "it must have two numbers"},
+    {"Wraps", WithOffsets("[0,18446744073709551608]"), "data_offsets has 18446744073709551608"},
+    {"HugeOffset", WithOffsets("[0,9223372036854775807]"), "the file has 8 bytes of data"},
+    {"OffsetsAreNoList", WithOffsets("8"), "data_offsets is 8; it must be an array"},
+};
+
+const RejectCase kBadShapes[] = {
+    // SF-09, SF-11, SF-13, SF-17
+    {"PointZero", WithShape("[2.0]"), "dim 0 of the shape is 2.0"},
+    {"Exponent", WithShape("[2e0]"), "dim 0 of the shape is 2e0"},
+    {"Text", WithShape("[\"2\"]"), "dim 0 of the shape is \"2\""},
+    {"True", WithShape("[1,true]"), "dim 1 of the shape is true"},
+    {"Null", WithShape("[null]"), "dim 0 of the shape is null"},
+    {"Minus", WithShape("[-1]"), "dim 0 of the shape is -1"},
+    {"MinusZero", WithShape("[-0]"), "dim 0 of the shape is -0"},
+    {"LeadingZero", WithShape("[02]"), "not JSON at byte"},
+    {"PlusSign", WithShape("[+2]"), "not JSON at byte"},
+    {"PastInt64", WithShape("[9223372036854775808]"), "dim 0 of the shape is 9223372036854775808"},
+    {"PastUint64", WithShape("[18446744073709551622]"), "dim 0 of the shape is 18446744073709551622"},
+    {"FourHundredDigits", WithShape("[" + std::string(400, '9') + "]"), "not JSON at byte"},
+    {"Nested", WithShape("[[2]]"), "dim 0 of the shape is an array"},
+    {"Number", WithShape("2"), "shape is 2; it must be an array"},
+    {"TooFew", WithShape("[1]"), "stores 8 bytes; F32 [1] needs 4"},
+    {"TooMany", WithShape("[3]"), "stores 8 bytes; F32 [3] needs 12"},
+    {"WrapsToTheRightSize", WithShape("[4611686018427387906]"), "its size overflows 64 bits"},
+    {"ProductWraps", WithShape("[4294967296,4294967297,2]"), "shape [4294967296,4294967297,2]"},
+    {"Zero", WithShape("[0]"), "needs 0"},
+    {"ManyAxes",
+     WithShape("[" +
+               [] {
+                 std::string ones = "1";
+                 for (int i = 0; i < 254; ++i) ones += ",1";
+                 return ones;
+               }() +
+               "]"),
+     "more than 254 axes", Code::kUnimplemented},
+    {"OddF4", OneTensor(R"("dtype":"F4","shape":[15],"data_offsets":[0,8])"), "60 bits do not fill whole bytes"},
+    {"OddF6", OneTensor(R"("dtype":"F6_E2M3","shape":[10],"data_offsets":[0,8])"), "60 bits do not fill whole bytes"},
+    {"SixtyFourTiB", OneTensor(R"("dtype":"U8","shape":[70368744177664],"data_offsets":[0,70368744177664])"),
+     "the file has 8 bytes of data"},
+};
+
+const RejectCase kBadFields[] = {
+    // SF-12
+    {"UnknownDType", WithDType("\"F33\""), "the dtype \"F33\" is unknown"},
+    {"LowerCase", WithDType("\"f32\""), "the dtype \"f32\" is unknown"},
+    {"NulSuffix", WithDType("\"F32\\u0000\""), "is unknown"},
+    {"LongDType", WithDType("\"" + std::string(70'000, 'F') + "\""), "is unknown"},
+    {"DTypeNumber", WithDType("1"), "dtype is 1; it must be a string"},
+    {"NoDType", OneTensor(R"("shape":[2],"data_offsets":[0,8])"), "has no dtype"},
+    {"NoShape", OneTensor(R"("dtype":"F32","data_offsets":[0,8])"), "has no shape"},
+    {"NoDataOffsets", OneTensor(R"("dtype":"F32","shape":[2])"), "has no data_offsets"},
+    {"NoFields", OneTensor(""), "has no dtype"},
+};
+
+std::string CaseName(const ::testing::TestParamInfo<RejectCase>& info) { return info.param.name; }
+INSTANTIATE_TEST_SUITE_P(Lengths, SafetensorsRejects, ::testing::ValuesIn(kBadLengths), CaseName);
+INSTANTIATE_TEST_SUITE_P(Text, SafetensorsRejects, ::testing::ValuesIn(kBadText), CaseName);
+INSTANTIATE_TEST_SUITE_P(Names, SafetensorsRejects, ::testing::ValuesIn(kBadNames), CaseName);
+INSTANTIATE_TEST_SUITE_P(Places, SafetensorsRejects, ::testing::ValuesIn(kBadPlaces), CaseName);
+INSTANTIATE_TEST_SUITE_P(Shapes, SafetensorsRejects, ::testing::ValuesIn(kBadShapes), CaseName);
+INSTANTIATE_TEST_SUITE_P(Fields, SafetensorsRejects, ::testing::ValuesIn(kBadFields), CaseName);
+
+// ---- Files that are accepted
+// ------------------------------------------------------------------------------------------
+
+TEST(SafetensorsReader, HeaderOrderNeedNotBeDataOrder) {  // SF-07
+  const std::string file = TwoTensors("[8,16]", "[0,8]", 16);
+  ASSERT_OK_AND_ASSIGN(const SafetensorsReader reader, OpenBytes(file));
+  ASSERT_EQ(reader.entries().size(), 2u);
+  EXPECT_EQ(reader.entries()[0].name, "b");
+  ASSERT_OK_AND_ASSIGN(const Tensor a, reader.Read("a"));
+  EXPECT_EQ(a.bytes(), Bytes(16).substr(8));
+}
+
+TEST(SafetensorsReader, TensorsAtOddAddressesAreRead) {  // SF-16
+  const std::string file = MakeFile(
+      R"({"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},"b":{"dtype":"F64","shape":[],"data_offsets":[3,11]}} )",
+      Bytes(11));
+  MemoryFileSystem files;
+  files.Put("m", file);
+  SafetensorsReaderOptions options;
+  options.read.file_system = &files;
+  ASSERT_OK_AND_ASSIGN(const SafetensorsReader reader, SafetensorsReader::Open("m", options));
+  ASSERT_OK_AND_ASSIGN(const Tensor read, reader.Read("b"));
+  ASSERT_OK_AND_ASSIGN(const Tensor mapped, reader.Map("b"));
+  EXPECT_EQ(read.bytes(), Bytes(11).substr(3));
+  EXPECT_EQ(mapped.bytes(), read.bytes());
+  EXPECT_EQ(mapped.buffer()->kind(), TensorBuffer::Kind::kBytes);
+}
+
+TEST(SafetensorsReader, ManyEmptyTensorsAreRead) {  // SF-17
+  std::string header = "{";
+  for (int i = 0; i < 20'000; ++i) {
+    absl::StrAppend(&header, i == 0 ? "" : ",", "\"", i, R"(":{"dtype":"F32","shape":[0],"data_offsets":[0,0]})");
+  }
+  const std::string file = MakeFile(header + "}");
+  ASSERT_OK_AND_ASSIGN(const SafetensorsReader reader, OpenBytes(file));
+  EXPECT_EQ(reader.entries().size(), 20'000u);
+  ASSERT_OK_AND_ASSIGN(const auto all, reader.ReadAll());
+  EXPECT_EQ(all.size(), 20'000u);
+}
+
+TEST(SafetensorsReader, UnknownFieldsAreIgnoredAndNoted) {
+  const std::string file = OneTensor("\"x\":{\"y\":[1,{\"z\":null}]}," + kGood + ",\"q\":1.5");
+  ASSERT_OK_AND_ASSIGN(const SafetensorsReader reader, OpenBytes(file));
+  EXPECT_THAT(reader.notes(), ElementsAre(HasSubstr("tensor \"a\" has the unknown field \"x\""),
+                                          HasSubstr("has the unknown field \"q\"")));
+  EXPECT_OK(reader.Read("a"));
+}
+
+TEST(SafetensorsReader, MetadataIsText) {
+  const std::string file = MakeFile(R"({"__metadata__":{"format":"pt","k\u00e9":"v\n"}})");
+  ASSERT_OK_AND_ASSIGN(const SafetensorsReader reader, OpenBytes(file));
+  EXPECT_THAT(reader.metadata(), ElementsAre(Pair("format", "pt"), Pair("k\xc3\xa9", "v\n")));
+  const std::string none = MakeFile(R"({"__metadata__":null}  )");
+  ASSERT_OK_AND_ASSIGN(const SafetensorsReader empty, OpenBytes(none));
+  EXPECT_THAT(empty.metadata(), IsEmpty());
+  EXPECT_THAT(empty.notes(), IsEmpty());
+}
+
+TEST(SafetensorsReader, TellsItsFormatByContent) {
+  EXPECT_TRUE(SafetensorsReader::LooksLikeSafetensors(MakeFile("{}"), 10));
+  EXPECT_FALSE(SafetensorsReader::LooksLikeSafetensors(MakeFile("{}"), 9));
+  EXPECT_FALSE(SafetensorsReader::LooksLikeSafetensors(MakeFile("[]"), 10));
+  EXPECT_FALSE(SafetensorsReader::LooksLikeSafetensors("{}", 2));
+  EXPECT_FALSE(SafetensorsReader::LooksLikeSafetensors(LengthOnly(3), 10));
+}
+
+// ---- Lenient
+// ----------------------------------------------------------------------------------------------------------
+
+struct LenientCase {
+  const char* name;
+  std::string file;
+  const char* note;
+};
+class SafetensorsLenient : public ::testing::TestWithParam<LenientCase> {};
+
+TEST_P(SafetensorsLenient, ReadsWhatIsRefusedOtherwise) {
+  EXPECT_THAT(OpenBytes(GetParam().file), StatusIs(Code::kDataLoss));
+  SafetensorsReaderOptions options;
+  options.lenient = true;
+  ASSERT_OK_AND_ASSIGN(const SafetensorsReader reader, OpenBytes(GetParam().file, options));
+  EXPECT_THAT(reader.notes(), ElementsAre(HasSubstr(GetParam().note)));
+  ASSERT_OK_AND_ASSIGN(const Tensor a, reader.Read("a"));
+  EXPECT_EQ(a.bytes(), Bytes(8));
+}
+
+const LenientCase kLenient[] = {
+    {"BytesBehind", OneTensor(kGood) + "1234", "4 bytes behind the last tensor"},
+    {"BytesBetween", TwoTensors("[0,8]", "[9,17]", 17), "data bytes 8 to 9, before tensor \"b\", belong to no tensor"},
+    {"SpaceBefore", MakeFile(" {\"a\":{" + kGood + "}}", Bytes(8)), "white space before the header"},
+    {"NulPadding", MakeFile("{\"a\":{" + kGood + "}}" + std::string(3, '\0'), Bytes(8)), "NUL bytes pad the header"},
+    {"MetadataNumber", MakeFile("{\"__metadata__\":{\"k\":1.5},\"a\":{" + kGood + "}}", Bytes(8)),
+     "the value of \"k\" in the metadata is not a string"},
+    {"MetadataNested", MakeFile("{\"__metadata__\":{\"k\":[{\"k\":[]}]},\"a\":{" + kGood + "}}", Bytes(8)),
+     "the value of \"k\" in the metadata is an array; it is left out"},
+};
+INSTANTIATE_TEST_SUITE_P(All, SafetensorsLenient, ::testing::ValuesIn(kLenient),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(SafetensorsLenientTest, BoolsOtherThanZeroAndOneAreTrue) {
+  const std::string file =
+      MakeFile(R"({"a":{"dtype":"BOOL","shape":[4],"data_offsets":[0,4]}}  )", absl::string_view("\0\1\2\xff", 4));
+  ASSERT_OK_AND_ASSIGN(const SafetensorsReader strict, OpenBytes(file));
+  EXPECT_THAT(strict.Read("a"), StatusIs(Code::kDataLoss, HasSubstr("a bool is neither 0 nor 1")));
+  EXPECT_THAT(strict.Map("a"), StatusIs(Code::kDataLoss));
+  EXPECT_THAT(strict.ReadSlice("a", *TensorSlice::Parse("1,2")), StatusIs(Code::kDataLoss));
+  EXPECT_OK(strict.ReadSlice("a", *TensorSlice::Parse("0,2")));
+  SafetensorsReaderOptions options;
+  options.lenient = true;
+  ASSERT_OK_AND_ASSIGN(const SafetensorsReader lenient, OpenBytes(file, options));
+  ASSERT_OK_AND_ASSIGN(const Tensor a, lenient.Map("a"));
+  EXPECT_EQ(a.bytes(), absl::string_view("\0\1\1\1", 4));
+}
+
+TEST(SafetensorsLenientTest, DuplicatesAndOverlapsAreRefusedAllTheSame) {
+  SafetensorsReaderOptions options;
+  options.lenient = true;
+  EXPECT_THAT(OpenBytes(TwoTensors("[0,8]", "[8,16]", 16, "aa"), options), StatusIs(Code::kDataLoss));
+  EXPECT_THAT(OpenBytes(TwoTensors("[0,8]", "[4,12]", 12), options), StatusIs(Code::kDataLoss));
+  EXPECT_THAT(OpenBytes(WithShape("[3]"), options), StatusIs(Code::kDataLoss));
+}
+
+// ---- Elements
+// ---------------------------------------------------------------------------------------------------------
+
+TEST(SafetensorsReader, EveryWayOfReadingGivesTheSameElements) {
+  for (const bool checksums : {false, true}) {
+    MemoryFileSystem files;
+    SafetensorsWriterOptions write;
+    write.file_system = &files;
+    write.checksums = checksums;
+    ASSERT_OK_AND_ASSIGN(SafetensorsWriter writer, SafetensorsWriter::Create("m", write));
+    const DType dtypes[] = {DType::kFloat32,    DType::kBool,       DType::kComplex64,
+                            DType::kFloat4E2m1, DType::kFloat6E2m3, DType::kBfloat16};
+    std::map<std::string, Tensor> tensors;
+    for (const DType dtype : dtypes) {
+      tensors.emplace(DTypeName(dtype), RandomTensor(dtype, TensorShape({6, 5, 8}), 7));
+    }
+    tensors.emplace("large", RandomTensor(DType::kUint8, TensorShape({3, 1000, 1001}), 8));
+    for (const auto& [name, tensor] : tensors) ASSERT_OK(writer.Add(name, tensor));
+    ASSERT_OK(writer.Finish());
+    SafetensorsReaderOptions options;
+    options.read.file_system = &files;
+    ASSERT_OK_AND_ASSIGN(const SafetensorsReader reader, SafetensorsReader::Open("m", options));
+    ASSERT_OK_AND_ASSIGN(const auto all, reader.ReadAll(/*num_threads=*/3));
+    EXPECT_EQ(all.size(), tensors.size());
+    for (const auto& [name, tensor] : tensors) {
+      SCOPED_TRACE(name);
+      EXPECT_TRUE(Equal(all.at(name), tensor));
+      ASSERT_OK_AND_ASSIGN(const Tensor mapped, reader.Map(name));
+      EXPECT_TRUE(Equal(mapped, tensor));
+      EXPECT_EQ(mapped.buffer()->kind() == TensorBuffer::Kind::kMapped, SafetensorsDTypeBits(tensor.dtype()) >= 8);
+      Tensor into = *Tensor::Zeros(tensor.dtype(), tensor.shape());
+      ASSERT_OK(reader.ReadInto(name, &into));
+      EXPECT_TRUE(Equal(into, tensor));
+      Tensor turned = *Tensor::Zeros(tensor.dtype(), TensorShape({tensor.dim(2), tensor.dim(1), tensor.dim(0)}));
+      TensorView view = *TensorView(turned).Transpose(0, 2);
+      ASSERT_OK(reader.ReadInto(name, &view));
+      EXPECT_TRUE(Equal(view, tensor));
+      for (const char* text : {"-:-:-", "1,2:-:-", "1,2:2,1:-", "0,6:1,3:2,5", "5,1:4,1:7,1", "-:-:3,1"}) {
+        SCOPED_TRACE(text);
+        const TensorSlice slice = *TensorSlice::Parse(text);
+        if (!slice.Apply(tensor.shape()).ok()) continue;  // "large" has other sizes
+        ASSERT_OK_AND_ASSIGN(const TensorView wanted, TensorView(tensor).Slice(slice));
+        ASSERT_OK_AND_ASSIGN(const Tensor part, reader.ReadSlice(name, slice, /*verify_whole=*/true));
+        EXPECT_TRUE(Equal(part, wanted));
+        Tensor target = *Tensor::Zeros(tensor.dtype(), wanted.shape());
+        TensorView target_view(target);
+        ASSERT_OK(reader.ReadSliceInto(name, slice, &target_view));
+        EXPECT_TRUE(Equal(target, wanted));
+      }
+    }
+    ASSERT_OK_AND_ASSIGN(const SafetensorsCensus census, reader.VerifyAll([](const SafetensorsDamage&) { FAIL(); }));
+    EXPECT_EQ(census.verified + census.without_checksum, static_cast<int64_t>(tensors.size()));
+    EXPECT_EQ(census.without_checksum == 0, checksums);
+  }
+}
+
+TEST(SafetensorsReader, LargeTensorsAreReadAndVerifiedOnThreads) {
+  MemoryFileSystem files;
+  SafetensorsWriterOptions write;
+  write.file_system = &files;
+  ASSERT_OK_AND_ASSIGN(SafetensorsWriter writer, SafetensorsWriter::Create("m", write));
+  const Tensor tensor = RandomTensor(DType::kFloat32, TensorShape({5 << 20}), 1);
+  ASSERT_OK(writer.Add("w", tensor));
+  ASSERT_OK(writer.Finish());
+  SafetensorsReaderOptions options;
+  options.read.file_system = &files;
+  options.read.strategy = ReadStrategy::kParallel;
+  {
+    ASSERT_OK_AND_ASSIGN(const SafetensorsReader reader, SafetensorsReader::Open("m", options));
+    ASSERT_OK_AND_ASSIGN(const Tensor read, reader.Read("w"));
+    EXPECT_TRUE(Equal(read, tensor));
+  }
+  std::string bytes = *files.Find("m");
+  bytes[bytes.size() - 9'000'000] ^= 1;
+  files.Put("m", bytes);
+  ASSERT_OK_AND_ASSIGN(const SafetensorsReader damaged, SafetensorsReader::Open("m", options));
+  EXPECT_THAT(damaged.Read("w"), StatusIs(Code::kDataLoss, HasSubstr("its checksum is")));
+}
+
+TEST(SafetensorsReader, CallersMistakesAreNamed) {
+  const std::string file = OneTensor(kGood);
+  ASSERT_OK_AND_ASSIGN(const SafetensorsReader reader, OpenBytes(file));
+  EXPECT_THAT(reader.Read("b"), StatusIs(Code::kNotFound, HasSubstr("m.safetensors: has no tensor \"b\"")));
+  EXPECT_THAT(reader.Find("b"), StatusIs(Code::kNotFound));
+  EXPECT_EQ(reader.FindEntry("b"), nullptr);
+  EXPECT_THAT(reader.ReadMany({"a", "b"}), StatusIs(Code::kNotFound));
+  EXPECT_THAT(reader.ReadSlice("a", *TensorSlice::Parse("1,2")),
+              StatusIs(Code::kOutOfRange, HasSubstr("tensor \"a\"")));
+  EXPECT_THAT(reader.ReadSlice("a", TensorSlice::Full(2)), StatusIs(Code::kInvalidArgument));
+  Tensor wrong = *Tensor::Zeros(DType::kInt32, TensorShape({2}));
+  EXPECT_THAT(reader.ReadInto("a", &wrong),
+              StatusIs(Code::kInvalidArgument, HasSubstr("is float32 [2], not int32 [2]")));
+  TensorView wrong_view(wrong);
+  EXPECT_THAT(reader.ReadSliceInto("a", TensorSlice::Full(1), &wrong_view), StatusIs(Code::kInvalidArgument));
+}
+
+TEST(SafetensorsReader, LimitsHold) {
+  const std::string file = TwoTensors("[0,8]", "[8,16]", 16);
+  SafetensorsReaderOptions options;
+  options.limits.max_file_decoded_bytes = 12;
+  {
+    ASSERT_OK_AND_ASSIGN(const SafetensorsReader reader, OpenBytes(file, options));
+    EXPECT_OK(reader.Read("a"));
+    EXPECT_THAT(reader.ReadAll(), StatusIs(Code::kResourceExhausted, HasSubstr("max_file_decoded_bytes")));
+  }
+  options.limits.max_file_decoded_bytes = 7;
+  {
+    ASSERT_OK_AND_ASSIGN(const SafetensorsReader reader, OpenBytes(file, options));
+    EXPECT_THAT(reader.Read("a"), StatusIs(Code::kResourceExhausted, HasSubstr("tensor \"a\"")));
+    EXPECT_OK(reader.ReadSlice("a", *TensorSlice::Parse("0,1")));
+  }
+  options = {};
+  options.limits.max_entries = 1;
+  EXPECT_THAT(OpenBytes(file, options), StatusIs(Code::kResourceExhausted, HasSubstr("max_entries")));
+  options = {};
+  options.limits.max_unbacked_bytes = 100;  // besides the bytes of the header
+  EXPECT_THAT(OpenBytes(file, options), StatusIs(Code::kResourceExhausted, HasSubstr("max_unbacked_bytes")));
+  EXPECT_THAT(OpenBytes(MakeFile(R"({"__metadata__":{"a":"","b":""}})"), options),
+              StatusIs(Code::kResourceExhausted, HasSubstr("max_unbacked_bytes")));
+  EXPECT_OK(OpenBytes(MakeFile("{}"), options));
+  options = {};
+  options.max_header_bytes = 10;
+  EXPECT_THAT(OpenBytes(file, options), StatusIs(Code::kResourceExhausted, HasSubstr("max_header_bytes is 10")));
+}
+
+// ---- Aliases
+// ----------------------------------------------------------------------------------------------------------
+
+TEST(SafetensorsReader, TiedTensorsAreAliases) {
+  const std::string file = MakeFile(
+      "{\"__metadata__\":{\"__metadata__\":\"a\",\"format\":\"a\",\"head\":\"a\",\"b\":\"a\",\"note\":\"nothing\"},"
+      "\"a\":{" +
+          kGood + "}}",
+      Bytes(8));
+  ASSERT_OK_AND_ASSIGN(const SafetensorsReader reader, OpenBytes(file));
+  ASSERT_EQ(reader.entries().size(), 3u);
+  EXPECT_EQ(reader.entries()[1].name, "b");
+  EXPECT_EQ(reader.entries()[2].name, "head");
+  EXPECT_EQ(reader.entries()[2].alias_of, "a");
+  EXPECT_EQ(reader.entries()[2].shape, TensorShape({2}));
+  EXPECT_THAT(reader.metadata(), ElementsAre(Pair("__metadata__", "a"), Pair("format", "a"), Pair("note", "nothing")));
+  ASSERT_OK_AND_ASSIGN(const auto all, reader.ReadAll());
+  EXPECT_EQ(all.size(), 3u);
+  EXPECT_TRUE(all.at("head").SharesBufferWith(all.at("a")));
+  ASSERT_OK_AND_ASSIGN(const Tensor head, reader.Read("head"));
+  EXPECT_EQ(head.bytes(), Bytes(8));
+  SafetensorsReaderOptions options;
+  options.restore_aliases = false;
+  ASSERT_OK_AND_ASSIGN(const SafetensorsReader plain, OpenBytes(file, options));
+  EXPECT_EQ(plain.entries().size(), 1u);
+  EXPECT_EQ(plain.metadata().size(), 5u);
+}
+
+// ---- Models in several files
+// ------------------------------------------------------------------------------------------
+
+class ShardedModel : public ::testing::Test {
+ protected:
+  ShardedModel() {
+    EXPECT_EQ(files_.MakeFolder("d"), 0);
+    files_.Put("d/m-1.safetensors", MakeFile("{\"__metadata__\":{\"format\":\"pt\"},\"a\":{" + kGood + "}}", Bytes(8)));
+    files_.Put("d/m-2.safetensors", MakeFile("{\"b\":{" + kGood + "}}", Bytes(8)));
+    options_.read.file_system = &files_;
+  }
+  absl::StatusOr<SafetensorsReader> Open(const std::string& index) {
+    files_.Put("d/m.safetensors.index.json", index);
+    return SafetensorsReader::Open("d/m.safetensors", options_);
+  }
+
+  MemoryFileSystem files_;
+  SafetensorsReaderOptions options_;
+};
+
+TEST_F(ShardedModel, IsOneModel) {
+  ASSERT_OK_AND_ASSIGN(const SafetensorsReader reader,
+                       Open(R"({"metadata":{"total_size":16,"tied":"b","x":1.5,"y":[{}]},)"
+                            R"("weight_map":{"b":"m-2.safetensors","a":"m-1.safetensors"},"other":{"k":[1]}})"));
+  EXPECT_EQ(reader.path(), "d/m.safetensors.index.json");
+  EXPECT_EQ(reader.num_shards(), 2);
+  EXPECT_EQ(reader.ShardPath(1), "d/m-2.safetensors");
+  ASSERT_EQ(reader.entries().size(), 3u);
+  EXPECT_EQ(reader.FindEntry("b")->shard, 1);
+  EXPECT_EQ(reader.FindEntry("tied")->alias_of, "b");
+  EXPECT_THAT(reader.metadata(), ElementsAre(Pair("format", "pt")));
+  EXPECT_THAT(reader.notes(), ElementsAre(HasSubstr("the index has the unknown key \"other\"")));
+  ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> both, reader.ReadMany({"tied", "a", "b"}, 2));
+  EXPECT_EQ(both[1].bytes(), Bytes(8));
+  EXPECT_TRUE(both[0].SharesBufferWith(both[2]));
+}
+
+TEST_F(ShardedModel, AWrongTotalSizeIsNoted) {
+  ASSERT_OK_AND_ASSIGN(const SafetensorsReader reader,
+                       Open(R"({"metadata":{"total_size":17},"weight_map":{"b":"m-2.safetensors"}})"));
+  EXPECT_THAT(reader.notes(), ElementsAre(HasSubstr("all tensors have 17 bytes; they have 8")));
+}
+
+TEST_F(ShardedModel, FilesOutsideTheFolderAreRefused) {  // SF-18
+  for (const char* name : {"../m-1.safetensors", "/d/m-1.safetensors", "./m-1.safetensors", "x/../m-1.safetensors",
+                           "..", ".", "", "a\\\\b", "m\\u0000"}) {
+    EXPECT_THAT(Open(absl::StrCat(R"({"weight_map":{"a":")", name, R"("}})")),
+                StatusIs(Code::kDataLoss, HasSubstr("must be the name of a file in the folder of the index")))
+        << name;
+  }
+}
+
+TEST_F(ShardedModel, WhatDoesNotFitTogetherIsRefused) {  // SF-18
+  const auto rejects = [&](const std::string& index, Code code, const std::string& says) {
+    EXPECT_THAT(Open(index), StatusIs(code, HasSubstr(says))) << index;
+  };
+  rejects(R"({"weight_map":{"a":"m-3.safetensors"}})", Code::kNotFound, "d/m-3.safetensors");
+  rejects(R"({"weight_map":{"a":"m-2.safetensors"}})", Code::kDataLoss, "tensor \"b\" is in this file");
+  rejects(R"({"weight_map":{"a":"m-2.safetensors","b":"m-1.safetensors"}})", Code::kDataLoss,
+          "the index says that it is in \"m-2.safetensors\"");
+  rejects(R"({"weight_map":{"a":"m-1.safetensors","c":"m-1.safetensors"}})", Code::kDataLoss,
+          "says that tensor \"c\" is in \"m-1.safetensors\"");
+  rejects(R"({"weight_map":{"a":"m-1.safetensors","a":"m-1.safetensors"}})", Code::kDataLoss, "duplicate key");
+  rejects(R"({"weight_map":{},"weight_map":{}})", Code::kDataLoss, "duplicate key");
+  rejects(R"({"weight_map":{"a":1}})", Code::kDataLoss, "the file of tensor \"a\" is 1");
+  rejects(R"({"weight_map":[]})", Code::kDataLoss, "weight_map is an array");
+  rejects(R"({"metadata":{}})", Code::kDataLoss, "no weight_map");
+  rejects("[]", Code::kDataLoss, "must be an object");
+  rejects("", Code::kDataLoss, "ends too early");
+  options_.limits.max_unbacked_bytes = 50;
+  rejects(R"({"weight_map":{"a":"m-1.safetensors"}})", Code::kResourceExhausted, "max_unbacked_bytes");
+  options_.max_header_bytes = 3;
+  rejects(R"({"weight_map":{}})", Code::kResourceExhausted, "max_header_bytes");
+}
+
+TEST_F(ShardedModel, LenientLeavesUnlistedTensorsOut) {
+  options_.lenient = true;
+  ASSERT_OK_AND_ASSIGN(const SafetensorsReader reader,
+                       Open(R"({"weight_map":{"a":"m-1.safetensors"},"metadata":null})"));
+  EXPECT_EQ(reader.entries().size(), 1u);
+  files_.Put("d/m-1.safetensors", *files_.Find("d/m-2.safetensors"));
+  EXPECT_THAT(Open(R"({"weight_map":{"a":"m-1.safetensors"}})"), StatusIs(Code::kDataLoss));
+}
+
+// ---- Files that fail
+// --------------------------------------------------------------------------------------------------
+
+TEST(SafetensorsReader, EveryFailingOperationIsAnErrorAndLeaksNothing) {
+  MemoryFileSystem memory;
+  memory.Put("m", TwoTensors("[0,8]", "[8,16]", 16));
+  for (int64_t n = 1;; ++n) {
+    ASSERT_LT(n, 100);
+    FaultyFileSystem files(&memory);
+    files.FailAt(n, EIO);
+    SafetensorsReaderOptions options;
+    options.read.file_system = &files;
+    const auto run = [&]() -> absl::Status {
+      absl::StatusOr<SafetensorsReader> reader = SafetensorsReader::Open("m", options);
+      if (!reader.ok()) return reader.status();
+      absl::StatusOr<Tensor> tensor = reader->Read("b");
+      if (!tensor.ok()) return tensor.status();
+      tensor = reader->Map("a");
+      return tensor.status();
+    };
+    const absl::Status status = run();
+    EXPECT_EQ(files.open_handles(), 0u) << n;
+    if (files.faults() == 0) break;
+    if (!status.ok()) {
+      EXPECT_THAT(status, StatusIs(absl::ErrnoToStatusCode(EIO), HasSubstr("m: "))) << n;
+    }
+  }
+}
+
+TEST(SafetensorsReader, AMissingFileIsNotFound) {
+  MemoryFileSystem files;
+  SafetensorsReaderOptions options;
+  options.read.file_system = &files;
+  EXPECT_THAT(SafetensorsReader::Open("x.safetensors", options), StatusIs(Code::kNotFound, HasSubstr("x.safetensors")));
+  EXPECT_THAT(SafetensorsReader::Open("", options), StatusIs(Code::kInvalidArgument));
+  EXPECT_THAT(SafetensorsReader::Open(".", options), StatusIs(Code::kFailedPrecondition));
+}
+
+}  // namespace
+}  // namespace tensorcask

@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""cmake/targets.cmake is what tools/cmake_targets.py makes of the BUILD files now.
+
+Reads the source tree, as tests/layering_test.py does. By hand:
+
+    tests/tools/cmake_targets_test.py [--verbose]
+"""
+
+import os
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True  # the modules below lie in the source tree
+HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path[:0] = [os.path.join(HERE, "..", folder) for folder in ("docs", "support", os.path.join("..", "tools"))]
+import case_report  # noqa: E402
+import cmake_targets  # noqa: E402
+import source_tree  # noqa: E402
+
+ROOT = source_tree.root()
+
+
+class TheTree(unittest.TestCase):
+    def test_the_list_is_current(self):
+        self.maxDiff = None
+        self.assertEqual(
+            source_tree.read(ROOT, cmake_targets.OUTPUT),
+            cmake_targets.generate(ROOT),
+            "run tools/cmake_targets.py",
+        )
+
+
+class MadeUpTree(unittest.TestCase):
+    FILES = {
+        "BUILD.bazel": 'cc_library(name = "codec", deps = ["//serialize/wire:codec"])\n',
+        "tensor/BUILD.bazel": 'cask_cc_library(name = "tensor", srcs = ["tensor.cc"], hdrs = ["tensor.h"])\n',
+        "serialize/wire/BUILD.bazel": """cask_cc_library(
+            name = "codec", srcs = ["codec.cc"], hdrs = ["codec.h"], copts = ["-O3"],
+            deps = ["//tensor", "@com_google_absl//absl/strings:cord", "@zstd//:zstd"])\n""",
+        "tests/BUILD.bazel": """[cask_cc_test(
+            name = "codec_test_" + level, srcs = ["codec_test.cc"], env = {"LEVEL": level},
+            deps = ["//serialize/wire:codec", "@com_google_googletest//:gtest_main"]) for level in ["a", "b"]]\n""",
+    }
+
+    def generate(self, changes):
+        with tempfile.TemporaryDirectory() as root:
+            for path, text in {**self.FILES, **changes}.items():
+                os.makedirs(os.path.join(root, os.path.dirname(path)), exist_ok=True)
+                with open(os.path.join(root, path), "w", encoding="utf-8") as f:
+                    f.write(text)
+            return " ".join(cmake_targets.generate(root).split())
+
+    def test_rooms_doors_and_tests(self):
+        text = self.generate({})
+        self.assertIn(
+            "tensorcask_room(wire SOURCES serialize/wire/codec.cc HEADERS serialize/wire/codec.h LINK"
+            " Tensorcask::tensor absl::cord LINK_PRIVATE Tensorcask::dependency_zstd"
+            " OPTIMIZE serialize/wire/codec.cc)",
+            text,
+        )
+        self.assertLess(text.index("tensorcask_room(tensor"), text.index("tensorcask_room(wire"))
+        self.assertIn("tensorcask_door(codec LINK Tensorcask::wire)", text)
+        self.assertIn(
+            "tensorcask_test(tests_codec_test_b SOURCES tests/codec_test.cc LINK GTest::gmock_main Tensorcask::wire"
+            " ENVIRONMENT LEVEL=b)",
+            text,
+        )
+
+    def test_a_changed_build_file_changes_the_list(self):
+        changed = self.FILES["tensor/BUILD.bazel"].replace('"tensor.cc"', '"tensor.cc", "shape.cc"')
+        self.assertIn("tensor/shape.cc", self.generate({"tensor/BUILD.bazel": changed}))
+
+    def test_an_unknown_dependency_is_an_error(self):
+        with self.assertRaisesRegex(ValueError, "@other//:lib: add it to EXTERNAL"):
+            self.generate({"tensor/BUILD.bazel": 'cask_cc_library(name = "tensor", deps = ["@other//:lib"])\n'})
+
+    def test_rooms_that_need_each_other_are_an_error(self):
+        cycle = 'cask_cc_library(name = "tensor", deps = ["//serialize/wire:codec"])\n'
+        with self.assertRaisesRegex(ValueError, "rooms depend on each other: tensor -> wire -> tensor"):
+            self.generate({"tensor/BUILD.bazel": cycle})
+
+
+if __name__ == "__main__":
+    case_report.main("cmake_targets")

@@ -1,0 +1,163 @@
+// tensorcask diff A B: what differs between two files, of any formats.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "nlohmann/json.hpp"
+#include "tensorcask/serialize/archive/archive_reader.h"
+#include "tensorcask/serialize/archive/compare.h"
+#include "tensorcask/tensor/base/checked_math.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tools/json_text.h"
+#include "tensorcask/tools/subcommand.h"
+
+namespace tensorcask::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Kind = TensorDifference::Kind;
+
+struct Flags {
+  std::string a;
+  std::string b;
+  std::vector<std::string> globs;
+  InputOptions input;
+  CompareOptions compare;
+  bool json = false;
+};
+
+std::string Type(const ArchiveEntry& entry) {
+  return absl::StrCat(DTypeName(entry.dtype), " ", entry.shape.ToString());
+}
+
+std::string Number(double value) { return absl::StrFormat("%.6g", value); }
+
+std::string Sentence(const TensorDifference& one) {
+  switch (one.kind) {
+    case Kind::kOnlyInA:
+      return absl::StrCat("only in A: ", Type(one.a));
+    case Kind::kOnlyInB:
+      return absl::StrCat("only in B: ", Type(one.b));
+    case Kind::kDType:
+    case Kind::kShape:
+      return absl::StrCat(one.kind == Kind::kDType ? "dtype" : "shape", " differs: ", Type(one.a), ", ", Type(one.b));
+    case Kind::kUnreadable:
+      return absl::StrCat("error: ", EscapeControls(one.status.message()));
+    case Kind::kValues:
+      break;
+  }
+  std::string text = absl::StrCat(one.num_different, " of ", one.a.shape.num_elements(), " elements differ");
+  const std::string where = absl::StrCat("[", absl::StrJoin(one.where, ","), "]");
+  if (one.a.dtype == DType::kString) return absl::StrCat(text, ", the first at ", where);
+  return absl::StrCat(text, ", at most by ", Number(one.max_absolute), " (relative ", Number(one.max_relative), ") at ",
+                      where, ": ", Number(one.value_a), ", ", Number(one.value_b));
+}
+
+Json OrNull(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+Json ToJson(const ArchiveEntry& entry) {
+  if (entry.dtype == DType::kInvalid && entry.name.empty()) return nullptr;
+  Json json = {{"dtype", std::string(DTypeName(entry.dtype))}, {"shape", Json::array()}};
+  for (const int64_t dim : entry.shape.dims()) json["shape"].push_back(dim);
+  return json;
+}
+
+Json ToJson(const TensorDifference& one) {
+  static constexpr const char* kKinds[] = {"only in A", "only in B", "dtype", "shape", "values", "error"};
+  Json json = JsonName(one.name);
+  json["kind"] = kKinds[static_cast<int>(one.kind)];
+  json["a"] = ToJson(one.a);
+  json["b"] = ToJson(one.b);
+  if (one.kind == Kind::kUnreadable) json["error"] = JsonText(std::string(one.status.message()));
+  if (one.kind != Kind::kValues) return json;
+  json["different"] = one.num_different;
+  json["max_absolute"] = OrNull(one.max_absolute);
+  json["max_relative"] = OrNull(one.max_relative);
+  json["where"] = one.where;
+  return json;
+}
+
+void PrintJson(const Flags& flags, const CompareReport& report, Console& console) {
+  Json document = {{"a", JsonText(flags.a)},
+                   {"b", JsonText(flags.b)},
+                   {"equal", report.equal},
+                   {"within_tolerance", report.within_tolerance},
+                   {"differences", Json::array()}};
+  for (const TensorDifference& one : report.differences) document["differences"].push_back(ToJson(one));
+  console.out << document.dump(/*indent=*/1, /*indent_char=*/' ', /*ensure_ascii=*/true, Json::error_handler_t::replace)
+              << '\n';
+}
+
+absl::StatusOr<ExitCode> Diff(const Flags& flags, Console& console) {
+  CatchInterrupts();
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> a, OpenInput(flags.a, flags.input));
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> b, OpenInput(flags.b, flags.input));
+  uint64_t total = 0;
+  for (const ArchiveReader* const side : {a.get(), b.get()}) {
+    for (const ArchiveEntry& entry : side->entries()) {
+      total = CheckedAdd(total, ElementBytes(entry)).value_or(UINT64_MAX);
+    }
+  }
+  for (const std::string& glob : flags.globs) {
+    if (!MatchesSome(a->entries(), glob) && !MatchesSome(b->entries(), glob)) NoteUnmatched("diff", glob, console);
+  }
+  absl::StatusOr<CompareReport> report = absl::UnknownError("");
+  {
+    ProgressLine progress(console, total);
+    CompareOptions options = flags.compare;
+    options.include = flags.globs;
+    options.progress = [&](uint64_t bytes) {
+      progress.ShowBytes("", bytes);
+      return !Interrupted();
+    };
+    report = Compare(*a, *b, options);
+  }
+  if (!report.ok() && Interrupted()) return InterruptedExitCode();
+  CASK_RETURN_IF_ERROR(report.status());
+  if (flags.json) {
+    PrintJson(flags, *report, console);
+  } else {
+    for (const TensorDifference& one : report->differences) {
+      console.out << Printable(one.name) << ": " << Sentence(one) << '\n';
+    }
+    console.out << TensorCount(report->equal) << " equal";
+    if (report->within_tolerance > 0) console.out << ", " << report->within_tolerance << " within the tolerance";
+    console.out << ", " << report->differences.size() << " different\n";
+  }
+  return report->differences.empty() ? kDone : kFound;
+}
+
+void AddTolerance(CLI::App& app, const std::string& name, double* value, const std::string& what) {
+  app.add_option(name, *value, what)->check(CLI::NonNegativeNumber)->check(NotNan())->type_name("NUMBER");
+}
+
+}  // namespace
+
+Action DeclareDiff(CLI::App& app) {
+  auto flags = std::make_shared<Flags>();
+  app.add_option("A", flags->a, "A checkpoint's prefix or .index, or another file")->required();
+  app.add_option("B", flags->b, "What to compare it with; the formats may differ")->required();
+  app.add_option("GLOB", flags->globs, "Only tensors with names that match: dense/*");
+  AddTolerance(app, "--rtol", &flags->compare.relative_tolerance, "Relative tolerance (default 0)");
+  AddTolerance(app, "--atol", &flags->compare.absolute_tolerance, "Absolute tolerance (default 0)");
+  app.add_flag("--json", flags->json, "One JSON document");
+  AddInputOptions(app, &flags->input);
+  app.footer(
+      "Two elements are equal if |a - b| <= ATOL + RTOL * |b|, or if both are NaN. Prints a line for each tensor that\n"
+      "differs, then one for all. What moved most, relative to b, comes first. Exit 0 if nothing differs, 1 "
+      "otherwise.\n\n"
+      "Example:\n"
+      "  tensorcask diff --rtol 1e-5 step-100 step-100.safetensors");
+  return [flags](Console& console) { return Diff(*flags, console); };
+}
+
+}  // namespace tensorcask::tools

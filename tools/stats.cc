@@ -1,0 +1,160 @@
+// tensorcask stats PATH [GLOB...]: range, mean, spread and odd elements of each tensor.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "nlohmann/json.hpp"
+#include "tensorcask/serialize/archive/archive_reader.h"
+#include "tensorcask/serialize/archive/summarize.h"
+#include "tensorcask/tensor/base/checked_math.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tools/json_text.h"
+#include "tensorcask/tools/subcommand.h"
+#include "tensorcask/tools/table.h"
+
+namespace tensorcask::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Flags {
+  std::string path;
+  std::vector<std::string> globs;
+  InputOptions input;
+  bool json = false;
+};
+
+std::string Number(double value) { return absl::StrFormat("%.6g", value); }
+
+// One character for each bin: from ' ' (none) to '#' (as many as the fullest bin).
+std::string Drawing(const TensorStatistics& one) {
+  constexpr char kLevels[] = " .:-=+*#";
+  constexpr uint64_t kHighest = sizeof(kLevels) - 2;
+  const uint64_t most = *std::max_element(one.histogram.begin(), one.histogram.end());
+  if (most == 0) return "";
+  std::string drawing = "|";
+  for (const uint64_t count : one.histogram) drawing += kLevels[(count * kHighest + most - 1) / most];
+  return drawing + "|";
+}
+
+// "3 zeros, 1 NaN".
+std::string Oddities(const TensorStatistics& one) {
+  std::string text;
+  const auto add = [&](uint64_t count, absl::string_view what) {
+    if (count > 0) absl::StrAppend(&text, text.empty() ? "" : ", ", count, " ", what);
+  };
+  add(one.nans, "NaN");
+  add(one.infinities, "Inf");
+  add(one.zeros, one.zeros == 1 ? "zero" : "zeros");
+  add(one.subnormals, one.subnormals == 1 ? "subnormal" : "subnormals");
+  return text;
+}
+
+Json Finite(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+Json ToJson(const TensorStatistics& one) {
+  Json json = JsonName(one.name);
+  json["dtype"] = std::string(DTypeName(one.dtype));
+  json["shape"] = Json::array();
+  for (const int64_t dim : one.shape.dims()) json["shape"].push_back(dim);
+  if (!one.status.ok()) {
+    json["error"] = JsonText(std::string(one.status.message()));
+    return json;
+  }
+  if (!one.is_numeric) return json;
+  json["min"] = one.finite > 0 ? Finite(one.min) : Json(nullptr);
+  json["max"] = one.finite > 0 ? Finite(one.max) : Json(nullptr);
+  json["mean"] = one.finite > 0 ? Finite(one.mean) : Json(nullptr);
+  json["std"] = one.finite > 0 ? Finite(one.standard_deviation) : Json(nullptr);
+  json["zeros"] = one.zeros;
+  json["nan"] = one.nans;
+  json["inf"] = one.infinities;
+  json["subnormals"] = one.subnormals;
+  json["histogram"] = one.histogram;
+  return json;
+}
+
+void PrintText(const std::vector<TensorStatistics>& all, Console& console) {
+  std::vector<std::vector<std::string>> rows = {
+      {"name", "dtype", "shape", "min", "max", "mean", "std", "histogram", "odd"}};
+  for (const TensorStatistics& one : all) {
+    std::vector<std::string> row = {Printable(one.name), std::string(DTypeName(one.dtype)), one.shape.ToString()};
+    if (one.status.ok() && one.is_numeric && one.finite > 0) {
+      row.insert(row.end(), {Number(one.min), Number(one.max), Number(one.mean), Number(one.standard_deviation),
+                             Drawing(one), Oddities(one)});
+    } else {
+      const std::string odd = one.status.ok() ? Oddities(one) : "error: " + EscapeControls(one.status.message());
+      row.insert(row.end(), {"-", "-", "-", "-", "", odd});
+    }
+    rows.push_back(std::move(row));
+  }
+  PrintTable(std::move(rows), {3, 4, 5, 6}, OutputWidth(), console.out);
+}
+
+absl::StatusOr<ExitCode> Stats(const Flags& flags, Console& console) {
+  CatchInterrupts();
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> input, OpenInput(flags.path, flags.input));
+  uint64_t total = 0;
+  for (const ArchiveEntry& entry : input->entries()) {
+    if (flags.globs.empty() || MatchesAny(entry.name, flags.globs)) {
+      total = CheckedAdd(total, ElementBytes(entry)).value_or(UINT64_MAX);
+    }
+  }
+  for (const std::string& glob : flags.globs) {
+    if (!MatchesSome(input->entries(), glob)) NoteUnmatched("stats", glob, console);
+  }
+  absl::StatusOr<std::vector<TensorStatistics>> all = absl::UnknownError("");
+  {
+    ProgressLine progress(console, total);
+    SummarizeOptions options;
+    options.include = flags.globs;
+    options.progress = [&](uint64_t bytes) {
+      progress.ShowBytes("", bytes);
+      return !Interrupted();
+    };
+    all = Summarize(*input, options);
+  }
+  if (!all.ok() && Interrupted()) return InterruptedExitCode();
+  CASK_RETURN_IF_ERROR(all.status());
+  if (flags.json) {
+    Json document = {
+        {"path", JsonText(flags.path)}, {"format", std::string(input->format())}, {"tensors", Json::array()}};
+    for (const TensorStatistics& one : *all) document["tensors"].push_back(ToJson(one));
+    console.out << document.dump(/*indent=*/1, /*indent_char=*/' ', /*ensure_ascii=*/true,
+                                 Json::error_handler_t::replace)
+                << '\n';
+  } else {
+    PrintText(*all, console);
+  }
+  const bool all_read =
+      std::all_of(all->begin(), all->end(), [](const TensorStatistics& one) { return one.status.ok(); });
+  return all_read ? kDone : kFound;
+}
+
+}  // namespace
+
+Action DeclareStats(CLI::App& app) {
+  auto flags = std::make_shared<Flags>();
+  app.add_option("PATH", flags->path, "A checkpoint's prefix or .index, or another file")->required();
+  app.add_option("GLOB", flags->globs, "Only tensors with names that match: dense/*");
+  app.add_flag("--json", flags->json, "One JSON document");
+  AddInputOptions(app, &flags->input);
+  app.footer(
+      "Minimum, maximum, mean and standard deviation are those of the finite elements. The histogram has 16 equal "
+      "parts\n"
+      "from the minimum to the maximum, of a sample of up to 65536 elements. NaN, infinities, zeros and subnormal\n"
+      "numbers are counted. Exit 1 if a tensor cannot be read.\n\n"
+      "Example:\n"
+      "  tensorcask stats model.ckpt 'dense/*'");
+  return [flags](Console& console) { return Stats(*flags, console); };
+}
+
+}  // namespace tensorcask::tools

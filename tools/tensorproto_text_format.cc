@@ -1,0 +1,78 @@
+#include "tensorcask/tools/tensorproto_text_format.h"
+
+#include <cstdint>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "google/protobuf/io/tokenizer.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "google/protobuf/text_format.h"
+#include "tensorcask/proto/tensor.pb.h"
+#include "tensorcask/serialize/archive/message_file.h"
+#include "tensorcask/serialize/io/byte_sink.h"
+#include "tensorcask/serialize/io/decode_limits.h"
+#include "tensorcask/serialize/wire/codec_options.h"
+#include "tensorcask/serialize/wire/decoded_tensor.h"
+#include "tensorcask/serialize/wire/tensor_codec.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tools/text_memory.h"
+
+namespace tensorcask::tools {
+namespace {
+
+// A parsed text message takes many times the size of the text in memory.
+constexpr uint64_t kMaxTextBytes = uint64_t{64} << 20;
+
+// Keeps the first error for the caller. By default protobuf prints all errors.
+class FirstError final : public google::protobuf::io::ErrorCollector {
+ public:
+  void AddError(int line, int column, const std::string& message) override {
+    constexpr size_t kMaxMessageBytes = 200;  // protobuf quotes words of any length
+    if (!text.empty()) return;
+    text = absl::StrCat("line ", line + 1, ", column ", column + 1, ": ", message.substr(0, kMaxMessageBytes));
+  }
+  std::string text;
+};
+
+absl::StatusOr<DecodedTensor> DecodeText(absl::string_view text, const DecodeOptions& options) {
+  CASK_RETURN_IF_ERROR(CheckTextMemory(text, options.limits));
+  google::protobuf::TextFormat::Parser parser;
+  FirstError error;
+  parser.RecordErrorsTo(&error);
+  parser.SetRecursionLimit(options.limits.max_depth);
+  TensorProto proto;
+  google::protobuf::io::ArrayInputStream input(text.data(), static_cast<int>(text.size()));
+  if (!parser.Parse(&input, &proto)) {
+    return absl::InvalidArgumentError(absl::StrCat("not a TensorProto in text form: ", error.text));
+  }
+  return DecodeTensorWithMetadata(proto, options);
+}
+
+absl::Status EncodeText(const DecodedTensor& tensor, const EncodeOptions& options, ByteSink* sink) {
+  std::string text;
+  TensorProto proto;
+  EncodeOptions encode = options;
+  encode.representation = Representation::kValues;  // numbers that a user can read and edit
+  CASK_RETURN_IF_ERROR(EncodeTensor(tensor.view, tensor.metadata, encode, &proto));
+  if (!google::protobuf::TextFormat::PrintToString(proto, &text)) {
+    return absl::InternalError("protobuf could not print the message");
+  }
+  return sink->Append(text);
+}
+
+}  // namespace
+
+ArchiveTraits TensorProtoTextArchiveFormat::traits() const { return MessageTraits(); }
+
+absl::StatusOr<std::unique_ptr<ArchiveReader>> TensorProtoTextArchiveFormat::Open(
+    const std::string& path, const ArchiveReaderOptions& options) const {
+  return OpenMessageFile(name(), path, kMaxTextBytes, options, DecodeText);
+}
+
+absl::StatusOr<std::unique_ptr<ArchiveWriter>> TensorProtoTextArchiveFormat::Create(
+    const std::string& path, const ArchiveWriterOptions& options) const {
+  return CreateMessageFile(path, options, EncodeText);
+}
+
+}  // namespace tensorcask::tools
