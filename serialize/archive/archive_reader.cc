@@ -73,7 +73,7 @@ absl::StatusOr<std::unique_ptr<TensorBlocks>> ArchiveReader::ReadBlocks(const Ar
     const std::string name = entry.name;
     return archive::MakeSlicedBlocks(
         entry, block_bytes,
-        {[this, name](const TensorSlice& slice, TensorView* out) { return ReadSliceInto(name, slice, out); }, {}, {}});
+        {[this, name](const TensorSlice& slice, TensorView* out) { return ReadSliceInto(name, slice, out); }, {}});
   }
   CASK_ASSIGN_OR_RETURN(const Tensor tensor, Read(entry.name));
   return archive::MakeTensorBlocks(tensor, block_bytes);

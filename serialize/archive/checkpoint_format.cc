@@ -24,6 +24,8 @@
 #include "tensorcask/serialize/payload/payload_header.h"
 #include "tensorcask/serialize/wire/codec_options.h"
 #include "tensorcask/tensor/base/crc32c.h"
+#include "tensorcask/tensor/base/endian.h"
+#include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
 
@@ -53,6 +55,15 @@ ArchiveEntry ToArchiveEntry(const CheckpointEntry& from) {
   entry.shard = from.shard;
   entry.offset = from.offset;
   return entry;
+}
+
+// The checksum covers the bytes in the file, which are swapped in a file of a big-endian machine.
+bool HasBigEndianChecksum(Tensor tensor, const CheckpointEntry& stored) {
+  const size_t number_bytes = ElementSize(stored.dtype) / (IsComplex(stored.dtype) ? 2 : 1);
+  if (number_bytes == 1 || !tensor.EnsureMutable().ok()) return false;
+  const absl::Span<char> bytes = tensor.mutable_bytes();
+  SwapBytes(bytes.data(), bytes.size() / number_bytes, number_bytes);
+  return MaskCrc32c(Crc32c(tensor.bytes())) == stored.masked_crc32c;
 }
 
 uint64_t IndexBytes(const std::string& path) {
@@ -141,20 +152,16 @@ class CheckpointArchiveReader final : public ArchiveReader {
       return ArchiveReader::ReadBlocks(entry, block_bytes);
     }
     CASK_ASSIGN_OR_RETURN(const CheckpointEntry stored, reader_.Find(entry.name));
-    const auto crc = std::make_shared<uint32_t>(0);
     archive::BlockFunctions functions;
     functions.read = [this, name = entry.name](const TensorSlice& slice, TensorView* out) {
       return reader_.ReadSliceInto(name, slice, out);
     };
-    functions.see = [crc](const TensorView& block) {
-      *crc = ExtendCrc32c(*crc, block.bytes());
-      return absl::OkStatus();
-    };
-    // The checksum covers the bytes in the file. Those of big-endian machines differ from the elements: the reader
-    // itself then decides.
-    functions.finish = [this, crc, stored]() {
-      if (MaskCrc32c(*crc) == stored.masked_crc32c) return absl::OkStatus();
-      return reader_.Read(stored.name).status();
+    functions.check = [this, stored](uint32_t crc) -> absl::Status {
+      if (MaskCrc32c(crc) == stored.masked_crc32c) return absl::OkStatus();
+      CASK_ASSIGN_OR_RETURN(Tensor whole, reader_.Read(stored.name));  // says what is wrong, unless verified before
+      if (crc == Crc32c(whole.bytes()) && HasBigEndianChecksum(std::move(whole), stored)) return absl::OkStatus();
+      return absl::DataLossError(absl::StrCat(path_, ": tensor ", Quoted(stored.name),
+                                              ": its blocks have another checksum than the one stored"));
     };
     return archive::MakeSlicedBlocks(entry, block_bytes, std::move(functions));
   }

@@ -11,7 +11,7 @@
 #include "tensorcask/serialize/safetensors/dtypes.h"
 #include "tensorcask/serialize/safetensors/reader.h"
 #include "tensorcask/serialize/safetensors/writer.h"
-#include "tensorcask/tensor/base/crc32c.h"
+#include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
 namespace tensorcask {
@@ -72,18 +72,15 @@ class SafetensorsArchiveReader final : public ArchiveReader {
     if (!CanReadInBlocks(entry) || !stored.checksum.has_value() || ElementBytes(entry) <= block_bytes) {
       return ArchiveReader::ReadBlocks(entry, block_bytes);
     }
-    const auto crc = std::make_shared<uint32_t>(0);
     archive::BlockFunctions functions;
     functions.read = [this, name = entry.name](const TensorSlice& slice, TensorView* out) {
       return reader_.ReadSliceInto(name, slice, out);
     };
-    functions.see = [crc](const TensorView& block) {
-      *crc = ExtendCrc32c(*crc, block.bytes());
-      return absl::OkStatus();
-    };
-    functions.finish = [this, crc, stored]() {
-      if (*crc == *stored.checksum) return absl::OkStatus();
-      return reader_.Read(stored.name).status();  // says what is wrong
+    functions.check = [this, stored](uint32_t crc) {
+      if (crc == *stored.checksum) return absl::OkStatus();
+      CASK_RETURN_IF_ERROR(reader_.Read(stored.name).status());  // says what is wrong, unless it was verified before
+      return absl::DataLossError(absl::StrCat(path(), ": tensor ", Quoted(stored.name),
+                                              ": its blocks have another checksum than the one stored"));
     };
     return archive::MakeSlicedBlocks(entry, block_bytes, std::move(functions));
   }

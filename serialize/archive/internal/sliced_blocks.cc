@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "tensorcask/serialize/archive/internal/block_plan.h"
+#include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
@@ -25,19 +26,19 @@ class SlicedBlocks final : public TensorBlocks {
   absl::StatusOr<std::optional<TensorBlock>> Next() override {
     const std::optional<TensorSlice> slice = plan_.Next();
     if (!slice.has_value()) {
-      if (functions_.finish) CASK_RETURN_IF_ERROR(functions_.finish());
+      if (functions_.check) CASK_RETURN_IF_ERROR(functions_.check(crc_));
       return std::nullopt;
     }
     CASK_ASSIGN_OR_RETURN(const TensorShape shape, slice->Apply(shape_));
     TensorBlock block = {*slice, TensorView()};
     CASK_ASSIGN_OR_RETURN(block.elements, FreeMemory(shape));
     CASK_RETURN_IF_ERROR(functions_.read(*slice, &block.elements));
-    if (functions_.see) CASK_RETURN_IF_ERROR(functions_.see(block.elements));
+    if (functions_.check) crc_ = ExtendCrc32c(crc_, block.elements.bytes());
     return block;
   }
 
  private:
-  // Memory of this shape that the caller has let go of.
+  // Memory of this shape that the caller has released.
   absl::StatusOr<TensorView> FreeMemory(const TensorShape& shape) {
     for (const Tensor& memory : memory_) {
       if (memory.shape() == shape && memory.RefCountIsOne()) return TensorView(memory);
@@ -52,6 +53,7 @@ class SlicedBlocks final : public TensorBlocks {
   const TensorShape shape_;
   BlockPlan plan_;
   const BlockFunctions functions_;
+  uint32_t crc_ = 0;
   std::vector<Tensor> memory_;
 };
 

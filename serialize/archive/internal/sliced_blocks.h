@@ -17,8 +17,8 @@ namespace tensorcask::archive {
 
 struct BlockFunctions {
   std::function<absl::Status(const TensorSlice&, TensorView*)> read;  // fills the view
-  std::function<absl::Status(const TensorView&)> see;                 // each block, in order; may be empty
-  std::function<absl::Status()> finish;                               // after the last block; may be empty
+  // Called after the last block with the crc32c of all blocks; may be empty.
+  std::function<absl::Status(uint32_t crc)> check;
 };
 
 // Memory is taken for as many blocks as the caller holds at once, and one more. Requires: the dtype has a fixed size.

@@ -233,6 +233,44 @@ TEST(Convert, BlocksOfADamagedTensorAreAnError) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("checksum"));
 }
 
+// The reader verifies a tensor once. Blocks that are read later have a checksum of their own to meet.
+TEST(Convert, BlocksOfATensorThatIsDamagedAfterItWasVerifiedAreAnError) {
+  const AllFormats formats;
+  const std::vector<std::pair<std::string, std::string>> targets = {{"late", ".data-00000-of-00001"},
+                                                                    {"late.safetensors", ""}};
+  for (const auto& [name, suffix] : targets) {
+    SCOPED_TRACE(name);
+    const std::string path = TempPath(name);
+    const std::unique_ptr<ArchiveWriter> writer = *CreateArchive(path, **FormatForName(path, formats.list()));
+    ArchiveEntry entry;
+    entry.name = "w";
+    entry.dtype = DType::kFloat32;
+    entry.shape = TensorShape({100, 100});
+    entry.stored_bytes = 40000;
+    ASSERT_OK(writer->Declare(entry));
+    DecodedTensor tensor;
+    tensor.view = Floats(100, 100);
+    ASSERT_OK(writer->Add(entry, tensor));
+    ASSERT_OK(writer->Finish());
+    const std::unique_ptr<ArchiveReader> reader = *OpenArchive(path, formats.list());
+    ASSERT_OK(reader->Read("w").status());
+    FILE* const file = fopen((path + suffix).c_str(), "r+b");
+    ASSERT_NE(file, nullptr);
+    fseek(file, 39000, SEEK_SET);
+    fputc(0x7f, file);
+    fclose(file);
+    const std::unique_ptr<TensorBlocks> blocks = *reader->ReadBlocks(reader->entries()[0], 4000);
+    absl::Status status;
+    while (status.ok()) {
+      const absl::StatusOr<std::optional<TensorBlock>> block = blocks->Next();
+      status = block.status();
+      if (block.ok() && !block->has_value()) break;
+    }
+    EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("checksum"));
+  }
+}
+
 TEST(Convert, LossIsAnErrorUnlessAllowed) {
   // A format that holds nothing but row-major float32.
   class Poor final : public ArchiveFormat {
