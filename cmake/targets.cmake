@@ -901,7 +901,11 @@ tensorcask_test(tests_crash_crash_states_test
     tests_crash_save_scenarios
     tests_crash_scenario
     tests_support_crash_model
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/crash
+  TIMEOUT
+    300)
 
 tensorcask_inner_library(tests_crash_kill_loop
   SOURCES
@@ -924,7 +928,11 @@ tensorcask_test(tests_crash_kill_test
   LINK
     GTest::gmock_main
     tests_crash_kill_loop
-    tests_support_temp_folder)
+    tests_support_temp_folder
+  PACKAGE
+    tests/crash
+  TIMEOUT
+    60)
 
 tensorcask_inner_library(tests_crash_manager_scenarios
   SOURCES
@@ -975,7 +983,11 @@ tensorcask_test(tests_crash_mutants_test
   LINK
     GTest::gmock_main
     absl::strings
-    tests_crash_mutants)
+    tests_crash_mutants
+  PACKAGE
+    tests/crash
+  TIMEOUT
+    60)
 
 tensorcask_inner_library(tests_crash_save_scenarios
   SOURCES
@@ -1029,7 +1041,11 @@ tensorcask_test(tests_fixture_load_fixture_test
     tests_fixture_text_tensor
     tests_support_status_matchers
     tests_support_temp_folder
-    tests_support_test_data)
+    tests_support_test_data
+  PACKAGE
+    tests/fixture
+  TIMEOUT
+    60)
 
 tensorcask_inner_library(tests_fixture_matchers
   SOURCES
@@ -1055,7 +1071,11 @@ tensorcask_test(tests_fixture_matchers_test
     absl::statusor
     tests_fixture_matchers
     tests_fixture_text_tensor
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/fixture
+  TIMEOUT
+    60)
 
 tensorcask_inner_library(tests_fixture_parse_text_proto
   SOURCES
@@ -1076,7 +1096,11 @@ tensorcask_test(tests_fixture_parse_text_proto_test
     absl::status
     absl::statusor
     tests_fixture_parse_text_proto
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/fixture
+  TIMEOUT
+    60)
 
 tensorcask_inner_library(tests_fixture_text_tensor
   SOURCES
@@ -1096,7 +1120,409 @@ tensorcask_test(tests_fixture_text_tensor_test
     absl::status
     absl::statusor
     tests_fixture_text_tensor
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/fixture
+  TIMEOUT
+    60)
+
+tensorcask_test(tests_fuzz_bundle_test
+  SOURCES
+    tests/fuzz/replay.cc
+    tests/fuzz/bundle_fuzz.cc
+  LINK
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::payload
+    Tensorcask::protowire
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::wire
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_fuzz_fuzz_input
+    tests_fuzz_mend_payload
+    tests_fuzz_mend_table
+  SEEDS
+    tests/fuzz/corpus/bundle
+  PACKAGE
+    tests/fuzz
+  TIMEOUT
+    300)
+
+tensorcask_test(tests_fuzz_dlpack_test
+  SOURCES
+    tests/fuzz/replay.cc
+    tests/fuzz/dlpack_fuzz.cc
+  LINK
+    Tensorcask::dlpack
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::statusor
+    tests_fuzz_fuzz_input
+  SEEDS
+    tests/fuzz/corpus/dlpack
+  PACKAGE
+    tests/fuzz
+  TIMEOUT
+    300)
+
+tensorcask_test(tests_fuzz_exchange_frame_test
+  SOURCES
+    tests/fuzz/replay.cc
+    tests/fuzz/exchange_frame_fuzz.cc
+  LINK
+    Tensorcask::exchange
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::wire
+    absl::status
+    absl::statusor
+    absl::strings
+    absl::time
+    tests_fuzz_fuzz_input
+  SEEDS
+    tests/fuzz/corpus/exchange_frame
+  PACKAGE
+    tests/fuzz
+  TIMEOUT
+    300)
+
+tensorcask_test(tests_fuzz_exchange_server_test
+  SOURCES
+    tests/fuzz/replay.cc
+    tests/fuzz/exchange_server_fuzz.cc
+  LINK
+    Tensorcask::exchange
+    Tensorcask::tensor
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings
+    absl::time
+    tests_fuzz_fuzz_input
+  SEEDS
+    tests/fuzz/corpus/exchange_server
+  PACKAGE
+    tests/fuzz
+  TIMEOUT
+    300)
+
+tensorcask_inner_library(tests_fuzz_fuzz_input
+  LINK
+    absl::strings)
+
+tensorcask_test(tests_fuzz_huffman_test
+  SOURCES
+    tests/fuzz/replay.cc
+    tests/fuzz/huffman_fuzz.cc
+  LINK
+    Tensorcask::payload
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_fuzz_fuzz_input
+    tests_fuzz_huffman_reference
+  SEEDS
+    tests/fuzz/corpus/huffman
+  PACKAGE
+    tests/fuzz
+  TIMEOUT
+    300)
+
+tensorcask_inner_library(tests_fuzz_huffman_reference
+  SOURCES
+    tests/fuzz/huffman_reference.cc
+  LINK
+    Tensorcask::payload
+    absl::strings)
+
+tensorcask_test(tests_fuzz_layout_view_test
+  SOURCES
+    tests/fuzz/replay.cc
+    tests/fuzz/layout_view_fuzz.cc
+  LINK
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_fuzz_fuzz_input
+  SEEDS
+    tests/fuzz/corpus/layout_view
+  PACKAGE
+    tests/fuzz
+  TIMEOUT
+    300)
+
+tensorcask_inner_library(tests_fuzz_mend_payload
+  SOURCES
+    tests/fuzz/mend_payload.cc
+  LINK
+    Tensorcask::payload
+    Tensorcask::tensor
+    absl::span
+    absl::statusor)
+
+tensorcask_inner_library(tests_fuzz_mend_table
+  SOURCES
+    tests/fuzz/mend_table.cc
+  LINK
+    Tensorcask::checkpoint
+    Tensorcask::tensor
+    absl::function_ref
+    absl::span
+    absl::strings)
+
+tensorcask_test(tests_fuzz_npy_test
+  SOURCES
+    tests/fuzz/replay.cc
+    tests/fuzz/npy_fuzz.cc
+  LINK
+    Tensorcask::io
+    Tensorcask::npy
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_fuzz_fuzz_input
+  SEEDS
+    tests/fuzz/corpus/npy
+  PACKAGE
+    tests/fuzz
+  TIMEOUT
+    300)
+
+tensorcask_test(tests_fuzz_npz_test
+  SOURCES
+    tests/fuzz/replay.cc
+    tests/fuzz/npz_fuzz.cc
+  LINK
+    Tensorcask::io
+    Tensorcask::npy
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::zip
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_fuzz_fuzz_input
+  SEEDS
+    tests/fuzz/corpus/npz
+  PACKAGE
+    tests/fuzz
+  TIMEOUT
+    300)
+
+tensorcask_test(tests_fuzz_object_graph_test
+  SOURCES
+    tests/fuzz/replay.cc
+    tests/fuzz/object_graph_fuzz.cc
+  LINK
+    Tensorcask::checkpoint
+    absl::statusor
+    absl::strings
+    tests_fuzz_fuzz_input
+  SEEDS
+    tests/fuzz/corpus/object_graph
+  PACKAGE
+    tests/fuzz
+  TIMEOUT
+    300)
+
+tensorcask_test(tests_fuzz_payload_test
+  SOURCES
+    tests/fuzz/replay.cc
+    tests/fuzz/payload_fuzz.cc
+  LINK
+    Tensorcask::payload
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::span
+    absl::statusor
+    absl::strings
+    tests_fuzz_fuzz_input
+    tests_fuzz_mend_payload
+  SEEDS
+    tests/fuzz/corpus/payload
+  PACKAGE
+    tests/fuzz
+  TIMEOUT
+    300)
+
+tensorcask_test(tests_fuzz_payload_round_trip_test
+  SOURCES
+    tests/fuzz/replay.cc
+    tests/fuzz/payload_round_trip_fuzz.cc
+  LINK
+    Tensorcask::io
+    Tensorcask::payload
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::span
+    absl::statusor
+    absl::strings
+    tests_fuzz_fuzz_input
+  SEEDS
+    tests/fuzz/corpus/payload_round_trip
+  PACKAGE
+    tests/fuzz
+  TIMEOUT
+    300)
+
+tensorcask_test(tests_fuzz_record_stream_test
+  SOURCES
+    tests/fuzz/replay.cc
+    tests/fuzz/record_stream_fuzz.cc
+  LINK
+    Tensorcask::io
+    Tensorcask::tensor
+    Tensorcask::wire
+    absl::statusor
+    absl::strings
+    tests_fuzz_fuzz_input
+  SEEDS
+    tests/fuzz/corpus/record_stream
+  PACKAGE
+    tests/fuzz
+  TIMEOUT
+    300)
+
+tensorcask_test(tests_fuzz_safetensors_test
+  SOURCES
+    tests/fuzz/replay.cc
+    tests/fuzz/safetensors_fuzz.cc
+  LINK
+    Tensorcask::io
+    Tensorcask::safetensors
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_fuzz_fuzz_input
+  SEEDS
+    tests/fuzz/corpus/safetensors
+  PACKAGE
+    tests/fuzz
+  TIMEOUT
+    300)
+
+tensorcask_test(tests_fuzz_shape_proto_test
+  SOURCES
+    tests/fuzz/replay.cc
+    tests/fuzz/shape_proto_fuzz.cc
+  LINK
+    Tensorcask::proto
+    Tensorcask::tensor
+    Tensorcask::wire
+    absl::statusor
+    tests_fuzz_fuzz_input
+  SEEDS
+    tests/fuzz/corpus/shape_proto
+  PACKAGE
+    tests/fuzz
+  TIMEOUT
+    300)
+
+tensorcask_test(tests_fuzz_slice_text_test
+  SOURCES
+    tests/fuzz/replay.cc
+    tests/fuzz/slice_text_fuzz.cc
+  LINK
+    Tensorcask::tensor
+    absl::statusor
+    absl::strings
+    tests_fuzz_fuzz_input
+  SEEDS
+    tests/fuzz/corpus/slice_text
+  PACKAGE
+    tests/fuzz
+  TIMEOUT
+    300)
+
+tensorcask_test(tests_fuzz_table_test
+  SOURCES
+    tests/fuzz/replay.cc
+    tests/fuzz/table_fuzz.cc
+  LINK
+    Tensorcask::checkpoint
+    Tensorcask::io
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_fuzz_fuzz_input
+    tests_fuzz_mend_table
+  SEEDS
+    tests/fuzz/corpus/table
+  PACKAGE
+    tests/fuzz
+  TIMEOUT
+    300)
+
+tensorcask_test(tests_fuzz_table_block_test
+  SOURCES
+    tests/fuzz/replay.cc
+    tests/fuzz/table_block_fuzz.cc
+  LINK
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::tensor
+    absl::statusor
+    absl::strings
+    tests_fuzz_fuzz_input
+  SEEDS
+    tests/fuzz/corpus/table_block
+  PACKAGE
+    tests/fuzz
+  TIMEOUT
+    300)
+
+tensorcask_test(tests_fuzz_tensor_proto_test
+  SOURCES
+    tests/fuzz/replay.cc
+    tests/fuzz/tensor_proto_fuzz.cc
+  LINK
+    Tensorcask::proto
+    Tensorcask::tensor
+    Tensorcask::wire
+    absl::span
+    absl::statusor
+    absl::strings
+    tests_fuzz_fuzz_input
+  SEEDS
+    tests/fuzz/corpus/tensor_proto
+  PACKAGE
+    tests/fuzz
+  TIMEOUT
+    300)
+
+tensorcask_test(tests_fuzz_v1_checkpoint_test
+  SOURCES
+    tests/fuzz/replay.cc
+    tests/fuzz/v1_checkpoint_fuzz.cc
+  LINK
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_fuzz_fuzz_input
+    tests_fuzz_mend_table
+  SEEDS
+    tests/fuzz/corpus/v1_checkpoint
+  PACKAGE
+    tests/fuzz
+  TIMEOUT
+    300)
 
 tensorcask_program(tests_peers_bulk
   SOURCES
@@ -1119,7 +1545,11 @@ tensorcask_test(tests_serialize_archive_archive_test
     GTest::gmock_main
     Tensorcask::archive
     Tensorcask::tensor
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/archive
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_checkpoint_format_entry_decoder_test
   SOURCES
@@ -1129,7 +1559,11 @@ tensorcask_test(tests_serialize_checkpoint_format_entry_decoder_test
     Tensorcask::checkpoint
     Tensorcask::proto
     protobuf::libprotobuf
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/checkpoint/format
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_checkpoint_format_entry_encoder_test
   SOURCES
@@ -1141,7 +1575,11 @@ tensorcask_test(tests_serialize_checkpoint_format_entry_encoder_test
     Tensorcask::strided
     Tensorcask::tensor
     Tensorcask::wire
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/checkpoint/format
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_checkpoint_format_slice_key_test
   SOURCES
@@ -1152,7 +1590,11 @@ tensorcask_test(tests_serialize_checkpoint_format_slice_key_test
     Tensorcask::tensor
     absl::status
     absl::strings
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/checkpoint/format
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_checkpoint_format_stored_variants_test
   SOURCES
@@ -1164,7 +1606,11 @@ tensorcask_test(tests_serialize_checkpoint_format_stored_variants_test
     Tensorcask::proto
     Tensorcask::tensor
     absl::strings
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/checkpoint/format
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_checkpoint_table_table_rejects_test
   SOURCES
@@ -1177,7 +1623,11 @@ tensorcask_test(tests_serialize_checkpoint_table_table_rejects_test
     Tensorcask::tensor
     absl::status
     tests_serialize_checkpoint_forge
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/checkpoint/table
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_checkpoint_table_table_salvage_test
   SOURCES
@@ -1188,7 +1638,11 @@ tensorcask_test(tests_serialize_checkpoint_table_table_salvage_test
     Tensorcask::dependency_snappy
     Tensorcask::tensor
     absl::strings
-    tests_serialize_checkpoint_forge)
+    tests_serialize_checkpoint_forge
+  PACKAGE
+    tests/serialize/checkpoint/table
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_checkpoint_table_table_test
   SOURCES
@@ -1199,7 +1653,11 @@ tensorcask_test(tests_serialize_checkpoint_table_table_test
     Tensorcask::io
     absl::strings
     leveldb
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/checkpoint/table
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_checkpoint_background_test
   SOURCES
@@ -1213,7 +1671,11 @@ tensorcask_test(tests_serialize_checkpoint_background_test
     tests_serialize_checkpoint_checkpoint_testing
     tests_support_failing_allocator
     tests_support_faulty_file_system
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_checkpoint_big_endian_test
   SOURCES
@@ -1227,7 +1689,11 @@ tensorcask_test(tests_serialize_checkpoint_big_endian_test
     Tensorcask::tensor
     tests_serialize_checkpoint_bundle_forge
     tests_serialize_checkpoint_checkpoint_testing
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    60)
 
 tensorcask_inner_library(tests_serialize_checkpoint_bundle_forge
   LINK
@@ -1250,7 +1716,11 @@ tensorcask_test(tests_serialize_checkpoint_changing_memory_test
     absl::strings
     tests_support_changing_memory
     tests_support_forwarding_file_system
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    300)
 
 tensorcask_inner_library(tests_serialize_checkpoint_checkpoint_testing
   SOURCES
@@ -1274,7 +1744,11 @@ tensorcask_test(tests_serialize_checkpoint_damage_test
     absl::strings
     leveldb
     tests_serialize_checkpoint_checkpoint_testing
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_checkpoint_encoded_damage_test
   SOURCES
@@ -1290,7 +1764,11 @@ tensorcask_test(tests_serialize_checkpoint_encoded_damage_test
     absl::strings
     tests_serialize_checkpoint_bundle_forge
     tests_serialize_checkpoint_checkpoint_testing
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_checkpoint_encoded_test
   SOURCES
@@ -1306,7 +1784,11 @@ tensorcask_test(tests_serialize_checkpoint_encoded_test
     absl::strings
     tests_serialize_checkpoint_checkpoint_testing
     tests_support_forwarding_file_system
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_checkpoint_fault_surfaces_test
   SOURCES
@@ -1323,7 +1805,11 @@ tensorcask_test(tests_serialize_checkpoint_fault_surfaces_test
     tests_support_counted_allocations
     tests_support_failing_allocator
     tests_support_faulty_file_system
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_checkpoint_faults_test
   SOURCES
@@ -1336,7 +1822,11 @@ tensorcask_test(tests_serialize_checkpoint_faults_test
     absl::strings
     tests_serialize_checkpoint_checkpoint_testing
     tests_support_faulty_file_system
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_checkpoint_find_latest_test
   SOURCES
@@ -1352,7 +1842,11 @@ tensorcask_test(tests_serialize_checkpoint_find_latest_test
     tests_support_faulty_file_system
     tests_support_status_matchers
     tests_support_temp_folder
-    tests_support_test_data)
+    tests_support_test_data
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    60)
 
 tensorcask_inner_library(tests_serialize_checkpoint_forge
   SOURCES
@@ -1371,7 +1865,11 @@ tensorcask_test(tests_serialize_checkpoint_fork_test
     Tensorcask::tensor
     absl::status
     tests_support_status_matchers
-    tests_support_temp_folder)
+    tests_support_temp_folder
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_checkpoint_guarded_test
   SOURCES
@@ -1384,7 +1882,11 @@ tensorcask_test(tests_serialize_checkpoint_guarded_test
     Tensorcask::tensor
     tests_serialize_checkpoint_bundle_forge
     tests_serialize_checkpoint_checkpoint_testing
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_checkpoint_index_memory_test
   SOURCES
@@ -1400,7 +1902,11 @@ tensorcask_test(tests_serialize_checkpoint_index_memory_test
     tests_serialize_checkpoint_bundle_forge
     tests_serialize_checkpoint_checkpoint_testing
     tests_serialize_checkpoint_forge
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_checkpoint_limits_test
   SOURCES
@@ -1419,7 +1925,11 @@ tensorcask_test(tests_serialize_checkpoint_limits_test
     absl::strings
     tests_serialize_checkpoint_checkpoint_testing
     tests_serialize_wire_wire_test_util
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_checkpoint_manager_test
   SOURCES
@@ -1434,7 +1944,11 @@ tensorcask_test(tests_serialize_checkpoint_manager_test
     tests_serialize_checkpoint_checkpoint_testing
     tests_support_faulty_file_system
     tests_support_status_matchers
-    tests_support_temp_folder)
+    tests_support_temp_folder
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_checkpoint_merge_test
   SOURCES
@@ -1451,7 +1965,11 @@ tensorcask_test(tests_serialize_checkpoint_merge_test
     tests_support_faulty_file_system
     tests_support_status_matchers
     tests_support_temp_folder
-    tests_support_test_data)
+    tests_support_test_data
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_checkpoint_object_graph_test
   SOURCES
@@ -1464,7 +1982,11 @@ tensorcask_test(tests_serialize_checkpoint_object_graph_test
     absl::strings
     tests_serialize_checkpoint_checkpoint_testing
     tests_support_status_matchers
-    tests_support_test_data)
+    tests_support_test_data
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_checkpoint_overwrite_test
   SOURCES
@@ -1479,7 +2001,11 @@ tensorcask_test(tests_serialize_checkpoint_overwrite_test
     tests_serialize_checkpoint_checkpoint_testing
     tests_support_faulty_file_system
     tests_support_status_matchers
-    tests_support_temp_folder)
+    tests_support_temp_folder
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_checkpoint_peer_files_test
   SOURCES
@@ -1495,7 +2021,11 @@ tensorcask_test(tests_serialize_checkpoint_peer_files_test
     nlohmann_json::nlohmann_json
     tests_serialize_checkpoint_checkpoint_testing
     tests_support_status_matchers
-    tests_support_test_data)
+    tests_support_test_data
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_checkpoint_read_all_test
   SOURCES
@@ -1509,7 +2039,11 @@ tensorcask_test(tests_serialize_checkpoint_read_all_test
     tests_serialize_checkpoint_bundle_forge
     tests_serialize_checkpoint_checkpoint_testing
     tests_support_faulty_file_system
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_checkpoint_reader_rejects_test
   SOURCES
@@ -1522,7 +2056,11 @@ tensorcask_test(tests_serialize_checkpoint_reader_rejects_test
     absl::status
     tests_serialize_checkpoint_checkpoint_testing
     tests_serialize_checkpoint_forge
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_checkpoint_reader_test
   SOURCES
@@ -1537,7 +2075,11 @@ tensorcask_test(tests_serialize_checkpoint_reader_test
     tests_serialize_checkpoint_forge
     tests_support_faulty_file_system
     tests_support_status_matchers
-    tests_support_temp_folder)
+    tests_support_temp_folder
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_checkpoint_salvage_faults_test
   SOURCES
@@ -1552,7 +2094,11 @@ tensorcask_test(tests_serialize_checkpoint_salvage_faults_test
     absl::strings
     tests_support_failing_allocator
     tests_support_faulty_file_system
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_checkpoint_salvage_test
   SOURCES
@@ -1569,7 +2115,11 @@ tensorcask_test(tests_serialize_checkpoint_salvage_test
     tests_serialize_checkpoint_checkpoint_testing
     tests_serialize_checkpoint_forge
     tests_support_status_matchers
-    tests_support_test_data)
+    tests_support_test_data
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_checkpoint_slices_test
   SOURCES
@@ -1584,7 +2134,11 @@ tensorcask_test(tests_serialize_checkpoint_slices_test
     tests_serialize_checkpoint_bundle_forge
     tests_serialize_checkpoint_checkpoint_testing
     tests_support_faulty_file_system
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_checkpoint_state_file_test
   SOURCES
@@ -1594,7 +2148,11 @@ tensorcask_test(tests_serialize_checkpoint_state_file_test
     Tensorcask::checkpoint
     Tensorcask::io
     tests_support_faulty_file_system
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_checkpoint_tensorflow_files_test
   SOURCES
@@ -1608,7 +2166,11 @@ tensorcask_test(tests_serialize_checkpoint_tensorflow_files_test
     nlohmann_json::nlohmann_json
     tests_serialize_checkpoint_checkpoint_testing
     tests_support_status_matchers
-    tests_support_test_data)
+    tests_support_test_data
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_checkpoint_v1_reader_test
   SOURCES
@@ -1630,7 +2192,11 @@ tensorcask_test(tests_serialize_checkpoint_v1_reader_test
     tests_serialize_wire_wire_test_util
     tests_support_failing_allocator
     tests_support_status_matchers
-    tests_support_test_data)
+    tests_support_test_data
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_checkpoint_view_writer_test
   SOURCES
@@ -1644,7 +2210,11 @@ tensorcask_test(tests_serialize_checkpoint_view_writer_test
     absl::status
     tests_serialize_checkpoint_checkpoint_testing
     tests_support_discarding_file_system
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_checkpoint_writer_forms_test
   SOURCES
@@ -1660,7 +2230,11 @@ tensorcask_test(tests_serialize_checkpoint_writer_forms_test
     absl::status
     absl::strings
     tests_serialize_checkpoint_checkpoint_testing
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_checkpoint_writer_memory_test
   SOURCES
@@ -1675,7 +2249,11 @@ tensorcask_test(tests_serialize_checkpoint_writer_memory_test
     absl::strings
     tests_support_failing_new
     tests_support_status_matchers
-    tests_support_temp_folder)
+    tests_support_temp_folder
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    300)
 
 tensorcask_test(tests_serialize_checkpoint_writer_test
   SOURCES
@@ -1690,7 +2268,11 @@ tensorcask_test(tests_serialize_checkpoint_writer_test
     absl::strings
     tests_serialize_checkpoint_checkpoint_testing
     tests_support_discarding_file_system
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_checkpoint_writer_threads_test
   SOURCES
@@ -1706,7 +2288,11 @@ tensorcask_test(tests_serialize_checkpoint_writer_threads_test
     tests_serialize_checkpoint_checkpoint_testing
     tests_support_discarding_file_system
     tests_support_faulty_file_system
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_exchange_allocation_failures_test
   SOURCES
@@ -1717,7 +2303,11 @@ tensorcask_test(tests_serialize_exchange_allocation_failures_test
     Tensorcask::tensor
     tests_serialize_exchange_channel_testing
     tests_serialize_exchange_descriptor_count
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/exchange
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_exchange_channel_copies_test
   SOURCES
@@ -1731,7 +2321,11 @@ tensorcask_test(tests_serialize_exchange_channel_copies_test
     absl::status
     absl::statusor
     tests_serialize_exchange_channel_testing
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/exchange
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_exchange_channel_death_test
   SOURCES
@@ -1746,7 +2340,11 @@ tensorcask_test(tests_serialize_exchange_channel_death_test
     absl::strings
     tests_serialize_exchange_channel_testing
     tests_serialize_exchange_descriptor_count
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/exchange
+  TIMEOUT
+    300)
 
 tensorcask_test(tests_serialize_exchange_channel_faults_test
   SOURCES
@@ -1764,7 +2362,11 @@ tensorcask_test(tests_serialize_exchange_channel_faults_test
     tests_serialize_exchange_channel_testing
     tests_serialize_exchange_descriptor_count
     tests_support_failing_allocator
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/exchange
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_exchange_channel_listener_test
   SOURCES
@@ -1781,7 +2383,11 @@ tensorcask_test(tests_serialize_exchange_channel_listener_test
     tests_serialize_exchange_channel_testing
     tests_serialize_exchange_descriptor_count
     tests_support_status_matchers
-    tests_support_temp_folder)
+    tests_support_temp_folder
+  PACKAGE
+    tests/serialize/exchange
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_exchange_channel_test
   SOURCES
@@ -1796,7 +2402,11 @@ tensorcask_test(tests_serialize_exchange_channel_test
     absl::statusor
     absl::time
     tests_serialize_exchange_channel_testing
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/exchange
+  TIMEOUT
+    60)
 
 tensorcask_inner_library(tests_serialize_exchange_channel_testing
   LINK
@@ -1823,7 +2433,11 @@ tensorcask_test(tests_serialize_exchange_frame_receiver_test
     absl::statusor
     absl::strings
     tests_serialize_exchange_descriptor_count
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/exchange
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_exchange_frame_test
   SOURCES
@@ -1835,7 +2449,11 @@ tensorcask_test(tests_serialize_exchange_frame_test
     Tensorcask::wire
     absl::status
     absl::strings
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/exchange
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_exchange_hostile_peer_test
   SOURCES
@@ -1852,7 +2470,11 @@ tensorcask_test(tests_serialize_exchange_hostile_peer_test
     tests_serialize_exchange_descriptor_count
     tests_serialize_exchange_lingering_socket
     tests_support_status_matchers
-    tests_support_temp_folder)
+    tests_support_temp_folder
+  PACKAGE
+    tests/serialize/exchange
+  TIMEOUT
+    60)
 
 tensorcask_inner_library(tests_serialize_exchange_lingering_socket
   LINK
@@ -1868,7 +2490,11 @@ tensorcask_test(tests_serialize_exchange_recycled_memory_test
     absl::statusor
     absl::time
     tests_serialize_exchange_descriptor_count
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/exchange
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_exchange_server_test
   SOURCES
@@ -1883,7 +2509,11 @@ tensorcask_test(tests_serialize_exchange_server_test
     tests_serialize_exchange_channel_testing
     tests_serialize_exchange_descriptor_count
     tests_support_status_matchers
-    tests_support_temp_folder)
+    tests_support_temp_folder
+  PACKAGE
+    tests/serialize/exchange
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_exchange_shared_memory_test
   SOURCES
@@ -1897,7 +2527,11 @@ tensorcask_test(tests_serialize_exchange_shared_memory_test
     absl::statusor
     tests_serialize_exchange_descriptor_count
     tests_support_status_matchers
-    tests_support_temp_folder)
+    tests_support_temp_folder
+  PACKAGE
+    tests/serialize/exchange
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_exchange_socket_closing_test
   SOURCES
@@ -1910,7 +2544,11 @@ tensorcask_test(tests_serialize_exchange_socket_closing_test
     tests_serialize_exchange_descriptor_count
     tests_serialize_exchange_lingering_socket
     tests_support_status_matchers
-    tests_support_temp_folder)
+    tests_support_temp_folder
+  PACKAGE
+    tests/serialize/exchange
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_exchange_unix_socket_test
   SOURCES
@@ -1925,7 +2563,11 @@ tensorcask_test(tests_serialize_exchange_unix_socket_test
     absl::time
     tests_serialize_exchange_descriptor_count
     tests_support_status_matchers
-    tests_support_temp_folder)
+    tests_support_temp_folder
+  PACKAGE
+    tests/serialize/exchange
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_io_atomic_publish_test
   SOURCES
@@ -1936,7 +2578,11 @@ tensorcask_test(tests_serialize_io_atomic_publish_test
     Tensorcask::tensor
     tests_support_faulty_file_system
     tests_support_status_matchers
-    tests_support_temp_folder)
+    tests_support_temp_folder
+  PACKAGE
+    tests/serialize/io
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_io_byte_sink_test
   SOURCES
@@ -1947,7 +2593,11 @@ tensorcask_test(tests_serialize_io_byte_sink_test
     tests_support_discarding_file_system
     tests_support_faulty_file_system
     tests_support_status_matchers
-    tests_support_temp_folder)
+    tests_support_temp_folder
+  PACKAGE
+    tests/serialize/io
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_io_byte_source_test
   SOURCES
@@ -1958,7 +2608,11 @@ tensorcask_test(tests_serialize_io_byte_source_test
     tests_support_discarding_file_system
     tests_support_faulty_file_system
     tests_support_status_matchers
-    tests_support_temp_folder)
+    tests_support_temp_folder
+  PACKAGE
+    tests/serialize/io
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_io_byte_stream_test
   SOURCES
@@ -1970,7 +2624,11 @@ tensorcask_test(tests_serialize_io_byte_stream_test
     absl::status
     absl::statusor
     absl::strings
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/io
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_io_file_system_test
   SOURCES
@@ -1981,7 +2639,11 @@ tensorcask_test(tests_serialize_io_file_system_test
     absl::span
     tests_support_faulty_file_system
     tests_support_status_matchers
-    tests_support_temp_folder)
+    tests_support_temp_folder
+  PACKAGE
+    tests/serialize/io
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_io_posix_file_system_test
   SOURCES
@@ -1990,7 +2652,11 @@ tensorcask_test(tests_serialize_io_posix_file_system_test
     GTest::gmock_main
     Tensorcask::io
     absl::span
-    tests_support_temp_folder)
+    tests_support_temp_folder
+  PACKAGE
+    tests/serialize/io
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_io_stale_temporaries_test
   SOURCES
@@ -2003,7 +2669,11 @@ tensorcask_test(tests_serialize_io_stale_temporaries_test
     absl::strings
     tests_support_faulty_file_system
     tests_support_status_matchers
-    tests_support_temp_folder)
+    tests_support_temp_folder
+  PACKAGE
+    tests/serialize/io
+  TIMEOUT
+    60)
 
 tensorcask_program(tests_serialize_npy_npy_copy
   SOURCES
@@ -2027,7 +2697,11 @@ tensorcask_test(tests_serialize_npy_npy_header_test
     absl::status
     absl::statusor
     absl::strings
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/npy
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_npy_npy_round_trip_test
   SOURCES
@@ -2042,7 +2716,11 @@ tensorcask_test(tests_serialize_npy_npy_round_trip_test
     absl::status
     absl::statusor
     absl::strings
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/npy
+  TIMEOUT
+    300)
 
 tensorcask_test(tests_serialize_npy_numpy_files_test
   SOURCES
@@ -2059,7 +2737,11 @@ tensorcask_test(tests_serialize_npy_numpy_files_test
     absl::strings
     nlohmann_json::nlohmann_json
     tests_support_status_matchers
-    tests_support_test_data)
+    tests_support_test_data
+  PACKAGE
+    tests/serialize/npy
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_payload_base_lookup_test
   SOURCES
@@ -2069,14 +2751,22 @@ tensorcask_test(tests_serialize_payload_base_lookup_test
     Tensorcask::payload
     Tensorcask::tensor
     tests_serialize_payload_payload_testing
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/payload
+  TIMEOUT
+    300)
 
 tensorcask_test(tests_serialize_payload_byte_entropy_test
   SOURCES
     tests/serialize/payload/byte_entropy_test.cc
   LINK
     GTest::gmock_main
-    Tensorcask::payload)
+    Tensorcask::payload
+  PACKAGE
+    tests/serialize/payload
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_payload_chunk_codec_test
   SOURCES
@@ -2093,7 +2783,11 @@ tensorcask_test(tests_serialize_payload_chunk_codec_test
     tests_support_counted_allocations
     tests_support_status_matchers
     tests_support_temp_folder
-    tests_support_test_data)
+    tests_support_test_data
+  PACKAGE
+    tests/serialize/payload
+  TIMEOUT
+    300)
 
 tensorcask_test(tests_serialize_payload_chunk_decoder_test
   SOURCES
@@ -2106,7 +2800,11 @@ tensorcask_test(tests_serialize_payload_chunk_decoder_test
     absl::statusor
     absl::strings
     tests_serialize_payload_payload_testing
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/payload
+  TIMEOUT
+    300)
 
 tensorcask_test(tests_serialize_payload_chunk_reference_test
   SOURCES
@@ -2120,7 +2818,11 @@ tensorcask_test(tests_serialize_payload_chunk_reference_test
     absl::statusor
     absl::strings
     tests_fuzz_huffman_reference
-    tests_serialize_payload_payload_testing)
+    tests_serialize_payload_payload_testing
+  PACKAGE
+    tests/serialize/payload
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_payload_content_hash_test
   SOURCES
@@ -2133,7 +2835,11 @@ tensorcask_test(tests_serialize_payload_content_hash_test
     absl::status
     absl::strings
     tests_serialize_payload_payload_testing
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/payload
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_payload_format_test
   SOURCES
@@ -2145,7 +2851,11 @@ tensorcask_test(tests_serialize_payload_format_test
     absl::strings
     tests_fuzz_huffman_reference
     tests_serialize_payload_payload_testing
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/payload
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_payload_huffman_scalar_test
   SOURCES
@@ -2161,7 +2871,11 @@ tensorcask_test(tests_serialize_payload_huffman_scalar_test
     tests_fuzz_huffman_reference
     tests_support_status_matchers
   ENVIRONMENT
-    TENSORCASK_CPU=scalar)
+    TENSORCASK_CPU=scalar
+  PACKAGE
+    tests/serialize/payload
+  TIMEOUT
+    300)
 
 tensorcask_test(tests_serialize_payload_huffman_test
   SOURCES
@@ -2175,14 +2889,22 @@ tensorcask_test(tests_serialize_payload_huffman_test
     absl::statusor
     absl::strings
     tests_fuzz_huffman_reference
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/payload
+  TIMEOUT
+    300)
 
 tensorcask_test(tests_serialize_payload_idle_list_test
   SOURCES
     tests/serialize/payload/idle_list_test.cc
   LINK
     GTest::gmock_main
-    Tensorcask::payload)
+    Tensorcask::payload
+  PACKAGE
+    tests/serialize/payload
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_payload_ordered_for_test
   SOURCES
@@ -2193,7 +2915,11 @@ tensorcask_test(tests_serialize_payload_ordered_for_test
     Tensorcask::tensor
     absl::status
     absl::strings
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/payload
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_payload_payload_encoder_test
   SOURCES
@@ -2206,7 +2932,11 @@ tensorcask_test(tests_serialize_payload_payload_encoder_test
     absl::status
     absl::strings
     tests_serialize_payload_payload_testing
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/payload
+  TIMEOUT
+    300)
 
 tensorcask_test(tests_serialize_payload_payload_header_test
   SOURCES
@@ -2217,7 +2947,11 @@ tensorcask_test(tests_serialize_payload_payload_header_test
     absl::status
     absl::strings
     tests_serialize_payload_payload_testing
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/payload
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_payload_payload_memory_test
   SOURCES
@@ -2231,7 +2965,11 @@ tensorcask_test(tests_serialize_payload_payload_memory_test
     absl::status
     tests_serialize_payload_payload_testing
     tests_support_counted_allocations
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/payload
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_payload_payload_reader_test
   SOURCES
@@ -2244,7 +2982,11 @@ tensorcask_test(tests_serialize_payload_payload_reader_test
     absl::status
     absl::strings
     tests_serialize_payload_payload_testing
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/payload
+  TIMEOUT
+    300)
 
 tensorcask_test(tests_serialize_payload_payload_rejects_test
   SOURCES
@@ -2255,7 +2997,11 @@ tensorcask_test(tests_serialize_payload_payload_rejects_test
     absl::status
     absl::strings
     tests_serialize_payload_payload_testing
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/payload
+  TIMEOUT
+    300)
 
 tensorcask_inner_library(tests_serialize_payload_payload_testing
   SOURCES
@@ -2281,7 +3027,11 @@ tensorcask_test(tests_serialize_payload_plane_codec_test
     absl::status
     absl::statusor
     absl::strings
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/payload
+  TIMEOUT
+    300)
 
 tensorcask_test(tests_serialize_payload_planes_avx2_test
   SOURCES
@@ -2292,7 +3042,11 @@ tensorcask_test(tests_serialize_payload_planes_avx2_test
     Tensorcask::tensor
     absl::strings
   ENVIRONMENT
-    TENSORCASK_CPU=avx2)
+    TENSORCASK_CPU=avx2
+  PACKAGE
+    tests/serialize/payload
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_payload_planes_scalar_test
   SOURCES
@@ -2303,7 +3057,11 @@ tensorcask_test(tests_serialize_payload_planes_scalar_test
     Tensorcask::tensor
     absl::strings
   ENVIRONMENT
-    TENSORCASK_CPU=scalar)
+    TENSORCASK_CPU=scalar
+  PACKAGE
+    tests/serialize/payload
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_payload_planes_test
   SOURCES
@@ -2312,7 +3070,11 @@ tensorcask_test(tests_serialize_payload_planes_test
     GTest::gmock_main
     Tensorcask::payload
     Tensorcask::tensor
-    absl::strings)
+    absl::strings
+  PACKAGE
+    tests/serialize/payload
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_protowire_wire_reader_test
   SOURCES
@@ -2325,7 +3087,11 @@ tensorcask_test(tests_serialize_protowire_wire_reader_test
     Tensorcask::wire
     protobuf::libprotobuf
     tests_serialize_wire_wire_test_util
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/protowire
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_safetensors_reader_test
   SOURCES
@@ -2339,7 +3105,11 @@ tensorcask_test(tests_serialize_safetensors_reader_test
     absl::strings
     tests_serialize_safetensors_safetensors_testing
     tests_support_faulty_file_system
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/safetensors
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_safetensors_real_files_test
   SOURCES
@@ -2352,7 +3122,11 @@ tensorcask_test(tests_serialize_safetensors_real_files_test
     absl::strings
     nlohmann_json::nlohmann_json
     tests_support_status_matchers
-    tests_support_test_data)
+    tests_support_test_data
+  PACKAGE
+    tests/serialize/safetensors
+  TIMEOUT
+    60)
 
 tensorcask_inner_library(tests_serialize_safetensors_safetensors_testing
   LINK
@@ -2376,7 +3150,11 @@ tensorcask_test(tests_serialize_safetensors_writer_test
     tests_support_faulty_file_system
     tests_support_forwarding_file_system
     tests_support_status_matchers
-    tests_support_test_data)
+    tests_support_test_data
+  PACKAGE
+    tests/serialize/safetensors
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_wire_changing_memory_test
   SOURCES
@@ -2393,7 +3171,11 @@ tensorcask_test(tests_serialize_wire_changing_memory_test
     absl::status
     absl::strings
     tests_support_changing_memory
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/wire
+  TIMEOUT
+    300)
 
 tensorcask_test(tests_serialize_wire_decode_test
   SOURCES
@@ -2403,7 +3185,11 @@ tensorcask_test(tests_serialize_wire_decode_test
     Tensorcask::wire
     absl::strings
     tests_serialize_wire_wire_test_util
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/wire
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_wire_description_test
   SOURCES
@@ -2413,7 +3199,11 @@ tensorcask_test(tests_serialize_wire_description_test
     Tensorcask::strided
     Tensorcask::tensor
     Tensorcask::wire
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/wire
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_wire_encoded_rejects_test
   SOURCES
@@ -2427,7 +3217,11 @@ tensorcask_test(tests_serialize_wire_encoded_rejects_test
     absl::strings
     tests_serialize_wire_encoded_test_util
     tests_serialize_wire_wire_test_util
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/wire
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_wire_encoded_test
   SOURCES
@@ -2444,7 +3238,11 @@ tensorcask_test(tests_serialize_wire_encoded_test
     tests_serialize_wire_encoded_test_util
     tests_serialize_wire_foreign_tensor_proto
     tests_serialize_wire_wire_test_util
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/wire
+  TIMEOUT
+    60)
 
 tensorcask_inner_library(tests_serialize_wire_encoded_test_util
   LINK
@@ -2467,7 +3265,11 @@ tensorcask_test(tests_serialize_wire_format_test
     Tensorcask::wire
     absl::strings
     tests_serialize_wire_wire_test_util
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/wire
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_wire_guarded_test
   SOURCES
@@ -2478,7 +3280,11 @@ tensorcask_test(tests_serialize_wire_guarded_test
     absl::status
     absl::strings
     tests_serialize_wire_wire_test_util
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/wire
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_wire_metadata_test
   SOURCES
@@ -2493,7 +3299,11 @@ tensorcask_test(tests_serialize_wire_metadata_test
     absl::statusor
     absl::strings
     tests_serialize_wire_wire_test_util
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/wire
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_wire_mutation_test
   SOURCES
@@ -2503,7 +3313,11 @@ tensorcask_test(tests_serialize_wire_mutation_test
     Tensorcask::wire
     tests_serialize_wire_encoded_test_util
     tests_serialize_wire_wire_test_util
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/wire
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_wire_object_codec_test
   SOURCES
@@ -2515,7 +3329,11 @@ tensorcask_test(tests_serialize_wire_object_codec_test
     protobuf::libprotobuf
     tests_serialize_wire_foreign_tensor_proto
     tests_serialize_wire_wire_test_util
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/wire
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_wire_real_files_test
   SOURCES
@@ -2531,7 +3349,11 @@ tensorcask_test(tests_serialize_wire_real_files_test
     nlohmann_json::nlohmann_json
     tests_serialize_wire_wire_test_util
     tests_support_status_matchers
-    tests_support_test_data)
+    tests_support_test_data
+  PACKAGE
+    tests/serialize/wire
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_wire_records_test
   SOURCES
@@ -2550,7 +3372,11 @@ tensorcask_test(tests_serialize_wire_records_test
     nlohmann_json::nlohmann_json
     tests_support_failing_allocator
     tests_support_status_matchers
-    tests_support_test_data)
+    tests_support_test_data
+  PACKAGE
+    tests/serialize/wire
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_wire_shape_slice_codec_test
   SOURCES
@@ -2560,7 +3386,11 @@ tensorcask_test(tests_serialize_wire_shape_slice_codec_test
     Tensorcask::wire
     protobuf::libprotobuf
     tests_serialize_wire_wire_test_util
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/wire
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_wire_tensor_codec_test
   SOURCES
@@ -2573,7 +3403,11 @@ tensorcask_test(tests_serialize_wire_tensor_codec_test
     absl::strings
     tests_serialize_wire_wire_test_util
     tests_support_failing_allocator
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/wire
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_wire_tensor_message_test
   SOURCES
@@ -2586,7 +3420,11 @@ tensorcask_test(tests_serialize_wire_tensor_message_test
     protobuf::libprotobuf
     tests_serialize_wire_foreign_tensor_proto
     tests_serialize_wire_wire_test_util
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/wire
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_wire_view_codec_test
   SOURCES
@@ -2599,7 +3437,11 @@ tensorcask_test(tests_serialize_wire_view_codec_test
     absl::status
     absl::strings
     tests_serialize_wire_wire_test_util
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/wire
+  TIMEOUT
+    60)
 
 tensorcask_inner_library(tests_serialize_wire_wire_test_util
   SOURCES
@@ -2626,7 +3468,11 @@ tensorcask_test(tests_serialize_wire_zero_copy_test
     absl::status
     absl::strings
     tests_serialize_wire_wire_test_util
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/wire
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_zip_zip_test
   SOURCES
@@ -2641,7 +3487,11 @@ tensorcask_test(tests_serialize_zip_zip_test
     absl::status
     absl::statusor
     absl::strings
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/zip
+  TIMEOUT
+    60)
 
 tensorcask_inner_library(tests_support_changing_memory
   LINK
@@ -2675,7 +3525,11 @@ tensorcask_test(tests_support_crash_model_test
     GTest::gmock_main
     absl::strings
     tests_support_crash_file_system
-    tests_support_crash_model)
+    tests_support_crash_model
+  PACKAGE
+    tests/support
+  TIMEOUT
+    60)
 
 tensorcask_inner_library(tests_support_discarding_file_system
   SOURCES
@@ -2711,7 +3565,11 @@ tensorcask_test(tests_support_faulty_file_system_test
     Tensorcask::io
     absl::span
     tests_support_discarding_file_system
-    tests_support_faulty_file_system)
+    tests_support_faulty_file_system
+  PACKAGE
+    tests/support
+  TIMEOUT
+    60)
 
 tensorcask_inner_library(tests_support_forwarding_file_system
   LINK
@@ -2740,28 +3598,44 @@ tensorcask_test(tests_tensor_base_catch_exceptions_test
     GTest::gmock_main
     Tensorcask::tensor
     absl::status
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor/base
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_base_check_test
   SOURCES
     tests/tensor/base/check_test.cc
   LINK
     GTest::gmock_main
-    Tensorcask::tensor)
+    Tensorcask::tensor
+  PACKAGE
+    tests/tensor/base
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_base_checked_math_test
   SOURCES
     tests/tensor/base/checked_math_test.cc
   LINK
     GTest::gmock_main
-    Tensorcask::tensor)
+    Tensorcask::tensor
+  PACKAGE
+    tests/tensor/base
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_base_cpu_test
   SOURCES
     tests/tensor/base/cpu_test.cc
   LINK
     GTest::gmock_main
-    Tensorcask::tensor)
+    Tensorcask::tensor
+  PACKAGE
+    tests/tensor/base
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_base_crc32c_scalar_test
   SOURCES
@@ -2771,7 +3645,11 @@ tensorcask_test(tests_tensor_base_crc32c_scalar_test
     Tensorcask::tensor
     absl::strings
   ENVIRONMENT
-    TENSORCASK_CPU=scalar)
+    TENSORCASK_CPU=scalar
+  PACKAGE
+    tests/tensor/base
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_base_crc32c_sse42_test
   SOURCES
@@ -2781,7 +3659,11 @@ tensorcask_test(tests_tensor_base_crc32c_sse42_test
     Tensorcask::tensor
     absl::strings
   ENVIRONMENT
-    TENSORCASK_CPU=sse42)
+    TENSORCASK_CPU=sse42
+  PACKAGE
+    tests/tensor/base
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_base_crc32c_test
   SOURCES
@@ -2789,21 +3671,33 @@ tensorcask_test(tests_tensor_base_crc32c_test
   LINK
     GTest::gmock_main
     Tensorcask::tensor
-    absl::strings)
+    absl::strings
+  PACKAGE
+    tests/tensor/base
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_base_endian_test
   SOURCES
     tests/tensor/base/endian_test.cc
   LINK
     GTest::gmock_main
-    Tensorcask::tensor)
+    Tensorcask::tensor
+  PACKAGE
+    tests/tensor/base
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_base_glob_test
   SOURCES
     tests/tensor/base/glob_test.cc
   LINK
     GTest::gmock_main
-    Tensorcask::tensor)
+    Tensorcask::tensor
+  PACKAGE
+    tests/tensor/base
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_base_parallel_for_test
   SOURCES
@@ -2812,14 +3706,22 @@ tensorcask_test(tests_tensor_base_parallel_for_test
     GTest::gmock_main
     Tensorcask::tensor
     absl::status
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor/base
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_base_quote_test
   SOURCES
     tests/tensor/base/quote_test.cc
   LINK
     GTest::gmock_main
-    Tensorcask::tensor)
+    Tensorcask::tensor
+  PACKAGE
+    tests/tensor/base
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_base_ref_counted_test
   SOURCES
@@ -2827,7 +3729,11 @@ tensorcask_test(tests_tensor_base_ref_counted_test
   LINK
     GTest::gmock_main
     Tensorcask::tensor
-    absl::flat_hash_set)
+    absl::flat_hash_set
+  PACKAGE
+    tests/tensor/base
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_base_status_macros_test
   SOURCES
@@ -2837,7 +3743,11 @@ tensorcask_test(tests_tensor_base_status_macros_test
     Tensorcask::tensor
     absl::status
     absl::statusor
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor/base
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_base_status_util_test
   SOURCES
@@ -2845,7 +3755,11 @@ tensorcask_test(tests_tensor_base_status_util_test
   LINK
     GTest::gmock_main
     Tensorcask::tensor
-    absl::status)
+    absl::status
+  PACKAGE
+    tests/tensor/base
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_base_varint_test
   SOURCES
@@ -2853,7 +3767,11 @@ tensorcask_test(tests_tensor_base_varint_test
   LINK
     GTest::gmock_main
     Tensorcask::tensor
-    absl::strings)
+    absl::strings
+  PACKAGE
+    tests/tensor/base
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_compat_axis_index_test
   SOURCES
@@ -2864,7 +3782,11 @@ tensorcask_test(tests_tensor_compat_axis_index_test
     Tensorcask::strided
     Tensorcask::tensor
     absl::status
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor/compat
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_compat_chunk_filler_test
   SOURCES
@@ -2877,7 +3799,11 @@ tensorcask_test(tests_tensor_compat_chunk_filler_test
     absl::status
     absl::strings
     tests_support_failing_allocator
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor/compat
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_compat_handle_assign_test
   SOURCES
@@ -2890,7 +3816,11 @@ tensorcask_test(tests_tensor_compat_handle_assign_test
     absl::status
     tests_support_failing_allocator
     tests_support_status_matchers
-    tests_tensor_compat_handle_samples)
+    tests_tensor_compat_handle_samples
+  PACKAGE
+    tests/tensor/compat
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_compat_handle_object_test
   SOURCES
@@ -2902,7 +3832,11 @@ tensorcask_test(tests_tensor_compat_handle_object_test
     Tensorcask::tensor
     absl::status
     tests_support_status_matchers
-    tests_tensor_compat_handle_samples)
+    tests_tensor_compat_handle_samples
+  PACKAGE
+    tests/tensor/compat
+  TIMEOUT
+    60)
 
 tensorcask_inner_library(tests_tensor_compat_handle_samples
   LINK
@@ -2921,7 +3855,11 @@ tensorcask_test(tests_tensor_compat_handle_test
     absl::status
     absl::strings
     tests_support_status_matchers
-    tests_tensor_compat_handle_samples)
+    tests_tensor_compat_handle_samples
+  PACKAGE
+    tests/tensor/compat
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_compat_options_test
   SOURCES
@@ -2933,7 +3871,11 @@ tensorcask_test(tests_tensor_compat_options_test
     Tensorcask::tensor
     absl::status
     tests_support_failing_allocator
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor/compat
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_compat_resizable_growth_test
   SOURCES
@@ -2946,7 +3888,11 @@ tensorcask_test(tests_tensor_compat_resizable_growth_test
     absl::span
     absl::status
     tests_support_status_matchers
-    tests_tensor_compat_resizable_testing)
+    tests_tensor_compat_resizable_testing
+  PACKAGE
+    tests/tensor/compat
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_compat_resizable_sharing_test
   SOURCES
@@ -2959,7 +3905,11 @@ tensorcask_test(tests_tensor_compat_resizable_sharing_test
     absl::span
     absl::status
     tests_support_status_matchers
-    tests_tensor_compat_resizable_testing)
+    tests_tensor_compat_resizable_testing
+  PACKAGE
+    tests/tensor/compat
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_compat_resizable_test
   SOURCES
@@ -2973,7 +3923,11 @@ tensorcask_test(tests_tensor_compat_resizable_test
     absl::status
     tests_support_failing_allocator
     tests_support_status_matchers
-    tests_tensor_compat_resizable_testing)
+    tests_tensor_compat_resizable_testing
+  PACKAGE
+    tests/tensor/compat
+  TIMEOUT
+    60)
 
 tensorcask_inner_library(tests_tensor_compat_resizable_testing
   LINK
@@ -2991,7 +3945,11 @@ tensorcask_test(tests_tensor_inspect_draw_test
     Tensorcask::strided
     Tensorcask::tensor
     absl::span
-    absl::strings)
+    absl::strings
+  PACKAGE
+    tests/tensor/inspect
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_inspect_report_test
   SOURCES
@@ -3006,7 +3964,11 @@ tensorcask_test(tests_tensor_inspect_report_test
     absl::str_format
     absl::strings
     nlohmann_json::nlohmann_json
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor/inspect
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_interop_dlpack_export_test
   SOURCES
@@ -3020,7 +3982,11 @@ tensorcask_test(tests_tensor_interop_dlpack_export_test
     absl::status
     absl::statusor
     tests_support_failing_allocator
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor/interop
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_interop_dlpack_import_rejects_test
   SOURCES
@@ -3030,7 +3996,11 @@ tensorcask_test(tests_tensor_interop_dlpack_import_rejects_test
     Tensorcask::dlpack
     absl::status
     tests_support_status_matchers
-    tests_tensor_interop_dlpack_producer)
+    tests_tensor_interop_dlpack_producer
+  PACKAGE
+    tests/tensor/interop
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_interop_dlpack_import_test
   SOURCES
@@ -3045,7 +4015,21 @@ tensorcask_test(tests_tensor_interop_dlpack_import_test
     absl::strings
     tests_support_failing_allocator
     tests_support_status_matchers
-    tests_tensor_interop_dlpack_producer)
+    tests_tensor_interop_dlpack_producer
+  PACKAGE
+    tests/tensor/interop
+  TIMEOUT
+    60)
+
+tensorcask_module(tests_tensor_interop_dlpack_module
+  SOURCES
+    tests/tensor/interop/dlpack_module.cc
+  LINK
+    Tensorcask::dlpack
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    absl::statusor)
 
 tensorcask_inner_library(tests_tensor_interop_dlpack_producer
   LINK
@@ -3060,7 +4044,11 @@ tensorcask_test(tests_tensor_interop_dlpack_threads_test
     GTest::gmock_main
     Tensorcask::dlpack
     Tensorcask::strided
-    Tensorcask::tensor)
+    Tensorcask::tensor
+  PACKAGE
+    tests/tensor/interop
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_interop_eigen_test
   SOURCES
@@ -3073,7 +4061,11 @@ tensorcask_test(tests_tensor_interop_eigen_test
     absl::status
     absl::statusor
     tests_support_failing_allocator
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor/interop
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_strided_accessor_test
   SOURCES
@@ -3083,7 +4075,11 @@ tensorcask_test(tests_tensor_strided_accessor_test
     Tensorcask::strided
     Tensorcask::tensor
     absl::status
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor/strided
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_strided_compare_test
   SOURCES
@@ -3092,7 +4088,11 @@ tensorcask_test(tests_tensor_strided_compare_test
     GTest::gmock_main
     Tensorcask::strided
     Tensorcask::tensor
-    absl::span)
+    absl::span
+  PACKAGE
+    tests/tensor/strided
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_strided_concat_views_test
   SOURCES
@@ -3104,7 +4104,11 @@ tensorcask_test(tests_tensor_strided_concat_views_test
     absl::status
     absl::strings
     tests_support_failing_allocator
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor/strided
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_strided_convert_test
   SOURCES
@@ -3118,7 +4122,11 @@ tensorcask_test(tests_tensor_strided_convert_test
     absl::statusor
     absl::strings
     tests_support_failing_allocator
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor/strided
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_strided_convert_values_test
   SOURCES
@@ -3130,7 +4138,11 @@ tensorcask_test(tests_tensor_strided_convert_values_test
     absl::status
     absl::statusor
     absl::strings
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor/strided
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_strided_copy_avx2_test
   SOURCES
@@ -3146,7 +4158,11 @@ tensorcask_test(tests_tensor_strided_copy_avx2_test
     tests_support_status_matchers
     tests_tensor_strided_layout_model
   ENVIRONMENT
-    TENSORCASK_CPU=avx2)
+    TENSORCASK_CPU=avx2
+  PACKAGE
+    tests/tensor/strided
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_strided_copy_scalar_test
   SOURCES
@@ -3162,7 +4178,11 @@ tensorcask_test(tests_tensor_strided_copy_scalar_test
     tests_support_status_matchers
     tests_tensor_strided_layout_model
   ENVIRONMENT
-    TENSORCASK_CPU=scalar)
+    TENSORCASK_CPU=scalar
+  PACKAGE
+    tests/tensor/strided
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_strided_copy_strided_test
   SOURCES
@@ -3172,7 +4192,11 @@ tensorcask_test(tests_tensor_strided_copy_strided_test
     Tensorcask::strided
     Tensorcask::tensor
     absl::strings
-    tests_tensor_strided_layout_model)
+    tests_tensor_strided_layout_model
+  PACKAGE
+    tests/tensor/strided
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_strided_copy_test
   SOURCES
@@ -3186,7 +4210,11 @@ tensorcask_test(tests_tensor_strided_copy_test
     tests_support_counted_allocations
     tests_support_failing_allocator
     tests_support_status_matchers
-    tests_tensor_strided_layout_model)
+    tests_tensor_strided_layout_model
+  PACKAGE
+    tests/tensor/strided
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_strided_fill_test
   SOURCES
@@ -3199,7 +4227,11 @@ tensorcask_test(tests_tensor_strided_fill_test
     absl::str_format
     absl::strings
     tests_support_status_matchers
-    tests_tensor_strided_layout_model)
+    tests_tensor_strided_layout_model
+  PACKAGE
+    tests/tensor/strided
+  TIMEOUT
+    60)
 
 tensorcask_inner_library(tests_tensor_strided_layout_model
   LINK
@@ -3214,7 +4246,11 @@ tensorcask_test(tests_tensor_strided_layout_model_test
     absl::status
     absl::statusor
     tests_support_status_matchers
-    tests_tensor_strided_layout_model)
+    tests_tensor_strided_layout_model
+  PACKAGE
+    tests/tensor/strided
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_strided_layout_test
   SOURCES
@@ -3225,7 +4261,11 @@ tensorcask_test(tests_tensor_strided_layout_test
     Tensorcask::tensor
     absl::status
     absl::statusor
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor/strided
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_strided_lazy_clone_test
   SOURCES
@@ -3236,7 +4276,11 @@ tensorcask_test(tests_tensor_strided_lazy_clone_test
     Tensorcask::tensor
     absl::status
     tests_support_failing_allocator
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor/strided
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_strided_metadata_test
   SOURCES
@@ -3246,7 +4290,11 @@ tensorcask_test(tests_tensor_strided_metadata_test
     Tensorcask::strided
     Tensorcask::tensor
     absl::status
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor/strided
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_strided_oracle_test
   SOURCES
@@ -3259,7 +4307,11 @@ tensorcask_test(tests_tensor_strided_oracle_test
     absl::statusor
     nlohmann_json::nlohmann_json
     tests_support_status_matchers
-    tests_support_test_data)
+    tests_support_test_data
+  PACKAGE
+    tests/tensor/strided
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_strided_row_major_range_test
   SOURCES
@@ -3269,7 +4321,11 @@ tensorcask_test(tests_tensor_strided_row_major_range_test
     Tensorcask::strided
     Tensorcask::tensor
     absl::strings
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor/strided
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_strided_row_major_test
   SOURCES
@@ -3280,7 +4336,11 @@ tensorcask_test(tests_tensor_strided_row_major_test
     Tensorcask::tensor
     absl::status
     absl::strings
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor/strided
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_strided_view_test
   SOURCES
@@ -3294,7 +4354,11 @@ tensorcask_test(tests_tensor_strided_view_test
     absl::statusor
     tests_support_counted_allocations
     tests_support_failing_allocator
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor/strided
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_allocations_test
   SOURCES
@@ -3304,7 +4368,11 @@ tensorcask_test(tests_tensor_allocations_test
     Tensorcask::tensor
     absl::status
     tests_support_counted_allocations
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_allocator_test
   SOURCES
@@ -3312,7 +4380,11 @@ tensorcask_test(tests_tensor_allocator_test
   LINK
     GTest::gmock_main
     Tensorcask::tensor
-    tests_support_failing_allocator)
+    tests_support_failing_allocator
+  PACKAGE
+    tests/tensor
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_buffer_test
   SOURCES
@@ -3322,7 +4394,11 @@ tensorcask_test(tests_tensor_buffer_test
     Tensorcask::tensor
     absl::status
     tests_support_failing_allocator
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_checked_index_test
   SOURCES
@@ -3332,7 +4408,11 @@ tensorcask_test(tests_tensor_checked_index_test
     Tensorcask::strided
     Tensorcask::tensor
   FLAGS
-    -UNDEBUG)
+    -UNDEBUG
+  PACKAGE
+    tests/tensor
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_concat_test
   SOURCES
@@ -3342,7 +4422,11 @@ tensorcask_test(tests_tensor_concat_test
     Tensorcask::tensor
     absl::status
     tests_support_failing_allocator
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_copy_on_write_test
   SOURCES
@@ -3352,14 +4436,22 @@ tensorcask_test(tests_tensor_copy_on_write_test
     Tensorcask::tensor
     absl::status
     tests_support_failing_allocator
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_dense_view_test
   SOURCES
     tests/tensor/dense_view_test.cc
   LINK
     GTest::gmock_main
-    Tensorcask::tensor)
+    Tensorcask::tensor
+  PACKAGE
+    tests/tensor
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_device_map_test
   SOURCES
@@ -3368,7 +4460,11 @@ tensorcask_test(tests_tensor_device_map_test
     GTest::gmock_main
     Tensorcask::tensor
     absl::status
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_device_test
   SOURCES
@@ -3377,7 +4473,11 @@ tensorcask_test(tests_tensor_device_test
     GTest::gmock_main
     Tensorcask::tensor
     absl::status
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_dtype_test
   SOURCES
@@ -3387,14 +4487,22 @@ tensorcask_test(tests_tensor_dtype_test
     Tensorcask::tensor
     absl::status
     absl::strings
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_float_types_test
   SOURCES
     tests/tensor/float_types_test.cc
   LINK
     GTest::gmock_main
-    Tensorcask::tensor)
+    Tensorcask::tensor
+  PACKAGE
+    tests/tensor
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_nested_values_test
   SOURCES
@@ -3404,7 +4512,11 @@ tensorcask_test(tests_tensor_nested_values_test
     Tensorcask::tensor
     absl::status
     absl::strings
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_objects_test
   SOURCES
@@ -3415,7 +4527,11 @@ tensorcask_test(tests_tensor_objects_test
     Tensorcask::dlpack
     Tensorcask::strided
     Tensorcask::tensor
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_partial_shape_test
   SOURCES
@@ -3424,21 +4540,33 @@ tensorcask_test(tests_tensor_partial_shape_test
     GTest::gmock_main
     Tensorcask::tensor
     absl::status
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_reference_test
   SOURCES
     tests/tensor/reference_test.cc
   LINK
     GTest::gmock_main
-    Tensorcask::tensor)
+    Tensorcask::tensor
+  PACKAGE
+    tests/tensor
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_shape_rep_test
   SOURCES
     tests/tensor/shape_rep_test.cc
   LINK
     GTest::gmock_main
-    Tensorcask::tensor)
+    Tensorcask::tensor
+  PACKAGE
+    tests/tensor
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_shape_test
   SOURCES
@@ -3448,7 +4576,11 @@ tensorcask_test(tests_tensor_shape_test
     Tensorcask::tensor
     absl::status
     absl::strings
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_slice_set_test
   SOURCES
@@ -3459,7 +4591,11 @@ tensorcask_test(tests_tensor_slice_set_test
     absl::status
     absl::statusor
     absl::strings
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_slice_test
   SOURCES
@@ -3469,7 +4605,11 @@ tensorcask_test(tests_tensor_slice_test
     Tensorcask::tensor
     absl::status
     absl::strings
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_summary_test
   SOURCES
@@ -3477,7 +4617,11 @@ tensorcask_test(tests_tensor_summary_test
   LINK
     GTest::gmock_main
     Tensorcask::tensor
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_tensor_elements_test
   SOURCES
@@ -3485,7 +4629,11 @@ tensorcask_test(tests_tensor_tensor_elements_test
   LINK
     GTest::gmock_main
     Tensorcask::tensor
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_tensor_slices_test
   SOURCES
@@ -3494,7 +4642,11 @@ tensorcask_test(tests_tensor_tensor_slices_test
     GTest::gmock_main
     Tensorcask::tensor
     absl::status
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_tensor_test
   SOURCES
@@ -3504,7 +4656,11 @@ tensorcask_test(tests_tensor_tensor_test
     Tensorcask::tensor
     absl::status
     tests_support_failing_allocator
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor
+  TIMEOUT
+    60)
 
 tensorcask_inner_library(tools_console
   SOURCES
@@ -3629,3 +4785,221 @@ tensorcask_program(tools_tensorcask
     tools_slice_text
     tools_subcommand
     tools_table)
+
+tensorcask_script_test(tests_attack_attack_test
+  FILES
+    tests/attack/attack_test.py
+    tests/attack/liar.py
+    tests/support/case_report.py
+    tests/tools/tool_testing.py
+  PROGRAMS
+    tools_tensorcask
+    tools/tensorcask
+  PACKAGE
+    tests/attack
+  TIMEOUT
+    300)
+
+tensorcask_script_test(tests_bombs_bombs_test
+  FILES
+    tests/bombs/bombs_test.py
+    tests/support/case_report.py
+    tests/tools/tool_testing.py
+  PROGRAMS
+    tests_bombs_bomb_probe
+    tests/bombs/bomb_probe
+    tests_bombs_make_bomb
+    tests/bombs/make_bomb
+    tools_tensorcask
+    tools/tensorcask
+  PACKAGE
+    tests/bombs
+  TIMEOUT
+    300)
+
+tensorcask_script_test(tests_docs_api_test
+  FILES
+    tests/docs/api_test.py
+    WORKSPACE
+  PACKAGE
+    tests/docs
+  TIMEOUT
+    60)
+
+tensorcask_script_test(tests_docs_documents_test
+  FILES
+    tests/docs/documents_test.py
+    WORKSPACE
+  PACKAGE
+    tests/docs
+  TIMEOUT
+    60)
+
+tensorcask_script_test(tests_docs_examples_test
+  FILES
+    tests/docs/examples_test.sh
+  PROGRAMS
+    examples_checkpoints
+    examples/checkpoints
+    examples_numpy_files
+    examples/numpy_files
+    examples_producer_consumer
+    examples/producer_consumer
+    examples_read_checkpoint
+    examples/read_checkpoint
+    examples_safetensors
+    examples/safetensors
+    examples_save_and_load
+    examples/save_and_load
+    examples_smaller_checkpoints
+    examples/smaller_checkpoints
+    examples_views
+    examples/views
+  PACKAGE
+    tests/docs
+  TIMEOUT
+    60)
+
+tensorcask_script_test(tests_docs_tour_test
+  FILES
+    tests/docs/tour_test.py
+    WORKSPACE
+  PROGRAMS
+    tools_tensorcask
+    tools/tensorcask
+  ARGUMENTS
+    tools/tensorcask
+  PACKAGE
+    tests/docs
+  TIMEOUT
+    60)
+
+tensorcask_script_test(tests_docs_workbench_test
+  FILES
+    tests/docs/workbench_test.py
+    WORKSPACE
+  PACKAGE
+    tests/docs
+  TIMEOUT
+    60)
+
+tensorcask_script_test(tests_serialize_npy_numpy_test
+  FILES
+    tests/serialize/npy/numpy_test.py
+    tests/support/case_report.py
+  PROGRAMS
+    tests_serialize_npy_npy_copy
+    tests/serialize/npy/npy_copy
+  PACKAGE
+    tests/serialize/npy
+  TIMEOUT
+    60)
+
+tensorcask_script_test(tests_tensor_interop_numpy_test
+  FILES
+    tests/tensor/interop/numpy_test.py
+    tests/support/case_report.py
+  PROGRAMS
+    tests_tensor_interop_dlpack_module
+    tests/tensor/interop/libdlpack_module.so
+  PACKAGE
+    tests/tensor/interop
+  TIMEOUT
+    60)
+
+tensorcask_script_test(tests_tools_archive_test
+  FILES
+    tests/tools/archive_test.py
+    tests/tools/tool_testing.py
+    tests/support/case_report.py
+  PROGRAMS
+    tools_tensorcask
+    tools/tensorcask
+  PACKAGE
+    tests/tools
+  TIMEOUT
+    300)
+
+tensorcask_script_test(tests_tools_cmake_targets_test
+  FILES
+    tests/tools/cmake_targets_test.py
+    WORKSPACE
+  PACKAGE
+    tests/tools
+  TIMEOUT
+    60)
+
+tensorcask_script_test(tests_tools_encoded_test
+  FILES
+    tests/tools/encoded_test.py
+    tests/tools/tool_testing.py
+    tests/support/case_report.py
+  PROGRAMS
+    tools_tensorcask
+    tools/tensorcask
+  PACKAGE
+    tests/tools
+  TIMEOUT
+    300)
+
+tensorcask_script_test(tests_tools_exchange_test
+  FILES
+    tests/tools/exchange_test.py
+    tests/tools/serve_load.py
+    tests/tools/tool_testing.py
+    tests/attack/liar.py
+    tests/support/case_report.py
+  PROGRAMS
+    tools_tensorcask
+    tools/tensorcask
+  PACKAGE
+    tests/tools
+  TIMEOUT
+    300)
+
+tensorcask_script_test(tests_tools_mutate_test
+  FILES
+    tests/tools/mutate_test.py
+    tests/mutation_equivalents.txt
+    tests/support/case_report.py
+    tools/mutate.py
+    tools/mutations.py
+  PACKAGE
+    tests/tools
+  TIMEOUT
+    60)
+
+tensorcask_script_test(tests_tools_tool_test
+  FILES
+    tests/tools/tool_test.py
+    tests/tools/tool_testing.py
+    tests/support/case_report.py
+  PROGRAMS
+    tools_tensorcask
+    tools/tensorcask
+  PACKAGE
+    tests/tools
+  TIMEOUT
+    300)
+
+tensorcask_script_test(tests_tools_written_verifies_test
+  FILES
+    tests/tools/written_verifies_test.py
+    tests/tools/tool_testing.py
+    tests/support/case_report.py
+  PROGRAMS
+    tools_tensorcask
+    tools/tensorcask
+  PACKAGE
+    tests/tools
+  TIMEOUT
+    900)
+
+tensorcask_script_test(tests_layering_test
+  FILES
+    tests/layering_test.py
+    WORKSPACE
+  PACKAGE
+    tests
+  TIMEOUT
+    60)

@@ -11,6 +11,7 @@ keep their targets. The functions that targets.cmake calls are in cmake/function
 
 import difflib
 import os
+import re
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -40,8 +41,9 @@ PRIVATE = {"nlohmann_json::nlohmann_json", "Tensorcask::dependency_snappy", "Ten
 # Targets that would add a dependency to the rest of their room.
 OWN_LIBRARY = {("tensor/interop", "eigen"): "eigen"}
 ROOM_NAMES = {"interop": "dlpack"}
-# Benchmarks and fuzz targets need libraries and flags that only the workbench knows.
-LEFT_OUT = ("bazel", "third_party", "tests/benchmarks", "tests/fuzz")
+# Benchmarks need libraries that only the workbench knows.
+LEFT_OUT = ("bazel", "third_party", "tests/benchmarks")
+TIMEOUTS = {"small": 60, "medium": 300, "large": 900}  # seconds, as Bazel has them
 
 
 class Target:
@@ -55,6 +57,7 @@ class Target:
         self.arguments = arguments
         names = arguments.get("deps", []) + [name for name in [arguments.get("actual")] if name]
         self.deps = [file.label(name) or name for name in names]
+        self.data = [file.label(name if name.startswith("/") else ":" + name.lstrip(":")) for name in arguments.get("data", [])]
 
     def files(self, attribute, *endings):
         names = self.arguments.get(attribute, [])
@@ -184,6 +187,8 @@ def call_of_rest(target):
     """Of a program, a test, or a library of theirs; "" for other rules."""
     name = test_target(target.package, target.name)
     parts = {"SOURCES": sorted(target.files("srcs", ".cc")), "LINK": sorted({link(d) for d in target.deps})}
+    if target.arguments.get("linkshared"):
+        return call("tensorcask_module", name, **parts)
     if "manual" in target.arguments.get("tags", []):
         return ""
     if target.rule == "cask_cc_library":
@@ -194,8 +199,33 @@ def call_of_rest(target):
         return call("tensorcask_test_proto", name, PROTOS=target.files("srcs"), LINK=parts["LINK"])
     if target.rule == "cask_cc_test":
         variables = [f"{key}={value}" for key, value in sorted(target.arguments.get("env", {}).items())]
-        return call("tensorcask_test", name, **parts, FLAGS=target.arguments.get("copts"), ENVIRONMENT=variables)
+        return call("tensorcask_test", name, **parts, FLAGS=target.arguments.get("copts"), ENVIRONMENT=variables,
+                    **for_ctest(target))  # fmt: skip
+    if target.rule == "cask_fuzz_target":  # tests/fuzz/fuzz.bzl
+        sources = [f"{target.package}/replay.cc", f"{target.package}/{target.name}_fuzz.cc"]
+        return call("tensorcask_test", name + "_test", SOURCES=sources, LINK=parts["LINK"],
+                    SEEDS=[f"{target.package}/corpus/{target.name}"], **for_ctest(target))  # fmt: skip
+    if target.rule == "cask_script_test":
+        return call_of_script(target, name)
     return ""
+
+
+def for_ctest(target):
+    return {"PACKAGE": [target.package], "TIMEOUT": [TIMEOUTS[target.arguments.get("size", "medium")]]}
+
+
+def call_of_script(target, name):
+    """Its files are those of the tree; each of its programs is a target and the path at which the script looks for it."""
+    files, programs = target.files("srcs"), []
+    for data in target.data:
+        package, base = data[2:].split(":")
+        path = os.path.join(package, base)
+        if os.path.exists(os.path.join(ROOT, path)):
+            files.append(path)
+        else:
+            programs += [test_target(package, re.sub(r"^lib(.*)[.]so$", r"\1", base)), path]
+    arguments = [re.sub(r"\$\(rootpath //(.*):(.*)\)", r"\1/\2", argument) for argument in target.arguments.get("args", [])]
+    return call("tensorcask_script_test", name, FILES=files, PROGRAMS=programs, ARGUMENTS=arguments, **for_ctest(target))
 
 
 def generate(root):
@@ -215,7 +245,9 @@ def generate(root):
     parts.append("# --- Doors that are not a room of the same name ---\n")
     parts += [call_of_door(door) for door in doors]
     parts.append("# --- Programs and tests ---\n")
-    parts += [text for text in map(call_of_rest, sorted(rest, key=lambda target: target.label)) if text]
+    # Scripts come last: their programs must be known.
+    rest.sort(key=lambda target: (target.rule == "cask_script_test", target.label))
+    parts += [text for text in map(call_of_rest, rest) if text]
     return "\n".join(parts)
 
 

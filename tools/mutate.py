@@ -2,21 +2,22 @@
 """Makes small mistakes in the library and counts how many of them the tests notice: mutate.py [N] [SEED]
 
 Draws lines of tensor/, serialize/ and tools/*.cc by SEED (default: today, as 20261122), makes one mutation in each
-(mutations.py names the kinds), builds, and runs the tests: those of the room first (tests/ROOM/...), then, if these
-pass, all others. Continues until N mutations (default 50) have compiled and changed a program:
+(mutations.py names the kinds), builds, and runs the tests: those of the room first (tests/ROOM), then, if these pass,
+all others. Continues until N mutations (default 50) have compiled and changed a program:
 
     noticed           a test failed, or did not end in its time
     survived          all tests passed: a test is missing, or the mutation changes nothing that a test could see
 
 Not counted; the tool draws another one instead:
 
-    does not compile  warnings of our own sources are errors here, too
-    same program      no test program changed, so that nothing had to be run again
+    does not compile
+    same program      neither the library nor a program changed
     equivalent        tests/mutation_equivalents.txt has it, with the reason
     too slow          the build took longer than --limit
 
-Works in a copy of the tree (tracked files and new ones that git does not ignore) with a Bazel output base of its own,
-both in $TENSORCASK_MUTATE or ~/.cache/tensorcask-mutate; the tree itself is only read. A log in .cache/mutate, one for
+Works in a copy of the tree (tracked files and new ones that git does not ignore), which CMake builds with a shared
+library, so that a mutation costs one compilation and one link. Both are in $TENSORCASK_MUTATE or
+~/.cache/tensorcask-mutate; the tree itself is only read. A log in .cache/mutate, one for
 each seed and state of the mutated files, has a line for each mutation: the same command continues where an earlier one
 stopped, and judges survivors again when the tests or the list of equivalents have changed.
 
@@ -37,6 +38,7 @@ import signal
 import subprocess
 import sys
 import time
+import xml.etree.ElementTree
 
 import mutations
 
@@ -46,9 +48,9 @@ PRODUCTION = ("tensor/*.cc", "tensor/*.h", "tensor/*.inc", "serialize/*.cc", "se
 DECIDED = ("noticed", "survived")
 OTHERS = ("does not compile", "same program", "equivalent", "too slow")
 
-# A mutation may make a test take all memory of the machine: the test gets 8 GiB, and is the first process that the
-# system ends when memory is short.
-RUN_UNDER = "--run_under=prlimit --data=8589934592 choom -n 1000 --"
+# A mutation may make a test take all memory of the machine: the tests get 8 GiB each, and are the first processes that
+# the system ends when memory is short.
+RUN_UNDER = ["prlimit", "--data=8589934592", "choom", "-n", "1000", "--"]
 
 
 # ---- Drawing --------------------------------------------------------------------------------------------------------
@@ -85,13 +87,13 @@ def draw(sources, seed):
 
 
 def tests_of(path, is_folder=lambda folder: os.path.isdir(os.path.join(ROOT, folder))):
-    """The Bazel pattern of the tests of the room that has the file."""
+    """What the labels of the room's tests look like: a regular expression."""
     folder = os.path.dirname(path)
     while folder and not is_folder("tests/" + folder):
         folder = os.path.dirname(folder)
     if folder == "tensor":
-        return "//tests/tensor:all"  # the folders below it are rooms of their own
-    return f"//tests/{folder}/..." if folder else "//tests/..."
+        return "^tests/tensor$"  # the folders below it are rooms of their own
+    return f"^tests/{folder}(/|$)" if folder else "^tests"
 
 
 def parse_equivalents(text):
@@ -120,11 +122,11 @@ def parse_equivalents(text):
 
 
 def read_tree(root):
-    """{path: content} of all files that git does not ignore, and of the machine's own settings for Bazel."""
+    """{path: content} of all files that git does not ignore."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=root, stdout=subprocess.PIPE, check=True).stdout.decode()
     tree = {}
-    for path in sorted({*listed.split("\0"), "user.bazelrc"} - {""}):
+    for path in sorted({*listed.split("\0")} - {""}):
         try:
             with open(os.path.join(root, path), "rb") as file:
                 tree[path] = file.read()
@@ -164,23 +166,22 @@ class TooLong(Exception):
     pass
 
 
-class Bazel:
-    def __init__(self, home, flags, limit):
-        self.folder = os.path.join(home, "tree")
-        self.command = ["bazel", f"--output_base={os.path.join(home, 'output')}"]
-        self.events = os.path.join(home, "events.json")
-        self.output = os.path.join(home, "output.txt")  # of the last command
-        # What mutations compile to is of no use to others.
-        self.flags = ["--noshow_progress", "--color=no", RUN_UNDER, "--flaky_test_attempts=2", *flags]
-        self.limit = limit
+class Build:
+    """The copy of the tree and what CMake makes of it."""
 
-    def run(self, verb, *arguments):
-        """Bazel's exit status. Raises TooLong."""
+    def __init__(self, home, jobs, limit):
+        self.folder = os.path.join(home, "tree")
+        self.build_folder = os.path.join(home, "build")
+        self.output = os.path.join(home, "output.txt")  # of the last command
+        self.jobs, self.limit = str(jobs), limit
+        self.programs = {}  # {path: (time of its last change, digest)}, as last asked
+
+    def run(self, *command, limit=None):
+        """The command's exit status. Raises TooLong."""
         with open(self.output, "w", encoding="utf-8") as output:
-            process = subprocess.Popen([*self.command, verb, *arguments], cwd=self.folder, stdin=subprocess.DEVNULL,
-                                       stdout=output, stderr=output)  # fmt: skip
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
             try:
-                return process.wait(self.limit)
+                return process.wait(limit)
             except (subprocess.TimeoutExpired, KeyboardInterrupt) as error:
                 process.terminate()  # a process in the background ignores SIGINT
                 process.wait()
@@ -188,97 +189,95 @@ class Bazel:
                     raise
                 raise TooLong() from error
 
-    def build(self, pattern, *flags):
-        return self.run("build", *self.flags, "--build_tests_only", *flags, "--", pattern)
+    def configure(self):
+        # -O1 compiles fast. A program needs no new link when only the shared library has changed.
+        status = self.run("cmake", "-G", "Ninja", "-S", self.folder, "-B", self.build_folder, "-DBUILD_SHARED_LIBS=ON",
+                          "-DTENSORCASK_TESTS=ON", "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -DNDEBUG",
+                          "-DCMAKE_LINK_DEPENDS_NO_SHARED=ON")  # fmt: skip
+        return status == 0 and self.run("ninja", "-C", self.build_folder, "-j", self.jobs) == 0
 
-    def test(self, pattern, *flags):
-        """(exit status, {label: passed} of the tests that ran again)."""
-        if os.path.exists(self.events):
-            os.remove(self.events)
-        status = self.run("test", *self.flags, "--test_output=errors", f"--build_event_json_file={self.events}", *flags,
-                          "--", pattern)  # fmt: skip
-        return status, ran_again(self.events)
+    def build(self):
+        return self.run("ninja", "-C", self.build_folder, "-j", self.jobs, limit=self.limit) == 0
+
+    def digests(self):
+        """{path: digest} of the library and the programs."""
+        before, self.programs = self.programs, {}
+        for entry in os.scandir(self.build_folder):
+            if entry.is_file() and (os.access(entry.path, os.X_OK) or ".so" in entry.name):
+                known, changed_at = before.get(entry.path), entry.stat().st_mtime_ns
+                is_known = known is not None and known[0] == changed_at
+                self.programs[entry.path] = known if is_known else (changed_at, digest_of(entry.path))
+        return {path: digest for path, (_, digest) in self.programs.items()}
+
+    def failures(self, *which):
+        """The tests that fail, in the order in which they do; ctest's options `which` choose them."""
+        report = self.output + ".xml"
+        if os.path.exists(report):
+            os.remove(report)
+        self.run(*RUN_UNDER, "ctest", "--test-dir", self.build_folder, "-j", self.jobs, "--repeat", "until-pass:2",
+                 "--output-junit", report, *which)  # fmt: skip
+        return failures_in(report)
 
     def said(self):
         with open(self.output, encoding="utf-8", errors="replace") as output:
             return output.read()
 
 
-def ran_again(path):
-    """{label: passed} of the tests of which an events file of Bazel says that they were run and not remembered."""
-    ran = {}
+def digest_of(path):
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
+
+
+def failures_in(report):
+    """The names of the failed tests in a JUnit report. Raises OSError or ValueError if there is no whole report."""
     try:
-        with open(path, encoding="utf-8") as file:
-            lines = file.readlines()
-    except OSError:
-        return ran
-    for line in lines:
-        try:
-            event = json.loads(line)
-        except ValueError:
-            break
-        result = event.get("testResult")
-        if "testResult" in event["id"] and result is not None:
-            remembered = result.get("cachedLocally") or result.get("executionInfo", {}).get("cachedRemotely")
-            if not remembered:
-                ran[event["id"]["testResult"]["label"]] = result.get("status") == "PASSED"
-    return ran
+        cases = xml.etree.ElementTree.parse(report).getroot().iter("testcase")
+    except xml.etree.ElementTree.ParseError as error:
+        raise ValueError(f"{report}: {error}") from error
+    return [case.get("name") for case in cases if case.get("status") == "fail"]
 
 
 class Judge:
     """Decides what the tests say of a mutation."""
 
-    def __init__(self, bazel, tree, root, room_only):
-        self.bazel, self.tree, self.root = bazel, tree, root
-        self.patterns = lambda path: [tests_of(path)] if room_only else [tests_of(path), "//..."]
-        self.always = {}  # pattern -> tests that run each time, whatever changed
+    def __init__(self, build, tree, root, room_only):
+        self.build, self.tree, self.root, self.room_only = build, tree, root, room_only
+        self.unchanged = None  # digests of what the tree as it is makes
         self.prepared_seconds = 0
 
-    def prepare(self, pattern):
-        """Runs the tests of the tree as it is, so that Bazel remembers them."""
-        if pattern in self.always:
-            return
-        print(f"mutate: {pattern} without a mutation ...", file=sys.stderr, flush=True)
+    def prepare(self):
+        """Builds the tree as it is and runs its tests."""
+        print("mutate: without a mutation ...", file=sys.stderr, flush=True)
         began = time.monotonic()
-        write_tree(self.tree, self.root, self.bazel.folder)
-        limit, self.bazel.limit = self.bazel.limit, None
-        for _ in range(2):
-            status, ran = self.bazel.test(pattern, "--keep_going")
-            if status not in (0, 4):  # 4: there are none
-                failed = sorted(label for label, passed in ran.items() if not passed)
-                sys.exit(f"{self.bazel.said()}\nmutate: without a mutation these fail: {' '.join(failed) or 'the build'}")
-        self.bazel.limit = limit
-        self.always[pattern] = set(ran)
-        self.prepared_seconds += time.monotonic() - began
+        write_tree(self.tree, self.root, self.build.folder)
+        if not self.build.configure():
+            sys.exit(f"{self.build.said()}\nmutate: without a mutation the build fails")
+        failed = self.build.failures()
+        if failed:
+            sys.exit(f"{self.build.said()}\nmutate: without a mutation these fail: {' '.join(failed)}")
+        self.unchanged = self.build.digests()
+        self.prepared_seconds = time.monotonic() - began
 
     def judge(self, path, mutation):
         """(result, by whom)."""
-        changed = set()  # tests that had to run again
-        for pattern in self.patterns(path):
-            self.prepare(pattern)
-            mutated = mutation.apply(self.tree[path].decode()).encode()
-            write_tree({**self.tree, path: mutated}, self.root, self.bazel.folder)
-            try:
-                status = self.bazel.build(pattern, "--disk_cache=")
-                if status == 1:
-                    return "does not compile", ""
-                self.expect(status)
-            except TooLong:
-                return "too slow", ""
-            try:
-                status, ran = self.bazel.test(pattern, "--disk_cache=", "--notest_keep_going")
-            except TooLong:
-                return "noticed", "the time limit"
-            failed = sorted(label for label, passed in ran.items() if not passed)
+        if self.unchanged is None:
+            self.prepare()
+        # Takes the last mutation back, too: one build compiles both files.
+        mutated = mutation.apply(self.tree[path].decode()).encode()
+        write_tree({**self.tree, path: mutated}, self.root, self.build.folder)
+        try:
+            if not self.build.build():
+                return "does not compile", ""
+        except TooLong:
+            return "too slow", ""
+        if self.build.digests() == self.unchanged:
+            return "same program", ""
+        room = tests_of(path)
+        for which in [["-L", room]] + ([] if self.room_only else [["-LE", room]]):
+            failed = self.build.failures("--stop-on-failure", *which)
             if failed:
                 return "noticed", failed[0]
-            self.expect(status)
-            changed |= set(ran) - self.always[pattern]
-        return ("survived" if changed else "same program"), ""
-
-    def expect(self, status):
-        if status not in (0, 4):
-            sys.exit(f"{self.bazel.said()}\nmutate: bazel ended with {status}")
+        return "survived", ""
 
 
 # ---- The log and what is printed ------------------------------------------------------------------------------------
@@ -355,10 +354,10 @@ def parse_arguments(arguments):
     parser.add_argument("seed", nargs="?", default=datetime.date.today().strftime("%Y%m%d"))
     parser.add_argument("--files", default="*", help="only files whose path fits this pattern")
     parser.add_argument("--room-only", action="store_true", help="only the tests of the room, not all others")
-    parser.add_argument("--limit", type=int, default=1800, metavar="SECONDS", help="for one build or one run of tests")
+    parser.add_argument("--limit", type=int, default=1800, metavar="SECONDS", help="for the build of a mutation")
     parser.add_argument("--minutes", type=float, default=None, help="start no mutation after so many")
     parser.add_argument("--list", action="store_true", help="print the first N that are drawn, and build nothing")
-    parser.add_argument("--bazel", action="append", default=[], metavar="FLAG", help="for each build")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="compilers and tests at a time")
     return parser.parse_args(arguments)
 
 
@@ -401,7 +400,7 @@ def main(arguments):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             sys.exit(f"mutate: another run uses {home}; set TENSORCASK_MUTATE to another folder")
-        judge = Judge(Bazel(home, options.bazel, options.limit), tree, ROOT, options.room_only)
+        judge = Judge(Build(home, options.jobs, options.limit), tree, ROOT, options.room_only)
         end = time.monotonic() + 60 * options.minutes if options.minutes is not None else None
         try:
             for number, (path, mutation) in enumerate(drawn):

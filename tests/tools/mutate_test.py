@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """Which mutations `tools/dev mutate` finds in a file and draws, and what it prints. Builds nothing."""
 
-import json
 import os
 import sys
 import tempfile
@@ -191,12 +190,12 @@ class Drawing(unittest.TestCase):
     def test_the_room_of_a_file(self):
         folders = {"tests/tensor", "tests/tensor/base", "tests/serialize/checkpoint", "tests/tools"}
         for path, pattern in {
-            "tensor/shape.cc": "//tests/tensor:all",
-            "tensor/internal/shape_rep.cc": "//tests/tensor:all",
-            "tensor/base/crc32c.cc": "//tests/tensor/base/...",
-            "serialize/checkpoint/read/x.cc": "//tests/serialize/checkpoint/...",
-            "tools/ls.cc": "//tests/tools/...",
-            "elsewhere/x.cc": "//tests/...",
+            "tensor/shape.cc": "^tests/tensor$",
+            "tensor/internal/shape_rep.cc": "^tests/tensor$",
+            "tensor/base/crc32c.cc": "^tests/tensor/base(/|$)",
+            "serialize/checkpoint/read/x.cc": "^tests/serialize/checkpoint(/|$)",
+            "tools/ls.cc": "^tests/tools(/|$)",
+            "elsewhere/x.cc": "^tests",
         }.items():
             self.assertEqual(mutate.tests_of(path, folders.__contains__), pattern)
 
@@ -248,87 +247,96 @@ class Copying(unittest.TestCase):
             self.assertEqual(os.stat(os.path.join(copy, "a/x.sh")).st_mtime, 1, "what is the same is not written")
 
 
-class FakeBazel:
+class FakeBuild:
     """Answers builds and tests from a list."""
 
     def __init__(self, folder, answers):
-        self.folder, self.answers, self.limit = folder, answers, 1
+        self.folder, self.answers, self.content = folder, answers, ""
 
-    def answer(self):
+    def configure(self):
+        return True
+
+    def build(self):
         answer = self.answers.pop(0)
         if answer is mutate.TooLong:
             raise mutate.TooLong()
-        return answer
+        self.content = answer
+        return answer is not None
 
-    def build(self, _pattern, *_flags):
-        return self.answer()
+    def digests(self):
+        return {"program": self.content}
 
-    def test(self, _pattern, *_flags):
-        return self.answer()
+    def failures(self, *_which):
+        return self.answers.pop(0)
 
     def said(self):
         return ""
 
 
 class Judging(unittest.TestCase):
-    CLEAN = [(0, {"//:always": True}), (0, {"//:always": True})]
-    SAME = (0, {"//:always": True})
-
     def judge(self, *answers):
         with tempfile.TemporaryDirectory() as root, tempfile.TemporaryDirectory() as copy:
             with open(os.path.join(root, "a.cc"), "wb") as file:
                 file.write(b"abc")
-            bazel = FakeBazel(copy, list(answers))
-            judge = mutate.Judge(bazel, {"a.cc": b"abc"}, root, room_only=False)
+            build = FakeBuild(copy, list(answers))
+            judge = mutate.Judge(build, {"a.cc": b"abc"}, root, room_only=False)
             decided = judge.judge("a.cc", mutations.Mutation(1, 2, "x", "drop", 1))
-            self.assertEqual(bazel.answers, [])
+            self.assertEqual(build.answers, [])
+            with open(os.path.join(copy, "a.cc"), "rb") as file:
+                self.assertEqual(file.read(), b"axc")
             with open(os.path.join(root, "a.cc"), "rb") as file:
                 self.assertEqual(file.read(), b"abc")
             return decided
 
     def test_what_the_tests_say(self):
-        ran = (0, {"//:always": True, "//:t": True})
-        self.assertEqual(self.judge(*self.CLEAN, 1), ("does not compile", ""))
-        self.assertEqual(self.judge(*self.CLEAN, mutate.TooLong), ("too slow", ""))
-        self.assertEqual(self.judge(*self.CLEAN, 0, mutate.TooLong), ("noticed", "the time limit"))
-        self.assertEqual(self.judge(*self.CLEAN, 0, (3, {"//:t": False, "//:u": True})), ("noticed", "//:t"))
-        self.assertEqual(self.judge(*self.CLEAN, 0, ran, *self.CLEAN, 0, self.SAME), ("survived", ""))
-        self.assertEqual(self.judge(*self.CLEAN, 0, self.SAME, *self.CLEAN, 0, ran), ("survived", ""))
-        self.assertEqual(self.judge(*self.CLEAN, 0, self.SAME, *self.CLEAN, 0, self.SAME), ("same program", ""))
-        self.assertEqual(self.judge(*self.CLEAN, 0, ran, *self.CLEAN, 0, (3, {"//:t": False})), ("noticed", "//:t"))
+        clean = []  # no test fails without a mutation
+        self.assertEqual(self.judge(clean, None), ("does not compile", ""))
+        self.assertEqual(self.judge(clean, mutate.TooLong), ("too slow", ""))
+        self.assertEqual(self.judge(clean, ""), ("same program", ""))
+        self.assertEqual(self.judge(clean, "other", ["t", "u"]), ("noticed", "t"))
+        self.assertEqual(self.judge(clean, "other", [], ["far"]), ("noticed", "far"))
+        self.assertEqual(self.judge(clean, "other", [], []), ("survived", ""))
 
     def test_tests_that_fail_without_a_mutation_end_the_run(self):
-        with self.assertRaisesRegex(SystemExit, "without a mutation these fail: //:t"):
-            self.judge((3, {"//:t": False}))
+        with self.assertRaisesRegex(SystemExit, "without a mutation these fail: t u"):
+            self.judge(["t", "u"])
 
     def test_what_takes_too_long_is_ended(self):
         with tempfile.TemporaryDirectory() as home:
-            os.mkdir(os.path.join(home, "tree"))
-            bazel = mutate.Bazel(home, [], limit=0.2)
-            bazel.command = ["sh", "-c", "trap '' INT; while :; do sleep 0.05; done"]
+            build = mutate.Build(home, 1, limit=0.2)
             with self.assertRaises(mutate.TooLong):
-                bazel.run("build")
+                build.run("sh", "-c", "trap '' INT; while :; do sleep 0.05; done", limit=build.limit)
 
-    def test_what_ran_again(self):
-        def event(label, **result):
-            return {"id": {"testResult": {"label": label, "run": 1}}, "testResult": {"status": "PASSED", **result}}
+    def test_a_program_that_is_written_again_with_the_same_bytes_is_the_same(self):
+        with tempfile.TemporaryDirectory() as home:
+            build = mutate.Build(home, 1, limit=1)
+            os.mkdir(build.build_folder)
+            library = os.path.join(build.build_folder, "libtensorcask.so.0.1")
+            with open(os.path.join(build.build_folder, "notes"), "wb") as file:
+                file.write(b"no program")
+            digests = []
+            for number, content in enumerate((b"one", b"one", b"two")):
+                with open(library, "wb") as file:
+                    file.write(content)
+                os.utime(library, ns=(number, number))
+                digests.append(build.digests())
+            self.assertEqual([list(of) for of in digests], [[library]] * 3)
+            self.assertEqual(digests[0], digests[1])
+            self.assertNotEqual(digests[0], digests[2])
 
-        events = [
-            {"id": {"started": {}}},
-            event("//:here", cachedLocally=True),
-            event("//:far", executionInfo={"cachedRemotely": True}),
-            event("//:again"),
-            event("//:flaky", status="FAILED"),
-            event("//:flaky"),
-            event("//:broken", status="TIMEOUT"),
-        ]
+    def test_failures_of_a_report(self):
         with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "events.json")
+            path = os.path.join(folder, "report.xml")
             with open(path, "w", encoding="utf-8") as file:
-                file.writelines(json.dumps(one) + "\n" for one in events)
-                file.write('{"id": {"testRes')
-            self.assertEqual(mutate.ran_again(path), {"//:again": True, "//:flaky": True, "//:broken": False})
-            self.assertEqual(mutate.ran_again(path + "x"), {})
+                file.write('<testsuite><testcase name="a" status="run"/><testcase name="b" status="fail"><failure/></testcase>'
+                           '<testcase name="c" status="notrun"/></testsuite>')  # fmt: skip
+            self.assertEqual(mutate.failures_in(path), ["b"])
+            with open(path, "w", encoding="utf-8") as file:
+                file.write('<testsuite><testcase name="a"')
+            with self.assertRaisesRegex(ValueError, "report.xml"):
+                mutate.failures_in(path)
+            with self.assertRaises(OSError):
+                mutate.failures_in(path + "x")
 
 
 class Printing(unittest.TestCase):
