@@ -4,11 +4,11 @@ They put the prefix `tensorcask/` before the path of each header and each proto.
 have a `tensor/shape.h` or a `proto/tensor.proto` of its own. With bare paths, the compiler would find the project's
 header first, even inside our headers; and a process may contain each proto path only once.
 
-Only this file names the native proto rules, because different versions of Bazel keep them in different places.
+@tensorcask_rules has the rules that different versions of Bazel keep in different places: third_party defines it.
 """
 
-load("@rules_cc//cc:defs.bzl", "cc_binary", "cc_library", "cc_proto_library", "cc_test")
-load("@rules_proto//proto:defs.bzl", "proto_library")
+load("@rules_cc//cc:defs.bzl", "cc_binary", "cc_library", "cc_test")
+load("@tensorcask_rules//:defs.bzl", "cc_proto_library", "proto_library", "sh_test")
 
 _PREFIX = "tensorcask"
 
@@ -78,4 +78,4 @@ def cask_proto_library(name, srcs, deps = [], visibility = None, **kwargs):
 
 def cask_script_test(name, **kwargs):
     """A test that is one executable script, in the language that its first line names."""
-    native.sh_test(name = name, **kwargs)
+    sh_test(name = name, **kwargs)

@@ -4860,6 +4860,15 @@ tensorcask_script_test(tests_docs_examples_test
   TIMEOUT
     60)
 
+tensorcask_script_test(tests_docs_modules_test
+  FILES
+    tests/docs/modules_test.py
+    WORKSPACE
+  PACKAGE
+    tests/docs
+  TIMEOUT
+    60)
+
 tensorcask_script_test(tests_docs_tour_test
   FILES
     tests/docs/tour_test.py

@@ -240,8 +240,48 @@ find_cc_toolchain = _find_cpp_toolchain
                           _native_rules(["proto_lang_toolchain", "proto_library"]),
         "proto/native.bzl": "NativeProtoInfo = ProtoInfo\n",
     })
+    _maybe(_files, "tensorcask_rules", files = {
+        "BUILD.bazel": "",
+        "defs.bzl": """load("@rules_cc//cc:defs.bzl", _cc_proto_library = "cc_proto_library")
+load("@rules_proto//proto:defs.bzl", _proto_library = "proto_library")
+
+cc_proto_library = _cc_proto_library
+proto_library = _proto_library
+
+""" + _native_rules(["sh_test"]),
+    })
     _maybe(_files, "remote_coverage_tools", files = {"BUILD.bazel": _COVERAGE_BUILD})
     _maybe(_system_folder, "rules_java", package = "bazel-rules-java", path = "/usr/share/bazel/rules/java")
+
+def system_libraries_for_development(define):
+    """Libraries that only tests and benchmarks of Tensorcask use: calls define(rule, name, **attributes) for each."""
+    define(
+        _system_library,
+        "leveldb",
+        flags = {":leveldb": ["-lleveldb", "-lpthread"]},
+        header = "leveldb/db.h",
+        package = "libleveldb-dev",
+    )
+
+    # For //tests/benchmarks:payload_benchmark alone.
+    define(_system_library, "blosc", modules = {":blosc": "blosc"}, package = "libblosc-dev")
+    define(
+        _system_library,
+        "hdf5",
+        header = "hdf5/serial/hdf5.h",
+        modules = {":hdf5": "hdf5-serial"},
+        package = "libhdf5-dev",
+    )
+
+    # For //tests/benchmarks:strided_peers alone.
+    define(_system_library, "dnnl", flags = {":dnnl": ["-ldnnl", "-lgomp"]}, header = "dnnl.hpp", package = "libdnnl-dev")
+    define(
+        _system_library,
+        "libtorch",
+        flags = {":aten": ["-ltorch", "-ltorch_cpu", "-lc10"]},
+        header = "ATen/ATen.h",
+        package = "libtorch-dev",
+    )
 
 def tensorcask_repositories():
     """Defines each repository that Tensorcask uses, unless the WORKSPACE has defined one of that name."""
@@ -272,13 +312,6 @@ def tensorcask_repositories():
         modules = {":benchmark": "benchmark"},
         package = "libbenchmark-dev",
     )
-    _maybe(
-        _system_library,
-        "leveldb",
-        flags = {":leveldb": ["-lleveldb", "-lpthread"]},
-        header = "leveldb/db.h",
-        package = "libleveldb-dev",
-    )
     _maybe(_system_library, "cli11", flags = {":cli11": []}, header = "CLI/CLI.hpp", package = "libcli11-dev")
     _maybe(_system_library, "zlib", modules = {":zlib": "zlib"}, package = "zlib1g-dev")
     _maybe(
@@ -288,23 +321,4 @@ def tensorcask_repositories():
         header = "nlohmann/json.hpp",
         package = "nlohmann-json3-dev",
     )
-
-    # For //tests/benchmarks:payload_benchmark alone.
-    _maybe(_system_library, "blosc", modules = {":blosc": "blosc"}, package = "libblosc-dev")
-    _maybe(
-        _system_library,
-        "hdf5",
-        header = "hdf5/serial/hdf5.h",
-        modules = {":hdf5": "hdf5-serial"},
-        package = "libhdf5-dev",
-    )
-
-    # For //tests/benchmarks:strided_peers alone.
-    _maybe(_system_library, "dnnl", flags = {":dnnl": ["-ldnnl", "-lgomp"]}, header = "dnnl.hpp", package = "libdnnl-dev")
-    _maybe(
-        _system_library,
-        "libtorch",
-        flags = {":aten": ["-ltorch", "-ltorch_cpu", "-lc10"]},
-        header = "ATen/ATen.h",
-        package = "libtorch-dev",
-    )
+    system_libraries_for_development(_maybe)

@@ -38,11 +38,15 @@ class BuildFile(dict):
 
 def build_files(root):
     """All BUILD files of the workspace, by package."""
+    ignored = set()
+    if os.path.exists(os.path.join(root, ".bazelignore")):
+        with open(os.path.join(root, ".bazelignore"), encoding="utf-8") as f:
+            ignored = set(f.read().split())
     for folder, folders, files in os.walk(root):
         package = os.path.relpath(folder, root)
         package = "" if package == "." else package.replace(os.sep, "/")
-        # tests/consumer is a workspace of its own; links to Bazel's outputs lead out of the tree.
-        folders[:] = sorted(f for f in folders if not f.startswith((".", "bazel-")) and f"{package}/{f}" != "tests/consumer")
+        # Links to Bazel's outputs lead out of the tree.
+        folders[:] = sorted(f for f in folders if not f.startswith((".", "bazel-")) and f"{package}/{f}" not in ignored)
         if "BUILD.bazel" in files:
             with open(os.path.join(folder, "BUILD.bazel"), encoding="utf-8") as f:
                 yield BuildFile(package, f.read())

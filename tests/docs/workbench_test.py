@@ -29,13 +29,13 @@ ROOT = source_tree.root()
 STUB = """#!/bin/sh
 name=$(basename "$0")
 for argument in "$@"; do printf '%s %s\\n' "$name" "$argument" >> "$NOTES"; done
-case "$name" in dpkg-query) echo missing ;; bazel | python3) exit 1 ;; esac
+case "$name" in dpkg-query) echo missing ;; bazel | cmake | python3) exit 1 ;; esac
 """
-STUBBED = ("apt-get", "bazel", "clang-format", "dpkg-query", "python3")
+STUBBED = ("apt-get", "bazel", "clang-format", "cmake", "dpkg-query", "python3")
 
 # What each repository of third_party/repositories.bzl is on Debian.
 PACKAGES = re.findall(
-    r'_maybe\(\s*_system_\w+,\s*"(\w+)",.*?package = "([^"]+)"',
+    r'(?:_maybe|define)\(\s*_system_\w+,\s*"(\w+)",.*?package = "([^"]+)"',
     source_tree.read(ROOT, "third_party/repositories.bzl"),
     re.DOTALL,
 )
@@ -118,6 +118,10 @@ class Workbench(unittest.TestCase):
         self.assertTrue({"clang", "libclang-rt-14-dev"} <= set(self.notes_of("fuzz", "bundle", "1")["apt-get"]))
         # llvm-cov-14 and llvm-profdata-14
         self.assertTrue({"clang", "llvm-14"} <= set(self.notes_of("fuzz", "coverage")["apt-get"]))
+
+    def test_what_builds_with_cmake_installs_it(self):
+        self.assertIn("cmake", self.notes_of("cmake")["apt-get"])
+        self.assertTrue({"cmake", "ninja-build"} <= set(self.notes_of("mutate", "--list", "1")["apt-get"]))
 
     def test_formatting_and_lint_install_the_programs_that_they_run(self):
         self.assertIn("clang-format", self.notes_of("format", "--check")["apt-get"])

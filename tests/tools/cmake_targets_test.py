@@ -63,9 +63,27 @@ class MadeUpTree(unittest.TestCase):
         self.assertIn("tensorcask_door(codec LINK Tensorcask::wire)", text)
         self.assertIn(
             "tensorcask_test(tests_codec_test_b SOURCES tests/codec_test.cc LINK GTest::gmock_main Tensorcask::wire"
-            " ENVIRONMENT LEVEL=b)",
+            " ENVIRONMENT LEVEL=b PACKAGE tests TIMEOUT 300)",
             text,
         )
+
+    def test_scripts_modules_and_fuzz_targets(self):
+        text = self.generate({"tests/scripts/BUILD.bazel": """
+cask_cc_binary(name = "module", srcs = ["module.cc"], linkshared = True, tags = ["manual"], deps = ["//tensor"])
+position_independent(name = "libmodule.so", library = ":module")
+cask_script_test(name = "a_test", size = "small", srcs = ["a_test.py"], args = ["$(rootpath //tools:tensorcask)"],
+                 data = [":libmodule.so", "//tools:tensorcask", "//:WORKSPACE"])
+cask_fuzz_target(name = "parser", deps = ["//tensor"])
+"""})  # fmt: skip
+        self.assertIn("tensorcask_module(tests_scripts_module SOURCES tests/scripts/module.cc LINK Tensorcask::tensor)", text)
+        script = (
+            "tensorcask_script_test(tests_scripts_a_test FILES tests/scripts/a_test.py WORKSPACE"
+            " PROGRAMS tests_scripts_module tests/scripts/libmodule.so tools_tensorcask tools/tensorcask"
+            " ARGUMENTS tools/tensorcask PACKAGE tests/scripts TIMEOUT 60)"
+        )
+        self.assertIn(script, text)
+        self.assertIn("SEEDS tests/scripts/corpus/parser PACKAGE tests/scripts TIMEOUT", text)
+        self.assertGreater(text.index(script), text.index("tensorcask_test("), "programs come before the scripts")
 
     def test_a_changed_build_file_changes_the_list(self):
         changed = self.FILES["tensor/BUILD.bazel"].replace('"tensor.cc"', '"tensor.cc", "shape.cc"')

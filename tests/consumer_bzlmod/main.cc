@@ -1,0 +1,1 @@
+../consumer_cmake/main.cc
