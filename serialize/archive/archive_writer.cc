@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/strided/copy.h"
@@ -29,6 +30,17 @@ absl::Status ArchiveWriter::AddSlice(const ArchiveEntry& entry, const TensorMeta
   whole.metadata = metadata;
   partial_.reset();
   return Add(entry, whole);
+}
+
+absl::Status ArchiveWriter::Finish() {
+  CASK_RETURN_IF_ERROR(CheckComplete());
+  CASK_ASSIGN_OR_RETURN(file_bytes_, Publish());
+  return absl::OkStatus();
+}
+
+uint64_t ArchiveWriter::BytesOfFile(const std::string& path) {
+  FileInfo file;
+  return FileSystem::Posix()->Describe(path, &file) == 0 ? file.size_bytes : 0;
 }
 
 absl::Status ArchiveWriter::CheckComplete() const {

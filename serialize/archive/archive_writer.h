@@ -17,6 +17,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
@@ -48,23 +49,29 @@ class ArchiveWriter {
   virtual absl::Status AddSlice(const ArchiveEntry& entry, const TensorMetadata& metadata, const TensorSlice& slice,
                                 const TensorView& elements);
 
-  // Makes the file appear at its path. Errors: FailedPrecondition if a tensor is incomplete.
-  virtual absl::Status Finish() = 0;
+  // Makes the file appear at its path. Errors: FailedPrecondition if a tensor is incomplete; those of the format.
+  absl::Status Finish();
 
-  // The bytes of the file; 0 before Finish, and for formats that do not tell.
-  virtual uint64_t file_bytes() const { return 0; }
+  // The bytes of the file, or of all files if there are several; 0 before Finish.
+  uint64_t file_bytes() const { return file_bytes_; }
 
  protected:
+  // What Finish means for the format: makes the file appear, and returns its bytes.
+  virtual absl::StatusOr<uint64_t> Publish() = 0;
+  // The bytes of the file at `path`; 0 if the file system does not tell.
+  static uint64_t BytesOfFile(const std::string& path);
+
+ private:
   // FailedPrecondition if AddSlice holds an incomplete tensor.
   absl::Status CheckComplete() const;
 
- private:
   struct Partial {
     std::string name;
     Tensor tensor;
     int64_t num_elements;  // that have come
   };
   std::optional<Partial> partial_;  // of the default AddSlice
+  uint64_t file_bytes_ = 0;
 };
 
 }  // namespace tensorcask

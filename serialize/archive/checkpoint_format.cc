@@ -225,25 +225,19 @@ class CheckpointArchiveWriter final : public ArchiveWriter {
     options.layout = StoredLayout::kPreserve;
     return writer_.Add(entry.name, tensor.view, options);
   }
-  absl::Status Finish() override {
-    CASK_RETURN_IF_ERROR(CheckComplete());
-    CASK_RETURN_IF_ERROR(writer_.Finish());
-    CASK_ASSIGN_OR_RETURN(const CheckpointReader reader, CheckpointReader::Open(prefix_));
-    std::vector<std::string> paths = {absl::StrCat(prefix_, ".index")};
-    for (int shard = 0; shard < reader.num_shards(); ++shard) paths.push_back(reader.DataPath(shard));
-    for (const std::string& path : paths) {
-      FileInfo file;
-      if (FileSystem::Posix()->Describe(path, &file) == 0) file_bytes_ += file.size_bytes;
-    }
-    return absl::OkStatus();
-  }
-  uint64_t file_bytes() const override { return file_bytes_; }
 
  private:
+  absl::StatusOr<uint64_t> Publish() override {
+    CASK_RETURN_IF_ERROR(writer_.Finish());
+    CASK_ASSIGN_OR_RETURN(const CheckpointReader reader, CheckpointReader::Open(prefix_));
+    uint64_t bytes = BytesOfFile(absl::StrCat(prefix_, ".index"));
+    for (int shard = 0; shard < reader.num_shards(); ++shard) bytes += BytesOfFile(reader.DataPath(shard));
+    return bytes;
+  }
+
   const std::string prefix_;
   const int num_shards_;
   CheckpointWriter writer_;
-  uint64_t file_bytes_ = 0;
 };
 
 }  // namespace

@@ -37,19 +37,17 @@ class MessageWriter final : public ArchiveWriter {
     options.payload.level = level_;
     return encode_(tensor, options, sink_);
   }
-  absl::Status Finish() override {
-    CASK_RETURN_IF_ERROR(CheckComplete());
-    if (count_ != 1) return absl::FailedPreconditionError(absl::StrCat(path_, ": a message holds exactly one tensor"));
-    const uint64_t bytes = sink_->position();
-    CASK_RETURN_IF_ERROR(publish_.Commit());
-    file_bytes_ = bytes;
-    return absl::OkStatus();
-  }
-  uint64_t file_bytes() const override { return file_bytes_; }
 
  private:
   MessageWriter(std::string path, const PublishOptions& publish, PayloadLevel level, MessageEncoder encode)
       : path_(std::move(path)), publish_(publish), level_(level), encode_(std::move(encode)) {}
+
+  absl::StatusOr<uint64_t> Publish() override {
+    if (count_ != 1) return absl::FailedPreconditionError(absl::StrCat(path_, ": a message holds exactly one tensor"));
+    const uint64_t bytes = sink_->position();
+    CASK_RETURN_IF_ERROR(publish_.Commit());
+    return bytes;
+  }
 
   const std::string path_;
   AtomicPublish publish_;
@@ -57,7 +55,6 @@ class MessageWriter final : public ArchiveWriter {
   const MessageEncoder encode_;
   FileSink* sink_ = nullptr;  // of publish_
   int64_t count_ = 0;
-  uint64_t file_bytes_ = 0;
 };
 
 }  // namespace

@@ -11,7 +11,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/archive/internal/sliced_blocks.h"
-#include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/npy/npy_format.h"
 #include "tensorcask/serialize/npy/npy_reader.h"
 #include "tensorcask/serialize/npy/npy_types.h"
@@ -176,11 +175,6 @@ NpyFormat ToNpyFormat(const ArchiveWriterOptions& options) {
   return format;
 }
 
-uint64_t FileBytes(const std::string& path) {
-  FileInfo file;
-  return FileSystem::Posix()->Describe(path, &file) == 0 ? file.size_bytes : 0;
-}
-
 class NpyArchiveWriter final : public ArchiveWriter {
  public:
   NpyArchiveWriter(std::string path, NpyWriter writer) : path_(std::move(path)), writer_(std::move(writer)) {}
@@ -192,17 +186,14 @@ class NpyArchiveWriter final : public ArchiveWriter {
                         const TensorView& elements) override {
     return writer_.AddSlice(entry.shape, slice, elements, metadata);
   }
-  absl::Status Finish() override {
-    CASK_RETURN_IF_ERROR(writer_.Finish());
-    file_bytes_ = FileBytes(path_);
-    return absl::OkStatus();
-  }
-  uint64_t file_bytes() const override { return file_bytes_; }
 
  private:
+  absl::StatusOr<uint64_t> Publish() override {
+    CASK_RETURN_IF_ERROR(writer_.Finish());
+    return BytesOfFile(path_);
+  }
   const std::string path_;
   NpyWriter writer_;
-  uint64_t file_bytes_ = 0;
 };
 
 class NpzArchiveWriter final : public ArchiveWriter {
@@ -216,14 +207,12 @@ class NpzArchiveWriter final : public ArchiveWriter {
                         const TensorView& elements) override {
     return writer_.AddSlice(entry.name, entry.shape, slice, elements, Options(metadata));
   }
-  absl::Status Finish() override {
-    CASK_RETURN_IF_ERROR(writer_.Finish());
-    file_bytes_ = FileBytes(path_);
-    return absl::OkStatus();
-  }
-  uint64_t file_bytes() const override { return file_bytes_; }
 
  private:
+  absl::StatusOr<uint64_t> Publish() override {
+    CASK_RETURN_IF_ERROR(writer_.Finish());
+    return BytesOfFile(path_);
+  }
   static NpzAddOptions Options(const TensorMetadata& metadata) {
     NpzAddOptions options;
     options.metadata = metadata;
@@ -232,7 +221,6 @@ class NpzArchiveWriter final : public ArchiveWriter {
 
   const std::string path_;
   NpzWriter writer_;
-  uint64_t file_bytes_ = 0;
 };
 
 bool NpyHoldsDType(DType dtype) {

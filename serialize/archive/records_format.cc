@@ -169,18 +169,16 @@ class RecordsWriter final : public ArchiveWriter {
     ++number_;
     return WriteNamedRecord(entry.name, tensor, payload_, &*records_);
   }
-  absl::Status Finish() override {
-    CASK_RETURN_IF_ERROR(CheckComplete());
-    const uint64_t bytes = sink_->position();
-    CASK_RETURN_IF_ERROR(publish_.Commit());
-    file_bytes_ = bytes;
-    return absl::OkStatus();
-  }
-  uint64_t file_bytes() const override { return file_bytes_; }
 
  private:
   RecordsWriter(std::string path, const PublishOptions& options, PayloadOptions payload)
       : path_(std::move(path)), publish_(options), payload_(std::move(payload)) {}
+
+  absl::StatusOr<uint64_t> Publish() override {
+    const uint64_t bytes = sink_->position();
+    CASK_RETURN_IF_ERROR(publish_.Commit());
+    return bytes;
+  }
 
   const std::string path_;
   AtomicPublish publish_;
@@ -189,7 +187,6 @@ class RecordsWriter final : public ArchiveWriter {
   const PayloadOptions payload_;
   FileSink* sink_ = nullptr;             // of publish_
   std::optional<RecordWriter> records_;  // to sink_
-  uint64_t file_bytes_ = 0;
 };
 
 }  // namespace

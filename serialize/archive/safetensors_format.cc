@@ -127,18 +127,15 @@ class SafetensorsArchiveWriter final : public ArchiveWriter {
                         const TensorView& elements) override {
     return writer_.AddSlice(entry.name, slice, elements);
   }
-  absl::Status Finish() override {
-    CASK_RETURN_IF_ERROR(writer_.Finish());
-    FileInfo file;
-    if (FileSystem::Posix()->Describe(path_, &file) == 0) file_bytes_ = file.size_bytes;
-    return absl::OkStatus();
-  }
-  uint64_t file_bytes() const override { return file_bytes_; }
 
  private:
+  absl::StatusOr<uint64_t> Publish() override {
+    CASK_RETURN_IF_ERROR(writer_.Finish());
+    return BytesOfFile(path_);
+  }
+
   const std::string path_;
   SafetensorsWriter writer_;
-  uint64_t file_bytes_ = 0;
 };
 
 // True if a key, the end or whitespace follows the '{' behind the length. Other formats can have a '{' there, too: it
