@@ -693,7 +693,6 @@ tensorcask_room(exchange
     serialize/exchange/deadline.h
     serialize/exchange/internal/answer_queue.h
     serialize/exchange/internal/close_received.h
-    serialize/exchange/internal/exceptions.h
     serialize/exchange/internal/frame.h
     serialize/exchange/internal/frame_receiver.h
     serialize/exchange/internal/memory_file.h

@@ -1,14 +1,10 @@
 #include "tensorcask/serialize/exchange/channel.h"
 
-#include <sys/types.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <new>
 #include <optional>
 #include <utility>
 
@@ -16,12 +12,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "tensorcask/serialize/exchange/internal/exceptions.h"
 #include "tensorcask/serialize/exchange/internal/frame.h"
 #include "tensorcask/serialize/exchange/internal/frame_receiver.h"
 #include "tensorcask/serialize/exchange/internal/received_frame.h"
 #include "tensorcask/serialize/exchange/internal/recycled_memory.h"
+#include "tensorcask/tensor/base/catch_exceptions.h"
 #include "tensorcask/tensor/base/check.h"
+#include "tensorcask/tensor/base/owner_process.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
 
@@ -58,11 +55,9 @@ class Channel::State {
   }
   ~State() {
     // A child after fork(2) has copies of the descriptors; the channel stays the parent's.
-    if (getpid() != owner_process_) return;
-    CASK_TRY { Close(absl::ZeroDuration()).IgnoreError(); }
-    CASK_CATCH(const std::bad_alloc&) {
-      Shutdown();  // the peer gets no goodbye
-    }
+    if (!owner_.IsThisProcess()) return;
+    // After an exception the peer gets no goodbye.
+    CatchExceptions([this] { return Close(absl::ZeroDuration()); }).IgnoreError();
   }
 
   const std::string& name() const { return transport_->name(); }
@@ -244,7 +239,7 @@ class Channel::State {
   std::atomic<uint64_t> peer_max_bytes_{UINT64_MAX};
   std::atomic<bool> is_shut_down_{false};  // by this side
   std::atomic<bool> peer_lost_messages_{false};
-  const pid_t owner_process_ = getpid();
+  const OwnerProcess owner_;
   const absl::Status exception_error_ =
       absl::ResourceExhaustedError("a C++ exception interrupted Send or Receive, for example because memory ran out");
 

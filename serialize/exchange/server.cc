@@ -14,7 +14,6 @@
 #include <filesystem>
 #include <iterator>
 #include <map>
-#include <new>
 #include <system_error>
 #include <tuple>
 #include <utility>
@@ -25,13 +24,15 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/exchange/internal/answer_queue.h"
-#include "tensorcask/serialize/exchange/internal/exceptions.h"
 #include "tensorcask/serialize/exchange/internal/frame.h"
 #include "tensorcask/serialize/exchange/internal/received_frame.h"
 #include "tensorcask/serialize/exchange/internal/server_client.h"
 #include "tensorcask/serialize/exchange/scoped_descriptor.h"
 #include "tensorcask/serialize/exchange/unix_socket.h"
+#include "tensorcask/tensor/base/catch_exceptions.h"
+#include "tensorcask/tensor/base/owner_process.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
 
 namespace tensorcask {
 namespace {
@@ -96,7 +97,7 @@ class Server::Loop {
     for (auto& [id, client] : clients_) SendGoodbye(*client);
   }
 
-  bool IsOwner() const { return owner_process_ == getpid(); }
+  bool IsOwner() const { return owner_.IsThisProcess(); }
 
   void Run(Deadline deadline) {
     do {
@@ -152,16 +153,18 @@ class Server::Loop {
     const auto found = clients_.find(id);
     if (found == clients_.end()) return;
     ServerClient& client = *found->second;
-    CASK_TRY {
+    const absl::Status served = CatchExceptions([&] {
       const bool is_alive = client.state == State::kReceiving ? Receive(id, client)
                             : client.state == State::kSending ? Send(id, client)
                                                               : (events & (EPOLLHUP | EPOLLERR)) == 0;
-      if (!is_alive) return Disconnect(id);
-      UpdateEvents(id, client);
-    }
-    CASK_CATCH(const std::bad_alloc&) {
-      if (!EvictWorst(Clock::now(), /*only_readers=*/false, id)) Disconnect(id);
-    }
+      if (is_alive) {
+        UpdateEvents(id, client);
+      } else {
+        Disconnect(id);
+      }
+      return absl::OkStatus();
+    });
+    if (!served.ok() && !EvictWorst(Clock::now(), /*only_readers=*/false, id)) Disconnect(id);
   }
 
   // At most one frame. False: the client is to be disconnected.
@@ -227,12 +230,15 @@ class Server::Loop {
         Disconnect(id);
         continue;
       }
-      CASK_TRY { Begin(FrameType::kReply, client.job->encoded.body, client.job->encoded, client); }
-      CASK_CATCH(const std::bad_alloc&) {
+      const absl::Status begun = CatchExceptions([&] {
+        Begin(FrameType::kReply, client.job->encoded.body, client.job->encoded, client);
+        return absl::OkStatus();
+      });
+      if (begun.ok()) {
+        Serve(id, EPOLLOUT);
+      } else {
         Disconnect(id);
-        continue;
       }
-      Serve(id, EPOLLOUT);
     }
   }
 
@@ -321,21 +327,27 @@ class Server::Loop {
   void AcceptSome() {
     for (int i = 0; i < kAcceptsAtOnce; ++i) {
       if (!MakeRoom(Clock::now())) return;
-      CASK_TRY {
-        absl::StatusOr<UnixSocket> socket = listener_.Accept(absl::ZeroDuration());
-        if (absl::IsResourceExhausted(socket.status()) && spare_.is_open()) {
-          spare_.Close();
-          socket = listener_.Accept(absl::ZeroDuration());
-        }
-        if (absl::IsPermissionDenied(socket.status())) continue;  // another user's process
-        if (!socket.ok()) return;
-        Add(*std::move(socket));
-      }
-      CASK_CATCH(const std::bad_alloc&) {
-        EvictWorst(Clock::now(), /*only_readers=*/false, 0);
-        return;
-      }
+      bool go_on = false;
+      const absl::Status accepted = CatchExceptions([&] {
+        go_on = AcceptOne();
+        return absl::OkStatus();
+      });
+      if (!accepted.ok()) EvictWorst(Clock::now(), /*only_readers=*/false, 0);
+      if (!go_on) return;
     }
+  }
+
+  // False: no further client waits, or none can be accepted now.
+  bool AcceptOne() {
+    absl::StatusOr<UnixSocket> socket = listener_.Accept(absl::ZeroDuration());
+    if (absl::IsResourceExhausted(socket.status()) && spare_.is_open()) {
+      spare_.Close();
+      socket = listener_.Accept(absl::ZeroDuration());
+    }
+    if (absl::IsPermissionDenied(socket.status())) return true;  // another user's process
+    if (!socket.ok()) return false;
+    Add(*std::move(socket));
+    return true;
   }
 
   void Add(UnixSocket socket) {
@@ -444,7 +456,7 @@ class Server::Loop {
   const size_t max_clients_;
   const std::chrono::nanoseconds timeout_;
   const std::chrono::nanoseconds idle_timeout_;
-  const pid_t owner_process_ = getpid();
+  const OwnerProcess owner_;
 
   uint64_t next_id_ = 2;
   Clients clients_;              // by id; ids are not used again
@@ -480,13 +492,14 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Listen(const std::string& path, 
   UnixListener::Options socket;
   socket.allowed = options.channel.allowed;
   CASK_ASSIGN_OR_RETURN(UnixListener listener, UnixListener::Listen(path, socket));
-  CASK_TRY {
-    return std::unique_ptr<Server>(new Server(std::make_unique<Loop>(
-        std::move(listener), service, std::move(options), std::move(epoll), std::move(wake), std::move(spare))));
-  }
-  CASK_CATCH(const std::system_error&) {
-    return absl::ResourceExhaustedError("a server needs threads; the system gives none (RLIMIT_NPROC)");
-  }
+  std::unique_ptr<Server> server;
+  const absl::Status started = CatchExceptions([&] {  // the system may give no threads
+    server.reset(new Server(std::make_unique<Loop>(std::move(listener), service, std::move(options), std::move(epoll),
+                                                   std::move(wake), std::move(spare))));
+    return absl::OkStatus();
+  });
+  if (!started.ok()) return Annotate(started, "a server needs memory and threads (RLIMIT_NPROC)");
+  return server;
 }
 
 void Server::Run(Deadline deadline) { loop_->Run(deadline); }

@@ -47,9 +47,11 @@ class Service {
  public:
   virtual ~Service() = default;
 
-  // The reply to a request; `topic`, `tensors` and `status` of the result are sent. An exception becomes a status.
+  // The reply to a request; `topic`, `tensors` and `status` of the result are sent. An exception becomes
+  // ResourceExhausted, without its text.
   virtual Message Answer(const Message& request) = 0;
   // About how many bytes the reply will keep in memory. Must be quick: all clients wait for it.
+  // Must not throw.
   virtual uint64_t AnswerBytes(const Message& request);
 };
 

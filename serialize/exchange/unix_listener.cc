@@ -94,7 +94,7 @@ absl::Status RemoveStaleSocket(const std::string& path, const sockaddr_un& addre
 }  // namespace
 
 UnixListener::UnixListener(ScopedDescriptor descriptor, std::string path, AllowedPeers allowed)
-    : descriptor_(std::move(descriptor)), path_(std::move(path)), allowed_(allowed), owner_process_(getpid()) {
+    : descriptor_(std::move(descriptor)), path_(std::move(path)), allowed_(allowed) {
   struct stat about;
   if (lstat(path_.c_str(), &about) != 0) return;  // removed already; inode 0 means that there is nothing to remove
   device_ = about.st_dev;
@@ -130,7 +130,7 @@ UnixListener& UnixListener::operator=(UnixListener&& other) noexcept {
   allowed_ = other.allowed_;
   device_ = other.device_;
   inode_ = other.inode_;
-  owner_process_ = other.owner_process_;
+  owner_ = other.owner_;
   return *this;
 }
 
@@ -142,7 +142,7 @@ UnixListener::~UnixListener() {
 // After Shutdown the next server treats this socket as a dead server's and replaces it, under the folder's lock. So the
 // comparison and the removal need the lock, too. While the socket is open its inode number is not used again.
 void UnixListener::Remove() {
-  if (!descriptor_.is_open() || inode_ == 0 || owner_process_ != getpid()) return;
+  if (!descriptor_.is_open() || inode_ == 0 || !owner_.IsThisProcess()) return;
   const absl::StatusOr<ScopedDescriptor> lock = LockFolder(FolderOf(path_));
   if (!lock.ok()) return;
   struct stat about;

@@ -41,6 +41,7 @@
 #include "absl/types/span.h"
 #include "tensorcask/serialize/exchange/deadline.h"
 #include "tensorcask/serialize/exchange/scoped_descriptor.h"
+#include "tensorcask/tensor/base/owner_process.h"
 
 namespace tensorcask {
 
@@ -192,7 +193,7 @@ class UnixListener {
   std::string path_;
   AllowedPeers allowed_;
   uint64_t device_ = 0, inode_ = 0;  // of the path
-  int32_t owner_process_ = 0;
+  OwnerProcess owner_;
 };
 
 }  // namespace tensorcask

@@ -1,11 +1,13 @@
-// The one place where the library catches exceptions: at the top of each thread that it starts.
+// The one place where the library catches exceptions.
 //
-//   const absl::Status status = CatchExceptions([&] { return WriteShard(i); });   // ResourceExhausted after
-//   std::bad_alloc
+//   const absl::Status status = CatchExceptions([&] { return WriteShard(i); });
+//   // After std::bad_alloc: ResourceExhausted.
 //
 // The library throws nothing of its own, but `operator new` and functions of the caller may throw. In a thread of the
-// caller the exception passes through the library to the caller. A thread of the library has no such caller, and an
-// exception that left it would end the process. Built with -fno-exceptions this only calls the function.
+// caller the exception passes through the library to the caller. Two kinds of code catch it instead:
+//   - each thread that the library starts: an exception that left it would end the process;
+//   - code that has to go on: destructors, and a server, for which a failure concerns one client.
+// Built with -fno-exceptions this only calls the function.
 
 #ifndef TENSORCASK_TENSOR_BASE_CATCH_EXCEPTIONS_H_
 #define TENSORCASK_TENSOR_BASE_CATCH_EXCEPTIONS_H_

@@ -1,16 +1,14 @@
 #include "tensorcask/serialize/exchange/internal/answer_queue.h"
 
 #include <algorithm>
-#include <exception>
-#include <new>
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "tensorcask/serialize/exchange/internal/exceptions.h"
 #include "tensorcask/serialize/exchange/internal/frame.h"
 #include "tensorcask/serialize/exchange/internal/recycled_memory.h"
+#include "tensorcask/tensor/base/catch_exceptions.h"
 
 namespace tensorcask::exchange {
 
@@ -129,7 +127,7 @@ void AnswerQueue::Compute(AnswerJob* job) const {
   // Encodes twice at most: the second time a reply that says why the answer cannot be sent.
   absl::Status problem;
   for (int attempt = 0; attempt < 2 && !job->has_answer; ++attempt) {
-    CASK_TRY {
+    const absl::Status encoded = CatchExceptions([&] {
       if (attempt == 0) {
         job->reply = service_->Answer(job->request);
       } else {
@@ -147,9 +145,9 @@ void AnswerQueue::Compute(AnswerJob* job) const {
             absl::StrCat("the answer has ", bytes, " bytes; the client accepts ", job->most_bytes));
       }
       job->has_answer = problem.ok();
-    }
-    CASK_CATCH(const std::bad_alloc&) { problem = no_memory_; }
-    CASK_CATCH(const std::exception&) { problem = failed_; }
+      return absl::OkStatus();
+    });
+    if (!encoded.ok()) problem = failed_;
   }
 }
 

@@ -26,7 +26,7 @@ namespace tensorcask::exchange {
 // One request and its answer.
 struct AnswerJob {
   uint64_t client = 0;
-  uint64_t most_bytes = 0;      // the most the most that the client accepts in one message
+  uint64_t most_bytes = 0;      // the most that the client accepts in one message
   uint64_t expected_bytes = 0;  // of the answer
   uint64_t charged_bytes = 0;   // against the limit
   Message request;
@@ -60,8 +60,8 @@ class AnswerQueue {
   void Compute(AnswerJob* job) const;
   void Stop();
 
-  const absl::Status no_memory_ = absl::ResourceExhaustedError("the server has no memory for the answer");
-  const absl::Status failed_ = absl::InternalError("the server failed to compute the answer");
+  // After an exception. What it says is for the server alone. Made in advance, since memory may have run out.
+  const absl::Status failed_ = absl::ResourceExhaustedError("the server failed to compute the answer");
   Service* const service_;
   const ServerOptions options_;
   const std::function<void()> wake_;

@@ -18,11 +18,11 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
-#include <exception>
 #include <thread>
 #include <utility>
 
-#include "tensorcask/serialize/exchange/internal/exceptions.h"
+#include "absl/status/status.h"
+#include "tensorcask/tensor/base/catch_exceptions.h"
 
 namespace tensorcask::exchange {
 namespace {
@@ -85,12 +85,13 @@ bool CloseInHelper(const Batch& batch) {
 
 void CloseSomewhereElse(const Batch& batch) {
   if (CloseInHelper(batch)) return;
-  CASK_TRY {
+  const absl::Status started = CatchExceptions([&] {
     std::thread([batch] {
       for (size_t i = 0; i < batch.count; ++i) close(batch.numbers[i]);
     }).detach();
-  }
-  CASK_CATCH(const std::exception&) {}
+    return absl::OkStatus();
+  });
+  started.IgnoreError();  // without a thread they stay open
 }
 
 // Whether the queue of a Unix socket may hold descriptors. Removes nothing from it.

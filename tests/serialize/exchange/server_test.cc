@@ -9,6 +9,7 @@
 #include <atomic>
 #include <memory>
 #include <new>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -59,6 +60,8 @@ class TestService final : public Service {
  public:
   Message Answer(const Message& request) override {
     if (request.topic == "bad_alloc") throw std::bad_alloc();
+    if (request.topic == "runtime_error") throw std::runtime_error("a secret of the server");
+    if (request.topic == "number") throw 7;
     Message reply;
     reply.topic = request.topic;
     reply.tensors = request.tensors;
@@ -158,8 +161,11 @@ TEST_F(ServerTest, RequestsThatComeTogetherAreAllAnswered) {
 TEST_F(ServerTest, AnExceptionBecomesAStatus) {
   Start();
   Channel client = Connect();
-  ASSERT_OK_AND_ASSIGN(const Message reply, client.Call(Request("bad_alloc"), kLong));
-  EXPECT_THAT(reply.status, StatusIs(Code::kResourceExhausted));
+  for (const char* const thrown : {"bad_alloc", "runtime_error", "number"}) {
+    ASSERT_OK_AND_ASSIGN(const Message reply, client.Call(Request(thrown), kLong));
+    EXPECT_THAT(reply.status, StatusIs(Code::kResourceExhausted, ::testing::HasSubstr("failed to compute"))) << thrown;
+    EXPECT_THAT(reply.status.message(), ::testing::Not(::testing::HasSubstr("secret")));
+  }
   EXPECT_OK(client.Call(Request("echo"), kLong));
 }
 
