@@ -22,7 +22,8 @@
 #include "tensorcask/serialize/checkpoint/internal/choose_num_shards.h"
 #include "tensorcask/serialize/checkpoint/internal/make_folder.h"
 #include "tensorcask/serialize/checkpoint/internal/target_check.h"
-#include "tensorcask/serialize/checkpoint/table/table_writer.h"
+#include "tensorcask/serialize/checkpoint/write/index_writer.h"
+#include "tensorcask/serialize/checkpoint/write/open_tensor.h"
 #include "tensorcask/serialize/checkpoint/write/shard_payloads.h"
 #include "tensorcask/serialize/checkpoint/write/stale_data_files.h"
 #include "tensorcask/serialize/checkpoint/write/tensor_job.h"
@@ -48,7 +49,6 @@ using checkpoint::ShardPayloads;
 using checkpoint::TensorJob;
 using checkpoint::WriteQueue;
 
-constexpr size_t kMaxNameBytes = size_t{64} << 10;
 constexpr uint64_t kMaxAlignment = uint64_t{1} << 30;
 constexpr int kMaxThreads = 1024;
 constexpr uint64_t kMaxWaitingBytes = uint64_t{64} << 20;  // for one of several threads
@@ -82,18 +82,6 @@ absl::Status CheckBase(const std::string& prefix, const CheckpointWriterOptions&
                                  options.file_system);
 }
 
-absl::Status CheckName(absl::string_view name) {
-  if (name.empty()) return absl::InvalidArgumentError("a tensor's name is empty");
-  if (name[0] == '\0') {
-    return absl::InvalidArgumentError(
-        absl::StrCat("tensor name ", Quoted(name), " starts with a NUL byte, as only the keys of slices do"));
-  }
-  if (name.size() > kMaxNameBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("tensor name ", Quoted(name), " is longer than ", kMaxNameBytes));
-  }
-  return absl::OkStatus();
-}
-
 // True if `slice` selects all of `shape`, in any notation. Requires: `slice` lies in `shape`.
 bool IsWhole(const TensorSlice& slice, const TensorShape& shape) {
   for (int axis = 0; axis < shape.rank(); ++axis) {
@@ -117,6 +105,8 @@ class Save {
   absl::Status Add(absl::string_view name, const TensorView& tensor, const AddOptions& options);
   absl::Status AddSlice(absl::string_view name, const TensorShape& full_shape, const TensorSlice& slice,
                         const TensorView& tensor, const AddOptions& options);
+  absl::Status BeginTensor(absl::string_view name, DType dtype, const TensorShape& shape, const AddOptions& options);
+  absl::Status AddBlock(const TensorView& block);
   // Writes the waiting tensors and the index, then publishes.
   absl::Status Finish();
   // Removes the files of this save now.
@@ -137,12 +127,16 @@ class Save {
     if (status.ok()) return status;
     return absl::Status(status.code(), absl::StrCat(prefix_, ": tensor ", Quoted(name), ": ", status.message()));
   }
+  absl::Status CheckTensor(absl::string_view name, DType dtype, const TensorShape& shape,
+                           const AddOptions& options) const;
   absl::Status CheckTensor(absl::string_view name, const TensorView& tensor, const AddOptions& options) const;
+  absl::Status CheckNoOpenTensor() const;
   IndexItem* AddItem(std::string key);
   absl::Status AddName(absl::string_view name, IndexItem** item);
   PayloadLevel LevelOf(absl::string_view name, const AddOptions& options) const;
   absl::Status Enqueue(IndexItem* item, const TensorView& tensor, int shard, StoredLayout layout, PayloadLevel level,
                        const TensorMetadata* metadata);
+  absl::Status Enqueue(TensorJob job);
   absl::Status WriteJob(const TensorJob& job);
   absl::Status FlushShards(size_t queue);
   absl::Status NameDataFiles();
@@ -163,6 +157,7 @@ class Save {
   std::deque<IndexItem> items_;                                     // in no order; they stay where they are
   std::unordered_set<absl::string_view, NameHash> names_;           // keys of items_, but for those of pieces
   std::unordered_map<absl::string_view, Sliced, NameHash> sliced_;  // by name
+  std::optional<checkpoint::OpenTensor> open_;
 
   checkpoint::FirstError error_;
   std::deque<WriteQueue> queues_;  // that of shard i is i % size(). Last: its threads use all of the above
@@ -192,18 +187,24 @@ absl::Status Save::Start() {
   return absl::OkStatus();
 }
 
-absl::Status Save::CheckTensor(absl::string_view name, const TensorView& tensor, const AddOptions& options) const {
-  CASK_RETURN_IF_ERROR(CheckName(name));
+absl::Status Save::CheckTensor(absl::string_view name, DType dtype, const TensorShape& shape,
+                               const AddOptions& options) const {
+  CASK_RETURN_IF_ERROR(CheckNoOpenTensor());
+  CASK_RETURN_IF_ERROR(checkpoint::CheckTensorName(name));
   if (options.shard < 0 || options.shard >= options_.num_shards) {
     return absl::InvalidArgumentError(
         absl::StrCat(prefix_, ": tensor ", Quoted(name), " is for shard ", options.shard, " of ", options_.num_shards));
   }
-  if (tensor.dtype() == DType::kResource) {
-    return absl::UnimplementedError(absl::StrCat(prefix_, ": tensor ", Quoted(name), " is ", DTypeName(tensor.dtype()),
-                                                 ", which checkpoints cannot hold"));
+  if (dtype == DType::kResource) {
+    return absl::UnimplementedError(
+        absl::StrCat(prefix_, ": tensor ", Quoted(name), " is ", DTypeName(dtype), ", which checkpoints cannot hold"));
   }
-  CASK_RETURN_IF_ERROR(About(name, internal::CheckMetadata(tensor, options.metadata)));
-  if (options.level.has_value()) CASK_RETURN_IF_ERROR(About(name, CheckLevel(*options.level)));
+  CASK_RETURN_IF_ERROR(About(name, internal::CheckMetadata(dtype, shape, options.metadata)));
+  return options.level.has_value() ? About(name, CheckLevel(*options.level)) : absl::OkStatus();
+}
+
+absl::Status Save::CheckTensor(absl::string_view name, const TensorView& tensor, const AddOptions& options) const {
+  CASK_RETURN_IF_ERROR(CheckTensor(name, tensor.dtype(), tensor.shape(), options));
   return tensor.buffer() ? About(name, tensor.buffer()->CheckReadable()) : absl::OkStatus();
 }
 
@@ -244,6 +245,39 @@ absl::Status Save::AddSlice(absl::string_view name, const TensorShape& full_shap
                  LevelOf(name, options), /*metadata=*/nullptr);
 }
 
+absl::Status Save::CheckNoOpenTensor() const {
+  return open_.has_value() ? About(open_->name(), open_->CheckComplete()) : absl::OkStatus();
+}
+
+absl::Status Save::BeginTensor(absl::string_view name, DType dtype, const TensorShape& shape,
+                               const AddOptions& options) {
+  CASK_RETURN_IF_ERROR(CheckTensor(name, dtype, shape, options));
+  if (!IsFixedSize(dtype)) {
+    return About(name, absl::UnimplementedError(absl::StrCat(DTypeName(dtype), " cannot be added in blocks")));
+  }
+  const PayloadLevel level = LevelOf(name, options);
+  if (level != PayloadLevel::kStored) {
+    return About(name, absl::InvalidArgumentError(absl::StrCat("level ", PayloadLevelName(level),
+                                                               ": a tensor in blocks is stored, not encoded")));
+  }
+  IndexItem* item = nullptr;
+  CASK_RETURN_IF_ERROR(AddName(name, &item));
+  open_.emplace(item, dtype, shape, options.shard, options.metadata);
+  if (!open_->is_complete()) return absl::OkStatus();
+  CASK_ASSIGN_OR_RETURN(const Tensor empty, Tensor::Create(dtype, shape));
+  return AddBlock(empty);
+}
+
+absl::Status Save::AddBlock(const TensorView& block) {
+  if (!open_.has_value()) {
+    return absl::FailedPreconditionError(absl::StrCat(prefix_, ": a block belongs to no tensor: call BeginTensor"));
+  }
+  absl::StatusOr<TensorJob> job = open_->NextJob(block);
+  if (!job.ok()) return About(open_->name(), job.status());
+  if (open_->is_complete()) open_.reset();
+  return Enqueue(*std::move(job));
+}
+
 PayloadLevel Save::LevelOf(absl::string_view name, const AddOptions& options) const {
   if (options.level.has_value()) return *options.level;
   for (const LevelRule& rule : options_.level_rules) {
@@ -260,14 +294,17 @@ absl::Status Save::Enqueue(IndexItem* item, const TensorView& tensor, int shard,
   job.layout = layout;
   job.level = level;
   if (metadata != nullptr && !metadata->IsDefault()) job.metadata = std::make_unique<const TensorMetadata>(*metadata);
+  job.tensor = tensor;
+  return Enqueue(std::move(job));
+}
+
+absl::Status Save::Enqueue(TensorJob job) {
   if (options_.num_threads > 1 || options_.background) {
-    absl::StatusOr<TensorView> clone = tensor.LazyClone();
-    if (!clone.ok()) return About(item->key, clone.status());
+    absl::StatusOr<TensorView> clone = job.tensor.LazyClone();
+    if (!clone.ok()) return About(job.item->key, clone.status());
     job.tensor = *std::move(clone);
-  } else {
-    job.tensor = tensor;
   }
-  queues_[static_cast<size_t>(shard) % queues_.size()].Push(std::move(job));
+  queues_[static_cast<size_t>(job.shard) % queues_.size()].Push(std::move(job));
   return error_.Get();
 }
 
@@ -288,6 +325,7 @@ absl::Status Save::FlushShards(size_t queue) {
 }
 
 absl::Status Save::Finish() {
+  CASK_RETURN_IF_ERROR(CheckNoOpenTensor());
   // The last queue has no thread of its own: the calling thread writes it.
   for (size_t i = 0; i + 1 < queues_.size(); ++i) queues_[i].StartThread();
   for (WriteQueue& queue : queues_) queue.Close();
@@ -332,26 +370,10 @@ absl::Status Save::WriteIndex() {
     if (DTypeNumber(entry.dtype) >= kFirstOwnDTypeNumber) extension.dtype_number = DTypeNumber(entry.dtype);
     sliced.item->value = checkpoint::EncodeEntry(entry, extension);
   }
-  bool requires_reader_v2 = false;
-  std::vector<const IndexItem*> sorted;
-  sorted.reserve(items_.size());
-  for (const IndexItem& item : items_) {
-    requires_reader_v2 |= item.requires_reader_v2;
-    sorted.push_back(&item);
-  }
-  std::sort(sorted.begin(), sorted.end(), [](const IndexItem* a, const IndexItem* b) { return a->key < b->key; });
-
-  checkpoint::TableOptions table_options;
   constexpr size_t kLookupBlockBytes = size_t{16} << 10;
-  if (options_.index_block_bytes != 0) {
-    table_options.block_bytes = options_.index_block_bytes;
-  } else if (options_.alignment != 1) {
-    table_options.block_bytes = kLookupBlockBytes;
-  }
-  checkpoint::TableWriter table(index_, table_options);
-  CASK_RETURN_IF_ERROR(table.Add("", checkpoint::EncodeHeader(num_data_files_, requires_reader_v2)));
-  for (const IndexItem* const item : sorted) CASK_RETURN_IF_ERROR(table.Add(item->key, item->value));
-  return table.Finish();
+  size_t block_bytes = options_.index_block_bytes;
+  if (block_bytes == 0 && options_.alignment != 1) block_bytes = kLookupBlockBytes;
+  return checkpoint::WriteIndex(items_, num_data_files_, block_bytes, index_);
 }
 
 void Save::Abandon() {
@@ -450,6 +472,15 @@ absl::Status CheckpointWriter::Add(absl::string_view name, const TensorView& ten
 absl::Status CheckpointWriter::AddSlice(absl::string_view name, const TensorShape& full_shape, const TensorSlice& slice,
                                         const TensorView& tensor, const AddOptions& options) {
   return impl_->Do([&](Save* save) { return save->AddSlice(name, full_shape, slice, tensor, options); });
+}
+
+absl::Status CheckpointWriter::BeginTensor(absl::string_view name, DType dtype, const TensorShape& shape,
+                                           const AddOptions& options) {
+  return impl_->Do([&](Save* save) { return save->BeginTensor(name, dtype, shape, options); });
+}
+
+absl::Status CheckpointWriter::AddBlock(const TensorView& block) {
+  return impl_->Do([&](Save* save) { return save->AddBlock(block); });
 }
 
 absl::Status CheckpointWriter::Finish() { return impl_->Finish(); }

@@ -5,7 +5,13 @@
 //   CASK_RETURN_IF_ERROR(writer.Finish());   // now, and not before, there is a checkpoint
 //
 // Add writes elements to the data file, so memory stays bounded: the writer keeps only names and offsets. (With
-// `background` the elements wait in memory: FinishInBackground.) The same tensors in the same order with the same
+// `background` the elements wait in memory: FinishInBackground.) A tensor that is too large for memory is added in
+// blocks:
+//
+//   CASK_RETURN_IF_ERROR(writer.BeginTensor("embedding", DType::kFloat32, TensorShape({1000000, 512})));
+//   for (const Tensor& rows : ...) CASK_RETURN_IF_ERROR(writer.AddBlock(rows));   // the last one completes the tensor
+//
+// The same tensors in the same order with the same
 // options give the same bytes. With alignment = 1 these are the bytes that TensorFlow writes (tested on 17 of its
 // checkpoints).
 //
@@ -40,6 +46,7 @@
 #include "tensorcask/serialize/payload/payload_header.h"
 #include "tensorcask/serialize/payload/payload_options.h"
 #include "tensorcask/serialize/wire/codec_options.h"
+#include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/slice.h"
 #include "tensorcask/tensor/strided/metadata.h"
@@ -128,9 +135,24 @@ class CheckpointWriter {
   absl::Status AddSlice(absl::string_view name, const TensorShape& full_shape, const TensorSlice& slice,
                         const TensorView& tensor, const AddOptions& options = {});
 
-  // Writes the index and publishes. Errors: FailedPrecondition if called twice; InvalidArgument if num_shards is 99999
-  // and the checkpoint to be replaced has as many; from errno, naming the file. With `overwrite` the old checkpoint
-  // stays if this fails, unless only the last sync of the folder failed.
+  // Starts a tensor whose elements AddBlock adds. Until all have come, only AddBlock may be called. A tensor without
+  // elements is complete at once. It is stored as by Add at level kStored, with the same bytes. Errors: as Add;
+  // Unimplemented for strings and variants; InvalidArgument for a level above kStored (set options.level);
+  // FailedPrecondition if another tensor is incomplete.
+  absl::Status BeginTensor(absl::string_view name, DType dtype, const TensorShape& shape,
+                           const AddOptions& options = {});
+
+  // Adds the next elements, in row-major order, of the tensor that BeginTensor started. `block` has the dtype of the
+  // tensor and any shape. The elements are written, and checksummed, as by Add: the writer holds none of them (with
+  // threads up to 64 MiB; in the background all). After the last element the tensor is complete.
+  // Errors: as Add; FailedPrecondition if no tensor was started; InvalidArgument for another dtype, and for more
+  // elements than the tensor still lacks: then nothing of the block is written. After an error, and if the caller
+  // destroys the writer before the last block, there is no checkpoint.
+  absl::Status AddBlock(const TensorView& block);
+
+  // Writes the index and publishes. Errors: FailedPrecondition if called twice or while a tensor lacks elements;
+  // InvalidArgument if num_shards is 99999 and the checkpoint to be replaced has as many; from errno, naming the
+  // file. With `overwrite` the old checkpoint stays if this fails, unless only the last sync of the folder failed.
   absl::Status Finish();
 
   // Finishes on a new thread; errors arrive with the result. Requires options.background. The tensors stay in memory

@@ -30,6 +30,15 @@ namespace {
 // 0.84, 0.81 x read().
 size_t ChunkBytes() { return GetCpuFeatures().amd ? size_t{1} << 20 : size_t{256} << 10; }
 
+// Appends elements of a fixed size in row-major order and extends *crc by their checksum.
+absl::Status AppendFixedSize(const TensorView& tensor, ByteSink* sink, uint32_t* crc) {
+  return internal::ForEachStablePiece(tensor, ChunkBytes(), [&](absl::string_view chunk) {
+    CASK_RETURN_IF_ERROR(sink->Append(chunk));
+    *crc = ExtendCrc32c(*crc, chunk);
+    return absl::OkStatus();
+  });
+}
+
 // Appends the elements in row-major order and sets *crc to their checksum.
 absl::Status AppendElements(const TensorView& tensor, ByteSink* sink, uint32_t* crc) {
   if (!IsFixedSize(tensor.dtype())) {
@@ -43,11 +52,7 @@ absl::Status AppendElements(const TensorView& tensor, ByteSink* sink, uint32_t* 
     return AppendVariants(absl::MakeConstSpan(row_major->data<Variant>(), count), sink, crc);
   }
   *crc = 0;
-  return internal::ForEachStablePiece(tensor, ChunkBytes(), [&](absl::string_view chunk) {
-    CASK_RETURN_IF_ERROR(sink->Append(chunk));
-    *crc = ExtendCrc32c(*crc, chunk);
-    return absl::OkStatus();
-  });
+  return AppendFixedSize(tensor, sink, crc);
 }
 
 // Appends zeros up to the next multiple of the alignment, after each tensor including the last, as TensorFlow does.
@@ -63,6 +68,34 @@ absl::Status Align(uint64_t alignment, ByteSink* sink) {
   return absl::OkStatus();
 }
 
+const TensorMetadata& MetadataOf(const TensorJob& job) {
+  static const auto* const no_metadata = new TensorMetadata();
+  return job.metadata != nullptr ? *job.metadata : *no_metadata;
+}
+
+absl::Status WriteBlock(const TensorJob& job, uint64_t alignment, ByteSink* sink) {
+  StreamedTensor& tensor = *job.streamed;
+  if (!tensor.started) {
+    tensor.started = true;
+    tensor.offset = sink->position();
+  }
+  CASK_RETURN_IF_ERROR(AppendFixedSize(job.tensor, sink, &tensor.crc));
+  if (!job.is_last_block) return absl::OkStatus();
+  CheckpointEntry entry;
+  entry.dtype = tensor.dtype;
+  entry.shape = tensor.shape;
+  entry.shard = job.shard;
+  entry.offset = tensor.offset;
+  entry.stored_bytes = sink->position() - tensor.offset;
+  entry.masked_crc32c = MaskCrc32c(tensor.crc);
+  internal::ExtensionContent extension;
+  extension.metadata = &MetadataOf(job);
+  if (DTypeNumber(entry.dtype) >= kFirstOwnDTypeNumber) extension.dtype_number = DTypeNumber(entry.dtype);
+  job.item->value = EncodeEntry(entry, extension);
+  job.item->requires_reader_v2 = extension.dtype_number != 0;
+  return Align(alignment, sink);
+}
+
 }  // namespace
 
 uint64_t TensorJob::held_bytes() const {
@@ -71,9 +104,9 @@ uint64_t TensorJob::held_bytes() const {
 }
 
 absl::Status WriteTensor(const TensorJob& job, uint64_t alignment, ShardPayloads* payloads, ByteSink* sink) {
-  static const auto* const no_metadata = new TensorMetadata();
+  if (job.streamed != nullptr) return WriteBlock(job, alignment, sink);
   internal::ExtensionContent extension;
-  extension.metadata = job.metadata != nullptr ? job.metadata.get() : no_metadata;
+  extension.metadata = &MetadataOf(job);
   TensorView elements = job.tensor;
   if (IsFixedSize(elements.dtype())) {
     CASK_RETURN_IF_ERROR(internal::PlanElements(job.tensor, job.layout, &elements, &extension));

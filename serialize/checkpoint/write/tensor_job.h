@@ -4,6 +4,9 @@
 //   job.item = &items.emplace_back("w");
 //   job.tensor = *view.LazyClone();
 //   CASK_RETURN_IF_ERROR(WriteTensor(job, /*alignment=*/64, &payloads, sink));   // now items.back().value is its entry
+//
+// A tensor in blocks is several jobs for one sink, in order and without another tensor between them. They share a
+// StreamedTensor. The last one sets the entry.
 
 #ifndef TENSORCASK_SERIALIZE_CHECKPOINT_WRITE_TENSOR_JOB_H_
 #define TENSORCASK_SERIALIZE_CHECKPOINT_WRITE_TENSOR_JOB_H_
@@ -18,6 +21,8 @@
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/payload/payload_header.h"
 #include "tensorcask/serialize/wire/codec_options.h"
+#include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/strided/metadata.h"
 #include "tensorcask/tensor/strided/view.h"
 
@@ -32,19 +37,34 @@ struct IndexItem {
   bool requires_reader_v2 = false;  // guarded or encoded
 };
 
+// What the blocks of one tensor share. The thread that writes them changes it.
+struct StreamedTensor {
+  StreamedTensor(DType tensor_dtype, TensorShape tensor_shape) : dtype(tensor_dtype), shape(std::move(tensor_shape)) {}
+
+  const DType dtype;  // of a fixed size
+  const TensorShape shape;
+  bool started = false;  // a block was written
+  uint64_t offset = 0;   // of the first block in the file
+  uint32_t crc = 0;      // of the blocks so far
+};
+
 struct TensorJob {
   IndexItem* item = nullptr;  // gets value and requires_reader_v2
-  TensorView tensor;
+  TensorView tensor;          // or a block of it
   int shard = 0;
   StoredLayout layout = StoredLayout::kRowMajor;
   PayloadLevel level = PayloadLevel::kStored;      // above this: encoded, if it pays
   std::unique_ptr<const TensorMetadata> metadata;  // null: none
+  std::shared_ptr<StreamedTensor> streamed;        // null: the job is a whole tensor
+  bool is_last_block = false;
 
   // Bytes of the tensor's memory (for strings and variants, the objects) and of the job itself.
   uint64_t held_bytes() const;
 };
 
 // Appends the elements of job.tensor to *sink, behind them zeros up to a multiple of `alignment`, and sets *job.item.
+// Of a block that is not the last one only the elements are appended. Blocks are row-major and stored plain, whatever
+// job.layout and job.level say.
 // `payloads` are those of the file. Allocates memory for pieces of a view that is not row-major or whose memory other
 // code may write to (external and mapped); for strings and variants a copy of all; and the memory of
 // ShardPayloads::Append. Errors: of the sink; ResourceExhausted; as AppendVariants. Requires: job.tensor is not of

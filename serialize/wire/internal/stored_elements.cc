@@ -45,12 +45,16 @@ absl::Status PlanStrides(const TensorView& view, TensorView* data, ExtensionCont
 }  // namespace
 
 absl::Status CheckMetadata(const TensorView& view, const TensorMetadata& metadata) {
-  CASK_RETURN_IF_ERROR(metadata.Validate(view.dtype()));
+  return CheckMetadata(view.dtype(), view.shape(), metadata);
+}
+
+absl::Status CheckMetadata(DType dtype, const TensorShape& shape, const TensorMetadata& metadata) {
+  CASK_RETURN_IF_ERROR(metadata.Validate(dtype));
   const size_t wanted_rank = ChannelsLastOrder(metadata.memory_format).size();
-  if (wanted_rank == 0 || wanted_rank == static_cast<size_t>(view.rank())) return absl::OkStatus();
+  if (wanted_rank == 0 || wanted_rank == static_cast<size_t>(shape.rank())) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("metadata: memory_format is ",
                                                  MemoryFormatName(metadata.memory_format), ", which is for rank ",
-                                                 wanted_rank, "; the tensor is ", view.shape().ToString()));
+                                                 wanted_rank, "; the tensor is ", shape.ToString()));
 }
 
 absl::Status PlanElements(const TensorView& view, StoredLayout layout, TensorView* data, ExtensionContent* extension) {

@@ -7,13 +7,17 @@
 #include "absl/status/status.h"
 #include "tensorcask/serialize/wire/codec_options.h"
 #include "tensorcask/serialize/wire/internal/extension_writer.h"
+#include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/strided/metadata.h"
 #include "tensorcask/tensor/strided/view.h"
 
 namespace tensorcask::internal {
 
-// Errors: InvalidArgument, naming the field, for metadata that `view` cannot have.
+// Errors: InvalidArgument, naming the field, for metadata that `view`, or a tensor of this dtype and shape, cannot
+// have.
 absl::Status CheckMetadata(const TensorView& view, const TensorMetadata& metadata);
+absl::Status CheckMetadata(DType dtype, const TensorShape& shape, const TensorMetadata& metadata);
 
 // Sets *data to a view, of any shape, whose elements in row-major order are the elements to store. For the guarded form
 // it also sets extension->dtype_number and, if the layout is not row-major, strides and storage_offset. Allocates no

@@ -193,6 +193,37 @@ TEST_F(WriterMemory, OfSlices) {
   });
 }
 
+TEST_F(WriterMemory, OfBlocks) {
+  const Tensor half = *Tensor::Zeros(DType::kFloat32, TensorShape({2, 3}));
+  for (const int num_threads : {1, 2}) {
+    const std::string folder = folder_.Path(absl::StrCat("new", num_threads));
+    const std::string prefix = folder + "/model-with-a-long-name.ckpt";
+    std::filesystem::create_directory(folder);
+    FailEachAllocation(folder, prefix, 2, [&]() -> absl::Status {
+      CheckpointWriterOptions options;
+      options.sync = false;
+      options.num_threads = num_threads;
+      CASK_ASSIGN_OR_RETURN(CheckpointWriter writer, CheckpointWriter::Create(prefix, options));
+      AddOptions add;
+      add.metadata.name = "a name in metadata, which is stored with it";
+      bool threw = false;
+      for (const char* const name : {"embedding/of/all/the/words/there/are", "embedding/of/all/positions/there/are"}) {
+        for (const int block : {0, 1, 2}) {
+          try {
+            CASK_RETURN_IF_ERROR(block == 0 ? writer.BeginTensor(name, DType::kFloat32, TensorShape({4, 3}), add)
+                                            : writer.AddBlock(half));
+          } catch (const std::bad_alloc&) {
+            threw = true;
+          }
+        }
+      }
+      const absl::Status finished = writer.Finish();
+      EXPECT_FALSE(threw && finished.ok()) << "a call threw, and Finish is OK";
+      return finished;
+    });
+  }
+}
+
 // Many tensors: the tables of names grow several times.
 TEST_F(WriterMemory, OfManyTensors) {
   const Tensor scalar = *Tensor::Zeros(DType::kFloat32, TensorShape({}));

@@ -1,0 +1,45 @@
+#include "tensorcask/serialize/checkpoint/write/index_writer.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/checkpoint/format/checkpoint_entry.h"
+#include "tensorcask/serialize/checkpoint/format/entry_encoder.h"
+#include "tensorcask/serialize/checkpoint/table/table_writer.h"
+#include "tensorcask/tensor/base/quote.h"
+#include "tensorcask/tensor/base/status_macros.h"
+
+namespace tensorcask::checkpoint {
+
+absl::Status CheckTensorName(absl::string_view name) {
+  constexpr size_t kMaxNameBytes = size_t{64} << 10;
+  if (name.empty()) return absl::InvalidArgumentError("a tensor's name is empty");
+  if (name[0] == '\0') {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tensor name ", Quoted(name), " starts with a NUL byte, as only the keys of slices do"));
+  }
+  if (name.size() > kMaxNameBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("tensor name ", Quoted(name), " is longer than ", kMaxNameBytes));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteIndex(const std::deque<IndexItem>& items, int num_data_files, size_t block_bytes, ByteSink* sink) {
+  bool requires_reader_v2 = false;
+  std::vector<const IndexItem*> sorted;
+  sorted.reserve(items.size());
+  for (const IndexItem& item : items) {
+    requires_reader_v2 |= item.requires_reader_v2;
+    sorted.push_back(&item);
+  }
+  std::sort(sorted.begin(), sorted.end(), [](const IndexItem* a, const IndexItem* b) { return a->key < b->key; });
+  TableOptions options;
+  if (block_bytes != 0) options.block_bytes = block_bytes;
+  TableWriter table(sink, options);
+  CASK_RETURN_IF_ERROR(table.Add("", EncodeHeader(num_data_files, requires_reader_v2)));
+  for (const IndexItem* const item : sorted) CASK_RETURN_IF_ERROR(table.Add(item->key, item->value));
+  return table.Finish();
+}
+
+}  // namespace tensorcask::checkpoint

@@ -1,0 +1,28 @@
+// Writes the index of a checkpoint: the header and the record of each tensor, sorted by key.
+//
+//   std::deque<IndexItem> items;
+//   items.emplace_back("w").value = EncodeEntry(entry, extension);
+//   CASK_RETURN_IF_ERROR(WriteIndex(items, /*num_data_files=*/1, /*block_bytes=*/16 << 10, sink));
+
+#ifndef TENSORCASK_SERIALIZE_CHECKPOINT_WRITE_INDEX_WRITER_H_
+#define TENSORCASK_SERIALIZE_CHECKPOINT_WRITE_INDEX_WRITER_H_
+
+#include <cstddef>
+#include <deque>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "tensorcask/serialize/checkpoint/write/tensor_job.h"
+#include "tensorcask/serialize/io/byte_sink.h"
+
+namespace tensorcask::checkpoint {
+
+// Errors: InvalidArgument for a tensor's name that is empty, starts with a NUL byte or is longer than 64 KiB.
+absl::Status CheckTensorName(absl::string_view name);
+
+// `items` in any order. block_bytes 0: the default of TableOptions. Errors: of the sink. Requires: the keys differ.
+absl::Status WriteIndex(const std::deque<IndexItem>& items, int num_data_files, size_t block_bytes, ByteSink* sink);
+
+}  // namespace tensorcask::checkpoint
+
+#endif  // TENSORCASK_SERIALIZE_CHECKPOINT_WRITE_INDEX_WRITER_H_
