@@ -279,6 +279,7 @@ tensorcask_room(wire
     serialize/wire/internal/extension_writer.cc
     serialize/wire/internal/layout_decoder.cc
     serialize/wire/internal/message_form.cc
+    serialize/wire/internal/message_frame.cc
     serialize/wire/internal/metadata_decoder.cc
     serialize/wire/internal/object_decoder.cc
     serialize/wire/internal/object_encoder.cc
@@ -305,6 +306,7 @@ tensorcask_room(wire
     serialize/wire/internal/extension_writer.h
     serialize/wire/internal/layout_decoder.h
     serialize/wire/internal/message_form.h
+    serialize/wire/internal/message_frame.h
     serialize/wire/internal/metadata_decoder.h
     serialize/wire/internal/object_decoder.h
     serialize/wire/internal/object_encoder.h
@@ -384,6 +386,8 @@ tensorcask_room(checkpoint
     serialize/checkpoint/table/table_salvage.cc
     serialize/checkpoint/table/table_writer.cc
     serialize/checkpoint/write/background_save.cc
+    serialize/checkpoint/write/index_writer.cc
+    serialize/checkpoint/write/open_tensor.cc
     serialize/checkpoint/write/shard_payloads.cc
     serialize/checkpoint/write/stale_data_files.cc
     serialize/checkpoint/write/tensor_job.cc
@@ -431,6 +435,8 @@ tensorcask_room(checkpoint
     serialize/checkpoint/table/table_salvage.h
     serialize/checkpoint/table/table_writer.h
     serialize/checkpoint/write/background_save.h
+    serialize/checkpoint/write/index_writer.h
+    serialize/checkpoint/write/open_tensor.h
     serialize/checkpoint/write/shard_payloads.h
     serialize/checkpoint/write/stale_data_files.h
     serialize/checkpoint/write/tensor_job.h
@@ -579,9 +585,11 @@ tensorcask_room(archive
     serialize/archive/convert.cc
     serialize/archive/decoded_archive.cc
     serialize/archive/internal/block_plan.cc
+    serialize/archive/internal/content_blocks.cc
     serialize/archive/internal/element_totals.cc
     serialize/archive/internal/read_ahead.cc
     serialize/archive/internal/similar_names.cc
+    serialize/archive/internal/slice_order.cc
     serialize/archive/internal/sliced_blocks.cc
     serialize/archive/message_file.cc
     serialize/archive/npy_format.cc
@@ -603,9 +611,11 @@ tensorcask_room(archive
     serialize/archive/decoded_archive.h
     serialize/archive/internal/block_plan.h
     serialize/archive/internal/byte_progress.h
+    serialize/archive/internal/content_blocks.h
     serialize/archive/internal/element_totals.h
     serialize/archive/internal/read_ahead.h
     serialize/archive/internal/similar_names.h
+    serialize/archive/internal/slice_order.h
     serialize/archive/internal/sliced_blocks.h
     serialize/archive/message_file.h
     serialize/archive/npy_format.h
@@ -1550,6 +1560,24 @@ tensorcask_test(tests_serialize_archive_archive_test
   TIMEOUT
     60)
 
+tensorcask_test(tests_serialize_archive_blocks_test
+  SOURCES
+    tests/serialize/archive/blocks_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::archive
+    Tensorcask::tensor
+    Tensorcask::wire
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_support_status_matchers
+    tests_support_temp_folder
+  PACKAGE
+    tests/serialize/archive
+  TIMEOUT
+    300)
+
 tensorcask_test(tests_serialize_checkpoint_format_entry_decoder_test
   SOURCES
     tests/serialize/checkpoint/format/entry_decoder_test.cc
@@ -2209,6 +2237,28 @@ tensorcask_test(tests_serialize_checkpoint_view_writer_test
     absl::status
     tests_serialize_checkpoint_checkpoint_testing
     tests_support_discarding_file_system
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    60)
+
+tensorcask_test(tests_serialize_checkpoint_writer_blocks_test
+  SOURCES
+    tests/serialize/checkpoint/writer_blocks_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::payload
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_serialize_checkpoint_checkpoint_testing
+    tests_support_discarding_file_system
+    tests_support_faulty_file_system
     tests_support_status_matchers
   PACKAGE
     tests/serialize/checkpoint
@@ -3278,6 +3328,22 @@ tensorcask_test(tests_serialize_wire_guarded_test
     Tensorcask::wire
     absl::status
     absl::strings
+    tests_serialize_wire_wire_test_util
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/wire
+  TIMEOUT
+    60)
+
+tensorcask_test(tests_serialize_wire_message_frame_test
+  SOURCES
+    tests/serialize/wire/message_frame_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::wire
     tests_serialize_wire_wire_test_util
     tests_support_status_matchers
   PACKAGE
@@ -4809,6 +4875,19 @@ tensorcask_script_test(tests_bombs_bombs_test
     tests/bombs/bomb_probe
     tests_bombs_make_bomb
     tests/bombs/make_bomb
+    tools_tensorcask
+    tools/tensorcask
+  PACKAGE
+    tests/bombs
+  TIMEOUT
+    300)
+
+tensorcask_script_test(tests_bombs_convert_memory_test
+  FILES
+    tests/bombs/convert_memory_test.py
+    tests/support/case_report.py
+    tests/tools/tool_testing.py
+  PROGRAMS
     tools_tensorcask
     tools/tensorcask
   PACKAGE

@@ -187,7 +187,12 @@ Action DeclareConvert(CLI::App& app) {
                "Leave out what DST cannot hold: metadata, strides, tensors of a dtype; each is listed");
   app.add_flag("--dry-run", flags->dry_run, "Only print what would be written");
   app.footer(
-      "Large tensors are copied in blocks where both formats allow it. DST appears whole or not at all.\n"
+      "Large tensors are copied in blocks, so memory does not depend on their size. A tensor is held in memory as a\n"
+      "whole if it is of strings, has strides, is stored in slices, deflated or as a difference, is a record or "
+      "message\n"
+      "in another form than plain bytes, or goes to text or, but for npz, to a --level above stored. DST appears "
+      "whole\n"
+      "or not at all.\n"
       "Checkpoint to checkpoint keeps the order and the data files; with --alignment 1 a checkpoint that TensorFlow\n"
       "wrote comes out byte for byte the same. With --overwrite, DST may get one empty data file more, so that it is\n"
       "the old or the new checkpoint at any moment. A sliced tensor comes out in one piece.\n"

@@ -42,7 +42,8 @@ class ArchiveWriter {
   // strides write the elements row-major, those that cannot hold metadata leave it out (ArchiveFormat::traits).
   virtual absl::Status Add(const ArchiveEntry& entry, const DecodedTensor& tensor) = 0;
 
-  // True if AddSlice writes each slice at once. Otherwise it holds the tensor in memory until it is complete.
+  // True if AddSlice writes each slice at once. Otherwise it holds the tensor in memory until it is complete. May be
+  // called while another thread calls other methods.
   virtual bool TakesSlices(const ArchiveEntry& entry) const;
   // Adds a part of a tensor of entry.dtype and entry.shape. The slices of a tensor follow one another in row-major
   // order, as TensorBlocks gives them, and no other tensor comes between.

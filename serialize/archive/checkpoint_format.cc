@@ -14,6 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "tensorcask/serialize/archive/internal/slice_order.h"
 #include "tensorcask/serialize/archive/internal/sliced_blocks.h"
 #include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/serialize/checkpoint/state_file.h"
@@ -215,19 +216,30 @@ class CheckpointArchiveReader final : public ArchiveReader {
 
 class CheckpointArchiveWriter final : public ArchiveWriter {
  public:
-  CheckpointArchiveWriter(std::string prefix, int num_shards, CheckpointWriter writer)
-      : prefix_(std::move(prefix)), num_shards_(num_shards), writer_(std::move(writer)) {}
+  CheckpointArchiveWriter(std::string prefix, int num_shards, bool is_stored, CheckpointWriter writer)
+      : prefix_(std::move(prefix)), num_shards_(num_shards), is_stored_(is_stored), writer_(std::move(writer)) {}
 
   absl::Status Add(const ArchiveEntry& entry, const DecodedTensor& tensor) override {
-    AddOptions options;
-    options.shard = std::min(entry.shard.value_or(0), num_shards_ - 1);
-    options.metadata = tensor.metadata;
-    options.layout = StoredLayout::kPreserve;
-    return writer_.Add(entry.name, tensor.view, options);
+    return writer_.Add(entry.name, tensor.view, Options(entry, tensor.metadata));
+  }
+  // Encoding looks at samples of the whole tensor before it writes.
+  bool TakesSlices(const ArchiveEntry& entry) const override {
+    return is_stored_ && IsFixedSize(entry.dtype) && entry.strides.empty();
+  }
+  absl::Status AddSlice(const ArchiveEntry& entry, const TensorMetadata& metadata, const TensorSlice& slice,
+                        const TensorView& elements) override {
+    if (!TakesSlices(entry)) return ArchiveWriter::AddSlice(entry, metadata, slice, elements);
+    CASK_ASSIGN_OR_RETURN(const archive::SliceOrder::Step step, order_.Next(entry, slice, elements));
+    if (step.is_first) {
+      CASK_RETURN_IF_ERROR(writer_.BeginTensor(entry.name, entry.dtype, entry.shape, Options(entry, metadata)));
+      if (entry.shape.num_elements() == 0) return absl::OkStatus();
+    }
+    return writer_.AddBlock(elements);
   }
 
  private:
   absl::StatusOr<uint64_t> Publish() override {
+    CASK_RETURN_IF_ERROR(order_.CheckComplete());
     CASK_RETURN_IF_ERROR(writer_.Finish());
     CASK_ASSIGN_OR_RETURN(const CheckpointReader reader, CheckpointReader::Open(prefix_));
     uint64_t bytes = BytesOfFile(absl::StrCat(prefix_, ".index"));
@@ -235,9 +247,19 @@ class CheckpointArchiveWriter final : public ArchiveWriter {
     return bytes;
   }
 
+  AddOptions Options(const ArchiveEntry& entry, const TensorMetadata& metadata) const {
+    AddOptions options;
+    options.shard = std::min(entry.shard.value_or(0), num_shards_ - 1);
+    options.metadata = metadata;
+    options.layout = StoredLayout::kPreserve;
+    return options;
+  }
+
   const std::string prefix_;
   const int num_shards_;
+  const bool is_stored_;  // no tensor is encoded
   CheckpointWriter writer_;
+  archive::SliceOrder order_;
 };
 
 }  // namespace
@@ -303,7 +325,9 @@ absl::StatusOr<std::unique_ptr<ArchiveWriter>> CheckpointArchiveFormat::Create(
   write.num_threads = options.num_threads;
   const std::string prefix(absl::StripSuffix(path, ".index"));
   CASK_ASSIGN_OR_RETURN(CheckpointWriter writer, CheckpointWriter::Create(prefix, write));
-  return std::unique_ptr<ArchiveWriter>(new CheckpointArchiveWriter(prefix, options.num_shards, std::move(writer)));
+  const bool is_stored = options.level == PayloadLevel::kStored;
+  return std::unique_ptr<ArchiveWriter>(
+      new CheckpointArchiveWriter(prefix, options.num_shards, is_stored, std::move(writer)));
 }
 
 }  // namespace tensorcask

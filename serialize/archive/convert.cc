@@ -191,8 +191,10 @@ class Runner {
   absl::StatusOr<ConvertReport> Run() {
     for (const ConversionItem& item : plan_.items) CASK_RETURN_IF_ERROR(writer_->Declare(item.to));
     // The order of declarations is the order of the file: see SelectEntries.
-    archive::ReadAhead ahead(plan_.items.size(), kReadAheadBytes,
-                             [this](size_t i, archive::ReadAhead::Emit emit) { return Read(plan_.items[i], emit); });
+    archive::ReadAhead ahead(
+        plan_.items.size(), kReadAheadBytes,
+        [this](size_t i, archive::ReadAhead::Emit emit) { return Read(plan_.items[i], emit); },
+        [this](size_t i) { return CrossesInBlocks(plan_.items[i]); });
     CASK_RETURN_IF_ERROR(ahead.Run(options_.num_threads, [this](size_t i, archive::ReadPiece piece) {
       return Write(plan_.items[i], std::move(piece));
     }));
@@ -204,15 +206,16 @@ class Runner {
   }
 
  private:
+  bool CrossesInBlocks(const ConversionItem& item) const {
+    return item.to.alias_of.empty() && ElementBytes(*item.from) > options_.block_bytes && item.to.strides.empty() &&
+           item.source->CanReadInBlocks(*item.from) && writer_->TakesSlices(item.to);
+  }
+
   absl::Status Read(const ConversionItem& item, archive::ReadAhead::Emit emit) const {
     if (!item.to.alias_of.empty()) return absl::OkStatus();
-    const uint64_t bytes = ElementBytes(*item.from);
-    if (bytes > options_.block_bytes && item.to.strides.empty() && item.source->CanReadInBlocks(*item.from) &&
-        writer_->TakesSlices(item.to)) {
-      return ReadInBlocks(item, emit);
-    }
+    if (CrossesInBlocks(item)) return ReadInBlocks(item, emit);
     archive::ReadPiece piece;
-    piece.bytes = bytes;
+    piece.bytes = ElementBytes(*item.from);
     if (item.keep_metadata || !item.to.strides.empty()) {
       CASK_ASSIGN_OR_RETURN(piece.tensor, ReadForCopy(*item.source, *item.from, options_.allow_loss));
     } else {

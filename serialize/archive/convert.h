@@ -8,9 +8,18 @@
 //   CASK_ASSIGN_OR_RETURN(auto writer, CreateArchive("slim.safetensors", safetensors, write));
 //   CASK_ASSIGN_OR_RETURN(const ConvertReport report, RunConversion(plan, options, writer.get()));   // finishes
 //
-// The plan reads no elements. It says what the target cannot hold. Large tensors cross in blocks if both formats allow
-// that (ArchiveReader::CanReadInBlocks, ArchiveWriter::TakesSlices); other tensors are in memory as a whole, one at a
-// time and up to kReadAheadBytes of the next ones.
+// The plan reads no elements. It says what the target cannot hold. Large tensors cross in blocks, of which up to
+// kReadAheadBytes are read ahead, if both formats allow that (ArchiveReader::CanReadInBlocks,
+// ArchiveWriter::TakesSlices). All formats of this library except text do for row-major tensors of numbers, so memory
+// does not depend on their size. Other tensors are in memory as a whole, one at a time and up to kReadAheadBytes of the
+// next ones:
+//   - from any format: strings and other objects; tensors with strides, which the target keeps
+//   - from a checkpoint: deltas, and tensors that are stored in slices
+//   - from npz: deflated members. From safetensors: elements below 8 bits
+//   - from records and messages: payloads, values in typed fields, elements with a checksum of their own
+//   - to a checkpoint, records or a message with ArchiveWriterOptions::level above kStored: encoding looks at samples
+//   of
+//     the whole tensor first. (npz deflates block by block.)
 
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_CONVERT_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_CONVERT_H_

@@ -5,10 +5,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/archive/decoded_archive.h"
+#include "tensorcask/serialize/archive/internal/content_blocks.h"
 #include "tensorcask/serialize/archive/record_stream.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/internal/atomic_publish.h"
 #include "tensorcask/serialize/payload/payload_options.h"
+#include "tensorcask/serialize/wire/zero_copy.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
@@ -20,29 +22,52 @@ namespace {
 class MessageWriter final : public ArchiveWriter {
  public:
   static absl::StatusOr<std::unique_ptr<ArchiveWriter>> Create(const std::string& path,
-                                                               const ArchiveWriterOptions& options,
+                                                               const ArchiveWriterOptions& options, bool takes_slices,
                                                                MessageEncoder encode) {
     PublishOptions publish;
     publish.overwrite = options.overwrite;
     publish.sync = options.sync;
-    std::unique_ptr<MessageWriter> writer(new MessageWriter(path, publish, options.level, std::move(encode)));
+    std::unique_ptr<MessageWriter> writer(
+        new MessageWriter(path, publish, options.level, takes_slices, std::move(encode)));
     CASK_ASSIGN_OR_RETURN(writer->sink_, writer->publish_.Add(path));
     return std::unique_ptr<ArchiveWriter>(std::move(writer));
   }
 
   absl::Status Add(const ArchiveEntry& /*entry*/, const DecodedTensor& tensor) override {
-    if (++count_ > 1) return absl::InvalidArgumentError(absl::StrCat(path_, ": a message holds exactly one tensor"));
+    CASK_RETURN_IF_ERROR(CountTensor());
     EncodeOptions options;
     options.layout = StoredLayout::kPreserve;
     options.payload.level = level_;
     return encode_(tensor, options, sink_);
   }
+  // Encoding looks at samples of the whole tensor before it writes.
+  bool TakesSlices(const ArchiveEntry& entry) const override {
+    return takes_slices_ && level_ == PayloadLevel::kStored && IsFixedSize(entry.dtype) && entry.strides.empty();
+  }
+  absl::Status AddSlice(const ArchiveEntry& entry, const TensorMetadata& metadata, const TensorSlice& slice,
+                        const TensorView& elements) override {
+    if (!TakesSlices(entry)) return ArchiveWriter::AddSlice(entry, metadata, slice, elements);
+    const auto begin = [&](uint64_t /*message_bytes*/) { return CountTensor(); };
+    return slices_.Add(entry, metadata, slice, elements, begin,
+                       [&](absl::string_view bytes) { return sink_->Append(bytes); });
+  }
 
  private:
-  MessageWriter(std::string path, const PublishOptions& publish, PayloadLevel level, MessageEncoder encode)
-      : path_(std::move(path)), publish_(publish), level_(level), encode_(std::move(encode)) {}
+  MessageWriter(std::string path, const PublishOptions& publish, PayloadLevel level, bool takes_slices,
+                MessageEncoder encode)
+      : path_(std::move(path)),
+        publish_(publish),
+        level_(level),
+        takes_slices_(takes_slices),
+        encode_(std::move(encode)) {}
+
+  absl::Status CountTensor() {
+    if (++count_ <= 1) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(path_, ": a message holds exactly one tensor"));
+  }
 
   absl::StatusOr<uint64_t> Publish() override {
+    CASK_RETURN_IF_ERROR(slices_.CheckComplete());
     if (count_ != 1) return absl::FailedPreconditionError(absl::StrCat(path_, ": a message holds exactly one tensor"));
     const uint64_t bytes = sink_->position();
     CASK_RETURN_IF_ERROR(publish_.Commit());
@@ -52,7 +77,9 @@ class MessageWriter final : public ArchiveWriter {
   const std::string path_;
   AtomicPublish publish_;
   const PayloadLevel level_;
+  const bool takes_slices_;
   const MessageEncoder encode_;
+  archive::MessageSlices slices_;
   FileSink* sink_ = nullptr;  // of publish_
   int64_t count_ = 0;
 };
@@ -92,7 +119,18 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenMessageFile(
 absl::StatusOr<std::unique_ptr<ArchiveWriter>> CreateMessageFile(const std::string& path,
                                                                  const ArchiveWriterOptions& options,
                                                                  MessageEncoder encode) {
-  return MessageWriter::Create(path, options, std::move(encode));
+  return MessageWriter::Create(path, options, /*takes_slices=*/false, std::move(encode));
+}
+
+absl::StatusOr<std::unique_ptr<ArchiveWriter>> CreateTensorProtoFile(const std::string& path,
+                                                                     const ArchiveWriterOptions& options) {
+  return MessageWriter::Create(
+      path, options, /*takes_slices=*/true,
+      [](const DecodedTensor& tensor, const EncodeOptions& encode, ByteSink* sink) -> absl::Status {
+        CASK_ASSIGN_OR_RETURN(const MessagePieces message, EncodeTensorToPieces(tensor.view, tensor.metadata, encode));
+        for (const absl::string_view piece : message.pieces) CASK_RETURN_IF_ERROR(sink->Append(piece));
+        return absl::OkStatus();
+      });
 }
 
 }  // namespace tensorcask

@@ -1,4 +1,5 @@
-// Files that hold one message with one tensor: what the binary and the text form share.
+// Files that hold one message with one tensor: what the binary and the text form share, and how the binary form is
+// written and read in blocks.
 
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_MESSAGE_FILE_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_MESSAGE_FILE_H_
@@ -23,7 +24,8 @@ namespace tensorcask {
 
 ArchiveTraits MessageTraits();
 
-// Reads the file, at most `max_bytes`, and decodes it. The tensor is called like the file.
+// Reads the file, at most `max_bytes`, and decodes it: file and tensor are in memory. The tensor is called like the
+// file.
 absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenMessageFile(
     absl::string_view format, const std::string& path, uint64_t max_bytes, const ArchiveReaderOptions& options,
     absl::FunctionRef<absl::StatusOr<DecodedTensor>(absl::string_view, const DecodeOptions&)> decode);
@@ -32,6 +34,10 @@ using MessageEncoder = std::function<absl::Status(const DecodedTensor&, const En
 absl::StatusOr<std::unique_ptr<ArchiveWriter>> CreateMessageFile(const std::string& path,
                                                                  const ArchiveWriterOptions& options,
                                                                  MessageEncoder encode);
+// A file with one serialized TensorProto. Row-major tensors of elements of a fixed size are written in slices, unless
+// options.level is above kStored.
+absl::StatusOr<std::unique_ptr<ArchiveWriter>> CreateTensorProtoFile(const std::string& path,
+                                                                     const ArchiveWriterOptions& options);
 
 }  // namespace tensorcask
 

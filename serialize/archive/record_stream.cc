@@ -56,13 +56,18 @@ NamedRecord ExtractName(DecodedTensor tensor, int64_t number) {
 }
 
 absl::StatusOr<DecodedTensor> AttachName(const std::string& name, DecodedTensor tensor) {
-  std::string& old = tensor.metadata.name;
+  CASK_ASSIGN_OR_RETURN(tensor.metadata, AttachName(name, std::move(tensor.metadata)));
+  return tensor;
+}
+
+absl::StatusOr<TensorMetadata> AttachName(const std::string& name, TensorMetadata metadata) {
+  std::string& old = metadata.name;
   if (!old.empty() && old != name) {
     return absl::InvalidArgumentError(absl::StrCat("tensor ", Quoted(name), ": its metadata has another name, ",
                                                    Quoted(old), "; a record holds one name"));
   }
   old = name;
-  return tensor;
+  return metadata;
 }
 
 NamedRecordReader::NamedRecordReader(std::unique_ptr<ByteStream> stream, std::shared_ptr<const BaseLookup> base,
@@ -71,6 +76,15 @@ NamedRecordReader::NamedRecordReader(std::unique_ptr<ByteStream> stream, std::sh
       reader_(std::move(stream), ArchiveRecordsFrom(0, max_bytes)),
       base_(std::move(base)),
       skip_unreadable_metadata_(skip_unreadable_metadata) {}
+
+NamedRecordReader::NamedRecordReader(std::shared_ptr<const ByteSource> file, const RecordReaderOptions& from,
+                                     int64_t number, std::shared_ptr<const BaseLookup> base,
+                                     bool skip_unreadable_metadata)
+    : limits_(from.limits),
+      reader_(std::move(file), from),
+      base_(std::move(base)),
+      skip_unreadable_metadata_(skip_unreadable_metadata),
+      number_(number) {}
 
 absl::StatusOr<std::optional<NamedRecord>> NamedRecordReader::Next() {
   DecodeOptions options;

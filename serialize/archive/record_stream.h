@@ -11,12 +11,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
+#include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/byte_stream.h"
 #include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/serialize/payload/base_lookup.h"
 #include "tensorcask/serialize/payload/payload_options.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
 #include "tensorcask/serialize/wire/records.h"
+#include "tensorcask/tensor/strided/metadata.h"
 
 namespace tensorcask {
 
@@ -27,7 +29,8 @@ struct NamedRecord {
 
 // Moves the name of a tensor from its metadata to the result. A tensor without a name is named by `number`.
 NamedRecord ExtractName(DecodedTensor tensor, int64_t number);
-// The inverse. Errors: InvalidArgument if the metadata has another name already.
+// The inverse, for the metadata of a tensor. Errors: InvalidArgument if it has another name already.
+absl::StatusOr<TensorMetadata> AttachName(const std::string& name, TensorMetadata metadata);
 absl::StatusOr<DecodedTensor> AttachName(const std::string& name, DecodedTensor tensor);
 
 // Reads records from `offset` on. All records together have at most `max_bytes` bytes, and each of them at most the
@@ -42,6 +45,9 @@ class NamedRecordReader {
   // `max_bytes`: as for ArchiveRecordsFrom. A record past that is refused before its bytes are read.
   explicit NamedRecordReader(std::unique_ptr<ByteStream> stream, std::shared_ptr<const BaseLookup> base = nullptr,
                              bool skip_unreadable_metadata = false, uint64_t max_bytes = UINT64_MAX);
+  // Reads a file from the record at from.offset on, which has this number.
+  NamedRecordReader(std::shared_ptr<const ByteSource> file, const RecordReaderOptions& from, int64_t number,
+                    std::shared_ptr<const BaseLookup> base, bool skip_unreadable_metadata);
 
   // The next tensor, with its metadata except the name; nullopt at the end. A record without a name is named by its
   // number, from 0. Errors: as ReadTensorRecordWithMetadata.

@@ -1,8 +1,11 @@
 #include "tensorcask/serialize/archive/records_format.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -18,14 +21,19 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/archive/decoded_archive.h"
+#include "tensorcask/serialize/archive/internal/content_blocks.h"
+#include "tensorcask/serialize/archive/internal/sliced_blocks.h"
 #include "tensorcask/serialize/archive/record_stream.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/internal/atomic_publish.h"
 #include "tensorcask/serialize/io/internal/decode_quota.h"
 #include "tensorcask/serialize/wire/codec_options.h"
+#include "tensorcask/serialize/wire/internal/message_frame.h"
 #include "tensorcask/serialize/wire/records.h"
 #include "tensorcask/serialize/wire/tensor_records.h"
+#include "tensorcask/tensor/base/crc32c.h"
+#include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
@@ -53,24 +61,97 @@ absl::Status Explain(const absl::Status& status, const ByteSource& file) {
                       absl::StrCat(status.message(), "; the record looks like a tf.Example, which is not a tensor"));
 }
 
+constexpr uint64_t kRecordHeaderBytes = 12;
+constexpr uint64_t kRecordChecksumBytes = 4;
+
+struct ScannedRecord {
+  ArchiveEntry entry;
+  std::optional<internal::StoredContent> content;  // of a large record that can be read in blocks
+};
+
+// Reads the records of a file, but for the elements of large ones.
+class RecordScanner {
+ public:
+  RecordScanner(std::shared_ptr<const ByteSource> file, const ArchiveReaderOptions& options)
+      : file_(std::move(file)), options_(options) {}
+
+  // nullopt at the end. Errors: as NamedRecordReader::Next.
+  absl::StatusOr<std::optional<ScannedRecord>> Next() {
+    CASK_ASSIGN_OR_RETURN(std::optional<ScannedRecord> large, NextLarge());
+    if (large.has_value()) return large;
+    if (reader_ == nullptr) {
+      reader_ = std::make_unique<NamedRecordReader>(file_, ArchiveRecordsFrom(offset_), number_, options_.base,
+                                                    !options_.refuse_unreadable_metadata);
+    }
+    CASK_ASSIGN_OR_RETURN(std::optional<NamedRecord> record, reader_->Next());
+    if (!record.has_value()) return std::nullopt;
+    offset_ += record->entry.stored_bytes;
+    ++number_;
+    return ScannedRecord{std::move(record->entry), std::nullopt};
+  }
+
+ private:
+  // The next record if it is large and can be read in blocks.
+  absl::StatusOr<std::optional<ScannedRecord>> NextLarge() {
+    constexpr uint64_t kFrameBytes = kRecordHeaderBytes + kRecordChecksumBytes;
+    const uint64_t left = file_->size_bytes() - offset_;
+    if (left < archive::kLargeMessageBytes + kFrameBytes) return std::nullopt;
+    char header[kRecordHeaderBytes];
+    CASK_RETURN_IF_ERROR(file_->ReadAt(offset_, absl::MakeSpan(header)));
+    const auto data_bytes = LoadLittleEndian<uint64_t>(header);
+    if (data_bytes < archive::kLargeMessageBytes || data_bytes > left - kFrameBytes ||
+        !StartsWithRecord({header, kRecordHeaderBytes})) {
+      return std::nullopt;
+    }
+    DecodeOptions decode;
+    decode.skip_unreadable_metadata = !options_.refuse_unreadable_metadata;
+    CASK_ASSIGN_OR_RETURN(std::optional<internal::StoredContent> content,
+                          internal::FindContent(*file_, offset_ + kRecordHeaderBytes, data_bytes, decode));
+    if (!content.has_value()) return std::nullopt;
+    std::string name = std::exchange(content->metadata.name, "");
+    ScannedRecord record;
+    record.entry = archive::DescribeContent(name.empty() ? absl::StrCat(number_) : std::move(name), *content);
+    record.entry.offset = offset_;
+    record.entry.stored_bytes = data_bytes + kFrameBytes;
+    record.content = std::move(content);
+    offset_ += record.entry.stored_bytes;
+    ++number_;
+    reader_ = nullptr;  // it continues at another offset
+    return record;
+  }
+
+  const std::shared_ptr<const ByteSource> file_;
+  const ArchiveReaderOptions& options_;
+  std::unique_ptr<NamedRecordReader> reader_;  // positioned at offset_; null: there is none
+  uint64_t offset_ = 0;                        // of the next record
+  int64_t number_ = 0;                         // likewise
+};
+
+// By name; without the name in their metadata.
+using LargeRecords = std::map<std::string, internal::StoredContent, std::less<>>;
+
 class RecordsReader final : public ArchiveReader {
  public:
   static absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
                                                              const ArchiveReaderOptions& options) {
     CASK_ASSIGN_OR_RETURN(std::shared_ptr<const ByteSource> file, OpenFileSource(path, options.read));
-    NamedRecordReader reader(MakeSourceStream(file), options.base, !options.refuse_unreadable_metadata);
+    RecordScanner scanner(file, options);
     std::vector<ArchiveEntry> entries;
+    LargeRecords large;
     while (true) {
-      absl::StatusOr<std::optional<NamedRecord>> record = reader.Next();
+      absl::StatusOr<std::optional<ScannedRecord>> record = scanner.Next();
       if (!record.ok()) return entries.empty() ? Explain(record.status(), *file) : record.status();
       if (!record->has_value()) break;
       if (entries.size() >= LimitOf(options.limits.max_entries)) {
         return PastLimit(absl::StrCat(path, ": has more records"), "max_entries", options.limits.max_entries);
       }
-      entries.push_back(std::move((*record)->entry));
+      ScannedRecord& scanned = **record;
+      if (scanned.content.has_value()) large.emplace(scanned.entry.name, *std::move(scanned.content));
+      entries.push_back(std::move(scanned.entry));
     }
     CASK_RETURN_IF_ERROR(SortByName(path, &entries));
-    return std::unique_ptr<ArchiveReader>(new RecordsReader(std::move(file), options.base, std::move(entries)));
+    return std::unique_ptr<ArchiveReader>(
+        new RecordsReader(std::move(file), options.base, std::move(entries), std::move(large)));
   }
 
   absl::string_view format() const override { return "records"; }
@@ -92,14 +173,43 @@ class RecordsReader final : public ArchiveReader {
     return ReadRecord(name, /*skip_unreadable_metadata=*/true);
   }
   absl::StatusOr<TensorMetadata> Metadata(absl::string_view name) const override {
+    const auto large = large_.find(name);
+    if (large != large_.end() && large->second.metadata_status.ok()) return large->second.metadata;
     CASK_ASSIGN_OR_RETURN(const DecodedTensor tensor, ReadWithMetadata(name));
     return tensor.metadata;
   }
 
+  bool CanReadInBlocks(const ArchiveEntry& entry) const override { return large_.find(entry.name) != large_.end(); }
+  absl::StatusOr<std::unique_ptr<TensorBlocks>> ReadBlocks(const ArchiveEntry& entry,
+                                                           uint64_t block_bytes) const override {
+    CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const stored, Find(entry.name));
+    const auto large = large_.find(entry.name);
+    if (large == large_.end()) {
+      CASK_ASSIGN_OR_RETURN(const Tensor tensor, Read(entry.name));
+      return archive::MakeTensorBlocks(tensor, block_bytes);
+    }
+    const internal::StoredContent& content = large->second;
+    const uint64_t data_end = *stored->offset + stored->stored_bytes - kRecordChecksumBytes;
+    const auto check = [this, record = *stored->offset, behind = content.offset + content.bytes,
+                        data_end](uint32_t crc) -> absl::Status {
+      std::vector<char> rest(static_cast<size_t>(data_end + kRecordChecksumBytes - behind));
+      CASK_RETURN_IF_ERROR(file_->ReadAt(behind, absl::MakeSpan(rest)));
+      const absl::string_view tail(rest.data(), rest.size() - kRecordChecksumBytes);
+      const uint32_t found = MaskCrc32c(ExtendCrc32c(crc, tail));
+      const uint32_t wanted = LoadLittleEndian<uint32_t>(rest.data() + tail.size());
+      if (found == wanted) return absl::OkStatus();
+      return absl::DataLossError(absl::StrCat(file_->name(), ": record at ", record, ": the checksum of its data is ",
+                                              absl::Hex(found, absl::kZeroPad8), ", stored is ",
+                                              absl::Hex(wanted, absl::kZeroPad8)));
+    };
+    return archive::MakeContentBlocks(*stored, block_bytes, file_, content, *stored->offset + kRecordHeaderBytes,
+                                      check);
+  }
+
  private:
   RecordsReader(std::shared_ptr<const ByteSource> file, std::shared_ptr<const BaseLookup> base,
-                std::vector<ArchiveEntry> entries)
-      : file_(std::move(file)), base_(std::move(base)), entries_(std::move(entries)) {}
+                std::vector<ArchiveEntry> entries, LargeRecords large)
+      : file_(std::move(file)), base_(std::move(base)), entries_(std::move(entries)), large_(std::move(large)) {}
 
   absl::StatusOr<DecodedTensor> ReadRecord(absl::string_view name, bool skip_unreadable_metadata) const {
     CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const entry, Find(name));
@@ -123,6 +233,7 @@ class RecordsReader final : public ArchiveReader {
   const std::shared_ptr<const ByteSource> file_;
   const std::shared_ptr<const BaseLookup> base_;  // may be null
   const std::vector<ArchiveEntry> entries_;
+  const LargeRecords large_;  // which can be read in blocks
   mutable std::mutex mutex_;
   mutable std::unique_ptr<RecordReader> reader_;  // positioned after the record that was read last; may be null
 };
@@ -163,11 +274,25 @@ class RecordsWriter final : public ArchiveWriter {
   }
 
   absl::Status Add(const ArchiveEntry& entry, const DecodedTensor& tensor) override {
-    // Readers call a tensor without a name by its number.
-    const absl::Status is_new = names_.Add(entry.name.empty() ? absl::StrCat(number_) : entry.name);
-    if (!is_new.ok()) return Annotate(is_new, path_);
-    ++number_;
+    CASK_RETURN_IF_ERROR(slices_.CheckComplete());
+    CASK_RETURN_IF_ERROR(AddName(entry.name));
     return WriteNamedRecord(entry.name, tensor, payload_, &*records_);
+  }
+  // Encoding looks at samples of the whole tensor before it writes.
+  bool TakesSlices(const ArchiveEntry& entry) const override {
+    return payload_.level == PayloadLevel::kStored && IsFixedSize(entry.dtype) && entry.strides.empty();
+  }
+  absl::Status AddSlice(const ArchiveEntry& entry, const TensorMetadata& metadata, const TensorSlice& slice,
+                        const TensorView& elements) override {
+    if (!TakesSlices(entry)) return ArchiveWriter::AddSlice(entry, metadata, slice, elements);
+    CASK_ASSIGN_OR_RETURN(const TensorMetadata named, AttachName(entry.name, metadata));
+    const auto begin = [&](uint64_t message_bytes) {
+      CASK_RETURN_IF_ERROR(AddName(entry.name));
+      return records_->Begin(message_bytes);
+    };
+    const absl::Status added = slices_.Add(entry, named, slice, elements, begin,
+                                           [&](absl::string_view bytes) { return records_->Append(bytes); });
+    return Annotate(added, path_);
   }
 
  private:
@@ -175,9 +300,18 @@ class RecordsWriter final : public ArchiveWriter {
       : path_(std::move(path)), publish_(options), payload_(std::move(payload)) {}
 
   absl::StatusOr<uint64_t> Publish() override {
+    CASK_RETURN_IF_ERROR(slices_.CheckComplete());
     const uint64_t bytes = sink_->position();
     CASK_RETURN_IF_ERROR(publish_.Commit());
     return bytes;
+  }
+
+  absl::Status AddName(const std::string& name) {
+    // Readers call a tensor without a name by its number.
+    const absl::Status is_new = names_.Add(name.empty() ? absl::StrCat(number_) : name);
+    if (!is_new.ok()) return Annotate(is_new, path_);
+    ++number_;
+    return absl::OkStatus();
   }
 
   const std::string path_;
@@ -187,6 +321,7 @@ class RecordsWriter final : public ArchiveWriter {
   const PayloadOptions payload_;
   FileSink* sink_ = nullptr;             // of publish_
   std::optional<RecordWriter> records_;  // to sink_
+  archive::MessageSlices slices_;
 };
 
 }  // namespace

@@ -1,4 +1,8 @@
 // A file with one serialized TensorProto as an archive format. Its content cannot tell the format: the extension does.
+//
+// A file of 4 MiB and more whose elements are row-major content is not read when it is opened, and its tensor is read
+// and written in blocks, however large. All other messages are in memory as a whole, and so is what Read returns; a
+// message of more than max_message_bytes is then ResourceExhausted.
 
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_TENSORPROTO_FORMAT_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_TENSORPROTO_FORMAT_H_

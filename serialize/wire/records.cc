@@ -44,25 +44,54 @@ absl::Status RecordWriter::Write(absl::Span<const absl::string_view> pieces, boo
     const auto block_bytes = static_cast<size_t>(std::min<uint64_t>(kCopiedBytes, data_bytes));
     CASK_ASSIGN_OR_RETURN(block, TensorBuffer::Allocate(block_bytes));
   }
-  char header[kHeaderBytes];
-  StoreLittleEndian(data_bytes, header);
-  StoreLittleEndian(MaskCrc32c(Crc32c({header, kLengthBytes})), header + kLengthBytes);
-  CASK_RETURN_IF_ERROR(sink_->Append({header, kHeaderBytes}));
-  uint32_t crc = 0;
+  CASK_RETURN_IF_ERROR(Begin(data_bytes));
   for (absl::string_view rest : pieces) {
+    if (!block) {
+      CASK_RETURN_IF_ERROR(Append(rest));
+      continue;
+    }
     while (!rest.empty()) {
-      absl::string_view part = rest.substr(0, block ? block->size_bytes() : kPieceBytes);
-      if (block) {
-        std::memcpy(block->mutable_data(), part.data(), part.size());
-        part = block->bytes().substr(0, part.size());
-      }
-      crc = ExtendCrc32c(crc, part);
-      CASK_RETURN_IF_ERROR(sink_->Append(part));
+      const absl::string_view part = rest.substr(0, block->size_bytes());
+      std::memcpy(block->mutable_data(), part.data(), part.size());
+      CASK_RETURN_IF_ERROR(Append(block->bytes().substr(0, part.size())));
       rest.remove_prefix(part.size());
     }
   }
+  return absl::OkStatus();
+}
+
+absl::Status RecordWriter::Begin(uint64_t size_bytes) {
+  if (missing_bytes_ > 0) {
+    return absl::FailedPreconditionError(absl::StrCat("the record before lacks ", missing_bytes_, " bytes"));
+  }
+  char header[kHeaderBytes];
+  StoreLittleEndian(size_bytes, header);
+  StoreLittleEndian(MaskCrc32c(Crc32c({header, kLengthBytes})), header + kLengthBytes);
+  CASK_RETURN_IF_ERROR(sink_->Append({header, kHeaderBytes}));
+  missing_bytes_ = size_bytes;
+  crc_ = 0;
+  return missing_bytes_ == 0 ? End() : absl::OkStatus();
+}
+
+absl::Status RecordWriter::Append(absl::string_view data) {
+  if (data.size() > missing_bytes_) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(data.size(), " bytes for a record that lacks ", missing_bytes_, " bytes"));
+  }
+  if (data.empty()) return absl::OkStatus();
+  missing_bytes_ -= data.size();
+  while (!data.empty()) {
+    const absl::string_view part = data.substr(0, kPieceBytes);
+    crc_ = ExtendCrc32c(crc_, part);
+    CASK_RETURN_IF_ERROR(sink_->Append(part));
+    data.remove_prefix(part.size());
+  }
+  return missing_bytes_ == 0 ? End() : absl::OkStatus();
+}
+
+absl::Status RecordWriter::End() {
   char tail[kChecksumBytes];
-  StoreLittleEndian(MaskCrc32c(crc), tail);
+  StoreLittleEndian(MaskCrc32c(crc_), tail);
   return sink_->Append({tail, kChecksumBytes});
 }
 

@@ -48,8 +48,19 @@ class RecordWriter {
   // there is no memory for the block; then nothing was written.
   absl::Status Write(absl::Span<const absl::string_view> pieces, bool may_change = false);
 
+  // Starts a record of `size_bytes`, whose data Append adds piece by piece. When all have come, the record is complete.
+  // Errors: as Write; FailedPrecondition if the record before is incomplete.
+  absl::Status Begin(uint64_t size_bytes);
+  // Errors: as Write; FailedPrecondition for more than missing_bytes(). Requires: `data` do not change meanwhile.
+  absl::Status Append(absl::string_view data);
+  uint64_t missing_bytes() const { return missing_bytes_; }  // of the record that was started; 0: it is complete
+
  private:
+  absl::Status End();
+
   ByteSink* const sink_;
+  uint64_t missing_bytes_ = 0;
+  uint32_t crc_ = 0;  // of the data so far
 };
 
 // True if `bytes` start with the header of a record. The header has a checksum, so the first 12 bytes of a file

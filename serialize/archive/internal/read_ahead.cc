@@ -1,6 +1,7 @@
 #include "tensorcask/serialize/archive/internal/read_ahead.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "tensorcask/tensor/base/catch_exceptions.h"
@@ -9,13 +10,14 @@
 
 namespace tensorcask::archive {
 
-ReadAhead::ReadAhead(size_t num_jobs, uint64_t max_bytes, Produce produce)
-    : max_bytes_(max_bytes), produce_(std::move(produce)), jobs_(num_jobs) {}
+ReadAhead::ReadAhead(size_t num_jobs, uint64_t max_bytes, Produce produce, HasPieces has_pieces)
+    : max_bytes_(max_bytes), produce_(std::move(produce)), has_pieces_(std::move(has_pieces)), jobs_(num_jobs) {}
 
 absl::Status ReadAhead::Run(int num_threads, Consume consume) {
   absl::Status status;
   // The thread that gets index 0 consumes. It reads a job itself if no other thread has claimed that job, so it never
-  // waits for a thread that does not exist.
+  // waits for a thread that does not exist. (See AwaitClaim for a job of several pieces.)
+  can_have_producers_ = num_threads > 1;
   CASK_RETURN_IF_ERROR(ParallelFor(num_threads, static_cast<size_t>(std::max(num_threads, 1)), [&](size_t index) {
     if (index > 0) return ProduceAhead();
     status = CatchExceptions([&] { return ConsumeAll(consume); });
@@ -30,8 +32,9 @@ absl::Status ReadAhead::ConsumeAll(Consume consume) {
   for (size_t number = 0; number < jobs_.size(); ++number) {
     bool is_claimed;
     {
-      const std::lock_guard<std::mutex> lock(mutex_);
+      std::unique_lock<std::mutex> lock(mutex_);
       current_ = number;
+      if (can_have_producers_ && has_pieces_ && has_pieces_(number)) AwaitClaim(number, &lock);
       is_claimed = jobs_[number].claimed;
       jobs_[number].claimed = true;
       next_ = std::max(next_, number + 1);
@@ -44,6 +47,16 @@ absl::Status ReadAhead::ConsumeAll(Consume consume) {
     }
   }
   return absl::OkStatus();
+}
+
+// Waits until another thread has claimed the job; only a moment if there is no other thread yet. With a producer the
+// wait ends: all earlier jobs are consumed and no later one is claimed, so nothing waits in memory, and the next job
+// that a producer claims is this one.
+void ReadAhead::AwaitClaim(size_t number, std::unique_lock<std::mutex>* lock) {
+  constexpr std::chrono::milliseconds kThreadStarts(50);
+  changed_.notify_all();
+  changed_.wait_for(*lock, kThreadStarts, [&] { return producers_ > 0 || jobs_[number].claimed; });
+  changed_.wait(*lock, [&] { return producers_ == 0 || jobs_[number].claimed; });
 }
 
 absl::Status ReadAhead::ConsumeClaimed(size_t number, Consume consume) {
@@ -64,6 +77,17 @@ absl::Status ReadAhead::ConsumeClaimed(size_t number, Consume consume) {
 }
 
 void ReadAhead::ProduceAhead() {
+  const auto count = [&](int difference) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    producers_ += difference;
+    changed_.notify_all();
+  };
+  count(1);
+  ProduceUntilClaimed();
+  count(-1);
+}
+
+void ReadAhead::ProduceUntilClaimed() {
   while (true) {
     size_t number;
     {

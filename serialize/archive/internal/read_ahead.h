@@ -37,8 +37,13 @@ class ReadAhead {
   using Produce = std::function<absl::Status(size_t job, Emit emit)>;
   using Consume = absl::FunctionRef<absl::Status(size_t job, ReadPiece piece)>;
 
-  // `max_bytes` of pieces may wait; one piece may always.
-  ReadAhead(size_t num_jobs, uint64_t max_bytes, Produce produce);
+  // True for a job of several pieces.
+  using HasPieces = std::function<bool(size_t job)>;
+
+  // `max_bytes` of pieces may wait; one piece may always. Jobs for which `has_pieces` is true are read on another
+  // thread than that of the consumer, if there is one, so that one piece is read while the last one is consumed. Empty:
+  // true for no job.
+  ReadAhead(size_t num_jobs, uint64_t max_bytes, Produce produce, HasPieces has_pieces = {});
 
   // Calls `consume` for the pieces of job 0, then job 1, and so on. The first error ends all. Completes also where the
   // system gives no thread.
@@ -55,16 +60,21 @@ class ReadAhead {
   absl::Status ConsumeAll(Consume consume);
   absl::Status ConsumeClaimed(size_t number, Consume consume);
   void ProduceAhead();
+  void ProduceUntilClaimed();
+  void AwaitClaim(size_t number, std::unique_lock<std::mutex>* lock);
 
   const uint64_t max_bytes_;
   const Produce produce_;
+  const HasPieces has_pieces_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Job> jobs_;
   size_t next_ = 0;     // that no thread has claimed
   size_t current_ = 0;  // that is consumed
   uint64_t waiting_bytes_ = 0;
+  int producers_ = 0;  // threads that read; they end when all jobs are claimed
   bool stopped_ = false;
+  bool can_have_producers_ = false;  // set before the threads start
 };
 
 }  // namespace tensorcask::archive

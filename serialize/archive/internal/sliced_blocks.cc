@@ -21,7 +21,8 @@ class SlicedBlocks final : public TensorBlocks {
       : dtype_(entry.dtype),
         shape_(entry.shape),
         plan_(entry.shape, ElementSize(entry.dtype), block_bytes),
-        functions_(std::move(functions)) {}
+        functions_(std::move(functions)),
+        crc_(functions_.crc_before) {}
 
   absl::StatusOr<std::optional<TensorBlock>> Next() override {
     const std::optional<TensorSlice> slice = plan_.Next();
@@ -53,7 +54,7 @@ class SlicedBlocks final : public TensorBlocks {
   const TensorShape shape_;
   BlockPlan plan_;
   const BlockFunctions functions_;
-  uint32_t crc_ = 0;
+  uint32_t crc_;
   std::vector<Tensor> memory_;
 };
 

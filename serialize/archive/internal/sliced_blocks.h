@@ -19,6 +19,7 @@ struct BlockFunctions {
   std::function<absl::Status(const TensorSlice&, TensorView*)> read;  // fills the view
   // Called after the last block with the crc32c of all blocks; may be empty.
   std::function<absl::Status(uint32_t crc)> check;
+  uint32_t crc_before = 0;  // of bytes before the first block, which the checksum covers, too
 };
 
 // Memory is taken for as many blocks as the caller holds at once, and one more. Requires: the dtype has a fixed size.

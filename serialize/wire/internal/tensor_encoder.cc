@@ -15,6 +15,7 @@
 #include "tensorcask/serialize/wire/internal/stored_elements.h"
 #include "tensorcask/serialize/wire/internal/tensor_rules.h"
 #include "tensorcask/tensor/base/check.h"
+#include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
@@ -150,6 +151,22 @@ absl::Status PlanPayload(absl::string_view name, const EncodeOptions& options, M
   return absl::OkStatus();
 }
 
+// Sets the sizes of the parts. Requires: data and extension are set.
+void MeasureParts(MessagePlan* plan) {
+  MeasuringSink shape;
+  SendShape(plan->shape.dims(), /*unknown_rank=*/false, &shape);
+  plan->shape_bytes = shape.bytes;
+  plan->extension_bytes = ExtensionBytes(plan->extension);
+  if (plan->dtype_number() != 0) plan->total_bytes = 1 + VarintSize(static_cast<uint64_t>(plan->dtype_number()));
+  plan->total_bytes += BytesFieldBytes(kShapeNumber, plan->shape_bytes) + plan->tail_bytes();
+  if (plan->is_encoded()) {
+    plan->total_bytes += BytesFieldBytes(kExtensionNumber, plan->extension_bytes);
+  } else if (plan->data_bytes > 0) {
+    plan->total_bytes +=
+        plan->has_object_fields() ? plan->data_bytes : BytesFieldBytes(plan->data_number, plan->data_bytes);
+  }
+}
+
 char* WriteExtensionField(const MessagePlan& plan, uint32_t crc, char* out) {
   out = WriteTag(kExtensionNumber, WireType::kBytes, out);
   out = WriteVarint(plan.extension_bytes, out);
@@ -175,17 +192,24 @@ absl::StatusOr<MessagePlan> PlanMessage(const TensorView& view, const TensorMeta
   }
   plan.extension.metadata = &metadata;
   plan.extension.checksum = options.checksum;
-  MeasuringSink shape;
-  SendShape(plan.shape.dims(), /*unknown_rank=*/false, &shape);
-  plan.shape_bytes = shape.bytes;
-  plan.extension_bytes = ExtensionBytes(plan.extension);
-  if (plan.dtype_number() != 0) plan.total_bytes = 1 + VarintSize(static_cast<uint64_t>(plan.dtype_number()));
-  plan.total_bytes += BytesFieldBytes(kShapeNumber, plan.shape_bytes) + plan.tail_bytes();
-  if (plan.is_encoded()) {
-    plan.total_bytes += BytesFieldBytes(kExtensionNumber, plan.extension_bytes);
-  } else if (plan.data_bytes > 0) {
-    plan.total_bytes += plan.has_object_fields() ? plan.data_bytes : BytesFieldBytes(plan.data_number, plan.data_bytes);
+  MeasureParts(&plan);
+  return plan;
+}
+
+absl::StatusOr<MessagePlan> PlanFrame(DType dtype, const TensorShape& shape, const TensorMetadata& metadata) {
+  CASK_RETURN_IF_ERROR(CheckMetadata(dtype, shape, metadata));
+  const std::optional<int64_t> bytes = CheckedMul(shape.num_elements(), static_cast<int64_t>(ElementSize(dtype)));
+  if (!bytes.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(DTypeName(dtype), " ", shape.ToString(), " has more than 2^63 bytes"));
   }
+  MessagePlan plan;
+  plan.dtype = dtype;
+  plan.shape = shape;
+  plan.data_bytes = static_cast<uint64_t>(*bytes);
+  plan.extension.metadata = &metadata;
+  if (DTypeNumber(dtype) >= kFirstOwnDTypeNumber) plan.extension.dtype_number = DTypeNumber(dtype);
+  MeasureParts(&plan);
   return plan;
 }
 
