@@ -95,6 +95,7 @@ tensorcask_room(io
     serialize/io/file_system.cc
     serialize/io/internal/atomic_publish.cc
     serialize/io/internal/decode_quota.cc
+    serialize/io/internal/paced_sink.cc
     serialize/io/internal/stale_temporaries.cc
     serialize/io/memory_file_system.cc
     serialize/io/posix_file_system.cc
@@ -103,9 +104,11 @@ tensorcask_room(io
     serialize/io/byte_source.h
     serialize/io/byte_stream.h
     serialize/io/decode_limits.h
+    serialize/io/file_edits.h
     serialize/io/file_system.h
     serialize/io/internal/atomic_publish.h
     serialize/io/internal/decode_quota.h
+    serialize/io/internal/paced_sink.h
     serialize/io/internal/retry.h
     serialize/io/internal/stale_temporaries.h
     serialize/io/memory_file_system.h
@@ -358,6 +361,7 @@ tensorcask_room(checkpoint
     serialize/checkpoint/format/stored_variants.cc
     serialize/checkpoint/format/string_codec.cc
     serialize/checkpoint/internal/choose_num_shards.cc
+    serialize/checkpoint/internal/edit_index.cc
     serialize/checkpoint/internal/index_walk.cc
     serialize/checkpoint/internal/make_folder.cc
     serialize/checkpoint/internal/step_folder.cc
@@ -404,6 +408,7 @@ tensorcask_room(checkpoint
     serialize/checkpoint/format/stored_variants.h
     serialize/checkpoint/format/string_codec.h
     serialize/checkpoint/internal/choose_num_shards.h
+    serialize/checkpoint/internal/edit_index.h
     serialize/checkpoint/internal/index_walk.h
     serialize/checkpoint/internal/make_folder.h
     serialize/checkpoint/internal/step_folder.h
@@ -494,6 +499,7 @@ tensorcask_room(npy
     serialize/npy/internal/npy_dtypes.cc
     serialize/npy/internal/npy_encoder.cc
     serialize/npy/internal/npy_header.cc
+    serialize/npy/internal/npz_edit.cc
     serialize/npy/internal/tensor_file.cc
     serialize/npy/npy_reader.cc
     serialize/npy/npy_writer.cc
@@ -506,6 +512,7 @@ tensorcask_room(npy
     serialize/npy/internal/npy_dtypes.h
     serialize/npy/internal/npy_encoder.h
     serialize/npy/internal/npy_header.h
+    serialize/npy/internal/npz_edit.h
     serialize/npy/internal/tensor_file.h
     serialize/npy/npy_format.h
     serialize/npy/npy_reader.h
@@ -529,10 +536,12 @@ tensorcask_room(npy
 tensorcask_room(safetensors
   SOURCES
     serialize/safetensors/dtypes.cc
+    serialize/safetensors/internal/edit_files.cc
     serialize/safetensors/internal/file_plan.cc
     serialize/safetensors/internal/file_writer.cc
     serialize/safetensors/internal/header.cc
     serialize/safetensors/internal/header_handler.cc
+    serialize/safetensors/internal/index_rewrite.cc
     serialize/safetensors/internal/json_events.cc
     serialize/safetensors/internal/model_index.cc
     serialize/safetensors/internal/open_model.cc
@@ -545,10 +554,12 @@ tensorcask_room(safetensors
     serialize/safetensors/dtypes.h
     serialize/safetensors/entry.h
     serialize/safetensors/internal/dtype_table.h
+    serialize/safetensors/internal/edit_files.h
     serialize/safetensors/internal/file_plan.h
     serialize/safetensors/internal/file_writer.h
     serialize/safetensors/internal/header.h
     serialize/safetensors/internal/header_handler.h
+    serialize/safetensors/internal/index_rewrite.h
     serialize/safetensors/internal/json_events.h
     serialize/safetensors/internal/model_index.h
     serialize/safetensors/internal/open_model.h
@@ -584,6 +595,7 @@ tensorcask_room(archive
     serialize/archive/compare.cc
     serialize/archive/convert.cc
     serialize/archive/decoded_archive.cc
+    serialize/archive/edit.cc
     serialize/archive/internal/block_plan.cc
     serialize/archive/internal/content_blocks.cc
     serialize/archive/internal/element_totals.cc
@@ -609,6 +621,7 @@ tensorcask_room(archive
     serialize/archive/compare.h
     serialize/archive/convert.h
     serialize/archive/decoded_archive.h
+    serialize/archive/edit.h
     serialize/archive/internal/block_plan.h
     serialize/archive/internal/byte_progress.h
     serialize/archive/internal/content_blocks.h
@@ -1577,6 +1590,31 @@ tensorcask_test(tests_serialize_archive_blocks_test
     tests/serialize/archive
   TIMEOUT
     300)
+
+tensorcask_test(tests_serialize_archive_edit_test
+  SOURCES
+    tests/serialize/archive/edit_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::archive
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::npy
+    Tensorcask::safetensors
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_support_crash_file_system
+    tests_support_crash_model
+    tests_support_faulty_file_system
+    tests_support_status_matchers
+    tests_support_temp_folder
+  PACKAGE
+    tests/serialize/archive
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_checkpoint_format_entry_decoder_test
   SOURCES
@@ -2639,6 +2677,7 @@ tensorcask_test(tests_serialize_io_byte_sink_test
   LINK
     GTest::gmock_main
     Tensorcask::io
+    Tensorcask::tensor
     tests_support_discarding_file_system
     tests_support_faulty_file_system
     tests_support_status_matchers
@@ -4815,9 +4854,11 @@ tensorcask_inner_library(tools_table
 tensorcask_program(tools_tensorcask
   SOURCES
     tools/cat.cc
+    tools/clean.cc
     tools/convert.cc
     tools/demo.cc
     tools/diff.cc
+    tools/edit.cc
     tools/exchange.cc
     tools/ls.cc
     tools/salvage.cc
@@ -5007,6 +5048,19 @@ tensorcask_script_test(tests_tools_archive_test
   TIMEOUT
     300)
 
+tensorcask_script_test(tests_tools_clean_test
+  FILES
+    tests/tools/clean_test.py
+    tests/tools/tool_testing.py
+    tests/support/case_report.py
+  PROGRAMS
+    tools_tensorcask
+    tools/tensorcask
+  PACKAGE
+    tests/tools
+  TIMEOUT
+    300)
+
 tensorcask_script_test(tests_tools_cmake_targets_test
   FILES
     tests/tools/cmake_targets_test.py
@@ -5015,6 +5069,19 @@ tensorcask_script_test(tests_tools_cmake_targets_test
     tests/tools
   TIMEOUT
     60)
+
+tensorcask_script_test(tests_tools_edit_test
+  FILES
+    tests/tools/edit_test.py
+    tests/tools/tool_testing.py
+    tests/support/case_report.py
+  PROGRAMS
+    tools_tensorcask
+    tools/tensorcask
+  PACKAGE
+    tests/tools
+  TIMEOUT
+    300)
 
 tensorcask_script_test(tests_tools_encoded_test
   FILES

@@ -35,6 +35,9 @@ struct Advice {
 constexpr Advice kAdvice[] = {
     {"; DeviceMap::Add(", " would say what becomes of it", ""},
     {" (the option `base`)", "", " (--base PATH)"},
+    {"; convert it without them", "", "; use tensorcask convert --exclude"},
+    {"; convert it to a file with other names", "", "; use tensorcask convert --rename"},
+    {" (set format to pt)", "", " (--set format=pt)"},
     {"ConvertOptions::allow_loss", "", "--allow-loss"},
     {", which DecodeOptions::base has to be", "", "; the tool reads deltas from checkpoints only"},
     {": use EncodeTensorTo, or a checkpoint", "", "; a .pb, a .tfrecord or a checkpoint holds more"},

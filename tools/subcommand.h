@@ -27,6 +27,8 @@ Action DeclareDiff(CLI::App& app);
 Action DeclareVerify(CLI::App& app);
 Action DeclareSalvage(CLI::App& app);
 Action DeclareConvert(CLI::App& app);
+Action DeclareEdit(CLI::App& app);
+Action DeclareClean(CLI::App& app);
 Action DeclareCat(CLI::App& app);
 Action DeclareSave(CLI::App& app);
 Action DeclareSend(CLI::App& app);

@@ -45,6 +45,8 @@ constexpr Entry kSubcommands[] = {
     {"verify", "Check every checksum and rule of structure", DeclareVerify},
     {"salvage", "Save the undamaged tensors of a damaged checkpoint", DeclareSalvage},
     {"convert", "Copy tensors into another file or format", DeclareConvert},
+    {"edit", "Change names and metadata of a file, not its elements", DeclareEdit},
+    {"clean", "Find the temporary files that killed writers left", DeclareClean},
     {"cat", "Write tensors to a pipe as records", DeclareCat},
     {"save", "Save records from a pipe to a file", DeclareSave},
     {"send", "Send tensors to a waiting recv", DeclareSend},

@@ -27,4 +27,10 @@ absl::StatusOr<std::unique_ptr<ArchiveWriter>> ArchiveFormat::Create(const std::
   return absl::UnimplementedError(absl::StrCat(path, ": format ", name(), " can be read, not written"));
 }
 
+absl::StatusOr<FileEditResult> ArchiveFormat::Edit(const std::string& path, const FileEdits& /*edits*/,
+                                                   const FileEditOptions& /*options*/) const {
+  return absl::UnimplementedError(
+      absl::StrCat(path, ": a file of format ", name(), " is not edited; convert it to a file with other names"));
+}
+
 }  // namespace tensorcask

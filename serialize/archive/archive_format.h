@@ -25,6 +25,7 @@
 #include "tensorcask/serialize/archive/archive_writer.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/decode_limits.h"
+#include "tensorcask/serialize/io/file_edits.h"
 #include "tensorcask/serialize/payload/base_lookup.h"
 #include "tensorcask/serialize/payload/payload_options.h"
 #include "tensorcask/tensor/dtype.h"
@@ -104,6 +105,10 @@ class ArchiveFormat {
   // Errors: AlreadyExists unless overwriting; Unimplemented for a format that is only read (the default).
   virtual absl::StatusOr<std::unique_ptr<ArchiveWriter>> Create(const std::string& path,
                                                                 const ArchiveWriterOptions& options) const;
+  // Changes names and metadata of the archive at `path` (edit.h has the promises). Errors: Unimplemented for a format
+  // whose archives are not edited (the default).
+  virtual absl::StatusOr<FileEditResult> Edit(const std::string& path, const FileEdits& edits,
+                                              const FileEditOptions& options) const;
 };
 
 using ArchiveFormats = absl::Span<const ArchiveFormat* const>;

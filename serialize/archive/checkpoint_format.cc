@@ -16,6 +16,7 @@
 #include "absl/strings/strip.h"
 #include "tensorcask/serialize/archive/internal/slice_order.h"
 #include "tensorcask/serialize/archive/internal/sliced_blocks.h"
+#include "tensorcask/serialize/checkpoint/internal/edit_index.h"
 #include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/serialize/checkpoint/state_file.h"
 #include "tensorcask/serialize/checkpoint/writer.h"
@@ -328,6 +329,11 @@ absl::StatusOr<std::unique_ptr<ArchiveWriter>> CheckpointArchiveFormat::Create(
   const bool is_stored = options.level == PayloadLevel::kStored;
   return std::unique_ptr<ArchiveWriter>(
       new CheckpointArchiveWriter(prefix, options.num_shards, is_stored, std::move(writer)));
+}
+
+absl::StatusOr<FileEditResult> CheckpointArchiveFormat::Edit(const std::string& path, const FileEdits& edits,
+                                                             const FileEditOptions& options) const {
+  return checkpoint::EditCheckpoint(path, edits, options);
 }
 
 }  // namespace tensorcask

@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/archive/archive_format.h"
+#include "tensorcask/serialize/io/file_edits.h"
 #include "tensorcask/tensor/dtype.h"
 
 namespace tensorcask {
@@ -28,6 +29,8 @@ class CheckpointArchiveFormat final : public ArchiveFormat {
                                                       const ArchiveReaderOptions& options) const override;
   absl::StatusOr<std::unique_ptr<ArchiveWriter>> Create(const std::string& path,
                                                         const ArchiveWriterOptions& options) const override;
+  absl::StatusOr<FileEditResult> Edit(const std::string& path, const FileEdits& edits,
+                                      const FileEditOptions& options) const override;
 };
 
 }  // namespace tensorcask

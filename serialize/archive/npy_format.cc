@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/archive/internal/sliced_blocks.h"
+#include "tensorcask/serialize/npy/internal/npz_edit.h"
 #include "tensorcask/serialize/npy/npy_format.h"
 #include "tensorcask/serialize/npy/npy_reader.h"
 #include "tensorcask/serialize/npy/npy_types.h"
@@ -321,6 +322,11 @@ absl::StatusOr<std::unique_ptr<ArchiveWriter>> NpzArchiveFormat::Create(const st
   if (options.level == PayloadLevel::kHigh) write.deflate_level = kHighLevel;
   CASK_ASSIGN_OR_RETURN(NpzWriter writer, NpzWriter::Create(path, write));
   return std::unique_ptr<ArchiveWriter>(new NpzArchiveWriter(path, std::move(writer)));
+}
+
+absl::StatusOr<FileEditResult> NpzArchiveFormat::Edit(const std::string& path, const FileEdits& edits,
+                                                      const FileEditOptions& options) const {
+  return npy::EditNpz(path, edits, options);
 }
 
 }  // namespace tensorcask

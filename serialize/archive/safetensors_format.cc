@@ -9,6 +9,7 @@
 #include "tensorcask/serialize/archive/internal/sliced_blocks.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/safetensors/dtypes.h"
+#include "tensorcask/serialize/safetensors/internal/edit_files.h"
 #include "tensorcask/serialize/safetensors/reader.h"
 #include "tensorcask/serialize/safetensors/writer.h"
 #include "tensorcask/tensor/base/quote.h"
@@ -202,6 +203,11 @@ absl::StatusOr<std::unique_ptr<ArchiveWriter>> SafetensorsArchiveFormat::Create(
   write.overwrite = options.overwrite;
   CASK_ASSIGN_OR_RETURN(SafetensorsWriter writer, SafetensorsWriter::Create(path, write));
   return std::unique_ptr<ArchiveWriter>(new SafetensorsArchiveWriter(path, std::move(writer)));
+}
+
+absl::StatusOr<FileEditResult> SafetensorsArchiveFormat::Edit(const std::string& path, const FileEdits& edits,
+                                                              const FileEditOptions& options) const {
+  return safetensors::EditSafetensors(path, edits, options);
 }
 
 }  // namespace tensorcask

@@ -13,6 +13,7 @@
 #include "tensorcask/serialize/archive/archive_format.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
 #include "tensorcask/serialize/archive/archive_writer.h"
+#include "tensorcask/serialize/io/file_edits.h"
 #include "tensorcask/tensor/dtype.h"
 
 namespace tensorcask {
@@ -31,6 +32,8 @@ class SafetensorsArchiveFormat final : public ArchiveFormat {
   // Stores checksums of the tensors. options.alignment is that of the first tensor.
   absl::StatusOr<std::unique_ptr<ArchiveWriter>> Create(const std::string& path,
                                                         const ArchiveWriterOptions& options) const override;
+  absl::StatusOr<FileEditResult> Edit(const std::string& path, const FileEdits& edits,
+                                      const FileEditOptions& options) const override;
 };
 
 }  // namespace tensorcask

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <utility>
+#include <vector>
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/internal/retry.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
@@ -26,7 +29,22 @@ constexpr size_t kDirectBytes = size_t{64} << 10;
 constexpr uint64_t kReserveFrom = uint64_t{4} << 20;
 constexpr uint64_t kReserveAhead = uint64_t{64} << 20;
 
+constexpr size_t kCopyBytes = size_t{512} << 10;  // of AppendFrom, at a time
+constexpr uint64_t kBlockBytes = 4096;            // file systems share whole blocks
+
 }  // namespace
+
+absl::Status ByteSink::AppendFrom(const ByteSource& source, uint64_t offset, uint64_t bytes) {
+  std::vector<char> chunk(static_cast<size_t>(std::min<uint64_t>(bytes, kCopyBytes)));
+  while (bytes > 0) {
+    const auto now = static_cast<size_t>(std::min<uint64_t>(bytes, chunk.size()));
+    CASK_RETURN_IF_ERROR(source.ReadAt(offset, absl::MakeSpan(chunk.data(), now)));
+    CASK_RETURN_IF_ERROR(Append(absl::string_view(chunk.data(), now)));
+    offset += now;
+    bytes -= now;
+  }
+  return absl::OkStatus();
+}
 
 absl::Status StringSink::Append(absl::string_view bytes) {
   out_->append(bytes.data(), bytes.size());
@@ -61,6 +79,34 @@ absl::Status FileSink::Append(absl::string_view bytes) {
   }
   position_ += bytes.size();
   return absl::OkStatus();
+}
+
+absl::Status FileSink::AppendFrom(const ByteSource& source, uint64_t offset, uint64_t bytes) {
+  CASK_RETURN_IF_ERROR(status_);
+  // Up to the start of a block, so that the blocks behind it can be shared.
+  const uint64_t head = std::min(bytes, (kBlockBytes - offset % kBlockBytes) % kBlockBytes);
+  CASK_RETURN_IF_ERROR(ByteSink::AppendFrom(source, offset, head));
+  CASK_ASSIGN_OR_RETURN(const uint64_t copied, CopyInSystem(source, offset + head, bytes - head));
+  return ByteSink::AppendFrom(source, offset + head + copied, bytes - head - copied);
+}
+
+// Returns the number of bytes copied: all of them, or fewer where the system cannot copy.
+absl::StatusOr<uint64_t> FileSink::CopyInSystem(const ByteSource& source, uint64_t offset, uint64_t bytes) {
+  FileSystem* files = nullptr;
+  IoResult from = -1;
+  if (bytes == 0 || !source.GetFile(&files, &from) || files != file_system_) return 0;
+  CASK_RETURN_IF_ERROR(WriteGathered());
+  uint64_t copied = 0;
+  while (copied < bytes) {
+    const IoResult result =
+        RetryInterrupted([&] { return files->CopyRange(from, offset + copied, handle_, bytes - copied); });
+    if (result == 0 || result == -EOPNOTSUPP) break;  // 0: the source shrank; reading it gives the error
+    if (result < 0) return Fail(IoError(result, path_, absl::StrCat("write at ", written_)));
+    copied += static_cast<uint64_t>(result);
+    written_ += static_cast<uint64_t>(result);
+    position_ += static_cast<uint64_t>(result);
+  }
+  return copied;
 }
 
 absl::Status FileSink::WriteAt(uint64_t offset, absl::string_view bytes) {

@@ -20,10 +20,14 @@
 
 namespace tensorcask {
 
+class ByteSource;
+
 class ByteSink {
  public:
   virtual ~ByteSink() = default;
   virtual absl::Status Append(absl::string_view bytes) = 0;
+  // Appends `bytes` bytes of `source` from `offset` on, in bounded memory. Errors: of both.
+  virtual absl::Status AppendFrom(const ByteSource& source, uint64_t offset, uint64_t bytes);
   virtual uint64_t position() const = 0;  // bytes taken so far
 };
 
@@ -66,6 +70,10 @@ class FileSink final : public ByteSink {
   uint64_t position() const override { return position_; }
   const std::string& path() const { return path_; }
 
+  // From a file of the same file system, the system copies. Where the file system can share bytes between files
+  // (Btrfs, XFS), it shares the blocks if position() and `offset` are equal modulo 4096.
+  absl::Status AppendFrom(const ByteSource& source, uint64_t offset, uint64_t bytes) override;
+
   // Writes `bytes` at `offset` of the file, before or past what was appended; position() stays, and Append goes on
   // there. For formats whose header describes the bytes after it. Errors: Unimplemented if the file system can only
   // append.
@@ -86,6 +94,7 @@ class FileSink final : public ByteSink {
   FileSink(std::string path, FileSystem* file_system, IoResult handle);
   absl::Status WriteGathered();
   absl::Status WriteAll(absl::string_view bytes);
+  absl::StatusOr<uint64_t> CopyInSystem(const ByteSource& source, uint64_t offset, uint64_t bytes);
   absl::Status Fail(absl::Status status);  // the status of every later call
   IoResult CloseHandle();
   void Reserve(uint64_t size_bytes);

@@ -97,6 +97,12 @@ class FileSource final : public ByteSource {
     return strategy_ == ReadStrategy::kMap ? ReadEach(*this, ranges) : ByteSource::ReadRanges(ranges);
   }
 
+  bool GetFile(FileSystem** file_system, IoResult* handle) const override {
+    *file_system = files_;
+    *handle = handle_;
+    return true;
+  }
+
   // All buffers share one mapping of the whole file: the system allows some 65,000 mappings, and there may be more
   // tensors.
   absl::StatusOr<RefPtr<TensorBuffer>> Map(uint64_t offset, size_t size_bytes) const override {
@@ -232,6 +238,8 @@ absl::Status ByteSource::ReadRanges(absl::Span<const ReadRange> ranges) const {
   }
   return absl::OkStatus();
 }
+
+bool ByteSource::GetFile(FileSystem**, IoResult*) const { return false; }
 
 absl::StatusOr<RefPtr<TensorBuffer>> ByteSource::Map(uint64_t offset, size_t size_bytes) const {
   CASK_RETURN_IF_ERROR(CheckRange(*this, offset, size_bytes));

@@ -53,6 +53,9 @@ class ByteSource {
   // order and may overlap. Errors: as ReadAt; nothing is read if one of them leaves the file.
   virtual absl::Status ReadRanges(absl::Span<const ReadRange> ranges) const;
 
+  // The open file that has the bytes, for copies inside the system (FileSystem::CopyRange). False: there is none.
+  virtual bool GetFile(FileSystem** file_system, IoResult* handle) const;
+
   // The bytes without a copy: read-only memory of kind kMapped that keeps the mapping alive, whatever happens to this
   // source. `offset` need not be page-aligned; the result starts exactly there. A file is mapped once, as a whole,
   // however many parts a caller maps. Errors: DataLoss past the end, or if the file was truncated meanwhile;

@@ -20,7 +20,12 @@ constexpr size_t kMaxComponentBytes = NAME_MAX;
 
 IoResult FileSystem::WriteAt(IoResult, uint64_t, absl::string_view) { return -EOPNOTSUPP; }
 IoResult FileSystem::LockShared(const std::string&) { return -EOPNOTSUPP; }
+IoResult FileSystem::CopyRange(IoResult, uint64_t, IoResult, uint64_t) { return -EOPNOTSUPP; }
 IoResult FileSystem::RemoveUnlocked(const std::string&) { return -EOPNOTSUPP; }
+IoResult FileSystem::ProbeUnlocked(const std::string& path, FileInfo* info) {
+  const IoResult described = Describe(path, info);
+  return described < 0 ? described : -EOPNOTSUPP;
+}
 
 absl::Status IoError(IoResult result, absl::string_view path, absl::string_view action) {
   const auto error = static_cast<int>(-result);

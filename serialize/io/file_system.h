@@ -33,6 +33,7 @@ struct FileInfo {
   enum class Type { kRegular, kFolder, kOther };
   Type type = Type::kRegular;
   uint64_t size_bytes = 0;
+  int64_t modified_unix_seconds = 0;  // the last change of the content; 0: unknown
 };
 
 class FileSystem {
@@ -58,6 +59,10 @@ class FileSystem {
   // end past its end; a gap is filled with zeros. Append goes on where the last Append ended. -EOPNOTSUPP where files
   // can only be appended to.
   virtual IoResult WriteAt(IoResult handle, uint64_t offset, absl::string_view bytes);
+  // Appends up to `bytes` bytes of the file of handle `from`, from `offset` on, to the file of handle `to`, which
+  // CreateNew made, and returns their number; 0 at the end of `from`. File systems that can do so share the bytes
+  // between both files. -EOPNOTSUPP if the system cannot copy between these files.
+  virtual IoResult CopyRange(IoResult from, uint64_t offset, IoResult to, uint64_t bytes);
   // Reserves space for `size_bytes` from the start of the file without changing its size, and releases space that was
   // reserved past that; -EOPNOTSUPP if the file system cannot reserve.
   virtual IoResult Reserve(IoResult handle, uint64_t size_bytes) = 0;
@@ -92,6 +97,9 @@ class FileSystem {
   // -EOPNOTSUPP where locks do not tell, as on network file systems, whose locks other machines may not see; -EINVAL
   // for anything but a regular file.
   virtual IoResult RemoveUnlocked(const std::string& path);
+  // Answers as RemoveUnlocked would, and removes nothing. Sets *info to what is at the path, of a link to that of the
+  // link itself, also with the answers -EWOULDBLOCK, -EOPNOTSUPP and -EINVAL.
+  virtual IoResult ProbeUnlocked(const std::string& path, FileInfo* info);
   virtual IoResult Remove(const std::string& path) = 0;  // of a file; -EISDIR for a folder
   virtual IoResult MakeFolder(const std::string& path) = 0;
   virtual IoResult SyncFolder(const std::string& path) = 0;                             // the names in it are durable

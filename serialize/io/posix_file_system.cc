@@ -22,6 +22,8 @@ namespace {
 
 // Linux moves at most 0x7ffff000 bytes in one call (man 2 write, NOTES).
 constexpr size_t kMaxTransferBytes = 0x7ffff000;
+// A copy inside the system cannot be interrupted by a signal before it ends.
+constexpr size_t kMaxCopyBytes = size_t{64} << 20;
 
 IoResult ResultOf(int64_t answer) { return answer >= 0 ? answer : -static_cast<IoResult>(errno); }
 
@@ -44,6 +46,9 @@ class ScopedDescriptor {
   ScopedDescriptor(const ScopedDescriptor&) = delete;
   ScopedDescriptor& operator=(const ScopedDescriptor&) = delete;
   int get() const { return descriptor_; }
+  void reset(int descriptor) {  // Requires: nothing is open
+    descriptor_ = descriptor;
+  }
   int release() {
     const int descriptor = descriptor_;
     descriptor_ = -1;
@@ -111,6 +116,16 @@ bool HasReliableLocks(int descriptor) {
   }
 }
 
+FileInfo InfoOf(const struct stat& found) {
+  FileInfo info;
+  info.type = S_ISREG(found.st_mode)   ? FileInfo::Type::kRegular
+              : S_ISDIR(found.st_mode) ? FileInfo::Type::kFolder
+                                       : FileInfo::Type::kOther;
+  info.size_bytes = S_ISREG(found.st_mode) ? static_cast<uint64_t>(found.st_size) : 0;
+  info.modified_unix_seconds = found.st_mtime;
+  return info;
+}
+
 class PosixFileSystem final : public FileSystem {
  public:
   // O_NONBLOCK: opening a pipe without it waits for the other end. It changes nothing for regular files.
@@ -164,6 +179,26 @@ class PosixFileSystem final : public FileSystem {
       count = std::min<size_t>(count, limit - offset);
     }
     return ResultOf(pwrite(Descriptor(handle), bytes.data(), count, static_cast<off_t>(offset)));
+  }
+
+  // copy_file_range(2) without an offset for `to` moves its position, as write(2) does.
+  IoResult CopyRange(IoResult from, uint64_t offset, IoResult to, uint64_t bytes) override {
+    if (offset > INT64_MAX) return -EINVAL;
+    auto count = static_cast<size_t>(std::min<uint64_t>(bytes, kMaxCopyBytes));
+    rlim_t limit = RLIM_INFINITY;
+    if (HasSizeLimit(&limit) && count > 0) {
+      const off_t position = lseek(Descriptor(to), 0, SEEK_CUR);
+      if (position < 0) return -static_cast<IoResult>(errno);
+      if (static_cast<rlim_t>(position) >= limit) return -EFBIG;
+      count = std::min<size_t>(count, limit - static_cast<rlim_t>(position));
+    }
+    auto at = static_cast<loff_t>(offset);
+    const ssize_t copied = copy_file_range(Descriptor(from), &at, Descriptor(to), nullptr, count, 0);
+    if (copied >= 0) return copied;
+    // Different file systems, a kernel or a sandbox without the call: reading and writing still works.
+    const bool unsupported = errno == EXDEV || errno == EINVAL || errno == ENOSYS || errno == EPERM ||
+                             errno == EOPNOTSUPP || errno == EBADF || errno == ETXTBSY;
+    return unsupported ? -EOPNOTSUPP : -static_cast<IoResult>(errno);
   }
 
   IoResult Reserve(IoResult handle, uint64_t size_bytes) override {
@@ -255,20 +290,15 @@ class PosixFileSystem final : public FileSystem {
   }
 
   IoResult RemoveUnlocked(const std::string& path) override {
-    if (HasNul(path)) return -EINVAL;
-    struct stat named;
-    if (lstat(path.c_str(), &named) != 0) return -static_cast<IoResult>(errno);
-    if (!S_ISREG(named.st_mode)) return -EINVAL;
-    const ScopedDescriptor file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
-    if (file.get() < 0) return -static_cast<IoResult>(errno);
-    if (!HasReliableLocks(file.get())) return -EOPNOTSUPP;
-    if (flock(file.get(), LOCK_EX | LOCK_NB) != 0) return errno == EWOULDBLOCK ? -EWOULDBLOCK : -EOPNOTSUPP;
-    // While this lock is held, no other process removes the file by RemoveUnlocked; so if the name is still that of the
-    // file that was locked, it stays so.
-    struct stat locked;
-    if (fstat(file.get(), &locked) != 0 || lstat(path.c_str(), &named) != 0) return -static_cast<IoResult>(errno);
-    if (named.st_dev != locked.st_dev || named.st_ino != locked.st_ino) return -EWOULDBLOCK;
-    return ResultOf(unlink(path.c_str()));
+    FileInfo info;
+    ScopedDescriptor lock(-1);
+    const IoResult locked = LockUnused(path, &info, &lock);
+    return locked < 0 ? locked : ResultOf(unlink(path.c_str()));
+  }
+
+  IoResult ProbeUnlocked(const std::string& path, FileInfo* info) override {
+    ScopedDescriptor lock(-1);
+    return LockUnused(path, info, &lock);
   }
 
   IoResult Remove(const std::string& path) override {
@@ -294,10 +324,7 @@ class PosixFileSystem final : public FileSystem {
     if (HasNul(path)) return -EINVAL;
     struct stat found;
     if (stat(path.c_str(), &found) != 0) return -static_cast<IoResult>(errno);
-    info->type = S_ISREG(found.st_mode)   ? FileInfo::Type::kRegular
-                 : S_ISDIR(found.st_mode) ? FileInfo::Type::kFolder
-                                          : FileInfo::Type::kOther;
-    info->size_bytes = S_ISREG(found.st_mode) ? static_cast<uint64_t>(found.st_size) : 0;
+    *info = InfoOf(found);
     return 0;
   }
 
@@ -327,6 +354,26 @@ class PosixFileSystem final : public FileSystem {
     }
     std::sort(names->begin(), names->end());
     return 0;
+  }
+
+ private:
+  // Locks the regular file at `path` exclusively: 0, and *lock holds the lock; -EWOULDBLOCK if a handle of any process
+  // has a lock of it; -EOPNOTSUPP and -EINVAL as RemoveUnlocked.
+  static IoResult LockUnused(const std::string& path, FileInfo* info, ScopedDescriptor* lock) {
+    if (HasNul(path)) return -EINVAL;
+    struct stat named;
+    if (lstat(path.c_str(), &named) != 0) return -static_cast<IoResult>(errno);
+    *info = InfoOf(named);
+    if (!S_ISREG(named.st_mode)) return -EINVAL;
+    lock->reset(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
+    if (lock->get() < 0) return -static_cast<IoResult>(errno);
+    if (!HasReliableLocks(lock->get())) return -EOPNOTSUPP;
+    if (flock(lock->get(), LOCK_EX | LOCK_NB) != 0) return errno == EWOULDBLOCK ? -EWOULDBLOCK : -EOPNOTSUPP;
+    // While this lock is held, no other process removes the file by RemoveUnlocked; so if the name is still that of the
+    // file that was locked, it stays so.
+    struct stat locked;
+    if (fstat(lock->get(), &locked) != 0 || lstat(path.c_str(), &named) != 0) return -static_cast<IoResult>(errno);
+    return named.st_dev == locked.st_dev && named.st_ino == locked.st_ino ? 0 : -EWOULDBLOCK;
   }
 };
 

@@ -30,18 +30,6 @@ using safetensors::PlannedTensor;
 constexpr uint64_t kMaxAlignment = uint64_t{1} << 20;
 constexpr absl::string_view kFormatKey = "format";
 
-absl::Status CheckName(absl::string_view name) {
-  if (!internal::IsUtf8(name)) return absl::InvalidArgumentError(absl::StrCat("name ", Quoted(name), " is not UTF-8"));
-  if (name.size() > static_cast<size_t>(DecodeLimits().max_name_bytes)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("name ", Quoted(name), " is longer than ", DecodeLimits().max_name_bytes, " bytes"));
-  }
-  if (name == safetensors::kMetadataName || name == safetensors::kChecksumKey) {
-    return absl::InvalidArgumentError(absl::StrCat("name ", Quoted(name), " is reserved"));
-  }
-  return absl::OkStatus();
-}
-
 absl::Status CheckOptions(const std::string& path, const SafetensorsWriterOptions& options) {
   CASK_RETURN_IF_ERROR(CheckPath(path));
   const uint64_t alignment = options.alignment;
@@ -134,7 +122,7 @@ absl::Status SafetensorsWriter::Impl::CheckTarget() const {
 }
 
 absl::Status SafetensorsWriter::Impl::NewTensor(absl::string_view name, DType dtype, const TensorShape& shape) {
-  absl::Status valid = CheckName(name);
+  absl::Status valid = safetensors::CheckName(name);
   if (!valid.ok()) return absl::InvalidArgumentError(absl::StrCat(path_, ": ", valid.message()));
   const absl::StatusOr<uint64_t> bytes = StoredBytes(dtype, shape);
   if (!bytes.ok()) return Refuse(name, bytes.status());
@@ -173,7 +161,7 @@ absl::Status SafetensorsWriter::Impl::AddAlias(absl::string_view name, absl::str
     return Refuse(name, absl::FailedPreconditionError("AddAlias comes before the first Add of declared tensors"));
   }
   for (const absl::string_view each : {name, target}) {
-    absl::Status valid = CheckName(each);
+    absl::Status valid = safetensors::CheckName(each);
     if (!valid.ok()) return absl::InvalidArgumentError(absl::StrCat(path_, ": ", valid.message()));
   }
   if (name == kFormatKey) return Refuse(name, absl::InvalidArgumentError("cannot be an alias: metadata uses the name"));

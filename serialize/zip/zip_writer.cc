@@ -25,6 +25,9 @@ constexpr uint16_t kDate = (1 << 5) | 1;                   // 1980-01-01
 constexpr uint32_t kAttributes = uint32_t{0100644} << 16;  // a regular file, rw-r--r--
 constexpr uint32_t kMaxAlignment = 16384;
 constexpr size_t kOutputBytes = size_t{256} << 10;
+constexpr uint64_t kSharedFromBytes = uint64_t{1} << 20;  // data that CopyMember aligns to blocks of file systems
+constexpr uint32_t kBlockBytes = 4096;
+constexpr uint32_t kDataAlignment = 64;        // of members that can be mapped
 constexpr size_t kMaxInput = size_t{1} << 30;  // zlib counts in unsigned int
 // Deflated data of incompressible input is longer than the input, by 5 bytes for 16 KiB and a few; this is more.
 constexpr uint64_t MostDeflated(uint64_t bytes) { return bytes + bytes / 1024 + 64; }
@@ -69,7 +72,8 @@ ZipWriter::ZipWriter(ByteSink* sink, bool force_zip64)
     : sink_(sink), force_zip64_(force_zip64), start_(sink->position()) {}
 ZipWriter::~ZipWriter() = default;
 
-absl::Status ZipWriter::BeginMember(absl::string_view name, const ZipMemberOptions& options) {
+// Checks name and options, and makes *member_; writes nothing.
+absl::Status ZipWriter::StartMember(absl::string_view name, const ZipMemberOptions& options) {
   CASK_CHECK(member_ == nullptr, "the member before was not ended");
   if (name.size() > kMaxNameBytes) {
     return absl::InvalidArgumentError(absl::StrCat("a name of ", name.size(), " bytes: ", Quoted(name),
@@ -96,18 +100,48 @@ absl::Status ZipWriter::BeginMember(absl::string_view name, const ZipMemberOptio
   member->zip64 = force_zip64_ || MostDeflated(options.size_bytes) >= kMask32;
   member->waits = deflated && options.crc32.has_value();
   if (!options.crc32) member->flags |= kFlagDescriptor;
-  if (deflated) {
+  member_ = std::move(member);
+  return absl::OkStatus();
+}
+
+absl::Status ZipWriter::BeginMember(absl::string_view name, const ZipMemberOptions& options) {
+  CASK_RETURN_IF_ERROR(StartMember(name, options));
+  if (options.deflate_level > 0) {
     deflater_ = std::make_unique<Deflater>();
     if (deflateInit2(&deflater_->zlib, options.deflate_level, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
+      member_ = nullptr;
       return MarkProcessError(absl::ResourceExhaustedError("no memory to deflate"));
     }
   } else {
-    member->stored_bytes = options.size_bytes;
+    member_->stored_bytes = options.size_bytes;
   }
-  member_ = std::move(member);
   if (member_->waits) return absl::OkStatus();
   CASK_RETURN_IF_ERROR(WriteHeader(/*numbers_are_known=*/options.crc32.has_value()));
   member_->stored_bytes = 0;
+  return absl::OkStatus();
+}
+
+absl::Status ZipWriter::CopyMember(const ByteSource& from, const ZipMember& member, absl::string_view name) {
+  ZipMemberOptions options;
+  options.size_bytes = member.size_bytes;
+  options.crc32 = member.crc32;
+  options.deflate_level = member.deflated ? 1 : 0;
+  if (member.stored_bytes >= kSharedFromBytes) {
+    options.alignment = kBlockBytes;  // the data begin as far behind the start of a block as they did
+    options.prefix_bytes = (kBlockBytes - member.data_offset % kBlockBytes) % kBlockBytes;
+  } else if (member.data_offset % kDataAlignment == 0) {
+    options.alignment = kDataAlignment;
+  }
+  CASK_RETURN_IF_ERROR(StartMember(name, options));
+  member_->flags |= member.flags & kFlagLevel;
+  member_->zip64 |= MostDeflated(member.stored_bytes) >= kMask32;
+  member_->stored_bytes = member.stored_bytes;
+  member_->given_bytes = member.size_bytes;
+  member_->crc32 = member.crc32;
+  CASK_RETURN_IF_ERROR(WriteHeader(/*numbers_are_known=*/true));
+  CASK_RETURN_IF_ERROR(sink_->AppendFrom(from, member.data_offset, member.stored_bytes));
+  AppendEntry();
+  member_ = nullptr;
   return absl::OkStatus();
 }
 

@@ -25,6 +25,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/io/byte_sink.h"
+#include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/zip/zip_directory.h"
 
 namespace tensorcask {
 
@@ -57,6 +59,11 @@ class ZipWriter {
   absl::Status Append(absl::string_view bytes);
   // Requires: a member is open and all its data was given. Errors: Internal if the CRC-32 is not that of the options.
   absl::Status EndMember();
+  // Copies `member` of the archive `from` (ReadZipDirectory) under the name `name`, as it is stored there: nothing is
+  // inflated, and its CRC-32 is not computed. Stored data that begin at a multiple of 64 bytes do so again. Large
+  // stored data keep their offset modulo 4096, so that FileSink::AppendFrom can share them. Errors: as BeginMember; of
+  // `from`. Requires: no member is open.
+  absl::Status CopyMember(const ByteSource& from, const ZipMember& member, absl::string_view name);
   // Writes the directory. Requires: no member is open; called once.
   absl::Status Finish();
 
@@ -64,6 +71,7 @@ class ZipWriter {
   struct Member;
   struct Deflater;
 
+  absl::Status StartMember(absl::string_view name, const ZipMemberOptions& options);
   absl::Status WriteHeader(bool numbers_are_known);
   absl::Status Deflate(absl::string_view bytes, bool end);
   absl::Status Emit(absl::string_view bytes);  // of the data of the open member

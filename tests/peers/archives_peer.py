@@ -118,6 +118,18 @@ class Safetensors(Archives):
         peer.carried(SAFETENSORS, "we write, it reads", len(named))
 
     @needs("safetensors")
+    def test_edited(self):
+        _, reads = self.supported()
+        named = self.named(206, reads)
+        path = self.path("edited.safetensors")
+        safetensors.numpy.save_file(named, path, metadata={"é": "值"})
+        ours.tool("edit", "--rename", "s/^/edited\\//", "--set", "license=MIT", path)
+        self.assert_arrays(safetensors.numpy.load_file(path), {f"edited/{name}": named[name] for name in named})
+        with safetensors.safe_open(path, framework="numpy") as file:
+            self.assertEqual(file.metadata(), {"é": "值", "license": "MIT"})
+        peer.carried(SAFETENSORS, "it writes, we rename, it reads", len(named))
+
+    @needs("safetensors")
     def test_slices(self):
         named = {"x": np.arange(60, dtype=np.int32).reshape(3, 4, 5)}
         path = self.written_by_us(named, "ours.safetensors")
@@ -196,6 +208,16 @@ class Npz(Archives):
             with np.load(self.written_by_us(named, "ours.npz")) as read:
                 self.assert_arrays({name: read[name] for name in read.files}, named)
             peer.carried(NUMPY, "we write npz, it reads", len(named))
+
+    @needs("npz")
+    def test_edited(self):
+        for save in (np.savez, np.savez_compressed):
+            named = self.named(306, NUMPY_DTYPES)
+            save(self.path("edited.npz"), **named)
+            ours.tool("edit", "--rename", "s/^/edited\\//", self.path("edited.npz"))
+            with np.load(self.path("edited.npz")) as file:
+                self.assert_arrays(dict(file), {f"edited/{name}": named[name] for name in named})
+            peer.carried(NUMPY, "it writes, we rename, it reads", len(named))
 
     @needs("npz")
     def test_many(self):

@@ -15,6 +15,7 @@ constexpr absl::string_view kIndexSuffix = ".index";
 constexpr absl::string_view kDataMark = ".data-";
 constexpr absl::string_view kOfMark = "-of-";
 constexpr size_t kDigits = 5;
+constexpr size_t kMaxTensorNameBytes = size_t{64} << 10;
 
 // The number of the first five characters of `text`. -1 if they are not five digits.
 int FiveDigits(absl::string_view text) {
@@ -55,6 +56,19 @@ absl::StatusOr<std::string> PrefixOfPath(const std::string& path) {
   std::string prefix(absl::StripSuffix(path, kIndexSuffix));
   CASK_RETURN_IF_ERROR(CheckPrefix(prefix));
   return prefix;
+}
+
+absl::Status CheckTensorName(absl::string_view name) {
+  if (name.empty()) return absl::InvalidArgumentError("a tensor's name is empty");
+  if (name[0] == '\0') {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tensor name ", Quoted(name), " starts with a NUL byte, as only the keys of slices do"));
+  }
+  if (name.size() > kMaxTensorNameBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tensor name ", Quoted(name), " is longer than ", kMaxTensorNameBytes, " bytes"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckNewPrefix(const std::string& prefix) {

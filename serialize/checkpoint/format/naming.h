@@ -26,6 +26,10 @@ absl::StatusOr<std::string> PrefixOfPath(const std::string& path);
 // as patterns of files.
 absl::Status CheckNewPrefix(const std::string& prefix);
 
+// Errors: InvalidArgument for a name that no tensor of an index can have: "", one that begins with a NUL byte, one of
+// more than 64 KiB.
+absl::Status CheckTensorName(absl::string_view name);
+
 struct DataName {
   absl::string_view prefix;
   int shard = 0;

@@ -1,7 +1,9 @@
 #include "tensorcask/serialize/io/internal/stale_temporaries.h"
 
+#include <cerrno>
 #include <climits>
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -33,6 +35,43 @@ std::optional<absl::string_view> FinalNameOfTemporary(absl::string_view name) {
 bool MayBeCut(absl::string_view final_name) {
   constexpr size_t kMaxPartOfCharacter = 3;  // of UTF-8, which is not cut
   return final_name.size() + kMark.size() + kDigits + kMaxPartOfCharacter >= NAME_MAX;
+}
+
+std::string TemporaryFile::path() const { return absl::StrCat(folder, absl::EndsWith(folder, "/") ? "" : "/", name); }
+
+absl::StatusOr<std::vector<TemporaryFile>> ListTemporaries(const std::string& folder, FileSystem* file_system) {
+  std::vector<std::string> names;
+  const IoResult listed = RetryInterrupted([&] { return file_system->List(folder, &names); });
+  if (listed < 0) return IoError(listed, folder, "list the folder");
+  std::vector<TemporaryFile> found;
+  for (const std::string& name : names) {
+    if (!FinalNameOfTemporary(name).has_value()) continue;
+    TemporaryFile file;
+    file.name = name;
+    file.folder = folder;
+    const std::string path = file.path();
+    const IoResult probed = RetryInterrupted([&] { return file_system->ProbeUnlocked(path, &file.info); });
+    if (probed == -ENOENT) continue;  // removed or renamed meanwhile
+    file.state = probed >= 0              ? TemporaryFile::State::kStale
+                 : probed == -EWOULDBLOCK ? TemporaryFile::State::kInUse
+                 : probed == -EINVAL      ? TemporaryFile::State::kOther
+                                          : TemporaryFile::State::kUnknown;
+    found.push_back(std::move(file));
+  }
+  return found;
+}
+
+absl::Status RemoveTemporary(const TemporaryFile& file, FileSystem* file_system) {
+  const std::string path = file.path();
+  const IoResult removed = RetryInterrupted([&] { return file_system->RemoveUnlocked(path); });
+  if (removed >= 0 || removed == -ENOENT) return absl::OkStatus();
+  if (removed == -EWOULDBLOCK) return absl::FailedPreconditionError(absl::StrCat(path, ": a process uses it"));
+  if (removed == -EOPNOTSUPP) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, ": this file system cannot tell whether a process uses it"));
+  }
+  if (removed == -EINVAL) return absl::FailedPreconditionError(absl::StrCat(path, ": is not a regular file"));
+  return IoError(removed, path, "remove");
 }
 
 absl::StatusOr<RemovedTemporaries> RemoveStaleTemporaries(const std::string& folder,

@@ -16,8 +16,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/io/file_system.h"
@@ -30,6 +32,27 @@ std::optional<absl::string_view> FinalNameOfTemporary(absl::string_view name);
 
 // True if the final name that FinalNameOfTemporary gives may be cut: a longer one leaves no room for the suffix.
 bool MayBeCut(absl::string_view final_name);
+
+struct TemporaryFile {
+  std::string name;    // in its folder
+  std::string folder;  // as the caller named it
+  FileInfo info;
+  // kStale: its writer is gone. kInUse: a process holds a lock of it. kUnknown: the file system cannot tell, or this
+  // process may not open the file. kOther: not a regular file (a link, a folder, a pipe), so not a file of a writer.
+  enum class State { kStale, kInUse, kUnknown, kOther };
+  State state = State::kUnknown;
+
+  std::string path() const;
+};
+
+// The files of `folder` whose names are those of temporary files, sorted by name. Removes nothing.
+// Errors: from errno if the folder cannot be listed.
+absl::StatusOr<std::vector<TemporaryFile>> ListTemporaries(const std::string& folder,
+                                                           FileSystem* file_system = FileSystem::Posix());
+
+// Removes a file that ListTemporaries found, if no process uses it. Errors: FailedPrecondition if a process uses it, or
+// if that cannot be told; from errno, naming the file.
+absl::Status RemoveTemporary(const TemporaryFile& file, FileSystem* file_system = FileSystem::Posix());
 
 struct RemovedTemporaries {
   int64_t files = 0;

@@ -10,12 +10,16 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/serialize/safetensors/dtypes.h"
 #include "tensorcask/serialize/safetensors/internal/dtype_table.h"
 #include "tensorcask/serialize/safetensors/internal/header.h"
+#include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/endian.h"
+#include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/utf8.h"
 
 namespace tensorcask::safetensors {
 namespace {
@@ -23,8 +27,89 @@ namespace {
 // What every reader of the format accepts.
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 
+void AppendTensor(const PlannedTensor& tensor, uint64_t begin, std::string* out) {
+  AppendJsonString(tensor.name, out);
+  absl::StrAppend(out, R"(:{"dtype":")", SafetensorsDTypeName(tensor.dtype), R"(","shape":[)",
+                  absl::StrJoin(tensor.shape.dims(), ","), R"(],"data_offsets":[)", begin, ",",
+                  begin + tensor.stored_bytes, "]}");
+}
+
+// The metadata of one file: that of all, and the aliases of its tensors.
+std::map<std::string, std::string> MetadataOf(const PlanOptions& options, const FilePlan& plan,
+                                              absl::Span<const PlannedTensor> tensors) {
+  std::map<std::string, std::string> metadata = options.metadata;
+  if (options.aliases.empty()) return metadata;
+  std::set<absl::string_view> names;
+  for (const size_t number : plan.tensors) names.insert(tensors[number].name);
+  for (const auto& [name, target] : options.aliases) {
+    if (names.count(target) != 0) metadata[name] = target;
+  }
+  return metadata;
+}
+
+// Sets the offsets of the file's tensors, its header and its size.
+absl::Status WriteHeader(const PlanOptions& options, FilePlan* plan, std::vector<PlannedTensor>* tensors) {
+  std::string& header = plan->header;
+  header.assign(kPrefixBytes, '\0');
+  const std::map<std::string, std::string> metadata = MetadataOf(options, *plan, *tensors);
+  absl::string_view separator = "{";
+  if (options.checksums) {
+    absl::StrAppend(&header, kChecksumStart, std::string((2 + plan->tensors.size()) * kHexBytes, '0'), "\"");
+    separator = ",";
+  } else if (!metadata.empty()) {
+    absl::StrAppend(&header, R"({"__metadata__":)");
+  }
+  for (const auto& [key, value] : metadata) {
+    absl::StrAppend(&header, separator);
+    AppendJsonString(key, &header);
+    header.push_back(':');
+    AppendJsonString(value, &header);
+    separator = ",";
+  }
+  const bool has_metadata = options.checksums || !metadata.empty();
+  if (has_metadata) header.push_back('}');
+  separator = has_metadata ? "," : "{";
+  uint64_t end = 0;
+  for (const size_t number : plan->tensors) {
+    absl::StrAppend(&header, separator);
+    AppendTensor((*tensors)[number], end, &header);
+    end += (*tensors)[number].stored_bytes;
+    separator = ",";
+  }
+  absl::StrAppend(&header, has_metadata || !plan->tensors.empty() ? "}" : "{}");
+  if (options.checksums) header.append(kMinChecksumPadding, ' ');
+  header.resize((header.size() + options.alignment - 1) / options.alignment * options.alignment, ' ');
+  const uint64_t text_bytes = header.size() - kPrefixBytes;
+  if (text_bytes > kMaxHeaderBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("the header of ", plan->tensors.size(), " tensors has ", text_bytes,
+                                                   " bytes; the format allows ", kMaxHeaderBytes));
+  }
+  ResizeHeader(header.size(), options.checksums, plan);
+  uint64_t offset = header.size();
+  for (const size_t number : plan->tensors) {
+    (*tensors)[number].offset = offset;
+    offset += (*tensors)[number].stored_bytes;
+  }
+  plan->size_bytes = offset;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckName(absl::string_view name) {
+  if (!internal::IsUtf8(name)) return absl::InvalidArgumentError(absl::StrCat("name ", Quoted(name), " is not UTF-8"));
+  if (name.size() > static_cast<size_t>(DecodeLimits().max_name_bytes)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("name ", Quoted(name), " is longer than ", DecodeLimits().max_name_bytes, " bytes"));
+  }
+  if (name == kMetadataName || name == kChecksumKey) {
+    return absl::InvalidArgumentError(absl::StrCat("name ", Quoted(name), " is reserved"));
+  }
+  return absl::OkStatus();
+}
+
 // As serde_json writes strings: other characters than these stand as they are.
-void AppendString(absl::string_view text, std::string* out) {
+void AppendJsonString(absl::string_view text, std::string* out) {
   out->push_back('"');
   for (const char c : text) {
     switch (c) {
@@ -59,78 +144,6 @@ void AppendString(absl::string_view text, std::string* out) {
   }
   out->push_back('"');
 }
-
-void AppendTensor(const PlannedTensor& tensor, uint64_t begin, std::string* out) {
-  AppendString(tensor.name, out);
-  absl::StrAppend(out, R"(:{"dtype":")", SafetensorsDTypeName(tensor.dtype), R"(","shape":[)",
-                  absl::StrJoin(tensor.shape.dims(), ","), R"(],"data_offsets":[)", begin, ",",
-                  begin + tensor.stored_bytes, "]}");
-}
-
-// The metadata of one file: that of all, and the aliases of its tensors.
-std::map<std::string, std::string> MetadataOf(const PlanOptions& options, const FilePlan& plan,
-                                              absl::Span<const PlannedTensor> tensors) {
-  std::map<std::string, std::string> metadata = options.metadata;
-  if (options.aliases.empty()) return metadata;
-  std::set<absl::string_view> names;
-  for (const size_t number : plan.tensors) names.insert(tensors[number].name);
-  for (const auto& [name, target] : options.aliases) {
-    if (names.count(target) != 0) metadata[name] = target;
-  }
-  return metadata;
-}
-
-// Sets the offsets of the file's tensors, its header and its size.
-absl::Status WriteHeader(const PlanOptions& options, FilePlan* plan, std::vector<PlannedTensor>* tensors) {
-  std::string& header = plan->header;
-  header.assign(kPrefixBytes, '\0');
-  const std::map<std::string, std::string> metadata = MetadataOf(options, *plan, *tensors);
-  absl::string_view separator = "{";
-  if (options.checksums) {
-    absl::StrAppend(&header, kChecksumStart, std::string((2 + plan->tensors.size()) * kHexBytes, '0'), "\"");
-    separator = ",";
-  } else if (!metadata.empty()) {
-    absl::StrAppend(&header, R"({"__metadata__":)");
-  }
-  for (const auto& [key, value] : metadata) {
-    absl::StrAppend(&header, separator);
-    AppendString(key, &header);
-    header.push_back(':');
-    AppendString(value, &header);
-    separator = ",";
-  }
-  const bool has_metadata = options.checksums || !metadata.empty();
-  if (has_metadata) header.push_back('}');
-  separator = has_metadata ? "," : "{";
-  uint64_t end = 0;
-  for (const size_t number : plan->tensors) {
-    absl::StrAppend(&header, separator);
-    AppendTensor((*tensors)[number], end, &header);
-    end += (*tensors)[number].stored_bytes;
-    separator = ",";
-  }
-  absl::StrAppend(&header, has_metadata || !plan->tensors.empty() ? "}" : "{}");
-  if (options.checksums) header.append(kMinChecksumPadding, ' ');
-  header.resize((header.size() + options.alignment - 1) / options.alignment * options.alignment, ' ');
-  const uint64_t text_bytes = header.size() - kPrefixBytes;
-  if (text_bytes > kMaxHeaderBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("the header of ", plan->tensors.size(), " tensors has ", text_bytes,
-                                                   " bytes; the format allows ", kMaxHeaderBytes));
-  }
-  StoreLittleEndian<uint64_t>(text_bytes, &header[0]);
-  if (options.checksums) {
-    header.replace(kPrefixBytes + kChecksumStart.size(), kHexBytes, HexOf(static_cast<uint32_t>(text_bytes)));
-  }
-  uint64_t offset = header.size();
-  for (const size_t number : plan->tensors) {
-    (*tensors)[number].offset = offset;
-    offset += (*tensors)[number].stored_bytes;
-  }
-  plan->size_bytes = offset;
-  return absl::OkStatus();
-}
-
-}  // namespace
 
 absl::StatusOr<std::vector<FilePlan>> PlanFiles(const PlanOptions& options, std::vector<PlannedTensor>* tensors) {
   std::vector<size_t> order(tensors->size());
@@ -167,6 +180,18 @@ absl::StatusOr<std::vector<FilePlan>> PlanFiles(const PlanOptions& options, std:
   return plans;
 }
 
+void ResizeHeader(uint64_t size_bytes, bool has_checksums, FilePlan* plan) {
+  std::string& header = plan->header;
+  CASK_CHECK(size_bytes >= header.size(), "ResizeHeader to less than the header has");
+  plan->size_bytes += size_bytes - header.size();
+  header.resize(static_cast<size_t>(size_bytes), ' ');
+  const uint64_t text_bytes = size_bytes - kPrefixBytes;
+  StoreLittleEndian<uint64_t>(text_bytes, &header[0]);
+  if (has_checksums) {
+    header.replace(kPrefixBytes + kChecksumStart.size(), kHexBytes, HexOf(static_cast<uint32_t>(text_bytes)));
+  }
+}
+
 std::string ChecksumDigits(const FilePlan& plan, absl::Span<const uint32_t> checksums) {
   std::string digits;
   for (const uint32_t checksum : checksums) digits += HexOf(checksum);
@@ -193,9 +218,9 @@ std::string IndexText(absl::Span<const PlannedTensor> tensors, absl::Span<const 
   absl::string_view separator = "\n    ";
   for (const auto& [name, file] : by_name) {
     absl::StrAppend(&text, separator);
-    AppendString(name, &text);
+    AppendJsonString(name, &text);
     text += ": ";
-    AppendString(files[file], &text);
+    AppendJsonString(files[file], &text);
     separator = ",\n    ";
   }
   return absl::StrCat(text, "\n  }\n}\n");

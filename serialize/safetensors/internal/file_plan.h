@@ -44,6 +44,12 @@ struct FilePlan {
   uint64_t size_bytes = 0;      // of the file
 };
 
+// Errors: InvalidArgument, without the file, for a name that no tensor or alias can have.
+absl::Status CheckName(absl::string_view name);
+
+// `text` as a string of JSON, in the form of FORMAT.md section 2. Requires: UTF-8.
+void AppendJsonString(absl::string_view text, std::string* out);
+
 // At least one file. Errors: InvalidArgument if a header is larger, or a file is, than the format allows.
 absl::StatusOr<std::vector<FilePlan>> PlanFiles(const PlanOptions& options, std::vector<PlannedTensor>* tensors);
 
@@ -51,6 +57,10 @@ absl::StatusOr<std::vector<FilePlan>> PlanFiles(const PlanOptions& options, std:
 // the tensors in the order of their data. Requires: the plan was made with checksums.
 std::string ChecksumDigits(const FilePlan& plan, absl::Span<const uint32_t> checksums);
 uint64_t ChecksumOffset();  // in the file
+
+// Makes the header `size_bytes` long, with its length before it, by spaces at its end. The file grows by as much, but
+// the offsets of the tensors stay as they were. Requires: the header is no longer than that.
+void ResizeHeader(uint64_t size_bytes, bool has_checksums, FilePlan* plan);
 
 // "model-00001-of-00003.safetensors" of "model.safetensors". Requires: `path` ends in ".safetensors".
 std::string ShardName(absl::string_view path, size_t number, size_t count);

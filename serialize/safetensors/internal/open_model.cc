@@ -27,31 +27,6 @@ absl::string_view TextOf(const TensorBuffer& buffer, size_t size_bytes) {
   return {static_cast<const char*>(buffer.data()), size_bytes};
 }
 
-// Errors do not name the file.
-absl::StatusOr<Header> ReadHeader(const ByteSource& file, const OpenOptions& options) {
-  if (file.size_bytes() < kPrefixBytes) {
-    return absl::DataLossError(absl::StrCat("has ", file.size_bytes(),
-                                            " bytes; a safetensors file begins with the 8 "
-                                            "bytes of the header's length"));
-  }
-  std::array<char, kPrefixBytes> prefix;
-  CASK_RETURN_IF_ERROR(file.ReadAt(0, absl::MakeSpan(prefix)));
-  const auto header_bytes = LoadLittleEndian<uint64_t>(prefix.data());
-  const uint64_t rest = file.size_bytes() - kPrefixBytes;
-  if (header_bytes > rest) {
-    return absl::DataLossError(
-        absl::StrCat("the header's length is ", header_bytes, "; the file has ", rest, " bytes behind it"));
-  }
-  if (header_bytes > options.max_header_bytes) {
-    return absl::ResourceExhaustedError(absl::StrCat("the header's length is ", header_bytes,
-                                                     "; the limit max_header_bytes is ", options.max_header_bytes));
-  }
-  const auto size = static_cast<size_t>(header_bytes);
-  CASK_ASSIGN_OR_RETURN(const RefPtr<TensorBuffer> text, TensorBuffer::Allocate(size));
-  CASK_RETURN_IF_ERROR(file.ReadAt(kPrefixBytes, absl::MakeSpan(static_cast<char*>(text->mutable_data()), size)));
-  return ParseHeader(TextOf(*text, size), rest - header_bytes, options.parse);
-}
-
 // Makes the table of names, and entries of the aliases that the metadata notes.
 absl::Status FinishModel(const OpenOptions& options, Model* model) {
   std::vector<SafetensorsEntry>& entries = model->entries;
@@ -180,6 +155,30 @@ absl::StatusOr<std::unique_ptr<Model>> OpenIndex(const std::string& path, const 
 }
 
 }  // namespace
+
+absl::StatusOr<Header> ReadHeader(const ByteSource& file, const OpenOptions& options) {
+  if (file.size_bytes() < kPrefixBytes) {
+    return absl::DataLossError(absl::StrCat("has ", file.size_bytes(),
+                                            " bytes; a safetensors file begins with the 8 "
+                                            "bytes of the header's length"));
+  }
+  std::array<char, kPrefixBytes> prefix;
+  CASK_RETURN_IF_ERROR(file.ReadAt(0, absl::MakeSpan(prefix)));
+  const auto header_bytes = LoadLittleEndian<uint64_t>(prefix.data());
+  const uint64_t rest = file.size_bytes() - kPrefixBytes;
+  if (header_bytes > rest) {
+    return absl::DataLossError(
+        absl::StrCat("the header's length is ", header_bytes, "; the file has ", rest, " bytes behind it"));
+  }
+  if (header_bytes > options.max_header_bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat("the header's length is ", header_bytes,
+                                                     "; the limit max_header_bytes is ", options.max_header_bytes));
+  }
+  const auto size = static_cast<size_t>(header_bytes);
+  CASK_ASSIGN_OR_RETURN(const RefPtr<TensorBuffer> text, TensorBuffer::Allocate(size));
+  CASK_RETURN_IF_ERROR(file.ReadAt(kPrefixBytes, absl::MakeSpan(static_cast<char*>(text->mutable_data()), size)));
+  return ParseHeader(TextOf(*text, size), rest - header_bytes, options.parse);
+}
 
 absl::StatusOr<std::unique_ptr<Model>> OpenModel(const std::string& path, const OpenOptions& options) {
   CASK_RETURN_IF_ERROR(CheckPath(path));

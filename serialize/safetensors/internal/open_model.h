@@ -41,6 +41,9 @@ struct Model {
   absl::flat_hash_map<absl::string_view, size_t> by_name;  // numbers of entries, whose names these are
 };
 
+// The header of one file. Errors do not name the file: as SafetensorsReader::Open.
+absl::StatusOr<Header> ReadHeader(const ByteSource& file, const OpenOptions& options);
+
 // Errors name the file: as SafetensorsReader::Open.
 absl::StatusOr<std::unique_ptr<Model>> OpenModel(const std::string& path, const OpenOptions& options);
 absl::StatusOr<std::unique_ptr<Model>> OpenOneFile(std::shared_ptr<const ByteSource> file, const OpenOptions& options);

@@ -4,13 +4,19 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <memory>
 #include <random>
 #include <string>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
+#include "tensorcask/tensor/base/ref_counted.h"
+#include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tests/support/discarding_file_system.h"
 #include "tensorcask/tests/support/faulty_file_system.h"
 #include "tensorcask/tests/support/status_matchers.h"
@@ -132,6 +138,43 @@ TEST(FileSinkTest, IsDeadAfterAFailedWriteAt) {
   EXPECT_THAT(sink->WriteAt(2, "front"), StatusIs(Code::kResourceExhausted, HasSubstr("a: cannot write at 2")));
   EXPECT_THAT(sink->Append("x"), StatusIs(Code::kResourceExhausted, HasSubstr("a: cannot write at 2")));
   EXPECT_EQ(files.open_handles(), 0u);
+}
+
+// With and without copies inside the system, from and to offsets that are multiples of a block and not.
+TEST(FileSinkTest, AppendFromCopiesAnyRangeToAnyPosition) {
+  const TempFolder folder;
+  MemoryFileSystem memory;
+  const std::string text = RandomText(700'000, 1);
+  for (FileSystem* const files : {FileSystem::Posix(), static_cast<FileSystem*>(&memory)}) {
+    const bool in_memory = files == &memory;
+    const std::string source_path = in_memory ? "source" : folder.Write("source", text);
+    if (in_memory) memory.Put("source", text);
+    ReadOptions read;
+    read.file_system = files;
+    ASSERT_OK_AND_ASSIGN(const std::shared_ptr<const ByteSource> source, OpenFileSource(source_path, read));
+    int number = 0;
+    for (const size_t head : {0, 1, 4096, 5000}) {
+      for (const size_t offset : {0, 5, 904, 4096}) {
+        for (const size_t bytes : {0, 3, 4096, 100'000, 650'000}) {
+          const std::string name = absl::StrCat("copy", ++number);
+          const std::string path = in_memory ? name : folder.Path(name);
+          ASSERT_OK_AND_ASSIGN(const std::unique_ptr<FileSink> sink, FileSink::Create(path, files));
+          ASSERT_OK(sink->Append(text.substr(0, head)));
+          ASSERT_OK(sink->AppendFrom(*source, offset, bytes));
+          EXPECT_EQ(sink->position(), head + bytes);
+          ASSERT_OK(sink->Append("end"));
+          ASSERT_OK(sink->Close(/*sync=*/false));
+          ASSERT_OK_AND_ASSIGN(const RefPtr<TensorBuffer> copy, ReadWholeFile(path, UINT64_MAX, read));
+          const absl::string_view got(static_cast<const char*>(copy->data()), copy->size_bytes());
+          EXPECT_TRUE(got == absl::StrCat(text.substr(0, head), text.substr(offset, bytes), "end"))
+              << head << " " << offset << " " << bytes;
+        }
+      }
+    }
+    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<FileSink> sink,
+                         FileSink::Create(in_memory ? "past" : folder.Path("past"), files));
+    EXPECT_THAT(sink->AppendFrom(*source, 699'000, 2000), StatusIs(Code::kDataLoss, HasSubstr("the file has 700000")));
+  }
 }
 
 TEST(FileSinkTest, ExistingFilesAndBadPathsAreRefused) {

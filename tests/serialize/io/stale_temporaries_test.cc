@@ -104,6 +104,48 @@ TEST(StaleTemporaries, OnlyRegularFilesAreRemoved) {
   EXPECT_EQ(files->RemoveUnlocked(folder.Path("file")), 0);
 }
 
+TEST(ListTemporaries, SaysWhichHaveAWriterAndRemovesNone) {
+  const TempFolder folder;
+  AtomicPublish living(Overwriting());
+  ASSERT_OK(living.Add(folder.Path("alive")));
+  const std::string digits = ".tmp-0123456789abcdef";
+  folder.Write("dead" + digits, "four");
+  folder.Write("other.tmp-0123", "x");
+  ASSERT_EQ(symlink(("dead" + digits).c_str(), folder.Path("link" + digits).c_str()), 0);
+  ASSERT_EQ(mkfifo(folder.Path("pipe" + digits).c_str(), 0600), 0);
+  ASSERT_EQ(mkdir(folder.Path("sub" + digits).c_str(), 0700), 0);
+  const std::vector<std::string> before = NamesIn(folder.path());
+  for (int turn = 0; turn < 2; ++turn) {
+    ASSERT_OK_AND_ASSIGN(const std::vector<TemporaryFile> found, ListTemporaries(folder.path()));
+    ASSERT_THAT(found, SizeIs(5));
+    EXPECT_EQ(found[0].name, "alive.tmp-0000000000000000");
+    EXPECT_EQ(found[0].state, TemporaryFile::State::kInUse);
+    EXPECT_EQ(found[1].path(), folder.Path("dead" + digits));
+    EXPECT_EQ(found[1].state, TemporaryFile::State::kStale);
+    EXPECT_EQ(found[1].info.size_bytes, 4u);
+    EXPECT_GT(found[1].info.modified_unix_seconds, 1'500'000'000);
+    for (int i = 2; i < 5; ++i) EXPECT_EQ(found[i].state, TemporaryFile::State::kOther) << found[i].name;
+    EXPECT_EQ(NamesIn(folder.path()), before);
+  }
+  ASSERT_OK_AND_ASSIGN(const std::vector<TemporaryFile> found, ListTemporaries(folder.path()));
+  for (const TemporaryFile& file : found) {
+    const bool is_stale = file.state == TemporaryFile::State::kStale;
+    EXPECT_EQ(RemoveTemporary(file).code(), is_stale ? absl::StatusCode::kOk : absl::StatusCode::kFailedPrecondition)
+        << file.name;
+  }
+  EXPECT_THAT(NamesIn(folder.path()), SizeIs(before.size() - 1));
+  EXPECT_THAT(ListTemporaries(folder.Path("none")), StatusIs(absl::StatusCode::kNotFound, HasSubstr("none")));
+  ASSERT_OK(living.Commit());
+}
+
+TEST(ListTemporaries, WithoutLocksNothingIsStale) {
+  MemoryFileSystem memory;
+  memory.Put("/a.tmp-0000000000000000", "x");
+  ASSERT_OK_AND_ASSIGN(const std::vector<TemporaryFile> found, ListTemporaries("/", &memory));
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].state, TemporaryFile::State::kUnknown);
+}
+
 // What locks promise, on both file systems.
 void ExpectLocksExclude(FileSystem* files, const std::string& path) {
   const IoResult made = files->CreateNew(path);

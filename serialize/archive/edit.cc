@@ -1,0 +1,97 @@
+#include "tensorcask/serialize/archive/edit.h"
+
+#include <map>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/archive/archive.h"
+#include "tensorcask/serialize/archive/archive_entry.h"
+#include "tensorcask/serialize/archive/internal/similar_names.h"
+#include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/tensor/base/quote.h"
+#include "tensorcask/tensor/base/status_macros.h"
+
+namespace tensorcask {
+namespace {
+
+// The new names, and which tensors are removed. Errors: AlreadyExists.
+absl::Status PlanNames(const ArchiveReader& archive, const ArchiveEdits& edits, FileEdits* plan,
+                       ArchiveEditReport* report) {
+  std::map<std::string, absl::string_view> names;  // from new to old
+  for (const ArchiveEntry& entry : archive.entries()) {
+    if (edits.remove != nullptr && edits.remove(entry.name)) {
+      plan->removed.insert(entry.name);
+      report->removed.push_back(entry.name);
+      continue;
+    }
+    const std::string name = edits.rename != nullptr ? edits.rename(entry.name) : entry.name;
+    const auto [taken, is_new] = names.emplace(name, entry.name);
+    if (!is_new) {
+      return absl::AlreadyExistsError(absl::StrCat(archive.path(), ": both ", Quoted(taken->second), " and ",
+                                                   Quoted(entry.name), " would be called ", Quoted(name)));
+    }
+    if (name == entry.name) continue;
+    plan->renames[entry.name] = name;
+    report->renamed.emplace_back(entry.name, name);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PlanMetadata(const ArchiveReader& archive, const ArchiveEdits& edits, const ArchiveFormat& format,
+                          FileEdits* plan) {
+  if (edits.set_metadata.empty() && edits.unset_metadata.empty()) return absl::OkStatus();
+  if (!format.traits().file_metadata) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(archive.path(), ": a file of format ", format.name(), " holds no metadata"));
+  }
+  const FileMetadata& metadata = archive.file_metadata();
+  for (const auto& [key, value] : edits.set_metadata) {
+    const auto old = metadata.find(key);
+    if (edits.unset_metadata.count(key) != 0) {
+      return absl::InvalidArgumentError(absl::StrCat("metadata ", Quoted(key), " is to be both set and unset"));
+    }
+    if (old == metadata.end() || old->second != value) plan->set_metadata[key] = value;
+  }
+  for (const std::string& key : edits.unset_metadata) {
+    const absl::StatusOr<const ArchiveEntry*> alias = archive.Find(key);  // which metadata notes
+    if (metadata.count(key) == 0 && (!alias.ok() || (*alias)->alias_of.empty())) {
+      std::vector<absl::string_view> keys;
+      for (const auto& [known, value] : metadata) keys.push_back(known);
+      return absl::NotFoundError(
+          absl::StrCat(archive.path(), ": there is no metadata ", Quoted(key), archive::DidYouMean(key, keys)));
+    }
+    plan->unset_metadata.insert(key);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<ArchiveEditReport> EditArchive(const std::string& path, const ArchiveEdits& edits,
+                                              ArchiveFormats formats, const FileEditOptions& options) {
+  ArchiveReaderOptions read;
+  read.read.file_system = options.file_system;
+  read.limits = options.limits;
+  CASK_ASSIGN_OR_RETURN(std::unique_ptr<ArchiveReader> archive, OpenArchive(path, formats, read));
+  CASK_ASSIGN_OR_RETURN(const ArchiveFormat* const format, FindFormat(archive->format(), formats));
+  ArchiveEditReport report;
+  report.path = archive->path();
+  report.format = std::string(format->name());
+  FileEdits plan;
+  CASK_RETURN_IF_ERROR(PlanNames(*archive, edits, &plan, &report));
+  CASK_RETURN_IF_ERROR(PlanMetadata(*archive, edits, *format, &plan));
+  if (plan.empty()) return report;
+  archive.reset();
+  CASK_ASSIGN_OR_RETURN(report.result, format->Edit(report.path, plan, options));
+  if (options.dry_run && !options.output.empty()) {
+    for (const std::string& file : report.result.files) {
+      FileInfo info;
+      if (options.file_system->Describe(file, &info) < 0) continue;
+      return absl::AlreadyExistsError(absl::StrCat(file, ": exists already"));
+    }
+  }
+  return report;
+}
+
+}  // namespace tensorcask

@@ -1,0 +1,69 @@
+// Changes names of tensors and the metadata of a file, without touching the elements.
+//
+//   ArchiveEdits edits;
+//   edits.rename = [](absl::string_view name) { return absl::StrCat("encoder/", name); };
+//   edits.set_metadata["license"] = "MIT";
+//   CASK_ASSIGN_OR_RETURN(const ArchiveEditReport report, EditArchive("model.safetensors", edits, formats));
+//
+// A reader sees the old file or the new one at every moment, also after a crash: nothing is changed in place. What the
+// formats do:
+//
+// - safetensors: a new file with a new header and the same data replaces the old one. The system copies the data;
+//   where the file system can (Btrfs, XFS), both files share them, and no byte is copied. Checksums stay those of their
+//   tensors, and tied tensors stay tied. A model in several files gets new files under new names for those that change;
+//   then its index is replaced, and then the old files are removed.
+// - npz: likewise, with new headers of the members and a new directory. Nothing is inflated. No metadata.
+// - checkpoint: a new index replaces the old one; the data files are not touched. Tensors can be removed; their bytes
+//   stay in the data files. No metadata. V1 checkpoints, deltas and tensors that the checkpoint's object graph names
+//   are refused: TensorFlow restores by the names in the graph.
+// - Other formats are refused: Convert writes them anew.
+//
+// Values, dtypes and shapes stay the same, bit by bit. No checksum of elements is verified. The new files have the
+// permissions that the process gives new files. Other hard links to an old file keep its content.
+
+#ifndef TENSORCASK_SERIALIZE_ARCHIVE_EDIT_H_
+#define TENSORCASK_SERIALIZE_ARCHIVE_EDIT_H_
+
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "tensorcask/serialize/archive/archive_format.h"
+#include "tensorcask/serialize/archive/archive_reader.h"
+#include "tensorcask/serialize/io/file_edits.h"
+
+namespace tensorcask {
+
+struct ArchiveEdits {
+  std::function<std::string(absl::string_view name)> rename;  // the new name of each tensor; null: names stay
+  std::function<bool(absl::string_view name)> remove;         // by its old name; null: none
+  FileMetadata set_metadata;
+  std::set<std::string> unset_metadata;
+};
+
+struct ArchiveEditReport {
+  std::string path;                                          // of the archive that was found
+  std::string format;                                        // ArchiveFormat::name
+  std::vector<std::pair<std::string, std::string>> renamed;  // from, to; sorted
+  std::vector<std::string> removed;                          // sorted
+  FileEditResult result;
+};
+
+// Edits the archive at `path`, which OpenArchive would open. With options.dry_run, only checks and reports. If no name
+// and no metadata would change, writes nothing and reports no files.
+// Errors, and nothing has changed: as OpenArchive; AlreadyExists if two tensors would have one name, and for an
+// options.output that exists; InvalidArgument for a name or metadata that the format cannot hold, and for metadata of a
+// format without it; NotFound for a key of unset_metadata that is not there; FailedPrecondition for tensors that must
+// keep their names (above); Unimplemented for formats that are not edited; Cancelled by options.progress; from errno,
+// naming the file.
+absl::StatusOr<ArchiveEditReport> EditArchive(const std::string& path, const ArchiveEdits& edits,
+                                              ArchiveFormats formats, const FileEditOptions& options = {});
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_SERIALIZE_ARCHIVE_EDIT_H_

@@ -1,0 +1,390 @@
+#include "tensorcask/serialize/safetensors/internal/edit_files.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "absl/types/span.h"
+#include "tensorcask/serialize/io/byte_sink.h"
+#include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/internal/atomic_publish.h"
+#include "tensorcask/serialize/io/internal/paced_sink.h"
+#include "tensorcask/serialize/io/internal/retry.h"
+#include "tensorcask/serialize/safetensors/entry.h"
+#include "tensorcask/serialize/safetensors/internal/file_plan.h"
+#include "tensorcask/serialize/safetensors/internal/header.h"
+#include "tensorcask/serialize/safetensors/internal/index_rewrite.h"
+#include "tensorcask/serialize/safetensors/internal/model_index.h"
+#include "tensorcask/serialize/safetensors/internal/open_model.h"
+#include "tensorcask/tensor/base/endian.h"
+#include "tensorcask/tensor/base/quote.h"
+#include "tensorcask/tensor/base/ref_counted.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
+#include "tensorcask/tensor/base/utf8.h"
+#include "tensorcask/tensor/buffer.h"
+
+namespace tensorcask::safetensors {
+namespace {
+
+using internal::RetryInterrupted;
+using Metadata = std::map<std::string, std::string>;
+
+constexpr uint64_t kMaxHeaderBytes = 100'000'000;
+constexpr absl::string_view kEnding = ".safetensors";
+constexpr absl::string_view kFormatKey = "format";
+constexpr uint64_t kLargeBytes = uint64_t{1} << 20;  // of data: worth a header of whole blocks
+constexpr uint64_t kBlockBytes = 4096;
+constexpr uint64_t kStepBytes = 64;
+
+absl::string_view LastName(absl::string_view path) { return path.substr(path.rfind('/') + 1); }  // npos + 1 is 0
+
+// One file of the model, as it is and as it will be.
+struct EditedFile {
+  Header header;               // parsed; without the names that change
+  uint64_t data_start = 0;     // offset of the data
+  bool has_checksums = false;  // of its own
+  Metadata metadata;           // new
+  std::string text;            // the new header, with its length; empty: the file does not change
+  std::string path;            // new
+};
+
+class Editor {
+ public:
+  Editor(const FileEdits& edits, const FileEditOptions& options) : edits_(edits), options_(options) {}
+
+  absl::StatusOr<FileEditResult> Run(const std::string& path) {
+    CASK_RETURN_IF_ERROR(Open(path));
+    CASK_RETURN_IF_ERROR(CheckEdits());
+    for (EditedFile& file : files_) CASK_RETURN_IF_ERROR(EditMetadata(&file));
+    CASK_RETURN_IF_ERROR(CheckAliases());
+    for (size_t i = 0; i < files_.size(); ++i) CASK_RETURN_IF_ERROR(MakeHeader(i));
+    if (is_model_) CASK_RETURN_IF_ERROR(MakeIndex());
+    if (!options_.dry_run) CASK_RETURN_IF_ERROR(Write());
+    return std::move(result_);
+  }
+
+ private:
+  absl::Status Open(const std::string& path);
+  absl::Status CheckEdits() const;
+  absl::Status EditMetadata(EditedFile* file);
+  absl::Status CheckAliases();
+  absl::Status MakeHeader(size_t number);
+  absl::Status CheckHeader(const EditedFile& file, uint64_t data_bytes) const;
+  absl::StatusOr<std::string> NewShardPath(const std::string& path) const;
+  absl::Status MakeIndex();
+  absl::Status Write();
+
+  absl::Status Refuse(absl::string_view what) const {
+    return absl::InvalidArgumentError(absl::StrCat(model_->path, ": ", what));
+  }
+  const std::string& NewName(const std::string& name) const {
+    const auto renamed = edits_.renames.find(name);
+    return renamed == edits_.renames.end() ? name : renamed->second;
+  }
+  uint64_t DataBytes(size_t number) const {
+    return model_->shards[number].file->size_bytes() - files_[number].data_start;
+  }
+
+  const FileEdits& edits_;
+  const FileEditOptions& options_;
+  OpenOptions open_;
+  std::unique_ptr<Model> model_;
+  bool is_model_ = false;          // several files with an index
+  Metadata aliases_;               // that the reader restores, by old names
+  std::vector<EditedFile> files_;  // of model_->shards
+  std::string index_text_;         // of the new index
+  FileEditResult result_;
+};
+
+absl::Status Editor::Open(const std::string& path) {
+  open_.read.file_system = options_.file_system;
+  open_.parse.limits = options_.limits;
+  open_.max_header_bytes = kMaxHeaderBytes;
+  CASK_ASSIGN_OR_RETURN(model_, OpenModel(path, open_));
+  is_model_ = absl::EndsWith(model_->path, kIndexEnding);
+  result_.notes = model_->notes;
+  for (const SafetensorsEntry& entry : model_->entries) {
+    if (!entry.alias_of.empty()) aliases_[entry.name] = entry.alias_of;
+  }
+  for (const Shard& shard : model_->shards) {
+    EditedFile file;
+    absl::StatusOr<Header> header = ReadHeader(*shard.file, open_);
+    if (!header.ok()) return Annotate(header.status(), shard.path);
+    file.header = *std::move(header);
+    std::array<char, kPrefixBytes> prefix;
+    CASK_RETURN_IF_ERROR(shard.file->ReadAt(0, absl::MakeSpan(prefix)));
+    file.data_start = kPrefixBytes + LoadLittleEndian<uint64_t>(prefix.data());
+    file.has_checksums = !file.header.entries.empty() && file.header.entries[0].checksum.has_value();
+    file.path = shard.path;
+    files_.push_back(std::move(file));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Editor::CheckEdits() const {
+  if (!edits_.removed.empty()) {
+    return absl::UnimplementedError(absl::StrCat(
+        model_->path,
+        ": tensors are not removed from a safetensors file, which allows no gaps; convert it without them"));
+  }
+  if (is_model_ && (!edits_.set_metadata.empty() || !edits_.unset_metadata.empty())) {
+    return Refuse("is a model in several files, and each has metadata of its own: edit that of a file");
+  }
+  if (is_model_ && !options_.output.empty()) {
+    return Refuse("is a model in several files; only one file can be written under another name");
+  }
+  for (const auto& [from, to] : edits_.renames) {
+    const absl::Status valid = CheckName(to);
+    if (!valid.ok()) return Refuse(valid.message());
+    if (aliases_.count(from) != 0 && to == kFormatKey) {
+      return Refuse(absl::StrCat(Quoted(from), " is another name of ", Quoted(aliases_.at(from)),
+                                 " and cannot be called \"format\", which metadata uses"));
+    }
+  }
+  for (const auto& [key, value] : edits_.set_metadata) {
+    if (key == kChecksumKey) return Refuse(absl::StrCat("metadata ", Quoted(key), " is made by the writer"));
+    if (!internal::IsUtf8(key) || !internal::IsUtf8(value)) {
+      return Refuse(absl::StrCat("metadata ", Quoted(key), " is not UTF-8"));
+    }
+    for (const auto& [alias, target] : aliases_) {
+      if (key != alias && key != NewName(alias)) continue;
+      return Refuse(
+          absl::StrCat("metadata ", Quoted(key), " notes another name of tensor ", Quoted(target), "; unset it first"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Sets the new metadata of one file: its aliases follow the names, then entries are unset and set.
+absl::Status Editor::EditMetadata(EditedFile* file) {
+  const Metadata& old = file->header.metadata;
+  for (const auto& [key, value] : old) {
+    const auto alias = aliases_.find(key);
+    const bool is_alias = alias != aliases_.end() && alias->second == value;
+    const std::string& new_key = is_alias ? NewName(key) : key;
+    if (is_alias && new_key != key && old.count(new_key) != 0 && aliases_.count(new_key) == 0) {
+      return absl::AlreadyExistsError(absl::StrCat(file->path, ": ", Quoted(key), " cannot be called ", Quoted(new_key),
+                                                   ": the metadata has an entry of that name"));
+    }
+    file->metadata[new_key] = is_alias ? NewName(value) : value;
+  }
+  if (is_model_) return absl::OkStatus();
+  for (const std::string& key : edits_.unset_metadata) {
+    if (old.count(key) == 0) return absl::NotFoundError(absl::StrCat(file->path, ": has no metadata ", Quoted(key)));
+    file->metadata.erase(aliases_.count(key) != 0 ? NewName(key) : key);
+  }
+  for (const auto& [key, value] : edits_.set_metadata) file->metadata[key] = value;
+  if (!file->metadata.empty() && file->metadata.count(std::string(kFormatKey)) == 0 &&
+      (!edits_.set_metadata.empty() || !edits_.unset_metadata.empty())) {
+    result_.notes.push_back(
+        "the metadata has no entry \"format\"; Hugging Face transformers refuses such a file (set format to pt)");
+  }
+  return absl::OkStatus();
+}
+
+// Entries of the metadata become other names of tensors by what they say. The edit must neither make nor lose one.
+absl::Status Editor::CheckAliases() {
+  std::set<std::string> names;  // new ones, of tensors
+  for (const SafetensorsEntry& entry : model_->entries) {
+    if (entry.alias_of.empty()) names.insert(NewName(entry.name));
+  }
+  Metadata expected;
+  for (const auto& [alias, target] : aliases_) {
+    if (edits_.unset_metadata.count(alias) == 0) expected[NewName(alias)] = NewName(target);
+  }
+  std::set<std::string> found;
+  for (const EditedFile& file : files_) {
+    for (const auto& [key, value] : file.metadata) {
+      if (names.count(value) == 0 || names.count(key) != 0 || key == kFormatKey) continue;
+      if (expected.count(key) != 0) {
+        found.insert(key);
+        continue;
+      }
+      if (edits_.set_metadata.count(key) != 0) {
+        result_.notes.push_back(absl::StrCat("metadata ", Quoted(key), " is the name of a tensor: readers will take ",
+                                             Quoted(key), " for another name of ", Quoted(value)));
+        continue;
+      }
+      return Refuse(absl::StrCat("metadata ", Quoted(key), " is ", Quoted(value),
+                                 ", the new name of a tensor: readers would take ", Quoted(key),
+                                 " for another name of it"));
+    }
+  }
+  // The index notes the others. They stay right if neither name changes.
+  for (const auto& [alias, target] : aliases_) {
+    const bool is_expected = expected.count(NewName(alias)) != 0 && found.count(NewName(alias)) == 0;
+    if (!is_expected || (NewName(alias) == alias && NewName(target) == target)) continue;
+    return Refuse(absl::StrCat("the index says that ", Quoted(alias), " is another name of ", Quoted(target),
+                               "; both must keep their names"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Editor::MakeHeader(size_t number) {
+  EditedFile& file = files_[number];
+  bool changed = file.metadata != file.header.metadata;
+  PlanOptions plan;
+  plan.alignment = 1;
+  plan.by_alignment = false;
+  plan.checksums = file.has_checksums;
+  plan.metadata = file.metadata;
+  std::vector<PlannedTensor> tensors;
+  std::vector<uint32_t> checksums;
+  for (const SafetensorsEntry& entry : file.header.entries) {
+    PlannedTensor tensor;
+    tensor.name = NewName(entry.name);
+    changed = changed || tensor.name != entry.name;
+    tensor.dtype = entry.dtype;
+    tensor.shape = entry.shape;
+    tensor.stored_bytes = entry.stored_bytes;
+    tensors.push_back(std::move(tensor));
+    if (file.has_checksums) checksums.push_back(entry.checksum.value_or(0));
+  }
+  if (!changed) return absl::OkStatus();
+  absl::StatusOr<std::vector<FilePlan>> plans = PlanFiles(plan, &tensors);
+  if (!plans.ok()) return Annotate(plans.status(), file.path);
+  FilePlan& header = (*plans)[0];
+  const uint64_t needed = header.header.size();
+  uint64_t size = file.data_start;
+  if (needed > size) {
+    const uint64_t step = DataBytes(number) >= kLargeBytes ? kBlockBytes : kStepBytes;
+    size += (needed - size + step - 1) / step * step;
+    if (size - kPrefixBytes > kMaxHeaderBytes) size = needed;
+  }
+  ResizeHeader(size, file.has_checksums, &header);
+  if (file.has_checksums) {
+    const std::string digits = ChecksumDigits(header, checksums);
+    header.header.replace(ChecksumOffset(), digits.size(), digits);
+  }
+  file.text = std::move(header.header);
+  CASK_RETURN_IF_ERROR(CheckHeader(file, DataBytes(number)));
+  if (is_model_) {
+    CASK_ASSIGN_OR_RETURN(file.path, NewShardPath(model_->shards[number].path));
+  } else if (!options_.output.empty()) {
+    file.path = options_.output;
+  }
+  result_.files.push_back(file.path);
+  result_.written_bytes += file.text.size();
+  result_.copied_bytes += DataBytes(number);
+  return absl::OkStatus();
+}
+
+// Reads the new header back: each tensor has the bytes, the dtype, the shape and the checksum that it had.
+absl::Status Editor::CheckHeader(const EditedFile& file, uint64_t data_bytes) const {
+  const absl::StatusOr<Header> parsed =
+      ParseHeader(absl::string_view(file.text).substr(kPrefixBytes), data_bytes, open_.parse);
+  if (!parsed.ok()) return Annotate(parsed.status(), absl::StrCat(file.path, ": the new header"));
+  bool same = parsed->entries.size() == file.header.entries.size() && parsed->metadata == file.metadata;
+  for (size_t i = 0; same && i < parsed->entries.size(); ++i) {
+    const SafetensorsEntry& now = parsed->entries[i];
+    const SafetensorsEntry& old = file.header.entries[i];
+    same = now.name == NewName(old.name) && now.dtype == old.dtype && now.shape == old.shape &&
+           now.offset - file.text.size() == old.offset - file.data_start && now.stored_bytes == old.stored_bytes &&
+           now.checksum == old.checksum;
+  }
+  return same ? absl::OkStatus() : absl::InternalError(absl::StrCat(file.path, ": the new header lost a tensor"));
+}
+
+// "model-00001-of-00002.safetensors" -> "model-00001-of-00002-r1.safetensors" -> "model-00001-of-00002-r2.safetensors".
+absl::StatusOr<std::string> Editor::NewShardPath(const std::string& path) const {
+  constexpr int kMaxRevisions = 10000;
+  absl::string_view stem = path;
+  absl::ConsumeSuffix(&stem, kEnding);
+  const size_t dash = stem.rfind("-r");
+  int revision = 0;
+  if (dash != absl::string_view::npos && absl::ascii_isdigit(stem[stem.size() - 1]) &&
+      absl::SimpleAtoi(stem.substr(dash + 2), &revision) && revision >= 0) {
+    stem = stem.substr(0, dash);
+  } else {
+    revision = 0;
+  }
+  for (int i = 0; i < kMaxRevisions && revision < INT32_MAX; ++i) {
+    const std::string candidate = absl::StrCat(stem, "-r", ++revision, kEnding);
+    FileInfo info;
+    const IoResult found = RetryInterrupted([&] { return options_.file_system->Describe(candidate, &info); });
+    if (found == -ENOENT) return candidate;
+    if (found < 0) return IoError(found, candidate, "look for an existing file");
+  }
+  return absl::AlreadyExistsError(absl::StrCat(path, ": no name is free for its next revision"));
+}
+
+absl::Status Editor::MakeIndex() {
+  ReadOptions read;
+  read.file_system = options_.file_system;
+  CASK_ASSIGN_OR_RETURN(const RefPtr<TensorBuffer> buffer, ReadWholeFile(model_->path, kMaxHeaderBytes, read));
+  const absl::string_view text(static_cast<const char*>(buffer->data()), buffer->size_bytes());
+  absl::StatusOr<ModelIndex> index = ParseModelIndex(text, open_.parse);
+  if (!index.ok()) return Annotate(index.status(), model_->path);
+  std::map<std::string, std::string> files;
+  for (const SafetensorsEntry& entry : model_->entries) {
+    if (!entry.alias_of.empty()) continue;
+    const auto shard = static_cast<size_t>(entry.shard);
+    const auto listed = index->files.find(entry.name);
+    if (listed == index->files.end() || listed->second != LastName(model_->shards[shard].path)) {
+      return absl::AbortedError(absl::StrCat(model_->path, ": changed while it was read"));
+    }
+    files[NewName(entry.name)] = std::string(LastName(files_[shard].path));
+  }
+  absl::StatusOr<std::string> rewritten = ReplaceWeightMap(text, files);
+  if (!rewritten.ok()) return Annotate(rewritten.status(), model_->path);
+  index_text_ = *std::move(rewritten);
+  index = ParseModelIndex(index_text_, open_.parse);
+  if (!index.ok() || index->files != files) {
+    return absl::InternalError(absl::StrCat(model_->path, ": the new index lost a tensor"));
+  }
+  result_.files.push_back(model_->path);
+  result_.written_bytes += index_text_.size();
+  return absl::OkStatus();
+}
+
+absl::Status Editor::Write() {
+  PublishOptions publish_options;
+  publish_options.file_system = options_.file_system;
+  publish_options.sync = options_.sync;
+  publish_options.overwrite = options_.output.empty();
+  AtomicPublish publish(publish_options);
+  uint64_t copied = 0;
+  std::vector<std::string> stale;
+  for (size_t i = 0; i < files_.size(); ++i) {
+    const EditedFile& file = files_[i];
+    if (file.text.empty()) continue;
+    CASK_ASSIGN_OR_RETURN(FileSink* const sink, publish.Add(file.path));
+    PacedSink paced(sink, &options_.progress, copied);
+    CASK_RETURN_IF_ERROR(paced.Append(file.text));
+    CASK_RETURN_IF_ERROR(paced.AppendFrom(*model_->shards[i].file, file.data_start, DataBytes(i)));
+    copied = paced.copied();
+    if (is_model_) stale.push_back(model_->shards[i].path);
+  }
+  if (is_model_) {
+    CASK_ASSIGN_OR_RETURN(FileSink* const sink, publish.Add(model_->path));
+    CASK_RETURN_IF_ERROR(sink->Append(index_text_));
+  }
+  CASK_RETURN_IF_ERROR(publish.Commit());
+  // Best effort: they only take room.
+  for (const std::string& path : stale) RetryInterrupted([&] { return options_.file_system->Remove(path); });
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<FileEditResult> EditSafetensors(const std::string& path, const FileEdits& edits,
+                                               const FileEditOptions& options) {
+  return Editor(edits, options).Run(path);
+}
+
+}  // namespace tensorcask::safetensors

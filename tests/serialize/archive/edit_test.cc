@@ -1,0 +1,326 @@
+// What editing leaves when it fails, when it is told to stop, and when the machine crashes: the old file or the new
+// one.
+
+#include "tensorcask/serialize/archive/edit.h"
+
+#include <cerrno>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tensorcask/serialize/archive/all_formats.h"
+#include "tensorcask/serialize/checkpoint/internal/edit_index.h"
+#include "tensorcask/serialize/checkpoint/reader.h"
+#include "tensorcask/serialize/checkpoint/writer.h"
+#include "tensorcask/serialize/io/file_edits.h"
+#include "tensorcask/serialize/io/memory_file_system.h"
+#include "tensorcask/serialize/npy/internal/npz_edit.h"
+#include "tensorcask/serialize/npy/npz_reader.h"
+#include "tensorcask/serialize/npy/npz_writer.h"
+#include "tensorcask/serialize/safetensors/internal/edit_files.h"
+#include "tensorcask/serialize/safetensors/reader.h"
+#include "tensorcask/serialize/safetensors/writer.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/shape.h"
+#include "tensorcask/tensor/strided/compare.h"
+#include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tests/support/crash_file_system.h"
+#include "tensorcask/tests/support/crash_model.h"
+#include "tensorcask/tests/support/faulty_file_system.h"
+#include "tensorcask/tests/support/status_matchers.h"
+#include "tensorcask/tests/support/temp_folder.h"
+
+namespace tensorcask {
+namespace {
+
+using ::tensorcask::testing::CrashFileSystem;
+using ::tensorcask::testing::CrashMode;
+using ::tensorcask::testing::CrashModel;
+using ::tensorcask::testing::CrashSampling;
+using ::tensorcask::testing::CrashState;
+using ::tensorcask::testing::FaultyFileSystem;
+using ::tensorcask::testing::StatusIs;
+using ::tensorcask::testing::TempFolder;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+using Code = absl::StatusCode;
+using Tensors = std::map<std::string, Tensor>;
+
+Tensors Sample() {
+  Tensor large = *Tensor::Create(DType::kFloat32, TensorShape({40, 50}));  // two pages
+  for (int64_t i = 0; i < large.num_elements(); ++i) large.mutable_data<float>()[i] = static_cast<float>(i);
+  return {{"dense/bias", Tensor::FromValues<float>({1, 2, 3})},
+          {"dense/kernel", large},
+          {"step", Tensor::FromValues<int64_t>({7})}};
+}
+
+FileEdits Renames() {
+  FileEdits edits;
+  edits.renames = {{"dense/kernel", "encoder/kernel with a much longer name than the header has room for, really"},
+                   {"dense/bias", "encoder/bias"}};
+  return edits;
+}
+
+Tensors Expected(const FileEdits& edits) {
+  Tensors expected;
+  for (auto& [name, tensor] : Sample()) {
+    const auto renamed = edits.renames.find(name);
+    expected[renamed == edits.renames.end() ? name : renamed->second] = tensor;
+  }
+  return expected;
+}
+
+bool Same(const Tensors& a, const Tensors& b) {
+  if (a.size() != b.size()) return false;
+  for (const auto& [name, tensor] : a) {
+    const auto found = b.find(name);
+    if (found == b.end() || !Equal(tensor, found->second)) return false;
+  }
+  return true;
+}
+
+struct Format {
+  const char* name;
+  std::function<absl::Status(FileSystem*)> save;
+  std::function<absl::StatusOr<Tensors>(FileSystem*)> load;
+  std::function<absl::StatusOr<FileEditResult>(const FileEdits&, const FileEditOptions&)> edit;
+};
+
+absl::Status SaveSafetensors(FileSystem* files, uint64_t max_shard_bytes) {
+  SafetensorsWriterOptions options;
+  options.file_system = files;
+  options.max_shard_bytes = max_shard_bytes;
+  CASK_ASSIGN_OR_RETURN(SafetensorsWriter writer, SafetensorsWriter::Create("m.safetensors", options));
+  for (const auto& [name, tensor] : Sample()) CASK_RETURN_IF_ERROR(writer.Add(name, tensor));
+  return writer.Finish();
+}
+
+absl::StatusOr<Tensors> LoadSafetensors(FileSystem* files) {
+  SafetensorsReaderOptions options;
+  options.read.file_system = files;
+  CASK_ASSIGN_OR_RETURN(const SafetensorsReader reader, SafetensorsReader::Open("m.safetensors", options));
+  Tensors tensors;
+  for (const SafetensorsEntry& entry : reader.entries()) {
+    if (!entry.checksum.has_value()) return absl::DataLossError("a tensor has no checksum");
+    CASK_ASSIGN_OR_RETURN(tensors[entry.name], reader.Read(entry.name));
+  }
+  return tensors;
+}
+
+absl::Status SaveNpz(FileSystem* files) {
+  NpzWriterOptions options;
+  options.file_system = files;
+  CASK_ASSIGN_OR_RETURN(NpzWriter writer, NpzWriter::Create("m.npz", options));
+  for (const auto& [name, tensor] : Sample()) CASK_RETURN_IF_ERROR(writer.Add(name, tensor));
+  return writer.Finish();
+}
+
+absl::StatusOr<Tensors> LoadNpz(FileSystem* files) {
+  NpyReaderOptions options;
+  options.read.file_system = files;
+  CASK_ASSIGN_OR_RETURN(const NpzReader reader, NpzReader::Open("m.npz", options));
+  Tensors tensors;
+  for (const NpyEntry& entry : reader.entries()) {
+    CASK_ASSIGN_OR_RETURN(tensors[entry.name], reader.Read(entry.name));
+  }
+  return tensors;
+}
+
+absl::Status SaveCheckpoint(FileSystem* files) {
+  CheckpointWriterOptions options;
+  options.file_system = files;
+  CASK_ASSIGN_OR_RETURN(CheckpointWriter writer, CheckpointWriter::Create("m", options));
+  for (const auto& [name, tensor] : Sample()) CASK_RETURN_IF_ERROR(writer.Add(name, tensor));
+  return writer.Finish();
+}
+
+absl::StatusOr<Tensors> LoadCheckpoint(FileSystem* files) {
+  CheckpointReaderOptions options;
+  options.read.file_system = files;
+  CASK_ASSIGN_OR_RETURN(const CheckpointReader reader, CheckpointReader::Open("m", options));
+  CASK_ASSIGN_OR_RETURN(const std::vector<CheckpointEntry> entries, reader.entries());
+  Tensors tensors;
+  for (const CheckpointEntry& entry : entries) {
+    CASK_ASSIGN_OR_RETURN(tensors[entry.name], reader.Read(entry.name));
+  }
+  return tensors;
+}
+
+absl::StatusOr<FileEditResult> EditSafetensors(const FileEdits& edits, const FileEditOptions& options) {
+  return safetensors::EditSafetensors("m.safetensors", edits, options);
+}
+
+const Format kFormats[] = {
+    {"Safetensors", [](FileSystem* files) { return SaveSafetensors(files, 0); }, LoadSafetensors, EditSafetensors},
+    {"ShardedSafetensors", [](FileSystem* files) { return SaveSafetensors(files, 16); }, LoadSafetensors,
+     EditSafetensors},
+    {"Npz", SaveNpz, LoadNpz,
+     [](const FileEdits& edits, const FileEditOptions& options) { return npy::EditNpz("m.npz", edits, options); }},
+    {"Checkpoint", SaveCheckpoint, LoadCheckpoint,
+     [](const FileEdits& edits, const FileEditOptions& options) {
+       return checkpoint::EditCheckpoint("m", edits, options);
+     }},
+};
+
+class EditFiles : public ::testing::TestWithParam<Format> {};
+
+TEST_P(EditFiles, NamesChangeAndValuesStay) {
+  MemoryFileSystem files;
+  ASSERT_OK(GetParam().save(&files));
+  const std::vector<std::string> paths = files.Paths();
+  FileEditOptions options;
+  options.file_system = &files;
+  options.dry_run = true;
+  ASSERT_OK(GetParam().edit(Renames(), options));
+  ASSERT_OK_AND_ASSIGN(const Tensors before, GetParam().load(&files));
+  EXPECT_TRUE(Same(before, Sample()));
+  EXPECT_EQ(files.Paths(), paths);
+  options.dry_run = false;
+  ASSERT_OK_AND_ASSIGN(const FileEditResult result, GetParam().edit(Renames(), options));
+  ASSERT_OK_AND_ASSIGN(const Tensors after, GetParam().load(&files));
+  EXPECT_TRUE(Same(after, Expected(Renames())));
+  EXPECT_EQ(files.Paths().size(), paths.size());  // no temporary file, no old shard
+  for (const std::string& path : result.files) EXPECT_NE(files.Find(path), nullptr) << path;
+}
+
+TEST_P(EditFiles, EveryFailingOperationLeavesTheOldFileOrTheNewOne) {
+  for (const bool after_effect : {false, true}) {
+    for (int64_t n = 1;; ++n) {
+      ASSERT_LT(n, 1000);
+      MemoryFileSystem memory;
+      ASSERT_OK(GetParam().save(&memory));
+      FaultyFileSystem files(&memory);
+      files.FailAfterEffect(after_effect);
+      files.FailAt(n, EIO);
+      FileEditOptions options;
+      options.file_system = &files;
+      const absl::Status edited = GetParam().edit(Renames(), options).status();
+      EXPECT_EQ(files.open_handles(), 0u);
+      for (const std::string& path : memory.Paths()) {
+        EXPECT_FALSE(absl::StrContains(path, ".tmp-")) << path << "\n" << files.LogText();
+      }
+      const absl::StatusOr<Tensors> left = GetParam().load(&memory);
+      ASSERT_TRUE(left.ok()) << left.status() << "\n" << files.LogText();
+      const bool is_new = Same(*left, Expected(Renames()));
+      EXPECT_TRUE(is_new || (!edited.ok() && Same(*left, Sample()))) << files.LogText();
+      if (files.faults() == 0) break;
+    }
+  }
+}
+
+TEST_P(EditFiles, ACrashLeavesTheOldFileOrTheNewOne) {
+  for (const CrashMode mode : {CrashMode::kProcess, CrashMode::kOrdered, CrashMode::kWeak}) {
+    CrashFileSystem files;
+    ASSERT_OK(GetParam().save(&files));
+    files.Settle();
+    const size_t start = files.log_size();
+    FileEditOptions options;
+    options.file_system = &files;
+    ASSERT_OK(GetParam().edit(Renames(), options));
+    const CrashModel model(files.log(), mode);
+    int64_t states = 0;
+    int64_t news = 0;
+    for (size_t prefix = start; prefix <= model.num_ops(); ++prefix) {
+      CrashSampling sampling;
+      sampling.seed = prefix;
+      model.ForEachState(prefix, sampling, [&](const CrashState& state) {
+        MemoryFileSystem after;
+        state.Restore(&after);
+        const absl::StatusOr<Tensors> left = GetParam().load(&after);
+        const bool is_new = left.ok() && Same(*left, Expected(Renames()));
+        EXPECT_TRUE(is_new || (left.ok() && Same(*left, Sample()))) << state.what << ": " << left.status();
+        ++states;
+        news += is_new ? 1 : 0;
+        return !HasFailure();
+      });
+    }
+    EXPECT_GT(news, 0);
+    EXPECT_LT(news, states);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EditFiles, ::testing::ValuesIn(kFormats),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+// ---- The door -------------------------------------------------------------------------------------------------------
+
+class EditArchiveTest : public ::testing::Test {
+ protected:
+  // A safetensors file with all of Sample().
+  std::string Save() {
+    const std::string path = folder_.Path("m.safetensors");
+    absl::StatusOr<SafetensorsWriter> writer = SafetensorsWriter::Create(path);
+    EXPECT_OK(writer.status());
+    for (const auto& [name, tensor] : Sample()) EXPECT_OK(writer->Add(name, tensor));
+    EXPECT_OK(writer->Finish());
+    return path;
+  }
+
+  const TempFolder folder_;
+  const AllFormats formats_;
+};
+
+TEST_F(EditArchiveTest, RenamesAndSetsMetadata) {
+  const std::string path = Save();
+  ArchiveEdits edits;
+  edits.rename = [](absl::string_view name) { return absl::StrCat("model/", name); };
+  edits.set_metadata = {{"license", "MIT"}};
+  ASSERT_OK_AND_ASSIGN(const ArchiveEditReport report, EditArchive(path, edits, formats_.list()));
+  EXPECT_EQ(report.format, "safetensors");
+  EXPECT_THAT(report.renamed, ElementsAre(Pair("dense/bias", "model/dense/bias"),
+                                          Pair("dense/kernel", "model/dense/kernel"), Pair("step", "model/step")));
+  ASSERT_OK_AND_ASSIGN(const SafetensorsReader reader, SafetensorsReader::Open(path));
+  EXPECT_EQ(reader.metadata().at("license"), "MIT");
+  EXPECT_TRUE(Equal(*reader.Read("model/step"), Sample().at("step")));
+}
+
+TEST_F(EditArchiveTest, NothingToChangeWritesNothing) {
+  const std::string path = Save();
+  ArchiveEdits edits;
+  edits.rename = [](absl::string_view name) { return std::string(name); };
+  edits.set_metadata = {{"format", "pt"}};
+  ASSERT_OK_AND_ASSIGN(const ArchiveEditReport report, EditArchive(path, edits, formats_.list()));
+  EXPECT_THAT(report.result.files, IsEmpty());
+}
+
+TEST_F(EditArchiveTest, TwoTensorsOfOneNameAreRefused) {
+  ArchiveEdits edits;
+  edits.rename = [](absl::string_view) { return std::string("x"); };
+  EXPECT_THAT(EditArchive(Save(), edits, formats_.list()),
+              StatusIs(Code::kAlreadyExists, HasSubstr("both \"dense/bias\" and \"dense/kernel\" would be called")));
+}
+
+TEST_F(EditArchiveTest, ProgressThatReturnsFalseChangesNothing) {
+  const std::string path = Save();
+  ArchiveEdits edits;
+  edits.rename = [](absl::string_view name) { return absl::StrCat("x", name); };
+  FileEditOptions options;
+  uint64_t copied = 0;
+  options.progress = [&](uint64_t bytes) {
+    copied = bytes;
+    return false;
+  };
+  EXPECT_THAT(EditArchive(path, edits, formats_.list(), options), StatusIs(Code::kCancelled, HasSubstr("stop")));
+  EXPECT_GT(copied, 0u);
+  std::vector<std::string> names;
+  ASSERT_EQ(FileSystem::Posix()->List(folder_.path(), &names), 0);
+  EXPECT_THAT(names, ElementsAre("m.safetensors"));
+  ASSERT_OK_AND_ASSIGN(const SafetensorsReader reader, SafetensorsReader::Open(path));
+  EXPECT_TRUE(Equal(*reader.Read("step"), Sample().at("step")));
+}
+
+}  // namespace
+}  // namespace tensorcask

@@ -1,0 +1,517 @@
+#!/usr/bin/env python3
+"""tensorcask edit: names and metadata change, values and everything else stay, or the command says why not."""
+
+import io
+import json
+import os
+import stat
+import struct
+import sys
+import unittest
+import zipfile
+
+sys.path[:0] = (os.path.join(os.path.dirname(os.path.abspath(__file__)), folder) for folder in (".", "../support"))
+import case_report  # noqa: E402
+from tool_testing import GUARDED, Scratch, index_of, leb128, masked_crc32c, read, run  # noqa: E402
+
+
+def floats(*values):
+    numbers = ", ".join(map(str, values))
+    return f"dtype: DT_FLOAT tensor_shape {{ dim {{ size: {len(values)} }} }} float_val: [{numbers}]"
+
+
+def safetensors(tensors, metadata=None, padding=0):
+    """The bytes of a file as other programs write it: {name: float32 values}."""
+    header = {"__metadata__": metadata} if metadata else {}
+    data = b""
+    for name, values in tensors.items():
+        piece = struct.pack(f"<{len(values)}f", *values)
+        header[name] = {"dtype": "F32", "shape": [len(values)], "data_offsets": [len(data), len(data) + len(piece)]}
+        data += piece
+    text = json.dumps(header).encode() + b" " * padding
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def parse_safetensors(path):
+    """(header, data) by the rules of the format alone."""
+    content = read(path)
+    (size,) = struct.unpack("<Q", content[:8])
+    return json.loads(content[8 : 8 + size]), content[8 + size :]
+
+
+def npy(*values, descr="<f4"):
+    header = f"{{'descr': {descr!r}, 'fortran_order': False, 'shape': ({len(values)},), }}".encode()
+    header += b" " * (-(len(header) + 11) % 64) + b"\n"
+    return b"\x93NUMPY\x01\0" + struct.pack("<H", len(header)) + header + struct.pack(f"<{len(values)}f", *values)
+
+
+class Edits(Scratch):
+    def good(self, *arguments):
+        done = run(*arguments)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def put(self, name, content):
+        with open(self.path(name), "wb") as file:
+            file.write(content)
+        return self.path(name)
+
+    def values(self, path, *arguments):
+        """{name: (dtype, shape, checksum of the elements)}"""
+        document = json.loads(self.good("ls", "--json", "--checksum", *arguments, path))
+        return {tensor["name"]: (tensor["dtype"], tensor["shape"], tensor["crc32"]) for tensor in document["tensors"]}
+
+    def model(self, name, tensors=None):
+        """A file of the format that the name says, with tensors dense/kernel, dense/bias and step."""
+        source = self.put("source.safetensors", safetensors(tensors or {"dense/kernel": [1, 2, 3, 4.5],
+                                                                        "dense/bias": [5, 6], "step": [7]}))
+        self.good("convert", "--overwrite", source, self.path(name))
+        os.remove(source)
+        return self.path(name)
+
+    def refused(self, arguments, code, *pieces):
+        """The command fails, and all files are as they were."""
+        before = {name: read(self.path(name)) for name in os.listdir(self.folder)}
+        self.assert_one_line(run("edit", *arguments), code, *pieces)
+        self.assertEqual({name: read(self.path(name)) for name in os.listdir(self.folder)}, before)
+
+
+class AllFormats(Edits):
+    NAMES = ("m.safetensors", "m.npz", "m.ckpt")
+
+    def test_names_change_and_values_stay(self):
+        for name in self.NAMES:
+            path = self.model(name)
+            before = self.values(path)
+            files = sorted(os.listdir(self.folder))
+            plan = self.good("edit", "--dry-run", "--rename", "s/^dense/encoder/", path)
+            self.assertEqual(self.values(path), before)
+            self.assertIn("dense/kernel -> encoder/kernel\n", plan)
+            self.assertIn("2 tensors renamed; would write", plan)
+            out = self.good("edit", "--rename", "s/^dense/encoder/", "--rename", "step=global_step", path)
+            self.assertIn("3 tensors renamed; wrote", out)
+            renamed = {key.replace("dense", "encoder").replace("step", "global_step"): value
+                       for key, value in before.items()}
+            self.assertEqual(self.values(path), renamed)
+            self.good("verify", path)
+            self.assertEqual(sorted(os.listdir(self.folder)), files)
+
+    def test_names_may_be_exchanged(self):
+        for name in self.NAMES:
+            path = self.model(name)
+            before = self.values(path)
+            self.good("edit", "--rename", "dense/bias=step", "--rename", "step=dense/bias", path)
+            after = self.values(path)
+            self.assertEqual((after["step"], after["dense/bias"]), (before["dense/bias"], before["step"]))
+
+    def test_hostile_and_long_names(self):
+        for name in self.NAMES:
+            path = self.model(name)
+            before = self.values(path)
+            long_name = "x" * 30000
+            odd = "../größe \x1b[31m\n"
+            out = self.good("edit", "--rename", "step=" + odd, "--rename", "dense/bias=" + long_name, path)
+            self.assertIn('step -> "../', out)
+            self.assertNotIn("\x1b", out)
+            after = self.values(path)
+            self.assertEqual(after[odd], before["step"])
+            self.assertEqual(after[long_name], before["dense/bias"])
+            self.good("verify", path)
+
+    def test_output_leaves_the_old_file(self):
+        for name, output in zip(self.NAMES, ("new.safetensors", "new.npz", "new.ckpt")):
+            path = self.model(name)
+            before = self.values(path)
+            out = self.good("edit", "--rename", "step=s", "-o", self.path(output), path)
+            self.assertIn(output, out)
+            self.assertEqual(self.values(path), before)
+            self.assertEqual(self.values(self.path(output))["s"], before["step"])
+            self.good("verify", self.path(output))
+            for flags in ([], ["--dry-run"]):
+                self.refused([*flags, "--rename", "step=s", "-o", self.path(output), path], 1, "exists already")
+
+    def test_what_is_refused(self):
+        for name in self.NAMES:
+            path = self.model(name)
+            for arguments, code, piece in (
+                ([], 2, "nothing to change: give --rename, --set, --unset or --remove"),
+                (["--rename", "nosuch=x"], 2, "there is no tensor nosuch"),
+                (["--rename", "dense/kernl=x"], 2, 'did you mean "dense/kernel"?'),
+                (["--rename", "s/zzz/y/"], 2, "--rename s/zzz/y/ changes no name"),
+                (["--rename", "step"], 2, "wanted FROM=TO"),
+                (["--rename", "step=dense/bias"], 1, 'both "dense/bias" and "step" would be called "dense/bias"'),
+                (["--rename", "s/.*/same/"], 1, 'would be called "same"'),
+                (["--set", "x"], 2, "wanted KEY=VALUE"),
+                (["--remove", "nosuch*"], 2, "--remove nosuch* matches no tensor"),
+            ):
+                self.refused([*arguments, path], code, piece)
+
+    def test_a_symbolic_link_is_not_replaced(self):
+        for name in self.NAMES:
+            self.model(name)
+            ending = ".index" if name == "m.ckpt" else ""
+            link = self.path("link" + name[1:])
+            os.symlink(name + ending, link + ending)
+            if ending:
+                os.symlink("m.ckpt.data-00000-of-00001", link + ".data-00000-of-00001")
+            self.refused(["--rename", "step=s", link], 1, "is a symbolic link to " + name, "--output")
+            self.assertTrue(os.path.islink(link + ending))
+
+    def test_permissions_stay(self):
+        for name in self.NAMES:
+            path = self.model(name)
+            changed = path + (".index" if name == "m.ckpt" else "")
+            for mode in (0o600, 0o640, 0o664):
+                os.chmod(changed, mode)
+                self.good("edit", "--rename", "s/$/x/", path)
+                self.assertEqual(stat.S_IMODE(os.stat(changed).st_mode), mode)
+        os.chmod(self.path("m.ckpt.index"), 0o600)
+        self.good("edit", "--rename", "s/$/y/", "-o", self.path("new/m.ckpt"), self.path("m.ckpt"))
+        self.assertEqual(stat.S_IMODE(os.stat(self.path("new")).st_mode), 0o700)
+        self.assertEqual(stat.S_IMODE(os.stat(self.path("new/m.ckpt.index")).st_mode), 0o600)
+
+    def test_the_same_again_changes_nothing(self):
+        path = self.model("m.safetensors")
+        self.good("edit", "--set", "a=b", path)
+        before = read(path)
+        self.assertIn("already; nothing is written", self.good("edit", "--set", "a=b", path))
+        self.assertEqual(read(path), before)
+
+
+class Safetensors(Edits):
+    def test_a_header_with_room_keeps_its_size(self):
+        path = self.put("m.safetensors", safetensors({"a": [1, 2], "b": [3]}, {"format": "pt"}, padding=64))
+        size = os.path.getsize(path)
+        _, data = parse_safetensors(path)
+        self.good("edit", "--rename", "a=longer/name", path)
+        header, new_data = parse_safetensors(path)
+        self.assertEqual(os.path.getsize(path), size)
+        self.assertEqual(new_data, data)
+        self.assertEqual(header, {"__metadata__": {"format": "pt"},
+                                  "longer/name": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]},
+                                  "b": {"dtype": "F32", "shape": [1], "data_offsets": [8, 12]}})
+
+    def test_a_header_without_room_grows_by_64_or_4096(self):
+        for count, step in ((2, 64), (300_000, 4096)):
+            path = self.put("m.safetensors", safetensors({"a": range(count)}))
+            size = os.path.getsize(path)
+            before = self.values(path)
+            self.good("edit", "--rename", "a=a/longer/name", path)
+            self.assertEqual(os.path.getsize(path), size + step)
+            self.assertEqual(self.values(path)["a/longer/name"], before["a"])
+
+    def test_checksums_follow_their_tensors(self):
+        path = self.model("m.safetensors")
+        header, _ = parse_safetensors(path)
+        old = header["__metadata__"]["tensorcask.crc32c"]
+        self.good("edit", "--rename", "dense/bias=z", "--set", "a=b", path)
+        header, _ = parse_safetensors(path)
+        new = header["__metadata__"]["tensorcask.crc32c"]
+        self.assertEqual(new[16:], old[16:])
+        self.assertNotEqual(new[:16], old[:16])
+        self.good("verify", path)
+        content = bytearray(read(path))
+        content[-1] ^= 1  # of "step" or what comes last: the checksum is still verified
+        self.put("m.safetensors", content)
+        done = run("verify", path)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("checksum", done.stdout)
+
+    def test_checksums_of_another_header_are_left_out(self):
+        path = self.put("m.safetensors", safetensors({"a": [1]}, {"tensorcask.crc32c": "00", "format": "pt"}))
+        out = self.good("edit", "--rename", "a=b", path)
+        self.assertIn("note: the checksums", out)
+        header, _ = parse_safetensors(path)
+        self.assertEqual(header["__metadata__"], {"format": "pt"})
+        self.good("verify", path)
+
+    def test_metadata(self):
+        path = self.put("m.safetensors", safetensors({"a": [1]}, {"format": "pt", "author": "x"}))
+        self.good("edit", "--set", "license=MIT", "--set", "eq=a=b", "--set", "e=", "--unset", "author", path)
+        header, _ = parse_safetensors(path)
+        self.assertEqual(header["__metadata__"], {"format": "pt", "license": "MIT", "eq": "a=b", "e": ""})
+        self.assertIn("Hugging Face", self.good("edit", "--unset", "format", path))
+        self.good("edit", "--unset", "license", "--unset", "eq", "--unset", "e", path)
+        header, _ = parse_safetensors(path)
+        self.assertNotIn("__metadata__", header)
+        for arguments, piece in ((["--unset", "format"], "there is no metadata"),
+                                 (["--set", "tensorcask.crc32c=00"], "is made by the writer"),
+                                 (["--set", b"k=\xff"], "is not UTF-8")):
+            before = read(path)
+            done = run("edit", *(os.fsdecode(argument) for argument in arguments), path)
+            self.assert_one_line(done, 1, piece)
+            self.assertEqual(read(path), before)
+        self.put("m.safetensors", safetensors({"a": [1]}, {"author": "x"}))
+        self.refused(["--unset", "autor", path], 1, 'there is no metadata "autor"; did you mean "author"?')
+
+    def test_tied_tensors_stay_tied(self):
+        path = self.put("m.safetensors", safetensors({"embed": [1, 2]}, {"format": "pt", "head": "embed"}))
+        before = self.values(path)
+        self.good("edit", "--rename", "embed=model/embed", path)
+        self.assertEqual(parse_safetensors(path)[0]["__metadata__"], {"format": "pt", "head": "model/embed"})
+        self.assertEqual(self.values(path), {"model/embed": before["embed"], "head": before["head"]})
+        self.good("edit", "--rename", "s/.*d$/x_&/", path)  # both at once
+        self.assertEqual(parse_safetensors(path)[0]["__metadata__"], {"format": "pt", "x_head": "x_model/embed"})
+        self.refused(["--rename", "x_head=format", path], 1, "cannot be called")
+        self.refused(["--set", "x_head=1", path], 1, "unset it first")
+        self.good("edit", "--unset", "x_head", path)
+        self.assertEqual(set(self.values(path)), {"x_model/embed"})
+
+    def test_a_rename_ties_nothing_by_accident(self):
+        path = self.put("m.safetensors", safetensors({"a": [1]}, {"format": "pt", "author": "jo"}))
+        self.refused(["--rename", "a=jo", path], 1, 'metadata "author" is "jo"')
+        out = self.good("edit", "--set", "b=a", path)  # on purpose
+        self.assertIn('another name of "a"', out)
+        self.assertEqual(set(self.values(path)), {"a", "b"})
+        self.refused(["--rename", "b=author", path], 1, "the metadata has an entry of that name")
+
+    def test_names_that_the_format_refuses(self):
+        path = self.model("m.safetensors")
+        self.refused(["--rename", "step=__metadata__", path], 1, "is reserved")
+        self.refused(["--rename", "step=" + "x" * 70000, path], 1, "is longer than 65536 bytes")
+        self.refused(["--rename", os.fsdecode(b"step=\xff"), path], 1, "is not UTF-8")
+
+    def test_removing_is_for_convert(self):
+        self.refused(["--remove", "step", self.model("m.safetensors")], 1, "tensorcask convert --exclude")
+
+    def test_damaged_and_odd_files_stay(self):
+        whole = safetensors({"a": [1, 2]})
+        for content, piece in ((whole[:-1], "data"), (whole + b"1234", "4 bytes behind the last tensor")):
+            path = self.put("m.safetensors", content)
+            self.refused(["--rename", "a=b", path], 1, piece)
+
+
+class ShardedSafetensors(Edits):
+    def sharded(self, extra=""):
+        self.put("m-00001-of-00002.safetensors", safetensors({"a": [1, 2]}, {"format": "pt", "tied": "a"}))
+        self.put("m-00002-of-00002.safetensors", safetensors({"b": [3]}))
+        return self.put("m.safetensors.index.json", (
+            '{"metadata": {"total_size": 12, "total_parameters": 3.5e0}' + extra + ', "weight_map": '
+            '{"a": "m-00001-of-00002.safetensors", "b": "m-00002-of-00002.safetensors"}, "other": [{"weight_map": 1}]}'
+        ).encode())
+
+    def test_changed_files_get_new_names(self):
+        path = self.sharded()
+        before = self.values(path)
+        untouched = read(self.path("m-00002-of-00002.safetensors"))
+        self.good("edit", "--rename", "a=x/a", path)
+        self.assertEqual(self.values(path), {"x/a": before["a"], "b": before["b"], "tied": before["tied"]})
+        self.assertEqual(sorted(os.listdir(self.folder)), ["m-00001-of-00002-r1.safetensors",
+                                                           "m-00002-of-00002.safetensors", "m.safetensors.index.json"])
+        self.assertEqual(read(self.path("m-00002-of-00002.safetensors")), untouched)
+        index = json.loads(read(path))
+        self.assertEqual(index, {
+            "metadata": {"total_size": 12, "total_parameters": 3.5}, "other": [{"weight_map": 1}],
+            "weight_map": {"b": "m-00002-of-00002.safetensors", "x/a": "m-00001-of-00002-r1.safetensors"}})
+        self.assertIn(b"3.5e0", read(path))  # what is not the list of tensors stays as it was written
+        self.good("edit", "--rename", "s/$/2/", self.path("m.safetensors"))  # by the name of the model
+        self.assertEqual(self.values(path), {"x/a2": before["a"], "b2": before["b"], "tied2": before["tied"]})
+        self.assertEqual(sorted(os.listdir(self.folder)),
+                         ["m-00001-of-00002-r2.safetensors", "m-00002-of-00002-r1.safetensors",
+                          "m.safetensors.index.json"])
+        self.good("verify", path)
+
+    def test_what_is_refused(self):
+        path = self.sharded()
+        self.refused(["--rename", "a=b", path], 1, 'would be called "b"')
+        self.refused(["--set", "k=v", path], 1, "each has metadata of its own")
+        self.refused(["--rename", "a=c", "-o", self.path("n.safetensors"), path], 1, "only one file can be written")
+        path = self.sharded(extra=', "weight\\u005fmap2": 1')
+        self.good("edit", "--rename", "a=c", path)
+
+    def test_metadata_of_one_file(self):
+        path = self.sharded()
+        self.good("edit", "--set", "license=MIT", self.path("m-00002-of-00002.safetensors"))
+        self.assertEqual(set(self.values(path)), {"a", "b", "tied"})
+
+
+class Npz(Edits):
+    def archive(self, name="m.npz", compression=zipfile.ZIP_STORED):
+        with zipfile.ZipFile(self.path(name), "w", compression) as file:
+            file.writestr("a.npy", npy(1, 2, 3))
+            file.writestr("notes.txt", "not an array")
+            with file.open("stream.npy", "w", force_zip64=True) as member:  # as np.savez writes
+                member.write(npy(*range(1000)))
+        return self.path(name)
+
+    def test_members_stay_as_they_are_stored(self):
+        for compression in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            path = self.archive(compression=compression)
+            before = self.values(path)
+            with zipfile.ZipFile(path) as file:
+                old = {info.filename: (info.CRC, info.compress_size, info.compress_type) for info in file.infolist()}
+            self.good("edit", "--rename", "a=größe", path)
+            self.assertEqual(self.values(path), {"größe": before["a"], "stream": before["stream"]})
+            self.good("verify", path)
+            with zipfile.ZipFile(path) as file:
+                self.assertIsNone(file.testzip())
+                new = {info.filename: (info.CRC, info.compress_size, info.compress_type) for info in file.infolist()}
+                self.assertEqual(file.read("notes.txt"), b"not an array")
+            old["größe.npy"] = old.pop("a.npy")
+            self.assertEqual(new, old)
+
+    def test_a_streamed_archive_with_data_descriptors(self):
+        class Pipe(io.RawIOBase):
+            def __init__(self):
+                super().__init__()
+                self.content = b""
+
+            def writable(self):
+                return True
+
+            def write(self, piece):
+                self.content += bytes(piece)
+                return len(piece)
+
+        pipe = Pipe()
+        with zipfile.ZipFile(pipe, "w", zipfile.ZIP_DEFLATED) as file:
+            file.writestr("a.npy", npy(1, 2, 3))
+        path = self.put("m.npz", pipe.content)
+        before = self.values(path)
+        self.good("edit", "--rename", "a=b", path)
+        self.assertEqual(self.values(path), {"b": before["a"]})
+
+    def test_aligned_members_stay_aligned(self):
+        path = self.model("m.npz")
+        self.good("edit", "--rename", "s/^/x/", path)
+        for tensor in json.loads(self.good("ls", "--json", path))["tensors"]:
+            self.assertEqual(tensor["offset"] % 64, 0)
+
+    def test_what_is_refused(self):
+        path = self.archive()
+        self.refused(["--rename", "a=stream", path], 1, 'would be called "stream"')
+        self.refused(["--rename", "a=" + "x" * 65535, path], 1, "names of at most 65535")
+        self.refused(["--set", "a=b", path], 1, "holds no metadata")
+        self.refused(["--remove", "a", path], 1, "tensorcask convert --exclude")
+        header = b"{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (1,), }"
+        header += b" " * (-(len(header) + 11) % 64) + b"\n"
+        with zipfile.ZipFile(self.path("fields.npz"), "w") as file:
+            file.writestr("p.npy", b"\x93NUMPY\x01\0" + struct.pack("<H", len(header)) + header + bytes(4))
+        self.refused(["--rename", "p.x=q", self.path("fields.npz")], 1, 'is the field "x" of an array of structures')
+
+
+class Checkpoints(Edits):
+    def test_only_the_index_is_written(self):
+        path = self.model("m.ckpt")
+        data = os.stat(path + ".data-00000-of-00001")
+        self.assertIn("the data files stay as they are", self.good("edit", "--rename", "step=s", path))
+        after = os.stat(path + ".data-00000-of-00001")
+        self.assertEqual((after.st_ino, after.st_mtime_ns), (data.st_ino, data.st_mtime_ns))
+        self.good("edit", "--rename", "s=step", path + ".index")
+
+    def test_removing_leaves_the_bytes(self):
+        path = self.model("m.ckpt")
+        out = self.good("edit", "--remove", "dense/*", path)
+        self.assertIn("2 tensors removed; wrote an index", out)
+        self.assertIn("24 B in them belong to no tensor now", out)
+        self.assertEqual(set(self.values(path)), {"step"})
+        self.good("verify", path)
+
+    def test_pieces_follow_the_name(self):
+        path = self.sliced()
+        before = self.values(path)
+        self.good("edit", "--rename", "s=part/s", path)
+        self.assertEqual(self.values(path), {"part/s": before["s"]})
+        self.good("verify", path)
+        self.assertEqual(json.loads(self.good("ls", "--json", path))["tensors"][0]["encoding"], "sliced")
+        self.assertIn("16 B", self.good("edit", "--remove", "part/s", path))
+        self.assertEqual(self.values(path), {})
+
+    def test_guarded_and_encoded_tensors(self):
+        path = self.checkpoint("guarded", {"w": GUARDED})
+        before = self.values(path)
+        self.good("edit", "--rename", "w=v", path)
+        self.assertEqual(self.values(path), {"v": before["w"]})
+        source = self.put("z.safetensors", safetensors({"zeros": [0] * 5000, "copy": [0] * 5000}))
+        self.good("convert", "--level", "high", source, self.path("encoded"))
+        before = self.values(self.path("encoded"))
+        self.good("edit", "--rename", "zeros=z", self.path("encoded"))
+        self.assertEqual(self.values(self.path("encoded")), {"z": before["zeros"], "copy": before["copy"]})
+        # Both share their bytes, so that nothing is unused.
+        self.assertNotIn("belong to no tensor", self.good("edit", "--remove", "z", self.path("encoded")))
+        self.good("verify", self.path("encoded"))
+
+    def test_a_delta_keeps_its_name(self):
+        first = self.put("1.safetensors", safetensors({"w": [i * 1.37 for i in range(20000)], "v": [1]}))
+        second = self.put("2.safetensors", safetensors({"w": [i * 1.37 for i in range(19999)] + [0], "v": [1]}))
+        self.good("convert", first, self.path("base"))
+        self.good("convert", "--level", "high", "--base", self.path("base"), second, self.path("delta"))
+        self.refused(["--rename", "w=x", self.path("delta")], 1, "is a delta", "must keep its name")
+        self.good("edit", "--rename", "v=x", self.path("delta"))
+        self.assertEqual(set(self.values(self.path("delta"), "--base", self.path("base"))), {"w", "x"})
+
+    def test_big_endian(self):
+        data = struct.pack(">2f", 1, 2)
+        entry = b"\x08\x01\x12\x04\x12\x02\x08\x02\x28\x08\x35" + struct.pack("<I", masked_crc32c(data))
+        self.bundle("big", [(b"w", entry)], data)
+        with open(self.path("big.index"), "wb") as file:
+            file.write(index_of([(b"", b"\x08\x01\x10\x01\x1a\x02\x08\x01"), (b"w", entry)]))
+        before = self.values(self.path("big"))
+        self.good("edit", "--rename", "w=v", self.path("big"))
+        self.assertEqual(self.values(self.path("big")), {"v": before["w"]})
+        self.assertIn("1", self.good("show", self.path("big"), "v"))
+
+    def test_the_object_graph_keeps_its_names(self):
+        key = b"w/.ATTRIBUTES/VARIABLE_VALUE"
+        attribute = b"\x0a\x0eVARIABLE_VALUE\x1a" + leb128(len(key)) + key
+        node = b"\x12" + leb128(len(attribute)) + attribute
+        graph = b"\x0a" + leb128(len(node)) + node
+        text = "".join(f"\\{byte:03o}" for byte in graph)
+        sources = [self.write("graph.pbtxt", f"dtype: DT_STRING tensor_shape {{ }} string_val: '{text}'"),
+                   self.write("w.pbtxt", floats(1, 2)), self.write("other.pbtxt", floats(3))]
+        path = self.path("objects")
+        self.good("convert", "--rename", "graph=_CHECKPOINTABLE_OBJECT_GRAPH", "--rename", "w=" + key.decode(),
+                  *sources, path)
+        self.good("verify", path)
+        for arguments in (["--rename", "s/^w/x/"], ["--remove", "w/*"]):
+            self.refused([*arguments, path], 1, "object graph", "must stay", "_CHECKPOINTABLE_OBJECT_GRAPH")
+        self.refused(["--rename", "_CHECKPOINTABLE_OBJECT_GRAPH=x", path], 1, "TensorFlow finds the object graph")
+        self.good("edit", "--rename", "other=o", path)  # which the graph does not name
+        self.good("edit", "--rename", "s/^w.*/w/", "--remove", "_CHECKPOINTABLE_OBJECT_GRAPH", path)
+        self.assertEqual(set(self.values(path)), {"o", "w"})
+        self.good("verify", path)
+
+    def test_what_is_refused(self):
+        path = self.model("m.ckpt")
+        self.refused(["--rename", "step=", path], 1, "a tensor's name is empty")
+        self.refused(["--rename", "step=_CHECKPOINTABLE_OBJECT_GRAPH", path], 1, "finds the object graph")
+        self.refused(["--set", "a=b", path], 1, "holds no metadata")
+        self.refused(["--rename", "step=s", "-o", self.path("x.index"), path], 1, "x.index")
+        with open(path + ".index", "r+b") as file:
+            file.write(b"\xff\xff")
+        self.refused(["--rename", "step=s", path], 1, "m.ckpt.index")
+
+    def test_v1_checkpoints_are_refused_by_name(self):
+        # tests/fuzz/corpus/v1_checkpoint/plain: "s", a float32, and "w", int32 [4].
+        content = bytes.fromhex(
+            "0000220a200a090a01731200180122000a0f0a0177120412020804180322020a001202080100050f0073000100120d0a"
+            "017312001a062a040000c03f0107117700010101807f120f0a017712020a001a063a0401020304000000000100000000"
+            "803e99ea000000000100000000c0f2a1b000010201005f00000000010000000084b0b63c6408710e0000000000000000"
+            "0000000000000000000000000000000000000000000000000000000057fb808b247547db"
+        )
+        path = self.put("v1.ckpt", content)
+        self.assertEqual(set(self.values(path)), {"s", "w"})
+        self.refused(["--rename", "w=x", path], 1, "is a V1 checkpoint", "convert")
+
+
+class OtherInputs(Edits):
+    def test_records_and_messages_are_for_convert(self):
+        for name in ("m.tfrecord", "one.pb", "one.npy"):
+            path = self.model(name, None if name == "m.tfrecord" else {"one": [1]})
+            for arguments in (["--rename", "s/^/x/"], ["--rename", "s/^/x/", "--dry-run"]):
+                self.refused([*arguments, path], 1, "is not edited; use tensorcask convert --rename")
+
+    def test_streams_and_what_is_not_there(self):
+        self.refused(["--rename", "a=b", "-"], 2, "edit changes files")
+        self.refused(["--rename", "a=b", "unix:/nowhere"], 2, "edit changes files")
+        self.refused(["--rename", "a=b", self.path("none.safetensors")], 1, "none.safetensors")
+        self.refused(["--rename", "a=b", self.folder], 1, "is a folder without a file of a known format")
+
+    def test_no_room_leaves_the_old_file(self):
+        path = self.model("m.safetensors")
+        done = run("edit", "--rename", "step=s", "-o", "/proc/none/m.safetensors", path)
+        self.assert_one_line(done, 1, "/proc/none/m.safetensors")
+
+
+if __name__ == "__main__":
+    case_report.main("edit")

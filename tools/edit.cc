@@ -1,0 +1,211 @@
+// tensorcask edit PATH: changes names and metadata, and leaves the elements alone (serialize/archive/edit.h).
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <climits>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "tensorcask/serialize/archive/archive_reader.h"
+#include "tensorcask/serialize/archive/edit.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tools/console.h"
+#include "tensorcask/tools/formats.h"
+#include "tensorcask/tools/rename.h"
+#include "tensorcask/tools/subcommand.h"
+
+namespace tensorcask::tools {
+namespace {
+
+struct Flags {
+  std::string path;
+  std::vector<std::string> renames;
+  std::vector<std::string> set;     // KEY=VALUE
+  std::vector<std::string> unset;   // keys
+  std::vector<std::string> remove;  // globs
+  std::string output;
+  bool dry_run = false;
+};
+
+absl::StatusOr<ArchiveEdits> ParseEdits(const Flags& flags) {
+  if (flags.renames.empty() && flags.set.empty() && flags.unset.empty() && flags.remove.empty()) {
+    return Misuse("nothing to change: give --rename, --set, --unset or --remove");
+  }
+  if (flags.path == "-" || absl::StartsWith(flags.path, "unix:")) {
+    return Misuse(absl::StrCat(flags.path, " is a stream; edit changes files. Convert it to a file first"));
+  }
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> archive, OpenInput(flags.path, {}));
+  ArchiveEdits edits;
+  CASK_ASSIGN_OR_RETURN(edits.rename, ParseRenames(flags.renames, {archive.get()}));
+  for (const std::string& glob : flags.remove) {
+    if (!MatchesSome(archive->entries(), glob)) return Misuse(absl::StrCat("--remove ", glob, " matches no tensor"));
+  }
+  if (!flags.remove.empty()) {
+    edits.remove = [globs = flags.remove](absl::string_view name) { return MatchesAny(std::string(name), globs); };
+  }
+  for (const std::string& text : flags.set) {
+    const size_t split = text.find('=');
+    if (split == std::string::npos || split == 0) {
+      return Misuse(absl::StrCat("--set ", text, ": wanted KEY=VALUE, as in license=MIT"));
+    }
+    edits.set_metadata[text.substr(0, split)] = text.substr(split + 1);
+  }
+  edits.unset_metadata.insert(flags.unset.begin(), flags.unset.end());
+  return edits;
+}
+
+// A rename over a symbolic link would replace the link by a file, and leave what it leads to as it was.
+absl::Status CheckNoLinks(const std::vector<std::string>& files) {
+  for (const std::string& file : files) {
+    struct stat info;
+    if (lstat(file.c_str(), &info) != 0 || !S_ISLNK(info.st_mode)) continue;
+    char target[PATH_MAX];
+    const ssize_t size = readlink(file.c_str(), target, sizeof(target));
+    return absl::FailedPreconditionError(absl::StrCat(
+        file, ": is a symbolic link to ", absl::string_view(target, size > 0 ? static_cast<size_t>(size) : 0),
+        ", which other names may lead to; edit that file, or write a new one with --output"));
+  }
+  return absl::OkStatus();
+}
+
+// The new files get the permissions of the old one. They are private until they are whole. A new folder can be entered
+// by those who may read the file.
+void KeepPermissions(const std::string& path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0 && stat(absl::StrCat(path, ".index").c_str(), &info) != 0) return;
+  constexpr mode_t kMayRead = 0444;
+  const mode_t mask = 0666 & ~info.st_mode;
+  umask(mask | (mask & kMayRead) >> 2);
+}
+
+void PrintChanges(const ArchiveEditReport& report, const ArchiveEdits& edits, Console& console) {
+  for (const auto& [from, to] : report.renamed) console.out << Printable(from) << " -> " << Printable(to) << '\n';
+  for (const std::string& name : report.removed) console.out << "removed " << Printable(name) << '\n';
+  for (const auto& [key, value] : edits.set_metadata) {
+    console.out << "metadata " << Printable(key) << " = " << Printable(value) << '\n';
+  }
+  for (const std::string& key : edits.unset_metadata) console.out << "metadata " << Printable(key) << " unset\n";
+  for (const std::string& note : report.result.notes) console.out << "note: " << EscapeControls(note) << '\n';
+}
+
+// "2 tensors renamed, 1 entry of metadata set".
+std::string Counts(const ArchiveEditReport& report, const ArchiveEdits& edits) {
+  std::vector<std::string> parts;
+  const size_t num_metadata = edits.set_metadata.size() + edits.unset_metadata.size();
+  if (!report.renamed.empty()) parts.push_back(absl::StrCat(TensorCount(report.renamed.size()), " renamed"));
+  if (!report.removed.empty()) parts.push_back(absl::StrCat(TensorCount(report.removed.size()), " removed"));
+  if (num_metadata > 0) {
+    parts.push_back(absl::StrCat(num_metadata, num_metadata == 1 ? " entry" : " entries", " of metadata changed"));
+  }
+  return absl::StrJoin(parts, ", ");
+}
+
+// What was written, or would be.
+std::string Written(const ArchiveEditReport& report, const Flags& flags) {
+  const FileEditResult& result = report.result;
+  std::string text = flags.dry_run ? "would write " : "wrote ";
+  if (report.format == "checkpoint") {
+    absl::StrAppend(
+        &text, "an index of ", HumanBytes(result.written_bytes),
+        flags.output.empty() ? "; the data files stay as they are" : "; the data files are hard links to the old ones");
+    if (result.unused_bytes > 0) {
+      absl::StrAppend(&text, ", ", HumanBytes(result.unused_bytes), " in them belong to no tensor now");
+    }
+    return text;
+  }
+  if (result.files.size() > 1) absl::StrAppend(&text, result.files.size(), " files, ");
+  return absl::StrCat(text, HumanBytes(result.written_bytes), " of headers",
+                      flags.dry_run ? ", and would copy " : ", and copied ", HumanBytes(result.copied_bytes),
+                      " of elements");
+}
+
+absl::StatusOr<ExitCode> Edit(const Flags& flags, Console& console) {
+  CatchInterrupts();
+  CASK_ASSIGN_OR_RETURN(const ArchiveEdits edits, ParseEdits(flags));
+  FileEditOptions options;
+  options.output = flags.output;
+  options.dry_run = true;
+  CASK_ASSIGN_OR_RETURN(ArchiveEditReport report, EditArchive(flags.path, edits, Formats(), options));
+  if (!flags.renames.empty() && report.renamed.empty()) {
+    return Misuse(absl::StrCat("--rename ", absl::StrJoin(flags.renames, " --rename "), " changes no name"));
+  }
+  if (report.result.files.empty()) {
+    console.out << Printable(report.path) << ": has these names and this metadata already; nothing is written\n";
+    return kDone;
+  }
+  if (flags.output.empty()) CASK_RETURN_IF_ERROR(CheckNoLinks(report.result.files));
+  if (!flags.dry_run) {
+    KeepPermissions(report.path);
+    options.dry_run = false;
+    absl::StatusOr<ArchiveEditReport> done = absl::UnknownError("");
+    {
+      ProgressLine progress(console, report.result.copied_bytes);
+      options.progress = [&](uint64_t bytes) {
+        progress.ShowBytes("", bytes);
+        return !Interrupted();
+      };
+      done = EditArchive(flags.path, edits, Formats(), options);
+    }
+    if (!done.ok() && Interrupted()) return InterruptedExitCode();
+    CASK_ASSIGN_OR_RETURN(report, std::move(done));
+  }
+  PrintChanges(report, edits, console);
+  console.out << Printable(flags.output.empty() ? report.path : flags.output) << ": " << Counts(report, edits) << "; "
+              << Written(report, flags) << '\n';
+  return kDone;
+}
+
+}  // namespace
+
+Action DeclareEdit(CLI::App& app) {
+  auto flags = std::make_shared<Flags>();
+  app.add_option("PATH", flags->path, "A safetensors file or the index of a model, an npz file, or a checkpoint")
+      ->required();
+  app.add_option("--rename", flags->renames, "Call a tensor otherwise: FROM=TO, or s/REGEX/TEXT/; may be repeated")
+      ->type_name("RULE")
+      ->allow_extra_args(false);
+  app.add_option("--set", flags->set, "Set an entry of the file's metadata (safetensors); may be repeated")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  app.add_option("--unset", flags->unset, "Remove an entry of the file's metadata; may be repeated")
+      ->type_name("KEY")
+      ->allow_extra_args(false);
+  app.add_option("--remove", flags->remove, "Remove tensors from a checkpoint's index; may be repeated")
+      ->type_name("GLOB")
+      ->allow_extra_args(false);
+  app.add_option("-o,--output", flags->output, "Write the result to this new file or checkpoint; PATH stays as it is")
+      ->type_name("PATH");
+  app.add_flag("--dry-run", flags->dry_run, "Only print what would change");
+  app.footer(
+      "Values stay the same, bit by bit. A new file replaces the old one in one step, so a crash leaves one of them:\n"
+      "  checkpoint   only the index is written anew. The bytes of removed tensors stay in the data files. Deltas, "
+      "and\n"
+      "               tensors that the object graph names, keep their names: TensorFlow restores by that graph.\n"
+      "               Deltas in other checkpoints no longer find a tensor that was renamed.\n"
+      "  safetensors  a new header and the same data. The system copies the data, or shares them between the files\n"
+      "               where it can (Btrfs, XFS). Checksums and tied tensors follow the names. Of a model in several\n"
+      "               files, files that change get new names, which its index then lists.\n"
+      "  npz          likewise; nothing is decompressed.\n"
+      "Other formats: tensorcask convert --rename. PATH must not be a symbolic link. Hard links to it keep the old\n"
+      "content, and a new file belongs to the user who runs edit.\n\n"
+      "Examples:\n"
+      "  tensorcask edit --dry-run --rename 's/^model\\.//' model.safetensors\n"
+      "  tensorcask edit --set license=MIT --unset author model.safetensors\n"
+      "  tensorcask edit --rename dense/kernel=encoder/kernel --remove '*/Adam*' model.ckpt\n"
+      "  tensorcask edit --rename arr_0=images -o images.npz data.npz");
+  return [flags](Console& console) { return Edit(*flags, console); };
+}
+
+}  // namespace tensorcask::tools
