@@ -1616,6 +1616,27 @@ tensorcask_test(tests_serialize_archive_edit_test
   TIMEOUT
     60)
 
+tensorcask_test(tests_serialize_archive_edit_test
+  SOURCES
+    tests/serialize/archive/edit_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::archive
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::npy
+    Tensorcask::safetensors
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_support_crash_file_system
+    tests_support_crash_model
+    tests_support_faulty_file_system
+    tests_support_status_matchers
+    tests_support_temp_folder)
+
 tensorcask_test(tests_serialize_checkpoint_format_entry_decoder_test
   SOURCES
     tests/serialize/checkpoint/format/entry_decoder_test.cc

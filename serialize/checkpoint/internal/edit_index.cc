@@ -95,8 +95,8 @@ absl::Status IndexEditor::CheckFormat(const std::string& path) const {
   if (has_index) return absl::OkStatus();
   CASK_ASSIGN_OR_RETURN(const bool has_file, Exists(path));
   if (!has_file) return absl::OkStatus();  // reading names the missing index
-  return absl::UnimplementedError(absl::StrCat(
-      path, ": is a V1 checkpoint, whose names lie among the elements; convert it to a checkpoint of today"));
+  return absl::UnimplementedError(
+      absl::StrCat(path, ": is a V1 checkpoint, whose names lie among the elements; convert it, and edit the result"));
 }
 
 absl::Status IndexEditor::CheckNames() const {

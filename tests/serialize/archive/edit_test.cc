@@ -252,6 +252,53 @@ TEST_P(EditFiles, ACrashLeavesTheOldFileOrTheNewOne) {
   }
 }
 
+// Cuts each file, and changes bytes near its start and its end. The edit refuses the file and changes nothing, or what
+// could be read before can be read afterwards.
+TEST_P(EditFiles, DamagedFilesAreRefusedOrKeepWhatTheyHold) {
+  MemoryFileSystem whole;
+  ASSERT_OK(GetParam().save(&whole));
+  int refused = 0;
+  const auto try_edit = [&](const std::string& damaged_path, const std::string& content) {
+    MemoryFileSystem files;
+    for (const std::string& path : whole.Paths()) files.Put(path, *whole.Find(path));
+    files.Put(damaged_path, content);
+    const std::vector<std::string> paths = files.Paths();
+    const absl::StatusOr<Tensors> before = GetParam().load(&files);
+    FileEdits edits;
+    edits.renames = {{"step", "steps"}};
+    if (before.ok() && before->count("step") == 0) return;  // the name is damaged
+    FileEditOptions options;
+    options.file_system = &files;
+    const absl::Status edited = GetParam().edit(edits, options).status();
+    const absl::StatusOr<Tensors> after = GetParam().load(&files);
+    ASSERT_EQ(before.ok(), after.ok()) << before.status() << after.status() << edited;
+    EXPECT_EQ(files.open_handles(), 0u);
+    if (!edited.ok()) {
+      ++refused;
+      EXPECT_EQ(files.Paths(), paths);
+      EXPECT_TRUE(*files.Find(damaged_path) == content);
+    } else if (before.ok()) {
+      Tensors expected = *before;
+      expected["steps"] = expected["step"];
+      expected.erase("step");
+      EXPECT_TRUE(Same(*after, expected));
+    }
+  };
+  constexpr size_t kNear = 400;
+  for (const std::string& path : whole.Paths()) {
+    const std::string content = *whole.Find(path);
+    for (size_t at = 0; at < content.size() && !HasFatalFailure(); ++at) {
+      if (at >= kNear && at + kNear < content.size()) continue;
+      SCOPED_TRACE(absl::StrCat(path, " at ", at));
+      try_edit(path, content.substr(0, at));
+      std::string changed = content;
+      changed[at] = static_cast<char>(changed[at] ^ 0x21);
+      try_edit(path, changed);
+    }
+  }
+  EXPECT_GT(refused, 100);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, EditFiles, ::testing::ValuesIn(kFormats),
                          [](const auto& info) { return std::string(info.param.name); });
 
