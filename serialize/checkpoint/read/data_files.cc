@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/checkpoint/format/naming.h"
+#include "tensorcask/tensor/base/bool_bytes.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -21,7 +22,7 @@ constexpr size_t kParallelChunkBytes = size_t{64} << 20;
 
 void ByteChecker::Check(absl::string_view bytes) {
   if (verify_) crc_ = ExtendCrc32c(crc_, bytes);
-  if (bools_) CheckBools(bytes);
+  if (bools_ && !AreBools(bytes)) has_other_bytes_ = true;
 }
 
 void ByteChecker::Copy(absl::string_view bytes, char* to) {
@@ -31,18 +32,12 @@ void ByteChecker::Copy(absl::string_view bytes, char* to) {
     std::copy(bytes.begin(), bytes.end(), to);
   }
   // Checks the copy, because the copy is used, whatever happens to the file.
-  if (bools_) CheckBools(absl::string_view(to, bytes.size()));
-}
-
-void ByteChecker::CheckBools(absl::string_view bytes) {
-  unsigned bits = 0;
-  for (const char c : bytes) bits |= static_cast<uint8_t>(c);
-  bits_ |= bits;
+  if (bools_ && !AreBools({to, bytes.size()})) has_other_bytes_ = true;
 }
 
 absl::Status ByteChecker::Finish() const {
   if (verify_) CASK_RETURN_IF_ERROR(CheckChecksum(entry_, crc_));
-  if (bits_ > 1) return absl::DataLossError("a bool is neither 0 nor 1");
+  if (has_other_bytes_) return absl::DataLossError("a bool is neither 0 nor 1");
   return absl::OkStatus();
 }
 

@@ -33,13 +33,11 @@ class ByteChecker {
   absl::Status Finish() const;
 
  private:
-  void CheckBools(absl::string_view bytes);
-
   const CheckpointEntry& entry_;
   const bool verify_;
   const bool bools_;
   uint32_t crc_ = 0;
-  unsigned bits_ = 0;  // of all bytes so far; bools only
+  bool has_other_bytes_ = false;  // than 0 and 1; bools only
 };
 
 // Compares `found`, unmasked, with what the index says. Errors: DataLoss, without the name of the tensor.

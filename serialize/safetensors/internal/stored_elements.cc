@@ -13,6 +13,7 @@
 #include "tensorcask/serialize/safetensors/internal/header.h"
 #include "tensorcask/serialize/safetensors/internal/slice_runs.h"
 #include "tensorcask/serialize/safetensors/internal/sub_byte.h"
+#include "tensorcask/tensor/base/bool_bytes.h"
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/parallel_for.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -43,9 +44,7 @@ absl::Status CompareChecksum(const SafetensorsEntry& entry, uint32_t found) {
 
 // Checks that bools are 0 or 1; lenient makes them so.
 absl::Status CheckBools(absl::Span<char> bytes, bool lenient) {
-  unsigned bits = 0;
-  for (const char c : bytes) bits |= static_cast<uint8_t>(c);
-  if (bits <= 1) return absl::OkStatus();
+  if (AreBools({bytes.data(), bytes.size()})) return absl::OkStatus();
   if (!lenient) return absl::DataLossError("a bool is neither 0 nor 1 (lenient accepts this)");
   for (char& c : bytes) c = c != 0 ? 1 : 0;
   return absl::OkStatus();
@@ -246,10 +245,8 @@ absl::StatusOr<Tensor> MapElements(const ByteSource& file, const SafetensorsEntr
   if (reinterpret_cast<uintptr_t>(bytes.data()) % ElementAlignment(entry.dtype) != 0) {
     return ReadElements(file, entry, options);
   }
-  if (entry.dtype == DType::kBool) {
-    unsigned bits = 0;
-    for (const char c : bytes) bits |= static_cast<uint8_t>(c);
-    if (bits > 1) return ReadElements(file, entry, options);  // an error, or a copy that is right
+  if (entry.dtype == DType::kBool && !AreBools(bytes)) {
+    return ReadElements(file, entry, options);  // an error, or a copy with 0 and 1 (lenient)
   }
   if (options.verify && entry.checksum.has_value()) CASK_RETURN_IF_ERROR(CompareChecksum(entry, Crc32c(bytes)));
   return Tensor::FromBuffer(entry.dtype, entry.shape, *std::move(mapped));
