@@ -64,7 +64,7 @@ INNER_FLOORS = {
     for inner in inners
 }
 
-# Start of an include of somebody else's header -> the rooms that may use it. Others may be used everywhere.
+# Start of an include of another project's header -> the rooms that may use it. Others may be used everywhere.
 ELSEWHERE = {
     "CLI/": {"tools", "tests"},
     "Eigen/": {"tensor/interop", "tests"},

@@ -39,16 +39,16 @@ struct ArchiveReaderOptions {
   DecodeLimits limits;
   // Resolves deltas; null if none is available.
   std::shared_ptr<const BaseLookup> base = nullptr;
-  // Otherwise a tensor whose metadata cannot be read is listed, and Read gives its elements.
+  // False: a tensor whose metadata cannot be read is listed, and Read returns its elements.
   bool refuse_unreadable_metadata = false;
   // False: the caller uses ForEachEntry, Read and VerifyAll, but neither entries() nor Find. A checkpoint of many
   // tensors then takes less memory.
   bool keep_entries = true;
-  // Takes files that break the rules of their format in ways that are known and harmless.
+  // Accepts known, harmless deviations from the rules of a format.
   bool lenient = false;
 };
 
-// A format ignores what it cannot do; ArchiveFormat::traits tells.
+// A format ignores the options that it does not support (ArchiveFormat::traits).
 struct ArchiveWriterOptions {
   bool overwrite = false;  // replace a file of this name
   bool sync = true;        // durable when Finish returns

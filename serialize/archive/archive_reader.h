@@ -63,8 +63,8 @@ class ArchiveReader {
   // Sorted by name (as unsigned bytes); names differ. Empty without ArchiveReaderOptions::keep_entries if the format
   // can do without a list in memory.
   virtual const std::vector<ArchiveEntry>& entries() const = 0;
-  // Calls fn(entry) for each tensor, in the same order. Errors: fn's; of the format. After an error, discard what fn
-  // was given.
+  // Calls fn(entry) for each tensor, in the same order.
+  // Errors: fn's; of the format. After an error, discard what fn was given.
   virtual absl::Status ForEachEntry(absl::FunctionRef<absl::Status(const ArchiveEntry&)> fn) const;
   virtual const FileMetadata& file_metadata() const;                       // by default empty
   absl::StatusOr<const ArchiveEntry*> Find(absl::string_view name) const;  // Errors: NotFound, with similar names
@@ -74,7 +74,8 @@ class ArchiveReader {
   // Reads into *out, which must have the stored dtype and shape, else InvalidArgument; any strides.
   virtual absl::Status ReadInto(absl::string_view name, TensorView* out) const;
   // A part of a tensor. Reads only the bytes of the part if the format allows that; then no checksum of the whole
-  // tensor is verified. Errors: also OutOfRange for a slice outside the tensor, InvalidArgument for another rank.
+  // tensor is verified.
+  // Errors: also OutOfRange for a slice outside the tensor, InvalidArgument for another rank.
   virtual absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice) const = 0;
   virtual absl::Status ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out) const;
   // The tensor in memory that is mapped from the file, or a copy where the format does not allow that. The file must

@@ -33,13 +33,14 @@ class ArchiveWriter {
  public:
   virtual ~ArchiveWriter() = default;
 
-  // Announces a tensor: its name, dtype and shape count, and alias_of if the format has aliases; an alias is not added.
+  // Announces a tensor by its name, dtype and shape. If the format has aliases and alias_of is set, the name becomes an
+  // alias, which is not added.
   // Errors: AlreadyExists for a name that was declared before; InvalidArgument for a name that the format cannot hold;
   // Unimplemented for a dtype that it cannot hold.
   virtual absl::Status Declare(const ArchiveEntry& entry);
 
-  // Adds a tensor. Of `entry` the name counts, and the shard, if the format has shards. Formats that cannot hold
-  // strides write the elements row-major, those that cannot hold metadata leave it out (ArchiveFormat::traits).
+  // Adds a tensor. Uses the name of `entry`, and its shard if the format has shards. Formats that cannot hold strides
+  // write the elements row-major, those that cannot hold metadata leave it out (ArchiveFormat::traits).
   virtual absl::Status Add(const ArchiveEntry& entry, const DecodedTensor& tensor) = 0;
 
   // True if AddSlice writes each slice at once. Otherwise it holds the tensor in memory until it is complete. May be

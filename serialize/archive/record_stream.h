@@ -50,7 +50,8 @@ class NamedRecordReader {
                     std::shared_ptr<const BaseLookup> base, bool skip_unreadable_metadata);
 
   // The next tensor, with its metadata except the name; nullopt at the end. A record without a name is named by its
-  // number, from 0. Errors: as ReadTensorRecordWithMetadata.
+  // number, from 0.
+  // Errors: as ReadTensorRecordWithMetadata.
   absl::StatusOr<std::optional<NamedRecord>> Next();
 
  private:
@@ -61,8 +62,8 @@ class NamedRecordReader {
   int64_t number_ = 0;  // of the next record
 };
 
-// Writes the tensor with its metadata, strides and name; compressed as `payload` says. Errors: as AttachName
-// and WriteTensorRecord.
+// Writes the tensor with its metadata, strides and name; compressed as `payload` says.
+// Errors: as AttachName and WriteTensorRecord.
 absl::Status WriteNamedRecord(const std::string& name, const DecodedTensor& tensor, const PayloadOptions& payload,
                               RecordWriter* writer);
 

@@ -1,7 +1,8 @@
 // Successive parts of one tensor, in row-major order: what bounds the memory of a conversion.
 //
-//   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<TensorBlocks> blocks, archive->ReadBlocks(entry, /*block_bytes=*/8 <<
-//   20)); while (true) {
+//   const uint64_t block_bytes = 8 << 20;
+//   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<TensorBlocks> blocks, archive->ReadBlocks(entry, block_bytes));
+//   while (true) {
 //     CASK_ASSIGN_OR_RETURN(const std::optional<TensorBlock> block, blocks->Next());
 //     if (!block.has_value()) break;
 //     ...
@@ -26,8 +27,8 @@ struct TensorBlock {
 class TensorBlocks {
  public:
   virtual ~TensorBlocks() = default;
-  // The next block; nullopt after the last one. A checksum that covers the whole tensor is verified at the end: blocks
-  // may be used only provisionally until nullopt is returned. One caller at a time.
+  // The next block; nullopt after the last one. A checksum that covers the whole tensor is verified at the end: until
+  // Next returns nullopt, the blocks are not verified. One caller at a time.
   virtual absl::StatusOr<std::optional<TensorBlock>> Next() = 0;
 };
 

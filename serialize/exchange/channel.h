@@ -83,9 +83,9 @@ class Channel {
 
   // OK means that the system took the whole message. It does not mean that the peer received it: a peer that dies
   // later, or was killed a moment ago, does not change the answer. Call and Close report what was received. Waits while
-  // the transport's buffer is full. Sends the message's request and status unchanged, but not is_reply. Further errors:
-  // InvalidArgument for metadata that a tensor cannot have, for more than 65536 tensors or 253 blocks of shared memory;
-  // ResourceExhausted for more bytes than the peer's hello accepts, if Receive has seen the hello.
+  // the transport's buffer is full. Sends the message's request and status unchanged, but not is_reply.
+  // Further errors: InvalidArgument for metadata that a tensor cannot have, for more than 65536 tensors or 253 blocks
+  // of shared memory; ResourceExhausted for more bytes than the peer's hello accepts, if Receive has seen the hello.
   absl::Status Send(const Message& message, Deadline deadline);
   // The next message. Its tensors share memory: those that travelled inline share one block, and so do those that were
   // copied into shared memory, where the first write copies.

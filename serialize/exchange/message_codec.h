@@ -69,7 +69,8 @@ struct EncodedMessage {
 };
 
 // Fills *out, which must be empty. Freezes the memory of tensors that travel by descriptor; copies others into memory
-// of *recycled. Errors: InvalidArgument for metadata that a tensor cannot have, for more than kMaxTensors tensors or
+// of *recycled.
+// Errors: InvalidArgument for metadata that a tensor cannot have, for more than kMaxTensors tensors or
 // `max_descriptors` blocks of shared memory; as EncodeTensorToPieces.
 absl::Status EncodeMessage(const Message& message, const ChannelOptions& options, size_t max_descriptors,
                            RecycledMemory* recycled, EncodedMessage* out);
@@ -78,9 +79,9 @@ absl::Status EncodeMessage(const Message& message, const ChannelOptions& options
 std::array<char, kFrameHeaderBytes> EncodeHeader(FrameType type, uint64_t sequence, absl::string_view body,
                                                  const EncodedMessage& message);
 
-// Sets all of *out except is_reply to the message in `frame`, and trusts nothing in it. Errors, which name the tensor:
-// InvalidArgument; ResourceExhausted past a limit; DataLoss for a wrong checksum; Unimplemented for dtypes newer than
-// this build.
+// Sets all of *out except is_reply to the message in `frame`, and trusts nothing in it.
+// Errors, which name the tensor: InvalidArgument; ResourceExhausted past a limit; DataLoss for a wrong checksum;
+// Unimplemented for dtypes newer than this build.
 absl::Status DecodeMessage(ReceivedFrame frame, const ChannelOptions& options, Message* out);
 
 }  // namespace exchange

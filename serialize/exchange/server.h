@@ -15,17 +15,19 @@
 // own compute the answers. Other clients can delay an honest client by about a second at most, besides the time that
 // earlier answers take to compute:
 //
-//   too many connections     the worst client is disconnected when one more connects: those that wait for nothing (they
-//                            have asked nothing, sent half a frame, or do not read their answer) before those that
-//                            have been served and are idle; of each kind, of the process with the most connections
+//   too many connections     when one more client connects, the worst client is disconnected: first those that keep the
+//                            server waiting (they have asked nothing, sent half a frame, or do not read their
+//                            answer), then those that are idle; among equals, one of the process with the most
+//                            connections
 //   silence                  each state has a deadline (ServerOptions)
-//   large requests           at most 64 KiB, without shared memory: a client that sends a descriptor is disconnected
-//   answers never read       large answers have a common limit; a client that reads too slowly is disconnected when
+//   large requests           a request has at most 64 KiB and no shared memory: a client that sends a descriptor is
+//                            disconnected
+//   answers never read       large answers share one memory limit; a client that reads too slowly is disconnected when
 //                            another answer needs the memory
 //   no descriptors left      one is kept in reserve, so that a client can be accepted and the worst one disconnected
 //
-// Memory is bounded by max_clients times some 100 KiB, and max_answer_bytes. Frames: FORMAT.md. Errors in what a client
-// sends end its connection and concern no other.
+// Memory is bounded by max_clients times some 100 KiB, and max_answer_bytes. Frames: FORMAT.md. An error in what a
+// client sends ends its connection and affects no other client.
 
 #ifndef TENSORCASK_SERIALIZE_EXCHANGE_SERVER_H_
 #define TENSORCASK_SERIALIZE_EXCHANGE_SERVER_H_
@@ -68,7 +70,7 @@ struct ServerOptions {
   // A client is disconnected if it takes longer than this to ask its first request, to send the rest of a frame that
   // has begun, or to read any part of its answer. Besides, an answer must be read at 1 MiB/s on average.
   absl::Duration timeout = absl::Minutes(1);
-  // A client that has asked may be silent for this long.
+  // A client that has asked a request may then be silent for this long.
   absl::Duration idle_timeout = absl::Minutes(10);
   // Sending: checksum and layout. Receiving: limits; max_message_bytes becomes max_request_bytes.
   ChannelOptions channel;
@@ -83,8 +85,8 @@ struct ServerStats {
 
 class Server {
  public:
-  // `service` must outlive the server. Errors: as UnixListener::Listen; ResourceExhausted for no threads or
-  // descriptors.
+  // `service` must outlive the server.
+  // Errors: as UnixListener::Listen; ResourceExhausted for no threads or descriptors.
   static absl::StatusOr<std::unique_ptr<Server>> Listen(const std::string& path, Service* service,
                                                         ServerOptions options = {});
   // Ends all connections and waits for the answers that are being computed. After fork(2) a child's copy does nothing.

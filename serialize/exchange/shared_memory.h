@@ -70,8 +70,9 @@ class SharedMemoryAllocator final : public Allocator {
     size_t max_total_bytes = 0;
   };
 
-  // Makes one such file as a trial. Errors: Unimplemented if the system lacks them or their seals (Linux before 5.1);
-  // ResourceExhausted without a descriptor for it; PermissionDenied in a sandbox.
+  // Makes one such file as a trial.
+  // Errors: Unimplemented if the system lacks them or their seals (Linux before 5.1); ResourceExhausted without a
+  // descriptor for it; PermissionDenied in a sandbox.
   static absl::StatusOr<RefPtr<SharedMemoryAllocator>> Create(Options options);
   ~SharedMemoryAllocator() override;
 
@@ -86,9 +87,9 @@ class SharedMemoryAllocator final : public Allocator {
   // Makes the block of `buffer`, which is from this allocator, immutable for every process, this one included, so that
   // receivers need not copy it. Freezes the memory, too. It may be read meanwhile; a later write through an earlier
   // pointer ends the process with SIGSEGV. Time grows with the size, because each page is unmapped once (measured: 1
-  // GiB 150 to 190 ms). A second call costs nothing. Errors: FailedPrecondition: the memory is not this allocator's, or
-  // can still be written elsewhere (Busy: a mapping of another process on Linux 6.6 or before, pages held by a device).
-  // Unimplemented without /proc.
+  // GiB 150 to 190 ms). A second call costs nothing.
+  // Errors: FailedPrecondition: the memory is not this allocator's, or can still be written elsewhere (Busy: a mapping
+  // of another process on Linux 6.6 or before, pages held by a device). Unimplemented without /proc.
   absl::Status SealAgainstWriting(const TensorBuffer& buffer);
 
  private:

@@ -95,8 +95,8 @@ class UnixSocket {
   absl::StatusOr<size_t> SendSome(absl::Span<const absl::string_view> pieces, absl::Span<const int> descriptors,
                                   Deadline deadline);
 
-  // Waits until the peer has received everything that was sent. Errors: DeadlineExceeded; Unavailable if the peer
-  // closed or died before. OK where the system cannot tell.
+  // Waits until the peer has received everything that was sent.
+  // Errors: DeadlineExceeded; Unavailable if the peer closed or died before. OK where the system cannot tell.
   absl::Status WaitUntilReceived(Deadline deadline);
 
   // Receives the bytes that are there, as many as fit into `out`, or waits for some; returns how many. 0 means that the
@@ -109,7 +109,8 @@ class UnixSocket {
 
   // Fills `out`. *descriptors becomes the descriptors that came with these bytes, at most `max_descriptors`; on every
   // error all are closed and it is empty. They come with the first byte of the SendAll that sent them, so accept them
-  // where a message begins. Further error: Unavailable, "closed after 3 of 16 bytes".
+  // where a message begins.
+  // Further error: Unavailable, "closed after 3 of 16 bytes".
   absl::Status ReceiveExactly(absl::Span<char> out, size_t max_descriptors, std::vector<ScopedDescriptor>* descriptors,
                               Deadline deadline);
   // Accepts no descriptors.

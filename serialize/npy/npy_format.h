@@ -10,7 +10,7 @@ namespace tensorcask {
 enum class NpyOrder {
   kRowMajor,     // the last axis varies fastest (C order)
   kColumnMajor,  // the first axis varies fastest (Fortran order)
-  kPreserve,     // column-major for a view whose elements lie so in memory, row-major for all others
+  kPreserve,     // column-major for a view that is column-major in memory, row-major for all others
 };
 
 enum class NpyStrings {
@@ -25,8 +25,9 @@ struct NpyFormat {
   // cannot tell it from padding.
   NpyStrings strings = NpyStrings::kBytes;
   // bfloat16 is stored as ml_dtypes does ("<V2": NumPy gives opaque elements of two bytes, `array.view(bfloat16)` gives
-  // numbers). The other dtypes that NumPy lacks (float8, int4, quantised, ...) are refused, since a file would not say
-  // which it is. true: they are stored as opaque elements, "<V1", "<V4", and NpyReaderOptions::opaque_dtype reads them.
+  // numbers). false: the other dtypes that NumPy lacks (float8, int4, quantised, ...) are refused, since the file would
+  // not say which dtype it holds. true: they are stored as opaque elements, "<V1", "<V4", which a reader with
+  // NpyReaderOptions::opaque_dtype decodes.
   bool opaque_dtypes = false;
   // The elements begin at a multiple of this many bytes of the file, a power of two from 64 to 16384.
   uint32_t alignment = 64;

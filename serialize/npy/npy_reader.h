@@ -60,8 +60,9 @@ class NpyReader {
   // Errors: NotFound, naming tensor and file.
   absl::StatusOr<NpyEntry> Find(absl::string_view name) const;
 
-  // The tensor, row-major and little-endian, in a new buffer. Errors, naming file and tensor: NotFound; DataLoss;
-  // Unimplemented as NpyEntry::readable; ResourceExhausted past a limit or without memory.
+  // The tensor, row-major and little-endian, in a new buffer.
+  // Errors, naming file and tensor: NotFound; DataLoss; Unimplemented as NpyEntry::readable; ResourceExhausted past a
+  // limit or without memory.
   absl::StatusOr<Tensor> Read(absl::string_view name = "") const;
   // The same, in the order that the file has: an array in Fortran order gets the strides of its order, and is not
   // transposed.
@@ -72,14 +73,14 @@ class NpyReader {
   absl::Status ReadInto(absl::string_view name, Tensor* out) const;
   absl::Status ReadInto(absl::string_view name, TensorView* out) const;
 
-  // A part of a tensor. Reads only the bytes that hold the part (of a field: the structures that hold it). Errors: as
-  // Read; OutOfRange if the slice is outside the tensor; InvalidArgument if it has another rank.
+  // A part of a tensor. Reads only the bytes that hold the part (of a field: the structures that hold it).
+  // Errors: as Read; OutOfRange if the slice is outside the tensor; InvalidArgument if it has another rank.
   absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice) const;
   absl::Status ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out) const;
 
   // All tensors for which `wanted` returns true (null: all tensors), in the order of entries(). Tensors that are not
-  // readable are an error unless `wanted` leaves them out. Errors: as Read; ResourceExhausted if they need more than
-  // max_file_decoded_bytes together, before anything is read.
+  // readable are an error unless `wanted` leaves them out.
+  // Errors: as Read; ResourceExhausted if they need more than max_file_decoded_bytes together, before anything is read.
   absl::StatusOr<std::vector<NpyTensor>> ReadAll(int num_threads = 1,
                                                  const std::function<bool(const NpyEntry&)>& wanted = nullptr) const;
 

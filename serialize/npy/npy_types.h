@@ -32,9 +32,9 @@ struct NpyReaderOptions {
   // false: only Verify and VerifyAll do. (Files of one array have no checksum.)
   bool verify_checksums = true;
 
-  // The dtype of elements that the file calls opaque (V1, V2, ...): NumPy stores bfloat16, float8 and int4 of ml_dtypes
-  // so and forgets which it was. kInvalid: V2 is bfloat16, the only dtype of ml_dtypes with two bytes; for all other
-  // sizes Read fails. A dtype whose elements have another size does not apply.
+  // The dtype of elements that the file calls opaque (V1, V2, ...). NumPy stores bfloat16, float8 and int4 of ml_dtypes
+  // as opaque elements, and the file does not say which dtype they had. The option applies to elements of its own size.
+  // kInvalid: V2 is bfloat16, the only dtype of ml_dtypes with two bytes; for all other sizes Read fails.
   DType opaque_dtype = DType::kInvalid;
 
   // Bytes behind the array are ignored: np.save into one open file puts arrays one after the other, and NumPy then
@@ -48,7 +48,7 @@ struct NpyReaderOptions {
   // that are not readable, beside the other tensors.
   bool list_object_arrays = false;
 
-  // Longer texts of a header are refused. NumPy's own limit is 10000.
+  // Open refuses a longer header. NumPy's own limit is 10000.
   uint32_t max_header_bytes = uint32_t{1} << 20;
 };
 
@@ -65,7 +65,7 @@ struct NpyEntry {
   TensorShape shape;
   // OK, or the error that every Read of this tensor gives: long double, opaque elements of unknown dtype, objects.
   absl::Status readable;
-  TensorMetadata metadata;  // default, but for kNpyDescrAttribute
+  TensorMetadata metadata;  // empty except for kNpyDescrAttribute
 
   std::string descr;           // the type in the file: "<f4", "|S5"
   bool fortran_order = false;  // the first axis varies fastest in the file

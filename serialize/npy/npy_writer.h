@@ -36,9 +36,10 @@ struct NpyWriterOptions {
   NpyFormat format;
 };
 
-// The bytes of an npy file with `tensor`. Memory stays bounded, except for strings. Errors: of the sink;
-// InvalidArgument for options out of range and for strings that the format cannot hold; Unimplemented for dtypes that
-// npy files cannot have (NpyFormat::opaque_dtypes; resources, variants); FailedPrecondition for a buffer without data.
+// The bytes of an npy file with `tensor`. Memory stays bounded, except for strings.
+// Errors: of the sink; InvalidArgument for options out of range and for strings that the format cannot hold;
+// Unimplemented for dtypes that npy files cannot have (NpyFormat::opaque_dtypes; resources, variants);
+// FailedPrecondition for a buffer without data.
 absl::Status EncodeNpy(const TensorView& tensor, const NpyFormat& format, const TensorMetadata& metadata,
                        ByteSink* sink);
 
@@ -57,13 +58,14 @@ class NpyWriter {
 
   // One piece of an array of shape `full_shape`; the first call fixes shape and dtype. Pieces come in row-major order:
   // each begins with the element behind the last one of the piece before, and is a run of elements in that order (whole
-  // rows, for example; a piece may also lie inside one row). Errors: as Add; InvalidArgument for a piece that does not
-  // continue the one before, for column-major order, and for strings unless the piece is the whole array.
+  // rows, for example; a piece may also lie inside one row).
+  // Errors: as Add; InvalidArgument for a piece that does not continue the one before, for column-major order, and for
+  // strings unless the piece is the whole array.
   absl::Status AddSlice(const TensorShape& full_shape, const TensorSlice& slice, const TensorView& tensor,
                         const TensorMetadata& metadata = {});
 
-  // Publishes the file. Errors: FailedPrecondition without an array, with a part of one, or if called twice; from
-  // errno, naming the file.
+  // Publishes the file.
+  // Errors: FailedPrecondition without an array, with a part of one, or if called twice; from errno, naming the file.
   absl::Status Finish();
 
  private:

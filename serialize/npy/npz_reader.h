@@ -6,9 +6,9 @@
 //   CASK_ASSIGN_OR_RETURN(Tensor w, reader.Read("dense/kernel"));
 //   CASK_ASSIGN_OR_RETURN(TensorView m, reader.Map("dense/kernel"));   // stored and aligned members: no copy
 //
-// What npy_reader.h says of arrays holds here. A tensor is named as its member without ".npy"; a name is only a key,
-// and never becomes a path. Members that are no arrays are listed (other_members) and not read. Stored and deflated
-// members are read, zip64 and data descriptors too (serialize/zip).
+// Arrays are read as npy_reader.h says. The name of a tensor is that of its member without ".npy"; a name is only a key
+// and never becomes a path. Members that are not arrays are listed (other_members) and not read. Members may be stored
+// or deflated, with or without zip64 fields and data descriptors (serialize/zip).
 //
 // Open reads the directory of the archive and the header of each member, and compares them: names, sizes, methods and
 // offsets must agree, members must neither overlap nor leave gaps, and no two may have the same name. So several
@@ -60,13 +60,14 @@ class NpzReader {
 
   // In the order of the archive's directory; the fields of an array of structures in their order.
   const std::vector<NpyEntry>& entries() const;
-  // Names of the members that are no arrays, without folders.
+  // Names of the members that are not arrays; folders are left out.
   const std::vector<std::string>& other_members() const;
   // Errors: NotFound, naming tensor and file.
   absl::StatusOr<NpyEntry> Find(absl::string_view name) const;
 
-  // The tensor, row-major and little-endian, in a new buffer. Errors, naming file and tensor: NotFound; DataLoss, also
-  // for a wrong CRC-32; Unimplemented as NpyEntry::readable; ResourceExhausted past a limit or without memory.
+  // The tensor, row-major and little-endian, in a new buffer.
+  // Errors, naming file and tensor: NotFound; DataLoss, also for a wrong CRC-32; Unimplemented as NpyEntry::readable;
+  // ResourceExhausted past a limit or without memory.
   absl::StatusOr<Tensor> Read(absl::string_view name) const;
   // The same, in the order that the file has: an array in Fortran order gets the strides of its order, and is not
   // transposed.
@@ -77,18 +78,18 @@ class NpzReader {
   absl::Status ReadInto(absl::string_view name, Tensor* out) const;
   absl::Status ReadInto(absl::string_view name, TensorView* out) const;
 
-  // A part of a tensor. Of a stored member, reads only the bytes that hold the part, which the checksum of the whole
-  // member does not verify; with `verify_whole` the whole member is verified first, unless it was before. A deflated
-  // member is inflated from its start, and verified. Errors: as Read; OutOfRange if the slice is outside the tensor;
-  // InvalidArgument if it has another rank.
+  // A part of a tensor. From a stored member it reads only the bytes that hold the part, and does not verify them,
+  // since the checksum covers the whole member. With `verify_whole` it first verifies the whole member, unless that was
+  // done before. A deflated member is inflated from its start, and verified.
+  // Errors: as Read; OutOfRange if the slice is outside the tensor; InvalidArgument if it has another rank.
   absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice, bool verify_whole = false) const;
   absl::Status ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out,
                              bool verify_whole = false) const;
 
   // All tensors for which `wanted` returns true (null: all tensors), in the order of entries(), read on `num_threads`
-  // threads. Tensors that are not readable are an error unless `wanted` leaves them out. Errors: as Read, of the first
-  // tensor that fails; ResourceExhausted if they need more than max_file_decoded_bytes together, before anything is
-  // read.
+  // threads. Tensors that are not readable are an error unless `wanted` leaves them out.
+  // Errors: as Read, of the first tensor that fails; ResourceExhausted if they need more than max_file_decoded_bytes
+  // together, before anything is read.
   absl::StatusOr<std::vector<NpyTensor>> ReadAll(int num_threads = 1,
                                                  const std::function<bool(const NpyEntry&)>& wanted = nullptr) const;
 

@@ -23,7 +23,8 @@ absl::string_view SafetensorsDTypeName(DType dtype);
 DType DTypeOfSafetensorsName(absl::string_view name);
 
 // Bits of one element in a file; 0 if a safetensors file cannot hold `dtype`. Below 8 the elements are packed: element
-// i has the bits from i * bits on, where bit 0 is the lowest bit of byte 0. In memory each of them has a byte.
+// i has the bits from i * bits on, where bit 0 is the lowest bit of byte 0. In memory each element has a byte of its
+// own.
 int SafetensorsDTypeBits(DType dtype);
 
 }  // namespace tensorcask

@@ -12,8 +12,8 @@
 // error names file, tensor and offset; no file can crash the reader or make it allocate more than the file justifies.
 //
 // Memory of an open reader: about 200 bytes and the name for each tensor, 130 bytes and the texts for each entry of the
-// metadata. In practice that is 2 to 3 times the bytes of the headers. DecodeLimits::max_unbacked_bytes (64 MiB) bounds
-// for each file what it takes beyond one time.
+// metadata. In practice that is 2 to 3 times the bytes of the headers. For each file,
+// DecodeLimits::max_unbacked_bytes (64 MiB) limits the memory beyond the bytes of its header.
 //
 // All methods are const and thread-safe.
 
@@ -54,12 +54,12 @@ struct SafetensorsReaderOptions {
   // The specification's limit. A larger header is refused before any memory is allocated for it.
   uint64_t max_header_bytes = 100'000'000;
   RefPtr<Allocator> allocator = CpuAllocator::Default();
-  // False: names that the metadata notes as aliases are not entries; metadata() lists them.
+  // False: the names that the metadata lists as aliases do not become entries; metadata() still lists them.
   bool restore_aliases = true;
-  // Accepts what occurs in files that people hold and what the rules forbid, where the meaning is plain: bytes behind
-  // the data, bytes between tensors, whitespace before the header, NUL bytes behind it, metadata that is not text, bool
-  // elements other than 0 and 1 (read as true), and a model whose files hold tensors that its index does not list.
-  // notes() says what was overlooked. Duplicates, overlaps and wrong sizes are refused always.
+  // Accepts deviations from the format that occur in existing files and whose meaning is clear: bytes behind the data,
+  // bytes between tensors, whitespace before the header, NUL bytes behind it, metadata that is not text, bool elements
+  // other than 0 and 1 (read as true), and a model whose files hold tensors that its index does not list. notes() lists
+  // the deviations. Duplicates, overlaps and wrong sizes are always refused.
   bool lenient = false;
 };
 
@@ -80,9 +80,9 @@ struct SafetensorsCensus {
 class SafetensorsReader {
  public:
   // `path` is a safetensors file, or the index of a model in several files (NAME.safetensors.index.json). If there is
-  // no file `path` but an index `path`.index.json, Open reads that. Errors: NotFound; DataLoss if the file is not
-  // safetensors or breaks a rule; Unimplemented for a dtype or rank that this library lacks; InvalidArgument as
-  // CheckPath; ResourceExhausted past a limit.
+  // no file `path` but an index `path`.index.json, Open reads that.
+  // Errors: NotFound; DataLoss if the file is not safetensors or breaks a rule; Unimplemented for a dtype or rank that
+  // this library lacks; InvalidArgument as CheckPath; ResourceExhausted past a limit.
   static absl::StatusOr<SafetensorsReader> Open(const std::string& path, const SafetensorsReaderOptions& options = {});
   // One file that is already open, or bytes in memory (MakeMemorySource). Errors: as above.
   static absl::StatusOr<SafetensorsReader> OpenSource(std::shared_ptr<const ByteSource> source,
@@ -101,22 +101,24 @@ class SafetensorsReader {
 
   // All tensors in the order in which their bytes lie in the files, shard by shard; aliases at the end, sorted by name.
   const std::vector<SafetensorsEntry>& entries() const;
-  // The entry of one tensor, null if there is none of that name. Valid as long as this reader.
+  // The entry of the tensor `name`; null if no tensor has this name. Valid as long as this reader.
   const SafetensorsEntry* FindEntry(absl::string_view name) const;
-  // The same. Errors: NotFound, naming tensor and file.
+  // A copy of that entry. Errors: NotFound, naming tensor and file.
   absl::StatusOr<SafetensorsEntry> Find(absl::string_view name) const;
 
-  // The metadata of the file (`__metadata__`) without the checksums and without restored aliases. Of a model in several
-  // files: that of the index and of all files, where the index comes first and then the files in their order.
+  // The metadata of the file (`__metadata__`) without the checksums and without restored aliases. For a model in
+  // several files: the metadata of the index and of all files. If they disagree on a key, the value of the index
+  // counts, then that of the first file.
   const std::map<std::string, std::string>& metadata() const;
 
-  // Sentences about what is unusual and harms nothing: what `lenient` overlooked, checksums that another program's
-  // header carries (it kept the metadata of a file it rewrote; they are not verified), a wrong total_size of an index,
-  // unknown fields. At most 100.
+  // Sentences about unusual but harmless things, at most 100: deviations that `lenient` accepted; checksums that are
+  // not verified, because another program rewrote the file and kept its metadata; a wrong total_size in an index;
+  // unknown fields.
   const std::vector<std::string>& notes() const;
 
-  // The tensor, row-major, in a new buffer. Errors, which name file and tensor: NotFound; DataLoss; ResourceExhausted
-  // past max_file_decoded_bytes or if memory cannot be allocated; from errno.
+  // The tensor, row-major, in a new buffer.
+  // Errors, which name file and tensor: NotFound; DataLoss; ResourceExhausted past max_file_decoded_bytes or if memory
+  // cannot be allocated; from errno.
   absl::StatusOr<Tensor> Read(absl::string_view name) const;
 
   // Reads into *out, which must have the stored dtype and shape (else InvalidArgument, naming both) and may have any
@@ -124,16 +126,17 @@ class SafetensorsReader {
   absl::Status ReadInto(absl::string_view name, Tensor* out) const;
   absl::Status ReadInto(absl::string_view name, TensorView* out) const;
 
-  // A part of a tensor. Reads only the bytes that hold the part. A checksum covers the whole stored tensor, so a part
-  // is not verified, unless the whole was before (Read) or `verify_whole` is set: then the whole is read and verified
-  // first. Errors: as Read; OutOfRange if the slice is outside the tensor; InvalidArgument if it has another rank.
+  // A part of a tensor. Reads only the bytes that hold the part, and does not verify them, since a checksum covers the
+  // whole stored tensor. With `verify_whole` it first reads and verifies the whole tensor, unless Read has done so.
+  // Errors: as Read; OutOfRange if the slice is outside the tensor; InvalidArgument if it has another rank.
   absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice, bool verify_whole = false) const;
   absl::Status ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out,
                              bool verify_whole = false) const;
 
   // The tensors of these names in this order, read on `num_threads` threads in the order of the files. Returns all of
-  // them or an error. Equal names, and aliases, share a buffer. Errors: as Read, of the first name that fails;
-  // ResourceExhausted if they need more than max_file_decoded_bytes together, before anything is read.
+  // them or an error. Equal names, and aliases, share a buffer.
+  // Errors: as Read, of the first name that fails; ResourceExhausted if they need more than max_file_decoded_bytes
+  // together, before anything is read.
   absl::StatusOr<std::vector<Tensor>> ReadMany(absl::Span<const std::string> names, int num_threads = 1) const;
 
   // All tensors for which `wanted` returns true (null: all tensors), by name. Otherwise as ReadMany.
@@ -147,8 +150,8 @@ class SafetensorsReader {
   absl::StatusOr<Tensor> Map(absl::string_view name) const;
 
   // Reads all bytes of all tensors, whatever the options say, and calls report(damage) for each tensor whose checksum
-  // is wrong, or whose bools are neither 0 nor 1, in the order of entries(). (Open has checked the structure.) Errors:
-  // only what prevents it from checking (permissions, for example, or no memory).
+  // is wrong, or whose bools are neither 0 nor 1, in the order of entries(). (Open has checked the structure.)
+  // Errors: only what prevents it from checking (permissions, for example, or no memory).
   absl::StatusOr<SafetensorsCensus> VerifyAll(absl::FunctionRef<void(const SafetensorsDamage&)> report) const;
 
  private:

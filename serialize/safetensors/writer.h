@@ -21,7 +21,8 @@
 // The writer creates files under temporary names beside the final ones and renames them in Finish, the index last
 // (serialize/io/internal/atomic_publish.h). A writer destroyed without Finish removes its files. After a failed Add,
 // AddSlice or Finish every further call returns the same error; a refused argument (InvalidArgument, AlreadyExists,
-// NotFound, OutOfRange) changes nothing. One caller at a time, and one writer at a time where `overwrite` is set.
+// NotFound, OutOfRange) changes nothing. One caller at a time. With `overwrite`, only one writer at a time may write
+// files of these names.
 
 #ifndef TENSORCASK_SERIALIZE_SAFETENSORS_WRITER_H_
 #define TENSORCASK_SERIALIZE_SAFETENSORS_WRITER_H_
@@ -47,25 +48,26 @@ enum class SafetensorsOrder {
   // As the reference writer orders them: by the rank of the dtype (FORMAT.md section 3; largest elements first, so that
   // each is aligned to its own size), then by name, as unsigned bytes.
   kByAlignment,
-  kAsAdded,  // of Declare, or of Add without Declare
+  kAsAdded,  // in the order of the calls of Declare, or of Add if there are none
 };
 
 struct SafetensorsWriterOptions {
   FileSystem* file_system = FileSystem::Posix();
-  // The data begins at a multiple of this many bytes, which spaces behind the header provide. 8 is the reference
-  // writer's choice. A power of two, 1 to 2^20. Only the first tensor is aligned so, as the format allows no gaps; the
-  // others are aligned to their element size.
+  // The data begins at a multiple of this many bytes: a power of two, 1 to 2^20. The writer pads the header with
+  // spaces. The reference writer uses 8. Only the first tensor is aligned so, as the format allows no gaps; the others
+  // are aligned to their element size.
   uint64_t alignment = 64;
   SafetensorsOrder order = SafetensorsOrder::kByAlignment;
   // Stores the CRC-32C of each tensor in the metadata under "tensorcask.crc32c" (FORMAT.md section 4). Other readers
   // ignore it.
   bool checksums = true;
-  // Put into the metadata as "format" if checksums are stored and the metadata has no "format" yet: Hugging Face
-  // transformers refuses files that have metadata without it, and treats files without metadata as "pt". Empty: none.
+  // The writer stores this as "format" in the metadata if it stores checksums and the metadata has no "format": Hugging
+  // Face transformers refuses files that have metadata without "format", and treats files without metadata as "pt".
+  // Empty: the writer stores no "format".
   std::string default_format = "pt";
   std::map<std::string, std::string> metadata;  // any UTF-8
   // More than 0: tensors are spread over files of at most this many bytes of data (a larger tensor has a file of its
-  // own), in the order of their names (kAsAdded: of the calls). If there is more than one, they are called
+  // own), in the order of their names (with kAsAdded: of the calls). If there is more than one, they are called
   // NAME-00001-of-00003.safetensors, and NAME.safetensors.index.json says where each tensor is.
   uint64_t max_shard_bytes = 0;
   bool sync = true;  // durable when Finish returns
@@ -76,10 +78,10 @@ struct SafetensorsWriterOptions {
 
 class SafetensorsWriter {
  public:
-  // `path` is that of the one file, and ends in ".safetensors" if max_shard_bytes is set. Makes no file yet, but checks
-  // options and path. Errors: AlreadyExists if the file, or an index of that name, exists (unless overwriting);
-  // InvalidArgument for a bad path or option, and for metadata that is not UTF-8 or has the key "tensorcask.crc32c";
-  // from errno, naming the file.
+  // `path` names the file; with max_shard_bytes it must end in ".safetensors". Create checks the options and the path,
+  // and makes no file yet.
+  // Errors: AlreadyExists if the file, or an index of that name, exists (unless overwriting); InvalidArgument for a bad
+  // path or option, and for metadata that is not UTF-8 or has the key "tensorcask.crc32c"; from errno, naming the file.
   static absl::StatusOr<SafetensorsWriter> Create(const std::string& path,
                                                   const SafetensorsWriterOptions& options = {});
 
@@ -87,34 +89,37 @@ class SafetensorsWriter {
   SafetensorsWriter& operator=(SafetensorsWriter&&) noexcept;
   ~SafetensorsWriter();
 
-  // Announces a tensor that Add or AddSlice will store. Errors: InvalidArgument for a name that is not UTF-8, is longer
-  // than 64 KiB or is "__metadata__", for a dtype that safetensors lacks (SafetensorsDTypeName), for elements below 8
-  // bits that do not fill whole bytes, and for sizes past 2^63; AlreadyExists for a name used before;
-  // FailedPrecondition after the first Add.
+  // Announces a tensor that Add or AddSlice will store.
+  // Errors: InvalidArgument for a name that is not UTF-8, is longer than 64 KiB or is "__metadata__", for a dtype that
+  // safetensors lacks (SafetensorsDTypeName), for elements below 8 bits that do not fill whole bytes, and for sizes
+  // past 2^63; AlreadyExists for a name used before; FailedPrecondition after the first Add.
   absl::Status Declare(absl::string_view name, DType dtype, const TensorShape& shape);
 
-  // Notes in the metadata that `name` is another name of the tensor `target`, as programs do that save tied tensors.
-  // `target` may be added later. Errors: InvalidArgument for a bad name; AlreadyExists for a name used before, for a
-  // tensor or in the metadata; FailedPrecondition after the first Add of a streaming writer. Finish, or that first Add,
-  // gives NotFound if there is no tensor `target`.
+  // Notes in the metadata that `name` is another name of the tensor `target`, as programs that save tied tensors do.
+  // `target` may be added later.
+  // Errors: InvalidArgument for a bad name; AlreadyExists for a name used before, for a tensor or in the metadata;
+  // FailedPrecondition after the first Add of a streaming writer. Finish, or that first Add, gives NotFound if there is
+  // no tensor `target`.
   absl::Status AddAlias(absl::string_view name, absl::string_view target);
 
   // Stores the elements of `tensor`, which may have any strides, in row-major order. Streaming: `name` was declared
   // with this dtype and shape, and the caller may change the tensor when Add returns. Otherwise the tensor is kept
-  // until Finish, and must not be written through pointers from before Add (tensor/buffer.h says why). Errors: those of
-  // Declare; NotFound for a name that was not declared, if others were; AlreadyExists for a name added before;
-  // FailedPrecondition for a buffer without data; from errno, naming the file; ResourceExhausted.
+  // until Finish, and must not be written through pointers from before Add (tensor/buffer.h says why).
+  // Errors: those of Declare; NotFound for a name that was not declared, if others were; AlreadyExists for a name added
+  // before; FailedPrecondition for a buffer without data; from errno, naming the file; ResourceExhausted.
   absl::Status Add(absl::string_view name, const TensorView& tensor);
 
   // Stores one piece of a declared tensor; further calls store the rest. Elements below 8 bits are stored only as a
-  // whole. Errors: as Add; NotFound for a name that was not declared; InvalidArgument if dtype or shape disagree with
-  // `slice`, and for a piece that overlaps another; OutOfRange for a slice outside the tensor; Unimplemented for a part
-  // of a tensor with elements below 8 bits.
+  // whole.
+  // Errors: as Add; NotFound for a name that was not declared; InvalidArgument if dtype or shape disagree with `slice`,
+  // and for a piece that overlaps another; OutOfRange for a slice outside the tensor; Unimplemented for a part of a
+  // tensor with elements below 8 bits.
   absl::Status AddSlice(absl::string_view name, const TensorSlice& slice, const TensorView& tensor);
 
-  // Writes what is missing and publishes. Errors: FailedPrecondition if called twice, or, naming a tensor, if not all
-  // elements of all declared tensors were added; NotFound as AddAlias; AlreadyExists if another program made a file of
-  // that name meanwhile; from errno, naming the file.
+  // Writes what is missing and publishes.
+  // Errors: FailedPrecondition if called twice, or, naming a tensor, if not all elements of all declared tensors were
+  // added; NotFound as AddAlias; AlreadyExists if another program made a file of that name meanwhile; from errno,
+  // naming the file.
   absl::Status Finish();
 
  private:

@@ -3,17 +3,17 @@
 //   CASK_ASSIGN_OR_RETURN(std::vector<ZipMember> members, ReadZipDirectory(*file, limits));
 //   for (const ZipMember& member : members) ...   // member.name, member.data_offset, member.size_bytes
 //
-// Zip archives say most things twice, and readers differ in whom they believe: that is how one file shows two contents.
-// ReadZipDirectory compares all of it, and refuses an archive unless
+// A zip archive states most facts twice, and readers differ in which copy they use. So one file can show different
+// contents to different readers. ReadZipDirectory compares the copies, and refuses an archive unless
 //
-//   - one end record, at the end of the file, fits; its comment holds no second one;
-//   - the directory lies right before it, has as many entries as it says and no other bytes;
+//   - an end record lies at the end of the file, and its comment holds no second end record;
+//   - the directory lies right before the end record, has as many entries as the record says, and no other bytes;
 //   - name, method, flags, sizes and CRC-32 of each entry are those of the member's local header and, if it has one, of
 //     its data descriptor;
 //   - the members follow one another from the first byte of the file to the directory, without gap or overlap;
 //   - no two have the same name.
 //
-// Names are bytes, and data: nothing here makes paths of them ("../x" is a key like others). Archives in several files,
+// Names are bytes and never become paths: "../x" is a key like others. Archives in several files,
 // encrypted members, methods other than stored and deflated, and links are refused.
 
 #ifndef TENSORCASK_SERIALIZE_ZIP_ZIP_DIRECTORY_H_
@@ -46,9 +46,10 @@ struct ZipMember {
 // True if a file that begins with `start` can be a zip archive: the first four bytes decide.
 bool IsZip(absl::string_view start);
 
-// All members, in the order of the directory. Reads the directory and the local headers. Errors, naming file and
-// member: DataLoss if the file is not a zip archive or breaks a rule above; Unimplemented for encryption, other methods
-// and archives in several files; ResourceExhausted past limits.max_entries or max_name_bytes; of the source.
+// All members, in the order of the directory. Reads the directory and the local headers.
+// Errors, naming file and member: DataLoss if the file is not a zip archive or breaks a rule above; Unimplemented for
+// encryption, other methods and archives in several files; ResourceExhausted past limits.max_entries or max_name_bytes;
+// of the source.
 absl::StatusOr<std::vector<ZipMember>> ReadZipDirectory(const ByteSource& file, const DecodeLimits& limits);
 
 }  // namespace tensorcask

@@ -35,8 +35,9 @@ class ZipMemberStream {
 
   uint64_t position() const { return position_; }  // bytes given or skipped so far
 
-  // Fills `out` with the next bytes. Errors: DataLoss past the end of the member, or if the data cannot be inflated; of
-  // the source; ResourceExhausted without memory.
+  // Fills `out` with the next bytes.
+  // Errors: DataLoss past the end of the member, or if the data cannot be inflated; of the source; ResourceExhausted
+  // without memory.
   absl::Status Read(absl::Span<char> out);
   // Passes over `bytes` bytes. Without `verify` the bytes of a stored member are not read.
   absl::Status Skip(uint64_t bytes);

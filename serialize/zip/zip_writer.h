@@ -7,10 +7,10 @@
 //   CASK_RETURN_IF_ERROR(zip.EndMember());
 //   CASK_RETURN_IF_ERROR(zip.Finish());
 //
-// Sizes are known before the data, so zip64 is used exactly where it is needed. The CRC-32 may be known or not: without
-// it a data descriptor behind the data has it. A deflated member whose CRC-32 is known is kept in memory until its end,
-// so that its header has all numbers, too. Dates are 1980-01-01; members are regular files that all may read. One
-// caller at a time.
+// The caller gives sizes before the data, so zip64 is used exactly where it is needed. If the caller does not know the
+// CRC-32, the writer puts it into a data descriptor behind the data. A deflated member whose CRC-32 is known is kept in
+// memory until its end, so that its header has all numbers, too. Dates are 1980-01-01; members are regular files that
+// all may read. One caller at a time.
 
 #ifndef TENSORCASK_SERIALIZE_ZIP_ZIP_WRITER_H_
 #define TENSORCASK_SERIALIZE_ZIP_ZIP_WRITER_H_

@@ -241,7 +241,7 @@ class Attack(Scratch):
 
     @contextlib.contextmanager
     def strange_descriptors(self):
-        """(what, descriptor) of each kind; two of them block whoever closes them last, or at all."""
+        """(what, descriptor) of each kind. For two of them close(2) can block the process that calls it."""
         with contextlib.ExitStack() as stack:
             def keep(descriptor):
                 stack.callback(self.close_elsewhere, descriptor)

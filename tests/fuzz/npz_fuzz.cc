@@ -33,7 +33,7 @@ void Check(absl::string_view bytes) {
   if (!reader.ok()) return;
   int damages = 0;
   const absl::Status census = reader->VerifyAll([&](const NpyDamage& damage) {
-    FUZZ_CHECK(!damage.status.ok(), "a damage that is none");
+    FUZZ_CHECK(!damage.status.ok(), "damage was reported with an OK status");
     ++damages;
   });
   FUZZ_CHECK(census.ok(), census.ToString());

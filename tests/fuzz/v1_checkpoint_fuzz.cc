@@ -44,7 +44,7 @@ void Check(absl::string_view bytes) {
   const absl::StatusOr<std::vector<CheckpointEntry>> entries = reader.entries();
   int damages = 0;
   const absl::StatusOr<CheckpointCensus> census = reader.VerifyAll([&](const CheckpointDamage& damage) {
-    FUZZ_CHECK(!damage.status.ok(), "a damage that is none");
+    FUZZ_CHECK(!damage.status.ok(), "damage was reported with an OK status");
     ++damages;
   });
   FUZZ_CHECK(census.ok(), census.status().ToString());

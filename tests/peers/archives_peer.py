@@ -18,7 +18,7 @@ NUMPY_DTYPES = [name for name in random_tensors.DTYPES if random_tensors.DTYPES[
 # The dtypes that safetensors.numpy and this library both store.
 SAFETENSORS_DTYPES = NUMPY_DTYPES[:-2] + ["complex64", "bfloat16", "float8_e4m3fn", "float8_e5m2"]
 
-# Names that may be a member of an archive: no path out of the folder where somebody unpacks it.
+# Names that are no members of test archives: unpacked, they would be files outside the folder.
 NAMES_OUT = ("../up", ".", "..", "")
 
 

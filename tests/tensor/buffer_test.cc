@@ -301,7 +301,7 @@ TEST(TensorBuffer, SharedByThreads) {
   EXPECT_EQ(released, 1);
 }
 
-// Whoever drops the last reference sees what the others wrote.
+// The thread that drops the last reference sees what the other threads wrote.
 TEST(TensorBuffer, LastOwnerSeesAllWrites) {
   for (int round = 0; round < 200; ++round) {
     RefPtr<TensorBuffer> buffer = *TensorBuffer::Allocate(2 * sizeof(int));

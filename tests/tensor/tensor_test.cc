@@ -395,7 +395,7 @@ TEST(Tensor, FromExternalReleasesAtOnceWhenItRefuses) {
     const absl::StatusOr<Tensor> tensor = Tensor::FromExternal(row.dtype, *TensorShape::Create(row.dims), row.data,
                                                                row.size_bytes, [&released] { ++released; });
     EXPECT_THAT(tensor, StatusIs(row.code));
-    EXPECT_EQ(released, 1) << "nobody uses the memory";
+    EXPECT_EQ(released, 1) << "no tensor uses the memory";
   }
 }
 

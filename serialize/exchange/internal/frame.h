@@ -46,9 +46,9 @@ struct FrameHeader {
 
 std::array<char, kFrameHeaderBytes> EncodeFrameHeader(const FrameHeader& header);
 
-// Requires: bytes.size() is kFrameHeaderBytes. Errors: InvalidArgument for another magic, version 0 and sizes that a
-// frame of its type cannot have; Unimplemented for a newer version, unknown types and unknown flags; DataLoss for a
-// wrong checksum.
+// Requires: bytes.size() is kFrameHeaderBytes.
+// Errors: InvalidArgument for another magic, version 0 and sizes that a frame of its type cannot have; Unimplemented
+// for a newer version, unknown types and unknown flags; DataLoss for a wrong checksum.
 absl::StatusOr<FrameHeader> DecodeFrameHeader(absl::string_view bytes);
 
 // The first frame of each side, about itself.
@@ -86,8 +86,9 @@ struct MessageBody {
 };
 
 std::string EncodeBody(const MessageBody& body);
-// Does not compare ranges and blocks with the inline data and descriptors of the frame. Errors: InvalidArgument;
-// Unimplemented for a dtype that this build does not know; ResourceExhausted for more than kMaxTensors.
+// Does not compare ranges and blocks with the inline data and descriptors of the frame.
+// Errors: InvalidArgument; Unimplemented for a dtype that this build does not know; ResourceExhausted for more than
+// kMaxTensors.
 absl::StatusOr<MessageBody> DecodeBody(absl::string_view bytes);
 
 }  // namespace tensorcask::exchange

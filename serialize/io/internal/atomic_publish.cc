@@ -119,7 +119,8 @@ absl::StatusOr<FileSink*> AtomicPublish::AddTemporary(const std::string& final_p
       return entries_.back().sink.get();
     }
     if (!absl::IsAlreadyExists(status)) {
-      // Over a network it may be there all the same. Nobody else has a file of a random name.
+      // A network file system may have created the file although it reported an error. A file of a random name can only
+      // be this writer's.
       entry.sink.reset();
       if (entry.random_name) {
         Remove(entry.temporary_path);

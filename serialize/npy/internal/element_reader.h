@@ -64,8 +64,9 @@ class ElementReader {
   size_t bytes_per_record() const { return bytes_per_record_; }
 
   // Fills `out` with the elements of the next records. Requires: out.size() is a multiple of bytes_per_record(), and no
-  // more than is left. Errors: of the cursor; DataLoss, with the number of the element, for bools that are neither 0
-  // nor 1 (all bytes of `out` are 0 or 1 then, too).
+  // more than is left.
+  // Errors: of the cursor; DataLoss, with the number of the element, for bools that are neither 0 nor 1 (all bytes of
+  // `out` are 0 or 1 then, too).
   absl::Status Read(absl::Span<char> out);
 
  private:
@@ -84,8 +85,8 @@ class ElementReader {
   std::string block_;       // records
 };
 
-// The strings of `fixed`, elements of `leaf` (kind S or U) one behind the other. Errors: DataLoss for a code point
-// above U+10FFFF, with the number of the element counted from `first`.
+// The strings of `fixed`, elements of `leaf` (kind S or U) one behind the other.
+// Errors: DataLoss for a code point above U+10FFFF, with the number of the element counted from `first`.
 absl::Status DecodeStrings(const NpyLeaf& leaf, absl::Span<const char> fixed, uint64_t first,
                            absl::Span<std::string> out);
 

@@ -5,7 +5,8 @@
 //   CASK_ASSIGN_OR_RETURN(const int64_t dim, parser.Integer());
 //
 // Every function first passes over spaces, tabs and line ends. No function calls itself, so the stack stays small
-// whatever the text. Errors: InvalidArgument, "header: expected ... at byte 12, found ...".
+// whatever the text.
+// Errors: InvalidArgument, "header: expected ... at byte 12, found ...".
 
 #ifndef TENSORCASK_SERIALIZE_NPY_INTERNAL_LITERAL_PARSER_H_
 #define TENSORCASK_SERIALIZE_NPY_INTERNAL_LITERAL_PARSER_H_

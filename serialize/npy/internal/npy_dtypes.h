@@ -16,8 +16,8 @@
 
 namespace tensorcask::npy {
 
-// `opaque_dtype` is that of NpyReaderOptions. Errors: Unimplemented, with the type code, for types that this library
-// does not have, objects among them.
+// `opaque_dtype` is that of NpyReaderOptions.
+// Errors: Unimplemented, with the type code, for types that this library does not have, objects among them.
 absl::StatusOr<DType> DTypeOfLeaf(const NpyLeaf& leaf, DType opaque_dtype);
 
 // True for the type codes of datetime64 and timedelta64: "<M8[D]", "m8". Their elements are int64.

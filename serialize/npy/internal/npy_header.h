@@ -59,8 +59,8 @@ struct NpyHeader {
   std::vector<NpyLeaf> leaves;
 };
 
-// `start` has the first bytes of the file, kMaxPrefixBytes of them if the file has so many. Errors: InvalidArgument if
-// it is not an npy file; Unimplemented for versions after 3.0.
+// `start` has the first bytes of the file, kMaxPrefixBytes of them if the file has so many.
+// Errors: InvalidArgument if it is not an npy file; Unimplemented for versions after 3.0.
 absl::StatusOr<NpyPrefix> ParseNpyPrefix(absl::string_view start);
 
 // Errors: InvalidArgument, with the position in the text; Unimplemented for types that NumPy has and this library does

@@ -195,8 +195,8 @@ absl::Status FileWriter::Publish() {
   return options_.overwrite ? RemoveStaleFiles() : absl::OkStatus();
 }
 
-// New shards get the names of old ones, one after the other: without an index nobody reads a mixture. All bytes of the
-// new ones are written, and durable, before.
+// Publishing replaces the old shards one after the other. The old index goes first, so that no reader finds a mixture
+// of old and new shards through it; before that, all bytes of the new shards are written, and durable if `sync` is set.
 absl::Status FileWriter::RemoveOldIndex() {
   for (FileSink* const sink : sinks_) CASK_RETURN_IF_ERROR(sink->Flush(options_.sync));
   FileSystem* const files = options_.file_system;
@@ -211,7 +211,7 @@ absl::Status FileWriter::RemoveOldIndex() {
 }
 
 // What the old model had and the new one lacks. The old index would name missing files, and programs that look for a
-// single file first would load the old one; so these two must go. Old shards only take room.
+// single file first would load the old one; so these two must be removed. Old shards only take space.
 absl::Status FileWriter::RemoveStaleFiles() {
   FileSystem* const files = options_.file_system;
   const std::string stale = is_sharded() ? path_ : IndexPath();

@@ -44,8 +44,7 @@ absl::StatusOr<Header> ParseHeader(absl::string_view text, uint64_t data_bytes, 
 // Adds a note unless there are many.
 void AddNote(std::string note, std::vector<std::string>* notes);
 
-// ---- Checksums (FORMAT.md section 4)
-// ----------------------------------------------------------------------------------
+// ---- Checksums (FORMAT.md section 4) -------------------------------------------------------------------------------
 
 inline constexpr absl::string_view kChecksumKey = "tensorcask.crc32c";
 inline constexpr size_t kHexBytes = 8;  // of each number

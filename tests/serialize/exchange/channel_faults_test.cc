@@ -188,7 +188,7 @@ const HeadCase kHeaderCases[] = {
     {"InlineOf2To64", [](Frame* f) { f->header.inline_bytes = UINT64_MAX; }, Code::kResourceExhausted, "limit"},
     {"OneByteTooMany", [](Frame* f) { f->header.inline_bytes = (uint64_t{2} << 30) - f->header.body_bytes + 1; },
      Code::kResourceExhausted, "max_message_bytes is 2147483648"},
-    {"NoBody", [](Frame* f) { f->header.inline_bytes += std::exchange(f->header.body_bytes, 0); }, Code::kDataLoss,
+    {"WithoutBody", [](Frame* f) { f->header.inline_bytes += std::exchange(f->header.body_bytes, 0); }, Code::kDataLoss,
      "checksum"},
     {"Replayed", [](Frame* f) { f->header.sequence = 0; }, Code::kDataLoss, "frame 0 came instead of 1"},
     {"Lost", [](Frame* f) { f->header.sequence = 2; }, Code::kDataLoss, "frame 2 came instead of 1"},

@@ -106,8 +106,7 @@ TEST_F(ChannelListenerTest, ManyClientsLeaveNothingBehind) {
   EXPECT_EQ(CountOpenDescriptors(), before);
 }
 
-// ---- Clients that go
-// --------------------------------------------------------------------------------------------------
+// ---- Clients that go -----------------------------------------------------------------------------------------------
 
 struct Holdings {
   int descriptors = CountOpenDescriptors();
@@ -188,8 +187,7 @@ TEST_F(ChannelListenerTest, TenThousandThatGoLeaveNothingBehind) {
   EXPECT_LE(after.resident_pages, before.resident_pages + before.resident_pages / 100);
 }
 
-// ---- Clients that stay
-// --------------------------------------------------------------------------------------------------
+// ---- Clients that stay ---------------------------------------------------------------------------------------------
 
 // The number of descriptors that this process may have.
 class OpenFilesLimit {

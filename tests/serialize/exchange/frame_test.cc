@@ -222,7 +222,7 @@ TEST(Body, IsTheExample) {
             "85a1c4dc");
 }
 
-// Whoever takes the entry of a tensor for a tensor must not find zeros.
+// A reader that takes the entry of a tensor for a TensorProto must get an error, not zeros.
 TEST(Body, TheEntryOfATensorIsNoTensor) {
   MessageBody body;
   body.tensors = {SharedEntry()};

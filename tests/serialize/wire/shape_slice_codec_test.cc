@@ -95,7 +95,7 @@ TEST(ShapeCodec, RefusesWrongWireTypes) {
   ASSERT_TRUE(proto.ParseFromString(BytesField(2, BytesField(1, "x"))));
   EXPECT_THAT(DecodeShape(proto), StatusIs(Code::kInvalidArgument, HasSubstr("size came with a wrong wire type")));
   ASSERT_TRUE(proto.ParseFromString(VarintField(1, 1)));
-  EXPECT_OK(DecodeShape(proto)) << "a field that nobody knows";
+  EXPECT_OK(DecodeShape(proto)) << "an unknown field";
 }
 
 TEST(PartialShapeCodec, RoundTrips) {

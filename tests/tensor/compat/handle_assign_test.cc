@@ -121,7 +121,7 @@ TEST(AssignCopyIfShared, WhoCountsAsAnother) {
   };
   {
     TensorHandle a = Vector();
-    EXPECT_TRUE(stays(a)) << "nobody";
+    EXPECT_TRUE(stays(a)) << "no other handle";
   }
   {
     TensorHandle a = Vector();

@@ -177,7 +177,7 @@ TEST(Caffe2, CopyFromWritesWhereAliasesSeeIt) {
   ASSERT_OK(tensor.CopyFrom(Tensor::FromValues<float>({8, 9})));
   EXPECT_EQ(alias.flat<float>()[1], 9);
   ASSERT_OK(tensor.CopyFrom(Tensor::FromValues<float>({1, 2, 3})));
-  EXPECT_EQ(alias.flat<float>()[1], 9) << "another number of elements has let go of it";
+  EXPECT_EQ(alias.flat<float>()[1], 9) << "CopyFrom of another size must leave the old buffer unchanged";
 }
 
 TEST(Caffe2, CopyFromATensorWithoutMemoryIsRefused) {

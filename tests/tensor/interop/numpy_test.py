@@ -91,7 +91,7 @@ LEGACY, USED_LEGACY = b"dltensor", b"used_dltensor"
 
 def _destructor(name, release):
     def destroy(capsule):
-        if BARE_IS_VALID(capsule, name):  # nobody took it
+        if BARE_IS_VALID(capsule, name):  # no consumer took it
             release(BARE_GET_POINTER(capsule, name))
 
     return DESTRUCTOR(destroy)
