@@ -53,8 +53,8 @@ Form Choose(const Sizes& sizes, bool has_base, bool always) {
   return plain ? Form::kPlain : Form::kNone;
 }
 
-// A payload in memory that is either appended or dropped.
-class MemorySink final : public ByteSink {
+// A payload in memory that is reserved before, and that is then either appended to the output or dropped.
+class ReservedSink final : public ByteSink {
  public:
   absl::Status Reserve(uint64_t bytes) { return memory_.Reserve(bytes); }
   absl::string_view bytes() { return {memory_.data(), size_}; }
@@ -87,8 +87,8 @@ class Encoding {
       if (estimate == Compressibility::kNoise) return std::nullopt;
       if (estimate == Compressibility::kSmaller) return Encode(Form::kPlain, sink);
     }
-    MemorySink plain;
-    MemorySink delta;
+    ReservedSink plain;
+    ReservedSink delta;
     CASK_ASSIGN_OR_RETURN(PayloadSummary summary, EncodeTo(Form::kPlain, &plain));
     Sizes sizes = {summary.decoded_bytes, summary.stored_bytes};
     PayloadSummary delta_summary;
@@ -156,7 +156,7 @@ class Encoding {
     return ChunkEncoder(payload::StreamNumbers(header_.dtype, stream), options_.payload.level);
   }
 
-  absl::StatusOr<PayloadSummary> EncodeTo(Form form, MemorySink* sink) {
+  absl::StatusOr<PayloadSummary> EncodeTo(Form form, ReservedSink* sink) {
     CASK_RETURN_IF_ERROR(sink->Reserve(payload::MaxPayloadBytes(header_)));
     return Encode(form, sink);
   }
