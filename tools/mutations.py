@@ -21,8 +21,9 @@ clang-format, which puts spaces around binary operators and none into template a
 import bisect
 import dataclasses
 import difflib
-import functools
 import re
+
+from cxx_text import CLOSE, OPEN, closing, function_bodies, mask, opening
 
 KINDS = ("negate", "drop", "off by one", "exchange", "no error")
 
@@ -47,119 +48,7 @@ def difference(before, after):
     return [line[0] + line[1:].strip() for line in list(lines)[2:] if not line.startswith("@@")]
 
 
-# ---- Reading --------------------------------------------------------------------------------------------------------
-
-_TOKEN = re.compile(
-    r"""//[^\n]*(?:\\\n[^\n]*)*             # comments
-      | /\*.*?\*/
-      | (?<![\w])(?:u8|u|U|L)?R"(?P<tag>[^(\s]*)\(.*?\)(?P=tag)"   # text
-      | "(?:\\.|[^"\\\n])*"
-      | (?<![0-9a-fA-F])'(?:\\.|[^'\\\n])+'
-      | ^[ \t]*\#(?:[^\n\\]|\\\n|\\.)*      # directives
-    """,
-    re.DOTALL | re.MULTILINE | re.VERBOSE,
-)
-
-
-def mask(source):
-    """The source with comments, text and directives blanked out; text keeps its quotes. Offsets and lines stay."""
-
-    def blank(match):
-        found = match.group(0)
-        blanked = re.sub(r"[^\n]", " ", found)
-        if found[0] in "/ \t#":
-            return blanked
-        return found[0] + blanked[1:-1] + found[-1] if found[0] in "\"'" else '"' + blanked[1:-1] + '"'
-
-    return _TOKEN.sub(blank, source)
-
-
-_OPEN = {"(": ")", "[": "]", "{": "}"}
-_CLOSE = {close: open_ for open_, close in _OPEN.items()}
-
-
-@functools.lru_cache(maxsize=2)
-def _pairs(masked):
-    """{offset of a bracket: offset of its partner}."""
-    pairs, open_ = {}, []
-    for match in re.finditer(r"[()\[\]{}]", masked):
-        if match.group(0) in _OPEN:
-            open_.append(match.start())
-        elif open_:
-            start = open_.pop()
-            pairs[start], pairs[match.start()] = match.start(), start
-    return pairs
-
-
-def closing(masked, at):
-    """The offset of the bracket that closes the one at `at`; None if there is none."""
-    return _pairs(masked).get(at)
-
-
-def _opening(masked, at):
-    return _pairs(masked).get(at)
-
-
-def _brace_kind(header):
-    """What a brace opens that stands behind `header`, outside of functions: "scope", "code" or "list"."""
-    header = re.sub(r"\balignas\([^)]*\)|\btemplate\s*<[^{};]*?>\s*(?=\b(?:class|struct|union|enum)\b)", " ", header)
-    if re.search(r"\bnamespace\b", header) or re.search(r'\bextern\s*"\s*"\s*$', header):
-        return "scope"
-    if re.search(r"\benum\b", header) or header.rstrip().endswith("="):
-        return "list"
-    if re.search(r"\b(class|struct|union)\b", header) and "(" not in header:
-        return "scope"
-    if "(" not in header:
-        return "list"
-    # A member's braces in the list of a constructor: `: a_{1}, b_(2) {`.
-    if re.search(r"\)\s*(noexcept\s*)?:(?!:)", header) and re.search(r"[\w>]\s*$", header):
-        last = header.rstrip()
-        if not re.search(r"\b(const|noexcept|override|final|try)$", last):
-            return "member"
-    if re.search(r"[^=!<>]=(?!=)\s*[^()]*$", header) and not re.search(r"\boperator\b", header):
-        return "list"
-    return "code"
-
-
-def function_bodies(masked):
-    """The (start, end) between the braces of every function body."""
-    bodies = []
-    header_start = 0
-    i = 0
-    after_member = False
-    while i < len(masked):
-        c = masked[i]
-        if c in ";}":
-            header_start = i + 1
-            after_member = False
-        elif c == "(" or c == "[":
-            end = closing(masked, i)
-            if end is None:
-                return bodies
-            i = end
-        elif c == ":" and re.search(r"\b(public|private|protected)\s*$", masked[header_start:i]):
-            header_start = i + 1
-        elif c == "{":
-            kind = _brace_kind(masked[header_start:i])
-            if after_member and not re.search(r"[\w>]\s*$", masked[after_member:i]):
-                kind = "code"
-            end = closing(masked, i)
-            if end is None:
-                return bodies
-            if kind == "scope":
-                header_start = i + 1
-            elif kind == "member" or (after_member and kind != "code"):
-                after_member = end + 1
-                i = end
-            else:
-                if kind == "code":
-                    bodies.append((i + 1, end))
-                header_start = end + 1
-                after_member = False
-                i = end
-        i += 1
-    return bodies
-
+# ---- What is left alone ---------------------------------------------------------------------------------------------
 
 # Calls whose arguments are text for people, checks that only a bug fails, and what is decided when compiling.
 _NOT_BEHAVIOUR = re.compile(
@@ -210,11 +99,11 @@ def _flat(text):
     """The text without what stands in brackets."""
     out, depth = [], 0
     for c in text:
-        if c in _CLOSE:
+        if c in CLOSE:
             depth -= 1
         if depth == 0:
             out.append(c)
-        if c in _OPEN:
+        if c in OPEN:
             depth += 1
     return "".join(out)
 
@@ -226,11 +115,11 @@ def _statement_end(masked, start, limit):
         c = masked[i]
         if c == ";":
             return i
-        if c in _OPEN:
+        if c in OPEN:
             i = closing(masked, i)
             if i is None or i >= limit:
                 return None
-        elif c in _CLOSE:
+        elif c in CLOSE:
             return None
         i += 1
     return None
@@ -277,7 +166,7 @@ def _statements(masked, start, end):
 
 
 def _closes_control(masked, at):
-    start = _opening(masked, at)
+    start = opening(masked, at)
     return start is not None and re.search(r"\b(if( constexpr)?|for|while)\s*$", masked[max(0, start - 20) : start])
 
 
@@ -289,7 +178,7 @@ def _operand_before(masked, at, limit):
     while i > limit:
         c = masked[i - 1]
         if c in ")]":
-            start = _opening(masked, i - 1)
+            start = opening(masked, i - 1)
             if start is None or start < limit:
                 return None
             i = start
@@ -341,8 +230,8 @@ def _term_before(masked, at, limit):
     """Where the operand of && or || starts that ends at `at`."""
     i = at
     while i > limit:
-        if masked[i - 1] in _CLOSE:
-            start = _opening(masked, i - 1)
+        if masked[i - 1] in CLOSE:
+            start = opening(masked, i - 1)
             if start is None or start < limit:
                 break
             i = start
@@ -361,7 +250,7 @@ def _term_after(masked, at, limit):
     """Where the operand of && or || ends that starts at `at`."""
     i = at
     while i < limit and not _TERM_END.match(masked, i):
-        i = closing(masked, i) + 1 if masked[i] in _OPEN else i + 1
+        i = closing(masked, i) + 1 if masked[i] in OPEN else i + 1
     return i
 
 
@@ -383,7 +272,7 @@ def arguments_of(masked, at):
         return []
     spans, start, i = [], at + 1, at + 1
     while i < end:
-        if masked[i] in _OPEN:
+        if masked[i] in OPEN:
             i = closing(masked, i)
         elif masked[i] == "<" and re.match(r"<[\w:, *&]+>", masked[i:end]):
             i += masked[i:end].index(">")
@@ -414,7 +303,7 @@ def _condition(masked, at):
         return None
     start, i = at + 1, at + 1
     while i < end:
-        if masked[i] in _OPEN:
+        if masked[i] in OPEN:
             i = closing(masked, i)
         elif masked[i] == ";":
             start = i + 1
