@@ -9,9 +9,9 @@
 // formats do:
 //
 // - safetensors: a new file with a new header and the same data replaces the old one. The system copies the data;
-//   where the file system can (Btrfs, XFS), both files share them, and no byte is copied. Checksums stay those of their
-//   tensors, and tied tensors stay tied. A model in several files gets new files under new names for those that change;
-//   then its index is replaced, and then the old files are removed.
+//   where the file system can (Btrfs, XFS), both files share them. Checksums stay those of their tensors, and tied
+//   tensors stay tied. Fields that the format does not define are left out, with a note. A model in several files gets
+//   new files under new names for those that change; then its index is replaced, and then the old files are removed.
 // - npz: likewise, with new headers of the members and a new directory. Nothing is inflated. No metadata.
 // - checkpoint: a new index replaces the old one; the data files are not touched. Tensors can be removed; their bytes
 //   stay in the data files. No metadata. V1 checkpoints, deltas and tensors that the checkpoint's object graph names

@@ -221,6 +221,7 @@ class Safetensors(Edits):
         path = self.put("m.safetensors", safetensors({"a": [1]}, {"tensorcask.crc32c": "00", "format": "pt"}))
         out = self.good("edit", "--rename", "a=b", path)
         self.assertIn("note: the checksums", out)
+        self.assertIn("note: m.safetensors: the new header leaves out", out)
         header, _ = parse_safetensors(path)
         self.assertEqual(header["__metadata__"], {"format": "pt"})
         self.good("verify", path)

@@ -278,6 +278,10 @@ absl::Status Editor::MakeHeader(size_t number) {
   } else if (!options_.output.empty()) {
     file.path = options_.output;
   }
+  if (!file.header.notes.empty()) {
+    result_.notes.push_back(absl::StrCat(LastName(file.path),
+                                         ": the new header leaves out unknown fields and checksums of another header"));
+  }
   result_.files.push_back(file.path);
   result_.written_bytes += file.text.size();
   result_.copied_bytes += DataBytes(number);
