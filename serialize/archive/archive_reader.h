@@ -101,6 +101,8 @@ class ArchiveReader {
   virtual int num_shards() const { return 1; }  // of files with elements
   // Errors: DataLoss, naming the first file that is missing.
   virtual absl::Status CheckFiles() const { return absl::OkStatus(); }
+  // Sentences about what is unusual in the file and harms nothing: what ArchiveReaderOptions::lenient overlooked.
+  virtual std::vector<std::string> notes() const { return {}; }
 };
 
 }  // namespace tensorcask

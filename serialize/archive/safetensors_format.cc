@@ -102,6 +102,7 @@ class SafetensorsArchiveReader final : public ArchiveReader {
     return census;
   }
   int num_shards() const override { return reader_.num_shards(); }
+  std::vector<std::string> notes() const override { return reader_.notes(); }
 
  private:
   SafetensorsArchiveReader(SafetensorsReader reader, std::vector<ArchiveEntry> entries)
@@ -139,13 +140,6 @@ class SafetensorsArchiveWriter final : public ArchiveWriter {
   SafetensorsWriter writer_;
 };
 
-// True if a key, the end or whitespace follows the '{' behind the length. Other formats can have a '{' there, too: it
-// may be a byte of a checksum.
-bool BeginsWithJson(absl::string_view head) {
-  constexpr size_t kBehindBrace = 9;
-  return head.size() > kBehindBrace && absl::StrContains("\"} \t\r\n", head.substr(kBehindBrace, 1));
-}
-
 // "model-00001-of-00003.safetensors".
 bool IsShard(absl::string_view name) {
   constexpr absl::string_view kTail = "-00001-of-00003.safetensors";
@@ -170,8 +164,7 @@ bool SafetensorsArchiveFormat::HoldsDType(DType dtype) const { return Safetensor
 bool SafetensorsArchiveFormat::Recognizes(const ArchiveProbe& probe) const {
   if (probe.file != nullptr) {
     return absl::EndsWith(probe.path, kIndexExtension) ||
-           (SafetensorsReader::LooksLikeSafetensors(probe.head, probe.file->size_bytes()) &&
-            BeginsWithJson(probe.head));
+           SafetensorsReader::LooksLikeSafetensors(probe.head, probe.file->size_bytes());
   }
   FileInfo file;  // of a model in several files, named as if it were one
   return absl::EndsWith(probe.path, ".safetensors") &&

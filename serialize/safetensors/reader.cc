@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "tensorcask/serialize/io/internal/decode_quota.h"
 #include "tensorcask/serialize/safetensors/internal/header.h"
 #include "tensorcask/serialize/safetensors/internal/open_model.h"
@@ -140,6 +142,31 @@ absl::Status CheckTarget(DType dtype, const TensorShape& shape, const TensorView
   return out.CheckWritable();
 }
 
+// Removes the whitespace of JSON in front.
+void SkipSpace(absl::string_view* text) {
+  const size_t size = text->find_first_not_of(" \t\r\n");
+  text->remove_prefix(size == absl::string_view::npos ? text->size() : size);
+}
+
+// True if a header may begin with `text`, which may be cut: an object that is empty, or whose first key is text and
+// leads to another object.
+bool MayBeginHeader(absl::string_view text) {
+  if (!absl::ConsumePrefix(&text, "{")) return false;
+  SkipSpace(&text);
+  if (text.empty() || text[0] == '}') return true;
+  if (!absl::ConsumePrefix(&text, "\"")) return false;
+  while (!text.empty() && text[0] != '"') {
+    if (static_cast<unsigned char>(text[0]) < ' ') return false;
+    text.remove_prefix(std::min<size_t>(text.size(), text[0] == '\\' ? 2 : 1));
+  }
+  if (!absl::ConsumePrefix(&text, "\"")) return true;
+  SkipSpace(&text);
+  if (text.empty()) return true;
+  if (!absl::ConsumePrefix(&text, ":")) return false;
+  SkipSpace(&text);
+  return text.empty() || text[0] == '{' || text[0] == 'n';  // the metadata may be null
+}
+
 }  // namespace
 }  // namespace safetensors
 
@@ -161,7 +188,7 @@ bool SafetensorsReader::LooksLikeSafetensors(absl::string_view first_bytes, uint
   if (first_bytes.size() <= safetensors::kPrefixBytes || file_bytes < first_bytes.size()) return false;
   const auto header_bytes = LoadLittleEndian<uint64_t>(first_bytes.data());
   return header_bytes >= 2 && header_bytes <= file_bytes - safetensors::kPrefixBytes &&
-         first_bytes[safetensors::kPrefixBytes] == '{';
+         safetensors::MayBeginHeader(first_bytes.substr(safetensors::kPrefixBytes, header_bytes));
 }
 
 SafetensorsReader::SafetensorsReader(std::unique_ptr<const ReaderImpl> impl) : impl_(std::move(impl)) {}

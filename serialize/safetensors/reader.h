@@ -88,7 +88,8 @@ class SafetensorsReader {
   static absl::StatusOr<SafetensorsReader> OpenSource(std::shared_ptr<const ByteSource> source,
                                                       const SafetensorsReaderOptions& options = {});
   // True if a file that begins with these bytes (at least 9, or the whole file if it is shorter) may be safetensors: a
-  // plausible header length, then '{'. For programs that tell formats apart by content; Open gives the verdict.
+  // plausible header length, then a JSON object that is empty or begins with a key and an object. For programs that
+  // tell formats apart by content; Open gives the verdict.
   static bool LooksLikeSafetensors(absl::string_view first_bytes, uint64_t file_bytes);
 
   SafetensorsReader(SafetensorsReader&&) noexcept;

@@ -300,6 +300,13 @@ TEST(SafetensorsReader, TellsItsFormatByContent) {
   EXPECT_FALSE(SafetensorsReader::LooksLikeSafetensors(MakeFile("[]"), 10));
   EXPECT_FALSE(SafetensorsReader::LooksLikeSafetensors("{}", 2));
   EXPECT_FALSE(SafetensorsReader::LooksLikeSafetensors(LengthOnly(3), 10));
+  for (const char* header : {"{\"w\":{\"dtype\"", "{ \"w\" : {", "{\"a\\\"b\":{", "{\"cut", "{\"w\"", "{\"w\":", "{\n",
+                             "{\"__metadata__\":null}"}) {
+    EXPECT_TRUE(SafetensorsReader::LooksLikeSafetensors(MakeFile(header), 100)) << header;
+  }
+  for (const char* header : {"{w:{}}", "{\"w\" {", "{\"w\":1}", "{\"w\":[]}", "{\"w\n\":{}}", "{\x01}", "{]"}) {
+    EXPECT_FALSE(SafetensorsReader::LooksLikeSafetensors(MakeFile(header), 100)) << header;
+  }
 }
 
 // ---- Lenient
