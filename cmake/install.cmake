@@ -1,4 +1,4 @@
-# cmake --install: libraries, headers, the program, the CMake package and tensorcask.pc.
+# cmake --install: libraries, headers, the program with its man page and completions, the CMake package and tensorcask.pc.
 if(NOT TENSORCASK_INSTALL)
   return()
 endif()
@@ -20,6 +20,11 @@ install(DIRECTORY "${TENSORCASK_GENERATED_DIR}/tensorcask/proto" DESTINATION ${C
   FILES_MATCHING PATTERN "*.pb.h")
 if(TENSORCASK_TOOL)
   install(TARGETS tools_tensorcask RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(FILES tools/manual/tensorcask.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+  install(FILES tools/manual/tensorcask.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
+    RENAME tensorcask)
+  install(FILES tools/manual/_tensorcask DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+  install(FILES tools/manual/tensorcask.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 endif()
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Tensorcask)

@@ -108,6 +108,7 @@ tensorcask_room(io
     serialize/io/file_system.h
     serialize/io/internal/atomic_publish.h
     serialize/io/internal/decode_quota.h
+    serialize/io/internal/forwarding_file_system.h
     serialize/io/internal/paced_sink.h
     serialize/io/internal/retry.h
     serialize/io/internal/stale_temporaries.h
@@ -1615,27 +1616,6 @@ tensorcask_test(tests_serialize_archive_edit_test
     tests/serialize/archive
   TIMEOUT
     60)
-
-tensorcask_test(tests_serialize_archive_edit_test
-  SOURCES
-    tests/serialize/archive/edit_test.cc
-  LINK
-    GTest::gmock_main
-    Tensorcask::archive
-    Tensorcask::checkpoint
-    Tensorcask::io
-    Tensorcask::npy
-    Tensorcask::safetensors
-    Tensorcask::strided
-    Tensorcask::tensor
-    absl::status
-    absl::statusor
-    absl::strings
-    tests_support_crash_file_system
-    tests_support_crash_model
-    tests_support_faulty_file_system
-    tests_support_status_matchers
-    tests_support_temp_folder)
 
 tensorcask_test(tests_serialize_checkpoint_format_entry_decoder_test
   SOURCES
@@ -3698,9 +3678,7 @@ tensorcask_test(tests_support_faulty_file_system_test
 
 tensorcask_inner_library(tests_support_forwarding_file_system
   LINK
-    Tensorcask::io
-    absl::span
-    absl::strings)
+    Tensorcask::io)
 
 tensorcask_inner_library(tests_support_status_matchers
   LINK
@@ -4809,6 +4787,7 @@ tensorcask_inner_library(tools_element_crc32
 tensorcask_inner_library(tools_formats
   SOURCES
     tools/formats.cc
+    tools/graph_format.cc
     tools/served_input.cc
     tools/tensorproto_text_format.cc
     tools/text_memory.cc
@@ -4819,6 +4798,7 @@ tensorcask_inner_library(tools_formats
     Tensorcask::io
     Tensorcask::payload
     Tensorcask::proto
+    Tensorcask::protowire
     Tensorcask::strided
     Tensorcask::tensor
     Tensorcask::wire
@@ -4838,6 +4818,24 @@ tensorcask_inner_library(tools_json_text
     Tensorcask::tensor
     absl::strings
     nlohmann_json::nlohmann_json)
+
+tensorcask_inner_library(tools_manual
+  SOURCES
+    tools/command_table.cc
+    tools/completions.cc
+    tools/manual.cc
+  LINK
+    CLI11::CLI11
+    Tensorcask::tensor
+    absl::strings)
+
+tensorcask_inner_library(tools_read_progress
+  SOURCES
+    tools/read_progress.cc
+  LINK
+    Tensorcask::io
+    absl::span
+    tools_console)
 
 tensorcask_inner_library(tools_rename
   SOURCES
@@ -4870,7 +4868,9 @@ tensorcask_inner_library(tools_subcommand
 
 tensorcask_inner_library(tools_table
   SOURCES
-    tools/table.cc)
+    tools/table.cc
+  LINK
+    tools_console)
 
 tensorcask_program(tools_tensorcask
   SOURCES
@@ -4908,6 +4908,8 @@ tensorcask_program(tools_tensorcask
     tools_element_crc32
     tools_formats
     tools_json_text
+    tools_manual
+    tools_read_progress
     tools_rename
     tools_slice_text
     tools_subcommand
@@ -5091,6 +5093,32 @@ tensorcask_script_test(tests_tools_cmake_targets_test
   TIMEOUT
     60)
 
+tensorcask_script_test(tests_tools_convert_test
+  FILES
+    tests/tools/convert_test.py
+    tests/tools/tool_testing.py
+    tests/support/case_report.py
+  PROGRAMS
+    tools_tensorcask
+    tools/tensorcask
+  PACKAGE
+    tests/tools
+  TIMEOUT
+    300)
+
+tensorcask_script_test(tests_tools_damage_test
+  FILES
+    tests/tools/damage_test.py
+    tests/tools/tool_testing.py
+    tests/support/case_report.py
+  PROGRAMS
+    tools_tensorcask
+    tools/tensorcask
+  PACKAGE
+    tests/tools
+  TIMEOUT
+    300)
+
 tensorcask_script_test(tests_tools_edit_test
   FILES
     tests/tools/edit_test.py
@@ -5132,17 +5160,87 @@ tensorcask_script_test(tests_tools_exchange_test
   TIMEOUT
     300)
 
+tensorcask_script_test(tests_tools_first_use_test
+  FILES
+    tests/tools/first_use_test.py
+    tests/tools/tool_testing.py
+    tests/support/case_report.py
+  PROGRAMS
+    tools_tensorcask
+    tools/tensorcask
+  PACKAGE
+    tests/tools
+  TIMEOUT
+    300)
+
+tensorcask_script_test(tests_tools_graph_test
+  FILES
+    tests/tools/graph_test.py
+    tests/tools/tool_testing.py
+    tests/support/case_report.py
+  PROGRAMS
+    tools_tensorcask
+    tools/tensorcask
+  PACKAGE
+    tests/tools
+  TIMEOUT
+    300)
+
+tensorcask_script_test(tests_tools_manual_test
+  FILES
+    tests/tools/manual_test.py
+    tests/tools/tool_testing.py
+    tests/support/case_report.py
+    tools/manual/_tensorcask
+    tools/manual/tensorcask.1
+    tools/manual/tensorcask.bash
+    tools/manual/tensorcask.fish
+  PROGRAMS
+    tools_tensorcask
+    tools/tensorcask
+  PACKAGE
+    tests/tools
+  TIMEOUT
+    300)
+
 tensorcask_script_test(tests_tools_mutate_test
   FILES
     tests/tools/mutate_test.py
     tests/mutation_equivalents.txt
     tests/support/case_report.py
+    tools/cxx_text.py
     tools/mutate.py
     tools/mutations.py
   PACKAGE
     tests/tools
   TIMEOUT
     60)
+
+tensorcask_script_test(tests_tools_streams_test
+  FILES
+    tests/tools/streams_test.py
+    tests/tools/tool_testing.py
+    tests/support/case_report.py
+  PROGRAMS
+    tools_tensorcask
+    tools/tensorcask
+  PACKAGE
+    tests/tools
+  TIMEOUT
+    300)
+
+tensorcask_script_test(tests_tools_terminal_test
+  FILES
+    tests/tools/terminal_test.py
+    tests/tools/tool_testing.py
+    tests/support/case_report.py
+  PROGRAMS
+    tools_tensorcask
+    tools/tensorcask
+  PACKAGE
+    tests/tools
+  TIMEOUT
+    300)
 
 tensorcask_script_test(tests_tools_tool_test
   FILES

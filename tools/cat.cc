@@ -25,9 +25,12 @@ struct Flags {
   bool allow_loss = false;
 };
 
-absl::StatusOr<ExitCode> Cat(const Flags& flags) {
+absl::StatusOr<ExitCode> Cat(const Flags& flags, Console& console) {
   if (isatty(STDOUT_FILENO) == 1) return Misuse("stdout is a terminal; records are binary: use a pipe or a file");
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> input, OpenInput(flags.path, flags.input));
+  NoteOverlooked("cat", flags.input, *input, console);
+  NoteAllUnmatched("cat", "", flags.include, input->entries(), console);
+  NoteAllUnmatched("cat", "--exclude ", flags.exclude, input->entries(), console);
   CASK_RETURN_IF_ERROR(input->CheckFiles());
   CatchInterrupts();
   DescriptorSink sink(STDOUT_FILENO, "stdout", [] { return !Interrupted(); });
@@ -64,7 +67,7 @@ Action DeclareCat(CLI::App& app) {
       "Examples:\n"
       "  tensorcask cat model.ckpt | ssh host tensorcask save model.ckpt\n"
       "  tensorcask cat model.ckpt 'dense/*' > dense.tfrecord");
-  return [flags](Console&) { return Cat(*flags); };
+  return [flags](Console& console) { return Cat(*flags, console); };
 }
 
 }  // namespace tensorcask::tools

@@ -1,5 +1,6 @@
 #include "tensorcask/tools/console.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -9,6 +10,8 @@
 #include <iterator>
 
 #include "absl/strings/cord.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
@@ -40,6 +43,11 @@ constexpr Advice kAdvice[] = {
     {" (set format to pt)", "", " (--set format=pt)"},
     {"ConvertOptions::allow_loss", "", "--allow-loss"},
     {", which DecodeOptions::base has to be", "", "; the tool reads deltas from checkpoints only"},
+    {"(lenient ", "", "(--lenient "},
+    {", and the caller must (NpyReaderOptions::", ")", ""},
+    {" (NpyReaderOptions::", ")", ""},
+    {"; NpyFormat::", " without its name", ""},
+    {"; NpyStrings::", " stores any bytes", ""},
     {": use EncodeTensorTo, or a checkpoint", "", "; a .pb, a .tfrecord or a checkpoint holds more"},
 };
 
@@ -90,7 +98,11 @@ absl::Status Misuse(absl::string_view message) {
 bool IsMisuse(const absl::Status& status) { return status.GetPayload(kMisuseUrl).has_value(); }
 
 ProgressLine::ProgressLine(Console& console, uint64_t total_bytes)
-    : console_(console), total_bytes_(total_bytes), start_(absl::Now()), last_(absl::InfinitePast()) {}
+    : console_(console),
+      total_bytes_(total_bytes),
+      width_(console.progress ? TerminalWidth(STDERR_FILENO) : 0),
+      start_(absl::Now()),
+      last_(absl::InfinitePast()) {}
 
 void ProgressLine::ShowBytes(absl::string_view text, uint64_t bytes) {
   constexpr absl::Duration kInterval = absl::Milliseconds(100);
@@ -99,7 +111,7 @@ void ProgressLine::ShowBytes(absl::string_view text, uint64_t bytes) {
   const bool is_done = total_bytes_ > 0 && bytes >= total_bytes_;
   if (now - last_ < kInterval && !is_done) return;
   last_ = now;
-  std::string line = absl::StrCat(text, " ", HumanBytes(bytes));
+  std::string line = absl::StrCat(text, text.empty() ? "" : " ", HumanBytes(bytes));
   if (total_bytes_ > 0) absl::StrAppend(&line, " of ", HumanBytes(total_bytes_));
   const double seconds = absl::ToDoubleSeconds(now - start_);
   if (seconds >= 1 && bytes > 0) {
@@ -114,14 +126,18 @@ void ProgressLine::ShowBytes(absl::string_view text, uint64_t bytes) {
 }
 
 void ProgressLine::Show(absl::string_view text) {
+  if (width_ > 0) text = text.substr(0, width_ - 1);
   if (!console_.progress || text == shown_) return;
   shown_ = std::string(text);
   console_.err << absl::StrCat("\r", shown_, "\x1b[K");
 }
 
-ProgressLine::~ProgressLine() {
+void ProgressLine::Erase() {
   if (!shown_.empty()) console_.err << "\r\x1b[K";
+  shown_.clear();
 }
+
+ProgressLine::~ProgressLine() { Erase(); }
 
 OutputBuffer::OutputBuffer() { setp(buffer_, buffer_ + sizeof(buffer_)); }
 
@@ -171,6 +187,21 @@ std::string EscapeControls(absl::string_view message) {
     }
   }
   return escaped;
+}
+
+size_t TerminalWidth(int descriptor) {
+  struct winsize size = {};
+  if (isatty(descriptor) != 1 || ioctl(descriptor, TIOCGWINSZ, &size) != 0) return 0;
+  return size.ws_col;
+}
+
+std::string Unescaped(absl::string_view text) {
+  absl::string_view inner = text;
+  const bool quoted = inner.size() >= 2 && inner.front() == '"' && inner.back() == '"';
+  if (quoted) inner = inner.substr(1, inner.size() - 2);
+  std::string unescaped;
+  if ((!quoted && !absl::StrContains(inner, '\\')) || !absl::CUnescape(inner, &unescaped)) return std::string(text);
+  return unescaped;
 }
 
 std::string HumanBytes(uint64_t bytes) {

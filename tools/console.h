@@ -3,6 +3,7 @@
 #ifndef TENSORCASK_TOOLS_CONSOLE_H_
 #define TENSORCASK_TOOLS_CONSOLE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <ostream>
 #include <streambuf>
@@ -21,7 +22,8 @@ struct Console {
   bool progress = false;  // `err` is a terminal: show the progress of long commands
 };
 
-// Shows the progress of a long command in one line on a terminal. The destructor erases the line.
+// Shows the progress of a long command in one line on a terminal. The destructor erases the line. A line that is wider
+// than the terminal is cut: one that wraps could not be erased.
 //
 //   ProgressLine progress(console);
 //   ... progress.Show(absl::StrCat(count, " of ", total)); ...
@@ -36,12 +38,15 @@ class ProgressLine {
   ProgressLine& operator=(const ProgressLine&) = delete;
 
   void Show(absl::string_view text);  // does nothing unless console.progress
+  void Erase();                       // before something else is printed
+  void SetTotal(uint64_t total_bytes) { total_bytes_ = total_bytes; }
   // "3/27 1.2 GiB of 4.0 GiB, 1.1 GiB/s, 3 s left": `text`, and how far the work is. Shown ten times a second.
   void ShowBytes(absl::string_view text, uint64_t bytes);
 
  private:
   Console& console_;
-  const uint64_t total_bytes_;
+  uint64_t total_bytes_;
+  const size_t width_;  // of the terminal, 0 if it is unknown
   const absl::Time start_;
   absl::Time last_;  // when ShowBytes showed something
   std::string shown_;
@@ -77,6 +82,13 @@ std::string Printable(absl::string_view text);
 // text, become escapes. Some messages of the library name the C++ function or option that would help; the tool leaves
 // that out.
 std::string EscapeControls(absl::string_view message);
+
+// The columns of the terminal behind a descriptor; 0 if it is not a terminal.
+size_t TerminalWidth(int descriptor);
+
+// What a user means by a name that Printable escaped: `"a\x1b"` and `a\x1b` are an "a" and an escape character. The
+// text itself if it has no escapes.
+std::string Unescaped(absl::string_view text);
 
 // 1536 -> "1.5 KiB".
 std::string HumanBytes(uint64_t bytes);

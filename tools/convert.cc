@@ -116,11 +116,13 @@ int NumUsedShards(const ConversionPlan& plan) {
 }
 
 absl::StatusOr<ExitCode> Convert(const Flags& flags, Console& console) {
+  if (flags.paths.size() < 2) return Misuse("DST is required: tensorcask convert SRC... DST");
   CatchInterrupts();
   std::vector<std::unique_ptr<ArchiveReader>> inputs;
   std::vector<const ArchiveReader*> sources;
   for (const std::string& path : flags.sources()) {
     CASK_ASSIGN_OR_RETURN(std::unique_ptr<ArchiveReader> input, OpenInput(path, flags.input));
+    NoteOverlooked("convert", flags.input, *input, console);
     sources.push_back(input.get());
     inputs.push_back(std::move(input));
   }
@@ -171,8 +173,8 @@ Action DeclareConvert(CLI::App& app) {
          "What to read (several files become one), and last DST, what to write: its extension names the format; "
          "without one it is a checkpoint")
       ->required()
-      ->expected(2, CLI::detail::expected_max_vector_size)
-      ->option_text("... DST");
+      ->expected(1, CLI::detail::expected_max_vector_size)
+      ->option_text("SRC... DST");
   AddInputOptions(app, &flags->input);
   AddOutputOptions(app, &flags->to, &flags->output);
   AddIncludeOption(app, &flags->include);

@@ -78,6 +78,7 @@ struct SendFlags {
 
 absl::StatusOr<ExitCode> Send(const SendFlags& flags, Console& console) {
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> input, OpenInput(flags.path, flags.input));
+  NoteOverlooked("send", flags.input, *input, console);
   const std::vector<const ArchiveEntry*> selected = SelectEntries(input->entries(), flags.include, flags.exclude);
   CASK_RETURN_IF_ERROR(input->CheckFiles());
   CatchInterrupts();
@@ -109,6 +110,8 @@ absl::StatusOr<ExitCode> Send(const SendFlags& flags, Console& console) {
   const absl::Status status = send_all();
   if (Interrupted()) return InterruptedExitCode();
   CASK_RETURN_IF_ERROR(status);
+  NoteAllUnmatched("send", "", flags.include, input->entries(), console);
+  NoteAllUnmatched("send", "--exclude ", flags.exclude, input->entries(), console);
   console.out << Printable(flags.path) << ": " << selected.size()
               << (selected.size() == 1 ? " tensor sent\n" : " tensors sent\n");
   return kDone;
@@ -221,6 +224,7 @@ absl::StatusOr<ExitCode> Serve(const ServeFlags& flags, Console& console) {
     std::string path;
     SplitOperand(operand, &source.prefix, &path);
     CASK_ASSIGN_OR_RETURN(source.archive, OpenInput(path, flags.input));
+    NoteOverlooked("serve", flags.input, *source.archive, console);
     CASK_RETURN_IF_ERROR(source.archive->CheckFiles());
     sources.push_back(std::move(source));
   }
@@ -278,7 +282,7 @@ Action DeclareSend(CLI::App& app) {
 Action DeclareRecv(CLI::App& app) {
   auto flags = std::make_shared<RecvFlags>();
   app.add_option("DST", flags->destination,
-                 "What to write: a checkpoint's prefix, or a .pb, .pbtxt, .textproto or .tfrecord")
+                 "What to write: its extension names the format; without one it is a checkpoint")
       ->required();
   AddSocketOptions(app, &flags->socket, "The socket to make, for one sender of the same user", 600);
   AddOutputOptions(app, &flags->to, &flags->output);

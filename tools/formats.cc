@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -12,6 +13,7 @@
 #include "tensorcask/serialize/io/byte_stream.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tools/console.h"
+#include "tensorcask/tools/graph_format.h"
 #include "tensorcask/tools/served_input.h"
 #include "tensorcask/tools/tensorproto_text_format.h"
 
@@ -20,9 +22,11 @@ namespace tensorcask::tools {
 ArchiveFormats Formats() {
   static const AllFormats* const library = new AllFormats();
   static const auto* const text = new TensorProtoTextArchiveFormat();
+  static const auto* const graph = new GraphArchiveFormat();
   static const auto* const all = [] {
     auto* formats = new std::vector<const ArchiveFormat*>(library->list().begin(), library->list().end());
     formats->push_back(text);
+    formats->push_back(graph);
     return formats;
   }();
   return *all;
@@ -31,6 +35,12 @@ ArchiveFormats Formats() {
 std::vector<std::string> FormatNames() {
   std::vector<std::string> names;
   for (const ArchiveFormat* const format : Formats()) names.emplace_back(format->name());
+  return names;
+}
+
+std::vector<std::string> TargetFormatNames() {
+  std::vector<std::string> names = FormatNames();
+  names.erase(std::remove(names.begin(), names.end(), GraphArchiveFormat::kName), names.end());
   return names;
 }
 
@@ -54,6 +64,7 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenInput(const std::string& path
   read.refuse_unreadable_metadata = options.refuse_unreadable_metadata;
   read.lenient = options.lenient;
   read.keep_entries = options.keep_entries;
+  read.read.file_system = options.files;
   if (path != "-") return OpenArchive(path, Formats(), read);
   if (isatty(STDIN_FILENO) == 1) return Misuse("stdin is a terminal: pipe `tensorcask cat PATH` into this");
   return ReadRecordStream(MakeDescriptorStream(STDIN_FILENO, "stdin", [] { return !Interrupted(); }), read);

@@ -1,4 +1,5 @@
-// What the commands open and create: all formats of the library, the text form of a message, and "unix:SOCKET".
+// What the commands open and create: all formats of the library, the text form of a message, graphs of
+// TensorFlow, and "unix:SOCKET".
 //
 //   CASK_ASSIGN_OR_RETURN(std::unique_ptr<ArchiveReader> input, OpenInput("model.ckpt", {}));
 //   for (const ArchiveEntry& entry : input->entries()) ...
@@ -19,21 +20,24 @@
 #include "tensorcask/serialize/archive/archive_reader.h"
 #include "tensorcask/serialize/archive/archive_writer.h"
 #include "tensorcask/serialize/checkpoint/reader.h"
+#include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/payload/base_lookup.h"
 #include "tensorcask/serialize/payload/payload_options.h"
 
 namespace tensorcask::tools {
 
 ArchiveFormats Formats();
-std::vector<std::string> FormatNames();  // of Formats(): what --format and --to take
+std::vector<std::string> FormatNames();        // of Formats(): what --format takes
+std::vector<std::string> TargetFormatNames();  // what --to takes: those that can be written
 
 struct InputOptions {
-  std::string format;  // one of FormatNames(); "": recognize it
-  std::string base;    // the path of the base checkpoint of deltas; "": none
-  bool lenient = false;
+  std::string format;    // one of FormatNames(); "": recognize it
+  std::string base;      // the path of the base checkpoint of deltas; "": none
+  bool lenient = false;  // accept known, harmless breaches of a format's rules
   // Otherwise a tensor whose metadata cannot be read is listed, and ArchiveReader::Read gives its elements.
   bool refuse_unreadable_metadata = false;
-  bool keep_entries = true;  // as ArchiveReaderOptions::keep_entries
+  bool keep_entries = true;                 // as ArchiveReaderOptions::keep_entries
+  FileSystem* files = FileSystem::Posix();  // must outlive the reader
 };
 
 // "unix:SOCKET" names the tensors of a `tensorcask serve`, "-" a record stream on stdin.

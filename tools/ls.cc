@@ -27,6 +27,7 @@
 #include "tensorcask/tensor/strided/metadata.h"
 #include "tensorcask/tools/element_crc32.h"
 #include "tensorcask/tools/json_text.h"
+#include "tensorcask/tools/read_progress.h"
 #include "tensorcask/tools/subcommand.h"
 #include "tensorcask/tools/table.h"
 
@@ -49,6 +50,21 @@ struct Flags {
 // become U+FFFD instead of an exception.
 std::string Line(const Json& json) {
   return json.dump(/*indent=*/-1, /*indent_char=*/' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
+}
+
+// The size of a tensor as it is listed. Encoded strings count 8 bytes for each length, plain ones what TensorFlow
+// stores: a varint for each length, and a checksum. The same strings should have the same size in both, so the varints
+// of encoded strings are estimated from the mean length.
+uint64_t ListedBytes(const ArchiveEntry& info) {
+  constexpr uint64_t kLengthBytes = 8;
+  constexpr uint64_t kChecksumBytes = 4;
+  const uint64_t bytes = ElementBytes(info);
+  const auto count = static_cast<uint64_t>(info.shape.num_elements());
+  if (info.dtype != DType::kString || !info.decoded_bytes || count == 0 || bytes / kLengthBytes < count) return bytes;
+  const uint64_t characters = bytes - kLengthBytes * count;
+  uint64_t varint_bytes = 1;
+  for (uint64_t mean = characters / count; mean >= 0x80; mean >>= 7) ++varint_bytes;
+  return characters + varint_bytes * count + kChecksumBytes;
 }
 
 // What is not in the index.
@@ -78,7 +94,7 @@ Json ToJson(const ArchiveEntry& info, const Details& details) {
   tensor["dtype"] = std::string(DTypeName(info.dtype));
   tensor["shape"] = Json::array();
   for (const int64_t dim : info.shape.dims()) tensor["shape"].push_back(dim);
-  tensor["bytes"] = ElementBytes(info);
+  tensor["bytes"] = ListedBytes(info);
   tensor["stored_bytes"] = info.stored_bytes;
   tensor["encoding"] = JsonText(info.encoding);
   tensor["device"] = details.metadata.device == Device() ? Json(nullptr) : Json(details.metadata.device.ToString());
@@ -131,7 +147,7 @@ absl::StatusOr<ExitCode> DrawTree(const Flags& flags, const ArchiveReader& input
 
 TableRow RowOf(const ArchiveEntry& info, const std::string& crc32) {
   return {Printable(info.name),  std::string(DTypeName(info.dtype)),
-          info.shape.ToString(), absl::StrCat(ElementBytes(info)),
+          info.shape.ToString(), absl::StrCat(ListedBytes(info)),
           HowStored(info),       crc32};
 }
 
@@ -140,7 +156,7 @@ class Totals {
  public:
   void Add(const ArchiveEntry& info) {
     ++tensors_;
-    bytes_ = CheckedAdd(bytes_, ElementBytes(info)).value_or(UINT64_MAX);
+    bytes_ = CheckedAdd(bytes_, ListedBytes(info)).value_or(UINT64_MAX);
     if (!info.decoded_bytes || encoded_.emplace(info.shard, info.offset).second) {
       stored_bytes_ = CheckedAdd(stored_bytes_, info.stored_bytes).value_or(UINT64_MAX);
     }
@@ -172,7 +188,7 @@ class Listing {
       if (IsWanted(info)) sorted_.push_back(&info);
     }
     std::stable_sort(sorted_.begin(), sorted_.end(),
-                     [](const ArchiveEntry* a, const ArchiveEntry* b) { return ElementBytes(*a) > ElementBytes(*b); });
+                     [](const ArchiveEntry* a, const ArchiveEntry* b) { return ListedBytes(*a) > ListedBytes(*b); });
   }
 
   absl::Status ForEach(absl::FunctionRef<absl::Status(const ArchiveEntry&)> fn) const {
@@ -191,74 +207,105 @@ class Listing {
   std::vector<const ArchiveEntry*> sorted_;  // by size
 };
 
-// Measures the table, counts the tensors, and notes the globs that match none.
-absl::StatusOr<size_t> Measure(const Listing& listing, const Flags& flags, Table* table, Console& console) {
+// Measures the table, adds up the bytes that --checksum will read, and notes the globs that match none.
+absl::StatusOr<uint64_t> Measure(const Listing& listing, const Flags& flags, Table* table, ReadProgress& progress,
+                                 Console& console) {
   const std::string any_checksum(flags.checksum ? 8 : 0, '0');
   std::vector<std::string> unmatched = flags.globs;
-  size_t count = 0;
+  uint64_t bytes = 0;
   CASK_RETURN_IF_ERROR(listing.ForEach([&](const ArchiveEntry& info) {
-    ++count;
+    bytes = CheckedAdd(bytes, info.stored_bytes).value_or(UINT64_MAX);
     if (!flags.json) table->Measure(RowOf(info, any_checksum));
     const auto matches = [&](const std::string& glob) { return MatchesGlob(glob, info.name); };
     unmatched.erase(std::remove_if(unmatched.begin(), unmatched.end(), matches), unmatched.end());
     return absl::OkStatus();
   }));
-  for (const std::string& glob : unmatched) NoteUnmatched("ls", glob, console);
-  return count;
+  for (const std::string& glob : unmatched) progress.Print([&] { NoteUnmatched("ls", glob, console); });
+  return bytes;
+}
+
+// A document that is written piece by piece: one of a million tensors would take a gigabyte of memory.
+class Document {
+ public:
+  Document(const Flags& flags, const ArchiveReader& input, std::ostream& out) : out_(out) {
+    out_ << "{\n  \"path\": " << Line(JsonText(flags.path)) << ",\n  \"format\": " << Line(std::string(input.format()))
+         << ",\n  \"metadata\": " << Line(ToJson(input.file_metadata())) << ",\n  \"tensors\": [";
+  }
+  void Add(const Json& tensor) {
+    out_ << separator_ << Line(tensor);
+    separator_ = ",\n    ";
+    is_empty_ = false;
+  }
+  // `error` says why tensors are missing, "" if none is.
+  void End(const Totals& totals, const std::string& error) {
+    out_ << (is_empty_ ? "" : "\n  ") << "],\n  \"totals\": " << Line(totals.ToJson());
+    if (!error.empty()) out_ << ",\n  \"error\": " << Line(JsonText(error));
+    out_ << "\n}\n";
+  }
+
+ private:
+  std::ostream& out_;
+  const char* separator_ = "\n    ";
+  bool is_empty_ = true;
+};
+
+// Prints the tensors. kFound: one of them could not be read.
+absl::StatusOr<ExitCode> PrintTensors(const ArchiveReader& input, const Flags& flags, const Table& table,
+                                      const Listing& listing, ReadProgress& progress, Console& console) {
+  std::optional<Document> document;
+  if (flags.json) document.emplace(flags, input, console.out);
+  ExitCode code = kDone;
+  Totals totals;
+  const absl::Status listed = listing.ForEach([&](const ArchiveEntry& info) {
+    if (Interrupted()) return absl::CancelledError("interrupted");
+    const Details details = ReadDetails(input, info, flags);
+    totals.Add(info);
+    const auto print = [&] {
+      if (!details.status.ok()) {
+        code = kFound;
+        console.err << "tensorcask ls: " << EscapeControls(details.status.message()) << '\n';
+      }
+      if (flags.json) {
+        document->Add(ToJson(info, details));
+      } else {
+        table.Print(RowOf(info, details.crc32), console.out);
+      }
+    };
+    if (flags.checksum) {
+      progress.Print(print);
+    } else {
+      print();
+    }
+    return absl::OkStatus();
+  });
+  if (flags.json) {
+    document->End(totals, std::string(listed.message()));
+  } else if (listed.ok()) {
+    totals.Print(console.out);
+  }
+  CASK_RETURN_IF_ERROR(listed);
+  return code;
 }
 
 // Reads the list twice, so that no line waits in memory for the width of the columns.
 absl::StatusOr<ExitCode> List(const Flags& flags, Console& console) {
+  Console quiet = console;
+  quiet.progress = console.progress && flags.checksum;
+  ReadProgress progress(quiet, "reading");
   InputOptions options = flags.input;
   options.keep_entries = flags.by_size || flags.tree;
+  options.files = &progress;
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> input, OpenInput(flags.path, options));
+  progress.Print([&] { NoteOverlooked("ls", options, *input, console); });
   if (flags.tree) return DrawTree(flags, *input, console);
   CatchInterrupts();
   constexpr size_t kBytesColumn = 3;
-  const size_t width = OutputWidth();
-  const bool on_terminal = width > 0;  // the lines show the progress
-  Table table({kBytesColumn}, width);
+  Table table({kBytesColumn}, OutputWidth());
   const Listing listing(*input, flags);
-  CASK_ASSIGN_OR_RETURN(const size_t count, Measure(listing, flags, &table, console));
-  if (flags.json) {  // written piece by piece: a document of a million tensors would take a gigabyte of memory
-    console.out << "{\n  \"path\": " << Line(JsonText(flags.path))
-                << ",\n  \"format\": " << Line(std::string(input->format()))
-                << ",\n  \"metadata\": " << Line(ToJson(input->file_metadata())) << ",\n  \"tensors\": [";
-  }
-  const char* separator = "\n    ";
-  auto progress = std::make_unique<ProgressLine>(console);
-  ExitCode code = kDone;
-  size_t done = 0;
-  uint64_t bytes = 0;
-  Totals totals;
-  const absl::Status listed = listing.ForEach([&](const ArchiveEntry& info) {
-    if (Interrupted()) return absl::CancelledError("interrupted");
-    const Details details = ReadDetails(*input, info, flags);
-    if (!details.status.ok()) {
-      code = kFound;
-      console.err << "tensorcask ls: " << EscapeControls(details.status.message()) << '\n';
-    }
-    ++done;
-    if (flags.checksum && !on_terminal) progress->ShowBytes(absl::StrCat(done, "/", count), bytes);
-    bytes = CheckedAdd(bytes, ElementBytes(info)).value_or(UINT64_MAX);
-    totals.Add(info);
-    if (flags.json) {
-      console.out << separator << Line(ToJson(info, details));
-      separator = ",\n    ";
-    } else {
-      table.Print(RowOf(info, details.crc32), console.out);
-    }
-    return absl::OkStatus();
-  });
-  progress.reset();
-  if (Interrupted()) return InterruptedExitCode();
-  CASK_RETURN_IF_ERROR(listed);
-  if (flags.json) {
-    console.out << (count == 0 ? "" : "\n  ") << "],\n  \"totals\": " << Line(totals.ToJson()) << "\n}\n";
-  } else {
-    totals.Print(console.out);
-  }
-  return code;
+  CASK_ASSIGN_OR_RETURN(const uint64_t bytes, Measure(listing, flags, &table, progress, console));
+  progress.SetTotal(bytes);
+  const absl::StatusOr<ExitCode> code = PrintTensors(*input, flags, table, listing, progress, console);
+  return Interrupted() ? InterruptedExitCode() : code;
 }
 
 }  // namespace

@@ -114,6 +114,11 @@ absl::StatusOr<std::function<std::string(absl::string_view)>> ParseRenames(
       parsed->exact[rule.substr(0, split)] = rule.substr(split + 1);
       continue;
     }
+    const size_t last = rule.rfind('=');  // the old name may be escaped, as `ls` prints it
+    if (last != std::string::npos && known(Unescaped(rule.substr(0, last)))) {
+      parsed->exact[Unescaped(rule.substr(0, last))] = rule.substr(last + 1);
+      continue;
+    }
     CASK_ASSIGN_OR_RETURN(std::optional<RegexRule> pattern, ParseRegexRule(rule));
     if (!pattern.has_value()) {
       const std::string from = rule.substr(0, rule.find('='));

@@ -1,13 +1,20 @@
 // tensorcask salvage SRC DST: what is whole of a damaged checkpoint, and a list of what is not.
 
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "nlohmann/json.hpp"
 #include "tensorcask/serialize/checkpoint/salvage.h"
+#include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tools/json_text.h"
+#include "tensorcask/tools/read_progress.h"
+#include "tensorcask/tools/served_input.h"
 #include "tensorcask/tools/subcommand.h"
 
 namespace tensorcask::tools {
@@ -31,6 +38,22 @@ Json ToJson(const CheckpointDamage& lost) {
   return json;
 }
 
+// The bytes in the data files of a checkpoint.
+uint64_t DataBytes(const std::string& path) {
+  const std::string prefix(absl::StripSuffix(path, ".index"));
+  const std::string folder = FolderOf(prefix);
+  const std::string start = absl::StrCat(prefix.substr(prefix.rfind('/') + 1), ".data-");
+  std::vector<std::string> names;
+  uint64_t bytes = 0;
+  if (FileSystem::Posix()->List(folder, &names) < 0) return 0;
+  for (const std::string& name : names) {
+    FileInfo file;
+    if (!absl::StartsWith(name, start)) continue;
+    if (FileSystem::Posix()->Describe(absl::StrCat(folder, "/", name), &file) == 0) bytes += file.size_bytes;
+  }
+  return bytes;
+}
+
 absl::StatusOr<ExitCode> Salvage(const Flags& flags, Console& console) {
   CheckpointReaderOptions read;
   CASK_ASSIGN_OR_RETURN(read.base, OpenBase(flags.base));
@@ -38,8 +61,16 @@ absl::StatusOr<ExitCode> Salvage(const Flags& flags, Console& console) {
   write.overwrite = flags.overwrite;
   const std::string destination(absl::StripSuffix(flags.destination, ".index"));
   CatchInterrupts();
-  const absl::StatusOr<SalvageReport> report =
-      SalvageCheckpoint(flags.source, destination, read, write, [] { return !Interrupted(); });
+  if (absl::StartsWith(flags.source, kServedPrefix)) {
+    return Misuse(absl::StrCat(flags.source, ": salvage reads the files of a checkpoint; run it where they are"));
+  }
+  absl::StatusOr<SalvageReport> report = absl::UnknownError("");
+  {
+    ReadProgress progress(console, absl::StrCat("salvaging ", Printable(flags.source)));
+    progress.SetTotal(DataBytes(flags.source));
+    read.read.file_system = &progress;
+    report = SalvageCheckpoint(flags.source, destination, read, write, [] { return !Interrupted(); });
+  }
   if (Interrupted()) return InterruptedExitCode();
   CASK_RETURN_IF_ERROR(report.status());
   if (flags.json) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "tensorcask/serialize/archive/convert.h"
 #include "tensorcask/serialize/archive/record_stream.h"
 #include "tensorcask/serialize/io/byte_stream.h"
+#include "tensorcask/tensor/base/glob.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tools/subcommand.h"
 
@@ -29,6 +31,7 @@ struct Flags {
 };
 
 struct Counts {
+  std::set<std::string> unmatched;  // patterns, with their options
   int64_t came = 0;
   int64_t saved = 0;
   uint64_t bytes = 0;  // of the records saved
@@ -42,6 +45,12 @@ absl::Status SaveAll(const Flags& flags, const ArchiveFormat& to, NamedRecordRea
     CASK_ASSIGN_OR_RETURN(std::optional<NamedRecord> record, reader.Next());
     if (!record.has_value()) break;
     ++counts.came;
+    for (const std::string& glob : flags.include) {
+      if (MatchesGlob(glob, record->entry.name)) counts.unmatched.erase("--include " + glob);
+    }
+    for (const std::string& glob : flags.exclude) {
+      if (MatchesGlob(glob, record->entry.name)) counts.unmatched.erase("--exclude " + glob);
+    }
     if (SelectEntries({record->entry}, flags.include, flags.exclude).empty()) continue;
     if (++counts.saved > 1 && !many) break;
     CASK_RETURN_IF_ERROR(output.Add(record->entry, record->tensor));
@@ -63,9 +72,12 @@ absl::StatusOr<ExitCode> Save(const Flags& flags, Console& console) {
   NamedRecordReader reader(MakeDescriptorStream(STDIN_FILENO, "stdin", [] { return !Interrupted(); }), nullptr,
                            /*skip_unreadable_metadata=*/flags.allow_loss, flags.limit);
   Counts counts;
+  for (const std::string& glob : flags.include) counts.unmatched.insert("--include " + glob);
+  for (const std::string& glob : flags.exclude) counts.unmatched.insert("--exclude " + glob);
   const absl::Status status = SaveAll(flags, *to, reader, *output, console, counts);
   if (Interrupted()) return InterruptedExitCode();  // the destructor removes what was written
   CASK_RETURN_IF_ERROR(status);
+  for (const std::string& pattern : counts.unmatched) NoteUnmatched("save", pattern, console);
   CASK_RETURN_IF_ERROR(output->Finish());
   console.out << Printable(flags.destination) << ": " << counts.saved
               << (counts.saved == 1 ? " tensor, " : " tensors, ") << HumanBytes(counts.bytes) << ", " << to->name()
@@ -78,7 +90,7 @@ absl::StatusOr<ExitCode> Save(const Flags& flags, Console& console) {
 Action DeclareSave(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   app.add_option("DST", flags->destination,
-                 "What to write: a checkpoint's prefix, or a .pb, .pbtxt, .textproto or .tfrecord")
+                 "What to write: its extension names the format; without one it is a checkpoint")
       ->required();
   AddOutputOptions(app, &flags->to, &flags->output);
   AddIncludeOption(app, &flags->include);

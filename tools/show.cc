@@ -26,12 +26,14 @@ struct Flags {
 absl::StatusOr<ExitCode> Show(const Flags& flags, bool has_slice, Console& console) {
   if (has_slice) CASK_RETURN_IF_ERROR(CheckSliceText(flags.slice));
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> input, OpenInput(flags.path, flags.input));
+  NoteOverlooked("show", flags.input, *input, console);
+  const std::string name = ExactName(*input, flags.name);
   TensorSlice slice;
   if (has_slice) {
-    CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const entry, input->Find(flags.name));
+    CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const entry, input->Find(name));
     CASK_ASSIGN_OR_RETURN(slice, ParseSliceText(flags.slice, entry->shape));
   }
-  CASK_ASSIGN_OR_RETURN(const Tensor tensor, has_slice ? input->ReadSlice(flags.name, slice) : input->Read(flags.name));
+  CASK_ASSIGN_OR_RETURN(const Tensor tensor, has_slice ? input->ReadSlice(name, slice) : input->Read(name));
   SummaryOptions options;
   options.max_entries = flags.max_entries;
   options.multiline = true;

@@ -102,15 +102,14 @@ void PrintText(const std::vector<TensorStatistics>& all, Console& console) {
 absl::StatusOr<ExitCode> Stats(const Flags& flags, Console& console) {
   CatchInterrupts();
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> input, OpenInput(flags.path, flags.input));
+  NoteOverlooked("stats", flags.input, *input, console);
   uint64_t total = 0;
   for (const ArchiveEntry& entry : input->entries()) {
     if (flags.globs.empty() || MatchesAny(entry.name, flags.globs)) {
       total = CheckedAdd(total, ElementBytes(entry)).value_or(UINT64_MAX);
     }
   }
-  for (const std::string& glob : flags.globs) {
-    if (!MatchesSome(input->entries(), glob)) NoteUnmatched("stats", glob, console);
-  }
+  NoteAllUnmatched("stats", "", flags.globs, input->entries(), console);
   absl::StatusOr<std::vector<TensorStatistics>> all = absl::UnknownError("");
   {
     ProgressLine progress(console, total);

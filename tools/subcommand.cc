@@ -12,11 +12,6 @@
 #include "tensorcask/tensor/base/status_macros.h"
 
 namespace tensorcask::tools {
-namespace {
-CLI::IsMember IsFormat() { return CLI::IsMember(FormatNames()); }
-
-}  // namespace
-
 bool MatchesAny(const std::string& name, const std::vector<std::string>& globs) {
   return std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) { return MatchesGlob(glob, name); });
 }
@@ -26,14 +21,37 @@ bool MatchesSome(const std::vector<ArchiveEntry>& entries, const std::string& gl
                      [&](const ArchiveEntry& entry) { return MatchesGlob(glob, entry.name); });
 }
 
+std::string ExactName(const ArchiveReader& input, const std::string& name) {
+  const std::string unescaped = Unescaped(name);
+  return unescaped == name || input.Find(name).ok() || !input.Find(unescaped).ok() ? name : unescaped;
+}
+
 void NoteUnmatched(absl::string_view command, absl::string_view what, Console& console) {
   console.err << "tensorcask " << command << ": " << EscapeControls(what) << " matches no tensor\n";
 }
 
+void NoteOverlooked(absl::string_view command, const InputOptions& options, const ArchiveReader& input,
+                    Console& console) {
+  if (!options.lenient) return;
+  for (const std::string& note : input.notes()) {
+    console.err << "tensorcask " << command << ": note: " << Printable(input.path()) << ": " << EscapeControls(note)
+                << '\n';
+  }
+}
+
+void NoteAllUnmatched(absl::string_view command, absl::string_view option, const std::vector<std::string>& globs,
+                      const std::vector<ArchiveEntry>& entries, Console& console) {
+  for (const std::string& glob : globs) {
+    if (!MatchesSome(entries, glob)) NoteUnmatched(command, absl::StrCat(option, glob), console);
+  }
+}
+
 void AddInputOptions(CLI::App& app, InputOptions* options) {
   app.add_option("--format", options->format, "The format of PATH, if its content does not show it")
-      ->check(IsFormat())
+      ->check(CLI::IsMember(FormatNames()))
       ->type_name("FORMAT");
+  app.add_flag("--lenient", options->lenient,
+               "Accept a safetensors file that breaks a rule in a known, harmless way, and say what it breaks");
   AddBaseOption(app, &options->base);
 }
 
@@ -43,7 +61,7 @@ void AddBaseOption(CLI::App& app, std::string* base) {
 
 void AddOutputOptions(CLI::App& app, std::string* to, OutputOptions* options) {
   app.add_option("--to", *to, "The format of DST, if its name does not show it")
-      ->check(IsFormat())
+      ->check(CLI::IsMember(TargetFormatNames()))
       ->type_name("FORMAT");
   app.add_option_function<std::string>(
          "--level", [options](const std::string& name) { options->level = *ParsePayloadLevel(name); },

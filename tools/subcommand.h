@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
+#include "tensorcask/serialize/archive/archive_reader.h"
 #include "tensorcask/tools/console.h"
 #include "tensorcask/tools/formats.h"
 
@@ -41,8 +42,16 @@ bool MatchesAny(const std::string& name, const std::vector<std::string>& globs);
 
 // True if the name of one of `entries` matches.
 bool MatchesSome(const std::vector<ArchiveEntry>& entries, const std::string& glob);
+// `name`, or if there is no such tensor and `name` is escaped as the tool prints it, the name that this means.
+std::string ExactName(const ArchiveReader& input, const std::string& name);
 // "tensorcask ls: GLOB matches no tensor" on console.err.
 void NoteUnmatched(absl::string_view command, absl::string_view what, Console& console);
+// With --lenient: what breaks a rule of the format, on console.err.
+void NoteOverlooked(absl::string_view command, const InputOptions& options, const ArchiveReader& input,
+                    Console& console);
+// As NoteUnmatched, for each of these patterns that matches none of `entries`; `option` stands before the pattern.
+void NoteAllUnmatched(absl::string_view command, absl::string_view option, const std::vector<std::string>& globs,
+                      const std::vector<ArchiveEntry>& entries, Console& console);
 
 // Options that several commands share: --format and --base for commands that read; --to, --level, --alignment and
 // --overwrite for commands that write; --include and --exclude for commands that choose tensors.

@@ -1,6 +1,5 @@
 #include "tensorcask/tools/table.h"
 
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "tensorcask/tools/console.h"
 
 namespace tensorcask::tools {
 namespace {
@@ -77,10 +77,6 @@ void PrintTable(std::vector<TableRow> rows, const std::set<size_t>& numbers, siz
   for (TableRow& row : rows) table.Print(std::move(row), out);
 }
 
-size_t OutputWidth() {
-  struct winsize size = {};
-  if (isatty(STDOUT_FILENO) != 1 || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return 0;
-  return size.ws_col;
-}
+size_t OutputWidth() { return TerminalWidth(STDOUT_FILENO); }
 
 }  // namespace tensorcask::tools

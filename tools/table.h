@@ -38,7 +38,7 @@ class Table {
 
 void PrintTable(std::vector<TableRow> rows, const std::set<size_t>& numbers, size_t width, std::ostream& out);
 
-// The columns of the terminal that stdout is; 0 if it is none.
+// The columns of the terminal that stdout is; 0 if it is not a terminal.
 size_t OutputWidth();
 
 }  // namespace tensorcask::tools

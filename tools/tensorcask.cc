@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <iostream>
 #include <iterator>
@@ -20,13 +21,18 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
-#include "absl/strings/str_split.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/archive/internal/similar_names.h"
 #include "tensorcask/tensor/version.h"
+#include "tensorcask/tools/command_table.h"
+#include "tensorcask/tools/completions.h"
 #include "tensorcask/tools/console.h"
+#include "tensorcask/tools/manual.h"
 #include "tensorcask/tools/subcommand.h"
+#include "tensorcask/tools/table.h"
 
 namespace tensorcask::tools {
 namespace {
@@ -88,22 +94,29 @@ void UnguardBrackets(CLI::App& app) {
 }
 
 // Prints the requested help, or the error in the arguments, which it quotes as they were typed.
-int ExitOf(const CLI::App& app, const CLI::ParseError& error, absl::string_view hint, Console& console) {
+int ExitOf(const CLI::App& app, const CLI::ParseError& error, absl::string_view where, absl::string_view hint,
+           Console& console) {
   std::ostringstream out;
   std::ostringstream err;
   const int code = app.exit(error, out, err);
   console.out << out.str();
-  std::string message = err.str();
+  if (code == 0) return kDone;
+  std::string message = error.what();
+  std::replace(message.begin(), message.end(), '\n', ' ');
   message.erase(std::remove(message.begin(), message.end(), '\0'), message.end());  // guards
-  for (const absl::string_view line : absl::StrSplit(message, '\n', absl::SkipEmpty())) {
-    console.err << EscapeControls(line) << EscapeControls(hint) << '\n';
-  }
-  return code == 0 ? kDone : kMisused;
+  console.err << where << ": " << EscapeControls(message) << EscapeControls(hint) << "; see " << where << " --help\n";
+  return kMisused;
 }
 
 bool IsSubcommand(absl::string_view word) {
   return std::any_of(std::begin(kSubcommands), std::end(kSubcommands),
                      [&](const Entry& entry) { return entry.name == word; });
+}
+
+bool IsOption(const CLI::App& app, absl::string_view word) {
+  const std::vector<const CLI::Option*> options = app.get_options();
+  return std::any_of(options.begin(), options.end(),
+                     [&](const CLI::Option* option) { return option->check_name(std::string(word)); });
 }
 
 // "; did you mean convert?" for a misspelled subcommand.
@@ -138,43 +151,98 @@ std::vector<std::string> WithHelp(int argc, char** argv) {
   return arguments;
 }
 
-int RunCommand(absl::Span<const std::string> arguments, Console& console) {
-  CLI::App app("Reads, checks and writes tensors and checkpoints. Safe with files from untrusted sources.",
-               "tensorcask");
+// The width of the help: that of the terminal, at most 100.
+size_t HelpWidth() {
+  constexpr size_t kDefault = 80;
+  constexpr size_t kMost = 100;
+  const char* const columns = std::getenv("COLUMNS");
+  size_t width = OutputWidth();
+  if (width == 0 && (columns == nullptr || !absl::SimpleAtoi(columns, &width))) width = kDefault;
+  return std::min(width == 0 ? kDefault : width, kMost);
+}
+
+std::string Help(const CLI::App* app, const std::string& /*name*/, CLI::AppFormatMode /*mode*/) {
+  const bool is_tool = app->get_parent() == nullptr;
+  return HelpText(DescribeCommand(*app), DescribeCommands(*app).commands,
+                  is_tool ? "tensorcask" : absl::StrCat("tensorcask ", app->get_name()), HelpWidth());
+}
+
+void DeclareTool(CLI::App& app) {
   app.require_subcommand(1);
-  app.failure_message([](const CLI::App*, const CLI::Error& error) {
-    return std::string(error.what()) + "; see tensorcask --help and tensorcask SUBCOMMAND --help\n";
-  });
-  app.set_version_flag("-V,--version", "tensorcask " CASK_VERSION_STRING);
+  app.formatter_fn(Help);
+  app.set_help_flag("-h,--help", "Print this help");
+  app.set_version_flag("-V,--version", "tensorcask " CASK_VERSION_STRING, "Print the version");
   app.footer(
-      "PATH is the prefix or .index file of a checkpoint, or a file in a format that --format names.\n"
-      "Results go to stdout, messages to stderr. Exit code: 0 done, 1 failed or damage found, 2 misused.\n\n"
+      "PATH is the prefix or .index file of a checkpoint, another file, a folder that holds one of them, - for records "
+      "on standard input, or unix:SOCKET of a serve. The tool recognizes the format by content; where content cannot "
+      "tell, the extension or --format names it. The extension of DST names the format to write: without an "
+      "extension, and for .ckpt, it is a checkpoint; an extension that the tool does not know needs --to.\n\n"
+      "A GLOB is a pattern of the shell for names of tensors: * matches any text, ? one character, [ab] one of those. "
+      "Put it in quotes. Names with spaces or control characters are printed in double quotes with escapes; show "
+      "and --rename take them that way, too.\n\n"
+      "Results go to standard output, messages and progress to standard error. Exit status: 0 done, 1 failed, damaged "
+      "or different, 2 misused.\n\n"
       "Start here:\n"
-      "  tensorcask demo                     a tour in one command\n"
-      "  tensorcask ls model.ckpt            what is in a checkpoint\n"
-      "  tensorcask SUBCOMMAND --help        options and an example of each");
+      "  tensorcask demo                 a tour in one command\n"
+      "  tensorcask ls model.ckpt        what is in a checkpoint\n"
+      "  tensorcask help SUBCOMMAND      options and an example of each");
+}
+
+// `--print man` and the like, for packagers; tools/dev manual writes the files in the tree with it.
+absl::Status PrintGenerated(const CLI::App& app, const std::string& what, Console& console) {
+  const CommandTable table = DescribeCommands(app);
+  if (what == "man") {
+    console.out << ManPage(table);
+  } else if (what == "bash") {
+    console.out << BashCompletion(table);
+  } else if (what == "zsh") {
+    console.out << ZshCompletion(table);
+  } else if (what == "fish") {
+    console.out << FishCompletion(table);
+  } else {
+    return Misuse(absl::StrCat("--print ", what, ": wanted man, bash, zsh or fish"));
+  }
+  return absl::OkStatus();
+}
+
+// Prints the error of a command line that could not be parsed, or the help that it asks for.
+int ReportParseError(const CLI::App& app, absl::Span<const std::string> arguments, const CLI::ParseError& error,
+                     Console& console) {
+  const CLI::App* meant = &app;
+  std::string where = "tensorcask";
+  if (!arguments.empty() && IsSubcommand(arguments[0])) {
+    meant = app.get_subcommand(arguments[0]);
+    where = absl::StrCat("tensorcask ", arguments[0]);
+  }
+  return ExitOf(app, error, where, SimilarOption(*meant, arguments), console);
+}
+
+int RunCommand(absl::Span<const std::string> arguments, Console& console) {
+  CLI::App app("Reads, checks and writes files of tensors. Safe with files from untrusted sources.", "tensorcask");
+  DeclareTool(app);
   std::vector<std::pair<CLI::App*, Action>> actions;
   for (const Entry& entry : kSubcommands) {
     CLI::App* subcommand = app.add_subcommand(entry.name, entry.summary);
     actions.emplace_back(subcommand, entry.declare(*subcommand));
     UnguardBrackets(*subcommand);
   }
-
-  if (!arguments.empty() && !absl::StartsWith(arguments[0], "-") && !IsSubcommand(arguments[0])) {
-    console.err << "tensorcask: there is no subcommand " << Printable(arguments[0]) << SimilarSubcommand(arguments[0])
+  if (arguments.size() == 2 && arguments[0] == "--print") {
+    const absl::Status status = PrintGenerated(app, arguments[1], console);
+    if (!status.ok()) console.err << "tensorcask: " << EscapeControls(status.message()) << '\n';
+    return status.ok() ? kDone : kMisused;
+  }
+  const std::string first = arguments.empty() ? "" : arguments[0];
+  if (!first.empty() && !IsSubcommand(first) && !IsOption(app, first)) {
+    const bool is_option = absl::StartsWith(first, "-");
+    console.err << "tensorcask: there is no " << (is_option ? "option " : "subcommand ") << Printable(first)
+                << (is_option ? SimilarOption(app, arguments) : SimilarSubcommand(first))
                 << "; see tensorcask --help\n";
     return kMisused;
   }
   try {  // CLI11 reports through exceptions
     app.parse(WithGuardedBrackets(arguments));
   } catch (const CLI::ParseError& error) {
-    std::string hint;
-    for (const auto& [subcommand, action] : actions) {
-      if (subcommand->parsed() || (!arguments.empty() && subcommand->get_name() == arguments[0])) {
-        hint = SimilarOption(*subcommand, arguments);
-      }
-    }
-    return ExitOf(app, error, hint, console);
+    return ReportParseError(app, arguments, error, console);
   }
 
   for (const auto& [subcommand, action] : actions) {
@@ -200,11 +268,17 @@ int FinishOutput(Console& console, const OutputBuffer& buffer, int code) {
   return code == kDone ? kFound : code;
 }
 
+// A dumb terminal cannot erase a line.
+bool ShowsProgress() {
+  const char* const term = std::getenv("TERM");
+  return isatty(STDERR_FILENO) == 1 && (term == nullptr || absl::string_view(term) != "dumb");
+}
+
 int Run(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // a closed stdout is an error of writing
   OutputBuffer buffer;
   std::ostream out(&buffer);
-  Console console{out, std::cerr, isatty(STDERR_FILENO) == 1};
+  Console console{out, std::cerr, ShowsProgress()};
   const std::vector<std::string> arguments = WithHelp(argc, argv);
   return FinishOutput(console, buffer, RunCommand(arguments, console));
 }

@@ -1,17 +1,22 @@
 // tensorcask verify PATH...: every checksum and rule of structure; a line for each thing that is wrong.
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "tensorcask/serialize/archive/archive_reader.h"
+#include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tools/json_text.h"
+#include "tensorcask/tools/read_progress.h"
 #include "tensorcask/tools/subcommand.h"
 
 namespace tensorcask::tools {
@@ -25,24 +30,28 @@ struct Flags {
   bool json = false;
 };
 
-struct Verdict {
-  ArchiveCensus census;
-  std::vector<ArchiveDamage> damage;
+bool IsWhole(const ArchiveCensus& census) {
+  return census.damaged == 0 && census.not_readable == 0 && census.past_limit == 0 && census.without_base == 0;
+}
 
-  bool whole() const {
-    return census.damaged == 0 && census.not_readable == 0 && census.past_limit == 0 && census.without_base == 0;
-  }
-};
-
-absl::StatusOr<Verdict> VerifyOne(const std::string& path, const InputOptions& options) {
+// Calls report(damage) for each thing that is wrong, as soon as it is found.
+absl::StatusOr<ArchiveCensus> VerifyOne(const std::string& path, const InputOptions& options, Console& console,
+                                        absl::FunctionRef<void(const ArchiveDamage&)> report) {
+  ReadProgress progress(console, absl::StrCat("verifying ", Printable(path)));
   InputOptions all_of_it = options;
   all_of_it.refuse_unreadable_metadata = true;
   all_of_it.keep_entries = false;
+  all_of_it.files = &progress;
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> input, OpenInput(path, all_of_it));
-  Verdict verdict;
-  CASK_ASSIGN_OR_RETURN(verdict.census,
-                        input->VerifyAll([&](const ArchiveDamage& damage) { verdict.damage.push_back(damage); }));
-  return verdict;
+  if (console.progress) {
+    uint64_t total = 0;
+    CASK_RETURN_IF_ERROR(input->ForEachEntry([&](const ArchiveEntry& entry) {
+      if (entry.alias_of.empty()) total = CheckedAdd(total, entry.stored_bytes).value_or(UINT64_MAX);
+      return absl::OkStatus();
+    }));
+    progress.SetTotal(total);
+  }
+  return input->VerifyAll([&](const ArchiveDamage& damage) { progress.Print([&] { report(damage); }); });
 }
 
 absl::string_view KindOf(const ArchiveDamage& found) {
@@ -50,11 +59,14 @@ absl::string_view KindOf(const ArchiveDamage& found) {
   return absl::IsResourceExhausted(found.status) ? "past a limit" : "damaged";
 }
 
-void PrintText(const std::string& path, const Verdict& verdict, Console& console) {
-  const ArchiveCensus& census = verdict.census;
-  for (const ArchiveDamage& found : verdict.damage) {
-    console.out << KindOf(found) << ": " << EscapeControls(found.status.message()) << '\n';
-  }
+void PrintDamage(const ArchiveDamage& found, Console& console) {
+  constexpr size_t kWholeInMessages = 64;
+  console.out << KindOf(found) << ": ";
+  if (found.tensor.size() > kWholeInMessages) console.out << Printable(found.tensor) << ": ";  // the message cuts it
+  console.out << EscapeControls(found.status.message()) << '\n';
+}
+
+void PrintCensus(const std::string& path, const ArchiveCensus& census, Console& console) {
   for (const std::string& note : census.notes) console.out << "note: " << EscapeControls(note) << '\n';
   console.out << Printable(path) << ": " << TensorCount(census.whole) << " whole";
   if (census.damaged > 0) console.out << ", " << census.damaged << " damaged";
@@ -68,49 +80,54 @@ void PrintText(const std::string& path, const Verdict& verdict, Console& console
   console.out << '\n';
 }
 
-Json ToJson(const std::string& path, const absl::StatusOr<Verdict>& verdict) {
-  Json json = {{"path", JsonText(path)}};
-  if (!verdict.ok()) {
-    json["error"] = JsonText(std::string(verdict.status().message()));
-    return json;
-  }
-  json["whole"] = verdict->census.whole;
-  json["damaged"] = verdict->census.damaged;
-  json["not_readable"] = verdict->census.not_readable;
-  json["past_limit"] = verdict->census.past_limit;
-  json["without_base"] = verdict->census.without_base;
-  json["not_checked"] = verdict->census.not_checked;
-  json["damage"] = Json::array();
-  for (const ArchiveDamage& found : verdict->damage) {
-    Json one = found.tensor.empty() ? Json{{"name", nullptr}} : JsonName(found.tensor);
-    one["kind"] = std::string(KindOf(found));
-    one["file"] = JsonText(found.file);
-    one["offset"] = found.offset;
-    one["message"] = JsonText(std::string(found.status.message()));
-    json["damage"].push_back(std::move(one));
-  }
-  json["notes"] = Json::array();
-  for (const std::string& note : verdict->census.notes) json["notes"].push_back(JsonText(note));
+Json ToJson(const ArchiveDamage& found) {
+  Json json = found.tensor.empty() ? Json{{"name", nullptr}} : JsonName(found.tensor);
+  json["kind"] = std::string(KindOf(found));
+  json["file"] = JsonText(found.file);
+  json["offset"] = found.offset;
+  json["message"] = JsonText(std::string(found.status.message()));
   return json;
+}
+
+void AddCensus(const ArchiveCensus& census, Json damage, Json* json) {
+  (*json)["whole"] = census.whole;
+  (*json)["damaged"] = census.damaged;
+  (*json)["not_readable"] = census.not_readable;
+  (*json)["past_limit"] = census.past_limit;
+  (*json)["without_base"] = census.without_base;
+  (*json)["not_checked"] = census.not_checked;
+  (*json)["damage"] = std::move(damage);
+  (*json)["notes"] = Json::array();
+  for (const std::string& note : census.notes) (*json)["notes"].push_back(JsonText(note));
 }
 
 absl::StatusOr<ExitCode> Verify(const Flags& flags, Console& console) {
   ExitCode code = kDone;
   Json document = {{"files", Json::array()}};
   for (const std::string& path : flags.paths) {
-    absl::StatusOr<Verdict> verdict = absl::UnknownError("");
-    {
-      ProgressLine progress(console);
-      progress.Show(absl::StrCat("verifying ", Printable(path)));
-      verdict = VerifyOne(path, flags.input);
-    }
-    if (!verdict.ok()) {  // the other files are verified all the same
-      console.err << "tensorcask verify: " << EscapeControls(verdict.status().message()) << '\n';
+    Json damage = Json::array();
+    const absl::StatusOr<ArchiveCensus> census = VerifyOne(path, flags.input, console, [&](const ArchiveDamage& found) {
+      if (flags.json) {
+        damage.push_back(ToJson(found));
+      } else {
+        PrintDamage(found, console);
+      }
+    });
+    if (!census.ok()) {  // the other files are verified all the same
+      console.err << "tensorcask verify: " << EscapeControls(census.status().message()) << '\n';
     } else if (!flags.json) {
-      PrintText(path, *verdict, console);
+      PrintCensus(path, *census, console);
     }
-    if (flags.json) document["files"].push_back(ToJson(path, verdict));
-    if (!verdict.ok() || !verdict->whole()) code = kFound;
+    if (flags.json) {
+      Json json = {{"path", JsonText(path)}};
+      if (census.ok()) {
+        AddCensus(*census, std::move(damage), &json);
+      } else {
+        json["error"] = JsonText(std::string(census.status().message()));
+      }
+      document["files"].push_back(std::move(json));
+    }
+    if (!census.ok() || !IsWhole(*census)) code = kFound;
   }
   if (flags.json) {
     console.out << document.dump(/*indent=*/1, /*indent_char=*/' ', /*ensure_ascii=*/true,

@@ -31,6 +31,15 @@ class TheTree(unittest.TestCase):
         )
 
 
+class Install(unittest.TestCase):
+    def test_the_man_page_and_the_completions_are_installed(self):
+        rules = source_tree.read(ROOT, "cmake/install.cmake")
+        names = os.listdir(os.path.join(ROOT, "tools/manual"))
+        self.assertEqual(len(names), 4)
+        for name in names:
+            self.assertIn(f"install(FILES tools/manual/{name} DESTINATION ", rules)
+
+
 class MadeUpTree(unittest.TestCase):
     FILES = {
         "BUILD.bazel": 'cc_library(name = "codec", deps = ["//serialize/wire:codec"])\n',

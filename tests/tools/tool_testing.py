@@ -1,5 +1,6 @@
-"""What the tests of the command line share: running it, and files made by hand."""
+"""What the tests of the command line share: running it, files made by hand, and the files of TensorFlow."""
 
+import json
 import os
 import shutil
 import struct
@@ -8,6 +9,9 @@ import tempfile
 import unittest
 
 TOOL = os.path.abspath(os.environ.get("TENSORCASK", "tools/tensorcask"))
+
+DATA = os.environ.get("TENSORCASK_TEST_DATA", "../shared/data")
+TENSORFLOW = os.path.join(DATA, "tensorflow")
 
 
 def read(path):
@@ -79,6 +83,27 @@ def with_strace(test):
     return unittest.skipUnless(usable, "SKIPPED: strace does not work here")(test)
 
 
+def checkpoints():
+    """(prefix, what it must hold) of every checkpoint in the test data."""
+    for folder in sorted(os.listdir(TENSORFLOW)):
+        path = os.path.join(TENSORFLOW, folder, "expected.json")
+        if not os.path.exists(path):
+            continue
+        with open(path, encoding="utf-8") as file:
+            for name, expected in json.load(file).items():
+                if expected.get("kind") == "v2_checkpoint":
+                    yield os.path.join(TENSORFLOW, folder, name), expected
+
+
+def data_files(prefix):
+    folder, name = os.path.split(prefix)
+    return sorted(file for file in os.listdir(folder) if file.startswith(name + ".data-"))
+
+
+def with_data(test):
+    return unittest.skipUnless(os.path.isdir(TENSORFLOW), "SKIPPED: no test data")(test)
+
+
 class Scratch(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -142,6 +167,36 @@ class Scratch(unittest.TestCase):
         self.assertEqual(process.stderr.count("\n"), 1, process.stderr)
         for piece in pieces:
             self.assertIn(piece, process.stderr)
+
+
+def floats(*values, shape=None):
+    """A float32 message as text."""
+    dims = "".join(f"dim {{ size: {dim} }} " for dim in (shape or [len(values)]))
+    return f"dtype: DT_FLOAT tensor_shape {{ {dims}}} float_val: [{', '.join(map(str, values))}]"
+
+
+class Archives(Scratch):
+    def good(self, *arguments, **options):
+        done = run(*arguments, **options)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def model(self, name="model.ckpt", tensors=None):
+        """The prefix of a checkpoint of these {name: message as text}."""
+        tensors = tensors or {"dense/kernel": floats(1, 2, 3, 4, 5, 6.5, shape=[2, 3]), "dense/bias": floats(7, 8)}
+        stream = b""
+        for number, (tensor, text) in enumerate(tensors.items()):
+            source = self.write(f"part{number}.pbtxt", text)
+            self.good("convert", "--overwrite", "--rename", f"part{number}={tensor}", source, self.path("part.tfrecord"))
+            stream += read(self.path("part.tfrecord"))
+        with open(self.path("parts.tfrecord"), "wb") as file:
+            file.write(stream)
+        self.good("convert", "--overwrite", self.path("parts.tfrecord"), self.path(name))
+        return self.path(name)
+
+    def tensors(self, path, *arguments):
+        document = json.loads(self.good("ls", "--json", "--checksum", *arguments, path))
+        return {tensor["name"]: (tensor["dtype"], tensor["shape"], tensor["crc32"]) for tensor in document["tensors"]}
 
 
 # [[1, 3, 5], [2, 4, 6]], column by column.

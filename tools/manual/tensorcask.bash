@@ -1,0 +1,160 @@
+# Completion of tensorcask for bash. Written by `tensorcask --print bash`.
+
+# Subcommands and options of the tool, or options of a subcommand.
+_tensorcask_options() {
+  case "$1" in
+    '') echo 'ls show stats diff verify salvage convert cat save send recv serve demo help --help -h --version -V' ;;
+    ls) echo '--help -h --json --checksum --tree --sort --format --lenient --base' ;;
+    show) echo '--help -h --slice --max --format --lenient --base' ;;
+    stats) echo '--help -h --json --format --lenient --base' ;;
+    diff) echo '--help -h --rtol --atol --json --format --lenient --base' ;;
+    verify) echo '--help -h --json --format --lenient --base' ;;
+    salvage) echo '--help -h --json --overwrite --base' ;;
+    convert) echo '--help -h --format --lenient --base --to --level --alignment --overwrite --include --exclude --rename --dtype --allow-loss --dry-run' ;;
+    cat) echo '--help -h --exclude --allow-loss --format --lenient --base' ;;
+    save) echo '--help -h --to --level --alignment --overwrite --include --exclude --allow-loss --limit' ;;
+    send) echo '--help -h --unix --timeout --exclude --allow-loss --format --lenient --base' ;;
+    recv) echo '--help -h --unix --timeout --to --level --alignment --overwrite' ;;
+    serve) echo '--help -h --unix --timeout --format --lenient --base' ;;
+    demo) echo '--help -h' ;;
+  esac
+}
+
+# What each operand of a subcommand is; further ones are as the last.
+_tensorcask_operands() {
+  case "$1" in
+    ls) echo '@file @tensor' ;;
+    show) echo '@file @tensor' ;;
+    stats) echo '@file @tensor' ;;
+    diff) echo '@file @file @tensor' ;;
+    verify) echo '@file' ;;
+    salvage) echo '@file @file' ;;
+    convert) echo '@file' ;;
+    cat) echo '@file @tensor' ;;
+    save) echo '@file' ;;
+    send) echo '@file @tensor' ;;
+    recv) echo '@file' ;;
+    serve) echo '@file' ;;
+  esac
+}
+
+# What follows an option of a subcommand; nothing for a flag.
+_tensorcask_value() {
+  case "$1 $2" in
+    'ls --sort') echo 'name size' ;;
+    'ls --format') echo 'checkpoint tensorproto records safetensors npy npz tensorproto-text graph' ;;
+    'ls --base') echo '@file' ;;
+    'show --slice') echo '@text' ;;
+    'show --max') echo '@text' ;;
+    'show --format') echo 'checkpoint tensorproto records safetensors npy npz tensorproto-text graph' ;;
+    'show --base') echo '@file' ;;
+    'stats --format') echo 'checkpoint tensorproto records safetensors npy npz tensorproto-text graph' ;;
+    'stats --base') echo '@file' ;;
+    'diff --rtol') echo '@text' ;;
+    'diff --atol') echo '@text' ;;
+    'diff --format') echo 'checkpoint tensorproto records safetensors npy npz tensorproto-text graph' ;;
+    'diff --base') echo '@file' ;;
+    'verify --format') echo 'checkpoint tensorproto records safetensors npy npz tensorproto-text graph' ;;
+    'verify --base') echo '@file' ;;
+    'salvage --base') echo '@file' ;;
+    'convert --format') echo 'checkpoint tensorproto records safetensors npy npz tensorproto-text graph' ;;
+    'convert --base') echo '@file' ;;
+    'convert --to') echo 'checkpoint tensorproto records safetensors npy npz tensorproto-text' ;;
+    'convert --level') echo 'stored default high' ;;
+    'convert --alignment') echo '@text' ;;
+    'convert --include') echo '@tensor' ;;
+    'convert --exclude') echo '@tensor' ;;
+    'convert --rename') echo '@text' ;;
+    'convert --dtype') echo '@text' ;;
+    'cat --exclude') echo '@tensor' ;;
+    'cat --format') echo 'checkpoint tensorproto records safetensors npy npz tensorproto-text graph' ;;
+    'cat --base') echo '@file' ;;
+    'save --to') echo 'checkpoint tensorproto records safetensors npy npz tensorproto-text' ;;
+    'save --level') echo 'stored default high' ;;
+    'save --alignment') echo '@text' ;;
+    'save --include') echo '@tensor' ;;
+    'save --exclude') echo '@tensor' ;;
+    'save --limit') echo '@text' ;;
+    'send --unix') echo '@file' ;;
+    'send --timeout') echo '@text' ;;
+    'send --exclude') echo '@tensor' ;;
+    'send --format') echo 'checkpoint tensorproto records safetensors npy npz tensorproto-text graph' ;;
+    'send --base') echo '@file' ;;
+    'recv --unix') echo '@file' ;;
+    'recv --timeout') echo '@text' ;;
+    'recv --to') echo 'checkpoint tensorproto records safetensors npy npz tensorproto-text' ;;
+    'recv --level') echo 'stored default high' ;;
+    'recv --alignment') echo '@text' ;;
+    'serve --unix') echo '@file' ;;
+    'serve --timeout') echo '@text' ;;
+    'serve --format') echo 'checkpoint tensorproto records safetensors npy npz tensorproto-text graph' ;;
+    'serve --base') echo '@file' ;;
+  esac
+}
+
+# Files. A checkpoint is offered by its prefix, which is the name of its index without ".index".
+_tensorcask_files() {
+  local path
+  compopt -o filenames 2>/dev/null
+  while IFS= read -r path; do
+    [[ "$path" == *.data-[0-9][0-9][0-9][0-9][0-9]-of-* ]] || COMPREPLY+=("${path%.index}")
+  done < <(compgen "$1" -- "$2")
+}
+
+# The names of the tensors in the file that the command line names first.
+_tensorcask_tensors() {
+  local name
+  [[ -n "$2" ]] || return
+  while IFS= read -r name; do
+    [[ "$name" == "$1"* ]] && COMPREPLY+=("$name")
+  done < <("$_tensorcask_program" ls "$2" 2>/dev/null | head -n 10000 | sed -n -e '/^total: /d' -e 's/^\([^" ]*\) .*/\1/p')
+}
+
+_tensorcask_values() {
+  case "$1" in
+    @file) _tensorcask_files -f "$2" ;;
+    @folder) _tensorcask_files -d "$2" ;;
+    @tensor) _tensorcask_tensors "$2" "$3" ;;
+    @text) ;;
+    *) mapfile -t COMPREPLY < <(compgen -W "$1" -- "$2") ;;
+  esac
+}
+
+_tensorcask() {
+  local _tensorcask_program="$1" words=() word i
+  COMPREPLY=()
+  # bash splits "--format=npz" into three words.
+  for ((i = 1; i < COMP_CWORD; ++i)); do
+    [[ "${COMP_WORDS[i]}" == = ]] || words+=("${COMP_WORDS[i]}")
+  done
+  word="${COMP_WORDS[COMP_CWORD]}"
+  [[ "$word" == = ]] && word=""
+  local command="${words[0]:-}"
+  if ((${#words[@]} == 0)) || [[ "$command" == help ]]; then
+    mapfile -t COMPREPLY < <(compgen -W "$(_tensorcask_options "")" -- "$word")
+    return
+  fi
+  local operands=() expected="" previous=""
+  for ((i = 1; i < ${#words[@]}; ++i)); do
+    if [[ -n "$previous" && -n "$(_tensorcask_value "$command" "$previous")" ]]; then
+      previous=""
+      continue
+    fi
+    previous=""
+    if [[ "${words[i]}" == -* ]]; then previous="${words[i]}"; else operands+=("${words[i]}"); fi
+  done
+  [[ -n "$previous" ]] && expected="$(_tensorcask_value "$command" "$previous")"
+  if [[ -n "$expected" ]]; then
+    _tensorcask_values "$expected" "$word" "${operands[0]:-}"
+  elif [[ "$word" == -* ]]; then
+    mapfile -t COMPREPLY < <(compgen -W "$(_tensorcask_options "$command")" -- "$word")
+  else
+    local kinds=()
+    read -r -a kinds <<< "$(_tensorcask_operands "$command")"
+    ((${#kinds[@]})) || return
+    i=$((${#operands[@]} < ${#kinds[@]} ? ${#operands[@]} : ${#kinds[@]} - 1))
+    _tensorcask_values "${kinds[i]}" "$word" "${operands[0]:-}"
+  fi
+}
+
+complete -F _tensorcask tensorcask

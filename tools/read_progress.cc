@@ -1,0 +1,37 @@
+#include "tensorcask/tools/read_progress.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tensorcask::tools {
+
+ReadProgress::ReadProgress(Console& console, std::string text)
+    : ForwardingFileSystem(FileSystem::Posix()), console_(console), text_(std::move(text)), line_(console) {
+  line_.Show(text_);
+}
+
+void ReadProgress::SetTotal(uint64_t bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  bytes_ = 0;
+  total_ = bytes;
+  line_.SetTotal(bytes);
+}
+
+void ReadProgress::Print(absl::FunctionRef<void()> print) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  line_.Erase();
+  print();
+  if (console_.progress) console_.out.flush();
+}
+
+IoResult ReadProgress::ReadAt(IoResult handle, uint64_t offset, absl::Span<char> out) {
+  const IoResult result = ForwardingFileSystem::ReadAt(handle, offset, out);
+  if (!console_.progress || result <= 0) return result;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  bytes_ += static_cast<uint64_t>(result);
+  if (total_ > 0) bytes_ = std::min(bytes_, total_);  // an index may be read twice
+  line_.ShowBytes(text_, bytes_);
+  return result;
+}
+
+}  // namespace tensorcask::tools
