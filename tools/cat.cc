@@ -2,15 +2,19 @@
 
 #include <unistd.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/archive/convert.h"
 #include "tensorcask/serialize/archive/record_stream.h"
 #include "tensorcask/serialize/io/byte_stream.h"
 #include "tensorcask/serialize/payload/payload_options.h"
 #include "tensorcask/serialize/wire/records.h"
+#include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tools/subcommand.h"
 
@@ -35,14 +39,23 @@ absl::StatusOr<ExitCode> Cat(const Flags& flags, Console& console) {
   CatchInterrupts();
   DescriptorSink sink(STDOUT_FILENO, "stdout", [] { return !Interrupted(); });
   RecordWriter writer(&sink);
-  for (const ArchiveEntry* const selected : SelectEntries(input->entries(), flags.include, flags.exclude)) {
-    const ArchiveEntry& info = *selected;
+  const std::vector<const ArchiveEntry*> selected = SelectEntries(input->entries(), flags.include, flags.exclude);
+  uint64_t total = 0;
+  for (const ArchiveEntry* const info : selected) {
+    total = CheckedAdd(total, ElementBytes(*info)).value_or(UINT64_MAX);
+  }
+  ProgressLine progress(console, total);
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < selected.size(); ++i) {
+    const ArchiveEntry& info = *selected[i];
     if (Interrupted()) return InterruptedExitCode();  // without Finish the stream ends inside a record
     CASK_ASSIGN_OR_RETURN(DecodedTensor tensor, ReadForCopy(*input, info, flags.allow_loss));
     if (flags.allow_loss) tensor.metadata.name.clear();
     const absl::Status status = WriteNamedRecord(info.name, tensor, PayloadOptions(), &writer);
     if (Interrupted()) return InterruptedExitCode();
     CASK_RETURN_IF_ERROR(status);
+    bytes = CheckedAdd(bytes, ElementBytes(info)).value_or(UINT64_MAX);
+    progress.ShowBytes(absl::StrCat(i + 1, "/", selected.size()), bytes);
   }
   const absl::Status status = sink.Finish();
   if (Interrupted()) return InterruptedExitCode();
@@ -61,8 +74,8 @@ Action DeclareCat(CLI::App& app) {
                "Leave out metadata that cannot be read, and the name in the metadata if it differs");
   AddInputOptions(app, &flags->input);
   app.footer(
-      "Writes records in TensorFlow's framing (TFRecord). Each record is a TensorProto with name, strides and\n"
-      "metadata in the field `extension`. One tensor at a time is in memory. If writing fails or is interrupted,\n"
+      "Writes records in TensorFlow's framing (TFRecord). Each record is a TensorProto with name, strides and "
+      "metadata in the field `extension`. One tensor at a time is in memory. If writing fails or is interrupted, "
       "the stream ends inside a record, so that a reader reports it as incomplete.\n\n"
       "Examples:\n"
       "  tensorcask cat model.ckpt | ssh host tensorcask save model.ckpt\n"

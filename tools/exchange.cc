@@ -22,6 +22,7 @@
 #include "tensorcask/serialize/exchange/message_codec.h"
 #include "tensorcask/serialize/exchange/server.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
+#include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tools/served_input.h"
@@ -89,7 +90,11 @@ absl::StatusOr<ExitCode> Send(const SendFlags& flags, Console& console) {
     return reply.status;
   };
   const auto send_all = [&]() -> absl::Status {
-    ProgressLine progress(console);
+    uint64_t total = 0;
+    for (const ArchiveEntry* const info : selected) {
+      total = CheckedAdd(total, ElementBytes(*info)).value_or(UINT64_MAX);
+    }
+    ProgressLine progress(console, total);
     uint64_t bytes = 0;
     for (size_t i = 0; i < selected.size(); ++i) {
       const ArchiveEntry& info = *selected[i];
@@ -101,7 +106,7 @@ absl::StatusOr<ExitCode> Send(const SendFlags& flags, Console& console) {
       message.tensors.push_back(std::move(tensor));
       CASK_RETURN_IF_ERROR(call(message));
       bytes += ElementBytes(info);
-      progress.Show(absl::StrCat(i + 1, "/", selected.size(), " ", HumanBytes(bytes)));
+      progress.ShowBytes(absl::StrCat(i + 1, "/", selected.size()), bytes);
     }
     Message end;
     end.topic = kEndTopic;
@@ -148,7 +153,7 @@ absl::StatusOr<int64_t> ReceiveAll(Channel& channel, const ArchiveFormat& to, ab
       const NamedRecord named = ExtractName(std::move(request.tensors[0]), count - 1);
       bytes += MemoryBytes(named.tensor);
       status = output.Add(named.entry, named.tensor);
-      progress.Show(absl::StrCat(count, " ", HumanBytes(bytes)));
+      progress.ShowBytes(absl::StrCat(count), bytes);
     }
     Message reply;
     reply.status = absl::Status(status.code(), status.message());
@@ -301,8 +306,9 @@ Action DeclareServe(CLI::App& app) {
   AddSocketOptions(app, &flags->socket, "The socket to make, for clients of the same user", 60);
   AddInputOptions(app, &flags->input);
   app.footer(
-      "Answers until it is interrupted. Every command that reads takes unix:SOCKET for a PATH. 64 clients are served\n"
-      "at once; when more connect, silent ones are disconnected, and those that do not read their answers.\n\n"
+      "Answers until it is interrupted. Every command that reads takes unix:SOCKET for a PATH. 64 clients are "
+      "served at once; when more connect, silent ones are disconnected, and those that do not read their "
+      "answers.\n\n"
       "Example:\n"
       "  tensorcask serve model.ckpt --unix /run/user/1000/model.sock &\n"
       "  tensorcask show --slice 0,10:- unix:/run/user/1000/model.sock dense/kernel");

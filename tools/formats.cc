@@ -98,7 +98,9 @@ absl::StatusOr<std::unique_ptr<ArchiveWriter>> CreateOutput(const std::string& p
   if (traits.deltas) {
     CASK_ASSIGN_OR_RETURN(write.base, OpenBase(options.base));
   }
-  return format.Create(path, write);
+  absl::StatusOr<std::unique_ptr<ArchiveWriter>> writer = format.Create(path, write);
+  if (!absl::IsAlreadyExists(writer.status())) return writer;
+  return absl::AlreadyExistsError(absl::StrCat(writer.status().message(), "; --overwrite replaces it"));
 }
 
 }  // namespace tensorcask::tools

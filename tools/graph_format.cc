@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/internal/decode_quota.h"
@@ -278,7 +279,9 @@ bool GraphArchiveFormat::Recognizes(const ArchiveProbe& probe) const {
 std::vector<std::string> GraphArchiveFormat::FindIn(const std::string& folder,
                                                     absl::Span<const std::string> names) const {
   const auto has = [&](absl::string_view name) { return std::find(names.begin(), names.end(), name) != names.end(); };
-  if (!has("saved_model.pb") || has("variables")) return {};
+  const bool has_checkpoint =
+      std::any_of(names.begin(), names.end(), [](const std::string& name) { return absl::EndsWith(name, ".index"); });
+  if (!has("saved_model.pb") || has("variables") || has_checkpoint) return {};
   return {absl::StrCat(folder, "/saved_model.pb")};
 }
 

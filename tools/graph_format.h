@@ -29,7 +29,7 @@ class GraphArchiveFormat final : public ArchiveFormat {
   bool HoldsDType(DType /*dtype*/) const override { return false; }
   // True if the first fields are those of a graph with a node. A message with a tensor begins otherwise.
   bool Recognizes(const ArchiveProbe& probe) const override;
-  // The saved_model.pb of a folder that has no variables.
+  // The saved_model.pb of a folder that has no variables and no checkpoint.
   std::vector<std::string> FindIn(const std::string& folder, absl::Span<const std::string> names) const override;
   // Reads the whole file. Errors: DataLoss if it is not a graph; ResourceExhausted past max_message_bytes, max_entries,
   // or if the list of constants would take more than max_unbacked_bytes and 16 times the file.

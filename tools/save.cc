@@ -55,7 +55,7 @@ absl::Status SaveAll(const Flags& flags, const ArchiveFormat& to, NamedRecordRea
     if (++counts.saved > 1 && !many) break;
     CASK_RETURN_IF_ERROR(output.Add(record->entry, record->tensor));
     counts.bytes += record->entry.stored_bytes;
-    progress.Show(absl::StrCat(counts.saved, " ", HumanBytes(counts.bytes)));
+    progress.ShowBytes(absl::StrCat(counts.saved), counts.bytes);
   }
   if (counts.came == 0) return absl::DataLossError("stdin: contains no record");
   if (many || counts.saved == 1) return absl::OkStatus();
@@ -101,10 +101,11 @@ Action DeclareSave(CLI::App& app) {
       ->check(CLI::Range(uint64_t{1}, uint64_t{INT64_MAX}))
       ->type_name("BYTES");
   app.footer(
-      "Reads the output of `tensorcask cat`, or any stream of TensorProto records (TFRecord). A tensor without a\n"
-      "name is named by its number, from 0. One tensor at a time is in memory; a record that claims more bytes than\n"
-      "the machine has memory, or --limit allows, is refused before it is read. Two tensors of one name are an error,\n"
-      "and so is a stream without records, or one that ends inside a record. DST appears complete or not at all.\n\n"
+      "Reads the output of `tensorcask cat`, or any stream of TensorProto records (TFRecord). A tensor without a "
+      "name is named by its number, from 0. One tensor at a time is in memory; a record that claims more bytes "
+      "than the machine has memory, or --limit allows, is refused before it is read. Two tensors of one name are "
+      "an error, and so is a stream without records, or one that ends inside a record. DST appears complete or not "
+      "at all.\n\n"
       "Examples:\n"
       "  tensorcask save model.ckpt < model.tfrecord\n"
       "  ssh host tensorcask cat model.ckpt | tensorcask save model.ckpt");

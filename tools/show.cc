@@ -23,11 +23,15 @@ struct Flags {
   int64_t max_entries = 3;
 };
 
-absl::StatusOr<ExitCode> Show(const Flags& flags, bool has_slice, Console& console) {
+absl::StatusOr<ExitCode> Show(const Flags& flags, bool has_name, bool has_slice, Console& console) {
   if (has_slice) CASK_RETURN_IF_ERROR(CheckSliceText(flags.slice));
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> input, OpenInput(flags.path, flags.input));
   NoteOverlooked("show", flags.input, *input, console);
-  const std::string name = ExactName(*input, flags.name);
+  if (!has_name && input->entries().size() != 1) {
+    return Misuse(absl::StrCat("NAME is required: ", flags.path, " has ", TensorCount(input->entries().size()),
+                               "; see tensorcask ls"));
+  }
+  const std::string name = has_name ? ExactName(*input, flags.name) : input->entries()[0].name;
   TensorSlice slice;
   if (has_slice) {
     CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const entry, input->Find(name));
@@ -47,7 +51,8 @@ absl::StatusOr<ExitCode> Show(const Flags& flags, bool has_slice, Console& conso
 Action DeclareShow(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   app.add_option("PATH", flags->path, "A checkpoint's prefix or .index, or another file")->required();
-  app.add_option("NAME", flags->name, "The name of the tensor")->required();
+  const CLI::Option* const name =
+      app.add_option("NAME", flags->name, "The name of the tensor; may be left out if PATH has only one");
   const CLI::Option* const slice =
       app.add_option("--slice", flags->slice,
                      "Only this part: 0:2,: as in Python, or for each axis '-' or START,LENGTH, separated by ':'")
@@ -60,12 +65,13 @@ Action DeclareShow(CLI::App& app) {
       ->type_name("N");
   AddInputOptions(app, &flags->input);
   app.footer(
-      "Prints the dtype and shape, then the values. With --slice only the bytes of that part are read. The\n"
+      "Prints the dtype and shape, then the values. With --slice only the bytes of that part are read. The "
       "checksum of the whole tensor is then not verified (`tensorcask verify` does that); those of chunks are.\n\n"
       "Examples (rows 0 to 9, all columns):\n"
       "  tensorcask show --slice 0:10,: model.ckpt dense/kernel\n"
       "  tensorcask show --slice 0,10:- model.ckpt dense/kernel");
-  return [flags, slice](Console& console) { return Show(*flags, slice->count() > 0, console); };
+  return
+      [flags, name, slice](Console& console) { return Show(*flags, name->count() > 0, slice->count() > 0, console); };
 }
 
 }  // namespace tensorcask::tools

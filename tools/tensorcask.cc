@@ -276,6 +276,7 @@ bool ShowsProgress() {
 
 int Run(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // a closed stdout is an error of writing
+  std::signal(SIGXFSZ, SIG_IGN);  // and so is a file past the limit of the process (ulimit -f)
   OutputBuffer buffer;
   std::ostream out(&buffer);
   Console console{out, std::cerr, ShowsProgress()};

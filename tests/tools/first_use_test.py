@@ -4,6 +4,7 @@
 import fcntl
 import json
 import os
+import resource
 import signal
 import struct
 import subprocess
@@ -25,6 +26,12 @@ class FormatsByName(Archives):
         self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("m.")], [])
         self.good("convert", "--to", "checkpoint", prefix, self.path("m.h5"))
         self.assertTrue(os.path.exists(self.path("m.h5.index")))
+
+    def test_a_file_that_exists_needs_overwrite(self):
+        prefix = self.model()
+        for name in ("m.npz", "m.safetensors", "m.tfrecord", "m"):
+            self.good("convert", prefix, self.path(name))
+            self.assert_one_line(run("convert", prefix, self.path(name)), 1, name, "; --overwrite replaces it")
 
     def test_names_of_checkpoints(self):
         prefix = self.model()
@@ -183,7 +190,13 @@ class NotTensors(Archives):
         with open(self.path("x.tfrecord"), "wb") as file:
             file.write(header + struct.pack("<I", masked_crc32c(header)) + message
                        + struct.pack("<I", masked_crc32c(message)))
-        self.assert_one_line(run("ls", self.path("x.tfrecord")), 1, "x.tfrecord", "looks like a tf.Example")
+        for command in (["ls", self.path("x.tfrecord")], ["convert", self.path("x.tfrecord"), self.path("copy")], ["ls", "-"],
+                        ["save", self.path("copy")]):
+            with open(self.path("x.tfrecord"), "rb") as stream:
+                done = subprocess.run([TOOL, *command], stdin=stream, capture_output=True, encoding="utf-8", timeout=60,
+                                      check=False)
+            self.assert_one_line(done, 1, ": the record looks like a tf.Example, which is not a tensor\n")
+            self.assertEqual(done.stderr.count("tf.Example"), 1)
 
 
 class Sockets(Archives):
@@ -234,6 +247,14 @@ class Pipes(Archives):
                 done = subprocess.run([TOOL, *arguments], stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
             self.assertEqual(done.returncode, 1, arguments)
             self.assertIn(b"cannot write to stdout: No space left on device", done.stderr)
+
+    def test_a_disk_that_fills_while_a_file_is_written_leaves_nothing(self):
+        prefix = self.model(tensors={"w": "dtype: DT_FLOAT tensor_shape { dim { size: 100000 } } float_val: 1"})
+        before = sorted(os.listdir(self.folder))
+        limits = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100000, 100000))}
+        for name in ("x", "x.npz", "x.safetensors", "x.tfrecord", "x.pb"):
+            self.assert_one_line(run("convert", prefix, self.path(name), **limits), 1, name, "cannot write", "File too large")
+            self.assertEqual(sorted(os.listdir(self.folder)), before)
 
     def test_one_unreadable_tensor_leaves_the_document_valid(self):
         prefix = self.model()

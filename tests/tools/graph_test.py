@@ -78,6 +78,12 @@ class Graphs(Scratch):
         self.assertEqual(set(self.listed(path)), {"scope/c", "scope/c#2", "fn/c"})
         self.assertEqual(set(self.listed(self.folder)), {"scope/c", "scope/c#2", "fn/c"})  # a folder without variables
 
+    def test_a_checkpoint_beside_a_graph_is_what_a_folder_holds(self):
+        self.bytes_at("saved_model.pb", message((1, 1), (2, message((2, GRAPH)))))
+        self.checkpoint()
+        os.remove(self.path("source.pbtxt"))
+        self.assertEqual(json.loads(run("ls", "--json", self.folder).stdout)["format"], "checkpoint")
+
     def test_a_message_is_still_a_message(self):
         path = self.bytes_at("w.pb", floats(1, 2, 3))
         self.assertEqual(json.loads(run("ls", "--json", path).stdout)["format"], "tensorproto")

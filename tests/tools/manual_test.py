@@ -166,7 +166,7 @@ class Help(Scratch):
                 self.assertEqual(too_long, [], examples)
 
     def test_usage_names_the_operands(self):
-        for command, usage in (("convert", "SRC... DST"), ("ls", "PATH [GLOB...]"), ("show", "PATH NAME"),
+        for command, usage in (("convert", "SRC... DST"), ("ls", "PATH [GLOB...]"), ("show", "PATH [NAME]"),
                                ("diff", "A B [GLOB...]")):
             self.assertIn(f"Usage: tensorcask {command} [OPTIONS] {usage}\n", run(command, "--help").stdout)
 

@@ -37,7 +37,7 @@ class Terminal(Scratch):
             out = b"" if both else process.stdout.read()
             code = process.wait(60)
         os.close(leader)
-        return code, shown.decode(), out.decode()
+        return code, shown.decode(), out.decode(errors="replace")
 
     def screen(self, shown):
         """The lines that a terminal shows after this text: it goes back at \\r, and erases the rest at \\x1b[K."""
@@ -69,6 +69,11 @@ class Progress(Terminal):
             self.assertTrue(shown.endswith("\r\x1b[K"), repr(shown))
             self.assertTrue(out.endswith(result), out)
             self.assertEqual(run(*command, *(["--overwrite"] if command[0] == "salvage" else [])).stderr, "")
+
+    def test_cat_shows_it_beside_a_pipe(self):
+        _, shown, _ = self.on_terminal("cat", self.checkpoint())
+        self.assertIn("\r1/1 24 B of 24 B\x1b[K", shown)
+        self.assertTrue(shown.endswith("\r\x1b[K"), repr(shown))
 
     def test_it_does_not_overwrite_a_result_or_a_message(self):
         prefix = self.checkpoint()

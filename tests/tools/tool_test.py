@@ -239,6 +239,17 @@ class Show(Scratch):
         self.assert_one_line(run("show", "--slice", "0,3:-", prefix, "w"), 1, "axis 0")
         self.assert_one_line(run("show", "--slice", "-", prefix, "w"), 1, "rank")
 
+    def test_the_name_may_be_left_out_if_there_is_one_tensor(self):
+        prefix = self.checkpoint()
+        self.assertEqual(run("show", prefix).stdout, run("show", prefix, "w").stdout)
+        self.assertEqual(run("show", "--slice", "1,1:-", prefix).stdout, "float32 [1,3]\n[[4 5 6.5]]\n")
+        self.assert_one_line(run("show", prefix, ""), 1, 'no tensor ""')
+        with open(self.path("two.tfrecord"), "wb") as file:
+            for name in "ab":
+                run("convert", "--overwrite", "--rename", "w=" + name, prefix, self.path("one.tfrecord"))
+                file.write(read(self.path("one.tfrecord")))
+        self.assert_one_line(run("show", self.path("two.tfrecord")), 2, "NAME is required", "2 tensors")
+
     def test_max(self):
         text = "dtype: DT_INT32 tensor_shape { dim { size: 9 } } int_val: [1, 2, 3, 4, 5, 6, 7, 8, 9]"
         prefix = self.checkpoint(tensors={"v": text})
@@ -296,7 +307,7 @@ class CommandLine(Scratch):
         self.assertRegex(run("--version").stdout, r"^tensorcask \d+\.\d+\.\d+\n$")
 
     def test_misuse(self):
-        for arguments in ([], ["nonsense"], ["ls"], ["show", "a"], ["ls", "--format", "zip", "a"], ["ls", "--sort", "x", "a"]):
+        for arguments in ([], ["nonsense"], ["ls"], ["show"], ["ls", "--format", "zip", "a"], ["ls", "--sort", "x", "a"]):
             self.assert_one_line(run(*arguments), 2, "--help")
 
     def test_misuse_is_told_without_driving_the_terminal(self):
