@@ -70,6 +70,9 @@ absl::Status CheckPatterns(const Flags& flags, const std::vector<const ArchiveRe
   for (const std::string& glob : flags.exclude) {
     if (!matches(glob)) NoteUnmatched("convert", absl::StrCat("--exclude ", glob), console);
   }
+  for (const std::string& rule : flags.dtypes) {
+    if (!matches(rule.substr(0, rule.rfind('=')))) NoteUnmatched("convert", absl::StrCat("--dtype ", rule), console);
+  }
   return absl::OkStatus();
 }
 
@@ -94,7 +97,9 @@ absl::StatusOr<ConversionPlan> Plan(const Flags& flags, const std::vector<const 
   options->exclude = flags.exclude;
   options->allow_loss = flags.allow_loss;
   CASK_ASSIGN_OR_RETURN(options->dtypes, ParseDTypeRules(flags.dtypes));
-  CASK_ASSIGN_OR_RETURN(options->rename, ParseRenames(flags.renames, sources));
+  std::vector<std::string> unmatched;
+  CASK_ASSIGN_OR_RETURN(options->rename, ParseRenames(flags.renames, sources, &unmatched));
+  for (const std::string& rule : unmatched) NoteUnmatched("convert", absl::StrCat("--rename ", rule), console);
   size_t selected = 0;
   for (const ArchiveReader* const source : sources) {
     selected += SelectEntries(source->entries(), flags.include, flags.exclude).size();

@@ -89,6 +89,17 @@ struct Rules {
   }
 };
 
+// True if the rule, after `earlier` ones, matches the name of a tensor.
+bool MatchesSome(const RegexRule& rule, const Rules& earlier, const std::vector<const ArchiveReader*>& sources) {
+  for (const ArchiveReader* const source : sources) {
+    for (const ArchiveEntry& entry : source->entries()) {
+      const std::string name = earlier.Apply(entry.name);
+      if (name.size() <= kMaxNameBytes && std::regex_search(name, rule.pattern)) return true;
+    }
+  }
+  return false;
+}
+
 std::string Hint(const std::string& from, const std::vector<const ArchiveReader*>& sources) {
   std::vector<absl::string_view> names;
   for (const ArchiveReader* const source : sources) {
@@ -100,7 +111,8 @@ std::string Hint(const std::string& from, const std::vector<const ArchiveReader*
 }  // namespace
 
 absl::StatusOr<std::function<std::string(absl::string_view)>> ParseRenames(
-    const std::vector<std::string>& rules, const std::vector<const ArchiveReader*>& sources) {
+    const std::vector<std::string>& rules, const std::vector<const ArchiveReader*>& sources,
+    std::vector<std::string>* unmatched) {
   const auto known = [&](const std::string& name) {
     return std::any_of(sources.begin(), sources.end(),
                        [&](const ArchiveReader* source) { return source->Find(name).ok(); });
@@ -127,6 +139,7 @@ absl::StatusOr<std::function<std::string(absl::string_view)>> ParseRenames(
       }
       return Misuse(absl::StrCat("--rename ", rule, ": wanted FROM=TO, FROM the name of a tensor, or s/REGEX/TEXT/"));
     }
+    if (!MatchesSome(*pattern, *parsed, sources)) unmatched->push_back(rule);
     parsed->patterns.push_back(*std::move(pattern));
   }
   if (rules.empty()) return std::function<std::string(absl::string_view)>();

@@ -92,6 +92,16 @@ class NothingMatched(Archives):
         done = run("convert", "--exclude", "*nope*", prefix, self.path("x"))
         self.assertEqual((done.returncode, done.stderr), (0, "tensorcask convert: --exclude *nope* matches no tensor\n"))
 
+    def test_rules_of_convert(self):
+        prefix = self.model()
+        for option, rule in (("--dtype", "*nope*=bfloat16"), ("--rename", "s/nope/x/")):
+            done = run("convert", "--overwrite", option, rule, prefix, self.path("x"))
+            self.assertEqual((done.returncode, done.stderr), (0, f"tensorcask convert: {option} {rule} matches no tensor\n"))
+
+        arguments = ["--rename", "s/dense/d/", "--rename", "s/^d.kernel/k/"]  # the second matches what the first makes
+        done = run("convert", "--overwrite", *arguments, prefix, self.path("x"))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
     def test_every_other_command(self):
         prefix = self.model()
         stream = subprocess.run([TOOL, "cat", prefix], capture_output=True, timeout=60, check=True).stdout
