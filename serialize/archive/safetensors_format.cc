@@ -70,13 +70,16 @@ class SafetensorsArchiveReader final : public ArchiveReader {
   absl::StatusOr<std::unique_ptr<TensorBlocks>> ReadBlocks(const ArchiveEntry& entry,
                                                            uint64_t block_bytes) const override {
     CASK_ASSIGN_OR_RETURN(const SafetensorsEntry stored, reader_.Find(entry.name));
-    if (!CanReadInBlocks(entry) || !stored.checksum.has_value() || ElementBytes(entry) <= block_bytes) {
-      return ArchiveReader::ReadBlocks(entry, block_bytes);
-    }
+    if (!CanReadInBlocks(entry)) return ArchiveReader::ReadBlocks(entry, block_bytes);
     archive::BlockFunctions functions;
-    functions.read = [this, name = entry.name](const TensorSlice& slice, TensorView* out) {
-      return reader_.ReadSliceInto(name, slice, out);
+    // ReadSliceInto would read a slice and copy it.
+    functions.read_in_new = [this, name = entry.name](const TensorSlice& slice) -> absl::StatusOr<TensorView> {
+      CASK_ASSIGN_OR_RETURN(const Tensor part, reader_.ReadSlice(name, slice));
+      return TensorView(part);
     };
+    if (!stored.checksum.has_value() || ElementBytes(entry) <= block_bytes) {
+      return archive::MakeSlicedBlocks(entry, block_bytes, std::move(functions));
+    }
     functions.check = [this, stored](uint32_t crc) {
       if (crc == *stored.checksum) return absl::OkStatus();
       CASK_RETURN_IF_ERROR(reader_.Read(stored.name).status());  // says what is wrong, unless it was verified before

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Memory and speed of `tensorcask convert` for a tensor that is much larger than what the tool may hold.
 
-As a test: 192 MiB through each format as source and as target. By hand, every pair, with the time beside that of cp:
+As a test: 192 MiB through each format as source and as target. By hand, every pair, with the time beside those of cp and of cp and sync:
 
     TENSORCASK=bazel-bin/tools/tensorcask tests/bombs/convert_memory_test.py --pairs --mib 4096 --folder /tmp/convert
 """
@@ -86,39 +86,60 @@ class ConvertMemory(unittest.TestCase):
 
 
 def copy_seconds(source, folder):
-    """Of cp, of the data of the archive."""
+    """Of cp of the data of the archive, and of cp with the sync that convert does, too."""
     target = os.path.join(folder, "copy")
     start = time.monotonic()
     subprocess.run(["cp", files(source)[-1], target], check=True)
-    seconds = time.monotonic() - start
+    copied = time.monotonic()
+    subprocess.run(["sync", target], check=True)
+    synced = time.monotonic()
     os.remove(target)
-    return seconds
+    return copied - start, synced - start
 
 
-def measure_pairs(folder, mib):
-    """Prints a line for each pair: peak memory, and the time of cp divided by that of convert."""
-    os.makedirs(folder, exist_ok=True)
-    first = os.path.join(folder, "m.npy")
-    make_npy(first, mib)
-    for source_extension in EXTENSIONS:
+def make_many(folder, mib):
+    """A safetensors file of one tensor of a quarter of the bytes, and of others of 100 MiB and of 5 MiB."""
+    sizes = [mib // 4] + [100] * (mib // 200) + [5] * (mib // 20)
+    sources = []
+    for number, size in enumerate(sizes):
+        sources.append(os.path.join(folder, f"t{number}.npy"))
+        make_npy(sources[-1], size, rows=64)
+    target = os.path.join(folder, "m.safetensors")
+    subprocess.run([TOOL, "convert", *sources, target], check=True, stdout=subprocess.DEVNULL)
+    for source in sources:
+        os.remove(source)
+    return target
+
+
+def measure_pairs(folder, mib, first, extensions):
+    """Prints a line for each pair: peak memory, and the time of cp, and of cp and sync, in times of convert."""
+    for source_extension in extensions:
         source = os.path.join(folder, "m" + source_extension)
         if source != first:
             convert(first, source)
-        for extension in EXTENSIONS:
+        for extension in extensions:
             target = os.path.join(folder, "to", "m" + extension)
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            copy = copy_seconds(source, folder)
+            copied, synced = copy_seconds(source, folder)
             peak, seconds = convert(source, target)
             remove(target)
-            print(f"{source_extension or 'checkpoint'} to {extension or 'checkpoint'}: {peak / MIB:.0f} MiB, "
-                  f"{seconds:.1f} s, {copy / seconds:.2f} of cp", flush=True)
+            print(f"{mib} MiB, {source_extension or 'checkpoint'} to {extension or 'checkpoint'}: {peak / MIB:.0f} MiB, "
+                  f"{seconds:.1f} s, {copied / seconds:.2f} of cp, {synced / seconds:.2f} of cp and sync", flush=True)
         if source != first:
             remove(source)
+    remove(first)
+
+
+def measure(folder, mib):
+    os.makedirs(os.path.join(folder, "to"))
+    first = os.path.join(folder, "m.npy")
+    make_npy(first, mib)
+    measure_pairs(folder, mib, first, EXTENSIONS)
+    measure_pairs(folder, mib, make_many(folder, mib), [one for one in EXTENSIONS if one not in (".npy", ".pb")])
     shutil.rmtree(folder)
 
 
 if __name__ == "__main__":
     if "--pairs" in sys.argv:
-        measure_pairs(argument("--folder", "/tmp/convert_pairs"), int(argument("--mib", "4096")))
+        measure(argument("--folder", "/tmp/convert_pairs"), int(argument("--mib", "4096")))
     else:
         case_report.main("convert_memory")

@@ -32,8 +32,12 @@ class SlicedBlocks final : public TensorBlocks {
     }
     CASK_ASSIGN_OR_RETURN(const TensorShape shape, slice->Apply(shape_));
     TensorBlock block = {*slice, TensorView()};
-    CASK_ASSIGN_OR_RETURN(block.elements, FreeMemory(shape));
-    CASK_RETURN_IF_ERROR(functions_.read(*slice, &block.elements));
+    if (functions_.read) {
+      CASK_ASSIGN_OR_RETURN(block.elements, FreeMemory(shape));
+      CASK_RETURN_IF_ERROR(functions_.read(*slice, &block.elements));
+    } else {
+      CASK_ASSIGN_OR_RETURN(block.elements, functions_.read_in_new(*slice));
+    }
     if (functions_.check) crc_ = ExtendCrc32c(crc_, block.elements.bytes());
     return block;
   }
