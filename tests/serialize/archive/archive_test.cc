@@ -10,6 +10,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -126,6 +127,41 @@ TEST(ReadAhead, KeepsTheOrderAndStopsAtTheFirstError) {
                        })
                   .message(),
               "7");
+  }
+}
+
+// The consumer leaves jobs of several pieces to another thread, if there is one.
+TEST(ReadAhead, ReadsJobsOfSeveralPiecesOnAnotherThread) {
+  constexpr size_t kJobs = 7;
+  for (const int num_threads : {1, 2, 3}) {
+    SCOPED_TRACE(num_threads);
+    std::vector<std::thread::id> readers(kJobs);
+    const auto produce = [&](size_t job, archive::ReadAhead::Emit emit) -> absl::Status {
+      readers[job] = std::this_thread::get_id();
+      for (int i = 0; i < 5; ++i) {
+        archive::ReadPiece piece;
+        piece.slice = TensorSlice::Full(1);
+        piece.bytes = 30;
+        CASK_RETURN_IF_ERROR(emit(std::move(piece)));
+      }
+      return absl::OkStatus();
+    };
+    archive::ReadAhead ahead(kJobs, /*max_bytes=*/50, produce, [](size_t) { return true; });
+    std::thread::id consumer;
+    size_t pieces = 0;
+    ASSERT_OK(ahead.Run(num_threads, [&](size_t job, const archive::ReadPiece&) {
+      consumer = std::this_thread::get_id();
+      EXPECT_EQ(job, pieces / 5);
+      ++pieces;
+      return absl::OkStatus();
+    }));
+    EXPECT_EQ(pieces, 5 * kJobs);
+    const auto by_consumer = static_cast<size_t>(std::count(readers.begin(), readers.end(), consumer));
+    if (num_threads == 1) {
+      EXPECT_EQ(by_consumer, kJobs);
+    } else {
+      EXPECT_LT(by_consumer, kJobs);  // not 0: another thread may start late
+    }
   }
 }
 
