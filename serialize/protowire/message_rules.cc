@@ -69,6 +69,8 @@ const char* FaultOfBytes(const FieldRule& rule, absl::string_view bytes) {
 }  // namespace
 
 const FieldRule* MessageRules::Find(uint32_t number) const {
+  // Most tables list the numbers from 1 on, without a gap. The subtraction wraps for number 0.
+  if (const size_t i = size_t{number} - 1; i < fields.size() && fields[i].number == number) return &fields[i];
   for (const FieldRule& rule : fields) {
     if (rule.number == number) return &rule;
   }

@@ -14,7 +14,7 @@ constexpr size_t kMaxLengthBytes = 5;  // of what protobuf writes
 
 }  // namespace
 
-bool WireReader::Next(Field* field) {
+bool WireReader::NextGeneral(Field* field) {
   if (!status_.ok() || position_ == message_.size()) return false;
   field->position = position_;
   uint32_t tag = 0;

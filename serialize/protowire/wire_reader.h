@@ -22,6 +22,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "tensorcask/tensor/base/endian.h"
 
 namespace tensorcask {
 
@@ -40,10 +41,56 @@ class WireReader {
   explicit WireReader(absl::string_view message, int max_depth = 64) : message_(message), max_depth_(max_depth) {}
 
   // Reads the next field. False at the end, and on an error, which status() then returns.
-  bool Next(Field* field);
+  bool Next(Field* field) { return NextShort(field) || NextGeneral(field); }
   const absl::Status& status() const { return status_; }
 
  private:
+  static constexpr size_t kMaxShortVarint = 8;  // with its tag
+
+  // Reads a field whose tag and length take one byte each, and whose varint takes seven or fewer. Most fields of small
+  // messages are such; an index of a million tensors has ten million of them. False, and nothing is read, for others.
+  bool NextShort(Field* field) {
+    const size_t left = message_.size() - position_;
+    if (left < 2 || !status_.ok()) return false;
+    const char* const bytes = message_.data() + position_;
+    const auto tag = static_cast<uint8_t>(bytes[0]);
+    const auto second = static_cast<uint8_t>(bytes[1]);
+    if (tag < 8 || tag >= 0x80) return false;
+    size_t field_bytes = 2;
+    uint64_t value = 0;
+    absl::string_view content;
+    switch (static_cast<WireType>(tag & 7)) {
+      case WireType::kVarint:
+        value = second & 0x7f;
+        while (static_cast<uint8_t>(bytes[field_bytes - 1]) >= 0x80) {
+          if (field_bytes == left || field_bytes == kMaxShortVarint) return false;
+          value |= static_cast<uint64_t>(bytes[field_bytes] & 0x7f) << (7 * (field_bytes - 1));
+          ++field_bytes;
+        }
+        break;
+      case WireType::kBytes:
+        if (second >= 0x80 || second > left - 2) return false;
+        content = absl::string_view(bytes + 2, second);
+        field_bytes += second;
+        break;
+      case WireType::kFixed32:
+        field_bytes = 1 + sizeof(uint32_t);
+        if (left < field_bytes) return false;
+        value = LoadLittleEndian<uint32_t>(bytes + 1);
+        break;
+      default:
+        return false;
+    }
+    field->number = tag >> 3;
+    field->type = static_cast<WireType>(tag & 7);
+    field->value = value;
+    field->bytes = content;
+    field->position = position_;
+    position_ += field_bytes;
+    return true;
+  }
+
+  bool NextGeneral(Field* field);  // of any form
   bool Fail(absl::string_view what);
   bool FailTooDeep();
   absl::string_view rest() const { return message_.substr(position_); }

@@ -74,6 +74,8 @@ uint64_t ListedBytes(const CheckpointEntry& entry) {
 // bytes in a list, and 20 or more in an index that is not compressed.
 constexpr uint64_t kListExpansion = 16;
 
+constexpr absl::string_view kFirstName = "\1";  // no name is less: the keys before are the header's and those of pieces
+
 }  // namespace
 
 absl::Status MissingPiece() { return absl::DataLossError("is missing, though the tensor lists it"); }
@@ -199,7 +201,8 @@ absl::Status BundleIndex::ForEach(DecodeQuota* memory, Visitor fn) const {
         }
         CASK_RETURN_IF_ERROR(quota.Charge(name));
         QuotaCharge decoded(memory);
-        const absl::Status status = decoded.Add(LargeEntryBytes(value));
+        const uint64_t decoded_bytes = LargeEntryBytes(value);
+        const absl::Status status = decoded_bytes > 0 ? decoded.Add(decoded_bytes) : absl::OkStatus();
         if (!status.ok()) {
           return Annotate(status, absl::StrCat(path_, ": ", is_piece ? "key " : "tensor ", Quoted(name)));
         }
@@ -275,12 +278,9 @@ absl::StatusOr<std::map<uint32_t, LocatedEntry>> BundleIndex::EntriesOf(const st
 
 absl::StatusOr<std::vector<CheckpointEntry>> BundleIndex::entries() const {
   // Counted first, so that the list does not take twice its memory while it grows.
-  size_t count = 0;
   DecodeQuota memory = NewQuota();
-  CASK_RETURN_IF_ERROR(ForEach(&memory, [&](uint32_t, absl::string_view key, absl::string_view) {
-    count += IsPieceKey(key) ? 0 : 1;
-    return absl::OkStatus();
-  }));
+  CASK_ASSIGN_OR_RETURN(uint64_t count, table_->CountFrom(kFirstName, &memory));
+  count = std::min(count, LimitOf(limits_.max_entries));  // the walk below refuses more
   DecodeQuota list = DecodeQuota::ForUnbacked(limits_, kListExpansion * index_bytes_);
   absl::Status within = list.Charge(count * sizeof(CheckpointEntry));
   std::vector<CheckpointEntry> found;

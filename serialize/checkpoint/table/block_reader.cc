@@ -129,18 +129,27 @@ absl::StatusOr<std::unique_ptr<const BlockReader>> BlockReader::Read(const ByteS
   return InBlock(source, handle, status);
 }
 
-bool BlockReader::ConsumeEntry(absl::string_view* rest, Entry* entry) {
+inline bool BlockReader::ConsumeEntry(absl::string_view* rest, Entry* entry) {
+  const auto byte = [rest](size_t i) { return static_cast<uint8_t>((*rest)[i]); };
   uint32_t shared = 0;
   uint32_t unshared = 0;
   uint32_t value_bytes = 0;
-  if (!ParseCanonicalVarint(rest, &shared) || !ParseCanonicalVarint(rest, &unshared) ||
-      !ParseCanonicalVarint(rest, &value_bytes))
+  if (rest->size() >= 3 && (byte(0) | byte(1) | byte(2)) < 0x80) {  // one byte each, as in most entries
+    shared = byte(0);
+    unshared = byte(1);
+    value_bytes = byte(2);
+    rest->remove_prefix(3);
+  } else if (!ParseCanonicalVarint(rest, &shared) || !ParseCanonicalVarint(rest, &unshared) ||
+             !ParseCanonicalVarint(rest, &value_bytes)) {
     return false;
+  }
+  const size_t left = rest->size();
   // By subtraction: the sum of two lengths may be past 32 bits.
-  if (unshared > rest->size() || value_bytes > rest->size() - unshared) return false;
+  if (unshared > left || value_bytes > left - unshared) return false;
+  const char* const bytes = rest->data();
   entry->shared = shared;
-  entry->suffix = rest->substr(0, unshared);
-  entry->value = rest->substr(unshared, value_bytes);
+  entry->suffix = absl::string_view(bytes, unshared);
+  entry->value = absl::string_view(bytes + unshared, value_bytes);
   rest->remove_prefix(size_t{unshared} + value_bytes);
   return true;
 }
@@ -161,8 +170,8 @@ absl::Status BlockReader::Check() {
 
   uint32_t next_restart = 0;
   int since_restart = 0;
-  std::string& key = last_key_;
-  for (absl::string_view rest = entries_; !rest.empty();) {
+  for (absl::string_view rest = entries_; !rest.empty(); ++num_entries_) {
+    const absl::string_view key = last_key_.view();
     const size_t position = entries_.size() - rest.size();
     Entry entry;
     if (!ConsumeEntry(&rest, &entry))
@@ -182,13 +191,12 @@ absl::Status BlockReader::Check() {
       return absl::DataLossError(absl::StrCat("has ", kMaxRestartInterval, " entries without a restart"));
     }
     // The shared part is equal, so the order is that of what follows it.
-    if (position != 0 && entry.suffix <= absl::string_view(key).substr(entry.shared)) {
+    if (position != 0 && entry.suffix <= key.substr(entry.shared)) {
       return absl::DataLossError(absl::StrCat("its key ",
                                               Quoted(absl::StrCat(key.substr(0, entry.shared), entry.suffix)),
                                               " is not greater than ", Quoted(key), " before it"));
     }
-    key.resize(entry.shared);
-    key.append(entry.suffix.data(), entry.suffix.size());
+    last_key_.Replace(entry.shared, entry.suffix);
   }
   // An empty block has one restart, at 0.
   if (next_restart != num_restarts_ && !(entries_.empty() && num_restarts_ == 1)) {
@@ -242,8 +250,7 @@ bool BlockReader::Cursor::Next() {
   if (rest_.empty()) return false;
   Entry entry;
   ConsumeEntry(&rest_, &entry);
-  key_.resize(entry.shared);
-  key_.append(entry.suffix.data(), entry.suffix.size());
+  key_.Replace(entry.shared, entry.suffix);
   suffix_ = entry.suffix;
   value_ = entry.value;
   shared_bytes_ = entry.shared;

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,6 +37,22 @@ absl::StatusOr<RefPtr<TensorBuffer>> ReadBlockContent(const ByteSource& source, 
                                                       const DecodeLimits& limits, DecodeQuota* memory,
                                                       absl::string_view* content);
 
+// A key that grows out of the key before it: most keys of a block are stored as a suffix.
+class JoinedKey {
+ public:
+  absl::string_view view() const { return absl::string_view(bytes_.data(), size_); }
+  // Keeps the first `shared` bytes and puts `suffix` behind them. Requires: shared <= view().size().
+  void Replace(size_t shared, absl::string_view suffix) {
+    size_ = shared + suffix.size();
+    if (size_ > bytes_.size()) bytes_.resize(size_);
+    if (!suffix.empty()) std::memcpy(&bytes_[shared], suffix.data(), suffix.size());
+  }
+
+ private:
+  std::string bytes_;  // perhaps longer than the key
+  size_t size_ = 0;
+};
+
 class BlockReader {
  public:
   // The largest number of entries from one whole key to the next. Looking up a key reads all entries between two whole
@@ -48,8 +65,9 @@ class BlockReader {
                                                                  DecodeQuota* memory = nullptr);
 
   bool empty() const { return entries_.empty(); }
-  absl::string_view first_key() const;                      // Requires: !empty()
-  absl::string_view last_key() const { return last_key_; }  // Requires: !empty()
+  size_t num_entries() const { return num_entries_; }
+  absl::string_view first_key() const;                             // Requires: !empty()
+  absl::string_view last_key() const { return last_key_.view(); }  // Requires: !empty()
   std::optional<absl::string_view> Find(absl::string_view key) const;
   size_t content_bytes() const { return content_.size(); }
 
@@ -58,7 +76,7 @@ class BlockReader {
    public:
     explicit Cursor(const BlockReader& block) : rest_(block.entries_) {}
     bool Next();
-    absl::string_view key() const { return key_; }  // valid until Next
+    absl::string_view key() const { return key_.view(); }  // valid until Next
     absl::string_view value() const { return value_; }
     size_t shared_bytes() const { return shared_bytes_; }  // bytes that the key shares with the key before
     // The same as key(), valid as long as the block. Requires: shared_bytes() == 0.
@@ -66,7 +84,7 @@ class BlockReader {
 
    private:
     absl::string_view rest_;
-    std::string key_;
+    JoinedKey key_;
     absl::string_view suffix_;
     absl::string_view value_;
     size_t shared_bytes_ = 0;
@@ -88,7 +106,8 @@ class BlockReader {
   absl::string_view content_;
   absl::string_view entries_;  // content_ without the restart array
   uint32_t num_restarts_ = 0;
-  std::string last_key_;
+  size_t num_entries_ = 0;
+  JoinedKey last_key_;
 };
 
 }  // namespace tensorcask::checkpoint

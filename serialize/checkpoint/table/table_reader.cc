@@ -71,6 +71,7 @@ class FileTable final : public TableReader {
                              absl::FunctionRef<absl::Status(absl::string_view)> fn) const override;
   absl::Status ForEach(absl::FunctionRef<absl::Status(absl::string_view, absl::string_view)> fn,
                        DecodeQuota* memory) const override;
+  absl::StatusOr<uint64_t> CountFrom(absl::string_view key, DecodeQuota* memory) const override;
   std::unique_ptr<Cursor> NewCursor(DecodeQuota* memory) const override;
   DecodeQuota* memory() const override { return &memory_; }
   DecodeQuota NewQuota() const override {
@@ -140,8 +141,7 @@ absl::Status FileTable::Init() {
 
 absl::Status FileTable::AddBlocks(uint64_t data_end) {
   constexpr uint64_t kBlockBytes = sizeof(Block) + sizeof(loaded_[0]);
-  uint64_t count = 0;
-  for (BlockReader::Cursor cursor(*index_); cursor.Next();) ++count;
+  const uint64_t count = index_->num_entries();
   if (count > LimitOf(limits_.max_entries)) {
     return PastLimit(absl::StrCat(source_->name(), ": has more blocks"), "max_entries", limits_.max_entries);
   }
@@ -297,6 +297,25 @@ class FileTable::FileCursor final : public TableReader::Cursor {
   std::unique_ptr<const BlockReader> passing_;  // null if the table keeps the block
   std::optional<BlockReader::Cursor> entry_;
 };
+
+absl::StatusOr<uint64_t> FileTable::CountFrom(absl::string_view key, DecodeQuota* memory) const {
+  uint64_t count = 0;
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    const BlockReader* block = loaded_[i].load(std::memory_order_acquire);
+    std::unique_ptr<const BlockReader> passing;
+    if (block == nullptr) {
+      CASK_ASSIGN_OR_RETURN(passing, ReadBlock(i, memory));
+      block = passing.get();
+    }
+    if (block->first_key() >= key) {
+      count += block->num_entries();
+    } else if (block->last_key() >= key) {
+      for (BlockReader::Cursor cursor(*block); cursor.Next();) count += cursor.key() >= key ? 1 : 0;
+    }
+    if (passing != nullptr) memory->Release(passing->content_bytes());
+  }
+  return count;
+}
 
 std::unique_ptr<TableReader::Cursor> FileTable::NewCursor(DecodeQuota* memory) const {
   return std::make_unique<FileCursor>(*this, memory);

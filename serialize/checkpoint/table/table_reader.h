@@ -48,6 +48,10 @@ class TableReader {
   virtual absl::Status ForEach(absl::FunctionRef<absl::Status(absl::string_view, absl::string_view)> fn,
                                DecodeQuota* memory = nullptr) const = 0;
 
+  // The number of entries whose keys are not less than `key`. Verifies every block, as ForEach does, and does not join
+  // keys or visit values: a third of its time. `memory` is charged with the block that is in memory.
+  virtual absl::StatusOr<uint64_t> CountFrom(absl::string_view key, DecodeQuota* memory) const = 0;
+
   // A walk that its caller advances. One block is in memory at a time.
   class Cursor {
    public:

@@ -1,5 +1,6 @@
 #include "tensorcask/serialize/io/internal/decode_quota.h"
 
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -13,7 +14,12 @@ absl::Status PastLimit(absl::string_view what, absl::string_view limit_name, int
 }
 
 DecodeQuota::DecodeQuota(const char* limit_name, int64_t limit, uint64_t backed, const char* unit, uint64_t charged)
-    : limit_name_(limit_name), unit_(unit), limit_(limit), backed_(backed), charged_(charged) {}
+    : limit_name_(limit_name),
+      unit_(unit),
+      limit_(limit),
+      backed_(backed),
+      allowed_(std::min(CheckedAdd(LimitOf(limit), backed).value_or(kTooMany - 1), kTooMany - 1)),
+      charged_(charged) {}
 
 DecodeQuota DecodeQuota::ForFile(const DecodeLimits& limits) {
   return DecodeQuota("max_file_decoded_bytes", limits.max_file_decoded_bytes);
@@ -23,19 +29,11 @@ DecodeQuota DecodeQuota::ForUnbacked(const DecodeLimits& limits, uint64_t backed
   return DecodeQuota("max_unbacked_bytes", limits.max_unbacked_bytes, backed, "unbacked bytes", charged);
 }
 
-absl::Status DecodeQuota::Charge(uint64_t amount) {
-  const uint64_t allowed = CheckedAdd(LimitOf(limit_), backed_).value_or(kTooMany - 1);
-  uint64_t before = charged_.load(std::memory_order_relaxed);
-  do {
-    if (amount == kTooMany || before > allowed || amount > allowed - before) {
-      std::string what =
-          absl::StrCat("decodes to ", amount == kTooMany ? "2^63 or more" : absl::StrCat(amount), " ", unit_,
-                       before == 0 ? "" : absl::StrCat(", after ", before, " that were decoded before"));
-      if (backed_ > 0) absl::StrAppend(&what, "; the input backs ", backed_);
-      return PastLimit(what, limit_name_, limit_);
-    }
-  } while (amount > 0 && !charged_.compare_exchange_weak(before, before + amount, std::memory_order_relaxed));
-  return absl::OkStatus();
+absl::Status DecodeQuota::Refuse(uint64_t amount, uint64_t before) const {
+  std::string what = absl::StrCat("decodes to ", amount == kTooMany ? "2^63 or more" : absl::StrCat(amount), " ", unit_,
+                                  before == 0 ? "" : absl::StrCat(", after ", before, " that were decoded before"));
+  if (backed_ > 0) absl::StrAppend(&what, "; the input backs ", backed_);
+  return PastLimit(what, limit_name_, limit_);
 }
 
 absl::Status MessageQuota::Charge(std::optional<int64_t> bytes, std::optional<int64_t> unbacked) {

@@ -46,7 +46,13 @@ class DecodeQuota {
   static DecodeQuota ForUnbacked(const DecodeLimits& limits, uint64_t backed = 0, uint64_t charged = 0);
 
   // Adds `amount`. Errors: ResourceExhausted, and nothing is added, if the sum would pass the limit.
-  absl::Status Charge(uint64_t amount);
+  absl::Status Charge(uint64_t amount) {
+    uint64_t before = charged_.load(std::memory_order_relaxed);
+    do {
+      if (before > allowed_ || amount > allowed_ - before) return Refuse(amount, before);
+    } while (amount > 0 && !charged_.compare_exchange_weak(before, before + amount, std::memory_order_relaxed));
+    return absl::OkStatus();
+  }
   // Subtracts `amount`: the memory was freed. Requires: so much was charged.
   void Release(uint64_t amount) { charged_.fetch_sub(amount, std::memory_order_relaxed); }
 
@@ -54,10 +60,13 @@ class DecodeQuota {
   void Reset() { charged_.store(0, std::memory_order_relaxed); }
 
  private:
+  absl::Status Refuse(uint64_t amount, uint64_t before) const;  // the error
+
   const char* limit_name_;
   const char* unit_;
   int64_t limit_;
   uint64_t backed_;
+  uint64_t allowed_;  // the limit and what is backed, below kTooMany
   std::atomic<uint64_t> charged_{0};
 };
 
@@ -67,7 +76,9 @@ class QuotaCharge {
   explicit QuotaCharge(DecodeQuota* quota) : quota_(quota) {}
   QuotaCharge(const QuotaCharge&) = delete;
   QuotaCharge& operator=(const QuotaCharge&) = delete;
-  ~QuotaCharge() { quota_->Release(amount_); }
+  ~QuotaCharge() {
+    if (amount_ > 0) quota_->Release(amount_);
+  }
 
   // Errors: as DecodeQuota::Charge.
   absl::Status Add(uint64_t amount) {

@@ -130,6 +130,48 @@ TEST(WireReader, TakesOverlongValues) {
   EXPECT_TRUE(TensorShapeProto().ParseFromString(message));
 }
 
+// Fields with tags, varints and lengths of one byte take another way through the reader than all others.
+TEST(WireReader, ReadsEveryLength) {
+  for (const uint32_t number : {1U, 15U, 16U, 2047U, 2048U}) {
+    std::string message;
+    std::vector<uint64_t> values;
+    for (int bits = 0; bits < 64; ++bits) {
+      for (const uint64_t value : {uint64_t{1} << bits, (uint64_t{1} << bits) - 1}) values.push_back(value);
+    }
+    for (const uint64_t value : values) message += VarintField(number, value);
+    const std::vector<size_t> lengths = {0, 1, 126, 127, 128, 129, 16383, 16384};
+    for (const size_t length : lengths) message += BytesField(number, std::string(length, 'x'));
+    message += Fixed32Field(number, 0x80ff7f01U);
+    WireReader reader(message);
+    WireReader::Field field;
+    for (const uint64_t value : values) {
+      ASSERT_TRUE(reader.Next(&field));
+      EXPECT_EQ(field.number, number);
+      EXPECT_EQ(field.type, WireType::kVarint);
+      EXPECT_EQ(field.value, value);
+      EXPECT_TRUE(field.bytes.empty());
+    }
+    for (const size_t length : lengths) {
+      ASSERT_TRUE(reader.Next(&field));
+      EXPECT_EQ(field.type, WireType::kBytes);
+      EXPECT_EQ(field.bytes, std::string(length, 'x'));
+      EXPECT_EQ(field.value, 0u);
+    }
+    ASSERT_TRUE(reader.Next(&field));
+    EXPECT_EQ(field.type, WireType::kFixed32);
+    EXPECT_EQ(field.value, 0x80ff7f01U);
+    EXPECT_FALSE(reader.Next(&field));
+    EXPECT_OK(reader.status());
+    // Cut anywhere: an error, and no field after it.
+    for (size_t size = message.size() - 200; size < message.size(); ++size) {
+      WireReader cut(absl::string_view(message).substr(0, size));
+      while (cut.Next(&field)) {
+      }
+      EXPECT_FALSE(cut.Next(&field));
+    }
+  }
+}
+
 TEST(WireReader, DropsBitsPastThe64th) {
   absl::string_view bytes("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f rest", 15);
   uint64_t value = 0;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <random>
@@ -19,6 +20,7 @@
 #include "tensorcask/serialize/checkpoint/table/table_writer.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/internal/decode_quota.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
 namespace tensorcask::checkpoint {
@@ -84,6 +86,34 @@ TEST(Table, GivesBackWhatWasWritten) {
       EXPECT_FALSE(found.has_value()) << absent;
     }
   }
+}
+
+// From any key on, whether the reader keeps the blocks or not.
+TEST(Table, CountsAsItsWalk) {
+  std::map<std::string, std::string> content;
+  for (int i = 0; i < 500; ++i) content[absl::StrCat("key", 1000 + i)] = std::string(static_cast<size_t>(i % 7), 'x');
+  TableOptions options;
+  options.block_bytes = 200;
+  const std::string file = WriteTable(content, options);
+  const auto table = *OpenTable(file);
+  ASSERT_GE(table->num_blocks(), 20u);
+  DecodeQuota memory = table->NewQuota();
+  const uint64_t before = memory.charged();
+  for (const bool kept : {false, true}) {
+    for (const std::string& from : {std::string(), std::string("key1000"), std::string("key1000x"),
+                                    std::string("key1237"), std::string("key1499"), std::string("key2")}) {
+      const auto wanted = static_cast<uint64_t>(std::distance(content.lower_bound(from), content.end()));
+      const absl::StatusOr<uint64_t> count = table->CountFrom(from, &memory);
+      ASSERT_OK(count.status());
+      EXPECT_EQ(*count, wanted) << from << kept;
+    }
+    EXPECT_EQ(memory.charged(), before);
+    ASSERT_OK(table->Find("key1237").status());  // keeps its block
+  }
+  std::string damaged = file;
+  damaged[damaged.size() / 2] ^= 1;
+  EXPECT_THAT((*OpenTable(damaged))->CountFrom("key2", &memory).status(),
+              StatusIs(Code::kDataLoss, HasSubstr("checksum")));
 }
 
 TEST(Table, OfNothingIsEmpty) {
