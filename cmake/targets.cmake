@@ -13,6 +13,7 @@ tensorcask_room(tensor
     tensor/base/crc32c_x86.cc
     tensor/base/endian.cc
     tensor/base/glob.cc
+    tensor/base/owner_process.cc
     tensor/base/parallel_for.cc
     tensor/base/quote.cc
     tensor/base/status_util.cc
@@ -3579,6 +3580,40 @@ tensorcask_test(tests_serialize_wire_zero_copy_test
   TIMEOUT
     60)
 
+tensorcask_test(tests_serialize_zip_zip_avx2_test
+  SOURCES
+    tests/serialize/zip/zip_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    Tensorcask::tensor
+    Tensorcask::zip
+    ZLIB::ZLIB
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_support_status_matchers
+  ENVIRONMENT
+    TENSORCASK_CPU=avx2)
+
+tensorcask_test(tests_serialize_zip_zip_scalar_test
+  SOURCES
+    tests/serialize/zip/zip_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    Tensorcask::tensor
+    Tensorcask::zip
+    ZLIB::ZLIB
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_support_status_matchers
+  ENVIRONMENT
+    TENSORCASK_CPU=scalar)
+
 tensorcask_test(tests_serialize_zip_zip_test
   SOURCES
     tests/serialize/zip/zip_test.cc
@@ -3801,6 +3836,13 @@ tensorcask_test(tests_tensor_base_glob_test
     tests/tensor/base
   TIMEOUT
     60)
+
+tensorcask_test(tests_tensor_base_owner_process_test
+  SOURCES
+    tests/tensor/base/owner_process_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor)
 
 tensorcask_test(tests_tensor_base_parallel_for_test
   SOURCES
