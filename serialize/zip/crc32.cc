@@ -3,11 +3,20 @@
 #include <zlib.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 
 #include "tensorcask/tensor/base/cpu.h"
 
 #if defined(__x86_64__)
+// GCC 12 reports the deliberately undefined registers inside its own intrinsics (its bug 105593).
+#pragma GCC diagnostic push
+#if !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 #include <immintrin.h>
+#pragma GCC diagnostic pop
 #endif
 
 namespace tensorcask {
@@ -31,13 +40,31 @@ CASK_TARGET_PCLMUL inline __m128i Fold(__m128i state, __m128i factors, __m128i n
   return _mm_xor_si128(_mm_xor_si128(low, high), next);
 }
 
-// Four streams of 128 bits, folded by 512 bits, then by 128, then reduced (Gopal et al., "Fast CRC Computation for
-// Generic Polynomials Using PCLMULQDQ", Intel 2009; the constants are those of the reflected polynomial).
-// Requires: `count` is a multiple of 16 and at least kBlockBytes. `state` is the inverted checksum, and so is the
-// result.
+// The factors that move 128 bits forward by 128, as two 64-bit lanes (Gopal et al., "Fast CRC Computation for Generic
+// Polynomials Using PCLMULQDQ", Intel 2009; the constants are those of the reflected polynomial).
+CASK_TARGET_PCLMUL inline __m128i By128() { return _mm_set_epi64x(0x00ccaa009e, 0x01751997d0); }
+
+// The end of both kernels: folds the rest of the bytes into the 128 bits of `state`, and reduces them to the inverted
+// checksum. Requires: `count` is a multiple of 16.
+CASK_TARGET_PCLMUL inline uint32_t FinishState(__m128i state, const char* bytes, size_t count) {
+  const __m128i by_128 = By128();
+  for (; count >= 16; bytes += 16, count -= 16) state = Fold(state, by_128, Load(bytes));
+  const __m128i low_words = _mm_setr_epi32(-1, 0, -1, 0);
+  // 128 bits to 96, to 64.
+  state = _mm_xor_si128(_mm_srli_si128(state, 8), _mm_clmulepi64_si128(state, by_128, 0x10));
+  state = _mm_xor_si128(_mm_srli_si128(state, 4),
+                        _mm_clmulepi64_si128(_mm_and_si128(state, low_words), _mm_set_epi64x(0, 0x0163cd6124), 0x00));
+  // Barrett reduction to 32.
+  const __m128i polynomial = _mm_set_epi64x(0x01f7011641, 0x01db710641);
+  __m128i quotient = _mm_clmulepi64_si128(_mm_and_si128(state, low_words), polynomial, 0x10);
+  quotient = _mm_clmulepi64_si128(_mm_and_si128(quotient, low_words), polynomial, 0x00);
+  return static_cast<uint32_t>(_mm_extract_epi32(_mm_xor_si128(state, quotient), 1));
+}
+
+// Four streams of 128 bits, folded by 512 bits, then by 128. Requires: `count` is a multiple of 16 and at least
+// kBlockBytes. `state` is the inverted checksum, and so is the result.
 CASK_TARGET_PCLMUL uint32_t FoldBlocks(uint32_t state, const char* bytes, size_t count) {
   const __m128i by_512 = _mm_set_epi64x(0x01c6e41596, 0x0154442bd4);
-  const __m128i by_128 = _mm_set_epi64x(0x00ccaa009e, 0x01751997d0);
   __m128i a = _mm_xor_si128(Load(bytes), _mm_cvtsi32_si128(static_cast<int>(state)));
   __m128i b = Load(bytes + 16);
   __m128i c = Load(bytes + 32);
@@ -50,19 +77,45 @@ CASK_TARGET_PCLMUL uint32_t FoldBlocks(uint32_t state, const char* bytes, size_t
     c = Fold(c, by_512, Load(bytes + 32));
     d = Fold(d, by_512, Load(bytes + 48));
   }
-  a = Fold(Fold(Fold(a, by_128, b), by_128, c), by_128, d);
-  for (; count >= 16; bytes += 16, count -= 16) a = Fold(a, by_128, Load(bytes));
+  return FinishState(Fold(Fold(Fold(a, By128(), b), By128(), c), By128(), d), bytes, count);
+}
 
-  const __m128i low_words = _mm_setr_epi32(-1, 0, -1, 0);
-  // 128 bits to 96, to 64.
-  a = _mm_xor_si128(_mm_srli_si128(a, 8), _mm_clmulepi64_si128(a, by_128, 0x10));
-  a = _mm_xor_si128(_mm_srli_si128(a, 4),
-                    _mm_clmulepi64_si128(_mm_and_si128(a, low_words), _mm_set_epi64x(0, 0x0163cd6124), 0x00));
-  // Barrett reduction to 32.
-  const __m128i polynomial = _mm_set_epi64x(0x01f7011641, 0x01db710641);
-  __m128i quotient = _mm_clmulepi64_si128(_mm_and_si128(a, low_words), polynomial, 0x10);
-  quotient = _mm_clmulepi64_si128(_mm_and_si128(quotient, low_words), polynomial, 0x00);
-  return static_cast<uint32_t>(_mm_extract_epi32(_mm_xor_si128(a, quotient), 1));
+#define CASK_TARGET_VPCLMUL __attribute__((target("sse4.2,pclmul,avx512f,avx512bw,avx512dq,avx512vl,vpclmulqdq")))
+
+// Bytes that the wide kernel takes at once.
+constexpr size_t kWideBytes = 256;
+
+CASK_TARGET_VPCLMUL inline __m512i LoadWide(const char* bytes) { return _mm512_loadu_si512(bytes); }
+
+// As Fold, four times: in each 128-bit lane.
+CASK_TARGET_VPCLMUL inline __m512i FoldWide(__m512i state, __m512i factors, __m512i next) {
+  constexpr int kXorOfThree = 0x96;
+  return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(state, factors, 0x00),
+                                   _mm512_clmulepi64_epi128(state, factors, 0x11), next, kXorOfThree);
+}
+
+// Sixteen streams of 128 bits in four registers, folded by 2048 bits, then by 512, then by 128. Requires: `count` is a
+// multiple of 16 and at least kWideBytes. `state` is the inverted checksum, and so is the result.
+CASK_TARGET_VPCLMUL uint32_t FoldWideBlocks(uint32_t state, const char* bytes, size_t count) {
+  const __m512i by_2048 = _mm512_broadcast_i32x4(_mm_set_epi64x(0x01322d1430, 0x011542778a));
+  const __m512i by_512 = _mm512_broadcast_i32x4(_mm_set_epi64x(0x01c6e41596, 0x0154442bd4));
+  __m512i a = _mm512_xor_si512(LoadWide(bytes), _mm512_set_epi64(0, 0, 0, 0, 0, 0, 0, static_cast<int64_t>(state)));
+  __m512i b = LoadWide(bytes + 64);
+  __m512i c = LoadWide(bytes + 128);
+  __m512i d = LoadWide(bytes + 192);
+  bytes += kWideBytes;
+  count -= kWideBytes;
+  for (; count >= kWideBytes; bytes += kWideBytes, count -= kWideBytes) {
+    a = FoldWide(a, by_2048, LoadWide(bytes));
+    b = FoldWide(b, by_2048, LoadWide(bytes + 64));
+    c = FoldWide(c, by_2048, LoadWide(bytes + 128));
+    d = FoldWide(d, by_2048, LoadWide(bytes + 192));
+  }
+  a = FoldWide(FoldWide(FoldWide(a, by_512, b), by_512, c), by_512, d);
+  for (; count >= 64; bytes += 64, count -= 64) a = FoldWide(a, by_512, LoadWide(bytes));
+  __m128i lanes[4];
+  std::memcpy(lanes, &a, sizeof(lanes));
+  return FinishState(Fold(Fold(Fold(lanes[0], By128(), lanes[1]), By128(), lanes[2]), By128(), lanes[3]), bytes, count);
 }
 
 #endif
@@ -71,8 +124,11 @@ CASK_TARGET_PCLMUL uint32_t FoldBlocks(uint32_t state, const char* bytes, size_t
 
 uint32_t ExtendCrc32(uint32_t crc, absl::string_view bytes) {
 #if defined(__x86_64__)
-  if (bytes.size() >= kBlockBytes && GetCpuFeatures().pclmul) {
-    const size_t count = bytes.size() / 16 * 16;
+  const size_t count = bytes.size() / 16 * 16;
+  if (count >= kWideBytes && GetCpuFeatures().vpclmul) {
+    crc = ~FoldWideBlocks(~crc, bytes.data(), count);
+    bytes.remove_prefix(count);
+  } else if (count >= kBlockBytes && GetCpuFeatures().pclmul) {
     crc = ~FoldBlocks(~crc, bytes.data(), count);
     bytes.remove_prefix(count);
   }

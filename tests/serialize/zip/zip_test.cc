@@ -33,12 +33,13 @@ using ::testing::HasSubstr;
 using testing::StatusIs;
 using Code = absl::StatusCode;
 
+// The test runs once for each set of instructions (TENSORCASK_CPU in the BUILD file).
 TEST(Crc32Test, IsZlibs) {
   EXPECT_EQ(Crc32("123456789"), 0xCBF43926u);
   EXPECT_EQ(Crc32(""), 0u);
   std::string text;
-  for (int i = 0; i < 1000; ++i) {
-    for (const size_t skipped : {0, 1, 7}) {
+  for (int i = 0; i < 1400; ++i) {
+    for (const size_t skipped : {0, 1, 7, 33}) {
       if (skipped > text.size()) continue;
       const absl::string_view part = absl::string_view(text).substr(skipped);
       const auto wanted = static_cast<uint32_t>(crc32_z(0, reinterpret_cast<const Bytef*>(part.data()), part.size()));
@@ -47,6 +48,19 @@ TEST(Crc32Test, IsZlibs) {
                 Crc32(part));
     }
     text.push_back(static_cast<char>(i * 37 + i / 11));
+  }
+}
+
+TEST(Crc32Test, OfAnyAlignment) {
+  std::string text;
+  for (int i = 0; i < 5000; ++i) text.push_back(static_cast<char>(i * 41 + i / 7));
+  for (size_t from = 0; from < 64; ++from) {
+    for (const size_t size : {63, 64, 80, 255, 256, 271, 272, 319, 320, 511, 512, 1023, 1024, 4111}) {
+      const absl::string_view part = absl::string_view(text).substr(from, size);
+      const auto wanted =
+          static_cast<uint32_t>(crc32_z(0xdeadbeef, reinterpret_cast<const Bytef*>(part.data()), part.size()));
+      EXPECT_EQ(ExtendCrc32(0xdeadbeef, part), wanted) << from << " " << size;
+    }
   }
 }
 
