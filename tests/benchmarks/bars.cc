@@ -28,6 +28,7 @@
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/benchmarks/bars.h"
 #include "tensorcask/tests/benchmarks/exchange_bars.h"
+#include "tensorcask/tests/benchmarks/formats_bars.h"
 #include "tensorcask/tests/benchmarks/measure.h"
 #include "tensorcask/tests/benchmarks/payload_bars.h"
 #include "tensorcask/tests/benchmarks/strided_bars.h"
@@ -302,6 +303,7 @@ int main() {
   CheckpointRows();
   BackgroundRow();
   LookupRows();
+  FormatRows();
   PayloadRows();
   if (MissedRows() > 0) std::printf("%d missed\n", MissedRows());
   return 0;

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The promises on how light the library is: what it links, how large a program gets, how long compiling takes.
 
-    tests/benchmarks/lightness.py    # from the root, after `bazel build //tests/benchmarks:read_one //tensor/...`
+    tests/benchmarks/lightness.py    # from the root, after `bazel build //tests/benchmarks:read_one //tensor/...
+                                     # //serialize/npy/... //serialize/safetensors/...`
 
 Prints rows as tests/benchmarks/bars.cc does.
 """
@@ -65,25 +66,48 @@ def build_minutes(folder):
         shutil.rmtree(base, ignore_errors=True)
 
 
-def tensor_room_libraries(folder):
-    """The shared libraries that a program with nothing but tensors loads, without those of the system's compiler."""
+ROOMS = {  # a program that uses the room, the packages of its libraries, and what its format needs besides Abseil
+    "tensor": ('#include "tensorcask/tensor/tensor.h"\n#include <cstdio>\n'
+               'int main() { std::puts(tensorcask::Tensor::Scalar<float>(1).ToString().c_str()); }\n',
+               ["tensor"], [], []),
+    "safetensors": ('#include "tensorcask/serialize/safetensors/reader.h"\n'
+                    '#include "tensorcask/serialize/safetensors/writer.h"\n'
+                    'int main(int, char** names) {\n'
+                    '  return tensorcask::SafetensorsReader::Open(names[0]).ok() ||\n'
+                    '         tensorcask::SafetensorsWriter::Create(names[0]).ok();\n}\n',
+                    ["tensor", "serialize/io", "serialize/safetensors"], [], []),
+    "npy": ('#include "tensorcask/serialize/npy/npz_reader.h"\n#include "tensorcask/serialize/npy/npz_writer.h"\n'
+            'int main(int, char** names) {\n'
+            '  return tensorcask::NpzReader::Open(names[0]).ok() || tensorcask::NpzWriter::Create(names[0]).ok();\n}\n',
+            ["tensor", "serialize/io", "serialize/zip", "serialize/npy"], ["-lz"], ["libz."]),
+}
+
+
+def strangers_of(room, folder):
+    """The shared libraries that a program with nothing but this room loads, beyond Abseil, what the format needs, and
+    those of the system's compiler."""
+    code, packages, linked, needed = ROOMS[room]
     archives = [
         os.path.join(path, name)
-        for path, _, names in os.walk("bazel-bin/tensor")
+        for package in packages
+        for path, _, names in os.walk(f"bazel-bin/{package}")
         for name in names
         if name.endswith((".a", ".lo"))
     ]
-    source = os.path.join(folder, "t.cc")
+    source = os.path.join(folder, f"{room}.cc")
     with open(source, "w", encoding="utf-8") as file:
-        file.write('#include "tensorcask/tensor/tensor.h"\n#include <cstdio>\n'
-                   'int main() { std::puts(tensorcask::Tensor::Scalar<float>(1).ToString().c_str()); }\n')
-    absl = run("pkg-config", "--libs", "absl_status", "absl_statusor", "absl_strings", "absl_str_format").split()
-    program = os.path.join(folder, "t")
+        file.write(code)
+    absl = run("pkg-config", "--libs", "absl_status", "absl_statusor", "absl_strings", "absl_str_format", "absl_hash",
+               "absl_flat_hash_map").split()
+    program = os.path.join(folder, room)
     run("g++", "-std=c++17", "-O2", "-I", folder, "-o", program, source, "-Wl,--start-group", *archives, "-Wl,--end-group",
-        "-Wl,--as-needed", *absl)
+        "-Wl,--as-needed", *absl, *linked, "-lpthread")
     libraries = re.findall(r"^\s*(\S+) =>", run("ldd", program), re.MULTILINE)
     system = re.compile(r"lib(c|m|stdc\+\+|gcc_s|pthread|dl|rt)\.so|linux-vdso")
-    return [library for library in libraries if not system.match(library)]
+    return [
+        library for library in libraries
+        if not system.match(library) and not library.startswith(("libabsl_", *needed))
+    ]
 
 
 def main():
@@ -94,8 +118,11 @@ def main():
         row("stripped program that reads a tensor of a checkpoint", megabytes, 1, "MB",
             "beyond shared " + " ".join(sorted({re.sub(r"_.*|\.so.*", "", library) for library in libraries})))
         row("compiling tensor.h alone", compile_seconds(folder), 1, "s", "g++ -O2 -c")
-        strangers = [library for library in tensor_room_libraries(folder) if not library.startswith("libabsl_")]
-        row("link closure of the tensor room beyond Abseil", len(strangers), 0, "libraries", " ".join(strangers) or "-")
+        for room, (_, _, _, needed) in ROOMS.items():
+            strangers = strangers_of(room, folder)
+            beyond = " and ".join(["Abseil", *(name.rstrip(".") for name in needed)])
+            row(f"link closure of the {room} room beyond {beyond}", len(strangers), 0, "libraries",
+                " ".join(strangers) or "-")
         row("clean build of all libraries", build_minutes(folder), 4, "minutes", f"{os.cpu_count()} cores")
 
 

@@ -1,0 +1,311 @@
+#include "tensorcask/tests/benchmarks/formats_bars.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "tensorcask/serialize/archive/archive.h"
+#include "tensorcask/serialize/archive/compare.h"
+#include "tensorcask/serialize/archive/convert.h"
+#include "tensorcask/serialize/archive/npy_format.h"
+#include "tensorcask/serialize/archive/safetensors_format.h"
+#include "tensorcask/serialize/archive/summarize.h"
+#include "tensorcask/serialize/npy/npy_reader.h"
+#include "tensorcask/serialize/npy/npy_types.h"
+#include "tensorcask/serialize/npy/npy_writer.h"
+#include "tensorcask/serialize/npy/npz_reader.h"
+#include "tensorcask/serialize/npy/npz_writer.h"
+#include "tensorcask/serialize/safetensors/reader.h"
+#include "tensorcask/serialize/safetensors/writer.h"
+#include "tensorcask/tensor/base/parallel_for.h"
+#include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/shape.h"
+#include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tests/benchmarks/bars.h"
+#include "tensorcask/tests/benchmarks/measure.h"
+
+namespace tensorcask::benchmarks {
+namespace {
+
+constexpr size_t kMiB = size_t{1} << 20;
+constexpr size_t kTensors = 64;
+constexpr size_t kTensorBytes = 16 * kMiB;  // 1 GiB in all
+constexpr size_t kNpyBytes = 256 * kMiB;
+constexpr size_t kPieceBytes = kMiB;  // of the plain system calls
+constexpr int kRounds = 7;
+
+// A folder in memory if there is such a file system: a disk would hide all differences.
+class Folder {
+ public:
+  Folder() {
+    const bool has_memory = access("/dev/shm", W_OK) == 0;
+    path_ = (has_memory ? "/dev/shm" : std::filesystem::temp_directory_path().string()) + "/tensorcask-bars-XXXXXX";
+    if (mkdtemp(&path_[0]) == nullptr) exit(1);
+  }
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  std::string Path(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+Tensor Filled(size_t bytes, uint32_t seed) {
+  Tensor tensor = Require(Tensor::Create(DType::kFloat32, TensorShape({4, static_cast<int64_t>(bytes / 16)})));
+  uint32_t state = seed;
+  for (float& value : tensor.mutable_flat<float>()) {
+    state = state * 1664525U + 1013904223U;
+    value = static_cast<float>(static_cast<int32_t>(state)) * 1e-9F;
+  }
+  return tensor;
+}
+
+std::string NameOf(size_t i) { return absl::StrCat("model.layers.", i, ".weight"); }
+
+// read() of `into.size()` bytes from `offset`.
+void ReadPieces(int file, uint64_t offset, absl::Span<char> into) {
+  while (!into.empty()) {
+    const ssize_t got = pread(file, into.data(), std::min(into.size(), kPieceBytes), static_cast<off_t>(offset));
+    if (got <= 0) exit(1);
+    offset += static_cast<uint64_t>(got);
+    into.remove_prefix(static_cast<size_t>(got));
+  }
+}
+
+void PlainRead(const std::string& path, absl::Span<Tensor> warm) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  uint64_t offset = 0;
+  for (Tensor& tensor : warm) {
+    ReadPieces(file, offset, tensor.mutable_bytes());
+    offset += tensor.bytes().size();
+  }
+  close(file);
+}
+
+void PlainWrite(const std::string& path, absl::string_view bytes) {
+  unlink(path.c_str());
+  const int file = open(path.c_str(), O_CREAT | O_WRONLY | O_EXCL | O_CLOEXEC, 0600);
+  if (file < 0 || posix_fallocate(file, 0, static_cast<off_t>(bytes.size())) != 0) exit(1);
+  for (; !bytes.empty(); bytes.remove_prefix(kPieceBytes)) {
+    if (write(file, bytes.data(), kPieceBytes) != static_cast<ssize_t>(kPieceBytes)) exit(1);
+  }
+  close(file);
+}
+
+void SaveSafetensors(const std::string& path, const std::vector<Tensor>& tensors) {
+  SafetensorsWriterOptions options;
+  options.sync = false;
+  SafetensorsWriter writer = Require(SafetensorsWriter::Create(path, options));
+  for (size_t i = 0; i < tensors.size(); ++i) Require(writer.Add(NameOf(i), tensors[i]));
+  Require(writer.Finish());
+}
+
+SafetensorsReader OpenSafetensors(const std::string& path, bool verify) {
+  SafetensorsReaderOptions options;
+  options.verify = verify;
+  return Require(SafetensorsReader::Open(path, options));
+}
+
+void SafetensorsRows(const std::string& path, std::vector<Tensor>* warm) {
+  const auto plain = [&] { PlainRead(path, absl::MakeSpan(*warm)); };
+  const char* const beside = "read() into warm memory";
+  const auto plain_fresh = [&] {
+    std::vector<Tensor> tensors;
+    for (const Tensor& tensor : *warm) tensors.push_back(Require(Tensor::Create(tensor.dtype(), tensor.shape())));
+    PlainRead(path, absl::MakeSpan(tensors));
+  };
+  // Not a promise: it shows what fresh memory costs anybody.
+  std::printf("%-54s %9.2f x read\n", "plain read() of 1 GiB into fresh memory",
+              MedianRatio(kRounds, plain_fresh, plain));
+  for (const bool verify : {false, true}) {
+    const std::string mode = verify ? ", verified" : ", not verified";
+    const auto into_warm = [&] {
+      const SafetensorsReader reader = OpenSafetensors(path, verify);
+      for (size_t i = 0; i < kTensors; ++i) Require(reader.ReadInto(NameOf(i), &(*warm)[i]));
+    };
+    Row(absl::StrCat("safetensors: load 1 GiB, warm memory", mode), MedianRatio(kRounds, into_warm, plain), 1.1,
+        "x read", beside);
+    const auto fresh = [&] {
+      const SafetensorsReader reader = OpenSafetensors(path, verify);
+      std::vector<Tensor> tensors;
+      for (size_t i = 0; i < kTensors; ++i) tensors.push_back(Require(reader.Read(NameOf(i))));
+      Keep(tensors.back().bytes().data());
+    };
+    Row(absl::StrCat("safetensors: load 1 GiB, fresh memory", mode), MedianRatio(kRounds, fresh, plain_fresh), 1.1,
+        "x read", "read() into fresh memory of the same allocator");
+  }
+  const SafetensorsReader reader = OpenSafetensors(path, /*verify=*/false);
+  const auto map = [&] {
+    for (size_t i = 0; i < kTensors; ++i) Keep(Require(reader.Map(NameOf(i))).bytes().data());
+  };
+  Row("safetensors: map 1 GiB in 64 tensors after open", MedianSeconds(21, map) * 1e6, 50, "us", "not verified");
+}
+
+void NpyRows(const Folder& folder, const Tensor& source, Tensor* warm) {
+  const std::string npy = folder.Path("w.npy");
+  const std::string npz = folder.Path("w.npz");
+  const std::string bare = folder.Path("bare");
+  const auto plain_write = [&] { PlainWrite(bare, source.bytes()); };
+  const auto plain_read = [&] { PlainRead(bare, absl::MakeSpan(warm, 1)); };
+  NpyWriterOptions npy_options;
+  npy_options.sync = false;
+  const auto save_npy = [&] {
+    unlink(npy.c_str());
+    Require(WriteNpy(npy, source, npy_options));
+  };
+  NpzWriterOptions npz_options;
+  npz_options.sync = false;
+  const auto save_npz = [&] {
+    unlink(npz.c_str());
+    NpzWriter writer = Require(NpzWriter::Create(npz, npz_options));
+    Require(writer.Add("w", source));
+    Require(writer.Finish());
+  };
+  const char* const beside_write = "write() into reserved space";
+  const char* const beside_read = "read() into warm memory";
+  Row("npy: save 256 MiB", MedianRatio(kRounds, save_npy, plain_write), 1.1, "x write", beside_write);
+  Row("npz: save 256 MiB, stored", MedianRatio(kRounds, save_npz, plain_write), 1.1, "x write", beside_write);
+  const auto load_npy = [&] { Require(Require(NpyReader::Open(npy)).ReadInto("", warm)); };
+  Row("npy: load 256 MiB", MedianRatio(kRounds, load_npy, plain_read), 1.1, "x read", beside_read);
+  NpyReaderOptions options;
+  const auto load_npz = [&] { Require(Require(NpzReader::Open(npz, options)).ReadInto("w", warm)); };
+  Row("npz: load 256 MiB, stored, verified", MedianRatio(kRounds, load_npz, plain_read), 1.1, "x read", beside_read);
+  options.verify_checksums = false;
+  Row("npz: load 256 MiB, stored, not verified", MedianRatio(kRounds, load_npz, plain_read), 1.1, "x read",
+      beside_read);
+  const auto map = [&] { Keep(Require(Require(NpzReader::Open(npz, options)).Map("w")).data<float>()); };
+  Row("npz: open and map a stored member of 256 MiB", MedianSeconds(21, map) * 1e6, 1000, "us", "not verified");
+}
+
+// Both files, on two threads, into buffers that stay in the caches.
+void ReadBoth(const std::string& a, const std::string& b, std::vector<std::vector<char>>* buffers) {
+  const std::string* const paths[] = {&a, &b};
+  Require(ParallelFor(2, 2, [&](size_t i) {
+    const int file = open(paths[i]->c_str(), O_RDONLY | O_CLOEXEC);
+    for (uint64_t done = 0; done < kTensors * kTensorBytes; done += (*buffers)[i].size()) {
+      ReadPieces(file, done, absl::MakeSpan((*buffers)[i]));
+    }
+    close(file);
+  }));
+}
+
+void ArchiveRows(const Folder& folder, const std::string& path, const std::vector<Tensor>& tensors) {
+  const std::string copy = folder.Path("copy.safetensors");
+  std::filesystem::copy_file(path, copy);
+  const SafetensorsArchiveFormat safetensors;
+  const NpzArchiveFormat npz;
+  const std::unique_ptr<ArchiveReader> a = Require(OpenArchive(path, {&safetensors}));
+  const std::unique_ptr<ArchiveReader> b = Require(OpenArchive(copy, {&safetensors}));
+  const auto pass = [&] {
+    uint64_t sum = 0;
+    for (const Tensor& tensor : tensors) {
+      const auto* const words = reinterpret_cast<const uint64_t*>(tensor.bytes().data());
+      sum = std::accumulate(words, words + kTensorBytes / sizeof(uint64_t), sum);
+    }
+    Keep(sum);
+  };
+  const auto stats = [&] { Keep(Require(Summarize(*a)).size()); };
+  RowAtLeast("stats of 1 GiB float32 in a file, two threads", 1 / MedianRatio(kRounds, stats, pass), 0.7, "x memory",
+             "one pass over as much memory, one thread");
+  std::vector<std::vector<char>> buffers(2, std::vector<char>(kMiB));
+  const auto diff = [&] { Keep(Require(Compare(*a, *b)).equal); };
+  RowAtLeast("diff of two equal files of 1 GiB, two threads",
+             1 / MedianRatio(kRounds, diff, [&] { ReadBoth(path, copy, &buffers); }), 0.8, "x read",
+             "read() of both on two threads");
+
+  const std::string target = folder.Path("converted");
+  const auto convert = [&] {
+    std::filesystem::remove(target);
+    const ArchiveReader* const sources[] = {a.get()};
+    const ConversionPlan plan = Require(PlanConversion(sources, npz));
+    ArchiveWriterOptions options;
+    options.sync = false;
+    options.file_metadata = plan.file_metadata;
+    const std::unique_ptr<ArchiveWriter> writer = Require(CreateArchive(target, npz, options));
+    Keep(Require(RunConversion(plan, {}, writer.get())).bytes);
+  };
+  const std::string command = absl::StrCat("cp '", path, "' '", folder.Path("cp"), "'");
+  const auto plain_copy = [&] {
+    std::filesystem::remove(folder.Path("cp"));
+    if (std::system(command.c_str()) != 0) exit(1);
+  };
+  RowAtLeast("convert 1 GiB, safetensors to npz", 1 / MedianRatio(3, convert, plain_copy), 0.6, "x cp", "cp");
+}
+
+void Print(const std::vector<double>& seconds) {
+  for (const double one : seconds) std::printf("%.9f\n", one);
+}
+
+// Makes and times `rounds` calls, after one that warms up.
+std::vector<double> Times(int rounds, const std::function<void()>& fn) {
+  fn();
+  std::vector<double> seconds;
+  for (int i = 0; i < rounds; ++i) seconds.push_back(SecondsOf(fn));
+  return seconds;
+}
+
+}  // namespace
+
+void FormatRows() {
+  const Folder folder;
+  std::vector<Tensor> tensors;
+  for (size_t i = 0; i < kTensors; ++i) tensors.push_back(Filled(kTensorBytes, static_cast<uint32_t>(i)));
+  const std::string path = folder.Path("model.safetensors");
+  SaveSafetensors(path, tensors);
+  SafetensorsRows(path, &tensors);
+  ArchiveRows(folder, path, tensors);
+  tensors.clear();
+  const Tensor source = Filled(kNpyBytes, 1);
+  Tensor warm = Require(source.Clone());
+  NpyRows(folder, source, &warm);
+}
+
+bool PrintSeconds(const std::string& what, const std::string& path, int rounds) {
+  if (what == "open") {
+    Print(Times(rounds, [&] { Keep(Require(SafetensorsReader::Open(path)).entries().size()); }));
+  } else if (what == "load-safetensors") {
+    Print(Times(rounds, [&] { Keep(Require(Require(SafetensorsReader::Open(path)).ReadAll()).size()); }));
+  } else if (what == "load-npy") {
+    Print(Times(rounds, [&] { Keep(Require(Require(NpyReader::Open(path)).Read("")).bytes().data()); }));
+  } else if (what == "load-npz") {
+    Print(Times(rounds, [&] { Keep(Require(Require(NpzReader::Open(path)).ReadAll()).size()); }));
+  } else if (what == "save-npy" || what == "save-npz") {
+    const Tensor source = Filled(kNpyBytes, 1);
+    Print(Times(rounds, [&] {
+      if (what == "save-npy") {
+        NpyWriterOptions options;
+        options.sync = false;
+        options.overwrite = true;
+        Require(WriteNpy(path, source, options));
+      } else {
+        NpzWriterOptions options;
+        options.sync = false;
+        options.overwrite = true;
+        NpzWriter writer = Require(NpzWriter::Create(path, options));
+        Require(writer.Add("w", source));
+        Require(writer.Finish());
+      }
+    }));
+  } else {
+    return false;
+  }
+  return true;
+}
+
+}  // namespace tensorcask::benchmarks

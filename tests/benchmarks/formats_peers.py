@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+"""Safetensors, npy and npz files by this library and by the programs of others, in turns, in one run.
+
+    tests/benchmarks/formats_peers.py    # by a Python with tests/peers/requirements-light.txt, from the root, after
+                                         # `bazel build //tests/benchmarks:formats`
+
+Prints rows as tests/benchmarks/bars.cc does. safetensors' Python package is its Rust library with a thin layer above:
+safe_open maps the file and parses the header, as the reader of this library does. What Python itself costs is in its
+figures.
+"""
+
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy
+import safetensors
+import safetensors.numpy
+
+PROGRAM = "bazel-bin/tests/benchmarks/formats"
+ROUNDS = 5
+MISSED = []
+
+
+def row(name, figure, bar, unit, compared_to):
+    met = figure <= bar
+    if not met:
+        MISSED.append(name)
+    print(f"{name:<54} {figure:9.2f} {unit:<9} <= {bar:7.2f}  {'met' if met else 'missed':<6}  {compared_to}", flush=True)
+
+
+def ours(what, path, rounds):
+    """Seconds of each of `rounds` repetitions in a program of this library."""
+    output = subprocess.run([PROGRAM, what, path, str(rounds)], check=True, capture_output=True, text=True).stdout
+    return [float(line) for line in output.split()]
+
+
+def theirs(run, rounds):
+    run()
+    seconds = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        run()
+        seconds.append(time.perf_counter() - start)
+    return seconds
+
+
+def ratio(what, path, run, repetitions):
+    """The median over rounds of this library's median time over theirs, and both in milliseconds."""
+    ratios, mine, other = [], [], []
+    for _ in range(ROUNDS):
+        mine.append(statistics.median(ours(what, path, repetitions)))
+        other.append(statistics.median(theirs(run, repetitions)))
+        ratios.append(mine[-1] / other[-1])
+    return statistics.median(ratios), statistics.median(mine) * 1e3, statistics.median(other) * 1e3
+
+
+def compare(name, what, path, run, repetitions, peer):
+    figure, mine, other = ratio(what, path, run, repetitions)
+    row(name, figure, 1.0, "x", f"{peer}: {mine:.2f} ms beside {other:.2f} ms")
+
+
+def opened(path):
+    with safetensors.safe_open(path, "np") as file:
+        return len(file.keys())
+
+
+def load_archive(path):
+    with numpy.load(path) as archive:
+        return [archive[name] for name in archive.files]
+
+
+def main():
+    if not os.path.exists(PROGRAM):
+        sys.exit(f"formats_peers: {PROGRAM} is not built")
+    folder = tempfile.mkdtemp(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
+    try:
+        many = os.path.join(folder, "many.safetensors")
+        small = numpy.zeros((2, 3), numpy.float32)
+        safetensors.numpy.save_file(
+            {f"model.layers.{i}.self_attn.q_proj.weight": small for i in range(10_000)}, many)
+        rust = f"safetensors {safetensors.__version__} (Rust, from Python)"
+        compare("safetensors: open 10,000 tensors", "open", many, lambda: opened(many), 21, rust)
+
+        numbers = numpy.random.default_rng(1).standard_normal((64, 4 << 20), numpy.float32)
+        model = os.path.join(folder, "model.safetensors")
+        safetensors.numpy.save_file({f"layer{i}": numbers[i] for i in range(64)}, model)
+        compare("safetensors: load 1 GiB, fresh memory", "load-safetensors", model,
+                lambda: safetensors.numpy.load_file(model), 3, "safetensors.numpy.load_file")
+        os.remove(model)
+
+        array = numbers[:16].reshape(4, -1).copy()
+        del numbers
+        npy, npz = os.path.join(folder, "w.npy"), os.path.join(folder, "w.npz")
+        version = f"NumPy {numpy.__version__}"
+        compare("npy: save 256 MiB", "save-npy", npy, lambda: numpy.save(npy, array), 3, f"np.save, {version}")
+        compare("npy: load 256 MiB, fresh memory", "load-npy", npy, lambda: numpy.load(npy), 3, f"np.load, {version}")
+        compare("npz: save 256 MiB, stored", "save-npz", npz, lambda: numpy.savez(npz, w=array), 3,
+                f"np.savez, {version}")
+        compare("npz: load 256 MiB, verified, fresh memory", "load-npz", npz, lambda: load_archive(npz), 3,
+                f"np.load, {version}")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    if MISSED:
+        print(f"{len(MISSED)} missed")
+
+
+if __name__ == "__main__":
+    main()
