@@ -3595,7 +3595,11 @@ tensorcask_test(tests_serialize_zip_zip_avx2_test
     absl::strings
     tests_support_status_matchers
   ENVIRONMENT
-    TENSORCASK_CPU=avx2)
+    TENSORCASK_CPU=avx2
+  PACKAGE
+    tests/serialize/zip
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_zip_zip_scalar_test
   SOURCES
@@ -3612,7 +3616,11 @@ tensorcask_test(tests_serialize_zip_zip_scalar_test
     absl::strings
     tests_support_status_matchers
   ENVIRONMENT
-    TENSORCASK_CPU=scalar)
+    TENSORCASK_CPU=scalar
+  PACKAGE
+    tests/serialize/zip
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_zip_zip_test
   SOURCES
@@ -3842,7 +3850,11 @@ tensorcask_test(tests_tensor_base_owner_process_test
     tests/tensor/base/owner_process_test.cc
   LINK
     GTest::gmock_main
-    Tensorcask::tensor)
+    Tensorcask::tensor
+  PACKAGE
+    tests/tensor/base
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_base_parallel_for_test
   SOURCES

@@ -3,27 +3,12 @@
 #include <algorithm>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/checkpoint/format/checkpoint_entry.h"
 #include "tensorcask/serialize/checkpoint/format/entry_encoder.h"
 #include "tensorcask/serialize/checkpoint/table/table_writer.h"
-#include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
 namespace tensorcask::checkpoint {
-
-absl::Status CheckTensorName(absl::string_view name) {
-  constexpr size_t kMaxNameBytes = size_t{64} << 10;
-  if (name.empty()) return absl::InvalidArgumentError("a tensor's name is empty");
-  if (name[0] == '\0') {
-    return absl::InvalidArgumentError(
-        absl::StrCat("tensor name ", Quoted(name), " starts with a NUL byte, as only the keys of slices do"));
-  }
-  if (name.size() > kMaxNameBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("tensor name ", Quoted(name), " is longer than ", kMaxNameBytes));
-  }
-  return absl::OkStatus();
-}
 
 absl::Status WriteIndex(const std::deque<IndexItem>& items, int num_data_files, size_t block_bytes, ByteSink* sink) {
   bool requires_reader_v2 = false;

@@ -11,14 +11,10 @@
 #include <deque>
 
 #include "absl/status/status.h"
-#include "absl/strings/string_view.h"
 #include "tensorcask/serialize/checkpoint/write/tensor_job.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 
 namespace tensorcask::checkpoint {
-
-// Errors: InvalidArgument for a tensor's name that is empty, starts with a NUL byte or is longer than 64 KiB.
-absl::Status CheckTensorName(absl::string_view name);
 
 // `items` in any order. block_bytes 0: the default of TableOptions. Errors: of the sink. Requires: the keys differ.
 absl::Status WriteIndex(const std::deque<IndexItem>& items, int num_data_files, size_t block_bytes, ByteSink* sink);
