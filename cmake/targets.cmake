@@ -1618,6 +1618,20 @@ tensorcask_test(tests_serialize_archive_edit_test
   TIMEOUT
     60)
 
+tensorcask_test(tests_serialize_archive_blocks_test
+  SOURCES
+    tests/serialize/archive/blocks_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::archive
+    Tensorcask::tensor
+    Tensorcask::wire
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_support_status_matchers
+    tests_support_temp_folder)
+
 tensorcask_test(tests_serialize_checkpoint_format_entry_decoder_test
   SOURCES
     tests/serialize/checkpoint/format/entry_decoder_test.cc
@@ -2304,6 +2318,24 @@ tensorcask_test(tests_serialize_checkpoint_writer_blocks_test
     tests/serialize/checkpoint
   TIMEOUT
     60)
+
+tensorcask_test(tests_serialize_checkpoint_writer_blocks_test
+  SOURCES
+    tests/serialize/checkpoint/writer_blocks_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::payload
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_serialize_checkpoint_checkpoint_testing
+    tests_support_discarding_file_system
+    tests_support_faulty_file_system
+    tests_support_status_matchers)
 
 tensorcask_test(tests_serialize_checkpoint_writer_forms_test
   SOURCES
@@ -3391,6 +3423,18 @@ tensorcask_test(tests_serialize_wire_message_frame_test
     tests/serialize/wire
   TIMEOUT
     60)
+
+tensorcask_test(tests_serialize_wire_message_frame_test
+  SOURCES
+    tests/serialize/wire/message_frame_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::wire
+    tests_serialize_wire_wire_test_util
+    tests_support_status_matchers)
 
 tensorcask_test(tests_serialize_wire_metadata_test
   SOURCES
