@@ -10,6 +10,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/safetensors/reader.h"
@@ -48,6 +49,43 @@ inline Tensor RandomTensor(DType dtype, const TensorShape& shape, uint64_t seed)
   for (char& c : tensor.mutable_bytes()) c = static_cast<char>(random() & mask);
   return tensor;
 }
+
+// `size` bytes: 1, 2, 3 ...
+inline std::string Bytes(size_t size) {
+  std::string bytes(size, '\0');
+  for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<char>(i + 1);
+  return bytes;
+}
+
+// A file whose first 8 bytes say that the header has `length` bytes.
+inline std::string LengthOnly(uint64_t length) {
+  std::string file = MakeFile("{}");
+  for (int i = 0; i < 8; ++i) file[static_cast<size_t>(i)] = static_cast<char>(length >> (8 * i));
+  return file;
+}
+
+// A file of one tensor "a" of 8 data bytes.
+inline std::string OneTensor(const std::string& fields) {
+  return MakeFile(absl::StrCat("{\"a\":{", fields, "}}"), Bytes(8));
+}
+inline std::string WithShape(const std::string& shape) {
+  return OneTensor(absl::StrCat(R"("dtype":"F32","shape":)", shape, R"(,"data_offsets":[0,8])"));
+}
+inline std::string WithOffsets(const std::string& offsets) {
+  return OneTensor(absl::StrCat(R"("dtype":"F32","shape":[2],"data_offsets":)", offsets));
+}
+inline std::string WithDType(const std::string& dtype) {
+  return OneTensor(absl::StrCat(R"("dtype":)", dtype, R"(,"shape":[2],"data_offsets":[0,8])"));
+}
+// Two tensors of F32 with these names and offsets, and so many bytes of data.
+inline std::string TwoTensors(const std::string& a, const std::string& b, size_t bytes,
+                              const std::string& names = "ab") {
+  return MakeFile(absl::StrCat("{\"", names.substr(0, 1), R"(":{"dtype":"F32","shape":[2],"data_offsets":)", a, "},\"",
+                               names.substr(1), R"(":{"dtype":"F32","shape":[2],"data_offsets":)", b, "}}"),
+                  Bytes(bytes));
+}
+
+inline const std::string kGood = R"("dtype":"F32","shape":[2],"data_offsets":[0,8])";
 
 }  // namespace tensorcask::testing
 

@@ -29,12 +29,15 @@
 #include "tensorcask/tensor/variant.h"
 #include "tensorcask/tests/serialize/wire/encoded_test_util.h"
 #include "tensorcask/tests/serialize/wire/foreign_tensor.pb.h"
+#include "tensorcask/tests/serialize/wire/message_pieces_testing.h"
 #include "tensorcask/tests/serialize/wire/wire_test_util.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
 namespace tensorcask {
 namespace {
 
+using ::tensorcask::testing::InChunks;
+using ::tensorcask::testing::Joined;
 using testing::CompressibleTensor;
 using testing::DecodeBothWays;
 using testing::Difference;
@@ -76,21 +79,6 @@ std::vector<std::string> SetFields(const google::protobuf::Message& message) {
   std::vector<std::string> names;
   for (const auto* field : fields) names.push_back(field->name());
   return names;
-}
-
-std::string Joined(const MessagePieces& message) {
-  std::string text;
-  for (const absl::string_view piece : message.pieces) text.append(piece.data(), piece.size());
-  return text;
-}
-
-absl::Cord InChunks(absl::string_view text, size_t chunk_bytes) {
-  absl::Cord cord;
-  for (size_t at = 0; at < text.size(); at += chunk_bytes) {
-    auto* chunk = new std::string(text.substr(at, chunk_bytes));
-    cord.Append(absl::MakeCordFromExternal(*chunk, [chunk] { delete chunk; }));
-  }
-  return cord;
 }
 
 // A view of the same dims as `like` whose memory goes through the axes the other way round.

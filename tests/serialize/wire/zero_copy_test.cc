@@ -17,12 +17,15 @@
 #include "tensorcask/serialize/wire/serialized_tensor.h"
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/buffer.h"
+#include "tensorcask/tests/serialize/wire/message_pieces_testing.h"
 #include "tensorcask/tests/serialize/wire/wire_test_util.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
 namespace tensorcask {
 namespace {
 
+using ::tensorcask::testing::InChunks;
+using ::tensorcask::testing::Joined;
 using testing::Difference;
 using testing::EncodeToString;
 using ::testing::HasSubstr;
@@ -34,22 +37,6 @@ using testing::StatusIs;
 using Code = absl::StatusCode;
 
 const EncodeOptions kPreserve = {Representation::kContent, false, StoredLayout::kPreserve};
-
-std::string Joined(const MessagePieces& message) {
-  std::string text;
-  for (const absl::string_view piece : message.pieces) text.append(piece.data(), piece.size());
-  return text;
-}
-
-// `text` in chunks of `chunk_bytes`, each in memory of its own.
-absl::Cord InChunks(absl::string_view text, size_t chunk_bytes) {
-  absl::Cord cord;
-  for (size_t at = 0; at < text.size(); at += chunk_bytes) {
-    auto* chunk = new std::string(text.substr(at, chunk_bytes));
-    cord.Append(absl::MakeCordFromExternal(*chunk, [chunk] { delete chunk; }));
-  }
-  return cord;
-}
 
 TensorMetadata SomeMetadata() {
   TensorMetadata metadata;
@@ -215,7 +202,7 @@ TEST(InPlace, ChecksWhatItAliases) {
                 StatusIs(Code::kDataLoss, HasSubstr("masked crc32c")));
   }
   EXPECT_THAT(DecodeTensorFromCord(InChunks(message, 9)), StatusIs(Code::kDataLoss, HasSubstr("masked crc32c")));
-  // Whoever changes an element behind a message with a checksum is found out.
+  // The checksum shows that an element behind the message was changed.
   Tensor changed = *Tensor::Zeros(DType::kInt32, TensorShape({1000}));  // a cord copies some hundred bytes at once
   ASSERT_OK_AND_ASSIGN(const absl::Cord stale, EncodeTensorToCord(changed, {}, checked));
   changed.mutable_flat<int32_t>()[0] = 7;

@@ -1,9 +1,7 @@
 // Tables that are wrong in one place, and limits.
 
-#include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -11,10 +9,10 @@
 #include "snappy.h"
 #include "tensorcask/serialize/checkpoint/table/table_format.h"
 #include "tensorcask/serialize/checkpoint/table/table_reader.h"
-#include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tests/serialize/checkpoint/forge.h"
+#include "tensorcask/tests/serialize/checkpoint/table/table_testing.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
 namespace tensorcask::checkpoint {
@@ -23,28 +21,13 @@ namespace {
 using ::tensorcask::testing::ForgeBlock;
 using ::tensorcask::testing::ForgedEntry;
 using ::tensorcask::testing::ForgeFooter;
+using ::tensorcask::testing::OpenTable;
+using ::tensorcask::testing::Pairs;
+using ::tensorcask::testing::ReadAll;
 using ::tensorcask::testing::StatusIs;
 using ::tensorcask::testing::TableForge;
 using ::testing::HasSubstr;
 using Code = absl::StatusCode;
-using Pairs = std::vector<std::pair<std::string, std::string>>;
-
-// Opens `file`, which must outlive the reader.
-absl::StatusOr<std::unique_ptr<TableReader>> OpenTable(absl::string_view file, const DecodeLimits& limits = {}) {
-  return TableReader::Open(MakeMemorySource("t.index", file), limits);
-}
-
-absl::StatusOr<Pairs> ReadAll(absl::string_view file, const DecodeLimits& limits = {}) {
-  absl::StatusOr<std::unique_ptr<TableReader>> table = OpenTable(file, limits);
-  if (!table.ok()) return table.status();
-  Pairs pairs;
-  const absl::Status status = (*table)->ForEach([&](absl::string_view key, absl::string_view value) {
-    pairs.emplace_back(key, value);
-    return absl::OkStatus();
-  });
-  if (!status.ok()) return status;
-  return pairs;
-}
 
 // ---- Broken tables --------------------------------------------------------------------------------------------------
 

@@ -19,17 +19,19 @@
 #include "tensorcask/serialize/checkpoint/table/table_reader.h"
 #include "tensorcask/serialize/checkpoint/table/table_writer.h"
 #include "tensorcask/serialize/io/byte_sink.h"
-#include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/tests/serialize/checkpoint/table/table_testing.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
 namespace tensorcask::checkpoint {
 namespace {
 
+using ::tensorcask::testing::OpenTable;
+using ::tensorcask::testing::Pairs;
+using ::tensorcask::testing::ReadAll;
 using ::tensorcask::testing::StatusIs;
 using ::testing::HasSubstr;
 using Code = absl::StatusCode;
-using Pairs = std::vector<std::pair<std::string, std::string>>;
 
 std::string WriteTable(const std::map<std::string, std::string>& content, const TableOptions& options = {}) {
   std::string file;
@@ -38,23 +40,6 @@ std::string WriteTable(const std::map<std::string, std::string>& content, const 
   for (const auto& [key, value] : content) EXPECT_OK(writer.Add(key, value));
   EXPECT_OK(writer.Finish());
   return file;
-}
-
-// Opens `file`, which must outlive the reader.
-absl::StatusOr<std::unique_ptr<TableReader>> OpenTable(absl::string_view file, const DecodeLimits& limits = {}) {
-  return TableReader::Open(MakeMemorySource("t.index", file), limits);
-}
-
-absl::StatusOr<Pairs> ReadAll(absl::string_view file, const DecodeLimits& limits = {}) {
-  absl::StatusOr<std::unique_ptr<TableReader>> table = OpenTable(file, limits);
-  if (!table.ok()) return table.status();
-  Pairs pairs;
-  const absl::Status status = (*table)->ForEach([&](absl::string_view key, absl::string_view value) {
-    pairs.emplace_back(key, value);
-    return absl::OkStatus();
-  });
-  if (!status.ok()) return status;
-  return pairs;
 }
 
 // ---- Writer and reader ----------------------------------------------------------------------------------------------
