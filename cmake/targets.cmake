@@ -1618,20 +1618,6 @@ tensorcask_test(tests_serialize_archive_edit_test
   TIMEOUT
     60)
 
-tensorcask_test(tests_serialize_archive_blocks_test
-  SOURCES
-    tests/serialize/archive/blocks_test.cc
-  LINK
-    GTest::gmock_main
-    Tensorcask::archive
-    Tensorcask::tensor
-    Tensorcask::wire
-    absl::status
-    absl::statusor
-    absl::strings
-    tests_support_status_matchers
-    tests_support_temp_folder)
-
 tensorcask_test(tests_serialize_checkpoint_format_entry_decoder_test
   SOURCES
     tests/serialize/checkpoint/format/entry_decoder_test.cc
@@ -1700,10 +1686,10 @@ tensorcask_test(tests_serialize_checkpoint_table_table_rejects_test
     GTest::gmock_main
     Tensorcask::checkpoint
     Tensorcask::dependency_snappy
-    Tensorcask::io
     Tensorcask::tensor
     absl::status
     tests_serialize_checkpoint_forge
+    tests_serialize_checkpoint_table_table_testing
     tests_support_status_matchers
   PACKAGE
     tests/serialize/checkpoint/table
@@ -1734,11 +1720,20 @@ tensorcask_test(tests_serialize_checkpoint_table_table_test
     Tensorcask::io
     absl::strings
     leveldb
+    tests_serialize_checkpoint_table_table_testing
     tests_support_status_matchers
   PACKAGE
     tests/serialize/checkpoint/table
   TIMEOUT
     60)
+
+tensorcask_inner_library(tests_serialize_checkpoint_table_table_testing
+  LINK
+    Tensorcask::checkpoint
+    Tensorcask::io
+    absl::status
+    absl::statusor
+    absl::strings)
 
 tensorcask_test(tests_serialize_checkpoint_background_test
   SOURCES
@@ -2012,6 +2007,41 @@ tensorcask_test(tests_serialize_checkpoint_limits_test
   TIMEOUT
     60)
 
+tensorcask_test(tests_serialize_checkpoint_manager_background_test
+  SOURCES
+    tests/serialize/checkpoint/manager_background_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::tensor
+    tests_serialize_checkpoint_checkpoint_testing
+    tests_serialize_checkpoint_manager_testing
+    tests_support_faulty_file_system
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    60)
+
+tensorcask_test(tests_serialize_checkpoint_manager_faults_test
+  SOURCES
+    tests/serialize/checkpoint/manager_faults_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::tensor
+    absl::strings
+    tests_serialize_checkpoint_checkpoint_testing
+    tests_serialize_checkpoint_manager_testing
+    tests_support_faulty_file_system
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    60)
+
 tensorcask_test(tests_serialize_checkpoint_manager_test
   SOURCES
     tests/serialize/checkpoint/manager_test.cc
@@ -2023,6 +2053,7 @@ tensorcask_test(tests_serialize_checkpoint_manager_test
     Tensorcask::tensor
     absl::strings
     tests_serialize_checkpoint_checkpoint_testing
+    tests_serialize_checkpoint_manager_testing
     tests_support_faulty_file_system
     tests_support_status_matchers
     tests_support_temp_folder
@@ -2030,6 +2061,14 @@ tensorcask_test(tests_serialize_checkpoint_manager_test
     tests/serialize/checkpoint
   TIMEOUT
     60)
+
+tensorcask_inner_library(tests_serialize_checkpoint_manager_testing
+  LINK
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::tensor
+    absl::strings
+    tests_serialize_checkpoint_checkpoint_testing)
 
 tensorcask_test(tests_serialize_checkpoint_merge_test
   SOURCES
@@ -2162,6 +2201,25 @@ tensorcask_test(tests_serialize_checkpoint_reader_test
   TIMEOUT
     60)
 
+tensorcask_test(tests_serialize_checkpoint_salvage_damage_test
+  SOURCES
+    tests/serialize/checkpoint/salvage_damage_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::proto
+    Tensorcask::tensor
+    absl::strings
+    tests_serialize_checkpoint_checkpoint_testing
+    tests_serialize_checkpoint_salvage_testing
+    tests_support_status_matchers
+    tests_support_test_data
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    60)
+
 tensorcask_test(tests_serialize_checkpoint_salvage_faults_test
   SOURCES
     tests/serialize/checkpoint/salvage_faults_test.cc
@@ -2195,12 +2253,23 @@ tensorcask_test(tests_serialize_checkpoint_salvage_test
     absl::strings
     tests_serialize_checkpoint_checkpoint_testing
     tests_serialize_checkpoint_forge
+    tests_serialize_checkpoint_salvage_testing
     tests_support_status_matchers
-    tests_support_test_data
   PACKAGE
     tests/serialize/checkpoint
   TIMEOUT
     60)
+
+tensorcask_inner_library(tests_serialize_checkpoint_salvage_testing
+  LINK
+    GTest::gmock
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::strings
+    tests_serialize_checkpoint_checkpoint_testing
+    tests_support_status_matchers)
 
 tensorcask_test(tests_serialize_checkpoint_slices_test
   SOURCES
@@ -2260,24 +2329,58 @@ tensorcask_test(tests_serialize_checkpoint_v1_reader_test
     GTest::gmock_main
     Tensorcask::checkpoint
     Tensorcask::dependency_snappy
-    Tensorcask::io
-    Tensorcask::proto
     Tensorcask::strided
     Tensorcask::tensor
-    Tensorcask::wire
     absl::status
-    absl::statusor
     absl::strings
     tests_serialize_checkpoint_checkpoint_testing
     tests_serialize_checkpoint_forge
+    tests_serialize_checkpoint_v1_testing
     tests_serialize_wire_wire_test_util
-    tests_support_failing_allocator
     tests_support_status_matchers
     tests_support_test_data
   PACKAGE
     tests/serialize/checkpoint
   TIMEOUT
     60)
+
+tensorcask_test(tests_serialize_checkpoint_v1_rejects_test
+  SOURCES
+    tests/serialize/checkpoint/v1_rejects_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_serialize_checkpoint_checkpoint_testing
+    tests_serialize_checkpoint_forge
+    tests_serialize_checkpoint_v1_testing
+    tests_serialize_wire_wire_test_util
+    tests_support_failing_allocator
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    60)
+
+tensorcask_inner_library(tests_serialize_checkpoint_v1_testing
+  LINK
+    GTest::gmock
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::proto
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::wire
+    absl::statusor
+    tests_serialize_checkpoint_checkpoint_testing
+    tests_serialize_checkpoint_forge
+    tests_serialize_wire_wire_test_util
+    tests_support_status_matchers)
 
 tensorcask_test(tests_serialize_checkpoint_view_writer_test
   SOURCES
@@ -2318,24 +2421,6 @@ tensorcask_test(tests_serialize_checkpoint_writer_blocks_test
     tests/serialize/checkpoint
   TIMEOUT
     60)
-
-tensorcask_test(tests_serialize_checkpoint_writer_blocks_test
-  SOURCES
-    tests/serialize/checkpoint/writer_blocks_test.cc
-  LINK
-    GTest::gmock_main
-    Tensorcask::checkpoint
-    Tensorcask::io
-    Tensorcask::payload
-    Tensorcask::strided
-    Tensorcask::tensor
-    absl::status
-    absl::statusor
-    absl::strings
-    tests_serialize_checkpoint_checkpoint_testing
-    tests_support_discarding_file_system
-    tests_support_faulty_file_system
-    tests_support_status_matchers)
 
 tensorcask_test(tests_serialize_checkpoint_writer_forms_test
   SOURCES
@@ -2540,6 +2625,18 @@ tensorcask_inner_library(tests_serialize_exchange_channel_testing
     absl::strings
     absl::time)
 
+tensorcask_test(tests_serialize_exchange_deadline_test
+  SOURCES
+    tests/serialize/exchange/deadline_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::exchange
+    absl::time
+  PACKAGE
+    tests/serialize/exchange
+  TIMEOUT
+    60)
+
 tensorcask_inner_library(tests_serialize_exchange_descriptor_count)
 
 tensorcask_test(tests_serialize_exchange_frame_receiver_test
@@ -2671,6 +2768,34 @@ tensorcask_test(tests_serialize_exchange_socket_closing_test
   TIMEOUT
     60)
 
+tensorcask_inner_library(tests_serialize_exchange_socket_testing
+  LINK
+    GTest::gmock
+    Tensorcask::exchange
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings
+    absl::time)
+
+tensorcask_test(tests_serialize_exchange_unix_listener_test
+  SOURCES
+    tests/serialize/exchange/unix_listener_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::exchange
+    absl::status
+    absl::statusor
+    absl::time
+    tests_serialize_exchange_descriptor_count
+    tests_serialize_exchange_socket_testing
+    tests_support_status_matchers
+    tests_support_temp_folder
+  PACKAGE
+    tests/serialize/exchange
+  TIMEOUT
+    60)
+
 tensorcask_test(tests_serialize_exchange_unix_socket_test
   SOURCES
     tests/serialize/exchange/unix_socket_test.cc
@@ -2679,14 +2804,28 @@ tensorcask_test(tests_serialize_exchange_unix_socket_test
     Tensorcask::exchange
     absl::span
     absl::status
-    absl::statusor
     absl::strings
     absl::time
     tests_serialize_exchange_descriptor_count
+    tests_serialize_exchange_socket_testing
     tests_support_status_matchers
-    tests_support_temp_folder
   PACKAGE
     tests/serialize/exchange
+  TIMEOUT
+    60)
+
+tensorcask_test(tests_serialize_io_atomic_publish_faults_test
+  SOURCES
+    tests/serialize/io/atomic_publish_faults_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    Tensorcask::tensor
+    tests_serialize_io_atomic_publish_testing
+    tests_support_faulty_file_system
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/io
   TIMEOUT
     60)
 
@@ -2696,7 +2835,7 @@ tensorcask_test(tests_serialize_io_atomic_publish_test
   LINK
     GTest::gmock_main
     Tensorcask::io
-    Tensorcask::tensor
+    tests_serialize_io_atomic_publish_testing
     tests_support_faulty_file_system
     tests_support_status_matchers
     tests_support_temp_folder
@@ -2704,6 +2843,11 @@ tensorcask_test(tests_serialize_io_atomic_publish_test
     tests/serialize/io
   TIMEOUT
     60)
+
+tensorcask_inner_library(tests_serialize_io_atomic_publish_testing
+  LINK
+    Tensorcask::io
+    Tensorcask::tensor)
 
 tensorcask_test(tests_serialize_io_byte_sink_test
   SOURCES
@@ -3215,6 +3359,21 @@ tensorcask_test(tests_serialize_protowire_wire_reader_test
   TIMEOUT
     60)
 
+tensorcask_test(tests_serialize_safetensors_reader_rejects_test
+  SOURCES
+    tests/serialize/safetensors/reader_rejects_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::safetensors
+    Tensorcask::tensor
+    absl::strings
+    tests_serialize_safetensors_safetensors_testing
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/safetensors
+  TIMEOUT
+    60)
+
 tensorcask_test(tests_serialize_safetensors_reader_test
   SOURCES
     tests/serialize/safetensors/reader_test.cc
@@ -3258,6 +3417,25 @@ tensorcask_inner_library(tests_serialize_safetensors_safetensors_testing
     absl::statusor
     absl::strings)
 
+tensorcask_test(tests_serialize_safetensors_writer_files_test
+  SOURCES
+    tests/serialize/safetensors/writer_files_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    Tensorcask::safetensors
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::strings
+    tests_serialize_safetensors_safetensors_testing
+    tests_serialize_safetensors_writer_testing
+    tests_support_faulty_file_system
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/safetensors
+  TIMEOUT
+    60)
+
 tensorcask_test(tests_serialize_safetensors_writer_test
   SOURCES
     tests/serialize/safetensors/writer_test.cc
@@ -3269,6 +3447,7 @@ tensorcask_test(tests_serialize_safetensors_writer_test
     Tensorcask::tensor
     absl::strings
     tests_serialize_safetensors_safetensors_testing
+    tests_serialize_safetensors_writer_testing
     tests_support_faulty_file_system
     tests_support_forwarding_file_system
     tests_support_status_matchers
@@ -3277,6 +3456,14 @@ tensorcask_test(tests_serialize_safetensors_writer_test
     tests/serialize/safetensors
   TIMEOUT
     60)
+
+tensorcask_inner_library(tests_serialize_safetensors_writer_testing
+  LINK
+    GTest::gmock
+    Tensorcask::io
+    Tensorcask::safetensors
+    Tensorcask::tensor
+    tests_support_status_matchers)
 
 tensorcask_test(tests_serialize_wire_changing_memory_test
   SOURCES
@@ -3359,6 +3546,7 @@ tensorcask_test(tests_serialize_wire_encoded_test
     protobuf::libprotobuf
     tests_serialize_wire_encoded_test_util
     tests_serialize_wire_foreign_tensor_proto
+    tests_serialize_wire_message_pieces_testing
     tests_serialize_wire_wire_test_util
     tests_support_status_matchers
   PACKAGE
@@ -3424,17 +3612,11 @@ tensorcask_test(tests_serialize_wire_message_frame_test
   TIMEOUT
     60)
 
-tensorcask_test(tests_serialize_wire_message_frame_test
-  SOURCES
-    tests/serialize/wire/message_frame_test.cc
+tensorcask_inner_library(tests_serialize_wire_message_pieces_testing
   LINK
-    GTest::gmock_main
-    Tensorcask::io
-    Tensorcask::strided
-    Tensorcask::tensor
     Tensorcask::wire
-    tests_serialize_wire_wire_test_util
-    tests_support_status_matchers)
+    absl::cord
+    absl::strings)
 
 tensorcask_test(tests_serialize_wire_metadata_test
   SOURCES
@@ -3617,6 +3799,7 @@ tensorcask_test(tests_serialize_wire_zero_copy_test
     absl::cord
     absl::status
     absl::strings
+    tests_serialize_wire_message_pieces_testing
     tests_serialize_wire_wire_test_util
     tests_support_status_matchers
   PACKAGE

@@ -1,13 +1,11 @@
 #include "tensorcask/serialize/checkpoint/manager.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -20,6 +18,7 @@
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/serialize/checkpoint/checkpoint_testing.h"
+#include "tensorcask/tests/serialize/checkpoint/manager_testing.h"
 #include "tensorcask/tests/support/faulty_file_system.h"
 #include "tensorcask/tests/support/status_matchers.h"
 #include "tensorcask/tests/support/temp_folder.h"
@@ -27,8 +26,13 @@
 namespace tensorcask {
 namespace {
 
+using ::tensorcask::testing::Content;
 using ::tensorcask::testing::FaultyFileSystem;
 using ::tensorcask::testing::FileOperation;
+using ::tensorcask::testing::FilesOf;
+using ::tensorcask::testing::FilesOfRun;
+using ::tensorcask::testing::On;
+using ::tensorcask::testing::SaveStep;
 using ::tensorcask::testing::StatusIs;
 using ::tensorcask::testing::TempFolder;
 using ::testing::AllOf;
@@ -38,53 +42,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::MatchesRegex;
 using Code = absl::StatusCode;
-
-CheckpointManagerOptions On(FileSystem* files, int keep_last = 3, int64_t keep_every = 0) {
-  CheckpointManagerOptions options;
-  options.keep_last = keep_last;
-  options.keep_every = keep_every;
-  options.writer.file_system = files;
-  options.writer.num_shards = 2;
-  return options;
-}
-
-// What a step holds: its number, in shard 1.
-absl::Status AddStep(int64_t step, CheckpointWriter& writer) {
-  AddOptions add;
-  add.shard = 1;
-  CASK_RETURN_IF_ERROR(writer.Add("w", *Tensor::Zeros(DType::kFloat32, TensorShape({3}))));
-  return writer.Add("step", Tensor::Scalar<int64_t>(step), add);
-}
-
-absl::Status SaveStep(CheckpointManager* manager, int64_t step) {
-  return manager->Save(step, [&](CheckpointWriter& writer) { return AddStep(step, writer); });
-}
-
-// The number that a step holds; -1 if it cannot be read.
-int64_t Content(FileSystem* files, const std::string& prefix) {
-  CheckpointReaderOptions options;
-  options.read.file_system = files;
-  const absl::StatusOr<CheckpointReader> reader = CheckpointReader::Open(prefix, options);
-  if (!reader.ok()) return -1;
-  const absl::StatusOr<Tensor> step = reader->Read("step");
-  const absl::StatusOr<Tensor> w = reader->Read("w");
-  return step.ok() && w.ok() ? step->scalar<int64_t>() : -1;
-}
-
-std::vector<std::string> FilesOf(int64_t step) {
-  const std::string prefix = absl::StrCat("/run/ckpt-", step);
-  return {prefix + ".data-00000-of-00002", prefix + ".data-00001-of-00002", prefix + ".index"};
-}
-
-// The files of these steps, of the state file and of the lock, sorted.
-std::vector<std::string> FilesOfRun(const std::vector<int64_t>& steps) {
-  std::vector<std::string> paths = {"/run/.ckpt.lock", "/run/checkpoint"};
-  for (const int64_t step : steps) {
-    for (std::string& path : FilesOf(step)) paths.push_back(std::move(path));
-  }
-  std::sort(paths.begin(), paths.end());
-  return paths;
-}
 
 // As manager.h shows it.
 absl::StatusOr<Tensor> HeaderExample(const std::string& folder, const Tensor& w) {
@@ -521,155 +478,7 @@ TEST(CheckpointManagerTest, ATrailingSlashAndTheRootAreFolders) {
 
 // ---- In the background ----------------------------------------------------------------------------------------------
 
-TEST(BackgroundManagerTest, SavesAndCleansUpByItself) {
-  MemoryFileSystem memory;
-  ASSERT_OK_AND_ASSIGN(CheckpointManager manager, CheckpointManager::Open("/run", On(&memory, 2)));
-  for (const int64_t step : {1, 2, 3, 4}) {
-    Tensor number = Tensor::Scalar<int64_t>(step);
-    ASSERT_OK_AND_ASSIGN(BackgroundSave save,
-                         manager.SaveInBackground(step, [&](CheckpointWriter& writer) -> absl::Status {
-                           CASK_RETURN_IF_ERROR(writer.Add("w", *Tensor::Zeros(DType::kFloat32, TensorShape({1000}))));
-                           return writer.Add("step", number);
-                         }));
-    number.mutable_scalar<int64_t>() = -5;  // the run goes on
-    ASSERT_OK(save.Wait());
-    EXPECT_EQ(Content(&memory, manager.PrefixOf(step)), step);
-  }
-  EXPECT_THAT(manager.steps(), ElementsAre(3, 4));
-  EXPECT_EQ(memory.Paths(), FilesOfRun({3, 4}));
-}
-
-TEST(BackgroundManagerTest, TheNextSaveWaitsForTheOneBefore) {
-  MemoryFileSystem memory;
-  ASSERT_OK_AND_ASSIGN(CheckpointManager manager, CheckpointManager::Open("/run", On(&memory, 2)));
-  std::vector<BackgroundSave> saves;
-  for (int64_t step = 1; step <= 20; ++step) {
-    ASSERT_OK_AND_ASSIGN(BackgroundSave save, manager.SaveInBackground(step, [&](CheckpointWriter& writer) {
-      return AddStep(step, writer);
-    }));
-    saves.push_back(std::move(save));
-    EXPECT_LE(manager.steps().size(), 3u);
-  }
-  ASSERT_OK(SaveStep(&manager, 21));
-  EXPECT_THAT(manager.steps(), ElementsAre(20, 21));
-  for (BackgroundSave& save : saves) EXPECT_OK(save.Wait());
-  EXPECT_EQ(memory.Paths(), FilesOfRun({20, 21}));
-}
-
-TEST(BackgroundManagerTest, ErrorsArriveWithTheResult) {
-  MemoryFileSystem memory;
-  FaultyFileSystem files(&memory);
-  ASSERT_OK_AND_ASSIGN(CheckpointManager manager, CheckpointManager::Open("/run", On(&files, 2)));
-  ASSERT_OK(SaveStep(&manager, 1));
-  EXPECT_THAT(manager.SaveInBackground(1, [](CheckpointWriter&) { return absl::OkStatus(); }),
-              StatusIs(Code::kAlreadyExists));
-  EXPECT_THAT(manager.SaveInBackground(2, [](CheckpointWriter&) { return absl::CancelledError("enough"); }),
-              StatusIs(Code::kCancelled));
-  files.FailAt(files.operations(FileOperation::kRename) + 3, ENOSPC, FaultyFileSystem::kOnce, FileOperation::kRename);
-  ASSERT_OK_AND_ASSIGN(BackgroundSave save,
-                       manager.SaveInBackground(2, [](CheckpointWriter& writer) { return AddStep(2, writer); }));
-  EXPECT_THAT(save.Wait(), StatusIs(Code::kResourceExhausted, HasSubstr("/run/ckpt-2.index")));
-  EXPECT_THAT(manager.steps(), ElementsAre(1));
-  ASSERT_OK(SaveStep(&manager, 2));
-  EXPECT_EQ(memory.Paths(), FilesOfRun({1, 2}));
-}
-
-TEST(BackgroundManagerTest, TheManagerWaitsAtItsEndAndThenHasNoLock) {
-  MemoryFileSystem memory;
-  std::vector<BackgroundSave> saves;  // may outlive it
-  for (int64_t step = 1; step <= 5; ++step) {
-    ASSERT_OK_AND_ASSIGN(CheckpointManager manager, CheckpointManager::Open("/run", On(&memory)));
-    ASSERT_OK_AND_ASSIGN(BackgroundSave save, manager.SaveInBackground(step, [&](CheckpointWriter& writer) {
-      return AddStep(step, writer);
-    }));
-    saves.push_back(std::move(save));
-  }
-  EXPECT_EQ(memory.Paths(), FilesOfRun({3, 4, 5}));
-  for (BackgroundSave& save : saves) EXPECT_OK(save.Wait());
-}
-
 // ---- Everything that can fail, failing ------------------------------------------------------------------------------
-
-enum class Way { kHere, kBackground };
-
-absl::Status SaveBy(Way way, CheckpointManager* manager, int64_t step) {
-  if (way == Way::kHere) return SaveStep(manager, step);
-  CASK_ASSIGN_OR_RETURN(BackgroundSave save, manager->SaveInBackground(step, [&](CheckpointWriter& writer) {
-    return AddStep(step, writer);
-  }));
-  return save.Wait();
-}
-
-class ManagerFaults : public ::testing::TestWithParam<Way> {};
-
-// Steps 1 to 3 are there, of which two are to be kept with the next: 4 is saved, and everything fails in turn.
-TEST_P(ManagerFaults, LoseNoStepThatIsToBeKept) {
-  int64_t broken = 0;
-  for (const int error : {EIO, ENOSPC}) {
-    for (const auto duration : {FaultyFileSystem::kOnce, FaultyFileSystem::kForEver}) {
-      for (const bool after_effect : {false, true}) {
-        for (int64_t n = 1;; ++n) {
-          MemoryFileSystem memory;
-          {
-            ASSERT_OK_AND_ASSIGN(CheckpointManager manager, CheckpointManager::Open("/run", On(&memory, 3)));
-            for (const int64_t step : {1, 2, 3}) ASSERT_OK(SaveStep(&manager, step));
-          }
-          FaultyFileSystem files(&memory);
-          files.FailAt(n, error, duration);
-          files.FailAfterEffect(after_effect);
-          absl::StatusOr<CheckpointManager> manager = CheckpointManager::Open("/run", On(&files, 2));
-          absl::Status saved = manager.status();
-          if (manager.ok()) saved = SaveBy(GetParam(), &*manager, 4);
-          SCOPED_TRACE(absl::StrCat("error ", error, " at ", n, duration ? " for ever" : "",
-                                    after_effect ? " after the effect" : "", ": ", saved.ToString(), "\n",
-                                    files.LogText()));
-          if (!saved.ok()) {
-            EXPECT_THAT(std::string(saved.message()), HasSubstr("/run"));
-          }
-          // The newest whole step is found: 4 if the save said so, and may be if it did not.
-          ASSERT_OK_AND_ASSIGN(const LatestCheckpoint latest,
-                               FindLatestCheckpoint("/run", "ckpt", CheckStep::kEverything, &memory));
-          EXPECT_THAT(latest.skipped, IsEmpty());
-          if (saved.ok() || absl::StrContains(saved.message(), "the step is saved, but")) {
-            EXPECT_EQ(latest.step, 4);
-          }
-          EXPECT_GE(latest.step, 3);
-          EXPECT_EQ(Content(&memory, latest.prefix), latest.step);
-          EXPECT_EQ(Content(&memory, "/run/ckpt-3"), 3);
-          if (latest.step == 3) {
-            EXPECT_EQ(Content(&memory, "/run/ckpt-2"), 2) << "nothing goes before the new one stands";
-          }
-          if (files.faults() == 0) {
-            EXPECT_OK(saved);
-            EXPECT_EQ(memory.Paths(), FilesOfRun({3, 4}));
-            break;
-          }
-          ++broken;
-          // Going on works, with the same manager and with the next.
-          files.FailAt(0, 0);
-          if (manager.ok()) {
-            const absl::Status again = SaveBy(GetParam(), &*manager, 5);
-            EXPECT_OK(again);
-            manager = absl::CancelledError("closed");
-          } else {
-            ASSERT_OK_AND_ASSIGN(CheckpointManager next, CheckpointManager::Open("/run", On(&memory, 2)));
-            EXPECT_OK(SaveStep(&next, 5));
-          }
-          ASSERT_OK_AND_ASSIGN(const CheckpointManager last, CheckpointManager::Open("/run", On(&memory, 2)));
-          EXPECT_EQ(memory.Paths(), FilesOfRun(last.steps()));
-          EXPECT_EQ(last.steps().size(), 2u);
-          EXPECT_EQ(memory.open_handles(), 1u) << "the lock";
-          EXPECT_EQ(files.open_handles(), 0u);
-          if (HasFailure()) return;
-        }
-      }
-    }
-  }
-  EXPECT_GT(broken, 200);
-}
-
-INSTANTIATE_TEST_SUITE_P(All, ManagerFaults, ::testing::Values(Way::kHere, Way::kBackground),
-                         [](const auto& info) { return info.param == Way::kHere ? "Here" : "Background"; });
 
 // A folder of many steps costs what its names cost, once, and a save does not look at them.
 TEST(CheckpointManagerTest, ManyStepsAreNotLookedAtByASave) {
