@@ -54,7 +54,8 @@ class TensorBuffer : public RefCounted {
   enum class Kind : uint8_t { kBytes, kElements, kScalar, kExternal, kMapped, kNoData };
 
   // `size_bytes` uninitialised bytes, aligned to Allocator::kAlignment. Small blocks of the default allocator share one
-  // allocation with the buffer object. Errors: ResourceExhausted, naming the size, when the allocator gives null.
+  // allocation with the buffer object.
+  // Errors: ResourceExhausted, naming the size, when the allocator gives null.
   static absl::StatusOr<RefPtr<TensorBuffer>> Allocate(size_t size_bytes,
                                                        const RefPtr<Allocator>& allocator = CpuAllocator::Default());
 
@@ -113,8 +114,9 @@ class TensorBuffer : public RefCounted {
 
   // Errors: FailedPrecondition, with the message given to MakeWithoutData, for kNoData.
   absl::Status CheckReadable() const;
-  // Gives the root private, writable memory, with a copy if needed. Errors, and nothing has changed: ResourceExhausted;
-  // FailedPrecondition without data; Unimplemented for objects that cannot be copied.
+  // Gives the root private, writable memory, with a copy if needed.
+  // Errors, and nothing has changed: ResourceExhausted; FailedPrecondition without data; Unimplemented for objects that
+  // cannot be copied.
   absl::Status EnsureMutable() { return root_->writable_ ? absl::OkStatus() : root_->MakeWritable(); }
   // The same, and the address; CHECKs that it succeeds.
   void* mutable_data() {

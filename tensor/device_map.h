@@ -32,9 +32,9 @@ class DeviceMap {
   // Maps the text `recorded` to `device`, and replaces an earlier entry for it.
   void Add(absl::string_view recorded, Device device);
 
-  // The device for a recorded text; the empty text is "cpu". Errors: InvalidArgument, quoting the text and the Add that
-  // would accept it, if it was not added and either others are refused (Only) or it is not a device of this library
-  // (DeviceMap()).
+  // The device for a recorded text; the empty text is "cpu".
+  // Errors: InvalidArgument, quoting the text and the Add that would accept it, if it was not added and either others
+  // are refused (Only) or it is not a device of this library (DeviceMap()).
   absl::StatusOr<Device> Apply(absl::string_view recorded) const;
 
  private:

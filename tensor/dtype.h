@@ -90,9 +90,10 @@ inline int DTypeNumber(DType dtype) { return static_cast<int>(dtype); }
 absl::string_view DTypeName(DType dtype);
 
 // The dtype that `text` names in the spelling of DTypeName, TensorFlow ("DT_FLOAT", "float", "half"), NumPy ("f4",
-// "<f4", "=f4", "|u1", "?", "float32"; ml_dtypes' "float4_e2m1fn") or safetensors ("F32", "BF16", "F8_E4M3").
-// Where two disagree: "float" is TensorFlow's float32 (NumPy's is float64), "F8_E4M3" is float8_e4m3fn, "i8" is NumPy's
-// int64. Upper and lower case differ. Errors: InvalidArgument, quoting the text, also for big-endian types (">f4").
+// "<f4", "=f4", "|u1", "?", "float32"; ml_dtypes' "float4_e2m1fn") or safetensors ("F32", "BF16", "F8_E4M3"). Where two
+// disagree: "float" is TensorFlow's float32 (NumPy's is float64), "F8_E4M3" is float8_e4m3fn, "i8" is NumPy's int64.
+// Upper and lower case differ.
+// Errors: InvalidArgument, quoting the text, also for big-endian types (">f4").
 absl::StatusOr<DType> ParseDType(absl::string_view text);
 
 // Bytes of one element in memory; 0 for kInvalid and for dtypes without a fixed size (string, resource, variant).

@@ -67,8 +67,9 @@ class PartialTensorShape {
   // True if the same is known of both: "[?,3]" is not identical to "[8,3]".
   bool IsIdenticalTo(const PartialTensorShape& other) const { return dims_ == other.dims_; }
 
-  // All that is known of a shape that matches both. Errors: InvalidArgument, naming both shapes and the axis, if no
-  // shape matches both, or if the product of the known nonzero dims would exceed int64_t.
+  // All that is known of a shape that matches both.
+  // Errors: InvalidArgument, naming both shapes and the axis, if no shape matches both, or if the product of the known
+  // nonzero dims would exceed int64_t.
   absl::StatusOr<PartialTensorShape> MergeWith(const PartialTensorShape& other) const;
 
   // This shape with the axes of `other`, or one axis of `dim` (which may be kUnknownDim), appended. The rank is unknown

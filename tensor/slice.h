@@ -58,12 +58,13 @@ class TensorSlice {
   std::optional<TensorSlice> Intersect(const TensorSlice& other) const;
   bool Overlaps(const TensorSlice& other) const { return Intersect(other).has_value(); }
 
-  // The shape of this slice of a tensor of shape `shape`. Errors: InvalidArgument if the ranks differ; OutOfRange,
-  // naming the axis, if the slice extends past the shape.
+  // The shape of this slice of a tensor of shape `shape`.
+  // Errors: InvalidArgument if the ranks differ; OutOfRange, naming the axis, if the slice extends past the shape.
   absl::StatusOr<TensorShape> Apply(const TensorShape& shape) const;
 
   // This slice with starts counted from the start of `base`, which must contain it: its position in a tensor that has
-  // the elements of `base` alone. Errors: InvalidArgument if the ranks differ or `base` does not contain it.
+  // the elements of `base` alone.
+  // Errors: InvalidArgument if the ranks differ or `base` does not contain it.
   absl::StatusOr<TensorSlice> ComputeRelative(const TensorSlice& base) const;
 
   // Grows this slice to the smallest slice that covers both. Requires: equal ranks.

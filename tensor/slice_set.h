@@ -54,9 +54,10 @@ class TensorSliceSet {
   // True if the parts cover the whole tensor.
   bool IsComplete() const { return num_elements_ == shape_.num_elements(); }
 
-  // Adds a part. Errors, and nothing has changed: InvalidArgument if the rank differs; OutOfRange, naming the axis, if
-  // it extends past the shape; InvalidArgument, naming both, if it overlaps a part; ResourceExhausted for more than
-  // max_parts parts, and past kMaxSteps.
+  // Adds a part.
+  // Errors, and nothing has changed: InvalidArgument if the rank differs; OutOfRange, naming the axis, if it extends
+  // past the shape; InvalidArgument, naming both, if it overlaps a part; ResourceExhausted for more than max_parts
+  // parts, and past kMaxSteps.
   absl::Status Register(const TensorSlice& slice, std::string tag);
 
   // Checks that `dtype` and the full shape `shape` are those of this tensor. Errors: InvalidArgument, naming both.

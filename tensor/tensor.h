@@ -70,8 +70,9 @@ class Tensor {
   Tensor& operator=(Tensor&& other) noexcept;
   ~Tensor() = default;
 
-  // Uninitialised elements (objects: empty). Errors: InvalidArgument if `dtype` is kInvalid or the size in bytes
-  // overflows int64_t; ResourceExhausted, naming the bytes, if the memory cannot be allocated.
+  // Uninitialised elements (objects: empty).
+  // Errors: InvalidArgument if `dtype` is kInvalid or the size in bytes overflows int64_t; ResourceExhausted, naming
+  // the bytes, if the memory cannot be allocated.
   static absl::StatusOr<Tensor> Create(DType dtype, const TensorShape& shape,
                                        const RefPtr<Allocator>& allocator = CpuAllocator::Default());
   // The same, all bytes zero (objects: empty).
@@ -119,7 +120,8 @@ class Tensor {
 
   // A tensor on the caller's memory, which must be writable. `release` is called once when no tensor uses the memory
   // any more (at once if there are no elements or on error); it may be empty. For read-only memory, use FromBuffer and
-  // TensorBuffer::WrapExternal. Errors: as FromBuffer; InvalidArgument if `data` is null and there are elements.
+  // TensorBuffer::WrapExternal.
+  // Errors: as FromBuffer; InvalidArgument if `data` is null and there are elements.
   static absl::StatusOr<Tensor> FromExternal(DType dtype, const TensorShape& shape, void* data, size_t size_bytes,
                                              std::function<void()> release);
 
@@ -216,16 +218,16 @@ class Tensor {
 
   // ---- Other tensors on the same buffer, and copies -----------------------------------------------------------------
 
-  // Rows [start, limit) of axis 0, same rank. Errors: InvalidArgument for a scalar; OutOfRange unless
-  // 0 <= start <= limit <= dim(0).
+  // Rows [start, limit) of axis 0, same rank.
+  // Errors: InvalidArgument for a scalar; OutOfRange unless 0 <= start <= limit <= dim(0).
   absl::StatusOr<Tensor> Slice(int64_t start, int64_t limit) const;
   // Row `index` of axis 0, rank one less. Errors: as Slice, 0 <= index < dim(0).
   absl::StatusOr<Tensor> SubSlice(int64_t index) const;
   // Errors: InvalidArgument unless `shape` has as many elements.
   absl::StatusOr<Tensor> Reshape(const TensorShape& shape) const;
-  // The same bytes as elements of another dtype. Errors: InvalidArgument if either dtype has no fixed size, the number
-  // of bytes differs, the data is not aligned for the new elements, or `dtype` is bool and this dtype is not (a bool is
-  // 0 or 1).
+  // The same bytes as elements of another dtype.
+  // Errors: InvalidArgument if either dtype has no fixed size, the number of bytes differs, the data is not aligned for
+  // the new elements, or `dtype` is bool and this dtype is not (a bool is 0 or 1).
   absl::StatusOr<Tensor> Bitcast(DType dtype, const TensorShape& shape) const;
 
   // A copy in a new buffer. Errors: ResourceExhausted; FailedPrecondition for a buffer without data.

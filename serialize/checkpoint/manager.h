@@ -68,8 +68,9 @@ enum class CheckStep {
 
 // The newest step that is whole. Acquires no lock and changes nothing; steps may appear and disappear meanwhile. Also
 // finds the checkpoints of TensorFlow's own managers. Deltas count as whole if their stored bytes are: the base is not
-// read. Errors: NotFound, naming the folder and the skipped steps, if no step is whole; InvalidArgument for a bad name;
-// from errno, naming the file, if a step cannot be read (no permission, or EIO, which may pass): it may be whole, so an
+// read.
+// Errors: NotFound, naming the folder and the skipped steps, if no step is whole; InvalidArgument for a bad name; from
+// errno, naming the file, if a step cannot be read (no permission, or EIO, which may pass): it may be whole, so an
 // older step is no answer.
 absl::StatusOr<LatestCheckpoint> FindLatestCheckpoint(const std::string& folder, const std::string& name = "ckpt",
                                                       CheckStep check = CheckStep::kEverything,

@@ -65,9 +65,9 @@ struct ObjectGraph {
                        int64_t max_lines = kMaxLines) const;
 };
 
-// A node number that is absent from the message means 0, the root. Errors: DataLoss, naming the field, if the bytes are
-// not such a message or name nodes that do not exist; ResourceExhausted past max_depth, and for more than max_entries
-// parts.
+// A node number that is absent from the message means 0, the root.
+// Errors: DataLoss, naming the field, if the bytes are not such a message or name nodes that do not exist;
+// ResourceExhausted past max_depth, and for more than max_entries parts.
 absl::StatusOr<ObjectGraph> DecodeObjectGraph(absl::string_view message, const DecodeLimits& limits = {});
 
 // Errors: NotFound if the checkpoint has none; as Read; as DecodeObjectGraph.

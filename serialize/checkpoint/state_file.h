@@ -33,13 +33,15 @@ struct CheckpointState {
   double last_preserved_at = 0;  // when the newest permanently kept checkpoint was saved; 0: unknown
 };
 
-// Checks the syntax of unknown fields and ignores them. Errors: NotFound; from errno; DataLoss, naming file and line,
-// if the text is not a CheckpointState; ResourceExhausted for a file of more than 64 MiB.
+// Checks the syntax of unknown fields and ignores them.
+// Errors: NotFound; from errno; DataLoss, naming file and line, if the text is not a CheckpointState; ResourceExhausted
+// for a file of more than 64 MiB.
 absl::StatusOr<CheckpointState> ReadCheckpointState(const std::string& path,
                                                     FileSystem* file_system = FileSystem::Posix());
 
 // Replaces the file at `path` atomically; with `sync`, the new file is durable on return. Requires: saved_at is empty
-// or as long as all. Errors: from errno, naming the file; the path then has the old file or the new one.
+// or as long as all.
+// Errors: from errno, naming the file; the path then has the old file or the new one.
 absl::Status WriteCheckpointState(const std::string& path, const CheckpointState& state, bool sync,
                                   FileSystem* file_system = FileSystem::Posix());
 

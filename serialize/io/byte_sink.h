@@ -75,8 +75,8 @@ class FileSink final : public ByteSink {
   absl::Status AppendFrom(const ByteSource& source, uint64_t offset, uint64_t bytes) override;
 
   // Writes `bytes` at `offset` of the file, before or past what was appended; position() stays, and Append goes on
-  // there. For formats whose header describes the bytes after it. Errors: Unimplemented if the file system can only
-  // append.
+  // there. For formats whose header describes the bytes after it.
+  // Errors: Unimplemented if the file system can only append.
   absl::Status WriteAt(uint64_t offset, absl::string_view bytes);
 
   // Announces the size of the file, so that the file system can reserve contiguous space. A hint: errors are ignored.

@@ -50,7 +50,8 @@ class ByteSource {
   virtual absl::Status ReadAt(uint64_t offset, absl::Span<char> out) const = 0;
 
   // Fills every range, joining neighbours (gaps up to 4 KiB are read over) into few large reads. Ranges may come in any
-  // order and may overlap. Errors: as ReadAt; nothing is read if one of them leaves the file.
+  // order and may overlap.
+  // Errors: as ReadAt; nothing is read if one of them leaves the file.
   virtual absl::Status ReadRanges(absl::Span<const ReadRange> ranges) const;
 
   // The open file that has the bytes, for copies inside the system (FileSystem::CopyRange). False: there is none.
@@ -58,8 +59,8 @@ class ByteSource {
 
   // The bytes without a copy: read-only memory of kind kMapped that keeps the mapping alive, whatever happens to this
   // source. `offset` need not be page-aligned; the result starts exactly there. A file is mapped once, as a whole,
-  // however many parts a caller maps. Errors: DataLoss past the end, or if the file was truncated meanwhile;
-  // Unimplemented if this source cannot map.
+  // however many parts a caller maps.
+  // Errors: DataLoss past the end, or if the file was truncated meanwhile; Unimplemented if this source cannot map.
   virtual absl::StatusOr<RefPtr<TensorBuffer>> Map(uint64_t offset, size_t size_bytes) const;
 };
 
@@ -70,8 +71,8 @@ absl::StatusOr<std::shared_ptr<const ByteSource>> OpenFileSource(const std::stri
 // Bytes in memory, which must outlive the source.
 std::shared_ptr<const ByteSource> MakeMemorySource(std::string name, absl::string_view bytes);
 
-// The whole file. Errors: as OpenFileSource; ResourceExhausted if it is larger than `max_bytes`, or than the memory
-// that can be had.
+// The whole file.
+// Errors: as OpenFileSource; ResourceExhausted if it is larger than `max_bytes`, or than the memory that can be had.
 absl::StatusOr<RefPtr<TensorBuffer>> ReadWholeFile(const std::string& path, uint64_t max_bytes,
                                                    const ReadOptions& options = {});
 

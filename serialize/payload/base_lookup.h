@@ -31,8 +31,8 @@ namespace tensorcask {
 // The elements of a base in row-major order, and their hash, which is computed when it is first needed.
 class BaseTensor {
  public:
-  // Copies the elements if `view` is not contiguous. Errors: FailedPrecondition for a buffer without data;
-  // ResourceExhausted.
+  // Copies the elements if `view` is not contiguous.
+  // Errors: FailedPrecondition for a buffer without data; ResourceExhausted.
   static absl::StatusOr<std::shared_ptr<const BaseTensor>> Create(const TensorView& view);
 
   const TensorView& elements() const { return elements_; }  // contiguous

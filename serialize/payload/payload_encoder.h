@@ -31,12 +31,12 @@ struct PayloadWriteOptions {
 };
 
 // Appends the payload of `view` to *sink. The first byte should be stored at a multiple of 64, so that readers can use
-// raw chunks in place. Writes nothing, and returns nothing, if the payload would save less than 2 %. Tensors over
-// 16 MiB are judged on samples from all of the tensor; smaller ones too where the samples are clear, else they are
-// encoded in memory and measured. Memory: a few chunks a thread; up to 16 MiB, twice with a base; the base; for strings
-// 8 bytes each, and a copy of a strided view. Errors: InvalidArgument for wrong options or a base that does not match;
-// Unimplemented for resources and variants; FailedPrecondition for a buffer without data; ResourceExhausted; of the
-// sink.
+// raw chunks in place. Writes nothing, and returns nothing, if the payload would save less than 2 %. Tensors over 16
+// MiB are judged on samples from all of the tensor; smaller ones too where the samples are clear, else they are encoded
+// in memory and measured. Memory: a few chunks a thread; up to 16 MiB, twice with a base; the base; for strings 8 bytes
+// each, and a copy of a strided view.
+// Errors: InvalidArgument for wrong options or a base that does not match; Unimplemented for resources and variants;
+// FailedPrecondition for a buffer without data; ResourceExhausted; of the sink.
 absl::StatusOr<std::optional<PayloadSummary>> EncodePayload(const TensorView& view, const PayloadWriteOptions& options,
                                                             ByteSink* sink);
 

@@ -50,8 +50,8 @@ struct PayloadHeader {
   // Requires: Supports(dtype); decoded_bytes() is below 2^63.
   std::string Encode() const;
   // `bytes` is the header alone. The result meets the rules of section 5 for headers; sums of its sizes do not
-  // overflow. Errors: InvalidArgument, saying what is wrong; Unimplemented for a newer version; DataLoss for a wrong
-  // checksum.
+  // overflow.
+  // Errors: InvalidArgument, saying what is wrong; Unimplemented for a newer version; DataLoss for a wrong checksum.
   static absl::StatusOr<PayloadHeader> Parse(absl::string_view bytes);
 
   friend bool operator==(const PayloadHeader& a, const PayloadHeader& b) {

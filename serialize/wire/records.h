@@ -87,10 +87,10 @@ class RecordReader {
   explicit RecordReader(std::unique_ptr<ByteStream> stream, RecordReaderOptions options = {});
 
   // The data of the next record, with both checksums verified, valid until the next call; nullopt at the end of the
-  // stream. After an error each call returns the same error: the reader does not search for the next record. Errors:
-  // DataLoss, naming the stream and the offset of the record, for a checksum that does not match, for a stream that
-  // ends inside a record, and for a file that ends before options.offset; ResourceExhausted past a limit, or if memory
-  // cannot be allocated; those of the stream.
+  // stream. After an error each call returns the same error: the reader does not search for the next record.
+  // Errors: DataLoss, naming the stream and the offset of the record, for a checksum that does not match, for a stream
+  // that ends inside a record, and for a file that ends before options.offset; ResourceExhausted past a limit, or if
+  // memory cannot be allocated; those of the stream.
   absl::StatusOr<std::optional<absl::string_view>> Next();
 
   // Gives the last record to the caller: its data, and the memory that holds the data. The caller may change the data;

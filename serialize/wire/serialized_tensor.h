@@ -34,15 +34,16 @@ absl::StatusOr<uint64_t> EncodedSize(const TensorView& view, const TensorMetadat
                                      const EncodeOptions& options);
 
 // Writes the message to `out`, with the elements in row-major order (or as options.layout says). Elements of a strided
-// view are gathered directly into `out`. Errors: as EncodeTensor, without the limit of 2 GiB. Requires: out.size() is
-// what EncodedSize returns for the same arguments.
+// view are gathered directly into `out`.
+// Errors: as EncodeTensor, without the limit of 2 GiB. Requires: out.size() is what EncodedSize returns for the same
+// arguments.
 absl::Status EncodeTensorTo(const TensorView& view, const EncodeOptions& options, absl::Span<char> out);
 absl::Status EncodeTensorTo(const TensorView& view, const TensorMetadata& metadata, const EncodeOptions& options,
                             absl::Span<char> out);
 
 // The tensor in `message`, in memory of its own. Both functions accept the same messages as DecodeTensor and
-// DecodeTensorWithMetadata, with the same errors. Further error: InvalidArgument, with the position, for bytes that are
-// not a protobuf message.
+// DecodeTensorWithMetadata, with the same errors.
+// Further error: InvalidArgument, with the position, for bytes that are not a protobuf message.
 absl::StatusOr<Tensor> DecodeSerializedTensor(absl::string_view message, const DecodeOptions& options = {});
 absl::StatusOr<DecodedTensor> DecodeSerializedTensorWithMetadata(absl::string_view message,
                                                                  const DecodeOptions& options = {});

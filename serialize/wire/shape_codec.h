@@ -22,12 +22,14 @@ namespace tensorcask {
 void EncodeShape(const TensorShape& shape, TensorShapeProto* out);
 void EncodeShape(const PartialTensorShape& shape, TensorShapeProto* out);
 
-// Drops the names of dims. Errors: InvalidArgument, naming the axis, for what TensorShape refuses, for `unknown_rank`
-// (unless options.lenient) and for a known field of a wrong wire type.
+// Drops the names of dims.
+// Errors: InvalidArgument, naming the axis, for what TensorShape refuses, for `unknown_rank` (unless options.lenient)
+// and for a known field of a wrong wire type.
 absl::StatusOr<TensorShape> DecodeShape(const TensorShapeProto& proto, const DecodeOptions& options = {});
 
-// Drops the names of dims. Errors: InvalidArgument, naming the axis, for what PartialTensorShape refuses (a dim below
-// -1, more than 254 dims), for dims beside `unknown_rank` and for a known field of a wrong wire type.
+// Drops the names of dims.
+// Errors: InvalidArgument, naming the axis, for what PartialTensorShape refuses (a dim below -1, more than 254 dims),
+// for dims beside `unknown_rank` and for a known field of a wrong wire type.
 absl::StatusOr<PartialTensorShape> DecodePartialShape(const TensorShapeProto& proto);
 
 }  // namespace tensorcask

@@ -15,8 +15,8 @@ namespace tensorcask {
 // Fills *out, which is cleared first. The extent of a whole axis is an empty message, as TensorFlow writes it.
 void EncodeSlice(const TensorSlice& slice, TensorSliceProto* out);
 
-// An extent without a length, or with length -1, is the whole axis. Errors: InvalidArgument, naming the axis, for what
-// TensorSlice refuses and for a known field of a wrong wire type.
+// An extent without a length, or with length -1, is the whole axis.
+// Errors: InvalidArgument, naming the axis, for what TensorSlice refuses and for a known field of a wrong wire type.
 absl::StatusOr<TensorSlice> DecodeSlice(const TensorSliceProto& proto);
 
 }  // namespace tensorcask

@@ -23,9 +23,9 @@
 
 namespace tensorcask {
 
-// Fills *out, which is cleared first and empty on error. Errors: InvalidArgument, naming the field, for a type name
-// that is not UTF-8, for variants nested deeper than readers accept by default, and for a message of more than 2 GiB;
-// FailedPrecondition for a tensor without data.
+// Fills *out, which is cleared first and empty on error.
+// Errors: InvalidArgument, naming the field, for a type name that is not UTF-8, for variants nested deeper than readers
+// accept by default, and for a message of more than 2 GiB; FailedPrecondition for a tensor without data.
 absl::Status EncodeVariant(const Variant& variant, VariantTensorDataProto* out);
 
 // Errors: InvalidArgument, naming the field, for a message whose fields disagree; ResourceExhausted past a limit

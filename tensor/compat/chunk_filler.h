@@ -51,11 +51,12 @@ class ChunkFiller {
                                             size_t max_ranges = kDefaultMaxRanges);
 
   // Writes elements from number `begin` on. An empty chunk is allowed at any `begin` inside the tensor. Requires: the
-  // chunk does not overlap the tensor's own memory. Errors, and nothing has been written: OutOfRange, naming the range,
-  // if it is not inside the tensor; AlreadyExists, naming the earlier range, if an element has arrived before;
-  // InvalidArgument if T is not the element type of the tensor; for bytes, InvalidArgument if they are not a whole
-  // number of elements, if a bool is neither 0 nor 1, or if the elements are objects; ResourceExhausted if there would
-  // be more than max_ranges ranges, or the memory cannot be allocated; FailedPrecondition after Finish.
+  // chunk does not overlap the tensor's own memory.
+  // Errors, and nothing has been written: OutOfRange, naming the range, if it is not inside the tensor; AlreadyExists,
+  // naming the earlier range, if an element has arrived before; InvalidArgument if T is not the element type of the
+  // tensor; for bytes, InvalidArgument if they are not a whole number of elements, if a bool is neither 0 nor 1, or if
+  // the elements are objects; ResourceExhausted if there would be more than max_ranges ranges, or the memory cannot be
+  // allocated; FailedPrecondition after Finish.
   absl::Status WriteBytes(int64_t begin, absl::string_view bytes);
   template <typename T>
   absl::Status Write(int64_t begin, absl::Span<const T> values) {
@@ -74,8 +75,9 @@ class ChunkFiller {
   int64_t num_missing() const { return num_missing_; }  // elements
   std::vector<Range> Missing(size_t max_ranges) const;  // the first ones, in order
 
-  // The filled tensor. Errors: FailedPrecondition, naming the missing ranges, while elements are missing (the filler
-  // can still be used), and on a second call.
+  // The filled tensor.
+  // Errors: FailedPrecondition, naming the missing ranges, while elements are missing (the filler can still be used),
+  // and on a second call.
   absl::StatusOr<Tensor> Finish();
 
  private:

@@ -99,8 +99,9 @@ class TensorHandle {
   TensorHandle() = default;  // undefined
   // A new object on the same buffer, with default metadata.
   explicit TensorHandle(const TensorView& view) : TensorHandle(MakeRef<TensorObject>(view.Alias(), TensorMetadata())) {}
-  // The same with metadata. Errors: InvalidArgument as TensorMetadata::Validate, and for a channels-last memory format
-  // that is not the one of `view`.
+  // The same with metadata.
+  // Errors: InvalidArgument as TensorMetadata::Validate, and for a channels-last memory format that is not the one of
+  // `view`.
   static absl::StatusOr<TensorHandle> Create(const TensorView& view, TensorMetadata metadata);
 
   // ---- What it is ---------------------------------------------------------------------------------------------------
@@ -131,7 +132,8 @@ class TensorHandle {
 
   // A new object for fn(view), a TensorView or a StatusOr of one: any of TensorView's operations. The new object gets
   // the device, requires_grad if its dtype may have it, and the memory format if the strides still have it. It does not
-  // get name and attributes, and is not frozen. Errors: fn's; FailedPrecondition if undefined.
+  // get name and attributes, and is not frozen.
+  // Errors: fn's; FailedPrecondition if undefined.
   template <typename Fn>
   absl::StatusOr<TensorHandle> View(Fn&& fn) const {
     CASK_RETURN_IF_ERROR(CheckDefined("View"));

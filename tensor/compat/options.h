@@ -117,9 +117,10 @@ class TensorOptions {
 static_assert(sizeof(TensorOptions) == 8, "as compact as c10's");
 
 // A tensor of uninitialised elements (objects: empty), with the dtype of the options and the strides of their memory
-// format. Errors: Unimplemented for a device other than the cpu; InvalidArgument for kPreserve, if a channels-last
-// format has another rank, for requires_grad with a dtype that is neither floating nor complex, and if the size in
-// bytes overflows; ResourceExhausted, naming the bytes, if the memory cannot be allocated.
+// format.
+// Errors: Unimplemented for a device other than the cpu; InvalidArgument for kPreserve, if a channels-last format has
+// another rank, for requires_grad with a dtype that is neither floating nor complex, and if the size in bytes
+// overflows; ResourceExhausted, naming the bytes, if the memory cannot be allocated.
 absl::StatusOr<TensorView> Empty(const TensorShape& shape, TensorOptions options,
                                  const RefPtr<Allocator>& allocator = CpuAllocator::Default());
 

@@ -27,8 +27,8 @@ inline absl::StatusOr<int> CheckedAxis(absl::string_view what, const TensorShape
   return static_cast<int>(axis < 0 ? axis + shape.rank() : axis);
 }
 
-// The shape of all `parts`, Tensors or TensorViews, joined along `axis`, after comparing them. Errors: InvalidArgument
-// as Concat. Requires: `parts` is not empty, and `axis` is an axis of the first part.
+// The shape of all `parts`, Tensors or TensorViews, joined along `axis`, after comparing them.
+// Errors: InvalidArgument as Concat. Requires: `parts` is not empty, and `axis` is an axis of the first part.
 template <typename Part>
 absl::StatusOr<TensorShape> JoinedShape(absl::Span<const Part> parts, int axis) {
   const Part& first = parts[0];

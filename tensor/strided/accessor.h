@@ -35,8 +35,8 @@ namespace internal {
 template <typename T>
 using AccessedView = std::conditional_t<std::is_const_v<T>, const TensorView, TensorView>;
 
-// The first element of `view`, in writable memory if T is not const. Errors: InvalidArgument if the dtype or the rank
-// differ; FailedPrecondition; ResourceExhausted.
+// The first element of `view`, in writable memory if T is not const.
+// Errors: InvalidArgument if the dtype or the rank differ; FailedPrecondition; ResourceExhausted.
 template <typename T, int N>
 absl::StatusOr<T*> AccessedData(AccessedView<T>& view) {
   static_assert(std::is_same_v<ElementOf<std::remove_cv_t<T>>, std::remove_cv_t<T>>,

@@ -62,7 +62,8 @@ absl::Status FillOfAnotherDType(DType dtype, const TensorView& to);
 //
 // T is an element type, an integer or floating type of C++ but for char (text is "a") and long double, or text:
 // std::string, absl::string_view, const char* (not null). Small floats, quantised and sub-byte integers are not
-// converted. Errors: as above; InvalidArgument, naming *to, the value and the range of the dtype, if it does not fit.
+// converted.
+// Errors: as above; InvalidArgument, naming *to, the value and the range of the dtype, if it does not fit.
 template <typename T>
 absl::Status Fill(const T& value, TensorView* to, const CopyOptions& options = {}) {
   static_assert(internal::kIsElement<T> || internal::kIsPlainValue<T>, "no tensor has elements of such values");

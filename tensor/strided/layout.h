@@ -112,8 +112,8 @@ class Layout {
   bool HasInternalOverlap() const;
 
   // The layout of a fresh copy in `format`: same dims, offset 0, as many positions as elements. kPreserve keeps the
-  // strides if IsNonOverlappingAndDense() (with flips undone), otherwise the order of the axes. Errors: InvalidArgument
-  // if a channels-last format has another rank.
+  // strides if IsNonOverlappingAndDense() (with flips undone), otherwise the order of the axes.
+  // Errors: InvalidArgument if a channels-last format has another rank.
   absl::StatusOr<Layout> Dense(MemoryFormat format) const;
 
   // "[3,4] strides [4,1] offset 0".
@@ -187,8 +187,9 @@ class Layout {
   // The shape that `dims` asks for. One of them may be -1: it is computed so that the number of elements is right.
   // Errors: InvalidArgument if the number of elements differs, or if -1 could be anything (another dim is 0).
   absl::StatusOr<TensorShape> InferShape(absl::Span<const int64_t> dims) const;
-  // The elements in the same row-major order under other dims. Errors: as InferShape; InvalidArgument if no strides
-  // give that order, so that only a copy could (TensorView::ReshapeOrCopy).
+  // The elements in the same row-major order under other dims.
+  // Errors: as InferShape; InvalidArgument if no strides give that order, so that only a copy could
+  // (TensorView::ReshapeOrCopy).
   absl::StatusOr<Layout> Reshape(absl::Span<const int64_t> dims) const {
     return Edited(*this, [&](Layout& result) { return result.EditReshape(dims); });
   }
@@ -231,13 +232,14 @@ class Layout {
   }
   // The same with the strides that FillStrides gives. Errors: as Create and FillStrides.
   absl::StatusOr<Layout> SetDimsAndStrides(absl::Span<const int64_t> dims, absl::Span<const int64_t> strides) const;
-  // `rank` axes: the last ones are dropped, or new ones of size 0 and stride 0 are appended. Errors: InvalidArgument
-  // for a rank outside 0 to TensorShape::kMaxRank, and if dropping an axis of size 0 would break what always holds.
+  // `rank` axes: the last ones are dropped, or new ones of size 0 and stride 0 are appended.
+  // Errors: InvalidArgument for a rank outside 0 to TensorShape::kMaxRank, and if dropping an axis of size 0 would
+  // break what always holds.
   absl::StatusOr<Layout> ResizeDim(int rank) const;
 
   // `strides` with each negative one replaced by the dense stride over the next axis (a negative stride is a mark here,
-  // not a step): dims [2,3,4], strides [-1,8,-1] give [24,8,1]. Errors: InvalidArgument if the lengths differ or a
-  // stride overflows.
+  // not a step): dims [2,3,4], strides [-1,8,-1] give [24,8,1].
+  // Errors: InvalidArgument if the lengths differ or a stride overflows.
   static absl::StatusOr<DimVector> FillStrides(absl::Span<const int64_t> dims, absl::Span<const int64_t> strides);
 
  private:

@@ -31,8 +31,8 @@ absl::Span<const int> ChannelsLastOrder(MemoryFormat format);
 
 // The strides of a dense tensor of these dims: each is the product of the sizes of the axes inside it. As in PyTorch,
 // an axis of size 0 counts as 1 in kContiguous and as 0 in the channels-last formats. Requires: `dims` are those of a
-// TensorShape. Errors: InvalidArgument if a channels-last format has another rank, and for kPreserve, which needs a
-// source.
+// TensorShape.
+// Errors: InvalidArgument if a channels-last format has another rank, and for kPreserve, which needs a source.
 absl::StatusOr<DimVector> CanonicalStrides(absl::Span<const int64_t> dims, MemoryFormat format);
 
 }  // namespace tensorcask

@@ -20,15 +20,16 @@
 namespace tensorcask {
 
 // Calls fn for successive pieces, none of them empty. Their concatenation is bytes() of a contiguous copy.
-// Requires: a dtype of fixed size; max_bytes of at least one element. Errors: the first error of fn;
-// FailedPrecondition for a buffer without data; ResourceExhausted.
+// Requires: a dtype of fixed size; max_bytes of at least one element.
+// Errors: the first error of fn; FailedPrecondition for a buffer without data; ResourceExhausted.
 absl::Status ForEachRowMajorPiece(const TensorView& view, size_t max_bytes,
                                   absl::FunctionRef<absl::Status(absl::string_view bytes)> fn);
 
 // The inverse: calls fill for successive blocks, none of them empty. `fill` writes the bytes of the next elements,
 // which are then assigned to the elements of *view. No block ends inside an element. For a contiguous view, blocks are
 // its own memory; for any other view, one block is reused. Requires: as above, and no two indices of *view name one
-// element. Errors: the first error of fill (some elements may have been assigned); as TensorBuffer::EnsureMutable.
+// element.
+// Errors: the first error of fill (some elements may have been assigned); as TensorBuffer::EnsureMutable.
 absl::Status FillRowMajorPieces(TensorView* view, size_t max_bytes,
                                 absl::FunctionRef<absl::Status(absl::Span<char> block)> fill);
 

@@ -201,9 +201,9 @@ class TensorView {
   // Any geometry over the whole buffer. Errors: as Layout::AsStrided; InvalidArgument if it leaves the buffer.
   absl::StatusOr<TensorView> AsStrided(absl::Span<const int64_t> dims, absl::Span<const int64_t> strides,
                                        std::optional<int64_t> offset = std::nullopt) const;
-  // The bytes as elements of another dtype. Errors: as Layout::Bitcast; InvalidArgument if either dtype has no fixed
-  // size, if `dtype` is bool and this dtype is not (a bool is 0 or 1), or if the memory is not aligned for the new
-  // elements.
+  // The bytes as elements of another dtype.
+  // Errors: as Layout::Bitcast; InvalidArgument if either dtype has no fixed size, if `dtype` is bool and this dtype is
+  // not (a bool is 0 or 1), or if the memory is not aligned for the new elements.
   absl::StatusOr<TensorView> Bitcast(DType dtype) const;
   // complex64 as float32, complex128 as float64, and back. Errors: as Layout's; InvalidArgument for other dtypes.
   absl::StatusOr<TensorView> ViewAsReal() const;
@@ -218,8 +218,8 @@ class TensorView {
   // Reshape and Flatten that copy (row-major) if no strides give the result.
   absl::StatusOr<TensorView> ReshapeOrCopy(absl::Span<const int64_t> dims) const;
   absl::StatusOr<TensorView> FlattenOrCopy(int64_t first = 0, int64_t last = -1) const;
-  // *this if IsContiguous(format), otherwise a copy that is. Errors: InvalidArgument if a channels-last format has
-  // another rank.
+  // *this if IsContiguous(format), otherwise a copy that is.
+  // Errors: InvalidArgument if a channels-last format has another rank.
   absl::StatusOr<TensorView> Contiguous(MemoryFormat format = MemoryFormat::kContiguous) const;
   // *this, borrowed, if it is contiguous, otherwise a contiguous copy: for code that only reads. Temporaries cannot be
   // borrowed.

@@ -41,8 +41,8 @@ absl::Status AddContent(Content content, int64_t version, int num_shards, Checkp
 absl::Status SaveContent(const std::string& prefix, Content content, int64_t version,
                          const CheckpointWriterOptions& options, Part part = {});
 
-// The version that the checkpoint holds, every tensor of which is read and compared, and verified. Errors: those of
-// opening it; DataLoss if it mixes versions.
+// The version that the checkpoint holds, every tensor of which is read and compared, and verified.
+// Errors: those of opening it; DataLoss if it mixes versions.
 absl::StatusOr<int64_t> VersionOf(const std::string& prefix, Content content, FileSystem* files);
 
 // The same of a part, whose version is known. Errors: DataLoss if it holds anything else.

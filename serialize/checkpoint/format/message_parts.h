@@ -21,8 +21,8 @@
 
 namespace tensorcask::checkpoint {
 
-// CheckMessage for a message in a file; `what` names it in errors. Errors: DataLoss if `bytes` are not a message of
-// `rules`; ResourceExhausted past max_depth.
+// CheckMessage for a message in a file; `what` names it in errors.
+// Errors: DataLoss if `bytes` are not a message of `rules`; ResourceExhausted past max_depth.
 absl::Status CheckStoredMessage(absl::string_view bytes, const internal::MessageRules& rules,
                                 const DecodeLimits& limits, absl::string_view what);
 

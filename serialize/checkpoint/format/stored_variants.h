@@ -16,10 +16,10 @@
 
 namespace tensorcask::checkpoint {
 
-// Appends `values` and sets *crc to the checksum of the entry, unmasked. Uses memory for the longest message. Errors:
-// of the sink. Before the first byte is written: InvalidArgument, naming the element, for a variant that no message
-// holds (a type name that is not UTF-8, variants nested too deep, 2 GiB or more); FailedPrecondition for a tensor
-// without data.
+// Appends `values` and sets *crc to the checksum of the entry, unmasked. Uses memory for the longest message.
+// Errors: of the sink. Before the first byte is written: InvalidArgument, naming the element, for a variant that no
+// message holds (a type name that is not UTF-8, variants nested too deep, 2 GiB or more); FailedPrecondition for a
+// tensor without data.
 absl::Status AppendVariants(absl::Span<const Variant> values, ByteSink* sink, uint32_t* crc);
 
 // Views of stored variants. ParseVariants has checked their lengths, and their checksums if it was told to.
@@ -35,9 +35,9 @@ struct StoredVariants {
 absl::StatusOr<StoredVariants> ParseVariants(absl::string_view stored, uint64_t count, bool verify);
 
 // Sets out[0] to out[variants.count - 1]. The limits on a message hold for all elements together. Charges *decoded with
-// the contents of the elements. Checks everything but the checksums of nested tensors before it allocates. Errors,
-// naming the element: DataLoss for bytes that are not a message or whose fields disagree; ResourceExhausted past a
-// limit. Elements of *out are then unspecified.
+// the contents of the elements. Checks everything but the checksums of nested tensors before it allocates.
+// Errors, naming the element: DataLoss for bytes that are not a message or whose fields disagree; ResourceExhausted
+// past a limit. Elements of *out are then unspecified.
 absl::Status DecodeVariants(const StoredVariants& variants, const DecodeOptions& options, DecodeQuota* decoded,
                             Variant* out);
 

@@ -12,8 +12,8 @@ namespace tensorcask::checkpoint {
 
 // The smallest number of data files, `wanted` or more, with which no new data file has the name of a data file of the
 // checkpoint at `prefix` (FORMAT.md section 6): `wanted`, or `wanted` + 1 if that checkpoint has `wanted`. If its index
-// cannot be read, its number of data files is unknown, so no name of an existing data file of `prefix` is used. Errors:
-// InvalidArgument if there is no such number up to kMaxShards; from errno if the folder cannot be listed.
+// cannot be read, its number of data files is unknown, so no name of an existing data file of `prefix` is used.
+// Errors: InvalidArgument if there is no such number up to kMaxShards; from errno if the folder cannot be listed.
 absl::StatusOr<int> ChooseNumShards(const std::string& prefix, int wanted, FileSystem* file_system);
 
 }  // namespace tensorcask::checkpoint

@@ -26,14 +26,15 @@ struct WalkedIndex {
 };
 
 // Checks index and entries as CheckpointReader::entries does, then calls fn(key, value, entry) for each key but that of
-// the header, in order, then checks that the data files that entries name are regular files and long enough. Errors: as
-// CheckpointReader::Open and entries; fn's; DataLoss, naming the data file; from errno.
+// the header, in order, then checks that the data files that entries name are regular files and long enough.
+// Errors: as CheckpointReader::Open and entries; fn's; DataLoss, naming the data file; from errno.
 absl::StatusOr<WalkedIndex> WalkIndex(
     const std::string& prefix, FileSystem* files, const DecodeLimits& limits,
     absl::FunctionRef<absl::Status(absl::string_view, absl::string_view, const IndexEntry&)> fn);
 
 // Whether a checkpoint is whole: WalkIndex and that all data files are there, or with `everything` all that
-// CheckpointReader::VerifyAll checks. Errors: the first damage found; errors that prevent the check.
+// CheckpointReader::VerifyAll checks.
+// Errors: the first damage found; errors that prevent the check.
 absl::Status CheckWhole(const std::string& prefix, bool everything, FileSystem* files);
 
 }  // namespace tensorcask::checkpoint

@@ -11,7 +11,8 @@
 namespace tensorcask::checkpoint {
 
 // Makes the folder of the file `path` if it is missing; the parent of the folder must exist. With `sync` the name of a
-// new folder is durable on return. Errors: from errno, naming the file and the folder.
+// new folder is durable on return.
+// Errors: from errno, naming the file and the folder.
 absl::Status MakeFolderFor(const std::string& path, bool sync, FileSystem* files);
 
 }  // namespace tensorcask::checkpoint

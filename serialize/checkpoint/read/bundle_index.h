@@ -41,8 +41,8 @@ struct LocatedEntry {
   std::string Label() const;
 };
 
-// Sets the entry of a tensor or a piece from its key and value; does not set the id. Errors, without names: as
-// DecodeEntry, DecodeSliceKey.
+// Sets the entry of a tensor or a piece from its key and value; does not set the id.
+// Errors, without names: as DecodeEntry, DecodeSliceKey.
 absl::Status LocateAt(absl::string_view key, absl::string_view value, int num_shards, const DecodeLimits& limits,
                       LocatedEntry* located);
 
@@ -69,8 +69,8 @@ absl::Status CheckPiece(const CheckpointEntry& tensor, const TensorSlice& slice,
 // Methods are safe from several threads.
 class BundleIndex {
  public:
-  // `file` is PREFIX.index. Errors: DataLoss; Unimplemented if the index requires a newer reader; ResourceExhausted
-  // past a limit.
+  // `file` is PREFIX.index.
+  // Errors: DataLoss; Unimplemented if the index requires a newer reader; ResourceExhausted past a limit.
   static absl::StatusOr<std::unique_ptr<const BundleIndex>> Open(std::shared_ptr<const ByteSource> file,
                                                                  const DecodeLimits& limits);
 
@@ -88,8 +88,8 @@ class BundleIndex {
 
   // Calls fn(number, key, value) for all keys but the header's, in order: first those of pieces, then names. Numbers
   // count from 0. The views are valid during the call. `memory` is charged with the block in memory, and during a call
-  // with the memory that DecodeEntry needs for a large value. Errors: of the table; of fn, which ends the walk;
-  // ResourceExhausted past a limit.
+  // with the memory that DecodeEntry needs for a large value.
+  // Errors: of the table; of fn, which ends the walk; ResourceExhausted past a limit.
   using Visitor = absl::FunctionRef<absl::Status(uint32_t number, absl::string_view key, absl::string_view value)>;
   absl::Status ForEach(DecodeQuota* memory, Visitor fn) const;
   // A quota for the memory of one call: max_unbacked_bytes and twice the index, less the memory that the index already

@@ -50,8 +50,8 @@ class DataFiles {
 
   std::string Path(int shard) const;
 
-  // The file that holds `entry`. Checks that the range of the entry lies in the file. Errors: DataLoss if there is no
-  // such file or it is too short; as OpenFileSource.
+  // The file that holds `entry`. Checks that the range of the entry lies in the file.
+  // Errors: DataLoss if there is no such file or it is too short; as OpenFileSource.
   absl::StatusOr<std::shared_ptr<const ByteSource>> FileOf(const CheckpointEntry& entry) const;
 
   // Fills `out` with the bytes of `entry`, checking them while they are in the cache. Requires: out.size() is

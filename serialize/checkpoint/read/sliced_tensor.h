@@ -21,8 +21,9 @@
 
 namespace tensorcask::checkpoint {
 
-// The pieces of `tensor` as a set. Errors: DataLoss, without the names of file and tensor, if two overlap or one is
-// listed twice; ResourceExhausted as TensorSliceSet.
+// The pieces of `tensor` as a set.
+// Errors: DataLoss, without the names of file and tensor, if two overlap or one is listed twice; ResourceExhausted as
+// TensorSliceSet.
 absl::StatusOr<TensorSliceSet> PiecesOf(const CheckpointEntry& tensor);
 // An upper bound of the memory that PiecesOf takes.
 uint64_t PieceSetBytes(const CheckpointEntry& tensor);
@@ -35,8 +36,9 @@ class SlicedTensors {
       : index_(index), stored_(stored), options_(options) {}
 
   // The pieces that have elements of `slice`. Checks that each piece matches the tensor and that its bytes exist.
-  // Charges *decoded with their size in memory. Errors: DataLoss, naming the tensor, also if some elements are in no
-  // piece; as StoredTensors; of *decoded. Requires: `slice` lies in the tensor.
+  // Charges *decoded with their size in memory.
+  // Errors: DataLoss, naming the tensor, also if some elements are in no piece; as StoredTensors; of *decoded.
+  // Requires: `slice` lies in the tensor.
   absl::StatusOr<std::vector<TensorSlice>> Find(const LocatedEntry& tensor, const TensorSlice& slice,
                                                 DecodeQuota* decoded) const;
 

@@ -37,8 +37,9 @@ class StoredTensors {
 
   const DataFiles& files() const { return files_; }
 
-  // Checks that the elements can be read and that all bytes of the entry exist. Errors: Unimplemented for a form or
-  // dtype that is only listed; ResourceExhausted for an encoded one past max_expansion; DataLoss.
+  // Checks that the elements can be read and that all bytes of the entry exist.
+  // Errors: Unimplemented for a form or dtype that is only listed; ResourceExhausted for an encoded one past
+  // max_expansion; DataLoss.
   absl::Status CheckReadable(const LocatedEntry& located) const;
   // Charges *decoded with the memory of the elements of `shape`; strings and variants count whole, because they are
   // read whole. The contents of variants are not known yet: the functions below charge them when they read them.
@@ -58,11 +59,13 @@ class StoredTensors {
   // Requires CheckReadable only, since mapped elements take no memory.
   absl::StatusOr<Tensor> Map(const LocatedEntry& located, DecodeQuota* decoded) const;
   // Reads and checks every byte, even if that was done before, and calls report for each damaged chunk of an encoded
-  // entry; needs no base. Needs CheckReadable only. Errors: other damage; errors that prevent the check.
+  // entry; needs no base. Needs CheckReadable only.
+  // Errors: other damage; errors that prevent the check.
   absl::Status Verify(const LocatedEntry& located, absl::FunctionRef<void(const absl::Status& damage)> report) const;
 
   // Reads the base of a delta and compares its hash. True if it matches, and for entries that are no deltas; false if
-  // no base was given. Requires CheckReadable only. Errors: FailedPrecondition for another base; of reading it.
+  // no base was given. Requires CheckReadable only.
+  // Errors: FailedPrecondition for another base; of reading it.
   absl::StatusOr<bool> CheckBase(const LocatedEntry& located) const;
 
   // "PATH: tensor "w" at offset 128, 16 bytes", for messages.

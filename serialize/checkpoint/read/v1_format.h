@@ -24,9 +24,10 @@ struct V1Tensor {
   TensorSliceSet pieces;  // with the dtype and the shape; at least one
 };
 
-// The value under the empty key: all tensors, by name. Errors, without the name of the file: DataLoss for anything that
-// TensorFlow does not write; Unimplemented if its versions exclude readers of version 1; ResourceExhausted past a
-// limit. `memory`, if not null, is charged with the size of the result before it is allocated.
+// The value under the empty key: all tensors, by name.
+// Errors, without the name of the file: DataLoss for anything that TensorFlow does not write; Unimplemented if its
+// versions exclude readers of version 1; ResourceExhausted past a limit. `memory`, if not null, is charged with the
+// size of the result before it is allocated.
 absl::StatusOr<std::vector<V1Tensor>> DecodeV1Meta(absl::string_view value, const DecodeLimits& limits,
                                                    DecodeQuota* memory = nullptr);
 

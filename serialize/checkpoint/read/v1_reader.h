@@ -19,8 +19,9 @@ namespace tensorcask::checkpoint {
 
 // Reads the list of tensors. Each block of the file has a checksum, which is verified whenever the block is read,
 // whatever the options say. Only one block is in memory at a time, so read tensors in the order of entries(). Map
-// copies. entries() and VerifyAll read the whole file. Errors: DataLoss if the file is not a V1 checkpoint or is
-// damaged; Unimplemented if it requires a newer reader; ResourceExhausted past a limit.
+// copies. entries() and VerifyAll read the whole file.
+// Errors: DataLoss if the file is not a V1 checkpoint or is damaged; Unimplemented if it requires a newer reader;
+// ResourceExhausted past a limit.
 absl::StatusOr<std::unique_ptr<ReaderImpl>> OpenV1Checkpoint(std::shared_ptr<const ByteSource> file,
                                                              const CheckpointReaderOptions& options);
 

@@ -62,15 +62,16 @@ class AtomicPublish {
   AtomicPublish& operator=(const AtomicPublish&) = delete;
 
   // The sink of a new file that Commit will publish as `final_path`; it belongs to this object, and is gone when Commit
-  // fails. Errors: AlreadyExists if the final name is taken (unless overwriting) or was added before;
-  // FailedPrecondition if the final name is not a regular file, or after Commit; InvalidArgument as CheckPath; from
-  // errno, naming the path.
+  // fails.
+  // Errors: AlreadyExists if the final name is taken (unless overwriting) or was added before; FailedPrecondition if
+  // the final name is not a regular file, or after Commit; InvalidArgument as CheckPath; from errno, naming the path.
   absl::StatusOr<FileSink*> Add(const std::string& final_path);
 
   // Commit will publish the file at `source_path` as `final_path` too: as a hard link, so that a later write changes
   // the file under both names, or as a copy (in bounded memory) if the file system has no hard links. With sync its
-  // content is made durable, however it was written. The source keeps its name. Errors: as Add; NotFound and other
-  // errors of reading, naming the source; FailedPrecondition if the source is not a regular file.
+  // content is made durable, however it was written. The source keeps its name.
+  // Errors: as Add; NotFound and other errors of reading, naming the source; FailedPrecondition if the source is not a
+  // regular file.
   absl::Status AddExisting(const std::string& source_path, const std::string& final_path);
 
   // As Add, but Commit publishes the file before the one that was added last, which stays the switch.

@@ -56,7 +56,8 @@ class ChunkEncoder {
   // The coded chunk, valid until the next call; empty if it would not be smaller than `bytes` by 1/64, if the level is
   // kStored, or for bools other than 0 and 1. `base`, if not null, has as many numbers, those of the base: the chunk
   // then holds differences if a sample of them is smaller. Requires: bytes.size() is a multiple of numbers.bytes, not 0
-  // and at most 4 MiB. Errors: ResourceExhausted without memory.
+  // and at most 4 MiB.
+  // Errors: ResourceExhausted without memory.
   absl::StatusOr<absl::string_view> Encode(absl::string_view bytes, const char* base);
 
   // Estimates the result of Encode(bytes, nullptr), at a small part of its cost.
@@ -75,9 +76,9 @@ class ChunkDecoder {
 
   // Fills `out`, whose size is the decoded size. `coded` is a coded chunk or, if it has the same size, a raw one.
   // `base`, if not null, has as many numbers, those of the base; without it, differences are decoded as such.
-  // `non_temporal`: as in JoinPlanes. Errors: InvalidArgument, saying what is wrong; Unimplemented for reserved values;
-  // ResourceExhausted without memory. On error `out` is unspecified. Requires: as above; the caller has verified the
-  // checksum or does not need it.
+  // `non_temporal`: as in JoinPlanes.
+  // Errors: InvalidArgument, saying what is wrong; Unimplemented for reserved values; ResourceExhausted without memory.
+  // On error `out` is unspecified. Requires: as above; the caller has verified the checksum or does not need it.
   absl::Status Decode(absl::string_view coded, const char* base, absl::Span<char> out, bool non_temporal = false);
 
  private:

@@ -19,7 +19,8 @@ namespace tensorcask::payload {
 class HuffmanEncoder {
  public:
   // Writes at most plan.bytes bytes to `out`, which may overlap `plane`; returns how many. Requires: `plan` is of this
-  // plane. Errors: ResourceExhausted without memory.
+  // plane.
+  // Errors: ResourceExhausted without memory.
   absl::StatusOr<size_t> Encode(absl::string_view plane, const HuffmanPlan& plan, char* out);
 
   size_t MemoryBytes() const { return memory_.size_bytes(); }

@@ -43,8 +43,8 @@ class PlaneEncoder {
   PlaneEncoder(PlaneEncoder&&) noexcept;
 
   // Writes the coded plane, which is smaller than `plane`, to `out`, which may overlap `plane`. If that would save less
-  // than 1/64, the plane stays raw and `out` unchanged. Errors: ResourceExhausted
-  // without memory.
+  // than 1/64, the plane stays raw and `out` unchanged.
+  // Errors: ResourceExhausted without memory.
   absl::StatusOr<CodedPlane> Encode(absl::string_view plane, PlaneEffort effort, char* out);
 
   size_t MemoryBytes() const;  // of its contexts

@@ -45,8 +45,9 @@ class ChunkReader {
     ~Session();
     Session(Session&&) noexcept;
 
-    // Requires: the base of a delta was set; `out` has the decoded size. Errors: DataLoss for a wrong checksum;
-    // InvalidArgument; Unimplemented; ResourceExhausted; of the source. `non_temporal`: as in JoinPlanes.
+    // Requires: the base of a delta was set; `out` has the decoded size.
+    // Errors: DataLoss for a wrong checksum; InvalidArgument; Unimplemented; ResourceExhausted; of the source.
+    // `non_temporal`: as in JoinPlanes.
     absl::Status Decode(uint64_t i, absl::Span<char> out, bool non_temporal = false);
     // The same into memory of the session, valid until the next call.
     absl::StatusOr<absl::string_view> Decode(uint64_t i);

@@ -46,8 +46,8 @@ class PayloadBytes {
   bool in_memory() const { return source_ == nullptr; }
   uint64_t size() const { return size_; }
 
-  // Bytes [offset, offset + size), in place or in *scratch. Requires: they are in the payload. Errors: of the source;
-  // ResourceExhausted.
+  // Bytes [offset, offset + size), in place or in *scratch. Requires: they are in the payload.
+  // Errors: of the source; ResourceExhausted.
   absl::StatusOr<absl::string_view> Get(uint64_t offset, size_t size, Scratch* scratch) const;
   // The same into `out`.
   absl::Status ReadAt(uint64_t offset, absl::Span<char> out) const;
@@ -61,8 +61,8 @@ class PayloadBytes {
 
 class PayloadIndex {
  public:
-  // Memory: for a payload in a source its index, and the same again while the index is checked. Errors:
-  // InvalidArgument, saying what is wrong; Unimplemented for what is newer; DataLoss for a wrong checksum;
+  // Memory: for a payload in a source its index, and the same again while the index is checked.
+  // Errors: InvalidArgument, saying what is wrong; Unimplemented for what is newer; DataLoss for a wrong checksum;
   // ResourceExhausted past max_unbacked_bytes + max_expansion x the size; of the source.
   static absl::StatusOr<PayloadIndex> Read(const PayloadBytes& bytes, const DecodeLimits& limits);
 

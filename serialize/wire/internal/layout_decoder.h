@@ -10,8 +10,8 @@
 
 namespace tensorcask::internal {
 
-// The layout of a tensor of `shape` over its content; row-major if there are no strides. Errors: InvalidArgument unless
-// the N elements are at N different positions from 0 to N - 1.
+// The layout of a tensor of `shape` over its content; row-major if there are no strides.
+// Errors: InvalidArgument unless the N elements are at N different positions from 0 to N - 1.
 absl::StatusOr<Layout> DecodeLayout(const ExtensionFields& extension, const TensorShape& shape);
 
 }  // namespace tensorcask::internal

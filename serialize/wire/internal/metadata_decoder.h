@@ -13,7 +13,8 @@
 namespace tensorcask::internal {
 
 // The metadata in `fields`, for a tensor of this dtype and rank. Memory stays within what TensorMetadata::Validate
-// allows. Errors: InvalidArgument, naming the field; ResourceExhausted for names and keys past max_name_bytes.
+// allows.
+// Errors: InvalidArgument, naming the field; ResourceExhausted for names and keys past max_name_bytes.
 absl::StatusOr<TensorMetadata> DecodeMetadata(const TensorFields& fields, DType dtype, int rank,
                                               const DecodeOptions& options);
 

@@ -44,8 +44,8 @@ inline absl::Status CheckObject(TypeTag<std::string>, absl::string_view, const O
   return absl::OkStatus();
 }
 
-// Requires: CheckObject returned OK for these bytes. Errors: ResourceExhausted if memory cannot be allocated; DataLoss
-// for a wrong checksum of a tensor in a variant.
+// Requires: CheckObject returned OK for these bytes.
+// Errors: ResourceExhausted if memory cannot be allocated; DataLoss for a wrong checksum of a tensor in a variant.
 absl::Status DecodeObject(absl::string_view bytes, const ObjectDecoding& decoding, ResourceHandle* out);
 absl::Status DecodeObject(absl::string_view bytes, const ObjectDecoding& decoding, Variant* out);
 inline absl::Status DecodeObject(absl::string_view bytes, const ObjectDecoding&, std::string* out) {

@@ -30,9 +30,9 @@ namespace tensorcask::internal {
 // The depth of nested messages that readers accept by default (DecodeLimits::max_depth).
 inline constexpr int kMaxWrittenDepth = 64;
 
-// The size of one object, without tag and length. Its message may contain `max_depth` levels of messages. Errors:
-// InvalidArgument, naming the field, for what the message cannot hold (text that is not UTF-8, a dtype that TensorFlow
-// does not have, more levels); FailedPrecondition for a tensor without data.
+// The size of one object, without tag and length. Its message may contain `max_depth` levels of messages.
+// Errors: InvalidArgument, naming the field, for what the message cannot hold (text that is not UTF-8, a dtype that
+// TensorFlow does not have, more levels); FailedPrecondition for a tensor without data.
 inline absl::StatusOr<uint64_t> MeasureObject(const std::string& text, int /*max_depth*/) { return text.size(); }
 absl::StatusOr<uint64_t> MeasureObject(const ResourceHandle& handle, int max_depth);
 absl::StatusOr<uint64_t> MeasureObject(const Variant& variant, int max_depth);
@@ -89,8 +89,8 @@ uint32_t TensorCrc32c(const TensorView& tensor);
 // The same for any view. Errors: as TensorView::Contiguous.
 absl::StatusOr<uint32_t> ViewCrc32c(const TensorView& view);
 
-// Fills *content with the `bytes` bytes of tensor_content for these elements: row-major, objects in list form. Errors:
-// as CopyRowMajor. Requires: objects are contiguous, and were measured.
+// Fills *content with the `bytes` bytes of tensor_content for these elements: row-major, objects in list form.
+// Errors: as CopyRowMajor. Requires: objects are contiguous, and were measured.
 absl::Status SetContent(const TensorView& tensor, uint64_t bytes, std::string* content);
 
 }  // namespace tensorcask::internal

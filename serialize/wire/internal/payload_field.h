@@ -26,12 +26,13 @@ absl::StatusOr<std::optional<TensorView>> EncodePayloadField(const TensorView& v
                                                              const EncodeOptions& options, uint64_t plain_bytes);
 
 // Header and index of a payload that says it holds `dtype` and as many elements as `shape`. `payload` must outlive the
-// result. Errors: InvalidArgument if it holds others; as PayloadReader::Open.
+// result.
+// Errors: InvalidArgument if it holds others; as PayloadReader::Open.
 absl::StatusOr<PayloadReader> OpenPayloadField(absl::string_view payload, DType dtype, const TensorShape& shape,
                                                const DecodeOptions& options);
 
-// Gives a delta its base, the tensor called `name` in `base`; does nothing for other payloads. Errors:
-// FailedPrecondition without a base, and if it is not the base of this delta.
+// Gives a delta its base, the tensor called `name` in `base`; does nothing for other payloads.
+// Errors: FailedPrecondition without a base, and if it is not the base of this delta.
 absl::Status SetPayloadBase(const BaseLookup* base, absl::string_view name, PayloadReader* reader);
 
 // All elements. Requires and errors: as PayloadReader::ReadInto.

@@ -129,8 +129,8 @@ int ShapeDepth(const Shape& shape) {
 }
 
 // The next three functions find in `message`, and in all messages nested in it, what CheckMessage finds in bytes: wrong
-// wire types, text that is not UTF-8, and messages nested deeper than `max_depth`. Errors: InvalidArgument;
-// ResourceExhausted for the depth.
+// wire types, text that is not UTF-8, and messages nested deeper than `max_depth`.
+// Errors: InvalidArgument; ResourceExhausted for the depth.
 template <typename Resource>
 absl::Status CheckResourceMessage(const Resource& message, int max_depth) {
   if (max_depth < 0) return TooDeep();

@@ -62,12 +62,13 @@ class TensorDecoder {
     return payload_ && payload_->base() != nullptr && payload_->base()->elements().SharesBufferWith(out);
   }
 
-  // Writes all elements in the order of the message. Requires: Check returned OK; *out has dtype() and shape(). Errors:
-  // ResourceExhausted if *out cannot be made writable; DataLoss for a wrong checksum.
+  // Writes all elements in the order of the message. Requires: Check returned OK; *out has dtype() and shape().
+  // Errors: ResourceExhausted if *out cannot be made writable; DataLoss for a wrong checksum.
   absl::Status Write(Tensor* out) const;
 
   // Writes all elements of an encoded message; *out may have any strides. Requires: as Write; is_encoded(); no two
-  // indices of *out refer to the same element; !HasBaseIn(*out). Errors: as Write; those of the payload.
+  // indices of *out refer to the same element; !HasBaseIn(*out).
+  // Errors: as Write; those of the payload.
   absl::Status WritePayload(TensorView* out) const;
 
   // Check, allocate, Write. Decode gathers elements with strides into row-major order.

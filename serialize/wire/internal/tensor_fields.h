@@ -93,8 +93,8 @@ struct ShapeFields {
 // Errors: InvalidArgument, naming the axis, for what TensorShape refuses, and for unknown_rank unless `lenient`.
 absl::StatusOr<TensorShape> ShapeFromFields(const ShapeFields& fields, bool lenient);
 
-// The shape with unknown dims as -1. Errors: InvalidArgument for what PartialTensorShape refuses, and for dims beside
-// unknown_rank.
+// The shape with unknown dims as -1.
+// Errors: InvalidArgument for what PartialTensorShape refuses, and for dims beside unknown_rank.
 absl::StatusOr<PartialTensorShape> PartialShapeFromFields(const ShapeFields& fields);
 
 // "float_val"
