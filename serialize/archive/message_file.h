@@ -24,8 +24,8 @@ namespace tensorcask {
 
 ArchiveTraits MessageTraits();
 
-// Reads the file, at most `max_bytes`, and decodes it: file and tensor are in memory. The tensor gets the name of the file
-// (NameFromPath).
+// Reads the file, at most `max_bytes`, and decodes it: file and tensor are in memory. The tensor gets the name of the
+// file (NameFromPath).
 absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenMessageFile(
     absl::string_view format, const std::string& path, uint64_t max_bytes, const ArchiveReaderOptions& options,
     absl::FunctionRef<absl::StatusOr<DecodedTensor>(absl::string_view, const DecodeOptions&)> decode);
