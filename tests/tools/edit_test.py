@@ -137,7 +137,7 @@ class AllFormats(Edits):
                 ([], 2, "nothing to change: give --rename, --set, --unset or --remove"),
                 (["--rename", "nosuch=x"], 2, "there is no tensor nosuch"),
                 (["--rename", "dense/kernl=x"], 2, 'did you mean "dense/kernel"?'),
-                (["--rename", "s/zzz/y/"], 2, "--rename s/zzz/y/ changes no name"),
+                (["--rename", "s/zzz/y/"], 2, "--rename s/zzz/y/ matches no tensor"),
                 (["--rename", "step"], 2, "wanted FROM=TO"),
                 (["--rename", "step=dense/bias"], 1, 'both "dense/bias" and "step" would be called "dense/bias"'),
                 (["--rename", "s/.*/same/"], 1, 'would be called "same"'),
