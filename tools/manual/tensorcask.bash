@@ -3,7 +3,7 @@
 # Subcommands and options of the tool, or options of a subcommand.
 _tensorcask_options() {
   case "$1" in
-    '') echo 'ls show stats diff verify salvage convert cat save send recv serve demo help --help -h --version -V' ;;
+    '') echo 'ls show stats diff verify salvage convert edit clean cat save send recv serve demo help --help -h --version -V' ;;
     ls) echo '--help -h --json --checksum --tree --sort --format --lenient --base' ;;
     show) echo '--help -h --slice --max --format --lenient --base' ;;
     stats) echo '--help -h --json --format --lenient --base' ;;
@@ -11,6 +11,8 @@ _tensorcask_options() {
     verify) echo '--help -h --json --format --lenient --base' ;;
     salvage) echo '--help -h --json --overwrite --base' ;;
     convert) echo '--help -h --format --lenient --base --to --level --alignment --overwrite --include --exclude --rename --dtype --allow-loss --dry-run' ;;
+    edit) echo '--help -h --rename --set --unset --remove --output -o --dry-run' ;;
+    clean) echo '--help -h --delete --json' ;;
     cat) echo '--help -h --exclude --allow-loss --format --lenient --base' ;;
     save) echo '--help -h --to --level --alignment --overwrite --include --exclude --allow-loss --limit' ;;
     send) echo '--help -h --unix --timeout --exclude --allow-loss --format --lenient --base' ;;
@@ -30,6 +32,8 @@ _tensorcask_operands() {
     verify) echo '@file' ;;
     salvage) echo '@file @file' ;;
     convert) echo '@file' ;;
+    edit) echo '@file' ;;
+    clean) echo '@folder' ;;
     cat) echo '@file @tensor' ;;
     save) echo '@file' ;;
     send) echo '@file @tensor' ;;
@@ -66,6 +70,11 @@ _tensorcask_value() {
     'convert --exclude') echo '@tensor' ;;
     'convert --rename') echo '@text' ;;
     'convert --dtype') echo '@text' ;;
+    'edit --rename') echo '@text' ;;
+    'edit --set') echo '@text' ;;
+    'edit --unset') echo '@text' ;;
+    'edit --remove') echo '@tensor' ;;
+    'edit --output') echo '@file' ;;
     'cat --exclude') echo '@tensor' ;;
     'cat --format') echo 'checkpoint tensorproto records safetensors npy npz tensorproto-text graph' ;;
     'cat --base') echo '@file' ;;
