@@ -180,12 +180,11 @@ TEST_F(SalvageOne, NamesOfNoMemoryInTheFile) {
   EXPECT_EQ(salvaged.tensors.size(), 3000u);
   CheckpointReaderOptions options = Reading();
   options.limits.max_unbacked_bytes = 1 << 20;
-  const auto is_refused = StatusIs(Code::kResourceExhausted, HasSubstr("the names of"));
   ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, CheckpointReader::Open(kPrefix, options));
-  EXPECT_THAT(reader.entries(), is_refused);
+  EXPECT_THAT(reader.entries(), StatusIs(Code::kResourceExhausted, HasSubstr("the list of 3000 tensors")));
   EXPECT_THAT(
       SalvageTensors(kPrefix, options, [](absl::string_view, const DecodedTensor&) { return absl::OkStatus(); }),
-      is_refused);
+      StatusIs(Code::kResourceExhausted, HasSubstr("the names of")));
 }
 
 TEST_F(SalvageOne, NothingIsWhole) {
