@@ -764,6 +764,20 @@ tensorcask_room(inspect
     absl::str_format
     absl::strings)
 
+tensorcask_room(memory
+  SOURCES
+    tensor/memory/host_backend.cc
+    tensor/memory/simulated_backend.cc
+  HEADERS
+    tensor/memory/device_backend.h
+    tensor/memory/host_backend.h
+    tensor/memory/simulated_backend.h
+  LINK
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
+    absl::strings)
+
 # --- Doors that are not a room of the same name ---
 
 tensorcask_door(tensor_codec
@@ -4450,6 +4464,16 @@ tensorcask_test(tests_tensor_interop_eigen_test
     tests/tensor/interop
   TIMEOUT
     60)
+
+tensorcask_test(tests_tensor_memory_device_backend_test
+  SOURCES
+    tests/tensor/memory/device_backend_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::memory
+    Tensorcask::tensor
+    absl::status
+    tests_support_status_matchers)
 
 tensorcask_test(tests_tensor_strided_accessor_test
   SOURCES

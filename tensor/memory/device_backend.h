@@ -1,0 +1,83 @@
+// The operations of a device that allocators and copies are built on: memory, streams, events, copies and fills.
+//
+//   CASK_ASSIGN_OR_RETURN(void* const block, backend->Allocate(size_t{2} << 20));
+//   CASK_ASSIGN_OR_RETURN(const StreamId stream, backend->CreateStream());
+//   backend->Copy(CopyKind::kHostToDevice, block, host, bytes, stream);   // returns before the bytes are copied
+//   CASK_ASSIGN_OR_RETURN(const EventId event, backend->RecordEvent(stream));
+//   CASK_ASSIGN_OR_RETURN(const bool done, backend->QueryEvent(event));  // true once the copy has finished
+//   backend->DestroyEvent(event);
+//
+// A stream is a queue of work: copies, fills and events of one stream are executed in the order in which they were
+// added. Streams are independent of each other, except where WaitForEvent orders them. Stream 0 always exists.
+//
+// Implementations: HostBackend (host_backend.h) and SimulatedBackend (simulated_backend.h). All of them are safe to
+// call from several threads.
+//
+// Errors of all functions: ResourceExhausted if the device has no memory left; InvalidArgument for a stream, an event
+// or a range of memory that does not exist; other codes for failures of the device. Messages begin with name().
+
+#ifndef TENSORCASK_TENSOR_MEMORY_DEVICE_BACKEND_H_
+#define TENSORCASK_TENSOR_MEMORY_DEVICE_BACKEND_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "tensorcask/tensor/base/ref_counted.h"
+#include "tensorcask/tensor/device.h"
+
+namespace tensorcask {
+
+using StreamId = int64_t;
+using EventId = int64_t;
+
+inline constexpr StreamId kDefaultStream = 0;
+
+// Where the two ranges of a copy are.
+enum class CopyKind : uint8_t { kHostToDevice, kDeviceToHost, kDeviceToDevice };
+
+struct DeviceMemoryInfo {
+  uint64_t free_bytes = 0;
+  uint64_t total_bytes = 0;
+};
+
+class DeviceBackend : public RefCounted {
+ public:
+  virtual absl::string_view name() const = 0;  // "host", "simulated": for messages
+  virtual Device device() const = 0;
+  // Whether the host may read and write the device's memory through its pointers.
+  virtual bool host_can_access() const = 0;
+
+  // `bytes` (> 0) uninitialised bytes at a multiple of Allocator::kAlignment. Never null.
+  virtual absl::StatusOr<void*> Allocate(size_t bytes) = 0;
+  // Frees what Allocate(bytes) returned, after all work that is queued on any stream of the device has finished.
+  virtual absl::Status Free(void* block, size_t bytes) = 0;
+  virtual absl::StatusOr<DeviceMemoryInfo> MemoryInfo() = 0;
+
+  virtual absl::StatusOr<StreamId> CreateStream() = 0;
+  // Waits for the stream's work and removes the stream. Stream 0 cannot be destroyed.
+  virtual absl::Status DestroyStream(StreamId stream) = 0;
+  // Waits until all work of the stream has finished.
+  virtual absl::Status Synchronize(StreamId stream) = 0;
+
+  // Adds an event to the stream. The event is complete when all work that was added before it has finished. The caller
+  // destroys it.
+  virtual absl::StatusOr<EventId> RecordEvent(StreamId stream) = 0;
+  virtual absl::StatusOr<bool> QueryEvent(EventId event) = 0;  // whether it is complete
+  virtual absl::Status SynchronizeEvent(EventId event) = 0;    // the calling thread waits for it
+  // Work that is added to `stream` afterwards starts after the event is complete.
+  virtual absl::Status WaitForEvent(StreamId stream, EventId event) = 0;
+  virtual void DestroyEvent(EventId event) = 0;
+
+  // Adds a copy of `bytes` bytes to the stream. Both ranges stay valid and unchanged until it has finished. The ranges
+  // do not overlap.
+  virtual absl::Status Copy(CopyKind kind, void* to, const void* from, size_t bytes, StreamId stream) = 0;
+  // Adds to the stream: sets `bytes` bytes of device memory to `value`.
+  virtual absl::Status Fill(void* to, uint8_t value, size_t bytes, StreamId stream) = 0;
+};
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_TENSOR_MEMORY_DEVICE_BACKEND_H_

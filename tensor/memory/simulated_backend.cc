@@ -1,0 +1,338 @@
+#include "tensorcask/tensor/memory/simulated_backend.h"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <iterator>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "tensorcask/tensor/base/check.h"
+#include "tensorcask/tensor/base/ref_counted.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/memory/device_backend.h"
+
+namespace tensorcask {
+namespace {
+
+constexpr uint64_t kMaxMemoryBytes = uint64_t{1} << 40;
+
+size_t RoundUp(size_t bytes) {
+  return (bytes + SimulatedBackend::kGranularity - 1) / SimulatedBackend::kGranularity * SimulatedBackend::kGranularity;
+}
+
+uintptr_t Address(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
+
+absl::string_view NameOf(SimulatedBackend::Call call) {
+  switch (call) {
+    case SimulatedBackend::Call::kAllocate:
+      return "Allocate";
+    case SimulatedBackend::Call::kFree:
+      return "Free";
+    case SimulatedBackend::Call::kRecordEvent:
+      return "RecordEvent";
+    case SimulatedBackend::Call::kQueryEvent:
+      return "QueryEvent";
+    case SimulatedBackend::Call::kSynchronize:
+      return "Synchronize";
+    case SimulatedBackend::Call::kCopy:
+      return "Copy";
+  }
+  return "?";
+}
+
+// Address space whose pages take memory only when they are written; null on failure.
+char* Reserve(size_t bytes, int protection) {
+  void* const start = mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return start == MAP_FAILED ? nullptr : static_cast<char*>(start);
+}
+
+}  // namespace
+
+absl::StatusOr<RefPtr<SimulatedBackend>> SimulatedBackend::Create(Options options) {
+  if (options.memory_bytes == 0 || options.memory_bytes > kMaxMemoryBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("simulated: memory of ", options.memory_bytes, " bytes; 1 to ", kMaxMemoryBytes, " are possible"));
+  }
+  auto backend = RefPtr<SimulatedBackend>::AdoptNew(new SimulatedBackend(options));
+  // A device has more address space than memory, so memory in several pieces can always be used up.
+  backend->reserved_bytes_ = RoundUp(static_cast<size_t>(options.memory_bytes)) * 4 + (size_t{1} << 20);
+  backend->base_ = Reserve(backend->reserved_bytes_, PROT_NONE);
+  backend->bytes_ = Reserve(backend->reserved_bytes_, PROT_READ | PROT_WRITE);
+  if (backend->base_ == nullptr || backend->bytes_ == nullptr) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("simulated: no address space for two ranges of ", backend->reserved_bytes_, " bytes"));
+  }
+  backend->streams_[kDefaultStream];
+  return backend;
+}
+
+SimulatedBackend::~SimulatedBackend() {
+  if (base_ != nullptr) munmap(base_, reserved_bytes_);
+  if (bytes_ != nullptr) munmap(bytes_, reserved_bytes_);
+}
+
+absl::Status SimulatedBackend::Begin(Call call) {
+  const auto index = static_cast<size_t>(call);
+  ++calls_[index];
+  Failure& failure = failures_[index];
+  if (failure.count == 0) return absl::OkStatus();
+  if (failure.skip > 0) {
+    --failure.skip;
+    return absl::OkStatus();
+  }
+  --failure.count;
+  return absl::Status(failure.code, absl::StrCat("simulated: ", NameOf(call), " failed as the test asked"));
+}
+
+absl::StatusOr<void*> SimulatedBackend::Allocate(size_t bytes) {
+  CASK_CHECK(bytes > 0, "an allocation has at least one byte");
+  const std::lock_guard<std::mutex> lock(mutex_);
+  CASK_RETURN_IF_ERROR(Begin(Call::kAllocate));
+  if (bytes > options_.memory_bytes - allocated_bytes_) {
+    return absl::ResourceExhaustedError(absl::StrCat("simulated: no memory for ", bytes, " bytes: ", allocated_bytes_,
+                                                     " of ", options_.memory_bytes, " are allocated"));
+  }
+  char* start = base_;
+  for (const auto& [other, other_bytes] : allocations_) {
+    if (static_cast<size_t>(other - start) >= bytes) break;
+    start = base_ + (other - base_) + RoundUp(other_bytes);
+  }
+  if (bytes > reserved_bytes_ - static_cast<size_t>(start - base_))
+    return absl::ResourceExhaustedError(absl::StrCat("simulated: no address space for ", bytes, " bytes"));
+  allocations_[start] = bytes;
+  allocated_bytes_ += bytes;
+  return start;
+}
+
+absl::Status SimulatedBackend::Free(void* block, size_t bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  CASK_RETURN_IF_ERROR(Begin(Call::kFree));
+  const auto found = allocations_.find(static_cast<const char*>(block));
+  if (found == allocations_.end() || found->second != bytes) {
+    return absl::InvalidArgumentError(absl::StrCat("simulated: Free of ", bytes, " bytes at ",
+                                                   absl::Hex(Address(block)), ", which is no allocation"));
+  }
+  DrainAll();
+  allocated_bytes_ -= bytes;
+  allocations_.erase(found);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<DeviceMemoryInfo> SimulatedBackend::MemoryInfo() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return DeviceMemoryInfo{options_.memory_bytes - allocated_bytes_, options_.memory_bytes};
+}
+
+absl::StatusOr<StreamId> SimulatedBackend::CreateStream() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  streams_[next_id_];
+  return next_id_++;
+}
+
+absl::Status SimulatedBackend::DestroyStream(StreamId stream) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  CASK_RETURN_IF_ERROR(CheckStream(stream));
+  if (stream == kDefaultStream) return absl::InvalidArgumentError("simulated: stream 0 cannot be destroyed");
+  Drain(stream, nullptr);
+  streams_.erase(stream);
+  return absl::OkStatus();
+}
+
+absl::Status SimulatedBackend::Synchronize(StreamId stream) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  CASK_RETURN_IF_ERROR(Begin(Call::kSynchronize));
+  CASK_RETURN_IF_ERROR(CheckStream(stream));
+  Drain(stream, nullptr);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<EventId> SimulatedBackend::RecordEvent(StreamId stream) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  CASK_RETURN_IF_ERROR(Begin(Call::kRecordEvent));
+  CASK_RETURN_IF_ERROR(CheckStream(stream));
+  const EventId event = next_id_++;
+  // An event on an idle stream is complete at once.
+  const bool idle = streams_[stream].empty();
+  events_[event] = {stream, idle, false};
+  if (!idle) CASK_RETURN_IF_ERROR(Add(stream, {Work::Kind::kEvent, {}, nullptr, nullptr, 0, 0, event}));
+  return event;
+}
+
+absl::StatusOr<bool> SimulatedBackend::QueryEvent(EventId event) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  CASK_RETURN_IF_ERROR(Begin(Call::kQueryEvent));
+  CASK_RETURN_IF_ERROR(CheckEvent(event));
+  return events_[event].complete;
+}
+
+absl::Status SimulatedBackend::SynchronizeEvent(EventId event) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  CASK_RETURN_IF_ERROR(Begin(Call::kSynchronize));
+  CASK_RETURN_IF_ERROR(CheckEvent(event));
+  if (!events_[event].complete) Drain(events_[event].stream, &event);
+  return absl::OkStatus();
+}
+
+absl::Status SimulatedBackend::WaitForEvent(StreamId stream, EventId event) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  CASK_RETURN_IF_ERROR(CheckStream(stream));
+  CASK_RETURN_IF_ERROR(CheckEvent(event));
+  if (events_[event].complete) return absl::OkStatus();
+  return Add(stream, {Work::Kind::kWait, {}, nullptr, nullptr, 0, 0, event});
+}
+
+void SimulatedBackend::DestroyEvent(EventId event) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = events_.find(event);
+  if (found == events_.end()) return;
+  found->second.destroyed = true;
+  if (found->second.complete) events_.erase(found);
+}
+
+absl::Status SimulatedBackend::Copy(CopyKind kind, void* to, const void* from, size_t bytes, StreamId stream) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  CASK_RETURN_IF_ERROR(Begin(Call::kCopy));
+  CASK_RETURN_IF_ERROR(CheckStream(stream));
+  if (bytes == 0) return absl::OkStatus();
+  CASK_RETURN_IF_ERROR(kind == CopyKind::kDeviceToHost ? CheckHostRange(to, bytes) : CheckDeviceRange(to, bytes));
+  CASK_RETURN_IF_ERROR(kind == CopyKind::kHostToDevice ? CheckHostRange(from, bytes) : CheckDeviceRange(from, bytes));
+  return Add(stream,
+             {Work::Kind::kCopy, kind, static_cast<char*>(to), static_cast<const char*>(from), bytes, 0, EventId{0}});
+}
+
+absl::Status SimulatedBackend::Fill(void* to, uint8_t value, size_t bytes, StreamId stream) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  CASK_RETURN_IF_ERROR(Begin(Call::kCopy));
+  CASK_RETURN_IF_ERROR(CheckStream(stream));
+  if (bytes == 0) return absl::OkStatus();
+  CASK_RETURN_IF_ERROR(CheckDeviceRange(to, bytes));
+  return Add(stream, {Work::Kind::kFill, {}, static_cast<char*>(to), nullptr, bytes, value, EventId{0}});
+}
+
+int64_t SimulatedBackend::Complete(StreamId stream, int64_t count) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  int64_t done = 0;
+  while (done < count && ExecuteNext(stream)) ++done;
+  return done;
+}
+
+int64_t SimulatedBackend::pending(StreamId stream) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = streams_.find(stream);
+  return found == streams_.end() ? 0 : static_cast<int64_t>(found->second.size());
+}
+
+void SimulatedBackend::FailNext(Call call, int64_t count, int64_t skip, absl::StatusCode code) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  failures_[static_cast<size_t>(call)] = {skip, count, code};
+}
+
+int64_t SimulatedBackend::live_allocations() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return static_cast<int64_t>(allocations_.size());
+}
+
+int64_t SimulatedBackend::live_events() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  int64_t live = 0;
+  for (const auto& event : events_) live += event.second.destroyed ? 0 : 1;
+  return live;
+}
+
+int64_t SimulatedBackend::calls(Call call) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return calls_[static_cast<size_t>(call)];
+}
+
+uint8_t SimulatedBackend::Peek(const void* address) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  CASK_CHECK(CheckDeviceRange(address, 1).ok(), "the address lies in a live allocation");
+  return static_cast<uint8_t>(*Bytes(static_cast<const char*>(address)));
+}
+
+absl::Status SimulatedBackend::CheckStream(StreamId stream) const {
+  if (streams_.count(stream) != 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("simulated: stream ", stream, " does not exist"));
+}
+
+absl::Status SimulatedBackend::CheckEvent(EventId event) const {
+  const auto found = events_.find(event);
+  if (found != events_.end() && !found->second.destroyed) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("simulated: event ", event, " does not exist"));
+}
+
+absl::Status SimulatedBackend::CheckDeviceRange(const void* start, size_t bytes) const {
+  auto next = allocations_.upper_bound(static_cast<const char*>(start));
+  if (next != allocations_.begin()) {
+    const auto& [first, allocated] = *std::prev(next);
+    const size_t offset = Address(start) - Address(first);
+    if (offset <= allocated && bytes <= allocated - offset) return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("simulated: ", bytes, " bytes at ", absl::Hex(Address(start)),
+                                                 " do not lie in one allocation of the device"));
+}
+
+absl::Status SimulatedBackend::CheckHostRange(const void* start, size_t bytes) const {
+  const bool apart = Address(start) >= Address(base_) + reserved_bytes_ || Address(start) + bytes <= Address(base_);
+  if (apart) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("simulated: ", bytes, " bytes at ", absl::Hex(Address(start)),
+                                                 " are memory of the device; a host pointer is needed"));
+}
+
+absl::Status SimulatedBackend::Add(StreamId stream, Work work) {
+  streams_[stream].push_back(work);
+  if (options_.automatic) Drain(stream, nullptr);
+  return absl::OkStatus();
+}
+
+bool SimulatedBackend::ExecuteNext(StreamId stream) {
+  const auto found = streams_.find(stream);
+  if (found == streams_.end() || found->second.empty()) return false;
+  const Work work = found->second.front();
+  if (work.kind == Work::Kind::kWait) {
+    const auto event = events_.find(work.event);  // an event that is complete and destroyed is not found
+    if (event != events_.end() && !event->second.complete) return false;
+  }
+  found->second.pop_front();
+  if (work.kind == Work::Kind::kEvent) {
+    Event& event = events_[work.event];
+    event.complete = true;
+    if (event.destroyed) events_.erase(work.event);
+  }
+  if (work.kind == Work::Kind::kFill) std::memset(Bytes(work.to), work.value, work.bytes);
+  if (work.kind == Work::Kind::kCopy) {
+    char* const to = work.copy_kind == CopyKind::kDeviceToHost ? work.to : Bytes(work.to);
+    const char* const from = work.copy_kind == CopyKind::kHostToDevice ? work.from : Bytes(work.from);
+    std::memcpy(to, from, work.bytes);
+  }
+  return true;
+}
+
+// Executes work of the stream until it is idle or the event is complete, and first the work that it waits for. An event
+// can only be waited for after it was recorded, so streams cannot wait for each other in a circle.
+void SimulatedBackend::Drain(StreamId stream, const EventId* until) {
+  while (!streams_[stream].empty()) {
+    if (until != nullptr) {
+      const auto event = events_.find(*until);
+      if (event == events_.end() || event->second.complete) return;
+    }
+    if (ExecuteNext(stream)) continue;
+    const EventId other = streams_[stream].front().event;
+    Drain(events_[other].stream, &other);
+  }
+}
+
+void SimulatedBackend::DrainAll() {
+  for (const auto& stream : streams_) Drain(stream.first, nullptr);
+}
+
+}  // namespace tensorcask
