@@ -766,11 +766,26 @@ tensorcask_room(inspect
 
 tensorcask_room(memory
   SOURCES
+    tensor/memory/caching_allocator.cc
+    tensor/memory/caching_allocator_report.cc
+    tensor/memory/caching_options.cc
     tensor/memory/host_backend.cc
+    tensor/memory/host_caching_allocator.cc
+    tensor/memory/memory_observer.cc
+    tensor/memory/memory_snapshot.cc
+    tensor/memory/memory_statistics.cc
+    tensor/memory/pool_allocator.cc
     tensor/memory/simulated_backend.cc
   HEADERS
+    tensor/memory/caching_allocator.h
+    tensor/memory/caching_options.h
     tensor/memory/device_backend.h
     tensor/memory/host_backend.h
+    tensor/memory/host_caching_allocator.h
+    tensor/memory/memory_observer.h
+    tensor/memory/memory_snapshot.h
+    tensor/memory/memory_statistics.h
+    tensor/memory/pool_allocator.h
     tensor/memory/simulated_backend.h
   LINK
     Tensorcask::tensor
@@ -4465,6 +4480,44 @@ tensorcask_test(tests_tensor_interop_eigen_test
   TIMEOUT
     60)
 
+tensorcask_test(tests_tensor_memory_caching_allocator_model_test
+  SOURCES
+    tests/tensor/memory/caching_allocator_model_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::memory
+    Tensorcask::tensor
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor/memory
+  TIMEOUT
+    60)
+
+tensorcask_test(tests_tensor_memory_caching_allocator_test
+  SOURCES
+    tests/tensor/memory/caching_allocator_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::memory
+    Tensorcask::tensor
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor/memory
+  TIMEOUT
+    60)
+
+tensorcask_test(tests_tensor_memory_caching_options_test
+  SOURCES
+    tests/tensor/memory/caching_options_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::memory
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor/memory
+  TIMEOUT
+    60)
+
 tensorcask_test(tests_tensor_memory_device_backend_test
   SOURCES
     tests/tensor/memory/device_backend_test.cc
@@ -4473,7 +4526,50 @@ tensorcask_test(tests_tensor_memory_device_backend_test
     Tensorcask::memory
     Tensorcask::tensor
     absl::status
-    tests_support_status_matchers)
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor/memory
+  TIMEOUT
+    60)
+
+tensorcask_test(tests_tensor_memory_host_caching_allocator_test
+  SOURCES
+    tests/tensor/memory/host_caching_allocator_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::memory
+    Tensorcask::tensor
+    tests_support_failing_allocator
+  PACKAGE
+    tests/tensor/memory
+  TIMEOUT
+    60)
+
+tensorcask_test(tests_tensor_memory_memory_observer_test
+  SOURCES
+    tests/tensor/memory/memory_observer_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::memory
+    Tensorcask::tensor
+    tests_support_failing_allocator
+  PACKAGE
+    tests/tensor/memory
+  TIMEOUT
+    60)
+
+tensorcask_test(tests_tensor_memory_pool_allocator_test
+  SOURCES
+    tests/tensor/memory/pool_allocator_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::memory
+    Tensorcask::tensor
+    tests_support_failing_allocator
+  PACKAGE
+    tests/tensor/memory
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_tensor_strided_accessor_test
   SOURCES

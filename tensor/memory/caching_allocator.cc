@@ -1,0 +1,456 @@
+#include "tensorcask/tensor/memory/caching_allocator.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "tensorcask/tensor/allocator.h"
+#include "tensorcask/tensor/base/check.h"
+#include "tensorcask/tensor/base/ref_counted.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
+#include "tensorcask/tensor/memory/caching_options.h"
+#include "tensorcask/tensor/memory/device_backend.h"
+#include "tensorcask/tensor/memory/memory_snapshot.h"
+#include "tensorcask/tensor/memory/memory_statistics.h"
+
+namespace tensorcask {
+namespace {
+
+size_t SegmentBytes(size_t bytes) {
+  if (bytes <= CachingAllocator::kSmallBytes) return CachingAllocator::kSmallSegmentBytes;
+  if (bytes < CachingAllocator::kMinOwnSegmentBytes) return CachingAllocator::kLargeSegmentBytes;
+  constexpr size_t kStep = CachingAllocator::kRoundLargeBytes;
+  return (bytes + kStep - 1) / kStep * kStep;
+}
+
+int64_t Signed(size_t bytes) { return static_cast<int64_t>(bytes); }
+
+class StreamAllocator final : public Allocator {
+ public:
+  StreamAllocator(RefPtr<CachingAllocator> cache, StreamId stream) : cache_(std::move(cache)), stream_(stream) {}
+
+  absl::string_view name() const override { return "caching"; }
+  void* Allocate(size_t bytes) override { return cache_->TryAllocate(bytes, stream_).value_or(nullptr); }
+  void Deallocate(void* block, size_t bytes) override { cache_->Deallocate(block, bytes); }
+  BlockInfo Describe(const void* block) const override { return cache_->Describe(block); }
+
+ private:
+  const RefPtr<CachingAllocator> cache_;
+  const StreamId stream_;
+};
+
+}  // namespace
+
+bool CachingAllocator::BlockOrder::operator()(const Block* a, const Block* b) const {
+  return std::tuple(a->stream, a->bytes, reinterpret_cast<uintptr_t>(a->start)) <
+         std::tuple(b->stream, b->bytes, reinterpret_cast<uintptr_t>(b->start));
+}
+
+RefPtr<CachingAllocator> CachingAllocator::Make(RefPtr<DeviceBackend> backend, const CachingOptions& options) {
+  return RefPtr<CachingAllocator>::AdoptNew(new CachingAllocator(std::move(backend), options));
+}
+
+CachingAllocator::CachingAllocator(RefPtr<DeviceBackend> backend, const CachingOptions& options)
+    : backend_(std::move(backend)), options_(options) {
+  small_.is_small = true;
+}
+
+CachingAllocator::~CachingAllocator() {
+  static_cast<void>(ProcessEvents(/*wait=*/true));
+  // Freeing memory of a device waits for its work, so blocks whose events failed may be released as well.
+  for (auto& [stream, queue] : events_) {
+    for (const PendingEvent& pending : queue) {
+      if (pending.event.has_value()) backend_->DestroyEvent(*pending.event);
+      if (--pending.block->pending_events == 0) FreeBlock(pending.block);
+    }
+  }
+  events_.clear();
+  CASK_CHECK(active_.empty(), "a caching allocator is destroyed after its blocks were freed");
+  static_cast<void>(ReleaseCached());
+}
+
+void* CachingAllocator::Allocate(size_t bytes) { return TryAllocate(bytes).value_or(nullptr); }
+
+absl::StatusOr<void*> CachingAllocator::TryAllocate(size_t bytes, StreamId stream) {
+  CASK_CHECK(bytes > 0, "an allocation has at least one byte");
+  std::unique_lock<std::mutex> lock(mutex_);
+  Request request;
+  request.requested_bytes = bytes;
+  request.stream = stream;
+  // An event that cannot be queried counts as not finished; its block stays out of the cache.
+  static_cast<void>(ProcessEvents(/*wait=*/false));
+  if (bytes > static_cast<size_t>(PTRDIFF_MAX) / 4) {
+    request.bytes = bytes;
+    statistics_.ooms += 1;
+    return OutOfMemory(request);
+  }
+  request.bytes = options_.RoundSize(bytes);
+  request.segment_bytes = SegmentBytes(request.bytes);
+  request.pool = request.bytes <= kSmallBytes ? &small_ : &large_;
+
+  Block* const found = FindBlock(request, lock);
+  if (found == nullptr) {
+    if (!absl::IsResourceExhausted(request.error)) return request.error;
+    statistics_.ooms += 1;
+    return OutOfMemory(request);
+  }
+  return TakeFrom(found, request)->start;
+}
+
+// The attempts in their order. The block is in its pool's free_blocks; null: request.error says why.
+CachingAllocator::Block* CachingAllocator::FindBlock(Request& request, std::unique_lock<std::mutex>& lock) {
+  if (Block* const block = FindFreeBlock(request)) return block;
+  if (RunMissCallbacks(lock)) {
+    if (Block* const block = FindFreeBlock(request)) return block;
+  }
+  if (fraction_.has_value() && options_.garbage_collection_threshold > 0) CollectGarbage();
+  if (Block* const block = NewSegment(request, /*is_retry=*/false)) return block;
+  if (!absl::IsResourceExhausted(request.error)) return nullptr;
+  if (ReleaseOversize(request)) {
+    if (Block* const block = NewSegment(request, /*is_retry=*/false)) return block;
+    if (!absl::IsResourceExhausted(request.error)) return nullptr;
+  }
+  // Segments that the device refuses to free stay cached; the next attempt tells whether enough was released.
+  static_cast<void>(ReleaseCached());
+  return NewSegment(request, /*is_retry=*/true);
+}
+
+CachingAllocator::Block* CachingAllocator::FindFreeBlock(const Request& request) {
+  auto& free_blocks = request.pool->free_blocks;
+  if (fraction_.has_value() && options_.garbage_collection_threshold > 0) {
+    for (Block* const block : free_blocks) ++block->searches_since_use;
+  }
+  Block key;
+  key.stream = request.stream;
+  key.bytes = request.bytes;
+  const auto found = free_blocks.lower_bound(&key);
+  if (found == free_blocks.end() || (*found)->stream != request.stream) return nullptr;
+  Block* const block = *found;
+  if (!IsOversize(request.bytes) && IsOversize(block->bytes)) return nullptr;
+  if (IsOversize(request.bytes) && block->bytes - request.bytes >= kLargeSegmentBytes) return nullptr;
+  block->searches_since_use = 0;
+  return block;
+}
+
+bool CachingAllocator::RunMissCallbacks(std::unique_lock<std::mutex>& lock) {
+  if (miss_callbacks_.empty()) return false;
+  const std::vector<std::function<bool()>> callbacks = miss_callbacks_;
+  lock.unlock();
+  bool freed = false;
+  for (const auto& callback : callbacks) freed = callback() || freed;
+  lock.lock();
+  return freed;
+}
+
+CachingAllocator::Block* CachingAllocator::NewSegment(Request& request, bool is_retry) {
+  if (is_retry) statistics_.alloc_retries += 1;
+  if (reserved_bytes_ > limit_bytes_ || request.segment_bytes > limit_bytes_ - reserved_bytes_) {
+    request.error = absl::ResourceExhaustedError("the limit is reached");
+    return nullptr;
+  }
+  absl::StatusOr<void*> start = backend_->Allocate(request.segment_bytes);
+  if (!start.ok()) {
+    request.error = start.status();
+    return nullptr;
+  }
+  auto block = std::make_unique<Block>();
+  block->stream = request.stream;
+  block->pool = request.pool;
+  block->start = static_cast<char*>(*start);
+  block->bytes = request.segment_bytes;
+  reserved_bytes_ += block->bytes;
+  Count(&MemoryStatistics::segments, *block->pool, 1);
+  Count(&MemoryStatistics::reserved_bytes, *block->pool, Signed(block->bytes));
+  if (IsOversize(block->bytes)) statistics_.oversize_segments.Add(1);
+  block->pool->free_blocks.insert(block.get());
+  return (inactive_[block->start] = std::move(block)).get();
+}
+
+bool CachingAllocator::ShouldSplit(const Block& block, size_t bytes) const {
+  const size_t remaining = block.bytes - bytes;
+  if (block.pool->is_small) return remaining >= kMinBlockBytes;
+  return !IsOversize(bytes) && remaining > kSmallBytes;
+}
+
+// Makes `block`, or its first part, the block of the request. Requires: it is in the free_blocks of its pool.
+CachingAllocator::Block* CachingAllocator::TakeFrom(Block* block, const Request& request) {
+  Pool& pool = *block->pool;
+  pool.free_blocks.erase(block);
+  std::unique_ptr<Block> owned = std::move(inactive_[block->start]);
+  inactive_.erase(block->start);
+  const bool was_split = block->is_split();
+  if (ShouldSplit(*block, request.bytes)) {
+    auto rest = std::make_unique<Block>();
+    rest->stream = block->stream;
+    rest->pool = &pool;
+    rest->start = block->start + request.bytes;
+    rest->bytes = block->bytes - request.bytes;
+    rest->previous = block;
+    rest->next = block->next;
+    if (rest->next != nullptr) rest->next->previous = rest.get();
+    block->next = rest.get();
+    block->bytes = request.bytes;
+    if (was_split) {
+      Count(&MemoryStatistics::inactive_split_bytes, pool, -Signed(block->bytes));
+    } else {
+      Count(&MemoryStatistics::inactive_split_bytes, pool, Signed(rest->bytes));
+      Count(&MemoryStatistics::inactive_split, pool, 1);
+    }
+    pool.free_blocks.insert(rest.get());
+    inactive_[rest->start] = std::move(rest);
+  } else if (was_split) {
+    Count(&MemoryStatistics::inactive_split_bytes, pool, -Signed(block->bytes));
+    Count(&MemoryStatistics::inactive_split, pool, -1);
+  }
+  block->allocated = true;
+  block->requested_bytes = request.requested_bytes;
+  block->id = next_id_++;
+  active_[block->start] = std::move(owned);
+  Count(&MemoryStatistics::allocations, pool, 1);
+  Count(&MemoryStatistics::allocated_bytes, pool, Signed(block->bytes));
+  Count(&MemoryStatistics::active, pool, 1);
+  Count(&MemoryStatistics::active_bytes, pool, Signed(block->bytes));
+  if (IsOversize(block->bytes)) statistics_.oversize_allocations.Add(1);
+  return block;
+}
+
+void CachingAllocator::Deallocate(void* start, size_t bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = active_.find(start);
+  CASK_CHECK(found != active_.end() && found->second->allocated, "the block is in use");
+  Block* const block = found->second.get();
+  CASK_CHECK(block->requested_bytes == bytes, "a block is freed with the size that was requested");
+  block->allocated = false;
+  Count(&MemoryStatistics::allocations, *block->pool, -1);
+  Count(&MemoryStatistics::allocated_bytes, *block->pool, -Signed(block->bytes));
+  if (IsOversize(block->bytes)) statistics_.oversize_allocations.Add(-1);
+  if (block->recorded_streams.empty()) {
+    FreeBlock(block);
+  } else {
+    InsertEvents(block);
+  }
+}
+
+// Requires: not allocated, and no stream uses it.
+void CachingAllocator::FreeBlock(Block* block) {
+  Pool& pool = *block->pool;
+  const size_t bytes = block->bytes;
+  std::unique_ptr<Block> owned = std::move(active_[block->start]);
+  active_.erase(block->start);
+  block->requested_bytes = 0;
+  int64_t inactive_blocks = 0;
+  int64_t inactive_bytes = 0;
+  for (Block* const neighbour : {block->previous, block->next}) {
+    const size_t merged = Merge(block, neighbour);
+    if (merged == 0) continue;
+    inactive_blocks -= 1;
+    inactive_bytes -= Signed(merged);
+  }
+  pool.free_blocks.insert(block);
+  inactive_[block->start] = std::move(owned);
+  if (block->is_split()) {
+    inactive_blocks += 1;
+    inactive_bytes += Signed(block->bytes);
+  }
+  Count(&MemoryStatistics::inactive_split, pool, inactive_blocks);
+  Count(&MemoryStatistics::inactive_split_bytes, pool, inactive_bytes);
+  Count(&MemoryStatistics::active, pool, -1);
+  Count(&MemoryStatistics::active_bytes, pool, -Signed(bytes));
+}
+
+// Adds a free neighbour to `block` and deletes it. Its size; 0 if it is in use.
+size_t CachingAllocator::Merge(Block* block, Block* neighbour) {
+  if (neighbour == nullptr || neighbour->allocated || neighbour->pending_events > 0) return 0;
+  const size_t bytes = neighbour->bytes;
+  neighbour->pool->free_blocks.erase(neighbour);
+  const auto owned = inactive_.find(neighbour->start);
+  if (neighbour == block->previous) {
+    block->start = neighbour->start;
+    block->previous = neighbour->previous;
+    if (block->previous != nullptr) block->previous->next = block;
+  } else {
+    block->next = neighbour->next;
+    if (block->next != nullptr) block->next->previous = block;
+  }
+  block->bytes += bytes;
+  inactive_.erase(owned);
+  return bytes;
+}
+
+absl::Status CachingAllocator::RecordStream(const void* start, StreamId stream) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = active_.find(start);
+  if (found == active_.end() || !found->second->allocated)
+    return absl::InvalidArgumentError("RecordStream of a pointer that is not the start of a block in use");
+  if (stream != found->second->stream) found->second->recorded_streams.insert(stream);
+  return absl::OkStatus();
+}
+
+void CachingAllocator::InsertEvents(Block* block) {
+  for (const StreamId stream : block->recorded_streams) {
+    absl::StatusOr<EventId> event = backend_->RecordEvent(stream);
+    PendingEvent pending;
+    pending.block = block;
+    if (event.ok()) pending.event = *event;
+    events_[stream].push_back(pending);
+    ++block->pending_events;
+  }
+  block->recorded_streams.clear();
+}
+
+absl::Status CachingAllocator::ProcessEvents(bool wait) {
+  absl::Status result;
+  for (auto queue = events_.begin(); queue != events_.end();) {
+    while (!queue->second.empty()) {
+      PendingEvent& pending = queue->second.front();
+      absl::StatusOr<bool> finished = IsFinished(queue->first, pending, wait);
+      result.Update(finished.status());
+      if (!finished.ok() || !*finished) break;
+      if (pending.event.has_value()) backend_->DestroyEvent(*pending.event);
+      Block* const block = pending.block;
+      queue->second.pop_front();
+      if (--block->pending_events == 0) FreeBlock(block);
+    }
+    queue = queue->second.empty() ? events_.erase(queue) : std::next(queue);
+  }
+  return result;
+}
+
+absl::StatusOr<bool> CachingAllocator::IsFinished(StreamId stream, PendingEvent& pending, bool wait) {
+  if (!pending.event.has_value()) {
+    absl::StatusOr<EventId> event = backend_->RecordEvent(stream);
+    if (absl::IsInvalidArgument(event.status())) return true;  // the stream was destroyed, after its work had finished
+    CASK_RETURN_IF_ERROR(event.status());
+    pending.event = *event;
+  }
+  if (!wait) return backend_->QueryEvent(*pending.event);
+  CASK_RETURN_IF_ERROR(backend_->SynchronizeEvent(*pending.event));
+  return true;
+}
+
+// Releases unsplit large blocks that were not used for longer than the average, until the threshold is met.
+void CachingAllocator::CollectGarbage() {
+  const auto threshold =
+      static_cast<uint64_t>(options_.garbage_collection_threshold * static_cast<double>(limit_bytes_));
+  if (reserved_bytes_ <= threshold) return;
+  const uint64_t target = reserved_bytes_ - threshold;
+  uint64_t released = 0;
+  std::vector<Block*> candidates;
+  double total_age = 0;
+  for (Block* const block : large_.free_blocks) {
+    if (block->is_split()) continue;
+    candidates.push_back(block);
+    total_age += static_cast<double>(block->searches_since_use);
+  }
+  bool progress = true;
+  while (released < target && progress && !candidates.empty()) {
+    const double threshold_age = total_age / static_cast<double>(candidates.size());
+    std::vector<Block*> kept;
+    progress = false;
+    for (Block* const block : candidates) {
+      const auto age = static_cast<double>(block->searches_since_use);
+      const size_t bytes = block->bytes;
+      if (age < threshold_age || !ReleaseBlock(block).ok()) {
+        kept.push_back(block);
+        continue;
+      }
+      progress = true;
+      released += bytes;
+      total_age -= age;
+    }
+    candidates = std::move(kept);
+  }
+}
+
+// Releases cached oversize blocks of the request's stream: the smallest one that is large enough, or several from the
+// largest on. False if they are not large enough together.
+bool CachingAllocator::ReleaseOversize(const Request& request) {
+  if (options_.max_split_size == CachingOptions::kNoSplitLimit) return false;
+  auto& free_blocks = request.pool->free_blocks;
+  Block key;
+  key.stream = request.stream;
+  key.bytes = std::max(request.bytes, options_.max_split_size);
+  const auto found = free_blocks.lower_bound(&key);
+  if (found != free_blocks.end() && (*found)->stream == request.stream)
+    return !(*found)->is_split() && ReleaseBlock(*found).ok();
+  std::vector<Block*> largest_first;
+  size_t bytes = 0;
+  for (auto next = found; bytes < key.bytes && next != free_blocks.begin();) {
+    --next;
+    if (!IsOversize((*next)->bytes) || (*next)->stream != request.stream || (*next)->is_split()) break;
+    largest_first.push_back(*next);
+    bytes += (*next)->bytes;
+  }
+  for (Block* const block : largest_first) {
+    if (!ReleaseBlock(block).ok()) return false;
+  }
+  return bytes >= key.bytes;
+}
+
+absl::Status CachingAllocator::ReleaseCached() {
+  absl::Status result = ProcessEvents(/*wait=*/true);
+  for (const Pool* const pool : {&large_, &small_}) {
+    const std::vector<Block*> blocks(pool->free_blocks.begin(), pool->free_blocks.end());
+    for (Block* const block : blocks) {
+      if (!block->is_split()) result.Update(ReleaseBlock(block));
+    }
+  }
+  return result;
+}
+
+absl::Status CachingAllocator::ReleaseBlock(Block* block) {
+  CASK_RETURN_IF_ERROR(backend_->Free(block->start, block->bytes));
+  reserved_bytes_ -= block->bytes;
+  Count(&MemoryStatistics::segments, *block->pool, -1);
+  Count(&MemoryStatistics::reserved_bytes, *block->pool, -Signed(block->bytes));
+  if (IsOversize(block->bytes)) statistics_.oversize_segments.Add(-1);
+  block->pool->free_blocks.erase(block);
+  inactive_.erase(inactive_.find(block->start));
+  return absl::OkStatus();
+}
+
+absl::Status CachingAllocator::EmptyCache() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return ReleaseCached();
+}
+
+absl::Status CachingAllocator::SetMemoryFraction(double fraction) {
+  if (!(fraction >= 0 && fraction <= 1))
+    return absl::InvalidArgumentError(absl::StrCat("memory fraction ", fraction, " is not between 0 and 1"));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  CASK_ASSIGN_OR_RETURN(const DeviceMemoryInfo info, backend_->MemoryInfo());
+  fraction_ = fraction;
+  limit_bytes_ = static_cast<uint64_t>(fraction * static_cast<double>(info.total_bytes));
+  return absl::OkStatus();
+}
+
+void CachingAllocator::AddMissCallback(std::function<bool()> callback) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  miss_callbacks_.push_back(std::move(callback));
+}
+
+RefPtr<Allocator> CachingAllocator::OnStream(RefPtr<CachingAllocator> cache, StreamId stream) {
+  return MakeRef<StreamAllocator>(std::move(cache), stream);
+}
+
+// PyTorch counts for a pool and for all pools.
+void CachingAllocator::Count(CounterOf counters, const Pool& pool, int64_t amount) {
+  PoolCounters& all = statistics_.*counters;
+  all.all.Add(amount);
+  (pool.is_small ? all.small : all.large).Add(amount);
+}
+
+}  // namespace tensorcask

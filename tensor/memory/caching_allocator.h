@@ -1,0 +1,186 @@
+// Keeps the memory of a device for reuse, by the rules of PyTorch's caching allocator.
+//
+//   CASK_ASSIGN_OR_RETURN(CachingOptions options, CachingOptions::Parse("max_split_size_mb:128"));
+//   RefPtr<CachingAllocator> cache = CachingAllocator::Make(backend, options);
+//   CASK_ASSIGN_OR_RETURN(void* const block, cache->TryAllocate(1000));  // 512-byte steps: a block of 1024 bytes
+//   cache->RecordStream(block, other);   // work of `other` uses the block too
+//   cache->Deallocate(block, 1000);      // cached; reused after the work of `other` has finished
+//   std::cout << cache->statistics().ToString() << cache->Snapshot().Draw();
+//
+// Segments are what the device gives, blocks are parts of a segment. Sizes are rounded up to multiples of 512 bytes.
+//
+//   block size         pool    segment
+//   up to 1 MiB        small   2 MiB
+//   below 10 MiB       large   20 MiB
+//   10 MiB and more    large   the size, rounded up to 2 MiB
+//
+// A request gets the smallest cached block of its pool and stream that is large enough, of equal ones the one at the
+// lowest address. The rest of the block is split off if it has at least 512 bytes (small pool) or more than 1 MiB
+// (large pool). A freed block merges with its free neighbours.
+//
+// Streams: a block belongs to the stream that it was allocated for. Work of that stream may still use the block when it
+// is freed, because the block is reused for the same stream only. For other streams, RecordStream must be called.
+//
+// If no cached block fits, these are tried in order: the callbacks, and a second search; garbage collection; the
+// device; releasing cached blocks of at least max_split_size, and the device; releasing all cached segments without a
+// block in use, and the device. Then the request fails with ResourceExhausted and all the numbers.
+//
+// Backends are called under the allocator's lock. All functions may be called from several threads; callbacks are
+// called without the lock. The allocator is destroyed after all blocks were freed, and then returns all memory to the
+// device.
+
+#ifndef TENSORCASK_TENSOR_MEMORY_CACHING_ALLOCATOR_H_
+#define TENSORCASK_TENSOR_MEMORY_CACHING_ALLOCATOR_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "tensorcask/tensor/allocator.h"
+#include "tensorcask/tensor/base/ref_counted.h"
+#include "tensorcask/tensor/memory/caching_options.h"
+#include "tensorcask/tensor/memory/device_backend.h"
+#include "tensorcask/tensor/memory/memory_snapshot.h"
+#include "tensorcask/tensor/memory/memory_statistics.h"
+
+namespace tensorcask {
+
+class CachingAllocator final : public Allocator {
+ public:
+  static constexpr size_t kMinBlockBytes = 512;
+  static constexpr size_t kSmallBytes = size_t{1} << 20;           // requests up to this size use the small pool
+  static constexpr size_t kSmallSegmentBytes = size_t{2} << 20;    // segments of the small pool
+  static constexpr size_t kLargeSegmentBytes = size_t{20} << 20;   // segments of the large pool, for requests below...
+  static constexpr size_t kMinOwnSegmentBytes = size_t{10} << 20;  // ...this size; others get their own segment...
+  static constexpr size_t kRoundLargeBytes = size_t{2} << 20;      // ...of a multiple of this size
+
+  static RefPtr<CachingAllocator> Make(RefPtr<DeviceBackend> backend, const CachingOptions& options = {});
+
+  absl::string_view name() const override { return "caching"; }
+  // TryAllocate on stream 0; null on error.
+  void* Allocate(size_t bytes) override;
+  // Requires: this allocator returned the block, which was not freed since.
+  void Deallocate(void* block, size_t bytes) override;
+  BlockInfo Describe(const void* block) const override;
+
+  // `bytes` > 0. Errors: ResourceExhausted, with all numbers, if neither the cache nor the device has the memory or the
+  // limit is reached; other errors of the device as they are.
+  absl::StatusOr<void*> TryAllocate(size_t bytes, StreamId stream = kDefaultStream);
+  // An Allocator over `cache` whose blocks belong to `stream`. Blocks may be freed through either one.
+  static RefPtr<Allocator> OnStream(RefPtr<CachingAllocator> cache, StreamId stream);
+
+  // Work that is queued on `stream` at the time of the free may use the block. No effect for the block's own stream.
+  // Errors: InvalidArgument if `block` is not the start of a block in use.
+  absl::Status RecordStream(const void* block, StreamId stream);
+
+  // Waits for the streams of freed blocks and returns to the device each segment without a block in use.
+  // Errors: the first error of the device; segments that could not be freed stay in the cache.
+  absl::Status EmptyCache();
+
+  // Limits the segments to this share of the device's memory. What is above the limit already stays.
+  // Errors: InvalidArgument unless 0 <= fraction <= 1; errors of DeviceBackend::MemoryInfo.
+  absl::Status SetMemoryFraction(double fraction);
+
+  // Called when no cached block fits. Returns whether it freed a block of this allocator.
+  void AddMissCallback(std::function<bool()> callback);
+
+  const DeviceBackend& backend() const { return *backend_; }
+  MemoryStatistics statistics() const;
+  void ResetPeakStatistics();
+  void ResetAccumulatedStatistics();
+  MemorySnapshot Snapshot() const;
+
+ private:
+  struct Pool;
+  struct Block {
+    StreamId stream = kDefaultStream;
+    Pool* pool = nullptr;
+    char* start = nullptr;
+    size_t bytes = 0;
+    size_t requested_bytes = 0;
+    int64_t id = 0;  // of the allocation
+    bool allocated = false;
+    int64_t pending_events = 0;
+    int64_t searches_since_use = 0;  // counted only if garbage is collected
+    std::set<StreamId> recorded_streams;
+    Block* previous = nullptr;  // neighbours in the segment
+    Block* next = nullptr;
+
+    bool is_split() const { return previous != nullptr || next != nullptr; }
+  };
+  struct BlockOrder {
+    bool operator()(const Block* a, const Block* b) const;
+  };
+  struct Pool {
+    bool is_small = false;
+    std::set<Block*, BlockOrder> free_blocks;
+  };
+  struct PendingEvent {
+    std::optional<EventId> event;  // nullopt: recording it failed, and is tried again
+    Block* block = nullptr;
+  };
+  struct Request {
+    size_t requested_bytes = 0;
+    size_t bytes = 0;          // of the block
+    size_t segment_bytes = 0;  // of a new segment
+    StreamId stream = kDefaultStream;
+    Pool* pool = nullptr;
+    absl::Status error;  // of the last attempt to get a new segment
+  };
+  using CounterOf = PoolCounters MemoryStatistics::*;
+
+  CachingAllocator(RefPtr<DeviceBackend> backend, const CachingOptions& options);
+  ~CachingAllocator() override;
+
+  // All below require: the lock is held. RunMissCallbacks gives it up for a while.
+  Block* FindFreeBlock(const Request& request);
+  bool RunMissCallbacks(std::unique_lock<std::mutex>& lock);
+  Block* NewSegment(Request& request, bool is_retry);
+  Block* FindBlock(Request& request, std::unique_lock<std::mutex>& lock);
+  void CollectGarbage();
+  bool ReleaseOversize(const Request& request);
+  absl::Status ReleaseCached();
+  absl::Status ReleaseBlock(Block* block);  // to the device. Requires: it is free and a whole segment.
+  bool ShouldSplit(const Block& block, size_t bytes) const;
+  Block* TakeFrom(Block* block, const Request& request);
+  void FreeBlock(Block* block);
+  size_t Merge(Block* block, Block* neighbour);
+  void InsertEvents(Block* block);
+  // Removes the finished events from the fronts of the queues, after waiting for them if `wait`.
+  absl::Status ProcessEvents(bool wait);
+  absl::StatusOr<bool> IsFinished(StreamId stream, PendingEvent& pending, bool wait);
+  absl::Status OutOfMemory(const Request& request) const;
+  void Count(CounterOf counters, const Pool& pool, int64_t amount);
+  bool IsOversize(size_t bytes) const { return bytes >= options_.max_split_size; }
+
+  const RefPtr<DeviceBackend> backend_;
+  const CachingOptions options_;
+  mutable std::mutex mutex_;
+  Pool small_;
+  Pool large_;
+  std::unordered_map<const void*, std::unique_ptr<Block>> active_;    // allocated or awaiting free, by start
+  std::unordered_map<const void*, std::unique_ptr<Block>> inactive_;  // in a pool's free_blocks, by start
+  std::map<StreamId, std::deque<PendingEvent>> events_;
+  std::vector<std::function<bool()>> miss_callbacks_;
+  std::optional<double> fraction_;
+  uint64_t limit_bytes_ = UINT64_MAX;
+  uint64_t reserved_bytes_ = 0;
+  int64_t next_id_ = 1;
+  MemoryStatistics statistics_;
+};
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_TENSOR_MEMORY_CACHING_ALLOCATOR_H_

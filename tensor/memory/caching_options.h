@@ -1,0 +1,49 @@
+// The options of a CachingAllocator, and PyTorch's text form of them (PYTORCH_CUDA_ALLOC_CONF).
+//
+//   CachingOptions::Parse("max_split_size_mb:128,garbage_collection_threshold:0.8")
+//   CachingOptions::Parse("roundup_power2_divisions:[256:1,512:2,1024:4,>:8]")
+
+#ifndef TENSORCASK_TENSOR_MEMORY_CACHING_OPTIONS_H_
+#define TENSORCASK_TENSOR_MEMORY_CACHING_OPTIONS_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace tensorcask {
+
+struct CachingOptions {
+  static constexpr size_t kNoSplitLimit = SIZE_MAX;
+  static constexpr size_t kRoundupIntervals = 16;
+
+  // Free blocks of this size and more are never split, and serve only requests that are at most 20 MiB smaller.
+  size_t max_split_size = kNoSplitLimit;
+
+  // Above this share of the limit (CachingAllocator::SetMemoryFraction), cached blocks that were not used for long are
+  // released before the device is asked for more. 0: never.
+  double garbage_collection_threshold = 0;
+
+  // Into how many steps each power of two is divided for rounding sizes up; 0 and 1: sizes become multiples of 512.
+  // Entry i is for sizes from 2^i MiB to below 2^(i+1) MiB; entry 0 also for all smaller ones, the last one also for
+  // all larger ones. With 4 divisions, 1200 bytes become 1280: the steps between 1024 and 2048 are 256.
+  std::array<size_t, kRoundupIntervals> roundup_power2_divisions = {};
+
+  // "KEY:VALUE,...", spaces ignored; the empty text gives the defaults. Keys: max_split_size_mb (more than 20),
+  // garbage_collection_threshold (between 0 and 1, both excluded), roundup_power2_divisions (a power of two for all
+  // sizes, or a list [MIB:DIVISIONS,...,>:DIVISIONS] in which each entry is for the interval that begins at MIB, the
+  // first one for all sizes below as well, and '>' for all above the last one), backend (only "native"),
+  // expandable_segments (only "False").
+  // Errors: InvalidArgument, naming the key and the value; Unimplemented for expandable_segments:True.
+  static absl::StatusOr<CachingOptions> Parse(absl::string_view text);
+
+  // The size of the block for a request: at least 512, and a multiple of 512 or a step of the divisions.
+  // Requires: bytes <= PTRDIFF_MAX.
+  size_t RoundSize(size_t bytes) const;
+};
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_TENSOR_MEMORY_CACHING_OPTIONS_H_

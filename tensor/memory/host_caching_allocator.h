@@ -1,0 +1,66 @@
+// Keeps freed host memory for reuse, with a part of the cache for each thread.
+//
+//   RefPtr<HostCachingAllocator> cache = HostCachingAllocator::Make();
+//   for (...) { load a checkpoint into tensors of `cache` }   // from the second time on without page faults
+//   cache->Trim();                                            // returns all kept memory
+//
+// Sizes up to kMaxSmallBytes are rounded up to powers of two. Each thread keeps up to kSmallPerThread freed blocks of
+// each of these sizes for itself. Larger sizes are rounded up to 64 only, and are kept for all threads together, as are
+// the small blocks that a thread has too many of.
+//
+// Any thread may free any block. When a thread ends, its blocks become available to all threads.
+
+#ifndef TENSORCASK_TENSOR_MEMORY_HOST_CACHING_ALLOCATOR_H_
+#define TENSORCASK_TENSOR_MEMORY_HOST_CACHING_ALLOCATOR_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "tensorcask/tensor/allocator.h"
+#include "tensorcask/tensor/base/ref_counted.h"
+#include "tensorcask/tensor/memory/pool_allocator.h"
+
+namespace tensorcask {
+
+namespace internal {
+struct HostCacheFront;  // the blocks of one thread
+}  // namespace internal
+
+class HostCachingAllocator final : public Allocator {
+ public:
+  static constexpr size_t kMaxSmallBytes = size_t{64} << 10;
+  static constexpr size_t kSmallPerThread = 16;
+
+  // Memory comes from `below`; null: CpuAllocator::Default(). The shared part keeps at most `max_cached_bytes`.
+  static RefPtr<HostCachingAllocator> Make(RefPtr<Allocator> below = nullptr, uint64_t max_cached_bytes = UINT64_MAX);
+
+  absl::string_view name() const override { return "host_caching"; }
+  // If the allocator below has no memory, all kept blocks are returned, and it is asked once more.
+  void* Allocate(size_t bytes) override;
+  void Deallocate(void* block, size_t bytes) override;
+
+  // Returns all kept blocks, those of all threads included, to the allocator below.
+  void Trim();
+  // Kept bytes, those of all threads included.
+  uint64_t cached_bytes() const;
+
+ private:
+  HostCachingAllocator(RefPtr<Allocator> below, uint64_t max_cached_bytes);
+  ~HostCachingAllocator() override;
+
+  internal::HostCacheFront* ThreadFront();  // null while the thread ends
+
+  const uint64_t id_;                  // unique in the process
+  const RefPtr<PoolAllocator> small_;  // powers of two
+  const RefPtr<PoolAllocator> large_;  // exact sizes
+  mutable std::mutex mutex_;
+  std::vector<std::shared_ptr<internal::HostCacheFront>> fronts_;
+};
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_TENSOR_MEMORY_HOST_CACHING_ALLOCATOR_H_

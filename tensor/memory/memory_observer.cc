@@ -1,0 +1,54 @@
+#include "tensorcask/tensor/memory/memory_observer.h"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "tensorcask/tensor/allocator.h"
+#include "tensorcask/tensor/base/ref_counted.h"
+#include "tensorcask/tensor/device.h"
+
+namespace tensorcask {
+namespace {
+
+thread_local MemoryObserver* thread_observer = nullptr;
+std::atomic<MemoryObserver*> process_observer{nullptr};
+
+}  // namespace
+
+ScopedThreadObserver::ScopedThreadObserver(MemoryObserver* observer)
+    : previous_(std::exchange(thread_observer, observer)) {}
+
+ScopedThreadObserver::~ScopedThreadObserver() { thread_observer = previous_; }
+
+MemoryObserver* SetProcessObserver(MemoryObserver* observer) {
+  return process_observer.exchange(observer, std::memory_order_acq_rel);
+}
+
+void ReportMemoryEvent(const MemoryEvent& event) {
+  if (thread_observer != nullptr) thread_observer->OnMemoryEvent(event);
+  if (MemoryObserver* const observer = process_observer.load(std::memory_order_acquire)) observer->OnMemoryEvent(event);
+}
+
+RefPtr<ObservedAllocator> ObservedAllocator::Make(RefPtr<Allocator> allocator, Device device) {
+  return RefPtr<ObservedAllocator>::AdoptNew(new ObservedAllocator(std::move(allocator), device));
+}
+
+void* ObservedAllocator::Allocate(size_t bytes) {
+  void* const block = allocator_->Allocate(bytes);
+  if (block == nullptr) return nullptr;
+  const auto signed_bytes = static_cast<int64_t>(bytes);
+  const int64_t total = total_.fetch_add(signed_bytes, std::memory_order_relaxed) + signed_bytes;
+  ReportMemoryEvent({block, signed_bytes, total, device_});
+  return block;
+}
+
+void ObservedAllocator::Deallocate(void* block, size_t bytes) {
+  const auto signed_bytes = static_cast<int64_t>(bytes);
+  const int64_t total = total_.fetch_sub(signed_bytes, std::memory_order_relaxed) - signed_bytes;
+  ReportMemoryEvent({block, -signed_bytes, total, device_});
+  allocator_->Deallocate(block, bytes);
+}
+
+}  // namespace tensorcask

@@ -1,0 +1,124 @@
+#include "tensorcask/tensor/memory/host_caching_allocator.h"
+
+#include <cstddef>
+#include <cstring>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tensorcask/tensor/allocator.h"
+#include "tensorcask/tensor/base/ref_counted.h"
+#include "tensorcask/tests/support/failing_allocator.h"
+
+namespace tensorcask {
+namespace {
+
+using ::tensorcask::testing::FailingAllocator;
+
+TEST(HostCachingAllocator, ReusesPowersOfTwoAndExactSizes) {
+  const auto below = MakeRef<FailingAllocator>();
+  const RefPtr<HostCachingAllocator> cache = HostCachingAllocator::Make(below);
+  void* const small = cache->Allocate(1000);
+  void* const large = cache->Allocate(100000);
+  EXPECT_EQ(below->live_bytes(), 1024 + 100032);
+  cache->Deallocate(small, 1000);
+  cache->Deallocate(large, 100000);
+  EXPECT_EQ(cache->cached_bytes(), 1024u + 100032u);
+  EXPECT_EQ(cache->Allocate(600), small);
+  EXPECT_EQ(cache->Allocate(100001), large);
+  cache->Deallocate(small, 600);
+  cache->Deallocate(large, 100001);
+  EXPECT_EQ(below->calls(), 2);
+  cache->Trim();
+  EXPECT_EQ(cache->cached_bytes(), 0u);
+  EXPECT_EQ(below->live_blocks(), 0);
+}
+
+TEST(HostCachingAllocator, AThreadKeepsAFewBlocksForItself) {
+  const RefPtr<HostCachingAllocator> cache = HostCachingAllocator::Make();
+  std::vector<void*> blocks;
+  for (size_t i = 0; i < HostCachingAllocator::kSmallPerThread + 1; ++i) blocks.push_back(cache->Allocate(64));
+  for (void* const block : blocks) cache->Deallocate(block, 64);
+  std::thread([&] {
+    void* const shared = cache->Allocate(64);
+    EXPECT_EQ(shared, blocks.back());  // the one that the first thread had too many of
+    void* const fresh = cache->Allocate(64);
+    for (void* const block : blocks) EXPECT_NE(fresh, block);
+    cache->Deallocate(shared, 64);
+    cache->Deallocate(fresh, 64);
+  }).join();
+  EXPECT_EQ(cache->cached_bytes(), 64 * (blocks.size() + 1));
+}
+
+TEST(HostCachingAllocator, BlocksOfAThreadThatEndedAreReused) {
+  const auto below = MakeRef<FailingAllocator>();
+  const RefPtr<HostCachingAllocator> cache = HostCachingAllocator::Make(below);
+  void* block = nullptr;
+  std::thread([&] {
+    block = cache->Allocate(64);
+    cache->Deallocate(block, 64);
+  }).join();
+  EXPECT_EQ(cache->Allocate(64), block);
+  cache->Deallocate(block, 64);
+}
+
+TEST(HostCachingAllocator, AThreadMayOutliveTheAllocator) {
+  const auto below = MakeRef<FailingAllocator>();
+  for (int i = 0; i < 3; ++i) {
+    const RefPtr<HostCachingAllocator> cache = HostCachingAllocator::Make(below);
+    cache->Deallocate(cache->Allocate(64), 64);
+  }
+  EXPECT_EQ(below->live_blocks(), 0);
+}
+
+TEST(HostCachingAllocator, ReturnsKeptBlocksBeforeItFails) {
+  const auto below = MakeRef<FailingAllocator>(/*fail_at=*/2);
+  const RefPtr<HostCachingAllocator> cache = HostCachingAllocator::Make(below);
+  cache->Deallocate(cache->Allocate(64), 64);
+  void* const block = cache->Allocate(100000);
+  EXPECT_NE(block, nullptr);
+  EXPECT_EQ(below->live_blocks(), 1);
+  cache->Deallocate(block, 100000);
+}
+
+// Eight threads free each other's blocks, trim, and end with kept memory.
+TEST(HostCachingAllocator, ServesThreadsThatFreeEachOthersBlocks) {
+  const auto below = MakeRef<FailingAllocator>();
+  const RefPtr<HostCachingAllocator> cache = HostCachingAllocator::Make(below);
+  std::mutex mutex;
+  std::vector<std::pair<void*, size_t>> shared;
+  for (int round = 0; round < 2; ++round) {
+    std::vector<std::thread> threads;
+    for (size_t t = 0; t < 8; ++t) {
+      threads.emplace_back([&, t] {
+        for (size_t i = 0; i < 300; ++i) {
+          const size_t bytes = 1 + (i * 7919 + t * 131) % (i % 10 == 0 ? 200000 : 3000);
+          void* const block = cache->Allocate(bytes);
+          ASSERT_NE(block, nullptr);
+          std::memset(block, static_cast<int>(t), bytes);
+          std::pair<void*, size_t> other = {nullptr, 0};
+          {
+            const std::lock_guard<std::mutex> lock(mutex);
+            shared.emplace_back(block, bytes);
+            std::swap(shared[i % shared.size()], shared.back());
+            if (shared.size() > 20) {
+              other = shared.back();
+              shared.pop_back();
+            }
+          }
+          if (other.first != nullptr) cache->Deallocate(other.first, other.second);
+          if (i % 100 == t) cache->Trim();
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  for (const auto& [block, bytes] : shared) cache->Deallocate(block, bytes);
+  cache->Trim();
+  EXPECT_EQ(below->live_blocks(), 0);
+}
+
+}  // namespace
+}  // namespace tensorcask
