@@ -245,10 +245,16 @@ class GraphReader final : public ArchiveReader {
         absl::StrCat("has more constants than max_entries = ", options_.limits.max_entries));
   }
 
-  std::string UniqueName(std::string name) {
-    const int64_t number = ++names_[name];
-    if (number == 1) return name;
-    return UniqueName(absl::StrCat(name, "#", number));
+  // `base`, or if there is one of this name, the first of base#2, base#3 and so on that is free. A number is tried once
+  // for each base, so that the work for all names is linear.
+  std::string UniqueName(std::string base) {
+    int64_t& number = names_[base];
+    if (++number == 1) return base;
+    while (true) {
+      std::string name = absl::StrCat(base, "#", number);
+      if (names_.emplace(name, 1).second) return name;
+      ++number;
+    }
   }
 
   // Of a constant in all lists, with the memory that its parts allocate.
@@ -259,7 +265,7 @@ class GraphReader final : public ArchiveReader {
   const ArchiveReaderOptions options_;
   std::vector<ArchiveEntry> entries_;
   std::vector<Constant> constants_;  // of entries_; their own entry is empty
-  std::map<std::string, int64_t> names_;
+  std::map<std::string, int64_t> names_;  // all names; with the last number that was tried behind each
 };
 
 }  // namespace

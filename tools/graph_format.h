@@ -1,7 +1,8 @@
 // Constants of a TensorFlow graph: a GraphDef, or a SavedModel (saved_model.pb). Read only.
 //
 // A constant is a node with the operation Const; its tensor is the attribute `value`. It is called like its node; in a
-// function of the graph like FUNCTION/NODE. If two have one name, the later ones get #2, #3 and so on.
+// function of the graph like FUNCTION/NODE. If several have one name, the later ones get #2, #3 and so on, the first
+// that is free.
 
 #ifndef TENSORCASK_TOOLS_GRAPH_FORMAT_H_
 #define TENSORCASK_TOOLS_GRAPH_FORMAT_H_

@@ -103,6 +103,21 @@ class Graphs(Scratch):
         done = run("verify", path)
         self.assertIn("1 tensor whole, 3 damaged", done.stdout)
 
+    def test_names_that_look_like_numbered_ones(self):
+        nodes = [(1, constant(name, floats(value))) for value, name in enumerate(("a", "a#2", "a", "a#2", "a", "a#4"))]
+        tensors = self.listed(self.bytes_at("numbered.pb", message(*nodes)))
+        self.assertEqual(set(tensors), {"a", "a#2", "a#3", "a#2#2", "a#4", "a#4#2"})
+        self.assertEqual(run("show", self.path("numbered.pb"), "a#3").stdout, "float32 [1]\n[2]\n")
+
+    def test_many_constants_of_one_name(self):
+        # Each name is the one before with "#2" behind it, and then comes the first again.
+        chain = [(1, constant("a" + "#2" * count, None)) for count in range(3000)] + [(1, constant("a", None))] * 2
+        self.assertIn("a#3", self.listed(self.bytes_at("chain.pb", message(*chain))))
+        # "x" 40,000 times, after all the names that it would get.
+        taken = b"".join(message((1, constant(f"x#{number}", None))) for number in range(2, 40_000))
+        path = self.bytes_at("taken.pb", taken + message((1, constant("x", None))) * 40_000)
+        self.assertIn("total: 79998 tensors", run("ls", path).stdout)
+
     def test_every_cut_and_every_changed_byte_ends_cleanly(self):
         for size in range(len(GRAPH)):
             self.assertIn(run("ls", self.bytes_at("cut.pb", GRAPH[:size])).returncode, (0, 1), size)
