@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -15,6 +14,9 @@
 #include "tensorcask/serialize/io/internal/decode_quota.h"
 #include "tensorcask/serialize/protowire/wire_reader.h"
 #include "tensorcask/serialize/wire/codec_options.h"
+#include "tensorcask/serialize/wire/internal/message_form.h"
+#include "tensorcask/serialize/wire/internal/tensor_fields.h"
+#include "tensorcask/serialize/wire/internal/wire_fields.h"
 #include "tensorcask/serialize/wire/serialized_tensor.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/ref_counted.h"
@@ -117,30 +119,16 @@ absl::StatusOr<absl::string_view> LastMessage(absl::string_view message, uint32_
   return found;
 }
 
-// The dtype and shape that a TensorProto claims. The decoder checks them against the elements.
-absl::Status Describe(absl::string_view message, ArchiveEntry* entry) {
-  WireReader reader(message);
-  absl::string_view shape;
-  int64_t dtype = 0;
-  for (Field field; reader.Next(&field);) {
-    if (field.number == 1 && field.type == WireType::kVarint) dtype = static_cast<int64_t>(field.value);
-    if (IsMessage(field, 2)) shape = field.bytes;
+// The dtype and shape of a TensorProto, read as the decoder reads them. The elements are not decoded.
+absl::Status Describe(absl::string_view message, int max_depth, ArchiveEntry* entry) {
+  internal::WireTensorFields fields;
+  CASK_RETURN_IF_ERROR(fields.Read(message, max_depth));
+  CASK_ASSIGN_OR_RETURN(const internal::FormAndDType form, internal::FindForm(fields));
+  if (form.form != internal::MessageForm::kPlain) {
+    return absl::UnimplementedError("is stored in a form that graphs do not have");
   }
-  CASK_RETURN_IF_ERROR(reader.status());
-  const std::optional<DType> known = DTypeFromNumber(dtype);
-  if (!known.has_value()) return absl::UnimplementedError(absl::StrCat("has the unknown dtype ", dtype));
-  entry->dtype = *known;
-  std::vector<int64_t> dims;
-  CASK_RETURN_IF_ERROR(ForEachMessage(shape, 2, [&](absl::string_view dim) {
-    WireReader fields(dim);
-    dims.push_back(0);
-    for (Field field; fields.Next(&field);) {
-      if (field.number == 1 && field.type == WireType::kVarint) dims.back() = static_cast<int64_t>(field.value);
-    }
-    if (dims.size() > TensorShape::kMaxRank) return absl::InvalidArgumentError("has too many dims");
-    return fields.status();
-  }));
-  CASK_ASSIGN_OR_RETURN(entry->shape, TensorShape::Create(dims));
+  entry->dtype = form.dtype;
+  CASK_ASSIGN_OR_RETURN(entry->shape, internal::ShapeFromFields(fields.shape, /*lenient=*/false));
   return absl::OkStatus();
 }
 
@@ -169,6 +157,11 @@ class GraphReader final : public ArchiveReader {
     decode.limits = options_.limits;
     absl::StatusOr<Tensor> tensor = DecodeSerializedTensor(constant.message, decode);
     if (!tensor.ok()) return AsDataLoss(tensor.status(), absl::StrCat(path_, ": constant ", Quoted(name)));
+    if (tensor->dtype() != entry->dtype || tensor->shape() != entry->shape) {
+      return absl::DataLossError(absl::StrCat(path_, ": constant ", Quoted(name), ": is ", DTypeName(tensor->dtype()), " ",
+                                              tensor->shape().ToString(), ", listed as ", DTypeName(entry->dtype), " ",
+                                              entry->shape.ToString()));
+    }
     return tensor;
   }
   absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice) const override {
@@ -231,8 +224,9 @@ class GraphReader final : public ArchiveReader {
     Constant constant;
     CASK_ASSIGN_OR_RETURN(constant.message, LastMessage(value, 8));
     CASK_RETURN_IF_ERROR(quota->Charge(kEntryBytes + 3 * (function.size() + name.size())));
-    constant.status =
-        constant.message.empty() ? absl::DataLossError("has no value") : Describe(constant.message, &constant.entry);
+    constant.status = constant.message.empty()
+                          ? absl::DataLossError("has no value")
+                          : Describe(constant.message, options_.limits.max_depth, &constant.entry);
     constant.entry.name = UniqueName(absl::StrCat(function, function.empty() ? "" : "/", name));
     constant.status = AsDataLoss(constant.status, absl::StrCat(path_, ": constant ", Quoted(constant.entry.name)));
     constant.entry.encoding = constant.status.ok() ? "plain" : "not readable";

@@ -103,6 +103,25 @@ class Graphs(Scratch):
         done = run("verify", path)
         self.assertIn("1 tensor whole, 3 damaged", done.stdout)
 
+    def test_the_listed_shape_is_that_of_the_elements(self):
+        def shape(*dims):
+            return 2, message(*((2, message((1, dim))) for dim in dims))
+
+        # As protobuf has it: shapes are merged, and of several dtypes the last counts.
+        merged = message((1, 1), shape(2), shape(3), (4, struct.pack("<6f", *range(6))))
+        large = message((1, 1), shape(1 << 20), shape(1), (5, struct.pack("<f", 1)))
+        twice = message((1, 1), (1, 2), shape(1), (4, struct.pack("<d", 7)))
+        unknown = message((1, 1), (2, message((2, message((1, 1))), (3, 1))), (4, struct.pack("<f", 1)))
+        path = self.bytes_at("shapes.pb", message((1, constant("merged", merged)), (1, constant("large", large)),
+                                                  (1, constant("twice", twice)), (1, constant("unknown", unknown))))
+        tensors = self.listed(path)
+        self.assertEqual(tensors["merged"]["shape"], [2, 3])
+        self.assertEqual(run("show", path, "merged").stdout, "float32 [2,3]\n[[0 1 2]\n [3 4 5]]\n")
+        self.assertEqual((tensors["large"]["shape"], tensors["large"]["bytes"]), ([1 << 20, 1], 4 << 20))
+        self.assertEqual((tensors["twice"]["dtype"], tensors["twice"]["shape"]), ("float64", [1]))
+        self.assertEqual(tensors["unknown"]["encoding"], "not readable")
+        self.assertIn("unknown_rank", tensors["unknown"]["error"])
+
     def test_names_that_look_like_numbered_ones(self):
         nodes = [(1, constant(name, floats(value))) for value, name in enumerate(("a", "a#2", "a", "a#2", "a", "a#4"))]
         tensors = self.listed(self.bytes_at("numbered.pb", message(*nodes)))
