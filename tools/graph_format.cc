@@ -223,10 +223,13 @@ class GraphReader final : public ArchiveReader {
     }));
     Constant constant;
     CASK_ASSIGN_OR_RETURN(constant.message, LastMessage(value, 8));
-    CASK_RETURN_IF_ERROR(quota->Charge(kEntryBytes + 3 * (function.size() + name.size())));
     constant.status = constant.message.empty()
                           ? absl::DataLossError("has no value")
                           : Describe(constant.message, options_.limits.max_depth, &constant.entry);
+    // Two copies of the name and a number behind it; an error has the path, and the name with up to 4 bytes for each.
+    const uint64_t name_bytes = function.size() + name.size();
+    const uint64_t error_bytes = constant.status.ok() ? 0 : path_.size() + 4 * name_bytes;
+    CASK_RETURN_IF_ERROR(quota->Charge(kEntryBytes + 3 * name_bytes + error_bytes));
     constant.entry.name = UniqueName(absl::StrCat(function, function.empty() ? "" : "/", name));
     constant.status = AsDataLoss(constant.status, absl::StrCat(path_, ": constant ", Quoted(constant.entry.name)));
     constant.entry.encoding = constant.status.ok() ? "plain" : "not readable";

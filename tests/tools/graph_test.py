@@ -137,6 +137,14 @@ class Graphs(Scratch):
         path = self.bytes_at("taken.pb", taken + message((1, constant("x", None))) * 40_000)
         self.assertIn("total: 79998 tensors", run("ls", path).stdout)
 
+    def test_the_errors_of_constants_count(self):
+        graph = message((1, message((1, "c"), (2, "Const")))) * 50_000
+        self.assertIn("total: 50000 tensors", run("ls", self.bytes_at("short.pb", graph)).stdout)
+        deep = self.path("/".join(["d" * 200] * 15))  # each error has the path
+        os.makedirs(deep)
+        path = self.bytes_at(deep + "/long.pb", graph)
+        self.assert_one_line(run("ls", path), 1, "max_unbacked_bytes")
+
     def test_every_cut_and_every_changed_byte_ends_cleanly(self):
         for size in range(len(GRAPH)):
             self.assertIn(run("ls", self.bytes_at("cut.pb", GRAPH[:size])).returncode, (0, 1), size)
