@@ -10,12 +10,17 @@
 
 namespace tensorcask {
 
-absl::Status ArchiveWriter::Declare(const ArchiveEntry& /*entry*/) { return absl::OkStatus(); }
+absl::Status ArchiveWriter::Declare(const ArchiveEntry& /*entry*/) { return first_error_; }
 
 bool ArchiveWriter::TakesSlices(const ArchiveEntry& /*entry*/) const { return false; }
 
 absl::Status ArchiveWriter::AddSlice(const ArchiveEntry& entry, const TensorMetadata& metadata,
                                      const TensorSlice& slice, const TensorView& elements) {
+  return UnlessFailed([&] { return AddPart(entry, metadata, slice, elements); });
+}
+
+absl::Status ArchiveWriter::AddPart(const ArchiveEntry& entry, const TensorMetadata& metadata, const TensorSlice& slice,
+                                    const TensorView& elements) {
   if (partial_.has_value() && partial_->name != entry.name) return CheckComplete();
   if (!partial_.has_value()) {
     CASK_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Create(entry.dtype, entry.shape));
@@ -33,9 +38,16 @@ absl::Status ArchiveWriter::AddSlice(const ArchiveEntry& entry, const TensorMeta
 }
 
 absl::Status ArchiveWriter::Finish() {
-  CASK_RETURN_IF_ERROR(CheckComplete());
-  CASK_ASSIGN_OR_RETURN(file_bytes_, Publish());
-  return absl::OkStatus();
+  return UnlessFailed([&]() -> absl::Status {
+    CASK_RETURN_IF_ERROR(CheckComplete());
+    CASK_ASSIGN_OR_RETURN(file_bytes_, Publish());
+    return absl::OkStatus();
+  });
+}
+
+absl::Status ArchiveWriter::UnlessFailed(absl::FunctionRef<absl::Status()> call) {
+  if (first_error_.ok()) first_error_ = call();
+  return first_error_;
 }
 
 uint64_t ArchiveWriter::BytesOfFile(const std::string& path) {

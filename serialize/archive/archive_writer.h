@@ -7,7 +7,11 @@
 //
 // All tensors are declared before the first is added, and are added in the order of their declarations: formats whose
 // header comes first then write in one pass. Formats that do not need declarations ignore them. A writer that is
-// destroyed without Finish removes what it wrote. After an error every further call fails. One caller at a time.
+// destroyed without Finish removes what it wrote. One caller at a time.
+//
+// After an error destroy the writer. Files of records and of messages refuse every further call with the first error.
+// The other formats may take further calls after an argument that they refused. Finish never publishes a part of a
+// tensor.
 
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_ARCHIVE_WRITER_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_ARCHIVE_WRITER_H_
@@ -16,6 +20,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
@@ -60,10 +65,15 @@ class ArchiveWriter {
  protected:
   // What Finish means for the format: makes the file appear, and returns its bytes.
   virtual absl::StatusOr<uint64_t> Publish() = 0;
+  // Runs `call` if no call before has failed. Returns the first error.
+  absl::Status UnlessFailed(absl::FunctionRef<absl::Status()> call);
   // The bytes of the file at `path`; 0 if the file system does not tell.
   static uint64_t BytesOfFile(const std::string& path);
 
  private:
+  // AddSlice for formats that take whole tensors.
+  absl::Status AddPart(const ArchiveEntry& entry, const TensorMetadata& metadata, const TensorSlice& slice,
+                       const TensorView& elements);
   // FailedPrecondition if AddSlice holds an incomplete tensor.
   absl::Status CheckComplete() const;
 
@@ -74,6 +84,7 @@ class ArchiveWriter {
   };
   std::optional<Partial> partial_;  // of the default AddSlice
   uint64_t file_bytes_ = 0;
+  absl::Status first_error_;  // of UnlessFailed
 };
 
 }  // namespace tensorcask

@@ -34,11 +34,13 @@ class MessageWriter final : public ArchiveWriter {
   }
 
   absl::Status Add(const ArchiveEntry& /*entry*/, const DecodedTensor& tensor) override {
-    CASK_RETURN_IF_ERROR(CountTensor());
-    EncodeOptions options;
-    options.layout = StoredLayout::kPreserve;
-    options.payload.level = level_;
-    return encode_(tensor, options, sink_);
+    return UnlessFailed([&]() -> absl::Status {
+      CASK_RETURN_IF_ERROR(CountTensor());
+      EncodeOptions options;
+      options.layout = StoredLayout::kPreserve;
+      options.payload.level = level_;
+      return encode_(tensor, options, sink_);
+    });
   }
   // Encoding looks at samples of the whole tensor before it writes.
   bool TakesSlices(const ArchiveEntry& entry) const override {
@@ -47,9 +49,14 @@ class MessageWriter final : public ArchiveWriter {
   absl::Status AddSlice(const ArchiveEntry& entry, const TensorMetadata& metadata, const TensorSlice& slice,
                         const TensorView& elements) override {
     if (!TakesSlices(entry)) return ArchiveWriter::AddSlice(entry, metadata, slice, elements);
-    const auto begin = [&](uint64_t /*message_bytes*/) { return CountTensor(); };
-    return slices_.Add(entry, metadata, slice, elements, begin,
-                       [&](absl::string_view bytes) { return sink_->Append(bytes); });
+    const auto begin = [&](uint64_t message_bytes) {
+      message_bytes_ = message_bytes;
+      return CountTensor();
+    };
+    return UnlessFailed([&] {
+      return slices_.Add(entry, metadata, slice, elements, begin,
+                         [&](absl::string_view bytes) { return sink_->Append(bytes); });
+    });
   }
 
  private:
@@ -70,6 +77,10 @@ class MessageWriter final : public ArchiveWriter {
     CASK_RETURN_IF_ERROR(slices_.CheckComplete());
     if (count_ != 1) return absl::FailedPreconditionError(absl::StrCat(path_, ": a message holds exactly one tensor"));
     const uint64_t bytes = sink_->position();
+    if (bytes < message_bytes_) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(path_, ": the message lacks ", message_bytes_ - bytes, " bytes"));
+    }
     CASK_RETURN_IF_ERROR(publish_.Commit());
     return bytes;
   }
@@ -81,6 +92,7 @@ class MessageWriter final : public ArchiveWriter {
   const MessageEncoder encode_;
   archive::MessageSlices slices_;
   FileSink* sink_ = nullptr;  // of publish_
+  uint64_t message_bytes_ = 0;  // of a message in slices, when it is complete
   int64_t count_ = 0;
 };
 

@@ -274,9 +274,11 @@ class RecordsWriter final : public ArchiveWriter {
   }
 
   absl::Status Add(const ArchiveEntry& entry, const DecodedTensor& tensor) override {
-    CASK_RETURN_IF_ERROR(slices_.CheckComplete());
-    CASK_RETURN_IF_ERROR(AddName(entry.name));
-    return WriteNamedRecord(entry.name, tensor, payload_, &*records_);
+    return UnlessFailed([&]() -> absl::Status {
+      CASK_RETURN_IF_ERROR(slices_.CheckComplete());
+      CASK_RETURN_IF_ERROR(AddName(entry.name));
+      return WriteNamedRecord(entry.name, tensor, payload_, &*records_);
+    });
   }
   // Encoding looks at samples of the whole tensor before it writes.
   bool TakesSlices(const ArchiveEntry& entry) const override {
@@ -285,6 +287,15 @@ class RecordsWriter final : public ArchiveWriter {
   absl::Status AddSlice(const ArchiveEntry& entry, const TensorMetadata& metadata, const TensorSlice& slice,
                         const TensorView& elements) override {
     if (!TakesSlices(entry)) return ArchiveWriter::AddSlice(entry, metadata, slice, elements);
+    return UnlessFailed([&] { return WriteSlice(entry, metadata, slice, elements); });
+  }
+
+ private:
+  RecordsWriter(std::string path, const PublishOptions& options, PayloadOptions payload)
+      : path_(std::move(path)), publish_(options), payload_(std::move(payload)) {}
+
+  absl::Status WriteSlice(const ArchiveEntry& entry, const TensorMetadata& metadata, const TensorSlice& slice,
+                          const TensorView& elements) {
     CASK_ASSIGN_OR_RETURN(const TensorMetadata named, AttachName(entry.name, metadata));
     const auto begin = [&](uint64_t message_bytes) {
       CASK_RETURN_IF_ERROR(AddName(entry.name));
@@ -295,12 +306,12 @@ class RecordsWriter final : public ArchiveWriter {
     return Annotate(added, path_);
   }
 
- private:
-  RecordsWriter(std::string path, const PublishOptions& options, PayloadOptions payload)
-      : path_(std::move(path)), publish_(options), payload_(std::move(payload)) {}
-
   absl::StatusOr<uint64_t> Publish() override {
     CASK_RETURN_IF_ERROR(slices_.CheckComplete());
+    if (records_->missing_bytes() > 0) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(path_, ": the last record lacks ", records_->missing_bytes(), " bytes"));
+    }
     const uint64_t bytes = sink_->position();
     CASK_RETURN_IF_ERROR(publish_.Commit());
     return bytes;

@@ -27,6 +27,7 @@
 #include "tensorcask/serialize/archive/tensor_blocks.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/slice.h"
@@ -238,6 +239,25 @@ TEST_F(Blocks, AMessagePastTheLimitIsReadInBlocksOnly) {
   EXPECT_TRUE(all == tensor.bytes());
 }
 
+TEST_F(Blocks, RecordsAndMessagesKeepTheFirstError) {
+  const Tensor tensor = *Tensor::Zeros(DType::kFloat32, TensorShape({2, 3}));
+  const ArchiveEntry entry = EntryOf("w", tensor);
+  DecodedTensor decoded;
+  decoded.view = tensor;
+  for (const char* const format : {"records", "tensorproto"}) {
+    const std::string path = NewPath(format);
+    const std::unique_ptr<ArchiveWriter> writer = *CreateArchive(path, Format(format));
+    const auto refused = StatusIs(Code::kInvalidArgument, HasSubstr("wanted 6 of float32"));
+    const TensorSlice all = TensorSlice::Full(2);
+    EXPECT_THAT(writer->AddSlice(entry, {}, all, *Tensor::Zeros(DType::kInt8, TensorShape({2, 3}))), refused);
+    EXPECT_THAT(writer->AddSlice(entry, {}, all, tensor), refused);
+    EXPECT_THAT(writer->Add(entry, decoded), refused);
+    EXPECT_THAT(writer->Declare(entry), refused);
+    EXPECT_THAT(writer->Finish(), refused);
+    EXPECT_NE(access(path.c_str(), F_OK), 0) << path;
+  }
+}
+
 // ---- Writers that take slices ---------------------------------------------------------------------------------------
 
 class SliceWriters : public Blocks, public ::testing::WithParamInterface<const char*> {
@@ -299,6 +319,17 @@ TEST_P(SliceWriters, RefuseAnotherTensorMeanwhile) {
   ASSERT_OK(Add(0, 0, 3));
   entry_.name = "v";
   EXPECT_THAT(Add(0, 0, 3), StatusIs(Code::kFailedPrecondition, HasSubstr("\"w\": only 3 of 6 elements")));
+  ExpectNone();
+}
+
+// The elements of the last slice cannot be read: the tensor stays incomplete.
+TEST_P(SliceWriters, PublishNothingAfterAFailedSlice) {
+  ASSERT_OK(Add(0, 0, 3));
+  const Tensor unreadable = *Tensor::FromBuffer(DType::kFloat32, TensorShape({1, 3}),
+                                                TensorBuffer::MakeWithoutData(3 * sizeof(float), "no data here"));
+  const TensorSlice row = *TensorSlice::Create({{1, 1}, {0, 3}});
+  EXPECT_THAT(writer_->AddSlice(entry_, {}, row, unreadable),
+              StatusIs(Code::kFailedPrecondition, HasSubstr("no data here")));
   ExpectNone();
 }
 
