@@ -1,13 +1,14 @@
 #include "tensorcask/serialize/archive/message_file.h"
 
+#include <cstddef>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "tensorcask/serialize/archive/decoded_archive.h"
 #include "tensorcask/serialize/archive/internal/content_blocks.h"
 #include "tensorcask/serialize/archive/record_stream.h"
-#include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/internal/atomic_publish.h"
 #include "tensorcask/serialize/payload/payload_options.h"
 #include "tensorcask/serialize/wire/zero_copy.h"
@@ -18,6 +19,19 @@
 
 namespace tensorcask {
 namespace {
+
+// As ReadWholeFile.
+absl::StatusOr<RefPtr<TensorBuffer>> ReadAll(const ByteSource& file, uint64_t max_bytes) {
+  if (file.size_bytes() > max_bytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(file.name(), ": has ", file.size_bytes(), " bytes, the limit is ", max_bytes));
+  }
+  absl::StatusOr<RefPtr<TensorBuffer>> bytes = TensorBuffer::Allocate(static_cast<size_t>(file.size_bytes()));
+  if (!bytes.ok()) return Annotate(bytes.status(), file.name());
+  char* const data = static_cast<char*>((*bytes)->mutable_data());
+  CASK_RETURN_IF_ERROR(file.ReadAt(0, absl::MakeSpan(data, (*bytes)->size_bytes())));
+  return bytes;
+}
 
 class MessageWriter final : public ArchiveWriter {
  public:
@@ -112,8 +126,16 @@ ArchiveTraits MessageTraits() {
 absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenMessageFile(
     absl::string_view format, const std::string& path, uint64_t max_bytes, const ArchiveReaderOptions& options,
     absl::FunctionRef<absl::StatusOr<DecodedTensor>(absl::string_view, const DecodeOptions&)> decode) {
-  CASK_ASSIGN_OR_RETURN(const RefPtr<TensorBuffer> file, ReadWholeFile(path, max_bytes, options.read));
-  const absl::string_view bytes = file->bytes();
+  CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const ByteSource> file, OpenFileSource(path, options.read));
+  return ReadMessageFile(format, *file, max_bytes, options, decode);
+}
+
+absl::StatusOr<std::unique_ptr<ArchiveReader>> ReadMessageFile(
+    absl::string_view format, const ByteSource& file, uint64_t max_bytes, const ArchiveReaderOptions& options,
+    absl::FunctionRef<absl::StatusOr<DecodedTensor>(absl::string_view, const DecodeOptions&)> decode) {
+  const std::string& path = file.name();
+  CASK_ASSIGN_OR_RETURN(const RefPtr<TensorBuffer> content, ReadAll(file, max_bytes));
+  const absl::string_view bytes = content->bytes();
   DecodeOptions decoding;
   decoding.limits = options.limits;
   decoding.base = options.base;

@@ -17,6 +17,7 @@
 #include "tensorcask/serialize/archive/archive_reader.h"
 #include "tensorcask/serialize/archive/archive_writer.h"
 #include "tensorcask/serialize/io/byte_sink.h"
+#include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/wire/codec_options.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
 
@@ -28,6 +29,11 @@ ArchiveTraits MessageTraits();
 // file (NameFromPath).
 absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenMessageFile(
     absl::string_view format, const std::string& path, uint64_t max_bytes, const ArchiveReaderOptions& options,
+    absl::FunctionRef<absl::StatusOr<DecodedTensor>(absl::string_view, const DecodeOptions&)> decode);
+
+// The same for a file that is open.
+absl::StatusOr<std::unique_ptr<ArchiveReader>> ReadMessageFile(
+    absl::string_view format, const ByteSource& file, uint64_t max_bytes, const ArchiveReaderOptions& options,
     absl::FunctionRef<absl::StatusOr<DecodedTensor>(absl::string_view, const DecodeOptions&)> decode);
 
 using MessageEncoder = std::function<absl::Status(const DecodedTensor&, const EncodeOptions&, ByteSink*)>;

@@ -20,8 +20,8 @@ namespace {
 
 constexpr absl::string_view kName = "tensorproto";
 
-absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenWhole(const std::string& path, const ArchiveReaderOptions& options) {
-  return OpenMessageFile(kName, path, static_cast<uint64_t>(options.limits.max_message_bytes), options,
+absl::StatusOr<std::unique_ptr<ArchiveReader>> ReadWhole(const ByteSource& file, const ArchiveReaderOptions& options) {
+  return ReadMessageFile(kName, file, static_cast<uint64_t>(options.limits.max_message_bytes), options,
                          [](absl::string_view bytes, const DecodeOptions& decode) {
                            return DecodeSerializedTensorWithMetadata(bytes, decode);
                          });
@@ -41,19 +41,19 @@ class LargeMessage final : public ArchiveReader {
   const std::string& path() const override { return path_; }
   const std::vector<ArchiveEntry>& entries() const override { return entries_; }
   absl::StatusOr<Tensor> Read(absl::string_view name) const override {
-    CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> whole, OpenWhole(path_, options_));
+    CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> whole, ReadWhole(*file_, options_));
     return whole->Read(name);
   }
   absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice) const override {
-    CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> whole, OpenWhole(path_, options_));
+    CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> whole, ReadWhole(*file_, options_));
     return whole->ReadSlice(name, slice);
   }
   absl::StatusOr<DecodedTensor> ReadWithMetadata(absl::string_view name) const override {
-    CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> whole, OpenWhole(path_, options_));
+    CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> whole, ReadWhole(*file_, options_));
     return whole->ReadWithMetadata(name);
   }
   absl::StatusOr<DecodedTensor> ReadWithReadableMetadata(absl::string_view name) const override {
-    CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> whole, OpenWhole(path_, options_));
+    CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> whole, ReadWhole(*file_, options_));
     return whole->ReadWithReadableMetadata(name);
   }
   absl::StatusOr<TensorMetadata> Metadata(absl::string_view name) const override {
@@ -89,13 +89,13 @@ std::vector<std::string> TensorProtoArchiveFormat::FindIn(const std::string& /*f
 absl::StatusOr<std::unique_ptr<ArchiveReader>> TensorProtoArchiveFormat::Open(
     const std::string& path, const ArchiveReaderOptions& options) const {
   CASK_ASSIGN_OR_RETURN(std::shared_ptr<const ByteSource> file, OpenFileSource(path, options.read));
-  if (file->size_bytes() < archive::kLargeMessageBytes) return OpenWhole(path, options);
+  if (file->size_bytes() < archive::kLargeMessageBytes) return ReadWhole(*file, options);
   DecodeOptions decode;
   decode.limits = options.limits;
   decode.skip_unreadable_metadata = !options.refuse_unreadable_metadata;
   CASK_ASSIGN_OR_RETURN(std::optional<internal::StoredContent> content,
                         internal::FindContent(*file, 0, file->size_bytes(), decode));
-  if (!content.has_value()) return OpenWhole(path, options);
+  if (!content.has_value()) return ReadWhole(*file, options);
   return std::unique_ptr<ArchiveReader>(
       std::make_unique<LargeMessage>(std::move(file), path, options, *std::move(content)));
 }

@@ -239,6 +239,20 @@ TEST_F(Blocks, AMessagePastTheLimitIsReadInBlocksOnly) {
   EXPECT_TRUE(all == tensor.bytes());
 }
 
+// What is listed and what is read are the same file, also if another one gets its name.
+TEST_F(Blocks, AMessageIsReadFromTheFileThatWasOpened) {
+  const Tensor tensor = Large(DType::kFloat32);
+  const std::string source = Write("tensorproto", tensor);
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveReader> reader, OpenArchive(source, formats_.list()));
+  const std::string other = Write("tensorproto", *Tensor::Zeros(DType::kInt8, TensorShape({3})));
+  ASSERT_EQ(std::rename(other.c_str(), source.c_str()), 0);
+  ASSERT_OK_AND_ASSIGN(const Tensor read, reader->Read(kName));
+  EXPECT_EQ(read.dtype(), DType::kFloat32);
+  EXPECT_TRUE(read.bytes() == tensor.bytes());
+  ASSERT_OK_AND_ASSIGN(const Tensor row, reader->ReadSlice(kName, *TensorSlice::Create({{4, 1}, {0, 2}})));
+  EXPECT_EQ(row.shape(), TensorShape({1, 2}));
+}
+
 TEST_F(Blocks, RecordsAndMessagesKeepTheFirstError) {
   const Tensor tensor = *Tensor::Zeros(DType::kFloat32, TensorShape({2, 3}));
   const ArchiveEntry entry = EntryOf("w", tensor);
