@@ -22,6 +22,14 @@ namespace {
 
 constexpr size_t kPieceBytes = size_t{256} << 10;  // in the cache for the checksum and the system call
 
+// `bytes` begin at byte `first` of the tensor. Errors: DataLoss, as CheckBools, with the number in the tensor.
+absl::Status CheckBoolsAt(uint64_t first, absl::string_view bytes) {
+  if (AreBools(bytes)) return absl::OkStatus();
+  const auto* const bad = std::find_if(bytes.begin(), bytes.end(), [](char c) { return c != 0 && c != 1; });
+  return absl::DataLossError(absl::StrCat("byte ", first + (bad - bytes.begin()), " is ",
+                                          static_cast<int>(static_cast<uint8_t>(*bad)), "; a bool is 0 or 1"));
+}
+
 }  // namespace
 
 ArchiveEntry DescribeContent(std::string name, const internal::StoredContent& content) {
@@ -47,15 +55,16 @@ absl::StatusOr<std::unique_ptr<TensorBlocks>> MakeContentBlocks(const ArchiveEnt
     functions.check = std::move(check);
   }
   // Blocks follow one another, and each starts its buffer.
-  functions.read = [file = std::move(file), name = entry.name, next = content.offset](const TensorSlice& /*slice*/,
-                                                                                      TensorView* out) mutable {
+  functions.read = [file = std::move(file), name = entry.name, begin = content.offset,
+                    next = content.offset](const TensorSlice& /*slice*/, TensorView* out) mutable {
     CASK_RETURN_IF_ERROR(out->EnsureMutable());
     const absl::Span<char> bytes(static_cast<char*>(out->buffer()->mutable_data()), out->bytes().size());
     CASK_RETURN_IF_ERROR(file->ReadAt(next, bytes));
+    const uint64_t first = next - begin;
     next += bytes.size();
     if (out->dtype() != DType::kBool) return absl::OkStatus();
-    const absl::Status valid = CheckBools({bytes.data(), bytes.size()});
-    return valid.ok() ? valid : AsDataLoss(valid, absl::StrCat(file->name(), ": tensor ", Quoted(name)));
+    const absl::Status valid = CheckBoolsAt(first, {bytes.data(), bytes.size()});
+    return valid.ok() ? valid : Annotate(valid, absl::StrCat(file->name(), ": tensor ", Quoted(name)));
   };
   return MakeSlicedBlocks(entry, block_bytes, std::move(functions));
 }
