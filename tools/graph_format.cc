@@ -158,9 +158,9 @@ class GraphReader final : public ArchiveReader {
     absl::StatusOr<Tensor> tensor = DecodeSerializedTensor(constant.message, decode);
     if (!tensor.ok()) return AsDataLoss(tensor.status(), absl::StrCat(path_, ": constant ", Quoted(name)));
     if (tensor->dtype() != entry->dtype || tensor->shape() != entry->shape) {
-      return absl::DataLossError(absl::StrCat(path_, ": constant ", Quoted(name), ": is ", DTypeName(tensor->dtype()), " ",
-                                              tensor->shape().ToString(), ", listed as ", DTypeName(entry->dtype), " ",
-                                              entry->shape.ToString()));
+      return absl::DataLossError(absl::StrCat(path_, ": constant ", Quoted(name), ": is ", DTypeName(tensor->dtype()),
+                                              " ", tensor->shape().ToString(), ", listed as ", DTypeName(entry->dtype),
+                                              " ", entry->shape.ToString()));
     }
     return tensor;
   }
@@ -223,9 +223,8 @@ class GraphReader final : public ArchiveReader {
     }));
     Constant constant;
     CASK_ASSIGN_OR_RETURN(constant.message, LastMessage(value, 8));
-    constant.status = constant.message.empty()
-                          ? absl::DataLossError("has no value")
-                          : Describe(constant.message, options_.limits.max_depth, &constant.entry);
+    constant.status = constant.message.empty() ? absl::DataLossError("has no value")
+                                               : Describe(constant.message, options_.limits.max_depth, &constant.entry);
     // Two copies of the name and a number behind it; an error has the path, and the name with up to 4 bytes for each.
     const uint64_t name_bytes = function.size() + name.size();
     const uint64_t error_bytes = constant.status.ok() ? 0 : path_.size() + 4 * name_bytes;
@@ -261,7 +260,7 @@ class GraphReader final : public ArchiveReader {
   const RefPtr<TensorBuffer> file_;
   const ArchiveReaderOptions options_;
   std::vector<ArchiveEntry> entries_;
-  std::vector<Constant> constants_;  // of entries_; their own entry is empty
+  std::vector<Constant> constants_;       // of entries_; their own entry is empty
   std::map<std::string, int64_t> names_;  // all names; with the last number that was tried behind each
 };
 

@@ -105,7 +105,7 @@ class MessageWriter final : public ArchiveWriter {
   const bool takes_slices_;
   const MessageEncoder encode_;
   archive::MessageSlices slices_;
-  FileSink* sink_ = nullptr;  // of publish_
+  FileSink* sink_ = nullptr;    // of publish_
   uint64_t message_bytes_ = 0;  // of a message in slices, when it is complete
   int64_t count_ = 0;
 };

@@ -55,8 +55,8 @@ absl::StatusOr<std::unique_ptr<TensorBlocks>> MakeContentBlocks(const ArchiveEnt
     functions.check = std::move(check);
   }
   // Blocks follow one another, and each starts its buffer.
-  functions.read = [file = std::move(file), name = entry.name, begin = content.offset,
-                    next = content.offset](const TensorSlice& /*slice*/, TensorView* out) mutable {
+  functions.read = [file = std::move(file), name = entry.name, begin = content.offset, next = content.offset](
+                       const TensorSlice& /*slice*/, TensorView* out) mutable {
     CASK_RETURN_IF_ERROR(out->EnsureMutable());
     const absl::Span<char> bytes(static_cast<char*>(out->buffer()->mutable_data()), out->bytes().size());
     CASK_RETURN_IF_ERROR(file->ReadAt(next, bytes));
