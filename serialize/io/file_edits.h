@@ -38,6 +38,8 @@ struct FileEditOptions {
 
 struct FileEditResult {
   std::vector<std::string> files;  // that were written, or would be
+  // Of a model in several files: the file whose place each of `files` takes. Otherwise empty.
+  std::vector<std::string> replaced;
   uint64_t written_bytes = 0;      // headers, directories, indexes
   uint64_t copied_bytes = 0;       // elements, from an old file to a new one
   uint64_t unused_bytes = 0;       // of removed tensors, which stay in data files

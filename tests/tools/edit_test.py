@@ -283,6 +283,16 @@ class Safetensors(Edits):
 
 
 class ShardedSafetensors(Edits):
+    def test_each_file_keeps_its_permissions(self):
+        path = self.sharded()
+        os.chmod(self.path("m-00001-of-00002.safetensors"), 0o600)
+        os.chmod(self.path("m-00002-of-00002.safetensors"), 0o640)
+        os.chmod(path, 0o644)
+        self.good("edit", "--rename", "a=x", "--rename", "b=y", path)
+        for name, mode in (("m-00001-of-00002-r1.safetensors", 0o600), ("m-00002-of-00002-r1.safetensors", 0o640),
+                           ("m.safetensors.index.json", 0o644)):
+            self.assertEqual(stat.S_IMODE(os.stat(self.path(name)).st_mode), mode, name)
+
     def sharded(self, extra=""):
         self.put("m-00001-of-00002.safetensors", safetensors({"a": [1, 2]}, {"format": "pt", "tied": "a"}))
         self.put("m-00002-of-00002.safetensors", safetensors({"b": [3]}))

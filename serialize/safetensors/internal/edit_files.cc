@@ -283,6 +283,7 @@ absl::Status Editor::MakeHeader(size_t number) {
                                          ": the new header leaves out unknown fields and checksums of another header"));
   }
   result_.files.push_back(file.path);
+  if (is_model_) result_.replaced.push_back(model_->shards[number].path);
   result_.written_bytes += file.text.size();
   result_.copied_bytes += DataBytes(number);
   return absl::OkStatus();
@@ -352,6 +353,7 @@ absl::Status Editor::MakeIndex() {
     return absl::InternalError(absl::StrCat(model_->path, ": the new index lost a tensor"));
   }
   result_.files.push_back(model_->path);
+  result_.replaced.push_back(model_->path);
   result_.written_bytes += index_text_.size();
   return absl::OkStatus();
 }
