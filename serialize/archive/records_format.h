@@ -1,9 +1,9 @@
 // Record files (TFRecord) of TensorProto messages as an archive format. The name of a tensor is in its metadata.
 // Opening reads the file once, one record at a time. Of records of 4 MiB and more it reads only the fields around the
 // elements, without a check of their checksum: that is checked when the elements are read, in blocks or as a whole.
-// Until then, damage of the name, dtype or shape of such a record is listed as a tensor of another name, dtype or shape.
-// A record is held in memory as a whole if its elements are not row-major content (strings, values in typed fields,
-// strides, payloads).
+// Until then, damage of the name, dtype or shape of such a record is listed as a tensor of another name, dtype or
+// shape. A record is held in memory as a whole if its elements are not row-major content (strings, values in typed
+// fields, strides, payloads).
 
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_RECORDS_FORMAT_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_RECORDS_FORMAT_H_
