@@ -167,7 +167,10 @@ absl::StatusOr<ExitCode> Edit(const Flags& flags, Console& console) {
     console.out << Printable(report.path) << ": has these names and this metadata already; nothing is written\n";
     return kDone;
   }
-  if (flags.output.empty()) CASK_RETURN_IF_ERROR(CheckNoLinks(report.result.files));
+  if (flags.output.empty()) {
+    CASK_RETURN_IF_ERROR(CheckNoLinks(report.result.files));
+    CASK_RETURN_IF_ERROR(CheckNoLinks(report.result.replaced));
+  }
   if (!flags.dry_run) {
     const std::vector<mode_t> modes = KeepPermissions(report);
     options.dry_run = false;

@@ -283,6 +283,24 @@ class Safetensors(Edits):
 
 
 class ShardedSafetensors(Edits):
+    def test_a_file_that_another_index_may_list_stays(self):
+        for other, why in ((None, "lists it"), (b"{", "is not an index")):
+            path = self.sharded()
+            self.put("m.fp16.safetensors.index.json", read(path) if other is None else other)
+            out = self.good("edit", "--rename", "a=x", path)
+            self.assertIn("m-00001-of-00002.safetensors stays: ", out)
+            self.assertIn(why, out)
+            self.assertTrue(os.path.exists(self.path("m-00001-of-00002.safetensors")))
+            self.good("verify", path)
+
+    def test_a_linked_file_is_not_replaced(self):
+        path = self.sharded()
+        link = self.path("m-00001-of-00002.safetensors")
+        os.rename(link, self.path("blob"))
+        os.symlink("blob", link)
+        self.refused(["--rename", "a=x", path], 1, "is a symbolic link to blob")
+        self.assertTrue(os.path.islink(link))
+
     def test_each_file_keeps_its_permissions(self):
         path = self.sharded()
         os.chmod(self.path("m-00001-of-00002.safetensors"), 0o600)

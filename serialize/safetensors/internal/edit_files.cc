@@ -88,6 +88,7 @@ class Editor {
   absl::StatusOr<std::string> NewShardPath(const std::string& path) const;
   absl::Status MakeIndex();
   absl::Status Write();
+  bool OthersMayUse(const std::string& path);
 
   absl::Status Refuse(absl::string_view what) const {
     return absl::InvalidArgumentError(absl::StrCat(model_->path, ": ", what));
@@ -382,8 +383,36 @@ absl::Status Editor::Write() {
   }
   CASK_RETURN_IF_ERROR(publish.Commit());
   // Best effort: they only take room.
-  for (const std::string& path : stale) RetryInterrupted([&] { return options_.file_system->Remove(path); });
+  for (const std::string& path : stale) {
+    if (!OthersMayUse(path)) RetryInterrupted([&] { return options_.file_system->Remove(path); });
+  }
   return absl::OkStatus();
+}
+
+// Whether another index in the folder lists the file, or cannot be read. A note then says that the file stays.
+bool Editor::OthersMayUse(const std::string& path) {
+  const auto keep = [&](absl::string_view why) {
+    result_.notes.push_back(absl::StrCat(path, " stays: ", why));
+    return true;
+  };
+  std::vector<std::string> names;
+  const std::string folder = FolderOf(path);
+  if (RetryInterrupted([&] { return options_.file_system->List(folder, &names); }) < 0) {
+    return keep("its folder cannot be listed");
+  }
+  for (const std::string& name : names) {
+    if (!absl::EndsWith(name, ".index.json") || name == LastName(model_->path)) continue;
+    const absl::StatusOr<RefPtr<TensorBuffer>> buffer =
+        ReadWholeFile(absl::StrCat(folder, "/", name), kMaxHeaderBytes, open_.read);
+    if (!buffer.ok()) return keep(absl::StrCat(Quoted(name), " cannot be read"));
+    const absl::StatusOr<ModelIndex> index = ParseModelIndex(
+        absl::string_view(static_cast<const char*>((*buffer)->data()), (*buffer)->size_bytes()), open_.parse);
+    if (!index.ok()) return keep(absl::StrCat(Quoted(name), " is not an index of a model"));
+    for (const auto& [tensor, file] : index->files) {
+      if (file == LastName(path)) return keep(absl::StrCat(Quoted(name), " lists it"));
+    }
+  }
+  return false;
 }
 
 }  // namespace
