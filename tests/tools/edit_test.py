@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """tensorcask edit: names and metadata change, values and everything else stay, or the command says why not."""
 
+import fcntl
 import io
 import json
 import os
@@ -300,6 +301,13 @@ class ShardedSafetensors(Edits):
         os.symlink("blob", link)
         self.refused(["--rename", "a=x", path], 1, "is a symbolic link to blob")
         self.assertTrue(os.path.islink(link))
+
+    def test_one_edit_at_a_time(self):
+        path = self.sharded()
+        with open(path, "rb") as index:
+            fcntl.flock(index, fcntl.LOCK_EX)
+            self.refused(["--rename", "a=x", path], 1, "another process edits it")
+        self.good("edit", "--rename", "a=x", path)
 
     def test_each_file_keeps_its_permissions(self):
         path = self.sharded()

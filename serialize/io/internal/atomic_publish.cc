@@ -217,7 +217,8 @@ void AtomicPublish::Unlock(Entry* entry) {
 }
 
 absl::Status AtomicPublish::Rename(Entry* entry) {
-  const auto on_existing = options_.overwrite ? FileSystem::OnExisting::kReplace : FileSystem::OnExisting::kRefuse;
+  const bool may_replace = options_.overwrite && (!options_.only_switch || entry == &entries_.back());
+  const auto on_existing = may_replace ? FileSystem::OnExisting::kReplace : FileSystem::OnExisting::kRefuse;
   entry->renaming = true;
   const IoResult result = RetryInterrupted(
       [&] { return options_.file_system->Rename(entry->temporary_path, entry->final_path, on_existing); });

@@ -48,6 +48,7 @@ struct PublishOptions {
   // (Redirect). If Commit fails after the rename of the switch (in the last sync), the new files stay: they are whole,
   // and the old switch is gone.
   bool overwrite = false;
+  bool only_switch = false;   // with `overwrite`: only the switch replaces a file; the others get AlreadyExists
   bool random_names = false;  // each temporary name is random, so that no other folder has a file of this name
 };
 

@@ -88,6 +88,8 @@ class Editor {
   absl::StatusOr<std::string> NewShardPath(const std::string& path) const;
   absl::Status MakeIndex();
   absl::Status Write();
+  absl::Status WriteFiles();
+  absl::Status CheckIndexStays() const;
   bool OthersMayUse(const std::string& path);
 
   absl::Status Refuse(absl::string_view what) const {
@@ -109,6 +111,7 @@ class Editor {
   Metadata aliases_;               // that the reader restores, by old names
   std::vector<EditedFile> files_;  // of model_->shards
   std::string index_text_;         // of the new index
+  std::string old_index_text_;
   FileEditResult result_;
 };
 
@@ -336,6 +339,7 @@ absl::Status Editor::MakeIndex() {
   const absl::string_view text(static_cast<const char*>(buffer->data()), buffer->size_bytes());
   absl::StatusOr<ModelIndex> index = ParseModelIndex(text, open_.parse);
   if (!index.ok()) return Annotate(index.status(), model_->path);
+  old_index_text_ = std::string(text);
   std::map<std::string, std::string> files;
   for (const SafetensorsEntry& entry : model_->entries) {
     if (!entry.alias_of.empty()) continue;
@@ -359,11 +363,31 @@ absl::Status Editor::MakeIndex() {
   return absl::OkStatus();
 }
 
+// Two edits of one model exclude each other where its index can be locked. CheckIndexStays sees the others.
 absl::Status Editor::Write() {
+  if (!is_model_) return WriteFiles();
+  FileSystem* const files = options_.file_system;
+  const IoResult lock = RetryInterrupted([&] { return files->Lock(model_->path); });
+  if (lock == -EWOULDBLOCK) return absl::AbortedError(absl::StrCat(model_->path, ": another process edits it"));
+  const absl::Status written = WriteFiles();
+  if (lock >= 0) files->Close(lock);
+  return written;
+}
+
+absl::Status Editor::CheckIndexStays() const {
+  CASK_ASSIGN_OR_RETURN(const RefPtr<TensorBuffer> now, ReadWholeFile(model_->path, kMaxHeaderBytes, open_.read));
+  if (absl::string_view(static_cast<const char*>(now->data()), now->size_bytes()) == old_index_text_) {
+    return absl::OkStatus();
+  }
+  return absl::AbortedError(absl::StrCat(model_->path, ": changed while its files were written"));
+}
+
+absl::Status Editor::WriteFiles() {
   PublishOptions publish_options;
   publish_options.file_system = options_.file_system;
   publish_options.sync = options_.sync;
   publish_options.overwrite = options_.output.empty();
+  publish_options.only_switch = is_model_;
   AtomicPublish publish(publish_options);
   uint64_t copied = 0;
   std::vector<std::string> stale;
@@ -380,6 +404,7 @@ absl::Status Editor::Write() {
   if (is_model_) {
     CASK_ASSIGN_OR_RETURN(FileSink* const sink, publish.Add(model_->path));
     CASK_RETURN_IF_ERROR(sink->Append(index_text_));
+    CASK_RETURN_IF_ERROR(CheckIndexStays());
   }
   CASK_RETURN_IF_ERROR(publish.Commit());
   // Best effort: they only take room.
