@@ -648,7 +648,8 @@ tensorcask_room(archive
     Tensorcask::safetensors
     Tensorcask::strided
     Tensorcask::tensor
-    Tensorcask::wire)
+    Tensorcask::wire
+    absl::function_ref)
 
 tensorcask_room(compat
   SOURCES
