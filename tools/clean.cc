@@ -170,12 +170,12 @@ Action DeclareClean(CLI::App& app) {
   app.add_flag("--json", flags->json, "One JSON document");
   app.footer(
       "Tensorcask writes a file under a temporary name, NAME.tmp- and 16 hex digits, and renames it when it is whole.\n"
-      "A process that is killed (SIGKILL, a crash, a power failure) leaves its temporary files; each later save to "
-      "the\n"
-      "same name removes the one that it finds, and this command finds all in a folder.\n"
+      "A process that is killed (SIGKILL, a crash, a power failure) leaves its temporary files. A later save to the\n"
+      "same name removes them. This command finds those of all names in a folder.\n"
       "A file is stale if no process holds the lock that each writer holds until it ends. Files of living writers,\n"
-      "files with other names, links and folders are never removed. On network file systems, whose locks do not\n"
-      "tell, nothing is removed. Exit 1 if a folder cannot be listed or a file cannot be removed.\n\n"
+      "files with other names, links and folders are never removed. On network file systems nothing is removed,\n"
+      "because locks there do not show whether the writer is alive. Exit 1 if a folder cannot be listed or a file "
+      "cannot be removed.\n\n"
       "Examples:\n"
       "  tensorcask clean /models\n"
       "  tensorcask clean --delete /models");

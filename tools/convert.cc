@@ -184,7 +184,7 @@ Action DeclareConvert(CLI::App& app) {
   AddOutputOptions(app, &flags->to, &flags->output);
   AddIncludeOption(app, &flags->include);
   AddExcludeOption(app, &flags->exclude);
-  app.add_option("--rename", flags->renames, "Call a tensor otherwise: FROM=TO, or s/REGEX/TEXT/; may be repeated")
+  app.add_option("--rename", flags->renames, "Rename a tensor: FROM=TO, or by s/REGEX/TEXT/; may be repeated")
       ->type_name("RULE")
       ->allow_extra_args(false);
   app.add_option("--dtype", flags->dtypes, "Convert the elements: '*kernel=bfloat16'; may be repeated")
@@ -194,22 +194,19 @@ Action DeclareConvert(CLI::App& app) {
                "Leave out what DST cannot hold: metadata, strides, tensors of a dtype; each is listed");
   app.add_flag("--dry-run", flags->dry_run, "Only print what would be written");
   app.footer(
-      "Large tensors are copied in blocks, so memory does not depend on their size. A tensor is held in memory as a\n"
-      "whole if it is of strings, has strides, is stored in slices, deflated or as a difference, is a record or "
-      "message\n"
-      "in another form than plain bytes, or goes to text or, but for npz, to a --level above stored. DST appears "
-      "whole\n"
-      "or not at all.\n"
+      "Large tensors are copied in blocks, so memory does not depend on their size. A tensor must fit in memory if it\n"
+      "holds strings, has strides, is stored in slices, deflated or as a delta, comes from a record or message that\n"
+      "does not hold plain bytes, goes to text, or goes to a --level above stored (except npz). DST appears whole or\n"
+      "not at all.\n"
       "Checkpoint to checkpoint keeps the order and the data files; with --alignment 1 a checkpoint that TensorFlow\n"
       "wrote comes out byte for byte the same. With --overwrite, DST may get one empty data file more, so that it is\n"
       "the old or the new checkpoint at any moment. A sliced tensor comes out in one piece.\n"
-      "Above --level stored, tensors that it makes smaller are encoded, and with --base are stored as differences "
-      "from\n"
-      "that checkpoint where this is smaller still; without --level encoded tensors of SRC come out plain.\n"
+      "Above --level stored, tensors that it makes smaller are encoded, and with --base stored as deltas to that\n"
+      "checkpoint where this is smaller still; without --level encoded tensors of SRC come out plain.\n"
       "Equal encoded tensors share their bytes, and the order among the others is then lost: converted back, they\n"
       "follow each other by name.\n"
-      "Differences in SRC are read with --base, too; to be rid of them convert without --level first.\n"
-      "In s/REGEX/TEXT/ the text may use \\1 and & as in sed; a g behind it replaces all matches.\n\n"
+      "Deltas in SRC are read with --base, too. To store plain tensors again, convert without --level first.\n"
+      "In s/REGEX/TEXT/ the text may use \\1 and & as in sed; s/REGEX/TEXT/g replaces all matches.\n\n"
       "Examples:\n"
       "  tensorcask convert --exclude '*/Adam*' model.ckpt slim.ckpt\n"
       "  tensorcask convert --include dense/bias model.ckpt bias.pbtxt\n"

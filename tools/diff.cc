@@ -155,8 +155,8 @@ Action DeclareDiff(CLI::App& app) {
   AddInputOptions(app, &flags->input);
   app.footer(
       "Two elements are equal if |a - b| <= ATOL + RTOL * |b|, or if both are NaN. Prints a line for each tensor that\n"
-      "differs, then one for all. What moved most, relative to b, comes first. Exit 0 if nothing differs, 1 "
-      "otherwise.\n\n"
+      "differs, then one for all. The largest relative change comes first. Metadata is not compared. Exit 0 if\n"
+      "nothing differs, 1 otherwise.\n\n"
       "Example:\n"
       "  tensorcask diff --rtol 1e-5 step-100 step-100.safetensors");
   return [flags](Console& console) { return Diff(*flags, console); };

@@ -199,7 +199,7 @@ Action DeclareEdit(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   app.add_option("PATH", flags->path, "A safetensors file or the index of a model, an npz file, or a checkpoint")
       ->required();
-  app.add_option("--rename", flags->renames, "Call a tensor otherwise: FROM=TO, or s/REGEX/TEXT/; may be repeated")
+  app.add_option("--rename", flags->renames, "Rename a tensor: FROM=TO, or by s/REGEX/TEXT/; may be repeated")
       ->type_name("RULE")
       ->allow_extra_args(false);
   app.add_option("--set", flags->set, "Set an entry of the file's metadata (safetensors); may be repeated")
@@ -215,10 +215,11 @@ Action DeclareEdit(CLI::App& app) {
       ->type_name("PATH");
   app.add_flag("--dry-run", flags->dry_run, "Only print what would change");
   app.footer(
-      "Values stay the same, bit by bit. A new file replaces the old one in one step, so a crash leaves one of them:\n"
-      "  checkpoint   only the index is written anew. The bytes of removed tensors stay in the data files. Deltas, "
-      "and\n"
-      "               tensors that the object graph names, keep their names: TensorFlow restores by that graph.\n"
+      "Values stay the same, bit by bit. After a crash, PATH is the complete old file or the complete new one:\n"
+      "  checkpoint   only the index is written anew. The bytes of removed tensors stay in the data files. Refused:\n"
+      "               renaming a delta, because its name finds its base; renaming a tensor of the object graph, "
+      "because\n"
+      "               TensorFlow restores by that name.\n"
       "               Deltas in other checkpoints no longer find a tensor that was renamed.\n"
       "  safetensors  a new header and the same data. The system copies the data, or shares them between the files\n"
       "               where it can (Btrfs, XFS). Checksums and tied tensors follow the names. Of a model in several\n"

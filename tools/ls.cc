@@ -330,10 +330,9 @@ Action DeclareLs(CLI::App& app) {
   app.footer(
       "Columns: name, dtype, shape, bytes, encoding (if compressed: with the stored size in percent of the bytes).\n"
       "Without --checksum and --tree only the index of a checkpoint is read. Records of 4 MiB and more are listed "
-      "without "
-      "a check of their checksums: `tensorcask verify` finds damage of their names and shapes. The checksum is zlib's "
-      "CRC-32 of the "
-      "elements in memory; for strings it covers, for each, its length as 8 bytes, little-endian, and its bytes.\n\n"
+      "without a check of their checksums: `tensorcask verify` finds damage of their names and shapes. The checksum is "
+      "zlib's CRC-32 of the elements in memory; for strings it covers, for each, its length as 8 bytes, little-endian, "
+      "and its bytes.\n\n"
       "Examples:\n"
       "  tensorcask ls --sort size model.ckpt 'dense/*'\n"
       "  tensorcask ls --tree model.ckpt");

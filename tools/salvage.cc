@@ -112,8 +112,8 @@ Action DeclareSalvage(CLI::App& app) {
   app.footer(
       "Saves each tensor whose entry and bytes have the right checksums, with its metadata, and prints a line for "
       "each that is lost, and for each damaged part of the index. Exit 0 if everything was saved, 1 if something "
-      "was lost. An index without its end is searched for what is whole; one that is missing cannot be "
-      "replaced.\n\n"
+      "was lost. If the end of the index is missing, the rest is searched for undamaged entries. Without an index "
+      "file nothing can be saved.\n\n"
       "Example:\n"
       "  tensorcask salvage model.ckpt-100 rescued.ckpt");
   return [flags](Console& console) { return Salvage(*flags, console); };

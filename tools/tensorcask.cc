@@ -46,7 +46,7 @@ struct Entry {
 constexpr Entry kSubcommands[] = {
     {"ls", "List the tensors of a file", DeclareLs},
     {"show", "Print the values of a tensor", DeclareShow},
-    {"stats", "Range, mean, spread and odd elements of each tensor", DeclareStats},
+    {"stats", "Range, mean, spread and NaN, infinite and subnormal elements of each tensor", DeclareStats},
     {"diff", "What differs between two files", DeclareDiff},
     {"verify", "Check every checksum and rule of structure", DeclareVerify},
     {"salvage", "Save the undamaged tensors of a damaged checkpoint", DeclareSalvage},

@@ -145,10 +145,12 @@ Action DeclareVerify(CLI::App& app) {
   app.add_flag("--json", flags->json, "One JSON document");
   AddInputOptions(app, &flags->input);
   app.footer(
-      "Reads every byte of the tensors that it calls whole. Prints each damaged tensor with its file and offset, "
+      "Reports a tensor as whole only after all its bytes were read and checked. Prints each damaged tensor with its "
+      "file and offset, "
       "then a line for each PATH. Exit 1 if anything is damaged or past a limit, or if a delta could not be "
       "checked because --base is missing or is another checkpoint. Entries of a kind that this version only lists "
-      "(variants of other machines, forms of later versions) are counted separately. Of a tensor that is stored in "
+      "(variants from machines of the other byte order, forms of later versions) are counted separately. Of a tensor "
+      "that is stored in "
       "chunks each damaged chunk is named; its other chunks can still be read. Bytes behind the last tensor of a "
       "data file are mentioned in a note: they harm nothing.\n\n"
       "Example:\n"

@@ -10,7 +10,7 @@
 // destroyed without Finish removes what it wrote. One caller at a time.
 //
 // After an error destroy the writer. Files of records and of messages refuse every further call with the first error.
-// The other formats may take further calls after an argument that they refused. Finish never publishes a part of a
+// The other formats may accept further calls after they rejected an argument. Finish never publishes a part of a
 // tensor.
 
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_ARCHIVE_WRITER_H_
@@ -63,7 +63,7 @@ class ArchiveWriter {
   uint64_t file_bytes() const { return file_bytes_; }
 
  protected:
-  // What Finish means for the format: makes the file appear, and returns its bytes.
+  // Implements Finish for one format: publishes the file and returns its size in bytes.
   virtual absl::StatusOr<uint64_t> Publish() = 0;
   // Runs `call` if no call before has failed. Returns the first error.
   absl::Status UnlessFailed(absl::FunctionRef<absl::Status()> call);

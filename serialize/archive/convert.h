@@ -17,9 +17,8 @@
 //   - from a checkpoint: deltas, and tensors that are stored in slices
 //   - from npz: deflated members. From safetensors: elements below 8 bits
 //   - from records and messages: payloads, values in typed fields, elements with a checksum of their own
-//   - to a checkpoint, records or a message with ArchiveWriterOptions::level above kStored: encoding looks at samples
-//   of
-//     the whole tensor first. (npz deflates block by block.)
+//   - to a checkpoint, records or a message with ArchiveWriterOptions::level above kStored: the encoder first
+//     samples the whole tensor. (npz deflates block by block.)
 
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_CONVERT_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_CONVERT_H_
