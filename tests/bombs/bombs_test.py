@@ -39,7 +39,7 @@ FREE = 0
 CASES = (
     ("names", 400_000, "verify", FREE, "ok"),
     ("names", 400_000, "ls", FREE, "ok"),
-    ("names", 100_000, "convert", COPY_BYTES, "ok"),
+    ("names", 400_000, "convert", COPY_BYTES, "ok"),
     ("names", 400_000, "probe list", FREE, "ok"),
     ("names", 400_000, "probe entries", LIST_BYTES, "ok"),
     ("names", 400_000, "probe lookup", FREE, "ok"),

@@ -9,6 +9,11 @@
 #include "tensorcask/tensor/base/status_macros.h"
 
 namespace tensorcask::archive {
+namespace {
+
+constexpr uint64_t kPieceBytes = sizeof(ReadPiece) + 256;  // of a piece besides its elements: the tensor's buffer, ...
+
+}  // namespace
 
 ReadAhead::ReadAhead(size_t num_jobs, uint64_t max_bytes, Produce produce, HasPieces has_pieces)
     : max_bytes_(max_bytes), produce_(std::move(produce)), has_pieces_(std::move(has_pieces)), jobs_(num_jobs) {}
@@ -103,6 +108,7 @@ void ReadAhead::ProduceUntilClaimed() {
       changed_.wait(
           lock, [&] { return stopped_ || waiting_bytes_ < max_bytes_ || (current_ == number && job.pieces.empty()); });
       if (stopped_) return absl::CancelledError("the conversion has ended");
+      piece.bytes += kPieceBytes;
       const uint64_t bytes = piece.bytes;
       job.pieces.push_back(std::move(piece));
       waiting_bytes_ += bytes;

@@ -9,8 +9,8 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
+#include <list>
 #include <mutex>
 #include <vector>
 
@@ -40,9 +40,9 @@ class ReadAhead {
   // True for a job of several pieces.
   using HasPieces = std::function<bool(size_t job)>;
 
-  // `max_bytes` of pieces may wait; one piece may always. Jobs for which `has_pieces` is true are read on another
-  // thread than that of the consumer, if there is one, so that one piece is read while the last one is consumed. Empty:
-  // true for no job.
+  // `max_bytes` of pieces may wait, what describes them included; one piece may always. Jobs for which `has_pieces` is
+  // true are read on another thread than that of the consumer, if there is one, so that one piece is read while the
+  // last one is consumed. Empty: true for no job.
   ReadAhead(size_t num_jobs, uint64_t max_bytes, Produce produce, HasPieces has_pieces = {});
 
   // Calls `consume` for the pieces of job 0, then job 1, and so on. The first error ends all. Completes also where the
@@ -54,7 +54,7 @@ class ReadAhead {
     bool claimed = false;
     bool done = false;
     absl::Status status;
-    std::deque<ReadPiece> pieces;
+    std::list<ReadPiece> pieces;  // there may be millions of jobs: an empty list takes no memory of its own
   };
 
   absl::Status ConsumeAll(Consume consume);
