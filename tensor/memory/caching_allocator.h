@@ -21,9 +21,12 @@
 // Streams: a block belongs to the stream that it was allocated for. Work of that stream may still use the block when it
 // is freed, because the block is reused for the same stream only. For other streams, RecordStream must be called.
 //
-// If no cached block fits, these are tried in order: the callbacks, and a second search; garbage collection; the
-// device; releasing cached blocks of at least max_split_size, and the device; releasing all cached segments without a
-// block in use, and the device. Then the request fails with ResourceExhausted and all the numbers.
+// If no cached block fits, the allocator takes these steps until one gives a block:
+//   1. calls the callbacks, and searches again if one freed a block
+//   2. collects garbage, and asks the device for a segment
+//   3. releases cached blocks of at least max_split_size, and asks again
+//   4. releases all cached segments without a block in use, and asks again
+// Then the request fails with ResourceExhausted and all the numbers.
 //
 // Backends are called under the allocator's lock. All functions may be called from several threads; callbacks are
 // called without the lock. The allocator is destroyed after all blocks were freed, and then returns all memory to the
@@ -89,7 +92,7 @@ class CachingAllocator final : public Allocator {
   // Errors: the first error of the device; segments that could not be freed stay in the cache.
   absl::Status EmptyCache();
 
-  // Limits the segments to this share of the device's memory. What is above the limit already stays.
+  // Limits the segments to this share of the device's memory. Segments that already exceed the limit are kept.
   // Errors: InvalidArgument unless 0 <= fraction <= 1; errors of DeviceBackend::MemoryInfo.
   absl::Status SetMemoryFraction(double fraction);
 

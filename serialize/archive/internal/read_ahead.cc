@@ -11,7 +11,7 @@
 namespace tensorcask::archive {
 namespace {
 
-constexpr uint64_t kPieceBytes = sizeof(ReadPiece) + 256;  // of a piece besides its elements: the tensor's buffer, ...
+constexpr uint64_t kPieceBytes = sizeof(ReadPiece) + 256;  // what a piece takes besides its elements
 
 }  // namespace
 
