@@ -11,7 +11,8 @@
 namespace tensorcask::archive {
 namespace {
 
-constexpr uint64_t kPieceBytes = sizeof(ReadPiece) + 256;  // what a piece takes besides its elements
+// The memory of a piece: its elements and what describes them.
+uint64_t WaitingBytes(const ReadPiece& piece) { return piece.bytes + sizeof(ReadPiece) + 256; }
 
 }  // namespace
 
@@ -74,7 +75,7 @@ absl::Status ReadAhead::ConsumeClaimed(size_t number, Consume consume) {
       if (job.pieces.empty()) return job.status;
       piece = std::move(job.pieces.front());
       job.pieces.pop_front();
-      waiting_bytes_ -= piece.bytes;
+      waiting_bytes_ -= WaitingBytes(piece);
       changed_.notify_all();
     }
     CASK_RETURN_IF_ERROR(consume(number, std::move(piece)));
@@ -108,8 +109,7 @@ void ReadAhead::ProduceUntilClaimed() {
       changed_.wait(
           lock, [&] { return stopped_ || waiting_bytes_ < max_bytes_ || (current_ == number && job.pieces.empty()); });
       if (stopped_) return absl::CancelledError("the conversion has ended");
-      piece.bytes += kPieceBytes;
-      const uint64_t bytes = piece.bytes;
+      const uint64_t bytes = WaitingBytes(piece);
       job.pieces.push_back(std::move(piece));
       waiting_bytes_ += bytes;
       changed_.notify_all();

@@ -26,7 +26,7 @@ struct ReadPiece {
   DecodedTensor tensor;
   bool is_block = false;
   TensorSlice slice;   // of a block
-  uint64_t bytes = 0;  // of memory
+  uint64_t bytes = 0;  // of its elements
 };
 
 class ReadAhead {

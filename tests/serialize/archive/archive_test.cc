@@ -149,9 +149,10 @@ TEST(ReadAhead, ReadsJobsOfSeveralPiecesOnAnotherThread) {
     archive::ReadAhead ahead(kJobs, /*max_bytes=*/50, produce, [](size_t) { return true; });
     std::thread::id consumer;
     size_t pieces = 0;
-    ASSERT_OK(ahead.Run(num_threads, [&](size_t job, const archive::ReadPiece&) {
+    ASSERT_OK(ahead.Run(num_threads, [&](size_t job, const archive::ReadPiece& piece) {
       consumer = std::this_thread::get_id();
       EXPECT_EQ(job, pieces / 5);
+      EXPECT_EQ(piece.bytes, 30);
       ++pieces;
       return absl::OkStatus();
     }));
