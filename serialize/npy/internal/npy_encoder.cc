@@ -199,7 +199,8 @@ absl::Status NpyEncoder::EncodeStrings(const TensorView& in_order, Sink sink) co
       std::memcpy(&block[start], text.data(), text.size());
     } else {
       const std::vector<uint32_t> points = CodePoints(text);
-      std::memcpy(&block[start], points.data(), points.size() * 4);
+      // Not memcpy, which refuses the null pointer of an empty text.
+      std::copy_n(reinterpret_cast<const char*>(points.data()), points.size() * 4, &block[start]);
       if (swapped_bytes_ == 4) SwapBytes(&block[start], points.size(), 4);
     }
     if (block.size() < kPieceBytes) return absl::OkStatus();
