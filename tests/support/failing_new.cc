@@ -14,10 +14,17 @@ std::atomic<int64_t> first_to_fail{kNever};
 std::atomic<int64_t> last_to_fail{-1};
 std::atomic<int64_t> num_allocations{0};
 std::atomic<bool> failed{false};
+std::atomic<bool> every_thread{true};
+thread_local bool is_this_thread = false;
+
+bool FailsNow() {
+  if (!every_thread.load(std::memory_order_relaxed) && !is_this_thread) return false;
+  const int64_t n = num_allocations.fetch_add(1, std::memory_order_relaxed);
+  return n >= first_to_fail.load(std::memory_order_relaxed) && n <= last_to_fail.load(std::memory_order_relaxed);
+}
 
 void* Allocate(size_t bytes, size_t alignment) {
-  const int64_t n = num_allocations.fetch_add(1, std::memory_order_relaxed);
-  if (n >= first_to_fail.load(std::memory_order_relaxed) && n <= last_to_fail.load(std::memory_order_relaxed)) {
+  if (FailsNow()) {
     failed.store(true, std::memory_order_relaxed);
     return nullptr;
   }
@@ -67,7 +74,9 @@ NOT_INLINED void operator delete[](void* block, std::align_val_t, const std::not
 
 namespace tensorcask::testing {
 
-FailingNew::FailingNew(int64_t n, Extent extent) {
+FailingNew::FailingNew(int64_t n, Extent extent, Threads threads) {
+  is_this_thread = threads == kThisThread;
+  every_thread.store(threads == kEveryThread);
   failed.store(false);
   num_allocations.store(0);
   last_to_fail.store(extent == kOnce ? n : kNever);
@@ -77,6 +86,8 @@ FailingNew::FailingNew(int64_t n, Extent extent) {
 FailingNew::~FailingNew() {
   first_to_fail.store(kNever);
   last_to_fail.store(-1);
+  every_thread.store(true);
+  is_this_thread = false;
 }
 
 bool FailingNew::has_failed() const { return failed.load(); }

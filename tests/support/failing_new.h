@@ -1,4 +1,4 @@
-// Lets `operator new` fail in the whole test program, in every thread.
+// Lets `operator new` fail in a test program: in every thread, or in the one that asks for it.
 //
 //   for (int64_t n = 0;; ++n) {
 //     FailingNew failing(n, FailingNew::kOnce);      // allocation number n, counted from here, throws std::bad_alloc
@@ -19,8 +19,10 @@ namespace tensorcask::testing {
 class FailingNew {
  public:
   enum Extent { kOnce, kFromThenOn };
+  // Whose allocations count and fail.
+  enum Threads { kEveryThread, kThisThread };
 
-  FailingNew(int64_t n, Extent extent);
+  FailingNew(int64_t n, Extent extent, Threads threads = kEveryThread);
   ~FailingNew();
   FailingNew(const FailingNew&) = delete;
   FailingNew& operator=(const FailingNew&) = delete;

@@ -26,38 +26,8 @@
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/serialize/exchange/channel_testing.h"
 #include "tensorcask/tests/serialize/exchange/descriptor_count.h"
+#include "tensorcask/tests/support/failing_new.h"
 #include "tensorcask/tests/support/status_matchers.h"
-
-namespace {
-
-// Allocations of this thread until one fails; negative: none fails.
-thread_local int allocations_left = -1;
-// Whether those after it fail, too.
-thread_local bool all_fail = false;
-thread_local bool has_failed = false;
-
-void* Allocate(size_t bytes, size_t alignment) {
-  if (allocations_left == 0) {
-    has_failed = true;
-    if (!all_fail) allocations_left = -1;
-    throw std::bad_alloc();
-  }
-  if (allocations_left > 0) --allocations_left;
-  void* const memory = alignment <= alignof(std::max_align_t)
-                           ? std::malloc(bytes == 0 ? 1 : bytes)
-                           : std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-
-}  // namespace
-
-void* operator new(size_t bytes) { return Allocate(bytes, 1); }
-void* operator new(size_t bytes, std::align_val_t alignment) { return Allocate(bytes, static_cast<size_t>(alignment)); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t /*bytes*/) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t /*alignment*/) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t /*bytes*/, std::align_val_t /*alignment*/) noexcept { std::free(memory); }
 
 namespace tensorcask {
 namespace {
@@ -67,6 +37,7 @@ using ::tensorcask::testing::CountMappedMemoryFiles;
 using ::tensorcask::testing::CountOpenDescriptors;
 using ::tensorcask::testing::Ends;
 using ::tensorcask::testing::ExpectSame;
+using ::tensorcask::testing::FailingNew;
 using ::tensorcask::testing::kLong;
 using ::tensorcask::testing::MakeEnds;
 using ::tensorcask::testing::Mixed;
@@ -77,18 +48,18 @@ using Code = absl::StatusCode;
 // More than any call here makes.
 constexpr int kMostAllocations = 2000;
 
-// What `call` returned while the allocation after `count` others failed; nullopt if it threw.
+// Whether the last call of Fail made more than `count` allocations.
+bool has_failed = false;
+
+// What `call` returned while the allocation after `count` others failed, and `all` later ones; nullopt if it threw.
 std::optional<absl::Status> Fail(int count, bool all, absl::FunctionRef<absl::Status()> call) {
   std::optional<absl::Status> status;
-  allocations_left = count;
-  all_fail = all;
-  has_failed = false;
+  const FailingNew failing(count, all ? FailingNew::kFromThenOn : FailingNew::kOnce, FailingNew::kThisThread);
   try {
     status = call();
-  } catch (const std::bad_alloc&) {
-    allocations_left = -1;
+  } catch (const std::bad_alloc&) {  // `status` says so
   }
-  allocations_left = -1;
+  has_failed = failing.has_failed();
   return status;
 }
 

@@ -35,33 +35,9 @@
 #include "tensorcask/tests/serialize/exchange/channel_testing.h"
 #include "tensorcask/tests/serialize/exchange/descriptor_count.h"
 #include "tensorcask/tests/serialize/exchange/lingering_socket.h"
+#include "tensorcask/tests/support/failing_new.h"
 #include "tensorcask/tests/support/status_matchers.h"
 #include "tensorcask/tests/support/temp_folder.h"
-
-// Inlined calls of the two functions below look to GCC as if they did not match.
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
-#endif
-
-namespace {
-
-// Allocations of this thread until one fails; negative: none does.
-thread_local int allocations_left = -1;
-
-}  // namespace
-
-void* operator new(size_t bytes) {
-  if (allocations_left == 0) {
-    allocations_left = -1;
-    throw std::bad_alloc();
-  }
-  if (allocations_left > 0) --allocations_left;
-  void* const memory = std::malloc(bytes == 0 ? 1 : bytes);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t /*bytes*/) noexcept { std::free(memory); }
 
 namespace tensorcask {
 namespace {
@@ -72,6 +48,7 @@ using ::tensorcask::testing::Counting;
 using ::tensorcask::testing::CountOpenDescriptors;
 using ::tensorcask::testing::CountOpenDescriptorsOnceSettled;
 using ::tensorcask::testing::Ends;
+using ::tensorcask::testing::FailingNew;
 using ::tensorcask::testing::kLong;
 using ::tensorcask::testing::kShort;
 using ::tensorcask::testing::LingeringSocket;
@@ -237,12 +214,11 @@ TEST(HostilePeer, WithoutMemoryReceiveLosesNothingOrCloses) {
     absl::Status first;
     bool has_thrown = false;
     try {
-      allocations_left = n;
+      const FailingNew failing(n, FailingNew::kOnce, FailingNew::kThisThread);
       first = victim.channel.Receive(kLong).status();
     } catch (const std::bad_alloc&) {
       has_thrown = true;
     }
-    allocations_left = -1;
     if (!has_thrown && first.ok()) break;
     ++failures;
     if (!has_thrown) {
