@@ -470,6 +470,27 @@ tensorcask_room(checkpoint
   LINK_PRIVATE
     Tensorcask::dependency_snappy)
 
+tensorcask_room(compat
+  SOURCES
+    tensor/compat/axis_index.cc
+    tensor/compat/chunk_filler.cc
+    tensor/compat/handle.cc
+    tensor/compat/options.cc
+    tensor/compat/resizable.cc
+  HEADERS
+    tensor/compat/axis_index.h
+    tensor/compat/chunk_filler.h
+    tensor/compat/handle.h
+    tensor/compat/options.h
+    tensor/compat/resizable.h
+  LINK
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings)
+
 tensorcask_room(zip
   SOURCES
     serialize/zip/crc32.cc
@@ -607,9 +628,11 @@ tensorcask_room(archive
     serialize/archive/internal/sliced_blocks.cc
     serialize/archive/message_file.cc
     serialize/archive/npy_format.cc
+    serialize/archive/read_index.cc
     serialize/archive/record_stream.cc
     serialize/archive/records_format.cc
     serialize/archive/safetensors_format.cc
+    serialize/archive/save_load.cc
     serialize/archive/summarize.cc
     serialize/archive/tensorproto_format.cc
   HEADERS
@@ -634,14 +657,17 @@ tensorcask_room(archive
     serialize/archive/internal/sliced_blocks.h
     serialize/archive/message_file.h
     serialize/archive/npy_format.h
+    serialize/archive/read_index.h
     serialize/archive/record_stream.h
     serialize/archive/records_format.h
     serialize/archive/safetensors_format.h
+    serialize/archive/save_load.h
     serialize/archive/summarize.h
     serialize/archive/tensor_blocks.h
     serialize/archive/tensorproto_format.h
   LINK
     Tensorcask::checkpoint
+    Tensorcask::compat
     Tensorcask::io
     Tensorcask::npy
     Tensorcask::payload
@@ -649,24 +675,7 @@ tensorcask_room(archive
     Tensorcask::strided
     Tensorcask::tensor
     Tensorcask::wire
-    absl::function_ref)
-
-tensorcask_room(compat
-  SOURCES
-    tensor/compat/axis_index.cc
-    tensor/compat/chunk_filler.cc
-    tensor/compat/handle.cc
-    tensor/compat/options.cc
-    tensor/compat/resizable.cc
-  HEADERS
-    tensor/compat/axis_index.h
-    tensor/compat/chunk_filler.h
-    tensor/compat/handle.h
-    tensor/compat/options.h
-    tensor/compat/resizable.h
-  LINK
-    Tensorcask::strided
-    Tensorcask::tensor
+    absl::function_ref
     absl::span
     absl::status
     absl::statusor
@@ -1641,6 +1650,26 @@ tensorcask_test(tests_serialize_archive_edit_test
     tests_support_crash_file_system
     tests_support_crash_model
     tests_support_faulty_file_system
+    tests_support_status_matchers
+    tests_support_temp_folder
+  PACKAGE
+    tests/serialize/archive
+  TIMEOUT
+    60)
+
+tensorcask_test(tests_serialize_archive_save_load_test
+  SOURCES
+    tests/serialize/archive/save_load_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::archive
+    Tensorcask::compat
+    Tensorcask::payload
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
+    absl::strings
     tests_support_status_matchers
     tests_support_temp_folder
   PACKAGE

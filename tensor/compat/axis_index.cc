@@ -20,11 +20,11 @@ absl::StatusOr<TensorView> IndexView(const TensorView& view, absl::Span<const Ax
   TensorView part = view.Alias();
   int64_t axis = 0;  // of `part`
   for (const AxisIndex& at : index) {
-    if (at.is_slice_) {
-      CASK_ASSIGN_OR_RETURN(part, part.Slice(axis, at.start_, at.end_, at.step_));
+    if (at.is_slice()) {
+      CASK_ASSIGN_OR_RETURN(part, part.Slice(axis, at.start(), at.end(), at.step()));
       ++axis;
     } else {
-      CASK_ASSIGN_OR_RETURN(part, part.Select(axis, *at.start_));
+      CASK_ASSIGN_OR_RETURN(part, part.Select(axis, *at.start()));
     }
   }
   return part;

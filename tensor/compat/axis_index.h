@@ -30,9 +30,12 @@ class AxisIndex {
   }
   static AxisIndex All() { return Slice(std::nullopt, std::nullopt); }
 
- private:
-  friend absl::StatusOr<TensorView> IndexView(const TensorView& view, absl::Span<const AxisIndex> index);
+  bool is_slice() const { return is_slice_; }
+  std::optional<int64_t> start() const { return start_; }  // of an element: the element
+  std::optional<int64_t> end() const { return end_; }
+  int64_t step() const { return step_; }
 
+ private:
   AxisIndex(std::optional<int64_t> start, std::optional<int64_t> end, int64_t step)
       : start_(start), end_(end), step_(step), is_slice_(true) {}
 

@@ -1,0 +1,203 @@
+// Loading and saving many tensors in one call.
+
+#include "tensorcask/serialize/archive/save_load.h"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tensorcask/serialize/archive/all_formats.h"
+#include "tensorcask/serialize/archive/archive.h"
+#include "tensorcask/serialize/archive/convert.h"
+#include "tensorcask/serialize/archive/read_index.h"
+#include "tensorcask/serialize/payload/payload_options.h"
+#include "tensorcask/tensor/compat/axis_index.h"
+#include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/shape.h"
+#include "tensorcask/tensor/strided/compare.h"
+#include "tensorcask/tensor/strided/view.h"
+#include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tests/support/status_matchers.h"
+#include "tensorcask/tests/support/temp_folder.h"
+
+namespace tensorcask {
+namespace {
+
+using ::tensorcask::testing::IsOk;
+using ::tensorcask::testing::StatusIs;
+using ::tensorcask::testing::TempFolder;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Code = absl::StatusCode;
+
+Tensor Floats(int64_t rows, int64_t columns) {
+  Tensor tensor = *Tensor::Create(DType::kFloat32, TensorShape({rows, columns}));
+  float* const data = tensor.mutable_data<float>();
+  for (int64_t i = 0; i < rows * columns; ++i) data[i] = static_cast<float>(i) * 0.5F - 3;
+  return tensor;
+}
+
+std::vector<TensorToSave> SomeTensors() {
+  std::vector<TensorToSave> tensors;
+  tensors.push_back({"z", *TensorView(Floats(300, 70)).Transpose(0, 1), {}});
+  tensors.push_back({"a", Tensor::FromValues<int64_t>({1, -2, 3}), {}});
+  tensors.push_back({"empty", *Tensor::Create(DType::kFloat64, TensorShape({0, 4})), {}});
+  tensors.push_back({"m", Tensor::Scalar<double>(2.5), {}});
+  return tensors;
+}
+
+class SaveLoad : public ::testing::Test {
+ protected:
+  std::string Path(const std::string& name) const { return absl::StrCat(folder_.path(), "/", name); }
+  const ArchiveFormat& Format(const std::string& name) const { return **FindFormat(name, formats_.list()); }
+  std::unique_ptr<ArchiveReader> Open(const std::string& path) const {
+    absl::StatusOr<std::unique_ptr<ArchiveReader>> reader = OpenArchive(path, formats_.list());
+    EXPECT_THAT(reader.status(), IsOk());
+    return *std::move(reader);
+  }
+
+  const AllFormats formats_;
+  const TempFolder folder_;
+};
+
+TEST_F(SaveLoad, EveryFormatReturnsTheTensors) {
+  for (const char* const format : {"checkpoint", "records", "safetensors", "npz"}) {
+    for (const uint64_t block_bytes : {uint64_t{1000}, uint64_t{8} << 20}) {
+      SCOPED_TRACE(absl::StrCat(format, " ", block_bytes));
+      const std::string path = Path(absl::StrCat(format, block_bytes));
+      const std::vector<TensorToSave> tensors = SomeTensors();
+      SaveOptions options;
+      options.block_bytes = block_bytes;
+      uint64_t last = 0;
+      options.progress = [&](uint64_t bytes) { return last = bytes, true; };
+      const absl::StatusOr<uint64_t> saved = SaveTensors(path, Format(format), tensors, {}, options);
+      ASSERT_THAT(saved.status(), IsOk());
+      EXPECT_GT(*saved, 84000U);
+      EXPECT_EQ(last, 84000U + 24 + 8);
+
+      const std::unique_ptr<ArchiveReader> reader = Open(path);
+      std::vector<const ArchiveEntry*> entries;
+      for (const TensorToSave& tensor : tensors) entries.push_back(*reader->Find(tensor.name));
+      for (const bool map : {false, true}) {
+        for (const int num_threads : {1, 3}) {
+          LoadOptions load;
+          load.map = map;
+          load.num_threads = num_threads;
+          const absl::StatusOr<std::vector<Tensor>> loaded = LoadTensors(*reader, entries, load);
+          ASSERT_THAT(loaded.status(), IsOk());
+          for (size_t i = 0; i < tensors.size(); ++i) {
+            EXPECT_TRUE(Equal(TensorView((*loaded)[i]), tensors[i].elements)) << tensors[i].name;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(SaveLoad, TheFileHasTheOrderOfTheList) {
+  ASSERT_THAT(SaveTensors(Path("order"), Format("checkpoint"), SomeTensors(), {}).status(), IsOk());
+  const std::unique_ptr<ArchiveReader> reader = Open(Path("order"));
+  std::vector<std::string> names;
+  for (const ArchiveEntry* const entry : SelectEntries(reader->entries(), {}, {})) {
+    names.push_back(entry->name);
+    EXPECT_TRUE(entry->strides.empty()) << entry->name;  // stored row-major, so that TensorFlow reads it
+  }
+  EXPECT_THAT(names, ElementsAre("z", "a", "empty", "m"));
+}
+
+TEST_F(SaveLoad, OptionsThatTheFormatHasNoPlaceForAreRefused) {
+  const std::vector<TensorToSave> tensors = SomeTensors();
+  ArchiveWriterOptions level;
+  level.level = PayloadLevel::kDefault;
+  EXPECT_THAT(SaveTensors(Path("x"), Format("safetensors"), tensors, level).status(),
+              StatusIs(Code::kInvalidArgument, HasSubstr("a level compresses tensors, which a safetensors file")));
+  ArchiveWriterOptions metadata;
+  metadata.file_metadata["license"] = "MIT";
+  EXPECT_THAT(SaveTensors(Path("x"), Format("checkpoint"), tensors, metadata).status(),
+              StatusIs(Code::kInvalidArgument, HasSubstr("file metadata is text, which a checkpoint file")));
+  EXPECT_THAT(SaveTensors(Path("x"), Format("safetensors"), tensors, metadata).status(), IsOk());
+  EXPECT_THAT(Open(Path("x"))->file_metadata(), ::testing::Contains(::testing::Pair("license", "MIT")));
+}
+
+TEST_F(SaveLoad, TensorsThatTheFormatHasNoPlaceForAreRefused) {
+  std::vector<TensorToSave> tensors = {{"s", Tensor::FromValues<std::string>({"a"}), {}}};
+  EXPECT_THAT(SaveTensors(Path("x"), Format("safetensors"), tensors, {}).status(),
+              StatusIs(Code::kInvalidArgument, HasSubstr("tensor \"s\" is string, which a safetensors file")));
+  tensors = SomeTensors();
+  EXPECT_THAT(SaveTensors(Path("x"), Format("npy"), tensors, {}).status(),
+              StatusIs(Code::kInvalidArgument, HasSubstr("exactly one tensor, not 4")));
+  tensors[1].name = "z";
+  EXPECT_THAT(SaveTensors(Path("x"), Format("checkpoint"), tensors, {}).status(),
+              StatusIs(Code::kAlreadyExists, HasSubstr("two tensors have the name \"z\"")));
+  tensors[1].name = "a";
+  tensors[1].metadata.attributes["unit"] = "m";
+  EXPECT_THAT(SaveTensors(Path("x"), Format("safetensors"), tensors, {}).status(),
+              StatusIs(Code::kInvalidArgument, HasSubstr("tensor \"a\" has metadata")));
+  EXPECT_THAT(SaveTensors(Path("x"), Format("checkpoint"), tensors, {}).status(), IsOk());
+}
+
+TEST_F(SaveLoad, CancellingLeavesNoFile) {
+  SaveOptions save;
+  save.progress = [](uint64_t bytes) { return bytes < 80000; };
+  EXPECT_THAT(SaveTensors(Path("c"), Format("checkpoint"), SomeTensors(), {}, save).status(),
+              StatusIs(Code::kCancelled, HasSubstr("cancelled")));
+  EXPECT_THAT(OpenArchive(Path("c"), formats_.list()).status(), StatusIs(Code::kNotFound, HasSubstr("/c")));
+  ASSERT_THAT(SaveTensors(Path("c"), Format("checkpoint"), SomeTensors(), {}).status(), IsOk());
+  const std::unique_ptr<ArchiveReader> reader = Open(Path("c"));
+  LoadOptions load;
+  load.progress = [](uint64_t bytes) { return bytes < 10; };
+  EXPECT_THAT(LoadTensors(*reader, SelectEntries(reader->entries(), {}, {}), load).status(),
+              StatusIs(Code::kCancelled, HasSubstr("loading was cancelled")));
+}
+
+TEST_F(SaveLoad, TheErrorOfTheFirstTensorThatFailsIsReturned) {
+  ASSERT_THAT(SaveTensors(Path("e"), Format("checkpoint"), SomeTensors(), {}).status(), IsOk());
+  const std::unique_ptr<ArchiveReader> reader = Open(Path("e"));
+  ArchiveEntry missing;
+  missing.name = "missing";
+  const std::vector<const ArchiveEntry*> entries = {*reader->Find("a"), &missing, *reader->Find("m")};
+  EXPECT_THAT(LoadTensors(*reader, entries).status(), StatusIs(Code::kNotFound, HasSubstr("missing")));
+}
+
+TEST_F(SaveLoad, AnIndexReadsWhatItSelectsOfTheWholeTensor) {
+  const Tensor stored = Floats(6, 5);
+  ASSERT_THAT(SaveTensors(Path("i"), Format("checkpoint"), {TensorToSave{"w", stored, {}}}, {}).status(), IsOk());
+  const std::unique_ptr<ArchiveReader> reader = Open(Path("i"));
+  const ArchiveEntry& entry = **reader->Find("w");
+  const auto none = std::nullopt;
+  const std::vector<std::vector<AxisIndex>> indices = {
+      {},
+      {AxisIndex::All()},
+      {AxisIndex::Slice(1, 4)},
+      {AxisIndex::Slice(-3, none)},
+      {AxisIndex::Slice(none, none, 2)},
+      {AxisIndex::Slice(none, none, -1)},
+      {AxisIndex::Slice(5, 1, -2), AxisIndex::Slice(1, none, 3)},
+      {AxisIndex::Slice(4, 2)},
+      {AxisIndex::Slice(2, 2), 1},
+      {-1},
+      {2, 3},
+      {AxisIndex::All(), -5},
+      {AxisIndex::Slice(-100, 100), AxisIndex::Slice(100, 200)},
+  };
+  for (const std::vector<AxisIndex>& index : indices) {
+    const absl::StatusOr<TensorView> read = ReadIndex(*reader, entry, index);
+    ASSERT_THAT(read.status(), IsOk());
+    EXPECT_TRUE(Equal(*read, *IndexView(stored, index))) << read->ToString();
+  }
+  EXPECT_THAT(ReadIndex(*reader, entry, {6}).status(), StatusIs(Code::kOutOfRange, HasSubstr("tensor \"w\"")));
+  EXPECT_THAT(ReadIndex(*reader, entry, {0, 0, 0}).status(),
+              StatusIs(Code::kInvalidArgument, HasSubstr("3 indices for the 2 axes of the shape [6,5]")));
+  EXPECT_THAT(ReadIndex(*reader, entry, {AxisIndex::Slice(0, 1, 0)}).status(),
+              StatusIs(Code::kInvalidArgument, HasSubstr("step")));
+}
+
+}  // namespace
+}  // namespace tensorcask
