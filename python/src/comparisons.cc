@@ -1,0 +1,189 @@
+#include "tensorcask/python/src/comparisons.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tensorcask/python/src/arrays.h"
+#include "tensorcask/python/src/errors.h"
+#include "tensorcask/python/src/interrupts.h"
+#include "tensorcask/python/src/options.h"
+#include "tensorcask/python/src/text.h"
+#include "tensorcask/serialize/archive/compare.h"
+#include "tensorcask/serialize/archive/summarize.h"
+#include "tensorcask/tensor/base/quote.h"
+
+namespace nb = nanobind;
+
+namespace tensorcask::python {
+namespace {
+
+const char* KindName(TensorDifference::Kind kind) {
+  switch (kind) {
+    case TensorDifference::Kind::kOnlyInA:
+      return "only in a";
+    case TensorDifference::Kind::kOnlyInB:
+      return "only in b";
+    case TensorDifference::Kind::kDType:
+      return "dtype";
+    case TensorDifference::Kind::kShape:
+      return "shape";
+    case TensorDifference::Kind::kValues:
+      return "values";
+    case TensorDifference::Kind::kUnreadable:
+      return "unreadable";
+  }
+  return "";
+}
+
+CompareReport Diff(nb::handle a, nb::handle b, double rtol, double atol, nb::handle names, nb::handle threads) {
+  const std::unique_ptr<ArchiveReader> first = Open(FromOpenArguments(a, nb::none(), nb::none(), false));
+  const std::unique_ptr<ArchiveReader> second = Open(FromOpenArguments(b, nb::none(), nb::none(), false));
+  CompareOptions options;
+  options.include = FromNames(names, "a pattern of names").value_or(std::vector<std::string>());
+  options.relative_tolerance = rtol;
+  options.absolute_tolerance = atol;
+  options.num_threads = FromThreads(threads);
+  options.progress = [](uint64_t) { return KeepGoing(); };
+  return Take(WithoutGil([&] { return Compare(*first, *second, options); }));
+}
+
+std::string Repr(const TensorDifference& one) {
+  std::string text = absl::StrCat("Difference(", Quoted(one.name), ", ", KindName(one.kind));
+  if (one.kind == TensorDifference::Kind::kValues) {
+    absl::StrAppend(&text, ", ", one.num_different, " different, at most ", one.max_absolute);
+  }
+  return absl::StrCat(text, ")");
+}
+
+void DefineDiff(nb::module_& m) {
+  nb::class_<TensorDifference>(m, "Difference", "What differs of one tensor between two files.")
+      .def_prop_ro(
+          "name", [](const TensorDifference& one) { return ToText(one.name); }, nb::sig("def name(self) -> str"))
+      .def_prop_ro(
+          "kind", [](const TensorDifference& one) { return ToText(KindName(one.kind)); },
+          nb::sig("def kind(self) -> str"), "'only in a', 'only in b', 'dtype', 'shape', 'values' or 'unreadable'.")
+      .def_prop_ro(
+          "message", [](const TensorDifference& one) { return ToText(one.status.message()); },
+          nb::sig("def message(self) -> str"), "Of 'unreadable': why.")
+      .def_ro("num_different", &TensorDifference::num_different, "Elements that are not equal.")
+      .def_ro("max_absolute", &TensorDifference::max_absolute, "The largest ``|a - b|``.")
+      .def_ro("max_relative", &TensorDifference::max_relative, "The largest ``|a - b| / |b|``.")
+      .def_prop_ro(
+          "where", [](const TensorDifference& one) { return ToTuple(one.where); },
+          nb::sig("def where(self) -> tuple[int, ...]"), "The index of the element with ``max_absolute``.")
+      .def(
+          "__repr__", [](const TensorDifference& one) { return ToText(Repr(one)); },
+          nb::sig("def __repr__(self) -> str"));
+  nb::class_<CompareReport>(m, "DiffReport", "What ``diff`` found. True if something differs.")
+      .def_ro("equal", &CompareReport::equal, "The number of tensors whose bytes are equal.")
+      .def_ro("within_tolerance", &CompareReport::within_tolerance,
+              "The number of tensors that are equal within the tolerances alone.")
+      .def_prop_ro(
+          "differences",
+          [](const CompareReport& report) {
+            nb::list list;
+            for (const TensorDifference& one : report.differences) list.append(nb::cast(one));
+            return list;
+          },
+          nb::sig("def differences(self) -> list[Difference]"))
+      .def("__bool__", [](const CompareReport& report) { return !report.differences.empty(); })
+      .def(
+          "__repr__",
+          [](const CompareReport& report) {
+            return ToText(absl::StrCat("<DiffReport: ", report.equal, " equal, ", report.within_tolerance,
+                                       " within tolerance, ", report.differences.size(), " different>"));
+          },
+          nb::sig("def __repr__(self) -> str"));
+  m.def("diff", &Diff, nb::arg("a"), nb::arg("b"), nb::kw_only(), nb::arg("rtol") = 0.0, nb::arg("atol") = 0.0,
+        nb::arg("names").none() = nb::none(), nb::arg("threads").none() = nb::none(),
+        nb::sig("def diff(a: str | os.PathLike[str], b: str | os.PathLike[str], *, rtol: float = 0.0, "
+                "atol: float = 0.0, names: str | collections.abc.Iterable[str] | None = None, "
+                "threads: int | None = None) -> DiffReport"),
+        "What differs between two files of any formats: names, dtypes, shapes and values.\n\n"
+        "Elements count as equal if ``|a - b| <= atol + rtol * |b|``, if their bits are equal or if both are NaN.\n\n"
+        "    >>> import numpy as np, tensorcask as tc\n"
+        "    >>> _ = tc.save('a.npz', {'w': np.zeros(3)}, overwrite=True)\n"
+        "    >>> _ = tc.save('b.safetensors', {'w': np.array([0, 0, 0.5])}, overwrite=True)\n"
+        "    >>> tc.diff('a.npz', 'b.safetensors').differences\n"
+        "    [Difference(\"w\", values, 1 different, at most 0.5)]\n");
+}
+
+std::vector<TensorStatistics> Summaries(nb::handle path, nb::handle names, nb::handle threads) {
+  const std::unique_ptr<ArchiveReader> archive = Open(FromOpenArguments(path, nb::none(), nb::none(), false));
+  SummarizeOptions options;
+  options.include = FromNames(names, "a pattern of names").value_or(std::vector<std::string>());
+  options.num_threads = FromThreads(threads);
+  options.progress = [](uint64_t) { return KeepGoing(); };
+  return Take(WithoutGil([&] { return Summarize(*archive, options); }));
+}
+
+void DefineStats(nb::module_& m) {
+  nb::class_<TensorStatistics>(m, "TensorStats", "Range, mean, spread and odd elements of one tensor.")
+      .def_prop_ro(
+          "name", [](const TensorStatistics& one) { return ToText(one.name); }, nb::sig("def name(self) -> str"))
+      .def_prop_ro(
+          "dtype", [](const TensorStatistics& one) { return ToText(DTypeName(one.dtype)); },
+          nb::sig("def dtype(self) -> str"))
+      .def_prop_ro(
+          "shape", [](const TensorStatistics& one) { return ToTuple(one.shape.dims()); },
+          nb::sig("def shape(self) -> tuple[int, ...]"))
+      .def_prop_ro(
+          "error",
+          [](const TensorStatistics& one) -> nb::object {
+            return one.status.ok() ? nb::none() : ToText(one.status.message());
+          },
+          nb::sig("def error(self) -> str | None"), "Why the elements could not be read.")
+      .def_ro("is_numeric", &TensorStatistics::is_numeric, "False for strings and complex numbers: no figures.")
+      .def_ro("size", &TensorStatistics::num_elements)
+      .def_ro("zeros", &TensorStatistics::zeros)
+      .def_ro("nans", &TensorStatistics::nans)
+      .def_ro("infinities", &TensorStatistics::infinities)
+      .def_ro("subnormals", &TensorStatistics::subnormals)
+      .def_ro("min", &TensorStatistics::min, "Of the finite elements; so are ``max``, ``mean`` and ``std``.")
+      .def_ro("max", &TensorStatistics::max)
+      .def_ro("mean", &TensorStatistics::mean)
+      .def_ro("std", &TensorStatistics::standard_deviation)
+      .def_prop_ro(
+          "histogram",
+          [](const TensorStatistics& one) {
+            nb::list bins;
+            for (const uint64_t bin : one.histogram) bins.append(bin);
+            return bins;
+          },
+          nb::sig("def histogram(self) -> list[int]"),
+          "How many elements of a sample lie in each sixteenth of ``[min, max]``.")
+      .def(
+          "__repr__",
+          [](const TensorStatistics& one) {
+            return ToText(absl::StrCat("<TensorStats of ", Quoted(one.name), ": ", one.min, " to ", one.max, ", mean ",
+                                       one.mean, ", std ", one.standard_deviation, ">"));
+          },
+          nb::sig("def __repr__(self) -> str"));
+  m.def(
+      "stats",
+      [](nb::handle path, nb::handle names, nb::handle threads) {
+        nb::list list;
+        for (const TensorStatistics& one : Summaries(path, names, threads)) list.append(nb::cast(one));
+        return list;
+      },
+      nb::arg("path"), nb::arg("names").none() = nb::none(), nb::kw_only(), nb::arg("threads").none() = nb::none(),
+      nb::sig("def stats(path: str | os.PathLike[str], names: str | collections.abc.Iterable[str] | None = None, *, "
+              "threads: int | None = None) -> list[TensorStats]"),
+      "Range, mean, spread, zeros, NaNs and infinities of each tensor, by name. Reads each tensor once.\n\n"
+      "    >>> import numpy as np, tensorcask as tc\n"
+      "    >>> _ = tc.save('a.npz', {'w': np.array([1.0, 3.0, np.nan])}, overwrite=True)\n"
+      "    >>> one, = tc.stats('a.npz')\n"
+      "    >>> one.mean, one.nans\n"
+      "    (2.0, 1)\n");
+}
+
+}  // namespace
+
+void DefineComparisons(nb::module_& m) {
+  DefineDiff(m);
+  DefineStats(m);
+}
+
+}  // namespace tensorcask::python

@@ -1,0 +1,261 @@
+#include "tensorcask/python/src/functions.h"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "tensorcask/python/src/arrays.h"
+#include "tensorcask/python/src/dtypes.h"
+#include "tensorcask/python/src/errors.h"
+#include "tensorcask/python/src/interrupts.h"
+#include "tensorcask/python/src/options.h"
+#include "tensorcask/python/src/text.h"
+#include "tensorcask/serialize/archive/archive.h"
+#include "tensorcask/serialize/archive/convert.h"
+#include "tensorcask/serialize/archive/save_load.h"
+#include "tensorcask/serialize/checkpoint/salvage.h"
+#include "tensorcask/tensor/base/quote.h"
+
+namespace nb = nanobind;
+
+namespace tensorcask::python {
+namespace {
+
+// ---- verify ---------------------------------------------------------------------------------------------------------
+
+struct VerifyReport {
+  ArchiveCensus census;
+  std::vector<ArchiveDamage> damage;
+};
+
+VerifyReport Verify(nb::handle path, nb::handle format, nb::handle base) {
+  const std::unique_ptr<ArchiveReader> archive = Open(FromOpenArguments(path, format, base, false));
+  VerifyReport report;
+  report.census = Take(WithoutGil([&]() -> absl::StatusOr<ArchiveCensus> {
+    if (absl::Status status = archive->CheckFiles(); !status.ok()) return status;
+    return archive->VerifyAll([&](const ArchiveDamage& damage) { report.damage.push_back(damage); });
+  }));
+  return report;
+}
+
+void DefineVerify(nb::module_& m) {
+  nb::class_<ArchiveDamage>(m, "Damage", "One thing that is wrong in a file.")
+      .def_prop_ro(
+          "tensor", [](const ArchiveDamage& one) { return ToText(one.tensor); }, nb::sig("def tensor(self) -> str"),
+          "Its name; '' if the damage is not that of one tensor.")
+      .def_prop_ro(
+          "file", [](const ArchiveDamage& one) { return ToText(one.file); }, nb::sig("def file(self) -> str"))
+      .def_prop_ro("offset", [](const ArchiveDamage& one) { return one.offset; })
+      .def_prop_ro(
+          "message", [](const ArchiveDamage& one) { return ToText(one.status.message()); },
+          nb::sig("def message(self) -> str"))
+      .def(
+          "__repr__",
+          [](const ArchiveDamage& one) {
+            return ToText(absl::StrCat("Damage(", Quoted(std::string(one.status.message())), ")"));
+          },
+          nb::sig("def __repr__(self) -> str"));
+  nb::class_<VerifyReport>(m, "VerifyReport", "What ``verify`` found. True if nothing is damaged.")
+      .def_prop_ro(
+          "whole", [](const VerifyReport& report) { return report.census.whole; },
+          "The number of tensors whose every byte was checked as far as the format allows.")
+      .def_prop_ro(
+          "damaged", [](const VerifyReport& report) { return report.census.damaged; },
+          "The number of tensors with damage.")
+      .def_prop_ro(
+          "not_checked",
+          [](const VerifyReport& report) {
+            const ArchiveCensus& census = report.census;
+            return census.not_readable + census.past_limit + census.not_checked + census.without_base;
+          },
+          "The number of tensors that could not be checked: deltas without their base, unknown forms.")
+      .def_prop_ro(
+          "damage",
+          [](const VerifyReport& report) {
+            nb::list list;
+            for (const ArchiveDamage& one : report.damage) list.append(nb::cast(one));
+            return list;
+          },
+          nb::sig("def damage(self) -> list[Damage]"))
+      .def_prop_ro(
+          "notes",
+          [](const VerifyReport& report) {
+            nb::list list;
+            for (const std::string& note : report.census.notes) list.append(ToText(note));
+            return list;
+          },
+          nb::sig("def notes(self) -> list[str]"), "Sentences about what is unusual and harms nothing.")
+      .def("__bool__", [](const VerifyReport& report) { return report.damage.empty() && report.census.damaged == 0; })
+      .def(
+          "__repr__",
+          [](const VerifyReport& report) {
+            return ToText(
+                absl::StrCat("<VerifyReport: ", report.census.whole, " whole, ", report.census.damaged, " damaged>"));
+          },
+          nb::sig("def __repr__(self) -> str"));
+  m.def("verify", &Verify, nb::arg("path"), nb::kw_only(), nb::arg("format").none() = nb::none(),
+        nb::arg("base").none() = nb::none(),
+        nb::sig("def verify(path: str | os.PathLike[str], *, format: str | None = None, "
+                "base: str | os.PathLike[str] | None = None) -> VerifyReport"),
+        "Reads all tensors and checks every checksum and every rule of structure.\n\n"
+        "Raises the errors of ``open`` if the file cannot be opened; all other damage is in the report.\n\n"
+        "    >>> import numpy as np, tensorcask as tc\n"
+        "    >>> _ = tc.save('model.safetensors', {'w': np.eye(2)}, overwrite=True)\n"
+        "    >>> bool(tc.verify('model.safetensors'))\n"
+        "    True\n");
+}
+
+// ---- convert --------------------------------------------------------------------------------------------------------
+
+// The new names of all tensors, asked before the work begins: an exception of the caller's function ends the call.
+std::map<std::string, std::string> NewNames(const ArchiveReader& archive, nb::handle rename) {
+  std::map<std::string, std::string> names;
+  const bool is_mapping = nb::hasattr(rename, "items");
+  for (const ArchiveEntry& entry : archive.entries()) {
+    const nb::object old_name = ToText(entry.name);
+    const nb::object new_name = is_mapping ? rename.attr("get")(old_name, old_name) : rename(old_name);
+    names[entry.name] = FromText(new_name, "the new name of a tensor");
+  }
+  return names;
+}
+
+std::vector<DTypeRule> FromDTypes(nb::handle dtypes) {
+  std::vector<DTypeRule> rules;
+  if (dtypes.is_none()) return rules;
+  if (!nb::hasattr(dtypes, "items")) {
+    rules.push_back({"*", FromDTypeArgument(dtypes)});
+    return rules;
+  }
+  for (const nb::handle item : nb::iter(dtypes.attr("items")())) {
+    rules.push_back({FromText(item[0], "a pattern of dtypes"), FromDTypeArgument(item[1])});
+  }
+  return rules;
+}
+
+nb::object Convert(nb::handle source, nb::handle destination, nb::handle include, nb::handle exclude, nb::handle rename,
+                   nb::handle dtypes, bool allow_loss, nb::handle format, nb::handle level, nb::handle base, bool sync,
+                   bool overwrite, uint64_t alignment, nb::handle threads) {
+  const std::unique_ptr<ArchiveReader> archive = Open(FromOpenArguments(source, nb::none(), base, false));
+  const std::string path = FromPath(destination);
+  const ArchiveFormat& target = TargetFormat(path, format);
+  ConvertOptions options;
+  options.include = FromNames(include, "a pattern of include").value_or(std::vector<std::string>());
+  options.exclude = FromNames(exclude, "a pattern of exclude").value_or(std::vector<std::string>());
+  options.dtypes = FromDTypes(dtypes);
+  options.allow_loss = allow_loss;
+  options.num_threads = FromThreads(threads);
+  options.progress = [](int64_t, uint64_t) { return KeepGoing(); };
+  std::map<std::string, std::string> names;
+  if (!rename.is_none()) {
+    names = NewNames(*archive, rename);
+    options.rename = [&](absl::string_view name) { return names.at(std::string(name)); };
+  }
+  ArchiveWriterOptions write;
+  write.level = FromLevel(level);
+  write.sync = sync;
+  write.overwrite = overwrite;
+  write.alignment = alignment;
+  write.num_threads = write.level == PayloadLevel::kStored ? 1 : options.num_threads;
+  if (write.level != PayloadLevel::kStored) write.base = OpenBase(FromPathOrNone(base));
+  Check(CheckWriterOptions(target, write));
+  std::vector<std::string> losses;
+  const ConvertReport report = Take(WithoutGil([&]() -> absl::StatusOr<ConvertReport> {
+    if (absl::Status status = archive->CheckFiles(); !status.ok()) return status;
+    const ArchiveReader* const sources[] = {archive.get()};
+    absl::StatusOr<ConversionPlan> plan = PlanConversion(sources, target, options);
+    if (!plan.ok()) return plan.status();
+    for (const ConvertLoss& loss : plan->losses) losses.push_back(loss.message);
+    write.file_metadata = plan->file_metadata;
+    write.num_shards = plan->num_shards;
+    absl::StatusOr<std::unique_ptr<ArchiveWriter>> writer = target.Create(path, write);
+    if (!writer.ok()) return writer.status();
+    return RunConversion(*plan, options, writer->get());
+  }));
+  nb::dict result;
+  nb::list messages;
+  for (const std::string& loss : losses) messages.append(ToText(loss));
+  result["tensors"] = report.tensors;
+  result["bytes"] = report.bytes;
+  result["file_bytes"] = report.file_bytes;
+  result["losses"] = messages;
+  return result;
+}
+
+void DefineConvert(nb::module_& m) {
+  m.def("convert", &Convert, nb::arg("source"), nb::arg("destination"), nb::kw_only(),
+        nb::arg("include").none() = nb::none(), nb::arg("exclude").none() = nb::none(),
+        nb::arg("rename").none() = nb::none(), nb::arg("dtypes").none() = nb::none(), nb::arg("allow_loss") = false,
+        nb::arg("format").none() = nb::none(), nb::arg("level") = "stored", nb::arg("base").none() = nb::none(),
+        nb::arg("sync") = true, nb::arg("overwrite") = false, nb::arg("alignment") = 64,
+        nb::arg("threads").none() = nb::none(),
+        nb::sig("def convert(source: str | os.PathLike[str], destination: str | os.PathLike[str], *, "
+                "include: str | collections.abc.Iterable[str] | None = None, "
+                "exclude: str | collections.abc.Iterable[str] | None = None, "
+                "rename: collections.abc.Callable[[str], str] | collections.abc.Mapping[str, str] | None = None, "
+                "dtypes: object = None, allow_loss: bool = False, format: str | None = None, level: str = 'stored', "
+                "base: str | os.PathLike[str] | None = None, sync: bool = True, overwrite: bool = False, "
+                "alignment: int = 64, threads: int | None = None) -> dict[str, typing.Any]"),
+        "Copies the tensors of a file into another file, of any format, in bounded memory.\n\n"
+        "``include`` and ``exclude`` are shell patterns of names; ``rename`` is a function of the old name, or a "
+        "mapping; ``dtypes`` is a dtype for all tensors, or a mapping of patterns to dtypes. With ``allow_loss`` what "
+        "the format cannot hold is left out, and the result says what; otherwise it is a ValueError. Returns "
+        "``tensors``, ``bytes``, ``file_bytes`` and ``losses``.\n\n"
+        "    >>> import numpy as np, tensorcask as tc\n"
+        "    >>> _ = tc.save('model.npz', {'old/w': np.eye(2)}, overwrite=True)\n"
+        "    >>> tc.convert('model.npz', 'model.safetensors', rename={'old/w': 'w'}, dtypes='float32',\n"
+        "    ...            overwrite=True)['tensors']\n"
+        "    1\n");
+}
+
+// ---- salvage --------------------------------------------------------------------------------------------------------
+
+nb::object Salvage(nb::handle source, nb::handle destination, nb::handle base, bool overwrite, bool sync) {
+  const std::string from = FromPath(source);
+  const std::string to = FromPath(destination);
+  CheckpointReaderOptions read;
+  read.read.file_system = InterruptibleFiles();
+  read.base = OpenBase(FromPathOrNone(base));
+  CheckpointWriterOptions write;
+  write.overwrite = overwrite;
+  write.sync = sync;
+  const SalvageReport report =
+      Take(WithoutGil([&] { return SalvageCheckpoint(from, to, read, write, [] { return KeepGoing(); }); }));
+  nb::list lost;
+  for (const CheckpointDamage& one : report.lost) {
+    lost.append(nb::cast(ArchiveDamage{one.tensor, one.file, one.offset, one.status}));
+  }
+  nb::list unverified;
+  for (const std::string& name : report.unverified) unverified.append(ToText(name));
+  nb::dict result;
+  result["saved"] = report.saved;
+  result["unverified"] = unverified;
+  result["lost"] = lost;
+  return result;
+}
+
+void DefineSalvage(nb::module_& m) {
+  m.def("salvage", &Salvage, nb::arg("source"), nb::arg("destination"), nb::kw_only(),
+        nb::arg("base").none() = nb::none(), nb::arg("overwrite") = false, nb::arg("sync") = true,
+        nb::sig("def salvage(source: str | os.PathLike[str], destination: str | os.PathLike[str], *, "
+                "base: str | os.PathLike[str] | None = None, overwrite: bool = False, sync: bool = True) "
+                "-> dict[str, typing.Any]"),
+        "Saves the intact tensors of a damaged checkpoint as a new one; writes nothing if all is lost.\n\n"
+        "Returns ``saved`` (their number), ``unverified`` (names of saved tensors whose name and shape no checksum "
+        "confirms) and ``lost`` (a list of Damage).");
+}
+
+}  // namespace
+
+void DefineFunctions(nb::module_& m) {
+  DefineVerify(m);
+  DefineConvert(m);
+  DefineSalvage(m);
+}
+
+}  // namespace tensorcask::python

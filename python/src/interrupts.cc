@@ -1,0 +1,81 @@
+#include "tensorcask/python/src/interrupts.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <thread>
+
+namespace nb = nanobind;
+
+namespace tensorcask::python {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kCheckEvery{50};
+constexpr size_t kReadBytes = size_t{16} << 20;  // between two checks
+
+std::thread::id main_thread;  // set while the module is imported
+std::atomic<bool> exiting{false};
+thread_local bool interrupted = false;
+thread_local Clock::time_point last_check;
+
+class Files final : public ForwardingFileSystem {
+ public:
+  Files() : ForwardingFileSystem(FileSystem::Posix()) {}
+
+  IoResult ReadAt(IoResult handle, uint64_t offset, absl::Span<char> out) override {
+    if (!KeepGoing()) return -ECANCELED;
+    return ForwardingFileSystem::ReadAt(handle, offset, out.first(std::min(out.size(), kReadBytes)));
+  }
+};
+
+}  // namespace
+
+void WatchInterpreter(nb::module_& m) {
+  main_thread = std::this_thread::get_id();
+  m.def("_at_exit", [] { exiting = true; });
+  nb::module_::import_("atexit").attr("register")(m.attr("_at_exit"));
+}
+
+bool CanTakeGil() {
+  if (Py_IsInitialized() == 0) return false;
+  return !exiting || RunsSignalHandlers();
+}
+
+bool RunsSignalHandlers() { return std::this_thread::get_id() == main_thread; }
+
+bool KeepGoing() {
+  if (interrupted || !RunsSignalHandlers()) return !interrupted;
+  const Clock::time_point now = Clock::now();
+  if (now - last_check < kCheckEvery) return true;
+  last_check = now;
+  const nb::gil_scoped_acquire acquire;
+  // The exception stays in the state of this thread; FinishWork throws it.
+  interrupted = PyErr_CheckSignals() != 0;
+  return !interrupted;
+}
+
+namespace internal {
+
+void StartWork() {
+  interrupted = false;
+  last_check = Clock::now();
+}
+
+void FinishWork() {
+  if (!interrupted) return;
+  interrupted = false;
+  throw nb::python_error();
+}
+
+}  // namespace internal
+
+FileSystem* InterruptibleFiles() {
+  static Files* const files = new Files;
+  return files;
+}
+
+}  // namespace tensorcask::python

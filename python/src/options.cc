@@ -1,0 +1,100 @@
+#include "tensorcask/python/src/options.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "tensorcask/python/src/errors.h"
+#include "tensorcask/python/src/interrupts.h"
+#include "tensorcask/python/src/text.h"
+#include "tensorcask/serialize/archive/all_formats.h"
+#include "tensorcask/serialize/archive/archive.h"
+#include "tensorcask/serialize/checkpoint/reader.h"
+
+namespace nb = nanobind;
+
+namespace tensorcask::python {
+namespace {
+
+absl::StatusOr<std::shared_ptr<const BaseLookup>> OpenBaseCheckpoint(const std::string& path) {
+  if (path.empty()) return std::shared_ptr<const BaseLookup>();
+  CheckpointReaderOptions options;
+  options.read.file_system = InterruptibleFiles();
+  absl::StatusOr<CheckpointReader> reader = CheckpointReader::Open(path, options);
+  if (!reader.ok()) return reader.status();
+  return std::shared_ptr<const BaseLookup>(std::make_shared<CheckpointReader>(*std::move(reader)));
+}
+
+}  // namespace
+
+ArchiveFormats Formats() {
+  static const AllFormats* const formats = new AllFormats;
+  return formats->list();
+}
+
+OpenArguments FromOpenArguments(nb::handle path, nb::handle format, nb::handle base, bool lenient) {
+  OpenArguments arguments;
+  arguments.path = FromPath(path);
+  if (!format.is_none()) arguments.format = FromText(format, "format");
+  arguments.base = FromPathOrNone(base);
+  arguments.lenient = lenient;
+  return arguments;
+}
+
+std::unique_ptr<ArchiveReader> Open(const OpenArguments& arguments) {
+  return Take(WithoutGil([&]() -> absl::StatusOr<std::unique_ptr<ArchiveReader>> {
+    ArchiveReaderOptions options;
+    options.format = arguments.format;
+    options.lenient = arguments.lenient;
+    options.read.file_system = InterruptibleFiles();
+    absl::StatusOr<std::shared_ptr<const BaseLookup>> base = OpenBaseCheckpoint(arguments.base);
+    if (!base.ok()) return base.status();
+    options.base = *std::move(base);
+    return OpenArchive(arguments.path, Formats(), options);
+  }));
+}
+
+const ArchiveFormat& TargetFormat(const std::string& path, nb::handle format) {
+  if (!format.is_none()) return *Take(FindFormat(FromText(format, "format"), Formats()));
+  absl::StatusOr<const ArchiveFormat*> found = FormatForName(path, Formats());
+  if (found.ok()) return **found;
+  Raise(absl::Status(found.status().code(),
+                     absl::StrCat(path, ": ", found.status().message(), "; name the format with format=")));
+}
+
+std::shared_ptr<const BaseLookup> OpenBase(const std::string& path) {
+  return Take(WithoutGil([&] { return OpenBaseCheckpoint(path); }));
+}
+
+PayloadLevel FromLevel(nb::handle level) { return Take(ParsePayloadLevel(FromText(level, "level"))); }
+
+FileMetadata FromMetadata(nb::handle metadata) {
+  FileMetadata result;
+  if (metadata.is_none()) return result;
+  for (const nb::handle item : nb::iter(metadata.attr("items")())) {
+    result[FromText(item[0], "a key of the metadata")] = FromText(item[1], "a value of the metadata");
+  }
+  return result;
+}
+
+nb::dict ToDict(const FileMetadata& metadata) {
+  nb::dict result;
+  for (const auto& [key, value] : metadata) result[ToText(key)] = ToText(value);
+  return result;
+}
+
+int FromThreads(nb::handle threads) {
+  constexpr unsigned kMost = 4;
+  if (threads.is_none()) return static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, kMost));
+  const auto number = nb::cast<int64_t>(threads);
+  constexpr int64_t kLimit = 1024;
+  if (number < 1 || number > kLimit) {
+    Raise(absl::InvalidArgumentError(absl::StrCat("threads is ", number, "; wanted 1 to ", kLimit)));
+  }
+  return static_cast<int>(number);
+}
+
+}  // namespace tensorcask::python

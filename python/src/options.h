@@ -1,0 +1,47 @@
+// Arguments that several functions of the module share.
+
+#ifndef TENSORCASK_PYTHON_SRC_OPTIONS_H_
+#define TENSORCASK_PYTHON_SRC_OPTIONS_H_
+
+#include <nanobind/nanobind.h>
+
+#include <memory>
+#include <string>
+
+#include "tensorcask/serialize/archive/archive_format.h"
+#include "tensorcask/serialize/archive/archive_reader.h"
+#include "tensorcask/serialize/payload/base_lookup.h"
+#include "tensorcask/serialize/payload/payload_options.h"
+
+namespace tensorcask::python {
+
+// All formats of the library. Never destroyed.
+ArchiveFormats Formats();
+
+struct OpenArguments {
+  std::string path;
+  std::string format;  // "": recognize it
+  std::string base;    // the path of a checkpoint; "": none
+  bool lenient = false;
+};
+OpenArguments FromOpenArguments(nanobind::handle path, nanobind::handle format, nanobind::handle base, bool lenient);
+
+// Opens without the GIL. Throws the exceptions of the module.
+std::unique_ptr<ArchiveReader> Open(const OpenArguments& arguments);
+
+// The format called `format`, or that of the extension of `path` for None.
+const ArchiveFormat& TargetFormat(const std::string& path, nanobind::handle format);
+
+// The checkpoint at this path as the base of deltas; null for "".
+std::shared_ptr<const BaseLookup> OpenBase(const std::string& path);
+
+PayloadLevel FromLevel(nanobind::handle level);
+FileMetadata FromMetadata(nanobind::handle metadata);  // of None or a mapping of str
+nanobind::dict ToDict(const FileMetadata& metadata);
+
+// `threads` of an argument: None is as many as the machine has cores, at most 4.
+int FromThreads(nanobind::handle threads);
+
+}  // namespace tensorcask::python
+
+#endif  // TENSORCASK_PYTHON_SRC_OPTIONS_H_

@@ -1,0 +1,29 @@
+// A mutex of the process that made it. After fork(2) a child does not wait for a thread that it does not have.
+
+#ifndef TENSORCASK_PYTHON_SRC_PROCESS_MUTEX_H_
+#define TENSORCASK_PYTHON_SRC_PROCESS_MUTEX_H_
+
+#include <mutex>
+
+#include "tensorcask/tensor/base/owner_process.h"
+
+namespace tensorcask::python {
+
+// Works with std::lock_guard.
+class ProcessMutex {
+ public:
+  void lock() {
+    if (owner_.IsThisProcess()) mutex_.lock();
+  }
+  void unlock() {
+    if (owner_.IsThisProcess()) mutex_.unlock();
+  }
+
+ private:
+  const OwnerProcess owner_;
+  std::mutex mutex_;
+};
+
+}  // namespace tensorcask::python
+
+#endif  // TENSORCASK_PYTHON_SRC_PROCESS_MUTEX_H_

@@ -1,0 +1,328 @@
+#include "tensorcask/python/src/reader.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "tensorcask/python/src/arrays.h"
+#include "tensorcask/python/src/dtypes.h"
+#include "tensorcask/python/src/errors.h"
+#include "tensorcask/python/src/interrupts.h"
+#include "tensorcask/python/src/options.h"
+#include "tensorcask/python/src/tensor_object.h"
+#include "tensorcask/python/src/text.h"
+#include "tensorcask/serialize/archive/convert.h"
+#include "tensorcask/serialize/archive/read_index.h"
+#include "tensorcask/serialize/archive/save_load.h"
+#include "tensorcask/tensor/base/quote.h"
+
+namespace nb = nanobind;
+
+namespace tensorcask::python {
+namespace {
+
+// What a caller gets for a tensor.
+nb::object ToResult(const TensorView& view, bool as_tensor) { return as_tensor ? ToTensorObject(view) : ToNumpy(view); }
+
+class Reader {
+ public:
+  explicit Reader(const OpenArguments& arguments) {
+    auto file = std::make_shared<OpenFile>();
+    file->archive = Open(arguments);
+    file->entries = SelectEntries(file->archive->entries(), {}, {});
+    file_ = std::move(file);
+  }
+
+  const std::shared_ptr<const OpenFile>& file() const {
+    if (file_ == nullptr) RaiseClosed("the reader is closed");
+    return file_;
+  }
+  bool is_closed() const { return file_ == nullptr; }
+  void Close() { file_.reset(); }
+
+  const ArchiveEntry& Find(nb::handle name) const {
+    return *Take(file()->archive->Find(FromText(name, "the name of a tensor")), About::kTensor);
+  }
+  bool Contains(nb::handle name) const {
+    if (!PyUnicode_Check(name.ptr()) && !PyBytes_Check(name.ptr())) return false;
+    return file()->archive->Find(FromText(name, "name")).ok();
+  }
+
+  nb::object Read(nb::handle name, bool mmap, bool as_tensor) const {
+    const std::shared_ptr<const OpenFile> open = file();
+    const std::string& text = Find(name).name;
+    const Tensor tensor = Take(WithoutGil([&] { return mmap ? open->archive->Map(text) : open->archive->Read(text); }));
+    return ToResult(tensor, as_tensor);
+  }
+
+  void ReadInto(nb::handle name, nb::handle out) const {
+    const std::shared_ptr<const OpenFile> open = file();
+    const std::string& text = Find(name).name;
+    TensorView view = FromPython(out, "out", Access::kWrite);
+    Check(WithoutGil([&] { return open->archive->ReadInto(text, &view); }));
+  }
+
+ private:
+  std::shared_ptr<const OpenFile> file_;  // null once closed
+};
+
+// A part of a tensor that is read when it is indexed.
+struct Slice {
+  std::shared_ptr<const OpenFile> file;
+  const ArchiveEntry* entry;
+
+  nb::object Read(nb::handle index) const {
+    const std::vector<AxisIndex> parsed = FromIndex(index, entry->shape.rank());
+    return ToNumpy(Take(WithoutGil([&] { return ReadIndex(*file->archive, *entry, parsed); })));
+  }
+};
+
+// ---- Loading --------------------------------------------------------------------------------------------------------
+
+// The entries that the names and patterns of `names` choose, in the order of the file; all for None. Errors: KeyError
+// for a pattern, or a name, that no tensor has.
+std::vector<const ArchiveEntry*> Choose(const OpenFile& file, nb::handle names) {
+  const std::optional<std::vector<std::string>> wanted = FromNames(names, "a name");
+  if (!wanted.has_value()) return file.entries;
+  for (const std::string& name : *wanted) {
+    if (file.archive->Find(name).ok()) continue;
+    if (name.find_first_of("*?[") == std::string::npos) Take(file.archive->Find(name), About::kTensor);
+    if (SelectEntries(file.archive->entries(), {name}, {}).empty()) {
+      Raise(absl::NotFoundError(absl::StrCat(file.archive->path(), ": no tensor matches ", Quoted(name))),
+            About::kTensor);
+    }
+  }
+  std::vector<const ArchiveEntry*> chosen;
+  if (!wanted->empty()) chosen = SelectEntries(file.archive->entries(), *wanted, {});
+  return chosen;
+}
+
+nb::dict Load(nb::handle path, nb::handle names, bool mmap, bool as_tensor, nb::handle format, nb::handle base,
+              bool lenient, nb::handle threads) {
+  const Reader reader(FromOpenArguments(path, format, base, lenient));
+  const OpenFile& file = *reader.file();
+  const std::vector<const ArchiveEntry*> chosen = Choose(file, names);
+  LoadOptions options;
+  options.map = mmap;
+  options.num_threads = FromThreads(threads);
+  options.progress = [](uint64_t) { return KeepGoing(); };
+  const std::vector<Tensor> tensors = Take(WithoutGil([&] { return LoadTensors(*file.archive, chosen, options); }));
+  nb::dict result;
+  for (size_t i = 0; i < chosen.size(); ++i) result[ToText(chosen[i]->name)] = ToResult(tensors[i], as_tensor);
+  return result;
+}
+
+// ---- The classes ----------------------------------------------------------------------------------------------------
+
+nb::object ToOptional(const std::optional<uint64_t>& number) {
+  return number.has_value() ? nb::object(nb::int_(*number)) : nb::none();
+}
+
+std::string Repr(const ArchiveEntry& entry) {
+  return absl::StrCat("Entry(", Quoted(entry.name), ", ", DTypeName(entry.dtype), " ", entry.shape.ToString(), ", ",
+                      entry.encoding, ", ", entry.stored_bytes, " bytes stored)");
+}
+
+void DefineEntry(nb::module_& m) {
+  nb::class_<ArchiveEntry>(m, "Entry", "What a file says of one tensor, without its elements.")
+      .def_prop_ro(
+          "name", [](const ArchiveEntry& entry) { return ToText(entry.name); }, nb::sig("def name(self) -> str"))
+      .def_prop_ro(
+          "dtype", [](const ArchiveEntry& entry) { return ToText(DTypeName(entry.dtype)); },
+          nb::sig("def dtype(self) -> str"),
+          "The name of the dtype, also where NumPy lacks it: ``'float32'``, ``'bfloat16'``, ``'string'``.")
+      .def_prop_ro(
+          "shape", [](const ArchiveEntry& entry) { return ToTuple(entry.shape.dims()); },
+          nb::sig("def shape(self) -> tuple[int, ...]"))
+      .def_prop_ro(
+          "strides",
+          [](const ArchiveEntry& entry) -> nb::object {
+            if (entry.strides.empty()) return nb::none();
+            return ToTuple(entry.strides);
+          },
+          nb::sig("def strides(self) -> tuple[int, ...] | None"),
+          "Steps in elements of the order in the file; None for row-major.")
+      .def_prop_ro(
+          "nbytes", [](const ArchiveEntry& entry) { return ElementBytes(entry); }, "Bytes of the elements in memory.")
+      .def_prop_ro(
+          "stored_bytes", [](const ArchiveEntry& entry) { return entry.stored_bytes; }, "Bytes in the file.")
+      .def_prop_ro(
+          "encoding", [](const ArchiveEntry& entry) { return ToText(entry.encoding); },
+          nb::sig("def encoding(self) -> str"), "``'plain'``, ``'sliced'``, ``'encoded high delta'``, ...")
+      .def_prop_ro(
+          "shard",
+          [](const ArchiveEntry& entry) -> nb::object {
+            return entry.shard.has_value() ? nb::object(nb::int_(*entry.shard)) : nb::none();
+          },
+          nb::sig("def shard(self) -> int | None"))
+      .def_prop_ro(
+          "offset", [](const ArchiveEntry& entry) { return ToOptional(entry.offset); },
+          nb::sig("def offset(self) -> int | None"), "In the file that has the elements, in bytes.")
+      .def_prop_ro(
+          "alias_of",
+          [](const ArchiveEntry& entry) -> nb::object {
+            return entry.alias_of.empty() ? nb::none() : ToText(entry.alias_of);
+          },
+          nb::sig("def alias_of(self) -> str | None"), "The name of the tensor that this one shares.")
+      .def(
+          "__repr__", [](const ArchiveEntry& entry) { return ToText(Repr(entry)); },
+          nb::sig("def __repr__(self) -> str"));
+}
+
+void DefineSlice(nb::module_& m) {
+  nb::class_<Slice>(m, "SliceReader", "A stored tensor of which a part is read when it is indexed.")
+      .def("__getitem__", &Slice::Read, nb::arg("index"),
+           nb::sig("def __getitem__(self, index: int | slice | types.EllipsisType | tuple[int | slice | "
+                   "types.EllipsisType, ...], /) -> numpy.ndarray"),
+           "Reads the part that NumPy's basic index selects, and no other rows.")
+      .def("__len__",
+           [](const Slice& slice) {
+             if (slice.entry->shape.rank() == 0) throw nb::type_error("a tensor without axes has no length");
+             return slice.entry->shape.dim(0);
+           })
+      .def_prop_ro("entry", [](const Slice& slice) { return *slice.entry; })
+      .def_prop_ro(
+          "shape", [](const Slice& slice) { return ToTuple(slice.entry->shape.dims()); },
+          nb::sig("def shape(self) -> tuple[int, ...]"))
+      .def_prop_ro(
+          "dtype", [](const Slice& slice) { return ToText(DTypeName(slice.entry->dtype)); },
+          nb::sig("def dtype(self) -> str"));
+}
+
+nb::object ViewOf(const char* type, nb::handle self) {
+  return nb::module_::import_("collections.abc").attr(type)(self);
+}
+
+template <typename Class>
+void DefineMapping(Class& reader) {
+  reader
+      .def(
+          "__getitem__", [](const Reader& self, nb::handle name) { return self.Read(name, false, false); },
+          nb::arg("name"), nb::sig("def __getitem__(self, name: str, /) -> numpy.ndarray"),
+          "Reads one tensor and verifies its checksum, if the format has one. Raises KeyError for an unknown name.")
+      .def("__contains__", &Reader::Contains, nb::sig("def __contains__(self, name: object, /) -> bool"))
+      .def("__len__", [](const Reader& self) { return self.file()->entries.size(); })
+      .def(
+          "__iter__",
+          [](const Reader& self) {
+            nb::list names;
+            for (const ArchiveEntry* const entry : self.file()->entries) names.append(ToText(entry->name));
+            return nb::iter(names);
+          },
+          nb::sig("def __iter__(self) -> collections.abc.Iterator[str]"), "Names in the order of the file.")
+      .def(
+          "keys", [](nb::handle self) { return ViewOf("KeysView", self); },
+          nb::sig("def keys(self) -> collections.abc.KeysView[str]"))
+      .def(
+          "values", [](nb::handle self) { return ViewOf("ValuesView", self); },
+          nb::sig("def values(self) -> collections.abc.ValuesView[numpy.ndarray]"), "Reads each when it is its turn.")
+      .def(
+          "items", [](nb::handle self) { return ViewOf("ItemsView", self); },
+          nb::sig("def items(self) -> collections.abc.ItemsView[str, numpy.ndarray]"),
+          "Reads each when it is its turn.")
+      .def(
+          "get",
+          [](const Reader& self, nb::handle name, nb::handle otherwise) -> nb::object {
+            return self.Contains(name) ? self.Read(name, false, false) : nb::borrow(otherwise);
+          },
+          nb::arg("name"), nb::arg("default").none() = nb::none(),
+          nb::sig("def get(self, name: str, default: object = None) -> object"));
+}
+
+void DefineReaderClass(nb::module_& m) {
+  nb::class_<Reader> reader(m, "Reader", nb::is_weak_referenceable(),
+                            "The tensors of one file, whatever its format: a read-only mapping of names to arrays. "
+                            "``tensorcask.open`` makes it. Several threads may use it at once.");
+  DefineMapping(reader);
+  reader
+      .def("read", &Reader::Read, nb::arg("name"), nb::kw_only(), nb::arg("mmap") = false, nb::arg("tensor") = false,
+           nb::sig("def read(self, name: str, *, mmap: bool = False, tensor: bool = False) -> typing.Any"),
+           "Reads one tensor, as a numpy.ndarray or with ``tensor`` as a tensorcask.Tensor. With ``mmap`` the array is "
+           "read-only memory of the file where the format allows that; no checksum is verified again then, and the "
+           "file must not change.")
+      .def("read_into", &Reader::ReadInto, nb::arg("name"), nb::arg("out"),
+           nb::sig("def read_into(self, name: str, out: object) -> None"),
+           "Reads into the memory of an array or tensor of the stored dtype and shape, of any strides.")
+      .def(
+          "slice",
+          [](const Reader& self, nb::handle name) {
+            return Slice{self.file(), &self.Find(name)};
+          },
+          nb::arg("name"), nb::sig("def slice(self, name: str) -> SliceReader"),
+          "``reader.slice('w')[1000:1010]`` reads these rows only.")
+      .def(
+          "entry", [](const Reader& self, nb::handle name) { return self.Find(name); }, nb::arg("name"),
+          nb::sig("def entry(self, name: str) -> Entry"), "Dtype, shape and more, without reading the elements.")
+      .def("close", &Reader::Close, "Arrays that were read stay. A second call does nothing.")
+      .def_prop_ro("closed", &Reader::is_closed)
+      .def_prop_ro(
+          "path", [](const Reader& self) { return ToText(self.file()->archive->path()); },
+          nb::sig("def path(self) -> str"))
+      .def_prop_ro(
+          "format", [](const Reader& self) { return ToText(self.file()->archive->format()); },
+          nb::sig("def format(self) -> str"), "``'checkpoint'``, ``'safetensors'``, ``'npz'``, ...")
+      .def_prop_ro(
+          "metadata", [](const Reader& self) { return ToDict(self.file()->archive->file_metadata()); },
+          nb::sig("def metadata(self) -> dict[str, str]"), "The text that the file keeps beside its tensors.")
+      .def_prop_ro(
+          "notes",
+          [](const Reader& self) {
+            nb::list notes;
+            for (const std::string& note : self.file()->archive->notes()) notes.append(ToText(note));
+            return notes;
+          },
+          nb::sig("def notes(self) -> list[str]"), "Sentences about what is unusual and harms nothing.")
+      .def(
+          "__enter__", [](nb::handle self) { return nb::borrow(self); }, nb::sig("def __enter__(self) -> Reader"))
+      .def(
+          "__exit__", [](Reader& self, nb::args) { self.Close(); },
+          nb::sig("def __exit__(self, *exception: object) -> None"))
+      .def(
+          "__repr__",
+          [](const Reader& self) {
+            if (self.is_closed()) return ToText("<tensorcask.Reader, closed>");
+            const ArchiveReader& archive = *self.file()->archive;
+            return ToText(absl::StrCat("<tensorcask.Reader of ", Quoted(archive.path()), ", ", archive.format(), ", ",
+                                       self.file()->entries.size(), " tensors>"));
+          },
+          nb::sig("def __repr__(self) -> str"));
+}
+
+}  // namespace
+
+void DefineReader(nb::module_& m) {
+  DefineEntry(m);
+  DefineSlice(m);
+  DefineReaderClass(m);
+  m.def(
+      "open",
+      [](nb::handle path, nb::handle format, nb::handle base, bool lenient) {
+        return Reader(FromOpenArguments(path, format, base, lenient));
+      },
+      nb::arg("path"), nb::kw_only(), nb::arg("format").none() = nb::none(), nb::arg("base").none() = nb::none(),
+      nb::arg("lenient") = false,
+      nb::sig(
+          "def open(path: str | os.PathLike[str], *, format: str | None = None, base: str | os.PathLike[str] | None "
+          "= None, lenient: bool = False) -> Reader"),
+      "Opens a file with tensors; reads its index alone.\n\n"
+      "``path`` is a file or the prefix of a checkpoint, or a folder with one of them. The content tells the format; "
+      "``format`` names it where it cannot. ``base`` is the checkpoint that deltas were made against. ``lenient`` "
+      "accepts known, harmless breaches of a format's rules.\n\n"
+      "Raises FileNotFoundError, and ValueError (DataLossError, InvalidArgumentError) for a file that is damaged or "
+      "has no tensors.\n\n"
+      "    >>> import numpy as np, tensorcask as tc\n"
+      "    >>> _ = tc.save('model.npz', {'w': np.eye(2)}, overwrite=True)\n"
+      "    >>> with tc.open('model.npz') as reader:\n"
+      "    ...     print(list(reader), reader.entry('w').shape, reader['w'][1])\n"
+      "    ['w'] (2, 2) [0. 1.]\n");
+  m.def("_load", &Load, nb::arg("path"), nb::arg("names").none(), nb::arg("mmap"), nb::arg("as_tensor"),
+        nb::arg("format").none(), nb::arg("base").none(), nb::arg("lenient"), nb::arg("threads").none(),
+        nb::sig("def _load(path: object, names: object, mmap: bool, as_tensor: bool, format: object, base: object, "
+                "lenient: bool, threads: object) -> dict[str, typing.Any]"));
+}
+
+}  // namespace tensorcask::python

@@ -1,0 +1,27 @@
+// tensorcask.Reader: the tensors of one file as a read-only mapping.
+
+#ifndef TENSORCASK_PYTHON_SRC_READER_H_
+#define TENSORCASK_PYTHON_SRC_READER_H_
+
+#include <nanobind/nanobind.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tensorcask/serialize/archive/archive_entry.h"
+#include "tensorcask/serialize/archive/archive_reader.h"
+
+namespace tensorcask::python {
+
+void DefineReader(nanobind::module_& m);
+
+// An open file. Shared by the reader, its slices and calls that run without the GIL: closing the reader ends none.
+struct OpenFile {
+  std::unique_ptr<ArchiveReader> archive;
+  std::vector<const ArchiveEntry*> entries;  // in the order of the file
+};
+
+}  // namespace tensorcask::python
+
+#endif  // TENSORCASK_PYTHON_SRC_READER_H_

@@ -1,0 +1,283 @@
+#include "tensorcask/python/src/writer.h"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "tensorcask/python/src/arrays.h"
+#include "tensorcask/python/src/dtypes.h"
+#include "tensorcask/python/src/errors.h"
+#include "tensorcask/python/src/interrupts.h"
+#include "tensorcask/python/src/options.h"
+#include "tensorcask/python/src/process_mutex.h"
+#include "tensorcask/python/src/tensor_object.h"
+#include "tensorcask/python/src/text.h"
+#include "tensorcask/serialize/archive/archive_writer.h"
+#include "tensorcask/serialize/archive/save_load.h"
+#include "tensorcask/tensor/base/quote.h"
+
+namespace nb = nanobind;
+
+namespace tensorcask::python {
+namespace {
+
+struct WriteArguments {
+  std::string path;
+  const ArchiveFormat* format = nullptr;
+  ArchiveWriterOptions options;
+};
+
+WriteArguments FromWriteArguments(nb::handle path, nb::handle format, nb::handle metadata, nb::handle level,
+                                  nb::handle base, bool sync, bool overwrite, uint64_t alignment, int shards,
+                                  nb::handle threads) {
+  WriteArguments arguments;
+  arguments.path = FromPath(path);
+  arguments.format = &TargetFormat(arguments.path, format);
+  ArchiveWriterOptions& options = arguments.options;
+  options.file_metadata = FromMetadata(metadata);
+  options.level = FromLevel(level);
+  options.sync = sync;
+  options.overwrite = overwrite;
+  options.alignment = alignment;
+  options.num_shards = shards;
+  // More than one thread would copy the elements, which are memory of Python (CheckpointWriterOptions::num_threads):
+  // worth it only where they are compressed.
+  options.num_threads = options.level == PayloadLevel::kStored ? 1 : FromThreads(threads);
+  options.base = OpenBase(FromPathOrNone(base));
+  return arguments;
+}
+
+uint64_t Save(nb::handle path, nb::handle tensors, nb::handle format, nb::handle metadata, nb::handle level,
+              nb::handle base, bool sync, bool overwrite, uint64_t alignment, int shards, nb::handle threads) {
+  const WriteArguments arguments =
+      FromWriteArguments(path, format, metadata, level, base, sync, overwrite, alignment, shards, threads);
+  if (!nb::hasattr(tensors, "items")) {
+    PyErr_Format(PyExc_TypeError, "tensors must be a mapping of names to arrays, not %R", tensors.type().ptr());
+    throw nb::python_error();
+  }
+  std::vector<TensorToSave> list;
+  std::vector<RefPtr<RefCounted>> pins;
+  for (const nb::handle item : nb::iter(tensors.attr("items")())) {
+    TensorToSave tensor;
+    tensor.name = FromText(item[0], "the name of a tensor");
+    PinnedTensor pinned = FromTensorArgument(item[1], tensor.name);
+    tensor.elements = std::move(pinned.view);
+    pins.push_back(std::move(pinned.pin));
+    list.push_back(std::move(tensor));
+  }
+  SaveOptions options;
+  options.progress = [](uint64_t) { return KeepGoing(); };
+  return Take(
+      WithoutGil([&] { return SaveTensors(arguments.path, *arguments.format, list, arguments.options, options); }));
+}
+
+// A file that is being written. A mutex makes one caller at a time of several threads of Python.
+class Writer {
+ public:
+  explicit Writer(WriteArguments arguments) : arguments_(std::move(arguments)) {
+    if (absl::Status status = CheckWriterOptions(*arguments_.format, arguments_.options); !status.ok()) {
+      Raise(absl::Status(status.code(), absl::StrCat(arguments_.path, ": ", status.message())));
+    }
+    writer_ = Take(WithoutGil([&] { return arguments_.format->Create(arguments_.path, arguments_.options); }));
+  }
+  // Other threads of Python may run while the file system removes what was written.
+  ~Writer() {
+    if (writer_ != nullptr) Close();
+  }
+
+  void Declare(nb::handle name, nb::handle dtype, nb::handle shape) {
+    const ArchiveEntry entry = EntryFor(name, dtype, shape);
+    Call(entry.name, [&](ArchiveWriter& writer) { return writer.Declare(entry); });
+    declared_.emplace(entry.name, entry);
+  }
+
+  void Add(nb::handle name, nb::handle object, int shard) {
+    ArchiveEntry entry;
+    entry.name = FromText(name, "the name of a tensor");
+    const PinnedTensor tensor = FromTensorArgument(object, entry.name);
+    entry.dtype = tensor.view.dtype();
+    entry.shape = tensor.view.shape();
+    entry.shard = shard;
+    const bool was_declared = declared_.count(entry.name) > 0;
+    Call(entry.name, [&](ArchiveWriter& writer) -> absl::Status {
+      if (!was_declared) {
+        if (absl::Status status = writer.Declare(entry); !status.ok()) return status;
+      }
+      absl::StatusOr<TensorView> dense = tensor.view.Contiguous();
+      if (!dense.ok()) return dense.status();
+      DecodedTensor decoded;
+      decoded.view = *std::move(dense);
+      return writer.Add(entry, decoded);
+    });
+  }
+
+  void AddSlice(nb::handle name, nb::handle object, nb::handle start) {
+    const std::string text = FromText(name, "the name of a tensor");
+    const auto declared = declared_.find(text);
+    if (declared == declared_.end()) {
+      Raise(
+          absl::FailedPreconditionError(absl::StrCat("tensor ", Quoted(text), " must be declared before its slices")));
+    }
+    const PinnedTensor part = FromTensorArgument(object, text);
+    std::vector<TensorSlice::Extent> extents;
+    size_t axis = 0;
+    const absl::Span<const int64_t> dims = part.view.dims();
+    for (const nb::handle number : nb::iter(start)) {
+      const int64_t length = axis < dims.size() ? dims[axis] : 0;
+      extents.push_back({nb::cast<int64_t>(number), length});
+      ++axis;
+    }
+    for (; axis < dims.size(); ++axis) extents.push_back({0, dims[axis]});
+    const ArchiveEntry& entry = declared->second;
+    Call(text, [&](ArchiveWriter& writer) -> absl::Status {
+      absl::StatusOr<TensorSlice> slice = TensorSlice::Create(extents);
+      if (!slice.ok()) return slice.status();
+      if (absl::StatusOr<TensorShape> inside = slice->Apply(entry.shape); !inside.ok()) return inside.status();
+      absl::StatusOr<TensorView> dense = part.view.Contiguous();
+      if (!dense.ok()) return dense.status();
+      return writer.AddSlice(entry, {}, *slice, *dense);
+    });
+  }
+
+  uint64_t Finish() {
+    Call("", [](ArchiveWriter& writer) { return writer.Finish(); });
+    const uint64_t bytes = writer_->file_bytes();
+    Close();
+    return bytes;
+  }
+
+  // Without Finish: removes what was written.
+  void Close() {
+    const nb::gil_scoped_release release;
+    const std::lock_guard<ProcessMutex> lock(mutex_);
+    writer_.reset();
+  }
+  bool is_closed() const { return writer_ == nullptr; }
+  const std::string& path() const { return arguments_.path; }
+
+ private:
+  static ArchiveEntry EntryFor(nb::handle name, nb::handle dtype, nb::handle shape) {
+    ArchiveEntry entry;
+    entry.name = FromText(name, "the name of a tensor");
+    entry.dtype = FromDTypeArgument(dtype);
+    std::vector<int64_t> dims;
+    for (const nb::handle dim : nb::iter(shape)) dims.push_back(nb::cast<int64_t>(dim));
+    entry.shape = Take(TensorShape::Create(dims));
+    return entry;
+  }
+
+  template <typename Fn>
+  void Call(const std::string& name, Fn&& fn) {
+    const absl::Status status = WithoutGil([&]() -> absl::Status {
+      const std::lock_guard<ProcessMutex> lock(mutex_);
+      if (writer_ == nullptr) return absl::UnknownError("closed");
+      return fn(*writer_);
+    });
+    if (status.ok()) return;
+    if (writer_ == nullptr) RaiseClosed("the writer is closed");
+    Raise(status, name.empty() ? About::kFile : About::kTensor);
+  }
+
+  const WriteArguments arguments_;
+  ProcessMutex mutex_;
+  std::unique_ptr<ArchiveWriter> writer_;  // null once closed
+  std::map<std::string, ArchiveEntry> declared_;
+};
+
+#define TENSORCASK_WRITE_ARGUMENTS                                                                             \
+  nb::arg("format").none() = nb::none(), nb::arg("metadata").none() = nb::none(), nb::arg("level") = "stored", \
+  nb::arg("base").none() = nb::none(), nb::arg("sync") = true, nb::arg("overwrite") = false,                   \
+  nb::arg("alignment") = 64, nb::arg("shards") = 1, nb::arg("threads").none() = nb::none()
+
+constexpr char kWriteSignature[] =
+    "*, format: str | None = None, metadata: collections.abc.Mapping[str, str] | None = None, level: str = 'stored', "
+    "base: str | os.PathLike[str] | None = None, sync: bool = True, overwrite: bool = False, alignment: int = 64, "
+    "shards: int = 1, threads: int | None = None";
+
+void DefineWriterClass(nb::module_& m) {
+  static const std::string init_signature =
+      absl::StrCat("def __init__(self, path: str | os.PathLike[str], ", kWriteSignature, ") -> None");
+  nb::class_<Writer>(m, "Writer",
+                     "Writes tensors to a file that appears whole or not at all, when the ``with`` block ends without "
+                     "an exception.\n\n"
+                     "    >>> import numpy as np, tensorcask as tc\n"
+                     "    >>> with tc.Writer('big.safetensors', overwrite=True) as writer:\n"
+                     "    ...     writer.declare('rows', 'float32', (4, 2))\n"
+                     "    ...     writer.add_slice('rows', np.zeros((3, 2), np.float32), start=(0, 0))\n"
+                     "    ...     writer.add_slice('rows', np.ones((1, 2), np.float32), start=(3, 0))\n"
+                     "    >>> tc.load('big.safetensors')['rows'][2:].tolist()\n"
+                     "    [[0.0, 0.0], [1.0, 1.0]]\n\n"
+                     "Formats whose header comes first (safetensors, npz) need all declarations before the first "
+                     "``add``; ``add`` declares by itself where that is possible. The arguments are those of ``save``.")
+      .def(
+          "__init__",
+          [](Writer* self, nb::handle path, nb::handle format, nb::handle metadata, nb::handle level, nb::handle base,
+             bool sync, bool overwrite, uint64_t alignment, int shards, nb::handle threads) {
+            new (self) Writer(
+                FromWriteArguments(path, format, metadata, level, base, sync, overwrite, alignment, shards, threads));
+          },
+          nb::arg("path"), nb::kw_only(), TENSORCASK_WRITE_ARGUMENTS, nb::sig(init_signature.c_str()))
+      .def("declare", &Writer::Declare, nb::arg("name"), nb::arg("dtype"), nb::arg("shape"),
+           nb::sig("def declare(self, name: str, dtype: object, shape: collections.abc.Sequence[int]) -> None"),
+           "Announces a tensor by a dtype (a name, or what numpy.dtype takes) and a shape.")
+      .def("add", &Writer::Add, nb::arg("name"), nb::arg("array"), nb::kw_only(), nb::arg("shard") = 0,
+           nb::sig("def add(self, name: str, array: object, *, shard: int = 0) -> None"), "Writes a whole tensor.")
+      .def("add_slice", &Writer::AddSlice, nb::arg("name"), nb::arg("array"), nb::arg("start"),
+           nb::sig("def add_slice(self, name: str, array: object, start: collections.abc.Sequence[int]) -> None"),
+           "Writes a part of a declared tensor: its first element has the index ``start``. Parts follow one another in "
+           "row-major order, and no other tensor comes between.")
+      .def("finish", &Writer::Finish, nb::sig("def finish(self) -> int"),
+           "Makes the file appear. Returns its bytes. The end of a ``with`` block calls it.")
+      .def("close", &Writer::Close, "Without ``finish``: removes what was written.")
+      .def_prop_ro("closed", &Writer::is_closed)
+      .def(
+          "__enter__", [](nb::handle self) { return nb::borrow(self); }, nb::sig("def __enter__(self) -> Writer"))
+      .def(
+          "__exit__",
+          [](Writer& self, nb::handle type, nb::handle, nb::handle) {
+            if (self.is_closed()) return;
+            if (type.is_none()) {
+              self.Finish();
+            } else {
+              self.Close();
+            }
+          },
+          nb::arg("type").none(), nb::arg("value").none(), nb::arg("traceback").none(),
+          nb::sig("def __exit__(self, type: object, value: object, traceback: object) -> None"));
+}
+
+}  // namespace
+
+PinnedTensor FromTensorArgument(nb::handle object, const std::string& name) {
+  PinnedTensor tensor;
+  tensor.view = FromPython(object, absl::StrCat("tensor ", Quoted(name)));
+  tensor.pin = PinMemory(tensor.view);
+  return tensor;
+}
+
+void DefineWriter(nb::module_& m) {
+  static const std::string save_signature =
+      absl::StrCat("def save(path: str | os.PathLike[str], tensors: collections.abc.Mapping[str, object], ",
+                   kWriteSignature, ") -> int");
+  m.def("save", &Save, nb::arg("path"), nb::arg("tensors"), nb::kw_only(), TENSORCASK_WRITE_ARGUMENTS,
+        nb::sig(save_signature.c_str()),
+        "Writes arrays to one file, which appears whole or not at all. Returns the bytes of the file.\n\n"
+        "The extension of ``path`` names the format; without one it is a TensorFlow checkpoint; ``format`` overrides "
+        "that. Arrays are whatever has DLPack, the buffer protocol or ``__array__``, of any strides, read without a "
+        "copy. ``metadata`` is text to keep beside them (safetensors). ``level`` is 'stored', 'default' or 'high' and "
+        "compresses; ``base`` is an earlier checkpoint to store deltas against. With ``sync`` the file is durable when "
+        "the call returns. ``overwrite`` replaces a file of this name, atomically.\n\n"
+        "Raises FileExistsError; ValueError for what the format cannot hold; TypeError for what is no array.\n\n"
+        "    >>> import numpy as np, tensorcask as tc\n"
+        "    >>> tc.save('small.npy', {'x': np.arange(3.0)}, overwrite=True)\n"
+        "    152\n");
+  DefineWriterClass(m);
+}
+
+}  // namespace tensorcask::python

@@ -1,0 +1,101 @@
+"""Tensors in files and between processes, without a copy and without a framework.
+
+    >>> import numpy as np, tensorcask as tc
+    >>> _ = tc.save("model.safetensors", {"w": np.ones((2, 3), np.float32)}, overwrite=True)
+    >>> with tc.open("model.safetensors") as reader:
+    ...     print(reader.entry("w").shape, reader["w"].sum())
+    (2, 3) 6.0
+
+One set of functions reads and writes all formats: TensorFlow checkpoints, safetensors, npy, npz, record files and
+messages. docs/python.md is the guide.
+"""
+
+import collections.abc as _abc
+
+from tensorcask._errors import (
+    CancelledError,
+    ClosedError,
+    DataLossError,
+    DeadlineError,
+    Error,
+    ExistingFileError,
+    ExistingTensorError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    MissingFileError,
+    MissingTensorError,
+    NoPermissionError,
+    OutOfRangeError,
+    ResourceExhaustedError,
+    SystemCallError,
+    UnavailableError,
+    UnimplementedError,
+)
+from tensorcask._load import load
+from tensorcask._native import (
+    BackgroundSave,
+    CheckpointManager,
+    Damage,
+    Difference,
+    DiffReport,
+    Entry,
+    Reader,
+    SliceReader,
+    Tensor,
+    TensorStats,
+    VerifyReport,
+    Writer,
+    __version__,
+    convert,
+    diff,
+    latest,
+    open,
+    salvage,
+    save,
+    stats,
+    verify,
+)
+
+_abc.Mapping.register(Reader)
+
+__all__ = [
+    "BackgroundSave",
+    "CancelledError",
+    "CheckpointManager",
+    "ClosedError",
+    "Damage",
+    "DataLossError",
+    "DeadlineError",
+    "DiffReport",
+    "Difference",
+    "Entry",
+    "Error",
+    "ExistingFileError",
+    "ExistingTensorError",
+    "FailedPreconditionError",
+    "InvalidArgumentError",
+    "MissingFileError",
+    "MissingTensorError",
+    "NoPermissionError",
+    "OutOfRangeError",
+    "Reader",
+    "ResourceExhaustedError",
+    "SliceReader",
+    "SystemCallError",
+    "Tensor",
+    "TensorStats",
+    "UnavailableError",
+    "UnimplementedError",
+    "VerifyReport",
+    "Writer",
+    "__version__",
+    "convert",
+    "diff",
+    "latest",
+    "load",
+    "open",
+    "salvage",
+    "save",
+    "stats",
+    "verify",
+]

@@ -1,0 +1,84 @@
+"""``tensorcask.load``: the tensors of a file as arrays of a framework."""
+
+import os
+import typing
+from collections.abc import Iterable
+
+from tensorcask import _native
+
+
+def load(
+    path: "str | os.PathLike[str]",
+    names: "str | Iterable[str] | None" = None,
+    *,
+    framework: str = "numpy",
+    device: object = None,
+    mmap: bool = False,
+    format: "str | None" = None,
+    base: "str | os.PathLike[str] | None" = None,
+    lenient: bool = False,
+    threads: "int | None" = None,
+) -> "dict[str, typing.Any]":
+    """Loads tensors of a file into a dict, in the order of the file.
+
+    ``names`` is a name, a shell pattern, or several of them; None loads all. A name that is not in the file, and a
+    pattern that matches nothing, is a KeyError. ``framework`` is 'numpy', 'torch', 'jax' or 'tensorcask' (which gives
+    ``tensorcask.Tensor``). torch and jax get the memory through DLPack, without a copy; ``device`` then moves the
+    tensors. With ``mmap`` arrays are read-only memory of the file where the format allows that; the file must not
+    change. ``format``, ``base`` and ``lenient`` are those of ``open``.
+
+    bfloat16, float8 and integers below 8 bits come as dtypes of ml_dtypes if the program has imported that, else as
+    integers of the same width; ``Reader.entry`` tells the name of the dtype. Strings come as arrays of bytes objects.
+
+    >>> import numpy as np, tensorcask as tc
+    >>> _ = tc.save("model.npz", {"a/kernel": np.eye(2), "a/bias": np.zeros(2)}, overwrite=True)
+    >>> sorted(tc.load("model.npz", names="*kernel"))
+    ['a/kernel']
+    """
+    if framework == "numpy":
+        if device is not None:
+            raise ValueError("device: arrays of NumPy are on the host; name another framework")
+        return _native._load(path, names, mmap, False, format, base, lenient, threads)
+    if framework not in _CONVERTERS:
+        raise ValueError(f"framework is {framework!r}; wanted 'numpy', 'torch', 'jax' or 'tensorcask'")
+    if framework == "tensorcask" and device is not None:
+        raise ValueError("device: tensors of tensorcask are on the host; name another framework")
+    convert = _CONVERTERS[framework]
+    tensors = _native._load(path, names, mmap, True, format, base, lenient, threads)
+    return {name: convert(tensor, device) for name, tensor in tensors.items()}
+
+
+def _as_tensor(tensor: "_native.Tensor", device: object) -> typing.Any:
+    return tensor
+
+
+def to_torch(tensor: "_native.Tensor", device: object = None) -> typing.Any:
+    """A torch.Tensor on the memory of `tensor`. Read-only memory is copied, since torch.Tensor cannot express that."""
+    import torch
+
+    if tensor.dtype == "string":
+        raise TypeError("PyTorch has no strings; load them with framework='numpy'")
+    if tensor.readonly:
+        tensor = tensor.clone()
+    dtype = getattr(torch, tensor.dtype, None)
+    if tensor.dtype.startswith("float8"):
+        if dtype is None:
+            raise TypeError(f"PyTorch has no dtype {tensor.dtype}")
+        result = torch.from_dlpack(tensor.bitcast("uint8")).view(dtype)
+    else:
+        result = torch.from_dlpack(tensor)
+    return result if device is None else result.to(device)
+
+
+def _to_jax(tensor: "_native.Tensor", device: object) -> typing.Any:
+    import jax
+
+    array = jax.numpy.from_dlpack(tensor)
+    return array if device is None else jax.device_put(array, device)
+
+
+_CONVERTERS: "dict[str, typing.Callable[[_native.Tensor, object], typing.Any]]" = {
+    "jax": _to_jax,
+    "tensorcask": _as_tensor,
+    "torch": to_torch,
+}

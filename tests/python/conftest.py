@@ -1,0 +1,44 @@
+"""What the tests of the Python package share. `tools/dev python` runs them."""
+
+import os
+import sys
+
+import numpy as np
+import pytest
+
+import tensorcask as tc
+
+FORMATS = {"checkpoint": "", "safetensors": ".safetensors", "npz": ".npz", "records": ".tfrecord"}
+
+
+@pytest.fixture(params=sorted(FORMATS))
+def any_format(request):
+    return request.param
+
+
+@pytest.fixture
+def path_of(tmp_path):
+    """Gives the path of a file of a format in the folder of the test."""
+    return lambda format, name="model": str(tmp_path / (name + FORMATS[format]))
+
+
+@pytest.fixture
+def tensors():
+    rng = np.random.default_rng(7)
+    return {
+        "z/kernel": rng.standard_normal((30, 7)).astype(np.float32),
+        "a/bias": np.arange(5, dtype=np.int64),
+        "scalar": np.float64(2.5),
+        "empty": np.zeros((0, 3), np.float16),
+        "flags": np.array([True, False, True]),
+    }
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def doctest_namespace_module():
+    return tc

@@ -1,0 +1,238 @@
+"""Exceptions: their classes, their sentences, and what is left after them."""
+
+import errno
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import tensorcask as tc
+
+
+def test_a_missing_file(tmp_path):
+    with pytest.raises(FileNotFoundError) as caught:
+        tc.open(tmp_path / "none.npz")
+    assert isinstance(caught.value, tc.Error) and isinstance(caught.value, tc.MissingFileError)
+    assert "none.npz" in str(caught.value) and caught.value.errno == errno.ENOENT
+    for function in [tc.load, tc.verify, tc.stats]:
+        with pytest.raises(FileNotFoundError):
+            function(tmp_path / "none.npz")
+
+
+def test_a_missing_tensor_names_similar_ones(tmp_path):
+    tc.save(tmp_path / "m", {"dense/kernel": np.ones(2)})
+    with tc.open(tmp_path / "m") as reader:
+        with pytest.raises(KeyError) as caught:
+            reader["dense/kernl"]
+        assert isinstance(caught.value, tc.MissingTensorError)
+        assert "dense/kernel" in str(caught.value) and not str(caught.value).startswith("'")
+        for missing in [lambda: reader.entry("x"), lambda: reader.slice("x"), lambda: reader.read("x")]:
+            with pytest.raises(KeyError):
+                missing()
+        for wrong in [3, None, 1.5, ("a",)]:
+            with pytest.raises(TypeError):
+                reader[wrong]
+
+
+def test_a_file_that_is_there(tmp_path):
+    tc.save(tmp_path / "m.npz", {"x": np.ones(2)})
+    with pytest.raises(FileExistsError) as caught:
+        tc.save(tmp_path / "m.npz", {"x": np.ones(2)})
+    assert isinstance(caught.value, tc.Error) and caught.value.errno == errno.EEXIST
+
+
+def test_no_permission(tmp_path):
+    if os.geteuid() == 0:
+        pytest.skip("root may read everything")
+    (tmp_path / "m.npz").touch(0)
+    with pytest.raises(PermissionError):
+        tc.open(tmp_path / "m.npz")
+
+
+def test_a_bomb_is_a_memory_error(tmp_path):
+    bomb = tmp_path / "bomb.safetensors"
+    header = b'{"x":{"dtype":"F32","shape":[1000000000000],"data_offsets":[0,4000000000000]}}'
+    bomb.write_bytes(len(header).to_bytes(8, "little") + header)
+    with pytest.raises((MemoryError, ValueError)) as caught:
+        tc.load(bomb)
+    assert isinstance(caught.value, tc.Error)
+
+
+def test_every_class_derives_from_error_and_a_built_in_one():
+    for name in tc.__all__:
+        thing = getattr(tc, name)
+        if isinstance(thing, type) and issubclass(thing, tc.Error) and thing is not tc.Error:
+            assert [base for base in thing.__bases__ if base.__module__ == "builtins"], name
+            assert str(thing("a sentence")) == "a sentence"
+            copy = pickle.loads(pickle.dumps(thing("a sentence")))
+            assert type(copy) is thing and str(copy) == "a sentence"
+
+
+def run(program, **arguments):
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=120, **arguments
+    )
+
+
+def test_the_interpreter_exits_with_everything_open(tmp_path):
+    done = run(
+        """
+        import threading, numpy as np, tensorcask as tc
+        tc.save("m", {"x": np.ones(1_000_000), "y": np.ones(3)})
+        reader = tc.open("m"); part = reader.slice("x"); mapped = reader.read("x", mmap=True)
+        tensor = tc.Tensor(np.ones(5)); capsule = tensor.__dlpack__()
+        names = iter(reader)
+        writer = tc.Writer("w"); writer.add("x", np.ones(1000))
+        manager = tc.CheckpointManager("run")
+        save = manager.save_in_background(1, {"x": np.ones(3_000_000), "t": tensor})
+        class Holder: pass
+        holder = Holder(); holder.self = holder; holder.things = [reader, part, mapped, tensor, manager, save]
+        def forever():
+            while True: reader["x"]
+        threading.Thread(target=forever, daemon=True).start()
+        print("end")
+        """,
+        cwd=tmp_path,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
+    assert tc.latest(tmp_path / "run")[0] == 1  # the save in the background was finished
+
+
+def test_fork_with_everything_open(tmp_path):
+    done = run(
+        """
+        import os, sys, warnings, numpy as np, tensorcask as tc
+        warnings.simplefilter("ignore")
+        tc.save("m", {"x": np.arange(1000)})
+        reader = tc.open("m")
+        manager = tc.CheckpointManager("run")
+        save = manager.save_in_background(1, {"x": np.ones(3_000_000)})
+        writer = tc.Writer("w"); writer.add("x", np.ones(1000))
+        child = os.fork()
+        if child == 0:
+            assert reader["x"].sum() == 499500
+            try: manager.save(2, {"x": np.ones(3)})
+            except RuntimeError: pass
+            else: os._exit(3)
+            try: writer.finish()
+            except (RuntimeError, tc.Error): pass
+            else: os._exit(4)
+            sys.exit(5)  # through the end of the interpreter
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5
+        save.wait()
+        writer.finish()
+        manager.save(2, {"x": np.ones(3)})
+        print(manager.steps(), sorted(tc.load("w")))
+        """,
+        cwd=tmp_path,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[1, 2] ['x']\n", "")
+
+
+def interrupt_when(program, tmp_path):
+    """Runs a program that prints a line before it works, and interrupts it then."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(program)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert process.stdout.readline() == "begin\n"
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out, err
+
+
+@pytest.mark.parametrize(
+    "work", ["tc.load('big')", "tc.verify('big')", "tc.stats('big')", "tc.diff('big', 'big')",
+             "tc.convert('big', 'other', overwrite=True)", "tc.save('other', many, overwrite=True)",
+             "[reader[name] for name in reader]"],
+)  # fmt: skip
+def test_ctrl_c(tmp_path, work):
+    # Named often, so that the work takes longer than the machine's file cache.
+    code, out, err = interrupt_when(
+        f"""
+        import numpy as np, tensorcask as tc
+        many = {{str(i): np.ones(500_000) for i in range(40)}}
+        tc.save("big", many, sync=False)
+        reader = tc.open("big")
+        print("begin", flush=True)
+        try:
+            while True: {work}
+        except KeyboardInterrupt:
+            print("interrupted")
+        tc.load("big", names="3")
+        """,
+        tmp_path,
+    )
+    assert (code, out, err) == (0, "interrupted\n", "")
+    assert not [name for name in os.listdir(tmp_path) if "tmp" in name or "partial" in name]
+
+
+def test_a_handler_that_raises_something_else(tmp_path):
+    program = """
+        import signal, numpy as np, tensorcask as tc
+        def handler(*_): raise ZeroDivisionError("from the handler")
+        signal.signal(signal.SIGINT, handler)
+        tc.save("big", {str(i): np.ones(500_000) for i in range(40)}, sync=False)
+        print("begin", flush=True)
+        try:
+            while True: tc.load("big")
+        except ZeroDivisionError as error:
+            print(error)
+        """
+    assert interrupt_when(program, tmp_path) == (0, "from the handler\n", "")
+
+
+def test_exceptions_in_callbacks_come_through(tmp_path):
+    tc.save(tmp_path / "m", {"x": np.ones(3)})
+
+    def rename(name):
+        raise ZeroDivisionError("from the callback")
+
+    with pytest.raises(ZeroDivisionError, match="from the callback"):
+        tc.convert(tmp_path / "m", tmp_path / "n", rename=rename)
+    with pytest.raises(TypeError):
+        tc.convert(tmp_path / "m", tmp_path / "n", rename=lambda name: 3)
+
+    class Lies(dict):
+        def items(self):
+            yield "x", np.ones(3)
+            raise ZeroDivisionError("from the mapping")
+
+    with pytest.raises(ZeroDivisionError, match="from the mapping"):
+        tc.save(tmp_path / "n", Lies())
+    assert not (tmp_path / "n.index").exists()
+
+
+def test_a_writer_closed_by_another_thread(tmp_path):
+    writer = tc.Writer(tmp_path / "m")
+    stop = threading.Event()
+    seen = []
+
+    def add():
+        i = 0
+        while not stop.is_set():
+            try:
+                writer.add(str(i), np.ones(1000))
+            except tc.ClosedError:
+                seen.append("closed")
+                return
+            i += 1
+
+    threads = [threading.Thread(target=add) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.1)
+    writer.close()
+    time.sleep(0.1)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert "closed" in seen

@@ -1,0 +1,127 @@
+"""verify, convert, diff, stats, salvage."""
+
+import numpy as np
+import pytest
+
+import tensorcask as tc
+
+
+@pytest.fixture
+def model(tmp_path, tensors):
+    tc.save(tmp_path / "m", tensors)
+    return tmp_path / "m"
+
+
+def damage(path, at):
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(data)
+
+
+def test_verify(model, tmp_path):
+    report = tc.verify(model)
+    assert report and (report.whole, report.damaged, report.not_checked, report.damage) == (5, 0, 0, [])
+    damage(tmp_path / "m.data-00000-of-00001", 8)
+    report = tc.verify(model)
+    assert not report and (report.whole, report.damaged) == (4, 1)
+    (one,) = report.damage
+    assert one.tensor == "z/kernel" and one.file.endswith("data-00000-of-00001") and '"z/kernel"' in one.message
+    assert "1 damaged" in repr(report) and "z/kernel" in repr(one)
+    (tmp_path / "m.data-00000-of-00001").unlink()
+    with pytest.raises(ValueError, match="missing"):
+        tc.verify(model)
+
+
+def test_convert(model, tmp_path, tensors):
+    result = tc.convert(model, tmp_path / "m.safetensors", include=["*/*"], exclude="a*")
+    assert result["tensors"] == 1 and result["bytes"] == 840 and result["losses"] == []
+    np.testing.assert_array_equal(tc.load(tmp_path / "m.safetensors")["z/kernel"], tensors["z/kernel"])
+    tc.convert(model, tmp_path / "n.npz", rename=lambda name: name.replace("/", "."), dtypes={"z*": "float16"})
+    loaded = tc.load(tmp_path / "n.npz")
+    assert loaded["z.kernel"].dtype == np.float16 and loaded["a.bias"].dtype == np.int64
+    tc.convert(model, tmp_path / "o", rename={"scalar": "number"})
+    assert "number" in tc.load(tmp_path / "o") and "empty" in tc.load(tmp_path / "o")
+    tc.save(tmp_path / "text", {"t": "x", "n": np.ones(2)})
+    with pytest.raises(ValueError, match="string"):
+        tc.convert(tmp_path / "text", tmp_path / "text.safetensors")
+    result = tc.convert(tmp_path / "text", tmp_path / "text.safetensors", allow_loss=True)
+    assert len(result["losses"]) == 1 and list(tc.load(tmp_path / "text.safetensors")) == ["n"]
+    with pytest.raises(FileExistsError):
+        tc.convert(model, tmp_path / "n.npz")
+    with pytest.raises(ValueError):
+        tc.convert(model, tmp_path / "same", rename=lambda name: "x")
+
+
+def test_diff(model, tmp_path, tensors):
+    assert not tc.diff(model, model)
+    other = dict(tensors, extra=np.ones(1), flags=np.array([True]))
+    other["z/kernel"] = tensors["z/kernel"].copy()
+    other["z/kernel"][2, 3] += 0.5
+    other["a/bias"] = tensors["a/bias"].astype(np.int32)
+    del other["scalar"]
+    tc.save(tmp_path / "n.npz", other)
+    report = tc.diff(model, tmp_path / "n.npz")
+    assert report and report.equal == 1
+    kinds = {one.name: one.kind for one in report.differences}
+    assert kinds == {"scalar": "only in a", "extra": "only in b", "flags": "shape", "a/bias": "dtype", "z/kernel": "values"}
+    (values,) = [one for one in report.differences if one.kind == "values"]
+    assert values.where == (2, 3) and values.num_different == 1 and abs(values.max_absolute - 0.5) < 1e-6
+    assert not tc.diff(model, tmp_path / "n.npz", names="z*", atol=1).differences
+
+
+def test_stats(tmp_path):
+    values = np.array([0, 1, 2, np.nan, np.inf, 5], np.float32)
+    tc.save(tmp_path / "m", {"v": values, "text": "x"})
+    text, one = tc.stats(tmp_path / "m")
+    assert text.name == "text" and not text.is_numeric
+    assert (one.name, one.dtype, one.shape, one.size, one.error) == ("v", "float32", (6,), 6, None)
+    assert (one.min, one.max, one.mean, one.zeros, one.nans, one.infinities) == (0, 5, 2, 1, 1, 1)
+    assert one.std == pytest.approx(np.std([0, 1, 2, 5])) and sum(one.histogram) == 4
+    assert [each.name for each in tc.stats(tmp_path / "m", "v")] == ["v"]
+
+
+def test_salvage(model, tmp_path, tensors):
+    damage(tmp_path / "m.data-00000-of-00001", 8)
+    result = tc.salvage(model, tmp_path / "rescued")
+    assert result["saved"] == 4 and [one.tensor for one in result["lost"]] == ["z/kernel"]
+    loaded = tc.load(tmp_path / "rescued")
+    np.testing.assert_array_equal(loaded["a/bias"], tensors["a/bias"])
+    with pytest.raises(FileExistsError):
+        tc.salvage(model, tmp_path / "rescued")
+    with pytest.raises(FileNotFoundError):
+        tc.salvage(tmp_path / "none", tmp_path / "rescued", overwrite=True)
+
+
+def test_a_manager(tmp_path):
+    array = np.zeros(100_000)
+    with tc.CheckpointManager(tmp_path / "run", keep_last=2, keep_every=4) as manager:
+        assert manager.latest() is None and tc.latest(tmp_path / "run") is None
+        for step in range(8):
+            array[:] = step
+            save = manager.save_in_background(step, {"w": array})
+            array[:] = -1  # the save has its own copy
+        save.wait()
+        save.wait()
+        assert save.done and manager.steps() == [0, 4, 6, 7]
+        step, path = manager.latest()
+        assert step == 7 and path == manager.path_of(7)
+        assert (tc.load(path)["w"] == 7).all()
+        manager.save(9, {"w": array})
+        with pytest.raises(FileExistsError):
+            manager.save(9, {"w": array})
+        with pytest.raises(RuntimeError, match="lock"):
+            tc.CheckpointManager(tmp_path / "run")
+        with pytest.raises(TypeError):
+            manager.save(10, {"w": object()})
+        assert manager.latest(verify=False)[0] == 9
+    for use in [lambda: manager.steps(), lambda: manager.save(11, {}), lambda: manager.latest()]:
+        with pytest.raises(tc.ClosedError):
+            use()
+    assert tc.latest(tmp_path / "run")[0] == 9
+    with tc.CheckpointManager(tmp_path / "run") as again:
+        failing = again.save_in_background(9, {"w": array})
+        with pytest.raises(FileExistsError):
+            failing.wait()
+    for wrong in [{"keep_last": 0}, {"name": "a/b"}, {"level": "best"}]:
+        with pytest.raises(ValueError):
+            tc.CheckpointManager(tmp_path / "run", **wrong)

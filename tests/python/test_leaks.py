@@ -1,0 +1,88 @@
+"""References and memory stay flat over many calls."""
+
+import gc
+import os
+import sys
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tensorcask as tc
+
+LOOPS = int(os.environ.get("TENSORCASK_LEAK_LOOPS", "10000"))
+
+
+def resident_bytes():
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+def raises(function):
+    try:
+        function()
+    except Exception:
+        return
+    raise AssertionError("no exception")
+
+
+@pytest.fixture
+def calls(tmp_path):
+    array = np.arange(1000.0)
+    transposed = np.arange(1000.0).reshape(10, 100).T
+    brain = np.ones(10, ml_dtypes.bfloat16)
+    words = np.array([b"one", "two"], object)
+    path = str(tmp_path / "m")
+    tc.save(path, {"x": array, "w": words, "b": brain})
+    reader = tc.open(path)
+    other = str(tmp_path / "n.safetensors")
+    tensor = tc.Tensor(transposed)
+    out = np.zeros(1000)
+    return {
+        "open": lambda: tc.open(path),
+        "read": lambda: reader["x"],
+        "read bfloat16": lambda: reader["b"],
+        "read strings": lambda: reader["w"],
+        "map": lambda: reader.read("x", mmap=True),
+        "read_into": lambda: reader.read_into("x", out),
+        "slice": lambda: reader.slice("x")[10:20],
+        "entry": lambda: repr(reader.entry("x")),
+        "iterate": lambda: list(reader),
+        "missing": lambda: raises(lambda: reader["y"]),
+        "load": lambda: tc.load(path, "x"),
+        "load tensors": lambda: tc.load(path, framework="tensorcask"),
+        "save": lambda: tc.save(other, {"x": array, "y": transposed, "b": brain}, overwrite=True, sync=False),
+        "save of a wrong type": lambda: raises(lambda: tc.save(other, {"x": array, "y": object()}, overwrite=True)),
+        "tensor": lambda: tc.Tensor(array),
+        "views": lambda: tensor.T[1:3].reshape(-1).numpy(),
+        "dlpack out": lambda: np.from_dlpack(tensor.clone()),
+        "dlpack unused": lambda: tensor.__dlpack__(),
+        "dlpack in": lambda: tc.Tensor(tensor.clone()),
+        "text": lambda: repr(tensor),
+        "stats": lambda: tc.stats(path),
+        "verify": lambda: repr(tc.verify(path)),
+        "diff": lambda: tc.diff(path, path),
+    }
+
+
+SLOW = {"save", "save of a wrong type", "stats", "verify", "diff", "open", "load", "load tensors"}
+
+
+def test_memory_is_flat(calls):
+    watched = [np.dtype(np.float64), None, True, tc.Tensor, tc.Error, np.ndarray, (), ""]
+    for name, call in calls.items():
+        loops = LOOPS // 10 if name in SLOW else LOOPS
+        for _ in range(loops // 10):
+            call()
+        gc.collect()
+        objects = len(gc.get_objects())
+        references = [sys.getrefcount(thing) for thing in watched]
+        before = resident_bytes()
+        for _ in range(loops):
+            call()
+        gc.collect()
+        growth = resident_bytes() - before
+        assert growth < 3 << 20, f"{name}: {growth} bytes more after {loops} loops"
+        assert len(gc.get_objects()) - objects < 50, name
+        for thing, old in zip(watched, references):
+            assert abs(sys.getrefcount(thing) - old) < loops // 10 + 50, f"{name}: references of {thing!r}"
