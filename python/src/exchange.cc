@@ -267,7 +267,8 @@ void DefineChannel(nb::module_& m) {
           },
           TENSORCASK_TIMEOUT, nb::sig("def receive(self, timeout: float | None = None) -> Message | None"),
           "The next message; None after the other side has closed the channel.")
-      .def("call", &PythonChannel::Call, nb::arg("tensors"), nb::kw_only(), nb::arg("topic") = "", TENSORCASK_TIMEOUT,
+      .def("call", &PythonChannel::Call, nb::arg("tensors").none(), nb::kw_only(), nb::arg("topic") = "",
+           TENSORCASK_TIMEOUT,
            nb::sig("def call(self, tensors: object, *, topic: str = '', timeout: float | None = None) -> Message"),
            "Sends a request and returns the reply; raises the error that the other side replied with.")
       .def("reply", &PythonChannel::Reply, nb::arg("request"), nb::arg("tensors").none() = nb::none(), nb::kw_only(),

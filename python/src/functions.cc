@@ -57,9 +57,7 @@ void DefineVerify(nb::module_& m) {
           nb::sig("def message(self) -> str"))
       .def(
           "__repr__",
-          [](const ArchiveDamage& one) {
-            return ToText(absl::StrCat("Damage(", Quoted(std::string(one.status.message())), ")"));
-          },
+          [](const ArchiveDamage& one) { return nb::str("Damage({!r})").format(ToText(one.status.message())); },
           nb::sig("def __repr__(self) -> str"));
   nb::class_<VerifyReport>(m, "VerifyReport", "What ``verify`` found. True if nothing is damaged.")
       .def_prop_ro(
@@ -164,22 +162,22 @@ nb::object Convert(nb::handle source, nb::handle destination, nb::handle include
   write.num_threads = write.level == PayloadLevel::kStored ? 1 : options.num_threads;
   if (write.level != PayloadLevel::kStored) write.base = OpenBase(FromPathOrNone(base));
   Check(CheckWriterOptions(target, write));
-  std::vector<std::string> losses;
+  const ConversionPlan plan = Take(WithoutGil([&]() -> absl::StatusOr<ConversionPlan> {
+                                     if (absl::Status status = archive->CheckFiles(); !status.ok()) return status;
+                                     const ArchiveReader* const sources[] = {archive.get()};
+                                     return PlanConversion(sources, target, options);
+                                   }),
+                                   About::kTensor);
+  write.file_metadata = plan.file_metadata;
+  write.num_shards = plan.num_shards;
   const ConvertReport report = Take(WithoutGil([&]() -> absl::StatusOr<ConvertReport> {
-    if (absl::Status status = archive->CheckFiles(); !status.ok()) return status;
-    const ArchiveReader* const sources[] = {archive.get()};
-    absl::StatusOr<ConversionPlan> plan = PlanConversion(sources, target, options);
-    if (!plan.ok()) return plan.status();
-    for (const ConvertLoss& loss : plan->losses) losses.push_back(loss.message);
-    write.file_metadata = plan->file_metadata;
-    write.num_shards = plan->num_shards;
     absl::StatusOr<std::unique_ptr<ArchiveWriter>> writer = target.Create(path, write);
     if (!writer.ok()) return writer.status();
-    return RunConversion(*plan, options, writer->get());
+    return RunConversion(plan, options, writer->get());
   }));
   nb::dict result;
   nb::list messages;
-  for (const std::string& loss : losses) messages.append(ToText(loss));
+  for (const ConvertLoss& loss : plan.losses) messages.append(ToText(loss.message));
   result["tensors"] = report.tensors;
   result["bytes"] = report.bytes;
   result["file_bytes"] = report.file_bytes;

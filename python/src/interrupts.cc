@@ -22,6 +22,16 @@ std::atomic<bool> exiting{false};
 thread_local bool interrupted = false;
 thread_local Clock::time_point last_check;
 
+std::atomic<int> returning{0};  // threads that acquire the GIL again
+
+// Called by the interpreter before it ends threads.
+void StopOtherThreads() {
+  exiting = true;
+  const nb::gil_scoped_release release;
+  constexpr int kMostWaits = 1000;
+  for (int i = 0; i < kMostWaits && returning > 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
 class Files final : public ForwardingFileSystem {
  public:
   Files() : ForwardingFileSystem(FileSystem::Posix()) {}
@@ -36,8 +46,20 @@ class Files final : public ForwardingFileSystem {
 
 void WatchInterpreter(nb::module_& m) {
   main_thread = std::this_thread::get_id();
-  m.def("_at_exit", [] { exiting = true; });
+  m.def("_at_exit", &StopOtherThreads);
   nb::module_::import_("atexit").attr("register")(m.attr("_at_exit"));
+}
+
+ReleasedGil::ReleasedGil() : state_(PyEval_SaveThread()) {}
+
+ReleasedGil::~ReleasedGil() {
+  ++returning;
+  if (exiting && !RunsSignalHandlers()) {
+    --returning;
+    while (true) std::this_thread::sleep_for(std::chrono::hours(1));
+  }
+  PyEval_RestoreThread(state_);
+  --returning;
 }
 
 bool CanTakeGil() {

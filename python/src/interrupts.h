@@ -22,6 +22,19 @@ namespace tensorcask::python {
 // other threads stop asking for the GIL (CanTakeGil).
 void WatchInterpreter(nanobind::module_& m);
 
+// Releases the GIL. A daemon thread that would acquire it again while the interpreter exits stops for ever instead:
+// Python 3.11 would end the thread in the middle of C++.
+class ReleasedGil {
+ public:
+  ReleasedGil();
+  ~ReleasedGil();
+  ReleasedGil(const ReleasedGil&) = delete;
+  ReleasedGil& operator=(const ReleasedGil&) = delete;
+
+ private:
+  PyThreadState* const state_;
+};
+
 // True if this thread may acquire the GIL. False for threads of the library while the interpreter exits.
 bool CanTakeGil();
 
@@ -39,7 +52,7 @@ template <typename Fn>
 auto WithoutGil(Fn&& fn) {
   internal::StartWork();
   auto result = [&] {
-    const nanobind::gil_scoped_release release;
+    const ReleasedGil release;
     return fn();
   }();
   internal::FinishWork();

@@ -66,7 +66,7 @@ class Save {
   // Waiting can take long; other threads of Python may run meanwhile.
   ~Save() {
     if (save_ == nullptr) return;
-    const nb::gil_scoped_release release;
+    const ReleasedGil release;
     save_.reset();
   }
   Save(Save&&) = default;
@@ -108,13 +108,10 @@ class Manager {
   }
 
   nb::list Steps() {
+    const std::vector<int64_t> found = Take(Call<absl::StatusOr<std::vector<int64_t>>>(
+        [](CheckpointManager& manager) -> absl::StatusOr<std::vector<int64_t>> { return manager.steps(); }));
     nb::list steps;
-    for (const int64_t step : Call<absl::StatusOr<std::vector<int64_t>>>([](CheckpointManager& manager)
-                                                                             -> absl::StatusOr<std::vector<int64_t>> {
-                                return manager.steps();
-                              }).value()) {
-      steps.append(step);
-    }
+    for (const int64_t step : found) steps.append(step);
     return steps;
   }
 
@@ -129,7 +126,7 @@ class Manager {
 
   // Waits for a save in the background, and releases the lock of the folder.
   void Close() {
-    const nb::gil_scoped_release release;
+    const ReleasedGil release;
     const std::lock_guard<ProcessMutex> lock(mutex_);
     manager_.reset();
   }

@@ -154,7 +154,7 @@ class Writer {
 
   // Without Finish: removes what was written.
   void Close() {
-    const nb::gil_scoped_release release;
+    const ReleasedGil release;
     const std::lock_guard<ProcessMutex> lock(mutex_);
     writer_.reset();
   }

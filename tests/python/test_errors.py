@@ -216,17 +216,17 @@ def test_a_writer_closed_by_another_thread(tmp_path):
     stop = threading.Event()
     seen = []
 
-    def add():
+    def add(thread):
         i = 0
         while not stop.is_set():
             try:
-                writer.add(str(i), np.ones(1000))
+                writer.add(f"{thread}/{i}", np.ones(1000))
             except tc.ClosedError:
                 seen.append("closed")
                 return
             i += 1
 
-    threads = [threading.Thread(target=add) for _ in range(3)]
+    threads = [threading.Thread(target=add, args=(thread,)) for thread in range(3)]
     for thread in threads:
         thread.start()
     time.sleep(0.1)

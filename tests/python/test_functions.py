@@ -119,9 +119,11 @@ def test_a_manager(tmp_path):
             use()
     assert tc.latest(tmp_path / "run")[0] == 9
     with tc.CheckpointManager(tmp_path / "run") as again:
-        failing = again.save_in_background(9, {"w": array})
         with pytest.raises(FileExistsError):
-            failing.wait()
+            again.save_in_background(9, {"w": array})
+        (tmp_path / "run" / "ckpt-10.index").mkdir()
+        with pytest.raises(tc.Error):
+            again.save_in_background(10, {"w": array}).wait()
     for wrong in [{"keep_last": 0}, {"name": "a/b"}, {"level": "best"}]:
         with pytest.raises(ValueError):
             tc.CheckpointManager(tmp_path / "run", **wrong)
