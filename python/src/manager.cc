@@ -188,7 +188,8 @@ CheckpointManagerOptions FromArguments(nb::handle name, int keep_last, int64_t k
   options.writer.payload.base = OpenBase(FromPathOrNone(base));
   options.writer.sync = sync;
   options.writer.num_shards = shards;
-  options.writer.num_threads = options.writer.payload.level == PayloadLevel::kStored ? 1 : FromThreads(threads);
+  const int num_threads = FromThreads(threads);
+  options.writer.num_threads = options.writer.payload.level == PayloadLevel::kStored ? 1 : num_threads;
   return options;
 }
 

@@ -16,7 +16,7 @@
 NB_MODULE(_native, m) {
   // Objects that are alive when the interpreter exits are no error: readers in global variables, for example.
   nanobind::set_leak_warnings(false);
-  m.attr("__version__") = CASK_VERSION_STRING;
+  m.attr("version") = CASK_VERSION_STRING;
   tensorcask::python::WatchInterpreter(m);
   tensorcask::python::DefineArrays(m);
   tensorcask::python::DefineTensor(m);

@@ -319,10 +319,11 @@ void DefineReader(nb::module_& m) {
       "    >>> with tc.open('model.npz') as reader:\n"
       "    ...     print(list(reader), reader.entry('w').shape, reader['w'][1])\n"
       "    ['w'] (2, 2) [0. 1.]\n");
-  m.def("_load", &Load, nb::arg("path"), nb::arg("names").none(), nb::arg("mmap"), nb::arg("as_tensor"),
+  m.def("load_tensors", &Load, nb::arg("path"), nb::arg("names").none(), nb::arg("mmap"), nb::arg("as_tensor"),
         nb::arg("format").none(), nb::arg("base").none(), nb::arg("lenient"), nb::arg("threads").none(),
-        nb::sig("def _load(path: object, names: object, mmap: bool, as_tensor: bool, format: object, base: object, "
-                "lenient: bool, threads: object) -> dict[str, typing.Any]"));
+        nb::sig(
+            "def load_tensors(path: object, names: object, mmap: bool, as_tensor: bool, format: object, base: object, "
+            "lenient: bool, threads: object) -> dict[str, typing.Any]"));
 }
 
 }  // namespace tensorcask::python

@@ -228,7 +228,7 @@ void DefineCopies(Class& tensor) {
           "numpy", [](const TensorView& view) { return ToNumpy(view); }, nb::sig("def numpy(self) -> numpy.ndarray"),
           "An array on this memory; read-only if the memory is mapped or shared lazily. Strings are copied.")
       .def("__array__", &ToArray, nb::arg("dtype").none() = nb::none(), nb::arg("copy").none() = nb::none(),
-           nb::sig("def __array__(self, dtype: object = None, copy: bool | None = None) -> numpy.ndarray"))
+           nb::sig("def __array__(self, dtype: object = None, copy: bool | None = None) -> typing.Any"))
       .def("__dlpack__", &ExportDLPack, nb::kw_only(), nb::arg("stream").none() = nb::none(),
            nb::arg("max_version").none() = nb::none(), nb::arg("dl_device").none() = nb::none(),
            nb::arg("copy").none() = nb::none(),

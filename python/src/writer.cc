@@ -46,9 +46,10 @@ WriteArguments FromWriteArguments(nb::handle path, nb::handle format, nb::handle
   options.overwrite = overwrite;
   options.alignment = alignment;
   options.num_shards = shards;
+  const int num_threads = FromThreads(threads);
   // More than one thread would copy the elements, which are memory of Python (CheckpointWriterOptions::num_threads):
   // worth it only where they are compressed.
-  options.num_threads = options.level == PayloadLevel::kStored ? 1 : FromThreads(threads);
+  options.num_threads = options.level == PayloadLevel::kStored ? 1 : num_threads;
   options.base = OpenBase(FromPathOrNone(base));
   return arguments;
 }

@@ -49,7 +49,6 @@ from tensorcask._native import (
     TensorStats,
     VerifyReport,
     Writer,
-    __version__,
     convert,
     diff,
     latest,
@@ -59,6 +58,7 @@ from tensorcask._native import (
     stats,
     verify,
 )
+from tensorcask._native import version as __version__
 
 _abc.Mapping.register(Reader)
 

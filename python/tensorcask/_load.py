@@ -38,13 +38,13 @@ def load(
     if framework == "numpy":
         if device is not None:
             raise ValueError("device: arrays of NumPy are on the host; name another framework")
-        return _native._load(path, names, mmap, False, format, base, lenient, threads)
+        return _native.load_tensors(path, names, mmap, False, format, base, lenient, threads)
     if framework not in _CONVERTERS:
         raise ValueError(f"framework is {framework!r}; wanted 'numpy', 'torch', 'jax' or 'tensorcask'")
     if framework == "tensorcask" and device is not None:
         raise ValueError("device: tensors of tensorcask are on the host; name another framework")
     convert = _CONVERTERS[framework]
-    tensors = _native._load(path, names, mmap, True, format, base, lenient, threads)
+    tensors = _native.load_tensors(path, names, mmap, True, format, base, lenient, threads)
     return {name: convert(tensor, device) for name, tensor in tensors.items()}
 
 

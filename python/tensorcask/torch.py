@@ -187,7 +187,7 @@ def _encode(value: object, path: str, tensors: "dict[str, object]") -> "list[typ
 
 def _read_tree(reader: _native.Reader) -> typing.Any:
     try:
-        return json.loads(reader[_TREE][()])
+        return json.loads(bytes(reader[_TREE][()]))
     except (ValueError, TypeError, RecursionError) as error:
         raise DataLossError(f"{reader.path}: {_TREE} is not JSON: {error}") from None
 
