@@ -146,8 +146,8 @@ TensorView TakeImported(absl::StatusOr<TensorView> view, const std::string& what
 }
 
 [[noreturn]] void RaiseType(const std::string& what, nb::handle object, const char* problem) {
-  const std::string message = absl::StrCat(what, ": ", problem, ", not %R");
-  PyErr_Format(PyExc_TypeError, message.c_str(), object.ptr());
+  const nb::object text = ToText(what);  // it has the name of a tensor: no part of the format
+  PyErr_Format(PyExc_TypeError, "%U: %s, not %R", text.ptr(), problem, object.ptr());
   throw nb::python_error();
 }
 

@@ -56,6 +56,19 @@ def test_no_permission(tmp_path):
         tc.open(tmp_path / "m.npz")
 
 
+def test_names_are_no_formats(tmp_path):
+    for name in ["%s%n%R", "{}", "\udcff", "a" * 70_000]:
+        with pytest.raises(TypeError):
+            tc.save(tmp_path / "m", {name: object()})
+        with pytest.raises(TypeError):
+            tc.save(tmp_path / "m", {name: [None]})
+        tc.save(tmp_path / "n", {"x": np.ones(1)}, overwrite=True)
+        with pytest.raises(KeyError):
+            tc.load(tmp_path / "n", name)
+    with pytest.raises(TypeError, match="%s%n%R"):
+        tc.save(tmp_path / "m", {"%s%n%R": object()})
+
+
 def test_a_bomb_is_a_memory_error(tmp_path):
     bomb = tmp_path / "bomb.safetensors"
     header = b'{"x":{"dtype":"F32","shape":[1000000000000],"data_offsets":[0,4000000000000]}}'
