@@ -21,6 +21,11 @@ constexpr absl::string_view kSuffix = ".npy";
 // Up to this size the checksum is computed before the data is written, while the data is in the cache: the header of
 // the member then has all numbers, for readers that look there and not into the directory.
 constexpr uint64_t kSmallBytes = uint64_t{1} << 20;
+// For a stored member of this size the writer reserves exactly the bytes that it needs. The sink alone, which does not
+// know the size of the member, reserves up to 64 MiB too much. Measured on tmpfs, 256 MiB: 1.25 times the time of
+// write() without, 1.0x with the reservation.
+constexpr uint64_t kReservedBytes = uint64_t{4} << 20;
+constexpr uint64_t kDirectoryBytes = uint64_t{64} << 10;  // reserved for what follows the data
 
 }  // namespace
 
@@ -32,8 +37,8 @@ class NpzWriter::Impl {
   absl::Status Open() {
     CASK_RETURN_IF_ERROR(npy::CheckFormat(options_.format));
     CASK_RETURN_IF_ERROR(CheckLevel(options_.deflate_level));
-    CASK_ASSIGN_OR_RETURN(FileSink* const sink, publish_.Add(path_));
-    zip_.emplace(sink);
+    CASK_ASSIGN_OR_RETURN(sink_, publish_.Add(path_));
+    zip_.emplace(sink_);
     return absl::OkStatus();
   }
 
@@ -136,7 +141,11 @@ class NpzWriter::Impl {
     // A refused name leaves the archive as it was.
     if (absl::IsInvalidArgument(begun) || absl::IsAlreadyExists(begun)) return About(begun, name);
     status_ = begun;
-    if (status_.ok()) status_ = zip_->Append(encoder.header());
+    CASK_RETURN_IF_ERROR(status_);
+    if (member.deflate_level == 0 && member.size_bytes >= kReservedBytes) {
+      sink_->ReserveHint(sink_->position() + member.size_bytes + kDirectoryBytes);
+    }
+    status_ = zip_->Append(encoder.header());
     return status_;
   }
   absl::Status Append(const npy::NpyEncoder& encoder, const TensorView& tensor) {
@@ -146,6 +155,7 @@ class NpzWriter::Impl {
   const std::string path_;
   const NpzWriterOptions options_;
   AtomicPublish publish_;
+  FileSink* sink_ = nullptr;  // of publish_
   std::optional<ZipWriter> zip_;
   absl::Status status_;  // of every later call, if not OK
   // Of a tensor in pieces, while it is not complete.

@@ -17,6 +17,7 @@
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/internal/forwarding_file_system.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/serialize/npy/npy_format.h"
 #include "tensorcask/serialize/npy/npy_reader.h"
@@ -320,6 +321,37 @@ TEST(NpzRoundTrip, InPieces) {
     ASSERT_OK_AND_ASSIGN(const Tensor read, reader.Read("w"));
     EXPECT_TRUE(Equal(read, tensor));
   }
+}
+
+// Remembers how much room files reserve.
+class ReservationsFileSystem final : public ForwardingFileSystem {
+ public:
+  using ForwardingFileSystem::ForwardingFileSystem;
+  IoResult Reserve(IoResult handle, uint64_t size_bytes) override {
+    reserved.push_back(size_bytes);
+    return ForwardingFileSystem::Reserve(handle, size_bytes);
+  }
+
+  std::vector<uint64_t> reserved;
+};
+
+// On a file system in memory, room that is reserved and not used takes as long as room that is used.
+TEST(NpzWriter, ReservesWhatALargeMemberNeeds) {
+  MemoryFileSystem memory;
+  ReservationsFileSystem files(&memory);
+  NpzWriterOptions options;
+  options.file_system = &files;
+  ASSERT_OK_AND_ASSIGN(NpzWriter writer, NpzWriter::Create("w.npz", options));
+  const Tensor large = *Tensor::Zeros(DType::kInt8, TensorShape({40 << 20}));
+  for (const char* const name : {"a", "b"}) ASSERT_OK(writer.Add(name, large));
+  ASSERT_OK(writer.Finish());
+  constexpr uint64_t kMargin = uint64_t{65} << 10;
+  ASSERT_GE(files.reserved.size(), 2u);
+  for (size_t i = 0; i < files.reserved.size(); ++i) {
+    EXPECT_LE(files.reserved[i], std::min<uint64_t>(i + 1, 2) * large.bytes().size() + kMargin) << i;
+  }
+  ASSERT_OK_AND_ASSIGN(const NpzReader reader, NpzReader::Open(MakeMemorySource("w.npz", *memory.Find("w.npz"))));
+  for (const char* const name : {"a", "b"}) EXPECT_TRUE(Equal(*reader.Read(name), large));
 }
 
 TEST(NpyWriter, WholeInPiecesOrNotAtAll) {
