@@ -167,8 +167,6 @@ std::vector<Pair> PairUp(const ArchiveReader& a, const ArchiveReader& b, const s
   return pairs;
 }
 
-bool SameBytes(const TensorView& a, const TensorView& b) { return a.element_size() > 0 && a.bytes() == b.bytes(); }
-
 absl::Status CompareValues(const ArchiveReader& a, const ArchiveReader& b, const CompareOptions& options,
                            archive::ByteProgress* progress, Pair* pair, TensorDifference* out) {
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<TensorBlocks> blocks_a, a.ReadBlocks(*pair->a, options.block_bytes));
@@ -177,10 +175,12 @@ absl::Status CompareValues(const ArchiveReader& a, const ArchiveReader& b, const
   pair->equal = true;
   while (true) {
     CASK_ASSIGN_OR_RETURN(const std::optional<TensorBlock> block_a, blocks_a->Next());
-    CASK_ASSIGN_OR_RETURN(const std::optional<TensorBlock> block_b, blocks_b->Next());
+    bool same = false;
+    CASK_ASSIGN_OR_RETURN(const std::optional<TensorBlock> block_b,
+                          block_a.has_value() ? blocks_b->NextBeside(*block_a, *blocks_a, &same) : blocks_b->Next());
     if (!block_a.has_value() || !block_b.has_value()) return absl::OkStatus();
     const TensorView& elements = block_a->elements;
-    if (!SameBytes(elements, block_b->elements)) {
+    if (!same) {
       const uint64_t before = out->num_different;
       CASK_RETURN_IF_ERROR(comparer.Compare(*block_a, *block_b));
       if (elements.element_size() > 0 || out->num_different > before) pair->equal = false;

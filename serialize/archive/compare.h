@@ -26,8 +26,8 @@ struct CompareOptions {
   // equal, or if both are NaN.
   double relative_tolerance = 0;
   double absolute_tolerance = 0;
-  int num_threads = 2;                       // each takes one tensor at a time
-  uint64_t block_bytes = uint64_t{1} << 20;  // small enough for the second-level cache
+  int num_threads = 2;                         // each takes one tensor at a time
+  uint64_t block_bytes = uint64_t{256} << 10;  // small enough for the second-level cache
   // Called after each block with the bytes of all so far; false ends with Cancelled. Never on two threads at once.
   std::function<bool(uint64_t bytes)> progress;
 };

@@ -72,10 +72,8 @@ class SafetensorsArchiveReader final : public ArchiveReader {
     CASK_ASSIGN_OR_RETURN(const SafetensorsEntry stored, reader_.Find(entry.name));
     if (!CanReadInBlocks(entry)) return ArchiveReader::ReadBlocks(entry, block_bytes);
     archive::BlockFunctions functions;
-    // ReadSliceInto would read a slice and copy it.
-    functions.read_in_new = [this, name = entry.name](const TensorSlice& slice) -> absl::StatusOr<TensorView> {
-      CASK_ASSIGN_OR_RETURN(const Tensor part, reader_.ReadSlice(name, slice));
-      return TensorView(part);
+    functions.read = [this, name = entry.name](const TensorSlice& slice, TensorView* out) {
+      return reader_.ReadSliceInto(name, slice, out);
     };
     if (!stored.checksum.has_value() || ElementBytes(entry) <= block_bytes) {
       return archive::MakeSlicedBlocks(entry, block_bytes, std::move(functions));

@@ -48,9 +48,9 @@ struct TensorStatistics {
 };
 
 struct SummarizeOptions {
-  std::vector<std::string> include;          // shell patterns; empty: all tensors
-  int num_threads = 2;                       // each takes one tensor at a time
-  uint64_t block_bytes = uint64_t{1} << 20;  // small enough for the second-level cache
+  std::vector<std::string> include;            // shell patterns; empty: all tensors
+  int num_threads = 2;                         // each takes one tensor at a time
+  uint64_t block_bytes = uint64_t{256} << 10;  // small enough for the second-level cache
   // Called after each block with the bytes of all so far; false ends with Cancelled. Never on two threads at once.
   std::function<bool(uint64_t bytes)> progress;
 };

@@ -20,7 +20,6 @@
 #include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
-#include "tensorcask/tensor/strided/copy.h"
 
 namespace tensorcask {
 namespace safetensors {
@@ -270,9 +269,21 @@ absl::Status SafetensorsReader::ReadSliceInto(absl::string_view name, const Tens
   const SafetensorsEntry& entry = impl_->entry(number);
   const absl::StatusOr<TensorShape> part = slice.Apply(entry.shape);
   absl::Status status = part.ok() ? safetensors::CheckTarget(entry.dtype, *part, *out) : part.status();
+  if (status.ok()) {
+    status = DecodeQuota::ForFile(impl_->options().limits).Charge(safetensors::SliceBytes(entry, slice, *part));
+  }
   if (!status.ok()) return impl_->At(number, status);
-  CASK_ASSIGN_OR_RETURN(const Tensor tensor, ReadSlice(name, slice, verify_whole));
-  return impl_->At(number, Copy(tensor, out));
+  if (part->num_elements() == entry.shape.num_elements()) {
+    if (part->num_elements() == 0) return Read(name).status();
+    status = safetensors::ReadElementsInto(impl_->FileOf(number), entry, impl_->ForElements(number), out);
+    if (status.ok()) impl_->SetVerified(number);
+    return impl_->At(number, status);
+  }
+  if (verify_whole) status = impl_->EnsureVerified(number);
+  if (status.ok()) {
+    status = safetensors::ReadSliceOfElementsInto(impl_->FileOf(number), entry, slice, impl_->ForElements(number), out);
+  }
+  return impl_->At(number, status);
 }
 
 absl::StatusOr<std::vector<Tensor>> SafetensorsReader::ReadMany(absl::Span<const std::string> names,

@@ -2,6 +2,7 @@
 // for tests/benchmarks/formats_peers.py.
 //
 //   formats
+//   formats npy            // or safetensors, or archive: these rows only
 //   formats open FILE.safetensors 50
 
 #include <cstdio>
@@ -14,11 +15,14 @@
 int main(int argc, char** argv) {
   using namespace tensorcask::benchmarks;  // NOLINT(google-build-using-namespace): this is its main
   if (argc == 4 && PrintSeconds(argv[1], argv[2], std::atoi(argv[3]))) return 0;
-  if (argc != 1) {
-    std::fprintf(stderr, "usage: formats [open|load-safetensors|load-npy|load-npz|save-npy|save-npz FILE ROUNDS]\n");
+  const std::string part = argc == 2 ? argv[1] : "";
+  if (argc > 2 || (argc == 2 && part != "safetensors" && part != "archive" && part != "npy")) {
+    std::fprintf(stderr,
+                 "usage: formats [safetensors|archive|npy]\n       formats "
+                 "[open|load-safetensors|load-npy|load-npz|save-npy|save-npz FILE ROUNDS]\n");
     return 2;
   }
-  FormatRows();
+  FormatRows(part);
   if (MissedRows() > 0) std::printf("%d missed\n", MissedRows());
   return 0;
 }

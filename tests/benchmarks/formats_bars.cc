@@ -262,18 +262,21 @@ std::vector<double> Times(int rounds, const std::function<void()>& fn) {
 
 }  // namespace
 
-void FormatRows() {
+void FormatRows(absl::string_view part) {
   const Folder folder;
-  std::vector<Tensor> tensors;
-  for (size_t i = 0; i < kTensors; ++i) tensors.push_back(Filled(kTensorBytes, static_cast<uint32_t>(i)));
-  const std::string path = folder.Path("model.safetensors");
-  SaveSafetensors(path, tensors);
-  SafetensorsRows(path, &tensors);
-  ArchiveRows(folder, path, tensors);
-  tensors.clear();
-  const Tensor source = Filled(kNpyBytes, 1);
-  Tensor warm = Require(source.Clone());
-  NpyRows(folder, source, &warm);
+  if (part != "npy") {
+    std::vector<Tensor> tensors;
+    for (size_t i = 0; i < kTensors; ++i) tensors.push_back(Filled(kTensorBytes, static_cast<uint32_t>(i)));
+    const std::string path = folder.Path("model.safetensors");
+    SaveSafetensors(path, tensors);
+    if (part != "archive") SafetensorsRows(path, &tensors);
+    if (part != "safetensors") ArchiveRows(folder, path, tensors);
+  }
+  if (part.empty() || part == "npy") {
+    const Tensor source = Filled(kNpyBytes, 1);
+    Tensor warm = Require(source.Clone());
+    NpyRows(folder, source, &warm);
+  }
 }
 
 bool PrintSeconds(const std::string& what, const std::string& path, int rounds) {

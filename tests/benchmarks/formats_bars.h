@@ -5,9 +5,12 @@
 
 #include <string>
 
+#include "absl/strings/string_view.h"
+
 namespace tensorcask::benchmarks {
 
-void FormatRows();
+// `part` is "safetensors", "archive" (stats, diff, convert) or "npy"; empty: all.
+void FormatRows(absl::string_view part = "");
 
 // For tests/benchmarks/formats_peers.py, which runs the libraries of others beside this one: the seconds that each of
 // `rounds` repetitions of `what` took on the file `path`. `what` is open (safetensors), load-safetensors, load-npy or

@@ -7,7 +7,14 @@
 #include <type_traits>
 
 #ifdef __x86_64__
+// GCC 12 reports the deliberately undefined registers inside its own intrinsics (its bug 105593).
+#pragma GCC diagnostic push
+#if !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 #include <immintrin.h>
+#pragma GCC diagnostic pop
 #endif
 
 #include "tensorcask/tensor/base/cpu.h"
@@ -115,6 +122,65 @@ __attribute__((target("avx2"))) void AddFloatsAvx2(const float* data, size_t siz
   totals->min = std::min<double>(totals->min, *std::min_element(lanes[0], lanes[0] + kLanes));
   totals->max = std::max<double>(totals->max, *std::max_element(lanes[1], lanes[1] + kLanes));
 }
+
+constexpr size_t kWideLanes = 16;
+
+__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl"))) inline double SumLanes(__m512d sums) {
+  double lanes[kWideLanes / 2];
+  std::memcpy(lanes, &sums, sizeof(lanes));
+  return ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) + ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
+}
+
+__attribute__((target("popcnt"))) inline uint64_t Count(uint16_t mask) {
+  return static_cast<uint64_t>(__builtin_popcount(mask));
+}
+
+// Requires: totals->has_origin; size is a multiple of kWideLanes.
+__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,popcnt"))) void AddFloatsAvx512(const float* data,
+                                                                                          size_t size,
+                                                                                          ElementTotals* totals) {
+  constexpr int kNan = 0x81;  // quiet, signalling
+  constexpr int kZero = 0x06;
+  constexpr int kInfinity = 0x18;
+  constexpr int kSubnormal = 0x20;
+  const auto origin = static_cast<float>(totals->origin);
+  const __m512 origins = _mm512_set1_ps(origin);
+  const __m512d wide_origins = _mm512_set1_pd(origin);
+  __m512 min = origins;
+  __m512 max = origins;
+  __m512d sum0 = _mm512_setzero_pd();
+  __m512d sum1 = sum0;
+  __m512d squares0 = sum0;
+  __m512d squares1 = sum0;
+  for (size_t i = 0; i < size; i += kWideLanes) {
+    __m512 x = _mm512_loadu_ps(data + i);
+    if (_mm512_fpclass_ps_mask(x, kNan | kZero | kInfinity | kSubnormal) != 0) {  // rare in most tensors
+      const __mmask16 nans = _mm512_fpclass_ps_mask(x, kNan);
+      const __mmask16 infinities = _mm512_fpclass_ps_mask(x, kInfinity);
+      totals->nans += Count(nans);
+      totals->infinities += Count(infinities);
+      totals->zeros += Count(_mm512_fpclass_ps_mask(x, kZero));
+      totals->subnormals += Count(_mm512_fpclass_ps_mask(x, kSubnormal));
+      x = _mm512_mask_mov_ps(x, static_cast<__mmask16>(nans | infinities), origins);
+    }
+    min = _mm512_min_ps(min, x);
+    max = _mm512_max_ps(max, x);
+    const __m512d low = _mm512_sub_pd(_mm512_cvtps_pd(_mm512_castps512_ps256(x)), wide_origins);
+    const __m512d high = _mm512_sub_pd(_mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1)), wide_origins);
+    sum0 = _mm512_add_pd(sum0, low);
+    sum1 = _mm512_add_pd(sum1, high);
+    squares0 = _mm512_fmadd_pd(low, low, squares0);
+    squares1 = _mm512_fmadd_pd(high, high, squares1);
+  }
+  totals->count += size;
+  totals->sum += SumLanes(_mm512_add_pd(sum0, sum1));
+  totals->squares += SumLanes(_mm512_add_pd(squares0, squares1));
+  float lanes[2][kWideLanes];
+  _mm512_storeu_ps(lanes[0], min);
+  _mm512_storeu_ps(lanes[1], max);
+  totals->min = std::min<double>(totals->min, *std::min_element(lanes[0], lanes[0] + kWideLanes));
+  totals->max = std::max<double>(totals->max, *std::max_element(lanes[1], lanes[1] + kWideLanes));
+}
 #endif
 
 // Of 16-bit floats, which are converted before they are added: elements with this exponent 0 and another mantissa.
@@ -141,6 +207,11 @@ void AddFloats(const float* data, size_t size, ElementTotals* totals) {
     while (done < size && !totals->has_origin) {  // up to the first finite element
       AddScalars(data + done, 1, totals);
       ++done;
+    }
+    if (GetCpuFeatures().avx512) {
+      const size_t some = (size - done) / kWideLanes * kWideLanes;
+      AddFloatsAvx512(data + done, some, totals);
+      done += some;
     }
     while (size - done >= kLanes) {
       const size_t some = std::min(kMost, (size - done) / kLanes * kLanes);

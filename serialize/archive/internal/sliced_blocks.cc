@@ -22,27 +22,54 @@ class SlicedBlocks final : public TensorBlocks {
         shape_(entry.shape),
         plan_(entry.shape, ElementSize(entry.dtype), block_bytes),
         functions_(std::move(functions)),
-        crc_(functions_.crc_before) {}
+        crc_{functions_.crc_before, functions_.crc_before} {}
 
   absl::StatusOr<std::optional<TensorBlock>> Next() override {
+    CASK_ASSIGN_OR_RETURN(std::optional<TensorBlock> block, ReadNext());
+    if (block.has_value()) AddChecksum(block->elements);
+    return block;
+  }
+
+  absl::StatusOr<std::optional<TensorBlock>> NextBeside(const TensorBlock& other, const TensorBlocks& others,
+                                                        bool* same) override {
+    *same = false;
+    CASK_ASSIGN_OR_RETURN(std::optional<TensorBlock> block, ReadNext());
+    if (!block.has_value()) return block;
+    *same = SameBytes(block->elements, other.elements);
+    const std::optional<Checksums> known = ChecksumsOf(others);
+    if (*same && known.has_value() && known->before == crc_.after) {
+      crc_ = *known;
+    } else {
+      AddChecksum(block->elements);
+    }
+    return block;
+  }
+
+ protected:
+  std::optional<Checksums> checksums() const override {
+    if (!functions_.check) return std::nullopt;
+    return crc_;
+  }
+
+ private:
+  absl::StatusOr<std::optional<TensorBlock>> ReadNext() {
     const std::optional<TensorSlice> slice = plan_.Next();
     if (!slice.has_value()) {
-      if (functions_.check) CASK_RETURN_IF_ERROR(functions_.check(crc_));
+      if (functions_.check) CASK_RETURN_IF_ERROR(functions_.check(crc_.after));
+      if (functions_.finish) CASK_RETURN_IF_ERROR(functions_.finish());
       return std::nullopt;
     }
     CASK_ASSIGN_OR_RETURN(const TensorShape shape, slice->Apply(shape_));
     TensorBlock block = {*slice, TensorView()};
-    if (functions_.read) {
-      CASK_ASSIGN_OR_RETURN(block.elements, FreeMemory(shape));
-      CASK_RETURN_IF_ERROR(functions_.read(*slice, &block.elements));
-    } else {
-      CASK_ASSIGN_OR_RETURN(block.elements, functions_.read_in_new(*slice));
-    }
-    if (functions_.check) crc_ = ExtendCrc32c(crc_, block.elements.bytes());
+    CASK_ASSIGN_OR_RETURN(block.elements, FreeMemory(shape));
+    CASK_RETURN_IF_ERROR(functions_.read(*slice, &block.elements));
     return block;
   }
 
- private:
+  void AddChecksum(const TensorView& elements) {
+    if (functions_.check) crc_ = {crc_.after, ExtendCrc32c(crc_.after, elements.bytes())};
+  }
+
   // Memory of this shape that the caller has released.
   absl::StatusOr<TensorView> FreeMemory(const TensorShape& shape) {
     for (const Tensor& memory : memory_) {
@@ -58,7 +85,7 @@ class SlicedBlocks final : public TensorBlocks {
   const TensorShape shape_;
   BlockPlan plan_;
   const BlockFunctions functions_;
-  uint32_t crc_;
+  Checksums crc_;
   std::vector<Tensor> memory_;
 };
 

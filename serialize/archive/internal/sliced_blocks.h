@@ -17,16 +17,15 @@
 namespace tensorcask::archive {
 
 struct BlockFunctions {
-  std::function<absl::Status(const TensorSlice&, TensorView*)> read;  // fills the view; or see read_in_new
+  // Fills the view, which is contiguous and begins its buffer. Called for one block after the other.
+  std::function<absl::Status(const TensorSlice&, TensorView*)> read;
   // Called after the last block with the crc32c of all blocks; may be empty.
   std::function<absl::Status(uint32_t crc)> check;
-  uint32_t crc_before = 0;  // of bytes before the first block, which the checksum covers, too
-  // Used if `read` is empty: returns the elements in contiguous memory.
-  std::function<absl::StatusOr<TensorView>(const TensorSlice&)> read_in_new = nullptr;
+  uint32_t crc_before = 0;                         // of bytes before the first block, which the checksum covers, too
+  std::function<absl::Status()> finish = nullptr;  // called after the last block; may be empty
 };
 
-// With BlockFunctions::read, memory is taken for as many blocks as the caller holds at once, and one more. Requires:
-// the dtype has a fixed size.
+// Memory is taken for as many blocks as the caller holds at once, and one more. Requires: the dtype has a fixed size.
 std::unique_ptr<TensorBlocks> MakeSlicedBlocks(const ArchiveEntry& entry, uint64_t block_bytes,
                                                BlockFunctions functions);
 

@@ -175,6 +175,22 @@ absl::Status ReadPackedRuns(const ByteSource& file, const SafetensorsEntry& entr
   return absl::OkStatus();
 }
 
+// The elements of `slice`, whose shape is `part`. Requires: out.size() is their number of bytes, and not 0.
+absl::Status ReadSliceBytes(const ByteSource& file, const SafetensorsEntry& entry, const TensorSlice& slice,
+                            const TensorShape& part, bool lenient, absl::Span<char> out) {
+  SliceRuns runs(entry.shape, slice, part);
+  if (IsPacked(entry.dtype)) return ReadPackedRuns(file, entry, &runs, out);
+  CASK_RETURN_IF_ERROR(ReadRuns(file, entry, &runs, out));
+  return entry.dtype == DType::kBool ? CheckBools(out, lenient) : absl::OkStatus();
+}
+
+// Requires: the view is contiguous and has elements.
+absl::StatusOr<absl::Span<char>> MutableBytes(TensorView* view) {
+  CASK_RETURN_IF_ERROR(view->EnsureMutable());
+  const TensorView::ByteRange range = view->bounds();
+  return absl::MakeSpan(static_cast<char*>(view->buffer()->mutable_data()) + range.begin, range.end - range.begin);
+}
+
 }  // namespace
 
 absl::StatusOr<Tensor> ReadElements(const ByteSource& file, const SafetensorsEntry& entry,
@@ -190,10 +206,7 @@ absl::Status ReadElementsInto(const ByteSource& file, const SafetensorsEntry& en
                               TensorView* out) {
   if (out->num_elements() == 0) return absl::OkStatus();
   if (out->IsContiguous()) {
-    CASK_RETURN_IF_ERROR(out->EnsureMutable());
-    const TensorView::ByteRange range = out->bounds();
-    const auto bytes =
-        absl::MakeSpan(static_cast<char*>(out->buffer()->mutable_data()) + range.begin, range.end - range.begin);
+    CASK_ASSIGN_OR_RETURN(const absl::Span<char> bytes, MutableBytes(out));
     return IsPacked(entry.dtype) ? ReadPacked(file, entry, options, bytes) : ReadBytes(file, entry, options, bytes);
   }
   if (IsPacked(entry.dtype)) {
@@ -215,15 +228,19 @@ absl::StatusOr<Tensor> ReadSliceOfElements(const ByteSource& file, const Safeten
   CASK_ASSIGN_OR_RETURN(const TensorShape part, slice.Apply(entry.shape));
   CASK_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Create(entry.dtype, part, options.allocator));
   if (part.num_elements() == 0) return tensor;
-  const absl::Span<char> out = tensor.mutable_bytes();
-  SliceRuns runs(entry.shape, slice, part);
-  if (IsPacked(entry.dtype)) {
-    CASK_RETURN_IF_ERROR(ReadPackedRuns(file, entry, &runs, out));
-    return tensor;
-  }
-  CASK_RETURN_IF_ERROR(ReadRuns(file, entry, &runs, out));
-  if (entry.dtype == DType::kBool) CASK_RETURN_IF_ERROR(CheckBools(out, options.lenient));
+  CASK_RETURN_IF_ERROR(ReadSliceBytes(file, entry, slice, part, options.lenient, tensor.mutable_bytes()));
   return tensor;
+}
+
+absl::Status ReadSliceOfElementsInto(const ByteSource& file, const SafetensorsEntry& entry, const TensorSlice& slice,
+                                     const ElementOptions& options, TensorView* out) {
+  if (out->num_elements() == 0) return absl::OkStatus();
+  if (!out->IsContiguous()) {
+    CASK_ASSIGN_OR_RETURN(const Tensor part, ReadSliceOfElements(file, entry, slice, options));
+    return Copy(part, out);
+  }
+  CASK_ASSIGN_OR_RETURN(const absl::Span<char> bytes, MutableBytes(out));
+  return ReadSliceBytes(file, entry, slice, out->shape(), options.lenient, bytes);
 }
 
 uint64_t SliceBytes(const SafetensorsEntry& entry, const TensorSlice& slice, const TensorShape& part) {

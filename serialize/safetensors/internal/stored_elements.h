@@ -40,6 +40,11 @@ absl::Status ReadElementsInto(const ByteSource& file, const SafetensorsEntry& en
 absl::StatusOr<Tensor> ReadSliceOfElements(const ByteSource& file, const SafetensorsEntry& entry,
                                            const TensorSlice& slice, const ElementOptions& options);
 
+// The same into a view of the same dtype and of the shape of the slice, which may be written (CheckWritable). Memory is
+// taken for packed elements, and if the view is not contiguous. Errors: as above.
+absl::Status ReadSliceOfElementsInto(const ByteSource& file, const SafetensorsEntry& entry, const TensorSlice& slice,
+                                     const ElementOptions& options, TensorView* out);
+
 // Bytes of memory that ReadSliceOfElements takes, the result included.
 uint64_t SliceBytes(const SafetensorsEntry& entry, const TensorSlice& slice, const TensorShape& part);
 
