@@ -10,10 +10,12 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "tensorcask/serialize/archive/internal/sliced_blocks.h"
 #include "tensorcask/serialize/npy/internal/npz_edit.h"
 #include "tensorcask/serialize/npy/npy_format.h"
 #include "tensorcask/serialize/npy/npy_reader.h"
+#include "tensorcask/serialize/npy/npy_stream.h"
 #include "tensorcask/serialize/npy/npy_types.h"
 #include "tensorcask/serialize/npy/npy_writer.h"
 #include "tensorcask/serialize/npy/npz_reader.h"
@@ -23,6 +25,8 @@
 
 namespace tensorcask {
 namespace {
+
+constexpr uint64_t kStreamedBytes = uint64_t{64} << 20;  // of a deflated tensor that is read in blocks
 
 NpyReaderOptions ToReaderOptions(const ArchiveReaderOptions& options) {
   NpyReaderOptions read;
@@ -54,6 +58,18 @@ ArchiveEntry ToArchiveEntry(const NpyEntry& from) {
     }
   }
   return entry;
+}
+
+// Verified at the end: what was read before is withdrawn then.
+std::unique_ptr<TensorBlocks> StreamBlocks(const ArchiveEntry& entry, uint64_t block_bytes,
+                                           std::shared_ptr<NpyStream> stream) {
+  archive::BlockFunctions functions;
+  functions.read = [stream](const TensorSlice& /*slice*/, TensorView* out) {
+    CASK_RETURN_IF_ERROR(out->EnsureMutable());
+    return stream->Read(absl::MakeSpan(static_cast<char*>(out->buffer()->mutable_data()), out->bytes().size()));
+  };
+  functions.finish = [stream] { return stream->Finish(); };
+  return archive::MakeSlicedBlocks(entry, block_bytes, std::move(functions));
 }
 
 // Reader is NpyReader or NpzReader.
@@ -105,18 +121,24 @@ class NpyArchiveReader final : public ArchiveReader {
   }
 
   bool CanReadInBlocks(const ArchiveEntry& entry) const override {
-    return ElementSize(entry.dtype) > 0 && entry.strides.empty() && !entry.decoded_bytes.has_value();
+    if (ElementSize(entry.dtype) == 0 || !entry.strides.empty()) return false;
+    if (!entry.decoded_bytes.has_value()) return true;
+    // A deflated member is inflated from its start, on one thread. Smaller ones are read whole, on several.
+    const auto stored = stored_.find(entry.name);
+    return ElementBytes(entry) > kStreamedBytes && stored != stored_.end() && stored->second.field.empty();
   }
   absl::StatusOr<std::unique_ptr<TensorBlocks>> ReadBlocks(const ArchiveEntry& entry,
                                                            uint64_t block_bytes) const override {
-    if constexpr (kIsNpz) {  // slices are not verified
+    if constexpr (kIsNpz) {
       CASK_ASSIGN_OR_RETURN(const NpyEntry* const stored, Lookup(entry.name));
-      if (CanReadInBlocks(entry) && ElementBytes(entry) > block_bytes) {
-        CASK_RETURN_IF_ERROR(reader_.Verify(stored->name));
-      } else {
+      if (!CanReadInBlocks(entry) || ElementBytes(entry) <= block_bytes) {
         CASK_ASSIGN_OR_RETURN(const Tensor tensor, Read(entry.name));
         return archive::MakeTensorBlocks(tensor, block_bytes);
       }
+      absl::StatusOr<std::unique_ptr<NpyStream>> stream = reader_.OpenStream(stored->name);
+      if (stream.ok()) return StreamBlocks(entry, block_bytes, *std::move(stream));
+      if (!absl::IsUnimplemented(stream.status()) || stored->deflated) return stream.status();
+      CASK_RETURN_IF_ERROR(reader_.Verify(stored->name));  // slices are not verified
     }
     return ArchiveReader::ReadBlocks(entry, block_bytes);
   }

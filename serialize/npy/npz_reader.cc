@@ -177,6 +177,10 @@ absl::StatusOr<std::vector<NpyTensor>> NpzReader::ReadAll(int num_threads,
 
 absl::StatusOr<TensorView> NpzReader::Map(absl::string_view name) const { return file_->Map(name); }
 
+absl::StatusOr<std::unique_ptr<NpyStream>> NpzReader::OpenStream(absl::string_view name) const {
+  return file_->OpenStream(name);
+}
+
 absl::Status NpzReader::Verify(absl::string_view name) const { return file_->Verify(name); }
 
 absl::Status NpzReader::VerifyAll(absl::FunctionRef<void(const NpyDamage&)> report) const {

@@ -205,6 +205,39 @@ void ReadBoth(const std::string& a, const std::string& b, std::vector<std::vecto
   }));
 }
 
+// From each of `formats` to each, beside cp of the source.
+void ConvertRows(const Folder& folder, const std::string& first, const std::vector<const ArchiveFormat*>& formats) {
+  const auto convert = [](const std::string& from, const std::string& to, const ArchiveFormat& from_format,
+                          const ArchiveFormat& to_format) {
+    std::filesystem::remove(to);
+    const std::unique_ptr<ArchiveReader> source = Require(OpenArchive(from, {&from_format}));
+    const ArchiveReader* const sources[] = {source.get()};
+    const ConversionPlan plan = Require(PlanConversion(sources, to_format));
+    ArchiveWriterOptions options;
+    options.sync = false;
+    options.file_metadata = plan.file_metadata;
+    const std::unique_ptr<ArchiveWriter> writer = Require(CreateArchive(to, to_format, options));
+    Keep(Require(RunConversion(plan, {}, writer.get())).bytes);
+  };
+  const std::string source = folder.Path("source");
+  const std::string target = folder.Path("converted");
+  for (const ArchiveFormat* const from : formats) {
+    convert(first, source, *formats[0], *from);
+    const std::string command = absl::StrCat("cp '", source, "' '", folder.Path("cp"), "'");
+    const auto plain_copy = [&] {
+      std::filesystem::remove(folder.Path("cp"));
+      if (std::system(command.c_str()) != 0) exit(1);
+    };
+    for (const ArchiveFormat* const to : formats) {
+      const auto ours = [&] { convert(source, target, *from, *to); };
+      RowAtLeast(absl::StrCat("convert 1 GiB, ", from->name(), " to ", to->name()),
+                 1 / MedianRatio(3, ours, plain_copy), 0.6, "x cp", "cp");
+    }
+    std::filesystem::remove(target);
+    std::filesystem::remove(folder.Path("cp"));
+  }
+}
+
 void ArchiveRows(const Folder& folder, const std::string& path, const std::vector<Tensor>& tensors) {
   const std::string copy = folder.Path("copy.safetensors");
   std::filesystem::copy_file(path, copy);
@@ -229,23 +262,7 @@ void ArchiveRows(const Folder& folder, const std::string& path, const std::vecto
              1 / MedianRatio(kRounds, diff, [&] { ReadBoth(path, copy, &buffers); }), 0.8, "x read",
              "read() of both on two threads");
 
-  const std::string target = folder.Path("converted");
-  const auto convert = [&] {
-    std::filesystem::remove(target);
-    const ArchiveReader* const sources[] = {a.get()};
-    const ConversionPlan plan = Require(PlanConversion(sources, npz));
-    ArchiveWriterOptions options;
-    options.sync = false;
-    options.file_metadata = plan.file_metadata;
-    const std::unique_ptr<ArchiveWriter> writer = Require(CreateArchive(target, npz, options));
-    Keep(Require(RunConversion(plan, {}, writer.get())).bytes);
-  };
-  const std::string command = absl::StrCat("cp '", path, "' '", folder.Path("cp"), "'");
-  const auto plain_copy = [&] {
-    std::filesystem::remove(folder.Path("cp"));
-    if (std::system(command.c_str()) != 0) exit(1);
-  };
-  RowAtLeast("convert 1 GiB, safetensors to npz", 1 / MedianRatio(3, convert, plain_copy), 0.6, "x cp", "cp");
+  ConvertRows(folder, path, {&safetensors, &npz});
 }
 
 void Print(const std::vector<double>& seconds) {

@@ -25,6 +25,7 @@
 #include "tensorcask/serialize/npy/internal/array_data.h"
 #include "tensorcask/serialize/npy/internal/element_reader.h"
 #include "tensorcask/serialize/npy/internal/npy_header.h"
+#include "tensorcask/serialize/npy/npy_stream.h"
 #include "tensorcask/serialize/npy/npy_types.h"
 #include "tensorcask/tensor/slice.h"
 #include "tensorcask/tensor/strided/view.h"
@@ -62,6 +63,7 @@ class TensorFile {
   absl::StatusOr<std::vector<NpyTensor>> ReadAll(int num_threads,
                                                  const std::function<bool(const NpyEntry&)>& wanted) const;
   absl::StatusOr<TensorView> Map(absl::string_view name) const;
+  absl::StatusOr<std::unique_ptr<NpyStream>> OpenStream(absl::string_view name) const;
   absl::Status Verify(absl::string_view name) const;
   absl::Status VerifyAll(absl::FunctionRef<void(const NpyDamage&)> report) const;
 
@@ -76,6 +78,7 @@ class TensorFile {
     const Array* array;
     const NpyLeaf* leaf;
   };
+  class Stream;  // in tensor_stream.cc
   struct Other {
     std::unique_ptr<ArrayData> data;
     uint64_t size_bytes;

@@ -17,20 +17,27 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/archive/all_formats.h"
 #include "tensorcask/serialize/archive/archive.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
+#include "tensorcask/serialize/archive/compare.h"
 #include "tensorcask/serialize/archive/convert.h"
 #include "tensorcask/serialize/archive/internal/slice_order.h"
+#include "tensorcask/serialize/archive/internal/sliced_blocks.h"
 #include "tensorcask/serialize/archive/tensor_blocks.h"
+#include "tensorcask/serialize/payload/payload_options.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
+#include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/slice.h"
+#include "tensorcask/tensor/strided/copy.h"
+#include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/support/status_matchers.h"
 #include "tensorcask/tests/support/temp_folder.h"
@@ -276,6 +283,97 @@ TEST_F(Blocks, RecordsAndMessagesKeepTheFirstError) {
     EXPECT_THAT(writer->Declare(entry), refused);
     EXPECT_THAT(writer->Finish(), refused);
     EXPECT_NE(access(path.c_str(), F_OK), 0) << path;
+  }
+}
+
+// ---- Damaged npz files, and two tensors side by side ----------------------------------------------------------------
+
+// The checksum of the member is compared when its last block has been read: the file is not published.
+TEST_F(Blocks, ADamagedMemberOfAnNpzFileIsAnErrorAtItsEnd) {
+  const Tensor tensor = Large(DType::kFloat32);
+  for (const int num_threads : {1, 2}) {
+    const std::string source = Write("npz", tensor);
+    ChangeByte(source, static_cast<int64_t>(tensor.bytes().size() / 3));
+    const std::string path = NewPath("safetensors");
+    EXPECT_THAT(ConvertTo(source, "safetensors", path, num_threads),
+                StatusIs(Code::kDataLoss, AllOf(HasSubstr("m.npz: tensor \"m\""), HasSubstr("CRC-32"))));
+    EXPECT_NE(access(path.c_str(), F_OK), 0) << path;
+  }
+}
+
+// A deflated tensor of more than 64 MiB.
+TEST_F(Blocks, ALargeDeflatedTensorIsReadInBlocks) {
+  constexpr int64_t kBytes = (int64_t{64} << 20) + 12345;
+  Tensor tensor = *Tensor::Create(DType::kUint8, TensorShape({kBytes}));
+  const absl::Span<char> bytes = tensor.mutable_bytes();
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i >> 6);  // runs are deflated fast
+  const std::string source = NewPath("npz");
+  ArchiveWriterOptions deflate;
+  deflate.level = PayloadLevel::kDefault;
+  {
+    const std::unique_ptr<ArchiveWriter> writer = *CreateArchive(source, Format("npz"), deflate);
+    DecodedTensor decoded;
+    decoded.view = tensor;
+    ASSERT_OK(writer->Add(EntryOf(kName, tensor), decoded));
+    ASSERT_OK(writer->Finish());
+  }
+  const std::string path = NewPath("npy");
+  ASSERT_OK(ConvertTo(source, "npy", path, 2));
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveReader> reader, OpenArchive(path, formats_.list()));
+  ASSERT_OK_AND_ASSIGN(const Tensor read, reader->Read(kName));
+  EXPECT_TRUE(read.bytes() == tensor.bytes());
+}
+
+// Blocks of `tensor`, and what its checksum is found to be.
+std::unique_ptr<TensorBlocks> Checked(const Tensor& tensor, uint32_t* found) {
+  archive::BlockFunctions functions;
+  functions.read = [tensor](const TensorSlice& slice, TensorView* out) {
+    return Copy(*TensorView(tensor).Slice(slice), out);
+  };
+  functions.check = [found](uint32_t crc) {
+    *found = crc;
+    return absl::OkStatus();
+  };
+  return archive::MakeSlicedBlocks(EntryOf("w", tensor), 64, std::move(functions));
+}
+
+TEST(SlicedBlocks, BlocksBesideOthersHaveTheirOwnChecksum) {
+  const Tensor a = *Tensor::Zeros(DType::kUint8, TensorShape({10, 64}));
+  for (int different = -1; different < 10; ++different) {
+    Tensor b = *a.Clone();
+    if (different >= 0) b.mutable_bytes()[static_cast<size_t>(different) * 64 + 5] = 1;
+    uint32_t crc_a = 0;
+    uint32_t crc_b = 0;
+    const std::unique_ptr<TensorBlocks> blocks_a = Checked(a, &crc_a);
+    const std::unique_ptr<TensorBlocks> blocks_b = Checked(b, &crc_b);
+    for (int i = 0; i < 10; ++i) {
+      ASSERT_OK_AND_ASSIGN(const std::optional<TensorBlock> block_a, blocks_a->Next());
+      bool same = false;
+      ASSERT_OK_AND_ASSIGN(const std::optional<TensorBlock> block_b, blocks_b->NextBeside(*block_a, *blocks_a, &same));
+      EXPECT_EQ(same, i != different);
+      EXPECT_EQ(block_b->elements.bytes()[5], i == different ? 1 : 0);
+    }
+    ASSERT_OK(blocks_a->Next());
+    ASSERT_OK(blocks_b->Next());
+    EXPECT_EQ(crc_a, Crc32c(a.bytes()));
+    EXPECT_EQ(crc_b, Crc32c(b.bytes())) << different;
+  }
+}
+
+// Equal bytes with equal damage: the files do not count as equal.
+TEST_F(Blocks, EqualDamageIsNotEqual) {
+  const Tensor tensor = Large(DType::kFloat32);
+  std::vector<std::unique_ptr<ArchiveReader>> readers;
+  for (const bool is_damaged : {true, true, false}) {
+    const std::string path = Write("safetensors", tensor);
+    if (is_damaged) ChangeByte(path, static_cast<int64_t>(tensor.bytes().size() / 2));
+    readers.push_back(*OpenArchive(path, formats_.list()));
+  }
+  for (const auto& [a, b] : {std::make_pair(0, 1), std::make_pair(0, 2), std::make_pair(2, 1)}) {
+    ASSERT_OK_AND_ASSIGN(const CompareReport report, Compare(*readers[a], *readers[b]));
+    ASSERT_EQ(report.differences.size(), 1u);
+    EXPECT_EQ(report.differences[0].kind, TensorDifference::Kind::kUnreadable);
+    EXPECT_THAT(report.differences[0].status, StatusIs(Code::kDataLoss));
   }
 }
 
