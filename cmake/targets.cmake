@@ -524,6 +524,7 @@ tensorcask_room(npy
     serialize/npy/internal/npy_header.cc
     serialize/npy/internal/npz_edit.cc
     serialize/npy/internal/tensor_file.cc
+    serialize/npy/internal/tensor_stream.cc
     serialize/npy/npy_reader.cc
     serialize/npy/npy_writer.cc
     serialize/npy/npz_reader.cc
@@ -539,6 +540,7 @@ tensorcask_room(npy
     serialize/npy/internal/tensor_file.h
     serialize/npy/npy_format.h
     serialize/npy/npy_reader.h
+    serialize/npy/npy_stream.h
     serialize/npy/npy_types.h
     serialize/npy/npy_writer.h
     serialize/npy/npz_reader.h
@@ -568,6 +570,7 @@ tensorcask_room(safetensors
     serialize/safetensors/internal/json_events.cc
     serialize/safetensors/internal/model_index.cc
     serialize/safetensors/internal/open_model.cc
+    serialize/safetensors/internal/shard_files.cc
     serialize/safetensors/internal/slice_runs.cc
     serialize/safetensors/internal/stored_elements.cc
     serialize/safetensors/internal/sub_byte.cc
@@ -586,6 +589,7 @@ tensorcask_room(safetensors
     serialize/safetensors/internal/json_events.h
     serialize/safetensors/internal/model_index.h
     serialize/safetensors/internal/open_model.h
+    serialize/safetensors/internal/shard_files.h
     serialize/safetensors/internal/slice_runs.h
     serialize/safetensors/internal/stored_elements.h
     serialize/safetensors/internal/sub_byte.h
@@ -1620,6 +1624,8 @@ tensorcask_test(tests_serialize_archive_blocks_test
   LINK
     GTest::gmock_main
     Tensorcask::archive
+    Tensorcask::payload
+    Tensorcask::strided
     Tensorcask::tensor
     Tensorcask::wire
     absl::status
@@ -5540,6 +5546,20 @@ tensorcask_script_test(tests_tools_convert_test
 tensorcask_script_test(tests_tools_damage_test
   FILES
     tests/tools/damage_test.py
+    tests/tools/tool_testing.py
+    tests/support/case_report.py
+  PROGRAMS
+    tools_tensorcask
+    tools/tensorcask
+  PACKAGE
+    tests/tools
+  TIMEOUT
+    300)
+
+tensorcask_script_test(tests_tools_edit_remove_test
+  FILES
+    tests/tools/edit_remove_test.py
+    tests/tools/edit_test.py
     tests/tools/tool_testing.py
     tests/support/case_report.py
   PROGRAMS

@@ -1,4 +1,4 @@
-// tensorcask edit PATH: changes names and metadata, and leaves the elements alone (serialize/archive/edit.h).
+// tensorcask edit PATH: changes names and metadata, and removes tensors (serialize/archive/edit.h).
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -208,7 +208,7 @@ Action DeclareEdit(CLI::App& app) {
   app.add_option("--unset", flags->unset, "Remove an entry of the file's metadata; may be repeated")
       ->type_name("KEY")
       ->allow_extra_args(false);
-  app.add_option("--remove", flags->remove, "Remove tensors from a checkpoint's index; may be repeated")
+  app.add_option("--remove", flags->remove, "Remove tensors; may be repeated")
       ->type_name("GLOB")
       ->allow_extra_args(false);
   app.add_option("-o,--output", flags->output, "Write the result to this new file or checkpoint; PATH stays as it is")
@@ -223,15 +223,18 @@ Action DeclareEdit(CLI::App& app) {
       "               Deltas in other checkpoints no longer find a tensor that was renamed.\n"
       "  safetensors  a new header and the same data. The system copies the data, or shares them between the files\n"
       "               where it can (Btrfs, XFS). Checksums and tied tensors follow the names. Of a model in several\n"
-      "               files, files that change get new names, which its index then lists.\n"
-      "  npz          likewise; nothing is decompressed.\n"
+      "               files, files that change get new names, which its index then lists. The bytes of removed\n"
+      "               tensors are gone, and the data behind them move up. Refused: removing a tensor that has other\n"
+      "               names, unless these are removed, too.\n"
+      "  npz          likewise; nothing is decompressed. Refused: removing all arrays, or some fields of one.\n"
       "Other formats: tensorcask convert --rename. PATH must not be a symbolic link. Hard links to it keep the old\n"
       "content, and a new file belongs to the user who runs edit.\n\n"
       "Examples:\n"
       "  tensorcask edit --dry-run --rename 's/^model\\.//' model.safetensors\n"
       "  tensorcask edit --set license=MIT --unset author model.safetensors\n"
       "  tensorcask edit --rename dense/kernel=encoder/kernel --remove '*/Adam*' model.ckpt\n"
-      "  tensorcask edit --rename arr_0=images -o images.npz data.npz");
+      "  tensorcask edit --rename arr_0=images -o images.npz data.npz\n"
+      "  tensorcask edit --remove 'optimizer.*' -o weights.safetensors model.safetensors");
   return [flags](Console& console) { return Edit(*flags, console); };
 }
 

@@ -1,4 +1,4 @@
-// Changes names of tensors and the metadata of a file, without touching the elements.
+// Changes names of tensors and the metadata of a file and removes tensors, without touching the elements that stay.
 //
 //   ArchiveEdits edits;
 //   edits.rename = [](absl::string_view name) { return absl::StrCat("encoder/", name); };
@@ -12,7 +12,10 @@
 //   where the file system can (Btrfs, XFS), both files share them. Checksums stay those of their tensors, and tied
 //   tensors stay tied. Fields that the format does not define are left out, with a note. A model in several files gets
 //   new files under new names for those that change; then its index is replaced, and then the old files are removed.
-// - npz: likewise, with new headers of the members and a new directory. Nothing is inflated. No metadata.
+//   The format allows no gaps, so the data behind a removed tensor move up; its bytes are not in the new file. A tensor
+//   is removed only together with its other names; another name can be removed alone.
+// - npz: likewise, with new headers of the members and a new directory. Nothing is inflated. No metadata. The bytes of
+//   removed arrays are not in the new file. At least one array stays.
 // - checkpoint: a new index replaces the old one; the data files are not touched. Tensors can be removed; their bytes
 //   stay in the data files. No metadata. V1 checkpoints, deltas and tensors that the checkpoint's object graph names
 //   are refused: TensorFlow restores by the names in the graph.
@@ -42,7 +45,7 @@ namespace tensorcask {
 
 struct ArchiveEdits {
   std::function<std::string(absl::string_view name)> rename;  // the new name of each tensor; null: names stay
-  std::function<bool(absl::string_view name)> remove;         // by its old name; null: none
+  std::function<bool(absl::string_view name)> remove;         // by its old name; null: none is removed
   FileMetadata set_metadata;
   std::set<std::string> unset_metadata;
 };

@@ -273,9 +273,6 @@ class Safetensors(Edits):
         self.refused(["--rename", "step=" + "x" * 70000, path], 1, "is longer than 65536 bytes")
         self.refused(["--rename", os.fsdecode(b"step=\xff"), path], 1, "is not UTF-8")
 
-    def test_removing_is_for_convert(self):
-        self.refused(["--remove", "step", self.model("m.safetensors")], 1, "tensorcask convert --exclude")
-
     def test_damaged_and_odd_files_stay(self):
         whole = safetensors({"a": [1, 2]})
         for content, piece in ((whole[:-1], "data"), (whole + b"1234", "4 bytes behind the last tensor")):
@@ -419,7 +416,6 @@ class Npz(Edits):
         self.refused(["--rename", "a=stream", path], 1, 'would be called "stream"')
         self.refused(["--rename", "a=" + "x" * 65535, path], 1, "names of at most 65535")
         self.refused(["--set", "a=b", path], 1, "holds no metadata")
-        self.refused(["--remove", "a", path], 1, "tensorcask convert --exclude")
         header = b"{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (1,), }"
         header += b" " * (-(len(header) + 11) % 64) + b"\n"
         with zipfile.ZipFile(self.path("fields.npz"), "w") as file:

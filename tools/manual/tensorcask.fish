@@ -89,7 +89,7 @@ complete -c tensorcask -n '__fish_seen_subcommand_from edit' -l help -s h -d 'Pr
 complete -c tensorcask -n '__fish_seen_subcommand_from edit' -l rename -x -d 'Rename a tensor: FROM=TO, or by s/REGEX/TEXT/; may be repeated'
 complete -c tensorcask -n '__fish_seen_subcommand_from edit' -l set -x -d 'Set an entry of the file\'s metadata (safetensors); may be repeated'
 complete -c tensorcask -n '__fish_seen_subcommand_from edit' -l unset -x -d 'Remove an entry of the file\'s metadata; may be repeated'
-complete -c tensorcask -n '__fish_seen_subcommand_from edit' -l remove -x -a '(__tensorcask_tensors)' -d 'Remove tensors from a checkpoint\'s index; may be repeated'
+complete -c tensorcask -n '__fish_seen_subcommand_from edit' -l remove -x -a '(__tensorcask_tensors)' -d 'Remove tensors; may be repeated'
 complete -c tensorcask -n '__fish_seen_subcommand_from edit' -l output -s o -r -F -d 'Write the result to this new file or checkpoint; PATH stays as it is'
 complete -c tensorcask -n '__fish_seen_subcommand_from edit' -l dry-run -d 'Only print what would change'
 

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/internal/atomic_publish.h"
@@ -40,6 +43,38 @@ absl::StatusOr<std::map<std::string, std::string>> NewMemberNames(const NpzReade
   return names;
 }
 
+// The names of the members whose arrays are removed.
+absl::StatusOr<std::set<std::string>> RemovedMembers(const NpzReader& reader, const FileEdits& edits) {
+  std::set<std::string> members;
+  for (const std::string& name : edits.removed) {
+    CASK_ASSIGN_OR_RETURN(const NpyEntry entry, reader.Find(name));
+    members.insert(entry.member);
+  }
+  bool is_left = false;
+  for (const NpyEntry& entry : reader.entries()) {
+    if (members.count(entry.member) == 0) {
+      is_left = true;
+    } else if (edits.removed.count(entry.name) == 0) {
+      return absl::InvalidArgumentError(absl::StrCat(reader.path(), ": tensor ", Quoted(entry.name),
+                                                     " would stay, but it is a field of an array of "
+                                                     "structures (",
+                                                     Quoted(entry.member),
+                                                     "), whose fields are removed together or not at all"));
+    }
+  }
+  if (is_left || edits.removed.empty()) return members;
+  return absl::InvalidArgumentError(absl::StrCat(reader.path(), ": no array would be left; remove the file instead"));
+}
+
+// Programs tell an npz file by its first member (NpzArchiveFormat::Recognizes).
+absl::Status CheckFirstMember(absl::string_view path, const std::vector<ZipMember>& members) {
+  if (absl::EndsWith(members.front().name, kSuffix)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(path, ": the file would begin with the member ",
+                                                 Quoted(members.front().name),
+                                                 ", which is not an array, and programs "
+                                                 "would not recognize it as an npz file; convert it without them"));
+}
+
 absl::Status CopyMembers(const ByteSource& file, const std::vector<ZipMember>& members,
                          const std::map<std::string, std::string>& names, ByteSink* sink) {
   ZipWriter zip(sink);
@@ -56,10 +91,6 @@ absl::Status CopyMembers(const ByteSource& file, const std::vector<ZipMember>& m
 
 absl::StatusOr<FileEditResult> EditNpz(const std::string& path, const FileEdits& edits,
                                        const FileEditOptions& options) {
-  if (!edits.removed.empty()) {
-    return absl::UnimplementedError(
-        absl::StrCat(path, ": arrays are not removed from an npz file; convert it without them"));
-  }
   if (!edits.set_metadata.empty() || !edits.unset_metadata.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": an npz file holds no metadata"));
   }
@@ -71,8 +102,14 @@ absl::StatusOr<FileEditResult> EditNpz(const std::string& path, const FileEdits&
   CASK_ASSIGN_OR_RETURN(const NpzReader reader, NpzReader::Open(file, read));
   CASK_ASSIGN_OR_RETURN(std::vector<ZipMember> members, ReadZipDirectory(*file, options.limits));
   CASK_ASSIGN_OR_RETURN(const auto names, NewMemberNames(reader, edits));
+  CASK_ASSIGN_OR_RETURN(const auto removed, RemovedMembers(reader, edits));
   std::sort(members.begin(), members.end(),
             [](const ZipMember& a, const ZipMember& b) { return a.header_offset < b.header_offset; });
+  if (!removed.empty()) {
+    const auto is_removed = [&](const ZipMember& member) { return removed.count(member.name) != 0; };
+    members.erase(std::remove_if(members.begin(), members.end(), is_removed), members.end());
+    CASK_RETURN_IF_ERROR(CheckFirstMember(path, members));
+  }
   CountingSink planned;
   CASK_RETURN_IF_ERROR(CopyMembers(*file, members, names, &planned));
   FileEditResult result;

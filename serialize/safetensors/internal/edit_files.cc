@@ -12,12 +12,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/byte_source.h"
@@ -30,6 +27,7 @@
 #include "tensorcask/serialize/safetensors/internal/index_rewrite.h"
 #include "tensorcask/serialize/safetensors/internal/model_index.h"
 #include "tensorcask/serialize/safetensors/internal/open_model.h"
+#include "tensorcask/serialize/safetensors/internal/shard_files.h"
 #include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/ref_counted.h"
@@ -45,13 +43,10 @@ using internal::RetryInterrupted;
 using Metadata = std::map<std::string, std::string>;
 
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;
-constexpr absl::string_view kEnding = ".safetensors";
 constexpr absl::string_view kFormatKey = "format";
 constexpr uint64_t kLargeBytes = uint64_t{1} << 20;  // of data: worth a header of whole blocks
 constexpr uint64_t kBlockBytes = 4096;
 constexpr uint64_t kStepBytes = 64;
-
-absl::string_view LastName(absl::string_view path) { return path.substr(path.rfind('/') + 1); }  // npos + 1 is 0
 
 // One file of the model, as it is and as it will be.
 struct EditedFile {
@@ -59,7 +54,10 @@ struct EditedFile {
   uint64_t data_start = 0;     // offset of the data
   bool has_checksums = false;  // of its own
   Metadata metadata;           // new
-  std::string text;            // the new header, with its length; empty: the file does not change
+  std::vector<size_t> kept;    // numbers of the entries in `header` that are not removed
+  uint64_t kept_bytes = 0;     // of their elements
+  bool is_dropped = false;     // the new model does not have this file
+  std::string text;            // the new header, with its length; empty: the file does not change or is dropped
   std::string path;            // new
 };
 
@@ -81,16 +79,17 @@ class Editor {
  private:
   absl::Status Open(const std::string& path);
   absl::Status CheckEdits() const;
+  absl::Status CheckRemovals() const;
   absl::Status EditMetadata(EditedFile* file);
   absl::Status CheckAliases();
   absl::Status MakeHeader(size_t number);
-  absl::Status CheckHeader(const EditedFile& file, uint64_t data_bytes) const;
-  absl::StatusOr<std::string> NewShardPath(const std::string& path) const;
+  absl::Status PlanHeader(EditedFile* file) const;
+  absl::Status CheckHeader(const EditedFile& file) const;
   absl::Status MakeIndex();
   absl::Status Write();
   absl::Status WriteFiles();
+  static absl::Status CopyElements(const EditedFile& file, const ByteSource& from, ByteSink* to);
   absl::Status CheckIndexStays() const;
-  bool OthersMayUse(const std::string& path);
 
   absl::Status Refuse(absl::string_view what) const {
     return absl::InvalidArgumentError(absl::StrCat(model_->path, ": ", what));
@@ -99,9 +98,7 @@ class Editor {
     const auto renamed = edits_.renames.find(name);
     return renamed == edits_.renames.end() ? name : renamed->second;
   }
-  uint64_t DataBytes(size_t number) const {
-    return model_->shards[number].file->size_bytes() - files_[number].data_start;
-  }
+  bool IsRemoved(const std::string& name) const { return edits_.removed.count(name) != 0; }
 
   const FileEdits& edits_;
   const FileEditOptions& options_;
@@ -135,17 +132,19 @@ absl::Status Editor::Open(const std::string& path) {
     file.data_start = kPrefixBytes + LoadLittleEndian<uint64_t>(prefix.data());
     file.has_checksums = !file.header.entries.empty() && file.header.entries[0].checksum.has_value();
     file.path = shard.path;
+    for (size_t i = 0; i < file.header.entries.size(); ++i) {
+      const SafetensorsEntry& entry = file.header.entries[i];
+      if (IsRemoved(entry.name)) continue;
+      file.kept.push_back(i);
+      file.kept_bytes += entry.stored_bytes;
+    }
     files_.push_back(std::move(file));
   }
   return absl::OkStatus();
 }
 
 absl::Status Editor::CheckEdits() const {
-  if (!edits_.removed.empty()) {
-    return absl::UnimplementedError(absl::StrCat(
-        model_->path,
-        ": tensors are not removed from a safetensors file, which allows no gaps; convert it without them"));
-  }
+  CASK_RETURN_IF_ERROR(CheckRemovals());
   if (is_model_ && (!edits_.set_metadata.empty() || !edits_.unset_metadata.empty())) {
     return Refuse("is a model in several files, and each has metadata of its own: edit that of a file");
   }
@@ -174,12 +173,25 @@ absl::Status Editor::CheckEdits() const {
   return absl::OkStatus();
 }
 
+absl::Status Editor::CheckRemovals() const {
+  for (const auto& [alias, target] : aliases_) {
+    if (IsRemoved(target) && !IsRemoved(alias)) {
+      return Refuse(absl::StrCat("tensor ", Quoted(target), " cannot be removed alone: ", Quoted(alias),
+                                 " is another name of it; remove both"));
+    }
+  }
+  const bool is_left =
+      std::any_of(files_.begin(), files_.end(), [](const EditedFile& file) { return !file.kept.empty(); });
+  return is_left || !is_model_ || edits_.removed.empty() ? absl::OkStatus() : Refuse("no tensor would be left");
+}
+
 // Sets the new metadata of one file: its aliases follow the names, then entries are unset and set.
 absl::Status Editor::EditMetadata(EditedFile* file) {
   const Metadata& old = file->header.metadata;
   for (const auto& [key, value] : old) {
     const auto alias = aliases_.find(key);
     const bool is_alias = alias != aliases_.end() && alias->second == value;
+    if (is_alias && IsRemoved(key)) continue;
     const std::string& new_key = is_alias ? NewName(key) : key;
     if (is_alias && new_key != key && old.count(new_key) != 0 && aliases_.count(new_key) == 0) {
       return absl::AlreadyExistsError(absl::StrCat(file->path, ": ", Quoted(key), " cannot be called ", Quoted(new_key),
@@ -205,11 +217,11 @@ absl::Status Editor::EditMetadata(EditedFile* file) {
 absl::Status Editor::CheckAliases() {
   std::set<std::string> names;  // new ones, of tensors
   for (const SafetensorsEntry& entry : model_->entries) {
-    if (entry.alias_of.empty()) names.insert(NewName(entry.name));
+    if (entry.alias_of.empty() && !IsRemoved(entry.name)) names.insert(NewName(entry.name));
   }
   Metadata expected;
   for (const auto& [alias, target] : aliases_) {
-    if (edits_.unset_metadata.count(alias) == 0) expected[NewName(alias)] = NewName(target);
+    if (edits_.unset_metadata.count(alias) == 0 && !IsRemoved(alias)) expected[NewName(alias)] = NewName(target);
   }
   std::set<std::string> found;
   for (const EditedFile& file : files_) {
@@ -225,7 +237,7 @@ absl::Status Editor::CheckAliases() {
         continue;
       }
       return Refuse(absl::StrCat("metadata ", Quoted(key), " is ", Quoted(value),
-                                 ", the new name of a tensor: readers would take ", Quoted(key),
+                                 ", the name of a tensor: after the edit, readers would take ", Quoted(key),
                                  " for another name of it"));
     }
   }
@@ -241,44 +253,22 @@ absl::Status Editor::CheckAliases() {
 
 absl::Status Editor::MakeHeader(size_t number) {
   EditedFile& file = files_[number];
-  bool changed = file.metadata != file.header.metadata;
-  PlanOptions plan;
-  plan.alignment = 1;
-  plan.by_alignment = false;
-  plan.checksums = file.has_checksums;
-  plan.metadata = file.metadata;
-  std::vector<PlannedTensor> tensors;
-  std::vector<uint32_t> checksums;
-  for (const SafetensorsEntry& entry : file.header.entries) {
-    PlannedTensor tensor;
-    tensor.name = NewName(entry.name);
-    changed = changed || tensor.name != entry.name;
-    tensor.dtype = entry.dtype;
-    tensor.shape = entry.shape;
-    tensor.stored_bytes = entry.stored_bytes;
-    tensors.push_back(std::move(tensor));
-    if (file.has_checksums) checksums.push_back(entry.checksum.value_or(0));
+  const std::string& old_path = model_->shards[number].path;
+  bool changed = file.metadata != file.header.metadata || file.kept.size() != file.header.entries.size();
+  for (const size_t kept : file.kept) {
+    const std::string& name = file.header.entries[kept].name;
+    changed = changed || NewName(name) != name;
   }
   if (!changed) return absl::OkStatus();
-  absl::StatusOr<std::vector<FilePlan>> plans = PlanFiles(plan, &tensors);
-  if (!plans.ok()) return Annotate(plans.status(), file.path);
-  FilePlan& header = (*plans)[0];
-  const uint64_t needed = header.header.size();
-  uint64_t size = file.data_start;
-  if (needed > size) {
-    const uint64_t step = DataBytes(number) >= kLargeBytes ? kBlockBytes : kStepBytes;
-    size += (needed - size + step - 1) / step * step;
-    if (size - kPrefixBytes > kMaxHeaderBytes) size = needed;
+  if (is_model_ && file.kept.empty() && !file.header.entries.empty()) {
+    file.is_dropped = true;
+    result_.notes.push_back(absl::StrCat(LastName(old_path), ": has no tensor any more and is removed"));
+    return absl::OkStatus();
   }
-  ResizeHeader(size, file.has_checksums, &header);
-  if (file.has_checksums) {
-    const std::string digits = ChecksumDigits(header, checksums);
-    header.header.replace(ChecksumOffset(), digits.size(), digits);
-  }
-  file.text = std::move(header.header);
-  CASK_RETURN_IF_ERROR(CheckHeader(file, DataBytes(number)));
+  CASK_RETURN_IF_ERROR(PlanHeader(&file));
+  CASK_RETURN_IF_ERROR(CheckHeader(file));
   if (is_model_) {
-    CASK_ASSIGN_OR_RETURN(file.path, NewShardPath(model_->shards[number].path));
+    CASK_ASSIGN_OR_RETURN(file.path, NextRevision(old_path, options_.file_system));
   } else if (!options_.output.empty()) {
     file.path = options_.output;
   }
@@ -287,49 +277,65 @@ absl::Status Editor::MakeHeader(size_t number) {
                                          ": the new header leaves out unknown fields and checksums of another header"));
   }
   result_.files.push_back(file.path);
-  if (is_model_) result_.replaced.push_back(model_->shards[number].path);
+  if (is_model_) result_.replaced.push_back(old_path);
   result_.written_bytes += file.text.size();
-  result_.copied_bytes += DataBytes(number);
+  result_.copied_bytes += file.kept_bytes;
   return absl::OkStatus();
 }
 
-// Reads the new header back: each tensor has the bytes, the dtype, the shape and the checksum that it had.
-absl::Status Editor::CheckHeader(const EditedFile& file, uint64_t data_bytes) const {
-  const absl::StatusOr<Header> parsed =
-      ParseHeader(absl::string_view(file.text).substr(kPrefixBytes), data_bytes, open_.parse);
-  if (!parsed.ok()) return Annotate(parsed.status(), absl::StrCat(file.path, ": the new header"));
-  bool same = parsed->entries.size() == file.header.entries.size() && parsed->metadata == file.metadata;
-  for (size_t i = 0; same && i < parsed->entries.size(); ++i) {
-    const SafetensorsEntry& now = parsed->entries[i];
-    const SafetensorsEntry& old = file.header.entries[i];
-    same = now.name == NewName(old.name) && now.dtype == old.dtype && now.shape == old.shape &&
-           now.offset - file.text.size() == old.offset - file.data_start && now.stored_bytes == old.stored_bytes &&
-           now.checksum == old.checksum;
+// Sets file->text. The data begin where they did if the new header fits there.
+absl::Status Editor::PlanHeader(EditedFile* file) const {
+  PlanOptions plan;
+  plan.alignment = 1;
+  plan.by_alignment = false;
+  plan.checksums = file->has_checksums;
+  plan.metadata = file->metadata;
+  std::vector<PlannedTensor> tensors;
+  std::vector<uint32_t> checksums;
+  for (const size_t kept : file->kept) {
+    const SafetensorsEntry& entry = file->header.entries[kept];
+    PlannedTensor tensor;
+    tensor.name = NewName(entry.name);
+    tensor.dtype = entry.dtype;
+    tensor.shape = entry.shape;
+    tensor.stored_bytes = entry.stored_bytes;
+    tensors.push_back(std::move(tensor));
+    if (file->has_checksums) checksums.push_back(entry.checksum.value_or(0));
   }
-  return same ? absl::OkStatus() : absl::InternalError(absl::StrCat(file.path, ": the new header lost a tensor"));
+  absl::StatusOr<std::vector<FilePlan>> plans = PlanFiles(plan, &tensors);
+  if (!plans.ok()) return Annotate(plans.status(), file->path);
+  FilePlan& header = (*plans)[0];
+  const uint64_t needed = header.header.size();
+  uint64_t size = file->data_start;
+  if (needed > size) {
+    const uint64_t step = file->kept_bytes >= kLargeBytes ? kBlockBytes : kStepBytes;
+    size += (needed - size + step - 1) / step * step;
+    if (size - kPrefixBytes > kMaxHeaderBytes) size = needed;
+  }
+  ResizeHeader(size, file->has_checksums, &header);
+  if (file->has_checksums) {
+    const std::string digits = ChecksumDigits(header, checksums);
+    header.header.replace(ChecksumOffset(), digits.size(), digits);
+  }
+  file->text = std::move(header.header);
+  return absl::OkStatus();
 }
 
-// "model-00001-of-00002.safetensors" -> "model-00001-of-00002-r1.safetensors" -> "model-00001-of-00002-r2.safetensors".
-absl::StatusOr<std::string> Editor::NewShardPath(const std::string& path) const {
-  constexpr int kMaxRevisions = 10000;
-  absl::string_view stem = path;
-  absl::ConsumeSuffix(&stem, kEnding);
-  const size_t dash = stem.rfind("-r");
-  int revision = 0;
-  if (dash != absl::string_view::npos && absl::ascii_isdigit(stem[stem.size() - 1]) &&
-      absl::SimpleAtoi(stem.substr(dash + 2), &revision) && revision >= 0) {
-    stem = stem.substr(0, dash);
-  } else {
-    revision = 0;
+// Reads the new header back: each tensor that stays has the bytes, the dtype, the shape and the checksum that it had.
+absl::Status Editor::CheckHeader(const EditedFile& file) const {
+  const absl::StatusOr<Header> parsed =
+      ParseHeader(absl::string_view(file.text).substr(kPrefixBytes), file.kept_bytes, open_.parse);
+  if (!parsed.ok()) return Annotate(parsed.status(), absl::StrCat(file.path, ": the new header"));
+  bool same = parsed->entries.size() == file.kept.size() && parsed->metadata == file.metadata;
+  uint64_t offset = file.text.size();
+  for (size_t i = 0; same && i < parsed->entries.size(); ++i) {
+    const SafetensorsEntry& now = parsed->entries[i];
+    const SafetensorsEntry& old = file.header.entries[file.kept[i]];
+    same = now.name == NewName(old.name) && now.dtype == old.dtype && now.shape == old.shape && now.offset == offset &&
+           now.stored_bytes == old.stored_bytes && now.checksum == old.checksum;
+    offset += now.stored_bytes;
   }
-  for (int i = 0; i < kMaxRevisions && revision < INT32_MAX; ++i) {
-    const std::string candidate = absl::StrCat(stem, "-r", ++revision, kEnding);
-    FileInfo info;
-    const IoResult found = RetryInterrupted([&] { return options_.file_system->Describe(candidate, &info); });
-    if (found == -ENOENT) return candidate;
-    if (found < 0) return IoError(found, candidate, "look for an existing file");
-  }
-  return absl::AlreadyExistsError(absl::StrCat(path, ": no name is free for its next revision"));
+  return same ? absl::OkStatus() : absl::InternalError(absl::StrCat(file.path, ": the new header lost a tensor"));
 }
 
 absl::Status Editor::MakeIndex() {
@@ -341,17 +347,29 @@ absl::Status Editor::MakeIndex() {
   if (!index.ok()) return Annotate(index.status(), model_->path);
   old_index_text_ = std::string(text);
   std::map<std::string, std::string> files;
+  uint64_t total_size = 0;
   for (const SafetensorsEntry& entry : model_->entries) {
-    if (!entry.alias_of.empty()) continue;
+    if (!entry.alias_of.empty()) {
+      const auto noted = index->metadata.find(entry.name);
+      if (!IsRemoved(entry.name) || IsRemoved(entry.alias_of) || noted == index->metadata.end()) continue;
+      return Refuse(absl::StrCat("the index says that ", Quoted(entry.name), " is another name of ",
+                                 Quoted(noted->second), "; it cannot be removed alone"));
+    }
     const auto shard = static_cast<size_t>(entry.shard);
     const auto listed = index->files.find(entry.name);
     if (listed == index->files.end() || listed->second != LastName(model_->shards[shard].path)) {
       return absl::AbortedError(absl::StrCat(model_->path, ": changed while it was read"));
     }
+    if (IsRemoved(entry.name)) continue;
     files[NewName(entry.name)] = std::string(LastName(files_[shard].path));
+    total_size += entry.stored_bytes;
   }
   absl::StatusOr<std::string> rewritten = ReplaceWeightMap(text, files);
   if (!rewritten.ok()) return Annotate(rewritten.status(), model_->path);
+  if (index->total_size.has_value() && !edits_.removed.empty()) {
+    rewritten = ReplaceTotalSize(*rewritten, total_size);
+    if (!rewritten.ok()) return Annotate(rewritten.status(), model_->path);
+  }
   index_text_ = *std::move(rewritten);
   index = ParseModelIndex(index_text_, open_.parse);
   if (!index.ok() || index->files != files) {
@@ -382,6 +400,20 @@ absl::Status Editor::CheckIndexStays() const {
   return absl::AbortedError(absl::StrCat(model_->path, ": changed while its files were written"));
 }
 
+// Copies the elements of the tensors that stay: neighbours together.
+absl::Status Editor::CopyElements(const EditedFile& file, const ByteSource& from, ByteSink* to) {
+  const std::vector<SafetensorsEntry>& entries = file.header.entries;
+  for (size_t i = 0; i < file.kept.size();) {
+    const uint64_t offset = entries[file.kept[i]].offset;
+    uint64_t bytes = 0;
+    while (i < file.kept.size() && entries[file.kept[i]].offset == offset + bytes) {
+      bytes += entries[file.kept[i++]].stored_bytes;
+    }
+    CASK_RETURN_IF_ERROR(to->AppendFrom(from, offset, bytes));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Editor::WriteFiles() {
   PublishOptions publish_options;
   publish_options.file_system = options_.file_system;
@@ -393,11 +425,12 @@ absl::Status Editor::WriteFiles() {
   std::vector<std::string> stale;
   for (size_t i = 0; i < files_.size(); ++i) {
     const EditedFile& file = files_[i];
+    if (file.is_dropped) stale.push_back(model_->shards[i].path);
     if (file.text.empty()) continue;
     CASK_ASSIGN_OR_RETURN(FileSink* const sink, publish.Add(file.path));
     PacedSink paced(sink, &options_.progress, copied);
     CASK_RETURN_IF_ERROR(paced.Append(file.text));
-    CASK_RETURN_IF_ERROR(paced.AppendFrom(*model_->shards[i].file, file.data_start, DataBytes(i)));
+    CASK_RETURN_IF_ERROR(CopyElements(file, *model_->shards[i].file, &paced));
     copied = paced.copied();
     if (is_model_) stale.push_back(model_->shards[i].path);
   }
@@ -409,35 +442,14 @@ absl::Status Editor::WriteFiles() {
   CASK_RETURN_IF_ERROR(publish.Commit());
   // Best effort: they only take room.
   for (const std::string& path : stale) {
-    if (!OthersMayUse(path)) RetryInterrupted([&] { return options_.file_system->Remove(path); });
-  }
-  return absl::OkStatus();
-}
-
-// Whether another index in the folder lists the file, or cannot be read. A note then says that the file stays.
-bool Editor::OthersMayUse(const std::string& path) {
-  const auto keep = [&](absl::string_view why) {
-    result_.notes.push_back(absl::StrCat(path, " stays: ", why));
-    return true;
-  };
-  std::vector<std::string> names;
-  const std::string folder = FolderOf(path);
-  if (RetryInterrupted([&] { return options_.file_system->List(folder, &names); }) < 0) {
-    return keep("its folder cannot be listed");
-  }
-  for (const std::string& name : names) {
-    if (!absl::EndsWith(name, ".index.json") || name == LastName(model_->path)) continue;
-    const absl::StatusOr<RefPtr<TensorBuffer>> buffer =
-        ReadWholeFile(absl::StrCat(folder, "/", name), kMaxHeaderBytes, open_.read);
-    if (!buffer.ok()) return keep(absl::StrCat(Quoted(name), " cannot be read"));
-    const absl::StatusOr<ModelIndex> index = ParseModelIndex(
-        absl::string_view(static_cast<const char*>((*buffer)->data()), (*buffer)->size_bytes()), open_.parse);
-    if (!index.ok()) return keep(absl::StrCat(Quoted(name), " is not an index of a model"));
-    for (const auto& [tensor, file] : index->files) {
-      if (file == LastName(path)) return keep(absl::StrCat(Quoted(name), " lists it"));
+    const std::string reason = WhyOthersMayUse(path, model_->path, open_);
+    if (reason.empty()) {
+      RetryInterrupted([&] { return options_.file_system->Remove(path); });
+    } else {
+      result_.notes.push_back(absl::StrCat(path, " stays: ", reason));
     }
   }
-  return false;
+  return absl::OkStatus();
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Renames tensors and changes metadata of a safetensors file or of a model in several files (serialize/archive/edit.h).
+// Renames and removes tensors and changes metadata of a safetensors file or of a model in several files
+// (serialize/archive/edit.h).
 
 #ifndef TENSORCASK_SERIALIZE_SAFETENSORS_INTERNAL_EDIT_FILES_H_
 #define TENSORCASK_SERIALIZE_SAFETENSORS_INTERNAL_EDIT_FILES_H_
@@ -17,10 +18,14 @@ namespace tensorcask::safetensors {
 // files, changed files get new names (NAME-r1.safetensors, NAME-r2.safetensors), then the index is replaced, then the
 // old files are removed: a crash leaves the old model or the new one, and files that no index names.
 //
-// Requires: each renamed tensor is in the file, and no two tensors get one name. Errors: InvalidArgument for a name or
-// metadata that the format cannot hold, for metadata that would become another name of a tensor, for metadata or an
-// output of a model in several files; NotFound for a key to unset; AlreadyExists for the name of a tied tensor that the
-// metadata uses; Unimplemented for removals; as SafetensorsReader::Open; Cancelled; from errno.
+// The elements of removed tensors are not copied, so those behind them move; a removed tied name is removed from the
+// metadata. A file of a model that no tensor is left in is removed.
+//
+// Requires: each renamed or removed tensor is in the file, and no two tensors get one name. Errors: InvalidArgument for
+// a name or metadata that the format cannot hold, for metadata that would become another name of a tensor, for metadata
+// or an output of a model in several files, for removing a tensor without its other names or all tensors of a model;
+// NotFound for a key to unset; AlreadyExists for the name of a tied tensor that the metadata uses; as
+// SafetensorsReader::Open; Cancelled; from errno.
 absl::StatusOr<FileEditResult> EditSafetensors(const std::string& path, const FileEdits& edits,
                                                const FileEditOptions& options);
 

@@ -34,42 +34,57 @@ size_t NestEnd(absl::string_view text, size_t at) {
   return at;
 }
 
-}  // namespace
-
-absl::StatusOr<std::string> ReplaceWeightMap(absl::string_view text, const std::map<std::string, std::string>& files) {
-  // In the outermost object: keys are the strings behind '{' and ','.
+// Where the value of the key `quoted` begins in the object that begins at `at`: behind the colon and the whitespace.
+// npos if the object has no such key, written in this way.
+size_t FindValue(absl::string_view text, size_t at, absl::string_view quoted) {
   bool wants_key = true;
-  bool found = false;
-  size_t at = std::min(text.find('{'), text.size()) + 1;
-  while (at < text.size()) {
+  for (++at; at < text.size() && text[at] != '}';) {
     const char c = text[at];
     if (c == '"') {
       const size_t end = StringEnd(text, at);
-      found = wants_key && text.substr(at, end - at) == "\"weight_map\"";
+      const bool found = wants_key && text.substr(at, end - at) == quoted;
       wants_key = false;
       at = end;
+      if (found) return text.find_first_not_of(" \t\r\n:", at);
     } else if (c == '{' || c == '[') {
-      const size_t end = NestEnd(text, at);
-      if (found) {
-        std::string map;
-        absl::string_view separator = "{\n    ";
-        for (const auto& [name, file] : files) {
-          absl::StrAppend(&map, separator);
-          AppendJsonString(name, &map);
-          absl::StrAppend(&map, ": ");
-          AppendJsonString(file, &map);
-          separator = ",\n    ";
-        }
-        return absl::StrCat(text.substr(0, at), files.empty() ? "{" : map, files.empty() ? "}" : "\n  }",
-                            text.substr(end));
-      }
-      at = end;
+      at = NestEnd(text, at);
     } else {
       if (c == ',') wants_key = true;
       ++at;
     }
   }
-  return absl::UnimplementedError("the key weight_map of the index is written with escapes");
+  return absl::string_view::npos;
+}
+
+absl::Status WithEscapes(absl::string_view key) {
+  return absl::UnimplementedError(absl::StrCat("the key ", key, " of the index is written with escapes"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ReplaceWeightMap(absl::string_view text, const std::map<std::string, std::string>& files) {
+  const size_t at = FindValue(text, text.find('{'), "\"weight_map\"");
+  if (at == absl::string_view::npos) return WithEscapes("weight_map");
+  std::string map;
+  absl::string_view separator = "{\n    ";
+  for (const auto& [name, file] : files) {
+    absl::StrAppend(&map, separator);
+    AppendJsonString(name, &map);
+    absl::StrAppend(&map, ": ");
+    AppendJsonString(file, &map);
+    separator = ",\n    ";
+  }
+  return absl::StrCat(text.substr(0, at), files.empty() ? "{" : map, files.empty() ? "}" : "\n  }",
+                      text.substr(NestEnd(text, at)));
+}
+
+absl::StatusOr<std::string> ReplaceTotalSize(absl::string_view text, uint64_t total_size) {
+  const size_t metadata = FindValue(text, text.find('{'), "\"metadata\"");
+  if (metadata == absl::string_view::npos) return WithEscapes("metadata");
+  const size_t at = FindValue(text, metadata, "\"total_size\"");
+  if (at == absl::string_view::npos) return WithEscapes("total_size");
+  const size_t end = std::min(text.find_first_not_of("0123456789", at), text.size());
+  return absl::StrCat(text.substr(0, at), total_size, text.substr(end));
 }
 
 }  // namespace tensorcask::safetensors

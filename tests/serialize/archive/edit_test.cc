@@ -74,9 +74,18 @@ FileEdits Renames() {
   return edits;
 }
 
+// Removes a tensor that lies between two others, or that has a file of its own.
+FileEdits Removals() {
+  FileEdits edits;
+  edits.removed = {"dense/bias"};
+  edits.renames = {{"step", "steps"}};
+  return edits;
+}
+
 Tensors Expected(const FileEdits& edits) {
   Tensors expected;
   for (auto& [name, tensor] : Sample()) {
+    if (edits.removed.count(name) != 0) continue;
     const auto renamed = edits.renames.find(name);
     expected[renamed == edits.renames.end() ? name : renamed->second] = tensor;
   }
@@ -196,59 +205,85 @@ TEST_P(EditFiles, NamesChangeAndValuesStay) {
   for (const std::string& path : result.files) EXPECT_NE(files.Find(path), nullptr) << path;
 }
 
+TEST_P(EditFiles, RemovedTensorsAreGoneAndTheOthersStay) {
+  MemoryFileSystem files;
+  ASSERT_OK(GetParam().save(&files));
+  const std::vector<std::string> paths = files.Paths();
+  FileEditOptions options;
+  options.file_system = &files;
+  options.dry_run = true;
+  ASSERT_OK_AND_ASSIGN(const FileEditResult planned, GetParam().edit(Removals(), options));
+  EXPECT_EQ(files.Paths(), paths);
+  options.dry_run = false;
+  ASSERT_OK_AND_ASSIGN(const FileEditResult result, GetParam().edit(Removals(), options));
+  EXPECT_EQ(result.copied_bytes, planned.copied_bytes);
+  ASSERT_OK_AND_ASSIGN(const Tensors after, GetParam().load(&files));
+  EXPECT_TRUE(Same(after, Expected(Removals())));
+  EXPECT_LE(files.Paths().size(), paths.size());
+  for (const std::string& path : result.files) EXPECT_NE(files.Find(path), nullptr) << path;
+}
+
 TEST_P(EditFiles, EveryFailingOperationLeavesTheOldFileOrTheNewOne) {
-  for (const bool after_effect : {false, true}) {
-    for (int64_t n = 1;; ++n) {
-      ASSERT_LT(n, 1000);
-      MemoryFileSystem memory;
-      ASSERT_OK(GetParam().save(&memory));
-      FaultyFileSystem files(&memory);
-      files.FailAfterEffect(after_effect);
-      files.FailAt(n, EIO);
-      FileEditOptions options;
-      options.file_system = &files;
-      const absl::Status edited = GetParam().edit(Renames(), options).status();
-      EXPECT_EQ(files.open_handles(), 0u);
-      for (const std::string& path : memory.Paths()) {
-        EXPECT_FALSE(absl::StrContains(path, ".tmp-")) << path << "\n" << files.LogText();
+  for (const FileEdits& edits : {Renames(), Removals()}) {
+    for (const bool after_effect : {false, true}) {
+      for (int64_t n = 1;; ++n) {
+        ASSERT_LT(n, 1000);
+        MemoryFileSystem memory;
+        ASSERT_OK(GetParam().save(&memory));
+        FaultyFileSystem files(&memory);
+        files.FailAfterEffect(after_effect);
+        files.FailAt(n, EIO);
+        FileEditOptions options;
+        options.file_system = &files;
+        const absl::Status edited = GetParam().edit(edits, options).status();
+        EXPECT_EQ(files.open_handles(), 0u);
+        for (const std::string& path : memory.Paths()) {
+          EXPECT_FALSE(absl::StrContains(path, ".tmp-")) << path << "\n" << files.LogText();
+        }
+        const absl::StatusOr<Tensors> left = GetParam().load(&memory);
+        ASSERT_TRUE(left.ok()) << left.status() << "\n" << files.LogText();
+        const bool is_new = Same(*left, Expected(edits));
+        EXPECT_TRUE(is_new || (!edited.ok() && Same(*left, Sample()))) << files.LogText();
+        if (files.faults() == 0) break;
       }
-      const absl::StatusOr<Tensors> left = GetParam().load(&memory);
-      ASSERT_TRUE(left.ok()) << left.status() << "\n" << files.LogText();
-      const bool is_new = Same(*left, Expected(Renames()));
-      EXPECT_TRUE(is_new || (!edited.ok() && Same(*left, Sample()))) << files.LogText();
-      if (files.faults() == 0) break;
     }
   }
 }
 
+void ExpectOldOrNewAfterEachCrash(const Format& format, const FileEdits& edits, CrashMode mode) {
+  CrashFileSystem files;
+  ASSERT_OK(format.save(&files));
+  files.Settle();
+  const size_t start = files.log_size();
+  FileEditOptions options;
+  options.file_system = &files;
+  ASSERT_OK(format.edit(edits, options));
+  const CrashModel model(files.log(), mode);
+  int64_t states = 0;
+  int64_t news = 0;
+  for (size_t prefix = start; prefix <= model.num_ops(); ++prefix) {
+    CrashSampling sampling;
+    sampling.seed = prefix;
+    model.ForEachState(prefix, sampling, [&](const CrashState& state) {
+      MemoryFileSystem after;
+      state.Restore(&after);
+      const absl::StatusOr<Tensors> left = format.load(&after);
+      const bool is_new = left.ok() && Same(*left, Expected(edits));
+      EXPECT_TRUE(is_new || (left.ok() && Same(*left, Sample()))) << state.what << ": " << left.status();
+      ++states;
+      news += is_new ? 1 : 0;
+      return !::testing::Test::HasFailure();
+    });
+  }
+  EXPECT_GT(news, 0);
+  EXPECT_LT(news, states);
+}
+
 TEST_P(EditFiles, ACrashLeavesTheOldFileOrTheNewOne) {
-  for (const CrashMode mode : {CrashMode::kProcess, CrashMode::kOrdered, CrashMode::kWeak}) {
-    CrashFileSystem files;
-    ASSERT_OK(GetParam().save(&files));
-    files.Settle();
-    const size_t start = files.log_size();
-    FileEditOptions options;
-    options.file_system = &files;
-    ASSERT_OK(GetParam().edit(Renames(), options));
-    const CrashModel model(files.log(), mode);
-    int64_t states = 0;
-    int64_t news = 0;
-    for (size_t prefix = start; prefix <= model.num_ops(); ++prefix) {
-      CrashSampling sampling;
-      sampling.seed = prefix;
-      model.ForEachState(prefix, sampling, [&](const CrashState& state) {
-        MemoryFileSystem after;
-        state.Restore(&after);
-        const absl::StatusOr<Tensors> left = GetParam().load(&after);
-        const bool is_new = left.ok() && Same(*left, Expected(Renames()));
-        EXPECT_TRUE(is_new || (left.ok() && Same(*left, Sample()))) << state.what << ": " << left.status();
-        ++states;
-        news += is_new ? 1 : 0;
-        return !HasFailure();
-      });
+  for (const FileEdits& edits : {Renames(), Removals()}) {
+    for (const CrashMode mode : {CrashMode::kProcess, CrashMode::kOrdered, CrashMode::kWeak}) {
+      ExpectOldOrNewAfterEachCrash(GetParam(), edits, mode);
     }
-    EXPECT_GT(news, 0);
-    EXPECT_LT(news, states);
   }
 }
 

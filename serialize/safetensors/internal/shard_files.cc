@@ -1,0 +1,72 @@
+#include "tensorcask/serialize/safetensors/internal/shard_files.h"
+
+#include <cerrno>
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/internal/retry.h"
+#include "tensorcask/serialize/safetensors/internal/model_index.h"
+#include "tensorcask/tensor/base/quote.h"
+#include "tensorcask/tensor/base/ref_counted.h"
+#include "tensorcask/tensor/buffer.h"
+
+namespace tensorcask::safetensors {
+namespace {
+
+using internal::RetryInterrupted;
+
+constexpr absl::string_view kEnding = ".safetensors";
+
+}  // namespace
+
+absl::StatusOr<std::string> NextRevision(const std::string& path, FileSystem* files) {
+  constexpr int kMaxRevisions = 10000;
+  absl::string_view stem = path;
+  absl::ConsumeSuffix(&stem, kEnding);
+  const size_t dash = stem.rfind("-r");
+  int revision = 0;
+  if (dash != absl::string_view::npos && absl::ascii_isdigit(stem[stem.size() - 1]) &&
+      absl::SimpleAtoi(stem.substr(dash + 2), &revision) && revision >= 0) {
+    stem = stem.substr(0, dash);
+  } else {
+    revision = 0;
+  }
+  for (int i = 0; i < kMaxRevisions && revision < INT32_MAX; ++i) {
+    const std::string candidate = absl::StrCat(stem, "-r", ++revision, kEnding);
+    FileInfo info;
+    const IoResult found = RetryInterrupted([&] { return files->Describe(candidate, &info); });
+    if (found == -ENOENT) return candidate;
+    if (found < 0) return IoError(found, candidate, "look for an existing file");
+  }
+  return absl::AlreadyExistsError(absl::StrCat(path, ": no name is free for its next revision"));
+}
+
+std::string WhyOthersMayUse(const std::string& path, const std::string& index_path, const OpenOptions& open) {
+  std::vector<std::string> names;
+  const std::string folder = FolderOf(path);
+  if (RetryInterrupted([&] { return open.read.file_system->List(folder, &names); }) < 0) {
+    return "its folder cannot be listed";
+  }
+  for (const std::string& name : names) {
+    if (!absl::EndsWith(name, ".index.json") || name == LastName(index_path)) continue;
+    const absl::StatusOr<RefPtr<TensorBuffer>> buffer =
+        ReadWholeFile(absl::StrCat(folder, "/", name), open.max_header_bytes, open.read);
+    if (!buffer.ok()) return absl::StrCat(Quoted(name), " cannot be read");
+    const absl::StatusOr<ModelIndex> index = ParseModelIndex(
+        absl::string_view(static_cast<const char*>((*buffer)->data()), (*buffer)->size_bytes()), open.parse);
+    if (!index.ok()) return absl::StrCat(Quoted(name), " is not an index of a model");
+    for (const auto& [tensor, file] : index->files) {
+      if (file == LastName(path)) return absl::StrCat(Quoted(name), " lists it");
+    }
+  }
+  return "";
+}
+
+}  // namespace tensorcask::safetensors
