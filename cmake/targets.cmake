@@ -2574,6 +2574,7 @@ tensorcask_test(tests_serialize_exchange_allocation_failures_test
     Tensorcask::tensor
     tests_serialize_exchange_channel_testing
     tests_serialize_exchange_descriptor_count
+    tests_support_failing_new
     tests_support_status_matchers
   PACKAGE
     tests/serialize/exchange
@@ -2752,6 +2753,7 @@ tensorcask_test(tests_serialize_exchange_hostile_peer_test
     tests_serialize_exchange_channel_testing
     tests_serialize_exchange_descriptor_count
     tests_serialize_exchange_lingering_socket
+    tests_support_failing_new
     tests_support_status_matchers
     tests_support_temp_folder
   PACKAGE
