@@ -626,6 +626,7 @@ tensorcask_room(archive
     serialize/archive/internal/block_plan.cc
     serialize/archive/internal/content_blocks.cc
     serialize/archive/internal/element_totals.cc
+    serialize/archive/internal/file_hints.cc
     serialize/archive/internal/read_ahead.cc
     serialize/archive/internal/similar_names.cc
     serialize/archive/internal/slice_order.cc
@@ -655,6 +656,7 @@ tensorcask_room(archive
     serialize/archive/internal/byte_progress.h
     serialize/archive/internal/content_blocks.h
     serialize/archive/internal/element_totals.h
+    serialize/archive/internal/file_hints.h
     serialize/archive/internal/read_ahead.h
     serialize/archive/internal/similar_names.h
     serialize/archive/internal/slice_order.h

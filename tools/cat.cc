@@ -40,11 +40,7 @@ absl::StatusOr<ExitCode> Cat(const Flags& flags, Console& console) {
   DescriptorSink sink(STDOUT_FILENO, "stdout", [] { return !Interrupted(); });
   RecordWriter writer(&sink);
   const std::vector<const ArchiveEntry*> selected = SelectEntries(input->entries(), flags.include, flags.exclude);
-  uint64_t total = 0;
-  for (const ArchiveEntry* const info : selected) {
-    total = CheckedAdd(total, ElementBytes(*info)).value_or(UINT64_MAX);
-  }
-  ProgressLine progress(console, total);
+  ProgressLine progress(console, ElementBytes(selected));
   uint64_t bytes = 0;
   for (size_t i = 0; i < selected.size(); ++i) {
     const ArchiveEntry& info = *selected[i];

@@ -20,6 +20,7 @@
 #include "absl/strings/strip.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
 #include "tensorcask/serialize/archive/edit.h"
+#include "tensorcask/tensor/base/glob.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tools/console.h"
 #include "tensorcask/tools/formats.h"
@@ -55,7 +56,7 @@ absl::StatusOr<ArchiveEdits> ParseEdits(const Flags& flags) {
     if (!MatchesSome(archive->entries(), glob)) return Misuse(absl::StrCat("--remove ", glob, " matches no tensor"));
   }
   if (!flags.remove.empty()) {
-    edits.remove = [globs = flags.remove](absl::string_view name) { return MatchesAny(std::string(name), globs); };
+    edits.remove = [globs = flags.remove](absl::string_view name) { return MatchesAny(globs, std::string(name)); };
   }
   for (const std::string& text : flags.set) {
     const size_t split = text.find('=');

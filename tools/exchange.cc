@@ -22,7 +22,6 @@
 #include "tensorcask/serialize/exchange/message_codec.h"
 #include "tensorcask/serialize/exchange/server.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
-#include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tools/served_input.h"
@@ -90,11 +89,7 @@ absl::StatusOr<ExitCode> Send(const SendFlags& flags, Console& console) {
     return reply.status;
   };
   const auto send_all = [&]() -> absl::Status {
-    uint64_t total = 0;
-    for (const ArchiveEntry* const info : selected) {
-      total = CheckedAdd(total, ElementBytes(*info)).value_or(UINT64_MAX);
-    }
-    ProgressLine progress(console, total);
+    ProgressLine progress(console, ElementBytes(selected));
     uint64_t bytes = 0;
     for (size_t i = 0; i < selected.size(); ++i) {
       const ArchiveEntry& info = *selected[i];

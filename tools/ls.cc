@@ -200,7 +200,7 @@ class Listing {
   }
 
  private:
-  bool IsWanted(const ArchiveEntry& info) const { return flags_.globs.empty() || MatchesAny(info.name, flags_.globs); }
+  bool IsWanted(const ArchiveEntry& info) const { return flags_.globs.empty() || MatchesAny(flags_.globs, info.name); }
 
   const ArchiveReader& input_;
   const Flags& flags_;

@@ -12,8 +12,8 @@
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
 #include "tensorcask/serialize/archive/archive_reader.h"
+#include "tensorcask/serialize/archive/convert.h"
 #include "tensorcask/serialize/archive/summarize.h"
-#include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tools/json_text.h"
@@ -103,16 +103,10 @@ absl::StatusOr<ExitCode> Stats(const Flags& flags, Console& console) {
   CatchInterrupts();
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> input, OpenInput(flags.path, flags.input));
   NoteOverlooked("stats", flags.input, *input, console);
-  uint64_t total = 0;
-  for (const ArchiveEntry& entry : input->entries()) {
-    if (flags.globs.empty() || MatchesAny(entry.name, flags.globs)) {
-      total = CheckedAdd(total, ElementBytes(entry)).value_or(UINT64_MAX);
-    }
-  }
   NoteAllUnmatched("stats", "", flags.globs, input->entries(), console);
   absl::StatusOr<std::vector<TensorStatistics>> all = absl::UnknownError("");
   {
-    ProgressLine progress(console, total);
+    ProgressLine progress(console, ElementBytes(SelectEntries(input->entries(), flags.globs, {})));
     SummarizeOptions options;
     options.include = flags.globs;
     options.progress = [&](uint64_t bytes) {

@@ -12,9 +12,6 @@
 #include "tensorcask/tensor/base/status_macros.h"
 
 namespace tensorcask::tools {
-bool MatchesAny(const std::string& name, const std::vector<std::string>& globs) {
-  return std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) { return MatchesGlob(glob, name); });
-}
 
 bool MatchesSome(const std::vector<ArchiveEntry>& entries, const std::string& glob) {
   return std::any_of(entries.begin(), entries.end(),

@@ -37,10 +37,7 @@ Action DeclareRecv(CLI::App& app);
 Action DeclareServe(CLI::App& app);
 Action DeclareDemo(CLI::App& app);
 
-// True if `name` matches one of the shell patterns (tensor/base/glob.h).
-bool MatchesAny(const std::string& name, const std::vector<std::string>& globs);
-
-// True if the name of one of `entries` matches.
+// True if the name of one of `entries` matches the shell pattern (tensor/base/glob.h).
 bool MatchesSome(const std::vector<ArchiveEntry>& entries, const std::string& glob);
 // `name`, or if there is no such tensor and `name` is escaped as the tool prints it, the name that this means.
 std::string ExactName(const ArchiveReader& input, const std::string& name);

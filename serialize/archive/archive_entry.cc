@@ -16,6 +16,12 @@ uint64_t ElementBytes(const ArchiveEntry& entry) {
   return CheckedMul(static_cast<uint64_t>(entry.shape.num_elements()), element_size).value_or(UINT64_MAX);
 }
 
+uint64_t ElementBytes(absl::Span<const ArchiveEntry* const> entries) {
+  uint64_t total = 0;
+  for (const ArchiveEntry* const entry : entries) total = CheckedAdd(total, ElementBytes(*entry)).value_or(UINT64_MAX);
+  return total;
+}
+
 ArchiveEntry DescribeTensor(std::string name, const DecodedTensor& tensor) {
   ArchiveEntry entry;
   entry.name = std::move(name);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
@@ -32,6 +33,7 @@ struct ArchiveEntry {
 // The bytes of the elements in memory, UINT64_MAX if that overflows. For strings: the stored bytes, or the decoded
 // bytes with 8 for each length.
 uint64_t ElementBytes(const ArchiveEntry& entry);
+uint64_t ElementBytes(absl::Span<const ArchiveEntry* const> entries);  // of all together
 
 // The entry of a tensor in memory, as a message of it has it. stored_bytes is 0.
 ArchiveEntry DescribeTensor(std::string name, const DecodedTensor& tensor);

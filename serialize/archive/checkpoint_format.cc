@@ -27,7 +27,6 @@
 #include "tensorcask/serialize/wire/codec_options.h"
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/endian.h"
-#include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
 
@@ -160,10 +159,12 @@ class CheckpointArchiveReader final : public ArchiveReader {
     };
     functions.check = [this, stored](uint32_t crc) -> absl::Status {
       if (MaskCrc32c(crc) == stored.masked_crc32c) return absl::OkStatus();
-      CASK_ASSIGN_OR_RETURN(Tensor whole, reader_.Read(stored.name));  // says what is wrong, unless verified before
-      if (crc == Crc32c(whole.bytes()) && HasBigEndianChecksum(std::move(whole), stored)) return absl::OkStatus();
-      return absl::DataLossError(absl::StrCat(path_, ": tensor ", Quoted(stored.name),
-                                              ": its blocks have another checksum than the one stored"));
+      absl::StatusOr<Tensor> whole = reader_.Read(stored.name);
+      const absl::Status read = whole.status();
+      if (read.ok() && crc == Crc32c(whole->bytes()) && HasBigEndianChecksum(*std::move(whole), stored)) {
+        return absl::OkStatus();
+      }
+      return archive::WrongBlocks(read, path_, stored.name);
     };
     return archive::MakeSlicedBlocks(entry, block_bytes, std::move(functions));
   }

@@ -27,10 +27,6 @@ namespace {
 
 constexpr char kAllowLossHint[] = "; ConvertOptions::allow_loss ";
 
-bool MatchesAny(const std::string& name, const std::vector<std::string>& globs) {
-  return std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) { return MatchesGlob(glob, name); });
-}
-
 bool Holds(const ArchiveFormat& target, DType dtype) {
   if (dtype == DType::kString) return target.traits().strings;
   return target.HoldsDType(dtype);
@@ -308,8 +304,8 @@ std::vector<const ArchiveEntry*> SelectEntries(const std::vector<ArchiveEntry>& 
                                                const std::vector<std::string>& exclude) {
   std::vector<const ArchiveEntry*> selected;
   for (const ArchiveEntry& entry : entries) {
-    if (!include.empty() && !MatchesAny(entry.name, include)) continue;
-    if (!MatchesAny(entry.name, exclude)) selected.push_back(&entry);
+    if (!include.empty() && !MatchesAny(include, entry.name)) continue;
+    if (!MatchesAny(exclude, entry.name)) selected.push_back(&entry);
   }
   std::stable_sort(selected.begin(), selected.end(), [](const ArchiveEntry* a, const ArchiveEntry* b) {
     // A tensor without bytes is at the offset of the next one: it was stored first.

@@ -12,7 +12,6 @@
 #include "tensorcask/serialize/safetensors/internal/edit_files.h"
 #include "tensorcask/serialize/safetensors/reader.h"
 #include "tensorcask/serialize/safetensors/writer.h"
-#include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
 namespace tensorcask {
@@ -80,9 +79,7 @@ class SafetensorsArchiveReader final : public ArchiveReader {
     }
     functions.check = [this, stored](uint32_t crc) {
       if (crc == *stored.checksum) return absl::OkStatus();
-      CASK_RETURN_IF_ERROR(reader_.Read(stored.name).status());  // says what is wrong, unless it was verified before
-      return absl::DataLossError(absl::StrCat(path(), ": tensor ", Quoted(stored.name),
-                                              ": its blocks have another checksum than the one stored"));
+      return archive::WrongBlocks(reader_.Read(stored.name).status(), path(), stored.name);
     };
     return archive::MakeSlicedBlocks(entry, block_bytes, std::move(functions));
   }

@@ -5,8 +5,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/archive/internal/block_plan.h"
 #include "tensorcask/tensor/base/crc32c.h"
+#include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
@@ -127,6 +129,12 @@ class OneBlock final : public TensorBlocks {
 std::unique_ptr<TensorBlocks> MakeSlicedBlocks(const ArchiveEntry& entry, uint64_t block_bytes,
                                                BlockFunctions functions) {
   return std::make_unique<SlicedBlocks>(entry, block_bytes, std::move(functions));
+}
+
+absl::Status WrongBlocks(const absl::Status& whole, absl::string_view path, absl::string_view tensor) {
+  if (!whole.ok()) return whole;
+  return absl::DataLossError(
+      absl::StrCat(path, ": tensor ", Quoted(tensor), ": its blocks have another checksum than the one stored"));
 }
 
 std::unique_ptr<TensorBlocks> MakeTensorBlocks(const TensorView& tensor, uint64_t block_bytes) {

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
 #include "tensorcask/serialize/archive/tensor_blocks.h"
 #include "tensorcask/tensor/slice.h"
@@ -28,6 +29,10 @@ struct BlockFunctions {
 // Memory is taken for as many blocks as the caller holds at once, and one more. Requires: the dtype has a fixed size.
 std::unique_ptr<TensorBlocks> MakeSlicedBlocks(const ArchiveEntry& entry, uint64_t block_bytes,
                                                BlockFunctions functions);
+
+// For BlockFunctions::check: the error of blocks whose checksum is not the stored one. `whole` is the result of reading
+// the tensor at once, which says what is wrong. If it found nothing wrong, the file changes while it is read: DataLoss.
+absl::Status WrongBlocks(const absl::Status& whole, absl::string_view path, absl::string_view tensor);
 
 // The blocks of a tensor that is in memory.
 std::unique_ptr<TensorBlocks> MakeTensorBlocks(const TensorView& tensor, uint64_t block_bytes);

@@ -40,6 +40,7 @@ using ::tensorcask::testing::ExpectSame;
 using ::tensorcask::testing::FailingNew;
 using ::tensorcask::testing::kLong;
 using ::tensorcask::testing::MakeEnds;
+using ::tensorcask::testing::MakePair;
 using ::tensorcask::testing::Mixed;
 using ::tensorcask::testing::StatusIs;
 using ::testing::AnyOf;
@@ -79,16 +80,6 @@ void ForEachAllocation(absl::FunctionRef<void(int, bool)> run) {
     EXPECT_GT(count, 1);
     EXPECT_LT(count, kMostAllocations);
   }
-}
-
-struct Pair {
-  Channel a;
-  Channel b;
-};
-
-Pair MakePair() {
-  Ends ends = MakeEnds();
-  return {Channel::FromSocket(std::move(ends.ours)), Channel::FromSocket(std::move(ends.theirs))};
 }
 
 // Inline, shared and copied tensors, metadata and strings.

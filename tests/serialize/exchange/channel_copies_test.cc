@@ -26,21 +26,10 @@ namespace tensorcask {
 namespace {
 
 using ::tensorcask::testing::Counting;
-using ::tensorcask::testing::Ends;
 using ::tensorcask::testing::ExpectSame;
 using ::tensorcask::testing::kLong;
-using ::tensorcask::testing::MakeEnds;
+using ::tensorcask::testing::MakePair;
 using ::tensorcask::testing::Shared;
-
-struct Pair {
-  Channel a;
-  Channel b;
-};
-
-Pair MakePair(const ChannelOptions& options = {}) {
-  Ends ends = MakeEnds();
-  return {Channel::FromSocket(std::move(ends.ours), options), Channel::FromSocket(std::move(ends.theirs), options)};
-}
 
 class ChannelCopies : public ::testing::Test {
  protected:

@@ -42,6 +42,7 @@ using ::tensorcask::testing::Ends;
 using ::tensorcask::testing::kLong;
 using ::tensorcask::testing::kShort;
 using ::tensorcask::testing::MakeEnds;
+using ::tensorcask::testing::MakePair;
 using ::tensorcask::testing::Shared;
 using ::tensorcask::testing::StatusIs;
 using ::tensorcask::testing::Victim;
@@ -50,16 +51,6 @@ using ::testing::HasSubstr;
 using Code = absl::StatusCode;
 
 bool CanBeCopiedToShare() { return exchange::RecycledMemory(1 << 20).Lend(1).has_value(); }
-
-struct Pair {
-  Channel a;
-  Channel b;
-};
-
-Pair MakePair(const ChannelOptions& options = {}) {
-  Ends ends = MakeEnds();
-  return {Channel::FromSocket(std::move(ends.ours), options), Channel::FromSocket(std::move(ends.theirs), options)};
-}
 
 // Same dtype, dims, strides and elements, whatever the offset.
 void ExpectSame(const TensorView& found, const TensorView& wanted) {

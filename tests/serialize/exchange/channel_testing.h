@@ -44,6 +44,17 @@ inline Ends MakeEnds() {
   return {std::move(pair->first), std::move(pair->second)};
 }
 
+// Two channels that talk to each other.
+struct Pair {
+  Channel a;
+  Channel b;
+};
+
+inline Pair MakePair(const ChannelOptions& options = {}) {
+  Ends ends = MakeEnds();
+  return {Channel::FromSocket(std::move(ends.ours), options), Channel::FromSocket(std::move(ends.theirs), options)};
+}
+
 // All blocks are memory files, however small.
 inline const RefPtr<SharedMemoryAllocator>& Shared() {
   static const auto* const allocator = new RefPtr<SharedMemoryAllocator>(

@@ -54,6 +54,7 @@ using ::tensorcask::testing::kShort;
 using ::tensorcask::testing::LingeringSocket;
 using ::tensorcask::testing::MakeEnds;
 using ::tensorcask::testing::MakeLingeringSocket;
+using ::tensorcask::testing::MakePair;
 using ::tensorcask::testing::Mixed;
 using ::tensorcask::testing::Shared;
 using ::tensorcask::testing::StatusIs;
@@ -62,16 +63,6 @@ using ::tensorcask::testing::Victim;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using Code = absl::StatusCode;
-
-struct Pair {
-  Channel a;
-  Channel b;
-};
-
-Pair MakePair(const ChannelOptions& options = {}) {
-  Ends ends = MakeEnds();
-  return {Channel::FromSocket(std::move(ends.ours), options), Channel::FromSocket(std::move(ends.theirs), options)};
-}
 
 // ---- Descriptors whose close blocks ---------------------------------------------------------------------------------
 
