@@ -626,7 +626,6 @@ tensorcask_room(archive
     serialize/archive/internal/block_plan.cc
     serialize/archive/internal/content_blocks.cc
     serialize/archive/internal/element_totals.cc
-    serialize/archive/internal/file_hints.cc
     serialize/archive/internal/read_ahead.cc
     serialize/archive/internal/similar_names.cc
     serialize/archive/internal/slice_order.cc
@@ -656,7 +655,6 @@ tensorcask_room(archive
     serialize/archive/internal/byte_progress.h
     serialize/archive/internal/content_blocks.h
     serialize/archive/internal/element_totals.h
-    serialize/archive/internal/file_hints.h
     serialize/archive/internal/read_ahead.h
     serialize/archive/internal/similar_names.h
     serialize/archive/internal/slice_order.h
@@ -716,6 +714,7 @@ tensorcask_room(exchange
   SOURCES
     serialize/exchange/channel.cc
     serialize/exchange/internal/answer_queue.cc
+    serialize/exchange/internal/client_policy.cc
     serialize/exchange/internal/close_received.cc
     serialize/exchange/internal/frame.cc
     serialize/exchange/internal/frame_receiver.cc
@@ -733,6 +732,7 @@ tensorcask_room(exchange
     serialize/exchange/channel.h
     serialize/exchange/deadline.h
     serialize/exchange/internal/answer_queue.h
+    serialize/exchange/internal/client_policy.h
     serialize/exchange/internal/close_received.h
     serialize/exchange/internal/frame.h
     serialize/exchange/internal/frame_receiver.h

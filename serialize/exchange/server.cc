@@ -3,19 +3,12 @@
 #include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <deque>
-#include <filesystem>
-#include <iterator>
-#include <map>
-#include <system_error>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -24,6 +17,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/exchange/internal/answer_queue.h"
+#include "tensorcask/serialize/exchange/internal/client_policy.h"
 #include "tensorcask/serialize/exchange/internal/frame.h"
 #include "tensorcask/serialize/exchange/internal/received_frame.h"
 #include "tensorcask/serialize/exchange/internal/server_client.h"
@@ -46,28 +40,8 @@ using TimePoint = Clock::time_point;
 
 // How often deadlines are checked, and how long accepting pauses while no client can be disconnected.
 constexpr auto kTick = std::chrono::milliseconds(20);
-constexpr double kMinBytesPerSecond = 1 << 20;  // at all times
 constexpr int kAcceptsAtOnce = 16;
 constexpr uint64_t kSentAtOnce = uint64_t{4} << 20;  // to one client before the others get their turn
-
-double Seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
-
-// Descriptors that this process has open.
-size_t CountDescriptors() {
-  std::error_code error;
-  const std::filesystem::directory_iterator open("/proc/self/fd", error);
-  return error ? 64 : static_cast<size_t>(std::distance(begin(open), end(open)));
-}
-
-// Leaves descriptors for those that clients send, and for files that answers are read from.
-size_t MaxClients(size_t wanted) {
-  rlimit limit;
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return wanted;
-  const size_t open = CountDescriptors();
-  const size_t left = limit.rlim_cur > open ? limit.rlim_cur - open : 0;
-  const size_t reserve = std::min<size_t>(UnixSocket::kMaxDescriptors + 32, left / 3);
-  return std::clamp<size_t>(left - reserve, 1, std::max<size_t>(wanted, 1));
-}
 
 }  // namespace
 
@@ -85,9 +59,8 @@ class Server::Loop {
         epoll_(std::move(epoll)),
         wake_(std::move(wake)),
         spare_(std::move(spare)),
-        max_clients_(MaxClients(options_.max_clients)),
-        timeout_(absl::ToChronoNanoseconds(options_.timeout)),
-        idle_timeout_(absl::ToChronoNanoseconds(options_.idle_timeout)),
+        max_clients_(exchange::MaxClients(options_.max_clients)),
+        policy_(options_.timeout, options_.idle_timeout),
         answers_(service_, options_, [file = wake_.get()] { eventfd_write(file, 1); }) {
     Watch(EPOLL_CTL_ADD, wake_.get(), EPOLLIN, kWakeId);
   }
@@ -114,7 +87,6 @@ class Server::Loop {
  private:
   static constexpr uint64_t kListenerId = 0;
   static constexpr uint64_t kWakeId = 1;
-  using Clients = std::map<uint64_t, std::unique_ptr<ServerClient>>;
 
   void RunOnce(Deadline deadline) {
     const TimePoint now = Clock::now();
@@ -379,43 +351,16 @@ class Server::Loop {
   void Sweep(TimePoint now) {
     std::vector<uint64_t> late;
     for (const auto& [id, client] : clients_) {
-      if (IsLate(*client, now)) late.push_back(id);
+      if (policy_.IsLate(*client, now)) late.push_back(id);
     }
     for (const uint64_t id : late) Disconnect(id);
     if (answers_.IsShortOfMemory()) EvictWorst(now, /*only_readers=*/true, 0);
   }
 
-  bool IsLate(const ServerClient& client, TimePoint now) const {
-    switch (client.state) {
-      case State::kReceiving:
-        return now - client.since > (client.has_asked && !client.has_begun ? idle_timeout_ : timeout_);
-      case State::kComputing:
-        return false;
-      case State::kSending: {
-        const double read_seconds = static_cast<double>(client.total_bytes) / kMinBytesPerSecond;
-        return now - client.progress > timeout_ || Seconds(now - client.since) > Seconds(timeout_) + read_seconds;
-      }
-    }
-    return false;
-  }
-
   // Disconnects the worst client other than `except`; false if there is none. With `only_readers`: of those that keep
   // the memory of a large answer.
   bool EvictWorst(TimePoint now, bool only_readers, uint64_t except) {
-    std::map<int32_t, int> connections;
-    for (const auto& [id, client] : clients_) ++connections[client->process()];
-    std::tuple<int, int, Clock::duration> worst = {0, 0, Clock::duration::zero()};
-    uint64_t worst_id = 0;
-    for (const auto& [id, client] : clients_) {
-      if (id == except) continue;
-      if (only_readers && (client->job == nullptr || client->job->charged_bytes == 0)) continue;
-      const int offence = client->OffenceAt(now);
-      const std::tuple<int, int, Clock::duration> score = {offence, connections[client->process()],
-                                                           now - client->since};
-      if (offence == 0 || score <= worst) continue;
-      worst = score;
-      worst_id = id;
-    }
+    const uint64_t worst_id = exchange::ClientPolicy::WorstOf(clients_, now, only_readers, except);
     if (worst_id == 0) return false;
     ++stats_.num_evicted;
     Disconnect(worst_id);
@@ -454,13 +399,12 @@ class Server::Loop {
   const ScopedDescriptor wake_;  // written by the threads that compute answers
   ScopedDescriptor spare_;       // closed to accept a client when there are no others
   const size_t max_clients_;
-  const std::chrono::nanoseconds timeout_;
-  const std::chrono::nanoseconds idle_timeout_;
+  const exchange::ClientPolicy policy_;
   const OwnerProcess owner_;
 
   uint64_t next_id_ = 2;
-  Clients clients_;              // by id; ids are not used again
-  std::vector<uint64_t> ready_;  // clients whose next frame may be in their buffer already
+  exchange::ServerClients clients_;  // ids are not used again
+  std::vector<uint64_t> ready_;      // clients whose next frame may be in their buffer already
   TimePoint next_sweep_ = {};
   TimePoint accept_again_ = {};
   bool is_listener_watched_ = false;

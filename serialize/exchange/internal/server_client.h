@@ -92,29 +92,6 @@ struct ServerClient {
   ServerClient(UnixSocket socket, uint64_t max_request_bytes, const ChannelOptions& options)
       : transport(std::move(socket)), frames(&transport, max_request_bytes, options.decode.allocator) {}
 
-  // How soon the client is disconnected when memory or connections run short. 0: not now; 1: it is idle; 2 (first): it
-  // holds resources that it does not use.
-  int OffenceAt(TimePoint now) const {
-    // The result is 0 for this long after the present step began.
-    constexpr auto kGrace = std::chrono::milliseconds(100);
-    // Answers must be read at this rate, measured over at least kReadGrace.
-    constexpr auto kReadGrace = std::chrono::milliseconds(250);
-    constexpr double kMinBytesPerSecond = 4 << 20;
-    const TimePoint::duration spent = now - since;
-    switch (state) {
-      case State::kReceiving:
-        if (spent < kGrace) return 0;
-        return has_asked && !has_begun ? 1 : 2;
-      case State::kComputing:
-        return 0;
-      case State::kSending:
-        if (spent < kReadGrace) return 0;
-        const double seconds = std::chrono::duration<double>(spent).count();
-        return static_cast<double>(sent_bytes) < seconds * kMinBytesPerSecond ? 2 : 0;
-    }
-    return 0;
-  }
-
   int descriptor() { return transport.socket().descriptor(); }
   int32_t process() { return transport.socket().peer().process_id; }
 
