@@ -1893,6 +1893,25 @@ tensorcask_test(tests_serialize_checkpoint_damage_test
   TIMEOUT
     60)
 
+tensorcask_test(tests_serialize_checkpoint_deltas_test
+  SOURCES
+    tests/serialize/checkpoint/deltas_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::payload
+    Tensorcask::proto
+    Tensorcask::tensor
+    absl::strings
+    tests_serialize_checkpoint_checkpoint_testing
+    tests_serialize_checkpoint_encoded_testing
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    60)
+
 tensorcask_test(tests_serialize_checkpoint_encoded_damage_test
   SOURCES
     tests/serialize/checkpoint/encoded_damage_test.cc
@@ -1926,12 +1945,26 @@ tensorcask_test(tests_serialize_checkpoint_encoded_test
     Tensorcask::tensor
     absl::strings
     tests_serialize_checkpoint_checkpoint_testing
+    tests_serialize_checkpoint_encoded_testing
     tests_support_forwarding_file_system
     tests_support_status_matchers
   PACKAGE
     tests/serialize/checkpoint
   TIMEOUT
     60)
+
+tensorcask_inner_library(tests_serialize_checkpoint_encoded_testing
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::payload
+    Tensorcask::proto
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::strings
+    tests_serialize_checkpoint_checkpoint_testing
+    tests_support_status_matchers)
 
 tensorcask_test(tests_serialize_checkpoint_fault_surfaces_test
   SOURCES
@@ -1944,7 +1977,7 @@ tensorcask_test(tests_serialize_checkpoint_fault_surfaces_test
     absl::status
     absl::strings
     tests_crash_content
-    tests_crash_manager_scenarios
+    tests_serialize_checkpoint_fault_surfaces_testing
     tests_support_counted_allocations
     tests_support_failing_allocator
     tests_support_faulty_file_system
@@ -1953,6 +1986,14 @@ tensorcask_test(tests_serialize_checkpoint_fault_surfaces_test
     tests/serialize/checkpoint
   TIMEOUT
     60)
+
+tensorcask_inner_library(tests_serialize_checkpoint_fault_surfaces_testing
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    absl::status
+    absl::strings
+    tests_support_faulty_file_system)
 
 tensorcask_test(tests_serialize_checkpoint_faults_test
   SOURCES
@@ -2109,6 +2150,24 @@ tensorcask_test(tests_serialize_checkpoint_manager_faults_test
   TIMEOUT
     60)
 
+tensorcask_test(tests_serialize_checkpoint_manager_open_test
+  SOURCES
+    tests/serialize/checkpoint/manager_open_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::tensor
+    absl::strings
+    tests_serialize_checkpoint_manager_testing
+    tests_support_faulty_file_system
+    tests_support_status_matchers
+    tests_support_temp_folder
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    60)
+
 tensorcask_test(tests_serialize_checkpoint_manager_test
   SOURCES
     tests/serialize/checkpoint/manager_test.cc
@@ -2137,6 +2196,24 @@ tensorcask_inner_library(tests_serialize_checkpoint_manager_testing
     absl::strings
     tests_serialize_checkpoint_checkpoint_testing)
 
+tensorcask_test(tests_serialize_checkpoint_merge_files_test
+  SOURCES
+    tests/serialize/checkpoint/merge_files_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::tensor
+    absl::strings
+    tests_serialize_checkpoint_merge_testing
+    tests_support_faulty_file_system
+    tests_support_status_matchers
+    tests_support_temp_folder
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    60)
+
 tensorcask_test(tests_serialize_checkpoint_merge_test
   SOURCES
     tests/serialize/checkpoint/merge_test.cc
@@ -2149,6 +2226,7 @@ tensorcask_test(tests_serialize_checkpoint_merge_test
     Tensorcask::tensor
     absl::strings
     tests_serialize_checkpoint_checkpoint_testing
+    tests_serialize_checkpoint_merge_testing
     tests_support_faulty_file_system
     tests_support_status_matchers
     tests_support_temp_folder
@@ -2157,6 +2235,17 @@ tensorcask_test(tests_serialize_checkpoint_merge_test
     tests/serialize/checkpoint
   TIMEOUT
     60)
+
+tensorcask_inner_library(tests_serialize_checkpoint_merge_testing
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::proto
+    Tensorcask::tensor
+    absl::strings
+    tests_serialize_checkpoint_checkpoint_testing
+    tests_support_status_matchers)
 
 tensorcask_test(tests_serialize_checkpoint_object_graph_test
   SOURCES
@@ -2232,6 +2321,42 @@ tensorcask_test(tests_serialize_checkpoint_read_all_test
   TIMEOUT
     60)
 
+tensorcask_test(tests_serialize_checkpoint_reader_limits_test
+  SOURCES
+    tests/serialize/checkpoint/reader_limits_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::dependency_snappy
+    Tensorcask::io
+    absl::strings
+    tests_serialize_checkpoint_checkpoint_testing
+    tests_serialize_checkpoint_forge
+    tests_serialize_checkpoint_reader_testing
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    60)
+
+tensorcask_test(tests_serialize_checkpoint_reader_mismatch_test
+  SOURCES
+    tests/serialize/checkpoint/reader_mismatch_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::dependency_snappy
+    Tensorcask::io
+    absl::strings
+    tests_serialize_checkpoint_checkpoint_testing
+    tests_serialize_checkpoint_reader_testing
+    tests_support_status_matchers
+    tests_support_temp_folder
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    60)
+
 tensorcask_test(tests_serialize_checkpoint_reader_rejects_test
   SOURCES
     tests/serialize/checkpoint/reader_rejects_test.cc
@@ -2260,6 +2385,7 @@ tensorcask_test(tests_serialize_checkpoint_reader_test
     absl::strings
     tests_serialize_checkpoint_checkpoint_testing
     tests_serialize_checkpoint_forge
+    tests_serialize_checkpoint_reader_testing
     tests_support_faulty_file_system
     tests_support_status_matchers
     tests_support_temp_folder
@@ -2267,6 +2393,14 @@ tensorcask_test(tests_serialize_checkpoint_reader_test
     tests/serialize/checkpoint
   TIMEOUT
     60)
+
+tensorcask_inner_library(tests_serialize_checkpoint_reader_testing
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::dependency_snappy
+    Tensorcask::io
+    absl::strings)
 
 tensorcask_test(tests_serialize_checkpoint_salvage_damage_test
   SOURCES
@@ -2567,6 +2701,25 @@ tensorcask_test(tests_serialize_checkpoint_writer_threads_test
   TIMEOUT
     60)
 
+tensorcask_test(tests_serialize_checkpoint_writing_faults_test
+  SOURCES
+    tests/serialize/checkpoint/writing_faults_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::io
+    absl::status
+    absl::strings
+    tests_crash_content
+    tests_crash_manager_scenarios
+    tests_serialize_checkpoint_fault_surfaces_testing
+    tests_support_faulty_file_system
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    60)
+
 tensorcask_test(tests_serialize_exchange_allocation_failures_test
   SOURCES
     tests/serialize/exchange/allocation_failures_test.cc
@@ -2620,6 +2773,28 @@ tensorcask_test(tests_serialize_exchange_channel_death_test
   TIMEOUT
     300)
 
+tensorcask_test(tests_serialize_exchange_channel_descriptors_test
+  SOURCES
+    tests/serialize/exchange/channel_descriptors_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::exchange
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings
+    absl::time
+    tests_serialize_exchange_channel_faults_testing
+    tests_serialize_exchange_channel_testing
+    tests_serialize_exchange_descriptor_count
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/exchange
+  TIMEOUT
+    60)
+
 tensorcask_test(tests_serialize_exchange_channel_faults_test
   SOURCES
     tests/serialize/exchange/channel_faults_test.cc
@@ -2633,6 +2808,7 @@ tensorcask_test(tests_serialize_exchange_channel_faults_test
     absl::statusor
     absl::strings
     absl::time
+    tests_serialize_exchange_channel_faults_testing
     tests_serialize_exchange_channel_testing
     tests_serialize_exchange_descriptor_count
     tests_support_failing_allocator
@@ -2641,6 +2817,18 @@ tensorcask_test(tests_serialize_exchange_channel_faults_test
     tests/serialize/exchange
   TIMEOUT
     60)
+
+tensorcask_inner_library(tests_serialize_exchange_channel_faults_testing
+  LINK
+    GTest::gmock_main
+    Tensorcask::exchange
+    Tensorcask::tensor
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings
+    absl::time
+    tests_serialize_exchange_channel_testing)
 
 tensorcask_test(tests_serialize_exchange_channel_listener_test
   SOURCES
@@ -2692,6 +2880,24 @@ tensorcask_inner_library(tests_serialize_exchange_channel_testing
     absl::status
     absl::strings
     absl::time)
+
+tensorcask_test(tests_serialize_exchange_channel_waits_test
+  SOURCES
+    tests/serialize/exchange/channel_waits_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::exchange
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
+    absl::time
+    tests_serialize_exchange_channel_testing
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/exchange
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_exchange_deadline_test
   SOURCES
@@ -2802,9 +3008,9 @@ tensorcask_test(tests_serialize_exchange_server_test
   TIMEOUT
     60)
 
-tensorcask_test(tests_serialize_exchange_shared_memory_test
+tensorcask_test(tests_serialize_exchange_shared_memory_rejects_test
   SOURCES
-    tests/serialize/exchange/shared_memory_test.cc
+    tests/serialize/exchange/shared_memory_rejects_test.cc
   LINK
     GTest::gmock_main
     Tensorcask::exchange
@@ -2813,12 +3019,36 @@ tensorcask_test(tests_serialize_exchange_shared_memory_test
     absl::status
     absl::statusor
     tests_serialize_exchange_descriptor_count
+    tests_serialize_exchange_shared_memory_testing
     tests_support_status_matchers
     tests_support_temp_folder
   PACKAGE
     tests/serialize/exchange
   TIMEOUT
     60)
+
+tensorcask_test(tests_serialize_exchange_shared_memory_test
+  SOURCES
+    tests/serialize/exchange/shared_memory_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::exchange
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
+    tests_serialize_exchange_shared_memory_testing
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/exchange
+  TIMEOUT
+    60)
+
+tensorcask_inner_library(tests_serialize_exchange_shared_memory_testing
+  LINK
+    GTest::gmock_main
+    absl::status
+    absl::statusor
+    tests_serialize_exchange_descriptor_count)
 
 tensorcask_test(tests_serialize_exchange_socket_closing_test
   SOURCES
@@ -2883,6 +3113,21 @@ tensorcask_test(tests_serialize_exchange_unix_socket_test
   TIMEOUT
     60)
 
+tensorcask_test(tests_serialize_io_atomic_publish_existing_test
+  SOURCES
+    tests/serialize/io/atomic_publish_existing_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    tests_serialize_io_atomic_publish_testing
+    tests_support_faulty_file_system
+    tests_support_status_matchers
+    tests_support_temp_folder
+  PACKAGE
+    tests/serialize/io
+  TIMEOUT
+    60)
+
 tensorcask_test(tests_serialize_io_atomic_publish_faults_test
   SOURCES
     tests/serialize/io/atomic_publish_faults_test.cc
@@ -2915,8 +3160,10 @@ tensorcask_test(tests_serialize_io_atomic_publish_test
 
 tensorcask_inner_library(tests_serialize_io_atomic_publish_testing
   LINK
+    GTest::gmock
     Tensorcask::io
-    Tensorcask::tensor)
+    Tensorcask::tensor
+    tests_support_faulty_file_system)
 
 tensorcask_test(tests_serialize_io_byte_sink_test
   SOURCES
@@ -3305,6 +3552,22 @@ tensorcask_test(tests_serialize_payload_payload_memory_test
     tests/serialize/payload
   TIMEOUT
     60)
+
+tensorcask_test(tests_serialize_payload_payload_reader_damage_test
+  SOURCES
+    tests/serialize/payload/payload_reader_damage_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    Tensorcask::payload
+    absl::status
+    absl::strings
+    tests_serialize_payload_payload_testing
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/payload
+  TIMEOUT
+    300)
 
 tensorcask_test(tests_serialize_payload_payload_reader_test
   SOURCES
@@ -3756,13 +4019,32 @@ tensorcask_test(tests_serialize_wire_real_files_test
   TIMEOUT
     60)
 
+tensorcask_test(tests_serialize_wire_real_record_files_test
+  SOURCES
+    tests/serialize/wire/real_record_files_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor
+    ZLIB::ZLIB
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings
+    nlohmann_json::nlohmann_json
+    tests_serialize_wire_records_testing
+    tests_support_status_matchers
+    tests_support_test_data
+  PACKAGE
+    tests/serialize/wire
+  TIMEOUT
+    60)
+
 tensorcask_test(tests_serialize_wire_records_test
   SOURCES
     tests/serialize/wire/records_test.cc
   LINK
     GTest::gmock_main
     Tensorcask::io
-    Tensorcask::strided
     Tensorcask::tensor
     Tensorcask::wire
     ZLIB::ZLIB
@@ -3771,13 +4053,27 @@ tensorcask_test(tests_serialize_wire_records_test
     absl::statusor
     absl::strings
     nlohmann_json::nlohmann_json
+    tests_serialize_wire_records_testing
     tests_support_failing_allocator
     tests_support_status_matchers
-    tests_support_test_data
   PACKAGE
     tests/serialize/wire
   TIMEOUT
     60)
+
+tensorcask_inner_library(tests_serialize_wire_records_testing
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    Tensorcask::tensor
+    Tensorcask::wire
+    ZLIB::ZLIB
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings
+    nlohmann_json::nlohmann_json
+    tests_support_status_matchers)
 
 tensorcask_test(tests_serialize_wire_shape_slice_codec_test
   SOURCES
@@ -3821,6 +4117,29 @@ tensorcask_test(tests_serialize_wire_tensor_message_test
     protobuf::libprotobuf
     tests_serialize_wire_foreign_tensor_proto
     tests_serialize_wire_wire_test_util
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/wire
+  TIMEOUT
+    60)
+
+tensorcask_test(tests_serialize_wire_tensor_records_test
+  SOURCES
+    tests/serialize/wire/tensor_records_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::wire
+    ZLIB::ZLIB
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings
+    nlohmann_json::nlohmann_json
+    tests_serialize_wire_records_testing
+    tests_support_failing_allocator
     tests_support_status_matchers
   PACKAGE
     tests/serialize/wire
@@ -4533,6 +4852,20 @@ tensorcask_test(tests_tensor_memory_caching_allocator_model_test
   TIMEOUT
     60)
 
+tensorcask_test(tests_tensor_memory_caching_allocator_shortage_test
+  SOURCES
+    tests/tensor/memory/caching_allocator_shortage_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::memory
+    Tensorcask::tensor
+    tests_support_status_matchers
+    tests_tensor_memory_caching_allocator_testing
+  PACKAGE
+    tests/tensor/memory
+  TIMEOUT
+    60)
+
 tensorcask_test(tests_tensor_memory_caching_allocator_test
   SOURCES
     tests/tensor/memory/caching_allocator_test.cc
@@ -4541,10 +4874,18 @@ tensorcask_test(tests_tensor_memory_caching_allocator_test
     Tensorcask::memory
     Tensorcask::tensor
     tests_support_status_matchers
+    tests_tensor_memory_caching_allocator_testing
   PACKAGE
     tests/tensor/memory
   TIMEOUT
     60)
+
+tensorcask_inner_library(tests_tensor_memory_caching_allocator_testing
+  LINK
+    GTest::gmock_main
+    Tensorcask::memory
+    Tensorcask::tensor
+    tests_support_status_matchers)
 
 tensorcask_test(tests_tensor_memory_caching_options_test
   SOURCES
@@ -5179,6 +5520,20 @@ tensorcask_test(tests_tensor_tensor_elements_test
   TIMEOUT
     60)
 
+tensorcask_test(tests_tensor_tensor_from_memory_test
+  SOURCES
+    tests/tensor/tensor_from_memory_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor
+    absl::status
+    tests_support_status_matchers
+    tests_tensor_tensor_testing
+  PACKAGE
+    tests/tensor
+  TIMEOUT
+    60)
+
 tensorcask_test(tests_tensor_tensor_slices_test
   SOURCES
     tests/tensor/tensor_slices_test.cc
@@ -5201,10 +5556,17 @@ tensorcask_test(tests_tensor_tensor_test
     absl::status
     tests_support_failing_allocator
     tests_support_status_matchers
+    tests_tensor_tensor_testing
   PACKAGE
     tests/tensor
   TIMEOUT
     60)
+
+tensorcask_inner_library(tests_tensor_tensor_testing
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor
+    absl::status)
 
 tensorcask_inner_library(tools_console
   SOURCES

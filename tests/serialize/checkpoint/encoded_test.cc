@@ -2,9 +2,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
-#include <initializer_list>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -14,132 +11,40 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/proto/checkpoint.pb.h"
-#include "tensorcask/serialize/checkpoint/merge.h"
 #include "tensorcask/serialize/checkpoint/reader.h"
-#include "tensorcask/serialize/checkpoint/salvage.h"
-#include "tensorcask/serialize/checkpoint/table/table_reader.h"
 #include "tensorcask/serialize/checkpoint/writer.h"
-#include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/serialize/payload/payload_header.h"
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/slice.h"
-#include "tensorcask/tensor/strided/metadata.h"
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/serialize/checkpoint/checkpoint_testing.h"
+#include "tensorcask/tests/serialize/checkpoint/encoded_testing.h"
 #include "tensorcask/tests/support/forwarding_file_system.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
 namespace tensorcask {
 namespace {
 
+using ::tensorcask::testing::At;
 using ::tensorcask::testing::BytesOf;
+using ::tensorcask::testing::Damages;
+using ::tensorcask::testing::ExpectReads;
+using ::tensorcask::testing::Fill;
 using ::tensorcask::testing::ForwardingFileSystem;
+using ::tensorcask::testing::InIndex;
+using ::tensorcask::testing::kData;
+using ::tensorcask::testing::OpenIn;
 using ::tensorcask::testing::SameTensor;
+using ::tensorcask::testing::SaveIn;
 using ::tensorcask::testing::StatusIs;
+using ::tensorcask::testing::Weights;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Code = absl::StatusCode;
-using Fill = std::function<absl::Status(CheckpointWriter&)>;
-
-constexpr char kData[] = "/m.data-00000-of-00001";
-
-// Weights as they are: exponents that hardly differ, mantissas that do. No two seeds give the same.
-Tensor Weights(std::initializer_list<int64_t> dims, uint32_t seed) {
-  Tensor tensor = *Tensor::Create(DType::kFloat32, TensorShape(dims));
-  uint32_t state = seed * 2654435761u + 1;
-  for (float& value : tensor.mutable_flat<float>()) {
-    state = state * 1664525u + 1013904223u;
-    value = (static_cast<float>(state >> 8) / (1 << 24) - 0.5f) * 0.1f;
-  }
-  return tensor;
-}
-
-// The same some steps of training later.
-Tensor Trained(const Tensor& weights) {
-  Tensor tensor = *weights.Clone();
-  uint32_t i = 0;
-  for (float& value : tensor.mutable_flat<float>()) {
-    if (i++ % 8 == 0) value *= 1.0f + 1e-6f;
-  }
-  return tensor;
-}
-
-CheckpointWriterOptions At(PayloadLevel level) {
-  CheckpointWriterOptions options;
-  options.payload.level = level;
-  return options;
-}
-
-void SaveIn(FileSystem* files, const std::string& prefix, CheckpointWriterOptions options, const Fill& fill) {
-  options.file_system = files;
-  ASSERT_OK_AND_ASSIGN(CheckpointWriter writer, CheckpointWriter::Create(prefix, options));
-  ASSERT_OK(fill(writer));
-  if (!options.background) {
-    ASSERT_OK(writer.Finish());
-    return;
-  }
-  ASSERT_OK_AND_ASSIGN(BackgroundSave save, writer.FinishInBackground());
-  ASSERT_OK(save.Wait());
-}
-
-absl::StatusOr<CheckpointReader> OpenIn(FileSystem* files, const std::string& prefix = "/m",
-                                        CheckpointReaderOptions options = {}) {
-  options.read.file_system = files;
-  return CheckpointReader::Open(prefix, options);
-}
-
-std::shared_ptr<const CheckpointReader> Shared(absl::StatusOr<CheckpointReader> reader) {
-  EXPECT_OK(reader.status());
-  return std::make_shared<const CheckpointReader>(*std::move(reader));
-}
-
-std::vector<std::string> Damages(const CheckpointReader& reader, int64_t whole, int64_t without_base = 0) {
-  std::vector<std::string> found;
-  const absl::StatusOr<CheckpointCensus> census =
-      reader.VerifyAll([&](const CheckpointDamage& damage) { found.push_back(std::string(damage.status.message())); });
-  EXPECT_OK(census.status());
-  EXPECT_EQ(census->whole, whole);
-  EXPECT_EQ(census->not_checked, 0);
-  EXPECT_EQ(census->without_base, without_base);
-  EXPECT_THAT(census->notes, ElementsAre());
-  return found;
-}
-
-// A value of an index, as protobuf's own classes have it.
-template <typename Proto>
-Proto InIndex(const MemoryFileSystem& files, const std::string& prefix, const std::string& key) {
-  const std::string index = BytesOf(files, prefix + ".index");
-  Proto proto;
-  const auto table = checkpoint::TableReader::Open(MakeMemorySource("index", index), {});
-  EXPECT_OK(table.status());
-  const auto value = (*table)->Find(key);
-  EXPECT_TRUE(value.ok() && value->has_value() && proto.ParseFromString(std::string(**value)));
-  return proto;
-}
-
-void ExpectReads(const CheckpointReader& reader, const std::string& name, const Tensor& wanted) {
-  ASSERT_OK_AND_ASSIGN(const Tensor read, reader.Read(name));
-  EXPECT_TRUE(SameTensor(read, wanted));
-  ASSERT_OK_AND_ASSIGN(const Tensor mapped, reader.Map(name));
-  EXPECT_TRUE(SameTensor(mapped, wanted));
-  ASSERT_OK_AND_ASSIGN(const DecodedTensor with_metadata, reader.ReadWithMetadata(name));
-  EXPECT_TRUE(SameTensor(*with_metadata.view.ToTensor(), wanted));
-  // Into memory of other strides.
-  const int64_t rows = wanted.dim(0), columns = wanted.dim(1);
-  ASSERT_OK_AND_ASSIGN(const Tensor turned, Tensor::Create(wanted.dtype(), TensorShape({columns, rows})));
-  ASSERT_OK_AND_ASSIGN(TensorView out, TensorView(turned).Transpose(0, 1));
-  ASSERT_OK(reader.ReadInto(name, &out));
-  EXPECT_TRUE(SameTensor(*out.ToTensor(), wanted));
-  const TensorSlice slice = *TensorSlice::Parse(absl::StrCat(rows / 3, ",", rows / 2, ":1,2"));
-  ASSERT_OK_AND_ASSIGN(const Tensor part, reader.ReadSlice(name, slice));
-  EXPECT_TRUE(SameTensor(part, *TensorView(wanted).Slice(slice)->ToTensor()));
-  ASSERT_OK_AND_ASSIGN(const Tensor verified, reader.ReadSlice(name, slice, /*verify_whole=*/true));
-  EXPECT_TRUE(SameTensor(verified, part));
-}
 
 TEST(Encoded, EveryDtypeComesBack) {
   for (const PayloadLevel level : {PayloadLevel::kDefault, PayloadLevel::kHigh}) {
@@ -364,134 +269,6 @@ TEST(Encoded, PiecesOfTensors) {
   EXPECT_EQ(InIndex<BundleHeaderProto>(files, "/m", "").version().min_consumer(), 2);
 }
 
-// ---- Deltas ---------------------------------------------------------------------------------------------------------
-
-class Deltas : public ::testing::Test {
- protected:
-  void SetUp() override {
-    SaveIn(&files_, "/base", {}, [&](CheckpointWriter& writer) {
-      CASK_RETURN_IF_ERROR(writer.Add("other dtype", Tensor::FromValues<int32_t>({1, 2})));
-      return writer.Add("w", first_);
-    });
-    CheckpointWriterOptions options = At(PayloadLevel::kDefault);
-    options.payload.base = Shared(OpenIn(&files_, "/base"));
-    SaveIn(&files_, "/m", options, [&](CheckpointWriter& writer) {
-      CASK_RETURN_IF_ERROR(writer.Add("new", Weights({100, 100}, 9)));
-      CASK_RETURN_IF_ERROR(writer.Add("other dtype", Weights({100, 100}, 10)));
-      return writer.Add("w", second_);
-    });
-  }
-
-  absl::StatusOr<CheckpointReader> WithBase(const std::string& prefix, const std::string& base) {
-    CheckpointReaderOptions options;
-    options.base = Shared(OpenIn(&files_, base));
-    return OpenIn(&files_, prefix, options);
-  }
-
-  MemoryFileSystem files_;
-  const Tensor first_ = Weights({200, 100}, 1);
-  const Tensor second_ = Trained(first_);
-};
-
-TEST_F(Deltas, ComeBackWithTheirBase) {
-  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, WithBase("/m", "/base"));
-  ASSERT_OK_AND_ASSIGN(const CheckpointEntry entry, reader.Find("w"));
-  ASSERT_NE(entry.payload, nullptr);
-  EXPECT_TRUE(entry.payload->is_delta);
-  EXPECT_LT(entry.stored_bytes, 80000u / 4);
-  for (const char* name : {"new", "other dtype"}) {
-    ASSERT_OK_AND_ASSIGN(const CheckpointEntry other, reader.Find(name));
-    ASSERT_NE(other.payload, nullptr) << name;
-    EXPECT_FALSE(other.payload->is_delta) << name;
-  }
-  ExpectReads(reader, "w", second_);
-  ASSERT_OK_AND_ASSIGN(const auto all, reader.ReadAll(2));
-  EXPECT_TRUE(SameTensor(all[2].tensor, second_));
-}
-
-TEST_F(Deltas, WithoutBaseAreNoWholeTensors) {
-  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files_));
-  EXPECT_THAT(Damages(reader, 2, /*without_base=*/1), ElementsAre());
-  ASSERT_OK_AND_ASSIGN(const CheckpointReader with_base, WithBase("/m", "/base"));
-  EXPECT_THAT(Damages(with_base, 3), ElementsAre());
-  EXPECT_OK(reader.Read("new"));
-  const auto refused = StatusIs(Code::kFailedPrecondition, ::testing::AllOf(HasSubstr(kData), HasSubstr("tensor \"w\""),
-                                                                            HasSubstr("no base is given")));
-  EXPECT_THAT(reader.Read("w"), refused);
-  EXPECT_THAT(reader.Map("w"), refused);
-  EXPECT_THAT(reader.ReadSlice("w", *TensorSlice::Parse("0,1:-")), refused);
-  EXPECT_THAT(reader.ReadAll(), refused);
-}
-
-TEST_F(Deltas, OfAnotherBaseAreRefused) {
-  const auto read = [&](const Fill& fill) {
-    CheckpointWriterOptions options;
-    options.overwrite = true;
-    SaveIn(&files_, "/wrong", options, fill);
-    absl::StatusOr<CheckpointReader> reader = WithBase("/m", "/wrong");
-    if (!reader.ok()) return reader.status();
-    absl::Status read = reader->Read("w").status();
-    EXPECT_THAT(Damages(*reader, 2), ElementsAre(read.message()));
-    return read;
-  };
-  EXPECT_THAT(read([](CheckpointWriter& writer) {
-                return writer.Add("w", Weights({200, 100}, 2));
-              }),
-              StatusIs(Code::kFailedPrecondition, HasSubstr("hash")));
-  EXPECT_THAT(read([](CheckpointWriter& writer) { return writer.Add("w", Weights({200}, 1)); }),
-              StatusIs(Code::kFailedPrecondition, HasSubstr("float32 [200]; wanted are 20000 elements of float32")));
-  EXPECT_THAT(read([](CheckpointWriter& writer) { return writer.Add("v", Weights({200}, 1)); }),
-              StatusIs(Code::kFailedPrecondition, HasSubstr("/wrong, has no tensor of its name")));
-}
-
-TEST_F(Deltas, HaveADepthOfOne) {
-  CheckpointWriterOptions options = At(PayloadLevel::kDefault);
-  CheckpointReaderOptions read;
-  read.base = Shared(OpenIn(&files_, "/base"));
-  options.payload.base = Shared(OpenIn(&files_, "/m", read));
-  SaveIn(&files_, "/third", options, [&](CheckpointWriter& writer) {
-    CASK_RETURN_IF_ERROR(writer.Add("new", Trained(Weights({100, 100}, 9))));
-    return writer.Add("w", Trained(second_));
-  });
-  ASSERT_OK_AND_ASSIGN(const CheckpointReader third, WithBase("/third", "/m"));
-  ASSERT_OK_AND_ASSIGN(const CheckpointEntry entry, third.Find("w"));
-  EXPECT_FALSE(entry.payload->is_delta);
-  ExpectReads(third, "w", Trained(second_));
-  ASSERT_OK_AND_ASSIGN(const CheckpointEntry fresh, third.Find("new"));
-  EXPECT_TRUE(fresh.payload->is_delta);  // and its base is not a delta
-  ExpectReads(third, "new", Trained(Weights({100, 100}, 9)));
-  CheckpointReaderOptions with_deltas;
-  with_deltas.base = options.payload.base;
-  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files_, "/m", with_deltas));
-  EXPECT_THAT(reader.Read("w"), StatusIs(Code::kFailedPrecondition, HasSubstr("and so is the tensor of its name")));
-}
-
-TEST_F(Deltas, BasesAreNotReplacedAndNotNeeded) {
-  CheckpointWriterOptions options = At(PayloadLevel::kDefault);
-  options.file_system = &files_;
-  options.payload.base = Shared(OpenIn(&files_, "/base"));
-  options.overwrite = true;
-  EXPECT_THAT(CheckpointWriter::Create("/base", options),
-              StatusIs(Code::kInvalidArgument, HasSubstr("the base of what is to be saved")));
-  // A damaged base costs size, not the save.
-  std::string data = BytesOf(files_, "/base.data-00000-of-00001");
-  data[1000] ^= 1;
-  files_.Put("/base.data-00000-of-00001", data);
-  options.payload.base = Shared(OpenIn(&files_, "/base"));
-  SaveIn(&files_, "/m", options, [&](CheckpointWriter& writer) { return writer.Add("w", second_); });
-  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files_));
-  ExpectReads(reader, "w", second_);
-}
-
-TEST_F(Deltas, OfADamagedBaseNameIt) {
-  std::string data = BytesOf(files_, "/base.data-00000-of-00001");
-  data[1000] ^= 1;
-  files_.Put("/base.data-00000-of-00001", data);
-  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, WithBase("/m", "/base"));
-  EXPECT_THAT(reader.Read("w"), StatusIs(Code::kDataLoss, HasSubstr("/base.data-00000-of-00001")));
-  EXPECT_THAT(Damages(reader, 2), ElementsAre(HasSubstr("/base.data-00000-of-00001")));
-}
-
 // ---- Equal tensors --------------------------------------------------------------------------------------------------
 
 TEST(Encoded, EqualTensorsOfAShardAreStoredOnce) {
@@ -541,45 +318,6 @@ TEST(Encoded, SharingHasItsLimit) {
   ASSERT_OK_AND_ASSIGN(const auto all, reader.ReadAll());
   for (const auto& [name, read] : all) EXPECT_TRUE(SameTensor(read, tensor)) << name;
   EXPECT_THAT(Damages(reader, kTensors), ElementsAre());
-}
-
-// ---- Other doors ----------------------------------------------------------------------------------------------------
-
-TEST_F(Deltas, AreMergedAsTheyStand) {
-  SaveIn(&files_, "/plain", {}, [&](CheckpointWriter& writer) { return writer.Add("p", first_); });
-  MergeOptions options;
-  options.file_system = &files_;
-  ASSERT_OK(MergeCheckpoints({"/plain", "/m"}, "/merged", options));
-  EXPECT_EQ(InIndex<BundleHeaderProto>(files_, "/merged", "").version().min_consumer(), 2);
-  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, WithBase("/merged", "/base"));
-  EXPECT_THAT(Damages(reader, 4), ElementsAre());
-  ExpectReads(reader, "w", second_);
-  ExpectReads(reader, "new", Weights({100, 100}, 9));
-  ExpectReads(reader, "p", first_);
-}
-
-TEST_F(Deltas, AreSalvagedWithTheirBase) {
-  CheckpointReaderOptions read;
-  read.read.file_system = &files_;
-  CheckpointWriterOptions write;
-  write.file_system = &files_;
-  ASSERT_OK_AND_ASSIGN(const SalvageReport without, SalvageCheckpoint("/m", "/without", read, write));
-  EXPECT_EQ(without.saved, 2);
-  ASSERT_EQ(without.lost.size(), 1u);
-  EXPECT_EQ(without.lost[0].tensor, "w");
-  EXPECT_THAT(without.lost[0].status, StatusIs(Code::kFailedPrecondition, HasSubstr("delta")));
-  read.base = Shared(OpenIn(&files_, "/base"));
-  ASSERT_OK_AND_ASSIGN(const SalvageReport with, SalvageCheckpoint("/m", "/with", read, write));
-  EXPECT_EQ(with.saved, 3);
-  EXPECT_TRUE(with.lost.empty());
-  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files_, "/with"));
-  ExpectReads(reader, "w", second_);
-  for (const char* name : {"new", "w"}) {
-    ASSERT_OK_AND_ASSIGN(const CheckpointEntry entry, reader.Find(name));
-    ASSERT_NE(entry.payload, nullptr) << name;
-    EXPECT_EQ(entry.payload->level, 1) << name;
-    EXPECT_FALSE(entry.payload->is_delta) << name;
-  }
 }
 
 }  // namespace

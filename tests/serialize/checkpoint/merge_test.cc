@@ -1,32 +1,24 @@
 #include "tensorcask/serialize/checkpoint/merge.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstdint>
 #include <iterator>
 #include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/proto/checkpoint.pb.h"
 #include "tensorcask/serialize/checkpoint/reader.h"
-#include "tensorcask/serialize/checkpoint/table/table_reader.h"
 #include "tensorcask/serialize/checkpoint/writer.h"
-#include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
-#include "tensorcask/tensor/slice.h"
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/serialize/checkpoint/checkpoint_testing.h"
+#include "tensorcask/tests/serialize/checkpoint/merge_testing.h"
 #include "tensorcask/tests/support/faulty_file_system.h"
 #include "tensorcask/tests/support/status_matchers.h"
 #include "tensorcask/tests/support/temp_folder.h"
@@ -36,82 +28,25 @@ namespace tensorcask {
 namespace {
 
 using ::tensorcask::testing::BytesOf;
+using ::tensorcask::testing::ContentOf;
 using ::tensorcask::testing::EntryOf;
 using ::tensorcask::testing::FaultyFileSystem;
 using ::tensorcask::testing::FileOperation;
+using ::tensorcask::testing::HeaderOf;
 using ::tensorcask::testing::IndexOf;
+using ::tensorcask::testing::Merge;
 using ::tensorcask::testing::NamedTensor;
+using ::tensorcask::testing::On;
+using ::tensorcask::testing::OpenIn;
 using ::tensorcask::testing::SameTensor;
-using ::tensorcask::testing::Save;
+using ::tensorcask::testing::SaveIn;
+using ::tensorcask::testing::SaveRows;
 using ::tensorcask::testing::StatusIs;
 using ::tensorcask::testing::TempFolder;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Code = absl::StatusCode;
-
-MergeOptions On(FileSystem* files) {
-  MergeOptions options;
-  options.file_system = files;
-  return options;
-}
-
-absl::StatusOr<CheckpointReader> OpenIn(FileSystem* files, const std::string& prefix) {
-  CheckpointReaderOptions options;
-  options.read.file_system = files;
-  return CheckpointReader::Open(prefix, options);
-}
-
-void SaveIn(FileSystem* files, const std::string& prefix, const std::vector<NamedTensor>& tensors, int num_shards = 1) {
-  CheckpointWriterOptions options;
-  options.file_system = files;
-  options.num_shards = num_shards;
-  ASSERT_OK(Save(prefix, tensors, options));
-}
-
-// Rows [start, start + rows) of a float32 tensor of `all` rows, of the values start, start + 1 ...
-absl::Status SaveRows(FileSystem* files, const std::string& prefix, int64_t all, int64_t start, int64_t rows,
-                      DType dtype = DType::kFloat32) {
-  CheckpointWriterOptions options;
-  options.file_system = files;
-  absl::StatusOr<CheckpointWriter> writer = CheckpointWriter::Create(prefix, options);
-  if (!writer.ok()) return writer.status();
-  Tensor tensor = *Tensor::Zeros(dtype, TensorShape::Create({rows}).value());
-  if (dtype == DType::kFloat32) {
-    for (int64_t i = 0; i < rows; ++i) tensor.mutable_data<float>()[i] = static_cast<float>(start + i);
-  }
-  absl::Status status = writer->AddSlice("w", TensorShape::Create({all}).value(),
-                                         *TensorSlice::Parse(absl::StrCat(start, ",", rows)), tensor);
-  return status.ok() ? writer->Finish() : status;
-}
-
-// All keys and values of an index.
-std::map<std::string, std::string> ContentOf(FileSystem* files, const std::string& prefix) {
-  std::map<std::string, std::string> content;
-  ReadOptions read;
-  read.file_system = files;
-  absl::StatusOr<std::shared_ptr<const ByteSource>> file = OpenFileSource(prefix + ".index", read);
-  EXPECT_OK(file);
-  if (!file.ok()) return content;
-  const auto table = checkpoint::TableReader::Open(*std::move(file), {});
-  EXPECT_OK(table);
-  if (!table.ok()) return content;
-  EXPECT_OK((*table)->ForEach([&](absl::string_view key, absl::string_view value) {
-    content[std::string(key)] = std::string(value);
-    return absl::OkStatus();
-  }));
-  return content;
-}
-
-BundleHeaderProto HeaderOf(FileSystem* files, const std::string& prefix) {
-  BundleHeaderProto header;
-  EXPECT_TRUE(header.ParseFromString(ContentOf(files, prefix)[""]));
-  return header;
-}
-
-absl::Status Merge(FileSystem* files, const std::vector<std::string>& sources) {
-  return MergeCheckpoints(sources, "/m", On(files));
-}
 
 // ---- What comes out -------------------------------------------------------------------------------------------------
 
@@ -340,14 +275,6 @@ TEST(MergeTest, TheMarkStaysBesideMinConsumer2) {
   EXPECT_OK(OpenIn(&files, "/m"));
 }
 
-TEST(MergeTest, MakesTheFolderOfTheTarget) {
-  MemoryFileSystem files;
-  SaveIn(&files, "/a", {{"a", Tensor::Scalar<float>(1)}});
-  ASSERT_OK(MergeCheckpoints({"/a"}, "/new/m", On(&files)));
-  EXPECT_OK(OpenIn(&files, "/new/m"));
-  EXPECT_THAT(MergeCheckpoints({"/a"}, "/no/such/m", On(&files)), StatusIs(Code::kNotFound, HasSubstr("/no/such")));
-}
-
 // ---- Refused --------------------------------------------------------------------------------------------------------
 
 void PutBigEndian(MemoryFileSystem* files, const std::string& prefix, const std::string& name) {
@@ -462,113 +389,6 @@ TEST(MergeTest, AnEntryOfAllPiecesIsBounded) {
   EXPECT_OK(MergeCheckpoints(sources, "/all", options));
 }
 
-TEST(MergeTest, MissingSourcesMayBePassedOver) {
-  MemoryFileSystem files;
-  SaveIn(&files, "/a", {{"a", Tensor::Scalar<float>(1)}});
-  MergeOptions options = On(&files);
-  options.allow_missing = true;
-  EXPECT_THAT(MergeCheckpoints({"/none", "/nowhere/x"}, "/m", options),
-              StatusIs(Code::kNotFound, AllOf(HasSubstr("none of 2"), HasSubstr("/none.index"))));
-  ASSERT_OK(MergeCheckpoints({"/none", "/a", "/nowhere/x"}, "/m", options));
-  EXPECT_EQ(HeaderOf(&files, "/m").num_shards(), 1);
-}
-
-TEST(MergeTest, SourcesAreRemovedIndexFirst) {
-  MemoryFileSystem memory;
-  SaveIn(&memory, "/a", {{"a", Tensor::Scalar<float>(1)}}, 2);
-  SaveIn(&memory, "/b", {{"b", Tensor::Scalar<float>(1)}});
-  FaultyFileSystem files(&memory);
-  MergeOptions options = On(&files);
-  options.remove_sources = true;
-  ASSERT_OK(MergeCheckpoints({"/a", "/b"}, "/m", options));
-  EXPECT_THAT(memory.Paths(), ElementsAre("/m.data-00000-of-00002", "/m.data-00001-of-00002", "/m.index"));
-  std::vector<std::string> removed;
-  for (const FaultyFileSystem::Record& record : files.log()) {
-    if (record.operation == FileOperation::kRemove && !absl::StrContains(record.path, ".tmp-")) {
-      removed.push_back(record.path);
-    }
-  }
-  EXPECT_THAT(removed, ElementsAre("/a.index", "/a.data-00000-of-00002", "/a.data-00001-of-00002", "/b.index",
-                                   "/b.data-00000-of-00001"));
-  // Best effort: the checkpoint stands.
-  SaveIn(&memory, "/c", {{"c", Tensor::Scalar<float>(1)}});
-  files.SetHook([&](int64_t, FileOperation operation, const std::string& path) {
-    if (operation == FileOperation::kRemove && path == "/c.index") {
-      files.FailAt(1, EACCES, FaultyFileSystem::kForEver, FileOperation::kRemove);
-    }
-  });
-  options.overwrite = true;
-  EXPECT_OK(MergeCheckpoints({"/c"}, "/n", options));
-  ASSERT_OK_AND_ASSIGN(const CheckpointReader left, OpenIn(&memory, "/c"));
-  EXPECT_OK(left.Read("c"));
-}
-
-TEST(MergeTest, AnOldTargetIsReplacedOnlyIfAsked) {
-  MemoryFileSystem files;
-  SaveIn(&files, "/a", {{"a", Tensor::Scalar<float>(1)}});
-  SaveIn(&files, "/m", {{"old", Tensor::Scalar<float>(1)}}, 3);
-  MergeOptions options = On(&files);
-  EXPECT_THAT(MergeCheckpoints({"/a"}, "/m", options), StatusIs(Code::kAlreadyExists, HasSubstr("/m.index: exists")));
-  options.overwrite = true;
-  ASSERT_OK(MergeCheckpoints({"/a"}, "/m", options));
-  EXPECT_THAT(files.Paths(), ElementsAre("/a.data-00000-of-00001", "/a.index", "/m.data-00000-of-00001", "/m.index"));
-}
-
-// A folder has many names, and a source that is the target must be seen under each: else it would be removed as a
-// source.
-TEST(MergeTest, TheTargetIsNoSourceUnderAnyName) {
-  const TempFolder folder;
-  ASSERT_EQ(mkdir(folder.Path("d").c_str(), 0700), 0);
-  ASSERT_EQ(symlink("d", folder.Path("alias").c_str()), 0);
-  SaveIn(FileSystem::Posix(), folder.Path("d/m"), {{"a", Tensor::Scalar<float>(1)}});
-  MergeOptions options;
-  options.overwrite = true;
-  options.remove_sources = true;
-  for (const char* source : {"d/m", "d//m", "alias/m", "d/../d/m.index"}) {
-    SCOPED_TRACE(source);
-    EXPECT_THAT(MergeCheckpoints({folder.Path(source)}, folder.Path("d/m"), options),
-                StatusIs(Code::kInvalidArgument, HasSubstr("is one of the checkpoints")));
-  }
-  EXPECT_OK(OpenIn(FileSystem::Posix(), folder.Path("d/m")));
-  // The same name elsewhere is another.
-  ASSERT_OK(MergeCheckpoints({folder.Path("d/m")}, folder.Path("m"), options));
-  EXPECT_OK(OpenIn(FileSystem::Posix(), folder.Path("m")));
-  EXPECT_THAT(OpenIn(FileSystem::Posix(), folder.Path("d/m")), StatusIs(Code::kNotFound));
-}
-
-// Twice into the same target: the names there are already names of the same files.
-// The file that finds out which names the target's folder has goes, or is named.
-TEST(MergeTest, LeavesNoFileInSilence) {
-  MemoryFileSystem memory;
-  SaveIn(&memory, "/a", {{"x", Tensor::Scalar<float>(1)}});
-  const std::vector<std::string> before = memory.Paths();
-  FaultyFileSystem files(&memory);
-  files.FailAt(1, EPERM, FaultyFileSystem::kForEver, FileOperation::kRemove);
-  EXPECT_THAT(MergeCheckpoints({"/a"}, "/t", On(&files)),
-              StatusIs(Code::kPermissionDenied, HasSubstr("/t.index.tmp-")));
-  for (const std::string& path : memory.Paths()) {
-    if (path.find(".tmp-") != std::string::npos) memory.Remove(path);
-  }
-  EXPECT_EQ(memory.Paths(), before);
-
-  files.FailAt(files.operations(FileOperation::kRemove) + 1, EPERM, FaultyFileSystem::kOnce, FileOperation::kRemove);
-  EXPECT_OK(MergeCheckpoints({"/a"}, "/t", On(&files)));
-  EXPECT_THAT(memory.Paths(), ElementsAre("/a.data-00000-of-00001", "/a.index", "/t.data-00000-of-00001", "/t.index"));
-}
-
-TEST(MergeTest, AgainIntoTheSameTarget) {
-  const TempFolder folder;
-  SaveIn(FileSystem::Posix(), folder.Path("a"), {{"a", Tensor::Scalar<float>(1)}});
-  MergeOptions options;
-  options.overwrite = true;
-  for (int i = 0; i < 3; ++i) ASSERT_OK(MergeCheckpoints({folder.Path("a")}, folder.Path("m"), options));
-  std::vector<std::string> names;
-  ASSERT_EQ(FileSystem::Posix()->List(folder.path(), &names), 0);
-  EXPECT_THAT(names, ElementsAre("a.data-00000-of-00001", "a.index", "m.data-00000-of-00001", "m.index"));
-  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(FileSystem::Posix(), folder.Path("m")));
-  EXPECT_OK(reader.Read("a"));
-}
-
 TEST(MergeTest, TensorFlowsCheckpoints) {
   const std::string data = testing::TestDataFolder("tensorflow");
   if (data.empty()) GTEST_SKIP() << "no test data";
@@ -585,89 +405,6 @@ TEST(MergeTest, TensorFlowsCheckpoints) {
     EXPECT_TRUE(SameTensor(found, wanted)) << entry.name;
   }
   ASSERT_OK(merged.VerifyAll([](const CheckpointDamage& damage) { ADD_FAILURE() << damage.status; }));
-}
-
-// ---- Everything that can fail, failing ------------------------------------------------------------------------------
-
-TEST(MergeFaults, AllOrNothingAndSourcesStay) {
-  int64_t broken = 0;
-  for (const bool links : {true, false}) {
-    for (const auto duration : {FaultyFileSystem::kOnce, FaultyFileSystem::kForEver}) {
-      for (int64_t n = 1;; ++n) {
-        MemoryFileSystem memory;
-        SaveIn(&memory, "/a", {{"a", Tensor::Scalar<float>(1), 1}}, 2);
-        ASSERT_OK(SaveRows(&memory, "/b", 10, 0, 4));
-        ASSERT_OK(SaveRows(&memory, "/c", 10, 4, 6));
-        const std::vector<std::string> before = memory.Paths();
-        FaultyFileSystem disk(&memory);
-        if (!links) disk.FailAt(1, EOPNOTSUPP, FaultyFileSystem::kForEver, FileOperation::kLink);
-        FaultyFileSystem files(&disk);
-        files.FailAt(n, EIO, duration);
-        const absl::Status merged = Merge(&files, {"/a", "/b", "/c"});
-        SCOPED_TRACE(absl::StrCat("at ", n, duration ? " for ever" : " once", "\n", files.LogText()));
-        EXPECT_EQ(files.open_handles(), 0u);
-        EXPECT_EQ(memory.open_handles(), 0u);
-        for (const std::string& path : before) EXPECT_NE(memory.Find(path), nullptr) << path;
-        const absl::StatusOr<CheckpointReader> reader = OpenIn(&memory, "/m");
-        EXPECT_TRUE(reader.ok() || !merged.ok());
-        if (reader.ok()) {
-          EXPECT_OK(reader->Read("a"));
-          EXPECT_OK(reader->Read("w"));
-        }
-        if (!merged.ok() && duration == FaultyFileSystem::kOnce) {
-          EXPECT_EQ(memory.Paths(), before);
-        }
-        if (files.faults() == 0) {
-          EXPECT_OK(merged);
-          break;
-        }
-        ++broken;
-        if (HasFailure()) return;
-      }
-    }
-  }
-  EXPECT_GT(broken, 100);
-}
-
-// A crash must not leave an index without its data: the index goes first, and is gone for good before the data go.
-TEST(MergeTest, TheRemovalOfASourcesIndexIsDurableBeforeItsDataGo) {
-  for (const bool sync : {true, false}) {
-    SCOPED_TRACE(sync);
-    MemoryFileSystem memory;
-    ASSERT_EQ(memory.MakeFolder("/from"), 0);
-    SaveIn(&memory, "/from/a", {{"a", Tensor::Scalar<float>(1)}});
-    FaultyFileSystem files(&memory);
-    MergeOptions options = On(&files);
-    options.remove_sources = true;
-    options.sync = sync;
-    ASSERT_OK(MergeCheckpoints({"/from/a"}, "/m", options));
-    std::vector<std::string> in_folder;
-    for (const FaultyFileSystem::Record& record : files.log()) {
-      if (record.operation == FileOperation::kRemove && absl::StartsWith(record.path, "/from/a.")) {
-        in_folder.push_back(record.path);
-      }
-      if (record.operation == FileOperation::kSyncFolder && record.path == "/from") in_folder.push_back("sync");
-    }
-    if (sync) {
-      EXPECT_THAT(in_folder, ElementsAre("/from/a.index", "sync", "/from/a.data-00000-of-00001"));
-    } else {
-      EXPECT_THAT(in_folder, ElementsAre("/from/a.index", "/from/a.data-00000-of-00001"));
-    }
-  }
-  // Where the folder cannot be synced, the data stay.
-  MemoryFileSystem memory;
-  ASSERT_EQ(memory.MakeFolder("/from"), 0);
-  SaveIn(&memory, "/from/a", {{"a", Tensor::Scalar<float>(1)}});
-  FaultyFileSystem files(&memory);
-  files.SetHook([&](int64_t, FileOperation operation, const std::string& path) {
-    if (operation == FileOperation::kRemove && path == "/from/a.index") {
-      files.FailAt(1, EIO, FaultyFileSystem::kForEver, FileOperation::kSyncFolder);
-    }
-  });
-  MergeOptions options = On(&files);
-  options.remove_sources = true;
-  EXPECT_OK(MergeCheckpoints({"/from/a"}, "/m", options));
-  EXPECT_TRUE(memory.Find("/from/a.data-00000-of-00001"));
 }
 
 }  // namespace

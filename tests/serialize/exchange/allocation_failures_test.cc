@@ -42,6 +42,7 @@ using ::tensorcask::testing::kLong;
 using ::tensorcask::testing::MakeEnds;
 using ::tensorcask::testing::MakePair;
 using ::tensorcask::testing::Mixed;
+using ::tensorcask::testing::Pair;
 using ::tensorcask::testing::StatusIs;
 using ::testing::AnyOf;
 using Code = absl::StatusCode;

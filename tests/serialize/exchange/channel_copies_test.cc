@@ -29,6 +29,7 @@ using ::tensorcask::testing::Counting;
 using ::tensorcask::testing::ExpectSame;
 using ::tensorcask::testing::kLong;
 using ::tensorcask::testing::MakePair;
+using ::tensorcask::testing::Pair;
 using ::tensorcask::testing::Shared;
 
 class ChannelCopies : public ::testing::Test {

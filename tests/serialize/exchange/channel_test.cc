@@ -6,13 +6,9 @@
 #include <optional>
 #include <string>
 #include <thread>
-#include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/exchange/internal/frame.h"
@@ -38,15 +34,13 @@ namespace {
 using ::tensorcask::testing::Catch;
 using ::tensorcask::testing::Caught;
 using ::tensorcask::testing::Counting;
-using ::tensorcask::testing::Ends;
 using ::tensorcask::testing::kLong;
 using ::tensorcask::testing::kShort;
-using ::tensorcask::testing::MakeEnds;
 using ::tensorcask::testing::MakePair;
+using ::tensorcask::testing::Pair;
 using ::tensorcask::testing::Shared;
 using ::tensorcask::testing::StatusIs;
 using ::tensorcask::testing::Victim;
-using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Code = absl::StatusCode;
 
@@ -348,161 +342,6 @@ TEST(Channel, ReceiveTensorWantsOneTensor) {
   ASSERT_OK(pair.a.SendTensor(Counting(TensorShape({2}), Shared()), {}, kLong));
   EXPECT_THAT(pair.b.ReceiveTensor(kLong), StatusIs(Code::kInvalidArgument, HasSubstr("0 tensors")));
   EXPECT_OK(pair.b.ReceiveTensor(kLong));
-}
-
-// ---- What cannot be sent, which harms nothing -----------------------------------------------------------------------
-
-TEST(Channel, MoreThanTheOtherSideTakesIsNotSent) {
-  ChannelOptions small;
-  small.decode.limits.max_message_bytes = 1000;
-  Ends ends = MakeEnds();
-  Channel a = Channel::FromSocket(std::move(ends.ours));
-  Channel b = Channel::FromSocket(std::move(ends.theirs), small);
-  ASSERT_OK(b.Send({}, kLong));
-  ASSERT_OK(a.Receive(kLong));  // from here on a knows
-  for (const auto& allocator : {RefPtr<Allocator>(Shared()), CpuAllocator::Default()}) {
-    EXPECT_THAT(a.SendTensor(Counting(TensorShape({500}), allocator), {}, kLong),
-                StatusIs(Code::kResourceExhausted, HasSubstr("accepts 1000")));
-  }
-  ASSERT_OK(a.SendTensor(Counting(TensorShape({5}), Shared()), {}, kLong));
-  EXPECT_OK(b.ReceiveTensor(kLong));
-}
-
-TEST(Channel, MoreThanThisSideTakesIsRefused) {
-  ChannelOptions small;
-  small.decode.limits.max_message_bytes = 1000;
-  for (const auto& allocator : {RefPtr<Allocator>(Shared()), CpuAllocator::Default()}) {
-    Ends ends = MakeEnds();
-    Channel a = Channel::FromSocket(std::move(ends.ours));
-    Channel b = Channel::FromSocket(std::move(ends.theirs), small);
-    ASSERT_OK(a.SendTensor(Counting(TensorShape({500}), allocator), {}, kLong));
-    EXPECT_THAT(b.Receive(kLong), StatusIs(Code::kResourceExhausted, HasSubstr("max_message_bytes")));
-    EXPECT_THAT(b.Receive(kLong), StatusIs(Code::kFailedPrecondition, HasSubstr("the channel is closed")));
-  }
-}
-
-// A few bytes that many indices name: nothing of what they may be copied to is there.
-TEST(Channel, RepeatedElementsAreBounded) {
-  const TensorView view = *TensorView(Counting(TensorShape({1}), Shared())).Expand({int64_t{1} << 40});
-  Pair pair = MakePair();
-  ASSERT_OK(pair.a.SendTensor(view, {}, kLong));
-  EXPECT_THAT(pair.b.Receive(kLong), StatusIs(Code::kResourceExhausted, HasSubstr("limit")));
-}
-
-TEST(Channel, WhatIsNoMessageIsNotSent) {
-  Pair pair = MakePair();
-  TensorMetadata metadata;
-  metadata.requires_grad = true;
-  for (const auto& allocator : {RefPtr<Allocator>(Shared()), CpuAllocator::Default()}) {
-    const Tensor numbers = *Tensor::Zeros(DType::kInt32, TensorShape({2}), allocator);
-    EXPECT_THAT(pair.a.SendTensor(numbers, metadata, kLong),
-                StatusIs(Code::kInvalidArgument, HasSubstr("requires_grad")));
-  }
-  Message blocks;
-  for (int i = 0; i < 254; ++i) blocks.tensors.push_back({Counting(TensorShape({1}), Shared()), {}});
-  EXPECT_THAT(pair.a.Send(blocks, kLong),
-              StatusIs(Code::kInvalidArgument, AllOf(HasSubstr("tensor 253"), HasSubstr("253 blocks"))));
-  blocks.tensors.pop_back();
-  ASSERT_OK(pair.a.Send(blocks, kLong));  // as many as there can be
-  ASSERT_OK_AND_ASSIGN(const Message same, pair.b.Receive(kLong));
-  EXPECT_EQ(same.tensors.size(), 253u);
-}
-
-// ---- Ends and waits -------------------------------------------------------------------------------------------------
-
-TEST(Channel, TheEndIsNotADeath) {
-  Pair pair = MakePair();
-  ASSERT_OK(pair.a.SendTensor(Counting(TensorShape({2}), Shared()), {}, kLong));
-  std::thread closing([&] { EXPECT_OK(pair.a.Close(kLong)); });
-  EXPECT_OK(pair.b.ReceiveTensor(kLong));
-  closing.join();
-  EXPECT_THAT(pair.b.Receive(kLong), StatusIs(Code::kOutOfRange, HasSubstr("the other side has ended")));
-  EXPECT_THAT(pair.b.Receive(kLong), StatusIs(Code::kOutOfRange));
-  EXPECT_THAT(pair.b.Send({}, kLong), StatusIs(Code::kUnavailable));
-  EXPECT_THAT(pair.b.Send({}, kLong), StatusIs(Code::kFailedPrecondition));
-  EXPECT_THAT(pair.a.Send({}, kLong), StatusIs(Code::kFailedPrecondition, HasSubstr("Close was called")));
-  EXPECT_THAT(pair.a.Receive(kLong), StatusIs(Code::kUnavailable, HasSubstr("this side")));
-}
-
-TEST(Channel, ItsDestructorEndsIt) {
-  Ends ends = MakeEnds();
-  { const Channel gone = Channel::FromSocket(std::move(ends.ours)); }
-  Channel channel = Channel::FromSocket(std::move(ends.theirs));  // its hello has nowhere to go
-  EXPECT_THAT(channel.Receive(kLong), StatusIs(Code::kOutOfRange));
-}
-
-TEST(Channel, ADeathIsNotTheEnd) {
-  Caught caught = Catch({});
-  for (const std::string& sent : {std::string(), caught.hello, caught.hello + caught.message.bytes()}) {
-    Victim victim;
-    victim.Play(sent);
-    victim.peer.Shutdown();
-    absl::StatusOr<Message> message = victim.channel.Receive(kLong);
-    if (message.ok()) message = victim.channel.Receive(kLong);
-    EXPECT_THAT(message, StatusIs(Code::kUnavailable, HasSubstr("died"))) << sent.size();
-  }
-}
-
-TEST(Channel, AReceiveThatWaitedInVainCanBeDoneAgain) {
-  Pair pair = MakePair();
-  for (int i = 0; i < 3; ++i) EXPECT_THAT(pair.b.Receive(kShort), StatusIs(Code::kDeadlineExceeded));
-  ASSERT_OK(pair.a.Send({}, kLong));
-  EXPECT_OK(pair.b.Receive(kLong));
-}
-
-// SO-01.
-TEST(Channel, AHeadThatNeverEndsRunsIntoTheDeadline) {
-  const Caught caught = Catch({});
-  Victim victim;
-  victim.Play(caught.hello + caught.message.bytes().substr(0, 1));
-  EXPECT_THAT(victim.channel.Receive(kShort), StatusIs(Code::kDeadlineExceeded, HasSubstr("1 of 44")));
-  EXPECT_THAT(victim.channel.Receive(kShort), StatusIs(Code::kFailedPrecondition));
-}
-
-TEST(Channel, ASendThatNobodyTakesRunsIntoTheDeadline) {
-  ChannelOptions options;
-  options.recycled_bytes = 0;
-  Pair pair = MakePair(options);
-  EXPECT_THAT(pair.a.SendTensor(Counting(TensorShape({1 << 20}), CpuAllocator::Default()), {}, kShort),
-              StatusIs(Code::kDeadlineExceeded, HasSubstr("sent ")));
-  EXPECT_THAT(pair.a.Send({}, kLong), StatusIs(Code::kFailedPrecondition, HasSubstr("deadline")));
-  EXPECT_THAT(pair.b.Receive(kLong), StatusIs(Code::kUnavailable));
-}
-
-TEST(Channel, ShutdownWakesWhoWaits) {
-  Pair pair = MakePair();
-  std::thread waker([&] {
-    absl::SleepFor(kShort);
-    pair.a.Shutdown();
-  });
-  EXPECT_THAT(pair.a.Receive(kLong), StatusIs(Code::kUnavailable, HasSubstr("this side")));
-  waker.join();
-}
-
-TEST(Channel, OneSendsWhileAnotherReceives) {
-  Pair pair = MakePair();
-  constexpr int kMessages = 200;
-  const Tensor large = Counting(TensorShape({20000}), CpuAllocator::Default());
-  const Tensor shared = Counting(TensorShape({20000}), Shared());
-  const auto send = [&](Channel* channel) {
-    for (int i = 0; i < kMessages; ++i) {
-      Message message;
-      message.request = static_cast<uint64_t>(i);
-      message.tensors = {{i % 2 == 0 ? large : shared, {}}};
-      ASSERT_OK(channel->Send(message, kLong));
-    }
-  };
-  const auto receive = [&](Channel* channel) {
-    for (int i = 0; i < kMessages; ++i) {
-      absl::StatusOr<Message> message = channel->Receive(kLong);
-      ASSERT_OK(message);
-      ASSERT_EQ(message->request, static_cast<uint64_t>(i));
-      ASSERT_EQ(message->tensors.at(0).view.data<float>()[19999], 20000);
-    }
-  };
-  std::thread threads[] = {std::thread(send, &pair.a), std::thread(receive, &pair.a), std::thread(send, &pair.b),
-                           std::thread(receive, &pair.b)};
-  for (std::thread& thread : threads) thread.join();
 }
 
 }  // namespace

@@ -56,6 +56,7 @@ using ::tensorcask::testing::MakeEnds;
 using ::tensorcask::testing::MakeLingeringSocket;
 using ::tensorcask::testing::MakePair;
 using ::tensorcask::testing::Mixed;
+using ::tensorcask::testing::Pair;
 using ::tensorcask::testing::Shared;
 using ::tensorcask::testing::StatusIs;
 using ::tensorcask::testing::TempFolder;

@@ -3,12 +3,16 @@
 #ifndef TENSORCASK_TESTS_SERIALIZE_IO_ATOMIC_PUBLISH_TESTING_H_
 #define TENSORCASK_TESTS_SERIALIZE_IO_ATOMIC_PUBLISH_TESTING_H_
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
+#include "gtest/gtest.h"
+#include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/internal/atomic_publish.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tests/support/faulty_file_system.h"
 
 namespace tensorcask::testing {
 
@@ -51,6 +55,32 @@ inline std::string WhatReadersFind(const MemoryFileSystem& files) {
     if (files.Find(content.path) == nullptr || *files.Find(content.path) != content.bytes) return "mixed";
   }
   return kind;
+}
+
+// The steps on whose order durability rests, without the random part of temporary names.
+inline std::vector<std::string> StepsAfterWriting(const FaultyFileSystem& files) {
+  std::vector<std::string> steps;
+  for (const FaultyFileSystem::Record& record : files.log()) {
+    std::string path = record.path;
+    for (size_t at; (at = path.find(".tmp-")) != std::string::npos;) path.replace(at, 21, "~");
+    switch (record.operation) {
+      case FileOperation::kSync:
+      case FileOperation::kRename:
+      case FileOperation::kSyncFolder:
+      case FileOperation::kRemove:
+        steps.push_back(std::string(FileOperationName(record.operation)) + " " + path);
+        break;
+      default:
+        break;
+    }
+  }
+  return steps;
+}
+
+inline std::vector<std::string> NamesIn(const std::string& folder) {
+  std::vector<std::string> names;
+  EXPECT_EQ(FileSystem::Posix()->List(folder, &names), 0);
+  return names;
 }
 
 }  // namespace tensorcask::testing

@@ -1,8 +1,5 @@
 #include "tensorcask/serialize/wire/records.h"
 
-#include <zlib.h>
-
-#include <algorithm>
 #include <cstdint>
 #include <fstream>
 #include <iterator>
@@ -22,86 +19,28 @@
 #include "absl/types/span.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "nlohmann/json.hpp"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/byte_stream.h"
-#include "tensorcask/serialize/wire/codec_options.h"
-#include "tensorcask/serialize/wire/decoded_tensor.h"
-#include "tensorcask/serialize/wire/tensor_records.h"
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/base/ref_counted.h"
-#include "tensorcask/tensor/buffer.h"
-#include "tensorcask/tensor/dtype.h"
-#include "tensorcask/tensor/shape.h"
-#include "tensorcask/tensor/strided/metadata.h"
-#include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tests/serialize/wire/records_testing.h"
 #include "tensorcask/tests/support/failing_allocator.h"
 #include "tensorcask/tests/support/status_matchers.h"
-#include "tensorcask/tests/support/test_data.h"
 
 namespace tensorcask {
 namespace {
 
 using ::tensorcask::testing::FailingAllocator;
-using ::tensorcask::testing::ReadFileOrFail;
+using ::tensorcask::testing::ReadAll;
 using ::tensorcask::testing::StatusIs;
-using ::tensorcask::testing::TestDataFolder;
+using ::tensorcask::testing::Trickle;
+using ::tensorcask::testing::Written;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Code = absl::StatusCode;
-
-std::string Written(const std::vector<std::string>& records) {
-  std::string bytes;
-  StringSink sink(&bytes);
-  RecordWriter writer(&sink);
-  for (const std::string& record : records) EXPECT_OK(writer.Write(record));
-  return bytes;
-}
-
-// A stream of unknown length that gives at most `step` bytes at a time, as a pipe does.
-class Trickle final : public ByteStream {
- public:
-  Trickle(absl::string_view bytes, size_t step) : bytes_(bytes), step_(step) {}
-  const std::string& name() const override { return name_; }
-  absl::StatusOr<size_t> Read(absl::Span<char> out) override {
-    const absl::string_view part = bytes_.substr(0, std::min(step_, out.size()));
-    std::copy(part.begin(), part.end(), out.begin());
-    bytes_.remove_prefix(part.size());
-    return part.size();
-  }
-
- private:
-  const std::string name_ = "stream";
-  absl::string_view bytes_;
-  const size_t step_;
-};
-
-// The records that are left up to the end or the first error, which is returned.
-absl::Status ReadAll(RecordReader& reader, std::vector<std::string>* records) {
-  records->clear();
-  while (true) {
-    const uint64_t offset = reader.offset();
-    const auto record = reader.Next();
-    if (!record.ok()) {
-      EXPECT_EQ(reader.offset(), offset);
-      EXPECT_EQ(reader.Next().status(), record.status()) << "an error is final";
-      return record.status();
-    }
-    if (!record->has_value()) {
-      EXPECT_OK(reader.Next());
-      return absl::OkStatus();
-    }
-    records->emplace_back(**record);
-  }
-}
-
-absl::Status ReadAll(const std::string& bytes, std::vector<std::string>* records, RecordReaderOptions options = {}) {
-  RecordReader reader(MakeMemorySource("stream", bytes), std::move(options));
-  return ReadAll(reader, records);
-}
 
 // The same from a pipe.
 absl::Status ReadAllFromPipe(const std::string& bytes, size_t step, std::vector<std::string>* records,
@@ -327,203 +266,7 @@ TEST(Records, WriterGivesTheErrorOfTheSink) {
   EXPECT_OK(RecordWriter(&sink).Write("data"));
 }
 
-// ---- Tensors --------------------------------------------------------------------------------------------------------
-
-TEST(TensorRecords, ComeBack) {
-  const Tensor matrix = Tensor::FromValues<float>({{1, 2, 3}, {4, 5, 6}});
-  const Tensor words = Tensor::FromValues<std::string>({"a", ""});
-  std::string bytes;
-  StringSink sink(&bytes);
-  RecordWriter writer(&sink);
-  EXPECT_OK(WriteTensorRecord(*TensorView(matrix).Transpose(0, 1), {}, &writer));
-  EXPECT_OK(WriteTensorRecord(words, {Representation::kValues, true}, &writer));
-  RecordReader reader(MakeMemorySource("stream", bytes));
-  ASSERT_OK_AND_ASSIGN(const std::optional<Tensor> first, ReadTensorRecord(&reader));
-  ASSERT_TRUE(first.has_value());
-  EXPECT_EQ(first->ToString(), "float32 [3,2]: [[1 4] [2 5] [3 6]]");
-  ASSERT_OK_AND_ASSIGN(const std::optional<Tensor> second, ReadTensorRecord(&reader));
-  ASSERT_TRUE(second.has_value());
-  EXPECT_EQ(second->ToString(), words.ToString());
-  ASSERT_OK_AND_ASSIGN(const std::optional<Tensor> end, ReadTensorRecord(&reader));
-  EXPECT_FALSE(end.has_value());
-}
-
-TEST(TensorRecords, ComeBackWithMetadata) {
-  const Tensor matrix = Tensor::FromValues<float>({{1, 2, 3}, {4, 5, 6}});
-  TensorMetadata metadata;
-  metadata.name = "w";
-  metadata.attributes["unit"] = "m";
-  EncodeOptions preserve;
-  preserve.layout = StoredLayout::kPreserve;
-  std::string bytes;
-  StringSink sink(&bytes);
-  RecordWriter writer(&sink);
-  EXPECT_OK(WriteTensorRecord(*TensorView(matrix).Transpose(0, 1), metadata, preserve, &writer));
-  RecordReader reader(std::make_unique<Trickle>(bytes, 1));
-  ASSERT_OK_AND_ASSIGN(const std::optional<DecodedTensor> tensor, ReadTensorRecordWithMetadata(&reader));
-  ASSERT_TRUE(tensor.has_value());
-  EXPECT_EQ(tensor->metadata, metadata);
-  EXPECT_THAT(tensor->view.strides(), ElementsAre(1, 3));
-  ASSERT_OK_AND_ASSIGN(const std::optional<DecodedTensor> end, ReadTensorRecordWithMetadata(&reader));
-  EXPECT_FALSE(end.has_value());
-}
-
-TEST(TensorRecords, ALargeTensorIsInMemoryOnce) {
-  constexpr int64_t kElements = 1 << 17;  // 1 MiB
-  const auto write = [](int64_t first, const std::string& name, RecordWriter* writer) {
-    Tensor tensor = *Tensor::Create(DType::kInt64, TensorShape({kElements}));
-    for (int64_t& x : tensor.mutable_flat<int64_t>()) x = first++;
-    TensorMetadata metadata;
-    metadata.name = name;
-    EXPECT_OK(WriteTensorRecord(tensor, metadata, {}, writer));
-  };
-  for (size_t length = 0; length < 9; ++length) {  // so that the elements are at any alignment
-    SCOPED_TRACE(length);
-    std::string bytes;
-    StringSink sink(&bytes);
-    RecordWriter writer(&sink);
-    write(0, std::string(length, 'n'), &writer);
-    write(7, std::string(length, 'm'), &writer);
-    EXPECT_OK(WriteTensorRecord(Tensor::Scalar<int32_t>(7), {}, &writer));
-    const auto allocator = MakeRef<FailingAllocator>();
-    RecordReaderOptions options;
-    options.allocator = allocator;
-    DecodeOptions decode;
-    decode.allocator = allocator;
-    RecordReader reader(std::make_unique<Trickle>(bytes, 4095), options);
-
-    ASSERT_OK_AND_ASSIGN(std::optional<DecodedTensor> first, ReadTensorRecordWithMetadata(&reader, decode));
-    EXPECT_LE(allocator->live_bytes(), (1 << 20) + 8192);
-    int64_t* const elements = first->view.mutable_data<int64_t>();
-    EXPECT_LE(allocator->live_bytes(), (1 << 20) + 8192) << "it may be written where it is";
-    elements[0] = -1;
-    ASSERT_OK_AND_ASSIGN(std::optional<DecodedTensor> second, ReadTensorRecordWithMetadata(&reader, decode));
-    EXPECT_LE(allocator->live_bytes(), (2 << 20) + 8192);
-    ASSERT_OK_AND_ASSIGN(const std::optional<DecodedTensor> third, ReadTensorRecordWithMetadata(&reader, decode));
-    EXPECT_EQ(first->metadata.name, std::string(length, 'n'));
-    EXPECT_EQ(second->metadata.name, std::string(length, 'm'));
-    EXPECT_EQ(elements[0], -1);
-    for (int64_t i = 1; i < kElements; ++i) ASSERT_EQ(elements[i], i);
-    for (int64_t i = 0; i < kElements; ++i) ASSERT_EQ(second->view.data<int64_t>()[i], 7 + i);
-    EXPECT_EQ(third->view.data<int32_t>()[0], 7);
-    ASSERT_OK_AND_ASSIGN(const std::optional<DecodedTensor> end, ReadTensorRecordWithMetadata(&reader, decode));
-    EXPECT_FALSE(end.has_value());
-    first.reset();
-    second.reset();
-    EXPECT_LE(allocator->live_bytes(), 300 << 10);
-  }
-}
-
-// A little content in a long record does not keep all of it.
-TEST(TensorRecords, WhatIsNotOfTheTensorIsNotKept) {
-  const std::string message = std::string("\x08\x06\x12\x00\x22\x01\x07", 7) +     // int8, a scalar
-                              "\xfa\x7f\x80\x80\x40" + std::string(1 << 20, 'x');  // an unknown field
-  const auto allocator = MakeRef<FailingAllocator>();
-  RecordReaderOptions options;
-  options.allocator = allocator;
-  DecodeOptions decode;
-  decode.allocator = allocator;
-  std::optional<DecodedTensor> tensor;
-  {
-    const std::string bytes = Written({message});
-    RecordReader reader(MakeMemorySource("stream", bytes), options);
-    ASSERT_OK_AND_ASSIGN(tensor, ReadTensorRecordWithMetadata(&reader, decode));
-  }
-  EXPECT_LE(allocator->live_bytes(), 4096);
-}
-
-TEST(TensorRecords, NameTheRecordThatIsNoTensor) {
-  std::string bytes = Written({"\xff"});
-  StringSink sink(&bytes);
-  RecordWriter writer(&sink);
-  EXPECT_OK(WriteTensorRecord(Tensor::Scalar<int32_t>(7), {}, &writer));
-  RecordReader reader(MakeMemorySource("stream", bytes));
-  EXPECT_THAT(ReadTensorRecord(&reader), StatusIs(Code::kDataLoss, HasSubstr("stream: record at 0: ")));
-  ASSERT_OK_AND_ASSIGN(const std::optional<Tensor> next, ReadTensorRecord(&reader));  // that record was whole
-  ASSERT_TRUE(next.has_value());
-  EXPECT_EQ(next->scalar<int32_t>(), 7);
-}
-
-TEST(TensorRecords, NothingIsWrittenOfATensorThatCannotBe) {
-  std::string bytes;
-  StringSink sink(&bytes);
-  RecordWriter writer(&sink);
-  const auto nowhere = TensorBuffer::MakeWithoutData(4, "the data are elsewhere");
-  ASSERT_OK_AND_ASSIGN(const TensorView view,
-                       TensorView::Create(nowhere, DType::kFloat32, Layout::RowMajor(TensorShape({1}))));
-  EXPECT_THAT(WriteTensorRecord(view, {}, &writer), StatusIs(Code::kFailedPrecondition, HasSubstr("elsewhere")));
-  EXPECT_EQ(bytes, "");
-}
-
 // ---- Files that TensorFlow wrote ------------------------------------------------------------------------------------
-
-// What `gzip` holds.
-std::string Decompressed(const std::string& gzip) {
-  z_stream stream = {};
-  EXPECT_EQ(inflateInit2(&stream, 16 + MAX_WBITS), Z_OK);
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(gzip.data()));
-  stream.avail_in = static_cast<uInt>(gzip.size());
-  std::string all(1 << 20, '\0');  // more than the one file has
-  stream.next_out = reinterpret_cast<Bytef*>(&all[0]);
-  stream.avail_out = static_cast<uInt>(all.size());
-  EXPECT_EQ(inflate(&stream, Z_FINISH), Z_STREAM_END);
-  all.resize(stream.total_out);
-  inflateEnd(&stream);
-  return all;
-}
-
-struct RealFile {
-  const char* folder;
-  const char* file;
-};
-constexpr RealFile kRealFiles[] = {
-    {"lingvo-tfrecord", "en_fr.tfrecord"},
-    {"rust-regression", "expected.tfrecord"},
-    {"tf-c-tfrecord", "tf_record"},
-    {"tfranking-bert-lite", "eval_elwc.tfrecord"},
-    {"tfx-taxi-ckpt-1000", "data_tfrecord-00000-of-00012.gz"},
-};
-
-TEST(RealRecordFiles, ReadCleanAndAreWrittenAlike) {
-  const std::string root = TestDataFolder("tensorflow");
-  if (root.empty()) GTEST_SKIP() << "no test data";
-  for (const RealFile& real : kRealFiles) {
-    SCOPED_TRACE(real.file);
-    const std::string folder = absl::StrCat(root, "/", real.folder, "/");
-    std::string bytes = ReadFileOrFail(folder + real.file);
-    const nlohmann::json facts = nlohmann::json::parse(ReadFileOrFail(folder + "expected.json"))[real.file];
-    std::vector<std::string> records;
-    if (facts["kind"] == "tfrecord_gzip") {
-      EXPECT_THAT(ReadAll(bytes, &records), StatusIs(Code::kDataLoss, HasSubstr("looks like gzip")));
-      bytes = Decompressed(bytes);
-    }
-    EXPECT_OK(ReadAll(bytes, &records));
-    EXPECT_EQ(records.size(), facts["records"].get<size_t>());
-    size_t data_bytes = 0;
-    for (const std::string& record : records) data_bytes += record.size();
-    EXPECT_EQ(data_bytes, facts["payload_bytes"].get<size_t>());
-    const std::vector<size_t> lengths = facts["first_lengths"];
-    ASSERT_LE(lengths.size(), records.size());
-    for (size_t i = 0; i < lengths.size(); ++i) EXPECT_EQ(records[i].size(), lengths[i]);
-    EXPECT_TRUE(Written(records) == bytes);
-  }
-}
-
-TEST(RealRecordFiles, EveryChangedByteAndEveryPrefixOfASmallOne) {
-  const std::string root = TestDataFolder("tensorflow");
-  if (root.empty()) GTEST_SKIP() << "no test data";
-  const std::string bytes = ReadFileOrFail(root + "/lingvo-tfrecord/en_fr.tfrecord");
-  std::vector<std::string> records;
-  for (size_t i = 0; i < bytes.size(); ++i) {
-    SCOPED_TRACE(i);
-    std::string changed = bytes;
-    changed[i] = static_cast<char>(~changed[i]);
-    EXPECT_THAT(ReadAll(changed, &records), StatusIs(Code::kDataLoss, HasSubstr("checksum")));
-    const absl::Status status = ReadAll(bytes.substr(0, i), &records);
-    const bool between = i == 0 || i == 72;  // 16 + 56
-    EXPECT_EQ(status.code(), between ? Code::kOk : Code::kDataLoss);
-  }
-}
 
 TEST(Records, TheLimitOfAllRecordsIsToTheByteAndHoldsBeforeBytesAreTaken) {
   const std::string bytes = Written({"12345", "", "678"});

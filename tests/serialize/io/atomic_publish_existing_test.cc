@@ -1,0 +1,147 @@
+// AtomicPublish::AddExisting: files that get a second name.
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/internal/atomic_publish.h"
+#include "tensorcask/serialize/io/memory_file_system.h"
+#include "tensorcask/tests/serialize/io/atomic_publish_testing.h"
+#include "tensorcask/tests/support/faulty_file_system.h"
+#include "tensorcask/tests/support/status_matchers.h"
+#include "tensorcask/tests/support/temp_folder.h"
+
+namespace tensorcask {
+namespace {
+
+using ::tensorcask::testing::FaultyFileSystem;
+using ::tensorcask::testing::FileOperation;
+using ::tensorcask::testing::NamesIn;
+using ::tensorcask::testing::On;
+using ::tensorcask::testing::StatusIs;
+using ::tensorcask::testing::StepsAfterWriting;
+using ::tensorcask::testing::TempFolder;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using Code = absl::StatusCode;
+
+TEST(AtomicPublishExistingTest, AppearAtCommitWithTheOthers) {
+  MemoryFileSystem memory;
+  memory.Put("s", "content");
+  FaultyFileSystem files(&memory);
+  AtomicPublish publish(On(&files));
+  ASSERT_OK(publish.AddExisting("s", "m.data"));
+  ASSERT_OK_AND_ASSIGN(FileSink * index, publish.Add("m.index"));
+  ASSERT_OK(index->Append("index"));
+  EXPECT_THAT(memory.Paths(), ElementsAre(MatchesRegex("m\\.data\\.tmp-[0-9a-f]{16}"),
+                                          MatchesRegex("m\\.index\\.tmp-[0-9a-f]{16}"), "s"));
+  ASSERT_OK(publish.Commit());
+  EXPECT_THAT(memory.Paths(), ElementsAre("m.data", "m.index", "s"));
+  EXPECT_EQ(*memory.Find("m.data"), "content");
+  // The content is made durable before the name.
+  EXPECT_THAT(StepsAfterWriting(files), ElementsAre("Sync m.data~", "Sync m.index~", "Rename m.data~ -> m.data",
+                                                    "SyncFolder .", "Rename m.index~ -> m.index", "SyncFolder ."));
+  EXPECT_EQ(files.bytes_read(), 0u) << "no copy";
+  EXPECT_EQ(files.open_handles(), 0u);
+}
+
+TEST(AtomicPublishExistingTest, WithoutCommitTheSourceStaysAlone) {
+  MemoryFileSystem memory;
+  memory.Put("s", "content");
+  for (const bool links : {true, false}) {
+    FaultyFileSystem files(&memory);
+    if (!links) files.FailAt(1, EOPNOTSUPP, FaultyFileSystem::kForEver, FileOperation::kLink);
+    AtomicPublish publish(On(&files));
+    ASSERT_OK(publish.AddExisting("s", "m.data"));
+    EXPECT_EQ(memory.Paths().size(), 2u);
+    publish.Abandon();
+    EXPECT_THAT(memory.Paths(), ElementsAre("s"));
+    EXPECT_EQ(*memory.Find("s"), "content");
+    EXPECT_EQ(memory.open_handles(), 0u);
+  }
+}
+
+TEST(AtomicPublishExistingTest, IsCopiedWhereThereAreNoLinks) {
+  for (const size_t bytes : {size_t{0}, size_t{1}, size_t{512} << 10, (size_t{1} << 20) + 17}) {
+    MemoryFileSystem memory;
+    std::string content(bytes, '\0');
+    for (size_t i = 0; i < bytes; ++i) content[i] = static_cast<char>(i * 31 + i / 4096);
+    memory.Put("s", content);
+    FaultyFileSystem files(&memory);
+    files.FailAt(1, EOPNOTSUPP, FaultyFileSystem::kForEver, FileOperation::kLink);
+    files.LimitTransfers(100000);
+    AtomicPublish publish(On(&files));
+    ASSERT_OK(publish.AddExisting("s", "m"));
+    ASSERT_OK(publish.Commit());
+    EXPECT_EQ(*memory.Find("m"), content);
+    EXPECT_THAT(StepsAfterWriting(files), ElementsAre("Sync m~", "Rename m~ -> m", "SyncFolder ."));
+  }
+}
+
+TEST(AtomicPublishExistingTest, BadSourcesAreRefused) {
+  const TempFolder folder;
+  folder.Write("taken", "");
+  ASSERT_EQ(symlink("nowhere", folder.Path("dangling").c_str()), 0);
+  ASSERT_EQ(mkfifo(folder.Path("pipe").c_str(), 0600), 0);
+  struct Row {
+    const char* name;
+    const char* source;
+    const char* target;
+    Code code;
+    const char* says;
+  };
+  const Row rows[] = {{"Missing", "none", "m", Code::kNotFound, "/none: cannot look for the file"},
+                      {"Dangling", "dangling", "m", Code::kNotFound, "/dangling: cannot look"},
+                      {"Folder", ".", "m", Code::kFailedPrecondition, "/.: is not a regular file"},
+                      {"Pipe", "pipe", "m", Code::kFailedPrecondition, "/pipe: is not a regular file"},
+                      {"Taken", "taken", "taken", Code::kAlreadyExists, "/taken: exists already"},
+                      {"NoFolder", "taken", "no/m", Code::kNotFound, "/taken: cannot give it the name"}};
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.name);
+    AtomicPublish publish(On(FileSystem::Posix()));
+    EXPECT_THAT(publish.AddExisting(folder.Path(row.source), folder.Path(row.target)),
+                StatusIs(row.code, HasSubstr(row.says)));
+    EXPECT_OK(publish.Commit()) << "nothing was added";
+  }
+  EXPECT_THAT(NamesIn(folder.path()), ElementsAre("dangling", "pipe", "taken"));
+  AtomicPublish publish(On(FileSystem::Posix()));
+  EXPECT_THAT(publish.AddExisting("", folder.Path("m")), StatusIs(Code::kInvalidArgument, HasSubstr("empty")));
+}
+
+TEST(AtomicPublishExistingTest, RealFilesAreLinkedEvenThroughLinks) {
+  const TempFolder folder;
+  folder.Write("s", "content");
+  ASSERT_EQ(symlink("s", folder.Path("alias").c_str()), 0);
+  ASSERT_EQ(mkdir(folder.Path("d").c_str(), 0700), 0);
+  AtomicPublish publish(On(FileSystem::Posix()));
+  ASSERT_OK(publish.AddExisting(folder.Path("alias"), folder.Path("d/m")));
+  ASSERT_OK(publish.Commit());
+  struct stat source;
+  struct stat published;
+  ASSERT_EQ(stat(folder.Path("s").c_str(), &source), 0);
+  ASSERT_EQ(lstat(folder.Path("d/m").c_str(), &published), 0);
+  EXPECT_EQ(source.st_ino, published.st_ino);
+  EXPECT_THAT(NamesIn(folder.Path("d")), ElementsAre("m"));
+
+  // Once more: rename(2) of two names of one file does nothing, and leaves both.
+  AtomicPublish again(On(FileSystem::Posix(), true, /*overwrite=*/true));
+  ASSERT_OK(again.AddExisting(folder.Path("s"), folder.Path("d/m")));
+  ASSERT_OK(again.Commit());
+  EXPECT_THAT(NamesIn(folder.Path("d")), ElementsAre("m"));
+  // And onto itself.
+  AtomicPublish self(On(FileSystem::Posix(), true, /*overwrite=*/true));
+  ASSERT_OK(self.AddExisting(folder.Path("s"), folder.Path("s")));
+  ASSERT_OK(self.Commit());
+  EXPECT_THAT(NamesIn(folder.path()), ElementsAre("alias", "d", "s"));
+  ASSERT_OK_AND_ASSIGN(const RefPtr<TensorBuffer> found, ReadWholeFile(folder.Path("s"), 1000));
+  EXPECT_EQ(found->bytes(), "content");
+}
+
+}  // namespace
+}  // namespace tensorcask
