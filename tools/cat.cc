@@ -51,7 +51,7 @@ absl::StatusOr<ExitCode> Cat(const Flags& flags, Console& console) {
     if (Interrupted()) return InterruptedExitCode();
     CASK_RETURN_IF_ERROR(status);
     bytes = CheckedAdd(bytes, ElementBytes(info)).value_or(UINT64_MAX);
-    progress.ShowBytes(absl::StrCat(i + 1, "/", selected.size()), bytes);
+    progress.ShowBytes(absl::StrCat("writing ", i + 1, "/", selected.size()), bytes);
   }
   const absl::Status status = sink.Finish();
   if (Interrupted()) return InterruptedExitCode();

@@ -59,7 +59,7 @@ const char* StateName(State state) {
     case State::kInUse:
       return "in use";
     case State::kOther:
-      return "no file";
+      return "not a regular file";
     case State::kUnknown:
       break;
   }

@@ -40,7 +40,8 @@ class ProgressLine {
   void Show(absl::string_view text);  // does nothing unless console.progress
   void Erase();                       // before something else is printed
   void SetTotal(uint64_t total_bytes) { total_bytes_ = total_bytes; }
-  // "3/27 1.2 GiB of 4.0 GiB, 1.1 GiB/s, 3 s left": `text`, and how far the work is. Shown ten times a second.
+  // "converting 3/27 1.2 GiB of 4.0 GiB, 1.1 GiB/s, 3 s left": `text`, which begins with a verb, and how far the work
+  // is. Shown ten times a second.
   void ShowBytes(absl::string_view text, uint64_t bytes);
 
  private:

@@ -154,7 +154,7 @@ absl::StatusOr<ExitCode> Convert(const Flags& flags, Console& console) {
     ProgressLine progress(console, plan.bytes);
     options.num_threads = NumThreads();
     options.progress = [&](int64_t tensors, uint64_t bytes) {
-      progress.ShowBytes(absl::StrCat(tensors, "/", plan.items.size()), bytes);
+      progress.ShowBytes(absl::StrCat("converting ", tensors, "/", plan.items.size()), bytes);
       return !Interrupted();
     };
     report = RunConversion(plan, options, writer.get());

@@ -118,7 +118,7 @@ absl::StatusOr<ExitCode> Diff(const Flags& flags, Console& console) {
     CompareOptions options = flags.compare;
     options.include = flags.globs;
     options.progress = [&](uint64_t bytes) {
-      progress.ShowBytes("", bytes);
+      progress.ShowBytes("comparing", bytes);
       return !Interrupted();
     };
     report = Compare(*a, *b, options);

@@ -19,8 +19,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
+#include "tensorcask/serialize/archive/convert.h"
 #include "tensorcask/serialize/archive/edit.h"
-#include "tensorcask/tensor/base/glob.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tools/console.h"
 #include "tensorcask/tools/formats.h"
@@ -154,13 +154,24 @@ std::string Written(const ArchiveEditReport& report, const Flags& flags) {
                       " of elements");
 }
 
+absl::StatusOr<ArchiveEditReport> EditOrExplain(const Flags& flags, const ArchiveEdits& edits,
+                                                const FileEditOptions& options) {
+  absl::StatusOr<ArchiveEditReport> report = EditArchive(flags.path, edits, Formats(), options);
+  struct stat info;
+  const bool has_output = !flags.output.empty() && (lstat(flags.output.c_str(), &info) == 0 ||
+                                                    lstat(absl::StrCat(flags.output, ".index").c_str(), &info) == 0);
+  if (!absl::IsAlreadyExists(report.status()) || !has_output) return report;
+  return absl::AlreadyExistsError(
+      absl::StrCat(report.status().message(), "; --output writes only new files: choose another name"));
+}
+
 absl::StatusOr<ExitCode> Edit(const Flags& flags, Console& console) {
   CatchInterrupts();
   CASK_ASSIGN_OR_RETURN(const ArchiveEdits edits, ParseEdits(flags));
   FileEditOptions options;
   options.output = flags.output;
   options.dry_run = true;
-  CASK_ASSIGN_OR_RETURN(ArchiveEditReport report, EditArchive(flags.path, edits, Formats(), options));
+  CASK_ASSIGN_OR_RETURN(ArchiveEditReport report, EditOrExplain(flags, edits, options));
   if (!flags.renames.empty() && report.renamed.empty()) {
     return Misuse(absl::StrCat("--rename ", absl::StrJoin(flags.renames, " --rename "), " changes no name"));
   }
@@ -179,10 +190,10 @@ absl::StatusOr<ExitCode> Edit(const Flags& flags, Console& console) {
     {
       ProgressLine progress(console, report.result.copied_bytes);
       options.progress = [&](uint64_t bytes) {
-        progress.ShowBytes("", bytes);
+        progress.ShowBytes("copying", bytes);
         return !Interrupted();
       };
-      done = EditArchive(flags.path, edits, Formats(), options);
+      done = EditOrExplain(flags, edits, options);
     }
     if (!done.ok() && Interrupted()) return InterruptedExitCode();
     CASK_ASSIGN_OR_RETURN(report, std::move(done));

@@ -101,7 +101,7 @@ absl::StatusOr<ExitCode> Send(const SendFlags& flags, Console& console) {
       message.tensors.push_back(std::move(tensor));
       CASK_RETURN_IF_ERROR(call(message));
       bytes += ElementBytes(info);
-      progress.ShowBytes(absl::StrCat(i + 1, "/", selected.size()), bytes);
+      progress.ShowBytes(absl::StrCat("sending ", i + 1, "/", selected.size()), bytes);
     }
     Message end;
     end.topic = kEndTopic;
@@ -148,7 +148,7 @@ absl::StatusOr<int64_t> ReceiveAll(Channel& channel, const ArchiveFormat& to, ab
       const NamedRecord named = ExtractName(std::move(request.tensors[0]), count - 1);
       bytes += MemoryBytes(named.tensor);
       status = output.Add(named.entry, named.tensor);
-      progress.ShowBytes(absl::StrCat(count), bytes);
+      progress.ShowBytes(absl::StrCat("receiving ", count), bytes);
     }
     Message reply;
     reply.status = absl::Status(status.code(), status.message());

@@ -18,6 +18,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
+#include "tensorcask/serialize/archive/convert.h"
 #include "tensorcask/serialize/checkpoint/object_graph.h"
 #include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/tensor/base/checked_math.h"

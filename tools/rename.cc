@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/archive/internal/similar_names.h"
+#include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tools/console.h"
 
@@ -135,7 +136,7 @@ absl::StatusOr<std::function<std::string(absl::string_view)>> ParseRenames(
     if (!pattern.has_value()) {
       const std::string from = rule.substr(0, rule.find('='));
       if (from.size() < rule.size()) {
-        return Misuse(absl::StrCat("--rename ", rule, ": there is no tensor ", Printable(from), Hint(from, sources)));
+        return Misuse(absl::StrCat("--rename ", rule, ": no tensor ", Quoted(from), Hint(from, sources)));
       }
       return Misuse(absl::StrCat("--rename ", rule, ": wanted FROM=TO, FROM the name of a tensor, or s/REGEX/TEXT/"));
     }

@@ -55,7 +55,7 @@ absl::Status SaveAll(const Flags& flags, const ArchiveFormat& to, NamedRecordRea
     if (++counts.saved > 1 && !many) break;
     CASK_RETURN_IF_ERROR(output.Add(record->entry, record->tensor));
     counts.bytes += record->entry.stored_bytes;
-    progress.ShowBytes(absl::StrCat(counts.saved), counts.bytes);
+    progress.ShowBytes(absl::StrCat("saving ", counts.saved), counts.bytes);
   }
   if (counts.came == 0) return absl::DataLossError("stdin: contains no record");
   if (many || counts.saved == 1) return absl::OkStatus();

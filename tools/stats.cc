@@ -110,7 +110,7 @@ absl::StatusOr<ExitCode> Stats(const Flags& flags, Console& console) {
     SummarizeOptions options;
     options.include = flags.globs;
     options.progress = [&](uint64_t bytes) {
-      progress.ShowBytes("", bytes);
+      progress.ShowBytes("reading", bytes);
       return !Interrupted();
     };
     all = Summarize(*input, options);

@@ -119,8 +119,27 @@ bool IsOption(const CLI::App& app, absl::string_view word) {
                      [&](const CLI::Option* option) { return option->check_name(std::string(word)); });
 }
 
-// "; did you mean convert?" for a misspelled subcommand.
+// Words of other tools, and the subcommand that does the same.
+struct Synonym {
+  absl::string_view word;
+  const char* subcommand;
+};
+constexpr Synonym kSynonyms[] = {
+    {"list", "ls"},      {"dir", "ls"},         {"info", "ls"},         {"inspect", "ls"},      {"print", "show"},
+    {"view", "show"},    {"dump", "show"},      {"get", "show"},        {"summary", "stats"},   {"describe", "stats"},
+    {"compare", "diff"}, {"cmp", "diff"},       {"check", "verify"},    {"validate", "verify"}, {"fsck", "verify"},
+    {"test", "verify"},  {"repair", "salvage"}, {"recover", "salvage"}, {"restore", "salvage"}, {"copy", "convert"},
+    {"cp", "convert"},   {"merge", "convert"},  {"export", "convert"},  {"import", "convert"},  {"compress", "convert"},
+    {"slice", "show"},   {"rename", "edit"},    {"mv", "edit"},         {"rm", "edit"},         {"remove", "edit"},
+    {"delete", "edit"},  {"set", "edit"},       {"gc", "clean"},        {"cleanup", "clean"},   {"prune", "clean"},
+    {"receive", "recv"}, {"server", "serve"},   {"listen", "serve"},    {"example", "demo"},    {"tour", "demo"},
+};
+
+// "; did you mean "convert"?" for a misspelled subcommand, or for a word that other tools use.
 std::string SimilarSubcommand(absl::string_view word) {
+  for (const Synonym& synonym : kSynonyms) {
+    if (word == synonym.word) return absl::StrCat("; did you mean \"", synonym.subcommand, "\"?");
+  }
   std::vector<absl::string_view> names;
   for (const Entry& entry : kSubcommands) names.push_back(entry.name);
   return archive::DidYouMean(word, names);

@@ -1,8 +1,10 @@
 #include "tensorcask/serialize/archive/archive.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
@@ -10,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/types/span.h"
+#include "tensorcask/serialize/archive/internal/file_hints.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/tensor/base/quote.h"
@@ -70,7 +73,10 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenFolder(const std::string& pat
                                                  absl::StrJoin(found, ", "), count > kMaxListed ? ", ..." : ""));
 }
 
-absl::Status NotRecognized(const std::string& path, ArchiveFormats formats) {
+absl::Status NotRecognized(const std::string& path, absl::string_view head, ArchiveFormats formats) {
+  if (const std::string hint = archive::FileHint(path, head); !hint.empty()) {
+    return absl::DataLossError(absl::StrCat(path, ": ", hint));
+  }
   std::vector<const ArchiveFormat*> unsigned_formats;
   bool has_prefixes = false;
   for (const ArchiveFormat* const format : formats) {
@@ -83,6 +89,21 @@ absl::Status NotRecognized(const std::string& path, ArchiveFormats formats) {
     absl::StrAppend(&message, "; for a message, add --format ", Names(unsigned_formats, " or --format "));
   }
   return absl::DataLossError(message);
+}
+
+// Opens a file that `format` recognized. A damaged file may be one that its writer has not finished.
+absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenAs(const ArchiveFormat& format, const std::string& path,
+                                                      const ArchiveReaderOptions& options) {
+  absl::StatusOr<std::unique_ptr<ArchiveReader>> archive = format.Open(path, options);
+  if (!absl::IsDataLoss(archive.status())) return archive;
+  const std::string hint = archive::UnfinishedHint(path);
+  return hint.empty() ? std::move(archive) : absl::DataLossError(absl::StrCat(archive.status().message(), "; ", hint));
+}
+
+// The error for a path at which there is nothing, neither a file nor a checkpoint that begins with it.
+absl::Status NothingAt(const std::string& path) {
+  return absl::NotFoundError(
+      absl::StrCat(path, ": no such file or folder, and no checkpoint of this name (there is no ", path, ".index)"));
 }
 
 }  // namespace
@@ -131,7 +152,8 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenArchive(const std::string& pa
     return format->Open(path, options);
   }
   FileInfo info;
-  const bool exists = FileSystem::Posix()->Describe(path, &info) == 0;
+  const IoResult described = FileSystem::Posix()->Describe(path, &info);
+  const bool exists = described == 0;
   ArchiveProbe probe = {path, nullptr, ""};
   std::string head;
   if (exists && info.type == FileInfo::Type::kRegular) {
@@ -148,23 +170,25 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenArchive(const std::string& pa
   }
   if (recognized.size() > 1) {  // the extension decides, if it names one of them
     for (const ArchiveFormat* const format : recognized) {
-      if (HasExtension(path, *format)) return format->Open(path, options);
+      if (HasExtension(path, *format)) return OpenAs(*format, path, options);
     }
     return absl::InvalidArgumentError(absl::StrCat(path, ": could be ", Names(recognized, " or "),
                                                    "; name the format: --format ", recognized[0]->name()));
   }
-  if (recognized.size() == 1) return recognized[0]->Open(path, options);
+  if (recognized.size() == 1) return OpenAs(*recognized[0], path, options);
   if (exists && info.type == FileInfo::Type::kFolder) return OpenFolder(path, formats, options);
   for (const ArchiveFormat* const format : formats) {
     if (HasExtension(path, *format) && (probe.file != nullptr || !format->traits().is_prefix)) {
       return format->Open(path, options);
     }
   }
-  if (probe.file != nullptr) return NotRecognized(path, formats);
-  if (prefix != nullptr && LooksLikePrefix(path)) return prefix->Open(path, options);  // its error names the index
-  const IoResult result = FileSystem::Posix()->Describe(path, &info);
-  return result < 0 ? IoError(result, path, "open")
-                    : absl::FailedPreconditionError(absl::StrCat(path, ": is not a regular file"));
+  if (probe.file != nullptr) return NotRecognized(path, head, formats);
+  if (prefix != nullptr && LooksLikePrefix(path)) {
+    if (described == -ENOENT) return NothingAt(path);
+    return prefix->Open(path, options);  // its error names the index
+  }
+  return described < 0 ? IoError(described, path, "open")
+                       : absl::FailedPreconditionError(absl::StrCat(path, ": is not a regular file"));
 }
 
 absl::StatusOr<std::unique_ptr<ArchiveWriter>> CreateArchive(const std::string& path, const ArchiveFormat& format,

@@ -299,6 +299,10 @@ absl::StatusOr<DecodedTensor> ReadForCopy(const ArchiveReader& reader, const Arc
   return MetadataLost(tensor.status());
 }
 
+bool MatchesAny(const std::vector<std::string>& globs, const std::string& name) {
+  return std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) { return MatchesGlob(glob, name); });
+}
+
 std::vector<const ArchiveEntry*> SelectEntries(const std::vector<ArchiveEntry>& entries,
                                                const std::vector<std::string>& include,
                                                const std::vector<std::string>& exclude) {

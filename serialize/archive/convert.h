@@ -104,6 +104,9 @@ absl::StatusOr<ConvertReport> RunConversion(const ConversionPlan& plan, const Co
 // the tensor without the metadata that cannot be read.
 absl::StatusOr<DecodedTensor> ReadForCopy(const ArchiveReader& reader, const ArchiveEntry& entry, bool allow_loss);
 
+// True if `name` matches one of the shell patterns (tensor/base/glob.h).
+bool MatchesAny(const std::vector<std::string>& globs, const std::string& name);
+
 // The entries that match one of `include` (all if it is empty) and none of `exclude`, in the order of the file. They
 // point into `entries`.
 std::vector<const ArchiveEntry*> SelectEntries(const std::vector<ArchiveEntry>& entries,

@@ -39,7 +39,7 @@ class ReaderImpl {
   absl::StatusOr<size_t> Locate(absl::string_view name) const {
     const auto it = model_->by_name.find(name);
     if (it == model_->by_name.end()) {
-      return absl::NotFoundError(absl::StrCat(model_->path, ": has no tensor ", Quoted(name)));
+      return absl::NotFoundError(absl::StrCat(model_->path, ": no tensor ", Quoted(name)));
     }
     const std::string& target = entry(it->second).alias_of;
     return target.empty() ? it->second : model_->by_name.find(target)->second;
@@ -213,7 +213,7 @@ const SafetensorsEntry* SafetensorsReader::FindEntry(absl::string_view name) con
 
 absl::StatusOr<SafetensorsEntry> SafetensorsReader::Find(absl::string_view name) const {
   if (const SafetensorsEntry* entry = FindEntry(name); entry != nullptr) return *entry;
-  return absl::NotFoundError(absl::StrCat(path(), ": has no tensor ", Quoted(name)));
+  return absl::NotFoundError(absl::StrCat(path(), ": no tensor ", Quoted(name)));
 }
 
 const std::map<std::string, std::string>& SafetensorsReader::metadata() const { return impl_->model().metadata; }

@@ -2,17 +2,11 @@
 
 #include <fnmatch.h>
 
-#include <algorithm>
-
 namespace tensorcask {
 
 bool MatchesGlob(const std::string& glob, const std::string& name) {
   // fnmatch stops at a NUL byte, and names may contain one.
   return name.find('\0') == std::string::npos && fnmatch(glob.c_str(), name.c_str(), 0) == 0;
-}
-
-bool MatchesAny(const std::vector<std::string>& globs, const std::string& name) {
-  return std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) { return MatchesGlob(glob, name); });
 }
 
 }  // namespace tensorcask

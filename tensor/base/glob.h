@@ -6,15 +6,11 @@
 #define TENSORCASK_TENSOR_BASE_GLOB_H_
 
 #include <string>
-#include <vector>
 
 namespace tensorcask {
 
 // As fnmatch(3) without flags. A name with a NUL byte matches nothing.
 bool MatchesGlob(const std::string& glob, const std::string& name);
-
-// True if `name` matches one of the patterns.
-bool MatchesAny(const std::vector<std::string>& globs, const std::string& name);
 
 }  // namespace tensorcask
 

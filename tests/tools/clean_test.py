@@ -88,6 +88,8 @@ class Clean(Cleaning):
         listed = self.good("--delete", self.folder)
         self.assertEqual(listed.count("not a regular file: no writer made it"), 3)
         self.assertIn("0 files removed", listed)
+        states = [file["state"] for file in json.loads(self.good("--json", self.folder))["files"]]
+        self.assertEqual(states, ["not a regular file"] * 3)
         self.assertEqual(self.names(), before)
 
     def test_sizes_ages_and_json(self):

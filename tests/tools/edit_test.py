@@ -129,14 +129,14 @@ class AllFormats(Edits):
             self.assertEqual(self.values(self.path(output))["s"], before["step"])
             self.good("verify", self.path(output))
             for flags in ([], ["--dry-run"]):
-                self.refused([*flags, "--rename", "step=s", "-o", self.path(output), path], 1, "exists already")
+                self.refused([*flags, "--rename", "step=s", "-o", self.path(output), path], 1, "exists already; --output writes only new files")
 
     def test_what_is_refused(self):
         for name in self.NAMES:
             path = self.model(name)
             for arguments, code, piece in (
                 ([], 2, "nothing to change: give --rename, --set, --unset or --remove"),
-                (["--rename", "nosuch=x"], 2, "there is no tensor nosuch"),
+                (["--rename", "nosuch=x"], 2, 'nosuch=x: no tensor "nosuch"'),
                 (["--rename", "dense/kernl=x"], 2, 'did you mean "dense/kernel"?'),
                 (["--rename", "s/zzz/y/"], 2, "--rename s/zzz/y/ matches no tensor"),
                 (["--rename", "step"], 2, "wanted FROM=TO"),

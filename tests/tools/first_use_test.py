@@ -54,6 +54,9 @@ class WrongWords(Archives):
     def test_subcommands(self):
         self.assert_one_line(run("lst"), 2, "no subcommand lst", 'did you mean "ls"?')
         self.assert_one_line(run("dif", "a", "b"), 2, "no subcommand dif", 'did you mean "diff"?')
+        for word, meant in (("compare", "diff"), ("list", "ls"), ("copy", "convert"), ("check", "verify"), ("rename", "edit"),
+                            ("print", "show"), ("receive", "recv"), ("gc", "clean")):
+            self.assert_one_line(run(word, "a", "b"), 2, f"no subcommand {word}", f'did you mean "{meant}"?')
         self.assert_one_line(run("nonsense"), 2, "no subcommand nonsense", "--help")
 
     def test_version_and_help(self):
@@ -72,7 +75,7 @@ class WrongWords(Archives):
         self.assert_one_line(run("show", prefix, "dense/kernl"), 1, "dense/kernl", 'did you mean "dense/kernel"?')
         self.assert_one_line(run("show", prefix, "kernel"), 1, 'did you mean "dense/kernel"?')
         done = run("convert", "--rename", "dense/kernl=x", prefix, self.path("copy"))
-        self.assert_one_line(done, 2, "there is no tensor dense/kernl", 'did you mean "dense/kernel"?')
+        self.assert_one_line(done, 2, 'x: no tensor "dense/kernl"', 'did you mean "dense/kernel"?')
 
     def test_slices_of_python(self):
         prefix = self.model()
@@ -194,6 +197,41 @@ class Folders(Archives):
 
 
 class NotTensors(Archives):
+    def test_a_path_with_nothing_there(self):
+        for command in (["ls"], ["show"], ["convert"], ["verify"]):
+            path = self.path("nofile")
+            done = run(*command, path, *(["w"] if command[0] in ("show", "convert") else []))
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(f"{path}: no such file or folder, and no checkpoint of this name (there is no {path}.index)",
+                          done.stderr)
+        self.assert_one_line(run("ls", self.path("nofile.npz")), 1, "nofile.npz", "No such file")
+
+    def test_a_data_file_names_its_checkpoint(self):
+        prefix = self.model()
+        data = prefix + ".data-00000-of-00001"
+        self.assert_one_line(run("ls", data), 1, f"{data}: this is a data file of a checkpoint: name the checkpoint, {prefix}\n")
+        os.remove(prefix + ".index")
+        self.assert_one_line(run("ls", data), 1, f"whose index, {prefix}.index, is missing")
+
+    def test_compressed_files_pointers_and_other_formats(self):
+        for name, start, says in (("a.npz.gz", b"\x1f\x8b\x08\0", "gzip"), ("b.zst", b"\x28\xb5\x2f\xfd\0\0", "Zstandard"),
+                                  ("c.xz", b"\xfd7zXZ\0", "xz"), ("d.bz2", b"BZh91AY", "bzip2"),
+                                  ("e.weights", b"version https://git-lfs.github.com/spec/v1\noid sha256:0", "git lfs pull"),
+                                  ("f.h5", b"\x89HDF\r\n\x1a\n" + bytes(64), "HDF5"), ("g.pkl", b"\x80\x02}q\0.", "pickle")):
+            with open(self.path(name), "wb") as file:
+                file.write(start)
+            self.assert_one_line(run("ls", self.path(name)), 1, name + ": this ", says)
+
+    def test_a_temporary_file_is_named(self):
+        path = self.write("m.npz.tmp-0123456789abcdef", "half")
+        says = f"the temporary file of a save to {self.path('m.npz')} that is not finished or was killed (tensorcask clean"
+        self.assert_one_line(run("ls", path), 1, f"{path}: this is {says}")
+        prefix = self.model()
+        self.good("convert", prefix, self.path("whole.npz"))
+        with open(self.path("whole.npz"), "rb") as whole, open(self.path("cut.npz.tmp-0123456789abcdef"), "wb") as cut:
+            cut.write(whole.read()[:-30])
+        self.assert_one_line(run("ls", cut.name), 1, cut.name, "; this is the temporary file of a save to ")
+
     def test_records_of_examples_are_named(self):
         message = b"\x0a\x02\x0a\x00"
         header = struct.pack("<Q", len(message))

@@ -72,8 +72,18 @@ class Progress(Terminal):
 
     def test_cat_shows_it_beside_a_pipe(self):
         _, shown, _ = self.on_terminal("cat", self.checkpoint())
-        self.assertIn("\r1/1 24 B of 24 B\x1b[K", shown)
+        self.assertIn("\rwriting 1/1 24 B of 24 B\x1b[K", shown)
         self.assertTrue(shown.endswith("\r\x1b[K"), repr(shown))
+
+    def test_each_line_begins_with_a_verb(self):
+        prefix = self.checkpoint()
+        npz = self.path("m.npz")
+        self.assertEqual(run("convert", prefix, npz).returncode, 0)
+        for command, verb in ((["convert", prefix, self.path("copy")], "converting 1/1"), (["stats", prefix], "reading"),
+                              (["diff", prefix, npz], "comparing"), (["edit", "--rename", "w=v", npz], "copying")):
+            code, shown, _ = self.on_terminal(*command)
+            self.assertEqual(code, 0)
+            self.assertRegex(shown, f"\r{verb} [0-9.]+ (B|KiB) of ", command)
 
     def test_it_does_not_overwrite_a_result_or_a_message(self):
         prefix = self.checkpoint()
@@ -88,7 +98,7 @@ class Progress(Terminal):
             for piece in wanted:
                 self.assertTrue(any(piece in line for line in lines), (piece, lines))
             for line in lines:
-                self.assertNotRegex(line, "^(verifying|reading|1/1)", lines)
+                self.assertNotRegex(line, "^(verifying|reading|converting)", lines)
 
     def test_a_line_that_is_wider_than_the_terminal_is_cut(self):
         prefix = self.checkpoint("a" * 100)

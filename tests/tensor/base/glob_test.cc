@@ -32,11 +32,5 @@ TEST(Glob, Matches) {
   EXPECT_FALSE(MatchesGlob("*", std::string("a\0b", 3)));
 }
 
-TEST(Glob, MatchesAnyOfSeveral) {
-  EXPECT_FALSE(MatchesAny({}, "a"));
-  EXPECT_TRUE(MatchesAny({"b*", "a"}, "a"));
-  EXPECT_FALSE(MatchesAny({"b*", "a"}, "ab"));
-}
-
 }  // namespace
 }  // namespace tensorcask

@@ -1,0 +1,70 @@
+#include "tensorcask/serialize/archive/internal/file_hints.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/internal/stale_temporaries.h"
+
+namespace tensorcask::archive {
+namespace {
+
+struct Signature {
+  absl::string_view start;
+  absl::string_view says;
+};
+
+constexpr Signature kSignatures[] = {
+    {"\x1f\x8b", "this file is compressed with gzip: decompress it first (gunzip)"},
+    {"\x28\xb5\x2f\xfd", "this file is compressed with Zstandard: decompress it first (unzstd)"},
+    {"\xfd"
+     "7zXZ",
+     "this file is compressed with xz: decompress it first (unxz)"},
+    {"BZh", "this file is compressed with bzip2: decompress it first (bunzip2)"},
+    {"version https://git-lfs.", "this is a pointer of Git LFS, not the file itself: fetch the file (git lfs pull)"},
+    {"\x89HDF\r\n", "this is an HDF5 file, a format that tensorcask does not read"},
+    {"\x80\x02", "this looks like a pickle of Python, which is a program: tensorcask reads no pickles"},
+};
+
+// "m" for "m.data-00000-of-00001".
+std::optional<std::string> PrefixOfDataFile(const std::string& path) {
+  constexpr absl::string_view kPattern = ".data-00000-of-00000";
+  if (path.size() <= kPattern.size()) return std::nullopt;
+  const size_t split = path.size() - kPattern.size();
+  const bool matches = std::equal(kPattern.begin(), kPattern.end(), path.begin() + static_cast<std::ptrdiff_t>(split),
+                                  [](char p, char c) { return p == '0' ? c >= '0' && c <= '9' : c == p; });
+  if (!matches) return std::nullopt;
+  return path.substr(0, split);
+}
+
+bool Exists(const std::string& path) {
+  FileInfo info;
+  return FileSystem::Posix()->Describe(path, &info) == 0;
+}
+
+}  // namespace
+
+std::string UnfinishedHint(const std::string& path) {
+  const std::optional<absl::string_view> final_name = FinalNameOfTemporary(path);
+  if (!final_name.has_value()) return "";
+  return absl::StrCat("this is the temporary file of a save to ", *final_name,
+                      " that is not finished or was killed (tensorcask clean tells which)");
+}
+
+std::string FileHint(const std::string& path, absl::string_view head) {
+  if (const std::optional<std::string> prefix = PrefixOfDataFile(path); prefix.has_value()) {
+    const std::string index = absl::StrCat(*prefix, ".index");
+    return Exists(index) ? absl::StrCat("this is a data file of a checkpoint: name the checkpoint, ", *prefix)
+                         : absl::StrCat("this is a data file of a checkpoint, whose index, ", index, ", is missing");
+  }
+  if (std::string hint = UnfinishedHint(path); !hint.empty()) return hint;
+  for (const Signature& signature : kSignatures) {
+    if (absl::StartsWith(head, signature.start)) return std::string(signature.says);
+  }
+  return "";
+}
+
+}  // namespace tensorcask::archive

@@ -1,0 +1,22 @@
+// What a file is that no format recognizes, for the error that refuses it.
+
+#ifndef TENSORCASK_SERIALIZE_ARCHIVE_INTERNAL_FILE_HINTS_H_
+#define TENSORCASK_SERIALIZE_ARCHIVE_INTERNAL_FILE_HINTS_H_
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace tensorcask::archive {
+
+// "this is a data file of the checkpoint m: name the checkpoint": what the name of the file, or its first bytes, show,
+// and what to do. "" if they show nothing. Knows data files of checkpoints, temporary files of unfinished saves,
+// compressed files, and some formats that this library does not read.
+std::string FileHint(const std::string& path, absl::string_view head);
+
+// The part of it that follows from the name: a file of a known format may be unfinished, too.
+std::string UnfinishedHint(const std::string& path);
+
+}  // namespace tensorcask::archive
+
+#endif  // TENSORCASK_SERIALIZE_ARCHIVE_INTERNAL_FILE_HINTS_H_
