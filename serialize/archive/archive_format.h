@@ -70,8 +70,8 @@ struct ArchiveTraits {
   bool deltas = false;
   bool strings = false;
   bool aliases = false;       // ArchiveEntry::alias_of
-  bool has_signature = true;  // false: content cannot tell the format; the extension or the user does
-  bool is_prefix = false;     // a path names several files that begin with it
+  bool has_signature = true;  // false: only the extension or the user can tell the format
+  bool is_prefix = false;     // a path is the common beginning of the names of several files
 };
 
 // What recognition looks at.
@@ -89,14 +89,16 @@ class ArchiveFormat {
   // Endings of file names, with the dot, lower-case: {".safetensors"}.
   virtual std::vector<absl::string_view> extensions() const = 0;
   virtual ArchiveTraits traits() const = 0;
-  // False for a dtype that the format has no place for. Strings: traits().strings.
+  // True if the format can store tensors of this dtype. For strings, traits().strings says it.
   virtual bool HoldsDType(DType dtype) const = 0;
-  // True if the format keeps all of this metadata. By default that is what traits().metadata says.
+  // True if the format can store all of this metadata of a tensor. The default: if traits().metadata is true, or the
+  // metadata is empty.
   virtual bool HoldsMetadata(const TensorMetadata& metadata) const;
 
   // True if the content shows this format. Reads little.
   virtual bool Recognizes(const ArchiveProbe& probe) const = 0;
-  // The archives of this format in `folder`, which has the files `names`. By default those with one of the extensions.
+  // The paths of the archives of this format in `folder`, whose files are `names`. The default: the files with one of
+  // the extensions.
   virtual std::vector<std::string> FindIn(const std::string& folder, absl::Span<const std::string> names) const;
 
   // Errors: NotFound; DataLoss if the file is not of this format or is damaged.

@@ -45,13 +45,13 @@ struct ArchiveDamage {
 
 // What VerifyAll found besides damage.
 struct ArchiveCensus {
-  int64_t whole = 0;               // tensors whose every byte was checked as far as the format allows
+  int64_t whole = 0;               // tensors that passed all checks that the format allows
   int64_t damaged = 0;             // tensors with damage; a tensor counts once
   int64_t not_readable = 0;        // deltas with another base than theirs
   int64_t past_limit = 0;          // tensors that were not checked because of a limit; they may be whole
   int64_t not_checked = 0;         // tensors of a kind that this version only lists
   int64_t without_base = 0;        // deltas whose stored bytes are whole, and whose base is not given
-  std::vector<std::string> notes;  // sentences about what is unusual and harms nothing
+  std::vector<std::string> notes;  // sentences about unusual but harmless findings
 };
 
 class ArchiveReader {
@@ -60,11 +60,11 @@ class ArchiveReader {
 
   virtual absl::string_view format() const = 0;  // ArchiveFormat::name
   virtual const std::string& path() const = 0;   // for messages
-  // Sorted by name (as unsigned bytes); names differ. Empty without ArchiveReaderOptions::keep_entries if the format
-  // can do without a list in memory.
+  // Sorted by name (as unsigned bytes); no two have the same name. Without ArchiveReaderOptions::keep_entries the list
+  // may be empty: a format that needs no list in memory then makes none.
   virtual const std::vector<ArchiveEntry>& entries() const = 0;
   // Calls fn(entry) for each tensor, in the same order.
-  // Errors: fn's; of the format. After an error, discard what fn was given.
+  // Errors: those of fn and of the format. After an error, discard the entries that fn received.
   virtual absl::Status ForEachEntry(absl::FunctionRef<absl::Status(const ArchiveEntry&)> fn) const;
   virtual const FileMetadata& file_metadata() const;                       // by default empty
   absl::StatusOr<const ArchiveEntry*> Find(absl::string_view name) const;  // Errors: NotFound, with similar names
@@ -101,7 +101,8 @@ class ArchiveReader {
   virtual int num_shards() const { return 1; }  // of files with elements
   // Errors: DataLoss, naming the first file that is missing.
   virtual absl::Status CheckFiles() const { return absl::OkStatus(); }
-  // Sentences about what is unusual in the file and harms nothing: what ArchiveReaderOptions::lenient overlooked.
+  // Sentences about unusual but harmless things in the file: the broken rules that ArchiveReaderOptions::lenient
+  // accepted.
   virtual std::vector<std::string> notes() const { return {}; }
 };
 

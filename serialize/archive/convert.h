@@ -8,11 +8,11 @@
 //   CASK_ASSIGN_OR_RETURN(auto writer, CreateArchive("slim.safetensors", safetensors, write));
 //   CASK_ASSIGN_OR_RETURN(const ConvertReport report, RunConversion(plan, options, writer.get()));   // finishes
 //
-// The plan reads no elements. It says what the target cannot hold. Large tensors cross in blocks, of which up to
-// kReadAheadBytes are read ahead, if both formats allow that (ArchiveReader::CanReadInBlocks,
-// ArchiveWriter::TakesSlices). All formats of this library except text do for row-major tensors of numbers, so memory
-// does not depend on their size. Other tensors are in memory as a whole, one at a time and up to kReadAheadBytes of the
-// next ones:
+// PlanConversion reads no elements; the plan says what the target cannot hold. RunConversion copies large tensors in
+// blocks if both formats allow that (ArchiveReader::CanReadInBlocks, ArchiveWriter::TakesSlices), and reads up to
+// kReadAheadBytes of blocks ahead. For row-major tensors of numbers all formats of this library except text allow it,
+// so memory does not depend on the size of such tensors. These tensors must fit in memory, one at a time, with up to
+// kReadAheadBytes of the next ones:
 //   - from any format: strings and other objects; tensors with strides, which the target keeps
 //   - from a checkpoint: deltas, and tensors that are stored in slices
 //   - from npz: deflated members. From safetensors: elements below 8 bits
@@ -90,9 +90,9 @@ struct ConvertReport {
   uint64_t file_bytes = 0;  // of what was written; 0 if the format does not tell
 };
 
-// The sources must outlive the plan. Errors: InvalidArgument, naming all losses of the first tensor that has some,
-// unless options.allow_loss; AlreadyExists if two tensors would have one name. A plan without items is no error. The
-// key "format" of the metadata of a file, which only names a framework, is no loss.
+// The sources must outlive the plan. Errors: InvalidArgument, naming all losses of the first tensor that would lose
+// something, unless options.allow_loss is set; AlreadyExists if two tensors would have one name. A plan may have no
+// items. The key "format" in the metadata of a file does not count as a loss, because it only names a framework.
 absl::StatusOr<ConversionPlan> PlanConversion(absl::Span<const ArchiveReader* const> sources,
                                               const ArchiveFormat& target, const ConvertOptions& options = {});
 

@@ -12,10 +12,10 @@
 // `checkpoint`, TensorFlow's state file (state_file.h). The manager replaces it atomically after each save and does not
 // rely on it: the state file names the step saved last and the steps that a later save will remove.
 //
-// The manager removes old steps after the new one is durable, never before: a crash at any time leaves the newest whole
-// step. The next Open removes what else the crash left (temporary files, data files without an index). The newest step
-// is the one with the highest number. A folder with the name of an index (ckpt-7.index) is not a step; the manager
-// leaves it alone, with the data files of its number.
+// The manager removes old steps only after the new one is durable, so a crash at any time leaves a whole step. The next
+// Open removes the temporary files and the data files without an index that the crash left. The newest step is the one
+// with the highest number. A folder with the name of an index (ckpt-7.index) is not a step; the manager leaves it
+// alone, with the data files of its number.
 //
 // A folder has one manager at a time and any number of readers. Open acquires a lock. It is released when the manager
 // is destroyed or its process ends. A manager has one caller at a time.
@@ -43,7 +43,7 @@ namespace tensorcask {
 
 struct CheckpointManagerOptions {
   std::string name = "ckpt";  // no slash; otherwise as the name in a checkpoint's prefix
-  int keep_last = 5;          // keep so many steps with the highest numbers, at least 1, and the one saved last
+  int keep_last = 5;          // steps to keep, at least 1: the highest numbers, and the step saved last
   int64_t keep_every = 0;     // also keep each step that is a multiple of this; 0: none
   CheckpointWriterOptions
       writer;  // of each step; its file system is that of the manager. `background` is ignored. `payload.base` should
@@ -70,8 +70,8 @@ enum class CheckStep {
 // finds the checkpoints of TensorFlow's own managers. Deltas count as whole if their stored bytes are: the base is not
 // read.
 // Errors: NotFound, naming the folder and the skipped steps, if no step is whole; InvalidArgument for a bad name; from
-// errno, naming the file, if a step cannot be read (no permission, or EIO, which may pass): it may be whole, so an
-// older step is no answer.
+// errno, naming the file, if a step cannot be read (no permission, or EIO, which may pass): the step may be whole, so
+// the function does not return an older one.
 absl::StatusOr<LatestCheckpoint> FindLatestCheckpoint(const std::string& folder, const std::string& name = "ckpt",
                                                       CheckStep check = CheckStep::kEverything,
                                                       FileSystem* file_system = FileSystem::Posix());
@@ -89,11 +89,13 @@ class CheckpointManager {
   ~CheckpointManager();  // waits for a save in the background
 
   // Saves the tensors that `add` adds as step `step` (>= 0), writes the state file and removes the steps that are no
-  // longer kept. Replaces a damaged step of this number: a run that continued from an older step reaches it again.
+  // longer kept. Replaces a damaged step of this number, because a run that continues from an older step saves this
+  // number again.
   // Errors: AlreadyExists if the step exists and is whole (Save reads all of it to know); Unimplemented for an existing
-  // step of a newer version, and from errno for one that cannot be read (neither is replaced); of `add`; as
-  // CheckpointWriter. After these errors there is no new step, and no other step was removed. If only the state file or
-  // the removal of old steps failed, the new step exists and the error says so; the next save tries both again.
+  // step of a newer version, and errors from errno for a step that cannot be read (the manager replaces neither);
+  // errors of `add`; as CheckpointWriter. After these errors there is no new step, and no other step was removed. If
+  // only the state file or the removal of old steps failed, the new step exists and the error says so; the next save
+  // tries both again.
   absl::Status Save(int64_t step, absl::FunctionRef<absl::Status(CheckpointWriter&)> add);
   // Calls `add` and saves on a new thread (writer.h, FinishInBackground). First waits for a save that is still running.
   // Errors of the save itself arrive with the result.

@@ -6,9 +6,9 @@
 // the sources stay as they are unless `remove_sources` is set. The new checkpoint is published like every save: data
 // first, index last, durable, whole or not at all. Pieces of one tensor in several sources become one tensor. Sources
 // without tensors, and data files without elements, are left out. Entries keep their unknown fields; a tensor in pieces
-// keeps those of the first source. The merge checks all indexes and the sizes of all data files but reads no element,
-// so a damaged tensor stays damaged. A reader of the new checkpoint finds it by its checksum. Memory: some 100 bytes
-// for each tensor.
+// keeps those of the first source. The merge checks all indexes and the sizes of all data files, but reads no elements:
+// a damaged tensor stays damaged, and a reader of the new checkpoint finds the damage by the checksum. Memory: some 100
+// bytes for each tensor.
 //
 // Source: MergeBundles of tensorflow/core/util/tensor_bundle, which renames the data files, and counts shards wrongly
 // when a source is empty.

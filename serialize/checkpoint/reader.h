@@ -9,8 +9,9 @@
 // and the checksums of the chunks of an encoded tensor each time it reads them (Verify::kNever switches both off). A
 // damaged file gives DataLoss, naming the tensor, the file and the offset; the reader never crashes on it and never
 // allocates memory because a damaged file says so. If another process overwrites the checkpoint while it is open, data
-// files that were not opened yet are missing, or after a second overwriting the checksums no longer match (unnoticed
-// with Verify::kNever): open the checkpoint again. All methods are const and thread-safe.
+// files that the reader has not opened yet are missing. After a second overwriting the checksums do not match
+// (Verify::kNever does not notice this). In both cases open the checkpoint again. All methods are const and
+// thread-safe.
 
 #ifndef TENSORCASK_SERIALIZE_CHECKPOINT_READER_H_
 #define TENSORCASK_SERIALIZE_CHECKPOINT_READER_H_
@@ -70,9 +71,9 @@ class CheckpointReader final : public BaseLookup {
   // max_unbacked_bytes and 16 times the bytes of the index.
   absl::StatusOr<std::vector<CheckpointEntry>> entries() const;
 
-  // Calls fn(entry) for the same tensors in the same order. Keeps no list: the call takes about 24 bytes of memory for
-  // each entry. Ends at the first error, of the index or of fn. Overlaps are found after the last call: after an error
-  // do not use the entries that fn received.
+  // Calls fn(entry) for the same tensors in the same order. Keeps no list; the call takes about 24 bytes of memory for
+  // each entry. Ends at the first error of the index or of fn. Overlaps are found only after the last call of fn: if
+  // ForEachEntry returns an error, discard the entries that fn received.
   absl::Status ForEachEntry(absl::FunctionRef<absl::Status(CheckpointEntry)> fn) const;
 
   // The entry of one tensor. Errors: NotFound, naming tensor and file; DataLoss.
@@ -93,13 +94,13 @@ class CheckpointReader final : public BaseLookup {
   absl::Status ReadInto(absl::string_view name, Tensor* out) const;
   absl::Status ReadInto(absl::string_view name, TensorView* out) const;
 
-  // A part of a tensor. Reads only the bytes that hold the part; of strings and variants, the whole tensor.
-  // A checksum covers the whole stored tensor, so a part alone cannot be verified. With `verify_whole` the whole tensor
-  // is read and verified first, unless that was done before (Read). Of an encoded tensor only the chunks that hold the
-  // part are read. They are verified each time, except with Verify::kNever. A delta also needs its whole base. Of a
-  // sliced tensor the pieces that `slice` touches are read; pieces that lie in `slice` completely are verified. Errors:
-  // as Read; OutOfRange if the slice is outside the tensor; InvalidArgument if it has another rank; DataLoss if the
-  // stored pieces do not cover it.
+  // A part of a tensor. Reads only the bytes that hold the part; of strings and variants, the whole tensor. A checksum
+  // covers the whole stored tensor, so a part alone cannot be verified. With `verify_whole` the whole tensor is read
+  // and verified first, unless that was done before (Read). Of an encoded tensor only the chunks that hold the part are
+  // read. They are verified each time, except with Verify::kNever. A delta also needs its whole base. If the tensor is
+  // stored in pieces, the pieces that overlap `slice` are read, and those that lie inside it completely are verified.
+  // Errors: as Read; OutOfRange if the slice is outside the tensor; InvalidArgument if it has another rank; DataLoss if
+  // the stored pieces do not cover it.
   absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice, bool verify_whole = false) const;
   absl::Status ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out,
                              bool verify_whole = false) const;
@@ -107,7 +108,7 @@ class CheckpointReader final : public BaseLookup {
   // All tensors for which `wanted` returns true (null: all tensors), sorted by name. Reads them in the order of the
   // files on `num_threads` threads; returns all of them or an error. Errors: as Read, of the first tensor that fails;
   // ResourceExhausted if they need more than max_file_decoded_bytes together, before anything is read. The contents of
-  // variants count, too. The size of these is known only when the variants are read, so variants are read first.
+  // variants count, too. Their size is known only when they are read, so ReadAll reads variants first.
   absl::StatusOr<std::vector<NamedTensor>> ReadAll(
       int num_threads = 1, const std::function<bool(const CheckpointEntry&)>& wanted = nullptr) const;
 
@@ -117,9 +118,10 @@ class CheckpointReader final : public BaseLookup {
   absl::StatusOr<Tensor> Map(absl::string_view name) const;
 
   // Checks every checksum and every rule of structure of all files, whatever the options say, and calls report(damage)
-  // for each thing that is wrong, in the order in which it finds them. Damage of the index itself ends the search. Of a
-  // delta it also reads the base and compares its hash: another base is reported as FailedPrecondition, and without
-  // CheckpointReaderOptions::base the delta counts as CheckpointCensus::without_base, not as whole.
+  // for each thing that is wrong, in the order in which it finds them. Damage of the index itself ends the search. For
+  // a delta it also reads the base and compares the hash of the base. A base with another hash is reported as
+  // FailedPrecondition. Without CheckpointReaderOptions::base the delta is counted in CheckpointCensus::without_base,
+  // not in `whole`.
   // Errors: only what prevents it from checking (permissions, for example, or no file descriptors or memory).
   absl::StatusOr<CheckpointCensus> VerifyAll(absl::FunctionRef<void(const CheckpointDamage&)> report) const;
 

@@ -10,8 +10,8 @@
 // names them as far as the damaged bytes show their names.
 //
 // Salvage finds blocks, compressed or not, wherever they are in the file; it needs neither footer nor index of blocks.
-// If the header is lost, the number of data files comes from their names, and their numbers are read as little-endian.
-// V1 checkpoints are not salvaged (Unimplemented).
+// If the header is lost, salvage takes the number of data files from their names, and reads their content as
+// little-endian. V1 checkpoints are not salvaged (Unimplemented).
 
 #ifndef TENSORCASK_SERIALIZE_CHECKPOINT_SALVAGE_H_
 #define TENSORCASK_SERIALIZE_CHECKPOINT_SALVAGE_H_
@@ -40,9 +40,9 @@ struct SalvageReport {
 };
 
 // Calls take(name, tensor) for each tensor that is saved, in the order of the files; an error of `take` ends the
-// salvage. Verifies checksums whatever the options say. Memory: one tensor (a sliced one is read whole, within
-// max_file_decoded_bytes), four times the index, and the report, in which names from damaged bytes use up to
-// max_unbacked_bytes and some hundred bytes each.
+// salvage. Always verifies checksums, even with Verify::kNever. Memory: one tensor (a sliced tensor is read whole,
+// within max_file_decoded_bytes), four times the index, and the report. Names from damaged bytes may take
+// max_unbacked_bytes in the report, and some hundred bytes each.
 // Errors: of `take`; NotFound if there is no index; Unimplemented for a V1 checkpoint and for one that requires a newer
 // reader; ResourceExhausted for an index past max_message_bytes, or whose names are past a limit (as entries()); errors
 // that prevent reading (permissions, for example, or no file descriptors or memory). A checkpoint without any whole

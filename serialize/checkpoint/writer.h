@@ -4,29 +4,28 @@
 //   CASK_RETURN_IF_ERROR(writer.Add("dense/kernel", kernel));
 //   CASK_RETURN_IF_ERROR(writer.Finish());   // now, and not before, there is a checkpoint
 //
-// Add writes elements to the data file, so memory stays bounded: the writer keeps only names and offsets. (With
-// `background` the elements wait in memory: FinishInBackground.) A tensor that is too large for memory is added in
-// blocks:
+// Add writes the elements to the data file. The writer then keeps only their names and offsets, so memory stays
+// bounded. (With `background` it keeps the elements until FinishInBackground has written them.) A tensor that is larger
+// than memory is added in blocks:
 //
 //   CASK_RETURN_IF_ERROR(writer.BeginTensor("embedding", DType::kFloat32, TensorShape({1000000, 512})));
 //   for (const Tensor& rows : ...) CASK_RETURN_IF_ERROR(writer.AddBlock(rows));   // the last one completes the tensor
 //
-// The same tensors in the same order with the same
-// options give the same bytes. With alignment = 1 these are the bytes that TensorFlow writes (tested on 17 of its
-// checkpoints).
+// The same tensors, added in the same order with the same options, give the same bytes. With alignment = 1 these are
+// the bytes that TensorFlow writes (tested on 17 of its checkpoints).
 //
 // The writer creates files under temporary names beside the final ones and renames them in order, data first, index
 // last (serialize/io/internal/atomic_publish.h). The final index name appears in Finish, after all data files. A writer
-// destroyed without Finish removes its files; Create removes what a writer of the same prefix left that was killed.
-// After a failed Add or Finish every further call returns the same error. If a call ends with std::bad_alloc, all later
-// calls return ResourceExhausted, so Finish never publishes a checkpoint that lacks a tensor. In threads of the library
-// an exception becomes ResourceExhausted. After fork(2) only the parent has the writer: the copy of a child does
-// nothing when it is destroyed (it removes no files and joins no threads), and its other functions return
-// FailedPrecondition.
+// that is destroyed without Finish removes its files. If a writer was killed, Create removes the files that it left for
+// the same prefix. After a failed Add or Finish every further call returns the same error. If a call ends with
+// std::bad_alloc, all later calls return ResourceExhausted, so Finish never publishes a checkpoint that lacks a tensor.
+// In threads of the library an exception becomes ResourceExhausted. After fork(2) only the parent has the writer: the
+// copy of a child does nothing when it is destroyed (it removes no files and joins no threads), and its other functions
+// return FailedPrecondition.
 //
 // One caller at a time. With `overwrite`, run one Finish for a checkpoint at a time: two writers that finish the same
-// checkpoint at the same moment can mix their files, and readers then see wrong checksums. If one finishes after the
-// other, the last one stays.
+// checkpoint at the same moment can mix their files, and readers then see wrong checksums. If one Finish begins after
+// the other has returned, the checkpoint of the second one stays.
 
 #ifndef TENSORCASK_SERIALIZE_CHECKPOINT_WRITER_H_
 #define TENSORCASK_SERIALIZE_CHECKPOINT_WRITER_H_
@@ -88,9 +87,9 @@ struct CheckpointWriterOptions {
   // ones are judged on samples); TensorFlow then refuses the checkpoint (FORMAT.md section 4.3). All other tensors are
   // stored as they would be at kStored. Variants, and tensors stored in another order than row-major
   // (StoredLayout::kPreserve), are not encoded. A shard stores encoded tensors with the same elements, dtype and level
-  // once. The whole payload of a string tensor is held in memory before it is written, and so may be that of a tensor
-  // of up to 16 MiB. payload.base is an earlier checkpoint (or another BaseLookup), whose tensors are read whole. It
-  // must be kept: CheckpointReaderOptions::base has to be the same.
+  // once. The writer holds the whole payload of a string tensor in memory before it writes it, and may do so for other
+  // tensors of up to 16 MiB. payload.base is an earlier checkpoint (or another BaseLookup), whose tensors are read
+  // whole. It must be kept: CheckpointReaderOptions::base has to be the same.
   PayloadOptions payload = {};
   std::vector<LevelRule> level_rules;  // the first rule whose glob matches overrides payload.level
 };
@@ -135,19 +134,19 @@ class CheckpointWriter {
   absl::Status AddSlice(absl::string_view name, const TensorShape& full_shape, const TensorSlice& slice,
                         const TensorView& tensor, const AddOptions& options = {});
 
-  // Starts a tensor whose elements AddBlock adds. Until all have come, only AddBlock may be called. A tensor without
-  // elements is complete at once. It is stored as by Add at level kStored, with the same bytes. Errors: as Add;
-  // Unimplemented for strings and variants; InvalidArgument for a level above kStored (set options.level);
-  // FailedPrecondition if another tensor is incomplete.
+  // Starts a tensor whose elements the caller adds with AddBlock. Until all elements are added, only AddBlock may be
+  // called. A tensor without elements is complete at once. The bytes are those that Add writes at level kStored.
+  // Errors: as Add; Unimplemented for strings and variants; InvalidArgument for a level above kStored (set
+  // options.level); FailedPrecondition if another tensor is incomplete.
   absl::Status BeginTensor(absl::string_view name, DType dtype, const TensorShape& shape,
                            const AddOptions& options = {});
 
   // Adds the next elements, in row-major order, of the tensor that BeginTensor started. `block` has the dtype of the
-  // tensor and any shape. The elements are written, and checksummed, as by Add: the writer holds none of them (with
-  // threads up to 64 MiB; in the background all). After the last element the tensor is complete.
-  // Errors: as Add; FailedPrecondition if no tensor was started; InvalidArgument for another dtype, and for more
-  // elements than the tensor still lacks: then nothing of the block is written. After an error, and if the caller
-  // destroys the writer before the last block, there is no checkpoint.
+  // tensor and any shape. The writer writes the elements and adds them to the checksum, as Add does. It keeps none of
+  // them in memory (with threads: up to 64 MiB; in the background: all). With the last element the tensor is complete.
+  // Errors: as Add; FailedPrecondition if no tensor was started; InvalidArgument for another dtype, and for a block
+  // with more elements than the tensor still needs; nothing of such a block is written. After an error, Finish
+  // publishes no checkpoint.
   absl::Status AddBlock(const TensorView& block);
 
   // Writes the index and publishes. Errors: FailedPrecondition if called twice or while a tensor lacks elements;
@@ -156,8 +155,9 @@ class CheckpointWriter {
   absl::Status Finish();
 
   // Finishes on a new thread; errors arrive with the result. Requires options.background. The tensors stay in memory
-  // until they are written; a tensor that the program changes before that is copied, and then takes its size twice. Add
-  // has copied tensors in mapped or external memory, since the library cannot see writes to those.
+  // until they are written. If the program changes a tensor before that, the library copies it first, and it takes
+  // twice its size. Tensors in mapped or external memory are copied by Add, because the library cannot notice writes to
+  // such memory.
   // Errors: FailedPrecondition without options.background, or if called twice.
   absl::StatusOr<BackgroundSave> FinishInBackground();
 

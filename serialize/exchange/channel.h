@@ -18,13 +18,13 @@
 //   CASK_ASSIGN_OR_RETURN(DecodedTensor same, client.ReceiveTensor(absl::Seconds(5)));
 //   CASK_RETURN_IF_ERROR(server.Close(absl::Seconds(5)));   // OK: the client has received everything
 //
-// A tensor in shared memory (of a SharedMemoryAllocator, or received from another channel) crosses by its descriptor,
-// in the same time whatever its size, with its strides; views of one block share it on the other side, too. From then
-// on the memory is frozen: a write copies first, on either side. All other tensors are copied: large ones once, into
-// shared memory that the channel makes and reuses when the receiver has released it (ChannelOptions::recycled_bytes);
-// small ones and strings through the socket. The receiver of such a copy can read all of that memory, including
-// elements that the channel sent in it earlier. So can any process to which the receiver sends the tensor on; to
-// prevent that, Clone() the received tensor before sending it on.
+// A tensor in shared memory (of a SharedMemoryAllocator, or received from another channel) is sent as a descriptor with
+// its strides. This takes the same time for any size, and views of one block share the block on the other side, too.
+// Sending freezes the memory: on either side the first write copies it. All other tensors are copied: large ones once,
+// into shared memory that the channel makes and reuses when the receiver has released it
+// (ChannelOptions::recycled_bytes); small ones and strings through the socket. The receiver of such a copy can read all
+// of that memory, including elements that the channel sent in it earlier. If the receiver passes the tensor to a third
+// process, that process can read all of it, too. To prevent that, Clone() a received tensor before you pass it on.
 //
 // What arrives is checked before it is used, as if a stranger had sent it. Elements in shared memory are not checked,
 // except bools and elements with a checksum, which are copied first unless the sender has sealed them
@@ -81,9 +81,9 @@ class Channel {
   // Closes, without waiting.
   ~Channel();
 
-  // OK means that the system took the whole message. It does not mean that the peer received it: a peer that dies
-  // later, or was killed a moment ago, does not change the answer. Call and Close report what was received. Waits while
-  // the transport's buffer is full. Sends the message's request and status unchanged, but not is_reply.
+  // OK means that the system accepted the whole message. It does not mean that the peer received it: Send returns OK
+  // even if the peer was killed a moment ago. Call and Close report what was received. Waits while the transport's
+  // buffer is full. Sends the message's request and status unchanged, but not is_reply.
   // Further errors: InvalidArgument for metadata that a tensor cannot have, for more than 65536 tensors or 253 blocks
   // of shared memory; ResourceExhausted for more bytes than the peer's hello accepts, if Receive has seen the hello.
   absl::Status Send(const Message& message, Deadline deadline);

@@ -41,13 +41,13 @@ struct ChannelOptions {
   // Sending: the order of elements of tensors that are not in shared memory. Those in shared memory keep their strides.
   StoredLayout layout = StoredLayout::kPreserve;
   // Sending: tensors of 128 KiB and more that are not in shared memory are copied into shared memory that the channel
-  // makes, and reuses when the receiver has released it. This is the limit on that memory. Tensors for which it has no
-  // room go through the socket, and so do bools and all tensors with checksums: the receiver would copy them again. 0:
-  // all go through the socket.
+  // makes, and reuses when the receiver has released it. This option limits that memory. Tensors that exceed the limit
+  // go through the socket. So do bools and tensors with checksums, because the receiver would copy them again. 0: all
+  // go through the socket.
   size_t recycled_bytes = size_t{128} << 20;
   // Receiving: copies shared memory on arrival, unless it is sealed against writing. The sender of memory that is not
-  // sealed can change it at any time: between the computation of a checksum and the writing of the bytes, for example.
-  // So set this if received tensors are saved.
+  // sealed can change it at any time, for example after a checksum was computed and before the bytes are written. Set
+  // this option if you save received tensors.
   bool copy_unsealed = false;
   // Receiving: limits (max_message_bytes counts one message with what it maps), allocator, device map.
   DecodeOptions decode;

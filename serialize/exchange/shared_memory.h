@@ -10,23 +10,24 @@
 //   // The receiver, which does not trust the sender.
 //   RefPtr<TensorBuffer> buffer = *MapSharedMemory(std::move(descriptor), offset_bytes, size_bytes, limits);
 //
-// The memory is an anonymous file (memfd_create(2)): it has no name that could be left behind, does not count against
-// /dev/shm, and is freed when the last process closes it or dies. A process that receives the descriptor can read the
-// whole block, not only the part that a view shows, and can keep it for as long as it likes.
+// The memory is an anonymous file (memfd_create(2)): it has no name, so no file can be left over; it does not count
+// against /dev/shm; and the system frees it when the last process that uses it closes it or dies. A process that
+// receives the descriptor can read the whole block, not only the part that a view shows, and can keep it for as long as
+// it likes.
 //
 // Seals (fcntl(2), F_ADD_SEALS) are promises about such a file that no process can withdraw:
 //
 //   F_SEAL_SHRINK        its pages never disappear under a mapping, which would end the reader with SIGBUS
 //   F_SEAL_GROW          nothing is added past its end
-//   F_SEAL_FUTURE_WRITE  only mappings that exist already can write: no receiver can write into the sender's memory;
-//   and
-//                        no process can punch holes
+//   F_SEAL_FUTURE_WRITE  only mappings that exist already can write: no receiver can write into the sender's memory,
+//                        and no process can punch holes
 //   F_SEAL_WRITE         no process can write at all
 //
 // Blocks get the first three when they are made, and MapSharedMemory requires them (F_SEAL_WRITE counts as the third).
 // The fourth needs SealAgainstWriting. Without it a sender that breaks its promise can change the bytes while the
-// receiver reads them. That is acceptable for numbers: every value means something. Bytes that are *checked* (bools,
-// checksums, text) or saved must first be copied, and the copy be used, unless IsSealedAgainstWriting.
+// receiver reads them. For numbers that is acceptable, because every value of their bytes is valid. A program that
+// *checks* bytes (bools, checksums, text) or saves them must copy them first and use the copy, unless
+// IsSealedAgainstWriting.
 //
 // Linux 5.1 or later. Measured: 1 GiB frozen, sent through a Unix socket, mapped and acknowledged in 19 us, of which
 // mapping takes 3.
@@ -65,8 +66,8 @@ class SharedMemoryAllocator final : public Allocator {
  public:
   struct Options {
     size_t min_shared_bytes = size_t{64} << 10;
-    // The limit on all blocks that are files, together. The allocator refuses more before the system runs out of
-    // memory; for files of this kind the system notices that too late. 0: half of the machine's memory, as for tmpfs.
+    // The limit on all blocks that are files, together. The limit stops the allocator before the system runs out of
+    // memory: for files of this kind the system reports that too late. 0: half of the machine's memory, as for tmpfs.
     size_t max_total_bytes = 0;
   };
 

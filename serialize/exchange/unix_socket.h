@@ -22,8 +22,8 @@
 // MapSharedMemory (shared_memory.h), which does the same.
 //
 // After fork(2) both processes have the connection. A process that destroys its copy of a socket closes its descriptor
-// and nothing else. So a parent can destroy the end of a pair, or the accepted socket, that its child uses. The
-// listener's path stays the parent's.
+// and nothing else. So a parent can destroy its copy of a socket that only its child uses. Only the parent removes the
+// path of a listener.
 
 #ifndef TENSORCASK_SERIALIZE_EXCHANGE_UNIX_SOCKET_H_
 #define TENSORCASK_SERIALIZE_EXCHANGE_UNIX_SOCKET_H_
@@ -78,7 +78,7 @@ class UnixSocket {
   UnixSocket& operator=(UnixSocket&& other) noexcept;
   // Only closes the descriptor: a copy that another process has since fork(2) still works, with all unread bytes. If
   // this is the last copy, descriptors that the peer sent and this process did not receive are closed without waiting.
-  // (If the peer may send one in the very moment of closing, call Shutdown before.)
+  // (If the peer may send a descriptor at the moment of closing, call Shutdown first.)
   ~UnixSocket();
 
   // Two sockets that are connected to each other, for a child process or a test.
@@ -167,10 +167,10 @@ class UnixListener {
 
   UnixListener(UnixListener&& other) = default;
   UnixListener& operator=(UnixListener&& other) noexcept;
-  // Stops listening, disconnects the clients that wait to be accepted, and removes the path, if the socket there is
-  // still the one that Listen made and this is the process that made it. It compares and removes under the folder's
-  // lock, so that it never removes the next server's socket; without the lock (another process keeps it for a second)
-  // the path stays, and the next server replaces it.
+  // Stops listening and disconnects the clients that wait to be accepted. Removes the path if this process made it and
+  // the socket there is still the one that Listen made. The destructor compares and removes under the lock of the
+  // folder, so that it never removes the socket of the next server. If another process holds the lock for more than a
+  // second, the path stays, and the next server replaces it.
   ~UnixListener();
 
   // The next client. Safe to call from several threads. Errors, after each of which it can be called again:

@@ -28,7 +28,7 @@ class ByteSink {
   virtual absl::Status Append(absl::string_view bytes) = 0;
   // Appends `bytes` bytes of `source` from `offset` on, in bounded memory. Errors: of both.
   virtual absl::Status AppendFrom(const ByteSource& source, uint64_t offset, uint64_t bytes);
-  virtual uint64_t position() const = 0;  // bytes taken so far
+  virtual uint64_t position() const = 0;  // bytes appended so far
 };
 
 // Appends to *out, which must outlive the sink.
@@ -53,10 +53,10 @@ class DiscardSink final : public ByteSink {
   uint64_t position_ = 0;
 };
 
-// A new file. Small appends are gathered (256 KiB), those of 64 KiB and more go straight to the system: pieces of 256
-// KiB to 1 MiB are written fastest. Disk space is reserved ahead (at most 64 MiB) as the file grows; Close releases
-// what was not used. Short counts and EINTR are retried until all is written. After an error the file is closed but not
-// removed; atomic_publish.h removes it.
+// A new file. The sink gathers small appends (up to 256 KiB) and passes appends of 64 KiB and more straight to the
+// system, which writes pieces of 256 KiB to 1 MiB fastest. Disk space is reserved ahead (at most 64 MiB) as the file
+// grows; Close releases what was not used. Short counts and EINTR are retried until all is written. After an error the
+// file is closed but not removed; atomic_publish.h removes it.
 class FileSink final : public ByteSink {
  public:
   // Errors: AlreadyExists if there is a file of that name; from errno, naming the path.
@@ -74,8 +74,8 @@ class FileSink final : public ByteSink {
   // (Btrfs, XFS), it shares the blocks if position() and `offset` are equal modulo 4096.
   absl::Status AppendFrom(const ByteSource& source, uint64_t offset, uint64_t bytes) override;
 
-  // Writes `bytes` at `offset` of the file, before or past what was appended; position() stays, and Append goes on
-  // there. For formats whose header describes the bytes after it.
+  // Writes `bytes` at `offset` of the file, which may lie before or after position(). Does not change position(): the
+  // next Append continues there. For formats whose header describes the bytes that follow it.
   // Errors: Unimplemented if the file system can only append.
   absl::Status WriteAt(uint64_t offset, absl::string_view bytes);
 

@@ -3,8 +3,9 @@
 //   CASK_ASSIGN_OR_RETURN(std::shared_ptr<const ByteSource> file, OpenFileSource(path, {}));
 //   CASK_RETURN_IF_ERROR(file->ReadAt(file->size_bytes() - 48, absl::MakeSpan(footer)));
 //
-// Reads are all or nothing: short counts and EINTR are retried below, and a range past the end is DataLoss ("PATH:
-// 48 bytes at 1000 asked, the file has 1020"). Positioned reads, no cursor: safe from several threads at once.
+// A read returns all bytes or an error: the source retries short counts and EINTR, and a range past the end is DataLoss
+// ("PATH: 48 bytes at 1000 asked, the file has 1020"). Each read names its offset, and there is no cursor, so several
+// threads may read at once.
 
 #ifndef TENSORCASK_SERIALIZE_IO_BYTE_SOURCE_H_
 #define TENSORCASK_SERIALIZE_IO_BYTE_SOURCE_H_

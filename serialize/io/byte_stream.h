@@ -44,7 +44,7 @@ class ByteStream {
 std::unique_ptr<ByteStream> MakeSourceStream(std::shared_ptr<const ByteSource> source, uint64_t offset = 0);
 
 // Called before each wait and ten times a second during it; if it returns false, the call ends with Cancelled. Empty:
-// waits for ever. (A signal is not enough to end a wait: it can arrive just before the system call and then interrupts
+// waits for ever. (A signal alone does not end every wait: if it arrives just before the system call, it interrupts
 // nothing.)
 using KeepWaiting = std::function<bool()>;
 
@@ -53,8 +53,8 @@ using KeepWaiting = std::function<bool()>;
 std::unique_ptr<ByteStream> MakeDescriptorStream(int descriptor, std::string name, KeepWaiting keep_waiting = {});
 
 // The other end: writes to an open descriptor, which the caller keeps and closes. Small appends are gathered (256 KiB).
-// Only Finish writes the last byte, so a reader always notices if the writer gave up. Otherwise a record stream that
-// ends between two records would look whole. The process must ignore SIGPIPE.
+// The sink keeps the last byte until Finish. So if the writer gives up, the stream ends inside a record and the reader
+// notices; a stream that ends between two records would look whole. The process must ignore SIGPIPE.
 class DescriptorSink final : public ByteSink {
  public:
   DescriptorSink(int descriptor, std::string name, KeepWaiting keep_waiting = {});

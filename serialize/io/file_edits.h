@@ -27,7 +27,7 @@ struct FileEdits {
 
 struct FileEditOptions {
   FileSystem* file_system = FileSystem::Posix();
-  std::string output;    // where the result goes, a name that is not taken; "": the result replaces the file
+  std::string output;    // the path of the result, which must not exist; "": the result replaces the file
   bool dry_run = false;  // check everything and write nothing
   bool sync = true;      // durable when the function returns
   DecodeLimits limits;
@@ -38,7 +38,7 @@ struct FileEditOptions {
 
 struct FileEditResult {
   std::vector<std::string> files;  // that were written, or would be
-  // Of a model in several files: the file whose place each of `files` takes. Otherwise empty.
+  // For a model in several files: replaced[i] is the old file that files[i] replaces. Otherwise empty.
   std::vector<std::string> replaced;
   uint64_t written_bytes = 0;      // headers, directories, indexes
   uint64_t copied_bytes = 0;       // elements, from an old file to a new one

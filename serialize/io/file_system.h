@@ -63,13 +63,13 @@ class FileSystem {
   // CreateNew made, and returns their number; 0 at the end of `from`. File systems that can do so share the bytes
   // between both files. -EOPNOTSUPP if the system cannot copy between these files.
   virtual IoResult CopyRange(IoResult from, uint64_t offset, IoResult to, uint64_t bytes);
-  // Reserves space for `size_bytes` from the start of the file without changing its size, and releases space that was
-  // reserved past that; -EOPNOTSUPP if the file system cannot reserve.
+  // Reserves space for the first `size_bytes` bytes of the file, without changing its size. Releases space that was
+  // reserved beyond them. -EOPNOTSUPP if the file system cannot reserve space.
   virtual IoResult Reserve(IoResult handle, uint64_t size_bytes) = 0;
   virtual IoResult SizeOf(IoResult handle) = 0;
   virtual IoResult Sync(IoResult handle) = 0;  // content, size and permissions are durable
-  // Gives the file the permissions that the process would give any new file (0666 less the umask); -EOPNOTSUPP, and the
-  // file stays as it is, where the system keeps no permissions or does not tell the umask.
+  // Gives the file the permissions that the process gives new files (0666 less the umask). -EOPNOTSUPP if the system
+  // keeps no permissions or does not report the umask; the file then stays as it is.
   virtual IoResult SetPublic(IoResult handle) = 0;
   virtual IoResult Close(IoResult handle) = 0;  // the handle is gone, whatever the answer
 
@@ -89,16 +89,17 @@ class FileSystem {
   // -EWOULDBLOCK while another handle, of any process, holds the lock. Close releases the lock, and so does the end of
   // the process.
   virtual IoResult Lock(const std::string& path) = 0;
-  // A handle that holds a shared lock of the file at `path`, which must be there; -EWOULDBLOCK while a handle of Lock
-  // holds it. Any number of handles share the lock. A child process that inherits a handle (fork without exec) shares
-  // it, too: the lock lasts until both have closed it. -EOPNOTSUPP where there are no locks.
+  // Acquires a shared lock of the file at `path`, which must exist, and returns a handle that holds it. Any number of
+  // handles can share the lock. -EWOULDBLOCK while a handle of Lock holds the lock of the file. A child process that
+  // inherits a handle (fork without exec) shares it, too: the lock lasts until both have closed it. -EOPNOTSUPP where
+  // there are no locks.
   virtual IoResult LockShared(const std::string& path);
-  // Removes the file at `path`, a regular one, unless a handle of any process holds a lock of it: then -EWOULDBLOCK.
-  // -EOPNOTSUPP where locks do not tell, as on network file systems, whose locks other machines may not see; -EINVAL
-  // for anything but a regular file.
+  // Removes the regular file at `path` if no handle of any process holds a lock of it. -EWOULDBLOCK if a handle holds
+  // one. -EOPNOTSUPP on file systems whose locks other machines may not see (network file systems). -EINVAL for
+  // anything but a regular file.
   virtual IoResult RemoveUnlocked(const std::string& path);
-  // Answers as RemoveUnlocked would, and removes nothing. Sets *info to what is at the path, of a link to that of the
-  // link itself, also with the answers -EWOULDBLOCK, -EOPNOTSUPP and -EINVAL.
+  // Returns what RemoveUnlocked would return, and removes nothing. Sets *info to what is at the path; a symbolic link
+  // is described itself, not its target. Sets *info also if it returns -EWOULDBLOCK, -EOPNOTSUPP or -EINVAL.
   virtual IoResult ProbeUnlocked(const std::string& path, FileInfo* info);
   virtual IoResult Remove(const std::string& path) = 0;  // of a file; -EISDIR for a folder
   virtual IoResult MakeFolder(const std::string& path) = 0;

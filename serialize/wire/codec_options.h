@@ -20,10 +20,10 @@ enum class Representation { kContent, kValues };
 
 // The order in which the elements of a view are written.
 enum class StoredLayout {
-  kRowMajor,  // whatever the strides: TensorFlow reads the message (but for dtypes that it lacks)
-  // As they lie in memory, with the strides, which come back on reading; axes keep their order, flips included, and
-  // gaps between elements are left out. What is not row-major then takes the guarded form, which TensorFlow refuses.
-  // Strings are written row-major.
+  kRowMajor,  // for any strides; TensorFlow reads the message, unless it lacks the dtype
+  // In the order in memory, together with the strides, which a reader restores. Axes keep their order and direction;
+  // gaps between elements are left out. A tensor that is not row-major takes the guarded form, which TensorFlow
+  // refuses. Strings are always row-major.
   kPreserve,
 };
 
@@ -32,17 +32,17 @@ struct EncodeOptions {
   bool checksum = false;  // adds the crc32c of the elements, in a field that TensorFlow skips
   StoredLayout layout = StoredLayout::kRowMajor;
 
-  // A payload.level above kStored asks for the encoded form: compressed and checked chunk by chunk. It is used if it
-  // saves 2 %, and TensorFlow refuses it. Its elements are row-major: a view that keeps another order (kPreserve) takes
-  // the guarded form instead, uncompressed. Resources and variants are not compressed, nor are tensors in variants.
-  // payload.base is asked for the name in the tensor's metadata.
+  // A payload.level above kStored asks for the encoded form: compressed and checked chunk by chunk. The encoder uses it
+  // if it saves at least 2 %. TensorFlow refuses it. Its elements are row-major: a view that keeps another order
+  // (kPreserve) takes the guarded form instead, uncompressed. Resources and variants are not compressed, nor are
+  // tensors in variants. The encoder looks up the base by the name in the metadata of the tensor.
   PayloadOptions payload = {};
   int num_threads = 1;  // that encode chunks, at most; the bytes do not depend on it
 };
 
 struct DecodeOptions {
   DecodeLimits limits;
-  // Also takes what TensorFlow takes with a warning or silently: a shape that says unknown_rank, more values than
+  // Also accepts what TensorFlow accepts silently or with a warning: a shape that says unknown_rank, more values than
   // elements (the first count; content of a tensor without elements does not), values too large for the dtype (the low
   // bits count) or in another dtype's field (they count as absent), an odd number of floats for complex numbers (the
   // last is dropped).

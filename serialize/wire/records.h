@@ -43,12 +43,12 @@ class RecordWriter {
 
   // Appends one record. Errors: those of the sink, which then holds a part of this record and accepts no more.
   absl::Status Write(absl::string_view data) { return Write(absl::MakeConstSpan(&data, 1)); }
-  // The same for data in several consecutive pieces. `may_change`: other code may write to the pieces meanwhile. They
-  // are then copied through a block of 256 KiB, so that the checksum is that of the bytes written. ResourceExhausted if
-  // there is no memory for the block; then nothing was written.
+  // The same for data in several consecutive pieces. `may_change`: other code may write to the pieces during the call.
+  // The writer then copies them through a block of 256 KiB, so that the checksum matches the written bytes.
+  // ResourceExhausted if there is no memory for the block; then nothing was written.
   absl::Status Write(absl::Span<const absl::string_view> pieces, bool may_change = false);
 
-  // Starts a record of `size_bytes`, whose data Append adds piece by piece. When all have come, the record is complete.
+  // Starts a record of `size_bytes`, whose data Append adds piece by piece. With the last byte the record is complete.
   // Errors: as Write; FailedPrecondition if the record before is incomplete.
   absl::Status Begin(uint64_t size_bytes);
   // Errors: as Write; FailedPrecondition for more than missing_bytes(). Requires: `data` do not change meanwhile.
@@ -79,7 +79,7 @@ struct RecordReaderOptions {
 // Memory follows the bytes that are present, never the length that a record claims. For a file it is the larger of 256
 // KiB and the longest record, and never more than the size of the file. For a stream of unknown length it is at most
 // twice the part of a record that has arrived; while the buffer grows, that part is in memory once more. Memory that
-// KeepLast gave to a caller comes on top. A record past a limit is refused when its header has arrived.
+// KeepLast gave to callers is counted separately. A record past a limit is refused when its header has arrived.
 class RecordReader {
  public:
   explicit RecordReader(std::shared_ptr<const ByteSource> source, RecordReaderOptions options = {});

@@ -6,7 +6,7 @@
 //
 // The bytes are those of EncodeTensorTo; messages may be larger than 2 GiB. Without a checksum the elements are not
 // even read (except bools, which decoding checks). So the caller must not write to the elements while a message refers
-// to them; a caller that must go on writing encodes a Clone. (A cord copies pieces of up to some hundred bytes.)
+// to them. To continue writing, encode a Clone() instead. (A cord copies pieces of up to some hundred bytes.)
 
 #ifndef TENSORCASK_SERIALIZE_WIRE_ZERO_COPY_H_
 #define TENSORCASK_SERIALIZE_WIRE_ZERO_COPY_H_
@@ -49,8 +49,8 @@ absl::StatusOr<absl::Cord> EncodeTensorToCord(const TensorView& view, const Tens
 absl::StatusOr<DecodedTensor> DecodeTensorFromCord(const absl::Cord& message, const DecodeOptions& options = {});
 
 // The same for bytes in one piece, a mapped file for example. `owner` keeps the bytes alive; they must not change. (The
-// elements are aligned only if the program that stored the message took care of it: the header of a message has an
-// arbitrary size.)
+// header of a message can have any size, so the elements are aligned only if the program that stored the message
+// aligned them.)
 absl::StatusOr<DecodedTensor> DecodeTensorInPlace(absl::string_view message, const RefPtr<RefCounted>& owner,
                                                   const DecodeOptions& options = {});
 

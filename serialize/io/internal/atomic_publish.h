@@ -6,12 +6,11 @@
 //   ... append ...
 //   CASK_RETURN_IF_ERROR(publish.Commit());   // model.index is there only if all of model.data-* is
 //
-// Each file is written under a temporary name in the folder of its final one (NAME.tmp- and 16 hex digits, created
-// exclusively).
-// AddExisting gives such a temporary name to an existing file, so that it appears together with the others. Commit
-// closes and (with sync) syncs all of them, then gives each its final name in the order of Add. Commit syncs the
-// folders of all other files before it renames the file that was added last, and the folder of that file afterwards.
-// The file that was added last is the switch: only when it exists are the others in use.
+// Each file is written under a temporary name in the folder of its final name (NAME.tmp- and 16 hex digits, created
+// exclusively). AddExisting gives such a temporary name to an existing file, so that it appears together with the
+// others. Commit closes and (with sync) syncs all of them, then gives each its final name in the order of Add. Commit
+// syncs the folders of all other files before it renames the file that was added last, and the folder of that file
+// afterwards. The file that was added last is the switch: only when it exists are the others in use.
 //
 // Destroyed without Commit, or when Commit fails, the temporaries are removed, and so are the files it had already
 // published, best effort, in the reverse order. Even if that fails, the switch exists only if all other files do.

@@ -1,14 +1,14 @@
-// Temporary files of atomic_publish.h that processes left which were killed.
+// Finds and removes temporary files of atomic_publish.h whose writers were killed.
 //
 //   CASK_ASSIGN_OR_RETURN(RemovedTemporaries removed,
 //                         RemoveStaleTemporaries("/models", [](absl::string_view) { return true; }));
-//   // removed.files files of removed.bytes bytes; removed.left were those of writers that live, or could not be
-//   removed
+//   // removed.files files of removed.bytes bytes were removed; removed.left files stay: their writers live, or
+//   // removing them failed
 //
 // A writer holds a shared lock of each of its temporary files (FileSystem::LockShared) until the file has its final
-// name. A lock ends with its process, so that a temporary file without a lock has no writer. Where locks cannot be
-// trusted (network file systems), every temporary file stays. If a writer's process was forked without exec, its files
-// count as in use until the last child that inherited them ends.
+// name. The system releases the lock when the process ends, so a temporary file without a lock has no writer. On
+// network file systems, whose locks cannot be trusted, all temporary files stay. If the process of a writer forks
+// without exec, its files count as in use until the last of these children ends.
 
 #ifndef TENSORCASK_SERIALIZE_IO_INTERNAL_STALE_TEMPORARIES_H_
 #define TENSORCASK_SERIALIZE_IO_INTERNAL_STALE_TEMPORARIES_H_
