@@ -64,8 +64,8 @@ class Planner {
     plan_.losses.insert(plan_.losses.end(), losses.begin(), losses.end());
     if (is_lost) return absl::OkStatus();
     if (!names_.insert(item.to.name).second) {
-      return absl::AlreadyExistsError(absl::StrCat("tensor ", Quoted(item.to.name),
-                                                   " is there already: two tensors would have this name; rename one"));
+      return absl::AlreadyExistsError(
+          absl::StrCat("tensor ", Quoted(item.to.name), ": two tensors would have this name; rename one"));
     }
     plan_.bytes = CheckedAdd(plan_.bytes, ElementBytes(*item.from)).value_or(UINT64_MAX);
     plan_.items.push_back(std::move(item));

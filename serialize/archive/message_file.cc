@@ -93,7 +93,7 @@ class MessageWriter final : public ArchiveWriter {
     const uint64_t bytes = sink_->position();
     if (bytes < message_bytes_) {
       return absl::FailedPreconditionError(
-          absl::StrCat(path_, ": the message lacks ", message_bytes_ - bytes, " bytes"));
+          absl::StrCat(path_, ": the message is incomplete: ", message_bytes_ - bytes, " bytes are missing"));
     }
     CASK_RETURN_IF_ERROR(publish_.Commit());
     return bytes;

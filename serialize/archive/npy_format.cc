@@ -160,7 +160,7 @@ class NpyArchiveReader final : public ArchiveReader {
     }
     if constexpr (kIsNpz) {
       for (const std::string& member : reader_.other_members()) {
-        census.notes.push_back(absl::StrCat(path_, ": member ", Quoted(member), " is no array"));
+        census.notes.push_back(absl::StrCat(path_, ": member ", Quoted(member), " is not an array"));
       }
     }
     return census;

@@ -251,7 +251,7 @@ class NameSet {
       return absl::ResourceExhaustedError(absl::StrCat("a record file has at most ", kMaxNames, " named tensors"));
     }
     if (hashes_.insert({Hash()({1, name}), Hash()({2, name})}).second) return absl::OkStatus();
-    return absl::AlreadyExistsError(absl::StrCat("tensor ", Quoted(name), " is there already"));
+    return absl::AlreadyExistsError(absl::StrCat("tensor ", Quoted(name), " was added before"));
   }
 
  private:
@@ -310,7 +310,7 @@ class RecordsWriter final : public ArchiveWriter {
     CASK_RETURN_IF_ERROR(slices_.CheckComplete());
     if (records_->missing_bytes() > 0) {
       return absl::FailedPreconditionError(
-          absl::StrCat(path_, ": the last record lacks ", records_->missing_bytes(), " bytes"));
+          absl::StrCat(path_, ": the last record is incomplete: ", records_->missing_bytes(), " bytes are missing"));
     }
     const uint64_t bytes = sink_->position();
     CASK_RETURN_IF_ERROR(publish_.Commit());

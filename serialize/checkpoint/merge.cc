@@ -308,7 +308,7 @@ absl::Status Merger::MergeHeaders(int num_shards, std::string* header) const {
     BundleHeaderProto proto;
     if (!proto.ParseFromString(sources_[i].index.header_value)) {
       return absl::DataLossError(
-          absl::StrCat(checkpoint::IndexPath(sources_[i].prefix), ": the header is no protobuf message"));
+          absl::StrCat(checkpoint::IndexPath(sources_[i].prefix), ": the header is not a protobuf message"));
     }
     bad_consumers.insert(proto.version().bad_consumers().begin(), proto.version().bad_consumers().end());
     const int32_t producer = std::max(proto.version().producer(), merged.version().producer());

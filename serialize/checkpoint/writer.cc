@@ -212,7 +212,7 @@ IndexItem* Save::AddItem(std::string key) { return &items_.emplace_back(std::mov
 
 absl::Status Save::AddName(absl::string_view name, IndexItem** item) {
   if (names_.count(name) != 0) {
-    return absl::AlreadyExistsError(absl::StrCat(prefix_, ": tensor ", Quoted(name), " is there already"));
+    return absl::AlreadyExistsError(absl::StrCat(prefix_, ": tensor ", Quoted(name), " was added before"));
   }
   *item = AddItem(std::string(name));
   names_.insert((*item)->key);
@@ -270,7 +270,7 @@ absl::Status Save::BeginTensor(absl::string_view name, DType dtype, const Tensor
 
 absl::Status Save::AddBlock(const TensorView& block) {
   if (!open_.has_value()) {
-    return absl::FailedPreconditionError(absl::StrCat(prefix_, ": a block belongs to no tensor: call BeginTensor"));
+    return absl::FailedPreconditionError(absl::StrCat(prefix_, ": AddBlock without a tensor: call BeginTensor first"));
   }
   absl::StatusOr<TensorJob> job = open_->NextJob(block);
   if (!job.ok()) return About(open_->name(), job.status());

@@ -28,7 +28,7 @@ constexpr size_t kPieceBytes = size_t{2} << 20;  // what one thread takes at a t
 absl::Status CheckRange(const ByteSource& source, uint64_t offset, uint64_t size_bytes) {
   if (RangeFits(offset, size_bytes, source.size_bytes())) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat(source.name(), ": ", size_bytes, " bytes at ", offset,
-                                          " asked, the file has ", source.size_bytes()));
+                                          " were requested; the file has ", source.size_bytes()));
 }
 
 absl::Status CheckRanges(const ByteSource& source, absl::Span<const ReadRange> ranges) {

@@ -4,8 +4,8 @@
 //   CASK_RETURN_IF_ERROR(file->ReadAt(file->size_bytes() - 48, absl::MakeSpan(footer)));
 //
 // A read returns all bytes or an error: the source retries short counts and EINTR, and a range past the end is DataLoss
-// ("PATH: 48 bytes at 1000 asked, the file has 1020"). Each read names its offset, and there is no cursor, so several
-// threads may read at once.
+// ("PATH: 48 bytes at 1000 were requested; the file has 1020"). Each read names its offset, and there is no cursor, so
+// several threads may read at once.
 
 #ifndef TENSORCASK_SERIALIZE_IO_BYTE_SOURCE_H_
 #define TENSORCASK_SERIALIZE_IO_BYTE_SOURCE_H_

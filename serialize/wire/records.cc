@@ -62,7 +62,8 @@ absl::Status RecordWriter::Write(absl::Span<const absl::string_view> pieces, boo
 
 absl::Status RecordWriter::Begin(uint64_t size_bytes) {
   if (missing_bytes_ > 0) {
-    return absl::FailedPreconditionError(absl::StrCat("the record before lacks ", missing_bytes_, " bytes"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("the record before this one is incomplete: ", missing_bytes_, " bytes are missing"));
   }
   char header[kHeaderBytes];
   StoreLittleEndian(size_bytes, header);
@@ -76,7 +77,7 @@ absl::Status RecordWriter::Begin(uint64_t size_bytes) {
 absl::Status RecordWriter::Append(absl::string_view data) {
   if (data.size() > missing_bytes_) {
     return absl::FailedPreconditionError(
-        absl::StrCat(data.size(), " bytes for a record that lacks ", missing_bytes_, " bytes"));
+        absl::StrCat(data.size(), " bytes were added to a record that has room for ", missing_bytes_));
   }
   if (data.empty()) return absl::OkStatus();
   missing_bytes_ -= data.size();

@@ -24,7 +24,7 @@ class Convert(Archives):
         done = run("convert", "--rename", "s/(/x/", prefix, self.path("no"))
         self.assert_one_line(done, 2, "regular expression")
         done = run("convert", "--rename", "s/.*/same/", prefix, self.path("no"))
-        self.assert_one_line(done, 1, '"same" is there already')
+        self.assert_one_line(done, 1, '"same": two tensors would have this name')
         self.assertFalse(os.path.exists(self.path("no.index")))
 
     def test_dtypes(self):
@@ -42,7 +42,7 @@ class Convert(Archives):
         out = self.good("convert", first, second, self.path("both"))
         self.assertIn("2 tensors", out)
         self.assertEqual(set(self.tensors(self.path("both"))), {"a", "b"})
-        self.assert_one_line(run("convert", first, first, self.path("x")), 1, '"a" is there already')
+        self.assert_one_line(run("convert", first, first, self.path("x")), 1, '"a": two tensors would have this name')
 
     def test_a_dry_run_writes_nothing(self):
         prefix = self.model()

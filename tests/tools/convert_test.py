@@ -202,7 +202,7 @@ class Convert(Scratch):
     def test_two_tensors_of_one_name_are_refused(self):
         prefix = os.path.join(TENSORFLOW, "tf-mnist-ckpt", "model.ckpt-46900")
         done = run("convert", "--rename", "conv2d/bias=conv2d/kernel", prefix, self.path("copy"))
-        self.assert_one_line(done, 1, '"conv2d/kernel" is there already')
+        self.assert_one_line(done, 1, '"conv2d/kernel": two tensors would have this name')
         self.assertEqual(os.listdir(self.folder), [])
 
     def test_an_index_that_tells_of_more_files_is_refused(self):

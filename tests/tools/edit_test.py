@@ -348,7 +348,7 @@ class ShardedSafetensors(Edits):
     def test_what_is_refused(self):
         path = self.sharded()
         self.refused(["--rename", "a=b", path], 1, 'would be called "b"')
-        self.refused(["--set", "k=v", path], 1, "each has metadata of its own")
+        self.refused(["--set", "k=v", path], 1, "each with its own metadata")
         self.refused(["--rename", "a=c", "-o", self.path("n.safetensors"), path], 1, "only one file can be written")
         path = self.sharded(extra=', "weight\\u005fmap2": 1')
         self.good("edit", "--rename", "a=c", path)

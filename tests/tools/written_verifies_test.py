@@ -157,7 +157,7 @@ class WrittenVerifies(Scratch):
         for output in ("out.tfrecord", "out.ckpt"):
             done = self.command("save", self.path(output), stream=stream)
             self.assertEqual(done.returncode, 1)
-            self.assertIn(b'tensor "w" is there already', done.stderr)
+            self.assertIn(b'tensor "w" was added before', done.stderr)
             self.assertEqual(os.listdir(self.folder), [])
 
 

@@ -89,7 +89,7 @@ class IndexEditor {
 
 absl::Status IndexEditor::CheckFormat(const std::string& path) const {
   if (!edits_.set_metadata.empty() || !edits_.unset_metadata.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(prefix_, ": a checkpoint holds no metadata of its own"));
+    return absl::InvalidArgumentError(absl::StrCat(prefix_, ": a checkpoint cannot hold metadata of the file"));
   }
   CASK_ASSIGN_OR_RETURN(const bool has_index, Exists(IndexPath(prefix_)));
   if (has_index) return absl::OkStatus();

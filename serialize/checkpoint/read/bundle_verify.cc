@@ -233,9 +233,9 @@ absl::Status Verification::CheckSliced(const LocatedEntry& tensor, PieceWalk* pi
   };
   const absl::Status visited = pieces->Visit(entry, check);
   if (missing < kMaxMissing) return visited;
-  ReportInIndex(
-      entry.name, tensor.Label(),
-      absl::DataLossError(absl::StrCat(kMaxMissing, " of its pieces are not there; the others were not looked for")));
+  ReportInIndex(entry.name, tensor.Label(),
+                absl::DataLossError(
+                    absl::StrCat(kMaxMissing, " of its pieces are missing; the search for further ones stopped here")));
   abandoned_ = entry.name;
   abandoned_owner_ = owner;
   return absl::OkStatus();
@@ -268,9 +268,10 @@ void Verification::ReportMissingFiles() {
     if (missing++ == 0) first = path;
   }
   if (missing == 0) return;
-  report_({"", first, 0,
-           absl::DataLossError(absl::StrCat(first, ": is missing; of ", num_shards,
-                                            " data files that the index tells of, ", missing, " are"))});
+  report_(
+      {"", first, 0,
+       absl::DataLossError(absl::StrCat(first, ": is missing; the index names ", num_shards, " data files, of which ",
+                                        missing, missing == 1 ? " is" : " are", " missing"))});
 }
 
 // Reports the overlaps in the order of the data files, the first thousand with the names of both entries. Sets

@@ -75,7 +75,7 @@ absl::StatusOr<absl::string_view> OnlyField(absl::string_view message, uint32_t 
 absl::StatusOr<absl::string_view> PartOf(absl::string_view value, uint32_t number, const DecodeLimits& limits) {
   const absl::Status status = internal::CheckMessage(value, kSavedRules, limits.max_depth);
   if (absl::IsResourceExhausted(status)) return status;
-  if (!status.ok()) return AsDamage(Annotate(status, "is no SavedTensorSlices message"));
+  if (!status.ok()) return AsDamage(Annotate(status, "is not a SavedTensorSlices message"));
   return OnlyField(value, number, number == kMeta ? "meta" : "data");
 }
 
@@ -190,16 +190,15 @@ absl::Status ReadPiece(absl::string_view value, const V1Tensor& tensor, const Te
   const DType dtype = tensor.pieces.dtype();
   // The values are those of typed fields alone; dtype and shape come from the meta message.
   if (!fields->content.empty())
-    return absl::DataLossError("has tensor_content; values in V1 files stand in typed fields");
+    return absl::DataLossError("has tensor_content; a V1 file stores values in typed fields");
   if (fields->dtype != 0 && fields->dtype != static_cast<int32_t>(dtype)) {
     return absl::DataLossError(
-        absl::StrCat("has dtype number ", fields->dtype, " of its own; the tensor is ", DTypeName(dtype)));
+        absl::StrCat("has dtype number ", fields->dtype, ", but the tensor is ", DTypeName(dtype)));
   }
   if (fields->shape.num_axes != 0 || fields->shape.unknown_rank) {
     CASK_ASSIGN_OR_RETURN(const TensorShape own, internal::ShapeFromFields(fields->shape, /*lenient=*/false));
     if (own != shape) {
-      return absl::DataLossError(
-          absl::StrCat("has shape ", own.ToString(), " of its own; the piece is ", shape.ToString()));
+      return absl::DataLossError(absl::StrCat("has shape ", own.ToString(), ", but the piece is ", shape.ToString()));
     }
   } else {
     for (const int64_t dim : shape.dims()) fields->shape.Add(dim);

@@ -171,7 +171,7 @@ absl::Status V1Reader::ForEachPiece(PieceVisitor visit) const {
     }
     if (tensor == tensors_.size() || pieces[next].key != key) {
       return absl::DataLossError(
-          absl::StrCat(path_, ": key ", Quoted(key), " belongs to no piece in the list of the file"));
+          absl::StrCat(path_, ": key ", Quoted(key), " is not that of a piece that the file lists"));
     }
     CASK_RETURN_IF_ERROR(visit(tensor, pieces[next].slice, value));
     advance();

@@ -22,7 +22,7 @@ absl::StatusOr<PayloadLevel> ParsePayloadLevel(absl::string_view name) {
   for (const PayloadLevel level : {PayloadLevel::kStored, PayloadLevel::kDefault, PayloadLevel::kHigh}) {
     if (name == PayloadLevelName(level)) return level;
   }
-  return absl::InvalidArgumentError(absl::StrCat(Quoted(name), " is no level: stored, default or high"));
+  return absl::InvalidArgumentError(absl::StrCat(Quoted(name), " is not a level; wanted stored, default or high"));
 }
 
 }  // namespace tensorcask

@@ -146,7 +146,7 @@ absl::Status Editor::Open(const std::string& path) {
 absl::Status Editor::CheckEdits() const {
   CASK_RETURN_IF_ERROR(CheckRemovals());
   if (is_model_ && (!edits_.set_metadata.empty() || !edits_.unset_metadata.empty())) {
-    return Refuse("is a model in several files, and each has metadata of its own: edit that of a file");
+    return Refuse("is a model in several files, each with its own metadata: edit one of the files");
   }
   if (is_model_ && !options_.output.empty()) {
     return Refuse("is a model in several files; only one file can be written under another name");

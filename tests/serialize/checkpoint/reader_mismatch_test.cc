@@ -67,7 +67,7 @@ TEST(Reader, ReportsDataFilesThatAreMissing) {  // BU-15: the index tells of mor
   }));
   EXPECT_EQ(census.whole, 1);
   EXPECT_THAT(damaged,
-              ElementsAre("/m.data-00001-of-00003: is missing; of 3 data files that the index tells of, 2 are"));
+              ElementsAre("/m.data-00001-of-00003: is missing; the index names 3 data files, of which 2 are missing"));
 }
 
 TEST(Reader, NoticesTheDataOfAnotherCheckpoint) {  // BU-29

@@ -77,8 +77,8 @@ TEST_P(RefusedList, WithCodeAndMessage) {
 const ListCase kLists[] = {
     {"Empty", "", Code::kDataLoss, "has no meta"},
     {"Twice", List("") + List(""), Code::kDataLoss, "has several of meta"},
-    {"ABundle", "\x08\x01\x1a\x02\x08\x01", Code::kDataLoss, "is no SavedTensorSlices message: meta"},
-    {"CutShort", List(Listed("x", 1, {}, {""})).substr(0, 9), Code::kDataLoss, "is no SavedTensorSlices message"},
+    {"ABundle", "\x08\x01\x1a\x02\x08\x01", Code::kDataLoss, "is not a SavedTensorSlices message: meta"},
+    {"CutShort", List(Listed("x", 1, {}, {""})).substr(0, 9), Code::kDataLoss, "is not a SavedTensorSlices message"},
     {"NoName", List(Listed("", 1, {}, {""})), Code::kDataLoss, "without a name"},
     {"NameTwice", List(Listed("x", 1, {}, {""}) + Listed("x", 1, {}, {""})), Code::kDataLoss, "is listed twice"},
     {"NameNotUtf8", List(Listed("\xff", 1, {}, {""})), Code::kDataLoss, "is not UTF-8"},
@@ -153,7 +153,7 @@ TEST_P(RefusedPiece, WithCodeAndMessage) {
 const PieceCase kPieces[] = {
     {"Empty", "", "has no data"},
     {"TwoOfThem", PieceOfText("int_val: [1, 2]") + PieceOfText("int_val: [1, 2]"), "has several of data"},
-    {"NoMessage", "\xff\xff", "is no SavedTensorSlices message"},
+    {"NoMessage", "\xff\xff", "is not a SavedTensorSlices message"},
     {"OtherName", Piece("y", SliceMessage(TensorSlice::Full(1)), ""), "says that it is piece \"-\" of \"y\""},
     {"OtherSlice", Piece("x", SliceMessage(Slice("0,2")), ""), "says that it is piece \"0,2\" of \"x\""},
     {"NoSlice", BytesField(2, BytesField(1, "x") + BytesField(3, "")), "has no slice"},
@@ -223,7 +223,7 @@ TEST(V1Reader, PiecesThatAreMissingOrTooMany) {
     content[key] = Piece("z", "", Values(Tensor::Scalar<float>(1)));
     const OpenFile file(content);
     ASSERT_OK(file.reader);
-    EXPECT_THAT(file->entries(), StatusIs(Code::kDataLoss, HasSubstr("belongs to no piece")));
+    EXPECT_THAT(file->entries(), StatusIs(Code::kDataLoss, HasSubstr("is not that of a piece")));
     EXPECT_THAT(DamageOf(*file, 0), SizeIs(1));
     EXPECT_OK(file->Read("w"));
   }

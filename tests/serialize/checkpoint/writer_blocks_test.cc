@@ -205,7 +205,7 @@ TEST_P(WriterBlocksRejects, TooFewElementsBeforeAPiece) {
 
 TEST_P(WriterBlocksRejects, ANameThatIsThere) {
   ASSERT_OK(writer_->Add("w", Numbers(DType::kFloat32, kShape)));
-  Expect(writer_->BeginTensor("w", DType::kFloat32, kShape), Code::kAlreadyExists, "\"w\" is there already");
+  Expect(writer_->BeginTensor("w", DType::kFloat32, kShape), Code::kAlreadyExists, "\"w\" was added before");
 }
 
 TEST_P(WriterBlocksRejects, Strings) {

@@ -225,7 +225,7 @@ INSTANTIATE_TEST_SUITE_P(
     Adds, AddRejects,
     ::testing::Values(
         AddCase{"BU27_EmptyName", "", 0, One(), Code::kInvalidArgument, "name is empty"},
-        AddCase{"BU27_Twice", "there", 1, One(), Code::kAlreadyExists, "tensor \"there\" is there already"},
+        AddCase{"BU27_Twice", "there", 1, One(), Code::kAlreadyExists, "tensor \"there\" was added before"},
         AddCase{"NulFirst", std::string("\0a", 2), 0, One(), Code::kInvalidArgument, "starts with a NUL byte"},
         AddCase{"LongName", std::string(65537, 'n'), 0, One(), Code::kInvalidArgument, "longer than 65536"},
         AddCase{"ShardBelow", "w", -1, One(), Code::kInvalidArgument, "is for shard -1 of 2"},

@@ -162,7 +162,7 @@ TEST(WriterThreads, BadArgumentsAreToldAtOnce) {
     ASSERT_OK_AND_ASSIGN(CheckpointWriter writer, CheckpointWriter::Create("/m", To(&files, mode)));
     ASSERT_OK(writer.Add("w", Tensor::Scalar<float>(1)));
     const absl::Status refused = writer.Add("w", Tensor::Scalar<float>(1));
-    EXPECT_THAT(refused, StatusIs(Code::kAlreadyExists, HasSubstr("\"w\" is there already")));
+    EXPECT_THAT(refused, StatusIs(Code::kAlreadyExists, HasSubstr("\"w\" was added before")));
     EXPECT_THAT(files.Paths(), IsEmpty());  // the threads have ended, and nothing is left
     EXPECT_EQ(files.open_handles(), 0u);
     EXPECT_EQ(writer.Finish(), refused);

@@ -129,11 +129,11 @@ TEST_P(ByteSourceTest, PastTheEndIsDataLoss) {
     size_t size;
     const char* says;
   };
-  const Row rows[] = {{1000, 48, ": 48 bytes at 1000 asked, the file has 1020"},
-                      {1021, 0, ": 0 bytes at 1021 asked"},
+  const Row rows[] = {{1000, 48, ": 48 bytes at 1000 were requested; the file has 1020"},
+                      {1021, 0, ": 0 bytes at 1021 were requested"},
                       {0, 1021, ": 1021 bytes at 0"},
-                      {UINT64_MAX, 1, "bytes at 18446744073709551615 asked"},
-                      {UINT64_MAX - 10, 20, "asked, the file has 1020"}};
+                      {UINT64_MAX, 1, "bytes at 18446744073709551615 were requested"},
+                      {UINT64_MAX - 10, 20, "were requested; the file has 1020"}};
   std::string out(2000, '.');
   for (const Row& row : rows) {
     const auto lost = StatusIs(Code::kDataLoss, AllOf(HasSubstr(path_), HasSubstr(row.says)));
