@@ -6,7 +6,11 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "tensorcask/tensor/base/ref_counted.h"
+#include "tensorcask/tensor/base/status_util.h"
 
 #ifdef __linux__
 #include <sys/mman.h>
@@ -31,6 +35,12 @@ void GivePagesBack(void*, size_t) {}
 #endif
 
 }  // namespace
+
+absl::StatusOr<void*> Allocator::TryAllocate(size_t bytes) {
+  if (void* const block = Allocate(bytes)) return block;
+  return MarkProcessError(
+      absl::ResourceExhaustedError(absl::StrCat("no memory for ", bytes, " bytes from allocator \"", name(), "\"")));
+}
 
 const RefPtr<Allocator>& CpuAllocator::Default() {
   static const RefPtr<Allocator>& allocator = *new RefPtr<Allocator>(Make(Options()));

@@ -12,10 +12,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 
 namespace tensorcask {
+
+class DeviceMemory;  // tensor/device_memory.h
 
 // Implementations are safe to call from several threads.
 class Allocator : public RefCounted {
@@ -26,8 +29,14 @@ class Allocator : public RefCounted {
 
   // `bytes` (> 0) uninitialised bytes at a multiple of kAlignment, or null. Never throws.
   virtual void* Allocate(size_t bytes) = 0;
+  // The same with the reason of a failure. Errors: ResourceExhausted, naming the size; errors of the device.
+  virtual absl::StatusOr<void*> TryAllocate(size_t bytes);
   // Frees a block that Allocate(bytes) returned.
   virtual void Deallocate(void* block, size_t bytes) = 0;
+
+  // How the host reaches the blocks, if they are in memory of a device that it cannot access; otherwise null. Lives as
+  // long as the allocator.
+  virtual DeviceMemory* device_memory() const { return nullptr; }
 
   // What an allocator that records its blocks knows of a block in use; 0: not known.
   struct BlockInfo {

@@ -24,6 +24,7 @@
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
+#include "tensorcask/tensor/device_memory.h"
 
 namespace tensorcask {
 namespace {
@@ -54,8 +55,7 @@ class TensorBuffer::Block final : public RefCounted {
   // size_bytes > 0.
   static absl::StatusOr<RefPtr<Block>> Allocate(size_t size_bytes, const RefPtr<Allocator>& allocator,
                                                 size_t lead_bytes = 0) {
-    void* const memory = allocator->Allocate(lead_bytes + size_bytes);
-    if (memory == nullptr) return OutOfMemory(lead_bytes + size_bytes, allocator->name());
+    CASK_ASSIGN_OR_RETURN(void* const memory, allocator->TryAllocate(lead_bytes + size_bytes));
     auto* const block = new (std::nothrow) Block(memory, lead_bytes, size_bytes, allocator);
     if (block != nullptr) return RefPtr<Block>::AdoptNew(block);
     allocator->Deallocate(memory, lead_bytes + size_bytes);
@@ -83,6 +83,7 @@ class TensorBuffer::Block final : public RefCounted {
 
   void HoldElements(const ElementType* type) { type_ = type; }  // they have been constructed
   void* data() const { return memory_ + lead_bytes_; }
+  const void* start() const { return memory_; }
   Allocator::BlockInfo info() const { return allocator_->Describe(memory_); }
   const RefPtr<Allocator>& allocator() const { return allocator_; }
 
@@ -176,6 +177,62 @@ class TensorBuffer::ExternalBuffer final : public TensorBuffer {
   const FileRange file_range_;
 };
 
+// Memory of a device: a block, which may be shared with other roots, or memory of another library. base() is null, so
+// that each access by the host is refused.
+class TensorBuffer::DeviceBuffer final : public TensorBuffer {
+ public:
+  DeviceBuffer(void* address, size_t size_bytes, RefPtr<Block> block, RefPtr<Allocator> allocator,
+               std::function<void()> release)
+      : TensorBuffer(Kind::kDevice, nullptr, size_bytes, /*writable=*/false, nullptr, std::move(block)),
+        address_(static_cast<char*>(address)),
+        allocator_(std::move(allocator)),
+        release_(std::move(release)) {}
+  ~DeviceBuffer() override { ReleaseResources(); }
+
+  static const DeviceBuffer& RootOf(const TensorBuffer& buffer) {
+    CASK_CHECK(buffer.kind() == Kind::kDevice, "the buffer is not in memory of a device");
+    return *static_cast<const DeviceBuffer*>(buffer.root());
+  }
+
+  char* address() const { return address_; }
+  DeviceMemory* memory() const { return allocator_->device_memory(); }
+
+  absl::StatusOr<RefPtr<TensorBuffer>> ClonePart(size_t offset_bytes, size_t size_bytes) const {
+    RefPtr<Block> shared = RefPtr<Block>::Adopt(static_cast<Block*>(ShareMemory().Release()));
+    if (shared) return New(address_ + offset_bytes, size_bytes, std::move(shared), allocator_);
+    CASK_ASSIGN_OR_RETURN(RefPtr<TensorBuffer> copy, AllocateOnDevice(size_bytes, allocator_));
+    CASK_RETURN_IF_ERROR(memory()->CopyWithin(RootOf(*copy).address_, address_ + offset_bytes, size_bytes));
+    return copy;
+  }
+
+  absl::Status MakePrivate() {
+    if (!held_ || block()->IsWritable()) return absl::OkStatus();
+    CASK_ASSIGN_OR_RETURN(RefPtr<Block> copy, Block::Allocate(size_bytes(), allocator_));
+    CASK_RETURN_IF_ERROR(memory()->CopyWithin(copy->data(), address_, size_bytes()));
+    address_ = static_cast<char*>(copy->data());
+    held_ = std::move(copy);
+    return absl::OkStatus();
+  }
+
+  static absl::StatusOr<RefPtr<TensorBuffer>> New(char* address, size_t size_bytes, RefPtr<Block> block,
+                                                  const RefPtr<Allocator>& allocator) {
+    auto* const buffer = new (std::nothrow) DeviceBuffer(address, size_bytes, std::move(block), allocator, nullptr);
+    if (buffer == nullptr) return OutOfMemory(sizeof(DeviceBuffer), "new");
+    return RefPtr<TensorBuffer>::AdoptNew(buffer);
+  }
+
+ private:
+  void ReleaseResources() override {
+    DropMemory();
+    if (const std::function<void()> release = std::exchange(release_, nullptr)) release();
+  }
+  const RefPtr<Allocator>& PrivateMemoryAllocator() const override { return allocator_; }
+
+  char* address_;
+  const RefPtr<Allocator> allocator_;
+  std::function<void()> release_;
+};
+
 class TensorBuffer::NoDataBuffer final : public TensorBuffer {
  public:
   NoDataBuffer(size_t size_bytes, std::string message)
@@ -230,12 +287,24 @@ absl::StatusOr<RefPtr<TensorBuffer>> TensorBuffer::AllocateRaw(Kind kind, size_t
     if (buffer == nullptr) return OutOfMemory(size_bytes, allocator->name());
     return RefPtr<TensorBuffer>::AdoptNew(buffer);
   }
+  if (const DeviceMemory* const memory = allocator->device_memory()) {
+    if (type == nullptr) return AllocateOnDevice(size_bytes, allocator);
+    return absl::InvalidArgumentError(absl::StrCat("objects are in memory of the host; allocator \"", allocator->name(),
+                                                   "\" gives memory of ", memory->device().ToString()));
+  }
   CASK_ASSIGN_OR_RETURN(RefPtr<Block> block, Block::Allocate(size_bytes, allocator));
   Block* const memory = block.get();
   absl::StatusOr<RefPtr<TensorBuffer>> buffer =
       MakeBlockBuffer(kind, memory->data(), size_bytes, /*writable=*/true, type, std::move(block));
   if (buffer.ok()) memory->HoldElements(type);  // the caller constructs them, and cannot fail
   return buffer;
+}
+
+absl::StatusOr<RefPtr<TensorBuffer>> TensorBuffer::AllocateOnDevice(size_t size_bytes,
+                                                                    const RefPtr<Allocator>& allocator) {
+  CASK_ASSIGN_OR_RETURN(RefPtr<Block> block, Block::Allocate(size_bytes, allocator));
+  char* const address = static_cast<char*>(block->data());
+  return DeviceBuffer::New(address, size_bytes, std::move(block), allocator);
 }
 
 absl::StatusOr<RefPtr<TensorBuffer>> TensorBuffer::MakeBlockBuffer(Kind kind, const void* base, size_t size_bytes,
@@ -254,9 +323,15 @@ RefPtr<TensorBuffer> TensorBuffer::MakeScalarBytes(const void* value, size_t siz
 }
 
 RefPtr<TensorBuffer> TensorBuffer::WrapExternal(External memory) {
-  CASK_CHECK(memory.kind == Kind::kExternal || memory.kind == Kind::kMapped,
-             "WrapExternal makes buffers of kind kExternal and kMapped only");
+  CASK_CHECK(memory.kind == Kind::kExternal || memory.kind == Kind::kMapped || memory.kind == Kind::kDevice,
+             "WrapExternal makes buffers of kind kExternal, kMapped and kDevice only");
   CASK_CHECK(memory.data != nullptr || memory.size_bytes == 0, "WrapExternal: null data with a size");
+  if (memory.kind == Kind::kDevice) {
+    CASK_CHECK(memory.allocator && memory.allocator->device_memory() != nullptr,
+               "WrapExternal: memory of a device comes with the allocator of the device");
+    return MakeRef<DeviceBuffer>(memory.data, memory.size_bytes, nullptr, std::move(memory.allocator),
+                                 std::move(memory.release));
+  }
   return MakeRef<ExternalBuffer>(std::move(memory));
 }
 
@@ -277,6 +352,11 @@ RefPtr<TensorBuffer> TensorBuffer::MakeWithoutData(size_t size_bytes, std::strin
 }
 
 absl::Status TensorBuffer::CheckReadable() const {
+  if (kind() == Kind::kDevice) {
+    return absl::FailedPreconditionError(absl::StrCat("the data is in memory of ", device().ToString(),
+                                                      ", which the host cannot access; copy it with CopyAcross or To "
+                                                      "(tensor/memory/copy_across.h)"));
+  }
   if (kind() != Kind::kNoData) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat("no data: ", root_->NoDataMessage()));
 }
@@ -285,6 +365,27 @@ const void* TensorBuffer::NullData() const {
   const absl::Status status = CheckReadable();
   CASK_CHECK(status.ok(), std::string(status.message()).c_str());
   return nullptr;
+}
+
+// ---- Memory of a device ---------------------------------------------------------------------------------------------
+
+DeviceMemory* TensorBuffer::device_memory() const {
+  return kind() == Kind::kDevice ? DeviceBuffer::RootOf(*this).memory() : nullptr;
+}
+
+const void* TensorBuffer::device_data() const { return DeviceBuffer::RootOf(*this).address() + offset_bytes_; }
+
+absl::StatusOr<void*> TensorBuffer::MutableDeviceData() {
+  CASK_CHECK(kind() == Kind::kDevice, "the buffer is not in memory of a device");
+  auto* const root = static_cast<DeviceBuffer*>(root_);
+  CASK_RETURN_IF_ERROR(root->MakePrivate());
+  root->version_.fetch_add(1, std::memory_order_relaxed);
+  return root->address() + offset_bytes_;
+}
+
+absl::Status TensorBuffer::RecordStream(int64_t stream) const {
+  const DeviceBuffer& root = DeviceBuffer::RootOf(*this);
+  return root.held_ ? root.memory()->RecordStream(root.block()->start(), stream) : absl::OkStatus();
 }
 
 // ---- Copy on write --------------------------------------------------------------------------------------------------
@@ -299,6 +400,10 @@ RefPtr<RefCounted> TensorBuffer::ShareMemory() const {
 
 absl::StatusOr<RefPtr<TensorBuffer>> TensorBuffer::LazyClone(size_t offset_bytes, size_t size_bytes) const {
   CASK_CHECK(RangeFits(offset_bytes, size_bytes, size_bytes_), "LazyClone: the range leaves the buffer");
+  if (kind() == Kind::kDevice) {
+    if (size_bytes == 0) return AllocateRaw(Kind::kBytes, 0, nullptr, CpuAllocator::Default());
+    return DeviceBuffer::RootOf(*this).ClonePart(offset_bytes_ + offset_bytes, size_bytes);
+  }
   CASK_RETURN_IF_ERROR(CheckReadable());
   const ElementType* const type = root_->type_;
   if (type != nullptr) {
@@ -343,7 +448,9 @@ void TensorBuffer::MakeWritableOrDie() {
   CASK_CHECK(status.ok(), std::string(status.message()).c_str());
 }
 
-bool TensorBuffer::IsWritableInPlaceLocked() const { return writable_ || (held_ && block()->IsWritable()); }
+bool TensorBuffer::IsWritableInPlaceLocked() const {
+  return writable_ || (held_ ? block()->IsWritable() : kind() == Kind::kDevice);
+}
 
 RefPtr<RefCounted> TensorBuffer::HoldMemoryLocked() const {
   if (held_) return held_;
@@ -359,13 +466,13 @@ RefPtr<RefCounted> TensorBuffer::HoldWritableMemory() const {
   // The question and the answer belong to one step: a LazyClone between them would share the memory with the consumer.
   const std::lock_guard<std::mutex> lock(sharing_mutex);
   if (!root_->IsWritableInPlaceLocked()) return nullptr;
-  root_->writable_ = true;
+  root_->writable_ = kind() != Kind::kDevice;  // the host never writes to memory of a device
   root_->version_.fetch_add(1, std::memory_order_relaxed);
   return root_->HoldMemoryLocked();
 }
 
 std::optional<TensorBuffer::FileRange> TensorBuffer::file_range() const {
-  if (root_->type_ != nullptr) return std::nullopt;
+  if (root_->type_ != nullptr || kind() == Kind::kDevice) return std::nullopt;
   FileRange range = root_->held_ ? root_->block()->FileRangeOf(root_->base_) : root_->ExternalFileRange();
   if (range.descriptor < 0) return std::nullopt;
   range.offset_bytes += offset_bytes_;

@@ -17,6 +17,11 @@
 //              memory from another process (serialize/exchange)
 //   kNoData    none: the buffer has a size and a message, which  MakeWithoutData
 //              every access to the data reports
+//   kDevice    of a device, from its allocator                   Allocate
+//
+// The host cannot access the data of a kDevice buffer: data() and mutable_data() CHECK, CheckReadable and EnsureMutable
+// return FailedPrecondition. device_data() is its address on the device. LazyClone works, and the copy that it delays
+// is made on the device.
 //
 // Copy on write. LazyClone makes another root on the same memory. The first mutable access to one of the two roots
 // gives it private memory. All tensors on that root see the new memory; the other root keeps the old one. The last root
@@ -46,21 +51,23 @@
 #include "absl/strings/string_view.h"
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/ref_counted.h"
+#include "tensorcask/tensor/device.h"
+#include "tensorcask/tensor/device_memory.h"
 
 namespace tensorcask {
 
 class TensorBuffer : public RefCounted {
  public:
-  enum class Kind : uint8_t { kBytes, kElements, kScalar, kExternal, kMapped, kNoData };
+  enum class Kind : uint8_t { kBytes, kElements, kScalar, kExternal, kMapped, kNoData, kDevice };
 
   // `size_bytes` uninitialised bytes, aligned to Allocator::kAlignment. Small blocks of the default allocator share one
   // allocation with the buffer object.
-  // Errors: ResourceExhausted, naming the size, when the allocator gives null.
+  // Errors: as Allocator::TryAllocate.
   static absl::StatusOr<RefPtr<TensorBuffer>> Allocate(size_t size_bytes,
                                                        const RefPtr<Allocator>& allocator = CpuAllocator::Default());
 
   // `count` value-initialised objects, destroyed with the buffer. T's default constructor must not throw.
-  // Errors: as Allocate; InvalidArgument if count * sizeof(T) overflows.
+  // Errors: as Allocate; InvalidArgument if count * sizeof(T) overflows, or if the allocator is a device's.
   template <typename T>
   static absl::StatusOr<RefPtr<TensorBuffer>> AllocateElements(
       size_t count, const RefPtr<Allocator>& allocator = CpuAllocator::Default());
@@ -88,6 +95,7 @@ class TensorBuffer : public RefCounted {
     RefPtr<Allocator> allocator;    // of the copy that EnsureMutable makes; null: CpuAllocator::Default()
     FileRange file_range = {};      // of the data, if another process may map them; stays open until `release`
   };
+  // With Kind::kDevice, `data` is an address on the device of `allocator`, which is then required, and is writable.
   static RefPtr<TensorBuffer> WrapExternal(External memory);
 
   // Bytes [offset_bytes, offset_bytes + size_bytes) of `parent`. Requires: they lie inside it.
@@ -112,7 +120,7 @@ class TensorBuffer : public RefCounted {
   size_t size_bytes() const { return size_bytes_; }
   absl::string_view bytes() const { return {static_cast<const char*>(data()), size_bytes_}; }
 
-  // Errors: FailedPrecondition, with the message given to MakeWithoutData, for kNoData.
+  // Errors: FailedPrecondition for kNoData, with the message given to MakeWithoutData, and for kDevice.
   absl::Status CheckReadable() const;
   // Gives the root private, writable memory, with a copy if needed.
   // Errors, and nothing has changed: ResourceExhausted; FailedPrecondition without data; Unimplemented for objects that
@@ -125,6 +133,20 @@ class TensorBuffer : public RefCounted {
     root_->version_.store(root_->version_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     return static_cast<char*>(root_->base_) + offset_bytes_;
   }
+
+  // Where the data is: the host (Device()), except for kDevice.
+  Device device() const { return kind() == Kind::kDevice ? device_memory()->device() : Device(); }
+  // How the host reaches the data of kDevice; null for other kinds. Lives as long as the memory.
+  DeviceMemory* device_memory() const;
+  // The address on the device, for work that reads. Requires: kDevice.
+  const void* device_data() const;
+  // The address on the device, for work that writes. Gives the root private memory first, with a copy that is work of
+  // device_memory()->stream(). Counts as a write. Requires: kDevice.
+  // Errors, and nothing has changed: ResourceExhausted; errors of the device.
+  absl::StatusOr<void*> MutableDeviceData();
+  // Work that is on `stream` when the memory is freed uses it, too (DeviceMemory::RecordStream). No effect for memory
+  // that no allocator of this process gave. Requires: kDevice.
+  absl::Status RecordStream(int64_t stream) const;
 
   // How often mutable_data was called on this root or its sub-buffers. If the number is unchanged, the data was not
   // written since, except through pointers that were taken before (pointers given to other libraries included).
@@ -194,6 +216,7 @@ class TensorBuffer : public RefCounted {
  private:
   class Block;
   class BlockBuffer;
+  class DeviceBuffer;
   class ExternalBuffer;
   class InlineBuffer;
   class NoDataBuffer;
@@ -223,6 +246,7 @@ class TensorBuffer : public RefCounted {
   static RefPtr<TensorBuffer> MakeScalarBytes(const void* value, size_t size_bytes);
   static absl::Status ElementsTooLarge(size_t count, size_t element_bytes);
 
+  static absl::StatusOr<RefPtr<TensorBuffer>> AllocateOnDevice(size_t size_bytes, const RefPtr<Allocator>& allocator);
   static absl::StatusOr<RefPtr<TensorBuffer>> MakeBlockBuffer(Kind kind, const void* base, size_t size_bytes,
                                                               bool writable, const ElementType* type,
                                                               RefPtr<Block> block);

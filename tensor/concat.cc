@@ -74,6 +74,7 @@ absl::StatusOr<Tensor> Concat(absl::Span<const Tensor> tensors, int64_t axis, co
   for (const Tensor& tensor : tensors) CASK_RETURN_IF_ERROR(CheckReadable(tensor));
   CASK_ASSIGN_OR_RETURN(Tensor whole, Tensor::Create(tensors[0].dtype(), shape, allocator));
   if (whole.num_elements() == 0) return whole;
+  CASK_RETURN_IF_ERROR(whole.EnsureMutable());
   const int64_t rows = Product(shape, 0, joined_axis);
   const int64_t row = whole.num_elements() / rows;
   int64_t start = 0;
@@ -129,6 +130,7 @@ absl::StatusOr<std::vector<Tensor>> Split(const Tensor& tensor, absl::Span<const
     CASK_RETURN_IF_ERROR(shape.SetDim(split_axis, size));
     CASK_ASSIGN_OR_RETURN(Tensor part, Tensor::Create(tensor.dtype(), shape, allocator));
     if (part.num_elements() > 0) {
+      CASK_RETURN_IF_ERROR(part.EnsureMutable());
       const int64_t block = part.num_elements() / rows;
       CopyBlocks(tensor, {start, tensor.num_elements() / rows}, part, {0, block}, block, rows);
       start += block;

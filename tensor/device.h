@@ -3,8 +3,8 @@
 //   Device::Parse("cuda:1")      // {kCuda, 1}
 //   Device().ToString()          // "cpu"
 //
-// Types and their numbers are DLPack's (DLDeviceType, dlpack.h 1.1). In this library all data is on the host; other
-// devices are metadata alone.
+// Types and their numbers are DLPack's (DLDeviceType, dlpack.h 1.1). Elements are on the host, except those of tensors
+// that were made with the allocator of a device (tensor/memory). Elsewhere a device is metadata.
 
 #ifndef TENSORCASK_TENSOR_DEVICE_H_
 #define TENSORCASK_TENSOR_DEVICE_H_

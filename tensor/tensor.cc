@@ -21,6 +21,7 @@
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tensor/buffer.h"
+#include "tensorcask/tensor/device_memory.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/dtype_visit.h"
 #include "tensorcask/tensor/internal/object_elements.h"
@@ -71,7 +72,11 @@ absl::StatusOr<Tensor> Tensor::Create(DType dtype, const TensorShape& shape, con
 
 absl::StatusOr<Tensor> Tensor::Zeros(DType dtype, const TensorShape& shape, const RefPtr<Allocator>& allocator) {
   absl::StatusOr<Tensor> tensor = Create(dtype, shape, allocator);
-  if (tensor.ok() && !IsObject(dtype) && tensor->buffer_) {
+  if (!tensor.ok() || IsObject(dtype) || !tensor->buffer_) return tensor;
+  if (DeviceMemory* const memory = tensor->buffer_->device_memory()) {
+    CASK_ASSIGN_OR_RETURN(void* const data, tensor->buffer_->MutableDeviceData());
+    CASK_RETURN_IF_ERROR(memory->Fill(data, 0, tensor->NumBytes()));
+  } else {
     std::memset(tensor->buffer_->mutable_data(), 0, tensor->NumBytes());
   }
   return tensor;
@@ -253,6 +258,7 @@ absl::StatusOr<Tensor> Tensor::Clone(const RefPtr<Allocator>& allocator) const {
   if (buffer_) CASK_RETURN_IF_ERROR(buffer_->CheckReadable());
   absl::StatusOr<Tensor> copy = Create(dtype(), shape_, allocator);
   if (!copy.ok() || !buffer_) return copy;
+  CASK_RETURN_IF_ERROR(copy->EnsureMutable());
   if (IsObject(dtype())) {
     VisitObjectDType(dtype(), [&](auto tag) {
       using T = typename decltype(tag)::type;

@@ -52,6 +52,7 @@
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/dense_view.h"
+#include "tensorcask/tensor/device.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
 
@@ -70,9 +71,10 @@ class Tensor {
   Tensor& operator=(Tensor&& other) noexcept;
   ~Tensor() = default;
 
-  // Uninitialised elements (objects: empty).
-  // Errors: InvalidArgument if `dtype` is kInvalid or the size in bytes overflows int64_t; ResourceExhausted, naming
-  // the bytes, if the memory cannot be allocated.
+  // Uninitialised elements (objects: empty). With the allocator of a device (tensor/memory), the elements are in memory
+  // of the device: the host cannot access them (buffer.h), and tensor/memory/copy_across.h copies them.
+  // Errors: InvalidArgument if `dtype` is kInvalid or the size in bytes overflows int64_t, and for objects on a device;
+  // ResourceExhausted, naming the bytes, if the memory cannot be allocated; errors of the device.
   static absl::StatusOr<Tensor> Create(DType dtype, const TensorShape& shape,
                                        const RefPtr<Allocator>& allocator = CpuAllocator::Default());
   // The same, all bytes zero (objects: empty).
@@ -141,6 +143,9 @@ class Tensor {
   // are not.
   size_t TotalBytes() const;
   size_t AllocatedBytes() const;  // of the root buffer; 0 without one
+
+  // Where the elements are. A tensor without elements is on the host.
+  Device device() const { return buffer_ ? buffer_->device() : Device(); }
 
   // Null for a tensor without elements.
   const RefPtr<TensorBuffer>& buffer() const { return buffer_; }
@@ -230,7 +235,8 @@ class Tensor {
   // the new elements, or `dtype` is bool and this dtype is not (a bool is 0 or 1).
   absl::StatusOr<Tensor> Bitcast(DType dtype, const TensorShape& shape) const;
 
-  // A copy in a new buffer. Errors: ResourceExhausted; FailedPrecondition for a buffer without data.
+  // A copy in a new buffer. Errors: ResourceExhausted; FailedPrecondition for a buffer without data, and for memory of
+  // a device on either side.
   absl::StatusOr<Tensor> Clone(const RefPtr<Allocator>& allocator = CpuAllocator::Default()) const;
   // The same, but the memory is copied only when one of the two tensors is written; until then both read the same
   // memory (buffer.h says what is copied at once). Errors: as Clone.

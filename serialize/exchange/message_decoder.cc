@@ -147,6 +147,7 @@ class Decoder {
   absl::StatusOr<RefPtr<TensorBuffer>> Copy(const TensorBuffer& bytes, size_t lead_bytes) const {
     CASK_ASSIGN_OR_RETURN(RefPtr<TensorBuffer> copy,
                           TensorBuffer::Allocate(lead_bytes + bytes.size_bytes(), options_.allocator));
+    CASK_RETURN_IF_ERROR(copy->EnsureMutable());
     char* const begin = static_cast<char*>(copy->mutable_data());
     std::memset(begin, 0, lead_bytes);
     std::memcpy(begin + lead_bytes, bytes.data(), bytes.size_bytes());

@@ -152,6 +152,7 @@ absl::StatusOr<FlatContent> Flatten(absl::Cord content, const DecodeOptions& opt
   }
   CASK_ASSIGN_OR_RETURN(const RefPtr<TensorBuffer> buffer,
                         TensorBuffer::Allocate(owner->cord().size(), options.allocator));
+  CASK_RETURN_IF_ERROR(buffer->EnsureMutable());
   char* const begin = static_cast<char*>(buffer->mutable_data());
   char* next = begin;
   for (const absl::string_view chunk : owner->cord().Chunks()) {

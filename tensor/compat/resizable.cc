@@ -232,6 +232,7 @@ absl::Status ResizableTensor::Extend(int64_t num, double growth_percent) {
   }
   CASK_ASSIGN_OR_RETURN(const TensorShape room, WithRows("Extend", std::max(*rows, *grown)));
   CASK_ASSIGN_OR_RETURN(const Tensor fresh, Tensor::Create(dtype_, room, allocator()));
+  if (fresh.buffer()) CASK_RETURN_IF_ERROR(fresh.buffer()->EnsureMutable());
   if (IsObject(dtype_)) {
     VisitObjectDType(dtype_, [&](auto tag) {
       using T = typename decltype(tag)::type;

@@ -89,6 +89,8 @@ absl::string_view BufferKindName(TensorBuffer::Kind kind) {
       return "mapped";
     case TensorBuffer::Kind::kNoData:
       return "no_data";
+    case TensorBuffer::Kind::kDevice:
+      return "device";
   }
   return "unknown";
 }

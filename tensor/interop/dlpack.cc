@@ -268,6 +268,7 @@ std::string WhyCopy(DType dtype, absl::Span<const char> memory, const Layout& la
 absl::StatusOr<RefPtr<TensorBuffer>> CopyOf(DType dtype, absl::Span<const char> memory,
                                             const DLPackImportOptions& options) {
   CASK_ASSIGN_OR_RETURN(RefPtr<TensorBuffer> buffer, TensorBuffer::Allocate(memory.size(), options.allocator));
+  CASK_RETURN_IF_ERROR(buffer->EnsureMutable());
   auto* const bytes = static_cast<char*>(buffer->mutable_data());
   if (dtype == DType::kBool) {
     std::transform(memory.begin(), memory.end(), bytes, [](char byte) { return static_cast<char>(byte != 0); });

@@ -21,10 +21,13 @@
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
+#include "tensorcask/tensor/device_memory.h"
 #include "tensorcask/tensor/memory/caching_options.h"
 #include "tensorcask/tensor/memory/device_backend.h"
+#include "tensorcask/tensor/memory/internal/staged_memory.h"
 #include "tensorcask/tensor/memory/memory_snapshot.h"
 #include "tensorcask/tensor/memory/memory_statistics.h"
+#include "tensorcask/tensor/memory/pinned_allocator.h"
 
 namespace tensorcask {
 namespace {
@@ -38,18 +41,29 @@ size_t SegmentBytes(size_t bytes) {
 
 int64_t Signed(size_t bytes) { return static_cast<int64_t>(bytes); }
 
+// Null if the host can access the memory of `cache`.
+std::unique_ptr<internal::StagedMemory> MakeMemory(CachingAllocator* cache, StreamId stream) {
+  if (cache->backend().host_can_access()) return nullptr;
+  return std::make_unique<internal::StagedMemory>(
+      cache->pinned(), stream, [cache](const void* block, StreamId user) { return cache->RecordStream(block, user); });
+}
+
 class StreamAllocator final : public Allocator {
  public:
-  StreamAllocator(RefPtr<CachingAllocator> cache, StreamId stream) : cache_(std::move(cache)), stream_(stream) {}
+  StreamAllocator(RefPtr<CachingAllocator> cache, StreamId stream)
+      : cache_(std::move(cache)), stream_(stream), memory_(MakeMemory(cache_.get(), stream)) {}
 
   absl::string_view name() const override { return "caching"; }
-  void* Allocate(size_t bytes) override { return cache_->TryAllocate(bytes, stream_).value_or(nullptr); }
+  void* Allocate(size_t bytes) override { return TryAllocate(bytes).value_or(nullptr); }
+  absl::StatusOr<void*> TryAllocate(size_t bytes) override { return cache_->TryAllocate(bytes, stream_); }
   void Deallocate(void* block, size_t bytes) override { cache_->Deallocate(block, bytes); }
+  DeviceMemory* device_memory() const override { return memory_.get(); }
   BlockInfo Describe(const void* block) const override { return cache_->Describe(block); }
 
  private:
   const RefPtr<CachingAllocator> cache_;
   const StreamId stream_;
+  const std::unique_ptr<internal::StagedMemory> memory_;
 };
 
 }  // namespace
@@ -64,11 +78,13 @@ RefPtr<CachingAllocator> CachingAllocator::Make(RefPtr<DeviceBackend> backend, c
 }
 
 CachingAllocator::CachingAllocator(RefPtr<DeviceBackend> backend, const CachingOptions& options)
-    : backend_(std::move(backend)), options_(options) {
+    : backend_(std::move(backend)), pinned_(PinnedAllocator::Make(backend_)), options_(options) {
   small_.is_small = true;
+  memory_ = MakeMemory(this, kDefaultStream);
 }
 
 CachingAllocator::~CachingAllocator() {
+  memory_ = nullptr;  // waits for its work
   static_cast<void>(ProcessEvents(/*wait=*/true));
   // Freeing memory of a device waits for its work, so blocks whose events failed may be released as well.
   for (auto& [stream, queue] : events_) {
@@ -82,7 +98,7 @@ CachingAllocator::~CachingAllocator() {
   static_cast<void>(ReleaseCached());
 }
 
-void* CachingAllocator::Allocate(size_t bytes) { return TryAllocate(bytes).value_or(nullptr); }
+DeviceMemory* CachingAllocator::device_memory() const { return memory_.get(); }
 
 absl::StatusOr<void*> CachingAllocator::TryAllocate(size_t bytes, StreamId stream) {
   CASK_CHECK(bytes > 0, "an allocation has at least one byte");

@@ -2,6 +2,7 @@
 //
 //   CASK_ASSIGN_OR_RETURN(CachingOptions options, CachingOptions::Parse("max_split_size_mb:128"));
 //   RefPtr<CachingAllocator> cache = CachingAllocator::Make(backend, options);
+//   CASK_ASSIGN_OR_RETURN(Tensor t, Tensor::Create(dtype, shape, cache));   // t.device() is that of the backend
 //   CASK_ASSIGN_OR_RETURN(void* const block, cache->TryAllocate(1000));  // 512-byte steps: a block of 1024 bytes
 //   cache->RecordStream(block, other);   // work of `other` uses the block too
 //   cache->Deallocate(block, 1000);      // cached; reused after the work of `other` has finished
@@ -57,8 +58,13 @@
 #include "tensorcask/tensor/memory/device_backend.h"
 #include "tensorcask/tensor/memory/memory_snapshot.h"
 #include "tensorcask/tensor/memory/memory_statistics.h"
+#include "tensorcask/tensor/memory/pinned_allocator.h"
 
 namespace tensorcask {
+
+namespace internal {
+class StagedMemory;
+}  // namespace internal
 
 class CachingAllocator final : public Allocator {
  public:
@@ -72,15 +78,18 @@ class CachingAllocator final : public Allocator {
   static RefPtr<CachingAllocator> Make(RefPtr<DeviceBackend> backend, const CachingOptions& options = {});
 
   absl::string_view name() const override { return "caching"; }
-  // TryAllocate on stream 0; null on error.
-  void* Allocate(size_t bytes) override;
+  void* Allocate(size_t bytes) override { return TryAllocate(bytes).value_or(nullptr); }
+  absl::StatusOr<void*> TryAllocate(size_t bytes) override { return TryAllocate(bytes, kDefaultStream); }
   // Requires: this allocator returned the block, which was not freed since.
   void Deallocate(void* block, size_t bytes) override;
   BlockInfo Describe(const void* block) const override;
+  // Null if the host can access the device's memory. Copies are work of stream 0; those of an allocator that OnStream
+  // returned are work of its stream.
+  DeviceMemory* device_memory() const override;
 
   // `bytes` > 0. Errors: ResourceExhausted, with all numbers, if neither the cache nor the device has the memory or the
   // limit is reached; other errors of the device as they are.
-  absl::StatusOr<void*> TryAllocate(size_t bytes, StreamId stream = kDefaultStream);
+  absl::StatusOr<void*> TryAllocate(size_t bytes, StreamId stream);
   // An Allocator over `cache` whose blocks belong to `stream`. Blocks may be freed through either one.
   static RefPtr<Allocator> OnStream(RefPtr<CachingAllocator> cache, StreamId stream);
 
@@ -99,7 +108,9 @@ class CachingAllocator final : public Allocator {
   // Called when no cached block fits. Returns whether it freed a block of this allocator.
   void AddMissCallback(std::function<bool()> callback);
 
-  const DeviceBackend& backend() const { return *backend_; }
+  DeviceBackend& backend() const { return *backend_; }
+  // The host memory through which device_memory() copies; also for tensors of the program that are copied often.
+  const RefPtr<PinnedAllocator>& pinned() const { return pinned_; }
   MemoryStatistics statistics() const;
   void ResetPeakStatistics();
   void ResetAccumulatedStatistics();
@@ -169,7 +180,9 @@ class CachingAllocator final : public Allocator {
   bool IsOversize(size_t bytes) const { return bytes >= options_.max_split_size; }
 
   const RefPtr<DeviceBackend> backend_;
+  const RefPtr<PinnedAllocator> pinned_;
   const CachingOptions options_;
+  std::unique_ptr<internal::StagedMemory> memory_;  // null: the host can access the memory
   mutable std::mutex mutex_;
   Pool small_;
   Pool large_;

@@ -10,8 +10,8 @@
 // A stream is a queue of work: copies, fills and events of one stream are executed in the order in which they were
 // added. Streams are independent of each other, except where WaitForEvent orders them. Stream 0 always exists.
 //
-// Implementations: HostBackend (host_backend.h) and SimulatedBackend (simulated_backend.h). All of them are safe to
-// call from several threads.
+// Implementations: HostBackend (host_backend.h), SimulatedBackend (simulated_backend.h) and CudaBackend
+// (cuda_backend.h). All of them are safe to call from several threads.
 //
 // Errors of all functions: ResourceExhausted if the device has no memory left; InvalidArgument for a stream, an event
 // or a range of memory that does not exist; other codes for failures of the device. Messages begin with name().
@@ -55,6 +55,13 @@ class DeviceBackend : public RefCounted {
   // Frees what Allocate(bytes) returned, after all work that is queued on any stream of the device has finished.
   virtual absl::Status Free(void* block, size_t bytes) = 0;
   virtual absl::StatusOr<DeviceMemoryInfo> MemoryInfo() = 0;
+
+  // `bytes` (> 0) bytes of host memory at a multiple of Allocator::kAlignment, which copies of the device reach without
+  // the processor ("pinned" or page-locked memory). Never null. Slow: PinnedAllocator keeps such memory for reuse. The
+  // default implementation gives ordinary memory of CpuAllocator::Default().
+  virtual absl::StatusOr<void*> AllocateHost(size_t bytes);
+  // Frees what AllocateHost(bytes) returned. No work that uses it is pending.
+  virtual absl::Status FreeHost(void* block, size_t bytes);
 
   virtual absl::StatusOr<StreamId> CreateStream() = 0;
   // Waits for the stream's work and removes the stream. Stream 0 cannot be destroyed.

@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/ref_counted.h"
+#include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/device.h"
 
 namespace tensorcask {
@@ -35,9 +37,10 @@ RefPtr<ObservedAllocator> ObservedAllocator::Make(RefPtr<Allocator> allocator, D
   return RefPtr<ObservedAllocator>::AdoptNew(new ObservedAllocator(std::move(allocator), device));
 }
 
-void* ObservedAllocator::Allocate(size_t bytes) {
-  void* const block = allocator_->Allocate(bytes);
-  if (block == nullptr) return nullptr;
+void* ObservedAllocator::Allocate(size_t bytes) { return TryAllocate(bytes).value_or(nullptr); }
+
+absl::StatusOr<void*> ObservedAllocator::TryAllocate(size_t bytes) {
+  CASK_ASSIGN_OR_RETURN(void* const block, allocator_->TryAllocate(bytes));
   const auto signed_bytes = static_cast<int64_t>(bytes);
   const int64_t total = total_.fetch_add(signed_bytes, std::memory_order_relaxed) + signed_bytes;
   ReportMemoryEvent({block, signed_bytes, total, device_});

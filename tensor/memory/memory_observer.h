@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/ref_counted.h"
@@ -69,7 +70,9 @@ class ObservedAllocator final : public Allocator {
 
   absl::string_view name() const override { return allocator_->name(); }
   void* Allocate(size_t bytes) override;
+  absl::StatusOr<void*> TryAllocate(size_t bytes) override;
   void Deallocate(void* block, size_t bytes) override;
+  DeviceMemory* device_memory() const override { return allocator_->device_memory(); }
   BlockInfo Describe(const void* block) const override { return allocator_->Describe(block); }
   int DescriptorOf(const void* block) const override { return allocator_->DescriptorOf(block); }
 

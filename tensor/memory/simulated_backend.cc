@@ -45,6 +45,8 @@ absl::string_view NameOf(SimulatedBackend::Call call) {
       return "Synchronize";
     case SimulatedBackend::Call::kCopy:
       return "Copy";
+    case SimulatedBackend::Call::kAllocateHost:
+      return "AllocateHost";
   }
   return "?";
 }
@@ -130,6 +132,34 @@ absl::Status SimulatedBackend::Free(void* block, size_t bytes) {
 absl::StatusOr<DeviceMemoryInfo> SimulatedBackend::MemoryInfo() {
   const std::lock_guard<std::mutex> lock(mutex_);
   return DeviceMemoryInfo{options_.memory_bytes - allocated_bytes_, options_.memory_bytes};
+}
+
+absl::StatusOr<void*> SimulatedBackend::AllocateHost(size_t bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  CASK_RETURN_IF_ERROR(Begin(Call::kAllocateHost));
+  CASK_ASSIGN_OR_RETURN(void* const block, DeviceBackend::AllocateHost(bytes));
+  host_allocations_[block] = bytes;
+  return block;
+}
+
+// Refuses memory that queued work uses, which would otherwise go unnoticed.
+absl::Status SimulatedBackend::FreeHost(void* block, size_t bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = host_allocations_.find(block);
+  if (found == host_allocations_.end() || found->second != bytes)
+    return absl::InvalidArgumentError(absl::StrCat("simulated: FreeHost of ", bytes, " bytes that are no allocation"));
+  for (const auto& [stream, queue] : streams_) {
+    for (const Work& work : queue) {
+      const char* const used = work.kind != Work::Kind::kCopy              ? nullptr
+                               : work.copy_kind == CopyKind::kDeviceToHost ? work.to
+                               : work.copy_kind == CopyKind::kHostToDevice ? work.from
+                                                                           : nullptr;
+      if (used != nullptr && Address(used) - Address(block) < bytes)
+        return absl::FailedPreconditionError(absl::StrCat("simulated: FreeHost while stream ", stream, " uses it"));
+    }
+  }
+  host_allocations_.erase(found);
+  return DeviceBackend::FreeHost(block, bytes);
 }
 
 absl::StatusOr<StreamId> SimulatedBackend::CreateStream() {
@@ -246,6 +276,13 @@ int64_t SimulatedBackend::live_events() const {
   int64_t live = 0;
   for (const auto& event : events_) live += event.second.destroyed ? 0 : 1;
   return live;
+}
+
+uint64_t SimulatedBackend::live_host_bytes() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  uint64_t bytes = 0;
+  for (const auto& allocation : host_allocations_) bytes += allocation.second;
+  return bytes;
 }
 
 int64_t SimulatedBackend::calls(Call call) const {

@@ -42,7 +42,7 @@ class SimulatedBackend final : public DeviceBackend {
     Device device = {DeviceType::kExtension, 0};
     bool automatic = false;  // work is executed when it is added
   };
-  enum class Call : uint8_t { kAllocate, kFree, kRecordEvent, kQueryEvent, kSynchronize, kCopy };
+  enum class Call : uint8_t { kAllocate, kFree, kRecordEvent, kQueryEvent, kSynchronize, kCopy, kAllocateHost };
 
   // Errors: InvalidArgument for 0 bytes or more than 1 TiB; ResourceExhausted if the system has no address space.
   static absl::StatusOr<RefPtr<SimulatedBackend>> Create(Options options);
@@ -54,6 +54,8 @@ class SimulatedBackend final : public DeviceBackend {
   absl::StatusOr<void*> Allocate(size_t bytes) override;
   absl::Status Free(void* block, size_t bytes) override;
   absl::StatusOr<DeviceMemoryInfo> MemoryInfo() override;
+  absl::StatusOr<void*> AllocateHost(size_t bytes) override;
+  absl::Status FreeHost(void* block, size_t bytes) override;
   absl::StatusOr<StreamId> CreateStream() override;
   absl::Status DestroyStream(StreamId stream) override;
   absl::Status Synchronize(StreamId stream) override;
@@ -79,6 +81,7 @@ class SimulatedBackend final : public DeviceBackend {
   // Allocations that were not freed, and events that were not destroyed.
   int64_t live_allocations() const;
   int64_t live_events() const;
+  uint64_t live_host_bytes() const;  // from AllocateHost
   // Calls so far, failed ones included.
   int64_t calls(Call call) const;
 
@@ -86,7 +89,7 @@ class SimulatedBackend final : public DeviceBackend {
   uint8_t Peek(const void* address) const;
 
  private:
-  static constexpr size_t kCalls = 6;
+  static constexpr size_t kCalls = 7;
   struct Work {
     enum class Kind : uint8_t { kCopy, kFill, kEvent, kWait } kind;
     CopyKind copy_kind;
@@ -129,6 +132,7 @@ class SimulatedBackend final : public DeviceBackend {
   mutable std::mutex mutex_;
   std::map<const char*, size_t> allocations_;  // start -> bytes as requested
   uint64_t allocated_bytes_ = 0;
+  std::map<const void*, size_t> host_allocations_;
   std::map<StreamId, std::deque<Work>> streams_;
   std::map<EventId, Event> events_;
   int64_t next_id_ = 1;

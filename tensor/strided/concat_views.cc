@@ -28,6 +28,7 @@ absl::StatusOr<Tensor> ConcatViews(absl::Span<const TensorView> views, int64_t a
   }
   CASK_ASSIGN_OR_RETURN(const Tensor whole, Tensor::Create(views[0].dtype(), shape, allocator));
   if (whole.num_elements() == 0) return whole;
+  CASK_RETURN_IF_ERROR(whole.buffer()->EnsureMutable());
   const Layout rows = Layout::RowMajor(shape);
   void* const data = whole.buffer()->mutable_data();
   int64_t start = 0;

@@ -300,6 +300,7 @@ absl::StatusOr<TensorView> ConvertTo(const TensorView& from, DType dtype, Memory
   // The memory of a dense tensor of these elements has the right size for any memory format.
   CASK_ASSIGN_OR_RETURN(const Tensor memory, Tensor::Create(dtype, from.shape(), allocator));
   CASK_ASSIGN_OR_RETURN(TensorView to, TensorView::Create(memory.buffer(), dtype, std::move(layout)));
+  CASK_RETURN_IF_ERROR(to.EnsureMutable());
   if (from.dtype() == dtype) {
     CASK_RETURN_IF_ERROR(Copy(from, &to, options));
   } else if (to.num_elements() > 0) {

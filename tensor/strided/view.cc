@@ -181,6 +181,7 @@ absl::StatusOr<TensorView> TensorView::Clone(MemoryFormat format, const RefPtr<A
   // The memory of a dense tensor of these elements has the right size for any memory format.
   CASK_ASSIGN_OR_RETURN(const Tensor copy, Tensor::Create(dtype_, shape(), allocator));
   if (num_elements() > 0) {
+    CASK_RETURN_IF_ERROR(copy.buffer()->EnsureMutable());
     internal::CopyStrided(dtype_, buffer_->data(), layout_, copy.buffer()->mutable_data(), dense);
   }
   return TensorView(Unchecked(), copy.buffer(), std::move(dense), dtype_);

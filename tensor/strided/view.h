@@ -40,6 +40,7 @@
 #include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/buffer.h"
+#include "tensorcask/tensor/device.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/slice.h"
@@ -89,6 +90,9 @@ class TensorView {
   TensorShape shape() const { return layout_.shape(); }
   size_t element_size() const { return ElementSize(dtype_); }  // bytes; 0 for objects
   bool IsContiguous(MemoryFormat format = MemoryFormat::kContiguous) const { return layout_.IsContiguous(format); }
+
+  // Where the elements are. A view without elements is on the host.
+  Device device() const { return buffer_ && num_elements() > 0 ? buffer_->device() : Device(); }
 
   // May be null if there are no elements.
   const RefPtr<TensorBuffer>& buffer() const { return buffer_; }
@@ -213,7 +217,7 @@ class TensorView {
   //
   // A view may repeat elements (stride 0), so that a copy is far larger than its buffer: if the geometry came from
   // outside, bound num_elements() first. Errors of all: ResourceExhausted if the memory cannot be allocated;
-  // FailedPrecondition for a buffer without data.
+  // FailedPrecondition for a buffer without data, and if a copy is needed for memory of a device.
 
   // Reshape and Flatten that copy (row-major) if no strides give the result.
   absl::StatusOr<TensorView> ReshapeOrCopy(absl::Span<const int64_t> dims) const;

@@ -196,6 +196,7 @@ absl::StatusOr<absl::Span<char>> MutableBytes(TensorView* view) {
 absl::StatusOr<Tensor> ReadElements(const ByteSource& file, const SafetensorsEntry& entry,
                                     const ElementOptions& options) {
   CASK_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Create(entry.dtype, entry.shape, options.allocator));
+  CASK_RETURN_IF_ERROR(tensor.EnsureMutable());
   const absl::Span<char> out = tensor.mutable_bytes();
   CASK_RETURN_IF_ERROR(IsPacked(entry.dtype) ? ReadPacked(file, entry, options, out)
                                              : ReadBytes(file, entry, options, out));
@@ -227,6 +228,7 @@ absl::StatusOr<Tensor> ReadSliceOfElements(const ByteSource& file, const Safeten
                                            const TensorSlice& slice, const ElementOptions& options) {
   CASK_ASSIGN_OR_RETURN(const TensorShape part, slice.Apply(entry.shape));
   CASK_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Create(entry.dtype, part, options.allocator));
+  CASK_RETURN_IF_ERROR(tensor.EnsureMutable());
   if (part.num_elements() == 0) return tensor;
   CASK_RETURN_IF_ERROR(ReadSliceBytes(file, entry, slice, part, options.lenient, tensor.mutable_bytes()));
   return tensor;

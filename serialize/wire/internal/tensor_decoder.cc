@@ -314,6 +314,7 @@ std::string TensorDecoder::Describe() const { return absl::StrCat(DTypeName(dtyp
 
 absl::StatusOr<TensorView> TensorDecoder::NewView() const {
   CASK_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Create(dtype_, shape_, options_.allocator));
+  CASK_RETURN_IF_ERROR(tensor.EnsureMutable());
   CASK_RETURN_IF_ERROR(Write(&tensor));
   if (is_row_major()) return TensorView(tensor);
   return TensorView::Create(tensor.buffer(), dtype_, layout_);

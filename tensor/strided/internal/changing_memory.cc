@@ -9,7 +9,9 @@
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/buffer.h"
+#include "tensorcask/tensor/device_memory.h"
 #include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/strided/internal/device_elements.h"
 #include "tensorcask/tensor/strided/layout.h"
 #include "tensorcask/tensor/strided/row_major.h"
 #include "tensorcask/tensor/tensor.h"
@@ -72,14 +74,33 @@ absl::StatusOr<TensorView> PrivateCopy(const TensorView& view, int depth) {
   return TensorView::Create(memory, view.dtype(), Layout::RowMajor(view.shape()));
 }
 
+absl::Status ForEachPieceOfDevice(const TensorView& view, size_t max_bytes,
+                                  absl::FunctionRef<absl::Status(absl::string_view bytes)> fn) {
+  if (!view.IsContiguous()) {
+    CASK_ASSIGN_OR_RETURN(const TensorView copy, InHostMemory(view));
+    return ForEachRowMajorPiece(copy, max_bytes, fn);
+  }
+  const TensorView::ByteRange range = view.bounds();
+  const char* const from = static_cast<const char*>(view.buffer()->device_data()) + range.begin;
+  return view.buffer()->device_memory()->Read(from, range.end - range.begin, [&](absl::string_view piece) {
+    for (; !piece.empty(); piece.remove_prefix(std::min(max_bytes, piece.size()))) {
+      CASK_RETURN_IF_ERROR(fn(piece.substr(0, max_bytes)));
+    }
+    return absl::OkStatus();
+  });
+}
+
 }  // namespace
 
 bool MayChange(const TensorView& view) { return MayChangeAt(view, kMaxDepth); }
 
-absl::StatusOr<TensorView> InPrivateMemory(const TensorView& view) { return PrivateCopy(view, kMaxDepth); }
+absl::StatusOr<TensorView> InPrivateMemory(const TensorView& view) {
+  return IsOnDevice(view) ? InHostMemory(view) : PrivateCopy(view, kMaxDepth);
+}
 
 absl::Status ForEachStablePiece(const TensorView& view, size_t max_bytes,
                                 absl::FunctionRef<absl::Status(absl::string_view bytes)> fn) {
+  if (IsOnDevice(view)) return ForEachPieceOfDevice(view, max_bytes, fn);
   // What is not contiguous is gathered, which is a copy.
   if (!view.IsContiguous() || !MayChange(view)) return ForEachRowMajorPiece(view, max_bytes, fn);
   const size_t bytes = static_cast<size_t>(view.num_elements()) * view.element_size();

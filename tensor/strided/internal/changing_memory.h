@@ -26,13 +26,15 @@ namespace tensorcask::internal {
 // True if code outside the library may write to the elements of `view`.
 bool MayChange(const TensorView& view);
 
-// `view` itself, or if it may change a row-major copy in private memory. Variants count as changing if a tensor in them
+// `view` itself; if it may change, a row-major copy in private memory; if it is on a device, a copy in memory of the
+// host with the same strides. Variants count as changing if a tensor in them
 // does, at any depth up to 64; the copy has private tensors.
 // Errors: ResourceExhausted; FailedPrecondition for a buffer without data.
 absl::StatusOr<TensorView> InPrivateMemory(const TensorView& view);
 
 // As ForEachRowMajorPiece (row_major.h), except that the bytes given to `fn` never change. Elements that may change are
-// copied through a block of at most `max_bytes`.
+// copied through a block of at most `max_bytes`. Elements on a device are copied to the host: those of a contiguous
+// view in pieces, while fn works on the last one, those of another view all at once.
 absl::Status ForEachStablePiece(const TensorView& view, size_t max_bytes,
                                 absl::FunctionRef<absl::Status(absl::string_view bytes)> fn);
 

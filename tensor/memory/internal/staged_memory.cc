@@ -1,0 +1,206 @@
+#include "tensorcask/tensor/memory/internal/staged_memory.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <list>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "tensorcask/tensor/base/ref_counted.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/buffer.h"
+#include "tensorcask/tensor/memory/device_backend.h"
+#include "tensorcask/tensor/memory/pinned_allocator.h"
+
+namespace tensorcask::internal {
+namespace {
+
+// A pinned block through which pieces are copied. A copy that is under way when the block is freed delays its reuse.
+class Stage {
+ public:
+  Stage(PinnedAllocator* pinned, StreamId stream) : pinned_(pinned), stream_(stream) {}
+  ~Stage() {
+    if (block_ == nullptr) return;
+    if (busy_) static_cast<void>(pinned_->RecordStream(block_, stream_));
+    if (event_.has_value()) pinned_->backend()->DestroyEvent(*event_);
+    pinned_->Deallocate(block_, capacity_bytes_);
+  }
+  Stage(const Stage&) = delete;
+  Stage& operator=(const Stage&) = delete;
+
+  absl::Status Allocate(size_t bytes) {
+    CASK_ASSIGN_OR_RETURN(void* const block, pinned_->TryAllocate(bytes));
+    block_ = static_cast<char*>(block);
+    capacity_bytes_ = bytes;
+    return absl::OkStatus();
+  }
+
+  bool is_allocated() const { return block_ != nullptr; }
+  absl::Span<char> first(size_t bytes) const { return absl::MakeSpan(block_, bytes); }
+  absl::string_view bytes() const { return {block_, bytes_}; }
+
+  // Starts a copy of `bytes` bytes from or to the block.
+  absl::Status Begin(CopyKind kind, char* device, size_t bytes) {
+    DeviceBackend& backend = *pinned_->backend();
+    void* const to = kind == CopyKind::kHostToDevice ? device : block_;
+    const void* const from = kind == CopyKind::kHostToDevice ? block_ : device;
+    CASK_RETURN_IF_ERROR(backend.Copy(kind, to, from, bytes, stream_));
+    busy_ = true;
+    bytes_ = bytes;
+    CASK_ASSIGN_OR_RETURN(event_, backend.RecordEvent(stream_));
+    return absl::OkStatus();
+  }
+  // Waits for the copy, if there is one.
+  absl::Status Finish() {
+    if (!busy_) return absl::OkStatus();
+    CASK_RETURN_IF_ERROR(pinned_->backend()->SynchronizeEvent(*event_));
+    pinned_->backend()->DestroyEvent(*event_);
+    event_ = std::nullopt;
+    busy_ = false;
+    return absl::OkStatus();
+  }
+
+ private:
+  PinnedAllocator* const pinned_;
+  const StreamId stream_;
+  char* block_ = nullptr;
+  size_t capacity_bytes_ = 0;
+  size_t bytes_ = 0;
+  bool busy_ = false;
+  std::optional<EventId> event_;
+};
+
+class PinnedRead final : public PendingRead {
+ public:
+  PinnedRead(RefPtr<DeviceBackend> backend, RefPtr<TensorBuffer> buffer, EventId event)
+      : backend_(std::move(backend)), buffer_(std::move(buffer)), event_(event) {}
+  ~PinnedRead() override {
+    if (event_.has_value()) backend_->DestroyEvent(*event_);
+  }
+
+  const RefPtr<TensorBuffer>& buffer() const override { return buffer_; }
+  absl::Status Wait() override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!event_.has_value()) return absl::OkStatus();
+    CASK_RETURN_IF_ERROR(backend_->SynchronizeEvent(*event_));
+    backend_->DestroyEvent(*event_);
+    event_ = std::nullopt;
+    return absl::OkStatus();
+  }
+
+ private:
+  const RefPtr<DeviceBackend> backend_;
+  const RefPtr<TensorBuffer> buffer_;
+  std::mutex mutex_;
+  std::optional<EventId> event_;
+};
+
+}  // namespace
+
+StagedMemory::~StagedMemory() {
+  for (const Kept& kept : kept_) {
+    static_cast<void>(backend()->SynchronizeEvent(kept.event));
+    backend()->DestroyEvent(kept.event);
+  }
+}
+
+absl::Status StagedMemory::Read(const void* from, size_t bytes,
+                                absl::FunctionRef<absl::Status(absl::string_view piece)> consume) {
+  ReleaseDone();
+  auto* const device = static_cast<char*>(const_cast<void*>(from));
+  std::array<Stage, 2> stages = {Stage(pinned_.get(), stream_), Stage(pinned_.get(), stream_)};
+  size_t started = 0;
+  const auto begin = [&](Stage& stage) -> absl::Status {
+    const size_t piece_bytes = std::min(kPieceBytes, bytes - started);
+    if (!stage.is_allocated()) CASK_RETURN_IF_ERROR(stage.Allocate(piece_bytes));
+    CASK_RETURN_IF_ERROR(stage.Begin(CopyKind::kDeviceToHost, device + started, piece_bytes));
+    started += piece_bytes;
+    return absl::OkStatus();
+  };
+  for (Stage& stage : stages) {
+    if (started < bytes) CASK_RETURN_IF_ERROR(begin(stage));
+  }
+  size_t turn = 0;
+  for (size_t done = 0; done < bytes; turn = 1 - turn) {
+    Stage& stage = stages[turn];
+    CASK_RETURN_IF_ERROR(stage.Finish());
+    CASK_RETURN_IF_ERROR(consume(stage.bytes()));
+    done += stage.bytes().size();
+    if (started < bytes) CASK_RETURN_IF_ERROR(begin(stage));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StagedMemory::Write(void* to, size_t bytes,
+                                 absl::FunctionRef<absl::Status(absl::Span<char> piece)> produce) {
+  ReleaseDone();
+  auto* const device = static_cast<char*>(to);
+  std::array<Stage, 2> stages = {Stage(pinned_.get(), stream_), Stage(pinned_.get(), stream_)};
+  size_t turn = 0;
+  for (size_t done = 0; done < bytes; turn = 1 - turn) {
+    Stage& stage = stages[turn];
+    const size_t piece_bytes = std::min(kPieceBytes, bytes - done);
+    if (!stage.is_allocated()) CASK_RETURN_IF_ERROR(stage.Allocate(piece_bytes));
+    CASK_RETURN_IF_ERROR(stage.Finish());
+    CASK_RETURN_IF_ERROR(produce(stage.first(piece_bytes)));
+    CASK_RETURN_IF_ERROR(stage.Begin(CopyKind::kHostToDevice, device + done, piece_bytes));
+    done += piece_bytes;
+  }
+  for (Stage& stage : stages) CASK_RETURN_IF_ERROR(stage.Finish());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<RefPtr<PendingRead>> StagedMemory::BeginRead(const void* from, size_t bytes) {
+  ReleaseDone();
+  CASK_ASSIGN_OR_RETURN(RefPtr<TensorBuffer> buffer, TensorBuffer::Allocate(bytes, pinned_));
+  if (bytes > 0) {
+    CASK_RETURN_IF_ERROR(backend()->Copy(CopyKind::kDeviceToHost, buffer->mutable_data(), from, bytes, stream_));
+    CASK_RETURN_IF_ERROR(pinned_->RecordStream(buffer->data(), stream_));
+  }
+  CASK_ASSIGN_OR_RETURN(const EventId event, backend()->RecordEvent(stream_));
+  return RefPtr<PendingRead>(MakeRef<PinnedRead>(pinned_->backend(), std::move(buffer), event));
+}
+
+absl::Status StagedMemory::CopyWithin(void* to, const void* from, size_t bytes) {
+  return backend()->Copy(CopyKind::kDeviceToDevice, to, from, bytes, stream_);
+}
+
+absl::Status StagedMemory::Fill(void* to, uint8_t value, size_t bytes) {
+  return backend()->Fill(to, value, bytes, stream_);
+}
+
+absl::Status StagedMemory::KeepUntilDone(RefPtr<RefCounted> memory, int64_t stream) {
+  ReleaseDone();
+  absl::StatusOr<EventId> event = backend()->RecordEvent(stream);
+  if (!event.ok()) {
+    // Without an event, only the end of all work tells that the memory is unused.
+    CASK_RETURN_IF_ERROR(backend()->Synchronize(stream));
+    return absl::OkStatus();
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  kept_.push_back({*event, std::move(memory)});
+  return absl::OkStatus();
+}
+
+void StagedMemory::ReleaseDone() {
+  std::list<Kept> done;  // released without the lock
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (auto kept = kept_.begin(); kept != kept_.end();) {
+    const auto next = std::next(kept);
+    if (backend()->QueryEvent(kept->event).value_or(false)) {
+      backend()->DestroyEvent(kept->event);
+      done.splice(done.end(), kept_, kept);
+    }
+    kept = next;
+  }
+}
+
+}  // namespace tensorcask::internal

@@ -1,0 +1,69 @@
+// DeviceMemory over a backend: copies between the device and the host pass through two pinned blocks, so that the
+// device copies one while the caller works on the other.
+
+#ifndef TENSORCASK_TENSOR_MEMORY_INTERNAL_STAGED_MEMORY_H_
+#define TENSORCASK_TENSOR_MEMORY_INTERNAL_STAGED_MEMORY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <mutex>
+#include <utility>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "tensorcask/tensor/base/ref_counted.h"
+#include "tensorcask/tensor/device.h"
+#include "tensorcask/tensor/device_memory.h"
+#include "tensorcask/tensor/memory/device_backend.h"
+#include "tensorcask/tensor/memory/pinned_allocator.h"
+
+namespace tensorcask::internal {
+
+class StagedMemory final : public DeviceMemory {
+ public:
+  static constexpr size_t kPieceBytes = size_t{4} << 20;
+
+  // `record_stream` is RecordStream of the allocator. The backend of `pinned` is that of the device.
+  StagedMemory(RefPtr<PinnedAllocator> pinned, StreamId stream,
+               std::function<absl::Status(const void* block, StreamId stream)> record_stream)
+      : pinned_(std::move(pinned)), stream_(stream), record_stream_(std::move(record_stream)) {}
+  // Waits for the work that KeepUntilDone was called for.
+  ~StagedMemory();
+  StagedMemory(const StagedMemory&) = delete;
+  StagedMemory& operator=(const StagedMemory&) = delete;
+
+  Device device() const override { return backend()->device(); }
+  DeviceBackend* backend() const override { return pinned_->backend().get(); }
+  int64_t stream() const override { return stream_; }
+  absl::Status Read(const void* from, size_t bytes,
+                    absl::FunctionRef<absl::Status(absl::string_view piece)> consume) override;
+  absl::Status Write(void* to, size_t bytes, absl::FunctionRef<absl::Status(absl::Span<char> piece)> produce) override;
+  absl::StatusOr<RefPtr<PendingRead>> BeginRead(const void* from, size_t bytes) override;
+  absl::Status CopyWithin(void* to, const void* from, size_t bytes) override;
+  absl::Status Fill(void* to, uint8_t value, size_t bytes) override;
+  absl::Status RecordStream(const void* block, int64_t stream) override { return record_stream_(block, stream); }
+  absl::Status KeepUntilDone(RefPtr<RefCounted> memory, int64_t stream) override;
+
+ private:
+  struct Kept {
+    EventId event;
+    RefPtr<RefCounted> memory;
+  };
+
+  void ReleaseDone();
+
+  const RefPtr<PinnedAllocator> pinned_;
+  const StreamId stream_;
+  const std::function<absl::Status(const void*, StreamId)> record_stream_;
+  std::mutex mutex_;
+  std::list<Kept> kept_;
+};
+
+}  // namespace tensorcask::internal
+
+#endif  // TENSORCASK_TENSOR_MEMORY_INTERNAL_STAGED_MEMORY_H_

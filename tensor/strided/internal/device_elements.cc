@@ -1,0 +1,98 @@
+#include "tensorcask/tensor/strided/internal/device_elements.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/strided/copy.h"
+#include "tensorcask/tensor/strided/layout.h"
+#include "tensorcask/tensor/strided/memory_format.h"
+#include "tensorcask/tensor/tensor.h"
+
+namespace tensorcask::internal {
+namespace {
+
+// The layout over a buffer that begins with the lowest element.
+absl::StatusOr<Layout> LayoutOfRange(const Layout& layout) {
+  return Layout::Create(layout.dims(), layout.strides(), layout.offset() - layout.bounds().begin);
+}
+
+size_t RangeBytes(const TensorView& view) {
+  const TensorView::ByteRange range = view.bounds();
+  return range.end - range.begin;
+}
+
+absl::Status WriteRange(absl::string_view bytes, TensorView* to) {
+  CASK_ASSIGN_OR_RETURN(void* const data, to->buffer()->MutableDeviceData());
+  const char* next = bytes.data();
+  const auto fill = [&next](absl::Span<char> piece) {
+    std::memcpy(piece.data(), next, piece.size());
+    next += piece.size();
+    return absl::OkStatus();
+  };
+  return to->buffer()->device_memory()->Write(static_cast<char*>(data) + to->bounds().begin, bytes.size(), fill);
+}
+
+}  // namespace
+
+absl::StatusOr<TensorView> InHostMemory(const TensorView& view) {
+  if (!IsOnDevice(view)) return view;
+  const size_t bytes = RangeBytes(view);
+  CASK_ASSIGN_OR_RETURN(RefPtr<TensorBuffer> copy, TensorBuffer::Allocate(bytes));
+  char* to = static_cast<char*>(copy->mutable_data());
+  const char* const from = static_cast<const char*>(view.buffer()->device_data()) + view.bounds().begin;
+  CASK_RETURN_IF_ERROR(view.buffer()->device_memory()->Read(from, bytes, [&to](absl::string_view piece) {
+    to = std::copy(piece.begin(), piece.end(), to);
+    return absl::OkStatus();
+  }));
+  CASK_ASSIGN_OR_RETURN(Layout layout, LayoutOfRange(view.layout()));
+  return TensorView::Create(std::move(copy), view.dtype(), std::move(layout));
+}
+
+absl::StatusOr<HostCopy> BeginHostCopy(const TensorView& view) {
+  CASK_ASSIGN_OR_RETURN(Layout layout, LayoutOfRange(view.layout()));
+  const char* const from = static_cast<const char*>(view.buffer()->device_data()) + view.bounds().begin;
+  HostCopy copy;
+  CASK_ASSIGN_OR_RETURN(copy.pending, view.buffer()->device_memory()->BeginRead(from, RangeBytes(view)));
+  CASK_ASSIGN_OR_RETURN(copy.view, TensorView::Create(copy.pending->buffer(), view.dtype(), std::move(layout)));
+  return copy;
+}
+
+absl::Status CopyFromHost(const TensorView& from, TensorView* to) {
+  if (from.dtype() != to->dtype() || from.dims() != to->dims()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("copy of ", from.ToString(), " to ", to->ToString(), ": dtypes and dims must be equal"));
+  }
+  if (from.num_elements() == 0) return absl::OkStatus();
+  CASK_RETURN_IF_ERROR(to->CheckWritable());
+  if (to->IsContiguous()) {
+    CASK_ASSIGN_OR_RETURN(const TensorView row_major, from.Contiguous());
+    return WriteRange(row_major.bytes(), to);
+  }
+  TensorView range;
+  if (to->layout().IsNonOverlappingAndDense()) {  // every byte of the range is written
+    CASK_ASSIGN_OR_RETURN(RefPtr<TensorBuffer> memory, TensorBuffer::Allocate(RangeBytes(*to)));
+    CASK_ASSIGN_OR_RETURN(Layout layout, LayoutOfRange(to->layout()));
+    CASK_ASSIGN_OR_RETURN(range, TensorView::Create(std::move(memory), to->dtype(), std::move(layout)));
+  } else {
+    CASK_ASSIGN_OR_RETURN(range, InHostMemory(*to));
+  }
+  CASK_RETURN_IF_ERROR(Copy(from, &range));
+  return WriteRange(range.buffer()->bytes(), to);
+}
+
+absl::StatusOr<TensorView> ToDevice(const TensorView& view, const RefPtr<Allocator>& allocator) {
+  if (view.num_elements() == 0) return view;
+  CASK_ASSIGN_OR_RETURN(Layout layout, view.layout().Dense(MemoryFormat::kPreserve));
+  CASK_ASSIGN_OR_RETURN(const Tensor memory, Tensor::Create(view.dtype(), view.shape(), allocator));
+  CASK_ASSIGN_OR_RETURN(TensorView copy, TensorView::Create(memory.buffer(), view.dtype(), std::move(layout)));
+  CASK_RETURN_IF_ERROR(CopyFromHost(view, &copy));
+  return copy;
+}
+
+}  // namespace tensorcask::internal

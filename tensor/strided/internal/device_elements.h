@@ -1,0 +1,52 @@
+// Copies elements between memory of a device and the host, for code that stores and loads tensors.
+//
+//   CASK_ASSIGN_OR_RETURN(const TensorView on_host, InHostMemory(view));    // the same dims and strides
+//   CASK_RETURN_IF_ERROR(CopyFromHost(on_host, &view));
+//
+// Devices copy ranges of bytes. Of a view that is not contiguous, the whole range between its lowest and highest
+// element is copied.
+
+#ifndef TENSORCASK_TENSOR_STRIDED_INTERNAL_DEVICE_ELEMENTS_H_
+#define TENSORCASK_TENSOR_STRIDED_INTERNAL_DEVICE_ELEMENTS_H_
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tensorcask/tensor/allocator.h"
+#include "tensorcask/tensor/base/ref_counted.h"
+#include "tensorcask/tensor/buffer.h"
+#include "tensorcask/tensor/device_memory.h"
+#include "tensorcask/tensor/strided/view.h"
+
+namespace tensorcask::internal {
+
+// True if the elements are in memory of a device. False for a view without elements.
+inline bool IsOnDevice(const TensorView& view) {
+  return view.num_elements() > 0 && view.buffer()->kind() == TensorBuffer::Kind::kDevice;
+}
+
+// `view` itself, or if it is on a device a copy in memory of the host, which CpuAllocator::Default() gives. The copy
+// has the same strides, and a buffer that holds the elements and what is between them.
+// Errors: ResourceExhausted; errors of the device.
+absl::StatusOr<TensorView> InHostMemory(const TensorView& view);
+
+// A copy to the host that is under way, in memory that the device can copy to while the host works.
+struct HostCopy {
+  TensorView view;  // as InHostMemory gives it; its elements are read after pending->Wait()
+  RefPtr<PendingRead> pending;
+};
+// Requires: IsOnDevice(view). Work that is added to the stream of the view's memory afterwards may change the view.
+absl::StatusOr<HostCopy> BeginHostCopy(const TensorView& view);
+
+// Assigns the elements of `from`, which is on the host, to the elements of *to with equal index, which are on a device.
+// If there are bytes between the elements of *to, these are read and written back.
+// Errors: InvalidArgument if dtypes or dims differ, or if *to has several indices for one element; ResourceExhausted;
+// errors of the device.
+absl::Status CopyFromHost(const TensorView& from, TensorView* to);
+
+// A copy of a view on the host in memory of a device's allocator, in the order of MemoryFormat::kPreserve. A view
+// without elements is returned itself. Errors: InvalidArgument for objects; ResourceExhausted; errors of the device.
+absl::StatusOr<TensorView> ToDevice(const TensorView& view, const RefPtr<Allocator>& allocator);
+
+}  // namespace tensorcask::internal
+
+#endif  // TENSORCASK_TENSOR_STRIDED_INTERNAL_DEVICE_ELEMENTS_H_
