@@ -21,9 +21,9 @@
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
-#include "tensorcask/tensor/device_memory.h"
 #include "tensorcask/tensor/memory/caching_options.h"
 #include "tensorcask/tensor/memory/device_backend.h"
+#include "tensorcask/tensor/memory/internal/allocator_memory.h"
 #include "tensorcask/tensor/memory/internal/staged_memory.h"
 #include "tensorcask/tensor/memory/memory_snapshot.h"
 #include "tensorcask/tensor/memory/memory_statistics.h"
@@ -41,31 +41,6 @@ size_t SegmentBytes(size_t bytes) {
 
 int64_t Signed(size_t bytes) { return static_cast<int64_t>(bytes); }
 
-// Null if the host can access the memory of `cache`.
-std::unique_ptr<internal::StagedMemory> MakeMemory(CachingAllocator* cache, StreamId stream) {
-  if (cache->backend().host_can_access()) return nullptr;
-  return std::make_unique<internal::StagedMemory>(
-      cache->pinned(), stream, [cache](const void* block, StreamId user) { return cache->RecordStream(block, user); });
-}
-
-class StreamAllocator final : public Allocator {
- public:
-  StreamAllocator(RefPtr<CachingAllocator> cache, StreamId stream)
-      : cache_(std::move(cache)), stream_(stream), memory_(MakeMemory(cache_.get(), stream)) {}
-
-  absl::string_view name() const override { return "caching"; }
-  void* Allocate(size_t bytes) override { return TryAllocate(bytes).value_or(nullptr); }
-  absl::StatusOr<void*> TryAllocate(size_t bytes) override { return cache_->TryAllocate(bytes, stream_); }
-  void Deallocate(void* block, size_t bytes) override { cache_->Deallocate(block, bytes); }
-  DeviceMemory* device_memory() const override { return memory_.get(); }
-  BlockInfo Describe(const void* block) const override { return cache_->Describe(block); }
-
- private:
-  const RefPtr<CachingAllocator> cache_;
-  const StreamId stream_;
-  const std::unique_ptr<internal::StagedMemory> memory_;
-};
-
 }  // namespace
 
 bool CachingAllocator::BlockOrder::operator()(const Block* a, const Block* b) const {
@@ -78,9 +53,11 @@ RefPtr<CachingAllocator> CachingAllocator::Make(RefPtr<DeviceBackend> backend, c
 }
 
 CachingAllocator::CachingAllocator(RefPtr<DeviceBackend> backend, const CachingOptions& options)
-    : backend_(std::move(backend)), pinned_(PinnedAllocator::Make(backend_)), options_(options) {
-  small_.is_small = true;
-  memory_ = MakeMemory(this, kDefaultStream);
+    : backend_(std::move(backend)),
+      pinned_(PinnedAllocator::Make(backend_)),
+      options_(options),
+      is_expandable_(options.expandable_segments && backend_->MappingGranularity() != 0) {
+  memory_ = internal::MakeStagedMemory(this, kDefaultStream);
 }
 
 CachingAllocator::~CachingAllocator() {
@@ -95,12 +72,15 @@ CachingAllocator::~CachingAllocator() {
   }
   events_.clear();
   CASK_CHECK(active_.empty(), "a caching allocator is destroyed after its blocks were freed");
+  for (const auto& entry : private_) entry.second->is_retired = true;
   static_cast<void>(ReleaseCached());
 }
 
-DeviceMemory* CachingAllocator::device_memory() const { return memory_.get(); }
-
 absl::StatusOr<void*> CachingAllocator::TryAllocate(size_t bytes, StreamId stream) {
+  return TryAllocate(bytes, stream, "");
+}
+
+absl::StatusOr<void*> CachingAllocator::TryAllocate(size_t bytes, StreamId stream, absl::string_view pool) {
   CASK_CHECK(bytes > 0, "an allocation has at least one byte");
   std::unique_lock<std::mutex> lock(mutex_);
   Request request;
@@ -115,7 +95,8 @@ absl::StatusOr<void*> CachingAllocator::TryAllocate(size_t bytes, StreamId strea
   }
   request.bytes = options_.RoundSize(bytes);
   request.segment_bytes = SegmentBytes(request.bytes);
-  request.pool = request.bytes <= kSmallBytes ? &small_ : &large_;
+  request.pair = PairOf(pool);
+  request.pool = request.bytes <= kSmallBytes ? &request.pair->small : &request.pair->large;
 
   Block* const found = FindBlock(request, lock);
   if (found == nullptr) {
@@ -152,8 +133,17 @@ CachingAllocator::Block* CachingAllocator::FindFreeBlock(const Request& request)
   Block key;
   key.stream = request.stream;
   key.bytes = request.bytes;
-  const auto found = free_blocks.lower_bound(&key);
+  auto found = free_blocks.lower_bound(&key);
   if (found == free_blocks.end() || (*found)->stream != request.stream) return nullptr;
+  // The size that a block could grow to counts: the end of an expandable segment is used last.
+  const auto room = [](const Block* one) {
+    return one->bytes + (one->next != nullptr && !one->next->mapped ? one->next->bytes : 0);
+  };
+  for (auto next = std::next(found); (*found)->expandable != nullptr && next != free_blocks.end() &&
+                                     (*next)->stream == request.stream && room(*next) < room(*found);
+       ++next) {
+    found = next;
+  }
   Block* const block = *found;
   if (!IsOversize(request.bytes) && IsOversize(block->bytes)) return nullptr;
   if (IsOversize(request.bytes) && block->bytes - request.bytes >= kLargeSegmentBytes) return nullptr;
@@ -177,6 +167,7 @@ CachingAllocator::Block* CachingAllocator::NewSegment(Request& request, bool is_
     request.error = absl::ResourceExhaustedError("the limit is reached");
     return nullptr;
   }
+  if (is_expandable_) return ExpandSegment(request);
   absl::StatusOr<void*> start = backend_->Allocate(request.segment_bytes);
   if (!start.ok()) {
     request.error = start.status();
@@ -192,12 +183,12 @@ CachingAllocator::Block* CachingAllocator::NewSegment(Request& request, bool is_
   Count(&MemoryStatistics::reserved_bytes, *block->pool, Signed(block->bytes));
   if (IsOversize(block->bytes)) statistics_.oversize_segments.Add(1);
   block->pool->free_blocks.insert(block.get());
-  return (inactive_[block->start] = std::move(block)).get();
+  return AddInactive(std::move(block));
 }
 
 bool CachingAllocator::ShouldSplit(const Block& block, size_t bytes) const {
   const size_t remaining = block.bytes - bytes;
-  if (block.pool->is_small) return remaining >= kMinBlockBytes;
+  if (block.pool->is_small || block.expandable != nullptr) return remaining >= kMinBlockBytes;
   return !IsOversize(bytes) && remaining > kSmallBytes;
 }
 
@@ -208,28 +199,18 @@ CachingAllocator::Block* CachingAllocator::TakeFrom(Block* block, const Request&
   std::unique_ptr<Block> owned = std::move(inactive_[block->start]);
   inactive_.erase(block->start);
   const bool was_split = block->is_split();
+  int64_t inactive_blocks = was_split ? -1 : 0;
+  int64_t inactive_bytes = was_split ? -Signed(block->bytes) : 0;
   if (ShouldSplit(*block, request.bytes)) {
-    auto rest = std::make_unique<Block>();
-    rest->stream = block->stream;
-    rest->pool = &pool;
-    rest->start = block->start + request.bytes;
-    rest->bytes = block->bytes - request.bytes;
-    rest->previous = block;
-    rest->next = block->next;
-    if (rest->next != nullptr) rest->next->previous = rest.get();
-    block->next = rest.get();
-    block->bytes = request.bytes;
-    if (was_split) {
-      Count(&MemoryStatistics::inactive_split_bytes, pool, -Signed(block->bytes));
-    } else {
-      Count(&MemoryStatistics::inactive_split_bytes, pool, Signed(rest->bytes));
-      Count(&MemoryStatistics::inactive_split, pool, 1);
-    }
-    pool.free_blocks.insert(rest.get());
-    inactive_[rest->start] = std::move(rest);
-  } else if (was_split) {
-    Count(&MemoryStatistics::inactive_split_bytes, pool, -Signed(block->bytes));
-    Count(&MemoryStatistics::inactive_split, pool, -1);
+    Block* const rest = SplitOff(block, request.bytes);
+    inactive_blocks += 1;
+    inactive_bytes += Signed(rest->bytes);
+    pool.free_blocks.insert(rest);
+    AddInactive(std::unique_ptr<Block>(rest));
+  }
+  if (block->expandable == nullptr) {
+    Count(&MemoryStatistics::inactive_split, pool, inactive_blocks);
+    Count(&MemoryStatistics::inactive_split_bytes, pool, inactive_bytes);
   }
   block->allocated = true;
   block->requested_bytes = request.requested_bytes;
@@ -241,6 +222,22 @@ CachingAllocator::Block* CachingAllocator::TakeFrom(Block* block, const Request&
   Count(&MemoryStatistics::active_bytes, pool, Signed(block->bytes));
   if (IsOversize(block->bytes)) statistics_.oversize_allocations.Add(1);
   return block;
+}
+
+CachingAllocator::Block* CachingAllocator::SplitOff(Block* block, size_t bytes) {
+  auto* const rest = new Block();
+  rest->stream = block->stream;
+  rest->pool = block->pool;
+  rest->mapped = block->mapped;
+  rest->expandable = block->expandable;
+  rest->start = block->start + bytes;
+  rest->bytes = block->bytes - bytes;
+  rest->previous = block;
+  rest->next = block->next;
+  if (rest->next != nullptr) rest->next->previous = rest;
+  block->next = rest;
+  block->bytes = bytes;
+  return rest;
 }
 
 void CachingAllocator::Deallocate(void* start, size_t bytes) {
@@ -281,15 +278,17 @@ void CachingAllocator::FreeBlock(Block* block) {
     inactive_blocks += 1;
     inactive_bytes += Signed(block->bytes);
   }
-  Count(&MemoryStatistics::inactive_split, pool, inactive_blocks);
-  Count(&MemoryStatistics::inactive_split_bytes, pool, inactive_bytes);
+  if (block->expandable == nullptr) {
+    Count(&MemoryStatistics::inactive_split, pool, inactive_blocks);
+    Count(&MemoryStatistics::inactive_split_bytes, pool, inactive_bytes);
+  }
   Count(&MemoryStatistics::active, pool, -1);
   Count(&MemoryStatistics::active_bytes, pool, -Signed(bytes));
 }
 
 // Adds a free neighbour to `block` and deletes it. Its size; 0 if it is in use.
 size_t CachingAllocator::Merge(Block* block, Block* neighbour) {
-  if (neighbour == nullptr || neighbour->allocated || neighbour->pending_events > 0) return 0;
+  if (neighbour == nullptr || !neighbour->is_free()) return 0;
   const size_t bytes = neighbour->bytes;
   neighbour->pool->free_blocks.erase(neighbour);
   const auto owned = inactive_.find(neighbour->start);
@@ -366,7 +365,7 @@ void CachingAllocator::CollectGarbage() {
   uint64_t released = 0;
   std::vector<Block*> candidates;
   double total_age = 0;
-  for (Block* const block : large_.free_blocks) {
+  for (Block* const block : common_.large.free_blocks) {
     if (block->is_split()) continue;
     candidates.push_back(block);
     total_age += static_cast<double>(block->searches_since_use);
@@ -418,12 +417,23 @@ bool CachingAllocator::ReleaseOversize(const Request& request) {
 
 absl::Status CachingAllocator::ReleaseCached() {
   absl::Status result = ProcessEvents(/*wait=*/true);
-  for (const Pool* const pool : {&large_, &small_}) {
-    const std::vector<Block*> blocks(pool->free_blocks.begin(), pool->free_blocks.end());
-    for (Block* const block : blocks) {
-      if (!block->is_split()) result.Update(ReleaseBlock(block));
+  const auto release = [&](const PoolPair& pair) {
+    for (const Pool* const pool : {&pair.large, &pair.small}) {
+      const std::vector<Block*> blocks(pool->free_blocks.begin(), pool->free_blocks.end());
+      for (Block* const block : blocks) {
+        if (block->expandable != nullptr) {
+          result.Update(UnmapFree(block));
+        } else if (!block->is_split()) {
+          result.Update(ReleaseBlock(block));
+        }
+      }
     }
+  };
+  release(common_);
+  for (const auto& entry : private_) {
+    if (entry.second->is_retired) release(*entry.second);
   }
+  result.Update(ReleaseExpandable());
   return result;
 }
 
@@ -456,10 +466,6 @@ absl::Status CachingAllocator::SetMemoryFraction(double fraction) {
 void CachingAllocator::AddMissCallback(std::function<bool()> callback) {
   const std::lock_guard<std::mutex> lock(mutex_);
   miss_callbacks_.push_back(std::move(callback));
-}
-
-RefPtr<Allocator> CachingAllocator::OnStream(RefPtr<CachingAllocator> cache, StreamId stream) {
-  return MakeRef<StreamAllocator>(std::move(cache), stream);
 }
 
 // PyTorch counts for a pool and for all pools.

@@ -19,6 +19,12 @@
 // lowest address. The rest of the block is split off if it has at least 512 bytes (small pool) or more than 1 MiB
 // (large pool). A freed block merges with its free neighbours.
 //
+// With CachingOptions::expandable_segments, each stream and pool has one segment instead, which reserves 9/8 of the
+// device's addresses. Memory is mapped to it in steps of 2 MiB (small pool) and 20 MiB (large pool), from the first gap
+// that is large enough together with the free blocks around it. The rest of a block is split off if it has at least 512
+// bytes. Releasing cached memory unmaps the steps that are free completely. As in PyTorch, such segments and their free
+// blocks are not in the counts `segments` and `inactive_split`.
+//
 // Streams: a block belongs to the stream that it was allocated for. Work of that stream may still use the block when it
 // is freed, because the block is reused for the same stream only. For other streams, RecordStream must be called.
 //
@@ -90,8 +96,20 @@ class CachingAllocator final : public Allocator {
   // `bytes` > 0. Errors: ResourceExhausted, with all numbers, if neither the cache nor the device has the memory or the
   // limit is reached; other errors of the device as they are.
   absl::StatusOr<void*> TryAllocate(size_t bytes, StreamId stream);
+  // The same from a private pool, whose segments serve no other pool. The pool is made when it is first used. The empty
+  // tag means the common pool.
+  absl::StatusOr<void*> TryAllocate(size_t bytes, StreamId stream, absl::string_view pool);
   // An Allocator over `cache` whose blocks belong to `stream`. Blocks may be freed through either one.
-  static RefPtr<Allocator> OnStream(RefPtr<CachingAllocator> cache, StreamId stream);
+  static RefPtr<Allocator> OnStream(RefPtr<CachingAllocator> cache, StreamId stream) {
+    return OnPool(std::move(cache), "", stream);
+  }
+  // The same with blocks of a private pool: for work that is recorded once and repeated at the same addresses, such as
+  // a CUDA graph. Nothing else is allocated there, and cached segments of the pool are not released.
+  static RefPtr<Allocator> OnPool(RefPtr<CachingAllocator> cache, absl::string_view pool,
+                                  StreamId stream = kDefaultStream);
+  // From now on cached segments of the private pool are released as those of the common pool are. Blocks in use stay as
+  // they are. The next allocation from the pool ends this state. Errors: NotFound if there is no such pool.
+  absl::Status RetirePool(absl::string_view pool);
 
   // Work that is queued on `stream` at the time of the free may use the block. No effect for the block's own stream.
   // Errors: InvalidArgument if `block` is not the start of a block in use.
@@ -118,6 +136,7 @@ class CachingAllocator final : public Allocator {
 
  private:
   struct Pool;
+  struct Expandable;
   struct Block {
     StreamId stream = kDefaultStream;
     Pool* pool = nullptr;
@@ -126,6 +145,8 @@ class CachingAllocator final : public Allocator {
     size_t requested_bytes = 0;
     int64_t id = 0;  // of the allocation
     bool allocated = false;
+    bool mapped = true;                // false: addresses without memory; in no pool's free_blocks
+    Expandable* expandable = nullptr;  // its segment, if that is expandable
     int64_t pending_events = 0;
     int64_t searches_since_use = 0;  // counted only if garbage is collected
     std::set<StreamId> recorded_streams;
@@ -133,13 +154,33 @@ class CachingAllocator final : public Allocator {
     Block* next = nullptr;
 
     bool is_split() const { return previous != nullptr || next != nullptr; }
+    bool is_free() const { return mapped && !allocated && pending_events == 0; }
   };
   struct BlockOrder {
     bool operator()(const Block* a, const Block* b) const;
   };
+  struct PoolPair;
   struct Pool {
+    PoolPair* pair = nullptr;
     bool is_small = false;
     std::set<Block*, BlockOrder> free_blocks;
+  };
+  struct PoolPair {
+    PoolPair(int64_t pool_id, absl::string_view pool_tag);
+
+    const int64_t id;  // 0: the common pool
+    const std::string tag;
+    Pool small;
+    Pool large;
+    bool is_retired = false;
+  };
+  // Reserved addresses. Blocks, mapped ones and others, cover them without gaps.
+  struct Expandable {
+    StreamId stream = kDefaultStream;
+    Pool* pool = nullptr;
+    char* start = nullptr;
+    size_t bytes = 0;
+    size_t step_bytes = 0;  // memory is mapped and unmapped in such steps
   };
   struct PendingEvent {
     std::optional<EventId> event;  // nullopt: recording it failed, and is tried again
@@ -150,6 +191,7 @@ class CachingAllocator final : public Allocator {
     size_t bytes = 0;          // of the block
     size_t segment_bytes = 0;  // of a new segment
     StreamId stream = kDefaultStream;
+    PoolPair* pair = nullptr;
     Pool* pool = nullptr;
     absl::Status error;  // of the last attempt to get a new segment
   };
@@ -159,10 +201,21 @@ class CachingAllocator final : public Allocator {
   ~CachingAllocator() override;
 
   // All below require: the lock is held. RunMissCallbacks gives it up for a while.
+  PoolPair* PairOf(absl::string_view tag);
   Block* FindFreeBlock(const Request& request);
   bool RunMissCallbacks(std::unique_lock<std::mutex>& lock);
   Block* NewSegment(Request& request, bool is_retry);
   Block* FindBlock(Request& request, std::unique_lock<std::mutex>& lock);
+  Block* AddInactive(std::unique_ptr<Block> block) { return (inactive_[block->start] = std::move(block)).get(); }
+  Block* SplitOff(Block* block, size_t bytes);  // a new block, in no map yet, of all behind the first `bytes` bytes
+  // Of expandable segments (caching_allocator_expandable.cc).
+  absl::StatusOr<Expandable*> ExpandableOf(const Request& request);
+  Block* BlockAt(const char* start) const;
+  Block* ExpandSegment(Request& request);
+  Block* FindGap(const Expandable& segment, size_t bytes) const;
+  absl::StatusOr<Block*> MapFirst(Block* gap, size_t bytes);
+  absl::Status UnmapFree(Block* block);
+  absl::Status ReleaseExpandable();
   void CollectGarbage();
   bool ReleaseOversize(const Request& request);
   absl::Status ReleaseCached();
@@ -182,12 +235,15 @@ class CachingAllocator final : public Allocator {
   const RefPtr<DeviceBackend> backend_;
   const RefPtr<PinnedAllocator> pinned_;
   const CachingOptions options_;
+  const bool is_expandable_;
   std::unique_ptr<internal::StagedMemory> memory_;  // null: the host can access the memory
   mutable std::mutex mutex_;
-  Pool small_;
-  Pool large_;
+  PoolPair common_{0, ""};
+  std::map<std::string, std::unique_ptr<PoolPair>, std::less<>> private_;  // by tag
+  int64_t next_pool_id_ = 1;
   std::unordered_map<const void*, std::unique_ptr<Block>> active_;    // allocated or awaiting free, by start
   std::unordered_map<const void*, std::unique_ptr<Block>> inactive_;  // in a pool's free_blocks, by start
+  std::vector<std::unique_ptr<Expandable>> expandable_;
   std::map<StreamId, std::deque<PendingEvent>> events_;
   std::vector<std::function<bool()>> miss_callbacks_;
   std::optional<double> fraction_;

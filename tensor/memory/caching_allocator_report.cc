@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/tensor/allocator.h"
+#include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tensor/memory/caching_allocator.h"
 #include "tensorcask/tensor/memory/caching_options.h"
@@ -22,7 +23,10 @@ namespace tensorcask {
 
 absl::Status CachingAllocator::OutOfMemory(const Request& request) const {
   std::string text = absl::StrCat(backend_->device().ToString(), ": no memory for ", request.requested_bytes,
-                                  " bytes (block ", request.bytes, ", segment ", request.segment_bytes, "): ");
+                                  " bytes (block ", request.bytes, ", segment ", request.segment_bytes, ")");
+  if (request.pair != nullptr && request.pair->id != 0)
+    absl::StrAppend(&text, " of private pool ", Quoted(request.pair->tag));
+  absl::StrAppend(&text, ": ");
   const absl::StatusOr<DeviceMemoryInfo> info = backend_->MemoryInfo();
   if (info.ok()) absl::StrAppend(&text, info->free_bytes, " of ", info->total_bytes, " bytes of the device are free; ");
   const int64_t reserved = statistics_.reserved_bytes.all.current;
@@ -62,15 +66,20 @@ MemorySnapshot CachingAllocator::Snapshot() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   MemorySnapshot snapshot;
   snapshot.device = backend_->device().ToString();
+  snapshot.device_index = backend_->device().index;
   for (const auto* const blocks : {&active_, &inactive_}) {
     for (const auto& entry : *blocks) {
       const Block* block = entry.second.get();
-      if (block->previous != nullptr) continue;
+      // Of an expandable segment, each run of mapped blocks is shown as a segment.
+      if (!block->mapped || (block->previous != nullptr && block->previous->mapped)) continue;
       MemorySegment segment;
       segment.address = reinterpret_cast<uintptr_t>(block->start);
       segment.stream = block->stream;
       segment.is_large = !block->pool->is_small;
-      for (; block != nullptr; block = block->next) {
+      segment.pool_id = block->pool->pair->id;
+      segment.pool = block->pool->pair->tag;
+      segment.is_expandable = block->expandable != nullptr;
+      for (; block != nullptr && block->mapped; block = block->next) {
         MemoryBlock info;
         info.address = reinterpret_cast<uintptr_t>(block->start);
         info.bytes = block->bytes;

@@ -130,9 +130,9 @@ absl::Status ParseValue(absl::string_view key, Tokens& tokens, CachingOptions& o
     return value == "native" ? absl::OkStatus() : Wrong(key, value, "only 'native' exists");
   }
   if (key == "expandable_segments") {
-    if (value == "False") return absl::OkStatus();
-    if (value == "True") return absl::UnimplementedError("allocator option expandable_segments:True");
-    return Wrong(key, value, "'True' or 'False' is needed");
+    if (value != "True" && value != "False") return Wrong(key, value, "'True' or 'False' is needed");
+    options.expandable_segments = value == "True";
+    return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
       absl::StrCat("unknown allocator option ", Quoted(key),

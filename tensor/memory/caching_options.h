@@ -31,12 +31,17 @@ struct CachingOptions {
   // all larger ones. With 4 divisions, 1200 bytes become 1280: the steps between 1024 and 2048 are 256.
   std::array<size_t, kRoundupIntervals> roundup_power2_divisions = {};
 
+  // One segment for each stream and pool, whose end moves: memory is mapped to its addresses where it is needed, so
+  // that no segment is too small for the next request (CachingAllocator). Devices without virtual memory use ordinary
+  // segments.
+  bool expandable_segments = false;
+
   // "KEY:VALUE,...", spaces ignored; the empty text gives the defaults. Keys: max_split_size_mb (more than 20),
   // garbage_collection_threshold (between 0 and 1, both excluded), roundup_power2_divisions (a power of two for all
   // sizes, or a list [MIB:DIVISIONS,...,>:DIVISIONS] in which each entry is for the interval that begins at MIB, the
   // first one for all sizes below as well, and '>' for all above the last one), backend (only "native"),
-  // expandable_segments (only "False").
-  // Errors: InvalidArgument, naming the key and the value; Unimplemented for expandable_segments:True.
+  // expandable_segments ("True" or "False").
+  // Errors: InvalidArgument, naming the key and the value.
   static absl::StatusOr<CachingOptions> Parse(absl::string_view text);
 
   // The size of the block for a request: at least 512, and a multiple of 512 or a step of the divisions.

@@ -4,6 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "tensorcask/tensor/allocator.h"
 
 namespace tensorcask {
@@ -14,5 +15,12 @@ absl::Status DeviceBackend::FreeHost(void* block, size_t bytes) {
   CpuAllocator::Default()->Deallocate(block, bytes);
   return absl::OkStatus();
 }
+
+absl::StatusOr<void*> DeviceBackend::ReserveAddresses(size_t /*bytes*/) {
+  return absl::UnimplementedError(absl::StrCat(name(), ": the device has no virtual memory"));
+}
+absl::Status DeviceBackend::FreeAddresses(void* /*start*/, size_t bytes) { return ReserveAddresses(bytes).status(); }
+absl::Status DeviceBackend::Map(void* /*start*/, size_t bytes) { return ReserveAddresses(bytes).status(); }
+absl::Status DeviceBackend::Unmap(void* /*start*/, size_t bytes) { return ReserveAddresses(bytes).status(); }
 
 }  // namespace tensorcask

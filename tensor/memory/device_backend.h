@@ -63,6 +63,16 @@ class DeviceBackend : public RefCounted {
   // Frees what AllocateHost(bytes) returned. No work that uses it is pending.
   virtual absl::Status FreeHost(void* block, size_t bytes);
 
+  // Virtual memory: addresses that are reserved first, and get memory piece by piece. Starts and sizes are multiples of
+  // MappingGranularity(); 0 means that the device has no virtual memory, and the functions return Unimplemented.
+  virtual size_t MappingGranularity() const { return 0; }
+  virtual absl::StatusOr<void*> ReserveAddresses(size_t bytes);
+  virtual absl::Status FreeAddresses(void* start, size_t bytes);  // Requires: nothing is mapped there
+  // Gives the range memory. Requires: it lies in one reservation, and nothing is mapped there.
+  virtual absl::Status Map(void* start, size_t bytes);
+  // Returns the memory of a range that was given to Map, after all work that is queued on any stream has finished.
+  virtual absl::Status Unmap(void* start, size_t bytes);
+
   virtual absl::StatusOr<StreamId> CreateStream() = 0;
   // Waits for the stream's work and removes the stream. Stream 0 cannot be destroyed.
   virtual absl::Status DestroyStream(StreamId stream) = 0;

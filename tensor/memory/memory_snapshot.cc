@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -17,7 +18,7 @@ absl::string_view NameOf(MemoryBlock::State state) {
     case MemoryBlock::State::kAllocated:
       return "active_allocated";
     case MemoryBlock::State::kAwaitingFree:
-      return "active_awaiting_free";
+      return "active_pending_free";
     case MemoryBlock::State::kInactive:
       return "inactive";
   }
@@ -28,6 +29,56 @@ char MarkOf(MemoryBlock::State state) {
   if (state == MemoryBlock::State::kAllocated) return '#';
   return state == MemoryBlock::State::kAwaitingFree ? '~' : '.';
 }
+
+// The few operations of pickle protocol 2 that a snapshot needs. A list or dict is followed by Append or SetItem for
+// each of its elements.
+class Pickle {
+ public:
+  void Dict() { text_ += '}'; }
+  void List() { text_ += ']'; }
+  void Append() { text_ += 'a'; }   // of the last value to the list before it
+  void SetItem() { text_ += 's'; }  // of the last key and value in the dict before them
+  void Pair() { text_ += '\x86'; }  // of the last two values
+  void Bool(bool value) { text_ += value ? '\x88' : '\x89'; }
+
+  void Text(absl::string_view text) {
+    text_ += 'X';
+    LittleEndian(text.size(), 4);
+    text_.append(text.data(), text.size());
+  }
+  void Number(uint64_t value) {
+    if (value <= 0xff) {
+      text_ += 'K';
+      LittleEndian(value, 1);
+    } else if (value <= 0x7fffffff) {
+      text_ += 'J';
+      LittleEndian(value, 4);
+    } else {
+      // Bytes of a signed number. Addresses and sizes are below 2^63.
+      text_ += "\x8a\x08";
+      LittleEndian(value, 8);
+    }
+  }
+  void Item(absl::string_view key, uint64_t value) {
+    Text(key);
+    Number(value);
+    SetItem();
+  }
+  void Item(absl::string_view key, absl::string_view value) {
+    Text(key);
+    Text(value);
+    SetItem();
+  }
+
+  std::string Finish() { return text_ + '.'; }
+
+ private:
+  void LittleEndian(uint64_t value, int bytes) {
+    for (int i = 0; i < bytes; ++i) text_ += static_cast<char>(value >> (8 * i) & 0xff);
+  }
+
+  std::string text_ = "\x80\x02";
+};
 
 // Which of two marks a cell shows that has both.
 char Stronger(char a, char b) {
@@ -44,7 +95,8 @@ std::string MemorySnapshot::ToJson() const {
     absl::StrAppend(&json, separator, "\n  {\"device\": \"", device, "\", \"address\": ", segment.address,
                     ", \"total_size\": ", segment.bytes, ", \"allocated_size\": ", segment.allocated_bytes,
                     ", \"active_size\": ", segment.active_bytes, ", \"stream\": ", segment.stream,
-                    ", \"segment_type\": \"", segment.is_large ? "large" : "small", "\", \"blocks\": [");
+                    ", \"segment_type\": \"", segment.is_large ? "large" : "small", "\", \"segment_pool_id\": [",
+                    segment.pool_id, ", 0], \"blocks\": [");
     absl::string_view block_separator;
     for (const MemoryBlock& block : segment.blocks) {
       absl::StrAppend(&json, block_separator, "\n    {\"address\": ", block.address, ", \"size\": ", block.bytes,
@@ -56,6 +108,60 @@ std::string MemorySnapshot::ToJson() const {
   }
   absl::StrAppend(&json, "]}\n");
   return json;
+}
+
+std::string MemorySnapshot::ToPickle() const {
+  Pickle pickle;
+  const auto no_frames = [&pickle] {
+    pickle.Text("frames");
+    pickle.List();
+    pickle.SetItem();
+  };
+  pickle.Dict();
+  pickle.Text("segments");
+  pickle.List();
+  for (const MemorySegment& segment : segments) {
+    pickle.Dict();
+    pickle.Item("device", static_cast<uint64_t>(device_index));
+    pickle.Item("address", segment.address);
+    pickle.Item("total_size", segment.bytes);
+    pickle.Item("allocated_size", segment.allocated_bytes);
+    pickle.Item("active_size", segment.active_bytes);
+    pickle.Item("stream", static_cast<uint64_t>(segment.stream));
+    pickle.Item("segment_type", segment.is_large ? "large" : "small");
+    pickle.Text("segment_pool_id");
+    pickle.Number(static_cast<uint64_t>(segment.pool_id));
+    pickle.Number(0);
+    pickle.Pair();
+    pickle.SetItem();
+    pickle.Text("is_expandable");
+    pickle.Bool(segment.is_expandable);
+    pickle.SetItem();
+    no_frames();
+    pickle.Text("blocks");
+    pickle.List();
+    for (const MemoryBlock& block : segment.blocks) {
+      pickle.Dict();
+      pickle.Item("address", block.address);
+      pickle.Item("size", block.bytes);
+      pickle.Item("requested_size", block.requested_bytes);
+      pickle.Item("state", NameOf(block.state));
+      no_frames();
+      pickle.Append();
+    }
+    pickle.SetItem();
+    pickle.Append();
+  }
+  pickle.SetItem();
+  // A list of events for each device up to this one, without events.
+  pickle.Text("device_traces");
+  pickle.List();
+  for (int32_t i = 0; i <= device_index; ++i) {
+    pickle.List();
+    pickle.Append();
+  }
+  pickle.SetItem();
+  return pickle.Finish();
 }
 
 std::string MemorySnapshot::Draw(int width) const {

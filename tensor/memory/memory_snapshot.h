@@ -1,4 +1,5 @@
-// The segments and blocks of a caching allocator at one moment: as a struct, as JSON and as a drawing.
+// The segments and blocks of a caching allocator at one moment: as a struct, as JSON, as a drawing, and as the file
+// that PyTorch's memory viewer opens.
 //
 //   MemorySnapshot snapshot = allocator->Snapshot();
 //   std::cout << snapshot.Draw(/*width=*/32);
@@ -38,17 +39,27 @@ struct MemorySegment {
   size_t active_bytes = 0;  // allocated or awaiting free
   StreamId stream = kDefaultStream;
   bool is_large = false;
+  int64_t pool_id = 0;  // of a private pool; 0: the pool of all others
+  std::string pool;     // its tag
+  bool is_expandable = false;
   std::vector<MemoryBlock> blocks;
 };
 
 struct MemorySnapshot {
   std::string device;                   // as Device::ToString writes it
+  int32_t device_index = 0;             // as it says
   std::vector<MemorySegment> segments;  // in order of address
 
   // An object with the field "segments", whose entries have the fields of torch.cuda.memory_snapshot(): "device",
   // "address", "total_size", "allocated_size", "active_size", "stream", "segment_type" ("small", "large"), and "blocks"
-  // of "address", "size", "requested_size" and "state" ("active_allocated", "active_awaiting_free", "inactive").
+  // of "address", "size", "requested_size" and "state" ("active_allocated", "active_pending_free", "inactive").
   std::string ToJson() const;
+
+  // The same as the file that torch.cuda.memory._dump_snapshot writes, for https://pytorch.org/memory_viz: a pickle of
+  // dicts, lists, texts and integers. It has no history of allocations, so the viewer draws the present state.
+  //
+  //   std::ofstream("snapshot.pickle", std::ios::binary) << cache->Snapshot().ToPickle();
+  std::string ToPickle() const;
 
   // A line for each segment with `width` characters for its bytes: '#' where a byte is allocated, else '~' where one
   // awaits its free, else '.'. Requires: width > 0.

@@ -25,6 +25,8 @@ namespace {
 
 constexpr uint64_t kMaxMemoryBytes = uint64_t{1} << 40;
 
+constexpr uint64_t kManyReservationsBytes = uint64_t{16} << 30;
+
 size_t RoundUp(size_t bytes) {
   return (bytes + SimulatedBackend::kGranularity - 1) / SimulatedBackend::kGranularity * SimulatedBackend::kGranularity;
 }
@@ -66,7 +68,8 @@ absl::StatusOr<RefPtr<SimulatedBackend>> SimulatedBackend::Create(Options option
   }
   auto backend = RefPtr<SimulatedBackend>::AdoptNew(new SimulatedBackend(options));
   // A device has more address space than memory, so memory in several pieces can always be used up.
-  backend->reserved_bytes_ = RoundUp(static_cast<size_t>(options.memory_bytes)) * 4 + (size_t{1} << 20);
+  const size_t factor = options.memory_bytes <= kManyReservationsBytes ? 16 : 4;
+  backend->reserved_bytes_ = RoundUp(static_cast<size_t>(options.memory_bytes)) * factor + (size_t{16} << 20);
   backend->base_ = Reserve(backend->reserved_bytes_, PROT_NONE);
   backend->bytes_ = Reserve(backend->reserved_bytes_, PROT_READ | PROT_WRITE);
   if (backend->base_ == nullptr || backend->bytes_ == nullptr) {
@@ -103,16 +106,91 @@ absl::StatusOr<void*> SimulatedBackend::Allocate(size_t bytes) {
     return absl::ResourceExhaustedError(absl::StrCat("simulated: no memory for ", bytes, " bytes: ", allocated_bytes_,
                                                      " of ", options_.memory_bytes, " are allocated"));
   }
-  char* start = base_;
-  for (const auto& [other, other_bytes] : allocations_) {
-    if (static_cast<size_t>(other - start) >= bytes) break;
-    start = base_ + (other - base_) + RoundUp(other_bytes);
-  }
-  if (bytes > reserved_bytes_ - static_cast<size_t>(start - base_))
-    return absl::ResourceExhaustedError(absl::StrCat("simulated: no address space for ", bytes, " bytes"));
+  CASK_ASSIGN_OR_RETURN(char* const start, Place(bytes, kGranularity));
   allocations_[start] = bytes;
   allocated_bytes_ += bytes;
   return start;
+}
+
+absl::StatusOr<char*> SimulatedBackend::Place(size_t bytes, size_t alignment) {
+  const auto aligned = [&](size_t offset) { return (offset + alignment - 1) / alignment * alignment; };
+  size_t start = 0;
+  for (const auto& [other, other_bytes] : occupied_) {
+    const auto other_start = static_cast<size_t>(other - base_);
+    if (start <= other_start && bytes <= other_start - start) break;
+    start = aligned(other_start + RoundUp(other_bytes));
+  }
+  if (start > reserved_bytes_ || bytes > reserved_bytes_ - start)
+    return absl::ResourceExhaustedError(absl::StrCat("simulated: no address space for ", bytes, " bytes"));
+  occupied_[base_ + start] = bytes;
+  return base_ + start;
+}
+
+absl::StatusOr<void*> SimulatedBackend::ReserveAddresses(size_t bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  CASK_ASSIGN_OR_RETURN(char* const start, Place(bytes, kMappingBytes));
+  reservations_[start] = bytes;
+  return start;
+}
+
+absl::Status SimulatedBackend::FreeAddresses(void* start, size_t bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = reservations_.find(static_cast<const char*>(start));
+  const auto mapped = mappings_.lower_bound(static_cast<const char*>(start));
+  const bool is_mapped = mapped != mappings_.end() && Address(mapped->first) - Address(start) < bytes;
+  if (found == reservations_.end() || found->second != bytes || is_mapped)
+    return absl::InvalidArgumentError("simulated: FreeAddresses of what is no reservation, or is mapped");
+  occupied_.erase(found->first);
+  reservations_.erase(found);
+  return absl::OkStatus();
+}
+
+absl::Status SimulatedBackend::Map(void* start, size_t bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  CASK_RETURN_IF_ERROR(Begin(Call::kAllocate));
+  const auto after = reservations_.upper_bound(static_cast<const char*>(start));
+  const auto* const address = static_cast<const char*>(start);
+  const bool is_reserved = after != reservations_.begin() &&
+                           Address(address) + bytes <= Address(std::prev(after)->first) + std::prev(after)->second;
+  const auto next = mappings_.lower_bound(address);
+  const bool meets_next = next != mappings_.end() && Address(next->first) < Address(address) + bytes;
+  if (!is_reserved || meets_next || IsMapped(address, 1) || (address - base_) % kMappingBytes != 0 ||
+      bytes % kMappingBytes != 0 || bytes == 0) {
+    return absl::InvalidArgumentError("simulated: Map of what is not reserved, or is mapped, or is no multiple");
+  }
+  if (bytes > options_.memory_bytes - allocated_bytes_) {
+    return absl::ResourceExhaustedError(absl::StrCat("simulated: no memory to map ", bytes,
+                                                     " bytes: ", allocated_bytes_, " of ", options_.memory_bytes,
+                                                     " are allocated"));
+  }
+  mappings_[address] = bytes;
+  allocated_bytes_ += bytes;
+  return absl::OkStatus();
+}
+
+absl::Status SimulatedBackend::Unmap(void* start, size_t bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  CASK_RETURN_IF_ERROR(Begin(Call::kFree));
+  const auto found = mappings_.find(static_cast<const char*>(start));
+  if (found == mappings_.end() || found->second != bytes)
+    return absl::InvalidArgumentError("simulated: Unmap of a range that was not given to Map");
+  DrainAll();
+  allocated_bytes_ -= bytes;
+  mappings_.erase(found);
+  return absl::OkStatus();
+}
+
+bool SimulatedBackend::IsMapped(const char* start, size_t bytes) const {
+  auto next = mappings_.upper_bound(start);
+  if (next == mappings_.begin()) return false;
+  --next;
+  const char* const end = start + bytes;
+  const char* mapped_to = next->first;
+  for (; next != mappings_.end() && next->first == mapped_to; ++next) {
+    mapped_to += next->second;
+    if (Address(end) <= Address(mapped_to)) return true;
+  }
+  return false;
 }
 
 absl::Status SimulatedBackend::Free(void* block, size_t bytes) {
@@ -125,6 +203,7 @@ absl::Status SimulatedBackend::Free(void* block, size_t bytes) {
   }
   DrainAll();
   allocated_bytes_ -= bytes;
+  occupied_.erase(found->first);
   allocations_.erase(found);
   return absl::OkStatus();
 }
@@ -268,7 +347,7 @@ void SimulatedBackend::FailNext(Call call, int64_t count, int64_t skip, absl::St
 
 int64_t SimulatedBackend::live_allocations() const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return static_cast<int64_t>(allocations_.size());
+  return static_cast<int64_t>(occupied_.size() + mappings_.size());
 }
 
 int64_t SimulatedBackend::live_events() const {
@@ -314,6 +393,7 @@ absl::Status SimulatedBackend::CheckDeviceRange(const void* start, size_t bytes)
     const size_t offset = Address(start) - Address(first);
     if (offset <= allocated && bytes <= allocated - offset) return absl::OkStatus();
   }
+  if (IsMapped(static_cast<const char*>(start), bytes)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("simulated: ", bytes, " bytes at ", absl::Hex(Address(start)),
                                                  " do not lie in one allocation of the device"));
 }

@@ -36,6 +36,7 @@ namespace tensorcask {
 class SimulatedBackend final : public DeviceBackend {
  public:
   static constexpr size_t kGranularity = 512;
+  static constexpr size_t kMappingBytes = size_t{2} << 20;
 
   struct Options {
     uint64_t memory_bytes = uint64_t{64} << 20;  // what Allocate hands out in total
@@ -56,6 +57,11 @@ class SimulatedBackend final : public DeviceBackend {
   absl::StatusOr<DeviceMemoryInfo> MemoryInfo() override;
   absl::StatusOr<void*> AllocateHost(size_t bytes) override;
   absl::Status FreeHost(void* block, size_t bytes) override;
+  size_t MappingGranularity() const override { return kMappingBytes; }
+  absl::StatusOr<void*> ReserveAddresses(size_t bytes) override;
+  absl::Status FreeAddresses(void* start, size_t bytes) override;
+  absl::Status Map(void* start, size_t bytes) override;    // counts and fails as Call::kAllocate
+  absl::Status Unmap(void* start, size_t bytes) override;  // counts and fails as Call::kFree
   absl::StatusOr<StreamId> CreateStream() override;
   absl::Status DestroyStream(StreamId stream) override;
   absl::Status Synchronize(StreamId stream) override;
@@ -78,7 +84,7 @@ class SimulatedBackend final : public DeviceBackend {
 
   // The start of the address space.
   const char* base() const { return base_; }
-  // Allocations that were not freed, and events that were not destroyed.
+  // Allocations that were not freed (with reservations and mappings), and events that were not destroyed.
   int64_t live_allocations() const;
   int64_t live_events() const;
   uint64_t live_host_bytes() const;  // from AllocateHost
@@ -117,6 +123,8 @@ class SimulatedBackend final : public DeviceBackend {
   absl::Status Begin(Call call);  // counts the call; an error if it shall fail
   absl::Status CheckStream(StreamId stream) const;
   absl::Status CheckEvent(EventId event) const;
+  absl::StatusOr<char*> Place(size_t bytes, size_t alignment);  // the lowest free addresses, now occupied
+  bool IsMapped(const char* start, size_t bytes) const;
   absl::Status CheckDeviceRange(const void* start, size_t bytes) const;
   absl::Status CheckHostRange(const void* start, size_t bytes) const;
   absl::Status Add(StreamId stream, Work work);
@@ -130,7 +138,10 @@ class SimulatedBackend final : public DeviceBackend {
   char* base_ = nullptr;   // what the user sees; no access rights
   char* bytes_ = nullptr;  // the same range, with the bytes
   mutable std::mutex mutex_;
+  std::map<const char*, size_t> occupied_;     // start -> bytes; allocations and reservations
   std::map<const char*, size_t> allocations_;  // start -> bytes as requested
+  std::map<const char*, size_t> reservations_;
+  std::map<const char*, size_t> mappings_;
   uint64_t allocated_bytes_ = 0;
   std::map<const void*, size_t> host_allocations_;
   std::map<StreamId, std::deque<Work>> streams_;

@@ -247,7 +247,7 @@ TEST_F(CachingAllocatorTest, SnapshotsAreStructsJsonAndDrawings) {
   EXPECT_EQ(segment.at("address"), reinterpret_cast<uintptr_t>(a));
   ASSERT_EQ(segment.at("blocks").size(), 3u);
   EXPECT_EQ(segment.at("blocks").at(0).at("state"), "active_allocated");
-  EXPECT_EQ(segment.at("blocks").at(1).at("state"), "active_awaiting_free");
+  EXPECT_EQ(segment.at("blocks").at(1).at("state"), "active_pending_free");
   EXPECT_EQ(segment.at("blocks").at(1).at("requested_size"), 5 * kMiB - 100);
   EXPECT_EQ(segment.at("blocks").at(2).at("state"), "inactive");
   EXPECT_EQ(segment.at("blocks").at(2).at("size"), 10 * kMiB);

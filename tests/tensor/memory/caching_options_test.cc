@@ -100,7 +100,8 @@ TEST(CachingOptions, RefusesWhatItDoesNotKnow) {
     SCOPED_TRACE(reject.text);
     EXPECT_THAT(CachingOptions::Parse(reject.text), StatusIs(Code::kInvalidArgument, HasSubstr(reject.says)));
   }
-  EXPECT_THAT(CachingOptions::Parse("expandable_segments:True"), StatusIs(Code::kUnimplemented));
+  EXPECT_TRUE(CachingOptions::Parse("expandable_segments:True")->expandable_segments);
+  EXPECT_FALSE(CachingOptions::Parse("expandable_segments:False")->expandable_segments);
 }
 
 }  // namespace

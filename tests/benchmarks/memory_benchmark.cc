@@ -1,0 +1,103 @@
+// Allocate and free, from the caches of tensor/memory and from other allocators.
+//
+//   bazel run //tests/benchmarks:memory_benchmark
+//
+// Each operation allocates a block, writes its first byte and frees it. The numbers are nanoseconds for one operation,
+// medians of rounds; with two threads, each thread has a block of its own. mimalloc and jemalloc are opened at run time
+// (Debian: libmimalloc2.0, libjemalloc2); a column of dashes means that the library is not installed.
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tensorcask/tensor/allocator.h"
+#include "tensorcask/tensor/base/ref_counted.h"
+#include "tensorcask/tensor/memory/caching_allocator.h"
+#include "tensorcask/tensor/memory/host_backend.h"
+#include "tensorcask/tensor/memory/host_caching_allocator.h"
+#include "tensorcask/tensor/memory/pool_allocator.h"
+#include "tensorcask/tests/benchmarks/measure.h"
+
+namespace tensorcask::benchmarks {
+namespace {
+
+struct Candidate {
+  std::string name;
+  std::function<void*(size_t)> allocate;  // empty: not installed
+  std::function<void(void*, size_t)> deallocate;
+};
+
+Candidate OfAllocator(const char* name, const RefPtr<Allocator>& allocator) {
+  return {name, [allocator](size_t bytes) { return allocator->Allocate(bytes); },
+          [allocator](void* block, size_t bytes) { allocator->Deallocate(block, bytes); }};
+}
+
+Candidate OfLibrary(const char* name, const char* library, const char* allocate, const char* deallocate) {
+  void* const handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) return {name, nullptr, nullptr};
+  auto* const allocate_fn = reinterpret_cast<void* (*)(size_t)>(dlsym(handle, allocate));
+  auto* const deallocate_fn = reinterpret_cast<void (*)(void*)>(dlsym(handle, deallocate));
+  if (allocate_fn == nullptr || deallocate_fn == nullptr) return {name, nullptr, nullptr};
+  return {name, allocate_fn, [deallocate_fn](void* block, size_t) { deallocate_fn(block); }};
+}
+
+void Work(const Candidate& candidate, size_t bytes, int operations) {
+  for (int i = 0; i < operations; ++i) {
+    void* const block = candidate.allocate(bytes);
+    *static_cast<volatile char*>(block) = 1;
+    candidate.deallocate(block, bytes);
+  }
+}
+
+// Nanoseconds for one operation.
+double Measure(const Candidate& candidate, size_t bytes, int num_threads) {
+  constexpr int kRounds = 9;
+  const int operations = bytes >= size_t{1} << 20 ? 2000 : 100000;
+  const double seconds = MedianSeconds(kRounds, [&] {
+    std::vector<std::thread> threads;
+    for (int i = 1; i < num_threads; ++i) threads.emplace_back([&] { Work(candidate, bytes, operations); });
+    Work(candidate, bytes, operations);
+    for (std::thread& thread : threads) thread.join();
+  });
+  return seconds * 1e9 / operations;
+}
+
+void Run() {
+  const std::vector<Candidate> candidates = {
+      OfAllocator("host_caching", HostCachingAllocator::Make()),
+      OfAllocator("pool", PoolAllocator::Make()),
+      OfAllocator("caching", CachingAllocator::Make(HostBackend::Make())),
+      {"glibc", std::malloc, [](void* block, size_t) { std::free(block); }},
+      OfLibrary("mimalloc", "libmimalloc.so.2", "mi_malloc", "mi_free"),
+      OfLibrary("jemalloc", "libjemalloc.so.2", "malloc", "free"),
+  };
+  std::printf("%-10s %-7s", "bytes", "threads");
+  for (const Candidate& candidate : candidates) std::printf(" %13s", candidate.name.c_str());
+  std::printf("\n");
+  for (const size_t bytes : {size_t{64}, size_t{4} << 10, size_t{1} << 20, size_t{64} << 20}) {
+    for (const int num_threads : {1, 2}) {
+      std::printf("%-10zu %-7d", bytes, num_threads);
+      for (const Candidate& candidate : candidates) {
+        if (candidate.allocate) {
+          std::printf(" %13.1f", Measure(candidate, bytes, num_threads));
+        } else {
+          std::printf(" %13s", "-");
+        }
+      }
+      std::printf("\n");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tensorcask::benchmarks
+
+int main() { tensorcask::benchmarks::Run(); }
