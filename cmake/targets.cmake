@@ -60,6 +60,7 @@ tensorcask_room(tensor
     tensor/dense_view.h
     tensor/device.h
     tensor/device_map.h
+    tensor/device_memory.h
     tensor/dtype.h
     tensor/dtype_visit.h
     tensor/float_types.h
@@ -135,6 +136,7 @@ tensorcask_room(strided
     tensor/strided/internal/copy_kernels_avx2.cc
     tensor/strided/internal/copy_kernels_avx512.cc
     tensor/strided/internal/copy_strided.cc
+    tensor/strided/internal/device_elements.cc
     tensor/strided/internal/differences.cc
     tensor/strided/internal/row_major_range.cc
     tensor/strided/layout.cc
@@ -158,6 +160,7 @@ tensorcask_room(strided
     tensor/strided/internal/copy_kernels.h
     tensor/strided/internal/copy_kernels_x86.inc
     tensor/strided/internal/copy_strided.h
+    tensor/strided/internal/device_elements.h
     tensor/strided/internal/differences.h
     tensor/strided/internal/layout_util.h
     tensor/strided/internal/row_major_range.h
@@ -378,6 +381,7 @@ tensorcask_room(checkpoint
     serialize/checkpoint/read/element_runs.cc
     serialize/checkpoint/read/encoded_tensor.cc
     serialize/checkpoint/read/piece_walk.cc
+    serialize/checkpoint/read/reader_impl.cc
     serialize/checkpoint/read/sliced_tensor.cc
     serialize/checkpoint/read/stored_ranges.cc
     serialize/checkpoint/read/stored_tensor.cc
@@ -626,6 +630,7 @@ tensorcask_room(archive
     serialize/archive/internal/block_plan.cc
     serialize/archive/internal/content_blocks.cc
     serialize/archive/internal/element_totals.cc
+    serialize/archive/internal/file_hints.cc
     serialize/archive/internal/read_ahead.cc
     serialize/archive/internal/similar_names.cc
     serialize/archive/internal/slice_order.cc
@@ -655,6 +660,7 @@ tensorcask_room(archive
     serialize/archive/internal/byte_progress.h
     serialize/archive/internal/content_blocks.h
     serialize/archive/internal/element_totals.h
+    serialize/archive/internal/file_hints.h
     serialize/archive/internal/read_ahead.h
     serialize/archive/internal/similar_names.h
     serialize/archive/internal/slice_order.h
@@ -783,33 +789,54 @@ tensorcask_room(inspect
 tensorcask_room(memory
   SOURCES
     tensor/memory/caching_allocator.cc
+    tensor/memory/caching_allocator_expandable.cc
+    tensor/memory/caching_allocator_pools.cc
     tensor/memory/caching_allocator_report.cc
     tensor/memory/caching_options.cc
+    tensor/memory/copy_across.cc
+    tensor/memory/cuda_backend.cc
+    tensor/memory/device_backend.cc
     tensor/memory/host_backend.cc
     tensor/memory/host_caching_allocator.cc
+    tensor/memory/internal/cuda_driver.cc
+    tensor/memory/internal/staged_memory.cc
     tensor/memory/memory_observer.cc
     tensor/memory/memory_snapshot.cc
     tensor/memory/memory_statistics.cc
+    tensor/memory/pinned_allocator.cc
     tensor/memory/pool_allocator.cc
     tensor/memory/simulated_backend.cc
   HEADERS
     tensor/memory/caching_allocator.h
     tensor/memory/caching_options.h
+    tensor/memory/copy_across.h
+    tensor/memory/cuda_backend.h
     tensor/memory/device_backend.h
     tensor/memory/host_backend.h
     tensor/memory/host_caching_allocator.h
+    tensor/memory/internal/allocator_memory.h
+    tensor/memory/internal/cuda_driver.h
+    tensor/memory/internal/staged_memory.h
     tensor/memory/memory_observer.h
     tensor/memory/memory_snapshot.h
     tensor/memory/memory_statistics.h
+    tensor/memory/pinned_allocator.h
     tensor/memory/pool_allocator.h
     tensor/memory/simulated_backend.h
   LINK
+    Tensorcask::strided
     Tensorcask::tensor
+    absl::function_ref
+    absl::span
     absl::status
     absl::statusor
     absl::strings)
 
 # --- Doors that are not a room of the same name ---
+
+tensorcask_door(cuda
+  LINK
+    Tensorcask::memory)
 
 tensorcask_door(tensor_codec
   LINK
@@ -1906,6 +1933,24 @@ tensorcask_test(tests_serialize_checkpoint_deltas_test
     absl::strings
     tests_serialize_checkpoint_checkpoint_testing
     tests_serialize_checkpoint_encoded_testing
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    60)
+
+tensorcask_test(tests_serialize_checkpoint_device_test
+  SOURCES
+    tests/serialize/checkpoint/device_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::memory
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    tests_serialize_checkpoint_checkpoint_testing
     tests_support_status_matchers
   PACKAGE
     tests/serialize/checkpoint
@@ -4899,9 +4944,69 @@ tensorcask_test(tests_tensor_memory_caching_options_test
   TIMEOUT
     60)
 
+tensorcask_test(tests_tensor_memory_copy_across_test
+  SOURCES
+    tests/tensor/memory/copy_across_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::memory
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor/memory
+  TIMEOUT
+    60)
+
+tensorcask_test(tests_tensor_memory_cuda_backend_test
+  SOURCES
+    tests/tensor/memory/cuda_backend_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::memory
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    absl::strings
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor/memory
+  TIMEOUT
+    60)
+
 tensorcask_test(tests_tensor_memory_device_backend_test
   SOURCES
     tests/tensor/memory/device_backend_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::memory
+    Tensorcask::tensor
+    absl::status
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor/memory
+  TIMEOUT
+    60)
+
+tensorcask_test(tests_tensor_memory_device_tensor_test
+  SOURCES
+    tests/tensor/memory/device_tensor_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::memory
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor/memory
+  TIMEOUT
+    60)
+
+tensorcask_test(tests_tensor_memory_expandable_segments_test
+  SOURCES
+    tests/tensor/memory/expandable_segments_test.cc
   LINK
     GTest::gmock_main
     Tensorcask::memory
@@ -4926,6 +5031,14 @@ tensorcask_test(tests_tensor_memory_host_caching_allocator_test
   TIMEOUT
     60)
 
+tensorcask_module(tests_tensor_memory_libfake_cuda.so
+  SOURCES
+    tests/tensor/memory/fake_cuda.cc)
+
+tensorcask_module(tests_tensor_memory_libfake_cuda_without_streams.so
+  SOURCES
+    tests/tensor/memory/fake_cuda.cc)
+
 tensorcask_test(tests_tensor_memory_memory_observer_test
   SOURCES
     tests/tensor/memory/memory_observer_test.cc
@@ -4939,6 +5052,20 @@ tensorcask_test(tests_tensor_memory_memory_observer_test
   TIMEOUT
     60)
 
+tensorcask_test(tests_tensor_memory_pinned_allocator_test
+  SOURCES
+    tests/tensor/memory/pinned_allocator_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::memory
+    Tensorcask::tensor
+    absl::status
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor/memory
+  TIMEOUT
+    60)
+
 tensorcask_test(tests_tensor_memory_pool_allocator_test
   SOURCES
     tests/tensor/memory/pool_allocator_test.cc
@@ -4947,6 +5074,21 @@ tensorcask_test(tests_tensor_memory_pool_allocator_test
     Tensorcask::memory
     Tensorcask::tensor
     tests_support_failing_allocator
+  PACKAGE
+    tests/tensor/memory
+  TIMEOUT
+    60)
+
+tensorcask_test(tests_tensor_memory_private_pools_test
+  SOURCES
+    tests/tensor/memory/private_pools_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::memory
+    Tensorcask::tensor
+    absl::status
+    absl::strings
+    tests_support_status_matchers
   PACKAGE
     tests/tensor/memory
   TIMEOUT

@@ -14,10 +14,18 @@
 #include "tensorcask/serialize/checkpoint/read/v1_reader.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/parallel_for.h"
+#include "tensorcask/tensor/base/quote.h"
+#include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
+#include "tensorcask/tensor/device.h"
+#include "tensorcask/tensor/device_map.h"
+#include "tensorcask/tensor/device_memory.h"
+#include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/strided/internal/device_elements.h"
 
 namespace tensorcask {
 namespace {
@@ -43,14 +51,79 @@ absl::Status CheckDecodedBytes(absl::string_view prefix, const std::vector<Check
 
 }  // namespace
 
-CheckpointReader::CheckpointReader(std::unique_ptr<const checkpoint::ReaderImpl> impl) : impl_(std::move(impl)) {}
+// The reader behind it reads to the host.
+struct CheckpointReader::Devices {
+  RefPtr<Allocator> other;  // of tensors that are not for one of `allocators`; also an allocator of the host
+  std::vector<RefPtr<Allocator>> allocators;
+  DeviceMap map;
+
+  static bool IsHost(const RefPtr<Allocator>& allocator) { return allocator->device_memory() == nullptr; }
+
+  // Null if `options` name allocators of the host only.
+  static std::unique_ptr<const Devices> Of(const CheckpointReaderOptions& options) {
+    if (options.device_allocators.empty() && IsHost(options.allocator)) return nullptr;
+    return std::make_unique<const Devices>(Devices{options.allocator, options.device_allocators, options.device_map});
+  }
+
+  // Null: the host.
+  absl::StatusOr<RefPtr<Allocator>> For(absl::string_view name, const checkpoint::ReaderImpl& reader) const {
+    RefPtr<Allocator> found = other;
+    if (!allocators.empty()) {
+      CASK_ASSIGN_OR_RETURN(const TensorMetadata metadata, reader.Metadata(name));
+      const absl::StatusOr<Device> wanted = map.Apply(metadata.device.ToString());
+      if (!wanted.ok()) return Annotate(wanted.status(), absl::StrCat(reader.prefix(), ": tensor ", Quoted(name)));
+      const auto is_wanted = [&](const RefPtr<Allocator>& allocator) {
+        const Device device = IsHost(allocator) ? Device() : allocator->device_memory()->device();
+        return device == *wanted;
+      };
+      const auto at = std::find_if(allocators.begin(), allocators.end(), is_wanted);
+      if (at != allocators.end()) found = *at;
+    }
+    return IsHost(found) ? nullptr : found;
+  }
+
+  absl::StatusOr<Tensor> Read(absl::string_view name, const checkpoint::ReaderImpl& reader,
+                              DecodeQuota* decoded) const {
+    CASK_ASSIGN_OR_RETURN(const RefPtr<Allocator> device, For(name, reader));
+    return device ? reader.ReadToDevice(name, device, decoded) : reader.Read(name, decoded);
+  }
+
+  // Moves a view that `reader` has read to the device of the tensor.
+  absl::StatusOr<TensorView> Moved(absl::string_view name, const checkpoint::ReaderImpl& reader,
+                                   const TensorView& view) const {
+    CASK_ASSIGN_OR_RETURN(const RefPtr<Allocator> device, For(name, reader));
+    if (!device || IsObject(view.dtype())) return view;
+    return internal::ToDevice(view, device);
+  }
+};
+
+namespace {
+
+// Calls read(&target) for *out, or if *out is on a device for memory of the host, which is then copied to it.
+template <typename Read>
+absl::Status ReadThroughHost(TensorView* out, Read&& read) {
+  if (!internal::IsOnDevice(*out)) return read(out);
+  CASK_ASSIGN_OR_RETURN(const Tensor memory, Tensor::Create(out->dtype(), out->shape()));
+  TensorView on_host = memory;
+  CASK_RETURN_IF_ERROR(read(&on_host));
+  return internal::CopyFromHost(on_host, out);
+}
+
+}  // namespace
+
+CheckpointReader::CheckpointReader(std::unique_ptr<const checkpoint::ReaderImpl> impl,
+                                   std::unique_ptr<const Devices> devices)
+    : impl_(std::move(impl)), devices_(std::move(devices)) {}
 CheckpointReader::CheckpointReader(CheckpointReader&&) noexcept = default;
 CheckpointReader& CheckpointReader::operator=(CheckpointReader&&) noexcept = default;
 CheckpointReader::~CheckpointReader() = default;
 
 absl::StatusOr<CheckpointReader> CheckpointReader::Open(const std::string& path,
-                                                        const CheckpointReaderOptions& options) {
+                                                        const CheckpointReaderOptions& reader_options) {
   CASK_ASSIGN_OR_RETURN(std::string prefix, checkpoint::PrefixOfPath(path));
+  CheckpointReaderOptions options = reader_options;
+  std::unique_ptr<const Devices> devices = Devices::Of(options);
+  if (!Devices::IsHost(options.allocator)) options.allocator = CpuAllocator::Default();
   ReadOptions read_index;
   read_index.file_system = options.read.file_system;
   absl::StatusOr<std::shared_ptr<const ByteSource>> index = OpenFileSource(checkpoint::IndexPath(prefix), read_index);
@@ -59,12 +132,12 @@ absl::StatusOr<CheckpointReader> CheckpointReader::Open(const std::string& path,
     if (!file.ok()) return index.status();
     CASK_ASSIGN_OR_RETURN(std::unique_ptr<const checkpoint::ReaderImpl> v1,
                           checkpoint::OpenV1Checkpoint(*std::move(file), options));
-    return CheckpointReader(std::move(v1));
+    return CheckpointReader(std::move(v1), std::move(devices));
   }
   if (!index.ok()) return index.status();
   CASK_ASSIGN_OR_RETURN(std::unique_ptr<const checkpoint::ReaderImpl> bundle,
                         checkpoint::OpenBundle(std::move(prefix), *std::move(index), options));
-  return CheckpointReader(std::move(bundle));
+  return CheckpointReader(std::move(bundle), std::move(devices));
 }
 
 const std::string& CheckpointReader::prefix() const { return impl_->prefix(); }
@@ -83,24 +156,35 @@ absl::StatusOr<CheckpointEntry> CheckpointReader::Find(absl::string_view name) c
 absl::StatusOr<TensorMetadata> CheckpointReader::Metadata(absl::string_view name) const {
   return impl_->Metadata(name);
 }
-absl::StatusOr<Tensor> CheckpointReader::Read(absl::string_view name) const { return impl_->Read(name); }
+absl::StatusOr<Tensor> CheckpointReader::Read(absl::string_view name) const {
+  DecodeQuota decoded = DecodeQuota::ForFile(impl_->options().limits);
+  return devices_ ? devices_->Read(name, *impl_, &decoded) : impl_->Read(name, &decoded);
+}
 absl::StatusOr<DecodedTensor> CheckpointReader::ReadWithMetadata(absl::string_view name) const {
-  return impl_->ReadWithMetadata(name);
+  CASK_ASSIGN_OR_RETURN(DecodedTensor tensor, impl_->ReadWithMetadata(name));
+  if (devices_) {
+    CASK_ASSIGN_OR_RETURN(tensor.view, devices_->Moved(name, *impl_, tensor.view));
+  }
+  return tensor;
 }
 absl::Status CheckpointReader::ReadInto(absl::string_view name, Tensor* out) const {
   TensorView view = *out;  // on the same buffer
-  return impl_->ReadInto(name, &view);
+  return ReadInto(name, &view);
 }
 absl::Status CheckpointReader::ReadInto(absl::string_view name, TensorView* out) const {
-  return impl_->ReadInto(name, out);
+  return ReadThroughHost(out, [&](TensorView* target) { return impl_->ReadInto(name, target); });
 }
 absl::StatusOr<Tensor> CheckpointReader::ReadSlice(absl::string_view name, const TensorSlice& slice,
                                                    bool verify_whole) const {
-  return impl_->ReadSlice(name, slice, verify_whole);
+  absl::StatusOr<Tensor> part = impl_->ReadSlice(name, slice, verify_whole);
+  if (!part.ok() || !devices_) return part;
+  CASK_ASSIGN_OR_RETURN(const TensorView moved, devices_->Moved(name, *impl_, *part));
+  return moved.ToTensor();
 }
 absl::Status CheckpointReader::ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out,
                                              bool verify_whole) const {
-  return impl_->ReadSliceInto(name, slice, out, verify_whole);
+  return ReadThroughHost(out,
+                         [&](TensorView* target) { return impl_->ReadSliceInto(name, slice, target, verify_whole); });
 }
 
 absl::StatusOr<std::vector<NamedTensor>> CheckpointReader::ReadAll(
@@ -134,7 +218,8 @@ absl::StatusOr<std::vector<NamedTensor>> CheckpointReader::ReadAll(
   const auto read = [&](size_t i, DecodeQuota* quota) {
     if (i > first_failed.load(std::memory_order_relaxed)) return;
     const size_t number = order[i];
-    absl::StatusOr<Tensor> tensor = impl_->Read(entries[number].name, quota);
+    const std::string& name = entries[number].name;
+    absl::StatusOr<Tensor> tensor = devices_ ? devices_->Read(name, *impl_, quota) : impl_->Read(name, quota);
     if (tensor.ok()) {
       tensors[number] = {std::move(entries[number].name), *std::move(tensor)};
       return;
@@ -154,7 +239,12 @@ absl::StatusOr<std::vector<NamedTensor>> CheckpointReader::ReadAll(
   return tensors;
 }
 
-absl::StatusOr<Tensor> CheckpointReader::Map(absl::string_view name) const { return impl_->Map(name); }
+absl::StatusOr<Tensor> CheckpointReader::Map(absl::string_view name) const {
+  absl::StatusOr<Tensor> mapped = impl_->Map(name);
+  if (!mapped.ok() || !devices_) return mapped;
+  CASK_ASSIGN_OR_RETURN(const TensorView moved, devices_->Moved(name, *impl_, *mapped));
+  return moved.ToTensor();
+}
 absl::StatusOr<CheckpointCensus> CheckpointReader::VerifyAll(
     absl::FunctionRef<void(const CheckpointDamage&)> report) const {
   return impl_->VerifyAll(report);
@@ -168,7 +258,7 @@ absl::StatusOr<BaseLookup::Info> CheckpointReader::FindBase(absl::string_view na
 }
 
 absl::StatusOr<std::shared_ptr<const BaseTensor>> CheckpointReader::ReadBase(absl::string_view name) const {
-  CASK_ASSIGN_OR_RETURN(const Tensor tensor, Read(name));
+  CASK_ASSIGN_OR_RETURN(const Tensor tensor, impl_->Read(name));  // on the host
   return BaseTensor::Create(tensor);
 }
 

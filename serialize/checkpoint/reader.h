@@ -82,15 +82,17 @@ class CheckpointReader final : public BaseLookup {
   // The metadata that was stored with the tensor. Reads no data file. Errors: NotFound; DataLoss.
   absl::StatusOr<TensorMetadata> Metadata(absl::string_view name) const;
 
-  // The tensor, row-major, in a new buffer. Errors, which name file and tensor: NotFound; DataLoss; ResourceExhausted
-  // past a limit or if memory cannot be allocated; Unimplemented for tensors that this version only lists (EntryForm;
-  // resources; variants of big-endian machines); FailedPrecondition for a delta without its base.
+  // The tensor, row-major, in a new buffer of CheckpointReaderOptions::allocator or device_allocators. Errors, which
+  // name file and tensor: NotFound; DataLoss; ResourceExhausted past a limit or if memory cannot be allocated;
+  // Unimplemented for tensors that this version only lists (EntryForm; resources; variants of big-endian machines);
+  // FailedPrecondition for a delta without its base.
   absl::StatusOr<Tensor> Read(absl::string_view name) const;
-  // As Read, with the metadata, and with the strides that the tensor was stored with.
+  // As Read, with the metadata, and with the strides that the tensor was stored with (on a device: with the order of
+  // their axes).
   absl::StatusOr<DecodedTensor> ReadWithMetadata(absl::string_view name) const;
 
   // Reads into *out, which must have the stored dtype and shape (else InvalidArgument, naming both) and may have any
-  // strides. On error the elements of *out are unspecified.
+  // strides and be on any device. On error the elements of *out are unspecified.
   absl::Status ReadInto(absl::string_view name, Tensor* out) const;
   absl::Status ReadInto(absl::string_view name, TensorView* out) const;
 
@@ -132,9 +134,12 @@ class CheckpointReader final : public BaseLookup {
   std::optional<Location> base_location() const override;
 
  private:
-  explicit CheckpointReader(std::unique_ptr<const checkpoint::ReaderImpl> impl);
+  struct Devices;  // where elements go, unless all go to the host
+
+  CheckpointReader(std::unique_ptr<const checkpoint::ReaderImpl> impl, std::unique_ptr<const Devices> devices);
 
   std::unique_ptr<const checkpoint::ReaderImpl> impl_;
+  std::unique_ptr<const Devices> devices_;  // null: the host
 };
 
 }  // namespace tensorcask

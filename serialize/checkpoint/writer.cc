@@ -38,8 +38,10 @@
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/buffer.h"
+#include "tensorcask/tensor/device.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/slice_set.h"
+#include "tensorcask/tensor/strided/internal/device_elements.h"
 
 namespace tensorcask {
 namespace {
@@ -80,6 +82,13 @@ absl::Status CheckBase(const std::string& prefix, const CheckpointWriterOptions&
   if (!base.has_value() || base->file_system != options.file_system) return absl::OkStatus();
   return checkpoint::CheckTarget(prefix, {base->prefix}, "the base of what is to be saved", options.overwrite,
                                  options.file_system);
+}
+
+// options.metadata, with the device of the tensor unless it names one.
+TensorMetadata MetadataOf(const TensorView& tensor, const AddOptions& options) {
+  TensorMetadata metadata = options.metadata;
+  if (metadata.device == Device()) metadata.device = tensor.device();
+  return metadata;
 }
 
 // True if `slice` selects all of `shape`, in any notation. Requires: `slice` lies in `shape`.
@@ -205,7 +214,8 @@ absl::Status Save::CheckTensor(absl::string_view name, DType dtype, const Tensor
 
 absl::Status Save::CheckTensor(absl::string_view name, const TensorView& tensor, const AddOptions& options) const {
   CASK_RETURN_IF_ERROR(CheckTensor(name, tensor.dtype(), tensor.shape(), options));
-  return tensor.buffer() ? About(name, tensor.buffer()->CheckReadable()) : absl::OkStatus();
+  if (!tensor.buffer() || internal::IsOnDevice(tensor)) return absl::OkStatus();
+  return About(name, tensor.buffer()->CheckReadable());
 }
 
 IndexItem* Save::AddItem(std::string key) { return &items_.emplace_back(std::move(key)); }
@@ -223,7 +233,8 @@ absl::Status Save::Add(absl::string_view name, const TensorView& tensor, const A
   CASK_RETURN_IF_ERROR(CheckTensor(name, tensor, options));
   IndexItem* item = nullptr;
   CASK_RETURN_IF_ERROR(AddName(name, &item));
-  return Enqueue(item, tensor, options.shard, options.layout, LevelOf(name, options), &options.metadata);
+  const TensorMetadata metadata = MetadataOf(tensor, options);
+  return Enqueue(item, tensor, options.shard, options.layout, LevelOf(name, options), &metadata);
 }
 
 absl::Status Save::AddSlice(absl::string_view name, const TensorShape& full_shape, const TensorSlice& slice,
@@ -238,7 +249,7 @@ absl::Status Save::AddSlice(absl::string_view name, const TensorShape& full_shap
   if (sliced == nullptr) {
     IndexItem* item = nullptr;
     CASK_RETURN_IF_ERROR(AddName(name, &item));
-    sliced = &sliced_.emplace(item->key, Sliced{item, whole, options.metadata}).first->second;
+    sliced = &sliced_.emplace(item->key, Sliced{item, whole, MetadataOf(tensor, options)}).first->second;
   }
   CASK_RETURN_IF_ERROR(About(name, sliced->pieces.Register(slice, "")));
   return Enqueue(AddItem(checkpoint::EncodeSliceKey(name, slice)), tensor, options.shard, StoredLayout::kRowMajor,
@@ -299,7 +310,14 @@ absl::Status Save::Enqueue(IndexItem* item, const TensorView& tensor, int shard,
 }
 
 absl::Status Save::Enqueue(TensorJob job) {
-  if (options_.num_threads > 1 || options_.background) {
+  const bool waits = options_.num_threads > 1 || options_.background;
+  if (waits && internal::IsOnDevice(job.tensor)) {
+    // A lazy clone would not see work of the stream that writes to the memory.
+    absl::StatusOr<internal::HostCopy> copy = internal::BeginHostCopy(job.tensor);
+    if (!copy.ok()) return About(job.item->key, copy.status());
+    job.tensor = std::move(copy->view);
+    job.pending = std::move(copy->pending);
+  } else if (waits) {
     absl::StatusOr<TensorView> clone = job.tensor.LazyClone();
     if (!clone.ok()) return About(job.item->key, clone.status());
     job.tensor = *std::move(clone);

@@ -124,6 +124,11 @@ class CheckpointWriter {
   // metadata that the tensor cannot have; AlreadyExists for a name added before; Unimplemented for resources;
   // FailedPrecondition for a buffer without data; ResourceExhausted; from errno, naming the file. With several threads
   // also the error of an earlier Add.
+  // A tensor on a device (tensor/memory) is copied to the host through pinned memory, after the work that is on its
+  // stream when Add is called; the device copies one piece while the writer writes another. With threads or in the
+  // background, Add starts a copy of the whole tensor to pinned memory and returns: work that is added to the stream
+  // afterwards does not change what is saved. The device is recorded in the metadata, unless the metadata names one.
+  // Errors of the device are errors of Add, or of a later call.
   absl::Status Add(absl::string_view name, const TensorView& tensor, const AddOptions& options = {});
 
   // Stores one piece of a tensor of shape `full_shape`; other calls, or other processes, store the rest. A piece that

@@ -60,6 +60,15 @@ class BundleReader final : public ReaderImpl {
     return Read(located, All(located), /*verify_whole=*/false, decoded);
   }
 
+  absl::StatusOr<Tensor> ReadToDevice(absl::string_view name, const RefPtr<Allocator>& allocator,
+                                      DecodeQuota* decoded) const override {
+    CASK_ASSIGN_OR_RETURN(const LocatedEntry located, index_->Locate(name));
+    if (!StoredTensors::CanStream(located)) return ReaderImpl::ReadToDevice(name, allocator, decoded);
+    CASK_RETURN_IF_ERROR(stored_.CheckReadable(located));
+    CASK_RETURN_IF_ERROR(stored_.CheckLimit(located, located.index.entry.shape, decoded));
+    return stored_.ReadToDevice(located, allocator);
+  }
+
   absl::StatusOr<DecodedTensor> ReadWithMetadata(absl::string_view name) const override {
     CASK_ASSIGN_OR_RETURN(const LocatedEntry located, index_->Locate(name));
     DecodeQuota decoded = DecodeQuota::ForFile(options_.limits);

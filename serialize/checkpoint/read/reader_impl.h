@@ -15,6 +15,8 @@
 #include "tensorcask/serialize/checkpoint/read/reader_types.h"
 #include "tensorcask/serialize/io/internal/decode_quota.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
+#include "tensorcask/tensor/allocator.h"
+#include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/slice.h"
 #include "tensorcask/tensor/strided/metadata.h"
 #include "tensorcask/tensor/strided/view.h"
@@ -43,6 +45,9 @@ class ReaderImpl {
   }
   // Charges *decoded with the bytes that it reads.
   virtual absl::StatusOr<Tensor> Read(absl::string_view name, DecodeQuota* decoded) const = 0;
+  // The same into memory of a device's allocator; strings and variants are read to the host.
+  virtual absl::StatusOr<Tensor> ReadToDevice(absl::string_view name, const RefPtr<Allocator>& allocator,
+                                              DecodeQuota* decoded) const;
   virtual absl::StatusOr<DecodedTensor> ReadWithMetadata(absl::string_view name) const = 0;
   virtual absl::Status ReadInto(absl::string_view name, TensorView* out) const = 0;
   virtual absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice,

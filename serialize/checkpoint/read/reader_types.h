@@ -14,6 +14,7 @@
 #include "tensorcask/serialize/payload/base_lookup.h"
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/ref_counted.h"
+#include "tensorcask/tensor/device_map.h"
 
 namespace tensorcask {
 
@@ -23,7 +24,15 @@ struct CheckpointReaderOptions {
   ReadOptions read;  // file system, strategy, threads; of the data files
   Verify verify = Verify::kOnRead;
   DecodeLimits limits;
+  // Where elements go; also the allocator of a device (tensor/memory). Tensors are then loaded through pinned memory,
+  // and plain ones without a copy of the whole tensor on the host: the device copies one piece while the reader reads
+  // another. Strings and variants stay on the host. Map copies to the device.
   RefPtr<Allocator> allocator = CpuAllocator::Default();
+  // Several devices: a tensor goes to the first of these allocators whose device is the one that `device_map` gives for
+  // the recorded device, and to `allocator` if there is none. The metadata keeps the recorded device. Errors of
+  // DeviceMap::Apply are those of the read.
+  std::vector<RefPtr<Allocator>> device_allocators;
+  DeviceMap device_map;
   // The base that the checkpoint was written with (CheckpointWriterOptions::payload.base), for tensors that are stored
   // as deltas: reading a delta reads all of the base tensor of the same name. Other tensors do not need it.
   std::shared_ptr<const BaseLookup> base = nullptr;

@@ -18,6 +18,7 @@
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tensor/buffer.h"
+#include "tensorcask/tensor/device_memory.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/strided/copy.h"
 #include "tensorcask/tensor/strided/row_major.h"
@@ -300,6 +301,42 @@ absl::StatusOr<Tensor> StoredTensors::Read(const LocatedEntry& located, DecodeQu
   CASK_ASSIGN_OR_RETURN(tensor, Allocate(located));
   TensorView view = tensor;
   CASK_RETURN_IF_ERROR(ReadPart(located, nullptr, /*verify_whole=*/false, decoded, &view));
+  return tensor;
+}
+
+bool StoredTensors::CanStream(const LocatedEntry& located) {
+  const CheckpointEntry& entry = located.index.entry;
+  const bool is_stored = entry.form == EntryForm::kPlain || entry.form == EntryForm::kGuarded;
+  return is_stored && !IsObject(entry.dtype) && !located.index.layout.has_value() && entry.stored_bytes > 0;
+}
+
+absl::StatusOr<Tensor> StoredTensors::ReadToDevice(const LocatedEntry& located,
+                                                   const RefPtr<Allocator>& allocator) const {
+  const CheckpointEntry& entry = located.index.entry;
+  CASK_ASSIGN_OR_RETURN(const File file, FileOf(located));
+  absl::StatusOr<Tensor> tensor = Tensor::Create(entry.dtype, entry.shape, allocator);
+  if (!tensor.ok()) return Annotate(tensor.status(), Place(located));
+  const bool verify = MustVerify(located);
+  ByteChecker checker(entry, verify);
+  uint64_t offset = entry.offset;
+  const auto read = [&](absl::Span<char> piece) -> absl::Status {
+    for (absl::Span<char> rest = piece; !rest.empty();) {
+      const absl::Span<char> block = rest.first(std::min(rest.size(), kBlockBytes));
+      CASK_RETURN_IF_ERROR(file->ReadAt(offset, block));
+      checker.Check(absl::string_view(block.data(), block.size()));
+      offset += block.size();
+      rest.remove_prefix(block.size());
+    }
+    ToHostOrder(located, piece);
+    return absl::OkStatus();
+  };
+  const absl::Status status = [&]() -> absl::Status {
+    CASK_ASSIGN_OR_RETURN(void* const to, tensor->buffer()->MutableDeviceData());
+    CASK_RETURN_IF_ERROR(tensor->buffer()->device_memory()->Write(to, entry.stored_bytes, read));
+    return checker.Finish();
+  }();
+  if (!status.ok()) return Annotate(status, Place(located));
+  if (verify) SetVerified(located);
   return tensor;
 }
 

@@ -49,6 +49,10 @@ class StoredTensors {
   // The functions below require that CheckReadable and CheckLimit have passed for the elements that they read.
 
   absl::StatusOr<Tensor> Read(const LocatedEntry& located, DecodeQuota* decoded) const;
+  // Into memory of a device's allocator. Requires: CanStream(located).
+  absl::StatusOr<Tensor> ReadToDevice(const LocatedEntry& located, const RefPtr<Allocator>& allocator) const;
+  // True for elements that are stored as they are in a row-major tensor.
+  static bool CanStream(const LocatedEntry& located);
   // With the strides that it was stored with.
   absl::StatusOr<TensorView> ReadAsStored(const LocatedEntry& located, DecodeQuota* decoded) const;
   // The elements that are in `slice`. Requires: *out has their dtype and shape and may be written (CheckWritable). With

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/buffer.h"
+#include "tensorcask/tensor/strided/internal/device_elements.h"
 
 namespace tensorcask::checkpoint {
 
@@ -32,7 +33,7 @@ absl::StatusOr<TensorJob> OpenTensor::NextJob(const TensorView& block) {
     return absl::InvalidArgumentError(
         absl::StrCat("a block has ", block.num_elements(), " elements; ", missing_, " are missing"));
   }
-  if (block.buffer()) CASK_RETURN_IF_ERROR(block.buffer()->CheckReadable());
+  if (block.buffer() && !internal::IsOnDevice(block)) CASK_RETURN_IF_ERROR(block.buffer()->CheckReadable());
   missing_ -= block.num_elements();
   TensorJob job;
   job.item = item_;

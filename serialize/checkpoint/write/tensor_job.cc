@@ -17,6 +17,7 @@
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/strided/internal/changing_memory.h"
+#include "tensorcask/tensor/strided/internal/device_elements.h"
 #include "tensorcask/tensor/strided/maybe_owned.h"
 #include "tensorcask/tensor/variant.h"
 
@@ -104,6 +105,7 @@ uint64_t TensorJob::held_bytes() const {
 }
 
 absl::Status WriteTensor(const TensorJob& job, uint64_t alignment, ShardPayloads* payloads, ByteSink* sink) {
+  if (job.pending) CASK_RETURN_IF_ERROR(job.pending->Wait());
   if (job.streamed != nullptr) return WriteBlock(job, alignment, sink);
   internal::ExtensionContent extension;
   extension.metadata = &MetadataOf(job);
@@ -117,6 +119,7 @@ absl::Status WriteTensor(const TensorJob& job, uint64_t alignment, ShardPayloads
   entry.shard = job.shard;
   std::optional<StoredPayload> payload;
   if (job.level != PayloadLevel::kStored && extension.strides.empty()) {
+    CASK_ASSIGN_OR_RETURN(elements, internal::InHostMemory(elements));
     CASK_ASSIGN_OR_RETURN(payload, payloads->Append(job.item->key, elements, job.level, sink));
   }
   std::string payload_header;

@@ -21,6 +21,8 @@
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/payload/payload_header.h"
 #include "tensorcask/serialize/wire/codec_options.h"
+#include "tensorcask/tensor/base/ref_counted.h"
+#include "tensorcask/tensor/device_memory.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/strided/metadata.h"
@@ -49,8 +51,9 @@ struct StreamedTensor {
 };
 
 struct TensorJob {
-  IndexItem* item = nullptr;  // gets value and requires_reader_v2
-  TensorView tensor;          // or a block of it
+  IndexItem* item = nullptr;    // gets value and requires_reader_v2
+  TensorView tensor;            // or a block of it
+  RefPtr<PendingRead> pending;  // of a copy from a device that is under way to tensor's memory; null: none
   int shard = 0;
   StoredLayout layout = StoredLayout::kRowMajor;
   PayloadLevel level = PayloadLevel::kStored;      // above this: encoded, if it pays
@@ -62,12 +65,13 @@ struct TensorJob {
   uint64_t held_bytes() const;
 };
 
-// Appends the elements of job.tensor to *sink, behind them zeros up to a multiple of `alignment`, and sets *job.item.
-// Of a block that is not the last one only the elements are appended. Blocks are row-major and stored plain, whatever
-// job.layout and job.level say.
-// `payloads` are those of the file. Allocates memory for pieces of a view that is not row-major or whose memory other
-// code may write to (external and mapped); for strings and variants a copy of all; and the memory of
-// ShardPayloads::Append. Errors: of the sink; ResourceExhausted; as AppendVariants. Requires: job.tensor is not of
+// Waits for job.pending. Appends the elements of job.tensor to *sink, behind them zeros up to a multiple of
+// `alignment`, and sets *job.item. Of a block that is not the last one only the elements are appended. Blocks are
+// row-major and stored plain, whatever job.layout and job.level say. `payloads` are those of the file. Allocates memory
+// for pieces of a view that is not row-major or whose memory other code may write to (external and mapped); for strings
+// and variants a copy of all; and the memory of ShardPayloads::Append. Elements on a device are copied to the host:
+// piece by piece, while the sink writes the last piece, if they are stored plain and the view is contiguous; otherwise
+// all at once. Errors: of the sink; of a device; ResourceExhausted; as AppendVariants. Requires: job.tensor is not of
 // resources.
 absl::Status WriteTensor(const TensorJob& job, uint64_t alignment, ShardPayloads* payloads, ByteSink* sink);
 

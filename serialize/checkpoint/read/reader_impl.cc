@@ -1,0 +1,17 @@
+#include "tensorcask/serialize/checkpoint/read/reader_impl.h"
+
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/strided/internal/device_elements.h"
+
+namespace tensorcask::checkpoint {
+
+absl::StatusOr<Tensor> ReaderImpl::ReadToDevice(absl::string_view name, const RefPtr<Allocator>& allocator,
+                                                DecodeQuota* decoded) const {
+  CASK_ASSIGN_OR_RETURN(const Tensor on_host, Read(name, decoded));
+  if (IsObject(on_host.dtype())) return on_host;
+  CASK_ASSIGN_OR_RETURN(const TensorView on_device, internal::ToDevice(on_host, allocator));
+  return on_device.ToTensor();
+}
+
+}  // namespace tensorcask::checkpoint
