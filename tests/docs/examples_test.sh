@@ -61,6 +61,38 @@ steps <i8 [2]
 float32 [1,3]: [[4 5 6]]
 int64 [2] strides [1] offset 0: [100 200]" "$(examples/numpy_files "$TEST_TMPDIR/model.npz")"
 
+expect "memory" "                     pool          current            peak       allocated           freed
+allocations          all                 0               1             100             100
+allocations          small               0               0               0               0
+allocations          large               0               1             100             100
+segments             all                 1               1               1               0
+segments             small               0               0               0               0
+segments             large               1               1               1               0
+active               all                 0               1             100             100
+active               small               0               0               0               0
+active               large               0               1             100             100
+inactive_split       all                 0               1             100             100
+inactive_split       small               0               0               0               0
+inactive_split       large               0               1             100             100
+allocated_bytes      all                 0         4194304       419430400       419430400
+allocated_bytes      small               0               0               0               0
+allocated_bytes      large               0         4194304       419430400       419430400
+reserved_bytes       all          20971520        20971520        20971520               0
+reserved_bytes       small               0               0               0               0
+reserved_bytes       large        20971520        20971520        20971520               0
+active_bytes         all                 0         4194304       419430400       419430400
+active_bytes         small               0               0               0               0
+active_bytes         large               0         4194304       419430400       419430400
+inactive_split_bytes all                 0        16777216      1677721600      1677721600
+inactive_split_bytes small               0               0               0               0
+inactive_split_bytes large               0        16777216      1677721600      1677721600
+oversize_allocations                     0               0               0               0
+oversize_segments                        0               0               0               0
+alloc_retries 0
+ooms 0
+ext_dev:0: float32 [2,3] strides [3,1] offset 0: [[1 2 3] [4 5 6]]
+RESOURCE_EXHAUSTED" "$(examples/memory "$TEST_TMPDIR/on_device")"
+
 # How small depends on the version of zstd.
 found=$(examples/smaller_checkpoints "$TEST_TMPDIR/model")
 whole=$(expr "$found" : '4000000 bytes, stored as \([0-9]*\) and [0-9]*$')
