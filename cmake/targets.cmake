@@ -865,6 +865,14 @@ tensorcask_program(examples_checkpoints
     Tensorcask::checkpoint
     Tensorcask::tensor)
 
+tensorcask_program(examples_memory
+  SOURCES
+    examples/memory.cc
+  LINK
+    Tensorcask::checkpoint
+    Tensorcask::memory
+    Tensorcask::tensor)
+
 tensorcask_program(examples_numpy_files
   SOURCES
     examples/numpy_files.cc
@@ -5928,6 +5936,8 @@ tensorcask_script_test(tests_docs_examples_test
   PROGRAMS
     examples_checkpoints
     examples/checkpoints
+    examples_memory
+    examples/memory
     examples_numpy_files
     examples/numpy_files
     examples_producer_consumer

@@ -230,6 +230,7 @@ absl::StatusOr<TensorView> TensorFile::ReadBox(const Source& source, const Box& 
   CASK_ASSIGN_OR_RETURN(std::unique_ptr<DataCursor> cursor,
                         source.array->data->Open(box.is_whole() ? ArrayData::Use::kWhole : ArrayData::Use::kPart));
   CASK_ASSIGN_OR_RETURN(Tensor dense, Tensor::Create(source.entry->dtype, shape, options_.allocator));
+  CASK_RETURN_IF_ERROR(dense.EnsureMutable());
   RecordBox records(cursor.get(), box, header.record_bytes);
   ElementReader elements(&records, &header, source.leaf, options_.allow_odd_bools);
   CASK_RETURN_IF_ERROR(FillElements(source, &elements, &dense));
