@@ -64,6 +64,7 @@ tensorcask_room(tensor
     tensor/dtype.h
     tensor/dtype_visit.h
     tensor/float_types.h
+    tensor/internal/buffer_kinds.h
     tensor/internal/concat_parts.h
     tensor/internal/float_types_inl.h
     tensor/internal/object_elements.h

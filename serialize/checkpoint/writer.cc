@@ -75,15 +75,6 @@ absl::Status CheckOptions(const CheckpointWriterOptions& options) {
   return absl::OkStatus();
 }
 
-// A checkpoint cannot replace the base of its own deltas.
-absl::Status CheckBase(const std::string& prefix, const CheckpointWriterOptions& options) {
-  if (options.payload.base == nullptr || !options.overwrite) return absl::OkStatus();
-  const std::optional<BaseLookup::Location> base = options.payload.base->base_location();
-  if (!base.has_value() || base->file_system != options.file_system) return absl::OkStatus();
-  return checkpoint::CheckTarget(prefix, {base->prefix}, "the base of what is to be saved", options.overwrite,
-                                 options.file_system);
-}
-
 // options.metadata, with the device of the tensor unless it names one.
 TensorMetadata MetadataOf(const TensorView& tensor, const AddOptions& options) {
   TensorMetadata metadata = options.metadata;
@@ -475,7 +466,8 @@ absl::StatusOr<CheckpointWriter> CheckpointWriter::Create(const std::string& pre
   CASK_RETURN_IF_ERROR(CheckOptions(options));
   CASK_RETURN_IF_ERROR(checkpoint::CheckNoDevice(prefix, options.file_system));
   CASK_RETURN_IF_ERROR(checkpoint::MakeFolderFor(checkpoint::IndexPath(prefix), options.sync, options.file_system));
-  CASK_RETURN_IF_ERROR(CheckBase(prefix, options));
+  CASK_RETURN_IF_ERROR(
+      checkpoint::CheckNotBase(prefix, options.payload.base.get(), options.overwrite, options.file_system));
   checkpoint::RemoveTemporariesOf(prefix, /*always=*/options.overwrite,
                                   options.file_system);  // first, as they may fill the disk
   auto impl = std::make_unique<Impl>(prefix, options);

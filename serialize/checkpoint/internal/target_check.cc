@@ -1,6 +1,7 @@
 #include "tensorcask/serialize/checkpoint/internal/target_check.h"
 
 #include <cerrno>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/checkpoint/format/naming.h"
@@ -33,6 +34,13 @@ absl::Status CheckTarget(const std::string& target, absl::Span<const std::string
   probe.Abandon();
   const IoResult removed = internal::RetryInterrupted([&] { return file_system->Remove(probe_path); });
   return removed < 0 && removed != -ENOENT ? IoError(removed, probe_path, "remove") : absl::OkStatus();
+}
+
+absl::Status CheckNotBase(const std::string& target, const BaseLookup* base, bool overwrite, FileSystem* file_system) {
+  if (base == nullptr || !overwrite) return absl::OkStatus();
+  const std::optional<BaseLookup::Location> location = base->base_location();
+  if (!location.has_value() || location->file_system != file_system) return absl::OkStatus();
+  return CheckTarget(target, {location->prefix}, "the base of what is to be saved", overwrite, file_system);
 }
 
 absl::Status CheckNoDevice(const std::string& prefix, FileSystem* file_system) {

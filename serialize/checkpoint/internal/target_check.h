@@ -10,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/payload/base_lookup.h"
 
 namespace tensorcask::checkpoint {
 
@@ -19,6 +20,10 @@ namespace tensorcask::checkpoint {
 // cannot be removed.
 absl::Status CheckTarget(const std::string& target, absl::Span<const std::string> sources, absl::string_view what,
                          bool overwrite, FileSystem* file_system);
+
+// As CheckTarget with the checkpoint that `base` reads as the only source, for a target that replaces what is there.
+// `base` may be null, or have no location.
+absl::Status CheckNotBase(const std::string& target, const BaseLookup* base, bool overwrite, FileSystem* file_system);
 
 // Errors: FailedPrecondition if `prefix` itself is the name of a device, pipe or socket. A caller who writes to
 // /dev/null does not want /dev/null.index.
