@@ -26,7 +26,7 @@ inline constexpr char kNpyDescrAttribute[] = "npy.descr";
 struct NpyReaderOptions {
   ReadOptions read;  // file system, strategy, threads
   DecodeLimits limits;
-  RefPtr<Allocator> allocator = CpuAllocator::Default();
+  RefPtr<Allocator> allocator = CpuAllocator::Default();  // of memory of the host
 
   // npz: the first Read, ReadView, ReadInto or Map of a tensor compares the CRC-32 of its member with the elements.
   // false: only Verify and VerifyAll do. (Files of one array have no checksum.)

@@ -53,7 +53,7 @@ struct SafetensorsReaderOptions {
   DecodeLimits limits;
   // The specification's limit. A larger header is refused before any memory is allocated for it.
   uint64_t max_header_bytes = 100'000'000;
-  RefPtr<Allocator> allocator = CpuAllocator::Default();
+  RefPtr<Allocator> allocator = CpuAllocator::Default();  // of memory of the host
   // False: the names that the metadata lists as aliases do not become entries; metadata() still lists them.
   bool restore_aliases = true;
   // Accepts deviations from the format that occur in existing files and whose meaning is clear: bytes behind the data,

@@ -297,7 +297,7 @@ TEST(Slices, VerifyAllEndsTheSearchForMissingPieces) {
   // A hundred pieces, that there are more, and the orphan "u".
   ASSERT_EQ(messages.size(), 102u);
   EXPECT_THAT(messages[0], HasSubstr("slice \"0,1\" of tensor \"t\": is missing"));
-  EXPECT_THAT(messages[100], HasSubstr("tensor \"t\": 100 of its pieces are not there"));
+  EXPECT_THAT(messages[100], HasSubstr("tensor \"t\": 100 of its pieces are missing"));
   EXPECT_THAT(messages[101], HasSubstr("slice \"0,1\" of tensor \"u\": no tensor lists this piece"));
 }
 

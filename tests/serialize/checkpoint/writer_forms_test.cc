@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <map>
+#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -280,6 +281,7 @@ struct PieceCase {
   Code code;
   const char* says;
 };
+void PrintTo(const PieceCase& test_case, std::ostream* os) { *os << test_case.name; }
 class PieceRejects : public ::testing::TestWithParam<PieceCase> {};
 
 TEST_P(PieceRejects, ForGood) {
@@ -319,10 +321,14 @@ TensorMetadata ChannelsLast() {
 INSTANTIATE_TEST_SUITE_P(
     Pieces, PieceRejects,
     ::testing::Values(
-        PieceCase{"PieceOfAWhole", {"whole", {2}, "0,1", Floats({1})}, Code::kAlreadyExists, "\"whole\" is there"},
-        PieceCase{"WholeOfPieces", {"cut", {4, 2}, "", Floats({4, 2})}, Code::kAlreadyExists, "\"cut\" is there"},
         PieceCase{
-            "WholePieceOfPieces", {"cut", {4, 2}, "0,4:-", Floats({4, 2})}, Code::kAlreadyExists, "\"cut\" is there"},
+            "PieceOfAWhole", {"whole", {2}, "0,1", Floats({1})}, Code::kAlreadyExists, "\"whole\" was added before"},
+        PieceCase{
+            "WholeOfPieces", {"cut", {4, 2}, "", Floats({4, 2})}, Code::kAlreadyExists, "\"cut\" was added before"},
+        PieceCase{"WholePieceOfPieces",
+                  {"cut", {4, 2}, "0,4:-", Floats({4, 2})},
+                  Code::kAlreadyExists,
+                  "\"cut\" was added before"},
         PieceCase{"OtherShape", {"cut", {5, 2}, "4,1:-", Floats({1, 2})}, Code::kInvalidArgument, "[5,2]"},
         PieceCase{"OtherDType",
                   {"cut", {4, 2}, "0,1:-", Tensor::FromValues<double>({{1, 2}})},

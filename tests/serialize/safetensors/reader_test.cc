@@ -18,6 +18,8 @@
 #include "tensorcask/serialize/safetensors/writer.h"
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/memory/caching_allocator.h"
+#include "tensorcask/tensor/memory/simulated_backend.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/slice.h"
 #include "tensorcask/tensor/strided/compare.h"
@@ -267,6 +269,16 @@ TEST(SafetensorsReader, CallersMistakesAreNamed) {
               StatusIs(Code::kInvalidArgument, HasSubstr("is float32 [2], not int32 [2]")));
   TensorView wrong_view(wrong);
   EXPECT_THAT(reader.ReadSliceInto("a", TensorSlice::Full(1), &wrong_view), StatusIs(Code::kInvalidArgument));
+}
+
+// The reader gives elements to the host. An allocator of a device is an error that says so.
+TEST(SafetensorsReader, RefusesAnAllocatorOfADevice) {
+  SafetensorsReaderOptions options;
+  options.allocator = CachingAllocator::Make(SimulatedBackend::Create({}).value());
+  const std::string file = MakeFile(R"({"w":{"dtype":"U8","shape":[8],"data_offsets":[0,8]}})", Bytes(8));
+  ASSERT_OK_AND_ASSIGN(const SafetensorsReader reader, OpenBytes(file, options));
+  EXPECT_THAT(reader.Read("w"),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("which the host cannot access")));
 }
 
 TEST(SafetensorsReader, LimitsHold) {
