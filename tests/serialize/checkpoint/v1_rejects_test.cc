@@ -166,8 +166,9 @@ const PieceCase kPieces[] = {
     {"SeveralFields", PieceOfText("int_val: [1] half_val: [2]"), "half_val has 1 values"},
     {"OutOfRange", PieceOfText("int_val: [1, 70000]"), "int_val[1] is 70000"},
     {"TensorContent", PieceOfText("tensor_content: 'abcd'"), "has tensor_content"},
-    {"OtherDType", PieceOfText("dtype: DT_INT8 int_val: [1, 2]"), "has dtype number 6 of its own"},
-    {"OtherShape", PieceOfText("tensor_shape { dim { size: 1 } } int_val: [1, 2]"), "has shape [1] of its own"},
+    {"OtherDType", PieceOfText("dtype: DT_INT8 int_val: [1, 2]"), "has dtype number 6, but the tensor is int16"},
+    {"OtherShape", PieceOfText("tensor_shape { dim { size: 1 } } int_val: [1, 2]"),
+     "has shape [1], but the piece is [2]"},
     {"NegativeShape", PieceOfText("tensor_shape { dim { size: -1 } } int_val: [1, 2]"), "-1"},
     {"UnknownRank", PieceOfText("tensor_shape { unknown_rank: true } int_val: [1, 2]"), "unknown_rank"},
 };
