@@ -3322,6 +3322,25 @@ tensorcask_program(tests_serialize_npy_npy_copy
     absl::statusor
     absl::strings)
 
+tensorcask_test(tests_serialize_npy_npy_damage_test
+  SOURCES
+    tests/serialize/npy/npy_damage_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    Tensorcask::npy
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_serialize_npy_npy_testing
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/npy
+  TIMEOUT
+    300)
+
 tensorcask_test(tests_serialize_npy_npy_header_test
   SOURCES
     tests/serialize/npy/npy_header_test.cc
@@ -3348,10 +3367,40 @@ tensorcask_test(tests_serialize_npy_npy_round_trip_test
     Tensorcask::npy
     Tensorcask::strided
     Tensorcask::tensor
-    absl::span
+    absl::status
+    absl::strings
+    tests_serialize_npy_npy_testing
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/npy
+  TIMEOUT
+    300)
+
+tensorcask_inner_library(tests_serialize_npy_npy_testing
+  LINK
+    GTest::gmock
+    Tensorcask::io
+    Tensorcask::npy
+    Tensorcask::strided
+    Tensorcask::tensor
     absl::status
     absl::statusor
+    tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_npy_npz_round_trip_test
+  SOURCES
+    tests/serialize/npy/npz_round_trip_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    Tensorcask::memory
+    Tensorcask::npy
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::span
+    absl::status
     absl::strings
+    tests_serialize_npy_npy_testing
     tests_support_status_matchers
   PACKAGE
     tests/serialize/npy
@@ -3766,6 +3815,7 @@ tensorcask_test(tests_serialize_safetensors_reader_test
   LINK
     GTest::gmock_main
     Tensorcask::io
+    Tensorcask::memory
     Tensorcask::safetensors
     Tensorcask::strided
     Tensorcask::tensor
