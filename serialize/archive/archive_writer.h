@@ -80,7 +80,7 @@ class ArchiveWriter {
   struct Partial {
     std::string name;
     Tensor tensor;
-    int64_t num_elements;  // that have come
+    int64_t num_elements;  // so far
   };
   std::optional<Partial> partial_;  // of the default AddSlice
   uint64_t file_bytes_ = 0;

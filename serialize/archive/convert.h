@@ -11,7 +11,7 @@
 // PlanConversion reads no elements; the plan says what the target cannot hold. RunConversion copies large tensors in
 // blocks if both formats allow that (ArchiveReader::CanReadInBlocks, ArchiveWriter::TakesSlices), and reads up to
 // kReadAheadBytes of blocks ahead. For row-major tensors of numbers all formats of this library except text allow it,
-// so memory does not depend on the size of such tensors. These tensors must fit in memory, one at a time, with up to
+// so memory does not depend on the size of such tensors. But these must fit in memory, one at a time, with up to
 // kReadAheadBytes of the next ones:
 //   - from any format: strings and other objects; tensors with strides, which the target keeps
 //   - from a checkpoint: deltas, and tensors that are stored in slices

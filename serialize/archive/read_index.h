@@ -17,7 +17,7 @@
 namespace tensorcask {
 
 // The result is what IndexView gives of the whole tensor. Reads the smallest slice that has all selected elements
-// (ArchiveReader::ReadSlice), so a step of 2 reads every element and skips every second one; nothing if no element is
+// (ArchiveReader::ReadSlice), so a step of 2 reads all elements and drops every second one; nothing if no element is
 // selected; the whole tensor, with its checksum, if `index` selects all of it.
 // Errors: InvalidArgument for more indices than axes and for a step of 0; OutOfRange for an element outside; as
 // ArchiveReader::ReadSlice. Requires: `entry` is one of `archive`.

@@ -45,7 +45,7 @@ class NamedRecordReader {
   // `max_bytes`: as for ArchiveRecordsFrom. A record past that is refused before its bytes are read.
   explicit NamedRecordReader(std::unique_ptr<ByteStream> stream, std::shared_ptr<const BaseLookup> base = nullptr,
                              bool skip_unreadable_metadata = false, uint64_t max_bytes = UINT64_MAX);
-  // Reads a file from the record at from.offset on, which has this number.
+  // Reads a file from the record at from.offset on: record `number`.
   NamedRecordReader(std::shared_ptr<const ByteSource> file, const RecordReaderOptions& from, int64_t number,
                     std::shared_ptr<const BaseLookup> base, bool skip_unreadable_metadata);
 

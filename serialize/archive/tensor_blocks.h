@@ -32,8 +32,8 @@ class TensorBlocks {
   // Next returns nullopt, the blocks are not verified. One caller at a time.
   virtual absl::StatusOr<std::optional<TensorBlock>> Next() = 0;
 
-  // As Next. *same tells whether the block has the bytes of `other`, the last block of `others`. If the blocks before
-  // have equal checksums, too, then that of an equal block is not computed again.
+  // As Next. *same tells whether the block has the bytes of `other`, the last block of `others`. If all earlier
+  // blocks agree, too, the checksum of an equal block is not computed again.
   virtual absl::StatusOr<std::optional<TensorBlock>> NextBeside(const TensorBlock& other, const TensorBlocks& others,
                                                                 bool* same) {
     static_cast<void>(others);

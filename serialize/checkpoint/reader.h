@@ -68,7 +68,7 @@ class CheckpointReader final : public BaseLookup {
   // index, and that no two ranges of a data file overlap, except ranges that encoded tensors share. A stored piece that
   // no tensor lists is not an error here; VerifyAll reports it. Reads no data file (V1: the whole file). Errors:
   // DataLoss, naming file and tensor; ResourceExhausted past a limit, before the list takes more than
-  // max_unbacked_bytes and 16 times the bytes of the index.
+  // max_unbacked_bytes + 16 times the bytes of the index.
   absl::StatusOr<std::vector<CheckpointEntry>> entries() const;
 
   // Calls fn(entry) for the same tensors in the same order. Keeps no list; the call takes about 24 bytes of memory for

@@ -4,7 +4,7 @@
 //   CASK_RETURN_IF_ERROR(writer.Add("dense/kernel", kernel));
 //   CASK_RETURN_IF_ERROR(writer.Finish());   // now, and not before, there is a checkpoint
 //
-// Add writes the elements to the data file. The writer then keeps only their names and offsets, so memory stays
+// Add writes the elements to the data file. The writer then keeps only names and offsets, so memory stays
 // bounded. (With `background` it keeps the elements until FinishInBackground has written them.) A tensor that is larger
 // than memory is added in blocks:
 //
@@ -66,11 +66,11 @@ struct CheckpointWriterOptions {
   uint64_t alignment = 64;
   bool sync = true;  // durable when Finish returns
   // 1 to 1024. With 1 the caller of Add writes. With more, Add hands a lazy clone of the tensor to a thread (shard i to
-  // thread i modulo num_threads), and waits while tensors of more than 64 MiB together wait for that thread. Threads
+  // thread i modulo num_threads), and waits while more than 64 MiB of tensors are queued for that thread. Threads
   // beyond the number of shards encode chunks. The bytes of the files do not depend on it.
   int num_threads = 1;
-  // Add only makes lazy clones, and FinishInBackground writes the tensors, so the caller waits only while Add makes
-  // references.
+  // Add only makes lazy clones, and FinishInBackground writes the tensors, so the caller waits only for the
+  // clones.
   bool background = false;
   // Replace a checkpoint of this name. A crash at any moment leaves the old one or the new one, whole. (Without `sync`
   // this holds if the process ends, but not if the machine does.) If the old checkpoint has num_shards data files, the
@@ -89,7 +89,7 @@ struct CheckpointWriterOptions {
   // (StoredLayout::kPreserve), are not encoded. A shard stores encoded tensors with the same elements, dtype and level
   // once. The writer holds the whole payload of a string tensor in memory before it writes it, and may do so for other
   // tensors of up to 16 MiB. payload.base is an earlier checkpoint (or another BaseLookup), whose tensors are read
-  // whole. It must be kept: CheckpointReaderOptions::base has to be the same.
+  // whole. Keep it: readers need it as CheckpointReaderOptions::base.
   PayloadOptions payload = {};
   std::vector<LevelRule> level_rules;  // the first rule whose glob matches overrides payload.level
 };
@@ -160,8 +160,8 @@ class CheckpointWriter {
   absl::Status Finish();
 
   // Finishes on a new thread; errors arrive with the result. Requires options.background. The tensors stay in memory
-  // until they are written. If the program changes a tensor before that, the library copies it first, and it takes
-  // twice its size. Tensors in mapped or external memory are copied by Add, because the library cannot notice writes to
+  // until they are written. If the program changes a tensor before that, the library copies it first: twice the
+  // memory. Tensors in mapped or external memory are copied by Add, because the library cannot notice writes to
   // such memory.
   // Errors: FailedPrecondition without options.background, or if called twice.
   absl::StatusOr<BackgroundSave> FinishInBackground();

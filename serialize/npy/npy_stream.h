@@ -1,5 +1,5 @@
-// The elements of one tensor from front to back, in bounded memory: also for deflated members, of which no other part
-// can be read without the bytes before it.
+// The elements of one tensor from front to back, in bounded memory: also for deflated members, which can be read
+// only from their start.
 //
 //   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<NpyStream> stream, reader.OpenStream("dense/kernel"));   // NpzReader
 //   while (there are elements) CASK_RETURN_IF_ERROR(stream->Read(block));
@@ -24,7 +24,7 @@ class NpyStream {
   // is left; DataLoss for damaged elements; from errno.
   virtual absl::Status Read(absl::Span<char> out) = 0;
 
-  // Passes over what was not read, and compares the CRC-32 of the member (NpyReaderOptions::verify_checksums).
+  // Skips the rest, and compares the CRC-32 of the member (NpyReaderOptions::verify_checksums).
   // Errors: DataLoss if the checksum is wrong, or if a deflated member has more bytes than its array.
   virtual absl::Status Finish() = 0;
 };

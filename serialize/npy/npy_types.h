@@ -55,7 +55,7 @@ struct NpyReaderOptions {
 // One tensor of a file: an array, or one field of an array of structures.
 struct NpyEntry {
   // npy: "" for the array. npz: the name of the member without ".npy". A field of a structure: "a.x" for field x of
-  // array a, "x" in a file of one array; a field of a field has another ".name".
+  // array a, "x" in a file of one array; a nested field has one more ".name".
   std::string name;
   std::string member;  // npz: the name of the member in the archive
   std::string field;   // "" if the array has no fields

@@ -64,7 +64,7 @@ class NpzWriter {
   absl::Status Add(absl::string_view name, const TensorView& tensor, const NpzAddOptions& options = {});
 
   // One piece of a tensor of shape `full_shape`; the first call for a name fixes shape and dtype. Pieces come in
-  // row-major order: each begins with the element behind the last one of the piece before, and is a run of elements in
+  // row-major order: each begins where the piece before ended, and is a run of elements in
   // that order (whole rows, for example; a piece may also lie inside one row). No other tensor may be added until the
   // last piece was added.
   // Errors: as Add; InvalidArgument for a piece that does not continue the one before, for column-major order, and for

@@ -20,8 +20,8 @@
 // (large pool). A freed block merges with its free neighbours.
 //
 // With CachingOptions::expandable_segments, each stream and pool has one segment instead, which reserves 9/8 of the
-// device's addresses. Memory is mapped to it in steps of 2 MiB (small pool) and 20 MiB (large pool), from the first gap
-// that is large enough together with the free blocks around it. The rest of a block is split off if it has at least 512
+// device's addresses. Memory is mapped to it in steps of 2 MiB (small pool) and 20 MiB (large pool), in the first gap
+// that, with the free blocks beside it, is large enough. The rest of a block is split off if it has at least 512
 // bytes. Releasing cached memory unmaps the steps that are free completely. As in PyTorch, such segments and their free
 // blocks are not in the counts `segments` and `inactive_split`.
 //
@@ -77,9 +77,9 @@ class CachingAllocator final : public Allocator {
   static constexpr size_t kMinBlockBytes = 512;
   static constexpr size_t kSmallBytes = size_t{1} << 20;           // requests up to this size use the small pool
   static constexpr size_t kSmallSegmentBytes = size_t{2} << 20;    // segments of the small pool
-  static constexpr size_t kLargeSegmentBytes = size_t{20} << 20;   // segments of the large pool, for requests below...
-  static constexpr size_t kMinOwnSegmentBytes = size_t{10} << 20;  // ...this size; others get their own segment...
-  static constexpr size_t kRoundLargeBytes = size_t{2} << 20;      // ...of a multiple of this size
+  static constexpr size_t kLargeSegmentBytes = size_t{20} << 20;   // of the large pool, below kMinOwnSegmentBytes
+  static constexpr size_t kMinOwnSegmentBytes = size_t{10} << 20;  // larger requests get their own segment
+  static constexpr size_t kRoundLargeBytes = size_t{2} << 20;      // own segments: multiples of it
 
   static RefPtr<CachingAllocator> Make(RefPtr<DeviceBackend> backend, const CachingOptions& options = {});
 
@@ -107,8 +107,8 @@ class CachingAllocator final : public Allocator {
   // a CUDA graph. Nothing else is allocated there, and cached segments of the pool are not released.
   static RefPtr<Allocator> OnPool(RefPtr<CachingAllocator> cache, absl::string_view pool,
                                   StreamId stream = kDefaultStream);
-  // From now on cached segments of the private pool are released as those of the common pool are. Blocks in use stay as
-  // they are. The next allocation from the pool ends this state. Errors: NotFound if there is no such pool.
+  // Until the next allocation from the private pool, its cached segments are released like those of the common pool.
+  // Blocks in use stay as they are. Errors: NotFound if there is no such pool.
   absl::Status RetirePool(absl::string_view pool);
 
   // Work that is queued on `stream` at the time of the free may use the block. No effect for the block's own stream.

@@ -26,20 +26,20 @@ struct CachingOptions {
   // released before the device is asked for more. 0: never.
   double garbage_collection_threshold = 0;
 
-  // Into how many steps each power of two is divided for rounding sizes up; 0 and 1: sizes become multiples of 512.
+  // Number of steps in each power of two, to which sizes are rounded up; 0 and 1: sizes become multiples of 512.
   // Entry i is for sizes from 2^i MiB to below 2^(i+1) MiB; entry 0 also for all smaller ones, the last one also for
   // all larger ones. With 4 divisions, 1200 bytes become 1280: the steps between 1024 and 2048 are 256.
   std::array<size_t, kRoundupIntervals> roundup_power2_divisions = {};
 
-  // One segment for each stream and pool, whose end moves: memory is mapped to its addresses where it is needed, so
-  // that no segment is too small for the next request (CachingAllocator). Devices without virtual memory use ordinary
+  // Each stream and pool has one segment that grows: memory is mapped to its addresses where it is needed, so that no
+  // segment is too small for the next request (CachingAllocator). Devices without virtual memory use ordinary
   // segments.
   bool expandable_segments = false;
 
   // "KEY:VALUE,...", spaces ignored; the empty text gives the defaults. Keys: max_split_size_mb (more than 20),
   // garbage_collection_threshold (between 0 and 1, both excluded), roundup_power2_divisions (a power of two for all
-  // sizes, or a list [MIB:DIVISIONS,...,>:DIVISIONS] in which each entry is for the interval that begins at MIB, the
-  // first one for all sizes below as well, and '>' for all above the last one), backend (only "native"),
+  // sizes, or a list [MIB:DIVISIONS,...,>:DIVISIONS]: an entry is for the interval that begins at MIB, the first
+  // one also for all smaller sizes, '>' for all larger sizes), backend (only "native"),
   // expandable_segments ("True" or "False").
   // Errors: InvalidArgument, naming the key and the value.
   static absl::StatusOr<CachingOptions> Parse(absl::string_view text);

@@ -5,8 +5,8 @@
 //   CASK_RETURN_IF_ERROR(CopyAcross(next_batch, &batch, stream));                       // work of `stream`
 //   CASK_ASSIGN_OR_RETURN(TensorView back, To(weights, CpuAllocator::Default()));       // a copy on the host
 //
-// Devices copy ranges of bytes. Views of other strides pass through dense memory of the host, and then the function
-// waits until the copy has finished.
+// Devices copy ranges of bytes. Views that are not contiguous pass through dense memory of the host; the function
+// then waits for the copy.
 
 #ifndef TENSORCASK_TENSOR_MEMORY_COPY_ACROSS_H_
 #define TENSORCASK_TENSOR_MEMORY_COPY_ACROSS_H_
@@ -25,7 +25,7 @@ namespace tensorcask {
 //
 // If both views are contiguous and at most one device is involved, the copy is added to `stream`, and the function may
 // return before it has finished. The memory of both views is kept until then; the caller must not write to `from`, nor
-// access *to, before work of `stream` is known to be done. With PinnedAllocator memory on the host side, the device
+// access *to, until the work of `stream` is done. With PinnedAllocator memory on the host side, the device
 // copies without the processor. In all other cases the function waits for the copy. If there are bytes between the
 // elements of *to on a device, they are read and written back.
 //
@@ -34,8 +34,8 @@ namespace tensorcask {
 // devices.
 absl::Status CopyAcross(const TensorView& from, TensorView* to, StreamId stream = kDefaultStream);
 
-// `view` itself if it is where `allocator` allocates (on the host, or on the same device). Otherwise a copy in memory
-// of `allocator`, in the order of MemoryFormat::kPreserve, which has finished when this returns. Errors:
+// `view` itself if it is where `allocator` allocates (on the host, or on the same device). Otherwise a finished copy
+// in memory of `allocator`, in the order of MemoryFormat::kPreserve. Errors:
 // InvalidArgument for strings and other objects; ResourceExhausted, with the numbers of the allocator; errors of the
 // devices.
 absl::StatusOr<TensorView> To(const TensorView& view, const RefPtr<Allocator>& allocator);

@@ -5,7 +5,7 @@
 //   if (absl::IsUnimplemented(gpu.status())) ...            // no driver, one that is too old, or no such device
 //   RefPtr<CachingAllocator> cache = CachingAllocator::Make(*gpu);
 //
-// Works in the primary context of the device, as CUDA's runtime and PyTorch do, so that addresses can be exchanged with
+// Works in the primary context of the device, as CUDA's runtime and PyTorch do, so addresses are valid in all of
 // them. Stream 0 is the default stream of the context; streams of CreateStream do not wait for it. AdoptStream makes
 // streams of other libraries known.
 

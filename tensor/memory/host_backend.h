@@ -1,7 +1,7 @@
 // The host as a device: memory of the C library, and work that is finished when the call returns.
 //
 //   RefPtr<DeviceBackend> host = HostBackend::Make();
-//   CASK_ASSIGN_OR_RETURN(RefPtr<CachingAllocator> cache, CachingAllocator::Create(host, {}));
+//   RefPtr<CachingAllocator> cache = CachingAllocator::Make(host);
 //
 // Streams and events exist, so code that is written for devices runs unchanged; each event is complete at once.
 

@@ -5,8 +5,8 @@
 //   cache->Trim();                                            // returns all kept memory
 //
 // Sizes up to kMaxSmallBytes are rounded up to powers of two. Each thread keeps up to kSmallPerThread freed blocks of
-// each of these sizes for itself. Larger sizes are rounded up to 64 only, and are kept for all threads together, as are
-// the small blocks that a thread has too many of.
+// each of these sizes for itself. Larger sizes are rounded up to multiples of 64. All threads share the larger
+// blocks, and small blocks beyond that number.
 //
 // Any thread may free any block. When a thread ends, its blocks become available to all threads.
 

@@ -7,8 +7,8 @@
 //   ScopedThreadObserver scope(&printer);          // events of this thread, until the end of the scope
 //   void* block = allocator->Allocate(42);         // {block, +42, total 42}
 //
-// An observer of the process gets the events of all threads; an observer of a thread those of calls in that thread,
-// also for memory that another thread had allocated. Observers are called outside of all locks, in the thread that
+// An observer of the process gets the events of all threads. An observer of a thread gets those of its calls, also
+// for memory that another thread allocated. Observers are called outside of all locks, in the thread that
 // allocates or frees, after the allocation and before the free. They must not allocate from an observed allocator.
 
 #ifndef TENSORCASK_TENSOR_MEMORY_MEMORY_OBSERVER_H_
@@ -62,7 +62,7 @@ MemoryObserver* SetProcessObserver(MemoryObserver* observer);
 // Calls the observers of the thread and of the process.
 void ReportMemoryEvent(const MemoryEvent& event);
 
-// Another allocator, with its events reported.
+// Reports the events of another allocator.
 class ObservedAllocator final : public Allocator {
  public:
   // `device`: what events say.

@@ -47,7 +47,7 @@ struct MemorySegment {
 
 struct MemorySnapshot {
   std::string device;                   // as Device::ToString writes it
-  int32_t device_index = 0;             // as it says
+  int32_t device_index = 0;             // its index
   std::vector<MemorySegment> segments;  // in order of address
 
   // An object with the field "segments", whose entries have the fields of torch.cuda.memory_snapshot(): "device",
@@ -61,8 +61,8 @@ struct MemorySnapshot {
   //   std::ofstream("snapshot.pickle", std::ios::binary) << cache->Snapshot().ToPickle();
   std::string ToPickle() const;
 
-  // A line for each segment with `width` characters for its bytes: '#' where a byte is allocated, else '~' where one
-  // awaits its free, else '.'. Requires: width > 0.
+  // A line for each segment with `width` characters for its bytes: '#' if a byte is allocated, else '~' if a
+  // stream may use one, else '.'. Requires: width > 0.
   std::string Draw(int width = 64) const;
 };
 

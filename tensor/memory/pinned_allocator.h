@@ -6,8 +6,8 @@
 //   pinned->RecordStream(batch.data<float>(), stream);   // so the tensor may be destroyed before the copy has finished
 //
 // Blocks are powers of two of at least kMinBlockBytes, as in PyTorch's CachingHostAllocator: a request for 5000 bytes
-// takes 8192. A freed block serves requests of its own size only. It is reused when all work that was on its recorded
-// streams at the time of the free has finished, which the next Allocate finds out.
+// takes 8192. A freed block serves requests of its own size only. The next Allocate can reuse it when all work that
+// was on its recorded streams at the time of the free has finished.
 //
 // Any thread may allocate and free. The backend is called under a lock. The allocator is destroyed after all blocks
 // were freed; then it waits for recorded work and returns all memory.
@@ -57,7 +57,7 @@ class PinnedAllocator final : public Allocator {
   void Deallocate(void* block, size_t bytes) override;
   BlockInfo Describe(const void* block) const override;
 
-  // Work that is on `stream` when the block is freed uses it.
+  // Work on `stream` when the block is freed may use it.
   // Errors: InvalidArgument if `block` is not the start of a block in use.
   absl::Status RecordStream(const void* block, StreamId stream);
   // Waits for the recorded work of freed blocks, and returns all blocks that are not in use to the system.

@@ -6,8 +6,8 @@
 //   device->FailNext(SimulatedBackend::Call::kAllocate, /*count=*/1);    // the next Allocate fails
 //
 // Device memory is reserved address space without access rights; the bytes are kept elsewhere. So a host access through
-// a device pointer ends the process with SIGSEGV, and does not silently work. Copies and fills check that each range
-// of the device lies in one allocation. Free waits for all work, so work that was added never finds its range freed.
+// a device pointer ends the process with SIGSEGV. Copies and fills check that each range
+// of the device lies in one allocation. Free waits for all work, so no pending work uses a freed range.
 //
 // Addresses are deterministic: Allocate returns the lowest free range, in multiples of 512 bytes from base() on.
 //

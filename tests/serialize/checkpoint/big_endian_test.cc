@@ -1,4 +1,4 @@
-// Bundles of big-endian machines, made by hand (BU-16).
+// Bundles of big-endian machines, made by hand.
 
 #include <complex>
 #include <cstdint>

@@ -35,7 +35,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Code = absl::StatusCode;
 
-TEST(Reader, RefusesOverlappingTensors) {  // BU-22
+TEST(Reader, RefusesOverlappingTensors) {
   const std::string bytes(8, '\0');
   MemoryFileSystem files;
   files.Put("/m.index", IndexOf(1, {{"a", EntryOf(kFloat, {2}, bytes, 8)},
@@ -54,7 +54,7 @@ TEST(Reader, RefusesOverlappingTensors) {  // BU-22
   EXPECT_THAT(damaged, ElementsAre("c at 12"));
 }
 
-TEST(Reader, ReportsDataFilesThatAreMissing) {  // BU-15: the index tells of more than there are
+TEST(Reader, ReportsDataFilesThatAreMissing) {  // the index tells of more than there are
   const std::string bytes(8, '\0');
   MemoryFileSystem files;
   files.Put("/m.index", IndexOf(3, {{"w", EntryOf(kFloat, {2}, bytes)}}));
@@ -70,7 +70,7 @@ TEST(Reader, ReportsDataFilesThatAreMissing) {  // BU-15: the index tells of mor
               ElementsAre("/m.data-00001-of-00003: is missing; the index names 3 data files, of which 2 are missing"));
 }
 
-TEST(Reader, NoticesTheDataOfAnotherCheckpoint) {  // BU-29
+TEST(Reader, NoticesTheDataOfAnotherCheckpoint) {
   MemoryFileSystem files;
   ASSERT_OK(Save("/m", {{"w", Tensor::FromValues<float>({1, 2})}}, WriteTo(&files)));
   ASSERT_OK(Save("/n", {{"w", Tensor::FromValues<float>({1, 3})}}, WriteTo(&files)));
@@ -79,7 +79,7 @@ TEST(Reader, NoticesTheDataOfAnotherCheckpoint) {  // BU-29
   EXPECT_THAT(reader.Read("w"), StatusIs(Code::kDataLoss, HasSubstr("its checksum is")));
 }
 
-TEST(Reader, RefusesDataFilesThatAreNone) {  // BU-24 and BU-25
+TEST(Reader, RefusesDataFilesThatAreNone) {
   const TempFolder folder;
   const std::string prefix = folder.Path("m");
   const std::string data = prefix + ".data-00000-of-00001";
@@ -118,7 +118,7 @@ TEST(Reader, RefusesDataFilesThatAreNone) {  // BU-24 and BU-25
   EXPECT_THAT(reader.Read("w").status().message(), HasSubstr(data));  // ELOOP
 }
 
-TEST(Reader, TakesNamesAsData) {  // BU-26
+TEST(Reader, TakesNamesAsData) {
   const std::vector<std::string> names = {std::string("a\0b", 3),  "line\nbreak", "\x1b[2J", "../../x", "/abs",
                                           std::string(65536, 'n'), "\xff\xfe",    "%s%n"};
   MemoryFileSystem files;
@@ -138,7 +138,7 @@ TEST(Reader, TakesNamesAsData) {  // BU-26
   EXPECT_THAT(long_name.entries(), StatusIs(Code::kResourceExhausted, HasSubstr("max_name_bytes is 65536")));
 }
 
-TEST(Reader, RefusesPathsThatAreNoPrefix) {  // BU-28
+TEST(Reader, RefusesPathsThatAreNoPrefix) {
   const struct {
     std::string path;
     const char* says;

@@ -65,52 +65,51 @@ std::string WithHeader(const std::function<void(BundleHeaderProto*)>& change) {
 std::vector<RejectCase> BadHeaders() {
   using H = BundleHeaderProto;
   return {
-      {"BU14_NoHeader", IndexOf({{"w", EntryOf(kFloat, {}, std::string(4, '\0')).SerializeAsString()}}),
-       "has no header"},
-      {"BU14_NothingAtAll", IndexOf(std::map<std::string, std::string>()), "has no header"},
-      {"BU14_Garbage", IndexOf({{"", "\xff\xff\xff"}}), "the header is not a valid message"},
-      {"BU14_CutShort", IndexOf({{"", "\x1a\x05\x08"}}), "the header is not a valid message"},
-      {"BU14_WrongWireType", IndexOf({{"", std::string("\x0a\x01\x01", 3)}}),
+      {"NoHeader", IndexOf({{"w", EntryOf(kFloat, {}, std::string(4, '\0')).SerializeAsString()}}), "has no header"},
+      {"NothingAtAll", IndexOf(std::map<std::string, std::string>()), "has no header"},
+      {"Garbage", IndexOf({{"", "\xff\xff\xff"}}), "the header is not a valid message"},
+      {"CutShort", IndexOf({{"", "\x1a\x05\x08"}}), "the header is not a valid message"},
+      {"WrongWireType", IndexOf({{"", std::string("\x0a\x01\x01", 3)}}),
        "num_shards at byte 0 is bytes on the wire; expected a varint"},
-      {"BU14_VersionIsNoMessage", IndexOf({{"", std::string("\x08\x01\x1a\x01\x08", 5)}}),
+      {"VersionIsNoMessage", IndexOf({{"", std::string("\x08\x01\x1a\x01\x08", 5)}}),
        "the header is not a valid message: version: "},
-      {"BU14_Twice",
+      {"Twice",
        [] {
          tensorcask::testing::TableForge forge;
          const auto block = forge.Block(tensorcask::testing::ForgeBlock({{0, "", "\x08\x01"}, {0, "", "\x08\x01"}}));
          return forge.Finish({{"", block}});
        }(),
        "key \"\" is not greater than \"\""},
-      {"BU15_NoShards", WithHeader([](H* h) { h->set_num_shards(0); }), "has 0 shards; wanted 1 to 99999"},
-      {"BU15_MinusOneShards", WithHeader([](H* h) { h->set_num_shards(-1); }), "has -1 shards"},
-      {"BU15_MaxShards", WithHeader([](H* h) { h->set_num_shards(INT32_MAX); }), "has 2147483647 shards"},
-      {"BU15_100000Shards", WithHeader([](H* h) { h->set_num_shards(100000); }), "has 100000 shards"},
-      {"BU15_ShardsPast32Bits", IndexOf({{"", "\x08\x81\x80\x80\x80\x10"}}),
+      {"NoShards", WithHeader([](H* h) { h->set_num_shards(0); }), "has 0 shards; wanted 1 to 99999"},
+      {"MinusOneShards", WithHeader([](H* h) { h->set_num_shards(-1); }), "has -1 shards"},
+      {"MaxShards", WithHeader([](H* h) { h->set_num_shards(INT32_MAX); }), "has 2147483647 shards"},
+      {"100000Shards", WithHeader([](H* h) { h->set_num_shards(100000); }), "has 100000 shards"},
+      {"ShardsPast32Bits", IndexOf({{"", "\x08\x81\x80\x80\x80\x10"}}),
        "num_shards is 4294967297, which does not fit 32 bits"},
-      {"BU16_UnknownEndianness", WithHeader([](H* h) { h->set_endianness(static_cast<H::Endianness>(2)); }),
+      {"UnknownEndianness", WithHeader([](H* h) { h->set_endianness(static_cast<H::Endianness>(2)); }),
        "endianness 2; wanted 0"},
-      {"BU17_MinConsumer3", WithHeader([](H* h) { h->mutable_version()->set_min_consumer(3); }),
+      {"MinConsumer3", WithHeader([](H* h) { h->mutable_version()->set_min_consumer(3); }),
        "requires reader version 3; this reader has version 2", Code::kUnimplemented},
-      {"BU17_MinConsumer1000", WithHeader([](H* h) { h->mutable_version()->set_min_consumer(1000); }),
+      {"MinConsumer1000", WithHeader([](H* h) { h->mutable_version()->set_min_consumer(1000); }),
        "requires reader version 1000", Code::kUnimplemented},
-      {"BU17_MinConsumer2OfAnotherProgram", WithHeader([](H* h) { h->mutable_version()->set_min_consumer(2); }),
+      {"MinConsumer2OfAnotherProgram", WithHeader([](H* h) { h->mutable_version()->set_min_consumer(2); }),
        "has min_consumer 2 without Tensorcask's mark (field 4096)", Code::kUnimplemented},
-      {"BU17_ReaderVersion3", WithHeader([](H* h) {
+      {"ReaderVersion3", WithHeader([](H* h) {
          h->mutable_version()->set_min_consumer(2);
          h->mutable_extension()->set_reader_version(3);
        }),
        "asks for version 3 of Tensorcask's reader; this reader has version 2", Code::kUnimplemented},
-      {"BU17_ReaderVersionNegative", WithHeader([](H* h) { h->mutable_extension()->set_reader_version(-1); }),
+      {"ReaderVersionNegative", WithHeader([](H* h) { h->mutable_extension()->set_reader_version(-1); }),
        "asks for reader version -1"},
-      {"BU17_ExtensionIsNoMessage",
+      {"ExtensionIsNoMessage",
        WithHeader([](H* h) { h->GetReflection()->MutableUnknownFields(h)->AddVarint(4096, 1); }), "extension"},
-      {"BU17_BadConsumer", WithHeader([](H* h) { h->mutable_version()->add_bad_consumers(2); }),
+      {"BadConsumer", WithHeader([](H* h) { h->mutable_version()->add_bad_consumers(2); }),
        "excludes readers of version 2", Code::kUnimplemented},
-      {"BU17_BadConsumers", WithHeader([](H* h) {
+      {"BadConsumers", WithHeader([](H* h) {
          for (const int version : {7, 1, 9}) h->mutable_version()->add_bad_consumers(version);
        }),
        "excludes readers of version 1", Code::kUnimplemented},
-      {"BU17_NegativeProducer", WithHeader([](H* h) { h->mutable_version()->set_producer(-1); }), "has producer -1"},
+      {"NegativeProducer", WithHeader([](H* h) { h->mutable_version()->set_producer(-1); }), "has producer -1"},
   };
 }
 
@@ -230,57 +229,57 @@ std::vector<EntryCase> BadEntries() {
        "wanted dtype 0 beside these"},
       {"PayloadWithoutDtype", Zeros(0, {1}, 4, [](E* e) { e->mutable_extension()->set_payload("x"); }),
        "neither it nor its extension has a dtype"},
-      {"BU18_ShardMinus1", Zeros(kFloat, {1}, 4, [](E* e) { e->set_shard_id(-1); }), "its shard is -1; there are 1"},
-      {"BU18_ShardIsCount", Zeros(kFloat, {1}, 4, [](E* e) { e->set_shard_id(1); }), "its shard is 1; there are 1"},
-      {"BU18_ShardMax", Zeros(kFloat, {1}, 4, [](E* e) { e->set_shard_id(INT32_MAX); }),
+      {"ShardMinus1", Zeros(kFloat, {1}, 4, [](E* e) { e->set_shard_id(-1); }), "its shard is -1; there are 1"},
+      {"ShardIsCount", Zeros(kFloat, {1}, 4, [](E* e) { e->set_shard_id(1); }), "its shard is 1; there are 1"},
+      {"ShardMax", Zeros(kFloat, {1}, 4, [](E* e) { e->set_shard_id(INT32_MAX); }),
        "its shard is 2147483647; there are 1"},
-      {"BU19_OffsetMinus8", Zeros(kFloat, {1}, 4, [](E* e) { e->set_offset(-8); }), "its offset is -8 and its size 4"},
-      {"BU19_OffsetPlusSizeWraps", Zeros(kFloat, {1}, 4, [](E* e) { e->set_offset(INT64_MAX - 2); }),
+      {"OffsetMinus8", Zeros(kFloat, {1}, 4, [](E* e) { e->set_offset(-8); }), "its offset is -8 and its size 4"},
+      {"OffsetPlusSizeWraps", Zeros(kFloat, {1}, 4, [](E* e) { e->set_offset(INT64_MAX - 2); }),
        "its offset is 9223372036854775805 and its size 4"},
-      {"BU19_OffsetPastEnd", Zeros(kFloat, {1}, 4, [](E* e) { e->set_offset(65); }), "has 64 bytes; 4 at 65 are wanted",
+      {"OffsetPastEnd", Zeros(kFloat, {1}, 4, [](E* e) { e->set_offset(65); }), "has 64 bytes; 4 at 65 are wanted",
        Seen::kInData},
-      {"BU19_OffsetFarPastEnd", Zeros(kFloat, {1}, 4, [](E* e) { e->set_offset(int64_t{1} << 62); }), "are wanted",
+      {"OffsetFarPastEnd", Zeros(kFloat, {1}, 4, [](E* e) { e->set_offset(int64_t{1} << 62); }), "are wanted",
        Seen::kInData},
-      {"BU19_CrossesEnd", Zeros(kFloat, {1}, 4, [](E* e) { e->set_offset(61); }), "has 64 bytes; 4 at 61 are wanted",
+      {"CrossesEnd", Zeros(kFloat, {1}, 4, [](E* e) { e->set_offset(61); }), "has 64 bytes; 4 at 61 are wanted",
        Seen::kInData},
-      {"BU20_SizeTooSmall", Zeros(kFloat, {2, 2}, 12), "stores 12 bytes; float32 [2,2] needs 16"},
-      {"BU20_SizeTooLarge", Zeros(kFloat, {2, 2}, 20), "stores 20 bytes; float32 [2,2] needs 16"},
-      {"BU20_Size0", Zeros(kFloat, {2, 2}, 0), "stores 0 bytes; float32 [2,2] needs 16"},
-      {"BU20_SizeNegative", Zeros(kFloat, {1}, 4, [](E* e) { e->set_size(-4); }), "its offset is 0 and its size -4"},
-      {"BU20_Size2To62", Zeros(kFloat, {1}, 4, [](E* e) { e->set_size(int64_t{1} << 62); }),
+      {"SizeTooSmall", Zeros(kFloat, {2, 2}, 12), "stores 12 bytes; float32 [2,2] needs 16"},
+      {"SizeTooLarge", Zeros(kFloat, {2, 2}, 20), "stores 20 bytes; float32 [2,2] needs 16"},
+      {"Size0", Zeros(kFloat, {2, 2}, 0), "stores 0 bytes; float32 [2,2] needs 16"},
+      {"SizeNegative", Zeros(kFloat, {1}, 4, [](E* e) { e->set_size(-4); }), "its offset is 0 and its size -4"},
+      {"Size2To62", Zeros(kFloat, {1}, 4, [](E* e) { e->set_size(int64_t{1} << 62); }),
        "stores 4611686018427387904 bytes; float32 [1] needs 4"},
-      {"BU20_ShapeOf2To62", Zeros(kFloat, {int64_t{1} << 62}, 4), "needs more than 2^64"},
-      {"BU20_ShapeOf2To40InFile", Zeros(kFloat, {int64_t{1} << 40}, 4, [](E* e) { e->set_size(int64_t{1} << 42); }),
+      {"ShapeOf2To62", Zeros(kFloat, {int64_t{1} << 62}, 4), "needs more than 2^64"},
+      {"ShapeOf2To40InFile", Zeros(kFloat, {int64_t{1} << 40}, 4, [](E* e) { e->set_size(int64_t{1} << 42); }),
        "are wanted", Seen::kInData},
-      {"BU21_CrcWrong", Zeros(kFloat, {1}, 4, [](E* e) { e->set_crc32c(1); }), "stored is 00000001", Seen::kInData},
-      {"BU21_CrcUnmasked", Zeros(kFloat, {1}, 4, [](E* e) { e->set_crc32c(UnmaskCrc32c(e->crc32c())); }),
-       "its checksum is", Seen::kInData},
-      {"BU21_CrcAbsent", Zeros(kFloat, {1}, 4, [](E* e) { e->clear_crc32c(); }), "stored is 00000000", Seen::kInData},
-      {"BU21_CrcOfEmptyWrong", Zeros(kFloat, {0}, 0, [](E* e) { e->clear_crc32c(); }), "its checksum is a282ead8",
+      {"CrcWrong", Zeros(kFloat, {1}, 4, [](E* e) { e->set_crc32c(1); }), "stored is 00000001", Seen::kInData},
+      {"CrcUnmasked", Zeros(kFloat, {1}, 4, [](E* e) { e->set_crc32c(UnmaskCrc32c(e->crc32c())); }), "its checksum is",
        Seen::kInData},
-      {"BU21_BitFlipped", Zeros(kFloat, {16}, 64), "its checksum is", Seen::kInData, std::string(63, '\0') + "\x10"},
+      {"CrcAbsent", Zeros(kFloat, {1}, 4, [](E* e) { e->clear_crc32c(); }), "stored is 00000000", Seen::kInData},
+      {"CrcOfEmptyWrong", Zeros(kFloat, {0}, 0, [](E* e) { e->clear_crc32c(); }), "its checksum is a282ead8",
+       Seen::kInData},
+      {"BitFlipped", Zeros(kFloat, {16}, 64), "its checksum is", Seen::kInData, std::string(63, '\0') + "\x10"},
       {"BoolOf2", EntryOf(kBool, {3}, std::string("\0\1\2", 3)).SerializeAsString(), "a bool is neither 0 nor 1",
        Seen::kInData, std::string("\0\1\2", 3)},
-      {"BU23_2To40StringsIn24Bytes", Zeros(kString, {int64_t{1} << 40}, 24),
+      {"2To40StringsIn24Bytes", Zeros(kString, {int64_t{1} << 40}, 24),
        "stores 24 bytes; string [1099511627776] needs"},
-      {"BU23_StringsWithoutChecksum", Zeros(kString, {4}, 7), "stores 7 bytes; string [4] needs 8 or more"},
-      {"BU23_LengthsWithoutEnd", Zeros(kString, {4}, 12), "the length of string 0 is cut short", Seen::kInData,
+      {"StringsWithoutChecksum", Zeros(kString, {4}, 7), "stores 7 bytes; string [4] needs 8 or more"},
+      {"LengthsWithoutEnd", Zeros(kString, {4}, 12), "the length of string 0 is cut short", Seen::kInData,
        std::string(12, '\x80')},
   };
   const auto add_strings = [&](const char* name, const char* says, const ForgedStrings& strings) {
     cases.push_back({name, strings.entry, says, Seen::kInData, strings.stored});
   };
-  add_strings("BU23_LengthMax", "string 0 of 1 has length 18446744073709551615", StringsOf({UINT64_MAX}, "abc", {1}));
-  add_strings("BU23_LengthsWrap", "string 1 of 2 has length", StringsOf({3, UINT64_MAX - 1}, "abc", {2}));
-  add_strings("BU23_LengthsRunPast", "string 1 of 2 has length 9", StringsOf({3, 9}, "abc", {2}));
-  add_strings("BU23_LengthsTooShort", "its strings have 2 bytes", StringsOf({1, 1}, "abc", {2}));
-  add_strings("BU23_MoreLengthsThanStrings", "its strings have 1 bytes", StringsOf({1, 0}, "a", {1}));
+  add_strings("LengthMax", "string 0 of 1 has length 18446744073709551615", StringsOf({UINT64_MAX}, "abc", {1}));
+  add_strings("LengthsWrap", "string 1 of 2 has length", StringsOf({3, UINT64_MAX - 1}, "abc", {2}));
+  add_strings("LengthsRunPast", "string 1 of 2 has length 9", StringsOf({3, 9}, "abc", {2}));
+  add_strings("LengthsTooShort", "its strings have 2 bytes", StringsOf({1, 1}, "abc", {2}));
+  add_strings("MoreLengthsThanStrings", "its strings have 1 bytes", StringsOf({1, 0}, "a", {1}));
   ForgedStrings wrong = StringsOf({1, 1}, "ab", {2});
   wrong.stored[2] ^= 1;
-  add_strings("BU23_LengthChecksumWrong", "the checksum of its lengths is", wrong);
+  add_strings("LengthChecksumWrong", "the checksum of its lengths is", wrong);
   wrong = StringsOf({1, 1}, "ab", {2});
   wrong.stored[7] ^= 1;
-  add_strings("BU23_CharactersChecksumWrong", "its checksum is", wrong);
+  add_strings("CharactersChecksumWrong", "its checksum is", wrong);
   return cases;
 }
 

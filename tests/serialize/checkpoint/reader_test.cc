@@ -278,7 +278,7 @@ TEST(Reader, ListsFormsItDoesNotRead) {
   EXPECT_THAT(reader.Read("resource"), StatusIs(Code::kUnimplemented, HasSubstr("dtype resource")));
 }
 
-// BU-32: fields of a newer writer are passed over.
+// Fields of a newer writer are passed over.
 TEST(Reader, PassesOverUnknownFields) {
   const std::string bytes(8, '\1');
   BundleHeaderProto header;

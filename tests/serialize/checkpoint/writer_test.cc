@@ -165,7 +165,7 @@ TEST(Writer, RefusesBadPrefixesAndOptions) {
   const struct {
     std::string prefix;
     const char* says;
-  } cases[] = {{"", "names a folder"},  // BU-28
+  } cases[] = {{"", "names a folder"},
                {"/models/", "names a folder"},
                {"/m%s", "pattern of files"},
                {"/m-of-n", "pattern of files"},
@@ -224,8 +224,8 @@ TEST_P(AddRejects, ForGood) {
 INSTANTIATE_TEST_SUITE_P(
     Adds, AddRejects,
     ::testing::Values(
-        AddCase{"BU27_EmptyName", "", 0, One(), Code::kInvalidArgument, "name is empty"},
-        AddCase{"BU27_Twice", "there", 1, One(), Code::kAlreadyExists, "tensor \"there\" was added before"},
+        AddCase{"EmptyName", "", 0, One(), Code::kInvalidArgument, "name is empty"},
+        AddCase{"Twice", "there", 1, One(), Code::kAlreadyExists, "tensor \"there\" was added before"},
         AddCase{"NulFirst", std::string("\0a", 2), 0, One(), Code::kInvalidArgument, "starts with a NUL byte"},
         AddCase{"LongName", std::string(65537, 'n'), 0, One(), Code::kInvalidArgument, "longer than 65536"},
         AddCase{"ShardBelow", "w", -1, One(), Code::kInvalidArgument, "is for shard -1 of 2"},

@@ -47,7 +47,6 @@ TEST_P(SafetensorsRejects, WithCodeAndMessage) {
 }
 
 const RejectCase kBadLengths[] = {
-    // SF-01, SF-02
     {"Empty", "", "has 0 bytes"},
     {"SevenBytes", std::string(7, '\0'), "has 7 bytes"},
     {"NoHeader", LengthOnly(0), "does not begin with '{'"},
@@ -59,7 +58,6 @@ const RejectCase kBadLengths[] = {
 };
 
 const RejectCase kBadText[] = {
-    // SF-03, SF-08, SF-15
     {"InvalidUtf8", MakeFile("{\"\xff\":{}}"), "not JSON at byte 2"},
     {"OverlongUtf8", MakeFile("{\"\xc0\x80\":{}}"), "not JSON at byte"},
     {"SurrogateUtf8", MakeFile("{\"\xed\xa0\x80\":{}}"), "not JSON at byte"},
@@ -87,7 +85,6 @@ const RejectCase kBadText[] = {
 };
 
 const RejectCase kBadNames[] = {
-    // SF-04, SF-14
     {"DuplicateName", TwoTensors("[0,8]", "[8,16]", 16, "aa"), "tensor \"a\" is listed twice: duplicate name"},
     {"HiddenDuplicate", TwoTensors("[0,8]", "[8,16]", 16, "a\\u0061"), "duplicate name"},
     {"DuplicateField", OneTensor(kGood + ",\"shape\":[2]"), "tensor \"a\": has shape twice: duplicate key"},
@@ -106,7 +103,6 @@ const RejectCase kBadNames[] = {
 };
 
 const RejectCase kBadPlaces[] = {
-    // SF-05, SF-06, SF-10
     {"HoleAtStart", WithOffsets("[1,9]"), "the file has 8 bytes of data"},
     {"HoleBeforeFirst", TwoTensors("[4,12]", "[12,20]", 20), "data bytes 0 to 4, before tensor \"a\""},
     {"HoleInside", TwoTensors("[0,8]", "[9,17]", 17), "data bytes 8 to 9, before tensor \"b\""},
@@ -133,7 +129,6 @@ const RejectCase kBadPlaces[] = {
 };
 
 const RejectCase kBadShapes[] = {
-    // SF-09, SF-11, SF-13, SF-17
     {"PointZero", WithShape("[2.0]"), "dim 0 of the shape is 2.0"},
     {"Exponent", WithShape("[2e0]"), "dim 0 of the shape is 2e0"},
     {"Text", WithShape("[\"2\"]"), "dim 0 of the shape is \"2\""},
@@ -169,7 +164,6 @@ const RejectCase kBadShapes[] = {
 };
 
 const RejectCase kBadFields[] = {
-    // SF-12
     {"UnknownDType", WithDType("\"F33\""), "the dtype \"F33\" is unknown"},
     {"LowerCase", WithDType("\"f32\""), "the dtype \"f32\" is unknown"},
     {"NulSuffix", WithDType("\"F32\\u0000\""), "is unknown"},

@@ -51,7 +51,7 @@ using Code = absl::StatusCode;
 
 // ---- Files that are accepted ---------------------------------------------------------------------------------------
 
-TEST(SafetensorsReader, HeaderOrderNeedNotBeDataOrder) {  // SF-07
+TEST(SafetensorsReader, HeaderOrderNeedNotBeDataOrder) {
   const std::string file = TwoTensors("[8,16]", "[0,8]", 16);
   ASSERT_OK_AND_ASSIGN(const SafetensorsReader reader, OpenBytes(file));
   ASSERT_EQ(reader.entries().size(), 2u);
@@ -60,7 +60,7 @@ TEST(SafetensorsReader, HeaderOrderNeedNotBeDataOrder) {  // SF-07
   EXPECT_EQ(a.bytes(), Bytes(16).substr(8));
 }
 
-TEST(SafetensorsReader, TensorsAtOddAddressesAreRead) {  // SF-16
+TEST(SafetensorsReader, TensorsAtOddAddressesAreRead) {
   const std::string file = MakeFile(
       R"({"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},"b":{"dtype":"F64","shape":[],"data_offsets":[3,11]}} )",
       Bytes(11));
@@ -76,7 +76,7 @@ TEST(SafetensorsReader, TensorsAtOddAddressesAreRead) {  // SF-16
   EXPECT_EQ(mapped.buffer()->kind(), TensorBuffer::Kind::kBytes);
 }
 
-TEST(SafetensorsReader, ManyEmptyTensorsAreRead) {  // SF-17
+TEST(SafetensorsReader, ManyEmptyTensorsAreRead) {
   std::string header = "{";
   for (int i = 0; i < 20'000; ++i) {
     absl::StrAppend(&header, i == 0 ? "" : ",", "\"", i, R"(":{"dtype":"F32","shape":[0],"data_offsets":[0,0]})");
@@ -379,7 +379,7 @@ TEST_F(ShardedModel, AWrongTotalSizeIsNoted) {
   EXPECT_THAT(reader.notes(), ElementsAre(HasSubstr("all tensors have 17 bytes; they have 8")));
 }
 
-TEST_F(ShardedModel, FilesOutsideTheFolderAreRefused) {  // SF-18
+TEST_F(ShardedModel, FilesOutsideTheFolderAreRefused) {
   for (const char* name : {"../m-1.safetensors", "/d/m-1.safetensors", "./m-1.safetensors", "x/../m-1.safetensors",
                            "..", ".", "", "a\\\\b", "m\\u0000"}) {
     EXPECT_THAT(Open(absl::StrCat(R"({"weight_map":{"a":")", name, R"("}})")),
@@ -388,7 +388,7 @@ TEST_F(ShardedModel, FilesOutsideTheFolderAreRefused) {  // SF-18
   }
 }
 
-TEST_F(ShardedModel, WhatDoesNotFitTogetherIsRefused) {  // SF-18
+TEST_F(ShardedModel, WhatDoesNotFitTogetherIsRefused) {
   const auto rejects = [&](const std::string& index, Code code, const std::string& says) {
     EXPECT_THAT(Open(index), StatusIs(code, HasSubstr(says))) << index;
   };
