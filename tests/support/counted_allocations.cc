@@ -1,16 +1,17 @@
 #include "tensorcask/tests/support/counted_allocations.h"
 
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <new>
 
 namespace {
 
-int64_t num_allocations = 0;
-bool nothrow_fails = false;
+std::atomic<int64_t> num_allocations{0};
+std::atomic<bool> nothrow_fails{false};
 
 void* CountedAllocation(size_t bytes) {
-  ++num_allocations;
+  num_allocations.fetch_add(1, std::memory_order_relaxed);
   return std::malloc(bytes == 0 ? 1 : bytes);
 }
 
@@ -38,7 +39,7 @@ NOT_INLINED void operator delete[](void* block, const std::nothrow_t&) noexcept 
 
 namespace tensorcask::testing {
 
-int64_t NumAllocations() { return num_allocations; }
+int64_t NumAllocations() { return num_allocations.load(); }
 
 FailingNothrowNew::FailingNothrowNew() { nothrow_fails = true; }
 FailingNothrowNew::~FailingNothrowNew() { nothrow_fails = false; }
