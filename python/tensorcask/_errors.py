@@ -87,5 +87,9 @@ class CancelledError(Error, RuntimeError):
     """The call was ended before it was done."""
 
 
+class MissingFrameworkError(Error, ImportError):
+    """The caller asked for a framework (PyTorch, JAX) that is not installed or fails to import."""
+
+
 class SystemCallError(Error, OSError):
     """The system reports another error, for example of a disk."""

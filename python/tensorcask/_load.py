@@ -1,10 +1,12 @@
 """``tensorcask.load``: the tensors of a file as arrays of a framework."""
 
+import importlib
 import os
 import typing
 from collections.abc import Iterable
 
 from tensorcask import _native
+from tensorcask._errors import MissingFrameworkError
 
 
 def load(
@@ -23,8 +25,8 @@ def load(
 
     ``names`` is a name, a shell pattern, or several of them; None loads all. A name that is not in the file, and a
     pattern that matches nothing, is a KeyError. ``framework`` is 'numpy', 'torch', 'jax' or 'tensorcask' (which gives
-    ``tensorcask.Tensor``). torch and jax get the memory through DLPack, without a copy; ``device`` then moves the
-    tensors. With ``mmap`` arrays are read-only memory of the file where the format allows that; the file must not
+    ``tensorcask.Tensor``). 'torch' and 'jax' import that framework (MissingFrameworkError, which is an ImportError, if
+    that fails) and hand it the memory through DLPack, without a copy; ``device`` then moves the tensors. With ``mmap`` arrays are read-only memory of the file where the format allows that; the file must not
     change. ``format``, ``base`` and ``lenient`` are those of ``open``.
 
     bfloat16, float8 and integers below 8 bits come as dtypes of ml_dtypes if the program has imported that, else as
@@ -43,9 +45,25 @@ def load(
         raise ValueError(f"framework is {framework!r}; wanted 'numpy', 'torch', 'jax' or 'tensorcask'")
     if framework == "tensorcask" and device is not None:
         raise ValueError("device: tensors of tensorcask are on the host; name another framework")
+    if framework != "tensorcask":
+        import_framework(framework)  # before the file is read
     convert = _CONVERTERS[framework]
     tensors = _native.load_tensors(path, names, mmap, True, format, base, lenient, threads)
     return {name: convert(tensor, device) for name, tensor in tensors.items()}
+
+
+_FRAMEWORKS = {"jax": "JAX", "torch": "PyTorch"}
+
+
+def import_framework(name: str) -> typing.Any:
+    """The module of a framework that the caller asked for by name; the package imports none otherwise."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise MissingFrameworkError(
+            f"{_FRAMEWORKS[name]} cannot be imported ({error}): install the package {name!r}, or load the arrays with "
+            "framework='numpy'"
+        ) from error
 
 
 def _as_tensor(tensor: "_native.Tensor", device: object) -> typing.Any:
@@ -54,8 +72,7 @@ def _as_tensor(tensor: "_native.Tensor", device: object) -> typing.Any:
 
 def to_torch(tensor: "_native.Tensor", device: object = None) -> typing.Any:
     """A torch.Tensor on the memory of `tensor`. Read-only memory is copied, since torch.Tensor cannot express that."""
-    import torch
-
+    torch = import_framework("torch")
     if tensor.dtype == "string":
         raise TypeError("PyTorch has no strings; load them with framework='numpy'")
     if tensor.readonly:
@@ -71,8 +88,9 @@ def to_torch(tensor: "_native.Tensor", device: object = None) -> typing.Any:
 
 
 def _to_jax(tensor: "_native.Tensor", device: object) -> typing.Any:
-    import jax
-
+    jax = import_framework("jax")
+    if tensor.dtype == "string":
+        raise TypeError("JAX has no strings; load them with framework='numpy'")
     array = jax.numpy.from_dlpack(tensor)
     return array if device is None else jax.device_put(array, device)
 

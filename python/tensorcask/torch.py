@@ -11,23 +11,50 @@
             checkpointer.save(step, model, optimizer)                  # returns when the tensors are copied
     step = tct.load_latest("run", model, optimizer)
 
-Tensors of a model have their names of ``state_dict()``. The state of an optimizer is stored under ``optimizer/``, what
-is no tensor of it as JSON: loading executes nothing.
+Tensors of a model have their names of ``state_dict()``. The tensors in the state of an optimizer are stored under
+``optimizer/``, and the rest of it as JSON in the bytes of the tensor ``optimizer.json``: loading executes nothing.
+
+An ``optimizer`` is any object with ``state_dict`` and ``load_state_dict`` (a schedule of learning rates, a
+``GradScaler``), or a dict of several: ``{"adam": optimizer, "schedule": schedule}``.
 """
 
-import json
+import itertools
 import os
+import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-import torch
-
-from tensorcask import _native
+from tensorcask import _native, _plain
 from tensorcask._errors import DataLossError, InvalidArgumentError, MissingTensorError
-from tensorcask._load import to_torch
+from tensorcask._load import import_framework, to_torch
+from tensorcask._steps import BASE_STEP, Step, StepSaver, latest_step
 
-_PREFIX = "optimizer/"
+import_framework("torch")  # raises MissingFrameworkError
+
+import torch  # noqa: E402
+
+__all__ = [
+    "AsyncCheckpointer",
+    "Keys",
+    "StateMismatchError",
+    "Stateful",
+    "Step",
+    "flatten",
+    "load_latest",
+    "load_state_dict",
+    "save_state_dict",
+]
+
+_OPTIMIZER = "optimizer"
 _TREE = "optimizer.json"
+
+
+class Stateful(typing.Protocol):
+    """An optimizer, a schedule of learning rates, a ``GradScaler``."""
+
+    def state_dict(self) -> typing.Any: ...
+
+    def load_state_dict(self, state_dict: typing.Any, /) -> object: ...
 
 
 class Keys(typing.NamedTuple):
@@ -37,16 +64,23 @@ class Keys(typing.NamedTuple):
     unexpected_keys: "list[str]"
 
 
+class StateMismatchError(MissingTensorError, InvalidArgumentError, RuntimeError):
+    """A file does not fit a model. The model is unchanged. Also a RuntimeError, as PyTorch's own is."""
+
+    missing_keys: "list[str]"  # of the model, absent from the file
+    unexpected_keys: "list[str]"  # of the file, absent from the model
+    mismatched_keys: "list[str]"  # whose dtypes or shapes differ
+
+
 def save_state_dict(
     path: "str | os.PathLike[str]",
     model: "torch.nn.Module | Mapping[str, torch.Tensor]",
-    optimizer: "torch.optim.Optimizer | None" = None,
+    optimizer: "Stateful | Mapping[str, Stateful] | None" = None,
     **options: typing.Any,
 ) -> int:
     """Saves the state of a model, and of its optimizer, as ``tensorcask.save`` does; `options` are those of it.
 
-    An optimizer needs a format with strings (a checkpoint, records). Raises InvalidArgumentError for state that is
-    neither tensors nor numbers, text, lists and dicts.
+    Raises InvalidArgumentError for state that is neither tensors nor numbers, text, None, lists, tuples and dicts.
     """
     return int(_native.save(path, flatten(model, optimizer), **options))
 
@@ -54,174 +88,252 @@ def save_state_dict(
 def load_state_dict(
     model: torch.nn.Module,
     path: "str | os.PathLike[str]",
-    optimizer: "torch.optim.Optimizer | None" = None,
+    optimizer: "Stateful | Mapping[str, Stateful] | None" = None,
     *,
     strict: bool = True,
+    base: "str | os.PathLike[str] | None" = None,
+    verify: bool = False,
 ) -> Keys:
     """Reads a file into the memory of the parameters and buffers of a model, and the state into an optimizer.
 
-    Dtypes and shapes must be those of the model. With `strict` the names must be the same (MissingTensorError, before
-    anything is changed). Without, the result names those that are missing and those that were not used.
+    Dtypes and shapes must be those of the model, and with `strict` the names, too: StateMismatchError lists all that
+    differ, before anything is changed. Without `strict` the result names the tensors that are missing in the file and
+    those that were not used. Of tied parameters the file may have one alone.
+
+    A file that turns out to be damaged while it is read (DataLossError) may have changed a part of the model. With
+    `verify` all bytes of the file are checked first, and then read a second time. `base` is that of
+    ``tensorcask.open``.
     """
-    with _native.open(path) as reader:
-        state = model.state_dict()
-        stored = {name for name in reader if not _is_optimizer(name)}
-        keys = Keys([name for name in state if name not in stored], sorted(stored - state.keys()))
-        if strict and (keys.missing_keys or keys.unexpected_keys):
-            raise MissingTensorError(
-                f"{os.fspath(path)!s}: the model lacks {keys.unexpected_keys}, the file lacks {keys.missing_keys}"
-            )
-        wanted = [name for name in state if name in stored]
-        for name in wanted:
-            _check_like(reader.entry(name), state[name])
-        tree = _read_tree(reader) if optimizer is not None else None
-        for name in wanted:
-            _read_into(reader, name, state[name])
-        if optimizer is not None:
-            optimizer.load_state_dict(_decode(tree, reader))
+    if verify:
+        _check_bytes(path, base)
+    with _native.open(path, base=base) as reader:
+        state = _state_of(model)
+        keys, wanted = _match(state, reader, strict)
+        values = [] if optimizer is None else _read_optimizers(optimizer, reader)
+        for stateful, value in values:
+            stateful.load_state_dict(value)
+        _read_model(model, {name: state[name] for name in wanted}, reader)
     return keys
 
 
 class AsyncCheckpointer:
     """Saves a model and its optimizer at numbered steps, in the background.
 
-    ``save`` returns when the tensors are copied. `options` are those of ``tensorcask.CheckpointManager``.
+    ``save`` returns when the tensors are copied. With ``full_every=10`` each tenth step is a full checkpoint, and the
+    steps between are deltas to it, which store what changed. `options` are ``full_every`` and those of
+    ``tensorcask.CheckpointManager``; ``keep_last`` and ``keep_every`` count full steps.
     """
 
     def __init__(self, folder: "str | os.PathLike[str]", **options: typing.Any) -> None:
-        self._manager = _native.CheckpointManager(folder, **options)
-        self._last: "_native.BackgroundSave | None" = None
+        self._saver = StepSaver(folder, **options)
 
     def save(
         self,
         step: int,
         model: "torch.nn.Module | Mapping[str, torch.Tensor]",
-        optimizer: "torch.optim.Optimizer | None" = None,
+        optimizer: "Stateful | Mapping[str, Stateful] | None" = None,
     ) -> _native.BackgroundSave:
         """Raises the error of the save before, if that failed; then copies the tensors and saves them."""
-        self.wait()
-        self._last = self._manager.save_in_background(step, flatten(model, optimizer))
-        return self._last
+        return self._saver.save(step, flatten(model, optimizer))
 
     def wait(self) -> None:
         """Waits for the save that runs, and raises its error."""
-        if self._last is not None:
-            last, self._last = self._last, None
-            last.wait()
+        self._saver.wait()
 
     def steps(self) -> "list[int]":
-        return list(self._manager.steps())
+        """The steps that exist, ascending."""
+        return self._saver.steps()
 
-    def latest(self) -> "tuple[int, str] | None":
-        return self._manager.latest()
+    def latest(self, *, verify: bool = True) -> "Step | None":
+        """The newest step that is whole: its number, its path, and the base of a delta. None if there is none."""
+        return self._saver.latest(verify=verify)
 
     def close(self) -> None:
-        try:
-            self.wait()
-        finally:
-            self._manager.close()
+        """Waits for the save that runs, raises its error, and releases the folder."""
+        self._saver.close()
 
     def __enter__(self) -> "AsyncCheckpointer":
         return self
 
-    def __exit__(self, *exception: object) -> None:
-        self.close()
+    def __exit__(
+        self,
+        type: "typing.Any",
+        value: "BaseException | None",
+        traceback: "types.TracebackType | None",
+    ) -> None:
+        self._saver.close_after(value)
 
 
 def load_latest(
     folder: "str | os.PathLike[str]",
     model: torch.nn.Module,
-    optimizer: "torch.optim.Optimizer | None" = None,
+    optimizer: "Stateful | Mapping[str, Stateful] | None" = None,
     *,
     name: str = "ckpt",
+    strict: bool = True,
 ) -> "int | None":
-    """Loads the newest whole step of a folder. Returns its number, or None if there is none."""
-    found = _native.latest(folder, name=name)
+    """Loads the newest whole step of a folder, and returns its number; None for a folder without steps, or no folder."""
+    found = latest_step(folder, name)
     if found is None:
         return None
-    load_state_dict(model, found[1], optimizer)
-    return found[0]
+    load_state_dict(model, found.path, optimizer, strict=strict, base=found.base)
+    return found.number
 
 
 def flatten(
-    model: "torch.nn.Module | Mapping[str, torch.Tensor]", optimizer: "torch.optim.Optimizer | None" = None
+    model: "torch.nn.Module | Mapping[str, torch.Tensor]",
+    optimizer: "Stateful | Mapping[str, Stateful] | None" = None,
 ) -> "dict[str, object]":
     """The tensors to save, by name: what ``save_state_dict`` gives to ``tensorcask.save``."""
     state = model.state_dict() if isinstance(model, torch.nn.Module) else model
     tensors: "dict[str, object]" = {}
     for name, value in state.items():
-        if not isinstance(value, torch.Tensor):
-            raise InvalidArgumentError(f"{name}: the state is {type(value).__name__}, not a tensor")
-        if _is_optimizer(name):
-            raise InvalidArgumentError(f"{name}: names that start with {_PREFIX} are those of optimizers")
+        _check_has_memory(name, value)
+        if _is_reserved(name):
+            raise InvalidArgumentError(f"{name}: names like this are those of the state of an optimizer")
         tensors[name] = value
     if optimizer is not None:
-        tree = _encode(optimizer.state_dict(), _PREFIX, tensors)
-        tensors[_TREE] = json.dumps(tree)
+        if isinstance(optimizer, Mapping):
+            states: typing.Any = {key: one.state_dict() for key, one in optimizer.items()}
+        else:
+            states = optimizer.state_dict()
+        tree = _plain.encode(states, _OPTIMIZER, tensors, _is_tensor)
+        tensors[_TREE] = torch.frombuffer(bytearray(_plain.to_json(tree)), dtype=torch.uint8)
     return tensors
 
 
-def _is_optimizer(name: str) -> bool:
-    return name == _TREE or name.startswith(_PREFIX)
+def _is_reserved(name: str) -> bool:
+    return name in (_TREE, BASE_STEP) or name.startswith(_OPTIMIZER + "/")
 
 
-# Each value is a list of its kind and its content, so that nothing is mistaken for anything else.
-def _encode(value: object, path: str, tensors: "dict[str, object]") -> "list[typing.Any]":
+def _is_tensor(value: object) -> bool:
     if isinstance(value, torch.Tensor):
-        tensors[path.rstrip("/")] = value
-        return ["tensor", path.rstrip("/")]
-    if isinstance(value, dict):
-        items = []
-        for key, item in value.items():
-            if not isinstance(key, (str, int)):
-                raise InvalidArgumentError(f"{path}: the key {key!r} is neither text nor a number")
-            items.append([key, _encode(item, f"{path}{key}/", tensors)])
-        return ["dict", items]
-    if isinstance(value, (list, tuple)):
-        kind = "list" if isinstance(value, list) else "tuple"
-        return [kind, [_encode(item, f"{path}{i}/", tensors) for i, item in enumerate(value)]]
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return ["value", value]
-    raise InvalidArgumentError(f"{path.rstrip('/')}: {type(value).__name__} is neither a tensor nor a plain value")
+        _check_has_memory("a tensor of the optimizer", value)
+        return True
+    return False
 
 
-def _read_tree(reader: _native.Reader) -> typing.Any:
-    try:
-        return json.loads(bytes(reader[_TREE][()]))
-    except (ValueError, TypeError, RecursionError) as error:
-        raise DataLossError(f"{reader.path}: {_TREE} is not JSON: {error}") from None
+def _check_has_memory(name: str, tensor: object) -> None:
+    """Errors: InvalidArgumentError if elements cannot be read from it or written to it."""
+    if not isinstance(tensor, torch.Tensor):
+        raise InvalidArgumentError(f"{name}: the state of the model has {type(tensor).__name__}; wanted a tensor")
+    if tensor.device.type == "meta":
+        raise InvalidArgumentError(f"{name} is on the meta device; call model.to_empty(device='cpu') first")
+    if tensor.layout != torch.strided or tensor.is_quantized:
+        form = "quantized elements" if tensor.is_quantized else f"the layout {tensor.layout}"
+        raise InvalidArgumentError(f"{name} has {form}; wanted a plain strided tensor")
 
 
-def _decode(tree: typing.Any, reader: _native.Reader) -> typing.Any:
-    """Trusts nothing in the tree: it comes from a file."""
-    try:
-        kind, content = tree
-        if kind == "tensor":
-            return to_torch(reader.read(content, tensor=True))
-        if kind == "dict":
-            return {key: _decode(item, reader) for key, item in content}
-        if kind in ("list", "tuple"):
-            items = [_decode(item, reader) for item in content]
-            return items if kind == "list" else tuple(items)
-        if kind == "value" and (content is None or isinstance(content, (bool, int, float, str))):
-            return content
-    except (ValueError, TypeError, RecursionError) as error:
-        raise DataLossError(f"{reader.path}: {_TREE} is not the state of an optimizer: {error}") from None
-    raise DataLossError(f"{reader.path}: {_TREE} is not the state of an optimizer: {kind!r}")
+def _check_bytes(path: "str | os.PathLike[str]", base: "str | os.PathLike[str] | None") -> None:
+    report = _native.verify(path, base=base)
+    if not report:
+        raise DataLossError("; ".join(one.message for one in report.damage))
 
 
-def _check_like(entry: _native.Entry, tensor: torch.Tensor) -> None:
-    dtype = str(tensor.dtype).removeprefix("torch.")
-    if entry.dtype != dtype or entry.shape != tuple(tensor.shape):
-        raise InvalidArgumentError(
-            f"tensor {entry.name!r} is {entry.dtype} {list(entry.shape)} in the file, and {dtype} "
-            f"{list(tensor.shape)} in the model"
-        )
+# ---- Models ---------------------------------------------------------------------------------------------------------
 
 
-def _read_into(reader: _native.Reader, name: str, tensor: torch.Tensor) -> None:
-    if tensor.device.type == "cpu" and not tensor.is_conj() and not tensor.is_neg():
-        reader.read_into(name, tensor)
-    else:
-        with torch.no_grad():
-            tensor.copy_(to_torch(reader.read(name, tensor=True)))
+def _state_of(model: torch.nn.Module) -> "dict[str, torch.Tensor]":
+    """The tensors to read into. Errors: InvalidArgumentError if one has no memory for elements."""
+    state = model.state_dict()
+    for name, tensor in state.items():
+        _check_has_memory(name, tensor)
+    return dict(state)
+
+
+def _match(
+    state: "dict[str, torch.Tensor]", reader: _native.Reader, strict: bool
+) -> "tuple[Keys, list[str]]":
+    """The names that do not match, and those to read. Errors: StateMismatchError."""
+    wanted = [name for name in state if name in reader]
+    filled = {_memory(state[name]) for name in wanted if state[name].numel() > 0}
+    missing = [name for name in state if name not in reader and _memory(state[name]) not in filled]
+    unexpected = [name for name in reader if name not in state and not _is_reserved(name)]
+    mismatched = {name: text for name in wanted if (text := _difference(reader.entry(name), state[name]))}
+    problems = list(mismatched.values())
+    if strict and unexpected:
+        problems.insert(0, "the model has no " + _listed(unexpected))
+    if strict and missing:
+        problems.insert(0, "the file has no " + _listed(missing))
+    if problems:
+        error = StateMismatchError(f"{reader.path}: does not fit the model: {'; '.join(problems)}")
+        error.missing_keys, error.unexpected_keys = missing, unexpected
+        error.mismatched_keys = list(mismatched)
+        raise error
+    return Keys(missing, unexpected), wanted
+
+
+def _listed(names: "list[str]") -> str:
+    return ", ".join(map(repr, names))
+
+
+def _memory(tensor: torch.Tensor) -> "tuple[object, ...]":
+    """Equal for tied parameters."""
+    return tensor.device, tensor.dtype, tensor.data_ptr(), tensor.shape, tensor.stride()
+
+
+def _dtype_name(tensor: torch.Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def _difference(entry: _native.Entry, tensor: torch.Tensor) -> str:
+    """What differs, or ''."""
+    dtype = _dtype_name(tensor)
+    if entry.dtype == dtype and entry.shape == tuple(tensor.shape):
+        return ""
+    return (
+        f"{entry.name!r} is {entry.dtype} {list(entry.shape)} in the file and {dtype} {list(tensor.shape)} in the model"
+    )
+
+
+def _read_model(model: torch.nn.Module, state: "dict[str, torch.Tensor]", reader: _native.Reader) -> None:
+    own = {tensor.untyped_storage().data_ptr() for tensor in _parameters_and_buffers(model)}
+    copies: "dict[str, torch.Tensor]" = {}
+    for name, tensor in state.items():
+        if tensor.untyped_storage().data_ptr() not in own:
+            copies[name] = to_torch(reader.read(name, tensor=True))
+        elif _is_plain_memory(tensor):
+            reader.read_into(name, tensor)
+        else:
+            with torch.no_grad():
+                tensor.copy_(to_torch(reader.read(name, tensor=True)))
+    if copies:  # of a model whose state_dict() makes new tensors
+        model.load_state_dict(copies, strict=False)
+
+
+def _is_plain_memory(tensor: torch.Tensor) -> bool:
+    """True if a file can be read into it. Memory of bools may have other bytes than 0 and 1 before that."""
+    is_lazy = tensor.is_conj() or tensor.is_neg()
+    return tensor.device.type == "cpu" and not is_lazy and tensor.dtype != torch.bool
+
+
+def _parameters_and_buffers(model: torch.nn.Module) -> "Iterable[torch.Tensor]":
+    return itertools.chain(model.parameters(), model.buffers())
+
+
+# ---- Optimizers -----------------------------------------------------------------------------------------------------
+
+
+def _read_optimizers(
+    optimizer: "Stateful | Mapping[str, Stateful]", reader: _native.Reader
+) -> "list[tuple[Stateful, typing.Any]]":
+    """The state to load into each."""
+    if _TREE not in reader:
+        raise MissingTensorError(f"{reader.path}: has no {_TREE!r}: it was saved without an optimizer")
+    where = f"{reader.path}: {_TREE}"
+    tree = reader.read(_TREE, tensor=True)
+    if tree.dtype != "uint8" or len(tree.shape) != 1:
+        raise DataLossError(f"{where} is {tree.dtype} {list(tree.shape)}; wanted one axis of uint8")
+
+    def read(name: str) -> object:
+        if name not in reader:
+            raise DataLossError(f"{where} names the tensor {name!r}, which the file does not have")
+        return to_torch(reader.read(name, tensor=True))
+
+    state = _plain.decode(_plain.from_json(tree.numpy().tobytes(), where), read, where)
+    if not isinstance(optimizer, Mapping):
+        return [(optimizer, state)]
+    if not isinstance(state, dict) or state.keys() != optimizer.keys():
+        stored = list(state) if isinstance(state, dict) else type(state).__name__
+        raise InvalidArgumentError(f"{where} has the state of {stored}; wanted that of {list(optimizer)}")
+    return [(one, state[key]) for key, one in optimizer.items()]
