@@ -37,19 +37,23 @@ def load(
     >>> sorted(tc.load("model.npz", names="*kernel"))
     ['a/kernel']
     """
-    if framework == "numpy":
+    convert = to_framework(framework, device)
+    tensors = _native.load_tensors(path, names, mmap, framework != "numpy", format, base, lenient, threads)
+    return {name: convert(tensor) for name, tensor in tensors.items()}
+
+
+def to_framework(framework: str, device: object) -> "typing.Callable[[typing.Any], typing.Any]":
+    """Converts tensors to those of a framework, which it imports; arrays of NumPy stay what they are."""
+    if framework in ("numpy", "tensorcask"):
         if device is not None:
-            raise ValueError("device: arrays of NumPy are on the host; name another framework")
-        return _native.load_tensors(path, names, mmap, False, format, base, lenient, threads)
+            kind = "arrays of NumPy" if framework == "numpy" else "tensors of tensorcask"
+            raise ValueError(f"device: {kind} are on the host; name another framework")
+        return lambda tensor: tensor
     if framework not in _CONVERTERS:
         raise ValueError(f"framework is {framework!r}; wanted 'numpy', 'torch', 'jax' or 'tensorcask'")
-    if framework == "tensorcask" and device is not None:
-        raise ValueError("device: tensors of tensorcask are on the host; name another framework")
-    if framework != "tensorcask":
-        import_framework(framework)  # before the file is read
+    import_framework(framework)
     convert = _CONVERTERS[framework]
-    tensors = _native.load_tensors(path, names, mmap, True, format, base, lenient, threads)
-    return {name: convert(tensor, device) for name, tensor in tensors.items()}
+    return lambda tensor: convert(tensor, device)
 
 
 _FRAMEWORKS = {"jax": "JAX", "torch": "PyTorch"}
@@ -64,10 +68,6 @@ def import_framework(name: str) -> typing.Any:
             f"{_FRAMEWORKS[name]} cannot be imported ({error}): install the package {name!r}, or load the arrays with "
             "framework='numpy'"
         ) from error
-
-
-def _as_tensor(tensor: "_native.Tensor", device: object) -> typing.Any:
-    return tensor
 
 
 def to_torch(tensor: "_native.Tensor", device: object = None) -> typing.Any:
@@ -97,6 +97,5 @@ def _to_jax(tensor: "_native.Tensor", device: object) -> typing.Any:
 
 _CONVERTERS: "dict[str, typing.Callable[[_native.Tensor, object], typing.Any]]" = {
     "jax": _to_jax,
-    "tensorcask": _as_tensor,
     "torch": to_torch,
 }

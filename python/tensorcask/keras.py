@@ -1,0 +1,268 @@
+"""Variables of Keras and TensorFlow by the names that their users know, without TensorFlow or Keras.
+
+    import tensorcask.keras as tck
+
+    weights = tck.load("saved_model")                        # a SavedModel, or the prefix of a checkpoint
+    with tck.open("ckpt-7") as checkpoint:
+        kernel = checkpoint["dense/kernel"]                  # as Keras calls the variable
+        same = checkpoint["layer_with_weights-0/kernel"]     # along the attributes of the objects
+
+A checkpoint of TensorFlow 2 stores a variable under its path through the objects that were saved, such as
+``layer_with_weights-0/kernel/.ATTRIBUTES/VARIABLE_VALUE``, and beside it the name that the program gave it. Checkpoints
+of TensorFlow 1 store variables under their names.
+
+``save_weights`` and ``load_weights`` store the weights of a model of Keras in any format of the library, by the names
+of its variables. They use the model that the caller gives, and import nothing.
+"""
+
+import collections
+import difflib
+import fnmatch
+import os
+import typing
+from collections.abc import Iterable, Iterator, Mapping
+
+import numpy as np
+
+from tensorcask import _native, _object_graph
+from tensorcask._errors import DataLossError, InvalidArgumentError, MissingTensorError, UnimplementedError
+from tensorcask._load import to_framework
+
+__all__ = ["Checkpoint", "load", "load_weights", "open", "save_weights"]
+
+_SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"
+_CONFIG = "/.ATTRIBUTES/OBJECT_CONFIG_JSON"  # how Keras makes the object; no variable
+
+
+class Checkpoint(Mapping[str, typing.Any]):
+    """The variables of a checkpoint: a read-only mapping of their names to arrays, in the order of the objects.
+
+    The name is the one that the program gave the variable (``dense/kernel``) if the checkpoint has it once, and
+    otherwise the path through the objects (``layer_with_weights-0/kernel``). Look-ups take both, also with ``:0``, any
+    other path to the same object, and the key of the tensor in the file.
+    """
+
+    def __init__(self, reader: _native.Reader) -> None:
+        self._reader = reader
+        self._nodes = _read_graph(reader)
+        full_names: "dict[str, str]" = {}  # by key
+        for node in self._nodes:
+            for attribute in node.attributes:
+                full_names.setdefault(attribute.key, attribute.full_name)
+        keys = [key for key in full_names if key in reader and not key.endswith(_CONFIG)]
+        keys += [key for key in reader if key not in full_names and key != _object_graph.KEY]
+        uses = collections.Counter(full_names.get(key, "") for key in keys)
+        paths = {_path_of(key): key for key in reversed(keys)}
+        self._shared: "dict[str, list[str]]" = collections.defaultdict(list)
+        self._keys: "dict[str, str]" = {}
+        for key in keys:
+            name = full_names.get(key, "")
+            if uses[name] > 1 and name:
+                self._shared[name].append(_path_of(key))
+            if not name or uses[name] > 1 or paths.get(name, key) != key:
+                name = _path_of(key)
+            self._keys[key if name in self._keys else name] = key
+        self._paths = paths
+
+    def __getitem__(self, name: str) -> "np.ndarray[typing.Any, typing.Any]":
+        """Reads one variable and verifies its checksum."""
+        return self._reader[self.key_of(name)]
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self._find(name) is not None
+
+    def __iter__(self) -> "Iterator[str]":
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def key_of(self, name: str) -> str:
+        """The name of the tensor in the file, for ``tensorcask.open``. Raises MissingTensorError, a KeyError."""
+        key = self._find(name)
+        if key is not None:
+            return key
+        plain = name.removesuffix(":0")
+        if plain in self._shared:
+            raise MissingTensorError(
+                f"{self._reader.path}: {len(self._shared[plain])} variables are called {plain!r}; they are "
+                + ", ".join(map(repr, self._shared[plain][:10]))
+            )
+        similar = difflib.get_close_matches(plain, list(self._keys)[:10_000], cutoff=0.4)
+        hint = "; similar names: " + ", ".join(map(repr, similar)) if similar else ""
+        raise MissingTensorError(f"{self._reader.path}: no variable {name!r}{hint}")
+
+    def entry(self, name: str) -> _native.Entry:
+        """Dtype, shape and more, without reading the elements."""
+        return self._reader.entry(self.key_of(name))
+
+    def slice(self, name: str) -> _native.SliceReader:
+        """``checkpoint.slice('embedding/weights')[1000:1010]`` reads these rows only."""
+        return self._reader.slice(self.key_of(name))
+
+    def read(self, name: str, *, mmap: bool = False, tensor: bool = False) -> typing.Any:
+        """Reads one variable; the arguments are those of ``tensorcask.Reader.read``."""
+        return self._reader.read(self.key_of(name), mmap=mmap, tensor=tensor)
+
+    @property
+    def reader(self) -> _native.Reader:
+        """The file, by the keys of its tensors."""
+        return self._reader
+
+    def close(self) -> None:
+        """Arrays that were read stay."""
+        self._reader.close()
+
+    def __enter__(self) -> "Checkpoint":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        if self._reader.closed:
+            return "<tensorcask.keras.Checkpoint, closed>"
+        return f"<tensorcask.keras.Checkpoint of {self._reader.path!r}, {len(self)} variables>"
+
+    def _find(self, name: str) -> "str | None":
+        for known in (name, name.removesuffix(":0")):
+            for names in (self._keys, self._paths):
+                if known in names:
+                    return names[known]
+        if name in self._reader:
+            return name
+        return self._follow(name.removesuffix(":0"))
+
+    def _follow(self, path: str) -> "str | None":
+        """The key of the variable that the attributes of the objects lead to."""
+        if not self._nodes:
+            return None
+        node = self._nodes[0]
+        for part in path.split("/"):
+            local_name = part.replace(".S", "/").replace("..", ".")
+            if local_name not in node.children:
+                return None
+            node = self._nodes[node.children[local_name]]
+        keys = [attribute.key for attribute in node.attributes if attribute.name == "VARIABLE_VALUE"]
+        return keys[0] if keys and keys[0] in self._reader else None
+
+
+def open(path: "str | os.PathLike[str]") -> Checkpoint:
+    """Opens the folder of a SavedModel, its folder ``variables``, or a checkpoint; reads the index and the graph.
+
+    Raises FileNotFoundError; UnimplementedError for files of HDF5 (``.keras``, ``.h5``); those of ``tensorcask.open``.
+    """
+    return Checkpoint(_native.open(_prefix_of(os.fspath(path))))
+
+
+def load(
+    path: "str | os.PathLike[str]",
+    names: "str | Iterable[str] | None" = None,
+    *,
+    framework: str = "numpy",
+    device: object = None,
+    mmap: bool = False,
+) -> "dict[str, typing.Any]":
+    """Loads variables into a dict, by the names of ``Checkpoint``. The arguments are those of ``tensorcask.load``."""
+    convert = to_framework(framework, device)
+    with open(path) as checkpoint:
+        chosen = list(checkpoint) if names is None else _choose(checkpoint, [names] if isinstance(names, str) else names)
+        return {name: convert(checkpoint.read(name, mmap=mmap, tensor=framework != "numpy")) for name in chosen}
+
+
+def save_weights(path: "str | os.PathLike[str]", model: typing.Any, **options: typing.Any) -> int:
+    """Saves ``model.weights`` by the names of its variables; `options` are those of ``tensorcask.save``."""
+    tensors = {name: _value_of(variable) for name, variable in _weights(model).items()}
+    return int(_native.save(path, tensors, **options))
+
+
+def load_weights(model: typing.Any, path: "str | os.PathLike[str]", *, strict: bool = True) -> "list[str]":
+    """Assigns the variables of a file to ``model.weights`` of the same names. Returns the names that the file lacks.
+
+    The file is one of ``save_weights``, a SavedModel or a checkpoint of TensorFlow. Shapes and dtypes must be those of
+    the model, and with `strict` the file must have all variables: InvalidArgumentError lists what differs, before
+    anything is changed.
+    """
+    weights = _weights(model)
+    with open(path) as checkpoint:
+        missing = [name for name in weights if name not in checkpoint]
+        problems = [f"the file has no {', '.join(map(repr, missing))}"] if strict and missing else []
+        for name, variable in weights.items():
+            if name in missing:
+                continue
+            entry, shape, dtype = checkpoint.entry(name), tuple(variable.shape), _dtype_name(variable)
+            if entry.shape != shape or entry.dtype != dtype:
+                problems.append(
+                    f"{name!r} is {entry.dtype} {list(entry.shape)} in the file and {dtype} {list(shape)} in the model"
+                )
+        if problems:
+            raise InvalidArgumentError(f"{checkpoint.reader.path}: does not fit the model: {'; '.join(problems)}")
+        for name, variable in weights.items():
+            if name not in missing:
+                variable.assign(checkpoint[name])
+    return missing
+
+
+def _read_graph(reader: _native.Reader) -> "list[_object_graph.Node]":
+    if _object_graph.KEY not in reader:
+        return []
+    where = f"{reader.path}: {_object_graph.KEY}"
+    entry = reader.entry(_object_graph.KEY)
+    if entry.dtype != "string" or entry.shape != ():
+        raise DataLossError(f"{where} is {entry.dtype} {list(entry.shape)}; wanted one string")
+    return _object_graph.decode(reader[_object_graph.KEY][()], where)
+
+
+def _path_of(key: str) -> str:
+    """layer/kernel for layer/kernel/.ATTRIBUTES/VARIABLE_VALUE, table/table-keys for table/.ATTRIBUTES/table-keys."""
+    return key.removesuffix(_SUFFIX).replace("/.ATTRIBUTES/", "/")
+
+
+def _prefix_of(path: str) -> str:
+    if path.endswith((".keras", ".h5", ".hdf5")):
+        raise UnimplementedError(
+            f"{path}: files of HDF5 are not supported; save the model with model.export(folder), as a SavedModel, or its "
+            "weights with tensorcask.keras.save_weights"
+        )
+    if os.path.basename(path) == "saved_model.pb":
+        path = os.path.dirname(path) or "."
+    for prefix in (os.path.join(path, "variables", "variables"), os.path.join(path, "variables")):
+        if os.path.isfile(prefix + ".index"):
+            return prefix
+    return path
+
+
+def _choose(checkpoint: Checkpoint, names: "Iterable[str]") -> "list[str]":
+    chosen: "dict[str, None]" = {}
+    for name in names:
+        found = [one for one in checkpoint if fnmatch.fnmatchcase(one, name)] if name not in checkpoint else [name]
+        if not found and any(sign in name for sign in "*?["):
+            raise MissingTensorError(f"{checkpoint.reader.path}: no variable matches {name!r}")
+        if not found:
+            checkpoint.key_of(name)  # raises
+        chosen.update(dict.fromkeys(found))
+    return list(chosen)
+
+
+# ---- Models of Keras, by the attributes that they have -------------------------------------------------------------
+
+
+def _weights(model: typing.Any) -> "dict[str, typing.Any]":
+    """The variables of a model by name: ``path`` of Keras 3, ``name`` of Keras 2 and TensorFlow."""
+    weights: "dict[str, typing.Any]" = {}
+    for variable in model.weights:
+        name = str(getattr(variable, "path", None) or variable.name).removesuffix(":0")
+        if name in weights:
+            raise InvalidArgumentError(f"two variables of the model are called {name!r}")
+        weights[name] = variable
+    return weights
+
+
+def _value_of(variable: typing.Any) -> typing.Any:
+    """The tensor of the framework, which ``tensorcask.save`` reads without a copy."""
+    value = getattr(variable, "value", variable)
+    return value() if callable(value) else value
+
+
+def _dtype_name(variable: typing.Any) -> str:
+    return str(getattr(variable.dtype, "name", variable.dtype))

@@ -1,0 +1,292 @@
+"""Nested dicts, lists and tuples of arrays, such as the parameters of JAX models, by the paths of their leaves.
+
+    >>> import numpy as np, tensorcask.trees as trees
+    >>> state = {"params": {"dense": {"kernel": np.ones((2, 3)), "bias": np.zeros(3)}}, "step": 7}
+    >>> _ = trees.save("state", state, overwrite=True)
+    >>> sorted(trees.flatten(state))
+    ['params/dense/bias', 'params/dense/kernel', 'step']
+    >>> trees.load("state", like=state)["step"]
+    7
+    >>> trees.load("state")["params"]["dense"]["kernel"].shape       # without a tree to fill: nested dicts
+    (2, 3)
+
+``load`` gives each leaf the kind of the leaf of `like`: an array of NumPy, of JAX (with its sharding), a tensor of
+PyTorch, a number. Trees of classes that are registered with JAX are flattened by it if the program has imported it.
+"""
+
+import contextlib
+import os
+import sys
+import types
+import typing
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from tensorcask import _native
+from tensorcask._errors import ExistingTensorError, InvalidArgumentError, MissingTensorError
+from tensorcask._load import to_framework, to_torch
+from tensorcask._steps import BASE_STEP, Step, StepSaver, latest_step
+
+__all__ = ["AsyncCheckpointer", "Step", "TreeMismatchError", "flatten", "load", "load_latest", "save"]
+
+Tree = typing.Any
+
+
+class TreeMismatchError(MissingTensorError, InvalidArgumentError):
+    """A file does not fit a tree: names, dtypes or shapes differ."""
+
+
+def flatten(tree: Tree) -> "dict[str, typing.Any]":
+    """The leaves of a tree by the names that ``save`` gives them: the keys on their paths, joined by '/'.
+
+    None has no leaves. Raises ExistingTensorError if two leaves have the same name, as in ``{"a/b": x, "a": {"b": y}}``.
+    """
+    leaves: "dict[str, typing.Any]" = {}
+    for path, leaf in _leaves(tree):
+        name = "/".join(path)
+        if name in leaves:
+            raise ExistingTensorError(f"{name!r}: two leaves of the tree have this name")
+        leaves[name] = leaf
+    return leaves
+
+
+def save(path: "str | os.PathLike[str]", tree: Tree, **options: typing.Any) -> int:
+    """Saves the leaves of a tree as ``tensorcask.save`` does; `options` are those of it. Returns the bytes of the file."""
+    return int(_native.save(path, flatten(tree), **options))
+
+
+def load(
+    path: "str | os.PathLike[str]",
+    like: Tree = None,
+    *,
+    strict: bool = True,
+    framework: str = "numpy",
+    base: "str | os.PathLike[str] | None" = None,
+) -> Tree:
+    """Loads a file into a new tree with the structure of `like`, which may have ``jax.ShapeDtypeStruct`` as leaves.
+
+    Dtypes and shapes must be those of the leaves of `like`, and with `strict` the file has no other names:
+    TreeMismatchError lists all that differ. `like` is not changed. Without `like` the result is nested dicts, with
+    tensors of `framework`. `base` is that of ``tensorcask.open``.
+    """
+    with _native.open(path, base=base) as reader:
+        if like is None:
+            return _nested(reader, framework)
+        leaves = flatten(like)
+        _check(reader, leaves, strict)
+        loaded = iter([_read(reader, name, leaf) for name, leaf in leaves.items()])
+        return _map(like, loaded)
+
+
+class AsyncCheckpointer:
+    """Saves trees at numbered steps, in the background.
+
+    ``save`` returns when the arrays are copied. `options` are ``full_every`` (each n-th step is a full checkpoint, and
+    the steps between are deltas to it) and those of ``tensorcask.CheckpointManager``.
+
+    >>> import numpy as np, tensorcask.trees as trees
+    >>> state = {"w": np.zeros(3)}
+    >>> with trees.AsyncCheckpointer("run_of_trees", keep_last=2) as checkpointer:
+    ...     for step in range(3):
+    ...         state["w"] += 1
+    ...         _ = checkpointer.save(step, state)
+    >>> step, state = trees.load_latest("run_of_trees", like=state)
+    >>> step, state["w"][0]
+    (2, np.float64(3.0))
+    """
+
+    def __init__(self, folder: "str | os.PathLike[str]", **options: typing.Any) -> None:
+        self._saver = StepSaver(folder, **options)
+
+    def save(self, step: int, tree: Tree) -> _native.BackgroundSave:
+        """Raises the error of the save before, if that failed; then copies the arrays and saves them."""
+        return self._saver.save(step, flatten(tree))
+
+    def wait(self) -> None:
+        """Waits for the save that runs, and raises its error."""
+        self._saver.wait()
+
+    def steps(self) -> "list[int]":
+        """The steps that exist, ascending."""
+        return self._saver.steps()
+
+    def latest(self, *, verify: bool = True) -> "Step | None":
+        """The newest step that is whole: its number, its path, and the base of a delta. None if there is none."""
+        return self._saver.latest(verify=verify)
+
+    def close(self) -> None:
+        """Waits for the save that runs, raises its error, and releases the folder."""
+        self._saver.close()
+
+    def __enter__(self) -> "AsyncCheckpointer":
+        return self
+
+    def __exit__(
+        self, type: typing.Any, value: "BaseException | None", traceback: "types.TracebackType | None"
+    ) -> None:
+        self._saver.close_after(value)
+
+
+def load_latest(
+    folder: "str | os.PathLike[str]", like: Tree = None, *, name: str = "ckpt", strict: bool = True
+) -> "tuple[int, Tree] | None":
+    """The number and the tree of the newest whole step of a folder; None if there is none."""
+    found = latest_step(folder, name)
+    if found is None:
+        return None
+    return found.number, load(found.path, like, strict=strict, base=found.base)
+
+
+# ---- Trees ----------------------------------------------------------------------------------------------------------
+
+
+def _jax() -> typing.Any:
+    """JAX, if the program has imported it."""
+    jax = sys.modules.get("jax")
+    return jax if jax is not None and hasattr(jax, "tree_util") else None
+
+
+def _leaves(tree: Tree) -> "Iterator[tuple[tuple[str, ...], typing.Any]]":
+    """In one order for equal structures; that of ``_map``."""
+    jax = _jax()
+    if jax is not None:
+        for keys, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]:
+            yield tuple(map(_text_of_key, keys)), leaf
+    else:
+        yield from _plain_leaves(tree, ())
+
+
+def _text_of_key(key: typing.Any) -> str:
+    for attribute in ("key", "idx", "name"):  # of DictKey and FlattenedIndexKey, SequenceKey, GetAttrKey
+        if hasattr(key, attribute):
+            return str(getattr(key, attribute))
+    return str(key)
+
+
+def _plain_leaves(tree: Tree, path: "tuple[str, ...]") -> "Iterator[tuple[tuple[str, ...], typing.Any]]":
+    if isinstance(tree, dict):
+        for key in _sorted_keys(tree):
+            yield from _plain_leaves(tree[key], (*path, str(key)))
+    elif isinstance(tree, (list, tuple)):
+        names = getattr(tree, "_fields", None) or range(len(tree))
+        for name, item in zip(names, tree):
+            yield from _plain_leaves(item, (*path, str(name)))
+    elif tree is not None:
+        yield path, tree
+
+
+def _sorted_keys(tree: "dict[typing.Any, Tree]") -> "list[typing.Any]":
+    try:
+        return sorted(tree)  # as JAX does
+    except TypeError:
+        return list(tree)
+
+
+def _map(like: Tree, loaded: "Iterator[typing.Any]") -> Tree:
+    """A tree like `like`, with the next value of `loaded` for each leaf."""
+    jax = _jax()
+    if jax is not None:
+        return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(like), list(loaded))
+    if isinstance(like, dict):
+        values = {key: _map(like[key], loaded) for key in _sorted_keys(like)}
+        return _same_type(like, {key: values[key] for key in like})
+    if isinstance(like, tuple) and hasattr(like, "_fields"):
+        return type(like)(*(_map(item, loaded) for item in like))
+    if isinstance(like, (list, tuple)):
+        return _same_type(like, [_map(item, loaded) for item in like])
+    return None if like is None else next(loaded)
+
+
+def _same_type(like: Tree, values: typing.Any) -> Tree:
+    plain = {dict: dict, list: list, tuple: tuple}.get(type(like))
+    if plain is not None:
+        return plain(values)
+    with contextlib.suppress(TypeError):
+        return type(like)(values)  # an OrderedDict
+    return values
+
+
+# ---- Leaves ---------------------------------------------------------------------------------------------------------
+
+
+def _is_jax(leaf: object) -> bool:
+    jax = _jax()
+    return jax is not None and isinstance(leaf, (jax.Array, jax.ShapeDtypeStruct))
+
+
+def _is_torch(leaf: object) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(leaf, torch.Tensor)
+
+
+def _form_of(leaf: typing.Any) -> "tuple[str, tuple[int, ...]]":
+    """Dtype and shape of a leaf."""
+    if isinstance(leaf, (str, bytes)):
+        return "string", ()
+    if not hasattr(leaf, "dtype") or not hasattr(leaf, "shape"):
+        leaf = np.asarray(leaf)
+    if isinstance(leaf, (np.ndarray, np.generic)) and leaf.dtype.kind in "SUOT":
+        return "string", tuple(leaf.shape)
+    return str(leaf.dtype).removeprefix("torch."), tuple(leaf.shape)
+
+
+def _check(reader: _native.Reader, leaves: "dict[str, typing.Any]", strict: bool) -> None:
+    missing = [name for name in leaves if name not in reader]
+    problems = []
+    if missing:
+        problems.append("the file has no " + ", ".join(map(repr, missing)))
+    unexpected = [name for name in reader if name not in leaves and name != BASE_STEP]
+    if strict and unexpected:
+        problems.append("the tree has no " + ", ".join(map(repr, unexpected)))
+    for name, leaf in leaves.items():
+        if name in reader:
+            entry, (dtype, shape) = reader.entry(name), _form_of(leaf)
+            if entry.shape != shape or entry.dtype != dtype:
+                problems.append(
+                    f"{name!r} is {entry.dtype} {list(entry.shape)} in the file and {dtype} {list(shape)} in the tree"
+                )
+    if problems:
+        raise TreeMismatchError(f"{reader.path}: does not fit the tree: {'; '.join(problems)}")
+
+
+def _read(reader: _native.Reader, name: str, leaf: typing.Any) -> typing.Any:
+    """The stored tensor as a leaf like `leaf`."""
+    if _is_jax(leaf):
+        array = to_framework("jax", None)(reader.read(name, tensor=True))
+        sharding = getattr(leaf, "sharding", None)
+        return array if sharding is None else _jax().device_put(array, sharding)
+    if _is_torch(leaf):
+        return to_torch(reader.read(name, tensor=True), leaf.device)
+    array = reader[name]
+    if isinstance(leaf, (np.ndarray, list)) and not isinstance(leaf, np.generic):
+        return array.view(leaf.dtype) if array.dtype.kind != "O" and array.dtype != leaf.dtype else array
+    value = array[()]
+    if isinstance(leaf, str):
+        return value.decode()
+    return value if isinstance(leaf, (np.generic, bytes)) else type(leaf)(value)
+
+
+def _nested(reader: _native.Reader, framework: str) -> "dict[str, Tree]":
+    convert = to_framework(framework, None)
+    root: "dict[str, Tree]" = {}
+    for name in reader:
+        if name == BASE_STEP:
+            continue
+        *folders, last = name.split("/")
+        node: "dict[str, Tree]" = root
+        for depth, folder in enumerate(folders):
+            inner = node.setdefault(folder, {})
+            if not isinstance(inner, Mapping):
+                raise InvalidArgumentError(
+                    f"{reader.path}: has {name!r} and {'/'.join(folders[: depth + 1])!r}, which cannot be one tree; load it "
+                    "with tensorcask.load"
+                )
+            node = typing.cast("dict[str, Tree]", inner)
+        if last in node:
+            raise InvalidArgumentError(
+                f"{reader.path}: has tensors below {name!r} and one of this name, which cannot be one tree; load it with "
+                "tensorcask.load"
+            )
+        node[last] = convert(reader.read(name, tensor=framework != "numpy"))
+    return root
