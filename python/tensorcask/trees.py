@@ -15,6 +15,7 @@ PyTorch, a number. Trees of classes that are registered with JAX are flattened b
 """
 
 import contextlib
+import copy
 import os
 import sys
 import types
@@ -199,11 +200,12 @@ def _map(like: Tree, loaded: "Iterator[typing.Any]") -> Tree:
 
 
 def _same_type(like: Tree, values: typing.Any) -> Tree:
-    plain = {dict: dict, list: list, tuple: tuple}.get(type(like))
-    if plain is not None:
-        return plain(values)
     with contextlib.suppress(TypeError):
-        return type(like)(values)  # an OrderedDict
+        if not isinstance(like, dict):
+            return type(like)(values)
+        copied = copy.copy(like)  # a defaultdict keeps its factory
+        copied.update(values)
+        return copied
     return values
 
 
@@ -228,7 +230,7 @@ def _form_of(leaf: typing.Any) -> "tuple[str, tuple[int, ...]]":
         leaf = np.asarray(leaf)
     if isinstance(leaf, (np.ndarray, np.generic)) and leaf.dtype.kind in "SUOT":
         return "string", tuple(leaf.shape)
-    return str(leaf.dtype).removeprefix("torch."), tuple(leaf.shape)
+    return getattr(leaf.dtype, "name", str(leaf.dtype)).removeprefix("torch."), tuple(leaf.shape)
 
 
 def _check(reader: _native.Reader, leaves: "dict[str, typing.Any]", strict: bool) -> None:
@@ -259,8 +261,8 @@ def _read(reader: _native.Reader, name: str, leaf: typing.Any) -> typing.Any:
     if _is_torch(leaf):
         return to_torch(reader.read(name, tensor=True), leaf.device)
     array = reader[name]
-    if isinstance(leaf, (np.ndarray, list)) and not isinstance(leaf, np.generic):
-        return array.view(leaf.dtype) if array.dtype.kind != "O" and array.dtype != leaf.dtype else array
+    if isinstance(leaf, np.ndarray):
+        return array
     value = array[()]
     if isinstance(leaf, str):
         return value.decode()
