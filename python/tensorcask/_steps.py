@@ -65,7 +65,7 @@ class StepSaver:
         self._folder = os.fspath(folder)
         self._name = name
         self._full_every = full_every
-        self._options = {"sync": sync, "shards": shards, "threads": threads}
+        self._options: "dict[str, typing.Any]" = {"sync": sync, "shards": shards, "threads": threads}
         self._level = level
         self._full = _native.CheckpointManager(
             folder, name=name, keep_last=keep_last, keep_every=keep_every, level=level, **self._options

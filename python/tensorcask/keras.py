@@ -210,7 +210,7 @@ def _read_graph(reader: _native.Reader) -> "list[_object_graph.Node]":
     entry = reader.entry(_object_graph.KEY)
     if entry.dtype != "string" or entry.shape != ():
         raise DataLossError(f"{where} is {entry.dtype} {list(entry.shape)}; wanted one string")
-    return _object_graph.decode(reader[_object_graph.KEY][()], where)
+    return _object_graph.decode(bytes(reader[_object_graph.KEY][()]), where)
 
 
 def _path_of(key: str) -> str:

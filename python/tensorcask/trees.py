@@ -263,7 +263,7 @@ def _read(reader: _native.Reader, name: str, leaf: typing.Any) -> typing.Any:
     array = reader[name]
     if isinstance(leaf, np.ndarray):
         return array
-    value = array[()]
+    value: typing.Any = array[()]
     if isinstance(leaf, str):
         return value.decode()
     return value if isinstance(leaf, (np.generic, bytes)) else type(leaf)(value)

@@ -11,7 +11,7 @@ import textwrap
 import pytest
 
 import tensorcask as tc
-from tensorcask import _load, _native
+from tensorcask import _native, keras, trees
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
@@ -19,6 +19,10 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 def documented():
     """(name, object) of everything public, and of its members."""
     yield "tensorcask", tc
+    for module in (keras, trees):
+        yield module.__name__, module
+        for name in module.__all__:
+            yield f"{module.__name__}.{name}", getattr(module, name)
     for name in tc.__all__:
         thing = getattr(tc, name)
         yield name, thing
@@ -41,9 +45,8 @@ def test_the_page():
 
 
 def test_everything_public_has_a_docstring():
-    for name in tc.__all__:
-        thing = getattr(tc, name)
-        if inspect.isclass(thing) or callable(thing):
+    for name, thing in documented():
+        if inspect.isclass(thing) or inspect.isfunction(thing) or inspect.ismodule(thing):
             assert thing.__doc__, name
 
 
