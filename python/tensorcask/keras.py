@@ -12,13 +12,16 @@ A checkpoint of TensorFlow 2 stores a variable under its path through the object
 of TensorFlow 1 store variables under their names.
 
 ``save_weights`` and ``load_weights`` store the weights of a model of Keras in any format of the library, by the names
-of its variables. They use the model that the caller gives, and import nothing.
+of its variables, and ``AsyncCheckpointer`` those of its optimizer, too. They use the model that the caller gives, and
+import nothing.
 """
 
 import collections
 import difflib
 import fnmatch
+import importlib
 import os
+import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -27,8 +30,9 @@ import numpy as np
 from tensorcask import _native, _object_graph
 from tensorcask._errors import DataLossError, InvalidArgumentError, MissingTensorError, UnimplementedError
 from tensorcask._load import to_framework
+from tensorcask._steps import Step, StepSaver, latest_step
 
-__all__ = ["Checkpoint", "load", "load_weights", "open", "save_weights"]
+__all__ = ["AsyncCheckpointer", "Checkpoint", "Step", "load", "load_latest", "load_weights", "open", "save_weights"]
 
 _SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"
 _CONFIG = "/.ATTRIBUTES/OBJECT_CONFIG_JSON"  # how Keras makes the object; no variable
@@ -172,8 +176,7 @@ def load(
 
 def save_weights(path: "str | os.PathLike[str]", model: typing.Any, **options: typing.Any) -> int:
     """Saves ``model.weights`` by the names of its variables; `options` are those of ``tensorcask.save``."""
-    tensors = {name: _value_of(variable) for name, variable in _weights(model).items()}
-    return int(_native.save(path, tensors, **options))
+    return int(_native.save(path, _values(_weights(model)), **options))
 
 
 def load_weights(model: typing.Any, path: "str | os.PathLike[str]", *, strict: bool = True) -> "list[str]":
@@ -183,24 +186,63 @@ def load_weights(model: typing.Any, path: "str | os.PathLike[str]", *, strict: b
     the model, and with `strict` the file must have all variables: InvalidArgumentError lists what differs, before
     anything is changed.
     """
-    weights = _weights(model)
     with open(path) as checkpoint:
-        missing = [name for name in weights if name not in checkpoint]
-        problems = [f"the file has no {', '.join(map(repr, missing))}"] if strict and missing else []
-        for name, variable in weights.items():
-            if name in missing:
-                continue
-            entry, shape, dtype = checkpoint.entry(name), tuple(variable.shape), _dtype_name(variable)
-            if entry.shape != shape or entry.dtype != dtype:
-                problems.append(
-                    f"{name!r} is {entry.dtype} {list(entry.shape)} in the file and {dtype} {list(shape)} in the model"
-                )
-        if problems:
-            raise InvalidArgumentError(f"{checkpoint.reader.path}: does not fit the model: {'; '.join(problems)}")
-        for name, variable in weights.items():
-            if name not in missing:
-                variable.assign(checkpoint[name])
-    return missing
+        return _assign(_weights(model), checkpoint, strict)
+
+
+class AsyncCheckpointer:
+    """Saves the weights of a model, and the variables of its optimizer, at numbered steps in the background.
+
+    ``save`` returns when the variables are copied. `options` are ``full_every`` (each n-th step is a full checkpoint,
+    and the steps between are deltas to it) and those of ``tensorcask.CheckpointManager``.
+    """
+
+    def __init__(self, folder: "str | os.PathLike[str]", **options: typing.Any) -> None:
+        self._saver = StepSaver(folder, **options)
+
+    def save(self, step: int, model: typing.Any) -> _native.BackgroundSave:
+        """Raises the error of the save before, if that failed; then copies the variables and saves them."""
+        return self._saver.save(step, _values(_weights_and_optimizer(model)))
+
+    def wait(self) -> None:
+        """Waits for the save that runs, and raises its error."""
+        self._saver.wait()
+
+    def steps(self) -> "list[int]":
+        """The steps that exist, ascending."""
+        return self._saver.steps()
+
+    def latest(self, *, verify: bool = True) -> "Step | None":
+        """The newest step that is whole: its number, its path, and the base of a delta. None if there is none."""
+        return self._saver.latest(verify=verify)
+
+    def close(self) -> None:
+        """Waits for the save that runs, raises its error, and releases the folder."""
+        self._saver.close()
+
+    def __enter__(self) -> "AsyncCheckpointer":
+        return self
+
+    def __exit__(
+        self, type: typing.Any, value: "BaseException | None", traceback: "types.TracebackType | None"
+    ) -> None:
+        self._saver.close_after(value)
+
+
+def load_latest(
+    folder: "str | os.PathLike[str]", model: typing.Any, *, name: str = "ckpt", strict: bool = True
+) -> "int | None":
+    """Assigns the newest whole step of a folder to a model and its optimizer, and returns its number.
+
+    None for a folder without steps. The model is compiled as the one that was saved; its optimizer is built if it is
+    not. Errors as ``load_weights``.
+    """
+    found = latest_step(folder, name)
+    if found is None:
+        return None
+    with Checkpoint(_native.open(found.path, base=found.base)) as checkpoint:
+        _assign(_weights_and_optimizer(model), checkpoint, strict)
+    return found.number
 
 
 def _read_graph(reader: _native.Reader) -> "list[_object_graph.Node]":
@@ -249,13 +291,58 @@ def _choose(checkpoint: Checkpoint, names: "Iterable[str]") -> "list[str]":
 
 def _weights(model: typing.Any) -> "dict[str, typing.Any]":
     """The variables of a model by name: ``path`` of Keras 3, ``name`` of Keras 2 and TensorFlow."""
-    weights: "dict[str, typing.Any]" = {}
-    for variable in model.weights:
+    return _by_name(model.weights)
+
+
+def _by_name(variables: "Iterable[typing.Any]") -> "dict[str, typing.Any]":
+    named: "dict[str, typing.Any]" = {}
+    for variable in variables:
         name = str(getattr(variable, "path", None) or variable.name).removesuffix(":0")
-        if name in weights:
+        if name in named:
             raise InvalidArgumentError(f"two variables of the model are called {name!r}")
-        weights[name] = variable
-    return weights
+        named[name] = variable
+    return named
+
+
+def _weights_and_optimizer(model: typing.Any) -> "dict[str, typing.Any]":
+    variables = _weights(model)
+    optimizer = getattr(model, "optimizer", None)
+    if optimizer is None:
+        return variables
+    if not getattr(optimizer, "built", True):
+        optimizer.build(model.trainable_variables)
+    own_name = getattr(optimizer, "name", "")  # Keras numbers them: adam, adam_1
+    for name, variable in _by_name(optimizer.variables).items():
+        name = "optimizer/" + name.removeprefix(f"{own_name}/")
+        if name in variables:
+            raise InvalidArgumentError(f"a variable of the model and one of the optimizer are called {name!r}")
+        variables[name] = variable
+    return variables
+
+
+def _assign(variables: "dict[str, typing.Any]", checkpoint: Checkpoint, strict: bool) -> "list[str]":
+    """Returns the names that the file lacks."""
+    missing = [name for name in variables if name not in checkpoint]
+    problems = [f"the file has no {', '.join(map(repr, missing))}"] if strict and missing else []
+    for name in missing:
+        del variables[name]
+    for name, variable in variables.items():
+        entry, shape, dtype = checkpoint.entry(name), tuple(variable.shape), _dtype_name(variable)
+        if entry.shape != shape or entry.dtype != dtype:
+            problems.append(
+                f"{name!r} is {entry.dtype} {list(entry.shape)} in the file and {dtype} {list(shape)} in the model"
+            )
+    if problems:
+        raise InvalidArgumentError(f"{checkpoint.reader.path}: does not fit the model: {'; '.join(problems)}")
+    for name, variable in variables.items():
+        if checkpoint.entry(name).dtype.startswith(("bfloat16", "float8", "int4", "uint4")):
+            importlib.import_module("ml_dtypes")  # Keras has it; without it, arrays of these dtypes are integers
+        variable.assign(checkpoint[name])
+    return missing
+
+
+def _values(variables: "dict[str, typing.Any]") -> "dict[str, typing.Any]":
+    return {name: _value_of(variable) for name, variable in variables.items()}
 
 
 def _value_of(variable: typing.Any) -> typing.Any:

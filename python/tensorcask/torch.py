@@ -18,6 +18,7 @@ An ``optimizer`` is any object with ``state_dict`` and ``load_state_dict`` (a sc
 ``GradScaler``), or a dict of several: ``{"adam": optimizer, "schedule": schedule}``.
 """
 
+import concurrent.futures
 import itertools
 import os
 import types
@@ -47,6 +48,7 @@ __all__ = [
 
 _OPTIMIZER = "optimizer"
 _TREE = "optimizer.json"
+_LARGE_BYTES = 1 << 20  # of tensors that several threads read
 
 
 class Stateful(typing.Protocol):
@@ -289,14 +291,24 @@ def _difference(entry: _native.Entry, tensor: torch.Tensor) -> str:
 def _read_model(model: torch.nn.Module, state: "dict[str, torch.Tensor]", reader: _native.Reader) -> None:
     own = {tensor.untyped_storage().data_ptr() for tensor in _parameters_and_buffers(model)}
     copies: "dict[str, torch.Tensor]" = {}
+    large: "dict[str, torch.Tensor]" = {}
     for name, tensor in state.items():
         if tensor.untyped_storage().data_ptr() not in own:
             copies[name] = to_torch(reader.read(name, tensor=True))
-        elif _is_plain_memory(tensor):
-            reader.read_into(name, tensor)
-        else:
+        elif not _is_plain_memory(tensor):
             with torch.no_grad():
                 tensor.copy_(to_torch(reader.read(name, tensor=True)))
+        elif tensor.nbytes >= _LARGE_BYTES:
+            large[name] = tensor
+        else:
+            reader.read_into(name, tensor)
+    if len(large) < 2:
+        for name, tensor in large.items():
+            reader.read_into(name, tensor)
+    else:
+        with concurrent.futures.ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
+            for _ in pool.map(reader.read_into, large.keys(), large.values()):
+                pass
     if copies:  # of a model whose state_dict() makes new tensors
         model.load_state_dict(copies, strict=False)
 

@@ -256,6 +256,32 @@ def test_weights_that_do_not_fit():
         tck.save_weights("twice", types.SimpleNamespace(weights=[Variable("a", 1), Variable("a", 2)]))
 
 
+def test_steps_of_a_model_and_its_optimizer():
+    def make(value):
+        model = model_of(dense_kernel=np.full(3, value), dense_bias=np.full(1, value))
+        model.optimizer = types.SimpleNamespace(name=f"adam_{value}", variables=[Variable(f"adam_{value}/iteration", np.int64(value))])
+        return model
+
+    with tck.AsyncCheckpointer("run", full_every=3) as checkpointer:
+        for step in range(5):
+            model = make(step)
+            checkpointer.save(step, model)
+            for one in [*model.weights, *model.optimizer.variables]:
+                one.value[...] = 77
+        checkpointer.wait()
+        assert checkpointer.steps() == [0, 1, 2, 3, 4] and checkpointer.latest().number == 4
+    other = make(0)
+    assert tck.load_latest("run", other) == 4
+    assert [one.value.max() for one in [*other.weights, *other.optimizer.variables]] == [4, 4, 4]
+    other.optimizer.variables.append(Variable("adam_0/rate", 1.0))
+    with pytest.raises(tc.InvalidArgumentError, match="the file has no 'optimizer/rate'"):
+        tck.load_latest("run", other)
+    assert tck.load_latest("run", other, strict=False) == 4 and tck.load_latest("nothing", other) is None
+    other.optimizer.variables.append(Variable("adam_0/rate", 1.0))
+    with pytest.raises(tc.InvalidArgumentError, match="two variables"):
+        tck.load_latest("run", other)
+
+
 @pytest.mark.parametrize("backend", ["torch", "jax"])
 def test_a_model_of_keras(backend):
     for name in ("keras", backend):
@@ -276,6 +302,22 @@ def test_a_model_of_keras(backend):
             for weight in other.weights:
                 weight.assign(weight * 0 + 7)
         print(sorted(tc.open("weights")))
+
+        inputs, targets = np.ones((8, 3), "float32"), np.zeros((8, 2), "float32")
+        for one in (model, other):
+            one.compile(keras.optimizers.Adam(0.1), "mse")
+        assert tck.load_latest("run", other) is None
+        with tck.AsyncCheckpointer("run", full_every=2) as checkpointer:
+            for step in range(4):
+                model.fit(inputs, targets, verbose=0)
+                checkpointer.save(step, model)
+        assert tck.load_latest("run", other) == 3
+        def values(one):
+            return [np.asarray(keras.ops.convert_to_numpy(keras.ops.cast(v, "float64"))) for v in one.weights + one.optimizer.variables]
+        assert all(map(np.array_equal, values(model), values(other))) and len(values(other)) > 14
+        model.fit(inputs, targets, verbose=0)
+        other.fit(inputs, targets, verbose=0)
+        assert all(map(np.array_equal, values(model), values(other)))
         """
     done = subprocess.run(
         [sys.executable, "-c", "\n".join(line[8:] for line in program.splitlines())],
