@@ -11,7 +11,7 @@
     (2, 3)
 
 ``load`` gives each leaf the kind of the leaf of `like`: an array of NumPy, of JAX (with its sharding), a tensor of
-PyTorch, a number. Trees of classes that are registered with JAX are flattened by it if the program has imported it.
+PyTorch, a number. Objects of classes that are registered with JAX have leaves if the program has imported JAX.
 """
 
 import contextlib
@@ -148,14 +148,28 @@ def _jax() -> typing.Any:
     return jax if jax is not None and hasattr(jax, "tree_util") else None
 
 
-def _leaves(tree: Tree) -> "Iterator[tuple[tuple[str, ...], typing.Any]]":
-    """In one order for equal structures; that of ``_map``."""
+def _registered(tree: Tree) -> typing.Any:
+    """jax.tree_util, if the object is of a class that is registered with JAX: a dataclass, a FrozenDict."""
     jax = _jax()
-    if jax is not None:
-        for keys, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]:
-            yield tuple(map(_text_of_key, keys)), leaf
-    else:
-        yield from _plain_leaves(tree, ())
+    return jax.tree_util if jax is not None and not jax.tree_util.all_leaves([tree]) else None
+
+
+def _leaves(tree: Tree, path: "tuple[str, ...]" = ()) -> "Iterator[tuple[tuple[str, ...], typing.Any]]":
+    """In the order in which ``_map`` asks for them."""
+    if isinstance(tree, dict):
+        for key, item in tree.items():
+            yield from _leaves(item, (*path, str(key)))
+    elif isinstance(tree, (list, tuple)):
+        names = getattr(tree, "_fields", None) or range(len(tree))
+        for name, item in zip(names, tree):
+            yield from _leaves(item, (*path, str(name)))
+    elif tree is not None:
+        tree_util = _registered(tree)
+        if tree_util is None:
+            yield path, tree
+        else:  # one level of it
+            for keys, item in tree_util.tree_flatten_with_path(tree, is_leaf=lambda node: node is not tree)[0]:
+                yield from _leaves(item, (*path, *map(_text_of_key, keys)))
 
 
 def _text_of_key(key: typing.Any) -> str:
@@ -165,37 +179,18 @@ def _text_of_key(key: typing.Any) -> str:
     return str(key)
 
 
-def _plain_leaves(tree: Tree, path: "tuple[str, ...]") -> "Iterator[tuple[tuple[str, ...], typing.Any]]":
-    if isinstance(tree, dict):
-        for key in _sorted_keys(tree):
-            yield from _plain_leaves(tree[key], (*path, str(key)))
-    elif isinstance(tree, (list, tuple)):
-        names = getattr(tree, "_fields", None) or range(len(tree))
-        for name, item in zip(names, tree):
-            yield from _plain_leaves(item, (*path, str(name)))
-    elif tree is not None:
-        yield path, tree
-
-
-def _sorted_keys(tree: "dict[typing.Any, Tree]") -> "list[typing.Any]":
-    try:
-        return sorted(tree)  # as JAX does
-    except TypeError:
-        return list(tree)
-
-
 def _map(like: Tree, loaded: "Iterator[typing.Any]") -> Tree:
     """A tree like `like`, with the next value of `loaded` for each leaf."""
-    jax = _jax()
-    if jax is not None:
-        return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(like), list(loaded))
     if isinstance(like, dict):
-        values = {key: _map(like[key], loaded) for key in _sorted_keys(like)}
-        return _same_type(like, {key: values[key] for key in like})
+        return _same_type(like, {key: _map(item, loaded) for key, item in like.items()})
     if isinstance(like, tuple) and hasattr(like, "_fields"):
         return type(like)(*(_map(item, loaded) for item in like))
     if isinstance(like, (list, tuple)):
         return _same_type(like, [_map(item, loaded) for item in like])
+    tree_util = None if like is None else _registered(like)
+    if tree_util is not None:
+        items, structure = tree_util.tree_flatten(like, is_leaf=lambda node: node is not like)
+        return tree_util.tree_unflatten(structure, [_map(item, loaded) for item in items])
     return None if like is None else next(loaded)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tensorcask as tc
+from tensorcask import keras, trees
 
 LOOPS = int(os.environ.get("TENSORCASK_LEAK_LOOPS", "10000"))
 
@@ -38,6 +39,8 @@ def calls(tmp_path):
     other = str(tmp_path / "n.safetensors")
     tensor = tc.Tensor(transposed)
     out = np.zeros(1000)
+    tree = {"a": [np.zeros(10), {"b": 3}], "c": "text"}
+    trees.save(str(tmp_path / "tree"), tree)
     return {
         "open": lambda: tc.open(path),
         "read": lambda: reader["x"],
@@ -62,10 +65,35 @@ def calls(tmp_path):
         "stats": lambda: tc.stats(path),
         "verify": lambda: repr(tc.verify(path)),
         "diff": lambda: tc.diff(path, path),
+        "trees.save": lambda: trees.save(other, {"a": [array]}, overwrite=True, sync=False),
+        "trees.load": lambda: trees.load(str(tmp_path / "tree"), like=tree),
+        "keras.open": lambda: keras.open(path)["x"],
+        **calls_of_torch(str(tmp_path / "torch"), other),
     }
 
 
-SLOW = {"save", "save of a wrong type", "stats", "verify", "diff", "open", "load", "load tensors"}
+def calls_of_torch(path, other):
+    try:
+        import torch
+    except ImportError:
+        return {}
+    import tensorcask.torch as tct
+
+    model = torch.nn.Linear(10, 10)
+    optimizer = torch.optim.Adam(model.parameters())
+    model(torch.ones(10)).sum().backward()
+    optimizer.step()
+    tct.save_state_dict(path, model, optimizer)
+    return {
+        "load torch": lambda: tc.load(path, framework="torch"),
+        "save_state_dict": lambda: tct.save_state_dict(other, model, optimizer, overwrite=True, sync=False),
+        "load_state_dict": lambda: tct.load_state_dict(model, path, optimizer),
+        "load_state_dict that fails": lambda: raises(lambda: tct.load_state_dict(torch.nn.Linear(1, 1), path)),
+    }
+
+
+SLOW = {"trees.save", "trees.load", "keras.open", "load torch", "save_state_dict", "load_state_dict",
+        "load_state_dict that fails", "save", "save of a wrong type", "stats", "verify", "diff", "open", "load", "load tensors"}  # fmt: skip
 
 
 def test_memory_is_flat(calls):

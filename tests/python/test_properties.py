@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import tensorcask as tc
 from conftest import FORMATS
+from tensorcask import _object_graph, _plain, trees
 
 DTYPES = ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16"]
 ML_DTYPES = ["bfloat16", "float8_e4m3fn", "float8_e5m2"]
@@ -67,3 +68,77 @@ def test_tensors(array):
     same_bits(tensor.clone().numpy(), array)
     same_bits(tensor.lazy_clone().T.numpy(), array.T)
     assert tensor.shape == array.shape
+
+
+def native(array):
+    return np.array(array, array.dtype.newbyteorder("="))
+
+
+PLAIN = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
+STATES = st.recursive(
+    PLAIN | arrays().map(native),
+    lambda inner: st.lists(inner) | st.lists(inner).map(tuple) | st.dictionaries(st.text() | st.integers(), inner),
+    max_leaves=20,
+)
+
+
+def same_state(got, wanted):
+    assert type(got) is type(wanted)
+    if isinstance(wanted, np.ndarray):
+        same_bits(got, wanted)
+    elif isinstance(wanted, dict):
+        assert list(got) == list(wanted) and [type(key) for key in got] == [type(key) for key in wanted]
+        for key in wanted:
+            same_state(got[key], wanted[key])
+    elif isinstance(wanted, (list, tuple)):
+        assert len(got) == len(wanted)
+        for one, other in zip(got, wanted):
+            same_state(one, other)
+    else:
+        assert repr(got) == repr(wanted)
+
+
+@settings(max_examples=150, deadline=None)
+@given(state=STATES)
+def test_nested_state_as_tensors_and_json(state):
+    tensors = {}
+    tree = _plain.encode(state, "optimizer", tensors, lambda value: isinstance(value, np.ndarray))
+    text = _plain.to_json(tree)
+    same_state(_plain.decode(_plain.from_json(text, "file"), tensors.__getitem__, "file"), state)
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=st.binary() | st.text().map(str.encode), at=st.integers(0, 200))
+def test_damaged_state_is_an_error(text, at):
+    whole = _plain.to_json(_plain.encode({"a": [1, {"b": (2.5, None)}]}, "optimizer", {}, lambda value: False))
+    for damaged in (text, whole[:at] + text + whole[at + len(text) :]):
+        try:
+            _plain.decode(_plain.from_json(damaged, "file"), lambda name: name, "file")
+        except tc.DataLossError as error:
+            assert str(error).startswith("file")
+
+
+TREES = st.recursive(
+    arrays().map(native),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner) | st.tuples(inner, inner),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(tree=TREES)
+def test_trees(tmp_path, tree):
+    path, tree = tmp_path / "tree", {"root": tree, "step": 3}
+    trees.save(path, tree, overwrite=True, sync=False)
+    same_state(trees.load(path, like=tree), tree)
+
+
+@settings(max_examples=300, deadline=None)
+@given(message=st.binary(max_size=100))
+def test_object_graphs_of_any_bytes(message):
+    try:
+        nodes = _object_graph.decode(message, "file")
+    except tc.DataLossError as error:
+        assert str(error).startswith("file")
+    else:
+        assert all(child < len(nodes) for node in nodes for child in node.children.values())
