@@ -26,8 +26,9 @@ def load(
     ``names`` is a name, a shell pattern, or several of them; None loads all. A name that is not in the file, and a
     pattern that matches nothing, is a KeyError. ``framework`` is 'numpy', 'torch', 'jax' or 'tensorcask' (which gives
     ``tensorcask.Tensor``). 'torch' and 'jax' import that framework (MissingFrameworkError, which is an ImportError, if
-    that fails) and hand it the memory through DLPack, without a copy; ``device`` then moves the tensors. With ``mmap`` arrays are read-only memory of the file where the format allows that; the file must not
-    change. ``format``, ``base`` and ``lenient`` are those of ``open``.
+    that fails) and hand it the memory through DLPack, without a copy; ``device`` then moves the tensors. With ``mmap``
+    arrays are read-only memory of the file where the format allows that; the file must not change. ``format``,
+    ``base`` and ``lenient`` are those of ``open``.
 
     bfloat16, float8 and integers below 8 bits come as dtypes of ml_dtypes if the program has imported that, else as
     integers of the same width; ``Reader.entry`` tells the name of the dtype. Strings come as arrays of bytes objects.

@@ -68,7 +68,9 @@ def _node(message: memoryview, where: str, budget: _Budget) -> Node:
         for part in _fields(_part(field, where), where):
             if field.number == 1 and part.number == 1:
                 if not isinstance(part.value, int) or part.value >= 1 << 31:
-                    raise DataLossError(f"{where}: the number of a child has the wire type {part.wire_type}, or is negative")
+                    raise DataLossError(
+                        f"{where}: the number of a child has the wire type {part.wire_type}, or is negative"
+                    )
                 parts[1] = part.value
             elif part.number <= 3:
                 parts[part.number] = _text(part, where)

@@ -170,7 +170,9 @@ def load(
     """Loads variables into a dict, by the names of ``Checkpoint``. The arguments are those of ``tensorcask.load``."""
     convert = to_framework(framework, device)
     with open(path) as checkpoint:
-        chosen = list(checkpoint) if names is None else _choose(checkpoint, [names] if isinstance(names, str) else names)
+        chosen = (
+            list(checkpoint) if names is None else _choose(checkpoint, [names] if isinstance(names, str) else names)
+        )
         return {name: convert(checkpoint.read(name, mmap=mmap, tensor=framework != "numpy")) for name in chosen}
 
 
@@ -263,8 +265,8 @@ def _path_of(key: str) -> str:
 def _prefix_of(path: str) -> str:
     if path.endswith((".keras", ".h5", ".hdf5")):
         raise UnimplementedError(
-            f"{path}: files of HDF5 are not supported; save the model with model.export(folder), as a SavedModel, or its "
-            "weights with tensorcask.keras.save_weights"
+            f"{path}: files of HDF5 are not supported; save the model with model.export(folder), as a SavedModel, or "
+            "its weights with tensorcask.keras.save_weights"
         )
     if os.path.basename(path) == "saved_model.pb":
         path = os.path.dirname(path) or "."

@@ -174,7 +174,7 @@ def load_latest(
     name: str = "ckpt",
     strict: bool = True,
 ) -> "int | None":
-    """Loads the newest whole step of a folder, and returns its number; None for a folder without steps, or no folder."""
+    """Loads the newest whole step of a folder, and returns its number; None if there is none."""
     found = latest_step(folder, name)
     if found is None:
         return None
@@ -243,9 +243,7 @@ def _state_of(model: torch.nn.Module) -> "dict[str, torch.Tensor]":
     return dict(state)
 
 
-def _match(
-    state: "dict[str, torch.Tensor]", reader: _native.Reader, strict: bool
-) -> "tuple[Keys, list[str]]":
+def _match(state: "dict[str, torch.Tensor]", reader: _native.Reader, strict: bool) -> "tuple[Keys, list[str]]":
     """The names that do not match, and those to read. Errors: StateMismatchError."""
     wanted = [name for name in state if name in reader]
     filled = {_memory(state[name]) for name in wanted if state[name].numel() > 0}

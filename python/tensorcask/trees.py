@@ -41,7 +41,7 @@ class TreeMismatchError(MissingTensorError, InvalidArgumentError):
 def flatten(tree: Tree) -> "dict[str, typing.Any]":
     """The leaves of a tree by the names that ``save`` gives them: the keys on their paths, joined by '/'.
 
-    None has no leaves. Raises ExistingTensorError if two leaves have the same name, as in ``{"a/b": x, "a": {"b": y}}``.
+    None has no leaves. Raises ExistingTensorError if two leaves have one name, as in ``{"a/b": x, "a": {"b": y}}``.
     """
     leaves: "dict[str, typing.Any]" = {}
     for path, leaf in _leaves(tree):
@@ -53,7 +53,7 @@ def flatten(tree: Tree) -> "dict[str, typing.Any]":
 
 
 def save(path: "str | os.PathLike[str]", tree: Tree, **options: typing.Any) -> int:
-    """Saves the leaves of a tree as ``tensorcask.save`` does; `options` are those of it. Returns the bytes of the file."""
+    """Saves the leaves of a tree as ``tensorcask.save`` does; `options` are those of it. Returns its bytes."""
     return int(_native.save(path, flatten(tree), **options))
 
 
@@ -276,14 +276,14 @@ def _nested(reader: _native.Reader, framework: str) -> "dict[str, Tree]":
             inner = node.setdefault(folder, {})
             if not isinstance(inner, Mapping):
                 raise InvalidArgumentError(
-                    f"{reader.path}: has {name!r} and {'/'.join(folders[: depth + 1])!r}, which cannot be one tree; load it "
-                    "with tensorcask.load"
+                    f"{reader.path}: has {name!r} and {'/'.join(folders[: depth + 1])!r}, which cannot be one tree; "
+                    "load it with tensorcask.load"
                 )
             node = typing.cast("dict[str, Tree]", inner)
         if last in node:
             raise InvalidArgumentError(
-                f"{reader.path}: has tensors below {name!r} and one of this name, which cannot be one tree; load it with "
-                "tensorcask.load"
+                f"{reader.path}: has tensors below {name!r} and one of this name, which cannot be one tree; load it "
+                "with tensorcask.load"
             )
         node[last] = convert(reader.read(name, tensor=framework != "numpy"))
     return root

@@ -32,7 +32,9 @@ def row(name, figure, bar, unit, compared_to):
     met = figure <= bar
     if not met:
         MISSED.append(name)
-    print(f"{name:<54} {figure:9.2f} {unit:<9} <= {bar:7.2f}  {'met' if met else 'missed':<6}  {compared_to}", flush=True)
+    print(
+        f"{name:<54} {figure:9.2f} {unit:<9} <= {bar:7.2f}  {'met' if met else 'missed':<6}  {compared_to}", flush=True
+    )
 
 
 def skip(what, why):
@@ -68,7 +70,13 @@ class Bench:
         ours(), theirs()  # pages, caches, imports
         pairs = [(seconds(ours), seconds(theirs)) for _ in range(self.rounds)]
         mine, other = (statistics.median(times) * 1e3 for times in zip(*pairs))
-        row(name, statistics.median(one / two for one, two in pairs), 1.0, "x", f"{beside}: {mine:.2f} ms beside {other:.2f} ms")
+        row(
+            name,
+            statistics.median(one / two for one, two in pairs),
+            1.0,
+            "x",
+            f"{beside}: {mine:.2f} ms beside {other:.2f} ms",
+        )
 
     def remove(self, *names):
         for name in names:
@@ -83,10 +91,11 @@ def saves(bench, what, arrays):
     save = functools.partial(tc.save, sync=False, overwrite=True)
     if rust:
         bench.compare(f"save {what}: safetensors", lambda: save(bench.path("a.safetensors"), arrays),
-                      lambda: rust.save_file(arrays, bench.path("b.safetensors")), "safetensors.numpy.save_file")  # fmt: skip
+                      lambda: rust.save_file(arrays, bench.path("b.safetensors")),
+                      "safetensors.numpy.save_file")  # fmt: skip
         bench.remove("a.safetensors", "b.safetensors")
-    bench.compare(f"save {what}: npz", lambda: save(bench.path("a.npz"), arrays), lambda: np.savez(bench.path("b.npz"), **arrays),
-                  "np.savez")  # fmt: skip
+    bench.compare(f"save {what}: npz", lambda: save(bench.path("a.npz"), arrays),
+                  lambda: np.savez(bench.path("b.npz"), **arrays), "np.savez")  # fmt: skip
     bench.remove("a.npz", "b.npz")
     if torch:
         tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
@@ -105,18 +114,22 @@ def loads(bench, what, arrays):
     model, safe, archive = bench.path("model"), bench.path("model.safetensors"), bench.path("model.npz")
     tc.save(model, arrays, sync=False)
     if tensorflow:
+
         def load_tensorflow():
             reader = tensorflow.train.load_checkpoint(model)
             return [reader.get_tensor(name) for name in reader.get_variable_to_shape_map()]
 
-        bench.compare(f"load {what}, verified: checkpoint", lambda: tc.load(model), load_tensorflow, "tf.train.load_checkpoint")
+        bench.compare(
+            f"load {what}, verified: checkpoint", lambda: tc.load(model), load_tensorflow, "tf.train.load_checkpoint"
+        )
     tc.save(archive, arrays, sync=False)
     bench.compare(f"load {what}, verified: npz", lambda: tc.load(archive), lambda: load_npz(archive), "np.load")
     bench.remove("model.npz")
     if torch:
         torch.save({name: torch.from_numpy(array) for name, array in arrays.items()}, bench.path("model.pt"))
         bench.compare(f"load {what}: checkpoint, verified", lambda: tc.load(model, framework="torch"),
-                      lambda: torch.load(bench.path("model.pt"), weights_only=True), "torch.load, not verified")  # fmt: skip
+                      lambda: torch.load(bench.path("model.pt"), weights_only=True),
+                      "torch.load, not verified")  # fmt: skip
     bench.remove("model")
     if not rust and not torch:
         return
@@ -134,10 +147,12 @@ def loads(bench, what, arrays):
 def one_array(bench, array):
     path = bench.path("one.npy")
     np.save(path, array)
-    bench.compare(f"load one array of {array.nbytes >> 20} MiB: npy", lambda: tc.load(path), lambda: np.load(path), "np.load")
+    bench.compare(
+        f"load one array of {array.nbytes >> 20} MiB: npy", lambda: tc.load(path), lambda: np.load(path), "np.load"
+    )
     bench.compare(f"save one array of {array.nbytes >> 20} MiB: npy",
-                  lambda: tc.save(bench.path("two.npy"), {"two": array}, sync=False, overwrite=True), lambda: np.save(path, array),
-                  "np.save")  # fmt: skip
+                  lambda: tc.save(bench.path("two.npy"), {"two": array}, sync=False, overwrite=True),
+                  lambda: np.save(path, array), "np.save")  # fmt: skip
     bench.remove("one.npy", "two.npy")
 
 
@@ -187,7 +202,10 @@ def main():
     bench = Bench(folder, arguments.rounds)
     try:
         one_array(bench, numbers[: numbers.size // 4])
-        for what, arrays in [(f"{arguments.mib} MiB as 64 tensors", few), (f"{arguments.mib} MiB as {arguments.small}", many)]:
+        for what, arrays in [
+            (f"{arguments.mib} MiB as 64 tensors", few),
+            (f"{arguments.mib} MiB as {arguments.small}", many),
+        ]:
             saves(bench, what, arrays)
             loads(bench, what, arrays)
             stall(bench, what, arrays)

@@ -1,8 +1,5 @@
 """What the tests of the Python package share. `tools/dev python` runs them."""
 
-import os
-import sys
-
 import numpy as np
 import pytest
 

@@ -24,7 +24,9 @@ def absent(monkeypatch, request):
 @pytest.mark.parametrize("absent", FRAMEWORKS, indirect=True)
 def test_an_absent_framework_is_an_import_error(absent):
     tc.save("model.npz", {"w": np.ones(3, np.float32)})
-    with pytest.raises(tc.MissingFrameworkError, match=f"{FRAMEWORKS[absent]} cannot be imported .*install the package") as caught:
+    with pytest.raises(
+        tc.MissingFrameworkError, match=f"{FRAMEWORKS[absent]} cannot be imported .*install the package"
+    ) as caught:
         tc.load("model.npz", framework=absent)
     assert isinstance(caught.value, ImportError) and isinstance(caught.value, tc.Error)
     with pytest.raises(tc.MissingFrameworkError):  # before the file is opened

@@ -93,7 +93,8 @@ def calls_of_torch(path, other):
 
 
 SLOW = {"trees.save", "trees.load", "keras.open", "load torch", "save_state_dict", "load_state_dict",
-        "load_state_dict that fails", "save", "save of a wrong type", "stats", "verify", "diff", "open", "load", "load tensors"}  # fmt: skip
+        "load_state_dict that fails", "save", "save of a wrong type", "stats", "verify", "diff",
+        "open", "load", "load tensors"}  # fmt: skip
 
 
 def test_memory_is_flat(calls):

@@ -53,9 +53,7 @@ def test_save_and_load(tmp_path, array, format, data):
     tc.save(path, {"x": array}, format=format, overwrite=True, sync=False)
     same_bits(tc.load(path)["x"], array)
     same_bits(np.asarray(tc.load(path, mmap=True)["x"]), array)
-    index = tuple(
-        data.draw(st.slices(size)) if data.draw(st.booleans()) else slice(None) for size in array.shape
-    )
+    index = tuple(data.draw(st.slices(size)) if data.draw(st.booleans()) else slice(None) for size in array.shape)
     with tc.open(path) as reader:
         same_bits(reader.slice("x")[index], array[index])
 
@@ -120,7 +118,9 @@ def test_damaged_state_is_an_error(text, at):
 
 TREES = st.recursive(
     arrays().map(native),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner) | st.tuples(inner, inner),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner) | st.tuples(inner, inner)
+    ),
     max_leaves=8,
 )
 

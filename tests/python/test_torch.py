@@ -123,7 +123,10 @@ def test_the_state_of_an_optimizer_comes_back(path, name):
 def test_groups_of_parameters_schedules_and_plain_values():
     model = torch.nn.Linear(3, 2)
     optimizer = torch.optim.Adam(
-        [{"params": [model.weight], "lr": 0.5, "betas": (0.8, 0.9)}, {"params": [model.bias], "note": None, "x": [1, 2.5]}]
+        [
+            {"params": [model.weight], "lr": 0.5, "betas": (0.8, 0.9)},
+            {"params": [model.bias], "note": None, "x": [1, 2.5]},
+        ]
     )
     schedule = torch.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.1)
     for _ in range(3):
@@ -135,7 +138,9 @@ def test_groups_of_parameters_schedules_and_plain_values():
     other = torch.nn.Linear(3, 2)
     other_optimizer = torch.optim.Adam([{"params": [other.weight]}, {"params": [other.bias]}])
     other_schedule = torch.optim.lr_scheduler.StepLR(other_optimizer, step_size=7)
-    with pytest.raises(tc.InvalidArgumentError, match=r"has the state of \['adam', 'schedule'\]; wanted that of \['adam'\]"):
+    with pytest.raises(
+        tc.InvalidArgumentError, match=r"has the state of \['adam', 'schedule'\]; wanted that of \['adam'\]"
+    ):
         tct.load_state_dict(other, "all", {"adam": other_optimizer})
     tct.load_state_dict(other, "all", {"adam": other_optimizer, "schedule": other_schedule})
     assert_same([other_optimizer.state_dict(), other_schedule.state_dict()], wanted)
@@ -172,7 +177,9 @@ def test_any_nested_state_comes_back_exactly():
 
 
 @pytest.mark.parametrize(
-    "state", [{"f": len}, [object()], {(1, 2): 3}, {"s": {1, 2}}, [b"bytes"]], ids=["function", "object", "key", "set", "bytes"]
+    "state",
+    [{"f": len}, [object()], {(1, 2): 3}, {"s": {1, 2}}, [b"bytes"]],
+    ids=["function", "object", "key", "set", "bytes"],
 )
 def test_state_that_is_not_plain_is_refused(state):
     with pytest.raises(tc.InvalidArgumentError, match="optimizer"):
@@ -181,9 +188,9 @@ def test_state_that_is_not_plain_is_refused(state):
 
 
 DTYPES = [
-    torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.complex64, torch.complex128, torch.bool, torch.uint8,
-    torch.int8, torch.int16, torch.int32, torch.int64, torch.uint16, torch.uint32, torch.uint64, torch.float8_e4m3fn,
-    torch.float8_e5m2,
+    torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.complex64, torch.complex128, torch.bool,
+    torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint16, torch.uint32, torch.uint64,
+    torch.float8_e4m3fn, torch.float8_e5m2,
 ]  # fmt: skip
 
 
@@ -228,7 +235,9 @@ def test_views_that_are_conjugated_or_negated_lazily():
     state = {"conj": numbers.conj(), "neg": numbers.conj().imag}
     assert state["conj"].is_conj() and state["neg"].is_neg()
     tct.save_state_dict("lazy", state)
-    assert_same(tc.load("lazy", framework="torch"), {name: one.resolve_conj().resolve_neg() for name, one in state.items()})
+    assert_same(
+        tc.load("lazy", framework="torch"), {name: one.resolve_conj().resolve_neg() for name, one in state.items()}
+    )
 
 
 def test_parameters_that_require_grad_and_have_history():
@@ -248,7 +257,12 @@ def test_strict_lists_all_that_differs_and_changes_nothing():
     model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Linear(3, 4))
     tc.save(
         "other.npz",
-        {"0.weight": np.zeros((3, 3), np.float32), "0.bias": np.zeros(3), "1.weight": np.zeros((4, 3), np.float32), "x": np.zeros(1)},
+        {
+            "0.weight": np.zeros((3, 3), np.float32),
+            "0.bias": np.zeros(3),
+            "1.weight": np.zeros((4, 3), np.float32),
+            "x": np.zeros(1),
+        },
     )
     wanted = copy.deepcopy(model.state_dict())
     with pytest.raises(tct.StateMismatchError) as caught:
@@ -256,8 +270,8 @@ def test_strict_lists_all_that_differs_and_changes_nothing():
     for kind in (tc.Error, tc.MissingTensorError, KeyError, ValueError, RuntimeError):
         assert isinstance(caught.value, kind)
     assert str(caught.value) == (
-        "other.npz: does not fit the model: the file has no '1.bias'; the model has no 'x'; '0.weight' is float32 [3, 3] in "
-        "the file and float32 [3, 2] in the model; '0.bias' is float64 [3] in the file and float32 [3] in the model"
+        "other.npz: does not fit the model: the file has no '1.bias'; the model has no 'x'; '0.weight' is float32 "
+        "[3, 3] in the file and float32 [3, 2] in the model; '0.bias' is float64 [3] in the file and float32 [3] in the model"
     )
     assert caught.value.missing_keys == ["1.bias"] and caught.value.unexpected_keys == ["x"]
     assert caught.value.mismatched_keys == ["0.weight", "0.bias"]
@@ -304,13 +318,17 @@ def test_a_model_whose_state_dict_makes_new_tensors():
 
 def test_models_without_memory_for_elements():
     tct.save_state_dict("linear", torch.nn.Linear(2, 3))
-    with pytest.raises(tc.InvalidArgumentError, match=r"weight is on the meta device; call model.to_empty\(device='cpu'\) first"):
+    with pytest.raises(
+        tc.InvalidArgumentError, match=r"weight is on the meta device; call model.to_empty\(device='cpu'\) first"
+    ):
         tct.load_state_dict(torch.nn.Linear(2, 3, device="meta"), "linear")
     model = torch.nn.Linear(2, 3, device="meta").to_empty(device="cpu")
     tct.load_state_dict(model, "linear")
     module = torch.nn.Module()
     module.register_buffer("weight", torch.eye(3).to_sparse())
-    with pytest.raises(tc.InvalidArgumentError, match="weight has the layout torch.sparse_coo; wanted a plain strided tensor"):
+    with pytest.raises(
+        tc.InvalidArgumentError, match="weight has the layout torch.sparse_coo; wanted a plain strided tensor"
+    ):
         tct.load_state_dict(module, "linear")
     with pytest.raises(tc.InvalidArgumentError, match="w has the layout torch.sparse_csr"):
         tct.save_state_dict("sparse", {"w": torch.eye(3).to_sparse_csr()})
@@ -361,7 +379,11 @@ def test_hostile_state_is_an_error_and_changes_nothing(name):
     model = torch.nn.Linear(1, 1)
     tc.save(
         "hostile.npz",
-        {"weight": np.ones((1, 1), np.float32), "bias": np.ones(1, np.float32), "optimizer.json": np.frombuffer(HOSTILE[name], np.uint8)},
+        {
+            "weight": np.ones((1, 1), np.float32),
+            "bias": np.ones(1, np.float32),
+            "optimizer.json": np.frombuffer(HOSTILE[name], np.uint8),
+        },
     )
     wanted, kept = copy.deepcopy(model.state_dict()), Kept("before")
     with pytest.raises(tc.DataLossError, match="^hostile.npz: optimizer.json"):
@@ -370,7 +392,9 @@ def test_hostile_state_is_an_error_and_changes_nothing(name):
     assert_same(dict(model.state_dict()), dict(wanted))
 
 
-@pytest.mark.parametrize("tree", [np.zeros(3), np.array("text"), np.zeros((2, 2), np.uint8)], ids=["float64", "text", "matrix"])
+@pytest.mark.parametrize(
+    "tree", [np.zeros(3), np.array("text"), np.zeros((2, 2), np.uint8)], ids=["float64", "text", "matrix"]
+)
 def test_state_of_another_dtype(tree):
     tc.save("state", {"optimizer.json": tree})
     with pytest.raises(tc.DataLossError, match="wanted one axis of uint8"):
@@ -436,7 +460,10 @@ def test_deltas_are_small_and_old_ones_are_removed():
         assert checkpointer.steps() == [4, 5, 6, 7, 8, 9]
     assert tc.latest("run")[0] == 8  # a full step, for readers that know nothing of deltas
     assert tct.load_latest("run", torch.nn.Linear(500, 500)) == 9
-    size = {path: os.path.getsize(path) for path in ["run/ckpt-8.data-00000-of-00001", "run/deltas/ckpt-9.data-00000-of-00001"]}
+    size = {
+        path: os.path.getsize(path)
+        for path in ["run/ckpt-8.data-00000-of-00001", "run/deltas/ckpt-9.data-00000-of-00001"]
+    }
     full, delta = size.values()
     assert full > 1_000_000 and delta < full / 50, size
     restored = torch.nn.Linear(500, 500)
@@ -454,7 +481,10 @@ def test_keep_rules():
         assert checkpointer.latest() == tct.Step(7, "run/model-7", None)
     assert tct.load_latest("run", model, name="model") == 7
     assert tct.load_latest("run", model) is None and tct.load_latest("nothing", model) is None
-    for options, says in [({"full_every": 0}, "full_every is 0"), ({"full_every": 2, "keep_last": 1}, "keep_last is 1")]:
+    for options, says in [
+        ({"full_every": 0}, "full_every is 0"),
+        ({"full_every": 2, "keep_last": 1}, "keep_last is 1"),
+    ]:
         with pytest.raises(tc.InvalidArgumentError, match=says):
             tct.AsyncCheckpointer("run2", **options)
 
@@ -541,7 +571,7 @@ def test_after_a_failed_full_step_the_next_one_is_full(failing):
             if step == failing:
                 torch.nn.init.normal_(model.weight)  # the delta is too large, too
                 save_that_fails(checkpointer, step, model)
-                with pytest.raises(tc.Error, match='too large'):
+                with pytest.raises(tc.Error, match="too large"):
                     checkpointer.wait()
             else:
                 checkpointer.save(step, model)
