@@ -132,6 +132,10 @@ class StepSaver:
             exception.add_note(f"The save in the background failed, too: {error}")
 
     def _open_deltas(self, base: int) -> _native.CheckpointManager:
+        # After the loss of a full step the run goes on from an older one, and saves the steps of its deltas again.
+        for number in delta_steps(self._folder, self._name):
+            if number > base and _whole_delta(self._folder, self._name, number, True) is None:
+                _remove_delta(self._folder, self._name, number)
         self._deltas = _native.CheckpointManager(
             os.path.join(self._folder, _DELTAS),
             name=self._name,
@@ -194,3 +198,13 @@ def _whole_delta(folder: str, name: str, number: int, verify: bool) -> "Step | N
         return Step(number, path, base) if report and report.not_checked == 0 else None
     except (DataLossError, FailedPreconditionError, MissingFileError):
         return None
+
+
+def _remove_delta(folder: str, name: str, number: int) -> None:
+    """The index first: without it no reader finds the step."""
+    folder = os.path.join(folder, _DELTAS)
+    os.remove(os.path.join(folder, f"{name}-{number}.index"))
+    data = re.compile(re.escape(f"{name}-{number}") + r"\.data-[0-9]{5}-of-[0-9]{5}")
+    for file in os.listdir(folder):
+        if data.fullmatch(file):
+            os.remove(os.path.join(folder, file))

@@ -615,3 +615,25 @@ def test_the_json_is_plain():
         kind, items = json.loads(bytes(reader["optimizer.json"]))
         assert kind == "dict" and [key for key, _ in items] == ["state", "param_groups"]
         assert "optimizer/state/0/exp_avg" in reader
+
+
+def test_a_run_that_goes_on_from_an_older_step_replaces_deltas_without_their_full_step():
+    model = torch.nn.Linear(30, 30)
+    with tct.AsyncCheckpointer("run", full_every=3) as checkpointer:
+        for step in range(6):
+            checkpointer.save(step, model)
+    damage("run/ckpt-3")  # the base of 4 and 5
+    assert tct.load_latest("run", model) == 2
+    with tct.AsyncCheckpointer("run", full_every=3) as checkpointer:
+        for step in range(3, 5):
+            with torch.no_grad():
+                model.weight += 1
+            checkpointer.save(step, model)
+        checkpointer.wait()
+        assert checkpointer.steps() == [0, 1, 2, 3, 4]
+    other = torch.nn.Linear(30, 30)
+    assert tct.load_latest("run", other) == 4 and bits(other.weight) == bits(model.weight)
+    # A step that is whole stays.
+    with tct.AsyncCheckpointer("run", full_every=3) as checkpointer:
+        with pytest.raises(tc.ExistingFileError):
+            checkpointer.save(3, model)
