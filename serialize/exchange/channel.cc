@@ -176,7 +176,9 @@ class Channel::State {
         return absl::UnavailableError(absl::StrCat(name(), ": the peer has closed before it received everything"));
       }
     }
-    return SendFrame(FrameType::kGoodbye, "", {}, deadline);
+    const absl::Status said = SendFrame(FrameType::kGoodbye, "", {}, deadline);
+    // A peer that has said goodbye may be gone, and does not wait for ours.
+    return absl::IsUnavailable(said) && saw_goodbye_ ? absl::OkStatus() : said;
   }
 
   void Break(const absl::Status& error, absl::Status* direction) {
@@ -256,7 +258,7 @@ class Channel::State {
   // Used by the receiving thread only.
   exchange::FrameReceiver frames_;
   absl::Status receive_error_;
-  bool saw_goodbye_ = false;
+  std::atomic<bool> saw_goodbye_{false};  // read by the sending thread, too
 };
 
 // ---- Channel --------------------------------------------------------------------------------------------------------

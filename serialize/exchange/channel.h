@@ -105,8 +105,9 @@ class Channel {
 
   // Waits until the peer has received everything that was sent, sends it a goodbye (without one the peer would report
   // that this side died), and ends both directions. Belongs to the sending thread. OK: the peer received every message.
-  // Errors: that of an earlier Send; DeadlineExceeded or Unavailable if the peer did not receive everything. A second
-  // call returns the same. The destructor closes, too, but does not wait.
+  // Errors: that of an earlier Send; DeadlineExceeded or Unavailable if the peer did not receive everything;
+  // Unavailable if it has closed its socket and Receive has not returned its goodbye. A second call returns the same.
+  // The destructor closes, too, but does not wait.
   absl::Status Close(Deadline deadline);
   // Ends both directions at once. May be called from any thread at any time.
   void Shutdown();

@@ -116,6 +116,23 @@ TEST(Channel, TheEndIsNotADeath) {
   EXPECT_THAT(pair.a.Receive(kLong), StatusIs(Code::kUnavailable, HasSubstr("this side")));
 }
 
+TEST(Channel, TheSecondSideToCloseSucceedsIfNothingWasLost) {
+  for (const bool received : {true, false}) {
+    Pair pair = MakePair();
+    ASSERT_OK(pair.b.SendTensor(Counting(TensorShape({2}), Shared()), {}, kLong));
+    if (received) {
+      ASSERT_OK(pair.a.ReceiveTensor(kLong));
+    }
+    {
+      Channel first = std::move(pair.a);
+      EXPECT_OK(first.Close(kLong));
+    }
+    EXPECT_THAT(pair.b.Receive(kLong), StatusIs(Code::kOutOfRange, HasSubstr("the other side has ended")));
+    const absl::Status closed = pair.b.Close(kLong);
+    EXPECT_EQ(closed.code(), received ? Code::kOk : Code::kUnavailable) << closed;
+  }
+}
+
 TEST(Channel, ItsDestructorEndsIt) {
   Ends ends = MakeEnds();
   { const Channel gone = Channel::FromSocket(std::move(ends.ours)); }
