@@ -8,7 +8,7 @@
 // The allocators of tensor/memory implement this interface. Code that moves tensors between devices and files uses it,
 // and does not link tensor/memory.
 //
-// All copies are work of stream(): they begin when the work that was added to this stream before them has finished.
+// Copies are work of stream(): each begins when the work that was added to this stream before it has finished.
 // Functions are safe to call from several threads.
 //
 // Errors of all functions: ResourceExhausted if there is no memory to copy through; errors of the device.
@@ -36,7 +36,7 @@ class TensorBuffer;   // tensor/buffer.h
 // memory is reused only after the copy has finished.
 class PendingRead : public RefCounted {
  public:
-  // The memory of the copy. Its bytes are read after Wait has returned OK.
+  // The memory of the copy. Read it only after Wait has returned OK.
   virtual const RefPtr<TensorBuffer>& buffer() const = 0;
   // Waits for the copy. Safe from several threads.
   virtual absl::Status Wait() = 0;
@@ -64,7 +64,7 @@ class DeviceMemory {
   virtual absl::Status CopyWithin(void* to, const void* from, size_t bytes) = 0;
   virtual absl::Status Fill(void* to, uint8_t value, size_t bytes) = 0;
 
-  // The block that starts at `block` is used by work that is on `stream`, too, when it is freed.
+  // Once freed, the block at `block` is reused only after the work that is then on `stream`.
   virtual absl::Status RecordStream(const void* block, int64_t stream) = 0;
   // Keeps `memory` until the work that is on `stream` now has finished.
   virtual absl::Status KeepUntilDone(RefPtr<RefCounted> memory, int64_t stream) = 0;
