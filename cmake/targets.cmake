@@ -1676,6 +1676,24 @@ tensorcask_test(tests_serialize_archive_blocks_test
   TIMEOUT
     300)
 
+tensorcask_test(tests_serialize_archive_changing_memory_test
+  SOURCES
+    tests/serialize/archive/changing_memory_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    Tensorcask::npy
+    Tensorcask::safetensors
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::strings
+    tests_support_changing_memory
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/archive
+  TIMEOUT
+    60)
+
 tensorcask_test(tests_serialize_archive_edit_test
   SOURCES
     tests/serialize/archive/edit_test.cc

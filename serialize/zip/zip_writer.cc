@@ -218,7 +218,7 @@ absl::Status ZipWriter::Append(absl::string_view bytes) {
   if (bytes.empty()) return absl::OkStatus();
   member_->given_bytes += bytes.size();
   // First written, then summed: the system copies from memory faster than the sum reads from there, and leaves the
-  // bytes in the cache. Measured on tmpfs, 256 MiB by 256 KiB, in times of write(): 1.06, in the other order 1.26.
+  // bytes in the cache. `bytes` must not change meanwhile.
   CASK_RETURN_IF_ERROR(deflater_ != nullptr ? Deflate(bytes, /*end=*/false) : Emit(bytes));
   member_->crc32 = ExtendCrc32(member_->crc32, bytes);
   return absl::OkStatus();

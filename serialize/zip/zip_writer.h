@@ -55,7 +55,8 @@ class ZipWriter {
   // for options out of range; AlreadyExists for a second member of that name; of the sink.
   // Requires: no member is open.
   absl::Status BeginMember(absl::string_view name, const ZipMemberOptions& options);
-  // Requires: a member is open, and its data so far and `bytes` are no more than size_bytes.
+  // Requires: a member is open, its data so far and `bytes` are no more than size_bytes, and `bytes` do not change
+  // meanwhile.
   absl::Status Append(absl::string_view bytes);
   // Requires: a member is open and all its data was given. Errors: Internal if the CRC-32 is not that of the options.
   absl::Status EndMember();

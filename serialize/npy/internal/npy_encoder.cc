@@ -14,7 +14,7 @@
 #include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/utf8.h"
-#include "tensorcask/tensor/strided/row_major.h"
+#include "tensorcask/tensor/strided/internal/changing_memory.h"
 
 namespace tensorcask::npy {
 namespace {
@@ -219,9 +219,9 @@ absl::Status NpyEncoder::Encode(const TensorView& tensor, Sink sink) const {
     CASK_ASSIGN_OR_RETURN(in_order, tensor.Permute(axes));
   }
   if (tensor.dtype() == DType::kString) return EncodeStrings(in_order, sink);
-  if (swapped_bytes_ == 1) return ForEachRowMajorPiece(in_order, kPieceBytes, sink);
+  if (swapped_bytes_ == 1) return internal::ForEachStablePiece(in_order, kPieceBytes, sink);
   std::string swapped;
-  return ForEachRowMajorPiece(in_order, kPieceBytes, [&](absl::string_view bytes) {
+  return internal::ForEachStablePiece(in_order, kPieceBytes, [&](absl::string_view bytes) {
     swapped.assign(bytes.data(), bytes.size());
     SwapBytes(&swapped[0], swapped.size() / swapped_bytes_, swapped_bytes_);
     return sink(swapped);

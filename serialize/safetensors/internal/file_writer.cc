@@ -18,7 +18,7 @@
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/shape.h"
-#include "tensorcask/tensor/strided/row_major.h"
+#include "tensorcask/tensor/strided/internal/changing_memory.h"
 
 namespace tensorcask::safetensors {
 namespace {
@@ -90,7 +90,7 @@ absl::Status FileWriter::Add(size_t number, const TensorView& view) {
   uint64_t written = 0;
   const int bits = SafetensorsDTypeBits(view.dtype());
   ElementPacker packer(bits);
-  CASK_RETURN_IF_ERROR(ForEachRowMajorPiece(view, kPieceBytes, [&](absl::string_view bytes) {
+  CASK_RETURN_IF_ERROR(internal::ForEachStablePiece(view, kPieceBytes, [&](absl::string_view bytes) {
     if (bits < 8) {
       packed_.clear();
       packer.Pack(bytes, &packed_);
@@ -122,7 +122,7 @@ absl::Status FileWriter::AddPart(size_t number, const TensorSlice& slice, const 
   const uint64_t run_bytes = static_cast<uint64_t>(runs.length()) * element_bytes;
   uint64_t at = 0;
   uint64_t left = 0;  // of this run
-  return ForEachRowMajorPiece(view, kPieceBytes, [&](absl::string_view bytes) -> absl::Status {
+  return internal::ForEachStablePiece(view, kPieceBytes, [&](absl::string_view bytes) -> absl::Status {
     while (!bytes.empty()) {
       if (left == 0) {
         at = static_cast<uint64_t>(runs.Next()) * element_bytes;
