@@ -30,6 +30,7 @@ IoResult FileSystem::ProbeUnlocked(const std::string& path, FileInfo* info) {
 absl::Status IoError(IoResult result, absl::string_view path, absl::string_view action) {
   const auto error = static_cast<int>(-result);
   absl::Status status = absl::ErrnoToStatus(error, absl::StrCat(path, ": cannot ", action));
+  if (error == EFBIG) return absl::ResourceExhaustedError(status.message());  // Abseil: OutOfRange
   const bool is_of_process = error == EMFILE || error == ENFILE || error == ENOMEM;
   return is_of_process ? MarkProcessError(std::move(status)) : status;
 }

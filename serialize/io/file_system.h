@@ -63,8 +63,8 @@ class FileSystem {
   // CreateNew made, and returns their number; 0 at the end of `from`. File systems that can do so share the bytes
   // between both files. -EOPNOTSUPP if the system cannot copy between these files.
   virtual IoResult CopyRange(IoResult from, uint64_t offset, IoResult to, uint64_t bytes);
-  // Reserves space for the first `size_bytes` bytes of the file, without changing its size. Releases space that was
-  // reserved beyond them. -EOPNOTSUPP if the file system cannot reserve space.
+  // Reserves space from the end of the file to byte `size_bytes`, without changing its size. Releases space that was
+  // reserved beyond that byte. -EOPNOTSUPP if the file system cannot reserve space.
   virtual IoResult Reserve(IoResult handle, uint64_t size_bytes) = 0;
   virtual IoResult SizeOf(IoResult handle) = 0;
   virtual IoResult Sync(IoResult handle) = 0;  // content, size and permissions are durable
@@ -108,7 +108,8 @@ class FileSystem {
   virtual IoResult List(const std::string& path, std::vector<std::string>* names) = 0;  // sorted, without . and ..
 };
 
-// The Status of a failed operation: code from errno as absl::ErrnoToStatus has it, message "PATH: cannot ACTION: ...".
+// The Status of a failed operation: message "PATH: cannot ACTION: ...", code as of absl::ErrnoToStatus but
+// ResourceExhausted for EFBIG, which is a limit.
 // Requires: result < 0.
 absl::Status IoError(IoResult result, absl::string_view path, absl::string_view action);
 

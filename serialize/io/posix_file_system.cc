@@ -206,7 +206,9 @@ class PosixFileSystem final : public FileSystem {
     struct stat info;
     if (fstat(Descriptor(handle), &info) != 0) return -static_cast<IoResult>(errno);
     const auto size = static_cast<off_t>(size_bytes);
-    if (size > info.st_size) return ResultOf(fallocate(Descriptor(handle), FALLOC_FL_KEEP_SIZE, 0, size));
+    if (size > info.st_size) {  // from byte 0, tmpfs would visit each page of the file
+      return ResultOf(fallocate(Descriptor(handle), FALLOC_FL_KEEP_SIZE, info.st_size, size - info.st_size));
+    }
     // Truncating to the size it has frees the blocks past the end.
     return ResultOf(ftruncate(Descriptor(handle), info.st_size));
   }

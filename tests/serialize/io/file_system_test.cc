@@ -415,6 +415,8 @@ TEST(FolderOfTest, IsWhatComesBeforeTheName) {
 TEST(IoErrorTest, NamesThePathAndTheAction) {
   EXPECT_THAT(IoError(-ENOSPC, "a.index", "write"),
               StatusIs(absl::StatusCode::kResourceExhausted, "a.index: cannot write: No space left on device"));
+  EXPECT_THAT(IoError(-EFBIG, "a", "write"),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("a: cannot write")));
   EXPECT_THAT(IoError(-EACCES, "a", "open"),
               StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("a: cannot open")));
 }
