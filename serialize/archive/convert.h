@@ -55,8 +55,8 @@ struct ConvertOptions {
   // Leaves out what the target cannot hold, instead of failing: metadata, strides, and tensors of a dtype that it
   // lacks.
   bool allow_loss = false;
-  uint64_t block_bytes = uint64_t{8} << 20;
-  int num_threads = 2;  // one writes, the others read ahead
+  uint64_t block_bytes = uint64_t{1} << 20;  // small enough for the cache that processors share
+  int num_threads = 2;                       // one writes, the others read ahead
   // Called after each tensor and each block; false ends the conversion with Cancelled.
   std::function<bool(int64_t tensors, uint64_t bytes)> progress;
 };
