@@ -180,6 +180,11 @@ TensorView FromNumpy(nb::object array, const std::string& what, Access access) {
   }
   if (elements.is_text) return FromTextArray(array, what);
   if (elements.is_swapped) array = array.attr("astype")(dtype.attr("newbyteorder")("="));
+  if (access == Access::kWrite && *elements.dtype == DType::kBool &&
+      nb::cast<bool>(array.attr("flags").attr("writeable"))) {
+    const nb::object bytes = array.attr("view")("uint8");  // memory of numpy.empty has bytes that no tensor may have
+    Numpy().attr("minimum")(bytes, 1, bytes);
+  }
   if (elements.carrier != nullptr) array = array.attr("view")(elements.carrier);
   const DType lent = elements.carrier != nullptr ? elements.carrier_dtype : *elements.dtype;
   std::unique_ptr<ManagedBuffer> buffer = LendBuffer(array, lent, access);
@@ -242,7 +247,10 @@ nb::object PlainTorchTensor(nb::object tensor, const std::string& what, Access a
 // PyTorch before 2.9 has no DLPack codes for its float8 dtypes.
 TensorView FromTorch(nb::object tensor, const std::string& what, Access access) {
   tensor = PlainTorchTensor(std::move(tensor), what, access);
-  const std::string name = TextOf(tensor.attr("dtype"));  // "torch.float8_e4m3fn"
+  const std::string name = TextOf(tensor.attr("dtype"));   // "torch.float8_e4m3fn"
+  if (access == Access::kWrite && name == "torch.bool") {  // as FromNumpy does
+    tensor.attr("view")(ImportedModule("torch").attr("uint8")).attr("clamp_")(nb::arg("max") = 1);
+  }
   if (name.rfind("torch.float8", 0) != 0) return FromDLPackObject(tensor, what, access);
   const nb::object bytes = tensor.attr("view")(ImportedModule("torch").attr("uint8"));
   const DType dtype = Take(ParseDType(absl::string_view(name).substr(sizeof("torch.") - 1)));

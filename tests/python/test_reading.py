@@ -133,6 +133,19 @@ def test_read_into(path_of, any_format, tensors):
             reader.read_into("z/kernel", out.astype(">f4").T)
 
 
+def test_read_into_bool_memory_with_any_bytes(path_of, any_format):
+    mask = np.arange(10) % 3 == 0
+    with tc.open(save(path_of, any_format, {"mask": mask})) as reader:
+        memory = np.full(20, 7, np.uint8)  # what numpy.empty may return
+        reader.read_into("mask", memory.view(bool)[::2])
+        np.testing.assert_array_equal(memory[::2], mask.view(np.uint8))
+        np.testing.assert_array_equal(memory[1::2], 7)
+        locked = np.full(10, 7, np.uint8)
+        locked.flags.writeable = False
+        with pytest.raises(ValueError):
+            reader.read_into("mask", locked.view(bool))
+
+
 def test_closed_readers(path_of, tensors):
     reader = tc.open(save(path_of, "checkpoint", tensors))
     part = reader.slice("z/kernel")
