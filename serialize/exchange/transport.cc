@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/exchange/internal/close_received.h"
+#include "tensorcask/tensor/base/owner_process.h"
 
 namespace tensorcask {
 namespace {
@@ -13,6 +14,11 @@ namespace {
 class UnixTransport final : public Transport {
  public:
   explicit UnixTransport(UnixSocket socket) : socket_(std::move(socket)) {}
+  // Ends the connection first, so that the peer can send no descriptor while the socket is closed. A child's copy after
+  // fork(2) only closes its descriptor.
+  ~UnixTransport() override {
+    if (owner_.IsThisProcess()) socket_.Shutdown();
+  }
 
   size_t max_descriptors() const override { return UnixSocket::kMaxDescriptors; }
   const std::string& name() const override { return socket_.name(); }
@@ -41,6 +47,7 @@ class UnixTransport final : public Transport {
 
  private:
   UnixSocket socket_;
+  const OwnerProcess owner_;
 };
 
 }  // namespace

@@ -68,6 +68,20 @@ absl::StatusOr<ScopedDescriptor> LockFolder(const std::string& folder) {
   return descriptor;
 }
 
+// Disconnects the clients that wait to be accepted, without waiting for what they have sent. False if some may be left,
+// because there are no descriptors. Requires: the listener is shut down.
+bool DisconnectQueue(int listener) {
+  while (true) {
+    ScopedDescriptor client(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
+    if (!client.is_open()) {
+      if (errno == EINTR || errno == ECONNABORTED) continue;
+      return errno == EAGAIN || errno == EINVAL;  // the queue is empty
+    }
+    shutdown(client.get(), SHUT_RDWR);  // the client can send no descriptor after this
+    exchange::CloseSocket(std::move(client));
+  }
+}
+
 // Removes the socket at `path` if a dead server of this user left it behind.
 absl::Status RemoveStaleSocket(const std::string& path, const sockaddr_un& address) {
   const std::string name = Quoted(path);
@@ -93,8 +107,11 @@ absl::Status RemoveStaleSocket(const std::string& path, const sockaddr_un& addre
 
 }  // namespace
 
-UnixListener::UnixListener(ScopedDescriptor descriptor, std::string path, AllowedPeers allowed)
-    : descriptor_(std::move(descriptor)), path_(std::move(path)), allowed_(allowed) {
+UnixListener::UnixListener(ScopedDescriptor descriptor, std::string path, const Options& options)
+    : descriptor_(std::move(descriptor)),
+      path_(std::move(path)),
+      allowed_(options.allowed),
+      accepts_descriptors_(options.accepts_descriptors) {
   struct stat about;
   if (lstat(path_.c_str(), &about) != 0) return;  // removed already; inode 0 means that there is nothing to remove
   device_ = about.st_dev;
@@ -116,33 +133,40 @@ absl::StatusOr<UnixListener> UnixListener::Listen(const std::string& path, const
     error = BindTo(descriptor.get(), address);
   }
   if (error != 0) return SocketError(error, name, "bind");
-  UnixListener listener(std::move(descriptor), path, options.allowed);  // from here on the path is removed on failure
+  if (!options.accepts_descriptors) exchange::RefuseDescriptors(descriptor.get());
+  UnixListener listener(std::move(descriptor), path, options);  // from here on the path is removed on failure
   if (listen(listener.descriptor(), options.backlog) != 0) return SocketError(errno, name, "listen");
   return listener;
 }
 
 UnixListener& UnixListener::operator=(UnixListener&& other) noexcept {
   if (this == &other) return *this;
-  Remove();
-  exchange::CloseSocket(std::move(descriptor_));
+  Close();
   descriptor_ = std::move(other.descriptor_);
   path_ = std::move(other.path_);
   allowed_ = other.allowed_;
+  accepts_descriptors_ = other.accepts_descriptors_;
   device_ = other.device_;
   inode_ = other.inode_;
   owner_ = other.owner_;
   return *this;
 }
 
-UnixListener::~UnixListener() {
-  Remove();
+UnixListener::~UnixListener() { Close(); }
+
+void UnixListener::Close() {
+  if (descriptor_.is_open() && owner_.IsThisProcess()) {
+    Shutdown();  // no client can connect any more
+    Remove();
+    if (DisconnectQueue(descriptor_.get())) return descriptor_.Close();
+  }
   exchange::CloseSocket(std::move(descriptor_));
 }
 
 // After Shutdown the next server treats this socket as a dead server's and replaces it, under the folder's lock. So the
 // comparison and the removal need the lock, too. While the socket is open its inode number is not used again.
 void UnixListener::Remove() {
-  if (!descriptor_.is_open() || inode_ == 0 || !owner_.IsThisProcess()) return;
+  if (inode_ == 0) return;
   const absl::StatusOr<ScopedDescriptor> lock = LockFolder(FolderOf(path_));
   if (!lock.ok()) return;
   struct stat about;
@@ -152,6 +176,13 @@ void UnixListener::Remove() {
 
 absl::StatusOr<UnixSocket> UnixListener::Accept(Deadline deadline) {
   const std::string name = Quoted(path_);
+  if (accepts_descriptors_) {
+    const absl::Status closers = exchange::CheckClosers(name);
+    if (!closers.ok()) {
+      absl::SleepFor(std::min(kPauseWithoutDescriptors, deadline.remaining()));
+      return closers;
+    }
+  }
   while (true) {
     ScopedDescriptor client(accept4(descriptor_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (client.is_open()) return UnixSocket::Make(std::move(client), name, allowed_);

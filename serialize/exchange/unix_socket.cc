@@ -113,6 +113,7 @@ absl::Status UnixSocket::Identify(absl::string_view where, AllowedPeers allowed)
 absl::StatusOr<UnixSocket> UnixSocket::Connect(const std::string& path, Deadline deadline, AllowedPeers allowed) {
   CASK_ASSIGN_OR_RETURN(const sockaddr_un address, AddressOf(path));
   const std::string name = Quoted(path);
+  CASK_RETURN_IF_ERROR(exchange::CheckClosers(name));
   CASK_ASSIGN_OR_RETURN(ScopedDescriptor descriptor, MakeSocket(name));
   for (absl::Duration pause = kFirstConnectPause;; pause = std::min(2 * pause, kLastConnectPause)) {
     // While the server's queue is full, connect(2) waits and poll(2) cannot, so the socket gets a timeout. A timeout of

@@ -14,7 +14,8 @@
 //   NotFound            no such path
 //   InvalidArgument     a path that no socket can have; more descriptors than the caller accepts
 //   PermissionDenied    the peer is another user's process; the path is not accessible
-//   ResourceExhausted   this process has no descriptors left (EMFILE, ENFILE), or too many are in flight
+//   ResourceExhausted   this process has no descriptors left (EMFILE, ENFILE), or too many are in flight, or 64 that
+//                       peers sent wait to be closed, because the files behind them do not answer
 // A signal interrupts no call (EINTR is retried). Writing to a closed peer raises no signal (MSG_NOSIGNAL).
 //
 // Descriptors from a peer are as hostile as its bytes. Even close(2) can block: a file of FUSE asks its daemon. This
@@ -22,8 +23,8 @@
 // MapSharedMemory (shared_memory.h), which does the same.
 //
 // After fork(2) both processes have the connection. A process that destroys its copy of a socket closes its descriptor
-// and nothing else. So a parent can destroy its copy of a socket that only its child uses. Only the parent removes the
-// path of a listener.
+// and nothing else. So a parent can destroy its copy of a socket that only its child uses. A listener belongs to the
+// process that called Listen: it ends listening and removes the path.
 
 #ifndef TENSORCASK_SERIALIZE_EXCHANGE_UNIX_SOCKET_H_
 #define TENSORCASK_SERIALIZE_EXCHANGE_UNIX_SOCKET_H_
@@ -154,6 +155,8 @@ class UnixListener {
     uint32_t mode = 0600;  // of the path, less the umask; clients need write permission to connect
     int backlog = 128;     // clients that may wait to be accepted
     AllowedPeers allowed = AllowedPeers::kSameUser;
+    // If false, Linux 6.16 and later refuse the descriptors of clients, from before they are accepted (EPERM).
+    bool accepts_descriptors = true;
   };
 
   // Makes the path and listens. A socket at the path is replaced if it belongs to this user and no server listens to it
@@ -167,8 +170,9 @@ class UnixListener {
 
   UnixListener(UnixListener&& other) = default;
   UnixListener& operator=(UnixListener&& other) noexcept;
-  // Stops listening and disconnects the clients that wait to be accepted. Removes the path if this process made it and
-  // the socket there is still the one that Listen made. The destructor compares and removes under the lock of the
+  // In the process that called Listen: stops listening, in every process that has this socket since fork(2), and
+  // disconnects the clients that wait to be accepted. Removes the path if the socket there is still the one that Listen
+  // made. The destructor compares and removes under the lock of the
   // folder, so that it never removes the socket of the next server. If another process holds the lock for more than a
   // second, the path stays, and the next server replaces it.
   ~UnixListener();
@@ -176,8 +180,9 @@ class UnixListener {
   // The next client. Safe to call from several threads. Errors, after each of which it can be called again:
   //   DeadlineExceeded, Unavailable (Shutdown was called);
   //   PermissionDenied: a client of another user, which is disconnected;
-  //   ResourceExhausted: no descriptors (EMFILE, ENFILE) or no memory. Clients wait in the queue meanwhile. Before this
-  //   error Accept pauses for 50 ms or until the deadline, so that a server that calls it in a loop does not spin.
+  //   ResourceExhausted: no descriptors (EMFILE, ENFILE) or no memory, or 64 descriptors that clients sent wait to be
+  //   closed. Clients wait in the queue meanwhile. Before this error Accept pauses for 50 ms or until the deadline, so
+  //   that a server that calls it in a loop does not spin.
   absl::StatusOr<UnixSocket> Accept(Deadline deadline);
 
   // From any thread: every Accept, waiting or later, fails with Unavailable once the queue is empty.
@@ -187,12 +192,14 @@ class UnixListener {
   int descriptor() const { return descriptor_.get(); }  // for poll(2)
 
  private:
-  UnixListener(ScopedDescriptor descriptor, std::string path, AllowedPeers allowed);
+  UnixListener(ScopedDescriptor descriptor, std::string path, const Options& options);
+  void Close();
   void Remove();
 
   ScopedDescriptor descriptor_;
   std::string path_;
   AllowedPeers allowed_;
+  bool accepts_descriptors_;
   uint64_t device_ = 0, inode_ = 0;  // of the path
   OwnerProcess owner_;
 };

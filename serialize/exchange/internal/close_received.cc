@@ -7,6 +7,9 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -16,8 +19,11 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstddef>
+#include <cstdint>
+#include <new>
 #include <thread>
 #include <utility>
 
@@ -29,13 +35,67 @@ namespace {
 
 // Descriptors that one helper closes: as many as one message brings (SCM_MAX_FD).
 constexpr size_t kBatch = 253;
-// How long the helper waits for its closers, in steps of 100 us.
+// How long this process waits for the helper and its closers, in steps of 100 us.
 constexpr int kWaitSteps = 20;
 
 struct Batch {
   std::array<int, kBatch> numbers;
   size_t count = 0;
 };
+
+// ---- What helpers tell ----------------------------------------------------------------------------------------------
+
+// The helpers of one process, in memory that they share with it. Without locks: a child of fork(2) may start while
+// another thread is in here.
+struct HelperTable {
+  static constexpr int kStarting = -1;
+  static constexpr pid_t kTaken = -1;
+  struct Helper {
+    std::atomic<pid_t> process{0};  // 0: free
+    std::atomic<int> closers{0};    // that it waits for
+  };
+  pid_t owner = 0;
+  std::array<Helper, 256> helpers;
+};
+
+std::atomic<HelperTable*> helper_table{nullptr};
+
+// The table of this process; null if it has none, or with `create`, if the system gives no memory. The table that a
+// child of fork(2) inherits is its parent's, and stays mapped.
+HelperTable* OwnTable(bool create) {
+  HelperTable* known = helper_table.load(std::memory_order_acquire);
+  const pid_t self = getpid();
+  if (known != nullptr && known->owner == self) return known;
+  if (!create) return nullptr;
+  void* const memory =
+      mmap(nullptr, sizeof(HelperTable), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, /*fd=*/-1, /*offset=*/0);
+  if (memory == MAP_FAILED) return nullptr;
+  HelperTable* const made = new (memory) HelperTable;
+  made->owner = self;
+  if (helper_table.compare_exchange_strong(known, made, std::memory_order_acq_rel)) return made;
+  munmap(memory, sizeof(HelperTable));  // another thread was faster
+  return known;
+}
+
+// True if the helper has ended. Frees its entry.
+bool Reap(HelperTable::Helper* helper, pid_t process) {
+  if (waitpid(process, nullptr, WNOHANG | __WALL) == 0) return false;
+  helper->process.compare_exchange_strong(process, 0, std::memory_order_acq_rel);
+  return true;
+}
+
+HelperTable::Helper* AcquireEntry(HelperTable* table) {
+  for (HelperTable::Helper& helper : table->helpers) {
+    pid_t process = helper.process.load(std::memory_order_acquire);
+    if (process > 0 && Reap(&helper, process)) process = 0;
+    if (process != 0 || !helper.process.compare_exchange_strong(process, HelperTable::kTaken)) continue;
+    helper.closers = HelperTable::kStarting;
+    return &helper;
+  }
+  return nullptr;
+}
+
+// ---- The helper -----------------------------------------------------------------------------------------------------
 
 // A new process that shares the descriptor table; the memory is copied on write. Like fork(2), but no signal tells the
 // parent of its end, so that a parent that waits for all its children does not see it.
@@ -45,41 +105,78 @@ pid_t CloneWithSameDescriptors() { return static_cast<pid_t>(syscall(SYS_clone, 
   while (true) syscall(SYS_exit_group, 0);
 }
 
-// The helper: one closer for each descriptor, so that one that blocks does not delay the others. Only system calls: the
-// memory is a copy in which locks of other threads may be held.
-[[noreturn]] void CloseInProcesses(const Batch& batch) {
-  size_t running = 0;
+void Pause(long microseconds) {
+  const timespec pause = {0, microseconds * 1000};
+  syscall(SYS_nanosleep, &pause, nullptr);
+}
+
+// Whether the parent of this process has ended. 0 is the id of a parent that is in another namespace of processes.
+bool HasEnded(pid_t parent) {
+  const auto now = static_cast<pid_t>(syscall(SYS_getppid));
+  return now != parent && now != 0;
+}
+
+// Closes what a process left that has ended.
+void CloseAll() {
+  if (syscall(SYS_close_range, 0, ~0U, 0) == 0) return;
+  rlimit limit = {};
+  syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, nullptr, &limit);  // before Linux 5.9
+  for (rlim_t number = 0; number < limit.rlim_max; ++number) syscall(SYS_close, number);
+}
+
+// One closer for each descriptor, so that one that blocks does not delay the others. Only system calls: the memory is a
+// copy in which locks of other threads may be held. Requires: all signals are blocked; `parent` made this process.
+[[noreturn]] void RunHelper(const Batch& batch, pid_t parent, std::atomic<int>* closers) {
+  syscall(SYS_setsid);
+  syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
+  int running = 0;
   for (size_t i = 0; i < batch.count; ++i) {
     const pid_t closer = CloneWithSameDescriptors();
     if (closer > 0) {
       ++running;
       continue;
     }
-    syscall(SYS_close, batch.numbers[i]);  // the closer, or the helper if there are no more processes
+    if (closer < 0) closers->store(running + 1);  // there are no more processes: this one closes, and may block
+    syscall(SYS_close, batch.numbers[i]);
     if (closer == 0) EndProcess();
   }
-  for (int step = 0; running > 0 && step < kWaitSteps; ++step) {
+  for (int step = 0; running > 0; ++step) {
     while (running > 0 && syscall(SYS_wait4, -1, nullptr, WNOHANG | __WALL, nullptr) > 0) --running;
-    if (running == 0) break;
-    const timespec pause = {0, 100 * 1000};
-    syscall(SYS_nanosleep, &pause, nullptr);
+    if (HasEnded(parent)) {
+      CloseAll();
+      break;
+    }
+    if (step < kWaitSteps) {
+      Pause(100);
+    } else {
+      closers->store(running);
+      // The parent's end interrupts this wait. The end of a closer does not.
+      const timespec wait = {0, 100 * 1000 * 1000};
+      uint64_t signals = uint64_t{1} << (SIGTERM - 1);
+      syscall(SYS_rt_sigtimedwait, &signals, nullptr, &wait, sizeof(signals));
+    }
   }
   EndProcess();
 }
 
-// False if no process can be made.
+// False if no process can be made. If the table is full, the descriptors stay open.
 bool CloseInHelper(const Batch& batch) {
+  HelperTable* const table = OwnTable(/*create=*/true);
+  if (table == nullptr) return false;
+  HelperTable::Helper* const entry = AcquireEntry(table);
+  if (entry == nullptr) return true;
   // The helper must run no signal handler of this program.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
+  const pid_t parent = getpid();
   const pid_t helper = CloneWithSameDescriptors();
-  if (helper == 0) CloseInProcesses(batch);
+  if (helper == 0) RunHelper(batch, parent, &entry->closers);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  entry->process.store(std::max(helper, 0), std::memory_order_release);
   if (helper < 0) return false;
-  while (waitpid(helper, nullptr, __WALL) < 0 && errno == EINTR) {
-  }
+  while (!Reap(entry, helper) && entry->closers == HelperTable::kStarting) Pause(50);
   return true;
 }
 
@@ -118,6 +215,17 @@ bool MayHoldDescriptors(int socket) {
 }  // namespace
 
 bool IsMemoryFile(int descriptor) { return fcntl(descriptor, F_GET_SEALS) >= 0; }
+
+int CountClosers() {
+  HelperTable* const table = OwnTable(/*create=*/false);
+  if (table == nullptr) return 0;
+  int count = 0;
+  for (HelperTable::Helper& helper : table->helpers) {
+    const pid_t process = helper.process.load(std::memory_order_acquire);
+    if (process > 0 && !Reap(&helper, process)) count += std::max(helper.closers.load(), 1);
+  }
+  return count;
+}
 
 void CloseReceived(absl::Span<const int> numbers) {
   Batch batch;

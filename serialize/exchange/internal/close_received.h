@@ -21,20 +21,31 @@ namespace tensorcask::exchange {
 // of file, while fstat(2) asks the owner of the file system.
 bool IsMemoryFile(int descriptor);
 
-// Closes all and leaves *descriptors empty. Memory files are closed here. The others are closed by short-lived helper
+// Closes all and leaves *descriptors empty. Memory files are closed here. The others are closed by short-lived closers,
 // processes that share this process's descriptor table, so that the numbers are free at once. This function waits for
-// the helpers for a few milliseconds only; a helper whose close blocks is left behind, and does not keep this process
-// from ending. Until that helper ends, it also keeps the descriptor table: files that were open when this process ended
-// without closing them stay open that long.
+// them for a few milliseconds only. A closer whose close blocks is left behind, and does not keep this process from
+// ending.
 //
-// If no process can be made (RLIMIT_NPROC, seccomp), a detached thread closes the descriptors; if no thread can be
-// made, they stay open.
+// A closer has to share the table: closing a copy of a FUSE file in another table would leave the original here, and
+// each close of such a file asks its daemon. But the system closes the files of a process that is killed only when no
+// process shares its table any more. So a helper, the parent of the closers, stays until the last of them ends. When
+// this process ends, the helper closes all that is left in the table: listeners refuse clients, and peers see the end
+// of their connections. The helper has a session of its own, so that a signal to the process group does not end it.
+//
+// If no process can be made (RLIMIT_NPROC, seccomp), a detached thread closes the descriptors. They stay open if no
+// thread can be made, or while 256 helpers wait.
 void CloseReceived(std::vector<ScopedDescriptor>* descriptors);
 
-// The same for one descriptor.
+// The closers of this process that wait now. From kMaxClosers on, UnixSocket::Connect fails, and UnixListener::Accept
+// unless the listener refuses descriptors. So their number is bounded: a connection that exists by then can add those
+// of one message.
+constexpr int kMaxClosers = 64;
+int CountClosers();
+
+// CloseReceived for one descriptor.
 void CloseReceived(ScopedDescriptor descriptor);
 
-// The same for numbers that no ScopedDescriptor owns yet.
+// CloseReceived for numbers that no ScopedDescriptor owns yet.
 void CloseReceived(absl::Span<const int> numbers);
 
 // Closes a Unix socket and does nothing else to it: other processes that have it can go on using it. If its queue may

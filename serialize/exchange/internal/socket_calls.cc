@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/exchange/internal/close_received.h"
 #include "tensorcask/tensor/base/quote.h"
 
 namespace tensorcask::exchange {
@@ -59,6 +60,19 @@ absl::StatusOr<ScopedDescriptor> MakeSocket(absl::string_view name, int flags) {
   ScopedDescriptor descriptor(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0));
   if (!descriptor.is_open()) return SocketError(errno, name, "socket");
   return descriptor;
+}
+
+absl::Status CheckClosers(absl::string_view name) {
+  const int closers = CountClosers();
+  if (closers < kMaxClosers) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(name, ": this process makes no new connections while ", closers,
+                                                   " descriptors from peers wait to be closed (limit ", kMaxClosers - 1,
+                                                   "); the files behind them do not answer"));
+}
+
+void RefuseDescriptors(int socket) {
+  const int none = 0;
+  static_cast<void>(setsockopt(socket, SOL_SOCKET, SO_PASSRIGHTS, &none, sizeof(none)));
 }
 
 int ConnectTo(int descriptor, const sockaddr_un& address) {

@@ -3,6 +3,7 @@
 #ifndef TENSORCASK_SERIALIZE_EXCHANGE_INTERNAL_SOCKET_CALLS_H_
 #define TENSORCASK_SERIALIZE_EXCHANGE_INTERNAL_SOCKET_CALLS_H_
 
+#include <sys/socket.h>
 #include <sys/un.h>
 
 #include <string>
@@ -12,6 +13,11 @@
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/exchange/deadline.h"
 #include "tensorcask/serialize/exchange/scoped_descriptor.h"
+
+// Linux 6.16: whether a socket accepts descriptors.
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83
+#endif
 
 namespace tensorcask::exchange {
 
@@ -28,6 +34,12 @@ absl::StatusOr<sockaddr_un> AddressOf(const std::string& path);
 
 // A stream socket that is closed on exec; `flags` are further ones of socket(2).
 absl::StatusOr<ScopedDescriptor> MakeSocket(absl::string_view name, int flags = 0);
+
+// ResourceExhausted if too many descriptors of peers wait to be closed (kMaxClosers in close_received.h).
+absl::Status CheckClosers(absl::string_view name);
+
+// Linux 6.16 and later: sending a descriptor to this socket, or to a socket that it accepts, fails with EPERM.
+void RefuseDescriptors(int socket);
 
 // Each returns 0 or errno.
 int ConnectTo(int descriptor, const sockaddr_un& address);

@@ -27,6 +27,8 @@ struct LingeringSocket {
 
 inline std::optional<LingeringSocket> MakeLingeringSocket(absl::Duration wait) {
   const ScopedDescriptor listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int small = 4096;  // the buffers, so that a test can have many of these
+  setsockopt(listener.get(), SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
   sockaddr_in address = {};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -34,6 +36,7 @@ inline std::optional<LingeringSocket> MakeLingeringSocket(absl::Duration wait) {
   socklen_t size = sizeof(address);
   LingeringSocket made;
   made.file = ScopedDescriptor(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  setsockopt(made.file.get(), SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
   if (bind(listener.get(), generic, size) != 0 || listen(listener.get(), 1) != 0 ||
       getsockname(listener.get(), generic, &size) != 0 || connect(made.file.get(), generic, size) != 0) {
     return std::nullopt;

@@ -2,12 +2,15 @@
 // that has the socket, too, since fork(2).
 
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -19,10 +22,13 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/exchange/channel.h"
+#include "tensorcask/serialize/exchange/internal/close_received.h"
 #include "tensorcask/serialize/exchange/message_codec.h"
 #include "tensorcask/serialize/exchange/scoped_descriptor.h"
+#include "tensorcask/serialize/exchange/transport.h"
 #include "tensorcask/serialize/exchange/unix_socket.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tests/serialize/exchange/channel_testing.h"
@@ -292,6 +298,115 @@ TEST_F(Closing, ADescriptorThatTheReceiverDoesNotWant) {
   SendTo(&ends.theirs);
   char byte;
   EXPECT_THAT(ends.ours.ReceiveExactly(absl::MakeSpan(&byte, 1), kLong), StatusIs(Code::kInvalidArgument));
+}
+
+// ---- Closers that are left behind -----------------------------------------------------------------------------------
+
+TEST_F(Closing, AProcessThatIsKilledLeavesNoListenerAndNoConnection) {
+  const TempFolder folder("/tmp/");
+  Pipe steps = MakePipe();
+  const pid_t server = fork();
+  if (server == 0) {
+    lingering_->file.Close();
+    absl::StatusOr<UnixListener> listener = UnixListener::Listen(folder.Path("s"), {});
+    if (!listener.ok() || write(steps.in.get(), "l", 1) != 1) _exit(1);
+    absl::StatusOr<UnixSocket> accepted = listener->Accept(kLong);
+    char byte;
+    if (!accepted.ok() || accepted->ReceiveExactly(absl::MakeSpan(&byte, 1), kLong).ok()) _exit(2);
+    if (write(steps.in.get(), "r", 1) != 1) _exit(3);
+    while (true) pause();
+  }
+  char step = 0;
+  ASSERT_EQ(read(steps.out.get(), &step, 1), 1);
+  ASSERT_OK_AND_ASSIGN(UnixSocket client, UnixSocket::Connect(folder.Path("s"), kLong));
+  SendTo(&client);
+  ASSERT_EQ(read(steps.out.get(), &step, 1), 1);
+  EXPECT_EQ(step, 'r');
+  ASSERT_EQ(kill(server, SIGKILL), 0);
+  ASSERT_EQ(waitpid(server, nullptr, 0), server);
+  char byte;
+  EXPECT_THAT(client.ReceiveExactly(absl::MakeSpan(&byte, 1), kLong), StatusIs(Code::kUnavailable));
+  absl::StatusOr<UnixListener> next = UnixListener::Listen(folder.Path("s"), {});
+  for (int i = 0; i < 500 && !next.ok(); ++i) {  // the helper closes a moment after the end of the process
+    absl::SleepFor(absl::Milliseconds(10));
+    next = UnixListener::Listen(folder.Path("s"), {});
+  }
+  EXPECT_OK(next);
+}
+
+// True if all closers end within some seconds.
+bool ClosersEnd() {
+  for (int i = 0; i < 500 && exchange::CountClosers() > 0; ++i) absl::SleepFor(absl::Milliseconds(10));
+  return exchange::CountClosers() == 0;
+}
+
+TEST(Closers, AreBounded) {
+  ASSERT_TRUE(ClosersEnd()) << "those of other tests";
+  std::vector<LingeringSocket> lingering;
+  std::vector<int> numbers;
+  for (int i = 0; i < exchange::kMaxClosers; ++i) {
+    std::optional<LingeringSocket> one = MakeLingeringSocket(absl::Seconds(60));
+    if (!one) GTEST_SKIP() << "no TCP here";
+    numbers.push_back(one->file.get());
+    lingering.push_back(*std::move(one));
+  }
+  const TempFolder folder("/tmp/");
+  UnixListener::Options options;
+  absl::StatusOr<UnixListener> listener = UnixListener::Listen(folder.Path("s"), options);
+  options.accepts_descriptors = false;
+  absl::StatusOr<UnixListener> strict = UnixListener::Listen(folder.Path("t"), options);
+  ASSERT_OK(listener);
+  ASSERT_OK(strict);
+  ASSERT_OK_AND_ASSIGN(const UnixSocket client, UnixSocket::Connect(folder.Path("s"), kLong));
+  ASSERT_OK_AND_ASSIGN(const UnixSocket other, UnixSocket::Connect(folder.Path("t"), kLong));
+
+  Ends ends = MakeEnds();
+  ASSERT_OK(ends.theirs.SendAll({"x"}, numbers, kLong));
+  for (LingeringSocket& one : lingering) one.file.Close();
+  char byte;
+  EXPECT_THAT(ends.ours.ReceiveExactly(absl::MakeSpan(&byte, 1), kLong), StatusIs(Code::kInvalidArgument));
+  EXPECT_EQ(exchange::CountClosers(), exchange::kMaxClosers);
+  EXPECT_THAT(listener->Accept(kLong), StatusIs(Code::kResourceExhausted, ::testing::HasSubstr("wait to be closed")));
+  EXPECT_THAT(UnixSocket::Connect(folder.Path("s"), kLong), StatusIs(Code::kResourceExhausted));
+  EXPECT_OK(strict->Accept(kLong)) << "its clients cannot add closers";
+
+  lingering.clear();  // the peers of the sockets end, and so do the closers
+  EXPECT_TRUE(ClosersEnd());
+  EXPECT_OK(listener->Accept(kLong));
+}
+
+// ---- Without a gap in which the peer could send a descriptor --------------------------------------------------------
+
+ScopedDescriptor CopyOf(int descriptor) { return ScopedDescriptor(fcntl(descriptor, F_DUPFD_CLOEXEC, 0)); }
+
+TEST(ClosingHonestly, ATransportEndsItsConnectionFirst) {
+  Ends ends = MakeEnds();
+  const ScopedDescriptor copy = CopyOf(ends.ours.descriptor());  // closing alone would not end the connection
+  { const std::unique_ptr<Transport> gone = MakeTransport(std::move(ends.ours)); }
+  EXPECT_THAT(ends.theirs.SendAll({"x"}, {}, kLong), StatusIs(Code::kUnavailable));
+}
+
+TEST(ClosingHonestly, AChildsCopyOfATransportDoesNot) {
+  Ends ends = MakeEnds();
+  std::unique_ptr<Transport> transport = MakeTransport(std::move(ends.ours));
+  {
+    const Child child([&] {
+      transport.reset();
+      return true;
+    });
+  }
+  EXPECT_OK(ends.theirs.SendAll({"x"}, {}, kLong));
+}
+
+TEST(ClosingHonestly, AListenerStopsListeningFirst) {
+  const TempFolder folder("/tmp/");
+  absl::StatusOr<UnixListener> listener = UnixListener::Listen(folder.Path("s"), {});
+  ASSERT_OK(listener);
+  const ScopedDescriptor copy = CopyOf(listener->descriptor());
+  { const UnixListener gone = *std::move(listener); }
+  pollfd state = {copy.get(), POLLIN, 0};
+  EXPECT_EQ(poll(&state, 1, 0), 1);
+  EXPECT_NE(state.revents & POLLHUP, 0);
 }
 
 TEST(ClosingHonestly, NeedsNoProcess) {
