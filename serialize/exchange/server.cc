@@ -136,7 +136,7 @@ class Server::Loop {
       }
       return absl::OkStatus();
     });
-    if (!served.ok() && !EvictWorst(Clock::now(), /*only_readers=*/false, id)) Disconnect(id);
+    if (!served.ok() && !Evict(exchange::ClientPolicy::WorstOf(clients_, Clock::now(), id))) Disconnect(id);
   }
 
   // At most one frame. False: the client is to be disconnected.
@@ -173,6 +173,25 @@ class Server::Loop {
     return true;
   }
 
+  // Of large answers at most this many are computed, sent or waited for at once. The other half of the places is for
+  // clients with small answers: none of them waits there for the memory that large answers share. Without this limit,
+  // clients that ask for large answers, and read them just fast enough, would keep all places for as long as they like.
+  size_t MaxLargeAnswers() const { return std::max<size_t>(max_clients_ / 2, 1); }
+
+  // Refuses a request for one large answer too many: the client is told at once, and can ask again.
+  void LimitLargeAnswers(ServerClient& client, AnswerJob* job) {
+    client.wants_much = job->expected_bytes > exchange::AnswerQueue::kSmallAnswerBytes;
+    if (!client.wants_much) return;
+    const auto count =
+        std::count_if(clients_.begin(), clients_.end(), [](const auto& one) { return one.second->wants_much; });
+    if (static_cast<size_t>(count) <= MaxLargeAnswers()) return;
+    client.wants_much = false;
+    job->expected_bytes = 0;
+    job->refusal = absl::ResourceExhaustedError(
+        absl::StrCat("the server is busy with ", MaxLargeAnswers(), " answers of more than ",
+                     exchange::AnswerQueue::kSmallAnswerBytes, " bytes, its limit; ask again later"));
+  }
+
   bool ReceiveRequest(uint64_t id, ServerClient& client, exchange::ReceivedFrame frame) {
     auto job = std::make_unique<AnswerJob>();
     const absl::Status status = exchange::DecodeMessage(std::move(frame), options_.channel, &job->request);
@@ -180,6 +199,7 @@ class Server::Loop {
     job->client = id;
     job->most_bytes = client.most_bytes;
     job->expected_bytes = service_->AnswerBytes(job->request);
+    LimitLargeAnswers(client, job.get());
     client.has_asked = true;
     Enter(State::kComputing, client);
     answers_.Add(std::move(job));
@@ -258,6 +278,8 @@ class Server::Loop {
     }
     if (client.job != nullptr) {
       ++stats_.num_answers;
+      client.was_answered = true;
+      client.wants_much = false;
       ReleaseJob(client);
     }
     client.pieces.clear();
@@ -304,7 +326,7 @@ class Server::Loop {
         go_on = AcceptOne();
         return absl::OkStatus();
       });
-      if (!accepted.ok()) EvictWorst(Clock::now(), /*only_readers=*/false, 0);
+      if (!accepted.ok()) Evict(exchange::ClientPolicy::WorstForPlace(clients_, Clock::now()));
       if (!go_on) return;
     }
   }
@@ -338,7 +360,7 @@ class Server::Loop {
   bool MakeRoom(TimePoint now) {
     if (!spare_.is_open()) spare_ = OpenSpare();
     if (clients_.size() < max_clients_ && spare_.is_open()) return true;
-    if (!EvictWorst(now, /*only_readers=*/false, 0)) {
+    if (!Evict(exchange::ClientPolicy::WorstForPlace(clients_, now))) {
       accept_again_ = now + kTick;
       return false;
     }
@@ -351,19 +373,18 @@ class Server::Loop {
   void Sweep(TimePoint now) {
     std::vector<uint64_t> late;
     for (const auto& [id, client] : clients_) {
-      if (policy_.IsLate(*client, now)) late.push_back(id);
+      if (!policy_.IsLate(*client, now)) continue;
+      if (client->state != State::kComputing || answers_.IsWaiting(id)) late.push_back(id);
     }
     for (const uint64_t id : late) Disconnect(id);
-    if (answers_.IsShortOfMemory()) EvictWorst(now, /*only_readers=*/true, 0);
+    if (answers_.IsShortOfMemory()) Evict(exchange::ClientPolicy::WorstReader(clients_, now));
   }
 
-  // Disconnects the worst client other than `except`; false if there is none. With `only_readers`: of those that keep
-  // the memory of a large answer.
-  bool EvictWorst(TimePoint now, bool only_readers, uint64_t except) {
-    const uint64_t worst_id = exchange::ClientPolicy::WorstOf(clients_, now, only_readers, except);
-    if (worst_id == 0) return false;
+  // Disconnects a client to make room; false if the id is 0, because there was none to disconnect.
+  bool Evict(uint64_t id) {
+    if (id == 0) return false;
     ++stats_.num_evicted;
-    Disconnect(worst_id);
+    Disconnect(id);
     return true;
   }
 
@@ -435,6 +456,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Listen(const std::string& path, 
   }
   UnixListener::Options socket;
   socket.allowed = options.channel.allowed;
+  socket.accepts_descriptors = false;
   CASK_ASSIGN_OR_RETURN(UnixListener listener, UnixListener::Listen(path, socket));
   std::unique_ptr<Server> server;
   const absl::Status started = CatchExceptions([&] {  // the system may give no threads

@@ -17,13 +17,15 @@
 //
 //   too many connections     when one more client connects, the worst client is disconnected: first those that keep the
 //                            server waiting (they have asked nothing, sent half a frame, or do not read their
-//                            answer), then those that are idle; among equals, one of the process with the most
-//                            connections
+//                            answer), then those that are idle, then busy ones that have had an answer, or been
+//                            connected for a second; among equals, one of the process with the most connections
 //   silence                  each state has a deadline (ServerOptions)
 //   large requests           a request has at most 64 KiB and no shared memory: a client that sends a descriptor is
 //                            disconnected
-//   answers never read       large answers share one memory limit; a client that reads too slowly is disconnected when
-//                            another answer needs the memory
+//   large answers            those of more than 1 MiB share one memory limit; a client that reads too slowly is
+//                            disconnected when another answer needs the memory. At most max_clients / 2 of them are
+//                            waited for, computed or sent at once; one more request gets the status
+//                            ResourceExhausted
 //   no descriptors left      one is kept in reserve, so that a client can be accepted and the worst one disconnected
 //
 // Memory is bounded by max_clients times some 100 KiB, and max_answer_bytes. Frames: FORMAT.md. An error in what a
@@ -68,7 +70,8 @@ struct ServerOptions {
   // single answer may be larger; it is then the only one.
   uint64_t max_answer_bytes = uint64_t{256} << 20;
   // A client is disconnected if it takes longer than this to ask its first request, to send the rest of a frame that
-  // has begun, or to read any part of its answer. Besides, an answer must be read at 1 MiB/s on average.
+  // has begun, or to read any part of its answer, and if its answer has not begun by then. Besides, an answer must be
+  // read at 1 MiB/s on average.
   absl::Duration timeout = absl::Minutes(1);
   // A client that has asked a request may then be silent for this long.
   absl::Duration idle_timeout = absl::Minutes(10);

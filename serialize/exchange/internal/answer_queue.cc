@@ -53,6 +53,12 @@ void AnswerQueue::Remove(uint64_t client) {
                  waiting_.end());
 }
 
+bool AnswerQueue::IsWaiting(uint64_t client) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return std::any_of(waiting_.begin(), waiting_.end(),
+                     [client](const std::unique_ptr<AnswerJob>& job) { return job->client == client; });
+}
+
 std::vector<std::unique_ptr<AnswerJob>> AnswerQueue::ConsumeDone() {
   std::vector<std::unique_ptr<AnswerJob>> done;
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -125,8 +131,8 @@ void AnswerQueue::Work() {
 
 void AnswerQueue::Compute(AnswerJob* job) const {
   // Encodes twice at most: the second time a reply that says why the answer cannot be sent.
-  absl::Status problem;
-  for (int attempt = 0; attempt < 2 && !job->has_answer; ++attempt) {
+  absl::Status problem = job->refusal;
+  for (int attempt = problem.ok() ? 0 : 1; attempt < 2 && !job->has_answer; ++attempt) {
     const absl::Status encoded = CatchExceptions([&] {
       if (attempt == 0) {
         job->reply = service_->Answer(job->request);

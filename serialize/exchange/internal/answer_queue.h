@@ -29,6 +29,7 @@ struct AnswerJob {
   uint64_t most_bytes = 0;      // the most that the client accepts in one message
   uint64_t expected_bytes = 0;  // of the answer
   uint64_t charged_bytes = 0;   // against the limit
+  absl::Status refusal;         // if not OK, the answer, and the service is not asked
   Message request;
   Message reply;
   EncodedMessage encoded;  // points into `reply`
@@ -47,6 +48,8 @@ class AnswerQueue {
   void Add(std::unique_ptr<AnswerJob> job);
   // Removes the job of a client, if it has not begun.
   void Remove(uint64_t client);
+  // Whether there is such a job.
+  bool IsWaiting(uint64_t client) const;
   std::vector<std::unique_ptr<AnswerJob>> ConsumeDone();
   void Release(uint64_t charged_bytes);
   // True if a job waits for memory that other answers keep.

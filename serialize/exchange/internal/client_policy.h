@@ -25,6 +25,10 @@ size_t MaxClients(size_t wanted);
 // holds resources that it does not use.
 int OffenceAt(const ServerClient& client, ServerClient::TimePoint now);
 
+// True if the client may be disconnected although it has done nothing wrong, because another one waits for its place:
+// it has had an answer, or its place for a second.
+bool HadItsTurn(const ServerClient& client, ServerClient::TimePoint now);
+
 class ClientPolicy {
  public:
   using TimePoint = ServerClient::TimePoint;
@@ -33,12 +37,17 @@ class ClientPolicy {
   ClientPolicy(absl::Duration timeout, absl::Duration idle_timeout)
       : timeout_(absl::ToChronoNanoseconds(timeout)), idle_timeout_(absl::ToChronoNanoseconds(idle_timeout)) {}
 
-  // True if the client has missed the deadline of its state.
+  // True if the client has missed the deadline of its state. Of kComputing that is only for the client of a job that
+  // still waits to begin.
   bool IsLate(const ServerClient& client, TimePoint now) const;
 
   // The id of the client to disconnect first when the server needs room, other than `except`; 0 if none is to be
-  // disconnected now. With `only_readers`: of those that keep the memory of a large answer.
-  static uint64_t WorstOf(const ServerClients& clients, TimePoint now, bool only_readers, uint64_t except);
+  // disconnected now.
+  static uint64_t WorstOf(const ServerClients& clients, TimePoint now, uint64_t except);
+  // The same for one more connection. If no client has done wrong, one that had its turn.
+  static uint64_t WorstForPlace(const ServerClients& clients, TimePoint now);
+  // The same, for memory: of the clients that keep the memory of a large answer.
+  static uint64_t WorstReader(const ServerClients& clients, TimePoint now);
 
  private:
   const std::chrono::nanoseconds timeout_;

@@ -32,20 +32,12 @@
 #include "tensorcask/serialize/exchange/transport.h"
 #include "tensorcask/serialize/exchange/unix_socket.h"
 
-// Linux 6.16: whether a socket accepts descriptors. If not, sending one fails with EPERM.
-#ifndef SO_PASSRIGHTS
-#define SO_PASSRIGHTS 83
-#endif
-
 namespace tensorcask::exchange {
 
 // A client's socket, from which a request may bring bytes only.
 class RequestTransport final : public Transport {
  public:
-  explicit RequestTransport(UnixSocket socket) : socket_(std::move(socket)) {
-    const int none = 0;
-    static_cast<void>(setsockopt(socket_.descriptor(), SOL_SOCKET, SO_PASSRIGHTS, &none, sizeof(none)));
-  }
+  explicit RequestTransport(UnixSocket socket) : socket_(std::move(socket)) { RefuseDescriptors(socket_.descriptor()); }
 
   ~RequestTransport() override { socket_.Shutdown(); }  // no descriptor can arrive while it is closed
 
@@ -100,8 +92,11 @@ struct ServerClient {
   State state = State::kReceiving;
   TimePoint since = Clock::now();     // when this state began; of kReceiving: when the frame began, or the silence
   TimePoint progress = Clock::now();  // of kSending: when the client last took bytes
+  const TimePoint accepted = Clock::now();
   bool has_asked = false;
-  bool has_begun = false;  // part of a frame has come
+  bool was_answered = false;
+  bool wants_much = false;  // its answer has more than AnswerQueue::kSmallAnswerBytes
+  bool has_begun = false;   // part of a frame has come
   uint64_t most_bytes = UINT64_MAX;
   uint64_t next_sent = 0;
 

@@ -25,6 +25,7 @@
 #include "tensorcask/serialize/exchange/channel.h"
 #include "tensorcask/serialize/exchange/internal/frame.h"
 #include "tensorcask/serialize/exchange/internal/server_client.h"
+#include "tensorcask/serialize/exchange/internal/socket_calls.h"
 #include "tensorcask/serialize/exchange/message_codec.h"
 #include "tensorcask/serialize/exchange/scoped_descriptor.h"
 #include "tensorcask/serialize/exchange/server.h"
@@ -62,15 +63,20 @@ class TestService final : public Service {
     if (request.topic == "bad_alloc") throw std::bad_alloc();
     if (request.topic == "runtime_error") throw std::runtime_error("a secret of the server");
     if (request.topic == "number") throw 7;
+    while (request.topic == "slow" && !is_released_) absl::SleepFor(absl::Milliseconds(1));
     Message reply;
     reply.topic = request.topic;
     reply.tensors = request.tensors;
     if (request.topic == "large") reply.tensors.push_back({large_, {}});
     return reply;
   }
-  uint64_t AnswerBytes(const Message& request) override { return request.topic == "large" ? 4 * kLargeElements : 0; }
+  uint64_t AnswerBytes(const Message& request) override {
+    return request.topic == "large" || request.topic == "slow" ? 4 * kLargeElements : 0;
+  }
+  void Release() { is_released_ = true; }  // the answers to "slow"
 
  private:
+  std::atomic<bool> is_released_{false};
   const Tensor large_ = Counting(TensorShape({kLargeElements}), CpuAllocator::Default());
 };
 
@@ -91,7 +97,10 @@ class ServerTest : public ::testing::Test {
       while (!stop_) server_->Run(absl::Milliseconds(10));
     });
   }
-  ~ServerTest() override { Stop(); }
+  ~ServerTest() override {
+    service_.Release();
+    Stop();
+  }
   void Stop() {
     stop_ = true;
     if (thread_.joinable()) thread_.join();
@@ -111,6 +120,11 @@ class ServerTest : public ::testing::Test {
       if (!received.ok()) return absl::IsUnavailable(received.status());
       if (*received == 0) return true;
     }
+  }
+  void Ask(const std::string& topic, Channel* client) {
+    Message request = Request(topic);
+    request.request = 1;
+    EXPECT_OK(client->Send(request, kLong));
   }
   absl::Duration HonestWait() {
     const absl::Time begin = absl::Now();
@@ -196,14 +210,90 @@ TEST_F(ServerTest, AnswersThatNobodyReadsMakeRoom) {
   std::vector<Channel> unread;
   for (int i = 0; i < 5; ++i) {
     unread.push_back(Connect());
-    Message request = Request("large");
-    request.request = 1;
-    ASSERT_OK(unread.back().Send(request, kLong));
+    Ask("large", &unread.back());
   }
   Channel client = Connect();
   const absl::Time begin = absl::Now();
   EXPECT_OK(client.Call(Request("large"), kLong));
   EXPECT_LT(absl::Now() - begin, absl::Seconds(10));
+}
+
+// None of them is ever silent, asks too much or reads slowly.
+TEST_F(ServerTest, BusyClientsMakeRoom) {
+  ServerOptions options;
+  options.max_clients = 4;
+  Start(options);
+  std::atomic<bool> is_done{false};
+  std::vector<std::thread> busy;
+  for (int i = 0; i < 6; ++i) {
+    busy.emplace_back([&] {
+      while (!is_done) {
+        absl::StatusOr<Channel> client = Channel::Connect(path_, kLong);
+        while (!is_done && client.ok() && client->Call(Request("echo"), kLong).ok()) {
+        }
+      }
+    });
+  }
+  absl::SleepFor(absl::Milliseconds(200));
+  for (int i = 0; i < 5; ++i) EXPECT_LT(HonestWait(), absl::Seconds(5));
+  is_done = true;
+  for (std::thread& one : busy) one.join();
+}
+
+TEST_F(ServerTest, LargeAnswersHaveHalfOfThePlaces) {
+  ServerOptions options;
+  options.max_clients = 4;
+  Start(options);
+  std::vector<Channel> large;
+  for (int i = 0; i < 2; ++i) {
+    large.push_back(Connect());
+    Ask("slow", &large.back());
+  }
+  absl::SleepFor(absl::Milliseconds(100));  // until the server has received both requests
+  for (int i = 0; i < 3; ++i) {
+    Channel client = Connect();
+    ASSERT_OK_AND_ASSIGN(const Message reply, client.Call(Request("slow"), kLong));
+    EXPECT_THAT(reply.status, StatusIs(Code::kResourceExhausted, ::testing::HasSubstr("busy with 2 answers")));
+    EXPECT_OK(client.Call(Request("echo"), kLong)) << "the connection goes on";
+    EXPECT_LT(HonestWait(), absl::Seconds(5));
+  }
+  service_.Release();
+  for (Channel& client : large) {
+    ASSERT_OK_AND_ASSIGN(const Message reply, client.Receive(kLong));
+    EXPECT_OK(reply.status);
+  }
+  ASSERT_OK_AND_ASSIGN(const Message reply, large[0].Call(Request("slow"), kLong));
+  EXPECT_OK(reply.status) << "there is room again";
+}
+
+TEST_F(ServerTest, AnAnswerThatDoesNotBeginHasADeadline) {
+  ServerOptions options;
+  options.timeout = absl::Milliseconds(500);
+  options.max_answer_bytes = 1;  // one large answer
+  Start(options);
+  Channel first = Connect();
+  Ask("slow", &first);
+  absl::SleepFor(absl::Milliseconds(100));
+  Channel second = Connect();
+  Ask("large", &second);
+  EXPECT_THAT(second.Receive(kLong), StatusIs(Code::kUnavailable));
+  absl::SleepFor(absl::Milliseconds(200));
+  service_.Release();
+  ASSERT_OK_AND_ASSIGN(const Message reply, first.Receive(kLong));
+  EXPECT_OK(reply.status) << "an answer that is being computed may take as long as it takes";
+}
+
+TEST_F(ServerTest, ADescriptorIsRefusedBeforeItsClientIsAccepted) {
+  Ends ends = MakeEnds();
+  const int none = 0;
+  if (setsockopt(ends.ours.descriptor(), SOL_SOCKET, SO_PASSRIGHTS, &none, sizeof(none)) != 0) {
+    GTEST_SKIP() << "before Linux 6.16";
+  }
+  const absl::StatusOr<std::unique_ptr<Server>> server = Server::Listen(path_, &service_);  // that does not run
+  ASSERT_OK(server);
+  UnixSocket client = ConnectBare();
+  const ScopedDescriptor file(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  EXPECT_THAT(client.SendAll({"x"}, {file.get()}, kLong), StatusIs(Code::kPermissionDenied));
 }
 
 TEST_F(ServerTest, EachStateHasADeadline) {
