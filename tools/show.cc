@@ -1,5 +1,6 @@
 // tensorcask show PATH NAME: the values of one tensor, as NumPy prints them.
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -57,11 +58,13 @@ Action DeclareShow(CLI::App& app) {
       app.add_option("--slice", flags->slice,
                      "Only this part: 0:2,: as in Python, or for each axis '-' or START,LENGTH, separated by ':'")
           ->type_name("SPEC");
-  app.add_option("--max", flags->max_entries, "Entries shown at each end of an axis; -1 for all (default 3)")
-      ->check([](const std::string& text) {  // CLI11 would silently use the largest number instead
-        int64_t number;
-        return absl::SimpleAtoi(text, &number) ? std::string() : absl::StrCat(text, " is not a 64-bit number");
-      })
+  app.add_option_function<std::string>(
+         "--max",
+         [flags](const std::string& text) {
+           if (!absl::SimpleAtoi(text, &flags->max_entries)) flags->max_entries = -1;  // all
+         },
+         "Entries shown at each end of an axis, or all (default 3)")
+      ->check([](const std::string& text) { return text == "all" ? "" : CheckNumber(text, 0, INT64_MAX); })
       ->type_name("N");
   AddInputOptions(app, &flags->input);
   app.footer(

@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/payload/payload_header.h"
 #include "tensorcask/tensor/base/glob.h"
@@ -65,10 +66,8 @@ void AddOutputOptions(CLI::App& app, std::string* to, OutputOptions* options) {
          "Compression: stored (plain elements, the default), default or high; TensorFlow reads only stored")
       ->check(CLI::IsMember({"stored", "default", "high"}))
       ->type_name("LEVEL");
-  app.add_option("--alignment", options->alignment,
-                 "Each tensor starts at a multiple of N bytes (default 64); 1 is the layout of TensorFlow")
-      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 30))
-      ->type_name("N");
+  AddNumberOption(app, "--alignment", "N", 1, uint64_t{1} << 30, &options->alignment,
+                  "Each tensor starts at a multiple of N bytes (default 64); 1 is the layout of TensorFlow");
   app.add_flag("--overwrite", options->overwrite, "Replace DST");
 }
 
@@ -84,6 +83,21 @@ CLI::Validator NotNan() {
                                                                  : std::string();
   };
   return CLI::Validator(check, "");
+}
+
+std::string CheckNumber(const std::string& text, uint64_t least, uint64_t most) {
+  uint64_t number = 0;
+  const bool is_number = !text.empty() && std::all_of(text.begin(), text.end(), absl::ascii_isdigit) &&
+                         absl::SimpleAtoi(text, &number) && number >= least && number <= most;
+  return is_number ? "" : absl::StrCat(Printable(text), " is not a whole number from ", least, " to ", most);
+}
+
+void AddNumberOption(CLI::App& app, const std::string& name, const std::string& type, uint64_t least, uint64_t most,
+                     uint64_t* value, const std::string& what) {
+  app.add_option_function<std::string>(
+         name, [value](const std::string& text) { static_cast<void>(absl::SimpleAtoi(text, value)); }, what)
+      ->check([least, most](const std::string& text) { return CheckNumber(text, least, most); })
+      ->type_name(type);
 }
 
 void AddExcludeOption(CLI::App& app, std::vector<std::string>* globs) {

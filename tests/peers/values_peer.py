@@ -27,7 +27,7 @@ class Values(peer.Scratch):
     def printed(self, array):
         """The elements as `tensorcask show` prints them."""
         ours.write(self.path("one"), random_tensors.stored({"x": array}), "--overwrite")
-        text = ours.tool("show", "--max", -1, self.path("one"), "x").decode()
+        text = ours.tool("show", "--max", "all", self.path("one"), "x").decode()
         return re.sub(r"[\[\]]", " ", text.partition("\n")[2]).split()
 
     def test_floats(self):

@@ -254,7 +254,7 @@ class Show(Scratch):
         text = "dtype: DT_INT32 tensor_shape { dim { size: 9 } } int_val: [1, 2, 3, 4, 5, 6, 7, 8, 9]"
         prefix = self.checkpoint(tensors={"v": text})
         self.assertEqual(run("show", "--max", "1", prefix, "v").stdout, "int32 [9]\n[1 ... 9]\n")
-        self.assertEqual(run("show", "--max", "-1", prefix, "v").stdout, "int32 [9]\n[1 2 3 4 5 6 7 8 9]\n")
+        self.assertEqual(run("show", "--max", "all", prefix, "v").stdout, "int32 [9]\n[1 2 3 4 5 6 7 8 9]\n")
 
     def test_no_such_tensor(self):
         self.assert_one_line(run("show", self.checkpoint(), "x"), 1, '"x"', "model.ckpt")

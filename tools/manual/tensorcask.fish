@@ -31,7 +31,7 @@ complete -c tensorcask -n '__fish_seen_subcommand_from ls' -a '(__tensorcask_ten
 complete -c tensorcask -n __fish_use_subcommand -a show -d 'Print the values of a tensor'
 complete -c tensorcask -n '__fish_seen_subcommand_from show' -l help -s h -d 'Print this help'
 complete -c tensorcask -n '__fish_seen_subcommand_from show' -l slice -x -d 'Only this part: 0:2,: as in Python, or for each axis \'-\' or START,LENGTH, separated by \':\''
-complete -c tensorcask -n '__fish_seen_subcommand_from show' -l max -x -d 'Entries shown at each end of an axis; -1 for all (default 3)'
+complete -c tensorcask -n '__fish_seen_subcommand_from show' -l max -x -d 'Entries shown at each end of an axis, or all (default 3)'
 complete -c tensorcask -n '__fish_seen_subcommand_from show' -l format -x -a 'checkpoint tensorproto records safetensors npy npz tensorproto-text graph' -d 'The format of PATH, if its content does not show it'
 complete -c tensorcask -n '__fish_seen_subcommand_from show' -l lenient -d 'Accept a safetensors file that breaks a rule in a known, harmless way, and say what it breaks'
 complete -c tensorcask -n '__fish_seen_subcommand_from show' -l base -r -F -d 'The base checkpoint of tensors that are stored as deltas'
