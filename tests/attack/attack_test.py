@@ -202,6 +202,42 @@ class Attack(Scratch):
             for thread in threads:
                 thread.join()
 
+    @contextlib.contextmanager
+    def asking(self, processes, count, name, **how):
+        """Processes that have `count` connections each and ask for a tensor all the time (liar.keep_asking)."""
+        children = []
+        for _ in range(processes):
+            child = os.fork()
+            if child == 0:
+                with contextlib.suppress(BaseException):
+                    liar.keep_asking(self.sock, count, name, **how)
+                os._exit(1)
+            children.append(child)
+        try:
+            time.sleep(1)
+            yield
+        finally:
+            for child in children:
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+
+    def test_busy_clients(self):
+        """More clients than there are places; none of them is ever silent."""
+        self.start("serve", self.model())
+        with self.asking(2, 36, b"small", pause=0.01):
+            self.assert_honest_clients_are_answered(10)
+
+    def test_busy_clients_of_many_processes(self):
+        self.start("serve", self.model())
+        with self.asking(8, 9, b"small", pause=0.01):
+            self.assert_honest_clients_are_answered(10)
+
+    def test_large_answers_that_are_read_just_fast_enough(self):
+        """Many more of them than fit into the memory for answers."""
+        self.start("serve", self.model())
+        with self.asking(1, 66, b"large", pause=0, rate=6 << 20):
+            self.assert_honest_clients_are_answered(10)
+
     # ---- Requests that are wrong ------------------------------------------------------------------------------------
 
     def test_large_requests(self):
@@ -391,8 +427,13 @@ class Attack(Scratch):
 
     def test_numbers_that_no_option_can_be(self):
         prefix = self.model()
-        for number in ("99999999999999999999", "-99999999999999999999", "1e99", "nan"):
+        for number in ("99999999999999999999", "-99999999999999999999", "1e99", "nan", "-1", "+1", "1.5", "0x10",
+                       "1'000", " 1", "", "\xff"):
             self.assert_one_line(run("show", "--max", number, prefix, "small"), 2, "--max")
+            copy = self.path("never")
+            self.assert_one_line(run("convert", "--alignment", number, prefix, copy), 2, "--alignment")
+            self.assert_one_line(run("save", "--limit", number, copy), 2, "--limit")
+        for number in ("99999999999999999999", "-99999999999999999999", "1e99", "nan", "-1"):
             for command in (("serve", prefix), ("recv", self.path("copy")), ("send", prefix)):
                 if number != "1e99":
                     done = run(*command, "--unix", self.sock, "--timeout", number)

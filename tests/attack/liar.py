@@ -8,6 +8,7 @@ import signal
 import socket
 import struct
 import threading
+import time
 
 from tool_testing import leb128, masked_crc32c
 
@@ -176,6 +177,78 @@ class FuseFile:
         """Ends the connection, which ends every close that waits."""
         self.libc.umount2(self.folder, 1)  # MNT_FORCE: aborts the connection, and may find the mount busy
         self.libc.umount2(self.folder, 2)  # MNT_DETACH
+
+
+class Asker:
+    """A connection that asks for one tensor again and again, and reads the answers; it connects again when cut off."""
+
+    def __init__(self, path, name, pause, rate):
+        self.path, self.name, self.pause, self.rate = path, name, pause, rate
+        self.socket = None
+
+    def connect(self):
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.setblocking(False)
+        self.sequence, self.header, self.left, self.read = 0, b"", 0, 0
+        self.ask_at, self.asked_at = 0, None
+        try:
+            self.socket.connect(self.path)
+            self.socket.sendall(HELLO)
+        except OSError:  # the server's queue is full
+            self.close()
+
+    def close(self):
+        self.socket.close()
+        self.socket = None
+
+    def step(self, now):
+        """Does what can be done without waiting."""
+        if self.socket is None:
+            return self.connect()
+        try:
+            if self.ask_at is not None and now >= self.ask_at:
+                self.sequence += 1
+                self.socket.sendall(pull(self.sequence, self.name))
+                self.ask_at, self.asked_at, self.read = None, now, 0
+            room = 1 << 20 if self.rate is None or self.asked_at is None else int(self.rate * (now - self.asked_at))
+            if room > self.read:
+                data = self.socket.recv(min(room - self.read, 1 << 18))
+                self.read += len(data)
+                if not data:
+                    return self.close()
+                self.consume(data, now)
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.close()
+        return None
+
+    def consume(self, data, now):
+        """Follows the frames."""
+        while data:
+            if self.left == 0:
+                part = 44 - len(self.header)
+                self.header += data[:part]
+                data = data[part:]
+                if len(self.header) < 44:
+                    return
+                self.left = sum(struct.unpack("<QQ", self.header[16:32]))
+            part = min(self.left, len(data))
+            self.left -= part
+            data = data[part:]
+            if self.left == 0:
+                if self.header[6] == 3:
+                    self.ask_at, self.asked_at = now + self.pause, None
+                self.header = b""
+
+
+def keep_asking(path, count, name, pause, rate=None):
+    """Does not return. With `rate`: an answer is read at this many bytes a second."""
+    askers = [Asker(path, name, pause, rate) for _ in range(count)]
+    while True:
+        for asker in askers:
+            asker.step(time.monotonic())
+        time.sleep(0.005)
 
 
 def write_without_end(file, fuse):

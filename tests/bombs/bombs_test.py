@@ -83,6 +83,10 @@ SLOPES = (
     ("slices", 2_000, "verify"),
     ("graph", 4_000, "tree"),
     ("records", 4_000, "cat"),
+    ("snappy_names", 4_000, "verify"),
+    ("v1", 2_000, "verify"),
+    ("text", 20_000, "ls"),
+    ("zeros_high", 2_000_000, "verify"),
 )
 
 
