@@ -60,8 +60,8 @@ void AddIncludeOption(CLI::App& app, std::vector<std::string>* globs);
 void AddExcludeOption(CLI::App& app, std::vector<std::string>* globs);
 // For options that are real numbers: checks for ranges accept NaN.
 CLI::Validator NotNan();
-// Every option that is a whole number: decimal digits, from `least` to `most`. Without this, CLI11 takes "010" for 8,
-// "-1" for the largest number in some types, and a number that is too large for the largest, silently.
+// Every option that is a whole number: decimal digits, from `least` to `most`. CLI11 by itself takes "010" for 8, and
+// the largest number for a signed one that is too large.
 void AddNumberOption(CLI::App& app, const std::string& name, const std::string& type, uint64_t least, uint64_t most,
                      uint64_t* value, const std::string& what);
 // The message if `text` is no such number; empty if it is one.
