@@ -1,12 +1,52 @@
 #include "tensorcask/tensor/base/quote.h"
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "tensorcask/tensor/base/internal/printable_text.h"
 
 namespace tensorcask {
+namespace {
+
+// As absl::CHexEscape, but characters of UTF-8 that are safe to print stay as they are.
+std::string Escaped(absl::string_view text) {
+  std::string escaped;
+  bool after_hex = false;  // a hex digit after "\x1b" would be part of the escape, so it is escaped, too
+  for (size_t i = 0; i < text.size();) {
+    const size_t bytes = internal::PrintableBytes(text.substr(i));
+    if (bytes > 1) {
+      escaped.append(text.data() + i, bytes);
+      after_hex = false;
+      i += bytes;
+      continue;
+    }
+    const absl::string_view byte = text.substr(i, 1);
+    std::string one = absl::CHexEscape(byte);
+    if (after_hex && absl::ascii_isxdigit(static_cast<unsigned char>(byte[0]))) {
+      one = absl::StrCat("\\x", absl::BytesToHexString(byte));
+    }
+    after_hex = absl::StartsWith(one, "\\x");
+    escaped += one;
+    ++i;
+  }
+  return escaped;
+}
+
+// `max_bytes`, or up to 3 less if that would cut a character of UTF-8.
+size_t CutBefore(absl::string_view text, size_t max_bytes) {
+  constexpr size_t kMostContinuations = 3;
+  if (text.size() <= max_bytes) return text.size();
+  for (size_t back = 0; back <= kMostContinuations && back <= max_bytes; ++back) {
+    if ((static_cast<unsigned char>(text[max_bytes - back]) & 0xc0) != 0x80) return max_bytes - back;
+  }
+  return max_bytes;
+}
+
+}  // namespace
 
 std::string Quoted(absl::string_view text, size_t max_bytes) {
-  const std::string quoted = absl::StrCat("\"", absl::CHexEscape(text.substr(0, max_bytes)), "\"");
+  const std::string quoted = absl::StrCat("\"", Escaped(text.substr(0, CutBefore(text, max_bytes))), "\"");
   return text.size() <= max_bytes ? quoted : absl::StrCat(quoted, "... (", text.size(), " bytes)");
 }
 
