@@ -15,6 +15,7 @@
 #include "tensorcask/serialize/archive/internal/file_hints.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/internal/missing_folder.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
@@ -102,8 +103,9 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenAs(const ArchiveFormat& forma
 
 // The error for a path at which there is nothing, neither a file nor a checkpoint that begins with it.
 absl::Status NothingAt(const std::string& path) {
-  return absl::NotFoundError(
+  const absl::Status status = absl::NotFoundError(
       absl::StrCat(path, ": no such file or folder, and no checkpoint of this name (there is no ", path, ".index)"));
+  return internal::NameMissingFolder(status, path, FileSystem::Posix());
 }
 
 }  // namespace
@@ -187,7 +189,7 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenArchive(const std::string& pa
     if (described == -ENOENT) return NothingAt(path);
     return prefix->Open(path, options);  // its error names the index
   }
-  return described < 0 ? IoError(described, path, "open")
+  return described < 0 ? internal::NameMissingFolder(IoError(described, path, "open"), path, FileSystem::Posix())
                        : absl::FailedPreconditionError(absl::StrCat(path, ": is not a regular file"));
 }
 

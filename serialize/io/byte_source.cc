@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/io/internal/missing_folder.h"
 #include "tensorcask/serialize/io/internal/retry.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/parallel_for.h"
@@ -253,7 +254,7 @@ absl::StatusOr<std::shared_ptr<const ByteSource>> OpenFileSource(const std::stri
   if (handle == -EISDIR) return absl::FailedPreconditionError(absl::StrCat(path, ": cannot open: is a folder"));
   if (handle == -EINVAL)
     return absl::FailedPreconditionError(absl::StrCat(path, ": cannot open: is not a regular file"));
-  if (handle < 0) return IoError(handle, path, "open");
+  if (handle < 0) return internal::NameMissingFolder(IoError(handle, path, "open"), path, files);
   const IoResult size = RetryInterrupted([&] { return files->SizeOf(handle); });
   if (size < 0) {
     files->Close(handle);

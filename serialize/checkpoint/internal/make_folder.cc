@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/io/internal/missing_folder.h"
 #include "tensorcask/serialize/io/internal/retry.h"
 
 namespace tensorcask::checkpoint {
@@ -17,7 +18,9 @@ absl::Status MakeFolderFor(const std::string& path, bool sync, FileSystem* files
   if (found != -ENOENT) return IoError(found, path, absl::StrCat("look at the folder ", folder));
   const IoResult made = RetryInterrupted([&] { return files->MakeFolder(folder); });
   if (made == -EEXIST) return absl::OkStatus();  // another process was faster
-  if (made < 0) return IoError(made, path, absl::StrCat("make the folder ", folder));
+  if (made < 0) {
+    return internal::NameMissingFolder(IoError(made, path, absl::StrCat("make the folder ", folder)), folder, files);
+  }
   if (!sync) return absl::OkStatus();
   const std::string parent = FolderOf(folder);
   const IoResult synced = RetryInterrupted([&] { return files->SyncFolder(parent); });

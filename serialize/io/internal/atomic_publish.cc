@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/internal/missing_folder.h"
 #include "tensorcask/serialize/io/internal/retry.h"
 #include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -130,7 +131,9 @@ absl::StatusOr<FileSink*> AtomicPublish::AddTemporary(const std::string& final_p
       break;
     }
   }
-  return status;
+  if (!absl::IsNotFound(status)) return status;
+  // The folder is missing. The name of the temporary file would only confuse.
+  return internal::NameMissingFolder(IoError(-ENOENT, final_path, "create"), final_path, files);
 }
 
 absl::StatusOr<FileSink*> AtomicPublish::Add(const std::string& final_path) {

@@ -169,6 +169,8 @@ absl::StatusOr<TensorFile::Source> TensorFile::Lookup(absl::string_view name) co
 
 absl::Status TensorFile::About(const absl::Status& status, const NpyEntry& entry) const {
   if (status.ok() || absl::StartsWith(status.message(), absl::StrCat(source_->name(), ": "))) return status;
+  // The one array of an npy file has no name, and so the path is enough.
+  if (entry.name.empty() && entries_.size() == 1) return Annotate(status, source_->name());
   return Annotate(status, absl::StrCat(source_->name(), ": tensor ", Quoted(entry.name)));
 }
 
