@@ -49,12 +49,14 @@ absl::StatusOr<ExitCode> Cat(const Flags& flags, Console& console) {
     if (flags.allow_loss) tensor.metadata.name.clear();
     const absl::Status status = WriteNamedRecord(info.name, tensor, PayloadOptions(), &writer);
     if (Interrupted()) return InterruptedExitCode();
+    if (!status.ok() && ReaderIsGone()) return kReaderGone;
     CASK_RETURN_IF_ERROR(status);
     bytes = CheckedAdd(bytes, ElementBytes(info)).value_or(UINT64_MAX);
     progress.ShowBytes(absl::StrCat("writing ", i + 1, "/", selected.size()), bytes);
   }
   const absl::Status status = sink.Finish();
   if (Interrupted()) return InterruptedExitCode();
+  if (!status.ok() && ReaderIsGone()) return kReaderGone;
   CASK_RETURN_IF_ERROR(status);
   return kDone;
 }

@@ -91,7 +91,7 @@ Json ToJson(const Found& found) {
   json["age_seconds"] = AgeSeconds(found.file);
   json["state"] = StateName(found.file.state);
   json["removed"] = found.removed;
-  if (!found.status.ok()) json["error"] = JsonText(std::string(found.status.message()));
+  if (!found.status.ok()) json["error"] = JsonText(InToolWords(found.status.message()));
   return json;
 }
 

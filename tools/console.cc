@@ -1,5 +1,6 @@
 #include "tensorcask/tools/console.h"
 
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -14,10 +15,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "tensorcask/tensor/base/internal/printable_text.h"
 #include "tensorcask/tensor/base/quote.h"
-#include "tensorcask/tensor/base/utf8.h"
+#include "tensorcask/tools/text_width.h"
 
 namespace tensorcask::tools {
 namespace {
@@ -48,47 +51,26 @@ constexpr Advice kAdvice[] = {
     {"; the record looks like a tf.Example, which is not a tensor", "", ""},
     {"(lenient ", "", "(--lenient "},
     {", and the caller must (NpyReaderOptions::", ")", ""},
-    {" (NpyReaderOptions::", ")", ""},
+    {" (NpyReaderOptions::allow_", ")", " (--lenient accepts this)"},
+    {" (reading without verifying gives them as they are)", "", ""},
+    {"stdin: record at 0: the checksum of its length is ", "; the file looks like ",
+     "stdin: only records can be read from standard input, and these bytes look like "},
+    {": tensor_shape at byte ", " is a varint on the wire; expected bytes",
+     ": looks like a TensorProto of ONNX, which this version does not read"},
+    {"; max_message_bytes is ", "", "; the limit is "},
+    {"; max_total_bytes is ", "", "; --limit is "},
+    {", past max_unbacked_bytes + max_expansion x its size, which is ", "", ", past the limit, which is "},
+    {"they pass max_expansion times what is stored", "", "they pass the limit times what is stored"},
+    {"more than max_expansion times what is stored", "", "more than the limit times what is stored"},
+    {", past max_entries ", "", ", past the limit "},
+    {", past max_message_bytes ", "", ", past the limit "},
+    {"more than max_file_decoded_bytes = ", "", "more than the limit, "},
     {"; NpyFormat::", " without its name", ""},
     {"; NpyStrings::", " stores any bytes", ""},
     {": use EncodeTensorTo, or a checkpoint", "", "; a .pb, a .tfrecord or a checkpoint holds more"},
 };
 
-std::string WithoutAdvice(absl::string_view message) {
-  std::string text(message);
-  for (const Advice& advice : kAdvice) {
-    const absl::string_view whole = text;
-    const size_t begin = whole.find(advice.begin);
-    if (begin == absl::string_view::npos) continue;
-    const size_t end = whole.find(advice.end, begin + advice.begin.size());
-    if (end == absl::string_view::npos) continue;
-    text.replace(begin, end + advice.end.size() - begin, advice.instead.data(), advice.instead.size());
-  }
-  return text;
-}
-
 bool IsPlain(char c) { return (c > ' ' && c < 0x7f && c != '"' && c != '\\') || static_cast<unsigned char>(c) >= 0x80; }
-
-// The bytes of the character at the start of `text` if a terminal shows it as text; 0 if it is not UTF-8 or not safe:
-// a control character, or one that changes the direction of text or hides (Unicode's bidi controls, zero widths).
-size_t SafeCharacter(absl::string_view text) {
-  const auto first = static_cast<unsigned char>(text[0]);
-  if (first < 0x80) return first >= ' ' && first != 0x7f ? 1 : 0;
-  const size_t size = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  if (text.size() < size || !internal::IsUtf8(text.substr(0, size))) return 0;
-  uint32_t code = first & (0xff >> (size + 1));
-  for (size_t i = 1; i < size; ++i) code = code << 6 | (static_cast<unsigned char>(text[i]) & 0x3f);
-  struct Range {
-    uint32_t first, last;
-  };
-  static constexpr Range kUnsafe[] = {{0x80, 0xa0},     {0xad, 0xad},       {0x61c, 0x61c},   {0x200b, 0x200f},
-                                      {0x2028, 0x202f}, {0x2060, 0x206f},   {0xd800, 0xf8ff}, {0xfeff, 0xfeff},
-                                      {0xfff0, 0xfffb}, {0xe0000, 0x10ffff}};
-  for (const Range& range : kUnsafe) {
-    if (code >= range.first && code <= range.last) return 0;
-  }
-  return size;
-}
 
 }  // namespace
 
@@ -129,7 +111,7 @@ void ProgressLine::ShowBytes(absl::string_view text, uint64_t bytes) {
 }
 
 void ProgressLine::Show(absl::string_view text) {
-  if (width_ > 0) text = text.substr(0, width_ - 1);
+  if (width_ > 0) text = StartOfWidth(text, width_ - 1);
   if (!console_.progress || text == shown_) return;
   shown_ = std::string(text);
   console_.err << absl::StrCat("\r", shown_, "\x1b[K");
@@ -170,18 +152,39 @@ int OutputBuffer::sync() {
 std::string Printable(absl::string_view text) {
   bool plain = !text.empty();
   for (size_t i = 0; plain && i < text.size();) {
-    const size_t size = SafeCharacter(text.substr(i));
+    const size_t size = internal::PrintableBytes(text.substr(i));
     plain = size > 0 && IsPlain(text[i]);
     i += size;
   }
   return plain ? std::string(text) : Quoted(text, /*max_bytes=*/4096);
 }
 
+std::string InToolWords(absl::string_view message) {
+  // "; the limit max_depth is 64": the tool has no options for the limits.
+  std::string text = absl::StrReplaceAll(message, {{"the limit max_depth", "the limit"},
+                                                   {"the limit max_entries", "the limit"},
+                                                   {"the limit max_expansion", "the limit"},
+                                                   {"the limit max_file_decoded_bytes", "the limit"},
+                                                   {"the limit max_header_bytes", "the limit"},
+                                                   {"the limit max_message_bytes", "the limit"},
+                                                   {"the limit max_name_bytes", "the limit"},
+                                                   {"the limit max_unbacked_bytes", "the limit"}});
+  for (const Advice& advice : kAdvice) {
+    const absl::string_view whole = text;
+    const size_t begin = whole.find(advice.begin);
+    if (begin == absl::string_view::npos) continue;
+    const size_t end = whole.find(advice.end, begin + advice.begin.size());
+    if (end == absl::string_view::npos) continue;
+    text.replace(begin, end + advice.end.size() - begin, advice.instead.data(), advice.instead.size());
+  }
+  return text;
+}
+
 std::string EscapeControls(absl::string_view message) {
   std::string escaped;
-  const std::string text = WithoutAdvice(message);
+  const std::string text = InToolWords(message);
   for (size_t i = 0; i < text.size();) {
-    const size_t size = SafeCharacter(absl::string_view(text).substr(i));
+    const size_t size = internal::PrintableBytes(absl::string_view(text).substr(i));
     if (size > 0) {
       escaped.append(text, i, size);
       i += size;
@@ -190,6 +193,11 @@ std::string EscapeControls(absl::string_view message) {
     }
   }
   return escaped;
+}
+
+bool ReaderIsGone() {
+  struct pollfd out = {STDOUT_FILENO, POLLOUT, 0};
+  return poll(&out, 1, 0) == 1 && (out.revents & (POLLERR | POLLHUP)) != 0;
 }
 
 size_t TerminalWidth(int descriptor) {

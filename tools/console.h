@@ -68,8 +68,9 @@ class OutputBuffer final : public std::streambuf {
   int error_ = 0;
 };
 
-// The exit codes of the process. kFound: the command failed, or found damage.
-enum ExitCode : int { kDone = 0, kFound = 1, kMisused = 2 };
+// The exit codes of the process. kFound: the command failed, or found damage. kReaderGone: what a shell reports for a
+// program that SIGPIPE ended, 128 + SIGPIPE.
+enum ExitCode : int { kDone = 0, kFound = 1, kMisused = 2, kReaderGone = 141 };
 
 // The error for a command line that is wrong in a way that only the files could show. main exits with kMisused.
 absl::Status Misuse(absl::string_view message);
@@ -79,10 +80,17 @@ bool IsMisuse(const absl::Status& status);
 // text; else quoted and escaped. For names from files.
 std::string Printable(absl::string_view text);
 
-// A message as the tool prints it: bytes that are not UTF-8, and characters that control a terminal or the direction of
-// text, become escapes. Some messages of the library name the C++ function or option that would help; the tool leaves
-// that out.
+// A message of the library in the words of the tool: where the library names a C++ function or field that would help,
+// the option of the tool, or nothing.
+std::string InToolWords(absl::string_view message);
+
+// A message as the tool prints it: InToolWords; bytes that are not UTF-8, and characters that control a terminal or the
+// direction of text, become escapes.
 std::string EscapeControls(absl::string_view message);
+
+// True if stdout is a pipe or a socket whose reader has closed its end (`| head`): the reader wants no more, and the
+// command ends without a message.
+bool ReaderIsGone();
 
 // The columns of the terminal behind a descriptor; 0 if it is not a terminal.
 size_t TerminalWidth(int descriptor);

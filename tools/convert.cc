@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -10,14 +11,20 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/archive/convert.h"
+#include "tensorcask/serialize/archive/internal/similar_names.h"
+#include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tools/rename.h"
 #include "tensorcask/tools/subcommand.h"
+#include "tensorcask/tools/table.h"
 
 namespace tensorcask::tools {
 namespace {
@@ -44,6 +51,28 @@ int NumThreads() {
   return static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, kMaxThreads));
 }
 
+// "; no dtype is called "flaot32"; did you mean "float32"?".
+std::string SimilarDType(const std::string& word) {
+  constexpr int64_t kMaxNumber = 127;
+  static constexpr std::pair<absl::string_view, absl::string_view> kOtherNames[] = {
+      {"fp16", "float16"}, {"fp32", "float32"}, {"fp64", "float64"}, {"single", "float32"}};
+  std::string hint = absl::StrCat("; no dtype is called ", Quoted(word));
+  const std::string lower = absl::AsciiStrToLower(word);
+  for (const auto& [name, meant] : kOtherNames) {
+    if (lower == name) return absl::StrCat(hint, "; did you mean ", Quoted(meant), "?");
+  }
+  for (const std::string& cased : {lower, absl::AsciiStrToUpper(word)}) {  // F16 is a name of safetensors, f16 is none
+    if (const absl::StatusOr<DType> dtype = ParseDType(cased); dtype.ok()) {
+      return absl::StrCat(hint, "; did you mean ", Quoted(DTypeName(*dtype)), "?");
+    }
+  }
+  std::vector<absl::string_view> names;
+  for (int64_t number = 0; number <= kMaxNumber; ++number) {
+    if (const std::optional<DType> dtype = DTypeFromNumber(number)) names.push_back(DTypeName(*dtype));
+  }
+  return absl::StrCat(hint, archive::DidYouMean(lower, names));
+}
+
 absl::StatusOr<std::vector<DTypeRule>> ParseDTypeRules(const std::vector<std::string>& texts) {
   std::vector<DTypeRule> rules;
   for (const std::string& text : texts) {
@@ -51,7 +80,9 @@ absl::StatusOr<std::vector<DTypeRule>> ParseDTypeRules(const std::vector<std::st
     const absl::StatusOr<DType> dtype =
         split == std::string::npos ? absl::InvalidArgumentError("") : ParseDType(text.substr(split + 1));
     if (!dtype.ok() || split == 0) {
-      return Misuse(absl::StrCat("--dtype ", text, ": wanted GLOB=DTYPE, as in '*kernel=bfloat16'"));
+      const bool has_both = split != std::string::npos && split > 0;
+      return Misuse(absl::StrCat("--dtype ", text, ": wanted GLOB=DTYPE, as in '*kernel=bfloat16'",
+                                 has_both ? SimilarDType(text.substr(split + 1)) : ""));
     }
     rules.push_back({text.substr(0, split), *dtype});
   }
@@ -77,14 +108,26 @@ absl::Status CheckPatterns(const Flags& flags, const std::vector<const ArchiveRe
 }
 
 void PrintPlan(const ConversionPlan& plan, Console& console) {
+  std::vector<TableRow> rows;
   for (const ConversionItem& item : plan.items) {
-    console.out << Printable(item.from->name) << "  " << DTypeName(item.from->dtype) << "  "
-                << item.from->shape.ToString();
+    TableRow row = {Printable(item.from->name), std::string(DTypeName(item.from->dtype)), item.from->shape.ToString()};
     if (item.to.name != item.from->name || item.to.dtype != item.from->dtype) {
-      console.out << "  ->  " << Printable(item.to.name) << "  " << DTypeName(item.to.dtype);
+      row.insert(row.end(), {"->", Printable(item.to.name), std::string(DTypeName(item.to.dtype))});
     }
-    console.out << '\n';
+    row.resize(6);
+    rows.push_back(std::move(row));
   }
+  PrintTable(std::move(rows), {}, OutputWidth(), console.out);
+}
+
+// The error that the conversion would give because DST exists. Only looks: a dry run writes nothing.
+absl::Status CheckDestination(const Flags& flags, const ArchiveFormat& target) {
+  if (flags.output.overwrite) return absl::OkStatus();
+  std::string path = flags.destination();
+  if (target.traits().is_prefix && !absl::EndsWith(path, ".index")) path += ".index";
+  FileInfo info;
+  if (FileSystem::Posix()->Describe(path, &info) < 0) return absl::OkStatus();
+  return absl::AlreadyExistsError(absl::StrCat(path, ": exists already; --overwrite replaces it"));
 }
 
 void PrintLosses(const ConversionPlan& plan, Console& console) {
@@ -136,6 +179,7 @@ absl::StatusOr<ExitCode> Convert(const Flags& flags, Console& console) {
   CASK_ASSIGN_OR_RETURN(const ConversionPlan plan, Plan(flags, sources, *target, &options, console));
   PrintLosses(plan, console);
   if (flags.dry_run) {
+    CASK_RETURN_IF_ERROR(CheckDestination(flags, *target));
     PrintPlan(plan, console);
     console.out << Printable(flags.destination()) << ": would have " << TensorCount(plan.items.size()) << ", "
                 << HumanBytes(plan.bytes) << " to read, " << target->name() << '\n';

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -15,6 +16,7 @@
 #include "tensorcask/serialize/archive/archive_reader.h"
 #include "tensorcask/serialize/archive/compare.h"
 #include "tensorcask/tensor/base/checked_math.h"
+#include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tools/json_text.h"
@@ -77,7 +79,7 @@ Json ToJson(const TensorDifference& one) {
   json["kind"] = kKinds[static_cast<int>(one.kind)];
   json["a"] = ToJson(one.a);
   json["b"] = ToJson(one.b);
-  if (one.kind == Kind::kUnreadable) json["error"] = JsonText(std::string(one.status.message()));
+  if (one.kind == Kind::kUnreadable) json["error"] = JsonText(InToolWords(one.status.message()));
   if (one.kind != Kind::kValues) return json;
   json["different"] = one.num_different;
   json["max_absolute"] = OrNull(one.max_absolute);
@@ -139,7 +141,12 @@ absl::StatusOr<ExitCode> Diff(const Flags& flags, Console& console) {
 }
 
 void AddTolerance(CLI::App& app, const std::string& name, double* value, const std::string& what) {
-  app.add_option(name, *value, what)->check(CLI::NonNegativeNumber)->check(NotNan())->type_name("NUMBER");
+  const auto check = [](const std::string& text) {
+    double number;
+    const bool is_good = absl::SimpleAtod(text, &number) && std::isfinite(number) && number >= 0;
+    return is_good ? std::string() : absl::StrCat("wanted a number of 0 or more, as in 1e-5; found ", Quoted(text));
+  };
+  app.add_option(name, *value, what)->check(CLI::Validator(check, ""))->type_name("NUMBER");
 }
 
 }  // namespace

@@ -22,6 +22,7 @@
 #include "tensorcask/serialize/exchange/message_codec.h"
 #include "tensorcask/serialize/exchange/server.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
+#include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tools/served_input.h"
@@ -124,9 +125,10 @@ struct RecvFlags {
   OutputOptions output;
 };
 
-// Saves everything from one `send`. The answer to its last request is sent when the file is complete.
+// Saves everything from one `send`, and adds the sizes of the tensors to *element_bytes. The answer to its last request
+// is sent when the file is complete.
 absl::StatusOr<int64_t> ReceiveAll(Channel& channel, const ArchiveFormat& to, absl::Duration timeout,
-                                   ArchiveWriter& output, Console& console) {
+                                   ArchiveWriter& output, uint64_t* element_bytes, Console& console) {
   const bool many = to.traits().many_tensors;
   ProgressLine progress(console);
   uint64_t bytes = 0;
@@ -147,6 +149,7 @@ absl::StatusOr<int64_t> ReceiveAll(Channel& channel, const ArchiveFormat& to, ab
     } else {
       const NamedRecord named = ExtractName(std::move(request.tensors[0]), count - 1);
       bytes += MemoryBytes(named.tensor);
+      *element_bytes = CheckedAdd(*element_bytes, ElementBytes(named.entry)).value_or(UINT64_MAX);
       status = output.Add(named.entry, named.tensor);
       progress.ShowBytes(absl::StrCat("receiving ", count), bytes);
     }
@@ -179,14 +182,15 @@ absl::StatusOr<ExitCode> Recv(const RecvFlags& flags, Console& console) {
   }
   CASK_RETURN_IF_ERROR(channel.status());
   absl::StatusOr<int64_t> count = 0;
+  uint64_t element_bytes = 0;
   {
     const StopWatch watch([&] { channel->Shutdown(); });
-    count = ReceiveAll(*channel, *to, flags.socket.timeout(), *output, console);
+    count = ReceiveAll(*channel, *to, flags.socket.timeout(), *output, &element_bytes, console);
   }
   if (!count.ok() && Interrupted()) return InterruptedExitCode();
   CASK_RETURN_IF_ERROR(count.status());
   console.out << Printable(flags.destination) << ": " << *count << (*count == 1 ? " tensor, " : " tensors, ")
-              << to->name() << '\n';
+              << HumanBytes(element_bytes) << ", " << to->name() << '\n';
   return kDone;
 }
 

@@ -106,7 +106,7 @@ Json ToJson(const ArchiveEntry& info, const Details& details) {
   for (const auto& [key, value] : details.metadata.attributes) tensor["attributes"][JsonText(key)] = JsonText(value);
   if (!details.crc32.empty()) tensor["crc32"] = details.crc32;
   if (!info.alias_of.empty()) tensor["alias_of"] = JsonText(info.alias_of);
-  if (!details.status.ok()) tensor["error"] = JsonText(std::string(details.status.message()));
+  if (!details.status.ok()) tensor["error"] = JsonText(InToolWords(details.status.message()));
   return tensor;
 }
 
@@ -280,7 +280,7 @@ absl::StatusOr<ExitCode> PrintTensors(const ArchiveReader& input, const Flags& f
     return absl::OkStatus();
   });
   if (flags.json) {
-    document->End(totals, std::string(listed.message()));
+    document->End(totals, InToolWords(listed.message()));
   } else if (listed.ok()) {
     totals.Print(console.out);
   }

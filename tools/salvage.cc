@@ -34,7 +34,7 @@ Json ToJson(const CheckpointDamage& lost) {
   Json json = lost.tensor.empty() ? Json{{"name", nullptr}} : JsonName(lost.tensor);
   json["file"] = JsonText(lost.file);
   json["offset"] = lost.offset;
-  json["message"] = JsonText(std::string(lost.status.message()));
+  json["message"] = JsonText(InToolWords(lost.status.message()));
   return json;
 }
 
@@ -54,6 +54,22 @@ uint64_t DataBytes(const std::string& path) {
   return bytes;
 }
 
+// The name of the format of `path` if it is a file of another format than a checkpoint; "" if it is not or cannot be
+// told.
+std::string OtherFormat(const std::string& path) {
+  FileInfo info;
+  const bool is_file = FileSystem::Posix()->Describe(path, &info) == 0 && info.type == FileInfo::Type::kRegular;
+  if (!is_file || absl::EndsWith(path, ".index")) return "";
+  if (FileSystem::Posix()->Describe(absl::StrCat(path, ".index"), &info) == 0) return "";
+  std::string format;
+  if (const absl::StatusOr<std::unique_ptr<ArchiveReader>> input = OpenInput(path, {}); input.ok()) {
+    format = std::string((*input)->format());
+  } else if (const absl::StatusOr<const ArchiveFormat*> named = TargetFormat(path, ""); named.ok()) {
+    format = std::string((*named)->name());  // damaged, and so only its name is left
+  }
+  return format == "checkpoint" ? "" : format;
+}
+
 absl::StatusOr<ExitCode> Salvage(const Flags& flags, Console& console) {
   CheckpointReaderOptions read;
   CASK_ASSIGN_OR_RETURN(read.base, OpenBase(flags.base));
@@ -63,6 +79,12 @@ absl::StatusOr<ExitCode> Salvage(const Flags& flags, Console& console) {
   CatchInterrupts();
   if (absl::StartsWith(flags.source, kServedPrefix)) {
     return Misuse(absl::StrCat(flags.source, ": salvage reads the files of a checkpoint; run it where they are"));
+  }
+  if (const std::string format = OtherFormat(flags.source); !format.empty()) {
+    return Misuse(
+        absl::StrCat(flags.source, ": is of the format ", format,
+                     "; salvage saves the tensors of a checkpoint. `tensorcask verify` names the damaged tensors "
+                     "of this file, and `tensorcask convert --exclude NAME` copies the others"));
   }
   absl::StatusOr<SalvageReport> report = absl::UnknownError("");
   {

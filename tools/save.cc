@@ -13,6 +13,7 @@
 #include "tensorcask/serialize/archive/convert.h"
 #include "tensorcask/serialize/archive/record_stream.h"
 #include "tensorcask/serialize/io/byte_stream.h"
+#include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/glob.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tools/subcommand.h"
@@ -34,7 +35,7 @@ struct Counts {
   std::set<std::string> unmatched;  // patterns, with their options
   int64_t came = 0;
   int64_t saved = 0;
-  uint64_t bytes = 0;  // of the records saved
+  uint64_t bytes = 0;  // of the elements saved
 };
 
 absl::Status SaveAll(const Flags& flags, const ArchiveFormat& to, NamedRecordReader& reader, ArchiveWriter& output,
@@ -54,7 +55,7 @@ absl::Status SaveAll(const Flags& flags, const ArchiveFormat& to, NamedRecordRea
     if (SelectEntries({record->entry}, flags.include, flags.exclude).empty()) continue;
     if (++counts.saved > 1 && !many) break;
     CASK_RETURN_IF_ERROR(output.Add(record->entry, record->tensor));
-    counts.bytes += record->entry.stored_bytes;
+    counts.bytes = CheckedAdd(counts.bytes, ElementBytes(record->entry)).value_or(UINT64_MAX);
     progress.ShowBytes(absl::StrCat("saving ", counts.saved), counts.bytes);
   }
   if (counts.came == 0) return absl::DataLossError("stdin: contains no record");

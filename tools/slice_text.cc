@@ -13,6 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tools/console.h"
 
@@ -79,18 +81,50 @@ absl::StatusOr<TensorSlice> Resolve(const std::vector<PythonAxis>& axes, const s
   return TensorSlice::Create(extents);
 }
 
+// What is wrong with a text that is neither form; "" if nothing more can be said.
+std::string PythonMistake(absl::string_view text) {
+  const bool has_brackets = absl::StartsWith(text, "[") && absl::EndsWith(text, "]") && text.size() > 1;
+  if (!has_brackets && (absl::StartsWith(text, "[") || absl::EndsWith(text, "]")))
+    return "; one of the brackets is missing";
+  const std::vector<absl::string_view> axes =
+      absl::StrSplit(has_brackets ? text.substr(1, text.size() - 2) : text, ',');
+  for (const absl::string_view part : axes) {
+    const absl::string_view axis = absl::StripAsciiWhitespace(part);
+    if (axis.empty()) return "; an axis is empty";
+    if (axis == "...") return "; \"...\" is not supported: write : for each axis";
+    const std::vector<absl::string_view> ends = absl::StrSplit(axis, ':');
+    std::optional<int64_t> number;
+    for (const absl::string_view end : ends) {
+      if (!ParseNumber(end, &number)) return absl::StrCat("; ", Quoted(end), " is not a number");
+    }
+    if (ends.size() > 2) return absl::StrCat("; ", Quoted(axis), " has a step, and steps are not supported");
+  }
+  if (has_brackets) return "";
+  for (const absl::string_view axis : axes) {
+    if (!absl::StrContains(axis, ':')) {
+      return absl::StrCat("; the index ", Quoted(axis), " needs brackets around all axes: [", text, "]");
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 absl::Status CheckSliceText(const std::string& text) {
   const absl::StatusOr<TensorSlice> parsed = TensorSlice::Parse(text);
   if (parsed.ok() || ParsePython(text).has_value()) return absl::OkStatus();
-  return Misuse(absl::StrCat("--slice: ", parsed.status().message(),
-                             "; wanted START,LENGTH or - for each axis, as in 0,2:-, or Python's 0:2,:"));
+  return Misuse(absl::StrCat("--slice ", Quoted(text), ": wanted START:STOP for each axis as in Python (0:2,:), or ",
+                             "START,LENGTH or - for each axis (0,2:-)", PythonMistake(text)));
 }
 
 absl::StatusOr<TensorSlice> ParseSliceText(const std::string& text, const TensorShape& shape) {
   CASK_RETURN_IF_ERROR(CheckSliceText(text));
   absl::StatusOr<TensorSlice> parsed = TensorSlice::Parse(text);
+  if (parsed.ok() && parsed->rank() != shape.rank()) {
+    return absl::InvalidArgumentError(absl::StrCat("the slice ", Quoted(text), " has ", parsed->rank(),
+                                                   parsed->rank() == 1 ? " axis" : " axes", "; the tensor has rank ",
+                                                   shape.rank(), " (- takes a whole axis)"));
+  }
   if (parsed.ok()) return parsed;
   return Resolve(*ParsePython(text), text, shape);
 }

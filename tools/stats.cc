@@ -66,7 +66,7 @@ Json ToJson(const TensorStatistics& one) {
   json["shape"] = Json::array();
   for (const int64_t dim : one.shape.dims()) json["shape"].push_back(dim);
   if (!one.status.ok()) {
-    json["error"] = JsonText(std::string(one.status.message()));
+    json["error"] = JsonText(InToolWords(one.status.message()));
     return json;
   }
   if (!one.is_numeric) return json;

@@ -9,66 +9,72 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/tools/console.h"
+#include "tensorcask/tools/text_width.h"
 
 namespace tensorcask::tools {
 namespace {
 
 constexpr size_t kMaxWidth = 80;       // one long cell does not widen the column of all others
 constexpr size_t kLeastNameWidth = 8;  // of a shortened name
-
-bool StartsCharacter(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
-
-// The characters of UTF-8 text. (Wide characters of East Asian scripts count once.)
-size_t Length(const std::string& text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), StartsCharacter));
-}
+constexpr size_t kGap = 2;             // between columns
+constexpr size_t kIndent = 4;          // of the further lines of a row
 
 // "encoder/layer_0/kernel" -> "encoder/...0/kernel".
 std::string Shortened(const std::string& text, size_t width) {
-  const std::string dots = "...";
-  const size_t length = Length(text);
-  if (length <= width) return text;
+  const absl::string_view dots = "...";
+  if (TextWidth(text) <= width) return text;
   const size_t front = (width - dots.size()) / 2;
-  const size_t back = width - dots.size() - front;
-  std::string shortened;
-  size_t position = 0;
-  for (const char c : text) {
-    if (StartsCharacter(c)) ++position;
-    if (position == front + 1 && StartsCharacter(c)) shortened += dots;
-    if (position <= front || position > length - back) shortened += c;
-  }
-  return shortened;
+  return absl::StrCat(StartOfWidth(text, front), dots, EndOfWidth(text, width - dots.size() - front));
 }
 
 }  // namespace
 
 void Table::Measure(const TableRow& row) {
   widths_.resize(row.size());
-  for (size_t i = 0; i < row.size(); ++i) widths_[i] = std::max(widths_[i], std::min(Length(row[i]), kMaxWidth));
-  longest_name_ = std::max(longest_name_, Length(row[0]));
+  for (size_t i = 0; i < row.size(); ++i) widths_[i] = std::max(widths_[i], std::min(TextWidth(row[i]), kMaxWidth));
+  longest_name_ = std::max(longest_name_, TextWidth(row[0]));
 }
 
-// The width that the other columns leave for the first one.
-size_t Table::RoomForNames() const {
+// The end of the columns from `begin` on that one line holds.
+size_t Table::EndOfLine(size_t begin) const {
+  if (width_ == 0) return widths_.size();
+  size_t used = begin == 0 ? std::min(longest_name_, kLeastNameWidth) : kIndent + widths_[begin];
+  size_t end = begin + 1;
+  for (; end < widths_.size(); ++end) {
+    const size_t wanted = widths_[end] == 0 ? 0 : widths_[end] + kGap;
+    if (used + wanted > width_) break;
+    used += wanted;
+  }
+  return end;
+}
+
+// The width that the other columns of the first line leave for the name.
+size_t Table::RoomForNames(size_t end) const {
   if (width_ == 0) return SIZE_MAX;
   size_t others = 0;
-  for (size_t i = 1; i < widths_.size(); ++i) {
-    if (widths_[i] > 0) others += widths_[i] + 2;
+  for (size_t i = 1; i < end; ++i) {
+    if (widths_[i] > 0) others += widths_[i] + kGap;
   }
   return std::max(kLeastNameWidth, width_ > others ? width_ - others : 0);
 }
 
 void Table::Print(TableRow row, std::ostream& out) const {
-  const size_t room = RoomForNames();
-  std::string line;
-  row[0] = Shortened(row[0], room);
-  for (size_t i = 0; i < row.size(); ++i) {
-    const size_t width = i == 0 && width_ > 0 ? std::min(longest_name_, room) : widths_[i];
-    const std::string padding(width - std::min(width, Length(row[i])), ' ');
-    const bool is_number = numbers_.count(i) > 0;
-    absl::StrAppend(&line, i == 0 ? "" : "  ", is_number ? padding : "", row[i], is_number ? "" : padding);
+  for (size_t begin = 0; begin < row.size();) {
+    const size_t end = EndOfLine(begin);
+    const size_t room = RoomForNames(end);
+    std::string line = begin == 0 ? "" : std::string(kIndent, ' ');
+    if (begin == 0) row[0] = Shortened(row[0], room);
+    for (size_t i = begin; i < end; ++i) {
+      const size_t width = i == 0 && width_ > 0 ? std::min(longest_name_, room) : widths_[i];
+      const std::string padding(width - std::min(width, TextWidth(row[i])), ' ');
+      const bool is_number = numbers_.count(i) > 0;
+      absl::StrAppend(&line, i == begin ? "" : std::string(kGap, ' '), is_number ? padding : "", row[i],
+                      is_number ? "" : padding);
+    }
+    const absl::string_view text = absl::StripTrailingAsciiWhitespace(line);
+    if (begin == 0 || !text.empty()) out << text << '\n';
+    begin = end;
   }
-  out << absl::StripTrailingAsciiWhitespace(line) << '\n';
 }
 
 void PrintTable(std::vector<TableRow> rows, const std::set<size_t>& numbers, size_t width, std::ostream& out) {

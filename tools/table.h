@@ -20,7 +20,8 @@ using TableRow = std::vector<std::string>;
 class Table {
  public:
   // The columns `numbers` are aligned to the right. If a row is wider than `width`, its first cell, a name, is
-  // shortened in the middle. 0: no width, every name whole.
+  // shortened in the middle, to 8 columns at least. Columns that then do not fit go to further lines, which are
+  // indented. 0: no width, every name whole, one line for each row.
   Table(std::set<size_t> numbers, size_t width) : numbers_(std::move(numbers)), width_(width) {}
 
   // First every row is measured, then every row is printed. All rows have the same number of cells.
@@ -28,7 +29,8 @@ class Table {
   void Print(TableRow row, std::ostream& out) const;
 
  private:
-  size_t RoomForNames() const;
+  size_t EndOfLine(size_t begin) const;
+  size_t RoomForNames(size_t end) const;
 
   const std::set<size_t> numbers_;
   const size_t width_;

@@ -277,13 +277,12 @@ int RunCommand(absl::Span<const std::string> arguments, Console& console) {
 }
 
 // Writes what is left of the output. Exits with `code` unless that fails: the disk may be full, for example. A reader
-// that has gone (`| head`) got what it wanted, so nothing is printed.
+// that has gone (`| head`) has what it wanted, so nothing is printed.
 int FinishOutput(Console& console, const OutputBuffer& buffer, int code) {
   console.out.flush();
   if (buffer.error() == 0) return code;
-  if (buffer.error() != EPIPE) {
-    console.err << "tensorcask: cannot write to stdout: " << std::strerror(buffer.error()) << '\n';
-  }
+  if (buffer.error() == EPIPE) return kReaderGone;
+  console.err << "tensorcask: cannot write to stdout: " << std::strerror(buffer.error()) << '\n';
   return code == kDone ? kFound : code;
 }
 

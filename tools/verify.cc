@@ -85,7 +85,7 @@ Json ToJson(const ArchiveDamage& found) {
   json["kind"] = std::string(KindOf(found));
   json["file"] = JsonText(found.file);
   json["offset"] = found.offset;
-  json["message"] = JsonText(std::string(found.status.message()));
+  json["message"] = JsonText(InToolWords(found.status.message()));
   return json;
 }
 
@@ -98,7 +98,7 @@ void AddCensus(const ArchiveCensus& census, Json damage, Json* json) {
   (*json)["not_checked"] = census.not_checked;
   (*json)["damage"] = std::move(damage);
   (*json)["notes"] = Json::array();
-  for (const std::string& note : census.notes) (*json)["notes"].push_back(JsonText(note));
+  for (const std::string& note : census.notes) (*json)["notes"].push_back(JsonText(InToolWords(note)));
 }
 
 absl::StatusOr<ExitCode> Verify(const Flags& flags, Console& console) {
@@ -123,7 +123,7 @@ absl::StatusOr<ExitCode> Verify(const Flags& flags, Console& console) {
       if (census.ok()) {
         AddCensus(*census, std::move(damage), &json);
       } else {
-        json["error"] = JsonText(std::string(census.status().message()));
+        json["error"] = JsonText(InToolWords(census.status().message()));
       }
       document["files"].push_back(std::move(json));
     }

@@ -49,7 +49,7 @@ class Convert(Archives):
         before = sorted(os.listdir(self.folder))
         out = self.good("convert", "--dry-run", "--rename", "dense/bias=b", "--dtype", "*kernel=float16", prefix,
                         self.path("copy"))
-        self.assertIn("dense/bias  float32  [2]  ->  b  float32\n", out)
+        self.assertIn("dense/bias    float32  [2]    ->  b             float32\n", out)
         self.assertIn("dense/kernel  float32  [2,3]  ->  dense/kernel  float16\n", out)
         self.assertIn("would have 2 tensors", out)
         self.assertEqual(sorted(os.listdir(self.folder)), before)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import termios
 import unittest
+import zipfile
 
 sys.path[:0] = (os.path.join(os.path.dirname(os.path.abspath(__file__)), folder) for folder in (".", "../support"))
 import case_report  # noqa: E402
@@ -135,6 +136,15 @@ class Colors(Terminal):
 
 
 class Names(Terminal):
+    def npz_of(self, names):
+        """An npz file of one byte for each name."""
+        path = self.path("names.npz")
+        header = b"{'descr': '|i1', 'fortran_order': False, 'shape': (), }".ljust(117) + b"\n"
+        with zipfile.ZipFile(path, "w") as file:
+            for name in names:
+                file.writestr(name + ".npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + b"\x01")
+        return path
+
     def test_unicode_is_printed_and_controls_are_not(self):
         for name, printed in (("größe/重み", "größe/重み"), ("a\u202eb", '"a\\xe2\\x80\\xae\\x62"'), ("a b", '"a b"'),
                               ("a\x1bb", '"a\\x1b\\x62"'), ('q"', '"q\\""')):
@@ -166,6 +176,50 @@ class Names(Terminal):
             self.assertLessEqual(len(line), columns)
             self.assertRegex(line, r"^mod.*\.\.\..*nel  int8")
         self.assertIn(long_name + "  int8", run("ls", prefix).stdout)
+
+    def test_wide_characters_take_two_columns(self):
+        names = ["日本語/核", "größe", "emoji😀", "abcdefghij", "e\u0301te", "한국어"]
+        npz = self.npz_of(names)
+        widths = {"日本語/核": 9, "größe": 5, "emoji😀": 7, "abcdefghij": 10, "e\u0301te": 3, "한국어": 6}
+        for columns in (80, None):
+            shown = self.on_terminal("ls", npz, columns=columns, both=True)[1] if columns else run("ls", npz).stdout
+            lines = {name: line for line in shown.splitlines() for name in names if line.startswith(name)}
+            for name, width in widths.items():
+                self.assertRegex(lines[name], f"^{name}{' ' * (12 - width)}int8")
+
+    def test_wide_names_are_shortened_to_the_terminal(self):
+        npz = self.npz_of(["重み" * 20, "x" * 30])
+        lines = self.on_terminal("ls", npz, columns=44, both=True)[1].splitlines()
+        wide = next(line for line in lines if line.startswith("重"))
+        self.assertRegex(wide, r"^[重み]+\.\.\.[重み]+ *int8  \[\]  1  plain$")
+        count = len([c for c in wide if c in "重み"])
+        self.assertLessEqual(len(wide) + count, 44)
+        self.assertGreater(len(wide) + count, 41)
+
+    def test_progress_cuts_whole_characters(self):
+        prefix = self.checkpoint("重み" * 12)
+        _, shown, _ = self.on_terminal("verify", prefix, columns=40)
+        for line in re.findall("\r([^\r\x1b]*)\x1b\\[K", shown):
+            self.assertLess(len(line) + len([c for c in line if c in "重み"]), 40)
+            self.assertNotIn("\ufffd", line)
+
+    def test_columns_that_do_not_fit_go_to_further_lines(self):
+        prefix = self.checkpoint(tensors={"dense/kernel": "dtype: DT_FLOAT tensor_shape { dim { size: 6 } } "
+                                                          "float_val: [1.23456, 2e-20, -3.5e10, 4, nan, 0]"})
+        wide = run("stats", prefix).stdout.splitlines()[1]
+        for columns in (30, 50, 79):
+            shown = self.on_terminal("stats", prefix, columns=columns, both=True)[1].splitlines()
+            lines = [line.split("\x1b[K")[-1].rstrip() for line in shown]
+            lines = lines[[line.startswith("name ") for line in lines].index(True):]
+            for line in lines:
+                self.assertLessEqual(len(line), columns, lines)
+            text = " ".join(lines)
+            for word in wide.split()[1:]:
+                self.assertIn(word, text)
+            half = len(lines) // 2
+            header, row = lines[:half], lines[half:]
+            self.assertEqual(len(header), len(row))
+            self.assertTrue(all(line.startswith("    ") for line in row[1:]), lines)
 
     def test_verify_names_a_long_name_in_full(self):
         long_name = "model/" + "block/" * 20 + "kernel"

@@ -1,0 +1,286 @@
+#!/usr/bin/env python3
+"""Messages of the tool: they use its words and options, and name what is wrong and what to do."""
+
+import json
+import os
+import struct
+import subprocess
+import sys
+import threading
+import time
+
+sys.path[:0] = (os.path.join(os.path.dirname(os.path.abspath(__file__)), folder) for folder in (".", "../support"))
+import case_report  # noqa: E402
+from tool_testing import DATA, TOOL, Archives, floats, masked_crc32c, read, run  # noqa: E402
+
+
+def zip_start(member):
+    """The first bytes of a zip file with this first member."""
+    return b"PK\x03\x04" + bytes(22) + struct.pack("<HH", len(member), 0) + member.encode() + bytes(64)
+
+
+def safetensors(header, data):
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+class Base(Archives):
+    def file(self, name, content):
+        with open(self.path(name), "wb") as file:
+            file.write(content)
+        return self.path(name)
+
+    def npy(self, name, descr, shape, data):
+        text = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}".encode()
+        text = text.ljust(117) + b"\n"
+        return self.file(name, b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + data)
+
+
+class Text(Base):
+    def test_names_in_utf8_are_readable_in_messages(self):
+        prefix = self.model(tensors={"weights/größe": floats(1, 2), "重み": floats(3)})
+        self.assert_one_line(run("show", prefix, "weights/grösse"), 1, '"weights/grösse"', 'did you mean "weights/größe"?')
+        with open(prefix + ".data-00000-of-00001", "r+b") as data:
+            data.write(b"\xff" * os.path.getsize(data.name))
+        out = run("verify", prefix).stdout
+        self.assertIn('tensor "weights/größe" at offset', out)
+        self.assertIn('tensor "重み" at offset', out)
+
+    def test_control_and_bidi_characters_in_messages_are_not(self):
+        prefix = self.model()
+        for text, escaped in (("\u202e", r"\xe2\x80\xae"), ("\u2066", r"\xe2\x81\xa6"), ("\u2028", r"\xe2\x80\xa8"),
+                              ("\x85", r"\xc2\x85"), ("\x9b", r"\xc2\x9b"), ("\x1b", r"\x1b")):
+            done = run("show", prefix, f"ö{text}z")
+            self.assert_one_line(done, 1, f'no tensor "ö{escaped}z"')
+            self.assertNotIn(text, done.stderr)
+
+    def test_strings_are_shown_as_utf8(self):
+        prefix = self.model(tensors={"s": 'dtype: DT_STRING tensor_shape { dim { size: 2 } } string_val: ["größe", "\\033\\377"]'})
+        self.assertEqual(self.good("show", prefix, "s"), 'string [2]\n["größe" "\\x1b\\xff"]\n')
+
+
+class OwnWords(Base):
+    """No names of C++ functions and fields, on stderr or in JSON."""
+
+    def fails(self, *arguments):
+        done = run(*arguments)
+        self.assertEqual(done.returncode, 1, done)
+        for word in ("::", "max_", "(lenient", "without verifying"):
+            self.assertNotIn(word, done.stdout + done.stderr)
+        return done
+
+    def test_errors_in_json(self):
+        bad = self.npy("bad.npy", "|b1", "(4,)", b"\0\1\2\0")
+        good = self.npy("good.npy", "|b1", "(4,)", b"\0\1\1\0")
+        os.mkdir(self.path("other"))
+        os.rename(good, self.path("other/bad.npy"))
+        advice = "only 0 and 1 are bools (--lenient accepts this)"
+        for command, key in ((["ls", "--checksum", bad], "tensors"), (["stats", bad], "tensors"),
+                             (["diff", bad, self.path("other/bad.npy")], "differences")):
+            document = json.loads(self.fails(command[0], "--json", *command[1:]).stdout)
+            self.assertIn(advice, document[key][0]["error"], command)
+        (verified,) = json.loads(self.fails("verify", "--json", bad).stdout)["files"]
+        self.assertIn(advice, verified["damage"][0]["message"])
+        self.good("show", "--lenient", bad)
+
+    def test_errors_of_whole_files_in_json(self):
+        header = {"w": {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]}}
+        path = self.file("rest.safetensors", safetensors(header, bytes(8)))
+        (verified,) = json.loads(self.fails("verify", "--json", path).stdout)["files"]
+        self.assertIn("(--lenient accepts this)", verified["error"])
+
+    def test_limits(self):
+        depth = b'{"__metadata__":' + b'{"a":' * 200 + b"1" + b"}" * 201
+        path = self.file("deep.safetensors", struct.pack("<Q", len(depth)) + depth)
+        self.fails("ls", path)
+        message = self.file("small.tfrecord", b"")
+        for length in (2**40, 2**62):
+            header = struct.pack("<Q", length)
+            self.file("small.tfrecord", header + struct.pack("<I", masked_crc32c(header)) + bytes(64))
+            self.fails("ls", message)
+
+    def test_a_changed_element_of_a_file_with_checksums(self):
+        path = self.path("sums.safetensors")
+        self.good("convert", self.model(), path)
+        content = read(path)
+        self.file("sums.safetensors", content[:-1] + bytes([content[-1] ^ 1]))
+        out = self.fails("verify", path).stdout
+        self.assertIn("its checksum is", out)
+        self.assertIn("a program changed the elements in place", out)
+
+
+class Options(Base):
+    def test_slices(self):
+        prefix = self.model()
+        wanted = "wanted START:STOP for each axis as in Python (0:2,:), or START,LENGTH or - for each axis (0,2:-)"
+        for spec, says in (("0:2,1", 'the index "1" needs brackets around all axes: [0:2,1]'),
+                           ("::2", '"::2" has a step, and steps are not supported'),
+                           ("0:4:2,:", '"0:4:2" has a step'), ("[0:4:2, 1]", '"0:4:2" has a step'),
+                           ("0:2,...", '"..." is not supported: write : for each axis'),
+                           ("1", 'the index "1" needs brackets around all axes: [1]'), ("0:x", '"x" is not a number'),
+                           ("0.5:2", '"0.5" is not a number'), ("0,2:x", '"x" is not a number'),
+                           ("[0:2,1", "one of the brackets is missing"), ("[]", "an axis is empty"), ("None", wanted)):
+            self.assert_one_line(run("show", "--slice", spec, prefix, "dense/kernel"), 2, f'--slice "{spec}": {wanted}', says)
+        self.assert_one_line(run("show", "--slice", "0,2", prefix, "dense/kernel"), 1, 'slice "0,2" has 1 axis', "rank 2")
+        self.assertIn("[[2]]", self.good("show", "--slice", "[0:1,1]", prefix, "dense/kernel"))
+
+    def test_tolerances(self):
+        prefix = self.model()
+        for option in ("--rtol", "--atol"):
+            for value in ("abc", "-1", "nan", "inf", "1e999", "1e-5x", "", "1,5"):
+                done = run("diff", f"{option}={value}", prefix, prefix)
+                self.assert_one_line(done, 2, f'{option}: wanted a number of 0 or more, as in 1e-5; found "{value}"')
+                self.assertLess(len(done.stderr), 200)
+            for value in ("0", "1e-5", ".5", "1E-3"):
+                self.good("diff", option, value, prefix, prefix)
+
+    def test_dtypes(self):
+        prefix = self.model()
+        for word, meant in (("flaot32", "float32"), ("f16", "float16"), ("Float32", "float32"), ("bf16", "bfloat16"),
+                            ("fp16", "float16"), ("FP32", "float32"), ("bfloat61", "bfloat16"), ("u_int8", "uint8")):
+            done = run("convert", "--dtype", f"*={word}", prefix, self.path("x"))
+            self.assert_one_line(done, 2, f"--dtype *={word}: wanted GLOB=DTYPE", f'no dtype is called "{word}"; did you mean "{meant}"?')
+        done = run("convert", "--dtype", "*=nosuch", prefix, self.path("x"))
+        self.assert_one_line(done, 2, 'no dtype is called "nosuch"\n')
+        for rule in ("bfloat16", "=float32"):
+            done = run("convert", "--dtype", rule, prefix, self.path("x"))
+            self.assert_one_line(done, 2, "wanted GLOB=DTYPE")
+            self.assertNotIn("no dtype", done.stderr)
+
+    def test_salvage_of_another_format(self):
+        self.model()
+        npz = self.path("m.npz")
+        self.good("convert", self.path("model.ckpt"), npz)
+        says = "is of the format npz; salvage saves the tensors of a checkpoint"
+        self.assert_one_line(run("salvage", npz, self.path("x")), 2, f"{npz}: {says}", "verify", "convert --exclude")
+        self.file("m.npz", read(npz)[:-30])  # without its directory
+        self.assert_one_line(run("salvage", npz, self.path("x")), 2, f"{npz}: {says}")
+        self.assertFalse(os.path.exists(self.path("x.index")))
+
+    def test_a_dry_run_looks_whether_dst_exists(self):
+        prefix = self.model()
+        for name in ("copy", "copy.npz", "copy.safetensors", "copy.tfrecord"):
+            path = self.path(name)
+            self.good("convert", "--dry-run", prefix, path)
+            self.good("convert", prefix, path)
+            before = {file: os.stat(self.path(file)).st_mtime_ns for file in os.listdir(self.folder)}
+            self.assert_one_line(run("convert", "--dry-run", prefix, path), 1, path, "exists already; --overwrite replaces it")
+            self.good("convert", "--dry-run", "--overwrite", prefix, path)
+            self.assertEqual({file: os.stat(self.path(file)).st_mtime_ns for file in os.listdir(self.folder)}, before)
+
+    def test_a_dry_run_prints_columns(self):
+        prefix = self.model()
+        out = self.good("convert", "--dry-run", "--rename", "dense/bias=b", "--dtype", "*kernel=float16", prefix, self.path("x"))
+        self.assertEqual(out.splitlines()[:2], ["dense/bias    float32  [2]    ->  b             float32",
+                                                "dense/kernel  float32  [2,3]  ->  dense/kernel  float16"])
+        out = self.good("convert", "--dry-run", prefix, self.path("x"))
+        self.assertEqual(out.splitlines()[:2], ["dense/bias    float32  [2]", "dense/kernel  float32  [2,3]"])
+
+
+class Pipes(Base):
+    def test_cat_into_a_pipe_whose_reader_goes_is_silent(self):
+        large = self.large()
+        for tensors in (1, 0):  # the reader goes after some bytes, or before the first
+            with subprocess.Popen([TOOL, "cat", large], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+                if tensors:
+                    self.assertTrue(process.stdout.read(1))
+                process.stdout.close()
+                self.assertEqual(process.stderr.read(), b"")
+                self.assertEqual(process.wait(60), 141)
+
+    def test_a_full_disk_is_not_silent(self):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            done = subprocess.run([TOOL, "cat", self.model()], stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"stdout: cannot write: No space left on device", done.stderr)
+
+    def test_other_formats_on_stdin_are_named(self):
+        prefix = self.model()
+        self.good("convert", prefix, self.path("m.npz"))
+        self.good("convert", prefix, self.path("m.safetensors"))
+        self.good("convert", "--include", "dense/bias", prefix, self.path("m.npy"))
+        for name, what in (("m.npz", "a zip file, such as npz"), ("m.npy", "npy"), ("m.safetensors", "safetensors")):
+            for command in (["ls", "-"], ["verify", "-"], ["convert", "-", self.path("x")], ["save", self.path("x")]):
+                with open(self.path(name), "rb") as stream:
+                    done = subprocess.run([TOOL, *command], stdin=stream, capture_output=True, encoding="utf-8", timeout=60,
+                                          check=False)
+                self.assert_one_line(done, 1, "stdin: only records can be read from standard input, and these bytes look like "
+                                     + what + "\n")
+        os.rename(self.path("m.npz"), self.path("m.tfrecord"))
+        self.assert_one_line(run("ls", "--format", "records", self.path("m.tfrecord")), 1, "m.tfrecord: record at 0:",
+                             "the file looks like a zip file, such as npz")
+
+
+class Paths(Base):
+    def test_the_missing_folder_is_named(self):
+        prefix = self.model()
+        missing = self.path("nodir")
+        for name in ("sub/m", "sub/m.npz", "m.safetensors", "m.tfrecord", "m.npy", "sub/m.pb"):
+            done = run("convert", "--include", "dense/bias", prefix, os.path.join(missing, name))
+            self.assert_one_line(done, 1, f"{missing}/{name}", f"; there is no folder {missing}\n")
+            self.assertNotIn(".tmp-", done.stderr)
+        for name in ("m", "m.npz", "sub/m.safetensors", "sub/deep/m.ckpt"):
+            self.assert_one_line(run("ls", os.path.join(missing, name)), 1, name, f"; there is no folder {missing}\n")
+        self.assertNotIn("folder " + self.folder, run("ls", self.path("m.npz")).stderr)
+        self.assertFalse(os.path.exists(missing))
+
+    def test_formats_that_this_version_does_not_read_are_named(self):
+        legacy = b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19." + bytes(64)
+        for name, content, says in (("a.gguf", b"GGUF\3\0\0\0" + bytes(64), "a GGUF file"),
+                                    ("a.bin", zip_start("archive/data.pkl"), "a PyTorch file"),
+                                    ("a.pt", zip_start("archive/version"), "a PyTorch file"),
+                                    ("b.pt", legacy, "a PyTorch file"), ("c.PTH", b"text" * 20, "named as a PyTorch file"),
+                                    ("a.onnx", b"\x08\x07\x12\x07pytorch" + bytes(64), "an ONNX model"),
+                                    ("a.tflite", b"\x1c\0\0\0TFL3" + bytes(64), "a TensorFlow Lite model"),
+                                    ("a.keras", zip_start("metadata.json"), "a Keras file")):
+            path = self.file(name, content)
+            for command in (["ls", path], ["convert", path, self.path("x")], ["verify", path]):
+                self.assert_one_line(run(*command), 1, f"{path}: this is {says}", "this version does not read")
+        path = self.file("a.zip", zip_start("notes.txt"))
+        self.assert_one_line(run("ls", path), 1, 'a zip file whose first member, "notes.txt", is not an array of NumPy')
+
+    def test_a_message_of_onnx_is_named(self):
+        path = self.file("input_0.pb", b"\x08\x02\x08\x03\x10\x01\x42\x01x\x4a\x18" + bytes(24))
+        self.assert_one_line(run("ls", path), 1, f"{path}: looks like a TensorProto of ONNX, which this version does not read\n")
+
+    def test_files_of_pytorch_gguf_and_onnx(self):
+        count = 0
+        for folder, says in (("gguf", ("GGUF",)), ("pytorch/synthetic", ("PyTorch",)), ("onnx", ("ONNX",))):
+            path = os.path.join(DATA, folder)
+            for name in sorted(os.listdir(path) if os.path.isdir(path) else []):
+                if name.startswith("bad_") or not name.endswith((".gguf", ".pt", ".onnx")):
+                    continue
+                done = run("ls", os.path.join(path, name))
+                self.assert_one_line(done, 1, name, *says, "this version does not read")
+                count += 1
+        self.assertTrue(count > 20 or not os.path.isdir(os.path.join(DATA, "pytorch")))
+
+    def test_the_array_of_an_npy_file_has_no_name(self):
+        bad = self.npy("bad.npy", "|b1", "(4,)", b"\0\1\2\0")
+        for command in (["show", bad], ["verify", bad], ["stats", bad], ["convert", bad, self.path("x")], ["ls", "--checksum", bad]):
+            done = run(*command)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(f"{bad}: element 2 is a bool of byte 2", done.stdout + done.stderr)
+            self.assertNotIn('""', done.stdout + done.stderr)
+
+
+class Sizes(Base):
+    def test_save_and_recv_print_the_size_that_ls_prints(self):
+        prefix = self.model(tensors={"w": "dtype: DT_FLOAT tensor_shape { dim { size: 70000 } } float_val: 1", "b": floats(1)})
+        size = "273.4 KiB"
+        self.assertIn(f"({size})\n", self.good("ls", prefix))
+        stream = subprocess.run([TOOL, "cat", prefix], capture_output=True, timeout=60, check=True).stdout
+        done = subprocess.run([TOOL, "save", self.path("s")], input=stream, capture_output=True, timeout=60, check=True)
+        self.assertEqual(done.stdout.decode(), f"{self.path('s')}: 2 tensors, {size}, checkpoint\n")
+        out = []
+        thread = threading.Thread(target=lambda: out.append(run("recv", self.path("r"), "--unix", self.path("sock")).stdout))
+        thread.start()
+        while not os.path.exists(self.path("sock")):
+            time.sleep(0.01)
+        self.good("send", prefix, "--unix", self.path("sock"))
+        thread.join()
+        self.assertEqual(out, [f"{self.path('r')}: 2 tensors, {size}, checkpoint\n"])
+
+
+if __name__ == "__main__":
+    case_report.main("messages")
