@@ -191,7 +191,12 @@ absl::Status TensorFile::Charge(const Source& source, uint64_t num_elements) con
   if (source.leaf->item_bytes == 0) return DecodeQuota::ForUnbacked(options_.limits).Charge(bytes);
   if (!source.entry->deflated || bytes <= LimitOf(options_.limits.max_unbacked_bytes)) return absl::OkStatus();
   const uint64_t stored_bytes = std::max<uint64_t>(source.array->data->stored_bytes(), 1);
-  if (bytes / stored_bytes < LimitOf(options_.limits.max_expansion)) return absl::OkStatus();
+  // Zeros deflate to a little more than 1 / 1032, the least that the format allows. The default limit, 1000, and higher
+  // ones accept them.
+  constexpr uint64_t kMostOfDeflate = 1032;
+  uint64_t limit = LimitOf(options_.limits.max_expansion);
+  if (limit >= LimitOf(DecodeLimits().max_expansion)) limit = std::max(limit, kMostOfDeflate);
+  if (bytes / stored_bytes < limit) return absl::OkStatus();
   return PastLimit(absl::StrCat(stored_bytes, " deflated bytes make ", bytes), "max_expansion",
                    options_.limits.max_expansion);
 }
