@@ -1643,6 +1643,24 @@ tensorcask_program(tests_peers_bulk
     absl::statusor
     absl::strings)
 
+tensorcask_test(tests_serialize_archive_archive_files_test
+  SOURCES
+    tests/serialize/archive/archive_files_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::archive
+    Tensorcask::io
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_support_status_matchers
+    tests_support_temp_folder
+  PACKAGE
+    tests/serialize/archive
+  TIMEOUT
+    60)
+
 tensorcask_test(tests_serialize_archive_archive_test
   SOURCES
     tests/serialize/archive/archive_test.cc
@@ -3404,6 +3422,26 @@ tensorcask_inner_library(tests_serialize_npy_npy_testing
     absl::status
     absl::statusor
     tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_npy_npz_members_test
+  SOURCES
+    tests/serialize/npy/npz_members_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    Tensorcask::npy
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::zip
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_serialize_npy_npy_testing
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/npy
+  TIMEOUT
+    300)
 
 tensorcask_test(tests_serialize_npy_npz_round_trip_test
   SOURCES

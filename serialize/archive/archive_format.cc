@@ -5,6 +5,8 @@
 
 namespace tensorcask {
 
+bool ArchiveFormat::HoldsOpaquely(DType /*dtype*/) const { return false; }
+
 bool ArchiveFormat::HoldsMetadata(const TensorMetadata& metadata) const {
   return traits().metadata || metadata.IsDefault();
 }

@@ -46,6 +46,8 @@ struct ArchiveReaderOptions {
   bool keep_entries = true;
   // Accepts known, harmless deviations from the rules of a format.
   bool lenient = false;
+  // npy and npz: the dtype of elements that the file calls opaque (NpyReaderOptions::opaque_dtype).
+  DType opaque_dtype = DType::kInvalid;
 };
 
 // A format ignores the options that it does not support (ArchiveFormat::traits).
@@ -57,6 +59,11 @@ struct ArchiveWriterOptions {
   std::shared_ptr<const BaseLookup> base = nullptr;  // encoded tensors become deltas of this; null: they do not
   int num_shards = 1;
   int num_threads = 1;  // the bytes do not depend on it
+  // More than 0: a file of at most this many bytes of tensors, then another one (SafetensorsWriterOptions).
+  uint64_t max_shard_bytes = 0;
+  // Stores the elements of dtypes that the format holds only opaquely (ArchiveFormat::HoldsOpaquely). false: they are
+  // an error.
+  bool opaque_dtypes = false;
   FileMetadata file_metadata;
 };
 
@@ -70,6 +77,7 @@ struct ArchiveTraits {
   bool deltas = false;
   bool strings = false;
   bool aliases = false;       // ArchiveEntry::alias_of
+  bool sized_shards = false;  // ArchiveWriterOptions::max_shard_bytes
   bool has_signature = true;  // false: only the extension or the user can tell the format
   bool is_prefix = false;     // a path is the common beginning of the names of several files
 };
@@ -91,6 +99,9 @@ class ArchiveFormat {
   virtual ArchiveTraits traits() const = 0;
   // True if the format can store tensors of this dtype. For strings, traits().strings says it.
   virtual bool HoldsDType(DType dtype) const = 0;
+  // True if the format can store the elements of this dtype, but a file does not say of which dtype they are. The
+  // default: false.
+  virtual bool HoldsOpaquely(DType dtype) const;
   // True if the format can store all of this metadata of a tensor. The default: if traits().metadata is true, or the
   // metadata is empty.
   virtual bool HoldsMetadata(const TensorMetadata& metadata) const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <set>
 #include <string>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -20,6 +22,7 @@
 #include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/serialize/checkpoint/state_file.h"
 #include "tensorcask/serialize/checkpoint/writer.h"
+#include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/internal/decode_quota.h"
@@ -36,6 +39,32 @@ namespace {
 bool IsFile(const std::string& path) {
   FileInfo file;
   return FileSystem::Posix()->Describe(path, &file) == 0;
+}
+
+// True for the magic number at the end of a table: of an index, and of a V1 checkpoint.
+bool EndsAsTable(const ByteSource& file) {
+  constexpr size_t kMagicBytes = 8;
+  constexpr absl::string_view kMagic("\x57\xfb\x80\x8b\x24\x75\x47\xdb", kMagicBytes);
+  if (file.size_bytes() < kMagicBytes) return false;
+  char magic[kMagicBytes];
+  return file.ReadAt(file.size_bytes() - kMagicBytes, absl::MakeSpan(magic)).ok() &&
+         absl::string_view(magic, kMagicBytes) == kMagic;
+}
+
+// The names that V1 checkpoints have: "model", "model.ckpt", "model.ckpt-100", "step-1.5", "model.ckpt-00000-of-00002".
+bool HasNameOfV1(absl::string_view name) {
+  const size_t dot = name.rfind('.');
+  if (dot == absl::string_view::npos) return true;
+  const absl::string_view extension = name.substr(dot + 1);
+  return extension == "ckpt" || absl::StartsWith(extension, "ckpt-") ||
+         (!extension.empty() && absl::ascii_isdigit(static_cast<unsigned char>(extension[0])));
+}
+
+bool IsV1(const std::string& path) {
+  FileInfo info;
+  if (FileSystem::Posix()->Describe(path, &info) != 0 || info.type != FileInfo::Type::kRegular) return false;
+  const absl::StatusOr<std::shared_ptr<const ByteSource>> file = OpenFileSource(path, {});
+  return file.ok() && EndsAsTable(**file);
 }
 
 ArchiveEntry ToArchiveEntry(const CheckpointEntry& from) {
@@ -279,13 +308,7 @@ ArchiveTraits CheckpointArchiveFormat::traits() const {
 
 bool CheckpointArchiveFormat::Recognizes(const ArchiveProbe& probe) const {
   if (IsFile(absl::StrCat(probe.path, ".index"))) return true;
-  // The magic number at the end of the table, which is also that of a V1 checkpoint.
-  constexpr size_t kMagicBytes = 8;
-  constexpr absl::string_view kMagic("\x57\xfb\x80\x8b\x24\x75\x47\xdb", kMagicBytes);
-  if (probe.file == nullptr || probe.file->size_bytes() < kMagicBytes) return false;
-  char magic[kMagicBytes];
-  return probe.file->ReadAt(probe.file->size_bytes() - kMagicBytes, absl::MakeSpan(magic)).ok() &&
-         absl::string_view(magic, kMagicBytes) == kMagic;
+  return probe.file != nullptr && EndsAsTable(*probe.file);
 }
 
 std::vector<std::string> CheckpointArchiveFormat::FindIn(const std::string& folder,
@@ -296,7 +319,7 @@ std::vector<std::string> CheckpointArchiveFormat::FindIn(const std::string& fold
     if (state.ok() && !state->latest.empty()) {
       const std::string latest =
           absl::StartsWith(state->latest, "/") ? state->latest : absl::StrCat(folder, "/", state->latest);
-      if (IsFile(absl::StrCat(latest, ".index"))) return {latest};
+      if (IsFile(absl::StrCat(latest, ".index")) || IsV1(latest)) return {latest};
     }
   }
   if (has("saved_model.pb") && has("variables")) {
@@ -305,7 +328,8 @@ std::vector<std::string> CheckpointArchiveFormat::FindIn(const std::string& fold
   }
   std::vector<std::string> found;
   for (const std::string& name : names) {
-    if (absl::EndsWith(name, ".index")) found.push_back(absl::StrCat(folder, "/", absl::StripSuffix(name, ".index")));
+    std::string path = absl::StrCat(folder, "/", absl::StripSuffix(name, ".index"));
+    if (absl::EndsWith(name, ".index") || (HasNameOfV1(name) && IsV1(path))) found.push_back(std::move(path));
   }
   return found;
 }

@@ -67,6 +67,7 @@ class Planner {
       return absl::AlreadyExistsError(
           absl::StrCat("tensor ", Quoted(item.to.name), ": two tensors would have this name; rename one"));
     }
+    plan_.opaque_dtypes = plan_.opaque_dtypes || !Holds(target_, item.to.dtype);
     plan_.bytes = CheckedAdd(plan_.bytes, ElementBytes(*item.from)).value_or(UINT64_MAX);
     plan_.items.push_back(std::move(item));
     return absl::OkStatus();
@@ -93,11 +94,14 @@ class Planner {
     using Kind = ConvertLoss::Kind;
     std::vector<ConvertLoss> losses;
     const std::string tensor = absl::StrCat(item->source->path(), ": tensor ", Quoted(item->from->name));
-    if (!Holds(target_, item->to.dtype)) {
-      losses.push_back(
-          {Kind::kDType, item->from->name,
-           absl::StrCat(tensor, " is ", DTypeName(item->to.dtype), ", which a ", target_.name(), " file cannot hold")});
+    if (!Holds(target_, item->to.dtype) && !target_.HoldsOpaquely(item->to.dtype)) {
+      losses.push_back({Kind::kDType, item->from->name, WhyNotHeld(*item, tensor)});
       return losses;
+    }
+    if (!Holds(target_, item->to.dtype)) {
+      losses.push_back({Kind::kDTypeName, item->from->name,
+                        absl::StrCat(tensor, " is ", DTypeName(item->to.dtype), "; a ", target_.name(),
+                                     " file can hold its elements, but not the name of this dtype")});
     }
     if (!item->from->strides.empty() && !traits_.strides) {
       losses.push_back({Kind::kStrides, item->from->name,
@@ -112,6 +116,14 @@ class Planner {
       item->to.has_metadata = false;
     }
     return losses;
+  }
+
+  std::string WhyNotHeld(const ConversionItem& item, absl::string_view tensor) const {
+    if (item.to.dtype == DType::kInvalid) {  // the source cannot read it and says why
+      const absl::Status status = item.source->Read(item.from->name).status();
+      if (!status.ok()) return std::string(status.message());
+    }
+    return absl::StrCat(tensor, " is ", DTypeName(item.to.dtype), ", which a ", target_.name(), " file cannot hold");
   }
 
   bool KeepsMetadata(const ConversionItem& item) const {

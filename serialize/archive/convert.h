@@ -5,6 +5,7 @@
 //   CASK_ASSIGN_OR_RETURN(const ConversionPlan plan, PlanConversion({archive.get()}, safetensors, options));
 //   ArchiveWriterOptions write;
 //   write.file_metadata = plan.file_metadata;
+//   write.opaque_dtypes = plan.opaque_dtypes;   // with allow_loss
 //   CASK_ASSIGN_OR_RETURN(auto writer, CreateArchive("slim.safetensors", safetensors, write));
 //   CASK_ASSIGN_OR_RETURN(const ConvertReport report, RunConversion(plan, options, writer.get()));   // finishes
 //
@@ -53,7 +54,7 @@ struct ConvertOptions {
   std::vector<DTypeRule>
       dtypes;  // the first rule whose glob matches the old name counts. Converts as strided/convert.h
   // Leaves out what the target cannot hold, instead of failing: metadata, strides, and tensors of a dtype that it
-  // lacks.
+  // lacks. Tensors of a dtype that it holds opaquely (ArchiveFormat::HoldsOpaquely) lose only the name of their dtype.
   bool allow_loss = false;
   uint64_t block_bytes = uint64_t{1} << 20;  // small enough for the cache that processors share
   int num_threads = 2;                       // one writes, the others read ahead
@@ -63,7 +64,7 @@ struct ConvertOptions {
 
 // One thing that the target cannot hold.
 struct ConvertLoss {
-  enum class Kind { kDType, kStrides, kMetadata, kFileMetadata };
+  enum class Kind { kDType, kDTypeName, kStrides, kMetadata, kFileMetadata };
   Kind kind;
   std::string tensor;   // "" for kFileMetadata
   std::string message;  // a sentence
@@ -81,6 +82,7 @@ struct ConversionPlan {
   FileMetadata file_metadata;       // for ArchiveWriterOptions. Of several sources the first one that has a key counts
   std::vector<ConvertLoss> losses;  // empty, unless options.allow_loss
   int num_shards = 1;               // likewise
+  bool opaque_dtypes = false;       // likewise: an item is of a dtype that the target holds opaquely
   uint64_t bytes = 0;               // of the elements that will be read
 };
 

@@ -5,8 +5,10 @@
 //   edits.set_metadata["license"] = "MIT";
 //   CASK_ASSIGN_OR_RETURN(const ArchiveEditReport report, EditArchive("model.safetensors", edits, formats));
 //
-// A reader sees the old file or the new one at every moment, also after a crash: nothing is changed in place. What the
-// formats do:
+// A reader sees the old file or the new one at every moment, also after a crash: nothing is changed in place. So the
+// elements of safetensors and npz files are copied where the file system cannot share them (ext4). A header that is
+// written over the old one would need no copy, but a crash could leave a part of each, and programs that have mapped
+// the file would see it change. What the formats do:
 //
 // - safetensors: a new file with a new header and the same data replaces the old one. The system copies the data;
 //   where the file system can (Btrfs, XFS), both files share them. Checksums stay with their tensors, and tied

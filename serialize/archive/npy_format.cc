@@ -34,6 +34,7 @@ NpyReaderOptions ToReaderOptions(const ArchiveReaderOptions& options) {
   read.limits = options.limits;
   read.allow_trailing_bytes = options.lenient;
   read.allow_odd_bools = options.lenient;
+  read.opaque_dtype = options.opaque_dtype;
   return read;
 }
 
@@ -146,9 +147,10 @@ class NpyArchiveReader final : public ArchiveReader {
   absl::StatusOr<ArchiveCensus> VerifyAll(absl::FunctionRef<void(const ArchiveDamage&)> report) const override {
     ArchiveCensus census;
     std::set<std::string> damaged;
+    std::set<std::string> not_checked;
     CASK_RETURN_IF_ERROR(reader_.VerifyAll([&](const NpyDamage& damage) {
       if (absl::IsUnimplemented(damage.status)) {
-        ++census.not_checked;
+        not_checked.insert(damage.tensor);
         return;
       }
       if (damage.tensor.empty() || damaged.insert(damage.tensor).second) ++census.damaged;
@@ -156,7 +158,15 @@ class NpyArchiveReader final : public ArchiveReader {
     }));
     for (const ArchiveEntry& entry : entries_) {
       const NpyEntry& stored = stored_.at(entry.name);
-      if (damaged.count(stored.name) == 0 && stored.readable.ok()) ++census.whole;
+      if (damaged.count(stored.name) != 0) continue;
+      if (stored.readable.ok() && not_checked.count(stored.name) == 0) {
+        ++census.whole;
+        continue;
+      }
+      constexpr int64_t kMaxNotes = 8;
+      if (++census.not_checked <= kMaxNotes && !stored.readable.ok()) {
+        census.notes.push_back(absl::StrCat(path_, ": tensor ", Quoted(entry.name), ": ", stored.readable.message()));
+      }
     }
     if constexpr (kIsNpz) {
       for (const std::string& member : reader_.other_members()) {
@@ -194,6 +204,7 @@ NpyFormat ToNpyFormat(const ArchiveWriterOptions& options) {
   constexpr uint64_t kMost = 16384;
   NpyFormat format;
   format.order = NpyOrder::kPreserve;
+  format.opaque_dtypes = options.opaque_dtypes;
   format.alignment = static_cast<uint32_t>(std::clamp(options.alignment, kLeast, kMost));
   return format;
 }
@@ -269,6 +280,8 @@ bool NpyHoldsDType(DType dtype) {
   }
 }
 
+bool NpyHoldsOpaquely(DType dtype) { return !NpyHoldsDType(dtype) && IsFixedSize(dtype); }
+
 bool NpyHoldsMetadata(const TensorMetadata& metadata) {
   TensorMetadata rest = metadata;
   rest.attributes.erase(kNpyDescrAttribute);
@@ -290,6 +303,7 @@ ArchiveTraits NpyArchiveFormat::traits() const {
   return traits;
 }
 bool NpyArchiveFormat::HoldsDType(DType dtype) const { return NpyHoldsDType(dtype); }
+bool NpyArchiveFormat::HoldsOpaquely(DType dtype) const { return NpyHoldsOpaquely(dtype); }
 bool NpyArchiveFormat::HoldsMetadata(const TensorMetadata& metadata) const { return NpyHoldsMetadata(metadata); }
 bool NpyArchiveFormat::Recognizes(const ArchiveProbe& probe) const { return IsNpy(probe.head); }
 
@@ -314,6 +328,7 @@ ArchiveTraits NpzArchiveFormat::traits() const {
   return traits;
 }
 bool NpzArchiveFormat::HoldsDType(DType dtype) const { return NpyHoldsDType(dtype); }
+bool NpzArchiveFormat::HoldsOpaquely(DType dtype) const { return NpyHoldsOpaquely(dtype); }
 bool NpzArchiveFormat::HoldsMetadata(const TensorMetadata& metadata) const { return NpyHoldsMetadata(metadata); }
 
 // Other programs make zip archives, too: the first member must be an array.

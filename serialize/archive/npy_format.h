@@ -1,6 +1,7 @@
 // NumPy's files as archive formats: npy (one array, or the fields of one) and npz (arrays by name).
 //
-// The array of an npy file is called like the file.
+// The array of an npy file is called like the file. Dtypes that NumPy lacks (float8, int4, ...) are stored only if
+// ArchiveWriterOptions::opaque_dtypes is set, and read only with ArchiveReaderOptions::opaque_dtype.
 
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_NPY_FORMAT_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_NPY_FORMAT_H_
@@ -26,6 +27,7 @@ class NpyArchiveFormat final : public ArchiveFormat {
   std::vector<absl::string_view> extensions() const override { return {".npy"}; }
   ArchiveTraits traits() const override;
   bool HoldsDType(DType dtype) const override;
+  bool HoldsOpaquely(DType dtype) const override;
   bool HoldsMetadata(const TensorMetadata& metadata) const override;
   bool Recognizes(const ArchiveProbe& probe) const override;
   absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
@@ -41,6 +43,7 @@ class NpzArchiveFormat final : public ArchiveFormat {
   std::vector<absl::string_view> extensions() const override { return {".npz"}; }
   ArchiveTraits traits() const override;
   bool HoldsDType(DType dtype) const override;
+  bool HoldsOpaquely(DType dtype) const override;
   bool HoldsMetadata(const TensorMetadata& metadata) const override;
   bool Recognizes(const ArchiveProbe& probe) const override;
   absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <set>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -10,6 +11,7 @@
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/safetensors/dtypes.h"
 #include "tensorcask/serialize/safetensors/internal/edit_files.h"
+#include "tensorcask/serialize/safetensors/internal/shard_files.h"
 #include "tensorcask/serialize/safetensors/reader.h"
 #include "tensorcask/serialize/safetensors/writer.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -18,6 +20,7 @@ namespace tensorcask {
 namespace {
 
 constexpr absl::string_view kIndexExtension = ".safetensors.index.json";
+constexpr absl::string_view kIndexEnding = ".index.json";  // behind the name of the model
 
 class SafetensorsArchiveReader final : public ArchiveReader {
  public:
@@ -112,8 +115,7 @@ class SafetensorsArchiveReader final : public ArchiveReader {
 
 class SafetensorsArchiveWriter final : public ArchiveWriter {
  public:
-  SafetensorsArchiveWriter(std::string path, SafetensorsWriter writer)
-      : path_(std::move(path)), writer_(std::move(writer)) {}
+  explicit SafetensorsArchiveWriter(SafetensorsWriter writer) : writer_(std::move(writer)) {}
 
   absl::Status Declare(const ArchiveEntry& entry) override {
     if (!entry.alias_of.empty()) return writer_.AddAlias(entry.name, entry.alias_of);
@@ -131,22 +133,13 @@ class SafetensorsArchiveWriter final : public ArchiveWriter {
  private:
   absl::StatusOr<uint64_t> Publish() override {
     CASK_RETURN_IF_ERROR(writer_.Finish());
-    return BytesOfFile(path_);
+    uint64_t bytes = 0;
+    for (const std::string& path : writer_.files()) bytes += BytesOfFile(path);
+    return bytes;
   }
 
-  const std::string path_;
   SafetensorsWriter writer_;
 };
-
-// "model-00001-of-00003.safetensors".
-bool IsShard(absl::string_view name) {
-  constexpr absl::string_view kTail = "-00001-of-00003.safetensors";
-  if (name.size() <= kTail.size()) return false;
-  const absl::string_view tail = name.substr(name.size() - kTail.size());
-  return std::equal(tail.begin(), tail.end(), kTail.begin(), [](char a, char pattern) {
-    return pattern >= '0' && pattern <= '9' ? a >= '0' && a <= '9' : a == pattern;
-  });
-}
 
 }  // namespace
 
@@ -154,6 +147,7 @@ ArchiveTraits SafetensorsArchiveFormat::traits() const {
   ArchiveTraits traits;
   traits.file_metadata = true;
   traits.aliases = true;
+  traits.sized_shards = true;
   return traits;
 }
 
@@ -171,11 +165,17 @@ bool SafetensorsArchiveFormat::Recognizes(const ArchiveProbe& probe) const {
 
 std::vector<std::string> SafetensorsArchiveFormat::FindIn(const std::string& folder,
                                                           absl::Span<const std::string> names) const {
-  const bool has_index = std::any_of(names.begin(), names.end(),
-                                     [](const std::string& name) { return absl::EndsWith(name, kIndexExtension); });
+  bool has_index = false;
+  std::set<std::string> listed;  // by an index
+  for (const std::string& name : names) {
+    if (!absl::EndsWith(name, kIndexExtension)) continue;
+    has_index = true;
+    listed.merge(safetensors::FilesOfModel(absl::StrCat(folder, "/", name)));
+  }
   std::vector<std::string> own;
   for (const std::string& name : names) {
-    if (!has_index || !IsShard(name)) own.push_back(name);
+    const bool is_shard = listed.count(name) != 0 || (has_index && safetensors::IsShardName(name));
+    if (!is_shard || absl::EndsWith(name, kIndexExtension)) own.push_back(name);
   }
   return ArchiveFormat::FindIn(folder, own);
 }
@@ -192,8 +192,12 @@ absl::StatusOr<std::unique_ptr<ArchiveWriter>> SafetensorsArchiveFormat::Create(
   write.metadata = options.file_metadata;
   write.sync = options.sync;
   write.overwrite = options.overwrite;
-  CASK_ASSIGN_OR_RETURN(SafetensorsWriter writer, SafetensorsWriter::Create(path, write));
-  return std::unique_ptr<ArchiveWriter>(new SafetensorsArchiveWriter(path, std::move(writer)));
+  write.max_shard_bytes = options.max_shard_bytes;
+  write.always_index = absl::EndsWithIgnoreCase(path, kIndexExtension);
+  if (write.always_index && write.max_shard_bytes == 0) write.max_shard_bytes = kShardBytes;
+  const std::string model = write.always_index ? path.substr(0, path.size() - kIndexEnding.size()) : path;
+  CASK_ASSIGN_OR_RETURN(SafetensorsWriter writer, SafetensorsWriter::Create(model, write));
+  return std::unique_ptr<ArchiveWriter>(new SafetensorsArchiveWriter(std::move(writer)));
 }
 
 absl::StatusOr<FileEditResult> SafetensorsArchiveFormat::Edit(const std::string& path, const FileEdits& edits,

@@ -3,6 +3,7 @@
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_SAFETENSORS_FORMAT_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_SAFETENSORS_FORMAT_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,16 +21,21 @@ namespace tensorcask {
 
 class SafetensorsArchiveFormat final : public ArchiveFormat {
  public:
+  static constexpr uint64_t kShardBytes = 5'000'000'000;  // as Hugging Face's transformers
+
   absl::string_view name() const override { return "safetensors"; }
   std::vector<absl::string_view> extensions() const override { return {".safetensors", ".safetensors.index.json"}; }
   ArchiveTraits traits() const override;
   bool HoldsDType(DType dtype) const override;
   bool Recognizes(const ArchiveProbe& probe) const override;
-  // Of a model in several files only the index.
+  // Of a model in several files only the index. A file that an index of the folder lists is part of that model.
   std::vector<std::string> FindIn(const std::string& folder, absl::Span<const std::string> names) const override;
   absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
                                                       const ArchiveReaderOptions& options) const override;
-  // Stores checksums of the tensors. options.alignment is that of the first tensor.
+  // Stores checksums of the tensors. options.alignment is that of the first tensor. "NAME.safetensors.index.json" makes
+  // a model of files NAME-00001-of-00003.safetensors with this index; options.max_shard_bytes is then kShardBytes
+  // unless it is set. For "NAME.safetensors" with max_shard_bytes, a model that fits one file is that file, without an
+  // index.
   absl::StatusOr<std::unique_ptr<ArchiveWriter>> Create(const std::string& path,
                                                         const ArchiveWriterOptions& options) const override;
   absl::StatusOr<FileEditResult> Edit(const std::string& path, const FileEdits& edits,

@@ -79,6 +79,7 @@ class SafetensorsWriter::Impl {
   absl::Status Add(absl::string_view name, const TensorView& tensor);
   absl::Status AddSlice(absl::string_view name, const TensorSlice& slice, const TensorView& tensor);
   absl::Status Finish();
+  const std::vector<std::string>& files() const { return written_; }
 
  private:
   enum class Mode { kUnknown, kInMemory, kStreaming };
@@ -108,6 +109,7 @@ class SafetensorsWriter::Impl {
   absl::flat_hash_map<std::string, size_t> by_name_;
   std::map<std::string, std::string> aliases_;
   std::unique_ptr<FileWriter> files_;  // null before the first byte
+  std::vector<std::string> written_;   // the paths, after Finish
 };
 
 absl::Status SafetensorsWriter::Impl::CheckTarget() const {
@@ -195,6 +197,7 @@ absl::Status SafetensorsWriter::Impl::StartWriting() {
   write.checksums = options_.checksums;
   write.sync = options_.sync;
   write.overwrite = options_.overwrite;
+  write.always_index = options_.always_index && options_.max_shard_bytes > 0;
   files_ = std::make_unique<FileWriter>(path_, write, *std::move(plans), std::move(tensors_));
   return files_->Start();
 }
@@ -274,6 +277,7 @@ absl::Status SafetensorsWriter::Impl::Finish() {
     return files_->Publish();
   };
   absl::Status status = Fail(write());
+  if (status.ok()) written_ = files_->paths();
   files_.reset();
   if (status.ok()) status_ = absl::FailedPreconditionError(absl::StrCat(path_, ": is finished"));
   return status;
@@ -309,5 +313,7 @@ absl::Status SafetensorsWriter::AddSlice(absl::string_view name, const TensorSli
 }
 
 absl::Status SafetensorsWriter::Finish() { return impl_->Finish(); }
+
+const std::vector<std::string>& SafetensorsWriter::files() const { return impl_->files(); }
 
 }  // namespace tensorcask

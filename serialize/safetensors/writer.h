@@ -31,6 +31,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -70,6 +71,9 @@ struct SafetensorsWriterOptions {
   // own), in the order of their names (with kAsAdded: of the calls). If there is more than one, they are called
   // NAME-00001-of-00003.safetensors, and NAME.safetensors.index.json says where each tensor is.
   uint64_t max_shard_bytes = 0;
+  // With max_shard_bytes: a model that fits one file also has an index, and the file is called
+  // NAME-00001-of-00001.safetensors.
+  bool always_index = false;
   bool sync = true;  // durable when Finish returns
   // Replace files of these names; a crash meanwhile leaves the old model, the new one or none. Files of the old model
   // that the new one does not replace (a single file, or shards of another count) are removed at the end.
@@ -121,6 +125,9 @@ class SafetensorsWriter {
   // added; NotFound as AddAlias; AlreadyExists if another program made a file of that name meanwhile; from errno,
   // naming the file.
   absl::Status Finish();
+
+  // The paths of the files that Finish wrote, the index last; empty before.
+  const std::vector<std::string>& files() const;
 
  private:
   class Impl;

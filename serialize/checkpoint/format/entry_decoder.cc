@@ -209,7 +209,9 @@ absl::Status ChooseForm(const internal::ExtensionFields& extension, IndexEntry* 
   absl::StatusOr<Layout> layout = internal::DecodeLayout(extension, entry.shape);
   if (!layout.ok()) return absl::DataLossError(absl::StrCat("its ", layout.status().message()));
   out->layout = *std::move(layout);
-  entry.strides.assign(out->layout->strides().begin(), out->layout->strides().end());
+  if (!out->layout->IsContiguous()) {
+    entry.strides.assign(out->layout->strides().begin(), out->layout->strides().end());
+  }
   return absl::OkStatus();
 }
 

@@ -32,7 +32,8 @@ absl::string_view LastName(absl::string_view path) { return path.substr(path.rfi
 
 absl::Status CheckPrefix(const std::string& prefix) {
   CASK_RETURN_IF_ERROR(CheckPath(DataPath(prefix, 0, 1)));  // the longest of its paths
-  if (LastName(prefix).empty()) {
+  const absl::string_view name = LastName(prefix);
+  if (name.empty() || name == "." || name == "..") {
     return absl::InvalidArgumentError(
         absl::StrCat("checkpoint prefix ", Quoted(prefix), " names a folder; wanted the name of a checkpoint in it"));
   }

@@ -18,8 +18,8 @@ std::string IndexPath(absl::string_view prefix);
 std::string DataPath(absl::string_view prefix, int shard, int num_shards);
 
 // The prefix of the checkpoint at `path`, which is the prefix or the path of the index.
-// Errors: InvalidArgument for a path that ends in a slash or has no name, for the path of a data file, and as
-// CheckPath.
+// Errors: InvalidArgument for a path that ends in a slash, "." or "..", or has no name, for the path of a data file,
+// and as CheckPath.
 absl::StatusOr<std::string> PrefixOfPath(const std::string& path);
 
 // Errors: the same; InvalidArgument for the path of an index and for names with "%s" or "-of-", which other tools treat

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -205,6 +206,21 @@ uint64_t ChecksumOffset() { return kPrefixBytes + kChecksumStart.size() + kHexBy
 std::string ShardName(absl::string_view path, size_t number, size_t count) {
   return absl::StrFormat("%s-%05d-of-%05d.safetensors", std::string(absl::StripSuffix(path, ".safetensors")), number,
                          count);
+}
+
+bool IsShardSuffix(absl::string_view suffix) {
+  const auto consume_digits = [&](size_t at_least, size_t at_most) {
+    size_t count = 0;
+    while (count < suffix.size() && absl::ascii_isdigit(static_cast<unsigned char>(suffix[count]))) ++count;
+    suffix.remove_prefix(count);
+    return count >= at_least && count <= at_most;
+  };
+  constexpr size_t kDigits = 5;
+  constexpr size_t kMaxRevisionDigits = 10;
+  if (!absl::ConsumePrefix(&suffix, "-") || !consume_digits(kDigits, kDigits)) return false;
+  if (!absl::ConsumePrefix(&suffix, "-of-") || !consume_digits(kDigits, kDigits)) return false;
+  if (absl::ConsumePrefix(&suffix, "-r") && !consume_digits(1, kMaxRevisionDigits)) return false;
+  return suffix == ".safetensors";
 }
 
 std::string IndexText(absl::Span<const PlannedTensor> tensors, absl::Span<const std::string> files) {

@@ -65,6 +65,10 @@ void ResizeHeader(uint64_t size_bytes, bool has_checksums, FilePlan* plan);
 // "model-00001-of-00003.safetensors" of "model.safetensors". Requires: `path` ends in ".safetensors".
 std::string ShardName(absl::string_view path, size_t number, size_t count);
 
+// Whether `suffix` makes the name of a shard of a model's name: "-00001-of-00003.safetensors", and
+// "-00001-of-00003-r2.safetensors", as edits call new versions of a shard (shard_files.h).
+bool IsShardSuffix(absl::string_view suffix);
+
 // The text of the index. `files` has the name of each file, without a folder.
 std::string IndexText(absl::Span<const PlannedTensor> tensors, absl::Span<const std::string> files);
 

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <set>
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/internal/retry.h"
@@ -29,17 +30,10 @@ constexpr absl::string_view kEnding = ".safetensors";
 
 absl::string_view LastName(absl::string_view path) { return path.substr(path.rfind('/') + 1); }  // npos + 1 is 0
 
-// Whether `name` is that of a shard of the model NAME.safetensors: NAME-00001-of-00003.safetensors.
-bool IsShardName(absl::string_view name, absl::string_view model_name) {
-  const absl::string_view stem = model_name.substr(0, model_name.size() - kEnding.size());
-  constexpr absl::string_view kPattern = "-ddddd-of-ddddd.safetensors";
-  if (name.size() != stem.size() + kPattern.size() || !absl::StartsWith(name, stem)) return false;
-  name.remove_prefix(stem.size());
-  for (size_t i = 0; i < kPattern.size(); ++i) {
-    const bool digit = kPattern[i] == 'd';
-    if (digit ? !absl::ascii_isdigit(static_cast<unsigned char>(name[i])) : name[i] != kPattern[i]) return false;
-  }
-  return true;
+// Whether `name` is that of a shard of the model NAME.safetensors: NAME-00001-of-00003.safetensors, or
+// NAME-00001-of-00003-r2.safetensors after two edits.
+bool IsShardOf(absl::string_view name, absl::string_view model_name) {
+  return absl::ConsumePrefix(&name, model_name.substr(0, model_name.size() - kEnding.size())) && IsShardSuffix(name);
 }
 
 }  // namespace
@@ -57,6 +51,13 @@ std::string FileWriter::IndexPath() const { return absl::StrCat(path_, ".index.j
 
 std::string FileWriter::FilePath(size_t file) const {
   return is_sharded() ? ShardName(path_, file + 1, plans_.size()) : path_;
+}
+
+std::vector<std::string> FileWriter::paths() const {
+  std::vector<std::string> paths;
+  for (size_t file = 0; file < plans_.size(); ++file) paths.push_back(FilePath(file));
+  if (is_sharded()) paths.push_back(IndexPath());
+  return paths;
 }
 
 std::vector<size_t> FileWriter::order() const {
@@ -222,10 +223,11 @@ absl::Status FileWriter::RemoveStaleFiles() {
   std::vector<std::string> names;
   const std::string folder(FolderOf(path_));
   if (internal::RetryInterrupted([&] { return files->List(folder, &names); }) < 0) return absl::OkStatus();
+  std::set<absl::string_view> mine;
+  const std::vector<std::string> written = paths();
+  for (const std::string& path : written) mine.insert(LastName(path));
   for (const std::string& name : names) {
-    if (!IsShardName(name, model_name)) continue;
-    const std::string ending = ShardName(model_name, 1, plans_.size()).substr(name.size() - 21);  // "-of-00003..."
-    if (is_sharded() && absl::EndsWith(name, ending)) continue;
+    if (!IsShardOf(name, model_name) || (is_sharded() && mine.count(name) != 0)) continue;
     internal::RetryInterrupted([&] { return files->Remove(absl::StrCat(folder, "/", name)); });
   }
   return absl::OkStatus();

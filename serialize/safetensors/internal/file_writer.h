@@ -26,6 +26,7 @@ struct WriteOptions {
   bool checksums = true;
   bool sync = true;
   bool overwrite = false;
+  bool always_index = false;  // also for one file
 };
 
 // After an error of any method but RegisterPart the writer is of no further use.
@@ -50,6 +51,9 @@ class FileWriter {
   // Its elements. Requires: RegisterPart has returned OK; elements of whole bytes.
   absl::Status AddPart(size_t number, const TensorSlice& slice, const TensorView& view);
 
+  // Of the files that Publish makes, the index last.
+  std::vector<std::string> paths() const;
+
   // Writes checksums and the index, and gives the files their names.
   absl::Status Publish();
 
@@ -61,7 +65,7 @@ class FileWriter {
     std::unique_ptr<TensorSliceSet> parts;  // null: no part yet
   };
 
-  bool is_sharded() const { return plans_.size() > 1; }
+  bool is_sharded() const { return plans_.size() > 1 || options_.always_index; }
   std::string IndexPath() const;
   std::string FilePath(size_t file) const;
   absl::Status Write(size_t number, uint64_t offset_in_tensor, absl::string_view bytes);

@@ -12,6 +12,7 @@
 #include "absl/strings/strip.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/internal/retry.h"
+#include "tensorcask/serialize/safetensors/internal/file_plan.h"
 #include "tensorcask/serialize/safetensors/internal/model_index.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/ref_counted.h"
@@ -24,7 +25,33 @@ using internal::RetryInterrupted;
 
 constexpr absl::string_view kEnding = ".safetensors";
 
+// An error says only what is wrong with the file.
+absl::StatusOr<ModelIndex> ReadIndex(const std::string& path, const OpenOptions& open) {
+  const absl::StatusOr<RefPtr<TensorBuffer>> buffer = ReadWholeFile(path, open.max_header_bytes, open.read);
+  if (!buffer.ok()) return absl::UnavailableError("cannot be read");
+  absl::StatusOr<ModelIndex> index = ParseModelIndex(
+      absl::string_view(static_cast<const char*>((*buffer)->data()), (*buffer)->size_bytes()), open.parse);
+  if (!index.ok()) return absl::DataLossError("is not an index of a model");
+  return index;
+}
+
 }  // namespace
+
+std::set<std::string> FilesOfModel(const std::string& index_path) {
+  OpenOptions open;
+  open.max_header_bytes = 100'000'000;
+  const absl::StatusOr<ModelIndex> index = ReadIndex(index_path, open);
+  std::set<std::string> names;
+  if (!index.ok()) return names;
+  for (const auto& [tensor, file] : index->files) names.insert(file);
+  return names;
+}
+
+bool IsShardName(absl::string_view name) {
+  constexpr size_t kNumberBytes = 6;  // "-00001"
+  const size_t of = name.rfind("-of-");
+  return of != absl::string_view::npos && of > kNumberBytes && IsShardSuffix(name.substr(of - kNumberBytes));
+}
 
 absl::StatusOr<std::string> NextRevision(const std::string& path, FileSystem* files) {
   constexpr int kMaxRevisions = 10000;
@@ -56,12 +83,8 @@ std::string WhyOthersMayUse(const std::string& path, const std::string& index_pa
   }
   for (const std::string& name : names) {
     if (!absl::EndsWith(name, ".index.json") || name == LastName(index_path)) continue;
-    const absl::StatusOr<RefPtr<TensorBuffer>> buffer =
-        ReadWholeFile(absl::StrCat(folder, "/", name), open.max_header_bytes, open.read);
-    if (!buffer.ok()) return absl::StrCat(Quoted(name), " cannot be read");
-    const absl::StatusOr<ModelIndex> index = ParseModelIndex(
-        absl::string_view(static_cast<const char*>((*buffer)->data()), (*buffer)->size_bytes()), open.parse);
-    if (!index.ok()) return absl::StrCat(Quoted(name), " is not an index of a model");
+    const absl::StatusOr<ModelIndex> index = ReadIndex(absl::StrCat(folder, "/", name), open);
+    if (!index.ok()) return absl::StrCat(Quoted(name), " ", index.status().message());
     for (const auto& [tensor, file] : index->files) {
       if (file == LastName(path)) return absl::StrCat(Quoted(name), " lists it");
     }

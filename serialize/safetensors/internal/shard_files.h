@@ -1,8 +1,10 @@
-// The files of a model that an edit replaces (edit_files.h): names for the new ones, and which old ones it may remove.
+// The files of models: names for the new ones of an edit (edit_files.h), which old ones it may remove, and which files
+// of a folder are parts of a model.
 
 #ifndef TENSORCASK_SERIALIZE_SAFETENSORS_INTERNAL_SHARD_FILES_H_
 #define TENSORCASK_SERIALIZE_SAFETENSORS_INTERNAL_SHARD_FILES_H_
 
+#include <set>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -18,6 +20,12 @@ inline absl::string_view LastName(absl::string_view path) { return path.substr(p
 // A name that is free: "model-00001-of-00002-r1.safetensors" of "model-00001-of-00002.safetensors", then "...-r2".
 // Errors: AlreadyExists if 10,000 names are taken; from errno.
 absl::StatusOr<std::string> NextRevision(const std::string& path, FileSystem* files);
+
+// The names of the files that the index at `index_path` lists; empty if it cannot be read. Reads 100 MB of it at most.
+std::set<std::string> FilesOfModel(const std::string& index_path);
+
+// Whether `name` is that of a shard: "model-00001-of-00003.safetensors", "model-00001-of-00003-r2.safetensors".
+bool IsShardName(absl::string_view name);
 
 // Why the file at `path` must stay when the index at `index_path` no longer lists it: another index of the folder lists
 // it, or cannot be read. Empty: it may be removed.

@@ -167,6 +167,8 @@ TEST(Writer, RefusesBadPrefixesAndOptions) {
     const char* says;
   } cases[] = {{"", "names a folder"},
                {"/models/", "names a folder"},
+               {".", "names a folder"},
+               {"/models/..", "names a folder"},
                {"/m%s", "pattern of files"},
                {"/m-of-n", "pattern of files"},
                {"/m.data-00000-of-00001", "name of a data file"},

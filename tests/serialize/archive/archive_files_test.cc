@@ -1,0 +1,252 @@
+// What the formats make of paths, and find in folders: models in several files, V1 checkpoints; and dtypes that a
+// format holds opaquely.
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tensorcask/serialize/archive/all_formats.h"
+#include "tensorcask/serialize/archive/archive.h"
+#include "tensorcask/serialize/archive/convert.h"
+#include "tensorcask/serialize/archive/edit.h"
+#include "tensorcask/serialize/archive/npy_format.h"
+#include "tensorcask/serialize/archive/safetensors_format.h"
+#include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/shape.h"
+#include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tests/support/status_matchers.h"
+#include "tensorcask/tests/support/temp_folder.h"
+
+namespace tensorcask {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::StatusIs;
+using testing::TempFolder;
+using Code = absl::StatusCode;
+
+// ---- Models in several files ----------------------------------------------------------------------------------------
+
+// Three tensors of 40 bytes: a, b, c.
+absl::Status SaveModel(const std::string& path, const ArchiveWriterOptions& options, uint64_t* file_bytes = nullptr) {
+  absl::StatusOr<std::unique_ptr<ArchiveWriter>> writer = CreateArchive(path, SafetensorsArchiveFormat(), options);
+  if (!writer.ok()) return writer.status();
+  for (const char* const name : {"a", "b", "c"}) {
+    ArchiveEntry entry;
+    entry.name = name;
+    entry.dtype = DType::kUint8;
+    entry.shape = TensorShape({40});
+    EXPECT_OK((*writer)->Declare(entry));
+  }
+  for (const char* const name : {"a", "b", "c"}) {
+    ArchiveEntry entry;
+    entry.name = name;
+    DecodedTensor tensor;
+    tensor.view = *Tensor::Zeros(DType::kUint8, TensorShape({40}));
+    EXPECT_OK((*writer)->Add(entry, tensor));
+  }
+  const absl::Status status = (*writer)->Finish();
+  if (file_bytes != nullptr) *file_bytes = (*writer)->file_bytes();
+  return status;
+}
+
+std::vector<std::string> NamesIn(const TempFolder& folder) {
+  std::vector<std::string> names;
+  EXPECT_EQ(FileSystem::Posix()->List(folder.path(), &names), 0);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::vector<std::string> Found(const TempFolder& folder) {
+  const AllFormats formats;
+  return *FindArchives(folder.path(), formats.list());
+}
+
+uint64_t BytesIn(const TempFolder& folder) {
+  uint64_t bytes = 0;
+  for (const std::string& name : NamesIn(folder)) {
+    FileInfo info;
+    EXPECT_EQ(FileSystem::Posix()->Describe(folder.Path(name), &info), 0);
+    bytes += info.size_bytes;
+  }
+  return bytes;
+}
+
+TEST(SafetensorsIndex, AsAPathMakesAModelInSeveralFiles) {
+  const AllFormats formats;
+  const TempFolder folder;
+  const std::string path = folder.Path("x.safetensors.index.json");
+  ArchiveWriterOptions options;
+  options.max_shard_bytes = 100;
+  uint64_t bytes = 0;
+  ASSERT_OK(SaveModel(path, options, &bytes));
+  EXPECT_THAT(NamesIn(folder),
+              ElementsAre("x-00001-of-00002.safetensors", "x-00002-of-00002.safetensors", "x.safetensors.index.json"));
+  EXPECT_EQ(bytes, BytesIn(folder));
+  for (const std::string& name : {path, folder.Path("x.safetensors"), folder.path()}) {
+    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveReader> reader, OpenArchive(name, formats.list()));
+    EXPECT_EQ(reader->entries().size(), 3u);
+    EXPECT_EQ(reader->num_shards(), 2);
+  }
+  EXPECT_THAT(SaveModel(path, options), StatusIs(Code::kAlreadyExists));
+}
+
+TEST(SafetensorsIndex, OfAModelThatFitsOneFileIsWrittenToo) {
+  const AllFormats formats;
+  const TempFolder folder;
+  const std::string path = folder.Path("x.safetensors.index.json");
+  ASSERT_OK(SaveModel(path, {}));
+  EXPECT_THAT(NamesIn(folder), ElementsAre("x-00001-of-00001.safetensors", "x.safetensors.index.json"));
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveReader> reader, OpenArchive(path, formats.list()));
+  EXPECT_EQ(reader->entries().size(), 3u);
+  ArchiveWriterOptions options;
+  options.overwrite = true;
+  options.max_shard_bytes = 1000;
+  ASSERT_OK(SaveModel(folder.Path("x.safetensors"), options));  // not the index: one file
+  EXPECT_THAT(NamesIn(folder), ElementsAre("x.safetensors"));
+}
+
+TEST(SafetensorsIndex, FilesOfAModelAreNotArchivesOfTheirOwn) {
+  const AllFormats formats;
+  const TempFolder folder;
+  const std::string path = folder.Path("x.safetensors.index.json");
+  ArchiveWriterOptions options;
+  options.max_shard_bytes = 50;
+  ASSERT_OK(SaveModel(path, options));
+  for (const char* const suffix : {"1", "2"}) {
+    ArchiveEdits edits;
+    edits.rename = [&](absl::string_view name) {
+      return name[0] == 'b' ? absl::StrCat("b", suffix) : std::string(name);
+    };
+    ASSERT_OK(EditArchive(path, edits, formats.list()).status());
+    EXPECT_THAT(Found(folder), ElementsAre(path));
+  }
+  EXPECT_THAT(NamesIn(folder), ElementsAre("x-00001-of-00003.safetensors", "x-00002-of-00003-r2.safetensors",
+                                           "x-00003-of-00003.safetensors", "x.safetensors.index.json"));
+  // A file with another name is part of the model if the index lists it.
+  folder.Write("part.safetensors", "");
+  EXPECT_THAT(Found(folder), ElementsAre(folder.Path("part.safetensors"), path));
+  folder.Write("y.safetensors.index.json", R"({"weight_map": {"w": "part.safetensors"}})");
+  EXPECT_THAT(Found(folder), ElementsAre(path, folder.Path("y.safetensors.index.json")));
+  // An index that cannot be read: the names decide.
+  folder.Write("x.safetensors.index.json", "{");
+  EXPECT_THAT(Found(folder), ElementsAre(path, folder.Path("y.safetensors.index.json")));
+  // Overwriting removes the old files, those of edits as well.
+  options.overwrite = true;
+  options.max_shard_bytes = 1000;
+  ASSERT_OK(SaveModel(path, options));
+  EXPECT_THAT(NamesIn(folder), ElementsAre("part.safetensors", "x-00001-of-00001.safetensors",
+                                           "x.safetensors.index.json", "y.safetensors.index.json"));
+}
+
+// ---- V1 checkpoints -------------------------------------------------------------------------------------------------
+
+TEST(FindArchives, FindsCheckpointsOfV1) {
+  const TempFolder folder;
+  const std::string table = absl::StrCat(std::string(40, '\0'), "\x57\xfb\x80\x8b\x24\x75\x47\xdb");
+  for (const char* const name : {"model.ckpt-100", "model", "step-1.5", "a.ckpt"}) folder.Write(name, table);
+  // Neither a part of a V2 checkpoint, a temporary file, a table of LevelDB nor a text is one.
+  for (const char* const name :
+       {"v2.index", "v2.data-00000-of-00001", "v2.meta", "v2.index.tmp-0123456789abcdef", "000005.ldb"}) {
+    folder.Write(name, table);
+  }
+  folder.Write("README", "a text that is longer than a magic number");
+  EXPECT_THAT(Found(folder), ElementsAre(folder.Path("a.ckpt"), folder.Path("model"), folder.Path("model.ckpt-100"),
+                                         folder.Path("step-1.5"), folder.Path("v2")));
+  folder.Write("checkpoint", "model_checkpoint_path: \"model.ckpt-100\"\n");
+  EXPECT_THAT(Found(folder), ElementsAre(folder.Path("model.ckpt-100")));
+}
+
+// ---- Dtypes ---------------------------------------------------------------------------------------------------------
+
+// One tensor "w" of this dtype, of bytes 1, 2, 3, ...
+std::unique_ptr<ArchiveReader> OneTensor(const std::string& path, DType dtype, const AllFormats& formats) {
+  Tensor tensor = *Tensor::Create(dtype, TensorShape({2, 4}));
+  char next = 1;
+  for (char& byte : tensor.mutable_bytes()) byte = static_cast<char>(next++ & 3);
+  ArchiveEntry entry;
+  entry.name = "w";
+  entry.dtype = dtype;
+  entry.shape = tensor.shape();
+  const std::unique_ptr<ArchiveWriter> writer = *CreateArchive(path, **FormatForName(path, formats.list()));
+  EXPECT_OK(writer->Declare(entry));
+  DecodedTensor decoded;
+  decoded.view = tensor;
+  EXPECT_OK(writer->Add(entry, decoded));
+  EXPECT_OK(writer->Finish());
+  return *OpenArchive(path, formats.list());
+}
+
+// Dtypes that TensorFlow lacks are guarded in a checkpoint, also if their elements are row-major.
+TEST(Convert, ARowMajorTensorOfAnyDTypeHasNoStrides) {
+  const AllFormats formats;
+  const SafetensorsArchiveFormat safetensors;
+  const TempFolder folder;
+  for (const DType dtype : {DType::kFloat8E8m0fnu, DType::kFloat4E2m1, DType::kFloat6E2m3, DType::kFloat6E3m2}) {
+    SCOPED_TRACE(DTypeName(dtype));
+    const std::unique_ptr<ArchiveReader> reader = OneTensor(folder.Path(std::string(DTypeName(dtype))), dtype, formats);
+    EXPECT_THAT(reader->entries()[0].strides, IsEmpty());
+    const ArchiveReader* const sources[] = {reader.get()};
+    ASSERT_OK_AND_ASSIGN(const ConversionPlan plan, PlanConversion(sources, safetensors));
+    const std::string copy = folder.Path(absl::StrCat(DTypeName(dtype), ".safetensors"));
+    const std::unique_ptr<ArchiveWriter> writer = *CreateArchive(copy, safetensors);
+    ASSERT_OK(RunConversion(plan, {}, writer.get()).status());
+    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveReader> back, OpenArchive(copy, formats.list()));
+    EXPECT_EQ(back->Read("w")->bytes(), reader->Read("w")->bytes());
+  }
+}
+
+TEST(Convert, DTypesThatNumPyLacksLoseTheirNameIfAllowed) {
+  const AllFormats formats;
+  const NpzArchiveFormat npz;
+  const TempFolder folder;
+  const std::unique_ptr<ArchiveReader> reader = OneTensor(folder.Path("m.safetensors"), DType::kFloat8E4m3fn, formats);
+  const ArchiveReader* const sources[] = {reader.get()};
+  EXPECT_THAT(PlanConversion(sources, npz).status(),
+              StatusIs(Code::kInvalidArgument, HasSubstr("but not the name of this dtype")));
+  ConvertOptions options;
+  options.allow_loss = true;
+  ASSERT_OK_AND_ASSIGN(const ConversionPlan plan, PlanConversion(sources, npz, options));
+  EXPECT_TRUE(plan.opaque_dtypes);
+  ASSERT_EQ(plan.losses.size(), 1u);
+  EXPECT_EQ(plan.losses[0].kind, ConvertLoss::Kind::kDTypeName);
+  ArchiveWriterOptions write;
+  const std::string path = folder.Path("m.npz");
+  EXPECT_THAT(RunConversion(plan, options, CreateArchive(path, npz, write)->get()), StatusIs(Code::kUnimplemented));
+  write.opaque_dtypes = plan.opaque_dtypes;
+  ASSERT_OK(RunConversion(plan, options, CreateArchive(path, npz, write)->get()).status());
+
+  ArchiveReaderOptions read;
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveReader> opaque, OpenArchive(path, formats.list(), read));
+  EXPECT_THAT(opaque->Read("w"), StatusIs(Code::kUnimplemented, HasSubstr("opaque elements of 1 bytes")));
+  const ArchiveReader* const unreadable[] = {opaque.get()};
+  EXPECT_THAT(PlanConversion(unreadable, SafetensorsArchiveFormat()).status(),
+              StatusIs(Code::kInvalidArgument, HasSubstr("opaque elements of 1 bytes")));
+  // Its checksum is right, but nothing says what its elements are.
+  ASSERT_OK_AND_ASSIGN(const ArchiveCensus census, opaque->VerifyAll([](const ArchiveDamage&) { ADD_FAILURE(); }));
+  EXPECT_EQ(census.whole, 0);
+  EXPECT_EQ(census.not_checked, 1);
+  EXPECT_THAT(census.notes, ElementsAre(HasSubstr("\"w\": has opaque elements")));
+
+  read.opaque_dtype = DType::kFloat8E4m3fn;
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveReader> back, OpenArchive(path, formats.list(), read));
+  EXPECT_EQ(back->entries()[0].dtype, DType::kFloat8E4m3fn);
+  EXPECT_EQ(back->Read("w")->bytes(), reader->Read("w")->bytes());
+  ASSERT_OK_AND_ASSIGN(const ArchiveCensus whole, back->VerifyAll([](const ArchiveDamage&) { ADD_FAILURE(); }));
+  EXPECT_EQ(whole.whole, 1);
+}
+
+}  // namespace
+}  // namespace tensorcask
