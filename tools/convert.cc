@@ -134,6 +134,11 @@ void PrintLosses(const ConversionPlan& plan, Console& console) {
   for (const ConvertLoss& loss : plan.losses) console.out << "lost: " << EscapeControls(loss.message) << '\n';
 }
 
+bool HasTensors(const std::vector<const ArchiveReader*>& sources) {
+  return std::any_of(sources.begin(), sources.end(),
+                     [](const ArchiveReader* source) { return !source->entries().empty(); });
+}
+
 absl::StatusOr<ConversionPlan> Plan(const Flags& flags, const std::vector<const ArchiveReader*>& sources,
                                     const ArchiveFormat& target, ConvertOptions* options, Console& console) {
   options->include = flags.include;
@@ -153,6 +158,10 @@ absl::StatusOr<ConversionPlan> Plan(const Flags& flags, const std::vector<const 
   }
   CASK_RETURN_IF_ERROR(CheckPatterns(flags, sources, console));
   for (const ArchiveReader* const source : sources) CASK_RETURN_IF_ERROR(source->CheckFiles());
+  if (selected == 0 && HasTensors(sources)) {
+    return Misuse(absl::StrCat("no tensor is left to write: --exclude matches all tensors",
+                               flags.include.empty() ? "" : " that --include chooses"));
+  }
   return PlanConversion(sources, target, *options);
 }
 
@@ -178,6 +187,10 @@ absl::StatusOr<ExitCode> Convert(const Flags& flags, Console& console) {
   ConvertOptions options;
   CASK_ASSIGN_OR_RETURN(const ConversionPlan plan, Plan(flags, sources, *target, &options, console));
   PrintLosses(plan, console);
+  if (plan.items.empty() && HasTensors(sources)) {
+    return absl::FailedPreconditionError(absl::StrCat(flags.destination(), ": a ", target->name(),
+                                                      " file can hold none of the tensors; nothing is written"));
+  }
   if (flags.dry_run) {
     CASK_RETURN_IF_ERROR(CheckDestination(flags, *target));
     PrintPlan(plan, console);
@@ -190,6 +203,7 @@ absl::StatusOr<ExitCode> Convert(const Flags& flags, Console& console) {
   output.num_shards = output.overwrite ? NumUsedShards(plan) : plan.num_shards;
   output.base = flags.input.base;
   output.file_metadata = plan.file_metadata;
+  output.opaque_dtypes = plan.opaque_dtypes;
   if (output.num_shards > 1 || output.level > PayloadLevel::kStored) output.num_threads = NumThreads();
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveWriter> writer,
                         CreateOutput(flags.destination(), *target, output));
@@ -235,7 +249,8 @@ Action DeclareConvert(CLI::App& app) {
       ->type_name("GLOB=DTYPE")
       ->allow_extra_args(false);
   app.add_flag("--allow-loss", flags->allow_loss,
-               "Leave out what DST cannot hold: metadata, strides, tensors of a dtype; each is listed");
+               "Leave out what DST cannot hold: metadata, strides, tensors of a dtype; each is listed. npy and npz get "
+               "float8 and other dtypes that NumPy lacks as opaque elements (V1)");
   app.add_flag("--dry-run", flags->dry_run, "Only print what would be written");
   app.footer(
       "Large tensors are copied in blocks, so memory does not depend on their size. A tensor must fit in memory if it\n"
@@ -250,13 +265,16 @@ Action DeclareConvert(CLI::App& app) {
       "Equal encoded tensors share their bytes, and the order among the others is then lost: converted back, they\n"
       "follow each other by name.\n"
       "Deltas in SRC are read with --base, too. To store plain tensors again, convert without --level first.\n"
+      "DST may be NAME.safetensors.index.json: a model of files NAME-00001-of-00003.safetensors, and this index.\n"
       "In s/REGEX/TEXT/ the text may use \\1 and & as in sed; s/REGEX/TEXT/g replaces all matches.\n\n"
       "Examples:\n"
       "  tensorcask convert --exclude '*/Adam*' model.ckpt slim.ckpt\n"
       "  tensorcask convert --include dense/bias model.ckpt bias.pbtxt\n"
       "  tensorcask convert --rename 's/^model\\.//' --dtype '*weight=bfloat16' a.tfrecord b.tfrecord all.ckpt\n"
       "  tensorcask convert --level high --base step-100 step-200 step-200-small\n"
-      "  tensorcask convert --rename bias=dense/bias bias.pb one.ckpt");
+      "  tensorcask convert --rename bias=dense/bias bias.pb one.ckpt\n"
+      "  tensorcask convert --shard-size 2GB model.safetensors model.safetensors.index.json\n"
+      "  tensorcask convert --opaque-dtype float8_e4m3fn scales.npz scales.safetensors");
   return [flags](Console& console) { return Convert(*flags, console); };
 }
 

@@ -111,9 +111,7 @@ absl::StatusOr<ExitCode> Diff(const Flags& flags, Console& console) {
       total = CheckedAdd(total, ElementBytes(entry)).value_or(UINT64_MAX);
     }
   }
-  for (const std::string& glob : flags.globs) {
-    if (!MatchesSome(a->entries(), glob) && !MatchesSome(b->entries(), glob)) NoteUnmatched("diff", glob, console);
-  }
+  CASK_RETURN_IF_ERROR(CheckMatched(flags.globs, {a.get(), b.get()}));
   absl::StatusOr<CompareReport> report = absl::UnknownError("");
   {
     ProgressLine progress(console, total);

@@ -167,6 +167,7 @@ absl::StatusOr<ArchiveEditReport> EditOrExplain(const Flags& flags, const Archiv
 
 absl::StatusOr<ExitCode> Edit(const Flags& flags, Console& console) {
   CatchInterrupts();
+  if (!flags.output.empty()) CASK_RETURN_IF_ERROR(CheckDestination(flags.output));
   CASK_ASSIGN_OR_RETURN(const ArchiveEdits edits, ParseEdits(flags));
   FileEditOptions options;
   options.output = flags.output;

@@ -80,6 +80,7 @@ struct SendFlags {
 absl::StatusOr<ExitCode> Send(const SendFlags& flags, Console& console) {
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> input, OpenInput(flags.path, flags.input));
   NoteOverlooked("send", flags.input, *input, console);
+  CASK_RETURN_IF_ERROR(CheckMatched(flags.include, {input.get()}));
   const std::vector<const ArchiveEntry*> selected = SelectEntries(input->entries(), flags.include, flags.exclude);
   CASK_RETURN_IF_ERROR(input->CheckFiles());
   CatchInterrupts();
@@ -111,7 +112,6 @@ absl::StatusOr<ExitCode> Send(const SendFlags& flags, Console& console) {
   const absl::Status status = send_all();
   if (Interrupted()) return InterruptedExitCode();
   CASK_RETURN_IF_ERROR(status);
-  NoteAllUnmatched("send", "", flags.include, input->entries(), console);
   NoteAllUnmatched("send", "--exclude ", flags.exclude, input->entries(), console);
   console.out << Printable(flags.path) << ": " << selected.size()
               << (selected.size() == 1 ? " tensor sent\n" : " tensors sent\n");

@@ -11,6 +11,7 @@
 #include "tensorcask/serialize/archive/archive.h"
 #include "tensorcask/serialize/archive/records_format.h"
 #include "tensorcask/serialize/io/byte_stream.h"
+#include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tools/console.h"
 #include "tensorcask/tools/graph_format.h"
@@ -64,13 +65,29 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenInput(const std::string& path
   read.refuse_unreadable_metadata = options.refuse_unreadable_metadata;
   read.lenient = options.lenient;
   read.keep_entries = options.keep_entries;
+  read.opaque_dtype = options.opaque_dtype;
   read.read.file_system = options.files;
   if (path != "-") return OpenArchive(path, Formats(), read);
   if (isatty(STDIN_FILENO) == 1) return Misuse("stdin is a terminal: pipe `tensorcask cat PATH` into this");
   return ReadRecordStream(MakeDescriptorStream(STDIN_FILENO, "stdin", [] { return !Interrupted(); }), read);
 }
 
+absl::Status CheckDestination(const std::string& path) {
+  if (path == "-") return Misuse("-: wanted a file to write; `tensorcask cat PATH` writes records to stdout");
+  if (absl::StartsWith(path, kServedPrefix)) {
+    return Misuse(absl::StrCat(path, ": wanted a file to write; `tensorcask send` sends tensors through a socket"));
+  }
+  const std::string name = path.substr(path.rfind('/') + 1);
+  FileInfo info;
+  const bool names_folder = name.empty() ? !path.empty() : name == "." || name == "..";
+  const bool is_folder = FileSystem::Posix()->Describe(path, &info) == 0 && info.type == FileInfo::Type::kFolder;
+  if (!names_folder && !is_folder) return absl::OkStatus();
+  return Misuse(absl::StrCat(path, ": is a folder; wanted the name of a file to write, such as ", path,
+                             name.empty() ? "" : "/", "model"));
+}
+
 absl::StatusOr<const ArchiveFormat*> TargetFormat(const std::string& path, const std::string& to) {
+  CASK_RETURN_IF_ERROR(CheckDestination(path));
   if (!to.empty()) return FindFormat(to, Formats());
   absl::StatusOr<const ArchiveFormat*> format = FormatForName(path, Formats());
   if (format.ok()) return format;
@@ -79,6 +96,7 @@ absl::StatusOr<const ArchiveFormat*> TargetFormat(const std::string& path, const
 
 absl::StatusOr<std::unique_ptr<ArchiveWriter>> CreateOutput(const std::string& path, const ArchiveFormat& format,
                                                             const OutputOptions& options) {
+  CASK_RETURN_IF_ERROR(CheckDestination(path));
   // A delta names its base by the name of the tensor, which a bare message need not have.
   const ArchiveTraits traits = format.traits();
   if (!traits.levels && options.level != PayloadLevel::kStored) {
@@ -88,12 +106,18 @@ absl::StatusOr<std::unique_ptr<ArchiveWriter>> CreateOutput(const std::string& p
     return Misuse(absl::StrCat("--base with --level makes deltas, which a ", format.name(),
                                " cannot hold: write a checkpoint or records, or leave out --level or --base"));
   }
+  if (!traits.sized_shards && options.max_shard_bytes > 0) {
+    return Misuse(absl::StrCat("--shard-size makes several files of a safetensors model; a ", format.name(),
+                               " cannot be split by size"));
+  }
   ArchiveWriterOptions write;
   write.overwrite = options.overwrite;
   write.alignment = options.alignment;
   write.level = options.level;
   write.num_shards = options.num_shards;
   write.num_threads = options.num_threads;
+  write.max_shard_bytes = options.max_shard_bytes;
+  write.opaque_dtypes = options.opaque_dtypes;
   write.file_metadata = options.file_metadata;
   if (traits.deltas) {
     CASK_ASSIGN_OR_RETURN(write.base, OpenBase(options.base));

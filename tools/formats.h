@@ -23,6 +23,7 @@
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/payload/base_lookup.h"
 #include "tensorcask/serialize/payload/payload_options.h"
+#include "tensorcask/tensor/dtype.h"
 
 namespace tensorcask::tools {
 
@@ -37,6 +38,7 @@ struct InputOptions {
   // Otherwise a tensor whose metadata cannot be read is listed, and ArchiveReader::Read gives its elements.
   bool refuse_unreadable_metadata = false;
   bool keep_entries = true;                 // as ArchiveReaderOptions::keep_entries
+  DType opaque_dtype = DType::kInvalid;     // as ArchiveReaderOptions::opaque_dtype
   FileSystem* files = FileSystem::Posix();  // must outlive the reader
 };
 
@@ -52,15 +54,21 @@ struct OutputOptions {
   uint64_t alignment = 64;
   bool overwrite = false;
   PayloadLevel level = PayloadLevel::kStored;
-  int num_threads = 1;  // of a checkpoint; the bytes do not depend on it
-  std::string base;     // the path of the checkpoint that encoded tensors become deltas of; "": none
+  int num_threads = 1;           // of a checkpoint; the bytes do not depend on it
+  uint64_t max_shard_bytes = 0;  // as ArchiveWriterOptions::max_shard_bytes
+  bool opaque_dtypes = false;    // as ArchiveWriterOptions::opaque_dtypes
+  std::string base;              // the path of the checkpoint that encoded tensors become deltas of; "": none
   FileMetadata file_metadata;
 };
 
-// The format to write: `to`, or that of the extension of `path`. Errors: Misuse (console.h).
+// Errors: Misuse (console.h) for paths at which no file can be written: folders, "-", "unix:SOCKET".
+absl::Status CheckDestination(const std::string& path);
+
+// The format to write: `to`, or that of the extension of `path`. Errors: Misuse; those of CheckDestination.
 absl::StatusOr<const ArchiveFormat*> TargetFormat(const std::string& path, const std::string& to);
 
-// Errors: Misuse for a base or a level in a format that lacks them; those of the format.
+// Errors: Misuse for a base, a level or a size of shards in a format that lacks them; those of CheckDestination and of
+// the format.
 absl::StatusOr<std::unique_ptr<ArchiveWriter>> CreateOutput(const std::string& path, const ArchiveFormat& format,
                                                             const OutputOptions& options);
 

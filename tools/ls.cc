@@ -22,7 +22,6 @@
 #include "tensorcask/serialize/checkpoint/object_graph.h"
 #include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/tensor/base/checked_math.h"
-#include "tensorcask/tensor/base/glob.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/device.h"
 #include "tensorcask/tensor/strided/metadata.h"
@@ -208,20 +207,15 @@ class Listing {
   std::vector<const ArchiveEntry*> sorted_;  // by size
 };
 
-// Measures the table, adds up the bytes that --checksum will read, and notes the globs that match none.
-absl::StatusOr<uint64_t> Measure(const Listing& listing, const Flags& flags, Table* table, ReadProgress& progress,
-                                 Console& console) {
+// Measures the table, and adds up the bytes that --checksum will read.
+absl::StatusOr<uint64_t> Measure(const Listing& listing, const Flags& flags, Table* table) {
   const std::string any_checksum(flags.checksum ? 8 : 0, '0');
-  std::vector<std::string> unmatched = flags.globs;
   uint64_t bytes = 0;
   CASK_RETURN_IF_ERROR(listing.ForEach([&](const ArchiveEntry& info) {
     bytes = CheckedAdd(bytes, info.stored_bytes).value_or(UINT64_MAX);
     if (!flags.json) table->Measure(RowOf(info, any_checksum));
-    const auto matches = [&](const std::string& glob) { return MatchesGlob(glob, info.name); };
-    unmatched.erase(std::remove_if(unmatched.begin(), unmatched.end(), matches), unmatched.end());
     return absl::OkStatus();
   }));
-  for (const std::string& glob : unmatched) progress.Print([&] { NoteUnmatched("ls", glob, console); });
   return bytes;
 }
 
@@ -303,7 +297,8 @@ absl::StatusOr<ExitCode> List(const Flags& flags, Console& console) {
   constexpr size_t kBytesColumn = 3;
   Table table({kBytesColumn}, OutputWidth());
   const Listing listing(*input, flags);
-  CASK_ASSIGN_OR_RETURN(const uint64_t bytes, Measure(listing, flags, &table, progress, console));
+  CASK_RETURN_IF_ERROR(CheckMatched(flags.globs, {input.get()}));
+  CASK_ASSIGN_OR_RETURN(const uint64_t bytes, Measure(listing, flags, &table));
   progress.SetTotal(bytes);
   const absl::StatusOr<ExitCode> code = PrintTensors(*input, flags, table, listing, progress, console);
   return Interrupted() ? InterruptedExitCode() : code;

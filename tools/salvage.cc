@@ -76,6 +76,7 @@ absl::StatusOr<ExitCode> Salvage(const Flags& flags, Console& console) {
   CheckpointWriterOptions write;
   write.overwrite = flags.overwrite;
   const std::string destination(absl::StripSuffix(flags.destination, ".index"));
+  CASK_RETURN_IF_ERROR(CheckDestination(flags.destination));
   CatchInterrupts();
   if (absl::StartsWith(flags.source, kServedPrefix)) {
     return Misuse(absl::StrCat(flags.source, ": salvage reads the files of a checkpoint; run it where they are"));

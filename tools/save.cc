@@ -59,6 +59,9 @@ absl::Status SaveAll(const Flags& flags, const ArchiveFormat& to, NamedRecordRea
     progress.ShowBytes(absl::StrCat("saving ", counts.saved), counts.bytes);
   }
   if (counts.came == 0) return absl::DataLossError("stdin: contains no record");
+  if (many && counts.saved == 0) {
+    return Misuse(absl::StrCat("no tensor is left to write: --include and --exclude choose none of ", counts.came));
+  }
   if (many || counts.saved == 1) return absl::OkStatus();
   return Misuse(absl::StrCat(to.name(), " holds exactly one tensor, ", counts.saved == 0 ? "none" : "more",
                              " came: choose one with --include NAME"));

@@ -103,7 +103,7 @@ absl::StatusOr<ExitCode> Stats(const Flags& flags, Console& console) {
   CatchInterrupts();
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> input, OpenInput(flags.path, flags.input));
   NoteOverlooked("stats", flags.input, *input, console);
-  NoteAllUnmatched("stats", "", flags.globs, input->entries(), console);
+  CASK_RETURN_IF_ERROR(CheckMatched(flags.globs, {input.get()}));
   absl::StatusOr<std::vector<TensorStatistics>> all = absl::UnknownError("");
   {
     ProgressLine progress(console, ElementBytes(SelectEntries(input->entries(), flags.globs, {})));

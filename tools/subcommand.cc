@@ -8,9 +8,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/archive/internal/similar_names.h"
 #include "tensorcask/serialize/payload/payload_header.h"
 #include "tensorcask/tensor/base/glob.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/dtype.h"
 
 namespace tensorcask::tools {
 
@@ -22,6 +24,24 @@ bool MatchesSome(const std::vector<ArchiveEntry>& entries, const std::string& gl
 std::string ExactName(const ArchiveReader& input, const std::string& name) {
   const std::string unescaped = Unescaped(name);
   return unescaped == name || input.Find(name).ok() || !input.Find(unescaped).ok() ? name : unescaped;
+}
+
+absl::Status CheckMatched(const std::vector<std::string>& globs, const std::vector<const ArchiveReader*>& inputs) {
+  constexpr size_t kMaxNames = 100000;  // that are compared for a similar one
+  std::vector<std::string> unmatched = globs;
+  std::vector<std::string> names;
+  for (const ArchiveReader* const input : inputs) {
+    if (unmatched.empty()) break;
+    CASK_RETURN_IF_ERROR(input->ForEachEntry([&](const ArchiveEntry& entry) {
+      const auto matches = [&](const std::string& glob) { return MatchesGlob(glob, entry.name); };
+      unmatched.erase(std::remove_if(unmatched.begin(), unmatched.end(), matches), unmatched.end());
+      if (!unmatched.empty() && names.size() < kMaxNames) names.push_back(entry.name);
+      return absl::OkStatus();
+    }));
+  }
+  if (unmatched.empty()) return absl::OkStatus();
+  const std::vector<absl::string_view> views(names.begin(), names.end());
+  return Misuse(absl::StrCat(unmatched.front(), " matches no tensor", archive::DidYouMean(unmatched.front(), views)));
 }
 
 void NoteUnmatched(absl::string_view command, absl::string_view what, Console& console) {
@@ -50,6 +70,16 @@ void AddInputOptions(CLI::App& app, InputOptions* options) {
       ->type_name("FORMAT");
   app.add_flag("--lenient", options->lenient,
                "Accept a safetensors file that breaks a rule in a known, harmless way, and say what it breaks");
+  const auto is_number = [](const std::string& name) -> std::string {
+    const absl::StatusOr<DType> dtype = ParseDType(name);
+    if (!dtype.ok()) return std::string(dtype.status().message());
+    return IsFixedSize(*dtype) && *dtype != DType::kBool ? "" : absl::StrCat(name, " is not a dtype of numbers");
+  };
+  app.add_option_function<std::string>(
+         "--opaque-dtype", [options](const std::string& name) { options->opaque_dtype = *ParseDType(name); },
+         "What the opaque elements (V1, V2, ...) of npy and npz files are: NumPy stores float8 and int4 as such")
+      ->check(is_number, "")
+      ->type_name("DTYPE");
   AddBaseOption(app, &options->base);
 }
 
@@ -68,6 +98,13 @@ void AddOutputOptions(CLI::App& app, std::string* to, OutputOptions* options) {
       ->type_name("LEVEL");
   AddNumberOption(app, "--alignment", "N", 1, uint64_t{1} << 30, &options->alignment,
                   "Each tensor starts at a multiple of N bytes (default 64); 1 is the layout of TensorFlow");
+  app.add_option(
+         "--shard-size", options->max_shard_bytes,
+         "safetensors: begin another file after SIZE bytes of tensors (500MB, 2GiB); the default for an index as "
+         "DST is 5GB")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
+      ->check(CLI::Range(uint64_t{1}, uint64_t{INT64_MAX}))
+      ->type_name("SIZE");
   app.add_flag("--overwrite", options->overwrite, "Replace DST");
 }
 

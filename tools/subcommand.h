@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
@@ -42,6 +43,8 @@ Action DeclareDemo(CLI::App& app);
 bool MatchesSome(const std::vector<ArchiveEntry>& entries, const std::string& glob);
 // `name`, or if there is no such tensor and `name` is escaped as the tool prints it, the name that this means.
 std::string ExactName(const ArchiveReader& input, const std::string& name);
+// Errors: Misuse, with a similar name, if one of the operands `globs` matches no tensor of any of `inputs`.
+absl::Status CheckMatched(const std::vector<std::string>& globs, const std::vector<const ArchiveReader*>& inputs);
 // "tensorcask ls: GLOB matches no tensor" on console.err.
 void NoteUnmatched(absl::string_view command, absl::string_view what, Console& console);
 // With --lenient: what breaks a rule of the format, on console.err.

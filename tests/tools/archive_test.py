@@ -185,6 +185,55 @@ class BetweenFormats(Archives):
         self.assertEqual(self.tensors(self.path("small.npz")), self.tensors(prefix))
         self.assert_one_line(run("convert", "--level", "default", prefix, self.path("x.safetensors")), 2, "--level")
 
+    def test_a_model_in_several_files(self):
+        prefix = self.model(tensors={name: floats(*range(25)) for name in "abcd"})
+        index = self.path("m.safetensors.index.json")
+        out = self.good("convert", "--shard-size", "250b", prefix, index)
+        names = ["m-00001-of-00002.safetensors", "m-00002-of-00002.safetensors", "m.safetensors.index.json"]
+        self.assertEqual(sorted(name for name in os.listdir(self.folder) if name.startswith("m-") or "index.js" in name), names)
+        size = sum(os.path.getsize(self.path(name)) for name in names)
+        self.assertIn(f"4 tensors, 400 B ({size / 1024:.1f} KiB on disk), safetensors", out)
+        with open(index, encoding="utf-8") as file:
+            document = json.load(file)
+        self.assertEqual(document["metadata"]["total_size"], 400)
+        self.assertEqual(set(document["weight_map"].values()), set(names[:2]))
+        self.assertIn("4 tensors equal, 0 different", self.good("diff", prefix, index))
+        self.assertIn("4 tensors whole", self.good("verify", self.path("m.safetensors")))
+        self.assert_one_line(run("convert", prefix, index), 1, "m.safetensors.index.json: exists", "--overwrite")
+        self.good("convert", "--overwrite", prefix, index)  # the default size
+        names = ["m-00001-of-00001.safetensors", "m.safetensors.index.json"]
+        self.assertEqual(sorted(name for name in os.listdir(self.folder) if name.startswith("m-") or "index.js" in name), names)
+        self.good("convert", "--shard-size", "1KiB", prefix, self.path("one.safetensors"))
+        self.assertFalse(os.path.exists(self.path("one.safetensors.index.json")))
+        self.good("convert", "--shard-size", "300", prefix, self.path("two.safetensors"))
+        self.assertTrue(os.path.exists(self.path("two-00002-of-00002.safetensors")))
+        self.assert_one_line(run("convert", "--shard-size", "1GB", prefix, self.path("x.npz")), 2, "--shard-size", "npz")
+        for size in ("0", "-1", "1XB", "many"):
+            self.assertEqual(run("convert", "--shard-size", size, prefix, self.path("x.safetensors")).returncode, 2, size)
+
+    def test_dtypes_that_numpy_lacks(self):
+        prefix = self.model(tensors={"w": floats(1, 2, -3), "v": floats(1)})
+        source = self.path("f.safetensors")
+        self.good("convert", "--dtype", "w=float8_e4m3fn", prefix, source)
+        self.assert_one_line(run("convert", source, self.path("f.npz")), 1, '"w" is float8_e4m3fn', "--allow-loss")
+        out = self.good("convert", "--allow-loss", source, self.path("f.npz"))
+        self.assertIn("lost: ", out)
+        self.assertIn("2 tensors", out)
+        unnamed = run("show", self.path("f.npz"), "w")
+        self.assert_one_line(unnamed, 1, "the file does not say of which dtype: name it with --opaque-dtype")
+        done = run("convert", self.path("f.npz"), self.path("x.safetensors"))
+        self.assert_one_line(done, 1, "the file does not say of which dtype", "--opaque-dtype")
+        out = self.good("verify", self.path("f.npz"))
+        self.assertIn("note: ", out)
+        self.assertIn("1 tensor whole, 1 of a kind that cannot be checked yet", out)
+        named = ["--opaque-dtype", "float8_e4m3fn"]
+        self.assertIn("[1 2 -3]", self.good("show", *named, self.path("f.npz"), "w"))
+        self.assertIn("2 tensors whole\n", self.good("verify", *named, self.path("f.npz")))
+        self.good("convert", *named, self.path("f.npz"), self.path("back.safetensors"))
+        self.assertEqual(self.tensors(self.path("back.safetensors")), self.tensors(source))
+        for name in ("float9", "string", "bool"):
+            self.assertEqual(run("ls", "--opaque-dtype", name, self.path("f.npz")).returncode, 2, name)
+
     @with_formats
     def test_metadata_of_a_file(self):
         source = os.path.join(DATA, "safetensors", "nutllm_tiny.safetensors")

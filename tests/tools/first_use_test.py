@@ -14,7 +14,7 @@ import termios
 
 sys.path[:0] = (os.path.join(os.path.dirname(os.path.abspath(__file__)), folder) for folder in (".", "../support"))
 import case_report  # noqa: E402
-from tool_testing import TOOL, Archives, masked_crc32c, run  # noqa: E402
+from tool_testing import TOOL, Archives, floats, masked_crc32c, run  # noqa: E402
 
 
 class FormatsByName(Archives):
@@ -108,9 +108,7 @@ class NothingMatched(Archives):
     def test_every_other_command(self):
         prefix = self.model()
         stream = subprocess.run([TOOL, "cat", prefix], capture_output=True, timeout=60, check=True).stdout
-        for command, what in ((["stats", prefix, "*nope*"], "*nope*"), (["diff", prefix, prefix, "*nope*"], "*nope*"),
-                              (["cat", prefix, "*nope*"], "*nope*"),
-                              (["cat", prefix, "--exclude", "*nope*"], "--exclude *nope*"),
+        for command, what in ((["cat", prefix, "--exclude", "*nope*"], "--exclude *nope*"),
                               (["save", "--exclude", "*nope*", self.path("x")], "--exclude *nope*"),
                               (["save", "--include", "dense/*", "--include", "*nope*", self.path("y")], "--include *nope*")):
             done = subprocess.run([TOOL, *command], input=stream, capture_output=True, timeout=60, check=False)
@@ -125,9 +123,62 @@ class NothingMatched(Archives):
             self.assertEqual((done.returncode, done.stderr), (0, "tensorcask send: --exclude *nope* matches no tensor\n"))
             self.assertEqual(recv.wait(60), 0)
 
-    def test_ls(self):
-        done = run("ls", self.model(), "*nope*")
-        self.assertEqual((done.returncode, done.stderr), (0, "tensorcask ls: *nope* matches no tensor\n"))
+    def test_operands_must_match(self):
+        prefix = self.model()
+        for command in (["ls", prefix], ["ls", "--sort", "size", prefix], ["ls", "--json", prefix], ["stats", prefix],
+                        ["diff", prefix, prefix], ["cat", prefix], ["ls", self.path("parts.tfrecord")],
+                        ["send", "--unix", self.path("sock"), prefix]):
+            self.assert_one_line(run(*command, "*nope*"), 2, f"tensorcask {command[0]}: *nope* matches no tensor\n")
+            done = run(*command, "dense/bias", "dense/kernl")
+            self.assert_one_line(done, 2, 'dense/kernl matches no tensor; did you mean "dense/kernel"?')
+        other = self.model("other", {"only/there": floats(1)})
+        self.assertEqual(run("diff", prefix, other, "only/*").returncode, 1)  # one of the files has it
+
+    def test_nothing_is_left_to_write(self):
+        prefix = self.model()
+        before = sorted(os.listdir(self.folder))
+        for arguments in ([], ["--dry-run"], ["--include", "dense/*"]):
+            done = run("convert", *arguments, "--exclude", "*", prefix, self.path("x"))
+            self.assert_one_line(done, 2, "no tensor is left to write: --exclude matches all tensors")
+        with open(self.path("parts.tfrecord"), "rb") as stream:
+            done = subprocess.run([TOOL, "save", "--exclude", "*", self.path("x")], stdin=stream, capture_output=True,
+                                  encoding="utf-8", timeout=60, check=False)
+        self.assert_one_line(done, 2, "no tensor is left to write")
+        text = self.write("s.pbtxt", 'dtype: DT_STRING string_val: "text"')
+        before.append("s.pbtxt")
+        for arguments in ([], ["--dry-run"]):
+            done = run("convert", "--allow-loss", *arguments, text, self.path("x.safetensors"))
+            self.assertEqual((done.returncode, done.stdout.count("lost: ")), (1, 1))
+            self.assertIn("a safetensors file can hold none of the tensors; nothing is written", done.stderr)
+        self.assertEqual(sorted(os.listdir(self.folder)), sorted(before))
+
+    def test_a_file_without_tensors_stays_one(self):
+        with open(self.path("e.safetensors"), "wb") as file:
+            file.write(struct.pack("<Q", 2) + b"{}")
+        self.good("convert", self.path("e.safetensors"), self.path("e.npz"))
+        self.assertIn("total: 0 tensors", self.good("ls", self.path("e.npz")))
+
+
+class Destinations(Archives):
+    def test_folders_and_streams_are_refused(self):
+        prefix = self.model()
+        os.mkdir(self.path("d"))
+        before = sorted(os.listdir(self.folder))
+        with open(self.path("parts.tfrecord"), "rb") as stream:
+            records = stream.read()
+        for name, says in ((".", "is a folder"), ("..", "is a folder"), ("d", "d: is a folder; wanted"), ("d/", "such as"),
+                           ("nosuch/", "is a folder"), ("d/.", "is a folder"), ("-", "-: wanted a file to write"),
+                           ("unix:sock", "unix:sock: wanted a file to write")):
+            for command in (["convert", prefix, name], ["convert", "--dry-run", prefix, name], ["salvage", prefix, name],
+                            ["convert", "--overwrite", "--to", "checkpoint", prefix, name], ["save", name],
+                            ["convert", "--to", "npz", prefix, name], ["recv", name, "--unix", "sock"],
+                            ["edit", "--rename", "dense/bias=b", "-o", name, prefix]):
+                done = subprocess.run([TOOL, *command], input=records, capture_output=True, timeout=60, check=False,
+                                      cwd=self.folder)
+                self.assertEqual(done.returncode, 2, (command, done.stderr))
+                self.assertIn(says, done.stderr.decode())
+        self.assertEqual(sorted(os.listdir(self.folder)), before)
+        self.assertEqual(os.listdir(self.path("d")), [])
 
 
 class Figures(Archives):

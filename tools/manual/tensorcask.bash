@@ -4,20 +4,20 @@
 _tensorcask_options() {
   case "$1" in
     '') echo 'ls show stats diff verify salvage convert edit clean cat save send recv serve demo help --help -h --version -V' ;;
-    ls) echo '--help -h --json --checksum --tree --sort --format --lenient --base' ;;
-    show) echo '--help -h --slice --max --format --lenient --base' ;;
-    stats) echo '--help -h --json --format --lenient --base' ;;
-    diff) echo '--help -h --rtol --atol --json --format --lenient --base' ;;
-    verify) echo '--help -h --json --format --lenient --base' ;;
+    ls) echo '--help -h --json --checksum --tree --sort --format --lenient --opaque-dtype --base' ;;
+    show) echo '--help -h --slice --max --format --lenient --opaque-dtype --base' ;;
+    stats) echo '--help -h --json --format --lenient --opaque-dtype --base' ;;
+    diff) echo '--help -h --rtol --atol --json --format --lenient --opaque-dtype --base' ;;
+    verify) echo '--help -h --json --format --lenient --opaque-dtype --base' ;;
     salvage) echo '--help -h --json --overwrite --base' ;;
-    convert) echo '--help -h --format --lenient --base --to --level --alignment --overwrite --include --exclude --rename --dtype --allow-loss --dry-run' ;;
+    convert) echo '--help -h --format --lenient --opaque-dtype --base --to --level --alignment --shard-size --overwrite --include --exclude --rename --dtype --allow-loss --dry-run' ;;
     edit) echo '--help -h --rename --set --unset --remove --output -o --dry-run' ;;
     clean) echo '--help -h --delete --json' ;;
-    cat) echo '--help -h --exclude --allow-loss --format --lenient --base' ;;
-    save) echo '--help -h --to --level --alignment --overwrite --include --exclude --allow-loss --limit' ;;
-    send) echo '--help -h --unix --timeout --exclude --allow-loss --format --lenient --base' ;;
-    recv) echo '--help -h --unix --timeout --to --level --alignment --overwrite' ;;
-    serve) echo '--help -h --unix --timeout --format --lenient --base' ;;
+    cat) echo '--help -h --exclude --allow-loss --format --lenient --opaque-dtype --base' ;;
+    save) echo '--help -h --to --level --alignment --shard-size --overwrite --include --exclude --allow-loss --limit' ;;
+    send) echo '--help -h --unix --timeout --exclude --allow-loss --format --lenient --opaque-dtype --base' ;;
+    recv) echo '--help -h --unix --timeout --to --level --alignment --shard-size --overwrite' ;;
+    serve) echo '--help -h --unix --timeout --format --lenient --opaque-dtype --base' ;;
     demo) echo '--help -h' ;;
   esac
 }
@@ -47,25 +47,32 @@ _tensorcask_value() {
   case "$1 $2" in
     'ls --sort') echo 'name size' ;;
     'ls --format') echo 'checkpoint tensorproto records safetensors npy npz tensorproto-text graph' ;;
+    'ls --opaque-dtype') echo '@text' ;;
     'ls --base') echo '@file' ;;
     'show --slice') echo '@text' ;;
     'show --max') echo '@text' ;;
     'show --format') echo 'checkpoint tensorproto records safetensors npy npz tensorproto-text graph' ;;
+    'show --opaque-dtype') echo '@text' ;;
     'show --base') echo '@file' ;;
     'stats --format') echo 'checkpoint tensorproto records safetensors npy npz tensorproto-text graph' ;;
+    'stats --opaque-dtype') echo '@text' ;;
     'stats --base') echo '@file' ;;
     'diff --rtol') echo '@text' ;;
     'diff --atol') echo '@text' ;;
     'diff --format') echo 'checkpoint tensorproto records safetensors npy npz tensorproto-text graph' ;;
+    'diff --opaque-dtype') echo '@text' ;;
     'diff --base') echo '@file' ;;
     'verify --format') echo 'checkpoint tensorproto records safetensors npy npz tensorproto-text graph' ;;
+    'verify --opaque-dtype') echo '@text' ;;
     'verify --base') echo '@file' ;;
     'salvage --base') echo '@file' ;;
     'convert --format') echo 'checkpoint tensorproto records safetensors npy npz tensorproto-text graph' ;;
+    'convert --opaque-dtype') echo '@text' ;;
     'convert --base') echo '@file' ;;
     'convert --to') echo 'checkpoint tensorproto records safetensors npy npz tensorproto-text' ;;
     'convert --level') echo 'stored default high' ;;
     'convert --alignment') echo '@text' ;;
+    'convert --shard-size') echo '@text' ;;
     'convert --include') echo '@tensor' ;;
     'convert --exclude') echo '@tensor' ;;
     'convert --rename') echo '@text' ;;
@@ -77,10 +84,12 @@ _tensorcask_value() {
     'edit --output') echo '@file' ;;
     'cat --exclude') echo '@tensor' ;;
     'cat --format') echo 'checkpoint tensorproto records safetensors npy npz tensorproto-text graph' ;;
+    'cat --opaque-dtype') echo '@text' ;;
     'cat --base') echo '@file' ;;
     'save --to') echo 'checkpoint tensorproto records safetensors npy npz tensorproto-text' ;;
     'save --level') echo 'stored default high' ;;
     'save --alignment') echo '@text' ;;
+    'save --shard-size') echo '@text' ;;
     'save --include') echo '@tensor' ;;
     'save --exclude') echo '@tensor' ;;
     'save --limit') echo '@text' ;;
@@ -88,15 +97,18 @@ _tensorcask_value() {
     'send --timeout') echo '@text' ;;
     'send --exclude') echo '@tensor' ;;
     'send --format') echo 'checkpoint tensorproto records safetensors npy npz tensorproto-text graph' ;;
+    'send --opaque-dtype') echo '@text' ;;
     'send --base') echo '@file' ;;
     'recv --unix') echo '@file' ;;
     'recv --timeout') echo '@text' ;;
     'recv --to') echo 'checkpoint tensorproto records safetensors npy npz tensorproto-text' ;;
     'recv --level') echo 'stored default high' ;;
     'recv --alignment') echo '@text' ;;
+    'recv --shard-size') echo '@text' ;;
     'serve --unix') echo '@file' ;;
     'serve --timeout') echo '@text' ;;
     'serve --format') echo 'checkpoint tensorproto records safetensors npy npz tensorproto-text graph' ;;
+    'serve --opaque-dtype') echo '@text' ;;
     'serve --base') echo '@file' ;;
   esac
 }
