@@ -9,7 +9,7 @@
 // tensor without elements. Floats print with the fewest characters that read back to the same number in their own type,
 // as std::to_chars does, and never beyond its range (0.1 as float16, as bfloat16 and as float32 is "0.1"). nan, inf and
 // -0 print as such; complex numbers as 1+2j; bools as true and false; integers of all kinds as integers; strings in
-// double quotes with C escapes for everything that is not printable ASCII, so that text from a file cannot control a
+// double quotes with C escapes for everything that is not printable UTF-8, so that text from a file cannot control a
 // terminal; resources as <resource "v" on "/device:CPU:0">; variants as <variant "tensorflow::Tensor", 0 bytes, 1
 // tensor>.
 // Time and length grow with the entries that are shown, not with the size of the tensor.

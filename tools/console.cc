@@ -15,7 +15,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "tensorcask/tensor/base/internal/printable_text.h"
@@ -58,17 +57,6 @@ constexpr Advice kAdvice[] = {
      "stdin: only records can be read from standard input, and these bytes look like "},
     {": tensor_shape at byte ", " is a varint on the wire; expected bytes",
      ": looks like a TensorProto of ONNX, which this version does not read"},
-    {"; max_message_bytes is ", "", "; the limit is "},
-    {"; max_total_bytes is ", "", "; --limit is "},
-    {", past max_unbacked_bytes + max_expansion x its size, which is ", "", ", past the limit, which is "},
-    {"they pass max_expansion times what is stored", "", "they pass the limit times what is stored"},
-    {"more than max_expansion times what is stored", "", "more than the limit times what is stored"},
-    {", past max_entries ", "", ", past the limit "},
-    {", past max_message_bytes ", "", ", past the limit "},
-    {"more than max_file_decoded_bytes = ", "", "more than the limit, "},
-    {"; NpyFormat::", " without its name", ""},
-    {"; NpyStrings::", " stores any bytes", ""},
-    {": use EncodeTensorTo, or a checkpoint", "", "; a .pb, a .tfrecord or a checkpoint holds more"},
 };
 
 bool IsPlain(char c) { return (c > ' ' && c < 0x7f && c != '"' && c != '\\') || static_cast<unsigned char>(c) >= 0x80; }
@@ -161,15 +149,7 @@ std::string Printable(absl::string_view text) {
 }
 
 std::string InToolWords(absl::string_view message) {
-  // "; the limit max_depth is 64": the tool has no options for the limits.
-  std::string text = absl::StrReplaceAll(message, {{"the limit max_depth", "the limit"},
-                                                   {"the limit max_entries", "the limit"},
-                                                   {"the limit max_expansion", "the limit"},
-                                                   {"the limit max_file_decoded_bytes", "the limit"},
-                                                   {"the limit max_header_bytes", "the limit"},
-                                                   {"the limit max_message_bytes", "the limit"},
-                                                   {"the limit max_name_bytes", "the limit"},
-                                                   {"the limit max_unbacked_bytes", "the limit"}});
+  std::string text(message);
   for (const Advice& advice : kAdvice) {
     const absl::string_view whole = text;
     const size_t begin = whole.find(advice.begin);

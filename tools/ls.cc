@@ -133,8 +133,8 @@ std::string HowStored(const ArchiveEntry& info) {
 // The objects that TensorFlow saved, as lines.
 absl::StatusOr<ExitCode> DrawTree(const Flags& flags, const ArchiveReader& input, Console& console) {
   if (input.format() != "checkpoint") {
-    return absl::InvalidArgumentError(absl::StrCat(flags.path, ": a ", input.format(),
-                                                   " file has no objects; only checkpoints of TensorFlow have them"));
+    return absl::InvalidArgumentError(absl::StrCat(flags.path, ": files of the format ", input.format(),
+                                                   " have no objects; only checkpoints of TensorFlow have them"));
   }
   CASK_ASSIGN_OR_RETURN(const CheckpointReader reader, OpenCheckpoint(input.path(), flags.input.base));
   CASK_ASSIGN_OR_RETURN(const ObjectGraph graph, ReadObjectGraph(reader));

@@ -50,8 +50,8 @@ absl::string_view FirstMember(absl::string_view head) {
 // Formats that the members of a zip file show, and those that only the name of the file shows.
 std::string OtherHint(const std::string& path, absl::string_view head) {
   const absl::string_view member = FirstMember(head);
-  const bool is_pytorch =
-      absl::EndsWithIgnoreCase(path, ".pt") || absl::EndsWith(path, ".pth") || absl::EndsWith(path, ".ptl");
+  const bool is_pytorch = absl::EndsWithIgnoreCase(path, ".pt") || absl::EndsWithIgnoreCase(path, ".pth") ||
+                          absl::EndsWithIgnoreCase(path, ".ptl");
   if (absl::EndsWith(member, "/data.pkl") || (!member.empty() && is_pytorch)) {
     return "this is a PyTorch file (torch.save), a format that this version does not read; PyTorch can save its "
            "tensors "
