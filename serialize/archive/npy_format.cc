@@ -153,8 +153,8 @@ class NpyArchiveReader final : public ArchiveReader {
         not_checked.insert(damage.tensor);
         return;
       }
-      if (damage.tensor.empty() || damaged.insert(damage.tensor).second) ++census.damaged;
-      report({damage.tensor, path_, 0, damage.status});
+      if (!damage.is_tensor || damaged.insert(damage.tensor).second) ++census.damaged;
+      report({damage.is_tensor ? EntryName(damage.tensor) : "", path_, 0, damage.status});
     }));
     for (const ArchiveEntry& entry : entries_) {
       const NpyEntry& stored = stored_.at(entry.name);
@@ -180,13 +180,16 @@ class NpyArchiveReader final : public ArchiveReader {
   NpyArchiveReader(std::string path, Reader reader) : path_(std::move(path)), reader_(std::move(reader)) {
     for (const NpyEntry& stored : reader_.entries()) {
       ArchiveEntry entry = ToArchiveEntry(stored);
-      if (entry.name.empty() && !kIsNpz) entry.name = NameFromPath(path_);
+      entry.name = EntryName(stored.name);
       stored_.emplace(entry.name, stored);
       entries_.push_back(std::move(entry));
     }
     std::sort(entries_.begin(), entries_.end(),
               [](const ArchiveEntry& a, const ArchiveEntry& b) { return a.name < b.name; });
   }
+
+  // The array of an npy file has no name of its own.
+  std::string EntryName(const std::string& name) const { return name.empty() && !kIsNpz ? NameFromPath(path_) : name; }
 
   absl::StatusOr<const NpyEntry*> Lookup(absl::string_view name) const {
     CASK_RETURN_IF_ERROR(Find(name).status());

@@ -84,8 +84,9 @@ struct NpyTensor {
 
 // One thing found wrong by VerifyAll.
 struct NpyDamage {
-  std::string tensor;   // "" if the damage is not that of one tensor
-  absl::Status status;  // a sentence that names file, member and what is wrong
+  std::string tensor;     // the name of its entry
+  absl::Status status;    // a sentence that names file, member and what is wrong
+  bool is_tensor = true;  // false: a member that is not an array is damaged; `tensor` is ""
 };
 
 }  // namespace tensorcask

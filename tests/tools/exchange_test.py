@@ -106,7 +106,7 @@ class Exchange(Scratch):
         prefix = self.checkpoint()
         before = sorted(os.listdir(self.folder))
         receiver = self.listening("recv", self.path("x.pb"))
-        self.assert_one_line(run("send", prefix, "none", "--unix", self.path("sock")), 1, "0 came")
+        self.assert_one_line(run("send", prefix, "--exclude", "*", "--unix", self.path("sock")), 1, "0 came")
         self.assertEqual(receiver.wait(60), 2)
         self.assertEqual(sorted(os.listdir(self.folder)), before)
 

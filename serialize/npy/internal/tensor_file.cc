@@ -455,7 +455,8 @@ absl::Status TensorFile::VerifyAll(absl::FunctionRef<void(const NpyDamage&)> rep
     const absl::Status status = VerifyData(*others_[i].data, others_[i].size_bytes);
     if (IsProcessError(status)) return status;
     if (!status.ok()) {
-      report({"", Annotate(status, absl::StrCat(source_->name(), ": member ", Quoted(other_members_[i])))});
+      report({"", Annotate(status, absl::StrCat(source_->name(), ": member ", Quoted(other_members_[i]))),
+              /*is_tensor=*/false});
     }
   }
   return absl::OkStatus();

@@ -248,5 +248,33 @@ TEST(Convert, DTypesThatNumPyLacksLoseTheirNameIfAllowed) {
   EXPECT_EQ(whole.whole, 1);
 }
 
+// ---- Verify ---------------------------------------------------------------------------------------------------------
+
+// The array of an npy file has no name, and one of an npz file can have the name "".
+TEST(VerifyAll, ADamagedArrayWithoutANameIsNotWhole) {
+  const AllFormats formats;
+  const TempFolder folder;
+  constexpr char kOddBool = 2;
+  for (const char* const name : {"bools.npy", "bools.npz"}) {
+    SCOPED_TRACE(name);
+    const std::string path = folder.Path(name);
+    Tensor bools = *Tensor::Zeros(DType::kBool, TensorShape({3}));
+    ASSERT_OK(bools.EnsureMutable());
+    bools.mutable_bytes()[1] = kOddBool;
+    DecodedTensor tensor;
+    tensor.view = bools;
+    const std::unique_ptr<ArchiveWriter> writer = *CreateArchive(path, **FormatForName(path, formats.list()));
+    ASSERT_OK(writer->Add(ArchiveEntry(), tensor));
+    ASSERT_OK(writer->Finish());
+    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveReader> reader, OpenArchive(path, formats.list()));
+    std::vector<std::string> damaged;
+    ASSERT_OK_AND_ASSIGN(const ArchiveCensus census,
+                         reader->VerifyAll([&](const ArchiveDamage& damage) { damaged.push_back(damage.tensor); }));
+    EXPECT_EQ(census.whole, 0);
+    EXPECT_EQ(census.damaged, 1);
+    EXPECT_THAT(damaged, ElementsAre(reader->entries()[0].name));
+  }
+}
+
 }  // namespace
 }  // namespace tensorcask
