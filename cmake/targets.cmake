@@ -13,6 +13,7 @@ tensorcask_room(tensor
     tensor/base/crc32c_x86.cc
     tensor/base/endian.cc
     tensor/base/glob.cc
+    tensor/base/internal/printable_text.cc
     tensor/base/owner_process.cc
     tensor/base/parallel_for.cc
     tensor/base/quote.cc
@@ -46,6 +47,7 @@ tensorcask_room(tensor
     tensor/base/endian.h
     tensor/base/glob.h
     tensor/base/internal/crc32c_kernels.h
+    tensor/base/internal/printable_text.h
     tensor/base/owner_process.h
     tensor/base/parallel_for.h
     tensor/base/quote.h
@@ -98,6 +100,7 @@ tensorcask_room(io
     serialize/io/file_system.cc
     serialize/io/internal/atomic_publish.cc
     serialize/io/internal/decode_quota.cc
+    serialize/io/internal/missing_folder.cc
     serialize/io/internal/paced_sink.cc
     serialize/io/internal/stale_temporaries.cc
     serialize/io/memory_file_system.cc
@@ -112,6 +115,7 @@ tensorcask_room(io
     serialize/io/internal/atomic_publish.h
     serialize/io/internal/decode_quota.h
     serialize/io/internal/forwarding_file_system.h
+    serialize/io/internal/missing_folder.h
     serialize/io/internal/paced_sink.h
     serialize/io/internal/retry.h
     serialize/io/internal/stale_temporaries.h
@@ -5833,7 +5837,8 @@ tensorcask_inner_library(tools_console
     absl::cord
     absl::status
     absl::str_format
-    absl::strings)
+    absl::strings
+    tools_text_width)
 
 tensorcask_inner_library(tools_element_crc32
   SOURCES
@@ -5930,7 +5935,9 @@ tensorcask_inner_library(tools_table
   SOURCES
     tools/table.cc
   LINK
-    tools_console)
+    absl::strings
+    tools_console
+    tools_text_width)
 
 tensorcask_program(tools_tensorcask
   SOURCES
@@ -5974,6 +5981,13 @@ tensorcask_program(tools_tensorcask
     tools_slice_text
     tools_subcommand
     tools_table)
+
+tensorcask_inner_library(tools_text_width
+  SOURCES
+    tools/text_width.cc
+  LINK
+    Tensorcask::tensor
+    absl::strings)
 
 tensorcask_script_test(tests_attack_attack_test
   FILES
@@ -6271,6 +6285,19 @@ tensorcask_script_test(tests_tools_manual_test
     tools/manual/tensorcask.1
     tools/manual/tensorcask.bash
     tools/manual/tensorcask.fish
+  PROGRAMS
+    tools_tensorcask
+    tools/tensorcask
+  PACKAGE
+    tests/tools
+  TIMEOUT
+    300)
+
+tensorcask_script_test(tests_tools_messages_test
+  FILES
+    tests/tools/messages_test.py
+    tests/tools/tool_testing.py
+    tests/support/case_report.py
   PROGRAMS
     tools_tensorcask
     tools/tensorcask
