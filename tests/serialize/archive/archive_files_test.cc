@@ -202,7 +202,9 @@ TEST(Convert, ARowMajorTensorOfAnyDTypeHasNoStrides) {
     ASSERT_OK_AND_ASSIGN(const ConversionPlan plan, PlanConversion(sources, safetensors));
     const std::string copy = folder.Path(absl::StrCat(DTypeName(dtype), ".safetensors"));
     const std::unique_ptr<ArchiveWriter> writer = *CreateArchive(copy, safetensors);
-    ASSERT_OK(RunConversion(plan, {}, writer.get()).status());
+    ConvertOptions in_blocks;
+    in_blocks.block_bytes = 2;
+    ASSERT_OK(RunConversion(plan, in_blocks, writer.get()).status());
     ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveReader> back, OpenArchive(copy, formats.list()));
     EXPECT_EQ(back->Read("w")->bytes(), reader->Read("w")->bytes());
   }
