@@ -230,7 +230,7 @@ class Exchange(Scratch):
         self.assertEqual(run("convert", prefix, self.path("x.tfrecord")).returncode, 0)
         with open(self.path("x.tfrecord"), "rb") as records:
             for command, says in ((["convert", "--overwrite", prefix, self.path("c")], "converting 1/1 24 B"),
-                                  (["save", "--overwrite", self.path("c")], "saving 1 61 B"),
+                                  (["save", "--overwrite", self.path("c")], "saving 1 24 B"),
                                   (["recv", "--overwrite", self.path("c")], "receiving 1 24 B"),
                                   (["send", prefix], "sending 1/1 24 B"),
                                   (["serve", prefix], "1 client, 1 answer, ")):

@@ -101,7 +101,7 @@ TEST(AtomicPublishExistingTest, BadSourcesAreRefused) {
                       {"Folder", ".", "m", Code::kFailedPrecondition, "/.: is not a regular file"},
                       {"Pipe", "pipe", "m", Code::kFailedPrecondition, "/pipe: is not a regular file"},
                       {"Taken", "taken", "taken", Code::kAlreadyExists, "/taken: exists already"},
-                      {"NoFolder", "taken", "no/m", Code::kNotFound, "/taken: cannot give it the name"}};
+                      {"NoFolder", "taken", "no/m", Code::kNotFound, "/no/m: cannot create: No such file"}};
   for (const Row& row : rows) {
     SCOPED_TRACE(row.name);
     AtomicPublish publish(On(FileSystem::Posix()));
