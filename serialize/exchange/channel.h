@@ -47,7 +47,8 @@
 // bytes may have been sent or received.
 //
 // One thread may send while another receives; Call does both. After fork(2) a child that destroys its copy of a channel
-// does not end the parent's. FORMAT.md describes the frames.
+// does not end the parent's. The process that made a channel ends the connection when it destroys it, for its children,
+// too: a server that forks makes the channel in the child. FORMAT.md describes the frames.
 
 #ifndef TENSORCASK_SERIALIZE_EXCHANGE_CHANNEL_H_
 #define TENSORCASK_SERIALIZE_EXCHANGE_CHANNEL_H_
