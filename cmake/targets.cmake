@@ -2341,6 +2341,23 @@ tensorcask_inner_library(tests_serialize_checkpoint_merge_testing
     tests_serialize_checkpoint_checkpoint_testing
     tests_support_status_matchers)
 
+tensorcask_test(tests_serialize_checkpoint_no_memory_test
+  SOURCES
+    tests/serialize/checkpoint/no_memory_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::dependency_snappy
+    Tensorcask::io
+    Tensorcask::strided
+    Tensorcask::tensor
+    tests_serialize_checkpoint_forge
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    60)
+
 tensorcask_test(tests_serialize_checkpoint_object_graph_test
   SOURCES
     tests/serialize/checkpoint/object_graph_test.cc

@@ -188,6 +188,22 @@ def check(root):
     return count, problems
 
 
+def linked_with(root, path):
+    """All files of this library that `path` is linked with: what it includes, with the .cc file beside each header."""
+    reached = set()
+    waiting = [path]
+    while waiting:
+        path = waiting.pop()
+        if path in reached or not os.path.isfile(os.path.join(root, path)):
+            continue
+        reached.add(path)
+        waiting.append(os.path.splitext(path)[0] + ".cc")
+        with open(os.path.join(root, path), encoding="utf-8") as file:
+            includes = [match.group(2) for match in map(INCLUDE.match, file) if match]
+        waiting += [name[len("tensorcask/") :] for name in includes if name.startswith("tensorcask/")]
+    return reached
+
+
 def real_root():
     """The root of the source tree: of a Bazel test by its link to WORKSPACE, else above this file."""
     if "TEST_SRCDIR" in os.environ:
@@ -202,6 +218,12 @@ class TheTree(unittest.TestCase):
         count, problems = check(root)
         self.assertGreater(count, 20, f"hardly any source below {root}: is this the source tree?")
         self.assertEqual(problems, [], "\n" + "\n".join(problems))
+
+
+    def test_writing_checkpoints_does_not_link_reading(self):
+        linked = linked_with(real_root(), "serialize/checkpoint/writer.h")
+        self.assertIn("serialize/checkpoint/write/write_queue.cc", linked)
+        self.assertEqual([path for path in sorted(linked) if path.startswith("serialize/checkpoint/read/")], [])
 
 
 class MadeUpTree(unittest.TestCase):

@@ -23,6 +23,7 @@
 #include "tensorcask/tensor/base/owner_process.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
 
 namespace tensorcask {
 namespace {
@@ -338,8 +339,9 @@ absl::StatusOr<CheckpointWriter> CheckpointManager::Impl::Begin(int64_t step, bo
     const absl::Status whole = checkpoint::CheckWhole(prefix, /*everything=*/true, files());
     if (whole.ok()) return absl::AlreadyExistsError(absl::StrCat(prefix, ": this step is saved already"));
     if (!absl::IsDataLoss(whole) && !absl::IsNotFound(whole)) {
-      return absl::Status(whole.code(), absl::StrCat(prefix, ": the step exists and was not replaced, because only a ",
-                                                     "damaged step is replaced: ", whole.message()));
+      return Annotate(
+          whole,
+          absl::StrCat(prefix, ": the step exists and was not replaced, because only a damaged step is replaced"));
     }
     in_doubt_ = true;
     CASK_RETURN_IF_ERROR(RemoveSteps({step}));

@@ -344,7 +344,7 @@ absl::StatusOr<ObjectGraph> ReadObjectGraph(const CheckpointReader& reader) {
   }
   absl::StatusOr<ObjectGraph> graph = DecodeObjectGraph(tensor.flat<std::string>()[0]);
   if (graph.ok()) return graph;
-  return absl::Status(graph.status().code(), absl::StrCat(reader.prefix(), ": ", graph.status().message()));
+  return Annotate(graph.status(), reader.prefix());
 }
 
 }  // namespace tensorcask

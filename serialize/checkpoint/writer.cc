@@ -37,6 +37,7 @@
 #include "tensorcask/tensor/base/owner_process.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/device.h"
 #include "tensorcask/tensor/dtype.h"
@@ -124,8 +125,7 @@ class Save {
 
   // With the names of checkpoint and tensor before its message.
   absl::Status About(absl::string_view name, const absl::Status& status) const {
-    if (status.ok()) return status;
-    return absl::Status(status.code(), absl::StrCat(prefix_, ": tensor ", Quoted(name), ": ", status.message()));
+    return status.ok() ? status : Annotate(status, absl::StrCat(prefix_, ": tensor ", Quoted(name)));
   }
   absl::Status CheckTensor(absl::string_view name, DType dtype, const TensorShape& shape,
                            const AddOptions& options) const;

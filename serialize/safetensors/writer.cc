@@ -18,6 +18,7 @@
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tensor/base/utf8.h"
 
 namespace tensorcask {
@@ -90,14 +91,14 @@ class SafetensorsWriter::Impl {
   absl::Status StartStreaming();
   absl::Status AddWhole(size_t number, const TensorView& tensor);
   absl::Status CheckTensor(size_t number, const TensorView& tensor) const;
-  std::string Place(absl::string_view name) const { return absl::StrCat(path_, ": tensor ", Quoted(name), ": "); }
+  std::string Place(absl::string_view name) const { return absl::StrCat(path_, ": tensor ", Quoted(name)); }
   absl::Status Fail(absl::Status status) {
     if (!status.ok()) status_ = status;
     return status;
   }
   // An error in the caller's arguments: nothing has changed.
   absl::Status Refuse(absl::string_view name, const absl::Status& status) const {
-    return absl::Status(status.code(), absl::StrCat(Place(name), status.message()));
+    return Annotate(status, Place(name));
   }
 
   const std::string path_;
@@ -143,7 +144,7 @@ absl::Status SafetensorsWriter::Impl::NewTensor(absl::string_view name, DType dt
 
 absl::StatusOr<size_t> SafetensorsWriter::Impl::Locate(absl::string_view name) const {
   const auto it = by_name_.find(name);
-  if (it == by_name_.end()) return absl::NotFoundError(absl::StrCat(Place(name), "was not declared"));
+  if (it == by_name_.end()) return absl::NotFoundError(absl::StrCat(Place(name), ": was not declared"));
   return it->second;
 }
 
@@ -191,7 +192,7 @@ absl::Status SafetensorsWriter::Impl::StartWriting() {
     plan.metadata.emplace(std::string(kFormatKey), options_.default_format);
   }
   absl::StatusOr<std::vector<FilePlan>> plans = safetensors::PlanFiles(plan, &tensors_);
-  if (!plans.ok()) return absl::Status(plans.status().code(), absl::StrCat(path_, ": ", plans.status().message()));
+  if (!plans.ok()) return Annotate(plans.status(), path_);
   safetensors::WriteOptions write;
   write.file_system = options_.file_system;
   write.checksums = options_.checksums;

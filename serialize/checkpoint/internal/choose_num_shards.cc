@@ -7,8 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "tensorcask/serialize/checkpoint/format/entry_decoder.h"
 #include "tensorcask/serialize/checkpoint/format/naming.h"
-#include "tensorcask/serialize/checkpoint/read/bundle_index.h"
+#include "tensorcask/serialize/checkpoint/table/table_reader.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/serialize/io/internal/retry.h"
@@ -24,9 +25,12 @@ absl::StatusOr<int> NumShardsOf(const std::string& prefix, FileSystem* files) {
   absl::StatusOr<std::shared_ptr<const ByteSource>> file = OpenFileSource(IndexPath(prefix), read);
   if (absl::IsNotFound(file.status())) return 0;
   CASK_RETURN_IF_ERROR(file.status());
-  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<const BundleIndex> index,
-                        BundleIndex::Open(*std::move(file), DecodeLimits()));
-  return index->header().num_shards;
+  const DecodeLimits limits;
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<TableReader> index, TableReader::Open(*std::move(file), limits));
+  CASK_ASSIGN_OR_RETURN(const std::optional<absl::string_view> value, index->Find(""));
+  if (!value.has_value()) return absl::DataLossError(absl::StrCat(IndexPath(prefix), ": has no header"));
+  CASK_ASSIGN_OR_RETURN(const IndexHeader header, DecodeHeader(*value, limits));
+  return header.num_shards;
 }
 
 // The numbers NNNNN in the names PREFIX.data-SSSSS-of-NNNNN of existing data files of `prefix`.

@@ -12,6 +12,7 @@
 #include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tensor/base/varint.h"
 
 namespace tensorcask::checkpoint {
@@ -54,11 +55,11 @@ absl::StatusOr<RefPtr<TensorBuffer>> Decompress(absl::string_view stored, const 
 }
 
 std::string BlockName(const ByteSource& source, const BlockHandle& handle) {
-  return absl::StrCat(source.name(), ": block at ", handle.offset, ", ", handle.size_bytes, " bytes: ");
+  return absl::StrCat(source.name(), ": block at ", handle.offset, ", ", handle.size_bytes, " bytes");
 }
 
 absl::Status InBlock(const ByteSource& source, const BlockHandle& handle, const absl::Status& status) {
-  return absl::Status(status.code(), absl::StrCat(BlockName(source, handle), status.message()));
+  return Annotate(status, BlockName(source, handle));
 }
 
 // Returns the memory that *content views. The memory and the stored bytes it was decompressed from are charged.
@@ -69,10 +70,10 @@ absl::StatusOr<RefPtr<TensorBuffer>> ReadCharged(const ByteSource& source, const
   if (file_bytes < kBlockTrailerBytes || handle.offset > file_bytes - kBlockTrailerBytes ||
       handle.size_bytes > file_bytes - kBlockTrailerBytes - handle.offset) {
     return absl::DataLossError(
-        absl::StrCat(BlockName(source, handle), "reaches past the end of the file (", file_bytes, " bytes)"));
+        absl::StrCat(BlockName(source, handle), ": reaches past the end of the file (", file_bytes, " bytes)"));
   }
   if (handle.size_bytes > LimitOf(limits.max_message_bytes)) {
-    return PastLimit(absl::StrCat(BlockName(source, handle), "too large"), "max_message_bytes",
+    return PastLimit(absl::StrCat(BlockName(source, handle), ": too large"), "max_message_bytes",
                      limits.max_message_bytes);
   }
   const size_t stored_bytes = handle.size_bytes + kBlockTrailerBytes;
@@ -85,7 +86,7 @@ absl::StatusOr<RefPtr<TensorBuffer>> ReadCharged(const ByteSource& source, const
   const uint32_t found = MaskCrc32c(Crc32c(absl::string_view(data, handle.size_bytes + 1)));
   const auto wanted = LoadLittleEndian<uint32_t>(data + handle.size_bytes + 1);
   if (found != wanted) {
-    return absl::DataLossError(absl::StrCat(BlockName(source, handle), "its checksum is ",
+    return absl::DataLossError(absl::StrCat(BlockName(source, handle), ": its checksum is ",
                                             absl::Hex(found, absl::kZeroPad8), ", stored is ",
                                             absl::Hex(wanted, absl::kZeroPad8)));
   }
@@ -98,7 +99,7 @@ absl::StatusOr<RefPtr<TensorBuffer>> ReadCharged(const ByteSource& source, const
     if (!decompressed.ok()) return InBlock(source, handle, decompressed.status());
     return decompressed;
   }
-  return absl::DataLossError(absl::StrCat(BlockName(source, handle), "type ",
+  return absl::DataLossError(absl::StrCat(BlockName(source, handle), ": type ",
                                           static_cast<int>(static_cast<uint8_t>(type)),
                                           "; known are 0 (raw) and 1 (snappy)"));
 }

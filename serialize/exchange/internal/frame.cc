@@ -15,6 +15,7 @@
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
 
 namespace tensorcask::exchange {
 namespace {
@@ -356,10 +357,7 @@ absl::StatusOr<MessageBody> DecodeBody(absl::string_view bytes) {
           return absl::ResourceExhaustedError(absl::StrCat("a message has more than ", kMaxTensors, " tensors"));
         }
         absl::StatusOr<TensorEntry> entry = DecodeEntry(field.bytes);
-        if (!entry.ok()) {
-          return absl::Status(entry.status().code(),
-                              absl::StrCat("tensor ", body.tensors.size(), ": ", entry.status().message()));
-        }
+        if (!entry.ok()) return Annotate(entry.status(), absl::StrCat("tensor ", body.tensors.size()));
         body.tensors.push_back(*std::move(entry));
         break;
       }
