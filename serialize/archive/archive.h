@@ -23,9 +23,10 @@ namespace tensorcask {
 
 // Opens the file at `path` in the format that its content shows. Formats without a signature (a bare message) are
 // recognized by the extension if no other format recognizes the content. A folder is opened if it holds one archive.
-// Errors: NotFound; InvalidArgument, saying what to name, if several formats fit the file, if a folder holds none
-// or several archives, or if options.format is unknown; DataLoss for a file that no format recognizes, saying what it
-// is if that is known (a data file of a checkpoint, a compressed file, ...); those of ArchiveFormat::Open.
+// Errors: NotFound; InvalidArgument if several formats fit the file, if a folder holds no archive or several, or if
+// options.format is unknown (the message says which path or format to give instead); DataLoss for a file that no format
+// recognizes (the message says what the file is if that is known: a data file of a checkpoint, a compressed file, ...);
+// those of ArchiveFormat::Open.
 absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenArchive(const std::string& path, ArchiveFormats formats,
                                                            const ArchiveReaderOptions& options = {});
 

@@ -1,4 +1,4 @@
-// What an archive says of one tensor, without its elements.
+// One tensor of an archive as its lists describe it, without the elements.
 
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_ARCHIVE_ENTRY_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_ARCHIVE_ENTRY_H_
@@ -27,7 +27,7 @@ struct ArchiveEntry {
   std::optional<uint64_t> decoded_bytes;  // of the elements, if they are encoded
   std::optional<int> shard;               // the file that has the elements, if the archive has several
   std::optional<uint64_t> offset;         // in that file, bytes
-  std::string alias_of;                   // not empty: another name of this tensor, whose elements it has
+  std::string alias_of;                   // not empty: this is another name of the tensor `alias_of`
 };
 
 // The bytes of the elements in memory, UINT64_MAX if that overflows. For strings: the stored bytes, or the decoded
@@ -35,7 +35,7 @@ struct ArchiveEntry {
 uint64_t ElementBytes(const ArchiveEntry& entry);
 uint64_t ElementBytes(absl::Span<const ArchiveEntry* const> entries);  // of all together
 
-// The entry of a tensor in memory, as a message of it has it. stored_bytes is 0.
+// The entry of a tensor in memory: what a file with a message of the tensor would list. stored_bytes is 0.
 ArchiveEntry DescribeTensor(std::string name, const DecodedTensor& tensor);
 
 // "dir/x.pb" -> "x": the name of a tensor in a file that gives it none.

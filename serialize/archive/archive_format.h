@@ -56,7 +56,7 @@ struct ArchiveWriterOptions {
   bool sync = true;        // durable when Finish returns
   uint64_t alignment = 64;
   PayloadLevel level = PayloadLevel::kStored;
-  std::shared_ptr<const BaseLookup> base = nullptr;  // encoded tensors become deltas of this; null: they do not
+  std::shared_ptr<const BaseLookup> base = nullptr;  // encoded tensors become deltas to this; null: no deltas
   int num_shards = 1;
   int num_threads = 1;  // the bytes do not depend on it
   // More than 0: a file of at most this many bytes of tensors, then another one (SafetensorsWriterOptions).
@@ -82,7 +82,7 @@ struct ArchiveTraits {
   bool is_prefix = false;     // a path is the common beginning of the names of several files
 };
 
-// What recognition looks at.
+// What ArchiveFormat::Recognizes looks at.
 struct ArchiveProbe {
   std::string path;
   std::shared_ptr<const ByteSource> file;  // null if there is no regular file at the path
@@ -99,11 +99,10 @@ class ArchiveFormat {
   virtual ArchiveTraits traits() const = 0;
   // True if the format can store tensors of this dtype. For strings, traits().strings says it.
   virtual bool HoldsDType(DType dtype) const = 0;
-  // True if the format can store the elements of this dtype, but a file does not say of which dtype they are. The
-  // default: false.
+  // True if the format can store the elements of this dtype, but not the name of the dtype. The default: false.
   virtual bool HoldsOpaquely(DType dtype) const;
-  // True if the format can store all of this metadata of a tensor. The default: if traits().metadata is true, or the
-  // metadata is empty.
+  // True if the format can store all of this metadata of a tensor. The default: true if traits().metadata is true or
+  // the metadata is empty.
   virtual bool HoldsMetadata(const TensorMetadata& metadata) const;
 
   // True if the content shows this format. Reads little.

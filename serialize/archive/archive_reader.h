@@ -47,7 +47,7 @@ struct ArchiveDamage {
 struct ArchiveCensus {
   int64_t whole = 0;               // tensors that passed all checks that the format allows
   int64_t damaged = 0;             // tensors with damage; a tensor counts once
-  int64_t not_readable = 0;        // deltas with another base than theirs
+  int64_t not_readable = 0;        // deltas for which the given base is not the right one
   int64_t past_limit = 0;          // tensors that were not checked because of a limit; they may be whole
   int64_t not_checked = 0;         // tensors of a kind that this version only lists
   int64_t without_base = 0;        // deltas whose stored bytes are whole, and whose base is not given
@@ -59,7 +59,7 @@ class ArchiveReader {
   virtual ~ArchiveReader() = default;
 
   virtual absl::string_view format() const = 0;  // ArchiveFormat::name
-  virtual const std::string& path() const = 0;   // for messages
+  virtual const std::string& path() const = 0;   // for error messages
   // Sorted by name (as unsigned bytes); no two have the same name. Without ArchiveReaderOptions::keep_entries the list
   // may be empty: a format that needs no list in memory then makes none.
   virtual const std::vector<ArchiveEntry>& entries() const = 0;
@@ -88,7 +88,7 @@ class ArchiveReader {
   virtual absl::StatusOr<DecodedTensor> ReadWithReadableMetadata(absl::string_view name) const;
   virtual absl::StatusOr<TensorMetadata> Metadata(absl::string_view name) const;
 
-  // True if ReadBlocks of this tensor holds one block at a time in memory. Otherwise it reads the whole tensor.
+  // True if ReadBlocks of this tensor has one block at a time in memory; false if it reads the whole tensor first.
   virtual bool CanReadInBlocks(const ArchiveEntry& entry) const;
   // The elements, row-major, in blocks of at most `block_bytes` (at least one element).
   virtual absl::StatusOr<std::unique_ptr<TensorBlocks>> ReadBlocks(const ArchiveEntry& entry,

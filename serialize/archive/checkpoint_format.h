@@ -23,7 +23,8 @@ class CheckpointArchiveFormat final : public ArchiveFormat {
   ArchiveTraits traits() const override;
   bool HoldsDType(DType dtype) const override { return dtype != DType::kResource; }
   bool Recognizes(const ArchiveProbe& probe) const override;
-  // In a folder with the file `checkpoint` the latest one that it names; else all. Of a SavedModel its variables.
+  // If the folder has the file `checkpoint`: the latest checkpoint that this file names. Otherwise all checkpoints of
+  // the folder; of a SavedModel its variables.
   std::vector<std::string> FindIn(const std::string& folder, absl::Span<const std::string> names) const override;
   absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
                                                       const ArchiveReaderOptions& options) const override;

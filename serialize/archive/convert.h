@@ -51,8 +51,8 @@ struct ConvertOptions {
   std::vector<std::string> include;  // shell patterns; empty: all tensors
   std::vector<std::string> exclude;
   std::function<std::string(absl::string_view)> rename;  // the new name; null: names stay
-  std::vector<DTypeRule>
-      dtypes;  // the first rule whose glob matches the old name counts. Converts as strided/convert.h
+  // Converts elements (tensor/strided/convert.h). The first rule whose glob matches the old name counts.
+  std::vector<DTypeRule> dtypes;
   // Leaves out what the target cannot hold, instead of failing: metadata, strides, and tensors of a dtype that it
   // lacks. Tensors of a dtype that it holds opaquely (ArchiveFormat::HoldsOpaquely) lose only the name of their dtype.
   bool allow_loss = false;

@@ -13,7 +13,7 @@
 
 namespace tensorcask {
 
-// `path` is for messages. A tensor with a metadata_status that is an error is listed and read; its metadata is that
+// `path` is for error messages. A tensor whose metadata_status is an error is listed and read; Metadata returns that
 // error. Requires: the names differ.
 std::unique_ptr<ArchiveReader> MakeDecodedArchive(absl::string_view format, std::string path,
                                                   std::vector<NamedRecord> tensors);

@@ -16,7 +16,7 @@
 
 namespace tensorcask {
 
-// The result is what IndexView gives of the whole tensor. Reads the smallest slice that has all selected elements
+// The result is equal to IndexView of the whole tensor. Reads the smallest slice that has all selected elements
 // (ArchiveReader::ReadSlice), so a step of 2 reads all elements and drops every second one; nothing if no element is
 // selected; the whole tensor, with its checksum, if `index` selects all of it.
 // Errors: InvalidArgument for more indices than axes and for a step of 0; OutOfRange for an element outside; as

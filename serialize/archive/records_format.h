@@ -34,7 +34,7 @@ class RecordsArchiveFormat final : public ArchiveFormat {
                                                         const ArchiveWriterOptions& options) const override;
 };
 
-// The tensors of a stream of records, all in memory: for a pipe, which is read only once. `name` is for messages.
+// Reads all tensors of a stream of records into memory: for a pipe, which can be read only once.
 // Errors: as RecordsArchiveFormat::Open; ResourceExhausted past options.limits.max_file_decoded_bytes.
 absl::StatusOr<std::unique_ptr<ArchiveReader>> ReadRecordStream(std::unique_ptr<ByteStream> stream,
                                                                 const ArchiveReaderOptions& options);

@@ -1,4 +1,4 @@
-// Loads or saves many tensors of memory in one call.
+// Loads many tensors into memory, or saves many tensors from memory, in one call.
 //
 //   const std::vector<const ArchiveEntry*> wanted = SelectEntries(archive->entries(), {"*kernel"}, {});   // convert.h
 //   CASK_ASSIGN_OR_RETURN(const std::vector<Tensor> kernels, LoadTensors(*archive, wanted));
@@ -35,7 +35,7 @@ struct LoadOptions {
   std::function<bool(uint64_t bytes)> progress;
 };
 
-// The tensors of `entries`, in their order. All of them are in memory at the end, or none.
+// The tensors of `entries`, in their order: all of them, or an error.
 // Errors: that of the first entry that cannot be read; Cancelled. Requires: the entries are those of `archive`.
 absl::StatusOr<std::vector<Tensor>> LoadTensors(const ArchiveReader& archive,
                                                 absl::Span<const ArchiveEntry* const> entries,

@@ -1,4 +1,4 @@
-// What is in the tensors of an archive: range, mean, spread, and elements that point to trouble.
+// Computes for each tensor of an archive: range, mean, spread, and the numbers of NaN, infinite and subnormal elements.
 //
 //   CASK_ASSIGN_OR_RETURN(const std::vector<TensorStatistics> all, Summarize(*archive));
 //   for (const TensorStatistics& one : all) std::cout << one.name << " " << one.min << " " << one.max << "\n";

@@ -1,4 +1,4 @@
-// Successive parts of one tensor, in row-major order: what bounds the memory of a conversion.
+// Reads one tensor as successive blocks, in row-major order, so that a conversion needs memory for a block only.
 //
 //   const uint64_t block_bytes = 8 << 20;
 //   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<TensorBlocks> blocks, archive->ReadBlocks(entry, block_bytes));

@@ -57,8 +57,8 @@ class NpyWriter {
   absl::Status Add(const TensorView& tensor, const TensorMetadata& metadata = {});
 
   // One piece of an array of shape `full_shape`; the first call fixes shape and dtype. Pieces come in row-major order:
-  // each begins where the piece before ended, and is a run of elements in that order (whole
-  // rows, for example; a piece may also lie inside one row).
+  // each begins where the piece before ended, and is a run of elements in that
+  // order (whole rows, for example; a piece may also lie inside one row).
   // Errors: as Add; InvalidArgument for a piece that does not continue the one before, for column-major order, and for
   // strings unless the piece is the whole array.
   absl::Status AddSlice(const TensorShape& full_shape, const TensorSlice& slice, const TensorView& tensor,

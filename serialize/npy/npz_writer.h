@@ -7,8 +7,8 @@
 // Add writes the elements in one pass and memory stays bounded: the writer keeps only names and offsets (and strings of
 // one tensor at a time). Stored elements begin at a multiple of NpyFormat::alignment bytes of the file, so that they
 // can be mapped (NpzReader::Map). The same tensors in the same order with the same options give the same bytes: all
-// dates are 1980-01-01. Archives past 4 GiB or 65535 members use zip64. Names do not change:
-// "dense/kernel" becomes the member "dense/kernel.npy". Of the metadata only kNpyDescrAttribute is kept.
+// dates are 1980-01-01. Archives past 4 GiB or 65535 members use zip64. Names do not change: "dense/kernel" becomes
+// the member "dense/kernel.npy". Of the metadata only kNpyDescrAttribute is kept.
 //
 // The file is written under a temporary name and renamed (serialize/io/internal/atomic_publish.h). A writer destroyed
 // without Finish removes it. After a failed Add or Finish every further call returns the same error. One caller at a
@@ -64,9 +64,9 @@ class NpzWriter {
   absl::Status Add(absl::string_view name, const TensorView& tensor, const NpzAddOptions& options = {});
 
   // One piece of a tensor of shape `full_shape`; the first call for a name fixes shape and dtype. Pieces come in
-  // row-major order: each begins where the piece before ended, and is a run of elements in
-  // that order (whole rows, for example; a piece may also lie inside one row). No other tensor may be added until the
-  // last piece was added.
+  // row-major order: each begins where the piece before ended, and is a run of elements in that order (whole
+  // rows, for example; a piece may also lie inside one row). No other tensor may be added until the last piece was
+  // added.
   // Errors: as Add; InvalidArgument for a piece that does not continue the one before, for column-major order, and for
   // strings unless the piece is the whole tensor.
   absl::Status AddSlice(absl::string_view name, const TensorShape& full_shape, const TensorSlice& slice,
