@@ -147,6 +147,20 @@ TEST_F(UnixListenerTest, WhatADeadServerLeftIsReplaced) {
   EXPECT_OK(UnixSocket::Connect(path_, kLong));
 }
 
+TEST_F(UnixListenerTest, AClientWaitsForItsServer) {
+  for (const bool is_old_socket : {false, true}) {
+    SCOPED_TRACE(is_old_socket ? "a server left its socket" : "there is no path");
+    if (is_old_socket) BareSocket(path_, bind);
+    std::thread server([&] {
+      absl::SleepFor(absl::Milliseconds(20));
+      ASSERT_OK_AND_ASSIGN(UnixListener listener, Listen());
+      EXPECT_OK(listener.Accept(kLong));
+    });
+    EXPECT_OK(UnixSocket::Connect(path_, kLong));
+    server.join();
+  }
+}
+
 TEST_F(UnixListenerTest, NothingButAnOldSocketIsRemoved) {
   const auto refused = [&] { return StatusIs(Code::kAlreadyExists, HasSubstr("exists and is not a socket")); };
   folder_.Write("socket", "precious");
