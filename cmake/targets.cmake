@@ -5898,6 +5898,7 @@ tensorcask_inner_library(tools_json_text
     tools/json_text.cc
   LINK
     Tensorcask::tensor
+    absl::flat_hash_map
     absl::strings
     nlohmann_json::nlohmann_json)
 

@@ -88,7 +88,7 @@ absl::StatusOr<ExitCode> Send(const SendFlags& flags, Console& console) {
   const StopWatch watch([&] { channel.Shutdown(); });
   const auto call = [&](const Message& request) -> absl::Status {
     CASK_ASSIGN_OR_RETURN(const Message reply, channel.Call(request, flags.socket.timeout()));
-    return reply.status;
+    return StatusOfReply(reply.status);
   };
   const auto send_all = [&]() -> absl::Status {
     ProgressLine progress(console, ElementBytes(selected));
@@ -306,8 +306,9 @@ Action DeclareServe(CLI::App& app) {
   AddInputOptions(app, &flags->input);
   app.footer(
       "Answers until it is interrupted. Every command that reads takes unix:SOCKET for a PATH. 64 clients are "
-      "served at once; when more connect, silent ones are disconnected, and those that do not read their "
-      "answers.\n\n"
+      "served at once. When more connect, clients are disconnected to make room: first silent ones and those that do "
+      "not read their answers, then busy ones that have had an answer. Half of the places are for answers of more "
+      "than 1 MiB; one more request for such an answer is refused, and the client can ask again.\n\n"
       "Example:\n"
       "  tensorcask serve model.ckpt --unix /run/user/1000/model.sock &\n"
       "  tensorcask show --slice 0,10:- unix:/run/user/1000/model.sock dense/kernel");

@@ -101,18 +101,11 @@ Json ToJson(const ArchiveEntry& info, const Details& details) {
   tensor["shard"] = info.shard ? Json(*info.shard) : Json(nullptr);
   tensor["offset"] = info.offset ? Json(*info.offset) : Json(nullptr);
   tensor["strides"] = info.strides.empty() ? Json(nullptr) : Json(info.strides);
-  tensor["attributes"] = Json::object();
-  for (const auto& [key, value] : details.metadata.attributes) tensor["attributes"][JsonText(key)] = JsonText(value);
+  tensor["attributes"] = JsonTexts(details.metadata.attributes);
   if (!details.crc32.empty()) tensor["crc32"] = details.crc32;
   if (!info.alias_of.empty()) tensor["alias_of"] = JsonText(info.alias_of);
   if (!details.status.ok()) tensor["error"] = JsonText(InToolWords(details.status.message()));
   return tensor;
-}
-
-Json ToJson(const FileMetadata& metadata) {
-  Json json = Json::object();
-  for (const auto& [key, value] : metadata) json[JsonText(key)] = JsonText(value);
-  return json;
 }
 
 // "61.3 %".
@@ -224,7 +217,7 @@ class Document {
  public:
   Document(const Flags& flags, const ArchiveReader& input, std::ostream& out) : out_(out) {
     out_ << "{\n  \"path\": " << Line(JsonText(flags.path)) << ",\n  \"format\": " << Line(std::string(input.format()))
-         << ",\n  \"metadata\": " << Line(ToJson(input.file_metadata())) << ",\n  \"tensors\": [";
+         << ",\n  \"metadata\": " << Line(JsonTexts(input.file_metadata())) << ",\n  \"tensors\": [";
   }
   void Add(const Json& tensor) {
     out_ << separator_ << Line(tensor);

@@ -1,6 +1,7 @@
 #include "tensorcask/tools/served_input.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <utility>
@@ -156,7 +157,7 @@ class ServedInput final : public ArchiveReader {
     }
     const std::lock_guard<std::mutex> lock(mutex_);
     CASK_ASSIGN_OR_RETURN(Message reply, channel_.Call(request, absl::Minutes(1)));
-    CASK_RETURN_IF_ERROR(reply.status);
+    CASK_RETURN_IF_ERROR(StatusOfReply(reply.status));
     if (reply.tensors.size() == 1) return std::move(reply.tensors[0]);
     return absl::DataLossError(
         absl::StrCat(channel_.name(), ": the answer has ", reply.tensors.size(), " tensors; wanted 1"));
@@ -190,6 +191,19 @@ absl::StatusOr<Channel> ConnectToListening(const std::string& socket, absl::Dura
   absl::StatusOr<Channel> channel = Channel::Connect(socket, absl::ZeroDuration(), options);
   if (!absl::IsDeadlineExceeded(channel.status())) return channel;
   return Channel::Connect(socket, timeout, options);
+}
+
+absl::Status StatusOfReply(const absl::Status& status) {
+  constexpr size_t kMaxMessageBytes = 1000;
+  constexpr size_t kMostContinuations = 3;
+  const absl::string_view message = status.message();
+  if (message.size() <= kMaxMessageBytes) return status;
+  const auto continues_a_character = [&](size_t at) {
+    return (static_cast<unsigned char>(message[at]) & 0xc0) == 0x80;
+  };
+  size_t end = kMaxMessageBytes;
+  while (end > kMaxMessageBytes - kMostContinuations && continues_a_character(end)) --end;
+  return absl::Status(status.code(), absl::StrCat(message.substr(0, end), "... (", message.size(), " bytes)"));
 }
 
 absl::StatusOr<std::unique_ptr<ArchiveReader>> ConnectToServer(const std::string& socket) {

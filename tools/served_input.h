@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
@@ -34,6 +35,9 @@ inline constexpr char kPullTopic[] = "pull";
 // A channel to a server that listens already; waits for `timeout` only while the server's queue is full. Shared memory
 // that the server can still change is copied on arrival. Errors: as Channel::Connect.
 absl::StatusOr<Channel> ConnectToListening(const std::string& socket, absl::Duration timeout);
+
+// The status of a peer's reply. A longer message is cut after 1000 bytes, so that a peer cannot fill a terminal.
+absl::Status StatusOfReply(const absl::Status& status);
 
 // Waits a minute for each answer. What the list says is checked: names come once, texts are printable, and each tensor
 // has the dtype and shape that the list says. Errors: as Channel::Connect and Call; the server's own; DataLoss.

@@ -494,6 +494,42 @@ class Attack(Scratch):
         self.assert_one_line(run("show", "unix:" + self.sock, "w"), 1, "the server's list says")
 
 
+    def test_long_and_hostile_messages_of_a_peer(self):
+        """A peer's error is printed in one short line: by commands that read, and by `send`."""
+        prefix = self.model()
+        for text in (b"x" * 100_000, b"\x1b[2J\na\0\xff" * 2000, ("\u202e" * 9000).encode(), b"gone"):
+            self.answer_with(lambda number, text=text: frame(
+                3, number, liar.field(1, b"t") + b"\x10" + leb128(number) + b"\x18\x05" + liar.field(4, text)))
+            for command in (("ls", "unix:" + self.sock), ("send", prefix, "--unix", self.sock)):
+                done = subprocess.run([TOOL, *command], capture_output=True, timeout=20, check=False)
+                self.assertEqual((done.returncode, done.stdout), (1, b""), (command, text[:9]))
+                self.assertEqual(done.stderr.count(b"\n"), 1, done.stderr[:300])
+                self.assertLess(len(done.stderr), 5000)
+                self.assertEqual([byte for byte in done.stderr if not 32 <= byte < 127 and byte != 10], [])
+                self.assertIn(b"gone" if text == b"gone" else b"(%d bytes)" % len(text), done.stderr)
+
+    def answer_with(self, reply):
+        """A server that answers each request with reply(its number)."""
+        listener = socket.socket(socket.AF_UNIX)
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(self.sock)
+        listener.bind(self.sock)
+        listener.listen()
+        self.addCleanup(listener.close)
+
+        def serve():
+            with contextlib.suppress(OSError):
+                while True:
+                    client = listener.accept()[0]
+                    client.sendall(HELLO)
+                    number = 0
+                    while (received := liar.receive_frame(client)) is not None:
+                        if received[0] == 2:
+                            number += 1
+                            client.sendall(reply(number))
+        threading.Thread(target=serve, daemon=True).start()
+
+
 def attack_for(seconds):
     """Runs all attacks again and again, with other random numbers; 1 if one of them succeeded."""
     global SEED  # pylint: disable=global-statement

@@ -45,6 +45,7 @@ CASES = (
     ("names", 400_000, "probe lookup", FREE, "ok"),
     ("snappy_names", 400_000, "verify", FREE, "ok"),
     ("snappy_names", 400_000, "ls", FREE, "ok"),
+    ("snappy_names", 400_000, "convert", COPY_BYTES, "ok"),
     ("empty_tensors", 400_000, "verify", FREE, "ok"),
     ("empty_tensors", 400_000, "ls", FREE, "ok"),
     ("ranks", 60_000, "verify", FREE, "ok"),
@@ -72,6 +73,7 @@ CASES = (
     ("graph", 100_000, "tree", LIST_BYTES, "ok"),
     ("graph", 1_000_000, "tree", FREE, "max_unbacked_bytes"),
     ("forged_bases", 50, "verify --base", FREE, "not readable"),
+    ("file_metadata", 400_000, "ls --json", LIST_BYTES, "ok"),
     ("zeros_default", 20_000_000, "verify", FREE, "ok"),
     ("zeros_high", 20_000_000, "verify", FREE, "ok"),
     ("unknown_fields", 32 * MIB, "ls", FREE, "ok"),
@@ -87,6 +89,7 @@ SLOPES = (
     ("v1", 2_000, "verify"),
     ("text", 20_000, "ls"),
     ("zeros_high", 2_000_000, "verify"),
+    ("file_metadata", 4_000, "ls --json"),
 )
 
 
@@ -101,7 +104,7 @@ class Bombs:
             os.mkdir(bomb)
             subprocess.run([MAKE, kind, str(size), bomb], check=True, timeout=600)
         names = os.listdir(bomb)
-        path = next(os.path.join(bomb, name) for name in ("m", "v1", "m.pb", "m.pbtxt", "m.tfrecord")
+        path = next(os.path.join(bomb, name) for name in ("m", "v1", "m.pb", "m.pbtxt", "m.tfrecord", "m.safetensors")
                     if name in names or name + ".index" in names)
         # Of a data file the bytes count that are in memory at a time, which the promise does not need.
         read = [name for name in names if name.startswith(os.path.basename(path))]
@@ -114,7 +117,8 @@ class Bombs:
         form = {".pb": "tensorproto", ".pbtxt": "tensorproto-text"}.get(os.path.splitext(path)[1])
         if command.startswith("probe "):
             return [PROBE, command.split()[1], path]
-        words = {"tree": ["ls", "--tree", path],
+        words = {"ls --json": ["ls", "--json", path],
+                 "tree": ["ls", "--tree", path],
                  "verify --base": ["verify", "--base", os.path.join(bomb, "base"), path],
                  "convert": ["convert", path, os.path.join(copy, "m")],
                  "salvage": ["salvage", path, os.path.join(copy, "m")]}.get(command, [command, path])

@@ -281,6 +281,16 @@ void Records(const Folder& folder, int64_t n) {
   folder.Put("m.tfrecord", bytes);
 }
 
+// A safetensors file without tensors whose metadata have n keys.
+void FileMetadata(const Folder& folder, int64_t n) {
+  std::string header = "{\"__metadata__\":{";
+  for (int64_t i = 0; i < n; ++i) absl::StrAppend(&header, i == 0 ? "" : ",", "\"", Name(i), "\":\"\"");
+  header += "}}";
+  char size[sizeof(uint64_t)];
+  StoreLittleEndian(static_cast<uint64_t>(header.size()), size);
+  folder.Put("m.safetensors", std::string(size, sizeof(size)) + header);
+}
+
 // A bundle with an object graph of n nodes, each a child of the one before.
 void Graph(const Folder& folder, int64_t n) {
   std::string graph;
@@ -319,6 +329,7 @@ const std::map<std::string, Make>& Kinds() {
       {"nested_text", NestedText},
       {"records", Records},
       {"graph", Graph},
+      {"file_metadata", FileMetadata},
   };
   return kinds;
 }
