@@ -75,6 +75,18 @@ TEST(NpyRoundTrip, EveryDTypeRankOrderAndByteOrder) {
   }
 }
 
+// np.save leaves 21 characters for the axis along which an array grows, and then pads to a multiple of 64 bytes, by a
+// whole 64 if nothing is missing. With 20 characters the second header would have 128 bytes, with 22 the first 192.
+// (The sizes are from NumPy 1.24.)
+TEST(NpyRoundTrip, TheHeaderIsAsLongAsThatOfNumPy) {
+  for (const bool is_longer : {false, true}) {
+    DimVector dims(14, 1);
+    dims[1] = is_longer ? 100 : 10;
+    const Tensor tensor = *Tensor::Create(DType::kUint8, *TensorShape::Create(dims));
+    EXPECT_EQ(Npy(tensor).size(), static_cast<size_t>(dims[1]) + (is_longer ? 192 : 128));
+  }
+}
+
 TEST(NpyRoundTrip, PreservesColumnMajorViews) {
   const Tensor tensor = Tensor::FromValues<int32_t>({{1, 2, 3}, {4, 5, 6}});
   const TensorView transposed = *TensorView(tensor).Transpose(0, 1);
