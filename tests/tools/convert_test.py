@@ -127,6 +127,14 @@ class Convert(Scratch):
             self.assertEqual((tensor["device"], tensor["attributes"]), ("cuda:0", {"unit": "m"}), name)
         self.assertEqual(read(back + ".index"), read(self.path("copy.index")))
 
+    def test_attributes_whose_keys_are_the_same_in_json(self):
+        extension = b""
+        for key, value in ((b"a", b"1"), (b"\xfe", b"2"), (b"\xff", b"3")):
+            attribute = b"\x0a" + leb128(len(key)) + key + b"\x12" + leb128(len(value)) + value
+            extension += b"\x4a" + leb128(len(attribute)) + attribute
+        (tensor,) = json.loads(run("ls", "--json", self.tagged(extension)).stdout)["tensors"]
+        self.assertEqual(tensor["attributes"], {"a": "1", "\ufffd": "3"})
+
     def test_metadata_is_not_lost_silently(self):
         prefix = self.tagged(b"\x12\x06cuda:x")  # no device
         self.assertEqual(run("show", prefix, "w").stdout, "float32 [2]\n[0 0]\n")
