@@ -35,6 +35,7 @@ namespace {
 using ::tensorcask::testing::Counting;
 using ::tensorcask::testing::CountMappedMemoryFiles;
 using ::tensorcask::testing::CountOpenDescriptors;
+using ::tensorcask::testing::CountOpenDescriptorsOnceSettled;
 using ::tensorcask::testing::Ends;
 using ::tensorcask::testing::ExpectSame;
 using ::tensorcask::testing::FailingNew;
@@ -74,7 +75,7 @@ void ForEachAllocation(absl::FunctionRef<void(int, bool)> run) {
     for (; count < kMostAllocations; ++count) {
       SCOPED_TRACE(::testing::Message() << "allocation " << count << (all ? " and all later ones" : "") << " failed");
       run(count, all);
-      EXPECT_EQ(CountOpenDescriptors(), descriptors);
+      EXPECT_EQ(CountOpenDescriptorsOnceSettled(descriptors), descriptors);
       EXPECT_EQ(CountMappedMemoryFiles(), mappings);
       if (!has_failed || ::testing::Test::HasFailure()) break;
     }
