@@ -37,6 +37,15 @@ def module(name):
         return None
 
 
+def large(seed):
+    """Tensors of 80 MiB, which are copied in blocks: one random, one that is easy to deflate."""
+    rng = np.random.default_rng(seed)
+    return {
+        "random": rng.integers(0, 2**32, (1280, 16 << 10), np.uint32),
+        "regular": np.arange(20 << 20, dtype=np.int32).reshape(20, 1 << 20) & 255,
+    }
+
+
 class Archives(peer.Scratch):
     def read_by_us(self, path, *options):
         """{name: (dtype, shape, data)} that we read. Compares the listing with it, too."""
@@ -114,6 +123,19 @@ class Safetensors(Archives):
         safetensors.numpy.save_file(named, self.path("theirs.safetensors"))
         self.assertEqual(len(self.read_by_us(self.path("theirs.safetensors"))), len(named))
         self.assert_arrays(safetensors.numpy.load_file(self.written_by_us(named, "ours.safetensors")), named)
+        peer.carried(SAFETENSORS, "it writes, we read", len(named))
+        peer.carried(SAFETENSORS, "we write, it reads", len(named))
+
+    @needs("safetensors")
+    def test_large(self):
+        named = large(240)
+        safetensors.numpy.save_file(named, self.path("theirs.safetensors"))
+        self.assert_same(
+            self.read_by_us(self.path("theirs.safetensors")),
+            {item.name: item.value for item in random_tensors.stored(named)},
+        )
+        loaded = safetensors.numpy.load_file(self.written_by_us(named, "ours.safetensors"))
+        self.assertTrue(all(np.array_equal(loaded[name], named[name]) for name in named))
         peer.carried(SAFETENSORS, "it writes, we read", len(named))
         peer.carried(SAFETENSORS, "we write, it reads", len(named))
 
@@ -196,6 +218,21 @@ class Safetensors(Archives):
 
 
 class Npz(Archives):
+    @needs("npz")
+    def test_large(self):
+        named = large(320)
+        for save in (np.savez, np.savez_compressed):
+            save(self.path("theirs.npz"), **named)
+            self.assert_same(
+                self.read_by_us(self.path("theirs.npz")),
+                {item.name: item.value for item in random_tensors.stored(named)},
+            )
+            peer.carried(NUMPY, f"it writes npz ({save.__name__}), we read", len(named))
+        for level in ("stored", "default"):
+            with np.load(self.written_by_us(named, "ours.npz", "--level", level)) as read:
+                self.assertTrue(all(np.array_equal(read[name], named[name]) for name in named))
+            peer.carried(NUMPY, "we write npz, it reads", len(named))
+
     @needs("npz")
     def test_both_ways(self):
         for seed in range(3):
