@@ -88,6 +88,7 @@ class NpyArchiveReader final : public ArchiveReader {
   absl::string_view format() const override { return kIsNpz ? "npz" : "npy"; }
   const std::string& path() const override { return path_; }
   const std::vector<ArchiveEntry>& entries() const override { return entries_; }
+  std::vector<std::string> notes() const override { return reader_.notes(); }
   absl::StatusOr<Tensor> Read(absl::string_view name) const override {
     CASK_ASSIGN_OR_RETURN(const NpyEntry* const stored, Lookup(name));
     return reader_.Read(stored->name);

@@ -78,6 +78,7 @@ NpyReader::~NpyReader() = default;
 
 const std::string& NpyReader::path() const { return file_->source().name(); }
 const std::vector<NpyEntry>& NpyReader::entries() const { return file_->entries(); }
+const std::vector<std::string>& NpyReader::notes() const { return file_->notes(); }
 
 absl::StatusOr<NpyEntry> NpyReader::Find(absl::string_view name) const { return file_->Find(name); }
 

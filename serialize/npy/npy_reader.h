@@ -57,6 +57,8 @@ class NpyReader {
 
   // One entry, or one for each field, in the order of the fields.
   const std::vector<NpyEntry>& entries() const;
+  // Sentences about what allow_trailing_bytes accepted, at most 100.
+  const std::vector<std::string>& notes() const;
   // Errors: NotFound, naming tensor and file.
   absl::StatusOr<NpyEntry> Find(absl::string_view name) const;
 

@@ -147,6 +147,7 @@ NpzReader::~NpzReader() = default;
 const std::string& NpzReader::path() const { return file_->source().name(); }
 const std::vector<NpyEntry>& NpzReader::entries() const { return file_->entries(); }
 const std::vector<std::string>& NpzReader::other_members() const { return file_->other_members(); }
+const std::vector<std::string>& NpzReader::notes() const { return file_->notes(); }
 
 absl::StatusOr<NpyEntry> NpzReader::Find(absl::string_view name) const { return file_->Find(name); }
 

@@ -63,6 +63,8 @@ class NpzReader {
   const std::vector<NpyEntry>& entries() const;
   // Names of the members that are not arrays; folders are left out.
   const std::vector<std::string>& other_members() const;
+  // Sentences about what allow_trailing_bytes accepted, at most 100.
+  const std::vector<std::string>& notes() const;
   // Errors: NotFound, naming tensor and file.
   absl::StatusOr<NpyEntry> Find(absl::string_view name) const;
 

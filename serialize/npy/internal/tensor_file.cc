@@ -130,6 +130,11 @@ absl::Status TensorFile::AddArray(absl::string_view key, absl::string_view membe
     return absl::DataLossError(absl::StrCat(available_bytes - header.data_bytes,
                                             " bytes behind the array (NpyReaderOptions::allow_trailing_bytes)"));
   }
+  constexpr size_t kMaxNotes = 100;
+  if (!header.has_objects && available_bytes > header.data_bytes && notes_.size() < kMaxNotes) {
+    notes_.push_back(absl::StrCat(member.empty() ? "" : absl::StrCat("member ", Quoted(member), ": "),
+                                  available_bytes - header.data_bytes, " bytes behind the array are ignored"));
+  }
   arrays_.push_back(std::make_unique<Array>(Array{std::move(header), std::move(data)}));
   const Array& array = *arrays_.back();
   for (size_t i = 0; i < array.header.leaves.size(); ++i) {

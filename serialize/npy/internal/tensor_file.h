@@ -53,6 +53,7 @@ class TensorFile {
 
   const std::vector<NpyEntry>& entries() const { return entries_; }
   const std::vector<std::string>& other_members() const { return other_members_; }
+  const std::vector<std::string>& notes() const { return notes_; }
   absl::StatusOr<NpyEntry> Find(absl::string_view name) const;
   absl::StatusOr<Tensor> Read(absl::string_view name) const;
   absl::StatusOr<TensorView> ReadView(absl::string_view name) const;
@@ -110,6 +111,7 @@ class TensorFile {
   absl::flat_hash_map<std::string, size_t> by_name_;
   std::vector<std::string> other_members_;
   std::vector<Other> others_;
+  std::vector<std::string> notes_;
 };
 
 }  // namespace tensorcask::npy

@@ -21,6 +21,7 @@
 namespace tensorcask {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::StatusIs;
 using Code = absl::StatusCode;
@@ -201,7 +202,8 @@ TEST(NpyHeader, LimitsAndOptions) {
               StatusIs(Code::kResourceExhausted, HasSubstr("max_header")));
   options = {};
   options.allow_trailing_bytes = true;
-  EXPECT_OK(Open(File(Text("'<f4'", "()"), "12345678"), options));
+  ASSERT_OK_AND_ASSIGN(const NpyReader longer, Open(File(Text("'<f4'", "()"), "12345678"), options));
+  EXPECT_THAT(longer.notes(), ElementsAre("4 bytes behind the array are ignored"));
   // Empty strings take memory and no bytes of the file.
   const std::string empty = File(Text("'|S0'", "(9223372036854775807,)"));
   EXPECT_THAT(Open(empty), StatusIs(Code::kDataLoss));
