@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -11,15 +10,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/archive/convert.h"
-#include "tensorcask/serialize/archive/internal/similar_names.h"
 #include "tensorcask/serialize/io/file_system.h"
-#include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tools/rename.h"
@@ -51,28 +47,6 @@ int NumThreads() {
   return static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, kMaxThreads));
 }
 
-// "; no dtype is called "flaot32"; did you mean "float32"?".
-std::string SimilarDType(const std::string& word) {
-  constexpr int64_t kMaxNumber = 127;
-  static constexpr std::pair<absl::string_view, absl::string_view> kOtherNames[] = {
-      {"fp16", "float16"}, {"fp32", "float32"}, {"fp64", "float64"}, {"single", "float32"}};
-  std::string hint = absl::StrCat("; no dtype is called ", Quoted(word));
-  const std::string lower = absl::AsciiStrToLower(word);
-  for (const auto& [name, meant] : kOtherNames) {
-    if (lower == name) return absl::StrCat(hint, "; did you mean ", Quoted(meant), "?");
-  }
-  for (const std::string& cased : {lower, absl::AsciiStrToUpper(word)}) {  // F16 is a name of safetensors, f16 is none
-    if (const absl::StatusOr<DType> dtype = ParseDType(cased); dtype.ok()) {
-      return absl::StrCat(hint, "; did you mean ", Quoted(DTypeName(*dtype)), "?");
-    }
-  }
-  std::vector<absl::string_view> names;
-  for (int64_t number = 0; number <= kMaxNumber; ++number) {
-    if (const std::optional<DType> dtype = DTypeFromNumber(number)) names.push_back(DTypeName(*dtype));
-  }
-  return absl::StrCat(hint, archive::DidYouMean(lower, names));
-}
-
 absl::StatusOr<std::vector<DTypeRule>> ParseDTypeRules(const std::vector<std::string>& texts) {
   std::vector<DTypeRule> rules;
   for (const std::string& text : texts) {
@@ -82,7 +56,7 @@ absl::StatusOr<std::vector<DTypeRule>> ParseDTypeRules(const std::vector<std::st
     if (!dtype.ok() || split == 0) {
       const bool has_both = split != std::string::npos && split > 0;
       return Misuse(absl::StrCat("--dtype ", text, ": wanted GLOB=DTYPE, as in '*kernel=bfloat16'",
-                                 has_both ? SimilarDType(text.substr(split + 1)) : ""));
+                                 has_both ? absl::StrCat("; ", NoSuchDType(text.substr(split + 1))) : ""));
     }
     rules.push_back({text.substr(0, split), *dtype});
   }

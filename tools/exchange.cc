@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -13,7 +14,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "tensorcask/serialize/archive/convert.h"
@@ -21,8 +24,10 @@
 #include "tensorcask/serialize/exchange/channel.h"
 #include "tensorcask/serialize/exchange/message_codec.h"
 #include "tensorcask/serialize/exchange/server.h"
+#include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
 #include "tensorcask/tensor/base/checked_math.h"
+#include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tools/served_input.h"
@@ -44,6 +49,16 @@ struct SocketFlags {
 
   absl::Duration timeout() const { return absl::Seconds(timeout_s); }
 };
+
+// Errors: Misuse if there is no folder for the socket.
+absl::Status CheckSocketFolder(const std::string& socket) {
+  const size_t slash = socket.rfind('/');
+  if (slash == std::string::npos || slash == 0) return absl::OkStatus();
+  const std::string folder = socket.substr(0, slash);
+  FileInfo info;
+  if (FileSystem::Posix()->Describe(folder, &info) != -ENOENT) return absl::OkStatus();
+  return Misuse(absl::StrCat("--unix ", socket, ": there is no folder ", folder, " for the socket"));
+}
 
 uint64_t MemoryBytes(const DecodedTensor& tensor) {
   const TensorView::ByteRange range = tensor.view.bounds();
@@ -84,7 +99,7 @@ absl::StatusOr<ExitCode> Send(const SendFlags& flags, Console& console) {
   const std::vector<const ArchiveEntry*> selected = SelectEntries(input->entries(), flags.include, flags.exclude);
   CASK_RETURN_IF_ERROR(input->CheckFiles());
   CatchInterrupts();
-  CASK_ASSIGN_OR_RETURN(Channel channel, ConnectToListening(flags.socket.path, flags.socket.timeout()));
+  CASK_ASSIGN_OR_RETURN(Channel channel, ConnectToListening(flags.socket.path, "recv", flags.socket.timeout()));
   const StopWatch watch([&] { channel.Shutdown(); });
   const auto call = [&](const Message& request) -> absl::Status {
     CASK_ASSIGN_OR_RETURN(const Message reply, channel.Call(request, flags.socket.timeout()));
@@ -164,6 +179,7 @@ absl::StatusOr<int64_t> ReceiveAll(Channel& channel, const ArchiveFormat& to, ab
 
 absl::StatusOr<ExitCode> Recv(const RecvFlags& flags, Console& console) {
   CASK_ASSIGN_OR_RETURN(const ArchiveFormat* const to, TargetFormat(flags.destination, flags.to));
+  CASK_RETURN_IF_ERROR(CheckSocketFolder(flags.socket.path));
   CatchInterrupts();
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveWriter> output,
                         CreateOutput(flags.destination, *to, flags.output));
@@ -221,6 +237,7 @@ void SplitOperand(const std::string& operand, std::string* prefix, std::string* 
 }
 
 absl::StatusOr<ExitCode> Serve(const ServeFlags& flags, Console& console) {
+  CASK_RETURN_IF_ERROR(CheckSocketFolder(flags.socket.path));
   KeepLittleMemory();
   std::vector<TensorService::Source> sources;
   for (const std::string& operand : flags.paths) {
@@ -255,12 +272,29 @@ absl::StatusOr<ExitCode> Serve(const ServeFlags& flags, Console& console) {
   return InterruptedExitCode();
 }
 
+// Sets *seconds; the message if `text` is no time to wait.
+std::string ParseSeconds(const std::string& text, double* seconds) {
+  double parsed = 0;
+  const bool is_decimal = text.find_first_of("xX") == std::string::npos;
+  if (!is_decimal || !absl::SimpleAtod(text, &parsed) || !(parsed >= 0.001 && parsed <= 1e9)) {
+    return absl::StrCat("wanted seconds from 0.001 to 1e9, as in 2.5; found ", Quoted(text));
+  }
+  *seconds = parsed;
+  return "";
+}
+
 void AddSocketOptions(CLI::App& app, SocketFlags* flags, const char* what, double timeout_s) {
   app.add_option("--unix", flags->path, what)->required()->type_name("SOCKET");
   flags->timeout_s = timeout_s;
-  app.add_option("--timeout", flags->timeout_s, absl::StrCat("Give up on a silent peer (default ", timeout_s, ")"))
-      ->check(CLI::Range(0.001, 1e9))
-      ->check(NotNan())
+  app.add_option_function<std::string>(
+         "--timeout", [flags](const std::string& text) { ParseSeconds(text, &flags->timeout_s); },
+         absl::StrCat("Give up on a silent peer (default ", timeout_s, ")"))
+      ->check(
+          [](const std::string& text) {
+            double seconds = 0;
+            return ParseSeconds(text, &seconds);
+          },
+          "")
       ->type_name("SECONDS");
 }
 

@@ -79,7 +79,7 @@ absl::StatusOr<ArchiveEntry> ParseRow(const std::string* row) {
 class ServedInput final : public ArchiveReader {
  public:
   static absl::StatusOr<std::unique_ptr<ArchiveReader>> Connect(const std::string& socket) {
-    CASK_ASSIGN_OR_RETURN(Channel channel, ConnectToListening(socket, absl::Seconds(10)));
+    CASK_ASSIGN_OR_RETURN(Channel channel, ConnectToListening(socket, "serve", absl::Seconds(10)));
     std::unique_ptr<ServedInput> input(new ServedInput(absl::StrCat(kServedPrefix, socket), std::move(channel)));
     CASK_ASSIGN_OR_RETURN(const DecodedTensor list, input->Ask(kListTopic, {}));
     const absl::Status status = input->ReadList(list);
@@ -185,12 +185,17 @@ absl::StatusOr<std::vector<std::string>> ParsePull(const Message& request) {
 
 }  // namespace
 
-absl::StatusOr<Channel> ConnectToListening(const std::string& socket, absl::Duration timeout) {
+absl::StatusOr<Channel> ConnectToListening(const std::string& socket, absl::string_view command,
+                                           absl::Duration timeout) {
   ChannelOptions options;
   options.copy_unsealed = true;
   absl::StatusOr<Channel> channel = Channel::Connect(socket, absl::ZeroDuration(), options);
-  if (!absl::IsDeadlineExceeded(channel.status())) return channel;
-  return Channel::Connect(socket, timeout, options);
+  if (absl::IsDeadlineExceeded(channel.status())) return Channel::Connect(socket, timeout, options);
+  const absl::Status& status = channel.status();
+  if (!absl::IsNotFound(status) && !absl::IsUnavailable(status)) return channel;
+  return absl::Status(status.code(),
+                      absl::StrCat(status.message(), "; no `tensorcask ", command,
+                                   "` waits at this socket: start it first with --unix ", Printable(socket)));
 }
 
 absl::Status StatusOfReply(const absl::Status& status) {

@@ -19,6 +19,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
@@ -33,8 +34,10 @@ inline constexpr char kListTopic[] = "list";
 inline constexpr char kPullTopic[] = "pull";
 
 // A channel to a server that listens already; waits for `timeout` only while the server's queue is full. Shared memory
-// that the server can still change is copied on arrival. Errors: as Channel::Connect.
-absl::StatusOr<Channel> ConnectToListening(const std::string& socket, absl::Duration timeout);
+// that the server can still change is copied on arrival. Errors: as Channel::Connect; NotFound and Unavailable name
+// `command`, "serve" or "recv", which should wait at the socket.
+absl::StatusOr<Channel> ConnectToListening(const std::string& socket, absl::string_view command,
+                                           absl::Duration timeout);
 
 // The status of a peer's reply. A longer message is cut after 1000 bytes, so that a peer cannot fill a terminal.
 absl::Status StatusOfReply(const absl::Status& status);

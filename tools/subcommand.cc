@@ -1,16 +1,19 @@
 #include "tensorcask/tools/subcommand.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <optional>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/archive/internal/similar_names.h"
 #include "tensorcask/serialize/payload/payload_header.h"
 #include "tensorcask/tensor/base/glob.h"
+#include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/dtype.h"
 
@@ -64,15 +67,37 @@ void NoteAllUnmatched(absl::string_view command, absl::string_view option, const
   }
 }
 
+std::string NoSuchDType(const std::string& word) {
+  constexpr int64_t kMaxNumber = 127;
+  static constexpr std::pair<absl::string_view, absl::string_view> kOtherNames[] = {
+      {"fp16", "float16"}, {"fp32", "float32"}, {"fp64", "float64"}, {"single", "float32"}};
+  std::string hint = absl::StrCat("no dtype is called ", Quoted(word));
+  const std::string lower = absl::AsciiStrToLower(word);
+  for (const auto& [name, meant] : kOtherNames) {
+    if (lower == name) return absl::StrCat(hint, "; did you mean ", Quoted(meant), "?");
+  }
+  for (const std::string& cased : {lower, absl::AsciiStrToUpper(word)}) {  // safetensors has F16, and no f16
+    if (const absl::StatusOr<DType> dtype = ParseDType(cased); dtype.ok()) {
+      return absl::StrCat(hint, "; did you mean ", Quoted(DTypeName(*dtype)), "?");
+    }
+  }
+  std::vector<absl::string_view> names;
+  for (int64_t number = 0; number <= kMaxNumber; ++number) {
+    if (const std::optional<DType> dtype = DTypeFromNumber(number)) names.push_back(DTypeName(*dtype));
+  }
+  return absl::StrCat(hint, archive::DidYouMean(lower, names));
+}
+
 void AddInputOptions(CLI::App& app, InputOptions* options) {
   app.add_option("--format", options->format, "The format of PATH, if its content does not show it")
       ->check(CLI::IsMember(FormatNames()))
       ->type_name("FORMAT");
-  app.add_flag("--lenient", options->lenient,
-               "Accept a safetensors file that breaks a rule in a known, harmless way, and say what it breaks");
+  app.add_flag(
+      "--lenient", options->lenient,
+      "Accept a safetensors, npy or npz file that breaks a rule in a known, harmless way, and say what it breaks");
   const auto is_number = [](const std::string& name) -> std::string {
     const absl::StatusOr<DType> dtype = ParseDType(name);
-    if (!dtype.ok()) return std::string(dtype.status().message());
+    if (!dtype.ok()) return NoSuchDType(name);
     return IsFixedSize(*dtype) && *dtype != DType::kBool ? "" : absl::StrCat(name, " is not a dtype of numbers");
   };
   app.add_option_function<std::string>(
@@ -87,6 +112,27 @@ void AddBaseOption(CLI::App& app, std::string* base) {
   app.add_option("--base", *base, "The base checkpoint of tensors that are stored as deltas")->type_name("PATH");
 }
 
+std::string ParseSize(const std::string& text, uint64_t* bytes) {
+  static constexpr absl::string_view kPrefixes = "kmgtpe";
+  const std::string wrong = absl::StrCat("wanted a size of 1 byte or more, as in 500MB or 2GiB; found ", Quoted(text));
+  const size_t end = text.find_first_not_of("0123456789.");
+  const std::string unit =
+      end == std::string::npos ? "" : absl::AsciiStrToLower(absl::StripAsciiWhitespace(text.substr(end)));
+  double number = 0;
+  if (!absl::SimpleAtod(text.substr(0, end), &number)) return wrong;
+  double scale = 1;
+  if (!unit.empty() && unit != "b") {
+    const size_t power = kPrefixes.find(unit[0]);
+    const absl::string_view rest = absl::string_view(unit).substr(1);
+    if (power == absl::string_view::npos || (!rest.empty() && rest != "b" && rest != "ib")) return wrong;
+    scale = std::pow(rest == "ib" ? 1024.0 : 1000.0, static_cast<double>(power + 1));
+  }
+  const double size = number * scale;
+  if (!(size >= 1 && size < 9.2e18)) return wrong;
+  *bytes = static_cast<uint64_t>(size);
+  return "";
+}
+
 void AddOutputOptions(CLI::App& app, std::string* to, OutputOptions* options) {
   app.add_option("--to", *to, "The format of DST, if its name does not show it")
       ->check(CLI::IsMember(TargetFormatNames()))
@@ -98,12 +144,16 @@ void AddOutputOptions(CLI::App& app, std::string* to, OutputOptions* options) {
       ->type_name("LEVEL");
   AddNumberOption(app, "--alignment", "N", 1, uint64_t{1} << 30, &options->alignment,
                   "Each tensor starts at a multiple of N bytes (default 64); 1 is the layout of TensorFlow");
-  app.add_option(
-         "--shard-size", options->max_shard_bytes,
+  app.add_option_function<std::string>(
+         "--shard-size", [options](const std::string& text) { ParseSize(text, &options->max_shard_bytes); },
          "safetensors: begin another file after SIZE bytes of tensors (500MB, 2GiB); the default for an index as "
          "DST is 5GB")
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
-      ->check(CLI::Range(uint64_t{1}, uint64_t{INT64_MAX}))
+      ->check(
+          [](const std::string& text) {
+            uint64_t bytes = 0;
+            return ParseSize(text, &bytes);
+          },
+          "")
       ->type_name("SIZE");
   app.add_flag("--overwrite", options->overwrite, "Replace DST");
 }
@@ -112,14 +162,6 @@ void AddIncludeOption(CLI::App& app, std::vector<std::string>* globs) {
   app.add_option("--include", *globs, "Only tensors with names that match; may be repeated")
       ->type_name("GLOB")
       ->allow_extra_args(false);
-}
-
-CLI::Validator NotNan() {
-  const auto check = [](const std::string& text) {
-    return absl::StrContains(absl::AsciiStrToLower(text), "nan") ? absl::StrCat("Value ", text, " is not a number")
-                                                                 : std::string();
-  };
-  return CLI::Validator(check, "");
 }
 
 std::string CheckNumber(const std::string& text, uint64_t least, uint64_t most) {

@@ -61,12 +61,14 @@ void AddBaseOption(CLI::App& app, std::string* base);
 void AddOutputOptions(CLI::App& app, std::string* to, OutputOptions* options);
 void AddIncludeOption(CLI::App& app, std::vector<std::string>* globs);
 void AddExcludeOption(CLI::App& app, std::vector<std::string>* globs);
-// For options that are real numbers: checks for ranges accept NaN.
-CLI::Validator NotNan();
 // Every option that is a whole number: decimal digits, from `least` to `most`. CLI11 by itself takes "010" for 8, and
 // the largest number for a signed one that is too large.
 void AddNumberOption(CLI::App& app, const std::string& name, const std::string& type, uint64_t least, uint64_t most,
                      uint64_t* value, const std::string& what);
+// "no dtype is called "flaot32"; did you mean "float32"?".
+std::string NoSuchDType(const std::string& word);
+// Sets *bytes from "300", "500MB" (of 1000) or "2GiB" (of 1024); the message if `text` is not a size.
+std::string ParseSize(const std::string& text, uint64_t* bytes);
 // The message if `text` is no such number; empty if it is one.
 std::string CheckNumber(const std::string& text, uint64_t least, uint64_t most);
 

@@ -70,6 +70,7 @@ struct ArchiveWriterOptions {
 // What a format can hold.
 struct ArchiveTraits {
   bool many_tensors = true;    // false: exactly one, and its name is that of the file
+  bool empty_names = true;     // a tensor may have the name ""
   bool strides = false;        // tensors that are not row-major
   bool metadata = false;       // TensorMetadata of each tensor
   bool file_metadata = false;  // FileMetadata

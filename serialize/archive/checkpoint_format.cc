@@ -297,6 +297,7 @@ class CheckpointArchiveWriter final : public ArchiveWriter {
 
 ArchiveTraits CheckpointArchiveFormat::traits() const {
   ArchiveTraits traits;
+  traits.empty_names = false;
   traits.strides = true;
   traits.metadata = true;
   traits.levels = true;

@@ -67,6 +67,11 @@ class Planner {
       return absl::AlreadyExistsError(
           absl::StrCat("tensor ", Quoted(item.to.name), ": two tensors would have this name; rename one"));
     }
+    if (item.to.name.empty() && !traits_.empty_names) {
+      return absl::InvalidArgumentError(absl::StrCat(source.path(), ": tensor ", Quoted(item.from->name),
+                                                     ": its name is empty, which a ", target_.name(),
+                                                     " cannot hold; rename it"));
+    }
     plan_.opaque_dtypes = plan_.opaque_dtypes || !Holds(target_, item.to.dtype);
     plan_.bytes = CheckedAdd(plan_.bytes, ElementBytes(*item.from)).value_or(UINT64_MAX);
     plan_.items.push_back(std::move(item));

@@ -3,11 +3,13 @@
 
 import json
 import os
+import socket
 import struct
 import subprocess
 import sys
 import threading
 import time
+import zipfile
 
 sys.path[:0] = (os.path.join(os.path.dirname(os.path.abspath(__file__)), folder) for folder in (".", "../support"))
 import case_report  # noqa: E402
@@ -125,6 +127,45 @@ class Options(Base):
             for value in ("0", "1e-5", ".5", "1E-3"):
                 self.good("diff", option, value, prefix, prefix)
 
+    def test_times_and_sizes(self):
+        sock = self.path("sock")
+        for value in ("abc", "-1", "nan", "inf", "0", "1e10", "1,5", "0x10"):
+            done = run("recv", self.path("x"), "--unix", sock, f"--timeout={value}")
+            self.assert_one_line(done, 2, f'--timeout: wanted seconds from 0.001 to 1e9, as in 2.5; found "{value}"')
+        prefix = self.model()
+        for value in ("abc", "-1", "0", "5XB", "5kbb", "1..5GB", "nan", "1e3", "9.3EB"):
+            done = run("convert", f"--shard-size={value}", prefix, self.path("x.safetensors"))
+            self.assert_one_line(done, 2, f'--shard-size: wanted a size of 1 byte or more, as in 500MB or 2GiB; found "{value}"')
+        for value in ("1.5GB", "2 GiB", "500mb", "7K", "300", "300b", ".5kib"):
+            self.good("convert", "--overwrite", "--shard-size", value, prefix, self.path("x.safetensors"))
+
+    def test_opaque_dtypes(self):
+        prefix = self.model()
+        self.assert_one_line(run("ls", "--opaque-dtype", "flaot32", prefix), 2, 'no dtype is called "flaot32"; did you mean "float32"?')
+        self.assert_one_line(run("ls", "--opaque-dtype", "float8", prefix), 2, 'no dtype is called "float8"', "names contain it", '"float8_e')
+
+    def test_names_that_contain_a_word(self):
+        names = [f"block/conv2d_{i}/kernel" for i in range(5)] + ["dense/bias"]
+        prefix = self.model(tensors={name: floats(1) for name in names})
+        hint = '; 5 names contain it: "block/conv2d_0/kernel", "block/conv2d_1/kernel", "block/conv2d_2/kernel", ...\n'
+        self.assert_one_line(run("show", prefix, "conv2d"), 1, 'no tensor "conv2d"' + hint)
+        self.assert_one_line(run("ls", prefix, "conv2d"), 2, "conv2d matches no tensor" + hint)
+        self.assert_one_line(run("show", prefix, "conv2d_3"), 1, 'did you mean "block/conv2d_3/kernel"?')
+
+    def test_lenient_says_what_it_overlooks(self):
+        path = self.npy("tail.npy", "<f4", "(1,)", bytes(8))
+        self.assert_one_line(run("ls", path), 1, "4 bytes behind the array (--lenient accepts this)")
+        with zipfile.ZipFile(self.path("tail.npz"), "w") as file:
+            file.write(path, "a.npy")
+        for name, note in (("tail.npy", "4 bytes"), ("tail.npz", 'member "a.npy": 4 bytes')):
+            done = run("ls", "--lenient", self.path(name))
+            self.assertEqual((done.returncode, done.stdout.count("\n")), (0, 2), done.stderr)
+            self.assertEqual(done.stderr, f"tensorcask ls: note: {self.path(name)}: {note} behind the array are ignored\n")
+
+    def test_the_help_of_lenient_names_every_format_that_takes_it(self):
+        text = " ".join(self.good("ls", "--help").split())
+        self.assertIn("Accept a safetensors, npy or npz file that breaks a rule", text)
+
     def test_dtypes(self):
         prefix = self.model()
         for word, meant in (("flaot32", "float32"), ("f16", "float16"), ("Float32", "float32"), ("bf16", "bfloat16"),
@@ -216,6 +257,58 @@ class Paths(Base):
             self.assert_one_line(run("ls", os.path.join(missing, name)), 1, name, f"; there is no folder {missing}\n")
         self.assertNotIn("folder " + self.folder, run("ls", self.path("m.npz")).stderr)
         self.assertFalse(os.path.exists(missing))
+
+    def test_odd_file_names_and_many_arguments(self):
+        self.good("convert", self.model("m", tensors={"w": floats(1)}), self.path("m.npz"))
+        content = read(self.path("m.npz"))
+        for name in ("a\nb", "\x1b[31m", "-", "--", "-x", "--help", "[ab]", "a=b", "*", " ", "größe"):
+            with self.subTest(name):
+                self.file(name, content)
+                self.assertIn("w  float32  [1]", self.good("ls", self.path(name)))
+                if name != "-":  # standard input
+                    self.assertIn("w  float32  [1]", self.good("ls", "--", name, cwd=self.folder))
+                self.good("convert", self.path(name), self.path(name + ".safetensors"))
+                out = self.good("verify", self.path(name + ".safetensors"))
+                self.assertEqual((out.count("\n"), out.count("\x1b")), (1, 0))
+                self.file("bad" + name, content[:-30])
+                done = run("ls", self.path("bad" + name))
+                self.assertEqual((done.returncode, done.stderr.count("\n"), done.stderr.count("\x1b")), (1, 1, 0))
+        self.assertIn("w  float32  [1]", self.good("ls", self.path("m"), *["w"] * 100000))
+
+    def test_sockets_that_nothing_waits_at(self):
+        missing = self.path("nope")
+        hint = f"no `tensorcask serve` waits at this socket: start it first with --unix {missing}"
+        for command in ("ls", "verify", "stats", "cat"):
+            self.assert_one_line(run(command, "unix:" + missing), 1, "No such file or directory", hint)
+        prefix = self.model()
+        self.assert_one_line(run("send", prefix, "--unix", missing), 1, "no `tensorcask recv` waits at this socket")
+        with socket.socket(socket.AF_UNIX) as left:  # as a killed server leaves it
+            left.bind(self.path("left"))
+        self.assert_one_line(run("ls", "unix:" + self.path("left")), 1, "Connection refused; no `tensorcask serve` waits")
+
+    def test_sockets_in_a_folder_that_is_missing(self):
+        path = self.path("no/such/sock")
+        prefix = self.model()
+        for command in (["serve", prefix], ["recv", self.path("x")]):
+            self.assert_one_line(run(*command, "--unix", path), 2, f"--unix {path}: there is no folder {self.path('no/such')}")
+        self.assertFalse(os.path.exists(self.path("x.index")))
+
+    def test_a_tensor_without_a_name(self):
+        path = self.file("a.safetensors", safetensors({"": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]}}, b"7"))
+        for option in ((), ("--dry-run",)):
+            done = run("convert", *option, path, self.path("x"))
+            self.assert_one_line(done, 1, f'{path}: tensor "": its name is empty, which a checkpoint cannot hold; rename it')
+        self.assertEqual(os.listdir(self.folder), ["a.safetensors"])
+        self.good("convert", path, self.path("x.npz"))
+        self.good("convert", "--rename", "=a", path, self.path("x"))
+        self.assertIn("a  uint8", self.good("ls", self.path("x")))
+
+    def test_a_checkpoint_in_a_folder_with_the_name_of_another_hides_neither(self):
+        prefix = self.model("m", tensors={"a": floats(1)})
+        self.good("convert", "--rename", "a=b", prefix, self.path("m/x"))
+        self.assertIn("a  float32", self.good("ls", prefix))
+        self.assertIn("b  float32", self.good("ls", self.path("m/x")))
+        self.assertIn("b  float32", self.good("ls", self.path("m/")))
 
     def test_formats_that_this_version_does_not_read_are_named(self):
         legacy = b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19." + bytes(64)

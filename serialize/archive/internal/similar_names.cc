@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "tensorcask/tensor/base/quote.h"
 
 namespace tensorcask::archive {
@@ -37,6 +39,24 @@ size_t EditDistance(absl::string_view a, absl::string_view b, size_t limit) {
   return last[b.size()];
 }
 
+// "; 2 names contain it: "conv2d/bias", "conv2d/kernel"", for a word that is long enough to mean something.
+std::string NamesThatContain(absl::string_view word, absl::Span<const absl::string_view> names) {
+  constexpr size_t kMinWordBytes = 3;
+  constexpr size_t kMaxListed = 3;
+  if (word.size() < kMinWordBytes) return "";
+  std::vector<std::string> listed;
+  size_t count = 0;
+  for (const absl::string_view name : names.subspan(0, kMaxNames)) {
+    if (name.size() <= kMaxNameBytes && absl::StrContains(name, word) && ++count <= kMaxListed) {
+      listed.push_back(Quoted(name));
+    }
+  }
+  if (count == 0) return "";
+  if (count == 1) return absl::StrCat("; did you mean ", listed[0], "?");
+  return absl::StrCat("; ", count, " names contain it: ", absl::StrJoin(listed, ", "),
+                      count > kMaxListed ? ", ..." : "");
+}
+
 }  // namespace
 
 std::string DidYouMean(absl::string_view name, absl::Span<const absl::string_view> names) {
@@ -56,7 +76,7 @@ std::string DidYouMean(absl::string_view name, absl::Span<const absl::string_vie
     if (longer.empty() && absl::EndsWith(candidate, absl::StrCat("/", name))) longer = candidate;
   }
   if (similar.empty()) similar = longer;
-  return similar.empty() ? "" : absl::StrCat("; did you mean ", Quoted(similar), "?");
+  return similar.empty() ? NamesThatContain(name, names) : absl::StrCat("; did you mean ", Quoted(similar), "?");
 }
 
 }  // namespace tensorcask::archive

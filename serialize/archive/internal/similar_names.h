@@ -1,4 +1,5 @@
-// "; did you mean "dense/kernel"?": a hint for a name that was not found.
+// "; did you mean "dense/kernel"?", "; 12 names contain it: "conv2d/bias", "conv2d/kernel", ...": a hint for a name
+// that was not found.
 
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_INTERNAL_SIMILAR_NAMES_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_INTERNAL_SIMILAR_NAMES_H_
@@ -10,7 +11,8 @@
 
 namespace tensorcask::archive {
 
-// The hint with the most similar one of `names`; "" if none is similar. Looks at 100,000 names at most.
+// The hint with the most similar one of `names`, or else with those that contain the name; "" if there is no such name.
+// Looks at 100,000 names at most.
 std::string DidYouMean(absl::string_view name, absl::Span<const absl::string_view> names);
 
 }  // namespace tensorcask::archive

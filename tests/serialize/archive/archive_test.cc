@@ -174,6 +174,12 @@ TEST(DidYouMean, FindsTheNearestName) {
   EXPECT_EQ(archive::DidYouMean("dnese/bias", names), "; did you mean \"dense/bias\"?");
   EXPECT_EQ(archive::DidYouMean("bias", names), "; did you mean \"dense/bias\"?");
   EXPECT_EQ(archive::DidYouMean("something", names), "");
+  EXPECT_EQ(archive::DidYouMean("dens", names), "; 2 names contain it: \"dense/kernel\", \"dense/bias\"");
+  EXPECT_EQ(archive::DidYouMean("conv", names), "; did you mean \"conv/kernel\"?");
+  EXPECT_EQ(archive::DidYouMean("en", names), "");  // too short to mean something
+  const std::vector<absl::string_view> many = {"a/conv2d/0", "a/conv2d/1", "a/conv2d/2", "a/conv2d/3"};
+  EXPECT_EQ(archive::DidYouMean("conv2d", many),
+            "; 4 names contain it: \"a/conv2d/0\", \"a/conv2d/1\", \"a/conv2d/2\", ...");
   EXPECT_EQ(archive::DidYouMean("", names), "");
 }
 
