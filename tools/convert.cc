@@ -126,11 +126,11 @@ absl::StatusOr<ConversionPlan> Plan(const Flags& flags, const std::vector<const 
   for (const ArchiveReader* const source : sources) {
     selected += SelectEntries(source->entries(), flags.include, flags.exclude).size();
   }
+  CASK_RETURN_IF_ERROR(CheckPatterns(flags, sources, console));
   if (!target.traits().many_tensors && selected != 1) {
     return Misuse(absl::StrCat(target.name(), " holds exactly one tensor, ", selected,
                                " remain: choose one with --include NAME"));
   }
-  CASK_RETURN_IF_ERROR(CheckPatterns(flags, sources, console));
   for (const ArchiveReader* const source : sources) CASK_RETURN_IF_ERROR(source->CheckFiles());
   if (selected == 0 && HasTensors(sources)) {
     return Misuse(absl::StrCat("no tensor is left to write: --exclude matches all tensors",

@@ -150,7 +150,9 @@ class Totals {
   void Add(const ArchiveEntry& info) {
     ++tensors_;
     bytes_ = CheckedAdd(bytes_, ListedBytes(info)).value_or(UINT64_MAX);
-    if (!info.decoded_bytes || encoded_.emplace(info.shard, info.offset).second) {
+    has_encoded_ = has_encoded_ || info.decoded_bytes.has_value();
+    // Deflated tensors have no offset, and share no bytes.
+    if (!info.decoded_bytes || !info.offset || encoded_.emplace(info.shard, info.offset).second) {
       stored_bytes_ = CheckedAdd(stored_bytes_, info.stored_bytes).value_or(UINT64_MAX);
     }
   }
@@ -158,7 +160,7 @@ class Totals {
   void Print(std::ostream& out) const {
     out << "total: " << tensors_ << (tensors_ == 1 ? " tensor, " : " tensors, ") << bytes_ << " bytes ("
         << HumanBytes(bytes_) << ")";
-    if (!encoded_.empty() && bytes_ > 0) {
+    if (has_encoded_ && bytes_ > 0) {
       out << ", stored in " << stored_bytes_ << " (" << Ratio(stored_bytes_, bytes_) << ")";
     }
     out << '\n';
@@ -168,6 +170,7 @@ class Totals {
   size_t tensors_ = 0;
   uint64_t bytes_ = 0;
   uint64_t stored_bytes_ = 0;
+  bool has_encoded_ = false;
   std::set<std::pair<std::optional<int>, std::optional<uint64_t>>>
       encoded_;  // seen so far: equal tensors may share one
 };

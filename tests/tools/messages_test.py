@@ -352,6 +352,18 @@ class Paths(Base):
 
 
 class Sizes(Base):
+    def test_the_total_of_deflated_tensors_counts_each(self):
+        prefix = self.model(tensors={"a": floats(1, 2), "b": floats(3), "c": floats(*range(9))})
+        self.good("convert", "--level", "default", prefix, self.path("m.npz"))
+        document = json.loads(self.good("ls", "--json", self.path("m.npz")))
+        stored = sum(tensor["stored_bytes"] for tensor in document["tensors"])
+        self.assertEqual(document["totals"], {"tensors": 3, "bytes": 48, "stored_bytes": stored})
+        self.assertIn(f"total: 3 tensors, 48 bytes (48 B), stored in {stored} (", self.good("ls", self.path("m.npz")))
+
+    def test_a_pattern_without_a_tensor_is_named_before_what_is_left(self):
+        done = run("convert", "--include", "nope", self.model(), self.path("x.npy"))
+        self.assert_one_line(done, 2, "--include nope matches no tensor")
+
     def test_save_and_recv_print_the_size_that_ls_prints(self):
         values = "dtype: DT_FLOAT tensor_shape { dim { size: 70000 } } float_val: 1"
         prefix = self.model(tensors={"w": values, "b": floats(1)})
