@@ -107,7 +107,9 @@ class Convert(Scratch):
     def test_a_message_holds_one_tensor(self):
         prefix = os.path.join(TENSORFLOW, "tf-mnist-ckpt", "model.ckpt-46900")
         self.assert_one_line(run("convert", prefix, self.path("x.pb")), 2, "exactly one tensor")
-        self.assert_one_line(run("convert", "--include", "none", prefix, self.path("x.pb")), 2, "0 remain")
+        done = run("convert", "--include", "none", prefix, self.path("x.pb"))
+        self.assert_one_line(done, 2, "--include none matches no tensor")
+        self.assert_one_line(run("convert", "--exclude", "*", prefix, self.path("x.pb")), 2, "0 remain")
         self.assertEqual(os.listdir(self.folder), [])
 
     def test_renaming_what_is_not_there_is_misuse(self):
