@@ -38,6 +38,7 @@ using internal::Conversion;
 
 constexpr int64_t kTileBytes = 128 << 10;  // of each side: both stay in the second-level cache
 constexpr int64_t kSmallTile = 128;        // elements
+constexpr int64_t kFewElements = 256;      // dense on both sides: planning would take longer than the work
 constexpr int64_t kLongRun = 64;           // elements
 constexpr size_t kStackBytes = 4 << 10;    // room for the tiles of small tensors
 
@@ -230,8 +231,8 @@ class TiledConversion {
   internal::CopyKernels stream_ = {};  // empty: ordinary stores, which keep the results in the cache
 };
 
-// Requires: dims equal, elements on both sides, no overlap, writable memory.
-absl::Status ConvertElements(const TensorView& from, TensorView* to, bool fresh, const CopyOptions& options) {
+// As ConvertElements, for any layouts and any number of elements.
+absl::Status ConvertInTiles(const TensorView& from, TensorView* to, bool fresh, const CopyOptions& options) {
   const TiledConversion tiled(from, *to, fresh);
   // A few groups of tiles for each thread, so that no thread waits long for the last group. Each group needs scratch
   // memory, so there are not more groups than that.
@@ -254,6 +255,20 @@ absl::Status ConvertElements(const TensorView& from, TensorView* to, bool fresh,
     for (size_t tile = begin; tile < end; ++tile) tiled.Run(tile, from_base, to_base, own_scratch);
     tiled.Finish();
   });
+}
+
+// Requires: dims equal, elements on both sides, no overlap, writable memory.
+absl::Status ConvertElements(const TensorView& from, TensorView* to, bool fresh, const CopyOptions& options) {
+  if (to->num_elements() <= kFewElements && from.IsContiguous() && to->IsContiguous()) {
+    const Conversion conversion = Conversion::Find(from.dtype(), to->dtype(), GetCpuFeatures());
+    const size_t from_start = static_cast<size_t>(from.offset()) * from.element_size();
+    const size_t to_start = static_cast<size_t>(to->offset()) * to->element_size();
+    conversion.Run(static_cast<const char*>(from.buffer()->data()) + from_start,
+                   static_cast<char*>(to->buffer()->mutable_data()) + to_start,
+                   static_cast<size_t>(to->num_elements()));
+    return absl::OkStatus();
+  }
+  return ConvertInTiles(from, to, fresh, options);
 }
 
 absl::Status CheckDTypes(DType from, DType to) {

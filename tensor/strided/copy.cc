@@ -57,6 +57,29 @@ uintptr_t FirstAddress(const TensorView& view, const void* data, size_t object_b
   return reinterpret_cast<uintptr_t>(data) + static_cast<uintptr_t>(view.offset()) * object_bytes;
 }
 
+// Of at most this many elements, dense on both sides, planning would take longer than the work.
+constexpr int64_t kFewElements = 256;
+
+bool AreFewAndDense(const TensorView& view) {
+  return view.num_elements() <= kFewElements && !IsObject(view.dtype()) && view.layout().IsContiguous();
+}
+
+// Writes `bytes` bytes at `to`: the element of `element_bytes` bytes at `value`, again and again.
+void FillRun(const char* value, size_t element_bytes, char* to, size_t bytes) {
+  constexpr size_t kPattern = 16;  // bytes, a multiple of every element size
+  uint64_t halves[2] = {0, 0};
+  std::memcpy(halves, value, element_bytes);
+  if (element_bytes == 1) halves[0] *= 0x0101010101010101;
+  if (element_bytes == 2) halves[0] *= 0x0001000100010001;
+  if (element_bytes == 4) halves[0] *= 0x0000000100000001;
+  if (element_bytes < kPattern) halves[1] = halves[0];
+  char pattern[kPattern];
+  std::memcpy(pattern, halves, kPattern);
+  if (bytes < kPattern) return static_cast<void>(std::memcpy(to, pattern, bytes));
+  for (size_t done = 0; done + kPattern <= bytes; done += kPattern) std::memcpy(to + done, pattern, kPattern);
+  std::memcpy(to + bytes - kPattern, pattern, kPattern);  // overlaps the one before by whole elements
+}
+
 // True if `bytes_a` bytes at `a` and `bytes_b` bytes at `b` overlap.
 bool Overlap(const void* a, size_t bytes_a, const void* b, size_t bytes_b) {
   const auto start_a = reinterpret_cast<uintptr_t>(a);
@@ -88,6 +111,19 @@ absl::Status Copy(const TensorView& from, TensorView* to, const CopyOptions& opt
   if (absl::Status status = CheckWritable(*to); !status.ok()) return Refused(from, *to, status.message());
 
   const size_t object_bytes = ObjectBytes(from.dtype());
+  if (AreFewAndDense(*to) && from.layout().IsContiguous()) {
+    if (FirstAddress(from, from.buffer()->data(), object_bytes) ==
+        FirstAddress(*to, to->buffer()->data(), object_bytes)) {
+      return absl::OkStatus();
+    }
+    CASK_RETURN_IF_ERROR(to->EnsureMutable());  // may move the root of both
+    char* const first_to =
+        static_cast<char*>(to->buffer()->mutable_data()) + static_cast<size_t>(to->offset()) * object_bytes;
+    const char* const source =
+        static_cast<const char*>(from.buffer()->data()) + static_cast<size_t>(from.offset()) * object_bytes;
+    std::memmove(first_to, source, static_cast<size_t>(to->num_elements()) * object_bytes);
+    return absl::OkStatus();
+  }
   // The same elements: nothing to do. (This is also true of two lazy clones that still share memory; they keep sharing
   // it.)
   if (FirstAddress(from, from.buffer()->data(), object_bytes) ==
@@ -153,6 +189,13 @@ absl::Status FillElement(const void* value, TensorView* to, const CopyOptions& o
   }
   alignas(16) char bytes[16];
   std::memcpy(bytes, value, to->element_size());
+  if (AreFewAndDense(*to)) {
+    CASK_RETURN_IF_ERROR(to->EnsureMutable());
+    const size_t size = to->element_size();
+    FillRun(bytes, size, static_cast<char*>(to->buffer()->mutable_data()) + static_cast<size_t>(to->offset()) * size,
+            static_cast<size_t>(to->num_elements()) * size);
+    return absl::OkStatus();
+  }
   return fill_with(bytes);
 }
 

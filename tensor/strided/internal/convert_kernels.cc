@@ -397,14 +397,20 @@ void Conversion::Run(const void* from, void* to, size_t count, Stream stream) co
   const size_t whole = count / kPiece * kPiece;
   if (whole > 0) RunPieces(from, to, whole, stream);
   if (whole == count) return;
+  const size_t to_size = steps_[num_steps_ - 1].to_size;
+  if (whole > 0 && stream == nullptr) {
+    // The last piece again, from where it ends with the last element: equal values give equal bytes.
+    const size_t start = count - kPiece;
+    return RunPieces(static_cast<const char*>(from) + start * from_size_, static_cast<char*>(to) + start * to_size,
+                     kPiece, /*stream=*/nullptr);
+  }
   // The remainder is padded to a whole piece.
   alignas(64) char last_from[kPiece * kLargestElement];
   alignas(64) char last_to[kPiece * kLargestElement];
   const size_t rest = count - whole;
-  std::memset(last_from, 0, kPiece * from_size_);
   std::memcpy(last_from, static_cast<const char*>(from) + whole * from_size_, rest * from_size_);
+  std::memset(last_from + rest * from_size_, 0, (kPiece - rest) * from_size_);
   RunPieces(last_from, last_to, kPiece, /*stream=*/nullptr);
-  const size_t to_size = steps_[num_steps_ - 1].to_size;
   std::memcpy(static_cast<char*>(to) + whole * to_size, last_to, rest * to_size);
 }
 

@@ -3,6 +3,7 @@
 #include "tensorcask/tensor/strided/convert.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <random>
@@ -13,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -243,6 +245,81 @@ TEST(ConvertOverlap, LeavesTheOtherSideOfALazyCloneAlone) {
   ASSERT_OK(Convert(numbers, &floats));
   EXPECT_EQ(floats.data<float>()[999], 999.0f);
   EXPECT_EQ(numbers.data<int32_t>()[999], 999);
+}
+
+// ---- Few elements ---------------------------------------------------------------------------------------------------
+
+// Elements of any bits of `dtype`, `count` of them behind `skipped` others.
+TensorView AnyBits(DType dtype, int64_t skipped, int64_t count) {
+  Tensor tensor = *Tensor::Zeros(dtype, TensorShape({skipped + count}));
+  std::mt19937 random(static_cast<unsigned>(count));
+  const auto bound = dtype == DType::kBool ? 2U : 256U;
+  for (char& byte : tensor.mutable_bytes()) byte = static_cast<char>(random() % bound);
+  return *TensorView(tensor).Narrow(0, skipped, count);
+}
+
+// The bytes of `from` as `to`, one element at a time: a single element has no neighbours.
+std::string OneByOne(const TensorView& from, DType to) {
+  std::string bytes;
+  TensorView single = *Tensor::Create(to, TensorShape({1}));
+  for (int64_t i = 0; i < from.dim(0); ++i) {
+    EXPECT_OK(Convert(*from.Narrow(0, i, 1), &single));
+    bytes.append(single.bytes().data(), single.bytes().size());
+  }
+  return bytes;
+}
+
+class ConvertFew : public ::testing::TestWithParam<std::pair<DType, DType>> {};
+
+TEST_P(ConvertFew, OfAnyNumberAreConvertedAsOneIsAndNothingElseIsWritten) {
+  const auto [from_dtype, to_dtype] = GetParam();
+  for (const int64_t skipped : {0, 1, 3}) {
+    const TensorView most = AnyBits(from_dtype, skipped, 300);
+    const std::string expected = OneByOne(most, to_dtype);
+    const size_t size = ElementSize(to_dtype);
+    std::vector<int64_t> counts = {127, 128, 129, 191, 200, 255, 256, 257, 300};
+    for (int64_t count = 0; count <= 70; ++count) counts.push_back(count);
+    for (const int64_t count : counts) {
+      Tensor memory = *Tensor::Zeros(to_dtype, TensorShape({skipped + count + 2}));
+      TensorView to = *TensorView(memory).Narrow(0, skipped, count);
+      ASSERT_OK(Convert(*most.Narrow(0, 0, count), &to));
+      const absl::string_view bytes = memory.bytes();
+      const size_t begin = static_cast<size_t>(skipped) * size;
+      const size_t end = begin + static_cast<size_t>(count) * size;
+      ASSERT_EQ(bytes.substr(begin, end - begin), expected.substr(0, end - begin)) << count;
+      ASSERT_EQ(bytes.substr(0, begin), std::string(begin, '\0')) << count;
+      ASSERT_EQ(bytes.substr(end), std::string(2 * size, '\0')) << count;
+    }
+  }
+}
+
+std::vector<std::pair<DType, DType>> SomePairs() {
+  std::vector<std::pair<DType, DType>> pairs;
+  const std::vector<DType> dtypes = {DType::kFloat32,   DType::kFloat64, DType::kFloat16,      DType::kBfloat16,
+                                     DType::kInt8,      DType::kUint8,   DType::kInt16,        DType::kInt32,
+                                     DType::kInt64,     DType::kUint64,  DType::kFloat8E4m3fn, DType::kBool,
+                                     DType::kComplex64, DType::kQint8};
+  for (const DType from : dtypes) {
+    for (const DType to : dtypes) {
+      if (from != to) pairs.emplace_back(from, to);
+    }
+  }
+  return pairs;
+}
+INSTANTIATE_TEST_SUITE_P(Pairs, ConvertFew, ::testing::ValuesIn(SomePairs()), [](const auto& info) {
+  return absl::StrCat(DTypeName(info.param.first), "_", DTypeName(info.param.second));
+});
+
+TEST(ConvertFewElements, ThatOverlapAreConvertedAsIfCopiedAside) {
+  for (const int64_t count : {1, 5, 16, 63, 64, 70}) {
+    for (int64_t distance = 0; distance <= 4; ++distance) {
+      const TensorView floats = Counting(TensorShape({200}));
+      const TensorView ints = *floats.Narrow(0, 4, count);
+      TensorView to = *(*floats.Bitcast(DType::kFloat32)).Narrow(0, distance, count);
+      ASSERT_OK(Convert(ints, &to));
+      for (int64_t i = 0; i < count; ++i) ASSERT_EQ(to.data<float>()[i], static_cast<float>(4 + i)) << i;
+    }
+  }
 }
 
 // ---- Errors ---------------------------------------------------------------------------------------------------------

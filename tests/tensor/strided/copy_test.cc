@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/tensor/base/ref_counted.h"
@@ -335,6 +336,61 @@ TEST(Copy, TakesNoMemoryForSmallRanks) {
             0);
   EXPECT_OK(copied);
   EXPECT_OK(filled);
+}
+
+TEST(Copy, OfFewDenseElementsEqualsMemmoveAtAnyDistance) {
+  for (const DType dtype : {DType::kUint8, DType::kBfloat16, DType::kFloat32, DType::kInt64, DType::kComplex128}) {
+    const size_t size = ElementSize(dtype);
+    for (int64_t count = 0; count <= 70; ++count) {
+      for (const int64_t from : {0, 1, 7, 71, 150}) {
+        constexpr int64_t kTo = 7;
+        Tensor memory = *Tensor::Create(dtype, TensorShape({230}));
+        const absl::Span<char> bytes = memory.mutable_bytes();
+        for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 7 + i / 256);
+        std::string expected(bytes.data(), bytes.size());
+        std::memmove(&expected[kTo * size], &expected[static_cast<size_t>(from) * size],
+                     static_cast<size_t>(count) * size);
+        TensorView to = *TensorView(memory).Narrow(0, kTo, count);
+        ASSERT_OK(Copy(*TensorView(memory).Narrow(0, from, count), &to));
+        ASSERT_EQ(memory.bytes(), expected) << DTypeName(dtype) << " " << count << " from " << from;
+      }
+    }
+  }
+}
+
+TEST(Copy, OfFewElementsToThemselvesKeepsLazyClonesShared) {
+  const Tensor tensor = Counting({256});
+  const Tensor clone = *tensor.LazyClone();
+  TensorView to = clone;
+  ASSERT_OK(Copy(tensor, &to));
+  EXPECT_EQ(clone.bytes().data(), tensor.bytes().data());
+}
+
+TEST(Fill, OfFewDenseElementsWritesThemAndNothingElse) {
+  for (const DType dtype : {DType::kUint8, DType::kBfloat16, DType::kFloat32, DType::kInt64, DType::kComplex128}) {
+    const size_t size = ElementSize(dtype);
+    std::string value(16, '\0');
+    std::iota(value.begin(), value.end(), '\1');
+    for (const int64_t count : {0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 70, 255, 256, 257}) {
+      for (const int64_t skipped : {0, 1, 3}) {
+        const Tensor memory = *Tensor::Zeros(dtype, TensorShape({count + 5}));
+        TensorView to = *TensorView(memory).Narrow(0, skipped, count);
+        ASSERT_OK(internal::FillElement(value.data(), &to, {}));
+        std::string expected(memory.bytes().size(), '\0');
+        for (int64_t i = skipped; i < skipped + count; ++i) {
+          std::memcpy(&expected[static_cast<size_t>(i) * size], value.data(), size);
+        }
+        ASSERT_EQ(memory.bytes(), expected) << DTypeName(dtype) << " " << count;
+      }
+    }
+  }
+}
+
+TEST(Fill, WithAnElementOfASmallDestination) {
+  const Tensor tensor = Counting({20});
+  TensorView to = tensor;
+  ASSERT_OK(Fill(tensor.data<int32_t>()[7], &to));
+  EXPECT_THAT(Elements<int32_t>(to), ::testing::Each(7));
 }
 
 }  // namespace
