@@ -231,8 +231,8 @@ class TiledConversion {
   internal::CopyKernels stream_ = {};  // empty: ordinary stores, which keep the results in the cache
 };
 
-// As ConvertElements, for any layouts and any number of elements.
-absl::Status ConvertInTiles(const TensorView& from, TensorView* to, bool fresh, const CopyOptions& options) {
+// Requires: dims equal, elements on both sides, no overlap, writable memory.
+absl::Status ConvertElements(const TensorView& from, TensorView* to, bool fresh, const CopyOptions& options) {
   const TiledConversion tiled(from, *to, fresh);
   // A few groups of tiles for each thread, so that no thread waits long for the last group. Each group needs scratch
   // memory, so there are not more groups than that.
@@ -257,20 +257,6 @@ absl::Status ConvertInTiles(const TensorView& from, TensorView* to, bool fresh, 
   });
 }
 
-// Requires: dims equal, elements on both sides, no overlap, writable memory.
-absl::Status ConvertElements(const TensorView& from, TensorView* to, bool fresh, const CopyOptions& options) {
-  if (to->num_elements() <= kFewElements && from.IsContiguous() && to->IsContiguous()) {
-    const Conversion conversion = Conversion::Find(from.dtype(), to->dtype(), GetCpuFeatures());
-    const size_t from_start = static_cast<size_t>(from.offset()) * from.element_size();
-    const size_t to_start = static_cast<size_t>(to->offset()) * to->element_size();
-    conversion.Run(static_cast<const char*>(from.buffer()->data()) + from_start,
-                   static_cast<char*>(to->buffer()->mutable_data()) + to_start,
-                   static_cast<size_t>(to->num_elements()));
-    return absl::OkStatus();
-  }
-  return ConvertInTiles(from, to, fresh, options);
-}
-
 absl::Status CheckDTypes(DType from, DType to) {
   const auto refused = [&] { return absl::StrCat("Convert of ", DTypeName(from), " to ", DTypeName(to)); };
   if (to == DType::kInvalid) return absl::InvalidArgumentError(absl::StrCat(refused(), ": no tensor has this dtype"));
@@ -288,6 +274,22 @@ bool Overlaps(const TensorView& from, const TensorView& to) {
   return a_base + a.begin < b_base + b.end && b_base + b.begin < a_base + a.end;
 }
 
+// Converts a few elements that are dense on both sides. False, and nothing has been written, if the two sides overlap.
+// Requires: dims equal, elements, writable memory.
+bool ConvertFew(const TensorView& from, TensorView* to) {
+  const auto count = static_cast<size_t>(to->num_elements());
+  const size_t from_size = from.element_size();
+  const size_t to_size = to->element_size();
+  char* const target = static_cast<char*>(to->buffer()->mutable_data()) + static_cast<size_t>(to->offset()) * to_size;
+  const char* const source =
+      static_cast<const char*>(from.buffer()->data()) + static_cast<size_t>(from.offset()) * from_size;
+  const auto source_start = reinterpret_cast<uintptr_t>(source);
+  const auto target_start = reinterpret_cast<uintptr_t>(target);
+  if (source_start < target_start + count * to_size && target_start < source_start + count * from_size) return false;
+  Conversion::Find(from.dtype(), to->dtype(), GetCpuFeatures()).Run(source, target, count);
+  return true;
+}
+
 }  // namespace
 
 absl::Status Convert(const TensorView& from, TensorView* to, const CopyOptions& options) {
@@ -297,11 +299,15 @@ absl::Status Convert(const TensorView& from, TensorView* to, const CopyOptions& 
     return absl::InvalidArgumentError(absl::StrCat("Convert of ", from.ToString(), " to ", to->ToString(), ": ", why));
   };
   if (from.dims() != to->dims()) return refused("the dims differ");
-  if (!to->layout().IsContiguous() && to->layout().HasInternalOverlap())
+  const bool to_is_dense = to->layout().IsContiguous();
+  if (!to_is_dense && to->layout().HasInternalOverlap())
     return refused("several indices of the destination name one element");
   if (to->num_elements() == 0) return absl::OkStatus();
   CASK_RETURN_IF_ERROR(from.buffer()->CheckReadable());
   CASK_RETURN_IF_ERROR(to->EnsureMutable());
+  if (to_is_dense && to->num_elements() <= kFewElements && from.IsContiguous() && ConvertFew(from, to)) {
+    return absl::OkStatus();
+  }
   if (!Overlaps(from, *to)) return ConvertElements(from, to, /*fresh=*/false, options);
   CASK_ASSIGN_OR_RETURN(const TensorView aside, from.Clone());
   return ConvertElements(aside, to, /*fresh=*/false, options);

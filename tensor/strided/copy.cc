@@ -39,11 +39,6 @@ absl::Status Refused(const TensorView& from, const TensorView& to, absl::string_
   return absl::InvalidArgumentError(absl::StrCat("Copy of ", from.ToString(), " to ", to.ToString(), ": ", why));
 }
 
-absl::Status CheckWritable(const TensorView& to) {
-  // The usual case first: a dense destination names each position once.
-  return to.layout().IsContiguous() ? absl::OkStatus() : to.CheckWritable();
-}
-
 // Equal strides along all axes on which there is more than one element.
 bool HaveEqualSteps(const Layout& a, const Layout& b) {
   for (int axis = 0; axis < a.rank(); ++axis) {
@@ -59,10 +54,6 @@ uintptr_t FirstAddress(const TensorView& view, const void* data, size_t object_b
 
 // Of at most this many elements, dense on both sides, planning would take longer than the work.
 constexpr int64_t kFewElements = 256;
-
-bool AreFewAndDense(const TensorView& view) {
-  return view.num_elements() <= kFewElements && !IsObject(view.dtype()) && view.layout().IsContiguous();
-}
 
 // Writes `bytes` bytes at `to`: the element of `element_bytes` bytes at `value`, again and again.
 void FillRun(const char* value, size_t element_bytes, char* to, size_t bytes) {
@@ -108,10 +99,13 @@ absl::Status Copy(const TensorView& from, TensorView* to, const CopyOptions& opt
   if (from.num_elements() == 0) return absl::OkStatus();
   CASK_RETURN_IF_ERROR(from.buffer()->CheckReadable());
   CASK_RETURN_IF_ERROR(to->buffer()->CheckReadable());
-  if (absl::Status status = CheckWritable(*to); !status.ok()) return Refused(from, *to, status.message());
+  const bool to_is_dense = to->layout().IsContiguous();  // then it names each position once
+  if (!to_is_dense) {
+    if (absl::Status status = to->CheckWritable(); !status.ok()) return Refused(from, *to, status.message());
+  }
 
   const size_t object_bytes = ObjectBytes(from.dtype());
-  if (AreFewAndDense(*to) && from.layout().IsContiguous()) {
+  if (to_is_dense && to->num_elements() <= kFewElements && !IsObject(to->dtype()) && from.layout().IsContiguous()) {
     if (FirstAddress(from, from.buffer()->data(), object_bytes) ==
         FirstAddress(*to, to->buffer()->data(), object_bytes)) {
       return absl::OkStatus();
@@ -172,7 +166,8 @@ namespace internal {
 // A copy from one element that is repeated for all indices.
 absl::Status FillElement(const void* value, TensorView* to, const CopyOptions& options) {
   if (to->num_elements() == 0) return absl::OkStatus();
-  CASK_RETURN_IF_ERROR(CheckWritable(*to));
+  const bool to_is_dense = to->layout().IsContiguous();
+  if (!to_is_dense) CASK_RETURN_IF_ERROR(to->CheckWritable());
   // `value` may be an element of *to, and EnsureMutable may move *to to other memory.
   const auto fill_with = [&](const void* copy) -> absl::Status {
     CASK_RETURN_IF_ERROR(to->EnsureMutable());
@@ -189,7 +184,7 @@ absl::Status FillElement(const void* value, TensorView* to, const CopyOptions& o
   }
   alignas(16) char bytes[16];
   std::memcpy(bytes, value, to->element_size());
-  if (AreFewAndDense(*to)) {
+  if (to_is_dense && to->num_elements() <= kFewElements) {
     CASK_RETURN_IF_ERROR(to->EnsureMutable());
     const size_t size = to->element_size();
     FillRun(bytes, size, static_cast<char*>(to->buffer()->mutable_data()) + static_cast<size_t>(to->offset()) * size,

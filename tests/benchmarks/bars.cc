@@ -2,7 +2,8 @@
 //
 //   NAME   FIGURE  BAR   met|missed   compared to
 //
-// One thread, medians, warm memory unless a row says otherwise. tools/dev bench bars runs this.
+// One thread, medians, warm memory unless a row says otherwise. tools/dev bench bars runs this. Its arguments are names
+// of groups of rows; without arguments it measures all.
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -26,9 +27,11 @@
 #include "tensorcask/serialize/wire/serialized_tensor.h"
 #include "tensorcask/serialize/wire/zero_copy.h"
 #include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tests/benchmarks/bar_groups.h"
 #include "tensorcask/tests/benchmarks/bars.h"
 #include "tensorcask/tests/benchmarks/exchange_bars.h"
 #include "tensorcask/tests/benchmarks/formats_bars.h"
+#include "tensorcask/tests/benchmarks/machine.h"
 #include "tensorcask/tests/benchmarks/measure.h"
 #include "tensorcask/tests/benchmarks/payload_bars.h"
 #include "tensorcask/tests/benchmarks/strided_bars.h"
@@ -293,18 +296,17 @@ void CoreRows() {
 }  // namespace
 }  // namespace tensorcask::benchmarks
 
-int main() {
+int main(int argc, char** argv) {
   using namespace tensorcask::benchmarks;  // NOLINT(google-build-using-namespace): this is its main
+  const std::vector<BarGroup> all = {
+      {"core", CoreRows},     {"strided", StridedRows},          {"exchange", ExchangeRows},
+      {"wire", WireRows},     {"checkpoint", CheckpointRows},    {"background", BackgroundRow},
+      {"lookup", LookupRows}, {"formats", [] { FormatRows(); }}, {"payload", PayloadRows},
+  };
+  const std::vector<BarGroup> groups = Require(ChosenGroups(all, std::vector<std::string>(argv + 1, argv + argc)));
+  std::printf("%s\n", DescribeMachine().c_str());
   std::printf("%-54s %19s %12s  %-6s  %s\n", "what", "figure", "bar", "", "compared to, in the same run");
-  CoreRows();
-  StridedRows();
-  ExchangeRows();
-  WireRows();
-  CheckpointRows();
-  BackgroundRow();
-  LookupRows();
-  FormatRows();
-  PayloadRows();
+  for (const BarGroup& group : groups) group.rows();
   if (MissedRows() > 0) std::printf("%d missed\n", MissedRows());
   return 0;
 }

@@ -114,6 +114,14 @@ class Workbench(unittest.TestCase):
             with self.subTest(name):
                 self.assert_installs_what_it_builds("bench", name)
 
+    def test_a_group_of_promises_builds_the_program_of_promises_alone(self):
+        def targets(*arguments):
+            return {word for word in self.notes_of("bench", *arguments)["bazel"] if word.startswith("//")}
+        self.assertEqual(targets("bars", "strided", "wire"), {"//tests/benchmarks:bars"})
+        self.assertIn("//tensor/...", targets("bars"))  # to see how light it is
+        self.assertEqual(targets("strided", "wire"),
+                         {"//tests/benchmarks:strided_benchmark", "//tests/benchmarks:wire_benchmark"})
+
     def test_fuzzing_installs_the_programs_that_it_runs(self):
         self.assertTrue({"clang", "libclang-rt-14-dev"} <= set(self.notes_of("fuzz", "bundle", "1")["apt-get"]))
         # llvm-cov-14 and llvm-profdata-14

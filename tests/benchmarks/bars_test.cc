@@ -1,0 +1,66 @@
+// What the program of `tools/dev bench bars` does besides measuring. Nothing here depends on speed.
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tensorcask/tests/benchmarks/bar_groups.h"
+#include "tensorcask/tests/benchmarks/machine.h"
+#include "tensorcask/tests/support/status_matchers.h"
+
+namespace tensorcask::benchmarks {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::StatusIs;
+
+std::vector<std::string> Chosen(const std::vector<std::string>& names) {
+  const std::vector<BarGroup> all = {{"core", nullptr}, {"strided", nullptr}, {"wire", nullptr}};
+  std::vector<std::string> chosen;
+  const absl::StatusOr<std::vector<BarGroup>> groups = ChosenGroups(all, names);
+  EXPECT_OK(groups.status());
+  if (!groups.ok()) return {};
+  for (const BarGroup& group : *groups) chosen.emplace_back(group.name);
+  return chosen;
+}
+
+TEST(BarGroups, AreAllWithoutNames) { EXPECT_THAT(Chosen({}), ElementsAre("core", "strided", "wire")); }
+
+TEST(BarGroups, AreThoseOfTheNamesInTheOrderOfTheTableEachOnce) {
+  EXPECT_THAT(Chosen({"strided"}), ElementsAre("strided"));
+  EXPECT_THAT(Chosen({"wire", "core", "wire"}), ElementsAre("core", "wire"));
+}
+
+TEST(BarGroups, OtherNamesAreRefusedWithTheNamesThatThereAre) {
+  const std::vector<BarGroup> all = {{"core", nullptr}, {"strided", nullptr}};
+  for (const std::string name : {"cor", "", "--core", "Core"}) {
+    EXPECT_THAT(ChosenGroups(all, {"core", name}).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         AllOf(HasSubstr("\"" + name + "\""), HasSubstr("one of: core strided"))));
+  }
+}
+
+TEST(Machine, TheProcessorHasTheNameOfCpuinfo) {
+  EXPECT_EQ(ProcessorName("processor\t: 0\nmodel\t\t: 167\nmodel name\t: Some CPU @ 2: fast \nflags: a\n"
+                          "model name\t: Another\n"),
+            "Some CPU @ 2: fast");
+  EXPECT_EQ(ProcessorName(""), "unknown processor");
+  EXPECT_EQ(ProcessorName("model name\nmodel name:\n"), "unknown processor");
+}
+
+TEST(Machine, SizesOfCachesAreReadable) {
+  EXPECT_EQ(CacheSize(48 << 10), "48 KiB");
+  EXPECT_EQ(CacheSize(1 << 20), "1 MiB");
+  EXPECT_EQ(CacheSize((1 << 20) + (1 << 18)), "1.25 MiB");
+  EXPECT_EQ(CacheSize(105L << 20), "105 MiB");
+  EXPECT_EQ(CacheSize(0), "unknown");
+  EXPECT_EQ(CacheSize(-1), "unknown");
+}
+
+}  // namespace
+}  // namespace tensorcask::benchmarks
