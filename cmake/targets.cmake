@@ -808,6 +808,7 @@ tensorcask_room(memory
     tensor/memory/memory_observer.cc
     tensor/memory/memory_snapshot.cc
     tensor/memory/memory_statistics.cc
+    tensor/memory/numa_allocator.cc
     tensor/memory/pinned_allocator.cc
     tensor/memory/pool_allocator.cc
     tensor/memory/simulated_backend.cc
@@ -825,6 +826,7 @@ tensorcask_room(memory
     tensor/memory/memory_observer.h
     tensor/memory/memory_snapshot.h
     tensor/memory/memory_statistics.h
+    tensor/memory/numa_allocator.h
     tensor/memory/pinned_allocator.h
     tensor/memory/pool_allocator.h
     tensor/memory/simulated_backend.h
@@ -5183,6 +5185,20 @@ tensorcask_test(tests_tensor_memory_memory_observer_test
     Tensorcask::memory
     Tensorcask::tensor
     tests_support_failing_allocator
+  PACKAGE
+    tests/tensor/memory
+  TIMEOUT
+    60)
+
+tensorcask_test(tests_tensor_memory_numa_allocator_test
+  SOURCES
+    tests/tensor/memory/numa_allocator_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::memory
+    Tensorcask::tensor
+    absl::status
+    tests_support_status_matchers
   PACKAGE
     tests/tensor/memory
   TIMEOUT
