@@ -35,11 +35,14 @@ endmacro()
 find_package(Threads REQUIRED)
 tensorcask_find(absl absl::strings CONFIG)
 tensorcask_find(Protobuf protobuf::libprotobuf)
-tensorcask_find(ZLIB ZLIB::ZLIB)
-tensorcask_find_c_library(zstd libzstd zstd::libzstd zstd::libzstd_shared zstd::libzstd_static libzstd_shared
-  libzstd_static)
-tensorcask_find_c_library(xxhash libxxhash xxHash::xxhash xxhash)
-tensorcask_find_c_library(snappy snappy Snappy::snappy snappy)
+# Inside libtensorcask.so, and in no header: a program that uses the installed library does not name them.
+if(NOT TENSORCASK_LIBRARY_IS_SHARED)
+  tensorcask_find(ZLIB ZLIB::ZLIB)
+  tensorcask_find_c_library(zstd libzstd zstd::libzstd zstd::libzstd_shared zstd::libzstd_static libzstd_shared
+    libzstd_static)
+  tensorcask_find_c_library(xxhash libxxhash xxHash::xxhash xxhash)
+  tensorcask_find_c_library(snappy snappy Snappy::snappy snappy)
+endif()
 # Of headers alone, so it is needed only where Tensorcask itself is built.
 find_package(nlohmann_json QUIET CONFIG)
 # Only for Tensorcask::eigen.

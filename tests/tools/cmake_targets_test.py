@@ -7,6 +7,7 @@ Reads the source tree, as tests/layering_test.py does. By hand:
 """
 
 import os
+import re
 import sys
 import tempfile
 import unittest
@@ -14,8 +15,10 @@ import unittest
 sys.dont_write_bytecode = True  # the modules below lie in the source tree
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", folder) for folder in ("docs", "support", os.path.join("..", "tools"))]
+import build_files  # noqa: E402
 import case_report  # noqa: E402
 import cmake_targets  # noqa: E402
+import exported_symbols  # noqa: E402
 import source_tree  # noqa: E402
 
 ROOT = source_tree.root()
@@ -29,6 +32,42 @@ class TheTree(unittest.TestCase):
             cmake_targets.generate(ROOT),
             "run tools/cmake_targets.py",
         )
+
+    def test_ctest_has_each_test_of_bazel(self):
+        # Every rule that makes a test, also one that tools/cmake_targets.py does not know.
+        wanted = set()
+        for file in build_files.build_files(ROOT):
+            for rule, arguments in file.rules:
+                name = cmake_targets.test_target(file.package, arguments["name"])
+                if rule.endswith("_test"):
+                    wanted.add(name)
+                elif rule == "cask_fuzz_target":
+                    wanted.add(name + "_test")
+        text = source_tree.read(ROOT, cmake_targets.OUTPUT)
+        found = re.findall(r"^tensorcask_(?:script_)?test\((\w+)$", text, re.MULTILINE)
+        self.assertEqual(sorted(found), sorted(wanted))
+        self.assertGreater(len(found), 280)
+
+
+class ExportedSymbols(unittest.TestCase):
+    OURS = [
+        "_ZN10tensorcask16CheckpointReader4OpenEv",
+        "_ZNKR10tensorcask6Tensor4dataEv",
+        "_ZTVN10tensorcask11TensorProtoE",
+        "_ZThn16_N10tensorcask6Buffer5CloseEv",
+        "_ZN6google8protobuf5Arena18CreateMaybeMessageIN10tensorcask11TensorProtoEJEEEPT_PS1_DpOT0_",
+        "descriptor_table_tensorcask_2fproto_2ftensor_2eproto",
+    ]
+
+    def test_symbols_of_other_libraries_are_findings(self):
+        others = ["_ZN4absl6StatusC1Ev", "ZSTD_compress", "_ZNSt6vectorIN10tensorcask6TensorESaIS1_EED1Ev"]
+        self.assertEqual(exported_symbols.foreign(self.OURS + others), others)
+
+    def test_symbols_that_programs_link_must_be_there(self):
+        self.assertEqual(exported_symbols.missing(self.OURS), [])
+        for symbol, kind in zip((self.OURS[0], self.OURS[2], self.OURS[4], self.OURS[5]), exported_symbols.NEEDED):
+            with self.subTest(kind):
+                self.assertEqual(exported_symbols.missing([other for other in self.OURS if other != symbol]), [kind])
 
 
 class Install(unittest.TestCase):
