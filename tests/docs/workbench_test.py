@@ -129,6 +129,20 @@ class Workbench(unittest.TestCase):
 
     def test_what_builds_with_cmake_installs_it(self):
         self.assertIn("cmake", self.notes_of("cmake")["apt-get"])
+        # nm reads the exported symbols; cpack calls dpkg-shlibdeps and file.
+        self.assertTrue({"binutils", "cmake"} <= set(self.notes_of("cmake", "--shared")["apt-get"]))
+        self.assertTrue({"binutils", "cmake", "dpkg-dev", "file"} <= set(self.notes_of("package")["apt-get"]))
+        self.assertIn("debootstrap", self.notes_of("package", "/nonexistent/system")["apt-get"])
+        self.assertTrue({"abigail-tools", "cmake"} <= set(self.notes_of("abi")["apt-get"]))
+
+    def test_options_of_commands_with_cmake(self):
+        noted = self.notes_of("cmake", "--shared", "--tests")["cmake"]
+        self.assertIn("-DBUILD_SHARED_LIBS=ON", noted)
+        self.assertIn("-DTENSORCASK_TESTS=ON", noted)
+        self.assertIn("-DBUILD_SHARED_LIBS=OFF", self.notes_of("cmake")["cmake"])
+        for arguments in (["cmake", "--other"], ["package", "--other"], ["package", "a", "b"], ["abi", "--other"]):
+            with self.subTest(arguments):
+                self.assertEqual(self.notes_of(*arguments)["cmake"], [])
         self.assertTrue({"cmake", "ninja-build"} <= set(self.notes_of("mutate", "--list", "1")["apt-get"]))
 
     def test_formatting_and_lint_install_the_programs_that_they_run(self):
