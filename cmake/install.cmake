@@ -26,7 +26,7 @@ if(TENSORCASK_TOOL)
   install(FILES tools/manual/_tensorcask DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
   install(FILES tools/manual/tensorcask.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 endif()
-install(FILES LICENSE NOTICE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES LICENSE NOTICE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/tensorcask)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Tensorcask)
 install(EXPORT Tensorcask NAMESPACE Tensorcask:: FILE TensorcaskTargets.cmake DESTINATION ${package_dir})
