@@ -40,7 +40,7 @@ install(FILES "${PROJECT_BINARY_DIR}/TensorcaskConfig.cmake" "${PROJECT_BINARY_D
 
 # pkg-config: all rooms, in the order in which a static link needs them.
 if(BUILD_SHARED_LIBS)
-  set(TENSORCASK_PC_LIBS "-ltensorcask")
+  set(TENSORCASK_PC_LIBS "-ltensorcask ")
 else()
   set(TENSORCASK_PC_LIBS "")
   foreach(room ${rooms})
