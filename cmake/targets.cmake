@@ -97,6 +97,7 @@ tensorcask_room(io
     serialize/io/byte_sink.cc
     serialize/io/byte_source.cc
     serialize/io/byte_stream.cc
+    serialize/io/error_number.cc
     serialize/io/file_system.cc
     serialize/io/internal/atomic_publish.cc
     serialize/io/internal/decode_quota.cc
@@ -110,6 +111,7 @@ tensorcask_room(io
     serialize/io/byte_source.h
     serialize/io/byte_stream.h
     serialize/io/decode_limits.h
+    serialize/io/error_number.h
     serialize/io/file_edits.h
     serialize/io/file_system.h
     serialize/io/internal/atomic_publish.h
@@ -122,8 +124,10 @@ tensorcask_room(io
     serialize/io/memory_file_system.h
   LINK
     Tensorcask::tensor
+    absl::cord
     absl::function_ref
     absl::memory
+    absl::optional
     absl::span
     absl::status
     absl::statusor
@@ -3331,6 +3335,7 @@ tensorcask_test(tests_serialize_io_file_system_test
   LINK
     GTest::gmock_main
     Tensorcask::io
+    Tensorcask::tensor
     absl::span
     tests_support_faulty_file_system
     tests_support_status_matchers

@@ -4,6 +4,7 @@
 #include <climits>
 #include <utility>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "tensorcask/tensor/base/quote.h"
@@ -15,6 +16,7 @@ namespace {
 // What Linux takes: PATH_MAX counts the NUL at the end, NAME_MAX does not.
 constexpr size_t kMaxPathBytes = PATH_MAX - 1;
 constexpr size_t kMaxComponentBytes = NAME_MAX;
+constexpr char kErrorNumber[] = "tensorcask/errno";  // also in error_number.cc, which reads it
 
 }  // namespace
 
@@ -30,7 +32,8 @@ IoResult FileSystem::ProbeUnlocked(const std::string& path, FileInfo* info) {
 absl::Status IoError(IoResult result, absl::string_view path, absl::string_view action) {
   const auto error = static_cast<int>(-result);
   absl::Status status = absl::ErrnoToStatus(error, absl::StrCat(path, ": cannot ", action));
-  if (error == EFBIG) return absl::ResourceExhaustedError(status.message());  // Abseil: OutOfRange
+  if (error == EFBIG) status = absl::ResourceExhaustedError(status.message());  // Abseil: OutOfRange
+  status.SetPayload(kErrorNumber, absl::Cord(absl::StrCat(error)));
   const bool is_of_process = error == EMFILE || error == ENFILE || error == ENOMEM;
   return is_of_process ? MarkProcessError(std::move(status)) : status;
 }

@@ -1,7 +1,5 @@
 #include "tensorcask/tensor/base/status_util.h"
 
-#include <utility>
-
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 
@@ -10,10 +8,11 @@ namespace {
 
 constexpr char kMark[] = "tensorcask/origin";
 
-// `status` with another code and "CONTEXT: " before its message. Requires: !status.ok().
+// `status` with another code, "CONTEXT: " before its message, and its payloads. Requires: !status.ok().
 absl::Status Rewritten(const absl::Status& status, absl::StatusCode code, absl::string_view context) {
   absl::Status rewritten(code, absl::StrCat(context, ": ", status.message()));
-  return IsProcessError(status) ? MarkProcessError(std::move(rewritten)) : rewritten;
+  status.ForEachPayload([&](absl::string_view key, const absl::Cord& payload) { rewritten.SetPayload(key, payload); });
+  return rewritten;
 }
 
 }  // namespace

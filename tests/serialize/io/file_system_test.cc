@@ -15,7 +15,9 @@
 #include "absl/types/span.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tensorcask/serialize/io/error_number.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
+#include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tests/support/faulty_file_system.h"
 #include "tensorcask/tests/support/status_matchers.h"
 #include "tensorcask/tests/support/temp_folder.h"
@@ -419,6 +421,17 @@ TEST(IoErrorTest, NamesThePathAndTheAction) {
               StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("a: cannot write")));
   EXPECT_THAT(IoError(-EACCES, "a", "open"),
               StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("a: cannot open")));
+}
+
+TEST(IoErrorTest, HasTheNumberOfTheError) {
+  for (const int error : {ENOSPC, EFBIG, EACCES, EMFILE, EIO}) {
+    const absl::Status status = IoError(-error, "a.index", "write");
+    EXPECT_EQ(ErrorNumberOf(status), error);
+    EXPECT_EQ(ErrorNumberOf(Annotate(status, "tensor \"w\"")), error);
+    EXPECT_EQ(ErrorNumberOf(AsDataLoss(status, "a.index")), error);
+  }
+  EXPECT_EQ(ErrorNumberOf(absl::ResourceExhaustedError("a limit")), 0);
+  EXPECT_EQ(ErrorNumberOf(absl::OkStatus()), 0);
 }
 
 TEST(CheckPathTest, RefusesWhatTheSystemWouldNotTake) {

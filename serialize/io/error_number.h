@@ -1,0 +1,18 @@
+// The number of a system's error in the absl::Status that reports it. Codes of absl::Status are fewer than numbers:
+//
+//   absl::Status status = SaveTensors("/data/model", tensors);
+//   if (ErrorNumberOf(status) == ENOSPC) ...   // the code is ResourceExhausted, as for a limit
+
+#ifndef TENSORCASK_SERIALIZE_IO_ERROR_NUMBER_H_
+#define TENSORCASK_SERIALIZE_IO_ERROR_NUMBER_H_
+
+#include "absl/status/status.h"
+
+namespace tensorcask {
+
+// The errno of the operation on a file that failed. 0 if `status` is OK or about something else.
+int ErrorNumberOf(const absl::Status& status);
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_SERIALIZE_IO_ERROR_NUMBER_H_
