@@ -2,8 +2,10 @@
 
 #include <nanobind/nanobind.h>
 
-#include "absl/strings/string_view.h"
+#include <cerrno>
+
 #include "tensorcask/python/src/text.h"
+#include "tensorcask/serialize/io/error_number.h"
 
 namespace nb = nanobind;
 
@@ -43,17 +45,31 @@ const char* ClassName(absl::StatusCode code, About about) {
   }
 }
 
-[[noreturn]] void RaiseClass(const char* name, absl::string_view message) {
-  const nb::object type = nb::module_::import_("tensorcask._errors").attr(name);
-  const nb::object text = ToText(message);
-  PyErr_SetObject(type.ptr(), text.ptr());
+nb::object ClassOf(const char* name) { return nb::module_::import_("tensorcask._errors").attr(name); }
+
+[[noreturn]] void RaiseException(nb::handle type, const nb::object& exception) {
+  PyErr_SetObject(type.ptr(), exception.ptr());
   throw nb::python_error();
+}
+
+// What failed in the system is an OSError with this number. The two exceptions: damage that was found on the way, and
+// no memory, which is a MemoryError.
+[[noreturn]] void RaiseNumbered(const absl::Status& status, int number) {
+  nb::object type = ClassOf(ClassName(status.code(), About::kFile));
+  const bool keeps_class = absl::IsDataLoss(status) || absl::IsCancelled(status) || number == ENOMEM;
+  if (!keeps_class && PyObject_IsSubclass(type.ptr(), PyExc_OSError) == 0) type = ClassOf("SystemCallError");
+  const nb::object exception = type(ToText(status.message()));
+  if (!keeps_class) exception.attr("errno") = number;
+  RaiseException(type, exception);
 }
 
 }  // namespace
 
-void Raise(const absl::Status& status, About about) { RaiseClass(ClassName(status.code(), about), status.message()); }
+void Raise(const absl::Status& status, About about) {
+  if (const int number = ErrorNumberOf(status); number != 0) RaiseNumbered(status, number);
+  RaiseException(ClassOf(ClassName(status.code(), about)), ToText(status.message()));
+}
 
-void RaiseClosed(const char* what) { RaiseClass("ClosedError", what); }
+void RaiseClosed(const char* what) { RaiseException(ClassOf("ClosedError"), ToText(what)); }
 
 }  // namespace tensorcask::python

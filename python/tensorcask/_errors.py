@@ -60,7 +60,7 @@ class OutOfRangeError(Error, IndexError):
 
 
 class ResourceExhaustedError(Error, MemoryError):
-    """Past a limit on what a file may make the library spend; or no memory, space or file descriptors."""
+    """Past a limit on what a file may make the library spend; or no memory. A full disk is a SystemCallError."""
 
 
 class FailedPreconditionError(Error, RuntimeError):
@@ -92,4 +92,7 @@ class MissingFrameworkError(Error, ImportError):
 
 
 class SystemCallError(Error, OSError):
-    """The system reports another error, for example of a disk."""
+    """The system reports another error: a full disk, a file past a limit of its size, too many open files.
+
+    ``errno`` is its number, for example ``errno.ENOSPC``.
+    """

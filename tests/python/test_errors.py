@@ -69,6 +69,96 @@ def test_names_are_no_formats(tmp_path):
         tc.save(tmp_path / "m", {"%s%n%R": object()})
 
 
+def under_a_limit(limit, program, cwd):
+    return run("import resource\nresource.setrlimit(resource." + limit + ")\n" + textwrap.dedent(program), cwd=cwd)
+
+
+@pytest.mark.parametrize("name", ["m", "m.safetensors", "m.npz", "m.npy", "m.tfrecord"])
+@pytest.mark.parametrize("how", ["tc.save(name, {'x': x})", "w = tc.Writer(name); w.add('x', x); w.finish()"])
+def test_a_file_past_a_limit_of_the_system(tmp_path, name, how):
+    done = under_a_limit(
+        "RLIMIT_FSIZE, (1 << 20, -1)",
+        f"""
+        import errno, numpy as np, tensorcask as tc
+        name, x = {name!r}, np.random.default_rng(1).random(1_000_000)
+        try:
+            {how}
+        except OSError as error:
+            assert isinstance(error, tc.SystemCallError) and not isinstance(error, MemoryError), repr(error)
+            assert error.errno == errno.EFBIG and "File too large" in str(error), (error.errno, str(error))
+            print("caught")
+        """,
+        tmp_path,
+    )
+    assert (done.returncode, done.stdout) == (0, "caught\n"), done.stderr
+    assert not [file for file in os.listdir(tmp_path) if file in (name, name + ".index")]
+
+
+def test_a_full_disk(tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(disk)], capture_output=True)
+    if mounted.returncode != 0:
+        pytest.skip("no file system can be mounted here")
+    try:
+        for name in ["m", "m.safetensors", "m.npz"]:
+            with pytest.raises(tc.SystemCallError) as caught:
+                tc.save(disk / name, {"x": np.random.default_rng(1).random(1_000_000)})
+            assert caught.value.errno == errno.ENOSPC and "No space left" in str(caught.value)
+            assert os.listdir(disk) == []
+        with tc.CheckpointManager(disk / "run") as manager:
+            save = manager.save_in_background(1, {"x": np.random.default_rng(1).random(1_000_000)})
+            with pytest.raises(OSError) as caught:
+                save.wait()
+            assert caught.value.errno == errno.ENOSPC
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_too_many_open_files(tmp_path):
+    tc.save(tmp_path / "m", {"x": np.ones(2)})
+    done = under_a_limit(
+        "RLIMIT_NOFILE, (40, 40)",
+        """
+        import errno, tensorcask as tc
+        readers = []
+        try:
+            for i in range(100): readers.append(tc.open("m")); readers[-1]["x"]
+        except OSError as error:
+            print(type(error).__name__, error.errno == errno.EMFILE)
+        """,
+        tmp_path,
+    )
+    assert (done.returncode, done.stdout) == (0, "SystemCallError True\n"), done.stderr
+
+
+def test_no_memory_is_a_memory_error(tmp_path):
+    tc.save(tmp_path / "m", {"x": np.ones(50_000_000, np.float32)}, sync=False)
+    done = run(
+        """
+        import resource, tensorcask as tc
+        reader = tc.open("m")
+        with open("/proc/self/statm") as statm: used = int(statm.read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + (64 << 20), -1))
+        try:
+            reader["x"]
+        except MemoryError as error:
+            print(isinstance(error, tc.Error))
+        """,
+        cwd=tmp_path,
+    )
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
+
+
+def test_a_file_that_vanished_is_no_missing_tensor(tmp_path):
+    tc.save(tmp_path / "m", {"x": np.ones(2)})
+    reader = tc.open(tmp_path / "m")
+    os.remove(tmp_path / "m.data-00000-of-00001")
+    with pytest.raises(tc.Error) as caught:
+        reader["x"]
+    assert not isinstance(caught.value, KeyError)
+
+
 def test_a_bomb_is_a_memory_error(tmp_path):
     bomb = tmp_path / "bomb.safetensors"
     header = b'{"x":{"dtype":"F32","shape":[1000000000000],"data_offsets":[0,4000000000000]}}'
@@ -175,8 +265,8 @@ def test_ctrl_c(tmp_path, work):
         many = {{str(i): np.ones(500_000) for i in range(40)}}
         tc.save("big", many, sync=False)
         reader = tc.open("big")
-        print("begin", flush=True)
         try:
+            print("begin", flush=True)
             while True: {work}
         except KeyboardInterrupt:
             print("interrupted")
@@ -194,8 +284,8 @@ def test_a_handler_that_raises_something_else(tmp_path):
         def handler(*_): raise ZeroDivisionError("from the handler")
         signal.signal(signal.SIGINT, handler)
         tc.save("big", {str(i): np.ones(500_000) for i in range(40)}, sync=False)
-        print("begin", flush=True)
         try:
+            print("begin", flush=True)
             while True: tc.load("big")
         except ZeroDivisionError as error:
             print(error)
