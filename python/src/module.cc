@@ -8,6 +8,7 @@
 #include "tensorcask/python/src/functions.h"
 #include "tensorcask/python/src/interrupts.h"
 #include "tensorcask/python/src/manager.h"
+#include "tensorcask/python/src/object_graph.h"
 #include "tensorcask/python/src/reader.h"
 #include "tensorcask/python/src/tensor_object.h"
 #include "tensorcask/python/src/writer.h"
@@ -26,4 +27,5 @@ NB_MODULE(_native, m) {
   tensorcask::python::DefineFunctions(m);
   tensorcask::python::DefineComparisons(m);
   tensorcask::python::DefineExchange(m);
+  tensorcask::python::DefineObjectGraph(m);
 }

@@ -27,7 +27,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
-from tensorcask import _native, _object_graph
+from tensorcask import _native
 from tensorcask._errors import DataLossError, InvalidArgumentError, MissingTensorError, UnimplementedError
 from tensorcask._load import to_framework
 from tensorcask._steps import Step, StepSaver, latest_step
@@ -36,6 +36,20 @@ __all__ = ["AsyncCheckpointer", "Checkpoint", "Step", "load", "load_latest", "lo
 
 _SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"
 _CONFIG = "/.ATTRIBUTES/OBJECT_CONFIG_JSON"  # how Keras makes the object; no variable
+_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"  # the graph of objects of TensorFlow 2
+
+
+class _Attribute(typing.NamedTuple):
+    """A saved tensor of an object."""
+
+    name: str  # VARIABLE_VALUE
+    full_name: str  # as the program called the variable; may be ""
+    key: str  # the name of the tensor in the checkpoint
+
+
+class _Node(typing.NamedTuple):
+    children: "dict[str, int]"  # by local name; the number of a node
+    attributes: "list[_Attribute]"
 
 
 class Checkpoint(Mapping[str, typing.Any]):
@@ -54,7 +68,7 @@ class Checkpoint(Mapping[str, typing.Any]):
             for attribute in node.attributes:
                 full_names.setdefault(attribute.key, attribute.full_name)
         keys = [key for key in full_names if key in reader and not key.endswith(_CONFIG)]
-        keys += [key for key in reader if key not in full_names and key != _object_graph.KEY]
+        keys += [key for key in reader if key not in full_names and key != _GRAPH]
         uses = collections.Counter(full_names.get(key, "") for key in keys)
         paths = {_path_of(key): key for key in reversed(keys)}
         self._shared: "dict[str, list[str]]" = collections.defaultdict(list)
@@ -247,14 +261,15 @@ def load_latest(
     return found.number
 
 
-def _read_graph(reader: _native.Reader) -> "list[_object_graph.Node]":
-    if _object_graph.KEY not in reader:
+def _read_graph(reader: _native.Reader) -> "list[_Node]":
+    if _GRAPH not in reader:
         return []
-    where = f"{reader.path}: {_object_graph.KEY}"
-    entry = reader.entry(_object_graph.KEY)
+    where = f"{reader.path}: {_GRAPH}"
+    entry = reader.entry(_GRAPH)
     if entry.dtype != "string" or entry.shape != ():
         raise DataLossError(f"{where} is {entry.dtype} {list(entry.shape)}; wanted one string")
-    return _object_graph.decode(bytes(reader[_object_graph.KEY][()]), where)
+    nodes = _native._decode_object_graph(bytes(reader[_GRAPH][()]), where)
+    return [_Node(children, [_Attribute(*one) for one in attributes]) for children, attributes in nodes]
 
 
 def _path_of(key: str) -> str:

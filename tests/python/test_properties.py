@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import tensorcask as tc
 from conftest import FORMATS
-from tensorcask import _object_graph, _plain, trees
+from tensorcask import _native, _plain, trees
 
 DTYPES = ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16"]
 ML_DTYPES = ["bfloat16", "float8_e4m3fn", "float8_e5m2"]
@@ -137,7 +137,7 @@ def test_trees(tmp_path, tree):
 @given(message=st.binary(max_size=100))
 def test_object_graphs_of_any_bytes(message):
     try:
-        nodes = _object_graph.decode(message, "file")
+        nodes = _native._decode_object_graph(message, "file")
     except tc.DataLossError as error:
         assert str(error).startswith("file")
     else:
