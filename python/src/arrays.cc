@@ -183,7 +183,7 @@ TensorView FromNumpy(nb::object array, const std::string& what, Access access) {
   if (access == Access::kWrite && *elements.dtype == DType::kBool &&
       nb::cast<bool>(array.attr("flags").attr("writeable"))) {
     const nb::object bytes = array.attr("view")("uint8");  // memory of numpy.empty has bytes that no tensor may have
-    Numpy().attr("minimum")(bytes, 1, bytes);
+    Numpy().attr("minimum")(bytes, 1, nb::arg("out") = bytes);
   }
   if (elements.carrier != nullptr) array = array.attr("view")(elements.carrier);
   const DType lent = elements.carrier != nullptr ? elements.carrier_dtype : *elements.dtype;

@@ -41,8 +41,8 @@ nb::list Decode(const nb::bytes& message, nb::handle where) {
 }  // namespace
 
 void DefineObjectGraph(nb::module_& m) {
-  m.def("_decode_object_graph", &Decode, nb::arg("message"), nb::arg("where"),
-        nb::sig("def _decode_object_graph(message: bytes, where: str) "
+  m.def("decode_object_graph", &Decode, nb::arg("message"), nb::arg("where"),
+        nb::sig("def decode_object_graph(message: bytes, where: str) "
                 "-> list[tuple[dict[str, int], list[tuple[str, str, str]]]]"),
         "The nodes of a TrackableObjectGraph, the root first: (children by local name, saved tensors). A saved tensor "
         "is (name, full name of the variable, name of the tensor in the checkpoint). Errors begin with ``where``.");

@@ -1,4 +1,4 @@
-// tensorcask._native._decode_object_graph, for tensorcask.keras.
+// tensorcask._native.decode_object_graph, for tensorcask.keras.
 
 #ifndef TENSORCASK_PYTHON_SRC_OBJECT_GRAPH_H_
 #define TENSORCASK_PYTHON_SRC_OBJECT_GRAPH_H_

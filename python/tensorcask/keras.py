@@ -268,7 +268,7 @@ def _read_graph(reader: _native.Reader) -> "list[_Node]":
     entry = reader.entry(_GRAPH)
     if entry.dtype != "string" or entry.shape != ():
         raise DataLossError(f"{where} is {entry.dtype} {list(entry.shape)}; wanted one string")
-    nodes = _native._decode_object_graph(bytes(reader[_GRAPH][()]), where)
+    nodes = _native.decode_object_graph(bytes(reader[_GRAPH][()]), where)
     return [_Node(children, [_Attribute(*one) for one in attributes]) for children, attributes in nodes]
 
 

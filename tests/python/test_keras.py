@@ -188,7 +188,7 @@ def test_each_prefix_of_a_graph_opens_or_is_an_error():
             [graph[:size]] if size == len(graph) else [graph[:size], graph[:size] + b"\xff" + graph[size + 1 :]]
         ):
             try:
-                outcomes.add(len(_native._decode_object_graph(changed, "file")))
+                outcomes.add(len(_native.decode_object_graph(changed, "file")))
             except tc.DataLossError:
                 outcomes.add("error")
     assert outcomes == {0, 2, "error"}
@@ -196,8 +196,8 @@ def test_each_prefix_of_a_graph_opens_or_is_an_error():
 
 def test_a_graph_of_millions_of_empty_nodes():
     with pytest.raises(tc.ResourceExhaustedError, match="^file: object graph: its 3000000 nodes"):
-        _native._decode_object_graph(b"\x0a\x00" * 3_000_000, "file")
-    assert len(_native._decode_object_graph(b"\x0a\x00" * 1000, "file")) == 1000
+        _native.decode_object_graph(b"\x0a\x00" * 3_000_000, "file")
+    assert len(_native.decode_object_graph(b"\x0a\x00" * 1000, "file")) == 1000
 
 
 @pytest.mark.parametrize("value", [np.float32(1), np.array(["a", "b"])], ids=["float32", "two texts"])
