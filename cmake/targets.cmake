@@ -5335,6 +5335,7 @@ tensorcask_test(tests_tensor_strided_copy_avx2_test
     GTest::gmock_main
     Tensorcask::strided
     Tensorcask::tensor
+    absl::span
     absl::status
     absl::strings
     tests_support_counted_allocations
@@ -5355,6 +5356,7 @@ tensorcask_test(tests_tensor_strided_copy_scalar_test
     GTest::gmock_main
     Tensorcask::strided
     Tensorcask::tensor
+    absl::span
     absl::status
     absl::strings
     tests_support_counted_allocations
@@ -5389,6 +5391,7 @@ tensorcask_test(tests_tensor_strided_copy_test
     GTest::gmock_main
     Tensorcask::strided
     Tensorcask::tensor
+    absl::span
     absl::status
     absl::strings
     tests_support_counted_allocations
