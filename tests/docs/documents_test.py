@@ -155,7 +155,7 @@ class Readme(unittest.TestCase):
         self.assertLessEqual(len(read("README.md").splitlines()), README_LINES)
 
     def test_the_lines_for_bazelrc_are_those_of_the_consumer(self):
-        block = re.search(r"In your `\.bazelrc`.*?```\n(.*?)```", read("README.md"), re.DOTALL)[1]
+        block = re.search(r"Add these lines to your `\.bazelrc`.*?```\n(.*?)```", read("README.md"), re.DOTALL)[1]
         consumer = [line for line in read("tests/consumer/.bazelrc").splitlines() if line.startswith("build --")]
         for line in block.splitlines():
             self.assertIn(line, consumer)
