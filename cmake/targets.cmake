@@ -937,6 +937,37 @@ tensorcask_program(examples_views
     Tensorcask::strided
     Tensorcask::tensor)
 
+tensorcask_inner_library(tests_benchmarks_bar_groups
+  LINK
+    absl::status
+    absl::statusor
+    absl::strings)
+
+tensorcask_test(tests_benchmarks_bars_test
+  SOURCES
+    tests/benchmarks/bars_test.cc
+  LINK
+    GTest::gmock_main
+    absl::status
+    absl::statusor
+    tests_benchmarks_bar_groups
+    tests_benchmarks_machine
+    tests_support_status_matchers
+  PACKAGE
+    tests/benchmarks
+  TIMEOUT
+    60)
+
+tensorcask_inner_library(tests_benchmarks_machine
+  SOURCES
+    tests/benchmarks/machine.cc
+  LINK
+    absl::str_format
+    absl::strings
+    tests_benchmarks_measure)
+
+tensorcask_inner_library(tests_benchmarks_measure)
+
 tensorcask_program(tests_bombs_bomb_probe
   SOURCES
     tests/bombs/bomb_probe.cc

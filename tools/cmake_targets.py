@@ -41,8 +41,8 @@ PRIVATE = {"nlohmann_json::nlohmann_json", "Tensorcask::dependency_snappy", "Ten
 # Targets that would add a dependency to the rest of their room.
 OWN_LIBRARY = {("tensor/interop", "eigen"): "eigen"}
 ROOM_NAMES = {"interop": "dlpack"}
-# Benchmarks need libraries that only the workbench knows.
-LEFT_OUT = ("bazel", "third_party", "tests/benchmarks")
+LEFT_OUT = ("bazel", "third_party")
+BENCHMARKS = "tests/benchmarks"  # its programs need libraries that only the workbench knows
 TIMEOUTS = {"small": 60, "medium": 300, "large": 900}  # seconds, as Bazel has them
 
 
@@ -228,6 +228,19 @@ def call_of_script(target, name):
     return call("tensorcask_script_test", name, FILES=files, PROGRAMS=programs, ARGUMENTS=arguments, **for_ctest(target))
 
 
+def without_benchmarks(targets):
+    """Of the benchmarks only the tests, and the targets beside them that they need."""
+    inside = {target.label: target for target in targets if target.package == BENCHMARKS}
+    needed = set()
+    waiting = [label for label, target in inside.items() if target.rule.endswith("_test")]
+    while waiting:
+        label = waiting.pop()
+        if label in inside and label not in needed:
+            needed.add(label)
+            waiting += inside[label].deps
+    return [target for target in targets if target.package != BENCHMARKS or target.label in needed]
+
+
 def generate(root):
     """The content of cmake/targets.cmake."""
     targets = [
@@ -236,6 +249,7 @@ def generate(root):
         if not file.package.startswith(LEFT_OUT)
         for rule, arguments in file.rules
     ]
+    targets = without_benchmarks(targets)
     rooms = rooms_of(targets)
     doors = [t for t in targets if t.package == "" and t.rule in ("cc_library", "alias") and t.name not in rooms]
     rest = [t for t in targets if t.package != "" and library_of(t.package, t.name) is None]
