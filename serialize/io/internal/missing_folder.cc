@@ -2,7 +2,9 @@
 
 #include <cerrno>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "tensorcask/serialize/io/internal/retry.h"
 
 namespace tensorcask::internal {
@@ -18,7 +20,9 @@ absl::Status NameMissingFolder(const absl::Status& status, const std::string& pa
     missing = folder;
   }
   if (missing.empty()) return status;
-  return absl::NotFoundError(absl::StrCat(status.message(), "; there is no folder ", missing));
+  absl::Status named = absl::NotFoundError(absl::StrCat(status.message(), "; there is no folder ", missing));
+  status.ForEachPayload([&](absl::string_view key, const absl::Cord& payload) { named.SetPayload(key, payload); });
+  return named;
 }
 
 }  // namespace tensorcask::internal

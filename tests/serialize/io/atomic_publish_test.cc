@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <string>
 #include <thread>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/error_number.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tests/serialize/io/atomic_publish_testing.h"
 #include "tensorcask/tests/support/faulty_file_system.h"
@@ -234,6 +236,14 @@ TEST(AtomicPublishTest, PathsAtTheLimitOfTheSystem) {
   ASSERT_OK(publish.Add(path));
   ASSERT_OK(publish.Commit());
   EXPECT_THAT(memory.Paths(), ElementsAre("/" + std::string(30, 'n')));
+}
+
+TEST(AtomicPublishTest, TheErrorOfAMissingFolderKeepsItsNumber) {
+  const TempFolder folder;
+  AtomicPublish publish(On(FileSystem::Posix()));
+  const absl::Status status = publish.Add(folder.Path("no/a")).status();
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kNotFound, HasSubstr("there is no folder ")));
+  EXPECT_EQ(ErrorNumberOf(status), ENOENT);
 }
 
 TEST(AtomicPublishTest, ADanglingLinkIsNotWrittenThrough) {
