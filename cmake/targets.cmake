@@ -6062,9 +6062,25 @@ tensorcask_inner_library(tools_text_width
     Tensorcask::tensor
     absl::strings)
 
-tensorcask_script_test(tests_attack_attack_test
+tensorcask_script_test(tests_attack_attack_receivers_test
   FILES
-    tests/attack/attack_test.py
+    tests/attack/attack_receivers_test.py
+    tests/attack/attacks.py
+    tests/attack/liar.py
+    tests/support/case_report.py
+    tests/tools/tool_testing.py
+  PROGRAMS
+    tools_tensorcask
+    tools/tensorcask
+  PACKAGE
+    tests/attack
+  TIMEOUT
+    300)
+
+tensorcask_script_test(tests_attack_attack_servers_test
+  FILES
+    tests/attack/attack_servers_test.py
+    tests/attack/attacks.py
     tests/attack/liar.py
     tests/support/case_report.py
     tests/tools/tool_testing.py
@@ -6271,7 +6287,21 @@ tensorcask_script_test(tests_tools_damage_test
 tensorcask_script_test(tests_tools_edit_remove_test
   FILES
     tests/tools/edit_remove_test.py
-    tests/tools/edit_test.py
+    tests/tools/edits.py
+    tests/tools/tool_testing.py
+    tests/support/case_report.py
+  PROGRAMS
+    tools_tensorcask
+    tools/tensorcask
+  PACKAGE
+    tests/tools
+  TIMEOUT
+    300)
+
+tensorcask_script_test(tests_tools_edit_safetensors_test
+  FILES
+    tests/tools/edit_safetensors_test.py
+    tests/tools/edits.py
     tests/tools/tool_testing.py
     tests/support/case_report.py
   PROGRAMS
@@ -6285,6 +6315,7 @@ tensorcask_script_test(tests_tools_edit_remove_test
 tensorcask_script_test(tests_tools_edit_test
   FILES
     tests/tools/edit_test.py
+    tests/tools/edits.py
     tests/tools/tool_testing.py
     tests/support/case_report.py
   PROGRAMS

@@ -5,12 +5,11 @@ import json
 import os
 import struct
 import sys
-import unittest
 import zipfile
 
 sys.path[:0] = (os.path.join(os.path.dirname(os.path.abspath(__file__)), folder) for folder in (".", "../support"))
 import case_report  # noqa: E402
-import edit_test as edits  # noqa: E402
+import edits  # noqa: E402
 from tool_testing import read  # noqa: E402
 
 
@@ -78,8 +77,6 @@ class Safetensors(edits.Edits):
 
 
 class Models(edits.Edits):
-    sharded = edits.ShardedSafetensors.sharded
-
     def test_a_file_without_tensors_is_removed(self):
         path = self.sharded()
         before = self.values(path)
@@ -116,8 +113,6 @@ class Models(edits.Edits):
 
 
 class Npz(edits.Edits):
-    archive = edits.Npz.archive
-
     def test_other_members_stay_as_they_are_stored(self):
         for compression in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             path = self.archive(compression=compression)
