@@ -192,8 +192,7 @@ class Planner {
 };
 
 absl::Status MetadataLost(const absl::Status& status) {
-  return absl::Status(status.code(),
-                      absl::StrCat(status.message(), kAllowLossHint, "leaves out metadata that cannot be read"));
+  return AppendToMessage(status, absl::StrCat(kAllowLossHint, "leaves out metadata that cannot be read"));
 }
 
 class Runner {

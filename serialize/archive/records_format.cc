@@ -57,8 +57,7 @@ absl::Status Explain(const absl::Status& status, const ByteSource& file) {
   constexpr uint64_t kHeaderBytes = 12;
   char first;
   if (!file.ReadAt(kHeaderBytes, absl::MakeSpan(&first, 1)).ok() || first != '\x0a') return status;
-  return absl::Status(status.code(),
-                      absl::StrCat(status.message(), "; the record looks like a tf.Example, which is not a tensor"));
+  return AppendToMessage(status, "; the record looks like a tf.Example, which is not a tensor");
 }
 
 constexpr uint64_t kRecordHeaderBytes = 12;

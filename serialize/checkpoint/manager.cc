@@ -387,7 +387,7 @@ absl::Status CheckpointManager::Impl::End(int64_t step) {
   absl::Status status = WriteState(step, remove);
   if (status.ok()) status = RemoveSteps(remove);
   if (!status.ok()) {
-    return absl::Status(status.code(), absl::StrCat(PrefixOf(step), ": the step is saved, but ", status.message()));
+    return Annotate(status, absl::StrCat(PrefixOf(step), ": the step is saved, but what comes after it failed"));
   }
   in_doubt_ = false;
   return absl::OkStatus();

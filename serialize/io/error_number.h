@@ -13,6 +13,9 @@ namespace tensorcask {
 // The errno of the operation on a file that failed. 0 if `status` is OK or about something else.
 int ErrorNumberOf(const absl::Status& status);
 
+// The same error with this errno. Requires: !status.ok().
+absl::Status WithErrorNumber(absl::Status status, int error);
+
 }  // namespace tensorcask
 
 #endif  // TENSORCASK_SERIALIZE_IO_ERROR_NUMBER_H_

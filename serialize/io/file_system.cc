@@ -4,9 +4,9 @@
 #include <climits>
 #include <utility>
 
-#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "tensorcask/serialize/io/error_number.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_util.h"
 
@@ -16,7 +16,6 @@ namespace {
 // What Linux takes: PATH_MAX counts the NUL at the end, NAME_MAX does not.
 constexpr size_t kMaxPathBytes = PATH_MAX - 1;
 constexpr size_t kMaxComponentBytes = NAME_MAX;
-constexpr char kErrorNumber[] = "tensorcask/errno";  // also in error_number.cc, which reads it
 
 }  // namespace
 
@@ -33,7 +32,7 @@ absl::Status IoError(IoResult result, absl::string_view path, absl::string_view 
   const auto error = static_cast<int>(-result);
   absl::Status status = absl::ErrnoToStatus(error, absl::StrCat(path, ": cannot ", action));
   if (error == EFBIG) status = absl::ResourceExhaustedError(status.message());  // Abseil: OutOfRange
-  status.SetPayload(kErrorNumber, absl::Cord(absl::StrCat(error)));
+  status = WithErrorNumber(std::move(status), error);
   const bool is_of_process = error == EMFILE || error == ENFILE || error == ENOMEM;
   return is_of_process ? MarkProcessError(std::move(status)) : status;
 }

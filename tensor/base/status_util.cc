@@ -8,9 +8,9 @@ namespace {
 
 constexpr char kMark[] = "tensorcask/origin";
 
-// `status` with another code, "CONTEXT: " before its message, and its payloads. Requires: !status.ok().
-absl::Status Rewritten(const absl::Status& status, absl::StatusCode code, absl::string_view context) {
-  absl::Status rewritten(code, absl::StrCat(context, ": ", status.message()));
+// `status` with another code and message, and with its payloads. Requires: !status.ok().
+absl::Status Rewritten(const absl::Status& status, absl::StatusCode code, absl::string_view message) {
+  absl::Status rewritten(code, message);
   status.ForEachPayload([&](absl::string_view key, const absl::Cord& payload) { rewritten.SetPayload(key, payload); });
   return rewritten;
 }
@@ -18,12 +18,17 @@ absl::Status Rewritten(const absl::Status& status, absl::StatusCode code, absl::
 }  // namespace
 
 absl::Status Annotate(const absl::Status& status, absl::string_view context) {
-  return status.ok() ? status : Rewritten(status, status.code(), context);
+  return status.ok() ? status : Rewritten(status, status.code(), absl::StrCat(context, ": ", status.message()));
+}
+
+absl::Status AppendToMessage(const absl::Status& status, absl::string_view text) {
+  return status.ok() ? status : Rewritten(status, status.code(), absl::StrCat(status.message(), text));
 }
 
 absl::Status AsDataLoss(const absl::Status& status, absl::string_view file) {
   if (status.ok()) return status;
-  return Rewritten(status, absl::IsInvalidArgument(status) ? absl::StatusCode::kDataLoss : status.code(), file);
+  const absl::StatusCode code = absl::IsInvalidArgument(status) ? absl::StatusCode::kDataLoss : status.code();
+  return Rewritten(status, code, absl::StrCat(file, ": ", status.message()));
 }
 
 absl::Status MarkProcessError(absl::Status status) {

@@ -22,10 +22,13 @@
 
 namespace tensorcask {
 
-// `status` with "CONTEXT: " before its message. The code and the mark stay. An OK status stays OK.
+// `status` with "CONTEXT: " before its message. The code and all payloads stay. An OK status stays OK.
 absl::Status Annotate(const absl::Status& status, absl::string_view context);
 
-// The same for an error in the content of a file: InvalidArgument, the code of decoders in memory, becomes DataLoss.
+// `status` with `text` behind its message. The code and all payloads stay. An OK status stays OK.
+absl::Status AppendToMessage(const absl::Status& status, absl::string_view text);
+
+// Annotate for an error in the content of a file: InvalidArgument, the code of decoders in memory, becomes DataLoss.
 // All other codes stay.
 absl::Status AsDataLoss(const absl::Status& status, absl::string_view file);
 

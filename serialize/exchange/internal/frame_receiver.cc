@@ -170,7 +170,7 @@ absl::StatusOr<size_t> FrameReceiver::ReceiveSome(absl::Span<char> out, uint64_t
   if (received.ok() && *received > 0) return received;
   const std::string progress = absl::StrCat(" after ", done, " of ", total, " bytes");
   if (received.ok()) return absl::UnavailableError(absl::StrCat(transport_->name(), ": closed", progress));
-  return absl::Status(received.status().code(), absl::StrCat(received.status().message(), progress));
+  return AppendToMessage(received.status(), progress);
 }
 
 }  // namespace tensorcask::exchange

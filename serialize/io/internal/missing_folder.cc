@@ -2,10 +2,9 @@
 
 #include <cerrno>
 
-#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "tensorcask/serialize/io/internal/retry.h"
+#include "tensorcask/tensor/base/status_util.h"
 
 namespace tensorcask::internal {
 
@@ -20,9 +19,7 @@ absl::Status NameMissingFolder(const absl::Status& status, const std::string& pa
     missing = folder;
   }
   if (missing.empty()) return status;
-  absl::Status named = absl::NotFoundError(absl::StrCat(status.message(), "; there is no folder ", missing));
-  status.ForEachPayload([&](absl::string_view key, const absl::Cord& payload) { named.SetPayload(key, payload); });
-  return named;
+  return AppendToMessage(status, absl::StrCat("; there is no folder ", missing));
 }
 
 }  // namespace tensorcask::internal

@@ -11,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/checkpoint/writer.h"
+#include "tensorcask/serialize/io/error_number.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tests/serialize/checkpoint/checkpoint_testing.h"
@@ -72,6 +73,7 @@ TEST_P(ManagerFaults, LoseNoStepThatIsToBeKept) {
           EXPECT_THAT(latest.skipped, IsEmpty());
           if (saved.ok() || absl::StrContains(saved.message(), "the step is saved, but")) {
             EXPECT_EQ(latest.step, 4);
+            EXPECT_EQ(ErrorNumberOf(saved), saved.ok() ? 0 : error);
           }
           EXPECT_GE(latest.step, 3);
           EXPECT_EQ(Content(&memory, latest.prefix), latest.step);

@@ -429,6 +429,7 @@ TEST(IoErrorTest, HasTheNumberOfTheError) {
     EXPECT_EQ(ErrorNumberOf(status), error);
     EXPECT_EQ(ErrorNumberOf(Annotate(status, "tensor \"w\"")), error);
     EXPECT_EQ(ErrorNumberOf(AsDataLoss(status, "a.index")), error);
+    EXPECT_EQ(ErrorNumberOf(AppendToMessage(status, "; no folder a")), error);
   }
   EXPECT_EQ(ErrorNumberOf(absl::ResourceExhaustedError("a limit")), 0);
   EXPECT_EQ(ErrorNumberOf(absl::OkStatus()), 0);

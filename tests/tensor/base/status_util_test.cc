@@ -27,6 +27,15 @@ TEST(Annotate, PutsTheContextFirstAndKeepsCodeAndMark) {
   EXPECT_TRUE(Annotate(absl::OkStatus(), "w").ok());
 }
 
+TEST(AppendToMessage, PutsTheTextLastAndKeepsCodeAndMark) {
+  EXPECT_EQ(AppendToMessage(absl::NotFoundError("m.index: no file"), "; no folder m"),
+            absl::NotFoundError("m.index: no file; no folder m"));
+  const absl::Status ours = MarkProcessError(absl::ResourceExhaustedError("no memory"));
+  EXPECT_EQ(AppendToMessage(ours, " for w").message(), "no memory for w");
+  EXPECT_TRUE(IsProcessError(AppendToMessage(ours, " for w")));
+  EXPECT_TRUE(AppendToMessage(absl::OkStatus(), " for w").ok());
+}
+
 TEST(AsDataLoss, TurnsInvalidArgumentAlone) {
   EXPECT_EQ(AsDataLoss(absl::InvalidArgumentError("dim 0 is -3"), "m.index"),
             absl::DataLossError("m.index: dim 0 is -3"));
