@@ -952,6 +952,7 @@ tensorcask_test(tests_benchmarks_bars_test
     absl::statusor
     tests_benchmarks_bar_groups
     tests_benchmarks_machine
+    tests_benchmarks_measure
     tests_support_status_matchers
   PACKAGE
     tests/benchmarks

@@ -193,9 +193,9 @@ absl::StatusOr<Channel> ConnectToListening(const std::string& socket, absl::stri
   if (absl::IsDeadlineExceeded(channel.status())) return Channel::Connect(socket, timeout, options);
   const absl::Status& status = channel.status();
   if (!absl::IsNotFound(status) && !absl::IsUnavailable(status)) return channel;
-  return AppendToMessage(status, absl::StrCat("; no `tensorcask ", command,
-                                              "` waits at this socket: start it first with --unix ",
-                                              Printable(socket)));
+  return AppendToMessage(
+      status, absl::StrCat("; no `tensorcask ", command, "` waits at this socket: start it first with --unix ",
+                           Printable(socket)));
 }
 
 absl::Status StatusOfReply(const absl::Status& status) {

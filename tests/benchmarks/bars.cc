@@ -145,7 +145,7 @@ void CheckpointRows() {
       // A virtual machine may have given memory back to its host: the first round takes it again.
       if (round > 0) ratios.push_back(ours / plain);
     }
-    return Median(ratios);
+    return FigureOf(ratios);
   };
   Row("save 64 x 4 MiB, checksummed, sync = false", to_plain_write(false, 1), 1.1, "x write",
       "write() into reserved space");
@@ -225,7 +225,7 @@ void BackgroundRow() {
     }));
     Require(going_on->Wait());
   }
-  Row("background save of 1 GiB in 1,000 tensors: stall", Median(stalls) * 1e3, 1, "ms", "-");
+  Row("background save of 1 GiB in 1,000 tensors: stall", FigureOf(stalls).Times(1e3), 1, "ms", "-");
 }
 
 void LookupRows() {
@@ -242,7 +242,7 @@ void LookupRows() {
   }
   const std::string prefix = folder.Path("m");
   Row("open a checkpoint of 1,000,000 tensors",
-      MedianSeconds(21, [&] { Keep(Require(CheckpointReader::Open(prefix)).num_shards()); }) * 1e3, 1, "ms", "-");
+      MedianSeconds(21, [&] { Keep(Require(CheckpointReader::Open(prefix)).num_shards()); }).Times(1e3), 1, "ms", "-");
   std::vector<double> cold;
   std::vector<double> again;
   const CheckpointReader reader = Require(CheckpointReader::Open(prefix));
@@ -251,8 +251,8 @@ void LookupRows() {
     cold.push_back(SecondsOf([&] { Keep(Require(reader.Find(wanted)).offset); }));
     again.push_back(SecondsOf([&] { Keep(Require(reader.Find(wanted)).offset); }));
   }
-  Row("look one up, its block not read yet", Median(cold) * 1e6, 20, "us", "-");
-  Row("look one up again", Median(again) * 1e6, 2, "us", "-");
+  Row("look one up, its block not read yet", FigureOf(cold).Times(1e6), 20, "us", "-");
+  Row("look one up again", FigureOf(again).Times(1e6), 2, "us", "-");
   Row("list all", MedianSeconds(3, [&] { Keep(Require(Require(CheckpointReader::Open(prefix)).entries()).size()); }), 1,
       "s", "-");
 }
@@ -268,7 +268,7 @@ void CoreRows() {
       2.0, "x memcpy", "memcpy between warm buffers");
 
   constexpr int kBatch = 100000;
-  const auto nanoseconds = [](double seconds) { return seconds / kBatch * 1e9; };
+  const auto nanoseconds = [](const Figure& seconds) { return seconds.Times(1e9 / kBatch); };
   Row("copying a handle",
       nanoseconds(MedianSeconds(
           21,
@@ -289,8 +289,8 @@ void CoreRows() {
                                   }
                                 })),
       50, "ns", "-");
-  Row("bytes of a shape", sizeof(TensorShape), 24, "bytes", "-");
-  Row("bytes of a tensor", sizeof(Tensor), 32, "bytes", "-");
+  Row("bytes of a shape", Exactly(sizeof(TensorShape)), 24, "bytes", "-");
+  Row("bytes of a tensor", Exactly(sizeof(Tensor)), 32, "bytes", "-");
 }
 
 }  // namespace

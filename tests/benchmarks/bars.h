@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "tensorcask/tests/benchmarks/measure.h"
 
 namespace tensorcask::benchmarks {
 
@@ -18,22 +19,28 @@ inline int& MissedRows() {
   return missed;
 }
 
-inline void PrintRow(const std::string& name, double figure, const char* relation, double bar, bool met,
+inline void PrintRow(const std::string& name, const Figure& figure, const char* relation, double bar, bool met,
                      const char* unit, const std::string& compared_to) {
   MissedRows() += met ? 0 : 1;
-  std::printf("%-54s %9.2f %-9s %s %7.2f  %-6s  %s\n", name.c_str(), figure, unit, relation, bar,
+  std::printf("%-54s %9.2f %-9s %s %7.2f  %-6s  %s", name.c_str(), figure.median, unit, relation, bar,
               met ? "met" : "missed", compared_to.c_str());
+  if (figure.spread > kNoisySpread) std::printf("  (noisy: rounds differ by %.0f %%)", 100 * figure.spread);
+  std::printf("\n");
   std::fflush(stdout);
 }
 
-inline void Row(const std::string& name, double figure, double bar, const char* unit, const std::string& compared_to) {
-  PrintRow(name, figure, "<=", bar, figure <= bar, unit, compared_to);
+inline void Row(const std::string& name, const Figure& figure, double bar, const char* unit,
+                const std::string& compared_to) {
+  PrintRow(name, figure, "<=", bar, figure.median <= bar, unit, compared_to);
 }
 
-inline void RowAtLeast(const std::string& name, double figure, double bar, const char* unit,
+inline void RowAtLeast(const std::string& name, const Figure& figure, double bar, const char* unit,
                        const std::string& compared_to) {
-  PrintRow(name, figure, ">=", bar, figure >= bar, unit, compared_to);
+  PrintRow(name, figure, ">=", bar, figure.median >= bar, unit, compared_to);
 }
+
+// A figure that does not depend on time.
+inline Figure Exactly(double value) { return {value, 0}; }
 
 template <typename T>
 T Require(absl::StatusOr<T> value) {

@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 #include "tensorcask/tests/benchmarks/bar_groups.h"
 #include "tensorcask/tests/benchmarks/machine.h"
+#include "tensorcask/tests/benchmarks/measure.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
 namespace tensorcask::benchmarks {
@@ -43,6 +44,30 @@ TEST(BarGroups, OtherNamesAreRefusedWithTheNamesThatThereAre) {
                 StatusIs(absl::StatusCode::kInvalidArgument,
                          AllOf(HasSubstr("\"" + name + "\""), HasSubstr("one of: core strided"))));
   }
+}
+
+TEST(Figures, AreTheMedianAndTheSpreadOfTheMiddleHalf) {
+  const Figure figure = FigureOf({90, 1, 2, 2.5, 2, 1.5, 2, 0.1, 2});
+  EXPECT_EQ(figure.median, 2);
+  EXPECT_EQ(figure.spread, 0.25);  // 1.5 to 2
+  EXPECT_EQ(FigureOf({3}).spread, 0);
+  EXPECT_EQ(figure.Times(1000).median, 2000);
+  EXPECT_EQ(figure.Inverse().median, 0.5);
+}
+
+TEST(Figures, OfNoisyRoundsAreMeasuredAgain) {
+  const auto count_calls = [](const std::vector<double>& rounds, double* median) {
+    size_t calls = 0;
+    *median = CalmFigure(3, [&] { return rounds.at(calls++); }).median;
+    return calls;
+  };
+  double median = 0;
+  EXPECT_EQ(count_calls({2, 2, 2.1}, &median), 3U);
+  EXPECT_EQ(median, 2);
+  EXPECT_EQ(count_calls({1, 2, 3, 5, 5, 5.5}, &median), 6U);
+  EXPECT_EQ(median, 5);
+  EXPECT_EQ(count_calls({1, 2, 3, 4, 5, 6, 1, 9, 18}, &median), 9U);  // all noisy: the calmest
+  EXPECT_EQ(median, 5);
 }
 
 TEST(Machine, TheProcessorHasTheNameOfCpuinfo) {

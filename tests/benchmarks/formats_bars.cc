@@ -132,7 +132,7 @@ void SafetensorsRows(const std::string& path, std::vector<Tensor>* warm) {
   };
   // Not a promise: it shows what fresh memory costs anybody.
   std::printf("%-54s %9.2f x read\n", "plain read() of 1 GiB into fresh memory",
-              MedianRatio(kRounds, plain_fresh, plain));
+              MedianRatio(kRounds, plain_fresh, plain).median);
   for (const bool verify : {false, true}) {
     const std::string mode = verify ? ", verified" : ", not verified";
     const auto into_warm = [&] {
@@ -154,7 +154,7 @@ void SafetensorsRows(const std::string& path, std::vector<Tensor>* warm) {
   const auto map = [&] {
     for (size_t i = 0; i < kTensors; ++i) Keep(Require(reader.Map(NameOf(i))).bytes().data());
   };
-  Row("safetensors: map 1 GiB in 64 tensors after open", MedianSeconds(21, map) * 1e6, 50, "us", "not verified");
+  Row("safetensors: map 1 GiB in 64 tensors after open", MedianSeconds(21, map).Times(1e6), 50, "us", "not verified");
 }
 
 void NpyRows(const Folder& folder, const Tensor& source, Tensor* warm) {
@@ -190,7 +190,7 @@ void NpyRows(const Folder& folder, const Tensor& source, Tensor* warm) {
   Row("npz: load 256 MiB, stored, not verified", MedianRatio(kRounds, load_npz, plain_read), 1.1, "x read",
       beside_read);
   const auto map = [&] { Keep(Require(Require(NpzReader::Open(npz, options)).Map("w")).data<float>()); };
-  Row("npz: open and map a stored member of 256 MiB", MedianSeconds(21, map) * 1e6, 1000, "us", "not verified");
+  Row("npz: open and map a stored member of 256 MiB", MedianSeconds(21, map).Times(1e6), 1000, "us", "not verified");
 }
 
 // Both files, on two threads, into buffers that stay in the caches.
@@ -231,7 +231,7 @@ void ConvertRows(const Folder& folder, const std::string& first, const std::vect
     for (const ArchiveFormat* const to : formats) {
       const auto ours = [&] { convert(source, target, *from, *to); };
       RowAtLeast(absl::StrCat("convert 1 GiB, ", from->name(), " to ", to->name()),
-                 1 / MedianRatio(3, ours, plain_copy), 0.6, "x cp", "cp");
+                 MedianRatio(3, ours, plain_copy).Inverse(), 0.6, "x cp", "cp");
     }
     std::filesystem::remove(target);
     std::filesystem::remove(folder.Path("cp"));
@@ -254,12 +254,12 @@ void ArchiveRows(const Folder& folder, const std::string& path, const std::vecto
     Keep(sum);
   };
   const auto stats = [&] { Keep(Require(Summarize(*a)).size()); };
-  RowAtLeast("stats of 1 GiB float32 in a file, two threads", 1 / MedianRatio(kRounds, stats, pass), 0.7, "x memory",
-             "one pass over as much memory, one thread");
+  RowAtLeast("stats of 1 GiB float32 in a file, two threads", MedianRatio(kRounds, stats, pass).Inverse(), 0.7,
+             "x memory", "one pass over as much memory, one thread");
   std::vector<std::vector<char>> buffers(2, std::vector<char>(kMiB));
   const auto diff = [&] { Keep(Require(Compare(*a, *b)).equal); };
   RowAtLeast("diff of two equal files of 1 GiB, two threads",
-             1 / MedianRatio(kRounds, diff, [&] { ReadBoth(path, copy, &buffers); }), 0.8, "x read",
+             MedianRatio(kRounds, diff, [&] { ReadBoth(path, copy, &buffers); }).Inverse(), 0.8, "x read",
              "read() of both on two threads");
 
   ConvertRows(folder, path, {&safetensors, &npz});

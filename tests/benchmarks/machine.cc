@@ -39,11 +39,11 @@ double MemcpySpeed() {
   const size_t size = size_t{64} << 20;
   const std::vector<char> from(size, '\1');
   std::vector<char> to(size, '\2');
-  const double seconds = MedianSeconds(9, [&] {
+  const Figure seconds = MedianSeconds(9, [&] {
     std::memcpy(to.data(), from.data(), size);
     Keep(to.data());
   });
-  return static_cast<double>(size) / seconds / 1e9;
+  return static_cast<double>(size) / seconds.median / 1e9;
 }
 
 std::string DescribeMachine() {

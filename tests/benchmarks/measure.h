@@ -1,7 +1,7 @@
 // Ratios of times measured side by side in one run: machines are shared and noisy, so figures are medians of rounds in
-// which the two take turns.
+// which the two take turns, and have the spread of the rounds.
 //
-//   double ratio = MedianRatio(rounds, [&] { Encode(); }, [&] { memcpy(a, b, n); });
+//   Figure ratio = MedianRatio(rounds, [&] { Encode(); }, [&] { memcpy(a, b, n); });
 
 #ifndef TENSORCASK_TESTS_BENCHMARKS_MEASURE_H_
 #define TENSORCASK_TESTS_BENCHMARKS_MEASURE_H_
@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 namespace tensorcask::benchmarks {
@@ -32,26 +33,57 @@ inline double Median(std::vector<double> values) {
   return *middle;
 }
 
-// Median seconds of `fn`, after one call to warm up.
-template <typename Fn>
-double MedianSeconds(int rounds, Fn&& fn) {
-  fn();
-  std::vector<double> seconds;
-  for (int i = 0; i < rounds; ++i) seconds.push_back(SecondsOf(fn));
-  return Median(seconds);
+// What rounds of a measurement say.
+struct Figure {
+  double median = 0;
+  double spread = 0;  // from the first quartile to the third, over the median
+
+  // The same in another unit, and of the reciprocals (whose spread is nearly the same).
+  Figure Times(double factor) const { return {median * factor, spread}; }
+  Figure Inverse() const { return {1 / median, spread}; }
+};
+
+// Of more than this, a figure says more about the machine than about the code.
+inline constexpr double kNoisySpread = 0.15;
+
+// Requires: `rounds` is not empty.
+inline Figure FigureOf(std::vector<double> rounds) {
+  std::sort(rounds.begin(), rounds.end());
+  const size_t quarter = rounds.size() / 4;
+  const double median = rounds[rounds.size() / 2];
+  return {median, (rounds[rounds.size() - 1 - quarter] - rounds[quarter]) / median};
 }
 
-// The median over rounds of fn's time over the baseline's, measured in turns.
+// The figure of `rounds` calls of `measure`. Measures noisy rounds again, up to twice, and returns the calmest figure.
+template <typename Measure>
+Figure CalmFigure(int rounds, Measure&& measure) {
+  Figure calmest;
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    std::vector<double> measured;
+    for (int i = 0; i < rounds; ++i) measured.push_back(measure());
+    const Figure figure = FigureOf(std::move(measured));
+    if (attempt == 0 || figure.spread < calmest.spread) calmest = figure;
+    if (calmest.spread <= kNoisySpread) break;
+  }
+  return calmest;
+}
+
+// Seconds of `fn`, after one call to warm up.
+template <typename Fn>
+Figure MedianSeconds(int rounds, Fn&& fn) {
+  fn();
+  return CalmFigure(rounds, [&] { return SecondsOf(fn); });
+}
+
+// fn's time over the baseline's, measured in turns.
 template <typename Fn, typename Baseline>
-double MedianRatio(int rounds, Fn&& fn, Baseline&& baseline) {
+Figure MedianRatio(int rounds, Fn&& fn, Baseline&& baseline) {
   baseline();
   fn();
-  std::vector<double> ratios;
-  for (int i = 0; i < rounds; ++i) {
+  return CalmFigure(rounds, [&] {
     const double ours = SecondsOf(fn);
-    ratios.push_back(ours / SecondsOf(baseline));
-  }
-  return Median(ratios);
+    return ours / SecondsOf(baseline);
+  });
 }
 
 }  // namespace tensorcask::benchmarks

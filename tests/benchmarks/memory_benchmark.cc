@@ -61,13 +61,13 @@ void Work(const Candidate& candidate, size_t bytes, int operations) {
 double Measure(const Candidate& candidate, size_t bytes, int num_threads) {
   constexpr int kRounds = 9;
   const int operations = bytes >= size_t{1} << 20 ? 2000 : 100000;
-  const double seconds = MedianSeconds(kRounds, [&] {
+  const Figure seconds = MedianSeconds(kRounds, [&] {
     std::vector<std::thread> threads;
     for (int i = 1; i < num_threads; ++i) threads.emplace_back([&] { Work(candidate, bytes, operations); });
     Work(candidate, bytes, operations);
     for (std::thread& thread : threads) thread.join();
   });
-  return seconds * 1e9 / operations;
+  return seconds.median * 1e9 / operations;
 }
 
 void Run() {

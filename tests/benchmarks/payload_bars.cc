@@ -37,9 +37,11 @@ Means MeansOver(const std::vector<PayloadSet>& sets, DType dtype) {
     logs.ratio += std::log(bytes / static_cast<double>(ours->Encode(set.tensor).size()));
     logs.zstd_ratio += std::log(bytes / static_cast<double>(zstd->Encode(set.tensor).size()));
     logs.encode += std::log(MedianRatio(
-        kRounds, [&] { zstd->Encode(set.tensor); }, [&] { ours->Encode(set.tensor); }));
+                                kRounds, [&] { zstd->Encode(set.tensor); }, [&] { ours->Encode(set.tensor); })
+                                .median);
     logs.decode += std::log(MedianRatio(
-        kRounds, [&] { zstd->Decode(&back); }, [&] { ours->Decode(&back); }));
+                                kRounds, [&] { zstd->Decode(&back); }, [&] { ours->Decode(&back); })
+                                .median);
     ++count;
   }
   const auto mean = [count](double sum) { return std::exp(sum / count); };
@@ -53,7 +55,7 @@ void NoiseRow() {
     if (set.name != "noise float32") continue;
     const std::unique_ptr<PayloadCodec> copy = MemcpyCodec();
     const std::unique_ptr<PayloadCodec> ours = OurCodec(PayloadLevel::kDefault, 1);
-    const double speed = MedianRatio(
+    const Figure speed = MedianRatio(
         kRounds, [&] { copy->Encode(set.tensor); }, [&] { ours->Encode(set.tensor); });
     RowAtLeast("payload: encode noise", speed, 0.5, "x memcpy", "the speed of memcpy of the same bytes");
   }
@@ -69,7 +71,7 @@ void DecodeFromMemoryRows() {
   for (const int threads : {1, 2}) {
     const std::unique_ptr<PayloadCodec> ours = OurCodec(PayloadLevel::kDefault, threads);
     ours->Encode(weights);
-    const double speed = MedianRatio(
+    const Figure speed = MedianRatio(
         kRounds, [&] { copy->Decode(&back); }, [&] { ours->Decode(&back); });
     RowAtLeast(absl::StrCat("payload: decode 64 MiB of float32, ", threads, threads == 1 ? " thread" : " threads"),
                speed, threads == 1 ? 0.37 : 0.55, "x memcpy", "the speed of memcpy of the same bytes, one thread");
@@ -91,10 +93,10 @@ void PayloadRows() {
        {Promise{"float32", DType::kFloat32, 1.185, 2.7, 5}, Promise{"bfloat16", DType::kBfloat16, 1.459, 1.7, 2.7}}) {
     const Means means = MeansOver(sets, promise.dtype);
     const std::string name = absl::StrCat("payload: ", promise.name, " weights, ");
-    RowAtLeast(name + "ratio", means.ratio, promise.ratio, "x",
+    RowAtLeast(name + "ratio", Exactly(means.ratio), promise.ratio, "x",
                absl::StrCat(where, "; zstd -3: ", std::round(means.zstd_ratio * 1000) / 1000));
-    RowAtLeast(name + "speed of encoding", means.encode, promise.encode, "x zstd", "zstd -3, one thread");
-    RowAtLeast(name + "speed of decoding", means.decode, promise.decode, "x zstd", "zstd -3, one thread");
+    RowAtLeast(name + "speed of encoding", Exactly(means.encode), promise.encode, "x zstd", "zstd -3, one thread");
+    RowAtLeast(name + "speed of decoding", Exactly(means.decode), promise.decode, "x zstd", "zstd -3, one thread");
   }
   NoiseRow();
   DecodeFromMemoryRows();

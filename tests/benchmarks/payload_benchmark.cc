@@ -51,10 +51,10 @@ void Measure(benchmark::State& state, const PayloadSet& set, const MakeCodec& ma
   for (auto _ : state) {
     const double coded = static_cast<double>(codec->Encode(set.tensor).size());
     const double first = SecondsOf([&] { codec->Encode(set.tensor); });
-    const double encode = MedianSeconds(Rounds(first), [&] { codec->Encode(set.tensor); });
-    const double decode = MedianSeconds(Rounds(first), [&] { codec->Decode(&back); });
+    const double encode = MedianSeconds(Rounds(first), [&] { codec->Encode(set.tensor); }).median;
+    const double decode = MedianSeconds(Rounds(first), [&] { codec->Decode(&back); }).median;
     copy->Encode(set.tensor);
-    const double plain = MedianSeconds(15, [&] { copy->Decode(&back); });
+    const double plain = MedianSeconds(15, [&] { copy->Decode(&back); }).median;
     codec->Decode(&back);
     if (back.bytes() != set.tensor.bytes()) state.SkipWithError("what came back is not what went in");
     state.SetIterationTime(decode);

@@ -133,10 +133,10 @@ void BM_Load(benchmark::State& state, How how, bool verify) {
       if (how == How::kIntoWarm) Require(reader.ReadInto(name, &warm[i]));
     }
   };
-  double ratio = 0;
+  benchmarks::Figure ratio;
   for (auto _ : state) ratio = MedianRatio(kRounds, load, [&] { PlainRead(path, &memory); });
-  state.counters["read_ratio"] = ratio;
-  state.counters["seconds"] = benchmarks::MedianSeconds(5, load);
+  state.counters["read_ratio"] = ratio.median;
+  state.counters["seconds"] = benchmarks::MedianSeconds(5, load).median;
 }
 BENCHMARK_CAPTURE(BM_Load, mapped, How::kMapped, false)->Iterations(1)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(BM_Load, mapped_verified, How::kMapped, true)->Iterations(1)->Unit(benchmark::kMillisecond);
@@ -156,11 +156,11 @@ void BM_Save(benchmark::State& state, bool checksums) {
     }
     close(file);
   };
-  double ratio = 0;
+  benchmarks::Figure ratio;
   for (auto _ : state)
     ratio = MedianRatio(
         5, [&] { Save(path, tensors, checksums); }, plain_write);
-  state.counters["write_ratio"] = ratio;
+  state.counters["write_ratio"] = ratio.median;
 }
 BENCHMARK_CAPTURE(BM_Save, plain, false)->Iterations(1)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(BM_Save, checksums, true)->Iterations(1)->Unit(benchmark::kMillisecond);

@@ -24,7 +24,7 @@ void CopyRows() {
   for (const StridedCase& copied : PromisedCopies()) {
     CaseViews views(copied);
     const TensorView plain = OrdinaryTensor(copied.dtype, views.to.shape());
-    const double ratio = MedianRatio(
+    const Figure ratio = MedianRatio(
         15,
         [&] {
           if (copied.fresh) {
@@ -41,19 +41,18 @@ void CopyRows() {
 
 // Nanoseconds of a call of `fn`, which is short.
 template <typename Fn>
-double Nanoseconds(Fn&& fn) {
+Figure Nanoseconds(Fn&& fn) {
   constexpr int kBatch = 100000;
-  return MedianSeconds(21,
-                       [&] {
-                         for (int i = 0; i < kBatch; ++i) fn();
-                       }) /
-         kBatch * 1e9;
+  const auto batch = [&] {
+    for (int i = 0; i < kBatch; ++i) fn();
+  };
+  return MedianSeconds(21, batch).Times(1e9 / kBatch);
 }
 
 void ViewRows() {
   const TensorView view = OrdinaryTensor(DType::kFloat32, TensorShape({8, 3, 32, 32}));
   const auto row = [](const char* name, auto make) {
-    const double figure = Nanoseconds([&] {
+    const Figure figure = Nanoseconds([&] {
       const auto made = make();
       Keep(&made);
     });
@@ -88,7 +87,7 @@ void ViewRows() {
         Keep(&tensor);
       }),
       50, "ns", "LibTorch 185");
-  Row("bytes of a view", sizeof(TensorView), 128, "bytes", "LibTorch 192 + 8, and the heap");
+  Row("bytes of a view", Exactly(sizeof(TensorView)), 128, "bytes", "LibTorch 192 + 8, and the heap");
 }
 
 }  // namespace

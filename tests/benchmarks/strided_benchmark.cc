@@ -53,7 +53,7 @@ BENCHMARK_CAPTURE(MakeViews, expand, [](const TensorView& view) { return view.Ex
 void CopyCase(benchmark::State& state, const StridedCase& copied) {
   CaseViews views(copied);
   const TensorView plain = OrdinaryTensor(copied.dtype, views.to.shape());
-  double ratio = 0;
+  Figure ratio;
   for (auto _ : state) {
     ratio = MedianRatio(
         11,
@@ -69,7 +69,7 @@ void CopyCase(benchmark::State& state, const StridedCase& copied) {
           benchmark::ClobberMemory();
         });
   }
-  state.counters["memcpy_ratio"] = ratio;
+  state.counters["memcpy_ratio"] = ratio.median;
 }
 
 void SmallCopy(benchmark::State& state, const StridedCase& copied) {
@@ -85,7 +85,7 @@ void ConvertPair(benchmark::State& state, const StridedCase& converted, DType to
       (views.to_bytes() + static_cast<size_t>(views.to.num_elements()) * views.from.element_size()) / 2;
   const Tensor from = OrdinaryTensor(DType::kUint8, TensorShape({static_cast<int64_t>(bytes)}));
   Tensor warm = *from.Clone();
-  double ratio = 0;
+  Figure ratio;
   for (auto _ : state) {
     ratio = MedianRatio(
         11, [&] { Keep(Convert(views.from, &views.to).ok()); },
@@ -94,7 +94,7 @@ void ConvertPair(benchmark::State& state, const StridedCase& converted, DType to
           benchmark::ClobberMemory();
         });
   }
-  state.counters["memcpy_ratio"] = ratio;
+  state.counters["memcpy_ratio"] = ratio.median;
 }
 
 bool RegisterCases() {

@@ -114,9 +114,10 @@ Figures Ratios(Contest* contest) {
   const Tensor plain = OrdinaryTensor(contest->to().dtype(), contest->to().shape());
   Figures ratios;
   for (size_t i = 0; i < kContenders; ++i) {
-    ratios[i] = !contest->copy(i) ? -1 : MedianRatio(9, contest->copy(i), [&] {
+    const auto copy_bytes = [&] {
       std::memcpy(contest->to().buffer()->mutable_data(), plain.bytes().data(), contest->to_bytes());
-    });
+    };
+    ratios[i] = !contest->copy(i) ? -1 : MedianRatio(9, contest->copy(i), copy_bytes).median;
   }
   return ratios;
 }
@@ -128,7 +129,7 @@ Figures Nanoseconds(const Contest& contest, int rounds) {
   std::array<std::vector<double>, kContenders> seconds;
   for (size_t i = 0; i < kContenders; ++i) {
     if (!contest.copy(i)) continue;
-    batch[i] = static_cast<int>(1 + kBatchSeconds / MedianSeconds(5, contest.copy(i)));
+    batch[i] = static_cast<int>(1 + kBatchSeconds / MedianSeconds(5, contest.copy(i)).median);
   }
   for (int round = 0; round < rounds; ++round) {
     for (size_t i = 0; i < kContenders; ++i) {

@@ -107,7 +107,7 @@ RefPtr<TensorBuffer> WarmBuffer() {
 template <typename Fn>
 void CompareWithMemcpy(benchmark::State& state, const void* source, Fn&& copy) {
   const RefPtr<TensorBuffer> warm = WarmBuffer();
-  double ratio = 0;
+  benchmarks::Figure ratio;
   for (auto _ : state) {
     ratio = benchmarks::MedianRatio(
         15, [&] { copy(source); },
@@ -116,7 +116,7 @@ void CompareWithMemcpy(benchmark::State& state, const void* source, Fn&& copy) {
           benchmark::ClobberMemory();
         });
   }
-  state.counters["memcpy_ratio"] = ratio;
+  state.counters["memcpy_ratio"] = ratio.median;
 }
 
 void CopyIntoFresh(benchmark::State& state, const RefPtr<Allocator>& allocator) {
