@@ -239,8 +239,9 @@ class PosixFileSystem final : public FileSystem {
 
   // No MAP_POPULATE and no advice. Measured on ext4, Linux 6.18, 256 MiB in the page cache, mapped and checksummed:
   // plain 23.7 ms (0.60 of read() into warm memory), MAP_POPULATE 25.9, MADV_POPULATE_READ by 1 MiB 31.4,
-  // MADV_SEQUENTIAL, MADV_HUGEPAGE and MAP_SHARED as plain. For files written in pieces of 4 KiB and of 256 KiB, on ext4
-  // and tmpfs, on an AMD EPYC: MAP_POPULATE and MADV_POPULATE_READ by 1, 4 or 16 MiB took 0.9 to 1.5 of the plain time.
+  // MADV_SEQUENTIAL, MADV_HUGEPAGE and MAP_SHARED as plain. For files written in pieces of 4 KiB and of 256 KiB, on
+  // ext4 and tmpfs, on an AMD EPYC: MAP_POPULATE and MADV_POPULATE_READ by 1, 4 or 16 MiB took 0.9 to 1.5 of the plain
+  // time.
   IoResult Map(IoResult handle, uint64_t offset, size_t size_bytes, const char** data) override {
     if (offset > INT64_MAX) return -EINVAL;
     void* memory = mmap(nullptr, size_bytes, PROT_READ, MAP_PRIVATE, Descriptor(handle), static_cast<off_t>(offset));

@@ -81,7 +81,7 @@ class UnixSocketTest : public ::testing::Test {
   ~UnixSocketTest() override {
     CloseA();
     { const UnixSocket gone = std::move(b_); }
-    EXPECT_EQ(CountOpenDescriptors(), before_) << "descriptors are left open";
+    EXPECT_EQ(CountOpenDescriptorsOnceSettled(before_), before_) << "descriptors are left open";
   }
   void CloseA() { const UnixSocket gone = std::move(a_); }
 
