@@ -142,13 +142,23 @@ absl::Status FileSink::Close(bool sync) {
   if (reserved_ > written_) {
     RetryInterrupted([&] { return file_system_->Reserve(handle_, written_); });  // gives back the rest; a hint as well
   }
-  const IoResult made_public = RetryInterrupted([&] { return file_system_->SetPublic(handle_); });
-  if (made_public < 0 && made_public != -EOPNOTSUPP) return Fail(IoError(made_public, path_, "set the permissions"));
+  CASK_RETURN_IF_ERROR(SetPermissions());
   CASK_RETURN_IF_ERROR(Flush(sync));
   const IoResult closed = CloseHandle();
   if (closed < 0) return Fail(IoError(closed, path_, "close"));
   status_ = absl::FailedPreconditionError(absl::StrCat(path_, ": is closed"));
   return absl::OkStatus();
+}
+
+absl::Status FileSink::SetPermissions() {
+  IoResult result = -EOPNOTSUPP;
+  if (permissions_.has_value()) {
+    result = RetryInterrupted([&] { return file_system_->SetPermissions(handle_, *permissions_); });
+  }
+  if (result == -EOPNOTSUPP) {
+    result = RetryInterrupted([&] { return file_system_->SetPublic(handle_); });
+  }
+  return result < 0 && result != -EOPNOTSUPP ? Fail(IoError(result, path_, "set the permissions")) : absl::OkStatus();
 }
 
 absl::Status FileSink::Fail(absl::Status status) {

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -86,7 +87,10 @@ class FileSink final : public ByteSink {
   // the disk, and a second sync would return OK ("Can applications recover from fsync failures?", ATC 2020).
   absl::Status Flush(bool sync);
 
-  // Gives the file ordinary permissions, calls Flush(sync) and closes the file. The sink then accepts no more bytes.
+  // Close gives the file these permissions instead of those of a new file, where SetPermissions can.
+  void KeepPermissions(const FilePermissions& permissions) { permissions_ = permissions; }
+
+  // Gives the file the permissions of a new file, calls Flush(sync) and closes it. The sink then accepts no more bytes.
   // Errors: of each step, including close, where network file systems report failed writes.
   absl::Status Close(bool sync);
 
@@ -96,6 +100,7 @@ class FileSink final : public ByteSink {
   absl::Status WriteAll(absl::string_view bytes);
   absl::StatusOr<uint64_t> CopyInSystem(const ByteSource& source, uint64_t offset, uint64_t bytes);
   absl::Status Fail(absl::Status status);  // the status of every later call
+  absl::Status SetPermissions();
   IoResult CloseHandle();
   void Reserve(uint64_t size_bytes);
 
@@ -107,6 +112,7 @@ class FileSink final : public ByteSink {
   uint64_t reserved_ = 0;  // space reserved, from the start of the file
   bool reserves_ = true;   // false after the first refusal
   std::string gathered_;
+  std::optional<FilePermissions> permissions_;
   absl::Status status_;
 };
 

@@ -21,6 +21,8 @@ constexpr size_t kMaxComponentBytes = NAME_MAX;
 
 IoResult FileSystem::WriteAt(IoResult, uint64_t, absl::string_view) { return -EOPNOTSUPP; }
 IoResult FileSystem::LockShared(const std::string&) { return -EOPNOTSUPP; }
+IoResult FileSystem::SetPermissions(IoResult, const FilePermissions&) { return -EOPNOTSUPP; }
+IoResult FileSystem::PermissionsOf(const std::string&, FilePermissions*) { return -EOPNOTSUPP; }
 IoResult FileSystem::CopyRange(IoResult, uint64_t, IoResult, uint64_t) { return -EOPNOTSUPP; }
 IoResult FileSystem::RemoveUnlocked(const std::string&) { return -EOPNOTSUPP; }
 IoResult FileSystem::ProbeUnlocked(const std::string& path, FileInfo* info) {

@@ -36,6 +36,12 @@ struct FileInfo {
   int64_t modified_unix_seconds = 0;  // the last change of the content; 0: unknown
 };
 
+struct FilePermissions {
+  uint32_t mode = 0;  // nine bits
+  uint32_t user = 0;  // of the owner
+  uint32_t group = 0;
+};
+
 class FileSystem {
  public:
   enum class OnExisting { kReplace, kRefuse };
@@ -71,6 +77,10 @@ class FileSystem {
   // Gives the file the permissions that the process gives new files (0666 less the umask). -EOPNOTSUPP if the system
   // keeps no permissions or does not report the umask; the file then stays as it is.
   virtual IoResult SetPublic(IoResult handle) = 0;
+  // Gives the file these permissions and this group; where the process may not give it the group, the group gets no
+  // permissions. -EOPNOTSUPP if the system keeps no permissions, or if they are those of a file of another user: what a
+  // stranger put there says nothing. The file then stays as it is.
+  virtual IoResult SetPermissions(IoResult handle, const FilePermissions& permissions);
   virtual IoResult Close(IoResult handle) = 0;  // the handle is gone, whatever the answer
 
   // Maps bytes [offset, offset + size_bytes) read-only and sets *data; offset is a multiple of the page size, the range
@@ -103,8 +113,10 @@ class FileSystem {
   virtual IoResult ProbeUnlocked(const std::string& path, FileInfo* info);
   virtual IoResult Remove(const std::string& path) = 0;  // of a file; -EISDIR for a folder
   virtual IoResult MakeFolder(const std::string& path) = 0;
-  virtual IoResult SyncFolder(const std::string& path) = 0;                             // the names in it are durable
-  virtual IoResult Describe(const std::string& path, FileInfo* info) = 0;               // of what a link leads to
+  virtual IoResult SyncFolder(const std::string& path) = 0;                // the names in it are durable
+  virtual IoResult Describe(const std::string& path, FileInfo* info) = 0;  // of what a link leads to
+  // Of the regular file `path`; links are not followed. -ENOENT if there is none, -EOPNOTSUPP if the system keeps none.
+  virtual IoResult PermissionsOf(const std::string& path, FilePermissions* permissions);
   virtual IoResult List(const std::string& path, std::vector<std::string>* names) = 0;  // sorted, without . and ..
 };
 

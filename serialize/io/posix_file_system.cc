@@ -126,6 +126,12 @@ FileInfo InfoOf(const struct stat& found) {
   return info;
 }
 
+// The file is ours, so "not permitted" comes from a file system that keeps no permissions (FAT).
+IoResult SetMode(IoResult handle, mode_t mode) {
+  if (fchmod(static_cast<int>(handle), mode) == 0) return 0;
+  return errno == EPERM || errno == ENOSYS ? -EOPNOTSUPP : -static_cast<IoResult>(errno);
+}
+
 class PosixFileSystem final : public FileSystem {
  public:
   // O_NONBLOCK: opening a pipe without it waits for the other end. It changes nothing for regular files.
@@ -225,9 +231,17 @@ class PosixFileSystem final : public FileSystem {
   IoResult SetPublic(IoResult handle) override {
     const IoResult mask = ReadUmask();
     if (mask < 0) return mask;
-    if (fchmod(Descriptor(handle), 0666 & ~static_cast<mode_t>(mask)) == 0) return 0;
-    // The file is ours, so "not permitted" comes from a file system that keeps no permissions (FAT).
-    return errno == EPERM || errno == ENOSYS ? -EOPNOTSUPP : -static_cast<IoResult>(errno);
+    return SetMode(handle, 0666 & ~static_cast<mode_t>(mask));
+  }
+
+  IoResult SetPermissions(IoResult handle, const FilePermissions& permissions) override {
+    struct stat info;
+    if (fstat(Descriptor(handle), &info) != 0) return -static_cast<IoResult>(errno);
+    if (info.st_uid != permissions.user) return -EOPNOTSUPP;
+    constexpr auto kSame = static_cast<uid_t>(-1);
+    const bool same_group =
+        info.st_gid == permissions.group || fchown(Descriptor(handle), kSame, permissions.group) == 0;
+    return SetMode(handle, permissions.mode & (same_group ? 0777 : 0707));
   }
 
   IoResult Close(IoResult handle) override {
@@ -322,6 +336,15 @@ class PosixFileSystem final : public FileSystem {
     if (fsync(folder.get()) == 0) return 0;
     // EINVAL: this file system has nothing to sync in a folder.
     return errno == EINVAL ? 0 : -static_cast<IoResult>(errno);
+  }
+
+  IoResult PermissionsOf(const std::string& path, FilePermissions* permissions) override {
+    if (HasNul(path)) return -EINVAL;
+    struct stat info;
+    if (lstat(path.c_str(), &info) != 0) return -static_cast<IoResult>(errno);
+    if (!S_ISREG(info.st_mode)) return -ENOENT;
+    *permissions = {info.st_mode & 0777, info.st_uid, info.st_gid};
+    return 0;
   }
 
   IoResult Describe(const std::string& path, FileInfo* info) override {

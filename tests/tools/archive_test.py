@@ -4,6 +4,8 @@
 import json
 import math
 import os
+import shutil
+import stat
 import sys
 import unittest
 
@@ -196,6 +198,19 @@ class BetweenFormats(Archives):
             self.good("convert", "--include", "dense/kernel", prefix, self.path(name))
             self.assertEqual(self.good("show", self.path(name), "kernel"), self.good("show", prefix, "dense/kernel"))
         self.assert_one_line(run("convert", prefix, self.path("x.npy")), 2, "npy holds exactly one tensor, 2 remain")
+
+    def test_a_private_file_that_is_overwritten_stays_private(self):
+        prefix = self.model()
+        for name in (*self.TARGETS, "m.safetensors.index.json"):
+            folder = self.path("private")
+            os.mkdir(folder)
+            self.good("convert", prefix, os.path.join(folder, name))
+            for file in os.listdir(folder):
+                os.chmod(os.path.join(folder, file), 0o640)
+            self.good("convert", "--overwrite", prefix, os.path.join(folder, name))
+            modes = {file: stat.S_IMODE(os.stat(os.path.join(folder, file)).st_mode) for file in os.listdir(folder)}
+            self.assertEqual(set(modes.values()), {0o640}, modes)
+            shutil.rmtree(folder)
 
     def test_a_large_tensor_crosses_in_blocks(self):
         text = "dtype: DT_FLOAT tensor_shape { dim { size: 5 } dim { size: 1000000 } } float_val: [1, 2, 3]"

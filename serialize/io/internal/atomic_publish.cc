@@ -58,6 +58,9 @@ absl::Status CopyFile(const std::string& source_path, const std::string& path, F
   read.file_system = files;
   CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const ByteSource> source, OpenFileSource(source_path, read));
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<FileSink> sink, FileSink::Create(path, files));
+  FilePermissions permissions;  // as a second name has them
+  const IoResult known = RetryInterrupted([&] { return files->PermissionsOf(source_path, &permissions); });
+  if (known >= 0) sink->KeepPermissions(permissions);
   const uint64_t size = source->size_bytes();
   sink->ReserveHint(size);
   std::vector<char> chunk(static_cast<size_t>(std::min<uint64_t>(size, kChunkBytes)));
@@ -108,6 +111,7 @@ absl::StatusOr<FileSink*> AtomicPublish::AddTemporary(const std::string& final_p
   for (int i = 0; i < kMaxTemporaryNames; ++i) {
     Entry entry;
     entry.final_path = final_path;
+    if (options_.overwrite && !options_.only_switch) entry.replaced = PermissionsOfOld(final_path);
     entry.random_name = random_name || i > 0;
     entry.temporary_path = TemporaryPath(final_path, entry.random_name ? RandomBits() : 0);
     const auto remove_unlocked = [&] {
@@ -134,6 +138,12 @@ absl::StatusOr<FileSink*> AtomicPublish::AddTemporary(const std::string& final_p
   if (!absl::IsNotFound(status)) return status;
   // The folder is missing. The name of the temporary file would only confuse.
   return internal::NameMissingFolder(IoError(-ENOENT, final_path, "create"), final_path, files);
+}
+
+std::optional<FilePermissions> AtomicPublish::PermissionsOfOld(const std::string& path) const {
+  FilePermissions permissions;
+  const IoResult known = RetryInterrupted([&] { return options_.file_system->PermissionsOf(path, &permissions); });
+  return known >= 0 ? std::make_optional(permissions) : std::nullopt;
 }
 
 absl::StatusOr<FileSink*> AtomicPublish::Add(const std::string& final_path) {
@@ -192,6 +202,9 @@ absl::Status AtomicPublish::Publish() {
   if (entries_.empty()) return absl::OkStatus();
   for (Entry& entry : entries_) {
     CASK_RETURN_IF_ERROR(Lock(&entry));  // the sink's own lock ends when the sink is closed
+    if (entry.sink != nullptr && entries_.back().replaced.has_value()) {
+      entry.sink->KeepPermissions(*entries_.back().replaced);
+    }
     CASK_RETURN_IF_ERROR(entry.sink != nullptr ? entry.sink->Close(options_.sync) : SyncExisting(entry));
   }
 

@@ -26,6 +26,7 @@
 #define TENSORCASK_SERIALIZE_IO_INTERNAL_ATOMIC_PUBLISH_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,7 +46,8 @@ struct PublishOptions {
   // Replace files that have the final names, each in one step. A crash leaves the old switch with all files that it
   // needs, or the new one, provided that the caller gives the other files names that the old switch does not use
   // (Redirect). If Commit fails after the rename of the switch (in the last sync), the new files stay: they are whole,
-  // and the old switch is gone.
+  // and the old switch is gone. All files get the permissions of the old switch, unless `only_switch` is set: a private
+  // file stays private.
   bool overwrite = false;
   bool only_switch = false;   // with `overwrite`: only the switch replaces a file; the others get AlreadyExists
   bool random_names = false;  // each temporary name is random, so that no other folder has a file of this name
@@ -98,11 +100,13 @@ class AtomicPublish {
     IoResult lock = -1;      // a handle that locks the temporary file; -1: the sink does, or nothing does
     bool renaming = false;   // a rename was tried; it is unknown whether it took effect
     bool published = false;  // has its final name
+    std::optional<FilePermissions> replaced;  // those of the old file of this name, if the new files keep them
   };
 
   absl::Status CheckFinalPath(const std::string& final_path) const;
   absl::StatusOr<FileSink*> AddTemporary(const std::string& final_path, bool random_name,
                                          absl::FunctionRef<absl::Status(Entry*)> create);
+  std::optional<FilePermissions> PermissionsOfOld(const std::string& path) const;
   absl::Status Lock(Entry* entry);
   void Unlock(Entry* entry);
   absl::Status Publish();

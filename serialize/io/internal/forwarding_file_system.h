@@ -38,6 +38,12 @@ class ForwardingFileSystem : public FileSystem {
   IoResult SizeOf(IoResult handle) override { return behind_->SizeOf(handle); }
   IoResult Sync(IoResult handle) override { return behind_->Sync(handle); }
   IoResult SetPublic(IoResult handle) override { return behind_->SetPublic(handle); }
+  IoResult SetPermissions(IoResult handle, const FilePermissions& permissions) override {
+    return behind_->SetPermissions(handle, permissions);
+  }
+  IoResult PermissionsOf(const std::string& path, FilePermissions* permissions) override {
+    return behind_->PermissionsOf(path, permissions);
+  }
   IoResult Close(IoResult handle) override { return behind_->Close(handle); }
   IoResult Map(IoResult handle, uint64_t offset, size_t size_bytes, const char** data) override {
     return behind_->Map(handle, offset, size_bytes, data);

@@ -259,6 +259,29 @@ TEST(AtomicPublishTest, ADanglingLinkIsNotWrittenThrough) {
   EXPECT_THAT(NamesIn(folder.path()), ElementsAre("a"));
 }
 
+TEST(AtomicPublishTest, WhatIsOverwrittenKeepsThePermissionsOfTheSwitch) {
+  const TempFolder folder;
+  const std::string data = folder.Path("data");
+  const std::string index = folder.Path("index");
+  const auto publish = [&](bool overwrite) {
+    return PublishAll(On(FileSystem::Posix(), true, overwrite), {{data, "x"}, {index, "y"}});
+  };
+  const auto mode_of = [](const std::string& path) {
+    struct stat info;
+    return stat(path.c_str(), &info) == 0 ? info.st_mode & 07777 : 0;
+  };
+  ASSERT_OK(publish(false));
+  const mode_t ordinary = mode_of(index);
+  ASSERT_EQ(chmod(index.c_str(), 0600), 0);
+  ASSERT_OK(publish(true));
+  EXPECT_EQ(mode_of(index), 0600u);
+  EXPECT_EQ(mode_of(data), 0600u);
+  ASSERT_EQ(unlink(index.c_str()), 0);
+  ASSERT_OK(publish(true));
+  EXPECT_EQ(mode_of(index), ordinary);
+  EXPECT_EQ(mode_of(data), ordinary);
+}
+
 TEST(AtomicPublishTest, AVanishedFolderIsAnErrorNamingTheFile) {
   const TempFolder folder;
   ASSERT_EQ(mkdir(folder.Path("d").c_str(), 0700), 0);

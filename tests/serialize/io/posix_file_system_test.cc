@@ -1,6 +1,7 @@
 // What only the real file system has: links, pipes, devices, permissions, limits of the process.
 
 #include <fcntl.h>
+#include <grp.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -134,6 +135,58 @@ TEST(PosixSetPublicTest, GivesThePermissionsOfAnyNewFile) {
     EXPECT_EQ(result, 0);
     EXPECT_EQ(ModeOf(path), static_cast<int>(0666 & ~mask));
   }
+}
+
+bool MakeFile(const std::string& path) {
+  const IoResult file = kFiles->CreateNew(path);
+  return file >= 0 && kFiles->Close(file) == 0;
+}
+
+TEST(PosixPermissionsTest, AreTheNineBitsOfARegularFile) {
+  const TempFolder folder;
+  const std::string path = folder.Path("a");
+  FilePermissions permissions;
+  EXPECT_EQ(kFiles->PermissionsOf(path, &permissions), -ENOENT);
+  EXPECT_EQ(kFiles->PermissionsOf(folder.path(), &permissions), -ENOENT) << "a folder";
+  ASSERT_EQ(symlink("b", path.c_str()), 0);
+  ASSERT_TRUE(MakeFile(folder.Path("b")));
+  EXPECT_EQ(kFiles->PermissionsOf(path, &permissions), -ENOENT) << "a link";
+  ASSERT_EQ(chmod(folder.Path("b").c_str(), 0640 | S_ISUID | S_ISVTX), 0);
+  ASSERT_EQ(kFiles->PermissionsOf(folder.Path("b"), &permissions), 0);
+  EXPECT_EQ(permissions.mode, 0640u);
+  EXPECT_EQ(permissions.user, geteuid());
+}
+
+TEST(PosixPermissionsTest, AreSetIfTheyAreOfAFileOfTheSameUser) {
+  const TempFolder folder;
+  const std::string path = folder.Path("a");
+  const IoResult out = kFiles->CreateNew(path);
+  FilePermissions permissions;
+  ASSERT_EQ(kFiles->PermissionsOf(path, &permissions), 0);
+  for (const uint32_t mode : {0600u, 0640u, 0666u, 0755u, 0400u}) {
+    permissions.mode = mode | S_ISUID;
+    EXPECT_EQ(kFiles->SetPermissions(out, permissions), 0);
+    EXPECT_EQ(ModeOf(path), static_cast<int>(mode));
+  }
+  ++permissions.user;
+  permissions.mode = 0666;
+  EXPECT_EQ(kFiles->SetPermissions(out, permissions), -EOPNOTSUPP);
+  EXPECT_EQ(ModeOf(path), 0400);
+  EXPECT_EQ(kFiles->Close(out), 0);
+}
+
+TEST(PosixPermissionsTest, AGroupThatCannotBeGivenGetsNone) {
+  constexpr uid_t kNobody = 65534;
+  const TempFolder folder;
+  if (geteuid() != 0) GTEST_SKIP() << "SKIPPED: not root";
+  ASSERT_EQ(chmod(folder.path().c_str(), 0777), 0);
+  const int result = InAnotherProcess([&] {
+    if (setgroups(0, nullptr) != 0 || setgid(kNobody) != 0 || setuid(kNobody) != 0) return 1;
+    const IoResult out = kFiles->CreateNew(folder.Path("new"));
+    return out >= 0 && kFiles->SetPermissions(out, {0664, kNobody, 1}) == 0 ? 0 : 2;
+  });
+  EXPECT_EQ(result, 0);
+  EXPECT_EQ(ModeOf(folder.Path("new")), 0604);
 }
 
 // From now on this process is held to permissions, even if it is root.
