@@ -6424,6 +6424,19 @@ tensorcask_script_test(tests_tools_mutate_test
   TIMEOUT
     60)
 
+tensorcask_script_test(tests_tools_single_files_test
+  FILES
+    tests/tools/single_files_test.py
+    tests/tools/tool_testing.py
+    tests/support/case_report.py
+  PROGRAMS
+    tools_tensorcask
+    tools/tensorcask
+  PACKAGE
+    tests/tools
+  TIMEOUT
+    300)
+
 tensorcask_script_test(tests_tools_streams_test
   FILES
     tests/tools/streams_test.py

@@ -94,6 +94,23 @@ void PrintPlan(const ConversionPlan& plan, Console& console) {
   PrintTable(std::move(rows), {}, OutputWidth(), console.out);
 }
 
+// A safetensors model is one file or several. Overwriting one form removes the other, which must not be a source: it
+// would be gone although DST has another name.
+absl::Status CheckOtherForm(const Flags& flags) {
+  constexpr absl::string_view kEnding = ".index.json";
+  const std::string& destination = flags.destination();
+  if (!absl::EndsWith(absl::StripSuffix(destination, kEnding), ".safetensors")) return absl::OkStatus();
+  const std::string other = absl::EndsWith(destination, kEnding) ? std::string(absl::StripSuffix(destination, kEnding))
+                                                                 : absl::StrCat(destination, kEnding);
+  for (const std::string& source : flags.sources()) {
+    if (source != other) continue;
+    return Misuse(absl::StrCat(source,
+                               ": is the other form of DST, which replaces it: one folder holds a model as one file "
+                               "or as several; write to another folder"));
+  }
+  return absl::OkStatus();
+}
+
 // The error that the conversion would give because DST exists. Only looks: a dry run writes nothing.
 absl::Status CheckDestination(const Flags& flags, const ArchiveFormat& target) {
   if (flags.output.overwrite) return absl::OkStatus();
@@ -119,9 +136,7 @@ absl::StatusOr<ConversionPlan> Plan(const Flags& flags, const std::vector<const 
   options->exclude = flags.exclude;
   options->allow_loss = flags.allow_loss;
   CASK_ASSIGN_OR_RETURN(options->dtypes, ParseDTypeRules(flags.dtypes));
-  std::vector<std::string> unmatched;
-  CASK_ASSIGN_OR_RETURN(options->rename, ParseRenames(flags.renames, sources, &unmatched));
-  for (const std::string& rule : unmatched) NoteUnmatched("convert", absl::StrCat("--rename ", rule), console);
+  CASK_ASSIGN_OR_RETURN(options->rename, ParseRenames(flags.renames, sources));
   size_t selected = 0;
   for (const ArchiveReader* const source : sources) {
     selected += SelectEntries(source->entries(), flags.include, flags.exclude).size();
@@ -151,14 +166,22 @@ absl::StatusOr<ExitCode> Convert(const Flags& flags, Console& console) {
   CatchInterrupts();
   std::vector<std::unique_ptr<ArchiveReader>> inputs;
   std::vector<const ArchiveReader*> sources;
-  for (const std::string& path : flags.sources()) {
-    CASK_ASSIGN_OR_RETURN(std::unique_ptr<ArchiveReader> input, OpenInput(path, flags.input));
+  ConvertOptions options;
+  for (const std::string& operand : flags.sources()) {
+    const NamedPath named = SplitOperand(operand);
+    CASK_ASSIGN_OR_RETURN(std::unique_ptr<ArchiveReader> input, OpenInput(named.path, flags.input));
+    if (!named.name.empty() && input->has_names()) {
+      return Misuse(absl::StrCat(operand,
+                                 ": NAME=PATH gives a name to the tensor of a file that has none; the tensors of ",
+                                 input->path(), " have names, which --rename changes"));
+    }
+    if (!named.name.empty()) options.names[input.get()] = named.name;
     NoteOverlooked("convert", flags.input, *input, console);
     sources.push_back(input.get());
     inputs.push_back(std::move(input));
   }
   CASK_ASSIGN_OR_RETURN(const ArchiveFormat* const target, TargetFormat(flags.destination(), flags.to));
-  ConvertOptions options;
+  CASK_RETURN_IF_ERROR(CheckOtherForm(flags));
   CASK_ASSIGN_OR_RETURN(const ConversionPlan plan, Plan(flags, sources, *target, &options, console));
   PrintLosses(plan, console);
   if (plan.items.empty() && HasTensors(sources)) {
@@ -240,14 +263,19 @@ Action DeclareConvert(CLI::App& app) {
       "follow each other by name.\n"
       "Deltas in SRC are read with --base, too. To store plain tensors again, convert without --level first.\n"
       "DST may be NAME.safetensors.index.json: a model of files NAME-00001-of-00003.safetensors, and this index.\n"
-      "In s/REGEX/TEXT/ the text may use \\1 and & as in sed; s/REGEX/TEXT/g replaces all matches.\n\n"
+      "With --overwrite it replaces NAME.safetensors, and the other way round.\n"
+      "In s/REGEX/TEXT/ the text may use \\1 and & as in sed -E; s/REGEX/TEXT/g replaces all matches.\n"
+      "NAME=SRC gives the tensor of an npy file or a message this name, instead of that of the file.\n"
+      "--dtype rounds to the nearest number of the new dtype, ties to even. To whole numbers it drops the fraction. A\n"
+      "number beyond the range becomes the largest or smallest one; NaN becomes 0 where there is none.\n\n"
       "Examples:\n"
       "  tensorcask convert --exclude '*/Adam*' model.ckpt slim.ckpt\n"
       "  tensorcask convert --include dense/bias model.ckpt bias.pbtxt\n"
       "  tensorcask convert --rename 's/^model\\.//' --dtype '*weight=bfloat16' a.tfrecord b.tfrecord all.ckpt\n"
       "  tensorcask convert --level high --base step-100 step-200 step-200-small\n"
       "  tensorcask convert --rename bias=dense/bias bias.pb one.ckpt\n"
-      "  tensorcask convert --shard-size 2GB model.safetensors model.safetensors.index.json\n"
+      "  tensorcask convert --shard-size 2GB model.safetensors shards/model.safetensors.index.json\n"
+      "  tensorcask convert weight=a/x.npy bias=b/x.npy both.npz\n"
       "  tensorcask convert --opaque-dtype float8_e4m3fn scales.npz scales.safetensors");
   return [flags](Console& console) { return Convert(*flags, console); };
 }

@@ -60,8 +60,13 @@ std::string Sentence(const TensorDifference& one) {
   std::string text = absl::StrCat(one.num_different, " of ", one.a.shape.num_elements(), " elements differ");
   const std::string where = absl::StrCat("[", absl::StrJoin(one.where, ","), "]");
   if (one.a.dtype == DType::kString) return absl::StrCat(text, ", the first at ", where);
-  return absl::StrCat(text, ", at most by ", Number(one.max_absolute), " (relative ", Number(one.max_relative), ") at ",
-                      where, ": ", Number(one.value_a), ", ", Number(one.value_b));
+  absl::StrAppend(&text, ", at most by ", Number(one.max_absolute));
+  const bool is_same_place = one.where == one.where_relative;
+  if (is_same_place) absl::StrAppend(&text, " (relative ", Number(one.max_relative), ")");
+  absl::StrAppend(&text, " at ", where, ": ", one.text_a, ", ", one.text_b);
+  if (is_same_place) return text;
+  return absl::StrCat(text, "; relatively by ", Number(one.max_relative), " at [",
+                      absl::StrJoin(one.where_relative, ","), "]");
 }
 
 Json OrNull(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
@@ -85,6 +90,7 @@ Json ToJson(const TensorDifference& one) {
   json["max_absolute"] = OrNull(one.max_absolute);
   json["max_relative"] = OrNull(one.max_relative);
   json["where"] = one.where;
+  json["where_relative"] = one.where_relative;
   return json;
 }
 
@@ -160,8 +166,9 @@ Action DeclareDiff(CLI::App& app) {
   AddInputOptions(app, &flags->input);
   app.footer(
       "Two elements are equal if |a - b| <= ATOL + RTOL * |b|, or if both are NaN. Prints a line for each tensor that\n"
-      "differs, then one for all. The largest relative change comes first. Metadata is not compared. Exit 0 if\n"
-      "nothing differs, 1 otherwise.\n\n"
+      "differs, then one for all. The largest relative change comes first. Tensors are compared by name; that of an\n"
+      "npy file or a message is compared with the only tensor of the other file that GLOB chooses. Metadata is not\n"
+      "compared. Exit 0 if nothing differs, 1 otherwise.\n\n"
       "Example:\n"
       "  tensorcask diff --rtol 1e-5 step-100 step-100.safetensors");
   return [flags](Console& console) { return Diff(*flags, console); };

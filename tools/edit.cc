@@ -49,9 +49,7 @@ absl::StatusOr<ArchiveEdits> ParseEdits(const Flags& flags) {
   }
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> archive, OpenInput(flags.path, {}));
   ArchiveEdits edits;
-  std::vector<std::string> unmatched;
-  CASK_ASSIGN_OR_RETURN(edits.rename, ParseRenames(flags.renames, {archive.get()}, &unmatched));
-  if (!unmatched.empty()) return Misuse(absl::StrCat("--rename ", unmatched.front(), " matches no tensor"));
+  CASK_ASSIGN_OR_RETURN(edits.rename, ParseRenames(flags.renames, {archive.get()}));
   for (const std::string& glob : flags.remove) {
     if (!MatchesSome(archive->entries(), glob)) return Misuse(absl::StrCat("--remove ", glob, " matches no tensor"));
   }

@@ -225,26 +225,15 @@ void KeepLittleMemory() {
 #endif
 }
 
-// "a=model.ckpt" -> "a/" and the path, unless there is a file of that name.
-void SplitOperand(const std::string& operand, std::string* prefix, std::string* path) {
-  const size_t split = operand.find('=');
-  const auto exists = [](const std::string& name) { return access(name.c_str(), F_OK) == 0; };
-  *path = operand;
-  if (split == std::string::npos || split == 0 || operand.find('/') < split) return;
-  if (exists(operand) || exists(operand + ".index")) return;
-  *prefix = operand.substr(0, split) + "/";
-  *path = operand.substr(split + 1);
-}
-
 absl::StatusOr<ExitCode> Serve(const ServeFlags& flags, Console& console) {
   CASK_RETURN_IF_ERROR(CheckSocketFolder(flags.socket.path));
   KeepLittleMemory();
   std::vector<TensorService::Source> sources;
   for (const std::string& operand : flags.paths) {
     TensorService::Source source;
-    std::string path;
-    SplitOperand(operand, &source.prefix, &path);
-    CASK_ASSIGN_OR_RETURN(source.archive, OpenInput(path, flags.input));
+    const NamedPath named = SplitOperand(operand);
+    if (!named.name.empty()) source.prefix = named.name + "/";
+    CASK_ASSIGN_OR_RETURN(source.archive, OpenInput(named.path, flags.input));
     NoteOverlooked("serve", flags.input, *source.archive, console);
     CASK_RETURN_IF_ERROR(source.archive->CheckFiles());
     sources.push_back(std::move(source));

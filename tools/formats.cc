@@ -57,6 +57,14 @@ absl::StatusOr<CheckpointReader> OpenCheckpoint(const std::string& path, const s
   return CheckpointReader::Open(path, options);
 }
 
+NamedPath SplitOperand(const std::string& operand) {
+  const size_t split = operand.find('=');
+  const auto exists = [](const std::string& name) { return access(name.c_str(), F_OK) == 0; };
+  if (split == std::string::npos || split == 0 || operand.find('/') < split) return {"", operand};
+  if (exists(operand) || exists(operand + ".index")) return {"", operand};
+  return {operand.substr(0, split), operand.substr(split + 1)};
+}
+
 absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenInput(const std::string& path, const InputOptions& options) {
   if (absl::StartsWith(path, kServedPrefix)) return ConnectToServer(path.substr(sizeof(kServedPrefix) - 1));
   ArchiveReaderOptions read;

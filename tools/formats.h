@@ -42,6 +42,13 @@ struct InputOptions {
   FileSystem* files = FileSystem::Posix();  // must outlive the reader
 };
 
+// An operand NAME=PATH, and any other one with an empty name. What names a file, with "=" in it, is a path.
+struct NamedPath {
+  std::string name;
+  std::string path;
+};
+NamedPath SplitOperand(const std::string& operand);
+
 // "unix:SOCKET" names the tensors of a `tensorcask serve`, "-" a record stream on stdin.
 // Errors: as OpenArchive; for a checkpoint also those of its base.
 absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenInput(const std::string& path, const InputOptions& options);

@@ -112,8 +112,7 @@ std::string Hint(const std::string& from, const std::vector<const ArchiveReader*
 }  // namespace
 
 absl::StatusOr<std::function<std::string(absl::string_view)>> ParseRenames(
-    const std::vector<std::string>& rules, const std::vector<const ArchiveReader*>& sources,
-    std::vector<std::string>* unmatched) {
+    const std::vector<std::string>& rules, const std::vector<const ArchiveReader*>& sources) {
   const auto known = [&](const std::string& name) {
     return std::any_of(sources.begin(), sources.end(),
                        [&](const ArchiveReader* source) { return source->Find(name).ok(); });
@@ -140,7 +139,7 @@ absl::StatusOr<std::function<std::string(absl::string_view)>> ParseRenames(
       }
       return Misuse(absl::StrCat("--rename ", rule, ": wanted FROM=TO, FROM the name of a tensor, or s/REGEX/TEXT/"));
     }
-    if (!MatchesSome(*pattern, *parsed, sources)) unmatched->push_back(rule);
+    if (!MatchesSome(*pattern, *parsed, sources)) return Misuse(absl::StrCat("--rename ", rule, " matches no tensor"));
     parsed->patterns.push_back(*std::move(pattern));
   }
   if (rules.empty()) return std::function<std::string(absl::string_view)>();

@@ -14,11 +14,10 @@
 namespace tensorcask::tools {
 
 // The function that gives a name its new name; null without rules. A rule FROM=TO comes before all others; the others
-// apply one after the other. *unmatched gets the regular expressions that match no name of `sources`. Errors: Misuse
-// (console.h) for bad syntax, and for FROM=TO if there is no tensor FROM.
+// apply one after the other. Errors: Misuse (console.h) for bad syntax, and for a rule that renames no tensor of
+// `sources`.
 absl::StatusOr<std::function<std::string(absl::string_view)>> ParseRenames(
-    const std::vector<std::string>& rules, const std::vector<const ArchiveReader*>& sources,
-    std::vector<std::string>* unmatched);
+    const std::vector<std::string>& rules, const std::vector<const ArchiveReader*>& sources);
 
 }  // namespace tensorcask::tools
 

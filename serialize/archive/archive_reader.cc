@@ -79,9 +79,15 @@ absl::StatusOr<std::unique_ptr<TensorBlocks>> ArchiveReader::ReadBlocks(const Ar
   return archive::MakeTensorBlocks(tensor, block_bytes);
 }
 
+std::string archive::NoChecksums(absl::string_view path, int64_t count) {
+  return absl::StrCat(path, ": ", count, count == 1 ? " tensor has" : " tensors have",
+                      " no checksum; the structure of the file was checked");
+}
+
 absl::StatusOr<ArchiveCensus> ArchiveReader::VerifyAll(absl::FunctionRef<void(const ArchiveDamage&)> report) const {
   constexpr uint64_t kBlockBytes = uint64_t{8} << 20;
   ArchiveCensus census;
+  int64_t without_checksum = 0;
   for (const ArchiveEntry& entry : entries()) {
     const absl::Status status = [&]() -> absl::Status {
       if (entry.has_metadata) CASK_RETURN_IF_ERROR(Metadata(entry.name).status());
@@ -94,6 +100,7 @@ absl::StatusOr<ArchiveCensus> ArchiveReader::VerifyAll(absl::FunctionRef<void(co
     if (IsProcessError(status)) return status;
     if (status.ok()) {
       ++census.whole;
+      without_checksum += !has_names() && entry.encoding == "plain";  // of a message; a record has a checksum
     } else if (absl::IsUnimplemented(status)) {
       ++census.not_checked;
     } else {
@@ -101,6 +108,7 @@ absl::StatusOr<ArchiveCensus> ArchiveReader::VerifyAll(absl::FunctionRef<void(co
       report({entry.name, path(), entry.offset.value_or(0), status});
     }
   }
+  if (without_checksum > 0) census.notes.push_back(archive::NoChecksums(path(), without_checksum));
   return census;
 }
 

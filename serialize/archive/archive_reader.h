@@ -54,12 +54,18 @@ struct ArchiveCensus {
   std::vector<std::string> notes;  // sentences about unusual but harmless findings
 };
 
+namespace archive {
+// The note of a census that `count` tensors have no checksum.
+std::string NoChecksums(absl::string_view path, int64_t count);
+}  // namespace archive
+
 class ArchiveReader {
  public:
   virtual ~ArchiveReader() = default;
 
-  virtual absl::string_view format() const = 0;  // ArchiveFormat::name
-  virtual const std::string& path() const = 0;   // for error messages
+  virtual absl::string_view format() const = 0;    // ArchiveFormat::name
+  virtual const std::string& path() const = 0;     // for error messages
+  virtual bool has_names() const { return true; }  // false: of one tensor, which is called as its file
   // Sorted by name (as unsigned bytes); no two have the same name. Without ArchiveReaderOptions::keep_entries the list
   // may be empty: a format that needs no list in memory then makes none.
   virtual const std::vector<ArchiveEntry>& entries() const = 0;

@@ -20,6 +20,7 @@
 #include "tensorcask/tensor/slice.h"
 #include "tensorcask/tensor/strided/convert.h"
 #include "tensorcask/tensor/strided/view.h"
+#include "tensorcask/tensor/summary.h"
 #include "tensorcask/tensor/tensor.h"
 
 namespace tensorcask {
@@ -43,7 +44,25 @@ class ElementComparer {
   ElementComparer(const CompareOptions& options, TensorDifference* out) : options_(options), out_(out) {}
 
   absl::Status Compare(const TensorBlock& a, const TensorBlock& b) {
-    block_ = &a;
+    largest_.reset();
+    largest_relative_.reset();
+    CASK_RETURN_IF_ERROR(CompareElements(a, b));
+    if (largest_relative_.has_value()) out_->where_relative = IndexIn(a.slice, a.elements, *largest_relative_);
+    if (!largest_.has_value()) return absl::OkStatus();
+    out_->where = IndexIn(a.slice, a.elements, *largest_);
+    if (a.elements.dtype() == DType::kString) return absl::OkStatus();
+    out_->text_a = Text(a.elements, *largest_);
+    out_->text_b = Text(b.elements, *largest_);
+    return absl::OkStatus();
+  }
+
+ private:
+  // Of element `place` of a row-major view.
+  static std::string Text(const TensorView& view, int64_t place) {
+    return internal::SummarizeElements({view.dtype(), view.buffer()->data(), {}, {}, view.offset() + place}, {});
+  }
+
+  absl::Status CompareElements(const TensorBlock& a, const TensorBlock& b) {
     switch (a.elements.dtype()) {
       case DType::kFloat32:
         return CompareAs<float>(a.elements, b.elements);
@@ -68,7 +87,6 @@ class ElementComparer {
     return CompareAs<double>(wide_a, wide_b);
   }
 
- private:
   template <typename T>
   static double Distance(T a, T b) {
     if constexpr (std::is_integral_v<T>) {  // exact also where a double is not
@@ -88,14 +106,6 @@ class ElementComparer {
       return std::abs(std::complex<double>(x));
     }
   }
-  template <typename T>
-  static double Value(T x) {
-    if constexpr (std::is_arithmetic_v<T>) {
-      return static_cast<double>(x);
-    } else {
-      return static_cast<double>(x.real());
-    }
-  }
 
   template <typename T>
   absl::Status CompareAs(const TensorView& a, const TensorView& b) {
@@ -113,7 +123,7 @@ class ElementComparer {
       } else if (distance <= options_.absolute_tolerance + options_.relative_tolerance * size) {
         continue;
       }
-      Note(i, distance, size > 0 && std::isfinite(size) ? distance / size : kInfinity, Value(as[i]), Value(bs[i]));
+      Note(i, distance, size > 0 && std::isfinite(size) ? distance / size : kInfinity);
     }
     return absl::OkStatus();
   }
@@ -122,23 +132,27 @@ class ElementComparer {
     const std::string* const as = a.data<std::string>();
     const std::string* const bs = b.data<std::string>();
     for (int64_t i = 0; i < a.num_elements(); ++i) {
-      if (as[i] != bs[i]) Note(i, kInfinity, kInfinity, 0, 0);
+      if (as[i] != bs[i]) Note(i, kInfinity, kInfinity);
     }
   }
 
-  void Note(int64_t place, double absolute, double relative, double a, double b) {
-    if (out_->num_different++ == 0 || absolute > out_->max_absolute) {
+  void Note(int64_t place, double absolute, double relative) {
+    const bool is_first = out_->num_different++ == 0;
+    if (is_first || absolute > out_->max_absolute) {
       out_->max_absolute = absolute;
-      out_->where = IndexIn(block_->slice, block_->elements, place);
-      out_->value_a = a;
-      out_->value_b = b;
+      largest_ = place;
     }
-    out_->max_relative = std::max(out_->max_relative, relative);
+    if (is_first || relative > out_->max_relative) {
+      out_->max_relative = relative;
+      largest_relative_ = place;
+    }
   }
 
   const CompareOptions& options_;
   TensorDifference* const out_;
-  const TensorBlock* block_ = nullptr;
+  // Elements of the current block that have the largest difference of all so far, by number in the block.
+  std::optional<int64_t> largest_;
+  std::optional<int64_t> largest_relative_;
 };
 
 struct Pair {
@@ -148,10 +162,22 @@ struct Pair {
   std::optional<TensorDifference> difference;
 };
 
+// One tensor on each side, of which at least one has its name only from its file.
+bool IsNamelessPair(const ArchiveReader& a, const ArchiveReader& b, const std::vector<Pair>& pairs) {
+  if ((a.has_names() && b.has_names()) || pairs.size() != 2) return false;
+  const auto only_in_a = [](const Pair& pair) { return pair.b == nullptr; };
+  const auto only_in_b = [](const Pair& pair) { return pair.a == nullptr; };
+  return (only_in_a(pairs[0]) && only_in_b(pairs[1])) || (only_in_b(pairs[0]) && only_in_a(pairs[1]));
+}
+
 std::vector<Pair> PairUp(const ArchiveReader& a, const ArchiveReader& b, const std::vector<std::string>& include) {
-  const auto wanted = [&](const std::string& name) {
+  const auto matches = [&](const std::string& name) {
     return include.empty() || std::any_of(include.begin(), include.end(),
                                           [&](const std::string& glob) { return MatchesGlob(glob, name); });
+  };
+  const auto wanted = [&](const Pair& pair) {
+    if (pair.a != nullptr && (!a.has_names() || matches(pair.a->name))) return true;
+    return pair.b != nullptr && (!b.has_names() || matches(pair.b->name));
   };
   std::vector<Pair> pairs;
   auto next_a = a.entries().begin();
@@ -162,7 +188,12 @@ std::vector<Pair> PairUp(const ArchiveReader& a, const ArchiveReader& b, const s
     const bool take_b = next_a == a.entries().end() || (next_b != b.entries().end() && next_b->name <= next_a->name);
     if (take_a) pair.a = &*next_a++;
     if (take_b) pair.b = &*next_b++;
-    if (wanted(take_a ? pair.a->name : pair.b->name)) pairs.push_back(std::move(pair));
+    if (wanted(pair)) pairs.push_back(std::move(pair));
+  }
+  if (IsNamelessPair(a, b, pairs)) {
+    pairs[0].a = pairs[0].a != nullptr ? pairs[0].a : pairs[1].a;
+    pairs[0].b = pairs[0].b != nullptr ? pairs[0].b : pairs[1].b;
+    pairs.pop_back();
   }
   return pairs;
 }
@@ -196,7 +227,8 @@ void ComparePair(const ArchiveReader& a, const ArchiveReader& b, const CompareOp
   TensorDifference difference;
   if (pair->a != nullptr) difference.a = *pair->a;
   if (pair->b != nullptr) difference.b = *pair->b;
-  difference.name = pair->a != nullptr ? pair->a->name : pair->b->name;
+  const bool named_by_b = pair->a == nullptr || (pair->b != nullptr && !a.has_names());
+  difference.name = named_by_b ? pair->b->name : pair->a->name;
   if (pair->a == nullptr || pair->b == nullptr) {
     difference.kind = pair->a == nullptr ? Kind::kOnlyInB : Kind::kOnlyInA;
   } else if (pair->a->dtype != pair->b->dtype) {

@@ -3,7 +3,8 @@
 //   CASK_ASSIGN_OR_RETURN(const CompareReport report, Compare(*before, *after, {}));
 //   for (const TensorDifference& one : report.differences) std::cout << one.name << " " << one.max_absolute << "\n";
 //
-// Reads each tensor once, in blocks where the formats allow that.
+// Reads each tensor once, in blocks where the formats allow that. Tensors are compared by name. A file of a format that
+// has no names (ArchiveReader::has_names) is compared with the only tensor of the other side that `include` chooses.
 
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_COMPARE_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_COMPARE_H_
@@ -45,8 +46,9 @@ struct TensorDifference {
   double max_absolute = 0;     // the largest |a - b|; infinite if one is NaN or infinite and the other is not equal
   double max_relative = 0;     // the largest |a - b| / |b|
   std::vector<int64_t> where;  // the index of the element with max_absolute; of strings, the first that differs
-  double value_a = 0;          // at that index; of strings 0
-  double value_b = 0;
+  std::vector<int64_t> where_relative;  // of the element with max_relative
+  std::string text_a;                   // the element at `where`, as ElementToString has it; of strings ""
+  std::string text_b;
 };
 
 struct CompareReport {

@@ -56,16 +56,23 @@ class Planner {
     item.to = entry;
     if (!keep_shards) item.to.shard.reset();
     item.from = &entry;
-    if (options_.rename) item.to.name = options_.rename(item.from->name);
+    const auto name = source.has_names() ? options_.names.end() : options_.names.find(&source);
+    if (name != options_.names.end()) {
+      item.to.name = name->second;
+    } else if (options_.rename) {
+      item.to.name = options_.rename(item.from->name);
+    }
     CASK_RETURN_IF_ERROR(ApplyDTypeRule(&item));
     std::vector<ConvertLoss> losses = Losses(&item);
     if (!losses.empty() && !options_.allow_loss) return Refuse(losses);
     const bool is_lost = !losses.empty() && losses[0].kind == ConvertLoss::Kind::kDType;
     plan_.losses.insert(plan_.losses.end(), losses.begin(), losses.end());
     if (is_lost) return absl::OkStatus();
-    if (!names_.insert(item.to.name).second) {
-      return absl::AlreadyExistsError(
-          absl::StrCat("tensor ", Quoted(item.to.name), ": two tensors would have this name; rename one"));
+    const auto [other, is_new] = names_.emplace(item.to.name, &source);
+    if (!is_new) {
+      return absl::AlreadyExistsError(absl::StrCat("tensor ", Quoted(item.to.name),
+                                                   ": two tensors would have this name, of ", other->second->path(),
+                                                   " and ", source.path(), "; rename one"));
     }
     if (item.to.name.empty() && !traits_.empty_names) {
       return absl::InvalidArgumentError(absl::StrCat(source.path(), ": tensor ", Quoted(item.from->name),
@@ -188,7 +195,7 @@ class Planner {
   const ArchiveTraits traits_;
   const ConvertOptions& options_;
   ConversionPlan plan_;
-  std::set<std::string> names_;
+  std::map<std::string, const ArchiveReader*> names_;
 };
 
 absl::Status MetadataLost(const absl::Status& status) {

@@ -26,6 +26,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,8 @@ struct ConvertOptions {
   std::vector<std::string> include;  // shell patterns; empty: all tensors
   std::vector<std::string> exclude;
   std::function<std::string(absl::string_view)> rename;  // the new name; null: names stay
+  // The new names of tensors of sources that have none (ArchiveReader::has_names), instead of those of their files.
+  std::map<const ArchiveReader*, std::string> names;
   // Converts elements (tensor/strided/convert.h). The first rule whose glob matches the old name counts.
   std::vector<DTypeRule> dtypes;
   // Leaves out what the target cannot hold, instead of failing: metadata, strides, and tensors of a dtype that it

@@ -15,8 +15,8 @@ namespace {
 
 class DecodedArchive final : public ArchiveReader {
  public:
-  DecodedArchive(absl::string_view format, std::string path, std::vector<NamedRecord> tensors)
-      : format_(format), path_(std::move(path)) {
+  DecodedArchive(absl::string_view format, std::string path, std::vector<NamedRecord> tensors, bool has_names)
+      : format_(format), path_(std::move(path)), has_names_(has_names) {
     std::sort(tensors.begin(), tensors.end(),
               [](const NamedRecord& a, const NamedRecord& b) { return a.entry.name < b.entry.name; });
     for (NamedRecord& tensor : tensors) {
@@ -27,6 +27,7 @@ class DecodedArchive final : public ArchiveReader {
 
   absl::string_view format() const override { return format_; }
   const std::string& path() const override { return path_; }
+  bool has_names() const override { return has_names_; }
   const std::vector<ArchiveEntry>& entries() const override { return entries_; }
   absl::StatusOr<Tensor> Read(absl::string_view name) const override {
     CASK_ASSIGN_OR_RETURN(const DecodedTensor* const tensor, Lookup(name));
@@ -65,6 +66,7 @@ class DecodedArchive final : public ArchiveReader {
 
   const std::string format_;
   const std::string path_;
+  const bool has_names_;
   std::vector<ArchiveEntry> entries_;
   std::vector<DecodedTensor> tensors_;  // of entries_
 };
@@ -72,8 +74,8 @@ class DecodedArchive final : public ArchiveReader {
 }  // namespace
 
 std::unique_ptr<ArchiveReader> MakeDecodedArchive(absl::string_view format, std::string path,
-                                                  std::vector<NamedRecord> tensors) {
-  return std::make_unique<DecodedArchive>(format, std::move(path), std::move(tensors));
+                                                  std::vector<NamedRecord> tensors, bool has_names) {
+  return std::make_unique<DecodedArchive>(format, std::move(path), std::move(tensors), has_names);
 }
 
 }  // namespace tensorcask

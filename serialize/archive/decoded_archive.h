@@ -14,9 +14,9 @@
 namespace tensorcask {
 
 // `path` is for error messages. A tensor whose metadata_status is an error is listed and read; Metadata returns that
-// error. Requires: the names differ.
+// error. `has_names` as in ArchiveReader. Requires: the names differ.
 std::unique_ptr<ArchiveReader> MakeDecodedArchive(absl::string_view format, std::string path,
-                                                  std::vector<NamedRecord> tensors);
+                                                  std::vector<NamedRecord> tensors, bool has_names);
 
 }  // namespace tensorcask
 

@@ -147,7 +147,7 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> ReadMessageFile(
   entry.stored_bytes = bytes.size();
   std::vector<NamedRecord> tensors;
   tensors.push_back({std::move(entry), *std::move(tensor)});
-  return MakeDecodedArchive(format, path, std::move(tensors));
+  return MakeDecodedArchive(format, path, std::move(tensors), /*has_names=*/false);
 }
 
 absl::StatusOr<std::unique_ptr<ArchiveWriter>> CreateMessageFile(const std::string& path,

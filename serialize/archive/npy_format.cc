@@ -87,6 +87,7 @@ class NpyArchiveReader final : public ArchiveReader {
 
   absl::string_view format() const override { return kIsNpz ? "npz" : "npy"; }
   const std::string& path() const override { return path_; }
+  bool has_names() const override { return kIsNpz; }
   const std::vector<ArchiveEntry>& entries() const override { return entries_; }
   std::vector<std::string> notes() const override { return reader_.notes(); }
   absl::StatusOr<Tensor> Read(absl::string_view name) const override {
@@ -169,7 +170,9 @@ class NpyArchiveReader final : public ArchiveReader {
         census.notes.push_back(absl::StrCat(path_, ": tensor ", Quoted(entry.name), ": ", stored.readable.message()));
       }
     }
-    if constexpr (kIsNpz) {
+    if constexpr (!kIsNpz) {
+      if (census.whole > 0) census.notes.push_back(archive::NoChecksums(path_, census.whole));
+    } else {
       for (const std::string& member : reader_.other_members()) {
         census.notes.push_back(absl::StrCat(path_, ": member ", Quoted(member), " is not an array"));
       }

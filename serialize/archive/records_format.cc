@@ -382,7 +382,7 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> ReadRecordStream(std::unique_ptr<
   }
   if (records.empty()) return absl::DataLossError(absl::StrCat(name, ": contains no record"));
   CASK_RETURN_IF_ERROR(SortByName(name, &entries));
-  return MakeDecodedArchive("records", name, std::move(records));
+  return MakeDecodedArchive("records", name, std::move(records), /*has_names=*/true);
 }
 
 }  // namespace tensorcask

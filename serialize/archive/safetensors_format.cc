@@ -96,9 +96,7 @@ class SafetensorsArchiveReader final : public ArchiveReader {
     census.whole = static_cast<int64_t>(entries_.size()) - census.damaged;
     census.notes = reader_.notes();
     if (found.without_checksum > 0) {
-      census.notes.push_back(absl::StrCat(path(), ": ", found.without_checksum,
-                                          found.without_checksum == 1 ? " tensor has" : " tensors have",
-                                          " no checksum; the structure of the file was checked"));
+      census.notes.push_back(archive::NoChecksums(path(), found.without_checksum));
     }
     return census;
   }

@@ -39,6 +39,7 @@ class LargeMessage final : public ArchiveReader {
 
   absl::string_view format() const override { return kName; }
   const std::string& path() const override { return path_; }
+  bool has_names() const override { return false; }
   const std::vector<ArchiveEntry>& entries() const override { return entries_; }
   absl::StatusOr<Tensor> Read(absl::string_view name) const override {
     CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> whole, ReadWhole(*file_, options_));

@@ -118,7 +118,7 @@ absl::Status SafetensorsWriter::Impl::CheckTarget() const {
   for (const std::string& path : {path_, absl::StrCat(path_, ".index.json")}) {
     FileInfo info;
     const IoResult found = internal::RetryInterrupted([&] { return options_.file_system->Describe(path, &info); });
-    if (found >= 0) return absl::AlreadyExistsError(absl::StrCat(path, ": exists (overwrite replaces it)"));
+    if (found >= 0) return absl::AlreadyExistsError(absl::StrCat(path, ": exists already"));
     if (found != -ENOENT) return IoError(found, path, "look at");
   }
   return absl::OkStatus();

@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""Files of one tensor that is called as its file, and the two forms of a safetensors model."""
+
+import os
+import shutil
+import struct
+import sys
+
+sys.path[:0] = (os.path.join(os.path.dirname(os.path.abspath(__file__)), folder) for folder in (".", "../support"))
+import case_report  # noqa: E402
+from tool_testing import Archives, floats, run  # noqa: E402
+
+
+def npy(*values, descr="<f4", form="f"):
+    header = f"{{'descr': {descr!r}, 'fortran_order': False, 'shape': ({len(values)},), }}".encode()
+    header += b" " * (-(len(header) + 11) % 64) + b"\n"
+    return b"\x93NUMPY\x01\0" + struct.pack("<H", len(header)) + header + struct.pack(f"<{len(values)}{form}", *values)
+
+
+class FilesWithoutNames(Archives):
+    def put(self, name, content):
+        os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
+        with open(self.path(name), "wb") as file:
+            file.write(content)
+        return self.path(name)
+
+    def test_two_are_compared_whatever_they_are_called(self):
+        a, b = self.put("a.npy", npy(1, 2, 3)), self.put("b.npy", npy(1, 2, 4))
+        same = self.put("same.npy", npy(1, 2, 3))
+        self.assertEqual(self.good("diff", a, same), "1 tensor equal, 0 different\n")
+        done = run("diff", a, b)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("a: 1 of 3 elements differ, at most by 1 (relative 0.25) at [2]: 3, 4\n", done.stdout)
+        self.good("convert", a, self.path("m.pb"))
+        self.assertEqual(self.good("diff", self.path("m.pb"), same), "1 tensor equal, 0 different\n")
+
+    def test_one_is_compared_with_the_tensor_that_is_chosen(self):
+        prefix = self.model(tensors={"w": floats(1, 2, 3), "v": floats(1, 2, 3, 4)})
+        a = self.put("a.npy", npy(1, 2, 3))
+        self.assertEqual(self.good("diff", a, prefix, "w"), "1 tensor equal, 0 different\n")
+        done = run("diff", prefix, a, "v")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("v: shape differs: float32 [4], float32 [3]\n", done.stdout)
+        done = run("diff", a, prefix)
+        self.assertEqual(done.stdout.splitlines()[-1], "0 tensors equal, 3 different")
+
+    def test_names_for_two_files_of_one_name(self):
+        a, b = self.put("1/w.npy", npy(1)), self.put("2/w.npy", npy(2, 3))
+        self.assert_one_line(run("convert", a, b, self.path("m.npz")), 1, '"w": two tensors', a, b)
+        self.good("convert", "x=" + a, b, self.path("m.npz"))
+        self.assertEqual({name: shape for name, (_, shape, _) in self.tensors(self.path("m.npz")).items()},
+                         {"x": [1], "w": [2]})
+        done = run("convert", "x=" + self.path("m.npz"), self.path("copy.npz"))
+        self.assert_one_line(done, 2, "have names, which --rename changes")
+        odd = self.put("x=y.npy", npy(5))
+        self.assertEqual(list(self.tensors(odd)), ["x=y"])
+        self.good("convert", odd, self.path("odd.npz"))
+        self.assertEqual(list(self.tensors(self.path("odd.npz"))), ["x=y"])
+
+    def test_verify_says_that_nothing_confirms_the_values(self):
+        a = self.put("a.npy", npy(1))
+        self.good("convert", a, self.path("m.pb"))
+        for path in (a, self.path("m.pb")):
+            self.assertEqual(self.good("verify", path), f"note: {path}: 1 tensor has no checksum; the structure of the "
+                             f"file was checked\n{path}: 1 tensor whole\n")
+
+
+class Differences(Archives):
+    def show(self, a, b, descr, form):
+        paths = []
+        for name, values in (("a.npy", a), ("b.npy", b)):
+            paths.append(self.path(name))
+            with open(paths[-1], "wb") as file:
+                content = npy(*values, descr=descr, form=form)
+                file.write(content if "c" not in descr else content.replace(b"(%d,)" % len(a), b"(%d,)" % (len(a) // 2)))
+        return run("diff", *paths).stdout.splitlines()[0]
+
+    def test_values_are_whole(self):
+        big = 2**53
+        self.assertTrue(self.show([big + 1], [big], "<i8", "q").endswith(f"at [0]: {big + 1}, {big}"))
+        self.assertTrue(self.show([1, 2], [1, 3], "<c8", "f").endswith("at [0]: 1+2j, 1+3j"))
+        self.assertTrue(self.show([0.1], [0.3], "<f8", "d").endswith("at [0]: 0.1, 0.3"))
+
+    def test_the_largest_changes_have_their_own_places(self):
+        line = self.show([0, 4], [0.001, 4.002], "<f8", "d")
+        self.assertRegex(line, r"at most by 0.002 at \[1\]: 4, 4.002; relatively by 1 at \[0\]$")
+
+
+class TwoForms(Archives):
+    def test_the_other_form_is_not_removed_if_it_is_the_source(self):
+        single = self.path("m.safetensors")
+        self.good("convert", self.model(), single)
+        before = self.tensors(single)
+        for flags in ((), ("--overwrite",), ("--overwrite", "--shard-size", "8")):
+            done = run("convert", *flags, single, single + ".index.json")
+            self.assert_one_line(done, 2, single, "write to another folder")
+            self.assertEqual(self.tensors(single), before)
+        os.mkdir(self.path("shards"))
+        model = self.path("shards/m.safetensors.index.json")
+        self.good("convert", "--shard-size", "8", single, model)  # as in the help
+        self.assertEqual(self.tensors(model), before)
+        done = run("convert", "--overwrite", model, self.path("shards/m.safetensors"))
+        self.assert_one_line(done, 2, "write to another folder")
+        self.assertEqual(self.tensors(model), before)
+        shutil.rmtree(self.path("shards"))
+
+
+if __name__ == "__main__":
+    case_report.main("single_files")
