@@ -44,15 +44,15 @@ class ElementComparer {
   ElementComparer(const CompareOptions& options, TensorDifference* out) : options_(options), out_(out) {}
 
   absl::Status Compare(const TensorBlock& a, const TensorBlock& b) {
-    largest_.reset();
-    largest_relative_.reset();
+    largest_ = -1;
+    largest_relative_ = -1;
     CASK_RETURN_IF_ERROR(CompareElements(a, b));
-    if (largest_relative_.has_value()) out_->where_relative = IndexIn(a.slice, a.elements, *largest_relative_);
-    if (!largest_.has_value()) return absl::OkStatus();
-    out_->where = IndexIn(a.slice, a.elements, *largest_);
+    if (largest_relative_ >= 0) out_->where_relative = IndexIn(a.slice, a.elements, largest_relative_);
+    if (largest_ < 0) return absl::OkStatus();
+    out_->where = IndexIn(a.slice, a.elements, largest_);
     if (a.elements.dtype() == DType::kString) return absl::OkStatus();
-    out_->text_a = Text(a.elements, *largest_);
-    out_->text_b = Text(b.elements, *largest_);
+    out_->text_a = Text(a.elements, largest_);
+    out_->text_b = Text(b.elements, largest_);
     return absl::OkStatus();
   }
 
@@ -150,9 +150,9 @@ class ElementComparer {
 
   const CompareOptions& options_;
   TensorDifference* const out_;
-  // Elements of the current block that have the largest difference of all so far, by number in the block.
-  std::optional<int64_t> largest_;
-  std::optional<int64_t> largest_relative_;
+  // The elements of the current block that have the largest difference of all so far, by number in the block; -1: none.
+  int64_t largest_ = -1;
+  int64_t largest_relative_ = -1;
 };
 
 struct Pair {
@@ -227,7 +227,7 @@ void ComparePair(const ArchiveReader& a, const ArchiveReader& b, const CompareOp
   TensorDifference difference;
   if (pair->a != nullptr) difference.a = *pair->a;
   if (pair->b != nullptr) difference.b = *pair->b;
-  const bool named_by_b = pair->a == nullptr || (pair->b != nullptr && !a.has_names());
+  const bool named_by_b = pair->a == nullptr || (pair->b != nullptr && !a.has_names() && b.has_names());
   difference.name = named_by_b ? pair->b->name : pair->a->name;
   if (pair->a == nullptr || pair->b == nullptr) {
     difference.kind = pair->a == nullptr ? Kind::kOnlyInB : Kind::kOnlyInA;
