@@ -186,7 +186,7 @@ absl::StatusOr<ExitCode> Convert(const Flags& flags, Console& console) {
   CASK_ASSIGN_OR_RETURN(const ConversionPlan plan, Plan(flags, sources, *target, &options, console));
   PrintLosses(plan, console);
   if (plan.items.empty() && HasTensors(sources)) {
-    return absl::FailedPreconditionError(absl::StrCat(flags.destination(), ": a ", target->name(),
+    return absl::FailedPreconditionError(absl::StrCat(flags.destination(), ": ", target->name_with_article(),
                                                       " file can hold none of the tensors; nothing is written"));
   }
   if (flags.dry_run) {

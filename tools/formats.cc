@@ -108,14 +108,14 @@ absl::StatusOr<std::unique_ptr<ArchiveWriter>> CreateOutput(const std::string& p
   // A delta names its base by the name of the tensor, which a bare message need not have.
   const ArchiveTraits traits = format.traits();
   if (!traits.levels && options.level != PayloadLevel::kStored) {
-    return Misuse(absl::StrCat("--level compresses tensors, which a ", format.name(), " file cannot hold"));
+    return Misuse(absl::StrCat("--level compresses tensors, which ", format.name_with_article(), " file cannot hold"));
   }
   if (!traits.deltas && !options.base.empty() && options.level != PayloadLevel::kStored) {
-    return Misuse(absl::StrCat("--base with --level makes deltas, which a ", format.name(),
+    return Misuse(absl::StrCat("--base with --level makes deltas, which ", format.name_with_article(),
                                " cannot hold: write a checkpoint or records, or leave out --level or --base"));
   }
   if (!traits.sized_shards && options.max_shard_bytes > 0) {
-    return Misuse(absl::StrCat("--shard-size makes several files of a safetensors model; a ", format.name(),
+    return Misuse(absl::StrCat("--shard-size makes several files of a safetensors model; ", format.name_with_article(),
                                " cannot be split by size"));
   }
   ArchiveWriterOptions write;

@@ -12,6 +12,7 @@
 #include "tensorcask/serialize/checkpoint/salvage.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tools/json_text.h"
 #include "tensorcask/tools/read_progress.h"
 #include "tensorcask/tools/served_input.h"
@@ -95,6 +96,7 @@ absl::StatusOr<ExitCode> Salvage(const Flags& flags, Console& console) {
     report = SalvageCheckpoint(flags.source, destination, read, write, [] { return !Interrupted(); });
   }
   if (Interrupted()) return InterruptedExitCode();
+  if (absl::IsAlreadyExists(report.status())) return AppendToMessage(report.status(), "; --overwrite replaces it");
   CASK_RETURN_IF_ERROR(report.status());
   if (flags.json) {
     Json document = {{"source", JsonText(flags.source)},

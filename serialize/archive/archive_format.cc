@@ -5,6 +5,11 @@
 
 namespace tensorcask {
 
+std::string ArchiveFormat::name_with_article() const {
+  const bool begins_with_a_vowel = absl::StartsWith(name(), "np");  // as it is spoken
+  return absl::StrCat(begins_with_a_vowel ? "an " : "a ", name());
+}
+
 bool ArchiveFormat::HoldsOpaquely(DType /*dtype*/) const { return false; }
 
 bool ArchiveFormat::HoldsMetadata(const TensorMetadata& metadata) const {

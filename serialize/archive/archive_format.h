@@ -95,6 +95,7 @@ class ArchiveFormat {
   virtual ~ArchiveFormat() = default;
 
   virtual absl::string_view name() const = 0;  // "safetensors": what `--format` takes and `ls --json` prints
+  std::string name_with_article() const;       // for sentences: "a checkpoint", "an npz"
   // Endings of file names, with the dot, lower-case: {".safetensors"}.
   virtual std::vector<absl::string_view> extensions() const = 0;
   virtual ArchiveTraits traits() const = 0;

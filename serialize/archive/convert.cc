@@ -76,7 +76,7 @@ class Planner {
     }
     if (item.to.name.empty() && !traits_.empty_names) {
       return absl::InvalidArgumentError(absl::StrCat(source.path(), ": tensor ", Quoted(item.from->name),
-                                                     ": its name is empty, which a ", target_.name(),
+                                                     ": its name is empty, which ", target_.name_with_article(),
                                                      " cannot hold; rename it"));
     }
     plan_.opaque_dtypes = plan_.opaque_dtypes || !Holds(target_, item.to.dtype);
@@ -112,19 +112,20 @@ class Planner {
     }
     if (!Holds(target_, item->to.dtype)) {
       losses.push_back({Kind::kDTypeName, item->from->name,
-                        absl::StrCat(tensor, " is ", DTypeName(item->to.dtype), "; a ", target_.name(),
+                        absl::StrCat(tensor, " is ", DTypeName(item->to.dtype), "; ", target_.name_with_article(),
                                      " file can hold its elements, but not the name of this dtype")});
     }
     if (!item->from->strides.empty() && !traits_.strides) {
       losses.push_back({Kind::kStrides, item->from->name,
-                        absl::StrCat(tensor, " has the strides [", absl::StrJoin(item->from->strides, ","), "]; a ",
-                                     target_.name(), " file holds only row-major tensors")});
+                        absl::StrCat(tensor, " has the strides [", absl::StrJoin(item->from->strides, ","), "]; ",
+                                     target_.name_with_article(), " file holds only row-major tensors")});
       item->to.strides.clear();
     }
     item->keep_metadata = item->from->has_metadata && KeepsMetadata(*item);
     if (item->from->has_metadata && !item->keep_metadata) {
-      losses.push_back({Kind::kMetadata, item->from->name,
-                        absl::StrCat(tensor, " has metadata, which a ", target_.name(), " file cannot hold")});
+      losses.push_back(
+          {Kind::kMetadata, item->from->name,
+           absl::StrCat(tensor, " has metadata, which ", target_.name_with_article(), " file cannot hold")});
       item->to.has_metadata = false;
     }
     return losses;
@@ -135,7 +136,8 @@ class Planner {
       const absl::Status status = item.source->Read(item.from->name).status();
       if (!status.ok()) return std::string(status.message());
     }
-    return absl::StrCat(tensor, " is ", DTypeName(item.to.dtype), ", which a ", target_.name(), " file cannot hold");
+    return absl::StrCat(tensor, " is ", DTypeName(item.to.dtype), ", which ", target_.name_with_article(),
+                        " file cannot hold");
   }
 
   bool KeepsMetadata(const ConversionItem& item) const {
@@ -168,7 +170,8 @@ class Planner {
     const std::vector<ConvertLoss> losses = {
         {ConvertLoss::Kind::kFileMetadata, "",
          absl::StrCat(source.path(), ": the file has metadata (", absl::StrJoin(keys, ", "),
-                      count > kMaxListed ? ", ..." : "", "), which a ", target_.name(), " file cannot hold")}};
+                      count > kMaxListed ? ", ..." : "", "), which ", target_.name_with_article(),
+                      " file cannot hold")}};
     if (!options_.allow_loss) return Refuse(losses);
     plan_.losses.push_back(losses[0]);
     return absl::OkStatus();

@@ -40,14 +40,14 @@ absl::Status CheckTensors(const std::string& path, const ArchiveFormat& format,
   const ArchiveTraits traits = format.traits();
   if (!traits.many_tensors && tensors.size() != 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat(path, ": a ", format.name(), " file holds exactly one tensor, not ", tensors.size()));
+        absl::StrCat(path, ": ", format.name_with_article(), " file holds exactly one tensor, not ", tensors.size()));
   }
   std::set<absl::string_view> names;
   for (const TensorToSave& tensor : tensors) {
     const DType dtype = tensor.elements.dtype();
     const auto refuse = [&](absl::string_view what) {
-      return absl::InvalidArgumentError(absl::StrCat(path, ": tensor ", Quoted(tensor.name), " ", what, ", which a ",
-                                                     format.name(), " file cannot hold"));
+      return absl::InvalidArgumentError(absl::StrCat(path, ": tensor ", Quoted(tensor.name), " ", what, ", which ",
+                                                     format.name_with_article(), " file cannot hold"));
     };
     if (!names.insert(tensor.name).second) {
       return absl::AlreadyExistsError(absl::StrCat(path, ": two tensors have the name ", Quoted(tensor.name)));
@@ -139,7 +139,7 @@ absl::StatusOr<std::vector<Tensor>> LoadTensors(const ArchiveReader& archive,
 absl::Status CheckWriterOptions(const ArchiveFormat& format, const ArchiveWriterOptions& options) {
   const ArchiveTraits traits = format.traits();
   const auto refuse = [&](absl::string_view what) {
-    return absl::InvalidArgumentError(absl::StrCat(what, ", which a ", format.name(), " file cannot hold"));
+    return absl::InvalidArgumentError(absl::StrCat(what, ", which ", format.name_with_article(), " file cannot hold"));
   };
   if (options.level != PayloadLevel::kStored && !traits.levels) return refuse("a level compresses tensors");
   if (options.base != nullptr && !traits.deltas) return refuse("a base makes deltas");

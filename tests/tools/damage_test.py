@@ -162,7 +162,7 @@ class Salvage(Scratch):
         self.assert_one_line(run("salvage", prefix, prefix), 1, "model.ckpt")
         self.assert_one_line(run("salvage", "--overwrite", prefix, prefix + ".index"), 1, "model.ckpt")
         other = self.checkpoint("other.ckpt")
-        self.assert_one_line(run("salvage", other, prefix), 1, "model.ckpt")
+        self.assert_one_line(run("salvage", other, prefix), 1, "model.ckpt", "; --overwrite replaces it")
         self.assertEqual(read(prefix + ".index"), before)
         for arguments in ([], ["a"], ["--nonsense", "a", "b"]):
             self.assert_one_line(run("salvage", *arguments), 2, "--help")
