@@ -69,12 +69,13 @@ struct ArchiveWriterOptions {
 
 // What a format can hold.
 struct ArchiveTraits {
-  bool many_tensors = true;    // false: exactly one, and its name is that of the file
-  bool empty_names = true;     // a tensor may have the name ""
-  bool strides = false;        // tensors that are not row-major
-  bool metadata = false;       // TensorMetadata of each tensor
-  bool file_metadata = false;  // FileMetadata
-  bool levels = false;         // compresses
+  bool many_tensors = true;        // false: exactly one, and its name is that of the file
+  bool empty_names = true;         // a tensor may have the name ""
+  bool strides = false;            // tensors that are not row-major
+  bool strides_are_order = false;  // ... whose strides say only in what order the elements are stored, as in npy
+  bool metadata = false;           // TensorMetadata of each tensor
+  bool file_metadata = false;      // FileMetadata
+  bool levels = false;             // compresses
   bool deltas = false;
   bool strings = false;
   bool aliases = false;       // ArchiveEntry::alias_of

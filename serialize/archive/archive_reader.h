@@ -63,9 +63,10 @@ class ArchiveReader {
  public:
   virtual ~ArchiveReader() = default;
 
-  virtual absl::string_view format() const = 0;    // ArchiveFormat::name
-  virtual const std::string& path() const = 0;     // for error messages
-  virtual bool has_names() const { return true; }  // false: of one tensor, which is called as its file
+  virtual absl::string_view format() const = 0;             // ArchiveFormat::name
+  virtual const std::string& path() const = 0;              // for error messages
+  virtual bool has_names() const { return true; }           // false: of one tensor, which is called as its file
+  virtual bool strides_are_order() const { return false; }  // as ArchiveTraits::strides_are_order
   // Sorted by name (as unsigned bytes); no two have the same name. Without ArchiveReaderOptions::keep_entries the list
   // may be empty: a format that needs no list in memory then makes none.
   virtual const std::vector<ArchiveEntry>& entries() const = 0;

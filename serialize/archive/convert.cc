@@ -62,6 +62,8 @@ class Planner {
     } else if (options_.rename) {
       item.to.name = options_.rename(item.from->name);
     }
+    // Elsewhere strides would be metadata, which TensorFlow cannot read; row-major elements are the same tensor.
+    if (source.strides_are_order() && !traits_.strides_are_order) item.to.strides.clear();
     CASK_RETURN_IF_ERROR(ApplyDTypeRule(&item));
     std::vector<ConvertLoss> losses = Losses(&item);
     if (!losses.empty() && !options_.allow_loss) return Refuse(losses);
@@ -115,7 +117,7 @@ class Planner {
                         absl::StrCat(tensor, " is ", DTypeName(item->to.dtype), "; ", target_.name_with_article(),
                                      " file can hold its elements, but not the name of this dtype")});
     }
-    if (!item->from->strides.empty() && !traits_.strides) {
+    if (!item->to.strides.empty() && !traits_.strides) {
       losses.push_back({Kind::kStrides, item->from->name,
                         absl::StrCat(tensor, " has the strides [", absl::StrJoin(item->from->strides, ","), "]; ",
                                      target_.name_with_article(), " file holds only row-major tensors")});

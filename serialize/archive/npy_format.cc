@@ -88,6 +88,7 @@ class NpyArchiveReader final : public ArchiveReader {
   absl::string_view format() const override { return kIsNpz ? "npz" : "npy"; }
   const std::string& path() const override { return path_; }
   bool has_names() const override { return kIsNpz; }
+  bool strides_are_order() const override { return true; }
   const std::vector<ArchiveEntry>& entries() const override { return entries_; }
   std::vector<std::string> notes() const override { return reader_.notes(); }
   absl::StatusOr<Tensor> Read(absl::string_view name) const override {
@@ -298,6 +299,7 @@ bool NpyHoldsMetadata(const TensorMetadata& metadata) {
 ArchiveTraits NpyTraits() {
   ArchiveTraits traits;
   traits.strides = true;
+  traits.strides_are_order = true;
   traits.strings = true;
   return traits;
 }
