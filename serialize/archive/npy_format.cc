@@ -43,7 +43,7 @@ ArchiveEntry ToArchiveEntry(const NpyEntry& from) {
   entry.name = from.name;
   entry.dtype = from.dtype;
   entry.shape = from.shape;
-  entry.encoding = from.deflated ? "deflated" : "plain";
+  entry.encoding = !from.readable.ok() ? "not readable" : from.deflated ? "deflated" : "plain";
   entry.has_metadata = !from.metadata.IsDefault();
   entry.stored_bytes = from.stored_bytes;
   if (from.deflated) {
@@ -81,7 +81,14 @@ class NpyArchiveReader final : public ArchiveReader {
 
   static absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
                                                              const ArchiveReaderOptions& options) {
-    CASK_ASSIGN_OR_RETURN(Reader reader, Reader::Open(path, ToReaderOptions(options)));
+    NpyReaderOptions read = ToReaderOptions(options);
+    read.list_object_arrays = kIsNpz;
+    CASK_ASSIGN_OR_RETURN(Reader reader, Reader::Open(path, read));
+    const auto is_readable = [](const NpyEntry& entry) { return entry.readable.ok(); };
+    if (std::none_of(reader.entries().begin(), reader.entries().end(), is_readable)) {
+      read.list_object_arrays = false;  // an archive of nothing but Python objects is refused, with the reason
+      CASK_RETURN_IF_ERROR(Reader::Open(path, read).status());
+    }
     return std::unique_ptr<ArchiveReader>(new NpyArchiveReader(path, std::move(reader)));
   }
 

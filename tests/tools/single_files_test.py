@@ -6,6 +6,7 @@ import os
 import shutil
 import struct
 import sys
+import zipfile
 
 sys.path[:0] = (os.path.join(os.path.dirname(os.path.abspath(__file__)), folder) for folder in (".", "../support"))
 import case_report  # noqa: E402
@@ -75,6 +76,35 @@ class FilesWithoutNames(Archives):
         for path in (a, self.path("m.pb")):
             self.assertEqual(self.good("verify", path), f"note: {path}: 1 tensor has no checksum; the structure of the "
                              f"file was checked\n{path}: 1 tensor whole\n")
+
+
+class ArraysOfObjects(Archives):
+    """An array of Python objects, which only a pickle could restore, beside an ordinary one."""
+
+    def setUp(self):
+        super().setUp()
+        pickle = npy(descr="|O").replace(b"(0,)", b"(1,)") + b"\x80\x02N."
+        for name, members in (("both.npz", {"w": npy(1, 2), "o": pickle}), ("objects.npz", {"o": pickle})):
+            with zipfile.ZipFile(self.path(name), "w") as file:
+                for member, content in members.items():
+                    file.writestr(member + ".npy", content)
+
+    def test_the_other_arrays_are_read(self):
+        both = self.path("both.npz")
+        tensors = {tensor["name"]: tensor for tensor in json.loads(self.good("ls", "--json", both))["tensors"]}
+        self.assertEqual((tensors["w"]["encoding"], tensors["o"]["encoding"]), ("plain", "not readable"))
+        self.assertIn("[1 2]", self.good("show", both, "w"))
+        self.assert_one_line(run("show", both, "o"), 1, "Python objects")
+        self.assert_one_line(run("convert", both, self.path("m.ckpt")), 1, '"o"', "Python objects", "--allow-loss")
+        for flags in (("--exclude", "o"), ("--include", "w"), ("--allow-loss",)):
+            self.good("convert", "--overwrite", *flags, both, self.path("m.ckpt"))
+            self.assertEqual(list(self.tensors(self.path("m.ckpt"))), ["w"])
+        self.assertIn("1 tensor whole, 1 of a kind", self.good("verify", both))
+        self.good("edit", "--remove", "o", both)
+        self.assertEqual(list(self.tensors(both)), ["w"])
+
+    def test_an_archive_of_nothing_else_is_refused(self):
+        self.assert_one_line(run("ls", self.path("objects.npz")), 1, "o.npy", "Python objects")
 
 
 class Differences(Archives):
