@@ -28,6 +28,7 @@ namespace {
 constexpr char kAllowLossHint[] = "; ConvertOptions::allow_loss ";
 
 bool Holds(const ArchiveFormat& target, DType dtype) {
+  if (dtype == DType::kInvalid) return false;  // the source itself cannot read the tensor
   if (dtype == DType::kString) return target.traits().strings;
   return target.HoldsDType(dtype);
 }
