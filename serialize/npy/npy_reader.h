@@ -7,7 +7,8 @@
 // An array of plain elements is one tensor, whose name is "". An array of structures is one tensor for each field, with
 // the name of the field. Elements of either byte order and arrays of either order of axes are read. Fixed strings
 // become strings: "S5" without the NUL bytes at the end, "U5" as UTF-8 (a lone surrogate as the three bytes that
-// generalised UTF-8 has for it). Times (datetime64, timedelta64) become int64; kNpyDescrAttribute keeps the unit.
+// generalised UTF-8 has for it). Times (datetime64, timedelta64) become int64. kNpyDescrAttribute keeps "U5" and the
+// unit of times.
 // Arrays of Python objects are refused: their bytes are a program (a pickle), and no option runs it.
 //
 // Open reads the header with a parser of its own for the few literals that a header may have; nothing is evaluated. It

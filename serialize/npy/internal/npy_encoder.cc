@@ -98,9 +98,19 @@ bool IsColumnMajor(const TensorView& view) {
   return reversed.ok() && reversed->IsContiguous();
 }
 
-std::string TimeDescr(const TensorMetadata& metadata) {
+std::string DescrAttribute(const TensorMetadata& metadata) {
   const auto found = metadata.attributes.find(kNpyDescrAttribute);
   return found == metadata.attributes.end() ? std::string() : found->second;
+}
+
+// What came from an array of str becomes one again, as long as it is text.
+NpyStrings FormOf(const TensorView& strings, const NpyFormat& format, const TensorMetadata& metadata) {
+  const std::string descr = DescrAttribute(metadata);
+  if (format.strings == NpyStrings::kUnicode || descr.size() < 2 || descr[1] != 'U') return format.strings;
+  const absl::Status is_text = ForEachString(strings, [](const std::string& text) {
+    return internal::IsUtf8(text) ? absl::OkStatus() : absl::CancelledError();
+  });
+  return is_text.ok() ? NpyStrings::kUnicode : NpyStrings::kBytes;
 }
 
 size_t SwappedBytes(DType dtype, bool big_endian) {
@@ -158,15 +168,16 @@ absl::StatusOr<NpyEncoder> NpyEncoder::Create(const TensorView& tensor, const Np
   encoder.column_major_ = tensor.rank() > 1 && (format.order == NpyOrder::kColumnMajor ||
                                                 (format.order == NpyOrder::kPreserve && IsColumnMajor(tensor)));
   if (tensor.dtype() == DType::kString) {
-    CASK_ASSIGN_OR_RETURN(const uint64_t width, Width(tensor, format.strings));
-    const bool is_unicode = format.strings == NpyStrings::kUnicode;
+    encoder.format_.strings = FormOf(tensor, format, metadata);
+    const bool is_unicode = encoder.format_.strings == NpyStrings::kUnicode;
+    CASK_ASSIGN_OR_RETURN(const uint64_t width, Width(tensor, encoder.format_.strings));
     encoder.swapped_bytes_ = is_unicode && format.big_endian ? 4 : 1;
     CASK_RETURN_IF_ERROR(
         encoder.SetHeader(is_unicode ? absl::StrCat(format.big_endian ? ">U" : "<U", width) : absl::StrCat("|S", width),
                           tensor.shape(), is_unicode ? width * 4 : width, format.alignment));
     return encoder;
   }
-  CASK_ASSIGN_OR_RETURN(const std::string descr, DescrOf(tensor.dtype(), format, TimeDescr(metadata)));
+  CASK_ASSIGN_OR_RETURN(const std::string descr, DescrOf(tensor.dtype(), format, DescrAttribute(metadata)));
   encoder.swapped_bytes_ = SwappedBytes(tensor.dtype(), format.big_endian);
   CASK_RETURN_IF_ERROR(encoder.SetHeader(descr, tensor.shape(), tensor.element_size(), format.alignment));
   return encoder;
@@ -184,7 +195,7 @@ absl::StatusOr<NpyEncoder> NpyEncoder::CreateForPieces(DType dtype, const Tensor
   }
   NpyEncoder encoder;
   encoder.format_ = format;
-  CASK_ASSIGN_OR_RETURN(const std::string descr, DescrOf(dtype, format, TimeDescr(metadata)));
+  CASK_ASSIGN_OR_RETURN(const std::string descr, DescrOf(dtype, format, DescrAttribute(metadata)));
   encoder.swapped_bytes_ = SwappedBytes(dtype, format.big_endian);
   CASK_RETURN_IF_ERROR(encoder.SetHeader(descr, shape, ElementSize(dtype), format.alignment));
   return encoder;

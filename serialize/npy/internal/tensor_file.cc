@@ -102,7 +102,8 @@ absl::StatusOr<NpyEntry> TensorFile::MakeEntry(absl::string_view key, absl::stri
   } else {
     entry.readable = dtype.status();
   }
-  if (leaf.kind == 'M' || leaf.kind == 'm') entry.metadata.attributes[kNpyDescrAttribute] = leaf.descr;
+  const bool is_time = leaf.kind == 'M' || leaf.kind == 'm';
+  if (is_time || leaf.kind == 'U') entry.metadata.attributes[kNpyDescrAttribute] = leaf.descr;
   const std::optional<uint64_t> data_bytes =
       CheckedMul(static_cast<uint64_t>(entry.shape.num_elements()), leaf.item_bytes);
   if (!data_bytes) return absl::InvalidArgumentError("its elements take more than 2^64 bytes");

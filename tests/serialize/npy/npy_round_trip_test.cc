@@ -177,6 +177,24 @@ TEST(NpyRoundTrip, TimesKeepTheirUnit) {
   EXPECT_THAT(EncodeNpy(days, {}, metadata, &sink), StatusIs(Code::kInvalidArgument, HasSubstr("npy.descr")));
 }
 
+TEST(NpyRoundTrip, TextStaysText) {
+  const auto strings = [](const std::string& last) { return Tensor::FromValues<std::string>({"a", last}); };
+  TensorMetadata metadata;
+  metadata.attributes[kNpyDescrAttribute] = "<U1";
+  const struct {
+    Tensor tensor;
+    std::string descr;
+  } rows[] = {{strings("\xe2\x82\xac\xc3\xa9"), "<U2"}, {strings("\xff\xfe"), "|S2"}, {strings("\xed\xa0\x80"), "|S3"}};
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.descr);
+    ASSERT_OK_AND_ASSIGN(const NpyReader reader, OpenBytes(Npy(row.tensor, {}, metadata)));
+    EXPECT_EQ(reader.entries()[0].descr, row.descr);
+    EXPECT_EQ(reader.entries()[0].metadata.attributes.count(kNpyDescrAttribute), row.descr[1] == 'U' ? 1u : 0u);
+    ASSERT_OK_AND_ASSIGN(const Tensor read, reader.Read());
+    EXPECT_TRUE(Equal(read, row.tensor));
+  }
+}
+
 TEST(NpyWriter, WholeInPiecesOrNotAtAll) {
   const Tensor tensor = Tensor::FromValues<int32_t>({{1, 2}, {3, 4}});
   MemoryFileSystem files;
