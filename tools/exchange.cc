@@ -140,20 +140,56 @@ struct RecvFlags {
   OutputOptions output;
 };
 
+// Errors: as Channel::Receive; InvalidArgument for what is not a request.
+absl::StatusOr<Message> ReceiveRequest(Channel& channel, absl::Duration timeout) {
+  CASK_ASSIGN_OR_RETURN(Message request, channel.Receive(timeout));
+  if (request.request != 0 && !request.is_reply) return request;
+  return absl::InvalidArgumentError(absl::StrCat(channel.name(), ": is not a `tensorcask send`"));
+}
+
+bool IsOfSend(const Message& request) { return request.topic == kTensorTopic || request.topic == kEndTopic; }
+
+struct Sender {
+  Channel channel;
+  Message request;  // its first
+};
+
+// Waits for a `send`. A client that asks for something else is told so, and one that leaves without a request is let
+// go: neither ends the wait.
+absl::StatusOr<Sender> AwaitSender(const std::string& socket, ChannelListener& listener, absl::Duration timeout) {
+  const absl::Time deadline = absl::Now() + timeout;
+  while (absl::Now() < deadline && !Interrupted()) {
+    absl::StatusOr<Channel> channel = listener.Accept(kTick);
+    if (absl::IsDeadlineExceeded(channel.status())) continue;
+    CASK_RETURN_IF_ERROR(channel.status());
+    absl::StatusOr<Message> request = absl::UnknownError("");
+    {
+      const StopWatch watch([&] { channel->Shutdown(); });
+      request = ReceiveRequest(*channel, timeout);
+    }
+    if (absl::IsOutOfRange(request.status()) || absl::IsUnavailable(request.status())) continue;
+    CASK_RETURN_IF_ERROR(request.status());
+    if (IsOfSend(*request)) return Sender{*std::move(channel), *std::move(request)};
+    Message refusal;
+    refusal.status = absl::InvalidArgumentError("this is a `tensorcask recv`, which only takes what `send` sends");
+    channel->Reply(*request, refusal, timeout).IgnoreError();  // it may be gone
+  }
+  return absl::DeadlineExceededError(
+      absl::StrCat(Printable(socket), ": no sender came within ", absl::ToDoubleSeconds(timeout), " s"));
+}
+
 // Saves everything from one `send`, and adds the sizes of the tensors to *element_bytes. The answer to its last request
 // is sent when the file is complete.
-absl::StatusOr<int64_t> ReceiveAll(Channel& channel, const ArchiveFormat& to, absl::Duration timeout,
+absl::StatusOr<int64_t> ReceiveAll(Sender& sender, const ArchiveFormat& to, absl::Duration timeout,
                                    ArchiveWriter& output, uint64_t* element_bytes, Console& console) {
+  Channel& channel = sender.channel;
+  Message request = std::move(sender.request);
   const bool many = to.traits().many_tensors;
   ProgressLine progress(console);
   uint64_t bytes = 0;
   for (int64_t count = 0;;) {
-    CASK_ASSIGN_OR_RETURN(Message request, channel.Receive(timeout));
     const bool is_end = request.topic == kEndTopic && request.tensors.empty();
     absl::Status status;
-    if (request.request == 0 || request.is_reply) {
-      return absl::InvalidArgumentError(absl::StrCat(channel.name(), ": is not a `tensorcask send`"));
-    }
     if (is_end) {
       if (count != 1 && !many) status = Misuse(absl::StrCat(to.name(), " holds one tensor, ", count, " came"));
       if (status.ok()) status = output.Finish();
@@ -174,6 +210,7 @@ absl::StatusOr<int64_t> ReceiveAll(Channel& channel, const ArchiveFormat& to, ab
     CASK_RETURN_IF_ERROR(status);
     if (is_end) return count;  // the file is complete, whether the sender learns it or not
     CASK_RETURN_IF_ERROR(replied);
+    CASK_ASSIGN_OR_RETURN(request, ReceiveRequest(channel, timeout));
   }
 }
 
@@ -186,22 +223,14 @@ absl::StatusOr<ExitCode> Recv(const RecvFlags& flags, Console& console) {
   ChannelOptions options;
   options.copy_unsealed = true;  // what is saved must match its checksum, whatever the sender does meanwhile
   CASK_ASSIGN_OR_RETURN(ChannelListener listener, ChannelListener::Listen(flags.socket.path, options));
-  absl::StatusOr<Channel> channel = absl::UnknownError("");
-  const absl::Time deadline = absl::Now() + flags.socket.timeout();
-  do {
-    if (Interrupted()) return InterruptedExitCode();
-    channel = listener.Accept(kTick);
-  } while (absl::IsDeadlineExceeded(channel.status()) && absl::Now() < deadline);
-  if (absl::IsDeadlineExceeded(channel.status())) {
-    return absl::DeadlineExceededError(
-        absl::StrCat(Printable(flags.socket.path), ": no sender came within ", flags.socket.timeout_s, " s"));
-  }
-  CASK_RETURN_IF_ERROR(channel.status());
+  absl::StatusOr<Sender> sender = AwaitSender(flags.socket.path, listener, flags.socket.timeout());
+  if (!sender.ok() && Interrupted()) return InterruptedExitCode();
+  CASK_RETURN_IF_ERROR(sender.status());
   absl::StatusOr<int64_t> count = 0;
   uint64_t element_bytes = 0;
   {
-    const StopWatch watch([&] { channel->Shutdown(); });
-    count = ReceiveAll(*channel, *to, flags.socket.timeout(), *output, &element_bytes, console);
+    const StopWatch watch([&] { sender->channel.Shutdown(); });
+    count = ReceiveAll(*sender, *to, flags.socket.timeout(), *output, &element_bytes, console);
   }
   if (!count.ok() && Interrupted()) return InterruptedExitCode();
   CASK_RETURN_IF_ERROR(count.status());
@@ -314,7 +343,8 @@ Action DeclareRecv(CLI::App& app) {
   AddSocketOptions(app, &flags->socket, "The socket to make, for one sender of the same user", 600);
   AddOutputOptions(app, &flags->to, &flags->output);
   app.footer(
-      "Waits for one `tensorcask send`, and ends. DST appears whole or not at all.\n\n"
+      "Waits for one `tensorcask send`, and ends; a client that is no `send` is refused. DST appears whole or not at "
+      "all.\n\n"
       "Example:\n"
       "  tensorcask recv copy.ckpt --unix /run/user/1000/model.sock");
   return [flags](Console& console) { return Recv(*flags, console); };

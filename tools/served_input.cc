@@ -250,7 +250,8 @@ Message TensorService::Answer(const Message& request) {
   Message reply;
   reply.topic = request.topic;
   absl::StatusOr<DecodedTensor> tensor =
-      absl::InvalidArgumentError(absl::StrCat("unknown topic ", Quoted(request.topic), "; known: list, pull"));
+      absl::InvalidArgumentError(absl::StrCat("this is a `tensorcask serve`, which answers \"list\" and \"pull\", not ",
+                                              Quoted(request.topic), "; a `tensorcask recv` takes what `send` sends"));
   if (request.topic == kListTopic) tensor = list_;
   if (request.topic == kPullTopic) tensor = Pull(request);
   reply.status = tensor.status();

@@ -113,11 +113,23 @@ class Exchange(Scratch):
     def test_a_sender_that_dies_leaves_no_file(self):
         before = sorted(os.listdir(self.folder))
         receiver = self.listening("recv", self.path("copy"))
-        with socket.socket(socket.AF_UNIX) as sender:
-            sender.connect(self.path("sock"))
-            sender.sendall(b"TCX\n")
+        self.connect(HELLO, tensor_frame(1, b"a"), tensor_frame(2, b"b")[:70]).close()
         self.assertEqual(receiver.wait(60), 1)
         self.assertEqual(sorted(os.listdir(self.folder)), before)
+
+    def test_who_is_no_sender_does_not_end_a_receiver(self):
+        prefix = self.checkpoint()
+        receiver = self.listening("recv", self.path("copy"))
+        self.connect().close()
+        self.connect(b"TCX\n").close()
+        done = run("ls", "unix:" + self.path("sock"))
+        self.assert_one_line(done, 1, "this is a `tensorcask recv`, which only takes what `send` sends")
+        self.assertEqual(run("send", prefix, "--unix", self.path("sock")).returncode, 0)
+        self.assertEqual(receiver.wait(60), 0)
+        self.assertEqual(self.listed(self.path("copy")), self.listed(prefix))
+        self.listening("serve", prefix)
+        done = run("send", prefix, "--unix", self.path("sock"))
+        self.assert_one_line(done, 1, "this is a `tensorcask serve`", "a `tensorcask recv` takes what `send` sends")
 
     def test_interrupts(self):
         prefix = self.checkpoint()
@@ -376,8 +388,8 @@ class Exchange(Scratch):
             sender = self.start_killed(number, "send", prefix)
             sender.communicate(timeout=60)
             sent = sender.returncode
-            try:  # If it was killed before it came, this is who came and went.
-                self.connect().close()
+            try:  # If it was killed before it sent a tensor, this one does, and dies.
+                self.connect(HELLO, tensor_frame(1, b"a")).close()
             except OSError:
                 pass
             out, err = receiver.communicate(timeout=60)
