@@ -48,6 +48,8 @@ constexpr Advice kAdvice[] = {
     {": record at ", "dtype at byte 0 is bytes on the wire; expected a varint",
      ": the record looks like a tf.Example, which is not a tensor"},
     {"; the record looks like a tf.Example, which is not a tensor", "", ""},
+    {" bytes; max_message_bytes is ", "", " bytes; the limit is "},
+    {" bytes of other records; max_total_bytes is ", "", " bytes of other records; the limit for all is "},
     {"(lenient ", "", "(--lenient "},
     {", and the caller must (NpyReaderOptions::", ")", ": name it with --opaque-dtype"},
     {" (NpyReaderOptions::allow_", ")", " (--lenient accepts this)"},

@@ -66,6 +66,7 @@ NamedPath SplitOperand(const std::string& operand) {
 }
 
 absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenInput(const std::string& path, const InputOptions& options) {
+  if (path.empty()) return Misuse("PATH is empty; wanted the name of a file");
   if (absl::StartsWith(path, kServedPrefix)) return ConnectToServer(path.substr(sizeof(kServedPrefix) - 1));
   ArchiveReaderOptions read;
   read.format = options.format;
@@ -76,6 +77,9 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenInput(const std::string& path
   read.opaque_dtype = options.opaque_dtype;
   read.read.file_system = options.files;
   if (path != "-") return OpenArchive(path, Formats(), read);
+  if (!options.format.empty() && options.format != RecordsArchiveFormat().name()) {
+    return Misuse(absl::StrCat("-: only records are read from stdin; for the format ", options.format, " name a file"));
+  }
   if (isatty(STDIN_FILENO) == 1) return Misuse("stdin is a terminal: pipe `tensorcask cat PATH` into this");
   return ReadRecordStream(MakeDescriptorStream(STDIN_FILENO, "stdin", [] { return !Interrupted(); }), read);
 }

@@ -130,8 +130,12 @@ absl::StatusOr<ExitCode> DrawTree(const Flags& flags, const ArchiveReader& input
                                                    " have no objects; only checkpoints of TensorFlow have them"));
   }
   CASK_ASSIGN_OR_RETURN(const CheckpointReader reader, OpenCheckpoint(input.path(), flags.input.base));
-  CASK_ASSIGN_OR_RETURN(const ObjectGraph graph, ReadObjectGraph(reader));
-  console.out << graph.ToString([&](absl::string_view key) {
+  const absl::StatusOr<ObjectGraph> graph = ReadObjectGraph(reader);
+  if (absl::IsNotFound(graph.status())) {
+    return absl::NotFoundError(absl::StrCat(flags.path, ": has no objects: its tensors were saved by name"));
+  }
+  CASK_RETURN_IF_ERROR(graph.status());
+  console.out << graph->ToString([&](absl::string_view key) {
     const absl::StatusOr<const ArchiveEntry*> entry = input.Find(key);
     return entry.ok() ? absl::StrCat(DTypeName((*entry)->dtype), " ", (*entry)->shape.ToString()) : std::string();
   });

@@ -85,8 +85,8 @@ absl::StatusOr<ExitCode> Salvage(const Flags& flags, Console& console) {
   if (const std::string format = OtherFormat(flags.source); !format.empty()) {
     return Misuse(
         absl::StrCat(flags.source, ": is of the format ", format,
-                     "; salvage saves the tensors of a checkpoint. `tensorcask verify` names the damaged tensors "
-                     "of this file, and `tensorcask convert --exclude NAME` copies the others"));
+                     "; salvage saves the tensors of a checkpoint. `tensorcask verify` names the damage of this file",
+                     format == "records" ? "" : ", and `tensorcask convert --exclude NAME` copies the other tensors"));
   }
   absl::StatusOr<SalvageReport> report = absl::UnknownError("");
   {

@@ -32,7 +32,7 @@ struct Flags {
   bool json = false;
 };
 
-std::string Number(double value) { return absl::StrFormat("%.6g", value); }
+std::string Number(double value) { return std::isfinite(value) ? absl::StrFormat("%.6g", value) : "-"; }
 
 // One character for each bin: from ' ' (none) to '#' (as many as the fullest bin).
 std::string Drawing(const TensorStatistics& one) {
@@ -144,7 +144,8 @@ Action DeclareStats(CLI::App& app) {
       "Minimum, maximum, mean and standard deviation are those of the finite elements. The histogram has 16 equal "
       "parts\n"
       "from the minimum to the maximum, of a sample of up to 65536 elements. NaN, infinities, zeros and subnormal\n"
-      "numbers are counted. Exit 1 if a tensor cannot be read.\n\n"
+      "numbers are counted. A \"-\" stands for what does not exist: of strings, complex numbers and empty tensors, or\n"
+      "because the sum of the elements overflows. Exit 1 if a tensor cannot be read.\n\n"
       "Example:\n"
       "  tensorcask stats model.ckpt 'dense/*'");
   return [flags](Console& console) { return Stats(*flags, console); };

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/archive/internal/similar_names.h"
@@ -128,6 +129,7 @@ std::string ParseSize(const std::string& text, uint64_t* bytes) {
     scale = std::pow(rest == "ib" ? 1024.0 : 1000.0, static_cast<double>(power + 1));
   }
   const double size = number * scale;
+  if (scale == 1 && absl::StrContains(text, '.')) return wrong;
   if (!(size >= 1 && size < 9.2e18)) return wrong;
   *bytes = static_cast<uint64_t>(size);
   return "";
@@ -144,17 +146,9 @@ void AddOutputOptions(CLI::App& app, std::string* to, OutputOptions* options) {
       ->type_name("LEVEL");
   AddNumberOption(app, "--alignment", "N", 1, uint64_t{1} << 30, &options->alignment,
                   "Each tensor starts at a multiple of N bytes (default 64); 1 is the layout of TensorFlow");
-  app.add_option_function<std::string>(
-         "--shard-size", [options](const std::string& text) { ParseSize(text, &options->max_shard_bytes); },
-         "safetensors: begin another file after SIZE bytes of tensors (500MB, 2GiB); the default for an index as "
-         "DST is 5GB")
-      ->check(
-          [](const std::string& text) {
-            uint64_t bytes = 0;
-            return ParseSize(text, &bytes);
-          },
-          "")
-      ->type_name("SIZE");
+  AddSizeOption(app, "--shard-size", &options->max_shard_bytes,
+                "safetensors: begin another file after SIZE bytes of tensors (500MB, 2GiB); the default for an index "
+                "as DST is 5GB");
   app.add_flag("--overwrite", options->overwrite, "Replace DST");
 }
 
@@ -162,6 +156,17 @@ void AddIncludeOption(CLI::App& app, std::vector<std::string>* globs) {
   app.add_option("--include", *globs, "Only tensors with names that match; may be repeated")
       ->type_name("GLOB")
       ->allow_extra_args(false);
+}
+
+void AddSizeOption(CLI::App& app, const std::string& name, uint64_t* bytes, const std::string& what) {
+  const auto check = [](const std::string& text) {
+    uint64_t ignored = 0;
+    return ParseSize(text, &ignored);
+  };
+  app.add_option_function<std::string>(
+         name, [bytes](const std::string& text) { ParseSize(text, bytes); }, what)
+      ->check(check, "")
+      ->type_name("SIZE");
 }
 
 std::string CheckNumber(const std::string& text, uint64_t least, uint64_t most) {

@@ -65,6 +65,8 @@ void AddExcludeOption(CLI::App& app, std::vector<std::string>* globs);
 // the largest number for a signed one that is too large.
 void AddNumberOption(CLI::App& app, const std::string& name, const std::string& type, uint64_t least, uint64_t most,
                      uint64_t* value, const std::string& what);
+// An option whose value ParseSize takes.
+void AddSizeOption(CLI::App& app, const std::string& name, uint64_t* bytes, const std::string& what);
 // "no dtype is called "flaot32"; did you mean "float32"?".
 std::string NoSuchDType(const std::string& word);
 // Sets *bytes from "300", "500MB" (of 1000) or "2GiB" (of 1024); the message if `text` is not a size.

@@ -31,7 +31,8 @@ struct Flags {
 };
 
 bool IsWhole(const ArchiveCensus& census) {
-  return census.damaged == 0 && census.not_readable == 0 && census.past_limit == 0 && census.without_base == 0;
+  return census.damaged == 0 && census.damaged_elsewhere == 0 && census.not_readable == 0 && census.past_limit == 0 &&
+         census.without_base == 0;
 }
 
 // Calls report(damage) for each thing that is wrong, as soon as it is found.
@@ -70,6 +71,10 @@ void PrintCensus(const std::string& path, const ArchiveCensus& census, Console& 
   for (const std::string& note : census.notes) console.out << "note: " << EscapeControls(note) << '\n';
   console.out << Printable(path) << ": " << TensorCount(census.whole) << " whole";
   if (census.damaged > 0) console.out << ", " << census.damaged << " damaged";
+  if (census.damaged_elsewhere > 0) {
+    console.out << ", damage outside of tensors in " << census.damaged_elsewhere
+                << (census.damaged_elsewhere == 1 ? " place" : " places");
+  }
   if (census.not_readable > 0) console.out << ", " << census.not_readable << " not readable";
   if (census.past_limit > 0) console.out << ", " << census.past_limit << " past a limit and not checked";
   if (census.without_base > 0) {
@@ -92,6 +97,7 @@ Json ToJson(const ArchiveDamage& found) {
 void AddCensus(const ArchiveCensus& census, Json damage, Json* json) {
   (*json)["whole"] = census.whole;
   (*json)["damaged"] = census.damaged;
+  (*json)["damaged_elsewhere"] = census.damaged_elsewhere;
   (*json)["not_readable"] = census.not_readable;
   (*json)["past_limit"] = census.past_limit;
   (*json)["without_base"] = census.without_base;

@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/archive/internal/file_hints.h"
 #include "tensorcask/serialize/io/byte_source.h"
@@ -138,9 +139,10 @@ absl::StatusOr<std::vector<std::string>> FindArchives(const std::string& folder,
   std::vector<std::string> names;
   const IoResult result = FileSystem::Posix()->List(folder, &names);
   if (result < 0) return IoError(result, folder, "list");
+  const std::string without_slash(absl::StripSuffix(folder, "/"));
   std::vector<std::string> found;
   for (const ArchiveFormat* const format : formats) {
-    for (std::string& path : format->FindIn(folder, names)) found.push_back(std::move(path));
+    for (std::string& path : format->FindIn(without_slash, names)) found.push_back(std::move(path));
   }
   std::sort(found.begin(), found.end());
   found.erase(std::unique(found.begin(), found.end()), found.end());
@@ -185,12 +187,15 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenArchive(const std::string& pa
     }
   }
   if (probe.file != nullptr) return NotRecognized(path, head, formats);
+  if (exists) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, ": is a pipe, a socket or a device; wanted a regular file"));
+  }
   if (prefix != nullptr && LooksLikePrefix(path)) {
     if (described == -ENOENT) return NothingAt(path);
     return prefix->Open(path, options);  // its error names the index
   }
-  return described < 0 ? internal::NameMissingFolder(IoError(described, path, "open"), path, FileSystem::Posix())
-                       : absl::FailedPreconditionError(absl::StrCat(path, ": is not a regular file"));
+  return internal::NameMissingFolder(IoError(described, path, "open"), path, FileSystem::Posix());
 }
 
 absl::StatusOr<std::unique_ptr<ArchiveWriter>> CreateArchive(const std::string& path, const ArchiveFormat& format,

@@ -47,6 +47,7 @@ struct ArchiveDamage {
 struct ArchiveCensus {
   int64_t whole = 0;               // tensors that passed all checks that the format allows
   int64_t damaged = 0;             // tensors with damage; a tensor counts once
+  int64_t damaged_elsewhere = 0;   // places of damage outside of tensors: the index, a data file that is missing
   int64_t not_readable = 0;        // deltas for which the given base is not the right one
   int64_t past_limit = 0;          // tensors that were not checked because of a limit; they may be whole
   int64_t not_checked = 0;         // tensors of a kind that this version only lists

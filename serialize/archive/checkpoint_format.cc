@@ -201,20 +201,19 @@ class CheckpointArchiveReader final : public ArchiveReader {
   absl::StatusOr<ArchiveCensus> VerifyAll(absl::FunctionRef<void(const ArchiveDamage&)> report) const override {
     ArchiveCensus census;
     std::set<std::string> damaged;
-    int64_t elsewhere = 0;
     CASK_ASSIGN_OR_RETURN(const CheckpointCensus found, reader_.VerifyAll([&](const CheckpointDamage& damage) {
       if (absl::IsFailedPrecondition(damage.status)) {
         ++census.not_readable;
       } else if (absl::IsResourceExhausted(damage.status)) {
         ++census.past_limit;
       } else if (damage.tensor.empty()) {
-        ++elsewhere;
+        ++census.damaged_elsewhere;
       } else {
         damaged.insert(damage.tensor);
       }
       report({damage.tensor, damage.file, damage.offset, damage.status});
     }));
-    census.damaged = static_cast<int64_t>(damaged.size()) + elsewhere;
+    census.damaged = static_cast<int64_t>(damaged.size());
     census.whole = found.whole;
     census.not_checked = found.not_checked;
     census.without_base = found.without_base;

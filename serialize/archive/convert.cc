@@ -284,14 +284,19 @@ class Runner {
     } else {
       CASK_RETURN_IF_ERROR(writer_->Add(item.to, piece.tensor));
     }
-    report_.bytes = CheckedAdd(report_.bytes, piece.bytes).value_or(UINT64_MAX);
+    read_bytes_ = CheckedAdd(read_bytes_, piece.bytes).value_or(UINT64_MAX);
+    const TensorView& written = piece.tensor.view;
+    const bool is_converted = item.to.dtype != item.from->dtype;
+    const uint64_t bytes =
+        is_converted ? static_cast<uint64_t>(written.num_elements()) * written.element_size() : piece.bytes;
+    report_.bytes = CheckedAdd(report_.bytes, bytes).value_or(UINT64_MAX);
     if (last_ != &item) ++report_.tensors;
     last_ = &item;
     return absl::OkStatus();
   }
 
   absl::Status Progress() const {
-    if (!options_.progress || options_.progress(report_.tensors, report_.bytes)) return absl::OkStatus();
+    if (!options_.progress || options_.progress(report_.tensors, read_bytes_)) return absl::OkStatus();
     return absl::CancelledError("the conversion was cancelled");
   }
 
@@ -299,6 +304,7 @@ class Runner {
   const ConvertOptions& options_;
   ArchiveWriter* const writer_;
   ConvertReport report_;
+  uint64_t read_bytes_ = 0;
   const ConversionItem* last_ = nullptr;  // that was added, or a block of it
 };
 

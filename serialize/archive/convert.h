@@ -91,7 +91,7 @@ struct ConversionPlan {
 
 struct ConvertReport {
   int64_t tensors = 0;
-  uint64_t bytes = 0;       // of the elements
+  uint64_t bytes = 0;       // of the elements, as they were written
   uint64_t file_bytes = 0;  // of what was written; 0 if the format does not tell
 };
 

@@ -163,7 +163,11 @@ class NpyArchiveReader final : public ArchiveReader {
         not_checked.insert(damage.tensor);
         return;
       }
-      if (!damage.is_tensor || damaged.insert(damage.tensor).second) ++census.damaged;
+      if (!damage.is_tensor) {
+        ++census.damaged_elsewhere;
+      } else if (damaged.insert(damage.tensor).second) {
+        ++census.damaged;
+      }
       report({damage.is_tensor ? EntryName(damage.tensor) : "", path_, 0, damage.status});
     }));
     for (const ArchiveEntry& entry : entries_) {

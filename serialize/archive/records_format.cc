@@ -343,6 +343,7 @@ ArchiveTraits RecordsArchiveFormat::traits() const {
   traits.levels = true;
   traits.deltas = true;
   traits.strings = true;
+  traits.empty_names = false;  // a record without a name is called by its number
   return traits;
 }
 

@@ -41,8 +41,8 @@ struct TensorStatistics {
   uint64_t finite = 0;
   double min = 0;
   double max = 0;
-  double mean = 0;
-  double standard_deviation = 0;  // of all elements: divided by their number
+  double mean = 0;                // NaN if the sum overflows
+  double standard_deviation = 0;  // of all elements: divided by their number; NaN if the sum of squares overflows
   // How many finite elements of a sample of up to 65536, evenly spaced, lie in each of kBins equal parts of [min, max].
   std::array<uint64_t, kBins> histogram{};
 };

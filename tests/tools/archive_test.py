@@ -323,6 +323,17 @@ class Stats(Archives):
         text = self.good("stats", prefix, "w")
         self.assertIn("1 NaN, 1 Inf, 1 zero, 1 subnormal", text)
 
+    def test_a_sum_that_overflows_is_no_figure(self):
+        large = "dtype: DT_DOUBLE tensor_shape { dim { size: 3 } } double_val: [1e308, -1e308, 1e308]"
+        prefix = self.model(tensors={"w": large})
+        w = json.loads(self.good("stats", "--json", prefix))["tensors"][0]
+        self.assertEqual((w["min"], w["max"], w["mean"], w["std"]), (-1e308, 1e308, None, None))
+        self.assertRegex(self.good("stats", prefix), r"-1e\+308 +1e\+308 +- +- ")
+
+    def test_the_size_after_a_change_of_dtype(self):
+        prefix = self.model(tensors={"w": floats(*range(500))})
+        self.assertIn("1 tensor, 1000 B (", self.good("convert", "--dtype", "w=float16", prefix, self.path("h.npz")))
+
     def test_a_damaged_tensor_is_named(self):
         prefix = self.model()
         with open(prefix + ".data-00000-of-00001", "r+b") as file:

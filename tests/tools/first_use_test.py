@@ -216,6 +216,10 @@ class Figures(Archives):
         self.assertEqual((good["whole"], good["damaged"], len(good["damage"])), (1, 1, 1))
         self.assertEqual(good["damage"][0]["file"], path)
         self.assertIn("no", missing["error"])
+        os.remove(path)
+        done = run("verify", prefix)
+        self.assertEqual(done.stdout.splitlines()[-1],
+                         f"{prefix}: 0 tensors whole, 2 damaged, damage outside of tensors in 1 place")
 
 
 class Folders(Archives):
@@ -225,10 +229,12 @@ class Folders(Archives):
         self.assertIn("dense/kernel", self.good("ls", self.path("d")))
         self.assertIn("dense/kernel", self.good("ls", ".", cwd=self.path("d")))
         self.good("convert", self.model(), self.path("d/step-2"))
-        self.assert_one_line(run("ls", self.path("d")), 1, "2 files", "d/step-1", "d/step-2")
+        for folder in (self.path("d"), self.path("d/")):
+            self.assert_one_line(run("ls", folder), 1, "2 files", "/d/step-1", "/d/step-2")
         with open(self.path("d/checkpoint"), "w", encoding="utf-8") as file:
             file.write('model_checkpoint_path: "step-2"\n')
         self.assertIn("dense/kernel", self.good("ls", self.path("d")))
+        self.assert_one_line(run("ls", self.path("d/checkpoint")), 1, "the list of the checkpoints in its folder")
         os.mkdir(self.path("empty"))
         self.assert_one_line(run("ls", self.path("empty")), 1, "folder without a file of a known format")
 
@@ -248,9 +254,16 @@ class Folders(Archives):
             self.assertIn(says, done.stdout)
         done = run("ls", "-")
         self.assert_one_line(done, 1, "stdin: contains no record")
+        self.assert_one_line(run("ls", "--format", "npz", "-"), 2, "only records are read from stdin")
 
 
 class NotTensors(Archives):
+    def test_pipes_and_empty_paths(self):
+        os.mkfifo(self.path("pipe"))
+        for path in (self.path("pipe"), "/dev/null", "/dev/stdin"):
+            self.assert_one_line(run("ls", path), 1, f"{path}: is a pipe, a socket or a device; wanted a regular file")
+        self.assert_one_line(run("ls", ""), 2, "PATH is empty")
+
     def test_a_path_with_nothing_there(self):
         for command in (["ls"], ["show"], ["convert"], ["verify"]):
             path = self.path("nofile")

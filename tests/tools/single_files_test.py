@@ -79,6 +79,31 @@ class FilesWithoutNames(Archives):
                              f"file was checked\n{path}: 1 tensor whole\n")
 
 
+class Names(Archives):
+    def test_a_record_needs_one(self):
+        header = json.dumps({"": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
+        with open(self.path("m.safetensors"), "wb") as file:
+            file.write(struct.pack("<Q", len(header)) + header + bytes(4))
+        done = run("convert", self.path("m.safetensors"), self.path("m.tfrecord"))
+        self.assert_one_line(done, 1, "its name is empty", "rename it")
+        self.good("convert", "--rename", "=w", self.path("m.safetensors"), self.path("m.tfrecord"))
+        self.assertEqual(list(self.tensors(self.path("m.tfrecord"))), ["w"])
+
+
+class Text(Archives):
+    def test_arrays_of_str_stay_so(self):
+        with zipfile.ZipFile(self.path("m.npz"), "w") as file:
+            for member, descr, content in (("u", "<U2", "\u20acb".encode("utf-32-le")), ("s", "|S2", b"ab")):
+                file.writestr(member + ".npy", npy(descr=descr).replace(b"(0,)", b"(1,)") + content)
+        self.good("convert", self.path("m.npz"), self.path("m.ckpt"))
+        self.good("convert", self.path("m.ckpt"), self.path("copy.npz"))
+        with zipfile.ZipFile(self.path("copy.npz")) as file:
+            self.assertIn(b"'<U2'", file.read("u.npy"))
+            self.assertIn(b"'|S2'", file.read("s.npy"))
+        self.assertEqual({tensor["encoding"] for tensor in
+                          json.loads(self.good("ls", "--json", self.path("m.ckpt")))["tensors"]}, {"plain"})
+
+
 class ArraysOfObjects(Archives):
     """An array of Python objects, which only a pickle could restore, beside an ordinary one."""
 

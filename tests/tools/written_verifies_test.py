@@ -189,13 +189,13 @@ class Limits(Scratch):
         for claim in (1 << 62, (1 << 64) - 1, 1 << 50):
             status, stderr, fed = self.save_endless(claim)
             self.assertEqual(status, 1)
-            self.assertIn(f"{claim} bytes; max_message_bytes is", stderr)
+            self.assertIn(f"{claim} bytes; the limit is", stderr)
             self.assertLess(fed, 2 << 20)
 
     def test_limit_is_refused_at_once(self):
         status, stderr, fed = self.save_endless(200 << 20, "--limit", str(100 << 20))
         self.assertEqual(status, 1)
-        self.assertIn(f"{200 << 20} bytes; max_message_bytes is {100 << 20}", stderr)
+        self.assertIn(f"{200 << 20} bytes; the limit is {100 << 20}", stderr)
         self.assertLess(fed, 2 << 20)
 
     @unittest.skipIf(sanitized(), "SKIPPED: sanitizers need more memory")
@@ -213,10 +213,10 @@ class Limits(Scratch):
                                   capture_output=True, timeout=60, check=False)
             self.assertEqual(done.returncode, code, done.stderr)
             if limit > data and code:
-                self.assertIn(b"max_total_bytes is", done.stderr)
+                self.assertIn(b"the limit for all is", done.stderr)
 
     def test_a_limit_that_does_not_parse_is_misuse(self):
-        for limit in ("0", "-1", "x", "99999999999999999999"):
+        for limit in ("0", "-1", "x", "1.5", "99999999999999999999"):
             self.assertEqual(run("save", "--limit", limit, self.path("x")).returncode, 2)
 
 

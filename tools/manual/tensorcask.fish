@@ -125,7 +125,7 @@ complete -c tensorcask -n '__fish_seen_subcommand_from save' -l overwrite -d 'Re
 complete -c tensorcask -n '__fish_seen_subcommand_from save' -l include -x -a '(__tensorcask_tensors)' -d 'Only tensors with names that match; may be repeated'
 complete -c tensorcask -n '__fish_seen_subcommand_from save' -l exclude -x -a '(__tensorcask_tensors)' -d 'No tensors with names that match; may be repeated'
 complete -c tensorcask -n '__fish_seen_subcommand_from save' -l allow-loss -d 'Leave out metadata (a device, attributes) that cannot be read'
-complete -c tensorcask -n '__fish_seen_subcommand_from save' -l limit -x -d 'Refuse a stream with more than BYTES of records, before it reads the record that is too much'
+complete -c tensorcask -n '__fish_seen_subcommand_from save' -l limit -x -d 'Refuse a stream with more than SIZE bytes of records (500MB, 2GiB), before it reads the record that is too much'
 
 complete -c tensorcask -n __fish_use_subcommand -a send -d 'Send tensors to a waiting recv'
 complete -c tensorcask -n '__fish_seen_subcommand_from send' -l help -s h -d 'Print this help'

@@ -268,9 +268,13 @@ absl::Status ElementTotals::Add(const TensorView& block) {
   return absl::OkStatus();
 }
 
-double ElementTotals::mean() const { return finite() == 0 ? 0 : origin + sum / static_cast<double>(finite()); }
+double ElementTotals::mean() const {
+  if (!std::isfinite(sum)) return NAN;
+  return finite() == 0 ? 0 : origin + sum / static_cast<double>(finite());
+}
 
 double ElementTotals::standard_deviation() const {
+  if (!std::isfinite(squares)) return NAN;
   if (finite() == 0) return 0;
   const auto n = static_cast<double>(finite());
   return std::sqrt(std::max(0.0, squares / n - (sum / n) * (sum / n)));

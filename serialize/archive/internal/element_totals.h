@@ -37,6 +37,7 @@ struct ElementTotals {
   absl::Status Add(const TensorView& block);
 
   uint64_t finite() const { return count - nans - infinities; }
+  // NaN if a sum overflows.
   double mean() const;
   double standard_deviation() const;
 };
