@@ -8,7 +8,15 @@ import errno
 
 
 class Error(Exception):
-    """Any error of the library."""
+    """Any error of the library.
+
+    >>> import tensorcask as tc
+    >>> try:
+    ...     tc.open("nothing.npz")
+    ... except tc.Error as error:
+    ...     print(error)
+    nothing.npz: cannot open: No such file or directory
+    """
 
     def __str__(self) -> str:
         # KeyError would quote the sentence.
@@ -16,23 +24,61 @@ class Error(Exception):
 
 
 class InvalidArgumentError(Error, ValueError):
-    """Values disagree, or a format cannot hold them."""
+    """Values disagree, or a format cannot hold them.
+
+    >>> import tensorcask as tc
+    >>> tc.save("words.safetensors", {"words": [b"a", b"b"]})
+    Traceback (most recent call last):
+    tensorcask.InvalidArgumentError: ...
+    """
 
 
 class DataLossError(Error, ValueError):
-    """Stored bytes are truncated, or their structure or checksum is broken."""
+    """Stored bytes are truncated, or their structure or checksum is broken.
+
+    >>> import tensorcask as tc
+    >>> with open("cut.npy", "wb") as file:
+    ...     _ = file.write(b"\\x93NUMPY\\1\\0")
+    >>> tc.load("cut.npy")
+    Traceback (most recent call last):
+    tensorcask.DataLossError: cut.npy: ...
+    """
 
 
 class ClosedError(Error, ValueError):
-    """A reader, writer or channel is used after it was closed."""
+    """A reader, writer or channel is used after it was closed.
+
+    >>> import tensorcask as tc
+    >>> _ = tc.save("one.npz", {"w": 1.0})
+    >>> with tc.open("one.npz") as reader:
+    ...     pass
+    >>> reader["w"]
+    Traceback (most recent call last):
+    tensorcask.ClosedError: ...
+    """
 
 
 class MissingTensorError(Error, KeyError):
-    """No tensor has this name. The message names similar ones."""
+    """No tensor has this name. The message names similar ones.
+
+    >>> import tensorcask as tc
+    >>> _ = tc.save("kernel.npz", {"kernel": 1.0})
+    >>> tc.load("kernel.npz", "kernl")
+    Traceback (most recent call last):
+    tensorcask.MissingTensorError: kernel.npz: ...kernel...
+    """
 
 
 class MissingFileError(Error, FileNotFoundError):
-    """No file is there."""
+    """No file is there.
+
+    >>> import tensorcask as tc
+    >>> try:
+    ...     tc.open("nothing.npz")
+    ... except FileNotFoundError as error:
+    ...     type(error).__name__, error.errno
+    ('MissingFileError', 2)
+    """
 
     def __init__(self, message: str = "") -> None:
         super().__init__(message)
@@ -44,7 +90,14 @@ class ExistingTensorError(Error, ValueError):
 
 
 class ExistingFileError(Error, FileExistsError):
-    """The file exists; ``overwrite=True`` replaces it."""
+    """The file exists; ``overwrite=True`` replaces it.
+
+    >>> import tensorcask as tc
+    >>> _ = tc.save("twice.npz", {"w": 1.0})
+    >>> tc.save("twice.npz", {"w": 2.0})
+    Traceback (most recent call last):
+    tensorcask.ExistingFileError: twice.npz: ...
+    """
 
     def __init__(self, message: str = "") -> None:
         super().__init__(message)
@@ -56,7 +109,15 @@ class UnimplementedError(Error, NotImplementedError):
 
 
 class OutOfRangeError(Error, IndexError):
-    """An index or slice outside of the tensor."""
+    """An index or slice outside of the tensor.
+
+    >>> import tensorcask as tc
+    >>> _ = tc.save("rows.npz", {"w": [[1.0, 2.0], [3.0, 4.0]]})
+    >>> with tc.open("rows.npz") as reader:
+    ...     reader.slice("w")[2]
+    Traceback (most recent call last):
+    tensorcask.OutOfRangeError: ...
+    """
 
 
 class ResourceExhaustedError(Error, MemoryError):
@@ -76,7 +137,14 @@ class NoPermissionError(Error, PermissionError):
 
 
 class DeadlineError(Error, TimeoutError):
-    """The timeout passed."""
+    """The timeout passed.
+
+    >>> import tensorcask as tc
+    >>> with tc.Listener("quiet.sock") as listener:
+    ...     listener.accept(timeout=0.01)
+    Traceback (most recent call last):
+    tensorcask.DeadlineError: ...
+    """
 
 
 class UnavailableError(Error, ConnectionError):
@@ -96,3 +164,8 @@ class SystemCallError(Error, OSError):
 
     ``errno`` is its number, for example ``errno.ENOSPC``.
     """
+
+
+for _class in list(vars().values()):
+    if isinstance(_class, type):
+        _class.__module__ = "tensorcask"  # where programs import it from; tracebacks show that

@@ -58,6 +58,12 @@ class Checkpoint(Mapping[str, typing.Any]):
     The name is the one that the program gave the variable (``dense/kernel``) if the checkpoint has it once, and
     otherwise the path through the objects (``layer_with_weights-0/kernel``). Look-ups take both, also with ``:0``, any
     other path to the same object, and the key of the tensor in the file.
+
+    >>> import numpy as np, tensorcask as tc, tensorcask.keras as tck
+    >>> _ = tc.save("by_name.ckpt", {"dense/kernel": np.ones((2, 3)), "dense/bias": np.zeros(3)})
+    >>> with tck.open("by_name.ckpt") as checkpoint:
+    ...     sorted(checkpoint), checkpoint.entry("dense/kernel:0").shape, checkpoint.slice("dense/kernel")[1:].shape
+    (['dense/bias', 'dense/kernel'], (2, 3), (1, 3))
     """
 
     def __init__(self, reader: _native.Reader) -> None:
@@ -169,6 +175,12 @@ def open(path: "str | os.PathLike[str]") -> Checkpoint:
     """Opens the folder of a SavedModel, its folder ``variables``, or a checkpoint; reads the index and the graph.
 
     Raises FileNotFoundError; UnimplementedError for files of HDF5 (``.keras``, ``.h5``); those of ``tensorcask.open``.
+
+    >>> import numpy as np, tensorcask as tc, tensorcask.keras as tck
+    >>> _ = tc.save("bias.ckpt", {"bias": np.zeros(3)})
+    >>> with tck.open("bias.ckpt") as checkpoint:
+    ...     checkpoint["bias"]
+    array([0., 0., 0.])
     """
     return Checkpoint(_native.open(_prefix_of(os.fspath(path))))
 
@@ -181,7 +193,13 @@ def load(
     device: object = None,
     mmap: bool = False,
 ) -> "dict[str, typing.Any]":
-    """Loads variables into a dict, by the names of ``Checkpoint``. The arguments are those of ``tensorcask.load``."""
+    """Loads variables into a dict, by the names of ``Checkpoint``. The arguments are those of ``tensorcask.load``.
+
+    >>> import numpy as np, tensorcask as tc, tensorcask.keras as tck
+    >>> _ = tc.save("three.ckpt", {"a/bias": np.zeros(1), "a/kernel": np.ones(2), "b/kernel": np.ones(3)})
+    >>> list(tck.load("three.ckpt", "*/kernel"))
+    ['a/kernel', 'b/kernel']
+    """
     convert = to_framework(framework, device)
     with open(path) as checkpoint:
         chosen = (
@@ -191,7 +209,16 @@ def load(
 
 
 def save_weights(path: "str | os.PathLike[str]", model: typing.Any, **options: typing.Any) -> int:
-    """Saves ``model.weights`` by the names of its variables; `options` are those of ``tensorcask.save``."""
+    """Saves ``model.weights`` by the names of its variables; `options` are those of ``tensorcask.save``.
+
+    Returns the bytes on the disk. Raises InvalidArgumentError if two variables have one name.
+
+    >>> import keras, tensorcask as tc, tensorcask.keras as tck
+    >>> model = keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(2, name="dense")])
+    >>> _ = tck.save_weights("dense.safetensors", model)
+    >>> [(name, array.shape) for name, array in tc.load("dense.safetensors").items()]
+    [('sequential/dense/bias', (2,)), ('sequential/dense/kernel', (3, 2))]
+    """
     return int(_native.save(path, _values(_weights(model)), **options))
 
 
@@ -201,6 +228,12 @@ def load_weights(model: typing.Any, path: "str | os.PathLike[str]", *, strict: b
     The file is one of ``save_weights``, a SavedModel or a checkpoint of TensorFlow. Shapes and dtypes must be those of
     the model, and with `strict` the file must have all variables: InvalidArgumentError lists what differs, before
     anything is changed.
+
+    >>> import keras, tensorcask.keras as tck
+    >>> model = keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(2)])
+    >>> _ = tck.save_weights("weights.safetensors", model)
+    >>> tck.load_weights(model, "weights.safetensors")
+    []
     """
     with open(path) as checkpoint:
         return _assign(_weights(model), checkpoint, strict)
@@ -211,6 +244,14 @@ class AsyncCheckpointer:
 
     ``save`` returns when the variables are copied. `options` are ``full_every`` (each n-th step is a full checkpoint,
     and the steps between are deltas to it) and those of ``tensorcask.CheckpointManager``.
+
+    >>> import keras, tensorcask.keras as tck
+    >>> model = keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(2)])
+    >>> with tck.AsyncCheckpointer("run_of_keras", keep_last=2) as checkpointer:
+    ...     for step in range(3):
+    ...         _ = checkpointer.save(step, model)
+    >>> tck.load_latest("run_of_keras", model)
+    2
     """
 
     def __init__(self, folder: "str | os.PathLike[str]", **options: typing.Any) -> None:
@@ -252,6 +293,11 @@ def load_latest(
 
     None for a folder without steps. The model is compiled as the one that was saved; its optimizer is built if it is
     not. Errors as ``load_weights``.
+
+    >>> import keras, tensorcask.keras as tck
+    >>> model = keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(2)])
+    >>> print(tck.load_latest("no_run_of_keras", model))
+    None
     """
     found = latest_step(folder, name)
     if found is None:

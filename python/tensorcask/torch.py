@@ -52,7 +52,13 @@ _LARGE_BYTES = 1 << 20  # of tensors that several threads read
 
 
 class Stateful(typing.Protocol):
-    """An optimizer, a schedule of learning rates, a ``GradScaler``."""
+    """An optimizer, a schedule of learning rates, a ``GradScaler``.
+
+    >>> import torch, tensorcask.torch as tct
+    >>> optimizer = torch.optim.SGD(torch.nn.Linear(3, 2).parameters(), lr=0.1)
+    >>> schedule = torch.optim.lr_scheduler.StepLR(optimizer, step_size=10)
+    >>> state: dict[str, tct.Stateful] = {"sgd": optimizer, "schedule": schedule}      # several: a dict
+    """
 
     def state_dict(self) -> typing.Any: ...
 
@@ -60,14 +66,29 @@ class Stateful(typing.Protocol):
 
 
 class Keys(typing.NamedTuple):
-    """Names that do not match, as ``torch.nn.Module.load_state_dict`` returns them."""
+    """Names that do not match, as ``torch.nn.Module.load_state_dict`` returns them.
+
+    >>> import torch, tensorcask as tc, tensorcask.torch as tct
+    >>> _ = tc.save("part.npz", {"weight": torch.ones(2, 3), "scale": torch.ones(1)})
+    >>> tct.load_state_dict(torch.nn.Linear(3, 2), "part.npz", strict=False)
+    Keys(missing_keys=['bias'], unexpected_keys=['scale'])
+    """
 
     missing_keys: "list[str]"
     unexpected_keys: "list[str]"
 
 
 class StateMismatchError(MissingTensorError, InvalidArgumentError, RuntimeError):
-    """A file does not fit a model. The model is unchanged. Also a RuntimeError, as PyTorch's own is."""
+    """A file does not fit a model. The model is unchanged. Also a RuntimeError, as PyTorch's own is.
+
+    >>> import torch, tensorcask.torch as tct
+    >>> _ = tct.save_state_dict("small.safetensors", torch.nn.Linear(3, 2))
+    >>> try:
+    ...     tct.load_state_dict(torch.nn.Linear(3, 4), "small.safetensors")
+    ... except tct.StateMismatchError as error:
+    ...     error.mismatched_keys
+    ['weight', 'bias']
+    """
 
     missing_keys: "list[str]"  # of the model, absent from the file
     unexpected_keys: "list[str]"  # of the file, absent from the model
@@ -82,7 +103,13 @@ def save_state_dict(
 ) -> int:
     """Saves the state of a model, and of its optimizer, as ``tensorcask.save`` does; `options` are those of it.
 
-    Raises InvalidArgumentError for state that is neither tensors nor numbers, text, None, lists, tuples and dicts.
+    Returns the bytes on the disk. Raises InvalidArgumentError for state that is neither tensors nor numbers, text,
+    None, lists, tuples and dicts.
+
+    >>> import torch, tensorcask as tc, tensorcask.torch as tct
+    >>> _ = tct.save_state_dict("linear.safetensors", torch.nn.Linear(3, 2))
+    >>> tc.load("linear.safetensors")["weight"].shape
+    (2, 3)
     """
     return int(_native.save(path, flatten(model, optimizer), **options))
 
@@ -105,6 +132,13 @@ def load_state_dict(
     A file that turns out to be damaged while it is read (DataLossError) may have changed a part of the model. With
     `verify` all bytes of the file are checked first, and then read a second time. `base` is that of
     ``tensorcask.open``.
+
+    >>> import torch, tensorcask.torch as tct
+    >>> model = torch.nn.Linear(3, 2)
+    >>> optimizer = torch.optim.Adam(model.parameters())
+    >>> _ = tct.save_state_dict("adam.safetensors", model, optimizer)
+    >>> tct.load_state_dict(model, "adam.safetensors", optimizer)
+    Keys(missing_keys=[], unexpected_keys=[])
     """
     if verify:
         _check_bytes(path, base)
@@ -124,6 +158,14 @@ class AsyncCheckpointer:
     ``save`` returns when the tensors are copied. With ``full_every=10`` each tenth step is a full checkpoint, and the
     steps between are deltas to it, which store what changed. `options` are ``full_every`` and those of
     ``tensorcask.CheckpointManager``; ``keep_last`` and ``keep_every`` count full steps.
+
+    >>> import torch, tensorcask.torch as tct
+    >>> model = torch.nn.Linear(3, 2)
+    >>> with tct.AsyncCheckpointer("run_of_torch", keep_last=2, full_every=2) as checkpointer:
+    ...     for step in range(4):
+    ...         _ = checkpointer.save(step, model)
+    >>> tct.load_latest("run_of_torch", model)
+    3
     """
 
     def __init__(self, folder: "str | os.PathLike[str]", **options: typing.Any) -> None:
@@ -174,7 +216,19 @@ def load_latest(
     name: str = "ckpt",
     strict: bool = True,
 ) -> "int | None":
-    """Loads the newest whole step of a folder, and returns its number; None if there is none."""
+    """Loads the newest whole step of a folder, and returns its number; None if there is none.
+
+    Errors as ``load_state_dict``.
+
+    >>> import torch, tensorcask.torch as tct
+    >>> model = torch.nn.Linear(3, 2)
+    >>> print(tct.load_latest("no_run", model))
+    None
+    >>> with tct.AsyncCheckpointer("short_run") as checkpointer:
+    ...     _ = checkpointer.save(7, model)
+    >>> tct.load_latest("short_run", model)
+    7
+    """
     found = latest_step(folder, name)
     if found is None:
         return None
@@ -186,7 +240,13 @@ def flatten(
     model: "torch.nn.Module | Mapping[str, torch.Tensor]",
     optimizer: "Stateful | Mapping[str, Stateful] | None" = None,
 ) -> "dict[str, object]":
-    """The tensors to save, by name: what ``save_state_dict`` gives to ``tensorcask.save``."""
+    """The tensors to save, by name: what ``save_state_dict`` gives to ``tensorcask.save``.
+
+    >>> import torch, tensorcask.torch as tct
+    >>> model = torch.nn.Linear(3, 2)
+    >>> list(tct.flatten(model, torch.optim.SGD(model.parameters())))
+    ['weight', 'bias', 'optimizer.json']
+    """
     state = model.state_dict() if isinstance(model, torch.nn.Module) else model
     tensors: "dict[str, object]" = {}
     for name, value in state.items():

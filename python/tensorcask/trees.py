@@ -35,13 +35,24 @@ Tree = typing.Any
 
 
 class TreeMismatchError(MissingTensorError, InvalidArgumentError):
-    """A file does not fit a tree: names, dtypes or shapes differ."""
+    """A file does not fit a tree: names, dtypes or shapes differ.
+
+    >>> import numpy as np, tensorcask.trees as trees
+    >>> _ = trees.save("w.npz", {"w": np.ones(3)})
+    >>> trees.load("w.npz", like={"w": np.ones(2)})
+    Traceback (most recent call last):
+    tensorcask.trees.TreeMismatchError: w.npz: does not fit the tree: 'w' is float64 [3] in the file and float64 [2] ...
+    """
 
 
 def flatten(tree: Tree) -> "dict[str, typing.Any]":
     """The leaves of a tree by the names that ``save`` gives them: the keys on their paths, joined by '/'.
 
     None has no leaves. Raises ExistingTensorError if two leaves have one name, as in ``{"a/b": x, "a": {"b": y}}``.
+
+    >>> import tensorcask.trees as trees
+    >>> trees.flatten({"layers": [1.5, None, {"bias": 2.5}]})
+    {'layers/0': 1.5, 'layers/2/bias': 2.5}
     """
     leaves: "dict[str, typing.Any]" = {}
     for path, leaf in _leaves(tree):
@@ -53,7 +64,12 @@ def flatten(tree: Tree) -> "dict[str, typing.Any]":
 
 
 def save(path: "str | os.PathLike[str]", tree: Tree, **options: typing.Any) -> int:
-    """Saves the leaves of a tree as ``tensorcask.save`` does; `options` are those of it. Returns its bytes."""
+    """Saves the leaves of a tree as ``tensorcask.save`` does; `options` are those of it. Returns its bytes.
+
+    >>> import numpy as np, tensorcask.trees as trees
+    >>> trees.save("tree.safetensors", {"a": {"b": np.zeros(1000, np.float32)}}) > 4000
+    True
+    """
     return int(_native.save(path, flatten(tree), **options))
 
 
@@ -70,6 +86,13 @@ def load(
     Dtypes and shapes must be those of the leaves of `like`, and with `strict` the file has no other names:
     TreeMismatchError lists all that differ. `like` is not changed. Without `like` the result is nested dicts, with
     tensors of `framework`. `base` is that of ``tensorcask.open``.
+
+    >>> import numpy as np, tensorcask.trees as trees
+    >>> _ = trees.save("pair.npz", {"a": np.arange(3), "b": [np.float32(0.5)]})
+    >>> trees.load("pair.npz", like={"a": np.zeros(3, np.int64), "b": [np.float32(0)]})
+    {'a': array([0, 1, 2]), 'b': [np.float32(0.5)]}
+    >>> trees.load("pair.npz")
+    {'a': array([0, 1, 2]), 'b': {'0': array(0.5, dtype=float32)}}
     """
     with _native.open(path, base=base) as reader:
         if like is None:
@@ -132,7 +155,16 @@ class AsyncCheckpointer:
 def load_latest(
     folder: "str | os.PathLike[str]", like: Tree = None, *, name: str = "ckpt", strict: bool = True
 ) -> "tuple[int, Tree] | None":
-    """The number and the tree of the newest whole step of a folder; None if there is none."""
+    """The number and the tree of the newest whole step of a folder; None if there is none.
+
+    Errors as ``load``.
+
+    >>> import numpy as np, tensorcask.trees as trees
+    >>> with trees.AsyncCheckpointer("run_of_a_tree") as checkpointer:
+    ...     _ = checkpointer.save(5, {"w": np.ones(2)})
+    >>> trees.load_latest("run_of_a_tree")
+    (5, {'w': array([1., 1.])})
+    """
     found = latest_step(folder, name)
     if found is None:
         return None

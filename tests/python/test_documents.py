@@ -1,6 +1,8 @@
 """The examples of the docstrings and of docs/python.md run, and the types are those that mypy finds."""
 
 import doctest
+import importlib
+import importlib.util
 import inspect
 import os
 import pathlib
@@ -14,12 +16,19 @@ import tensorcask as tc
 from tensorcask import _native, keras, trees
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+FRAMEWORKS = ("torch", "keras", "jax")
+
+
+def modules():
+    yield from (keras, trees)
+    if importlib.util.find_spec("torch") is not None:
+        yield importlib.import_module("tensorcask.torch")
 
 
 def documented():
     """(name, object) of everything public, and of its members."""
     yield "tensorcask", tc
-    for module in (keras, trees):
+    for module in modules():
         yield module.__name__, module
         for name in module.__all__:
             yield f"{module.__name__}.{name}", getattr(module, name)
@@ -33,7 +42,11 @@ def documented():
 
 
 @pytest.mark.parametrize("name, thing", [pair for pair in documented() if ">>>" in (pair[1].__doc__ or "")])
-def test_examples(name, thing):
+def test_examples(name, thing, monkeypatch):
+    monkeypatch.setenv("KERAS_BACKEND", os.environ.get("KERAS_BACKEND", "torch"))
+    for framework in FRAMEWORKS:
+        if f"import {framework}" in thing.__doc__:
+            pytest.importorskip(framework)
     examples = doctest.DocTestParser().get_doctest(thing.__doc__, {}, name, None, 0)
     assert doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(examples).failed == 0
 
