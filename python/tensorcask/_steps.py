@@ -6,6 +6,7 @@ each stores the number of the full step that it was made against.
 
 import os
 import re
+import types
 import typing
 from collections.abc import Mapping
 
@@ -35,7 +36,7 @@ class Step(typing.NamedTuple):
 
 
 class StepSaver:
-    """Saves mappings of tensors at numbered steps in the background.
+    """Saves mappings of tensors at numbered steps in the background: the base of each ``AsyncCheckpointer``.
 
     Of `full_every` steps the first is a full checkpoint, and the others are deltas to it. `keep_last` and `keep_every`
     count full steps; of deltas as many are kept as two full steps have. The other options are those of
@@ -75,7 +76,7 @@ class StepSaver:
         self._since_full = 0  # deltas that were saved since
         self._running: "_native.BackgroundSave | None" = None
 
-    def save(self, step: int, tensors: "Mapping[str, object]") -> _native.BackgroundSave:
+    def _save(self, step: int, tensors: "Mapping[str, object]") -> _native.BackgroundSave:
         """Raises the error of the save before, if that failed. Then copies the tensors and saves them."""
         self.wait()
         if self._base is not None and self._since_full + 1 < self._full_every:
@@ -109,7 +110,7 @@ class StepSaver:
         return sorted(full.union(step for step in deltas if base_step(self._folder, self._name, step) in full))
 
     def latest(self, *, verify: bool = True) -> "Step | None":
-        """The newest step that is whole, or None."""
+        """The newest step that is whole: its number, its path, and the base of a delta. None if there is none."""
         if self._full.closed:
             raise ClosedError("the checkpointer is closed")
         return latest_step(self._folder, self._name, verify)
@@ -122,8 +123,16 @@ class StepSaver:
             self._close_deltas()
             self._full.close()
 
-    def close_after(self, exception: "BaseException | None") -> None:
-        """The end of a ``with`` block: keeps the exception of the block if the save failed, too."""
+    def __enter__(self) -> typing.Self:
+        return self
+
+    def __exit__(
+        self,
+        type: "type[BaseException] | None",
+        exception: "BaseException | None",
+        traceback: "types.TracebackType | None",
+    ) -> None:
+        """Closes. Keeps the exception of the ``with`` block if the save failed, too."""
         try:
             self.close()
         except Error as error:

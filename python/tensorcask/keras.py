@@ -21,7 +21,6 @@ import difflib
 import fnmatch
 import importlib
 import os
-import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -239,10 +238,10 @@ def load_weights(model: typing.Any, path: "str | os.PathLike[str]", *, strict: b
         return _assign(_weights(model), checkpoint, strict)
 
 
-class AsyncCheckpointer:
+class AsyncCheckpointer(StepSaver):
     """Saves the weights of a model, and the variables of its optimizer, at numbered steps in the background.
 
-    ``save`` returns when the variables are copied. `options` are ``full_every`` (each n-th step is a full checkpoint,
+    ``save`` returns when the variables are copied. The options are ``full_every`` (each n-th step is a full checkpoint,
     and the steps between are deltas to it) and those of ``tensorcask.CheckpointManager``.
 
     >>> import keras, tensorcask.keras as tck
@@ -254,36 +253,9 @@ class AsyncCheckpointer:
     2
     """
 
-    def __init__(self, folder: "str | os.PathLike[str]", **options: typing.Any) -> None:
-        self._saver = StepSaver(folder, **options)
-
     def save(self, step: int, model: typing.Any) -> _native.BackgroundSave:
         """Raises the error of the save before, if that failed; then copies the variables and saves them."""
-        return self._saver.save(step, _values(_weights_and_optimizer(model)))
-
-    def wait(self) -> None:
-        """Waits for the save that runs, and raises its error."""
-        self._saver.wait()
-
-    def steps(self) -> "list[int]":
-        """The steps that exist, ascending."""
-        return self._saver.steps()
-
-    def latest(self, *, verify: bool = True) -> "Step | None":
-        """The newest step that is whole: its number, its path, and the base of a delta. None if there is none."""
-        return self._saver.latest(verify=verify)
-
-    def close(self) -> None:
-        """Waits for the save that runs, raises its error, and releases the folder."""
-        self._saver.close()
-
-    def __enter__(self) -> "AsyncCheckpointer":
-        return self
-
-    def __exit__(
-        self, type: typing.Any, value: "BaseException | None", traceback: "types.TracebackType | None"
-    ) -> None:
-        self._saver.close_after(value)
+        return self._save(step, _values(_weights_and_optimizer(model)))
 
 
 def load_latest(

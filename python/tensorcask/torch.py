@@ -21,7 +21,6 @@ An ``optimizer`` is any object with ``state_dict`` and ``load_state_dict`` (a sc
 import concurrent.futures
 import itertools
 import os
-import types
 import typing
 from collections.abc import Iterable, Mapping
 
@@ -152,11 +151,11 @@ def load_state_dict(
     return keys
 
 
-class AsyncCheckpointer:
+class AsyncCheckpointer(StepSaver):
     """Saves a model and its optimizer at numbered steps, in the background.
 
     ``save`` returns when the tensors are copied. With ``full_every=10`` each tenth step is a full checkpoint, and the
-    steps between are deltas to it, which store what changed. `options` are ``full_every`` and those of
+    steps between are deltas to it, which store what changed. The options are ``full_every`` and those of
     ``tensorcask.CheckpointManager``; ``keep_last`` and ``keep_every`` count full steps.
 
     >>> import torch, tensorcask.torch as tct
@@ -168,9 +167,6 @@ class AsyncCheckpointer:
     3
     """
 
-    def __init__(self, folder: "str | os.PathLike[str]", **options: typing.Any) -> None:
-        self._saver = StepSaver(folder, **options)
-
     def save(
         self,
         step: int,
@@ -178,34 +174,7 @@ class AsyncCheckpointer:
         optimizer: "Stateful | Mapping[str, Stateful] | None" = None,
     ) -> _native.BackgroundSave:
         """Raises the error of the save before, if that failed; then copies the tensors and saves them."""
-        return self._saver.save(step, flatten(model, optimizer))
-
-    def wait(self) -> None:
-        """Waits for the save that runs, and raises its error."""
-        self._saver.wait()
-
-    def steps(self) -> "list[int]":
-        """The steps that exist, ascending."""
-        return self._saver.steps()
-
-    def latest(self, *, verify: bool = True) -> "Step | None":
-        """The newest step that is whole: its number, its path, and the base of a delta. None if there is none."""
-        return self._saver.latest(verify=verify)
-
-    def close(self) -> None:
-        """Waits for the save that runs, raises its error, and releases the folder."""
-        self._saver.close()
-
-    def __enter__(self) -> "AsyncCheckpointer":
-        return self
-
-    def __exit__(
-        self,
-        type: "typing.Any",
-        value: "BaseException | None",
-        traceback: "types.TracebackType | None",
-    ) -> None:
-        self._saver.close_after(value)
+        return self._save(step, flatten(model, optimizer))
 
 
 def load_latest(

@@ -18,7 +18,6 @@ import contextlib
 import copy
 import os
 import sys
-import types
 import typing
 from collections.abc import Iterator, Mapping
 
@@ -103,11 +102,11 @@ def load(
         return _map(like, loaded)
 
 
-class AsyncCheckpointer:
+class AsyncCheckpointer(StepSaver):
     """Saves trees at numbered steps, in the background.
 
-    ``save`` returns when the arrays are copied. `options` are ``full_every`` (each n-th step is a full checkpoint, and
-    the steps between are deltas to it) and those of ``tensorcask.CheckpointManager``.
+    ``save`` returns when the arrays are copied. The options are ``full_every`` (each n-th step is a full checkpoint,
+    and the steps between are deltas to it) and those of ``tensorcask.CheckpointManager``.
 
     >>> import numpy as np, tensorcask.trees as trees
     >>> state = {"w": np.zeros(3)}
@@ -120,36 +119,9 @@ class AsyncCheckpointer:
     (2, np.float64(3.0))
     """
 
-    def __init__(self, folder: "str | os.PathLike[str]", **options: typing.Any) -> None:
-        self._saver = StepSaver(folder, **options)
-
     def save(self, step: int, tree: Tree) -> _native.BackgroundSave:
         """Raises the error of the save before, if that failed; then copies the arrays and saves them."""
-        return self._saver.save(step, flatten(tree))
-
-    def wait(self) -> None:
-        """Waits for the save that runs, and raises its error."""
-        self._saver.wait()
-
-    def steps(self) -> "list[int]":
-        """The steps that exist, ascending."""
-        return self._saver.steps()
-
-    def latest(self, *, verify: bool = True) -> "Step | None":
-        """The newest step that is whole: its number, its path, and the base of a delta. None if there is none."""
-        return self._saver.latest(verify=verify)
-
-    def close(self) -> None:
-        """Waits for the save that runs, raises its error, and releases the folder."""
-        self._saver.close()
-
-    def __enter__(self) -> "AsyncCheckpointer":
-        return self
-
-    def __exit__(
-        self, type: typing.Any, value: "BaseException | None", traceback: "types.TracebackType | None"
-    ) -> None:
-        self._saver.close_after(value)
+        return self._save(step, flatten(tree))
 
 
 def load_latest(
