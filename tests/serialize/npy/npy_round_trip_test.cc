@@ -187,7 +187,8 @@ TEST(NpyRoundTrip, TextStaysText) {
   } rows[] = {{strings("\xe2\x82\xac\xc3\xa9"), "<U2"}, {strings("\xff\xfe"), "|S2"}, {strings("\xed\xa0\x80"), "|S3"}};
   for (const auto& row : rows) {
     SCOPED_TRACE(row.descr);
-    ASSERT_OK_AND_ASSIGN(const NpyReader reader, OpenBytes(Npy(row.tensor, {}, metadata)));
+    const std::string bytes = Npy(row.tensor, {}, metadata);
+    ASSERT_OK_AND_ASSIGN(const NpyReader reader, OpenBytes(bytes));
     EXPECT_EQ(reader.entries()[0].descr, row.descr);
     EXPECT_EQ(reader.entries()[0].metadata.attributes.count(kNpyDescrAttribute), row.descr[1] == 'U' ? 1u : 0u);
     ASSERT_OK_AND_ASSIGN(const Tensor read, reader.Read());

@@ -53,6 +53,7 @@ inline std::string Npy(const TensorView& tensor, const NpyFormat& format = {}, c
   return bytes;
 }
 
+// `bytes` must outlive the reader.
 inline absl::StatusOr<NpyReader> OpenBytes(const std::string& bytes, const NpyReaderOptions& options = {}) {
   return NpyReader::Open(MakeMemorySource("a.npy", bytes), options);
 }

@@ -50,6 +50,7 @@ std::string Zip(const std::vector<std::pair<std::string, std::string>>& members)
   return bytes;
 }
 
+// `bytes` must outlive the reader.
 absl::StatusOr<NpzReader> Open(const std::string& bytes) { return NpzReader::Open(MakeMemorySource("a.npz", bytes)); }
 
 // A name is a key of the caller and never becomes a path.
@@ -89,8 +90,8 @@ TEST(NpzNames, TwoMembersOfOneTensorAreRefused) {
 TEST(NpzMembers, FoldersAreIgnoredAndArchivesInsideAreNotOpened) {
   const std::string array = Npy(Tensor::Scalar<int32_t>(1));
   const std::string inner = Zip({{"inner.npy", array}});
-  ASSERT_OK_AND_ASSIGN(const NpzReader reader,
-                       Open(Zip({{"folder/", ""}, {"w.npy", array}, {"inner.npz", inner}, {"note.txt", "text"}})));
+  const std::string bytes = Zip({{"folder/", ""}, {"w.npy", array}, {"inner.npz", inner}, {"note.txt", "text"}});
+  ASSERT_OK_AND_ASSIGN(const NpzReader reader, Open(bytes));  // which reads them until it is gone
   ASSERT_EQ(reader.entries().size(), 1u);
   EXPECT_EQ(reader.entries()[0].name, "w");
   EXPECT_THAT(reader.other_members(), ElementsAre("inner.npz", "note.txt"));
