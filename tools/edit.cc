@@ -81,36 +81,6 @@ absl::Status CheckNoLinks(const std::vector<std::string>& files) {
   return absl::OkStatus();
 }
 
-// The new files get the permissions of the old one. They are private until they are whole. A new folder can be entered
-// by those who may read the file. Files of a model get the permissions that all old files share, until
-// RestorePermissions gives each its own. Returns the permissions of the replaced files.
-std::vector<mode_t> KeepPermissions(const ArchiveEditReport& report) {
-  struct stat info;
-  std::vector<mode_t> modes;
-  mode_t shared = 0666;
-  for (const std::string& file : report.result.replaced) {
-    modes.push_back(stat(file.c_str(), &info) == 0 ? info.st_mode & 0666 : 0600);
-    shared &= modes.back();
-  }
-  if (modes.empty()) {
-    if (stat(report.path.c_str(), &info) != 0 && stat(absl::StrCat(report.path, ".index").c_str(), &info) != 0) {
-      return modes;
-    }
-    shared = info.st_mode;
-  }
-  constexpr mode_t kMayRead = 0444;
-  const mode_t mask = 0666 & ~shared;
-  umask(mask | (mask & kMayRead) >> 2);
-  return modes;
-}
-
-// Best effort: a file that cannot be changed stays more private than the old one.
-void RestorePermissions(const FileEditResult& result, const std::vector<mode_t>& modes) {
-  for (size_t i = 0; i < modes.size() && i < result.files.size(); ++i) {
-    static_cast<void>(chmod(result.files[i].c_str(), modes[i]));
-  }
-}
-
 void PrintChanges(const ArchiveEditReport& report, const ArchiveEdits& edits, Console& console) {
   for (const auto& [from, to] : report.renamed) console.out << Printable(from) << " -> " << Printable(to) << '\n';
   for (const std::string& name : report.removed) console.out << "removed " << Printable(name) << '\n';
@@ -183,7 +153,6 @@ absl::StatusOr<ExitCode> Edit(const Flags& flags, Console& console) {
     CASK_RETURN_IF_ERROR(CheckNoLinks(report.result.replaced));
   }
   if (!flags.dry_run) {
-    const std::vector<mode_t> modes = KeepPermissions(report);
     options.dry_run = false;
     absl::StatusOr<ArchiveEditReport> done = absl::UnknownError("");
     {
@@ -196,7 +165,6 @@ absl::StatusOr<ExitCode> Edit(const Flags& flags, Console& console) {
     }
     if (!done.ok() && Interrupted()) return InterruptedExitCode();
     CASK_ASSIGN_OR_RETURN(report, std::move(done));
-    RestorePermissions(report.result, modes);
   }
   PrintChanges(report, edits, console);
   console.out << Printable(flags.output.empty() ? report.path : flags.output) << ": " << Counts(report, edits) << "; "

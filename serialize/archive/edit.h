@@ -24,8 +24,7 @@
 // - Other formats are refused: Convert writes them anew.
 //
 // Values, dtypes and shapes stay the same, bit by bit. No checksum of elements is verified. The new files have the
-// permissions that the process gives new files (umask); `tensorcask edit` then gives them those of the old files. Other
-// hard links to an old file keep its content.
+// permissions that the old files have in common. Other hard links to an old file keep its content.
 
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_EDIT_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_EDIT_H_

@@ -345,6 +345,7 @@ absl::Status Save::Finish() {
 
   std::vector<std::string> stale;
   if (options_.overwrite) stale = checkpoint::StaleDataFiles(prefix_, num_data_files_, options_.file_system);
+  for (const std::string& path : stale) publish_.KeepPermissionsOf(path);
   CASK_RETURN_IF_ERROR(publish_.Commit());
   for (const std::string& path : stale) {
     internal::RetryInterrupted([&] { return options_.file_system->Remove(path); });
@@ -379,9 +380,8 @@ absl::Status Save::WriteIndex() {
     if (DTypeNumber(entry.dtype) >= kFirstOwnDTypeNumber) extension.dtype_number = DTypeNumber(entry.dtype);
     sliced.item->value = checkpoint::EncodeEntry(entry, extension);
   }
-  constexpr size_t kLookupBlockBytes = size_t{16} << 10;
   size_t block_bytes = options_.index_block_bytes;
-  if (block_bytes == 0 && options_.alignment != 1) block_bytes = kLookupBlockBytes;
+  if (block_bytes == 0 && options_.alignment != 1) block_bytes = size_t{16} << 10;  // for quick lookups
   return checkpoint::WriteIndex(items_, num_data_files_, block_bytes, index_);
 }
 

@@ -155,7 +155,9 @@ absl::Status FileSink::SetPermissions() {
   if (permissions_.has_value()) {
     result = RetryInterrupted([&] { return file_system_->SetPermissions(handle_, *permissions_); });
   }
-  if (result == -EOPNOTSUPP) {
+  constexpr uint32_t kOthersRead = 0004;
+  const bool stays_private = permissions_.has_value() && (permissions_->mode & kOthersRead) == 0;
+  if (result == -EOPNOTSUPP && !stays_private) {
     result = RetryInterrupted([&] { return file_system_->SetPublic(handle_); });
   }
   return result < 0 && result != -EOPNOTSUPP ? Fail(IoError(result, path_, "set the permissions")) : absl::OkStatus();

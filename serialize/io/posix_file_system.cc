@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -343,7 +344,9 @@ class PosixFileSystem final : public FileSystem {
     struct stat info;
     if (lstat(path.c_str(), &info) != 0) return -static_cast<IoResult>(errno);
     if (!S_ISREG(info.st_mode)) return -ENOENT;
-    *permissions = {info.st_mode & 0777, info.st_uid, info.st_gid};
+    // With an access control list the bits of the group say what other users may have.
+    const bool has_list = lgetxattr(path.c_str(), "system.posix_acl_access", nullptr, 0) > 0;
+    *permissions = {info.st_mode & (has_list ? 0707u : 0777u), info.st_uid, info.st_gid};
     return 0;
   }
 

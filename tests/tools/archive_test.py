@@ -6,12 +6,14 @@ import math
 import os
 import shutil
 import stat
+import subprocess
 import sys
+import time
 import unittest
 
 sys.path[:0] = (os.path.join(os.path.dirname(os.path.abspath(__file__)), folder) for folder in (".", "../support"))
 import case_report  # noqa: E402
-from tool_testing import DATA, Archives, floats, run  # noqa: E402
+from tool_testing import TOOL, DATA, Archives, floats, run  # noqa: E402
 
 
 class Convert(Archives):
@@ -211,6 +213,36 @@ class BetweenFormats(Archives):
             modes = {file: stat.S_IMODE(os.stat(os.path.join(folder, file)).st_mode) for file in os.listdir(folder)}
             self.assertEqual(set(modes.values()), {0o640}, modes)
             shutil.rmtree(folder)
+
+    def test_a_private_model_stays_private_in_another_form(self):
+        prefix = self.model()
+        forms = (("m.safetensors", ()), ("m.safetensors.index.json", ()), ("m.safetensors", ("--shard-size", "8")))
+        for old, old_flags in forms:
+            for new, new_flags in forms:
+                folder = self.path("private")
+                os.mkdir(folder)
+                self.good("convert", *old_flags, prefix, os.path.join(folder, old))
+                for file in os.listdir(folder):
+                    os.chmod(os.path.join(folder, file), 0o600)
+                self.good("convert", "--overwrite", *new_flags, prefix, os.path.join(folder, new))
+                modes = {file: stat.S_IMODE(os.stat(os.path.join(folder, file)).st_mode) for file in os.listdir(folder)}
+                self.assertEqual(set(modes.values()), {0o600}, (old, new, modes))
+                shutil.rmtree(folder)
+
+    def test_what_becomes_private_while_it_is_replaced_is_private(self):
+        self.good("convert", self.model(), self.path("m.npz"))
+        save = subprocess.Popen([TOOL, "save", "--overwrite", self.path("m.npz")], stdin=subprocess.PIPE,
+                                stdout=subprocess.DEVNULL)
+        with open(self.path("parts.tfrecord"), "rb") as records:
+            save.stdin.write(records.read())
+            save.stdin.flush()
+        deadline = time.monotonic() + 60
+        while not any(".tmp-" in name for name in os.listdir(self.folder)) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        os.chmod(self.path("m.npz"), 0o600)
+        save.stdin.close()
+        self.assertEqual(save.wait(60), 0)
+        self.assertEqual(stat.S_IMODE(os.stat(self.path("m.npz")).st_mode), 0o600)
 
     def test_a_large_tensor_crosses_in_blocks(self):
         text = "dtype: DT_FLOAT tensor_shape { dim { size: 5 } dim { size: 1000000 } } float_val: [1, 2, 3]"

@@ -106,7 +106,6 @@ class AllFormats(Edits):
                 self.assertEqual(stat.S_IMODE(os.stat(changed).st_mode), mode)
         os.chmod(self.path("m.ckpt.index"), 0o600)
         self.good("edit", "--rename", "s/$/y/", "-o", self.path("new/m.ckpt"), self.path("m.ckpt"))
-        self.assertEqual(stat.S_IMODE(os.stat(self.path("new")).st_mode), 0o700)
         self.assertEqual(stat.S_IMODE(os.stat(self.path("new/m.ckpt.index")).st_mode), 0o600)
 
     def test_the_same_again_changes_nothing(self):

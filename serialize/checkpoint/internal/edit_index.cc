@@ -211,6 +211,7 @@ absl::Status IndexEditor::Publish() {
   publish_options.sync = options_.sync;
   publish_options.overwrite = !has_output;
   AtomicPublish publish(publish_options);
+  publish.KeepPermissionsOf(IndexPath(prefix_));
   const int num_shards = index_.header.num_shards;
   std::vector<std::pair<std::string, std::string>> links;
   if (has_output) {

@@ -107,11 +107,11 @@ absl::StatusOr<FileSink*> AtomicPublish::AddTemporary(const std::string& final_p
                                                       absl::FunctionRef<absl::Status(Entry*)> create) {
   CASK_RETURN_IF_ERROR(CheckFinalPath(final_path));
   FileSystem* const files = options_.file_system;
+  if (options_.overwrite) KeepPermissionsOf(final_path);
   absl::Status status;
   for (int i = 0; i < kMaxTemporaryNames; ++i) {
     Entry entry;
     entry.final_path = final_path;
-    if (options_.overwrite && !options_.only_switch) entry.replaced = PermissionsOfOld(final_path);
     entry.random_name = random_name || i > 0;
     entry.temporary_path = TemporaryPath(final_path, entry.random_name ? RandomBits() : 0);
     const auto remove_unlocked = [&] {
@@ -140,10 +140,19 @@ absl::StatusOr<FileSink*> AtomicPublish::AddTemporary(const std::string& final_p
   return internal::NameMissingFolder(IoError(-ENOENT, final_path, "create"), final_path, files);
 }
 
-std::optional<FilePermissions> AtomicPublish::PermissionsOfOld(const std::string& path) const {
-  FilePermissions permissions;
-  const IoResult known = RetryInterrupted([&] { return options_.file_system->PermissionsOf(path, &permissions); });
-  return known >= 0 ? std::make_optional(permissions) : std::nullopt;
+void AtomicPublish::KeepPermissionsOf(const std::string& path) {
+  kept_paths_.push_back(path);
+  MeetPermissionsOf(path);  // now, since the caller may remove the file before Commit
+}
+
+void AtomicPublish::MeetPermissionsOf(const std::string& path) {
+  constexpr uint32_t kNobody = UINT32_MAX;  // whose permissions FileSystem::SetPermissions does not take
+  constexpr uint32_t kNotGroup = 0707;
+  FilePermissions found;
+  if (RetryInterrupted([&] { return options_.file_system->PermissionsOf(path, &found); }) < 0) return;
+  if (!permissions_.has_value()) permissions_ = found;
+  permissions_->mode &= found.group == permissions_->group ? found.mode : found.mode & kNotGroup;
+  if (found.user != permissions_->user) permissions_->user = kNobody;
 }
 
 absl::StatusOr<FileSink*> AtomicPublish::Add(const std::string& final_path) {
@@ -200,11 +209,10 @@ absl::Status AtomicPublish::Commit() {
 
 absl::Status AtomicPublish::Publish() {
   if (entries_.empty()) return absl::OkStatus();
+  for (const std::string& path : kept_paths_) MeetPermissionsOf(path);  // again: writing may have taken hours
   for (Entry& entry : entries_) {
     CASK_RETURN_IF_ERROR(Lock(&entry));  // the sink's own lock ends when the sink is closed
-    if (entry.sink != nullptr && entries_.back().replaced.has_value()) {
-      entry.sink->KeepPermissions(*entries_.back().replaced);
-    }
+    if (entry.sink != nullptr && permissions_.has_value()) entry.sink->KeepPermissions(*permissions_);
     CASK_RETURN_IF_ERROR(entry.sink != nullptr ? entry.sink->Close(options_.sync) : SyncExisting(entry));
   }
 

@@ -46,8 +46,8 @@ struct PublishOptions {
   // Replace files that have the final names, each in one step. A crash leaves the old switch with all files that it
   // needs, or the new one, provided that the caller gives the other files names that the old switch does not use
   // (Redirect). If Commit fails after the rename of the switch (in the last sync), the new files stay: they are whole,
-  // and the old switch is gone. All files get the permissions of the old switch, unless `only_switch` is set: a private
-  // file stays private.
+  // and the old switch is gone. All new files get the permissions that the replaced files have in common
+  // (KeepPermissionsOf): a private file stays private.
   bool overwrite = false;
   bool only_switch = false;   // with `overwrite`: only the switch replaces a file; the others get AlreadyExists
   bool random_names = false;  // each temporary name is random, so that no other folder has a file of this name
@@ -84,6 +84,10 @@ class AtomicPublish {
   // Errors: as Add. Requires: that file was added.
   absl::Status Redirect(const std::string& final_path, const std::string& new_path);
 
+  // Commit gives the new files only permissions that the file at `path` grants, too, as if they replaced it: a file
+  // that the caller removes afterwards, or one that is copied. If no file is there, this does nothing.
+  void KeepPermissionsOf(const std::string& path);
+
   // Errors: the first failure, naming the file (by its temporary name if it is not yet renamed); an error that a sink
   // reported before; AlreadyExists if a final name was taken meanwhile; FailedPrecondition if called twice.
   absl::Status Commit();
@@ -100,13 +104,12 @@ class AtomicPublish {
     IoResult lock = -1;      // a handle that locks the temporary file; -1: the sink does, or nothing does
     bool renaming = false;   // a rename was tried; it is unknown whether it took effect
     bool published = false;  // has its final name
-    std::optional<FilePermissions> replaced;  // those of the old file of this name, if the new files keep them
   };
 
   absl::Status CheckFinalPath(const std::string& final_path) const;
   absl::StatusOr<FileSink*> AddTemporary(const std::string& final_path, bool random_name,
                                          absl::FunctionRef<absl::Status(Entry*)> create);
-  std::optional<FilePermissions> PermissionsOfOld(const std::string& path) const;
+  void MeetPermissionsOf(const std::string& path);
   absl::Status Lock(Entry* entry);
   void Unlock(Entry* entry);
   absl::Status Publish();
@@ -117,6 +120,8 @@ class AtomicPublish {
 
   PublishOptions options_;
   std::vector<Entry> entries_;
+  std::vector<std::string> kept_paths_;         // of KeepPermissionsOf
+  std::optional<FilePermissions> permissions_;  // what these have in common; none: those of a new file
   bool done_ = false;
 };
 

@@ -121,6 +121,7 @@ absl::StatusOr<FileEditResult> EditNpz(const std::string& path, const FileEdits&
   publish_options.sync = options.sync;
   publish_options.overwrite = options.output.empty();
   AtomicPublish publish(publish_options);
+  publish.KeepPermissionsOf(path);
   if (options.dry_run) return result;
   CASK_ASSIGN_OR_RETURN(FileSink* const sink, publish.Add(result.files[0]));
   PacedSink paced(sink, &options.progress);

@@ -421,6 +421,8 @@ absl::Status Editor::WriteFiles() {
   publish_options.overwrite = options_.output.empty();
   publish_options.only_switch = is_model_;
   AtomicPublish publish(publish_options);
+  publish.KeepPermissionsOf(model_->path);
+  for (const auto& shard : model_->shards) publish.KeepPermissionsOf(shard.path);
   uint64_t copied = 0;
   std::vector<std::string> stale;
   for (size_t i = 0; i < files_.size(); ++i) {

@@ -182,6 +182,10 @@ absl::Status FileWriter::WriteChecksums(size_t file) {
 
 absl::Status FileWriter::Publish() {
   CASK_RETURN_IF_ERROR(CheckComplete());
+  if (options_.overwrite) {
+    publish_.KeepPermissionsOf(OtherForm());
+    for (const std::string& path : StaleShards()) publish_.KeepPermissionsOf(path);
+  }
   std::vector<std::string> names;
   for (size_t file = 0; file < plans_.size(); ++file) {
     if (options_.checksums) CASK_RETURN_IF_ERROR(WriteChecksums(file));
@@ -211,24 +215,37 @@ absl::Status FileWriter::RemoveOldIndex() {
   return synced < 0 ? IoError(synced, folder, "sync") : absl::OkStatus();
 }
 
-// What the old model had and the new one lacks. The old index would name missing files, and programs that look for a
-// single file first would load the old one; so these two must be removed. Old shards only take space.
-absl::Status FileWriter::RemoveStaleFiles() {
-  FileSystem* const files = options_.file_system;
-  const std::string stale = is_sharded() ? path_ : IndexPath();
-  const IoResult removed = internal::RetryInterrupted([&] { return files->Remove(stale); });
-  if (removed < 0 && removed != -ENOENT) return IoError(removed, stale, "remove");
+// A model is one file, or several and an index. This is what shows that the old model had the other form.
+std::string FileWriter::OtherForm() const { return is_sharded() ? path_ : IndexPath(); }
+
+// The shards that the old model may have and the new one has not.
+std::vector<std::string> FileWriter::StaleShards() const {
   const absl::string_view model_name = LastName(path_);
-  if (!absl::EndsWith(model_name, kEnding)) return absl::OkStatus();
+  std::vector<std::string> stale;
   std::vector<std::string> names;
   const std::string folder(FolderOf(path_));
-  if (internal::RetryInterrupted([&] { return files->List(folder, &names); }) < 0) return absl::OkStatus();
+  if (!absl::EndsWith(model_name, kEnding) ||
+      internal::RetryInterrupted([&] { return options_.file_system->List(folder, &names); }) < 0) {
+    return stale;
+  }
   std::set<absl::string_view> mine;
   const std::vector<std::string> written = paths();
   for (const std::string& path : written) mine.insert(LastName(path));
   for (const std::string& name : names) {
     if (!IsShardOf(name, model_name) || (is_sharded() && mine.count(name) != 0)) continue;
-    internal::RetryInterrupted([&] { return files->Remove(absl::StrCat(folder, "/", name)); });
+    stale.push_back(absl::StrCat(folder, "/", name));
+  }
+  return stale;
+}
+
+// The old index would name missing files, and programs that look for a single file first would load the old one; so
+// these two must be removed. Old shards only take space.
+absl::Status FileWriter::RemoveStaleFiles() {
+  FileSystem* const files = options_.file_system;
+  const IoResult removed = internal::RetryInterrupted([&] { return files->Remove(OtherForm()); });
+  if (removed < 0 && removed != -ENOENT) return IoError(removed, OtherForm(), "remove");
+  for (const std::string& path : StaleShards()) {
+    internal::RetryInterrupted([&] { return files->Remove(path); });
   }
   return absl::OkStatus();
 }

@@ -72,6 +72,8 @@ class FileWriter {
   absl::Status CheckComplete() const;
   absl::Status WriteChecksums(size_t file);
   absl::Status ChecksumFromFile(size_t number);
+  std::string OtherForm() const;
+  std::vector<std::string> StaleShards() const;
   absl::Status RemoveOldIndex();
   absl::Status RemoveStaleFiles();
 

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <string>
 #include <thread>
@@ -259,7 +260,7 @@ TEST(AtomicPublishTest, ADanglingLinkIsNotWrittenThrough) {
   EXPECT_THAT(NamesIn(folder.path()), ElementsAre("a"));
 }
 
-TEST(AtomicPublishTest, WhatIsOverwrittenKeepsThePermissionsOfTheSwitch) {
+TEST(AtomicPublishTest, NewFilesHaveThePermissionsThatTheOldOnesHaveInCommon) {
   const TempFolder folder;
   const std::string data = folder.Path("data");
   const std::string index = folder.Path("index");
@@ -272,11 +273,16 @@ TEST(AtomicPublishTest, WhatIsOverwrittenKeepsThePermissionsOfTheSwitch) {
   };
   ASSERT_OK(publish(false));
   const mode_t ordinary = mode_of(index);
-  ASSERT_EQ(chmod(index.c_str(), 0600), 0);
-  ASSERT_OK(publish(true));
-  EXPECT_EQ(mode_of(index), 0600u);
-  EXPECT_EQ(mode_of(data), 0600u);
+  for (const auto& [mode_of_index, mode_of_data, both] :
+       {std::array<mode_t, 3>{0600, 0644, 0600}, {0640, 0600, 0600}, {0664, 0646, 0644}}) {
+    ASSERT_EQ(chmod(index.c_str(), mode_of_index), 0);
+    ASSERT_EQ(chmod(data.c_str(), mode_of_data), 0);
+    ASSERT_OK(publish(true));
+    EXPECT_EQ(mode_of(index), both);
+    EXPECT_EQ(mode_of(data), both);
+  }
   ASSERT_EQ(unlink(index.c_str()), 0);
+  ASSERT_EQ(unlink(data.c_str()), 0);
   ASSERT_OK(publish(true));
   EXPECT_EQ(mode_of(index), ordinary);
   EXPECT_EQ(mode_of(data), ordinary);
