@@ -5934,6 +5934,7 @@ tensorcask_inner_library(tools_formats
     Tensorcask::checkpoint
     Tensorcask::exchange
     Tensorcask::io
+    Tensorcask::npy
     Tensorcask::payload
     Tensorcask::proto
     Tensorcask::protowire

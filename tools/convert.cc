@@ -1,5 +1,7 @@
 // tensorcask convert SRC... DST: copies tensors into another file, in bounded memory (serialize/archive/convert.h).
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -95,18 +97,36 @@ void PrintPlan(const ConversionPlan& plan, Console& console) {
   PrintTable(std::move(rows), {}, OutputWidth(), console.out);
 }
 
+bool IsSameFile(const std::string& a, const std::string& b) {
+  struct stat info_a;
+  struct stat info_b;
+  return stat(a.c_str(), &info_a) == 0 && stat(b.c_str(), &info_b) == 0 && info_a.st_dev == info_b.st_dev &&
+         info_a.st_ino == info_b.st_ino;
+}
+
+// "dir/m-00001-of-00003.safetensors" for "dir/m.safetensors".
+bool IsShardOf(const std::string& path, const std::string& model) {
+  constexpr absl::string_view kEnding = ".safetensors";
+  absl::string_view name = absl::string_view(path).substr(path.rfind('/') + 1);
+  absl::string_view stem = absl::string_view(model).substr(model.rfind('/') + 1);
+  return absl::ConsumeSuffix(&stem, kEnding) && absl::ConsumePrefix(&name, stem) && absl::StartsWith(name, "-") &&
+         absl::StrContains(name, "-of-") && absl::EndsWith(name, kEnding) &&
+         IsSameFile(FolderOf(path), FolderOf(model));
+}
+
 // A safetensors model is one file or several. Overwriting one form removes the other, which must not be a source: it
 // would be gone although DST has another name.
-absl::Status CheckOtherForm(const Flags& flags) {
+absl::Status CheckOtherForm(const Flags& flags, const std::vector<const ArchiveReader*>& sources) {
   constexpr absl::string_view kEnding = ".index.json";
   const std::string& destination = flags.destination();
-  if (!absl::EndsWith(absl::StripSuffix(destination, kEnding), ".safetensors")) return absl::OkStatus();
-  const std::string other = absl::EndsWith(destination, kEnding) ? std::string(absl::StripSuffix(destination, kEnding))
-                                                                 : absl::StrCat(destination, kEnding);
-  for (const std::string& source : flags.sources()) {
-    if (source != other) continue;
-    return Misuse(absl::StrCat(source,
-                               ": is the other form of DST, which replaces it: one folder holds a model as one file "
+  const std::string model(absl::StripSuffix(destination, kEnding));
+  if (!absl::EndsWith(model, ".safetensors")) return absl::OkStatus();
+  const bool is_index = model != destination;
+  const std::string other = is_index ? model : absl::StrCat(model, kEnding);
+  for (const ArchiveReader* const source : sources) {
+    if (!IsSameFile(source->path(), other) && (is_index || !IsShardOf(source->path(), model))) continue;
+    return Misuse(absl::StrCat(source->path(),
+                               ": is of the other form of DST, which replaces it: one folder holds a model as one file "
                                "or as several; write to another folder"));
   }
   return absl::OkStatus();
@@ -137,7 +157,11 @@ absl::StatusOr<ConversionPlan> Plan(const Flags& flags, const std::vector<const 
   options->exclude = flags.exclude;
   options->allow_loss = flags.allow_loss;
   CASK_ASSIGN_OR_RETURN(options->dtypes, ParseDTypeRules(flags.dtypes));
-  CASK_ASSIGN_OR_RETURN(options->rename, ParseRenames(flags.renames, sources));
+  std::vector<const ArchiveReader*> renamed;  // NAME=SRC has its name
+  for (const ArchiveReader* const source : sources) {
+    if (options->names.count(source) == 0) renamed.push_back(source);
+  }
+  CASK_ASSIGN_OR_RETURN(options->rename, ParseRenames(flags.renames, renamed));
   size_t selected = 0;
   for (const ArchiveReader* const source : sources) {
     selected += SelectEntries(source->entries(), flags.include, flags.exclude).size();
@@ -182,7 +206,7 @@ absl::StatusOr<ExitCode> Convert(const Flags& flags, Console& console) {
     inputs.push_back(std::move(input));
   }
   CASK_ASSIGN_OR_RETURN(const ArchiveFormat* const target, TargetFormat(flags.destination(), flags.to));
-  CASK_RETURN_IF_ERROR(CheckOtherForm(flags));
+  CASK_RETURN_IF_ERROR(CheckOtherForm(flags, sources));
   CASK_ASSIGN_OR_RETURN(const ConversionPlan plan, Plan(flags, sources, *target, &options, console));
   PrintLosses(plan, console);
   if (plan.items.empty() && HasTensors(sources)) {
@@ -267,8 +291,10 @@ Action DeclareConvert(CLI::App& app) {
       "With --overwrite it replaces NAME.safetensors, and the other way round.\n"
       "In s/REGEX/TEXT/ the text may use \\1 and & as in sed -E; s/REGEX/TEXT/g replaces all matches.\n"
       "NAME=SRC gives the tensor of an npy file or a message this name, instead of that of the file.\n"
-      "--dtype rounds to the nearest number of the new dtype, ties to even. To whole numbers it drops the fraction. A\n"
-      "number beyond the range becomes the largest or smallest one; NaN becomes 0 where there is none.\n\n"
+      "--dtype rounds to the nearest number of the new dtype, ties to even. Integers: the fraction is dropped, a "
+      "value\n"
+      "beyond the range becomes the largest or smallest integer, and NaN becomes 0. Floats: a value beyond the range\n"
+      "becomes infinite, or the largest number of dtypes without infinity. bool: all but 0 becomes true.\n\n"
       "Examples:\n"
       "  tensorcask convert --exclude '*/Adam*' model.ckpt slim.ckpt\n"
       "  tensorcask convert --include dense/bias model.ckpt bias.pbtxt\n"

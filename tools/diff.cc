@@ -166,9 +166,9 @@ Action DeclareDiff(CLI::App& app) {
   AddInputOptions(app, &flags->input);
   app.footer(
       "Two elements are equal if |a - b| <= ATOL + RTOL * |b|, or if both are NaN. Prints a line for each tensor that\n"
-      "differs, then one for all. The largest relative change comes first. Tensors are compared by name; that of an\n"
-      "npy file or a message is compared with the only tensor of the other file that GLOB chooses. Metadata is not\n"
-      "compared. Exit 0 if nothing differs, 1 otherwise.\n\n"
+      "differs, then one for all. The largest relative change comes first. Tensors are compared by name. The tensor\n"
+      "of an npy file or a message is compared with the only tensor of the other file, or the only one that GLOB\n"
+      "chooses. Metadata is not compared. Exit 0 if nothing differs, 1 otherwise.\n\n"
       "Example:\n"
       "  tensorcask diff --rtol 1e-5 step-100 step-100.safetensors");
   return [flags](Console& console) { return Diff(*flags, console); };

@@ -154,8 +154,8 @@ struct Sender {
   Message request;  // its first
 };
 
-// Waits for a `send`. A client that asks for something else is told so, and one that leaves without a request is let
-// go: neither ends the wait.
+// Waits for a `send`. A client that asks for something else gets an error; neither that client nor one that leaves
+// without a request ends the wait.
 absl::StatusOr<Sender> AwaitSender(const std::string& socket, ChannelListener& listener, absl::Duration timeout) {
   const absl::Time deadline = absl::Now() + timeout;
   while (absl::Now() < deadline && !Interrupted()) {
@@ -343,8 +343,8 @@ Action DeclareRecv(CLI::App& app) {
   AddSocketOptions(app, &flags->socket, "The socket to make, for one sender of the same user", 600);
   AddOutputOptions(app, &flags->to, &flags->output);
   app.footer(
-      "Waits for one `tensorcask send`, and ends; a client that is no `send` is refused. DST appears whole or not at "
-      "all.\n\n"
+      "Waits for one `tensorcask send`, and ends. A client that asks for something else gets an error, and the wait "
+      "goes on. DST appears whole or not at all.\n\n"
       "Example:\n"
       "  tensorcask recv copy.ckpt --unix /run/user/1000/model.sock");
   return [flags](Console& console) { return Recv(*flags, console); };

@@ -116,11 +116,11 @@ absl::StatusOr<std::unique_ptr<ArchiveWriter>> CreateOutput(const std::string& p
   }
   if (!traits.deltas && !options.base.empty() && options.level != PayloadLevel::kStored) {
     return Misuse(absl::StrCat("--base with --level makes deltas, which ", format.name_with_article(),
-                               " cannot hold: write a checkpoint or records, or leave out --level or --base"));
+                               " file cannot hold: write a checkpoint or records, or leave out --level or --base"));
   }
   if (!traits.sized_shards && options.max_shard_bytes > 0) {
     return Misuse(absl::StrCat("--shard-size makes several files of a safetensors model; ", format.name_with_article(),
-                               " cannot be split by size"));
+                               " file cannot be split by size"));
   }
   ArchiveWriterOptions write;
   write.overwrite = options.overwrite;

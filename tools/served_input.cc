@@ -12,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "tensorcask/serialize/archive/convert.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -237,8 +238,9 @@ absl::StatusOr<std::unique_ptr<TensorService>> TensorService::Create(std::vector
   for (const auto& [name, info] : infos) {
     texts.insert(texts.end(),
                  {name, std::string(DTypeName(info->dtype)), absl::StrJoin(info->shape.dims(), ","),
-                  absl::StrJoin(info->strides, ","), info->encoding, absl::StrCat(info->stored_bytes),
-                  info->has_metadata ? "1" : "0", info->decoded_bytes ? absl::StrCat(*info->decoded_bytes) : ""});
+                  service->tensors_.at(name).input->strides_are_order() ? "" : absl::StrJoin(info->strides, ","),
+                  info->encoding, absl::StrCat(info->stored_bytes), info->has_metadata ? "1" : "0",
+                  info->decoded_bytes ? absl::StrCat(*info->decoded_bytes) : ""});
   }
   for (const std::string& text : texts) service->list_bytes_ += text.size() + 2;
   const TensorShape shape({static_cast<int64_t>(infos.size()), kColumns});
@@ -275,7 +277,7 @@ absl::StatusOr<DecodedTensor> TensorService::Pull(const Message& request) const 
   if (found == tensors_.end()) return absl::NotFoundError(absl::StrCat("no tensor ", Quoted(texts[0])));
   const ArchiveReader& input = *found->second.input;
   const std::string& name = found->second.info->name;
-  if (texts.size() == 1) return input.ReadWithMetadata(name);
+  if (texts.size() == 1) return ReadForCopy(input, *found->second.info, /*allow_loss=*/false);
   CASK_ASSIGN_OR_RETURN(const TensorSlice slice, TensorSlice::Parse(texts[1]));
   DecodedTensor part;
   CASK_ASSIGN_OR_RETURN(part.view, input.ReadSlice(name, slice));

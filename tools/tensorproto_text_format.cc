@@ -12,10 +12,13 @@
 #include "tensorcask/serialize/archive/message_file.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/decode_limits.h"
+#include "tensorcask/serialize/npy/npy_types.h"
 #include "tensorcask/serialize/wire/codec_options.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
 #include "tensorcask/serialize/wire/tensor_codec.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/strided/metadata.h"
 #include "tensorcask/tools/text_memory.h"
 
 namespace tensorcask::tools {
@@ -52,9 +55,12 @@ absl::StatusOr<DecodedTensor> DecodeText(absl::string_view text, const DecodeOpt
 absl::Status EncodeText(const DecodedTensor& tensor, const EncodeOptions& options, ByteSink* sink) {
   std::string text;
   TensorProto proto;
+  TensorMetadata metadata = tensor.metadata;
+  // TensorFlow's parser refuses text with a field that it does not know, for a mark that only NumPy's formats need.
+  if (tensor.view.dtype() == DType::kString) metadata.attributes.erase(kNpyDescrAttribute);
   EncodeOptions encode = options;
   encode.representation = Representation::kValues;  // numbers that a user can read and edit
-  CASK_RETURN_IF_ERROR(EncodeTensor(tensor.view, tensor.metadata, encode, &proto));
+  CASK_RETURN_IF_ERROR(EncodeTensor(tensor.view, metadata, encode, &proto));
   if (!google::protobuf::TextFormat::PrintToString(proto, &text)) {
     return absl::InternalError("protobuf could not print the message");
   }

@@ -67,6 +67,9 @@ void DefineVerify(nb::module_& m) {
           "damaged", [](const VerifyReport& report) { return report.census.damaged; },
           "The number of tensors with damage.")
       .def_prop_ro(
+          "damaged_elsewhere", [](const VerifyReport& report) { return report.census.damaged_elsewhere; },
+          "The number of places of damage outside of tensors: in the index, or a data file that is missing.")
+      .def_prop_ro(
           "not_checked",
           [](const VerifyReport& report) {
             const ArchiveCensus& census = report.census;
@@ -93,8 +96,11 @@ void DefineVerify(nb::module_& m) {
       .def(
           "__repr__",
           [](const VerifyReport& report) {
+            const ArchiveCensus& census = report.census;
+            const std::string elsewhere =
+                census.damaged_elsewhere > 0 ? absl::StrCat(", ", census.damaged_elsewhere, " damaged elsewhere") : "";
             return ToText(
-                absl::StrCat("<VerifyReport: ", report.census.whole, " whole, ", report.census.damaged, " damaged>"));
+                absl::StrCat("<VerifyReport: ", census.whole, " whole, ", census.damaged, " damaged", elsewhere, ">"));
           },
           nb::sig("def __repr__(self) -> str"));
   m.def("verify", &Verify, nb::arg("path"), nb::kw_only(), nb::arg("format").none() = nb::none(),

@@ -162,38 +162,39 @@ struct Pair {
   std::optional<TensorDifference> difference;
 };
 
-// One tensor on each side, of which at least one has its name only from its file.
-bool IsNamelessPair(const ArchiveReader& a, const ArchiveReader& b, const std::vector<Pair>& pairs) {
-  if ((a.has_names() && b.has_names()) || pairs.size() != 2) return false;
-  const auto only_in_a = [](const Pair& pair) { return pair.b == nullptr; };
-  const auto only_in_b = [](const Pair& pair) { return pair.a == nullptr; };
-  return (only_in_a(pairs[0]) && only_in_b(pairs[1])) || (only_in_b(pairs[0]) && only_in_a(pairs[1]));
+// The tensors that `include` chooses; of a file without names its only one.
+std::vector<const ArchiveEntry*> Choose(const ArchiveReader& archive, const std::vector<std::string>& include) {
+  std::vector<const ArchiveEntry*> chosen;
+  for (const ArchiveEntry& entry : archive.entries()) {
+    const auto matches = [&](const std::string& glob) { return MatchesGlob(glob, entry.name); };
+    if (!archive.has_names() || include.empty() || std::any_of(include.begin(), include.end(), matches)) {
+      chosen.push_back(&entry);
+    }
+  }
+  return chosen;
 }
 
 std::vector<Pair> PairUp(const ArchiveReader& a, const ArchiveReader& b, const std::vector<std::string>& include) {
-  const auto matches = [&](const std::string& name) {
-    return include.empty() || std::any_of(include.begin(), include.end(),
-                                          [&](const std::string& glob) { return MatchesGlob(glob, name); });
-  };
-  const auto wanted = [&](const Pair& pair) {
-    if (pair.a != nullptr && (!a.has_names() || matches(pair.a->name))) return true;
-    return pair.b != nullptr && (!b.has_names() || matches(pair.b->name));
-  };
-  std::vector<Pair> pairs;
-  auto next_a = a.entries().begin();
-  auto next_b = b.entries().begin();
-  while (next_a != a.entries().end() || next_b != b.entries().end()) {
+  const std::vector<const ArchiveEntry*> chosen_a = Choose(a, include);
+  const std::vector<const ArchiveEntry*> chosen_b = Choose(b, include);
+  if ((!a.has_names() || !b.has_names()) && chosen_a.size() == 1 && chosen_b.size() == 1) {
     Pair pair;
-    const bool take_a = next_b == b.entries().end() || (next_a != a.entries().end() && next_a->name <= next_b->name);
-    const bool take_b = next_a == a.entries().end() || (next_b != b.entries().end() && next_b->name <= next_a->name);
-    if (take_a) pair.a = &*next_a++;
-    if (take_b) pair.b = &*next_b++;
-    if (wanted(pair)) pairs.push_back(std::move(pair));
+    pair.a = chosen_a[0];
+    pair.b = chosen_b[0];
+    return {pair};
   }
-  if (IsNamelessPair(a, b, pairs)) {
-    pairs[0].a = pairs[0].a != nullptr ? pairs[0].a : pairs[1].a;
-    pairs[0].b = pairs[0].b != nullptr ? pairs[0].b : pairs[1].b;
-    pairs.pop_back();
+  std::vector<Pair> pairs;
+  auto next_a = chosen_a.begin();
+  auto next_b = chosen_b.begin();
+  while (next_a != chosen_a.end() || next_b != chosen_b.end()) {
+    Pair pair;
+    const bool is_last_a = next_b == chosen_b.end();
+    const bool is_last_b = next_a == chosen_a.end();
+    if (is_last_a || (!is_last_b && (*next_a)->name <= (*next_b)->name)) pair.a = *next_a;
+    if (is_last_b || (!is_last_a && (*next_b)->name <= (*next_a)->name)) pair.b = *next_b;
+    if (pair.a != nullptr) ++next_a;
+    if (pair.b != nullptr) ++next_b;
+    pairs.push_back(std::move(pair));
   }
   return pairs;
 }

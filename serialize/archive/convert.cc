@@ -80,7 +80,7 @@ class Planner {
     if (item.to.name.empty() && !traits_.empty_names) {
       return absl::InvalidArgumentError(absl::StrCat(source.path(), ": tensor ", Quoted(item.from->name),
                                                      ": its name is empty, which ", target_.name_with_article(),
-                                                     " cannot hold; rename it"));
+                                                     " file cannot hold; rename it"));
     }
     plan_.opaque_dtypes = plan_.opaque_dtypes || !Holds(target_, item.to.dtype);
     plan_.bytes = CheckedAdd(plan_.bytes, ElementBytes(*item.from)).value_or(UINT64_MAX);
@@ -208,6 +208,15 @@ absl::Status MetadataLost(const absl::Status& status) {
   return AppendToMessage(status, absl::StrCat(kAllowLossHint, "leaves out metadata that cannot be read"));
 }
 
+absl::StatusOr<DecodedTensor> ReadAsStored(const ArchiveReader& reader, const ArchiveEntry& entry, bool allow_loss) {
+  absl::StatusOr<DecodedTensor> tensor = reader.ReadWithMetadata(entry.name);
+  if (tensor.ok() || !entry.has_metadata) return tensor;
+  absl::StatusOr<DecodedTensor> readable = reader.ReadWithReadableMetadata(entry.name);
+  if (!readable.ok()) return tensor;  // the elements cannot be read either
+  if (allow_loss) return readable;
+  return MetadataLost(tensor.status());
+}
+
 class Runner {
  public:
   Runner(const ConversionPlan& plan, const ConvertOptions& options, ArchiveWriter* writer)
@@ -241,7 +250,9 @@ class Runner {
     if (CrossesInBlocks(item)) return ReadInBlocks(item, emit);
     archive::ReadPiece piece;
     piece.bytes = ElementBytes(*item.from);
-    if (item.keep_metadata || !item.to.strides.empty()) {
+    if (!item.to.strides.empty()) {
+      CASK_ASSIGN_OR_RETURN(piece.tensor, ReadAsStored(*item.source, *item.from, options_.allow_loss));
+    } else if (item.keep_metadata) {
       CASK_ASSIGN_OR_RETURN(piece.tensor, ReadForCopy(*item.source, *item.from, options_.allow_loss));
     } else {
       CASK_ASSIGN_OR_RETURN(piece.tensor.view, item.source->Read(item.from->name));
@@ -326,12 +337,11 @@ absl::StatusOr<ConvertReport> RunConversion(const ConversionPlan& plan, const Co
 }
 
 absl::StatusOr<DecodedTensor> ReadForCopy(const ArchiveReader& reader, const ArchiveEntry& entry, bool allow_loss) {
-  absl::StatusOr<DecodedTensor> tensor = reader.ReadWithMetadata(entry.name);
-  if (tensor.ok() || !entry.has_metadata) return tensor;
-  absl::StatusOr<DecodedTensor> readable = reader.ReadWithReadableMetadata(entry.name);
-  if (!readable.ok()) return tensor;  // the elements cannot be read either
-  if (allow_loss) return readable;
-  return MetadataLost(tensor.status());
+  CASK_ASSIGN_OR_RETURN(DecodedTensor tensor, ReadAsStored(reader, entry, allow_loss));
+  if (reader.strides_are_order()) {
+    CASK_ASSIGN_OR_RETURN(tensor.view, tensor.view.Contiguous());
+  }
+  return tensor;
 }
 
 bool MatchesAny(const std::vector<std::string>& globs, const std::string& name) {

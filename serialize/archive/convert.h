@@ -105,7 +105,8 @@ absl::StatusOr<ConversionPlan> PlanConversion(absl::Span<const ArchiveReader* co
 absl::StatusOr<ConvertReport> RunConversion(const ConversionPlan& plan, const ConvertOptions& options,
                                             ArchiveWriter* writer);
 
-// The tensor with its metadata, for a copy. If the metadata cannot be read: an error that says so, or with `allow_loss`
+// The tensor with its metadata, for a copy; row-major if the strides of `reader` are only an order
+// (ArchiveReader::strides_are_order). If the metadata cannot be read: an error that says so, or with `allow_loss`
 // the tensor without the metadata that cannot be read.
 absl::StatusOr<DecodedTensor> ReadForCopy(const ArchiveReader& reader, const ArchiveEntry& entry, bool allow_loss);
 

@@ -21,6 +21,7 @@ enum class NpyStrings {
 struct NpyFormat {
   NpyOrder order = NpyOrder::kRowMajor;
   bool big_endian = false;
+  // With kBytes, a tensor whose kNpyDescrAttribute says "U" is stored as kUnicode, if its strings are UTF-8.
   // Strings are padded with NUL bytes to the longest one. A string that ends in a NUL byte is refused, since readers
   // cannot tell it from padding.
   NpyStrings strings = NpyStrings::kBytes;

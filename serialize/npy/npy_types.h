@@ -21,7 +21,7 @@ namespace tensorcask {
 
 // The attribute of TensorMetadata that keeps the type of an array of datetime64 or timedelta64 ("<M8[D]"), whose
 // elements are int64, or of str ("<U5"), whose elements are strings. NpyWriter and NpzWriter write a tensor that has
-// this attribute as such an array; strings that are no longer UTF-8 as bytes.
+// this attribute as such an array; strings that are not UTF-8 as bytes.
 inline constexpr char kNpyDescrAttribute[] = "npy.descr";
 
 struct NpyReaderOptions {

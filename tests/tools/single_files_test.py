@@ -5,12 +5,13 @@ import json
 import os
 import shutil
 import struct
+import subprocess
 import sys
 import zipfile
 
 sys.path[:0] = (os.path.join(os.path.dirname(os.path.abspath(__file__)), folder) for folder in (".", "../support"))
 import case_report  # noqa: E402
-from tool_testing import Archives, floats, run  # noqa: E402
+from tool_testing import TOOL, Archives, floats, run  # noqa: E402
 
 
 def npy(*values, descr="<f4", form="f"):
@@ -45,6 +46,16 @@ class FilesWithoutNames(Archives):
         self.assertIn("v: shape differs: float32 [4], float32 [3]\n", done.stdout)
         done = run("diff", a, prefix)
         self.assertEqual(done.stdout.splitlines()[-1], "0 tensors equal, 3 different")
+        v = self.put("v.npy", npy(1, 2, 3))
+        self.assertEqual(self.good("diff", v, prefix, "w"), "1 tensor equal, 0 different\n")  # though it has a v
+
+    def test_fields_are_tensors_with_names(self):
+        descr = [("a", "<f4"), ("b", "<f4")]
+        one, two = (self.put(name, npy(descr=descr).replace(b"(0,)", b"(1,)") + struct.pack("<2f", 1, b))
+                    for name, b in (("one.npy", 2), ("two.npy", 3)))
+        self.assertEqual(self.good("diff", one, two, "a"), "1 tensor equal, 0 different\n")
+        self.assertEqual(run("diff", one, two).stdout.splitlines()[-1], "1 tensor equal, 1 different")
+        self.assert_one_line(run("convert", "x=" + one, self.path("x.npz")), 2, "have names, which --rename changes")
 
     def test_names_for_two_files_of_one_name(self):
         a, b = self.put("1/w.npy", npy(1)), self.put("2/w.npy", npy(2, 3))
@@ -58,6 +69,8 @@ class FilesWithoutNames(Archives):
         self.assertEqual(list(self.tensors(odd)), ["x=y"])
         self.good("convert", odd, self.path("odd.npz"))
         self.assertEqual(list(self.tensors(self.path("odd.npz"))), ["x=y"])
+        done = run("convert", "--rename", "w=y", "x=" + a, self.path("never.npz"))
+        self.assert_one_line(done, 2, "--rename w=y", "no tensor")
 
     def test_fortran_order_is_kept_by_numpys_formats_alone(self):
         rows = npy(1, 2, 3, 4, 5, 6)
@@ -70,6 +83,11 @@ class FilesWithoutNames(Archives):
             tensor = json.loads(self.good("ls", "--json", self.path(name)))["tensors"][0]
             self.assertEqual(tensor["strides"] is not None, name == "m.npz", tensor)
             self.assertEqual(self.good("diff", columns, self.path(name)), "1 tensor equal, 0 different\n")
+        with open(self.path("stream"), "wb") as stream:
+            self.assertEqual(subprocess.run([TOOL, "cat", columns], stdout=stream, timeout=60, check=False).returncode, 0)
+        with open(self.path("stream"), "rb") as stream:
+            done = subprocess.run([TOOL, "ls", "--json", "-"], stdin=stream, capture_output=True, timeout=60, check=False)
+        self.assertIsNone(json.loads(done.stdout)["tensors"][0]["strides"])
 
     def test_verify_says_that_nothing_confirms_the_values(self):
         a = self.put("a.npy", npy(1))
@@ -100,6 +118,9 @@ class Text(Archives):
         with zipfile.ZipFile(self.path("copy.npz")) as file:
             self.assertIn(b"'<U2'", file.read("u.npy"))
             self.assertIn(b"'|S2'", file.read("s.npy"))
+        self.good("convert", "--include", "u", self.path("m.npz"), self.path("u.pbtxt"))
+        with open(self.path("u.pbtxt"), encoding="utf-8") as file:
+            self.assertNotIn("npy.descr", file.read())  # TensorFlow's parser would refuse it
         self.assertEqual({tensor["encoding"] for tensor in
                           json.loads(self.good("ls", "--json", self.path("m.ckpt")))["tensors"]}, {"plain"})
 
@@ -170,6 +191,16 @@ class TwoForms(Archives):
         done = run("convert", "--overwrite", model, self.path("shards/m.safetensors"))
         self.assert_one_line(done, 2, "write to another folder")
         self.assertEqual(self.tensors(model), before)
+        os.symlink("m.safetensors", self.path("link.safetensors"))
+        os.symlink(self.path("shards"), self.path("way"))
+        for source, target in (("./m.safetensors", "m.safetensors.index.json"), (single, "m.safetensors.index.json"),
+                               ("link.safetensors", "m.safetensors.index.json"), ("shards", "way/m.safetensors"),
+                               ("way/m-00001-of-00002.safetensors", "shards/m.safetensors")):
+            done = run("convert", "--overwrite", source, target, cwd=self.folder)
+            self.assert_one_line(done, 2, "is of the other form of DST", "write to another folder")
+        self.assertEqual((self.tensors(single), self.tensors(model)), (before, before))
+        self.good("convert", "--overwrite", model, model)
+        self.assertEqual(list(self.tensors(model)), list(before))
         shutil.rmtree(self.path("shards"))
 
 

@@ -25,8 +25,8 @@ constexpr Signature kSignatures[] = {
      "7zXZ",
      "this file is compressed with xz: decompress it first (unxz)"},
     {"model_checkpoint_path:",
-     "this is the list of the checkpoints in its folder: name the folder, which stands for the latest, or a "
-     "checkpoint"},
+     "this is the list of the checkpoints in its folder: give the folder (for the latest checkpoint) or the path of "
+     "one"},
     {"BZh", "this file is compressed with bzip2: decompress it first (bunzip2)"},
     {"version https://git-lfs.", "this is a pointer of Git LFS, not the file itself: fetch the file (git lfs pull)"},
     {"\x89HDF\r\n", "this is an HDF5 file, a format that tensorcask does not read"},

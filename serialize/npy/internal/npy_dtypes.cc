@@ -78,8 +78,8 @@ absl::StatusOr<std::string> DescrOf(DType dtype, const NpyFormat& format, absl::
   if (!time_descr.empty()) {
     if (dtype != DType::kInt64 || !IsTimeDescr(time_descr)) {
       return absl::InvalidArgumentError(absl::StrCat("the attribute npy.descr is ", Quoted(time_descr),
-                                                     "; it must be the type of a time, <M8[D] for example, of an int64 "
-                                                     "tensor"));
+                                                     "; it must be the type of a time of an int64 tensor, <M8[D] for "
+                                                     "example, or <U of strings"));
     }
     const size_t kind = time_descr.find_first_of("Mm");
     return absl::StrCat(order, time_descr.substr(kind));
