@@ -94,7 +94,9 @@ class NpyArchiveReader final : public ArchiveReader {
 
   absl::string_view format() const override { return kIsNpz ? "npz" : "npy"; }
   const std::string& path() const override { return path_; }
-  bool has_names() const override { return kIsNpz || !reader_.entries()[0].field.empty(); }  // fields have names
+  bool has_names() const override {  // fields have names
+    return kIsNpz || reader_.entries().size() != 1 || !reader_.entries()[0].field.empty();
+  }
   bool strides_are_order() const override { return true; }
   const std::vector<ArchiveEntry>& entries() const override { return entries_; }
   std::vector<std::string> notes() const override { return reader_.notes(); }
