@@ -116,12 +116,24 @@ bool HasEnded(pid_t parent) {
   return now != parent && now != 0;
 }
 
-// Closes what a process left that has ended.
-void CloseAll() {
-  if (syscall(SYS_close_range, 0, ~0U, 0) == 0) return;
+void CloseRange(unsigned first, unsigned last) {
+  if (syscall(SYS_close_range, first, last, 0) == 0) return;
   rlimit limit = {};
   syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, nullptr, &limit);  // before Linux 5.9
-  for (rlim_t number = 0; number < limit.rlim_max; ++number) syscall(SYS_close, number);
+  for (rlim_t number = first; number <= last && number < limit.rlim_max; ++number) syscall(SYS_close, number);
+}
+
+// Closes what a process left that has ended. The numbers of the batch are left to the closers: one that has not begun
+// yet would let this process block, and the others would stay open as long.
+void CloseAllBut(Batch batch) {
+  std::sort(batch.numbers.begin(), batch.numbers.begin() + batch.count);
+  unsigned next = 0;
+  for (size_t i = 0; i < batch.count; ++i) {
+    const auto number = static_cast<unsigned>(batch.numbers[i]);
+    if (number > next) CloseRange(next, number - 1);
+    next = number + 1;
+  }
+  CloseRange(next, ~0U);
 }
 
 // One closer for each descriptor, so that one that blocks does not delay the others. Only system calls: the memory is a
@@ -143,7 +155,7 @@ void CloseAll() {
   for (int step = 0; running > 0; ++step) {
     while (running > 0 && syscall(SYS_wait4, -1, nullptr, WNOHANG | __WALL, nullptr) > 0) --running;
     if (HasEnded(parent)) {
-      CloseAll();
+      CloseAllBut(batch);
       break;
     }
     if (step < kWaitSteps) {

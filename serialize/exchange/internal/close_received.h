@@ -29,8 +29,8 @@ bool IsMemoryFile(int descriptor);
 // A closer has to share the table: closing a copy of a FUSE file in another table would leave the original here, and
 // each close of such a file asks its daemon. But the system closes the files of a process that is killed only when no
 // process shares its table any more. So a helper, the parent of the closers, stays until the last of them ends. When
-// this process ends, the helper closes all that is left in the table: listeners refuse clients, and peers see the end
-// of their connections. The helper has a session of its own, so that a signal to the process group does not end it.
+// this process ends, the helper closes all else that is left in the table: listeners refuse clients, and peers see the
+// end of their connections. The helper has a session of its own, so that a signal to the process group does not end it.
 //
 // If no process can be made (RLIMIT_NPROC, seccomp), a detached thread closes the descriptors. They stay open if no
 // thread can be made, or while 256 helpers wait.
