@@ -297,7 +297,7 @@ class Paths(Base):
         path = self.file("a.safetensors", safetensors({"": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]}}, b"7"))
         for option in ((), ("--dry-run",)):
             done = run("convert", *option, path, self.path("x"))
-            self.assert_one_line(done, 1, f'{path}: tensor "": its name is empty, which a checkpoint cannot hold; rename it')
+            self.assert_one_line(done, 1, f'{path}: tensor "": its name is empty, which a checkpoint file cannot hold; rename it')
         self.assertEqual(os.listdir(self.folder), ["a.safetensors"])
         self.good("convert", path, self.path("x.npz"))
         self.good("convert", "--rename", "=a", path, self.path("x"))
