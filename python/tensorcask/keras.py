@@ -213,10 +213,10 @@ def save_weights(path: "str | os.PathLike[str]", model: typing.Any, **options: t
     Returns the bytes on the disk. Raises InvalidArgumentError if two variables have one name.
 
     >>> import keras, tensorcask as tc, tensorcask.keras as tck
-    >>> model = keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(2, name="dense")])
+    >>> model = keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(2, name="dense")], name="small")
     >>> _ = tck.save_weights("dense.safetensors", model)
     >>> [(name, array.shape) for name, array in tc.load("dense.safetensors").items()]
-    [('sequential/dense/bias', (2,)), ('sequential/dense/kernel', (3, 2))]
+    [('small/dense/bias', (2,)), ('small/dense/kernel', (3, 2))]
     """
     return int(_native.save(path, _values(_weights(model)), **options))
 

@@ -1,5 +1,8 @@
 """verify, convert, diff, stats, salvage."""
 
+import pathlib
+import zipfile
+
 import numpy as np
 import pytest
 
@@ -30,6 +33,17 @@ def test_verify(model, tmp_path):
     (tmp_path / "m.data-00000-of-00001").unlink()
     with pytest.raises(ValueError, match="missing"):
         tc.verify(model)
+
+
+def test_damage_outside_of_tensors_counts_separately(tensors):
+    tc.save("m.npz", tensors)
+    with zipfile.ZipFile("m.npz", "a") as file:
+        file.writestr("note.txt", "no array")
+    content = pathlib.Path("m.npz").read_bytes()
+    pathlib.Path("m.npz").write_bytes(content.replace(b"no array", b"no arrow"))
+    report = tc.verify("m.npz")
+    assert not report and (report.whole, report.damaged, report.damaged_elsewhere) == (5, 0, 1)
+    assert repr(report).endswith(", 1 damaged elsewhere>")
 
 
 def test_convert(model, tmp_path, tensors):
