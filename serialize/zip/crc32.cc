@@ -44,7 +44,7 @@ CASK_TARGET_PCLMUL inline __m128i Fold(__m128i state, __m128i factors, __m128i n
 // Polynomials Using PCLMULQDQ", Intel 2009; the constants are those of the reflected polynomial).
 CASK_TARGET_PCLMUL inline __m128i By128() { return _mm_set_epi64x(0x00ccaa009e, 0x01751997d0); }
 
-// The end of both kernels: folds the rest of the bytes into the 128 bits of `state`, and reduces them to the inverted
+// The end of all kernels: folds the rest of the bytes into the 128 bits of `state`, and reduces them to the inverted
 // checksum. Requires: `count` is a multiple of 16.
 CASK_TARGET_PCLMUL inline uint32_t FinishState(__m128i state, const char* bytes, size_t count) {
   const __m128i by_128 = By128();
@@ -59,6 +59,11 @@ CASK_TARGET_PCLMUL inline uint32_t FinishState(__m128i state, const char* bytes,
   __m128i quotient = _mm_clmulepi64_si128(_mm_and_si128(state, low_words), polynomial, 0x10);
   quotient = _mm_clmulepi64_si128(_mm_and_si128(quotient, low_words), polynomial, 0x00);
   return static_cast<uint32_t>(_mm_extract_epi32(_mm_xor_si128(state, quotient), 1));
+}
+
+// The same for four streams of 128 bits, one behind the other.
+CASK_TARGET_PCLMUL inline uint32_t FinishLanes(const __m128i (&lanes)[4], const char* bytes, size_t count) {
+  return FinishState(Fold(Fold(Fold(lanes[0], By128(), lanes[1]), By128(), lanes[2]), By128(), lanes[3]), bytes, count);
 }
 
 // Four streams of 128 bits, folded by 512 bits, then by 128. Requires: `count` is a multiple of 16 and at least
@@ -77,18 +82,19 @@ CASK_TARGET_PCLMUL uint32_t FoldBlocks(uint32_t state, const char* bytes, size_t
     c = Fold(c, by_512, Load(bytes + 32));
     d = Fold(d, by_512, Load(bytes + 48));
   }
-  return FinishState(Fold(Fold(Fold(a, By128(), b), By128(), c), By128(), d), bytes, count);
+  const __m128i lanes[4] = {a, b, c, d};
+  return FinishLanes(lanes, bytes, count);
 }
 
-#define CASK_TARGET_VPCLMUL __attribute__((target("sse4.2,pclmul,avx512f,avx512bw,avx512dq,avx512vl,vpclmulqdq")))
+#define CASK_TARGET_VPCLMUL512 __attribute__((target("sse4.2,pclmul,avx512f,avx512bw,avx512dq,avx512vl,vpclmulqdq")))
 
-// Bytes that the wide kernel takes at once.
+// Bytes that the wide kernels take at once.
 constexpr size_t kWideBytes = 256;
 
-CASK_TARGET_VPCLMUL inline __m512i LoadWide(const char* bytes) { return _mm512_loadu_si512(bytes); }
+CASK_TARGET_VPCLMUL512 inline __m512i LoadWide(const char* bytes) { return _mm512_loadu_si512(bytes); }
 
 // As Fold, four times: in each 128-bit lane.
-CASK_TARGET_VPCLMUL inline __m512i FoldWide(__m512i state, __m512i factors, __m512i next) {
+CASK_TARGET_VPCLMUL512 inline __m512i FoldWide(__m512i state, __m512i factors, __m512i next) {
   constexpr int kXorOfThree = 0x96;
   return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(state, factors, 0x00),
                                    _mm512_clmulepi64_epi128(state, factors, 0x11), next, kXorOfThree);
@@ -96,7 +102,7 @@ CASK_TARGET_VPCLMUL inline __m512i FoldWide(__m512i state, __m512i factors, __m5
 
 // Sixteen streams of 128 bits in four registers, folded by 2048 bits, then by 512, then by 128. Requires: `count` is a
 // multiple of 16 and at least kWideBytes. `state` is the inverted checksum, and so is the result.
-CASK_TARGET_VPCLMUL uint32_t FoldWideBlocks(uint32_t state, const char* bytes, size_t count) {
+CASK_TARGET_VPCLMUL512 uint32_t FoldWideBlocks(uint32_t state, const char* bytes, size_t count) {
   const __m512i by_2048 = _mm512_broadcast_i32x4(_mm_set_epi64x(0x01322d1430, 0x011542778a));
   const __m512i by_512 = _mm512_broadcast_i32x4(_mm_set_epi64x(0x01c6e41596, 0x0154442bd4));
   __m512i a = _mm512_xor_si512(LoadWide(bytes), _mm512_set_epi64(0, 0, 0, 0, 0, 0, 0, static_cast<int64_t>(state)));
@@ -115,7 +121,55 @@ CASK_TARGET_VPCLMUL uint32_t FoldWideBlocks(uint32_t state, const char* bytes, s
   for (; count >= 64; bytes += 64, count -= 64) a = FoldWide(a, by_512, LoadWide(bytes));
   __m128i lanes[4];
   std::memcpy(lanes, &a, sizeof(lanes));
-  return FinishState(Fold(Fold(Fold(lanes[0], By128(), lanes[1]), By128(), lanes[2]), By128(), lanes[3]), bytes, count);
+  return FinishLanes(lanes, bytes, count);
+}
+
+#define CASK_TARGET_VPCLMUL256 __attribute__((target("sse4.2,pclmul,avx2,vpclmulqdq")))
+
+// 512 bits where the registers have 256.
+struct Pair {
+  __m256i low;
+  __m256i high;
+};
+
+CASK_TARGET_VPCLMUL256 inline Pair LoadPair(const char* bytes) {
+  const auto* const words = reinterpret_cast<const __m256i*>(bytes);
+  return {_mm256_loadu_si256(words), _mm256_loadu_si256(words + 1)};
+}
+
+// As Fold, twice: in each 128-bit lane.
+CASK_TARGET_VPCLMUL256 inline __m256i FoldHalf(__m256i state, __m256i factors, __m256i next) {
+  return _mm256_xor_si256(
+      _mm256_xor_si256(_mm256_clmulepi64_epi128(state, factors, 0x00), _mm256_clmulepi64_epi128(state, factors, 0x11)),
+      next);
+}
+
+CASK_TARGET_VPCLMUL256 inline Pair FoldPair(const Pair& state, __m256i factors, const Pair& next) {
+  return {FoldHalf(state.low, factors, next.low), FoldHalf(state.high, factors, next.high)};
+}
+
+// As FoldWideBlocks, with two registers for each of its own.
+CASK_TARGET_VPCLMUL256 uint32_t FoldPairBlocks(uint32_t state, const char* bytes, size_t count) {
+  const __m256i by_2048 = _mm256_broadcastsi128_si256(_mm_set_epi64x(0x01322d1430, 0x011542778a));
+  const __m256i by_512 = _mm256_broadcastsi128_si256(_mm_set_epi64x(0x01c6e41596, 0x0154442bd4));
+  Pair a = LoadPair(bytes);
+  a.low = _mm256_xor_si256(a.low, _mm256_set_epi64x(0, 0, 0, static_cast<int64_t>(state)));
+  Pair b = LoadPair(bytes + 64);
+  Pair c = LoadPair(bytes + 128);
+  Pair d = LoadPair(bytes + 192);
+  bytes += kWideBytes;
+  count -= kWideBytes;
+  for (; count >= kWideBytes; bytes += kWideBytes, count -= kWideBytes) {
+    a = FoldPair(a, by_2048, LoadPair(bytes));
+    b = FoldPair(b, by_2048, LoadPair(bytes + 64));
+    c = FoldPair(c, by_2048, LoadPair(bytes + 128));
+    d = FoldPair(d, by_2048, LoadPair(bytes + 192));
+  }
+  a = FoldPair(FoldPair(FoldPair(a, by_512, b), by_512, c), by_512, d);
+  for (; count >= 64; bytes += 64, count -= 64) a = FoldPair(a, by_512, LoadPair(bytes));
+  __m128i lanes[4];
+  std::memcpy(lanes, &a, sizeof(lanes));
+  return FinishLanes(lanes, bytes, count);
 }
 
 #endif
@@ -125,8 +179,11 @@ CASK_TARGET_VPCLMUL uint32_t FoldWideBlocks(uint32_t state, const char* bytes, s
 uint32_t ExtendCrc32(uint32_t crc, absl::string_view bytes) {
 #if defined(__x86_64__)
   const size_t count = bytes.size() / 16 * 16;
-  if (count >= kWideBytes && GetCpuFeatures().vpclmul) {
+  if (count >= kWideBytes && GetCpuFeatures().vpclmul512) {
     crc = ~FoldWideBlocks(~crc, bytes.data(), count);
+    bytes.remove_prefix(count);
+  } else if (count >= kWideBytes && GetCpuFeatures().vpclmul256) {
+    crc = ~FoldPairBlocks(~crc, bytes.data(), count);
     bytes.remove_prefix(count);
   } else if (count >= kBlockBytes && GetCpuFeatures().pclmul) {
     crc = ~FoldBlocks(~crc, bytes.data(), count);

@@ -29,7 +29,8 @@ CpuFeatures DetectFeatures() {
                   __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") && HasF16c();
   features.avx512 = features.avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                     __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  features.vpclmul = features.avx512 && __builtin_cpu_supports("vpclmulqdq");
+  features.vpclmul256 = features.avx2 && __builtin_cpu_supports("vpclmulqdq");
+  features.vpclmul512 = features.vpclmul256 && features.avx512;
   features.vbmi2 = features.avx512 && __builtin_cpu_supports("avx512vbmi2");
   features.amd = __builtin_cpu_is("amd");
 #endif
@@ -41,11 +42,11 @@ CpuFeatures DetectFeatures() {
 namespace internal {
 
 CpuFeatures LimitFeatures(CpuFeatures features, absl::string_view level) {
-  // Each level hides the extensions above it in this list.
+  // Each level hides what the levels before it in this list add.
   if (level == "avx512") return features;
-  features.avx512 = features.vpclmul = features.vbmi2 = false;
+  features.avx512 = features.vpclmul512 = features.vbmi2 = false;
   if (level == "avx2") return features;
-  features.avx2 = false;
+  features.avx2 = features.vpclmul256 = false;
   if (level == "sse42") return features;
   return CpuFeatures();
 }

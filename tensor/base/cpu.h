@@ -4,8 +4,9 @@
 //   const auto copy = GetCpuFeatures().avx2 ? CopyAvx2 : CopyScalar;
 //
 // TENSORCASK_CPU in the environment hides extensions, so that each kernel can be tested on one machine: "scalar" hides
-// all, the maker too, "sse42" leaves sse42 and pclmul, "avx2" leaves avx2 as well, "avx512" hides nothing. Any other
-// text counts as "scalar", so that a misspelling costs speed and nothing else; empty counts as unset.
+// all, the maker too, "sse42" leaves sse42 and pclmul, "avx2" leaves avx2 and vpclmul256 as well, "avx512" hides
+// nothing. Any other text counts as "scalar", so that a misspelling costs speed and nothing else; empty counts as
+// unset.
 
 #ifndef TENSORCASK_TENSOR_BASE_CPU_H_
 #define TENSORCASK_TENSOR_BASE_CPU_H_
@@ -15,18 +16,18 @@
 namespace tensorcask {
 
 struct CpuFeatures {
-  bool sse42 = false;    // includes crc32
-  bool pclmul = false;   // carry-less multiplication of 64 bits
-  bool avx2 = false;     // includes f16c, popcnt, bmi and bmi2
-  bool avx512 = false;   // f, bw, dq, vl together
-  bool vpclmul = false;  // carry-less multiplication in 512-bit registers; implies avx512
-  bool vbmi2 = false;    // compress and expand bytes and words; implies avx512
+  bool sse42 = false;       // includes crc32
+  bool pclmul = false;      // carry-less multiplication of 64 bits; implies sse42
+  bool avx2 = false;        // includes f16c, popcnt, bmi and bmi2; implies pclmul
+  bool vpclmul256 = false;  // carry-less multiplication in 256-bit registers; implies avx2
+  bool avx512 = false;      // f, bw, dq, vl together; implies avx2
+  bool vpclmul512 = false;  // the same in 512-bit registers; implies vpclmul256 and avx512
+  bool vbmi2 = false;       // compress and expand bytes and words; implies avx512
 
   bool amd = false;  // no extension, but the maker: caches differ
 };
 
-// Detected on the first call; thread-safe. Each extension implies those above it in the list: a kernel asks for the
-// highest that it uses.
+// Detected on the first call; thread-safe. A kernel asks for the extension that implies all that it uses.
 const CpuFeatures& GetCpuFeatures();
 
 namespace internal {

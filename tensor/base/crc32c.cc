@@ -56,8 +56,10 @@ const Kernels& GetKernels() {
     Kernels chosen;
 #if defined(__x86_64__)
     const CpuFeatures& cpu = GetCpuFeatures();
-    if (cpu.vpclmul) {
+    if (cpu.vpclmul512) {
       chosen = {internal::Crc32cAvx512, internal::StreamCrc32cAvx512};
+    } else if (cpu.vpclmul256) {
+      chosen = {internal::Crc32cAvx2, internal::StreamCrc32cAvx2};
     } else if (cpu.pclmul) {
       chosen = {internal::Crc32cSse42, internal::StreamCrc32cSse42};
     }

@@ -14,6 +14,7 @@
 #include <cstring>
 
 #define CASK_TARGET_SSE42 __attribute__((target("sse4.2,pclmul")))
+#define CASK_TARGET_AVX2 __attribute__((target("sse4.2,pclmul,avx2,vpclmulqdq")))
 #define CASK_TARGET_AVX512 __attribute__((target("sse4.2,pclmul,avx512f,avx512bw,avx512dq,avx512vl,vpclmulqdq")))
 
 namespace tensorcask::internal {
@@ -74,26 +75,101 @@ CASK_TARGET_SSE42 inline void StreamLines(const unsigned char* bytes, size_t cou
   }
 }
 
+// Copies all of the bytes, those of whole blocks of kBlock bytes past the caches, behind the first ones that align
+// `out`. Extends *crc by `block` up to the end of the last of these blocks, and returns where that is.
+template <size_t kBlock, uint32_t (*block)(uint32_t crc, const unsigned char* bytes)>
+CASK_TARGET_SSE42 size_t StreamBlocks(uint32_t* crc, const unsigned char* bytes, size_t count, unsigned char* out) {
+  static_assert(kBlock % 64 == 0);
+  size_t i = BytesToAlignment(out, count);
+  std::memcpy(out, bytes, i);
+  *crc = OneStream(*crc, bytes, i);
+  for (; count - i >= kBlock; i += kBlock) {
+    *crc = block(*crc, bytes + i);
+    StreamLines(bytes + i, kBlock, out + i);  // they are in the first-level cache
+  }
+  _mm_sfence();  // these stores keep no order with others unless told to
+  std::memcpy(out + i, bytes + i, count - i);
+  return i;
+}
+
 // A page, so that each chain has its own prefetcher.
 constexpr size_t kPage = 4096;
 
-// Each 128-bit lane times x^(8 kBytes): moved to where the lane kBytes further back is. The low half of a lane holds
-// the higher powers; the reflected product of 64 by 32 bits lies 33 bits too high in 128.
+// Below, 128 bits of a message that was folded are a lane.
+
+// A lane times x^(8 kBytes): moved to where the lane kBytes further back is. The low half of a lane holds the higher
+// powers; the reflected product of 64 by 32 bits lies 33 bits too high in 128.
+template <uint64_t kBytes>
+constexpr uint32_t kLowFactor = PowerOfXModP(8 * kBytes + 64 - 33);
+template <uint64_t kBytes>
+constexpr uint32_t kHighFactor = PowerOfXModP(8 * kBytes - 33);
+
+template <uint64_t kBytes>
+CASK_TARGET_SSE42 inline __m128i Shifted(__m128i lane) {
+  const __m128i factors = _mm_set_epi64x(kHighFactor<kBytes>, kLowFactor<kBytes>);
+  return _mm_xor_si128(_mm_clmulepi64_si128(lane, factors, 0x00), _mm_clmulepi64_si128(lane, factors, 0x11));
+}
+
+template <uint64_t kBytes>
+CASK_TARGET_AVX2 inline __m256i Shifted(__m256i lanes) {
+  const __m256i factors =
+      _mm256_set_epi64x(kHighFactor<kBytes>, kLowFactor<kBytes>, kHighFactor<kBytes>, kLowFactor<kBytes>);
+  return _mm256_xor_si256(_mm256_clmulepi64_epi128(lanes, factors, 0x00),
+                          _mm256_clmulepi64_epi128(lanes, factors, 0x11));
+}
+
 template <uint64_t kBytes>
 CASK_TARGET_AVX512 inline __m512i Shifted(__m512i lanes) {
-  constexpr uint32_t kLow = PowerOfXModP(8 * kBytes + 64 - 33);
-  constexpr uint32_t kHigh = PowerOfXModP(8 * kBytes - 33);
-  const __m512i factors = _mm512_set_epi64(kHigh, kLow, kHigh, kLow, kHigh, kLow, kHigh, kLow);
+  const __m512i factors =
+      _mm512_set_epi64(kHighFactor<kBytes>, kLowFactor<kBytes>, kHighFactor<kBytes>, kLowFactor<kBytes>,
+                       kHighFactor<kBytes>, kLowFactor<kBytes>, kHighFactor<kBytes>, kLowFactor<kBytes>);
   return _mm512_xor_si512(_mm512_clmulepi64_epi128(lanes, factors, 0x00),
                           _mm512_clmulepi64_epi128(lanes, factors, 0x11));
 }
 
-template <uint64_t kBytes>
-CASK_TARGET_AVX512 inline __m128i Shifted(__m128i lane) {
-  constexpr uint32_t kLow = PowerOfXModP(8 * kBytes + 64 - 33);
-  constexpr uint32_t kHigh = PowerOfXModP(8 * kBytes - 33);
-  const __m128i factors = _mm_set_epi64x(kHigh, kLow);
-  return _mm_xor_si128(_mm_clmulepi64_si128(lane, factors, 0x00), _mm_clmulepi64_si128(lane, factors, 0x11));
+// The checksum of four lanes, one behind the other.
+CASK_TARGET_SSE42 inline uint32_t Crc32cOfLanes(__m128i a, __m128i b, __m128i c, __m128i d) {
+  const __m128i lane = _mm_xor_si128(_mm_xor_si128(Shifted<48>(a), Shifted<32>(b)), _mm_xor_si128(Shifted<16>(c), d));
+  const uint64_t crc = _mm_crc32_u64(0, static_cast<uint64_t>(_mm_cvtsi128_si64(lane)));
+  return static_cast<uint32_t>(_mm_crc32_u64(crc, static_cast<uint64_t>(_mm_extract_epi64(lane, 1))));
+}
+
+// The bytes of MixedBlock, a multiple of 64: what StreamBlocks wants.
+constexpr size_t kMixedBlock = 4 * kPage;
+
+CASK_TARGET_AVX2 inline __m256i Load256(const unsigned char* bytes) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(bytes));
+}
+
+// The crc32 instruction and carry-less multiplication use different units of the processor, so that both at once are
+// half as fast again as either (AMD Zen 3: 34 GB/s instead of 23 and 25 in the second-level cache). The multiplication
+// takes the first kFolded bytes, 64 a step in two chains; the instruction takes three spans behind them, 24 of each a
+// step.
+CASK_TARGET_AVX2 uint32_t MixedBlock(uint32_t crc, const unsigned char* bytes) {
+  constexpr size_t kSteps = 120;
+  constexpr size_t kFolded = 64 * (kSteps + 1);
+  constexpr size_t kSpan = 24 * kSteps;
+  static_assert(kFolded + 3 * kSpan == kMixedBlock);
+  __m256i low = _mm256_xor_si256(Load256(bytes), _mm256_set_epi64x(0, 0, 0, static_cast<int64_t>(crc)));
+  __m256i high = Load256(bytes + 32);
+  const unsigned char* span = bytes + kFolded;
+  uint64_t a = 0;
+  uint64_t b = 0;
+  uint64_t c = 0;
+  for (size_t i = 64; i < kFolded; i += 64) {
+    low = _mm256_xor_si256(Shifted<64>(low), Load256(bytes + i));
+    high = _mm256_xor_si256(Shifted<64>(high), Load256(bytes + i + 32));
+    for (size_t end = 0; end < 24; end += 8) {
+      a = _mm_crc32_u64(a, Load64(span + end));
+      b = _mm_crc32_u64(b, Load64(span + kSpan + end));
+      c = _mm_crc32_u64(c, Load64(span + 2 * kSpan + end));
+    }
+    span += 24;
+  }
+  const uint32_t folded = Crc32cOfLanes(_mm256_castsi256_si128(low), _mm256_extracti128_si256(low, 1),
+                                        _mm256_castsi256_si128(high), _mm256_extracti128_si256(high, 1));
+  return static_cast<uint32_t>(
+      _mm_crc32_u64(0, ShiftedAsData<3 * kSpan>(folded) ^ ShiftedAsData<2 * kSpan>(a) ^ ShiftedAsData<kSpan>(b)) ^ c);
 }
 
 // `lanes` moved on by kBytes, to where bytes + i lies, and joined with the 64 bytes there.
@@ -158,10 +234,7 @@ CASK_TARGET_AVX512 inline __m512i FirstState(uint32_t crc, const unsigned char* 
 CASK_TARGET_AVX512 inline uint32_t Crc32cOfState(__m512i state) {
   __m128i lanes[4];
   std::memcpy(lanes, &state, sizeof(lanes));
-  const __m128i lane = _mm_xor_si128(_mm_xor_si128(Shifted<48>(lanes[0]), Shifted<32>(lanes[1])),
-                                     _mm_xor_si128(Shifted<16>(lanes[2]), lanes[3]));
-  const uint64_t crc = _mm_crc32_u64(0, static_cast<uint64_t>(_mm_cvtsi128_si64(lane)));
-  return static_cast<uint32_t>(_mm_crc32_u64(crc, static_cast<uint64_t>(_mm_extract_epi64(lane, 1))));
+  return Crc32cOfLanes(lanes[0], lanes[1], lanes[2], lanes[3]);
 }
 
 }  // namespace
@@ -176,16 +249,19 @@ CASK_TARGET_SSE42 uint32_t Crc32cSse42(uint32_t crc, const unsigned char* bytes,
 
 CASK_TARGET_SSE42 uint32_t StreamCrc32cSse42(uint32_t crc, const unsigned char* bytes, size_t count,
                                              unsigned char* out) {
-  size_t i = BytesToAlignment(out, count);
-  std::memcpy(out, bytes, i);
-  crc = OneStream(crc, bytes, i);
-  for (; count - i >= 3 * kPage; i += 3 * kPage) {
-    crc = ThreeSpans<kPage>(crc, bytes + i);
-    StreamLines(bytes + i, 3 * kPage, out + i);  // they are in the first-level cache
-  }
-  _mm_sfence();  // these stores keep no order with others unless told to
-  std::memcpy(out + i, bytes + i, count - i);
+  const size_t done = StreamBlocks<3 * kPage, ThreeSpans<kPage>>(&crc, bytes, count, out);
+  return Crc32cSse42(crc, bytes + done, count - done);
+}
+
+CASK_TARGET_AVX2 uint32_t Crc32cAvx2(uint32_t crc, const unsigned char* bytes, size_t count) {
+  size_t i = 0;
+  for (; count - i >= kMixedBlock; i += kMixedBlock) crc = MixedBlock(crc, bytes + i);
   return Crc32cSse42(crc, bytes + i, count - i);
+}
+
+CASK_TARGET_AVX2 uint32_t StreamCrc32cAvx2(uint32_t crc, const unsigned char* bytes, size_t count, unsigned char* out) {
+  const size_t done = StreamBlocks<kMixedBlock, MixedBlock>(&crc, bytes, count, out);
+  return Crc32cSse42(crc, bytes + done, count - done);
 }
 
 CASK_TARGET_AVX512 uint32_t Crc32cAvx512(uint32_t crc, const unsigned char* bytes, size_t count) {

@@ -1,6 +1,7 @@
 """Object graphs, variants, V1 checkpoints and whole SavedModels: what TensorFlow writes beside plain tensors."""
 
 import os
+import tempfile
 import unittest
 
 import numpy as np
@@ -146,18 +147,19 @@ class Variants(peer.Scratch):
         theirs.save(prefix, {"variant": variant, "plain": tf.constant([1, 2])})
         self.assertIn("2 tensors whole", ours.tool("verify", prefix).decode())
         self.assertEqual(ours.listing(prefix)["variant"]["dtype"], "variant")
-        ours.convert(prefix, self.path("same"), "--alignment", 1, "--overwrite")
-        ours.convert(prefix, self.path("aligned"), "--overwrite")
-        ours.convert(prefix, self.path("stream.tfrecord"), "--overwrite")
-        ours.convert(
-            self.path("stream.tfrecord"), self.path("back"), "--to", "checkpoint", "--alignment", 1, "--overwrite"
-        )
-        for ending in (".index", ".data-00000-of-00001"):
-            self.assertEqual(peer.read_file(prefix + ending), peer.read_file(self.path("same") + ending))
-        for copy in ("same", "aligned", "back"):
-            restored = theirs.restore(self.path(copy), "variant", tf.variant)
-            self.assertEqual(restored_value(restored), restored_value(variant))
-            peer.carried(TF, "it writes a variant, we convert, it restores", 1)
+        with tempfile.TemporaryDirectory(dir=self.folder) as folder:
+            # New names: where a checkpoint is replaced, ours chooses another number of shards.
+            same, aligned, stream, back = (os.path.join(folder, name) for name in ("same", "aligned", "s.tfrecord", "back"))
+            ours.convert(prefix, same, "--alignment", 1)
+            ours.convert(prefix, aligned)
+            ours.convert(prefix, stream)
+            ours.convert(stream, back, "--to", "checkpoint", "--alignment", 1)
+            for ending in (".index", ".data-00000-of-00001"):
+                self.assertEqual(peer.read_file(prefix + ending), peer.read_file(same + ending))
+            for copy in (same, aligned, back):
+                restored = theirs.restore(copy, "variant", tf.variant)
+                self.assertEqual(restored_value(restored), restored_value(variant))
+                peer.carried(TF, "it writes a variant, we convert, it restores", 1)
 
     def test_tensor_list(self):
         for values, dtype in (

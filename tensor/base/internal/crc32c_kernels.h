@@ -47,7 +47,12 @@ uint32_t Crc32cPortable(uint32_t crc, const unsigned char* bytes, size_t count);
 uint32_t Crc32cSse42(uint32_t crc, const unsigned char* bytes, size_t count);
 uint32_t StreamCrc32cSse42(uint32_t crc, const unsigned char* bytes, size_t count, unsigned char* out);
 
-// Carry-less multiplication in 512-bit registers. Require CpuFeatures::vpclmul.
+// The crc32 instruction and, beside it, carry-less multiplication in 256-bit registers. Require
+// CpuFeatures::vpclmul256.
+uint32_t Crc32cAvx2(uint32_t crc, const unsigned char* bytes, size_t count);
+uint32_t StreamCrc32cAvx2(uint32_t crc, const unsigned char* bytes, size_t count, unsigned char* out);
+
+// Carry-less multiplication in 512-bit registers. Require CpuFeatures::vpclmul512.
 uint32_t Crc32cAvx512(uint32_t crc, const unsigned char* bytes, size_t count);
 uint32_t StreamCrc32cAvx512(uint32_t crc, const unsigned char* bytes, size_t count, unsigned char* out);
 #endif

@@ -12,7 +12,7 @@ namespace {
 CpuFeatures Everything() {
   CpuFeatures features;
   features.sse42 = features.pclmul = features.avx2 = features.avx512 = true;
-  features.vpclmul = features.vbmi2 = features.amd = true;
+  features.vpclmul256 = features.vpclmul512 = features.vbmi2 = features.amd = true;
   return features;
 }
 
@@ -35,7 +35,8 @@ TEST(CpuFeatures, LevelsHideWhatStandsAbove) {
     EXPECT_EQ(features.pclmul, c.sse42);
     EXPECT_EQ(features.avx2, c.avx2);
     EXPECT_EQ(features.avx512, c.avx512);
-    EXPECT_EQ(features.vpclmul, c.avx512);
+    EXPECT_EQ(features.vpclmul256, c.avx2);
+    EXPECT_EQ(features.vpclmul512, c.avx512);
     EXPECT_EQ(features.vbmi2, c.avx512);
     EXPECT_EQ(features.amd, c.sse42);
   }
@@ -45,17 +46,20 @@ TEST(CpuFeatures, LevelsInventNothing) {
   for (const char* level : {"avx512", "avx2", "sse42", "scalar"}) {
     SCOPED_TRACE(level);
     const CpuFeatures features = internal::LimitFeatures(CpuFeatures(), level);
-    EXPECT_FALSE(features.sse42 || features.pclmul || features.avx2 || features.avx512 || features.vpclmul ||
-                 features.vbmi2 || features.amd);
+    EXPECT_FALSE(features.sse42 || features.pclmul || features.avx2 || features.vpclmul256 || features.avx512 ||
+                 features.vpclmul512 || features.vbmi2 || features.amd);
   }
 }
 
 TEST(CpuFeatures, EachImpliesThoseAbove) {
   const CpuFeatures& features = GetCpuFeatures();
-  if (features.vpclmul || features.vbmi2) {
+  if (features.vpclmul512) {
+    EXPECT_TRUE(features.vpclmul256);
+  }
+  if (features.vpclmul512 || features.vbmi2) {
     EXPECT_TRUE(features.avx512);
   }
-  if (features.avx512) {
+  if (features.avx512 || features.vpclmul256) {
     EXPECT_TRUE(features.avx2);
   }
   if (features.avx2) {

@@ -1,5 +1,5 @@
-// Runs under TENSORCASK_CPU = unset, sse42 and scalar (BUILD.bazel), and calls every kernel that the processor has in
-// any case.
+// Runs under TENSORCASK_CPU = unset, avx2, sse42 and scalar (BUILD.bazel), and calls every kernel that the processor
+// has in any case.
 
 #include "tensorcask/tensor/base/crc32c.h"
 
@@ -92,7 +92,10 @@ TEST(Crc32c, KernelsAgree) {
     if (__builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.2")) {
       ASSERT_EQ(internal::Crc32cSse42(before, data + offset, size), want);
     }
-    if (GetCpuFeatures().vpclmul) {
+    if (GetCpuFeatures().vpclmul256) {
+      ASSERT_EQ(internal::Crc32cAvx2(before, data + offset, size), want);
+    }
+    if (GetCpuFeatures().vpclmul512) {
       ASSERT_EQ(internal::Crc32cAvx512(before, data + offset, size), want);
     }
 #endif
@@ -179,7 +182,8 @@ TEST(Crc32c, StreamingKernelsAgree) {
   if (__builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.2")) {
     kernels.push_back(internal::StreamCrc32cSse42);
   }
-  if (GetCpuFeatures().vpclmul) kernels.push_back(internal::StreamCrc32cAvx512);
+  if (GetCpuFeatures().vpclmul256) kernels.push_back(internal::StreamCrc32cAvx2);
+  if (GetCpuFeatures().vpclmul512) kernels.push_back(internal::StreamCrc32cAvx512);
   std::mt19937 random(11);
   std::vector<unsigned char> out(70000 + 64);
   for (size_t size : InterestingSizes()) {
