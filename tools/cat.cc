@@ -32,7 +32,7 @@ struct Flags {
 absl::StatusOr<ExitCode> Cat(const Flags& flags, Console& console) {
   if (isatty(STDOUT_FILENO) == 1) return Misuse("stdout is a terminal; records are binary: use a pipe or a file");
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> input, OpenInput(flags.path, flags.input));
-  NoteOverlooked("cat", flags.input, *input, console);
+  NoteOverlooked("cat", *input, console);
   CASK_RETURN_IF_ERROR(CheckMatched(flags.include, {input.get()}));
   NoteAllUnmatched("cat", "--exclude ", flags.exclude, input->entries(), console);
   CASK_RETURN_IF_ERROR(input->CheckFiles());

@@ -201,7 +201,7 @@ absl::StatusOr<ExitCode> Convert(const Flags& flags, Console& console) {
                                  input->path(), " have names, which --rename changes"));
     }
     if (!named.name.empty()) options.names[input.get()] = named.name;
-    NoteOverlooked("convert", flags.input, *input, console);
+    NoteOverlooked("convert", *input, console);
     sources.push_back(input.get());
     inputs.push_back(std::move(input));
   }

@@ -109,8 +109,8 @@ absl::StatusOr<ExitCode> Diff(const Flags& flags, Console& console) {
   CatchInterrupts();
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> a, OpenInput(flags.a, flags.input));
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> b, OpenInput(flags.b, flags.input));
-  NoteOverlooked("diff", flags.input, *a, console);
-  NoteOverlooked("diff", flags.input, *b, console);
+  NoteOverlooked("diff", *a, console);
+  NoteOverlooked("diff", *b, console);
   uint64_t total = 0;
   for (const ArchiveReader* const side : {a.get(), b.get()}) {
     for (const ArchiveEntry& entry : side->entries()) {

@@ -94,7 +94,7 @@ struct SendFlags {
 
 absl::StatusOr<ExitCode> Send(const SendFlags& flags, Console& console) {
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> input, OpenInput(flags.path, flags.input));
-  NoteOverlooked("send", flags.input, *input, console);
+  NoteOverlooked("send", *input, console);
   CASK_RETURN_IF_ERROR(CheckMatched(flags.include, {input.get()}));
   const std::vector<const ArchiveEntry*> selected = SelectEntries(input->entries(), flags.include, flags.exclude);
   CASK_RETURN_IF_ERROR(input->CheckFiles());
@@ -263,7 +263,7 @@ absl::StatusOr<ExitCode> Serve(const ServeFlags& flags, Console& console) {
     const NamedPath named = SplitOperand(operand);
     if (!named.name.empty()) source.prefix = named.name + "/";
     CASK_ASSIGN_OR_RETURN(source.archive, OpenInput(named.path, flags.input));
-    NoteOverlooked("serve", flags.input, *source.archive, console);
+    NoteOverlooked("serve", *source.archive, console);
     CASK_RETURN_IF_ERROR(source.archive->CheckFiles());
     sources.push_back(std::move(source));
   }

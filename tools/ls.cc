@@ -291,7 +291,7 @@ absl::StatusOr<ExitCode> List(const Flags& flags, Console& console) {
   options.keep_entries = flags.by_size || flags.tree;
   options.files = &progress;
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> input, OpenInput(flags.path, options));
-  progress.Print([&] { NoteOverlooked("ls", options, *input, console); });
+  progress.Print([&] { NoteOverlooked("ls", *input, console); });
   if (flags.tree) return DrawTree(flags, *input, console);
   CatchInterrupts();
   constexpr size_t kBytesColumn = 3;

@@ -27,7 +27,7 @@ struct Flags {
 absl::StatusOr<ExitCode> Show(const Flags& flags, bool has_name, bool has_slice, Console& console) {
   if (has_slice) CASK_RETURN_IF_ERROR(CheckSliceText(flags.slice));
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> input, OpenInput(flags.path, flags.input));
-  NoteOverlooked("show", flags.input, *input, console);
+  NoteOverlooked("show", *input, console);
   if (!has_name && input->entries().size() != 1) {
     return Misuse(absl::StrCat("NAME is required: ", flags.path, " has ", TensorCount(input->entries().size()),
                                "; see tensorcask ls"));

@@ -102,7 +102,7 @@ void PrintText(const std::vector<TensorStatistics>& all, Console& console) {
 absl::StatusOr<ExitCode> Stats(const Flags& flags, Console& console) {
   CatchInterrupts();
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> input, OpenInput(flags.path, flags.input));
-  NoteOverlooked("stats", flags.input, *input, console);
+  NoteOverlooked("stats", *input, console);
   CASK_RETURN_IF_ERROR(CheckMatched(flags.globs, {input.get()}));
   absl::StatusOr<std::vector<TensorStatistics>> all = absl::UnknownError("");
   {

@@ -52,9 +52,7 @@ void NoteUnmatched(absl::string_view command, absl::string_view what, Console& c
   console.err << "tensorcask " << command << ": " << EscapeControls(what) << " matches no tensor\n";
 }
 
-void NoteOverlooked(absl::string_view command, const InputOptions& options, const ArchiveReader& input,
-                    Console& console) {
-  if (!options.lenient) return;
+void NoteOverlooked(absl::string_view command, const ArchiveReader& input, Console& console) {
   for (const std::string& note : input.notes()) {
     console.err << "tensorcask " << command << ": note: " << Printable(input.path()) << ": " << EscapeControls(note)
                 << '\n';

@@ -47,9 +47,8 @@ std::string ExactName(const ArchiveReader& input, const std::string& name);
 absl::Status CheckMatched(const std::vector<std::string>& globs, const std::vector<const ArchiveReader*>& inputs);
 // "tensorcask ls: GLOB matches no tensor" on console.err.
 void NoteUnmatched(absl::string_view command, absl::string_view what, Console& console);
-// With --lenient: what breaks a rule of the format, on console.err.
-void NoteOverlooked(absl::string_view command, const InputOptions& options, const ArchiveReader& input,
-                    Console& console);
+// What the file has besides tensors and, with --lenient, what breaks a rule of its format, on console.err.
+void NoteOverlooked(absl::string_view command, const ArchiveReader& input, Console& console);
 // As NoteUnmatched, for each of these patterns that matches none of `entries`; `option` stands before the pattern.
 void NoteAllUnmatched(absl::string_view command, absl::string_view option, const std::vector<std::string>& globs,
                       const std::vector<ArchiveEntry>& entries, Console& console);

@@ -110,7 +110,7 @@ class ArchiveReader {
   // Errors: DataLoss, naming the first file that is missing.
   virtual absl::Status CheckFiles() const { return absl::OkStatus(); }
   // Sentences about unusual but harmless things in the file: the broken rules that ArchiveReaderOptions::lenient
-  // accepted.
+  // accepted, and what is not a tensor and so is not read.
   virtual std::vector<std::string> notes() const { return {}; }
 };
 

@@ -99,7 +99,20 @@ class NpyArchiveReader final : public ArchiveReader {
   }
   bool strides_are_order() const override { return true; }
   const std::vector<ArchiveEntry>& entries() const override { return entries_; }
-  std::vector<std::string> notes() const override { return reader_.notes(); }
+  std::vector<std::string> notes() const override {
+    std::vector<std::string> notes = reader_.notes();
+    if constexpr (kIsNpz) {
+      constexpr size_t kMaxNamed = 8;
+      const std::vector<std::string>& others = reader_.other_members();
+      for (size_t i = 0; i < std::min(others.size(), kMaxNamed); ++i) {
+        notes.push_back(absl::StrCat("member ", Quoted(others[i]), " is not an array, and is not read"));
+      }
+      if (others.size() > kMaxNamed) {
+        notes.push_back(absl::StrCat(others.size() - kMaxNamed, " more members are not arrays, and are not read"));
+      }
+    }
+    return notes;
+  }
   absl::StatusOr<Tensor> Read(absl::string_view name) const override {
     CASK_ASSIGN_OR_RETURN(const NpyEntry* const stored, Lookup(name));
     return reader_.Read(stored->name);
@@ -186,11 +199,8 @@ class NpyArchiveReader final : public ArchiveReader {
     }
     if constexpr (!kIsNpz) {
       if (census.whole > 0) census.notes.push_back(archive::NoChecksums(path_, census.whole));
-    } else {
-      for (const std::string& member : reader_.other_members()) {
-        census.notes.push_back(absl::StrCat(path_, ": member ", Quoted(member), " is not an array"));
-      }
     }
+    for (const std::string& note : notes()) census.notes.push_back(absl::StrCat(path_, ": ", note));
     return census;
   }
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import unittest
+import zipfile
 
 sys.path[:0] = (os.path.join(os.path.dirname(os.path.abspath(__file__)), folder) for folder in (".", "../support"))
 import case_report  # noqa: E402
@@ -270,6 +271,19 @@ class BetweenFormats(Archives):
         self.good("convert", prefix, self.path("m.npz"))
         self.assertIn("text", self.good("show", self.path("m.npz"), "s"))
 
+    def test_members_that_are_no_arrays_are_named(self):
+        npz = self.path("m.npz")
+        self.good("convert", self.model(tensors={"w": floats(1)}), npz)
+        with zipfile.ZipFile(npz, "a") as file:
+            for number in range(10):
+                file.writestr(f"notes{number}.txt", "text")
+        for words in (("ls", npz), ("convert", npz, self.path("m.safetensors")), ("diff", npz, npz), ("stats", npz)):
+            done = run(*words)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn('m.npz: member "notes0.txt" is not an array, and is not read\n', done.stderr)
+            self.assertIn('m.npz: 2 more members are not arrays, and are not read\n', done.stderr)
+        self.assertIn('member "notes7.txt" is not an array', self.good("verify", npz))
+
     def test_levels_of_npz(self):
         text = "dtype: DT_FLOAT tensor_shape { dim { size: 100000 } } float_val: 1"
         prefix = self.model(tensors={"w": text})
@@ -314,6 +328,8 @@ class BetweenFormats(Archives):
         self.assertIn("2 tensors", out)
         unnamed = run("show", self.path("f.npz"), "w")
         self.assert_one_line(unnamed, 1, "the file does not say of which dtype: name it with --opaque-dtype")
+        other = run("show", "--opaque-dtype", "float32", self.path("f.npz"), "w")
+        self.assert_one_line(other, 1, "opaque elements of 1 bytes", "the given one, float32, has elements of 4 bytes")
         done = run("convert", self.path("f.npz"), self.path("x.safetensors"))
         self.assert_one_line(done, 1, "the file does not say of which dtype", "--opaque-dtype")
         out = self.good("verify", self.path("f.npz"))
