@@ -4457,6 +4457,27 @@ tensorcask_test(tests_serialize_zip_zip_scalar_test
   TIMEOUT
     60)
 
+tensorcask_test(tests_serialize_zip_zip_sse42_test
+  SOURCES
+    tests/serialize/zip/zip_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    Tensorcask::tensor
+    Tensorcask::zip
+    ZLIB::ZLIB
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_support_status_matchers
+  ENVIRONMENT
+    TENSORCASK_CPU=sse42
+  PACKAGE
+    tests/serialize/zip
+  TIMEOUT
+    60)
+
 tensorcask_test(tests_serialize_zip_zip_test
   SOURCES
     tests/serialize/zip/zip_test.cc
@@ -4613,6 +4634,20 @@ tensorcask_test(tests_tensor_base_cpu_test
   LINK
     GTest::gmock_main
     Tensorcask::tensor
+  PACKAGE
+    tests/tensor/base
+  TIMEOUT
+    60)
+
+tensorcask_test(tests_tensor_base_crc32c_avx2_test
+  SOURCES
+    tests/tensor/base/crc32c_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor
+    absl::strings
+  ENVIRONMENT
+    TENSORCASK_CPU=avx2
   PACKAGE
     tests/tensor/base
   TIMEOUT
