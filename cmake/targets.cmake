@@ -1799,6 +1799,23 @@ tensorcask_test(tests_serialize_archive_save_load_test
   TIMEOUT
     60)
 
+tensorcask_test(tests_serialize_archive_summarize_test
+  SOURCES
+    tests/serialize/archive/summarize_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::archive
+    Tensorcask::tensor
+    Tensorcask::wire
+    absl::status
+    absl::statusor
+    tests_support_status_matchers
+    tests_support_temp_folder
+  PACKAGE
+    tests/serialize/archive
+  TIMEOUT
+    60)
+
 tensorcask_test(tests_serialize_checkpoint_format_entry_decoder_test
   SOURCES
     tests/serialize/checkpoint/format/entry_decoder_test.cc

@@ -10,6 +10,7 @@
 #include "tensorcask/serialize/archive/archive_entry.h"
 #include "tensorcask/serialize/archive/internal/byte_progress.h"
 #include "tensorcask/serialize/archive/internal/element_totals.h"
+#include "tensorcask/serialize/archive/internal/read_ahead.h"
 #include "tensorcask/serialize/archive/tensor_blocks.h"
 #include "tensorcask/tensor/base/glob.h"
 #include "tensorcask/tensor/base/parallel_for.h"
@@ -21,6 +22,7 @@ namespace tensorcask {
 namespace {
 
 constexpr int64_t kSampleSize = 65536;
+constexpr uint64_t kBlocksAhead = 4;
 
 // Evenly spaced elements of a tensor that comes in blocks.
 class Sample {
@@ -57,21 +59,35 @@ class Sample {
   std::vector<double> values_;
 };
 
-absl::Status Measure(const ArchiveReader& reader, const ArchiveEntry& entry, uint64_t block_bytes,
+// With `reads_ahead`, another thread reads the blocks.
+absl::Status Measure(const ArchiveReader& reader, const ArchiveEntry& entry, uint64_t block_bytes, bool reads_ahead,
                      archive::ByteProgress* progress, TensorStatistics* out) {
   archive::ElementTotals totals;
   Sample sample(entry.shape.num_elements());
   out->is_numeric = archive::HasOrder(entry.dtype);
-  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<TensorBlocks> blocks, reader.ReadBlocks(entry, block_bytes));
-  while (true) {
-    CASK_ASSIGN_OR_RETURN(const std::optional<TensorBlock> block, blocks->Next());
-    if (!block.has_value()) break;
-    if (out->is_numeric) {
-      CASK_RETURN_IF_ERROR(totals.Add(block->elements));
-      CASK_RETURN_IF_ERROR(sample.Add(block->elements));
+  const auto read = [&](size_t, archive::ReadAhead::Emit emit) -> absl::Status {
+    CASK_ASSIGN_OR_RETURN(const std::unique_ptr<TensorBlocks> blocks, reader.ReadBlocks(entry, block_bytes));
+    while (true) {
+      CASK_ASSIGN_OR_RETURN(std::optional<TensorBlock> block, blocks->Next());
+      if (!block.has_value()) return absl::OkStatus();
+      archive::ReadPiece piece;
+      piece.tensor.view = std::move(block->elements);
+      piece.bytes = static_cast<uint64_t>(piece.tensor.view.num_elements()) * piece.tensor.view.element_size();
+      CASK_RETURN_IF_ERROR(emit(std::move(piece)));
     }
-    const uint64_t bytes = static_cast<uint64_t>(block->elements.num_elements()) * block->elements.element_size();
-    if (!progress->Add(bytes)) return absl::CancelledError("the summary was cancelled");
+  };
+  const auto measure = [&](size_t, const archive::ReadPiece& piece) -> absl::Status {
+    if (out->is_numeric) {
+      CASK_RETURN_IF_ERROR(totals.Add(piece.tensor.view));
+      CASK_RETURN_IF_ERROR(sample.Add(piece.tensor.view));
+    }
+    return progress->Add(piece.bytes) ? absl::OkStatus() : absl::CancelledError("the summary was cancelled");
+  };
+  if (reads_ahead && reader.CanReadInBlocks(entry)) {
+    archive::ReadAhead ahead(/*num_jobs=*/1, kBlocksAhead * block_bytes, read, [](size_t) { return true; });
+    CASK_RETURN_IF_ERROR(ahead.Run(/*num_threads=*/2, measure));
+  } else {
+    CASK_RETURN_IF_ERROR(read(0, [&](archive::ReadPiece piece) { return measure(0, piece); }));
   }
   if (!out->is_numeric) return absl::OkStatus();
   out->zeros = totals.zeros;
@@ -99,13 +115,14 @@ absl::StatusOr<std::vector<TensorStatistics>> Summarize(const ArchiveReader& rea
   }
   std::vector<TensorStatistics> all(chosen.size());
   archive::ByteProgress progress(options.progress);
+  const bool reads_ahead = chosen.size() == 1 && options.num_threads > 1;
   CASK_RETURN_IF_ERROR(ParallelFor(options.num_threads, chosen.size(), [&](size_t i) {
     if (progress.cancelled()) return;
     all[i].name = chosen[i]->name;
     all[i].dtype = chosen[i]->dtype;
     all[i].shape = chosen[i]->shape;
     all[i].num_elements = static_cast<uint64_t>(chosen[i]->shape.num_elements());
-    all[i].status = Measure(reader, *chosen[i], options.block_bytes, &progress, &all[i]);
+    all[i].status = Measure(reader, *chosen[i], options.block_bytes, reads_ahead, &progress, &all[i]);
   }));
   if (progress.cancelled()) return absl::CancelledError("the summary was cancelled");
   return all;

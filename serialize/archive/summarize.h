@@ -49,7 +49,7 @@ struct TensorStatistics {
 
 struct SummarizeOptions {
   std::vector<std::string> include;            // shell patterns; empty: all tensors
-  int num_threads = 2;                         // each takes one tensor at a time
+  int num_threads = 2;                         // each takes one tensor at a time; of one alone, two share the work
   uint64_t block_bytes = uint64_t{256} << 10;  // small enough for the second-level cache
   // Called after each block with the bytes of all so far; false ends with Cancelled. Never on two threads at once.
   std::function<bool(uint64_t bytes)> progress;

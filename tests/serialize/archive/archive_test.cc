@@ -1,11 +1,9 @@
-// The parts of serialize/archive: blocks, reading ahead, recognition, conversion, totals.
+// The parts of serialize/archive: blocks, reading ahead, recognition, conversion.
 
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <random>
@@ -24,11 +22,9 @@
 #include "tensorcask/serialize/archive/compare.h"
 #include "tensorcask/serialize/archive/convert.h"
 #include "tensorcask/serialize/archive/internal/block_plan.h"
-#include "tensorcask/serialize/archive/internal/element_totals.h"
 #include "tensorcask/serialize/archive/internal/read_ahead.h"
 #include "tensorcask/serialize/archive/internal/similar_names.h"
 #include "tensorcask/serialize/archive/records_format.h"
-#include "tensorcask/serialize/archive/summarize.h"
 #include "tensorcask/serialize/archive/tensorproto_format.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/slice.h"
@@ -364,52 +360,6 @@ TEST(Convert, LossIsAnErrorUnlessAllowed) {
   ASSERT_OK(plan.status());
   EXPECT_EQ(plan->items.size(), 3U);
   EXPECT_EQ(plan->losses.size(), 3U);
-}
-
-// ---- Totals ---------------------------------------------------------------------------------------------------------
-
-TEST(ElementTotals, VectorCodeAgreesWithPortableCode) {
-  const float odd[] = {0.0F,
-                       -0.0F,
-                       std::numeric_limits<float>::quiet_NaN(),
-                       std::numeric_limits<float>::infinity(),
-                       -std::numeric_limits<float>::infinity(),
-                       1e-40F,
-                       -1e-45F,
-                       3.4e38F,
-                       -3.4e38F};
-  for (uint32_t seed = 0; seed < 100; ++seed) {
-    SCOPED_TRACE(seed);
-    std::mt19937 random(seed);
-    std::vector<float> values(random() % 100);
-    for (float& value : values) {
-      value = random() % 3 == 0 ? odd[random() % std::size(odd)] : static_cast<float>(random() % 1000) / 7 - 50;
-    }
-    archive::ElementTotals a;
-    archive::ElementTotals b;
-    archive::AddFloats(values.data(), values.size(), &a);
-    archive::AddFloatsPortable(values.data(), values.size(), &b);
-    EXPECT_EQ(a.count, b.count);
-    EXPECT_EQ(a.zeros, b.zeros);
-    EXPECT_EQ(a.nans, b.nans);
-    EXPECT_EQ(a.infinities, b.infinities);
-    EXPECT_EQ(a.subnormals, b.subnormals);
-    EXPECT_EQ(a.min, b.min);
-    EXPECT_EQ(a.max, b.max);
-    // The order of additions differs, and so does the rounding.
-    const double tolerance = 1e-9 * (1 + std::max(std::abs(b.min), std::abs(b.max)));
-    EXPECT_NEAR(a.mean(), b.mean(), tolerance);
-    EXPECT_NEAR(a.standard_deviation(), b.standard_deviation(), tolerance);
-  }
-}
-
-TEST(ElementTotals, ALargeMeanDoesNotHideASmallSpread) {
-  std::vector<float> values(1000);
-  for (size_t i = 0; i < values.size(); ++i) values[i] = 1e6F + static_cast<float>(i % 2);
-  archive::ElementTotals totals;
-  archive::AddFloats(values.data(), values.size(), &totals);
-  EXPECT_DOUBLE_EQ(totals.mean(), 1e6 + 0.5);
-  EXPECT_DOUBLE_EQ(totals.standard_deviation(), 0.5);
 }
 
 }  // namespace

@@ -1,0 +1,185 @@
+// Statistics of tensors, and the totals that they are made of.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <limits>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tensorcask/serialize/archive/all_formats.h"
+#include "tensorcask/serialize/archive/archive.h"
+#include "tensorcask/serialize/archive/archive_entry.h"
+#include "tensorcask/serialize/archive/internal/element_totals.h"
+#include "tensorcask/serialize/archive/summarize.h"
+#include "tensorcask/serialize/wire/decoded_tensor.h"
+#include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/shape.h"
+#include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tests/support/status_matchers.h"
+#include "tensorcask/tests/support/temp_folder.h"
+
+namespace tensorcask {
+namespace {
+
+using ::tensorcask::testing::StatusIs;
+using ::tensorcask::testing::TempFolder;
+using ::testing::HasSubstr;
+
+TEST(ElementTotals, VectorCodeAgreesWithPortableCode) {
+  const float odd[] = {0.0F,
+                       -0.0F,
+                       std::numeric_limits<float>::quiet_NaN(),
+                       std::numeric_limits<float>::infinity(),
+                       -std::numeric_limits<float>::infinity(),
+                       1e-40F,
+                       -1e-45F,
+                       3.4e38F,
+                       -3.4e38F};
+  for (uint32_t seed = 0; seed < 100; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    std::vector<float> values(random() % 100);
+    for (float& value : values) {
+      value = random() % 3 == 0 ? odd[random() % std::size(odd)] : static_cast<float>(random() % 1000) / 7 - 50;
+    }
+    archive::ElementTotals a;
+    archive::ElementTotals b;
+    archive::AddFloats(values.data(), values.size(), &a);
+    archive::AddFloatsPortable(values.data(), values.size(), &b);
+    EXPECT_EQ(a.count, b.count);
+    EXPECT_EQ(a.zeros, b.zeros);
+    EXPECT_EQ(a.nans, b.nans);
+    EXPECT_EQ(a.infinities, b.infinities);
+    EXPECT_EQ(a.subnormals, b.subnormals);
+    EXPECT_EQ(a.min, b.min);
+    EXPECT_EQ(a.max, b.max);
+    // The order of additions differs, and so does the rounding.
+    const double tolerance = 1e-9 * (1 + std::max(std::abs(b.min), std::abs(b.max)));
+    EXPECT_NEAR(a.mean(), b.mean(), tolerance);
+    EXPECT_NEAR(a.standard_deviation(), b.standard_deviation(), tolerance);
+  }
+}
+
+TEST(ElementTotals, ALargeMeanDoesNotHideASmallSpread) {
+  std::vector<float> values(1000);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = 1e6F + static_cast<float>(i % 2);
+  archive::ElementTotals totals;
+  archive::AddFloats(values.data(), values.size(), &totals);
+  EXPECT_DOUBLE_EQ(totals.mean(), 1e6 + 0.5);
+  EXPECT_DOUBLE_EQ(totals.standard_deviation(), 0.5);
+}
+
+// Writes one tensor of 1000 x 1000: (i % 1000) - 250, with a zero of its own at the end.
+void WriteOne(const std::string& path) {
+  const AllFormats formats;
+  const std::unique_ptr<ArchiveWriter> writer = *CreateArchive(path, **FormatForName(path, formats.list()));
+  ArchiveEntry entry;
+  entry.name = "w";
+  entry.dtype = DType::kFloat32;
+  entry.shape = TensorShape({1000, 1000});
+  entry.stored_bytes = 4000000;
+  Tensor tensor = *Tensor::Create(entry.dtype, entry.shape);
+  float* const data = tensor.mutable_data<float>();
+  for (int64_t i = 0; i < 1000000; ++i) data[i] = static_cast<float>(i % 1000) - 250;
+  data[999999] = 0;
+  DecodedTensor decoded;
+  decoded.view = tensor;
+  ASSERT_OK(writer->Declare(entry));
+  ASSERT_OK(writer->Add(entry, decoded));
+  ASSERT_OK(writer->Finish());
+}
+
+// One tensor alone is read by one thread and measured by another, where its format can read it in blocks.
+class SummarizeOneTensor : public ::testing::TestWithParam<std::string> {
+ protected:
+  SummarizeOneTensor() : path_(folder_.Path(GetParam())) { WriteOne(path_); }
+
+  const TempFolder folder_;
+  const std::string path_;
+};
+
+TEST_P(SummarizeOneTensor, NumberOfThreadsMakesNoDifference) {
+  const AllFormats formats;
+  const std::unique_ptr<ArchiveReader> reader = *OpenArchive(path_, formats.list());
+  for (const uint64_t block_bytes : {uint64_t{4096}, uint64_t{1} << 18, uint64_t{1} << 30}) {
+    SCOPED_TRACE(block_bytes);
+    std::vector<TensorStatistics> of_threads;
+    for (const int num_threads : {1, 2}) {
+      uint64_t bytes = 0;
+      SummarizeOptions options;
+      options.num_threads = num_threads;
+      options.block_bytes = block_bytes;
+      options.progress = [&](uint64_t so_far) {
+        bytes = so_far;
+        return true;
+      };
+      const absl::StatusOr<std::vector<TensorStatistics>> all = Summarize(*reader, options);
+      ASSERT_OK(all.status());
+      ASSERT_EQ(all->size(), 1);
+      ASSERT_OK((*all)[0].status);
+      EXPECT_EQ(bytes, 4000000);
+      of_threads.push_back((*all)[0]);
+    }
+    const TensorStatistics& one = of_threads[0];
+    const TensorStatistics& two = of_threads[1];
+    EXPECT_EQ(one.zeros, 1001);
+    EXPECT_EQ(one.min, -250);
+    EXPECT_EQ(one.max, 749);
+    EXPECT_NEAR(one.mean, 249.5 - 749e-6, 1e-9);
+    EXPECT_EQ(two.zeros, one.zeros);
+    EXPECT_EQ(two.min, one.min);
+    EXPECT_EQ(two.max, one.max);
+    EXPECT_EQ(two.mean, one.mean);
+    EXPECT_EQ(two.standard_deviation, one.standard_deviation);
+    EXPECT_EQ(two.histogram, one.histogram);
+  }
+}
+
+TEST_P(SummarizeOneTensor, CanBeCancelled) {
+  const AllFormats formats;
+  const std::unique_ptr<ArchiveReader> reader = *OpenArchive(path_, formats.list());
+  for (const int num_threads : {1, 2}) {
+    SCOPED_TRACE(num_threads);
+    SummarizeOptions options;
+    options.num_threads = num_threads;
+    options.block_bytes = 40000;
+    options.progress = [](uint64_t bytes) { return bytes < 400000; };
+    EXPECT_THAT(Summarize(*reader, options), StatusIs(absl::StatusCode::kCancelled));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, SummarizeOneTensor,
+                         ::testing::Values("one", "one.safetensors", "one.npy", "one.npz", "one.pb"));
+
+TEST(Summarize, DamageIsToldWithTheTensor) {
+  const TempFolder folder;
+  const std::string path = folder.Path("damaged");
+  WriteOne(path);
+  FILE* const file = fopen((path + ".data-00000-of-00001").c_str(), "r+b");
+  ASSERT_NE(file, nullptr);
+  fseek(file, 3900000, SEEK_SET);
+  fputc(0x7f, file);
+  fclose(file);
+  const AllFormats formats;
+  const std::unique_ptr<ArchiveReader> reader = *OpenArchive(path, formats.list());
+  for (const int num_threads : {1, 2}) {
+    SCOPED_TRACE(num_threads);
+    SummarizeOptions options;
+    options.num_threads = num_threads;
+    const absl::StatusOr<std::vector<TensorStatistics>> all = Summarize(*reader, options);
+    ASSERT_OK(all.status());
+    ASSERT_EQ(all->size(), 1);
+    EXPECT_THAT((*all)[0].status, StatusIs(absl::StatusCode::kDataLoss, HasSubstr("checksum")));
+  }
+}
+
+}  // namespace
+}  // namespace tensorcask
