@@ -119,6 +119,7 @@ tensorcask_room(io
     serialize/io/internal/forwarding_file_system.h
     serialize/io/internal/missing_folder.h
     serialize/io/internal/paced_sink.h
+    serialize/io/internal/piece_buffer.h
     serialize/io/internal/retry.h
     serialize/io/internal/stale_temporaries.h
     serialize/io/memory_file_system.h

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <utility>
-#include <vector>
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/internal/piece_buffer.h"
 #include "tensorcask/serialize/io/internal/retry.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
@@ -35,7 +35,7 @@ constexpr uint64_t kBlockBytes = 4096;            // file systems share whole bl
 }  // namespace
 
 absl::Status ByteSink::AppendFrom(const ByteSource& source, uint64_t offset, uint64_t bytes) {
-  std::vector<char> chunk(static_cast<size_t>(std::min<uint64_t>(bytes, kCopyBytes)));
+  PieceBuffer chunk(bytes, kCopyBytes);
   while (bytes > 0) {
     const auto now = static_cast<size_t>(std::min<uint64_t>(bytes, chunk.size()));
     CASK_RETURN_IF_ERROR(source.ReadAt(offset, absl::MakeSpan(chunk.data(), now)));

@@ -12,6 +12,7 @@
 #include "tensorcask/serialize/checkpoint/read/element_runs.h"
 #include "tensorcask/serialize/checkpoint/read/encoded_tensor.h"
 #include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/io/internal/piece_buffer.h"
 #include "tensorcask/serialize/payload/payload_reader.h"
 #include "tensorcask/serialize/wire/codec_options.h"
 #include "tensorcask/tensor/base/endian.h"
@@ -156,7 +157,7 @@ absl::Status StoredTensors::ReadElements(const LocatedEntry& located, const Layo
 absl::Status StoredTensors::VerifyBytes(const LocatedEntry& located) const {
   const CheckpointEntry& entry = located.index.entry;
   CASK_ASSIGN_OR_RETURN(const File file, FileOf(located));
-  std::vector<char> block(static_cast<size_t>(std::min<uint64_t>(entry.stored_bytes, kBlockBytes)));
+  PieceBuffer block(entry.stored_bytes, kBlockBytes);
   ByteChecker checker(entry, /*verify=*/true);
   for (uint64_t done = 0; done < entry.stored_bytes;) {
     const auto bytes = static_cast<size_t>(std::min<uint64_t>(entry.stored_bytes - done, block.size()));

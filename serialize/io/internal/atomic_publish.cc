@@ -13,6 +13,7 @@
 #include "absl/types/span.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/internal/missing_folder.h"
+#include "tensorcask/serialize/io/internal/piece_buffer.h"
 #include "tensorcask/serialize/io/internal/retry.h"
 #include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -63,7 +64,7 @@ absl::Status CopyFile(const std::string& source_path, const std::string& path, F
   if (known >= 0) sink->KeepPermissions(permissions);
   const uint64_t size = source->size_bytes();
   sink->ReserveHint(size);
-  std::vector<char> chunk(static_cast<size_t>(std::min<uint64_t>(size, kChunkBytes)));
+  PieceBuffer chunk(size, kChunkBytes);
   for (uint64_t done = 0; done < size;) {
     const auto bytes = static_cast<size_t>(std::min<uint64_t>(size - done, chunk.size()));
     CASK_RETURN_IF_ERROR(source->ReadAt(done, absl::MakeSpan(chunk.data(), bytes)));

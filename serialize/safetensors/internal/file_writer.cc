@@ -11,6 +11,7 @@
 #include "absl/strings/strip.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/internal/piece_buffer.h"
 #include "tensorcask/serialize/io/internal/retry.h"
 #include "tensorcask/serialize/safetensors/dtypes.h"
 #include "tensorcask/serialize/safetensors/internal/slice_runs.h"
@@ -159,7 +160,7 @@ absl::Status FileWriter::ChecksumFromFile(size_t number) {
   ReadOptions read;
   read.file_system = options_.file_system;
   CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const ByteSource> file, OpenFileSource(sink.path(), read));
-  std::vector<char> piece(static_cast<size_t>(std::min<uint64_t>(kPieceBytes, tensor.stored_bytes)));
+  PieceBuffer piece(tensor.stored_bytes, kPieceBytes);
   while (state.checked_bytes < tensor.stored_bytes) {
     const uint64_t left = tensor.stored_bytes - state.checked_bytes;
     const auto now = absl::MakeSpan(piece).subspan(0, static_cast<size_t>(std::min<uint64_t>(left, piece.size())));

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "tensorcask/serialize/io/internal/piece_buffer.h"
 #include "tensorcask/serialize/safetensors/dtypes.h"
 #include "tensorcask/serialize/safetensors/internal/header.h"
 #include "tensorcask/serialize/safetensors/internal/slice_runs.h"
@@ -273,7 +274,7 @@ absl::StatusOr<Tensor> MapElements(const ByteSource& file, const SafetensorsEntr
 
 absl::Status VerifyElements(const ByteSource& file, const SafetensorsEntry& entry, bool lenient) {
   Checker checker(entry, /*verify=*/true, lenient);
-  std::vector<char> chunk(static_cast<size_t>(std::min<uint64_t>(entry.stored_bytes, kChunkBytes)));
+  PieceBuffer chunk(entry.stored_bytes, kChunkBytes);
   for (uint64_t done = 0; done < entry.stored_bytes;) {
     const auto part = absl::MakeSpan(chunk).subspan(
         0, static_cast<size_t>(std::min<uint64_t>(chunk.size(), entry.stored_bytes - done)));

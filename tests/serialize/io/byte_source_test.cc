@@ -3,8 +3,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <memory>
 #include <random>
 #include <string>
@@ -13,6 +15,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tensorcask/serialize/io/internal/piece_buffer.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tests/support/discarding_file_system.h"
 #include "tensorcask/tests/support/faulty_file_system.h"
@@ -447,6 +450,14 @@ TEST_P(ByteSourceTest, NothingOfAnEmptyFileIsMapped) {
   ASSERT_OK_AND_ASSIGN(const RefPtr<TensorBuffer> buffer, source->Map(0, 0));
   EXPECT_EQ(buffer->size_bytes(), 0u);
   EXPECT_EQ(buffer->kind(), TensorBuffer::Kind::kMapped);
+}
+
+TEST(PieceBuffer, BeginsAtAPageAndIsNoLargerThanWhatItIsFor) {
+  for (const uint64_t total : {uint64_t{0}, uint64_t{1}, uint64_t{5000}, uint64_t{1} << 40}) {
+    PieceBuffer buffer(total, size_t{1} << 20);
+    EXPECT_EQ(buffer.size(), std::min<uint64_t>(total, uint64_t{1} << 20));
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer.data()) % 4096, 0);
+  }
 }
 
 }  // namespace
