@@ -1,4 +1,5 @@
 #include "tensorcask/tests/benchmarks/formats_bars.h"
+#include "tensorcask/serialize/io/internal/piece_buffer.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -194,12 +195,12 @@ void NpyRows(const Folder& folder, const Tensor& source, Tensor* warm) {
 }
 
 // Both files, on two threads, into buffers that stay in the caches.
-void ReadBoth(const std::string& a, const std::string& b, std::vector<std::vector<char>>* buffers) {
+void ReadBoth(const std::string& a, const std::string& b, absl::Span<PieceBuffer> buffers) {
   const std::string* const paths[] = {&a, &b};
   Require(ParallelFor(2, 2, [&](size_t i) {
     const int file = open(paths[i]->c_str(), O_RDONLY | O_CLOEXEC);
-    for (uint64_t done = 0; done < kTensors * kTensorBytes; done += (*buffers)[i].size()) {
-      ReadPieces(file, done, absl::MakeSpan((*buffers)[i]));
+    for (uint64_t done = 0; done < kTensors * kTensorBytes; done += buffers[i].size()) {
+      ReadPieces(file, done, absl::MakeSpan(buffers[i]));
     }
     close(file);
   }));
@@ -256,11 +257,11 @@ void ArchiveRows(const Folder& folder, const std::string& path, const std::vecto
   const auto stats = [&] { Keep(Require(Summarize(*a)).size()); };
   RowAtLeast("stats of 1 GiB float32 in a file, two threads", MedianRatio(kRounds, stats, pass).Inverse(), 0.7,
              "x memory", "one pass over as much memory, one thread");
-  std::vector<std::vector<char>> buffers(2, std::vector<char>(kMiB));
+  PieceBuffer buffers[] = {{kMiB, kMiB}, {kMiB, kMiB}};
   const auto diff = [&] { Keep(Require(Compare(*a, *b)).equal); };
   RowAtLeast("diff of two equal files of 1 GiB, two threads",
-             MedianRatio(kRounds, diff, [&] { ReadBoth(path, copy, &buffers); }).Inverse(), 0.8, "x read",
-             "read() of both on two threads");
+             MedianRatio(kRounds, diff, [&] { ReadBoth(path, copy, absl::MakeSpan(buffers)); }).Inverse(), 0.8,
+             "x read", "read() of both on two threads");
 
   ConvertRows(folder, path, {&safetensors, &npz});
 }

@@ -22,6 +22,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "benchmark/benchmark.h"
+#include "tensorcask/serialize/io/internal/piece_buffer.h"
 #include "tensorcask/serialize/safetensors/reader.h"
 #include "tensorcask/serialize/safetensors/writer.h"
 #include "tensorcask/tensor/dtype.h"
@@ -105,7 +106,7 @@ const std::string& SavedModel() {
 }
 
 // read() of the whole file into warm memory.
-void PlainRead(const std::string& path, std::vector<char>* memory) {
+void PlainRead(const std::string& path, PieceBuffer* memory) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   size_t done = 0;
   while (done < memory->size()) {
@@ -120,7 +121,8 @@ enum class How { kMapped, kCopied, kIntoWarm };
 
 void BM_Load(benchmark::State& state, How how, bool verify) {
   const std::string& path = SavedModel();
-  std::vector<char> memory(kBytes, 1);
+  PieceBuffer memory(kBytes, kBytes);
+  std::fill_n(memory.data(), kBytes, 1);
   std::vector<Tensor> warm = MakeTensors();
   SafetensorsReaderOptions options;
   options.verify = verify;
