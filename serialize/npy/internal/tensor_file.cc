@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/io/internal/piece_buffer.h"
 #include "tensorcask/serialize/npy/internal/npy_dtypes.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/parallel_for.h"
@@ -406,10 +407,10 @@ absl::StatusOr<TensorView> TensorFile::Map(absl::string_view name) const {
 // Reads all bytes; only the checksum is compared.
 absl::Status TensorFile::VerifyData(const ArrayData& data, uint64_t size_bytes) const {
   CASK_ASSIGN_OR_RETURN(std::unique_ptr<DataCursor> cursor, data.Open(ArrayData::Use::kVerify));
-  std::string block(std::min<uint64_t>(size_bytes, kBlockBytes), '\0');
+  PieceBuffer block(size_bytes, kBlockBytes);
   for (uint64_t at = 0; at < size_bytes;) {
     const size_t bytes = std::min<uint64_t>(block.size(), size_bytes - at);
-    CASK_RETURN_IF_ERROR(cursor->ReadAt(at, absl::MakeSpan(&block[0], bytes)));
+    CASK_RETURN_IF_ERROR(cursor->ReadAt(at, absl::MakeSpan(block.data(), bytes)));
     at += bytes;
   }
   return cursor->Finish();
