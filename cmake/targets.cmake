@@ -172,6 +172,7 @@ tensorcask_room(strided
     tensor/strided/internal/copy_strided.h
     tensor/strided/internal/device_elements.h
     tensor/strided/internal/differences.h
+    tensor/strided/internal/few_elements.h
     tensor/strided/internal/layout_util.h
     tensor/strided/internal/row_major_range.h
     tensor/strided/layout.h
@@ -949,16 +950,28 @@ tensorcask_test(tests_benchmarks_bars_test
     tests/benchmarks/bars_test.cc
   LINK
     GTest::gmock_main
+    Tensorcask::tensor
     absl::status
     absl::statusor
     tests_benchmarks_bar_groups
+    tests_benchmarks_limits
     tests_benchmarks_machine
     tests_benchmarks_measure
+    tests_benchmarks_strided_cases
+    tests_benchmarks_strided_views
     tests_support_status_matchers
   PACKAGE
     tests/benchmarks
   TIMEOUT
     60)
+
+tensorcask_inner_library(tests_benchmarks_limits
+  SOURCES
+    tests/benchmarks/limits.cc
+  LINK
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::strings)
 
 tensorcask_inner_library(tests_benchmarks_machine
   SOURCES
@@ -969,6 +982,16 @@ tensorcask_inner_library(tests_benchmarks_machine
     tests_benchmarks_measure)
 
 tensorcask_inner_library(tests_benchmarks_measure)
+
+tensorcask_inner_library(tests_benchmarks_strided_cases
+  LINK
+    Tensorcask::tensor)
+
+tensorcask_inner_library(tests_benchmarks_strided_views
+  LINK
+    Tensorcask::strided
+    Tensorcask::tensor
+    tests_benchmarks_strided_cases)
 
 tensorcask_program(tests_bombs_bomb_probe
   SOURCES

@@ -24,6 +24,7 @@
 #include "tensorcask/tensor/strided/internal/convert_kernels.h"
 #include "tensorcask/tensor/strided/internal/copy_kernels.h"
 #include "tensorcask/tensor/strided/internal/copy_strided.h"
+#include "tensorcask/tensor/strided/internal/few_elements.h"
 #include "tensorcask/tensor/strided/layout.h"
 #include "tensorcask/tensor/strided/memory_format.h"
 #include "tensorcask/tensor/strided/view.h"
@@ -38,7 +39,6 @@ using internal::Conversion;
 
 constexpr int64_t kTileBytes = 128 << 10;  // of each side: both stay in the second-level cache
 constexpr int64_t kSmallTile = 128;        // elements
-constexpr int64_t kFewElements = 256;      // dense on both sides: planning would take longer than the work
 constexpr int64_t kLongRun = 64;           // elements
 constexpr size_t kStackBytes = 4 << 10;    // room for the tiles of small tensors
 
@@ -51,7 +51,7 @@ class TiledConversion {
  public:
   // `fresh`: the destination has just been allocated.
   TiledConversion(const TensorView& from, const TensorView& to, bool fresh)
-      : conversion_(Conversion::Find(from.dtype(), to.dtype(), GetCpuFeatures())),
+      : conversion_(Conversion::OfThisProcessor(from.dtype(), to.dtype())),
         axes_(internal::MergedAxes(from.layout(), to.layout())),
         from_{from.dtype(), from.offset()},
         to_{to.dtype(), to.offset()} {
@@ -220,7 +220,7 @@ class TiledConversion {
     return true;
   }
 
-  const Conversion conversion_;
+  const Conversion& conversion_;
   Axes axes_;
   Side from_;
   Side to_;
@@ -274,8 +274,7 @@ bool Overlaps(const TensorView& from, const TensorView& to) {
   return a_base + a.begin < b_base + b.end && b_base + b.begin < a_base + a.end;
 }
 
-// Converts a few elements that are dense on both sides. False, and nothing has been written, if the two sides overlap.
-// Requires: dims equal, elements, writable memory.
+// False, and nothing has been written, if the two sides overlap. Requires: AreFewAndDense, writable memory.
 bool ConvertFew(const TensorView& from, TensorView* to) {
   const auto count = static_cast<size_t>(to->num_elements());
   const size_t from_size = from.element_size();
@@ -286,7 +285,7 @@ bool ConvertFew(const TensorView& from, TensorView* to) {
   const auto source_start = reinterpret_cast<uintptr_t>(source);
   const auto target_start = reinterpret_cast<uintptr_t>(target);
   if (source_start < target_start + count * to_size && target_start < source_start + count * from_size) return false;
-  Conversion::Find(from.dtype(), to->dtype(), GetCpuFeatures()).Run(source, target, count);
+  Conversion::OfThisProcessor(from.dtype(), to->dtype()).Run(source, target, count);
   return true;
 }
 
@@ -299,15 +298,16 @@ absl::Status Convert(const TensorView& from, TensorView* to, const CopyOptions& 
     return absl::InvalidArgumentError(absl::StrCat("Convert of ", from.ToString(), " to ", to->ToString(), ": ", why));
   };
   if (from.dims() != to->dims()) return refused("the dims differ");
-  const bool to_is_dense = to->layout().IsContiguous();
-  if (!to_is_dense && to->layout().HasInternalOverlap())
+  if (internal::AreFewAndDense(from, *to)) {
+    CASK_RETURN_IF_ERROR(to->EnsureMutable());
+    if (ConvertFew(from, to)) return absl::OkStatus();
+  }
+  if (!to->IsContiguous() && to->layout().HasInternalOverlap()) {
     return refused("several indices of the destination name one element");
+  }
   if (to->num_elements() == 0) return absl::OkStatus();
   CASK_RETURN_IF_ERROR(from.buffer()->CheckReadable());
   CASK_RETURN_IF_ERROR(to->EnsureMutable());
-  if (to_is_dense && to->num_elements() <= kFewElements && from.IsContiguous() && ConvertFew(from, to)) {
-    return absl::OkStatus();
-  }
   if (!Overlaps(from, *to)) return ConvertElements(from, to, /*fresh=*/false, options);
   CASK_ASSIGN_OR_RETURN(const TensorView aside, from.Clone());
   return ConvertElements(aside, to, /*fresh=*/false, options);
@@ -316,15 +316,20 @@ absl::Status Convert(const TensorView& from, TensorView* to, const CopyOptions& 
 absl::StatusOr<TensorView> ConvertTo(const TensorView& from, DType dtype, MemoryFormat format,
                                      const CopyOptions& options, const RefPtr<Allocator>& allocator) {
   CASK_RETURN_IF_ERROR(CheckDTypes(from.dtype(), dtype));
-  CASK_ASSIGN_OR_RETURN(Layout layout, from.layout().Dense(format));
   if (from.num_elements() > 0) CASK_RETURN_IF_ERROR(from.buffer()->CheckReadable());
   // The memory of a dense tensor of these elements has the right size for any memory format.
   CASK_ASSIGN_OR_RETURN(const Tensor memory, Tensor::Create(dtype, from.shape(), allocator));
-  CASK_ASSIGN_OR_RETURN(TensorView to, TensorView::Create(memory.buffer(), dtype, std::move(layout)));
+  TensorView to = memory;
+  const bool is_row_major =
+      format == MemoryFormat::kContiguous || (format == MemoryFormat::kPreserve && from.strides() == to.strides());
+  if (!is_row_major) {
+    CASK_ASSIGN_OR_RETURN(Layout layout, from.layout().Dense(format));
+    CASK_ASSIGN_OR_RETURN(to, TensorView::Create(memory.buffer(), dtype, std::move(layout)));
+  }
   CASK_RETURN_IF_ERROR(to.EnsureMutable());
   if (from.dtype() == dtype) {
     CASK_RETURN_IF_ERROR(Copy(from, &to, options));
-  } else if (to.num_elements() > 0) {
+  } else if (to.num_elements() > 0 && !(internal::AreFewAndDense(from, to) && ConvertFew(from, &to))) {
     CASK_RETURN_IF_ERROR(ConvertElements(from, &to, /*fresh=*/true, options));
   }
   return to;

@@ -20,6 +20,7 @@
 #include "tensorcask/tensor/resource_handle.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/strided/internal/copy_strided.h"
+#include "tensorcask/tensor/strided/internal/few_elements.h"
 #include "tensorcask/tensor/strided/layout.h"
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
@@ -52,8 +53,22 @@ uintptr_t FirstAddress(const TensorView& view, const void* data, size_t object_b
   return reinterpret_cast<uintptr_t>(data) + static_cast<uintptr_t>(view.offset()) * object_bytes;
 }
 
-// Of at most this many elements, dense on both sides, planning would take longer than the work.
-constexpr int64_t kFewElements = 256;
+// Requires: AreFewAndDense.
+absl::Status CopyFew(const TensorView& from, TensorView* to) {
+  const size_t size = from.element_size();
+  const size_t from_start = static_cast<size_t>(from.offset()) * size;
+  const size_t to_start = static_cast<size_t>(to->offset()) * size;
+  // Two lazy clones that still share memory keep sharing it.
+  if (static_cast<const char*>(from.buffer()->data()) + from_start ==
+      static_cast<const char*>(to->buffer()->data()) + to_start) {
+    return absl::OkStatus();
+  }
+  CASK_RETURN_IF_ERROR(to->EnsureMutable());  // may move the root of both
+  char* const target = static_cast<char*>(to->buffer()->mutable_data()) + to_start;
+  const char* const source = static_cast<const char*>(from.buffer()->data()) + from_start;
+  internal::MoveShort(source, target, static_cast<size_t>(to->num_elements()) * size);
+  return absl::OkStatus();
+}
 
 // Writes `bytes` bytes at `to`: the element of `element_bytes` bytes at `value`, again and again.
 void FillRun(const char* value, size_t element_bytes, char* to, size_t bytes) {
@@ -96,6 +111,7 @@ bool MayMeet(const Layout& from, const Layout& to, uintptr_t distance_bytes, siz
 absl::Status Copy(const TensorView& from, TensorView* to, const CopyOptions& options) {
   if (from.dtype() != to->dtype()) return Refused(from, *to, "the dtypes differ");
   if (from.dims() != to->dims()) return Refused(from, *to, "the dims differ");
+  if (internal::AreFewAndDense(from, *to)) return CopyFew(from, to);
   if (from.num_elements() == 0) return absl::OkStatus();
   CASK_RETURN_IF_ERROR(from.buffer()->CheckReadable());
   CASK_RETURN_IF_ERROR(to->buffer()->CheckReadable());
@@ -103,21 +119,7 @@ absl::Status Copy(const TensorView& from, TensorView* to, const CopyOptions& opt
   if (!to_is_dense) {
     if (absl::Status status = to->CheckWritable(); !status.ok()) return Refused(from, *to, status.message());
   }
-
   const size_t object_bytes = ObjectBytes(from.dtype());
-  if (to_is_dense && to->num_elements() <= kFewElements && !IsObject(to->dtype()) && from.layout().IsContiguous()) {
-    if (FirstAddress(from, from.buffer()->data(), object_bytes) ==
-        FirstAddress(*to, to->buffer()->data(), object_bytes)) {
-      return absl::OkStatus();
-    }
-    CASK_RETURN_IF_ERROR(to->EnsureMutable());  // may move the root of both
-    char* const first_to =
-        static_cast<char*>(to->buffer()->mutable_data()) + static_cast<size_t>(to->offset()) * object_bytes;
-    const char* const source =
-        static_cast<const char*>(from.buffer()->data()) + static_cast<size_t>(from.offset()) * object_bytes;
-    std::memmove(first_to, source, static_cast<size_t>(to->num_elements()) * object_bytes);
-    return absl::OkStatus();
-  }
   // The same elements: nothing to do. (This is also true of two lazy clones that still share memory; they keep sharing
   // it.)
   if (FirstAddress(from, from.buffer()->data(), object_bytes) ==
@@ -184,7 +186,7 @@ absl::Status FillElement(const void* value, TensorView* to, const CopyOptions& o
   }
   alignas(16) char bytes[16];
   std::memcpy(bytes, value, to->element_size());
-  if (to_is_dense && to->num_elements() <= kFewElements) {
+  if (to_is_dense && to->num_elements() <= internal::kFewElements) {
     CASK_RETURN_IF_ERROR(to->EnsureMutable());
     const size_t size = to->element_size();
     FillRun(bytes, size, static_cast<char*>(to->buffer()->mutable_data()) + static_cast<size_t>(to->offset()) * size,

@@ -136,7 +136,7 @@ StepsVector MovingAxes(const Layout& layout) {
 }  // namespace
 
 bool Layout::IsNonOverlappingAndDense() const {
-  if (num_elements_ == 0) return true;
+  if (IsContiguous()) return true;
   int64_t inner = 1;
   for (const Steps& axis : MovingAxes(*this)) {
     if (axis.stride != inner) return false;
@@ -146,7 +146,8 @@ bool Layout::IsNonOverlappingAndDense() const {
 }
 
 bool Layout::HasInternalOverlap() const {
-  if (num_elements_ <= 1) return false;
+  if (num_elements_ <= 1 || IsContiguous()) return false;
+  if (rank_ == 1) return data()[strides_at()] == 0;
   StepsVector axes = MovingAxes(*this);
   if (!axes.empty() && axes.front().stride == 0) return true;
   RemoveHarmless(&axes);

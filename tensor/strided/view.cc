@@ -177,14 +177,19 @@ absl::StatusOr<TensorView> TensorView::ViewAsComplex() const {
 
 absl::StatusOr<TensorView> TensorView::Clone(MemoryFormat format, const RefPtr<Allocator>& allocator) const {
   if (buffer_) CASK_RETURN_IF_ERROR(buffer_->CheckReadable());
-  CASK_ASSIGN_OR_RETURN(Layout dense, layout_.Dense(format));
   // The memory of a dense tensor of these elements has the right size for any memory format.
-  CASK_ASSIGN_OR_RETURN(const Tensor copy, Tensor::Create(dtype_, shape(), allocator));
-  if (num_elements() > 0) {
-    CASK_RETURN_IF_ERROR(copy.buffer()->EnsureMutable());
-    internal::CopyStrided(dtype_, buffer_->data(), layout_, copy.buffer()->mutable_data(), dense);
+  CASK_ASSIGN_OR_RETURN(const Tensor memory, Tensor::Create(dtype_, shape(), allocator));
+  absl::StatusOr<TensorView> copy(absl::in_place, memory);  // made here: moving words just stored takes longer
+  const bool is_row_major = format == MemoryFormat::kContiguous ||
+                            (format == MemoryFormat::kPreserve && layout_.strides() == copy->layout_.strides());
+  if (!is_row_major) {
+    CASK_ASSIGN_OR_RETURN(copy->layout_, layout_.Dense(format));
   }
-  return TensorView(Unchecked(), copy.buffer(), std::move(dense), dtype_);
+  if (num_elements() > 0) {
+    CASK_RETURN_IF_ERROR(memory.buffer()->EnsureMutable());
+    internal::CopyStrided(dtype_, buffer_->data(), layout_, memory.buffer()->mutable_data(), copy->layout_);
+  }
+  return copy;
 }
 
 absl::StatusOr<TensorView> TensorView::LazyClone() const {
@@ -222,14 +227,16 @@ absl::StatusOr<TensorView> TensorView::FlattenOrCopy(int64_t first, int64_t last
 }
 
 absl::StatusOr<Tensor> TensorView::ToTensor() const {
-  CASK_ASSIGN_OR_RETURN(const TensorView dense, Contiguous());
-  if (num_elements() == 0) return Tensor::Create(dtype_, shape());
-  const ByteRange range = dense.bounds();
-  RefPtr<TensorBuffer> buffer = dense.buffer_;
-  if (range.begin != 0 || range.end != buffer->size_bytes()) {
-    buffer = TensorBuffer::MakeSubBuffer(dense.buffer_, range.begin, range.end - range.begin);
+  if (!IsContiguous()) {
+    CASK_ASSIGN_OR_RETURN(const TensorView dense, Clone(MemoryFormat::kContiguous));
+    return Tensor::FromBuffer(dtype_, shape(), dense.buffer_);
   }
-  return Tensor::FromBuffer(dtype_, shape(), std::move(buffer));
+  if (num_elements() == 0) return Tensor::Create(dtype_, shape());
+  const size_t object_bytes = ObjectBytes(dtype_);
+  const size_t offset_bytes = static_cast<size_t>(offset()) * object_bytes;
+  const size_t bytes = static_cast<size_t>(num_elements()) * object_bytes;
+  if (offset_bytes == 0 && bytes == buffer_->size_bytes()) return Tensor::FromBuffer(dtype_, shape(), buffer_);
+  return Tensor::FromBuffer(dtype_, shape(), TensorBuffer::MakeSubBuffer(buffer_, offset_bytes, bytes));
 }
 
 // ---- This handle's own geometry -------------------------------------------------------------------------------------

@@ -1,5 +1,9 @@
 // What the program of `tools/dev bench bars` does besides measuring. Nothing here depends on speed.
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -7,9 +11,13 @@
 #include "absl/status/statusor.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tests/benchmarks/bar_groups.h"
+#include "tensorcask/tests/benchmarks/limits.h"
 #include "tensorcask/tests/benchmarks/machine.h"
 #include "tensorcask/tests/benchmarks/measure.h"
+#include "tensorcask/tests/benchmarks/strided_cases.h"
+#include "tensorcask/tests/benchmarks/strided_views.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
 namespace tensorcask::benchmarks {
@@ -85,6 +93,49 @@ TEST(Machine, SizesOfCachesAreReadable) {
   EXPECT_EQ(CacheSize(105L << 20), "105 MiB");
   EXPECT_EQ(CacheSize(0), "unknown");
   EXPECT_EQ(CacheSize(-1), "unknown");
+}
+
+// Each line of 64 bytes holds its own number, eight times.
+TEST(Limits, MoveEachCacheLineOnce) {
+  const StridedCase cases[] = {{"transpose", DType::kFloat32, {64, 48}, {1, 0}},
+                               {"bytes", DType::kUint8, {128, 64}, {1, 0}},
+                               {"batch", DType::kFloat64, {3, 16, 24}, {0, 2, 1}},
+                               {"reversed", DType::kFloat32, {32, 5, 16}, {2, 1, 0}}};
+  for (const StridedCase& moved : cases) {
+    SCOPED_TRACE(moved.name);
+    CaseViews views(moved);
+    auto* const from = static_cast<char*>(views.from.buffer()->mutable_data());
+    for (size_t i = 0; i < views.to_bytes(); i += 64) {
+      const auto number = static_cast<uint64_t>(i / 64);
+      for (size_t j = 0; j < 64; j += 8) std::memcpy(from + i + j, &number, 8);
+    }
+    for (const LimitLoop& loop : LimitLoops(views.from)) {
+      SCOPED_TRACE(loop.name);
+      auto* const to = static_cast<char*>(views.to.buffer()->mutable_data());
+      std::memset(to, 0xff, views.to_bytes());
+      loop.run(to);
+      std::vector<uint64_t> found;
+      for (size_t i = 0; i < views.to_bytes(); i += 64) {
+        uint64_t number = 0;
+        std::memcpy(&number, to + i, 8);
+        EXPECT_EQ(std::memcmp(to + i, from + number * 64, 64), 0);
+        found.push_back(number);
+      }
+      std::sort(found.begin(), found.end());
+      for (size_t i = 0; i < found.size(); ++i) ASSERT_EQ(found[i], i);
+    }
+  }
+}
+
+TEST(Limits, OfEverySecondElementWriteAllLines) {
+  CaseViews views({"second", DType::kFloat32, {16, 64}, {0, 1}, 2});
+  for (const LimitLoop& loop : LimitLoops(views.from)) {
+    SCOPED_TRACE(loop.name);
+    auto* const to = static_cast<char*>(views.to.buffer()->mutable_data());
+    std::memset(to, 0xff, views.to_bytes());
+    loop.run(to);
+    for (size_t i = 0; i < views.to_bytes(); i += 4) EXPECT_EQ(*reinterpret_cast<const float*>(to + i), 1);
+  }
 }
 
 }  // namespace

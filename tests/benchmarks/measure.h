@@ -86,6 +86,32 @@ Figure MedianRatio(int rounds, Fn&& fn, Baseline&& baseline) {
   });
 }
 
+// fn's time over that of the loop which is the fastest of `loops`, measured in turns. *fastest gets its number.
+// Requires: `loops` is not empty.
+template <typename Fn, typename Loop>
+Figure MedianRatioToFastest(int rounds, Fn&& fn, const std::vector<Loop>& loops, size_t* fastest) {
+  Figure calmest;
+  fn();
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    std::vector<double> ours;
+    std::vector<std::vector<double>> theirs(loops.size());
+    for (int i = 0; i < rounds; ++i) {
+      ours.push_back(SecondsOf(fn));
+      for (size_t loop = 0; loop < loops.size(); ++loop) theirs[loop].push_back(SecondsOf(loops[loop]));
+    }
+    const auto best = std::min_element(theirs.begin(), theirs.end(),
+                                       [](const auto& a, const auto& b) { return Median(a) < Median(b); });
+    for (size_t i = 0; i < ours.size(); ++i) ours[i] /= (*best)[i];
+    const Figure figure = FigureOf(std::move(ours));
+    if (attempt == 0 || figure.spread < calmest.spread) {
+      calmest = figure;
+      *fastest = static_cast<size_t>(best - theirs.begin());
+    }
+    if (calmest.spread <= kNoisySpread) break;
+  }
+  return calmest;
+}
+
 }  // namespace tensorcask::benchmarks
 
 #endif  // TENSORCASK_TESTS_BENCHMARKS_MEASURE_H_

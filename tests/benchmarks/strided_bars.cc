@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -13,6 +15,7 @@
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/benchmarks/bars.h"
+#include "tensorcask/tests/benchmarks/limits.h"
 #include "tensorcask/tests/benchmarks/measure.h"
 #include "tensorcask/tests/benchmarks/strided_cases.h"
 #include "tensorcask/tests/benchmarks/strided_views.h"
@@ -20,22 +23,39 @@
 namespace tensorcask::benchmarks {
 namespace {
 
+// The loops, with memory to write to.
+std::vector<std::function<void()>> LoopsInto(CaseViews* views, bool fresh) {
+  std::vector<std::function<void()>> loops;
+  for (LimitLoop& loop : LimitLoops(views->from)) {
+    loops.emplace_back([views, fresh, run = std::move(loop.run)] {
+      if (!fresh) return run(views->to.buffer()->mutable_data());
+      Tensor memory = Require(Tensor::Create(views->to.dtype(), views->to.shape()));
+      run(memory.buffer()->mutable_data());
+      Keep(memory.buffer()->data());
+    });
+  }
+  return loops;
+}
+
 void CopyRows() {
   for (const StridedCase& copied : PromisedCopies()) {
     CaseViews views(copied);
     const TensorView plain = OrdinaryTensor(copied.dtype, views.to.shape());
+    const auto copy = [&] {
+      if (copied.fresh) {
+        Keep(Require(views.from.Clone(MemoryFormat::kContiguous)).buffer()->data());
+      } else {
+        Require(Copy(views.from, &views.to));
+      }
+    };
     const Figure ratio = MedianRatio(
-        15,
-        [&] {
-          if (copied.fresh) {
-            Keep(Require(views.from.Clone(MemoryFormat::kContiguous)).buffer()->data());
-          } else {
-            Require(Copy(views.from, &views.to));
-          }
-        },
-        [&] { std::memcpy(views.to.buffer()->mutable_data(), plain.buffer()->data(), views.to_bytes()); });
+        15, copy, [&] { std::memcpy(views.to.buffer()->mutable_data(), plain.buffer()->data(), views.to_bytes()); });
     Row(absl::StrCat("copy ", copied.name), ratio, copied.bar, "x memcpy",
         absl::StrCat("memcpy of the result's bytes; elsewhere ", copied.best_elsewhere));
+    size_t fastest = 0;
+    const Figure over_limit = MedianRatioToFastest(9, copy, LoopsInto(&views, copied.fresh), &fastest);
+    Row(absl::StrCat("copy ", copied.name, ", its limit"), over_limit, 1.15, "x limit",
+        absl::StrCat("the same cache lines moved ", LimitLoops(views.from)[fastest].name));
   }
 }
 

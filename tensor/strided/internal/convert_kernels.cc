@@ -5,6 +5,7 @@
 #endif
 
 #include <algorithm>
+#include <array>
 #include <complex>
 #include <cstdint>
 #include <cstring>
@@ -17,6 +18,7 @@
 #include "tensorcask/tensor/float_types.h"
 #include "tensorcask/tensor/internal/float_types_inl.h"
 #include "tensorcask/tensor/strided/internal/convert_values.h"
+#include "tensorcask/tensor/strided/internal/copy_kernels.h"
 
 namespace tensorcask::internal {
 namespace {
@@ -177,15 +179,20 @@ struct EitherPart : Operation<std::complex<Part>, bool> {
 
 // ---- Loops ----------------------------------------------------------------------------------------------------------
 
-// Kernels process whole pieces of a fixed length. Compilers vectorise such loops at every level of optimisation, and no
-// operation needs code for a remainder.
-constexpr size_t kPiece = 64;
+// Kernels process whole pieces of two fixed lengths. Compilers vectorise such loops at every level of optimisation, and
+// no operation needs code for a remainder.
+constexpr size_t kLongPiece = 64;
+constexpr size_t kPiece = 16;
 constexpr size_t kLargestElement = 16;  // bytes
 
 template <typename Op>
 inline __attribute__((always_inline)) void Loop(const typename Op::From* __restrict from,
                                                 typename Op::To* __restrict to, size_t count) {
-  for (size_t done = 0; done < count; done += kPiece) {
+  size_t done = 0;
+  for (; done + kLongPiece <= count; done += kLongPiece) {
+    for (size_t i = 0; i < kLongPiece; ++i) to[done + i] = Op::Apply(from[done + i]);
+  }
+  for (; done < count; done += kPiece) {
     for (size_t i = 0; i < kPiece; ++i) to[done + i] = Op::Apply(from[done + i]);
   }
 }
@@ -367,6 +374,21 @@ DType PlainDType(DType dtype) {
   }
 }
 
+constexpr std::array kFixedSizeDTypes = {
+#define CASK_LIST(id, number, T, name) DType::id,
+    CASK_FIXED_SIZE_DTYPES(CASK_LIST)
+#undef CASK_LIST
+};
+// The position of each in that list, by its number.
+constexpr std::array<uint8_t, 256> kRows = [] {
+  std::array<uint8_t, 256> rows = {};
+  for (size_t i = 0; i < kFixedSizeDTypes.size(); ++i) {
+    rows[static_cast<size_t>(kFixedSizeDTypes[i])] = static_cast<uint8_t>(i);
+  }
+  return rows;
+}();
+size_t RowOf(DType dtype) { return kRows[static_cast<size_t>(dtype)]; }
+
 }  // namespace
 
 Conversion Conversion::Find(DType from, DType to, const CpuFeatures& features) {
@@ -389,6 +411,20 @@ Conversion Conversion::Find(DType from, DType to, const CpuFeatures& features) {
   return conversion;
 }
 
+const Conversion& Conversion::OfThisProcessor(DType from, DType to) {
+  using Table = std::array<std::array<Conversion, kFixedSizeDTypes.size()>, kFixedSizeDTypes.size()>;
+  static const Table& table = *[] {
+    auto* const made = new Table();
+    for (const DType of : kFixedSizeDTypes) {
+      for (const DType result : kFixedSizeDTypes) {
+        (*made)[RowOf(of)][RowOf(result)] = Find(of, result, GetCpuFeatures());
+      }
+    }
+    return made;
+  }();
+  return table[RowOf(from)][RowOf(to)];
+}
+
 void Conversion::Run(const void* from, void* to, size_t count, Stream stream) const {
   if (num_steps_ == 0) {
     std::memcpy(to, from, count * from_size_);
@@ -405,19 +441,18 @@ void Conversion::Run(const void* from, void* to, size_t count, Stream stream) co
                      kPiece, /*stream=*/nullptr);
   }
   // The remainder is padded to a whole piece.
-  alignas(64) char last_from[kPiece * kLargestElement];
+  alignas(64) char last_from[kPiece * kLargestElement] = {};
   alignas(64) char last_to[kPiece * kLargestElement];
-  const size_t rest = count - whole;
-  std::memcpy(last_from, static_cast<const char*>(from) + whole * from_size_, rest * from_size_);
-  std::memset(last_from + rest * from_size_, 0, (kPiece - rest) * from_size_);
+  const auto rest = static_cast<int64_t>(count - whole);
+  CopyShort(static_cast<const char*>(from) + whole * from_size_, last_from, rest * static_cast<int64_t>(from_size_));
   RunPieces(last_from, last_to, kPiece, /*stream=*/nullptr);
-  std::memcpy(static_cast<char*>(to) + whole * to_size, last_to, rest * to_size);
+  CopyShort(last_to, static_cast<char*>(to) + whole * to_size, rest * static_cast<int64_t>(to_size));
 }
 
 void Conversion::RunPieces(const void* from, void* to, size_t count, Stream stream) const {
   if (num_steps_ == 1 && stream == nullptr) return steps_[0].run(from, to, count);
   // Intermediate values stay in the first-level cache.
-  constexpr size_t kBlock = 8 * kPiece;
+  constexpr size_t kBlock = 8 * kLongPiece;
   alignas(64) char blocks[2][kBlock * kLargestElement];
   const size_t to_size = steps_[num_steps_ - 1].to_size;
   for (size_t done = 0; done < count; done += kBlock) {

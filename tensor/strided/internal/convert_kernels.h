@@ -21,7 +21,7 @@
 
 namespace tensorcask::internal {
 
-// Converts `count` elements, a multiple of 64. They do not overlap and are aligned for their types.
+// Converts `count` elements, a multiple of 16. They do not overlap and are aligned for their types.
 using ConvertKernel = void (*)(const void* from, void* to, size_t count);
 
 struct ConvertStep {
@@ -34,6 +34,8 @@ class Conversion {
  public:
   // Requires: both have a fixed size.
   static Conversion Find(DType from, DType to, const CpuFeatures& features);
+  // The same with GetCpuFeatures(), from a table.
+  static const Conversion& OfThisProcessor(DType from, DType to);
 
   size_t num_steps() const { return num_steps_; }
   // Converts `count` dense elements from `from` to `to`, which do not overlap. With `stream`, it writes the results, in

@@ -22,7 +22,8 @@ void Gather(const char* from, int64_t from_step, char* to, int64_t count) {
 }
 
 template <size_t kBytes>
-constexpr CopyKernels kScalar = {CopyElements<kBytes>, Transpose<kBytes>, Gather<kBytes>, nullptr, nullptr};
+constexpr CopyKernels kScalar = {
+    CopyElements<kBytes>, Transpose<kBytes>, Gather<kBytes>, nullptr, nullptr, nullptr, nullptr};
 
 }  // namespace
 

@@ -28,9 +28,14 @@ struct CopyKernels {
   void (*transpose)(const char* from, int64_t from_inner, char* to, int64_t to_outer, int64_t inner, int64_t outer);
   // `count` elements, from_step apart, to a dense run.
   void (*gather)(const char* from, int64_t from_step, char* to, int64_t count);
-  // Copies bytes, with non-temporal stores for whole cache lines. Call finish_stream() once afterwards, before another
-  // thread reads the result. Both are null on processors without such stores.
-  void (*stream)(const char* from, char* to, int64_t bytes);
+  // The next three use non-temporal stores for whole cache lines. Call finish_stream() once afterwards, before another
+  // thread reads the result. All four are null on processors without such stores.
+  void (*stream)(const char* from, char* to, int64_t bytes);  // copies bytes
+  void (*stream_gather)(const char* from, int64_t from_step, char* to, int64_t count);
+  // As `transpose` of one cache line of elements in each of `outer` rows, which start at cache lines. Prefetches the
+  // bytes that lie `ahead` bytes behind those of the source; they need not exist.
+  void (*transpose_lines)(const char* from, int64_t from_inner, char* to, int64_t to_outer, int64_t outer,
+                          int64_t ahead);
   void (*finish_stream)();
 };
 

@@ -27,8 +27,14 @@ namespace {
 // The largest piece of the destination that is assembled in the first-level cache and then written by non-temporal
 // stores.
 constexpr int64_t kScratchBytes = 36 << 10;
-constexpr int64_t kPackedBytes = 8 << 10;                // such a piece if it is one range of memory
-constexpr int64_t kRowBytes = 256;                       // of a tile with two different axes
+constexpr int64_t kPackedBytes = 8 << 10;  // such a piece if it is one range of memory
+constexpr int64_t kRowBytes = 256;         // of a tile with two different axes
+// kLines: a tile is one cache line high and this wide, so that the processor's prefetcher follows the few rows of the
+// source, and the pages of the destination are still in the second-level TLB when the next tile writes them. If the
+// source's rows are short and adjacent, they are read as one: then a tile is four lines high and one wide. (Measured on
+// a Zen 4 for 64 MiB of all element sizes: 0.6 to 1.6 x memcpy, against 1.4 to 3.6 for tiles through scratch memory.)
+constexpr int64_t kLinesOfTile = 1024;
+constexpr int64_t kShortRowBytes = 4 << 10;
 constexpr int64_t kThreadBytes = 256 << 10;              // the least work for a thread, and the unit of its work
 constexpr size_t kMaxLoops = TensorShape::kMaxRank + 2;  // one for each axis, and those over the tiles
 constexpr int64_t kShortestStreamed = 512;   // bytes of a row; shorter rows share too many lines with others
@@ -61,6 +67,7 @@ class StridedCopy {
   enum class Store : uint8_t {
     kDirect,   // the kernel writes to the destination
     kThrough,  // non-temporal stores, by a kernel that reads the source
+    kLines,    // the same for a transpose: each row of a tile is one cache line
     kPacked,   // non-temporal stores: a tile is one range of the destination
     kRows,     // non-temporal stores: each row of a tile is one range
   };
@@ -97,6 +104,7 @@ class StridedCopy {
   Store store_ = Store::kDirect;
   bool shares_lines_ = false;  // kRows: rows do not start and end with cache lines
   bool blocked_ = false;       // outer_ is the source's axis
+  bool by_columns_ = false;    // kLines: the rows of the source are short and adjacent
 };
 
 StridedCopy::StridedCopy(int64_t element_bytes, const char* from_base, const Layout& from, char* to_base,
@@ -194,16 +202,22 @@ void StridedCopy::ChooseStore(const Axes& axes, const CopyStridedOptions& option
   if (bytes < options.stream_bytes || kernels_->stream == nullptr || inner_.to != element_bytes_) return;
   // Limited by the loop, not by memory.
   if (kind_ == Kind::kElements && std::min(inner_.size, outer_.size) * element_bytes_ < kLaneBytes) return;
+  bool shares_lines = Misalignment(to_) != 0 || outer_.to % kCacheLine != 0;
+  for (const Axis& axis : axes) shares_lines = shares_lines || axis.to % kCacheLine != 0;
+  if (kind_ == Kind::kTranspose && !shares_lines && std::min(row_bytes, outer_.size * element_bytes_) >= kCacheLine) {
+    store_ = Store::kLines;
+    return;
+  }
   const bool packed = outer_.to == row_bytes && outer_.size > 1 && row_bytes <= (blocked_ ? kRowBytes : kPackedBytes);
   if (options.fresh && (packed || !blocked_)) return;
-  if (kind_ == Kind::kBlocks && row_bytes >= kShortestStreamed) {
+  const bool has_stream = kind_ == Kind::kBlocks || (kind_ == Kind::kGather && inner_.from == 2 * element_bytes_);
+  if (has_stream && row_bytes >= kShortestStreamed) {
     store_ = Store::kThrough;
   } else if (packed) {
     store_ = Store::kPacked;
   } else if (row_bytes >= kShortestStreamed) {
     store_ = Store::kRows;
-    shares_lines_ = Misalignment(to_) != 0 || outer_.to % kCacheLine != 0;
-    for (const Axis& axis : axes) shares_lines_ = shares_lines_ || axis.to % kCacheLine != 0;
+    shares_lines_ = shares_lines;
   }
 }
 
@@ -213,7 +227,12 @@ void StridedCopy::ChooseTiles() {
   const int64_t row_bytes = inner_.size * element_bytes_;
   int64_t inner_bytes = row_bytes;  // of a tile
   int64_t tile_bytes = 4 << 10;
-  if (store_ == Store::kPacked) {
+  if (store_ == Store::kLines) {
+    const int64_t from_row_bytes = outer_.size * element_bytes_;
+    by_columns_ = inner_.from == from_row_bytes && from_row_bytes <= kShortRowBytes;
+    inner_bytes = by_columns_ ? 4 * kCacheLine : kCacheLine;
+    tile_bytes = by_columns_ ? 4 * kCacheLine * (kCacheLine / element_bytes_) : kLinesOfTile * kCacheLine;
+  } else if (store_ == Store::kPacked) {
     tile_bytes = kPackedBytes;
   } else if (blocked_ && std::min(inner_.size, outer_.size) * element_bytes_ >= kLaneBytes) {
     inner_bytes = element_bytes_ > 1 ? kRowBytes : shares_lines_ ? 2 * kRowBytes - kCacheLine : kCacheLine;
@@ -235,14 +254,15 @@ void StridedCopy::ChooseTiles() {
     }
     tile_outer_ = std::min(tile_outer_, outer_.size);
   }
-  if (tile_inner_ < inner_.size) {
-    inner_loop_ = static_cast<int>(loops_.size());
-    loops_.push_back({(inner_.size - 1) / tile_inner_ + 1, inner_.from * tile_inner_, inner_.to * tile_inner_});
-  }
-  if (tile_outer_ < outer_.size) {
-    outer_loop_ = static_cast<int>(loops_.size());
-    loops_.push_back({(outer_.size - 1) / tile_outer_ + 1, outer_.from * tile_outer_, outer_.to * tile_outer_});
-  }
+  const auto loop_over = [&](const Axis& axis, int64_t tile, int* number) {
+    if (tile >= axis.size) return;
+    *number = static_cast<int>(loops_.size());
+    loops_.push_back({(axis.size - 1) / tile + 1, axis.from * tile, axis.to * tile});
+  };
+  const bool outer_first = store_ == Store::kLines && !by_columns_;
+  if (outer_first) loop_over(outer_, tile_outer_, &outer_loop_);
+  loop_over(inner_, tile_inner_, &inner_loop_);
+  if (!outer_first) loop_over(outer_, tile_outer_, &outer_loop_);
   for (const Axis& loop : loops_) num_tiles_ *= loop.size;
 }
 
@@ -311,16 +331,31 @@ void StridedCopy::RunPart(int64_t begin, int64_t end) const {
 void StridedCopy::CopyTile(int64_t from, int64_t to, int64_t inner_start, int64_t inner, int64_t outer) const {
   switch (store_) {
     case Store::kDirect:
-      return Produce(from_base_ + from, to_base_ + to, outer_.to, inner, outer);
+      break;
     case Store::kThrough:
       for (int64_t o = 0; o < outer; ++o) {
-        kernels_->stream(from_base_ + from + o * outer_.from, to_base_ + to + o * outer_.to, inner * element_bytes_);
+        const char* const from_row = from_base_ + from + o * outer_.from;
+        char* const to_row = to_base_ + to + o * outer_.to;
+        kind_ == Kind::kBlocks ? kernels_->stream(from_row, to_row, inner * element_bytes_)
+                               : kernels_->stream_gather(from_row, inner_.from, to_row, inner);
       }
       return;
+    case Store::kLines: {
+      const int64_t line = kCacheLine / element_bytes_;
+      const int64_t ahead = by_columns_ ? tile_inner_ * inner_.from : 2 * kCacheLine;
+      for (; inner >= line; inner -= line) {
+        kernels_->transpose_lines(from_base_ + from, inner_.from, to_base_ + to, outer_.to, outer, ahead);
+        from += line * inner_.from;
+        to += kCacheLine;
+      }
+      if (inner == 0) return;
+      break;
+    }
     case Store::kPacked:
     case Store::kRows:
       return CopyTileThroughScratch(from, to, inner_start, inner, outer);
   }
+  Produce(from_base_ + from, to_base_ + to, outer_.to, inner, outer);
 }
 
 // If rows share cache lines, the address of a line decides which tile writes it. A tile writes whole lines only: from

@@ -173,6 +173,27 @@ TEST(CopyStrided, TransposesRectanglesOfAllSizes) {
   }
 }
 
+// Destinations whose rows start at cache lines, and sources of adjacent rows and of others.
+TEST(CopyStrided, TransposesIntoWholeCacheLines) {
+  uint32_t seed = 0;
+  for (const DType dtype : kDTypes) {
+    const int64_t line = 64 / static_cast<int64_t>(ElementSize(dtype));
+    for (const int64_t rows : {line, line + 1, 4 * line, 9 * line, 9 * line + line / 2}) {
+      for (const int64_t columns : {line - 1, line, line + 3, 2 * line, int64_t{1024} + line + 1}) {
+        if (rows * columns > 200000 || columns < 1) continue;
+        const int64_t to_row = (rows + line - 1) / line * line + seed % 2 * line;
+        const Layout to = *Layout::Create({2, columns, rows}, {columns * to_row, to_row, 1}, 0);
+        for (const int64_t padding : {0, 5}) {
+          const int64_t from_row = columns + padding;
+          const Layout from = *Layout::Create({2, columns, rows}, {rows * from_row, 1, from_row}, 0);
+          ExpectCopies(dtype, from, to, ++seed);
+          if (HasFatalFailure()) return;
+        }
+      }
+    }
+  }
+}
+
 TEST(CopyStrided, GathersRowsOfAllSizes) {
   uint32_t seed = 0;
   for (const int64_t step : {-3, -2, -1, 0, 1, 2, 3, 40}) {

@@ -1,0 +1,194 @@
+#include "tensorcask/tests/benchmarks/limits.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tensorcask/tensor/base/check.h"
+#include "tensorcask/tensor/strided/view.h"
+
+#if defined(__x86_64__)
+#include "tensorcask/tensor/base/cpu.h"
+#include "tensorcask/tensor/base/simd.h"
+#endif
+
+namespace tensorcask::benchmarks {
+namespace {
+
+constexpr int64_t kLine = 64;  // bytes
+
+// Moves `lines` lines, and prefetches what lies `ahead` bytes behind those of the source.
+using MoveLines = void (*)(const char* from, int64_t from_step, char* to, int64_t to_step, int64_t lines,
+                           int64_t ahead);
+
+void Prefetch(const char* from, int64_t ahead) {
+  __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(from) + static_cast<uintptr_t>(ahead)),
+                     0, 2);
+}
+
+#if defined(__x86_64__)
+void MoveBy16(const char* from, int64_t from_step, char* to, int64_t to_step, int64_t lines, int64_t ahead) {
+  for (; lines > 0; --lines, from += from_step, to += to_step) {
+    Prefetch(from, ahead);
+    for (int i = 0; i < kLine; i += 16) {
+      const __m128i part = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i));
+      _mm_stream_si128(reinterpret_cast<__m128i*>(to + i), part);
+    }
+  }
+}
+
+__attribute__((target("avx512f"))) void MoveBy64(const char* from, int64_t from_step, char* to, int64_t to_step,
+                                                 int64_t lines, int64_t ahead) {
+  for (; lines > 0; --lines, from += from_step, to += to_step) {
+    Prefetch(from, ahead);
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(to), _mm512_loadu_si512(from));
+  }
+}
+
+MoveLines Mover() { return GetCpuFeatures().avx512 ? MoveBy64 : MoveBy16; }
+#else
+void MoveByCopies(const char* from, int64_t from_step, char* to, int64_t to_step, int64_t lines, int64_t ahead) {
+  for (; lines > 0; --lines, from += from_step, to += to_step) {
+    Prefetch(from, ahead);
+    std::memcpy(to, from, kLine);
+  }
+}
+
+MoveLines Mover() { return MoveByCopies; }
+#endif
+
+// Half of the bytes of two lines.
+void MoveLinePair(const char* from, char* to) {
+#if defined(__x86_64__)
+  const auto* const pair = reinterpret_cast<const __m128i*>(from);
+  for (int i = 0; i < 4; ++i) {
+    const __m128i low = _mm_unpacklo_epi64(_mm_loadu_si128(pair + 2 * i), _mm_loadu_si128(pair + 2 * i + 1));
+    _mm_stream_si128(reinterpret_cast<__m128i*>(to) + i, low);
+  }
+#else
+  for (int i = 0; i < 8; ++i) std::memcpy(to + 8 * i, from + 16 * i, 8);
+#endif
+}
+
+void Finish() {
+#if defined(__x86_64__)
+  _mm_sfence();
+#endif
+}
+
+// An axis: its size, and its steps in bytes.
+struct Axis {
+  int64_t size;
+  int64_t from;
+  int64_t to;
+};
+
+// A transpose of lines: `across` is the axis whose elements are neighbours in the source, `along` the one whose
+// elements are neighbours in the destination, both counted in lines. A tile of kLine bytes each way has as many lines
+// as elements in a line.
+struct Transpose {
+  std::vector<Axis> others;
+  Axis across;  // of lines of the source; `to`: of as many rows of the destination
+  Axis along;
+  int64_t lines_of_tile;
+  int64_t from_row;  // from one line of a tile to the next
+  int64_t to_row;
+
+  // Tiles in strips: `fast_tiles` of `fast` are moved for each step of `slow`.
+  void MovePlane(const char* from, char* to, const Axis& fast, const Axis& slow, int64_t fast_tiles,
+                 int64_t ahead) const {
+    const MoveLines move = Mover();
+    for (int64_t start = 0; start < fast.size; start += fast_tiles) {
+      const int64_t end = std::min(fast.size, start + fast_tiles);
+      for (int64_t s = 0; s < slow.size; ++s) {
+        for (int64_t f = start; f < end; ++f) {
+          move(from + s * slow.from + f * fast.from, from_row, to + s * slow.to + f * fast.to, to_row, lines_of_tile,
+               ahead);
+        }
+      }
+    }
+  }
+  void Move(const char* from, char* to, const Axis& fast, const Axis& slow, int64_t fast_tiles, int64_t ahead,
+            size_t other = 0) const {
+    if (other == others.size()) return MovePlane(from, to, fast, slow, fast_tiles, ahead);
+    for (int64_t i = 0; i < others[other].size; ++i) {
+      Move(from + i * others[other].from, to + i * others[other].to, fast, slow, fast_tiles, ahead, other + 1);
+    }
+  }
+};
+
+const char* FirstByte(const TensorView& view) {
+  return static_cast<const char*>(view.buffer()->data()) + view.offset() * static_cast<int64_t>(view.element_size());
+}
+
+Transpose TransposeOf(const TensorView& view) {
+  const auto element = static_cast<int64_t>(view.element_size());
+  std::vector<Axis> axes(static_cast<size_t>(view.rank()));
+  int64_t dense = element;
+  for (size_t i = axes.size(); i-- > 0;) {
+    const int axis = static_cast<int>(i);
+    axes[i] = {view.dim(axis), view.stride(axis) * element, dense};
+    dense *= view.dim(axis);
+  }
+  Transpose result;
+  result.along = axes.back();
+  axes.pop_back();
+  const auto across = std::find_if(axes.begin(), axes.end(), [&](const Axis& axis) { return axis.from == element; });
+  CASK_CHECK(across != axes.end(), "LimitLoops: no axis of the source is dense");
+  result.across = *across;
+  axes.erase(across);
+  result.others = std::move(axes);
+  result.lines_of_tile = kLine / element;
+  result.from_row = result.along.from;
+  result.to_row = result.across.to;
+  for (Axis* const axis : {&result.across, &result.along}) {
+    CASK_CHECK(axis->size % result.lines_of_tile == 0, "LimitLoops: an axis is not whole cache lines");
+    *axis = {axis->size / result.lines_of_tile, axis->from * result.lines_of_tile, axis->to * result.lines_of_tile};
+  }
+  return result;
+}
+
+// Every second element of one long row, which is cut into 1, 2 or 4 that are read at the same time.
+std::vector<LimitLoop> RowLoops(const TensorView& from) {
+  const auto element = static_cast<int64_t>(from.element_size());
+  const int64_t lines = from.num_elements() * element / kLine;
+  CASK_CHECK(lines % 4 == 0, "LimitLoops: rows of another kind");
+  std::vector<LimitLoop> loops;
+  for (const int64_t streams : {1, 2, 4}) {
+    loops.push_back({absl::StrCat("in ", streams, " streams"), [first = FirstByte(from), lines, streams](void* memory) {
+                       char* const to = static_cast<char*>(memory);
+                       for (int64_t i = 0; i < lines / streams; ++i) {
+                         for (int64_t line = i; line < lines; line += lines / streams) {
+                           MoveLinePair(first + line * 2 * kLine, to + line * kLine);
+                         }
+                       }
+                       Finish();
+                     }});
+  }
+  return loops;
+}
+
+}  // namespace
+
+std::vector<LimitLoop> LimitLoops(const TensorView& from) {
+  if (from.stride(-1) == 2) return RowLoops(from);
+  const Transpose transpose = TransposeOf(from);
+  const auto loop = [&](const char* name, bool along_is_fast, int64_t fast_tiles) {
+    return LimitLoop{name, [=, first = FirstByte(from)](void* to) {
+                       const Axis& fast = along_is_fast ? transpose.along : transpose.across;
+                       const Axis& slow = along_is_fast ? transpose.across : transpose.along;
+                       const int64_t ahead = along_is_fast ? fast_tiles * fast.from : 2 * kLine;
+                       transpose.Move(first, static_cast<char*>(to), fast, slow, fast_tiles, ahead);
+                       Finish();
+                     }};
+  };
+  return {loop("along rows of the source", false, INT64_MAX / 2), loop("in strips of the source", false, 64),
+          loop("in blocks of the destination", true, 4)};
+}
+
+}  // namespace tensorcask::benchmarks
