@@ -971,7 +971,8 @@ tensorcask_inner_library(tests_benchmarks_limits
   LINK
     Tensorcask::strided
     Tensorcask::tensor
-    absl::strings)
+    absl::strings
+    tests_benchmarks_measure)
 
 tensorcask_inner_library(tests_benchmarks_machine
   SOURCES

@@ -21,6 +21,7 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
 #include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/serialize/checkpoint/write/background_save.h"
 #include "tensorcask/serialize/checkpoint/writer.h"
@@ -31,6 +32,7 @@
 #include "tensorcask/tests/benchmarks/bars.h"
 #include "tensorcask/tests/benchmarks/exchange_bars.h"
 #include "tensorcask/tests/benchmarks/formats_bars.h"
+#include "tensorcask/tests/benchmarks/limits.h"
 #include "tensorcask/tests/benchmarks/machine.h"
 #include "tensorcask/tests/benchmarks/measure.h"
 #include "tensorcask/tests/benchmarks/payload_bars.h"
@@ -153,6 +155,32 @@ void CheckpointRows() {
       "write() into reserved space, one thread");
   Row("save 64 x 4 MiB, checksummed, sync = true", to_plain_write(true, 1), 1.1, "x write",
       "write() into reserved space, fsync");
+
+  std::vector<absl::string_view> texts;
+  for (const Tensor& tensor : tensors) texts.push_back(tensor.bytes());
+  const auto over_limit = [&](int threads) {
+    std::vector<std::string> paths;
+    for (int i = 0; i < threads; ++i) paths.push_back(folder.Path(absl::StrCat("p", i)));
+    std::vector<std::function<double()>> loops;
+    for (const size_t piece_bytes : kPieceSizes) {
+      loops.emplace_back([&, piece_bytes] {
+        folder.Clear();
+        return SecondsOf([&] { WriteInPieces(texts, paths, piece_bytes); });
+      });
+    }
+    size_t fastest = 0;
+    const Figure figure = RatioToFastest(
+        9,
+        [&] {
+          folder.Clear();
+          return SecondsOf([&] { save(folder.Path("m"), /*sync=*/false, threads); });
+        },
+        loops, &fastest);
+    Row(absl::StrCat("save 64 x 4 MiB, threads: ", threads, ", its limit"), figure, 1.05, "x limit",
+        absl::StrCat("pieces of ", kPieceSizes[fastest] >> 10, " KiB written and summed"));
+  };
+  over_limit(1);
+  over_limit(2);
 
   folder.Clear();
   save(folder.Path("m"), false);

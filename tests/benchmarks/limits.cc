@@ -1,21 +1,26 @@
 #include "tensorcask/tests/benchmarks/limits.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "tensorcask/tensor/base/check.h"
-#include "tensorcask/tensor/strided/view.h"
-
-#if defined(__x86_64__)
 #include "tensorcask/tensor/base/cpu.h"
+#include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/simd.h"
-#endif
+#include "tensorcask/tensor/strided/view.h"
+#include "tensorcask/tests/benchmarks/measure.h"
 
 namespace tensorcask::benchmarks {
 namespace {
@@ -189,6 +194,33 @@ std::vector<LimitLoop> LimitLoops(const TensorView& from) {
   };
   return {loop("along rows of the source", false, INT64_MAX / 2), loop("in strips of the source", false, 64),
           loop("in blocks of the destination", true, 4)};
+}
+
+void WriteInPieces(const std::vector<absl::string_view>& texts, const std::vector<std::string>& paths,
+                   size_t piece_bytes) {
+  const auto write_file = [&](size_t file) {
+    size_t total = 0;
+    for (size_t i = file; i < texts.size(); i += paths.size()) total += texts[i].size();
+    const int descriptor = open(paths[file].c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+    CASK_CHECK(descriptor >= 0, "WriteInPieces: a file cannot be made");
+    // Where a file system reserves no space, the library does not get it either.
+    if (fallocate(descriptor, FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(total)) != 0) errno = 0;
+    for (size_t i = file; i < texts.size(); i += paths.size()) {
+      uint32_t sum = 0;
+      for (size_t done = 0; done < texts[i].size(); done += piece_bytes) {
+        const absl::string_view piece = texts[i].substr(done, piece_bytes);
+        CASK_CHECK(write(descriptor, piece.data(), piece.size()) == static_cast<ssize_t>(piece.size()),
+                   "WriteInPieces: a piece was not written");
+        sum = ExtendCrc32c(sum, piece);
+      }
+      Keep(sum);
+    }
+    close(descriptor);
+  };
+  std::vector<std::thread> threads;
+  for (size_t file = 1; file < paths.size(); ++file) threads.emplace_back(write_file, file);
+  write_file(0);
+  for (std::thread& thread : threads) thread.join();
 }
 
 }  // namespace tensorcask::benchmarks

@@ -1,16 +1,16 @@
-// The limits that strided copies are measured against: hand-written loops that move the same cache lines, each once,
-// from and to the same places, and leave the order of the elements inside them as it is. What a copy takes longer is
-// the price of moving elements.
+// The limits that the library is measured against, each the best of three hand-written loops.
 //
 //   for (const LimitLoop& loop : LimitLoops(view)) loop.run(memory);
 
 #ifndef TENSORCASK_TESTS_BENCHMARKS_LIMITS_H_
 #define TENSORCASK_TESTS_BENCHMARKS_LIMITS_H_
 
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "tensorcask/tensor/strided/view.h"
 
 namespace tensorcask::benchmarks {
@@ -20,10 +20,20 @@ struct LimitLoop {
   std::function<void(void* to)> run;  // `to`: memory of the result's size, aligned to 64 bytes
 };
 
-// Three loops for the copy of `from` to row-major memory, which differ in the order of the lines. They use non-temporal
-// stores where the processor has them. Requires: `from` outlives them; either it has every second element of a dense
-// tensor, or an axis other than the last one has a step of 1, and both are whole cache lines.
+// Three loops for the copy of `from` to row-major memory: they move the same cache lines, each once, from and to the
+// same places, and leave the elements inside them in their order. What a copy takes longer is the price of that order.
+// They differ in the order of the lines. They use non-temporal stores where the processor has them. Requires: `from`
+// outlives them; either it has every second element of a dense tensor, or an axis other than the last one has a step of
+// 1, and both are whole cache lines.
 std::vector<LimitLoop> LimitLoops(const TensorView& from);
+
+// The sizes of pieces, in bytes, for WriteInPieces.
+inline constexpr size_t kPieceSizes[] = {size_t{256} << 10, size_t{512} << 10, size_t{1} << 20};
+
+// Writes the texts to new files, on as many threads as there are files: text i goes to file i % paths.size(), in
+// pieces of `piece_bytes`, into reserved space, and a CRC-32C of each text is computed on the way. CHECKs that this succeeds.
+void WriteInPieces(const std::vector<absl::string_view>& texts, const std::vector<std::string>& paths,
+                   size_t piece_bytes);
 
 }  // namespace tensorcask::benchmarks
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -86,26 +87,26 @@ Figure MedianRatio(int rounds, Fn&& fn, Baseline&& baseline) {
   });
 }
 
-// fn's time over that of the loop which is the fastest of `loops`, measured in turns. *fastest gets its number.
-// Requires: `loops` is not empty.
-template <typename Fn, typename Loop>
-Figure MedianRatioToFastest(int rounds, Fn&& fn, const std::vector<Loop>& loops, size_t* fastest) {
+// The seconds of `ours` over those of the fastest of `loops`, measured in turns. Each returns its seconds. *fastest
+// gets the number of that loop. Requires: `loops` is not empty.
+inline Figure RatioToFastest(int rounds, const std::function<double()>& ours,
+                             const std::vector<std::function<double()>>& loops, size_t* fastest) {
   Figure calmest;
-  fn();
+  ours();
   for (int attempt = 0; attempt < 3; ++attempt) {
-    std::vector<double> ours;
-    std::vector<std::vector<double>> theirs(loops.size());
+    std::vector<double> ratios;
+    std::vector<std::vector<double>> of_loops(loops.size());
     for (int i = 0; i < rounds; ++i) {
-      ours.push_back(SecondsOf(fn));
-      for (size_t loop = 0; loop < loops.size(); ++loop) theirs[loop].push_back(SecondsOf(loops[loop]));
+      ratios.push_back(ours());
+      for (size_t loop = 0; loop < loops.size(); ++loop) of_loops[loop].push_back(loops[loop]());
     }
-    const auto best = std::min_element(theirs.begin(), theirs.end(),
+    const auto best = std::min_element(of_loops.begin(), of_loops.end(),
                                        [](const auto& a, const auto& b) { return Median(a) < Median(b); });
-    for (size_t i = 0; i < ours.size(); ++i) ours[i] /= (*best)[i];
-    const Figure figure = FigureOf(std::move(ours));
+    for (size_t i = 0; i < ratios.size(); ++i) ratios[i] /= (*best)[i];
+    const Figure figure = FigureOf(std::move(ratios));
     if (attempt == 0 || figure.spread < calmest.spread) {
       calmest = figure;
-      *fastest = static_cast<size_t>(best - theirs.begin());
+      *fastest = static_cast<size_t>(best - of_loops.begin());
     }
     if (calmest.spread <= kNoisySpread) break;
   }
