@@ -10,10 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "absl/types/span.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/internal/missing_folder.h"
-#include "tensorcask/serialize/io/internal/piece_buffer.h"
 #include "tensorcask/serialize/io/internal/retry.h"
 #include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -54,7 +52,6 @@ std::string TemporaryPath(absl::string_view final_path, uint64_t number) {
 
 // To a new file, whose content is not yet durable.
 absl::Status CopyFile(const std::string& source_path, const std::string& path, FileSystem* files) {
-  constexpr size_t kChunkBytes = size_t{512} << 10;  // as byte_sink.h has it
   ReadOptions read;
   read.file_system = files;
   CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const ByteSource> source, OpenFileSource(source_path, read));
@@ -64,13 +61,7 @@ absl::Status CopyFile(const std::string& source_path, const std::string& path, F
   if (known >= 0) sink->KeepPermissions(permissions);
   const uint64_t size = source->size_bytes();
   sink->ReserveHint(size);
-  PieceBuffer chunk(size, kChunkBytes);
-  for (uint64_t done = 0; done < size;) {
-    const auto bytes = static_cast<size_t>(std::min<uint64_t>(size - done, chunk.size()));
-    CASK_RETURN_IF_ERROR(source->ReadAt(done, absl::MakeSpan(chunk.data(), bytes)));
-    CASK_RETURN_IF_ERROR(sink->Append(absl::string_view(chunk.data(), bytes)));
-    done += bytes;
-  }
+  CASK_RETURN_IF_ERROR(sink->AppendFrom(*source, 0, size));
   return sink->Close(/*sync=*/false);
 }
 

@@ -1,27 +1,35 @@
 // Statistics of tensors, and the totals that they are made of.
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <condition_variable>
 #include <cstdint>
 #include <cstdio>
 #include <limits>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/archive/all_formats.h"
 #include "tensorcask/serialize/archive/archive.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
+#include "tensorcask/serialize/archive/archive_reader.h"
 #include "tensorcask/serialize/archive/internal/element_totals.h"
 #include "tensorcask/serialize/archive/summarize.h"
+#include "tensorcask/serialize/archive/tensor_blocks.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
+#include "tensorcask/tensor/slice.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/support/status_matchers.h"
 #include "tensorcask/tests/support/temp_folder.h"
@@ -158,6 +166,94 @@ TEST_P(SummarizeOneTensor, CanBeCancelled) {
 
 INSTANTIATE_TEST_SUITE_P(Formats, SummarizeOneTensor,
                          ::testing::Values("one", "one.safetensors", "one.npy", "one.npz", "one.pb"));
+
+// Counts the blocks that were asked for, and lets a thread wait for that.
+class BlockCount {
+ public:
+  void Add() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ++count_;
+    changed_.notify_all();
+  }
+
+  bool WaitFor(int count, std::chrono::milliseconds most) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    return changed_.wait_for(lock, most, [&] { return count_ >= count; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int count_ = 0;
+};
+
+// One tensor of three blocks of one element each.
+class ThreeBlocks final : public ArchiveReader {
+ public:
+  explicit ThreeBlocks(BlockCount* asked) : asked_(asked) {
+    entries_[0].name = "w";
+    entries_[0].dtype = DType::kFloat32;
+    entries_[0].shape = TensorShape({3});
+  }
+
+  absl::string_view format() const override { return "test"; }
+  const std::string& path() const override { return path_; }
+  const std::vector<ArchiveEntry>& entries() const override { return entries_; }
+  absl::StatusOr<Tensor> Read(absl::string_view) const override { return absl::UnimplementedError("Read"); }
+  absl::StatusOr<Tensor> ReadSlice(absl::string_view, const TensorSlice&) const override {
+    return absl::UnimplementedError("ReadSlice");
+  }
+  bool CanReadInBlocks(const ArchiveEntry&) const override { return true; }
+  absl::StatusOr<std::unique_ptr<TensorBlocks>> ReadBlocks(const ArchiveEntry&, uint64_t) const override {
+    return std::make_unique<Blocks>(asked_);
+  }
+
+ private:
+  class Blocks final : public TensorBlocks {
+   public:
+    explicit Blocks(BlockCount* asked) : asked_(asked) {}
+    absl::StatusOr<std::optional<TensorBlock>> Next() override {
+      asked_->Add();
+      if (next_ == 3) return std::nullopt;
+      TensorBlock block;
+      block.slice = *TensorSlice::Create({{next_, 1}});
+      block.elements = Tensor::FromValues<float>({static_cast<float>(next_)});
+      ++next_;
+      return block;
+    }
+
+   private:
+    BlockCount* const asked_;
+    int64_t next_ = 0;
+  };
+
+  BlockCount* const asked_;
+  const std::string path_ = "three";
+  std::vector<ArchiveEntry> entries_ = std::vector<ArchiveEntry>(1);
+};
+
+TEST(Summarize, TheNextBlockOfOneTensorIsReadWhileABlockIsMeasured) {
+  // If the second thread starts late, the first one reads, too: then the tensor is summarized again.
+  bool overlapped = false;
+  for (int round = 0; round < 30 && !overlapped; ++round) {
+    BlockCount asked;
+    const ThreeBlocks reader(&asked);
+    int measured = 0;
+    SummarizeOptions options;
+    options.num_threads = 2;
+    options.block_bytes = sizeof(float);
+    options.progress = [&](uint64_t) {
+      if (++measured == 1) overlapped = asked.WaitFor(2, std::chrono::milliseconds(500));
+      return true;
+    };
+    const absl::StatusOr<std::vector<TensorStatistics>> all = Summarize(reader, options);
+    ASSERT_OK(all.status());
+    ASSERT_OK((*all)[0].status);
+    EXPECT_EQ(measured, 3);
+    EXPECT_EQ((*all)[0].max, 2);
+  }
+  EXPECT_TRUE(overlapped);
+}
 
 TEST(Summarize, DamageIsToldWithTheTensor) {
   const TempFolder folder;
