@@ -63,6 +63,18 @@ def test_everything_public_has_a_docstring():
             assert thing.__doc__, name
 
 
+# What another user, another process or an absent package causes.
+WITHOUT_EXAMPLE = {"CancelledError", "MissingFrameworkError", "NoPermissionError", "UnavailableError",
+                   "UnimplementedError"}  # fmt: skip
+
+
+def test_everything_public_has_an_example():
+    public = [(name, thing) for name, thing in documented() if inspect.isclass(thing) or inspect.isroutine(thing)]
+    lacking = {name for name, thing in public if "." not in name and ">>>" not in thing.__doc__}
+    assert lacking == WITHOUT_EXAMPLE
+    assert not {name for name, thing in public if name.startswith("tensorcask.") and ">>>" not in thing.__doc__}
+
+
 def mypy(*arguments, cwd):
     pytest.importorskip("mypy")
     return subprocess.run([sys.executable, "-m", "mypy", "--cache-dir", os.devnull, *arguments], capture_output=True,
