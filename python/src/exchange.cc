@@ -235,7 +235,8 @@ constexpr char kMessageText[] =
     "    ...         channel.send({'x': np.arange(3)}, topic='numbers')\n"
     "    >>> producer = threading.Thread(target=produce)\n"
     "    >>> producer.start()\n"
-    "    >>> message = listener.accept().receive()\n"
+    "    >>> channel = listener.accept()\n"
+    "    >>> message = channel.receive()\n"
     "    >>> message.topic, message.tensors['x'].tolist()\n"
     "    ('numbers', [0, 1, 2])\n"
     "    >>> producer.join()\n";

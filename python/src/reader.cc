@@ -305,8 +305,9 @@ void DefineReaderClass(nb::module_& m) {
           [](const Reader& self) {
             if (self.is_closed()) return ToText("<tensorcask.Reader, closed>");
             const ArchiveReader& archive = *self.file()->archive;
-            return ToText(absl::StrCat("<tensorcask.Reader of ", Quoted(archive.path()), ", ", archive.format(), ", ",
-                                       self.file()->entries.size(), " tensors>"));
+            return nb::object(
+                nb::str("<tensorcask.Reader of {!r}, {}, {} tensors>")
+                    .format(ToText(archive.path()), ToText(archive.format()), self.file()->entries.size()));
           },
           nb::sig("def __repr__(self) -> str"));
 }

@@ -188,9 +188,9 @@ class SystemCallError(Error, OSError):
 
     >>> import errno, tensorcask as tc
     >>> try:
-    ...     tc.open("x" * 300)
+    ...     tc.open("/dev/null/model")
     ... except OSError as error:
-    ...     print(error.errno == errno.ENAMETOOLONG)
+    ...     print(error.errno == errno.ENOTDIR)
     True
     """
 

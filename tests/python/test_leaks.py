@@ -89,8 +89,8 @@ def calls_of_writers(folder, path, array):
     def write():
         with tc.Writer(other, overwrite=True, sync=False) as writer:
             writer.declare("x", "float64", (2, 1000))
-            writer.add_slice("x", array, start=(0, 0))
-            writer.add_slice("x", array, start=(1, 0))
+            writer.add_slice("x", array[None], start=(0, 0))
+            writer.add_slice("x", array[None], start=(1, 0))
 
     def delta():
         tc.save(other, {"x": array}, base=folder / "base", level="default", overwrite=True, sync=False)
