@@ -27,8 +27,8 @@ make() {
   [[ -x "$environment/bin/python" ]] || "$1" -m venv "$environment"
   "$environment/bin/python" "${pip[@]}" install -r tests/python/requirements-wheel.txt
   rm -rf "$work/made-$2"
-  "$environment/bin/python" "${pip[@]}" wheel --no-build-isolation --no-deps --config-settings build-dir="$work/build-$2" \
-    -w "$work/made-$2" ./python
+  "$environment/bin/python" "${pip[@]}" wheel --no-build-isolation --no-deps \
+    --config-settings build-dir="$work/build-$2" -w "$work/made-$2" ./python
   PATH="$environment/bin:$PATH" auditwheel repair --wheel-dir "$work/dist" "$work/made-$2"/*.whl
 }
 
