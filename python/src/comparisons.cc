@@ -58,7 +58,15 @@ std::string Repr(const TensorDifference& one) {
 }
 
 void DefineDiff(nb::module_& m) {
-  nb::class_<TensorDifference>(m, "Difference", "What differs of one tensor between two files.")
+  nb::class_<TensorDifference>(m, "Difference",
+                               "What differs of one tensor between two files: an element of ``DiffReport.differences``."
+                               "\n\n"
+                               "    >>> import numpy as np, tensorcask as tc\n"
+                               "    >>> _ = tc.save('a.npz', {'w': np.zeros(3)}, overwrite=True)\n"
+                               "    >>> _ = tc.save('b.npz', {'w': np.array([0, 0, 0.5])}, overwrite=True)\n"
+                               "    >>> one, = tc.diff('a.npz', 'b.npz').differences\n"
+                               "    >>> one.kind, one.num_different, one.max_absolute, one.where\n"
+                               "    ('values', 1, 0.5, (2,))\n")
       .def_prop_ro(
           "name", [](const TensorDifference& one) { return ToText(one.name); }, nb::sig("def name(self) -> str"))
       .def_prop_ro(
@@ -76,7 +84,13 @@ void DefineDiff(nb::module_& m) {
       .def(
           "__repr__", [](const TensorDifference& one) { return ToText(Repr(one)); },
           nb::sig("def __repr__(self) -> str"));
-  nb::class_<CompareReport>(m, "DiffReport", "What ``diff`` found. True if something differs.")
+  nb::class_<CompareReport>(m, "DiffReport",
+                            "What ``diff`` found. True if something differs.\n\n"
+                            "    >>> import numpy as np, tensorcask as tc\n"
+                            "    >>> _ = tc.save('a.npz', {'w': np.zeros(3)}, overwrite=True)\n"
+                            "    >>> report = tc.diff('a.npz', 'a.npz')\n"
+                            "    >>> bool(report), report.equal\n"
+                            "    (False, 1)\n")
       .def_ro("equal", &CompareReport::equal, "The number of tensors whose bytes are equal.")
       .def_ro("within_tolerance", &CompareReport::within_tolerance,
               "The number of tensors that are equal within the tolerances alone.")
@@ -120,7 +134,13 @@ std::vector<TensorStatistics> Summaries(nb::handle path, nb::handle names, nb::h
 }
 
 void DefineStats(nb::module_& m) {
-  nb::class_<TensorStatistics>(m, "TensorStats", "Range, mean, spread and odd elements of one tensor.")
+  nb::class_<TensorStatistics>(m, "TensorStats",
+                               "Range, mean, spread and odd elements of one tensor.\n\n"
+                               "    >>> import numpy as np, tensorcask as tc\n"
+                               "    >>> _ = tc.save('a.npz', {'w': np.array([0.0, 4.0, np.inf])}, overwrite=True)\n"
+                               "    >>> one, = tc.stats('a.npz')\n"
+                               "    >>> one.min, one.max, one.std, one.zeros, one.infinities\n"
+                               "    (0.0, 4.0, 2.0, 1, 1)\n")
       .def_prop_ro(
           "name", [](const TensorStatistics& one) { return ToText(one.name); }, nb::sig("def name(self) -> str"))
       .def_prop_ro(

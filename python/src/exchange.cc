@@ -225,8 +225,51 @@ constexpr char kSent[] =
     "ones, "
     "cross without a copy whatever their size; do not write to them afterwards. All others are copied once.";
 
+// The other side is a process in a program, and a thread in an example.
+constexpr char kMessageText[] =
+    "What a channel received.\n\n"
+    "    >>> import threading, numpy as np, tensorcask as tc\n"
+    "    >>> listener = tc.Listener('messages')\n"
+    "    >>> def produce():\n"
+    "    ...     with tc.Channel.connect('messages') as channel:\n"
+    "    ...         channel.send({'x': np.arange(3)}, topic='numbers')\n"
+    "    >>> producer = threading.Thread(target=produce)\n"
+    "    >>> producer.start()\n"
+    "    >>> channel = listener.accept()\n"
+    "    >>> message = channel.receive()\n"
+    "    >>> message.topic, message.tensors['x'].tolist()\n"
+    "    ('numbers', [0, 1, 2])\n"
+    "    >>> producer.join()\n";
+
+constexpr char kChannelText[] =
+    "Messages of tensors between two processes of one machine. Deadlines are seconds; None waits for ever. After "
+    "Ctrl-C in a call that waits, the channel is closed.\n\n"
+    "    >>> import threading, numpy as np, tensorcask as tc\n"
+    "    >>> listener = tc.Listener('sums')\n"
+    "    >>> def serve():\n"
+    "    ...     with listener.accept(timeout=60) as channel:\n"
+    "    ...         while (request := channel.receive()) is not None:\n"
+    "    ...             channel.reply(request, {'sum': request.tensors['x'].sum()})\n"
+    "    >>> server = threading.Thread(target=serve)      # in a program: another process\n"
+    "    >>> server.start()\n"
+    "    >>> with tc.Channel.connect('sums', timeout=60) as channel:\n"
+    "    ...     print(channel.call({'x': np.arange(4)}).tensors['sum'])\n"
+    "    6\n"
+    "    >>> server.join()\n\n"
+    "Raises TimeoutError after a timeout, and ConnectionError if the other process has ended.";
+
+constexpr char kListenerText[] =
+    "A Unix socket at a path, to which processes of the same user connect.\n\n"
+    "    >>> import tensorcask as tc\n"
+    "    >>> with tc.Listener('socket') as listener:\n"
+    "    ...     try:\n"
+    "    ...         listener.accept(timeout=0.01)\n"
+    "    ...     except TimeoutError:\n"
+    "    ...         print('no client')\n"
+    "    no client\n";
+
 void DefineMessage(nb::module_& m) {
-  nb::class_<Message>(m, "Message", "What a channel received.")
+  nb::class_<Message>(m, "Message", kMessageText)
       .def_prop_ro(
           "topic", [](const Message& message) { return ToText(message.topic); }, nb::sig("def topic(self) -> str"))
       .def_prop_ro(
@@ -243,10 +286,7 @@ void DefineMessage(nb::module_& m) {
 }
 
 void DefineChannel(nb::module_& m) {
-  nb::class_<PythonChannel>(
-      m, "Channel", nb::is_weak_referenceable(),
-      "Messages of tensors between two processes of one machine. Deadlines are seconds; None waits for ever. After "
-      "Ctrl-C in a call that waits, the channel is closed.")
+  nb::class_<PythonChannel>(m, "Channel", nb::is_weak_referenceable(), kChannelText)
       .def_static(
           "connect",
           [](nb::handle path, nb::handle timeout) {
@@ -298,7 +338,7 @@ void DefineChannel(nb::module_& m) {
 }
 
 void DefineListener(nb::module_& m) {
-  nb::class_<Listener>(m, "Listener", "A Unix socket at a path, to which processes of the same user connect.")
+  nb::class_<Listener>(m, "Listener", kListenerText)
       .def(
           "__init__", [](Listener* self, nb::handle path) { new (self) Listener(FromPath(path)); }, nb::arg("path"),
           nb::sig("def __init__(self, path: str | os.PathLike[str]) -> None"))

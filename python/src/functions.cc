@@ -45,7 +45,15 @@ VerifyReport Verify(nb::handle path, nb::handle format, nb::handle base) {
 }
 
 void DefineVerify(nb::module_& m) {
-  nb::class_<ArchiveDamage>(m, "Damage", "One thing that is wrong in a file.")
+  nb::class_<ArchiveDamage>(m, "Damage",
+                            "One thing that is wrong in a file: an element of ``VerifyReport.damage``.\n\n"
+                            "    >>> import numpy as np, tensorcask as tc\n"
+                            "    >>> _ = tc.save('model', {'w': np.ones(3)}, overwrite=True)\n"
+                            "    >>> with open('model.data-00000-of-00001', 'r+b') as file:\n"
+                            "    ...     _ = file.write(b'oops')\n"
+                            "    >>> damage, = tc.verify('model').damage\n"
+                            "    >>> damage.tensor, damage.offset\n"
+                            "    ('w', 0)\n")
       .def_prop_ro(
           "tensor", [](const ArchiveDamage& one) { return ToText(one.tensor); }, nb::sig("def tensor(self) -> str"),
           "Its name; '' if the damage is not that of one tensor.")
@@ -59,7 +67,13 @@ void DefineVerify(nb::module_& m) {
           "__repr__",
           [](const ArchiveDamage& one) { return nb::str("Damage({!r})").format(ToText(one.status.message())); },
           nb::sig("def __repr__(self) -> str"));
-  nb::class_<VerifyReport>(m, "VerifyReport", "What ``verify`` found. True if nothing is damaged.")
+  nb::class_<VerifyReport>(m, "VerifyReport",
+                           "What ``verify`` found. True if nothing is damaged.\n\n"
+                           "    >>> import numpy as np, tensorcask as tc\n"
+                           "    >>> _ = tc.save('model', {'v': np.ones(3), 'w': np.ones(3)}, overwrite=True)\n"
+                           "    >>> report = tc.verify('model')\n"
+                           "    >>> bool(report), report.whole, report.damaged\n"
+                           "    (True, 2, 0)\n")
       .def_prop_ro(
           "whole", [](const VerifyReport& report) { return report.census.whole; },
           "The number of tensors whose every byte was checked as far as the format allows.")
@@ -251,7 +265,14 @@ void DefineSalvage(nb::module_& m) {
                 "-> dict[str, typing.Any]"),
         "Saves the intact tensors of a damaged checkpoint as a new one; writes nothing if all is lost.\n\n"
         "Returns ``saved`` (their number), ``unverified`` (names of saved tensors whose name and shape no checksum "
-        "confirms) and ``lost`` (a list of Damage).");
+        "confirms) and ``lost`` (a list of Damage). Raises FileExistsError without ``overwrite``.\n\n"
+        "    >>> import numpy as np, tensorcask as tc\n"
+        "    >>> _ = tc.save('damaged', {'v': np.ones(3), 'w': np.ones(3)}, overwrite=True)\n"
+        "    >>> with open('damaged.data-00000-of-00001', 'r+b') as file:\n"
+        "    ...     _ = file.write(b'oops')\n"
+        "    >>> result = tc.salvage('damaged', 'rescued', overwrite=True)\n"
+        "    >>> result['saved'], [one.tensor for one in result['lost']]\n"
+        "    (1, ['v'])\n");
 }
 
 }  // namespace

@@ -194,7 +194,14 @@ CheckpointManagerOptions FromArguments(nb::handle name, int keep_last, int64_t k
 }
 
 void DefineSave(nb::module_& m) {
-  nb::class_<Save>(m, "BackgroundSave", "A save that runs in the background.")
+  nb::class_<Save>(m, "BackgroundSave",
+                   "A save that runs in the background. ``CheckpointManager.save_in_background`` starts it.\n\n"
+                   "    >>> import numpy as np, tensorcask as tc\n"
+                   "    >>> with tc.CheckpointManager('background') as manager:\n"
+                   "    ...     save = manager.save_in_background(7, {'w': np.ones(3)})\n"
+                   "    ...     save.wait()                      # raises OSError if the disk is full\n"
+                   "    ...     print(save.done, manager.steps())\n"
+                   "    True [7]\n")
       .def("wait", &Save::Wait, "Waits for the save and raises its error, if it failed. May be called again.")
       .def_prop_ro("done", &Save::IsDone);
 }
@@ -269,7 +276,13 @@ void DefineManager(nb::module_& m) {
       nb::arg("folder"), nb::kw_only(), nb::arg("name") = "ckpt", nb::arg("verify") = true,
       nb::sig("def latest(folder: str | os.PathLike[str], *, name: str = 'ckpt', verify: bool = True) "
               "-> tuple[int, str] | None"),
-      "Number and path of the newest whole checkpoint in a folder of numbered ones, TensorFlow's included, or None.");
+      "Number and path of the newest whole checkpoint in a folder of numbered ones, TensorFlow's included, or None.\n\n"
+      "With ``verify`` every byte is checked, otherwise the structure alone. A folder that does not exist has none.\n\n"
+      "    >>> import numpy as np, tensorcask as tc\n"
+      "    >>> for step in (100, 200):\n"
+      "    ...     _ = tc.save(f'model.ckpt-{step}', {'w': np.ones(3)}, overwrite=True)\n"
+      "    >>> tc.latest('.', name='model.ckpt')\n"
+      "    (200, './model.ckpt-200')\n");
   m.def("_close_managers", &Manager::CloseAll);
   nb::module_::import_("atexit").attr("register")(m.attr("_close_managers"));
 }

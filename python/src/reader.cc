@@ -128,7 +128,13 @@ std::string Repr(const ArchiveEntry& entry) {
 }
 
 void DefineEntry(nb::module_& m) {
-  nb::class_<ArchiveEntry>(m, "Entry", "What a file says of one tensor, without its elements.")
+  nb::class_<ArchiveEntry>(m, "Entry",
+                           "What a file says of one tensor, without its elements.\n\n"
+                           "    >>> import numpy as np, tensorcask as tc\n"
+                           "    >>> _ = tc.save('model', {'w': np.zeros((4, 3), np.float32)}, overwrite=True)\n"
+                           "    >>> entry = tc.open('model').entry('w')\n"
+                           "    >>> entry.dtype, entry.shape, entry.nbytes\n"
+                           "    ('float32', (4, 3), 48)\n")
       .def_prop_ro(
           "name", [](const ArchiveEntry& entry) { return ToText(entry.name); }, nb::sig("def name(self) -> str"))
       .def_prop_ro(
@@ -174,7 +180,14 @@ void DefineEntry(nb::module_& m) {
 }
 
 void DefineSlice(nb::module_& m) {
-  nb::class_<Slice>(m, "SliceReader", "A stored tensor of which a part is read when it is indexed.")
+  nb::class_<Slice>(m, "SliceReader",
+                    "A stored tensor of which a part is read when it is indexed. ``Reader.slice`` makes it.\n\n"
+                    "    >>> import numpy as np, tensorcask as tc\n"
+                    "    >>> _ = tc.save('model', {'w': np.arange(12).reshape(4, 3)}, overwrite=True)\n"
+                    "    >>> rows = tc.open('model').slice('w')\n"
+                    "    >>> rows.shape, rows[2:, 0].tolist()\n"
+                    "    ((4, 3), [6, 9])\n\n"
+                    "Raises IndexError for an index outside of the tensor.")
       .def("__getitem__", &Slice::Read, nb::arg("index"),
            nb::sig("def __getitem__(self, index: int | slice | types.EllipsisType | tuple[int | slice | "
                    "types.EllipsisType, ...], /) -> numpy.ndarray"),
@@ -236,7 +249,13 @@ void DefineMapping(Class& reader) {
 void DefineReaderClass(nb::module_& m) {
   nb::class_<Reader> reader(m, "Reader", nb::is_weak_referenceable(),
                             "The tensors of one file, whatever its format: a read-only mapping of names to arrays. "
-                            "``tensorcask.open`` makes it. Several threads may use it at once.");
+                            "``tensorcask.open`` makes it. Several threads may use it at once.\n\n"
+                            "    >>> import numpy as np, tensorcask as tc\n"
+                            "    >>> _ = tc.save('model', {'b': np.zeros(3), 'a': np.ones(2)}, overwrite=True)\n"
+                            "    >>> with tc.open('model') as reader:\n"
+                            "    ...     print(sorted(reader), 'c' in reader, reader['a'])\n"
+                            "    ['a', 'b'] False [1. 1.]\n\n"
+                            "After ``close``, which the end of a ``with`` block calls, reading is a ClosedError.");
   DefineMapping(reader);
   reader
       .def("read", &Reader::Read, nb::arg("name"), nb::kw_only(), nb::arg("mmap") = false, nb::arg("tensor") = false,
@@ -286,8 +305,9 @@ void DefineReaderClass(nb::module_& m) {
           [](const Reader& self) {
             if (self.is_closed()) return ToText("<tensorcask.Reader, closed>");
             const ArchiveReader& archive = *self.file()->archive;
-            return ToText(absl::StrCat("<tensorcask.Reader of ", Quoted(archive.path()), ", ", archive.format(), ", ",
-                                       self.file()->entries.size(), " tensors>"));
+            return nb::object(
+                nb::str("<tensorcask.Reader of {!r}, {}, {} tensors>")
+                    .format(ToText(archive.path()), ToText(archive.format()), self.file()->entries.size()));
           },
           nb::sig("def __repr__(self) -> str"));
 }

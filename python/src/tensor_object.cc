@@ -284,8 +284,8 @@ void DefineTensor(nb::module_& m) {
       "    >>> t = tc.Tensor(np.arange(6, dtype=np.float32).reshape(2, 3))\n"
       "    >>> t.transpose()[::-1].shape\n"
       "    (3, 2)\n"
-      "    >>> t.transpose().numpy()[0, 1]\n"
-      "    np.float32(3.0)\n\n"
+      "    >>> t.transpose().numpy()[0].tolist()\n"
+      "    [0.0, 3.0]\n\n"
       "Slices, transposes and reshapes share the memory. ``lazy_clone`` copies when one of the two is written.");
   tensor
       .def(

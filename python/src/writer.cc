@@ -126,16 +126,22 @@ class Writer {
           absl::FailedPreconditionError(absl::StrCat("tensor ", Quoted(text), " must be declared before its slices")));
     }
     const PinnedTensor part = FromTensorArgument(object, text);
-    std::vector<TensorSlice::Extent> extents;
-    size_t axis = 0;
-    const absl::Span<const int64_t> dims = part.view.dims();
-    for (const nb::handle number : nb::iter(start)) {
-      const int64_t length = axis < dims.size() ? dims[axis] : 0;
-      extents.push_back({nb::cast<int64_t>(number), length});
-      ++axis;
-    }
-    for (; axis < dims.size(); ++axis) extents.push_back({0, dims[axis]});
     const ArchiveEntry& entry = declared->second;
+    const absl::Span<const int64_t> dims = part.view.dims();
+    if (part.view.rank() != entry.shape.rank()) {
+      Raise(absl::InvalidArgumentError(absl::StrCat("tensor ", Quoted(text), ": the part has the shape ",
+                                                    part.view.shape().ToString(), ", and the tensor ",
+                                                    entry.shape.ToString(), "; wanted the same number of axes")));
+    }
+    std::vector<TensorSlice::Extent> extents;
+    for (const nb::handle number : nb::iter(start)) {
+      if (extents.size() == dims.size()) {
+        Raise(absl::InvalidArgumentError(absl::StrCat("tensor ", Quoted(text), ": start has more numbers than the ",
+                                                      dims.size(), " axes of the part")));
+      }
+      extents.push_back({nb::cast<int64_t>(number), dims[extents.size()]});
+    }
+    while (extents.size() < dims.size()) extents.push_back({0, dims[extents.size()]});
     Call(text, [&](ArchiveWriter& writer) -> absl::Status {
       absl::StatusOr<TensorSlice> slice = TensorSlice::Create(extents);
       if (!slice.ok()) return slice.status();

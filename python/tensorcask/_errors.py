@@ -86,7 +86,15 @@ class MissingFileError(Error, FileNotFoundError):
 
 
 class ExistingTensorError(Error, ValueError):
-    """Two tensors would have one name."""
+    """Two tensors would have one name.
+
+    >>> import tensorcask as tc
+    >>> with tc.Writer("names") as writer:
+    ...     writer.add("w", 1.0)
+    ...     writer.add("w", 2.0)
+    Traceback (most recent call last):
+    tensorcask.ExistingTensorError: ...
+    """
 
 
 class ExistingFileError(Error, FileExistsError):
@@ -121,11 +129,25 @@ class OutOfRangeError(Error, IndexError):
 
 
 class ResourceExhaustedError(Error, MemoryError):
-    """Past a limit on what a file may make the library spend; or no memory. A full disk is a SystemCallError."""
+    """Past a limit on what a file may make the library spend; or no memory. A full disk is a SystemCallError.
+
+    >>> import tensorcask as tc
+    >>> memory = tc.SharedMemory(max_bytes=1 << 20)
+    >>> memory.zeros((1000, 1000), "float32")
+    Traceback (most recent call last):
+    tensorcask.ResourceExhaustedError: ...
+    """
 
 
 class FailedPreconditionError(Error, RuntimeError):
-    """The wrong moment: a delta without its base, an incomplete tensor, a folder that another manager has open."""
+    """The wrong moment: a delta without its base, an incomplete tensor, a folder that another manager has open.
+
+    >>> import tensorcask as tc
+    >>> with tc.CheckpointManager("locked") as manager:
+    ...     tc.CheckpointManager("locked")
+    Traceback (most recent call last):
+    tensorcask.FailedPreconditionError: ...
+    """
 
 
 class NoPermissionError(Error, PermissionError):
@@ -163,6 +185,13 @@ class SystemCallError(Error, OSError):
     """The system reports another error: a full disk, a file past a limit of its size, too many open files.
 
     ``errno`` is its number, for example ``errno.ENOSPC``.
+
+    >>> import errno, tensorcask as tc
+    >>> try:
+    ...     tc.open("/dev/null/model")
+    ... except OSError as error:
+    ...     print(error.errno == errno.ENOTDIR)
+    True
     """
 
 

@@ -28,7 +28,17 @@ _DELTAS = "deltas"
 
 
 class Step(typing.NamedTuple):
-    """A saved step: ``tensorcask.open(step.path, base=step.base)`` reads it."""
+    """A saved step: ``tensorcask.open(step.path, base=step.base)`` reads it.
+
+    >>> import numpy as np, tensorcask as tc
+    >>> from tensorcask import trees
+    >>> with trees.AsyncCheckpointer("steps") as checkpointer:
+    ...     _ = checkpointer.save(7, {"w": np.ones(3)})
+    ...     checkpointer.wait()
+    ...     step = checkpointer.latest()
+    >>> step.number, tc.load(step.path, base=step.base)["w"].tolist()
+    (7, [1.0, 1.0, 1.0])
+    """
 
     number: int
     path: str

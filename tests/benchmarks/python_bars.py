@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The Python module beside NumPy, safetensors, PyTorch and TensorFlow, in turns, in one run.
 
-    tests/benchmarks/python_bars.py [--mib N] [--small N] [--rounds N]
+    tests/benchmarks/python_bars.py [--mib N] [--small N] [--rounds N] [import|one|few|many...]
 
 `tools/dev bench python` runs it with the Python that has the module. Prints rows as tests/benchmarks/bars.cc does: the
 median over the rounds of this library's time over the peer's, and whether it is at most the bar. Files are in memory
@@ -192,8 +192,14 @@ def main():
     parser.add_argument("--mib", type=int, default=1024, help="of all tensors together (default: 1024)")
     parser.add_argument("--small", type=int, default=10_000, help="tensors of the second set (default: 10000)")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument(
+        "rows", nargs="*", choices=["import", "one", "few", "many"],
+        help="those of one array, of 64 tensors, of many small ones, and the time of the import (default: all)",
+    )  # fmt: skip
     arguments = parser.parse_args()
-    import_time(max(arguments.rounds, 3))
+    wanted = arguments.rows or ["import", "one", "few", "many"]
+    if "import" in wanted:
+        import_time(max(arguments.rounds, 3))
     numbers = np.random.default_rng(1).standard_normal(arguments.mib << 18, np.float32)
     few = {f"layers.{i}.weight": part for i, part in enumerate(np.split(numbers, 64))}
     size = max(1, numbers.size // arguments.small)
@@ -201,11 +207,14 @@ def main():
     folder = tempfile.mkdtemp(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
     bench = Bench(folder, arguments.rounds)
     try:
-        one_array(bench, numbers[: numbers.size // 4])
-        for what, arrays in [
-            (f"{arguments.mib} MiB as 64 tensors", few),
-            (f"{arguments.mib} MiB as {arguments.small}", many),
+        if "one" in wanted:
+            one_array(bench, numbers[: numbers.size // 4])
+        for rows, what, arrays in [
+            ("few", f"{arguments.mib} MiB as 64 tensors", few),
+            ("many", f"{arguments.mib} MiB as {arguments.small}", many),
         ]:
+            if rows not in wanted:
+                continue
             saves(bench, what, arrays)
             loads(bench, what, arrays)
             stall(bench, what, arrays)

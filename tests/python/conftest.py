@@ -1,5 +1,11 @@
 """What the tests of the Python package share. `tools/dev python` runs them."""
 
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
 import numpy as np
 import pytest
 
@@ -39,3 +45,20 @@ def in_a_folder_of_its_own(tmp_path, monkeypatch):
 @pytest.fixture
 def doctest_namespace_module():
     return tc
+
+
+def interrupt_when(program, folder):
+    """Runs a program that prints a line before it works, and interrupts it then. Returns its status and its output."""
+    # Programs that a shell starts in the background, and all that they start, ignore Ctrl-C.
+    program = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n" + textwrap.dedent(program)
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder
+    )
+    try:
+        assert process.stdout.readline() == "begin\n"
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    return process.returncode, out, err

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 
+import numpy as np
 import pytest
 
 import tensorcask as tc
@@ -63,6 +64,18 @@ def test_everything_public_has_a_docstring():
             assert thing.__doc__, name
 
 
+# What another user, another process or an absent package causes.
+WITHOUT_EXAMPLE = {"CancelledError", "MissingFrameworkError", "NoPermissionError", "UnavailableError",
+                   "UnimplementedError"}  # fmt: skip
+
+
+def test_everything_public_has_an_example():
+    public = [(name, thing) for name, thing in documented() if inspect.isclass(thing) or inspect.isroutine(thing)]
+    lacking = {name for name, thing in public if "." not in name and ">>>" not in thing.__doc__}
+    assert lacking == WITHOUT_EXAMPLE
+    assert not {name for name, thing in public if name.startswith("tensorcask.") and ">>>" not in thing.__doc__}
+
+
 def mypy(*arguments, cwd):
     pytest.importorskip("mypy")
     return subprocess.run([sys.executable, "-m", "mypy", "--cache-dir", os.devnull, *arguments], capture_output=True,
@@ -97,6 +110,8 @@ def test_mypy_finds_the_types(tmp_path):
 
 
 def test_mypy_accepts_the_package(tmp_path):
+    if np.lib.NumpyVersion(np.__version__) < "2.0.0":
+        pytest.skip("numpy.ndarray of NumPy 1 needs type arguments")
     if not pathlib.Path(_native.__file__).with_name("_native.pyi").exists():
         pytest.skip("the module was built without its stub")
     done = mypy("--strict", "--ignore-missing-imports", "-p", "tensorcask", cwd=tmp_path)

@@ -3,7 +3,6 @@
 import errno
 import os
 import pickle
-import signal
 import subprocess
 import sys
 import textwrap
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 
 import tensorcask as tc
+from conftest import interrupt_when
 
 
 def test_a_missing_file(tmp_path):
@@ -237,19 +237,6 @@ def test_fork_with_everything_open(tmp_path):
         cwd=tmp_path,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "[1, 2] ['x']\n", "")
-
-
-def interrupt_when(program, tmp_path):
-    """Runs a program that prints a line before it works, and interrupts it then."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(program)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        cwd=tmp_path,
-    )  # fmt: skip
-    assert process.stdout.readline() == "begin\n"
-    time.sleep(0.3)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    return process.returncode, out, err
 
 
 @pytest.mark.parametrize(

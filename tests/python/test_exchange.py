@@ -1,6 +1,5 @@
 """Channel, Listener, SharedMemory."""
 
-import signal
 import subprocess
 import sys
 import textwrap
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 
 import tensorcask as tc
+from conftest import interrupt_when
 
 
 @pytest.fixture
@@ -135,10 +135,4 @@ def test_ctrl_c_while_waiting(tmp_path, wait):
         try: {wait}
         except KeyboardInterrupt: print("interrupted")
         """
-    process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(program)], cwd=tmp_path, text=True,
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip
-    assert process.stdout.readline() == "begin\n"
-    time.sleep(0.3)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
-    assert (process.returncode, out, err) == (0, "interrupted\n", "")
+    assert interrupt_when(program, tmp_path) == (0, "interrupted\n", "")

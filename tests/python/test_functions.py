@@ -1,5 +1,6 @@
 """verify, convert, diff, stats, salvage."""
 
+import os
 import pathlib
 import zipfile
 
@@ -141,3 +142,26 @@ def test_a_manager(tmp_path):
     for wrong in [{"keep_last": 0}, {"name": "a/b"}, {"level": "best"}]:
         with pytest.raises(ValueError):
             tc.CheckpointManager(tmp_path / "run", **wrong)
+
+
+def test_deltas_of_a_manager_whose_base_is_lost(tmp_path):
+    base, weights = tmp_path / "base", {"w": np.random.default_rng(1).random(100_000)}
+    tc.save(base, weights)
+    changed = {"w": weights["w"].copy()}
+    changed["w"][7] = -1
+    with tc.CheckpointManager(tmp_path / "run", base=base, level="default") as manager:
+        manager.save(1, changed)
+        path = manager.path_of(1)
+    assert os.path.getsize(path + ".data-00000-of-00001") < 10_000
+    np.testing.assert_array_equal(tc.load(path, base=base)["w"], changed["w"])
+    with pytest.raises(tc.FailedPreconditionError, match="base"):
+        tc.load(path)
+    assert tc.verify(path).not_checked == 1
+    tc.save(base, changed, overwrite=True)  # another checkpoint of the same name
+    with pytest.raises((tc.FailedPreconditionError, tc.DataLossError)):
+        tc.load(path, base=base)
+    os.remove(str(base) + ".index")
+    with pytest.raises(FileNotFoundError):
+        tc.load(path, base=base)
+    with pytest.raises(FileNotFoundError):
+        tc.CheckpointManager(tmp_path / "run", base=base, level="default")

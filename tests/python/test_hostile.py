@@ -11,12 +11,13 @@ import tensorcask as tc
 from conftest import FORMATS
 
 DATA = os.environ.get("TENSORCASK_TEST_DATA")
+CORPUS = pathlib.Path(__file__).resolve().parent.parent / "fuzz" / "corpus"
 
 
-def use(path):
+def use(path, format=None):
     """Everything that reads. True if all of it works."""
     try:
-        with tc.open(path) as reader:
+        with tc.open(path, format=format) as reader:
             for name in reader:
                 entry = reader.entry(name)
                 if entry.nbytes > 1 << 28:
@@ -26,7 +27,7 @@ def use(path):
                     reader.slice(name)[-1]
                 reader.read(name, mmap=True, tensor=True)
             reader.metadata, reader.notes
-        tc.verify(path), tc.stats(path), tc.diff(path, path)
+        tc.verify(path, format=format), tc.stats(path), tc.diff(path, path)
         return True
     except tc.Error as error:
         assert str(error) and len(str(error)) < 5000
@@ -60,18 +61,32 @@ def test_damage(tmp_path, format):
     assert outcomes >= {False} and use(source)
 
 
-def real_files():
+@pytest.mark.parametrize("target", sorted(folder.name for folder in CORPUS.iterdir()))
+def test_inputs_of_the_fuzz_targets(tmp_path, target):
+    rng = random.Random(7)
+    for source in sorted((CORPUS / target).iterdir()):
+        content = source.read_bytes()
+        inputs = [content, content[: len(content) // 2]]
+        if content:
+            damaged = bytearray(content)
+            damaged[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
+            inputs.append(bytes(damaged))
+        for number, one in enumerate(inputs):
+            path = tmp_path / f"{source.name}-{number}"
+            path.write_bytes(one)
+            for format in [None, "checkpoint", "safetensors", "npz", "npy", "records", "tensorproto"]:
+                use(path, format)
+
+
+def files_of_others():
+    """Programs wrote them, or people who wanted to break programs: PyTorch's pickles, ONNX and GGUF, too."""
     if DATA is None:
         return []
-    found = []
-    for path in sorted(pathlib.Path(DATA).rglob("*")):
-        if path.suffix in (".index", ".safetensors", ".npz", ".npy", ".tfrecord") and path.stat().st_size < 8 << 20:
-            found.append(path)
-    return found
+    return [path for path in sorted(pathlib.Path(DATA).rglob("*")) if path.is_file() and path.stat().st_size < 8 << 20]
 
 
-@pytest.mark.parametrize("path", real_files(), ids=lambda path: str(path.relative_to(DATA)))
-def test_real_files(path):
+@pytest.mark.parametrize("path", files_of_others(), ids=lambda path: str(path.relative_to(DATA)))
+def test_files_of_others(path):
     use(path)
 
 

@@ -1,12 +1,12 @@
-"""References and memory stay flat over many calls."""
+"""References and memory stay flat over many calls. tests/python/under_valgrind.py makes the same calls."""
 
 import gc
+import itertools
 import os
 import sys
 
 import ml_dtypes
 import numpy as np
-import pytest
 
 import tensorcask as tc
 from tensorcask import keras, trees
@@ -27,8 +27,8 @@ def raises(function):
     raise AssertionError("no exception")
 
 
-@pytest.fixture
-def calls(tmp_path):
+def make_calls(tmp_path):
+    """A name and a function for each call of the module."""
     array = np.arange(1000.0)
     transposed = np.arange(1000.0).reshape(10, 100).T
     brain = np.ones(10, ml_dtypes.bfloat16)
@@ -61,14 +61,73 @@ def calls(tmp_path):
         "dlpack out": lambda: np.from_dlpack(tensor.clone()),
         "dlpack unused": lambda: tensor.__dlpack__(),
         "dlpack in": lambda: tc.Tensor(tensor.clone()),
-        "text": lambda: repr(tensor),
+        "text": lambda: (repr(tensor), tensor._repr_html_()),
+        "lazy_clone": lambda: tensor.lazy_clone().__setitem__(0, 1.0),
         "stats": lambda: tc.stats(path),
         "verify": lambda: repr(tc.verify(path)),
         "diff": lambda: tc.diff(path, path),
         "trees.save": lambda: trees.save(other, {"a": [array]}, overwrite=True, sync=False),
         "trees.load": lambda: trees.load(str(tmp_path / "tree"), like=tree),
         "keras.open": lambda: keras.open(path)["x"],
+        **calls_of_writers(tmp_path, path, array),
+        **calls_between_processes(tmp_path, array),
         **calls_of_torch(str(tmp_path / "torch"), other),
+    }
+
+
+def calls_of_writers(folder, path, array):
+    damaged, other = str(folder / "damaged"), str(folder / "other")
+    tc.save(damaged, {"x": array, "y": array})
+    with open(damaged + ".data-00000-of-00001", "r+b") as file:
+        file.write(b"oops")
+    (folder / "cut.npy").write_bytes(b"\x93NUMPY\x01\x00")
+    manager = tc.CheckpointManager(folder / "run", keep_last=1, sync=False)
+    background = tc.CheckpointManager(folder / "background", keep_last=1, sync=False)
+    steps, background_steps = itertools.count(), itertools.count()
+    tc.save(folder / "base", {"x": array})
+
+    def write():
+        with tc.Writer(other, overwrite=True, sync=False) as writer:
+            writer.declare("x", "float64", (2, 1000))
+            writer.add_slice("x", array[None], start=(0, 0))
+            writer.add_slice("x", array[None], start=(1, 0))
+
+    def delta():
+        tc.save(other, {"x": array}, base=folder / "base", level="default", overwrite=True, sync=False)
+        raises(lambda: tc.load(other))
+
+    return {
+        "Writer": write,
+        "Writer that ends early": lambda: tc.Writer(other, overwrite=True, sync=False).close(),
+        "convert": lambda: tc.convert(path, other, exclude="w", overwrite=True, sync=False),
+        "convert that fails": lambda: raises(lambda: tc.convert(path, other, rename=len, overwrite=True)),
+        "salvage": lambda: tc.salvage(damaged, other, overwrite=True, sync=False),
+        "delta without its base": delta,
+        "damaged elements": lambda: raises(lambda: tc.load(damaged)),
+        "damaged file": lambda: raises(lambda: tc.open(folder / "cut.npy")),
+        "manager": lambda: manager.save(next(steps), {"x": array}),
+        "manager in the background": lambda: background.save_in_background(next(background_steps), {"x": array}).wait(),
+        "latest": lambda: (tc.latest(folder / "run"), background.latest(), background.steps()),
+    }
+
+
+def calls_between_processes(folder, array):
+    listener = tc.Listener(folder / "socket")
+    sender = tc.Channel.connect(listener.path)
+    receiver = listener.accept()
+    memory = tc.SharedMemory()
+    shared = memory.zeros((100, 100))
+
+    def send(tensors):
+        sender.send(tensors, topic="topic")
+        return receiver.receive().tensors["x"]
+
+    return {
+        "message": lambda: send({"x": array}),
+        "message of shared memory": lambda: send({"x": shared}),
+        "shared memory": lambda: memory.zeros((10, 10)),
+        "shared memory past its limit": lambda: raises(lambda: memory.zeros(1 << 50)),
+        "timeout": lambda: raises(lambda: receiver.receive(timeout=0)),
     }
 
 
@@ -94,12 +153,14 @@ def calls_of_torch(path, other):
 
 SLOW = {"trees.save", "trees.load", "keras.open", "load torch", "save_state_dict", "load_state_dict",
         "load_state_dict that fails", "save", "save of a wrong type", "stats", "verify", "diff",
-        "open", "load", "load tensors"}  # fmt: skip
+        "open", "load", "load tensors", "Writer", "Writer that ends early", "convert", "convert that fails", "salvage",
+        "delta without its base", "damaged elements", "damaged file", "manager", "manager in the background", "latest",
+        "timeout"}  # fmt: skip
 
 
-def test_memory_is_flat(calls):
+def test_memory_is_flat(tmp_path):
     watched = [np.dtype(np.float64), None, True, tc.Tensor, tc.Error, np.ndarray, (), ""]
-    for name, call in calls.items():
+    for name, call in make_calls(tmp_path).items():
         loops = LOOPS // 10 if name in SLOW else LOOPS
         for _ in range(loops // 10):
             call()

@@ -237,6 +237,10 @@ def test_wrong_slices(tmp_path):
                           (np.ones((1, 2), np.float32), (0, 0)), (np.ones((1, 2)), (0, 0, 0)), (np.ones((1, 2)), (2**70, 0))]:  # fmt: skip
         with pytest.raises((ValueError, IndexError, TypeError, RuntimeError)):
             writer.add_slice("x", array_, start=start)
+    with pytest.raises(ValueError, match="same number of axes"):
+        writer.add_slice("x", np.ones(2), start=(0, 0))
+    with pytest.raises(ValueError, match="start has more numbers"):
+        writer.add_slice("x", np.ones((1, 2)), start=(0, 0, 0))
     with pytest.raises(ValueError):
         writer.declare("y", "float64", (-1,))
     with pytest.raises((ValueError, TypeError)):

@@ -3,12 +3,14 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
+#include <linux/magic.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -266,6 +268,18 @@ TEST(PosixReserveTest, GivesBackWhatWasNotUsed) {
   EXPECT_EQ(info.st_size, 5000);
   EXPECT_EQ(kFiles->Close(out), 0);
   EXPECT_EQ(ContentOf(folder.Path("a")), std::string(5000, 'x'));
+}
+
+TEST(PosixReserveTest, ReservesNothingInTmpfs) {
+  struct statfs system;
+  if (statfs("/dev/shm", &system) != 0 || system.f_type != TMPFS_MAGIC) GTEST_SKIP() << "/dev/shm is no tmpfs";
+  const int file = open("/dev/shm", O_TMPFILE | O_RDWR, 0600);
+  if (file < 0) GTEST_SKIP() << "/dev/shm cannot be written";
+  EXPECT_EQ(kFiles->Reserve(file, 8 << 20), -EOPNOTSUPP);
+  struct stat info;
+  ASSERT_EQ(fstat(file, &info), 0);
+  EXPECT_EQ(info.st_blocks, 0);
+  EXPECT_EQ(kFiles->Close(file), 0);
 }
 
 // From now on the system call `number` answers `error` in this process.
