@@ -45,6 +45,7 @@ using ::tensorcask::testing::Caught;
 using ::tensorcask::testing::Counting;
 using ::tensorcask::testing::CountMappedMemoryFiles;
 using ::tensorcask::testing::CountOpenDescriptors;
+using ::tensorcask::testing::CountOpenDescriptorsOnceSettled;
 using ::tensorcask::testing::kLong;
 using ::tensorcask::testing::kShort;
 using ::tensorcask::testing::Mixed;
@@ -103,7 +104,7 @@ TEST_F(ChannelListenerTest, ManyClientsLeaveNothingBehind) {
     if (i % 2 != 0) continue;
     ASSERT_OK(server.ReceiveTensor(kLong));
   }
-  EXPECT_EQ(CountOpenDescriptors(), before);
+  EXPECT_EQ(CountOpenDescriptorsOnceSettled(before), before);
 }
 
 // ---- Clients that go -----------------------------------------------------------------------------------------------
