@@ -6465,12 +6465,39 @@ tensorcask_script_test(tests_tools_messages_test
   TIMEOUT
     300)
 
+tensorcask_script_test(tests_tools_mutant_judge_test
+  FILES
+    tests/tools/mutant_judge_test.py
+    tests/support/case_report.py
+    tools/cxx_text.py
+    tools/mutant_judge.py
+    tools/mutant_schemata.py
+    tools/mutations.py
+  PACKAGE
+    tests/tools
+  TIMEOUT
+    60)
+
+tensorcask_script_test(tests_tools_mutant_schemata_test
+  FILES
+    tests/tools/mutant_schemata_test.py
+    tests/support/case_report.py
+    tools/cxx_text.py
+    tools/mutant_schemata.py
+    tools/mutations.py
+  PACKAGE
+    tests/tools
+  TIMEOUT
+    60)
+
 tensorcask_script_test(tests_tools_mutate_test
   FILES
     tests/tools/mutate_test.py
     tests/mutation_equivalents.txt
     tests/support/case_report.py
     tools/cxx_text.py
+    tools/mutant_judge.py
+    tools/mutant_schemata.py
     tools/mutate.py
     tools/mutations.py
   PACKAGE
