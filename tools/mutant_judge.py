@@ -188,7 +188,7 @@ class Workspace:
 class Runner:
     """Runs test programs, several at a time."""
 
-    def __init__(self, home, jobs, least_limit=20):
+    def __init__(self, home, jobs, least_limit=10):
         self.home, self.jobs, self.least_limit = home, jobs, least_limit
         self.running, self.lock, self.is_stopped = set(), threading.Lock(), False
         self.scratch = os.path.join(home, "tmp")

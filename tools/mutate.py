@@ -39,6 +39,7 @@ import itertools
 import json
 import os
 import random
+import re
 import signal
 import sys
 import time
@@ -352,12 +353,18 @@ class Run:
         quiet, limit = [path] if path.endswith(".cc") else [], self.options.limit
         if quiet and not self.workspace.build([path], quiet, limit, ["--compile_one_dependency"])[0]:
             return "does not compile", ""
-        if not self.workspace.build(["//..."], quiet, limit)[0]:
-            return "does not compile", ""
-        changed = [program for program in programs if self.workspace.signature(program) != unchanged[program.label]]
-        if not changed:
-            return "same program", ""
-        return mutant_judge.judge(self.runner, changed, None, tests_of(path), self.options.room_only)
+        in_room = [program for program in programs if re.search(tests_of(path), program.package)]
+        result = "same program", ""
+        for tried in [in_room] if self.options.room_only else [in_room, programs]:  # to link all programs takes minutes
+            targets = ["//..."] if tried is programs else [program.label for program in tried]
+            if targets and not self.workspace.build(targets, quiet, limit)[0]:
+                return "does not compile", ""
+            changed = [program for program in tried if self.workspace.signature(program) != unchanged[program.label]]
+            if changed:
+                result = mutant_judge.judge(self.runner, changed, None, tests_of(path))
+            if result[0] == "noticed":
+                break
+        return result
 
 
 def interrupt(_number, _frame):
