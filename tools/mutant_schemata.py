@@ -428,10 +428,13 @@ def culprits(said, placed):
         kind = "error" if "error:" in text else "note" if "note:" in text else ""
         places[kind].append((path, int(line)))
     for kind in ("error", "note", ""):
-        for ranges_of in (lambda file: file.lines, lambda file: file.around):
-            found = {number for path, line in places[kind] if path in placed
-                     for number, ranges in ranges_of(placed[path]).items()
-                     if any(first <= line <= last for first, last in ranges)}  # fmt: skip
-            if found:
-                return found
+        inside, beside = (
+            {number for path, line in places[kind] if path in placed
+             for number, ranges in ranges_of(placed[path]).items() if any(first <= line <= last for first, last in ranges)}
+            for ranges_of in (lambda file: file.lines, lambda file: file.around)
+        )  # fmt: skip
+        if inside and kind == "error":
+            return inside
+        if beside:
+            return beside
     return set()
