@@ -26,9 +26,9 @@ import xml.etree.ElementTree
 
 import mutant_schemata
 
-# A mutation may make a test take all memory of the machine: the tests get 8 GiB each, and are the first processes that
+# A mutation may make a test take all memory of the machine: the tests get 16 GiB each, and are the first processes that
 # the system ends when memory is short.
-RUN_UNDER = ["prlimit", "--data=8589934592", "--core=0", "choom", "-n", "1000", "--"]
+RUN_UNDER = ["prlimit", "--data=17179869184", "--core=0", "choom", "-n", "1000", "--"]
 
 BAZEL = ["bazel", "--max_idle_secs=900"]
 
