@@ -1834,6 +1834,7 @@ tensorcask_test(tests_serialize_archive_summarize_test
     Tensorcask::wire
     absl::status
     absl::statusor
+    absl::strings
     tests_support_status_matchers
     tests_support_temp_folder
   PACKAGE
@@ -6489,12 +6490,39 @@ tensorcask_script_test(tests_tools_messages_test
   TIMEOUT
     300)
 
+tensorcask_script_test(tests_tools_mutant_judge_test
+  FILES
+    tests/tools/mutant_judge_test.py
+    tests/support/case_report.py
+    tools/cxx_text.py
+    tools/mutant_judge.py
+    tools/mutant_schemata.py
+    tools/mutations.py
+  PACKAGE
+    tests/tools
+  TIMEOUT
+    60)
+
+tensorcask_script_test(tests_tools_mutant_schemata_test
+  FILES
+    tests/tools/mutant_schemata_test.py
+    tests/support/case_report.py
+    tools/cxx_text.py
+    tools/mutant_schemata.py
+    tools/mutations.py
+  PACKAGE
+    tests/tools
+  TIMEOUT
+    60)
+
 tensorcask_script_test(tests_tools_mutate_test
   FILES
     tests/tools/mutate_test.py
     tests/mutation_equivalents.txt
     tests/support/case_report.py
     tools/cxx_text.py
+    tools/mutant_judge.py
+    tools/mutant_schemata.py
     tools/mutate.py
     tools/mutations.py
   PACKAGE

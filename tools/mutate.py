@@ -1,45 +1,51 @@
 #!/usr/bin/env python3
 """Makes small mistakes in the library and counts how many of them the tests notice: mutate.py [N] [SEED]
 
-Draws lines of tensor/, serialize/ and tools/*.cc by SEED (default: today, as 20261122), makes one mutation in each
-(mutations.py names the kinds), builds, and runs the tests: those of the room first (tests/ROOM), then, if these pass,
-all others. Continues until N mutations (default 50) have compiled and changed a program:
+Draws N lines (default 50) of tensor/, serialize/ and tools/*.cc by SEED (default: today, as 20261122), and a mutation in
+each (mutations.py names the kinds). Each has one of these results:
 
-    noticed           a test failed, or did not end in its time
-    survived          all tests passed: a test is missing, or the mutation changes nothing that a test could see
-
-Not counted; the tool draws another one instead:
-
+    noticed           a test failed, or did not end in its time, twice
+    survived          all tests passed that reach the mutation: a test is missing, or it changes nothing they could see
     does not compile
-    same program      neither the library nor a program changed
     equivalent        tests/mutation_equivalents.txt has it, with the reason
-    too slow          the build took longer than --limit
+    same program      no program changed (known only of mutations that are built alone)
+    too slow          built alone, it took longer than --limit
 
-Works in a copy of the tree (tracked files and new ones that git does not ignore), which CMake builds with a shared
-library, so that a mutation costs one compilation and one link. Both are in $TENSORCASK_MUTATE or
-~/.cache/tensorcask-mutate; the tree itself is only read. A log in .cache/mutate, one for
-each seed and state of the mutated files, has a line for each mutation: the same command continues where an earlier one
-stopped, and judges survivors again when the tests or the list of equivalents have changed.
+One build serves many mutations: in a copy of the tree, each is behind a switch (mutant_schemata.py), which a variable of
+the environment turns on. The mutations of .cc files make one build, those of headers a second one, which compiles nearly
+all files. All test programs run once with no mutation on, which records the mutations that each program reaches. Then,
+for each mutation, those run that reach it: first those of its room (tests/ROOM), then the others, the fastest first,
+until one fails. Mutations that fit no switch (the value of a `case`, constants that the compiler needs) are built alone,
+at the end.
+
+The copy is in $TENSORCASK_MUTATE or ~/.cache/tensorcask-mutate; the tree itself is only read. A log in .cache/mutate, one
+for each seed and state of the mutated files, has a line for each mutation: the same command continues where an earlier
+one stopped, and judges survivors again when the tests or the list of equivalents have changed. To see a survivor by hand,
+with the number that the last lines give:
+
+    cd ~/.cache/tensorcask-mutate/tree && TENSORCASK_MUTANT=17 bazel-bin/tests/tensor/shape_test
 
 Prints a line for each mutation as it is decided, then the counts, and each survivor with its place and its difference.
 Ends with 1 if any survived.
 """
 
 import argparse
+import concurrent.futures
 import datetime
 import fcntl
 import fnmatch
 import hashlib
+import itertools
 import json
 import os
 import random
-import shutil
+import re
 import signal
-import subprocess
 import sys
 import time
-import xml.etree.ElementTree
 
+import mutant_judge
+import mutant_schemata
 import mutations
 
 ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
@@ -47,10 +53,6 @@ EQUIVALENTS = "tests/mutation_equivalents.txt"
 PRODUCTION = ("tensor/*.cc", "tensor/*.h", "tensor/*.inc", "serialize/*.cc", "serialize/*.h", "tools/*.cc")
 DECIDED = ("noticed", "survived")
 OTHERS = ("does not compile", "same program", "equivalent", "too slow")
-
-# A mutation may make a test take all memory of the machine: the tests get 8 GiB each, and are the first processes that
-# the system ends when memory is short.
-RUN_UNDER = ["prlimit", "--data=8589934592", "choom", "-n", "1000", "--"]
 
 
 # ---- Drawing --------------------------------------------------------------------------------------------------------
@@ -118,168 +120,6 @@ def parse_equivalents(text):
     return known
 
 
-# ---- The copy of the tree -------------------------------------------------------------------------------------------
-
-
-def read_tree(root):
-    """{path: content} of all files that git does not ignore."""
-    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    listed = subprocess.run(command, cwd=root, stdout=subprocess.PIPE, check=True).stdout.decode()
-    tree = {}
-    for path in sorted({*listed.split("\0")} - {""}):
-        try:
-            with open(os.path.join(root, path), "rb") as file:
-                tree[path] = file.read()
-        except (FileNotFoundError, IsADirectoryError):
-            pass
-    return tree
-
-
-def write_tree(tree, root, folder):
-    """Makes `folder` hold these files and no others; those that are as they should be are not touched."""
-    for at, folders, files in os.walk(folder):
-        folders[:] = [name for name in folders if not os.path.islink(os.path.join(at, name))]
-        for name in files:
-            path = os.path.relpath(os.path.join(at, name), folder)
-            if path not in tree:
-                os.remove(os.path.join(folder, path))
-    for path, content in tree.items():
-        copy = os.path.join(folder, path)
-        os.makedirs(os.path.dirname(copy), exist_ok=True)
-        write_if_different(copy, content)
-        shutil.copymode(os.path.join(root, path), copy)
-
-
-def write_if_different(path, content):
-    if os.path.exists(path):
-        with open(path, "rb") as file:
-            if file.read() == content:
-                return
-    with open(path, "wb") as file:
-        file.write(content)
-
-
-# ---- Building and testing -------------------------------------------------------------------------------------------
-
-
-class TooLong(Exception):
-    pass
-
-
-class Build:
-    """The copy of the tree and what CMake makes of it."""
-
-    def __init__(self, home, jobs, limit):
-        self.folder = os.path.join(home, "tree")
-        self.build_folder = os.path.join(home, "build")
-        self.output = os.path.join(home, "output.txt")  # of the last command
-        self.jobs, self.limit = str(jobs), limit
-        self.programs = {}  # {path: (time of its last change, digest)}, as last asked
-
-    def run(self, *command, limit=None):
-        """The command's exit status. Raises TooLong."""
-        with open(self.output, "w", encoding="utf-8") as output:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
-            try:
-                return process.wait(limit)
-            except (subprocess.TimeoutExpired, KeyboardInterrupt) as error:
-                process.terminate()  # a process in the background ignores SIGINT
-                process.wait()
-                if isinstance(error, KeyboardInterrupt):
-                    raise
-                raise TooLong() from error
-
-    def configure(self):
-        # -O1 compiles fast. A program needs no new link when only the shared library has changed.
-        status = self.run("cmake", "-G", "Ninja", "-S", self.folder, "-B", self.build_folder, "-DBUILD_SHARED_LIBS=ON",
-                          "-DTENSORCASK_TESTS=ON", "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -DNDEBUG",
-                          "-DCMAKE_LINK_DEPENDS_NO_SHARED=ON")  # fmt: skip
-        return status == 0 and self.run("ninja", "-C", self.build_folder, "-j", self.jobs) == 0
-
-    def build(self):
-        return self.run("ninja", "-C", self.build_folder, "-j", self.jobs, limit=self.limit) == 0
-
-    def digests(self):
-        """{path: digest} of the library and the programs."""
-        before, self.programs = self.programs, {}
-        for entry in os.scandir(self.build_folder):
-            if entry.is_file() and (os.access(entry.path, os.X_OK) or ".so" in entry.name):
-                known, changed_at = before.get(entry.path), entry.stat().st_mtime_ns
-                is_known = known is not None and known[0] == changed_at
-                self.programs[entry.path] = known if is_known else (changed_at, digest_of(entry.path))
-        return {path: digest for path, (_, digest) in self.programs.items()}
-
-    def failures(self, *which):
-        """The tests that fail, in the order in which they do; ctest's options `which` choose them."""
-        report = self.output + ".xml"
-        if os.path.exists(report):
-            os.remove(report)
-        self.run(*RUN_UNDER, "ctest", "--test-dir", self.build_folder, "-j", self.jobs, "--repeat", "until-pass:2",
-                 "--output-junit", report, *which)  # fmt: skip
-        return failures_in(report)
-
-    def said(self):
-        with open(self.output, encoding="utf-8", errors="replace") as output:
-            return output.read()
-
-
-def digest_of(path):
-    with open(path, "rb") as file:
-        return hashlib.sha256(file.read()).hexdigest()
-
-
-def failures_in(report):
-    """The names of the failed tests in a JUnit report. Raises OSError or ValueError if there is no whole report."""
-    try:
-        cases = xml.etree.ElementTree.parse(report).getroot().iter("testcase")
-    except xml.etree.ElementTree.ParseError as error:
-        raise ValueError(f"{report}: {error}") from error
-    return [case.get("name") for case in cases if case.get("status") == "fail"]
-
-
-class Judge:
-    """Decides what the tests say of a mutation."""
-
-    def __init__(self, build, tree, root, room_only):
-        self.build, self.tree, self.root, self.room_only = build, tree, root, room_only
-        self.unchanged = None  # digests of what the tree as it is makes
-        self.prepared_seconds = 0
-
-    def prepare(self):
-        """Builds the tree as it is and runs its tests."""
-        print("mutate: without a mutation ...", file=sys.stderr, flush=True)
-        began = time.monotonic()
-        write_tree(self.tree, self.root, self.build.folder)
-        if not self.build.configure():
-            sys.exit(f"{self.build.said()}\nmutate: without a mutation the build fails")
-        failed = self.build.failures()
-        if failed:
-            sys.exit(f"{self.build.said()}\nmutate: without a mutation these fail: {' '.join(failed)}")
-        self.unchanged = self.build.digests()
-        self.prepared_seconds = time.monotonic() - began
-
-    def judge(self, path, mutation):
-        """(result, by whom)."""
-        if self.unchanged is None:
-            self.prepare()
-        # Takes the last mutation back, too: one build compiles both files.
-        mutated = mutation.apply(self.tree[path].decode()).encode()
-        write_tree({**self.tree, path: mutated}, self.root, self.build.folder)
-        try:
-            if not self.build.build():
-                return "does not compile", ""
-        except TooLong:
-            return "too slow", ""
-        if self.build.digests() == self.unchanged:
-            return "same program", ""
-        room = tests_of(path)
-        for which in [["-L", room]] + ([] if self.room_only else [["-LE", room]]):
-            failed = self.build.failures("--stop-on-failure", *which)
-            if failed:
-                return "noticed", failed[0]
-        return "survived", ""
-
-
 # ---- The log and what is printed ------------------------------------------------------------------------------------
 
 
@@ -292,9 +132,13 @@ def summary(records):
         lines.append(f"{100 * count['noticed'] / decided:.1f} % of {decided} noticed")
     survivors = [record for record in records if record["result"] == "survived"]
     for record in sorted(survivors, key=lambda record: (record["path"], record["line"])):
-        lines += ["", f"{record['path']}:{record['line']}: {record['kind']}"]
+        lines += ["", f"{record['path']}:{record['line']}: {record['kind']} (number {record['number']}{by_of(record)})"]
         lines += ["    " + line for line in record["difference"]]
     return lines
+
+
+def by_of(record):
+    return f", {record['by']}" if record["by"] else ""
 
 
 class Log:
@@ -320,9 +164,6 @@ class Log:
         with open(self.path, "a", encoding="utf-8") as file:
             file.write("\n" * self.is_cut + json.dumps(record) + "\n")
         self.is_cut = False
-
-    def decided(self):
-        return sum(record["result"] in DECIDED for record in self.records.values())
 
 
 def digest(*parts):
@@ -350,21 +191,180 @@ def cpu_flags():
 
 def parse_arguments(arguments):
     parser = argparse.ArgumentParser(prog="tools/dev mutate", description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("n", nargs="?", type=int, default=50, help="mutations that compile and change something")
+    parser.add_argument("n", nargs="?", type=int, default=50, help="mutations to draw (default: 50)")
     parser.add_argument("seed", nargs="?", default=datetime.date.today().strftime("%Y%m%d"))
     parser.add_argument("--files", default="*", help="only files whose path fits this pattern")
     parser.add_argument("--room-only", action="store_true", help="only the tests of the room, not all others")
-    parser.add_argument("--limit", type=int, default=1800, metavar="SECONDS", help="for the build of a mutation")
-    parser.add_argument("--minutes", type=float, default=None, help="start no mutation after so many")
-    parser.add_argument("--list", action="store_true", help="print the first N that are drawn, and build nothing")
+    parser.add_argument("--limit", type=int, default=1800, metavar="SECONDS", help="for what is built alone")
+    parser.add_argument("--minutes", type=float, default=None, help="judge no further mutation after so many")
+    parser.add_argument("--list", action="store_true", help="print the mutations that are drawn, and build nothing")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="compilers and tests at a time")
     return parser.parse_args(arguments)
 
 
+def say(text):
+    print(f"mutate: {text}", file=sys.stderr, flush=True)
+
+
 def show(record):
-    by = f" by {record['by']}" if record["by"] else ""
+    by = f" by {record['by']}" if record["result"] == "noticed" else by_of(record)
     print(f"{record['result']:16}  {record['path']}:{record['line']}  {record['kind']}{by}  ({record['seconds']} s)",
           flush=True)  # fmt: skip
+
+
+# ---- The run --------------------------------------------------------------------------------------------------------
+
+
+class Run:
+    """Judges the drawn mutations {number: (path, Mutation)} and logs the results."""
+
+    def __init__(self, options, tree, drawn, log, home):
+        self.options, self.tree, self.drawn, self.log = options, tree, drawn, log
+        self.workspace = mutant_judge.Workspace(home, options.jobs)
+        self.runner = mutant_judge.Runner(home, options.jobs)
+        self.equivalents = parse_equivalents(tree.get(EQUIVALENTS, b"").decode())
+        judging = {path: text for path, text in tree.items() if not is_production(path, cpu_flags()) and path != EQUIVALENTS}
+        self.tests = digest(sorted(judging.items()), options.room_only)
+        self.end = time.monotonic() + 60 * options.minutes if options.minutes is not None else None
+        self.alone = {number for number, record in log.records.items() if record.get("alone")}
+
+    def is_over(self):
+        return self.runner.is_stopped or (self.end is not None and time.monotonic() > self.end)
+
+    def record(self, number, result, by, began, alone=False):
+        path, mutation = self.drawn[number]
+        record = {"number": number, "path": path, "line": mutation.line, "kind": mutation.kind,
+                  "difference": self.difference(number), "result": result, "by": by, "tests": self.tests,
+                  "seconds": round(time.monotonic() - began), "alone": alone}  # fmt: skip
+        self.log.add(record)
+        show(record)
+
+    def difference(self, number):
+        path, mutation = self.drawn[number]
+        text = self.tree[path].decode()
+        return mutations.difference(text, mutation.apply(text))
+
+    def is_equivalent(self, number):
+        return (self.drawn[number][0], tuple(self.difference(number))) in self.equivalents
+
+    def open(self):
+        """The numbers that have no result that holds."""
+        return [number for number in self.drawn if number not in self.log.records
+                or not is_settled(self.log.records[number], self.tests, self.equivalents)]  # fmt: skip
+
+    def run(self):
+        for number, record in sorted(self.log.records.items()):
+            if number in self.drawn and is_settled(record, self.tests, self.equivalents):
+                show(record)
+        for number in self.open():
+            if self.is_equivalent(number):
+                self.record(number, "equivalent", "", time.monotonic())
+        for is_header in (False, True):
+            group = {number: drawn for number, drawn in self.drawn.items()
+                     if drawn[0].endswith(".cc") != is_header and not self.is_equivalent(number)}  # fmt: skip
+            if any(number in group and number not in self.alone for number in self.open()) and not self.is_over():
+                self.judge_together(group)
+        alone = [number for number in self.open() if number in self.alone]
+        if alone and not self.is_over():
+            self.judge_alone(alone)
+
+    # Many in one build.
+
+    def judge_together(self, group):
+        placed = self.build_together(group)
+        programs = self.recorded()
+        inside = {number for each in placed.values() for number in each.around}
+        numbers = [number for number in self.open() if number in inside]
+        say(f"judging {len(numbers)} mutations")
+
+        def one(number):
+            if self.is_over():
+                return None
+            began = time.monotonic()
+            room = tests_of(self.drawn[number][0])
+            return number, *mutant_judge.judge(self.runner, programs, number, room, self.options.room_only), began
+
+        with concurrent.futures.ThreadPoolExecutor(self.options.jobs) as pool:
+            try:
+                for done in concurrent.futures.as_completed([pool.submit(one, number) for number in numbers]):
+                    if done.result() is not None:
+                        self.record(*done.result())
+            except BaseException:
+                self.runner.stop()
+                raise
+
+    def build_together(self, group):
+        """Builds the copy with all of the group that fits a switch. Returns {path: Placed}."""
+        while True:
+            wanted = {}
+            for number, (path, mutation) in group.items():
+                if number not in self.alone:
+                    wanted.setdefault(path, {})[number] = mutation
+            placed = {path: mutant_schemata.place(self.tree[path].decode(), each, path.endswith(".h"))
+                      for path, each in wanted.items() if not path.endswith(".inc")}  # fmt: skip
+            self.alone |= {number for path in wanted for number in wanted[path]
+                           if path not in placed or number in placed[path].left}  # fmt: skip
+            say(f"building {sum(len(each.around) for each in placed.values())} mutations")
+            self.workspace.write({**self.tree, **{path: each.text.encode() for path, each in placed.items()}}, ROOT)
+            built, said = self.workspace.build(["//..."], [path for path in placed if path.endswith(".cc")])
+            if built:
+                return placed
+            bad = mutant_schemata.culprits(said, placed)
+            if not bad:
+                sys.exit(f"{said}\nmutate: the build fails, and no mutation is known to be the cause")
+            say(f"{len(bad)} of them do not compile behind a switch")
+            self.alone |= bad
+
+    def recorded(self):
+        """The test programs, with what each reaches, without those that fail without a mutation."""
+        programs = self.workspace.programs()
+        say(f"running {len(programs)} test programs without a mutation")
+        began = time.monotonic()
+        broken = self.runner.record(programs)
+        for program in broken:
+            say(f"{program.label} fails without a mutation and judges none")
+        say(f"{round(time.monotonic() - began)} s")
+        return [program for program in programs if program not in broken]
+
+    # One in one build.
+
+    def judge_alone(self, numbers):
+        say("building the tree without a mutation")
+        self.workspace.write(self.tree, ROOT)
+        built, said = self.workspace.build(["//..."])
+        if not built:
+            sys.exit(f"{said}\nmutate: without a mutation the build fails")
+        programs = self.recorded()
+        unchanged = {program.label: self.workspace.signature(program) for program in programs}
+        for number in numbers:
+            if self.is_over():
+                return
+            began = time.monotonic()
+            try:
+                result, by = self.judge_one(number, programs, unchanged)
+            except mutant_judge.TooLong:
+                result, by = "too slow", ""
+            self.record(number, result, by, began, alone=True)
+
+    def judge_one(self, number, programs, unchanged):
+        path, mutation = self.drawn[number]
+        text = ("#pragma GCC system_header\n" if path.endswith(".h") else "") + mutation.apply(self.tree[path].decode())
+        self.workspace.write({**self.tree, path: text.encode()}, ROOT)
+        quiet, limit = [path] if path.endswith(".cc") else [], self.options.limit
+        if quiet and not self.workspace.build([path], quiet, limit, ["--compile_one_dependency"])[0]:
+            return "does not compile", ""
+        in_room = [program for program in programs if re.search(tests_of(path), program.package)]
+        result = "same program", ""
+        for tried in [in_room] if self.options.room_only else [in_room, programs]:  # to link all programs takes minutes
+            targets = ["//..."] if tried is programs else [program.label for program in tried]
+            if targets and not self.workspace.build(targets, quiet, limit)[0]:
+                return "does not compile", ""
+            changed = [program for program in tried if self.workspace.signature(program) != unchanged[program.label]]
+            if changed:
+                result = mutant_judge.judge(self.runner, changed, None, tests_of(path))
+            if result[0] == "noticed":
+                break
+        return result
 
 
 def interrupt(_number, _frame):
@@ -375,54 +375,37 @@ def main(arguments):
     options = parse_arguments(arguments)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, interrupt)
-    tree = read_tree(ROOT)
+    tree = mutant_judge.read_tree(ROOT)
     sources = {path: tree[path].decode() for path in tree if is_production(path, cpu_flags())}
     sources = {path: text for path, text in sources.items() if fnmatch.fnmatchcase(path, options.files)}
     if not sources:
         sys.exit(f"mutate: no file fits {options.files}")
-    drawn = draw(sources, options.seed)
+    drawn = dict(enumerate(itertools.islice(draw(sources, options.seed), options.n)))
     if options.list:
-        for _, (path, mutation) in zip(range(options.n), drawn):
+        for path, mutation in drawn.values():
             print(f"{path}:{mutation.line}: {mutation.kind}")
             for line in mutations.difference(sources[path], mutation.apply(sources[path])):
                 print("    " + line)
         return 0
 
-    equivalents = parse_equivalents(tree.get(EQUIVALENTS, b"").decode())
-    judging = {path: text for path, text in tree.items() if path not in sources and path != EQUIVALENTS}
-    tests = digest(sorted(judging.items()), options.room_only)
     os.makedirs(os.path.join(ROOT, ".cache", "mutate"), exist_ok=True)
     log = Log(os.path.join(ROOT, ".cache", "mutate", f"{options.seed}-{digest(sorted(sources.items()))}.jsonl"))
     home = os.environ.get("TENSORCASK_MUTATE") or os.path.expanduser("~/.cache/tensorcask-mutate")
-    os.makedirs(os.path.join(home, "tree"), exist_ok=True)
+    os.makedirs(home, exist_ok=True)
     with open(os.path.join(home, "lock"), "w", encoding="utf-8") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             sys.exit(f"mutate: another run uses {home}; set TENSORCASK_MUTATE to another folder")
-        judge = Judge(Build(home, options.jobs, options.limit), tree, ROOT, options.room_only)
-        end = time.monotonic() + 60 * options.minutes if options.minutes is not None else None
+        run = Run(options, tree, drawn, log, home)
         try:
-            for number, (path, mutation) in enumerate(drawn):
-                record = log.records.get(number)
-                if record is None or not is_settled(record, tests, equivalents):
-                    if (record is None and log.decided() >= options.n) or (end is not None and time.monotonic() > end):
-                        break
-                    began = time.monotonic() - judge.prepared_seconds
-                    difference = mutations.difference(sources[path], mutation.apply(sources[path]))
-                    known = (path, tuple(difference)) in equivalents
-                    result, by = ("equivalent", "") if known else judge.judge(path, mutation)
-                    record = {"number": number, "path": path, "line": mutation.line, "kind": mutation.kind,
-                              "difference": difference, "result": result, "by": by, "tests": tests,
-                              "seconds": round(time.monotonic() - judge.prepared_seconds - began)}  # fmt: skip
-                    log.add(record)
-                show(record)
+            run.run()
         except KeyboardInterrupt:
-            pass
-        finally:
-            write_tree(tree, ROOT, os.path.join(home, "tree"))
-    records = list(log.records.values())
+            run.runner.stop()
+    records = [record for number, record in log.records.items() if number in drawn]
     print("\n".join(summary(records)))
+    if len(records) < len(drawn):
+        print(f"not judged: {len(drawn) - len(records)}")
     print(f"\nlog: {os.path.relpath(log.path, ROOT)}")
     return 1 if any(record["result"] == "survived" for record in records) else 0
 

@@ -95,7 +95,7 @@ _KEYWORDS = re.compile(
 _HINT = re.compile(r"(\.|->|\b)(reserve|shrink_to_fit|IgnoreError|\w*[Pp]refetch\w*|madvise|mallopt)\(")
 
 
-def _flat(text):
+def flat(text):
     """The text without what stands in brackets."""
     out, depth = [], 0
     for c in text:
@@ -131,14 +131,14 @@ def is_droppable(statement):
         return True
     if _KEYWORDS.match(statement) or _HINT.search(statement):
         return False
-    flat = _flat(statement)
-    if re.fullmatch(r"(\+\+|--)[\w.>:*()\[\]-]+|[\w.>:*()\[\]-]+(\+\+|--)", flat):
+    shown = flat(statement)
+    if re.fullmatch(r"(\+\+|--)[\w.>:*()\[\]-]+|[\w.>:*()\[\]-]+(\+\+|--)", shown):
         return True
-    assignment = re.match(r"([*\w.:>()\[\]-]+) (=|[-+*/%&|^]=|<<=|>>=) ", flat)
+    assignment = re.match(r"([*\w.:>()\[\]-]+) (=|[-+*/%&|^]=|<<=|>>=) ", shown)
     if assignment:
         return True
     # Name, members and template arguments without a space in them, then brackets to the end.
-    return re.fullmatch(r"[*\w:.>\[\]()-]+(<[\w:, ]*>)?\(\)", flat) is not None
+    return re.fullmatch(r"[*\w:.>\[\]()-]+(<[\w:, ]*>)?\(\)", shown) is not None
 
 
 def _statements(masked, start, end):
@@ -317,9 +317,9 @@ _RETURNS = re.compile(r"\s*\{?\s*return\b([^;]*);")
 _ERROR = re.compile(r"[Ee]rror|[Ss]tatus|\bE[A-Z]+\b|errno|Damage|DataLoss|Misuse|Refuse|Invalid|Bad|Cannot|false|nullopt")
 
 
-def _declares(condition):
+def declares(condition):
     """True for `const X* x = f()`, which stands where only a condition may."""
-    return re.match(r"[\w:<>*& ,]+ [*&]?\w+ = ", _flat(condition)) is not None
+    return re.match(r"[\w:<>*& ,]+ [*&]?\w+ = ", flat(condition)) is not None
 
 
 # ---- All of it ------------------------------------------------------------------------------------------------------
@@ -354,7 +354,7 @@ def _find_in_body(source, masked, start, end, add):
     for match in re.finditer(r"\b(if|while)\s*\(", body):
         opening = start + match.end() - 1
         condition = _condition(masked, opening)
-        if condition is None or _declares(masked[condition[0] : condition[1]]):
+        if condition is None or declares(masked[condition[0] : condition[1]]):
             continue
         text = source[condition[0] : condition[1]]
         if text not in ("true", "false"):

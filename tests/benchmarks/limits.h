@@ -31,7 +31,8 @@ std::vector<LimitLoop> LimitLoops(const TensorView& from);
 inline constexpr size_t kPieceSizes[] = {size_t{256} << 10, size_t{512} << 10, size_t{1} << 20};
 
 // Writes the texts to new files, on as many threads as there are files: text i goes to file i % paths.size(), in
-// pieces of `piece_bytes`, into reserved space, and a CRC-32C of each text is computed on the way. CHECKs that this succeeds.
+// pieces of `piece_bytes`, into reserved space, and a CRC-32C of each text is computed on the way. CHECKs that this
+// succeeds.
 void WriteInPieces(const std::vector<absl::string_view>& texts, const std::vector<std::string>& paths,
                    size_t piece_bytes);
 

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Which mutations `tools/dev mutate` finds in a file and draws, and what it prints. Builds nothing."""
 
+import contextlib
+import io
 import os
 import sys
 import tempfile
@@ -9,6 +11,7 @@ import unittest
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = (os.path.join(HERE, folder) for folder in ("../support", "../../tools"))
 import case_report  # noqa: E402
+import mutant_judge  # noqa: E402
 import mutate  # noqa: E402
 import mutations  # noqa: E402
 
@@ -222,128 +225,11 @@ class Equivalents(unittest.TestCase):
             self.assertTrue(any(line.startswith("-") for line in differs), path)
 
 
-class Copying(unittest.TestCase):
-    def test_the_copy_becomes_the_tree_and_the_tree_stays(self):
-        with tempfile.TemporaryDirectory() as root, tempfile.TemporaryDirectory() as copy:
-            for name, text in (("a/x.sh", b"one"), ("b.cc", b"two")):
-                os.makedirs(os.path.dirname(os.path.join(root, name)), exist_ok=True)
-                with open(os.path.join(root, name), "wb") as file:
-                    file.write(text)
-            os.chmod(os.path.join(root, "a/x.sh"), 0o755)
-            tree = {"a/x.sh": b"one", "b.cc": b"two"}
-            with open(os.path.join(copy, "left_over"), "wb"):
-                pass
-            mutate.write_tree({**tree, "b.cc": b"mutated"}, root, copy)
-            self.assertEqual(sorted(os.listdir(copy)), ["a", "b.cc"])
-            self.assertTrue(os.access(os.path.join(copy, "a/x.sh"), os.X_OK))
-            with open(os.path.join(copy, "b.cc"), "rb") as file:
-                self.assertEqual(file.read(), b"mutated")
-            with open(os.path.join(root, "b.cc"), "rb") as file:
-                self.assertEqual(file.read(), b"two")
-            os.utime(os.path.join(copy, "a/x.sh"), (1, 1))
-            mutate.write_tree(tree, root, copy)
-            with open(os.path.join(copy, "b.cc"), "rb") as file:
-                self.assertEqual(file.read(), b"two")
-            self.assertEqual(os.stat(os.path.join(copy, "a/x.sh")).st_mtime, 1, "what is the same is not written")
-
-
-class FakeBuild:
-    """Answers builds and tests from a list."""
-
-    def __init__(self, folder, answers):
-        self.folder, self.answers, self.content = folder, answers, ""
-
-    def configure(self):
-        return True
-
-    def build(self):
-        answer = self.answers.pop(0)
-        if answer is mutate.TooLong:
-            raise mutate.TooLong()
-        self.content = answer
-        return answer is not None
-
-    def digests(self):
-        return {"program": self.content}
-
-    def failures(self, *_which):
-        return self.answers.pop(0)
-
-    def said(self):
-        return ""
-
-
-class Judging(unittest.TestCase):
-    def judge(self, *answers):
-        with tempfile.TemporaryDirectory() as root, tempfile.TemporaryDirectory() as copy:
-            with open(os.path.join(root, "a.cc"), "wb") as file:
-                file.write(b"abc")
-            build = FakeBuild(copy, list(answers))
-            judge = mutate.Judge(build, {"a.cc": b"abc"}, root, room_only=False)
-            decided = judge.judge("a.cc", mutations.Mutation(1, 2, "x", "drop", 1))
-            self.assertEqual(build.answers, [])
-            with open(os.path.join(copy, "a.cc"), "rb") as file:
-                self.assertEqual(file.read(), b"axc")
-            with open(os.path.join(root, "a.cc"), "rb") as file:
-                self.assertEqual(file.read(), b"abc")
-            return decided
-
-    def test_what_the_tests_say(self):
-        clean = []  # no test fails without a mutation
-        self.assertEqual(self.judge(clean, None), ("does not compile", ""))
-        self.assertEqual(self.judge(clean, mutate.TooLong), ("too slow", ""))
-        self.assertEqual(self.judge(clean, ""), ("same program", ""))
-        self.assertEqual(self.judge(clean, "other", ["t", "u"]), ("noticed", "t"))
-        self.assertEqual(self.judge(clean, "other", [], ["far"]), ("noticed", "far"))
-        self.assertEqual(self.judge(clean, "other", [], []), ("survived", ""))
-
-    def test_tests_that_fail_without_a_mutation_end_the_run(self):
-        with self.assertRaisesRegex(SystemExit, "without a mutation these fail: t u"):
-            self.judge(["t", "u"])
-
-    def test_what_takes_too_long_is_ended(self):
-        with tempfile.TemporaryDirectory() as home:
-            build = mutate.Build(home, 1, limit=0.2)
-            with self.assertRaises(mutate.TooLong):
-                build.run("sh", "-c", "trap '' INT; while :; do sleep 0.05; done", limit=build.limit)
-
-    def test_a_program_that_is_written_again_with_the_same_bytes_is_the_same(self):
-        with tempfile.TemporaryDirectory() as home:
-            build = mutate.Build(home, 1, limit=1)
-            os.mkdir(build.build_folder)
-            library = os.path.join(build.build_folder, "libtensorcask.so.0.1")
-            with open(os.path.join(build.build_folder, "notes"), "wb") as file:
-                file.write(b"no program")
-            digests = []
-            for number, content in enumerate((b"one", b"one", b"two")):
-                with open(library, "wb") as file:
-                    file.write(content)
-                os.utime(library, ns=(number, number))
-                digests.append(build.digests())
-            self.assertEqual([list(of) for of in digests], [[library]] * 3)
-            self.assertEqual(digests[0], digests[1])
-            self.assertNotEqual(digests[0], digests[2])
-
-    def test_failures_of_a_report(self):
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "report.xml")
-            with open(path, "w", encoding="utf-8") as file:
-                file.write('<testsuite><testcase name="a" status="run"/><testcase name="b" status="fail"><failure/></testcase>'
-                           '<testcase name="c" status="notrun"/></testsuite>')  # fmt: skip
-            self.assertEqual(mutate.failures_in(path), ["b"])
-            with open(path, "w", encoding="utf-8") as file:
-                file.write('<testsuite><testcase name="a"')
-            with self.assertRaisesRegex(ValueError, "report.xml"):
-                mutate.failures_in(path)
-            with self.assertRaises(OSError):
-                mutate.failures_in(path + "x")
-
-
 class Printing(unittest.TestCase):
     @staticmethod
     def record(result, line=1):
         return {"number": line, "path": "a.cc", "line": line, "kind": "drop", "difference": ["-f();", "+{}"], "result": result, "by": "",
-                "seconds": 1}  # fmt: skip
+                "seconds": 1, "alone": False}  # fmt: skip
 
     def test_summary(self):
         results = ["noticed"] * 3 + ["survived", "equivalent", "does not compile"]
@@ -353,7 +239,7 @@ class Printing(unittest.TestCase):
             "noticed 3, survived 1, does not compile 1, same program 0, equivalent 1, too slow 0",
             "75.0 % of 4 noticed",
             "",
-            "a.cc:3: drop",
+            "a.cc:3: drop (number 3)",
             "    -f();",
             "    +{}",
         ])  # fmt: skip
@@ -363,7 +249,7 @@ class Printing(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "log")
             log = mutate.Log(path)
-            self.assertEqual((log.records, log.decided()), ({}, 0))
+            self.assertEqual(log.records, {})
             for number, result in enumerate(("noticed", "survived", "does not compile")):
                 log.add({**self.record(result), "number": number})
             log.add({**self.record("equivalent"), "number": 1})
@@ -372,7 +258,6 @@ class Printing(unittest.TestCase):
             again = mutate.Log(path)
             self.assertEqual(again.records, log.records)
             self.assertEqual([again.records[i]["result"] for i in range(3)], ["noticed", "equivalent", "does not compile"])
-            self.assertEqual(again.decided(), 1)
             again.add({**self.record("survived"), "number": 3})
             self.assertEqual(mutate.Log(path).records, again.records)
             self.assertEqual(len(again.records), 4)
@@ -394,6 +279,107 @@ class Printing(unittest.TestCase):
         options = mutate.parse_arguments(["300", "20261122"])
         self.assertEqual((options.n, options.seed), (300, "20261122"))
         self.assertRegex(mutate.parse_arguments([]).seed, r"^20\d{6}$")
+
+
+class FakeWorkspace:
+    """A workspace whose builds fail as long as the copy has one of the lines `bad`."""
+
+    def __init__(self, bad=(), changed=()):
+        self.bad, self.changed, self.tree, self.built = bad, changed, {}, []
+
+    def write(self, tree, _root):
+        self.tree = tree
+
+    def build(self, targets, quiet=(), _limit=None, _options=()):
+        self.built.append((tuple(targets), tuple(quiet)))
+        for path, content in self.tree.items():
+            for number, line in enumerate(content.decode().splitlines(), 1):
+                if line.strip() in self.bad:
+                    return False, f"{path}:{number}:1: error: no\n"
+        return True, ""
+
+    def programs(self):
+        return [mutant_judge.Program(f"//tests/tensor:{name}", name) for name in ("a_test", "b_test")]
+
+    def signature(self, program):
+        return program.label in self.changed and self.tree
+
+
+class FakeRunner:
+    """`reached` {program: numbers}; `noticed` {number: program}, with None for the mutation that is built alone."""
+
+    def __init__(self, reached, noticed):
+        self.reached, self.noticed, self.asked, self.is_stopped = reached, noticed, [], False
+
+    def record(self, programs):
+        for program in programs:
+            program.reached = frozenset(self.reached.get(program.executable, ()))
+        return []
+
+    def notices(self, program, number=None):
+        self.asked.append((number, program.executable))
+        return self.noticed.get(number) == program.executable
+
+
+class Running(unittest.TestCase):
+    SOURCE = HEAD + "  g(h);\n  k(i);\n  switch (x) {\n    case 7: return;\n  }" + TAIL
+    DRAWN = {number: mutation for number, mutation in enumerate(mutations.find_mutations(SOURCE))}  # 2: case 6; 3: case 8
+
+    def results(self, workspace, runner, path="tensor/a.cc", equivalents=b""):
+        tree = {path: self.SOURCE.encode(), mutate.EQUIVALENTS: equivalents}
+        drawn = {number: (path, mutation) for number, mutation in self.DRAWN.items()}
+        with tempfile.TemporaryDirectory() as home:
+            run = mutate.Run(mutate.parse_arguments(["--jobs", "1"]), tree, drawn, mutate.Log(os.path.join(home, "log")), home)
+            run.workspace, run.runner = workspace, runner
+            with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+                run.run()
+            self.assertEqual(run.open(), [])
+            asked = list(runner.asked)
+            again = mutate.Run(run.options, tree, drawn, mutate.Log(os.path.join(home, "log")), home)
+            again.workspace, again.runner = None, None
+            with contextlib.redirect_stdout(io.StringIO()):
+                again.run()  # asks nothing again
+            self.assertEqual(runner.asked, asked)
+            return {number: (record["result"], record["by"]) for number, record in sorted(run.log.records.items())}
+
+    def test_each_mutation_meets_the_programs_that_reach_it(self):
+        runner = FakeRunner({"a_test": {0, 1}, "b_test": {0}}, {0: "b_test"})
+        workspace = FakeWorkspace()
+        self.assertEqual(self.results(workspace, runner), {
+            0: ("noticed", "//tests/tensor:b_test"),
+            1: ("survived", ""),
+            2: ("same program", ""),
+            3: ("same program", ""),
+        })  # fmt: skip
+        self.assertEqual(runner.asked, [(0, "a_test"), (0, "b_test"), (1, "a_test")])
+        self.assertEqual(workspace.built[0], (("//...",), ("tensor/a.cc",)))
+
+    def test_a_mutation_that_nothing_reaches_survives(self):
+        runner = FakeRunner({"a_test": {0}}, {0: "a_test"})
+        self.assertEqual(self.results(FakeWorkspace(), runner)[1], ("survived", "not reached"))
+
+    def test_what_fits_no_switch_is_built_alone(self):
+        runner = FakeRunner({"a_test": {0, 1}}, {0: "a_test", 1: "a_test", None: "b_test"})
+        workspace = FakeWorkspace(bad=("case 6: return;",), changed=("//tests/tensor:b_test",))
+        self.assertEqual(self.results(workspace, runner), {
+            0: ("noticed", "//tests/tensor:a_test"),
+            1: ("noticed", "//tests/tensor:a_test"),
+            2: ("does not compile", ""),
+            3: ("noticed", "//tests/tensor:b_test"),
+        })  # fmt: skip
+
+    def test_what_does_not_compile_behind_a_switch_is_built_alone(self):
+        runner = FakeRunner({"a_test": {0, 1}}, {0: "a_test", None: "b_test"})
+        workspace = FakeWorkspace(bad=("} else { k(i);",), changed=("//tests/tensor:b_test",))
+        results = self.results(workspace, runner)
+        self.assertEqual(results[0], ("noticed", "//tests/tensor:a_test"))
+        self.assertEqual(results[1], ("noticed", "//tests/tensor:b_test"))
+
+    def test_equivalents_are_not_run(self):
+        runner = FakeRunner({"a_test": {0, 1}}, {1: "a_test"})
+        known = b"tensor/a.cc\n-g(h);\n+{}\n  A reason.\n"
+        self.assertEqual(self.results(FakeWorkspace(), runner, equivalents=known)[0], ("equivalent", ""))
+        self.assertNotIn(0, [number for number, _ in runner.asked])
 
 
 if __name__ == "__main__":

@@ -240,6 +240,7 @@ TEST(DecodeFrame, TakesWhatZstdMayWrite) {
   EXPECT_OK(Decode(Good(), 8));
   EXPECT_OK(Decode(WithChecksum(true), 8));
   EXPECT_OK(Decode(Header(std::string("\x80\x00\x08\0\0\0", 6)), 8)) << "a window of its own";
+  EXPECT_OK(Decode(Header(std::string("\x80\x60\x08\0\0\0", 6)), 8)) << "the largest window";
   EXPECT_OK(Decode(Header(std::string("\xe0\x08\0\0\0\0\0\0\0", 9)), 8)) << "a size of 8 bytes";
   EXPECT_OK(Decode(
       absl::StrCat(kMagic, "\x20\x08", BlockOf(Block::kRepeat, 5, "x", false), BlockOf(Block::kRaw, 3, "yyy")), 8));

@@ -193,6 +193,10 @@ TEST_F(CopyAcrossTest, Refusals) {
   Tensor host = Counting(TensorShape({1}));
   TensorView repeated = TensorView(host).Expand({3}).value();
   EXPECT_THAT(CopyAcross(there, &repeated), StatusIs(Code::kInvalidArgument, HasSubstr("several indices")));
+  TensorView repeated_there = OnDevice(host).Expand({3}).value();
+  const int64_t copies = device_->calls(Call::kCopy);
+  EXPECT_THAT(CopyAcross(there, &repeated_there), StatusIs(Code::kInvalidArgument, HasSubstr("several indices")));
+  EXPECT_EQ(device_->calls(Call::kCopy), copies) << "refused before anything is copied";
   Tensor right = Counting(TensorShape({3}));
   target = right;
   EXPECT_THAT(CopyAcross(there, &target, /*stream=*/77), StatusIs(Code::kInvalidArgument, HasSubstr("stream 77")));

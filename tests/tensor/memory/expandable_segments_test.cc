@@ -71,6 +71,17 @@ class ExpandableSegmentsTest : public ::testing::Test {
   RefPtr<CachingAllocator> cache_;
 };
 
+TEST_F(ExpandableSegmentsTest, TheEndOfASegmentIsUsedLast) {
+  Start(128 * kMiB);
+  char* const a = New(8 * kMiB);
+  char* const b = New(8 * kMiB);
+  Delete(a, 8 * kMiB);
+  char* const c = New(2 * kMiB);
+  EXPECT_EQ(c, a) << "rather than the 4 MiB at the end, which can grow";
+  Delete(b, 8 * kMiB);
+  Delete(c, 2 * kMiB);
+}
+
 TEST_F(ExpandableSegmentsTest, OneSegmentGrowsInSteps) {
   Start(128 * kMiB);
   char* const a = New(8 * kMiB);

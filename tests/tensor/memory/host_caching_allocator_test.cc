@@ -37,19 +37,22 @@ TEST(HostCachingAllocator, ReusesPowersOfTwoAndExactSizes) {
 }
 
 TEST(HostCachingAllocator, AThreadKeepsAFewBlocksForItself) {
-  const RefPtr<HostCachingAllocator> cache = HostCachingAllocator::Make();
-  std::vector<void*> blocks;
-  for (size_t i = 0; i < HostCachingAllocator::kSmallPerThread + 1; ++i) blocks.push_back(cache->Allocate(64));
-  for (void* const block : blocks) cache->Deallocate(block, 64);
-  std::thread([&] {
-    void* const shared = cache->Allocate(64);
-    EXPECT_EQ(shared, blocks.back());  // the one that the first thread had too many of
-    void* const fresh = cache->Allocate(64);
-    for (void* const block : blocks) EXPECT_NE(fresh, block);
-    cache->Deallocate(shared, 64);
-    cache->Deallocate(fresh, 64);
-  }).join();
-  EXPECT_EQ(cache->cached_bytes(), 64 * (blocks.size() + 1));
+  for (const size_t bytes : {size_t{64}, HostCachingAllocator::kMaxSmallBytes}) {
+    SCOPED_TRACE(bytes);
+    const RefPtr<HostCachingAllocator> cache = HostCachingAllocator::Make();
+    std::vector<void*> blocks;
+    for (size_t i = 0; i < HostCachingAllocator::kSmallPerThread + 1; ++i) blocks.push_back(cache->Allocate(bytes));
+    for (void* const block : blocks) cache->Deallocate(block, bytes);
+    std::thread([&] {
+      void* const shared = cache->Allocate(bytes);
+      EXPECT_EQ(shared, blocks.back());  // the one that the first thread had too many of
+      void* const fresh = cache->Allocate(bytes);
+      for (void* const block : blocks) EXPECT_NE(fresh, block);
+      cache->Deallocate(shared, bytes);
+      cache->Deallocate(fresh, bytes);
+    }).join();
+    EXPECT_EQ(cache->cached_bytes(), bytes * (blocks.size() + 1));
+  }
 }
 
 TEST(HostCachingAllocator, BlocksOfAThreadThatEndedAreReused) {

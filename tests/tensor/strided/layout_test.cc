@@ -177,6 +177,7 @@ const ErrorCase kBadViews[] = {
     ROW("SplitSizesLong", ({4}), SplitSizes(0, {1, kMost, kMost}), kInvalidArgument, "from 1 along axis 0"),
     ROW("ChunkNone", ({4}), Chunk(0, 0), kInvalidArgument, "0 pieces"),
     ROW("ChunkBombOfNothing", ({0}), Chunk(0, kMost), kResourceExhausted, "pieces of axis 0"),
+    ROW("TensorSplitAxis", ({4}), TensorSplit(1, 2), kInvalidArgument, "TensorSplit: axis 1"),
     ROW("TensorSplitNone", ({4}), TensorSplit(0, -1), kInvalidArgument, "-1 pieces"),
     ROW("TensorSplitBomb", ({4}), TensorSplit(0, kMost), kResourceExhausted, "at most 1048576"),
     ROW("TensorSplitAtAxis", ({4}), TensorSplitAt(1, {1}), kInvalidArgument, "TensorSplitAt: axis 1"),
