@@ -3765,6 +3765,24 @@ tensorcask_test(tests_serialize_payload_ordered_for_test
   TIMEOUT
     60)
 
+tensorcask_test(tests_serialize_payload_payload_allocations_test
+  SOURCES
+    tests/serialize/payload/payload_allocations_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    Tensorcask::payload
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    tests_serialize_payload_payload_testing
+    tests_support_failing_new
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/payload
+  TIMEOUT
+    60)
+
 tensorcask_test(tests_serialize_payload_payload_encoder_test
   SOURCES
     tests/serialize/payload/payload_encoder_test.cc

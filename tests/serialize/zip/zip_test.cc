@@ -154,6 +154,12 @@ TEST(ZipWriterTest, RefusesNames) {
   EXPECT_THAT(writer.BeginMember("a", {}), StatusIs(Code::kAlreadyExists));
 }
 
+// Bit 11 of the flags, which stand at byte 6 of a local header.
+TEST(ZipWriterTest, MarksNamesThatAreNotAscii) {
+  EXPECT_EQ(Zip({{"plain", ""}})[7] & 8, 0);
+  EXPECT_EQ(Zip({{"na\u00efve", ""}})[7] & 8, 8);
+}
+
 // ---- Lies -----------------------------------------------------------------------------------------------------------
 
 constexpr size_t kEnd = 22;
