@@ -19,6 +19,7 @@
 #include "tensorcask/tensor/nested_values.h"
 #include "tensorcask/tensor/resource_handle.h"
 #include "tensorcask/tensor/shape.h"
+#include "tensorcask/tensor/strided/internal/copy_kernels.h"
 #include "tensorcask/tensor/strided/internal/copy_strided.h"
 #include "tensorcask/tensor/strided/internal/few_elements.h"
 #include "tensorcask/tensor/strided/layout.h"
@@ -66,7 +67,7 @@ absl::Status CopyFew(const TensorView& from, TensorView* to) {
   CASK_RETURN_IF_ERROR(to->EnsureMutable());  // may move the root of both
   char* const target = static_cast<char*>(to->buffer()->mutable_data()) + to_start;
   const char* const source = static_cast<const char*>(from.buffer()->data()) + from_start;
-  internal::MoveShort(source, target, static_cast<size_t>(to->num_elements()) * size);
+  internal::CopyShort(source, target, to->num_elements() * static_cast<int64_t>(size));
   return absl::OkStatus();
 }
 

@@ -59,9 +59,9 @@ extern template void CopyElements<4>(const char*, int64_t, int64_t, char*, int64
 extern template void CopyElements<8>(const char*, int64_t, int64_t, char*, int64_t, int64_t, int64_t, int64_t);
 extern template void CopyElements<16>(const char*, int64_t, int64_t, char*, int64_t, int64_t, int64_t, int64_t);
 
-// Inlined memcpy for short lengths.
+// memmove, inlined for short lengths.
 inline void CopyShort(const char* from, char* to, int64_t bytes) {
-  const auto both_ends = [&](auto word) {  // two words that may overlap
+  const auto both_ends = [&](auto word) {  // two words that may overlap; both are read before one is written
     decltype(word) last;
     std::memcpy(&word, from, sizeof(word));
     std::memcpy(&last, from + bytes - sizeof(last), sizeof(last));
@@ -75,7 +75,7 @@ inline void CopyShort(const char* from, char* to, int64_t bytes) {
     uint64_t words[4];
   };
   if (bytes > 64) {
-    std::memcpy(to, from, static_cast<size_t>(bytes));
+    std::memmove(to, from, static_cast<size_t>(bytes));
   } else if (bytes >= 32) {
     both_ends(FourWords());
   } else if (bytes >= 16) {
