@@ -8,7 +8,7 @@
 A program that is built from such files behaves as the original. Two variables of the environment change that:
 
     TENSORCASK_MUTANT=17               switches mutation 17 on
-    TENSORCASK_MUTANTS_REACHED=FILE    records which mutations were reached: byte n of FILE (kMutants bytes) becomes 1
+    TENSORCASK_MUTANTS_REACHED=FILE    records which mutations were reached: byte n of FILE (MUTANTS bytes) becomes 1
 
 The schemata, by the place of the mutation:
 
@@ -45,7 +45,7 @@ __attribute__((noinline, cold)) inline bool tensorcask_mutant_start(int number) 
     if (const char* path = getenv("TENSORCASK_MUTANTS_REACHED")) {
       const int file = open(path, O_RDWR | O_CLOEXEC);
       if (file >= 0) {
-        void* const bytes = mmap(nullptr, 65536, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+        void* const bytes = mmap(nullptr, MUTANTS_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
         close(file);
         if (bytes != MAP_FAILED) tensorcask_mutants_reached = static_cast<char*>(bytes);
         if (bytes != MAP_FAILED) on = -3;
@@ -68,7 +68,7 @@ T&& tensorcask_mutant_forced(int number, T&& value) {
   return static_cast<T&&>(value);
 }
 #endif
-"""
+""".replace("MUTANTS_BYTES", str(MUTANTS))
 
 
 @dataclasses.dataclass(frozen=True)
