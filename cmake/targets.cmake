@@ -122,6 +122,7 @@ tensorcask_room(io
     serialize/io/internal/piece_buffer.h
     serialize/io/internal/retry.h
     serialize/io/internal/stale_temporaries.h
+    serialize/io/internal/write_size.h
     serialize/io/memory_file_system.h
   LINK
     Tensorcask::tensor
@@ -3343,6 +3344,7 @@ tensorcask_test(tests_serialize_io_atomic_publish_test
     Tensorcask::io
     tests_serialize_io_atomic_publish_testing
     tests_support_faulty_file_system
+    tests_support_forwarding_file_system
     tests_support_status_matchers
     tests_support_temp_folder
   PACKAGE
@@ -3445,6 +3447,17 @@ tensorcask_test(tests_serialize_io_stale_temporaries_test
     tests_support_faulty_file_system
     tests_support_status_matchers
     tests_support_temp_folder
+  PACKAGE
+    tests/serialize/io
+  TIMEOUT
+    60)
+
+tensorcask_test(tests_serialize_io_write_size_test
+  SOURCES
+    tests/serialize/io/write_size_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
   PACKAGE
     tests/serialize/io
   TIMEOUT
@@ -6552,6 +6565,7 @@ tensorcask_script_test(tests_tools_single_files_test
   FILES
     tests/tools/single_files_test.py
     tests/tools/tool_testing.py
+    tests/serialize/safetensors/golden/reference_0.8.0.safetensors
     tests/support/case_report.py
   PROGRAMS
     tools_tensorcask

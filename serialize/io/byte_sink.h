@@ -80,6 +80,9 @@ class FileSink final : public ByteSink {
   // Errors: Unimplemented if the file system can only append.
   absl::Status WriteAt(uint64_t offset, absl::string_view bytes);
 
+  // Announces that the file will be synced: from now on it is sent to the disk while more is appended.
+  void SyncEarly() { syncs_early_ = true; }
+
   // Announces the size of the file, so that the file system can reserve contiguous space. A hint: errors are ignored.
   void ReserveHint(uint64_t size_bytes);
 
@@ -98,6 +101,7 @@ class FileSink final : public ByteSink {
   FileSink(std::string path, FileSystem* file_system, IoResult handle);
   absl::Status WriteGathered();
   absl::Status WriteAll(absl::string_view bytes);
+  absl::Status AddWritten(uint64_t bytes);
   absl::StatusOr<uint64_t> CopyInSystem(const ByteSource& source, uint64_t offset, uint64_t bytes);
   absl::Status Fail(absl::Status status);  // the status of every later call
   absl::Status SetPermissions();
@@ -111,6 +115,8 @@ class FileSink final : public ByteSink {
   uint64_t written_ = 0;   // bytes passed to the system
   uint64_t reserved_ = 0;  // space reserved, from the start of the file
   bool reserves_ = true;   // false after the first refusal
+  bool syncs_early_ = false;
+  uint64_t sync_started_ = 0;  // bytes of the file
   std::string gathered_;
   std::optional<FilePermissions> permissions_;
   absl::Status status_;

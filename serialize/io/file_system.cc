@@ -24,6 +24,7 @@ IoResult FileSystem::LockShared(const std::string&) { return -EOPNOTSUPP; }
 IoResult FileSystem::SetPermissions(IoResult, const FilePermissions&) { return -EOPNOTSUPP; }
 IoResult FileSystem::PermissionsOf(const std::string&, FilePermissions*) { return -EOPNOTSUPP; }
 IoResult FileSystem::CopyRange(IoResult, uint64_t, IoResult, uint64_t) { return -EOPNOTSUPP; }
+IoResult FileSystem::StartSync(IoResult, uint64_t, uint64_t) { return -EOPNOTSUPP; }
 IoResult FileSystem::RemoveUnlocked(const std::string&) { return -EOPNOTSUPP; }
 IoResult FileSystem::ProbeUnlocked(const std::string& path, FileInfo* info) {
   const IoResult described = Describe(path, info);

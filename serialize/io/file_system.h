@@ -72,6 +72,10 @@ class FileSystem {
   // Reserves space from the end of the file to byte `size_bytes`, without changing its size. Releases space that was
   // reserved beyond that byte. -EOPNOTSUPP if the file system cannot reserve space.
   virtual IoResult Reserve(IoResult handle, uint64_t size_bytes) = 0;
+  // Starts to write a part of the file to the disk without waiting for the end, so that a later Sync takes less time.
+  // -EOPNOTSUPP (the default) where the system cannot do so. After -EIO, -ENOSPC or -EDQUOT bytes may be lost, and Sync
+  // need not report it again.
+  virtual IoResult StartSync(IoResult handle, uint64_t offset, uint64_t bytes);
   virtual IoResult SizeOf(IoResult handle) = 0;
   virtual IoResult Sync(IoResult handle) = 0;  // content, size and permissions are durable
   // Gives the file the permissions that the process gives new files (0666 less the umask). -EOPNOTSUPP if the system

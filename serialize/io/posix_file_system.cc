@@ -13,10 +13,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 
+#include "absl/functional/function_ref.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/internal/write_size.h"
 
 namespace tensorcask {
 namespace {
@@ -117,6 +120,17 @@ bool HasReliableLocks(int descriptor) {
   }
 }
 
+// Calls write(count), which writes at most so many bytes and answers like write(2).
+IoResult WriteTimed(size_t count, absl::FunctionRef<ssize_t(size_t count)> write) {
+  if (count < internal::WriteSize::kSmallBytes) return ResultOf(write(count));
+  thread_local internal::WriteSize size;
+  const auto start = std::chrono::steady_clock::now();
+  const IoResult written = ResultOf(write(size.Of(count)));
+  const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - start;
+  if (written > 0) size.Took(static_cast<size_t>(written), static_cast<uint64_t>(took.count()));
+  return written;
+}
+
 FileInfo InfoOf(const struct stat& found) {
   FileInfo info;
   info.type = S_ISREG(found.st_mode)   ? FileInfo::Type::kRegular
@@ -174,7 +188,7 @@ class PosixFileSystem final : public FileSystem {
       if (static_cast<rlim_t>(position) >= limit) return -EFBIG;
       count = std::min<size_t>(count, limit - static_cast<rlim_t>(position));
     }
-    return ResultOf(write(Descriptor(handle), bytes.data(), count));
+    return WriteTimed(count, [&](size_t part) { return write(Descriptor(handle), bytes.data(), part); });
   }
 
   IoResult WriteAt(IoResult handle, uint64_t offset, absl::string_view bytes) override {
@@ -185,7 +199,8 @@ class PosixFileSystem final : public FileSystem {
       if (offset >= limit) return -EFBIG;
       count = std::min<size_t>(count, limit - offset);
     }
-    return ResultOf(pwrite(Descriptor(handle), bytes.data(), count, static_cast<off_t>(offset)));
+    const auto at = static_cast<off_t>(offset);
+    return WriteTimed(count, [&](size_t part) { return pwrite(Descriptor(handle), bytes.data(), part, at); });
   }
 
   // copy_file_range(2) without an offset for `to` moves its position, as write(2) does.
@@ -221,6 +236,12 @@ class PosixFileSystem final : public FileSystem {
     }
     // Truncating to the size it has frees the blocks past the end.
     return ResultOf(ftruncate(Descriptor(handle), info.st_size));
+  }
+
+  IoResult StartSync(IoResult handle, uint64_t offset, uint64_t bytes) override {
+    if (offset > INT64_MAX || bytes > INT64_MAX - offset) return -EINVAL;
+    return ResultOf(sync_file_range(Descriptor(handle), static_cast<off_t>(offset), static_cast<off_t>(bytes),
+                                    SYNC_FILE_RANGE_WRITE));
   }
 
   IoResult SizeOf(IoResult handle) override {

@@ -112,6 +112,7 @@ absl::StatusOr<FileSink*> AtomicPublish::AddTemporary(const std::string& final_p
     status = create(&entry);
     if (absl::IsAlreadyExists(status) && !entry.random_name && remove_unlocked() >= 0) status = create(&entry);
     if (status.ok()) {
+      if (options_.sync && entry.sink != nullptr) entry.sink->SyncEarly();
       entries_.push_back(std::move(entry));
       return entries_.back().sink.get();
     }

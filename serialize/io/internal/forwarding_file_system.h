@@ -35,6 +35,9 @@ class ForwardingFileSystem : public FileSystem {
     return behind_->WriteAt(handle, offset, bytes);
   }
   IoResult Reserve(IoResult handle, uint64_t size_bytes) override { return behind_->Reserve(handle, size_bytes); }
+  IoResult StartSync(IoResult handle, uint64_t offset, uint64_t bytes) override {
+    return behind_->StartSync(handle, offset, bytes);
+  }
   IoResult SizeOf(IoResult handle) override { return behind_->SizeOf(handle); }
   IoResult Sync(IoResult handle) override { return behind_->Sync(handle); }
   IoResult SetPublic(IoResult handle) override { return behind_->SetPublic(handle); }

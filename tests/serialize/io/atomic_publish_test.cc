@@ -5,10 +5,14 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/io/byte_source.h"
@@ -16,6 +20,7 @@
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tests/serialize/io/atomic_publish_testing.h"
 #include "tensorcask/tests/support/faulty_file_system.h"
+#include "tensorcask/tests/support/forwarding_file_system.h"
 #include "tensorcask/tests/support/status_matchers.h"
 #include "tensorcask/tests/support/temp_folder.h"
 
@@ -40,6 +45,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::MatchesRegex;
+using ::testing::Pair;
 using Code = absl::StatusCode;
 
 TEST(AtomicPublishTest, FilesAppearAtCommitAndNotBefore) {
@@ -399,6 +405,59 @@ TEST(AtomicPublishTest, TheFirstTemporaryNameIsFixedAndTakenOverFromADeadWriter)
   ASSERT_OK(publish.Commit());
   EXPECT_THAT(memory.Paths(), ElementsAre("a"));
   EXPECT_EQ(*memory.Find("a"), "whole");
+}
+
+// Notes the parts of files that are to reach the disk before the end.
+class EarlySyncs final : public testing::ForwardingFileSystem {
+ public:
+  explicit EarlySyncs(FileSystem* behind) : ForwardingFileSystem(behind) {}
+  IoResult StartSync(IoResult handle, uint64_t offset, uint64_t bytes) override {
+    parts.emplace_back(offset, bytes);
+    return answer != 0 ? answer : ForwardingFileSystem::StartSync(handle, offset, bytes);
+  }
+  IoResult answer = 0;
+  std::vector<std::pair<uint64_t, uint64_t>> parts;
+};
+
+TEST(AtomicPublishTest, LargeFilesThatWillBeSyncedReachTheDiskWhileTheyGrow) {
+  constexpr uint64_t kMiB = uint64_t{1} << 20;
+  const TempFolder folder;
+  for (const bool sync : {false, true}) {
+    EarlySyncs files(FileSystem::Posix());
+    AtomicPublish publish(On(&files, sync));
+    const std::string path = folder.Path(sync ? "synced" : "not synced");
+    ASSERT_OK_AND_ASSIGN(FileSink* const sink, publish.Add(path));
+    for (int i = 0; i < 40; ++i) EXPECT_OK(sink->Append(std::string(kMiB, static_cast<char>(i))));
+    ASSERT_OK(publish.Commit());
+    if (sync) {
+      EXPECT_THAT(files.parts, ElementsAre(Pair(0, 16 * kMiB), Pair(16 * kMiB, 16 * kMiB)));
+    } else {
+      EXPECT_THAT(files.parts, IsEmpty());
+    }
+    ASSERT_OK_AND_ASSIGN(const std::shared_ptr<const ByteSource> source, OpenFileSource(path, {}));
+    EXPECT_EQ(source->size_bytes(), 40 * kMiB);
+    std::array<char, 2> bytes;
+    EXPECT_OK(source->ReadAt(16 * kMiB - 1, absl::MakeSpan(bytes)));
+    EXPECT_THAT(bytes, ElementsAre(15, 16));
+  }
+}
+
+TEST(AtomicPublishTest, BytesThatDoNotReachTheDiskEarlyAreAnError) {
+  const std::string some(size_t{20} << 20, 'x');
+  for (const int error : {EIO, ENOSPC, EDQUOT, EINVAL, ENOSYS, EOPNOTSUPP}) {
+    MemoryFileSystem memory;
+    EarlySyncs files(&memory);
+    files.answer = -error;
+    const absl::Status status = PublishAll(On(&files), {{"a", some}});
+    EXPECT_EQ(files.parts.size(), 1u);
+    if (error == EIO || error == ENOSPC || error == EDQUOT) {
+      EXPECT_EQ(ErrorNumberOf(status), error);
+      EXPECT_THAT(memory.Paths(), IsEmpty());
+    } else {
+      EXPECT_OK(status);
+      EXPECT_EQ(memory.Find("a")->size(), some.size());
+    }
+  }
 }
 
 }  // namespace
