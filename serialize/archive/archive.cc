@@ -88,7 +88,8 @@ absl::Status NotRecognized(const std::string& path, absl::string_view head, Arch
   std::string message = absl::StrCat(path, ": no format recognizes this file");
   if (has_prefixes) absl::StrAppend(&message, "; not a checkpoint (no ", path, ".index beside it)");
   if (!unsigned_formats.empty()) {
-    absl::StrAppend(&message, "; for a message, add --format ", Names(unsigned_formats, " or --format "));
+    absl::StrAppend(&message, "; if it is a message, give its format: ", Names(unsigned_formats, " or "),
+                    " (option --format of the tool)");
   }
   return absl::DataLossError(message);
 }

@@ -46,7 +46,7 @@ class FormatsByName(Archives):
             self.assertIn("float32", self.good("ls", self.path(name)))
         os.rename(self.path("x.pb"), self.path("x.message"))
         done = run("ls", self.path("x.message"))
-        self.assert_one_line(done, 1, "x.message", "no format recognizes", "--format tensorproto")
+        self.assert_one_line(done, 1, "x.message", "no format recognizes", "tensorproto or tensorproto-text (option --format")
         self.good("ls", "--format", "tensorproto", self.path("x.message"))
 
 
