@@ -122,9 +122,14 @@ absl::StatusOr<std::unique_ptr<ArchiveWriter>> CreateOutput(const std::string& p
     return Misuse(absl::StrCat("--shard-size makes several files of a safetensors model; ", format.name_with_article(),
                                " file cannot be split by size"));
   }
+  if (!traits.optional_checksums && !options.checksums) {
+    return Misuse(
+        absl::StrCat("--no-checksums is for safetensors files; DST is ", format.name_with_article(), " file"));
+  }
   ArchiveWriterOptions write;
   write.overwrite = options.overwrite;
   write.alignment = options.alignment;
+  write.checksums = options.checksums;
   write.level = options.level;
   write.num_shards = options.num_shards;
   write.num_threads = options.num_threads;

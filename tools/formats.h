@@ -59,6 +59,7 @@ absl::StatusOr<std::shared_ptr<const BaseLookup>> OpenBase(const std::string& pa
 struct OutputOptions {
   int num_shards = 1;
   uint64_t alignment = 64;
+  bool checksums = true;  // as ArchiveWriterOptions::checksums
   bool overwrite = false;
   PayloadLevel level = PayloadLevel::kStored;
   int num_threads = 1;           // of a checkpoint; the bytes do not depend on it

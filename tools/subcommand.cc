@@ -144,6 +144,8 @@ void AddOutputOptions(CLI::App& app, std::string* to, OutputOptions* options) {
       ->type_name("LEVEL");
   AddNumberOption(app, "--alignment", "N", 1, uint64_t{1} << 30, &options->alignment,
                   "Each tensor starts at a multiple of N bytes (default 64); 1 is the layout of TensorFlow");
+  app.add_flag("!--no-checksums", options->checksums,
+               "safetensors: store no checksums; with --alignment 8 the bytes are those of safetensors 0.8.0");
   AddSizeOption(app, "--shard-size", &options->max_shard_bytes,
                 "safetensors: begin another file after SIZE bytes of tensors (500MB, 2GiB); the default for an index "
                 "as DST is 5GB");

@@ -53,8 +53,9 @@ void NoteOverlooked(absl::string_view command, const ArchiveReader& input, Conso
 void NoteAllUnmatched(absl::string_view command, absl::string_view option, const std::vector<std::string>& globs,
                       const std::vector<ArchiveEntry>& entries, Console& console);
 
-// Options that several commands share: --format and --base for commands that read; --to, --level, --alignment and
-// --overwrite for commands that write; --include and --exclude for commands that choose tensors.
+// Options that several commands share: --format and --base for commands that read; --to, --level, --alignment,
+// --no-checksums, --shard-size and --overwrite for commands that write; --include and --exclude for commands that
+// choose tensors.
 void AddInputOptions(CLI::App& app, InputOptions* options);
 void AddBaseOption(CLI::App& app, std::string* base);
 void AddOutputOptions(CLI::App& app, std::string* to, OutputOptions* options);

@@ -158,7 +158,7 @@ std::vector<DTypeRule> FromDTypes(nb::handle dtypes) {
 
 nb::object Convert(nb::handle source, nb::handle destination, nb::handle include, nb::handle exclude, nb::handle rename,
                    nb::handle dtypes, bool allow_loss, nb::handle format, nb::handle level, nb::handle base, bool sync,
-                   bool overwrite, uint64_t alignment, nb::handle threads) {
+                   bool overwrite, uint64_t alignment, bool checksums, nb::handle threads) {
   const std::unique_ptr<ArchiveReader> archive = Open(FromOpenArguments(source, nb::none(), base, false));
   const std::string path = FromPath(destination);
   const ArchiveFormat& target = TargetFormat(path, format);
@@ -179,6 +179,7 @@ nb::object Convert(nb::handle source, nb::handle destination, nb::handle include
   write.sync = sync;
   write.overwrite = overwrite;
   write.alignment = alignment;
+  write.checksums = checksums;
   write.num_threads = write.level == PayloadLevel::kStored ? 1 : options.num_threads;
   if (write.level != PayloadLevel::kStored) write.base = OpenBase(FromPathOrNone(base));
   Check(CheckWriterOptions(target, write));
@@ -206,29 +207,31 @@ nb::object Convert(nb::handle source, nb::handle destination, nb::handle include
 }
 
 void DefineConvert(nb::module_& m) {
-  m.def("convert", &Convert, nb::arg("source"), nb::arg("destination"), nb::kw_only(),
-        nb::arg("include").none() = nb::none(), nb::arg("exclude").none() = nb::none(),
-        nb::arg("rename").none() = nb::none(), nb::arg("dtypes").none() = nb::none(), nb::arg("allow_loss") = false,
-        nb::arg("format").none() = nb::none(), nb::arg("level") = "stored", nb::arg("base").none() = nb::none(),
-        nb::arg("sync") = true, nb::arg("overwrite") = false, nb::arg("alignment") = 64,
-        nb::arg("threads").none() = nb::none(),
-        nb::sig("def convert(source: str | os.PathLike[str], destination: str | os.PathLike[str], *, "
-                "include: str | collections.abc.Iterable[str] | None = None, "
-                "exclude: str | collections.abc.Iterable[str] | None = None, "
-                "rename: collections.abc.Callable[[str], str] | collections.abc.Mapping[str, str] | None = None, "
-                "dtypes: object = None, allow_loss: bool = False, format: str | None = None, level: str = 'stored', "
-                "base: str | os.PathLike[str] | None = None, sync: bool = True, overwrite: bool = False, "
-                "alignment: int = 64, threads: int | None = None) -> dict[str, typing.Any]"),
-        "Copies the tensors of a file into another file, of any format, in bounded memory.\n\n"
-        "``include`` and ``exclude`` are shell patterns of names; ``rename`` is a function of the old name, or a "
-        "mapping; ``dtypes`` is a dtype for all tensors, or a mapping of patterns to dtypes. With ``allow_loss`` what "
-        "the format cannot hold is left out, and the result says what; otherwise it is a ValueError. Returns "
-        "``tensors``, ``bytes``, ``file_bytes`` and ``losses``.\n\n"
-        "    >>> import numpy as np, tensorcask as tc\n"
-        "    >>> _ = tc.save('model.npz', {'old/w': np.eye(2)}, overwrite=True)\n"
-        "    >>> tc.convert('model.npz', 'model.safetensors', rename={'old/w': 'w'}, dtypes='float32',\n"
-        "    ...            overwrite=True)['tensors']\n"
-        "    1\n");
+  m.def(
+      "convert", &Convert, nb::arg("source"), nb::arg("destination"), nb::kw_only(),
+      nb::arg("include").none() = nb::none(), nb::arg("exclude").none() = nb::none(),
+      nb::arg("rename").none() = nb::none(), nb::arg("dtypes").none() = nb::none(), nb::arg("allow_loss") = false,
+      nb::arg("format").none() = nb::none(), nb::arg("level") = "stored", nb::arg("base").none() = nb::none(),
+      nb::arg("sync") = true, nb::arg("overwrite") = false, nb::arg("alignment") = 64, nb::arg("checksums") = true,
+      nb::arg("threads").none() = nb::none(),
+      nb::sig("def convert(source: str | os.PathLike[str], destination: str | os.PathLike[str], *, "
+              "include: str | collections.abc.Iterable[str] | None = None, "
+              "exclude: str | collections.abc.Iterable[str] | None = None, "
+              "rename: collections.abc.Callable[[str], str] | collections.abc.Mapping[str, str] | None = None, "
+              "dtypes: object = None, allow_loss: bool = False, format: str | None = None, level: str = 'stored', "
+              "base: str | os.PathLike[str] | None = None, sync: bool = True, overwrite: bool = False, "
+              "alignment: int = 64, checksums: bool = True, threads: int | None = None) -> dict[str, typing.Any]"),
+      "Copies the tensors of a file into another file, of any format, in bounded memory.\n\n"
+      "``include`` and ``exclude`` are shell patterns of names; ``rename`` is a function of the old name, or a "
+      "mapping; ``dtypes`` is a dtype for all tensors, or a mapping of patterns to dtypes. With ``allow_loss`` what "
+      "the format cannot hold is left out, and the result says what; otherwise it is a ValueError. The other arguments "
+      "are those of ``save``. Returns "
+      "``tensors``, ``bytes``, ``file_bytes`` and ``losses``.\n\n"
+      "    >>> import numpy as np, tensorcask as tc\n"
+      "    >>> _ = tc.save('model.npz', {'old/w': np.eye(2)}, overwrite=True)\n"
+      "    >>> tc.convert('model.npz', 'model.safetensors', rename={'old/w': 'w'}, dtypes='float32',\n"
+      "    ...            overwrite=True)['tensors']\n"
+      "    1\n");
 }
 
 // ---- salvage --------------------------------------------------------------------------------------------------------

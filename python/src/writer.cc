@@ -34,8 +34,8 @@ struct WriteArguments {
 };
 
 WriteArguments FromWriteArguments(nb::handle path, nb::handle format, nb::handle metadata, nb::handle level,
-                                  nb::handle base, bool sync, bool overwrite, uint64_t alignment, int shards,
-                                  nb::handle threads) {
+                                  nb::handle base, bool sync, bool overwrite, uint64_t alignment, bool checksums,
+                                  int shards, nb::handle threads) {
   WriteArguments arguments;
   arguments.path = FromPath(path);
   arguments.format = &TargetFormat(arguments.path, format);
@@ -45,6 +45,7 @@ WriteArguments FromWriteArguments(nb::handle path, nb::handle format, nb::handle
   options.sync = sync;
   options.overwrite = overwrite;
   options.alignment = alignment;
+  options.checksums = checksums;
   options.num_shards = shards;
   const int num_threads = FromThreads(threads);
   // More than one thread would copy the elements, which are memory of Python (CheckpointWriterOptions::num_threads):
@@ -55,9 +56,10 @@ WriteArguments FromWriteArguments(nb::handle path, nb::handle format, nb::handle
 }
 
 uint64_t Save(nb::handle path, nb::handle tensors, nb::handle format, nb::handle metadata, nb::handle level,
-              nb::handle base, bool sync, bool overwrite, uint64_t alignment, int shards, nb::handle threads) {
+              nb::handle base, bool sync, bool overwrite, uint64_t alignment, bool checksums, int shards,
+              nb::handle threads) {
   const WriteArguments arguments =
-      FromWriteArguments(path, format, metadata, level, base, sync, overwrite, alignment, shards, threads);
+      FromWriteArguments(path, format, metadata, level, base, sync, overwrite, alignment, checksums, shards, threads);
   if (!nb::hasattr(tensors, "items")) {
     PyErr_Format(PyExc_TypeError, "tensors must be a mapping of names to arrays, not %R", tensors.type().ptr());
     throw nb::python_error();
@@ -200,12 +202,13 @@ class Writer {
 #define TENSORCASK_WRITE_ARGUMENTS                                                                             \
   nb::arg("format").none() = nb::none(), nb::arg("metadata").none() = nb::none(), nb::arg("level") = "stored", \
   nb::arg("base").none() = nb::none(), nb::arg("sync") = true, nb::arg("overwrite") = false,                   \
-  nb::arg("alignment") = 64, nb::arg("shards") = 1, nb::arg("threads").none() = nb::none()
+  nb::arg("alignment") = 64, nb::arg("checksums") = true, nb::arg("shards") = 1,                               \
+  nb::arg("threads").none() = nb::none()
 
 constexpr char kWriteSignature[] =
     "*, format: str | None = None, metadata: collections.abc.Mapping[str, str] | None = None, level: str = 'stored', "
     "base: str | os.PathLike[str] | None = None, sync: bool = True, overwrite: bool = False, alignment: int = 64, "
-    "shards: int = 1, threads: int | None = None";
+    "checksums: bool = True, shards: int = 1, threads: int | None = None";
 
 void DefineWriterClass(nb::module_& m) {
   static const std::string init_signature =
@@ -225,9 +228,9 @@ void DefineWriterClass(nb::module_& m) {
       .def(
           "__init__",
           [](Writer* self, nb::handle path, nb::handle format, nb::handle metadata, nb::handle level, nb::handle base,
-             bool sync, bool overwrite, uint64_t alignment, int shards, nb::handle threads) {
-            new (self) Writer(
-                FromWriteArguments(path, format, metadata, level, base, sync, overwrite, alignment, shards, threads));
+             bool sync, bool overwrite, uint64_t alignment, bool checksums, int shards, nb::handle threads) {
+            new (self) Writer(FromWriteArguments(path, format, metadata, level, base, sync, overwrite, alignment,
+                                                 checksums, shards, threads));
           },
           nb::arg("path"), nb::kw_only(), TENSORCASK_WRITE_ARGUMENTS, nb::sig(init_signature.c_str()))
       .def("declare", &Writer::Declare, nb::arg("name"), nb::arg("dtype"), nb::arg("shape"),
@@ -279,7 +282,8 @@ void DefineWriter(nb::module_& m) {
         "that. Arrays are whatever has DLPack, the buffer protocol or ``__array__``, of any strides, read without a "
         "copy. ``metadata`` is text to keep beside them (safetensors). ``level`` is 'stored', 'default' or 'high' and "
         "compresses; ``base`` is an earlier checkpoint to store deltas against. With ``sync`` the file is durable when "
-        "the call returns. ``overwrite`` replaces a file of this name, atomically.\n\n"
+        "the call returns. ``overwrite`` replaces a file of this name, atomically. With ``checksums=False`` a "
+        "safetensors file stores none, and no reader can notice damaged elements; other formats ignore this.\n\n"
         "Raises FileExistsError; ValueError for what the format cannot hold; TypeError for what is no array.\n\n"
         "    >>> import numpy as np, tensorcask as tc\n"
         "    >>> tc.save('small.npy', {'x': np.arange(3.0)}, overwrite=True)\n"

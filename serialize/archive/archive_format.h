@@ -55,6 +55,8 @@ struct ArchiveWriterOptions {
   bool overwrite = false;  // replace a file of this name
   bool sync = true;        // durable when Finish returns
   uint64_t alignment = 64;
+  // false: the file has no checksums, if the format leaves them to the writer (ArchiveTraits::optional_checksums).
+  bool checksums = true;
   PayloadLevel level = PayloadLevel::kStored;
   std::shared_ptr<const BaseLookup> base = nullptr;  // encoded tensors become deltas to this; null: no deltas
   int num_shards = 1;
@@ -78,10 +80,11 @@ struct ArchiveTraits {
   bool levels = false;             // compresses
   bool deltas = false;
   bool strings = false;
-  bool aliases = false;       // ArchiveEntry::alias_of
-  bool sized_shards = false;  // ArchiveWriterOptions::max_shard_bytes
-  bool has_signature = true;  // false: only the extension or the user can tell the format
-  bool is_prefix = false;     // a path is the common beginning of the names of several files
+  bool aliases = false;             // ArchiveEntry::alias_of
+  bool sized_shards = false;        // ArchiveWriterOptions::max_shard_bytes
+  bool optional_checksums = false;  // ArchiveWriterOptions::checksums
+  bool has_signature = true;        // false: only the extension or the user can tell the format
+  bool is_prefix = false;           // a path is the common beginning of the names of several files
 };
 
 // What ArchiveFormat::Recognizes looks at.

@@ -146,6 +146,7 @@ ArchiveTraits SafetensorsArchiveFormat::traits() const {
   traits.file_metadata = true;
   traits.aliases = true;
   traits.sized_shards = true;
+  traits.optional_checksums = true;
   return traits;
 }
 
@@ -187,6 +188,7 @@ absl::StatusOr<std::unique_ptr<ArchiveWriter>> SafetensorsArchiveFormat::Create(
     const std::string& path, const ArchiveWriterOptions& options) const {
   SafetensorsWriterOptions write;
   write.alignment = options.alignment;
+  write.checksums = options.checksums;
   write.metadata = options.file_metadata;
   write.sync = options.sync;
   write.overwrite = options.overwrite;

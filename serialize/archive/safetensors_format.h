@@ -32,10 +32,9 @@ class SafetensorsArchiveFormat final : public ArchiveFormat {
   std::vector<std::string> FindIn(const std::string& folder, absl::Span<const std::string> names) const override;
   absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
                                                       const ArchiveReaderOptions& options) const override;
-  // Stores checksums of the tensors. options.alignment is that of the first tensor. "NAME.safetensors.index.json" makes
-  // a model of files NAME-00001-of-00003.safetensors with this index; options.max_shard_bytes is then kShardBytes
-  // unless it is set. For "NAME.safetensors" with max_shard_bytes, a model that fits one file is that file, without an
-  // index.
+  // options.alignment is that of the first tensor. "NAME.safetensors.index.json" makes a model of files
+  // NAME-00001-of-00003.safetensors with this index; options.max_shard_bytes is then kShardBytes unless it is set. For
+  // "NAME.safetensors" with max_shard_bytes, a model that fits one file is that file, without an index.
   absl::StatusOr<std::unique_ptr<ArchiveWriter>> Create(const std::string& path,
                                                         const ArchiveWriterOptions& options) const override;
   absl::StatusOr<FileEditResult> Edit(const std::string& path, const FileEdits& edits,

@@ -90,9 +90,11 @@ def saves(bench, what, arrays):
     torch = peer("torch")
     save = functools.partial(tc.save, sync=False, overwrite=True)
     if rust:
-        bench.compare(f"save {what}: safetensors", lambda: save(bench.path("a.safetensors"), arrays),
-                      lambda: rust.save_file(arrays, bench.path("b.safetensors")),
-                      "safetensors.numpy.save_file")  # fmt: skip
+        for checksums in (False, True):
+            bench.compare(f"save {what}: safetensors{', with checksums' if checksums else ''}",
+                          lambda: save(bench.path("a.safetensors"), arrays, checksums=checksums),
+                          lambda: rust.save_file(arrays, bench.path("b.safetensors")),
+                          "safetensors.numpy.save_file")  # fmt: skip
         bench.remove("a.safetensors", "b.safetensors")
     bench.compare(f"save {what}: npz", lambda: save(bench.path("a.npz"), arrays),
                   lambda: np.savez(bench.path("b.npz"), **arrays), "np.savez")  # fmt: skip

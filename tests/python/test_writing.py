@@ -178,6 +178,27 @@ def test_options(tmp_path):
         tc.save(tmp_path / "no" / "such" / "folder", zeros)
 
 
+def test_checksums_of_safetensors_are_optional(tmp_path):
+    plain, summed = tmp_path / "plain.safetensors", tmp_path / "summed.safetensors"
+    tensors = {"x": np.arange(1000, dtype=np.float32)}
+    tc.save(plain, tensors, checksums=False)
+    tc.convert(plain, summed)
+    tc.convert(plain, tmp_path / "again.safetensors", checksums=False)
+    assert plain.read_bytes() == (tmp_path / "again.safetensors").read_bytes()
+    bare = tmp_path / "bare.safetensors"
+    tc.convert(summed, bare, checksums=False)
+    for path in plain, bare, summed:
+        changed = bytearray(path.read_bytes())
+        changed[-1] ^= 1
+        path.write_bytes(changed)
+    for path in plain, bare:
+        assert tc.load(path)["x"][-1] != tensors["x"][-1]  # nothing notices
+    with pytest.raises(tc.DataLossError, match="checksum"):
+        tc.load(summed)
+    tc.save(tmp_path / "m", tensors, checksums=False)  # a checkpoint has them always
+    assert tc.verify(tmp_path / "m")
+
+
 def test_the_file_is_that_of_the_peers(tmp_path):
     values = {"x": np.arange(6, dtype=np.float32).reshape(2, 3).T}
     tc.save(tmp_path / "a.npz", values)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Files of one tensor that is called as its file, and the two forms of a safetensors model."""
 
+import filecmp
 import json
 import os
 import shutil
@@ -173,6 +174,24 @@ class Differences(Archives):
     def test_the_largest_changes_have_their_own_places(self):
         line = self.show([0, 4], [0.001, 4.002], "<f8", "d")
         self.assertRegex(line, r"at most by 0.002 at \[1\]: 4, 4.002; relatively by 1 at \[0\]$")
+
+
+class Checksums(Archives):
+    def test_without_them_the_bytes_are_those_of_the_reference_writer(self):
+        reference = os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                                 "../serialize/safetensors/golden/reference_0.8.0.safetensors")
+        copy, with_checksums = self.path("copy.safetensors"), self.path("with.safetensors")
+        self.good("convert", "--alignment", "8", "--no-checksums", reference, copy)
+        self.assertTrue(filecmp.cmp(reference, copy, shallow=False))
+        self.assertIn("have no checksum", self.good("verify", copy))
+        self.good("convert", copy, with_checksums)
+        self.assertNotIn("no checksum", self.good("verify", with_checksums))
+
+    def test_other_formats_do_not_choose(self):
+        model = self.model(tensors={"w": floats(1, 2)})
+        for target in ("m.npz", "m.npy", "m.tfrecord", "m.pb", "copy"):
+            done = run("convert", "--no-checksums", model, self.path(target))
+            self.assert_one_line(done, 2, "--no-checksums is for safetensors files; DST is")
 
 
 class TwoForms(Archives):

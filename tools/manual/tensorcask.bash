@@ -10,13 +10,13 @@ _tensorcask_options() {
     diff) echo '--help -h --rtol --atol --json --format --lenient --opaque-dtype --base' ;;
     verify) echo '--help -h --json --format --lenient --opaque-dtype --base' ;;
     salvage) echo '--help -h --json --overwrite --base' ;;
-    convert) echo '--help -h --format --lenient --opaque-dtype --base --to --level --alignment --shard-size --overwrite --include --exclude --rename --dtype --allow-loss --dry-run' ;;
+    convert) echo '--help -h --format --lenient --opaque-dtype --base --to --level --alignment --no-checksums --shard-size --overwrite --include --exclude --rename --dtype --allow-loss --dry-run' ;;
     edit) echo '--help -h --rename --set --unset --remove --output -o --dry-run' ;;
     clean) echo '--help -h --delete --json' ;;
     cat) echo '--help -h --exclude --allow-loss --format --lenient --opaque-dtype --base' ;;
-    save) echo '--help -h --to --level --alignment --shard-size --overwrite --include --exclude --allow-loss --limit' ;;
+    save) echo '--help -h --to --level --alignment --no-checksums --shard-size --overwrite --include --exclude --allow-loss --limit' ;;
     send) echo '--help -h --unix --timeout --exclude --allow-loss --format --lenient --opaque-dtype --base' ;;
-    recv) echo '--help -h --unix --timeout --to --level --alignment --shard-size --overwrite' ;;
+    recv) echo '--help -h --unix --timeout --to --level --alignment --no-checksums --shard-size --overwrite' ;;
     serve) echo '--help -h --unix --timeout --format --lenient --opaque-dtype --base' ;;
     demo) echo '--help -h' ;;
   esac

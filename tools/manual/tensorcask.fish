@@ -82,6 +82,7 @@ complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l base -r -F -d
 complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l to -x -a 'checkpoint tensorproto records safetensors npy npz tensorproto-text' -d 'The format of DST, if its name does not show it'
 complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l level -x -a 'stored default high' -d 'Compression: stored (plain elements, the default), default or high; TensorFlow reads only stored'
 complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l alignment -x -d 'Each tensor starts at a multiple of N bytes (default 64); 1 is the layout of TensorFlow'
+complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l no-checksums -d 'safetensors: store no checksums; with --alignment 8 the bytes are those of safetensors 0.8.0'
 complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l shard-size -x -d 'safetensors: begin another file after SIZE bytes of tensors (500MB, 2GiB); the default for an index as DST is 5GB'
 complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l overwrite -d 'Replace DST'
 complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l include -x -a '(__tensorcask_tensors)' -d 'Only tensors with names that match; may be repeated'
@@ -120,6 +121,7 @@ complete -c tensorcask -n '__fish_seen_subcommand_from save' -l help -s h -d 'Pr
 complete -c tensorcask -n '__fish_seen_subcommand_from save' -l to -x -a 'checkpoint tensorproto records safetensors npy npz tensorproto-text' -d 'The format of DST, if its name does not show it'
 complete -c tensorcask -n '__fish_seen_subcommand_from save' -l level -x -a 'stored default high' -d 'Compression: stored (plain elements, the default), default or high; TensorFlow reads only stored'
 complete -c tensorcask -n '__fish_seen_subcommand_from save' -l alignment -x -d 'Each tensor starts at a multiple of N bytes (default 64); 1 is the layout of TensorFlow'
+complete -c tensorcask -n '__fish_seen_subcommand_from save' -l no-checksums -d 'safetensors: store no checksums; with --alignment 8 the bytes are those of safetensors 0.8.0'
 complete -c tensorcask -n '__fish_seen_subcommand_from save' -l shard-size -x -d 'safetensors: begin another file after SIZE bytes of tensors (500MB, 2GiB); the default for an index as DST is 5GB'
 complete -c tensorcask -n '__fish_seen_subcommand_from save' -l overwrite -d 'Replace DST'
 complete -c tensorcask -n '__fish_seen_subcommand_from save' -l include -x -a '(__tensorcask_tensors)' -d 'Only tensors with names that match; may be repeated'
@@ -146,6 +148,7 @@ complete -c tensorcask -n '__fish_seen_subcommand_from recv' -l timeout -x -d 'G
 complete -c tensorcask -n '__fish_seen_subcommand_from recv' -l to -x -a 'checkpoint tensorproto records safetensors npy npz tensorproto-text' -d 'The format of DST, if its name does not show it'
 complete -c tensorcask -n '__fish_seen_subcommand_from recv' -l level -x -a 'stored default high' -d 'Compression: stored (plain elements, the default), default or high; TensorFlow reads only stored'
 complete -c tensorcask -n '__fish_seen_subcommand_from recv' -l alignment -x -d 'Each tensor starts at a multiple of N bytes (default 64); 1 is the layout of TensorFlow'
+complete -c tensorcask -n '__fish_seen_subcommand_from recv' -l no-checksums -d 'safetensors: store no checksums; with --alignment 8 the bytes are those of safetensors 0.8.0'
 complete -c tensorcask -n '__fish_seen_subcommand_from recv' -l shard-size -x -d 'safetensors: begin another file after SIZE bytes of tensors (500MB, 2GiB); the default for an index as DST is 5GB'
 complete -c tensorcask -n '__fish_seen_subcommand_from recv' -l overwrite -d 'Replace DST'
 

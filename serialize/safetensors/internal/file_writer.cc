@@ -21,6 +21,8 @@
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/strided/internal/changing_memory.h"
+#include "tensorcask/tensor/strided/internal/device_elements.h"
+#include "tensorcask/tensor/strided/row_major.h"
 
 namespace tensorcask::safetensors {
 namespace {
@@ -88,11 +90,19 @@ absl::Status FileWriter::Write(size_t number, uint64_t offset_in_tensor, absl::s
   return offset == sink.position() ? sink.Append(bytes) : sink.WriteAt(offset, bytes);
 }
 
+// For a checksum, elements are read twice, so those that code outside the library may change are copied first.
+absl::Status FileWriter::ForEachPiece(const TensorView& view,
+                                      absl::FunctionRef<absl::Status(absl::string_view bytes)> write) const {
+  const bool read_once = !options_.checksums && !internal::IsOnDevice(view);
+  return read_once ? ForEachRowMajorPiece(view, kPieceBytes, write)
+                   : internal::ForEachStablePiece(view, kPieceBytes, write);
+}
+
 absl::Status FileWriter::Add(size_t number, const TensorView& view) {
   uint64_t written = 0;
   const int bits = SafetensorsDTypeBits(view.dtype());
   ElementPacker packer(bits);
-  CASK_RETURN_IF_ERROR(internal::ForEachStablePiece(view, kPieceBytes, [&](absl::string_view bytes) {
+  CASK_RETURN_IF_ERROR(ForEachPiece(view, [&](absl::string_view bytes) {
     if (bits < 8) {
       packed_.clear();
       packer.Pack(bytes, &packed_);
@@ -124,7 +134,7 @@ absl::Status FileWriter::AddPart(size_t number, const TensorSlice& slice, const 
   const uint64_t run_bytes = static_cast<uint64_t>(runs.length()) * element_bytes;
   uint64_t at = 0;
   uint64_t left = 0;  // of this run
-  return internal::ForEachStablePiece(view, kPieceBytes, [&](absl::string_view bytes) -> absl::Status {
+  return ForEachPiece(view, [&](absl::string_view bytes) -> absl::Status {
     while (!bytes.empty()) {
       if (left == 0) {
         at = static_cast<uint64_t>(runs.Next()) * element_bytes;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/io/byte_sink.h"
@@ -68,6 +69,8 @@ class FileWriter {
   bool is_sharded() const { return plans_.size() > 1 || options_.always_index; }
   std::string IndexPath() const;
   std::string FilePath(size_t file) const;
+  absl::Status ForEachPiece(const TensorView& view,
+                            absl::FunctionRef<absl::Status(absl::string_view bytes)> write) const;
   absl::Status Write(size_t number, uint64_t offset_in_tensor, absl::string_view bytes);
   absl::Status CheckComplete() const;
   absl::Status WriteChecksums(size_t file);

@@ -377,6 +377,46 @@ TEST(SafetensorsStreaming, WhatWasDeclaredMustBeAdded) {
   }
 }
 
+TEST(SafetensorsWriter, CopiesTheCallersMemoryOnlyForAChecksum) {
+  class FromMemory final : public ForwardingFileSystem {
+   public:
+    FromMemory(FileSystem* behind, const std::vector<float>& memory)
+        : ForwardingFileSystem(behind), begin_(reinterpret_cast<const char*>(memory.data())) {}
+    IoResult Append(IoResult handle, absl::string_view bytes) override {
+      if (bytes.data() == begin_) ++appends_from_memory;
+      return ForwardingFileSystem::Append(handle, bytes);
+    }
+    int appends_from_memory = 0;
+
+   private:
+    const char* begin_;
+  };
+  std::vector<float> memory(100'000);
+  for (size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<float>(i);
+  ASSERT_OK_AND_ASSIGN(const Tensor external,
+                       Tensor::FromExternal(DType::kFloat32, TensorShape({100, 1000}), memory.data(),
+                                            memory.size() * sizeof(float), nullptr));
+  ASSERT_OK_AND_ASSIGN(const TensorView transposed, TensorView(external).Transpose(0, 1));
+  ASSERT_OK_AND_ASSIGN(const Tensor dense, transposed.ToTensor());
+  ASSERT_OK_AND_ASSIGN(const Tensor own, external.Clone());
+  for (const bool checksums : {false, true}) {
+    MemoryFileSystem files;
+    FromMemory noted(&files, memory);
+    SafetensorsWriterOptions options = AsReference();
+    options.checksums = checksums;
+    options.file_system = &noted;
+    ASSERT_OK_AND_ASSIGN(SafetensorsWriter writer, SafetensorsWriter::Create("m", options));
+    EXPECT_OK(writer.Declare("a", external.dtype(), external.shape()));
+    EXPECT_OK(writer.Declare("b", transposed.dtype(), transposed.shape()));
+    EXPECT_OK(writer.Add("a", external));
+    EXPECT_OK(writer.Add("b", transposed));
+    EXPECT_OK(writer.Finish());
+    EXPECT_EQ(noted.appends_from_memory, checksums ? 0 : 1);
+    options.file_system = nullptr;
+    EXPECT_EQ(*files.Find("m"), SavedBytes({{"a", own}, {"b", dense}}, options));
+  }
+}
+
 TEST(SafetensorsStreaming, NeedsNoRandomAccessInOrderAndWithoutChecksums) {
   class AppendOnly final : public ForwardingFileSystem {
    public:
