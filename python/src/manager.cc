@@ -1,5 +1,6 @@
 #include "tensorcask/python/src/manager.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -12,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "tensorcask/python/src/copy_memory.h"
 #include "tensorcask/python/src/errors.h"
 #include "tensorcask/python/src/interrupts.h"
 #include "tensorcask/python/src/options.h"
@@ -19,6 +21,11 @@
 #include "tensorcask/python/src/text.h"
 #include "tensorcask/python/src/writer.h"
 #include "tensorcask/serialize/checkpoint/manager.h"
+#include "tensorcask/tensor/allocator.h"
+#include "tensorcask/tensor/base/ref_counted.h"
+#include "tensorcask/tensor/buffer.h"
+#include "tensorcask/tensor/strided/memory_format.h"
+#include "tensorcask/tensor/strided/view.h"
 
 namespace nb = nanobind;
 
@@ -53,6 +60,29 @@ absl::Status AddAll(const std::vector<NamedView>& tensors, CheckpointWriter& wri
   return absl::OkStatus();
 }
 
+// True for memory of Python, which may change as soon as a call returns. Tensors of the library need no copy before
+// they are written to.
+bool NeedsCopy(const TensorView& view) {
+  return view.num_elements() > 0 && view.buffer()->kind() == TensorBuffer::Kind::kExternal;
+}
+
+// As AddAll, for a writer in the background.
+absl::Status AddCopies(const std::vector<NamedView>& tensors, const RefPtr<Allocator>& memory,
+                       CheckpointWriter& writer) {
+  for (const NamedView& named : tensors) {
+    if (!KeepGoing()) return absl::CancelledError("the save was cancelled");
+    TensorView view = named.tensor.view;
+    if (NeedsCopy(view)) {
+      absl::StatusOr<TensorView> copy = view.Clone(MemoryFormat::kPreserve, memory);
+      if (!copy.ok())
+        return absl::Status(copy.status().code(), absl::StrCat(named.name, ": ", copy.status().message()));
+      view = *std::move(copy);
+    }
+    if (absl::Status status = writer.Add(named.name, view); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
 // A save that runs in the background. Shared with the list of those that run when the interpreter exits.
 class Save {
  public:
@@ -77,7 +107,8 @@ class Save {
 
 class Manager {
  public:
-  Manager(const std::string& folder, const CheckpointManagerOptions& options) {
+  Manager(const std::string& folder, const CheckpointManagerOptions& options, bool reuse_memory)
+      : memory_(std::make_unique<const CopyMemory>(reuse_memory)) {
     manager_ =
         std::make_unique<CheckpointManager>(Take(WithoutGil([&] { return CheckpointManager::Open(folder, options); })));
     const std::lock_guard<ProcessMutex> lock(All().mutex);
@@ -103,7 +134,10 @@ class Manager {
   Save SaveInBackground(int64_t step, nb::handle tensors) {
     const std::vector<NamedView> list = FromTensors(tensors);
     return Save(Take(Call<absl::StatusOr<BackgroundSave>>([&](CheckpointManager& manager) {
-      return manager.SaveInBackground(step, [&](CheckpointWriter& writer) { return AddAll(list, writer); });
+      return manager.SaveInBackground(step, [&](CheckpointWriter& writer) {
+        TrimUnlessSizesStay(list);
+        return AddCopies(list, memory_->allocator(), writer);
+      });
     })));
   }
 
@@ -129,6 +163,7 @@ class Manager {
     const ReleasedGil release;
     const std::lock_guard<ProcessMutex> lock(mutex_);
     manager_.reset();
+    memory_.reset();
   }
   bool is_closed() const { return manager_ == nullptr; }
 
@@ -165,8 +200,23 @@ class Manager {
     return result;
   }
 
+  // Kept memory fits copies of the sizes before: with other sizes it would only grow. The save before has ended here.
+  void TrimUnlessSizesStay(const std::vector<NamedView>& tensors) {
+    std::vector<int64_t> sizes;
+    for (const NamedView& named : tensors) {
+      const TensorView& view = named.tensor.view;
+      if (NeedsCopy(view)) sizes.push_back(view.num_elements() * static_cast<int64_t>(view.element_size()));
+    }
+    std::sort(sizes.begin(), sizes.end());
+    if (sizes != copied_bytes_) memory_->Trim();
+    copied_bytes_ = std::move(sizes);
+  }
+
   ProcessMutex mutex_;
-  std::unique_ptr<CheckpointManager> manager_;  // null once closed
+  std::vector<int64_t> copied_bytes_;  // of the copies of the last save in the background, sorted
+  // Null once closed.
+  std::unique_ptr<CheckpointManager> manager_;
+  std::unique_ptr<const CopyMemory> memory_;
 };
 
 // (step, prefix), or None if there is no whole step.
@@ -222,17 +272,21 @@ void DefineManagerClass(nb::module_& m) {
       .def(
           "__init__",
           [](Manager* self, nb::handle folder, nb::handle name, int keep_last, int64_t keep_every, nb::handle level,
-             nb::handle base, bool sync, int shards, nb::handle threads) {
-            new (self) Manager(FromPath(folder),
-                               FromArguments(name, keep_last, keep_every, level, base, sync, shards, threads));
+             nb::handle base, bool sync, int shards, nb::handle threads, bool reuse_memory) {
+            new (self)
+                Manager(FromPath(folder),
+                        FromArguments(name, keep_last, keep_every, level, base, sync, shards, threads), reuse_memory);
           },
           nb::arg("folder"), nb::kw_only(), nb::arg("name") = "ckpt", nb::arg("keep_last") = 5,
           nb::arg("keep_every") = 0, nb::arg("level") = "stored", nb::arg("base").none() = nb::none(),
           nb::arg("sync") = true, nb::arg("shards") = 1, nb::arg("threads").none() = nb::none(),
+          nb::arg("reuse_memory") = true,
           nb::sig("def __init__(self, folder: str | os.PathLike[str], *, name: str = 'ckpt', keep_last: int = 5, "
                   "keep_every: int = 0, level: str = 'stored', base: str | os.PathLike[str] | None = None, "
-                  "sync: bool = True, shards: int = 1, threads: int | None = None) -> None"),
-          "Makes the folder if it is missing. ``keep_every`` also keeps each step that is a multiple of it.")
+                  "sync: bool = True, shards: int = 1, threads: int | None = None, reuse_memory: bool = True) -> None"),
+          "Makes the folder if it is missing. ``keep_every`` also keeps each step that is a multiple of it. With "
+          "``reuse_memory`` the manager keeps the memory of the arrays' copies, as much as all of them, until it is "
+          "closed, which makes the next save in the background faster.")
       .def("save", &Manager::SaveStep, nb::arg("step"), nb::arg("tensors"),
            nb::sig("def save(self, step: int, tensors: collections.abc.Mapping[str, object]) -> None"),
            "Saves a step and removes those that are no longer kept. FileExistsError if the step is there and whole.")

@@ -65,6 +65,7 @@ class StepSaver:
         sync: bool = True,
         shards: int = 1,
         threads: "int | None" = None,
+        reuse_memory: bool = True,
     ) -> None:
         if full_every < 1:
             raise InvalidArgumentError(f"full_every is {full_every}; wanted 1 or more")
@@ -76,7 +77,9 @@ class StepSaver:
         self._folder = os.fspath(folder)
         self._name = name
         self._full_every = full_every
-        self._options: "dict[str, typing.Any]" = {"sync": sync, "shards": shards, "threads": threads}
+        self._options: "dict[str, typing.Any]" = {
+            "sync": sync, "shards": shards, "threads": threads, "reuse_memory": reuse_memory
+        }  # fmt: skip
         self._level = level
         self._full = _native.CheckpointManager(
             folder, name=name, keep_last=keep_last, keep_every=keep_every, level=level, **self._options

@@ -165,3 +165,42 @@ def test_deltas_of_a_manager_whose_base_is_lost(tmp_path):
         tc.load(path, base=base)
     with pytest.raises(FileNotFoundError):
         tc.CheckpointManager(tmp_path / "run", base=base, level="default")
+
+
+MIB = 1 << 20
+
+
+def resident_bytes():
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.parametrize("reuse_memory", [True, False])
+def test_memory_of_copies_is_kept_for_the_next_save(tmp_path, reuse_memory):
+    array = np.zeros((128, MIB // 8))  # 128 MiB
+    array[:] = 1
+    strided = array[::2, ::3]
+    with tc.CheckpointManager(tmp_path, sync=False, reuse_memory=reuse_memory) as manager:
+        before = resident_bytes()
+        for step in (1, 2):
+            save = manager.save_in_background(step, {"w": array, "strided": strided, "empty": np.zeros((0, 3))})
+            array[:] = step + 1  # which the copies do not see
+            save.wait()
+            kept = resident_bytes() - before
+            if reuse_memory:
+                assert 120 * MIB < kept < 180 * MIB
+            else:
+                assert kept < 60 * MIB
+            loaded = tc.load(manager.path_of(step))
+            assert (loaded["w"] == step).all() and (loaded["strided"] == step).all()
+            assert loaded["strided"].shape == strided.shape and loaded["empty"].shape == (0, 3)
+            del loaded
+    assert resident_bytes() - before < 60 * MIB
+
+
+def test_memory_of_copies_does_not_grow_with_new_sizes(tmp_path):
+    with tc.CheckpointManager(tmp_path, sync=False, keep_last=1) as manager:
+        before = resident_bytes()
+        for step in range(10):
+            manager.save_in_background(step, {"w": np.ones((32 + step, MIB // 8))}).wait()
+        assert resident_bytes() - before < 80 * MIB
