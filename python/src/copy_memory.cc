@@ -1,6 +1,6 @@
 #include "tensorcask/python/src/copy_memory.h"
 
-#include <memory>
+#include <algorithm>
 #include <mutex>
 #include <utility>
 
@@ -8,40 +8,47 @@
 #include "tensorcask/tensor/memory/host_caching_allocator.h"
 
 namespace tensorcask::python {
-namespace {
 
-using SharedAllocator = std::shared_ptr<const RefPtr<Allocator>>;
+struct CopyMemory::Kept {
+  const RefPtr<HostCachingAllocator> allocator = HostCachingAllocator::Make();
+  std::mutex mutex;
+  std::vector<size_t> sizes;  // of the last copies, sorted
+};
 
 // What all objects of this process share. A child of fork(2) begins with memory of its own.
-SharedAllocator Shared() {
+std::shared_ptr<CopyMemory::Kept> CopyMemory::Shared() {
   struct State {
     ProcessMutex mutex;
     OwnerProcess owner;
-    std::weak_ptr<const RefPtr<Allocator>> allocator;
+    std::weak_ptr<Kept> kept;
   };
   static auto* const state = new State;
   const std::lock_guard<ProcessMutex> lock(state->mutex);
-  SharedAllocator allocator = state->owner.IsThisProcess() ? state->allocator.lock() : nullptr;
-  if (allocator == nullptr) {
-    allocator = std::make_shared<const RefPtr<Allocator>>(HostCachingAllocator::Make());
+  std::shared_ptr<Kept> kept = state->owner.IsThisProcess() ? state->kept.lock() : nullptr;
+  if (kept == nullptr) {
+    kept = std::make_shared<Kept>();
     state->owner = OwnerProcess();
-    state->allocator = allocator;
+    state->kept = kept;
   }
-  return allocator;
+  return kept;
 }
 
-}  // namespace
-
-CopyMemory::CopyMemory(bool keep)
-    : allocator_(keep ? Shared() : std::make_shared<const RefPtr<Allocator>>(CpuAllocator::Default())),
-      cache_(keep ? static_cast<HostCachingAllocator*>(allocator_->get()) : nullptr) {}
+CopyMemory::CopyMemory(bool keep) : kept_(keep ? Shared() : nullptr) {}
 
 CopyMemory::~CopyMemory() {
-  if (!owner_.IsThisProcess()) new SharedAllocator(std::move(allocator_));
+  if (!owner_.IsThisProcess()) new std::shared_ptr<Kept>(std::move(kept_));
 }
 
-void CopyMemory::Trim() const {
-  if (cache_ != nullptr) cache_->Trim();
+RefPtr<Allocator> CopyMemory::For(std::vector<size_t> sizes) const {
+  if (kept_ == nullptr) return CpuAllocator::Default();
+  // The allocator rounds small sizes, so blocks of these are used again for others.
+  const auto is_small = [](size_t size) { return size <= HostCachingAllocator::kMaxSmallBytes; };
+  sizes.erase(std::remove_if(sizes.begin(), sizes.end(), is_small), sizes.end());
+  std::sort(sizes.begin(), sizes.end());
+  const std::lock_guard<std::mutex> lock(kept_->mutex);
+  if (sizes != kept_->sizes) kept_->allocator->Trim();
+  kept_->sizes = std::move(sizes);
+  return kept_->allocator;
 }
 
 }  // namespace tensorcask::python

@@ -6,12 +6,13 @@
 #ifndef TENSORCASK_PYTHON_SRC_COPY_MEMORY_H_
 #define TENSORCASK_PYTHON_SRC_COPY_MEMORY_H_
 
+#include <cstddef>
 #include <memory>
+#include <vector>
 
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/owner_process.h"
 #include "tensorcask/tensor/base/ref_counted.h"
-#include "tensorcask/tensor/memory/host_caching_allocator.h"
 
 namespace tensorcask::python {
 
@@ -24,14 +25,16 @@ class CopyMemory {
   CopyMemory(const CopyMemory&) = delete;
   CopyMemory& operator=(const CopyMemory&) = delete;
 
-  const RefPtr<Allocator>& allocator() const { return *allocator_; }
-  // Frees what is kept and not in use.
-  void Trim() const;
+  // Memory for copies of these sizes in bytes. If the copies before had other sizes, what is kept of them is freed
+  // first: memory is kept by its size, so it would only grow.
+  RefPtr<Allocator> For(std::vector<size_t> sizes) const;
 
  private:
+  struct Kept;
+  static std::shared_ptr<Kept> Shared();
+
   const OwnerProcess owner_;
-  std::shared_ptr<const RefPtr<Allocator>> allocator_;
-  HostCachingAllocator* cache_ = nullptr;  // *allocator_, if it keeps memory
+  std::shared_ptr<Kept> kept_;  // null without `keep`
 };
 
 }  // namespace tensorcask::python

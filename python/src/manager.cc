@@ -1,6 +1,6 @@
 #include "tensorcask/python/src/manager.h"
 
-#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -66,6 +66,15 @@ bool NeedsCopy(const TensorView& view) {
   return view.num_elements() > 0 && view.buffer()->kind() == TensorBuffer::Kind::kExternal;
 }
 
+std::vector<size_t> SizesOfCopies(const std::vector<NamedView>& tensors) {
+  std::vector<size_t> sizes;
+  for (const NamedView& named : tensors) {
+    const TensorView& view = named.tensor.view;
+    if (NeedsCopy(view)) sizes.push_back(static_cast<size_t>(view.num_elements()) * view.element_size());
+  }
+  return sizes;
+}
+
 // As AddAll, for a writer in the background.
 absl::Status AddCopies(const std::vector<NamedView>& tensors, const RefPtr<Allocator>& memory,
                        CheckpointWriter& writer) {
@@ -74,8 +83,9 @@ absl::Status AddCopies(const std::vector<NamedView>& tensors, const RefPtr<Alloc
     TensorView view = named.tensor.view;
     if (NeedsCopy(view)) {
       absl::StatusOr<TensorView> copy = view.Clone(MemoryFormat::kPreserve, memory);
-      if (!copy.ok())
+      if (!copy.ok()) {
         return absl::Status(copy.status().code(), absl::StrCat(named.name, ": ", copy.status().message()));
+      }
       view = *std::move(copy);
     }
     if (absl::Status status = writer.Add(named.name, view); !status.ok()) return status;
@@ -134,10 +144,8 @@ class Manager {
   Save SaveInBackground(int64_t step, nb::handle tensors) {
     const std::vector<NamedView> list = FromTensors(tensors);
     return Save(Take(Call<absl::StatusOr<BackgroundSave>>([&](CheckpointManager& manager) {
-      return manager.SaveInBackground(step, [&](CheckpointWriter& writer) {
-        TrimUnlessSizesStay(list);
-        return AddCopies(list, memory_->allocator(), writer);
-      });
+      return manager.SaveInBackground(
+          step, [&](CheckpointWriter& writer) { return AddCopies(list, memory_->For(SizesOfCopies(list)), writer); });
     })));
   }
 
@@ -200,20 +208,7 @@ class Manager {
     return result;
   }
 
-  // Kept memory fits copies of the sizes before: with other sizes it would only grow. The save before has ended here.
-  void TrimUnlessSizesStay(const std::vector<NamedView>& tensors) {
-    std::vector<int64_t> sizes;
-    for (const NamedView& named : tensors) {
-      const TensorView& view = named.tensor.view;
-      if (NeedsCopy(view)) sizes.push_back(view.num_elements() * static_cast<int64_t>(view.element_size()));
-    }
-    std::sort(sizes.begin(), sizes.end());
-    if (sizes != copied_bytes_) memory_->Trim();
-    copied_bytes_ = std::move(sizes);
-  }
-
   ProcessMutex mutex_;
-  std::vector<int64_t> copied_bytes_;  // of the copies of the last save in the background, sorted
   // Null once closed.
   std::unique_ptr<CheckpointManager> manager_;
   std::unique_ptr<const CopyMemory> memory_;
