@@ -169,6 +169,21 @@ TEST_F(FakeCudaTest, DoesWhatABackendDoes) {
   ExerciseTensors(gpu);
 }
 
+TEST_F(FakeCudaTest, NoBytesAreNoCallAndOneIsOne) {
+  ASSERT_OK_AND_ASSIGN(const RefPtr<CudaBackend> gpu, Create());
+  ASSERT_OK_AND_ASSIGN(void* const block, gpu->Allocate(512));
+  char byte = 3;
+  for (const char* const call : {"copy", "fill"}) {
+    const Setting failing(*this, call, 700);
+    EXPECT_OK(gpu->Copy(CopyKind::kHostToDevice, block, &byte, 0, kDefaultStream));
+    EXPECT_OK(gpu->Fill(block, 1, 0, kDefaultStream));
+  }
+  ASSERT_OK(gpu->Fill(block, 7, 1, kDefaultStream));
+  ASSERT_OK(gpu->Copy(CopyKind::kDeviceToHost, &byte, block, 1, kDefaultStream));
+  EXPECT_EQ(byte, 7);
+  ASSERT_OK(gpu->Free(block, 512));
+}
+
 TEST_F(FakeCudaTest, StreamsOfOtherLibraries) {
   ASSERT_OK_AND_ASSIGN(const RefPtr<CudaBackend> gpu, Create());
   int handle = 0;
