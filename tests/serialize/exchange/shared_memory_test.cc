@@ -395,6 +395,19 @@ TEST_F(SharedMemory, OnlyItsOwnAllocatorSealsMemory) {
               StatusIs(Code::kFailedPrecondition, HasSubstr("not shared")));
 }
 
+TEST_F(SharedMemory, SealingWithoutAFreeDescriptorSaysSo) {
+  const RefPtr<SharedMemoryAllocator> allocator = Shared();
+  const RefPtr<TensorBuffer> sent = Filled(kSize, 'a', allocator);
+  struct rlimit limit;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const struct rlimit none = {3, limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const absl::Status status = allocator->SealAgainstWriting(*sent);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_THAT(status, StatusIs(Code::kResourceExhausted, HasSubstr("opening the memory file for reading")));
+  EXPECT_OK(allocator->SealAgainstWriting(*sent));
+}
+
 TEST_F(SharedMemory, CannotBeSealedWhileAChildHasItWritable) {
   const RefPtr<SharedMemoryAllocator> allocator = Shared();
   const RefPtr<TensorBuffer> sent = Filled(kSize, 'a', allocator);
