@@ -5071,6 +5071,23 @@ tensorcask_test(tests_tensor_inspect_report_test
   TIMEOUT
     60)
 
+tensorcask_test(tests_tensor_interop_dlpack_device_test
+  SOURCES
+    tests/tensor/interop/dlpack_device_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::dlpack
+    Tensorcask::memory
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor/interop
+  TIMEOUT
+    60)
+
 tensorcask_test(tests_tensor_interop_dlpack_export_test
   SOURCES
     tests/tensor/interop/dlpack_export_test.cc

@@ -95,7 +95,9 @@ class TensorBuffer : public RefCounted {
     RefPtr<Allocator> allocator;    // of the copy that EnsureMutable makes; null: CpuAllocator::Default()
     FileRange file_range = {};      // of the data, if another process may map them; stays open until `release`
   };
-  // With Kind::kDevice, `data` is an address on the device of `allocator`, which is then required, and is writable.
+  // With Kind::kDevice, `data` is an address on the device of `allocator`, which is then required. `release` is called
+  // once the work has finished that is, when the last reference is dropped, on the stream of the allocator's
+  // DeviceMemory and on those that RecordStream named.
   static RefPtr<TensorBuffer> WrapExternal(External memory);
 
   // Bytes [offset_bytes, offset_bytes + size_bytes) of `parent`. Requires: they lie inside it.
@@ -144,8 +146,8 @@ class TensorBuffer : public RefCounted {
   // device_memory()->stream(). Counts as a write. Requires: kDevice.
   // Errors, and nothing has changed: ResourceExhausted; errors of the device.
   absl::StatusOr<void*> MutableDeviceData();
-  // Work that is on `stream` when the memory is freed uses it, too (DeviceMemory::RecordStream). No effect for memory
-  // that no allocator of this process gave. Requires: kDevice.
+  // Work that is on `stream` when the memory is freed, or released if it is external, uses it, too
+  // (DeviceMemory::RecordStream). Requires: kDevice.
   absl::Status RecordStream(int64_t stream) const;
 
   // How often mutable_data was called on this root or its sub-buffers. If the number is unchanged, the data was not
@@ -156,6 +158,8 @@ class TensorBuffer : public RefCounted {
   TensorBuffer* root() const { return root_; }
   size_t offset_bytes() const { return offset_bytes_; }  // from the start of the root
   Kind kind() const { return root_->kind_; }
+  // Gives copies of this memory theirs: the allocator of the memory, or that of WrapExternal.
+  const RefPtr<Allocator>& copy_allocator() const { return root_->PrivateMemoryAllocator(); }
   absl::string_view allocator_name() const;  // "" for scalars, for external and mapped memory, and without data
   Allocator::BlockInfo block_info() const;   // of the allocator's block that the root uses, if any
 

@@ -8,14 +8,19 @@
 // There are two forms. The versioned form (DLPack 1.x) has a flag for read-only memory. The legacy form does not, so
 // its consumers either never write (NumPy) or always may (others).
 //
-// The data is on the host: device type 1 ("cpu") with any index. Each dtype of fixed size has a DLPack code, except the
-// quantized ones; strings have none. Elements under a byte (int4, float6_e2m3, ...) use one byte each here, which only
-// the versioned form can express.
+// The data is on the host, or on a device that an allocator of tensor/memory gives memory of. Each dtype of fixed size
+// has a DLPack code, except the quantized ones; strings have none. Elements under a byte (int4, float6_e2m3, ...) use
+// one byte each here, which only the versioned form can express.
 //
 // Strides count elements in both libraries, so every view can be exported: transposed, flipped (negative strides),
 // broadcast (stride 0). Exported strides are always present, byte_offset is 0, and `data` points to the element of
 // index 0 with the alignment of the view (null without elements). No library guarantees the 256-byte alignment that
 // DLPack describes.
+//
+// Streams. A tensor on a device is usable on a stream after the work of the library that made it. The consumer tells
+// the producer its stream, and the producer lets that stream wait. Out: DLPackExportOptions::stream is the consumer's.
+// In: the stream to tell the producer is that of DLPackImportOptions::allocator (DeviceMemory::stream()).
+// CudaBackend::AdoptStream gives streams of other libraries a number.
 //
 // Several threads may call these functions at once. A managed tensor may be released on any thread.
 //
@@ -26,6 +31,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "absl/status/statusor.h"
 #include "tensorcask/tensor/allocator.h"
@@ -55,8 +61,15 @@ enum class DLPackCopy : uint8_t {
 
 struct DLPackExportOptions {
   DLPackCopy copy = DLPackCopy::kIfNeeded;
-  bool read_only = false;                                 // export as read-only even if the memory is writable
-  RefPtr<Allocator> allocator = CpuAllocator::Default();  // of a copy
+  bool read_only = false;  // export as read-only even if the memory is writable
+  // Of a copy, which may thus be on another device, or on the host. Null: where the view is, with the allocator of its
+  // device or CpuAllocator::Default().
+  RefPtr<Allocator> allocator;
+  // For memory of a device: the stream, of the backend of that device, on which the consumer will use it. Its work
+  // waits for the work that is now on the stream of the memory (DeviceMemory::stream()), and freed memory is reused
+  // only after the work that is on it then. nullopt: the function waits for the stream of the memory, and the
+  // consumer's work has finished when it calls the deleter.
+  std::optional<int64_t> stream;
 };
 
 // Memory is exported with the read-only flag if `read_only` is set or if TensorBuffer::IsWritableInPlace() is false:
@@ -71,7 +84,8 @@ struct DLPackExportOptions {
 // from outside.
 //
 // Errors: Unimplemented for a dtype without a DLPack code; FailedPrecondition for a buffer without data;
-// ResourceExhausted if the memory of a copy cannot be allocated.
+// ResourceExhausted if the memory of a copy cannot be allocated; errors of the device, for example InvalidArgument for
+// a stream that does not exist.
 absl::StatusOr<DLPackPtr> ToDLPack(const TensorView& view, const DLPackExportOptions& options = {});
 
 // The same in the legacy form. Read-only memory needs a copy here, because the form has no read-only flag and the
@@ -85,27 +99,31 @@ struct DLPackImportOptions {
   DLPackCopy copy = DLPackCopy::kIfNeeded;
   // Legacy tensors have no read-only flag. false: they are treated as read-only, and the first mutable access copies.
   bool legacy_is_writable = false;
-  RefPtr<Allocator> allocator = CpuAllocator::Default();  // of a copy, now or at the first mutable access
+  // Of a copy, now or at the first mutable access. Data on a device is only taken with an allocator of that device.
+  RefPtr<Allocator> allocator = CpuAllocator::Default();
 };
 
 // The tensor of `managed`, which this function owns from the call on: the deleter is called exactly once, when the
-// last user of the memory is gone, or before returning if the memory is not used (an error, a copy, no elements). A
-// null deleter is not called. If the major version differs, only the deleter is read. The pointers cannot be checked:
-// the producer, a library of the same process, must pass valid ones. Everything else is checked.
+// last user of the memory is gone, or before returning if the memory is not used (an error, a copy, no elements). For
+// memory of a device it is called once the work has finished that then is on the stream of the allocator and on those
+// that CopyAcross and TensorBuffer::RecordStream were given. A null deleter is not called. If the major version
+// differs, only the deleter is read. The pointers cannot be checked: the producer, a library of the same process, must
+// pass valid ones. Everything else is checked.
 //
 // Null strides mean row-major. The memory of the view is the range between its lowest and highest element, because
 // DLPack does not tell the size of the block. A tensor with the read-only flag is copied on the first mutable access.
 // Unknown flags and other minor versions are ignored, as DLPack demands.
 //
 // A copy is needed for data that is not aligned to its elements, and for bools with a byte that is neither 0 nor 1
-// (such bytes become 1). Bools are therefore read once on import, and the producer must not write other bytes later. A
-// copy has the same strides, covers what the view covered and is writable.
+// (such bytes become 1). Bools are therefore read once on import, those of a device through a copy on the host, and the
+// producer must not write other bytes later. A copy has the same strides, covers what the view covered and is writable.
+// Memory of the types "cuda_host" and "rocm_host" is memory of the host.
 //
 // Errors: InvalidArgument if `managed` is null or its fields contradict each other: a negative rank or size, a rank
 // above TensorShape::kMaxRank, a null shape or null data with elements, elements outside the address space, 0 lanes;
 // InvalidArgument also if a copy is needed under kNever. Unimplemented, naming what was found, for another major
-// version, device or dtype, for vectors (lanes above 1) and for packed elements under a byte. ResourceExhausted if the
-// memory of a copy cannot be allocated.
+// version or dtype, for a device that is not the allocator's, for vectors (lanes above 1) and for packed elements under
+// a byte. ResourceExhausted if the memory of a copy cannot be allocated. Errors of the device.
 absl::StatusOr<TensorView> FromDLPack(dlpack::DLManagedTensorVersioned* managed,
                                       const DLPackImportOptions& options = {});
 

@@ -185,6 +185,10 @@ absl::Status StagedMemory::KeepUntilDone(RefPtr<RefCounted> memory, int64_t stre
     CASK_RETURN_IF_ERROR(backend()->Synchronize(stream));
     return absl::OkStatus();
   }
+  if (backend()->QueryEvent(*event).value_or(false)) {
+    backend()->DestroyEvent(*event);
+    return absl::OkStatus();
+  }
   const std::lock_guard<std::mutex> lock(mutex_);
   kept_.push_back({*event, std::move(memory)});
   return absl::OkStatus();

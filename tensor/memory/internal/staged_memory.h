@@ -46,6 +46,8 @@ class StagedMemory final : public DeviceMemory {
   absl::StatusOr<RefPtr<PendingRead>> BeginRead(const void* from, size_t bytes) override;
   absl::Status CopyWithin(void* to, const void* from, size_t bytes) override;
   absl::Status Fill(void* to, uint8_t value, size_t bytes) override;
+  absl::Status Order(int64_t earlier, int64_t later) override { return backend()->Order(earlier, later); }
+  absl::Status Synchronize(int64_t stream) override { return backend()->Synchronize(stream); }
   absl::Status RecordStream(const void* block, int64_t stream) override { return record_stream_(block, stream); }
   absl::Status KeepUntilDone(RefPtr<RefCounted> memory, int64_t stream) override;
 

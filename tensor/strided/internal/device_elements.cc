@@ -38,6 +38,19 @@ absl::Status WriteRange(absl::string_view bytes, TensorView* to) {
   return to->buffer()->device_memory()->Write(static_cast<char*>(data) + to->bounds().begin, bytes.size(), fill);
 }
 
+// A copy of a view without gaps on the device of `allocator`.
+absl::StatusOr<TensorView> CloneWithin(const TensorView& view, const RefPtr<Allocator>& allocator) {
+  DeviceMemory& memory = *allocator->device_memory();
+  CASK_ASSIGN_OR_RETURN(RefPtr<TensorBuffer> copy, TensorBuffer::Allocate(RangeBytes(view), allocator));
+  CASK_ASSIGN_OR_RETURN(void* const to, copy->MutableDeviceData());
+  const char* const from = static_cast<const char*>(view.buffer()->device_data()) + view.bounds().begin;
+  CASK_RETURN_IF_ERROR(memory.Order(view.buffer()->device_memory()->stream(), memory.stream()));
+  CASK_RETURN_IF_ERROR(view.buffer()->RecordStream(memory.stream()));
+  CASK_RETURN_IF_ERROR(memory.CopyWithin(to, from, RangeBytes(view)));
+  CASK_ASSIGN_OR_RETURN(Layout layout, LayoutOfRange(view.layout()));
+  return TensorView::Create(std::move(copy), view.dtype(), std::move(layout));
+}
+
 }  // namespace
 
 absl::StatusOr<TensorView> InHostMemory(const TensorView& view) {
@@ -86,12 +99,23 @@ absl::Status CopyFromHost(const TensorView& from, TensorView* to) {
   return WriteRange(range.buffer()->bytes(), to);
 }
 
-absl::StatusOr<TensorView> ToDevice(const TensorView& view, const RefPtr<Allocator>& allocator) {
+absl::StatusOr<TensorView> CloneAcross(const TensorView& view, const RefPtr<Allocator>& allocator) {
   if (view.num_elements() == 0) return view;
+  DeviceMemory* const memory = allocator->device_memory();
+  const bool is_dense = view.layout().IsNonOverlappingAndDense();
+  if (memory != nullptr && IsOnDevice(view) && view.buffer()->device_memory()->backend() == memory->backend() &&
+      is_dense) {
+    return CloneWithin(view, allocator);
+  }
+  CASK_ASSIGN_OR_RETURN(const TensorView on_host, InHostMemory(view));
+  if (memory == nullptr) {
+    const bool is_done = IsOnDevice(view) && is_dense && allocator == CpuAllocator::Default();
+    return is_done ? on_host : on_host.Clone(MemoryFormat::kPreserve, allocator);
+  }
   CASK_ASSIGN_OR_RETURN(Layout layout, view.layout().Dense(MemoryFormat::kPreserve));
-  CASK_ASSIGN_OR_RETURN(const Tensor memory, Tensor::Create(view.dtype(), view.shape(), allocator));
-  CASK_ASSIGN_OR_RETURN(TensorView copy, TensorView::Create(memory.buffer(), view.dtype(), std::move(layout)));
-  CASK_RETURN_IF_ERROR(CopyFromHost(view, &copy));
+  CASK_ASSIGN_OR_RETURN(const Tensor elements, Tensor::Create(view.dtype(), view.shape(), allocator));
+  CASK_ASSIGN_OR_RETURN(TensorView copy, TensorView::Create(elements.buffer(), view.dtype(), std::move(layout)));
+  CASK_RETURN_IF_ERROR(CopyFromHost(on_host, &copy));
   return copy;
 }
 

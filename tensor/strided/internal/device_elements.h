@@ -43,9 +43,11 @@ absl::StatusOr<HostCopy> BeginHostCopy(const TensorView& view);
 // errors of the device.
 absl::Status CopyFromHost(const TensorView& from, TensorView* to);
 
-// A copy of a view on the host in memory of a device's allocator, in the order of MemoryFormat::kPreserve. A view
-// without elements is returned itself. Errors: InvalidArgument for objects; ResourceExhausted; errors of the device.
-absl::StatusOr<TensorView> ToDevice(const TensorView& view, const RefPtr<Allocator>& allocator);
+// A copy in memory of `allocator`, in the order of MemoryFormat::kPreserve. Both may be on the host or on devices. If
+// both are on one device and `view` has no gaps, the copy is work of the stream of the allocator's memory; other copies
+// have finished. A view without elements is returned itself.
+// Errors: InvalidArgument for objects on a device; ResourceExhausted; errors of the devices.
+absl::StatusOr<TensorView> CloneAcross(const TensorView& view, const RefPtr<Allocator>& allocator);
 
 }  // namespace tensorcask::internal
 
