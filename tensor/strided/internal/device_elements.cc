@@ -27,6 +27,15 @@ size_t RangeBytes(const TensorView& view) {
   return range.end - range.begin;
 }
 
+// Copies the bytes between the ends of a view on a device to `to`.
+absl::Status ReadRange(const TensorView& view, char* to) {
+  const char* const from = static_cast<const char*>(view.buffer()->device_data()) + view.bounds().begin;
+  return view.buffer()->device_memory()->Read(from, RangeBytes(view), [&to](absl::string_view piece) {
+    to = std::copy(piece.begin(), piece.end(), to);
+    return absl::OkStatus();
+  });
+}
+
 absl::Status WriteRange(absl::string_view bytes, TensorView* to) {
   CASK_ASSIGN_OR_RETURN(void* const data, to->buffer()->MutableDeviceData());
   const char* next = bytes.data();
@@ -55,14 +64,8 @@ absl::StatusOr<TensorView> CloneWithin(const TensorView& view, const RefPtr<Allo
 
 absl::StatusOr<TensorView> InHostMemory(const TensorView& view) {
   if (!IsOnDevice(view)) return view;
-  const size_t bytes = RangeBytes(view);
-  CASK_ASSIGN_OR_RETURN(RefPtr<TensorBuffer> copy, TensorBuffer::Allocate(bytes));
-  char* to = static_cast<char*>(copy->mutable_data());
-  const char* const from = static_cast<const char*>(view.buffer()->device_data()) + view.bounds().begin;
-  CASK_RETURN_IF_ERROR(view.buffer()->device_memory()->Read(from, bytes, [&to](absl::string_view piece) {
-    to = std::copy(piece.begin(), piece.end(), to);
-    return absl::OkStatus();
-  }));
+  CASK_ASSIGN_OR_RETURN(RefPtr<TensorBuffer> copy, TensorBuffer::Allocate(RangeBytes(view)));
+  CASK_RETURN_IF_ERROR(ReadRange(view, static_cast<char*>(copy->mutable_data())));
   CASK_ASSIGN_OR_RETURN(Layout layout, LayoutOfRange(view.layout()));
   return TensorView::Create(std::move(copy), view.dtype(), std::move(layout));
 }
@@ -97,6 +100,16 @@ absl::Status CopyFromHost(const TensorView& from, TensorView* to) {
   }
   CASK_RETURN_IF_ERROR(Copy(from, &range));
   return WriteRange(range.buffer()->bytes(), to);
+}
+
+absl::Status CopyToHost(const TensorView& from, TensorView* to) {
+  if (!IsOnDevice(from) || !from.IsContiguous() || !to->IsContiguous() || from.dims() != to->dims() ||
+      from.dtype() != to->dtype()) {
+    CASK_ASSIGN_OR_RETURN(const TensorView on_host, InHostMemory(from));
+    return Copy(on_host, to);
+  }
+  CASK_RETURN_IF_ERROR(to->EnsureMutable());
+  return ReadRange(from, static_cast<char*>(to->buffer()->mutable_data()) + to->bounds().begin);
 }
 
 absl::StatusOr<TensorView> CloneAcross(const TensorView& view, const RefPtr<Allocator>& allocator) {

@@ -43,6 +43,10 @@ absl::StatusOr<HostCopy> BeginHostCopy(const TensorView& view);
 // errors of the device.
 absl::Status CopyFromHost(const TensorView& from, TensorView* to);
 
+// Assigns the elements of `from`, on a device or the host, to the elements of *to, on the host, with equal index.
+// Errors: as Copy (strided/copy.h); ResourceExhausted; errors of the device.
+absl::Status CopyToHost(const TensorView& from, TensorView* to);
+
 // A copy in memory of `allocator`, in the order of MemoryFormat::kPreserve. Both may be on the host or on devices. If
 // both are on one device and `view` has no gaps, the copy is work of the stream of the allocator's memory; other copies
 // have finished. A view without elements is returned itself.

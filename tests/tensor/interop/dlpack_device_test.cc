@@ -29,11 +29,14 @@
 #include "tensorcask/tensor/strided/compare.h"
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tests/support/simulated_device.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
 namespace tensorcask {
 namespace {
 
+using ::tensorcask::testing::OnHost;
+using ::tensorcask::testing::SimulatedDevice;
 using ::tensorcask::testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
@@ -45,31 +48,18 @@ constexpr int32_t kExtension = 12;  // DLDeviceType
 
 class DLPackDeviceTest : public ::testing::Test {
  protected:
-  DLPackDeviceTest() {
-    SimulatedBackend::Options options;
-    options.device = {DeviceType::kExtension, 3};
-    device_ = SimulatedBackend::Create(options).value();
-    cache_ = CachingAllocator::Make(device_);
-    import_.allocator = cache_;
-  }
-  void TearDown() override {
-    import_.allocator = nullptr;
-    cache_ = nullptr;
-    EXPECT_EQ(device_->live_allocations(), 0);
-    EXPECT_EQ(device_->live_events(), 0);
-    EXPECT_EQ(device_->live_host_bytes(), 0U);
-  }
+  DLPackDeviceTest() { import_.allocator = cache_; }
 
-  TensorView OnDevice(const TensorView& host) const { return To(host, cache_).value(); }
-  static Tensor OnHost(const TensorView& view) { return To(view, CpuAllocator::Default()).value().ToTensor().value(); }
+  TensorView OnDevice(const TensorView& host) const { return simulated_.Upload(host); }
   static DLPackExportOptions For(StreamId stream) {
     DLPackExportOptions options;
     options.stream = stream;
     return options;
   }
 
-  RefPtr<SimulatedBackend> device_;
-  RefPtr<CachingAllocator> cache_;
+  const SimulatedDevice simulated_{3};
+  const RefPtr<SimulatedBackend>& device_ = simulated_.device;
+  const RefPtr<CachingAllocator>& cache_ = simulated_.cache;
   DLPackImportOptions import_;
 };
 
