@@ -23,6 +23,12 @@ using internal::CudaDriver;
 
 CudaAddress AddressOf(const void* pointer) { return reinterpret_cast<CudaAddress>(pointer); }
 
+internal::CudaAllocationProperties MemoryOf(int device) {
+  internal::CudaAllocationProperties properties;
+  properties.location.device = device;
+  return properties;
+}
+
 }  // namespace
 
 CudaBackend::CudaBackend(const Options& options, std::unique_ptr<const CudaDriver> driver)
@@ -54,7 +60,23 @@ absl::Status CudaBackend::Start() {
   CASK_RETURN_IF_ERROR(driver_->Check(driver_->cuDevicePrimaryCtxRetain(&context_, cuda_device_),
                                       absl::StrCat(name_, ": cuDevicePrimaryCtxRetain")));
   streams_[kDefaultStream];
+  CASK_ASSIGN_OR_RETURN(mapping_bytes_, FindMappingGranularity());
   return absl::OkStatus();
+}
+
+absl::StatusOr<size_t> CudaBackend::FindMappingGranularity() const {
+  if (!driver_->has_virtual_memory) return 0;
+  int supported = 0;
+  CASK_RETURN_IF_ERROR(Do("cuDeviceGetAttribute", [&] {
+    return driver_->cuDeviceGetAttribute(&supported, internal::kCudaAttributeVirtualMemory, cuda_device_);
+  }));
+  if (supported == 0) return 0;
+  size_t bytes = 0;
+  const internal::CudaAllocationProperties memory = MemoryOf(cuda_device_);
+  CASK_RETURN_IF_ERROR(Do("cuMemGetAllocationGranularity", [&] {
+    return driver_->cuMemGetAllocationGranularity(&bytes, &memory, internal::kCudaRecommendedGranularity);
+  }));
+  return bytes;
 }
 
 CudaBackend::~CudaBackend() {
@@ -128,6 +150,49 @@ absl::StatusOr<void*> CudaBackend::AllocateHost(size_t bytes) {
 
 absl::Status CudaBackend::FreeHost(void* block, size_t /*bytes*/) {
   return Do("cuMemFreeHost", [&] { return driver_->cuMemFreeHost(block); });
+}
+
+// ---- Virtual memory -------------------------------------------------------------------------------------------------
+
+absl::StatusOr<void*> CudaBackend::ReserveAddresses(size_t bytes) {
+  if (mapping_bytes_ == 0) return DeviceBackend::ReserveAddresses(bytes);
+  CudaAddress start = 0;
+  CASK_RETURN_IF_ERROR(Do(absl::StrCat("cuMemAddressReserve of ", bytes, " bytes"),
+                          [&] { return driver_->cuMemAddressReserve(&start, bytes, 0, 0, 0); }));
+  return reinterpret_cast<void*>(start);
+}
+
+absl::Status CudaBackend::FreeAddresses(void* start, size_t bytes) {
+  if (mapping_bytes_ == 0) return DeviceBackend::FreeAddresses(start, bytes);
+  return Do("cuMemAddressFree", [&] { return driver_->cuMemAddressFree(AddressOf(start), bytes); });
+}
+
+absl::Status CudaBackend::Map(void* start, size_t bytes) {
+  if (mapping_bytes_ == 0) return DeviceBackend::Map(start, bytes);
+  const internal::CudaAllocationProperties memory = MemoryOf(cuda_device_);
+  internal::CudaMemory handle = 0;
+  CASK_RETURN_IF_ERROR(Do(absl::StrCat("cuMemCreate of ", bytes, " bytes"),
+                          [&] { return driver_->cuMemCreate(&handle, bytes, &memory, 0); }));
+  const absl::Status mapped = Do(absl::StrCat("cuMemMap of ", bytes, " bytes"), [&] {
+    internal::CudaResult result = driver_->cuMemMap(AddressOf(start), bytes, 0, handle, 0);
+    if (result != internal::kCudaSuccess) return result;
+    internal::CudaAccess access;
+    access.location = memory.location;
+    result = driver_->cuMemSetAccess(AddressOf(start), bytes, &access, 1);
+    if (result != internal::kCudaSuccess) driver_->cuMemUnmap(AddressOf(start), bytes);
+    return result;
+  });
+  // The mapping keeps the memory.
+  const absl::Status released = Do("cuMemRelease", [&] { return driver_->cuMemRelease(handle); });
+  return mapped.ok() ? released : mapped;
+}
+
+absl::Status CudaBackend::Unmap(void* start, size_t bytes) {
+  if (mapping_bytes_ == 0) return DeviceBackend::Unmap(start, bytes);
+  return Do(absl::StrCat("cuMemUnmap of ", bytes, " bytes"), [&] {
+    const internal::CudaResult waited = driver_->cuCtxSynchronize();
+    return waited == internal::kCudaSuccess ? driver_->cuMemUnmap(AddressOf(start), bytes) : waited;
+  });
 }
 
 // ---- Streams and events ---------------------------------------------------------------------------------------------
