@@ -357,6 +357,7 @@ class BetweenFormats(Archives):
 class Stats(Archives):
     def test_figures(self):
         prefix = self.model(tensors={"w": floats(1, 2, 3, 4, 0, "nan", "inf", 1e-40), "s": 'dtype: DT_STRING string_val: "a"',
+                                     "one": floats(3),
                                      "empty": "dtype: DT_FLOAT tensor_shape { dim { size: 0 } }",
                                      "i": "dtype: DT_INT64 tensor_shape { dim { size: 2 } } int64_val: [-5, 7]"})
         tensors = {t["name"]: t for t in json.loads(self.good("stats", "--json", prefix))["tensors"]}
@@ -366,6 +367,8 @@ class Stats(Archives):
         self.assertAlmostEqual(w["std"], math.sqrt(30 / 6 - (10 / 6) ** 2), places=6)
         self.assertEqual(sum(w["histogram"]), 6)
         self.assertEqual((tensors["i"]["min"], tensors["i"]["max"], tensors["i"]["mean"]), (-5, 7, 1))
+        one = tensors["one"]
+        self.assertEqual((one["min"], one["max"], one["mean"], one["std"]), (3, 3, 3, 0))
         self.assertNotIn("min", tensors["s"])
         self.assertIsNone(tensors["empty"]["min"])
         text = self.good("stats", prefix, "w")
@@ -420,6 +423,13 @@ class Diff(Archives):
         kinds = {one["name"]: one["kind"] for one in document["differences"]}
         self.assertEqual(kinds, {"gone": "only in A", "new": "only in B", "shape": "shape", "type": "dtype",
                                  "more": "values", "moved": "values"})
+        by_name = {one["name"]: one for one in document["differences"]}
+        self.assertEqual((by_name["type"]["a"], by_name["type"]["b"]),
+                         ({"dtype": "float32", "shape": [1]}, {"dtype": "int8", "shape": []}))
+        self.assertEqual((by_name["gone"]["b"], by_name["new"]["a"]), (None, None))
+        moved = by_name["moved"]
+        self.assertEqual((moved["different"], moved["max_absolute"], moved["where"]), (1, 0.5, [1, 0]))
+        self.assertAlmostEqual(moved["max_relative"], 0.5 / 3.5)
 
     def test_a_damaged_tensor_is_a_difference(self):
         a, b = self.model("a"), self.model("b")

@@ -233,6 +233,10 @@ class Checkpoints(Edits):
         self.assertEqual(self.values(self.path("big")), {"v": before["w"]})
         self.assertIn("1", self.good("show", self.path("big"), "v"))
 
+    def test_a_key_of_a_slice_that_is_none_is_damage(self):
+        self.bundle("m", [(b"\0\1", b"\x08\x01\x12\x00\x28\x04"), (b"w", b"\x08\x01\x12\x00\x28\x04")], b"\0" * 4)
+        self.refused(["--rename", "w=v", self.path("m")], 1, "m.index")
+
     def test_the_object_graph_keeps_its_names(self):
         key = b"w/.ATTRIBUTES/VARIABLE_VALUE"
         attribute = b"\x0a\x0eVARIABLE_VALUE\x1a" + leb128(len(key)) + key

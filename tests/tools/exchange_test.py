@@ -7,6 +7,7 @@ import pty
 import re
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -166,6 +167,15 @@ class Exchange(Scratch):
         self.stop(server, signal.SIGTERM)
         self.assert_one_line(run("ls", served), 1, "sock")
         self.assert_one_line(run("serve", tagged, tagged, "--unix", self.path("sock")), 2, 'two tensors are called "w"')
+
+    def test_serve_says_what_it_overlooked(self):
+        path = self.path("w.safetensors")
+        header = json.dumps({"w": {"dtype": "U8", "shape": [2], "data_offsets": [0, 2]}}).encode()
+        with open(path, "wb") as file:
+            file.write(struct.pack("<Q", len(header)) + header + b"\1\2\0\0\0\0")
+        server = self.listening("serve", "--lenient", path)
+        server.send_signal(signal.SIGTERM)
+        self.assertRegex(server.communicate(timeout=60)[1], r"^tensorcask serve: note: .*: 4 bytes behind the last tensor")
 
     def test_a_checkpoint_without_its_data_is_not_served(self):
         prefix = self.checkpoint()

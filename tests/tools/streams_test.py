@@ -150,6 +150,12 @@ class Streams(Scratch):
         self.assert_one_line(run("ls", self.path("x.tfrecord")), 1, 'both called "w"')
         self.assert_one_line(run("ls", "--format", "records", prefix + ".index"), 1, "record at 0")
 
+    def test_the_header_of_a_record_is_enough_to_know_the_format(self):
+        length = struct.pack("<Q", 8)
+        with open(self.path("cut"), "wb") as file:
+            file.write(length + struct.pack("<I", masked_crc32c(length)))
+        self.assert_one_line(run("ls", self.path("cut")), 1, "record at 0: cut short")
+
     def test_a_named_format_is_not_guessed_anew(self):
         self.assertEqual(run("convert", self.checkpoint(), self.path("x.tfrecord")).returncode, 0)
         self.assertEqual(run("ls", self.path("x.tfrecord")).returncode, 0)

@@ -151,6 +151,15 @@ TEST(SafetensorsIndex, FilesOfAModelAreNotArchivesOfTheirOwn) {
                                            "x.safetensors.index.json", "y.safetensors.index.json"));
 }
 
+TEST(FindArchives, FindsWhatTwoFormatsRecognizeOnce) {
+  const TempFolder folder;
+  folder.Write("a.safetensors", "");
+  const AllFormats formats;
+  std::vector<const ArchiveFormat*> twice(formats.list().begin(), formats.list().end());
+  twice.insert(twice.end(), formats.list().begin(), formats.list().end());
+  EXPECT_THAT(*FindArchives(folder.path(), twice), ElementsAre(folder.Path("a.safetensors")));
+}
+
 // ---- V1 checkpoints -------------------------------------------------------------------------------------------------
 
 TEST(FindArchives, FindsCheckpointsOfV1) {

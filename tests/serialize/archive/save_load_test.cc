@@ -197,6 +197,16 @@ TEST_F(SaveLoad, AnIndexReadsWhatItSelectsOfTheWholeTensor) {
               StatusIs(Code::kInvalidArgument, HasSubstr("3 indices for the 2 axes of the shape [6,5]")));
   EXPECT_THAT(ReadIndex(*reader, entry, {AxisIndex::Slice(0, 1, 0)}).status(),
               StatusIs(Code::kInvalidArgument, HasSubstr("step")));
+  ArchiveEntry unknown = entry;
+  unknown.name = "v";
+  for (const std::vector<AxisIndex>& index : indices) {
+    const absl::StatusOr<TensorView> read = ReadIndex(*reader, unknown, index);
+    if (!read.ok()) {
+      EXPECT_THAT(read.status(), StatusIs(Code::kNotFound, HasSubstr("\"v\"")));
+    } else {
+      EXPECT_EQ(read->num_elements(), 0) << "only what has no elements needs no reading";
+    }
+  }
 }
 
 }  // namespace

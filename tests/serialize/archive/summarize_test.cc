@@ -273,6 +273,7 @@ TEST(Summarize, DamageIsToldWithTheTensor) {
     const absl::StatusOr<std::vector<TensorStatistics>> all = Summarize(*reader, options);
     ASSERT_OK(all.status());
     ASSERT_EQ(all->size(), 1);
+    EXPECT_EQ((*all)[0].shape, reader->entries()[0].shape);
     EXPECT_THAT((*all)[0].status, StatusIs(absl::StatusCode::kDataLoss, HasSubstr("checksum")));
   }
 }

@@ -204,6 +204,14 @@ TEST_F(DeviceTest, ReadsIntoTensorsOfADevice) {
   EXPECT_THAT(reader.ReadInto("w", &out), StatusIs(Code::kInvalidArgument, HasSubstr("[3,4]")));
 }
 
+TEST_F(DeviceTest, AMissingDataFileIsNamed) {
+  Saved("m", Counting(TensorShape({2, 3})), Writing());
+  const SimulatedDevice gpu(0);
+  const CheckpointReader reader = Open(gpu.cache);
+  ASSERT_EQ(files_.Remove("m.data-00000-of-00001"), 0);
+  EXPECT_THAT(reader.Read("w"), StatusIs(Code::kDataLoss, HasSubstr("m.data-00000-of-00001: cannot open")));
+}
+
 TEST_F(DeviceTest, EachTensorGoesToItsRecordedDevice) {
   const SimulatedDevice a(0);
   const SimulatedDevice b(1);

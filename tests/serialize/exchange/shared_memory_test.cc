@@ -4,11 +4,14 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <utility>
@@ -24,6 +27,19 @@
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tests/serialize/exchange/shared_memory_testing.h"
 #include "tensorcask/tests/support/status_matchers.h"
+
+// While it is true, the system has no memory for files.
+static bool no_memory_for_files = false;
+
+// Comes before that of the C library, which only the library calls here.
+extern "C" int madvise(void* start, size_t bytes, int advice) noexcept {
+  constexpr int kPopulateWrite = 23;
+  if (no_memory_for_files && advice == kPopulateWrite) {
+    errno = ENOMEM;
+    return -1;
+  }
+  return static_cast<int>(syscall(SYS_madvise, start, bytes, advice));
+}
 
 namespace tensorcask {
 namespace {
@@ -45,6 +61,14 @@ RefPtr<TensorBuffer> Filled(size_t size_bytes, char value, const RefPtr<Allocato
   RefPtr<TensorBuffer> buffer = *TensorBuffer::Allocate(size_bytes, allocator);
   Fill(buffer.get(), value);
   return buffer;
+}
+
+// The mappings of this process whose line in /proc/self/maps has `text`.
+int CountMappings(const std::string& text) {
+  std::ifstream maps("/proc/self/maps");
+  int count = 0;
+  for (std::string line; std::getline(maps, line);) count += line.find(text) != std::string::npos ? 1 : 0;
+  return count;
 }
 
 // As a receiver gets it.
@@ -133,6 +157,17 @@ TEST_F(SharedMemory, NullWhenSomethingIsShort) {
   EXPECT_EQ(without_descriptor, nullptr);
   EXPECT_THAT(status, StatusIs(Code::kResourceExhausted, HasSubstr("65536 bytes from allocator \"shared_memory\"")));
   EXPECT_THAT(create, StatusIs(Code::kResourceExhausted, HasSubstr("making a sealed memory file")));
+  EXPECT_EQ(allocator->total_bytes(), 0u);
+}
+
+TEST_F(SharedMemory, MemoryThatTheSystemLacksLeavesNoMapping) {
+  const RefPtr<SharedMemoryAllocator> allocator = Shared();
+  const int before = CountMappings("memfd:tensorcask");
+  no_memory_for_files = true;
+  void* const block = allocator->Allocate(65536);
+  no_memory_for_files = false;
+  EXPECT_EQ(block, nullptr);
+  EXPECT_EQ(CountMappings("memfd:tensorcask"), before);
   EXPECT_EQ(allocator->total_bytes(), 0u);
 }
 
@@ -358,6 +393,19 @@ TEST_F(SharedMemory, OnlyItsOwnAllocatorSealsMemory) {
   EXPECT_THAT(allocator->SealAgainstWriting(*received), StatusIs(Code::kFailedPrecondition, HasSubstr("received")));
   EXPECT_THAT(allocator->SealAgainstWriting(**TensorBuffer::Allocate(kSize)),
               StatusIs(Code::kFailedPrecondition, HasSubstr("not shared")));
+}
+
+TEST_F(SharedMemory, SealingWithoutAFreeDescriptorSaysSo) {
+  const RefPtr<SharedMemoryAllocator> allocator = Shared();
+  const RefPtr<TensorBuffer> sent = Filled(kSize, 'a', allocator);
+  struct rlimit limit;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const struct rlimit none = {3, limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const absl::Status status = allocator->SealAgainstWriting(*sent);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_THAT(status, StatusIs(Code::kResourceExhausted, HasSubstr("opening the memory file for reading")));
+  EXPECT_OK(allocator->SealAgainstWriting(*sent));
 }
 
 TEST_F(SharedMemory, CannotBeSealedWhileAChildHasItWritable) {

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/wait.h>
@@ -53,6 +54,16 @@ using ::tensorcask::testing::Shared;
 using ::tensorcask::testing::StatusIs;
 using ::tensorcask::testing::TempFolder;
 using Code = absl::StatusCode;
+
+// ---- Memory files ---------------------------------------------------------------------------------------------------
+
+TEST(CloseReceived, ClosesMemoryFilesAtOnce) {
+  const int before = CountOpenDescriptors();
+  const int numbers[] = {memfd_create("a", MFD_CLOEXEC), memfd_create("b", MFD_CLOEXEC)};
+  ASSERT_EQ(CountOpenDescriptors(), before + 2);
+  exchange::CloseReceived(absl::MakeConstSpan(numbers));
+  EXPECT_EQ(CountOpenDescriptors(), before);
+}
 
 // ---- fork -----------------------------------------------------------------------------------------------------------
 

@@ -218,6 +218,24 @@ TEST_F(UnixListenerTest, OnlyItsOwnPathIsRemoved) {
   }
 }
 
+TEST_F(UnixListenerTest, AMovedSocketKnowsItsPeer) {
+  ASSERT_OK_AND_ASSIGN(UnixListener listener, Listen());
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto socket = UnixSocket::Connect(path_, kLong);
+    pause();
+    _exit(0);
+  }
+  ASSERT_OK_AND_ASSIGN(UnixSocket accepted, listener.Accept(kLong));
+  ASSERT_OK_AND_ASSIGN(auto pair, UnixSocket::Pair());
+  EXPECT_EQ(pair.first.peer().process_id, getpid());
+  EXPECT_EQ(accepted.peer().process_id, child);
+  pair.first = std::move(accepted);
+  EXPECT_EQ(pair.first.peer().process_id, child);
+  ASSERT_EQ(kill(child, SIGKILL), 0);
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+}
+
 // Of several servers that find a dead one's socket, one listens and no other takes its place.
 TEST_F(UnixListenerTest, ServersThatStartTogether) {
   for (int round = 0; round < 20; ++round) {

@@ -101,6 +101,29 @@ TEST(NpzMembers, FoldersAreIgnoredAndArchivesInsideAreNotOpened) {
   EXPECT_THAT(Open(Zip({{"w.npy", inner}})).status(), StatusIs(Code::kDataLoss, HasSubstr("\"w.npy\"")));
 }
 
+TEST(NpzMembers, DamageOfWhatIsNoArrayIsReported) {
+  std::string bytes = Zip({{"w.npy", Npy(Tensor::Scalar<int32_t>(1))}, {"note.txt", "text"}});
+  bytes[bytes.find("text")] = 'T';
+  ASSERT_OK_AND_ASSIGN(const NpzReader reader, Open(bytes));
+  std::vector<NpyDamage> damages;
+  EXPECT_OK(reader.VerifyAll([&](const NpyDamage& damage) { damages.push_back(damage); }));
+  ASSERT_EQ(damages.size(), 1u);
+  EXPECT_FALSE(damages[0].is_tensor);
+  EXPECT_THAT(damages[0].status, StatusIs(Code::kDataLoss, HasSubstr("member \"note.txt\"")));
+}
+
+TEST(NpzMembers, VerifyAllChecksWhatReadingDoesNot) {
+  std::string bytes = Zip({{"w.npy", Npy(Tensor::Scalar<int32_t>(0x01020304))}});
+  bytes[bytes.find("\4\3\2\1")] = 5;
+  NpyReaderOptions options;
+  options.verify_checksums = false;
+  ASSERT_OK_AND_ASSIGN(const NpzReader reader, NpzReader::Open(MakeMemorySource("a.npz", bytes), options));
+  EXPECT_OK(reader.Read("w"));
+  int damages = 0;
+  EXPECT_OK(reader.VerifyAll([&](const NpyDamage& damage) { damages += damage.tensor == "w" ? 1 : 0; }));
+  EXPECT_EQ(damages, 1);
+}
+
 // A symbolic link of Info-ZIP: the mode in the attributes says so, and the data are the path it leads to.
 TEST(NpzMembers, ALinkIsRefused) {
   std::string bytes = Zip({{"w.npy", "/etc/passwd"}});

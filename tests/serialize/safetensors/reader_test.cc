@@ -299,6 +299,8 @@ TEST(SafetensorsReader, LimitsHold) {
   options = {};
   options.limits.max_entries = 1;
   EXPECT_THAT(OpenBytes(file, options), StatusIs(Code::kResourceExhausted, HasSubstr("max_entries")));
+  EXPECT_THAT(OpenBytes(MakeFile(R"({"__metadata__":{"a":"","b":""}})"), options),
+              StatusIs(Code::kResourceExhausted, HasSubstr("max_entries")));
   options = {};
   options.limits.max_unbacked_bytes = 100;  // besides the bytes of the header
   EXPECT_THAT(OpenBytes(file, options), StatusIs(Code::kResourceExhausted, HasSubstr("max_unbacked_bytes")));

@@ -14,6 +14,7 @@
 #include "tensorcask/serialize/safetensors/reader.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
+#include "tensorcask/tensor/slice.h"
 #include "tensorcask/tensor/strided/compare.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/serialize/safetensors/safetensors_testing.h"
@@ -168,6 +169,21 @@ TEST(SafetensorsWriter, WithoutFinishThereIsNoFile) {
   EXPECT_EQ(files.open_handles(), 0u);
 }
 
+TEST(SafetensorsWriter, AnIndexThatCannotBeRemovedIsAnError) {
+  MemoryFileSystem memory;
+  FaultyFileSystem files(&memory);
+  SafetensorsWriterOptions options;
+  options.file_system = &files;
+  options.overwrite = true;
+  options.max_shard_bytes = 15;
+  ASSERT_OK(Save("m.safetensors", FourTensors(1), options));
+  options.max_shard_bytes = 0;
+  files.FailAt(files.operations(FileOperation::kRemove) + 1, EACCES, FaultyFileSystem::kForEver,
+               FileOperation::kRemove);
+  EXPECT_THAT(Save("m.safetensors", FourTensors(2), options),
+              StatusIs(Code::kPermissionDenied, HasSubstr("m.safetensors.index.json: cannot remove")));
+}
+
 TEST(SafetensorsWriter, AFailedAddEndsTheWriting) {
   MemoryFileSystem memory;
   FaultyFileSystem files(&memory);
@@ -178,6 +194,7 @@ TEST(SafetensorsWriter, AFailedAddEndsTheWriting) {
   files.FailAt(1, ENOSPC, FaultyFileSystem::kForEver, FileOperation::kAppend);
   const absl::Status added = writer.Add("a", *Tensor::Zeros(DType::kFloat32, TensorShape({100000})));
   EXPECT_THAT(added, StatusIs(Code::kResourceExhausted, HasSubstr("m.tmp-")));
+  EXPECT_EQ(writer.AddSlice("a", *TensorSlice::Parse("0,1"), Tensor::FromValues<float>({1})), added);
   EXPECT_EQ(writer.Finish(), added);
 }
 

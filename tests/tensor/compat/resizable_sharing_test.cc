@@ -97,6 +97,20 @@ TEST(Caffe2, ShareExternal) {
   EXPECT_EQ(released, 1);
 }
 
+TEST(ResizableTensor, ExternalMemoryStaysExternalWhenItMoves) {
+  float memory[2] = {0, 1};
+  ResizableTensor tensor;
+  ASSERT_OK(tensor.Resize({2}));
+  ASSERT_OK(tensor.ShareExternal(DType::kFloat32, memory));
+  ResizableTensor moved = Counting<float>({3});
+  moved = std::move(tensor);
+  EXPECT_THAT(moved.Resize({3}), StatusIs(Code::kFailedPrecondition, HasSubstr("external memory of 8 bytes")));
+  EXPECT_THAT(Values<float>(moved), ElementsAre(0, 1));
+  // And the one that it was taken from has none.
+  ASSERT_OK(tensor.Resize({3}));  // NOLINT(bugprone-use-after-move)
+  EXPECT_OK(tensor.MutableData<float>());
+}
+
 TEST(Caffe2, ShareExternalOfSizeZeroIsJustLargeEnough) {
   int64_t memory[2] = {5, 6};
   ResizableTensor tensor;

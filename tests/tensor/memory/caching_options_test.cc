@@ -89,6 +89,7 @@ TEST(CachingOptions, RefusesWhatItDoesNotKnow) {
       {"roundup_power2_divisions:[", "found \"\""},
       {"roundup_power2_divisions:[]", "found"},
       {"roundup_power2_divisions:[64:8", "',' is needed"},
+      {"roundup_power2_divisions:[64,8]", "':' is needed"},
       {"roundup_power2_divisions:[63:8]", "power of two"},
       {"roundup_power2_divisions:[64:0]", "power of two"},
       {"roundup_power2_divisions:[64:8,64:8]", "must increase"},

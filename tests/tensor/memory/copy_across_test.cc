@@ -81,6 +81,16 @@ TEST_F(CopyAcrossTest, RoundTripsOfAllSizes) {
   EXPECT_LE(cache_->pinned()->counters().cached_bytes, uint64_t{16} << 20) << "two blocks of each size";
 }
 
+TEST_F(CopyAcrossTest, ThereAreNoMoreCopiesThanPieces) {
+  const TensorView one = OnDevice(Counting(TensorShape({10})));
+  const TensorView three = OnDevice(Counting(TensorShape({(int64_t{2} << 20) + 1})));
+  const int64_t before = device_->calls(Call::kCopy);
+  static_cast<void>(OnHost(one));
+  EXPECT_EQ(device_->calls(Call::kCopy), before + 1);
+  static_cast<void>(OnHost(three));
+  EXPECT_EQ(device_->calls(Call::kCopy), before + 4);
+}
+
 TEST_F(CopyAcrossTest, ViewsOfAnyStrides) {
   const Tensor host = Counting(TensorShape({4, 6}));
   const std::vector<TensorView> views = {

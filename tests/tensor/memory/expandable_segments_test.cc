@@ -132,7 +132,10 @@ TEST_F(ExpandableSegmentsTest, FreeStepsAreUnmapped) {
   EXPECT_EQ(Used(), 80 * kMiB);
   EXPECT_THAT(Blocks(),
               ElementsAre(30 * kMiB, -10 * static_cast<int64_t>(kMiB), 30 * kMiB, -10 * static_cast<int64_t>(kMiB)));
-  // The gap is filled first.
+  // What stayed is used without a new step, and the gap is filled before the end.
+  EXPECT_EQ(New(9 * kMiB), b);
+  EXPECT_EQ(Reserved(), 80 * static_cast<int64_t>(kMiB));
+  Delete(b, 9 * kMiB);
   EXPECT_EQ(New(25 * kMiB), b);
   EXPECT_EQ(Reserved(), 100 * static_cast<int64_t>(kMiB));
   Delete(a, 30 * kMiB);
