@@ -239,124 +239,126 @@ TEST_F(FakeCudaTest, AFailedMappingLeavesNothing) {
   ASSERT_OK(gpu->FreeAddresses(start, step));
   const Setting failing(*this, "cuMemAddressReserve", 2);
   EXPECT_THAT(gpu->ReserveAddresses(step), StatusIs(Code::kResourceExhausted, HasSubstr("cuMemAddressReserve")));
-  TEST_F(FakeCudaTest, NoBytesAreNoCallAndOneIsOne) {
-    ASSERT_OK_AND_ASSIGN(const RefPtr<CudaBackend> gpu, Create());
-    ASSERT_OK_AND_ASSIGN(void* const block, gpu->Allocate(512));
-    char byte = 3;
-    for (const char* const call : {"copy", "fill"}) {
-      const Setting failing(*this, call, 700);
-      EXPECT_OK(gpu->Copy(CopyKind::kHostToDevice, block, &byte, 0, kDefaultStream));
-      EXPECT_OK(gpu->Fill(block, 1, 0, kDefaultStream));
-    }
-    ASSERT_OK(gpu->Fill(block, 7, 1, kDefaultStream));
-    ASSERT_OK(gpu->Copy(CopyKind::kDeviceToHost, &byte, block, 1, kDefaultStream));
-    EXPECT_EQ(byte, 7);
-    ASSERT_OK(gpu->Free(block, 512));
-  }
+}
 
-  TEST_F(FakeCudaTest, StreamsOfOtherLibraries) {
-    ASSERT_OK_AND_ASSIGN(const RefPtr<CudaBackend> gpu, Create());
-    int handle = 0;
-    const StreamId stream = gpu->AdoptStream(&handle);
-    EXPECT_OK(gpu->Synchronize(stream));
-    EXPECT_OK(gpu->DestroyStream(stream));  // does not destroy it
-    EXPECT_THAT(gpu->Synchronize(stream), StatusIs(Code::kInvalidArgument, HasSubstr("stream")));
-    gpu->AdoptStream(&handle);  // nor does the end of the backend
+TEST_F(FakeCudaTest, NoBytesAreNoCallAndOneIsOne) {
+  ASSERT_OK_AND_ASSIGN(const RefPtr<CudaBackend> gpu, Create());
+  ASSERT_OK_AND_ASSIGN(void* const block, gpu->Allocate(512));
+  char byte = 3;
+  for (const char* const call : {"copy", "fill"}) {
+    const Setting failing(*this, call, 700);
+    EXPECT_OK(gpu->Copy(CopyKind::kHostToDevice, block, &byte, 0, kDefaultStream));
+    EXPECT_OK(gpu->Fill(block, 1, 0, kDefaultStream));
   }
+  ASSERT_OK(gpu->Fill(block, 7, 1, kDefaultStream));
+  ASSERT_OK(gpu->Copy(CopyKind::kDeviceToHost, &byte, block, 1, kDefaultStream));
+  EXPECT_EQ(byte, 7);
+  ASSERT_OK(gpu->Free(block, 512));
+}
 
-  TEST_F(FakeCudaTest, WhatIsLeftIsDestroyed) {
-    ASSERT_OK_AND_ASSIGN(const RefPtr<CudaBackend> gpu, Create());
-    ASSERT_OK_AND_ASSIGN(const StreamId stream, gpu->CreateStream());
-    ASSERT_OK(gpu->RecordEvent(stream));
-  }
+TEST_F(FakeCudaTest, StreamsOfOtherLibraries) {
+  ASSERT_OK_AND_ASSIGN(const RefPtr<CudaBackend> gpu, Create());
+  int handle = 0;
+  const StreamId stream = gpu->AdoptStream(&handle);
+  EXPECT_OK(gpu->Synchronize(stream));
+  EXPECT_OK(gpu->DestroyStream(stream));  // does not destroy it
+  EXPECT_THAT(gpu->Synchronize(stream), StatusIs(Code::kInvalidArgument, HasSubstr("stream")));
+  gpu->AdoptStream(&handle);  // nor does the end of the backend
+}
 
-  TEST_F(FakeCudaTest, ErrorsHaveTheNamesOfTheDriver) {
-    ASSERT_OK_AND_ASSIGN(const RefPtr<CudaBackend> gpu, Create());
-    EXPECT_THAT(gpu->Allocate(size_t{1} << 30),
-                StatusIs(Code::kResourceExhausted, AllOf(HasSubstr("cuda:0: cuMemAlloc of 1073741824 bytes"),
-                                                         HasSubstr("CUDA_ERROR_OUT_OF_MEMORY (2)"))));
-    EXPECT_THAT(gpu->Free(&set_, 8), StatusIs(Code::kInvalidArgument, HasSubstr("cuMemFree")));
-    {
-      const Setting lost(*this, "cuCtxSynchronize", 700);
-      EXPECT_THAT(gpu->Free(&set_, 8), StatusIs(Code::kInternal, HasSubstr("CUDA_ERROR_ILLEGAL_ADDRESS (700)")));
-    }
-    {
-      const Setting unsupported(*this, "cuMemHostAlloc", 801);
-      EXPECT_THAT(gpu->AllocateHost(8), StatusIs(Code::kUnimplemented, HasSubstr("cuMemHostAlloc of 8 bytes")));
-    }
-    const Setting no_context(*this, "cuCtxPushCurrent", 201);
-    EXPECT_THAT(gpu->MemoryInfo(), StatusIs(Code::kInternal, HasSubstr("cuCtxPushCurrent")));
-  }
+TEST_F(FakeCudaTest, WhatIsLeftIsDestroyed) {
+  ASSERT_OK_AND_ASSIGN(const RefPtr<CudaBackend> gpu, Create());
+  ASSERT_OK_AND_ASSIGN(const StreamId stream, gpu->CreateStream());
+  ASSERT_OK(gpu->RecordEvent(stream));
+}
 
-  TEST_F(FakeCudaTest, EveryCallReportsItsFailure) {
-    ASSERT_OK_AND_ASSIGN(const RefPtr<CudaBackend> gpu, Create());
-    ASSERT_OK_AND_ASSIGN(void* const block, gpu->Allocate(512));
-    ASSERT_OK_AND_ASSIGN(const StreamId stream, gpu->CreateStream());
-    ASSERT_OK_AND_ASSIGN(const EventId event, gpu->RecordEvent(stream));
-    char host[8] = {};
-    const auto fails = [&](const char* call, const absl::Status& status) {
-      EXPECT_THAT(status, StatusIs(Code::kInternal, AllOf(HasSubstr("cuda:0"), HasSubstr("(700)")))) << call;
-    };
-    {
-      const Setting failing(*this, "copy", 700);
-      for (const CopyKind kind : {CopyKind::kHostToDevice, CopyKind::kDeviceToHost, CopyKind::kDeviceToDevice})
-        fails("copy", gpu->Copy(kind, host, host, 8, stream));
-    }
-    {
-      const Setting failing(*this, "fill", 700);
-      fails("fill", gpu->Fill(block, 0, 8, stream));
-    }
-    {
-      const Setting failing(*this, "cuStreamCreate", 700);
-      fails("create", gpu->CreateStream().status());
-    }
-    {
-      const Setting failing(*this, "cuStreamSynchronize", 700);
-      fails("synchronize", gpu->Synchronize(stream));
-      fails("destroy", gpu->DestroyStream(stream));
-    }
-    {
-      const Setting failing(*this, "cuStreamWaitEvent", 700);
-      fails("wait", gpu->WaitForEvent(stream, event));
-    }
-    {
-      const Setting failing(*this, "cuEventCreate", 700);
-      fails("event", gpu->RecordEvent(stream).status());
-    }
-    {
-      const Setting failing(*this, "cuEventRecord", 700);
-      fails("record", gpu->RecordEvent(stream).status());
-    }
-    {
-      const Setting failing(*this, "cuEventQuery", 700);
-      fails("query", gpu->QueryEvent(event).status());
-    }
-    {
-      const Setting pending(*this, "cuEventQuery", 600);
-      EXPECT_FALSE(gpu->QueryEvent(event).value());
-    }
-    {
-      const Setting failing(*this, "cuEventSynchronize", 700);
-      fails("event", gpu->SynchronizeEvent(event));
-    }
-    gpu->DestroyEvent(event);
-    gpu->DestroyEvent(event);
-    EXPECT_THAT(gpu->WaitForEvent(stream, event), StatusIs(Code::kInvalidArgument, HasSubstr("event")));
-    EXPECT_THAT(gpu->WaitForEvent(99, event), StatusIs(Code::kInvalidArgument, HasSubstr("stream 99")));
-    EXPECT_THAT(gpu->SynchronizeEvent(event), StatusIs(Code::kInvalidArgument, HasSubstr("event")));
-    ASSERT_OK(gpu->Free(block, 512));
+TEST_F(FakeCudaTest, ErrorsHaveTheNamesOfTheDriver) {
+  ASSERT_OK_AND_ASSIGN(const RefPtr<CudaBackend> gpu, Create());
+  EXPECT_THAT(gpu->Allocate(size_t{1} << 30),
+              StatusIs(Code::kResourceExhausted, AllOf(HasSubstr("cuda:0: cuMemAlloc of 1073741824 bytes"),
+                                                       HasSubstr("CUDA_ERROR_OUT_OF_MEMORY (2)"))));
+  EXPECT_THAT(gpu->Free(&set_, 8), StatusIs(Code::kInvalidArgument, HasSubstr("cuMemFree")));
+  {
+    const Setting lost(*this, "cuCtxSynchronize", 700);
+    EXPECT_THAT(gpu->Free(&set_, 8), StatusIs(Code::kInternal, HasSubstr("CUDA_ERROR_ILLEGAL_ADDRESS (700)")));
   }
+  {
+    const Setting unsupported(*this, "cuMemHostAlloc", 801);
+    EXPECT_THAT(gpu->AllocateHost(8), StatusIs(Code::kUnimplemented, HasSubstr("cuMemHostAlloc of 8 bytes")));
+  }
+  const Setting no_context(*this, "cuCtxPushCurrent", 201);
+  EXPECT_THAT(gpu->MemoryInfo(), StatusIs(Code::kInternal, HasSubstr("cuCtxPushCurrent")));
+}
 
-  TEST(CudaBackendTest, OnARealDevice) {
-    const absl::StatusOr<RefPtr<CudaBackend>> gpu = CudaBackend::Create({});
-    if (absl::IsUnimplemented(gpu.status())) GTEST_SKIP() << gpu.status().message();
-    ASSERT_OK(gpu.status());
-    ExerciseBackend(*gpu);
-    ExerciseTensors(*gpu);
-    if ((*gpu)->MappingGranularity() == 0) return;
-    ExerciseVirtualMemory(*gpu);
-    ExerciseTensors(*gpu, Expandable());
+TEST_F(FakeCudaTest, EveryCallReportsItsFailure) {
+  ASSERT_OK_AND_ASSIGN(const RefPtr<CudaBackend> gpu, Create());
+  ASSERT_OK_AND_ASSIGN(void* const block, gpu->Allocate(512));
+  ASSERT_OK_AND_ASSIGN(const StreamId stream, gpu->CreateStream());
+  ASSERT_OK_AND_ASSIGN(const EventId event, gpu->RecordEvent(stream));
+  char host[8] = {};
+  const auto fails = [&](const char* call, const absl::Status& status) {
+    EXPECT_THAT(status, StatusIs(Code::kInternal, AllOf(HasSubstr("cuda:0"), HasSubstr("(700)")))) << call;
+  };
+  {
+    const Setting failing(*this, "copy", 700);
+    for (const CopyKind kind : {CopyKind::kHostToDevice, CopyKind::kDeviceToHost, CopyKind::kDeviceToDevice})
+      fails("copy", gpu->Copy(kind, host, host, 8, stream));
   }
+  {
+    const Setting failing(*this, "fill", 700);
+    fails("fill", gpu->Fill(block, 0, 8, stream));
+  }
+  {
+    const Setting failing(*this, "cuStreamCreate", 700);
+    fails("create", gpu->CreateStream().status());
+  }
+  {
+    const Setting failing(*this, "cuStreamSynchronize", 700);
+    fails("synchronize", gpu->Synchronize(stream));
+    fails("destroy", gpu->DestroyStream(stream));
+  }
+  {
+    const Setting failing(*this, "cuStreamWaitEvent", 700);
+    fails("wait", gpu->WaitForEvent(stream, event));
+  }
+  {
+    const Setting failing(*this, "cuEventCreate", 700);
+    fails("event", gpu->RecordEvent(stream).status());
+  }
+  {
+    const Setting failing(*this, "cuEventRecord", 700);
+    fails("record", gpu->RecordEvent(stream).status());
+  }
+  {
+    const Setting failing(*this, "cuEventQuery", 700);
+    fails("query", gpu->QueryEvent(event).status());
+  }
+  {
+    const Setting pending(*this, "cuEventQuery", 600);
+    EXPECT_FALSE(gpu->QueryEvent(event).value());
+  }
+  {
+    const Setting failing(*this, "cuEventSynchronize", 700);
+    fails("event", gpu->SynchronizeEvent(event));
+  }
+  gpu->DestroyEvent(event);
+  gpu->DestroyEvent(event);
+  EXPECT_THAT(gpu->WaitForEvent(stream, event), StatusIs(Code::kInvalidArgument, HasSubstr("event")));
+  EXPECT_THAT(gpu->WaitForEvent(99, event), StatusIs(Code::kInvalidArgument, HasSubstr("stream 99")));
+  EXPECT_THAT(gpu->SynchronizeEvent(event), StatusIs(Code::kInvalidArgument, HasSubstr("event")));
+  ASSERT_OK(gpu->Free(block, 512));
+}
+
+TEST(CudaBackendTest, OnARealDevice) {
+  const absl::StatusOr<RefPtr<CudaBackend>> gpu = CudaBackend::Create({});
+  if (absl::IsUnimplemented(gpu.status())) GTEST_SKIP() << gpu.status().message();
+  ASSERT_OK(gpu.status());
+  ExerciseBackend(*gpu);
+  ExerciseTensors(*gpu);
+  if ((*gpu)->MappingGranularity() == 0) return;
+  ExerciseVirtualMemory(*gpu);
+  ExerciseTensors(*gpu, Expandable());
+}
 
 }  // namespace
 }  // namespace tensorcask
