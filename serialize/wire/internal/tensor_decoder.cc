@@ -327,8 +327,8 @@ absl::StatusOr<TensorView> TensorDecoder::DecodeView() {
 
 absl::StatusOr<Tensor> TensorDecoder::NewTensor() const {
   CASK_ASSIGN_OR_RETURN(const TensorView view, NewView());
-  CASK_ASSIGN_OR_RETURN(const Tensor tensor, view.ToTensor());
-  TensorView moved = tensor;
+  if (!host_options_) return view.ToTensor();
+  CASK_ASSIGN_OR_RETURN(TensorView moved, view.Contiguous());
   CASK_RETURN_IF_ERROR(MoveToAllocator(given_options_, &moved));
   return moved.ToTensor();
 }
