@@ -71,8 +71,8 @@ class DeviceMemory {
 
   // Once freed, the block at `block` is reused only after the work that is then on `stream`.
   virtual absl::Status RecordStream(const void* block, int64_t stream) = 0;
-  // Keeps `memory` until the work that is on `stream` now has finished. It is then dropped by the next function called
-  // here that copies or keeps memory; at once if there is no such work.
+  // Keeps `memory` until the work that is on `stream` now has finished: the next call of a function here then drops it,
+  // and the destruction of the allocator at the latest. Drops it at once if there is no such work.
   virtual absl::Status KeepUntilDone(RefPtr<RefCounted> memory, int64_t stream) = 0;
 
  protected:

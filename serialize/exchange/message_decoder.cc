@@ -59,8 +59,8 @@ class Decoder {
  public:
   Decoder(ReceivedFrame frame, const ChannelOptions& options)
       : frame_(std::move(frame)),
-        given_options_(options.decode),
-        options_(internal::HostOptions(options.decode, &host_options_)),
+        target_(options.decode),
+        options_(target_.on_host()),
         copy_unsealed_(options.copy_unsealed),
         blocks_(frame_.descriptors.size()) {}
 
@@ -76,7 +76,7 @@ class Decoder {
       const TensorEntry& entry = body.tensors[i];
       absl::StatusOr<DecodedTensor> tensor = entry.is_inline() ? DecodeInline(entry) : DecodeShared(entry);
       if (!tensor.ok()) return InTensor(i, tensor.status());
-      const absl::Status moved = internal::MoveToAllocator(given_options_, &tensor->view);
+      const absl::Status moved = target_.Move(&tensor->view);
       if (!moved.ok()) return InTensor(i, moved);
       out->tensors.push_back(*std::move(tensor));
     }
@@ -262,9 +262,8 @@ class Decoder {
   }
 
   ReceivedFrame frame_;
-  const DecodeOptions& given_options_;
-  std::optional<DecodeOptions> host_options_;
-  const DecodeOptions& options_;  // with an allocator of the host
+  const internal::DecodeTarget target_;
+  const DecodeOptions& options_;  // those for the host
   const bool copy_unsealed_;
   std::vector<Block> blocks_;
   size_t num_inline_ = 0;

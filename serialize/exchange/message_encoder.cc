@@ -176,6 +176,12 @@ class Encoder {
     options.checksum = options_.checksum;
     options.layout = options_.layout;
     const TensorView& view = tensor.view;
+    if (internal::IsOnDevice(view)) {
+      DecodedTensor on_host;
+      CASK_ASSIGN_OR_RETURN(on_host.view, internal::InHostMemory(view));
+      on_host.metadata = tensor.metadata;
+      return AddInline(on_host);
+    }
     if (IsFixedSize(view.dtype()) && static_cast<uint64_t>(view.num_elements()) <= kSmallBytes) {
       CASK_ASSIGN_OR_RETURN(const internal::MessagePlan plan, internal::PlanMessage(view, tensor.metadata, options));
       if (kInlineAlignment + plan.total_bytes <= kSmallBytes - out_.small.size()) {

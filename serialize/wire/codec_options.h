@@ -50,7 +50,8 @@ struct DecodeOptions {
   // In the forms that give metadata: leaves out the metadata fields that cannot be read (an unknown device, say)
   // instead of refusing the tensor. DecodedTensor::metadata_status then says what is wrong with the first of them.
   bool skip_unreadable_metadata = false;
-  // Of the elements. If it is a device's, elements of fixed size are moved to the device; objects stay on the host.
+  // Allocates the elements. With an allocator of a device, elements of fixed size are decoded on the host and copied to
+  // the device; objects stay on the host.
   RefPtr<Allocator> allocator = CpuAllocator::Default();
   // What a recorded device becomes, in the forms that give metadata; the others leave it unread. It does not choose the
   // memory: `allocator` does.

@@ -144,7 +144,7 @@ struct FlatContent {
 };
 
 absl::StatusOr<FlatContent> Flatten(absl::Cord content, const DecodeOptions& options) {
-  std::optional<DecodeOptions> on_host;
+  const internal::DecodeTarget target(options);
   FlatContent flat;
   const RefPtr<CordOwner> owner = MakeRef<CordOwner>(std::move(content));
   if (const absl::optional<absl::string_view> bytes = owner->cord().TryFlat()) {
@@ -152,9 +152,8 @@ absl::StatusOr<FlatContent> Flatten(absl::Cord content, const DecodeOptions& opt
     flat.owner = owner;
     return flat;
   }
-  CASK_ASSIGN_OR_RETURN(
-      const RefPtr<TensorBuffer> buffer,
-      TensorBuffer::Allocate(owner->cord().size(), internal::HostOptions(options, &on_host).allocator));
+  CASK_ASSIGN_OR_RETURN(const RefPtr<TensorBuffer> buffer,
+                        TensorBuffer::Allocate(owner->cord().size(), target.on_host().allocator));
   CASK_RETURN_IF_ERROR(buffer->EnsureMutable());
   char* const begin = static_cast<char*>(buffer->mutable_data());
   char* next = begin;

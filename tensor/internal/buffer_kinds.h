@@ -203,11 +203,11 @@ class TensorBuffer::DeviceBuffer final : public TensorBuffer {
   }
 
   bool WritesInPlace() const { return writes_in_place_ || (held_ && block()->IsWritable()); }
-  // Decides until the next call. While it is true, other roots do not share the memory. While sharing_mutex is held.
+  // Sets whether writes go to the present address. Requires: the caller holds sharing_mutex.
   void SetWritesInPlace(bool in_place) const { writes_in_place_ = in_place; }
 
   absl::Status MakePrivate() {
-    if (WritesInPlace()) return absl::OkStatus();
+    if (size_bytes() == 0 || WritesInPlace()) return absl::OkStatus();
     CASK_ASSIGN_OR_RETURN(RefPtr<Block> copy, Block::Allocate(size_bytes(), allocator_));
     CASK_RETURN_IF_ERROR(memory()->CopyWithin(copy->data(), address_, size_bytes()));
     address_ = static_cast<char*>(copy->data());
@@ -249,7 +249,8 @@ class TensorBuffer::DeviceBuffer final : public TensorBuffer {
     if (!external) return;
     const auto keep = [&](int64_t stream) {
       const auto until_done = [&] { return memory()->KeepUntilDone(external, stream); };
-      if (!CatchExceptions(until_done).ok()) static_cast<void>(memory()->Synchronize(stream));
+      if (CatchExceptions(until_done).ok()) return;
+      static_cast<void>(CatchExceptions([&] { return memory()->Synchronize(stream); }));
     };
     keep(memory()->stream());
     for (const int64_t stream : static_cast<ExternalMemory*>(external.get())->streams) keep(stream);

@@ -124,7 +124,8 @@ absl::StatusOr<Prepared> Prepare(const TensorView& view, const DLPackExportOptio
     }
     prepared.flags |= dlpack::kDLPackFlagIsSubbyteTypePadded;
   }
-  if (view.buffer() && !IsOnDevice(view)) CASK_RETURN_IF_ERROR(view.buffer()->CheckReadable());
+  const bool is_on_device = view.buffer() && view.buffer()->kind() == TensorBuffer::Kind::kDevice;
+  if (view.buffer() && !is_on_device) CASK_RETURN_IF_ERROR(view.buffer()->CheckReadable());
   if (options.copy == DLPackCopy::kAlways) return Copied(view, std::move(prepared), options);
   if (view.num_elements() == 0) return prepared;
 
@@ -172,7 +173,8 @@ absl::StatusOr<ManagedPtr<Managed>> Export(const TensorView& shared, const DLPac
     tensor.data = const_cast<char*>(data + view.offset() * static_cast<int64_t>(view.element_size()));
     exported->memory = prepared.memory ? std::move(prepared.memory) : buffer.HoldMemory();
   }
-  tensor.device = {static_cast<int32_t>(view.device().type), view.device().index};
+  const Device device = view.buffer() ? view.buffer()->device() : Device();
+  tensor.device = {static_cast<int32_t>(device.type), device.index};
   tensor.ndim = view.rank();
   tensor.dtype = prepared.dtype;
   tensor.shape = const_cast<int64_t*>(view.dims().data());
@@ -273,17 +275,6 @@ bool HoldsBools(absl::Span<const char> memory, const Layout& layout) {
   return visited < memory.size() && ElementsAreBools(memory.data() + layout.offset(), layout.dims(), layout.strides());
 }
 
-// A copy on the host of memory on a device.
-absl::StatusOr<RefPtr<TensorBuffer>> OnHost(DeviceMemory& device, absl::Span<const char> memory) {
-  CASK_ASSIGN_OR_RETURN(RefPtr<TensorBuffer> copy, TensorBuffer::Allocate(memory.size()));
-  char* to = static_cast<char*>(copy->mutable_data());
-  CASK_RETURN_IF_ERROR(device.Read(memory.data(), memory.size(), [&to](absl::string_view piece) {
-    to = std::copy(piece.begin(), piece.end(), to);
-    return absl::OkStatus();
-  }));
-  return copy;
-}
-
 // Why the memory cannot be used where it is; "" if it can. Of memory on a device only the address is looked at.
 std::string WhyCopy(DType dtype, absl::Span<const char> memory, const Layout& layout) {
   const size_t alignment = ElementAlignment(dtype);
@@ -304,8 +295,8 @@ void CopyBytes(DType dtype, absl::Span<const char> from, char* to) {
 
 // A finished copy. `memory` is where the allocator allocates, but bools are on the host.
 absl::StatusOr<RefPtr<TensorBuffer>> CopyOf(DType dtype, absl::Span<const char> memory,
-                                            const DLPackImportOptions& options) {
-  CASK_ASSIGN_OR_RETURN(RefPtr<TensorBuffer> copy, TensorBuffer::Allocate(memory.size(), options.allocator));
+                                            const RefPtr<Allocator>& allocator) {
+  CASK_ASSIGN_OR_RETURN(RefPtr<TensorBuffer> copy, TensorBuffer::Allocate(memory.size(), allocator));
   DeviceMemory* const device = copy->device_memory();
   if (device == nullptr) {
     CopyBytes(dtype, memory, static_cast<char*>(copy->mutable_data()));
@@ -327,8 +318,9 @@ absl::StatusOr<RefPtr<TensorBuffer>> CopyOf(DType dtype, absl::Span<const char> 
 
 template <typename Managed>
 absl::StatusOr<TensorView> Import(ManagedPtr<Managed> managed, Flags flags, const DLPackImportOptions& options) {
+  const RefPtr<Allocator>& allocator = options.allocator ? options.allocator : CpuAllocator::Default();
   const DLTensor& tensor = managed->dl_tensor;
-  DeviceMemory* const device = options.allocator->device_memory();
+  DeviceMemory* const device = allocator->device_memory();
   CASK_RETURN_IF_ERROR(CheckDevice(tensor.device, device));
   CASK_ASSIGN_OR_RETURN(const DType dtype, DTypeOfTensor(tensor.dtype, flags.padded));
   CASK_ASSIGN_OR_RETURN(Layout layout, LayoutOf(tensor));
@@ -337,13 +329,15 @@ absl::StatusOr<TensorView> Import(ManagedPtr<Managed> managed, Flags flags, cons
 
   RefPtr<TensorBuffer> bools;  // of a device, on the host
   if (device != nullptr && dtype == DType::kBool) {
-    CASK_ASSIGN_OR_RETURN(bools, OnHost(*device, memory));
+    CASK_ASSIGN_OR_RETURN(bools, TensorBuffer::Allocate(memory.size()));
+    char* const to = static_cast<char*>(bools->mutable_data());
+    CASK_RETURN_IF_ERROR(internal::ReadToHost(*device, memory.data(), absl::MakeSpan(to, memory.size())));
   }
   const absl::Span<const char> readable = bools ? absl::Span<const char>(bools->bytes()) : memory;
   const std::string why_copy = WhyCopy(dtype, readable, layout);
   if (options.copy == DLPackCopy::kAlways || !why_copy.empty()) {
     if (options.copy == DLPackCopy::kNever) return Invalid(absl::StrCat(why_copy, ", and a copy is not allowed"));
-    CASK_ASSIGN_OR_RETURN(RefPtr<TensorBuffer> copy, CopyOf(dtype, readable, options));
+    CASK_ASSIGN_OR_RETURN(RefPtr<TensorBuffer> copy, CopyOf(dtype, readable, allocator));
     return TensorView::Create(std::move(copy), dtype, std::move(layout));
   }
   TensorBuffer::External external;
@@ -352,7 +346,7 @@ absl::StatusOr<TensorView> Import(ManagedPtr<Managed> managed, Flags flags, cons
   external.writable = flags.writable;
   if (device != nullptr) external.kind = TensorBuffer::Kind::kDevice;
   external.release = [managed = managed.release()] { DLPackDeleter()(managed); };
-  external.allocator = options.allocator;
+  external.allocator = allocator;
   return TensorView::Create(TensorBuffer::WrapExternal(std::move(external)), dtype, std::move(layout));
 }
 

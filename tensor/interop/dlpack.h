@@ -8,7 +8,7 @@
 // There are two forms. The versioned form (DLPack 1.x) has a flag for read-only memory. The legacy form does not, so
 // its consumers either never write (NumPy) or always may (others).
 //
-// The data is on the host, or on a device that an allocator of tensor/memory gives memory of. Each dtype of fixed size
+// The data is on the host, or on a device for which tensor/memory has an allocator. Each dtype of fixed size
 // has a DLPack code, except the quantized ones; strings have none. Elements under a byte (int4, float6_e2m3, ...) use
 // one byte each here, which only the versioned form can express.
 //
@@ -17,10 +17,11 @@
 // index 0 with the alignment of the view (null without elements). No library guarantees the 256-byte alignment that
 // DLPack describes.
 //
-// Streams. A tensor on a device is usable on a stream after the work of the library that made it. The consumer tells
-// the producer its stream, and the producer lets that stream wait. Out: DLPackExportOptions::stream is the consumer's.
-// In: the stream to tell the producer is that of DLPackImportOptions::allocator (DeviceMemory::stream()).
-// CudaBackend::AdoptStream gives streams of other libraries a number.
+// Streams. Work on a tensor must start after the work that produced it. The consumer names its stream, and the producer
+// makes that stream wait. Out: DLPackExportOptions::stream is the consumer's. In: the consumer's is the stream of
+// DLPackImportOptions::allocator (DeviceMemory::stream()). A StreamId is not the number that Python's
+// __dlpack__(stream=) takes: for CUDA that is CudaBackend::StreamHandle, and 1 for stream 0. CudaBackend::AdoptStream
+// gives a stream of another library an id.
 //
 // Several threads may call these functions at once. A managed tensor may be released on any thread.
 //
@@ -62,13 +63,12 @@ enum class DLPackCopy : uint8_t {
 struct DLPackExportOptions {
   DLPackCopy copy = DLPackCopy::kIfNeeded;
   bool read_only = false;  // export as read-only even if the memory is writable
-  // Of a copy, which may thus be on another device, or on the host. Null: where the view is, with the allocator of its
-  // device or CpuAllocator::Default().
+  // Allocates a copy, on its own device or on the host. Null: the copy is where the view is.
   RefPtr<Allocator> allocator;
-  // For memory of a device: the stream, of the backend of that device, on which the consumer will use it. Its work
-  // waits for the work that is now on the stream of the memory (DeviceMemory::stream()), and freed memory is reused
-  // only after the work that is on it then. nullopt: the function waits for the stream of the memory, and the
-  // consumer's work has finished when it calls the deleter.
+  // For memory of a device: the consumer's stream, an id of that device's backend. Work added to it later waits for the
+  // work that is now on DeviceMemory::stream() of the memory. When the memory is freed, it is reused only after the
+  // work that is then on the consumer's stream. nullopt: the function waits for DeviceMemory::stream(), and the
+  // consumer finishes its work before it calls the deleter.
   std::optional<int64_t> stream;
 };
 
@@ -99,16 +99,16 @@ struct DLPackImportOptions {
   DLPackCopy copy = DLPackCopy::kIfNeeded;
   // Legacy tensors have no read-only flag. false: they are treated as read-only, and the first mutable access copies.
   bool legacy_is_writable = false;
-  // Of a copy, now or at the first mutable access. Data on a device is only taken with an allocator of that device.
+  // Of a copy, now or at the first mutable access; null: CpuAllocator::Default(). Data on a device requires an
+  // allocator of that device.
   RefPtr<Allocator> allocator = CpuAllocator::Default();
 };
 
 // The tensor of `managed`, which this function owns from the call on: the deleter is called exactly once, when the
 // last user of the memory is gone, or before returning if the memory is not used (an error, a copy, no elements). For
-// memory of a device it is called once the work has finished that then is on the stream of the allocator and on those
-// that CopyAcross and TensorBuffer::RecordStream were given. A null deleter is not called. If the major version
-// differs, only the deleter is read. The pointers cannot be checked: the producer, a library of the same process, must
-// pass valid ones. Everything else is checked.
+// memory of a device it is called as `release` of TensorBuffer::External is, after the work that uses the memory. A
+// null deleter is not called. If the major version differs, only the deleter is read. The pointers cannot be checked:
+// the producer, a library of the same process, must pass valid ones. Everything else is checked.
 //
 // Null strides mean row-major. The memory of the view is the range between its lowest and highest element, because
 // DLPack does not tell the size of the block. A tensor with the read-only flag is copied on the first mutable access.

@@ -60,7 +60,9 @@ absl::Status CudaBackend::Start() {
   CASK_RETURN_IF_ERROR(driver_->Check(driver_->cuDevicePrimaryCtxRetain(&context_, cuda_device_),
                                       absl::StrCat(name_, ": cuDevicePrimaryCtxRetain")));
   streams_[kDefaultStream];
-  CASK_ASSIGN_OR_RETURN(mapping_bytes_, FindMappingGranularity());
+  const absl::StatusOr<size_t> mapping_bytes = FindMappingGranularity();
+  if (!mapping_bytes.ok() && !absl::IsUnimplemented(mapping_bytes.status())) return mapping_bytes.status();
+  mapping_bytes_ = mapping_bytes.value_or(0);
   return absl::OkStatus();
 }
 
@@ -104,7 +106,7 @@ absl::Status CudaBackend::Do(absl::string_view what, Call&& call) const {
   return driver_->Check(popped, absl::StrCat(name_, ": cuCtxPopCurrent"));
 }
 
-absl::StatusOr<void*> CudaBackend::StreamOf(StreamId stream) const {
+absl::StatusOr<void*> CudaBackend::StreamHandle(StreamId stream) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = streams_.find(stream);
   if (found != streams_.end()) return found->second.handle;
@@ -182,9 +184,9 @@ absl::Status CudaBackend::Map(void* start, size_t bytes) {
     if (result != internal::kCudaSuccess) driver_->cuMemUnmap(AddressOf(start), bytes);
     return result;
   });
-  // The mapping keeps the memory.
-  const absl::Status released = Do("cuMemRelease", [&] { return driver_->cuMemRelease(handle); });
-  return mapped.ok() ? released : mapped;
+  // The mapping keeps the memory. If this fails, only the memory stays longer.
+  static_cast<void>(Do("cuMemRelease", [&] { return driver_->cuMemRelease(handle); }));
+  return mapped;
 }
 
 absl::Status CudaBackend::Unmap(void* start, size_t bytes) {
@@ -230,12 +232,12 @@ absl::Status CudaBackend::DestroyStream(StreamId stream) {
 }
 
 absl::Status CudaBackend::Synchronize(StreamId stream) {
-  CASK_ASSIGN_OR_RETURN(void* const handle, StreamOf(stream));
+  CASK_ASSIGN_OR_RETURN(void* const handle, StreamHandle(stream));
   return Do("cuStreamSynchronize", [&] { return driver_->cuStreamSynchronize(handle); });
 }
 
 absl::StatusOr<EventId> CudaBackend::RecordEvent(StreamId stream) {
-  CASK_ASSIGN_OR_RETURN(void* const handle, StreamOf(stream));
+  CASK_ASSIGN_OR_RETURN(void* const handle, StreamHandle(stream));
   void* event = nullptr;
   CASK_RETURN_IF_ERROR(Do("cuEventRecord", [&] {
     internal::CudaResult result = driver_->cuEventCreate(&event, internal::kCudaEventDisableTiming);
@@ -267,7 +269,7 @@ absl::Status CudaBackend::SynchronizeEvent(EventId event) {
 }
 
 absl::Status CudaBackend::WaitForEvent(StreamId stream, EventId event) {
-  CASK_ASSIGN_OR_RETURN(void* const stream_handle, StreamOf(stream));
+  CASK_ASSIGN_OR_RETURN(void* const stream_handle, StreamHandle(stream));
   CASK_ASSIGN_OR_RETURN(void* const event_handle, EventOf(event));
   return Do("cuStreamWaitEvent", [&] { return driver_->cuStreamWaitEvent(stream_handle, event_handle, 0); });
 }
@@ -287,7 +289,7 @@ void CudaBackend::DestroyEvent(EventId event) {
 // ---- Copies ---------------------------------------------------------------------------------------------------------
 
 absl::Status CudaBackend::Copy(CopyKind kind, void* to, const void* from, size_t bytes, StreamId stream) {
-  CASK_ASSIGN_OR_RETURN(void* const handle, StreamOf(stream));
+  CASK_ASSIGN_OR_RETURN(void* const handle, StreamHandle(stream));
   if (bytes == 0) return absl::OkStatus();
   return Do(absl::StrCat("copy of ", bytes, " bytes"), [&] {
     switch (kind) {
@@ -303,7 +305,7 @@ absl::Status CudaBackend::Copy(CopyKind kind, void* to, const void* from, size_t
 }
 
 absl::Status CudaBackend::Fill(void* to, uint8_t value, size_t bytes, StreamId stream) {
-  CASK_ASSIGN_OR_RETURN(void* const handle, StreamOf(stream));
+  CASK_ASSIGN_OR_RETURN(void* const handle, StreamHandle(stream));
   if (bytes == 0) return absl::OkStatus();
   return Do(absl::StrCat("fill of ", bytes, " bytes"),
             [&] { return driver_->cuMemsetD8Async(AddressOf(to), value, bytes, handle); });

@@ -72,6 +72,9 @@ class CudaBackend final : public DeviceBackend {
   // Gives a stream of another library (a cudaStream_t or CUstream of this device) an id. The other library keeps the
   // stream alive until DestroyStream(id), which waits for its work and only forgets the id.
   StreamId AdoptStream(void* stream);
+  // The CUstream of an id, for other libraries; null for stream 0. Errors: InvalidArgument for a stream that does not
+  // exist.
+  absl::StatusOr<void*> StreamHandle(StreamId stream) const;
 
  private:
   struct Stream {
@@ -87,7 +90,6 @@ class CudaBackend final : public DeviceBackend {
   // Calls `call` with the context current; `what` is for the message.
   template <typename Call>
   absl::Status Do(absl::string_view what, Call&& call) const;
-  absl::StatusOr<void*> StreamOf(StreamId stream) const;
   absl::StatusOr<void*> EventOf(EventId event) const;
 
   const Options options_;

@@ -327,9 +327,9 @@ absl::StatusOr<TensorView> TensorDecoder::DecodeView() {
 
 absl::StatusOr<Tensor> TensorDecoder::NewTensor() const {
   CASK_ASSIGN_OR_RETURN(const TensorView view, NewView());
-  if (!host_options_) return view.ToTensor();
+  if (!target_.is_device()) return view.ToTensor();
   CASK_ASSIGN_OR_RETURN(TensorView moved, view.Contiguous());
-  CASK_RETURN_IF_ERROR(MoveToAllocator(given_options_, &moved));
+  CASK_RETURN_IF_ERROR(target_.Move(&moved));
   return moved.ToTensor();
 }
 
@@ -352,7 +352,7 @@ absl::StatusOr<DecodedTensor> TensorDecoder::DecodeCheckedWithMetadata() {
   DecodedTensor decoded;
   CASK_RETURN_IF_ERROR(SetMetadata(&decoded));
   CASK_ASSIGN_OR_RETURN(decoded.view, NewView());
-  CASK_RETURN_IF_ERROR(MoveToAllocator(given_options_, &decoded.view));
+  CASK_RETURN_IF_ERROR(target_.Move(&decoded.view));
   if (is_encoded()) decoded.payload = std::make_shared<PayloadHeader>(payload_->header());
   return decoded;
 }
@@ -381,7 +381,7 @@ absl::StatusOr<DecodedTensor> TensorDecoder::DecodeInPlace(const RefPtr<RefCount
   memory.allocator = options_.allocator;
   CASK_ASSIGN_OR_RETURN(decoded.view,
                         TensorView::Create(TensorBuffer::WrapExternal(std::move(memory)), dtype_, layout_));
-  CASK_RETURN_IF_ERROR(MoveToAllocator(given_options_, &decoded.view));
+  CASK_RETURN_IF_ERROR(target_.Move(&decoded.view));
   return decoded;
 }
 

@@ -46,8 +46,8 @@ class TensorDecoder {
   // has been.
   TensorDecoder(const TensorFields& fields, const DecodeOptions& options, int max_depth, MessageQuota* quota)
       : fields_(fields),
-        given_options_(options),
-        options_(HostOptions(options, &host_options_)),
+        target_(options),
+        options_(target_.on_host()),
         max_depth_(max_depth),
         own_quota_(options.limits),
         quota_(quota) {}
@@ -77,8 +77,8 @@ class TensorDecoder {
   // Errors: as Write; those of the payload.
   absl::Status WritePayload(TensorView* out) const;
 
-  // Check, allocate, Write; all but DecodeView then move the elements, if options.allocator gives memory of a device.
-  // Decode gathers elements with strides into row-major order.
+  // Check, allocate, Write; all but DecodeView then copy the elements to the device if options.allocator belongs to
+  // one. Decode gathers elements with strides into row-major order.
   absl::StatusOr<Tensor> Decode();
   // Decode, for a message that has passed Check before.
   absl::StatusOr<Tensor> DecodeChecked();
@@ -95,7 +95,7 @@ class TensorDecoder {
   absl::Status CheckLayout();                  // sets layout_
   absl::Status CheckPayload();                 // sets payload_
   absl::StatusOr<TensorView> NewView() const;  // on the host. Requires: Check was OK
-  absl::StatusOr<Tensor> NewTensor() const;    // the same, moved
+  absl::StatusOr<Tensor> NewTensor() const;    // where options.allocator allocates
   absl::StatusOr<DecodedTensor> DecodeCheckedWithMetadata();
   absl::Status SetMetadata(DecodedTensor* decoded) const;
   absl::Status CheckCrc32c(uint32_t found) const;
@@ -125,9 +125,8 @@ class TensorDecoder {
   std::string Describe() const;  // "float32 [2,3]"
 
   const TensorFields& fields_;
-  const DecodeOptions& given_options_;
-  std::optional<DecodeOptions> host_options_;
-  const DecodeOptions& options_;  // with an allocator of the host
+  const DecodeTarget target_;
+  const DecodeOptions& options_;  // those for the host
   const int max_depth_;           // messages that may be in this one
   MessageQuota own_quota_;
   MessageQuota* const quota_;

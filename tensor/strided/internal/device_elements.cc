@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 
@@ -30,10 +31,7 @@ size_t RangeBytes(const TensorView& view) {
 // Copies the bytes between the ends of a view on a device to `to`.
 absl::Status ReadRange(const TensorView& view, char* to) {
   const char* const from = static_cast<const char*>(view.buffer()->device_data()) + view.bounds().begin;
-  return view.buffer()->device_memory()->Read(from, RangeBytes(view), [&to](absl::string_view piece) {
-    to = std::copy(piece.begin(), piece.end(), to);
-    return absl::OkStatus();
-  });
+  return ReadToHost(*view.buffer()->device_memory(), from, absl::MakeSpan(to, RangeBytes(view)));
 }
 
 absl::Status WriteRange(absl::string_view bytes, TensorView* to) {
@@ -53,14 +51,24 @@ absl::StatusOr<TensorView> CloneWithin(const TensorView& view, const RefPtr<Allo
   CASK_ASSIGN_OR_RETURN(RefPtr<TensorBuffer> copy, TensorBuffer::Allocate(RangeBytes(view), allocator));
   CASK_ASSIGN_OR_RETURN(void* const to, copy->MutableDeviceData());
   const char* const from = static_cast<const char*>(view.buffer()->device_data()) + view.bounds().begin;
-  CASK_RETURN_IF_ERROR(memory.Order(view.buffer()->device_memory()->stream(), memory.stream()));
+  const int64_t stream = view.buffer()->device_memory()->stream();
+  CASK_RETURN_IF_ERROR(memory.Order(stream, memory.stream()));
   CASK_RETURN_IF_ERROR(view.buffer()->RecordStream(memory.stream()));
   CASK_RETURN_IF_ERROR(memory.CopyWithin(to, from, RangeBytes(view)));
+  CASK_RETURN_IF_ERROR(memory.Order(memory.stream(), stream));  // later work may change the view
   CASK_ASSIGN_OR_RETURN(Layout layout, LayoutOfRange(view.layout()));
   return TensorView::Create(std::move(copy), view.dtype(), std::move(layout));
 }
 
 }  // namespace
+
+absl::Status ReadToHost(DeviceMemory& memory, const void* from, absl::Span<char> to) {
+  char* next = to.data();
+  return memory.Read(from, to.size(), [&next](absl::string_view piece) {
+    next = std::copy(piece.begin(), piece.end(), next);
+    return absl::OkStatus();
+  });
+}
 
 absl::StatusOr<TensorView> InHostMemory(const TensorView& view) {
   if (!IsOnDevice(view)) return view;
@@ -115,7 +123,8 @@ absl::Status CopyToHost(const TensorView& from, TensorView* to) {
 absl::StatusOr<TensorView> CloneAcross(const TensorView& view, const RefPtr<Allocator>& allocator) {
   if (view.num_elements() == 0) return view;
   DeviceMemory* const memory = allocator->device_memory();
-  const bool is_dense = view.layout().IsNonOverlappingAndDense();
+  CASK_ASSIGN_OR_RETURN(Layout layout, view.layout().Dense(MemoryFormat::kPreserve));
+  const bool is_dense = view.strides() == layout.strides();
   if (memory != nullptr && IsOnDevice(view) && view.buffer()->device_memory()->backend() == memory->backend() &&
       is_dense) {
     return CloneWithin(view, allocator);
@@ -125,7 +134,6 @@ absl::StatusOr<TensorView> CloneAcross(const TensorView& view, const RefPtr<Allo
     const bool is_done = IsOnDevice(view) && is_dense && allocator == CpuAllocator::Default();
     return is_done ? on_host : on_host.Clone(MemoryFormat::kPreserve, allocator);
   }
-  CASK_ASSIGN_OR_RETURN(Layout layout, view.layout().Dense(MemoryFormat::kPreserve));
   CASK_ASSIGN_OR_RETURN(const Tensor elements, Tensor::Create(view.dtype(), view.shape(), allocator));
   CASK_ASSIGN_OR_RETURN(TensorView copy, TensorView::Create(elements.buffer(), view.dtype(), std::move(layout)));
   CASK_RETURN_IF_ERROR(CopyFromHost(on_host, &copy));

@@ -21,6 +21,7 @@
 #include "tensorcask/tensor/strided/compare.h"
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tensor/variant.h"
 #include "tensorcask/tests/support/simulated_device.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
@@ -109,6 +110,20 @@ TEST(DeviceCodec, StridesAreRestoredOnTheDevice) {
                        DecodeSerializedTensorWithMetadata(Encoded(transposed, options), To(device)));
   EXPECT_EQ(decoded.view.strides(), transposed.strides());
   EXPECT_TRUE(Equal(OnHost(decoded.view), transposed));
+}
+
+TEST(DeviceCodec, AVariantWithATensorOfADeviceIsRefused) {
+  const SimulatedDevice device(0);
+  Variant variant;
+  variant.type_name = "t";
+  variant.tensors.push_back(device.Upload(kHost).ToTensor().value());
+  EXPECT_THAT(EncodedSize(Tensor::FromValues<Variant>({variant}), EncodeOptions()),
+              StatusIs(Code::kFailedPrecondition, HasSubstr("ext_dev:0")));
+}
+
+TEST(DeviceCodec, APartWithoutElementsIsEncoded) {
+  const SimulatedDevice device(0);
+  EXPECT_EQ(Encoded(device.Upload(kHost).Narrow(0, 1, 0).value()), Encoded(TensorView(kHost).Narrow(0, 1, 0).value()));
 }
 
 TEST(DeviceCodec, StringsStayOnTheHost) {

@@ -197,6 +197,42 @@ TEST_F(DLPackDeviceTest, CopiesAreWhereTheOptionSays) {
   EXPECT_TRUE(Equal(OnHost(FromDLPack(on_device.release(), import_).value()), host));
 }
 
+TEST_F(DLPackDeviceTest, ACopyForAnotherStreamIsNotOvertakenByLaterWork) {
+  const StreamId other = device_->CreateStream().value();
+  const TensorView view = OnDevice(Tensor::FromValues<uint8_t>({1, 2, 3}));
+  DLPackExportOptions options = For(other);
+  options.copy = DLPackCopy::kAlways;
+  options.allocator = CachingAllocator::OnStream(cache_, other);
+  ASSERT_OK_AND_ASSIGN(const DLPackPtr copy, ToDLPack(view, options));
+  ASSERT_OK(device_->Fill(view.buffer()->MutableDeviceData().value(), 9, 3, kDefaultStream));
+  device_->Complete(kDefaultStream);
+  device_->Complete(other);
+  device_->Complete(kDefaultStream);
+  EXPECT_EQ(device_->Peek(copy->dl_tensor.data), 1) << "the value at the time of the export";
+  EXPECT_EQ(device_->Peek(view.buffer()->device_data()), 9);
+  options.allocator = nullptr;
+  ASSERT_OK(device_->DestroyStream(other));
+}
+
+TEST_F(DLPackDeviceTest, ACopyOfAFlippedViewIsInOrder) {
+  const TensorView flipped = OnDevice(Tensor::FromValues<int16_t>({{1, 2, 3}, {4, 5, 6}})).Flip({1}).value();
+  DLPackExportOptions options;
+  options.copy = DLPackCopy::kAlways;
+  for (const RefPtr<Allocator>& allocator : {RefPtr<Allocator>(), CpuAllocator::Default()}) {
+    options.allocator = allocator;
+    ASSERT_OK_AND_ASSIGN(const DLPackPtr out, ToDLPack(flipped, options));
+    EXPECT_THAT(std::vector<int64_t>(out->dl_tensor.strides, out->dl_tensor.strides + 2), ElementsAre(3, 1));
+  }
+}
+
+TEST_F(DLPackDeviceTest, APartWithoutElementsIsExported) {
+  const TensorView none = OnDevice(Tensor::FromValues<int16_t>({1, 2})).Narrow(0, 1, 0).value();
+  ASSERT_OK_AND_ASSIGN(DLPackPtr out, ToDLPack(none));
+  EXPECT_EQ(out->dl_tensor.device.device_type, kExtension);
+  ASSERT_OK_AND_ASSIGN(const TensorView in, FromDLPack(out.release(), import_));
+  EXPECT_EQ(in.num_elements(), 0);
+}
+
 TEST_F(DLPackDeviceTest, ACopyOfAViewWithGapsHasNone) {
   const Tensor host = Tensor::FromValues<int16_t>({{1, 2, 3}, {4, 5, 6}});
   const TensorView column = OnDevice(host).Select(1, 1).value();
@@ -248,6 +284,24 @@ TEST_F(DLPackDeviceTest, WithoutPendingWorkTheDeleterIsCalledAtOnce) {
     EXPECT_EQ(foreign.deletes, 0);
   }
   EXPECT_EQ(foreign.deletes, 1);
+}
+
+TEST_F(DLPackDeviceTest, AnAllocationReleasesWhatIsDoneAndEmptyCacheWaits) {
+  for (const bool wait : {false, true}) {
+    Foreign foreign(device_.get());
+    {
+      ASSERT_OK_AND_ASSIGN(const TensorView in, FromDLPack(&foreign.managed, import_));
+      ASSERT_OK(device_->Fill(in.buffer()->MutableDeviceData().value(), 9, 4, kDefaultStream));
+    }
+    EXPECT_EQ(foreign.deletes, 0);
+    if (wait) {
+      ASSERT_OK(cache_->EmptyCache());
+    } else {
+      device_->Complete(kDefaultStream);
+      EXPECT_OK(Tensor::Create(DType::kUint8, TensorShape({4}), cache_));
+    }
+    EXPECT_EQ(foreign.deletes, 1);
+  }
 }
 
 TEST_F(DLPackDeviceTest, TheDeleterIsCalledIfTheDeviceCannotTellItsWork) {
@@ -345,6 +399,14 @@ TEST_F(DLPackDeviceTest, PinnedMemoryIsMemoryOfTheHost) {
     EXPECT_EQ(in.device(), Device());
     EXPECT_TRUE(Equal(in, Tensor::FromValues<float>({1, 2})));
   }
+}
+
+TEST_F(DLPackDeviceTest, WithoutAnAllocatorCopiesAreOnTheHost) {
+  import_.allocator = nullptr;
+  import_.copy = DLPackCopy::kAlways;
+  DLPackPtr out = ToDLPack(Tensor::FromValues<float>({1, 2})).value();
+  ASSERT_OK_AND_ASSIGN(const TensorView in, FromDLPack(out.release(), import_));
+  EXPECT_TRUE(Equal(in, Tensor::FromValues<float>({1, 2})));
 }
 
 TEST_F(DLPackDeviceTest, FailuresOfTheDeviceAreReported) {

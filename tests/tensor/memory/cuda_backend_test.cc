@@ -212,6 +212,26 @@ TEST_F(FakeCudaTest, DevicesWithoutVirtualMemory) {
   ExerciseTensors(gpu, Expandable());
 }
 
+TEST_F(FakeCudaTest, QuestionsAboutVirtualMemoryThatAreNotSupported) {
+  for (const char* const call : {"cuDeviceGetAttribute", "cuMemGetAllocationGranularity"}) {
+    const Setting unsupported(*this, call, 801);
+    ASSERT_OK_AND_ASSIGN(const RefPtr<CudaBackend> gpu, Create());
+    EXPECT_EQ(gpu->MappingGranularity(), 0U);
+  }
+}
+
+TEST_F(FakeCudaTest, MappedMemoryStaysMappedIfItsHandleCannotBeReleased) {
+  ASSERT_OK_AND_ASSIGN(const RefPtr<CudaBackend> gpu, Create());
+  const size_t step = gpu->MappingGranularity();
+  ASSERT_OK_AND_ASSIGN(void* const start, gpu->ReserveAddresses(step));
+  {
+    const Setting failing(*this, "cuMemRelease", 700);
+    EXPECT_OK(gpu->Map(start, step));
+  }
+  EXPECT_OK(gpu->Unmap(start, step));
+  EXPECT_OK(gpu->FreeAddresses(start, step));
+}
+
 TEST_F(FakeCudaTest, AFailedMappingLeavesNothing) {
   ASSERT_OK_AND_ASSIGN(const RefPtr<CudaBackend> gpu, Create());
   const size_t step = gpu->MappingGranularity();
@@ -260,6 +280,8 @@ TEST_F(FakeCudaTest, StreamsOfOtherLibraries) {
   ASSERT_OK_AND_ASSIGN(const RefPtr<CudaBackend> gpu, Create());
   int handle = 0;
   const StreamId stream = gpu->AdoptStream(&handle);
+  EXPECT_EQ(gpu->StreamHandle(stream).value(), &handle);
+  EXPECT_EQ(gpu->StreamHandle(kDefaultStream).value(), nullptr);
   EXPECT_OK(gpu->Synchronize(stream));
   EXPECT_OK(gpu->DestroyStream(stream));  // does not destroy it
   EXPECT_THAT(gpu->Synchronize(stream), StatusIs(Code::kInvalidArgument, HasSubstr("stream")));

@@ -222,7 +222,7 @@ int cuMemRelease(Address handle) {
   if (TheState().memory.count(handle) == 0) return 1;
   TheState().memory[handle].has_handle = false;
   ForgetUnused(handle);
-  return 0;
+  return TheState().values["cuMemRelease"];
 }
 int cuMemMap(Address start, size_t bytes, size_t, Address handle, unsigned long long) {
   if (const int result = Begin("cuMemMap")) return result;
