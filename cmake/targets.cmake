@@ -296,6 +296,7 @@ tensorcask_room(wire
   SOURCES
     serialize/wire/description.cc
     serialize/wire/internal/copy_bytes.cc
+    serialize/wire/internal/device_elements.cc
     serialize/wire/internal/extension_writer.cc
     serialize/wire/internal/layout_decoder.cc
     serialize/wire/internal/message_form.cc
@@ -323,6 +324,7 @@ tensorcask_room(wire
     serialize/wire/decoded_tensor.h
     serialize/wire/description.h
     serialize/wire/internal/copy_bytes.h
+    serialize/wire/internal/device_elements.h
     serialize/wire/internal/extension_writer.h
     serialize/wire/internal/layout_decoder.h
     serialize/wire/internal/message_form.h
@@ -2082,6 +2084,7 @@ tensorcask_test(tests_serialize_checkpoint_device_test
     Tensorcask::tensor
     absl::status
     tests_serialize_checkpoint_checkpoint_testing
+    tests_support_simulated_device
     tests_support_status_matchers
   PACKAGE
     tests/serialize/checkpoint
@@ -2988,6 +2991,25 @@ tensorcask_test(tests_serialize_exchange_channel_descriptors_test
   TIMEOUT
     60)
 
+tensorcask_test(tests_serialize_exchange_channel_device_test
+  SOURCES
+    tests/serialize/exchange/channel_device_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::exchange
+    Tensorcask::memory
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::wire
+    absl::status
+    tests_serialize_exchange_channel_testing
+    tests_support_simulated_device
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/exchange
+  TIMEOUT
+    60)
+
 tensorcask_test(tests_serialize_exchange_channel_faults_test
   SOURCES
     tests/serialize/exchange/channel_faults_test.cc
@@ -3417,6 +3439,20 @@ tensorcask_test(tests_serialize_io_file_system_test
     tests_support_faulty_file_system
     tests_support_status_matchers
     tests_support_temp_folder
+  PACKAGE
+    tests/serialize/io
+  TIMEOUT
+    60)
+
+tensorcask_test(tests_serialize_io_paced_sink_test
+  SOURCES
+    tests/serialize/io/paced_sink_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    absl::status
+    absl::strings
+    tests_support_status_matchers
   PACKAGE
     tests/serialize/io
   TIMEOUT
@@ -4140,6 +4176,26 @@ tensorcask_test(tests_serialize_wire_description_test
   TIMEOUT
     60)
 
+tensorcask_test(tests_serialize_wire_device_codec_test
+  SOURCES
+    tests/serialize/wire/device_codec_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::memory
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::wire
+    absl::cord
+    absl::span
+    absl::status
+    absl::statusor
+    tests_support_simulated_device
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/wire
+  TIMEOUT
+    60)
+
 tensorcask_test(tests_serialize_wire_encoded_rejects_test
   SOURCES
     tests/serialize/wire/encoded_rejects_test.cc
@@ -4653,6 +4709,13 @@ tensorcask_inner_library(tests_support_forwarding_file_system
   LINK
     Tensorcask::io)
 
+tensorcask_inner_library(tests_support_simulated_device
+  LINK
+    GTest::gmock
+    Tensorcask::memory
+    Tensorcask::strided
+    Tensorcask::tensor)
+
 tensorcask_inner_library(tests_support_status_matchers
   LINK
     GTest::gmock
@@ -5071,6 +5134,24 @@ tensorcask_test(tests_tensor_inspect_report_test
   TIMEOUT
     60)
 
+tensorcask_test(tests_tensor_interop_dlpack_device_test
+  SOURCES
+    tests/tensor/interop/dlpack_device_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::dlpack
+    Tensorcask::memory
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
+    tests_support_simulated_device
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor/interop
+  TIMEOUT
+    60)
+
 tensorcask_test(tests_tensor_interop_dlpack_export_test
   SOURCES
     tests/tensor/interop/dlpack_export_test.cc
@@ -5175,6 +5256,7 @@ tensorcask_test(tests_tensor_memory_caching_allocator_model_test
     GTest::gmock_main
     Tensorcask::memory
     Tensorcask::tensor
+    absl::strings
     tests_support_status_matchers
   PACKAGE
     tests/tensor/memory

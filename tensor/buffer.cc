@@ -88,8 +88,7 @@ absl::StatusOr<RefPtr<TensorBuffer>> TensorBuffer::AllocateRaw(Kind kind, size_t
 absl::StatusOr<RefPtr<TensorBuffer>> TensorBuffer::AllocateOnDevice(size_t size_bytes,
                                                                     const RefPtr<Allocator>& allocator) {
   CASK_ASSIGN_OR_RETURN(RefPtr<Block> block, Block::Allocate(size_bytes, allocator));
-  char* const address = static_cast<char*>(block->data());
-  return DeviceBuffer::New(address, size_bytes, std::move(block), allocator);
+  return DeviceBuffer::New(std::move(block), /*offset_bytes=*/0, size_bytes, allocator);
 }
 
 absl::StatusOr<RefPtr<TensorBuffer>> TensorBuffer::MakeBlockBuffer(Kind kind, const void* base, size_t size_bytes,
@@ -114,8 +113,7 @@ RefPtr<TensorBuffer> TensorBuffer::WrapExternal(External memory) {
   if (memory.kind == Kind::kDevice) {
     CASK_CHECK(memory.allocator && memory.allocator->device_memory() != nullptr,
                "WrapExternal: memory of a device comes with the allocator of the device");
-    return MakeRef<DeviceBuffer>(memory.data, memory.size_bytes, nullptr, std::move(memory.allocator),
-                                 std::move(memory.release));
+    return MakeRef<DeviceBuffer>(std::move(memory));
   }
   return MakeRef<ExternalBuffer>(std::move(memory));
 }
@@ -168,10 +166,7 @@ absl::StatusOr<void*> TensorBuffer::MutableDeviceData() {
   return root->address() + offset_bytes_;
 }
 
-absl::Status TensorBuffer::RecordStream(int64_t stream) const {
-  const DeviceBuffer& root = DeviceBuffer::RootOf(*this);
-  return root.held_ ? root.memory()->RecordStream(root.block()->start(), stream) : absl::OkStatus();
-}
+absl::Status TensorBuffer::RecordStream(int64_t stream) const { return DeviceBuffer::RootOf(*this).AddStream(stream); }
 
 // ---- Copy on write --------------------------------------------------------------------------------------------------
 
@@ -180,6 +175,7 @@ TensorBuffer::Block* TensorBuffer::block() const { return static_cast<Block*>(he
 RefPtr<RefCounted> TensorBuffer::ShareMemory() const {
   const std::lock_guard<std::mutex> lock(sharing_mutex);
   if (held_) writable_ = false;
+  if (held_ && kind() == Kind::kDevice) DeviceBuffer::RootOf(*this).SetWritesInPlace(false);
   return held_;
 }
 
@@ -234,7 +230,8 @@ void TensorBuffer::MakeWritableOrDie() {
 }
 
 bool TensorBuffer::IsWritableInPlaceLocked() const {
-  return writable_ || (held_ ? block()->IsWritable() : kind() == Kind::kDevice);
+  if (kind() == Kind::kDevice) return DeviceBuffer::RootOf(*this).WritesInPlace();
+  return writable_ || (held_ && block()->IsWritable());
 }
 
 RefPtr<RefCounted> TensorBuffer::HoldMemoryLocked() const {
@@ -251,7 +248,11 @@ RefPtr<RefCounted> TensorBuffer::HoldWritableMemory() const {
   // The question and the answer belong to one step: a LazyClone between them would share the memory with the consumer.
   const std::lock_guard<std::mutex> lock(sharing_mutex);
   if (!root_->IsWritableInPlaceLocked()) return nullptr;
-  root_->writable_ = kind() != Kind::kDevice;  // the host never writes to memory of a device
+  if (kind() == Kind::kDevice) {
+    DeviceBuffer::RootOf(*this).SetWritesInPlace(true);
+  } else {
+    root_->writable_ = true;
+  }
   root_->version_.fetch_add(1, std::memory_order_relaxed);
   return root_->HoldMemoryLocked();
 }

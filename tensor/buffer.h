@@ -17,7 +17,7 @@
 //              memory from another process (serialize/exchange)
 //   kNoData    none: the buffer has a size and a message, which  MakeWithoutData
 //              every access to the data reports
-//   kDevice    of a device, from its allocator                   Allocate
+//   kDevice    of a device, from its allocator or external       Allocate, WrapExternal
 //
 // The host cannot access the data of a kDevice buffer: data() and mutable_data() CHECK, CheckReadable and EnsureMutable
 // return FailedPrecondition. device_data() is its address on the device. LazyClone works, and the copy that it delays
@@ -95,7 +95,10 @@ class TensorBuffer : public RefCounted {
     RefPtr<Allocator> allocator;    // of the copy that EnsureMutable makes; null: CpuAllocator::Default()
     FileRange file_range = {};      // of the data, if another process may map them; stays open until `release`
   };
-  // With Kind::kDevice, `data` is an address on the device of `allocator`, which is then required, and is writable.
+  // With Kind::kDevice, `data` is an address on the device of `allocator`, which is then required. After the last
+  // reference is dropped, `release` waits for the work that is then on the stream of the allocator's DeviceMemory and
+  // on the streams given to RecordStream. If there is none it is called at once. Otherwise the next call to that
+  // DeviceMemory or the allocator after the end of the work calls it, on the thread of that call.
   static RefPtr<TensorBuffer> WrapExternal(External memory);
 
   // Bytes [offset_bytes, offset_bytes + size_bytes) of `parent`. Requires: they lie inside it.
@@ -144,8 +147,8 @@ class TensorBuffer : public RefCounted {
   // device_memory()->stream(). Counts as a write. Requires: kDevice.
   // Errors, and nothing has changed: ResourceExhausted; errors of the device.
   absl::StatusOr<void*> MutableDeviceData();
-  // Work that is on `stream` when the memory is freed uses it, too (DeviceMemory::RecordStream). No effect for memory
-  // that no allocator of this process gave. Requires: kDevice.
+  // Delays the reuse of the memory, or `release` of external memory, until the work has finished that is on `stream`
+  // when it is freed (DeviceMemory::RecordStream). Requires: kDevice.
   absl::Status RecordStream(int64_t stream) const;
 
   // How often mutable_data was called on this root or its sub-buffers. If the number is unchanged, the data was not
@@ -156,6 +159,8 @@ class TensorBuffer : public RefCounted {
   TensorBuffer* root() const { return root_; }
   size_t offset_bytes() const { return offset_bytes_; }  // from the start of the root
   Kind kind() const { return root_->kind_; }
+  // The allocator for copies of this memory: its own, or that of WrapExternal.
+  const RefPtr<Allocator>& copy_allocator() const { return root_->PrivateMemoryAllocator(); }
   absl::string_view allocator_name() const;  // "" for scalars, for external and mapped memory, and without data
   Allocator::BlockInfo block_info() const;   // of the allocator's block that the root uses, if any
 

@@ -60,13 +60,19 @@ class DeviceMemory {
   // afterwards may change the bytes on the device.
   virtual absl::StatusOr<RefPtr<PendingRead>> BeginRead(const void* from, size_t bytes) = 0;
 
-  // The next two add work to the stream, and return before it has finished.
+  // The next two add work to stream(), and return before it has finished.
   virtual absl::Status CopyWithin(void* to, const void* from, size_t bytes) = 0;
   virtual absl::Status Fill(void* to, uint8_t value, size_t bytes) = 0;
 
+  // Work that is added to stream `later` from now on starts after the work that is on stream `earlier` now.
+  virtual absl::Status Order(int64_t earlier, int64_t later) = 0;
+  // Waits until all work of the stream has finished.
+  virtual absl::Status Synchronize(int64_t stream) = 0;
+
   // Once freed, the block at `block` is reused only after the work that is then on `stream`.
   virtual absl::Status RecordStream(const void* block, int64_t stream) = 0;
-  // Keeps `memory` until the work that is on `stream` now has finished.
+  // Keeps `memory` until the work that is on `stream` now has finished: the next call of a function here then drops it,
+  // and the destruction of the allocator at the latest. Drops it at once if there is no such work.
   virtual absl::Status KeepUntilDone(RefPtr<RefCounted> memory, int64_t stream) = 0;
 
  protected:

@@ -93,7 +93,7 @@ struct CheckpointReader::Devices {
                                    const TensorView& view) const {
     CASK_ASSIGN_OR_RETURN(const RefPtr<Allocator> device, For(name, reader));
     if (!device || IsObject(view.dtype())) return view;
-    return internal::ToDevice(view, device);
+    return internal::CloneAcross(view, device);
   }
 };
 

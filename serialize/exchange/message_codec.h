@@ -49,7 +49,8 @@ struct ChannelOptions {
   // sealed can change it at any time, for example after a checksum was computed and before the bytes are written. Set
   // this option if you save received tensors.
   bool copy_unsealed = false;
-  // Receiving: limits (max_message_bytes counts one message with what it maps), allocator, device map.
+  // Receiving: limits (max_message_bytes counts one message with what it maps), allocator (may belong to a device),
+  // device map.
   DecodeOptions decode;
   AllowedPeers allowed = AllowedPeers::kSameUser;  // Connect and Listen
 };

@@ -14,6 +14,7 @@
 #include "tensorcask/serialize/exchange/shared_memory.h"
 #include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/wire/internal/device_elements.h"
 #include "tensorcask/serialize/wire/internal/extension_writer.h"
 #include "tensorcask/serialize/wire/internal/metadata_decoder.h"
 #include "tensorcask/serialize/wire/internal/object_decoder.h"
@@ -58,7 +59,8 @@ class Decoder {
  public:
   Decoder(ReceivedFrame frame, const ChannelOptions& options)
       : frame_(std::move(frame)),
-        options_(options.decode),
+        target_(options.decode),
+        options_(target_.on_host()),
         copy_unsealed_(options.copy_unsealed),
         blocks_(frame_.descriptors.size()) {}
 
@@ -74,6 +76,8 @@ class Decoder {
       const TensorEntry& entry = body.tensors[i];
       absl::StatusOr<DecodedTensor> tensor = entry.is_inline() ? DecodeInline(entry) : DecodeShared(entry);
       if (!tensor.ok()) return InTensor(i, tensor.status());
+      const absl::Status moved = target_.Move(&tensor->view);
+      if (!moved.ok()) return InTensor(i, moved);
       out->tensors.push_back(*std::move(tensor));
     }
     return absl::OkStatus();
@@ -258,7 +262,8 @@ class Decoder {
   }
 
   ReceivedFrame frame_;
-  const DecodeOptions& options_;
+  const internal::DecodeTarget target_;
+  const DecodeOptions& options_;  // those for the host
   const bool copy_unsealed_;
   std::vector<Block> blocks_;
   size_t num_inline_ = 0;

@@ -23,7 +23,7 @@
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
-#include "tensorcask/tensor/strided/copy.h"
+#include "tensorcask/tensor/strided/internal/device_elements.h"
 #include "tensorcask/tensor/strided/layout.h"
 #include "tensorcask/tensor/strided/metadata.h"
 #include "tensorcask/tensor/strided/view.h"
@@ -147,7 +147,7 @@ class Encoder {
     const Place place = {static_cast<uint32_t>(out_.descriptors.size()), copied_bytes_, memory.size_bytes};
     CASK_ASSIGN_OR_RETURN(TensorView copy, TensorView::Create(TensorBuffer::WrapExternal(std::move(memory)),
                                                               data.dtype(), Layout::RowMajor(data.shape())));
-    CASK_RETURN_IF_ERROR(Copy(data, &copy));
+    CASK_RETURN_IF_ERROR(internal::CopyToHost(data, &copy));
     AddEntry(tensor.view, place, extension, /*crc=*/0);
     copied_bytes_ += place_bytes;
     return absl::OkStatus();
@@ -176,6 +176,12 @@ class Encoder {
     options.checksum = options_.checksum;
     options.layout = options_.layout;
     const TensorView& view = tensor.view;
+    if (internal::IsOnDevice(view)) {
+      DecodedTensor on_host;
+      CASK_ASSIGN_OR_RETURN(on_host.view, internal::InHostMemory(view));
+      on_host.metadata = tensor.metadata;
+      return AddInline(on_host);
+    }
     if (IsFixedSize(view.dtype()) && static_cast<uint64_t>(view.num_elements()) <= kSmallBytes) {
       CASK_ASSIGN_OR_RETURN(const internal::MessagePlan plan, internal::PlanMessage(view, tensor.metadata, options));
       if (kInlineAlignment + plan.total_bytes <= kSmallBytes - out_.small.size()) {

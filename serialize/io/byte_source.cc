@@ -84,9 +84,12 @@ class FileSource final : public ByteSource {
     CASK_RETURN_IF_ERROR(CheckRange(*this, offset, out.size()));
     if (out.empty()) return absl::OkStatus();
     if (strategy_ == ReadStrategy::kMap) {
-      CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const Mapping> mapping, Mapped(offset + out.size()));
-      std::memcpy(out.data(), mapping->data() + offset, out.size());
-      return absl::OkStatus();
+      const absl::StatusOr<std::shared_ptr<const Mapping>> mapping = Mapped(offset + out.size());
+      if (mapping.ok()) {
+        std::memcpy(out.data(), (*mapping)->data() + offset, out.size());
+        return absl::OkStatus();
+      }
+      if (!absl::IsUnimplemented(mapping.status())) return mapping.status();
     }
     if (strategy_ == ReadStrategy::kParallel && num_threads_ > 1 && out.size() >= kParallelFromBytes) {
       return ReadParallel(offset, out);

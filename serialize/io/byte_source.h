@@ -26,7 +26,8 @@ namespace tensorcask {
 
 // How bytes are read from a file. kRead copies with positioned reads. kParallel does the same on several threads for
 // ranges of 8 MiB and more. kMap maps the file once and copies from there: fastest, but if another process truncates
-// the file meanwhile, SIGBUS ends this one. Use it only for files that do not change.
+// the file meanwhile, SIGBUS ends this one. Use it only for files that do not change. Where the file system cannot map
+// files, kMap reads as kRead does.
 enum class ReadStrategy { kRead, kParallel, kMap };
 
 struct ReadOptions {

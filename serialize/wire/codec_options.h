@@ -50,9 +50,11 @@ struct DecodeOptions {
   // In the forms that give metadata: leaves out the metadata fields that cannot be read (an unknown device, say)
   // instead of refusing the tensor. DecodedTensor::metadata_status then says what is wrong with the first of them.
   bool skip_unreadable_metadata = false;
+  // Allocates the elements. With an allocator of a device, elements of fixed size are decoded on the host and copied to
+  // the device; objects stay on the host.
   RefPtr<Allocator> allocator = CpuAllocator::Default();
-  // What a recorded device becomes, in the forms that give metadata; the others leave it unread. Elements are read to
-  // the host.
+  // What a recorded device becomes, in the forms that give metadata; the others leave it unread. It does not choose the
+  // memory: `allocator` does.
   DeviceMap device_map;
   // The base that a delta was made from (EncodeOptions::payload), asked for the name that the message has. Other
   // messages do not need it.

@@ -6,6 +6,7 @@
 #include "tensorcask/serialize/wire/internal/wire_fields.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/strided/copy.h"
+#include "tensorcask/tensor/strided/internal/device_elements.h"
 
 namespace tensorcask {
 
@@ -59,6 +60,10 @@ absl::Status DecodeTensorInto(absl::string_view message, const DecodeOptions& op
                                                    DTypeName(out->dtype()), " ", out->shape().ToString()));
   }
   CASK_RETURN_IF_ERROR(out->CheckWritable());
+  if (internal::IsOnDevice(*out)) {
+    CASK_ASSIGN_OR_RETURN(const TensorView on_host, decoder.DecodeView());
+    return internal::CopyFromHost(on_host, out);
+  }
   // Decoding a delta reads elements of its base while it writes others.
   if (decoder.is_encoded() && !decoder.HasBaseIn(*out)) return decoder.WritePayload(out);
   if (!decoder.is_encoded() && out->IsContiguous() && decoder.is_row_major()) {

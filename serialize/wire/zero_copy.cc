@@ -10,6 +10,7 @@
 #include "absl/strings/cord.h"
 #include "absl/types/optional.h"
 #include "tensorcask/serialize/protowire/wire_reader.h"
+#include "tensorcask/serialize/wire/internal/device_elements.h"
 #include "tensorcask/serialize/wire/internal/object_encoder.h"
 #include "tensorcask/serialize/wire/internal/tensor_decoder.h"
 #include "tensorcask/serialize/wire/internal/tensor_encoder.h"
@@ -143,6 +144,7 @@ struct FlatContent {
 };
 
 absl::StatusOr<FlatContent> Flatten(absl::Cord content, const DecodeOptions& options) {
+  const internal::DecodeTarget target(options);
   FlatContent flat;
   const RefPtr<CordOwner> owner = MakeRef<CordOwner>(std::move(content));
   if (const absl::optional<absl::string_view> bytes = owner->cord().TryFlat()) {
@@ -151,7 +153,7 @@ absl::StatusOr<FlatContent> Flatten(absl::Cord content, const DecodeOptions& opt
     return flat;
   }
   CASK_ASSIGN_OR_RETURN(const RefPtr<TensorBuffer> buffer,
-                        TensorBuffer::Allocate(owner->cord().size(), options.allocator));
+                        TensorBuffer::Allocate(owner->cord().size(), target.on_host().allocator));
   CASK_RETURN_IF_ERROR(buffer->EnsureMutable());
   char* const begin = static_cast<char*>(buffer->mutable_data());
   char* next = begin;

@@ -9,7 +9,9 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <new>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -18,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/tensor/allocator.h"
+#include "tensorcask/tensor/base/catch_exceptions.h"
 #include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -168,12 +171,16 @@ class TensorBuffer::ExternalBuffer final : public TensorBuffer {
 // that each access by the host is refused.
 class TensorBuffer::DeviceBuffer final : public TensorBuffer {
  public:
-  DeviceBuffer(void* address, size_t size_bytes, RefPtr<Block> block, RefPtr<Allocator> allocator,
-               std::function<void()> release)
-      : TensorBuffer(Kind::kDevice, nullptr, size_bytes, /*writable=*/false, nullptr, std::move(block)),
-        address_(static_cast<char*>(address)),
-        allocator_(std::move(allocator)),
-        release_(std::move(release)) {}
+  DeviceBuffer(RefPtr<Block> block, size_t offset_bytes, size_t size_bytes, RefPtr<Allocator> allocator)
+      : TensorBuffer(Kind::kDevice, nullptr, size_bytes, /*writable=*/false, nullptr, block),
+        address_(static_cast<char*>(block->data()) + offset_bytes),
+        allocator_(std::move(allocator)) {}
+  explicit DeviceBuffer(External memory)
+      : TensorBuffer(Kind::kDevice, nullptr, memory.size_bytes, /*writable=*/false, nullptr, nullptr),
+        address_(static_cast<char*>(memory.data)),
+        allocator_(std::move(memory.allocator)),
+        external_(MakeRef<ExternalMemory>(std::move(memory.release))),
+        writes_in_place_(memory.writable) {}
   ~DeviceBuffer() override { ReleaseResources(); }
 
   static const DeviceBuffer& RootOf(const TensorBuffer& buffer) {
@@ -186,14 +193,21 @@ class TensorBuffer::DeviceBuffer final : public TensorBuffer {
 
   absl::StatusOr<RefPtr<TensorBuffer>> ClonePart(size_t offset_bytes, size_t size_bytes) const {
     RefPtr<Block> shared = RefPtr<Block>::Adopt(static_cast<Block*>(ShareMemory().Release()));
-    if (shared) return New(address_ + offset_bytes, size_bytes, std::move(shared), allocator_);
+    if (shared) {
+      const auto block_offset = static_cast<size_t>(address_ - static_cast<char*>(shared->data())) + offset_bytes;
+      return New(std::move(shared), block_offset, size_bytes, allocator_);
+    }
     CASK_ASSIGN_OR_RETURN(RefPtr<TensorBuffer> copy, AllocateOnDevice(size_bytes, allocator_));
     CASK_RETURN_IF_ERROR(memory()->CopyWithin(RootOf(*copy).address_, address_ + offset_bytes, size_bytes));
     return copy;
   }
 
+  bool WritesInPlace() const { return writes_in_place_ || (held_ && block()->IsWritable()); }
+  // Sets whether writes go to the present address. Requires: the caller holds sharing_mutex.
+  void SetWritesInPlace(bool in_place) const { writes_in_place_ = in_place; }
+
   absl::Status MakePrivate() {
-    if (!held_ || block()->IsWritable()) return absl::OkStatus();
+    if (size_bytes() == 0 || WritesInPlace()) return absl::OkStatus();
     CASK_ASSIGN_OR_RETURN(RefPtr<Block> copy, Block::Allocate(size_bytes(), allocator_));
     CASK_RETURN_IF_ERROR(memory()->CopyWithin(copy->data(), address_, size_bytes()));
     address_ = static_cast<char*>(copy->data());
@@ -201,23 +215,52 @@ class TensorBuffer::DeviceBuffer final : public TensorBuffer {
     return absl::OkStatus();
   }
 
-  static absl::StatusOr<RefPtr<TensorBuffer>> New(char* address, size_t size_bytes, RefPtr<Block> block,
+  static absl::StatusOr<RefPtr<TensorBuffer>> New(RefPtr<Block> block, size_t offset_bytes, size_t size_bytes,
                                                   const RefPtr<Allocator>& allocator) {
-    auto* const buffer = new (std::nothrow) DeviceBuffer(address, size_bytes, std::move(block), allocator, nullptr);
+    auto* const buffer = new (std::nothrow) DeviceBuffer(std::move(block), offset_bytes, size_bytes, allocator);
     if (buffer == nullptr) return internal::NoBufferMemory(sizeof(DeviceBuffer), "new");
     return RefPtr<TensorBuffer>::AdoptNew(buffer);
   }
 
+  absl::Status AddStream(int64_t stream) const {
+    if (external_) {
+      const std::lock_guard<std::mutex> lock(external_->mutex);
+      if (stream != memory()->stream()) external_->streams.insert(stream);
+    }
+    return held_ ? memory()->RecordStream(block()->start(), stream) : absl::OkStatus();
+  }
+
  private:
+  // Released with the last reference.
+  struct ExternalMemory final : public RefCounted {
+    explicit ExternalMemory(std::function<void()> fn) : release(std::move(fn)) {}
+    ~ExternalMemory() override {
+      if (release) release();
+    }
+
+    const std::function<void()> release;
+    std::mutex mutex;
+    std::set<int64_t> streams;  // beside that of the allocator
+  };
+
   void ReleaseResources() override {
     DropMemory();
-    if (const std::function<void()> release = std::exchange(release_, nullptr)) release();
+    const RefPtr<RefCounted> external = std::move(external_);
+    if (!external) return;
+    const auto keep = [&](int64_t stream) {
+      const auto until_done = [&] { return memory()->KeepUntilDone(external, stream); };
+      if (CatchExceptions(until_done).ok()) return;
+      static_cast<void>(CatchExceptions([&] { return memory()->Synchronize(stream); }));
+    };
+    keep(memory()->stream());
+    for (const int64_t stream : static_cast<ExternalMemory*>(external.get())->streams) keep(stream);
   }
   const RefPtr<Allocator>& PrivateMemoryAllocator() const override { return allocator_; }
 
   char* address_;
   const RefPtr<Allocator> allocator_;
-  std::function<void()> release_;
+  RefPtr<ExternalMemory> external_;
+  mutable bool writes_in_place_ = false;  // external memory that is writable, or after HoldWritableMemory
 };
 
 class TensorBuffer::NoDataBuffer final : public TensorBuffer {

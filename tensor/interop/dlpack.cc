@@ -21,11 +21,12 @@
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/device.h"
+#include "tensorcask/tensor/device_memory.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/interop/dlpack_abi.h"
 #include "tensorcask/tensor/shape.h"
+#include "tensorcask/tensor/strided/internal/device_elements.h"
 #include "tensorcask/tensor/strided/layout.h"
-#include "tensorcask/tensor/strided/memory_format.h"
 #include "tensorcask/tensor/strided/view.h"
 
 namespace tensorcask {
@@ -35,6 +36,7 @@ using dlpack::DLDataType;
 using dlpack::DLManagedTensor;
 using dlpack::DLManagedTensorVersioned;
 using dlpack::DLTensor;
+using internal::IsOnDevice;
 
 template <typename Managed>
 using ManagedPtr = std::unique_ptr<Managed, DLPackDeleter>;
@@ -100,7 +102,9 @@ struct Prepared {
 };
 
 absl::StatusOr<Prepared> Copied(const TensorView& view, Prepared prepared, const DLPackExportOptions& options) {
-  CASK_ASSIGN_OR_RETURN(prepared.view, view.Clone(MemoryFormat::kPreserve, options.allocator));
+  RefPtr<Allocator> allocator = options.allocator;
+  if (!allocator) allocator = IsOnDevice(view) ? view.buffer()->copy_allocator() : CpuAllocator::Default();
+  CASK_ASSIGN_OR_RETURN(prepared.view, internal::CloneAcross(view, allocator));
   prepared.flags |= dlpack::kDLPackFlagIsCopied;
   return prepared;
 }
@@ -120,7 +124,8 @@ absl::StatusOr<Prepared> Prepare(const TensorView& view, const DLPackExportOptio
     }
     prepared.flags |= dlpack::kDLPackFlagIsSubbyteTypePadded;
   }
-  if (view.buffer()) CASK_RETURN_IF_ERROR(view.buffer()->CheckReadable());
+  const bool is_on_device = view.buffer() && view.buffer()->kind() == TensorBuffer::Kind::kDevice;
+  if (view.buffer() && !is_on_device) CASK_RETURN_IF_ERROR(view.buffer()->CheckReadable());
   if (options.copy == DLPackCopy::kAlways) return Copied(view, std::move(prepared), options);
   if (view.num_elements() == 0) return prepared;
 
@@ -138,24 +143,38 @@ absl::StatusOr<Prepared> Prepare(const TensorView& view, const DLPackExportOptio
   return prepared;
 }
 
+// Makes the elements usable for work of the consumer: that of its stream, or any.
+absl::Status OrderStreams(const TensorView& view, std::optional<int64_t> stream) {
+  if (!IsOnDevice(view)) return absl::OkStatus();
+  DeviceMemory& memory = *view.buffer()->device_memory();
+  if (!stream) return memory.Synchronize(memory.stream());
+  CASK_RETURN_IF_ERROR(memory.Order(memory.stream(), *stream));
+  return view.buffer()->RecordStream(*stream);
+}
+
 template <typename Managed>
-ManagedPtr<Managed> Export(Prepared prepared) {
+absl::StatusOr<ManagedPtr<Managed>> Export(const TensorView& shared, const DLPackExportOptions& options) {
+  constexpr bool kHasFlags = std::is_same_v<Managed, DLManagedTensorVersioned>;
+  CASK_ASSIGN_OR_RETURN(Prepared prepared, Prepare(shared, options, kHasFlags));
+  CASK_RETURN_IF_ERROR(OrderStreams(prepared.view, options.stream));
   auto* const exported = new Exported<Managed>{{}, std::move(prepared.view), nullptr};
   const TensorView& view = exported->view;
   Managed& managed = exported->managed;
   managed.manager_ctx = exported;
   managed.deleter = [](Managed* self) { delete static_cast<Exported<Managed>*>(self->manager_ctx); };
-  if constexpr (std::is_same_v<Managed, DLManagedTensorVersioned>) {
+  if constexpr (kHasFlags) {
     managed.version = {dlpack::kMajorVersion, dlpack::kMinorVersion};
     managed.flags = prepared.flags;
   }
   DLTensor& tensor = managed.dl_tensor;
   if (view.num_elements() > 0) {
-    const auto* const data = static_cast<const char*>(view.buffer()->data());
+    const TensorBuffer& buffer = *view.buffer();
+    const auto* const data = static_cast<const char*>(IsOnDevice(view) ? buffer.device_data() : buffer.data());
     tensor.data = const_cast<char*>(data + view.offset() * static_cast<int64_t>(view.element_size()));
-    exported->memory = prepared.memory ? std::move(prepared.memory) : view.buffer()->HoldMemory();
+    exported->memory = prepared.memory ? std::move(prepared.memory) : buffer.HoldMemory();
   }
-  tensor.device = {static_cast<int32_t>(DeviceType::kCpu), 0};
+  const Device device = view.buffer() ? view.buffer()->device() : Device();
+  tensor.device = {static_cast<int32_t>(device.type), device.index};
   tensor.ndim = view.rank();
   tensor.dtype = prepared.dtype;
   tensor.shape = const_cast<int64_t*>(view.dims().data());
@@ -170,13 +189,14 @@ struct Flags {
   bool padded;  // elements under a byte take a whole one
 };
 
-absl::Status CheckDevice(dlpack::DLDevice device) {
-  if (device.device_type == static_cast<int32_t>(DeviceType::kCpu)) return absl::OkStatus();
-  absl::string_view name = "unknown";
-  if (const auto number = CheckedCast<uint8_t>(device.device_type)) {
-    name = DeviceTypeName(static_cast<DeviceType>(*number));
-  }
-  return Unsupported(absl::StrCat("the data is on device type ", device.device_type, " (", name, "), not on the host"));
+// `memory`: of the allocator, null for the host.
+absl::Status CheckDevice(dlpack::DLDevice device, const DeviceMemory* memory) {
+  const auto type = static_cast<DeviceType>(CheckedCast<uint8_t>(device.device_type).value_or(0));
+  const bool on_host = type == DeviceType::kCpu || type == DeviceType::kCudaHost || type == DeviceType::kRocmHost;
+  const Device wanted = memory == nullptr ? Device() : memory->device();
+  if (on_host ? memory == nullptr : wanted == Device{type, device.device_id}) return absl::OkStatus();
+  return Unsupported(absl::StrCat("the data is on device ", device.device_id, " of type ", device.device_type, " (",
+                                  DeviceTypeName(type), "), and the allocator gives memory of ", wanted.ToString()));
 }
 
 absl::StatusOr<DType> DTypeOfTensor(DLDataType dtype, bool padded) {
@@ -255,7 +275,7 @@ bool HoldsBools(absl::Span<const char> memory, const Layout& layout) {
   return visited < memory.size() && ElementsAreBools(memory.data() + layout.offset(), layout.dims(), layout.strides());
 }
 
-// Why the memory cannot be used where it is; "" if it can.
+// Why the memory cannot be used where it is; "" if it can. Of memory on a device only the address is looked at.
 std::string WhyCopy(DType dtype, absl::Span<const char> memory, const Layout& layout) {
   const size_t alignment = ElementAlignment(dtype);
   if (reinterpret_cast<uintptr_t>(memory.data()) % alignment != 0) {
@@ -265,53 +285,79 @@ std::string WhyCopy(DType dtype, absl::Span<const char> memory, const Layout& la
   return "";
 }
 
-absl::StatusOr<RefPtr<TensorBuffer>> CopyOf(DType dtype, absl::Span<const char> memory,
-                                            const DLPackImportOptions& options) {
-  CASK_ASSIGN_OR_RETURN(RefPtr<TensorBuffer> buffer, TensorBuffer::Allocate(memory.size(), options.allocator));
-  CASK_RETURN_IF_ERROR(buffer->EnsureMutable());
-  auto* const bytes = static_cast<char*>(buffer->mutable_data());
+void CopyBytes(DType dtype, absl::Span<const char> from, char* to) {
   if (dtype == DType::kBool) {
-    std::transform(memory.begin(), memory.end(), bytes, [](char byte) { return static_cast<char>(byte != 0); });
+    std::transform(from.begin(), from.end(), to, [](char byte) { return static_cast<char>(byte != 0); });
   } else {
-    std::memcpy(bytes, memory.data(), memory.size());
+    std::memcpy(to, from.data(), from.size());
   }
-  return buffer;
+}
+
+// A finished copy. `memory` is where the allocator allocates, but bools are on the host.
+absl::StatusOr<RefPtr<TensorBuffer>> CopyOf(DType dtype, absl::Span<const char> memory,
+                                            const RefPtr<Allocator>& allocator) {
+  CASK_ASSIGN_OR_RETURN(RefPtr<TensorBuffer> copy, TensorBuffer::Allocate(memory.size(), allocator));
+  DeviceMemory* const device = copy->device_memory();
+  if (device == nullptr) {
+    CopyBytes(dtype, memory, static_cast<char*>(copy->mutable_data()));
+    return copy;
+  }
+  CASK_ASSIGN_OR_RETURN(void* const to, copy->MutableDeviceData());
+  if (dtype != DType::kBool) {
+    CASK_RETURN_IF_ERROR(device->CopyWithin(to, memory.data(), memory.size()));
+    CASK_RETURN_IF_ERROR(device->Synchronize(device->stream()));
+    return copy;
+  }
+  CASK_RETURN_IF_ERROR(device->Write(to, memory.size(), [&memory](absl::Span<char> piece) {
+    CopyBytes(DType::kBool, memory.first(piece.size()), piece.data());
+    memory.remove_prefix(piece.size());
+    return absl::OkStatus();
+  }));
+  return copy;
 }
 
 template <typename Managed>
 absl::StatusOr<TensorView> Import(ManagedPtr<Managed> managed, Flags flags, const DLPackImportOptions& options) {
+  const RefPtr<Allocator>& allocator = options.allocator ? options.allocator : CpuAllocator::Default();
   const DLTensor& tensor = managed->dl_tensor;
-  CASK_RETURN_IF_ERROR(CheckDevice(tensor.device));
+  DeviceMemory* const device = allocator->device_memory();
+  CASK_RETURN_IF_ERROR(CheckDevice(tensor.device, device));
   CASK_ASSIGN_OR_RETURN(const DType dtype, DTypeOfTensor(tensor.dtype, flags.padded));
   CASK_ASSIGN_OR_RETURN(Layout layout, LayoutOf(tensor));
   if (layout.num_elements() == 0) return TensorView::Create(nullptr, dtype, std::move(layout));
   CASK_ASSIGN_OR_RETURN(const absl::Span<char> memory, MemoryOf(tensor, dtype, layout));
 
-  const std::string why_copy = WhyCopy(dtype, memory, layout);
+  RefPtr<TensorBuffer> bools;  // of a device, on the host
+  if (device != nullptr && dtype == DType::kBool) {
+    CASK_ASSIGN_OR_RETURN(bools, TensorBuffer::Allocate(memory.size()));
+    char* const to = static_cast<char*>(bools->mutable_data());
+    CASK_RETURN_IF_ERROR(internal::ReadToHost(*device, memory.data(), absl::MakeSpan(to, memory.size())));
+  }
+  const absl::Span<const char> readable = bools ? absl::Span<const char>(bools->bytes()) : memory;
+  const std::string why_copy = WhyCopy(dtype, readable, layout);
   if (options.copy == DLPackCopy::kAlways || !why_copy.empty()) {
     if (options.copy == DLPackCopy::kNever) return Invalid(absl::StrCat(why_copy, ", and a copy is not allowed"));
-    CASK_ASSIGN_OR_RETURN(RefPtr<TensorBuffer> copy, CopyOf(dtype, memory, options));
+    CASK_ASSIGN_OR_RETURN(RefPtr<TensorBuffer> copy, CopyOf(dtype, readable, allocator));
     return TensorView::Create(std::move(copy), dtype, std::move(layout));
   }
   TensorBuffer::External external;
   external.data = memory.data();
   external.size_bytes = memory.size();
   external.writable = flags.writable;
+  if (device != nullptr) external.kind = TensorBuffer::Kind::kDevice;
   external.release = [managed = managed.release()] { DLPackDeleter()(managed); };
-  external.allocator = options.allocator;
+  external.allocator = allocator;
   return TensorView::Create(TensorBuffer::WrapExternal(std::move(external)), dtype, std::move(layout));
 }
 
 }  // namespace
 
 absl::StatusOr<DLPackPtr> ToDLPack(const TensorView& view, const DLPackExportOptions& options) {
-  CASK_ASSIGN_OR_RETURN(Prepared prepared, Prepare(view, options, /*has_flags=*/true));
-  return Export<DLManagedTensorVersioned>(std::move(prepared));
+  return Export<DLManagedTensorVersioned>(view, options);
 }
 
 absl::StatusOr<LegacyDLPackPtr> ToLegacyDLPack(const TensorView& view, const DLPackExportOptions& options) {
-  CASK_ASSIGN_OR_RETURN(Prepared prepared, Prepare(view, options, /*has_flags=*/false));
-  return Export<DLManagedTensor>(std::move(prepared));
+  return Export<DLManagedTensor>(view, options);
 }
 
 absl::StatusOr<TensorView> FromDLPack(DLManagedTensorVersioned* managed, const DLPackImportOptions& options) {

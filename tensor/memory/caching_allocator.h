@@ -115,7 +115,8 @@ class CachingAllocator final : public Allocator {
   // Errors: InvalidArgument if `block` is not the start of a block in use.
   absl::Status RecordStream(const void* block, StreamId stream);
 
-  // Waits for the streams of freed blocks and returns to the device each segment without a block in use.
+  // Waits for the streams of freed blocks and returns to the device each segment without a block in use. Also waits for
+  // the work that uses dropped external memory, and releases that memory.
   // Errors: the first error of the device; segments that could not be freed stay in the cache.
   absl::Status EmptyCache();
 

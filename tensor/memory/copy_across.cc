@@ -27,15 +27,6 @@ DeviceMemory* MemoryOf(const TensorView& view) {
 
 DeviceBackend* BackendOf(const DeviceMemory* memory) { return memory == nullptr ? nullptr : memory->backend(); }
 
-// Work that is added to stream `second` from now on starts after the work that is on stream `first` now.
-absl::Status Order(DeviceBackend& backend, StreamId first, StreamId second) {
-  if (first == second) return absl::OkStatus();
-  CASK_ASSIGN_OR_RETURN(const EventId event, backend.RecordEvent(first));
-  const absl::Status status = backend.WaitForEvent(second, event);
-  backend.DestroyEvent(event);
-  return status;
-}
-
 // Of views on one root.
 bool RangesOverlap(const TensorView& a, const TensorView& b) {
   const size_t a_begin = a.buffer()->offset_bytes() + a.bounds().begin;
@@ -68,7 +59,7 @@ absl::Status Enqueue(const TensorView& from, TensorView* to, StreamId stream) {
     CASK_ASSIGN_OR_RETURN(target, to->buffer()->MutableDeviceData());
     CASK_RETURN_IF_ERROR(to->buffer()->RecordStream(stream));
     // A private copy of shared memory is work of the memory's own stream.
-    if (target != before) CASK_RETURN_IF_ERROR(Order(*to_memory->backend(), to_memory->stream(), stream));
+    if (target != before) CASK_RETURN_IF_ERROR(to_memory->Order(to_memory->stream(), stream));
   } else {
     CASK_RETURN_IF_ERROR(to->EnsureMutable());
     target = to->buffer()->mutable_data();
@@ -107,18 +98,14 @@ absl::Status CopyAcross(const TensorView& from, TensorView* to, StreamId stream)
       from_memory != nullptr && to_memory != nullptr && BackendOf(from_memory) != BackendOf(to_memory);
   if (from.IsContiguous() && to->IsContiguous() && !two_devices) return Enqueue(from, to, stream);
   // `stream` belongs to the device that elements are copied to, or if that is the host, from.
-  if (to_memory != nullptr) CASK_RETURN_IF_ERROR(Order(*to_memory->backend(), stream, to_memory->stream()));
-  if (from_memory != nullptr && !two_devices)
-    CASK_RETURN_IF_ERROR(Order(*from_memory->backend(), stream, from_memory->stream()));
+  if (to_memory != nullptr) CASK_RETURN_IF_ERROR(to_memory->Order(stream, to_memory->stream()));
+  if (from_memory != nullptr && !two_devices) CASK_RETURN_IF_ERROR(from_memory->Order(stream, from_memory->stream()));
   return CopyThroughHost(from, to);
 }
 
 absl::StatusOr<TensorView> To(const TensorView& view, const RefPtr<Allocator>& allocator) {
   if (view.num_elements() == 0 || BackendOf(MemoryOf(view)) == BackendOf(allocator->device_memory())) return view;
-  CASK_ASSIGN_OR_RETURN(const TensorView on_host, internal::InHostMemory(view));
-  if (allocator->device_memory() != nullptr) return internal::ToDevice(on_host, allocator);
-  const bool is_done = allocator == CpuAllocator::Default() && on_host.layout().IsNonOverlappingAndDense();
-  return is_done ? on_host : on_host.Clone(MemoryFormat::kPreserve, allocator);
+  return internal::CloneAcross(view, allocator);
 }
 
 }  // namespace tensorcask

@@ -23,6 +23,12 @@ using internal::CudaDriver;
 
 CudaAddress AddressOf(const void* pointer) { return reinterpret_cast<CudaAddress>(pointer); }
 
+internal::CudaAllocationProperties MemoryOf(int device) {
+  internal::CudaAllocationProperties properties;
+  properties.location.device = device;
+  return properties;
+}
+
 }  // namespace
 
 CudaBackend::CudaBackend(const Options& options, std::unique_ptr<const CudaDriver> driver)
@@ -54,7 +60,25 @@ absl::Status CudaBackend::Start() {
   CASK_RETURN_IF_ERROR(driver_->Check(driver_->cuDevicePrimaryCtxRetain(&context_, cuda_device_),
                                       absl::StrCat(name_, ": cuDevicePrimaryCtxRetain")));
   streams_[kDefaultStream];
+  const absl::StatusOr<size_t> mapping_bytes = FindMappingGranularity();
+  if (!mapping_bytes.ok() && !absl::IsUnimplemented(mapping_bytes.status())) return mapping_bytes.status();
+  mapping_bytes_ = mapping_bytes.value_or(0);
   return absl::OkStatus();
+}
+
+absl::StatusOr<size_t> CudaBackend::FindMappingGranularity() const {
+  if (!driver_->has_virtual_memory) return 0;
+  int supported = 0;
+  CASK_RETURN_IF_ERROR(Do("cuDeviceGetAttribute", [&] {
+    return driver_->cuDeviceGetAttribute(&supported, internal::kCudaAttributeVirtualMemory, cuda_device_);
+  }));
+  if (supported == 0) return 0;
+  size_t bytes = 0;
+  const internal::CudaAllocationProperties memory = MemoryOf(cuda_device_);
+  CASK_RETURN_IF_ERROR(Do("cuMemGetAllocationGranularity", [&] {
+    return driver_->cuMemGetAllocationGranularity(&bytes, &memory, internal::kCudaRecommendedGranularity);
+  }));
+  return bytes;
 }
 
 CudaBackend::~CudaBackend() {
@@ -82,7 +106,7 @@ absl::Status CudaBackend::Do(absl::string_view what, Call&& call) const {
   return driver_->Check(popped, absl::StrCat(name_, ": cuCtxPopCurrent"));
 }
 
-absl::StatusOr<void*> CudaBackend::StreamOf(StreamId stream) const {
+absl::StatusOr<void*> CudaBackend::StreamHandle(StreamId stream) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = streams_.find(stream);
   if (found != streams_.end()) return found->second.handle;
@@ -130,6 +154,49 @@ absl::Status CudaBackend::FreeHost(void* block, size_t /*bytes*/) {
   return Do("cuMemFreeHost", [&] { return driver_->cuMemFreeHost(block); });
 }
 
+// ---- Virtual memory -------------------------------------------------------------------------------------------------
+
+absl::StatusOr<void*> CudaBackend::ReserveAddresses(size_t bytes) {
+  if (mapping_bytes_ == 0) return DeviceBackend::ReserveAddresses(bytes);
+  CudaAddress start = 0;
+  CASK_RETURN_IF_ERROR(Do(absl::StrCat("cuMemAddressReserve of ", bytes, " bytes"),
+                          [&] { return driver_->cuMemAddressReserve(&start, bytes, 0, 0, 0); }));
+  return reinterpret_cast<void*>(start);
+}
+
+absl::Status CudaBackend::FreeAddresses(void* start, size_t bytes) {
+  if (mapping_bytes_ == 0) return DeviceBackend::FreeAddresses(start, bytes);
+  return Do("cuMemAddressFree", [&] { return driver_->cuMemAddressFree(AddressOf(start), bytes); });
+}
+
+absl::Status CudaBackend::Map(void* start, size_t bytes) {
+  if (mapping_bytes_ == 0) return DeviceBackend::Map(start, bytes);
+  const internal::CudaAllocationProperties memory = MemoryOf(cuda_device_);
+  internal::CudaMemory handle = 0;
+  CASK_RETURN_IF_ERROR(Do(absl::StrCat("cuMemCreate of ", bytes, " bytes"),
+                          [&] { return driver_->cuMemCreate(&handle, bytes, &memory, 0); }));
+  const absl::Status mapped = Do(absl::StrCat("cuMemMap of ", bytes, " bytes"), [&] {
+    internal::CudaResult result = driver_->cuMemMap(AddressOf(start), bytes, 0, handle, 0);
+    if (result != internal::kCudaSuccess) return result;
+    internal::CudaAccess access;
+    access.location = memory.location;
+    result = driver_->cuMemSetAccess(AddressOf(start), bytes, &access, 1);
+    if (result != internal::kCudaSuccess) driver_->cuMemUnmap(AddressOf(start), bytes);
+    return result;
+  });
+  // The mapping keeps the memory. If this fails, only the memory stays longer.
+  static_cast<void>(Do("cuMemRelease", [&] { return driver_->cuMemRelease(handle); }));
+  return mapped;
+}
+
+absl::Status CudaBackend::Unmap(void* start, size_t bytes) {
+  if (mapping_bytes_ == 0) return DeviceBackend::Unmap(start, bytes);
+  return Do(absl::StrCat("cuMemUnmap of ", bytes, " bytes"), [&] {
+    const internal::CudaResult waited = driver_->cuCtxSynchronize();
+    return waited == internal::kCudaSuccess ? driver_->cuMemUnmap(AddressOf(start), bytes) : waited;
+  });
+}
+
 // ---- Streams and events ---------------------------------------------------------------------------------------------
 
 absl::StatusOr<StreamId> CudaBackend::CreateStream() {
@@ -165,12 +232,12 @@ absl::Status CudaBackend::DestroyStream(StreamId stream) {
 }
 
 absl::Status CudaBackend::Synchronize(StreamId stream) {
-  CASK_ASSIGN_OR_RETURN(void* const handle, StreamOf(stream));
+  CASK_ASSIGN_OR_RETURN(void* const handle, StreamHandle(stream));
   return Do("cuStreamSynchronize", [&] { return driver_->cuStreamSynchronize(handle); });
 }
 
 absl::StatusOr<EventId> CudaBackend::RecordEvent(StreamId stream) {
-  CASK_ASSIGN_OR_RETURN(void* const handle, StreamOf(stream));
+  CASK_ASSIGN_OR_RETURN(void* const handle, StreamHandle(stream));
   void* event = nullptr;
   CASK_RETURN_IF_ERROR(Do("cuEventRecord", [&] {
     internal::CudaResult result = driver_->cuEventCreate(&event, internal::kCudaEventDisableTiming);
@@ -202,7 +269,7 @@ absl::Status CudaBackend::SynchronizeEvent(EventId event) {
 }
 
 absl::Status CudaBackend::WaitForEvent(StreamId stream, EventId event) {
-  CASK_ASSIGN_OR_RETURN(void* const stream_handle, StreamOf(stream));
+  CASK_ASSIGN_OR_RETURN(void* const stream_handle, StreamHandle(stream));
   CASK_ASSIGN_OR_RETURN(void* const event_handle, EventOf(event));
   return Do("cuStreamWaitEvent", [&] { return driver_->cuStreamWaitEvent(stream_handle, event_handle, 0); });
 }
@@ -222,7 +289,7 @@ void CudaBackend::DestroyEvent(EventId event) {
 // ---- Copies ---------------------------------------------------------------------------------------------------------
 
 absl::Status CudaBackend::Copy(CopyKind kind, void* to, const void* from, size_t bytes, StreamId stream) {
-  CASK_ASSIGN_OR_RETURN(void* const handle, StreamOf(stream));
+  CASK_ASSIGN_OR_RETURN(void* const handle, StreamHandle(stream));
   if (bytes == 0) return absl::OkStatus();
   return Do(absl::StrCat("copy of ", bytes, " bytes"), [&] {
     switch (kind) {
@@ -238,7 +305,7 @@ absl::Status CudaBackend::Copy(CopyKind kind, void* to, const void* from, size_t
 }
 
 absl::Status CudaBackend::Fill(void* to, uint8_t value, size_t bytes, StreamId stream) {
-  CASK_ASSIGN_OR_RETURN(void* const handle, StreamOf(stream));
+  CASK_ASSIGN_OR_RETURN(void* const handle, StreamHandle(stream));
   if (bytes == 0) return absl::OkStatus();
   return Do(absl::StrCat("fill of ", bytes, " bytes"),
             [&] { return driver_->cuMemsetD8Async(AddressOf(to), value, bytes, handle); });

@@ -52,6 +52,12 @@ class CudaBackend final : public DeviceBackend {
   absl::StatusOr<DeviceMemoryInfo> MemoryInfo() override;
   absl::StatusOr<void*> AllocateHost(size_t bytes) override;
   absl::Status FreeHost(void* block, size_t bytes) override;
+  // 0 for devices and drivers without virtual memory.
+  size_t MappingGranularity() const override { return mapping_bytes_; }
+  absl::StatusOr<void*> ReserveAddresses(size_t bytes) override;
+  absl::Status FreeAddresses(void* start, size_t bytes) override;
+  absl::Status Map(void* start, size_t bytes) override;
+  absl::Status Unmap(void* start, size_t bytes) override;
   absl::StatusOr<StreamId> CreateStream() override;
   absl::Status DestroyStream(StreamId stream) override;
   absl::Status Synchronize(StreamId stream) override;
@@ -66,6 +72,9 @@ class CudaBackend final : public DeviceBackend {
   // Gives a stream of another library (a cudaStream_t or CUstream of this device) an id. The other library keeps the
   // stream alive until DestroyStream(id), which waits for its work and only forgets the id.
   StreamId AdoptStream(void* stream);
+  // The CUstream of an id, for other libraries; null for stream 0. Errors: InvalidArgument for a stream that does not
+  // exist.
+  absl::StatusOr<void*> StreamHandle(StreamId stream) const;
 
  private:
   struct Stream {
@@ -77,10 +86,10 @@ class CudaBackend final : public DeviceBackend {
   ~CudaBackend() override;
 
   absl::Status Start();  // once, before all others
+  absl::StatusOr<size_t> FindMappingGranularity() const;
   // Calls `call` with the context current; `what` is for the message.
   template <typename Call>
   absl::Status Do(absl::string_view what, Call&& call) const;
-  absl::StatusOr<void*> StreamOf(StreamId stream) const;
   absl::StatusOr<void*> EventOf(EventId event) const;
 
   const Options options_;
@@ -88,6 +97,7 @@ class CudaBackend final : public DeviceBackend {
   const std::unique_ptr<const internal::CudaDriver> driver_;
   int cuda_device_ = 0;
   void* context_ = nullptr;
+  size_t mapping_bytes_ = 0;
   mutable std::mutex mutex_;
   std::map<StreamId, Stream> streams_;
   std::map<EventId, void*> events_;

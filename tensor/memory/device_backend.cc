@@ -6,6 +6,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/tensor/allocator.h"
+#include "tensorcask/tensor/base/status_macros.h"
 
 namespace tensorcask {
 
@@ -14,6 +15,14 @@ absl::StatusOr<void*> DeviceBackend::AllocateHost(size_t bytes) { return CpuAllo
 absl::Status DeviceBackend::FreeHost(void* block, size_t bytes) {
   CpuAllocator::Default()->Deallocate(block, bytes);
   return absl::OkStatus();
+}
+
+absl::Status DeviceBackend::Order(StreamId earlier, StreamId later) {
+  if (earlier == later) return absl::OkStatus();
+  CASK_ASSIGN_OR_RETURN(const EventId event, RecordEvent(earlier));
+  const absl::Status status = WaitForEvent(later, event);
+  DestroyEvent(event);
+  return status;
 }
 
 absl::StatusOr<void*> DeviceBackend::ReserveAddresses(size_t /*bytes*/) {

@@ -87,6 +87,8 @@ class DeviceBackend : public RefCounted {
   // Work that is added to `stream` afterwards starts after the event is complete.
   virtual absl::Status WaitForEvent(StreamId stream, EventId event) = 0;
   virtual void DestroyEvent(EventId event) = 0;
+  // Work that is added to stream `later` from now on starts after the work that is on stream `earlier` now.
+  absl::Status Order(StreamId earlier, StreamId later);
 
   // Adds a copy of `bytes` bytes to the stream. Both ranges stay valid and unchanged until it has finished. The ranges
   // do not overlap.

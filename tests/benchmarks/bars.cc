@@ -12,7 +12,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -28,8 +27,10 @@
 #include "tensorcask/serialize/wire/serialized_tensor.h"
 #include "tensorcask/serialize/wire/zero_copy.h"
 #include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tests/benchmarks/bar_data.h"
 #include "tensorcask/tests/benchmarks/bar_groups.h"
 #include "tensorcask/tests/benchmarks/bars.h"
+#include "tensorcask/tests/benchmarks/device_bars.h"
 #include "tensorcask/tests/benchmarks/exchange_bars.h"
 #include "tensorcask/tests/benchmarks/formats_bars.h"
 #include "tensorcask/tests/benchmarks/limits.h"
@@ -41,22 +42,9 @@
 namespace tensorcask::benchmarks {
 namespace {
 
-constexpr size_t kMiB = size_t{1} << 20;
-
-Tensor Filled(DType dtype, const TensorShape& shape, uint32_t seed) {
-  Tensor tensor = Require(Tensor::Create(dtype, shape));
-  uint32_t state = seed;
-  const absl::Span<char> bytes = tensor.mutable_bytes();
-  for (size_t i = 0; i + 4 <= bytes.size(); i += 4) {
-    state = state * 1664525U + 1013904223U;
-    std::memcpy(&bytes[i], &state, 4);
-  }
-  return tensor;
-}
-
 void WireRows() {
   const size_t size = 256 * kMiB;
-  const Tensor tensor = Filled(DType::kFloat32, TensorShape({static_cast<int64_t>(size / 4)}), 1);
+  const Tensor tensor = Filled(TensorShape({static_cast<int64_t>(size / 4)}), 1);
   Tensor warm = Require(tensor.Clone());
   std::string message(Require(EncodedSize(tensor, {})), '\1');
   const auto copy = [&] { std::memcpy(&message[0], tensor.bytes().data(), size); };
@@ -81,32 +69,14 @@ void WireRows() {
       0.01, "x memcpy", "memcpy of the same bytes");
 }
 
-// A folder for checkpoints, gone at the end.
-class Folder {
- public:
-  Folder() {
-    std::string path = (std::filesystem::temp_directory_path() / "tensorcask-bars-XXXXXX").string();
-    if (mkdtemp(&path[0]) == nullptr) std::exit(1);
-    path_ = path;
-  }
-  ~Folder() { Clear(), std::filesystem::remove_all(path_); }
-  void Clear() {
-    for (const auto& file : std::filesystem::directory_iterator(path_)) std::filesystem::remove(file);
-  }
-  std::string Path(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
-
 void CheckpointRows() {
   constexpr int kTensors = 64;
   const size_t total = 256 * kMiB;
   std::vector<Tensor> tensors;
   for (int i = 0; i < kTensors; ++i) {
-    tensors.push_back(Filled(DType::kFloat32, TensorShape({1, static_cast<int64_t>(kMiB)}), static_cast<uint32_t>(i)));
+    tensors.push_back(Filled(TensorShape({1, static_cast<int64_t>(kMiB)}), static_cast<uint32_t>(i)));
   }
-  Folder folder;
+  Folder folder = Folder::OnDisk();
   const auto name = [](int i) { return absl::StrCat("layer", i, "/kernel"); };
   const auto save = [&](const std::string& prefix, bool sync, int threads = 1) {
     CheckpointWriterOptions options;
@@ -235,10 +205,10 @@ void BackgroundRow() {
   std::vector<Tensor> tensors;
   std::vector<std::string> names;
   for (int i = 0; i < kTensors; ++i) {
-    tensors.push_back(Filled(DType::kFloat32, TensorShape({512, 525}), static_cast<uint32_t>(i)));
+    tensors.push_back(Filled(TensorShape({512, 525}), static_cast<uint32_t>(i)));
     names.push_back(absl::StrCat("model/layer", i, "/kernel"));
   }
-  Folder folder;
+  Folder folder = Folder::OnDisk();
   std::vector<double> stalls;
   for (int round = 0; round < 7; ++round) {
     folder.Clear();
@@ -258,7 +228,7 @@ void BackgroundRow() {
 
 void LookupRows() {
   constexpr int kTensors = 1'000'000;
-  Folder folder;
+  Folder folder = Folder::OnDisk();
   const auto name = [](int i) { return absl::StrFormat("model/layer_%07d/weights", i); };
   {
     CheckpointWriterOptions options;
@@ -287,7 +257,7 @@ void LookupRows() {
 
 void CoreRows() {
   const size_t size = 64 * kMiB;
-  const Tensor source = Filled(DType::kFloat32, TensorShape({static_cast<int64_t>(size / 4)}), 3);
+  const Tensor source = Filled(TensorShape({static_cast<int64_t>(size / 4)}), 3);
   Tensor warm = Require(source.Clone());
   Row("copy into freshly allocated 64 MiB",
       MedianRatio(
@@ -330,6 +300,7 @@ int main(int argc, char** argv) {
       {"core", CoreRows},     {"strided", StridedRows},          {"exchange", ExchangeRows},
       {"wire", WireRows},     {"checkpoint", CheckpointRows},    {"background", BackgroundRow},
       {"lookup", LookupRows}, {"formats", [] { FormatRows(); }}, {"payload", PayloadRows},
+      {"device", DeviceRows},
   };
   const std::vector<BarGroup> groups = Require(ChosenGroups(all, std::vector<std::string>(argv + 1, argv + argc)));
   std::printf("%s\n", DescribeMachine().c_str());

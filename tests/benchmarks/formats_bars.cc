@@ -36,46 +36,20 @@
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tests/benchmarks/bar_data.h"
 #include "tensorcask/tests/benchmarks/bars.h"
 #include "tensorcask/tests/benchmarks/measure.h"
 
 namespace tensorcask::benchmarks {
 namespace {
 
-constexpr size_t kMiB = size_t{1} << 20;
 constexpr size_t kTensors = 64;
 constexpr size_t kTensorBytes = 16 * kMiB;  // 1 GiB in all
 constexpr size_t kNpyBytes = 256 * kMiB;
 constexpr size_t kPieceBytes = kMiB;  // of the plain system calls
 constexpr int kRounds = 7;
 
-// A folder in memory if there is such a file system: a disk would hide all differences.
-class Folder {
- public:
-  Folder() {
-    const bool has_memory = access("/dev/shm", W_OK) == 0;
-    path_ = (has_memory ? "/dev/shm" : std::filesystem::temp_directory_path().string()) + "/tensorcask-bars-XXXXXX";
-    if (mkdtemp(&path_[0]) == nullptr) exit(1);
-  }
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  std::string Path(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
-
-Tensor Filled(size_t bytes, uint32_t seed) {
-  Tensor tensor = Require(Tensor::Create(DType::kFloat32, TensorShape({4, static_cast<int64_t>(bytes / 16)})));
-  uint32_t state = seed;
-  for (float& value : tensor.mutable_flat<float>()) {
-    state = state * 1664525U + 1013904223U;
-    value = static_cast<float>(static_cast<int32_t>(state)) * 1e-9F;
-  }
-  return tensor;
-}
+TensorShape ShapeOf(size_t bytes) { return TensorShape({4, static_cast<int64_t>(bytes / 16)}); }
 
 std::string NameOf(size_t i) { return absl::StrCat("model.layers.", i, ".weight"); }
 
@@ -281,17 +255,17 @@ std::vector<double> Times(int rounds, const std::function<void()>& fn) {
 }  // namespace
 
 void FormatRows(absl::string_view part) {
-  const Folder folder;
+  const Folder folder = Folder::InMemory();
   if (part != "npy") {
     std::vector<Tensor> tensors;
-    for (size_t i = 0; i < kTensors; ++i) tensors.push_back(Filled(kTensorBytes, static_cast<uint32_t>(i)));
+    for (size_t i = 0; i < kTensors; ++i) tensors.push_back(Filled(ShapeOf(kTensorBytes), static_cast<uint32_t>(i)));
     const std::string path = folder.Path("model.safetensors");
     SaveSafetensors(path, tensors);
     if (part != "archive") SafetensorsRows(path, &tensors);
     if (part != "safetensors") ArchiveRows(folder, path, tensors);
   }
   if (part.empty() || part == "npy") {
-    const Tensor source = Filled(kNpyBytes, 1);
+    const Tensor source = Filled(ShapeOf(kNpyBytes), 1);
     Tensor warm = Require(source.Clone());
     NpyRows(folder, source, &warm);
   }
@@ -307,7 +281,7 @@ bool PrintSeconds(const std::string& what, const std::string& path, int rounds) 
   } else if (what == "load-npz") {
     Print(Times(rounds, [&] { Keep(Require(Require(NpzReader::Open(path)).ReadAll()).size()); }));
   } else if (what == "save-npy" || what == "save-npz") {
-    const Tensor source = Filled(kNpyBytes, 1);
+    const Tensor source = Filled(ShapeOf(kNpyBytes), 1);
     Print(Times(rounds, [&] {
       if (what == "save-npy") {
         NpyWriterOptions options;

@@ -10,7 +10,7 @@ absl::StatusOr<Tensor> ReaderImpl::ReadToDevice(absl::string_view name, const Re
                                                 DecodeQuota* decoded) const {
   CASK_ASSIGN_OR_RETURN(const Tensor on_host, Read(name, decoded));
   if (IsObject(on_host.dtype())) return on_host;
-  CASK_ASSIGN_OR_RETURN(const TensorView on_device, internal::ToDevice(on_host, allocator));
+  CASK_ASSIGN_OR_RETURN(const TensorView on_device, internal::CloneAcross(on_host, allocator));
   return on_device.ToTensor();
 }
 

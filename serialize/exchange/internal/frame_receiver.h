@@ -41,8 +41,11 @@ namespace tensorcask::exchange {
 class FrameReceiver {
  public:
   // `transport` must outlive this.
+  // Frames are in memory of the host, even if `allocator` gives memory of a device.
   FrameReceiver(Transport* transport, uint64_t max_message_bytes, RefPtr<Allocator> allocator)
-      : transport_(transport), max_message_bytes_(max_message_bytes), allocator_(std::move(allocator)) {}
+      : transport_(transport),
+        max_message_bytes_(max_message_bytes),
+        allocator_(allocator->device_memory() == nullptr ? std::move(allocator) : CpuAllocator::Default()) {}
 
   // True when a frame has begun; false when the other side has ended and all that it sent was received. After
   // DeadlineExceeded it can be called again. Other errors: the transport's.

@@ -18,6 +18,7 @@
 #include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tensor/base/utf8.h"
 #include "tensorcask/tensor/base/varint.h"
+#include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/partial_shape.h"
 #include "tensorcask/tensor/strided/metadata.h"
 #include "tensorcask/tensor/strided/row_major.h"
@@ -63,7 +64,10 @@ auto WithPlan(const Tensor& tensor, int max_depth, Fn&& fn) {
   const TensorMetadata none;
   EncodeOptions options;
   options.representation = Representation::kValues;
-  return fn(PlanMessage(tensor, none, options, max_depth));
+  // The message is planned several times, which must not fail later than the first time: copies from a device may.
+  const bool is_on_device = tensor.buffer() && tensor.buffer()->kind() == TensorBuffer::Kind::kDevice;
+  const absl::Status readable = is_on_device ? tensor.buffer()->CheckReadable() : absl::OkStatus();
+  return fn(readable.ok() ? PlanMessage(tensor, none, options, max_depth) : readable);
 }
 
 }  // namespace

@@ -325,16 +325,22 @@ absl::StatusOr<TensorView> TensorDecoder::DecodeView() {
   return NewView();
 }
 
+absl::StatusOr<Tensor> TensorDecoder::NewTensor() const {
+  CASK_ASSIGN_OR_RETURN(const TensorView view, NewView());
+  if (!target_.is_device()) return view.ToTensor();
+  CASK_ASSIGN_OR_RETURN(TensorView moved, view.Contiguous());
+  CASK_RETURN_IF_ERROR(target_.Move(&moved));
+  return moved.ToTensor();
+}
+
 absl::StatusOr<Tensor> TensorDecoder::Decode() {
   CASK_RETURN_IF_ERROR(Check());
-  CASK_ASSIGN_OR_RETURN(const TensorView view, NewView());
-  return view.ToTensor();
+  return NewTensor();
 }
 
 absl::StatusOr<Tensor> TensorDecoder::DecodeChecked() {
   CASK_RETURN_IF_ERROR(CheckThis());
-  CASK_ASSIGN_OR_RETURN(const TensorView view, NewView());
-  return view.ToTensor();
+  return NewTensor();
 }
 
 absl::StatusOr<DecodedTensor> TensorDecoder::DecodeWithMetadata() {
@@ -346,6 +352,7 @@ absl::StatusOr<DecodedTensor> TensorDecoder::DecodeCheckedWithMetadata() {
   DecodedTensor decoded;
   CASK_RETURN_IF_ERROR(SetMetadata(&decoded));
   CASK_ASSIGN_OR_RETURN(decoded.view, NewView());
+  CASK_RETURN_IF_ERROR(target_.Move(&decoded.view));
   if (is_encoded()) decoded.payload = std::make_shared<PayloadHeader>(payload_->header());
   return decoded;
 }
@@ -374,6 +381,7 @@ absl::StatusOr<DecodedTensor> TensorDecoder::DecodeInPlace(const RefPtr<RefCount
   memory.allocator = options_.allocator;
   CASK_ASSIGN_OR_RETURN(decoded.view,
                         TensorView::Create(TensorBuffer::WrapExternal(std::move(memory)), dtype_, layout_));
+  CASK_RETURN_IF_ERROR(target_.Move(&decoded.view));
   return decoded;
 }
 

@@ -24,6 +24,7 @@
 #include "tensorcask/serialize/payload/payload_reader.h"
 #include "tensorcask/serialize/wire/codec_options.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
+#include "tensorcask/serialize/wire/internal/device_elements.h"
 #include "tensorcask/serialize/wire/internal/message_form.h"
 #include "tensorcask/serialize/wire/internal/object_decoder.h"
 #include "tensorcask/serialize/wire/internal/tensor_fields.h"
@@ -44,7 +45,12 @@ class TensorDecoder {
   // Of a message in another one, which may have `max_depth` more in it. What it takes is charged to *quota; null: it
   // has been.
   TensorDecoder(const TensorFields& fields, const DecodeOptions& options, int max_depth, MessageQuota* quota)
-      : fields_(fields), options_(options), max_depth_(max_depth), own_quota_(options.limits), quota_(quota) {}
+      : fields_(fields),
+        target_(options),
+        options_(target_.on_host()),
+        max_depth_(max_depth),
+        own_quota_(options.limits),
+        quota_(quota) {}
   TensorDecoder(const TensorDecoder&) = delete;
   TensorDecoder& operator=(const TensorDecoder&) = delete;
 
@@ -71,7 +77,8 @@ class TensorDecoder {
   // Errors: as Write; those of the payload.
   absl::Status WritePayload(TensorView* out) const;
 
-  // Check, allocate, Write. Decode gathers elements with strides into row-major order.
+  // Check, allocate, Write; all but DecodeView then copy the elements to the device if options.allocator belongs to
+  // one. Decode gathers elements with strides into row-major order.
   absl::StatusOr<Tensor> Decode();
   // Decode, for a message that has passed Check before.
   absl::StatusOr<Tensor> DecodeChecked();
@@ -87,7 +94,8 @@ class TensorDecoder {
   absl::Status CheckForm();                    // sets form_, dtype_
   absl::Status CheckLayout();                  // sets layout_
   absl::Status CheckPayload();                 // sets payload_
-  absl::StatusOr<TensorView> NewView() const;  // Requires: Check was OK
+  absl::StatusOr<TensorView> NewView() const;  // on the host. Requires: Check was OK
+  absl::StatusOr<Tensor> NewTensor() const;    // where options.allocator allocates
   absl::StatusOr<DecodedTensor> DecodeCheckedWithMetadata();
   absl::Status SetMetadata(DecodedTensor* decoded) const;
   absl::Status CheckCrc32c(uint32_t found) const;
@@ -117,8 +125,9 @@ class TensorDecoder {
   std::string Describe() const;  // "float32 [2,3]"
 
   const TensorFields& fields_;
-  const DecodeOptions& options_;
-  const int max_depth_;  // messages that may be in this one
+  const DecodeTarget target_;
+  const DecodeOptions& options_;  // those for the host
+  const int max_depth_;           // messages that may be in this one
   MessageQuota own_quota_;
   MessageQuota* const quota_;
   DType dtype_ = DType::kInvalid;

@@ -22,6 +22,7 @@
 #include "tensorcask/tensor/base/varint.h"
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/strided/internal/changing_memory.h"
+#include "tensorcask/tensor/strided/internal/device_elements.h"
 #include "tensorcask/tensor/strided/row_major.h"
 
 namespace tensorcask::internal {
@@ -183,8 +184,13 @@ absl::StatusOr<MessagePlan> PlanMessage(const TensorView& view, const TensorMeta
                                         const EncodeOptions& options, int max_depth) {
   if (max_depth < (view.rank() > 0 ? kShapeDepth : kShapeDepth - 1)) return TooDeepToWrite();
   if (const absl::Status valid = options.payload.Validate(); !valid.ok()) return Annotate(valid, "payload");
-  if (view.buffer()) CASK_RETURN_IF_ERROR(view.buffer()->CheckReadable());
   CASK_RETURN_IF_ERROR(CheckMetadata(view, metadata));
+  if (view.buffer() && view.buffer()->kind() != TensorBuffer::Kind::kDevice) {
+    CASK_RETURN_IF_ERROR(view.buffer()->CheckReadable());
+  } else if (IsOnDevice(view)) {
+    CASK_ASSIGN_OR_RETURN(const TensorView on_host, InHostMemory(view));
+    return PlanMessage(on_host, metadata, options, max_depth);
+  }
   MessagePlan plan;
   CASK_RETURN_IF_ERROR(PlanData(view, options, max_depth, &plan));
   if (options.payload.level != PayloadLevel::kStored) {

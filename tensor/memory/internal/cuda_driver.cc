@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -35,6 +36,9 @@ absl::StatusOr<CudaDriver> CudaDriver::Load(const std::string& library) {
   driver.name = reinterpret_cast<CudaResult (*)(__VA_ARGS__)>(dlsym(handle, #name)); \
   if (driver.name == nullptr && missing == nullptr) missing = #name;
   CASK_CUDA_FUNCTIONS(CASK_CUDA_FIND)
+  const char* const missing_needed = std::exchange(missing, nullptr);
+  CASK_CUDA_VIRTUAL_MEMORY_FUNCTIONS(CASK_CUDA_FIND)
+  driver.has_virtual_memory = missing == nullptr;
 #undef CASK_CUDA_FIND
   int version = 0;
   if (driver.cuDriverGetVersion != nullptr && driver.cuDriverGetVersion(&version) == kCudaSuccess &&
@@ -42,8 +46,9 @@ absl::StatusOr<CudaDriver> CudaDriver::Load(const std::string& library) {
     return absl::UnimplementedError(absl::StrCat("CUDA: ", library, " is of version ", VersionText(version), "; ",
                                                  VersionText(kCudaMinVersion), " or later is needed"));
   }
-  if (missing != nullptr)
-    return absl::UnimplementedError(absl::StrCat("CUDA: ", library, " has no function ", missing));
+  if (missing_needed != nullptr) {
+    return absl::UnimplementedError(absl::StrCat("CUDA: ", library, " has no function ", missing_needed));
+  }
   return driver;
 }
 

@@ -40,6 +40,32 @@ inline constexpr unsigned kCudaEventDisableTiming = 2;
 inline constexpr unsigned kCudaHostAllocPortable = 1;
 inline constexpr int kCudaMinVersion = 11000;  // 11.0
 
+// Of virtual memory.
+using CudaMemory = unsigned long long;  // NOLINT(google-runtime-int): a handle
+using CudaFlags = unsigned long long;   // NOLINT(google-runtime-int)
+inline constexpr int kCudaAttributeVirtualMemory = 102;
+inline constexpr int kCudaRecommendedGranularity = 1;
+inline constexpr int kCudaLocationDevice = 1;
+inline constexpr int kCudaAllocationPinned = 1;
+inline constexpr int kCudaAccessReadWrite = 3;
+
+struct CudaLocation {
+  int type = kCudaLocationDevice;
+  int device = 0;
+};
+struct CudaAllocationProperties {
+  int type = kCudaAllocationPinned;
+  int handle_types = 0;
+  CudaLocation location;
+  void* windows_handle = nullptr;
+  unsigned char flags[8] = {};
+};
+struct CudaAccess {
+  CudaLocation location;
+  int flags = kCudaAccessReadWrite;
+};
+static_assert(sizeof(CudaAllocationProperties) == 32 && sizeof(CudaAccess) == 12, "as the driver has them");
+
 // Name in the library, and arguments. The suffix _v2 belongs to the present form of a function.
 #define CASK_CUDA_FUNCTIONS(F)                                          \
   F(cuInit, unsigned)                                                   \
@@ -71,10 +97,26 @@ inline constexpr int kCudaMinVersion = 11000;  // 11.0
   F(cuMemcpyDtoDAsync_v2, CudaAddress, CudaAddress, size_t, CudaStream) \
   F(cuMemsetD8Async, CudaAddress, unsigned char, size_t, CudaStream)
 
+// Those of virtual memory, which a driver may lack.
+#define CASK_CUDA_VIRTUAL_MEMORY_FUNCTIONS(F)                                     \
+  F(cuDeviceGetAttribute, int*, int, CudaDevice)                                  \
+  F(cuMemGetAllocationGranularity, size_t*, const CudaAllocationProperties*, int) \
+  F(cuMemAddressReserve, CudaAddress*, size_t, size_t, CudaAddress, CudaFlags)    \
+  F(cuMemAddressFree, CudaAddress, size_t)                                        \
+  F(cuMemCreate, CudaMemory*, size_t, const CudaAllocationProperties*, CudaFlags) \
+  F(cuMemRelease, CudaMemory)                                                     \
+  F(cuMemMap, CudaAddress, size_t, size_t, CudaMemory, CudaFlags)                 \
+  F(cuMemUnmap, CudaAddress, size_t)                                              \
+  F(cuMemSetAccess, CudaAddress, size_t, const CudaAccess*, size_t)
+
 struct CudaDriver {
 #define CASK_CUDA_POINTER(name, ...) CudaResult (*name)(__VA_ARGS__) = nullptr;
   CASK_CUDA_FUNCTIONS(CASK_CUDA_POINTER)
+  CASK_CUDA_VIRTUAL_MEMORY_FUNCTIONS(CASK_CUDA_POINTER)
 #undef CASK_CUDA_POINTER
+
+  // Whether the library has the functions of virtual memory.
+  bool has_virtual_memory = false;
 
   // Opens the library, which stays open for the life of the process.
   // Errors: Unimplemented, saying what is missing, if there is no library, if it lacks a function, or if the driver is

@@ -114,7 +114,7 @@ StagedMemory::~StagedMemory() {
 
 absl::Status StagedMemory::Read(const void* from, size_t bytes,
                                 absl::FunctionRef<absl::Status(absl::string_view piece)> consume) {
-  ReleaseDone();
+  static_cast<void>(ReleaseDone(/*wait=*/false));
   auto* const device = static_cast<char*>(const_cast<void*>(from));
   std::array<Stage, 2> stages = {Stage(pinned_.get(), stream_), Stage(pinned_.get(), stream_)};
   size_t started = 0;
@@ -141,7 +141,7 @@ absl::Status StagedMemory::Read(const void* from, size_t bytes,
 
 absl::Status StagedMemory::Write(void* to, size_t bytes,
                                  absl::FunctionRef<absl::Status(absl::Span<char> piece)> produce) {
-  ReleaseDone();
+  static_cast<void>(ReleaseDone(/*wait=*/false));
   auto* const device = static_cast<char*>(to);
   std::array<Stage, 2> stages = {Stage(pinned_.get(), stream_), Stage(pinned_.get(), stream_)};
   size_t turn = 0;
@@ -159,7 +159,7 @@ absl::Status StagedMemory::Write(void* to, size_t bytes,
 }
 
 absl::StatusOr<RefPtr<PendingRead>> StagedMemory::BeginRead(const void* from, size_t bytes) {
-  ReleaseDone();
+  static_cast<void>(ReleaseDone(/*wait=*/false));
   CASK_ASSIGN_OR_RETURN(RefPtr<TensorBuffer> buffer, TensorBuffer::Allocate(bytes, pinned_));
   if (bytes > 0) {
     CASK_RETURN_IF_ERROR(backend()->Copy(CopyKind::kDeviceToHost, buffer->mutable_data(), from, bytes, stream_));
@@ -170,37 +170,53 @@ absl::StatusOr<RefPtr<PendingRead>> StagedMemory::BeginRead(const void* from, si
 }
 
 absl::Status StagedMemory::CopyWithin(void* to, const void* from, size_t bytes) {
+  static_cast<void>(ReleaseDone(/*wait=*/false));
   return backend()->Copy(CopyKind::kDeviceToDevice, to, from, bytes, stream_);
 }
 
 absl::Status StagedMemory::Fill(void* to, uint8_t value, size_t bytes) {
+  static_cast<void>(ReleaseDone(/*wait=*/false));
   return backend()->Fill(to, value, bytes, stream_);
 }
 
+absl::Status StagedMemory::Synchronize(int64_t stream) {
+  const absl::Status status = backend()->Synchronize(stream);
+  static_cast<void>(ReleaseDone(/*wait=*/false));
+  return status;
+}
+
 absl::Status StagedMemory::KeepUntilDone(RefPtr<RefCounted> memory, int64_t stream) {
-  ReleaseDone();
-  absl::StatusOr<EventId> event = backend()->RecordEvent(stream);
-  if (!event.ok()) {
-    // Without an event, only the end of all work tells that the memory is unused.
-    CASK_RETURN_IF_ERROR(backend()->Synchronize(stream));
-    return absl::OkStatus();
+  std::list<Kept> one;  // allocated before there is an event to lose
+  one.push_back({0, std::move(memory)});
+  const absl::StatusOr<EventId> event = backend()->RecordEvent(stream);
+  // Without an event, only the end of all work tells that the memory is unused.
+  if (!event.ok()) return backend()->Synchronize(stream);
+  one.front().event = *event;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    kept_.splice(kept_.end(), one);
+    num_kept_.store(kept_.size(), std::memory_order_relaxed);
   }
-  const std::lock_guard<std::mutex> lock(mutex_);
-  kept_.push_back({*event, std::move(memory)});
+  static_cast<void>(ReleaseDone(/*wait=*/false));
   return absl::OkStatus();
 }
 
-void StagedMemory::ReleaseDone() {
-  std::list<Kept> done;  // released without the lock
+absl::Status StagedMemory::ReleaseDone(bool wait) {
+  if (num_kept_.load(std::memory_order_relaxed) == 0) return absl::OkStatus();
+  std::list<Kept> done;  // dropped without the lock
   const std::lock_guard<std::mutex> lock(mutex_);
+  absl::Status status;
   for (auto kept = kept_.begin(); kept != kept_.end();) {
     const auto next = std::next(kept);
+    if (wait) status.Update(backend()->SynchronizeEvent(kept->event));
     if (backend()->QueryEvent(kept->event).value_or(false)) {
       backend()->DestroyEvent(kept->event);
       done.splice(done.end(), kept_, kept);
     }
     kept = next;
   }
+  num_kept_.store(kept_.size(), std::memory_order_relaxed);
+  return status;
 }
 
 }  // namespace tensorcask::internal

@@ -4,6 +4,7 @@
 #ifndef TENSORCASK_TENSOR_MEMORY_INTERNAL_STAGED_MEMORY_H_
 #define TENSORCASK_TENSOR_MEMORY_INTERNAL_STAGED_MEMORY_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -32,7 +33,7 @@ class StagedMemory final : public DeviceMemory {
   StagedMemory(RefPtr<PinnedAllocator> pinned, StreamId stream,
                std::function<absl::Status(const void* block, StreamId stream)> record_stream)
       : pinned_(std::move(pinned)), stream_(stream), record_stream_(std::move(record_stream)) {}
-  // Waits for the work that KeepUntilDone was called for.
+  // Waits for the work that KeepUntilDone was called for, and drops the memory.
   ~StagedMemory();
   StagedMemory(const StagedMemory&) = delete;
   StagedMemory& operator=(const StagedMemory&) = delete;
@@ -46,8 +47,14 @@ class StagedMemory final : public DeviceMemory {
   absl::StatusOr<RefPtr<PendingRead>> BeginRead(const void* from, size_t bytes) override;
   absl::Status CopyWithin(void* to, const void* from, size_t bytes) override;
   absl::Status Fill(void* to, uint8_t value, size_t bytes) override;
+  absl::Status Order(int64_t earlier, int64_t later) override { return backend()->Order(earlier, later); }
+  absl::Status Synchronize(int64_t stream) override;
   absl::Status RecordStream(const void* block, int64_t stream) override { return record_stream_(block, stream); }
   absl::Status KeepUntilDone(RefPtr<RefCounted> memory, int64_t stream) override;
+
+  // Drops the kept memory whose work has finished; with `wait`, all. The last reference calls the release function of
+  // external memory, so the caller holds no lock. Errors: of the device; what is concerned stays kept.
+  absl::Status ReleaseDone(bool wait);
 
  private:
   struct Kept {
@@ -55,13 +62,12 @@ class StagedMemory final : public DeviceMemory {
     RefPtr<RefCounted> memory;
   };
 
-  void ReleaseDone();
-
   const RefPtr<PinnedAllocator> pinned_;
   const StreamId stream_;
   const std::function<absl::Status(const void*, StreamId)> record_stream_;
   std::mutex mutex_;
   std::list<Kept> kept_;
+  std::atomic<size_t> num_kept_{0};
 };
 
 }  // namespace tensorcask::internal

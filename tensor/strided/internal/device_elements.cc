@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 
@@ -27,6 +28,12 @@ size_t RangeBytes(const TensorView& view) {
   return range.end - range.begin;
 }
 
+// Copies the bytes between the ends of a view on a device to `to`.
+absl::Status ReadRange(const TensorView& view, char* to) {
+  const char* const from = static_cast<const char*>(view.buffer()->device_data()) + view.bounds().begin;
+  return ReadToHost(*view.buffer()->device_memory(), from, absl::MakeSpan(to, RangeBytes(view)));
+}
+
 absl::Status WriteRange(absl::string_view bytes, TensorView* to) {
   CASK_ASSIGN_OR_RETURN(void* const data, to->buffer()->MutableDeviceData());
   const char* next = bytes.data();
@@ -38,18 +45,35 @@ absl::Status WriteRange(absl::string_view bytes, TensorView* to) {
   return to->buffer()->device_memory()->Write(static_cast<char*>(data) + to->bounds().begin, bytes.size(), fill);
 }
 
+// A copy of a view without gaps on the device of `allocator`.
+absl::StatusOr<TensorView> CloneWithin(const TensorView& view, const RefPtr<Allocator>& allocator) {
+  DeviceMemory& memory = *allocator->device_memory();
+  CASK_ASSIGN_OR_RETURN(RefPtr<TensorBuffer> copy, TensorBuffer::Allocate(RangeBytes(view), allocator));
+  CASK_ASSIGN_OR_RETURN(void* const to, copy->MutableDeviceData());
+  const char* const from = static_cast<const char*>(view.buffer()->device_data()) + view.bounds().begin;
+  const int64_t stream = view.buffer()->device_memory()->stream();
+  CASK_RETURN_IF_ERROR(memory.Order(stream, memory.stream()));
+  CASK_RETURN_IF_ERROR(view.buffer()->RecordStream(memory.stream()));
+  CASK_RETURN_IF_ERROR(memory.CopyWithin(to, from, RangeBytes(view)));
+  CASK_RETURN_IF_ERROR(memory.Order(memory.stream(), stream));  // later work may change the view
+  CASK_ASSIGN_OR_RETURN(Layout layout, LayoutOfRange(view.layout()));
+  return TensorView::Create(std::move(copy), view.dtype(), std::move(layout));
+}
+
 }  // namespace
+
+absl::Status ReadToHost(DeviceMemory& memory, const void* from, absl::Span<char> to) {
+  char* next = to.data();
+  return memory.Read(from, to.size(), [&next](absl::string_view piece) {
+    next = std::copy(piece.begin(), piece.end(), next);
+    return absl::OkStatus();
+  });
+}
 
 absl::StatusOr<TensorView> InHostMemory(const TensorView& view) {
   if (!IsOnDevice(view)) return view;
-  const size_t bytes = RangeBytes(view);
-  CASK_ASSIGN_OR_RETURN(RefPtr<TensorBuffer> copy, TensorBuffer::Allocate(bytes));
-  char* to = static_cast<char*>(copy->mutable_data());
-  const char* const from = static_cast<const char*>(view.buffer()->device_data()) + view.bounds().begin;
-  CASK_RETURN_IF_ERROR(view.buffer()->device_memory()->Read(from, bytes, [&to](absl::string_view piece) {
-    to = std::copy(piece.begin(), piece.end(), to);
-    return absl::OkStatus();
-  }));
+  CASK_ASSIGN_OR_RETURN(RefPtr<TensorBuffer> copy, TensorBuffer::Allocate(RangeBytes(view)));
+  CASK_RETURN_IF_ERROR(ReadRange(view, static_cast<char*>(copy->mutable_data())));
   CASK_ASSIGN_OR_RETURN(Layout layout, LayoutOfRange(view.layout()));
   return TensorView::Create(std::move(copy), view.dtype(), std::move(layout));
 }
@@ -86,12 +110,33 @@ absl::Status CopyFromHost(const TensorView& from, TensorView* to) {
   return WriteRange(range.buffer()->bytes(), to);
 }
 
-absl::StatusOr<TensorView> ToDevice(const TensorView& view, const RefPtr<Allocator>& allocator) {
+absl::Status CopyToHost(const TensorView& from, TensorView* to) {
+  if (!IsOnDevice(from) || !from.IsContiguous() || !to->IsContiguous() || from.dims() != to->dims() ||
+      from.dtype() != to->dtype()) {
+    CASK_ASSIGN_OR_RETURN(const TensorView on_host, InHostMemory(from));
+    return Copy(on_host, to);
+  }
+  CASK_RETURN_IF_ERROR(to->EnsureMutable());
+  return ReadRange(from, static_cast<char*>(to->buffer()->mutable_data()) + to->bounds().begin);
+}
+
+absl::StatusOr<TensorView> CloneAcross(const TensorView& view, const RefPtr<Allocator>& allocator) {
   if (view.num_elements() == 0) return view;
+  DeviceMemory* const memory = allocator->device_memory();
   CASK_ASSIGN_OR_RETURN(Layout layout, view.layout().Dense(MemoryFormat::kPreserve));
-  CASK_ASSIGN_OR_RETURN(const Tensor memory, Tensor::Create(view.dtype(), view.shape(), allocator));
-  CASK_ASSIGN_OR_RETURN(TensorView copy, TensorView::Create(memory.buffer(), view.dtype(), std::move(layout)));
-  CASK_RETURN_IF_ERROR(CopyFromHost(view, &copy));
+  const bool is_dense = view.strides() == layout.strides();
+  if (memory != nullptr && IsOnDevice(view) && view.buffer()->device_memory()->backend() == memory->backend() &&
+      is_dense) {
+    return CloneWithin(view, allocator);
+  }
+  CASK_ASSIGN_OR_RETURN(const TensorView on_host, InHostMemory(view));
+  if (memory == nullptr) {
+    const bool is_done = IsOnDevice(view) && is_dense && allocator == CpuAllocator::Default();
+    return is_done ? on_host : on_host.Clone(MemoryFormat::kPreserve, allocator);
+  }
+  CASK_ASSIGN_OR_RETURN(const Tensor elements, Tensor::Create(view.dtype(), view.shape(), allocator));
+  CASK_ASSIGN_OR_RETURN(TensorView copy, TensorView::Create(elements.buffer(), view.dtype(), std::move(layout)));
+  CASK_RETURN_IF_ERROR(CopyFromHost(on_host, &copy));
   return copy;
 }
 

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/buffer.h"
@@ -23,6 +24,9 @@ namespace tensorcask::internal {
 inline bool IsOnDevice(const TensorView& view) {
   return view.num_elements() > 0 && view.buffer()->kind() == TensorBuffer::Kind::kDevice;
 }
+
+// Copies to.size() bytes from the address `from` on the device.
+absl::Status ReadToHost(DeviceMemory& memory, const void* from, absl::Span<char> to);
 
 // `view` itself, or if it is on a device a copy in memory of the host, which CpuAllocator::Default() gives. The copy
 // has the same strides, and a buffer that holds the elements and what is between them.
@@ -43,9 +47,15 @@ absl::StatusOr<HostCopy> BeginHostCopy(const TensorView& view);
 // errors of the device.
 absl::Status CopyFromHost(const TensorView& from, TensorView* to);
 
-// A copy of a view on the host in memory of a device's allocator, in the order of MemoryFormat::kPreserve. A view
-// without elements is returned itself. Errors: InvalidArgument for objects; ResourceExhausted; errors of the device.
-absl::StatusOr<TensorView> ToDevice(const TensorView& view, const RefPtr<Allocator>& allocator);
+// Assigns the elements of `from`, on a device or the host, to the elements of *to, on the host, with equal index.
+// Errors: as Copy (strided/copy.h); ResourceExhausted; errors of the device.
+absl::Status CopyToHost(const TensorView& from, TensorView* to);
+
+// A copy in memory of `allocator`, dense, in the order of MemoryFormat::kPreserve. Both may be on the host or on
+// devices. If both are on one device and `view` is in this order, the copy is work of the stream of the allocator's
+// memory, and later work of the view's stream waits for it; other copies have finished. A view without elements is
+// returned itself. Errors: InvalidArgument for objects on a device; ResourceExhausted; errors of the devices.
+absl::StatusOr<TensorView> CloneAcross(const TensorView& view, const RefPtr<Allocator>& allocator);
 
 }  // namespace tensorcask::internal
 

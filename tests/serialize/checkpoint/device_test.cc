@@ -32,12 +32,15 @@
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/serialize/checkpoint/checkpoint_testing.h"
+#include "tensorcask/tests/support/simulated_device.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
 namespace tensorcask {
 namespace {
 
 using ::tensorcask::testing::BytesOf;
+using ::tensorcask::testing::OnHost;
+using ::tensorcask::testing::SimulatedDevice;
 using ::tensorcask::testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -52,29 +55,6 @@ Tensor Counting(const TensorShape& shape) {
   std::iota(tensor.mutable_data<int32_t>(), tensor.mutable_data<int32_t>() + tensor.num_elements(), 0);
   return tensor;
 }
-
-class Gpu {
- public:
-  explicit Gpu(int32_t index, uint64_t memory_bytes = 64 * kMiB) {
-    SimulatedBackend::Options options;
-    options.device = {DeviceType::kExtension, index};
-    options.memory_bytes = memory_bytes;
-    device = SimulatedBackend::Create(options).value();
-    cache = CachingAllocator::Make(device);
-  }
-  ~Gpu() {
-    cache = nullptr;
-    EXPECT_EQ(device->live_allocations(), 0);
-    EXPECT_EQ(device->live_events(), 0);
-    EXPECT_EQ(device->live_host_bytes(), 0U);
-  }
-  TensorView Upload(const TensorView& host) const { return To(host, cache).value(); }
-
-  RefPtr<SimulatedBackend> device;
-  RefPtr<CachingAllocator> cache;
-};
-
-Tensor OnHost(const TensorView& view) { return To(view, CpuAllocator::Default()).value().ToTensor().value(); }
 
 class DeviceTest : public ::testing::Test {
  protected:
@@ -102,7 +82,7 @@ class DeviceTest : public ::testing::Test {
 };
 
 TEST_F(DeviceTest, TheDataFileIsThatOfTheHost) {
-  const Gpu gpu(0);
+  const SimulatedDevice gpu(0);
   int number = 0;
   const auto same = [&](const TensorView& host, const AddOptions& add = {}) {
     SCOPED_TRACE(host.ToString());
@@ -131,7 +111,7 @@ TEST_F(DeviceTest, TheDataFileIsThatOfTheHost) {
 }
 
 TEST_F(DeviceTest, TheDeviceIsRecorded) {
-  const Gpu gpu(5);
+  const SimulatedDevice gpu(5);
   CheckpointWriter writer = CheckpointWriter::Create("m", Writing()).value();
   const TensorView there = gpu.Upload(Counting(TensorShape({2, 3})));
   AddOptions named;
@@ -152,7 +132,7 @@ TEST_F(DeviceTest, TheDeviceIsRecorded) {
 }
 
 TEST_F(DeviceTest, InTheBackgroundLaterWorkOfTheStreamChangesNothing) {
-  const Gpu gpu(0);
+  const SimulatedDevice gpu(0);
   const Tensor host = Counting(TensorShape({1000}));
   CheckpointWriterOptions options = Writing();
   options.background = true;
@@ -189,7 +169,7 @@ TEST_F(DeviceTest, LoadsToADevice) {
   ASSERT_OK(writer.Finish());
 
   const CheckpointReader host = Open();
-  const Gpu gpu(2);
+  const SimulatedDevice gpu(2);
   const CheckpointReader reader = Open(gpu.cache);
   const std::vector<NamedTensor> all = reader.ReadAll(2).value();
   ASSERT_EQ(all.size(), 8U);
@@ -212,7 +192,7 @@ TEST_F(DeviceTest, LoadsToADevice) {
 
 TEST_F(DeviceTest, ReadsIntoTensorsOfADevice) {
   Saved("m", Counting(TensorShape({2, 3})), Writing());
-  const Gpu gpu(0);
+  const SimulatedDevice gpu(0);
   const CheckpointReader reader = Open();
   const TensorView whole = gpu.Upload(Tensor::Zeros(DType::kInt32, TensorShape({3, 4})).value());
   TensorView out = whole.Narrow(0, 0, 2)->Narrow(1, 1, 3).value();
@@ -226,15 +206,15 @@ TEST_F(DeviceTest, ReadsIntoTensorsOfADevice) {
 
 TEST_F(DeviceTest, AMissingDataFileIsNamed) {
   Saved("m", Counting(TensorShape({2, 3})), Writing());
-  const Gpu gpu(0);
+  const SimulatedDevice gpu(0);
   const CheckpointReader reader = Open(gpu.cache);
   ASSERT_EQ(files_.Remove("m.data-00000-of-00001"), 0);
   EXPECT_THAT(reader.Read("w"), StatusIs(Code::kDataLoss, HasSubstr("m.data-00000-of-00001: cannot open")));
 }
 
 TEST_F(DeviceTest, EachTensorGoesToItsRecordedDevice) {
-  const Gpu a(0);
-  const Gpu b(1);
+  const SimulatedDevice a(0);
+  const SimulatedDevice b(1);
   CheckpointWriter writer = CheckpointWriter::Create("m", Writing()).value();
   const Tensor host = Counting(TensorShape({3}));
   ASSERT_OK(writer.Add("a", a.Upload(host)));
@@ -269,7 +249,7 @@ TEST_F(DeviceTest, EachTensorGoesToItsRecordedDevice) {
 
 TEST_F(DeviceTest, DamageIsFoundOnTheWayToADevice) {
   const std::string data = Saved("m", Counting(TensorShape({kLarge})), Writing());
-  const Gpu gpu(0);
+  const SimulatedDevice gpu(0);
   for (const size_t at : {size_t{0}, data.size() / 2, data.size() - 1}) {
     std::string damaged = data;
     damaged[at] = static_cast<char>(damaged[at] ^ 1);
@@ -280,7 +260,7 @@ TEST_F(DeviceTest, DamageIsFoundOnTheWayToADevice) {
 }
 
 TEST_F(DeviceTest, FailuresOfTheDeviceFailTheSaveAndTheLoad) {
-  const Gpu gpu(0);
+  const SimulatedDevice gpu(0);
   const Tensor host = Counting(TensorShape({kLarge}));
   const TensorView there = gpu.Upload(host);
   for (const Call call : {Call::kCopy, Call::kSynchronize, Call::kRecordEvent}) {
@@ -314,7 +294,7 @@ TEST_F(DeviceTest, ACheckpointThatIsTooLargeForTheDeviceLeavesEverythingUsable) 
   CheckpointWriter writer = CheckpointWriter::Create("m", Writing()).value();
   for (const char* const name : {"a", "b", "c", "d"}) ASSERT_OK(writer.Add(name, host));
   ASSERT_OK(writer.Finish());
-  const Gpu gpu(0, 64 * kMiB);
+  const SimulatedDevice gpu(0, 64 * kMiB);
   const CheckpointReader reader = Open(gpu.cache);
   EXPECT_THAT(reader.ReadAll(), StatusIs(Code::kResourceExhausted,
                                          AllOf(HasSubstr("\"c\""), HasSubstr("ext_dev:0: no memory for 25165824 bytes"),

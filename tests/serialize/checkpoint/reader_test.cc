@@ -93,6 +93,21 @@ INSTANTIATE_TEST_SUITE_P(Strategies, ReaderOf,
                                            StrategyCase{"MappedUnverified", ReadStrategy::kMap, Verify::kNever}),
                          [](const auto& info) { return std::string(info.param.name); });
 
+TEST(Reader, WithoutMappingsItReads) {
+  MemoryFileSystem memory;
+  FaultyFileSystem files(&memory);
+  ASSERT_OK(Save("/m", SampleTensors(1), WriteTo(&memory)));
+  CheckpointReaderOptions options;
+  options.read.strategy = ReadStrategy::kMap;
+  files.FailAt(1, ENODEV, FaultyFileSystem::kForEver, FileOperation::kMap);
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files, "/m", options));
+  for (const NamedTensor& named : SampleTensors(1)) {
+    ASSERT_OK_AND_ASSIGN(const Tensor read, reader.Read(named.name));
+    EXPECT_TRUE(SameTensor(read, named.tensor));
+  }
+  EXPECT_GT(files.faults(), 0);
+}
+
 TEST(Reader, TakesThePrefixOrTheIndex) {
   MemoryFileSystem files;
   ASSERT_OK(Save("/m", SampleTensors(1), WriteTo(&files)));

@@ -80,12 +80,11 @@ const RejectCase kRejects[] = {
     {"ComplexOfHalves", SPOIL(tensor.dtype = {5, 32, 1}), Code::kUnimplemented, "code 5, 32 bits"},
     {"PackedInt4", SPOIL(tensor.dtype = {0, 4, 1}), Code::kUnimplemented, "packed elements are not supported: int4"},
     {"PackedFloat4", SPOIL(tensor.dtype = {17, 4, 1}), Code::kUnimplemented, "packed"},
-    {"Cuda", SPOIL(tensor.device = {2, 1}), Code::kUnimplemented, "device type 2 (cuda)"},
-    {"CudaHost", SPOIL(tensor.device = {3, 0}), Code::kUnimplemented, "(cuda_host)"},
-    {"UnknownDevice", SPOIL(tensor.device = {99, 0}), Code::kUnimplemented, "device type 99 (unknown)"},
-    {"NegativeDevice", SPOIL(tensor.device = {-1, 0}), Code::kUnimplemented, "device type -1 (unknown)"},
-    {"WrappingDevice", SPOIL(tensor.device = {257, 0}), Code::kUnimplemented, "device type 257 (unknown)"},
-    {"NoDevice", SPOIL(tensor.device = {0, 0}), Code::kUnimplemented, "device type 0 (unknown)"},
+    {"Cuda", SPOIL(tensor.device = {2, 1}), Code::kUnimplemented, "device 1 of type 2 (cuda)"},
+    {"UnknownDevice", SPOIL(tensor.device = {99, 0}), Code::kUnimplemented, "device 0 of type 99 (unknown)"},
+    {"NegativeDevice", SPOIL(tensor.device = {-1, 0}), Code::kUnimplemented, "device 0 of type -1 (unknown)"},
+    {"WrappingDevice", SPOIL(tensor.device = {257, 0}), Code::kUnimplemented, "device 0 of type 257 (unknown)"},
+    {"NoDevice", SPOIL(tensor.device = {0, 0}), Code::kUnimplemented, "device 0 of type 0 (unknown)"},
 };
 
 class DLPackImportRejects : public ::testing::TestWithParam<RejectCase> {

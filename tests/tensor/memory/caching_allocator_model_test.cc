@@ -1,6 +1,6 @@
-// Random operations on a CachingAllocator, against a slow model of it. The model keeps every segment and block in a
-// list, searches them all for each request, and counts its statistics anew after each step. Both must choose the same
-// blocks.
+// Random operations on a CachingAllocator, and those of programs that PyTorch ran (traces/record.py), against a slow
+// model of it. The model keeps every segment and block in a list, searches them all for each request by PyTorch's
+// rules, and counts its statistics anew after each step. Both must choose the same blocks.
 //
 // TENSORCASK_MODEL_STEPS sets the number of steps (20000).
 
@@ -8,13 +8,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <fstream>
 #include <iterator>
 #include <map>
 #include <random>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/memory/caching_allocator.h"
@@ -29,7 +32,6 @@ namespace tensorcask {
 namespace {
 
 constexpr size_t kMiB = size_t{1} << 20;
-constexpr uint64_t kDeviceBytes = 160 * kMiB;
 
 struct ModelBlock {
   size_t bytes = 0;
@@ -204,12 +206,12 @@ class Model {
   std::map<uintptr_t, ModelSegment> segments_;
 };
 
-class RandomRun {
+class ModelRun {
  public:
-  RandomRun(uint64_t seed, const char* options)
+  ModelRun(uint64_t seed, const char* options, uint64_t device_bytes = 160 * kMiB)
       : random_(seed), options_(CachingOptions::Parse(options).value()), model_(options_.max_split_size) {
     SimulatedBackend::Options backend_options;
-    backend_options.memory_bytes = kDeviceBytes;
+    backend_options.memory_bytes = device_bytes;
     device_ = SimulatedBackend::Create(backend_options).value();
     scratch_ = device_->Allocate(512).value();
     streams_ = {kDefaultStream, device_->CreateStream().value(), device_->CreateStream().value()};
@@ -224,14 +226,29 @@ class RandomRun {
     }
   }
 
+  // Allocations and frees, as traces/record.py writes them.
+  void Replay(const std::vector<int64_t>& events) {
+    std::vector<std::pair<void*, size_t>> allocated;
+    for (size_t i = 0; i < events.size() && !::testing::Test::HasFatalFailure(); ++i) {
+      SCOPED_TRACE(i);
+      if (events[i] > 0) {
+        Allocate(static_cast<size_t>(events[i]), kDefaultStream);
+        if (!::testing::Test::HasFatalFailure()) allocated.push_back(held_.back());
+      } else {
+        Free(std::find(held_.begin(), held_.end(), allocated.at(static_cast<size_t>(-events[i]) - 1)));
+      }
+      model_.CheckAgainst(cache_->Snapshot(), cache_->statistics());
+    }
+  }
+
+  MemoryStatistics statistics() const { return cache_->statistics(); }
+
   void Finish() {
     for (const auto& [address, bytes] : held_) cache_->Deallocate(address, bytes);
     ASSERT_OK(cache_->EmptyCache());
     EXPECT_EQ(cache_->statistics().reserved_bytes.all.current, 0);
     EXPECT_EQ(device_->live_allocations(), 1);
     EXPECT_EQ(device_->live_events(), 0);
-    EXPECT_GT(cache_->statistics().alloc_retries, 0);
-    EXPECT_GT(cache_->statistics().ooms, 0);
     cache_ = nullptr;
     EXPECT_OK(device_->Free(scratch_, 512));
   }
@@ -242,8 +259,8 @@ class RandomRun {
 
   void Step() {
     const size_t kind = Below(100);
-    if (kind < 42 && held_.size() < 400) return Allocate();
-    if (kind < 80) return Free();
+    if (kind < 42 && held_.size() < 400) return AllocateAny();
+    if (kind < 80) return held_.empty() ? void() : Free(held_.begin() + static_cast<int64_t>(Below(held_.size())));
     if (kind < 86) return Record();
     if (kind < 92) return AddWork();
     if (kind < 99) return FinishWork();
@@ -253,11 +270,14 @@ class RandomRun {
                         absl::StatusCode::kResourceExhausted);
   }
 
-  void Allocate() {
+  void AllocateAny() {
     const size_t limits[] = {4096, kMiB, 3 * kMiB, 12 * kMiB, 60 * kMiB};
     const size_t bytes = 1 + Below(limits[Below(Below(4) == 0 ? 5 : 4)]);
+    Allocate(bytes, AnyStream());
+  }
+
+  void Allocate(size_t bytes, StreamId stream) {
     const size_t rounded = options_.RoundSize(bytes);
-    const StreamId stream = AnyStream();
     model_.Poll();
     const auto [chosen, segment] = model_.Choose(rounded, stream);
     const MemoryStatistics before = cache_->statistics();
@@ -317,12 +337,10 @@ class RandomRun {
     ASSERT_EQ(dropped, released);
   }
 
-  void Free() {
-    if (held_.empty()) return;
-    const size_t i = Below(held_.size());
-    cache_->Deallocate(held_[i].first, held_[i].second);
-    model_.Free(reinterpret_cast<uintptr_t>(held_[i].first));
-    held_[i] = held_.back();
+  void Free(std::vector<std::pair<void*, size_t>>::iterator block) {
+    cache_->Deallocate(block->first, block->second);
+    model_.Free(reinterpret_cast<uintptr_t>(block->first));
+    *block = held_.back();
     held_.pop_back();
   }
 
@@ -374,12 +392,51 @@ TEST(CachingAllocatorModel, RandomStepsChooseTheBlocksOfTheModel) {
   const char* const kOptions[] = {"", "max_split_size_mb:21", "roundup_power2_divisions:4"};
   for (uint64_t seed = 0; seed < 3; ++seed) {
     SCOPED_TRACE(seed);
-    RandomRun run(seed, kOptions[seed]);
+    ModelRun run(seed, kOptions[seed]);
     run.Steps(count);
     if (HasFatalFailure()) return;
+    EXPECT_GT(run.statistics().alloc_retries, 0);
+    EXPECT_GT(run.statistics().ooms, 0);
     run.Finish();
   }
 }
+
+// Statistics of a whole trace, in bytes, and the segments that PyTorch's rules need for it.
+struct Recorded {
+  const char* name;
+  size_t num_events;
+  int64_t peak_allocated;
+  int64_t peak_reserved;
+  int64_t segments;
+};
+
+class CachingAllocatorTrace : public ::testing::TestWithParam<Recorded> {};
+
+TEST_P(CachingAllocatorTrace, EachStepIsThatOfTheModel) {
+  std::ifstream file(absl::StrCat("tests/tensor/memory/traces/", GetParam().name, ".txt"));
+  const std::vector<int64_t> events{std::istream_iterator<int64_t>(file), std::istream_iterator<int64_t>()};
+  ASSERT_EQ(events.size(), GetParam().num_events);
+  for (const char* const options : {"", "max_split_size_mb:21", "roundup_power2_divisions:4"}) {
+    SCOPED_TRACE(options);
+    ModelRun run(0, options, uint64_t{1} << 30);
+    run.Replay(events);
+    if (HasFatalFailure()) return;
+    const MemoryStatistics statistics = run.statistics();
+    EXPECT_EQ(statistics.ooms, 0);
+    if (*options == '\0') {
+      EXPECT_EQ(statistics.allocated_bytes.all.peak, GetParam().peak_allocated);
+      EXPECT_EQ(statistics.reserved_bytes.all.peak, GetParam().peak_reserved);
+      EXPECT_EQ(statistics.segments.all.peak, GetParam().segments);
+    }
+    run.Finish();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Recorded, CachingAllocatorTrace,
+                         ::testing::Values(Recorded{"transformer", 6462, 322593792, 398458880, 36},
+                                           Recorded{"convolutions", 1566, 112099840, 157286400, 11},
+                                           Recorded{"generation", 6922, 40738304, 67108864, 5}),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace tensorcask

@@ -227,6 +227,25 @@ TEST_F(CachingAllocatorTest, StatisticsCountAsPyTorchDoes) {
   Delete(b, 2 * kMiB);
 }
 
+// The figures of PyTorch's own test of its allocator's settings (test_allocator_settings in test/test_cuda.py).
+TEST(CachingAllocatorSettings, RoundAsPyTorchsTestExpects) {
+  const size_t bytes = size_t{4} * 21 * kMiB;
+  const auto active_bytes = [&](const char* settings) {
+    const RefPtr<SimulatedBackend> device = SimulatedBackend::Create({/*memory_bytes=*/256 * kMiB}).value();
+    const auto cache = CachingAllocator::Make(device, CachingOptions::Parse(settings).value());
+    void* const block = cache->TryAllocate(bytes, kDefaultStream).value();
+    const int64_t allocated = cache->statistics().active_bytes.all.allocated;
+    cache->Deallocate(block, bytes);
+    return allocated;
+  };
+  EXPECT_EQ(active_bytes(""), 84 * kMiB);
+  EXPECT_EQ(active_bytes("roundup_power2_divisions:4"), 96 * kMiB);
+  EXPECT_EQ(active_bytes("garbage_collection_threshold:0.5,max_split_size_mb:40"), 84 * kMiB);
+  for (const char* const refused : {"foo:1,bar:2", "garbage_collection_threshold:1.2", "max_split_size_mb:2"}) {
+    EXPECT_FALSE(CachingOptions::Parse(refused).ok()) << refused;
+  }
+}
+
 TEST_F(CachingAllocatorTest, SnapshotsAreStructsJsonAndDrawings) {
   Start(64 * kMiB);
   char* const a = New(5 * kMiB);

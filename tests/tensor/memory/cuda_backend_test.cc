@@ -20,6 +20,7 @@
 #include "tensorcask/tensor/device.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/memory/caching_allocator.h"
+#include "tensorcask/tensor/memory/caching_options.h"
 #include "tensorcask/tensor/memory/copy_across.h"
 #include "tensorcask/tensor/memory/device_backend.h"
 #include "tensorcask/tensor/shape.h"
@@ -79,9 +80,29 @@ void ExerciseBackend(const RefPtr<CudaBackend>& gpu) {
   ASSERT_OK(gpu->Free(b, 1 << 20));
 }
 
+// Memory that is mapped to reserved addresses piece by piece.
+void ExerciseVirtualMemory(const RefPtr<CudaBackend>& gpu) {
+  const size_t step = gpu->MappingGranularity();
+  ASSERT_OK_AND_ASSIGN(void* const start, gpu->ReserveAddresses(4 * step));
+  char* const second = static_cast<char*>(start) + step;
+  ASSERT_OK(gpu->Map(second, step));
+  ASSERT_OK(gpu->Map(start, step));
+  // A copy across the border of two mappings.
+  ASSERT_OK(gpu->Fill(second - 3, 7, 6, kDefaultStream));
+  char back[4] = {};
+  ASSERT_OK(gpu->Copy(CopyKind::kDeviceToHost, back, second - 2, sizeof(back), kDefaultStream));
+  ASSERT_OK(gpu->Synchronize(kDefaultStream));
+  EXPECT_EQ(std::string(back, sizeof(back)), "\7\7\7\7");
+  ASSERT_OK(gpu->Unmap(start, step));
+  ASSERT_OK(gpu->Map(start, step));
+  ASSERT_OK(gpu->Unmap(start, step));
+  ASSERT_OK(gpu->Unmap(second, step));
+  ASSERT_OK(gpu->FreeAddresses(start, 4 * step));
+}
+
 // Tensors through the caching allocator.
-void ExerciseTensors(const RefPtr<CudaBackend>& gpu) {
-  const RefPtr<CachingAllocator> cache = CachingAllocator::Make(gpu);
+void ExerciseTensors(const RefPtr<CudaBackend>& gpu, const CachingOptions& options = {}) {
+  const RefPtr<CachingAllocator> cache = CachingAllocator::Make(gpu, options);
   for (const int64_t rows : {1, 300, 4000}) {
     Tensor host = Tensor::Create(DType::kInt32, TensorShape({rows, 700})).value();
     std::iota(host.mutable_data<int32_t>(), host.mutable_data<int32_t>() + host.num_elements(), 0);
@@ -93,6 +114,12 @@ void ExerciseTensors(const RefPtr<CudaBackend>& gpu) {
   ASSERT_OK_AND_ASSIGN(const DeviceMemoryInfo info, gpu->MemoryInfo());
   EXPECT_THAT(cache->TryAllocate(info.total_bytes * 2),
               StatusIs(Code::kResourceExhausted, HasSubstr(std::to_string(info.total_bytes))));
+}
+
+CachingOptions Expandable() {
+  CachingOptions options;
+  options.expandable_segments = true;
+  return options;
 }
 
 class FakeCudaTest : public ::testing::Test {
@@ -154,7 +181,8 @@ TEST_F(FakeCudaTest, AMissingDeviceIsUnimplemented) {
 }
 
 TEST_F(FakeCudaTest, FailuresOfTheStart) {
-  for (const char* const call : {"cuInit", "cuDeviceGetCount", "cuDevicePrimaryCtxRetain"}) {
+  for (const char* const call : {"cuInit", "cuDeviceGetCount", "cuDevicePrimaryCtxRetain", "cuDeviceGetAttribute",
+                                 "cuMemGetAllocationGranularity"}) {
     const Setting failing(*this, call, 999);
     EXPECT_THAT(Create(), StatusIs(Code::kInternal, AllOf(HasSubstr(call), HasSubstr("(999)"))));
   }
@@ -167,6 +195,70 @@ TEST_F(FakeCudaTest, DoesWhatABackendDoes) {
   EXPECT_FALSE(gpu->host_can_access());
   ExerciseBackend(gpu);
   ExerciseTensors(gpu);
+}
+
+TEST_F(FakeCudaTest, MapsMemoryToReservedAddresses) {
+  ASSERT_OK_AND_ASSIGN(const RefPtr<CudaBackend> gpu, Create(1));
+  EXPECT_EQ(gpu->MappingGranularity(), size_t{2} << 20);
+  ExerciseVirtualMemory(gpu);
+  ExerciseTensors(gpu, Expandable());
+}
+
+TEST_F(FakeCudaTest, DevicesWithoutVirtualMemory) {
+  const Setting none(*this, "virtual memory", 0, 1);
+  ASSERT_OK_AND_ASSIGN(const RefPtr<CudaBackend> gpu, Create());
+  EXPECT_EQ(gpu->MappingGranularity(), 0U);
+  EXPECT_THAT(gpu->ReserveAddresses(8), StatusIs(Code::kUnimplemented, HasSubstr("cuda:0")));
+  ExerciseTensors(gpu, Expandable());
+}
+
+TEST_F(FakeCudaTest, QuestionsAboutVirtualMemoryThatAreNotSupported) {
+  for (const char* const call : {"cuDeviceGetAttribute", "cuMemGetAllocationGranularity"}) {
+    const Setting unsupported(*this, call, 801);
+    ASSERT_OK_AND_ASSIGN(const RefPtr<CudaBackend> gpu, Create());
+    EXPECT_EQ(gpu->MappingGranularity(), 0U);
+  }
+}
+
+TEST_F(FakeCudaTest, MappedMemoryStaysMappedIfItsHandleCannotBeReleased) {
+  ASSERT_OK_AND_ASSIGN(const RefPtr<CudaBackend> gpu, Create());
+  const size_t step = gpu->MappingGranularity();
+  ASSERT_OK_AND_ASSIGN(void* const start, gpu->ReserveAddresses(step));
+  {
+    const Setting failing(*this, "cuMemRelease", 700);
+    EXPECT_OK(gpu->Map(start, step));
+  }
+  EXPECT_OK(gpu->Unmap(start, step));
+  EXPECT_OK(gpu->FreeAddresses(start, step));
+}
+
+TEST_F(FakeCudaTest, AFailedMappingLeavesNothing) {
+  ASSERT_OK_AND_ASSIGN(const RefPtr<CudaBackend> gpu, Create());
+  const size_t step = gpu->MappingGranularity();
+  ASSERT_OK_AND_ASSIGN(void* const start, gpu->ReserveAddresses(step));
+  const int live = live_();
+  for (const char* const call : {"cuMemCreate", "cuMemMap", "cuMemSetAccess"}) {
+    const Setting failing(*this, call, 700);
+    EXPECT_THAT(gpu->Map(start, step), StatusIs(Code::kInternal, HasSubstr("2097152 bytes")));
+    EXPECT_EQ(live_(), live) << call;
+  }
+  {
+    const Setting full(*this, "cuMemCreate", 2);
+    EXPECT_THAT(gpu->Map(start, step), StatusIs(Code::kResourceExhausted, HasSubstr("cuMemCreate")));
+  }
+  ASSERT_OK(gpu->Map(start, step));
+  {
+    const Setting lost(*this, "cuCtxSynchronize", 700);
+    EXPECT_THAT(gpu->Unmap(start, step), StatusIs(Code::kInternal, HasSubstr("cuMemUnmap")));
+  }
+  ASSERT_OK(gpu->Unmap(start, step));
+  {
+    const Setting failing(*this, "cuMemAddressFree", 700);
+    EXPECT_THAT(gpu->FreeAddresses(start, step), StatusIs(Code::kInternal, HasSubstr("cuMemAddressFree")));
+  }
+  ASSERT_OK(gpu->FreeAddresses(start, step));
+  const Setting failing(*this, "cuMemAddressReserve", 2);
+  EXPECT_THAT(gpu->ReserveAddresses(step), StatusIs(Code::kResourceExhausted, HasSubstr("cuMemAddressReserve")));
 }
 
 TEST_F(FakeCudaTest, NoBytesAreNoCallAndOneIsOne) {
@@ -188,6 +280,8 @@ TEST_F(FakeCudaTest, StreamsOfOtherLibraries) {
   ASSERT_OK_AND_ASSIGN(const RefPtr<CudaBackend> gpu, Create());
   int handle = 0;
   const StreamId stream = gpu->AdoptStream(&handle);
+  EXPECT_EQ(gpu->StreamHandle(stream).value(), &handle);
+  EXPECT_EQ(gpu->StreamHandle(kDefaultStream).value(), nullptr);
   EXPECT_OK(gpu->Synchronize(stream));
   EXPECT_OK(gpu->DestroyStream(stream));  // does not destroy it
   EXPECT_THAT(gpu->Synchronize(stream), StatusIs(Code::kInvalidArgument, HasSubstr("stream")));
@@ -283,6 +377,9 @@ TEST(CudaBackendTest, OnARealDevice) {
   ASSERT_OK(gpu.status());
   ExerciseBackend(*gpu);
   ExerciseTensors(*gpu);
+  if ((*gpu)->MappingGranularity() == 0) return;
+  ExerciseVirtualMemory(*gpu);
+  ExerciseTensors(*gpu, Expandable());
 }
 
 }  // namespace

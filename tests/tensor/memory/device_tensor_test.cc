@@ -165,7 +165,7 @@ TEST_F(DeviceTensorTest, AFullDeviceTellsTheNumbers) {
   EXPECT_OK(Tensor::Create(DType::kFloat32, TensorShape({1 << 20}), cache_));
 }
 
-TEST_F(DeviceTensorTest, ExternalMemoryOfADeviceIsReleasedOnce) {
+TEST_F(DeviceTensorTest, ExternalMemoryOfADeviceIsReleasedOnceAfterItsWork) {
   ASSERT_OK_AND_ASSIGN(void* const block, device_->Allocate(512));
   int released = 0;
   TensorBuffer::External memory;
@@ -182,8 +182,10 @@ TEST_F(DeviceTensorTest, ExternalMemoryOfADeviceIsReleasedOnce) {
     EXPECT_OK(tensor.buffer()->RecordStream(7));
     const Tensor clone = tensor.LazyClone().value();
     EXPECT_NE(clone.buffer()->device_data(), block) << "memory of others is copied at once";
-    EXPECT_EQ(released, 0);
   }
+  EXPECT_EQ(released, 0) << "the copy has not finished";
+  device_->Complete(kDefaultStream);
+  EXPECT_OK(To(Tensor::FromValues<float>({1}), cache_));
   EXPECT_EQ(released, 1);
   EXPECT_OK(device_->Free(block, 512));
 }

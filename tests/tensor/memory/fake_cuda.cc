@@ -1,5 +1,8 @@
 // A driver library without a driver, for cuda_backend_test: device memory is memory of the C library, and work is done
-// when it is added. FakeCudaSet changes what it says and lets calls fail.
+// when it is added. Virtual memory is address space of the process, which cannot be accessed before it is mapped and
+// given access. FakeCudaSet changes what it says and lets calls fail.
+
+#include <sys/mman.h>
 
 #include <cstddef>
 #include <cstdlib>
@@ -14,12 +17,22 @@ using Address = unsigned long long;
 
 struct State {
   std::mutex mutex;
-  std::map<std::string, int> values = {{"version", 12020}, {"devices", 2}};
+  std::map<std::string, int> values = {{"version", 12020}, {"devices", 2}, {"virtual memory", 1}};
   std::map<Address, size_t> blocks;
   std::map<void*, size_t> host_blocks;
   int contexts = 0;
   int streams = 0;
   int events = 0;
+  // Virtual memory: addresses and mappings by their start, memory by its handle (true until it is released).
+  std::map<Address, size_t> reservations;
+  std::map<Address, Address> mappings;  // to the handle
+  struct Memory {
+    size_t bytes = 0;
+    bool has_handle = true;
+    bool is_mapped = false;
+  };
+  std::map<Address, Memory> memory;
+  Address next_handle = 1;
 };
 
 State& TheState() {
@@ -51,12 +64,31 @@ int Begin(const char* call) { return current_contexts > 0 ? Value(call) : 201; }
 size_t UsedBytes() {
   size_t used = 0;
   for (const auto& block : TheState().blocks) used += block.second;
+  for (const auto& memory : TheState().memory) used += memory.second.bytes;
   return used;
+}
+
+constexpr size_t kGranularity = size_t{2} << 20;
+
+// While the lock is held.
+void ForgetUnused(Address handle) {
+  const auto found = TheState().memory.find(handle);
+  if (!found->second.has_handle && !found->second.is_mapped) TheState().memory.erase(found);
 }
 
 }  // namespace
 
 extern "C" {
+
+// CUmemAllocationProp and CUmemAccessDesc.
+struct Properties {
+  int type, handle_types, location_type, device;
+  void* windows_handle;
+  unsigned char flags[8];
+};
+struct Access {
+  int location_type, device, flags;
+};
 
 void FakeCudaSet(const char* name, int value) {
   const std::lock_guard<std::mutex> lock(TheState().mutex);
@@ -67,7 +99,8 @@ int FakeCudaLive() {
   State& state = TheState();
   const std::lock_guard<std::mutex> lock(state.mutex);
   return state.contexts + state.streams + state.events + static_cast<int>(state.blocks.size()) +
-         static_cast<int>(state.host_blocks.size());
+         static_cast<int>(state.host_blocks.size() + state.reservations.size() + state.mappings.size() +
+                          state.memory.size());
 }
 
 int cuInit(unsigned) { return Value("cuInit"); }
@@ -146,6 +179,78 @@ int cuMemFreeHost(void* block) {
   if (TheState().host_blocks.erase(block) == 0) return 1;
   std::free(block);
   return 0;
+}
+
+int cuDeviceGetAttribute(int* value, int attribute, int) {
+  *value = attribute == 102 ? Value("virtual memory") : 0;
+  return Begin("cuDeviceGetAttribute");
+}
+int cuMemGetAllocationGranularity(size_t* bytes, const Properties* properties, int) {
+  *bytes = kGranularity;
+  if (properties->type != 1 || properties->location_type != 1 || properties->device < 100) return 1;
+  return Begin("cuMemGetAllocationGranularity");
+}
+int cuMemAddressReserve(Address* start, size_t bytes, size_t, Address, unsigned long long) {
+  if (const int result = Begin("cuMemAddressReserve")) return result;
+  if (bytes % kGranularity != 0) return 1;
+  void* const found = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (found == MAP_FAILED) return 2;
+  *start = reinterpret_cast<Address>(found);
+  const std::lock_guard<std::mutex> lock(TheState().mutex);
+  TheState().reservations[*start] = bytes;
+  return 0;
+}
+int cuMemAddressFree(Address start, size_t bytes) {
+  if (const int result = Begin("cuMemAddressFree")) return result;
+  const std::lock_guard<std::mutex> lock(TheState().mutex);
+  const auto found = TheState().reservations.find(start);
+  if (found == TheState().reservations.end() || found->second != bytes) return 1;
+  TheState().reservations.erase(found);
+  return munmap(reinterpret_cast<void*>(start), bytes);
+}
+int cuMemCreate(Address* handle, size_t bytes, const Properties* properties, unsigned long long) {
+  if (const int result = Begin("cuMemCreate")) return result;
+  if (bytes % kGranularity != 0 || properties->type != 1) return 1;
+  const std::lock_guard<std::mutex> lock(TheState().mutex);
+  if (bytes > kTotalBytes - UsedBytes()) return 2;
+  *handle = TheState().next_handle++;
+  TheState().memory[*handle].bytes = bytes;
+  return 0;
+}
+int cuMemRelease(Address handle) {
+  const std::lock_guard<std::mutex> lock(TheState().mutex);
+  if (TheState().memory.count(handle) == 0) return 1;
+  TheState().memory[handle].has_handle = false;
+  ForgetUnused(handle);
+  return TheState().values["cuMemRelease"];
+}
+int cuMemMap(Address start, size_t bytes, size_t, Address handle, unsigned long long) {
+  if (const int result = Begin("cuMemMap")) return result;
+  const std::lock_guard<std::mutex> lock(TheState().mutex);
+  const auto memory = TheState().memory.find(handle);
+  if (memory == TheState().memory.end() || memory->second.bytes != bytes || TheState().mappings.count(start) > 0) {
+    return 1;
+  }
+  memory->second.is_mapped = true;
+  TheState().mappings[start] = handle;
+  return 0;
+}
+int cuMemSetAccess(Address start, size_t bytes, const Access* access, size_t count) {
+  if (const int result = Begin("cuMemSetAccess")) return result;
+  if (count != 1 || access->flags != 3 || access->location_type != 1 || access->device < 100) return 1;
+  return mprotect(reinterpret_cast<void*>(start), bytes, PROT_READ | PROT_WRITE);
+}
+int cuMemUnmap(Address start, size_t bytes) {
+  if (const int result = Begin("cuMemUnmap")) return result;
+  const std::lock_guard<std::mutex> lock(TheState().mutex);
+  const auto found = TheState().mappings.find(start);
+  if (found == TheState().mappings.end() || TheState().memory[found->second].bytes != bytes) return 1;
+  TheState().memory[found->second].is_mapped = false;
+  ForgetUnused(found->second);
+  TheState().mappings.erase(found);
+  void* const same = mmap(reinterpret_cast<void*>(start), bytes, PROT_NONE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  return same == MAP_FAILED ? 1 : 0;
 }
 
 #ifndef FAKE_CUDA_WITHOUT_STREAMS
