@@ -28,7 +28,8 @@ import mutant_schemata
 
 # A mutation may make a test take all memory of the machine: the tests get 16 GiB each, and are the first processes that
 # the system ends when memory is short.
-RUN_UNDER = ["prlimit", "--data=17179869184", "--core=0", "choom", "-n", "1000", "--"]
+# The last: some tests send SIGHUP, which nohup would have their programs ignore.
+RUN_UNDER = ["prlimit", "--data=17179869184", "--core=0", "choom", "-n", "1000", "--", "env", "--default-signal=HUP"]
 
 BAZEL = ["bazel", "--max_idle_secs=900"]
 

@@ -151,6 +151,10 @@ TEST(SafetensorsIndex, FilesOfAModelAreNotArchivesOfTheirOwn) {
                                            "x.safetensors.index.json", "y.safetensors.index.json"));
 }
 
+TEST(SafetensorsShards, HaveTheSizeOfThoseOfTransformers) {
+  EXPECT_EQ(SafetensorsArchiveFormat::kShardBytes, 5'000'000'000U);  // max_shard_size="5GB"
+}
+
 TEST(FindArchives, FindsWhatTwoFormatsRecognizeOnce) {
   const TempFolder folder;
   folder.Write("a.safetensors", "");

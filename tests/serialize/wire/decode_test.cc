@@ -8,6 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tensorcask/serialize/wire/internal/tensor_decoder.h"
+#include "tensorcask/serialize/wire/internal/wire_fields.h"
 #include "tensorcask/serialize/wire/serialized_tensor.h"
 #include "tensorcask/serialize/wire/tensor_codec.h"
 #include "tensorcask/tests/serialize/wire/wire_test_util.h"
@@ -476,6 +478,20 @@ TEST(Decode, TakesNoMemoryForWhatItRefuses) {
   for (const LenientCase& row : kLenient) EXPECT_FALSE(DecodeTensor(FromText(row.text), options).ok());
   for (const BytesCase& row : kBytes) EXPECT_FALSE(DecodeSerializedTensor(row.message, options).ok());
   EXPECT_EQ(allocator->calls, 0);
+}
+
+// A decoder that has checked a message decodes it within the same limits.
+TEST(TensorDecoder, CountsAMessageOnceHoweverOftenItIsChecked) {
+  const std::string message = FromText("dtype: DT_FLOAT tensor_shape { dim { size: 3 } }").SerializeAsString();
+  DecodeOptions options;
+  options.limits.max_message_bytes = 12;
+  options.limits.max_unbacked_bytes = 12;
+  internal::WireTensorFields fields;
+  ASSERT_OK(fields.Read(message, options.limits.max_depth));
+  internal::TensorDecoder decoder(fields, options);
+  ASSERT_OK(decoder.Check());
+  ASSERT_OK(decoder.Check());
+  EXPECT_OK(decoder.Decode());
 }
 
 }  // namespace
