@@ -89,12 +89,14 @@ TEST(SafetensorsShards, OverwritingLeavesTheNewModelAlone) {
   options.overwrite = true;
   files.Put("m-00001-of-00009.txt", "mine");
   files.Put("mm-00001-of-00009.safetensors", "mine");
+  files.Put("m-00001-of-00009-r.safetensors", "mine");
   const auto expect_model = [&](uint64_t seed, const std::vector<std::string>& names) {
     SafetensorsReaderOptions read;
     read.read.file_system = &files;
     ASSERT_OK_AND_ASSIGN(const SafetensorsReader reader, SafetensorsReader::Open("m.safetensors", read));
     for (const auto& [name, tensor] : FourTensors(seed)) EXPECT_TRUE(Equal(*reader.Read(name), tensor));
-    std::vector<std::string> mine = {"m-00001-of-00009.txt", "mm-00001-of-00009.safetensors"};
+    std::vector<std::string> mine = {"m-00001-of-00009.txt", "mm-00001-of-00009.safetensors",
+                                     "m-00001-of-00009-r.safetensors"};
     mine.insert(mine.end(), names.begin(), names.end());
     EXPECT_THAT(files.Paths(), ::testing::UnorderedElementsAreArray(mine));
   };
@@ -182,6 +184,19 @@ TEST(SafetensorsWriter, AnIndexThatCannotBeRemovedIsAnError) {
                FileOperation::kRemove);
   EXPECT_THAT(Save("m.safetensors", FourTensors(2), options),
               StatusIs(Code::kPermissionDenied, HasSubstr("m.safetensors.index.json: cannot remove")));
+}
+
+TEST(SafetensorsWriter, AFinishedModelTakesNoSlices) {
+  MemoryFileSystem files;
+  SafetensorsWriterOptions options;
+  options.file_system = &files;
+  ASSERT_OK_AND_ASSIGN(SafetensorsWriter writer, SafetensorsWriter::Create("m", options));
+  ASSERT_OK(writer.Declare("a", DType::kFloat32, TensorShape({2})));
+  ASSERT_OK(writer.AddSlice("a", *TensorSlice::Parse("0,1"), Tensor::FromValues<float>({1})));
+  ASSERT_OK(writer.AddSlice("a", *TensorSlice::Parse("1,1"), Tensor::FromValues<float>({2})));
+  ASSERT_OK(writer.Finish());
+  EXPECT_THAT(writer.AddSlice("a", *TensorSlice::Parse("0,1"), Tensor::FromValues<float>({1})),
+              StatusIs(Code::kFailedPrecondition, HasSubstr("is finished")));
 }
 
 TEST(SafetensorsWriter, AFailedAddEndsTheWriting) {
