@@ -3,7 +3,9 @@
 #include <nanobind/nanobind.h>
 
 #include <cerrno>
+#include <string>
 
+#include "absl/strings/str_replace.h"
 #include "tensorcask/python/src/text.h"
 #include "tensorcask/serialize/io/error_number.h"
 
@@ -45,6 +47,11 @@ const char* ClassName(absl::StatusCode code, About about) {
   }
 }
 
+// The message, with options named as the arguments are here: "ConvertOptions::allow_loss" is allow_loss.
+std::string MessageOf(const absl::Status& status) {
+  return absl::StrReplaceAll(status.message(), {{"ConvertOptions::", ""}, {"NpyReaderOptions::", ""}});
+}
+
 nb::object ClassOf(const char* name) { return nb::module_::import_("tensorcask._errors").attr(name); }
 
 [[noreturn]] void RaiseException(nb::handle type, const nb::object& exception) {
@@ -58,7 +65,7 @@ nb::object ClassOf(const char* name) { return nb::module_::import_("tensorcask._
   nb::object type = ClassOf(ClassName(status.code(), About::kFile));
   const bool keeps_class = absl::IsDataLoss(status) || absl::IsCancelled(status) || number == ENOMEM;
   if (!keeps_class && PyObject_IsSubclass(type.ptr(), PyExc_OSError) == 0) type = ClassOf("SystemCallError");
-  const nb::object exception = type(ToText(status.message()));
+  const nb::object exception = type(ToText(MessageOf(status)));
   if (!keeps_class) exception.attr("errno") = number;
   RaiseException(type, exception);
 }
@@ -67,7 +74,7 @@ nb::object ClassOf(const char* name) { return nb::module_::import_("tensorcask._
 
 void Raise(const absl::Status& status, About about) {
   if (const int number = ErrorNumberOf(status); number != 0) RaiseNumbered(status, number);
-  RaiseException(ClassOf(ClassName(status.code(), about)), ToText(status.message()));
+  RaiseException(ClassOf(ClassName(status.code(), about)), ToText(MessageOf(status)));
 }
 
 void RaiseClosed(const char* what) { RaiseException(ClassOf("ClosedError"), ToText(what)); }
