@@ -5319,6 +5319,7 @@ tensorcask_test(tests_tensor_memory_copy_across_test
     Tensorcask::strided
     Tensorcask::tensor
     absl::status
+    tests_support_simulated_device
     tests_support_status_matchers
   PACKAGE
     tests/tensor/memory
@@ -5364,6 +5365,7 @@ tensorcask_test(tests_tensor_memory_device_tensor_test
     Tensorcask::strided
     Tensorcask::tensor
     absl::status
+    tests_support_simulated_device
     tests_support_status_matchers
   PACKAGE
     tests/tensor/memory

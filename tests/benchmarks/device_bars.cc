@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -18,7 +19,6 @@
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/device_memory.h"
-#include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/memory/caching_allocator.h"
 #include "tensorcask/tensor/memory/copy_across.h"
 #include "tensorcask/tensor/memory/device_backend.h"
@@ -88,7 +88,9 @@ Figure OverTheSlower(Ours&& ours, Copy&& copy, Disk&& disk) {
   });
 }
 
-void CheckpointRows() {
+}  // namespace
+
+void DeviceRows() {
   const RefPtr<SimulatedBackend> device = Require(SimulatedBackend::Create({/*memory_bytes=*/2048 * kMiB}));
   const CopyEngine engine(device);
   const RefPtr<CachingAllocator> cache = CachingAllocator::Make(device);
@@ -157,9 +159,5 @@ void CheckpointRows() {
           kRounds, [&] { load_fresh(kept); }, [&] { load_fresh(CpuAllocator::Default()); }),
       0.7, "x fresh", "the same with CpuAllocator");
 }
-
-}  // namespace
-
-void DeviceRows() { CheckpointRows(); }
 
 }  // namespace tensorcask::benchmarks

@@ -96,7 +96,7 @@ def saves(bench, what, arrays):
     rust = peer("safetensors.numpy")
     torch = peer("torch")
     save = functools.partial(tc.save, sync=False, overwrite=True)
-    bench.compare(f"save {what}: safetensors",
+    bench.compare(f"save {what}: safetensors, its limit",
                   lambda: save(bench.path("a.safetensors"), arrays, checksums=False),
                   lambda: write_only(bench.path("b"), arrays),
                   "write()", bar=1.05)  # fmt: skip

@@ -26,11 +26,14 @@
 #include "tensorcask/tensor/strided/compare.h"
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tests/support/simulated_device.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
 namespace tensorcask {
 namespace {
 
+using ::tensorcask::testing::OnHost;
+using ::tensorcask::testing::SimulatedDevice;
 using ::tensorcask::testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
@@ -53,19 +56,11 @@ Tensor Counting(const TensorShape& shape) {
 
 class CopyAcrossTest : public ::testing::Test {
  protected:
-  CopyAcrossTest() : device_(NewDevice(0)), cache_(CachingAllocator::Make(device_)) {}
-  void TearDown() override {
-    cache_ = nullptr;
-    EXPECT_EQ(device_->live_allocations(), 0);
-    EXPECT_EQ(device_->live_events(), 0);
-    EXPECT_EQ(device_->live_host_bytes(), 0U);
-  }
+  TensorView OnDevice(const TensorView& host) { return simulated_.Upload(host); }
 
-  TensorView OnDevice(const TensorView& host) { return To(host, cache_).value(); }
-  static Tensor OnHost(const TensorView& view) { return To(view, CpuAllocator::Default()).value().ToTensor().value(); }
-
-  RefPtr<SimulatedBackend> device_;
-  RefPtr<CachingAllocator> cache_;
+  SimulatedDevice simulated_{0};
+  const RefPtr<SimulatedBackend>& device_ = simulated_.device;
+  RefPtr<CachingAllocator>& cache_ = simulated_.cache;
 };
 
 TEST_F(CopyAcrossTest, RoundTripsOfAllSizes) {

@@ -23,11 +23,13 @@
 #include "tensorcask/tensor/strided/copy.h"
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tests/support/simulated_device.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
 namespace tensorcask {
 namespace {
 
+using ::tensorcask::testing::SimulatedDevice;
 using ::tensorcask::testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -36,27 +38,15 @@ using Call = SimulatedBackend::Call;
 
 class DeviceTensorTest : public ::testing::Test {
  protected:
-  DeviceTensorTest() {
-    SimulatedBackend::Options options;
-    options.device = {DeviceType::kExtension, 3};
-    device_ = SimulatedBackend::Create(options).value();
-    cache_ = CachingAllocator::Make(device_);
-  }
-  void TearDown() override {
-    cache_ = nullptr;
-    EXPECT_EQ(device_->live_allocations(), 0);
-    EXPECT_EQ(device_->live_events(), 0);
-    EXPECT_EQ(device_->live_host_bytes(), 0U);
-  }
-
   Tensor New(DType dtype, const TensorShape& shape) { return Tensor::Create(dtype, shape, cache_).value(); }
   uint8_t Peek(const Tensor& tensor, size_t offset = 0) const {
     return device_->Peek(static_cast<const char*>(tensor.buffer()->device_data()) + offset);
   }
   int64_t Copies() const { return device_->calls(Call::kCopy); }
 
-  RefPtr<SimulatedBackend> device_;
-  RefPtr<CachingAllocator> cache_;
+  const SimulatedDevice simulated_{3};
+  const RefPtr<SimulatedBackend>& device_ = simulated_.device;
+  const RefPtr<CachingAllocator>& cache_ = simulated_.cache;
 };
 
 TEST_F(DeviceTensorTest, KnowsItsDevice) {
