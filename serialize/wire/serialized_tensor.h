@@ -28,6 +28,7 @@ namespace tensorcask {
 
 // The size of the message that EncodeTensorTo writes. If options.payload.level is above kStored, this function encodes
 // the tensor to find the size, and EncodeTensorTo encodes it again; EncodeTensorToPieces (zero_copy.h) encodes it once.
+// So it is with the copy to the host of a tensor on a device.
 // Errors: as EncodeTensor, without the limit of 2 GiB.
 absl::StatusOr<uint64_t> EncodedSize(const TensorView& view, const EncodeOptions& options);
 absl::StatusOr<uint64_t> EncodedSize(const TensorView& view, const TensorMetadata& metadata,

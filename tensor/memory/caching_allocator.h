@@ -116,7 +116,8 @@ class CachingAllocator final : public Allocator {
   absl::Status RecordStream(const void* block, StreamId stream);
 
   // Waits for the streams of freed blocks and returns to the device each segment without a block in use. Also waits for
-  // the work that uses dropped external memory, and releases that memory.
+  // the work that uses dropped external memory, and releases that memory; not if it was wrapped with an allocator of
+  // OnStream or OnPool.
   // Errors: the first error of the device; segments that could not be freed stay in the cache.
   absl::Status EmptyCache();
 

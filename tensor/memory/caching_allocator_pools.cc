@@ -31,7 +31,10 @@ class PartAllocator final : public Allocator {
 
   absl::string_view name() const override { return "caching"; }
   void* Allocate(size_t bytes) override { return TryAllocate(bytes).value_or(nullptr); }
-  absl::StatusOr<void*> TryAllocate(size_t bytes) override { return cache_->TryAllocate(bytes, stream_, pool_); }
+  absl::StatusOr<void*> TryAllocate(size_t bytes) override {
+    if (memory_ != nullptr) static_cast<void>(memory_->ReleaseDone(/*wait=*/false));
+    return cache_->TryAllocate(bytes, stream_, pool_);
+  }
   void Deallocate(void* block, size_t bytes) override { cache_->Deallocate(block, bytes); }
   DeviceMemory* device_memory() const override { return memory_.get(); }
   BlockInfo Describe(const void* block) const override { return cache_->Describe(block); }

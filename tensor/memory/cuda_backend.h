@@ -72,8 +72,8 @@ class CudaBackend final : public DeviceBackend {
   // Gives a stream of another library (a cudaStream_t or CUstream of this device) an id. The other library keeps the
   // stream alive until DestroyStream(id), which waits for its work and only forgets the id.
   StreamId AdoptStream(void* stream);
-  // The CUstream of an id, for other libraries; null for stream 0. Errors: InvalidArgument for a stream that does not
-  // exist.
+  // The CUstream of an id, for other libraries; null for stream 0.
+  // Errors: InvalidArgument for a stream that does not exist.
   absl::StatusOr<void*> StreamHandle(StreamId stream) const;
 
  private:

@@ -57,9 +57,10 @@ struct MessagePlan {
 // Allocates memory only for a copy on the host of a tensor on a device; for a payload; for a row-major copy of a
 // strided view of objects or of values for typed fields; and for a copy of elements that other code may write to
 // (changing_memory.h), if they go to typed fields or to a payload with a checksum. The message may contain `max_depth`
-// levels of messages. Errors: FailedPrecondition for a buffer without data; InvalidArgument, naming the field, for
-// metadata that `view` cannot have, for an element of 4 GiB or more, which tensor_content cannot hold, and as
-// MeasureObject; as EncodePayload; ResourceExhausted.
+// levels of messages.
+// Errors: FailedPrecondition for a buffer without data; InvalidArgument, naming the field, for metadata that `view`
+// cannot have, for an element of 4 GiB or more, which tensor_content cannot hold, and as MeasureObject; as
+// EncodePayload; ResourceExhausted; errors of the device.
 absl::StatusOr<MessagePlan> PlanMessage(const TensorView& view, const TensorMetadata& metadata,
                                         const EncodeOptions& options, int max_depth = kMaxWrittenDepth);
 

@@ -53,7 +53,8 @@ class StagedMemory final : public DeviceMemory {
   absl::Status KeepUntilDone(RefPtr<RefCounted> memory, int64_t stream) override;
 
   // Drops the kept memory whose work has finished; with `wait`, all. The last reference calls the release function of
-  // external memory, so the caller holds no lock. Errors: of the device; what is concerned stays kept.
+  // external memory, so the caller holds no lock.
+  // Errors: of the device; what is concerned stays kept.
   absl::Status ReleaseDone(bool wait);
 
  private:

@@ -54,7 +54,8 @@ absl::Status CopyToHost(const TensorView& from, TensorView* to);
 // A copy in memory of `allocator`, dense, in the order of MemoryFormat::kPreserve. Both may be on the host or on
 // devices. If both are on one device and `view` is in this order, the copy is work of the stream of the allocator's
 // memory, and later work of the view's stream waits for it; other copies have finished. A view without elements is
-// returned itself. Errors: InvalidArgument for objects on a device; ResourceExhausted; errors of the devices.
+// returned itself.
+// Errors: InvalidArgument for objects on a device; ResourceExhausted; errors of the devices.
 absl::StatusOr<TensorView> CloneAcross(const TensorView& view, const RefPtr<Allocator>& allocator);
 
 }  // namespace tensorcask::internal

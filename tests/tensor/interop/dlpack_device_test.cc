@@ -304,6 +304,22 @@ TEST_F(DLPackDeviceTest, AnAllocationReleasesWhatIsDoneAndEmptyCacheWaits) {
   }
 }
 
+TEST_F(DLPackDeviceTest, AnAllocatorOfAStreamReleasesWhatIsDone) {
+  const StreamId stream = device_->CreateStream().value();
+  Foreign foreign(device_.get());
+  import_.allocator = CachingAllocator::OnStream(cache_, stream);
+  {
+    ASSERT_OK_AND_ASSIGN(const TensorView in, FromDLPack(&foreign.managed, import_));
+    ASSERT_OK(device_->Fill(in.buffer()->MutableDeviceData().value(), 9, 4, stream));
+  }
+  EXPECT_EQ(foreign.deletes, 0);
+  device_->Complete(stream);
+  EXPECT_OK(Tensor::Create(DType::kUint8, TensorShape({4}), import_.allocator));
+  EXPECT_EQ(foreign.deletes, 1);
+  import_.allocator = nullptr;
+  ASSERT_OK(device_->DestroyStream(stream));
+}
+
 TEST_F(DLPackDeviceTest, TheDeleterIsCalledIfTheDeviceCannotTellItsWork) {
   Foreign foreign(device_.get());
   {
