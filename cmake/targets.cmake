@@ -813,6 +813,8 @@ tensorcask_room(memory
     tensor/memory/host_backend.cc
     tensor/memory/host_caching_allocator.cc
     tensor/memory/internal/cuda_driver.cc
+    tensor/memory/internal/owner_lock.cc
+    tensor/memory/internal/pending_frees.cc
     tensor/memory/internal/staged_memory.cc
     tensor/memory/memory_observer.cc
     tensor/memory/memory_snapshot.cc
@@ -831,6 +833,8 @@ tensorcask_room(memory
     tensor/memory/host_caching_allocator.h
     tensor/memory/internal/allocator_memory.h
     tensor/memory/internal/cuda_driver.h
+    tensor/memory/internal/owner_lock.h
+    tensor/memory/internal/pending_frees.h
     tensor/memory/internal/staged_memory.h
     tensor/memory/memory_observer.h
     tensor/memory/memory_snapshot.h
@@ -842,6 +846,7 @@ tensorcask_room(memory
   LINK
     Tensorcask::strided
     Tensorcask::tensor
+    absl::cleanup
     absl::function_ref
     absl::span
     absl::status
@@ -5249,6 +5254,22 @@ tensorcask_test(tests_tensor_interop_eigen_test
   TIMEOUT
     60)
 
+tensorcask_test(tests_tensor_memory_allocation_failure_test
+  SOURCES
+    tests/tensor/memory/allocation_failure_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::memory
+    Tensorcask::tensor
+    absl::function_ref
+    tests_support_failing_allocator
+    tests_support_failing_new
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor/memory
+  TIMEOUT
+    60)
+
 tensorcask_test(tests_tensor_memory_caching_allocator_model_test
   SOURCES
     tests/tensor/memory/caching_allocator_model_test.cc
@@ -5429,6 +5450,17 @@ tensorcask_test(tests_tensor_memory_numa_allocator_test
     Tensorcask::tensor
     absl::status
     tests_support_status_matchers
+  PACKAGE
+    tests/tensor/memory
+  TIMEOUT
+    60)
+
+tensorcask_test(tests_tensor_memory_owner_lock_test
+  SOURCES
+    tests/tensor/memory/owner_lock_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::memory
   PACKAGE
     tests/tensor/memory
   TIMEOUT

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -43,6 +44,10 @@ int64_t Signed(size_t bytes) { return static_cast<int64_t>(bytes); }
 
 }  // namespace
 
+bool CachingAllocator::BlockOrder::operator()(const Block* a, const FreeKey& b) const {
+  return std::tuple(a->stream, a->bytes) < std::tuple(b.stream, b.bytes);
+}
+
 bool CachingAllocator::BlockOrder::operator()(const Block* a, const Block* b) const {
   return std::tuple(a->stream, a->bytes, reinterpret_cast<uintptr_t>(a->start)) <
          std::tuple(b->stream, b->bytes, reinterpret_cast<uintptr_t>(b->start));
@@ -56,22 +61,19 @@ CachingAllocator::CachingAllocator(RefPtr<DeviceBackend> backend, const CachingO
     : backend_(std::move(backend)),
       pinned_(PinnedAllocator::Make(backend_)),
       options_(options),
-      is_expandable_(options.expandable_segments && backend_->MappingGranularity() != 0) {
+      is_expandable_(options.expandable_segments && backend_->MappingGranularity() != 0),
+      frees_(backend_) {
   memory_ = internal::MakeStagedMemory(this, kDefaultStream);
 }
 
 CachingAllocator::~CachingAllocator() {
   memory_ = nullptr;  // waits for its work
-  static_cast<void>(ProcessEvents(/*wait=*/true));
+  static_cast<void>(ProcessFrees(/*wait=*/true));
   // Freeing memory of a device waits for its work, so blocks whose events failed may be released as well.
-  for (auto& [stream, queue] : events_) {
-    for (const PendingEvent& pending : queue) {
-      if (pending.event.has_value()) backend_->DestroyEvent(*pending.event);
-      if (--pending.block->pending_events == 0) FreeBlock(pending.block);
-    }
+  frees_.Abandon([this](void* block) { FreeBlock(static_cast<Block*>(block)); });
+  for (const auto& [start, block] : blocks_) {
+    CASK_CHECK(!block->is_active(), "a caching allocator is destroyed after its blocks were freed");
   }
-  events_.clear();
-  CASK_CHECK(active_.empty(), "a caching allocator is destroyed after its blocks were freed");
   for (const auto& entry : private_) entry.second->is_retired = true;
   static_cast<void>(ReleaseCached());
 }
@@ -88,7 +90,7 @@ absl::StatusOr<void*> CachingAllocator::TryAllocate(size_t bytes, StreamId strea
   request.requested_bytes = bytes;
   request.stream = stream;
   // An event that cannot be queried counts as not finished; its block stays out of the cache.
-  static_cast<void>(ProcessEvents(/*wait=*/false));
+  static_cast<void>(ProcessFrees(/*wait=*/false));
   if (bytes > static_cast<size_t>(PTRDIFF_MAX) / 4) {
     request.bytes = bytes;
     statistics_.ooms += 1;
@@ -131,10 +133,7 @@ CachingAllocator::Block* CachingAllocator::FindFreeBlock(const Request& request)
   if (fraction_.has_value() && options_.garbage_collection_threshold > 0) {
     for (Block* const block : free_blocks) ++block->searches_since_use;
   }
-  Block key;
-  key.stream = request.stream;
-  key.bytes = request.bytes;
-  auto found = free_blocks.lower_bound(&key);
+  auto found = free_blocks.lower_bound(FreeKey{request.stream, request.bytes});
   if (found == free_blocks.end() || (*found)->stream != request.stream) return nullptr;
   // The size that a block could grow to counts: the end of an expandable segment is used last.
   const auto room = [](const Block* one) {
@@ -174,17 +173,15 @@ CachingAllocator::Block* CachingAllocator::NewSegment(Request& request, bool is_
     request.error = start.status();
     return nullptr;
   }
-  auto block = std::make_unique<Block>();
-  block->stream = request.stream;
-  block->pool = request.pool;
-  block->start = static_cast<char*>(*start);
-  block->bytes = request.segment_bytes;
+  absl::Cleanup free = [&] { static_cast<void>(backend_->Free(*start, request.segment_bytes)); };
+  Block* const block = NewBlock(request.stream, request.pool, static_cast<char*>(*start), request.segment_bytes);
+  std::move(free).Cancel();
   reserved_bytes_ += block->bytes;
   Count(&MemoryStatistics::segments, *block->pool, 1);
   Count(&MemoryStatistics::reserved_bytes, *block->pool, Signed(block->bytes));
   if (IsOversize(block->bytes)) statistics_.oversize_segments.Add(1);
-  block->pool->free_blocks.insert(block.get());
-  return AddInactive(std::move(block));
+  AddFree(block);
+  return block;
 }
 
 bool CachingAllocator::ShouldSplit(const Block& block, size_t bytes) const {
@@ -196,18 +193,15 @@ bool CachingAllocator::ShouldSplit(const Block& block, size_t bytes) const {
 // Makes `block`, or its first part, the block of the request. Requires: it is in the free_blocks of its pool.
 CachingAllocator::Block* CachingAllocator::TakeFrom(Block* block, const Request& request) {
   Pool& pool = *block->pool;
-  pool.free_blocks.erase(block);
-  std::unique_ptr<Block> owned = std::move(inactive_[block->start]);
-  inactive_.erase(block->start);
-  const bool was_split = block->is_split();
-  int64_t inactive_blocks = was_split ? -1 : 0;
-  int64_t inactive_bytes = was_split ? -Signed(block->bytes) : 0;
-  if (ShouldSplit(*block, request.bytes)) {
-    Block* const rest = SplitOff(block, request.bytes);
+  int64_t inactive_blocks = block->is_split() ? -1 : 0;
+  int64_t inactive_bytes = block->is_split() ? -Signed(block->bytes) : 0;
+  Block* const rest = ShouldSplit(*block, request.bytes) ? NewRest(*block, request.bytes) : nullptr;
+  RemoveFree(block);
+  if (rest != nullptr) {
+    Split(block, rest);
+    AddFree(rest);
     inactive_blocks += 1;
     inactive_bytes += Signed(rest->bytes);
-    pool.free_blocks.insert(rest);
-    AddInactive(std::unique_ptr<Block>(rest));
   }
   if (block->expandable == nullptr) {
     Count(&MemoryStatistics::inactive_split, pool, inactive_blocks);
@@ -216,7 +210,6 @@ CachingAllocator::Block* CachingAllocator::TakeFrom(Block* block, const Request&
   block->allocated = true;
   block->requested_bytes = request.requested_bytes;
   block->id = next_id_++;
-  active_[block->start] = std::move(owned);
   Count(&MemoryStatistics::allocations, pool, 1);
   Count(&MemoryStatistics::allocated_bytes, pool, Signed(block->bytes));
   Count(&MemoryStatistics::active, pool, 1);
@@ -225,56 +218,89 @@ CachingAllocator::Block* CachingAllocator::TakeFrom(Block* block, const Request&
   return block;
 }
 
-CachingAllocator::Block* CachingAllocator::SplitOff(Block* block, size_t bytes) {
-  auto* const rest = new Block();
-  rest->stream = block->stream;
-  rest->pool = block->pool;
-  rest->mapped = block->mapped;
-  rest->expandable = block->expandable;
-  rest->start = block->start + bytes;
-  rest->bytes = block->bytes - bytes;
+CachingAllocator::Block* CachingAllocator::NewBlock(StreamId stream, Pool* pool, char* start, size_t bytes) {
+  auto block = std::make_unique<Block>();
+  block->stream = stream;
+  block->pool = pool;
+  block->start = start;
+  block->bytes = bytes;
+  FreeBlocks node = {block.get()};
+  block->free_node = node.extract(node.begin());
+  return blocks_.emplace(start, std::move(block)).first->second.get();
+}
+
+CachingAllocator::Block* CachingAllocator::NewRest(const Block& block, size_t bytes) {
+  Block* const rest = NewBlock(block.stream, block.pool, block.start + bytes, block.bytes - bytes);
+  rest->mapped = block.mapped;
+  rest->expandable = block.expandable;
+  return rest;
+}
+
+void CachingAllocator::AddFree(Block* block) { block->pool->free_blocks.insert(std::move(block->free_node)); }
+
+void CachingAllocator::RemoveFree(Block* block) { block->free_node = block->pool->free_blocks.extract(block); }
+
+void CachingAllocator::Split(Block* block, Block* rest) {
+  block->bytes -= rest->bytes;
   rest->previous = block;
   rest->next = block->next;
   if (rest->next != nullptr) rest->next->previous = rest;
   block->next = rest;
-  block->bytes = bytes;
-  return rest;
+}
+
+void CachingAllocator::JoinNext(Block* block) {
+  Block* const joined = block->next;
+  block->bytes += joined->bytes;
+  block->next = joined->next;
+  if (block->next != nullptr) block->next->previous = block;
+  blocks_.erase(blocks_.find(joined->start));
+}
+
+CachingAllocator::Block* CachingAllocator::JoinNeighbours(Block* block) {
+  const auto joins = [&](Block* neighbour) {
+    if (neighbour == nullptr || neighbour->is_active() || neighbour->mapped != block->mapped) return false;
+    if (neighbour->mapped) RemoveFree(neighbour);
+    return true;
+  };
+  if (joins(block->next)) JoinNext(block);
+  if (!joins(block->previous)) return block;
+  Block* const whole = block->previous;
+  whole->searches_since_use = block->searches_since_use;
+  JoinNext(whole);
+  return whole;
 }
 
 void CachingAllocator::Deallocate(void* start, size_t bytes) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  const auto found = active_.find(start);
-  CASK_CHECK(found != active_.end() && found->second->allocated, "the block is in use");
+  const auto found = blocks_.find(start);
+  CASK_CHECK(found != blocks_.end() && found->second->allocated, "the block is in use");
   Block* const block = found->second.get();
   CASK_CHECK(block->requested_bytes == bytes, "a block is freed with the size that was requested");
   block->allocated = false;
   Count(&MemoryStatistics::allocations, *block->pool, -1);
   Count(&MemoryStatistics::allocated_bytes, *block->pool, -Signed(block->bytes));
   if (IsOversize(block->bytes)) statistics_.oversize_allocations.Add(-1);
-  if (block->recorded_streams.empty()) {
+  if (block->uses.empty()) {
     FreeBlock(block);
   } else {
-    InsertEvents(block);
+    frees_.Start(block->uses, block);
   }
 }
 
-// Requires: not allocated, and no stream uses it.
+// Makes a block free that neither the program nor a stream uses, and joins it with its free neighbours.
 void CachingAllocator::FreeBlock(Block* block) {
   Pool& pool = *block->pool;
   const size_t bytes = block->bytes;
-  std::unique_ptr<Block> owned = std::move(active_[block->start]);
-  active_.erase(block->start);
-  block->requested_bytes = 0;
   int64_t inactive_blocks = 0;
   int64_t inactive_bytes = 0;
-  for (Block* const neighbour : {block->previous, block->next}) {
-    const size_t merged = Merge(block, neighbour);
-    if (merged == 0) continue;
+  block->requested_bytes = 0;
+  for (const Block* const neighbour : {block->previous, block->next}) {
+    if (neighbour == nullptr || !neighbour->is_free()) continue;
     inactive_blocks -= 1;
-    inactive_bytes -= Signed(merged);
+    inactive_bytes -= Signed(neighbour->bytes);
   }
-  pool.free_blocks.insert(block);
-  inactive_[block->start] = std::move(owned);
+  block = JoinNeighbours(block);
+  AddFree(block);
   if (block->is_split()) {
     inactive_blocks += 1;
     inactive_bytes += Signed(block->bytes);
@@ -287,74 +313,18 @@ void CachingAllocator::FreeBlock(Block* block) {
   Count(&MemoryStatistics::active_bytes, pool, -Signed(bytes));
 }
 
-// Adds a free neighbour to `block` and deletes it. Its size; 0 if it is in use.
-size_t CachingAllocator::Merge(Block* block, Block* neighbour) {
-  if (neighbour == nullptr || !neighbour->is_free()) return 0;
-  const size_t bytes = neighbour->bytes;
-  neighbour->pool->free_blocks.erase(neighbour);
-  const auto owned = inactive_.find(neighbour->start);
-  if (neighbour == block->previous) {
-    block->start = neighbour->start;
-    block->previous = neighbour->previous;
-    if (block->previous != nullptr) block->previous->next = block;
-  } else {
-    block->next = neighbour->next;
-    if (block->next != nullptr) block->next->previous = block;
-  }
-  block->bytes += bytes;
-  inactive_.erase(owned);
-  return bytes;
-}
-
 absl::Status CachingAllocator::RecordStream(const void* start, StreamId stream) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  const auto found = active_.find(start);
-  if (found == active_.end() || !found->second->allocated)
+  const auto found = blocks_.find(start);
+  if (found == blocks_.end() || !found->second->allocated)
     return absl::InvalidArgumentError("RecordStream of a pointer that is not the start of a block in use");
-  if (stream != found->second->stream) found->second->recorded_streams.insert(stream);
+  Block& block = *found->second;
+  if (stream != block.stream) frees_.Record(block.uses, stream);
   return absl::OkStatus();
 }
 
-void CachingAllocator::InsertEvents(Block* block) {
-  for (const StreamId stream : block->recorded_streams) {
-    absl::StatusOr<EventId> event = backend_->RecordEvent(stream);
-    PendingEvent pending;
-    pending.block = block;
-    if (event.ok()) pending.event = *event;
-    events_[stream].push_back(pending);
-    ++block->pending_events;
-  }
-  block->recorded_streams.clear();
-}
-
-absl::Status CachingAllocator::ProcessEvents(bool wait) {
-  absl::Status result;
-  for (auto queue = events_.begin(); queue != events_.end();) {
-    while (!queue->second.empty()) {
-      PendingEvent& pending = queue->second.front();
-      absl::StatusOr<bool> finished = IsFinished(queue->first, pending, wait);
-      result.Update(finished.status());
-      if (!finished.ok() || !*finished) break;
-      if (pending.event.has_value()) backend_->DestroyEvent(*pending.event);
-      Block* const block = pending.block;
-      queue->second.pop_front();
-      if (--block->pending_events == 0) FreeBlock(block);
-    }
-    queue = queue->second.empty() ? events_.erase(queue) : std::next(queue);
-  }
-  return result;
-}
-
-absl::StatusOr<bool> CachingAllocator::IsFinished(StreamId stream, PendingEvent& pending, bool wait) {
-  if (!pending.event.has_value()) {
-    absl::StatusOr<EventId> event = backend_->RecordEvent(stream);
-    if (absl::IsInvalidArgument(event.status())) return true;  // the stream was destroyed, after its work had finished
-    CASK_RETURN_IF_ERROR(event.status());
-    pending.event = *event;
-  }
-  if (!wait) return backend_->QueryEvent(*pending.event);
-  CASK_RETURN_IF_ERROR(backend_->SynchronizeEvent(*pending.event));
-  return true;
+absl::Status CachingAllocator::ProcessFrees(bool wait) {
+  return frees_.Process(wait, [this](void* block) { FreeBlock(static_cast<Block*>(block)); });
 }
 
 // Releases unsplit large blocks that were not used for longer than the average, until the threshold is met.
@@ -396,15 +366,13 @@ void CachingAllocator::CollectGarbage() {
 bool CachingAllocator::ReleaseOversize(const Request& request) {
   if (options_.max_split_size == CachingOptions::kNoSplitLimit) return false;
   auto& free_blocks = request.pool->free_blocks;
-  Block key;
-  key.stream = request.stream;
-  key.bytes = std::max(request.bytes, options_.max_split_size);
-  const auto found = free_blocks.lower_bound(&key);
+  const size_t needed = std::max(request.bytes, options_.max_split_size);
+  const auto found = free_blocks.lower_bound(FreeKey{request.stream, needed});
   if (found != free_blocks.end() && (*found)->stream == request.stream)
     return !(*found)->is_split() && ReleaseBlock(*found).ok();
   std::vector<Block*> largest_first;
   size_t bytes = 0;
-  for (auto next = found; bytes < key.bytes && next != free_blocks.begin();) {
+  for (auto next = found; bytes < needed && next != free_blocks.begin();) {
     --next;
     if (!IsOversize((*next)->bytes) || (*next)->stream != request.stream || (*next)->is_split()) break;
     largest_first.push_back(*next);
@@ -413,17 +381,17 @@ bool CachingAllocator::ReleaseOversize(const Request& request) {
   for (Block* const block : largest_first) {
     if (!ReleaseBlock(block).ok()) return false;
   }
-  return bytes >= key.bytes;
+  return bytes >= needed;
 }
 
 absl::Status CachingAllocator::ReleaseCached() {
-  absl::Status result = ProcessEvents(/*wait=*/true);
+  absl::Status result = ProcessFrees(/*wait=*/true);
   const auto release = [&](const PoolPair& pair) {
     for (const Pool* const pool : {&pair.large, &pair.small}) {
       const std::vector<Block*> blocks(pool->free_blocks.begin(), pool->free_blocks.end());
       for (Block* const block : blocks) {
         if (block->expandable != nullptr) {
-          result.Update(UnmapFree(block));
+          result.Update(UnmapSteps(block));
         } else if (!block->is_split()) {
           result.Update(ReleaseBlock(block));
         }
@@ -444,8 +412,8 @@ absl::Status CachingAllocator::ReleaseBlock(Block* block) {
   Count(&MemoryStatistics::segments, *block->pool, -1);
   Count(&MemoryStatistics::reserved_bytes, *block->pool, -Signed(block->bytes));
   if (IsOversize(block->bytes)) statistics_.oversize_segments.Add(-1);
-  block->pool->free_blocks.erase(block);
-  inactive_.erase(inactive_.find(block->start));
+  RemoveFree(block);
+  blocks_.erase(blocks_.find(block->start));
   return absl::OkStatus();
 }
 

@@ -44,7 +44,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -62,6 +61,7 @@
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/memory/caching_options.h"
 #include "tensorcask/tensor/memory/device_backend.h"
+#include "tensorcask/tensor/memory/internal/pending_frees.h"
 #include "tensorcask/tensor/memory/memory_snapshot.h"
 #include "tensorcask/tensor/memory/memory_statistics.h"
 #include "tensorcask/tensor/memory/pinned_allocator.h"
@@ -139,6 +139,17 @@ class CachingAllocator final : public Allocator {
  private:
   struct Pool;
   struct Expandable;
+  struct Block;
+  struct FreeKey {  // what a request looks for
+    StreamId stream;
+    size_t bytes;
+  };
+  struct BlockOrder {  // by stream, size and address
+    using is_transparent = void;
+    bool operator()(const Block* a, const Block* b) const;
+    bool operator()(const Block* a, const FreeKey& b) const;
+  };
+  using FreeBlocks = std::set<Block*, BlockOrder>;
   struct Block {
     StreamId stream = kDefaultStream;
     Pool* pool = nullptr;
@@ -147,25 +158,23 @@ class CachingAllocator final : public Allocator {
     size_t requested_bytes = 0;
     int64_t id = 0;  // of the allocation
     bool allocated = false;
-    bool mapped = true;                // false: addresses without memory; in no pool's free_blocks
-    Expandable* expandable = nullptr;  // its segment, if that is expandable
-    int64_t pending_events = 0;
-    int64_t searches_since_use = 0;  // counted only if garbage is collected
-    std::set<StreamId> recorded_streams;
-    Block* previous = nullptr;  // neighbours in the segment
+    bool mapped = true;                 // false: addresses without memory; in no pool's free_blocks
+    Expandable* expandable = nullptr;   // its segment, if that is expandable
+    int64_t searches_since_use = 0;     // counted only if garbage is collected
+    internal::PendingFrees::Uses uses;  // by streams other than its own
+    FreeBlocks::node_type free_node;    // while it is in no pool's free_blocks
+    Block* previous = nullptr;          // neighbours in the segment
     Block* next = nullptr;
 
     bool is_split() const { return previous != nullptr || next != nullptr; }
-    bool is_free() const { return mapped && !allocated && pending_events == 0; }
-  };
-  struct BlockOrder {
-    bool operator()(const Block* a, const Block* b) const;
+    bool is_active() const { return allocated || uses.is_pending(); }
+    bool is_free() const { return mapped && !is_active(); }
   };
   struct PoolPair;
   struct Pool {
     PoolPair* pair = nullptr;
     bool is_small = false;
-    std::set<Block*, BlockOrder> free_blocks;
+    FreeBlocks free_blocks;
   };
   struct PoolPair {
     PoolPair(int64_t pool_id, absl::string_view pool_tag);
@@ -184,10 +193,6 @@ class CachingAllocator final : public Allocator {
     size_t bytes = 0;
     size_t step_bytes = 0;  // memory is mapped and unmapped in such steps
   };
-  struct PendingEvent {
-    std::optional<EventId> event;  // nullopt: recording it failed, and is tried again
-    Block* block = nullptr;
-  };
   struct Request {
     size_t requested_bytes = 0;
     size_t bytes = 0;          // of the block
@@ -202,34 +207,39 @@ class CachingAllocator final : public Allocator {
   CachingAllocator(RefPtr<DeviceBackend> backend, const CachingOptions& options);
   ~CachingAllocator() override;
 
-  // All below require: the lock is held. RunMissCallbacks gives it up for a while.
+  // All below require: the lock is held. RunMissCallbacks gives it up for a while. What throws std::bad_alloc does so
+  // before it changes anything.
   PoolPair* PairOf(absl::string_view tag);
   Block* FindFreeBlock(const Request& request);
   bool RunMissCallbacks(std::unique_lock<std::mutex>& lock);
   Block* NewSegment(Request& request, bool is_retry);
   Block* FindBlock(Request& request, std::unique_lock<std::mutex>& lock);
-  Block* AddInactive(std::unique_ptr<Block> block) { return (inactive_[block->start] = std::move(block)).get(); }
-  Block* SplitOff(Block* block, size_t bytes);  // a new block, in no map yet, of all behind the first `bytes` bytes
+  Block* TakeFrom(Block* block, const Request& request);
+  bool ShouldSplit(const Block& block, size_t bytes) const;
+  void FreeBlock(Block* block);
+  // Of blocks and their order; these count nothing.
+  Block* NewBlock(StreamId stream, Pool* pool, char* start, size_t bytes);  // in no free_blocks
+  void AddFree(Block* block);
+  void RemoveFree(Block* block);
+  Block* NewRest(const Block& block, size_t bytes);  // for all behind the first `bytes` bytes; not yet a neighbour
+  // Require: none of these blocks is in free_blocks.
+  void Split(Block* block, Block* rest);
+  void JoinNext(Block* block);  // adds the next block to this one
+  // Joins a block with its neighbours of the same kind, free or without memory. The whole block.
+  Block* JoinNeighbours(Block* block);
   // Of expandable segments (caching_allocator_expandable.cc).
   absl::StatusOr<Expandable*> ExpandableOf(const Request& request);
-  Block* BlockAt(const char* start) const;
   Block* ExpandSegment(Request& request);
   Block* FindGap(const Expandable& segment, size_t bytes) const;
-  absl::StatusOr<Block*> MapFirst(Block* gap, size_t bytes);
-  absl::Status UnmapFree(Block* block);
+  absl::StatusOr<Block*> MapStep(Block* gap);
+  absl::Status UnmapSteps(Block* block);
   absl::Status ReleaseExpandable();
+  // Releases memory to the device.
   void CollectGarbage();
   bool ReleaseOversize(const Request& request);
   absl::Status ReleaseCached();
-  absl::Status ReleaseBlock(Block* block);  // to the device. Requires: it is free and a whole segment.
-  bool ShouldSplit(const Block& block, size_t bytes) const;
-  Block* TakeFrom(Block* block, const Request& request);
-  void FreeBlock(Block* block);
-  size_t Merge(Block* block, Block* neighbour);
-  void InsertEvents(Block* block);
-  // Removes the finished events from the fronts of the queues, after waiting for them if `wait`.
-  absl::Status ProcessEvents(bool wait);
-  absl::StatusOr<bool> IsFinished(StreamId stream, PendingEvent& pending, bool wait);
+  absl::Status ReleaseBlock(Block* block);  // Requires: it is free and a whole segment
+  absl::Status ProcessFrees(bool wait);
   absl::Status OutOfMemory(const Request& request) const;
   void Count(CounterOf counters, const Pool& pool, int64_t amount);
   bool IsOversize(size_t bytes) const { return bytes >= options_.max_split_size; }
@@ -243,10 +253,9 @@ class CachingAllocator final : public Allocator {
   PoolPair common_{0, ""};
   std::map<std::string, std::unique_ptr<PoolPair>, std::less<>> private_;  // by tag
   int64_t next_pool_id_ = 1;
-  std::unordered_map<const void*, std::unique_ptr<Block>> active_;    // allocated or awaiting free, by start
-  std::unordered_map<const void*, std::unique_ptr<Block>> inactive_;  // in a pool's free_blocks, by start
+  std::unordered_map<const void*, std::unique_ptr<Block>> blocks_;  // by start
   std::vector<std::unique_ptr<Expandable>> expandable_;
-  std::map<StreamId, std::deque<PendingEvent>> events_;
+  internal::PendingFrees frees_;
   std::vector<std::function<bool()>> miss_callbacks_;
   std::optional<double> fraction_;
   uint64_t limit_bytes_ = UINT64_MAX;

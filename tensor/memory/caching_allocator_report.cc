@@ -42,8 +42,8 @@ absl::Status CachingAllocator::OutOfMemory(const Request& request) const {
 
 Allocator::BlockInfo CachingAllocator::Describe(const void* block) const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  const auto found = active_.find(block);
-  if (found == active_.end() || !found->second->allocated) return {};
+  const auto found = blocks_.find(block);
+  if (found == blocks_.end() || !found->second->allocated) return {};
   return {found->second->bytes, found->second->id};
 }
 
@@ -67,32 +67,30 @@ MemorySnapshot CachingAllocator::Snapshot() const {
   MemorySnapshot snapshot;
   snapshot.device = backend_->device().ToString();
   snapshot.device_index = backend_->device().index;
-  for (const auto* const blocks : {&active_, &inactive_}) {
-    for (const auto& entry : *blocks) {
-      const Block* block = entry.second.get();
-      // Of an expandable segment, each run of mapped blocks is shown as a segment.
-      if (!block->mapped || (block->previous != nullptr && block->previous->mapped)) continue;
-      MemorySegment segment;
-      segment.address = reinterpret_cast<uintptr_t>(block->start);
-      segment.stream = block->stream;
-      segment.is_large = !block->pool->is_small;
-      segment.pool_id = block->pool->pair->id;
-      segment.pool = block->pool->pair->tag;
-      segment.is_expandable = block->expandable != nullptr;
-      for (; block != nullptr && block->mapped; block = block->next) {
-        MemoryBlock info;
-        info.address = reinterpret_cast<uintptr_t>(block->start);
-        info.bytes = block->bytes;
-        info.requested_bytes = block->requested_bytes;
-        if (block->pending_events > 0) info.state = MemoryBlock::State::kAwaitingFree;
-        if (block->allocated) info.state = MemoryBlock::State::kAllocated;
-        segment.bytes += block->bytes;
-        if (block->allocated) segment.allocated_bytes += block->bytes;
-        if (info.state != MemoryBlock::State::kInactive) segment.active_bytes += block->bytes;
-        segment.blocks.push_back(info);
-      }
-      snapshot.segments.push_back(std::move(segment));
+  for (const auto& entry : blocks_) {
+    const Block* block = entry.second.get();
+    // Of an expandable segment, each run of mapped blocks is shown as a segment.
+    if (!block->mapped || (block->previous != nullptr && block->previous->mapped)) continue;
+    MemorySegment segment;
+    segment.address = reinterpret_cast<uintptr_t>(block->start);
+    segment.stream = block->stream;
+    segment.is_large = !block->pool->is_small;
+    segment.pool_id = block->pool->pair->id;
+    segment.pool = block->pool->pair->tag;
+    segment.is_expandable = block->expandable != nullptr;
+    for (; block != nullptr && block->mapped; block = block->next) {
+      MemoryBlock info;
+      info.address = reinterpret_cast<uintptr_t>(block->start);
+      info.bytes = block->bytes;
+      info.requested_bytes = block->requested_bytes;
+      if (block->uses.is_pending()) info.state = MemoryBlock::State::kAwaitingFree;
+      if (block->allocated) info.state = MemoryBlock::State::kAllocated;
+      segment.bytes += block->bytes;
+      if (block->allocated) segment.allocated_bytes += block->bytes;
+      if (info.state != MemoryBlock::State::kInactive) segment.active_bytes += block->bytes;
+      segment.blocks.push_back(info);
     }
+    snapshot.segments.push_back(std::move(segment));
   }
   std::sort(snapshot.segments.begin(), snapshot.segments.end(),
             [](const MemorySegment& a, const MemorySegment& b) { return a.address < b.address; });

@@ -4,9 +4,9 @@
 //   for (...) { load a checkpoint into tensors of `cache` }   // from the second time on without page faults
 //   cache->Trim();                                            // returns all kept memory
 //
-// Sizes up to kMaxSmallBytes are rounded up to powers of two. Each thread keeps up to kSmallPerThread freed blocks of
-// each of these sizes for itself. Larger sizes are rounded up to multiples of 64. All threads share the larger
-// blocks, and small blocks beyond that number.
+// Sizes up to kMaxSmallBytes are rounded up to powers of two, larger ones to multiples of 64. Each thread keeps freed
+// blocks for itself: up to kSmallPerThread of each small size, and the last kLargePerThread of those larger ones that
+// have at most kMaxThreadBytes. All threads share the other blocks.
 //
 // Any thread may free any block. When a thread ends, its blocks become available to all threads.
 
@@ -34,8 +34,11 @@ class HostCachingAllocator final : public Allocator {
  public:
   static constexpr size_t kMaxSmallBytes = size_t{64} << 10;
   static constexpr size_t kSmallPerThread = 16;
+  static constexpr size_t kLargePerThread = 8;
+  static constexpr size_t kMaxThreadBytes = size_t{2} << 20;
 
-  // Memory comes from `below`; null: CpuAllocator::Default(). The shared part keeps at most `max_cached_bytes`.
+  // Memory comes from `below`; null: CpuAllocator::Default(). The shared part keeps at most `max_cached_bytes`, and a
+  // thread at most an eighth of that in larger blocks.
   static RefPtr<HostCachingAllocator> Make(RefPtr<Allocator> below = nullptr, uint64_t max_cached_bytes = UINT64_MAX);
 
   absl::string_view name() const override { return "host_caching"; }
@@ -52,9 +55,15 @@ class HostCachingAllocator final : public Allocator {
   HostCachingAllocator(RefPtr<Allocator> below, uint64_t max_cached_bytes);
   ~HostCachingAllocator() override;
 
-  internal::HostCacheFront* ThreadFront();  // null while the thread ends
+  internal::HostCacheFront* ThreadFront();  // null while the thread ends, or if there is no memory for it
+  internal::HostCacheFront* FindThreadFront();
+  internal::HostCacheFront* NewThreadFront();
+  void* TakeFrom(internal::HostCacheFront& front, size_t bytes) const;  // null if it has no such block
+  void* AllocateShared(size_t bytes);
+  void DeallocateLarge(void* block, size_t bytes);
 
   const uint64_t id_;                  // unique in the process
+  const size_t max_thread_bytes_;      // of a larger block that a thread keeps
   const RefPtr<PoolAllocator> small_;  // powers of two
   const RefPtr<PoolAllocator> large_;  // exact sizes
   mutable std::mutex mutex_;

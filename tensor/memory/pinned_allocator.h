@@ -17,14 +17,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <mutex>
-#include <optional>
-#include <set>
 #include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -32,6 +28,7 @@
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/memory/device_backend.h"
+#include "tensorcask/tensor/memory/internal/pending_frees.h"
 
 namespace tensorcask {
 
@@ -70,28 +67,23 @@ class PinnedAllocator final : public Allocator {
  private:
   struct Block {
     size_t bytes = 0;  // a power of two
-    std::set<StreamId> recorded_streams;
-    int64_t pending_events = 0;
-  };
-  struct PendingEvent {
-    std::optional<EventId> event;  // nullopt: recording it failed, and is tried again
-    void* block = nullptr;
+    internal::PendingFrees::Uses uses;
+    std::multimap<size_t, void*>::node_type cached_node;  // for cached_, when the block is free
   };
 
-  explicit PinnedAllocator(RefPtr<DeviceBackend> backend) : backend_(std::move(backend)) {}
+  explicit PinnedAllocator(RefPtr<DeviceBackend> backend) : backend_(std::move(backend)), frees_(backend_) {}
   ~PinnedAllocator() override;
 
   // All below require: the lock is held.
-  absl::Status ProcessEvents(bool wait);
-  absl::StatusOr<bool> IsFinished(StreamId stream, PendingEvent& pending, bool wait);
-  void FinishEvent(const PendingEvent& pending);
+  absl::Status ProcessFrees(bool wait);
+  void AddCached(void* start);
   absl::Status ReleaseCached();
 
   const RefPtr<DeviceBackend> backend_;
   mutable std::mutex mutex_;
-  std::unordered_map<const void*, Block> blocks_;  // in use or waiting for events
-  std::map<size_t, std::vector<void*>> cached_;    // by size
-  std::map<StreamId, std::deque<PendingEvent>> events_;
+  std::unordered_map<const void*, Block> blocks_;  // in use or waiting for streams
+  std::multimap<size_t, void*> cached_;            // by size
+  internal::PendingFrees frees_;
   Counters counters_;
 };
 

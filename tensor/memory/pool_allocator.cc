@@ -6,73 +6,74 @@
 #include <iterator>
 #include <mutex>
 #include <utility>
-#include <vector>
 
 #include "tensorcask/tensor/allocator.h"
+#include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 
 namespace tensorcask {
-namespace {
-
-constexpr size_t kMinBlockBytes = 32;
-constexpr size_t kMaxRounded = size_t{1} << 62;
-constexpr int kMinLog2 = 5;
-constexpr int kLastBucket = 31;
-
-// The least i with 2^i >= bytes. Requires: bytes > 1.
-int CeilLog2(size_t bytes) { return 64 - __builtin_clzll(bytes - 1); }
-
-}  // namespace
-
 RefPtr<PoolAllocator> PoolAllocator::Make(RefPtr<Allocator> below, Options options) {
   if (below == nullptr) below = CpuAllocator::Default();
   return RefPtr<PoolAllocator>::AdoptNew(new PoolAllocator(std::move(below), options));
 }
 
-size_t PoolAllocator::BlockBytes(size_t bytes) const {
-  if (bytes > kMaxRounded) return bytes;
-  if (options_.exact_sizes) return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  return size_t{1} << CeilLog2(std::max(bytes, kMinBlockBytes));
-}
-
-int PoolAllocator::BucketOf(size_t bytes) {
-  return std::min(CeilLog2(std::max(bytes, kMinBlockBytes)) - kMinLog2, kLastBucket);
-}
-
 void* PoolAllocator::Allocate(size_t bytes) {
   const size_t block_bytes = BlockBytes(bytes);
-  void* block = nullptr;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = kept_.find(block_bytes);
-    if (found != kept_.end()) {
-      block = found->second.back();
-      found->second.pop_back();
-      if (found->second.empty()) kept_.erase(found);
-      counters_.cached_bytes -= block_bytes;
-    }
+    if (void* const kept = TakeKept(block_bytes)) return kept;
+    AddSpareNode();
   }
-  const bool is_hit = block != nullptr;
-  if (!is_hit) block = below_->Allocate(block_bytes);
+  void* block = below_->Allocate(block_bytes);
   if (block == nullptr && Trim() > 0) block = below_->Allocate(block_bytes);
-  if (block == nullptr) return nullptr;
   const std::lock_guard<std::mutex> lock(mutex_);
-  (is_hit ? counters_.hits : counters_.misses) += 1;
+  if (block == nullptr) {
+    spare_nodes_.pop_back();
+    return nullptr;
+  }
+  counters_.misses += 1;
+  CountUse(block_bytes);
+  return block;
+}
+
+void* PoolAllocator::TakeKept(size_t block_bytes) {
+  const auto found = kept_.find(block_bytes);
+  if (found == kept_.end()) return nullptr;
+  void* const block = found->second;
+  spare_nodes_.push_back(kept_.extract(found));  // does not grow: AddSpareNode reserved a place for each block
+  counters_.cached_bytes -= block_bytes;
+  counters_.hits += 1;
+  CountUse(block_bytes);
+  return block;
+}
+
+void PoolAllocator::AddSpareNode() {
+  const size_t num_nodes = kept_.size() + spare_nodes_.size() + 1;
+  if (spare_nodes_.capacity() < num_nodes) spare_nodes_.reserve(2 * num_nodes);
+  Kept node = {{0, nullptr}};
+  spare_nodes_.push_back(node.extract(node.begin()));
+}
+
+void PoolAllocator::CountUse(size_t block_bytes) {
   counters_.used_bytes += block_bytes;
   counters_.peak_used_bytes = std::max(counters_.peak_used_bytes, counters_.used_bytes);
   counters_.peak_reserved_bytes =
       std::max(counters_.peak_reserved_bytes, counters_.used_bytes + counters_.cached_bytes);
-  return block;
 }
 
 void PoolAllocator::Deallocate(void* block, size_t bytes) {
   const size_t block_bytes = BlockBytes(bytes);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
+    CASK_CHECK(!spare_nodes_.empty(), "the block is in use");
+    Kept::node_type node = std::move(spare_nodes_.back());
+    spare_nodes_.pop_back();
     counters_.used_bytes -= block_bytes;
     if (counters_.cached_bytes <= options_.max_cached_bytes &&
         block_bytes <= options_.max_cached_bytes - counters_.cached_bytes) {
-      kept_[block_bytes].push_back(block);
+      node.key() = block_bytes;
+      node.mapped() = block;
+      kept_.insert(kept_.lower_bound(block_bytes), std::move(node));  // the next one of its size to be used
       counters_.cached_bytes += block_bytes;
       return;
     }
@@ -81,21 +82,19 @@ void PoolAllocator::Deallocate(void* block, size_t bytes) {
 }
 
 uint64_t PoolAllocator::Trim(uint64_t keep_bytes) {
-  std::vector<std::pair<void*, size_t>> blocks;
-  uint64_t returned = 0;
+  Kept returned;
+  uint64_t returned_bytes = 0;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     while (counters_.cached_bytes > keep_bytes) {
       const auto largest = std::prev(kept_.end());
-      blocks.emplace_back(largest->second.back(), largest->first);
       counters_.cached_bytes -= largest->first;
-      returned += largest->first;
-      largest->second.pop_back();
-      if (largest->second.empty()) kept_.erase(largest);
+      returned_bytes += largest->first;
+      returned.insert(kept_.extract(largest));
     }
   }
-  for (const auto& [block, block_bytes] : blocks) below_->Deallocate(block, block_bytes);
-  return returned;
+  for (const auto& [block_bytes, block] : returned) below_->Deallocate(block, block_bytes);
+  return returned_bytes;
 }
 
 PoolAllocator::Counters PoolAllocator::counters() const {

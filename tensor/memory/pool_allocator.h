@@ -12,6 +12,7 @@
 #ifndef TENSORCASK_TENSOR_MEMORY_POOL_ALLOCATOR_H_
 #define TENSORCASK_TENSOR_MEMORY_POOL_ALLOCATOR_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -51,9 +52,13 @@ class PoolAllocator final : public Allocator {
 
   // The size of the block for a request: a power of two of at least 32, or a multiple of 64 with exact_sizes. Requests
   // above 2^62 are not rounded.
-  size_t BlockBytes(size_t bytes) const;
+  size_t BlockBytes(size_t bytes) const {
+    if (bytes > size_t{1} << 62) return bytes;
+    if (options_.exact_sizes) return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    return bytes <= 32 ? 32 : size_t{1} << (64 - __builtin_clzll(bytes - 1));
+  }
   // The bucket of a request without exact_sizes: 0 for up to 32 bytes, 1 for up to 64, ...; at most 31.
-  static int BucketOf(size_t bytes);
+  static int BucketOf(size_t bytes) { return bytes <= 32 ? 0 : std::min(59 - __builtin_clzll(bytes - 1), 31); }
 
   // Returns kept blocks, largest first, until at most `keep_bytes` are kept. The number of bytes returned.
   uint64_t Trim(uint64_t keep_bytes = 0);
@@ -63,10 +68,18 @@ class PoolAllocator final : public Allocator {
   PoolAllocator(RefPtr<Allocator> below, Options options) : below_(std::move(below)), options_(options) {}
   ~PoolAllocator() override { Trim(); }
 
+  using Kept = std::multimap<size_t, void*>;  // by block size
+
+  // Require: the lock is held.
+  void* TakeKept(size_t block_bytes);  // null if there is none
+  void AddSpareNode();
+  void CountUse(size_t block_bytes);
+
   const RefPtr<Allocator> below_;
   const Options options_;
   mutable std::mutex mutex_;
-  std::map<size_t, std::vector<void*>> kept_;  // by block size
+  Kept kept_;
+  std::vector<Kept::node_type> spare_nodes_;  // one for each block in use, so that freeing it allocates nothing
   Counters counters_;
 };
 

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -107,7 +108,9 @@ absl::StatusOr<void*> SimulatedBackend::Allocate(size_t bytes) {
                                                      " of ", options_.memory_bytes, " are allocated"));
   }
   CASK_ASSIGN_OR_RETURN(char* const start, Place(bytes, kGranularity));
+  absl::Cleanup free = [&] { occupied_.erase(start); };
   allocations_[start] = bytes;
+  std::move(free).Cancel();
   allocated_bytes_ += bytes;
   return start;
 }
@@ -129,7 +132,9 @@ absl::StatusOr<char*> SimulatedBackend::Place(size_t bytes, size_t alignment) {
 absl::StatusOr<void*> SimulatedBackend::ReserveAddresses(size_t bytes) {
   const std::lock_guard<std::mutex> lock(mutex_);
   CASK_ASSIGN_OR_RETURN(char* const start, Place(bytes, kMappingBytes));
+  absl::Cleanup free = [&] { occupied_.erase(start); };
   reservations_[start] = bytes;
+  std::move(free).Cancel();
   return start;
 }
 

@@ -1,0 +1,66 @@
+// A lock that one thread, its owner, takes millions of times a second and other threads nearly never.
+//
+//   OwnerLock lock;   // a member of the owner's data
+//   { const OwnerLock::ByOwner held(lock); ... }    // some nanoseconds
+//   { const OwnerLock::ByOther held(lock); ... }    // some microseconds; one such thread at a time
+//
+// The owner stores a flag and reads another one, without an atomic read-modify-write. What orders the two is the other
+// thread, which makes each processor that runs a thread of this process execute a memory barrier (membarrier(2) of
+// Linux). Where the system has no such call, the owner pays for an atomic exchange.
+
+#ifndef TENSORCASK_TENSOR_MEMORY_INTERNAL_OWNER_LOCK_H_
+#define TENSORCASK_TENSOR_MEMORY_INTERNAL_OWNER_LOCK_H_
+
+#include <atomic>
+#include <thread>
+
+namespace tensorcask::internal {
+
+class OwnerLock {
+ public:
+  OwnerLock() : has_process_barrier_(RegisterProcessBarrier()) {}
+
+  class ByOwner {
+   public:
+    explicit ByOwner(OwnerLock& lock) : lock_(lock) { lock.Lock(); }
+    ~ByOwner() { lock_.owner_.store(false, std::memory_order_release); }
+    ByOwner(const ByOwner&) = delete;
+    ByOwner& operator=(const ByOwner&) = delete;
+
+   private:
+    OwnerLock& lock_;
+  };
+
+  class ByOther {
+   public:
+    explicit ByOther(OwnerLock& lock) : lock_(lock) { lock.LockByOther(); }
+    ~ByOther() { lock_.other_.store(false, std::memory_order_release); }
+    ByOther(const ByOther&) = delete;
+    ByOther& operator=(const ByOther&) = delete;
+
+   private:
+    OwnerLock& lock_;
+  };
+
+ private:
+  void Lock() {
+    if (has_process_barrier_) {
+      owner_.store(true, std::memory_order_relaxed);
+      std::atomic_signal_fence(std::memory_order_seq_cst);  // orders the compiler; LockByOther orders the processor
+    } else {
+      owner_.exchange(true, std::memory_order_seq_cst);
+    }
+    if (other_.load(std::memory_order_seq_cst)) WaitForOther();
+  }
+  void WaitForOther();
+  void LockByOther();
+  static bool RegisterProcessBarrier();  // whether the system has one
+
+  std::atomic<bool> owner_{false};
+  std::atomic<bool> other_{false};
+  const bool has_process_barrier_;
+};
+
+}  // namespace tensorcask::internal
+
+#endif  // TENSORCASK_TENSOR_MEMORY_INTERNAL_OWNER_LOCK_H_

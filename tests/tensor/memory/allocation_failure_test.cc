@@ -1,0 +1,208 @@
+// Each `operator new` of the allocators fails once: nothing is torn, nothing is lost, and no free fails.
+
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <utility>
+
+#include "absl/functional/function_ref.h"
+#include "gtest/gtest.h"
+#include "tensorcask/tensor/allocator.h"
+#include "tensorcask/tensor/base/ref_counted.h"
+#include "tensorcask/tensor/buffer.h"
+#include "tensorcask/tensor/memory/caching_allocator.h"
+#include "tensorcask/tensor/memory/caching_options.h"
+#include "tensorcask/tensor/memory/device_backend.h"
+#include "tensorcask/tensor/memory/host_caching_allocator.h"
+#include "tensorcask/tensor/memory/memory_snapshot.h"
+#include "tensorcask/tensor/memory/pinned_allocator.h"
+#include "tensorcask/tensor/memory/pool_allocator.h"
+#include "tensorcask/tensor/memory/simulated_backend.h"
+#include "tensorcask/tests/support/failing_allocator.h"
+#include "tensorcask/tests/support/failing_new.h"
+#include "tensorcask/tests/support/status_matchers.h"
+
+namespace tensorcask {
+namespace {
+
+using ::tensorcask::testing::FailingAllocator;
+using ::tensorcask::testing::FailingNew;
+
+struct Block {
+  void* start;
+  size_t bytes;
+};
+
+// What a test does with an allocator. Calls that may throw go through Try.
+class Steps {
+ public:
+  // Whether fn returned.
+  bool Try(absl::FunctionRef<void()> fn) {
+    try {
+      fn();
+      return true;
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+  }
+  void Allocate(absl::FunctionRef<void*()> allocate, size_t bytes) {
+    void* start = nullptr;
+    if (Try([&] { start = allocate(); }) && start != nullptr) live[num_live++] = {start, bytes};
+  }
+  // Frees live block number i, if there are so many.
+  void Free(Allocator& allocator, size_t i) {
+    if (i >= num_live) return;
+    const Block block = live[i];
+    live[i] = live[--num_live];
+    allocator.Deallocate(block.start, block.bytes);
+  }
+  void FreeAll(Allocator& allocator) {
+    while (num_live > 0) Free(allocator, 0);
+  }
+
+  Block live[64];
+  size_t num_live = 0;
+};
+
+class CachingAllocatorFailure : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(CachingAllocatorFailure, LeavesAllBlocksWhole) {
+  constexpr size_t kSizes[] = {600, size_t{3} << 20, 512, size_t{30} << 20, size_t{900} << 10, 5000, size_t{2} << 20};
+  int64_t n = 0;
+  for (bool failed = true; failed; ++n) {
+    SCOPED_TRACE(n);
+    SimulatedBackend::Options backend_options;
+    backend_options.memory_bytes = uint64_t{128} << 20;
+    const RefPtr<SimulatedBackend> device = SimulatedBackend::Create(backend_options).value();
+    {
+      const RefPtr<CachingAllocator> cache = CachingAllocator::Make(device, CachingOptions::Parse(GetParam()).value());
+      const StreamId other = device->CreateStream().value();
+      Steps steps;
+      {
+        const FailingNew failing(n, FailingNew::kOnce, FailingNew::kThisThread);
+        for (size_t i = 0; i < 30; ++i) {
+          const size_t bytes = kSizes[i % 7];
+          const StreamId stream = i % 5 == 4 ? other : kDefaultStream;
+          const char* const pool = i % 11 == 10 ? "private" : "";
+          steps.Allocate([&] { return cache->TryAllocate(bytes, stream, pool).value_or(nullptr); }, bytes);
+          if (i % 3 == 0 && steps.num_live > 0) {
+            const Block used = steps.live[0];
+            steps.Try([&] { EXPECT_OK(cache->RecordStream(used.start, i % 2 == 0 ? other : kDefaultStream)); });
+            steps.Try([&] { static_cast<void>(device->Fill(used.start, 1, 1, other)); });
+          }
+          if (i % 2 == 1) steps.Free(*cache, i % 4 == 1 ? 0 : 1);
+          if (i % 8 == 7) steps.Try([&] { device->Complete(other); });
+          if (i % 13 == 12) steps.Try([&] { static_cast<void>(cache->EmptyCache()); });
+        }
+        failed = failing.has_failed();
+      }
+      uint64_t used_bytes = 0;
+      for (const MemorySegment& segment : cache->Snapshot().segments) used_bytes += segment.allocated_bytes;
+      EXPECT_EQ(static_cast<int64_t>(used_bytes), cache->statistics().allocated_bytes.all.current);
+      EXPECT_EQ(static_cast<int64_t>(steps.num_live), cache->statistics().allocations.all.current);
+      steps.FreeAll(*cache);
+      EXPECT_OK(cache->RetirePool("private"));
+      EXPECT_OK(cache->EmptyCache());
+      EXPECT_EQ(cache->statistics().reserved_bytes.all.current, 0);
+      EXPECT_EQ(cache->statistics().active_bytes.all.current, 0);
+      EXPECT_TRUE(cache->Snapshot().segments.empty());
+    }
+    EXPECT_EQ(device->live_allocations(), 0);
+    EXPECT_EQ(device->MemoryInfo().value().free_bytes, backend_options.memory_bytes);
+    if (::testing::Test::HasFailure()) return;
+  }
+  EXPECT_GT(n, 50);
+}
+
+INSTANTIATE_TEST_SUITE_P(Options, CachingAllocatorFailure,
+                         ::testing::Values("", "max_split_size_mb:25", "expandable_segments:True"));
+
+TEST(BufferFailure, ABufferThatCannotBeMadeFreesItsBlock) {
+  const RefPtr<SimulatedBackend> device = SimulatedBackend::Create({}).value();
+  const RefPtr<CachingAllocator> cache = CachingAllocator::Make(device);
+  int64_t n = 0;
+  for (bool failed = true; failed; ++n) {
+    const FailingNew failing(n, FailingNew::kOnce, FailingNew::kThisThread);
+    try {
+      static_cast<void>(TensorBuffer::Allocate(16, cache));
+    } catch (const std::bad_alloc&) {
+    }
+    failed = failing.has_failed();
+    EXPECT_EQ(cache->statistics().allocations.all.current, 0) << n;
+  }
+  EXPECT_GT(n, 2);
+}
+
+TEST(PinnedAllocatorFailure, LeavesAllBlocksWhole) {
+  int64_t n = 0;
+  for (bool failed = true; failed; ++n) {
+    SCOPED_TRACE(n);
+    const RefPtr<SimulatedBackend> device = SimulatedBackend::Create({}).value();
+    const RefPtr<PinnedAllocator> pinned = PinnedAllocator::Make(device);
+    const StreamId other = device->CreateStream().value();
+    Steps steps;
+    {
+      const FailingNew failing(n, FailingNew::kOnce, FailingNew::kThisThread);
+      for (size_t i = 0; i < 20; ++i) {
+        const size_t bytes = 600 << (i % 3);
+        steps.Allocate([&] { return pinned->TryAllocate(bytes).value_or(nullptr); }, bytes);
+        if (i % 3 == 0 && steps.num_live > 0) {
+          const Block used = steps.live[0];
+          steps.Try([&] { EXPECT_OK(pinned->RecordStream(used.start, i % 2 == 0 ? other : kDefaultStream)); });
+        }
+        if (i % 2 == 1) steps.Free(*pinned, i % 4 == 1 ? 0 : 1);
+        if (i % 8 == 7) steps.Try([&] { device->Complete(other); });
+        if (i % 9 == 8) steps.Try([&] { static_cast<void>(pinned->EmptyCache()); });
+      }
+      failed = failing.has_failed();
+    }
+    steps.FreeAll(*pinned);
+    EXPECT_EQ(pinned->counters().used_bytes, 0u);
+    EXPECT_OK(pinned->EmptyCache());
+    EXPECT_EQ(pinned->counters().cached_bytes, 0u);
+    EXPECT_EQ(pinned->counters().waiting_bytes, 0u);
+    EXPECT_EQ(device->live_host_bytes(), 0u);
+    if (::testing::Test::HasFailure()) return;
+  }
+  EXPECT_GT(n, 20);
+}
+
+void ExpectNoBlockIsLost(absl::FunctionRef<RefPtr<Allocator>(RefPtr<Allocator> below)> make) {
+  int64_t n = 0;
+  for (bool failed = true; failed; ++n) {
+    SCOPED_TRACE(n);
+    const auto below = MakeRef<FailingAllocator>();
+    {
+      const RefPtr<Allocator> cache = make(below);
+      Steps steps;
+      {
+        const FailingNew failing(n, FailingNew::kOnce, FailingNew::kThisThread);
+        for (size_t i = 0; i < 120; ++i) {
+          const size_t bytes = (i % 4 == 3 ? 70000 : 40) + i / 8 * 64;
+          if (steps.num_live < 60) steps.Allocate([&] { return cache->Allocate(bytes); }, bytes);
+          if (i % 3 == 2) steps.Free(*cache, i % 7);
+        }
+        failed = failing.has_failed();
+      }
+      steps.FreeAll(*cache);
+    }
+    EXPECT_EQ(below->live_blocks(), 0);
+    if (::testing::Test::HasFailure()) return;
+  }
+  EXPECT_GT(n, 3);
+}
+
+TEST(PoolAllocatorFailure, LosesNoBlock) {
+  for (const bool exact_sizes : {false, true}) {
+    ExpectNoBlockIsLost([&](RefPtr<Allocator> below) {
+      return PoolAllocator::Make(std::move(below), {exact_sizes, /*max_cached_bytes=*/200000});
+    });
+  }
+}
+
+TEST(HostCachingAllocatorFailure, LosesNoBlock) {
+  ExpectNoBlockIsLost([](RefPtr<Allocator> below) { return HostCachingAllocator::Make(std::move(below)); });
+}
+
+}  // namespace
+}  // namespace tensorcask
