@@ -222,7 +222,9 @@ absl::StatusOr<void*> SimulatedBackend::AllocateHost(size_t bytes) {
   const std::lock_guard<std::mutex> lock(mutex_);
   CASK_RETURN_IF_ERROR(Begin(Call::kAllocateHost));
   CASK_ASSIGN_OR_RETURN(void* const block, DeviceBackend::AllocateHost(bytes));
+  absl::Cleanup free = [&] { static_cast<void>(DeviceBackend::FreeHost(block, bytes)); };
   host_allocations_[block] = bytes;
+  std::move(free).Cancel();
   return block;
 }
 

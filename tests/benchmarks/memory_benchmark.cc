@@ -15,10 +15,10 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
 #include <limits>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tensorcask/tensor/allocator.h"
@@ -32,31 +32,50 @@
 namespace tensorcask::benchmarks {
 namespace {
 
+// Plain functions, so that the benchmark adds little to what it measures.
 struct Candidate {
   std::string name;
-  std::function<void*(size_t)> allocate;  // empty: not installed
-  std::function<void(void*, size_t)> deallocate;
+  void* (*allocate)(const Candidate& self, size_t bytes) = nullptr;  // null: not installed
+  void (*deallocate)(const Candidate& self, void* block, size_t bytes) = nullptr;
+  RefPtr<Allocator> allocator = nullptr;
+  void* (*library_allocate)(size_t) = nullptr;
+  void (*library_deallocate)(void*) = nullptr;
 };
 
-Candidate OfAllocator(const char* name, const RefPtr<Allocator>& allocator) {
-  return {name, [allocator](size_t bytes) { return allocator->Allocate(bytes); },
-          [allocator](void* block, size_t bytes) { allocator->Deallocate(block, bytes); }};
+Candidate OfAllocator(const char* name, RefPtr<Allocator> allocator) {
+  Candidate candidate;
+  candidate.name = name;
+  candidate.allocate = [](const Candidate& self, size_t bytes) { return self.allocator->Allocate(bytes); };
+  candidate.deallocate = [](const Candidate& self, void* block, size_t bytes) {
+    self.allocator->Deallocate(block, bytes);
+  };
+  candidate.allocator = std::move(allocator);
+  return candidate;
+}
+
+Candidate OfFunctions(const char* name, void* (*allocate)(size_t), void (*deallocate)(void*)) {
+  Candidate candidate;
+  candidate.name = name;
+  if (allocate == nullptr || deallocate == nullptr) return candidate;
+  candidate.allocate = [](const Candidate& self, size_t bytes) { return self.library_allocate(bytes); };
+  candidate.deallocate = [](const Candidate& self, void* block, size_t) { self.library_deallocate(block); };
+  candidate.library_allocate = allocate;
+  candidate.library_deallocate = deallocate;
+  return candidate;
 }
 
 Candidate OfLibrary(const char* name, const char* library, const char* allocate, const char* deallocate) {
   void* const handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) return {name, nullptr, nullptr};
-  auto* const allocate_fn = reinterpret_cast<void* (*)(size_t)>(dlsym(handle, allocate));
-  auto* const deallocate_fn = reinterpret_cast<void (*)(void*)>(dlsym(handle, deallocate));
-  if (allocate_fn == nullptr || deallocate_fn == nullptr) return {name, nullptr, nullptr};
-  return {name, allocate_fn, [deallocate_fn](void* block, size_t) { deallocate_fn(block); }};
+  if (handle == nullptr) return OfFunctions(name, nullptr, nullptr);
+  return OfFunctions(name, reinterpret_cast<void* (*)(size_t)>(dlsym(handle, allocate)),
+                     reinterpret_cast<void (*)(void*)>(dlsym(handle, deallocate)));
 }
 
 void Work(const Candidate& candidate, size_t bytes, int operations) {
   for (int i = 0; i < operations; ++i) {
-    void* const block = candidate.allocate(bytes);
+    void* const block = candidate.allocate(candidate, bytes);
     *static_cast<volatile char*>(block) = 1;
-    candidate.deallocate(block, bytes);
+    candidate.deallocate(candidate, block, bytes);
   }
 }
 
@@ -86,7 +105,7 @@ void Run() {
       OfAllocator("host_caching", HostCachingAllocator::Make()),
       OfAllocator("pool", PoolAllocator::Make()),
       OfAllocator("caching", CachingAllocator::Make(HostBackend::Make())),
-      {"glibc", std::malloc, [](void* block, size_t) { std::free(block); }},
+      OfFunctions("glibc", std::malloc, std::free),
       OfLibrary("mimalloc", "libmimalloc.so.2", "mi_malloc", "mi_free"),
       OfLibrary("jemalloc", "libjemalloc.so.2", "malloc", "free"),
   };
@@ -100,7 +119,7 @@ void Run() {
       double ours = 0;
       double best_peer = std::numeric_limits<double>::infinity();
       for (size_t i = 0; i < candidates.size(); ++i) {
-        if (!candidates[i].allocate) {
+        if (candidates[i].allocate == nullptr) {
           std::printf(" %13s", "-");
           continue;
         }
