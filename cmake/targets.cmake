@@ -5340,6 +5340,7 @@ tensorcask_test(tests_tensor_memory_copy_across_test
     Tensorcask::strided
     Tensorcask::tensor
     absl::status
+    absl::strings
     tests_support_simulated_device
     tests_support_status_matchers
   PACKAGE

@@ -11,6 +11,7 @@
 #include <map>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
@@ -234,14 +235,14 @@ absl::Status SimulatedBackend::FreeHost(void* block, size_t bytes) {
   const auto found = host_allocations_.find(block);
   if (found == host_allocations_.end() || found->second != bytes)
     return absl::InvalidArgumentError(absl::StrCat("simulated: FreeHost of ", bytes, " bytes that are no allocation"));
-  for (const auto& [stream, queue] : streams_) {
-    for (const Work& work : queue) {
+  for (const auto& [id, stream] : streams_) {
+    for (const Work& work : stream.queue) {
       const char* const used = work.kind != Work::Kind::kCopy              ? nullptr
                                : work.copy_kind == CopyKind::kDeviceToHost ? work.to
                                : work.copy_kind == CopyKind::kHostToDevice ? work.from
                                                                            : nullptr;
       if (used != nullptr && Address(used) - Address(block) < bytes)
-        return absl::FailedPreconditionError(absl::StrCat("simulated: FreeHost while stream ", stream, " uses it"));
+        return absl::FailedPreconditionError(absl::StrCat("simulated: FreeHost while stream ", id, " uses it"));
     }
   }
   host_allocations_.erase(found);
@@ -277,7 +278,7 @@ absl::StatusOr<EventId> SimulatedBackend::RecordEvent(StreamId stream) {
   CASK_RETURN_IF_ERROR(CheckStream(stream));
   const EventId event = next_id_++;
   // An event on an idle stream is complete at once.
-  const bool idle = streams_[stream].empty();
+  const bool idle = streams_[stream].queue.empty();
   events_[event] = {stream, idle, false};
   if (!idle) CASK_RETURN_IF_ERROR(Add(stream, {Work::Kind::kEvent, {}, nullptr, nullptr, 0, 0, event}));
   return event;
@@ -344,7 +345,7 @@ int64_t SimulatedBackend::Complete(StreamId stream, int64_t count) {
 int64_t SimulatedBackend::pending(StreamId stream) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = streams_.find(stream);
-  return found == streams_.end() ? 0 : static_cast<int64_t>(found->second.size());
+  return found == streams_.end() ? 0 : static_cast<int64_t>(found->second.queue.size());
 }
 
 void SimulatedBackend::FailNext(Call call, int64_t count, int64_t skip, absl::StatusCode code) {
@@ -413,50 +414,73 @@ absl::Status SimulatedBackend::CheckHostRange(const void* start, size_t bytes) c
 }
 
 absl::Status SimulatedBackend::Add(StreamId stream, Work work) {
-  streams_[stream].push_back(work);
+  streams_[stream].queue.push_back(work);
   if (options_.automatic) Drain(stream, nullptr);
   return absl::OkStatus();
 }
 
-bool SimulatedBackend::ExecuteNext(StreamId stream) {
-  const auto found = streams_.find(stream);
-  if (found == streams_.end() || found->second.empty()) return false;
-  const Work work = found->second.front();
+bool SimulatedBackend::ExecuteNext(StreamId id) {
+  const auto found = streams_.find(id);
+  if (found == streams_.end() || found->second.queue.empty()) return false;
+  Stream& stream = found->second;
+  if (stream.is_executing) {
+    std::unique_lock<std::mutex> lock(mutex_, std::adopt_lock);
+    executed_.wait(lock);
+    lock.release();
+    return true;
+  }
+  const Work work = stream.queue.front();
   if (work.kind == Work::Kind::kWait) {
     const auto event = events_.find(work.event);  // an event that is complete and destroyed is not found
     if (event != events_.end() && !event->second.complete) return false;
   }
-  found->second.pop_front();
+  if (work.kind == Work::Kind::kCopy || work.kind == Work::Kind::kFill) {
+    stream.is_executing = true;
+    mutex_.unlock();
+    Move(work);
+    mutex_.lock();
+    stream.is_executing = false;
+    executed_.notify_all();
+  }
+  stream.queue.pop_front();
   if (work.kind == Work::Kind::kEvent) {
     Event& event = events_[work.event];
     event.complete = true;
     if (event.destroyed) events_.erase(work.event);
   }
-  if (work.kind == Work::Kind::kFill) std::memset(Bytes(work.to), work.value, work.bytes);
-  if (work.kind == Work::Kind::kCopy) {
-    char* const to = work.copy_kind == CopyKind::kDeviceToHost ? work.to : Bytes(work.to);
-    const char* const from = work.copy_kind == CopyKind::kHostToDevice ? work.from : Bytes(work.from);
-    std::memcpy(to, from, work.bytes);
-  }
   return true;
+}
+
+void SimulatedBackend::Move(const Work& work) const {
+  if (work.kind == Work::Kind::kFill) {
+    std::memset(Bytes(work.to), work.value, work.bytes);
+    return;
+  }
+  char* const to = work.copy_kind == CopyKind::kDeviceToHost ? work.to : Bytes(work.to);
+  const char* const from = work.copy_kind == CopyKind::kHostToDevice ? work.from : Bytes(work.from);
+  std::memcpy(to, from, work.bytes);
 }
 
 // Executes work of the stream until it is idle or the event is complete, and first the work that it waits for. An event
 // can only be waited for after it was recorded, so streams cannot wait for each other in a circle.
 void SimulatedBackend::Drain(StreamId stream, const EventId* until) {
-  while (!streams_[stream].empty()) {
+  while (true) {
     if (until != nullptr) {
       const auto event = events_.find(*until);
       if (event == events_.end() || event->second.complete) return;
     }
     if (ExecuteNext(stream)) continue;
-    const EventId other = streams_[stream].front().event;
+    const auto found = streams_.find(stream);
+    if (found == streams_.end() || found->second.queue.empty()) return;
+    const EventId other = found->second.queue.front().event;
     Drain(events_[other].stream, &other);
   }
 }
 
 void SimulatedBackend::DrainAll() {
-  for (const auto& stream : streams_) Drain(stream.first, nullptr);
+  std::vector<StreamId> streams;
+  for (const auto& stream : streams_) streams.push_back(stream.first);
+  for (const StreamId stream : streams) Drain(stream, nullptr);
 }
 
 }  // namespace tensorcask

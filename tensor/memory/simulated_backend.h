@@ -12,12 +12,14 @@
 // Addresses are deterministic: Allocate returns the lowest free range, in multiples of 512 bytes from base() on.
 //
 // Functions that wait (Synchronize, SynchronizeEvent, DestroyStream, Free) execute the work that they wait for. All
-// other functions execute nothing, unless Options::automatic is set: then work is executed when it is added.
+// other functions execute nothing, unless Options::automatic is set: then work is executed when it is added. Copies and
+// fills are executed without the lock, so a thread that calls Complete again and again is like a device's copy engine.
 
 #ifndef TENSORCASK_TENSOR_MEMORY_SIMULATED_BACKEND_H_
 #define TENSORCASK_TENSOR_MEMORY_SIMULATED_BACKEND_H_
 
 #include <array>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -105,6 +107,10 @@ class SimulatedBackend final : public DeviceBackend {
     uint8_t value;
     EventId event;
   };
+  struct Stream {
+    std::deque<Work> queue;
+    bool is_executing = false;  // a thread executes the first work of the queue
+  };
   struct Failure {
     int64_t skip = 0;
     int64_t count = 0;
@@ -128,9 +134,12 @@ class SimulatedBackend final : public DeviceBackend {
   absl::Status CheckDeviceRange(const void* start, size_t bytes) const;
   absl::Status CheckHostRange(const void* start, size_t bytes) const;
   absl::Status Add(StreamId stream, Work work);
-  bool ExecuteNext(StreamId stream);  // false if there is no work, or the work waits
+  // Executes the next work of the stream, or waits for the thread that does. False if there is no work, or it waits for
+  // an event. Gives the lock up for a while.
+  bool ExecuteNext(StreamId id);
   void Drain(StreamId stream, const EventId* until);
   void DrainAll();
+  void Move(const Work& work) const;  // needs no lock
   char* Bytes(const char* address) const { return bytes_ + (address - base_); }
 
   const Options options_;
@@ -138,13 +147,14 @@ class SimulatedBackend final : public DeviceBackend {
   char* base_ = nullptr;   // what the user sees; no access rights
   char* bytes_ = nullptr;  // the same range, with the bytes
   mutable std::mutex mutex_;
+  std::condition_variable executed_;
   std::map<const char*, size_t> occupied_;     // start -> bytes; allocations and reservations
   std::map<const char*, size_t> allocations_;  // start -> bytes as requested
   std::map<const char*, size_t> reservations_;
   std::map<const char*, size_t> mappings_;
   uint64_t allocated_bytes_ = 0;
   std::map<const void*, size_t> host_allocations_;
-  std::map<StreamId, std::deque<Work>> streams_;
+  std::map<StreamId, Stream> streams_;
   std::map<EventId, Event> events_;
   int64_t next_id_ = 1;
   std::array<Failure, kCalls> failures_;

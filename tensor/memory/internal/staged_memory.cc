@@ -23,6 +23,15 @@
 namespace tensorcask::internal {
 namespace {
 
+// The size of the piece behind `done` of `bytes` bytes. Pieces grow at the beginning and shrink at the end, so the time
+// is short in which one side works alone: on the first piece, or on the last one.
+size_t PieceBytes(size_t done, size_t bytes) {
+  constexpr size_t kLeast = StagedMemory::kLeastPieceBytes;
+  const size_t rest = bytes - done;
+  if (rest < 2 * kLeast) return rest;
+  return std::min({std::max(done, kLeast), rest / 2, StagedMemory::kPieceBytes}) / kLeast * kLeast;
+}
+
 // A pinned block through which pieces are copied. A copy that is under way when the block is freed delays its reuse.
 class Stage {
  public:
@@ -119,8 +128,8 @@ absl::Status StagedMemory::Read(const void* from, size_t bytes,
   std::array<Stage, 2> stages = {Stage(pinned_.get(), stream_), Stage(pinned_.get(), stream_)};
   size_t started = 0;
   const auto begin = [&](Stage& stage) -> absl::Status {
-    const size_t piece_bytes = std::min(kPieceBytes, bytes - started);
-    if (!stage.is_allocated()) CASK_RETURN_IF_ERROR(stage.Allocate(piece_bytes));
+    const size_t piece_bytes = PieceBytes(started, bytes);
+    if (!stage.is_allocated()) CASK_RETURN_IF_ERROR(stage.Allocate(std::min(kPieceBytes, bytes)));
     CASK_RETURN_IF_ERROR(stage.Begin(CopyKind::kDeviceToHost, device + started, piece_bytes));
     started += piece_bytes;
     return absl::OkStatus();
@@ -147,8 +156,8 @@ absl::Status StagedMemory::Write(void* to, size_t bytes,
   size_t turn = 0;
   for (size_t done = 0; done < bytes; turn = 1 - turn) {
     Stage& stage = stages[turn];
-    const size_t piece_bytes = std::min(kPieceBytes, bytes - done);
-    if (!stage.is_allocated()) CASK_RETURN_IF_ERROR(stage.Allocate(piece_bytes));
+    const size_t piece_bytes = PieceBytes(done, bytes);
+    if (!stage.is_allocated()) CASK_RETURN_IF_ERROR(stage.Allocate(std::min(kPieceBytes, bytes)));
     CASK_RETURN_IF_ERROR(stage.Finish());
     CASK_RETURN_IF_ERROR(produce(stage.first(piece_bytes)));
     CASK_RETURN_IF_ERROR(stage.Begin(CopyKind::kHostToDevice, device + done, piece_bytes));

@@ -27,7 +27,8 @@ namespace tensorcask::internal {
 
 class StagedMemory final : public DeviceMemory {
  public:
-  static constexpr size_t kPieceBytes = size_t{4} << 20;
+  static constexpr size_t kPieceBytes = size_t{4} << 20;  // the largest piece
+  static constexpr size_t kLeastPieceBytes = size_t{256} << 10;
 
   // `record_stream` is RecordStream of the allocator. The backend of `pinned` is that of the device.
   StagedMemory(RefPtr<PinnedAllocator> pinned, StreamId stream,

@@ -11,12 +11,14 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/device.h"
+#include "tensorcask/tensor/device_memory.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/memory/caching_allocator.h"
 #include "tensorcask/tensor/memory/device_backend.h"
@@ -36,8 +38,11 @@ using ::tensorcask::testing::OnHost;
 using ::tensorcask::testing::SimulatedDevice;
 using ::tensorcask::testing::StatusIs;
 using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Le;
 using Code = absl::StatusCode;
 using Call = SimulatedBackend::Call;
 
@@ -76,14 +81,27 @@ TEST_F(CopyAcrossTest, RoundTripsOfAllSizes) {
   EXPECT_LE(cache_->pinned()->counters().cached_bytes, uint64_t{16} << 20) << "two blocks of each size";
 }
 
-TEST_F(CopyAcrossTest, ThereAreNoMoreCopiesThanPieces) {
-  const TensorView one = OnDevice(Counting(TensorShape({10})));
-  const TensorView three = OnDevice(Counting(TensorShape({(int64_t{2} << 20) + 1})));
-  const int64_t before = device_->calls(Call::kCopy);
-  static_cast<void>(OnHost(one));
-  EXPECT_EQ(device_->calls(Call::kCopy), before + 1);
-  static_cast<void>(OnHost(three));
-  EXPECT_EQ(device_->calls(Call::kCopy), before + 4);
+TEST_F(CopyAcrossTest, PiecesGrowAndShrink) {
+  constexpr size_t kKiB = 1024;
+  const auto pieces_of = [&](int64_t elements) {
+    const TensorView view = OnDevice(Counting(TensorShape({elements})));
+    std::vector<size_t> pieces;
+    const int64_t before = device_->calls(Call::kCopy);
+    EXPECT_OK(view.buffer()->device_memory()->Read(view.buffer()->device_data(), static_cast<size_t>(elements) * 4,
+                                                   [&](absl::string_view piece) {
+                                                     pieces.push_back(piece.size());
+                                                     return absl::OkStatus();
+                                                   }));
+    EXPECT_EQ(device_->calls(Call::kCopy), before + static_cast<int64_t>(pieces.size()));
+    return pieces;
+  };
+  EXPECT_THAT(pieces_of(10), ElementsAre(40));
+  EXPECT_THAT(pieces_of(128 * kKiB), ElementsAre(256 * kKiB, 256 * kKiB));
+  EXPECT_THAT(pieces_of(2048 * kKiB + 1),
+              ElementsAre(256 * kKiB, 256 * kKiB, 512 * kKiB, 1024 * kKiB, 2048 * kKiB, 2048 * kKiB, 1024 * kKiB,
+                          512 * kKiB, 256 * kKiB, 256 * kKiB + 4));
+  EXPECT_THAT(pieces_of(5120 * kKiB), Contains(4096 * kKiB));
+  EXPECT_THAT(pieces_of(5120 * kKiB), Each(Le(4096 * kKiB)));
 }
 
 TEST_F(CopyAcrossTest, ViewsOfAnyStrides) {
