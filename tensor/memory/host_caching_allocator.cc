@@ -20,40 +20,36 @@
 namespace tensorcask {
 namespace {
 
-struct KeptBlock {
-  void* start;
-  size_t bytes;
+using Cache = HostCachingAllocator;
+
+size_t ClassOf(size_t bytes) { return static_cast<size_t>(PoolAllocator::BucketOf(bytes)); }
+size_t ClassBytes(size_t index) { return size_t{32} << index; }
+// Of a block for a larger request. 0 if there is no such number.
+size_t LargeBytes(size_t bytes) {
+  return (bytes + Allocator::kAlignment - 1) / Allocator::kAlignment * Allocator::kAlignment;
+}
+
+struct SmallBlocks {
+  size_t size = 0;
+  void* blocks[Cache::kSmallPerThread] = {};
 };
 
-// At most N freed blocks, in the order in which they were freed.
-template <size_t N>
-class KeptBlocks {
- public:
-  size_t size() const { return size_; }
-  const KeptBlock* begin() const { return blocks_; }
-  const KeptBlock* end() const { return blocks_ + size_; }
+struct LargeBlock {
+  void* start = nullptr;
+  size_t bytes = 0;
+};
 
-  // Requires: size() < N.
-  void Push(void* start, size_t bytes) { blocks_[size_++] = {start, bytes}; }
-  // Removes the last one that has `bytes` bytes. Null if there is none.
-  void* Take(size_t bytes) {
-    if (size_ == 0) return nullptr;
-    if (blocks_[size_ - 1].bytes == bytes) return blocks_[--size_].start;
-    for (size_t i = size_ - 1; i-- > 0;) {
-      if (blocks_[i].bytes == bytes) return Remove(i).start;
-    }
-    return nullptr;
-  }
-  // Requires: i < size().
-  KeptBlock Remove(size_t i) {
-    const KeptBlock removed = blocks_[i];
-    for (--size_; i < size_; ++i) blocks_[i] = blocks_[i + 1];
+// In the order in which they were freed.
+struct LargeBlocks {
+  size_t size = 0;
+  LargeBlock blocks[Cache::kLargePerThread];
+
+  // Requires: i < size.
+  LargeBlock Remove(size_t i) {
+    const LargeBlock removed = blocks[i];
+    for (--size; i < size; ++i) blocks[i] = blocks[i + 1];
     return removed;
   }
-
- private:
-  size_t size_ = 0;
-  KeptBlock blocks_[N] = {};
 };
 
 }  // namespace
@@ -65,8 +61,33 @@ struct HostCacheFront {
   static constexpr size_t kClasses = 12;  // 32 bytes to 64 KiB
 
   struct Blocks {
-    std::array<KeptBlocks<HostCachingAllocator::kSmallPerThread>, kClasses> small;
-    KeptBlocks<HostCachingAllocator::kLargePerThread> large;
+    std::array<SmallBlocks, kClasses> small;
+    LargeBlocks large;
+
+    // Null if there is none.
+    void* Take(size_t bytes) {
+      if (bytes <= Cache::kMaxSmallBytes) {
+        SmallBlocks& kept = small[ClassOf(bytes)];
+        return kept.size == 0 ? nullptr : kept.blocks[--kept.size];
+      }
+      const size_t block_bytes = LargeBytes(bytes);
+      for (size_t i = large.size; i-- > 0;) {
+        if (large.blocks[i].bytes == block_bytes) return large.Remove(i).start;
+      }
+      return nullptr;
+    }
+    // False if there is no room.
+    bool Add(void* block, size_t bytes) {
+      if (bytes <= Cache::kMaxSmallBytes) {
+        SmallBlocks& kept = small[ClassOf(bytes)];
+        if (kept.size == Cache::kSmallPerThread) return false;
+        kept.blocks[kept.size++] = block;
+      } else {
+        if (large.size == Cache::kLargePerThread) return false;
+        large.blocks[large.size++] = {block, LargeBytes(bytes)};
+      }
+      return true;
+    }
   };
 
   OwnerLock lock;  // the owner is the thread; others hold the lock of the allocator, too
@@ -99,10 +120,13 @@ void Drain(HostCacheFront& front, bool is_end) {
       front.large = nullptr;
     }
   }
-  for (const auto& kept : blocks.small) {
-    for (const auto& block : kept) small->Deallocate(block.start, block.bytes);
+  for (size_t i = 0; i < blocks.small.size(); ++i) {
+    const SmallBlocks& kept = blocks.small[i];
+    for (size_t j = 0; j < kept.size; ++j) small->Deallocate(kept.blocks[j], ClassBytes(i));
   }
-  for (const auto& block : blocks.large) large->Deallocate(block.start, block.bytes);
+  for (size_t i = 0; i < blocks.large.size; ++i) {
+    large->Deallocate(blocks.large.blocks[i].start, blocks.large.blocks[i].bytes);
+  }
 }
 
 template <typename Lock>
@@ -136,11 +160,10 @@ struct ThreadFronts {
 
 thread_local ThreadFronts thread_fronts;
 
-size_t ClassOf(size_t bytes) { return static_cast<size_t>(PoolAllocator::BucketOf(bytes)); }
-size_t ClassBytes(size_t index) { return size_t{32} << index; }
-// Of a block for a larger request.
-size_t LargeBytes(size_t bytes) {
-  return (bytes + Allocator::kAlignment - 1) / Allocator::kAlignment * Allocator::kAlignment;
+// The thread's front, locked. Null if that takes longer.
+HostCacheFront* TryLockFront(uint64_t id) {
+  if (last_front.id != id) return nullptr;
+  return last_front.front->lock.TryLock() ? last_front.front : nullptr;
 }
 
 }  // namespace
@@ -162,10 +185,6 @@ HostCachingAllocator::~HostCachingAllocator() {
 }
 
 HostCacheFront* HostCachingAllocator::ThreadFront() {
-  return last_front.id == id_ ? last_front.front : FindThreadFront();
-}
-
-HostCacheFront* HostCachingAllocator::FindThreadFront() {
   if (thread_is_ending) return nullptr;
   HostCacheFront* found = nullptr;
   for (const auto& [id, front] : thread_fronts.fronts) {
@@ -197,26 +216,30 @@ HostCacheFront* HostCachingAllocator::NewThreadFront() {
   return front.get();
 }
 
+// The usual cases are short and call nothing but, at their end, the functions for all cases: so they save no registers.
 void* HostCachingAllocator::Allocate(size_t bytes) {
-  if (bytes <= kMaxSmallBytes || bytes <= max_thread_bytes_) {
-    HostCacheFront* const front = ThreadFront();
-    void* const block = front == nullptr ? nullptr : TakeFrom(*front, bytes);
+  if (HostCacheFront* const front = TryLockFront(id_)) {
+    void* const block = front->blocks.Take(bytes);
+    front->lock.Unlock();
     if (block != nullptr) return block;
   }
-  return AllocateShared(bytes);
+  return AllocateSlowly(bytes);
 }
 
-void* HostCachingAllocator::TakeFrom(HostCacheFront& front, size_t bytes) const {
-  const ByOwner lock(front.lock);
-  HostCacheFront::Blocks& blocks = front.blocks;
-  if (bytes <= kMaxSmallBytes) {
-    const size_t index = ClassOf(bytes);
-    return blocks.small[index].Take(ClassBytes(index));
+void HostCachingAllocator::Deallocate(void* block, size_t bytes) {
+  if (HostCacheFront* const front = MayKeep(bytes) ? TryLockFront(id_) : nullptr) {
+    const bool is_kept = front->blocks.Add(block, bytes);
+    front->lock.Unlock();
+    if (is_kept) return;
   }
-  return blocks.large.Take(LargeBytes(bytes));
+  DeallocateSlowly(block, bytes);
 }
 
-void* HostCachingAllocator::AllocateShared(size_t bytes) {
+void* HostCachingAllocator::AllocateSlowly(size_t bytes) {
+  if (HostCacheFront* const front = MayKeep(bytes) ? ThreadFront() : nullptr) {
+    const ByOwner lock(front->lock);
+    if (void* const block = front->blocks.Take(bytes)) return block;
+  }
   PoolAllocator& pool = bytes <= kMaxSmallBytes ? *small_ : *large_;
   void* const block = pool.Allocate(bytes);
   if (block != nullptr) return block;
@@ -224,31 +247,18 @@ void* HostCachingAllocator::AllocateShared(size_t bytes) {
   return pool.Allocate(bytes);
 }
 
-void HostCachingAllocator::Deallocate(void* block, size_t bytes) {
-  if (bytes > kMaxSmallBytes) return DeallocateLarge(block, bytes);
-  HostCacheFront* const front = ThreadFront();
-  if (front != nullptr) {
+void HostCachingAllocator::DeallocateSlowly(void* block, size_t bytes) {
+  if (HostCacheFront* const front = MayKeep(bytes) ? ThreadFront() : nullptr) {
     const ByOwner lock(front->lock);
-    const size_t index = ClassOf(bytes);
-    auto& kept = front->blocks.small[index];
-    if (kept.size() < kSmallPerThread) return kept.Push(block, ClassBytes(index));
+    if (front->blocks.Add(block, bytes)) return;
+    if (bytes > kMaxSmallBytes) {  // the oldest one makes room
+      const LargeBlock oldest = front->blocks.large.Remove(0);
+      front->blocks.Add(block, bytes);
+      block = oldest.start;
+      bytes = oldest.bytes;
+    }
   }
-  small_->Deallocate(block, bytes);
-}
-
-// Keeps the block, in place of the oldest one if there are many.
-void HostCachingAllocator::DeallocateLarge(void* block, size_t bytes) {
-  HostCacheFront* const front = bytes <= max_thread_bytes_ ? ThreadFront() : nullptr;
-  if (front == nullptr) return large_->Deallocate(block, bytes);
-  KeptBlock oldest;
-  {
-    const ByOwner lock(front->lock);
-    auto& kept = front->blocks.large;
-    if (kept.size() < kLargePerThread) return kept.Push(block, LargeBytes(bytes));
-    oldest = kept.Remove(0);
-    kept.Push(block, LargeBytes(bytes));
-  }
-  large_->Deallocate(oldest.start, oldest.bytes);
+  (bytes <= kMaxSmallBytes ? *small_ : *large_).Deallocate(block, bytes);
 }
 
 void HostCachingAllocator::Trim() {
@@ -265,8 +275,9 @@ uint64_t HostCachingAllocator::cached_bytes() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const auto& front : fronts_) {
     const ByOther front_lock(front->lock);
-    for (size_t i = 0; i < HostCacheFront::kClasses; ++i) bytes += front->blocks.small[i].size() * ClassBytes(i);
-    for (const KeptBlock& block : front->blocks.large) bytes += block.bytes;
+    const HostCacheFront::Blocks& blocks = front->blocks;
+    for (size_t i = 0; i < HostCacheFront::kClasses; ++i) bytes += blocks.small[i].size * ClassBytes(i);
+    for (size_t i = 0; i < blocks.large.size; ++i) bytes += blocks.large.blocks[i].bytes;
   }
   return bytes;
 }

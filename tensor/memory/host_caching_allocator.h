@@ -55,12 +55,11 @@ class HostCachingAllocator final : public Allocator {
   HostCachingAllocator(RefPtr<Allocator> below, uint64_t max_cached_bytes);
   ~HostCachingAllocator() override;
 
+  bool MayKeep(size_t bytes) const { return bytes <= kMaxSmallBytes || bytes <= max_thread_bytes_; }  // in a thread
   internal::HostCacheFront* ThreadFront();  // null while the thread ends, or if there is no memory for it
-  internal::HostCacheFront* FindThreadFront();
   internal::HostCacheFront* NewThreadFront();
-  void* TakeFrom(internal::HostCacheFront& front, size_t bytes) const;  // null if it has no such block
-  void* AllocateShared(size_t bytes);
-  void DeallocateLarge(void* block, size_t bytes);
+  void* AllocateSlowly(size_t bytes);
+  void DeallocateSlowly(void* block, size_t bytes);
 
   const uint64_t id_;                  // unique in the process
   const size_t max_thread_bytes_;      // of a larger block that a thread keeps

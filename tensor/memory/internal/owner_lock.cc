@@ -31,14 +31,6 @@ bool OwnerLock::RegisterProcessBarrier() {
   return is_registered;
 }
 
-void OwnerLock::WaitForOther() {
-  do {
-    owner_.store(false, std::memory_order_release);
-    while (other_.load(std::memory_order_relaxed)) std::this_thread::yield();
-    owner_.exchange(true, std::memory_order_seq_cst);
-  } while (other_.load(std::memory_order_seq_cst));
-}
-
 void OwnerLock::LockByOther() {
   other_.store(true, std::memory_order_seq_cst);
   if (has_process_barrier_)
