@@ -173,6 +173,14 @@ function(tensorcask_module name)
   endif()
 endfunction()
 
+# The time that a test may take: an emulator needs more.
+function(tensorcask_timeout out seconds)
+  if(CMAKE_CROSSCOMPILING_EMULATOR)
+    math(EXPR seconds "${seconds} * 20")
+  endif()
+  set(${out} ${seconds} PARENT_SCOPE)
+endfunction()
+
 function(tensorcask_test name)
   cmake_parse_arguments(PARSE_ARGV 1 test "" "PACKAGE;SEEDS;TIMEOUT" "SOURCES;LINK;FLAGS;ENVIRONMENT")
   if(NOT TENSORCASK_TESTS)
@@ -188,8 +196,8 @@ function(tensorcask_test name)
   target_link_libraries(${name} PRIVATE ${test_LINK})
   add_test(NAME ${name} COMMAND ${name} ${seeds} WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
   # Exit status 77 is not used by GoogleTest: a skipped case counts as passed, as it does under Bazel.
-  set_tests_properties(${name} PROPERTIES ENVIRONMENT "${test_ENVIRONMENT}"
-    LABELS ${test_PACKAGE} TIMEOUT ${test_TIMEOUT})
+  tensorcask_timeout(timeout ${test_TIMEOUT})
+  set_tests_properties(${name} PROPERTIES ENVIRONMENT "${test_ENVIRONMENT}" LABELS ${test_PACKAGE} TIMEOUT ${timeout})
 endfunction()
 
 # A script, which runs in a folder with links to the files and programs that it needs, at their paths in the tree.
@@ -211,12 +219,19 @@ function(tensorcask_script_test name)
     elseif(NOT output)
       set(output ${program})
     endif()
-    tensorcask_link("${PROJECT_BINARY_DIR}/${output}" "${root}/tensorcask/${path}")
+    if(CMAKE_CROSSCOMPILING_EMULATOR)  # a script that looks like the program
+      set(wrapper "#!/bin/sh\nexec ${CMAKE_CROSSCOMPILING_EMULATOR} \"${PROJECT_BINARY_DIR}/${output}\" \"$@\"\n")
+      file(WRITE "${root}/tensorcask/${path}" "${wrapper}")
+      file(CHMOD "${root}/tensorcask/${path}" FILE_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
+    else()
+      tensorcask_link("${PROJECT_BINARY_DIR}/${output}" "${root}/tensorcask/${path}")
+    endif()
   endwhile()
   list(GET test_FILES 0 script)
   add_test(NAME ${name}
     COMMAND "${PROJECT_SOURCE_DIR}/cmake/run_script_test.sh" "${root}" "${script}" ${test_ARGUMENTS})
-  set_tests_properties(${name} PROPERTIES LABELS ${test_PACKAGE} TIMEOUT ${test_TIMEOUT})
+  tensorcask_timeout(timeout ${test_TIMEOUT})
+  set_tests_properties(${name} PROPERTIES LABELS ${test_PACKAGE} TIMEOUT ${timeout})
 endfunction()
 
 function(tensorcask_link file link)

@@ -10,6 +10,7 @@ tensorcask_room(tensor
     tensor/base/check.cc
     tensor/base/cpu.cc
     tensor/base/crc32c.cc
+    tensor/base/crc32c_arm.cc
     tensor/base/crc32c_x86.cc
     tensor/base/endian.cc
     tensor/base/glob.cc
@@ -146,6 +147,7 @@ tensorcask_room(strided
     tensor/strided/internal/copy_kernels.cc
     tensor/strided/internal/copy_kernels_avx2.cc
     tensor/strided/internal/copy_kernels_avx512.cc
+    tensor/strided/internal/copy_kernels_neon.cc
     tensor/strided/internal/copy_strided.cc
     tensor/strided/internal/device_elements.cc
     tensor/strided/internal/differences.cc
@@ -169,7 +171,8 @@ tensorcask_room(strided
     tensor/strided/internal/convert_kernels.h
     tensor/strided/internal/convert_values.h
     tensor/strided/internal/copy_kernels.h
-    tensor/strided/internal/copy_kernels_x86.inc
+    tensor/strided/internal/copy_kernels_stream.inc
+    tensor/strided/internal/copy_kernels_vector.inc
     tensor/strided/internal/copy_strided.h
     tensor/strided/internal/device_elements.h
     tensor/strided/internal/differences.h
@@ -204,6 +207,7 @@ tensorcask_room(payload
     serialize/payload/codec/payload_level.cc
     serialize/payload/codec/plane_codec.cc
     serialize/payload/codec/planes.cc
+    serialize/payload/codec/planes_neon.cc
     serialize/payload/codec/planes_x86.cc
     serialize/payload/content_hash.cc
     serialize/payload/internal/chunk_reader.cc
@@ -231,6 +235,7 @@ tensorcask_room(payload
     serialize/payload/codec/planes.h
     serialize/payload/codec/planes_avx2.h
     serialize/payload/codec/planes_kernels.h
+    serialize/payload/codec/planes_zeros.h
     serialize/payload/codec/scratch.h
     serialize/payload/content_hash.h
     serialize/payload/internal/chunk_reader.h

@@ -2,6 +2,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
 #endif
 
 #include <cstdlib>
@@ -33,6 +35,14 @@ CpuFeatures DetectFeatures() {
   features.vpclmul512 = features.vpclmul256 && features.avx512;
   features.vbmi2 = features.avx512 && __builtin_cpu_supports("avx512vbmi2");
   features.amd = __builtin_cpu_is("amd");
+#elif defined(__aarch64__)
+  features.neon = true;
+#if defined(__linux__)
+  constexpr unsigned long kHwcapCrc32 = 1 << 7;  // HWCAP_CRC32 of <asm/hwcap.h>
+  features.arm_crc32 = (getauxval(AT_HWCAP) & kHwcapCrc32) != 0;
+#elif defined(__ARM_FEATURE_CRC32)
+  features.arm_crc32 = true;
+#endif
 #endif
   return features;
 }

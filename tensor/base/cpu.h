@@ -5,8 +5,8 @@
 //
 // TENSORCASK_CPU in the environment hides extensions, so that each kernel can be tested on one machine: "scalar" hides
 // all, the maker too, "sse42" leaves sse42 and pclmul, "avx2" leaves avx2 and vpclmul256 as well, "avx512" hides
-// nothing. Any other text counts as "scalar", so that a misspelling costs speed and nothing else; empty counts as
-// unset.
+// nothing. Of ARM's extensions "scalar" alone hides some: all. Any other text counts as "scalar", so that a misspelling
+// costs speed and nothing else; empty counts as unset.
 
 #ifndef TENSORCASK_TENSOR_BASE_CPU_H_
 #define TENSORCASK_TENSOR_BASE_CPU_H_
@@ -25,6 +25,9 @@ struct CpuFeatures {
   bool vbmi2 = false;       // compress and expand bytes and words; implies avx512
 
   bool amd = false;  // no extension, but the maker: caches differ
+
+  bool neon = false;       // every AArch64 processor has it
+  bool arm_crc32 = false;  // the crc32 instructions of ARMv8; implies neon
 };
 
 // Detected on the first call; thread-safe. A kernel asks for the extension that implies all that it uses.

@@ -63,6 +63,8 @@ const Kernels& GetKernels() {
     } else if (cpu.pclmul) {
       chosen = {internal::Crc32cSse42, internal::StreamCrc32cSse42};
     }
+#elif defined(__aarch64__)
+    if (GetCpuFeatures().arm_crc32) chosen = {internal::Crc32cArm, nullptr};
 #endif
     return chosen;
   }();

@@ -5,8 +5,8 @@
 //   StoreLittleEndian(MaskCrc32c(crc), trailer);
 //
 // Polynomial 0x1EDC6F41 reflected, initial value and final XOR 0xFFFFFFFF (RFC 3720, B.4): Crc32c("123456789") is
-// 0xE3069283. Three kernels give the same numbers: carry-less multiplication in AVX-512 registers, three interleaved
-// streams of SSE4.2's crc32 instruction, and tables (internal/crc32c_kernels.h).
+// 0xE3069283. All kernels give the same numbers: carry-less multiplication in AVX-512 or AVX2 registers, three
+// interleaved streams of the crc32 instruction of SSE4.2 or ARMv8, and tables (internal/crc32c_kernels.h).
 
 #ifndef TENSORCASK_TENSOR_BASE_CRC32C_H_
 #define TENSORCASK_TENSOR_BASE_CRC32C_H_

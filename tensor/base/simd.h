@@ -64,7 +64,37 @@ __attribute__((target("avx2"))) inline __m256i UnpackHigh(__m256i a, __m256i b) 
 
 }  // namespace tensorcask::internal
 
-#endif  // defined(__x86_64__)
+#elif defined(__aarch64__)
+
+#include <arm_neon.h>
+
+namespace tensorcask::internal {
+
+// The same in one lane.
+template <int kElement>
+inline uint8x16_t UnpackLow(uint8x16_t a, uint8x16_t b) {
+  if constexpr (kElement == 1) return vzip1q_u8(a, b);
+  if constexpr (kElement == 2)
+    return vreinterpretq_u8_u16(vzip1q_u16(vreinterpretq_u16_u8(a), vreinterpretq_u16_u8(b)));
+  if constexpr (kElement == 4)
+    return vreinterpretq_u8_u32(vzip1q_u32(vreinterpretq_u32_u8(a), vreinterpretq_u32_u8(b)));
+  if constexpr (kElement == 8)
+    return vreinterpretq_u8_u64(vzip1q_u64(vreinterpretq_u64_u8(a), vreinterpretq_u64_u8(b)));
+}
+template <int kElement>
+inline uint8x16_t UnpackHigh(uint8x16_t a, uint8x16_t b) {
+  if constexpr (kElement == 1) return vzip2q_u8(a, b);
+  if constexpr (kElement == 2)
+    return vreinterpretq_u8_u16(vzip2q_u16(vreinterpretq_u16_u8(a), vreinterpretq_u16_u8(b)));
+  if constexpr (kElement == 4)
+    return vreinterpretq_u8_u32(vzip2q_u32(vreinterpretq_u32_u8(a), vreinterpretq_u32_u8(b)));
+  if constexpr (kElement == 8)
+    return vreinterpretq_u8_u64(vzip2q_u64(vreinterpretq_u64_u8(a), vreinterpretq_u64_u8(b)));
+}
+
+}  // namespace tensorcask::internal
+
+#endif
 
 // Interleave<V, kElement, kLength>(list) interleaves the first half of a list of registers with the second half. That
 // moves the highest bit of each element's position in the list to the lowest place; log2(n) times it transposes n rows

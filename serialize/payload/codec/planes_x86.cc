@@ -3,6 +3,7 @@
 
 #include "tensorcask/serialize/payload/codec/planes_avx2.h"
 #include "tensorcask/serialize/payload/codec/planes_kernels.h"
+#include "tensorcask/serialize/payload/codec/planes_zeros.h"
 #include "tensorcask/tensor/base/cpu.h"
 #include "tensorcask/tensor/base/simd.h"
 
@@ -153,27 +154,6 @@ CASK_AVX2 size_t Join(const PlaneSource* planes, size_t count, uint8_t* numbers)
 
 // ---- Zero bitmap ----------------------------------------------------------------------------------------------------
 
-// For each byte of a mask, which of eight numbers goes to which position. Unused positions have kEmpty, which gives 0.
-constexpr uint8_t kEmpty = 0xff;
-struct Places {
-  uint8_t rows[256][8];
-};
-constexpr Places MakePlaces(bool back) {
-  Places places = {};
-  for (int mask = 0; mask < 256; ++mask) {
-    int rank = 0;
-    for (int i = 0; i < 8; ++i) places.rows[mask][i] = kEmpty;
-    for (int i = 0; i < 8; ++i) {
-      if ((mask >> i & 1) == 0) continue;
-      places.rows[mask][back ? i : rank] = static_cast<uint8_t>(back ? rank : i);
-      ++rank;
-    }
-  }
-  return places;
-}
-constexpr Places kDense = MakePlaces(false);  // number rows[mask][j] goes to place j
-constexpr Places kSparse = MakePlaces(true);
-
 // Moves eight numbers (four of 8 bytes) as `row` says. Reads and writes that many.
 template <int kBytes>
 CASK_AVX2 inline void Arrange(const uint8_t* from, const uint8_t* row, uint8_t* to) {
@@ -294,41 +274,6 @@ struct WideStep {
   }
 };
 
-// The loops have no target attribute, so that the compiler can inline them into functions with any.
-#define CASK_INLINE inline __attribute__((always_inline))
-template <typename AnyStep>
-CASK_INLINE CountedBlocks CompactSteps(const uint8_t* numbers, size_t count, uint8_t* mask, uint8_t* dense) {
-  CountedBlocks done;
-  for (; count - done.numbers >= AnyStep::kNumbers; done.numbers += AnyStep::kNumbers) {
-    // Stores whole registers: the output has room for as many numbers as were read.
-    done.nonzero += AnyStep::Compact(numbers + done.numbers * AnyStep::kBytes, mask + done.numbers / 8,
-                                     dense + done.nonzero * AnyStep::kBytes);
-  }
-  return done;
-}
-template <typename AnyStep>
-CASK_INLINE CountedBlocks PutSteps(const uint8_t* mask, const uint8_t* dense, size_t dense_count, size_t count,
-                                   uint8_t* numbers) {
-  constexpr size_t kNumbers = AnyStep::kNumbers;
-  constexpr size_t kBytes = AnyStep::kBytes;
-  uint8_t last[2 * kNumbers * kBytes] = {};  // fewer than kNumbers, and room for a step to read on
-  const uint8_t* from = dense;
-  bool near_end = false;
-  CountedBlocks done;
-  for (; count - done.numbers >= kNumbers; done.numbers += kNumbers) {
-    const size_t left = dense_count - done.nonzero;
-    if (left < kNumbers && !near_end) {
-      if (left > 0) std::memcpy(last, from, left * kBytes);
-      from = last;
-      near_end = true;
-    }
-    const size_t nonzero = AnyStep::PutBack(mask + done.numbers / 8, from, numbers + done.numbers * kBytes);
-    from += nonzero * kBytes;
-    done.nonzero += nonzero;
-  }
-  return done;
-}
-
 template <int kBytes>
 CASK_AVX2 __attribute__((flatten)) CountedBlocks CompactNonzeros(const uint8_t* numbers, size_t count, uint8_t* mask,
                                                                  uint8_t* dense) {
@@ -436,7 +381,7 @@ const BlockKernels* FindBlockKernels(int number_bytes) {
 
 }  // namespace tensorcask::internal
 
-#else  // defined(__x86_64__)
+#elif !defined(__aarch64__)  // whose kernels are in planes_neon.cc
 
 namespace tensorcask::internal {
 

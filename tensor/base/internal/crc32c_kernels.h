@@ -55,6 +55,9 @@ uint32_t StreamCrc32cAvx2(uint32_t crc, const unsigned char* bytes, size_t count
 // Carry-less multiplication in 512-bit registers. Require CpuFeatures::vpclmul512.
 uint32_t Crc32cAvx512(uint32_t crc, const unsigned char* bytes, size_t count);
 uint32_t StreamCrc32cAvx512(uint32_t crc, const unsigned char* bytes, size_t count, unsigned char* out);
+#elif defined(__aarch64__)
+// Three interleaved streams of the crc32 instruction. Requires CpuFeatures::arm_crc32.
+uint32_t Crc32cArm(uint32_t crc, const unsigned char* bytes, size_t count);
 #endif
 
 }  // namespace tensorcask::internal

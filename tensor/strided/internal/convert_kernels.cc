@@ -2,6 +2,8 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 #include <algorithm>
@@ -246,6 +248,21 @@ __attribute__((target("avx2,f16c"))) void LoadHalvesAvx2(const void* from, void*
     _mm256_storeu_ps(floats + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(halves + i))));
   }
 }
+#elif defined(__aarch64__)
+void StoreHalvesNeon(const void* from, void* to, size_t count) {
+  const auto* const floats = static_cast<const float*>(from);
+  auto* const halves = static_cast<uint16_t*>(to);
+  for (size_t i = 0; i < count; i += 4) {
+    vst1_u16(halves + i, vreinterpret_u16_f16(vcvt_f16_f32(vld1q_f32(floats + i))));
+  }
+}
+void LoadHalvesNeon(const void* from, void* to, size_t count) {
+  const auto* const halves = static_cast<const uint16_t*>(from);
+  auto* const floats = static_cast<float*>(to);
+  for (size_t i = 0; i < count; i += 4) {
+    vst1q_f32(floats + i, vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(halves + i))));
+  }
+}
 #endif
 
 // ---- Choice ---------------------------------------------------------------------------------------------------------
@@ -264,6 +281,10 @@ ElementSteps StepsOfType(const CpuFeatures& features) {
 #if defined(__x86_64__)
   if (std::is_same_v<T, float16> && features.avx2) {
     return {kFloat, true, {LoadHalvesAvx2, sizeof(float)}, {StoreHalvesAvx2, sizeof(float16)}};
+  }
+#elif defined(__aarch64__)
+  if (std::is_same_v<T, float16> && features.neon) {
+    return {kFloat, true, {LoadHalvesNeon, sizeof(float)}, {StoreHalvesNeon, sizeof(float16)}};
   }
 #endif
   if constexpr (Element<T>::kIsWide) {

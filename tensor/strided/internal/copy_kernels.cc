@@ -66,6 +66,8 @@ const CopyKernels& KernelsFor(size_t element_bytes, const CpuFeatures& features)
 #if defined(__x86_64__)
   if (features.avx512) return kAvx512CopyKernels[index];
   if (features.avx2) return kAvx2CopyKernels[index];
+#elif defined(__aarch64__)
+  if (features.neon) return kNeonCopyKernels[index];
 #else
   static_cast<void>(features);
 #endif

@@ -47,6 +47,8 @@ extern const CopyKernels kScalarCopyKernels[5];
 #if defined(__x86_64__)
 extern const CopyKernels kAvx2CopyKernels[5];
 extern const CopyKernels kAvx512CopyKernels[5];
+#elif defined(__aarch64__)
+extern const CopyKernels kNeonCopyKernels[5];
 #endif
 
 // The portable kernels. The others use them for blocks that are too small for vectors.

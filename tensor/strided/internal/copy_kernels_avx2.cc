@@ -101,7 +101,9 @@ struct Vector {
   }
 };
 
-#include "tensorcask/tensor/strided/internal/copy_kernels_x86.inc"
+#include "tensorcask/tensor/strided/internal/copy_kernels_vector.inc"
+// Behind the one above.
+#include "tensorcask/tensor/strided/internal/copy_kernels_stream.inc"
 
 }  // namespace
 

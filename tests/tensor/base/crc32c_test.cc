@@ -98,6 +98,10 @@ TEST(Crc32c, KernelsAgree) {
     if (GetCpuFeatures().vpclmul512) {
       ASSERT_EQ(internal::Crc32cAvx512(before, data + offset, size), want);
     }
+#elif defined(__aarch64__)
+    if (GetCpuFeatures().arm_crc32) {
+      ASSERT_EQ(internal::Crc32cArm(before, data + offset, size), want);
+    }
 #endif
   }
 }

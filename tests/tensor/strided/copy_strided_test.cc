@@ -38,6 +38,7 @@ std::vector<Level> Levels() {
   std::vector<Level> levels = {{"scalar", CpuFeatures()}};
   if (GetCpuFeatures().avx2) levels.push_back({"avx2", LimitFeatures(GetCpuFeatures(), "avx2")});
   if (GetCpuFeatures().avx512) levels.push_back({"avx512", GetCpuFeatures()});
+  if (GetCpuFeatures().neon) levels.push_back({"neon", GetCpuFeatures()});
   return levels;
 }
 

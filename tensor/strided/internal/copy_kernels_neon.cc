@@ -1,0 +1,89 @@
+// The kernels of copy_kernels.h for AArch64, in registers of 16 bytes.
+
+#include "tensorcask/tensor/base/simd.h"
+#include "tensorcask/tensor/strided/internal/copy_kernels.h"
+
+#if defined(__aarch64__)
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#define CASK_TARGET  // every processor has these instructions
+
+namespace tensorcask::internal {
+namespace {
+
+struct Vector {
+  static constexpr int64_t kBytes = 16;
+  uint8x16_t bits;
+
+  static Vector Load(const char* from) { return {vld1q_u8(reinterpret_cast<const uint8_t*>(from))}; }
+  static void Store(char* to, Vector a) { vst1q_u8(reinterpret_cast<uint8_t*>(to), a.bits); }
+  template <int kElement>
+  static Vector UnpackLow(Vector a, Vector b) {
+    return {internal::UnpackLow<kElement>(a.bits, b.bits)};
+  }
+  template <int kElement>
+  static Vector UnpackHigh(Vector a, Vector b) {
+    return {internal::UnpackHigh<kElement>(a.bits, b.bits)};
+  }
+  template <int kLane>
+  void StoreLane(char* to) const {
+    static_assert(kLane == 0);
+    Store(to, *this);
+  }
+
+  template <int kElement>
+  static Vector Even(Vector a, Vector b) {
+    if constexpr (kElement == 1) return {vuzp1q_u8(a.bits, b.bits)};
+    if constexpr (kElement == 2) {
+      return {vreinterpretq_u8_u16(vuzp1q_u16(vreinterpretq_u16_u8(a.bits), vreinterpretq_u16_u8(b.bits)))};
+    }
+    if constexpr (kElement == 4) {
+      return {vreinterpretq_u8_u32(vuzp1q_u32(vreinterpretq_u32_u8(a.bits), vreinterpretq_u32_u8(b.bits)))};
+    }
+    if constexpr (kElement == 8) {
+      return {vreinterpretq_u8_u64(vuzp1q_u64(vreinterpretq_u64_u8(a.bits), vreinterpretq_u64_u8(b.bits)))};
+    }
+    if constexpr (kElement == 16) return a;
+  }
+
+  template <int kElement>
+  static Vector Reverse(Vector a) {
+    if constexpr (kElement == 16) return a;
+    // In each half, then the halves.
+    uint8x16_t halves = a.bits;
+    if constexpr (kElement == 1) halves = vrev64q_u8(halves);
+    if constexpr (kElement == 2) halves = vreinterpretq_u8_u16(vrev64q_u16(vreinterpretq_u16_u8(halves)));
+    if constexpr (kElement == 4) halves = vreinterpretq_u8_u32(vrev64q_u32(vreinterpretq_u32_u8(halves)));
+    return {vextq_u8(halves, halves, 8)};
+  }
+
+  template <int kElement>
+  static Vector Repeat(const char* from) {
+    const auto load = [from](auto element) {
+      std::memcpy(&element, from, sizeof(element));
+      return element;
+    };
+    if constexpr (kElement == 1) return {vdupq_n_u8(load(uint8_t{}))};
+    if constexpr (kElement == 2) return {vreinterpretq_u8_u16(vdupq_n_u16(load(uint16_t{})))};
+    if constexpr (kElement == 4) return {vreinterpretq_u8_u32(vdupq_n_u32(load(uint32_t{})))};
+    if constexpr (kElement == 8) return {vreinterpretq_u8_u64(vdupq_n_u64(load(uint64_t{})))};
+    if constexpr (kElement == 16) return Load(from);
+  }
+};
+
+#include "tensorcask/tensor/strided/internal/copy_kernels_vector.inc"
+
+template <int kElement>
+constexpr CopyKernels kKernels = {
+    CopyElements<kElement>, Transpose<kElement>, Gather<kElement>, nullptr, nullptr, nullptr, nullptr};
+
+}  // namespace
+
+const CopyKernels kNeonCopyKernels[5] = {kKernels<1>, kKernels<2>, kKernels<4>, kKernels<8>, kKernels<16>};
+
+}  // namespace tensorcask::internal
+
+#endif  // defined(__aarch64__)
