@@ -836,8 +836,10 @@ tensorcask_room(memory
     tensor/memory/device_backend.h
     tensor/memory/host_backend.h
     tensor/memory/host_caching_allocator.h
+    tensor/memory/internal/allocate_or_null.h
     tensor/memory/internal/allocator_memory.h
     tensor/memory/internal/cuda_driver.h
+    tensor/memory/internal/make_node.h
     tensor/memory/internal/owner_lock.h
     tensor/memory/internal/pending_frees.h
     tensor/memory/internal/staged_memory.h
@@ -5267,6 +5269,8 @@ tensorcask_test(tests_tensor_memory_allocation_failure_test
     Tensorcask::memory
     Tensorcask::tensor
     absl::function_ref
+    absl::status
+    absl::strings
     tests_support_failing_allocator
     tests_support_failing_new
     tests_support_status_matchers

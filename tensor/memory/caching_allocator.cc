@@ -12,12 +12,12 @@
 #include <utility>
 #include <vector>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/tensor/allocator.h"
+#include "tensorcask/tensor/base/catch_exceptions.h"
 #include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -25,6 +25,7 @@
 #include "tensorcask/tensor/memory/caching_options.h"
 #include "tensorcask/tensor/memory/device_backend.h"
 #include "tensorcask/tensor/memory/internal/allocator_memory.h"
+#include "tensorcask/tensor/memory/internal/make_node.h"
 #include "tensorcask/tensor/memory/internal/staged_memory.h"
 #include "tensorcask/tensor/memory/memory_snapshot.h"
 #include "tensorcask/tensor/memory/memory_statistics.h"
@@ -68,14 +69,14 @@ CachingAllocator::CachingAllocator(RefPtr<DeviceBackend> backend, const CachingO
 
 CachingAllocator::~CachingAllocator() {
   memory_ = nullptr;  // waits for its work
-  static_cast<void>(ProcessFrees(/*wait=*/true));
+  static_cast<void>(CatchExceptions([this] { return ProcessFrees(/*wait=*/true); }));
   // Freeing memory of a device waits for its work, so blocks whose events failed may be released as well.
   frees_.Abandon([this](void* block) { FreeBlock(static_cast<Block*>(block)); });
   for (const auto& [start, block] : blocks_) {
     CASK_CHECK(!block->is_active(), "a caching allocator is destroyed after its blocks were freed");
   }
   for (const auto& entry : private_) entry.second->is_retired = true;
-  static_cast<void>(ReleaseCached());
+  static_cast<void>(CatchExceptions([this] { return ReleaseCached(); }));
 }
 
 absl::StatusOr<void*> CachingAllocator::TryAllocate(size_t bytes, StreamId stream) {
@@ -168,14 +169,14 @@ CachingAllocator::Block* CachingAllocator::NewSegment(Request& request, bool is_
     return nullptr;
   }
   if (is_expandable_) return ExpandSegment(request);
+  BlockNode node = MakeBlock();
   absl::StatusOr<void*> start = backend_->Allocate(request.segment_bytes);
   if (!start.ok()) {
     request.error = start.status();
     return nullptr;
   }
-  absl::Cleanup free = [&] { static_cast<void>(backend_->Free(*start, request.segment_bytes)); };
-  Block* const block = NewBlock(request.stream, request.pool, static_cast<char*>(*start), request.segment_bytes);
-  std::move(free).Cancel();
+  Block* const block =
+      AddBlock(std::move(node), request.stream, request.pool, static_cast<char*>(*start), request.segment_bytes);
   reserved_bytes_ += block->bytes;
   Count(&MemoryStatistics::segments, *block->pool, 1);
   Count(&MemoryStatistics::reserved_bytes, *block->pool, Signed(block->bytes));
@@ -218,19 +219,28 @@ CachingAllocator::Block* CachingAllocator::TakeFrom(Block* block, const Request&
   return block;
 }
 
-CachingAllocator::Block* CachingAllocator::NewBlock(StreamId stream, Pool* pool, char* start, size_t bytes) {
-  auto block = std::make_unique<Block>();
+CachingAllocator::BlockNode CachingAllocator::MakeBlock() {
+  BlockNode node = internal::MakeNode(blocks_);
+  node.mapped() = std::make_unique<Block>();
+  FreeBlocks one = {node.mapped().get()};
+  node.mapped()->free_node = one.extract(one.begin());
+  return node;
+}
+
+CachingAllocator::Block* CachingAllocator::AddBlock(BlockNode node, StreamId stream, Pool* pool, char* start,
+                                                    size_t bytes) {
+  Block* const block = node.mapped().get();
   block->stream = stream;
   block->pool = pool;
   block->start = start;
   block->bytes = bytes;
-  FreeBlocks node = {block.get()};
-  block->free_node = node.extract(node.begin());
-  return blocks_.emplace(start, std::move(block)).first->second.get();
+  node.key() = start;
+  blocks_.insert(std::move(node));
+  return block;
 }
 
 CachingAllocator::Block* CachingAllocator::NewRest(const Block& block, size_t bytes) {
-  Block* const rest = NewBlock(block.stream, block.pool, block.start + bytes, block.bytes - bytes);
+  Block* const rest = AddBlock(MakeBlock(), block.stream, block.pool, block.start + bytes, block.bytes - bytes);
   rest->mapped = block.mapped;
   rest->expandable = block.expandable;
   return rest;
@@ -388,13 +398,9 @@ absl::Status CachingAllocator::ReleaseCached() {
   absl::Status result = ProcessFrees(/*wait=*/true);
   const auto release = [&](const PoolPair& pair) {
     for (const Pool* const pool : {&pair.large, &pair.small}) {
-      const std::vector<Block*> blocks(pool->free_blocks.begin(), pool->free_blocks.end());
-      for (Block* const block : blocks) {
-        if (block->expandable != nullptr) {
-          result.Update(UnmapSteps(block));
-        } else if (!block->is_split()) {
-          result.Update(ReleaseBlock(block));
-        }
+      for (auto next = pool->free_blocks.begin(); next != pool->free_blocks.end();) {
+        Block* const block = *next++;  // releasing removes this one alone
+        if (block->expandable == nullptr && !block->is_split()) result.Update(ReleaseBlock(block));
       }
     }
   };

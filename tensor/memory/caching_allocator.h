@@ -61,6 +61,7 @@
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/memory/caching_options.h"
 #include "tensorcask/tensor/memory/device_backend.h"
+#include "tensorcask/tensor/memory/internal/allocate_or_null.h"
 #include "tensorcask/tensor/memory/internal/pending_frees.h"
 #include "tensorcask/tensor/memory/memory_snapshot.h"
 #include "tensorcask/tensor/memory/memory_statistics.h"
@@ -84,7 +85,7 @@ class CachingAllocator final : public Allocator {
   static RefPtr<CachingAllocator> Make(RefPtr<DeviceBackend> backend, const CachingOptions& options = {});
 
   absl::string_view name() const override { return "caching"; }
-  void* Allocate(size_t bytes) override { return TryAllocate(bytes).value_or(nullptr); }
+  void* Allocate(size_t bytes) override { return internal::AllocateOrNull(*this, bytes); }
   absl::StatusOr<void*> TryAllocate(size_t bytes) override { return TryAllocate(bytes, kDefaultStream); }
   // Requires: this allocator returned the block, which was not freed since.
   void Deallocate(void* block, size_t bytes) override;
@@ -202,13 +203,15 @@ class CachingAllocator final : public Allocator {
     Pool* pool = nullptr;
     absl::Status error;  // of the last attempt to get a new segment
   };
+  using Blocks = std::unordered_map<const void*, std::unique_ptr<Block>>;
+  using BlockNode = Blocks::node_type;
   using CounterOf = PoolCounters MemoryStatistics::*;
 
   CachingAllocator(RefPtr<DeviceBackend> backend, const CachingOptions& options);
   ~CachingAllocator() override;
 
-  // All below require: the lock is held. RunMissCallbacks gives it up for a while. What throws std::bad_alloc does so
-  // before it changes anything.
+  // All below require: the lock is held. RunMissCallbacks gives it up for a while. After std::bad_alloc all blocks are
+  // valid; some cached memory may have been released or mapped.
   PoolPair* PairOf(absl::string_view tag);
   Block* FindFreeBlock(const Request& request);
   bool RunMissCallbacks(std::unique_lock<std::mutex>& lock);
@@ -217,15 +220,16 @@ class CachingAllocator final : public Allocator {
   Block* TakeFrom(Block* block, const Request& request);
   bool ShouldSplit(const Block& block, size_t bytes) const;
   void FreeBlock(Block* block);
-  // Of blocks and their order; these count nothing.
-  Block* NewBlock(StreamId stream, Pool* pool, char* start, size_t bytes);  // in no free_blocks
+  // These change blocks, but no statistics.
+  BlockNode MakeBlock();
+  Block* AddBlock(BlockNode node, StreamId stream, Pool* pool, char* start, size_t bytes);  // allocates nothing
   void AddFree(Block* block);
   void RemoveFree(Block* block);
-  Block* NewRest(const Block& block, size_t bytes);  // for all behind the first `bytes` bytes; not yet a neighbour
+  Block* NewRest(const Block& block, size_t bytes);  // for the bytes after the first `bytes`; Split links it
   // Require: none of these blocks is in free_blocks.
   void Split(Block* block, Block* rest);
   void JoinNext(Block* block);  // adds the next block to this one
-  // Joins a block with its neighbours of the same kind, free or without memory. The whole block.
+  // Joins a block with its neighbours: free with free, unmapped with unmapped. Returns the joined block.
   Block* JoinNeighbours(Block* block);
   // Of expandable segments (caching_allocator_expandable.cc).
   absl::StatusOr<Expandable*> ExpandableOf(const Request& request);
@@ -253,7 +257,7 @@ class CachingAllocator final : public Allocator {
   PoolPair common_{0, ""};
   std::map<std::string, std::unique_ptr<PoolPair>, std::less<>> private_;  // by tag
   int64_t next_pool_id_ = 1;
-  std::unordered_map<const void*, std::unique_ptr<Block>> blocks_;  // by start
+  Blocks blocks_;  // by start
   std::vector<std::unique_ptr<Expandable>> expandable_;
   internal::PendingFrees frees_;
   std::vector<std::function<bool()>> miss_callbacks_;

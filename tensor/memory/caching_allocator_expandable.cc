@@ -34,12 +34,11 @@ absl::StatusOr<CachingAllocator::Expandable*> CachingAllocator::ExpandableOf(con
   segment->step_bytes =
       RoundUp(request.pool->is_small ? kSmallSegmentBytes : kLargeSegmentBytes, backend_->MappingGranularity());
   segment->bytes = RoundUp(static_cast<size_t>(info.total_bytes / 8 * 9), segment->step_bytes);
-  CASK_ASSIGN_OR_RETURN(void* const start, backend_->ReserveAddresses(segment->bytes));
-  absl::Cleanup free = [&] { static_cast<void>(backend_->FreeAddresses(start, segment->bytes)); };
-  segment->start = static_cast<char*>(start);
   expandable_.reserve(expandable_.size() + 1);
-  Block* const gap = NewBlock(request.stream, request.pool, segment->start, segment->bytes);
-  std::move(free).Cancel();
+  BlockNode node = MakeBlock();
+  CASK_ASSIGN_OR_RETURN(void* const start, backend_->ReserveAddresses(segment->bytes));
+  segment->start = static_cast<char*>(start);
+  Block* const gap = AddBlock(std::move(node), request.stream, request.pool, segment->start, segment->bytes);
   gap->mapped = false;
   gap->expandable = segment.get();
   expandable_.push_back(std::move(segment));
@@ -134,18 +133,33 @@ absl::Status CachingAllocator::UnmapSteps(Block* block) {
   return absl::OkStatus();
 }
 
-// Gives back the addresses of segments without memory.
+// Unmaps the free steps of the segments of pools that are not private or retired, and gives back the addresses of the
+// segments that have no memory then.
 absl::Status CachingAllocator::ReleaseExpandable() {
   absl::Status result;
-  const auto is_released = [&](const std::unique_ptr<Expandable>& segment) {
-    Block* const block = blocks_.find(segment->start)->second.get();
-    if (block->mapped || block->next != nullptr) return false;
-    const absl::Status freed = backend_->FreeAddresses(segment->start, segment->bytes);
+  for (size_t i = 0; i < expandable_.size();) {
+    const Expandable& segment = *expandable_[i];
+    const PoolPair& pair = *segment.pool->pair;
+    const auto first = [&] { return blocks_.find(segment.start)->second.get(); };
+    if (pair.id == 0 || pair.is_retired) {
+      for (Block* block = first(); block != nullptr;) {
+        Block* next = block->next;
+        // A gap behind a free block becomes one with the gaps in it.
+        if (next != nullptr && !next->mapped) next = next->next;
+        if (block->is_free()) result.Update(UnmapSteps(block));
+        block = next;
+      }
+    }
+    const bool has_memory = first()->mapped || first()->next != nullptr;
+    const absl::Status freed = has_memory ? absl::OkStatus() : backend_->FreeAddresses(segment.start, segment.bytes);
     result.Update(freed);
-    if (freed.ok()) blocks_.erase(blocks_.find(segment->start));
-    return freed.ok();
-  };
-  expandable_.erase(std::remove_if(expandable_.begin(), expandable_.end(), is_released), expandable_.end());
+    if (has_memory || !freed.ok()) {
+      ++i;
+    } else {
+      blocks_.erase(blocks_.find(segment.start));
+      expandable_.erase(expandable_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
   return result;
 }
 

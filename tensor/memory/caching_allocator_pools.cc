@@ -15,6 +15,7 @@
 #include "tensorcask/tensor/device_memory.h"
 #include "tensorcask/tensor/memory/caching_allocator.h"
 #include "tensorcask/tensor/memory/device_backend.h"
+#include "tensorcask/tensor/memory/internal/allocate_or_null.h"
 #include "tensorcask/tensor/memory/internal/allocator_memory.h"
 #include "tensorcask/tensor/memory/internal/staged_memory.h"
 
@@ -30,7 +31,7 @@ class PartAllocator final : public Allocator {
         memory_(internal::MakeStagedMemory(cache_.get(), stream)) {}
 
   absl::string_view name() const override { return "caching"; }
-  void* Allocate(size_t bytes) override { return TryAllocate(bytes).value_or(nullptr); }
+  void* Allocate(size_t bytes) override { return internal::AllocateOrNull(*this, bytes); }
   absl::StatusOr<void*> TryAllocate(size_t bytes) override {
     if (memory_ != nullptr) static_cast<void>(memory_->ReleaseDone(/*wait=*/false));
     return cache_->TryAllocate(bytes, stream_, pool_);

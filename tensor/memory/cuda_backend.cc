@@ -2,8 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -96,14 +98,24 @@ CudaBackend::~CudaBackend() {
 
 template <typename Call>
 absl::Status CudaBackend::Do(absl::string_view what, Call&& call) const {
-  const absl::Status entered =
-      driver_->Check(driver_->cuCtxPushCurrent_v2(context_), absl::StrCat(name_, ": cuCtxPushCurrent"));
-  if (!entered.ok()) return entered;
+  // Messages are made after errors alone: without memory for a message, a call that succeeded must not look failed.
+  const internal::CudaResult entered = driver_->cuCtxPushCurrent_v2(context_);
+  if (entered != internal::kCudaSuccess) return driver_->Check(entered, absl::StrCat(name_, ": cuCtxPushCurrent"));
   const internal::CudaResult result = call();
   internal::CudaContext left = nullptr;
   const internal::CudaResult popped = driver_->cuCtxPopCurrent_v2(&left);
   if (result != internal::kCudaSuccess) return driver_->Check(result, absl::StrCat(name_, ": ", what));
-  return driver_->Check(popped, absl::StrCat(name_, ": cuCtxPopCurrent"));
+  if (popped != internal::kCudaSuccess) return driver_->Check(popped, absl::StrCat(name_, ": cuCtxPopCurrent"));
+  return absl::OkStatus();
+}
+
+template <typename T>
+int64_t CudaBackend::AddNode(std::map<int64_t, T>& from, T value, std::map<int64_t, T>& to) {
+  auto node = from.extract(from.begin());
+  node.key() = next_id_;
+  node.mapped() = value;
+  to.insert(std::move(node));
+  return next_id_++;
 }
 
 absl::StatusOr<void*> CudaBackend::StreamHandle(StreamId stream) const {
@@ -172,10 +184,11 @@ absl::Status CudaBackend::FreeAddresses(void* start, size_t bytes) {
 absl::Status CudaBackend::Map(void* start, size_t bytes) {
   if (mapping_bytes_ == 0) return DeviceBackend::Map(start, bytes);
   const internal::CudaAllocationProperties memory = MemoryOf(cuda_device_);
+  const std::string map = absl::StrCat("cuMemMap of ", bytes, " bytes");  // allocated before there is memory to lose
   internal::CudaMemory handle = 0;
   CASK_RETURN_IF_ERROR(Do(absl::StrCat("cuMemCreate of ", bytes, " bytes"),
                           [&] { return driver_->cuMemCreate(&handle, bytes, &memory, 0); }));
-  const absl::Status mapped = Do(absl::StrCat("cuMemMap of ", bytes, " bytes"), [&] {
+  const absl::Status mapped = Do(map, [&] {
     internal::CudaResult result = driver_->cuMemMap(AddressOf(start), bytes, 0, handle, 0);
     if (result != internal::kCudaSuccess) return result;
     internal::CudaAccess access;
@@ -201,11 +214,11 @@ absl::Status CudaBackend::Unmap(void* start, size_t bytes) {
 
 absl::StatusOr<StreamId> CudaBackend::CreateStream() {
   void* stream = nullptr;
+  std::map<StreamId, Stream> node = {{0, Stream()}};  // allocated first, so that no stream is lost
   CASK_RETURN_IF_ERROR(
       Do("cuStreamCreate", [&] { return driver_->cuStreamCreate(&stream, internal::kCudaStreamNonBlocking); }));
   const std::lock_guard<std::mutex> lock(mutex_);
-  streams_[next_id_] = {stream, /*is_adopted=*/false};
-  return next_id_++;
+  return AddNode(node, Stream{stream, /*is_adopted=*/false}, streams_);
 }
 
 StreamId CudaBackend::AdoptStream(void* stream) {
@@ -239,6 +252,7 @@ absl::Status CudaBackend::Synchronize(StreamId stream) {
 absl::StatusOr<EventId> CudaBackend::RecordEvent(StreamId stream) {
   CASK_ASSIGN_OR_RETURN(void* const handle, StreamHandle(stream));
   void* event = nullptr;
+  std::map<EventId, void*> node = {{0, nullptr}};  // allocated first, so that no event is lost
   CASK_RETURN_IF_ERROR(Do("cuEventRecord", [&] {
     internal::CudaResult result = driver_->cuEventCreate(&event, internal::kCudaEventDisableTiming);
     if (result != internal::kCudaSuccess) return result;
@@ -247,8 +261,7 @@ absl::StatusOr<EventId> CudaBackend::RecordEvent(StreamId stream) {
     return result;
   }));
   const std::lock_guard<std::mutex> lock(mutex_);
-  events_[next_id_] = event;
-  return next_id_++;
+  return AddNode(node, event, events_);
 }
 
 absl::StatusOr<bool> CudaBackend::QueryEvent(EventId event) {

@@ -87,6 +87,9 @@ class CudaBackend final : public DeviceBackend {
 
   absl::Status Start();  // once, before all others
   absl::StatusOr<size_t> FindMappingGranularity() const;
+  // Inserts the one node of `from`, with the next number and `value`. Requires: the lock is held.
+  template <typename T>
+  int64_t AddNode(std::map<int64_t, T>& from, T value, std::map<int64_t, T>& to);
   // Calls `call` with the context current; `what` is for the message.
   template <typename Call>
   absl::Status Do(absl::string_view what, Call&& call) const;

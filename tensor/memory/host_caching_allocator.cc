@@ -3,16 +3,20 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/catch_exceptions.h"
+#include "tensorcask/tensor/base/owner_process.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/memory/internal/owner_lock.h"
 #include "tensorcask/tensor/memory/pool_allocator.h"
@@ -56,8 +60,8 @@ struct LargeBlocks {
 
 namespace internal {
 
-// The blocks of one thread. When the thread or the allocator ends, they go to the allocator's pools.
-struct HostCacheFront {
+// The blocks that a thread keeps. When the thread or the allocator ends, they go to the allocator's pools.
+struct ThreadCache {
   static constexpr size_t kClasses = 12;  // 32 bytes to 64 KiB
 
   struct Blocks {
@@ -90,80 +94,82 @@ struct HostCacheFront {
     }
   };
 
-  OwnerLock lock;  // the owner is the thread; others hold the lock of the allocator, too
+  OwnerLock lock;  // for `blocks`; the owner is the thread
   Blocks blocks;
-  RefPtr<PoolAllocator> small;  // null: the thread or the allocator has ended
+
+  std::atomic<bool> has_ended{false};  // the thread or the allocator has
+  std::mutex end_mutex;                // for the end of one of them
+  RefPtr<PoolAllocator> small;         // of the allocator
   RefPtr<PoolAllocator> large;
+  const OwnerProcess process;
 };
 
 }  // namespace internal
 
 namespace {
 
-using internal::HostCacheFront;
-using ByOther = internal::OwnerLock::ByOther;
-using ByOwner = internal::OwnerLock::ByOwner;
+using internal::OwnerLock;
+using internal::ThreadCache;
 
-// Moves all blocks of the front to the pools. `is_end`: the thread or the allocator ends.
-template <typename Lock>
-void Drain(HostCacheFront& front, bool is_end) {
-  HostCacheFront::Blocks blocks;
-  RefPtr<PoolAllocator> small;
-  RefPtr<PoolAllocator> large;
-  {
-    const Lock lock(front.lock);
-    std::swap(blocks, front.blocks);
-    small = front.small;
-    large = front.large;
-    if (is_end) {
-      front.small = nullptr;
-      front.large = nullptr;
-    }
-  }
+// Moves all blocks to the allocator's pools. Requires: no other thread uses them.
+void Drain(ThreadCache& cache) {
+  ThreadCache::Blocks& blocks = cache.blocks;
   for (size_t i = 0; i < blocks.small.size(); ++i) {
-    const SmallBlocks& kept = blocks.small[i];
-    for (size_t j = 0; j < kept.size; ++j) small->Deallocate(kept.blocks[j], ClassBytes(i));
+    SmallBlocks& kept = blocks.small[i];
+    while (kept.size > 0) cache.small->Deallocate(kept.blocks[--kept.size], ClassBytes(i));
   }
-  for (size_t i = 0; i < blocks.large.size; ++i) {
-    large->Deallocate(blocks.large.blocks[i].start, blocks.large.blocks[i].bytes);
+  while (blocks.large.size > 0) {
+    const LargeBlock block = blocks.large.Remove(blocks.large.size - 1);
+    cache.large->Deallocate(block.start, block.bytes);
   }
 }
 
-template <typename Lock>
-bool IsOver(HostCacheFront& front) {
-  const Lock lock(front.lock);
-  return front.small == nullptr;
+// The thread or the allocator ends. The other one may end at the same time.
+void End(ThreadCache& cache) {
+  const std::lock_guard<std::mutex> lock(cache.end_mutex);
+  if (cache.has_ended.load(std::memory_order_relaxed)) return;
+  Drain(cache);
+  cache.small = nullptr;
+  cache.large = nullptr;
+  cache.has_ended.store(true, std::memory_order_release);
 }
+
+bool HasEnded(const ThreadCache& cache) { return cache.has_ended.load(std::memory_order_acquire); }
 
 std::atomic<uint64_t> next_id{1};
 
-// The front that the thread used last, and the number of its allocator. Has no constructor, so reading it is quick.
-struct LastFront {
+// The cache that the thread used last, and the number of its allocator. Has no constructor, so reading it is quick.
+struct LastCache {
   uint64_t id;
-  HostCacheFront* front;
+  ThreadCache* cache;
 };
-thread_local LastFront last_front = {0, nullptr};
+thread_local LastCache last_cache = {0, nullptr};
 
-// Set when the fronts of the thread are gone, while destructors of other thread_local objects may still free blocks.
+// Set when the caches of the thread are gone, while destructors of other thread_local objects may still free blocks.
 thread_local bool thread_is_ending = false;
 
-// The fronts of a thread, by the number of their allocator.
-struct ThreadFronts {
-  std::vector<std::pair<uint64_t, std::shared_ptr<HostCacheFront>>> fronts;
+// The caches of a thread, by the number of their allocator.
+struct ThreadCaches {
+  std::vector<std::pair<uint64_t, std::shared_ptr<ThreadCache>>> caches;
 
-  ~ThreadFronts() {
+  ~ThreadCaches() {
     thread_is_ending = true;
-    last_front = {0, nullptr};
-    for (const auto& [id, front] : fronts) Drain<ByOwner>(*front, /*is_end=*/true);
+    last_cache = {0, nullptr};
+    for (const auto& [id, cache] : caches) {
+      if (!cache->process.IsThisProcess()) continue;  // its locks may be those of threads that a child does not have
+      while (!cache->lock.TryLock()) std::this_thread::sleep_for(std::chrono::microseconds(50));
+      End(*cache);
+      cache->lock.Unlock();
+    }
   }
 };
 
-thread_local ThreadFronts thread_fronts;
+thread_local ThreadCaches thread_caches;
 
-// The thread's front, locked. Null if that takes longer.
-HostCacheFront* TryLockFront(uint64_t id) {
-  if (last_front.id != id) return nullptr;
-  return last_front.front->lock.TryLock() ? last_front.front : nullptr;
+// The thread's cache, locked. Null if that takes longer.
+ThreadCache* TryLockCache(uint64_t id) {
+  if (last_cache.id != id) return nullptr;
+  return last_cache.cache->lock.TryLock() ? last_cache.cache : nullptr;
 }
 
 }  // namespace
@@ -177,68 +183,88 @@ HostCachingAllocator::HostCachingAllocator(RefPtr<Allocator> below, uint64_t max
       max_thread_bytes_(
           static_cast<size_t>(std::min(uint64_t{kMaxThreadBytes}, max_cached_bytes / (8 * kLargePerThread)))),
       small_(PoolAllocator::Make(below, {/*exact_sizes=*/false, max_cached_bytes})),
-      large_(PoolAllocator::Make(below, {/*exact_sizes=*/true, max_cached_bytes})) {}
-
-HostCachingAllocator::~HostCachingAllocator() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  for (const auto& front : fronts_) Drain<ByOther>(*front, /*is_end=*/true);
+      large_(PoolAllocator::Make(below, {/*exact_sizes=*/true, max_cached_bytes})) {
+  OwnerLock::RegisterProcessBarrier();  // now rather than at an allocation
 }
 
-HostCacheFront* HostCachingAllocator::ThreadFront() {
+HostCachingAllocator::~HostCachingAllocator() {
+  for (const auto& cache : thread_caches_) {
+    if (cache->process.IsThisProcess()) End(*cache);
+  }
+}
+
+ThreadCache* HostCachingAllocator::LockCache() {
   if (thread_is_ending) return nullptr;
-  HostCacheFront* found = nullptr;
-  for (const auto& [id, front] : thread_fronts.fronts) {
-    if (id == id_) found = front.get();
+  ThreadCache* found = nullptr;
+  for (const auto& [id, cache] : thread_caches.caches) {
+    if (id == id_) found = cache.get();
   }
   if (found == nullptr) {
     static_cast<void>(CatchExceptions([&] {
-      found = NewThreadFront();
+      found = NewThreadCache();
       return absl::OkStatus();
     }));
   }
-  if (found != nullptr) last_front = {id_, found};
+  if (found == nullptr) return nullptr;
+  last_cache = {id_, found};
+  while (!found->lock.TryLock()) const std::lock_guard<std::mutex> wait(mutex_);  // VisitThreads holds it
   return found;
 }
 
-HostCacheFront* HostCachingAllocator::NewThreadFront() {
-  auto& mine = thread_fronts.fronts;
-  const auto is_over = [](const auto& entry) { return IsOver<ByOwner>(*entry.second); };
-  mine.erase(std::remove_if(mine.begin(), mine.end(), is_over), mine.end());
+ThreadCache* HostCachingAllocator::NewThreadCache() {
+  auto& mine = thread_caches.caches;
+  const auto allocator_has_ended = [](const auto& entry) { return HasEnded(*entry.second); };
+  mine.erase(std::remove_if(mine.begin(), mine.end(), allocator_has_ended), mine.end());
   mine.reserve(mine.size() + 1);
-  auto front = std::make_shared<HostCacheFront>();
-  front->small = small_;
-  front->large = large_;
+  auto cache = std::make_shared<ThreadCache>();
+  cache->small = small_;
+  cache->large = large_;
   const std::lock_guard<std::mutex> lock(mutex_);
-  const auto other_is_over = [](const auto& other) { return IsOver<ByOther>(*other); };
-  fronts_.erase(std::remove_if(fronts_.begin(), fronts_.end(), other_is_over), fronts_.end());
-  fronts_.push_back(front);
-  mine.emplace_back(id_, front);
-  return front.get();
+  const auto thread_has_ended = [](const auto& other) { return HasEnded(*other); };
+  thread_caches_.erase(std::remove_if(thread_caches_.begin(), thread_caches_.end(), thread_has_ended),
+                       thread_caches_.end());
+  thread_caches_.push_back(cache);
+  mine.emplace_back(id_, cache);
+  return cache.get();
+}
+
+void HostCachingAllocator::VisitThreads(absl::FunctionRef<void(ThreadCache&)> visit) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& cache : thread_caches_) cache->lock.Request();
+  const bool may_visit = OwnerLock::ProcessBarrier();
+  for (const auto& cache : thread_caches_) {
+    if (may_visit) {
+      cache->lock.WaitForOwner();
+      if (!HasEnded(*cache)) visit(*cache);
+    }
+    cache->lock.Withdraw();
+  }
 }
 
 // The usual cases are short and call nothing but, at their end, the functions for all cases: so they save no registers.
 void* HostCachingAllocator::Allocate(size_t bytes) {
-  if (HostCacheFront* const front = TryLockFront(id_)) {
-    void* const block = front->blocks.Take(bytes);
-    front->lock.Unlock();
+  if (ThreadCache* const cache = TryLockCache(id_)) {
+    void* const block = cache->blocks.Take(bytes);
+    cache->lock.Unlock();
     if (block != nullptr) return block;
   }
   return AllocateSlowly(bytes);
 }
 
 void HostCachingAllocator::Deallocate(void* block, size_t bytes) {
-  if (HostCacheFront* const front = MayKeep(bytes) ? TryLockFront(id_) : nullptr) {
-    const bool is_kept = front->blocks.Add(block, bytes);
-    front->lock.Unlock();
+  if (ThreadCache* const cache = MayKeep(bytes) ? TryLockCache(id_) : nullptr) {
+    const bool is_kept = cache->blocks.Add(block, bytes);
+    cache->lock.Unlock();
     if (is_kept) return;
   }
   DeallocateSlowly(block, bytes);
 }
 
 void* HostCachingAllocator::AllocateSlowly(size_t bytes) {
-  if (HostCacheFront* const front = MayKeep(bytes) ? ThreadFront() : nullptr) {
-    const ByOwner lock(front->lock);
-    if (void* const block = front->blocks.Take(bytes)) return block;
+  if (ThreadCache* const cache = MayKeep(bytes) ? LockCache() : nullptr) {
+    void* const block = cache->blocks.Take(bytes);
+    cache->lock.Unlock();
+    if (block != nullptr) return block;
   }
   PoolAllocator& pool = bytes <= kMaxSmallBytes ? *small_ : *large_;
   void* const block = pool.Allocate(bytes);
@@ -248,37 +274,33 @@ void* HostCachingAllocator::AllocateSlowly(size_t bytes) {
 }
 
 void HostCachingAllocator::DeallocateSlowly(void* block, size_t bytes) {
-  if (HostCacheFront* const front = MayKeep(bytes) ? ThreadFront() : nullptr) {
-    const ByOwner lock(front->lock);
-    if (front->blocks.Add(block, bytes)) return;
-    if (bytes > kMaxSmallBytes) {  // the oldest one makes room
-      const LargeBlock oldest = front->blocks.large.Remove(0);
-      front->blocks.Add(block, bytes);
+  if (ThreadCache* const cache = MayKeep(bytes) ? LockCache() : nullptr) {
+    bool is_kept = cache->blocks.Add(block, bytes);
+    if (!is_kept && bytes > kMaxSmallBytes) {  // the oldest one makes room, and is freed in place of this one
+      const LargeBlock oldest = cache->blocks.large.Remove(0);
+      cache->blocks.Add(block, bytes);
       block = oldest.start;
       bytes = oldest.bytes;
     }
+    cache->lock.Unlock();
+    if (is_kept) return;
   }
   (bytes <= kMaxSmallBytes ? *small_ : *large_).Deallocate(block, bytes);
 }
 
 void HostCachingAllocator::Trim() {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    for (const auto& front : fronts_) Drain<ByOther>(*front, /*is_end=*/false);
-  }
+  VisitThreads(Drain);
   small_->Trim();
   large_->Trim();
 }
 
 uint64_t HostCachingAllocator::cached_bytes() const {
   uint64_t bytes = small_->counters().cached_bytes + large_->counters().cached_bytes;
-  const std::lock_guard<std::mutex> lock(mutex_);
-  for (const auto& front : fronts_) {
-    const ByOther front_lock(front->lock);
-    const HostCacheFront::Blocks& blocks = front->blocks;
-    for (size_t i = 0; i < HostCacheFront::kClasses; ++i) bytes += blocks.small[i].size * ClassBytes(i);
-    for (size_t i = 0; i < blocks.large.size; ++i) bytes += blocks.large.blocks[i].bytes;
-  }
+  VisitThreads([&](const ThreadCache& cache) {
+    for (size_t i = 0; i < ThreadCache::kClasses; ++i) bytes += cache.blocks.small[i].size * ClassBytes(i);
+    const LargeBlocks& large = cache.blocks.large;
+    for (size_t i = 0; i < large.size; ++i) bytes += large.blocks[i].bytes;
+  });
   return bytes;
 }
 

@@ -5,8 +5,8 @@
 //   cache->Trim();                                            // returns all kept memory
 //
 // Sizes up to kMaxSmallBytes are rounded up to powers of two, larger ones to multiples of 64. Each thread keeps freed
-// blocks for itself: up to kSmallPerThread of each small size, and the last kLargePerThread of those larger ones that
-// have at most kMaxThreadBytes. All threads share the other blocks.
+// blocks for itself: up to kSmallPerThread of each small size, and the kLargePerThread most recently freed larger
+// blocks of at most kMaxThreadBytes each. All threads share the other blocks.
 //
 // Any thread may free any block. When a thread ends, its blocks become available to all threads.
 
@@ -19,6 +19,7 @@
 #include <mutex>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/ref_counted.h"
@@ -27,7 +28,7 @@
 namespace tensorcask {
 
 namespace internal {
-struct HostCacheFront;  // the blocks of one thread
+struct ThreadCache;
 }  // namespace internal
 
 class HostCachingAllocator final : public Allocator {
@@ -37,8 +38,9 @@ class HostCachingAllocator final : public Allocator {
   static constexpr size_t kLargePerThread = 8;
   static constexpr size_t kMaxThreadBytes = size_t{2} << 20;
 
-  // Memory comes from `below`; null: CpuAllocator::Default(). The shared part keeps at most `max_cached_bytes`, and a
-  // thread at most an eighth of that in larger blocks.
+  // Memory comes from `below`; null: CpuAllocator::Default(). What the threads share keeps at most `max_cached_bytes`
+  // in small blocks and as many in larger ones. Each thread keeps at most an eighth of that in larger blocks, and up to
+  // 2 MiB in small ones.
   static RefPtr<HostCachingAllocator> Make(RefPtr<Allocator> below = nullptr, uint64_t max_cached_bytes = UINT64_MAX);
 
   absl::string_view name() const override { return "host_caching"; }
@@ -46,7 +48,8 @@ class HostCachingAllocator final : public Allocator {
   void* Allocate(size_t bytes) override;
   void Deallocate(void* block, size_t bytes) override;
 
-  // Returns all kept blocks, those of all threads included, to the allocator below.
+  // Returns all kept blocks, those of all threads included, to the allocator below. (If the system refuses
+  // membarrier(2), threads keep theirs until they end.)
   void Trim();
   // Kept bytes, those of all threads included.
   uint64_t cached_bytes() const;
@@ -56,8 +59,11 @@ class HostCachingAllocator final : public Allocator {
   ~HostCachingAllocator() override;
 
   bool MayKeep(size_t bytes) const { return bytes <= kMaxSmallBytes || bytes <= max_thread_bytes_; }  // in a thread
-  internal::HostCacheFront* ThreadFront();  // null while the thread ends, or if there is no memory for it
-  internal::HostCacheFront* NewThreadFront();
+  // The cache of this thread, locked. Null while the thread ends, or if there is no memory for it.
+  internal::ThreadCache* LockCache();
+  internal::ThreadCache* NewThreadCache();
+  // Calls `visit` for the cache of each thread, which cannot use it meanwhile.
+  void VisitThreads(absl::FunctionRef<void(internal::ThreadCache&)> visit) const;
   void* AllocateSlowly(size_t bytes);
   void DeallocateSlowly(void* block, size_t bytes);
 
@@ -66,7 +72,7 @@ class HostCachingAllocator final : public Allocator {
   const RefPtr<PoolAllocator> small_;  // powers of two
   const RefPtr<PoolAllocator> large_;  // exact sizes
   mutable std::mutex mutex_;
-  std::vector<std::shared_ptr<internal::HostCacheFront>> fronts_;
+  std::vector<std::shared_ptr<internal::ThreadCache>> thread_caches_;
 };
 
 }  // namespace tensorcask

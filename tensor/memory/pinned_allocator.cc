@@ -7,14 +7,15 @@
 #include <mutex>
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "tensorcask/tensor/base/catch_exceptions.h"
 #include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/memory/device_backend.h"
+#include "tensorcask/tensor/memory/internal/make_node.h"
 
 namespace tensorcask {
 namespace {
@@ -35,11 +36,11 @@ RefPtr<PinnedAllocator> PinnedAllocator::Make(RefPtr<DeviceBackend> backend) {
 }
 
 PinnedAllocator::~PinnedAllocator() {
-  static_cast<void>(ProcessFrees(/*wait=*/true));
+  static_cast<void>(CatchExceptions([this] { return ProcessFrees(/*wait=*/true); }));
   // A device that cannot be waited for may still write to these blocks: they are not returned.
   frees_.Abandon([this](void* start) { blocks_.erase(start); });
   CASK_CHECK(blocks_.empty(), "a pinned allocator is destroyed after its blocks were freed");
-  static_cast<void>(ReleaseCached());
+  static_cast<void>(CatchExceptions([this] { return ReleaseCached(); }));
 }
 
 absl::StatusOr<void*> PinnedAllocator::TryAllocate(size_t bytes) {
@@ -61,6 +62,8 @@ absl::StatusOr<void*> PinnedAllocator::TryAllocate(size_t bytes) {
     return start;
   }
   counters_.misses += 1;
+  auto node = internal::MakeNode(blocks_);
+  std::multimap<size_t, void*> cached = {{block_bytes, nullptr}};
   absl::StatusOr<void*> start = backend_->AllocateHost(block_bytes);
   if (absl::IsResourceExhausted(start.status())) {
     static_cast<void>(ProcessFrees(/*wait=*/true));
@@ -68,12 +71,12 @@ absl::StatusOr<void*> PinnedAllocator::TryAllocate(size_t bytes) {
     start = backend_->AllocateHost(block_bytes);
   }
   CASK_RETURN_IF_ERROR(start.status());
-  absl::Cleanup free = [&] { static_cast<void>(backend_->FreeHost(*start, block_bytes)); };
-  std::multimap<size_t, void*> node = {{block_bytes, *start}};
-  Block& block = blocks_[*start];
-  std::move(free).Cancel();
+  Block& block = node.mapped();
   block.bytes = block_bytes;
-  block.cached_node = node.extract(node.begin());
+  block.cached_node = cached.extract(cached.begin());
+  block.cached_node.mapped() = *start;
+  node.key() = *start;
+  blocks_.insert(std::move(node));
   counters_.used_bytes += block_bytes;
   return *start;
 }

@@ -28,6 +28,7 @@
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/memory/device_backend.h"
+#include "tensorcask/tensor/memory/internal/allocate_or_null.h"
 #include "tensorcask/tensor/memory/internal/pending_frees.h"
 
 namespace tensorcask {
@@ -47,7 +48,7 @@ class PinnedAllocator final : public Allocator {
   static RefPtr<PinnedAllocator> Make(RefPtr<DeviceBackend> backend);
 
   absl::string_view name() const override { return "pinned"; }
-  void* Allocate(size_t bytes) override { return TryAllocate(bytes).value_or(nullptr); }
+  void* Allocate(size_t bytes) override { return internal::AllocateOrNull(*this, bytes); }
   // If the device gives no memory, all cached blocks are returned, and the device is asked once more.
   // Errors: as DeviceBackend::AllocateHost; ResourceExhausted for more than 2^62 bytes.
   absl::StatusOr<void*> TryAllocate(size_t bytes) override;

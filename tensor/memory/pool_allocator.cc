@@ -7,7 +7,9 @@
 #include <mutex>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "tensorcask/tensor/allocator.h"
+#include "tensorcask/tensor/base/catch_exceptions.h"
 #include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 
@@ -22,10 +24,19 @@ void* PoolAllocator::Allocate(size_t bytes) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (void* const kept = TakeKept(block_bytes)) return kept;
-    AddSpareNode();
   }
-  void* block = below_->Allocate(block_bytes);
-  if (block == nullptr && Trim() > 0) block = below_->Allocate(block_bytes);
+  void* const block = AllocateNew(block_bytes);
+  return block == nullptr && Trim() > 0 ? AllocateNew(block_bytes) : block;
+}
+
+void* PoolAllocator::AllocateNew(size_t block_bytes) {
+  const absl::Status has_node = CatchExceptions([&] {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    AddSpareNode();
+    return absl::OkStatus();
+  });
+  if (!has_node.ok()) return nullptr;
+  void* const block = below_->Allocate(block_bytes);
   const std::lock_guard<std::mutex> lock(mutex_);
   if (block == nullptr) {
     spare_nodes_.pop_back();

@@ -74,6 +74,8 @@ class PoolAllocator final : public Allocator {
   void* TakeKept(size_t block_bytes);  // null if there is none
   void AddSpareNode();
   void CountUse(size_t block_bytes);
+  // From the allocator below. Requires: the lock is not held.
+  void* AllocateNew(size_t block_bytes);
 
   const RefPtr<Allocator> below_;
   const Options options_;

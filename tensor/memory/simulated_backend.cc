@@ -177,10 +177,10 @@ absl::Status SimulatedBackend::Map(void* start, size_t bytes) {
 absl::Status SimulatedBackend::Unmap(void* start, size_t bytes) {
   const std::lock_guard<std::mutex> lock(mutex_);
   CASK_RETURN_IF_ERROR(Begin(Call::kFree));
+  DrainAll();  // before all else, since it releases the lock
   const auto found = mappings_.find(static_cast<const char*>(start));
   if (found == mappings_.end() || found->second != bytes)
     return absl::InvalidArgumentError("simulated: Unmap of a range that was not given to Map");
-  DrainAll();
   allocated_bytes_ -= bytes;
   mappings_.erase(found);
   return absl::OkStatus();
@@ -202,12 +202,12 @@ bool SimulatedBackend::IsMapped(const char* start, size_t bytes) const {
 absl::Status SimulatedBackend::Free(void* block, size_t bytes) {
   const std::lock_guard<std::mutex> lock(mutex_);
   CASK_RETURN_IF_ERROR(Begin(Call::kFree));
+  DrainAll();  // before all else, since it releases the lock
   const auto found = allocations_.find(static_cast<const char*>(block));
   if (found == allocations_.end() || found->second != bytes) {
     return absl::InvalidArgumentError(absl::StrCat("simulated: Free of ", bytes, " bytes at ",
                                                    absl::Hex(Address(block)), ", which is no allocation"));
   }
-  DrainAll();
   allocated_bytes_ -= bytes;
   occupied_.erase(found->first);
   allocations_.erase(found);
@@ -280,7 +280,10 @@ absl::StatusOr<EventId> SimulatedBackend::RecordEvent(StreamId stream) {
   // An event on an idle stream is complete at once.
   const bool idle = streams_[stream].queue.empty();
   events_[event] = {stream, idle, false};
-  if (!idle) CASK_RETURN_IF_ERROR(Add(stream, {Work::Kind::kEvent, {}, nullptr, nullptr, 0, 0, event}));
+  if (idle) return event;
+  absl::Cleanup erase = [&] { events_.erase(event); };
+  CASK_RETURN_IF_ERROR(Add(stream, {Work::Kind::kEvent, {}, nullptr, nullptr, 0, 0, event}));
+  std::move(erase).Cancel();
   return event;
 }
 
@@ -338,7 +341,11 @@ absl::Status SimulatedBackend::Fill(void* to, uint8_t value, size_t bytes, Strea
 int64_t SimulatedBackend::Complete(StreamId stream, int64_t count) {
   const std::lock_guard<std::mutex> lock(mutex_);
   int64_t done = 0;
-  while (done < count && ExecuteNext(stream)) ++done;
+  while (done < count) {
+    const Step step = ExecuteNext(stream);
+    if (step == Step::kNothing) break;
+    if (step == Step::kExecuted) ++done;
+  }
   return done;
 }
 
@@ -419,20 +426,20 @@ absl::Status SimulatedBackend::Add(StreamId stream, Work work) {
   return absl::OkStatus();
 }
 
-bool SimulatedBackend::ExecuteNext(StreamId id) {
+SimulatedBackend::Step SimulatedBackend::ExecuteNext(StreamId id) {
   const auto found = streams_.find(id);
-  if (found == streams_.end() || found->second.queue.empty()) return false;
+  if (found == streams_.end() || found->second.queue.empty()) return Step::kNothing;
   Stream& stream = found->second;
   if (stream.is_executing) {
     std::unique_lock<std::mutex> lock(mutex_, std::adopt_lock);
     executed_.wait(lock);
     lock.release();
-    return true;
+    return Step::kWaited;
   }
   const Work work = stream.queue.front();
   if (work.kind == Work::Kind::kWait) {
     const auto event = events_.find(work.event);  // an event that is complete and destroyed is not found
-    if (event != events_.end() && !event->second.complete) return false;
+    if (event != events_.end() && !event->second.complete) return Step::kNothing;
   }
   if (work.kind == Work::Kind::kCopy || work.kind == Work::Kind::kFill) {
     stream.is_executing = true;
@@ -443,12 +450,13 @@ bool SimulatedBackend::ExecuteNext(StreamId id) {
     executed_.notify_all();
   }
   stream.queue.pop_front();
+  ++stream.num_done;
   if (work.kind == Work::Kind::kEvent) {
-    Event& event = events_[work.event];
+    Event& event = events_.find(work.event)->second;
     event.complete = true;
     if (event.destroyed) events_.erase(work.event);
   }
-  return true;
+  return Step::kExecuted;
 }
 
 void SimulatedBackend::Move(const Work& work) const {
@@ -461,26 +469,31 @@ void SimulatedBackend::Move(const Work& work) const {
   std::memcpy(to, from, work.bytes);
 }
 
-// Executes work of the stream until it is idle or the event is complete, and first the work that it waits for. An event
-// can only be waited for after it was recorded, so streams cannot wait for each other in a circle.
+// Work that waits for another stream executes that one first. An event can only be waited for after it was recorded, so
+// streams cannot wait for each other in a circle.
 void SimulatedBackend::Drain(StreamId stream, const EventId* until) {
+  const auto now = streams_.find(stream);
+  if (now == streams_.end()) return;
+  const int64_t last = now->second.num_done + static_cast<int64_t>(now->second.queue.size());
   while (true) {
+    const auto found = streams_.find(stream);
+    if (found == streams_.end() || found->second.num_done >= last) return;
     if (until != nullptr) {
       const auto event = events_.find(*until);
       if (event == events_.end() || event->second.complete) return;
     }
-    if (ExecuteNext(stream)) continue;
-    const auto found = streams_.find(stream);
-    if (found == streams_.end() || found->second.queue.empty()) return;
+    if (ExecuteNext(stream) != Step::kNothing) continue;
     const EventId other = found->second.queue.front().event;
-    Drain(events_[other].stream, &other);
+    Drain(events_.find(other)->second.stream, &other);
   }
 }
 
 void SimulatedBackend::DrainAll() {
-  std::vector<StreamId> streams;
-  for (const auto& stream : streams_) streams.push_back(stream.first);
-  for (const StreamId stream : streams) Drain(stream, nullptr);
+  for (auto next = streams_.begin(); next != streams_.end();) {
+    const StreamId stream = next->first;
+    Drain(stream, nullptr);
+    next = streams_.upper_bound(stream);  // others may have been added or destroyed meanwhile
+  }
 }
 
 }  // namespace tensorcask

@@ -6,8 +6,8 @@
 //   device->FailNext(SimulatedBackend::Call::kAllocate, /*count=*/1);    // the next Allocate fails
 //
 // Device memory is reserved address space without access rights; the bytes are kept elsewhere. So a host access through
-// a device pointer ends the process with SIGSEGV. Copies and fills check that each range
-// of the device lies in one allocation. Free waits for all work, so no pending work uses a freed range.
+// a device pointer ends the process with SIGSEGV. Copies and fills check that each range of the device lies in one
+// allocation. Free waits for all work that was added before it, so no pending work uses a freed range.
 //
 // Addresses are deterministic: Allocate returns the lowest free range, in multiples of 512 bytes from base() on.
 //
@@ -93,7 +93,8 @@ class SimulatedBackend final : public DeviceBackend {
   // Calls so far, failed ones included.
   int64_t calls(Call call) const;
 
-  // The byte that a device pointer refers to, for a test to look at. Requires: it lies in a live allocation.
+  // The byte that a device pointer refers to, for a test to look at. Requires: it lies in a live allocation, and no
+  // thread executes work that writes it.
   uint8_t Peek(const void* address) const;
 
  private:
@@ -109,6 +110,7 @@ class SimulatedBackend final : public DeviceBackend {
   };
   struct Stream {
     std::deque<Work> queue;
+    int64_t num_done = 0;       // of all work that was added
     bool is_executing = false;  // a thread executes the first work of the queue
   };
   struct Failure {
@@ -134,9 +136,10 @@ class SimulatedBackend final : public DeviceBackend {
   absl::Status CheckDeviceRange(const void* start, size_t bytes) const;
   absl::Status CheckHostRange(const void* start, size_t bytes) const;
   absl::Status Add(StreamId stream, Work work);
-  // Executes the next work of the stream, or waits for the thread that does. False if there is no work, or it waits for
-  // an event. Gives the lock up for a while.
-  bool ExecuteNext(StreamId id);
+  // Executes the next work of the stream, or waits for the thread that does. Releases the lock meanwhile.
+  enum class Step : uint8_t { kExecuted, kWaited, kNothing };  // kNothing: there is no work, or it waits for an event
+  Step ExecuteNext(StreamId id);
+  // Executes the work that is on the stream now; with `until`, only until that event is complete.
   void Drain(StreamId stream, const EventId* until);
   void DrainAll();
   void Move(const Work& work) const;  // needs no lock

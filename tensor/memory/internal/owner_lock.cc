@@ -7,19 +7,19 @@
 #endif
 
 #include <atomic>
+#include <cerrno>
+#include <chrono>
 #include <thread>
-
-#include "tensorcask/tensor/base/check.h"
 
 namespace tensorcask::internal {
 namespace {
 
 #ifdef __linux__
-long MemoryBarrier(int command) { return syscall(SYS_membarrier, command, 0, 0); }
+bool MemoryBarrier(int command) { return syscall(SYS_membarrier, command, 0, 0) == 0; }
 constexpr int kRegister = MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED;
 constexpr int kExecute = MEMBARRIER_CMD_PRIVATE_EXPEDITED;
 #else
-long MemoryBarrier(int) { return -1; }
+bool MemoryBarrier(int) { return false; }
 constexpr int kRegister = 0;
 constexpr int kExecute = 0;
 #endif
@@ -27,15 +27,30 @@ constexpr int kExecute = 0;
 }  // namespace
 
 bool OwnerLock::RegisterProcessBarrier() {
-  static const bool is_registered = MemoryBarrier(kRegister) == 0;
+  static const bool is_registered = MemoryBarrier(kRegister);
   return is_registered;
 }
 
-void OwnerLock::LockByOther() {
-  other_.store(true, std::memory_order_seq_cst);
-  if (has_process_barrier_)
-    CASK_CHECK(MemoryBarrier(kExecute) == 0, "a process that registered for memory barriers may ask for one");
-  while (owner_.load(std::memory_order_seq_cst)) std::this_thread::yield();
+bool OwnerLock::ProcessBarrier() {
+  if (!RegisterProcessBarrier()) return true;  // no owner relies on it
+  constexpr int kAttempts = 10;
+  for (int i = 0; i < kAttempts; ++i) {
+    if (MemoryBarrier(kExecute)) return true;
+    if (errno != ENOMEM) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  return false;
+}
+
+void OwnerLock::WaitForOwner() {
+  constexpr int kYields = 100;
+  for (int i = 0; owner_holds_.load(std::memory_order_seq_cst); ++i) {
+    if (i < kYields) {
+      std::this_thread::yield();
+    } else {  // an owner of a lower priority gets a processor
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+  }
 }
 
 }  // namespace tensorcask::internal

@@ -1,70 +1,59 @@
-// A lock that one thread, its owner, takes millions of times a second and other threads nearly never.
+// A lock for data that one thread, the owner, uses often and other threads use rarely.
 //
-//   OwnerLock lock;   // a member of the owner's data
-//   { const OwnerLock::ByOwner held(lock); ... }    // a nanosecond
-//   { const OwnerLock::ByOther held(lock); ... }    // some microseconds; one such thread at a time
-//   if (lock.TryLock()) { ...; lock.Unlock(); }     // the owner again, where a call that waits would cost too much
+//   if (lock.TryLock()) { ...; lock.Unlock(); }    // the owner: about a nanosecond
 //
-// The owner stores a flag and reads another one, without an atomic read-modify-write. The other thread makes each
-// processor that runs a thread of this process execute a memory barrier (membarrier(2) of Linux), which orders the
-// owner's store and load. Where the system has no such call, the owner pays for an atomic exchange.
+//   lock.Request();                                // another thread: from now on TryLock fails
+//   if (OwnerLock::ProcessBarrier()) {             // microseconds, for any number of requested locks
+//     lock.WaitForOwner();
+//     ...
+//   }
+//   lock.Withdraw();
+//
+// The owner only stores one flag and loads another. The other thread makes this safe: it executes membarrier(2), which
+// makes each processor that runs a thread of this process execute a memory barrier. Where the system has no such call,
+// the owner pays for an atomic exchange instead.
 
 #ifndef TENSORCASK_TENSOR_MEMORY_INTERNAL_OWNER_LOCK_H_
 #define TENSORCASK_TENSOR_MEMORY_INTERNAL_OWNER_LOCK_H_
 
 #include <atomic>
-#include <thread>
 
 namespace tensorcask::internal {
 
 class OwnerLock {
  public:
-  OwnerLock() : has_process_barrier_(RegisterProcessBarrier()) {}
+  OwnerLock() : OwnerLock(RegisterProcessBarrier()) {}
+  // For tests: whether the owner relies on ProcessBarrier.
+  explicit OwnerLock(bool has_process_barrier) : has_process_barrier_(has_process_barrier) {}
 
-  // False if another thread holds the lock or waits for it.
+  // For the owner. False if another thread has requested the lock.
   bool TryLock() {
     if (has_process_barrier_) {
-      owner_.store(true, std::memory_order_relaxed);
-      std::atomic_signal_fence(std::memory_order_seq_cst);  // orders the compiler
+      owner_holds_.store(true, std::memory_order_relaxed);
+      std::atomic_signal_fence(std::memory_order_seq_cst);  // keeps the compiler from exchanging the two
     } else {
-      owner_.exchange(true, std::memory_order_seq_cst);
+      owner_holds_.exchange(true, std::memory_order_seq_cst);
     }
-    if (!other_.load(std::memory_order_seq_cst)) return true;
+    if (!is_requested_.load(std::memory_order_seq_cst)) return true;
     Unlock();
     return false;
   }
-  void Unlock() { owner_.store(false, std::memory_order_release); }
+  void Unlock() { owner_holds_.store(false, std::memory_order_release); }
 
-  class ByOwner {
-   public:
-    explicit ByOwner(OwnerLock& lock) : lock_(lock) {
-      while (!lock.TryLock()) std::this_thread::yield();
-    }
-    ~ByOwner() { lock_.Unlock(); }
-    ByOwner(const ByOwner&) = delete;
-    ByOwner& operator=(const ByOwner&) = delete;
+  // For other threads. Requires: a mutex of the callers admits one of them at a time.
+  void Request() { is_requested_.store(true, std::memory_order_seq_cst); }
+  // Requires: Request and then ProcessBarrier were called. The caller holds the lock afterwards.
+  void WaitForOwner();
+  void Withdraw() { is_requested_.store(false, std::memory_order_release); }
 
-   private:
-    OwnerLock& lock_;
-  };
-
-  class ByOther {
-   public:
-    explicit ByOther(OwnerLock& lock) : lock_(lock) { lock.LockByOther(); }
-    ~ByOther() { lock_.other_.store(false, std::memory_order_release); }
-    ByOther(const ByOther&) = delete;
-    ByOther& operator=(const ByOther&) = delete;
-
-   private:
-    OwnerLock& lock_;
-  };
+  // True if the system has process barriers. The first call takes milliseconds in a process with several threads.
+  static bool RegisterProcessBarrier();
+  // False if the system refuses, for want of memory or by a filter of system calls.
+  static bool ProcessBarrier();
 
  private:
-  void LockByOther();
-  static bool RegisterProcessBarrier();  // whether the system has one
-
-  std::atomic<bool> owner_{false};
-  std::atomic<bool> other_{false};
+  std::atomic<bool> owner_holds_{false};
+  std::atomic<bool> is_requested_{false};
   const bool has_process_barrier_;
 };
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <iterator>
 #include <list>
+#include <optional>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -68,9 +69,12 @@ absl::Status PendingFrees::Process(bool wait, absl::FunctionRef<void(void* block
 }
 
 void PendingFrees::FinishFirst(Queue& queue, absl::FunctionRef<void(void* block)> done) {
-  const Event event = queue.events.front();
+  Event& first = queue.events.front();
+  const std::optional<EventId> id = first.id;
+  first.id = std::nullopt;  // if destroying it throws, this event is recorded again
+  if (id.has_value()) backend_->DestroyEvent(*id);
+  const Event event = first;
   queue.events.pop_front();
-  if (event.id.has_value()) backend_->DestroyEvent(*event.id);
   if (--event.uses->num_pending_ == 0) done(event.block);
 }
 

@@ -1,11 +1,11 @@
-// Frees of blocks that wait for the work of streams.
+// Delays the reuse of freed blocks until the streams that use them have finished.
 //
 //   PendingFrees::Uses uses;                  // of a block
 //   frees.Record(uses, stream);               // work of `stream` uses the block
 //   frees.Start(uses, block);                 // the block is freed: an event is added to each recorded stream
 //   frees.Process(/*wait=*/false, [](void* block) { ... });   // called for each block whose events are complete
 //
-// Only Record allocates memory, so a free never fails for want of it. Not thread-safe.
+// Only Record allocates memory, so freeing a block needs none. Not thread-safe.
 
 #ifndef TENSORCASK_TENSOR_MEMORY_INTERNAL_PENDING_FREES_H_
 #define TENSORCASK_TENSOR_MEMORY_INTERNAL_PENDING_FREES_H_
@@ -51,7 +51,7 @@ class PendingFrees {
   // them. Calls `done` for each block whose events are all complete.
   // Errors: the first error of the device; the events of its stream stay.
   absl::Status Process(bool wait, absl::FunctionRef<void(void* block)> done);
-  // Drops all events, and calls `done` for their blocks.
+  // Drops all events without waiting for them, and calls `done` for their blocks.
   void Abandon(absl::FunctionRef<void(void* block)> done);
 
  private:
@@ -63,7 +63,7 @@ class PendingFrees {
   };
   struct Queue {
     std::list<Event> events;
-    int64_t num_recorded = 0;  // events in Uses::recorded_ that will come here
+    int64_t num_recorded = 0;  // events in Uses::recorded_ that Start will move to this queue
   };
 
   absl::Status RecordEvent(Event& event);

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "tensorcask/tensor/base/catch_exceptions.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/buffer.h"
@@ -23,13 +24,18 @@
 namespace tensorcask::internal {
 namespace {
 
-// The size of the piece behind `done` of `bytes` bytes. Pieces grow at the beginning and shrink at the end, so the time
-// is short in which one side works alone: on the first piece, or on the last one.
+// The size of the next piece of a copy of `bytes` bytes, of which `done` are done. Pieces grow at the start and shrink
+// at the end, because only one side works during the first piece and the last one.
 size_t PieceBytes(size_t done, size_t bytes) {
-  constexpr size_t kLeast = StagedMemory::kLeastPieceBytes;
+  constexpr size_t kLeast = StagedMemory::kMinPieceBytes;
   const size_t rest = bytes - done;
   if (rest < 2 * kLeast) return rest;
-  return std::min({std::max(done, kLeast), rest / 2, StagedMemory::kPieceBytes}) / kLeast * kLeast;
+  return std::min({std::max(done, kLeast), rest / 2, StagedMemory::kMaxPieceBytes}) / kLeast * kLeast;
+}
+
+// At least as large as each piece of such a copy.
+size_t LargestPieceBytes(size_t bytes) {
+  return std::min({std::max(bytes / 2, 2 * StagedMemory::kMinPieceBytes), StagedMemory::kMaxPieceBytes, bytes});
 }
 
 // A pinned block through which pieces are copied. A copy that is under way when the block is freed delays its reuse.
@@ -38,7 +44,9 @@ class Stage {
   Stage(PinnedAllocator* pinned, StreamId stream) : pinned_(pinned), stream_(stream) {}
   ~Stage() {
     if (block_ == nullptr) return;
-    if (busy_) static_cast<void>(pinned_->RecordStream(block_, stream_));
+    const auto record = [this] { return pinned_->RecordStream(block_, stream_); };
+    if (busy_ && !CatchExceptions(record).ok())  // not even memory for this: waits
+      static_cast<void>(CatchExceptions([this] { return pinned_->backend()->Synchronize(stream_); }));
     if (event_.has_value()) pinned_->backend()->DestroyEvent(*event_);
     pinned_->Deallocate(block_, capacity_bytes_);
   }
@@ -116,7 +124,7 @@ class PinnedRead final : public PendingRead {
 
 StagedMemory::~StagedMemory() {
   for (const Kept& kept : kept_) {
-    static_cast<void>(backend()->SynchronizeEvent(kept.event));
+    static_cast<void>(CatchExceptions([&] { return backend()->SynchronizeEvent(kept.event); }));
     backend()->DestroyEvent(kept.event);
   }
 }
@@ -129,7 +137,7 @@ absl::Status StagedMemory::Read(const void* from, size_t bytes,
   size_t started = 0;
   const auto begin = [&](Stage& stage) -> absl::Status {
     const size_t piece_bytes = PieceBytes(started, bytes);
-    if (!stage.is_allocated()) CASK_RETURN_IF_ERROR(stage.Allocate(std::min(kPieceBytes, bytes)));
+    if (!stage.is_allocated()) CASK_RETURN_IF_ERROR(stage.Allocate(LargestPieceBytes(bytes)));
     CASK_RETURN_IF_ERROR(stage.Begin(CopyKind::kDeviceToHost, device + started, piece_bytes));
     started += piece_bytes;
     return absl::OkStatus();
@@ -157,7 +165,7 @@ absl::Status StagedMemory::Write(void* to, size_t bytes,
   for (size_t done = 0; done < bytes; turn = 1 - turn) {
     Stage& stage = stages[turn];
     const size_t piece_bytes = PieceBytes(done, bytes);
-    if (!stage.is_allocated()) CASK_RETURN_IF_ERROR(stage.Allocate(std::min(kPieceBytes, bytes)));
+    if (!stage.is_allocated()) CASK_RETURN_IF_ERROR(stage.Allocate(LargestPieceBytes(bytes)));
     CASK_RETURN_IF_ERROR(stage.Finish());
     CASK_RETURN_IF_ERROR(produce(stage.first(piece_bytes)));
     CASK_RETURN_IF_ERROR(stage.Begin(CopyKind::kHostToDevice, device + done, piece_bytes));

@@ -27,8 +27,9 @@ namespace tensorcask::internal {
 
 class StagedMemory final : public DeviceMemory {
  public:
-  static constexpr size_t kPieceBytes = size_t{4} << 20;  // the largest piece
-  static constexpr size_t kLeastPieceBytes = size_t{256} << 10;
+  // Copies are made in pieces of these sizes; what is smaller is one piece.
+  static constexpr size_t kMinPieceBytes = size_t{256} << 10;
+  static constexpr size_t kMaxPieceBytes = size_t{4} << 20;
 
   // `record_stream` is RecordStream of the allocator. The backend of `pinned` is that of the device.
   StagedMemory(RefPtr<PinnedAllocator> pinned, StreamId stream,

@@ -1,8 +1,10 @@
 #include "tensorcask/tensor/memory/device_backend.h"
 
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -183,6 +185,60 @@ TEST(SimulatedBackend, FailsOnRequest) {
   EXPECT_THAT(device->Synchronize(kDefaultStream), StatusIs(Code::kInternal));
   EXPECT_THAT(device->Fill(block, 0, 1, kDefaultStream), StatusIs(Code::kInternal));
   EXPECT_OK(device->Free(block, 10));
+}
+
+// Work is executed without the lock, by any thread.
+TEST(SimulatedBackend, ThreadsExecuteEachPieceOfWorkOnce) {
+  constexpr int kPieces = 2000;
+  const RefPtr<SimulatedBackend> device = Simulated();
+  auto* const block = static_cast<char*>(device->Allocate(kPieces).value());
+  for (int i = 0; i < kPieces; ++i) ASSERT_OK(device->Fill(block + i, static_cast<uint8_t>(i), 1, kDefaultStream));
+  std::atomic<int64_t> executed{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&] {
+      while (const int64_t now = device->Complete(kDefaultStream, 7)) executed += now;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(executed, kPieces);
+  for (int i = 0; i < kPieces; ++i) ASSERT_EQ(device->Peek(block + i), static_cast<uint8_t>(i));
+  EXPECT_OK(device->Free(block, kPieces));
+}
+
+TEST(SimulatedBackend, OnlyOneOfTwoThreadsFreesABlock) {
+  for (int round = 0; round < 50; ++round) {
+    const RefPtr<SimulatedBackend> device = Simulated();
+    void* const block = device->Allocate(100000).value();
+    ASSERT_OK(device->Fill(block, 1, 100000, kDefaultStream));
+    std::atomic<int> freed{0};
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 2; ++i) {
+      threads.emplace_back([&] { freed += device->Free(block, 100000).ok() ? 1 : 0; });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(freed, 1);
+  }
+}
+
+TEST(SimulatedBackend, FreeWaitsForEarlierWorkOnly) {
+  const RefPtr<SimulatedBackend> device = Simulated();
+  void* const freed = device->Allocate(100).value();
+  void* const used = device->Allocate(100000).value();
+  std::atomic<bool> ends{false};
+  std::atomic<int64_t> added{0};
+  std::thread producer([&] {
+    while (!ends) {
+      if (device->pending(kDefaultStream) > 100) continue;
+      EXPECT_OK(device->Fill(used, 1, 100000, kDefaultStream));
+      ++added;
+    }
+  });
+  while (added < 100) std::this_thread::yield();
+  EXPECT_OK(device->Free(freed, 100));  // would not return while the queue is never empty
+  ends = true;
+  producer.join();
+  EXPECT_OK(device->Free(used, 100000));
 }
 
 TEST(SimulatedBackend, RefusesImpossibleSizes) {

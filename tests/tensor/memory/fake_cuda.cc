@@ -7,31 +7,50 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
+#include <string_view>
+#include <utility>
 
 namespace {
+
+// Memory of the C library: a test may let operator new fail, of which a driver knows nothing.
+template <typename T>
+struct Malloc {
+  using value_type = T;
+
+  Malloc() = default;
+  template <typename U>
+  Malloc(const Malloc<U>&) {}
+  T* allocate(size_t count) { return static_cast<T*>(std::malloc(count * sizeof(T))); }
+  void deallocate(T* block, size_t) { std::free(block); }
+  bool operator==(const Malloc&) const { return true; }
+  bool operator!=(const Malloc&) const { return false; }
+};
+template <typename Key, typename Value>
+using Map = std::map<Key, Value, std::less<>, Malloc<std::pair<const Key, Value>>>;
 
 using Address = unsigned long long;
 
 struct State {
   std::mutex mutex;
-  std::map<std::string, int> values = {{"version", 12020}, {"devices", 2}, {"virtual memory", 1}};
-  std::map<Address, size_t> blocks;
-  std::map<void*, size_t> host_blocks;
+  Map<std::string, int> values = {{"version", 12020}, {"devices", 2}, {"virtual memory", 1}};
+  Map<Address, size_t> blocks;
+  Map<void*, size_t> host_blocks;
   int contexts = 0;
   int streams = 0;
   int events = 0;
   // Virtual memory: addresses and mappings by their start, memory by its handle (true until it is released).
-  std::map<Address, size_t> reservations;
-  std::map<Address, Address> mappings;  // to the handle
+  Map<Address, size_t> reservations;
+  Map<Address, Address> mappings;  // to the handle
   struct Memory {
     size_t bytes = 0;
     bool has_handle = true;
     bool is_mapped = false;
   };
-  std::map<Address, Memory> memory;
+  Map<Address, Memory> memory;
   Address next_handle = 1;
 };
 
@@ -44,7 +63,7 @@ State& TheState() {
 int Value(const char* name) {
   State& state = TheState();
   const std::lock_guard<std::mutex> lock(state.mutex);
-  const auto found = state.values.find(name);
+  const auto found = state.values.find(std::string_view(name));
   return found == state.values.end() ? 0 : found->second;
 }
 
@@ -257,13 +276,13 @@ int cuMemUnmap(Address start, size_t bytes) {
 int cuStreamCreate(void** stream, unsigned flags) {
   if (const int result = Begin("cuStreamCreate")) return result;
   if (flags != 1) return 1;
-  *stream = new int(0);
+  *stream = std::malloc(1);
   Count(&State::streams, 1);
   return 0;
 }
 #endif
 int cuStreamDestroy_v2(void* stream) {
-  delete static_cast<int*>(stream);
+  std::free(stream);
   Count(&State::streams, -1);
   return Begin("cuStreamDestroy");
 }
@@ -272,12 +291,12 @@ int cuStreamWaitEvent(void*, void*, unsigned) { return Begin("cuStreamWaitEvent"
 int cuEventCreate(void** event, unsigned flags) {
   if (const int result = Begin("cuEventCreate")) return result;
   if (flags != 2) return 1;
-  *event = new int(0);
+  *event = std::malloc(1);
   Count(&State::events, 1);
   return 0;
 }
 int cuEventDestroy_v2(void* event) {
-  delete static_cast<int*>(event);
+  std::free(event);
   Count(&State::events, -1);
   return 0;
 }

@@ -1,6 +1,14 @@
 #include "tensorcask/tensor/memory/host_caching_allocator.h"
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <mutex>
 #include <thread>
@@ -10,11 +18,13 @@
 #include "gtest/gtest.h"
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/ref_counted.h"
+#include "tensorcask/tensor/memory/internal/owner_lock.h"
 #include "tensorcask/tests/support/failing_allocator.h"
 
 namespace tensorcask {
 namespace {
 
+using ::tensorcask::internal::OwnerLock;
 using ::tensorcask::testing::FailingAllocator;
 
 TEST(HostCachingAllocator, ReusesPowersOfTwoAndExactSizes) {
@@ -85,6 +95,81 @@ TEST(HostCachingAllocator, ReturnsKeptBlocksBeforeItFails) {
   EXPECT_EQ(below->live_blocks(), 1);
   cache->Deallocate(block, 100000);
 }
+
+TEST(HostCachingAllocator, AThreadKeepsTheLastLargerBlocks) {
+  constexpr size_t kBytes = 100000;  // of the first; each other one has 64 more
+  const auto below = MakeRef<FailingAllocator>();
+  const RefPtr<HostCachingAllocator> cache = HostCachingAllocator::Make(below);
+  constexpr size_t kBlocks = HostCachingAllocator::kLargePerThread + 1;
+  std::vector<void*> blocks;
+  for (size_t i = 0; i < kBlocks; ++i) blocks.push_back(cache->Allocate(kBytes + i * 64));
+  for (size_t i = 0; i < kBlocks; ++i) cache->Deallocate(blocks[i], kBytes + i * 64);
+  std::thread([&] {
+    void* const oldest = cache->Allocate(kBytes);
+    EXPECT_EQ(oldest, blocks[0]);  // it made room
+    void* const second = cache->Allocate(kBytes + 64);
+    EXPECT_NE(second, blocks[1]);
+    cache->Deallocate(oldest, kBytes);
+    cache->Deallocate(second, kBytes + 64);
+  }).join();
+  for (size_t i = kBlocks; i-- > 1;) EXPECT_EQ(cache->Allocate(kBytes + i * 64), blocks[i]);
+  for (size_t i = 1; i < kBlocks; ++i) cache->Deallocate(blocks[i], kBytes + i * 64);
+  // Too large for the cache of a thread.
+  constexpr size_t kShared = HostCachingAllocator::kMaxThreadBytes + 64;
+  void* const shared = cache->Allocate(kShared);
+  cache->Deallocate(shared, kShared);
+  std::thread([&] {
+    EXPECT_EQ(cache->Allocate(kShared), shared);
+    cache->Deallocate(shared, kShared);
+  }).join();
+  EXPECT_EQ(cache->cached_bytes(), static_cast<uint64_t>(below->live_bytes()));
+}
+
+TEST(HostCachingAllocator, ALimitHoldsForThreadsToo) {
+  const RefPtr<HostCachingAllocator> cache = HostCachingAllocator::Make(nullptr, size_t{8} << 20);
+  for (const size_t bytes : {size_t{100000}, (size_t{128} << 10) + 64}) {  // the second is more than 8 MiB / 8 / 8
+    void* const block = cache->Allocate(bytes);
+    cache->Deallocate(block, bytes);
+    std::thread([&] {
+      void* const other = cache->Allocate(bytes);
+      EXPECT_EQ(other == block, bytes != 100000);
+      cache->Deallocate(other, bytes);
+    }).join();
+  }
+}
+
+#ifdef __x86_64__
+// Refuses a system call in this process from now on.
+void Refuse(uint32_t number) {
+  sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program = {4, filter};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+    _exit(3);
+}
+
+TEST(HostCachingAllocatorDeathTest, WithoutMemoryBarriersThreadsKeepTheirBlocks) {
+  ::testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  EXPECT_EXIT(
+      {
+        const auto below = MakeRef<FailingAllocator>();
+        {
+          const RefPtr<HostCachingAllocator> cache = HostCachingAllocator::Make(below);
+          cache->Deallocate(cache->Allocate(64), 64);
+          Refuse(SYS_membarrier);
+          cache->Trim();
+          if (OwnerLock::ProcessBarrier() || below->live_blocks() != 1) _exit(1);
+          cache->Deallocate(cache->Allocate(64), 64);
+        }
+        _exit(below->live_blocks() == 0 ? 0 : 2);
+      },
+      ::testing::ExitedWithCode(0), "");
+}
+#endif
 
 // Eight threads free each other's blocks, trim, and end with kept memory.
 TEST(HostCachingAllocator, ServesThreadsThatFreeEachOthersBlocks) {
