@@ -26,11 +26,14 @@ void TensorShapeRep::Assign(absl::Span<const int64_t> dims, int64_t num_elements
   if (this->form() == Form::kHeap) FreeHeap();
   std::fill(bytes_, bytes_ + kDTypeByte, uint8_t{0});
   switch (form) {
+    // The bounds are for GCC 12, which warns of writes behind bytes_ where it cannot tell how many dims there are.
     case Form::k16:
-      for (size_t i = 0; i < dims.size(); ++i) Store(i * sizeof(uint16_t), static_cast<uint16_t>(dims[i]));
+      for (size_t i = 0; i < dims.size() && i < kMax16Rank; ++i)
+        Store(i * sizeof(uint16_t), static_cast<uint16_t>(dims[i]));
       break;
     case Form::k32:
-      for (size_t i = 0; i < dims.size(); ++i) Store(i * sizeof(uint32_t), static_cast<uint32_t>(dims[i]));
+      for (size_t i = 0; i < dims.size() && i < kMax32Rank; ++i)
+        Store(i * sizeof(uint32_t), static_cast<uint32_t>(dims[i]));
       break;
     case Form::kHeap:
       std::copy(dims.begin(), dims.end(), block);
