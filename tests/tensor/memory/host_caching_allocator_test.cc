@@ -4,11 +4,14 @@
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <thread>
@@ -168,6 +171,36 @@ TEST(HostCachingAllocatorDeathTest, WithoutMemoryBarriersThreadsKeepTheirBlocks)
         _exit(below->live_blocks() == 0 ? 0 : 2);
       },
       ::testing::ExitedWithCode(0), "");
+}
+#endif
+
+#ifndef __SANITIZE_THREAD__  // which does not follow a child
+// The child has copies of the locks of threads that it does not have.
+TEST(HostCachingAllocator, AChildOfForkUsesCachesOfItsOwn) {
+  const RefPtr<HostCachingAllocator> cache = HostCachingAllocator::Make();
+  cache->Deallocate(cache->Allocate(64), 64);
+  std::atomic<bool> ends{false};
+  std::thread other([&] {
+    while (!ends) static_cast<void>(cache->cached_bytes());
+  });
+  for (int round = 0; round < 100; ++round) {
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      alarm(30);
+      {
+        const RefPtr<HostCachingAllocator> mine = HostCachingAllocator::Make();
+        mine->Deallocate(mine->Allocate(64), 64);
+        mine->Trim();
+      }
+      std::exit(0);  // ends the thread, too
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_EQ(status, 0) << "in round " << round;
+  }
+  ends = true;
+  other.join();
 }
 #endif
 
