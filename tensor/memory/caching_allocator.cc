@@ -220,6 +220,14 @@ CachingAllocator::Block* CachingAllocator::TakeFrom(Block* block, const Request&
 }
 
 CachingAllocator::BlockNode CachingAllocator::MakeBlock() {
+  internal::ReserveNode(blocks_);
+  if (!spare_node_.empty()) {
+    BlockNode node = std::move(spare_node_);
+    FreeBlocks::node_type free_node = std::move(node.mapped()->free_node);
+    *node.mapped() = Block();
+    node.mapped()->free_node = std::move(free_node);
+    return node;
+  }
   BlockNode node = internal::MakeNode(blocks_);
   node.mapped() = std::make_unique<Block>();
   FreeBlocks one = {node.mapped().get()};
@@ -263,8 +271,10 @@ void CachingAllocator::JoinNext(Block* block) {
   block->bytes += joined->bytes;
   block->next = joined->next;
   if (block->next != nullptr) block->next->previous = block;
-  blocks_.erase(blocks_.find(joined->start));
+  RemoveBlock(joined);
 }
+
+void CachingAllocator::RemoveBlock(const Block* block) { spare_node_ = blocks_.extract(block->start); }
 
 CachingAllocator::Block* CachingAllocator::JoinNeighbours(Block* block) {
   const auto joins = [&](Block* neighbour) {
@@ -419,7 +429,7 @@ absl::Status CachingAllocator::ReleaseBlock(Block* block) {
   Count(&MemoryStatistics::reserved_bytes, *block->pool, -Signed(block->bytes));
   if (IsOversize(block->bytes)) statistics_.oversize_segments.Add(-1);
   RemoveFree(block);
-  blocks_.erase(blocks_.find(block->start));
+  RemoveBlock(block);
   return absl::OkStatus();
 }
 

@@ -221,7 +221,7 @@ class CachingAllocator final : public Allocator {
   bool ShouldSplit(const Block& block, size_t bytes) const;
   void FreeBlock(Block* block);
   // These change blocks, but no statistics.
-  BlockNode MakeBlock();
+  BlockNode MakeBlock();                                                                    // for AddBlock
   Block* AddBlock(BlockNode node, StreamId stream, Pool* pool, char* start, size_t bytes);  // allocates nothing
   void AddFree(Block* block);
   void RemoveFree(Block* block);
@@ -229,6 +229,7 @@ class CachingAllocator final : public Allocator {
   // Require: none of these blocks is in free_blocks.
   void Split(Block* block, Block* rest);
   void JoinNext(Block* block);  // adds the next block to this one
+  void RemoveBlock(const Block* block);
   // Joins a block with its neighbours: free with free, unmapped with unmapped. Returns the joined block.
   Block* JoinNeighbours(Block* block);
   // Of expandable segments (caching_allocator_expandable.cc).
@@ -257,7 +258,8 @@ class CachingAllocator final : public Allocator {
   PoolPair common_{0, ""};
   std::map<std::string, std::unique_ptr<PoolPair>, std::less<>> private_;  // by tag
   int64_t next_pool_id_ = 1;
-  Blocks blocks_;  // by start
+  Blocks blocks_;         // by start
+  BlockNode spare_node_;  // of the last block that went away; what splits and joins again and again allocates nothing
   std::vector<std::unique_ptr<Expandable>> expandable_;
   internal::PendingFrees frees_;
   std::vector<std::function<bool()>> miss_callbacks_;

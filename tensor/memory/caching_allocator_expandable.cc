@@ -156,7 +156,7 @@ absl::Status CachingAllocator::ReleaseExpandable() {
     if (has_memory || !freed.ok()) {
       ++i;
     } else {
-      blocks_.erase(blocks_.find(segment.start));
+      RemoveBlock(first());
       expandable_.erase(expandable_.begin() + static_cast<std::ptrdiff_t>(i));
     }
   }
