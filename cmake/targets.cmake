@@ -15,6 +15,7 @@ tensorcask_room(tensor
     tensor/base/endian.cc
     tensor/base/glob.cc
     tensor/base/internal/printable_text.cc
+    tensor/base/memory_advice.cc
     tensor/base/owner_process.cc
     tensor/base/parallel_for.cc
     tensor/base/quote.cc
@@ -49,6 +50,7 @@ tensorcask_room(tensor
     tensor/base/glob.h
     tensor/base/internal/crc32c_kernels.h
     tensor/base/internal/printable_text.h
+    tensor/base/memory_advice.h
     tensor/base/owner_process.h
     tensor/base/parallel_for.h
     tensor/base/quote.h

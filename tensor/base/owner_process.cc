@@ -6,6 +6,8 @@
 #include <atomic>
 #include <new>
 
+#include "tensorcask/tensor/base/memory_advice.h"
+
 namespace tensorcask::internal {
 namespace {
 
@@ -17,10 +19,7 @@ std::atomic<pid_t>* MakeClearedInChildren() {
   const auto size = static_cast<size_t>(page_bytes);
   void* const page = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) return nullptr;
-  // An emulator may accept every advice, even one that does not exist, and follow none.
-  constexpr int kNoAdvice = -1;
-  if (madvise(page, size, kNoAdvice) != 0 && madvise(page, size, MADV_WIPEONFORK) == 0)
-    return new (page) std::atomic<pid_t>(0);
+  if (AdviseMemory(page, size, MADV_WIPEONFORK) == 0) return new (page) std::atomic<pid_t>(0);
   munmap(page, size);
 #endif
   return nullptr;

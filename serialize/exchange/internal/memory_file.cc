@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tensorcask/tensor/allocator.h"
+#include "tensorcask/tensor/base/memory_advice.h"
 
 // Newer than some C libraries; the numbers are the kernel's (linux/memfd.h, asm-generic/mman-common.h).
 #ifndef MFD_NOEXEC_SEAL
@@ -26,8 +27,8 @@ constexpr int kBirthSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE;
 // Allocates every page of the file. Uses the mapping if the system can: the pages are then in its page table, too
 // (filling 64 MiB falls from 96 to 70 ms), are huge if advised so, and signals do not interrupt the call.
 bool PopulateFile(int file, char* mapping, size_t bytes) {
-  if (madvise(mapping, bytes, MADV_POPULATE_WRITE) == 0) return true;
-  if (errno != EINVAL) return false;  // EINVAL: before Linux 5.14
+  if (internal::AdviseMemory(mapping, bytes, MADV_POPULATE_WRITE) == 0) return true;
+  if (errno != EINVAL) return false;  // EINVAL: before Linux 5.14, and under emulators
   // In parts, because fallocate(2) frees what it has allocated when a signal arrives.
   constexpr size_t kPartBytes = size_t{2} << 20;
   for (size_t done = 0; done < bytes;) {
