@@ -184,7 +184,14 @@ TEST_F(ChannelListenerTest, TenThousandThatGoLeaveNothingBehind) {
   EXPECT_EQ(after.descriptors, before.descriptors);
   EXPECT_EQ(after.mapped_files, before.mapped_files);
   if (kIsSanitized) return;
-  EXPECT_LE(after.allocated_bytes, before.allocated_bytes + 2000);  // malloc counts what it caches, too
+  // malloc counts what it caches, and its caches may still fill. What clients leave behind grows again and again.
+  size_t last_bytes = before.allocated_bytes;
+  size_t bytes = after.allocated_bytes;
+  for (int again = 0; bytes != last_bytes && again < 3; ++again) {
+    for (int i = kWarmUp; i < kWarmUp + 10000; ++i) round(i);
+    last_bytes = std::exchange(bytes, Holdings().allocated_bytes);
+  }
+  EXPECT_EQ(bytes, last_bytes);
   EXPECT_LE(after.resident_pages, before.resident_pages + before.resident_pages / 100);
 }
 
