@@ -16,16 +16,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
+
+#include "tensorcask/tensor/base/endian.h"
 
 namespace tensorcask::internal {
 namespace {
-
-uint64_t Load64(const unsigned char* bytes) {
-  uint64_t word;
-  std::memcpy(&word, bytes, sizeof(word));
-  return word;
-}
 
 // Three spans at once: the instruction starts every cycle, but takes two or three to finish.
 constexpr size_t kSpan = 2048;  // bytes
@@ -57,13 +52,13 @@ CASK_TARGET uint32_t Crc32cArm(uint32_t crc, const unsigned char* bytes, size_t 
     uint32_t b = 0;
     uint32_t c = 0;
     for (size_t j = i; j < i + kSpan; j += 8) {
-      a = __crc32cd(a, Load64(bytes + j));
-      b = __crc32cd(b, Load64(bytes + kSpan + j));
-      c = __crc32cd(c, Load64(bytes + 2 * kSpan + j));
+      a = __crc32cd(a, LoadLittleEndian<uint64_t>(bytes + j));
+      b = __crc32cd(b, LoadLittleEndian<uint64_t>(bytes + kSpan + j));
+      c = __crc32cd(c, LoadLittleEndian<uint64_t>(bytes + 2 * kSpan + j));
     }
     crc = Shifted<2 * kSpan>(a) ^ Shifted<kSpan>(b) ^ c;
   }
-  for (; count - i >= 8; i += 8) crc = __crc32cd(crc, Load64(bytes + i));
+  for (; count - i >= 8; i += 8) crc = __crc32cd(crc, LoadLittleEndian<uint64_t>(bytes + i));
   for (; i < count; ++i) crc = __crc32cb(crc, bytes[i]);
   return crc;
 }

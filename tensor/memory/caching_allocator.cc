@@ -220,8 +220,8 @@ CachingAllocator::Block* CachingAllocator::TakeFrom(Block* block, const Request&
 }
 
 CachingAllocator::BlockNode CachingAllocator::MakeBlock() {
-  internal::ReserveNode(blocks_);
   if (!spare_node_.empty()) {
+    internal::ReserveNode(blocks_);
     BlockNode node = std::move(spare_node_);
     FreeBlocks::node_type free_node = std::move(node.mapped()->free_node);
     *node.mapped() = Block();

@@ -48,10 +48,10 @@ class HostCachingAllocator final : public Allocator {
   void* Allocate(size_t bytes) override;
   void Deallocate(void* block, size_t bytes) override;
 
-  // Returns all kept blocks, those of all threads included, to the allocator below. (If the system refuses
-  // membarrier(2), threads keep theirs until they end.)
+  // Returns all kept blocks, those of all threads included, to the allocator below. If the system refuses
+  // membarrier(2), each thread keeps its blocks until it ends.
   void Trim();
-  // Kept bytes, those of all threads included.
+  // Kept bytes, those of all threads included unless the system refuses membarrier(2).
   uint64_t cached_bytes() const;
 
  private:

@@ -52,7 +52,7 @@ TEST_P(OwnerLockTest, AnotherThreadWaitsForTheOwner) {
 TEST_P(OwnerLockTest, LetsOneThreadInAtATime) {
   std::mutex others;
   int64_t first = 0;
-  int64_t second = 0;  // equal to `first` whenever nobody holds the lock
+  int64_t second = 0;  // each turn adds 1 to `first` and then to this
   int64_t num_torn = 0;
   const auto change_both = [&](uint32_t pause) {
     if (first != second) ++num_torn;
