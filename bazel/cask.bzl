@@ -12,13 +12,18 @@ load("@tensorcask_rules//:defs.bzl", "cc_proto_library", "proto_library", "sh_te
 
 _PREFIX = "tensorcask"
 
-# Flags for our own sources only. A project that depends on us compiles its sources without them.
-CASK_COPTS = [
+# Warnings for our own sources in our own workspace: headers of other libraries, which a project that depends on us may
+# have in other versions, give some.
+_WARNINGS = [
     "-Wall",
     "-Wextra",
     "-Wconversion",
     "-Wno-sign-conversion",
 ]
+
+def _warnings():
+    name = native.repo_name() if hasattr(native, "repo_name") else native.repository_name()
+    return _WARNINGS if name in ("", "@") else []
 
 def _prefix():
     package = native.package_name()
@@ -31,7 +36,7 @@ def cask_cc_library(name, copts = [], **kwargs):
     """
     cc_library(
         name = name,
-        copts = CASK_COPTS + copts,
+        copts = _warnings() + copts,
         include_prefix = _prefix(),
         **kwargs
     )
@@ -40,7 +45,7 @@ def cask_cc_test(name, copts = [], **kwargs):
     """A test. GoogleTest is a dependency like others: "@com_google_googletest//:gtest_main"."""
     cc_test(
         name = name,
-        copts = CASK_COPTS + copts,
+        copts = _warnings() + copts,
         **kwargs
     )
 
@@ -48,7 +53,7 @@ def cask_cc_binary(name, copts = [], linkopts = [], **kwargs):
     """A program. It loads only those shared libraries that it uses."""
     cc_binary(
         name = name,
-        copts = CASK_COPTS + copts,
+        copts = _warnings() + copts,
         linkopts = ["-Wl,--as-needed"] + linkopts,
         **kwargs
     )
@@ -56,8 +61,14 @@ def cask_cc_binary(name, copts = [], linkopts = [], **kwargs):
 def cask_proto_library(name, srcs, deps = [], visibility = None, **kwargs):
     """Messages imported as "tensorcask/<package>/x.proto", and their C++ classes.
 
-    Makes the proto_library `name`, which must end in "_proto", and the cc_proto_library "..._cc_proto":
-    for `x_proto` that is `x_cc_proto`, which C++ targets name in `deps`.
+    Makes the proto_library `name`, and the cc_proto_library that C++ targets name in `deps`: `x_cc_proto` for `x_proto`.
+
+    Args:
+      name: must end in "_proto".
+      srcs: the .proto files.
+      deps: other proto_library targets.
+      visibility: of both targets.
+      **kwargs: what else proto_library takes.
     """
     if not name.endswith("_proto"):
         fail("cask_proto_library: '{}' must end in '_proto'".format(name))

@@ -333,6 +333,7 @@ tensorcask_room(wire
     serialize/wire/internal/copy_bytes.h
     serialize/wire/internal/device_elements.h
     serialize/wire/internal/extension_writer.h
+    serialize/wire/internal/first_text_error.h
     serialize/wire/internal/layout_decoder.h
     serialize/wire/internal/message_form.h
     serialize/wire/internal/message_frame.h
@@ -1271,6 +1272,7 @@ tensorcask_inner_library(tests_fixture_parse_text_proto
     tests/fixture/parse_text_proto.cc
   LINK
     Tensorcask::io
+    Tensorcask::wire
     absl::status
     absl::statusor
     absl::strings

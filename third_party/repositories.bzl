@@ -137,6 +137,10 @@ def _system_protobuf_impl(repository_ctx):
     if not _has_header(repository_ctx, "google/protobuf/message.h"):
         _missing(repository_ctx, "the header 'google/protobuf/message.h'")
     repository_ctx.symlink(protoc, "protoc")
+    libraries = "".join([
+        _cc_library(name, _link_flags(repository_ctx, module))
+        for name, module in (("protobuf", "protobuf"), ("protobuf_lite", "protobuf-lite"))
+    ])
     repository_ctx.file("BUILD.bazel", _BUILD_HEAD + """
 exports_files(["protoc"])
 
@@ -145,8 +149,7 @@ proto_lang_toolchain(
     command_line = "--cpp_out=$(OUT)",
     runtime = ":protobuf",
 )
-""" + _cc_library("protobuf", _link_flags(repository_ctx, "protobuf")) +
-                         _cc_library("protobuf_lite", _link_flags(repository_ctx, "protobuf-lite")), executable = False)
+""" + libraries, executable = False)
 
 _system_protobuf = repository_rule(
     implementation = _system_protobuf_impl,
@@ -254,7 +257,11 @@ proto_library = _proto_library
     _maybe(_system_folder, "rules_java", package = "bazel-rules-java", path = "/usr/share/bazel/rules/java")
 
 def system_libraries_for_development(define):
-    """Libraries that only tests and benchmarks of Tensorcask use: calls define(rule, name, **attributes) for each."""
+    """Libraries that only tests and benchmarks of Tensorcask use.
+
+    Args:
+      define: is called as define(rule, name, **attributes) for each of them.
+    """
     define(
         _system_library,
         "leveldb",

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """What `tools/dev lint` does: lint.py [--fast] [FILE...]
 
-1. The floors (tests/layering_test.py) and a few rules of style that a pattern can tell.
+1. The floors (tests/layering_test.py), a few rules of style that a pattern can tell, and the BUILD files with
+   buildifier, which npx downloads; skipped without npx.
 2. Each header of the library compiles alone, and twice in a row, with g++ and with clang++, without a warning.
 3. The .cc files of the library that reach no protobuf compile with -fno-exceptions and -fno-rtti.
 4. clang-tidy over the .cc files (.clang-tidy), unless --fast.
@@ -15,6 +16,7 @@ import glob
 import hashlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -23,6 +25,8 @@ CACHE = os.path.join(ROOT, ".cache", "lint")
 INCLUDE_ROOT = os.path.join(ROOT, ".cache", "include")
 HEADER_WARNINGS = ["-Wall", "-Wextra", "-Wconversion"]  # users may have them as errors
 WARNINGS = [*HEADER_WARNINGS, "-Wno-sign-conversion"]
+
+BUILDIFIER = "@bazel/buildifier@8.2.1"
 
 # Pattern, the folders where it is a mistake, what to do about it.
 LIBRARY = ("tensor/", "serialize/")
@@ -69,6 +73,16 @@ def check_style():
             if not re.search(rf"^#ifndef {guard}\n#define {guard}$", text, re.MULTILINE):
                 problems.append(f"{path}:1: lacks the include guard {guard}")
     return problems
+
+
+def check_build_files():
+    """The problems that buildifier finds, each a line or more; None if it cannot be had."""
+    npx = shutil.which("npx")
+    if npx is None or run([npx, "--yes", BUILDIFIER, "-version"]).returncode != 0:
+        return None
+    listed = run(["git", "ls-files", "*BUILD.bazel", "*.bzl", "*MODULE.bazel", "*WORKSPACE"]).stdout.split()
+    result = run([npx, "--yes", BUILDIFIER, "-mode=check", "-lint=warn", *listed])
+    return [] if result.returncode == 0 else [result.stdout]
 
 
 def run(command, **kwargs):
@@ -207,6 +221,13 @@ def main(arguments):
         print(problem)
     broken += len(problems)
     print(f"floors and style: {'fine' if broken == 0 else 'see above'}", flush=True)
+
+    problems = check_build_files()
+    for problem in problems or []:
+        print(problem, end="")
+        broken += 1
+    verdict = "SKIPPED, npx has no buildifier" if problems is None else "see above" if problems else "fine"
+    print(f"BUILD files: {verdict}", flush=True)
 
     flags = include_flags()
     headers = [path for path in sources(".h") if path.startswith(LIBRARY)]

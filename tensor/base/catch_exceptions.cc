@@ -16,7 +16,7 @@ namespace tensorcask {
 namespace {
 
 absl::Status StatusOf(const char* what) {
-  try {
+  try {  // NOLINT: exceptions of others end here
     return MarkProcessError(absl::ResourceExhaustedError(what));
   } catch (...) {  // not even memory for the message
     return absl::Status(absl::StatusCode::kResourceExhausted, "");
@@ -31,7 +31,7 @@ __attribute__((no_sanitize("null")))
 #endif
 absl::Status
 CatchExceptions(absl::FunctionRef<absl::Status()> fn) {
-  try {
+  try {  // NOLINT
     return fn();
   } catch (const std::bad_alloc&) {
     return StatusOf("no memory is left (operator new failed)");

@@ -29,7 +29,7 @@ constexpr int kMaxRunUnits = 16;  // a run is a byte: units - 1 in bits 0 to 3, 
 class StreamParts {
  public:
   explicit StreamParts(size_t bytes) : bytes_(bytes), part_((bytes + kHuffmanStreams - 1) / kHuffmanStreams) {}
-  size_t begin(int i) const { return std::min(bytes_, i * part_); }
+  size_t begin(int i) const { return std::min(bytes_, static_cast<size_t>(i) * part_); }
   size_t end(int i) const { return begin(i + 1); }
   size_t size(int i) const { return end(i) - begin(i); }
 

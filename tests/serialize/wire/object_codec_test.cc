@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "gmock/gmock.h"
-#include "google/protobuf/stubs/logging.h"
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/wire/serialized_tensor.h"
 #include "tensorcask/serialize/wire/tensor_codec.h"
@@ -21,6 +20,7 @@
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tensor/variant.h"
 #include "tensorcask/tests/serialize/wire/foreign_tensor.pb.h"
+#include "tensorcask/tests/serialize/wire/quiet_protobuf.h"
 #include "tensorcask/tests/serialize/wire/wire_test_util.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
@@ -360,7 +360,7 @@ TEST(ObjectDecoding, TextThatIsNotUtf8) {
 
 // Every cut and every changed byte: both front ends agree, and nothing crashes.
 TEST(ObjectDecoding, MutatedMessages) {
-  const google::protobuf::LogSilencer silencer;
+  const QuietProtobuf quiet;
   Variant variant = SomeVariant(0);
   variant.tensors[0] = Tensor::Scalar(Variant());
   for (const EncodeOptions& options : {kAllOptions[0], kAllOptions[1]}) {

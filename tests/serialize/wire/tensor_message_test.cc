@@ -8,10 +8,10 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
-#include "google/protobuf/stubs/logging.h"
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/wire/tensor_codec.h"
 #include "tensorcask/tests/serialize/wire/foreign_tensor.pb.h"
+#include "tensorcask/tests/serialize/wire/quiet_protobuf.h"
 #include "tensorcask/tests/serialize/wire/wire_test_util.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
@@ -96,7 +96,7 @@ TEST(TensorMessage, IsEmptyAfterAnError) {
 // Every one-byte change gives the same code through both classes, or is no message to protobuf where ours has a text
 // (the device) that is not UTF-8, which the other class does not know: then it is refused as well.
 TEST(TensorMessage, HostileBytes) {
-  const google::protobuf::LogSilencer silencer;
+  const QuietProtobuf quiet;
   const Tensor numbers = Tensor::FromValues<int16_t>({{1, -2}, {300, 4}});
   const std::string goldens[] = {
       EncodeToString(*TensorView(numbers).Transpose(0, 1), SomeMetadata(),

@@ -5,7 +5,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "google/protobuf/stubs/logging.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
@@ -14,6 +13,7 @@
 #include "tensorcask/tensor/dtype_visit.h"
 #include "tensorcask/tensor/resource_handle.h"
 #include "tensorcask/tensor/variant.h"
+#include "tensorcask/tests/serialize/wire/quiet_protobuf.h"
 
 namespace tensorcask::testing {
 
@@ -111,7 +111,7 @@ absl::StatusOr<Tensor> DecodeBothWays(const std::string& message, const DecodeOp
   TensorProto proto;
   bool parsed = false;
   {
-    const google::protobuf::LogSilencer silencer;
+    const QuietProtobuf quiet;
     parsed = proto.ParseFromString(message);
   }
   if (!parsed) {
