@@ -12,8 +12,8 @@ load("@tensorcask_rules//:defs.bzl", "cc_proto_library", "proto_library", "sh_te
 
 _PREFIX = "tensorcask"
 
-# Warnings for our own sources in our own workspace: headers of other libraries, which a project that depends on us may
-# have in other versions, give some.
+# Warnings for our own sources, in our own workspace alone: a project that depends on us may have other versions of the
+# libraries, whose headers may warn.
 _WARNINGS = [
     "-Wall",
     "-Wextra",

@@ -15,10 +15,11 @@ tensorcask_room(tensor
     tensor/base/endian.cc
     tensor/base/glob.cc
     tensor/base/internal/printable_text.cc
-    tensor/base/memory_advice.cc
+    tensor/base/memory_pages.cc
     tensor/base/owner_process.cc
     tensor/base/parallel_for.cc
     tensor/base/quote.cc
+    tensor/base/random_bytes.cc
     tensor/base/status_util.cc
     tensor/base/utf8.cc
     tensor/base/varint.cc
@@ -48,12 +49,14 @@ tensorcask_room(tensor
     tensor/base/crc32c.h
     tensor/base/endian.h
     tensor/base/glob.h
+    tensor/base/in_place.h
     tensor/base/internal/crc32c_kernels.h
     tensor/base/internal/printable_text.h
-    tensor/base/memory_advice.h
+    tensor/base/memory_pages.h
     tensor/base/owner_process.h
     tensor/base/parallel_for.h
     tensor/base/quote.h
+    tensor/base/random_bytes.h
     tensor/base/ref_counted.h
     tensor/base/simd.h
     tensor/base/status_macros.h
@@ -87,6 +90,7 @@ tensorcask_room(tensor
     tensor/variant.h
     tensor/version.h
   LINK
+    absl::config
     absl::cord
     absl::function_ref
     absl::inlined_vector
@@ -107,6 +111,7 @@ tensorcask_room(io
     serialize/io/internal/missing_folder.cc
     serialize/io/internal/paced_sink.cc
     serialize/io/internal/stale_temporaries.cc
+    serialize/io/internal/system_files.cc
     serialize/io/memory_file_system.cc
     serialize/io/posix_file_system.cc
   HEADERS
@@ -122,9 +127,11 @@ tensorcask_room(io
     serialize/io/internal/forwarding_file_system.h
     serialize/io/internal/missing_folder.h
     serialize/io/internal/paced_sink.h
+    serialize/io/internal/path_limits.h
     serialize/io/internal/piece_buffer.h
     serialize/io/internal/retry.h
     serialize/io/internal/stale_temporaries.h
+    serialize/io/internal/system_files.h
     serialize/io/internal/write_size.h
     serialize/io/memory_file_system.h
   LINK
@@ -3095,6 +3102,7 @@ tensorcask_test(tests_serialize_exchange_channel_test
     absl::statusor
     absl::time
     tests_serialize_exchange_channel_testing
+    tests_support_emulator
     tests_support_status_matchers
   PACKAGE
     tests/serialize/exchange
@@ -3268,6 +3276,7 @@ tensorcask_test(tests_serialize_exchange_shared_memory_test
     absl::status
     absl::statusor
     tests_serialize_exchange_shared_memory_testing
+    tests_support_emulator
     tests_support_status_matchers
   PACKAGE
     tests/serialize/exchange
@@ -3291,6 +3300,7 @@ tensorcask_test(tests_serialize_exchange_socket_closing_test
     tests_serialize_exchange_channel_testing
     tests_serialize_exchange_descriptor_count
     tests_serialize_exchange_lingering_socket
+    tests_support_emulator
     tests_support_status_matchers
     tests_support_temp_folder
   PACKAGE
@@ -4689,6 +4699,8 @@ tensorcask_inner_library(tests_support_discarding_file_system
     absl::span
     absl::strings)
 
+tensorcask_inner_library(tests_support_emulator)
+
 tensorcask_inner_library(tests_support_failing_allocator
   LINK
     GTest::gmock
@@ -4863,6 +4875,18 @@ tensorcask_test(tests_tensor_base_glob_test
   LINK
     GTest::gmock_main
     Tensorcask::tensor
+    absl::strings
+  PACKAGE
+    tests/tensor/base
+  TIMEOUT
+    60)
+
+tensorcask_test(tests_tensor_base_memory_pages_test
+  SOURCES
+    tests/tensor/base/memory_pages_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor
   PACKAGE
     tests/tensor/base
   TIMEOUT
@@ -4895,6 +4919,17 @@ tensorcask_test(tests_tensor_base_parallel_for_test
 tensorcask_test(tests_tensor_base_quote_test
   SOURCES
     tests/tensor/base/quote_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor
+  PACKAGE
+    tests/tensor/base
+  TIMEOUT
+    60)
+
+tensorcask_test(tests_tensor_base_random_bytes_test
+  SOURCES
+    tests/tensor/base/random_bytes_test.cc
   LINK
     GTest::gmock_main
     Tensorcask::tensor
@@ -5851,6 +5886,7 @@ tensorcask_test(tests_tensor_buffer_test
     GTest::gmock_main
     Tensorcask::tensor
     absl::status
+    absl::strings
     tests_support_failing_allocator
     tests_support_status_matchers
   PACKAGE

@@ -14,6 +14,8 @@
 
 #ifdef __linux__
 #include <sys/mman.h>
+#elif defined(_WIN32)
+#include <malloc.h>
 #endif
 
 namespace tensorcask {
@@ -32,6 +34,17 @@ void GivePagesBack(void* block, size_t bytes) {
 #else
 void AdviseHugePages(void*, size_t) {}
 void GivePagesBack(void*, size_t) {}
+#endif
+
+#ifdef _WIN32
+void* AllocateAligned(size_t alignment, size_t bytes) { return _aligned_malloc(std::max<size_t>(bytes, 1), alignment); }
+void FreeAligned(void* block) { _aligned_free(block); }
+#else
+void* AllocateAligned(size_t alignment, size_t bytes) {
+  void* block = nullptr;
+  return posix_memalign(&block, alignment, bytes) == 0 ? block : nullptr;
+}
+void FreeAligned(void* block) { std::free(block); }
 #endif
 
 }  // namespace
@@ -53,8 +66,8 @@ void* CpuAllocator::Allocate(size_t bytes) {
   if (bytes > PTRDIFF_MAX)
     return nullptr;  // no object can be that large, and some debugging allocators abort on such a request
   const bool huge = options_.huge_pages && bytes >= kHugePageBlock;
-  void* block = nullptr;
-  if (posix_memalign(&block, huge ? kHugePageBytes : kAlignment, bytes) != 0) return nullptr;
+  void* const block = AllocateAligned(huge ? kHugePageBytes : kAlignment, bytes);
+  if (block == nullptr) return nullptr;
   if (huge) AdviseHugePages(block, bytes);
   if (options_.fill == Fill::kZero) std::memset(block, 0, bytes);
   if (options_.fill == Fill::kJunk) {
@@ -67,7 +80,7 @@ void* CpuAllocator::Allocate(size_t bytes) {
 
 void CpuAllocator::Deallocate(void* block, size_t bytes) {
   if (options_.huge_pages && bytes >= kHugePageBlock) GivePagesBack(block, bytes);
-  std::free(block);
+  FreeAligned(block);
 }
 
 }  // namespace tensorcask

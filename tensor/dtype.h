@@ -157,24 +157,23 @@ inline constexpr bool kIsElement = false;
 template <typename T>
 inline constexpr bool kIsElement<T, std::void_t<decltype(DTypeOf<T>::value)>> = true;
 
-// C++ has two integer types of 64 bits, and int64_t is one of them. This is the other: long long where int64_t is long.
-// NOLINTBEGIN(google-runtime-int)
-using OtherInt64 = std::conditional_t<std::is_same_v<int64_t, long>, long long, long>;
-using OtherUint64 = std::conditional_t<std::is_same_v<uint64_t, unsigned long>, unsigned long long, unsigned long>;
+// long and long long are two types, and int64_t is one of them. This is the other: long long where int64_t is long,
+// else long, which has 32 bits on Windows. NOLINTBEGIN(google-runtime-int)
+using OtherInt = std::conditional_t<std::is_same_v<int64_t, long>, long long, long>;
+using OtherUint = std::conditional_t<std::is_same_v<uint64_t, unsigned long>, unsigned long long, unsigned long>;
 // NOLINTEND(google-runtime-int)
-static_assert(sizeof(OtherInt64) == sizeof(int64_t) && sizeof(OtherUint64) == sizeof(uint64_t));
 
 template <typename T>
 struct ElementType {
   using type = T;
 };
 template <>
-struct ElementType<OtherInt64> {
-  using type = int64_t;
+struct ElementType<OtherInt> {
+  using type = std::conditional_t<sizeof(OtherInt) == sizeof(int64_t), int64_t, int32_t>;
 };
 template <>
-struct ElementType<OtherUint64> {
-  using type = uint64_t;
+struct ElementType<OtherUint> {
+  using type = std::conditional_t<sizeof(OtherUint) == sizeof(uint64_t), uint64_t, uint32_t>;
 };
 
 template <typename T>

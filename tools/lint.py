@@ -78,10 +78,19 @@ def check_style():
 def check_build_files():
     """The problems that buildifier finds, each a line or more; None if it cannot be had."""
     npx = shutil.which("npx")
-    if npx is None or run([npx, "--yes", BUILDIFIER, "-version"]).returncode != 0:
+    if npx is None:
         return None
-    listed = run(["git", "ls-files", "*BUILD.bazel", "*.bzl", "*MODULE.bazel", "*WORKSPACE"]).stdout.split()
-    result = run([npx, "--yes", BUILDIFIER, "-mode=check", "-lint=warn", *listed])
+    try:
+        if run([npx, "--yes", BUILDIFIER, "-version"], timeout=60).returncode != 0:
+            return None
+    except subprocess.TimeoutExpired:  # no network
+        return None
+    patterns = ["*BUILD.bazel", "*.bzl", "*MODULE.bazel", "*WORKSPACE"]
+    listed = run(["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns])
+    files = [path for path in listed.stdout.splitlines() if os.path.isfile(os.path.join(ROOT, path))]
+    if listed.returncode != 0 or not files:
+        return [f"git lists no BUILD files: {listed.stdout}\n"]
+    result = run([npx, "--yes", BUILDIFIER, "-mode=check", "-lint=warn", *files])
     return [] if result.returncode == 0 else [result.stdout]
 
 

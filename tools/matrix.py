@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compiles the library with other compilers, standards, libraries and systems: what else than Debian 12 it fits.
+"""Compiles the library, and runs its tests, with other compilers, standards, libraries and systems than Debian 12's.
 
     tools/matrix.py [--work FOLDER] [ROW...]     rows by number or by a part of their name; default: all
 
@@ -25,7 +25,13 @@ import zipfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 WARNINGS = ['-Wall', '-Wextra']
-SLOW_LABELS = 'crash|attack|bombs'  # of tests that the compiler does not matter for
+# Targets of Clang, and the headers of their C library in zig.
+ZIG_TARGETS = {
+    'macos': (['-target', 'aarch64-apple-macosx13.0.0'], 'any-macos-any'),
+    'windows': (['-target', 'x86_64-w64-windows-gnu', '-D__MSVCRT_VERSION__=0xE00', '-D_WIN32_WINNT=0x0a00'],
+                'any-windows-any'),
+}
+SLOW_LABELS = 'crash|attack|bombs'  # of slow tests whose result does not depend on the compiler
 # The versions of these packages belong together.
 GRPC_TOOLS = '1.85.1'  # Abseil 20260526, protobuf 35.1
 PROTOC = '35.1'
@@ -37,7 +43,7 @@ class CompileRow:
         self.name = name
         self.command = command
         self.newest = newest  # Abseil and protobuf
-        self.zig = zig  # the target
+        self.zig = zig  # one of ZIG_TARGETS
 
     def run(self, workshop):
         return compile_row(self, workshop, library_sources())
@@ -67,8 +73,8 @@ ROWS = [
     CompileRow('Clang 16, libc++', ['clang++-16', '-std=c++17', '-stdlib=libc++']),
     CompileRow('GCC 12, newest Abseil and protobuf', ['g++', '-std=c++17'], newest=True),
     CompileRow('Clang 16, C++20, newest Abseil and protobuf', ['clang++-16', '-std=c++20'], newest=True),
-    CompileRow('ARM64 macOS, newest Abseil and protobuf', ['-std=c++17'], newest=True, zig='aarch64-macos'),
-    CompileRow('x86-64 Windows, newest Abseil and protobuf', ['-std=c++17'], newest=True, zig='x86_64-windows-gnu'),
+    CompileRow('ARM64 macOS, newest Abseil and protobuf', ['-std=c++17'], newest=True, zig='macos'),
+    CompileRow('x86-64 Windows, newest Abseil and protobuf', ['-std=c++17'], newest=True, zig='windows'),
     TestRow('GCC 12, -O0, newest Abseil and protobuf: tests', ['-O0'], newest=True),
     TestRow('GCC 12, -march=native: tests of the core', ['-O2', '-march=native'], tests=CORE_TESTS),
     TestRow('GCC 12, LTO: tests of the core', ['-O2', '-flto=auto'], tests=CORE_TESTS),
@@ -173,24 +179,38 @@ class Workshop:
             urllib.request.urlretrieve(urllib.parse.urljoin(page, link.partition('#')[0]), archive)
         return archive
 
-    def zig(self):
+    def zig(self, target):
+        """The command of zig's Clang for a system, with zig's C++ library. (`zig c++` would compile that library.)"""
         package = self.path('ziglang')
         if not os.path.isdir(package):
             with zipfile.ZipFile(self.download('ziglang', ZIG, [])) as wheel:
                 wheel.extractall(package)
             os.chmod(os.path.join(package, 'ziglang', 'zig'), 0o755)
-        return os.path.join(package, 'ziglang', 'zig')
+        program = os.path.join(package, 'ziglang', 'zig')
+        library = os.path.join(package, 'ziglang', 'lib')
+        flags, c_headers = ZIG_TARGETS[target]
+        headers = [os.path.join(library, *path) for path in (
+            ('libcxx', 'include'), ('libcxxabi', 'include'), ('include',), ('libc', 'include', c_headers))]
+        return [program, 'clang', *flags, '--no-default-config', '-nostdinc', '-nostdinc++',
+                '-D_LIBCPP_ABI_VERSION=1', '-D_LIBCPP_ABI_NAMESPACE=__1', '-D_LIBCPP_HARDENING_MODE=2',
+                '-D_LIBCPP_PSTL_BACKEND_SERIAL', '-D_LIBCPP_HAS_NO_VENDOR_AVAILABILITY_ANNOTATIONS',
+                *[f'-D_LIBCPP_HAS_{what}' for what in ('THREADS', 'MONOTONIC_CLOCK', 'TERMINAL', 'FILESYSTEM',
+                                                       'RANDOM_DEVICE', 'LOCALIZATION', 'UNICODE', 'WIDE_CHARACTERS')],
+                *[flag for folder in headers for flag in ('-isystem', folder)], *self.portable_headers(target)]
 
-    def portable_headers(self):
+    def portable_headers(self, target):
         """Headers of the other libraries, without those of the system's C library beside them."""
-        folder = self.path('portable_headers')
-        os.makedirs(folder, exist_ok=True)
+        folder = self.path('headers_' + target)
+        os.makedirs(os.path.join(folder, 'sys'), exist_ok=True)
         for pattern in ('zstd*.h', 'zlib.h', 'zconf.h', 'snappy*.h', 'xxhash.h', 'nlohmann'):
             for path in glob.glob(os.path.join('/usr/include', pattern)) + \
                     glob.glob(os.path.join('/usr/include/*-linux-gnu', pattern)):
                 link = os.path.join(folder, os.path.basename(path))
                 if not os.path.lexists(link):
                     os.symlink(path, link)
+        if target == 'windows':  # snappy's headers are configured for the system; Debian's name this one
+            with open(os.path.join(folder, 'sys', 'uio.h'), 'w', encoding='utf-8') as file:
+                file.write('#include <stddef.h>\nstruct iovec { void* iov_base; size_t iov_len; };\n')
         return ['-isystem', folder, '-isystem', '/usr/include/eigen3']
 
 
@@ -200,18 +220,12 @@ def library_sources():
 
 
 def compile_row(row, workshop, sources):
-    command = list(row.command)
-    environment = dict(os.environ)
-    if row.zig:
-        command = [workshop.zig(), 'c++', '-target', row.zig, *command, *workshop.portable_headers()]
-        environment['ZIG_GLOBAL_CACHE_DIR'] = environment['ZIG_LOCAL_CACHE_DIR'] = workshop.path('zig_cache')
-    else:
-        command += ['-isystem', '/usr/include/eigen3']
+    command = [*workshop.zig(row.zig), *row.command] if row.zig else [*row.command, '-isystem', '/usr/include/eigen3']
     command += ['-fsyntax-only', *WARNINGS, '-I', workshop.sources]
     command += workshop.newest() if row.newest else workshop.installed()
 
     def compile_one(source):
-        result = run([*command, os.path.join(workshop.sources, 'tensorcask', source)], env=environment)
+        result = run([*command, os.path.join(workshop.sources, 'tensorcask', source)])
         return source, result.returncode, result.stderr
 
     failed = []
@@ -242,17 +256,19 @@ def test_row(row, workshop):
     require(configure)
     select = ['--test-dir', tests, '--tests-regex', row.tests, '--label-exclude', SLOW_LABELS]
     names = re.findall(r'Test +#\d+: (\S+)', require(['ctest', *select, '--show-only']))
-    built = ['all'] if row.tests == '.' else names
+    built = ['all'] if row.tests == '.' else names  # scripts have no target, and CORE_TESTS none of them
     made = run(['cmake', '--build', build, '--parallel', str(os.cpu_count()), '--target', *built])
     warnings = len(re.findall(r': warning: ', made.stderr))
     if made.returncode != 0:
         print(f'{row.name}: does not build\n{made.stderr[-2000:]}', flush=True)
         return False
-    text = run(['ctest', *select]).stdout
-    failed = re.findall(r'^\s*\d+ - (\S+) \(', text, re.MULTILINE)
-    print(f'{row.name}: {len(names) - len(failed)} of {len(names)} test programs pass, {warnings} warnings')
+    result = run(['ctest', *select])
+    failed = re.findall(r'^\s*\d+ - (\S+) \(', result.stdout, re.MULTILINE)
+    print(f'{row.name}: {len(names) - len(failed)} of {len(names)} test programs pass, {warnings} new warnings')
     print(''.join(f'  {name}\n' for name in failed), end='', flush=True)
-    return not failed
+    if not failed and result.returncode != 0:
+        print(result.stdout[-1000:] + result.stderr[-1000:], flush=True)
+    return bool(names) and not failed and result.returncode == 0
 
 
 def main():

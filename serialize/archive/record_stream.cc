@@ -1,7 +1,5 @@
 #include "tensorcask/serialize/archive/record_stream.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <utility>
@@ -16,7 +14,7 @@
 #include "tensorcask/serialize/io/internal/atomic_publish.h"
 #include "tensorcask/serialize/wire/codec_options.h"
 #include "tensorcask/serialize/wire/tensor_records.h"
-#include "tensorcask/tensor/base/checked_math.h"
+#include "tensorcask/tensor/base/memory_pages.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
@@ -31,13 +29,7 @@ namespace {
 
 // The memory of this machine: no record can be longer. Memory follows the bytes that are present, so a file needs no
 // other limit; a stream without end does.
-uint64_t MachineBytes() {
-  const int64_t pages = sysconf(_SC_PHYS_PAGES);
-  const int64_t page_bytes = sysconf(_SC_PAGESIZE);
-  constexpr uint64_t kUnknown = uint64_t{1} << 40;
-  if (pages <= 0 || page_bytes <= 0) return kUnknown;
-  return CheckedMul(static_cast<uint64_t>(pages), static_cast<uint64_t>(page_bytes)).value_or(kUnknown);
-}
+uint64_t MachineBytes() { return internal::MachineMemoryBytes().value_or(uint64_t{1} << 40); }
 
 }  // namespace
 

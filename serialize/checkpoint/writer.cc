@@ -283,7 +283,7 @@ absl::Status Save::AddBlock(const TensorView& block) {
 PayloadLevel Save::LevelOf(absl::string_view name, const AddOptions& options) const {
   if (options.level.has_value()) return *options.level;
   for (const LevelRule& rule : options_.level_rules) {
-    if (MatchesGlob(rule.glob, std::string(name))) return rule.level;
+    if (MatchesGlob(rule.glob, name)) return rule.level;
   }
   return options_.payload.level;
 }

@@ -27,6 +27,7 @@
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/checked_math.h"
+#include "tensorcask/tensor/base/memory_pages.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/buffer.h"
@@ -34,11 +35,11 @@
 namespace tensorcask {
 namespace {
 
-using exchange::PageBytes;
+using internal::PageBytes;
 
 constexpr long kTmpfsMagic = 0x01021994;  // linux/magic.h: files in memory, those without a name among them
 
-size_t HalfOfAllMemory() { return static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) / 2 * PageBytes(); }
+size_t HalfOfAllMemory() { return internal::MachineMemoryBytes().value_or(0) / 2 / PageBytes() * PageBytes(); }
 
 // `bytes` (whole pages) of mapped memory and its file; null on failure.
 char* MapNewFile(size_t bytes, ScopedDescriptor* file) {

@@ -36,6 +36,14 @@ constexpr uint64_t kSyncEarlyBytes = uint64_t{16} << 20;
 constexpr size_t kCopyBytes = size_t{512} << 10;  // of AppendFrom, at a time
 constexpr uint64_t kBlockBytes = 4096;            // file systems share whole blocks
 
+// After an error of StartSync: whether a later Sync may succeed although bytes are lost.
+bool MayLoseBytes(IoResult result) {
+#ifdef EDQUOT  // Windows has none
+  if (result == -EDQUOT) return true;
+#endif
+  return result == -EIO || result == -ENOSPC;
+}
+
 }  // namespace
 
 absl::Status ByteSink::AppendFrom(const ByteSource& source, uint64_t offset, uint64_t bytes) {
@@ -215,8 +223,7 @@ absl::Status FileSink::AddWritten(uint64_t bytes) {
   const IoResult result =
       RetryInterrupted([&] { return file_system_->StartSync(handle_, sync_started_, written_ - sync_started_); });
   sync_started_ = written_;
-  const bool may_be_lost = result == -EIO || result == -ENOSPC || result == -EDQUOT;
-  return may_be_lost ? Fail(IoError(result, path_, "sync")) : absl::OkStatus();
+  return MayLoseBytes(result) ? Fail(IoError(result, path_, "sync")) : absl::OkStatus();
 }
 
 }  // namespace tensorcask

@@ -1,23 +1,19 @@
 #include "tensorcask/serialize/io/file_system.h"
 
 #include <cerrno>
-#include <climits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "tensorcask/serialize/io/error_number.h"
+#include "tensorcask/serialize/io/internal/path_limits.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_util.h"
 
 namespace tensorcask {
-namespace {
 
-// What Linux takes: PATH_MAX counts the NUL at the end, NAME_MAX does not.
-constexpr size_t kMaxPathBytes = PATH_MAX - 1;
-constexpr size_t kMaxComponentBytes = NAME_MAX;
-
-}  // namespace
+using internal::kMaxNameBytes;
+using internal::kMaxPathBytes;
 
 IoResult FileSystem::WriteAt(IoResult, uint64_t, absl::string_view) { return -EOPNOTSUPP; }
 IoResult FileSystem::LockShared(const std::string&) { return -EOPNOTSUPP; }
@@ -56,9 +52,9 @@ absl::Status CheckPath(absl::string_view path) {
         absl::StrCat("the path ", Quoted(path), " has ", path.size(), " bytes, the limit is ", kMaxPathBytes));
   }
   for (absl::string_view component : absl::StrSplit(path, '/')) {
-    if (component.size() > kMaxComponentBytes) {
+    if (component.size() > kMaxNameBytes) {
       return absl::InvalidArgumentError(absl::StrCat("the path ", Quoted(path), " has a name of ", component.size(),
-                                                     " bytes, the limit is ", kMaxComponentBytes));
+                                                     " bytes, the limit is ", kMaxNameBytes));
     }
   }
   return absl::OkStatus();

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <climits>
-#include <cstdlib>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "tensorcask/serialize/io/internal/path_limits.h"
 
 namespace tensorcask {
 namespace {
@@ -30,19 +30,20 @@ std::string Normalised(const std::string& path) {
 IoResult CheckName(const std::string& path) {
   if (path.empty()) return -ENOENT;
   if (path.find('\0') != std::string::npos) return -EINVAL;
-  if (path.size() >= PATH_MAX) return -ENAMETOOLONG;
+  if (path.size() > internal::kMaxPathBytes) return -ENAMETOOLONG;
   for (absl::string_view part : absl::StrSplit(path, '/')) {
-    if (part.size() > NAME_MAX) return -ENAMETOOLONG;
+    if (part.size() > internal::kMaxNameBytes) return -ENAMETOOLONG;
   }
   return 0;
 }
 
 // Zeroed pages; null if there is no memory.
 std::shared_ptr<char> AllocatePages(size_t bytes) {
-  void* pages = std::aligned_alloc(kPageBytes, bytes);
+  constexpr std::align_val_t kAlignment{kPageBytes};
+  void* pages = ::operator new(bytes, kAlignment, std::nothrow);
   if (pages == nullptr) return nullptr;
   std::memset(pages, 0, bytes);
-  return std::shared_ptr<char>(static_cast<char*>(pages), std::free);
+  return std::shared_ptr<char>(static_cast<char*>(pages), [](char* freed) { ::operator delete(freed, kAlignment); });
 }
 
 }  // namespace

@@ -1,35 +1,33 @@
-// FileSystem::Posix(): the system calls of Linux, one for one.
+// FileSystem::Posix(): the system calls of POSIX, and flock(2), one for one. system_files.h has those that differ
+// between systems.
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstdio>
-#include <cstring>
 
 #include "absl/functional/function_ref.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/internal/system_files.h"
 #include "tensorcask/serialize/io/internal/write_size.h"
 
 namespace tensorcask {
 namespace {
 
+using internal::ErrorNow;
+using internal::ResultOf;
+
 // Linux moves at most 0x7ffff000 bytes in one call (man 2 write, NOTES).
 constexpr size_t kMaxTransferBytes = 0x7ffff000;
 // A copy inside the system cannot be interrupted by a signal before it ends.
 constexpr size_t kMaxCopyBytes = size_t{64} << 20;
-
-IoResult ResultOf(int64_t answer) { return answer >= 0 ? answer : -static_cast<IoResult>(errno); }
 
 // A path with a NUL byte would name another file, the one before the NUL.
 bool HasNul(const std::string& path) { return path.find('\0') != std::string::npos; }
@@ -63,31 +61,6 @@ class ScopedDescriptor {
   int descriptor_;
 };
 
-// The umask, or -EOPNOTSUPP where the system does not tell. umask(2) can only be asked by setting it, and a file that
-// another thread makes in that moment would be open to all users; so it is read from /proc (Linux 4.7 and later).
-IoResult ReadUmask() {
-  const ScopedDescriptor status(open("/proc/self/status", O_RDONLY | O_CLOEXEC));
-  if (status.get() < 0) return errno == ENOENT || errno == EACCES ? -EOPNOTSUPP : -static_cast<IoResult>(errno);
-  char text[1024];  // "Umask:" is the second line
-  const ssize_t got = read(status.get(), text, sizeof(text) - 1);
-  if (got < 0) return -static_cast<IoResult>(errno);
-  text[got] = '\0';
-  const char* line = std::strstr(text, "\nUmask:");
-  unsigned mask = 0;
-  if (line == nullptr || std::sscanf(line, "\nUmask:%o", &mask) != 1) return -EOPNOTSUPP;
-  return static_cast<IoResult>(mask & 0777);
-}
-
-// Rename without replacing, for file systems that lack RENAME_NOREPLACE (NFS, some in user space): link(2) refuses
-// an existing name. For a moment the file has both names, which is harmless.
-IoResult RenameByLink(const std::string& from, const std::string& to) {
-  if (link(from.c_str(), to.c_str()) != 0) return -static_cast<IoResult>(errno);
-  if (unlink(from.c_str()) == 0) return 0;
-  const IoResult error = -static_cast<IoResult>(errno);
-  unlink(to.c_str());
-  return error;
-}
-
 // Whether the process may write files of limited size only. Writing at the limit raises SIGXFSZ, which ends the
 // process, so the library never writes there.
 bool HasSizeLimit(rlim_t* limit_bytes) {
@@ -95,29 +68,6 @@ bool HasSizeLimit(rlim_t* limit_bytes) {
   if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return false;
   *limit_bytes = limit.rlim_cur;
   return true;
-}
-
-// True for file systems whose locks all processes see that see their files: those of one machine. (On a network, flock
-// may be local to each machine: NFS with nolock or local_lock, many file systems in user space.)
-bool HasReliableLocks(int descriptor) {
-  struct statfs info;
-  if (fstatfs(descriptor, &info) != 0) return false;
-  switch (static_cast<uint32_t>(info.f_type)) {
-    case EXT4_SUPER_MAGIC:  // and ext2, ext3
-    case XFS_SUPER_MAGIC:
-    case BTRFS_SUPER_MAGIC:
-    case F2FS_SUPER_MAGIC:
-    case TMPFS_MAGIC:
-    case RAMFS_MAGIC:
-    case OVERLAYFS_SUPER_MAGIC:
-    case MSDOS_SUPER_MAGIC:
-    case uint32_t{0x2011BAB0}:  // exFAT
-    case uint32_t{0x2FC12FC1}:  // ZFS
-    case uint32_t{0xCA451A4E}:  // bcachefs
-      return true;
-    default:
-      return false;
-  }
 }
 
 // Calls write(count), which writes at most so many bytes and answers like write(2).
@@ -144,7 +94,7 @@ FileInfo InfoOf(const struct stat& found) {
 // The file is ours, so "not permitted" comes from a file system that keeps no permissions (FAT).
 IoResult SetMode(IoResult handle, mode_t mode) {
   if (fchmod(static_cast<int>(handle), mode) == 0) return 0;
-  return errno == EPERM || errno == ENOSYS ? -EOPNOTSUPP : -static_cast<IoResult>(errno);
+  return errno == EPERM || errno == ENOSYS ? -EOPNOTSUPP : ErrorNow();
 }
 
 class PosixFileSystem final : public FileSystem {
@@ -153,9 +103,9 @@ class PosixFileSystem final : public FileSystem {
   IoResult OpenToRead(const std::string& path) override {
     if (HasNul(path)) return -EINVAL;
     ScopedDescriptor file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
-    if (file.get() < 0) return errno == ENXIO ? -EINVAL : -static_cast<IoResult>(errno);  // ENXIO: a socket
+    if (file.get() < 0) return errno == ENXIO ? -EINVAL : ErrorNow();  // ENXIO: a socket
     struct stat info;
-    if (fstat(file.get(), &info) != 0) return -static_cast<IoResult>(errno);
+    if (fstat(file.get(), &info) != 0) return ErrorNow();
     if (S_ISDIR(info.st_mode)) return -EISDIR;
     if (!S_ISREG(info.st_mode)) return -EINVAL;
     return file.release();
@@ -164,7 +114,7 @@ class PosixFileSystem final : public FileSystem {
   IoResult CreateNew(const std::string& path) override {
     if (HasNul(path)) return -EINVAL;
     ScopedDescriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, 0600));
-    if (file.get() < 0) return -static_cast<IoResult>(errno);
+    if (file.get() < 0) return ErrorNow();
     // Between the two calls, RemoveUnlocked of another process may lock the file and remove it: then it is as if the
     // name had been taken. Without locks (an answer other than EWOULDBLOCK) there is no RemoveUnlocked either.
     if (flock(file.get(), LOCK_SH | LOCK_NB) != 0) return errno == EWOULDBLOCK ? -EEXIST : file.release();
@@ -184,7 +134,7 @@ class PosixFileSystem final : public FileSystem {
     rlim_t limit = RLIM_INFINITY;
     if (HasSizeLimit(&limit) && count > 0) {
       const off_t position = lseek(Descriptor(handle), 0, SEEK_CUR);
-      if (position < 0) return -static_cast<IoResult>(errno);
+      if (position < 0) return ErrorNow();
       if (static_cast<rlim_t>(position) >= limit) return -EFBIG;
       count = std::min<size_t>(count, limit - static_cast<rlim_t>(position));
     }
@@ -203,65 +153,52 @@ class PosixFileSystem final : public FileSystem {
     return WriteTimed(count, [&](size_t part) { return pwrite(Descriptor(handle), bytes.data(), part, at); });
   }
 
-  // copy_file_range(2) without an offset for `to` moves its position, as write(2) does.
   IoResult CopyRange(IoResult from, uint64_t offset, IoResult to, uint64_t bytes) override {
     if (offset > INT64_MAX) return -EINVAL;
     auto count = static_cast<size_t>(std::min<uint64_t>(bytes, kMaxCopyBytes));
     rlim_t limit = RLIM_INFINITY;
     if (HasSizeLimit(&limit) && count > 0) {
       const off_t position = lseek(Descriptor(to), 0, SEEK_CUR);
-      if (position < 0) return -static_cast<IoResult>(errno);
+      if (position < 0) return ErrorNow();
       if (static_cast<rlim_t>(position) >= limit) return -EFBIG;
       count = std::min<size_t>(count, limit - static_cast<rlim_t>(position));
     }
-    auto at = static_cast<loff_t>(offset);
-    const ssize_t copied = copy_file_range(Descriptor(from), &at, Descriptor(to), nullptr, count, 0);
-    if (copied >= 0) return copied;
-    // Different file systems, a kernel or a sandbox without the call: reading and writing still works.
-    const bool unsupported = errno == EXDEV || errno == EINVAL || errno == ENOSYS || errno == EPERM ||
-                             errno == EOPNOTSUPP || errno == EBADF || errno == ETXTBSY;
-    return unsupported ? -EOPNOTSUPP : -static_cast<IoResult>(errno);
+    return internal::CopyFileBytes(Descriptor(from), offset, Descriptor(to), count);
   }
 
   IoResult Reserve(IoResult handle, uint64_t size_bytes) override {
     if (size_bytes > INT64_MAX) return -EFBIG;
     struct stat info;
-    if (fstat(Descriptor(handle), &info) != 0) return -static_cast<IoResult>(errno);
-    const auto size = static_cast<off_t>(size_bytes);
-    if (size > info.st_size) {
-      // tmpfs zeroes each page that it reserves, so reserving costs more time than it saves.
-      struct statfs system;
-      if (fstatfs(Descriptor(handle), &system) == 0 && system.f_type == TMPFS_MAGIC) return -EOPNOTSUPP;
-      return ResultOf(fallocate(Descriptor(handle), FALLOC_FL_KEEP_SIZE, info.st_size, size - info.st_size));
-    }
+    if (fstat(Descriptor(handle), &info) != 0) return ErrorNow();
+    const auto size = static_cast<uint64_t>(info.st_size);
+    if (size_bytes > size) return internal::ReserveFileSpace(Descriptor(handle), size, size_bytes);
     // Truncating to the size it has frees the blocks past the end.
     return ResultOf(ftruncate(Descriptor(handle), info.st_size));
   }
 
   IoResult StartSync(IoResult handle, uint64_t offset, uint64_t bytes) override {
     if (offset > INT64_MAX || bytes > INT64_MAX - offset) return -EINVAL;
-    return ResultOf(sync_file_range(Descriptor(handle), static_cast<off_t>(offset), static_cast<off_t>(bytes),
-                                    SYNC_FILE_RANGE_WRITE));
+    return internal::StartFileSync(Descriptor(handle), offset, bytes);
   }
 
   IoResult SizeOf(IoResult handle) override {
     struct stat info;
-    if (fstat(Descriptor(handle), &info) != 0) return -static_cast<IoResult>(errno);
+    if (fstat(Descriptor(handle), &info) != 0) return ErrorNow();
     return info.st_size;
   }
 
   // Not fdatasync: the permissions are to last as well.
-  IoResult Sync(IoResult handle) override { return ResultOf(fsync(Descriptor(handle))); }
+  IoResult Sync(IoResult handle) override { return internal::SyncFile(Descriptor(handle)); }
 
   IoResult SetPublic(IoResult handle) override {
-    const IoResult mask = ReadUmask();
+    const IoResult mask = internal::ReadUmask();
     if (mask < 0) return mask;
     return SetMode(handle, 0666 & ~static_cast<mode_t>(mask));
   }
 
   IoResult SetPermissions(IoResult handle, const FilePermissions& permissions) override {
     struct stat info;
-    if (fstat(Descriptor(handle), &info) != 0) return -static_cast<IoResult>(errno);
+    if (fstat(Descriptor(handle), &info) != 0) return ErrorNow();
     if (info.st_uid != permissions.user) return -EOPNOTSUPP;
     constexpr auto kSame = static_cast<uid_t>(-1);
     const bool same_group =
@@ -284,7 +221,7 @@ class PosixFileSystem final : public FileSystem {
   IoResult Map(IoResult handle, uint64_t offset, size_t size_bytes, const char** data) override {
     if (offset > INT64_MAX) return -EINVAL;
     void* memory = mmap(nullptr, size_bytes, PROT_READ, MAP_PRIVATE, Descriptor(handle), static_cast<off_t>(offset));
-    if (memory == MAP_FAILED) return -static_cast<IoResult>(errno);
+    if (memory == MAP_FAILED) return ErrorNow();
     *data = static_cast<const char*>(memory);
     return 0;
   }
@@ -296,9 +233,7 @@ class PosixFileSystem final : public FileSystem {
   IoResult Rename(const std::string& from, const std::string& to, OnExisting on_existing) override {
     if (HasNul(from) || HasNul(to)) return -EINVAL;
     if (on_existing == OnExisting::kReplace) return ResultOf(rename(from.c_str(), to.c_str()));
-    if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
-    if (errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP) return RenameByLink(from, to);
-    return -static_cast<IoResult>(errno);
+    return internal::RenameToNewName(from, to);
   }
 
   IoResult Link(const std::string& from, const std::string& to) override {
@@ -307,25 +242,25 @@ class PosixFileSystem final : public FileSystem {
     if (linkat(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), AT_SYMLINK_FOLLOW) == 0) return 0;
     // EPERM: a file system without links, a folder, or another user's file (fs.protected_hardlinks).
     if (errno == EPERM || errno == ENOSYS || errno == EMLINK || errno == EXDEV) return -EOPNOTSUPP;
-    return -static_cast<IoResult>(errno);
+    return ErrorNow();
   }
 
   // flock(2), not fcntl(2): its locks belong to the open file, so that two handles of one process exclude each other.
   IoResult Lock(const std::string& path) override {
     if (HasNul(path)) return -EINVAL;
     ScopedDescriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY, 0666));
-    if (file.get() < 0) return errno == ENXIO ? -EINVAL : -static_cast<IoResult>(errno);
+    if (file.get() < 0) return errno == ENXIO ? -EINVAL : ErrorNow();
     struct stat info;
-    if (fstat(file.get(), &info) != 0) return -static_cast<IoResult>(errno);
+    if (fstat(file.get(), &info) != 0) return ErrorNow();
     if (!S_ISREG(info.st_mode)) return -EINVAL;
-    if (flock(file.get(), LOCK_EX | LOCK_NB) != 0) return -static_cast<IoResult>(errno);
+    if (flock(file.get(), LOCK_EX | LOCK_NB) != 0) return ErrorNow();
     return LockHandle(file.release());
   }
 
   IoResult LockShared(const std::string& path) override {
     if (HasNul(path)) return -EINVAL;
     ScopedDescriptor file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
-    if (file.get() < 0) return errno == ENXIO ? -EINVAL : -static_cast<IoResult>(errno);
+    if (file.get() < 0) return errno == ENXIO ? -EINVAL : ErrorNow();
     if (flock(file.get(), LOCK_SH | LOCK_NB) != 0) {
       return errno == EWOULDBLOCK ? -EWOULDBLOCK : -EOPNOTSUPP;
     }
@@ -357,19 +292,18 @@ class PosixFileSystem final : public FileSystem {
   IoResult SyncFolder(const std::string& path) override {
     if (HasNul(path)) return -EINVAL;
     const ScopedDescriptor folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (folder.get() < 0) return -static_cast<IoResult>(errno);
-    if (fsync(folder.get()) == 0) return 0;
-    // EINVAL: this file system has nothing to sync in a folder.
-    return errno == EINVAL ? 0 : -static_cast<IoResult>(errno);
+    if (folder.get() < 0) return ErrorNow();
+    const IoResult synced = internal::SyncFile(folder.get());
+    return synced == -EINVAL ? 0 : synced;  // EINVAL: this file system has nothing to sync in a folder
   }
 
   IoResult PermissionsOf(const std::string& path, FilePermissions* permissions) override {
     if (HasNul(path)) return -EINVAL;
     struct stat info;
-    if (lstat(path.c_str(), &info) != 0) return -static_cast<IoResult>(errno);
+    if (lstat(path.c_str(), &info) != 0) return ErrorNow();
     if (!S_ISREG(info.st_mode)) return -ENOENT;
     // With an access control list the bits of the group say what other users may have.
-    const bool has_list = lgetxattr(path.c_str(), "system.posix_acl_access", nullptr, 0) > 0;
+    const bool has_list = internal::HasAccessList(path);
     *permissions = {info.st_mode & (has_list ? 0707u : 0777u), info.st_uid, info.st_gid};
     return 0;
   }
@@ -377,7 +311,7 @@ class PosixFileSystem final : public FileSystem {
   IoResult Describe(const std::string& path, FileInfo* info) override {
     if (HasNul(path)) return -EINVAL;
     struct stat found;
-    if (stat(path.c_str(), &found) != 0) return -static_cast<IoResult>(errno);
+    if (stat(path.c_str(), &found) != 0) return ErrorNow();
     *info = InfoOf(found);
     return 0;
   }
@@ -386,9 +320,9 @@ class PosixFileSystem final : public FileSystem {
     names->clear();
     if (HasNul(path)) return -EINVAL;
     ScopedDescriptor folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (folder.get() < 0) return -static_cast<IoResult>(errno);
+    if (folder.get() < 0) return ErrorNow();
     DIR* stream = fdopendir(folder.get());
-    if (stream == nullptr) return -static_cast<IoResult>(errno);
+    if (stream == nullptr) return ErrorNow();
     folder.release();  // the stream owns it now
     int error = 0;
     for (;;) {
@@ -416,17 +350,17 @@ class PosixFileSystem final : public FileSystem {
   static IoResult LockUnused(const std::string& path, FileInfo* info, ScopedDescriptor* lock) {
     if (HasNul(path)) return -EINVAL;
     struct stat named;
-    if (lstat(path.c_str(), &named) != 0) return -static_cast<IoResult>(errno);
+    if (lstat(path.c_str(), &named) != 0) return ErrorNow();
     *info = InfoOf(named);
     if (!S_ISREG(named.st_mode)) return -EINVAL;
     lock->reset(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
-    if (lock->get() < 0) return -static_cast<IoResult>(errno);
-    if (!HasReliableLocks(lock->get())) return -EOPNOTSUPP;
+    if (lock->get() < 0) return ErrorNow();
+    if (!internal::HasReliableLocks(lock->get())) return -EOPNOTSUPP;
     if (flock(lock->get(), LOCK_EX | LOCK_NB) != 0) return errno == EWOULDBLOCK ? -EWOULDBLOCK : -EOPNOTSUPP;
     // While this lock is held, no other process removes the file by RemoveUnlocked; so if the name is still that of the
     // file that was locked, it stays so.
     struct stat locked;
-    if (fstat(lock->get(), &locked) != 0 || lstat(path.c_str(), &named) != 0) return -static_cast<IoResult>(errno);
+    if (fstat(lock->get(), &locked) != 0 || lstat(path.c_str(), &named) != 0) return ErrorNow();
     return named.st_dev == locked.st_dev && named.st_ino == locked.st_ino ? 0 : -EWOULDBLOCK;
   }
 };

@@ -1,16 +1,23 @@
-// Shell patterns: * ? [abc]; * also matches '/'.
+// Shell patterns for names of tensors.
 //
 //   MatchesGlob("model/*/kernel", "model/dense/1/kernel")   // true
+//
+//   *       any characters, also '/' and none        [abc]          one of these
+//   ?       one character                            [a-z]          one from a to z
+//   \x      the character x                          [!abc] [^abc]  one that is not among these
+//                                                    [[:digit:]]    one of a class of ASCII, as isdigit(3)
+//
+// A '[' without its ']' stands for itself, and so does a ']' that comes first between them.
 
 #ifndef TENSORCASK_TENSOR_BASE_GLOB_H_
 #define TENSORCASK_TENSOR_BASE_GLOB_H_
 
-#include <string>
+#include "absl/strings/string_view.h"
 
 namespace tensorcask {
 
-// As fnmatch(3) without flags. A name with a NUL byte matches nothing.
-bool MatchesGlob(const std::string& glob, const std::string& name);
+// A character is one of UTF-8, or a byte that is no part of one. Time: at most the product of the two sizes.
+bool MatchesGlob(absl::string_view glob, absl::string_view name);
 
 }  // namespace tensorcask
 

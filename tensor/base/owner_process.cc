@@ -1,12 +1,14 @@
 #include "tensorcask/tensor/base/owner_process.h"
 
+#ifdef __linux__
 #include <sys/mman.h>
+#endif
 #include <unistd.h>
 
 #include <atomic>
 #include <new>
 
-#include "tensorcask/tensor/base/memory_advice.h"
+#include "tensorcask/tensor/base/memory_pages.h"
 
 namespace tensorcask::internal {
 namespace {
@@ -14,13 +16,10 @@ namespace {
 // Memory that a child of fork(2) finds filled with zeros; null if the system has none.
 std::atomic<pid_t>* MakeClearedInChildren() {
 #ifdef MADV_WIPEONFORK
-  const long page_bytes = sysconf(_SC_PAGESIZE);
-  if (page_bytes <= 0) return nullptr;
-  const auto size = static_cast<size_t>(page_bytes);
-  void* const page = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (page == MAP_FAILED) return nullptr;
-  if (AdviseMemory(page, size, MADV_WIPEONFORK) == 0) return new (page) std::atomic<pid_t>(0);
-  munmap(page, size);
+  void* const page = MapPages(PageBytes(), PageUse::kMemory);
+  if (page == nullptr) return nullptr;
+  if (AdviseMemory(page, PageBytes(), MADV_WIPEONFORK) == 0) return new (page) std::atomic<pid_t>(0);
+  UnmapPages(page, PageBytes());
 #endif
   return nullptr;
 }

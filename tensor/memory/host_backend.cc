@@ -1,17 +1,17 @@
 #include "tensorcask/tensor/memory/host_backend.h"
 
-#include <unistd.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/tensor/allocator.h"
+#include "tensorcask/tensor/base/memory_pages.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
@@ -37,17 +37,14 @@ absl::Status HostBackend::Free(void* block, size_t bytes) {
 }
 
 absl::StatusOr<DeviceMemoryInfo> HostBackend::MemoryInfo() {
-#if defined(_SC_PHYS_PAGES) && defined(_SC_AVPHYS_PAGES)
-  const int64_t page_bytes = sysconf(_SC_PAGESIZE);
-  const int64_t total_pages = sysconf(_SC_PHYS_PAGES);
-  const int64_t free_pages = sysconf(_SC_AVPHYS_PAGES);
-  if (page_bytes > 0 && total_pages > 0 && free_pages >= 0) {
+  const std::optional<uint64_t> total_bytes = internal::MachineMemoryBytes();
+  const std::optional<uint64_t> free_bytes = internal::FreeMemoryBytes();
+  if (total_bytes.has_value() && free_bytes.has_value()) {
     DeviceMemoryInfo info;
-    info.free_bytes = static_cast<uint64_t>(free_pages) * static_cast<uint64_t>(page_bytes);
-    info.total_bytes = static_cast<uint64_t>(total_pages) * static_cast<uint64_t>(page_bytes);
+    info.free_bytes = *free_bytes;
+    info.total_bytes = *total_bytes;
     return info;
   }
-#endif
   return absl::UnimplementedError("host: the system does not report its physical memory");
 }
 

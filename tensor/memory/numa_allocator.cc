@@ -1,31 +1,30 @@
 #include "tensorcask/tensor/memory/numa_allocator.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstdint>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "tensorcask/tensor/base/memory_pages.h"
+
 #ifdef __linux__
+#include <sys/mman.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 namespace tensorcask {
 namespace {
 
-size_t PageBytes() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
+using internal::MapPages;
+using internal::PageBytes;
+using internal::PageUse;
+using internal::UnmapPages;
 
 // Requires: bytes <= PTRDIFF_MAX. At least one page.
 size_t RoundedToPages(size_t bytes) {
   const size_t page = PageBytes();
   return bytes == 0 ? page : (bytes + page - 1) / page * page;
-}
-
-void* MapPages(size_t bytes) {
-  void* const start = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  return start == MAP_FAILED ? nullptr : start;
 }
 
 absl::Status BindError(int error) {
@@ -62,10 +61,10 @@ absl::StatusOr<RefPtr<NumaAllocator>> NumaAllocator::Create(const Options& optio
     node_mask |= uint64_t{1} << node;
   }
   const size_t page = PageBytes();
-  void* const probe = MapPages(page);
+  void* const probe = MapPages(page, PageUse::kMemory);
   if (probe == nullptr) return absl::ResourceExhaustedError(absl::StrCat("no memory for a page of ", page, " bytes"));
   const int error = bind(probe, page, options.policy, node_mask);
-  munmap(probe, page);
+  UnmapPages(probe, page);
   if (error != 0) return BindError(error);
   return RefPtr<NumaAllocator>::AdoptNew(new NumaAllocator(node_mask, options, bind));
 }
@@ -73,10 +72,10 @@ absl::StatusOr<RefPtr<NumaAllocator>> NumaAllocator::Create(const Options& optio
 void* NumaAllocator::Allocate(size_t bytes) {
   if (bytes > PTRDIFF_MAX) return nullptr;
   const size_t mapped = RoundedToPages(bytes);
-  void* const block = MapPages(mapped);
+  void* const block = MapPages(mapped, PageUse::kMemory);
   if (block == nullptr) return nullptr;
   if (bind_(block, mapped, policy_, node_mask_) != 0) {
-    munmap(block, mapped);
+    UnmapPages(block, mapped);
     return nullptr;
   }
 #ifdef MADV_HUGEPAGE
@@ -87,7 +86,7 @@ void* NumaAllocator::Allocate(size_t bytes) {
 }
 
 void NumaAllocator::Deallocate(void* block, size_t bytes) {
-  if (block != nullptr) munmap(block, RoundedToPages(bytes));
+  if (block != nullptr) UnmapPages(block, RoundedToPages(bytes));
 }
 
 }  // namespace tensorcask

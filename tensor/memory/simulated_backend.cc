@@ -1,7 +1,5 @@
 #include "tensorcask/tensor/memory/simulated_backend.h"
 
-#include <sys/mman.h>
-
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/tensor/base/check.h"
+#include "tensorcask/tensor/base/memory_pages.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/memory/device_backend.h"
@@ -55,11 +54,7 @@ absl::string_view NameOf(SimulatedBackend::Call call) {
   return "?";
 }
 
-// Address space whose pages take memory only when they are written; null on failure.
-char* Reserve(size_t bytes, int protection) {
-  void* const start = mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return start == MAP_FAILED ? nullptr : static_cast<char*>(start);
-}
+char* Reserve(size_t bytes, internal::PageUse use) { return static_cast<char*>(internal::MapPages(bytes, use)); }
 
 }  // namespace
 
@@ -72,8 +67,8 @@ absl::StatusOr<RefPtr<SimulatedBackend>> SimulatedBackend::Create(Options option
   // A device has more address space than memory, so memory in several pieces can always be used up.
   const size_t factor = options.memory_bytes <= kManyReservationsBytes ? 16 : 4;
   backend->reserved_bytes_ = RoundUp(static_cast<size_t>(options.memory_bytes)) * factor + (size_t{16} << 20);
-  backend->base_ = Reserve(backend->reserved_bytes_, PROT_NONE);
-  backend->bytes_ = Reserve(backend->reserved_bytes_, PROT_READ | PROT_WRITE);
+  backend->base_ = Reserve(backend->reserved_bytes_, internal::PageUse::kAddresses);
+  backend->bytes_ = Reserve(backend->reserved_bytes_, internal::PageUse::kSparseMemory);
   if (backend->base_ == nullptr || backend->bytes_ == nullptr) {
     return absl::ResourceExhaustedError(
         absl::StrCat("simulated: no address space for two ranges of ", backend->reserved_bytes_, " bytes"));
@@ -83,8 +78,8 @@ absl::StatusOr<RefPtr<SimulatedBackend>> SimulatedBackend::Create(Options option
 }
 
 SimulatedBackend::~SimulatedBackend() {
-  if (base_ != nullptr) munmap(base_, reserved_bytes_);
-  if (bytes_ != nullptr) munmap(bytes_, reserved_bytes_);
+  if (base_ != nullptr) internal::UnmapPages(base_, reserved_bytes_);
+  if (bytes_ != nullptr) internal::UnmapPages(bytes_, reserved_bytes_);
 }
 
 absl::Status SimulatedBackend::Begin(Call call) {

@@ -179,7 +179,7 @@ absl::StatusOr<TensorView> TensorView::Clone(MemoryFormat format, const RefPtr<A
   if (buffer_) CASK_RETURN_IF_ERROR(buffer_->CheckReadable());
   // The memory of a dense tensor of these elements has the right size for any memory format.
   CASK_ASSIGN_OR_RETURN(const Tensor memory, Tensor::Create(dtype_, shape(), allocator));
-  absl::StatusOr<TensorView> copy(absl::in_place, memory);  // made here: moving words just stored takes longer
+  absl::StatusOr<TensorView> copy(internal::kInPlace, memory);  // made here: moving words just stored takes longer
   const bool is_row_major = format == MemoryFormat::kContiguous ||
                             (format == MemoryFormat::kPreserve && layout_.strides() == copy->layout_.strides());
   if (!is_row_major) {

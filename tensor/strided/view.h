@@ -38,6 +38,7 @@
 #include "absl/types/span.h"
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/check.h"
+#include "tensorcask/tensor/base/in_place.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/device.h"
@@ -256,7 +257,7 @@ class TensorView {
   // A view of the same buffer after `edit` of its layout; see Layout::Edited.
   template <typename Edit>
   absl::StatusOr<TensorView> Edited(Edit&& edit) const {
-    absl::StatusOr<TensorView> result(absl::in_place, Unchecked(), buffer_, layout_, dtype_);
+    absl::StatusOr<TensorView> result(internal::kInPlace, Unchecked(), buffer_, layout_, dtype_);
     if (absl::Status status = edit(result->layout_); !status.ok()) result = std::move(status);
     return result;
   }

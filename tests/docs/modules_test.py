@@ -77,7 +77,8 @@ class Modules(unittest.TestCase):
             self.assertIn(name, {**used(), "rules_shell": "third_party/extensions.bzl"})
 
     def test_users_get_all_that_the_library_and_the_program_need(self):
-        for name, path in used("BUILD.bazel", "bazel/", "proto/", "tensor/", "serialize/", "tests/fixture/", "tools/").items():
+        folders = ("BUILD.bazel", "bazel/", "proto/", "tensor/", "serialize/", "tests/fixture/", "tools/")
+        for name, path in used(*folders).items():
             self.assertFalse(self.known[name], f"{path} needs @{name}, which MODULE.bazel has for tests only")
 
     def test_a_workspace_has_the_same_repositories(self):

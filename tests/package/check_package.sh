@@ -4,15 +4,8 @@
 # Unpacks it, runs the program, and builds and runs tests/consumer_pkgconfig against it. With SYSTEM, as root: makes a
 # minimal Debian 12 in the folder SYSTEM, from the mirror that apt uses, installs the package there and runs the program.
 set -euo pipefail
-package="$(realpath "$1")" system="${2:-}"
-cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
-version="$(sed -n 's/.*VERSION_STRING "\(.*\)"/\1/p' tensor/version.h)"
-work="$(mktemp -d)"
-trap 'rm -rf "$work"' EXIT
-passed=0
-
-fail() { echo "check_package.sh: $*" >&2; exit 1; }
-pass() { passed=$((passed + 1)); echo "ok: $*" >&2; }
+package="$(realpath "$1")" system="${2:+$(realpath -m "$2")}"
+source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/checks.sh"
 
 check_fields() {
   [[ "$(dpkg-deb --field "$package" Package)" == tensorcask ]] || fail "another name than tensorcask"

@@ -4,14 +4,7 @@
 # It needs no file of the system: as root, it runs in a folder that has nothing else, as it would on any Linux.
 set -euo pipefail
 program="$(realpath "$1")"
-cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
-version="$(sed -n 's/.*VERSION_STRING "\(.*\)"/\1/p' tensor/version.h)"
-work="$(mktemp -d)"
-trap 'rm -rf "$work"' EXIT
-passed=0
-
-fail() { echo "check_static.sh: $*" >&2; exit 1; }
-pass() { passed=$((passed + 1)); echo "ok: $*" >&2; }
+source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/checks.sh"
 
 check_file() {
   if readelf -lW "$program" | grep -q INTERP; then fail "needs an interpreter"; fi

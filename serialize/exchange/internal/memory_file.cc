@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tensorcask/tensor/allocator.h"
-#include "tensorcask/tensor/base/memory_advice.h"
+#include "tensorcask/tensor/base/memory_pages.h"
 
 // Newer than some C libraries; the numbers are the kernel's (linux/memfd.h, asm-generic/mman-common.h).
 #ifndef MFD_NOEXEC_SEAL
@@ -43,11 +43,6 @@ bool PopulateFile(int file, char* mapping, size_t bytes) {
 }
 
 }  // namespace
-
-size_t PageBytes() {
-  static const size_t page_bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  return page_bytes;
-}
 
 ScopedDescriptor MakeMemoryFile(size_t bytes) {
   // Some systems allow only files that cannot be executed (sysctl vm.memfd_noexec), which Linux before 6.3 cannot make.

@@ -9,8 +9,6 @@
 
 namespace tensorcask::exchange {
 
-size_t PageBytes();
-
 // A new file of `bytes` bytes without any pages yet, closed on exec(2). Not open on failure; errno says why.
 ScopedDescriptor MakeMemoryFile(size_t bytes);
 

@@ -9,6 +9,7 @@
 #include "absl/numeric/bits.h"
 #include "tensorcask/serialize/exchange/internal/memory_file.h"
 #include "tensorcask/tensor/base/check.h"
+#include "tensorcask/tensor/base/memory_pages.h"
 
 namespace tensorcask::exchange {
 namespace {
@@ -16,7 +17,7 @@ namespace {
 // Whole pages, and up to an eighth more than requested, so that a slightly larger request fits the next time.
 // Requires: 2 * bytes fits size_t.
 size_t BlockBytes(size_t bytes) {
-  const size_t step = std::max(PageBytes(), absl::bit_floor(bytes) / 8);
+  const size_t step = std::max(internal::PageBytes(), absl::bit_floor(bytes) / 8);
   return (bytes + step - 1) / step * step;
 }
 
@@ -71,7 +72,7 @@ std::optional<RecycledMemory::Loan> RecycledMemory::Block::Lend() const {
 // ---- RecycledMemory -------------------------------------------------------------------------------------------------
 
 std::optional<RecycledMemory::Loan> RecycledMemory::Lend(size_t bytes) {
-  const size_t most = max_total_bytes_ / PageBytes() * PageBytes();
+  const size_t most = max_total_bytes_ / internal::PageBytes() * internal::PageBytes();
   if (bytes > most) return std::nullopt;
   const Block* block = FindFree(bytes);
   if (block == nullptr) block = Add(std::min(BlockBytes(bytes), most));

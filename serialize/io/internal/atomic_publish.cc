@@ -5,20 +5,23 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <climits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/internal/missing_folder.h"
+#include "tensorcask/serialize/io/internal/path_limits.h"
 #include "tensorcask/serialize/io/internal/retry.h"
 #include "tensorcask/tensor/base/check.h"
+#include "tensorcask/tensor/base/random_bytes.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
 namespace tensorcask {
 namespace {
 
+using internal::kMaxNameBytes;
+using internal::kMaxPathBytes;
 using internal::RetryInterrupted;
 
 constexpr size_t kSuffixBytes = 5 + 16;  // ".tmp-" and 64 random bits in hex
@@ -26,7 +29,7 @@ constexpr int kMaxTemporaryNames = 8;    // tried before we give up
 
 uint64_t RandomBits() {
   uint64_t bits = 0;
-  if (getentropy(&bits, sizeof(bits)) == 0) return bits;
+  if (internal::FillWithRandomBytes(&bits, sizeof(bits))) return bits;
   // Collisions do no harm: an existing name is not opened, and another one is tried.
   const auto now = static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
   return (now ^ (static_cast<uint64_t>(getpid()) << 40)) * 0x9e3779b97f4a7c15u;
@@ -36,7 +39,7 @@ uint64_t RandomBits() {
 // not all of them for names near the system's limit. Never cuts a UTF-8 character, since some file systems refuse such
 // names.
 size_t StemBytes(absl::string_view name, size_t folder_bytes) {
-  const size_t most = std::min<size_t>(NAME_MAX, PATH_MAX - 1 - std::min<size_t>(folder_bytes, PATH_MAX - 1));
+  const size_t most = std::min(kMaxNameBytes, kMaxPathBytes - std::min(folder_bytes, kMaxPathBytes));
   size_t stem = std::min(name.size(), most - std::min(most, kSuffixBytes));
   while (stem > 0 && stem < name.size() && (static_cast<unsigned char>(name[stem]) & 0xc0) == 0x80) --stem;
   return stem;

@@ -1,7 +1,6 @@
 #include "tensorcask/serialize/io/internal/stale_temporaries.h"
 
 #include <cerrno>
-#include <climits>
 #include <cstddef>
 #include <utility>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "tensorcask/serialize/io/internal/path_limits.h"
 #include "tensorcask/serialize/io/internal/retry.h"
 
 namespace tensorcask {
@@ -34,7 +34,7 @@ std::optional<absl::string_view> FinalNameOfTemporary(absl::string_view name) {
 
 bool MayBeCut(absl::string_view final_name) {
   constexpr size_t kMaxPartOfCharacter = 3;  // of UTF-8, which is not cut
-  return final_name.size() + kMark.size() + kDigits + kMaxPartOfCharacter >= NAME_MAX;
+  return final_name.size() + kMark.size() + kDigits + kMaxPartOfCharacter >= internal::kMaxNameBytes;
 }
 
 std::string TemporaryFile::path() const { return absl::StrCat(folder, absl::EndsWith(folder, "/") ? "" : "/", name); }

@@ -1,18 +1,19 @@
 #include "tensorcask/serialize/payload/internal/process_secret.h"
 
-#include <unistd.h>
 #include <xxhash.h>
 
 #include <array>
 #include <chrono>
 #include <cstdint>
 
+#include "tensorcask/tensor/base/random_bytes.h"
+
 namespace tensorcask::payload {
 namespace {
 
 struct Secret {
   Secret() {
-    if (getentropy(words.data(), sizeof(words)) == 0) return;
+    if (internal::FillWithRandomBytes(words.data(), sizeof(words))) return;
     auto state = static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
     for (uint64_t& word : words) word = state = (state ^ (state >> 31)) * 0x9e3779b97f4a7c15u + 1;
   }

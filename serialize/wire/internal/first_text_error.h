@@ -1,4 +1,4 @@
-// The first error of protobuf's parser of text, which by itself prints all of them.
+// Keeps the first error of protobuf's parser of text. Without a collector the parser prints all errors.
 //
 //   FirstTextError error;
 //   parser.RecordErrorsTo(&error);
@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "google/protobuf/io/tokenizer.h"
+#include "google/protobuf/stubs/common.h"  // GOOGLE_PROTOBUF_VERSION
 
 namespace tensorcask {
 

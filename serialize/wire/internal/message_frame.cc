@@ -81,7 +81,8 @@ class FieldSplitter {
       out->content_offset = next_ + header_bytes;
       out->content_bytes = payload_bytes;
     } else {
-      if (payload_bytes > kMaxOtherBytes - std::min(out->others.size() + header_bytes, kMaxOtherBytes)) return false;
+      if (payload_bytes > kMaxOtherBytes - std::min<uint64_t>(out->others.size() + header_bytes, kMaxOtherBytes))
+        return false;
       const size_t end = out->others.size();
       out->others.resize(end + static_cast<size_t>(header_bytes + payload_bytes));
       CASK_RETURN_IF_ERROR(file_.ReadAt(next_, absl::MakeSpan(&out->others[end], out->others.size() - end)));

@@ -1,7 +1,5 @@
 #include "tensorcask/tensor/memory/internal/cuda_driver.h"
 
-#include <dlfcn.h>
-
 #include <string>
 #include <utility>
 
@@ -11,29 +9,50 @@
 #include "absl/strings/string_view.h"
 #include "tensorcask/tensor/base/status_util.h"
 
+#ifdef _WIN32
+#define NOMINMAX
+#define WIN32_LEAN_AND_MEAN
+#include <windows.h>
+#else
+#include <dlfcn.h>
+#endif
+
 namespace tensorcask::internal {
 namespace {
 
 std::string VersionText(int version) { return absl::StrCat(version / 1000, ".", version % 1000 / 10); }
 
+#ifdef _WIN32
+// Not from the current folder, where anybody may have put a file of this name.
+void* OpenLibrary(const std::string& path) {
+  return LoadLibraryExA(path.c_str(), nullptr, LOAD_LIBRARY_SEARCH_DEFAULT_DIRS);
+}
+void* FindFunction(void* library, const char* name) {
+  return reinterpret_cast<void*>(GetProcAddress(static_cast<HMODULE>(library), name));
+}
+std::string LoadError() { return absl::StrCat("error ", GetLastError()); }
+#else
+void* OpenLibrary(const std::string& path) { return dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL); }
+void* FindFunction(void* library, const char* name) { return dlsym(library, name); }
 std::string LoadError() {
   const char* const error = dlerror();
   return error == nullptr ? "unknown error" : error;
 }
+#endif
 
 }  // namespace
 
 absl::StatusOr<CudaDriver> CudaDriver::Load(const std::string& library) {
   // The driver has threads of its own, so it is never closed.
-  void* const handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* const handle = OpenLibrary(library);
   if (handle == nullptr) {
     return absl::UnimplementedError(
         absl::StrCat("CUDA: there is no driver library ", library, " (is NVIDIA's driver installed?): ", LoadError()));
   }
   CudaDriver driver;
   const char* missing = nullptr;
-#define CASK_CUDA_FIND(name, ...)                                                    \
-  driver.name = reinterpret_cast<CudaResult (*)(__VA_ARGS__)>(dlsym(handle, #name)); \
+#define CASK_CUDA_FIND(name, ...)                                                           \
+  driver.name = reinterpret_cast<CudaResult (*)(__VA_ARGS__)>(FindFunction(handle, #name)); \
   if (driver.name == nullptr && missing == nullptr) missing = #name;
   CASK_CUDA_FUNCTIONS(CASK_CUDA_FIND)
   const char* const missing_needed = std::exchange(missing, nullptr);

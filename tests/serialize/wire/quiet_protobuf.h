@@ -5,11 +5,11 @@
 #ifndef TENSORCASK_TESTS_SERIALIZE_WIRE_QUIET_PROTOBUF_H_
 #define TENSORCASK_TESTS_SERIALIZE_WIRE_QUIET_PROTOBUF_H_
 
-#include "google/protobuf/message_lite.h"
+#include "google/protobuf/stubs/common.h"  // GOOGLE_PROTOBUF_VERSION
 
-#if GOOGLE_PROTOBUF_VERSION < 4022000  // before 22.0, which prints through Abseil
+#if GOOGLE_PROTOBUF_VERSION < 4022000  // before 22.0
 #include "google/protobuf/stubs/logging.h"
-#else
+#else  // prints through Abseil's log, which comes with it
 #include "absl/base/log_severity.h"
 #include "absl/log/globals.h"
 #endif
