@@ -4758,6 +4758,8 @@ tensorcask_inner_library(tests_support_test_data
   LINK
     GTest::gmock)
 
+tensorcask_inner_library(tests_support_test_module)
+
 tensorcask_test(tests_tensor_base_catch_exceptions_test
   SOURCES
     tests/tensor/base/catch_exceptions_test.cc
@@ -5310,9 +5312,14 @@ tensorcask_test(tests_tensor_memory_allocation_failure_test
     absl::function_ref
     absl::status
     absl::strings
+    tests_support_emulator
     tests_support_failing_allocator
     tests_support_failing_new
     tests_support_status_matchers
+    tests_support_test_module
+  MODULES
+    tests_tensor_memory_libfake_cuda.so
+    tests/tensor/memory/libfake_cuda.so
   PACKAGE
     tests/tensor/memory
   TIMEOUT
@@ -5407,6 +5414,12 @@ tensorcask_test(tests_tensor_memory_cuda_backend_test
     absl::status
     absl::strings
     tests_support_status_matchers
+    tests_support_test_module
+  MODULES
+    tests_tensor_memory_libfake_cuda.so
+    tests/tensor/memory/libfake_cuda.so
+    tests_tensor_memory_libfake_cuda_without_streams.so
+    tests/tensor/memory/libfake_cuda_without_streams.so
   PACKAGE
     tests/tensor/memory
   TIMEOUT
@@ -5471,11 +5484,16 @@ tensorcask_test(tests_tensor_memory_host_caching_allocator_test
 
 tensorcask_module(tests_tensor_memory_libfake_cuda.so
   SOURCES
-    tests/tensor/memory/fake_cuda.cc)
+    tests/tensor/memory/fake_cuda.cc
+  FLAGS
+    -fPIC)
 
 tensorcask_module(tests_tensor_memory_libfake_cuda_without_streams.so
   SOURCES
-    tests/tensor/memory/fake_cuda.cc)
+    tests/tensor/memory/fake_cuda.cc
+  FLAGS
+    -DFAKE_CUDA_WITHOUT_STREAMS
+    -fPIC)
 
 tensorcask_test(tests_tensor_memory_memory_observer_test
   SOURCES

@@ -188,7 +188,7 @@ def call_of_rest(target):
     name = test_target(target.package, target.name)
     parts = {"SOURCES": sorted(target.files("srcs", ".cc")), "LINK": sorted({link(d) for d in target.deps})}
     if target.arguments.get("linkshared"):
-        return call("tensorcask_module", name, **parts)
+        return call("tensorcask_module", name, **parts, FLAGS=target.arguments.get("copts"))
     if "manual" in target.arguments.get("tags", []):
         return ""
     if target.rule == "cask_cc_library":
@@ -200,7 +200,7 @@ def call_of_rest(target):
     if target.rule == "cask_cc_test":
         variables = [f"{key}={value}" for key, value in sorted(target.arguments.get("env", {}).items())]
         return call("tensorcask_test", name, **parts, FLAGS=target.arguments.get("copts"), ENVIRONMENT=variables,
-                    **for_ctest(target))  # fmt: skip
+                    MODULES=modules_of(target), **for_ctest(target))  # fmt: skip
     if target.rule == "cask_fuzz_target":  # tests/fuzz/fuzz.bzl
         sources = [f"{target.package}/replay.cc", f"{target.package}/{target.name}_fuzz.cc"]
         return call("tensorcask_test", name + "_test", SOURCES=sources, LINK=parts["LINK"],
@@ -212,6 +212,12 @@ def call_of_rest(target):
 
 def for_ctest(target):
     return {"PACKAGE": [target.package], "TIMEOUT": [TIMEOUTS[target.arguments.get("size", "medium")]]}
+
+
+def modules_of(target):
+    """Of each shared library that a test opens: its target, and the path at which the test looks for it."""
+    labels = [data[2:].split(":") for data in target.data if data.endswith(".so")]
+    return [part for package, base in labels for part in (test_target(package, base), os.path.join(package, base))]
 
 
 def call_of_script(target, name):

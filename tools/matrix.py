@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compiles the library, and runs its tests, with other compilers, standards, libraries and systems than Debian 12's.
 
-    tools/matrix.py [--work FOLDER] [ROW...]     rows by number or by a part of their name; default: all
+    tools/matrix.py [--work FOLDER] [--tests REGEX] [ROW...]   rows by number or by a part of their name; default: all
 
 Most rows compile each source of `tensor` and `serialize` without making code (-fsyntax-only), and end with how many
 compile, how many warnings there were, and which do not compile. The last rows build the tests with CMake, run them, and
@@ -45,7 +45,7 @@ class CompileRow:
         self.newest = newest  # Abseil and protobuf
         self.zig = zig  # one of ZIG_TARGETS
 
-    def run(self, workshop):
+    def run(self, workshop, _):
         return compile_row(self, workshop, library_sources())
 
 
@@ -56,8 +56,8 @@ class TestRow:
         self.newest = newest
         self.tests = tests  # a pattern of their names under CTest
 
-    def run(self, workshop):
-        return test_row(self, workshop)
+    def run(self, workshop, tests):
+        return test_row(self, workshop, tests or self.tests)
 
 
 # The tests of the rooms that depend most on how they are compiled.
@@ -241,22 +241,25 @@ def compile_row(row, workshop, sources):
     return not failed
 
 
-def test_row(row, workshop):
+def test_row(row, workshop, tests):
     build = workshop.path('build_' + re.sub(r'\W+', '_', row.name))
     flags = ' '.join(row.flags)
-    configure = ['cmake', '-B', build, '-DCMAKE_BUILD_TYPE=None', f'-DCMAKE_CXX_FLAGS={flags}',
+    configure = ['cmake', '-G', 'Unix Makefiles', '-B', build, '-DCMAKE_BUILD_TYPE=None', f'-DCMAKE_CXX_FLAGS={flags}',
                  f'-DCMAKE_C_FLAGS={flags}']
     if row.newest:
-        tests = os.path.join(build, 'tensorcask')
+        folder = os.path.join(build, 'tensorcask')
         configure += ['-S', os.path.join(ROOT, 'tests', 'newest_libraries'), f'-DPROTOC={workshop.newest_protoc()}',
                       f'-DLIBRARIES={workshop.newest_sources()}']
     else:
-        tests = build
+        folder = build
         configure += ['-S', ROOT]
     require(configure)
-    select = ['--test-dir', tests, '--tests-regex', row.tests, '--label-exclude', SLOW_LABELS]
+    select = ['--test-dir', folder, '--tests-regex', tests, '--label-exclude', SLOW_LABELS]
     names = re.findall(r'Test +#\d+: (\S+)', require(['ctest', *select, '--show-only']))
-    built = ['all'] if row.tests == '.' else names  # scripts have no target, and CORE_TESTS none of them
+    targets = run(['cmake', '--build', build, '--target', 'help']).stdout
+    built = [name for name in names if f' {name}\n' in targets]  # scripts have none
+    if len(built) < len(names):  # and need the program
+        built.append('tools_tensorcask')
     made = run(['cmake', '--build', build, '--parallel', str(os.cpu_count()), '--target', *built])
     warnings = len(re.findall(r': warning: ', made.stderr))
     if made.returncode != 0:
@@ -275,6 +278,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--work', default=os.path.join(ROOT, '.cache', 'matrix'), help='the folder for downloads')
     parser.add_argument('--list', action='store_true', help='lists the rows')
+    parser.add_argument('--tests', metavar='REGEX', help='which tests the rows with tests run, by their names in CTest')
     parser.add_argument('row', nargs='*', help='a number, or a part of a name')
     args = parser.parse_args()
 
@@ -288,7 +292,7 @@ def main():
             print(f'{number:2} {row.name}')
         return 0 if args.list else 2
     workshop = Workshop(args.work)
-    results = [row.run(workshop) for row in rows]
+    results = [row.run(workshop, args.tests) for row in rows]
     print(f'{sum(results)} of {len(results)} rows pass')
     return 0 if all(results) else 1
 

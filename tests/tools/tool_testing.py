@@ -28,6 +28,11 @@ def sanitized():
     return any(symbol in read(TOOL) for symbol in (b"__asan_init", b"__tsan_init"))
 
 
+def emulated(process):
+    """True if an emulator runs this process, whose memory is then mostly the emulator's."""
+    return "qemu" in os.path.basename(os.readlink(f"/proc/{process.pid}/exe"))
+
+
 def run(*arguments, **options):
     """The finished process, output as text."""
     return subprocess.run(

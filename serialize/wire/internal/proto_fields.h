@@ -60,14 +60,14 @@ void ForEachUnknownExtension(const google::protobuf::Message& message, Fn&& fn) 
   const google::protobuf::UnknownFieldSet& unknown = message.GetReflection()->GetUnknownFields(message);
   for (int i = 0; i < unknown.field_count(); ++i) {
     if (!IsUnknownExtension(unknown.field(i))) continue;
-    const std::string& bytes = unknown.field(i).length_delimited();
-    if (!fn(absl::string_view(bytes.data(), bytes.size()))) return;
+    const absl::string_view bytes = unknown.field(i).length_delimited();
+    if (!fn(bytes)) return;
   }
 }
 
 // Errors: InvalidArgument if the text of a `string` field is not UTF-8. A parser refuses such text, but a message that
 // was built in memory may have any bytes.
-inline absl::Status CheckText(absl::string_view name, const std::string& text) {
+inline absl::Status CheckText(absl::string_view name, absl::string_view text) {
   if (IsUtf8(text)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(name, " is not UTF-8"));
 }
@@ -197,7 +197,7 @@ void VisitMessages(const Messages& messages, TensorFields::Visitor visit) {
   std::string bytes;
   for (const auto& message : messages) {
     bytes.clear();
-    message.AppendToString(&bytes);
+    static_cast<void>(message.AppendToString(&bytes));  // cannot fail: proto3, and less than 2 GiB
     ValueRun run;
     run.bytes = bytes;
     if (!visit(run)) return;
@@ -231,9 +231,7 @@ class ProtoTensorFields final : public TensorFields {
   void ForEachAttribute(AttributeVisitor visit) const override {
     if constexpr (kHasExtension<Message>) {
       for (const auto& attribute : message_.extension().attributes()) {
-        const std::string& key = attribute.key();
-        const std::string& value = attribute.value();
-        if (!visit(absl::string_view(key.data(), key.size()), absl::string_view(value.data(), value.size()))) return;
+        if (!visit(attribute.key(), attribute.value())) return;
       }
     } else {
       ForEachUnknownExtension(message_, [&visit](absl::string_view bytes) { return ForEachAttributeOf(bytes, visit); });

@@ -77,7 +77,7 @@ std::vector<std::string> SetFields(const google::protobuf::Message& message) {
   std::vector<const google::protobuf::FieldDescriptor*> fields;
   message.GetReflection()->ListFields(message, &fields);
   std::vector<std::string> names;
-  for (const auto* field : fields) names.push_back(field->name());
+  for (const auto* field : fields) names.emplace_back(field->name());
   return names;
 }
 

@@ -360,7 +360,7 @@ TEST(ObjectDecoding, TextThatIsNotUtf8) {
 
 // Every cut and every changed byte: both front ends agree, and nothing crashes.
 TEST(ObjectDecoding, MutatedMessages) {
-  const QuietProtobuf quiet;
+  const testing::QuietProtobuf quiet;
   Variant variant = SomeVariant(0);
   variant.tensors[0] = Tensor::Scalar(Variant());
   for (const EncodeOptions& options : {kAllOptions[0], kAllOptions[1]}) {

@@ -96,7 +96,7 @@ TEST(TensorMessage, IsEmptyAfterAnError) {
 // Every one-byte change gives the same code through both classes, or is no message to protobuf where ours has a text
 // (the device) that is not UTF-8, which the other class does not know: then it is refused as well.
 TEST(TensorMessage, HostileBytes) {
-  const QuietProtobuf quiet;
+  const testing::QuietProtobuf quiet;
   const Tensor numbers = Tensor::FromValues<int16_t>({{1, -2}, {300, 4}});
   const std::string goldens[] = {
       EncodeToString(*TensorView(numbers).Transpose(0, 1), SomeMetadata(),

@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <numeric>
 #include <string>
@@ -28,6 +27,7 @@
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/support/status_matchers.h"
+#include "tensorcask/tests/support/test_module.h"
 
 namespace tensorcask {
 namespace {
@@ -37,8 +37,8 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Code = absl::StatusCode;
 
-const char kFake[] = "tests/tensor/memory/libfake_cuda.so";
-const char kFakeWithoutStreams[] = "tests/tensor/memory/libfake_cuda_without_streams.so";
+std::string Fake() { return testing::TestModule("tests/tensor/memory/libfake_cuda.so"); }
+std::string FakeWithoutStreams() { return testing::TestModule("tests/tensor/memory/libfake_cuda_without_streams.so"); }
 
 // The calls of every backend: of the fake one and of a real one.
 void ExerciseBackend(const RefPtr<CudaBackend>& gpu) {
@@ -125,8 +125,7 @@ CachingOptions Expandable() {
 class FakeCudaTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    void* const handle = dlopen(kFake, RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr && std::getenv("TEST_SRCDIR") == nullptr) GTEST_SKIP() << "only Bazel builds " << kFake;
+    void* const handle = dlopen(Fake().c_str(), RTLD_NOW | RTLD_LOCAL);
     ASSERT_NE(handle, nullptr) << dlerror();
     set_ = reinterpret_cast<void (*)(const char*, int)>(dlsym(handle, "FakeCudaSet"));
     live_ = reinterpret_cast<int (*)()>(dlsym(handle, "FakeCudaLive"));
@@ -152,7 +151,7 @@ class FakeCudaTest : public ::testing::Test {
     const int later_;
   };
 
-  static absl::StatusOr<RefPtr<CudaBackend>> Create(int device = 0) { return CudaBackend::Create({device, kFake}); }
+  static absl::StatusOr<RefPtr<CudaBackend>> Create(int device = 0) { return CudaBackend::Create({device, Fake()}); }
 
   void (*set_)(const char*, int) = nullptr;
   int (*live_)() = nullptr;
@@ -161,11 +160,11 @@ class FakeCudaTest : public ::testing::Test {
 TEST(CudaBackendTest, WithoutADriverItSaysWhatIsMissing) {
   EXPECT_THAT(CudaBackend::Create({0, "libno_such_driver.so.1"}),
               StatusIs(Code::kUnimplemented, AllOf(HasSubstr("libno_such_driver.so.1"), HasSubstr("driver"))));
-  EXPECT_THAT(CudaBackend::Create({-1, kFake}), StatusIs(Code::kInvalidArgument, HasSubstr("device -1")));
+  EXPECT_THAT(CudaBackend::Create({-1, Fake()}), StatusIs(Code::kInvalidArgument, HasSubstr("device -1")));
 }
 
 TEST_F(FakeCudaTest, AMissingFunctionIsNamed) {
-  EXPECT_THAT(CudaBackend::Create({0, kFakeWithoutStreams}),
+  EXPECT_THAT(CudaBackend::Create({0, FakeWithoutStreams()}),
               StatusIs(Code::kUnimplemented, HasSubstr("has no function cuStreamCreate")));
 }
 
