@@ -1,34 +1,43 @@
 # The libraries that Tensorcask needs. A target that the parent project has defined is used as it is. The installed
 # package reads this file, too, so it must not depend on the source tree.
 
-include(CMakeFindDependencyMacro)
 find_package(PkgConfig QUIET)
+# What was not found, in words. Who includes this file decides what that means.
+set(TENSORCASK_MISSING "")
 
 # Finds package `name` unless `target` exists.
 macro(tensorcask_find name target)
   if(NOT TARGET ${target})
-    find_package(${name} REQUIRED ${ARGN})
+    find_package(${name} QUIET ${ARGN})
+    if(NOT TARGET ${target})
+      list(APPEND TENSORCASK_MISSING "${name} (find_package finds none)")
+    endif()
   endif()
 endmacro()
 
 # Makes Tensorcask::dependency_<name> from the first of the named targets that exists, else from pkg-config's module.
 macro(tensorcask_find_c_library name module)
   if(NOT TARGET Tensorcask::dependency_${name})
-    add_library(Tensorcask::dependency_${name} INTERFACE IMPORTED GLOBAL)
     set(_tensorcask_found "")
     foreach(_tensorcask_target ${ARGN})
       if(NOT _tensorcask_found AND TARGET ${_tensorcask_target})
         set(_tensorcask_found ${_tensorcask_target})
       endif()
     endforeach()
-    if(NOT _tensorcask_found)
-      if(NOT PkgConfig_FOUND)
-        message(FATAL_ERROR "Tensorcask needs pkg-config to find ${module}")
+    if(NOT _tensorcask_found AND PkgConfig_FOUND)
+      pkg_check_modules(TENSORCASK_${name} QUIET IMPORTED_TARGET GLOBAL ${module})
+      if(TENSORCASK_${name}_FOUND)
+        set(_tensorcask_found PkgConfig::TENSORCASK_${name})
       endif()
-      pkg_check_modules(TENSORCASK_${name} REQUIRED QUIET IMPORTED_TARGET GLOBAL ${module})
-      set(_tensorcask_found PkgConfig::TENSORCASK_${name})
     endif()
-    target_link_libraries(Tensorcask::dependency_${name} INTERFACE ${_tensorcask_found})
+    if(_tensorcask_found)
+      add_library(Tensorcask::dependency_${name} INTERFACE IMPORTED GLOBAL)
+      target_link_libraries(Tensorcask::dependency_${name} INTERFACE ${_tensorcask_found})
+    elseif(PkgConfig_FOUND)
+      list(APPEND TENSORCASK_MISSING "${name} (pkg-config finds no ${module}.pc)")
+    else()
+      list(APPEND TENSORCASK_MISSING "${name} (without pkg-config, which finds it)")
+    endif()
   endif()
 endmacro()
 
@@ -43,7 +52,5 @@ if(NOT TENSORCASK_LIBRARY_IS_SHARED)
   tensorcask_find_c_library(xxhash libxxhash xxHash::xxhash xxhash)
   tensorcask_find_c_library(snappy snappy Snappy::snappy snappy)
 endif()
-# Of headers alone, so it is needed only where Tensorcask itself is built.
-find_package(nlohmann_json QUIET CONFIG)
 # Only for Tensorcask::eigen.
 find_package(Eigen3 3.4 QUIET CONFIG)

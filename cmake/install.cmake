@@ -30,12 +30,12 @@ install(FILES LICENSE NOTICE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/tensorcask
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Tensorcask)
 install(EXPORT Tensorcask NAMESPACE Tensorcask:: FILE TensorcaskTargets.cmake DESTINATION ${package_dir})
-configure_package_config_file(cmake/TensorcaskConfig.cmake.in "${PROJECT_BINARY_DIR}/TensorcaskConfig.cmake"
+configure_package_config_file(cmake/TensorcaskConfig.cmake.in "${PROJECT_BINARY_DIR}/package/TensorcaskConfig.cmake"
   INSTALL_DESTINATION ${package_dir})
 # Before 1.0 a minor version may change the interface.
-write_basic_package_version_file("${PROJECT_BINARY_DIR}/TensorcaskConfigVersion.cmake"
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/package/TensorcaskConfigVersion.cmake"
   COMPATIBILITY SameMinorVersion)
-install(FILES "${PROJECT_BINARY_DIR}/TensorcaskConfig.cmake" "${PROJECT_BINARY_DIR}/TensorcaskConfigVersion.cmake"
+install(FILES "${PROJECT_BINARY_DIR}/package/TensorcaskConfig.cmake" "${PROJECT_BINARY_DIR}/package/TensorcaskConfigVersion.cmake"
   cmake/dependencies.cmake DESTINATION ${package_dir})
 
 # pkg-config: all rooms, in the order in which a static link needs them.
@@ -50,5 +50,5 @@ else()
     endif()
   endforeach()
 endif()
-configure_file(cmake/tensorcask.pc.in "${PROJECT_BINARY_DIR}/tensorcask.pc" @ONLY)
-install(FILES "${PROJECT_BINARY_DIR}/tensorcask.pc" DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+configure_file(cmake/tensorcask.pc.in "${PROJECT_BINARY_DIR}/package/tensorcask.pc" @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/package/tensorcask.pc" DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -78,9 +78,9 @@ TEST(TensorMessage, WithoutMetadata) {
   Foreign foreign;
   foreign.set_version_number(3);
   ASSERT_OK(EncodeTensor(Tensor::FromValues<float>({1, 2}), {}, &foreign));
-  EXPECT_EQ(foreign.ShortDebugString(),
-            "dtype: DT_FLOAT tensor_shape { dim { size: 2 } } "
-            "tensor_content: \"\\000\\000\\200?\\000\\000\\000@\"");
+  // Not the text of the message, which newer versions of protobuf begin with a word of their own.
+  EXPECT_EQ(foreign.SerializeAsString(), testing::VarintField(1, DT_FLOAT) + testing::ShapeField({2}) +
+                                             testing::BytesField(4, std::string("\0\0\x80?\0\0\0@", 8)));
 }
 
 TEST(TensorMessage, IsEmptyAfterAnError) {
