@@ -27,6 +27,13 @@ size_t RoundedToPages(size_t bytes) {
   return bytes == 0 ? page : (bytes + page - 1) / page * page;
 }
 
+// Advice: memory is as good without it.
+#ifdef MADV_HUGEPAGE
+void AdviseHugePages(void* block, size_t bytes) { static_cast<void>(madvise(block, bytes, MADV_HUGEPAGE)); }
+#else
+void AdviseHugePages(void*, size_t) {}
+#endif
+
 absl::Status BindError(int error) {
   if (error == ENOSYS || error == EPERM) {
     return absl::UnimplementedError(absl::StrCat("memory cannot be placed on NUMA nodes: the system ",
@@ -78,10 +85,7 @@ void* NumaAllocator::Allocate(size_t bytes) {
     UnmapPages(block, mapped);
     return nullptr;
   }
-#ifdef MADV_HUGEPAGE
-  // Advice: memory is as good without it.
-  if (huge_pages_ && bytes >= CpuAllocator::kHugePageBlock) static_cast<void>(madvise(block, mapped, MADV_HUGEPAGE));
-#endif
+  if (huge_pages_ && bytes >= CpuAllocator::kHugePageBlock) AdviseHugePages(block, mapped);
   return block;
 }
 
