@@ -39,11 +39,12 @@ ZIG = '0.15.1'
 
 
 class CompileRow:
-    def __init__(self, name, command, newest=False, zig=None):
+    def __init__(self, name, command, newest=False, zig=None, may_fail='$.'):
         self.name = name
         self.command = command
         self.newest = newest  # Abseil and protobuf
         self.zig = zig  # one of ZIG_TARGETS
+        self.may_fail = may_fail  # a pattern of sources that need Linux, or POSIX
 
     def run(self, workshop, _):
         return compile_row(self, workshop, library_sources())
@@ -73,8 +74,10 @@ ROWS = [
     CompileRow('Clang 16, libc++', ['clang++-16', '-std=c++17', '-stdlib=libc++']),
     CompileRow('GCC 12, newest Abseil and protobuf', ['g++', '-std=c++17'], newest=True),
     CompileRow('Clang 16, C++20, newest Abseil and protobuf', ['clang++-16', '-std=c++20'], newest=True),
-    CompileRow('ARM64 macOS, newest Abseil and protobuf', ['-std=c++17'], newest=True, zig='macos'),
-    CompileRow('x86-64 Windows, newest Abseil and protobuf', ['-std=c++17'], newest=True, zig='windows'),
+    CompileRow('ARM64 macOS, newest Abseil and protobuf', ['-std=c++17'], newest=True, zig='macos',
+               may_fail='serialize/exchange/'),
+    CompileRow('x86-64 Windows, newest Abseil and protobuf', ['-std=c++17'], newest=True, zig='windows',
+               may_fail='serialize/(exchange/|io/(posix_file_system|internal/system_files|byte_stream)[.]cc)'),
     TestRow('GCC 12, -O0, newest Abseil and protobuf: tests', ['-O0'], newest=True),
     TestRow('GCC 12, -march=native: tests of the core', ['-O2', '-march=native'], tests=CORE_TESTS),
     TestRow('GCC 12, LTO: tests of the core', ['-O2', '-flto=auto'], tests=CORE_TESTS),
@@ -238,7 +241,7 @@ def compile_row(row, workshop, sources):
                 failed.append(f'  {source}: {error.group(0) if error else text.strip()[-200:]}')
     print(f'{row.name}: {len(sources) - len(failed)} of {len(sources)} sources compile, {warnings} warnings')
     print('\n'.join(failed), end='\n' if failed else '', flush=True)
-    return not failed
+    return all(re.match(f'  {row.may_fail}', line) for line in failed)
 
 
 def test_row(row, workshop, tests):
