@@ -35,8 +35,8 @@ configure_package_config_file(cmake/TensorcaskConfig.cmake.in "${PROJECT_BINARY_
 # Before 1.0 a minor version may change the interface.
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/package/TensorcaskConfigVersion.cmake"
   COMPATIBILITY SameMinorVersion)
-install(FILES "${PROJECT_BINARY_DIR}/package/TensorcaskConfig.cmake" "${PROJECT_BINARY_DIR}/package/TensorcaskConfigVersion.cmake"
-  cmake/dependencies.cmake DESTINATION ${package_dir})
+install(FILES "${PROJECT_BINARY_DIR}/package/TensorcaskConfig.cmake"
+  "${PROJECT_BINARY_DIR}/package/TensorcaskConfigVersion.cmake" cmake/dependencies.cmake DESTINATION ${package_dir})
 
 # pkg-config: all rooms, in the order in which a static link needs them.
 if(BUILD_SHARED_LIBS)

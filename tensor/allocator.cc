@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "tensorcask/tensor/base/memory_pages.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/base/status_util.h"
 
@@ -22,9 +23,6 @@ namespace tensorcask {
 namespace {
 
 #ifdef __linux__
-// Only advice: if the system ignores it, the memory is usable but slower to fill.
-void AdviseHugePages(void* block, size_t bytes) { static_cast<void>(madvise(block, bytes, MADV_HUGEPAGE)); }
-
 // Gives the whole pages of a block back before the block is freed. glibc maps and unmaps each large block by itself at
 // first, but after the first free it keeps later blocks of up to 32 MiB (mallopt(3), M_MMAP_THRESHOLD).
 void GivePagesBack(void* block, size_t bytes) {
@@ -32,7 +30,6 @@ void GivePagesBack(void* block, size_t bytes) {
   static_cast<void>(madvise(block, bytes / kPageBytes * kPageBytes, MADV_DONTNEED));
 }
 #else
-void AdviseHugePages(void*, size_t) {}
 void GivePagesBack(void*, size_t) {}
 #endif
 
@@ -68,7 +65,7 @@ void* CpuAllocator::Allocate(size_t bytes) {
   const bool huge = options_.huge_pages && bytes >= kHugePageBlock;
   void* const block = AllocateAligned(huge ? kHugePageBytes : kAlignment, bytes);
   if (block == nullptr) return nullptr;
-  if (huge) AdviseHugePages(block, bytes);
+  if (huge) internal::AdviseHugePages(block, bytes);
   if (options_.fill == Fill::kZero) std::memset(block, 0, bytes);
   if (options_.fill == Fill::kJunk) {
     for (size_t done = 0; done < bytes; done += sizeof(kJunkWord)) {

@@ -39,7 +39,7 @@ using internal::PageBytes;
 
 constexpr long kTmpfsMagic = 0x01021994;  // linux/magic.h: files in memory, those without a name among them
 
-size_t HalfOfAllMemory() { return internal::MachineMemoryBytes().value_or(0) / 2 / PageBytes() * PageBytes(); }
+size_t HalfOfAllMemory() { return internal::MachineMemoryBytes().value_or(UINT64_MAX) / 2 / PageBytes() * PageBytes(); }
 
 // `bytes` (whole pages) of mapped memory and its file; null on failure.
 char* MapNewFile(size_t bytes, ScopedDescriptor* file) {

@@ -2,6 +2,8 @@
 
 #include <cerrno>
 
+#include "tensorcask/tensor/base/checked_math.h"
+
 #ifdef _WIN32
 #define NOMINMAX
 #define WIN32_LEAN_AND_MEAN
@@ -42,6 +44,8 @@ void* MapPages(size_t bytes, PageUse use) {
 
 void UnmapPages(void* start, size_t) { VirtualFree(start, 0, MEM_RELEASE); }
 
+void AdviseHugePages(void*, size_t) {}
+
 int AdviseMemory(void*, size_t, int) {
   errno = EINVAL;
   return -1;
@@ -57,13 +61,13 @@ size_t PageBytes() {
 std::optional<uint64_t> MachineMemoryBytes() {
   const int64_t pages = sysconf(_SC_PHYS_PAGES);
   if (pages <= 0) return std::nullopt;
-  return static_cast<uint64_t>(pages) * PageBytes();
+  return CheckedMul<uint64_t>(static_cast<uint64_t>(pages), PageBytes());
 }
 
 std::optional<uint64_t> FreeMemoryBytes() {
 #ifdef _SC_AVPHYS_PAGES
   const int64_t pages = sysconf(_SC_AVPHYS_PAGES);
-  if (pages >= 0) return static_cast<uint64_t>(pages) * PageBytes();
+  if (pages >= 0) return CheckedMul<uint64_t>(static_cast<uint64_t>(pages), PageBytes());
 #endif
   return std::nullopt;
 }
@@ -76,6 +80,12 @@ void* MapPages(size_t bytes, PageUse use) {
 }
 
 void UnmapPages(void* start, size_t bytes) { munmap(start, bytes); }
+
+#ifdef MADV_HUGEPAGE
+void AdviseHugePages(void* start, size_t bytes) { static_cast<void>(madvise(start, bytes, MADV_HUGEPAGE)); }
+#else
+void AdviseHugePages(void*, size_t) {}
+#endif
 
 int AdviseMemory(void* start, size_t bytes, int advice) {
   constexpr int kNoAdvice = -1;

@@ -26,6 +26,9 @@ void* MapPages(size_t bytes, PageUse use);
 // Requires: `start` and `bytes` are of one MapPages.
 void UnmapPages(void* start, size_t bytes);
 
+// Asks for huge pages, where the system has them. Memory without them is as good, but slower to fill.
+void AdviseHugePages(void* start, size_t bytes);
+
 // madvise(2), for advice that must be followed. Fails with EINVAL on a system that accepts every advice, as emulators
 // do, since it may follow none. Always fails on Windows.
 int AdviseMemory(void* start, size_t bytes, int advice);

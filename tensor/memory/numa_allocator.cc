@@ -8,7 +8,6 @@
 #include "tensorcask/tensor/base/memory_pages.h"
 
 #ifdef __linux__
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
@@ -16,6 +15,7 @@
 namespace tensorcask {
 namespace {
 
+using internal::AdviseHugePages;
 using internal::MapPages;
 using internal::PageBytes;
 using internal::PageUse;
@@ -26,13 +26,6 @@ size_t RoundedToPages(size_t bytes) {
   const size_t page = PageBytes();
   return bytes == 0 ? page : (bytes + page - 1) / page * page;
 }
-
-// Advice: memory is as good without it.
-#ifdef MADV_HUGEPAGE
-void AdviseHugePages(void* block, size_t bytes) { static_cast<void>(madvise(block, bytes, MADV_HUGEPAGE)); }
-#else
-void AdviseHugePages(void*, size_t) {}
-#endif
 
 absl::Status BindError(int error) {
   if (error == ENOSYS || error == EPERM) {
