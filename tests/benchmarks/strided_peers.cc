@@ -3,7 +3,7 @@
 //   tools/dev bench peers
 //
 // First the promised copies, as multiples of a memcpy of the result's bytes. Then small and odd ones, in nanoseconds:
-// each is to be no slower than the best of the others by more than 5 % or 20 ns, whichever is more. What is slower is
+// each is to be no slower than the best of the others by more than 5 % or 10 ns, whichever is more. What is slower is
 // listed.
 
 #include "tensorcask/tests/benchmarks/strided_peers.h"
@@ -153,7 +153,7 @@ double BestPeer(const Figures& figures, size_t contenders = kContenders) {
 }
 bool IsSlow(const Figures& figures, size_t contenders = kContenders) {
   const double best = BestPeer(figures, contenders);
-  return figures[0] > best + std::max(best * 0.05, 20.0);
+  return figures[0] > best + std::max(best * 0.05, 10.0);
 }
 
 void Print(const std::string& name, const Figures& figures, const char* format, const char* note) {
@@ -246,7 +246,7 @@ void SmallRows() {
   const auto verdict = [&](const char* others, size_t contenders) {
     const auto slower =
         std::count_if(slow.begin(), slow.end(), [&](const Slow& row) { return IsSlow(row.figures, contenders); });
-    std::printf("%d of %d small and odd copies are not slower than the best of %s by more than 5 %% or 20 ns\n",
+    std::printf("%d of %d small and odd copies are not slower than the best of %s by more than 5 %% or 10 ns\n",
                 cases - static_cast<int>(slower), cases, others);
   };
   verdict("LibTorch and oneDNN", kContenders - 1);

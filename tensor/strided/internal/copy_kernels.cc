@@ -21,9 +21,13 @@ void Gather(const char* from, int64_t from_step, char* to, int64_t count) {
   for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * static_cast<int64_t>(kBytes), from + i * from_step, kBytes);
 }
 
+void Rows(const char* from, int64_t from_outer, char* to, int64_t to_outer, int64_t bytes, int64_t outer) {
+  for (; outer > 0; --outer, from += from_outer, to += to_outer) CopyShort(from, to, bytes);
+}
+
 template <size_t kBytes>
 constexpr CopyKernels kScalar = {
-    CopyElements<kBytes>, Transpose<kBytes>, Gather<kBytes>, nullptr, nullptr, nullptr, nullptr};
+    CopyElements<kBytes>, Transpose<kBytes>, Gather<kBytes>, Rows, nullptr, nullptr, nullptr, nullptr};
 
 }  // namespace
 

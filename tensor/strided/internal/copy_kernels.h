@@ -28,6 +28,8 @@ struct CopyKernels {
   void (*transpose)(const char* from, int64_t from_inner, char* to, int64_t to_outer, int64_t inner, int64_t outer);
   // `count` elements, from_step apart, to a dense run.
   void (*gather)(const char* from, int64_t from_step, char* to, int64_t count);
+  // `outer` rows of `bytes` bytes each.
+  void (*rows)(const char* from, int64_t from_outer, char* to, int64_t to_outer, int64_t bytes, int64_t outer);
   // The next three use non-temporal stores for whole cache lines. Call finish_stream() once afterwards, before another
   // thread reads the result. All four are null on processors without such stores.
   void (*stream)(const char* from, char* to, int64_t bytes);  // copies bytes

@@ -55,11 +55,12 @@ struct Vector {
   CASK_TARGET void StoreLane(char* to) const {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_extracti128_si256(bits, kLane));
   }
-  CASK_TARGET static void StreamLanes(Vector a, Vector b, Vector c, Vector d, char* to, int64_t step) {
-    Stream(to, {_mm256_permute2x128_si256(a.bits, b.bits, 0x20)});
-    Stream(to + kBytes, {_mm256_permute2x128_si256(c.bits, d.bits, 0x20)});
-    Stream(to + step, {_mm256_permute2x128_si256(a.bits, b.bits, 0x31)});
-    Stream(to + step + kBytes, {_mm256_permute2x128_si256(c.bits, d.bits, 0x31)});
+  template <void (*kStore)(char* to, Vector a)>
+  CASK_TARGET static void StoreLines(Vector a, Vector b, Vector c, Vector d, char* to, int64_t step) {
+    kStore(to, {_mm256_permute2x128_si256(a.bits, b.bits, 0x20)});
+    kStore(to + kBytes, {_mm256_permute2x128_si256(c.bits, d.bits, 0x20)});
+    kStore(to + step, {_mm256_permute2x128_si256(a.bits, b.bits, 0x31)});
+    kStore(to + step + kBytes, {_mm256_permute2x128_si256(c.bits, d.bits, 0x31)});
   }
 
   template <int kElement>

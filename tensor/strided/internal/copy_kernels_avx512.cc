@@ -65,15 +65,16 @@ struct Vector {
   CASK_TARGET void StoreLane(char* to) const {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_extracti32x4_epi32(bits, kLane));
   }
-  CASK_TARGET static void StreamLanes(Vector a, Vector b, Vector c, Vector d, char* to, int64_t step) {
+  template <void (*kStore)(char* to, Vector a)>
+  CASK_TARGET static void StoreLines(Vector a, Vector b, Vector c, Vector d, char* to, int64_t step) {
     const __m512i ab_even = _mm512_shuffle_i32x4(a.bits, b.bits, 0x88);
     const __m512i ab_odd = _mm512_shuffle_i32x4(a.bits, b.bits, 0xdd);
     const __m512i cd_even = _mm512_shuffle_i32x4(c.bits, d.bits, 0x88);
     const __m512i cd_odd = _mm512_shuffle_i32x4(c.bits, d.bits, 0xdd);
-    Stream(to, {_mm512_shuffle_i32x4(ab_even, cd_even, 0x88)});
-    Stream(to + step, {_mm512_shuffle_i32x4(ab_odd, cd_odd, 0x88)});
-    Stream(to + 2 * step, {_mm512_shuffle_i32x4(ab_even, cd_even, 0xdd)});
-    Stream(to + 3 * step, {_mm512_shuffle_i32x4(ab_odd, cd_odd, 0xdd)});
+    kStore(to, {_mm512_shuffle_i32x4(ab_even, cd_even, 0x88)});
+    kStore(to + step, {_mm512_shuffle_i32x4(ab_odd, cd_odd, 0x88)});
+    kStore(to + 2 * step, {_mm512_shuffle_i32x4(ab_even, cd_even, 0xdd)});
+    kStore(to + 3 * step, {_mm512_shuffle_i32x4(ab_odd, cd_odd, 0xdd)});
   }
 
   template <int kElement>

@@ -19,6 +19,13 @@ struct Vector {
   uint8x16_t bits;
 
   static Vector Load(const char* from) { return {vld1q_u8(reinterpret_cast<const uint8_t*>(from))}; }
+  // The first kPiece bytes; the others are zeros.
+  template <int kPiece>
+  static Vector LoadPiece(const char* from) {
+    uint64_t piece = 0;
+    std::memcpy(&piece, from, kPiece);
+    return {vreinterpretq_u8_u64(vcombine_u64(vcreate_u64(piece), vcreate_u64(0)))};
+  }
   static void Store(char* to, Vector a) { vst1q_u8(reinterpret_cast<uint8_t*>(to), a.bits); }
   template <int kElement>
   static Vector UnpackLow(Vector a, Vector b) {
@@ -32,6 +39,19 @@ struct Vector {
   void StoreLane(char* to) const {
     static_assert(kLane == 0);
     Store(to, *this);
+  }
+  // Bytes i * kPiece and on.
+  template <int kPiece, int i>
+  void StorePiece(char* to) const {
+    if constexpr (kPiece == 4) vst1q_lane_u32(reinterpret_cast<uint32_t*>(to), vreinterpretq_u32_u8(bits), i);
+    if constexpr (kPiece == 8) vst1q_lane_u64(reinterpret_cast<uint64_t*>(to), vreinterpretq_u64_u8(bits), i);
+  }
+  template <void (*kStore)(char* to, Vector a)>
+  static void StoreLines(Vector a, Vector b, Vector c, Vector d, char* to, int64_t) {
+    kStore(to, a);
+    kStore(to + kBytes, b);
+    kStore(to + 2 * kBytes, c);
+    kStore(to + 3 * kBytes, d);
   }
 
   template <int kElement>
@@ -78,7 +98,7 @@ struct Vector {
 
 template <int kElement>
 constexpr CopyKernels kKernels = {
-    CopyElements<kElement>, Transpose<kElement>, Gather<kElement>, nullptr, nullptr, nullptr, nullptr};
+    CopyElements<kElement>, Transpose<kElement>, Gather<kElement>, Rows, nullptr, nullptr, nullptr, nullptr};
 
 }  // namespace
 

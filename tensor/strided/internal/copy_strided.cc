@@ -73,6 +73,7 @@ class StridedCopy {
   };
 
   void ChooseAxes(Axes* axes);
+  bool HasTranspose(int64_t outer) const;
   void ChooseStore(const Axes& axes, const CopyStridedOptions& options);
   void ChooseTiles();
   void RunPart(int64_t begin, int64_t end) const;
@@ -161,28 +162,27 @@ void StridedCopy::ChooseAxes(Axes* axes) {
     }
     blocked_ = blocked_ && (step >= kCacheLine || is_dense(least));
     if (!blocked_) chosen = axes->size() - 1;
-    if (std::min(inner_.size, (*axes)[chosen].size) * element_bytes_ < kLaneBytes) {
-      // Tiny tiles. If all data stays in the first-level cache, a long inner loop matters more than the order.
-      int64_t bytes = inner_.size * element_bytes_;
-      size_t longest = chosen;
-      for (size_t i = 0; i < axes->size(); ++i) {
-        bytes *= (*axes)[i].size;
-        if ((*axes)[i].size > (*axes)[longest].size) longest = i;
-      }
-      if (longest != chosen && bytes <= kInCacheBytes) {
-        chosen = longest;
-        blocked_ = false;
-      }
+  }
+  if (!blocked_ || !HasTranspose((*axes)[chosen].size)) {
+    // Short loops inside. If all data stays in the first-level cache, a long inner loop matters more than the order.
+    int64_t bytes = inner_.size * element_bytes_;
+    size_t longest = chosen;
+    for (size_t i = 0; i < axes->size(); ++i) {
+      bytes *= (*axes)[i].size;
+      if ((*axes)[i].size > (*axes)[longest].size) longest = i;
+    }
+    if (longest != chosen && bytes <= kInCacheBytes) {
+      chosen = longest;
+      blocked_ = false;
     }
   }
   outer_ = (*axes)[chosen];
   axes->erase(axes->begin() + static_cast<std::ptrdiff_t>(chosen));
   if (!is_dense(inner_.to)) {
     kind_ = Kind::kElements;
-  } else if (!blocked_) {
-    constexpr int64_t kShortRow = 8;  // elements: such rows are better walked across
-    kind_ = is_dense(inner_.from) ? Kind::kBlocks : inner_.size > kShortRow ? Kind::kGather : Kind::kElements;
-  } else if (is_dense(std::abs(outer_.from)) && std::min(inner_.size, outer_.size) * element_bytes_ >= kLaneBytes) {
+  } else if (is_dense(inner_.from)) {
+    kind_ = Kind::kBlocks;
+  } else if (blocked_ && is_dense(std::abs(outer_.from)) && HasTranspose(outer_.size)) {
     kind_ = Kind::kTranspose;
     if (outer_.from < 0) {  // from its end
       from_ += outer_.from * (outer_.size - 1);
@@ -190,8 +190,19 @@ void StridedCopy::ChooseAxes(Axes* axes) {
       outer_ = {outer_.size, -outer_.from, -outer_.to};
     }
   } else {
-    kind_ = Kind::kElements;
+    // Short rows are better walked across, and blocks of both axes use each cache line of the source once.
+    constexpr int64_t kShortRow = 8;  // elements
+    const bool in_blocks = blocked_ && outer_.size * element_bytes_ >= kLaneBytes;
+    kind_ = in_blocks || inner_.size <= kShortRow ? Kind::kElements : Kind::kGather;
   }
+}
+
+// True if there is a kernel that transposes in registers `outer` elements and those of inner_.
+bool StridedCopy::HasTranspose(int64_t outer) const {
+  const int64_t row = inner_.size * element_bytes_;
+  const int64_t column = outer * element_bytes_;
+  const int64_t least = element_bytes_ <= 2 ? 4 : element_bytes_ == 4 ? 8 : kLaneBytes;
+  return std::max(row, column) >= kLaneBytes && std::min(row, column) >= least;
 }
 
 void StridedCopy::ChooseStore(const Axes& axes, const CopyStridedOptions& options) {
@@ -234,12 +245,13 @@ void StridedCopy::ChooseTiles() {
     tile_bytes = by_columns_ ? 4 * kCacheLine * (kCacheLine / element_bytes_) : kLinesOfTile * kCacheLine;
   } else if (store_ == Store::kPacked) {
     tile_bytes = kPackedBytes;
-  } else if (blocked_ && std::min(inner_.size, outer_.size) * element_bytes_ >= kLaneBytes) {
+  } else if (kind_ == Kind::kTranspose ||
+             (blocked_ && std::min(inner_.size, outer_.size) * element_bytes_ >= kLaneBytes)) {
     inner_bytes = element_bytes_ > 1 ? kRowBytes : shares_lines_ ? 2 * kRowBytes - kCacheLine : kCacheLine;
   } else if (store_ == Store::kRows) {
     inner_bytes = 16 << 10;
     tile_bytes = 1;
-  } else if (kind_ == Kind::kElements) {
+  } else if (kind_ == Kind::kElements || blocked_) {
     inner_bytes = tile_bytes;
   } else {
     inner_bytes = tile_bytes = num_threads_ > 1 ? kThreadBytes : INT64_MAX;
@@ -248,7 +260,7 @@ void StridedCopy::ChooseTiles() {
   const int64_t tile_row_bytes = tile_inner_ * element_bytes_;
   if (outer_.size > 1 && tile_bytes != INT64_MAX && tile_row_bytes * outer_.size > tile_bytes) {
     tile_outer_ = std::max<int64_t>(tile_bytes / tile_row_bytes, 1);
-    if (blocked_) {
+    if (blocked_ && kind_ != Kind::kGather) {
       const int64_t line = kCacheLine / element_bytes_;
       tile_outer_ = store_ == Store::kRows ? line : std::max(tile_outer_ / line * line, line);
     }
@@ -402,8 +414,7 @@ void StridedCopy::Produce(const char* from, char* to, int64_t to_outer, int64_t 
   const int64_t bytes = inner * element_bytes_;
   switch (kind_) {
     case Kind::kBlocks:
-      for (int64_t o = 0; o < outer; ++o) CopyShort(from + o * outer_.from, to + o * to_outer, bytes);
-      return;
+      return kernels_->rows(from, outer_.from, to, to_outer, bytes, outer);
     case Kind::kGather:
       for (int64_t o = 0; o < outer; ++o)
         kernels_->gather(from + o * outer_.from, inner_.from, to + o * to_outer, inner);
