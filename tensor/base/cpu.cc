@@ -34,6 +34,7 @@ CpuFeatures DetectFeatures() {
   features.vpclmul256 = features.avx2 && __builtin_cpu_supports("vpclmulqdq");
   features.vpclmul512 = features.vpclmul256 && features.avx512;
   features.vbmi2 = features.avx512 && __builtin_cpu_supports("avx512vbmi2");
+  features.bf16 = features.avx512 && __builtin_cpu_supports("avx512bf16");
   features.amd = __builtin_cpu_is("amd");
 #elif defined(__aarch64__)
   features.neon = true;
@@ -54,7 +55,7 @@ namespace internal {
 CpuFeatures LimitFeatures(CpuFeatures features, absl::string_view level) {
   // Each level hides what the levels before it in this list add.
   if (level == "avx512") return features;
-  features.avx512 = features.vpclmul512 = features.vbmi2 = false;
+  features.avx512 = features.vpclmul512 = features.vbmi2 = features.bf16 = false;
   if (level == "avx2") return features;
   features.avx2 = features.vpclmul256 = false;
   if (level == "sse42") return features;

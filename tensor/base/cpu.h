@@ -23,6 +23,7 @@ struct CpuFeatures {
   bool avx512 = false;      // f, bw, dq, vl together; implies avx2
   bool vpclmul512 = false;  // the same in 512-bit registers; implies vpclmul256 and avx512
   bool vbmi2 = false;       // compress and expand bytes and words; implies avx512
+  bool bf16 = false;        // rounds to bfloat16; implies avx512
 
   bool amd = false;  // no extension, but the maker: caches differ
 

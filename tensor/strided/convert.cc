@@ -22,6 +22,7 @@
 #include "tensorcask/tensor/strided/copy.h"
 #include "tensorcask/tensor/strided/internal/axes.h"
 #include "tensorcask/tensor/strided/internal/convert_kernels.h"
+#include "tensorcask/tensor/strided/internal/copy_few.h"
 #include "tensorcask/tensor/strided/internal/copy_kernels.h"
 #include "tensorcask/tensor/strided/internal/copy_strided.h"
 #include "tensorcask/tensor/strided/internal/few_elements.h"
@@ -36,11 +37,13 @@ namespace {
 using internal::Axes;
 using internal::Axis;
 using internal::Conversion;
+using internal::FewElements;
 
 constexpr int64_t kTileBytes = 128 << 10;  // of each side: both stay in the second-level cache
 constexpr int64_t kSmallTile = 128;        // elements
 constexpr int64_t kLongRun = 64;           // elements
-constexpr size_t kStackBytes = 4 << 10;    // room for the tiles of small tensors
+constexpr size_t kStackBytes = 16 << 10;   // room for the tiles of small tensors
+constexpr int64_t kLargestElement = 16;    // bytes
 
 using Numbers = absl::InlinedVector<int64_t, 8>;
 
@@ -52,7 +55,7 @@ class TiledConversion {
   // `fresh`: the destination has just been allocated.
   TiledConversion(const TensorView& from, const TensorView& to, bool fresh)
       : conversion_(Conversion::OfThisProcessor(from.dtype(), to.dtype())),
-        axes_(internal::MergedAxes(from.layout(), to.layout())),
+        axes_(OrderedAxes(from, to)),
         from_{from.dtype(), from.offset()},
         to_{to.dtype(), to.offset()} {
     // As for copies: large results use non-temporal stores, unless the system has just cleared the memory, which is
@@ -170,27 +173,38 @@ class TiledConversion {
           });
       return;
     }
-    internal::CopyStrided(side.dtype, from_base, LayoutOf(axes, &Axis::from, from), to_base,
-                          LayoutOf(axes, &Axis::to, to), side.options);
+    Axes long_axes;
+    for (const Axis& axis : axes) {
+      if (axis.size != 1) long_axes.push_back(axis);
+    }
+    internal::CopyAlong(std::move(long_axes), static_cast<size_t>(side.element_size), from_base, from, to_base, to,
+                        side.options);
   }
 
-  static Layout LayoutOf(const Axes& axes, Steps steps, int64_t offset) {
-    Numbers dims(axes.size());
-    Numbers strides(axes.size());
-    for (size_t i = 0; i < axes.size(); ++i) {
-      dims[i] = axes[i].size;
-      strides[i] = axes[i].*steps;
+  // The order in which elements are converted: the destination's, or the source's if its elements are no smaller and
+  // consecutive in their own order. Then the smaller ones are brought into order.
+  static Axes OrderedAxes(const TensorView& from, const TensorView& to) {
+    if (to.element_size() <= from.element_size()) {
+      Axes axes = internal::LongAxes(to.layout(), from.layout());
+      internal::SortAndMerge(&axes);
+      for (Axis& axis : axes) std::swap(axis.from, axis.to);
+      if (!axes.empty() && axes.back().from == 1) return axes;
     }
-    return *Layout::Create(dims, strides, offset);  // cannot fail: a part of a checked layout, or dense
+    return internal::MergedAxes(from.layout(), to.layout());
   }
 
   void ChooseTile() {
+    // The axes on which each side's steps are smallest. One of them is the last.
     const size_t last = axes_.size() - 1;
-    size_t fast = last;  // the axis with the source's smallest step
-    for (size_t axis = 0; axis < last; ++axis) {
-      const int64_t step = std::abs(axes_[axis].from);
-      if (step != 0 && (axes_[fast].from == 0 || step < std::abs(axes_[fast].from))) fast = axis;
-    }
+    const auto fastest = [&](Steps steps) {
+      size_t fast = last;
+      for (size_t axis = 0; axis < last; ++axis) {
+        const int64_t step = std::abs(axes_[axis].*steps);
+        if (step != 0 && (axes_[fast].*steps == 0 || step < std::abs(axes_[fast].*steps))) fast = axis;
+      }
+      return fast;
+    };
+    const size_t fast = fastest(&Axis::from) != last ? fastest(&Axis::from) : fastest(&Axis::to);
     extents_.assign(axes_.size(), 1);
     int64_t room = kTileBytes / std::max(from_.element_size, to_.element_size);
     const auto widen = [&](size_t axis, int64_t most) {
@@ -199,7 +213,7 @@ class TiledConversion {
       room = room * extents_[axis] / wide;
       extents_[axis] = wide;
     };
-    // First long runs of the source, then of the destination, then other axes while the tile has room.
+    // First long runs of the one side, then of the other, then other axes while the tile has room.
     if (fast != last) widen(fast, 256);
     for (size_t axis = axes_.size(); axis-- > 0;) widen(axis, axes_[axis].size);
     for (size_t axis = 0; axis < axes_.size(); ++axis) {
@@ -274,34 +288,32 @@ bool Overlaps(const TensorView& from, const TensorView& to) {
   return a_base + a.begin < b_base + b.end && b_base + b.begin < a_base + a.end;
 }
 
-// False, and nothing has been written, if the two sides overlap. Requires: AreFewAndDense, writable memory.
-bool ConvertFew(const TensorView& from, TensorView* to) {
-  const auto count = static_cast<size_t>(to->num_elements());
-  const size_t from_size = from.element_size();
-  const size_t to_size = to->element_size();
-  char* const target = static_cast<char*>(to->buffer()->mutable_data()) + static_cast<size_t>(to->offset()) * to_size;
-  const char* const source =
-      static_cast<const char*>(from.buffer()->data()) + static_cast<size_t>(from.offset()) * from_size;
-  const auto source_start = reinterpret_cast<uintptr_t>(source);
-  const auto target_start = reinterpret_cast<uintptr_t>(target);
-  if (source_start < target_start + count * to_size && target_start < source_start + count * from_size) return false;
-  Conversion::OfThisProcessor(from.dtype(), to->dtype()).Run(source, target, count);
-  return true;
+// Requires: not kNo, no overlap, writable memory.
+void ConvertFew(const FewElements& few, const TensorView& from, TensorView* to) {
+  const Conversion& conversion = Conversion::OfThisProcessor(from.dtype(), to->dtype());
+  const auto count = static_cast<size_t>(few.count);
+  if (few.kind == FewElements::Kind::kDense) return conversion.Run(few.First(from), few.MutableFirst(to), count);
+  alignas(64) char dense[internal::kFewStridedElements * kLargestElement];
+  internal::CopyFewElements(few.from_size, few.First(from), from.layout(), dense, to->strides());
+  conversion.Run(dense, few.MutableFirst(to), count);
 }
 
 }  // namespace
 
 absl::Status Convert(const TensorView& from, TensorView* to, const CopyOptions& options) {
+  if (from.dtype() == to->dtype() && to->dtype() != DType::kInvalid) return Copy(from, to, options);
+  if (from.dims() == to->dims()) {
+    if (const FewElements few(from, *to); few.kind != FewElements::Kind::kNo && !few.MayOverlap(from, *to)) {
+      CASK_RETURN_IF_ERROR(to->EnsureMutable());
+      ConvertFew(few, from, to);
+      return absl::OkStatus();
+    }
+  }
   CASK_RETURN_IF_ERROR(CheckDTypes(from.dtype(), to->dtype()));
-  if (from.dtype() == to->dtype()) return Copy(from, to, options);
   const auto refused = [&](absl::string_view why) {
     return absl::InvalidArgumentError(absl::StrCat("Convert of ", from.ToString(), " to ", to->ToString(), ": ", why));
   };
   if (from.dims() != to->dims()) return refused("the dims differ");
-  if (internal::AreFewAndDense(from, *to)) {
-    CASK_RETURN_IF_ERROR(to->EnsureMutable());
-    if (ConvertFew(from, to)) return absl::OkStatus();
-  }
   if (!to->IsContiguous() && to->layout().HasInternalOverlap()) {
     return refused("several indices of the destination name one element");
   }
@@ -329,7 +341,9 @@ absl::StatusOr<TensorView> ConvertTo(const TensorView& from, DType dtype, Memory
   CASK_RETURN_IF_ERROR(to.EnsureMutable());
   if (from.dtype() == dtype) {
     CASK_RETURN_IF_ERROR(Copy(from, &to, options));
-  } else if (to.num_elements() > 0 && !(internal::AreFewAndDense(from, to) && ConvertFew(from, &to))) {
+  } else if (const FewElements few(from, to); few.kind != FewElements::Kind::kNo) {
+    ConvertFew(few, from, &to);
+  } else if (to.num_elements() > 0) {
     CASK_RETURN_IF_ERROR(ConvertElements(from, &to, /*fresh=*/true, options));
   }
   return to;

@@ -19,6 +19,7 @@
 #include "tensorcask/tensor/nested_values.h"
 #include "tensorcask/tensor/resource_handle.h"
 #include "tensorcask/tensor/shape.h"
+#include "tensorcask/tensor/strided/internal/copy_few.h"
 #include "tensorcask/tensor/strided/internal/copy_kernels.h"
 #include "tensorcask/tensor/strided/internal/copy_strided.h"
 #include "tensorcask/tensor/strided/internal/few_elements.h"
@@ -52,23 +53,6 @@ bool HaveEqualSteps(const Layout& a, const Layout& b) {
 // The address of the element at index 0, 0 ...
 uintptr_t FirstAddress(const TensorView& view, const void* data, size_t object_bytes) {
   return reinterpret_cast<uintptr_t>(data) + static_cast<uintptr_t>(view.offset()) * object_bytes;
-}
-
-// Requires: AreFewAndDense.
-absl::Status CopyFew(const TensorView& from, TensorView* to) {
-  const size_t size = from.element_size();
-  const size_t from_start = static_cast<size_t>(from.offset()) * size;
-  const size_t to_start = static_cast<size_t>(to->offset()) * size;
-  // Two lazy clones that still share memory keep sharing it.
-  if (static_cast<const char*>(from.buffer()->data()) + from_start ==
-      static_cast<const char*>(to->buffer()->data()) + to_start) {
-    return absl::OkStatus();
-  }
-  CASK_RETURN_IF_ERROR(to->EnsureMutable());  // may move the root of both
-  char* const target = static_cast<char*>(to->buffer()->mutable_data()) + to_start;
-  const char* const source = static_cast<const char*>(from.buffer()->data()) + from_start;
-  internal::CopyShort(source, target, to->num_elements() * static_cast<int64_t>(size));
-  return absl::OkStatus();
 }
 
 // Writes `bytes` bytes at `to`: the element of `element_bytes` bytes at `value`, again and again.
@@ -112,7 +96,18 @@ bool MayMeet(const Layout& from, const Layout& to, uintptr_t distance_bytes, siz
 absl::Status Copy(const TensorView& from, TensorView* to, const CopyOptions& options) {
   if (from.dtype() != to->dtype()) return Refused(from, *to, "the dtypes differ");
   if (from.dims() != to->dims()) return Refused(from, *to, "the dims differ");
-  if (internal::AreFewAndDense(from, *to)) return CopyFew(from, to);
+  using internal::FewElements;
+  if (const FewElements few(from, *to); few.kind == FewElements::Kind::kDense) {
+    // Two lazy clones that still share memory keep sharing it.
+    if (few.First(from) == few.First(*to)) return absl::OkStatus();
+    CASK_RETURN_IF_ERROR(to->EnsureMutable());  // may move the root of both
+    internal::CopyShort(few.First(from), few.MutableFirst(to), few.count * static_cast<int64_t>(few.to_size));
+    return absl::OkStatus();
+  } else if (few.kind == FewElements::Kind::kStrided && !few.MayOverlap(from, *to)) {
+    CASK_RETURN_IF_ERROR(to->EnsureMutable());
+    internal::CopyFewElements(few.to_size, few.First(from), from.layout(), few.MutableFirst(to), to->strides());
+    return absl::OkStatus();
+  }
   if (from.num_elements() == 0) return absl::OkStatus();
   CASK_RETURN_IF_ERROR(from.buffer()->CheckReadable());
   CASK_RETURN_IF_ERROR(to->buffer()->CheckReadable());
@@ -187,7 +182,8 @@ absl::Status FillElement(const void* value, TensorView* to, const CopyOptions& o
   }
   alignas(16) char bytes[16];
   std::memcpy(bytes, value, to->element_size());
-  if (to_is_dense && to->num_elements() <= internal::kFewElements) {
+  constexpr int64_t kFewFilled = 256;
+  if (to_is_dense && to->num_elements() <= kFewFilled) {
     CASK_RETURN_IF_ERROR(to->EnsureMutable());
     const size_t size = to->element_size();
     FillRun(bytes, size, static_cast<char*>(to->buffer()->mutable_data()) + static_cast<size_t>(to->offset()) * size,

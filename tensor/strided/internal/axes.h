@@ -46,35 +46,32 @@ inline void SortAndMerge(Axes* axes) {
   if (!axes->empty()) axes->resize(kept + 1);
 }
 
-// The axes of more than one element, the destination's largest steps first, merged where both sides continue.
-inline Axes MergedAxes(const Layout& from, const Layout& to) {
+// The axes of more than one element, in the order of the layouts.
+inline Axes LongAxes(const Layout& from, const Layout& to) {
   Axes axes;
   for (int axis = 0; axis < to.rank(); ++axis) {
     if (to.dim(axis) != 1) axes.push_back({to.dim(axis), from.stride(axis), to.stride(axis)});
   }
+  return axes;
+}
+
+// The axes of more than one element, the destination's largest steps first, merged where both sides continue.
+inline Axes MergedAxes(const Layout& from, const Layout& to) {
+  Axes axes = LongAxes(from, to);
   SortAndMerge(&axes);
   return axes;
 }
 
-// The same elements in another order: all steps of the destination are positive. *from_start and *to_start become the
-// positions of the first element in that order. Requires: elements.
-inline Axes ForwardAxes(const Layout& from, const Layout& to, int64_t* from_start, int64_t* to_start) {
-  Axes axes;
-  *from_start = from.offset();
-  *to_start = to.offset();
-  for (int axis = 0; axis < to.rank(); ++axis) {
-    const int64_t size = to.dim(axis);
-    if (size == 1) continue;
-    if (to.stride(axis) >= 0) {
-      axes.push_back({size, from.stride(axis), to.stride(axis)});
-    } else {  // from its end
-      axes.push_back({size, -from.stride(axis), -to.stride(axis)});
-      *from_start += from.stride(axis) * (size - 1);
-      *to_start += to.stride(axis) * (size - 1);
-    }
+// Puts the elements into another order: all steps of the destination become positive, and *from and *to the positions
+// of the element that is first then. Sorts and merges. Requires: axes of more than one element.
+inline void TurnForward(Axes* axes, int64_t* from, int64_t* to) {
+  for (Axis& axis : *axes) {
+    if (axis.to >= 0) continue;
+    *from += axis.from * (axis.size - 1);  // from its end
+    *to += axis.to * (axis.size - 1);
+    axis = {axis.size, -axis.from, -axis.to};
   }
-  SortAndMerge(&axes);
-  return axes;
+  SortAndMerge(axes);
 }
 
 // Calls run(from, to, count, from_step, to_step) for each run along the innermost axis; positions in elements.

@@ -248,6 +248,34 @@ __attribute__((target("avx2,f16c"))) void LoadHalvesAvx2(const void* from, void*
     _mm256_storeu_ps(floats + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(halves + i))));
   }
 }
+// The processor has an instruction for bfloat16, which takes subnormal numbers for zeros.
+__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16"))) void StoreBfloat16s(const void* from, void* to,
+                                                                                             size_t count) {
+  const auto* const floats = static_cast<const float*>(from);
+  auto* const results = static_cast<bfloat16*>(to);
+  constexpr int kSubnormal = 0x20;
+  const auto store = [](bfloat16* to, auto rounded) { std::memcpy(static_cast<void*>(to), &rounded, sizeof(rounded)); };
+  size_t i = 0;
+  for (; i + kLongPiece <= count; i += kLongPiece) {
+    const __m512 a = _mm512_loadu_ps(floats + i);
+    const __m512 b = _mm512_loadu_ps(floats + i + 16);
+    const __m512 c = _mm512_loadu_ps(floats + i + 32);
+    const __m512 d = _mm512_loadu_ps(floats + i + 48);
+    const auto subnormal =
+        _kor_mask16(_kor_mask16(_mm512_fpclass_ps_mask(a, kSubnormal), _mm512_fpclass_ps_mask(b, kSubnormal)),
+                    _kor_mask16(_mm512_fpclass_ps_mask(c, kSubnormal), _mm512_fpclass_ps_mask(d, kSubnormal)));
+    store(results + i, _mm512_cvtne2ps_pbh(b, a));
+    store(results + i + 32, _mm512_cvtne2ps_pbh(d, c));
+    if (__builtin_expect(subnormal != 0, 0)) LoopAvx512<StoreOf<bfloat16>>(floats + i, results + i, kLongPiece);
+  }
+  for (; i < count; i += kPiece) {
+    const __m512 values = _mm512_loadu_ps(floats + i);
+    store(results + i, _mm512_cvtneps_pbh(values));
+    if (_mm512_fpclass_ps_mask(values, kSubnormal) != 0) {
+      LoopAvx512<StoreOf<bfloat16>>(floats + i, results + i, kPiece);
+    }
+  }
+}
 #elif defined(__aarch64__)
 void StoreHalvesNeon(const void* from, void* to, size_t count) {
   const auto* const floats = static_cast<const float*>(from);
@@ -279,6 +307,9 @@ struct ElementSteps {
 template <typename T>
 ElementSteps StepsOfType(const CpuFeatures& features) {
 #if defined(__x86_64__)
+  if (std::is_same_v<T, bfloat16> && features.bf16) {
+    return {kFloat, true, StepOf<LoadOf<bfloat16>>(features), {StoreBfloat16s, sizeof(bfloat16)}};
+  }
   if (std::is_same_v<T, float16> && features.avx2) {
     return {kFloat, true, {LoadHalvesAvx2, sizeof(float)}, {StoreHalvesAvx2, sizeof(float16)}};
   }
@@ -452,6 +483,7 @@ void Conversion::Run(const void* from, void* to, size_t count, Stream stream) co
     return;
   }
   const size_t whole = count / kPiece * kPiece;
+  if (num_steps_ == 1 && whole == count && stream == nullptr) return steps_[0].run(from, to, count);
   if (whole > 0) RunPieces(from, to, whole, stream);
   if (whole == count) return;
   const size_t to_size = steps_[num_steps_ - 1].to_size;

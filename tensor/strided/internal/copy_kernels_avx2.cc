@@ -55,6 +55,10 @@ struct Vector {
   CASK_TARGET void StoreLane(char* to) const {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_extracti128_si256(bits, kLane));
   }
+  CASK_TARGET static void StorePairs(Vector a, Vector b, char* to, int64_t step) {
+    Store(to, {_mm256_permute2x128_si256(a.bits, b.bits, 0x20)});
+    Store(to + step, {_mm256_permute2x128_si256(a.bits, b.bits, 0x31)});
+  }
   template <void (*kStore)(char* to, Vector a)>
   CASK_TARGET static void StoreLines(Vector a, Vector b, Vector c, Vector d, char* to, int64_t step) {
     kStore(to, {_mm256_permute2x128_si256(a.bits, b.bits, 0x20)});

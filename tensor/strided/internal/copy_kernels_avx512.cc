@@ -65,6 +65,14 @@ struct Vector {
   CASK_TARGET void StoreLane(char* to) const {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_extracti32x4_epi32(bits, kLane));
   }
+  CASK_TARGET static void StorePairs(Vector a, Vector b, char* to, int64_t step) {
+    const __m512i low = _mm512_permutex2var_epi64(a.bits, _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11), b.bits);
+    const __m512i high = _mm512_permutex2var_epi64(a.bits, _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15), b.bits);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_castsi512_si256(low));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + step), _mm512_extracti64x4_epi64(low, 1));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + 2 * step), _mm512_castsi512_si256(high));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + 3 * step), _mm512_extracti64x4_epi64(high, 1));
+  }
   template <void (*kStore)(char* to, Vector a)>
   CASK_TARGET static void StoreLines(Vector a, Vector b, Vector c, Vector d, char* to, int64_t step) {
     const __m512i ab_even = _mm512_shuffle_i32x4(a.bits, b.bits, 0x88);

@@ -46,6 +46,10 @@ struct Vector {
     if constexpr (kPiece == 4) vst1q_lane_u32(reinterpret_cast<uint32_t*>(to), vreinterpretq_u32_u8(bits), i);
     if constexpr (kPiece == 8) vst1q_lane_u64(reinterpret_cast<uint64_t*>(to), vreinterpretq_u64_u8(bits), i);
   }
+  static void StorePairs(Vector a, Vector b, char* to, int64_t) {
+    Store(to, a);
+    Store(to + kBytes, b);
+  }
   template <void (*kStore)(char* to, Vector a)>
   static void StoreLines(Vector a, Vector b, Vector c, Vector d, char* to, int64_t) {
     kStore(to, a);

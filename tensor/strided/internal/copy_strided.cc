@@ -17,6 +17,7 @@
 #include "tensorcask/tensor/resource_handle.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/strided/internal/axes.h"
+#include "tensorcask/tensor/strided/internal/copy_few.h"
 #include "tensorcask/tensor/strided/internal/copy_kernels.h"
 #include "tensorcask/tensor/strided/layout.h"
 #include "tensorcask/tensor/variant.h"
@@ -52,7 +53,8 @@ constexpr int64_t kLaneBytes = 16;           // the shortest side of a block tha
 // 256 x 256 and both ways between NCHW and NHWC this one was the fastest or within 10 % of it.)
 class StridedCopy {
  public:
-  StridedCopy(int64_t element_bytes, const char* from_base, const Layout& from, char* to_base, const Layout& to,
+  // Positions and steps in elements.
+  StridedCopy(Axes axes, int64_t element_bytes, const char* from_base, int64_t from, char* to_base, int64_t to,
               const CopyStridedOptions& options);
 
   void Run();
@@ -77,6 +79,7 @@ class StridedCopy {
   void ChooseStore(const Axes& axes, const CopyStridedOptions& options);
   void ChooseTiles();
   void RunPart(int64_t begin, int64_t end) const;
+  void CopyWholeTiles(int64_t from, int64_t to, int64_t tiles) const;
   void CopyTile(int64_t from, int64_t to, int64_t inner_start, int64_t inner, int64_t outer) const;
   void CopyTileThroughScratch(int64_t from, int64_t to, int64_t inner_start, int64_t inner, int64_t outer) const;
   // A tile whose first elements are at these addresses, its rows to_outer bytes apart.
@@ -89,7 +92,7 @@ class StridedCopy {
   const char* const from_base_;
   char* const to_base_;
   int64_t element_bytes_;
-  int64_t from_ = 0;  // the first element, in bytes from the base; so are all steps
+  int64_t from_ = 0;  // the first element, in bytes from the base; steps are in bytes, too
   int64_t to_ = 0;
   Axis inner_ = {1, 0, 0};
   Axis outer_ = {1, 0, 0};
@@ -108,12 +111,12 @@ class StridedCopy {
   bool by_columns_ = false;    // kLines: the rows of the source are short and adjacent
 };
 
-StridedCopy::StridedCopy(int64_t element_bytes, const char* from_base, const Layout& from, char* to_base,
-                         const Layout& to, const CopyStridedOptions& options)
+StridedCopy::StridedCopy(Axes axes, int64_t element_bytes, const char* from_base, int64_t from, char* to_base,
+                         int64_t to, const CopyStridedOptions& options)
     : from_base_(from_base), to_base_(to_base), element_bytes_(element_bytes), num_threads_(options.num_threads) {
-  Axes axes = ForwardAxes(from, to, &from_, &to_);
-  from_ *= element_bytes;
-  to_ *= element_bytes;
+  TurnForward(&axes, &from, &to);
+  from_ = from * element_bytes;
+  to_ = to * element_bytes;
   for (Axis& axis : axes) {
     axis.from *= element_bytes;
     axis.to *= element_bytes;
@@ -312,9 +315,7 @@ void StridedCopy::RunPart(int64_t begin, int64_t end) const {
   for (int64_t tile = begin;;) {
     if (are_whole) {  // all tiles are equal: a plain loop along the last axis
       const int64_t run = std::min(last.size - index[loops_.size() - 1], end - tile);
-      for (int64_t i = 0; i < run; ++i) {
-        CopyTile(from + i * last.from, to + i * last.to, 0, inner_.size, outer_.size);
-      }
+      CopyWholeTiles(from, to, run);
       tile += run - 1;
       index[loops_.size() - 1] += run - 1;
       from += (run - 1) * last.from;
@@ -338,6 +339,22 @@ void StridedCopy::RunPart(int64_t begin, int64_t end) const {
     }
   }
   if (store_ != Store::kDirect) kernels_->finish_stream();
+}
+
+// `tiles` of them along the last loop, each with all of inner_ and outer_.
+void StridedCopy::CopyWholeTiles(int64_t from, int64_t to, int64_t tiles) const {
+  const Axis& last = loops_.back();
+  const auto each = [&](auto copy) {
+    for (int64_t i = 0; i < tiles; ++i) copy(from + i * last.from, to + i * last.to);
+  };
+  if (store_ == Store::kDirect && kind_ == Kind::kTranspose) {  // tiles may be tiny
+    const auto transpose = kernels_->transpose;
+    each([&](int64_t from, int64_t to) {
+      transpose(from_base_ + from, inner_.from, to_base_ + to, outer_.to, inner_.size, outer_.size);
+    });
+  } else {
+    each([&](int64_t from, int64_t to) { CopyTile(from, to, 0, inner_.size, outer_.size); });
+  }
 }
 
 void StridedCopy::CopyTile(int64_t from, int64_t to, int64_t inner_start, int64_t inner, int64_t outer) const {
@@ -426,60 +443,6 @@ void StridedCopy::Produce(const char* from, char* to, int64_t to_outer, int64_t 
   }
 }
 
-// A copy of few elements, for which planning would take longer than the copy.
-constexpr int64_t kFewElements = 96;
-constexpr int kFewAxes = 8;
-
-template <size_t kBytes>
-void CopyFew(const char* from, const Layout& from_layout, char* to, const Layout& to_layout) {
-  constexpr auto kSize = static_cast<int64_t>(kBytes);
-  const int last = to_layout.rank() - 1;
-  if (last < 0) return static_cast<void>(std::memcpy(to, from, kBytes));
-  const int64_t* const dims = to_layout.dims().data();
-  const int64_t* const from_steps = from_layout.strides().data();
-  const int64_t* const to_steps = to_layout.strides().data();
-  const int64_t count = dims[last];
-  const int64_t from_step = count == 1 ? 0 : from_steps[last] * kSize;  // the step of a single element is arbitrary
-  const int64_t to_step = count == 1 ? 0 : to_steps[last] * kSize;
-  int64_t from_place = 0;
-  int64_t to_place = 0;
-  int64_t index[kFewAxes] = {};
-  while (true) {
-    for (int64_t i = 0; i < count; ++i) {
-      std::memcpy(to + to_place + i * to_step, from + from_place + i * from_step, kBytes);
-    }
-    int axis = last;
-    while (true) {
-      if (axis == 0) return;
-      --axis;
-      if (++index[axis] < dims[axis]) break;
-      from_place -= from_steps[axis] * (dims[axis] - 1) * kSize;
-      to_place -= to_steps[axis] * (dims[axis] - 1) * kSize;
-      index[axis] = 0;
-    }
-    from_place += from_steps[axis] * kSize;
-    to_place += to_steps[axis] * kSize;
-  }
-}
-
-void CopyFewElements(int64_t element_bytes, const char* from, const Layout& from_layout, char* to,
-                     const Layout& to_layout) {
-  from += from_layout.offset() * element_bytes;
-  to += to_layout.offset() * element_bytes;
-  switch (element_bytes) {
-    case 1:
-      return CopyFew<1>(from, from_layout, to, to_layout);
-    case 2:
-      return CopyFew<2>(from, from_layout, to, to_layout);
-    case 4:
-      return CopyFew<4>(from, from_layout, to, to_layout);
-    case 8:
-      return CopyFew<8>(from, from_layout, to, to_layout);
-    default:
-      return CopyFew<16>(from, from_layout, to, to_layout);
-  }
-}
-
 template <typename T>
 void CopyObjects(const Axes& axes, const T* from_base, int64_t from, T* to_base, int64_t to) {
   ForEachRun(axes, from, to, [&](int64_t from, int64_t to, int64_t count, int64_t from_step, int64_t to_step) {
@@ -510,10 +473,16 @@ void CopyStrided(DType dtype, const void* from_base, const Layout& from, void* t
                 static_cast<size_t>(to.num_elements() * element_bytes));
     return;
   }
-  if (to.num_elements() <= kFewElements && to.rank() <= kFewAxes && options.features == nullptr) {
-    return CopyFewElements(element_bytes, from_bytes, from, to_bytes, to);
+  if (to.num_elements() <= kFewStridedElements && to.rank() <= kFewAxes && options.features == nullptr) {
+    return CopyFewElements(static_cast<size_t>(element_bytes), from_bytes + from.offset() * element_bytes, from,
+                           to_bytes + to.offset() * element_bytes, to.strides());
   }
-  StridedCopy(element_bytes, from_bytes, from, to_bytes, to, options).Run();
+  StridedCopy(LongAxes(from, to), element_bytes, from_bytes, from.offset(), to_bytes, to.offset(), options).Run();
+}
+
+void CopyAlong(Axes axes, size_t element_bytes, const char* from_base, int64_t from, char* to_base, int64_t to,
+               const CopyStridedOptions& options) {
+  StridedCopy(std::move(axes), static_cast<int64_t>(element_bytes), from_base, from, to_base, to, options).Run();
 }
 
 }  // namespace tensorcask::internal

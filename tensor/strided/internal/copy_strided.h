@@ -7,6 +7,7 @@
 
 #include "tensorcask/tensor/base/cpu.h"
 #include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/strided/internal/axes.h"
 #include "tensorcask/tensor/strided/layout.h"
 
 namespace tensorcask::internal {
@@ -27,6 +28,11 @@ struct CopyStridedOptions {
 // indices of `to` name one element; no element of one side lies in one of the other.
 void CopyStrided(DType dtype, const void* from_base, const Layout& from, void* to_base, const Layout& to,
                  const CopyStridedOptions& options = {});
+
+// The same for elements of `element_bytes` bytes, 1, 2, 4, 8 or 16, along `axes` of more than one element, from the
+// position `from` to the position `to`.
+void CopyAlong(Axes axes, size_t element_bytes, const char* from_base, int64_t from, char* to_base, int64_t to,
+               const CopyStridedOptions& options = {});
 
 }  // namespace tensorcask::internal
 

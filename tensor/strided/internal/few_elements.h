@@ -1,19 +1,21 @@
-// What copies and conversions of few elements share: so few that a call or a plan would take longer than the work.
+// What copies and conversions of few elements share: so few that checks and a plan would take longer than the work.
 // Internal.
 
 #ifndef TENSORCASK_TENSOR_STRIDED_INTERNAL_FEW_ELEMENTS_H_
 #define TENSORCASK_TENSOR_STRIDED_INTERNAL_FEW_ELEMENTS_H_
 
+#include <cstddef>
 #include <cstdint>
 
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/strided/internal/copy_few.h"
 #include "tensorcask/tensor/strided/layout.h"
 #include "tensorcask/tensor/strided/view.h"
 
 namespace tensorcask::internal {
 
-inline constexpr int64_t kFewElements = 256;
+inline constexpr int64_t kFewDenseElements = 4096;
 
 // As Layout::IsContiguous, inlined, for layouts with elements.
 inline bool IsRowMajor(const Layout& layout) {
@@ -27,17 +29,68 @@ inline bool IsRowMajor(const Layout& layout) {
   return true;
 }
 
-// True if the elements of both are few, of a fixed size, dense and row-major in memory of the host. Requires: equal
-// dims.
-inline bool AreFewAndDense(const TensorView& from, const TensorView& to) {
-  const auto is_of_host = [](const TensorView& view) {
+// Two views of which the destination is row-major, and both have few elements of a fixed size, in memory of the host.
+struct FewElements {
+  enum class Kind : uint8_t {
+    kNo,       // they are not like that
+    kDense,    // the source is row-major, too
+    kStrided,  // it is not
+  };
+
+  // Requires: equal dims.
+  FewElements(const TensorView& from, const TensorView& to)
+      : count(to.num_elements()), from_size(ElementSize(from.dtype())), to_size(ElementSize(to.dtype())) {
+    if (count <= 0 || count > kFewDenseElements || from_size == 0 || to_size == 0 || !IsRowMajor(to.layout()) ||
+        !IsOfHost(from) || !IsOfHost(to)) {
+      return;
+    }
+    if (IsRowMajor(from.layout())) {
+      kind = Kind::kDense;
+    } else if (count <= kFewStridedElements && to.rank() <= kFewAxes) {
+      kind = Kind::kStrided;
+    }
+  }
+
+  // The elements at index 0, 0 ...
+  const char* First(const TensorView& from) const {
+    return static_cast<const char*>(from.buffer()->data()) + from.offset() * static_cast<int64_t>(from_size);
+  }
+  char* MutableFirst(TensorView* to) const {
+    return static_cast<char*>(to->buffer()->mutable_data()) + to->offset() * static_cast<int64_t>(to_size);
+  }
+
+  // True if the elements of the two may share bytes, also through different buffers.
+  bool MayOverlap(const TensorView& from, const TensorView& to) const {
+    int64_t first = 0;
+    int64_t last = count - 1;
+    if (kind != Kind::kDense) {
+      const int64_t* const dims = from.dims().data();
+      const int64_t* const strides = from.strides().data();
+      last = 0;
+      for (int axis = 0; axis < from.rank(); ++axis) {
+        const int64_t length = (dims[axis] - 1) * strides[axis];
+        (length < 0 ? first : last) += length;
+      }
+    }
+    const auto from_start = reinterpret_cast<uintptr_t>(First(from));
+    const auto to_start =
+        reinterpret_cast<uintptr_t>(to.buffer()->data()) + static_cast<uintptr_t>(to.offset()) * to_size;
+    return from_start + static_cast<uintptr_t>(first) * from_size <
+               to_start + static_cast<uintptr_t>(count) * to_size &&
+           to_start < from_start + static_cast<uintptr_t>(last + 1) * from_size;
+  }
+
+  Kind kind = Kind::kNo;
+  int64_t count;
+  size_t from_size;  // of an element, in bytes
+  size_t to_size;
+
+ private:
+  static bool IsOfHost(const TensorView& view) {
     const TensorBuffer::Kind kind = view.buffer()->kind();
     return kind != TensorBuffer::Kind::kNoData && kind != TensorBuffer::Kind::kDevice;
-  };
-  const int64_t count = to.num_elements();
-  return count > 0 && count <= kFewElements && !IsObject(from.dtype()) && !IsObject(to.dtype()) &&
-         IsRowMajor(from.layout()) && IsRowMajor(to.layout()) && is_of_host(from) && is_of_host(to);
-}
+  }
+};
 
 }  // namespace tensorcask::internal
 

@@ -12,7 +12,7 @@ namespace {
 CpuFeatures Everything() {
   CpuFeatures features;
   features.sse42 = features.pclmul = features.avx2 = features.avx512 = true;
-  features.vpclmul256 = features.vpclmul512 = features.vbmi2 = features.amd = true;
+  features.vpclmul256 = features.vpclmul512 = features.vbmi2 = features.bf16 = features.amd = true;
   features.neon = features.arm_crc32 = true;
   return features;
 }
@@ -39,6 +39,7 @@ TEST(CpuFeatures, LevelsHideWhatStandsAbove) {
     EXPECT_EQ(features.vpclmul256, c.avx2);
     EXPECT_EQ(features.vpclmul512, c.avx512);
     EXPECT_EQ(features.vbmi2, c.avx512);
+    EXPECT_EQ(features.bf16, c.avx512);
     EXPECT_EQ(features.amd, c.sse42);
     EXPECT_EQ(features.neon, c.sse42);
     EXPECT_EQ(features.arm_crc32, c.sse42);
@@ -50,7 +51,7 @@ TEST(CpuFeatures, LevelsInventNothing) {
     SCOPED_TRACE(level);
     const CpuFeatures features = internal::LimitFeatures(CpuFeatures(), level);
     EXPECT_FALSE(features.sse42 || features.pclmul || features.avx2 || features.vpclmul256 || features.avx512 ||
-                 features.vpclmul512 || features.vbmi2 || features.amd || features.neon || features.arm_crc32);
+                 features.vpclmul512 || features.vbmi2 || features.bf16 || features.amd || features.neon || features.arm_crc32);
   }
 }
 
@@ -59,7 +60,7 @@ TEST(CpuFeatures, EachImpliesThoseAbove) {
   if (features.vpclmul512) {
     EXPECT_TRUE(features.vpclmul256);
   }
-  if (features.vpclmul512 || features.vbmi2) {
+  if (features.vpclmul512 || features.vbmi2 || features.bf16) {
     EXPECT_TRUE(features.avx512);
   }
   if (features.avx512 || features.vpclmul256) {

@@ -1,0 +1,61 @@
+#include "tensorcask/tensor/strided/internal/copy_few.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "absl/types/span.h"
+#include "tensorcask/tensor/strided/layout.h"
+
+namespace tensorcask::internal {
+namespace {
+
+template <size_t kBytes>
+void Copy(const char* from, const Layout& layout, char* to, const int64_t* to_strides) {
+  constexpr auto kSize = static_cast<int64_t>(kBytes);
+  const int64_t* const dims = layout.dims().data();
+  const int64_t* const from_strides = layout.strides().data();
+  // A row is the last axis. The strides of an axis of one element are arbitrary; nothing below multiplies them.
+  const int last = layout.rank() - 1;
+  const int64_t count = last < 0 ? 1 : dims[last];
+  const int64_t from_step = count == 1 ? 0 : from_strides[last] * kSize;
+  const int64_t to_step = count == 1 ? 0 : to_strides[last] * kSize;
+  int64_t index[kFewAxes] = {};
+  while (true) {
+    const char* from_element = from;
+    char* to_element = to;
+    for (int64_t i = count; i > 0; --i, from_element += from_step, to_element += to_step) {
+      std::memcpy(to_element, from_element, kBytes);
+    }
+    int axis = last;
+    while (true) {
+      if (--axis < 0) return;
+      if (++index[axis] < dims[axis]) break;
+      from -= from_strides[axis] * (dims[axis] - 1) * kSize;
+      to -= to_strides[axis] * (dims[axis] - 1) * kSize;
+      index[axis] = 0;
+    }
+    from += from_strides[axis] * kSize;
+    to += to_strides[axis] * kSize;
+  }
+}
+
+}  // namespace
+
+void CopyFewElements(size_t element_bytes, const char* from, const Layout& layout, char* to,
+                     absl::Span<const int64_t> to_strides) {
+  switch (element_bytes) {
+    case 1:
+      return Copy<1>(from, layout, to, to_strides.data());
+    case 2:
+      return Copy<2>(from, layout, to, to_strides.data());
+    case 4:
+      return Copy<4>(from, layout, to, to_strides.data());
+    case 8:
+      return Copy<8>(from, layout, to, to_strides.data());
+    default:
+      return Copy<16>(from, layout, to, to_strides.data());
+  }
+}
+
+}  // namespace tensorcask::internal
