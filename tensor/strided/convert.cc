@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/base/attributes.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -43,7 +44,7 @@ constexpr int64_t kTileBytes = 128 << 10;  // of each side: both stay in the sec
 constexpr int64_t kSmallTile = 128;        // elements
 constexpr int64_t kLongRun = 64;           // elements
 constexpr size_t kStackBytes = 16 << 10;   // room for the tiles of small tensors
-constexpr int64_t kLargestElement = 16;    // bytes
+constexpr int64_t kFewConverted = 1024;    // elements, of at most 16 bytes, for which the stack has room
 
 using Numbers = absl::InlinedVector<int64_t, 8>;
 
@@ -288,27 +289,32 @@ bool Overlaps(const TensorView& from, const TensorView& to) {
   return a_base + a.begin < b_base + b.end && b_base + b.begin < a_base + a.end;
 }
 
-// Requires: not kNo, no overlap, writable memory.
+// Few elements without tiles: what is not dense is first copied to the stack. Requires: not kNo, no overlap, writable
+// memory.
 void ConvertFew(const FewElements& few, const TensorView& from, TensorView* to) {
   const Conversion& conversion = Conversion::OfThisProcessor(from.dtype(), to->dtype());
   const auto count = static_cast<size_t>(few.count);
-  if (few.kind == FewElements::Kind::kDense) return conversion.Run(few.First(from), few.MutableFirst(to), count);
-  alignas(64) char dense[internal::kFewStridedElements * kLargestElement];
-  internal::CopyFewElements(few.from_size, few.First(from), from.layout(), dense, to->strides());
-  conversion.Run(dense, few.MutableFirst(to), count);
+  char* const target = few.MutableFirst(to);
+  if (few.kind == FewElements::Kind::kDense) return conversion.Run(few.First(from), target, count);
+  alignas(64) char dense[kStackBytes];
+  const auto from_base = static_cast<const char*>(from.buffer()->data());
+  if (few.count <= internal::kFewStridedElements) {
+    internal::CopyFewElements(few.from_size, few.First(from), from.layout(), dense, to->strides());
+  } else if (few.to_size <= few.from_size && from.layout().IsNonOverlappingAndDense()) {
+    // In the source's order, so that the smaller elements are brought into order.
+    const int64_t start = from.layout().bounds().begin;
+    conversion.Run(from_base + start * static_cast<int64_t>(few.from_size), dense, count);
+    return internal::CopyAlong(internal::LongAxes(from.layout(), to->layout()), few.to_size, dense,
+                               from.offset() - start, target, 0);
+  } else {
+    internal::CopyAlong(internal::LongAxes(from.layout(), to->layout()), few.from_size, from_base, from.offset(), dense,
+                        0);
+  }
+  conversion.Run(dense, target, count);
 }
 
-}  // namespace
-
-absl::Status Convert(const TensorView& from, TensorView* to, const CopyOptions& options) {
-  if (from.dtype() == to->dtype() && to->dtype() != DType::kInvalid) return Copy(from, to, options);
-  if (from.dims() == to->dims()) {
-    if (const FewElements few(from, *to); few.kind != FewElements::Kind::kNo && !few.MayOverlap(from, *to)) {
-      CASK_RETURN_IF_ERROR(to->EnsureMutable());
-      ConvertFew(few, from, to);
-      return absl::OkStatus();
-    }
-  }
+// Any conversion. Not a part of Convert, whose registers the compiler would save for it on every call.
+ABSL_ATTRIBUTE_NOINLINE absl::Status ConvertAny(const TensorView& from, TensorView* to, const CopyOptions& options) {
   CASK_RETURN_IF_ERROR(CheckDTypes(from.dtype(), to->dtype()));
   const auto refused = [&](absl::string_view why) {
     return absl::InvalidArgumentError(absl::StrCat("Convert of ", from.ToString(), " to ", to->ToString(), ": ", why));
@@ -323,6 +329,19 @@ absl::Status Convert(const TensorView& from, TensorView* to, const CopyOptions& 
   if (!Overlaps(from, *to)) return ConvertElements(from, to, /*fresh=*/false, options);
   CASK_ASSIGN_OR_RETURN(const TensorView aside, from.Clone());
   return ConvertElements(aside, to, /*fresh=*/false, options);
+}
+
+}  // namespace
+
+absl::Status Convert(const TensorView& from, TensorView* to, const CopyOptions& options) {
+  if (from.dtype() == to->dtype() && to->dtype() != DType::kInvalid) return Copy(from, to, options);
+  if (const FewElements few(from, *to, kFewConverted);
+      few.kind != FewElements::Kind::kNo && !few.MayOverlap(from, *to)) {
+    CASK_RETURN_IF_ERROR(to->EnsureMutable());
+    ConvertFew(few, from, to);
+    return absl::OkStatus();
+  }
+  return ConvertAny(from, to, options);
 }
 
 absl::StatusOr<TensorView> ConvertTo(const TensorView& from, DType dtype, MemoryFormat format,
@@ -341,7 +360,7 @@ absl::StatusOr<TensorView> ConvertTo(const TensorView& from, DType dtype, Memory
   CASK_RETURN_IF_ERROR(to.EnsureMutable());
   if (from.dtype() == dtype) {
     CASK_RETURN_IF_ERROR(Copy(from, &to, options));
-  } else if (const FewElements few(from, to); few.kind != FewElements::Kind::kNo) {
+  } else if (const FewElements few(from, to, kFewConverted); few.kind != FewElements::Kind::kNo) {
     ConvertFew(few, from, &to);
   } else if (to.num_elements() > 0) {
     CASK_RETURN_IF_ERROR(ConvertElements(from, &to, /*fresh=*/true, options));

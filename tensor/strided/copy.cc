@@ -7,6 +7,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "absl/base/attributes.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -91,23 +92,9 @@ bool MayMeet(const Layout& from, const Layout& to, uintptr_t distance_bytes, siz
   return divisor == 0 || distance_bytes / object_bytes % divisor == 0;
 }
 
-}  // namespace
-
-absl::Status Copy(const TensorView& from, TensorView* to, const CopyOptions& options) {
-  if (from.dtype() != to->dtype()) return Refused(from, *to, "the dtypes differ");
+// Any copy of one dtype. Not a part of Copy, whose registers the compiler would save for it on every call.
+ABSL_ATTRIBUTE_NOINLINE absl::Status CopyAny(const TensorView& from, TensorView* to, const CopyOptions& options) {
   if (from.dims() != to->dims()) return Refused(from, *to, "the dims differ");
-  using internal::FewElements;
-  if (const FewElements few(from, *to); few.kind == FewElements::Kind::kDense) {
-    // Two lazy clones that still share memory keep sharing it.
-    if (few.First(from) == few.First(*to)) return absl::OkStatus();
-    CASK_RETURN_IF_ERROR(to->EnsureMutable());  // may move the root of both
-    internal::CopyShort(few.First(from), few.MutableFirst(to), few.count * static_cast<int64_t>(few.to_size));
-    return absl::OkStatus();
-  } else if (few.kind == FewElements::Kind::kStrided && !few.MayOverlap(from, *to)) {
-    CASK_RETURN_IF_ERROR(to->EnsureMutable());
-    internal::CopyFewElements(few.to_size, few.First(from), from.layout(), few.MutableFirst(to), to->strides());
-    return absl::OkStatus();
-  }
   if (from.num_elements() == 0) return absl::OkStatus();
   CASK_RETURN_IF_ERROR(from.buffer()->CheckReadable());
   CASK_RETURN_IF_ERROR(to->buffer()->CheckReadable());
@@ -155,6 +142,25 @@ absl::Status Copy(const TensorView& from, TensorView* to, const CopyOptions& opt
   }
   CASK_ASSIGN_OR_RETURN(const TensorView aside, from.Clone());
   return copy_from(aside.buffer()->data(), aside.layout());
+}
+
+}  // namespace
+
+absl::Status Copy(const TensorView& from, TensorView* to, const CopyOptions& options) {
+  if (from.dtype() != to->dtype()) return Refused(from, *to, "the dtypes differ");
+  using internal::FewElements;
+  if (const FewElements few(from, *to, internal::kFewStridedElements); few.kind == FewElements::Kind::kDense) {
+    // Two lazy clones that still share memory keep sharing it.
+    if (few.First(from) == few.First(*to)) return absl::OkStatus();
+    CASK_RETURN_IF_ERROR(to->EnsureMutable());  // may move the root of both
+    internal::CopyShort(few.First(from), few.MutableFirst(to), few.count * static_cast<int64_t>(few.to_size));
+    return absl::OkStatus();
+  } else if (few.kind == FewElements::Kind::kStrided && !few.MayOverlap(from, *to)) {
+    CASK_RETURN_IF_ERROR(to->EnsureMutable());
+    internal::CopyFewElements(few.to_size, few.First(from), from.layout(), few.MutableFirst(to), to->strides());
+    return absl::OkStatus();
+  }
+  return CopyAny(from, to, options);
 }
 
 // ---- Filling --------------------------------------------------------------------------------------------------------

@@ -166,7 +166,8 @@ void StridedCopy::ChooseAxes(Axes* axes) {
     blocked_ = blocked_ && (step >= kCacheLine || is_dense(least));
     if (!blocked_) chosen = axes->size() - 1;
   }
-  if (!blocked_ || !HasTranspose((*axes)[chosen].size)) {
+  constexpr int64_t kTinyTile = 16;  // elements
+  if (!blocked_ || !HasTranspose((*axes)[chosen].size) || inner_.size * (*axes)[chosen].size < kTinyTile) {
     // Short loops inside. If all data stays in the first-level cache, a long inner loop matters more than the order.
     int64_t bytes = inner_.size * element_bytes_;
     size_t longest = chosen;

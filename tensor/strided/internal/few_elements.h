@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "absl/base/attributes.h"
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/strided/internal/copy_few.h"
@@ -17,38 +18,37 @@ namespace tensorcask::internal {
 
 inline constexpr int64_t kFewDenseElements = 4096;
 
-// As Layout::IsContiguous, inlined, for layouts with elements.
-inline bool IsRowMajor(const Layout& layout) {
-  const int64_t* const dims = layout.dims().data();
-  const int64_t* const strides = layout.strides().data();
-  int64_t dense = 1;
-  for (int axis = layout.rank() - 1; axis >= 0; --axis) {
-    if (dims[axis] != 1 && strides[axis] != dense) return false;
-    dense *= dims[axis];
-  }
-  return true;
-}
-
-// Two views of which the destination is row-major, and both have few elements of a fixed size, in memory of the host.
+// Two views with equal dims, the destination row-major, and few elements of a fixed size in memory of the host.
 struct FewElements {
   enum class Kind : uint8_t {
     kNo,       // they are not like that
     kDense,    // the source is row-major, too
-    kStrided,  // it is not
+    kStrided,  // it is not, and has at most max_strided elements
   };
 
-  // Requires: equal dims.
-  FewElements(const TensorView& from, const TensorView& to)
-      : count(to.num_elements()), from_size(ElementSize(from.dtype())), to_size(ElementSize(to.dtype())) {
-    if (count <= 0 || count > kFewDenseElements || from_size == 0 || to_size == 0 || !IsRowMajor(to.layout()) ||
-        !IsOfHost(from) || !IsOfHost(to)) {
-      return;
+  ABSL_ATTRIBUTE_ALWAYS_INLINE FewElements(const TensorView& from, const TensorView& to, int64_t max_strided)
+      : count(to.num_elements()),
+        from_size(ElementSize(from.dtype())),
+        to_size(from.dtype() == to.dtype() ? from_size : ElementSize(to.dtype())) {
+    const int rank = to.rank();
+    if (count <= 0 || count > kFewDenseElements || from.rank() != rank || from_size == 0 || to_size == 0) return;
+    // One loop for what takes longer as Layout::IsContiguous and a comparison of the dims.
+    const int64_t* const dims = to.dims().data();
+    const int64_t* const from_dims = from.dims().data();
+    const int64_t* const strides = to.strides().data();
+    const int64_t* const from_strides = from.strides().data();
+    bool is_dense = true;
+    int64_t dense = 1;
+    for (int axis = rank - 1; axis >= 0; --axis) {
+      const int64_t dim = dims[axis];
+      if (from_dims[axis] != dim) return;
+      if (dim == 1) continue;
+      if (strides[axis] != dense) return;
+      is_dense = is_dense && from_strides[axis] == dense;
+      dense *= dim;
     }
-    if (IsRowMajor(from.layout())) {
-      kind = Kind::kDense;
-    } else if (count <= kFewStridedElements && to.rank() <= kFewAxes) {
-      kind = Kind::kStrided;
-    }
+    if (!is_dense && (count > max_strided || rank > kFewAxes)) return;
+    if (IsOfHost(from) && IsOfHost(to)) kind = is_dense ? Kind::kDense : Kind::kStrided;
   }
 
   // The elements at index 0, 0 ...
