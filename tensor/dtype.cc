@@ -1,5 +1,8 @@
 #include "tensorcask/tensor/dtype.h"
 
+#include <array>
+#include <cstdint>
+
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"

@@ -20,6 +20,7 @@
 #include "tensorcask/tensor/nested_values.h"
 #include "tensorcask/tensor/resource_handle.h"
 #include "tensorcask/tensor/shape.h"
+#include "tensorcask/tensor/strided/internal/axes.h"
 #include "tensorcask/tensor/strided/internal/copy_few.h"
 #include "tensorcask/tensor/strided/internal/copy_kernels.h"
 #include "tensorcask/tensor/strided/internal/copy_strided.h"
@@ -149,7 +150,7 @@ ABSL_ATTRIBUTE_NOINLINE absl::Status CopyAny(const TensorView& from, TensorView*
 absl::Status Copy(const TensorView& from, TensorView* to, const CopyOptions& options) {
   if (from.dtype() != to->dtype()) return Refused(from, *to, "the dtypes differ");
   using internal::FewElements;
-  if (const FewElements few(from, *to, internal::kFewStridedElements); few.kind == FewElements::Kind::kDense) {
+  if (const FewElements few(from, *to, internal::kFewElements); few.kind == FewElements::Kind::kDense) {
     // Two lazy clones that still share memory keep sharing it.
     if (few.First(from) == few.First(*to)) return absl::OkStatus();
     CASK_RETURN_IF_ERROR(to->EnsureMutable());  // may move the root of both
@@ -157,7 +158,12 @@ absl::Status Copy(const TensorView& from, TensorView* to, const CopyOptions& opt
     return absl::OkStatus();
   } else if (few.kind == FewElements::Kind::kStrided && !few.MayOverlap(from, *to)) {
     CASK_RETURN_IF_ERROR(to->EnsureMutable());
-    internal::CopyFewElements(few.to_size, few.First(from), from.layout(), few.MutableFirst(to), to->strides());
+    if (few.count <= internal::kFewStridedElements) {
+      internal::CopyFewElements(few.to_size, few.First(from), from.layout(), few.MutableFirst(to), to->strides());
+    } else {
+      internal::CopyAlong(internal::LongAxes(from.layout(), to->layout()), few.to_size, few.First(from), 0,
+                          few.MutableFirst(to), 0);
+    }
     return absl::OkStatus();
   }
   return CopyAny(from, to, options);

@@ -5,9 +5,11 @@
 
 #if defined(__x86_64__)
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #define CASK_TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
 

@@ -5,9 +5,11 @@
 
 #if defined(__aarch64__)
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #define CASK_TARGET  // every processor has these instructions
 
@@ -22,8 +24,9 @@ struct Vector {
   // The first kPiece bytes; the others are zeros.
   template <int kPiece>
   static Vector LoadPiece(const char* from) {
+    if constexpr (kPiece == 16) return Load(from);
     uint64_t piece = 0;
-    std::memcpy(&piece, from, kPiece);
+    std::memcpy(&piece, from, kPiece <= 8 ? kPiece : 8);
     return {vreinterpretq_u8_u64(vcombine_u64(vcreate_u64(piece), vcreate_u64(0)))};
   }
   static void Store(char* to, Vector a) { vst1q_u8(reinterpret_cast<uint8_t*>(to), a.bits); }
@@ -44,6 +47,7 @@ struct Vector {
   template <int kPiece, int i>
   void StorePiece(char* to) const {
     if constexpr (kPiece == 4) vst1q_lane_u32(reinterpret_cast<uint32_t*>(to), vreinterpretq_u32_u8(bits), i);
+    if constexpr (kPiece == 16) Store(to, *this);
     if constexpr (kPiece == 8) vst1q_lane_u64(reinterpret_cast<uint64_t*>(to), vreinterpretq_u64_u8(bits), i);
   }
   static void StorePairs(Vector a, Vector b, char* to, int64_t) {

@@ -203,10 +203,8 @@ void StridedCopy::ChooseAxes(Axes* axes) {
 
 // True if there is a kernel that transposes in registers `outer` elements and those of inner_.
 bool StridedCopy::HasTranspose(int64_t outer) const {
-  const int64_t row = inner_.size * element_bytes_;
-  const int64_t column = outer * element_bytes_;
   const int64_t least = element_bytes_ <= 2 ? 4 : element_bytes_ == 4 ? 8 : kLaneBytes;
-  return std::max(row, column) >= kLaneBytes && std::min(row, column) >= least;
+  return std::min(inner_.size, outer) * element_bytes_ >= least;
 }
 
 void StridedCopy::ChooseStore(const Axes& axes, const CopyStridedOptions& options) {

@@ -16,7 +16,7 @@
 
 namespace tensorcask::internal {
 
-inline constexpr int64_t kFewDenseElements = 4096;
+inline constexpr int64_t kFewElements = 4096;
 
 // Two views with equal dims, the destination row-major, and few elements of a fixed size in memory of the host.
 struct FewElements {
@@ -31,7 +31,7 @@ struct FewElements {
         from_size(ElementSize(from.dtype())),
         to_size(from.dtype() == to.dtype() ? from_size : ElementSize(to.dtype())) {
     const int rank = to.rank();
-    if (count <= 0 || count > kFewDenseElements || from.rank() != rank || from_size == 0 || to_size == 0) return;
+    if (count <= 0 || count > kFewElements || from.rank() != rank || from_size == 0 || to_size == 0) return;
     // One loop for what takes longer as Layout::IsContiguous and a comparison of the dims.
     const int64_t* const dims = to.dims().data();
     const int64_t* const from_dims = from.dims().data();
