@@ -34,10 +34,11 @@ struct CopyKernels {
   // thread reads the result. All four are null on processors without such stores.
   void (*stream)(const char* from, char* to, int64_t bytes);  // copies bytes
   void (*stream_gather)(const char* from, int64_t from_step, char* to, int64_t count);
-  // As `transpose` of one cache line of elements in each of `outer` rows, which start at cache lines. Prefetches the
-  // bytes that lie `ahead` bytes behind those of the source; they need not exist.
-  void (*transpose_lines)(const char* from, int64_t from_inner, char* to, int64_t to_outer, int64_t outer,
-                          int64_t ahead);
+  // As `transpose` for `outer` rows that start at cache lines, and whole cache lines of each: the elements of `inner`
+  // are a multiple of theirs. Prefetches the bytes that lie `ahead` bytes behind those of the source; they need not
+  // exist.
+  void (*transpose_lines)(const char* from, int64_t from_inner, char* to, int64_t to_outer, int64_t inner,
+                          int64_t outer, int64_t ahead);
   void (*finish_stream)();
 };
 

@@ -57,16 +57,19 @@ struct Vector {
   CASK_TARGET void StoreLane(char* to) const {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_extracti128_si256(bits, kLane));
   }
+  CASK_TARGET static void SplitLines(const char* from, int64_t step, char* to, int64_t to_step) {
+    StorePairs(Load(from), Load(from + step), to, to_step);
+    StorePairs(Load(from + kBytes), Load(from + step + kBytes), to + 2 * to_step, to_step);
+  }
   CASK_TARGET static void StorePairs(Vector a, Vector b, char* to, int64_t step) {
     Store(to, {_mm256_permute2x128_si256(a.bits, b.bits, 0x20)});
     Store(to + step, {_mm256_permute2x128_si256(a.bits, b.bits, 0x31)});
   }
-  template <void (*kStore)(char* to, Vector a)>
   CASK_TARGET static void StoreLines(Vector a, Vector b, Vector c, Vector d, char* to, int64_t step) {
-    kStore(to, {_mm256_permute2x128_si256(a.bits, b.bits, 0x20)});
-    kStore(to + kBytes, {_mm256_permute2x128_si256(c.bits, d.bits, 0x20)});
-    kStore(to + step, {_mm256_permute2x128_si256(a.bits, b.bits, 0x31)});
-    kStore(to + step + kBytes, {_mm256_permute2x128_si256(c.bits, d.bits, 0x31)});
+    Store(to, {_mm256_permute2x128_si256(a.bits, b.bits, 0x20)});
+    Store(to + kBytes, {_mm256_permute2x128_si256(c.bits, d.bits, 0x20)});
+    Store(to + step, {_mm256_permute2x128_si256(a.bits, b.bits, 0x31)});
+    Store(to + step + kBytes, {_mm256_permute2x128_si256(c.bits, d.bits, 0x31)});
   }
 
   template <int kElement>

@@ -67,6 +67,9 @@ struct Vector {
   CASK_TARGET void StoreLane(char* to) const {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_extracti32x4_epi32(bits, kLane));
   }
+  CASK_TARGET static void SplitLines(const char* from, int64_t step, char* to, int64_t to_step) {
+    StoreLines(Load(from), Load(from + step), Load(from + 2 * step), Load(from + 3 * step), to, to_step);
+  }
   CASK_TARGET static void StorePairs(Vector a, Vector b, char* to, int64_t step) {
     const __m512i low = _mm512_permutex2var_epi64(a.bits, _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11), b.bits);
     const __m512i high = _mm512_permutex2var_epi64(a.bits, _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15), b.bits);
@@ -75,16 +78,15 @@ struct Vector {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + 2 * step), _mm512_castsi512_si256(high));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + 3 * step), _mm512_extracti64x4_epi64(high, 1));
   }
-  template <void (*kStore)(char* to, Vector a)>
   CASK_TARGET static void StoreLines(Vector a, Vector b, Vector c, Vector d, char* to, int64_t step) {
     const __m512i ab_even = _mm512_shuffle_i32x4(a.bits, b.bits, 0x88);
     const __m512i ab_odd = _mm512_shuffle_i32x4(a.bits, b.bits, 0xdd);
     const __m512i cd_even = _mm512_shuffle_i32x4(c.bits, d.bits, 0x88);
     const __m512i cd_odd = _mm512_shuffle_i32x4(c.bits, d.bits, 0xdd);
-    kStore(to, {_mm512_shuffle_i32x4(ab_even, cd_even, 0x88)});
-    kStore(to + step, {_mm512_shuffle_i32x4(ab_odd, cd_odd, 0x88)});
-    kStore(to + 2 * step, {_mm512_shuffle_i32x4(ab_even, cd_even, 0xdd)});
-    kStore(to + 3 * step, {_mm512_shuffle_i32x4(ab_odd, cd_odd, 0xdd)});
+    Store(to, {_mm512_shuffle_i32x4(ab_even, cd_even, 0x88)});
+    Store(to + step, {_mm512_shuffle_i32x4(ab_odd, cd_odd, 0x88)});
+    Store(to + 2 * step, {_mm512_shuffle_i32x4(ab_even, cd_even, 0xdd)});
+    Store(to + 3 * step, {_mm512_shuffle_i32x4(ab_odd, cd_odd, 0xdd)});
   }
 
   template <int kElement>

@@ -54,12 +54,11 @@ struct Vector {
     Store(to, a);
     Store(to + kBytes, b);
   }
-  template <void (*kStore)(char* to, Vector a)>
   static void StoreLines(Vector a, Vector b, Vector c, Vector d, char* to, int64_t) {
-    kStore(to, a);
-    kStore(to + kBytes, b);
-    kStore(to + 2 * kBytes, c);
-    kStore(to + 3 * kBytes, d);
+    Store(to, a);
+    Store(to + kBytes, b);
+    Store(to + 2 * kBytes, c);
+    Store(to + 3 * kBytes, d);
   }
 
   template <int kElement>
