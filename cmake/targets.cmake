@@ -153,6 +153,7 @@ tensorcask_room(strided
     tensor/strided/copy.cc
     tensor/strided/internal/changing_memory.cc
     tensor/strided/internal/convert_kernels.cc
+    tensor/strided/internal/copy_few.cc
     tensor/strided/internal/copy_kernels.cc
     tensor/strided/internal/copy_kernels_avx2.cc
     tensor/strided/internal/copy_kernels_avx512.cc
@@ -179,6 +180,7 @@ tensorcask_room(strided
     tensor/strided/internal/changing_memory.h
     tensor/strided/internal/convert_kernels.h
     tensor/strided/internal/convert_values.h
+    tensor/strided/internal/copy_few.h
     tensor/strided/internal/copy_kernels.h
     tensor/strided/internal/copy_kernels_stream.inc
     tensor/strided/internal/copy_kernels_vector.inc
@@ -196,6 +198,7 @@ tensorcask_room(strided
     tensor/strided/view.h
   LINK
     Tensorcask::tensor
+    absl::core_headers
     absl::function_ref
     absl::inlined_vector
     absl::span

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <random>
 #include <string>
@@ -133,6 +134,56 @@ TEST(ConvertLayouts, AnyToAny) {
     ASSERT_EQ(Doubles(to), Ints(from)) << from << " to " << to;
     const auto untouched = std::count(memory.data<double>(), memory.data<double>() + memory.num_elements(), -1.0);
     EXPECT_EQ(untouched, memory.num_elements() - to.num_elements());
+  }
+}
+
+// The smaller elements are brought into order, not the larger ones.
+TEST(ConvertLayouts, ToSmallerElements) {
+  const std::vector<std::vector<int64_t>> shapes = {
+      {8, 12},    {97},         {3, 5, 7},   {2, 16, 5, 5}, {32, 32},      {41, 25},      {64, 64},
+      {127, 129}, {2, 3, 8, 8}, {90, 3, 70}, {3, 401, 17},  {1000, 3, 41}, {300, 1, 401}, {5, 7, 65, 63}};
+  for (const std::vector<int64_t>& shape : shapes) {
+    for (unsigned seed = 0; seed < 10; ++seed) {
+      std::mt19937 random(seed);
+      std::vector<int64_t> order(shape.size());
+      for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(i);
+      std::shuffle(order.begin(), order.end(), random);
+      TensorView from = *Counting(*TensorShape::Create(shape)).Permute(order);
+      if (seed % 3 == 1) from = *from.Flip({0});
+      if (seed % 3 == 2) from = *from.Slice(-1, 0, std::nullopt, 2);
+      SCOPED_TRACE(from.ToString());
+      Tensor memory = *Tensor::Zeros(DType::kInt16, TensorShape({from.num_elements() + 2}));
+      TensorView to = *(*TensorView(memory).Narrow(0, 1, from.num_elements())).Reshape(from.dims());
+      CopyOptions options;
+      options.num_threads = 1 + static_cast<int>(seed % 2) * 2;
+      ASSERT_OK(Convert(from, &to, options));
+      const std::vector<double> expected = Ints(from);
+      const int16_t* const results = to.data<int16_t>();
+      for (size_t i = 0; i < expected.size(); ++i) ASSERT_EQ(results[i], std::min(expected[i], 32767.0)) << i;
+      ASSERT_EQ(memory.data<int16_t>()[0], 0);
+      ASSERT_EQ(memory.data<int16_t>()[from.num_elements() + 1], 0);
+    }
+  }
+}
+
+// An instruction that rounds takes subnormal numbers for zeros.
+TEST(ConvertBfloat16, RoundsSubnormalNumbersAmongOthers) {
+  std::mt19937 random(1);
+  for (const int64_t count : {1, 15, 16, 17, 48, 64, 65, 127, 200, 5000}) {
+    for (const int one_in : {1, 3, 70, 1000}) {
+      Tensor from = *Tensor::Create(DType::kFloat32, TensorShape({count}));
+      for (int64_t i = 0; i < count; ++i) {
+        auto bits = static_cast<uint32_t>(random());
+        if (random() % static_cast<unsigned>(one_in) == 0) bits &= 0x807fffff;
+        std::memcpy(&from.mutable_data<float>()[i], &bits, sizeof(bits));
+      }
+      Tensor to = *Tensor::Create(DType::kBfloat16, TensorShape({count}));
+      TensorView view = to;
+      ASSERT_OK(Convert(from, &view));
+      for (int64_t i = 0; i < count; ++i) {
+        ASSERT_EQ(view.data<bfloat16>()[i].bits(), bfloat16(from.data<float>()[i]).bits()) << i << " of " << count;
+      }
+    }
   }
 }
 

@@ -180,7 +180,7 @@ TEST(CopyStrided, TransposesIntoWholeCacheLines) {
   for (const DType dtype : kDTypes) {
     const int64_t line = 64 / static_cast<int64_t>(ElementSize(dtype));
     for (const int64_t rows : {line, line + 1, 4 * line, 9 * line, 9 * line + line / 2}) {
-      for (const int64_t columns : {line - 1, line, line + 3, 2 * line, int64_t{1024} + line + 1}) {
+      for (const int64_t columns : {line - 1, line, line + 3, 2 * line, int64_t{2048} + line + 1}) {
         if (rows * columns > 200000 || columns < 1) continue;
         const int64_t to_row = (rows + line - 1) / line * line + seed % 2 * line;
         const Layout to = *Layout::Create({2, columns, rows}, {columns * to_row, to_row, 1}, 0);
@@ -191,6 +191,36 @@ TEST(CopyStrided, TransposesIntoWholeCacheLines) {
           if (HasFatalFailure()) return;
         }
       }
+    }
+  }
+}
+
+// Sides that fill no register, and rows of the destination whose distance is a multiple of 4 KiB.
+TEST(CopyStrided, TransposesShortSides) {
+  uint32_t seed = 0;
+  for (const DType dtype : kDTypes) {
+    const int64_t far = 4096 / static_cast<int64_t>(ElementSize(dtype));
+    for (const int64_t rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17, 20}) {
+      for (const int64_t columns : {1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 31, 64}) {
+        const Layout from = *Layout::Create({3, columns, rows}, {rows * columns, 1, columns}, 0);
+        ExpectCopies(dtype, from, Layout::RowMajor(TensorShape({3, columns, rows})), ++seed);
+        const int64_t row = seed % 2 == 0 ? far : rows + 1;
+        ExpectCopies(dtype, from, *Layout::Create({3, columns, rows}, {row * columns, row, 1}, 0), ++seed);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+// Short rows, one behind the other and apart.
+TEST(CopyStrided, MovesRowsOfAllSizes) {
+  uint32_t seed = 0;
+  for (const DType dtype : kDTypes) {
+    for (int64_t count = 1; count <= 140; count += count < 20 ? 1 : 13) {
+      const Layout from = *Layout::Create({5, 4, count}, {count, 5 * count, 1}, 0);
+      ExpectCopies(dtype, from, Layout::RowMajor(TensorShape({5, 4, count})), ++seed);
+      ExpectCopies(dtype, from, *Layout::Create({5, 4, count}, {4 * count + 9, count + 2, 1}, 0), ++seed);
+      if (HasFatalFailure()) return;
     }
   }
 }

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <cstring>
 #include <numeric>
+#include <optional>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -205,6 +207,13 @@ const OverlapCase kOverlapCases[] = {
     {"RowsOfAMatrixOneDown", Places({59, 50}, {100, 1}, 0), Places({59, 50}, {100, 1}, 100), true},
     {"Spread", Places({2000}, {1}, 0), Places({2000}, {3}, 0), true},
     {"Repeated", Places({60, 50}, {0, 1}, 0), Places({60, 50}, {50, 1}, 0), true},
+    {"FewReversed", Places({90}, {-1}, 89), Places({90}, {1}, 0), true},
+    {"FewTransposed", Places({9, 10}, {1, 9}, 0), Places({9, 10}, {10, 1}, 89), true},
+    {"FewTransposedApart", Places({9, 10}, {1, 9}, 0), Places({9, 10}, {10, 1}, 90), false},
+    {"FewTransposedBefore", Places({9, 10}, {1, 9}, 90), Places({9, 10}, {10, 1}, 0), false},
+    {"FewSpread", Places({30}, {3}, 1), Places({30}, {1}, 59), true},
+    {"SomeReversed", Places({2000}, {-1}, 2999), Places({2000}, {1}, 0), true},
+    {"SomeReversedApart", Places({2000}, {-1}, 3999), Places({2000}, {1}, 0), false},
 };
 
 class CopyOverlap : public ::testing::TestWithParam<OverlapCase> {};
@@ -353,6 +362,40 @@ TEST(Copy, OfFewDenseElementsEqualsMemmoveAtAnyDistance) {
         TensorView to = *TensorView(memory).Narrow(0, kTo, count);
         ASSERT_OK(Copy(*TensorView(memory).Narrow(0, from, count), &to));
         ASSERT_EQ(memory.bytes(), expected) << DTypeName(dtype) << " " << count << " from " << from;
+      }
+    }
+  }
+}
+
+// Around the numbers of elements from which on copies are planned, or rows of them are streamed.
+TEST(Copy, OfElementsInAnyOrderToRowMajorMemoryWritesThemAndNothingElse) {
+  const std::vector<Numbers> shapes = {
+      {1, 3},        {5, 19},     {96},      {97},     {8, 12},  {3, 5, 7},  {2, 3, 8, 8},
+      {2, 16, 5, 5}, {31, 2, 33}, {1000, 3}, {64, 64}, {64, 65}, {7, 64, 9}, {3, 1, 2, 1, 4, 1, 2, 1, 3}};
+  for (const DType dtype : {DType::kUint8, DType::kBfloat16, DType::kFloat32, DType::kInt64, DType::kComplex128}) {
+    const size_t size = ElementSize(dtype);
+    for (const Numbers& shape : shapes) {
+      for (unsigned seed = 0; seed < 12; ++seed) {
+        std::mt19937 random(seed);
+        Numbers order(shape.size());
+        std::iota(order.begin(), order.end(), 0);
+        if (seed > 0) std::shuffle(order.begin(), order.end(), random);
+        Tensor source = *Tensor::Create(dtype, *TensorShape::Create(shape));
+        for (char& byte : source.mutable_bytes()) byte = static_cast<char>(random());
+        TensorView from = *TensorView(source).Permute(order);
+        if (seed % 3 == 1) from = *from.Flip({from.rank() - 1});
+        if (seed % 4 == 2) from = *from.Slice(-1, 0, std::nullopt, 2);
+        const auto count = static_cast<size_t>(from.num_elements());
+        Tensor memory = *Tensor::Zeros(dtype, TensorShape({static_cast<int64_t>(count) + 3}));
+        std::string expected(memory.bytes().data(), memory.bytes().size());
+        const Numbers places = Model::Of(from.layout()).places;
+        for (size_t i = 0; i < count; ++i) {
+          std::memcpy(&expected[(i + 1) * size], source.bytes().data() + static_cast<size_t>(places[i]) * size, size);
+        }
+        TensorView to = *(*TensorView(memory).Narrow(0, 1, from.num_elements()))
+                             .Reshape(Numbers(from.dims().begin(), from.dims().end()));
+        ASSERT_OK(Copy(from, &to));
+        ASSERT_TRUE(memory.bytes() == expected) << DTypeName(dtype) << " " << from;
       }
     }
   }
