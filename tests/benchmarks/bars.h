@@ -29,6 +29,12 @@ inline void PrintRow(const std::string& name, const Figure& figure, const char* 
   std::fflush(stdout);
 }
 
+// A figure without a bar, beside a row that has one: what the same work is in another measure.
+inline void Note(const std::string& name, const Figure& figure, const char* unit, const std::string& compared_to) {
+  std::printf("%-54s %9.2f %-9s %21s%s\n", name.c_str(), figure.median, unit, "", compared_to.c_str());
+  std::fflush(stdout);
+}
+
 inline void Row(const std::string& name, const Figure& figure, double bar, const char* unit,
                 const std::string& compared_to) {
   PrintRow(name, figure, "<=", bar, figure.median <= bar, unit, compared_to);

@@ -32,13 +32,16 @@
 #include "tensorcask/serialize/npy/npz_writer.h"
 #include "tensorcask/serialize/safetensors/reader.h"
 #include "tensorcask/serialize/safetensors/writer.h"
+#include "tensorcask/serialize/zip/crc32.h"
 #include "tensorcask/tensor/base/check.h"
+#include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/parallel_for.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/benchmarks/bar_data.h"
 #include "tensorcask/tests/benchmarks/bars.h"
+#include "tensorcask/tests/benchmarks/load_rows.h"
 #include "tensorcask/tests/benchmarks/measure.h"
 
 namespace tensorcask::benchmarks {
@@ -62,16 +65,6 @@ void ReadPieces(int file, uint64_t offset, absl::Span<char> into) {
     offset += static_cast<uint64_t>(got);
     into.remove_prefix(static_cast<size_t>(got));
   }
-}
-
-void PlainRead(const std::string& path, absl::Span<Tensor> warm) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  uint64_t offset = 0;
-  for (Tensor& tensor : warm) {
-    ReadPieces(file, offset, tensor.mutable_bytes());
-    offset += tensor.bytes().size();
-  }
-  close(file);
 }
 
 void PlainWrite(const std::string& path, absl::string_view bytes) {
@@ -99,32 +92,23 @@ SafetensorsReader OpenSafetensors(const std::string& path, bool verify) {
 }
 
 void SafetensorsRows(const std::string& path, std::vector<Tensor>* warm) {
-  const auto plain = [&] { PlainRead(path, absl::MakeSpan(*warm)); };
-  const char* const beside = "read() into warm memory";
-  const auto plain_fresh = [&] {
-    std::vector<Tensor> tensors;
-    for (const Tensor& tensor : *warm) tensors.push_back(Require(Tensor::Create(tensor.dtype(), tensor.shape())));
-    PlainRead(path, absl::MakeSpan(tensors));
-  };
-  // Not a promise: it shows what fresh memory costs anybody.
-  std::printf("%-54s %9.2f x read\n", "plain read() of 1 GiB into fresh memory",
-              MedianRatio(kRounds, plain_fresh, plain).median);
   for (const bool verify : {false, true}) {
     const std::string mode = verify ? ", verified" : ", not verified";
-    const auto into_warm = [&] {
+    Loaded loaded;
+    loaded.path = path;
+    loaded.offset = OpenSafetensors(path, verify).entries().front().offset;
+    loaded.warm = warm;
+    loaded.extend = verify ? ExtendCrc32c : nullptr;
+    LoadRows(absl::StrCat("safetensors: load 1 GiB, warm", mode), loaded, [&] {
       const SafetensorsReader reader = OpenSafetensors(path, verify);
       for (size_t i = 0; i < kTensors; ++i) Require(reader.ReadInto(NameOf(i), &(*warm)[i]));
-    };
-    Row(absl::StrCat("safetensors: load 1 GiB, warm memory", mode), MedianRatio(kRounds, into_warm, plain), 1.1,
-        "x read", beside);
-    const auto fresh = [&] {
-      const SafetensorsReader reader = OpenSafetensors(path, verify);
-      std::vector<Tensor> tensors;
-      for (size_t i = 0; i < kTensors; ++i) tensors.push_back(Require(reader.Read(NameOf(i))));
-      Keep(tensors.back().bytes().data());
-    };
-    Row(absl::StrCat("safetensors: load 1 GiB, fresh memory", mode), MedianRatio(kRounds, fresh, plain_fresh), 1.1,
-        "x read", "read() into fresh memory of the same allocator");
+    });
+    loaded.fresh = true;
+    for (const int threads : {1, 2}) {
+      loaded.num_threads = threads;
+      LoadRows(absl::StrCat("safetensors: load 1 GiB, fresh", mode, ", threads: ", threads), loaded,
+               [&] { Keep(Require(OpenSafetensors(path, verify).ReadAll(threads)).size()); });
+    }
   }
   const SafetensorsReader reader = OpenSafetensors(path, /*verify=*/false);
   const auto map = [&] {
@@ -133,12 +117,11 @@ void SafetensorsRows(const std::string& path, std::vector<Tensor>* warm) {
   Row("safetensors: map 1 GiB in 64 tensors after open", MedianSeconds(21, map).Times(1e6), 50, "us", "not verified");
 }
 
-void NpyRows(const Folder& folder, const Tensor& source, Tensor* warm) {
+void NpyRows(const Folder& folder, const Tensor& source) {
   const std::string npy = folder.Path("w.npy");
   const std::string npz = folder.Path("w.npz");
   const std::string bare = folder.Path("bare");
   const auto plain_write = [&] { PlainWrite(bare, source.bytes()); };
-  const auto plain_read = [&] { PlainRead(bare, absl::MakeSpan(warm, 1)); };
   NpyWriterOptions npy_options;
   npy_options.sync = false;
   const auto save_npy = [&] {
@@ -154,17 +137,22 @@ void NpyRows(const Folder& folder, const Tensor& source, Tensor* warm) {
     Require(writer.Finish());
   };
   const char* const beside_write = "write() into reserved space";
-  const char* const beside_read = "read() into warm memory";
   Row("npy: save 256 MiB", MedianRatio(kRounds, save_npy, plain_write), 1.1, "x write", beside_write);
   Row("npz: save 256 MiB, stored", MedianRatio(kRounds, save_npz, plain_write), 1.1, "x write", beside_write);
-  const auto load_npy = [&] { Require(Require(NpyReader::Open(npy)).ReadInto("", warm)); };
-  Row("npy: load 256 MiB", MedianRatio(kRounds, load_npy, plain_read), 1.1, "x read", beside_read);
+  plain_write();
+  std::vector<Tensor> memory = {Require(source.Clone())};
+  Loaded loaded;
+  loaded.path = bare;
+  loaded.warm = &memory;
+  LoadRows("npy: load 256 MiB", loaded, [&] { Require(Require(NpyReader::Open(npy)).ReadInto("", &memory.front())); });
   NpyReaderOptions options;
-  const auto load_npz = [&] { Require(Require(NpzReader::Open(npz, options)).ReadInto("w", warm)); };
-  Row("npz: load 256 MiB, stored, verified", MedianRatio(kRounds, load_npz, plain_read), 1.1, "x read", beside_read);
   options.verify_checksums = false;
-  Row("npz: load 256 MiB, stored, not verified", MedianRatio(kRounds, load_npz, plain_read), 1.1, "x read",
-      beside_read);
+  const auto load_npz = [&] { Require(Require(NpzReader::Open(npz, options)).ReadInto("w", &memory.front())); };
+  LoadRows("npz: load 256 MiB, stored, not verified", loaded, load_npz);
+  loaded.extend = ExtendCrc32;
+  options.verify_checksums = true;
+  LoadRows("npz: load 256 MiB, stored, verified", loaded, load_npz);
+  options.verify_checksums = false;
   const auto map = [&] { Keep(Require(Require(NpzReader::Open(npz, options)).Map("w")).data<float>()); };
   Row("npz: open and map a stored member of 256 MiB", MedianSeconds(21, map).Times(1e6), 1000, "us", "not verified");
 }
@@ -280,8 +268,7 @@ void FormatRows(absl::string_view part) {
   }
   if (part.empty() || part == "npy") {
     const Tensor source = Filled(ShapeOf(kNpyBytes), 1);
-    Tensor warm = Require(source.Clone());
-    NpyRows(folder, source, &warm);
+    NpyRows(folder, source);
   }
 }
 

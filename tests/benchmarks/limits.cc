@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/cpu.h"
 #include "tensorcask/tensor/base/crc32c.h"
@@ -221,6 +222,33 @@ void WriteInPieces(const std::vector<absl::string_view>& texts, const std::vecto
   for (size_t file = 1; file < paths.size(); ++file) threads.emplace_back(write_file, file);
   write_file(0);
   for (std::thread& thread : threads) thread.join();
+}
+
+void ReadInPieces(const std::string& path, uint64_t offset, const std::vector<absl::Span<char>>& into,
+                  size_t piece_bytes, ExtendSum extend, int num_threads) {
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  CASK_CHECK(descriptor >= 0, "ReadInPieces: the file cannot be opened");
+  const auto threads = static_cast<size_t>(num_threads);
+  const auto read_spans = [&](size_t thread) {
+    uint64_t at = offset;
+    for (size_t i = 0; i < into.size(); at += into[i++].size()) {
+      if (i % threads != thread) continue;
+      uint32_t sum = 0;
+      for (size_t done = 0; done < into[i].size(); done += piece_bytes) {
+        const absl::Span<char> piece = into[i].subspan(done, piece_bytes);
+        CASK_CHECK(pread(descriptor, piece.data(), piece.size(), static_cast<off_t>(at + done)) ==
+                       static_cast<ssize_t>(piece.size()),
+                   "ReadInPieces: a piece was not read");
+        if (extend != nullptr) sum = extend(sum, {piece.data(), piece.size()});
+      }
+      Keep(sum);
+    }
+  };
+  std::vector<std::thread> others;
+  for (size_t thread = 1; thread < threads; ++thread) others.emplace_back(read_spans, thread);
+  read_spans(0);
+  for (std::thread& other : others) other.join();
+  close(descriptor);
 }
 
 }  // namespace tensorcask::benchmarks

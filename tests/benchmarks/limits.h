@@ -6,11 +6,13 @@
 #define TENSORCASK_TESTS_BENCHMARKS_LIMITS_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "tensorcask/tensor/strided/view.h"
 
 namespace tensorcask::benchmarks {
@@ -27,7 +29,7 @@ struct LimitLoop {
 // 1, and both are whole cache lines.
 std::vector<LimitLoop> LimitLoops(const TensorView& from);
 
-// The sizes of pieces, in bytes, for WriteInPieces.
+// The sizes of pieces, in bytes, for WriteInPieces and ReadInPieces.
 inline constexpr size_t kPieceSizes[] = {size_t{256} << 10, size_t{512} << 10, size_t{1} << 20};
 
 // Writes the texts to new files, on as many threads as there are files: text i goes to file i % paths.size(), in
@@ -35,6 +37,15 @@ inline constexpr size_t kPieceSizes[] = {size_t{256} << 10, size_t{512} << 10, s
 // succeeds.
 void WriteInPieces(const std::vector<absl::string_view>& texts, const std::vector<std::string>& paths,
                    size_t piece_bytes);
+
+// A checksum of `bytes` that follow others whose checksum is `sum`.
+using ExtendSum = uint32_t (*)(uint32_t sum, absl::string_view bytes);
+
+// Reads the file from `offset` on into the spans, one behind the other, on `num_threads` threads that take a span each
+// in turn. Reads in pieces of `piece_bytes`, and sums each of them while it is in the cache (null: not). CHECKs that
+// this succeeds.
+void ReadInPieces(const std::string& path, uint64_t offset, const std::vector<absl::Span<char>>& into,
+                  size_t piece_bytes, ExtendSum extend, int num_threads = 1);
 
 }  // namespace tensorcask::benchmarks
 
