@@ -289,13 +289,12 @@ bool Overlaps(const TensorView& from, const TensorView& to) {
   return a_base + a.begin < b_base + b.end && b_base + b.begin < a_base + a.end;
 }
 
-// Few elements without tiles: what is not dense is first copied to the stack. Requires: not kNo, no overlap, writable
-// memory.
-void ConvertFew(const FewElements& few, const TensorView& from, TensorView* to) {
+// Few elements without tiles: those of the source are first copied to the stack. Requires: kStrided, no overlap,
+// writable memory.
+ABSL_ATTRIBUTE_NOINLINE void ConvertFewStrided(const FewElements& few, const TensorView& from, TensorView* to) {
   const Conversion& conversion = Conversion::OfThisProcessor(from.dtype(), to->dtype());
   const auto count = static_cast<size_t>(few.count);
   char* const target = few.MutableFirst(to);
-  if (few.kind == FewElements::Kind::kDense) return conversion.Run(few.First(from), target, count);
   alignas(64) char dense[kStackBytes];
   const auto from_base = static_cast<const char*>(from.buffer()->data());
   if (few.count <= internal::kFewStridedElements) {
@@ -311,6 +310,13 @@ void ConvertFew(const FewElements& few, const TensorView& from, TensorView* to) 
                         0);
   }
   conversion.Run(dense, target, count);
+}
+
+// Requires: not kNo, no overlap, writable memory.
+inline void ConvertFew(const FewElements& few, const TensorView& from, TensorView* to) {
+  if (few.kind == FewElements::Kind::kStrided) return ConvertFewStrided(few, from, to);
+  Conversion::OfThisProcessor(from.dtype(), to->dtype())
+      .Run(few.First(from), few.MutableFirst(to), static_cast<size_t>(few.count));
 }
 
 // Any conversion. Not a part of Convert, whose registers the compiler would save for it on every call.

@@ -112,7 +112,7 @@ int main(int argc, char** argv) {
   };
   const std::vector<BarGroup> groups = Require(ChosenGroups(all, std::vector<std::string>(argv + 1, argv + argc)));
   std::printf("%s\n", DescribeMachine().c_str());
-  std::printf("%-54s %19s %12s  %-6s  %s\n", "what", "figure", "bar", "", "compared to, in the same run");
+  std::printf("%-70s %19s %12s  %-6s  %s\n", "what", "figure", "bar", "", "compared to, in the same run");
   for (const BarGroup& group : groups) group.rows();
   if (MissedRows() > 0) std::printf("%d missed\n", MissedRows());
   return 0;

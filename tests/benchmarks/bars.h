@@ -22,7 +22,7 @@ inline int& MissedRows() {
 inline void PrintRow(const std::string& name, const Figure& figure, const char* relation, double bar, bool met,
                      const char* unit, const std::string& compared_to) {
   MissedRows() += met ? 0 : 1;
-  std::printf("%-54s %9.2f %-9s %s %7.2f  %-6s  %s", name.c_str(), figure.median, unit, relation, bar,
+  std::printf("%-70s %9.2f %-9s %s %7.2f  %-6s  %s", name.c_str(), figure.median, unit, relation, bar,
               met ? "met" : "missed", compared_to.c_str());
   if (figure.spread > kNoisySpread) std::printf("  (noisy: rounds differ by %.0f %%)", 100 * figure.spread);
   std::printf("\n");
@@ -31,7 +31,7 @@ inline void PrintRow(const std::string& name, const Figure& figure, const char* 
 
 // A figure without a bar, beside a row that has one: what the same work is in another measure.
 inline void Note(const std::string& name, const Figure& figure, const char* unit, const std::string& compared_to) {
-  std::printf("%-54s %9.2f %-9s %21s%s\n", name.c_str(), figure.median, unit, "", compared_to.c_str());
+  std::printf("%-70s %9.2f %-9s %21s%s\n", name.c_str(), figure.median, unit, "", compared_to.c_str());
   std::fflush(stdout);
 }
 
@@ -58,7 +58,7 @@ T Require(absl::StatusOr<T> value) {
 }
 
 inline void Require(const absl::Status& status) {
-  Require(status.ok() ? absl::StatusOr<int>(0) : absl::StatusOr<int>(status));
+  if (!status.ok()) Require(absl::StatusOr<int>(status));
 }
 
 }  // namespace tensorcask::benchmarks

@@ -248,6 +248,11 @@ __attribute__((target("avx2,f16c"))) void LoadHalvesAvx2(const void* from, void*
     _mm256_storeu_ps(floats + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(halves + i))));
   }
 }
+// Apart from the loop below, which needs no stack without it.
+__attribute__((noinline, cold)) void StoreSubnormalBfloat16s(const float* from, bfloat16* to, size_t count) {
+  LoopAvx512<StoreOf<bfloat16>>(from, to, count);
+}
+
 // The processor has an instruction for bfloat16, which takes subnormal numbers for zeros.
 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16"))) void StoreBfloat16s(const void* from, void* to,
                                                                                              size_t count) {
@@ -266,13 +271,13 @@ __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16"))) void St
                     _kor_mask16(_mm512_fpclass_ps_mask(c, kSubnormal), _mm512_fpclass_ps_mask(d, kSubnormal)));
     store(results + i, _mm512_cvtne2ps_pbh(b, a));
     store(results + i + 32, _mm512_cvtne2ps_pbh(d, c));
-    if (__builtin_expect(subnormal != 0, 0)) LoopAvx512<StoreOf<bfloat16>>(floats + i, results + i, kLongPiece);
+    if (subnormal != 0) StoreSubnormalBfloat16s(floats + i, results + i, kLongPiece);
   }
   for (; i < count; i += kPiece) {
     const __m512 values = _mm512_loadu_ps(floats + i);
     store(results + i, _mm512_cvtneps_pbh(values));
     if (_mm512_fpclass_ps_mask(values, kSubnormal) != 0) {
-      LoopAvx512<StoreOf<bfloat16>>(floats + i, results + i, kPiece);
+      StoreSubnormalBfloat16s(floats + i, results + i, kPiece);
     }
   }
 }

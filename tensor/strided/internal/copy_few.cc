@@ -11,22 +11,25 @@ namespace tensorcask::internal {
 namespace {
 
 template <size_t kBytes>
+inline void CopyRow(const char* from, int64_t from_step, char* to, int64_t to_step, int64_t count) {
+  for (; count > 0; --count, from += from_step, to += to_step) std::memcpy(to, from, kBytes);
+}
+
+template <size_t kBytes>
 void Copy(const char* from, const Layout& layout, char* to, const int64_t* to_strides) {
   constexpr auto kSize = static_cast<int64_t>(kBytes);
   const int64_t* const dims = layout.dims().data();
   const int64_t* const from_strides = layout.strides().data();
   // A row is the last axis. The strides of an axis of one element are arbitrary; nothing below multiplies them.
   const int last = layout.rank() - 1;
-  const int64_t count = last < 0 ? 1 : dims[last];
+  if (last < 0) return static_cast<void>(std::memcpy(to, from, kBytes));
+  const int64_t count = dims[last];
   const int64_t from_step = count == 1 ? 0 : from_strides[last] * kSize;
   const int64_t to_step = count == 1 ? 0 : to_strides[last] * kSize;
+  if (last == 0) return CopyRow<kBytes>(from, from_step, to, to_step, count);
   int64_t index[kFewAxes] = {};
   while (true) {
-    const char* from_element = from;
-    char* to_element = to;
-    for (int64_t i = count; i > 0; --i, from_element += from_step, to_element += to_step) {
-      std::memcpy(to_element, from_element, kBytes);
-    }
+    CopyRow<kBytes>(from, from_step, to, to_step, count);
     int axis = last;
     while (true) {
       if (--axis < 0) return;
