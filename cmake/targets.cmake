@@ -221,6 +221,7 @@ tensorcask_room(payload
     serialize/payload/codec/planes.cc
     serialize/payload/codec/planes_neon.cc
     serialize/payload/codec/planes_x86.cc
+    serialize/payload/codec/repetitions.cc
     serialize/payload/content_hash.cc
     serialize/payload/internal/chunk_reader.cc
     serialize/payload/internal/element_streams.cc
@@ -248,6 +249,7 @@ tensorcask_room(payload
     serialize/payload/codec/planes_avx2.h
     serialize/payload/codec/planes_kernels.h
     serialize/payload/codec/planes_zeros.h
+    serialize/payload/codec/repetitions.h
     serialize/payload/codec/scratch.h
     serialize/payload/content_hash.h
     serialize/payload/internal/chunk_reader.h
@@ -279,7 +281,8 @@ tensorcask_room(payload
     serialize/payload/codec/huffman_code.cc
     serialize/payload/codec/huffman_decoder.cc
     serialize/payload/codec/huffman_encoder.cc
-    serialize/payload/codec/huffman_plan.cc)
+    serialize/payload/codec/huffman_plan.cc
+    serialize/payload/codec/repetitions.cc)
 
 tensorcask_room(proto
   PROTOS
@@ -4026,6 +4029,18 @@ tensorcask_test(tests_serialize_payload_planes_test
     GTest::gmock_main
     Tensorcask::payload
     Tensorcask::tensor
+    absl::strings
+  PACKAGE
+    tests/serialize/payload
+  TIMEOUT
+    60)
+
+tensorcask_test(tests_serialize_payload_repetitions_test
+  SOURCES
+    tests/serialize/payload/repetitions_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::payload
     absl::strings
   PACKAGE
     tests/serialize/payload

@@ -60,7 +60,8 @@ class ChunkEncoder {
   // Errors: ResourceExhausted without memory.
   absl::StatusOr<absl::string_view> Encode(absl::string_view bytes, const char* base);
 
-  // Estimates the result of Encode(bytes, nullptr), at a small part of its cost.
+  // Estimates the result of Encode(bytes, nullptr), at a small part of its cost. Noise is recognized by a sample; kHigh
+  // also finds out whether the noise repeats itself.
   Compressibility EstimateCompressibility(absl::string_view bytes);
 
  private:

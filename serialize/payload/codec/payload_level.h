@@ -15,7 +15,10 @@ enum class PayloadLevel : uint8_t {
   kStored = 0,  // payloads: as in memory, checked chunk by chunk; messages and checkpoints: not encoded
   // As fast as it can be; finds no repetitions in bytes that are all equally frequent (kHigh does).
   kDefault = 1,
-  kHigh = 2,  // tries several ways and keeps the smallest
+  // Also searches for repetitions where samples say that they save a 64th or more: activations, target networks, tied
+  // or symmetric weights, moments with many zeros, tokens, text. There it is 2 to 20 % smaller, at 60 to 400 MB/s a
+  // core. Dense weights do not repeat: they become as small as at kDefault, at more than half of its speed.
+  kHigh = 2,
 };
 
 absl::string_view PayloadLevelName(PayloadLevel level);                  // "stored", "default", "high"

@@ -77,6 +77,17 @@ constexpr uint64_t kFrameGain = 64;
 constexpr uint64_t kSampledFrameGain = 100;
 constexpr size_t kPieceBytes = 512;
 
+// A search for all repetitions must gain a 64th of four pieces of a plane, and at two of them at least: a single one
+// may be a rare constant stretch. Of a small plane one piece decides, a quarter of it; a tiny one is searched.
+constexpr uint64_t kSearchGain = 64;
+constexpr size_t kSearchedPieces = 4;
+constexpr size_t kSearchedPieceBytes = 2048;
+constexpr size_t kSmallPlaneBytes = 4 * kSearchedPieces * kSearchedPieceBytes;
+constexpr size_t kTinyPlaneBytes = 1024;
+
+constexpr size_t kSampleBytes = kSearchedPieces * kSearchedPieceBytes;
+static_assert(kSampleBytes == 16 * kPieceBytes, "both estimates have samples of the same size");
+
 // True if bytes repeat the ones 1, 2 or 4 before them. Finds every such repetition of at least 20 bytes.
 bool HasRepetitions(absl::string_view bytes) {
   for (size_t i = 0; i + 12 <= bytes.size(); i += 8) {
@@ -97,12 +108,17 @@ struct Parameter {
 // length. It has the name ZSTD_c_literalCompressionMode in what zstd.h calls experimental.
 constexpr ZSTD_cParameter kLiteralsMode = ZSTD_c_experimentalParam5;
 
+// With this the lazy strategy does not keep its hash table in rows. With rows, in some versions of zstd, a context's
+// earlier frames change the bytes of the next. The parameter has the name ZSTD_c_useRowMatchFinder in what zstd.h calls
+// experimental; 2 means "never". A zstd that refuses it has no rows.
+constexpr Parameter kNoRows = {ZSTD_c_experimentalParam14, 2};
+
 bool TrySetParameter(const Parameter& parameter, ZSTD_CCtx* context) {
   return !ZSTD_isError(ZSTD_CCtx_setParameter(context, parameter.name, parameter.value));
 }
 
-// Strategies are named, not left to the level: greedy and lazy ones let a context's earlier frames, in some versions of
-// zstd, change the bytes of the next.
+// Strategies are named, not left to the level: what a context's earlier frames leave behind must not change the bytes
+// of the next.
 void SetParameters(PlaneEffort effort, ZSTD_CCtx* context) {
   const auto set = [context](std::initializer_list<Parameter> parameters) {
     for (const Parameter& parameter : parameters) {
@@ -127,11 +143,9 @@ void SetParameters(PlaneEffort effort, ZSTD_CCtx* context) {
       set({{ZSTD_c_compressionLevel, 3}, {ZSTD_c_strategy, ZSTD_dfast}});
       return;
     case PlaneEffort::kHigh:
-      set({{ZSTD_c_compressionLevel, 16},
-           {ZSTD_c_strategy, ZSTD_btopt},
-           {ZSTD_c_searchLog, 3},
-           {ZSTD_c_minMatch, 4},
-           {ZSTD_c_targetLength, 24}});
+      // Exponents have many short repetitions. They would cost more than the bytes, so matches have at least 6 bytes.
+      set({{ZSTD_c_compressionLevel, 7}, {ZSTD_c_strategy, ZSTD_lazy2}, {ZSTD_c_searchLog, 2}, {ZSTD_c_minMatch, 6}});
+      TrySetParameter(kNoRows, context);
       return;
   }
 }
@@ -211,16 +225,21 @@ struct PlaneEncoder::Contexts {
     return absl::string_view(frame.data(), size);
   }
 
-  // Estimates from pieces of the plane whether a frame would be smaller than `other_bytes`.
-  absl::StatusOr<bool> SampleSpeaksForFrame(absl::string_view plane, size_t other_bytes) {
-    const size_t pieces = std::min(sample.size(), plane.size() / 8) / kPieceBytes;
+  // Pieces from all of the plane, valid until the next call. Requires: they are fewer bytes than the plane, and fit.
+  absl::string_view SampleOf(absl::string_view plane, size_t pieces, size_t piece_bytes) {
     const size_t stride = plane.size() / pieces;
     for (size_t i = 0; i < pieces; ++i) {
       // Not at the beginning of each stretch: rows of a matrix may begin there.
-      const size_t place = i * stride + i * 2654435761u % (stride - kPieceBytes + 1);
-      std::memcpy(sample.data() + i * kPieceBytes, plane.data() + place, kPieceBytes);
+      const size_t place = i * stride + i * 2654435761u % (stride - piece_bytes + 1);
+      std::memcpy(sample.data() + i * piece_bytes, plane.data() + place, piece_bytes);
     }
-    const absl::string_view sampled(sample.data(), pieces * kPieceBytes);
+    return {sample.data(), pieces * piece_bytes};
+  }
+
+  // Estimates from pieces of the plane whether a frame would be smaller than `other_bytes`.
+  absl::StatusOr<bool> SampleSpeaksForFrame(absl::string_view plane, size_t other_bytes) {
+    const size_t pieces = std::min(sample.size(), plane.size() / 8) / kPieceBytes;
+    const absl::string_view sampled = SampleOf(plane, pieces, kPieceBytes);
     if (!HasRepetitions(sampled)) return false;
     CASK_ASSIGN_OR_RETURN(const absl::string_view coded, EncodeFrame(sampled, PlaneEffort::kLiterals));
     const size_t others_part = other_bytes * sampled.size() / plane.size();
@@ -230,7 +249,7 @@ struct PlaneEncoder::Contexts {
   std::array<CompressionContext, kNumEfforts> zstd;
   std::unique_ptr<HuffmanContext> huffman;
   Scratch frame;
-  std::array<char, 16 * kPieceBytes> sample;
+  std::array<char, kSampleBytes> sample;
 };
 
 PlaneEncoder::PlaneEncoder() : contexts_(std::make_unique<Contexts>()) {}
@@ -267,6 +286,26 @@ absl::StatusOr<CodedPlane> PlaneEncoder::Encode(absl::string_view plane, PlaneEf
   if (!is_worth_it(plan->bytes)) return raw;
   CASK_ASSIGN_OR_RETURN(const size_t size, contexts_->huffman->encoder.Encode(plane, *plan, out));
   return CodedPlane{PlaneKind::kHuffman, size};
+}
+
+absl::StatusOr<bool> PlaneEncoder::SearchPays(absl::string_view plane) {
+  if (plane.size() <= kTinyPlaneBytes) return true;
+  const size_t pieces = plane.size() < kSmallPlaneBytes ? 1 : kSearchedPieces;
+  const size_t piece_bytes = std::min(plane.size() / 4, kSearchedPieceBytes);
+  const absl::string_view sampled = contexts_->SampleOf(plane, pieces, piece_bytes);
+  size_t literals_bytes = 0;
+  size_t searched_bytes = 0;
+  size_t smaller = 0;  // pieces
+  for (size_t i = 0; i < pieces; ++i) {
+    const absl::string_view piece = sampled.substr(i * piece_bytes, piece_bytes);
+    CASK_ASSIGN_OR_RETURN(const absl::string_view literals, contexts_->EncodeFrame(piece, PlaneEffort::kLiterals));
+    const size_t piece_literals_bytes = literals.size();
+    CASK_ASSIGN_OR_RETURN(const absl::string_view searched, contexts_->EncodeFrame(piece, PlaneEffort::kHigh));
+    smaller += searched.size() < piece_literals_bytes - piece_literals_bytes / kSearchGain ? 1 : 0;
+    literals_bytes += piece_literals_bytes;
+    searched_bytes += searched.size();
+  }
+  return smaller * 2 >= pieces && searched_bytes < literals_bytes - literals_bytes / kSearchGain;
 }
 
 size_t PlaneEncoder::MemoryBytes() const {

@@ -78,7 +78,6 @@ TEST(PlaneCodec, GivesPlanesBack) {
   PlaneDecoder decoder;
   for (const PlaneEffort effort : kEfforts) {
     for (const size_t size : {2, 3, 40, 255, 256, 300, 65535, 65536, 65792, 200001, 1 << 20}) {
-      if (effort == PlaneEffort::kHigh && size > 70000) continue;  // slow
       for (const auto& plane : {Noise(size, 1), Exponents(size, 2), Repeated(size, 3), std::string(size, 'x')}) {
         SCOPED_TRACE(absl::StrCat("effort ", static_cast<int>(effort), ", ", size, " bytes from ", int{plane[0]}));
         const Coded coded = Encode(&encoder, plane, effort);
@@ -147,6 +146,49 @@ TEST(PlaneCodec, FramesOnlyWhereBytesRepeat) {
   EXPECT_THAT(encode(layers).bytes.size(), Lt(layers.size() * 28 / 80));
 }
 
+// Bytes as in activations: neighbours are similar, and short sequences recur.
+std::string Recurring(size_t size, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::string bytes = Exponents(1000, seed);
+  while (bytes.size() < size) bytes += bytes.substr(bytes.size() - 200 - random() % 700, 8 + random() % 24);
+  return bytes.substr(0, size);
+}
+
+TEST(PlaneCodec, EstimatesWhetherASearchPays) {
+  PlaneEncoder encoder;
+  const auto pays = [&encoder](const std::string& plane) {
+    const absl::StatusOr<bool> pays = encoder.SearchPays(plane);
+    EXPECT_OK(pays);
+    return pays.ok() && *pays;
+  };
+  for (const size_t size : {8000, 20000, 40000, 262144}) {
+    SCOPED_TRACE(size);
+    EXPECT_FALSE(pays(Noise(size, 1)));
+    EXPECT_FALSE(pays(Exponents(size, 1)));
+    EXPECT_TRUE(pays(Recurring(size, 1)));
+    // What the estimate promises.
+    EXPECT_THAT(Encode(&encoder, Recurring(size, 1), PlaneEffort::kHigh).bytes.size(),
+                Lt(Encode(&encoder, Recurring(size, 1), PlaneEffort::kLiterals).bytes.size()));
+  }
+  for (size_t at = 0; at < 262144; at += 8192) {
+    EXPECT_FALSE(pays(Exponents(262144, 1).replace(at, 8192, Recurring(8192, 2)))) << "a short stretch at " << at;
+  }
+  EXPECT_FALSE(pays(Noise(131072, 1) + Noise(131072, 1))) << "farther apart than a piece is long";
+  EXPECT_TRUE(pays("abc")) << "nothing to be saved by an estimate";
+}
+
+// Not only where bytes repeat in the literal sense of kLiterals: far apart, and in noise.
+TEST(PlaneCodec, HighFindsDistantRepetitions) {
+  PlaneEncoder encoder;
+  const std::string far = Noise(400'000, 1) + Noise(400'000, 1);
+  EXPECT_THAT(Encode(&encoder, far, PlaneEffort::kHigh).bytes.size(), Lt(402'000u));
+  // 24 bytes out of 48 occurred before, at places a search with growing steps passes.
+  std::string mixed = Noise(100'000, 2);
+  std::mt19937 random(3);
+  for (uint32_t i = 0; i < 3000; ++i) mixed += mixed.substr(random() % 100'000, 24) + Noise(24, 10 + i);
+  EXPECT_THAT(Encode(&encoder, mixed, PlaneEffort::kHigh).bytes.size(), Lt(mixed.size() * 82 / 100));
+}
+
 TEST(PlaneCodec, FramesAreAsTheFormatSays) {
   PlaneEncoder encoder;
   for (const PlaneEffort effort : kEfforts) {
@@ -165,7 +207,7 @@ TEST(PlaneCodec, BytesDoNotDependOnPlanesBefore) {
   for (uint32_t seed = 0; seed < 12; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
-    const size_t size = 2 + random() % 40000;
+    const size_t size = 2 + random() % (seed % 3 == 0 ? 300'000 : 40'000);
     std::string plane = seed % 2 == 0 ? Exponents(size, seed) : Repeated(size, seed) + Exponents(size, seed);
     for (const PlaneEffort effort : kEfforts) {
       PlaneEncoder& fresh = others.emplace_back();
