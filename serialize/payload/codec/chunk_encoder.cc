@@ -86,7 +86,9 @@ struct Estimate {
 
 class ChunkEncoder::Impl {
  public:
-  Impl(NumberType numbers, PayloadLevel level) : type_(numbers), level_(level) {}
+  Impl(NumberType numbers, PayloadLevel level) : type_(numbers), level_(level) {
+    if (level == PayloadLevel::kHigh) finder_ = std::make_unique<RepetitionFinder>();
+  }
 
   absl::StatusOr<absl::string_view> Encode(absl::string_view bytes, const char* base) {
     CASK_CHECK(!bytes.empty() && bytes.size() <= kMaxChunkBytes && bytes.size() % type_.bytes == 0,
@@ -199,7 +201,7 @@ class ChunkEncoder::Impl {
       if (number_bits * run_bytes / type_.bytes < kLeastRunBits) continue;
       // Floats may repeat with another sign, and nearly.
       const uint64_t mask = CanRotate(estimate.form.differences) ? TopBitsWithoutSign(type_.bytes) : kAllBits;
-      return finder_.Share(numbers, count, {type_.bytes, run_bytes, mask}) >= kRepeatedShare;
+      return finder_->Share(numbers, count, {type_.bytes, run_bytes, mask}) >= kRepeatedShare;
     }
     return false;
   }
@@ -237,8 +239,8 @@ class ChunkEncoder::Impl {
     }
     // If numbers repeat with the other sign, the sign must not be in the lowest byte, which is noise.
     if (!best->form.rotated || !search_all_) return absl::OkStatus();
-    const double any_sign = finder_.Share(numbers, count, {type_.bytes, 16, TopBitsWithoutSign(type_.bytes)});
-    const double same_sign = finder_.Share(numbers, count, {type_.bytes, 16, TopBits(type_.bytes)});
+    const double any_sign = finder_->Share(numbers, count, {type_.bytes, 16, TopBitsWithoutSign(type_.bytes)});
+    const double same_sign = finder_->Share(numbers, count, {type_.bytes, 16, TopBits(type_.bytes)});
     if (same_sign * 2 < any_sign) {
       *best = EstimateForm(sample, sampled, {differences, best->form.zero_bitmap, false}, /*rotate_if_useful=*/false);
     }
@@ -330,10 +332,10 @@ class ChunkEncoder::Impl {
   const NumberType type_;
   const PayloadLevel level_;
   PlaneEncoder encoder_;
-  RepetitionFinder finder_;
-  bool search_all_ = false;  // of kHigh: numbers of the chunk repeat, so all its planes are searched
-  Scratch out_;              // the coded chunk
-  Scratch coded_, other_;    // one coded plane, for kHigh
+  std::unique_ptr<RepetitionFinder> finder_;  // of kHigh
+  bool search_all_ = false;                   // of kHigh: numbers of the chunk repeat, so all its planes are searched
+  Scratch out_;                               // the coded chunk
+  Scratch coded_, other_;                     // one coded plane, for kHigh
   Scratch dense_;
   Scratch differences_;
   std::array<char, kSampleBytes> sample_, base_sample_, sample_differences_, sample_dense_, sample_planes_;

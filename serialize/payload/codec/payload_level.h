@@ -16,8 +16,8 @@ enum class PayloadLevel : uint8_t {
   // As fast as it can be; finds no repetitions in bytes that are all equally frequent (kHigh does).
   kDefault = 1,
   // Also searches for repetitions where samples say that they save a 64th or more: activations, target networks, tied
-  // or symmetric weights, moments with many zeros, tokens, text. There it is 2 to 20 % smaller, at 60 to 400 MB/s a
-  // core. Dense weights do not repeat: they become as small as at kDefault, at more than half of its speed.
+  // or symmetric weights, moments with many zeros, tokens, text. There it is 1.5 to 20 % smaller, at 60 to 400 MB/s
+  // a core. Dense weights do not repeat: they become as small as at kDefault, at more than half of its speed.
   kHigh = 2,
 };
 

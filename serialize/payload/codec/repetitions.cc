@@ -7,7 +7,7 @@
 namespace tensorcask::payload {
 namespace {
 
-constexpr size_t kMaxRemembered = 8192;
+constexpr size_t kMaxRemembered = 4096;
 constexpr size_t kMinInterval = 8;  // numbers from one remembered run to the next
 constexpr size_t kPieces = 16;
 constexpr size_t kRunsOfPiece = 256;

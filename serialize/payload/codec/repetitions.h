@@ -1,11 +1,11 @@
 // Estimates which part of a chunk repeats another part of it, however far apart. This costs a small part of a search.
 //
-//   RepetitionFinder finder;                                                  // 64 KiB of memory; one a thread
-//   double share = finder.Share(chunk, count, {4, 16, kAllBits});             // 0 of noise
+//   RepetitionFinder finder;                                                   // 32 KiB of memory; one a thread
+//   double share = finder.Share(chunk, count, {4, 16, kAllBits});              // 0 of noise
 //   double near = finder.Share(chunk, count, {4, 16, TopBitsWithoutSign(4)});  // the sign and low bits may differ
 //
-// The finder remembers up to 8192 runs of numbers, evenly spread over the chunk, and looks for 4096 other runs among
-// them. So it finds long repetitions (36 numbers or more in a chunk of 262,144 floats), and some of the shorter ones.
+// The finder remembers up to 4096 runs of numbers, evenly spread over the chunk, and looks for 4096 other runs among
+// them. So it finds long repetitions (68 numbers or more in a chunk of 262,144 floats), and some of the shorter ones.
 
 #ifndef TENSORCASK_SERIALIZE_PAYLOAD_CODEC_REPETITIONS_H_
 #define TENSORCASK_SERIALIZE_PAYLOAD_CODEC_REPETITIONS_H_
@@ -35,7 +35,7 @@ class RepetitionFinder {
   double Share(const char* numbers, size_t count, const RunType& type);
 
  private:
-  static constexpr int kLog2Slots = 15;
+  static constexpr int kLog2Slots = 14;
   std::array<uint16_t, size_t{1} << kLog2Slots> slots_;  // by hash: a remembered run
 };
 
