@@ -78,7 +78,8 @@ constexpr uint64_t kSampledFrameGain = 100;
 constexpr size_t kPieceBytes = 512;
 
 // A search for all repetitions must gain a 64th of four pieces of a plane, and at two of them at least: a single one
-// may be a rare constant stretch. Of a small plane one piece decides, a quarter of it; a tiny one is searched.
+// may be a rare constant stretch. The pieces are a 16th of the plane at most. In a small plane one piece decides, an
+// eighth of it. A tiny plane is searched.
 constexpr uint64_t kSearchGain = 64;
 constexpr size_t kSearchedPieces = 4;
 constexpr size_t kSearchedPieceBytes = 2048;
@@ -291,7 +292,7 @@ absl::StatusOr<CodedPlane> PlaneEncoder::Encode(absl::string_view plane, PlaneEf
 absl::StatusOr<bool> PlaneEncoder::SearchPays(absl::string_view plane) {
   if (plane.size() <= kTinyPlaneBytes) return true;
   const size_t pieces = plane.size() < kSmallPlaneBytes ? 1 : kSearchedPieces;
-  const size_t piece_bytes = std::min(plane.size() / 4, kSearchedPieceBytes);
+  const size_t piece_bytes = std::min(plane.size() / (pieces == 1 ? 8 : 64), kSearchedPieceBytes);
   const absl::string_view sampled = contexts_->SampleOf(plane, pieces, piece_bytes);
   size_t literals_bytes = 0;
   size_t searched_bytes = 0;

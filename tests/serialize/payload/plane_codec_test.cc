@@ -161,7 +161,7 @@ TEST(PlaneCodec, EstimatesWhetherASearchPays) {
     EXPECT_OK(pays);
     return pays.ok() && *pays;
   };
-  for (const size_t size : {8000, 20000, 40000, 262144}) {
+  for (const size_t size : {16000, 20000, 40000, 262144}) {
     SCOPED_TRACE(size);
     EXPECT_FALSE(pays(Noise(size, 1)));
     EXPECT_FALSE(pays(Exponents(size, 1)));
