@@ -76,8 +76,7 @@ struct Form {
 // The estimate of a chunk from a sample.
 struct Estimate {
   Form form;
-  double bits = 0;         // of the coded sample, for an ideal code of each plane
-  double coded_bits = 0;   // the same if noise stays raw
+  double bits = 0;         // of the coded sample
   uint32_t noise = 0;      // bit i: byte i of the numbers looks like noise
   bool all_noise = false;  // no plane would become smaller
 };
@@ -173,7 +172,6 @@ class ChunkEncoder::Impl {
       count = CompactNonzeros(numbers, count, type_.bytes, bitmap, sample_dense_.data());
       numbers = sample_dense_.data();
       estimate.bits = ByteEntropy({sample_planes_.data(), bitmap_bytes}) * static_cast<double>(bitmap_bytes);
-      estimate.coded_bits = estimate.bits;
     }
     if (rotate_if_useful) {
       form.rotated = CanRotate(form.differences) && !LowestPlaneIsConstant(numbers, count, type_.bytes);
@@ -182,10 +180,9 @@ class ChunkEncoder::Impl {
     SplitPlanes(numbers, count, type_.bytes, form.rotated, reinterpret_cast<uint8_t*>(sample_planes_.data()));
     for (int i = 0; i < type_.bytes; ++i) {
       const double entropy = ByteEntropy({sample_planes_.data() + i * count, count});
-      const bool is_noise = entropy >= (level_ == PayloadLevel::kHigh ? kHighNoiseBits : kNoiseBits);
-      if (is_noise) estimate.noise |= uint32_t{1} << i;
       estimate.bits += entropy * static_cast<double>(count);
-      estimate.coded_bits += (is_noise ? 8 : entropy) * static_cast<double>(count);
+      const double noise_bits = level_ == PayloadLevel::kHigh ? kHighNoiseBits : kNoiseBits;
+      if (entropy >= noise_bits) estimate.noise |= uint32_t{1} << i;
     }
     estimate.all_noise = estimate.noise == (uint32_t{1} << type_.bytes) - 1 && !form.zero_bitmap;
     return estimate;
@@ -215,7 +212,7 @@ class ChunkEncoder::Impl {
     const char* const sample = differences ? sample_differences_.data() : sample_.data();
     const bool has_zeros = CountZeros(sample, sampled, type_.bytes) * kFewZeros >= sampled;
     const bool code = search_all_ || type_.kind != NumberKind::kFloat;
-    double least = best->coded_bits * (1 - kFormGain);
+    double least = best->bits * (1 - kFormGain);
     if (code && (has_zeros || CanRotate(differences))) {
       CASK_ASSIGN_OR_RETURN(const size_t size, EncodeAs(first, numbers, count, best->noise, /*search=*/false));
       least = static_cast<double>(size);
@@ -226,7 +223,7 @@ class ChunkEncoder::Impl {
         if (zero_bitmap == first.zero_bitmap && rotated == first.rotated) continue;
         const Estimate other =
             EstimateForm(sample, sampled, {differences, zero_bitmap, rotated}, /*rotate_if_useful=*/false);
-        double size = other.coded_bits;
+        double size = other.bits;
         if (code) {
           CASK_ASSIGN_OR_RETURN(const size_t coded,
                                 EncodeAs(other.form, numbers, count, other.noise, /*search=*/false));

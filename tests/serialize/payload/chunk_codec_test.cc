@@ -509,6 +509,37 @@ std::vector<TakenApart> Planes(const std::string& coded, int count) {
   return planes;
 }
 
+// Huffman codes are decoded faster than frames, so a little is no reason to replace them.
+TEST(ChunkEncoder, HighKeepsHuffmanCodesThatAreNearlyAsSmall) {
+  const std::string weights = Numbers(kFloat32, 65'536, Kind::kWeights, 1);
+  ChunkEncoder fast(kFloat32, PayloadLevel::kDefault);
+  ChunkEncoder high(kFloat32, PayloadLevel::kHigh);
+  int frames = 0;
+  int kept = 0;
+  for (size_t permille = 100; permille < 300; permille += 4) {
+    SCOPED_TRACE(permille);
+    std::string repeated = weights;  // its end is its beginning
+    const size_t size = 4 * (65'536 * permille / 1000);
+    repeated.replace(repeated.size() - size, size, weights, 0, size);
+    const std::string before = EncodeOrFail(&fast, repeated);
+    const std::string after = EncodeOrFail(&high, repeated);
+    ASSERT_EQ(Flags(before), 1);
+    ASSERT_EQ(Flags(after), 1);
+    const TakenApart codes = Planes(before, 4)[3];
+    const TakenApart other = Planes(after, 4)[3];
+    ASSERT_EQ(codes.kind, 3);
+    if (other.kind == 3) {
+      ++kept;
+      EXPECT_TRUE(other.bytes == codes.bytes);
+    } else {
+      ++frames;
+      EXPECT_THAT(other.bytes.size(), Lt(codes.bytes.size() - codes.bytes.size() / 128));
+    }
+  }
+  EXPECT_THAT(frames, Gt(0));
+  EXPECT_THAT(kept, Gt(0));
+}
+
 // The planes of a chunk of float32 numbers, rotated, by the book.
 std::vector<std::string> RotatedPlanes(const std::string& bytes) {
   std::vector<std::string> planes(4);
