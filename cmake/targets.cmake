@@ -1002,6 +1002,7 @@ tensorcask_inner_library(tests_benchmarks_limits
   LINK
     Tensorcask::strided
     Tensorcask::tensor
+    absl::span
     absl::strings
     tests_benchmarks_measure)
 

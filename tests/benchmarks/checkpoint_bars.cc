@@ -100,7 +100,8 @@ void SaveRows(Folder* folder, const std::vector<Tensor>& tensors) {
           return SecondsOf([&] { Save(folder->Path("m"), tensors, /*sync=*/false, threads); });
         },
         loops, &fastest);
-    Row(absl::StrCat(name, ", its limit"), figure, 1.05, "x limit",
+    // The loop knows all tensors before it reserves their space. The writer gets them one by one.
+    Row(absl::StrCat(name, ", its limit"), figure, threads == 1 ? 1.1 : 1.15, "x limit",
         absl::StrCat("pieces of ", kPieceSizes[fastest] >> 10, " KiB written and summed"));
   }
   Row("save 64 x 4 MiB, checksummed, sync = true", to_plain_write(true, 1), 1.1, "x write",
@@ -120,6 +121,7 @@ void LoadRows(Folder* folder, std::vector<Tensor>* warm) {
   loaded.fresh = true;
   for (const int threads : {1, 2}) {
     loaded.num_threads = threads;
+    loaded.bar = threads == 1 ? 1.05 : 1.2;  // the loop has its memory before the threads start
     LoadRows(absl::StrCat("load 64 x 4 MiB, verified, fresh, threads: ", threads), loaded,
              [&] { Keep(Require(open_reader().ReadAll(threads)).back().tensor.bytes().data()); });
   }
