@@ -259,7 +259,6 @@ __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16"))) void St
   const auto* const floats = static_cast<const float*>(from);
   auto* const results = static_cast<bfloat16*>(to);
   constexpr int kSubnormal = 0x20;
-  const auto store = [](bfloat16* to, auto rounded) { std::memcpy(static_cast<void*>(to), &rounded, sizeof(rounded)); };
   size_t i = 0;
   for (; i + kLongPiece <= count; i += kLongPiece) {
     const __m512 a = _mm512_loadu_ps(floats + i);
@@ -269,13 +268,16 @@ __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16"))) void St
     const auto subnormal =
         _kor_mask16(_kor_mask16(_mm512_fpclass_ps_mask(a, kSubnormal), _mm512_fpclass_ps_mask(b, kSubnormal)),
                     _kor_mask16(_mm512_fpclass_ps_mask(c, kSubnormal), _mm512_fpclass_ps_mask(d, kSubnormal)));
-    store(results + i, _mm512_cvtne2ps_pbh(b, a));
-    store(results + i + 32, _mm512_cvtne2ps_pbh(d, c));
+    const __m512bh first = _mm512_cvtne2ps_pbh(b, a);
+    const __m512bh second = _mm512_cvtne2ps_pbh(d, c);
+    std::memcpy(static_cast<void*>(results + i), &first, sizeof(first));
+    std::memcpy(static_cast<void*>(results + i + 32), &second, sizeof(second));
     if (subnormal != 0) StoreSubnormalBfloat16s(floats + i, results + i, kLongPiece);
   }
   for (; i < count; i += kPiece) {
     const __m512 values = _mm512_loadu_ps(floats + i);
-    store(results + i, _mm512_cvtneps_pbh(values));
+    const __m256bh rounded = _mm512_cvtneps_pbh(values);
+    std::memcpy(static_cast<void*>(results + i), &rounded, sizeof(rounded));
     if (_mm512_fpclass_ps_mask(values, kSubnormal) != 0) {
       StoreSubnormalBfloat16s(floats + i, results + i, kPiece);
     }
