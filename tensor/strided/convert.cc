@@ -43,13 +43,14 @@ using internal::FewElements;
 constexpr int64_t kTileBytes = 128 << 10;  // of each side: both stay in the second-level cache
 constexpr int64_t kSmallTile = 128;        // elements
 constexpr int64_t kLongRun = 64;           // elements
-constexpr size_t kStackBytes = 16 << 10;   // room for the tiles of small tensors
+constexpr size_t kStackBytes = 16 << 10;   // room for the tiles of small tensors, and for few elements
 constexpr int64_t kFewConverted = 1024;    // elements, of at most 16 bytes, for which the stack has room
+static_assert(kFewConverted * 16 <= kStackBytes);
 
 using Numbers = absl::InlinedVector<int64_t, 8>;
 
 // A conversion in tiles that fit the cache. The kernels need dense elements. A side on which a tile is dense, or
-// consists of long dense runs, is used in place. Otherwise CopyStrided gathers the tile into scratch memory first, or
+// consists of long dense runs, is used in place. Otherwise a copy gathers the tile into scratch memory first, or
 // scatters it afterwards.
 class TiledConversion {
  public:
@@ -134,11 +135,9 @@ class TiledConversion {
 
   struct Side {
     Side(DType dtype, int64_t offset)
-        : dtype(dtype),
-          element_size(static_cast<int64_t>(ElementSize(dtype))),
+        : element_size(static_cast<int64_t>(ElementSize(dtype))),
           offset(offset),
           kernels(internal::KernelsFor(ElementSize(dtype), GetCpuFeatures())) {}
-    const DType dtype;
     const int64_t element_size;
     const int64_t offset;
     const internal::CopyKernels& kernels;
@@ -158,7 +157,7 @@ class TiledConversion {
   // Copies `count` elements along `axes`.
   static void CopyTile(const Side& side, const Axes& axes, int64_t count, const char* from_base, int64_t from,
                        char* to_base, int64_t to) {
-    if (count <= kSmallTile) {  // less work than preparing a call of CopyStrided
+    if (count <= kSmallTile) {  // less work than a plan
       const int64_t size = side.element_size;
       // Rectangles: the two inner axes at once.
       Axes others = axes;
@@ -223,14 +222,16 @@ class TiledConversion {
     }
   }
 
-  // True if the elements of a full tile are consecutive on this side. Then the smaller tiles at the ends are dense,
-  // too, because only the outermost axis of a dense tile can be cut.
+  // True if the elements of each tile are consecutive on this side, the smaller tiles at the ends included: of the axes
+  // of a dense tile, only the outermost one is cut.
   bool IsDense(Steps steps) const {
     int64_t dense = 1;
+    bool is_cut = false;  // an axis inside this one
     for (size_t axis = axes_.size(); axis-- > 0;) {
       if (extents_[axis] == 1) continue;
-      if (axes_[axis].*steps != dense) return false;
+      if (is_cut || axes_[axis].*steps != dense) return false;
       dense *= extents_[axis];
+      is_cut = extents_[axis] < axes_[axis].size;
     }
     return true;
   }
@@ -319,7 +320,7 @@ inline void ConvertFew(const FewElements& few, const TensorView& from, TensorVie
       .Run(few.First(from), few.MutableFirst(to), static_cast<size_t>(few.count));
 }
 
-// Any conversion. Not a part of Convert, whose registers the compiler would save for it on every call.
+// Any conversion. Separate from Convert: otherwise the compiler saves registers on every call.
 ABSL_ATTRIBUTE_NOINLINE absl::Status ConvertAny(const TensorView& from, TensorView* to, const CopyOptions& options) {
   CASK_RETURN_IF_ERROR(CheckDTypes(from.dtype(), to->dtype()));
   const auto refused = [&](absl::string_view why) {

@@ -93,7 +93,7 @@ bool MayMeet(const Layout& from, const Layout& to, uintptr_t distance_bytes, siz
   return divisor == 0 || distance_bytes / object_bytes % divisor == 0;
 }
 
-// Any copy of one dtype. Not a part of Copy, whose registers the compiler would save for it on every call.
+// Any copy of one dtype. Separate from Copy: otherwise the compiler saves registers on every call.
 ABSL_ATTRIBUTE_NOINLINE absl::Status CopyAny(const TensorView& from, TensorView* to, const CopyOptions& options) {
   if (from.dims() != to->dims()) return Refused(from, *to, "the dims differ");
   if (from.num_elements() == 0) return absl::OkStatus();

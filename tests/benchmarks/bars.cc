@@ -5,14 +5,8 @@
 // One thread, medians, warm memory unless a row says otherwise. tools/dev bench bars runs this. Its arguments are names
 // of groups of rows; without arguments it measures all.
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -112,7 +106,7 @@ int main(int argc, char** argv) {
   };
   const std::vector<BarGroup> groups = Require(ChosenGroups(all, std::vector<std::string>(argv + 1, argv + argc)));
   std::printf("%s\n", DescribeMachine().c_str());
-  std::printf("%-70s %19s %12s  %-6s  %s\n", "what", "figure", "bar", "", "compared to, in the same run");
+  std::printf("%-70s %19s %10s  %-6s  %s\n", "what", "figure", "bar", "", "compared to, in the same run");
   for (const BarGroup& group : groups) group.rows();
   if (MissedRows() > 0) std::printf("%d missed\n", MissedRows());
   return 0;

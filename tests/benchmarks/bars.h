@@ -19,20 +19,25 @@ inline int& MissedRows() {
   return missed;
 }
 
-inline void PrintRow(const std::string& name, const Figure& figure, const char* relation, double bar, bool met,
-                     const char* unit, const std::string& compared_to) {
-  MissedRows() += met ? 0 : 1;
-  std::printf("%-70s %9.2f %-9s %s %7.2f  %-6s  %s", name.c_str(), figure.median, unit, relation, bar,
-              met ? "met" : "missed", compared_to.c_str());
+// The end of a row.
+inline void PrintNoise(const Figure& figure) {
   if (figure.spread > kNoisySpread) std::printf("  (noisy: rounds differ by %.0f %%)", 100 * figure.spread);
   std::printf("\n");
   std::fflush(stdout);
 }
 
-// A figure without a bar, beside a row that has one: what the same work is in another measure.
+inline void PrintRow(const std::string& name, const Figure& figure, const char* relation, double bar, bool met,
+                     const char* unit, const std::string& compared_to) {
+  MissedRows() += met ? 0 : 1;
+  std::printf("%-70s %9.2f %-9s %s %7.2f  %-6s  %s", name.c_str(), figure.median, unit, relation, bar,
+              met ? "met" : "missed", compared_to.c_str());
+  PrintNoise(figure);
+}
+
+// A figure without a bar, beside a row that has one: the same work in another unit.
 inline void Note(const std::string& name, const Figure& figure, const char* unit, const std::string& compared_to) {
-  std::printf("%-70s %9.2f %-9s %21s%s\n", name.c_str(), figure.median, unit, "", compared_to.c_str());
-  std::fflush(stdout);
+  std::printf("%-70s %9.2f %-9s %20s%s", name.c_str(), figure.median, unit, "", compared_to.c_str());
+  PrintNoise(figure);
 }
 
 inline void Row(const std::string& name, const Figure& figure, double bar, const char* unit,

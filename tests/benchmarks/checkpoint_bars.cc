@@ -7,12 +7,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/serialize/checkpoint/write/background_save.h"
 #include "tensorcask/serialize/checkpoint/writer.h"
@@ -65,7 +67,7 @@ void PlainWrite(const std::string& path, const std::vector<Tensor>& tensors, boo
   close(file);
 }
 
-void SaveRows(Folder* folder, const std::vector<Tensor>& tensors) {
+void RowsOfSaves(Folder* folder, const std::vector<Tensor>& tensors) {
   const auto to_plain_write = [&](bool sync, int threads) {
     std::vector<double> ratios;
     for (int round = 0; round < 12; ++round) {
@@ -108,7 +110,7 @@ void SaveRows(Folder* folder, const std::vector<Tensor>& tensors) {
       "write() into reserved space, fsync");
 }
 
-void LoadRows(Folder* folder, std::vector<Tensor>* warm) {
+void RowsOfLoads(Folder* folder, std::vector<Tensor>* warm) {
   const auto open_reader = [&] { return Require(CheckpointReader::Open(folder->Path("m"))); };
   Loaded loaded;
   loaded.path = folder->Path("m.data-00000-of-00001");
@@ -149,20 +151,20 @@ void CheckpointRows() {
     tensors.push_back(Filled(TensorShape({1, static_cast<int64_t>(kMiB)}), static_cast<uint32_t>(i)));
   }
   Folder folder = Folder::OnDisk();
-  SaveRows(&folder, tensors);
+  RowsOfSaves(&folder, tensors);
   folder.Clear();
   Save(folder.Path("m"), tensors, /*sync=*/false, /*threads=*/1);
   std::vector<Tensor> warm;
   for (const Tensor& tensor : tensors) warm.push_back(Require(tensor.Clone()));
-  LoadRows(&folder, &warm);
+  RowsOfLoads(&folder, &warm);
 }
 
-// What a training loop waits for while 1 GiB is taken away from under it.
+// What a training loop waits for while 1 GiB is saved in the background.
 void BackgroundRow() {
-  constexpr int kTensors = 1000;
+  constexpr int kManyTensors = 1000;
   std::vector<Tensor> tensors;
   std::vector<std::string> names;
-  for (int i = 0; i < kTensors; ++i) {
+  for (int i = 0; i < kManyTensors; ++i) {
     tensors.push_back(Filled(TensorShape({512, 525}), static_cast<uint32_t>(i)));
     names.push_back(absl::StrCat("model/layer", i, "/kernel"));
   }
@@ -176,7 +178,7 @@ void BackgroundRow() {
     std::unique_ptr<BackgroundSave> going_on;
     stalls.push_back(SecondsOf([&] {
       CheckpointWriter writer = Require(CheckpointWriter::Create(folder.Path("m"), options));
-      for (size_t i = 0; i < kTensors; ++i) Require(writer.Add(names[i], tensors[i]));
+      for (size_t i = 0; i < kManyTensors; ++i) Require(writer.Add(names[i], tensors[i]));
       going_on = std::make_unique<BackgroundSave>(Require(writer.FinishInBackground()));
     }));
     Require(going_on->Wait());
@@ -185,7 +187,7 @@ void BackgroundRow() {
 }
 
 void LookupRows() {
-  constexpr int kTensors = 1'000'000;
+  constexpr int kManyTensors = 1'000'000;
   Folder folder = Folder::OnDisk();
   const auto name = [](int i) { return absl::StrFormat("model/layer_%07d/weights", i); };
   {
@@ -193,7 +195,7 @@ void LookupRows() {
     options.sync = false;
     CheckpointWriter writer = Require(CheckpointWriter::Create(folder.Path("m"), options));
     const Tensor scalar = Tensor::Scalar<float>(1);
-    for (int i = 0; i < kTensors; ++i) Require(writer.Add(name(i), scalar));
+    for (int i = 0; i < kManyTensors; ++i) Require(writer.Add(name(i), scalar));
     Require(writer.Finish());
   }
   const std::string prefix = folder.Path("m");
@@ -203,7 +205,7 @@ void LookupRows() {
   std::vector<double> again;
   const CheckpointReader reader = Require(CheckpointReader::Open(prefix));
   for (int i = 0; i < 200; ++i) {
-    const std::string wanted = name((i * 4999 + 17) % kTensors);  // each in a block of its own
+    const std::string wanted = name((i * 4999 + 17) % kManyTensors);  // each in a block of its own
     cold.push_back(SecondsOf([&] { Keep(Require(reader.Find(wanted)).offset); }));
     again.push_back(SecondsOf([&] { Keep(Require(reader.Find(wanted)).offset); }));
   }

@@ -42,8 +42,8 @@ void WriteInPieces(const std::vector<absl::string_view>& texts, const std::vecto
 using ExtendSum = uint32_t (*)(uint32_t sum, absl::string_view bytes);
 
 // Reads the file from `offset` on into the spans, one behind the other, on `num_threads` threads that take a span each
-// in turn. Reads in pieces of `piece_bytes`, and sums each of them while it is in the cache (null: not). CHECKs that
-// this succeeds.
+// in turn. Reads in pieces of `piece_bytes`, and sums each of them while it is in the cache (null: no sums). CHECKs
+// that this succeeds.
 void ReadInPieces(const std::string& path, uint64_t offset, const std::vector<absl::Span<char>>& into,
                   size_t piece_bytes, ExtendSum extend, int num_threads = 1);
 

@@ -18,9 +18,9 @@ namespace tensorcask::benchmarks {
 struct Loaded {
   std::string path;
   uint64_t offset = 0;
-  std::vector<Tensor>* warm;   // read into, if not `fresh`
-  ExtendSum extend = nullptr;  // how they are verified; null: not
-  bool fresh = false;          // into memory of the default allocator, allocated for it each time
+  std::vector<Tensor>* warm = nullptr;  // read into, if not `fresh`
+  ExtendSum extend = nullptr;           // the checksum; null: none
+  bool fresh = false;                   // into memory of the default allocator, allocated for it each time
   int num_threads = 1;
   double bar = 1.05;  // over the limit
 };

@@ -1,11 +1,5 @@
 #include "tensorcask/tensor/strided/internal/convert_kernels.h"
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#elif defined(__aarch64__)
-#include <arm_neon.h>
-#endif
-
 #include <algorithm>
 #include <array>
 #include <complex>
@@ -16,6 +10,7 @@
 
 #include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/cpu.h"
+#include "tensorcask/tensor/base/simd.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/float_types.h"
 #include "tensorcask/tensor/internal/float_types_inl.h"
@@ -248,26 +243,34 @@ __attribute__((target("avx2,f16c"))) void LoadHalvesAvx2(const void* from, void*
     _mm256_storeu_ps(floats + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(halves + i))));
   }
 }
-// Apart from the loop below, which needs no stack without it.
+
+// A separate function, so that the loop below needs no stack frame.
 __attribute__((noinline, cold)) void StoreSubnormalBfloat16s(const float* from, bfloat16* to, size_t count) {
   LoopAvx512<StoreOf<bfloat16>>(from, to, count);
 }
 
-// The processor has an instruction for bfloat16, which takes subnormal numbers for zeros.
+// Twice the magnitude's bits, less 1: below 0x00ffffff for subnormal numbers alone, since 0 wraps around.
+__attribute__((target("avx512f"))) inline __m512i MagnitudeOrder(__m512 value) {
+  const __m512i bits = _mm512_castps_si512(value);
+  return _mm512_sub_epi32(_mm512_add_epi32(bits, bits), _mm512_set1_epi32(1));
+}
+
+// The processor has an instruction for bfloat16, which treats subnormal numbers as zeros. They are looked for as
+// integers: instructions for floats may treat them as zeros, too.
 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16"))) void StoreBfloat16s(const void* from, void* to,
                                                                                              size_t count) {
   const auto* const floats = static_cast<const float*>(from);
   auto* const results = static_cast<bfloat16*>(to);
-  constexpr int kSubnormal = 0x20;
+  const __m512i subnormals = _mm512_set1_epi32(0x00ffffff);
   size_t i = 0;
   for (; i + kLongPiece <= count; i += kLongPiece) {
     const __m512 a = _mm512_loadu_ps(floats + i);
     const __m512 b = _mm512_loadu_ps(floats + i + 16);
     const __m512 c = _mm512_loadu_ps(floats + i + 32);
     const __m512 d = _mm512_loadu_ps(floats + i + 48);
-    const auto subnormal =
-        _kor_mask16(_kor_mask16(_mm512_fpclass_ps_mask(a, kSubnormal), _mm512_fpclass_ps_mask(b, kSubnormal)),
-                    _kor_mask16(_mm512_fpclass_ps_mask(c, kSubnormal), _mm512_fpclass_ps_mask(d, kSubnormal)));
+    const __m512i least = _mm512_min_epu32(_mm512_min_epu32(MagnitudeOrder(a), MagnitudeOrder(b)),
+                                           _mm512_min_epu32(MagnitudeOrder(c), MagnitudeOrder(d)));
+    const auto subnormal = _mm512_cmplt_epu32_mask(least, subnormals);
     const __m512bh first = _mm512_cvtne2ps_pbh(b, a);
     const __m512bh second = _mm512_cvtne2ps_pbh(d, c);
     std::memcpy(static_cast<void*>(results + i), &first, sizeof(first));
@@ -278,7 +281,7 @@ __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16"))) void St
     const __m512 values = _mm512_loadu_ps(floats + i);
     const __m256bh rounded = _mm512_cvtneps_pbh(values);
     std::memcpy(static_cast<void*>(results + i), &rounded, sizeof(rounded));
-    if (_mm512_fpclass_ps_mask(values, kSubnormal) != 0) {
+    if (_mm512_cmplt_epu32_mask(MagnitudeOrder(values), subnormals) != 0) {
       StoreSubnormalBfloat16s(floats + i, results + i, kPiece);
     }
   }

@@ -20,7 +20,7 @@ void Copy(const char* from, const Layout& layout, char* to, const int64_t* to_st
   constexpr auto kSize = static_cast<int64_t>(kBytes);
   const int64_t* const dims = layout.dims().data();
   const int64_t* const from_strides = layout.strides().data();
-  // A row is the last axis. The strides of an axis of one element are arbitrary; nothing below multiplies them.
+  // A row is the last axis. The strides of an axis of one element are arbitrary; below they are multiplied by 0 only.
   const int last = layout.rank() - 1;
   if (last < 0) return static_cast<void>(std::memcpy(to, from, kBytes));
   const int64_t count = dims[last];

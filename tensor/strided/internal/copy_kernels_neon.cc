@@ -46,9 +46,15 @@ struct Vector {
   // Bytes i * kPiece and on.
   template <int kPiece, int i>
   void StorePiece(char* to) const {
-    if constexpr (kPiece == 4) vst1q_lane_u32(reinterpret_cast<uint32_t*>(to), vreinterpretq_u32_u8(bits), i);
+    if constexpr (kPiece == 4) {
+      const uint32_t piece = vgetq_lane_u32(vreinterpretq_u32_u8(bits), i);
+      std::memcpy(to, &piece, sizeof(piece));
+    }
     if constexpr (kPiece == 16) Store(to, *this);
-    if constexpr (kPiece == 8) vst1q_lane_u64(reinterpret_cast<uint64_t*>(to), vreinterpretq_u64_u8(bits), i);
+    if constexpr (kPiece == 8) {
+      const uint64_t piece = vgetq_lane_u64(vreinterpretq_u64_u8(bits), i);
+      std::memcpy(to, &piece, sizeof(piece));
+    }
   }
   static void StorePairs(Vector a, Vector b, char* to, int64_t) {
     Store(to, a);

@@ -32,10 +32,10 @@ constexpr int64_t kPackedBytes = 8 << 10;  // such a piece if it is one range of
 constexpr int64_t kRowBytes = 256;         // of a tile with two different axes
 // kLines: a tile is one cache line high and this wide, so that the processor's prefetcher follows the few rows of the
 // source, and the pages of the destination are still in the second-level TLB when the next tile writes them. If the
-// source's rows are short and adjacent, they are read as one: then a tile is so many lines high and as wide as they
-// are. (Measured on a Zen 4 for 64 MiB of all element sizes: 0.6 to 1.4 x memcpy, against 1.4 to 3.6 for tiles through
-// scratch memory. Bytes by tiles of 1,024, 2,048 and 8,192 lines: 1.16, 1.19, 1.22 with small pages, and 1.25, 1.16,
-// 1.10 with huge ones; from NHWC to NCHW by tiles of 4, 8 and 16 lines 0.86, 0.71, 0.71.)
+// source's rows are short and adjacent, they are read as one: then a tile is kLinesOfColumn lines high and as wide as a
+// row of the source. (Measured on a Zen 4 for 64 MiB of all element sizes: 0.6 to 1.4 x memcpy, against 1.4 to 3.6 for
+// tiles through scratch memory. Bytes by tiles of 1,024, 2,048 and 8,192 lines: 1.16, 1.19, 1.22 with small pages, and
+// 1.25, 1.16, 1.10 with huge ones; from NHWC to NCHW by tiles of 4, 8 and 16 lines 0.86, 0.71, 0.71.)
 constexpr int64_t kLinesOfTile = 2048;
 constexpr int64_t kLinesOfColumn = 8;
 constexpr int64_t kShortRowBytes = 4 << 10;
@@ -44,7 +44,7 @@ constexpr size_t kMaxLoops = TensorShape::kMaxRank + 2;  // one for each axis, a
 constexpr int64_t kShortestStreamed = 512;   // bytes of a row; shorter rows share too many lines with others
 constexpr int64_t kPartsPerThread = 4;       // so that threads finish at about the same time
 constexpr int64_t kInCacheBytes = 16 << 10;  // of the destination: both sides fit into the first-level cache
-constexpr int64_t kLaneBytes = 16;           // the shortest side of a block that is transposed in registers
+constexpr int64_t kLaneBytes = 16;           // of a register that every processor has
 
 // The plan of a copy. A kernel copies two axes, in tiles; loops walk the other axes and the tiles.
 //
@@ -72,7 +72,7 @@ class StridedCopy {
   enum class Store : uint8_t {
     kDirect,   // the kernel writes to the destination
     kThrough,  // non-temporal stores, by a kernel that reads the source
-    kLines,    // the same for a transpose: each row of a tile is one cache line
+    kLines,    // the same for a transpose: each row of a tile is one cache line or several
     kPacked,   // non-temporal stores: a tile is one range of the destination
     kRows,     // non-temporal stores: each row of a tile is one range
   };

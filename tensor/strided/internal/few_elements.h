@@ -1,4 +1,4 @@
-// What copies and conversions of few elements share: so few that checks and a plan would take longer than the work.
+// What copies and conversions of few elements share: so few that the usual checks would take longer than the work.
 // Internal.
 
 #ifndef TENSORCASK_TENSOR_STRIDED_INTERNAL_FEW_ELEMENTS_H_
@@ -21,7 +21,7 @@ inline constexpr int64_t kFewElements = 4096;
 // Two views with equal dims, the destination row-major, and few elements of a fixed size in memory of the host.
 struct FewElements {
   enum class Kind : uint8_t {
-    kNo,       // they are not like that
+    kNo,       // none of these
     kDense,    // the source is row-major, too
     kStrided,  // it is not, and has at most max_strided elements
   };
@@ -32,7 +32,7 @@ struct FewElements {
         to_size(from.dtype() == to.dtype() ? from_size : ElementSize(to.dtype())) {
     const int rank = to.rank();
     if (count <= 0 || count > kFewElements || from.rank() != rank || from_size == 0 || to_size == 0) return;
-    // One loop for what takes longer as Layout::IsContiguous and a comparison of the dims.
+    // One loop compares the dims and checks both strides; calls for each would take longer.
     const int64_t* const dims = to.dims().data();
     const int64_t* const from_dims = from.dims().data();
     const int64_t* const strides = to.strides().data();

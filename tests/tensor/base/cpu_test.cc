@@ -51,7 +51,8 @@ TEST(CpuFeatures, LevelsInventNothing) {
     SCOPED_TRACE(level);
     const CpuFeatures features = internal::LimitFeatures(CpuFeatures(), level);
     EXPECT_FALSE(features.sse42 || features.pclmul || features.avx2 || features.vpclmul256 || features.avx512 ||
-                 features.vpclmul512 || features.vbmi2 || features.bf16 || features.amd || features.neon || features.arm_crc32);
+                 features.vpclmul512 || features.vbmi2 || features.bf16 || features.amd || features.neon ||
+                 features.arm_crc32);
   }
 }
 

@@ -2,6 +2,10 @@
 
 #include "tensorcask/tensor/strided/convert.h"
 
+#if defined(__SSE2__)
+#include <xmmintrin.h>
+#endif
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -166,7 +170,33 @@ TEST(ConvertLayouts, ToSmallerElements) {
   }
 }
 
-// An instruction that rounds takes subnormal numbers for zeros.
+// Windows over one row of numbers: the next window begins where a tile of another one may be cut.
+TEST(ConvertLayouts, OfWindowsThatOverlap) {
+  const TensorView numbers = Counting(TensorShape({60000}));
+  for (const int64_t step : {16, 32, 64, 128, 256}) {
+    for (const int64_t length : {100, 130, 200, 500}) {
+      const TensorView windows = *numbers.Unfold(0, length, step);
+      for (const bool transposed : {false, true}) {
+        const TensorView from = transposed ? *windows.Transpose(0, 1) : windows;
+        for (const DType dtype : {DType::kFloat64, DType::kInt32, DType::kFloat32}) {
+          SCOPED_TRACE(absl::StrCat(from.ToString(), " to ", DTypeName(dtype)));
+          if (dtype == DType::kFloat64) {
+            EXPECT_TRUE(Doubles(*ConvertTo(from, dtype)) == Ints(from));
+            continue;
+          }
+          // From larger elements: float64 to float32 or int32.
+          TensorView doubles = *ConvertTo(numbers, DType::kFloat64);
+          doubles = *doubles.Unfold(0, length, step);
+          if (transposed) doubles = *doubles.Transpose(0, 1);
+          const TensorView back = *ConvertTo(*ConvertTo(doubles, dtype), DType::kFloat64);
+          EXPECT_TRUE(Doubles(back) == Ints(from));
+        }
+      }
+    }
+  }
+}
+
+// An instruction that rounds treats subnormal numbers as zeros.
 TEST(ConvertBfloat16, RoundsSubnormalNumbersAmongOthers) {
   std::mt19937 random(1);
   for (const int64_t count : {1, 15, 16, 17, 48, 64, 65, 127, 200, 5000}) {
@@ -186,6 +216,26 @@ TEST(ConvertBfloat16, RoundsSubnormalNumbersAmongOthers) {
     }
   }
 }
+
+#if defined(__SSE2__)
+// Even if the program lets the processor treat subnormal numbers as zeros.
+TEST(ConvertBfloat16, RoundsSubnormalNumbersWhereTheProcessorSkipsThem) {
+  constexpr unsigned kFlushToZeroAndDenormalsAreZeros = 0x8040;
+  Tensor from = *Tensor::Create(DType::kFloat32, TensorShape({200}));
+  for (uint32_t i = 0; i < 200; ++i) {
+    const uint32_t bits = 0x00012345 * (i % 50) + (i % 3 == 0 ? 0x80000000 : 0);
+    std::memcpy(&from.mutable_data<float>()[i], &bits, sizeof(bits));
+  }
+  const TensorView expected = *ConvertTo(from, DType::kBfloat16);
+  const unsigned before = _mm_getcsr();
+  _mm_setcsr(before | kFlushToZeroAndDenormalsAreZeros);
+  const absl::StatusOr<TensorView> rounded = ConvertTo(from, DType::kBfloat16);
+  _mm_setcsr(before);
+  ASSERT_OK(rounded.status());
+  EXPECT_EQ(rounded->bytes(), expected.bytes());
+  EXPECT_NE(expected.data<bfloat16>()[1].bits(), 0);
+}
+#endif
 
 struct LargeCase {
   const char* name;
