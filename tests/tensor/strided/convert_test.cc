@@ -181,14 +181,14 @@ TEST(ConvertLayouts, OfWindowsThatOverlap) {
         for (const DType dtype : {DType::kFloat64, DType::kInt32, DType::kFloat32}) {
           SCOPED_TRACE(absl::StrCat(from.ToString(), " to ", DTypeName(dtype)));
           if (dtype == DType::kFloat64) {
-            EXPECT_TRUE(Doubles(*ConvertTo(from, dtype)) == Ints(from));
+            EXPECT_TRUE(Doubles(*ConvertTo(from, dtype, MemoryFormat::kContiguous)) == Ints(from));
             continue;
           }
           // From larger elements: float64 to float32 or int32.
           TensorView doubles = *ConvertTo(numbers, DType::kFloat64);
           doubles = *doubles.Unfold(0, length, step);
           if (transposed) doubles = *doubles.Transpose(0, 1);
-          const TensorView back = *ConvertTo(*ConvertTo(doubles, dtype), DType::kFloat64);
+          const TensorView back = *ConvertTo(*ConvertTo(doubles, dtype, MemoryFormat::kContiguous), DType::kFloat64);
           EXPECT_TRUE(Doubles(back) == Ints(from));
         }
       }
