@@ -103,7 +103,7 @@ void RowsOfSaves(Folder* folder, const std::vector<Tensor>& tensors) {
         },
         loops, &fastest);
     // The loop knows all tensors before it reserves their space. The writer gets them one by one.
-    Row(absl::StrCat(name, ", its limit"), figure, threads == 1 ? 1.1 : 1.15, "x limit",
+    Row(absl::StrCat(name, ", its limit"), figure, kLimitBar, "x limit",
         absl::StrCat("pieces of ", kPieceSizes[fastest] >> 10, " KiB written and summed"));
   }
   Row("save 64 x 4 MiB, checksummed, sync = true", to_plain_write(true, 1), 1.1, "x write",
@@ -123,7 +123,6 @@ void RowsOfLoads(Folder* folder, std::vector<Tensor>* warm) {
   loaded.fresh = true;
   for (const int threads : {1, 2}) {
     loaded.num_threads = threads;
-    loaded.bar = threads == 1 ? 1.1 : 1.2;  // the loop has its memory before the threads start
     LoadRows(absl::StrCat("load 64 x 4 MiB, verified, fresh, threads: ", threads), loaded,
              [&] { Keep(Require(open_reader().ReadAll(threads)).back().tensor.bytes().data()); });
   }

@@ -29,6 +29,9 @@ struct LimitLoop {
 // 1, and both are whole cache lines.
 std::vector<LimitLoop> LimitLoops(const TensorView& from);
 
+// A save or a load takes so much of the best of its loops at most.
+inline constexpr double kLimitBar = 1.05;
+
 // The sizes of pieces, in bytes, for WriteInPieces and ReadInPieces.
 inline constexpr size_t kPieceSizes[] = {size_t{256} << 10, size_t{512} << 10, size_t{1} << 20};
 

@@ -43,7 +43,7 @@ void LoadRows(const std::string& name, const Loaded& loaded, const std::function
   size_t fastest = 0;
   const Figure figure = RatioToFastest(
       kRounds, [&] { return SecondsOf(load); }, loops, &fastest);
-  Row(absl::StrCat(name, ", its limit"), figure, loaded.bar, "x limit",
+  Row(absl::StrCat(name, ", its limit"), figure, kLimitBar, "x limit",
       absl::StrCat("pieces of ", kPieceSizes[fastest] >> 10, " KiB read", loaded.extend == nullptr ? "" : " and summed",
                    " into ", memory, " memory, threads: ", loaded.num_threads));
 }

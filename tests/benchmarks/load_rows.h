@@ -22,7 +22,6 @@ struct Loaded {
   ExtendSum extend = nullptr;           // the checksum; null: none
   bool fresh = false;                   // into memory of the default allocator, allocated for it each time
   int num_threads = 1;
-  double bar = 1.05;  // over the limit
 };
 
 // Two rows: what `load` takes beside read() of one thread into the same kind of memory, without a bar, and over its
