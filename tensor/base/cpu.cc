@@ -6,6 +6,11 @@
 #include <sys/auxv.h>
 #endif
 
+#if defined(__linux__)
+#include <unistd.h>
+#endif
+
+#include <cstdint>
 #include <cstdlib>
 
 #include "absl/strings/string_view.h"
@@ -35,7 +40,6 @@ CpuFeatures DetectFeatures() {
   features.vpclmul512 = features.vpclmul256 && features.avx512;
   features.vbmi2 = features.avx512 && __builtin_cpu_supports("avx512vbmi2");
   features.bf16 = features.avx512 && __builtin_cpu_supports("avx512bf16");
-  features.amd = __builtin_cpu_is("amd");
 #elif defined(__aarch64__)
   features.neon = true;
 #if defined(__linux__)
@@ -48,9 +52,65 @@ CpuFeatures DetectFeatures() {
   return features;
 }
 
+internal::CpuMaker DetectMaker() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_is("amd")) return internal::CpuMaker::kAmd;
+  if (__builtin_cpu_is("intel")) return internal::CpuMaker::kIntel;
+#endif
+  return internal::CpuMaker::kUnknown;
+}
+
+CpuTuning DetectTuning() {
+  int64_t l1_bytes = 0;
+  int64_t l2_bytes = 0;
+#if defined(_SC_LEVEL1_DCACHE_SIZE) && defined(_SC_LEVEL2_CACHE_SIZE)
+  l1_bytes = sysconf(_SC_LEVEL1_DCACHE_SIZE);
+  l2_bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+#endif
+  return internal::TuningFor(DetectMaker(), l1_bytes, l2_bytes);
+}
+
+// What is known of a family of processors, found by maker and second-level cache. The pages are those of the
+// second-level TLB (AMD, "Software Optimization Guide" of the families 17h, 19h and of Zen 4; Intel, "64 and IA-32
+// Architectures Optimization Reference Manual"). How the pieces were
+// measured stands in serialize/checkpoint/write/tensor_job.cc.
+struct CpuFamily {
+  internal::CpuMaker maker;
+  int64_t l2_bytes;  // at least
+  int64_t tlb_pages;
+  int64_t write_piece_bytes;
+};
+constexpr CpuFamily kFamilies[] = {
+    {internal::CpuMaker::kAmd, 1024 << 10, 3072, 512 << 10},    // Zen 4 and later
+    {internal::CpuMaker::kAmd, 0, 2048, 512 << 10},             // Zen 2 and Zen 3
+    {internal::CpuMaker::kIntel, 1280 << 10, 2048, 256 << 10},  // Ice Lake and later, of servers
+    {internal::CpuMaker::kIntel, 0, 1536, 256 << 10},           // Skylake and later
+};
+
+// The level that the environment asks for; empty without one.
+absl::string_view LevelOfEnvironment() {
+  const char* const level = std::getenv("TENSORCASK_CPU");
+  return level == nullptr ? absl::string_view() : absl::string_view(level);
+}
+
 }  // namespace
 
 namespace internal {
+
+CpuTuning TuningFor(CpuMaker maker, int64_t l1_bytes, int64_t l2_bytes) {
+  CpuTuning tuning;
+  // A virtual machine may tell anything. Outside these ranges a size is not believed.
+  if (l1_bytes >= 8 << 10 && l1_bytes <= 1 << 20) tuning.l1_bytes = l1_bytes;
+  if (l2_bytes >= 128 << 10 && l2_bytes <= 64 << 20) tuning.l2_bytes = l2_bytes;
+  for (const CpuFamily& family : kFamilies) {
+    if (family.maker != maker || family.l2_bytes > tuning.l2_bytes) continue;
+    tuning.tlb_pages = family.tlb_pages;
+    tuning.write_piece_bytes = family.write_piece_bytes;
+    break;
+  }
+  return tuning;
+}
 
 CpuFeatures LimitFeatures(CpuFeatures features, absl::string_view level) {
   // Each level hides what the levels before it in this list add.
@@ -67,10 +127,19 @@ CpuFeatures LimitFeatures(CpuFeatures features, absl::string_view level) {
 const CpuFeatures& GetCpuFeatures() {
   static const CpuFeatures features = [] {
     const CpuFeatures detected = DetectFeatures();
-    const char* const level = std::getenv("TENSORCASK_CPU");
-    return level == nullptr || *level == '\0' ? detected : internal::LimitFeatures(detected, level);
+    const absl::string_view level = LevelOfEnvironment();
+    return level.empty() ? detected : internal::LimitFeatures(detected, level);
   }();
   return features;
+}
+
+const CpuTuning& GetCpuTuning() {
+  static const CpuTuning tuning = [] {
+    const absl::string_view level = LevelOfEnvironment();
+    const bool hidden = !level.empty() && level != "avx512" && level != "avx2" && level != "sse42";
+    return hidden ? CpuTuning() : DetectTuning();
+  }();
+  return tuning;
 }
 
 }  // namespace tensorcask

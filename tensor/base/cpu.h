@@ -1,15 +1,19 @@
-// What the processor can do. Every choice of a vector kernel goes through this header.
+// What the processor can do, and how large its caches are. Every choice of a vector kernel, or of a size that fits a
+// cache, goes through this header.
 //
 //   __attribute__((target("avx2"))) void CopyAvx2(...);
 //   const auto copy = GetCpuFeatures().avx2 ? CopyAvx2 : CopyScalar;
+//   const int64_t tile_bytes = GetCpuTuning().l2_bytes / 8;
 //
-// TENSORCASK_CPU in the environment hides extensions, so that each kernel can be tested on one machine: "scalar" hides
-// all, the maker too, "sse42" leaves sse42 and pclmul, "avx2" leaves avx2 and vpclmul256 as well, "avx512" hides
-// nothing. Of ARM's extensions "scalar" alone hides some: all. Any other text counts as "scalar", so that a misspelling
+// TENSORCASK_CPU in the environment hides extensions, so that each kernel can be tested on one machine: "sse42" leaves
+// sse42 and pclmul, "avx2" leaves avx2 and vpclmul256 as well, "avx512" hides nothing. "scalar" hides all, ARM's too,
+// and the caches: the tuning is that of an unknown processor. Any other text counts as "scalar", so that a misspelling
 // costs speed and nothing else; empty counts as unset.
 
 #ifndef TENSORCASK_TENSOR_BASE_CPU_H_
 #define TENSORCASK_TENSOR_BASE_CPU_H_
+
+#include <cstdint>
 
 #include "absl/strings/string_view.h"
 
@@ -25,8 +29,6 @@ struct CpuFeatures {
   bool vbmi2 = false;       // compress and expand bytes and words; implies avx512
   bool bf16 = false;        // rounds to bfloat16; implies avx512
 
-  bool amd = false;  // no extension, but the maker: caches differ
-
   bool neon = false;       // every AArch64 processor has it
   bool arm_crc32 = false;  // the crc32 instructions of ARMv8; implies neon
 };
@@ -34,9 +36,25 @@ struct CpuFeatures {
 // Detected on the first call; thread-safe. A kernel asks for the extension that implies all that it uses.
 const CpuFeatures& GetCpuFeatures();
 
+// Sizes by which loops are cut. They change the speed of results, never their bytes. The defaults are those of an
+// unknown processor, smaller than what most have.
+struct CpuTuning {
+  int64_t l1_bytes = 32 << 10;            // the data cache of a core
+  int64_t l2_bytes = 256 << 10;           // the next cache of a core
+  int64_t tlb_pages = 1024;               // pages of 4 KiB in the second-level TLB of a core
+  int64_t write_piece_bytes = 256 << 10;  // a file is written by pieces that are read again from the cache
+};
+
+// Detected on the first call; thread-safe.
+const CpuTuning& GetCpuTuning();
+
 namespace internal {
 // What `features` become under TENSORCASK_CPU=`level`.
 CpuFeatures LimitFeatures(CpuFeatures features, absl::string_view level);
+
+enum class CpuMaker { kUnknown, kAmd, kIntel };
+// Of a processor by this maker whose caches have these sizes. A size of 0 or less is unknown.
+CpuTuning TuningFor(CpuMaker maker, int64_t l1_bytes, int64_t l2_bytes);
 }  // namespace internal
 
 }  // namespace tensorcask

@@ -1,5 +1,6 @@
 #include "tensorcask/tensor/base/cpu.h"
 
+#include <cstdint>
 #include <cstdlib>
 #include <thread>
 #include <vector>
@@ -12,7 +13,7 @@ namespace {
 CpuFeatures Everything() {
   CpuFeatures features;
   features.sse42 = features.pclmul = features.avx2 = features.avx512 = true;
-  features.vpclmul256 = features.vpclmul512 = features.vbmi2 = features.bf16 = features.amd = true;
+  features.vpclmul256 = features.vpclmul512 = features.vbmi2 = features.bf16 = true;
   features.neon = features.arm_crc32 = true;
   return features;
 }
@@ -40,7 +41,6 @@ TEST(CpuFeatures, LevelsHideWhatStandsAbove) {
     EXPECT_EQ(features.vpclmul512, c.avx512);
     EXPECT_EQ(features.vbmi2, c.avx512);
     EXPECT_EQ(features.bf16, c.avx512);
-    EXPECT_EQ(features.amd, c.sse42);
     EXPECT_EQ(features.neon, c.sse42);
     EXPECT_EQ(features.arm_crc32, c.sse42);
   }
@@ -51,8 +51,7 @@ TEST(CpuFeatures, LevelsInventNothing) {
     SCOPED_TRACE(level);
     const CpuFeatures features = internal::LimitFeatures(CpuFeatures(), level);
     EXPECT_FALSE(features.sse42 || features.pclmul || features.avx2 || features.vpclmul256 || features.avx512 ||
-                 features.vpclmul512 || features.vbmi2 || features.bf16 || features.amd || features.neon ||
-                 features.arm_crc32);
+                 features.vpclmul512 || features.vbmi2 || features.bf16 || features.neon || features.arm_crc32);
   }
 }
 
@@ -84,6 +83,37 @@ TEST(CpuFeatures, AreDetectedOnceAndForAllThreads) {
   for (const CpuFeatures* features : seen) EXPECT_EQ(features, here);
 }
 
+TEST(CpuTuning, FamiliesAreFoundByMakerAndCache) {
+  using internal::CpuMaker;
+  using internal::TuningFor;
+  const CpuTuning zen4 = TuningFor(CpuMaker::kAmd, 32 << 10, 1 << 20);
+  EXPECT_EQ(zen4.l1_bytes, 32 << 10);
+  EXPECT_EQ(zen4.l2_bytes, 1 << 20);
+  EXPECT_EQ(zen4.tlb_pages, 3072);
+  EXPECT_EQ(zen4.write_piece_bytes, 512 << 10);
+  EXPECT_EQ(TuningFor(CpuMaker::kAmd, 32 << 10, 512 << 10).tlb_pages, 2048);
+  EXPECT_EQ(TuningFor(CpuMaker::kIntel, 48 << 10, 2 << 20).tlb_pages, 2048);
+  EXPECT_EQ(TuningFor(CpuMaker::kIntel, 32 << 10, 1 << 20).tlb_pages, 1536);
+  EXPECT_EQ(TuningFor(CpuMaker::kIntel, 32 << 10, 1 << 20).write_piece_bytes, 256 << 10);
+  EXPECT_EQ(TuningFor(CpuMaker::kUnknown, 64 << 10, 1 << 20).tlb_pages, CpuTuning().tlb_pages);
+}
+
+TEST(CpuTuning, SizesThatNoCacheHasAreNotBelieved) {
+  for (const int64_t bytes : {int64_t{0}, int64_t{-1}, int64_t{1}, INT64_MIN, INT64_MAX}) {
+    SCOPED_TRACE(bytes);
+    const CpuTuning tuning = internal::TuningFor(internal::CpuMaker::kAmd, bytes, bytes);
+    EXPECT_EQ(tuning.l1_bytes, CpuTuning().l1_bytes);
+    EXPECT_EQ(tuning.l2_bytes, CpuTuning().l2_bytes);
+  }
+}
+
+TEST(CpuTuning, IsSensibleOnThisMachine) {
+  const CpuTuning& tuning = GetCpuTuning();
+  EXPECT_GE(tuning.l1_bytes, 8 << 10);
+  EXPECT_GE(tuning.l2_bytes, tuning.l1_bytes);
+  EXPECT_GE(tuning.tlb_pages, 1024);
+}
+
 // The process is started anew, with the variable set before the features are first asked for.
 TEST(CpuFeaturesDeathTest, EnvironmentHidesExtensions) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
@@ -91,6 +121,12 @@ TEST(CpuFeaturesDeathTest, EnvironmentHidesExtensions) {
       {
         setenv("TENSORCASK_CPU", "scalar", 1);
         std::exit(GetCpuFeatures().sse42 ? 1 : 0);
+      },
+      ::testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(
+      {
+        setenv("TENSORCASK_CPU", "scalar", 1);
+        std::exit(GetCpuTuning().l2_bytes == CpuTuning().l2_bytes ? 0 : 1);
       },
       ::testing::ExitedWithCode(0), "");
 }
