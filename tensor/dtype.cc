@@ -136,17 +136,6 @@ absl::StatusOr<DType> ParseDType(absl::string_view text) {
   return absl::InvalidArgumentError(absl::StrCat("no dtype is called ", Quoted(text)));
 }
 
-size_t ElementSize(DType dtype) {
-  static constexpr std::array<uint8_t, 256> kSizes = [] {
-    std::array<uint8_t, 256> sizes = {};
-#define CASK_SIZE(id, number, T, name) sizes[number] = sizeof(T);
-    CASK_FIXED_SIZE_DTYPES(CASK_SIZE)
-#undef CASK_SIZE
-    return sizes;
-  }();
-  return kSizes[static_cast<uint8_t>(dtype)];
-}
-
 size_t ElementAlignment(DType dtype) {
   switch (dtype) {
 #define CASK_CASE(id, number, T, name) \

@@ -12,6 +12,7 @@
 #ifndef TENSORCASK_TENSOR_DTYPE_H_
 #define TENSORCASK_TENSOR_DTYPE_H_
 
+#include <array>
 #include <complex>
 #include <cstddef>
 #include <cstdint>
@@ -96,8 +97,19 @@ absl::string_view DTypeName(DType dtype);
 // Errors: InvalidArgument, quoting the text, also for big-endian types (">f4").
 absl::StatusOr<DType> ParseDType(absl::string_view text);
 
+namespace internal {
+// By DTypeNumber.
+inline constexpr std::array<uint8_t, 256> kElementSizes = [] {
+  std::array<uint8_t, 256> sizes = {};
+#define CASK_SIZE(id, number, T, name) sizes[number] = sizeof(T);
+  CASK_FIXED_SIZE_DTYPES(CASK_SIZE)
+#undef CASK_SIZE
+  return sizes;
+}();
+}  // namespace internal
+
 // Bytes of one element in memory; 0 for kInvalid and for dtypes without a fixed size (string, resource, variant).
-size_t ElementSize(DType dtype);
+constexpr size_t ElementSize(DType dtype) { return internal::kElementSizes[static_cast<uint8_t>(dtype)]; }
 
 // True for dtypes whose elements are C++ objects and not plain bytes: string, resource, variant.
 constexpr bool IsObject(DType dtype) {

@@ -70,10 +70,11 @@ absl::Status Measure(const ArchiveReader& reader, const ArchiveEntry& entry, uin
     while (true) {
       CASK_ASSIGN_OR_RETURN(std::optional<TensorBlock> block, blocks->Next());
       if (!block.has_value()) return absl::OkStatus();
-      archive::ReadPiece piece;
-      piece.tensor.view = std::move(block->elements);
-      piece.bytes = static_cast<uint64_t>(piece.tensor.view.num_elements()) * piece.tensor.view.element_size();
-      CASK_RETURN_IF_ERROR(emit(std::move(piece)));
+      const TensorView& view = block->elements;
+      const uint64_t bytes = static_cast<uint64_t>(view.num_elements()) * view.element_size();
+      DecodedTensor tensor;
+      tensor.view = std::move(block->elements);
+      CASK_RETURN_IF_ERROR(emit({std::move(tensor), /*is_block=*/false, TensorSlice(), bytes}));
     }
   };
   const auto measure = [&](size_t, const archive::ReadPiece& piece) -> absl::Status {
