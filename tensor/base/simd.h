@@ -1,5 +1,5 @@
-// Loop unrolling and interleaving of registers, for vector kernels in .cc files that choose their instructions by
-// `target`.
+// Loop unrolling, registers that stay loaded and interleaving of registers, for vector kernels in .cc files that choose
+// their instructions by `target`.
 //
 //   #define CASK_TARGET __attribute__((target("avx2")))
 //   CASK_DEFINE_INTERLEAVE(CASK_TARGET)        // in the unnamed namespace of the file
@@ -17,6 +17,13 @@
 #define CASK_UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define CASK_UNROLL _Pragma("GCC unroll 16")
+#endif
+
+// Keeps what was loaded in its register. Otherwise compilers load it again in each instruction that can read memory.
+#if defined(__x86_64__)
+#define CASK_KEEP_IN_REGISTER(bits) asm("" : "+v"(bits))
+#elif defined(__aarch64__)
+#define CASK_KEEP_IN_REGISTER(bits) asm("" : "+w"(bits))
 #endif
 
 #if defined(__x86_64__)

@@ -40,12 +40,10 @@ using internal::Axis;
 using internal::Conversion;
 using internal::FewElements;
 
-constexpr int64_t kTileBytes = 128 << 10;  // of each side: both stay in the second-level cache
-constexpr int64_t kSmallTile = 128;        // elements
-constexpr int64_t kLongRun = 64;           // elements
-constexpr size_t kStackBytes = 16 << 10;   // room for the tiles of small tensors, and for few elements
-constexpr int64_t kFewConverted = 1024;    // elements, of at most 16 bytes, for which the stack has room
-static_assert(kFewConverted * 16 <= kStackBytes);
+constexpr int64_t kTilesInCache = 8;      // of the second level: a tile of each side stays there
+constexpr int64_t kSmallTile = 128;       // elements
+constexpr int64_t kLongRun = 64;          // elements
+constexpr size_t kStackBytes = 16 << 10;  // room for the tiles of small tensors, and for few elements
 
 using Numbers = absl::InlinedVector<int64_t, 8>;
 
@@ -164,12 +162,12 @@ class TiledConversion {
       Axis rows = {1, 0, 0};
       if (axes.size() > 1) {
         rows = axes[axes.size() - 2];
-        others.erase(others.end() - 2);
+        others.erase(others.size() - 2);
       }
       internal::ForEachRun(
           others, from, to, [&](int64_t from, int64_t to, int64_t count, int64_t from_step, int64_t to_step) {
             side.kernels.elements(from_base + from * size, from_step * size, rows.from * size, to_base + to * size,
-                                  to_step * size, rows.to * size, count, rows.size);
+                                  to_step * size, rows.to * size, count, rows.size, internal::Planes());
           });
       return;
     }
@@ -177,8 +175,7 @@ class TiledConversion {
     for (const Axis& axis : axes) {
       if (axis.size != 1) long_axes.push_back(axis);
     }
-    internal::CopyAlong(std::move(long_axes), static_cast<size_t>(side.element_size), from_base, from, to_base, to,
-                        side.options);
+    internal::CopyAlong(&long_axes, static_cast<size_t>(side.element_size), from_base, from, to_base, to, side.options);
   }
 
   // The order in which elements are converted: the destination's, or the source's if its elements are no smaller and
@@ -206,7 +203,7 @@ class TiledConversion {
     };
     const size_t fast = fastest(&Axis::from) != last ? fastest(&Axis::from) : fastest(&Axis::to);
     extents_.assign(axes_.size(), 1);
-    int64_t room = kTileBytes / std::max(from_.element_size, to_.element_size);
+    int64_t room = GetCpuTuning().l2_bytes / kTilesInCache / std::max(from_.element_size, to_.element_size);
     const auto widen = [&](size_t axis, int64_t most) {
       const int64_t wide = std::min({axes_[axis].size, most, extents_[axis] * room});
       if (wide <= extents_[axis]) return;
@@ -290,34 +287,34 @@ bool Overlaps(const TensorView& from, const TensorView& to) {
   return a_base + a.begin < b_base + b.end && b_base + b.begin < a_base + a.end;
 }
 
-// Few elements without tiles: those of the source are first copied to the stack. Requires: kStrided, no overlap,
-// writable memory.
-ABSL_ATTRIBUTE_NOINLINE void ConvertFewStrided(const FewElements& few, const TensorView& from, TensorView* to) {
-  const Conversion& conversion = Conversion::OfThisProcessor(from.dtype(), to->dtype());
+// Few elements without tiles: those of the source are first copied to the stack. Requires: kStrided, no overlap.
+ABSL_ATTRIBUTE_NOINLINE void ConvertFewStrided(const FewElements& few, const TensorView& from, const TensorView& to,
+                                               const FewElements::Addresses& addresses) {
+  const Conversion& conversion = Conversion::OfThisProcessor(from.dtype(), to.dtype());
   const auto count = static_cast<size_t>(few.count);
-  char* const target = few.MutableFirst(to);
   alignas(64) char dense[kStackBytes];
   const auto from_base = static_cast<const char*>(from.buffer()->data());
   if (few.count <= internal::kFewStridedElements) {
-    internal::CopyFewElements(few.from_size, few.First(from), from.layout(), dense, to->strides());
+    internal::CopyFewElements(few.from_size, addresses.from, from.layout(), dense, to.strides());
   } else if (few.to_size <= few.from_size && from.layout().IsNonOverlappingAndDense()) {
     // In the source's order, so that the smaller elements are brought into order.
     const int64_t start = from.layout().bounds().begin;
     conversion.Run(from_base + start * static_cast<int64_t>(few.from_size), dense, count);
-    return internal::CopyAlong(internal::LongAxes(from.layout(), to->layout()), few.to_size, dense,
-                               from.offset() - start, target, 0);
+    internal::Axes axes = internal::LongAxes(from.layout(), to.layout());
+    return internal::CopyAlong(&axes, few.to_size, dense, from.offset() - start, addresses.to, 0);
   } else {
-    internal::CopyAlong(internal::LongAxes(from.layout(), to->layout()), few.from_size, from_base, from.offset(), dense,
-                        0);
+    internal::Axes axes = internal::LongAxes(from.layout(), to.layout());
+    internal::CopyAlong(&axes, few.from_size, addresses.from, 0, dense, 0);
   }
-  conversion.Run(dense, target, count);
+  conversion.Run(dense, addresses.to, count);
 }
 
 // Requires: not kNo, no overlap, writable memory.
 inline void ConvertFew(const FewElements& few, const TensorView& from, TensorView* to) {
-  if (few.kind == FewElements::Kind::kStrided) return ConvertFewStrided(few, from, to);
+  const FewElements::Addresses addresses = few.WritableAddresses(from, to);
+  if (few.kind == FewElements::Kind::kStrided) return ConvertFewStrided(few, from, *to, addresses);
   Conversion::OfThisProcessor(from.dtype(), to->dtype())
-      .Run(few.First(from), few.MutableFirst(to), static_cast<size_t>(few.count));
+      .Run(addresses.from, addresses.to, static_cast<size_t>(few.count));
 }
 
 // Any conversion. Separate from Convert: otherwise the compiler saves registers on every call.
@@ -342,8 +339,7 @@ ABSL_ATTRIBUTE_NOINLINE absl::Status ConvertAny(const TensorView& from, TensorVi
 
 absl::Status Convert(const TensorView& from, TensorView* to, const CopyOptions& options) {
   if (from.dtype() == to->dtype() && to->dtype() != DType::kInvalid) return Copy(from, to, options);
-  if (const FewElements few(from, *to, kFewConverted);
-      few.kind != FewElements::Kind::kNo && !few.MayOverlap(from, *to)) {
+  if (const FewElements few(from, *to, kStackBytes); few.kind != FewElements::Kind::kNo && !few.MayOverlap(from)) {
     CASK_RETURN_IF_ERROR(to->EnsureMutable());
     ConvertFew(few, from, to);
     return absl::OkStatus();
@@ -367,7 +363,7 @@ absl::StatusOr<TensorView> ConvertTo(const TensorView& from, DType dtype, Memory
   CASK_RETURN_IF_ERROR(to.EnsureMutable());
   if (from.dtype() == dtype) {
     CASK_RETURN_IF_ERROR(Copy(from, &to, options));
-  } else if (const FewElements few(from, to, kFewConverted); few.kind != FewElements::Kind::kNo) {
+  } else if (const FewElements few(from, to, kStackBytes); few.kind != FewElements::Kind::kNo) {
     ConvertFew(few, from, &to);
   } else if (to.num_elements() > 0) {
     CASK_RETURN_IF_ERROR(ConvertElements(from, &to, /*fresh=*/true, options));

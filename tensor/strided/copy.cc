@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "tensorcask/tensor/base/cpu.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tensor/buffer.h"
@@ -32,6 +33,10 @@
 
 namespace tensorcask {
 namespace {
+
+using internal::FewElements;
+
+constexpr int64_t kTooFewForKernel = 16;  // elements, for which the choice of a kernel takes longer than the copy
 
 internal::CopyStridedOptions Strided(const CopyOptions& options) {
   internal::CopyStridedOptions strided;
@@ -145,28 +150,49 @@ ABSL_ATTRIBUTE_NOINLINE absl::Status CopyAny(const TensorView& from, TensorView*
   return copy_from(aside.buffer()->data(), aside.layout());
 }
 
+// The next two are separate, too: with them, Copy would save more registers on every call.
+ABSL_ATTRIBUTE_NOINLINE void CopyWithPlan(size_t element_bytes, const TensorView& from, const TensorView& to,
+                                          const FewElements::Addresses& addresses) {
+  internal::Axes axes = internal::LongAxes(from.layout(), to.layout());
+  internal::CopyAlong(&axes, element_bytes, addresses.from, 0, addresses.to, 0);
+}
+
+// One axis, or two that are transposed: a kernel takes them as they are.
+ABSL_ATTRIBUTE_NOINLINE void CopyWithKernel(size_t element_bytes, const TensorView& from,
+                                            const FewElements::Addresses& addresses) {
+  const auto size = static_cast<int64_t>(element_bytes);
+  const internal::CopyKernels& kernels = internal::KernelsFor(element_bytes, GetCpuFeatures());
+  const int64_t* const dims = from.dims().data();
+  const int64_t* const strides = from.strides().data();
+  if (from.rank() == 1) return kernels.gather(addresses.from, strides[0] * size, addresses.to, dims[0]);
+  kernels.transpose(addresses.from, strides[1] * size, addresses.to, dims[1] * size, dims[1], dims[0],
+                    internal::Planes());
+}
+
 }  // namespace
 
 absl::Status Copy(const TensorView& from, TensorView* to, const CopyOptions& options) {
   if (from.dtype() != to->dtype()) return Refused(from, *to, "the dtypes differ");
-  using internal::FewElements;
-  if (const FewElements few(from, *to, internal::kFewElements); few.kind == FewElements::Kind::kDense) {
-    // Two lazy clones that still share memory keep sharing it.
-    if (few.First(from) == few.First(*to)) return absl::OkStatus();
-    CASK_RETURN_IF_ERROR(to->EnsureMutable());  // may move the root of both
-    internal::CopyShort(few.First(from), few.MutableFirst(to), few.count * static_cast<int64_t>(few.to_size));
-    return absl::OkStatus();
-  } else if (few.kind == FewElements::Kind::kStrided && !few.MayOverlap(from, *to)) {
-    CASK_RETURN_IF_ERROR(to->EnsureMutable());
-    if (few.count <= internal::kFewStridedElements) {
-      internal::CopyFewElements(few.to_size, few.First(from), from.layout(), few.MutableFirst(to), to->strides());
-    } else {
-      internal::CopyAlong(internal::LongAxes(from.layout(), to->layout()), few.to_size, few.First(from), 0,
-                          few.MutableFirst(to), 0);
-    }
+  const FewElements few(from, *to, /*strided_bytes=*/SIZE_MAX);
+  const bool is_dense = few.kind == FewElements::Kind::kDense;
+  if (few.kind == FewElements::Kind::kNo || (!is_dense && few.MayOverlap(from))) return CopyAny(from, to, options);
+  // Two lazy clones that still share memory keep sharing it.
+  if (is_dense && few.from_first == few.to_first) return absl::OkStatus();
+  CASK_RETURN_IF_ERROR(to->EnsureMutable());
+  const FewElements::Addresses addresses = few.WritableAddresses(from, to);
+  if (is_dense) {
+    internal::CopyShort(addresses.from, addresses.to, few.count * static_cast<int64_t>(few.to_size));
     return absl::OkStatus();
   }
-  return CopyAny(from, to, options);
+  const int rank = to->rank();
+  if (few.count > kTooFewForKernel && (rank == 1 || (rank == 2 && from.strides()[0] == 1))) {
+    CopyWithKernel(few.to_size, from, addresses);
+  } else if (few.count <= internal::kFewStridedElements) {
+    internal::CopyFewElements(few.to_size, addresses.from, from.layout(), addresses.to, to->strides());
+  } else {
+    CopyWithPlan(few.to_size, from, *to, addresses);
+  }
+  return absl::OkStatus();
 }
 
 // ---- Filling --------------------------------------------------------------------------------------------------------

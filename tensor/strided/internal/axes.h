@@ -4,11 +4,14 @@
 #ifndef TENSORCASK_TENSOR_STRIDED_INTERNAL_AXES_H_
 #define TENSORCASK_TENSOR_STRIDED_INTERNAL_AXES_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <initializer_list>
 
 #include "absl/container/inlined_vector.h"
+#include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/strided/layout.h"
 
 namespace tensorcask::internal {
@@ -18,7 +21,45 @@ struct Axis {
   int64_t from;  // steps, in elements
   int64_t to;
 };
-using Axes = absl::InlinedVector<Axis, 8>;
+
+// A list of axes in place: as many as a layout has, and two more for loops over tiles. No allocation, and a copy moves
+// only the axes that are there.
+class Axes {
+ public:
+  static constexpr size_t kMost = TensorShape::kMaxRank + 2;
+
+  Axes() {}  // NOLINT(modernize-use-equals-default): axes_ stays as it is
+  Axes(std::initializer_list<Axis> axes) {
+    for (const Axis& axis : axes) push_back(axis);
+  }
+  Axes(const Axes& other) { *this = other; }
+  Axes& operator=(const Axes& other) {
+    if (this == &other) return *this;
+    size_ = other.size_;
+    std::copy(other.begin(), other.end(), axes_);
+    return *this;
+  }
+
+  size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  Axis& operator[](size_t i) { return axes_[i]; }
+  const Axis& operator[](size_t i) const { return axes_[i]; }
+  Axis& back() { return axes_[size_ - 1]; }
+  const Axis& back() const { return axes_[size_ - 1]; }
+  Axis* begin() { return axes_; }
+  Axis* end() { return axes_ + size_; }
+  const Axis* begin() const { return axes_; }
+  const Axis* end() const { return axes_ + size_; }
+
+  void push_back(const Axis& axis) { axes_[size_++] = axis; }  // Requires: size() < kMost
+  void pop_back() { --size_; }
+  void erase(size_t i) { std::copy(axes_ + i + 1, axes_ + size_--, axes_ + i); }
+  void truncate(size_t size) { size_ = size; }  // Requires: size <= size()
+
+ private:
+  size_t size_ = 0;
+  Axis axes_[kMost];
+};
 
 // Sorts `axes` by the destination's steps, largest first, and merges those that continue one another on both sides.
 inline void SortAndMerge(Axes* axes) {
@@ -43,7 +84,7 @@ inline void SortAndMerge(Axes* axes) {
       (*axes)[++kept] = inner;
     }
   }
-  if (!axes->empty()) axes->resize(kept + 1);
+  if (!axes->empty()) axes->truncate(kept + 1);
 }
 
 // The axes of more than one element, in the order of the layouts.

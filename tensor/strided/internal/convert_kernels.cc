@@ -246,13 +246,19 @@ __attribute__((target("avx2,f16c"))) void LoadHalvesAvx2(const void* from, void*
 
 // A separate function, so that the loop below needs no stack frame.
 __attribute__((noinline, cold)) void StoreSubnormalBfloat16s(const float* from, bfloat16* to, size_t count) {
-  LoopAvx512<StoreOf<bfloat16>>(from, to, count);
+  if (count % kPiece == 0) return LoopAvx512<StoreOf<bfloat16>>(from, to, count);
+  for (size_t i = 0; i < count; ++i) to[i] = Element<bfloat16>::Store(from[i]);
 }
 
 // Twice the magnitude's bits, less 1: below 0x00ffffff for subnormal numbers alone, since 0 wraps around.
 __attribute__((target("avx512f"))) inline __m512i MagnitudeOrder(__m512 value) {
   const __m512i bits = _mm512_castps_si512(value);
   return _mm512_sub_epi32(_mm512_add_epi32(bits, bits), _mm512_set1_epi32(1));
+}
+
+// The mask of the first `count` elements of 16, of all for more.
+inline __mmask16 FirstOf16(size_t count) {
+  return static_cast<__mmask16>(count >= kPiece ? 0xffff : (1u << count) - 1);
 }
 
 // The processor has an instruction for bfloat16, which treats subnormal numbers as zeros. They are looked for as
@@ -278,13 +284,33 @@ __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16"))) void St
     if (subnormal != 0) StoreSubnormalBfloat16s(floats + i, results + i, kLongPiece);
   }
   for (; i < count; i += kPiece) {
-    const __m512 values = _mm512_loadu_ps(floats + i);
+    const __mmask16 some = FirstOf16(count - i);
+    const __m512 values = _mm512_maskz_loadu_ps(some, floats + i);
     const __m256bh rounded = _mm512_cvtneps_pbh(values);
-    std::memcpy(static_cast<void*>(results + i), &rounded, sizeof(rounded));
+    __m256i bits;
+    std::memcpy(&bits, &rounded, sizeof(bits));
+    _mm256_mask_storeu_epi16(results + i, some, bits);
     if (_mm512_cmplt_epu32_mask(MagnitudeOrder(values), subnormals) != 0) {
-      StoreSubnormalBfloat16s(floats + i, results + i, kPiece);
+      StoreSubnormalBfloat16s(floats + i, results + i, std::min(count - i, kPiece));
     }
   }
+}
+
+__attribute__((target("avx512f"))) inline __m512i WidenedBfloat16s(__m256i bits) {
+  return _mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16);
+}
+
+__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl"))) void LoadBfloat16s(const void* from, void* to,
+                                                                                 size_t count) {
+  const auto* const halves = static_cast<const bfloat16*>(from);
+  auto* const floats = static_cast<float*>(to);
+  size_t i = 0;
+  for (; i + kPiece <= count; i += kPiece) {
+    _mm512_storeu_si512(floats + i, WidenedBfloat16s(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(halves + i))));
+  }
+  if (i == count) return;
+  const __mmask16 some = FirstOf16(count - i);
+  _mm512_mask_storeu_epi32(floats + i, some, WidenedBfloat16s(_mm256_maskz_loadu_epi16(some, halves + i)));
 }
 #elif defined(__aarch64__)
 void StoreHalvesNeon(const void* from, void* to, size_t count) {
@@ -317,8 +343,12 @@ struct ElementSteps {
 template <typename T>
 ElementSteps StepsOfType(const CpuFeatures& features) {
 #if defined(__x86_64__)
-  if (std::is_same_v<T, bfloat16> && features.bf16) {
-    return {kFloat, true, StepOf<LoadOf<bfloat16>>(features), {StoreBfloat16s, sizeof(bfloat16)}};
+  if (std::is_same_v<T, bfloat16> && features.avx512) {
+    const ConvertStep store = {StoreBfloat16s, sizeof(bfloat16), /*takes_any_count=*/true};
+    return {kFloat,
+            true,
+            {LoadBfloat16s, sizeof(float), /*takes_any_count=*/true},
+            features.bf16 ? store : StepOf<StoreOf<bfloat16>>(features)};
   }
   if (std::is_same_v<T, float16> && features.avx2) {
     return {kFloat, true, {LoadHalvesAvx2, sizeof(float)}, {StoreHalvesAvx2, sizeof(float16)}};
@@ -487,7 +517,7 @@ const Conversion& Conversion::OfThisProcessor(DType from, DType to) {
   return table[RowOf(from)][RowOf(to)];
 }
 
-void Conversion::Run(const void* from, void* to, size_t count, Stream stream) const {
+void Conversion::RunAny(const void* from, void* to, size_t count, Stream stream) const {
   if (num_steps_ == 0) {
     std::memcpy(to, from, count * from_size_);
     return;

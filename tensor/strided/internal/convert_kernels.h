@@ -21,12 +21,14 @@
 
 namespace tensorcask::internal {
 
-// Converts `count` elements, a multiple of 16. They do not overlap and are aligned for their types.
+// Converts `count` elements, a multiple of 16 unless the step takes any count. They do not overlap and are aligned for
+// their types.
 using ConvertKernel = void (*)(const void* from, void* to, size_t count);
 
 struct ConvertStep {
-  ConvertKernel run;
-  size_t to_size;  // bytes of an element of the result
+  ConvertKernel run = nullptr;
+  size_t to_size = 0;  // bytes of an element of the result
+  bool takes_any_count = false;
 };
 
 // The steps from one dtype to another, in order, at most three. Without steps the bytes are the same.
@@ -41,9 +43,13 @@ class Conversion {
   // Converts `count` dense elements from `from` to `to`, which do not overlap. With `stream`, it writes the results, in
   // pieces: CopyKernels::stream uses non-temporal stores.
   using Stream = void (*)(const char* from, char* to, int64_t bytes);
-  void Run(const void* from, void* to, size_t count, Stream stream = nullptr) const;
+  void Run(const void* from, void* to, size_t count, Stream stream = nullptr) const {
+    if (num_steps_ == 1 && steps_[0].takes_any_count && stream == nullptr) return steps_[0].run(from, to, count);
+    RunAny(from, to, count, stream);
+  }
 
  private:
+  void RunAny(const void* from, void* to, size_t count, Stream stream) const;
   void RunPieces(const void* from, void* to, size_t count, Stream stream) const;
   void Add(ConvertStep step) {
     if (step.run != nullptr) steps_[num_steps_++] = step;

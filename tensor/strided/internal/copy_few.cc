@@ -27,6 +27,13 @@ void Copy(const char* from, const Layout& layout, char* to, const int64_t* to_st
   const int64_t from_step = count == 1 ? 0 : from_strides[last] * kSize;
   const int64_t to_step = count == 1 ? 0 : to_strides[last] * kSize;
   if (last == 0) return CopyRow<kBytes>(from, from_step, to, to_step, count);
+  if (last == 1) {
+    for (int64_t row = 0; row < dims[0]; ++row) {
+      CopyRow<kBytes>(from + row * from_strides[0] * kSize, from_step, to + row * to_strides[0] * kSize, to_step,
+                      count);
+    }
+    return;
+  }
   int64_t index[kFewAxes] = {};
   while (true) {
     CopyRow<kBytes>(from, from_step, to, to_step, count);

@@ -3,8 +3,9 @@
 //   const CopyKernels& kernels = KernelsFor(/*element_bytes=*/4, GetCpuFeatures());
 //   kernels.gather(from, /*from_step=*/8, to, 1000);   // every second float
 //
-// Steps are in bytes. Those of the source may be negative or 0. Addresses need no alignment. Source and destination do
-// not overlap. The kernels of all instruction sets write the same bytes, and access only the bytes of the elements.
+// Steps are in bytes. Those of the source may be negative or 0, those between rows of the destination negative.
+// Addresses need no alignment. Source and destination do not overlap. The kernels of all instruction sets write the
+// same bytes: those of the elements. They read nothing before the first and behind the last element.
 
 #ifndef TENSORCASK_TENSOR_STRIDED_INTERNAL_COPY_KERNELS_H_
 #define TENSORCASK_TENSOR_STRIDED_INTERNAL_COPY_KERNELS_H_
@@ -19,13 +20,22 @@ namespace tensorcask::internal {
 
 inline constexpr int64_t kCacheLine = 64;  // bytes
 
+// Equal rectangles, one behind the other.
+struct Planes {
+  int64_t count = 1;
+  int64_t from = 0;  // steps from one to the next, in bytes
+  int64_t to = 0;
+};
+
 // A rectangle of elements: `inner` of them in each of `outer` rows, with a step for each direction and side.
 struct CopyKernels {
-  // to[o * to_outer + i * to_inner] = from[o * from_outer + i * from_inner]
+  // to[o * to_outer + i * to_inner] = from[o * from_outer + i * from_inner], in each plane. The longer of the two loops
+  // is the inner one, except for pairs.
   void (*elements)(const char* from, int64_t from_inner, int64_t from_outer, char* to, int64_t to_inner,
-                   int64_t to_outer, int64_t inner, int64_t outer);
+                   int64_t to_outer, int64_t inner, int64_t outer, const Planes& planes);
   // The same for a destination that is dense along `inner` and a source that is dense along `outer`: a transpose.
-  void (*transpose)(const char* from, int64_t from_inner, char* to, int64_t to_outer, int64_t inner, int64_t outer);
+  void (*transpose)(const char* from, int64_t from_inner, char* to, int64_t to_outer, int64_t inner, int64_t outer,
+                    const Planes& planes);
   // `count` elements, from_step apart, to a dense run.
   void (*gather)(const char* from, int64_t from_step, char* to, int64_t count);
   // `outer` rows of `bytes` bytes each.
@@ -57,12 +67,17 @@ extern const CopyKernels kNeonCopyKernels[5];
 // The portable kernels. The others use them for blocks that are too small for vectors.
 template <size_t kBytes>
 void CopyElements(const char* from, int64_t from_inner, int64_t from_outer, char* to, int64_t to_inner,
-                  int64_t to_outer, int64_t inner, int64_t outer);
-extern template void CopyElements<1>(const char*, int64_t, int64_t, char*, int64_t, int64_t, int64_t, int64_t);
-extern template void CopyElements<2>(const char*, int64_t, int64_t, char*, int64_t, int64_t, int64_t, int64_t);
-extern template void CopyElements<4>(const char*, int64_t, int64_t, char*, int64_t, int64_t, int64_t, int64_t);
-extern template void CopyElements<8>(const char*, int64_t, int64_t, char*, int64_t, int64_t, int64_t, int64_t);
-extern template void CopyElements<16>(const char*, int64_t, int64_t, char*, int64_t, int64_t, int64_t, int64_t);
+                  int64_t to_outer, int64_t inner, int64_t outer, const Planes& planes);
+extern template void CopyElements<1>(const char*, int64_t, int64_t, char*, int64_t, int64_t, int64_t, int64_t,
+                                     const Planes&);
+extern template void CopyElements<2>(const char*, int64_t, int64_t, char*, int64_t, int64_t, int64_t, int64_t,
+                                     const Planes&);
+extern template void CopyElements<4>(const char*, int64_t, int64_t, char*, int64_t, int64_t, int64_t, int64_t,
+                                     const Planes&);
+extern template void CopyElements<8>(const char*, int64_t, int64_t, char*, int64_t, int64_t, int64_t, int64_t,
+                                     const Planes&);
+extern template void CopyElements<16>(const char*, int64_t, int64_t, char*, int64_t, int64_t, int64_t, int64_t,
+                                      const Planes&);
 
 // memmove, inlined for short lengths.
 inline void CopyShort(const char* from, char* to, int64_t bytes) {

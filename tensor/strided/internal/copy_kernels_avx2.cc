@@ -6,10 +6,12 @@
 #if defined(__x86_64__)
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 #define CASK_TARGET __attribute__((target("avx2")))
 
@@ -35,6 +37,8 @@ T LoadElement(const char* from) {
   std::memcpy(&element, from, sizeof(T));
   return element;
 }
+
+#include "tensorcask/tensor/strided/internal/copy_kernels_lane.inc"
 
 struct Vector {
   static constexpr int64_t kBytes = 32;
@@ -74,7 +78,6 @@ struct Vector {
 
   template <int kElement>
   CASK_TARGET static Vector Even(Vector a, Vector b) {
-    if constexpr (kElement == 16) return {_mm256_permute2x128_si256(a.bits, b.bits, 0x20)};
     // First within lanes, which gives the quarters in the order a, b, a, b.
     __m256i quarters = _mm256_setzero_si256();
     if constexpr (kElement == 1) {
@@ -89,6 +92,12 @@ struct Vector {
       quarters = _mm256_unpacklo_epi64(a.bits, b.bits);
     }
     return {_mm256_permute4x64_epi64(quarters, 0xd8)};
+  }
+
+  template <int kElement>
+  CASK_TARGET static Vector LoadThirds(const char* from) {
+    return {_mm256_inserti128_si256(_mm256_castsi128_si256(Lane::LoadThirds<kElement>(from).bits),
+                                    Lane::LoadThirds<kElement>(from + 48).bits, 1)};
   }
 
   template <int kElement>

@@ -6,10 +6,12 @@
 #if defined(__x86_64__)
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 #define CASK_TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
 
@@ -35,12 +37,34 @@ constexpr Numbers kEven = [] {  // 0, 2, 4 ... as integers of an element's size
   return result;
 }();
 
+// 0, 3, 6 ... as integers of an element's size: of those in two registers, and of those in the register behind them,
+// where the others stay as they are.
+template <int kElement>
+constexpr Numbers kThirds = [] {
+  Numbers result;
+  for (int64_t i = 0; i < 64 / kElement; ++i)
+    result.numbers[i * kElement] = static_cast<char>(3 * i % (128 / kElement));
+  return result;
+}();
+template <int kElement>
+constexpr Numbers kThirdsBehind = [] {
+  Numbers result;
+  for (int64_t i = 0; i < 64 / kElement; ++i) {
+    const int64_t number = 3 * i;
+    const int64_t behind = 128 / kElement;
+    result.numbers[i * kElement] = static_cast<char>(number < behind ? i : number - behind + 64 / kElement);
+  }
+  return result;
+}();
+
 template <typename T>
 T LoadElement(const char* from) {
   T element;
   std::memcpy(&element, from, sizeof(T));
   return element;
 }
+
+#include "tensorcask/tensor/strided/internal/copy_kernels_lane.inc"
 
 struct Vector {
   static constexpr int64_t kBytes = 64;
@@ -94,13 +118,36 @@ struct Vector {
     if constexpr (kElement == 1) {
       return {
           _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi16_epi8(a.bits)), _mm512_cvtepi16_epi8(b.bits), 1)};
-    } else if constexpr (kElement == 16) {
-      return {_mm512_shuffle_i64x2(a.bits, b.bits, 0x88)};
     } else {
       const __m512i even = _mm512_load_si512(kEven<kElement>.numbers);
       if constexpr (kElement == 2) return {_mm512_permutex2var_epi16(a.bits, even, b.bits)};
       if constexpr (kElement == 4) return {_mm512_permutex2var_epi32(a.bits, even, b.bits)};
       if constexpr (kElement == 8) return {_mm512_permutex2var_epi64(a.bits, even, b.bits)};
+    }
+  }
+
+  CASK_TARGET static __m256i LoadThirdsOfBytes(const char* from) {
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(Lane::LoadThirds<1>(from).bits),
+                                   Lane::LoadThirds<1>(from + 48).bits, 1);
+  }
+  template <int kElement>
+  CASK_TARGET static Vector LoadThirds(const char* from) {
+    if constexpr (kElement == 1) {
+      const __m512i low = _mm512_castsi256_si512(LoadThirdsOfBytes(from));
+      return {_mm512_inserti64x4(low, LoadThirdsOfBytes(from + 96), 1)};
+    } else {
+      const __m512i first = _mm512_load_si512(kThirds<kElement>.numbers);
+      const __m512i behind = _mm512_load_si512(kThirdsBehind<kElement>.numbers);
+      const __m512i a = Load(from).bits;
+      const __m512i b = Load(from + kBytes).bits;
+      const __m512i c = Load(from + 2 * kBytes).bits;
+      if constexpr (kElement == 2) {
+        return {_mm512_permutex2var_epi16(_mm512_permutex2var_epi16(a, first, b), behind, c)};
+      } else if constexpr (kElement == 4) {
+        return {_mm512_permutex2var_epi32(_mm512_permutex2var_epi32(a, first, b), behind, c)};
+      } else {
+        return {_mm512_permutex2var_epi64(_mm512_permutex2var_epi64(a, first, b), behind, c)};
+      }
     }
   }
 

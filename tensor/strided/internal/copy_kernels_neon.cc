@@ -6,15 +6,36 @@
 #if defined(__aarch64__)
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 #define CASK_TARGET  // every processor has these instructions
 
 namespace tensorcask::internal {
 namespace {
+
+// The bytes of elements with the numbers 0, 3, 6 ...
+template <int kElement>
+constexpr std::array<uint8_t, 16> kThirds = [] {
+  std::array<uint8_t, 16> bytes = {};
+  for (size_t i = 0; i < 16; ++i) bytes[i] = static_cast<uint8_t>(i / kElement * 3 * kElement + i % kElement);
+  return bytes;
+}();
+
+// The bytes of three registers, one behind the other, whose elements take turns in three others.
+template <int kElement>
+constexpr std::array<uint8_t, 48> kTurns = [] {
+  std::array<uint8_t, 48> bytes = {};
+  for (size_t i = 0; i < 48; ++i) {
+    const size_t element = i / kElement;
+    bytes[i] = static_cast<uint8_t>(element % 3 * 16 + element / 3 * kElement + i % kElement);
+  }
+  return bytes;
+}();
 
 struct Vector {
   static constexpr int64_t kBytes = 16;
@@ -79,7 +100,21 @@ struct Vector {
     if constexpr (kElement == 8) {
       return {vreinterpretq_u8_u64(vuzp1q_u64(vreinterpretq_u64_u8(a.bits), vreinterpretq_u64_u8(b.bits)))};
     }
-    if constexpr (kElement == 16) return a;
+  }
+
+  template <int kElement>
+  static void StoreTurns(Vector a, Vector b, Vector c, char* to) {
+    const uint8x16x3_t all = {{a.bits, b.bits, c.bits}};
+    CASK_UNROLL
+    for (int i = 0; i < 3; ++i) Store(to + 16 * i, {vqtbl3q_u8(all, vld1q_u8(kTurns<kElement>.data() + 16 * i))});
+  }
+  template <int kElement>
+  static Vector LoadThirds(const char* from) {
+    const auto* const bytes = reinterpret_cast<const uint8_t*>(from);
+    if constexpr (kElement == 1) return {vld3q_u8(bytes).val[0]};
+    // As bytes, because typed loads assume the alignment of their type.
+    const uint8x16x3_t all = {{vld1q_u8(bytes), vld1q_u8(bytes + 16), vld1q_u8(bytes + 32)}};
+    return {vqtbl3q_u8(all, vld1q_u8(kThirds<kElement>.data()))};
   }
 
   template <int kElement>

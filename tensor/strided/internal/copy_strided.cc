@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <utility>
 
 #include "absl/status/status.h"
 #include "tensorcask/tensor/base/check.h"
@@ -15,7 +14,6 @@
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/dtype_visit.h"
 #include "tensorcask/tensor/resource_handle.h"
-#include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/strided/internal/axes.h"
 #include "tensorcask/tensor/strided/internal/copy_few.h"
 #include "tensorcask/tensor/strided/internal/copy_kernels.h"
@@ -30,20 +28,26 @@ namespace {
 constexpr int64_t kScratchBytes = 36 << 10;
 constexpr int64_t kPackedBytes = 8 << 10;  // such a piece if it is one range of memory
 constexpr int64_t kRowBytes = 256;         // of a tile with two different axes
+// The same if the tile is written directly. (Measured on a Zen 4 for squares of 128 to 1,400 elements of all sizes: by
+// rows of 256 bytes and tiles of 4 KiB it takes up to 1.3 times as long as by rows of 4 KiB and tiles of 16 KiB.)
+constexpr int64_t kDirectRowBytes = 4 << 10;
+constexpr int64_t kGatheredBytes = 4 << 10;  // of a row of a tile whose rows share the cache lines of the source
 // kLines: a tile is one cache line high and this wide, so that the processor's prefetcher follows the few rows of the
 // source, and the pages of the destination are still in the second-level TLB when the next tile writes them. If the
 // source's rows are short and adjacent, they are read as one: then a tile is kLinesOfColumn lines high and as wide as a
 // row of the source. (Measured on a Zen 4 for 64 MiB of all element sizes: 0.6 to 1.4 x memcpy, against 1.4 to 3.6 for
 // tiles through scratch memory. Bytes by tiles of 1,024, 2,048 and 8,192 lines: 1.16, 1.19, 1.22 with small pages, and
 // 1.25, 1.16, 1.10 with huge ones; from NHWC to NCHW by tiles of 4, 8 and 16 lines 0.86, 0.71, 0.71.)
-constexpr int64_t kLinesOfTile = 2048;
+int64_t LinesOfTile(const CpuTuning& tuning) {  // a power of two: three quarters of the pages, rounded down
+  int64_t lines = kCacheLine;
+  while (lines * 2 <= tuning.tlb_pages / 4 * 3) lines *= 2;
+  return lines;
+}
 constexpr int64_t kLinesOfColumn = 8;
 constexpr int64_t kShortRowBytes = 4 << 10;
-constexpr int64_t kThreadBytes = 256 << 10;              // the least work for a thread, and the unit of its work
-constexpr size_t kMaxLoops = TensorShape::kMaxRank + 2;  // one for each axis, and those over the tiles
+constexpr int64_t kThreadBytes = 256 << 10;  // the least work for a thread, and the unit of its work
 constexpr int64_t kShortestStreamed = 512;   // bytes of a row; shorter rows share too many lines with others
 constexpr int64_t kPartsPerThread = 4;       // so that threads finish at about the same time
-constexpr int64_t kInCacheBytes = 16 << 10;  // of the destination: both sides fit into the first-level cache
 constexpr int64_t kLaneBytes = 16;           // of a register that every processor has
 
 // The plan of a copy. A kernel copies two axes, in tiles; loops walk the other axes and the tiles.
@@ -56,8 +60,8 @@ constexpr int64_t kLaneBytes = 16;           // of a register that every process
 // 256 x 256 and both ways between NCHW and NHWC this one was the fastest or within 10 % of it.)
 class StridedCopy {
  public:
-  // Positions and steps in elements.
-  StridedCopy(Axes axes, int64_t element_bytes, const char* from_base, int64_t from, char* to_base, int64_t to,
+  // Positions and steps in elements. *axes becomes the list of loops, and outlives the plan.
+  StridedCopy(Axes* axes, int64_t element_bytes, const char* from_base, int64_t from, char* to_base, int64_t to,
               const CopyStridedOptions& options);
 
   void Run();
@@ -77,16 +81,24 @@ class StridedCopy {
     kRows,     // non-temporal stores: each row of a tile is one range
   };
 
-  void ChooseAxes(Axes* axes);
-  bool HasTranspose(int64_t outer) const;
-  void ChooseStore(const Axes& axes, const CopyStridedOptions& options);
+  void ChooseAxes();
+  bool HasTranspose(const Axis& outer) const;
+  // True if rows are gathered in registers, faster than a transpose: reversed ones, one element repeated, every second
+  // element up to 8 bytes, every third up to 4.
+  bool HasFastGather() const {
+    return inner_.from == -element_bytes_ || inner_.from == 0 ||
+           (inner_.from == 2 * element_bytes_ && element_bytes_ <= 8) ||
+           (inner_.from == 3 * element_bytes_ && element_bytes_ <= 4);
+  }
+  void ChooseStore(const CopyStridedOptions& options);
   void ChooseTiles();
   void RunPart(int64_t begin, int64_t end) const;
   void CopyWholeTiles(int64_t from, int64_t to, int64_t tiles) const;
   void CopyTile(int64_t from, int64_t to, int64_t inner_start, int64_t inner, int64_t outer) const;
   void CopyTileThroughScratch(int64_t from, int64_t to, int64_t inner_start, int64_t inner, int64_t outer) const;
-  // A tile whose first elements are at these addresses, its rows to_outer bytes apart.
-  void Produce(const char* from, char* to, int64_t to_outer, int64_t inner, int64_t outer) const;
+  // Tiles, the first elements of the first one at these addresses, their rows to_outer bytes apart.
+  void Produce(const char* from, char* to, int64_t to_outer, int64_t inner, int64_t outer,
+               const Planes& tiles = Planes()) const;
 
   int64_t Misalignment(int64_t to) const {
     return static_cast<int64_t>((reinterpret_cast<uintptr_t>(to_base_) + static_cast<uintptr_t>(to)) % kCacheLine);
@@ -99,13 +111,14 @@ class StridedCopy {
   int64_t to_ = 0;
   Axis inner_ = {1, 0, 0};
   Axis outer_ = {1, 0, 0};
-  Axes loops_;           // around the tiles: other axes, tiles along inner_, tiles along outer_; none of size 1
+  Axes& loops_;          // around the tiles: other axes, tiles along inner_, tiles along outer_; none of size 1
   int inner_loop_ = -1;  // among loops_; -1 if a tile has all of the axis
   int outer_loop_ = -1;
   int64_t tile_inner_ = 1;
   int64_t tile_outer_ = 1;
   int64_t num_tiles_ = 1;
   int num_threads_;
+  const CpuTuning& tuning_;
   const CopyKernels* kernels_;
   Kind kind_ = Kind::kBlocks;
   Store store_ = Store::kDirect;
@@ -114,82 +127,86 @@ class StridedCopy {
   bool by_columns_ = false;    // kLines: the rows of the source are short and adjacent
 };
 
-StridedCopy::StridedCopy(Axes axes, int64_t element_bytes, const char* from_base, int64_t from, char* to_base,
+StridedCopy::StridedCopy(Axes* axes, int64_t element_bytes, const char* from_base, int64_t from, char* to_base,
                          int64_t to, const CopyStridedOptions& options)
-    : from_base_(from_base), to_base_(to_base), element_bytes_(element_bytes), num_threads_(options.num_threads) {
-  TurnForward(&axes, &from, &to);
+    : from_base_(from_base),
+      to_base_(to_base),
+      element_bytes_(element_bytes),
+      loops_(*axes),
+      num_threads_(options.num_threads),
+      tuning_(options.tuning != nullptr ? *options.tuning : GetCpuTuning()) {
+  TurnForward(axes, &from, &to);
   from_ = from * element_bytes;
   to_ = to * element_bytes;
-  for (Axis& axis : axes) {
+  for (Axis& axis : *axes) {
     axis.from *= element_bytes;
     axis.to *= element_bytes;
   }
-  ChooseAxes(&axes);
+  ChooseAxes();
   kernels_ = &KernelsFor(static_cast<size_t>(element_bytes_),
                          options.features != nullptr ? *options.features : GetCpuFeatures());
-  ChooseStore(axes, options);
-  loops_ = std::move(axes);
+  ChooseStore(options);
   ChooseTiles();
 }
 
-// Takes inner_ and outer_ out of `axes`.
-void StridedCopy::ChooseAxes(Axes* axes) {
+// Takes inner_ and outer_ out of loops_.
+void StridedCopy::ChooseAxes() {
   const auto is_dense = [&](int64_t step) { return step == element_bytes_; };
-  if (axes->empty()) {
+  if (loops_.empty()) {
     inner_ = {1, element_bytes_, element_bytes_};
     return;
   }
-  inner_ = axes->back();
-  axes->pop_back();
-  if (is_dense(inner_.from) && is_dense(inner_.to) && !axes->empty()) {
+  inner_ = loops_.back();
+  loops_.pop_back();
+  if (is_dense(inner_.from) && is_dense(inner_.to) && !loops_.empty()) {
     // A short run, such as a complex number or a pixel, is an element.
     const int64_t bytes = inner_.size <= 16 ? inner_.size * element_bytes_ : 0;
     if (bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16) {
       element_bytes_ = bytes;
-      inner_ = axes->back();
-      axes->pop_back();
+      inner_ = loops_.back();
+      loops_.pop_back();
     }
   }
-  if (axes->empty()) {
+  if (loops_.empty()) {
     kind_ = !is_dense(inner_.to) ? Kind::kElements : is_dense(inner_.from) ? Kind::kBlocks : Kind::kGather;
     return;
   }
-  size_t chosen = axes->size() - 1;
+  size_t chosen = loops_.size() - 1;
   const int64_t step = std::abs(inner_.from);
-  const bool has_kernel = is_dense(inner_.to) && (is_dense(step) || step == 0 || inner_.from == 2 * element_bytes_);
+  const bool has_kernel = is_dense(inner_.to) && (is_dense(step) || HasFastGather());
   if (!has_kernel) {
     int64_t least = step;
-    for (size_t i = axes->size(); i-- > 0;) {
-      const int64_t other = std::abs((*axes)[i].from);
+    for (size_t i = loops_.size(); i-- > 0;) {
+      const int64_t other = std::abs(loops_[i].from);
       if (other == 0 || other >= least) continue;
       least = other;
       chosen = i;
       blocked_ = true;
     }
     blocked_ = blocked_ && (step >= kCacheLine || is_dense(least));
-    if (!blocked_) chosen = axes->size() - 1;
+    if (!blocked_) chosen = loops_.size() - 1;
   }
   constexpr int64_t kTinyTile = 16;  // elements
-  if (!blocked_ || !HasTranspose((*axes)[chosen].size) || inner_.size * (*axes)[chosen].size < kTinyTile) {
+  if (!blocked_ || !HasTranspose(loops_[chosen]) || inner_.size * loops_[chosen].size < kTinyTile) {
     // Short loops inside. If all data stays in the first-level cache, a long inner loop matters more than the order.
     int64_t bytes = inner_.size * element_bytes_;
     size_t longest = chosen;
-    for (size_t i = 0; i < axes->size(); ++i) {
-      bytes *= (*axes)[i].size;
-      if ((*axes)[i].size > (*axes)[longest].size) longest = i;
+    for (size_t i = 0; i < loops_.size(); ++i) {
+      bytes *= loops_[i].size;
+      if (loops_[i].size > loops_[longest].size) longest = i;
     }
-    if (longest != chosen && bytes <= kInCacheBytes) {
+    if (longest != chosen && bytes <= tuning_.l1_bytes / 2) {
       chosen = longest;
       blocked_ = false;
     }
   }
-  outer_ = (*axes)[chosen];
-  axes->erase(axes->begin() + static_cast<std::ptrdiff_t>(chosen));
+  outer_ = loops_[chosen];
+  loops_.erase(chosen);
   if (!is_dense(inner_.to)) {
     kind_ = Kind::kElements;
   } else if (is_dense(inner_.from)) {
     kind_ = Kind::kBlocks;
-  } else if (blocked_ && is_dense(std::abs(outer_.from)) && HasTranspose(outer_.size)) {
+  } else if (blocked_ && is_dense(std::abs(outer_.from)) && HasTranspose(outer_)) {
     kind_ = Kind::kTranspose;
     if (outer_.from < 0) {  // from its end
       from_ += outer_.from * (outer_.size - 1);
@@ -204,29 +221,31 @@ void StridedCopy::ChooseAxes(Axes* axes) {
   }
 }
 
-// True if there is a kernel that transposes in registers `outer` elements and those of inner_.
-bool StridedCopy::HasTranspose(int64_t outer) const {
+// True if there is a kernel that transposes in registers the elements of inner_ and `outer`.
+bool StridedCopy::HasTranspose(const Axis& outer) const {
   const int64_t least = element_bytes_ <= 2 ? 4 : element_bytes_ == 4 ? 8 : kLaneBytes;
-  return std::min(inner_.size, outer) * element_bytes_ >= least;
+  const bool takes_turns = inner_.size == 3 && element_bytes_ <= 2 && outer.from > 0 &&
+                           outer.to == 3 * element_bytes_ && outer.size * element_bytes_ >= kLaneBytes;
+  return takes_turns || std::min(inner_.size, outer.size) * element_bytes_ >= least;
 }
 
-void StridedCopy::ChooseStore(const Axes& axes, const CopyStridedOptions& options) {
+void StridedCopy::ChooseStore(const CopyStridedOptions& options) {
   const int64_t row_bytes = inner_.size * element_bytes_;
   int64_t bytes = row_bytes * outer_.size;
-  for (const Axis& axis : axes) bytes *= axis.size;
+  for (const Axis& axis : loops_) bytes *= axis.size;
   if (bytes < kThreadBytes) num_threads_ = 1;
   if (bytes < options.stream_bytes || kernels_->stream == nullptr || inner_.to != element_bytes_) return;
   // Limited by the loop, not by memory.
   if (kind_ == Kind::kElements && std::min(inner_.size, outer_.size) * element_bytes_ < kLaneBytes) return;
   bool shares_lines = Misalignment(to_) != 0 || outer_.to % kCacheLine != 0;
-  for (const Axis& axis : axes) shares_lines = shares_lines || axis.to % kCacheLine != 0;
+  for (const Axis& axis : loops_) shares_lines = shares_lines || axis.to % kCacheLine != 0;
   if (kind_ == Kind::kTranspose && !shares_lines && std::min(row_bytes, outer_.size * element_bytes_) >= kCacheLine) {
     store_ = Store::kLines;
     return;
   }
   const bool packed = outer_.to == row_bytes && outer_.size > 1 && row_bytes <= (blocked_ ? kRowBytes : kPackedBytes);
   if (options.fresh && (packed || !blocked_)) return;
-  const bool has_stream = kind_ == Kind::kBlocks || (kind_ == Kind::kGather && inner_.from == 2 * element_bytes_);
+  const bool has_stream = kind_ == Kind::kBlocks || (kind_ == Kind::kGather && HasFastGather());
   if (has_stream && row_bytes >= kShortestStreamed) {
     store_ = Store::kThrough;
   } else if (packed) {
@@ -247,12 +266,22 @@ void StridedCopy::ChooseTiles() {
     const int64_t from_row_bytes = outer_.size * element_bytes_;
     by_columns_ = inner_.from == from_row_bytes && from_row_bytes <= kShortRowBytes;
     inner_bytes = by_columns_ ? kLinesOfColumn * kCacheLine : kCacheLine;
-    tile_bytes = (by_columns_ ? kLinesOfColumn * outer_.size : kLinesOfTile) * kCacheLine;
+    tile_bytes = (by_columns_ ? kLinesOfColumn * outer_.size : LinesOfTile(tuning_)) * kCacheLine;
   } else if (store_ == Store::kPacked) {
     tile_bytes = kPackedBytes;
   } else if (kind_ == Kind::kTranspose ||
              (blocked_ && std::min(inner_.size, outer_.size) * element_bytes_ >= kLaneBytes)) {
-    inner_bytes = element_bytes_ > 1 ? kRowBytes : shares_lines_ ? 2 * kRowBytes - kCacheLine : kCacheLine;
+    if (store_ == Store::kDirect) {
+      inner_bytes = kDirectRowBytes;
+      tile_bytes = tuning_.l1_bytes / 2;
+    } else {
+      inner_bytes = element_bytes_ > 1 ? kRowBytes : shares_lines_ ? 2 * kRowBytes - kCacheLine : kCacheLine;
+    }
+  } else if (store_ != Store::kRows && kind_ == Kind::kGather && outer_.from != 0 &&
+             std::abs(outer_.from) < std::min(std::abs(inner_.from), kCacheLine)) {
+    // The rows share the cache lines of the source. The ends of a streamed row are written twice, so it is longer.
+    inner_bytes = store_ == Store::kThrough ? 16 * kGatheredBytes : kGatheredBytes;
+    tile_bytes = kThreadBytes;
   } else if (store_ == Store::kRows) {
     inner_bytes = 16 << 10;
     tile_bytes = 1;
@@ -302,7 +331,7 @@ void StridedCopy::Run() {
 
 // Tiles `begin` to `end` - 1, in the order of loops_.
 void StridedCopy::RunPart(int64_t begin, int64_t end) const {
-  std::array<int64_t, kMaxLoops> index;  // on the stack: a thread that runs this must not throw
+  std::array<int64_t, Axes::kMost> index;  // on the stack: a thread that runs this must not throw
   int64_t from = from_;
   int64_t to = to_;
   int64_t rest = begin;
@@ -346,17 +375,10 @@ void StridedCopy::RunPart(int64_t begin, int64_t end) const {
 // `tiles` of them along the last loop, each with all of inner_ and outer_.
 void StridedCopy::CopyWholeTiles(int64_t from, int64_t to, int64_t tiles) const {
   const Axis& last = loops_.back();
-  const auto each = [&](auto copy) {
-    for (int64_t i = 0; i < tiles; ++i) copy(from + i * last.from, to + i * last.to);
-  };
-  if (store_ == Store::kDirect && kind_ == Kind::kTranspose) {  // tiles may be tiny
-    const auto transpose = kernels_->transpose;
-    each([&](int64_t from, int64_t to) {
-      transpose(from_base_ + from, inner_.from, to_base_ + to, outer_.to, inner_.size, outer_.size);
-    });
-  } else {
-    each([&](int64_t from, int64_t to) { CopyTile(from, to, 0, inner_.size, outer_.size); });
+  if (store_ == Store::kDirect) {
+    return Produce(from_base_ + from, to_base_ + to, outer_.to, inner_.size, outer_.size, {tiles, last.from, last.to});
   }
+  for (int64_t i = 0; i < tiles; ++i) CopyTile(from + i * last.from, to + i * last.to, 0, inner_.size, outer_.size);
 }
 
 void StridedCopy::CopyTile(int64_t from, int64_t to, int64_t inner_start, int64_t inner, int64_t outer) const {
@@ -401,7 +423,7 @@ void StridedCopy::CopyTileThroughScratch(int64_t from, int64_t to, int64_t inner
   // An odd number of lines, so that rows map to different sets of the cache.
   const int64_t scratch_row =
       store_ == Store::kPacked ? bytes : ((lead + bytes + kCacheLine - 1) / kCacheLine | 1) * kCacheLine;
-  CASK_DCHECK(scratch_row * outer <= kScratchBytes, "the tile is too large");
+  CASK_CHECK(scratch_row * outer <= kScratchBytes, "the tile is too large");
   const int64_t start = from - lead / element_bytes_ * inner_.from;
   const int64_t rows = inner + lead / element_bytes_;  // of the source, if it is dense along outer_
   Produce(from_base_ + start, scratch, scratch_row, rows, outer);
@@ -430,19 +452,25 @@ void StridedCopy::CopyTileThroughScratch(int64_t from, int64_t to, int64_t inner
   }
 }
 
-void StridedCopy::Produce(const char* from, char* to, int64_t to_outer, int64_t inner, int64_t outer) const {
-  const int64_t bytes = inner * element_bytes_;
+void StridedCopy::Produce(const char* from, char* to, int64_t to_outer, int64_t inner, int64_t outer,
+                          const Planes& tiles) const {
   switch (kind_) {
     case Kind::kBlocks:
-      return kernels_->rows(from, outer_.from, to, to_outer, bytes, outer);
+      for (int64_t i = 0; i < tiles.count; ++i, from += tiles.from, to += tiles.to) {
+        kernels_->rows(from, outer_.from, to, to_outer, inner * element_bytes_, outer);
+      }
+      return;
     case Kind::kGather:
-      for (int64_t o = 0; o < outer; ++o)
-        kernels_->gather(from + o * outer_.from, inner_.from, to + o * to_outer, inner);
+      for (int64_t i = 0; i < tiles.count; ++i, from += tiles.from, to += tiles.to) {
+        for (int64_t o = 0; o < outer; ++o) {
+          kernels_->gather(from + o * outer_.from, inner_.from, to + o * to_outer, inner);
+        }
+      }
       return;
     case Kind::kTranspose:
-      return kernels_->transpose(from, inner_.from, to, to_outer, inner, outer);
+      return kernels_->transpose(from, inner_.from, to, to_outer, inner, outer, tiles);
     case Kind::kElements:
-      return kernels_->elements(from, inner_.from, outer_.from, to, inner_.to, to_outer, inner, outer);
+      return kernels_->elements(from, inner_.from, outer_.from, to, inner_.to, to_outer, inner, outer, tiles);
   }
 }
 
@@ -480,12 +508,13 @@ void CopyStrided(DType dtype, const void* from_base, const Layout& from, void* t
     return CopyFewElements(static_cast<size_t>(element_bytes), from_bytes + from.offset() * element_bytes, from,
                            to_bytes + to.offset() * element_bytes, to.strides());
   }
-  StridedCopy(LongAxes(from, to), element_bytes, from_bytes, from.offset(), to_bytes, to.offset(), options).Run();
+  Axes axes = LongAxes(from, to);
+  StridedCopy(&axes, element_bytes, from_bytes, from.offset(), to_bytes, to.offset(), options).Run();
 }
 
-void CopyAlong(Axes axes, size_t element_bytes, const char* from_base, int64_t from, char* to_base, int64_t to,
+void CopyAlong(Axes* axes, size_t element_bytes, const char* from_base, int64_t from, char* to_base, int64_t to,
                const CopyStridedOptions& options) {
-  StridedCopy(std::move(axes), static_cast<int64_t>(element_bytes), from_base, from, to_base, to, options).Run();
+  StridedCopy(axes, static_cast<int64_t>(element_bytes), from_base, from, to_base, to, options).Run();
 }
 
 }  // namespace tensorcask::internal

@@ -20,6 +20,7 @@ struct CopyStridedOptions {
   // For destinations of at least this many bytes, non-temporal stores are used.
   int64_t stream_bytes = int64_t{2} << 20;
   const CpuFeatures* features = nullptr;  // null: the features of this processor, and a short path for few elements
+  const CpuTuning* tuning = nullptr;      // null: that of this processor
 };
 
 // Assigns to each element of `to`, in the memory at `to_base`, the element of `from` with the same index, in the memory
@@ -30,8 +31,8 @@ void CopyStrided(DType dtype, const void* from_base, const Layout& from, void* t
                  const CopyStridedOptions& options = {});
 
 // The same for elements of `element_bytes` bytes, 1, 2, 4, 8 or 16, along `axes` of more than one element, from the
-// position `from` to the position `to`.
-void CopyAlong(Axes axes, size_t element_bytes, const char* from_base, int64_t from, char* to_base, int64_t to,
+// position `from` to the position `to`. *axes is unspecified afterwards.
+void CopyAlong(Axes* axes, size_t element_bytes, const char* from_base, int64_t from, char* to_base, int64_t to,
                const CopyStridedOptions& options = {});
 
 }  // namespace tensorcask::internal

@@ -4,10 +4,12 @@
 #ifndef TENSORCASK_TENSOR_STRIDED_INTERNAL_FEW_ELEMENTS_H_
 #define TENSORCASK_TENSOR_STRIDED_INTERNAL_FEW_ELEMENTS_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
 #include "absl/base/attributes.h"
+#include "absl/base/optimization.h"
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/strided/internal/copy_few.h"
@@ -23,10 +25,10 @@ struct FewElements {
   enum class Kind : uint8_t {
     kNo,       // none of these
     kDense,    // the source is row-major, too
-    kStrided,  // it is not, and has at most max_strided elements
+    kStrided,  // it is not, and the elements of either side have at most strided_bytes
   };
 
-  ABSL_ATTRIBUTE_ALWAYS_INLINE FewElements(const TensorView& from, const TensorView& to, int64_t max_strided)
+  ABSL_ATTRIBUTE_ALWAYS_INLINE FewElements(const TensorView& from, const TensorView& to, size_t strided_bytes)
       : count(to.num_elements()),
         from_size(ElementSize(from.dtype())),
         to_size(from.dtype() == to.dtype() ? from_size : ElementSize(to.dtype())) {
@@ -47,45 +49,60 @@ struct FewElements {
       is_dense = is_dense && from_strides[axis] == dense;
       dense *= dim;
     }
-    if (!is_dense && (count > max_strided || rank > kFewAxes)) return;
-    if (IsOfHost(from) && IsOfHost(to)) kind = is_dense ? Kind::kDense : Kind::kStrided;
+    if (!is_dense && (rank > kFewAxes || static_cast<size_t>(count) * std::max(from_size, to_size) > strided_bytes)) {
+      return;
+    }
+    if (!IsOfHost(from) || !IsOfHost(to)) return;
+    kind = is_dense ? Kind::kDense : Kind::kStrided;
+    from_first = FirstOf(from);
+    to_first = static_cast<const char*>(to.buffer()->data()) + to.offset() * static_cast<int64_t>(to_size);
   }
 
-  // The elements at index 0, 0 ...
-  const char* First(const TensorView& from) const {
-    return static_cast<const char*>(from.buffer()->data()) + from.offset() * static_cast<int64_t>(from_size);
-  }
-  char* MutableFirst(TensorView* to) const {
-    return static_cast<char*>(to->buffer()->mutable_data()) + to->offset() * static_cast<int64_t>(to_size);
-  }
-
-  // True if the elements of the two may share bytes, also through different buffers.
-  bool MayOverlap(const TensorView& from, const TensorView& to) const {
-    int64_t first = 0;
-    int64_t last = count - 1;
-    if (kind != Kind::kDense) {
+  // True if elements of the two may share bytes, also through different buffers.
+  bool MayOverlap(const TensorView& from) const {
+    int64_t before = 0;  // steps from the element at index 0, 0 ... to the first one, and to the last one
+    int64_t behind = count - 1;
+    if (kind == Kind::kStrided) {
       const int64_t* const dims = from.dims().data();
       const int64_t* const strides = from.strides().data();
-      last = 0;
+      behind = 0;
       for (int axis = 0; axis < from.rank(); ++axis) {
         const int64_t length = (dims[axis] - 1) * strides[axis];
-        (length < 0 ? first : last) += length;
+        (length < 0 ? before : behind) += length;
       }
     }
-    const auto from_start = reinterpret_cast<uintptr_t>(First(from));
-    const auto to_start =
-        reinterpret_cast<uintptr_t>(to.buffer()->data()) + static_cast<uintptr_t>(to.offset()) * to_size;
-    return from_start + static_cast<uintptr_t>(first) * from_size <
-               to_start + static_cast<uintptr_t>(count) * to_size &&
-           to_start < from_start + static_cast<uintptr_t>(last + 1) * from_size;
+    const auto from_bytes = static_cast<int64_t>(from_size);
+    const auto from_address = reinterpret_cast<uintptr_t>(from_first);
+    const auto to_address = reinterpret_cast<uintptr_t>(to_first);
+    return from_address + static_cast<uintptr_t>(before * from_bytes) <
+               to_address + static_cast<uintptr_t>(count) * to_size &&
+           to_address < from_address + static_cast<uintptr_t>((behind + 1) * from_bytes);
+  }
+
+  // The addresses to copy between. Counts as a write. Requires: not kNo, writable memory.
+  struct Addresses {
+    const char* from;  // of the elements at index 0, 0 ...
+    char* to;
+  };
+  Addresses WritableAddresses(const TensorView& from, TensorView* to) const {
+    char* const target =
+        static_cast<char*>(to->buffer()->mutable_data()) + to->offset() * static_cast<int64_t>(to_size);
+    // Where the destination's root has moved to other memory, the source may have moved with it.
+    return {ABSL_PREDICT_TRUE(target == to_first) ? from_first : FirstOf(from), target};
   }
 
   Kind kind = Kind::kNo;
   int64_t count;
   size_t from_size;  // of an element, in bytes
   size_t to_size;
+  // Unless kNo:
+  const char* from_first = nullptr;  // the elements at index 0, 0 ..., before the destination is made writable
+  const char* to_first = nullptr;
 
  private:
+  const char* FirstOf(const TensorView& from) const {
+    return static_cast<const char*>(from.buffer()->data()) + from.offset() * static_cast<int64_t>(from_size);
+  }
   static bool IsOfHost(const TensorView& view) {
     const TensorBuffer::Kind kind = view.buffer()->kind();
     return kind != TensorBuffer::Kind::kNoData && kind != TensorBuffer::Kind::kDevice;

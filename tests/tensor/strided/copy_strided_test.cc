@@ -88,6 +88,9 @@ void ExpectCopies(DType dtype, const Layout& from, const Layout& to, uint32_t se
     std::memcpy(wanted.data() + static_cast<size_t>(to_places.places[i]) * element_bytes,
                 source.data() + static_cast<size_t>(from_places.places[i]) * element_bytes, element_bytes);
   }
+  CpuTuning small_caches;
+  small_caches.l1_bytes = 4 << 10;
+  small_caches.tlb_pages = 200;
   for (const Level& level : Levels()) {
     for (const bool fresh : {false, true}) {
       for (const int64_t stream_bytes : {int64_t{0}, INT64_MAX}) {
@@ -98,6 +101,7 @@ void ExpectCopies(DType dtype, const Layout& from, const Layout& to, uint32_t se
           options.fresh = fresh;
           options.stream_bytes = stream_bytes;
           options.num_threads = num_threads;
+          options.tuning = seed % 2 == 0 ? nullptr : &small_caches;
           std::copy(before.begin(), before.end(), target.data());
           CopyStrided(dtype, source.data(), from, target.data(), to, options);
           const auto wrong = std::mismatch(wanted.begin(), wanted.end(), target.data());
@@ -216,7 +220,7 @@ TEST(CopyStrided, TransposesShortSides) {
 TEST(CopyStrided, MovesRowsOfAllSizes) {
   uint32_t seed = 0;
   for (const DType dtype : kDTypes) {
-    for (int64_t count = 1; count <= 140; count += count < 20 ? 1 : 13) {
+    for (int64_t count = 1; count <= 1200; count += count < 20 ? 1 : count < 140 ? 13 : 177) {
       const Layout from = *Layout::Create({5, 4, count}, {count, 5 * count, 1}, 0);
       ExpectCopies(dtype, from, Layout::RowMajor(TensorShape({5, 4, count})), ++seed);
       ExpectCopies(dtype, from, *Layout::Create({5, 4, count}, {4 * count + 9, count + 2, 1}, 0), ++seed);
@@ -235,6 +239,40 @@ TEST(CopyStrided, GathersRowsOfAllSizes) {
         ExpectCopies(dtype, from, Layout::RowMajor(TensorShape({2, count})), ++seed);
         ExpectCopies(dtype, from, *Layout::Create({2, count}, {-count - 1, 1}, count + 1), ++seed);
         if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+// Colours of pixels: two or three rows whose elements take turns in the destination, or took turns in the source.
+TEST(CopyStrided, MovesElementsThatTakeTurns) {
+  uint32_t seed = 0;
+  for (const DType dtype : kDTypes) {
+    for (const int64_t colours : {2, 3}) {
+      for (const int64_t pixels : {1, 2, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 48, 64, 65, 100, 700, 5000}) {
+        const Layout planes = *Layout::Create({4, pixels, colours}, {pixels * colours + 1, 1, pixels}, 0);
+        const Layout together = *Layout::Create({4, pixels, colours}, {pixels * colours, colours, 1}, 0);
+        ExpectCopies(dtype, planes, together, ++seed);
+        ExpectCopies(dtype, *together.Transpose(1, 2), *planes.Transpose(1, 2), ++seed);
+        const Layout apart = *Layout::Create({4, pixels, colours}, {(pixels + 3) * 5, 5, 1}, 2);
+        ExpectCopies(dtype, planes, apart, ++seed);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+// Small equal rectangles, one behind the other.
+TEST(CopyStrided, TransposesManySmallPlanes) {
+  uint32_t seed = 0;
+  for (const DType dtype : kDTypes) {
+    for (const int64_t planes : {1, 2, 7, 300}) {
+      for (const int64_t rows : {2, 4, 5, 8, 9, 16, 17, 33}) {
+        for (const int64_t columns : {2, 3, 4, 8, 9, 16, 17}) {
+          const Layout from = *Layout::Create({rows, planes, columns}, {planes * columns, columns, 1}, 0);
+          ExpectCopies(dtype, *from.Permute({2, 1, 0}), Layout::RowMajor(TensorShape({columns, planes, rows})), ++seed);
+          if (HasFatalFailure()) return;
+        }
       }
     }
   }
@@ -267,6 +305,12 @@ TEST(CopyStrided, DividesLargeCopies) {
       {"Scattered", dense({300, 700}), *dense({300, 1400}).Slice(1, 1, {}, 2)},
       {"TransposeOfEverySecond", *dense({500, 1000}).Slice(1, 0, {}, 2)->Transpose(0, 1), dense({500, 500})},
       {"Repeated", *dense({500, 1}).Expand({500, 600}), dense({500, 600})},
+      {"ReversedAndRepeated", *dense({600}).Flip({0})->Expand({500, 600}), dense({500, 600})},
+      {"EveryFourthAndRepeated", *dense({2400}).Slice(0, 0, {}, 4)->Expand({500, 600}), dense({500, 600})},
+      {"PlanesOfEverySecondColour", *dense({9000, 20, 2}).Select(2, 0)->Transpose(0, 1), dense({20, 9000})},
+      {"WindowsThatOverlap", *Layout::Create({60, 5000}, {1, 7}, 0), dense({60, 5000})},
+      {"PlanesOfReversedPixels", *dense({400, 301, 3}).Flip({0, 1})->Permute({2, 0, 1}), dense({3, 400, 301})},
+      {"ReversedPixels", *dense({3, 400, 301}).Flip({1, 2})->Permute({1, 2, 0}), dense({400, 301, 3})},
   };
   uint32_t seed = 0;
   for (const LargeCase& test : cases) {
