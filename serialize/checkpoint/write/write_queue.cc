@@ -46,7 +46,9 @@ void WriteQueue::StartThread() {
 
 void WriteQueue::Push(TensorJob job) {
   Lock lock(mutex_);
-  if (has_thread_) has_room_.wait(lock, [&] { return waiting_bytes_ < max_waiting_bytes_ || error_->any(); });
+  if (has_thread_ && waiting_bytes_ >= max_waiting_bytes_) {
+    has_room_.wait(lock, [&] { return waiting_bytes_ <= max_waiting_bytes_ / 2 || error_->any(); });
+  }
   waiting_bytes_ += job.held_bytes();
   waiting_.push_back(std::move(job));
   if (has_thread_) {
@@ -104,7 +106,7 @@ void WriteQueue::WriteWaiting(Lock* lock) {
       const TensorJob job = std::move(waiting_.front());
       waiting_.pop_front();
       waiting_bytes_ -= job.held_bytes();
-      has_room_.notify_one();
+      if (waiting_bytes_ <= max_waiting_bytes_ / 2) has_room_.notify_one();
       lock->unlock();
       error_->Report(write_(job));
     }
