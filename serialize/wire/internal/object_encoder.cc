@@ -67,7 +67,7 @@ auto WithPlan(const Tensor& tensor, int max_depth, Fn&& fn) {
   // The message is planned several times, which must not fail later than the first time: copies from a device may.
   const bool is_on_device = tensor.buffer() && tensor.buffer()->kind() == TensorBuffer::Kind::kDevice;
   const absl::Status readable = is_on_device ? tensor.buffer()->CheckReadable() : absl::OkStatus();
-  return fn(readable.ok() ? PlanMessage(tensor, none, options, max_depth) : readable);
+  return fn(readable.ok() ? PlanPlainMessage(tensor, none, options, max_depth) : readable);
 }
 
 }  // namespace

@@ -174,6 +174,32 @@ char* WriteExtensionField(const MessagePlan& plan, uint32_t crc, char* out) {
   return WriteExtension(plan.extension, crc, out);
 }
 
+// `plan_payload` is PlanPayload or null. Passed as a pointer, so that programs which only write plain messages, or only
+// read, do not link the encoder of payloads.
+absl::StatusOr<MessagePlan> PlanWith(absl::Status (*plan_payload)(absl::string_view, const EncodeOptions&,
+                                                                  MessagePlan*),
+                                     const TensorView& view, const TensorMetadata& metadata,
+                                     const EncodeOptions& options, int max_depth) {
+  if (max_depth < (view.rank() > 0 ? kShapeDepth : kShapeDepth - 1)) return TooDeepToWrite();
+  if (const absl::Status valid = options.payload.Validate(); !valid.ok()) return Annotate(valid, "payload");
+  CASK_RETURN_IF_ERROR(CheckMetadata(view, metadata));
+  if (view.buffer() && view.buffer()->kind() != TensorBuffer::Kind::kDevice) {
+    CASK_RETURN_IF_ERROR(view.buffer()->CheckReadable());
+  } else if (IsOnDevice(view)) {
+    CASK_ASSIGN_OR_RETURN(const TensorView on_host, InHostMemory(view));
+    return PlanWith(plan_payload, on_host, metadata, options, max_depth);
+  }
+  MessagePlan plan;
+  CASK_RETURN_IF_ERROR(PlanData(view, options, max_depth, &plan));
+  if (plan_payload != nullptr && options.payload.level != PayloadLevel::kStored) {
+    CASK_RETURN_IF_ERROR(plan_payload(metadata.name, options, &plan));
+  }
+  plan.extension.metadata = &metadata;
+  plan.extension.checksum = options.checksum;
+  MeasureParts(&plan);
+  return plan;
+}
+
 }  // namespace
 
 uint64_t MessagePlan::tail_bytes() const {
@@ -182,24 +208,12 @@ uint64_t MessagePlan::tail_bytes() const {
 
 absl::StatusOr<MessagePlan> PlanMessage(const TensorView& view, const TensorMetadata& metadata,
                                         const EncodeOptions& options, int max_depth) {
-  if (max_depth < (view.rank() > 0 ? kShapeDepth : kShapeDepth - 1)) return TooDeepToWrite();
-  if (const absl::Status valid = options.payload.Validate(); !valid.ok()) return Annotate(valid, "payload");
-  CASK_RETURN_IF_ERROR(CheckMetadata(view, metadata));
-  if (view.buffer() && view.buffer()->kind() != TensorBuffer::Kind::kDevice) {
-    CASK_RETURN_IF_ERROR(view.buffer()->CheckReadable());
-  } else if (IsOnDevice(view)) {
-    CASK_ASSIGN_OR_RETURN(const TensorView on_host, InHostMemory(view));
-    return PlanMessage(on_host, metadata, options, max_depth);
-  }
-  MessagePlan plan;
-  CASK_RETURN_IF_ERROR(PlanData(view, options, max_depth, &plan));
-  if (options.payload.level != PayloadLevel::kStored) {
-    CASK_RETURN_IF_ERROR(PlanPayload(metadata.name, options, &plan));
-  }
-  plan.extension.metadata = &metadata;
-  plan.extension.checksum = options.checksum;
-  MeasureParts(&plan);
-  return plan;
+  return PlanWith(PlanPayload, view, metadata, options, max_depth);
+}
+
+absl::StatusOr<MessagePlan> PlanPlainMessage(const TensorView& view, const TensorMetadata& metadata,
+                                             const EncodeOptions& options, int max_depth) {
+  return PlanWith(nullptr, view, metadata, options, max_depth);
 }
 
 absl::StatusOr<MessagePlan> PlanFrame(DType dtype, const TensorShape& shape, const TensorMetadata& metadata) {

@@ -64,6 +64,10 @@ struct MessagePlan {
 absl::StatusOr<MessagePlan> PlanMessage(const TensorView& view, const TensorMetadata& metadata,
                                         const EncodeOptions& options, int max_depth = kMaxWrittenDepth);
 
+// The same without a payload, whatever options.payload says.
+absl::StatusOr<MessagePlan> PlanPlainMessage(const TensorView& view, const TensorMetadata& metadata,
+                                             const EncodeOptions& options, int max_depth = kMaxWrittenDepth);
+
 // The plan of a message whose data the caller writes: a row-major tensor of this dtype and shape, in the plain form, or
 // for own dtypes in the guarded form. plan.data is empty. Requires: the dtype has a fixed size; `metadata` outlives the
 // plan. Errors: InvalidArgument for metadata that the tensor cannot have, and for 2^63 bytes and more.
