@@ -3,12 +3,9 @@
 #include <cerrno>
 
 #include "tensorcask/tensor/base/checked_math.h"
+#include "tensorcask/tensor/base/windows_api.h"
 
-#ifdef _WIN32
-#define NOMINMAX
-#define WIN32_LEAN_AND_MEAN
-#include <windows.h>
-#else
+#ifndef _WIN32
 #include <sys/mman.h>
 #include <unistd.h>
 #endif
