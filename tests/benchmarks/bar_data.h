@@ -1,4 +1,4 @@
-// Tensors and folders for the rows of `bars`.
+// Tensors, folders and checkpoints for the rows of `bars` and for benchmarks.
 
 #ifndef TENSORCASK_TESTS_BENCHMARKS_BAR_DATA_H_
 #define TENSORCASK_TESTS_BENCHMARKS_BAR_DATA_H_
@@ -11,7 +11,10 @@
 #include <filesystem>
 #include <string>
 #include <system_error>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/checkpoint/writer.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/tensor.h"
@@ -59,6 +62,24 @@ class Folder {
 
   std::string path_;
 };
+
+// Of tensor `i` in a checkpoint.
+inline std::string NameOf(size_t i) { return absl::StrCat("layer", i, "/kernel"); }
+
+// Saves a checkpoint with a shard for each thread.
+inline void SaveInShards(const std::string& prefix, const std::vector<Tensor>& tensors, bool sync, int threads) {
+  CheckpointWriterOptions options;
+  options.sync = sync;
+  options.num_shards = threads;
+  options.num_threads = threads;
+  CheckpointWriter writer = Require(CheckpointWriter::Create(prefix, options));
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    AddOptions add;
+    add.shard = static_cast<int>(i) % threads;
+    Require(writer.Add(NameOf(i), tensors[i], add));
+  }
+  Require(writer.Finish());
+}
 
 }  // namespace tensorcask::benchmarks
 

@@ -33,23 +33,6 @@ namespace {
 constexpr int kTensors = 64;
 constexpr size_t kTotalBytes = 256 * kMiB;
 
-std::string NameOf(int i) { return absl::StrCat("layer", i, "/kernel"); }
-
-// A shard for each thread.
-void Save(const std::string& prefix, const std::vector<Tensor>& tensors, bool sync, int threads) {
-  CheckpointWriterOptions options;
-  options.sync = sync;
-  options.num_shards = threads;
-  options.num_threads = threads;
-  CheckpointWriter writer = Require(CheckpointWriter::Create(prefix, options));
-  for (int i = 0; i < kTensors; ++i) {
-    AddOptions add;
-    add.shard = i % threads;
-    Require(writer.Add(NameOf(i), tensors[static_cast<size_t>(i)], add));
-  }
-  Require(writer.Finish());
-}
-
 void PlainWrite(const std::string& path, const std::vector<Tensor>& tensors, bool sync) {
   const int file = open(path.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
   if (file < 0 || fallocate(file, FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(kTotalBytes)) != 0) {
@@ -72,7 +55,7 @@ void RowsOfSaves(Folder* folder, const std::vector<Tensor>& tensors) {
     std::vector<double> ratios;
     for (int round = 0; round < 12; ++round) {
       folder->Clear();
-      const double ours = SecondsOf([&] { Save(folder->Path("m"), tensors, sync, threads); });
+      const double ours = SecondsOf([&] { SaveInShards(folder->Path("m"), tensors, sync, threads); });
       folder->Clear();
       const double plain = SecondsOf([&] { PlainWrite(folder->Path("p"), tensors, sync); });
       // A virtual machine may have given memory back to its host: the first round takes it again.
@@ -99,7 +82,7 @@ void RowsOfSaves(Folder* folder, const std::vector<Tensor>& tensors) {
         9,
         [&] {
           folder->Clear();
-          return SecondsOf([&] { Save(folder->Path("m"), tensors, /*sync=*/false, threads); });
+          return SecondsOf([&] { SaveInShards(folder->Path("m"), tensors, /*sync=*/false, threads); });
         },
         loops, &fastest);
     // The loop knows all tensors before it reserves their space. The writer gets them one by one.
@@ -152,7 +135,7 @@ void CheckpointRows() {
   Folder folder = Folder::OnDisk();
   RowsOfSaves(&folder, tensors);
   folder.Clear();
-  Save(folder.Path("m"), tensors, /*sync=*/false, /*threads=*/1);
+  SaveInShards(folder.Path("m"), tensors, /*sync=*/false, /*threads=*/1);
   std::vector<Tensor> warm;
   for (const Tensor& tensor : tensors) warm.push_back(Require(tensor.Clone()));
   RowsOfLoads(&folder, &warm);

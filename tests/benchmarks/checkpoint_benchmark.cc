@@ -29,12 +29,15 @@
 #include "tensorcask/serialize/checkpoint/writer.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tests/benchmarks/bar_data.h"
 #include "tensorcask/tests/benchmarks/measure.h"
 
 namespace tensorcask {
 namespace {
 
 using benchmarks::Keep;
+using benchmarks::NameOf;
+using benchmarks::SaveInShards;
 using benchmarks::SecondsOf;
 
 constexpr size_t kTensors = 64;
@@ -73,8 +76,6 @@ T Require(absl::StatusOr<T> value) {
   return *std::move(value);
 }
 
-std::string Name(size_t i) { return absl::StrFormat("layer%d/kernel", i); }
-
 std::vector<Tensor> MakeTensors(uint32_t start) {
   std::vector<Tensor> tensors;
   for (size_t i = 0; i < kTensors; ++i) {
@@ -94,20 +95,6 @@ const std::vector<Tensor>& Saved() {
 std::vector<Tensor>& Warm() {
   static auto* tensors = new std::vector<Tensor>(MakeTensors(2));
   return *tensors;
-}
-
-void Save(const std::string& prefix, bool sync, int threads = 1) {
-  CheckpointWriterOptions options;
-  options.sync = sync;
-  options.num_shards = threads;
-  options.num_threads = threads;
-  CheckpointWriter writer = Require(CheckpointWriter::Create(prefix, options));
-  for (size_t i = 0; i < kTensors; ++i) {
-    AddOptions add;
-    add.shard = static_cast<int>(i) % threads;
-    Require(writer.Add(Name(i), Saved()[i], add));
-  }
-  Require(writer.Finish());
 }
 
 void RemoveCheckpoint(const std::string& prefix, int shards = 1) {
@@ -170,7 +157,7 @@ void BM_Save(benchmark::State& state) {
   const std::string prefix = TheFolder().Path("saved");
   const std::string plain = TheFolder().Path("plain");
   Measure(
-      state, "write_ratio", [&] { Save(prefix, sync, threads); }, [&] { PlainWrite(plain, sync); },
+      state, "write_ratio", [&] { SaveInShards(prefix, Saved(), sync, threads); }, [&] { PlainWrite(plain, sync); },
       [&] {
         RemoveCheckpoint(prefix, threads);
         unlink(plain.c_str());
@@ -190,7 +177,7 @@ void BM_BackgroundStall(benchmark::State& state) {
   std::vector<std::string> names;
   for (size_t i = 0; i < kMany; ++i) {
     tensors.push_back(Require(Tensor::Zeros(DType::kFloat32, TensorShape({512, 525}))));
-    names.push_back(Name(i));
+    names.push_back(NameOf(i));
   }
   const std::string prefix = TheFolder().Path("background");
   CheckpointWriterOptions options;
@@ -214,7 +201,7 @@ BENCHMARK(BM_BackgroundStall)->UseManualTime()->Unit(benchmark::kMicrosecond)->I
 const std::string& Checkpoint() {
   static const auto* prefix = [] {
     auto* made = new std::string(TheFolder().Path("loaded"));
-    Save(*made, /*sync=*/false);
+    SaveInShards(*made, Saved(), /*sync=*/false, /*threads=*/1);
     return made;
   }();
   return *prefix;
@@ -234,18 +221,18 @@ void MeasureLoad(benchmark::State& state, Load&& load) {
 
 void BM_LoadMapped(benchmark::State& state) {
   MeasureLoad(state, [](const CheckpointReader& reader) {
-    for (size_t i = 0; i < kTensors; ++i) Keep(Require(reader.Map(Name(i))).bytes().data());
+    for (size_t i = 0; i < kTensors; ++i) Keep(Require(reader.Map(NameOf(i))).bytes().data());
   });
 }
 void BM_LoadIntoWarmMemory(benchmark::State& state) {
   MeasureLoad(state, [](const CheckpointReader& reader) {
-    for (size_t i = 0; i < kTensors; ++i) Require(reader.ReadInto(Name(i), &Warm()[i]));
+    for (size_t i = 0; i < kTensors; ++i) Require(reader.ReadInto(NameOf(i), &Warm()[i]));
   });
 }
 void BM_LoadIntoFreshMemory(benchmark::State& state) {
   MeasureLoad(state, [](const CheckpointReader& reader) {
     std::vector<Tensor> fresh;
-    for (size_t i = 0; i < kTensors; ++i) fresh.push_back(Require(reader.Read(Name(i))));
+    for (size_t i = 0; i < kTensors; ++i) fresh.push_back(Require(reader.Read(NameOf(i))));
     Keep(fresh.back().bytes().data());
   });
 }

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/checkpoint/reader.h"
@@ -37,8 +36,6 @@ namespace {
 constexpr int kTensors = 64;
 constexpr size_t kTensorBytes = 16 * kMiB;  // 1 GiB in all
 constexpr int kRounds = 7;
-
-std::string NameOf(int i) { return absl::StrCat("layer", i, "/kernel"); }
 
 // The copy engine of a simulated device: a thread that executes the work of its default stream.
 class CopyEngine {

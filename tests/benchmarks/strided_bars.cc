@@ -1,15 +1,21 @@
 #include "tensorcask/tests/benchmarks/strided_bars.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <initializer_list>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/float_types.h"
 #include "tensorcask/tensor/shape.h"
+#include "tensorcask/tensor/strided/accessor.h"
+#include "tensorcask/tensor/strided/convert.h"
 #include "tensorcask/tensor/strided/copy.h"
 #include "tensorcask/tensor/strided/memory_format.h"
 #include "tensorcask/tensor/strided/view.h"
@@ -113,10 +119,101 @@ void ViewRows() {
   Row("bytes of a view", Exactly(sizeof(TensorView)), 128, "bytes", "LibTorch 192 + 8, and the heap");
 }
 
+// What a call costs beside a loop that is written for its types, sizes and strides: checks, the choice of a kernel, and
+// for new tensors their memory.
+void SmallRows() {
+  const auto row = [](absl::string_view name, const auto& ours, const auto& loop, absl::string_view loop_name) {
+    Figure figure = Nanoseconds(ours);
+    figure.median -= Nanoseconds(loop).median;
+    Row(absl::StrCat("few elements: ", name), figure, 12, "ns", absl::StrCat("more than ", loop_name));
+  };
+  const auto floats = [](std::initializer_list<int64_t> dims) {
+    return TensorView(OrdinaryTensor(DType::kFloat32, TensorShape(dims)));
+  };
+  // Copies of `from`, beside `loop(source, target)` over its elements.
+  const auto copy_row = [&](absl::string_view name, const TensorView& from, const auto& loop) {
+    TensorView to = Require(Tensor::Create(DType::kFloat32, from.shape()));
+    row(
+        absl::StrCat("Copy of ", name), [&] { Require(Copy(from, &to)); },
+        [&, source = from.data<float>(), target = to.mutable_data<float>()] {
+          loop(source, target);
+          Keep(target);
+        },
+        "a loop");
+  };
+  for (const int64_t count : {1, 16, 256}) {
+    const auto bytes = static_cast<size_t>(count) * sizeof(float);
+    copy_row(absl::StrCat(count, " float32"), floats({count}),
+             [bytes](const float* from, float* to) { std::memcpy(to, from, bytes); });
+    TensorView halves = Require(Tensor::Create(DType::kBfloat16, TensorShape({count})));
+    const TensorView from = floats({count});
+    row(
+        absl::StrCat("Convert of ", count, " float32 to bfloat16"), [&] { Require(Convert(from, &halves)); },
+        [count, source = from.data<float>(), target = halves.mutable_data<bfloat16>()] {
+          for (int64_t i = 0; i < count; ++i) target[i] = bfloat16(source[i]);
+          Keep(target);
+        },
+        "a loop");
+  }
+  copy_row("every second of 31 float32", *floats({31}).Slice(0, 0, {}, 2), [](const float* from, float* to) {
+    for (int64_t i = 0; i < 16; ++i) to[i] = from[2 * i];
+  });
+  copy_row("float32 [5,3], transposed", *floats({3, 5}).Transpose(0, 1), [](const float* from, float* to) {
+    for (int64_t i = 0; i < 5; ++i) {
+      for (int64_t j = 0; j < 3; ++j) to[i * 3 + j] = from[j * 5 + i];
+    }
+  });
+  TensorView filled = Require(Tensor::Create(DType::kFloat32, TensorShape({16})));
+  row(
+      "Fill of 16 float32", [&] { Require(Fill(1.0F, &filled)); },
+      [target = filled.mutable_data<float>()] {
+        std::fill_n(target, 16, 1.0F);
+        Keep(target);
+      },
+      "a loop");
+  const TensorView dense = floats({16});
+  const TensorView apart = *floats({31}).Slice(0, 0, {}, 2);
+  const auto new_tensor = [] { Keep(Require(Tensor::Create(DType::kFloat32, TensorShape({16}))).buffer()->data()); };
+  row(
+      "Clone of 16 float32", [&] { Keep(Require(dense.Clone()).buffer()->data()); }, new_tensor, "Tensor::Create");
+  row(
+      "ToTensor of 16 float32 apart", [&] { Keep(Require(apart.ToTensor()).buffer()->data()); }, new_tensor,
+      "Tensor::Create");
+  row(
+      "Contiguous of 16 float32 that are",
+      [&] {
+        const TensorView same = Require(dense.Contiguous());
+        Keep(&same);
+      },
+      [&] {
+        const TensorView same = dense;  // NOLINT(performance-unnecessary-copy-initialization): it is what is timed
+        Keep(&same);
+      },
+      "a copied handle");
+  TensorView matrix = floats({4, 4});
+  row(
+      "Accessor to float32 [4,4], read once",
+      [&] {
+        const auto values = Require(Accessor<const float, 2>::Create(matrix));
+        float sum = 0;
+        for (int64_t i = 0; i < 4; ++i) {
+          for (int64_t j = 0; j < 4; ++j) sum += values(i, j);
+        }
+        Keep(sum);
+      },
+      [source = matrix.data<float>()] {
+        float sum = 0;
+        for (int64_t i = 0; i < 16; ++i) sum += source[i];
+        Keep(sum);
+      },
+      "a loop");
+}
+
 }  // namespace
 
 void StridedRows() {
   CopyRows();
+  SmallRows();
   ViewRows();
 }
 
