@@ -49,6 +49,22 @@ function(tensorcask_compile_as_ours target)
   endif()
 endfunction()
 
+# What most sources include. A quarter of the time of a clean build is parsing these, so it is done once for all rooms,
+# by tensorcask_precompiled. Sources that are compiled with other flags read them as text.
+set(TENSORCASK_COMMON_HEADERS
+  <algorithm> <cstdint> <cstring> <functional> <memory> <optional> <string> <utility> <vector>
+  <absl/container/inlined_vector.h> <absl/status/status.h> <absl/status/statusor.h> <absl/strings/str_cat.h>
+  <absl/strings/string_view.h> <absl/types/span.h>)
+if(TENSORCASK_PRECOMPILED_HEADERS)
+  file(WRITE "${PROJECT_BINARY_DIR}/precompiled.cc" "")
+  add_library(tensorcask_precompiled OBJECT EXCLUDE_FROM_ALL "${PROJECT_BINARY_DIR}/precompiled.cc")
+  tensorcask_compile_as_ours(tensorcask_precompiled)
+  set_target_properties(tensorcask_precompiled PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_link_libraries(tensorcask_precompiled PRIVATE absl::statusor absl::strings absl::inlined_vector absl::span
+    Threads::Threads)
+  target_precompile_headers(tensorcask_precompiled PRIVATE ${TENSORCASK_COMMON_HEADERS})
+endif()
+
 # One room: the static library tensorcask_<name>, or a part of libtensorcask.so. Named Tensorcask::<name>.
 function(tensorcask_room name)
   cmake_parse_arguments(PARSE_ARGV 1 room "" "" "SOURCES;HEADERS;PROTOS;LINK;LINK_PRIVATE;OPTIMIZE")
@@ -76,6 +92,9 @@ function(tensorcask_room name)
     tensorcask_compile_as_ours(${target})
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON EXCLUDE_FROM_ALL ${TENSORCASK_ON_DEMAND})
     target_link_libraries(${target} PRIVATE ${room_LINK_PRIVATE} PUBLIC Threads::Threads)
+    if(TENSORCASK_PRECOMPILED_HEADERS)
+      target_precompile_headers(${target} REUSE_FROM tensorcask_precompiled)
+    endif()
   endif()
   set_source_files_properties(${room_OPTIMIZE} PROPERTIES COMPILE_OPTIONS -O3)
   if(generated)

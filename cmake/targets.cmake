@@ -63,6 +63,7 @@ tensorcask_room(tensor
     tensor/base/status_util.h
     tensor/base/utf8.h
     tensor/base/varint.h
+    tensor/base/windows_api.h
     tensor/buffer.h
     tensor/concat.h
     tensor/dense_view.h
@@ -182,6 +183,7 @@ tensorcask_room(strided
     tensor/strided/internal/convert_values.h
     tensor/strided/internal/copy_few.h
     tensor/strided/internal/copy_kernels.h
+    tensor/strided/internal/copy_kernels_lane.inc
     tensor/strided/internal/copy_kernels_stream.inc
     tensor/strided/internal/copy_kernels_vector.inc
     tensor/strided/internal/copy_strided.h
@@ -3706,6 +3708,7 @@ tensorcask_test(tests_serialize_payload_chunk_codec_test
     absl::statusor
     absl::strings
     tests_fuzz_huffman_reference
+    tests_serialize_payload_chunk_numbers
     tests_support_counted_allocations
     tests_support_status_matchers
     tests_support_temp_folder
@@ -3731,6 +3734,33 @@ tensorcask_test(tests_serialize_payload_chunk_decoder_test
     tests/serialize/payload
   TIMEOUT
     300)
+
+tensorcask_test(tests_serialize_payload_chunk_high_test
+  SOURCES
+    tests/serialize/payload/chunk_high_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::payload
+    Tensorcask::tensor
+    absl::strings
+    tests_serialize_payload_chunk_numbers
+    tests_support_counted_allocations
+  PACKAGE
+    tests/serialize/payload
+  TIMEOUT
+    300)
+
+tensorcask_inner_library(tests_serialize_payload_chunk_numbers
+  SOURCES
+    tests/serialize/payload/chunk_numbers.cc
+  LINK
+    GTest::gmock
+    Tensorcask::payload
+    Tensorcask::tensor
+    absl::span
+    absl::statusor
+    absl::strings
+    tests_support_status_matchers)
 
 tensorcask_test(tests_serialize_payload_chunk_reference_test
   SOURCES
