@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/tensor/base/cpu.h"
+#include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tensor/buffer.h"
@@ -62,20 +63,42 @@ uintptr_t FirstAddress(const TensorView& view, const void* data, size_t object_b
   return reinterpret_cast<uintptr_t>(data) + static_cast<uintptr_t>(view.offset()) * object_bytes;
 }
 
-// Writes `bytes` bytes at `to`: the element of `element_bytes` bytes at `value`, again and again.
-void FillRun(const char* value, size_t element_bytes, char* to, size_t bytes) {
-  constexpr size_t kPattern = 16;  // bytes, a multiple of every element size
-  uint64_t halves[2] = {0, 0};
-  std::memcpy(halves, value, element_bytes);
-  if (element_bytes == 1) halves[0] *= 0x0101010101010101;
-  if (element_bytes == 2) halves[0] *= 0x0001000100010001;
-  if (element_bytes == 4) halves[0] *= 0x0000000100000001;
-  if (element_bytes < kPattern) halves[1] = halves[0];
-  char pattern[kPattern];
-  std::memcpy(pattern, halves, kPattern);
-  if (bytes < kPattern) return static_cast<void>(std::memcpy(to, pattern, bytes));
-  for (size_t done = 0; done + kPattern <= bytes; done += kPattern) std::memcpy(to + done, pattern, kPattern);
-  std::memcpy(to + bytes - kPattern, pattern, kPattern);  // overlaps the one before by whole elements
+// Elements of a fixed size, again and again.
+struct Pattern {
+  static constexpr size_t kBytes = 16;  // a multiple of every element size
+  uint64_t halves[2];
+};
+
+Pattern PatternOf(const void* element, size_t element_bytes) {
+  uint64_t half = 0;
+  switch (element_bytes) {
+    case 1:
+      half = LoadLittleEndian<uint8_t>(element) * uint64_t{0x0101010101010101};
+      break;
+    case 2:
+      half = LoadLittleEndian<uint16_t>(element) * uint64_t{0x0001000100010001};
+      break;
+    case 4:
+      half = LoadLittleEndian<uint32_t>(element) * uint64_t{0x0000000100000001};
+      break;
+    case 8:
+      half = LoadLittleEndian<uint64_t>(element);
+      break;
+    default:
+      return LoadLittleEndian<Pattern>(element);
+  }
+  return {{half, half}};
+}
+
+// Writes `bytes` bytes at `to`, whole elements.
+void FillRun(const Pattern& pattern, char* to, size_t bytes) {
+  if (bytes < Pattern::kBytes) {
+    return internal::CopyShort(reinterpret_cast<const char*>(&pattern), to, static_cast<int64_t>(bytes));
+  }
+  for (size_t done = 0; done + Pattern::kBytes <= bytes; done += Pattern::kBytes) {
+    std::memcpy(to + done, &pattern, Pattern::kBytes);
+  }
+  std::memcpy(to + bytes - Pattern::kBytes, &pattern, Pattern::kBytes);  // overlaps the one before by whole elements
 }
 
 // True if `bytes_a` bytes at `a` and `bytes_b` bytes at `b` overlap.
@@ -169,6 +192,15 @@ ABSL_ATTRIBUTE_NOINLINE void CopyWithKernel(size_t element_bytes, const TensorVi
                     internal::Planes());
 }
 
+// A copy from one element that is repeated for all indices. `value` is no element of *to.
+absl::Status FillRepeated(const void* value, TensorView* to, const CopyOptions& options) {
+  if (!to->layout().IsContiguous()) CASK_RETURN_IF_ERROR(to->CheckWritable());
+  CASK_RETURN_IF_ERROR(to->EnsureMutable());
+  CASK_ASSIGN_OR_RETURN(const Layout repeated, Layout().AsStrided(to->dims(), DimVector(to->rank(), 0)));
+  internal::CopyStrided(to->dtype(), value, repeated, to->buffer()->mutable_data(), to->layout(), Strided(options));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status Copy(const TensorView& from, TensorView* to, const CopyOptions& options) {
@@ -199,36 +231,25 @@ absl::Status Copy(const TensorView& from, TensorView* to, const CopyOptions& opt
 
 namespace internal {
 
-// A copy from one element that is repeated for all indices.
 absl::Status FillElement(const void* value, TensorView* to, const CopyOptions& options) {
-  if (to->num_elements() == 0) return absl::OkStatus();
-  const bool to_is_dense = to->layout().IsContiguous();
-  if (!to_is_dense) CASK_RETURN_IF_ERROR(to->CheckWritable());
-  // `value` may be an element of *to, and EnsureMutable may move *to to other memory.
-  const auto fill_with = [&](const void* copy) -> absl::Status {
-    CASK_RETURN_IF_ERROR(to->EnsureMutable());
-    CASK_ASSIGN_OR_RETURN(const Layout repeated, Layout().AsStrided(to->dims(), DimVector(to->rank(), 0)));
-    CopyStrided(to->dtype(), copy, repeated, to->buffer()->mutable_data(), to->layout(), Strided(options));
-    return absl::OkStatus();
-  };
-  if (IsObject(to->dtype())) {
+  constexpr int64_t kFewFilled = 256;
+  const size_t size = to->element_size();
+  const int64_t count = to->num_elements();
+  if (count == 0) return absl::OkStatus();
+  if (size == 0) {  // objects
     return VisitObjectDType(to->dtype(), [&](auto tag) {
       using T = typename decltype(tag)::type;
       const T copy = *static_cast<const T*>(value);
-      return fill_with(&copy);
+      return FillRepeated(&copy, to, options);
     });
   }
-  alignas(16) char bytes[16];
-  std::memcpy(bytes, value, to->element_size());
-  constexpr int64_t kFewFilled = 256;
-  if (to_is_dense && to->num_elements() <= kFewFilled) {
-    CASK_RETURN_IF_ERROR(to->EnsureMutable());
-    const size_t size = to->element_size();
-    FillRun(bytes, size, static_cast<char*>(to->buffer()->mutable_data()) + static_cast<size_t>(to->offset()) * size,
-            static_cast<size_t>(to->num_elements()) * size);
-    return absl::OkStatus();
-  }
-  return fill_with(bytes);
+  // Loaded first: `value` may be an element of *to, which may move to other memory.
+  const Pattern pattern = PatternOf(value, size);
+  if (count > kFewFilled || !to->layout().IsContiguous()) return FillRepeated(&pattern, to, options);
+  CASK_RETURN_IF_ERROR(to->EnsureMutable());
+  char* const data = static_cast<char*>(to->buffer()->mutable_data());
+  FillRun(pattern, data + static_cast<size_t>(to->offset()) * size, static_cast<size_t>(count) * size);
+  return absl::OkStatus();
 }
 
 absl::Status FillConverted(const NestedValues& value, TensorView* to, const CopyOptions& options) {

@@ -228,8 +228,13 @@ absl::StatusOr<TensorView> TensorView::FlattenOrCopy(int64_t first, int64_t last
 
 absl::StatusOr<Tensor> TensorView::ToTensor() const {
   if (!IsContiguous()) {
-    CASK_ASSIGN_OR_RETURN(const TensorView dense, Clone(MemoryFormat::kContiguous));
-    return Tensor::FromBuffer(dtype_, shape(), dense.buffer_);
+    if (buffer_) CASK_RETURN_IF_ERROR(buffer_->CheckReadable());
+    const TensorShape dense = shape();
+    absl::StatusOr<Tensor> copy = Tensor::Create(dtype_, dense);
+    if (!copy.ok() || num_elements() == 0) return copy;
+    CASK_RETURN_IF_ERROR(copy->buffer()->EnsureMutable());
+    internal::CopyStrided(dtype_, buffer_->data(), layout_, copy->buffer()->mutable_data(), Layout::RowMajor(dense));
+    return copy;
   }
   if (num_elements() == 0) return Tensor::Create(dtype_, shape());
   const size_t object_bytes = ObjectBytes(dtype_);

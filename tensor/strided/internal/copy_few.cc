@@ -28,9 +28,15 @@ void Copy(const char* from, const Layout& layout, char* to, const int64_t* to_st
   const int64_t to_step = count == 1 ? 0 : to_strides[last] * kSize;
   if (last == 0) return CopyRow<kBytes>(from, from_step, to, to_step, count);
   if (last == 1) {
-    for (int64_t row = 0; row < dims[0]; ++row) {
-      CopyRow<kBytes>(from + row * from_strides[0] * kSize, from_step, to + row * to_strides[0] * kSize, to_step,
-                      count);
+    const int64_t rows = dims[0];
+    const int64_t from_row = from_strides[0] * kSize;
+    const int64_t to_row = to_strides[0] * kSize;
+    if (rows <= count) {
+      for (int64_t i = 0; i < rows; ++i)
+        CopyRow<kBytes>(from + i * from_row, from_step, to + i * to_row, to_step, count);
+    } else {  // the long loop inside
+      for (int64_t i = 0; i < count; ++i)
+        CopyRow<kBytes>(from + i * from_step, from_row, to + i * to_step, to_row, rows);
     }
     return;
   }
