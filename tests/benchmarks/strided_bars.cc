@@ -173,12 +173,19 @@ void SmallRows() {
       "a loop");
   const TensorView dense = floats({16});
   const TensorView apart = *floats({31}).Slice(0, 0, {}, 2);
-  const auto new_tensor = [] { Keep(Require(Tensor::Create(DType::kFloat32, TensorShape({16}))).buffer()->data()); };
+  // A new tensor, and a loop into it.
+  const auto copied = [](const float* from, int64_t step) {
+    TensorView made = Require(Tensor::Create(DType::kFloat32, TensorShape({16})));
+    auto* const to = made.mutable_data<float>();
+    for (int64_t i = 0; i < 16; ++i) to[i] = from[i * step];
+    Keep(to);
+  };
   row(
-      "Clone of 16 float32", [&] { Keep(Require(dense.Clone()).buffer()->data()); }, new_tensor, "Tensor::Create");
+      "Clone of 16 float32", [&] { Keep(Require(dense.Clone()).buffer()->data()); },
+      [&] { copied(dense.data<float>(), 1); }, "Tensor::Create and a loop");
   row(
-      "ToTensor of 16 float32 apart", [&] { Keep(Require(apart.ToTensor()).buffer()->data()); }, new_tensor,
-      "Tensor::Create");
+      "ToTensor of 16 float32 apart", [&] { Keep(Require(apart.ToTensor()).buffer()->data()); },
+      [&] { copied(apart.data<float>(), 2); }, "Tensor::Create and a loop");
   row(
       "Contiguous of 16 float32 that are",
       [&] {
