@@ -73,8 +73,8 @@ CpuTuning DetectTuning() {
 
 // What is known of a family of processors, found by maker and second-level cache. The pages are those of the
 // second-level TLB (AMD, "Software Optimization Guide" of the families 17h, 19h and of Zen 4; Intel, "64 and IA-32
-// Architectures Optimization Reference Manual"). How the pieces were
-// measured stands in serialize/checkpoint/write/tensor_job.cc.
+// Architectures Optimization Reference Manual"). How the pieces were measured stands in
+// serialize/checkpoint/write/tensor_job.cc.
 struct CpuFamily {
   internal::CpuMaker maker;
   int64_t l2_bytes;  // at least
@@ -82,7 +82,7 @@ struct CpuFamily {
   int64_t write_piece_bytes;
 };
 constexpr CpuFamily kFamilies[] = {
-    {internal::CpuMaker::kAmd, 1024 << 10, 3072, 512 << 10},    // Zen 4 and later
+    {internal::CpuMaker::kAmd, 1024 << 10, 3072, 1024 << 10},   // Zen 4 and later
     {internal::CpuMaker::kAmd, 0, 2048, 512 << 10},             // Zen 2 and Zen 3
     {internal::CpuMaker::kIntel, 1280 << 10, 2048, 256 << 10},  // Ice Lake and later, of servers
     {internal::CpuMaker::kIntel, 0, 1536, 256 << 10},           // Skylake and later

@@ -90,7 +90,7 @@ TEST(CpuTuning, FamiliesAreFoundByMakerAndCache) {
   EXPECT_EQ(zen4.l1_bytes, 32 << 10);
   EXPECT_EQ(zen4.l2_bytes, 1 << 20);
   EXPECT_EQ(zen4.tlb_pages, 3072);
-  EXPECT_EQ(zen4.write_piece_bytes, 512 << 10);
+  EXPECT_EQ(zen4.write_piece_bytes, 1024 << 10);
   EXPECT_EQ(TuningFor(CpuMaker::kAmd, 32 << 10, 512 << 10).tlb_pages, 2048);
   EXPECT_EQ(TuningFor(CpuMaker::kIntel, 48 << 10, 2 << 20).tlb_pages, 2048);
   EXPECT_EQ(TuningFor(CpuMaker::kIntel, 32 << 10, 1 << 20).tlb_pages, 1536);
