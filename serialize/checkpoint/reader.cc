@@ -215,22 +215,39 @@ absl::StatusOr<std::vector<NamedTensor>> CheckpointReader::ReadAll(
   std::atomic<size_t> first_failed{entries.size()};
   DecodeQuota decoded = DecodeQuota::ForFile(impl_->options().limits);
   CASK_RETURN_IF_ERROR(decoded.Charge(TotalBytes(entries, [](DType dtype) { return dtype != DType::kVariant; })));
-  const auto read = [&](size_t i, DecodeQuota* quota) {
-    if (i > first_failed.load(std::memory_order_relaxed)) return;
-    const size_t number = order[i];
-    const std::string& name = entries[number].name;
-    absl::StatusOr<Tensor> tensor = devices_ ? devices_->Read(name, *impl_, quota) : impl_->Read(name, quota);
-    if (tensor.ok()) {
-      tensors[number] = {std::move(entries[number].name), *std::move(tensor)};
-      return;
-    }
-    statuses[i] = tensor.status();
+  const auto failed = [&](size_t i, absl::Status status) {
+    statuses[i] = std::move(status);
     size_t first = first_failed.load(std::memory_order_relaxed);
     while (i < first && !first_failed.compare_exchange_weak(first, i, std::memory_order_relaxed)) {
     }
   };
+  const auto read_one = [&](size_t number, DecodeQuota* quota) -> absl::StatusOr<Tensor> {
+    const std::string& name = entries[number].name;
+    if (devices_) return devices_->Read(name, *impl_, quota);
+    if (!tensors[number].tensor.buffer()) return impl_->Read(name, quota);
+    TensorView memory = tensors[number].tensor;
+    CASK_RETURN_IF_ERROR(impl_->ReadInto(name, &memory));
+    return tensors[number].tensor;
+  };
+  const auto read = [&](size_t i, DecodeQuota* quota) {
+    if (i >= first_failed.load(std::memory_order_relaxed)) return;
+    const size_t number = order[i];
+    absl::StatusOr<Tensor> tensor = read_one(number, quota);
+    if (!tensor.ok()) return failed(i, tensor.status());
+    tensors[number] = {std::move(entries[number].name), *std::move(tensor)};
+  };
   CASK_RETURN_IF_ERROR(ParallelFor(num_threads, num_variants, [&](size_t i) { read(i, &decoded); }));
   if (first_failed.load(std::memory_order_relaxed) == entries.size()) {
+    // Before the threads start: while one thread asks the system for memory, the others wait for the pages that they
+    // write to. (Measured on a Zen 4, 256 MiB on two threads: 1.02 x the loop that does nothing else, against 1.2.)
+    for (size_t i = num_variants; i < order.size() && num_threads > 1 && !devices_; ++i) {
+      absl::StatusOr<Tensor> memory = impl_->MemoryFor(entries[order[i]].name);
+      if (!memory.ok()) {
+        failed(i, memory.status());
+        break;
+      }
+      tensors[order[i]].tensor = *std::move(memory);
+    }
     DecodeQuota rest = DecodeQuota::ForFile(impl_->options().limits);  // the total was compared with the limit above
     CASK_RETURN_IF_ERROR(
         ParallelFor(num_threads, order.size() - num_variants, [&](size_t i) { read(num_variants + i, &rest); }));

@@ -69,6 +69,18 @@ class BundleReader final : public ReaderImpl {
     return stored_.ReadToDevice(located, allocator);
   }
 
+  absl::StatusOr<Tensor> MemoryFor(absl::string_view name) const override {
+    CASK_ASSIGN_OR_RETURN(const LocatedEntry located, index_->Locate(name));
+    if (!StoredTensors::CanStream(located)) return Tensor();
+    const CheckpointEntry& entry = located.index.entry;
+    DecodeQuota decoded = DecodeQuota::ForFile(options_.limits);
+    CASK_RETURN_IF_ERROR(stored_.CheckReadable(located));
+    CASK_RETURN_IF_ERROR(stored_.CheckLimit(located, entry.shape, &decoded));
+    absl::StatusOr<Tensor> memory = Tensor::Create(entry.dtype, entry.shape, options_.allocator);
+    if (!memory.ok()) return Annotate(memory.status(), Label(located));
+    return memory;
+  }
+
   absl::StatusOr<DecodedTensor> ReadWithMetadata(absl::string_view name) const override {
     CASK_ASSIGN_OR_RETURN(const LocatedEntry located, index_->Locate(name));
     DecodeQuota decoded = DecodeQuota::ForFile(options_.limits);
