@@ -57,9 +57,9 @@ class WriteQueue {
   // From now on a thread writes the jobs. No effect if the queue has a thread already, or if the system gives none.
   void StartThread();
 
-  // Adds a job. With a thread, once the waiting jobs hold max_waiting_bytes or more, first waits until they hold half as
-  // much: to wait for each job would take the processor from a thread that writes. Without a thread, writes all waiting
-  // jobs once they hold that much: with max_waiting_bytes 0 each job is written before Push returns.
+  // Adds a job. With a thread, once the waiting jobs hold max_waiting_bytes or more, first waits until they hold half
+  // as much: to wait for each job would take the processor from a thread that writes. Without a thread, writes all
+  // waiting jobs once they hold that much: with max_waiting_bytes 0 each job is written before Push returns.
   void Push(TensorJob job);
 
   void Close();  // no more is pushed

@@ -17,9 +17,10 @@ inline int CountOpenDescriptors() {
   return static_cast<int>(std::distance(begin(open), end(open)));
 }
 
-// The same, but waits for it to become `wanted`: helper processes close what is not a memory file, a moment later.
+// The same, but waits while there are more than `wanted`: helper processes close what is not a memory file, a moment
+// later.
 inline int CountOpenDescriptorsOnceSettled(int wanted) {
-  for (int i = 0; i < 500 && CountOpenDescriptors() != wanted; ++i) {
+  for (int i = 0; i < 500 && CountOpenDescriptors() > wanted; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   return CountOpenDescriptors();

@@ -117,7 +117,8 @@ TEST(HostilePeer, DescriptorsOfAllKindsAreClosed) {
       EXPECT_THAT(victim.channel.Receive(kLong), StatusIs(Code::kInvalidArgument));
     }
   }
-  EXPECT_EQ(CountOpenDescriptorsOnceSettled(before), before);
+  // Fewer if one of a test before was closed meanwhile.
+  EXPECT_LE(CountOpenDescriptorsOnceSettled(before), before);
 }
 
 // ---- What was received ----------------------------------------------------------------------------------------------
