@@ -10,8 +10,15 @@
 namespace tensorcask::internal {
 namespace {
 
+// By four: a shorter loop takes twice as long at some addresses of its code.
 template <size_t kBytes>
 inline void CopyRow(const char* from, int64_t from_step, char* to, int64_t to_step, int64_t count) {
+  for (; count >= 4; count -= 4, from += 4 * from_step, to += 4 * to_step) {
+    std::memcpy(to, from, kBytes);
+    std::memcpy(to + to_step, from + from_step, kBytes);
+    std::memcpy(to + 2 * to_step, from + 2 * from_step, kBytes);
+    std::memcpy(to + 3 * to_step, from + 3 * from_step, kBytes);
+  }
   for (; count > 0; --count, from += from_step, to += to_step) std::memcpy(to, from, kBytes);
 }
 
@@ -58,8 +65,9 @@ void Copy(const char* from, const Layout& layout, char* to, const int64_t* to_st
 
 }  // namespace
 
-void CopyFewElements(size_t element_bytes, const char* from, const Layout& layout, char* to,
-                     absl::Span<const int64_t> to_strides) {
+// Aligned, because short loops take longer at some addresses of their code.
+__attribute__((aligned(64))) void CopyFewElements(size_t element_bytes, const char* from, const Layout& layout,
+                                                  char* to, absl::Span<const int64_t> to_strides) {
   switch (element_bytes) {
     case 1:
       return Copy<1>(from, layout, to, to_strides.data());
