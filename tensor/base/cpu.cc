@@ -136,7 +136,9 @@ const CpuFeatures& GetCpuFeatures() {
 const CpuTuning& GetCpuTuning() {
   static const CpuTuning tuning = [] {
     const absl::string_view level = LevelOfEnvironment();
-    const bool hidden = !level.empty() && level != "avx512" && level != "avx2" && level != "sse42";
+    CpuFeatures least;  // what every level but "scalar" leaves
+    least.sse42 = true;
+    const bool hidden = !level.empty() && !internal::LimitFeatures(least, level).sse42;
     return hidden ? CpuTuning() : DetectTuning();
   }();
   return tuning;
