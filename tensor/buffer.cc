@@ -134,13 +134,12 @@ RefPtr<TensorBuffer> TensorBuffer::MakeWithoutData(size_t size_bytes, std::strin
   return MakeRef<NoDataBuffer>(size_bytes, std::move(message));
 }
 
-absl::Status TensorBuffer::CheckReadable() const {
+absl::Status TensorBuffer::Unreadable() const {
   if (kind() == Kind::kDevice) {
     return absl::FailedPreconditionError(absl::StrCat("the data is in memory of ", device().ToString(),
                                                       ", which the host cannot access; copy it with CopyAcross or To "
                                                       "(tensor/memory/copy_across.h)"));
   }
-  if (kind() != Kind::kNoData) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat("no data: ", root_->NoDataMessage()));
 }
 

@@ -124,12 +124,16 @@ class TensorBuffer : public RefCounted {
   absl::string_view bytes() const { return {static_cast<const char*>(data()), size_bytes_}; }
 
   // Errors: FailedPrecondition for kNoData, with the message given to MakeWithoutData, and for kDevice.
-  absl::Status CheckReadable() const;
+  absl::Status CheckReadable() const {
+    return kind() == Kind::kNoData || kind() == Kind::kDevice ? Unreadable() : absl::OkStatus();
+  }
   // Gives the root private, writable memory, with a copy if needed.
   // Errors, and nothing has changed: ResourceExhausted; FailedPrecondition without data; Unimplemented for objects that
   // cannot be copied.
   absl::Status EnsureMutable() { return root_->writable_ ? absl::OkStatus() : root_->MakeWritable(); }
-  // The same, and the address; CHECKs that it succeeds.
+  // True if EnsureMutable has nothing to do.
+  bool HasWritableMemory() const { return root_->writable_; }
+  // EnsureMutable, and the address; CHECKs that it succeeds.
   void* mutable_data() {
     if (__builtin_expect(!root_->writable_, 0)) root_->MakeWritableOrDie();
     // One writer at a time: no read-modify-write.
@@ -255,6 +259,8 @@ class TensorBuffer : public RefCounted {
   static absl::StatusOr<RefPtr<TensorBuffer>> MakeBlockBuffer(Kind kind, const void* base, size_t size_bytes,
                                                               bool writable, const ElementType* type,
                                                               RefPtr<Block> block);
+
+  absl::Status Unreadable() const;  // the error of CheckReadable
 
   // Of a root.
   absl::Status MakeWritable();

@@ -149,6 +149,12 @@ class Tensor {
 
   // Null for a tensor without elements.
   const RefPtr<TensorBuffer>& buffer() const { return buffer_; }
+  // The same buffer, moved out. This tensor is then as if it was moved from.
+  RefPtr<TensorBuffer> TakeBuffer() && {
+    RefPtr<TensorBuffer> buffer = std::move(buffer_);
+    BecomeEmptyVector();
+    return buffer;
+  }
   bool SharesBufferWith(const Tensor& other) const;  // the same root
   // True if no other tensor, view or buffer shares this memory, and the memory may be written (IsExclusive).
   bool RefCountIsOne() const { return buffer_ && buffer_->IsExclusive(); }

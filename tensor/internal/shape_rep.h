@@ -44,9 +44,8 @@ class TensorShapeRep {
   // Rank 1 of size 0.
   static TensorShapeRep EmptyVector(DType dtype) {
     TensorShapeRep rep;
+    rep.Store(sizeof(uint64_t), InLastWord(kRankByte, 1) | InLastWord(kDTypeByte, static_cast<uint8_t>(dtype)));
     rep.num_elements_ = 0;
-    rep.bytes_[kRankByte] = 1;
-    rep.set_dtype(dtype);
     return rep;
   }
 
@@ -110,12 +109,18 @@ class TensorShapeRep {
 
   // Survives Assign and copies of the whole rep.
   DType dtype() const { return static_cast<DType>(bytes_[kDTypeByte]); }
-  void set_dtype(DType dtype) { bytes_[kDTypeByte] = static_cast<uint8_t>(dtype); }
+  void set_dtype(DType dtype) {
+    const uint64_t others = Load<uint64_t>(sizeof(uint64_t)) & ~InLastWord(kDTypeByte, 0xff);
+    Store(sizeof(uint64_t), others | InLastWord(kDTypeByte, static_cast<uint8_t>(dtype)));
+  }
 
  private:
   static constexpr size_t kDTypeByte = 13;
   static constexpr size_t kRankByte = 14;
   static constexpr size_t kFormByte = 15;
+
+  // A byte of the second word. Words are stored as a whole: a load of one that was just stored by parts takes longer.
+  static constexpr uint64_t InLastWord(size_t byte, uint64_t value) { return value << 8 * (byte - sizeof(uint64_t)); }
 
   template <typename T>
   T Load(size_t byte) const {

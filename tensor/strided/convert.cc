@@ -289,32 +289,31 @@ bool Overlaps(const TensorView& from, const TensorView& to) {
 
 // Few elements without tiles: those of the source are first copied to the stack. Requires: kStrided, no overlap.
 ABSL_ATTRIBUTE_NOINLINE void ConvertFewStrided(const FewElements& few, const TensorView& from, const TensorView& to,
-                                               const FewElements::Addresses& addresses) {
+                                               char* to_first) {
   const Conversion& conversion = Conversion::OfThisProcessor(from.dtype(), to.dtype());
   const auto count = static_cast<size_t>(few.count);
   alignas(64) char dense[kStackBytes];
   const auto from_base = static_cast<const char*>(from.buffer()->data());
   if (few.count <= internal::kFewStridedElements) {
-    internal::CopyFewElements(few.from_size, addresses.from, from.layout(), dense, to.strides());
+    internal::CopyFewElements(few.from_size, few.from_first, from.layout(), dense, to.strides());
   } else if (few.to_size <= few.from_size && from.layout().IsNonOverlappingAndDense()) {
     // In the source's order, so that the smaller elements are brought into order.
     const int64_t start = from.layout().bounds().begin;
     conversion.Run(from_base + start * static_cast<int64_t>(few.from_size), dense, count);
     internal::Axes axes = internal::LongAxes(from.layout(), to.layout());
-    return internal::CopyAlong(&axes, few.to_size, dense, from.offset() - start, addresses.to, 0);
+    return internal::CopyAlong(&axes, few.to_size, dense, from.offset() - start, to_first, 0);
   } else {
     internal::Axes axes = internal::LongAxes(from.layout(), to.layout());
-    internal::CopyAlong(&axes, few.from_size, addresses.from, 0, dense, 0);
+    internal::CopyAlong(&axes, few.from_size, few.from_first, 0, dense, 0);
   }
-  conversion.Run(dense, addresses.to, count);
+  conversion.Run(dense, to_first, count);
 }
 
-// Requires: not kNo, no overlap, writable memory.
+// Requires: not kNo, no overlap.
 inline void ConvertFew(const FewElements& few, const TensorView& from, TensorView* to) {
-  const FewElements::Addresses addresses = few.WritableAddresses(from, to);
-  if (few.kind == FewElements::Kind::kStrided) return ConvertFewStrided(few, from, *to, addresses);
-  Conversion::OfThisProcessor(from.dtype(), to->dtype())
-      .Run(addresses.from, addresses.to, static_cast<size_t>(few.count));
+  char* const to_first = few.WritableFirst(to);
+  if (few.kind == FewElements::Kind::kStrided) return ConvertFewStrided(few, from, *to, to_first);
+  Conversion::OfThisProcessor(from.dtype(), to->dtype()).Run(few.from_first, to_first, static_cast<size_t>(few.count));
 }
 
 // Any conversion. Separate from Convert: otherwise the compiler saves registers on every call.
@@ -339,8 +338,7 @@ ABSL_ATTRIBUTE_NOINLINE absl::Status ConvertAny(const TensorView& from, TensorVi
 
 absl::Status Convert(const TensorView& from, TensorView* to, const CopyOptions& options) {
   if (from.dtype() == to->dtype() && to->dtype() != DType::kInvalid) return Copy(from, to, options);
-  if (const FewElements few(from, *to, kStackBytes); few.kind != FewElements::Kind::kNo && !few.MayOverlap(from)) {
-    CASK_RETURN_IF_ERROR(to->EnsureMutable());
+  if (const FewElements few(from, *to, kStackBytes); few.kind != FewElements::Kind::kNo && !few.MayOverlap(from, *to)) {
     ConvertFew(few, from, to);
     return absl::OkStatus();
   }
@@ -352,13 +350,12 @@ absl::StatusOr<TensorView> ConvertTo(const TensorView& from, DType dtype, Memory
   CASK_RETURN_IF_ERROR(CheckDTypes(from.dtype(), dtype));
   if (from.num_elements() > 0) CASK_RETURN_IF_ERROR(from.buffer()->CheckReadable());
   // The memory of a dense tensor of these elements has the right size for any memory format.
-  CASK_ASSIGN_OR_RETURN(const Tensor memory, Tensor::Create(dtype, from.shape(), allocator));
-  TensorView to = memory;
+  CASK_ASSIGN_OR_RETURN(TensorView to, Tensor::Create(dtype, from.shape(), allocator));
   const bool is_row_major =
       format == MemoryFormat::kContiguous || (format == MemoryFormat::kPreserve && from.strides() == to.strides());
   if (!is_row_major) {
     CASK_ASSIGN_OR_RETURN(Layout layout, from.layout().Dense(format));
-    CASK_ASSIGN_OR_RETURN(to, TensorView::Create(memory.buffer(), dtype, std::move(layout)));
+    CASK_ASSIGN_OR_RETURN(to, TensorView::Create(to.buffer(), dtype, std::move(layout)));
   }
   CASK_RETURN_IF_ERROR(to.EnsureMutable());
   if (from.dtype() == dtype) {

@@ -174,22 +174,21 @@ ABSL_ATTRIBUTE_NOINLINE absl::Status CopyAny(const TensorView& from, TensorView*
 }
 
 // The next two are separate, too: with them, Copy would save more registers on every call.
-ABSL_ATTRIBUTE_NOINLINE void CopyWithPlan(size_t element_bytes, const TensorView& from, const TensorView& to,
-                                          const FewElements::Addresses& addresses) {
+ABSL_ATTRIBUTE_NOINLINE void CopyWithPlan(size_t element_bytes, const TensorView& from, const char* from_first,
+                                          const TensorView& to, char* to_first) {
   internal::Axes axes = internal::LongAxes(from.layout(), to.layout());
-  internal::CopyAlong(&axes, element_bytes, addresses.from, 0, addresses.to, 0);
+  internal::CopyAlong(&axes, element_bytes, from_first, 0, to_first, 0);
 }
 
 // One axis, or two that are transposed: a kernel takes them as they are.
-ABSL_ATTRIBUTE_NOINLINE void CopyWithKernel(size_t element_bytes, const TensorView& from,
-                                            const FewElements::Addresses& addresses) {
+ABSL_ATTRIBUTE_NOINLINE void CopyWithKernel(size_t element_bytes, const TensorView& from, const char* from_first,
+                                            char* to_first) {
   const auto size = static_cast<int64_t>(element_bytes);
   const internal::CopyKernels& kernels = internal::KernelsFor(element_bytes, GetCpuFeatures());
   const int64_t* const dims = from.dims().data();
   const int64_t* const strides = from.strides().data();
-  if (from.rank() == 1) return kernels.gather(addresses.from, strides[0] * size, addresses.to, dims[0]);
-  kernels.transpose(addresses.from, strides[1] * size, addresses.to, dims[1] * size, dims[1], dims[0],
-                    internal::Planes());
+  if (from.rank() == 1) return kernels.gather(from_first, strides[0] * size, to_first, dims[0]);
+  kernels.transpose(from_first, strides[1] * size, to_first, dims[1] * size, dims[1], dims[0], internal::Planes());
 }
 
 // A copy from one element that is repeated for all indices. `value` is no element of *to.
@@ -207,22 +206,21 @@ absl::Status Copy(const TensorView& from, TensorView* to, const CopyOptions& opt
   if (from.dtype() != to->dtype()) return Refused(from, *to, "the dtypes differ");
   const FewElements few(from, *to, /*strided_bytes=*/SIZE_MAX);
   const bool is_dense = few.kind == FewElements::Kind::kDense;
-  if (few.kind == FewElements::Kind::kNo || (!is_dense && few.MayOverlap(from))) return CopyAny(from, to, options);
+  if (few.kind == FewElements::Kind::kNo || (!is_dense && few.MayOverlap(from, *to))) return CopyAny(from, to, options);
   // Two lazy clones that still share memory keep sharing it.
   if (is_dense && few.from_first == few.to_first) return absl::OkStatus();
-  CASK_RETURN_IF_ERROR(to->EnsureMutable());
-  const FewElements::Addresses addresses = few.WritableAddresses(from, to);
+  char* const to_first = few.WritableFirst(to);
   if (is_dense) {
-    internal::CopyShort(addresses.from, addresses.to, few.count * static_cast<int64_t>(few.to_size));
+    internal::CopyShort(few.from_first, to_first, few.count * static_cast<int64_t>(few.to_size));
     return absl::OkStatus();
   }
   const int rank = to->rank();
   if (few.count > kTooFewForKernel && (rank == 1 || (rank == 2 && from.strides()[0] == 1))) {
-    CopyWithKernel(few.to_size, from, addresses);
+    CopyWithKernel(few.to_size, from, few.from_first, to_first);
   } else if (few.count <= internal::kFewStridedElements) {
-    internal::CopyFewElements(few.to_size, addresses.from, from.layout(), addresses.to, to->strides());
+    internal::CopyFewElements(few.to_size, few.from_first, from.layout(), to_first, to->strides());
   } else {
-    CopyWithPlan(few.to_size, from, *to, addresses);
+    CopyWithPlan(few.to_size, from, few.from_first, *to, to_first);
   }
   return absl::OkStatus();
 }

@@ -190,11 +190,7 @@ void Layout::NoSuchAxis(int axis) const {
   internal::CheckFailed(__FILE__, __LINE__, "-rank() <= axis && axis < rank()", message.c_str());
 }
 
-TensorShape Layout::shape() const {
-  absl::StatusOr<TensorShape> shape = TensorShape::Create(dims());
-  CASK_CHECK(shape.ok(), "a layout has the dims of a shape");
-  return *std::move(shape);
-}
+TensorShape Layout::shape() const { return TensorShape(internal::TensorShapeRep(dims(), num_elements_)); }
 
 Layout::Range Layout::bounds() const {
   if (num_elements_ == 0) return {0, 0};
@@ -288,6 +284,22 @@ Layout Layout::DenseInSameOrder() const {
     inner *= std::max(dim(axis), int64_t{1});
   }
   return dense;
+}
+
+bool Layout::IsDenseRowMajor(MemoryFormat format) const {
+  if (format != MemoryFormat::kPreserve) return format == MemoryFormat::kContiguous;
+  bool is_row_major = true;
+  bool is_in_order = true;
+  int64_t inner = 1;
+  int64_t least = 0;
+  for (int axis = rank_ - 1; axis >= 0; --axis) {
+    const int64_t step = data()[strides_at() + axis];
+    is_row_major = is_row_major && step == inner;
+    inner *= std::max(data()[axis], int64_t{1});
+    is_in_order = is_in_order && step > least;
+    least = step;
+  }
+  return is_row_major || (is_in_order && !IsNonOverlappingAndDense());
 }
 
 std::string Layout::ToString() const { return Describe(dims(), strides(), offset_); }

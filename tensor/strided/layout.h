@@ -323,6 +323,8 @@ class Layout {
   // overflow.
   void MoveOffset(int64_t count, int64_t stride);
   Layout DenseInSameOrder() const;  // Dense(kPreserve) of a layout that is not dense
+  // False if Dense(format) differs from RowMajor(shape()), true if it is easily seen to be equal.
+  bool IsDenseRowMajor(MemoryFormat format) const;
   // Removes or inserts an axis, without updating the number of elements.
   void SetGeometry(int rank, const int64_t* dims, const int64_t* strides);  // which are not this layout's own
   void RemoveAxis(int axis);

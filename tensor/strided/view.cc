@@ -176,19 +176,29 @@ absl::StatusOr<TensorView> TensorView::ViewAsComplex() const {
 // ---- Copies where they must be --------------------------------------------------------------------------------------
 
 absl::StatusOr<TensorView> TensorView::Clone(MemoryFormat format, const RefPtr<Allocator>& allocator) const {
+  if (layout_.IsDenseRowMajor(format)) {
+    absl::StatusOr<Tensor> copy = CloneRowMajor(allocator);
+    if (!copy.ok()) return std::move(copy).status();
+    return absl::StatusOr<TensorView>(internal::kInPlace, *std::move(copy));
+  }
   if (buffer_) CASK_RETURN_IF_ERROR(buffer_->CheckReadable());
+  CASK_ASSIGN_OR_RETURN(Layout layout, layout_.Dense(format));
   // The memory of a dense tensor of these elements has the right size for any memory format.
-  CASK_ASSIGN_OR_RETURN(const Tensor memory, Tensor::Create(dtype_, shape(), allocator));
-  absl::StatusOr<TensorView> copy(internal::kInPlace, memory);  // made here: moving words just stored takes longer
-  const bool is_row_major = format == MemoryFormat::kContiguous ||
-                            (format == MemoryFormat::kPreserve && layout_.strides() == copy->layout_.strides());
-  if (!is_row_major) {
-    CASK_ASSIGN_OR_RETURN(copy->layout_, layout_.Dense(format));
-  }
+  CASK_ASSIGN_OR_RETURN(Tensor memory, Tensor::Create(dtype_, shape(), allocator));
+  TensorView copy(Unchecked(), std::move(memory).TakeBuffer(), std::move(layout), dtype_);
   if (num_elements() > 0) {
-    CASK_RETURN_IF_ERROR(memory.buffer()->EnsureMutable());
-    internal::CopyStrided(dtype_, buffer_->data(), layout_, memory.buffer()->mutable_data(), copy->layout_);
+    CASK_RETURN_IF_ERROR(copy.buffer_->EnsureMutable());
+    internal::CopyStrided(dtype_, buffer_->data(), layout_, copy.buffer_->mutable_data(), copy.layout_);
   }
+  return copy;
+}
+
+absl::StatusOr<Tensor> TensorView::CloneRowMajor(const RefPtr<Allocator>& allocator) const {
+  if (buffer_) CASK_RETURN_IF_ERROR(buffer_->CheckReadable());
+  absl::StatusOr<Tensor> copy = Tensor::Create(dtype_, shape(), allocator);
+  if (!copy.ok() || num_elements() == 0) return copy;
+  CASK_RETURN_IF_ERROR(copy->buffer()->EnsureMutable());
+  internal::CopyToRowMajor(dtype_, buffer_->data(), layout_, copy->buffer()->mutable_data());
   return copy;
 }
 
@@ -227,15 +237,7 @@ absl::StatusOr<TensorView> TensorView::FlattenOrCopy(int64_t first, int64_t last
 }
 
 absl::StatusOr<Tensor> TensorView::ToTensor() const {
-  if (!IsContiguous()) {
-    if (buffer_) CASK_RETURN_IF_ERROR(buffer_->CheckReadable());
-    const TensorShape dense = shape();
-    absl::StatusOr<Tensor> copy = Tensor::Create(dtype_, dense);
-    if (!copy.ok() || num_elements() == 0) return copy;
-    CASK_RETURN_IF_ERROR(copy->buffer()->EnsureMutable());
-    internal::CopyStrided(dtype_, buffer_->data(), layout_, copy->buffer()->mutable_data(), Layout::RowMajor(dense));
-    return copy;
-  }
+  if (!IsContiguous()) return CloneRowMajor(CpuAllocator::Default());
   if (num_elements() == 0) return Tensor::Create(dtype_, shape());
   const size_t object_bytes = ObjectBytes(dtype_);
   const size_t offset_bytes = static_cast<size_t>(offset()) * object_bytes;

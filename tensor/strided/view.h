@@ -65,6 +65,10 @@ class TensorView {
   TensorView() = default;
   TensorView(const Tensor& tensor)  // NOLINT(google-explicit-constructor): a tensor is a view of itself
       : buffer_(tensor.buffer()), layout_(Layout::RowMajor(tensor.shape())), dtype_(tensor.dtype()) {}
+  TensorView(Tensor&& tensor)  // NOLINT(google-explicit-constructor): the same, without a count of references
+      : layout_(Layout::RowMajor(tensor.shape())), dtype_(tensor.dtype()) {
+    buffer_ = std::move(tensor).TakeBuffer();
+  }
 
   // Any geometry from outside over `buffer`, which may be null if there are no elements.
   // Errors: InvalidArgument if `dtype` is kInvalid, or if there are elements and the buffer is null, too small, not
@@ -261,6 +265,7 @@ class TensorView {
     if (absl::Status status = edit(result->layout_); !status.ok()) result = std::move(status);
     return result;
   }
+  absl::StatusOr<Tensor> CloneRowMajor(const RefPtr<Allocator>& allocator) const;
   absl::StatusOr<std::vector<TensorView>> Over(absl::StatusOr<std::vector<Layout>> layouts) const;
   absl::Status Assign(absl::StatusOr<Layout> layout);
   absl::StatusOr<TensorView> ViewAs(DType dtype, absl::StatusOr<Layout> layout) const;

@@ -313,6 +313,18 @@ TEST(Tensor, MovedFromIsAnEmptyVector) {
   EXPECT_TRUE(tensor.RefCountIsOne());
 }
 
+TEST(Tensor, GivesItsBufferAway) {
+  Tensor tensor = Tensor::FromValues<std::string>({"a", "b"});
+  const void* const data = tensor.data<std::string>();
+  const RefPtr<TensorBuffer> buffer = std::move(tensor).TakeBuffer();
+  EXPECT_EQ(buffer->data(), data);
+  EXPECT_TRUE(buffer.IsUnique());
+  EXPECT_EQ(tensor.dtype(), DType::kFloat32);  // NOLINT(bugprone-use-after-move): promised
+  EXPECT_EQ(tensor.shape(), TensorShape({0}));
+  EXPECT_FALSE(tensor.buffer());
+  EXPECT_FALSE(std::move(tensor).TakeBuffer());
+}
+
 TEST(Tensor, KeepsItsOwnDType) {
   const Tensor source = Tensor::FromValues<int8_t>({1, 2});
   const TensorShape shape = source.shape();  // the dtype rides along inside

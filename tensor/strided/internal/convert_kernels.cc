@@ -256,40 +256,49 @@ __attribute__((target("avx512f"))) inline __m512i MagnitudeOrder(__m512 value) {
   return _mm512_sub_epi32(_mm512_add_epi32(bits, bits), _mm512_set1_epi32(1));
 }
 
+// The same register as another type.
+template <typename To, typename From>
+__attribute__((target("avx512f"), always_inline)) inline To Bits(From from) {
+  To to;
+  static_assert(sizeof(to) == sizeof(from));
+  std::memcpy(&to, &from, sizeof(to));
+  return to;
+}
+
 // The mask of the first `count` elements of 16, of all for more.
 inline __mmask16 FirstOf16(size_t count) {
   return static_cast<__mmask16>(count >= kPiece ? 0xffff : (1u << count) - 1);
 }
 
-// The processor has an instruction for bfloat16, which treats subnormal numbers as zeros. They are looked for as
-// integers: instructions for floats may treat them as zeros, too.
+// The processor has an instruction for bfloat16, which treats subnormal numbers as zeros. Where a result is zero they
+// are looked for as integers: instructions for floats may treat them as zeros, too.
 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16"))) void StoreBfloat16s(const void* from, void* to,
                                                                                              size_t count) {
   const auto* const floats = static_cast<const float*>(from);
   auto* const results = static_cast<bfloat16*>(to);
   const __m512i subnormals = _mm512_set1_epi32(0x00ffffff);
+  const __m512i magnitude = _mm512_set1_epi16(0x7fff);
   size_t i = 0;
   for (; i + kLongPiece <= count; i += kLongPiece) {
     const __m512 a = _mm512_loadu_ps(floats + i);
     const __m512 b = _mm512_loadu_ps(floats + i + 16);
     const __m512 c = _mm512_loadu_ps(floats + i + 32);
     const __m512 d = _mm512_loadu_ps(floats + i + 48);
+    const __m512i first = Bits<__m512i>(_mm512_cvtne2ps_pbh(b, a));
+    const __m512i second = Bits<__m512i>(_mm512_cvtne2ps_pbh(d, c));
+    _mm512_storeu_si512(results + i, first);
+    _mm512_storeu_si512(results + i + 32, second);
+    if ((_mm512_testn_epi16_mask(first, magnitude) | _mm512_testn_epi16_mask(second, magnitude)) == 0) continue;
     const __m512i least = _mm512_min_epu32(_mm512_min_epu32(MagnitudeOrder(a), MagnitudeOrder(b)),
                                            _mm512_min_epu32(MagnitudeOrder(c), MagnitudeOrder(d)));
-    const auto subnormal = _mm512_cmplt_epu32_mask(least, subnormals);
-    const __m512bh first = _mm512_cvtne2ps_pbh(b, a);
-    const __m512bh second = _mm512_cvtne2ps_pbh(d, c);
-    std::memcpy(static_cast<void*>(results + i), &first, sizeof(first));
-    std::memcpy(static_cast<void*>(results + i + 32), &second, sizeof(second));
-    if (subnormal != 0) StoreSubnormalBfloat16s(floats + i, results + i, kLongPiece);
+    if (_mm512_cmplt_epu32_mask(least, subnormals) != 0) {
+      StoreSubnormalBfloat16s(floats + i, results + i, kLongPiece);
+    }
   }
   for (; i < count; i += kPiece) {
     const __mmask16 some = FirstOf16(count - i);
     const __m512 values = _mm512_maskz_loadu_ps(some, floats + i);
-    const __m256bh rounded = _mm512_cvtneps_pbh(values);
-    __m256i bits;
-    std::memcpy(&bits, &rounded, sizeof(bits));
-    _mm256_mask_storeu_epi16(results + i, some, bits);
+    _mm256_mask_storeu_epi16(results + i, some, Bits<__m256i>(_mm512_cvtneps_pbh(values)));
     if (_mm512_cmplt_epu32_mask(MagnitudeOrder(values), subnormals) != 0) {
       StoreSubnormalBfloat16s(floats + i, results + i, std::min(count - i, kPiece));
     }

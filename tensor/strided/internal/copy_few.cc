@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "absl/base/attributes.h"
 #include "absl/types/span.h"
 #include "tensorcask/tensor/strided/layout.h"
 
@@ -19,7 +20,37 @@ inline void CopyRow(const char* from, int64_t from_step, char* to, int64_t to_st
     std::memcpy(to + 2 * to_step, from + 2 * from_step, kBytes);
     std::memcpy(to + 3 * to_step, from + 3 * from_step, kBytes);
   }
-  for (; count > 0; --count, from += from_step, to += to_step) std::memcpy(to, from, kBytes);
+  if (count >= 2) {
+    std::memcpy(to, from, kBytes);
+    std::memcpy(to + to_step, from + from_step, kBytes);
+    from += 2 * from_step;
+    to += 2 * to_step;
+  }
+  if (count % 2 != 0) std::memcpy(to, from, kBytes);
+}
+
+// Separate, so that the loops over one axis and two need no memory for their variables.
+template <size_t kBytes>
+ABSL_ATTRIBUTE_NOINLINE void CopyManyAxes(const char* from, const Layout& layout, char* to, const int64_t* to_strides,
+                                          int64_t from_step, int64_t to_step) {
+  constexpr auto kSize = static_cast<int64_t>(kBytes);
+  const int64_t* const dims = layout.dims().data();
+  const int64_t* const from_strides = layout.strides().data();
+  const int last = layout.rank() - 1;
+  int64_t index[kFewAxes] = {};
+  while (true) {
+    CopyRow<kBytes>(from, from_step, to, to_step, dims[last]);
+    int axis = last;
+    while (true) {
+      if (--axis < 0) return;
+      if (++index[axis] < dims[axis]) break;
+      from -= from_strides[axis] * (dims[axis] - 1) * kSize;
+      to -= to_strides[axis] * (dims[axis] - 1) * kSize;
+      index[axis] = 0;
+    }
+    from += from_strides[axis] * kSize;
+    to += to_strides[axis] * kSize;
+  }
 }
 
 template <size_t kBytes>
@@ -47,20 +78,7 @@ void Copy(const char* from, const Layout& layout, char* to, const int64_t* to_st
     }
     return;
   }
-  int64_t index[kFewAxes] = {};
-  while (true) {
-    CopyRow<kBytes>(from, from_step, to, to_step, count);
-    int axis = last;
-    while (true) {
-      if (--axis < 0) return;
-      if (++index[axis] < dims[axis]) break;
-      from -= from_strides[axis] * (dims[axis] - 1) * kSize;
-      to -= to_strides[axis] * (dims[axis] - 1) * kSize;
-      index[axis] = 0;
-    }
-    from += from_strides[axis] * kSize;
-    to += to_strides[axis] * kSize;
-  }
+  CopyManyAxes<kBytes>(from, layout, to, to_strides, from_step, to_step);
 }
 
 }  // namespace

@@ -512,6 +512,27 @@ void CopyStrided(DType dtype, const void* from_base, const Layout& from, void* t
   StridedCopy(&axes, element_bytes, from_bytes, from.offset(), to_bytes, to.offset(), options).Run();
 }
 
+void CopyToRowMajor(DType dtype, const void* from_base, const Layout& from, void* to) {
+  const size_t element_bytes = ElementSize(dtype);
+  const int rank = from.rank();
+  if (element_bytes == 0 || from.num_elements() > kFewStridedElements || rank > kFewAxes) {
+    return CopyStrided(dtype, from_base, from, to, Layout::RowMajor(from.shape()));
+  }
+  const char* const first = static_cast<const char*>(from_base) + from.offset() * static_cast<int64_t>(element_bytes);
+  const int64_t* const dims = from.dims().data();
+  const int64_t* const steps = from.strides().data();
+  int64_t to_steps[kFewAxes];
+  int64_t dense = 1;
+  bool is_dense = true;
+  for (int axis = rank - 1; axis >= 0; --axis) {
+    to_steps[axis] = dense;
+    is_dense = is_dense && (steps[axis] == dense || dims[axis] == 1);
+    dense *= dims[axis];
+  }
+  if (is_dense) return CopyShort(first, static_cast<char*>(to), dense * static_cast<int64_t>(element_bytes));
+  CopyFewElements(element_bytes, first, from, static_cast<char*>(to), {to_steps, static_cast<size_t>(rank)});
+}
+
 void CopyAlong(Axes* axes, size_t element_bytes, const char* from_base, int64_t from, char* to_base, int64_t to,
                const CopyStridedOptions& options) {
   StridedCopy(axes, static_cast<int64_t>(element_bytes), from_base, from, to_base, to, options).Run();

@@ -30,7 +30,10 @@ struct CopyStridedOptions {
 void CopyStrided(DType dtype, const void* from_base, const Layout& from, void* to_base, const Layout& to,
                  const CopyStridedOptions& options = {});
 
-// The same for elements of `element_bytes` bytes, 1, 2, 4, 8 or 16, along `axes` of more than one element, from the
+// The same to dense, row-major elements at `to`, just allocated. Requires: elements.
+void CopyToRowMajor(DType dtype, const void* from_base, const Layout& from, void* to);
+
+// CopyStrided for elements of `element_bytes` bytes, 1, 2, 4, 8 or 16, along `axes` of more than one element, from the
 // position `from` to the position `to`. *axes is unspecified afterwards.
 void CopyAlong(Axes* axes, size_t element_bytes, const char* from_base, int64_t from, char* to_base, int64_t to,
                const CopyStridedOptions& options = {});

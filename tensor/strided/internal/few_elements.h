@@ -9,10 +9,8 @@
 #include <cstdint>
 
 #include "absl/base/attributes.h"
-#include "absl/base/optimization.h"
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/dtype.h"
-#include "tensorcask/tensor/strided/internal/copy_few.h"
 #include "tensorcask/tensor/strided/layout.h"
 #include "tensorcask/tensor/strided/view.h"
 
@@ -20,7 +18,8 @@ namespace tensorcask::internal {
 
 inline constexpr int64_t kFewElements = 4096;
 
-// Two views with equal dims, the destination row-major, and few elements of a fixed size in memory of the host.
+// Two views with equal dims, the destination row-major and writable in place, with few axes and few elements of a fixed
+// size in memory of the host.
 struct FewElements {
   enum class Kind : uint8_t {
     kNo,       // none of these
@@ -34,6 +33,7 @@ struct FewElements {
         to_size(from.dtype() == to.dtype() ? from_size : ElementSize(to.dtype())) {
     const int rank = to.rank();
     if (count <= 0 || count > kFewElements || from.rank() != rank || from_size == 0 || to_size == 0) return;
+    if (rank > Layout::kInlineRank) return;  // so that the compiler knows where the dims are
     // One loop compares the dims and checks both strides; calls for each would take longer.
     const int64_t* const dims = to.dims().data();
     const int64_t* const from_dims = from.dims().data();
@@ -49,20 +49,24 @@ struct FewElements {
       is_dense = is_dense && from_strides[axis] == dense;
       dense *= dim;
     }
-    if (!is_dense && (rank > kFewAxes || static_cast<size_t>(count) * std::max(from_size, to_size) > strided_bytes)) {
-      return;
-    }
-    if (!IsOfHost(from) || !IsOfHost(to)) return;
+    if (!is_dense && static_cast<size_t>(count) * std::max(from_size, to_size) > strided_bytes) return;
+    if (!IsOfHost(from) || !IsOfHost(to) || !to.buffer()->HasWritableMemory()) return;
     kind = is_dense ? Kind::kDense : Kind::kStrided;
-    from_first = FirstOf(from);
+    from_first = static_cast<const char*>(from.buffer()->data()) + from.offset() * static_cast<int64_t>(from_size);
     to_first = static_cast<const char*>(to.buffer()->data()) + to.offset() * static_cast<int64_t>(to_size);
   }
 
   // True if elements of the two may share bytes, also through different buffers.
-  bool MayOverlap(const TensorView& from) const {
+  bool MayOverlap(const TensorView& from, const TensorView& to) const {
     int64_t before = 0;  // steps from the element at index 0, 0 ... to the first one, and to the last one
     int64_t behind = count - 1;
     if (kind == Kind::kStrided) {
+      // The usual case: the buffers do not share any.
+      const auto from_start = reinterpret_cast<uintptr_t>(from.buffer()->data());
+      const auto to_start = reinterpret_cast<uintptr_t>(to.buffer()->data());
+      if (from_start + from.buffer()->size_bytes() <= to_start || to_start + to.buffer()->size_bytes() <= from_start) {
+        return false;
+      }
       const int64_t* const dims = from.dims().data();
       const int64_t* const strides = from.strides().data();
       behind = 0;
@@ -79,16 +83,10 @@ struct FewElements {
            to_address < from_address + static_cast<uintptr_t>((behind + 1) * from_bytes);
   }
 
-  // The addresses to copy between. Counts as a write. Requires: not kNo, writable memory.
-  struct Addresses {
-    const char* from;  // of the elements at index 0, 0 ...
-    char* to;
-  };
-  Addresses WritableAddresses(const TensorView& from, TensorView* to) const {
-    char* const target =
-        static_cast<char*>(to->buffer()->mutable_data()) + to->offset() * static_cast<int64_t>(to_size);
-    // Where the destination's root has moved to other memory, the source may have moved with it.
-    return {ABSL_PREDICT_TRUE(target == to_first) ? from_first : FirstOf(from), target};
+  // to_first, for writing. Counts as a write. Requires: not kNo.
+  char* WritableFirst(TensorView* to) const {
+    static_cast<void>(to->buffer()->mutable_data());
+    return const_cast<char*>(to_first);
   }
 
   Kind kind = Kind::kNo;
@@ -96,13 +94,10 @@ struct FewElements {
   size_t from_size;  // of an element, in bytes
   size_t to_size;
   // Unless kNo:
-  const char* from_first = nullptr;  // the elements at index 0, 0 ..., before the destination is made writable
+  const char* from_first = nullptr;  // the elements at index 0, 0 ...
   const char* to_first = nullptr;
 
  private:
-  const char* FirstOf(const TensorView& from) const {
-    return static_cast<const char*>(from.buffer()->data()) + from.offset() * static_cast<int64_t>(from_size);
-  }
   static bool IsOfHost(const TensorView& view) {
     const TensorBuffer::Kind kind = view.buffer()->kind();
     return kind != TensorBuffer::Kind::kNoData && kind != TensorBuffer::Kind::kDevice;

@@ -258,11 +258,23 @@ TYPED_TEST(CopyOf, AnyGeometry) {
     for (const MemoryFormat format : {MemoryFormat::kContiguous, MemoryFormat::kPreserve}) {
       ASSERT_OK_AND_ASSIGN(const TensorView copy, source->Clone(format));
       EXPECT_FALSE(copy.SharesBufferWith(view));
+      EXPECT_EQ(copy.layout(), *source->layout().Dense(format));
       EXPECT_EQ(Elements<TypeParam>(copy), wanted);
     }
     ASSERT_OK_AND_ASSIGN(const Tensor dense, source->ToTensor());
     EXPECT_EQ(std::vector<TypeParam>(dense.flat<TypeParam>().begin(), dense.flat<TypeParam>().end()), wanted);
   }
+}
+
+TEST(TensorView, TakesOverTheBufferOfATensor) {
+  Tensor tensor = Ramp<float>(TensorShape({2, 3}));
+  const void* const data = tensor.data<float>();
+  const TensorView view = std::move(tensor);
+  EXPECT_EQ(view.ToString(), "float32 [2,3] strides [3,1] offset 0");
+  EXPECT_EQ(view.data<float>(), data);
+  EXPECT_TRUE(view.buffer().IsUnique());
+  EXPECT_FALSE(tensor.buffer());  // NOLINT(bugprone-use-after-move): promised
+  EXPECT_EQ(tensor.shape(), TensorShape({0}));
 }
 
 TEST(TensorView, CastsBytesOnly) {
