@@ -442,6 +442,27 @@ TEST(AtomicPublishTest, LargeFilesThatWillBeSyncedReachTheDiskWhileTheyGrow) {
   }
 }
 
+TEST(AtomicPublishTest, CopiesOfLargeFilesDoTheSame) {
+  constexpr uint64_t kBytes = uint64_t{40} << 20;
+  const TempFolder folder;
+  EarlySyncs files(FileSystem::Posix());
+  ASSERT_OK(PublishAll(On(&files, /*sync=*/false), {{folder.Path("from"), std::string(kBytes, 'x')}}));
+  ReadOptions options;
+  options.file_system = &files;
+  ASSERT_OK_AND_ASSIGN(const std::shared_ptr<const ByteSource> source, OpenFileSource(folder.Path("from"), options));
+  AtomicPublish publish(On(&files, /*sync=*/true));
+  ASSERT_OK_AND_ASSIGN(FileSink* const sink, publish.Add(folder.Path("to")));
+  ASSERT_OK(sink->AppendFrom(*source, 0, kBytes));
+  ASSERT_OK(publish.Commit());
+  uint64_t end = 0;  // of what the system copies at a time, which may be all
+  for (const auto& [offset, bytes] : files.parts) {
+    EXPECT_EQ(offset, end);
+    EXPECT_GE(bytes, uint64_t{16} << 20);
+    end += bytes;
+  }
+  EXPECT_GT(end, kBytes - (uint64_t{16} << 20));
+}
+
 TEST(AtomicPublishTest, BytesThatDoNotReachTheDiskEarlyAreAnError) {
   const std::string some(size_t{20} << 20, 'x');
   for (const int error : {EIO, ENOSPC, EDQUOT, EINVAL, ENOSYS, EOPNOTSUPP}) {

@@ -8,7 +8,9 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
@@ -19,6 +21,7 @@
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tests/support/discarding_file_system.h"
 #include "tensorcask/tests/support/faulty_file_system.h"
+#include "tensorcask/tests/support/forwarding_file_system.h"
 #include "tensorcask/tests/support/status_matchers.h"
 #include "tensorcask/tests/support/temp_folder.h"
 
@@ -31,6 +34,7 @@ using ::tensorcask::testing::FileOperation;
 using ::tensorcask::testing::StatusIs;
 using ::tensorcask::testing::TempFolder;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Code = absl::StatusCode;
 
@@ -255,6 +259,33 @@ TEST(FileSinkTest, WithoutRoomToReserveItStillWrites) {
     EXPECT_EQ(memory.Find("a")->size(), size_t{12} << 20);
     EXPECT_LE(files.operations(FileOperation::kReserve), 2) << "a refusal is taken as such";
   }
+}
+
+// Notes the sizes for which room is asked for, in MiB.
+class Reservations final : public testing::ForwardingFileSystem {
+ public:
+  explicit Reservations(FileSystem* behind) : ForwardingFileSystem(behind) {}
+  IoResult Reserve(IoResult, uint64_t size_bytes) override {
+    sizes.push_back(size_bytes >> 20);
+    return 0;
+  }
+  std::vector<uint64_t> sizes;
+};
+
+TEST(FileSinkTest, AsksForRoomInFewRequests) {
+  MemoryFileSystem memory;
+  const auto requests_of = [&](const std::string& path, uint64_t hint_bytes) {
+    Reservations files(&memory);
+    const absl::StatusOr<std::unique_ptr<FileSink>> sink = FileSink::Create(path, &files);
+    EXPECT_OK(sink);
+    if (hint_bytes > 0) (*sink)->ReserveHint(hint_bytes);
+    for (int i = 0; i < 100; ++i) EXPECT_OK((*sink)->Append(std::string(1 << 20, 'x')));
+    EXPECT_OK((*sink)->Close(false));
+    return files.sizes;
+  };
+  EXPECT_THAT(requests_of("announced", 100 << 20), ElementsAre(100));
+  EXPECT_THAT(requests_of("announced too small", 60 << 20), ElementsAre(60, 122, 100)) << "gives back the rest";
+  EXPECT_THAT(requests_of("grows", 0), ElementsAre(2, 6, 14, 30, 62, 126, 100));
 }
 
 TEST(FileSinkTest, RealFilesEndWithTheRoomTheyNeedAndAreReadable) {
