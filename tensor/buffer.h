@@ -131,9 +131,9 @@ class TensorBuffer : public RefCounted {
   // Errors, and nothing has changed: ResourceExhausted; FailedPrecondition without data; Unimplemented for objects that
   // cannot be copied.
   absl::Status EnsureMutable() { return root_->writable_ ? absl::OkStatus() : root_->MakeWritable(); }
-  // True if EnsureMutable has nothing to do.
-  bool HasWritableMemory() const { return root_->writable_; }
-  // EnsureMutable, and the address; CHECKs that it succeeds.
+  // True if EnsureMutable has nothing to do. Like EnsureMutable, this must be the only use of the root at that time.
+  bool HasWritableMemory() { return root_->writable_; }
+  // Makes the memory writable as EnsureMutable does, CHECKs that this succeeds, and returns the address.
   void* mutable_data() {
     if (__builtin_expect(!root_->writable_, 0)) root_->MakeWritableOrDie();
     // One writer at a time: no read-modify-write.

@@ -118,7 +118,7 @@ class TensorShape {
   friend std::ostream& operator<<(std::ostream& out, const TensorShape& shape);
 
  private:
-  friend class Layout;  // whose dims are those of a shape
+  friend class Layout;  // makes a shape of its dims, which are checked already
   friend class Tensor;  // stores its dtype in rep_
 
   explicit TensorShape(internal::TensorShapeRep rep) : rep_(std::move(rep)) {}

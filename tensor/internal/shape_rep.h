@@ -119,7 +119,8 @@ class TensorShapeRep {
   static constexpr size_t kRankByte = 14;
   static constexpr size_t kFormByte = 15;
 
-  // A byte of the second word. Words are stored as a whole: a load of one that was just stored by parts takes longer.
+  // `value` as byte number `byte`, 8 to 15, of the second word. Words are stored as a whole: a load of one that was
+  // just stored by parts takes longer.
   static constexpr uint64_t InLastWord(size_t byte, uint64_t value) { return value << 8 * (byte - sizeof(uint64_t)); }
 
   template <typename T>

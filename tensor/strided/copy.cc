@@ -207,7 +207,7 @@ absl::Status Copy(const TensorView& from, TensorView* to, const CopyOptions& opt
   const FewElements few(from, *to, /*strided_bytes=*/SIZE_MAX);
   const bool is_dense = few.kind == FewElements::Kind::kDense;
   if (few.kind == FewElements::Kind::kNo || (!is_dense && few.MayOverlap(from, *to))) return CopyAny(from, to, options);
-  // Two lazy clones that still share memory keep sharing it.
+  // The same elements: nothing to do. Two lazy clones that still share memory keep sharing it.
   if (is_dense && few.from_first == few.to_first) return absl::OkStatus();
   char* const to_first = few.WritableFirst(to);
   if (is_dense) {

@@ -323,7 +323,7 @@ class Layout {
   // overflow.
   void MoveOffset(int64_t count, int64_t stride);
   Layout DenseInSameOrder() const;  // Dense(kPreserve) of a layout that is not dense
-  // False if Dense(format) differs from RowMajor(shape()), true if it is easily seen to be equal.
+  // True only if Dense(format) equals RowMajor(shape()). May be false although the two are equal.
   bool IsDenseRowMajor(MemoryFormat format) const;
   // Removes or inserts an axis, without updating the number of elements.
   void SetGeometry(int rank, const int64_t* dims, const int64_t* strides);  // which are not this layout's own

@@ -65,9 +65,10 @@ class TensorView {
   TensorView() = default;
   TensorView(const Tensor& tensor)  // NOLINT(google-explicit-constructor): a tensor is a view of itself
       : buffer_(tensor.buffer()), layout_(Layout::RowMajor(tensor.shape())), dtype_(tensor.dtype()) {}
-  TensorView(Tensor&& tensor)  // NOLINT(google-explicit-constructor): the same, without a count of references
+  // The same, with the tensor's own reference to the buffer. The tensor is then as if it was moved from.
+  TensorView(Tensor&& tensor)  // NOLINT(google-explicit-constructor)
       : layout_(Layout::RowMajor(tensor.shape())), dtype_(tensor.dtype()) {
-    buffer_ = std::move(tensor).TakeBuffer();
+    buffer_ = std::move(tensor).TakeBuffer();  // last, because RowMajor may throw
   }
 
   // Any geometry from outside over `buffer`, which may be null if there are no elements.

@@ -58,7 +58,7 @@ void Copy(const char* from, const Layout& layout, char* to, const int64_t* to_st
   constexpr auto kSize = static_cast<int64_t>(kBytes);
   const int64_t* const dims = layout.dims().data();
   const int64_t* const from_strides = layout.strides().data();
-  // A row is the last axis. The strides of an axis of one element are arbitrary; below they are multiplied by 0 only.
+  // A row is the last axis. The strides of an axis of one element are arbitrary, so that a product could overflow.
   const int last = layout.rank() - 1;
   if (last < 0) return static_cast<void>(std::memcpy(to, from, kBytes));
   const int64_t count = dims[last];
@@ -67,8 +67,8 @@ void Copy(const char* from, const Layout& layout, char* to, const int64_t* to_st
   if (last == 0) return CopyRow<kBytes>(from, from_step, to, to_step, count);
   if (last == 1) {
     const int64_t rows = dims[0];
-    const int64_t from_row = from_strides[0] * kSize;
-    const int64_t to_row = to_strides[0] * kSize;
+    const int64_t from_row = rows == 1 ? 0 : from_strides[0] * kSize;
+    const int64_t to_row = rows == 1 ? 0 : to_strides[0] * kSize;
     if (rows <= count) {
       for (int64_t i = 0; i < rows; ++i)
         CopyRow<kBytes>(from + i * from_row, from_step, to + i * to_row, to_step, count);

@@ -15,7 +15,7 @@ inline constexpr int64_t kFewStridedElements = 96;  // for which no vector kerne
 inline constexpr int kFewAxes = 8;
 
 // Copies the elements at `from`, whose dims and strides are those of `layout`, to `to`, whose strides are `to_strides`.
-// `element_bytes` is 1, 2, 4, 8 or 16. Requires: elements; at most kFewAxes axes; no overlap.
+// `element_bytes` is 1, 2, 4, 8 or 16. Requires: at least one element; at most kFewAxes axes; no overlap.
 void CopyFewElements(size_t element_bytes, const char* from, const Layout& layout, char* to,
                      absl::Span<const int64_t> to_strides);
 

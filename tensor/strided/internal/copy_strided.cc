@@ -310,13 +310,11 @@ void StridedCopy::ChooseTiles() {
   loop_over(inner_, tile_inner_, &inner_loop_);
   if (!outer_first) loop_over(outer_, tile_outer_, &outer_loop_);
   for (const Axis& loop : loops_) num_tiles_ *= loop.size;
-  // Data of the first-level cache: the longest loop inside, which a kernel runs for equal tiles.
-  if (num_tiles_ > 1 && row_bytes * outer_.size * num_tiles_ <= tuning_.l1_bytes / 2) {
-    if (inner_loop_ < 0 && outer_loop_ < 0) {
-      std::swap(
-          *std::max_element(loops_.begin(), loops_.end(), [](const Axis& a, const Axis& b) { return a.size < b.size; }),
-          loops_.back());
-    }
+  // If all data stays in the first-level cache, the longest loop is innermost: one call of a kernel copies its tiles.
+  const bool are_whole = inner_loop_ < 0 && outer_loop_ < 0;
+  if (are_whole && num_tiles_ > 1 && row_bytes * outer_.size * num_tiles_ <= tuning_.l1_bytes / 2) {
+    const auto is_shorter = [](const Axis& a, const Axis& b) { return a.size < b.size; };
+    std::swap(*std::max_element(loops_.begin(), loops_.end(), is_shorter), loops_.back());
   }
 }
 

@@ -30,7 +30,7 @@ struct CopyStridedOptions {
 void CopyStrided(DType dtype, const void* from_base, const Layout& from, void* to_base, const Layout& to,
                  const CopyStridedOptions& options = {});
 
-// The same to dense, row-major elements at `to`, just allocated. Requires: elements.
+// CopyStrided to dense, row-major elements at `to`, in memory that was just allocated. Requires: at least one element.
 void CopyToRowMajor(DType dtype, const void* from_base, const Layout& from, void* to);
 
 // CopyStrided for elements of `element_bytes` bytes, 1, 2, 4, 8 or 16, along `axes` of more than one element, from the

@@ -18,8 +18,8 @@ namespace tensorcask::internal {
 
 inline constexpr int64_t kFewElements = 4096;
 
-// Two views with equal dims, the destination row-major and writable in place, with few axes and few elements of a fixed
-// size in memory of the host.
+// Two views with equal dims, the destination row-major, with few axes and few elements of a fixed size in memory of the
+// host. That of the destination is writable (TensorBuffer::HasWritableMemory), unless the elements are the same.
 struct FewElements {
   enum class Kind : uint8_t {
     kNo,       // none of these
@@ -33,7 +33,7 @@ struct FewElements {
         to_size(from.dtype() == to.dtype() ? from_size : ElementSize(to.dtype())) {
     const int rank = to.rank();
     if (count <= 0 || count > kFewElements || from.rank() != rank || from_size == 0 || to_size == 0) return;
-    if (rank > Layout::kInlineRank) return;  // so that the compiler knows where the dims are
+    if (rank > Layout::kInlineRank) return;  // more axes are on the heap; without them the compiler knows the address
     // One loop compares the dims and checks both strides; calls for each would take longer.
     const int64_t* const dims = to.dims().data();
     const int64_t* const from_dims = from.dims().data();
@@ -50,10 +50,11 @@ struct FewElements {
       dense *= dim;
     }
     if (!is_dense && static_cast<size_t>(count) * std::max(from_size, to_size) > strided_bytes) return;
-    if (!IsOfHost(from) || !IsOfHost(to) || !to.buffer()->HasWritableMemory()) return;
-    kind = is_dense ? Kind::kDense : Kind::kStrided;
+    if (!IsOfHost(from) || !IsOfHost(to)) return;
     from_first = static_cast<const char*>(from.buffer()->data()) + from.offset() * static_cast<int64_t>(from_size);
     to_first = static_cast<const char*>(to.buffer()->data()) + to.offset() * static_cast<int64_t>(to_size);
+    if (from_first != to_first && !to.buffer()->HasWritableMemory()) return;
+    kind = is_dense ? Kind::kDense : Kind::kStrided;
   }
 
   // True if elements of the two may share bytes, also through different buffers.
@@ -61,7 +62,7 @@ struct FewElements {
     int64_t before = 0;  // steps from the element at index 0, 0 ... to the first one, and to the last one
     int64_t behind = count - 1;
     if (kind == Kind::kStrided) {
-      // The usual case: the buffers do not share any.
+      // Usually the two buffers do not overlap.
       const auto from_start = reinterpret_cast<uintptr_t>(from.buffer()->data());
       const auto to_start = reinterpret_cast<uintptr_t>(to.buffer()->data());
       if (from_start + from.buffer()->size_bytes() <= to_start || to_start + to.buffer()->size_bytes() <= from_start) {
@@ -83,9 +84,9 @@ struct FewElements {
            to_address < from_address + static_cast<uintptr_t>((behind + 1) * from_bytes);
   }
 
-  // to_first, for writing. Counts as a write. Requires: not kNo.
+  // to_first, for writing. Requires: not kNo; from_first is another address.
   char* WritableFirst(TensorView* to) const {
-    static_cast<void>(to->buffer()->mutable_data());
+    static_cast<void>(to->buffer()->mutable_data());  // counts the write; the memory is writable where it is
     return const_cast<char*>(to_first);
   }
 

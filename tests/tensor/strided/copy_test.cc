@@ -18,6 +18,7 @@
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/strided/convert.h"
 #include "tensorcask/tensor/strided/layout.h"
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
@@ -96,6 +97,47 @@ TEST(Copy, AxesOfOneElementMayHaveAnyStride) {
       ASSERT_OK(Fill(0.0, &target));
       ASSERT_OK(Copy(source, &target));
       EXPECT_THAT(Elements<double>(to), ElementsAre(1, 2, 3));
+    }
+  }
+  // Also beside axes that are not dense.
+  const Tensor apart = Tensor::FromValues<double>({1, 0, 2, 0, 3});
+  for (const int64_t stride : {int64_t{1} << 61, INT64_MAX}) {
+    for (const auto& [dims, strides] : {std::pair<std::vector<int64_t>, std::vector<int64_t>>({1, 3}, {stride, 2}),
+                                        {{3, 1}, {2, stride}},
+                                        {{1, 3, 1}, {stride, 2, stride}}}) {
+      ASSERT_OK_AND_ASSIGN(const TensorView source, TensorView(apart).AsStrided(dims, strides));
+      TensorView target = *Tensor::Zeros(DType::kFloat64, source.shape());
+      ASSERT_OK(Copy(source, &target));
+      EXPECT_THAT(Elements<double>(target), ElementsAre(1, 2, 3));
+      EXPECT_THAT(Elements<double>(*source.ToTensor()), ElementsAre(1, 2, 3));
+      EXPECT_THAT(Elements<double>(*source.Clone()), ElementsAre(1, 2, 3));
+      TensorView floats = *Tensor::Zeros(DType::kFloat32, source.shape());
+      ASSERT_OK(Convert(source, &floats));
+      EXPECT_THAT(Elements<float>(floats), ElementsAre(1, 2, 3));
+    }
+  }
+}
+
+// Few elements take a short way, but not to memory that must move first.
+TEST(Copy, FewElementsToMemoryThatIsNotWritable) {
+  const TensorView from = *TensorView(Tensor::FromValues<int16_t>({{1, 2, 3}, {4, 5, 6}})).Transpose(0, 1);
+  for (const bool is_lazy : {false, true}) {
+    for (const DType dtype : {DType::kInt16, DType::kUint16}) {
+      const Tensor shared = *Tensor::Zeros(DType::kInt16, TensorShape({512}));  // so many that a lazy clone shares them
+      TensorBuffer::External memory;
+      memory.data = const_cast<int16_t*>(shared.data<int16_t>());
+      memory.size_bytes = 1024;
+      memory.writable = false;
+      const RefPtr<TensorBuffer> buffer =
+          is_lazy ? *shared.buffer()->LazyClone() : TensorBuffer::WrapExternal(std::move(memory));
+      EXPECT_FALSE(buffer->HasWritableMemory());
+      TensorView to = *TensorView::Create(buffer, dtype, *Layout::Create({3, 2}, {2, 1}));
+      const uint64_t version = buffer->version();
+      ASSERT_OK(dtype == from.dtype() ? Copy(from, &to) : Convert(from, &to));
+      EXPECT_TRUE(buffer->HasWritableMemory());
+      EXPECT_EQ(buffer->version(), version + 1);
+      EXPECT_THAT(Elements<int16_t>(*to.Bitcast(DType::kInt16)), ElementsAre(1, 4, 2, 5, 3, 6));
+      EXPECT_EQ(shared.flat<int16_t>()[1], 0) << "moved to other memory";
     }
   }
 }
