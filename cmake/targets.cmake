@@ -2829,6 +2829,19 @@ tensorcask_test(tests_serialize_checkpoint_view_writer_test
   TIMEOUT
     60)
 
+tensorcask_test(tests_serialize_checkpoint_write_queue_test
+  SOURCES
+    tests/serialize/checkpoint/write_queue_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    absl::status
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    60)
+
 tensorcask_test(tests_serialize_checkpoint_writer_blocks_test
   SOURCES
     tests/serialize/checkpoint/writer_blocks_test.cc
@@ -3423,8 +3436,11 @@ tensorcask_test(tests_serialize_io_byte_sink_test
     GTest::gmock_main
     Tensorcask::io
     Tensorcask::tensor
+    absl::statusor
+    absl::strings
     tests_support_discarding_file_system
     tests_support_faulty_file_system
+    tests_support_forwarding_file_system
     tests_support_status_matchers
     tests_support_temp_folder
   PACKAGE
