@@ -2,6 +2,9 @@
 
 #include "tensorcask/tensor/strided/internal/copy_strided.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -62,6 +65,32 @@ class Block {
   const size_t misalignment_;
 };
 
+// Bytes between two pages that cannot be accessed, the last byte beside the second one or the first beside the first:
+// so a kernel that reads beside the elements ends the test, also without a sanitizer.
+class GuardedBlock {
+ public:
+  GuardedBlock(size_t bytes, bool at_end) {
+    const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    const size_t accessible = (bytes + page - 1) / page * page;
+    mapped_ = accessible + 2 * page;
+    memory_ = mmap(nullptr, mapped_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CASK_CHECK(memory_ != MAP_FAILED, "no memory");
+    char* const first = static_cast<char*>(memory_) + page;
+    CASK_CHECK(mprotect(first, accessible, PROT_READ | PROT_WRITE) == 0, "no access");
+    data_ = first + (at_end ? accessible - bytes : 0);
+  }
+  ~GuardedBlock() { munmap(memory_, mapped_); }
+  GuardedBlock(const GuardedBlock&) = delete;
+  GuardedBlock& operator=(const GuardedBlock&) = delete;
+
+  char* data() { return data_; }
+
+ private:
+  void* memory_;
+  size_t mapped_;
+  char* data_;
+};
+
 void FillWithRandomBytes(char* bytes, size_t count, std::mt19937* random) {
   for (size_t i = 0; i < count; ++i) bytes[i] = static_cast<char>((*random)());
 }
@@ -75,9 +104,11 @@ void ExpectCopies(DType dtype, const Layout& from, const Layout& to, uint32_t se
   const auto from_bytes = static_cast<size_t>(from.bounds().end) * element_bytes;
   const auto to_bytes = static_cast<size_t>(to.bounds().end) * element_bytes;
   const bool aligned = random() % 2 == 0;
-  Block source(from_bytes, aligned ? 0 : random() % 64);
+  Block block(from_bytes, aligned ? 0 : random() % 64);
+  GuardedBlock guarded(from_bytes, /*at_end=*/seed / 4 % 2 == 0);
+  char* const source = seed / 2 % 2 == 0 ? guarded.data() : block.data();
   Block target(to_bytes, aligned ? 0 : random() % 64);
-  FillWithRandomBytes(source.data(), from_bytes, &random);
+  FillWithRandomBytes(source, from_bytes, &random);
   std::vector<char> before(to_bytes);
   FillWithRandomBytes(before.data(), to_bytes, &random);
 
@@ -86,7 +117,7 @@ void ExpectCopies(DType dtype, const Layout& from, const Layout& to, uint32_t se
   std::vector<char> wanted = before;
   for (size_t i = 0; i < to_places.places.size(); ++i) {
     std::memcpy(wanted.data() + static_cast<size_t>(to_places.places[i]) * element_bytes,
-                source.data() + static_cast<size_t>(from_places.places[i]) * element_bytes, element_bytes);
+                source + static_cast<size_t>(from_places.places[i]) * element_bytes, element_bytes);
   }
   CpuTuning small_caches;
   small_caches.l1_bytes = 4 << 10;
@@ -103,7 +134,7 @@ void ExpectCopies(DType dtype, const Layout& from, const Layout& to, uint32_t se
           options.num_threads = num_threads;
           options.tuning = seed % 2 == 0 ? nullptr : &small_caches;
           std::copy(before.begin(), before.end(), target.data());
-          CopyStrided(dtype, source.data(), from, target.data(), to, options);
+          CopyStrided(dtype, source, from, target.data(), to, options);
           const auto wrong = std::mismatch(wanted.begin(), wanted.end(), target.data());
           ASSERT_TRUE(wrong.first == wanted.end())
               << level.name << (fresh ? ", fresh" : "") << ", streaming from " << stream_bytes << " on, " << num_threads
