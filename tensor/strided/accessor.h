@@ -45,12 +45,7 @@ absl::StatusOr<T*> AccessedData(AccessedView<T>& view) {
     return absl::InvalidArgumentError(
         absl::StrCat("an accessor of ", DTypeName(kDTypeOf<T>), " and rank ", N, " to the view ", view.ToString()));
   }
-  if (view.buffer()) {
-    const TensorBuffer::Kind kind = view.buffer()->kind();  // asked here: a call takes longer
-    if (kind == TensorBuffer::Kind::kNoData || kind == TensorBuffer::Kind::kDevice) {
-      CASK_RETURN_IF_ERROR(view.buffer()->CheckReadable());
-    }
-  }
+  if (view.buffer()) CASK_RETURN_IF_ERROR(view.buffer()->CheckReadable());
   if constexpr (std::is_const_v<T>) {
     return view.template data<std::remove_const_t<T>>();
   } else {

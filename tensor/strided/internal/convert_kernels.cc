@@ -270,8 +270,8 @@ inline __mmask16 FirstOf16(size_t count) {
   return static_cast<__mmask16>(count >= kPiece ? 0xffff : (1u << count) - 1);
 }
 
-// The processor has an instruction for bfloat16, which treats subnormal numbers as zeros. Where a result is zero they
-// are looked for as integers: instructions for floats may treat them as zeros, too.
+// The processor has an instruction for bfloat16, which treats subnormal numbers as zeros. They are looked for as
+// integers, because instructions for floats may treat them as zeros, too; among 64 numbers only if a result is zero.
 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16"))) void StoreBfloat16s(const void* from, void* to,
                                                                                              size_t count) {
   const auto* const floats = static_cast<const float*>(from);
@@ -557,9 +557,9 @@ void Conversion::RunPieces(const void* from, void* to, size_t count, Stream stre
   constexpr size_t kLargestBlock = 8 * kLongPiece;
   alignas(64) char blocks[2][kLargestBlock * kLargestElement];
   // A block is short, and whole cache lines of results, if one step reads the source and a stream writes the results:
-  // longer bursts of reads and writes take longer. (Measured on a Zen 4
-  // for 32 Mi floats to bfloat16, blocks of 256, 768, 2,048 and 8,192 bytes: 5.9, 5.2, 7.4 and 6.6 ms; for 16 Mi
-  // doubles to floats 5.7 ms with 768 bytes and 8.8 ms with 4,096.)
+  // longer bursts of reads and writes take longer. (Measured on a Zen 4 for 32 Mi floats to bfloat16, blocks of 256,
+  // 768, 2,048 and 8,192 bytes: 5.9, 5.2, 7.4 and 6.6 ms; for 16 Mi doubles to floats 5.7 ms with 768 bytes and 8.8 ms
+  // with 4,096.)
   constexpr size_t kStreamedBytes = 768;
   const bool is_short = stream != nullptr && num_steps_ == 1;
   const size_t to_size = steps_[num_steps_ - 1].to_size;
