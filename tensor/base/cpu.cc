@@ -71,21 +71,26 @@ CpuTuning DetectTuning() {
   return internal::TuningFor(DetectMaker(), l1_bytes, l2_bytes);
 }
 
-// What is known of a family of processors, found by maker and second-level cache. The pages are those of the
+// What is known of a family of processors, found by maker and caches. The pages are those of the
 // second-level TLB (AMD, "Software Optimization Guide" of the families 17h, 19h and of Zen 4; Intel, "64 and IA-32
 // Architectures Optimization Reference Manual"). How the pieces were measured stands in
-// serialize/checkpoint/write/tensor_job.cc.
+// serialize/checkpoint/write/tensor_job.cc, how the lines of a transpose in tensor/strided/internal/copy_strided.cc.
 struct CpuFamily {
   internal::CpuMaker maker;
+  int64_t l1_bytes;  // at least
   int64_t l2_bytes;  // at least
   int64_t tlb_pages;
   int64_t write_piece_bytes;
+  int64_t transpose_lines;
+  int64_t transpose_adjacent_lines;
+  bool transpose_in_l2;
 };
 constexpr CpuFamily kFamilies[] = {
-    {internal::CpuMaker::kAmd, 1024 << 10, 3072, 1024 << 10},   // Zen 4 and later
-    {internal::CpuMaker::kAmd, 0, 2048, 512 << 10},             // Zen 2 and Zen 3
-    {internal::CpuMaker::kIntel, 1280 << 10, 2048, 256 << 10},  // Ice Lake and later, of servers
-    {internal::CpuMaker::kIntel, 0, 1536, 256 << 10},           // Skylake and later
+    {internal::CpuMaker::kAmd, 48 << 10, 1024 << 10, 4096, 1024 << 10, 8, 2, false},  // Zen 5
+    {internal::CpuMaker::kAmd, 0, 1024 << 10, 3072, 1024 << 10, 1, 8, true},          // Zen 4
+    {internal::CpuMaker::kAmd, 0, 0, 2048, 512 << 10, 1, 8, true},                    // Zen 2 and Zen 3
+    {internal::CpuMaker::kIntel, 48 << 10, 1280 << 10, 2048, 256 << 10, 2, 2, true},  // Ice Lake and later, of servers
+    {internal::CpuMaker::kIntel, 0, 0, 1536, 256 << 10, 1, 8, true},                  // Skylake and later
 };
 
 // The level that the environment asks for; empty without one.
@@ -104,9 +109,12 @@ CpuTuning TuningFor(CpuMaker maker, int64_t l1_bytes, int64_t l2_bytes) {
   if (l1_bytes >= 8 << 10 && l1_bytes <= 1 << 20) tuning.l1_bytes = l1_bytes;
   if (l2_bytes >= 128 << 10 && l2_bytes <= 64 << 20) tuning.l2_bytes = l2_bytes;
   for (const CpuFamily& family : kFamilies) {
-    if (family.maker != maker || family.l2_bytes > tuning.l2_bytes) continue;
+    if (family.maker != maker || family.l1_bytes > tuning.l1_bytes || family.l2_bytes > tuning.l2_bytes) continue;
     tuning.tlb_pages = family.tlb_pages;
     tuning.write_piece_bytes = family.write_piece_bytes;
+    tuning.transpose_lines = family.transpose_lines;
+    tuning.transpose_adjacent_lines = family.transpose_adjacent_lines;
+    tuning.transpose_in_l2 = family.transpose_in_l2;
     break;
   }
   return tuning;

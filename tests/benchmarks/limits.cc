@@ -184,17 +184,20 @@ std::vector<LimitLoop> RowLoops(const TensorView& from) {
 std::vector<LimitLoop> LimitLoops(const TensorView& from) {
   if (from.stride(-1) == 2) return RowLoops(from);
   const Transpose transpose = TransposeOf(from);
-  const auto loop = [&](const char* name, bool along_is_fast, int64_t fast_tiles) {
+  const auto loop = [&](const char* name, bool along_is_fast, int64_t fast_tiles, int64_t ahead) {
     return LimitLoop{name, [=, first = FirstByte(from)](void* to) {
                        const Axis& fast = along_is_fast ? transpose.along : transpose.across;
                        const Axis& slow = along_is_fast ? transpose.across : transpose.along;
-                       const int64_t ahead = along_is_fast ? fast_tiles * fast.from : 2 * kLine;
                        transpose.Move(first, static_cast<char*>(to), fast, slow, fast_tiles, ahead);
                        Finish();
                      }};
   };
-  return {loop("along rows of the source", false, INT64_MAX / 2), loop("in strips of the source", false, 64),
-          loop("in blocks of the destination", true, 4)};
+  constexpr int64_t kAhead = 2 * kLine;  // in the same rows of the source
+  return {loop("along rows of the source", false, INT64_MAX / 2, kAhead),
+          loop("in strips of the source", false, 64, kAhead),
+          loop("in blocks of the destination", true, 4, 4 * transpose.along.from),
+          loop("by two lines of the destination", true, 2, kAhead),
+          loop("by eight lines of the destination", true, 8, kAhead)};
 }
 
 void WriteInPieces(const std::vector<absl::string_view>& texts, const std::vector<std::string>& paths,

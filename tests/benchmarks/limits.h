@@ -1,4 +1,4 @@
-// The limits that the library is measured against, each the best of three hand-written loops.
+// The limits that the library is measured against, each the best of some hand-written loops.
 //
 //   for (const LimitLoop& loop : LimitLoops(view)) loop.run(memory);
 
@@ -22,7 +22,7 @@ struct LimitLoop {
   std::function<void(void* to)> run;  // `to`: memory of the result's size, aligned to 64 bytes
 };
 
-// Three loops for the copy of `from` to row-major memory: they move the same cache lines, each once, from and to the
+// Loops for the copy of `from` to row-major memory: they move the same cache lines, each once, from and to the
 // same places, and leave the elements inside them in their order. What a copy takes longer is the price of that order.
 // They differ in the order of the lines. They use non-temporal stores where the processor has them. Requires: `from`
 // outlives them; either it has every second element of a dense tensor, or an axis other than the last one has a step of

@@ -32,23 +32,40 @@ constexpr int64_t kRowBytes = 256;         // of a tile with two different axes
 // rows of 256 bytes and tiles of 4 KiB it takes up to 1.3 times as long as by rows of 4 KiB and tiles of 16 KiB.)
 constexpr int64_t kDirectRowBytes = 4 << 10;
 constexpr int64_t kGatheredBytes = 4 << 10;  // of a row of a tile whose rows share the cache lines of the source
-// kLines: a tile is one cache line high and this wide, so that the processor's prefetcher follows the few rows of the
-// source, and the pages of the destination are still in the second-level TLB when the next tile writes them. If the
-// source's rows are short and adjacent, they are read as one: then a tile is kLinesOfColumn lines high and as wide as a
-// row of the source. (Measured on a Zen 4 for 64 MiB of all element sizes: 0.6 to 1.4 x memcpy, against 1.4 to 3.6 for
-// tiles through scratch memory. Bytes by tiles of 1,024, 2,048 and 8,192 lines: 1.16, 1.19, 1.22 with small pages, and
-// 1.25, 1.16, 1.10 with huge ones; from NHWC to NCHW by tiles of 4, 8 and 16 lines 0.86, 0.71, 0.71.)
-int64_t LinesOfTile(const CpuTuning& tuning) {  // a power of two: three quarters of the pages, rounded down
-  int64_t lines = kCacheLine;
-  while (lines * 2 <= tuning.tlb_pages / 4 * 3) lines *= 2;
-  return lines;
-}
-constexpr int64_t kLinesOfColumn = 8;
-constexpr int64_t kShortRowBytes = 4 << 10;
 constexpr int64_t kThreadBytes = 256 << 10;  // the least work for a thread, and the unit of its work
 constexpr int64_t kShortestStreamed = 512;   // bytes of a row; shorter rows share too many lines with others
 constexpr int64_t kPartsPerThread = 4;       // so that threads finish at about the same time
 constexpr int64_t kLaneBytes = 16;           // of a register that every processor has
+constexpr int64_t kShortRowBytes = 4 << 10;  // kLines: adjacent rows of the source that are not longer are read as one
+
+// kLines: the cache lines that a tile has of each row of the destination, for rows of the source `from_step` bytes
+// apart. More than one: memory is written by longer pieces. (From NHWC to NCHW by 2, 4, 8 and 16 lines, ms for 64 MiB:
+// 3.3, 3.4, 3.8, 3.8 on a Zen 5, 6.0, 6.5, 6.4, 6.7 on a Sapphire Rapids; on a Zen 4 by 4, 8 and 16, x memcpy: 0.86,
+// 0.71, 0.71. Zen 5, by 1 and by 8 lines, ms for 64 MiB: transposes of
+// float32 6.4 and 4.0, of float64 5.9 and 2.6, of uint8 6.5 and 4.8; permutations 210 and 120 of 256 x 256 x 256
+// float32 6.6 and 4.4, 5.5 and 3.7; by 2 to 16 at most a tenth more than by 8. Sapphire Rapids, what 2 lines take of
+// what one takes: 0.8, 0.65, 1.2; 1.3 and 1.5, for which LinesOfTile is 1.)
+int64_t LinesOfTile(const CpuTuning& tuning, int64_t from_step, int64_t element_bytes, bool adjacent) {
+  if (adjacent) return tuning.transpose_adjacent_lines;
+  if (!tuning.transpose_in_l2) return tuning.transpose_lines;
+  // A line of each row of the source must stay in the second-level cache, where rows whose distance is a multiple of a
+  // power of two share sets, and its page in the first-level TLB.
+  constexpr int64_t kWays = 16;
+  constexpr int64_t kPages = 64;
+  const int64_t rows = tuning.transpose_lines * kCacheLine / element_bytes;
+  const int64_t distance = std::min(from_step & -from_step, tuning.l2_bytes / kWays);  // 0: all rows are one
+  return rows <= kPages && rows * distance <= tuning.l2_bytes ? tuning.transpose_lines : 1;
+}
+
+// kLines, by one line: the rows of the destination that a tile has. The pages of a strip of them are still in the
+// second-level TLB when the next tile writes them. A power of two: three quarters of the pages, rounded down. (Zen 4,
+// 64 MiB of all element sizes: 0.6 to 1.4 x memcpy, against 1.4 to 3.6 for tiles through scratch memory. Bytes by
+// 1,024, 2,048 and 8,192: 1.16, 1.19, 1.22 with small pages, and 1.25, 1.16, 1.10 with huge ones.)
+int64_t RowsOfStrip(const CpuTuning& tuning) {
+  int64_t rows = kCacheLine;
+  while (rows * 2 <= tuning.tlb_pages / 4 * 3) rows *= 2;
+  return rows;
+}
 
 // The plan of a copy. A kernel copies two axes, in tiles; loops walk the other axes and the tiles.
 //
@@ -124,7 +141,8 @@ class StridedCopy {
   Store store_ = Store::kDirect;
   bool shares_lines_ = false;  // kRows: rows do not start and end with cache lines
   bool blocked_ = false;       // outer_ is the source's axis
-  bool by_columns_ = false;    // kLines: the rows of the source are short and adjacent
+  bool in_strips_ = false;     // kLines: a tile is one line high
+  int64_t ahead_ = 0;          // kLines: how far behind what is read the source is prefetched, in bytes
 };
 
 StridedCopy::StridedCopy(Axes* axes, int64_t element_bytes, const char* from_base, int64_t from, char* to_base,
@@ -264,9 +282,17 @@ void StridedCopy::ChooseTiles() {
   int64_t tile_bytes = 4 << 10;
   if (store_ == Store::kLines) {
     const int64_t from_row_bytes = outer_.size * element_bytes_;
-    by_columns_ = inner_.from == from_row_bytes && from_row_bytes <= kShortRowBytes;
-    inner_bytes = by_columns_ ? kLinesOfColumn * kCacheLine : kCacheLine;
-    tile_bytes = (by_columns_ ? kLinesOfColumn * outer_.size : LinesOfTile(tuning_)) * kCacheLine;
+    const bool adjacent = inner_.from == from_row_bytes && from_row_bytes <= kShortRowBytes;
+    const int64_t lines = LinesOfTile(tuning_, inner_.from, element_bytes_, adjacent);
+    inner_bytes = lines * kCacheLine;
+    in_strips_ = lines == 1;
+    if (in_strips_) {
+      tile_bytes = RowsOfStrip(tuning_) * kCacheLine;
+    } else {
+      tile_bytes = num_threads_ > 1 ? kThreadBytes : INT64_MAX;
+    }
+    // Of the next tile, or two lines further on in each row of this one.
+    ahead_ = adjacent ? std::min(inner_bytes, row_bytes) / element_bytes_ * inner_.from : 2 * kCacheLine;
   } else if (store_ == Store::kPacked) {
     tile_bytes = kPackedBytes;
   } else if (kind_ == Kind::kTranspose ||
@@ -305,10 +331,9 @@ void StridedCopy::ChooseTiles() {
     *number = static_cast<int>(loops_.size());
     loops_.push_back({(axis.size - 1) / tile + 1, axis.from * tile, axis.to * tile});
   };
-  const bool outer_first = store_ == Store::kLines && !by_columns_;
-  if (outer_first) loop_over(outer_, tile_outer_, &outer_loop_);
+  if (in_strips_) loop_over(outer_, tile_outer_, &outer_loop_);
   loop_over(inner_, tile_inner_, &inner_loop_);
-  if (!outer_first) loop_over(outer_, tile_outer_, &outer_loop_);
+  if (!in_strips_) loop_over(outer_, tile_outer_, &outer_loop_);
   for (const Axis& loop : loops_) num_tiles_ *= loop.size;
   // If all data stays in the first-level cache, the longest loop is innermost: one call of a kernel copies its tiles.
   const bool are_whole = inner_loop_ < 0 && outer_loop_ < 0;
@@ -401,10 +426,8 @@ void StridedCopy::CopyTile(int64_t from, int64_t to, int64_t inner_start, int64_
       return;
     case Store::kLines: {
       const int64_t line = kCacheLine / element_bytes_;
-      const int64_t ahead = by_columns_ ? tile_inner_ * inner_.from : 2 * kCacheLine;
       const int64_t whole = inner / line * line;
-      kernels_->transpose_lines(from_base_ + from, inner_.from, to_base_ + to, outer_.to, whole, outer, by_columns_,
-                                ahead);
+      kernels_->transpose_lines(from_base_ + from, inner_.from, to_base_ + to, outer_.to, whole, outer, ahead_);
       inner -= whole;
       from += whole * inner_.from;
       to += whole * element_bytes_;

@@ -91,8 +91,16 @@ TEST(CpuTuning, FamiliesAreFoundByMakerAndCache) {
   EXPECT_EQ(zen4.l2_bytes, 1 << 20);
   EXPECT_EQ(zen4.tlb_pages, 3072);
   EXPECT_EQ(zen4.write_piece_bytes, 1024 << 10);
+  EXPECT_EQ(zen4.transpose_lines, 1);
+  const CpuTuning zen5 = TuningFor(CpuMaker::kAmd, 48 << 10, 1 << 20);
+  EXPECT_EQ(zen5.tlb_pages, 4096);
+  EXPECT_EQ(zen5.transpose_lines, 8);
+  EXPECT_EQ(zen5.transpose_adjacent_lines, 2);
+  EXPECT_FALSE(zen5.transpose_in_l2);
   EXPECT_EQ(TuningFor(CpuMaker::kAmd, 32 << 10, 512 << 10).tlb_pages, 2048);
   EXPECT_EQ(TuningFor(CpuMaker::kIntel, 48 << 10, 2 << 20).tlb_pages, 2048);
+  EXPECT_EQ(TuningFor(CpuMaker::kIntel, 48 << 10, 2 << 20).transpose_lines, 2);
+  EXPECT_EQ(TuningFor(CpuMaker::kIntel, 32 << 10, 1 << 20).transpose_lines, 1);
   EXPECT_EQ(TuningFor(CpuMaker::kIntel, 32 << 10, 1 << 20).tlb_pages, 1536);
   EXPECT_EQ(TuningFor(CpuMaker::kIntel, 32 << 10, 1 << 20).write_piece_bytes, 256 << 10);
   EXPECT_EQ(TuningFor(CpuMaker::kUnknown, 64 << 10, 1 << 20).tlb_pages, CpuTuning().tlb_pages);

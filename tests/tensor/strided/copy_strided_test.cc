@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -121,7 +122,12 @@ void ExpectCopies(DType dtype, const Layout& from, const Layout& to, uint32_t se
   }
   CpuTuning small_caches;
   small_caches.l1_bytes = 4 << 10;
+  small_caches.l2_bytes = 64 << 10;
   small_caches.tlb_pages = 200;
+  small_caches.transpose_lines = std::array<int64_t, 3>{1, 2, 8}[random() % 3];
+  small_caches.transpose_adjacent_lines = std::array<int64_t, 3>{1, 2, 8}[random() % 3];
+  small_caches.transpose_in_l2 = random() % 2 == 0;
+  const CpuTuning* const tuning = random() % 3 == 0 ? nullptr : &small_caches;
   for (const Level& level : Levels()) {
     for (const bool fresh : {false, true}) {
       for (const int64_t stream_bytes : {int64_t{0}, INT64_MAX}) {
@@ -132,13 +138,14 @@ void ExpectCopies(DType dtype, const Layout& from, const Layout& to, uint32_t se
           options.fresh = fresh;
           options.stream_bytes = stream_bytes;
           options.num_threads = num_threads;
-          options.tuning = seed % 2 == 0 ? nullptr : &small_caches;
+          options.tuning = tuning;
           std::copy(before.begin(), before.end(), target.data());
           CopyStrided(dtype, source, from, target.data(), to, options);
           const auto wrong = std::mismatch(wanted.begin(), wanted.end(), target.data());
           ASSERT_TRUE(wrong.first == wanted.end())
               << level.name << (fresh ? ", fresh" : "") << ", streaming from " << stream_bytes << " on, " << num_threads
-              << " threads: byte " << wrong.first - wanted.begin() << " of " << to_bytes;
+              << " threads, " << (tuning == nullptr ? GetCpuTuning() : *tuning).transpose_lines << " lines: byte "
+              << wrong.first - wanted.begin() << " of " << to_bytes;
         }
       }
     }
