@@ -21,6 +21,12 @@ _WARNINGS = [
     "-Wno-sign-conversion",
 ]
 
+# `copts` for code whose time goes to a few small loops, which -O2 leaves as they are.
+FOR_SPEED = ["-O3"]
+
+# `copts` for code that runs once for a file or a tensor, not once for an element: a third smaller, and compiled sooner.
+FOR_SIZE = ["-Os"]
+
 def _warnings():
     name = native.repo_name() if hasattr(native, "repo_name") else native.repository_name()
     return _WARNINGS if name in ("", "@") else []

@@ -93,12 +93,16 @@ tensorcask_room(tensor
   LINK
     absl::config
     absl::cord
+    absl::core_headers
     absl::function_ref
     absl::inlined_vector
     absl::span
     absl::status
     absl::statusor
-    absl::strings)
+    absl::strings
+  FOR_SIZE
+    tensor/partial_shape.cc
+    tensor/slice_set.cc)
 
 tensorcask_room(io
   SOURCES
@@ -144,7 +148,12 @@ tensorcask_room(io
     absl::span
     absl::status
     absl::statusor
-    absl::strings)
+    absl::strings
+  FOR_SIZE
+    serialize/io/byte_source.cc
+    serialize/io/file_system.cc
+    serialize/io/internal/system_files.cc
+    serialize/io/posix_file_system.cc)
 
 tensorcask_room(strided
   SOURCES
@@ -206,7 +215,11 @@ tensorcask_room(strided
     absl::span
     absl::status
     absl::statusor
-    absl::strings)
+    absl::strings
+  FOR_SIZE
+    tensor/strided/internal/changing_memory.cc
+    tensor/strided/internal/device_elements.cc
+    tensor/strided/metadata.cc)
 
 tensorcask_room(payload
   SOURCES
@@ -278,13 +291,18 @@ tensorcask_room(payload
   LINK_PRIVATE
     Tensorcask::dependency_xxhash
     Tensorcask::dependency_zstd
-  OPTIMIZE
+  FOR_SPEED
     serialize/payload/codec/byte_entropy.cc
     serialize/payload/codec/huffman_code.cc
     serialize/payload/codec/huffman_decoder.cc
     serialize/payload/codec/huffman_encoder.cc
     serialize/payload/codec/huffman_plan.cc
-    serialize/payload/codec/repetitions.cc)
+    serialize/payload/codec/repetitions.cc
+  FOR_SIZE
+    serialize/payload/internal/chunk_reader.cc
+    serialize/payload/internal/payload_index.cc
+    serialize/payload/payload_header.cc
+    serialize/payload/payload_reader.cc)
 
 tensorcask_room(proto
   PROTOS
@@ -382,6 +400,7 @@ tensorcask_room(wire
     Tensorcask::strided
     Tensorcask::tensor
     absl::cord
+    absl::core_headers
     absl::function_ref
     absl::inlined_vector
     absl::optional
@@ -389,7 +408,10 @@ tensorcask_room(wire
     absl::status
     absl::statusor
     absl::strings
-    protobuf::libprotobuf)
+    protobuf::libprotobuf
+  FOR_SIZE
+    serialize/wire/internal/layout_decoder.cc
+    serialize/wire/internal/metadata_decoder.cc)
 
 tensorcask_room(checkpoint
   SOURCES
@@ -509,7 +531,24 @@ tensorcask_room(checkpoint
     absl::str_format
     absl::strings
   LINK_PRIVATE
-    Tensorcask::dependency_snappy)
+    Tensorcask::dependency_snappy
+  FOR_SIZE
+    serialize/checkpoint/format/checkpoint_entry.cc
+    serialize/checkpoint/format/message_parts.cc
+    serialize/checkpoint/format/naming.cc
+    serialize/checkpoint/format/slice_key.cc
+    serialize/checkpoint/format/stored_variants.cc
+    serialize/checkpoint/read/bundle_index.cc
+    serialize/checkpoint/read/bundle_reader.cc
+    serialize/checkpoint/read/bundle_verify.cc
+    serialize/checkpoint/read/data_files.cc
+    serialize/checkpoint/read/sliced_tensor.cc
+    serialize/checkpoint/read/stored_ranges.cc
+    serialize/checkpoint/read/stored_tensor.cc
+    serialize/checkpoint/read/v1_format.cc
+    serialize/checkpoint/read/v1_reader.cc
+    serialize/checkpoint/reader.cc
+    serialize/checkpoint/table/table_reader.cc)
 
 tensorcask_room(compat
   SOURCES

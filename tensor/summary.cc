@@ -101,10 +101,14 @@ bool IsLargestFinite(SmallFloat<Format> magnitude) {
   return bits == kMagnitudeMask || !std::isfinite(static_cast<float>(Number::FromBits(static_cast<Bits>(bits + 1))));
 }
 
-// The shortest decimal from which the number comes back when it is read as a float and converted.
 template <typename Format>
-std::string FloatText(SmallFloat<Format> number) {
-  const float value = static_cast<float>(number);
+float RoundToFormat(float value) {
+  return static_cast<float>(SmallFloat<Format>(value));
+}
+
+// The shortest decimal from which a number of a small format comes back when it is read as a float and rounded to that
+// format. `is_largest`: the magnitude is the largest finite one of the format. One function for all formats.
+std::string FloatText(float value, bool is_largest, float (*round_to_format)(float)) {
   if (std::isnan(value)) return "nan";
   const std::string sign = std::signbit(value) ? "-" : "";
   if (std::isinf(value)) return sign + "inf";
@@ -112,7 +116,6 @@ std::string FloatText(SmallFloat<Format> number) {
 
   const float magnitude = std::fabs(value);
   const double exact = magnitude;
-  const bool largest = IsLargestFinite(number);
   for (int num_digits = 1;; ++num_digits) {
     // Also tries the neighbours of the nearest decimal: at a power of two, the numbers above are farther apart than
     // those below. A type without infinity reads any larger number as its largest, so such a text would mislead.
@@ -123,9 +126,9 @@ std::string FloatText(SmallFloat<Format> number) {
       const Decimal candidate = {nearest.digits + step, nearest.exponent};
       const std::string text = DecimalText(candidate);
       if (candidate.digits <= 0 || absl::StrCat(candidate.digits).size() != static_cast<size_t>(num_digits)) continue;
-      if (static_cast<float>(SmallFloat<Format>(Parse<float>(text))) != magnitude) continue;
+      if (round_to_format(Parse<float>(text)) != magnitude) continue;
       const double parsed = Parse<double>(text);
-      if (largest && parsed > exact) continue;
+      if (is_largest && parsed > exact) continue;
       const double distance = std::fabs(parsed - exact);
       if (!best.empty() && distance >= best_distance) continue;
       best = ShorterNotation(candidate, num_digits, exact);
@@ -149,7 +152,7 @@ std::string NumberText(T value) {
 }
 template <typename Format>
 std::string NumberText(SmallFloat<Format> value) {
-  return FloatText(value);
+  return FloatText(static_cast<float>(value), IsLargestFinite(value), RoundToFormat<Format>);
 }
 template <typename Int, int kTag>
 std::string NumberText(TaggedInt<Int, kTag> value) {
@@ -173,8 +176,8 @@ std::string ObjectText(const ResourceHandle& handle) {
   return text + ">";
 }
 std::string ObjectText(const Variant& variant) {
-  if (variant == Variant()) return "<variant>";
   const size_t tensors = variant.tensors.size();
+  if (tensors == 0 && variant.type_name.empty() && variant.metadata.empty()) return "<variant>";
   return absl::StrCat("<variant ", Quoted(variant.type_name, kMaxStringBytes), ", ", variant.metadata.size(),
                       " bytes, ", tensors, tensors == 1 ? " tensor>" : " tensors>");
 }

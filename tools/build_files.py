@@ -8,7 +8,10 @@ import os
 
 
 class BuildFile(dict):
-    """Runs a BUILD file as Python, in which every rule is a function that notes its arguments in `rules`."""
+    """Runs a BUILD file as Python, in which every rule is a function that notes its arguments in `rules`.
+
+    A list that the file loads has itself as its only element: FOR_SIZE is ["FOR_SIZE"].
+    """
 
     def __init__(self, package, text):
         super().__init__()
@@ -18,6 +21,9 @@ class BuildFile(dict):
         exec(compile(text, package + "/BUILD.bazel", "exec"), self)  # the tree's own text
 
     def __missing__(self, rule):
+        if rule.isupper():
+            return [rule]
+
         def note(*_, **arguments):
             if rule == "package":
                 self.default_visibility = arguments.get("default_visibility", [])

@@ -112,7 +112,8 @@ class Room:
         self.headers = set()
         self.protos = set()
         self.links = set()
-        self.optimized = set()  # sources
+        self.for_speed = set()  # sources
+        self.for_size = set()
 
     def add(self, target):
         self.links.update(link(label) for label in target.deps)
@@ -122,8 +123,10 @@ class Room:
             return
         self.sources.update(target.files("srcs", ".cc"))
         self.headers.update(target.files("srcs", ".h") + target.files("hdrs"))
-        if "-O3" in target.arguments.get("copts", []):
-            self.optimized.update(target.files("srcs", ".cc"))
+        if "FOR_SPEED" in target.arguments.get("copts", []):
+            self.for_speed.update(target.files("srcs", ".cc"))
+        if "FOR_SIZE" in target.arguments.get("copts", []):
+            self.for_size.update(target.files("srcs", ".cc"))
 
 
 def rooms_of(targets):
@@ -175,7 +178,8 @@ def call_of_room(name, room):
         PROTOS=sorted(room.protos),
         LINK=sorted(room.links - PRIVATE),
         LINK_PRIVATE=sorted(room.links & PRIVATE),
-        OPTIMIZE=sorted(room.optimized),
+        FOR_SPEED=sorted(room.for_speed),
+        FOR_SIZE=sorted(room.for_size),
     )
 
 

@@ -10,6 +10,7 @@
 #include "tensorcask/serialize/checkpoint/format/decoded_bytes.h"
 #include "tensorcask/serialize/checkpoint/format/naming.h"
 #include "tensorcask/serialize/checkpoint/read/bundle_reader.h"
+#include "tensorcask/serialize/checkpoint/read/bundle_verify.h"
 #include "tensorcask/serialize/checkpoint/read/reader_impl.h"
 #include "tensorcask/serialize/checkpoint/read/v1_reader.h"
 #include "tensorcask/serialize/io/byte_source.h"
@@ -264,7 +265,7 @@ absl::StatusOr<Tensor> CheckpointReader::Map(absl::string_view name) const {
 }
 absl::StatusOr<CheckpointCensus> CheckpointReader::VerifyAll(
     absl::FunctionRef<void(const CheckpointDamage&)> report) const {
-  return impl_->VerifyAll(report);
+  return impl_->VerifyAll(checkpoint::VerifyBundle, report);
 }
 
 // ---- As a base ------------------------------------------------------------------------------------------------------

@@ -82,9 +82,10 @@ class Install(unittest.TestCase):
 class MadeUpTree(unittest.TestCase):
     FILES = {
         "BUILD.bazel": 'cc_library(name = "codec", deps = ["//serialize/wire:codec"])\n',
-        "tensor/BUILD.bazel": 'cask_cc_library(name = "tensor", srcs = ["tensor.cc"], hdrs = ["tensor.h"])\n',
+        "tensor/BUILD.bazel": """cask_cc_library(
+            name = "tensor", srcs = ["tensor.cc"], hdrs = ["tensor.h"], copts = FOR_SIZE)\n""",
         "serialize/wire/BUILD.bazel": """cask_cc_library(
-            name = "codec", srcs = ["codec.cc"], hdrs = ["codec.h"], copts = ["-O3"],
+            name = "codec", srcs = ["codec.cc"], hdrs = ["codec.h"], copts = FOR_SPEED,
             deps = ["//tensor", "@com_google_absl//absl/strings:cord", "@zstd//:zstd"])\n""",
         "tests/BUILD.bazel": """[cask_cc_test(
             name = "codec_test_" + level, srcs = ["codec_test.cc"], env = {"LEVEL": level},
@@ -104,8 +105,11 @@ class MadeUpTree(unittest.TestCase):
         self.assertIn(
             "tensorcask_room(wire SOURCES serialize/wire/codec.cc HEADERS serialize/wire/codec.h LINK"
             " Tensorcask::tensor absl::cord LINK_PRIVATE Tensorcask::dependency_zstd"
-            " OPTIMIZE serialize/wire/codec.cc)",
+            " FOR_SPEED serialize/wire/codec.cc)",
             text,
+        )
+        self.assertIn(
+            "tensorcask_room(tensor SOURCES tensor/tensor.cc HEADERS tensor/tensor.h FOR_SIZE tensor/tensor.cc)", text
         )
         self.assertLess(text.index("tensorcask_room(tensor"), text.index("tensorcask_room(wire"))
         self.assertIn("tensorcask_door(codec LINK Tensorcask::wire)", text)

@@ -8,7 +8,6 @@
 #include "tensorcask/serialize/checkpoint/format/checkpoint_entry.h"
 #include "tensorcask/serialize/checkpoint/format/entry_decoder.h"
 #include "tensorcask/serialize/checkpoint/read/bundle_index.h"
-#include "tensorcask/serialize/checkpoint/read/bundle_verify.h"
 #include "tensorcask/serialize/checkpoint/read/sliced_tensor.h"
 #include "tensorcask/serialize/checkpoint/read/stored_tensor.h"
 #include "tensorcask/serialize/io/internal/decode_quota.h"
@@ -124,8 +123,9 @@ class BundleReader final : public ReaderImpl {
     return stored_.Map(located, &decoded);
   }
 
-  absl::StatusOr<CheckpointCensus> VerifyAll(absl::FunctionRef<void(const CheckpointDamage&)> report) const override {
-    return VerifyBundle(*index_, stored_, options_, report);
+  absl::StatusOr<CheckpointCensus> VerifyAll(
+      BundleVerifier verify_bundle, absl::FunctionRef<void(const CheckpointDamage&)> report) const override {
+    return verify_bundle(*index_, stored_, options_, report);
   }
 
  private:

@@ -24,6 +24,14 @@
 
 namespace tensorcask::checkpoint {
 
+class BundleIndex;
+class StoredTensors;
+
+// VerifyBundle (bundle_verify.h).
+using BundleVerifier = absl::StatusOr<CheckpointCensus> (*)(const BundleIndex& index, const StoredTensors& stored,
+                                                            const CheckpointReaderOptions& options,
+                                                            absl::FunctionRef<void(const CheckpointDamage&)> report);
+
 // Methods are safe from several threads.
 class ReaderImpl {
  public:
@@ -59,7 +67,10 @@ class ReaderImpl {
                                      bool verify_whole) const = 0;
   virtual absl::StatusOr<Tensor> Map(absl::string_view name) const = 0;
 
-  virtual absl::StatusOr<CheckpointCensus> VerifyAll(absl::FunctionRef<void(const CheckpointDamage&)> report) const = 0;
+  // The caller brings the code for bundles, so that a program that verifies nothing does not contain it. V1 checkpoints
+  // do not use it.
+  virtual absl::StatusOr<CheckpointCensus> VerifyAll(BundleVerifier verify_bundle,
+                                                     absl::FunctionRef<void(const CheckpointDamage&)> report) const = 0;
 };
 
 }  // namespace tensorcask::checkpoint

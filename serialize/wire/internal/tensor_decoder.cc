@@ -58,11 +58,11 @@ absl::Status VisitTraits(DType dtype, Fn&& fn) {
   });
 }
 
-// Calls fn(value) for the values of `field`, in order, until it returns false.
+// Calls fn(value) for the values of `field`, in order, until it returns false. Traits: of a dtype that has them there.
 template <typename Traits, typename Fn>
-void ForEachValue(const TensorFields& fields, Fn&& fn) {
+void ForEachValue(const TensorFields& fields, ValueField field, Fn&& fn) {
   using Value = typename Traits::Value;
-  fields.ForEachRun(Traits::kField, [&fn](const ValueRun& run) {
+  fields.ForEachRun(field, [&fn](const ValueRun& run) {
     switch (run.form) {
       case ValueRun::Form::kArray: {
         const char* data = static_cast<const char*>(run.data);
@@ -140,7 +140,12 @@ absl::Status TensorDecoder::CheckFixedSize() {
   }
   CASK_RETURN_IF_ERROR(VisitTraits(dtype_, [this](auto traits) -> absl::Status {
     CASK_RETURN_IF_ERROR(CheckCount(traits.kField, traits.kScalars));
-    return CheckRange<decltype(traits)>();
+    using Traits = decltype(traits);
+    if constexpr (Traits::kAllFit) {
+      return absl::OkStatus();
+    } else {
+      return CheckRange(Traits::kField, Traits::kLeast, Traits::kMost);
+    }
   }));
   return CheckLimits(bytes, CheckedMul(shape_.num_elements() - static_cast<int64_t>(num_given_), element_bytes));
 }
@@ -171,23 +176,22 @@ absl::Status TensorDecoder::CheckCount(ValueField field, size_t values_per_eleme
   return absl::OkStatus();
 }
 
-template <typename Traits>
-absl::Status TensorDecoder::CheckRange() const {
-  if (Traits::kAllFit || options_.lenient) return absl::OkStatus();
+absl::Status TensorDecoder::CheckRange(ValueField field, int32_t least, int32_t most) const {
+  if (options_.lenient) return absl::OkStatus();
   size_t index = 0;
-  int64_t bad = 0;
+  int32_t bad = 0;
   bool fits = true;
-  ForEachValue<Traits>(fields_, [&](typename Traits::Value value) {
-    fits = Traits::Fits(value);
+  ForEachValue<ValueTraits<int32_t>>(fields_, field, [&](int32_t value) {
+    fits = value >= least && value <= most;
     if (fits) {
       ++index;
     } else {
-      bad = static_cast<int64_t>(value);
+      bad = value;
     }
     return fits;
   });
   if (fits) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(ValueFieldName(Traits::kField), "[", index, "] is ", bad,
+  return absl::InvalidArgumentError(absl::StrCat(ValueFieldName(field), "[", index, "] is ", bad,
                                                  ", which does not fit ", DTypeName(dtype_)));
 }
 

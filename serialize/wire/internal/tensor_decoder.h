@@ -107,8 +107,8 @@ class TensorDecoder {
   absl::Status CheckFixedSize();
   absl::Status CheckContent() const;
   absl::Status CheckCount(ValueField field, size_t values_per_element);  // sets num_given_
-  template <typename Traits>
-  absl::Status CheckRange() const;
+  // Of the values of a field of int32.
+  absl::Status CheckRange(ValueField field, int32_t least, int32_t most) const;
   // `bytes`: the size of the elements; `unbacked`: the part of it that no input byte stands for. Empty: beyond int64.
   absl::Status CheckLimits(std::optional<int64_t> bytes, std::optional<int64_t> unbacked) const;
 

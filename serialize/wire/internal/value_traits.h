@@ -6,7 +6,7 @@
 //   Value           the C++ type of the field
 //   kField, kForm   the field with the values, and their form on the wire
 //   FromVarint(n)   the value that protobuf makes of a number on the wire
-//   Fits(value)     whether the dtype has this value
+//   kAllFit         whether the dtype has every value; else it has those from kLeast to kMost
 //   FromValue(v)    the scalar; the low bits of a value that does not fit
 //   ToValue(s)      the inverse
 //
@@ -36,7 +36,6 @@ struct PlainTraits {
   static constexpr int kScalars = kScalarsValue;
   static constexpr bool kAllFit = true;
   static constexpr Value FromVarint(uint64_t number) { return static_cast<Value>(number); }
-  static constexpr bool Fits(Value) { return true; }
   static constexpr Scalar FromValue(Value value) { return value; }
   static constexpr Value ToValue(Scalar scalar) { return scalar; }
 };
@@ -51,7 +50,8 @@ struct NarrowTraits {
   static constexpr int kScalars = 1;
   static constexpr bool kAllFit = false;
   static constexpr Value FromVarint(uint64_t number) { return static_cast<Value>(number); }
-  static constexpr bool Fits(Value value) { return FromValue(value) == value; }
+  static constexpr Value kLeast = std::is_signed_v<Int> ? -(1 << (kBits - 1)) : 0;
+  static constexpr Value kMost = kLeast + (1 << kBits) - 1;
   // The low bits, sign-extended.
   static constexpr Scalar FromValue(Value value) {
     constexpr int kUnused = 32 - kBits;

@@ -368,7 +368,7 @@ TEST(V1Reader, HostileMessages) {
           ++refused;
           continue;
         }
-        EXPECT_OK(file->VerifyAll([&refused](const CheckpointDamage&) { ++refused; }));
+        EXPECT_OK(file->VerifyAll(/*verify_bundle=*/nullptr, [&refused](const CheckpointDamage&) { ++refused; }));
         for (const std::string name : {"w", "s"}) {
           const absl::StatusOr<Tensor> tensor = file->Read(name);
           EXPECT_THAT(tensor.status().code(), is_clean);

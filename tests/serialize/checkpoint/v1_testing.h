@@ -115,7 +115,8 @@ struct OpenFile {
 
 inline std::vector<CheckpointDamage> DamageOf(const checkpoint::ReaderImpl& reader, int64_t whole) {
   std::vector<CheckpointDamage> all;
-  const auto census = reader.VerifyAll([&](const CheckpointDamage& damage) { all.push_back(damage); });
+  const auto census =
+      reader.VerifyAll(/*verify_bundle=*/nullptr, [&](const CheckpointDamage& damage) { all.push_back(damage); });
   EXPECT_OK(census);
   if (census.ok()) {
     EXPECT_EQ(census->whole, whole);
