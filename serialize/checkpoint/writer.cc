@@ -180,9 +180,8 @@ absl::Status Save::Start() {
   for (size_t i = 0; i < num_queues; ++i) {
     std::function<absl::Status()> end;
     if (threads) end = [this, i] { return FlushShards(i); };
-    WriteQueue& queue = queues_.emplace_back([this](const TensorJob& job) { return WriteJob(job); }, std::move(end),
-                                             max_waiting_bytes, &error_);
-    if (threads && !options_.background) queue.StartThread();
+    queues_.emplace_back([this](const TensorJob& job) { return WriteJob(job); }, std::move(end), max_waiting_bytes,
+                         &error_);
   }
   return absl::OkStatus();
 }
@@ -313,7 +312,11 @@ absl::Status Save::Enqueue(TensorJob job) {
     if (!clone.ok()) return About(job.item->key, clone.status());
     job.tensor = *std::move(clone);
   }
-  queues_[static_cast<size_t>(job.shard) % queues_.size()].Push(std::move(job));
+  WriteQueue& queue = queues_[static_cast<size_t>(job.shard) % queues_.size()];
+  // Not before there is work: a new thread gets an idle processor, but threads that wait are often woken on that of
+  // their waker, and share it for some milliseconds.
+  if (options_.num_threads > 1 && !options_.background) queue.StartThread();
+  queue.Push(std::move(job));
   return error_.Get();
 }
 
@@ -328,6 +331,7 @@ absl::Status Save::WriteJob(const TensorJob& job) {
 // The disk works on several files at once; Commit then finds little left to sync.
 absl::Status Save::FlushShards(size_t queue) {
   for (size_t shard = queue; shard < data_.size(); shard += queues_.size()) {
+    data_[shard]->ReleaseReserved();
     CASK_RETURN_IF_ERROR(data_[shard]->Flush(options_.sync));
   }
   return absl::OkStatus();

@@ -140,6 +140,12 @@ void FileSink::ReserveHint(uint64_t size_bytes) {
   if (status_.ok()) Reserve(size_bytes);
 }
 
+void FileSink::ReleaseReserved() {
+  if (!status_.ok() || reserved_ <= written_ || !WriteGathered().ok()) return;
+  RetryInterrupted([&] { return file_system_->Reserve(handle_, written_); });
+  reserved_ = written_;
+}
+
 absl::Status FileSink::Flush(bool sync) {
   CASK_RETURN_IF_ERROR(status_);
   CASK_RETURN_IF_ERROR(WriteGathered());
@@ -152,9 +158,7 @@ absl::Status FileSink::Flush(bool sync) {
 absl::Status FileSink::Close(bool sync) {
   CASK_RETURN_IF_ERROR(status_);
   CASK_RETURN_IF_ERROR(WriteGathered());
-  if (reserved_ > written_) {
-    RetryInterrupted([&] { return file_system_->Reserve(handle_, written_); });  // gives back the rest; a hint as well
-  }
+  ReleaseReserved();
   CASK_RETURN_IF_ERROR(SetPermissions());
   CASK_RETURN_IF_ERROR(Flush(sync));
   const IoResult closed = CloseHandle();

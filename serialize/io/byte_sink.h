@@ -86,6 +86,10 @@ class FileSink final : public ByteSink {
   // Announces the size of the file, so that the file system can reserve contiguous space. A hint: errors are ignored.
   void ReserveHint(uint64_t size_bytes);
 
+  // Gives back the reserved space behind what was appended. Close does so too; earlier, it can be done on another
+  // thread. A hint: errors are ignored.
+  void ReleaseReserved();
+
   // Writes what was gathered; with `sync`, makes it durable. A failed sync is final: it is unknown which bytes reached
   // the disk, and a second sync would return OK ("Can applications recover from fsync failures?", ATC 2020).
   absl::Status Flush(bool sync);

@@ -71,10 +71,11 @@ CpuTuning DetectTuning() {
   return internal::TuningFor(DetectMaker(), l1_bytes, l2_bytes);
 }
 
-// What is known of a family of processors, found by maker and caches. The pages are those of the
-// second-level TLB (AMD, "Software Optimization Guide" of the families 17h, 19h and of Zen 4; Intel, "64 and IA-32
-// Architectures Optimization Reference Manual"). How the pieces were measured stands in
-// serialize/checkpoint/write/tensor_job.cc, how the lines of a transpose in tensor/strided/internal/copy_strided.cc.
+// What is known of a family of processors, found by maker and caches. The pages are those of the second-level TLB (AMD,
+// "Software Optimization Guide" of the families 17h, 19h, 1Ah and of Zen 4; Intel, "64 and IA-32 Architectures
+// Optimization Reference Manual"). How the rest was measured stands where it is used: the pieces in
+// serialize/checkpoint/write/tensor_job.cc, transposes and conversions in tensor/strided/internal/copy_strided.cc and
+// convert_kernels.cc.
 struct CpuFamily {
   internal::CpuMaker maker;
   int64_t l1_bytes;  // at least
@@ -84,13 +85,20 @@ struct CpuFamily {
   int64_t transpose_lines;
   int64_t transpose_adjacent_lines;
   bool transpose_in_l2;
+  int64_t convert_ahead_bytes;
 };
+constexpr int64_t kKiB = 1024;
 constexpr CpuFamily kFamilies[] = {
-    {internal::CpuMaker::kAmd, 48 << 10, 1024 << 10, 4096, 1024 << 10, 8, 2, false},  // Zen 5
-    {internal::CpuMaker::kAmd, 0, 1024 << 10, 3072, 1024 << 10, 1, 8, true},          // Zen 4
-    {internal::CpuMaker::kAmd, 0, 0, 2048, 512 << 10, 1, 8, true},                    // Zen 2 and Zen 3
-    {internal::CpuMaker::kIntel, 48 << 10, 1280 << 10, 2048, 256 << 10, 2, 2, true},  // Ice Lake and later, of servers
-    {internal::CpuMaker::kIntel, 0, 0, 1536, 256 << 10, 1, 8, true},                  // Skylake and later
+    // Zen 5
+    {internal::CpuMaker::kAmd, 48 * kKiB, 1024 * kKiB, 4096, 1024 * kKiB, 8, 2, false, 8 * kKiB},
+    // Zen 4
+    {internal::CpuMaker::kAmd, 0, 1024 * kKiB, 3072, 1024 * kKiB, 1, 8, true, 0},
+    // Zen 2 and Zen 3
+    {internal::CpuMaker::kAmd, 0, 0, 2048, 512 * kKiB, 1, 8, true, 0},
+    // Ice Lake and later, of servers
+    {internal::CpuMaker::kIntel, 48 * kKiB, 1280 * kKiB, 2048, 256 * kKiB, 2, 2, true, 4 * kKiB},
+    // Skylake and later
+    {internal::CpuMaker::kIntel, 0, 0, 1536, 256 * kKiB, 1, 8, true, 0},
 };
 
 // The level that the environment asks for; empty without one.
@@ -115,6 +123,7 @@ CpuTuning TuningFor(CpuMaker maker, int64_t l1_bytes, int64_t l2_bytes) {
     tuning.transpose_lines = family.transpose_lines;
     tuning.transpose_adjacent_lines = family.transpose_adjacent_lines;
     tuning.transpose_in_l2 = family.transpose_in_l2;
+    tuning.convert_ahead_bytes = family.convert_ahead_bytes;
     break;
   }
   return tuning;

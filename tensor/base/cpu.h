@@ -49,6 +49,8 @@ struct CpuTuning {
   int64_t transpose_adjacent_lines = 8;  // the same if the rows of the source are short and adjacent
   // The lines of the source that are read meanwhile must stay in the second-level cache; the next one is too slow.
   bool transpose_in_l2 = true;
+  // A large conversion prefetches its source so far ahead. 0: it leaves that to the processor.
+  int64_t convert_ahead_bytes = 0;
 };
 
 // Detected on the first call; thread-safe.

@@ -1,6 +1,7 @@
 #include "tensorcask/tests/benchmarks/limits.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -221,9 +222,9 @@ void WriteInPieces(const std::vector<absl::string_view>& texts, const std::vecto
     }
     close(descriptor);
   };
+  if (paths.size() == 1) return write_file(0);
   std::vector<std::thread> threads;
-  for (size_t file = 1; file < paths.size(); ++file) threads.emplace_back(write_file, file);
-  write_file(0);
+  for (size_t file = 0; file < paths.size(); ++file) threads.emplace_back(write_file, file);
   for (std::thread& thread : threads) thread.join();
 }
 
@@ -252,6 +253,29 @@ void ReadInPieces(const std::string& path, uint64_t offset, const std::vector<ab
   read_spans(0);
   for (std::thread& other : others) other.join();
   close(descriptor);
+}
+
+void MapAndSum(const std::string& path, size_t populated_bytes, ExtendSum extend) {
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  CASK_CHECK(descriptor >= 0, "MapAndSum: the file cannot be opened");
+  const auto bytes = static_cast<size_t>(lseek(descriptor, 0, SEEK_END));
+  void* const memory = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, descriptor, 0);
+  CASK_CHECK(memory != MAP_FAILED, "MapAndSum: the file cannot be mapped");
+  close(descriptor);
+  const absl::string_view text(static_cast<const char*>(memory), bytes);
+  uint32_t sum = 0;
+  const size_t piece_bytes = populated_bytes > 0 ? populated_bytes : bytes;
+  for (size_t done = 0; done < bytes; done += piece_bytes) {
+    const absl::string_view piece = text.substr(done, piece_bytes);
+#if defined(MADV_POPULATE_READ)
+    if (populated_bytes > 0) {
+      static_cast<void>(madvise(const_cast<char*>(piece.data()), piece.size(), MADV_POPULATE_READ));  // a hint
+    }
+#endif
+    sum = extend(sum, piece);
+  }
+  Keep(sum);
+  munmap(memory, bytes);
 }
 
 }  // namespace tensorcask::benchmarks

@@ -35,9 +35,9 @@ inline constexpr double kLimitBar = 1.05;
 // The sizes of pieces, in bytes, for WriteInPieces and ReadInPieces.
 inline constexpr size_t kPieceSizes[] = {size_t{256} << 10, size_t{512} << 10, size_t{1} << 20};
 
-// Writes the texts to new files, on as many threads as there are files: text i goes to file i % paths.size(), in
-// pieces of `piece_bytes`, into reserved space, and a CRC-32C of each text is computed on the way. CHECKs that this
-// succeeds.
+// Writes the texts to new files: text i goes to file i % paths.size(), in pieces of `piece_bytes`, into reserved space,
+// and a CRC-32C of each text is computed on the way. Several files are written on threads of their own beside the
+// caller, which stays free to bring more. CHECKs that this succeeds.
 void WriteInPieces(const std::vector<absl::string_view>& texts, const std::vector<std::string>& paths,
                    size_t piece_bytes);
 
@@ -49,6 +49,10 @@ using ExtendSum = uint32_t (*)(uint32_t sum, absl::string_view bytes);
 // that this succeeds.
 void ReadInPieces(const std::string& path, uint64_t offset, const std::vector<absl::Span<char>>& into,
                   size_t piece_bytes, ExtendSum extend, int num_threads = 1);
+
+// Maps the file and sums its bytes. Asks the system to make `populated_bytes` present at a time, before they are summed
+// (0: their pages become present as they are read). CHECKs that this succeeds.
+void MapAndSum(const std::string& path, size_t populated_bytes, ExtendSum extend);
 
 }  // namespace tensorcask::benchmarks
 

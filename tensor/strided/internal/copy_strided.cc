@@ -141,7 +141,7 @@ class StridedCopy {
   Store store_ = Store::kDirect;
   bool shares_lines_ = false;  // kRows: rows do not start and end with cache lines
   bool blocked_ = false;       // outer_ is the source's axis
-  bool in_strips_ = false;     // kLines: a tile is one line high
+  bool in_strips_ = false;     // kLines: a tile is one line high, and has rows of RowsOfStrip
   int64_t ahead_ = 0;          // kLines: how far behind what is read the source is prefetched, in bytes
 };
 
@@ -285,7 +285,7 @@ void StridedCopy::ChooseTiles() {
     const bool adjacent = inner_.from == from_row_bytes && from_row_bytes <= kShortRowBytes;
     const int64_t lines = LinesOfTile(tuning_, inner_.from, element_bytes_, adjacent);
     inner_bytes = lines * kCacheLine;
-    in_strips_ = lines == 1;
+    in_strips_ = tuning_.transpose_lines == 1 && !adjacent;
     if (in_strips_) {
       tile_bytes = RowsOfStrip(tuning_) * kCacheLine;
     } else {
