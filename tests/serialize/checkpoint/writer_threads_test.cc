@@ -123,6 +123,31 @@ TEST(WriterThreads, MakeTheFilesOfOne) {
   }
 }
 
+// A thread starts with the first tensor for it: here, some never start.
+TEST(WriterThreads, WithoutWorkTheyChangeNothing) {
+  for (const int num_tensors : {0, 1, 3}) {
+    const auto save = [&](FileSystem* files, int num_threads) {
+      absl::StatusOr<CheckpointWriter> writer = CheckpointWriter::Create("/m", To(files, {5, num_threads, false}));
+      if (!writer.ok()) return writer.status();
+      AddOptions add;
+      add.shard = 3;
+      for (int i = 0; i < num_tensors; ++i) {
+        const absl::Status added = writer->Add(absl::StrCat("t", i), Tensor::Scalar<int32_t>(i), add);
+        if (!added.ok()) return added;
+      }
+      return writer->Finish();
+    };
+    MemoryFileSystem wanted;
+    ASSERT_OK(save(&wanted, 1));
+    for (const int num_threads : {2, 3, 5}) {
+      SCOPED_TRACE(absl::StrCat(num_tensors, " tensors, ", num_threads, " threads"));
+      MemoryFileSystem files;
+      ASSERT_OK(save(&files, num_threads));
+      ExpectSameFiles(files, wanted);
+    }
+  }
+}
+
 TEST(WriterThreads, ManyTensors) {
   MemoryFileSystem files;
   ASSERT_OK_AND_ASSIGN(CheckpointWriter writer, CheckpointWriter::Create("/m", To(&files, {4, 4, false})));

@@ -288,6 +288,36 @@ TEST(FileSinkTest, AsksForRoomInFewRequests) {
   EXPECT_THAT(requests_of("grows", 0), ElementsAre(2, 6, 14, 30, 62, 126, 100));
 }
 
+TEST(FileSinkTest, RoomCanBeReleasedBeforeClose) {
+  MemoryFileSystem memory;
+  Reservations files(&memory);
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<FileSink> sink, FileSink::Create("a", &files));
+  sink->ReleaseReserved();  // there is none
+  for (int i = 0; i < 3; ++i) ASSERT_OK(sink->Append(std::string(1 << 20, 'x')));
+  sink->ReleaseReserved();
+  sink->ReleaseReserved();
+  EXPECT_THAT(files.sizes, ElementsAre(2, 6, 3));
+  ASSERT_OK(sink->Append(std::string(1 << 20, 'y')));  // asks again
+  ASSERT_OK(sink->Append("z"));                        // gathered
+  sink->ReleaseReserved();
+  EXPECT_OK(sink->Close(false));
+  EXPECT_THAT(files.sizes, ElementsAre(2, 6, 3, 8, 4));
+  EXPECT_EQ(memory.Find("a")->size(), (size_t{4} << 20) + 1);
+}
+
+TEST(FileSinkTest, AfterAnErrorNoRoomIsReleased) {
+  MemoryFileSystem memory;
+  FaultyFileSystem files(&memory);
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<FileSink> sink, FileSink::Create("a", &files));
+  sink->ReserveHint(1 << 20);
+  ASSERT_OK(sink->Append("gathered"));
+  files.FailAt(1, ENOSPC, FaultyFileSystem::kForEver, FileOperation::kAppend);
+  sink->ReleaseReserved();
+  EXPECT_EQ(files.operations(FileOperation::kReserve), 1);
+  EXPECT_THAT(sink->Flush(false), StatusIs(Code::kResourceExhausted, HasSubstr("a: cannot write")))
+      << "the error of the write that ReleaseReserved needed";
+}
+
 TEST(FileSinkTest, RealFilesEndWithTheRoomTheyNeedAndAreReadable) {
   const TempFolder folder;
   const std::string path = folder.Path("a");
