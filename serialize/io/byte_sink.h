@@ -86,7 +86,7 @@ class FileSink final : public ByteSink {
   // Announces the size of the file, so that the file system can reserve contiguous space. A hint: errors are ignored.
   void ReserveHint(uint64_t size_bytes);
 
-  // Gives back the reserved space behind what was appended. Close does so too; earlier, it can be done on another
+  // Gives back the reserved space beyond what was appended. Close does so too; earlier, it can be done on another
   // thread. A hint: errors are ignored.
   void ReleaseReserved();
 

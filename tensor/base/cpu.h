@@ -43,11 +43,12 @@ struct CpuTuning {
   int64_t l2_bytes = 256 << 10;           // the next cache of a core
   int64_t tlb_pages = 1024;               // pages of 4 KiB in the second-level TLB of a core
   int64_t write_piece_bytes = 256 << 10;  // a file is written by pieces that are read again from the cache
-  // A large transpose writes so many cache lines of a row of the destination one behind the other, before it goes on to
-  // the next row. With 1, it goes along the rows of the source.
+  // The cache lines of a row of the destination that a large transpose writes in succession before it goes to the next
+  // row. With 1, it goes along the rows of the source.
   int64_t transpose_lines = 1;
   int64_t transpose_adjacent_lines = 8;  // the same if the rows of the source are short and adjacent
-  // The lines of the source that are read meanwhile must stay in the second-level cache; the next one is too slow.
+  // The lines of the source that are read meanwhile must stay in the second-level cache: the third-level one is too
+  // slow.
   bool transpose_in_l2 = true;
   // A large conversion prefetches its source so far ahead. 0: it leaves that to the processor.
   int64_t convert_ahead_bytes = 0;

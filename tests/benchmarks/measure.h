@@ -87,9 +87,9 @@ Figure MedianRatio(int rounds, Fn&& fn, Baseline&& baseline) {
   });
 }
 
-// The seconds of `ours` over those of the fastest of `loops`. Each returns its seconds. Measured in turns, ours before
-// each loop: what one leaves in the caches is read by the next, so all loops have the same one before them. *fastest
-// gets the number of that loop. Requires: `loops` is not empty.
+// The seconds of `ours` over those of the fastest of `loops`. Each returns its seconds. Ours runs before each loop, so
+// that every loop finds the caches in the same state. The figure is the largest of the loops' median ratios, and
+// *fastest gets the number of that loop. Requires: `loops` is not empty.
 inline Figure RatioToFastest(int rounds, const std::function<double()>& ours,
                              const std::vector<std::function<double()>>& loops, size_t* fastest) {
   Figure calmest;

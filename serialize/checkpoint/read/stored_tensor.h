@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/attributes.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -50,7 +51,8 @@ class StoredTensors {
 
   absl::StatusOr<Tensor> Read(const LocatedEntry& located, DecodeQuota* decoded) const;
   // Into memory of a device's allocator. Requires: CanStream(located).
-  absl::StatusOr<Tensor> ReadToDevice(const LocatedEntry& located, const RefPtr<Allocator>& allocator) const;
+  ABSL_ATTRIBUTE_COLD absl::StatusOr<Tensor> ReadToDevice(const LocatedEntry& located,
+                                                          const RefPtr<Allocator>& allocator) const;
   // True for elements that are stored as they are in a row-major tensor.
   static bool CanStream(const LocatedEntry& located);
   // With the strides that it was stored with.

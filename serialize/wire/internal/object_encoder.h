@@ -14,6 +14,7 @@
 #include <cstring>
 #include <string>
 
+#include "absl/base/attributes.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -30,16 +31,18 @@ namespace tensorcask::internal {
 // The depth of nested messages that readers accept by default (DecodeLimits::max_depth).
 inline constexpr int kMaxWrittenDepth = 64;
 
+// Resources are rare: their functions are compiled for size.
+
 // The size of one object, without tag and length. Its message may contain `max_depth` levels of messages.
 // Errors: InvalidArgument, naming the field, for what the message cannot hold (text that is not UTF-8, a dtype that
 // TensorFlow does not have, more levels); FailedPrecondition for a tensor without data.
 inline absl::StatusOr<uint64_t> MeasureObject(const std::string& text, int /*max_depth*/) { return text.size(); }
-absl::StatusOr<uint64_t> MeasureObject(const ResourceHandle& handle, int max_depth);
+ABSL_ATTRIBUTE_COLD absl::StatusOr<uint64_t> MeasureObject(const ResourceHandle& handle, int max_depth);
 absl::StatusOr<uint64_t> MeasureObject(const Variant& variant, int max_depth);
 
 // The same for an object that was measured before without an error, or decoded.
 inline uint64_t ObjectSize(const std::string& text) { return text.size(); }
-uint64_t ObjectSize(const ResourceHandle& handle);
+ABSL_ATTRIBUTE_COLD uint64_t ObjectSize(const ResourceHandle& handle);
 uint64_t ObjectSize(const Variant& variant);
 
 // Writes the object; returns the end. Requires: MeasureObject returned OK, and the object has not changed since.
@@ -47,7 +50,7 @@ inline char* WriteObject(const std::string& text, char* out) {
   std::memcpy(out, text.data(), text.size());
   return out + text.size();
 }
-char* WriteObject(const ResourceHandle& handle, char* out);
+ABSL_ATTRIBUTE_COLD char* WriteObject(const ResourceHandle& handle, char* out);
 char* WriteObject(const Variant& variant, char* out);
 
 // The error for messages nested deeper than kMaxWrittenDepth.

@@ -64,6 +64,16 @@ struct NarrowTraits {
   }
   static constexpr Value ToValue(Scalar scalar) { return FromValue(scalar); }
 };
+template <typename Traits>
+constexpr bool kRangeIsThatOfFromValue =
+    Traits::FromValue(Traits::kLeast) == Traits::kLeast&& Traits::FromValue(Traits::kMost) ==
+        Traits::kMost&& Traits::FromValue(Traits::kLeast - 1) != Traits::kLeast - 1 &&
+    Traits::FromValue(Traits::kMost + 1) != Traits::kMost + 1;
+static_assert(kRangeIsThatOfFromValue<NarrowTraits<int16_t, 16>> &&
+              kRangeIsThatOfFromValue<NarrowTraits<uint16_t, 16>> && kRangeIsThatOfFromValue<NarrowTraits<int8_t, 8>> &&
+              kRangeIsThatOfFromValue<NarrowTraits<uint8_t, 8>> && kRangeIsThatOfFromValue<NarrowTraits<int8_t, 4>> &&
+              kRangeIsThatOfFromValue<NarrowTraits<uint8_t, 4>> && kRangeIsThatOfFromValue<NarrowTraits<int8_t, 2>> &&
+              kRangeIsThatOfFromValue<NarrowTraits<uint8_t, 2>>);
 
 // An element smaller than a byte: the low bits of the value. The unused bits of its byte, which may be anything, are
 // ignored.

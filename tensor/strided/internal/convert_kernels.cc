@@ -557,10 +557,14 @@ void Conversion::RunPieces(const void* from, void* to, size_t count, Stream stre
   constexpr size_t kLargestBlock = 8 * kLongPiece;
   alignas(64) char blocks[2][kLargestBlock * kLargestElement];
   // A block is short, and whole cache lines of results, if one step reads the source and a stream writes the results:
-  // longer bursts of reads and writes take longer. (Zen 4, 32 Mi floats to bfloat16 by 256, 768, 2,048 and 8,192 bytes:
-  // 5.9, 5.2, 7.4, 6.6 ms; 16 Mi doubles to floats 5.7 ms by 768 and 8.8 ms by 4,096. 32 Mi elements of float32 to
-  // bfloat16, float64 to float32, float32 to float16, bfloat16 to float32, by 768 and by 512 bytes with prefetches: Zen
-  // 5 4.8, 11.3, 4.3, 5.6 and 3.9, 8.2, 3.8, 4.0 ms; Sapphire Rapids 17, 33, 14, 9.6 and 11, 23, 13, 10.)
+  // longer bursts of reads and writes take longer. Measured, ms for 32 Mi elements:
+  //
+  //   by blocks of bytes; 512+: with prefetches   Zen 4                      Zen 5                 Sapphire Rapids
+  //   float32 to bfloat16                         256: 5.9, 768: 5.2,        768: 4.8, 512+: 3.9   768: 17, 512+: 11
+  //                                               2048: 7.4, 8192: 6.6
+  //   float64 to float32                          768: 11.4, 4096: 17.6      768: 11.3, 512+: 8.2  768: 33, 512+: 23
+  //   float32 to float16                          -                          768: 4.3, 512+: 3.8   768: 14, 512+: 13
+  //   bfloat16 to float32                         -                          768: 5.6, 512+: 4.0   768: 9.6, 512+: 10
   const auto ahead = static_cast<uintptr_t>(GetCpuTuning().convert_ahead_bytes);
   const size_t streamed_bytes = ahead > 0 ? 512 : 768;
   const bool is_short = stream != nullptr && num_steps_ == 1;

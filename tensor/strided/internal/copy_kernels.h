@@ -45,7 +45,7 @@ struct CopyKernels {
   void (*stream)(const char* from, char* to, int64_t bytes);  // copies bytes
   void (*stream_gather)(const char* from, int64_t from_step, char* to, int64_t count);
   // As `transpose` for `outer` rows that start at cache lines, and whole cache lines of each: the elements of `inner`
-  // are a multiple of theirs. Goes along `inner` first. Prefetches the bytes that lie `ahead` bytes behind those of the
+  // are a multiple of theirs. Goes along `inner` first. Prefetches the bytes that lie `ahead` bytes after those of the
   // source; they need not exist.
   void (*transpose_lines)(const char* from, int64_t from_inner, char* to, int64_t to_outer, int64_t inner,
                           int64_t outer, int64_t ahead);

@@ -39,12 +39,17 @@ constexpr int64_t kLaneBytes = 16;           // of a register that every process
 constexpr int64_t kShortRowBytes = 4 << 10;  // kLines: adjacent rows of the source that are not longer are read as one
 
 // kLines: the cache lines that a tile has of each row of the destination, for rows of the source `from_step` bytes
-// apart. More than one: memory is written by longer pieces. (From NHWC to NCHW by 2, 4, 8 and 16 lines, ms for 64 MiB:
-// 3.3, 3.4, 3.8, 3.8 on a Zen 5, 6.0, 6.5, 6.4, 6.7 on a Sapphire Rapids; on a Zen 4 by 4, 8 and 16, x memcpy: 0.86,
-// 0.71, 0.71. Zen 5, by 1 and by 8 lines, ms for 64 MiB: transposes of
-// float32 6.4 and 4.0, of float64 5.9 and 2.6, of uint8 6.5 and 4.8; permutations 210 and 120 of 256 x 256 x 256
-// float32 6.6 and 4.4, 5.5 and 3.7; by 2 to 16 at most a tenth more than by 8. Sapphire Rapids, what 2 lines take of
-// what one takes: 0.8, 0.65, 1.2; 1.3 and 1.5, for which LinesOfTile is 1.)
+// apart. With several, memory is written in longer pieces. Measured, for 64 MiB:
+//
+//   ms, by lines                                        Zen 5                       Sapphire Rapids
+//   transpose of 4096 x 4096 float32                    1: 6.4, 8: 4.0              1: 7.1, 2: 5.7
+//   transpose of 2896 x 2896 float64                    1: 5.9, 8: 2.6              1: 6.5, 2: 4.2
+//   transpose of 8192 x 8192 uint8                      1: 6.5, 8: 4.8              1: 7.8, 2: 9.3 (LinesOfTile is 1)
+//   permutation 210 of 256 x 256 x 256 float32          1: 6.6, 8: 4.4              1: 9.6, 2: 12 (LinesOfTile is 1)
+//   permutation 120 of the same                         1: 5.5, 8: 3.7              1: 9.8, 2: 15 (LinesOfTile is 1)
+//   NHWC to NCHW of 16 x 128 x 128 x 64 (adjacent)      2: 3.3, 4: 3.4, 8: 3.8      2: 6.0, 4: 6.5, 8: 6.4
+//
+// The last one on a Zen 4 by 4, 8 and 16 lines, x memcpy: 0.86, 0.71, 0.71.
 int64_t LinesOfTile(const CpuTuning& tuning, int64_t from_step, int64_t element_bytes, bool adjacent) {
   if (adjacent) return tuning.transpose_adjacent_lines;
   if (!tuning.transpose_in_l2) return tuning.transpose_lines;
@@ -141,8 +146,8 @@ class StridedCopy {
   Store store_ = Store::kDirect;
   bool shares_lines_ = false;  // kRows: rows do not start and end with cache lines
   bool blocked_ = false;       // outer_ is the source's axis
-  bool in_strips_ = false;     // kLines: a tile is one line high, and has rows of RowsOfStrip
-  int64_t ahead_ = 0;          // kLines: how far behind what is read the source is prefetched, in bytes
+  bool in_strips_ = false;     // kLines: a tile is one cache line wide and RowsOfStrip rows high
+  int64_t ahead_ = 0;          // kLines: the distance of what is prefetched from what is read, in bytes
 };
 
 StridedCopy::StridedCopy(Axes* axes, int64_t element_bytes, const char* from_base, int64_t from, char* to_base,

@@ -100,7 +100,14 @@ TEST(CpuTuning, FamiliesAreFoundByMakerAndCache) {
   EXPECT_EQ(zen5.convert_ahead_bytes, 8 << 10);
   EXPECT_EQ(TuningFor(CpuMaker::kAmd, 32 << 10, 512 << 10).tlb_pages, 2048);
   EXPECT_EQ(TuningFor(CpuMaker::kIntel, 48 << 10, 2 << 20).tlb_pages, 2048);
-  EXPECT_EQ(TuningFor(CpuMaker::kIntel, 48 << 10, 2 << 20).transpose_lines, 2);
+  const CpuTuning sapphire_rapids = TuningFor(CpuMaker::kIntel, 48 << 10, 2 << 20);
+  EXPECT_EQ(sapphire_rapids.transpose_lines, 2);
+  EXPECT_EQ(sapphire_rapids.transpose_adjacent_lines, 2);
+  EXPECT_TRUE(sapphire_rapids.transpose_in_l2);
+  EXPECT_EQ(sapphire_rapids.convert_ahead_bytes, 4 << 10);
+  // A large first-level cache alone makes neither.
+  EXPECT_EQ(TuningFor(CpuMaker::kAmd, 48 << 10, 512 << 10).transpose_lines, 1);
+  EXPECT_EQ(TuningFor(CpuMaker::kIntel, 48 << 10, 1 << 20).transpose_lines, 1);
   EXPECT_EQ(TuningFor(CpuMaker::kIntel, 32 << 10, 1 << 20).transpose_lines, 1);
   EXPECT_EQ(TuningFor(CpuMaker::kIntel, 32 << 10, 1 << 20).tlb_pages, 1536);
   EXPECT_EQ(TuningFor(CpuMaker::kIntel, 32 << 10, 1 << 20).write_piece_bytes, 256 << 10);

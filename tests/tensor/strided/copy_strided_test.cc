@@ -122,10 +122,10 @@ void ExpectCopies(DType dtype, const Layout& from, const Layout& to, uint32_t se
   }
   CpuTuning small_caches;
   small_caches.l1_bytes = 4 << 10;
-  small_caches.l2_bytes = 64 << 10;
+  small_caches.l2_bytes = random() % 2 == 0 ? 64 << 10 : 8 << 20;
   small_caches.tlb_pages = 200;
-  small_caches.transpose_lines = std::array<int64_t, 3>{1, 2, 8}[random() % 3];
-  small_caches.transpose_adjacent_lines = std::array<int64_t, 3>{1, 2, 8}[random() % 3];
+  small_caches.transpose_lines = std::array<int64_t, 4>{1, 2, 3, 8}[random() % 4];
+  small_caches.transpose_adjacent_lines = std::array<int64_t, 4>{1, 2, 5, 8}[random() % 4];
   small_caches.transpose_in_l2 = random() % 2 == 0;
   const CpuTuning* const tuning = random() % 3 == 0 ? nullptr : &small_caches;
   for (const Level& level : Levels()) {
