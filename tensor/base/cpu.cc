@@ -85,20 +85,21 @@ struct CpuFamily {
   int64_t transpose_lines;
   int64_t transpose_adjacent_lines;
   bool transpose_in_l2;
+  bool transpose_by_avx2;
   int64_t convert_ahead_bytes;
 };
 constexpr int64_t kKiB = 1024;
 constexpr CpuFamily kFamilies[] = {
     // Zen 5
-    {internal::CpuMaker::kAmd, 48 * kKiB, 1024 * kKiB, 4096, 1024 * kKiB, 8, 2, false, 8 * kKiB},
+    {internal::CpuMaker::kAmd, 48 * kKiB, 1024 * kKiB, 4096, 1024 * kKiB, 8, 2, false, true, 8 * kKiB},
     // Zen 4
-    {internal::CpuMaker::kAmd, 0, 1024 * kKiB, 3072, 1024 * kKiB, 1, 8, true, 0},
+    {internal::CpuMaker::kAmd, 0, 1024 * kKiB, 3072, 1024 * kKiB, 1, 8, true, false, 0},
     // Zen 2 and Zen 3
-    {internal::CpuMaker::kAmd, 0, 0, 2048, 512 * kKiB, 1, 8, true, 0},
+    {internal::CpuMaker::kAmd, 0, 0, 2048, 512 * kKiB, 1, 8, true, false, 0},
     // Ice Lake and later, of servers
-    {internal::CpuMaker::kIntel, 48 * kKiB, 1280 * kKiB, 2048, 256 * kKiB, 2, 2, true, 4 * kKiB},
+    {internal::CpuMaker::kIntel, 48 * kKiB, 1280 * kKiB, 2048, 256 * kKiB, 2, 2, true, false, 4 * kKiB},
     // Skylake and later
-    {internal::CpuMaker::kIntel, 0, 0, 1536, 256 * kKiB, 1, 8, true, 0},
+    {internal::CpuMaker::kIntel, 0, 0, 1536, 256 * kKiB, 1, 8, true, false, 0},
 };
 
 // The level that the environment asks for; empty without one.
@@ -123,6 +124,7 @@ CpuTuning TuningFor(CpuMaker maker, int64_t l1_bytes, int64_t l2_bytes) {
     tuning.transpose_lines = family.transpose_lines;
     tuning.transpose_adjacent_lines = family.transpose_adjacent_lines;
     tuning.transpose_in_l2 = family.transpose_in_l2;
+    tuning.transpose_by_avx2 = family.transpose_by_avx2;
     tuning.convert_ahead_bytes = family.convert_ahead_bytes;
     break;
   }

@@ -50,6 +50,7 @@ struct CpuTuning {
   // The lines of the source that are read meanwhile must stay in the second-level cache: the third-level one is too
   // slow.
   bool transpose_in_l2 = true;
+  bool transpose_by_avx2 = false;  // with registers of 32 bytes, even where there are wider ones
   // A large conversion prefetches its source so far ahead. 0: it leaves that to the processor.
   int64_t convert_ahead_bytes = 0;
 };

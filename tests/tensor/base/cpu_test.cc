@@ -97,6 +97,7 @@ TEST(CpuTuning, FamiliesAreFoundByMakerAndCache) {
   EXPECT_EQ(zen5.transpose_lines, 8);
   EXPECT_EQ(zen5.transpose_adjacent_lines, 2);
   EXPECT_FALSE(zen5.transpose_in_l2);
+  EXPECT_TRUE(zen5.transpose_by_avx2);
   EXPECT_EQ(zen5.convert_ahead_bytes, 8 << 10);
   EXPECT_EQ(TuningFor(CpuMaker::kAmd, 32 << 10, 512 << 10).tlb_pages, 2048);
   EXPECT_EQ(TuningFor(CpuMaker::kIntel, 48 << 10, 2 << 20).tlb_pages, 2048);
@@ -104,6 +105,7 @@ TEST(CpuTuning, FamiliesAreFoundByMakerAndCache) {
   EXPECT_EQ(sapphire_rapids.transpose_lines, 2);
   EXPECT_EQ(sapphire_rapids.transpose_adjacent_lines, 2);
   EXPECT_TRUE(sapphire_rapids.transpose_in_l2);
+  EXPECT_FALSE(sapphire_rapids.transpose_by_avx2);
   EXPECT_EQ(sapphire_rapids.convert_ahead_bytes, 4 << 10);
   // A large first-level cache alone makes neither.
   EXPECT_EQ(TuningFor(CpuMaker::kAmd, 48 << 10, 512 << 10).transpose_lines, 1);

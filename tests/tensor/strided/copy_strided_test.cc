@@ -127,6 +127,7 @@ void ExpectCopies(DType dtype, const Layout& from, const Layout& to, uint32_t se
   small_caches.transpose_lines = std::array<int64_t, 4>{1, 2, 3, 8}[random() % 4];
   small_caches.transpose_adjacent_lines = std::array<int64_t, 4>{1, 2, 5, 8}[random() % 4];
   small_caches.transpose_in_l2 = random() % 2 == 0;
+  small_caches.transpose_by_avx2 = random() % 2 == 0;
   const CpuTuning* const tuning = random() % 3 == 0 ? nullptr : &small_caches;
   for (const Level& level : Levels()) {
     for (const bool fresh : {false, true}) {
