@@ -123,8 +123,8 @@ class BundleReader final : public ReaderImpl {
     return stored_.Map(located, &decoded);
   }
 
-  absl::StatusOr<CheckpointCensus> VerifyAll(
-      BundleVerifier verify_bundle, absl::FunctionRef<void(const CheckpointDamage&)> report) const override {
+  absl::StatusOr<CheckpointCensus> VerifyAll(BundleVerifier verify_bundle,
+                                             absl::FunctionRef<void(const CheckpointDamage&)> report) const override {
     return verify_bundle(*index_, stored_, options_, report);
   }
 

@@ -92,8 +92,8 @@ class V1Reader final : public ReaderImpl {
     DecodeQuota decoded = DecodeQuota::ForFile(options_.limits);
     return Read(name, &decoded);
   }
-  absl::StatusOr<CheckpointCensus> VerifyAll(
-      BundleVerifier verify_bundle, absl::FunctionRef<void(const CheckpointDamage&)> report) const override;
+  absl::StatusOr<CheckpointCensus> VerifyAll(BundleVerifier verify_bundle,
+                                             absl::FunctionRef<void(const CheckpointDamage&)> report) const override;
 
  private:
   // Sees one listed piece; `value` is empty if it is not stored.
@@ -332,8 +332,8 @@ absl::Status V1Reader::ReadInto(absl::string_view name, TensorView* out) const {
 
 // ---- Everything -----------------------------------------------------------------------------------------------------
 
-absl::StatusOr<CheckpointCensus> V1Reader::VerifyAll(
-    BundleVerifier /*verify_bundle*/, absl::FunctionRef<void(const CheckpointDamage&)> report) const {
+absl::StatusOr<CheckpointCensus> V1Reader::VerifyAll(BundleVerifier /*verify_bundle*/,
+                                                     absl::FunctionRef<void(const CheckpointDamage&)> report) const {
   std::vector<bool> is_whole(tensors_.size(), true);
   const auto damaged = [&](size_t tensor, absl::Status status) {
     is_whole[tensor] = false;

@@ -191,8 +191,8 @@ absl::Status TensorDecoder::CheckRange(ValueField field, int32_t least, int32_t 
     return fits;
   });
   if (fits) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(ValueFieldName(field), "[", index, "] is ", bad,
-                                                 ", which does not fit ", DTypeName(dtype_)));
+  return absl::InvalidArgumentError(
+      absl::StrCat(ValueFieldName(field), "[", index, "] is ", bad, ", which does not fit ", DTypeName(dtype_)));
 }
 
 absl::Status TensorDecoder::CheckPayload() {

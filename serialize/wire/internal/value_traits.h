@@ -65,10 +65,12 @@ struct NarrowTraits {
   static constexpr Value ToValue(Scalar scalar) { return FromValue(scalar); }
 };
 template <typename Traits>
-constexpr bool kRangeIsThatOfFromValue =
-    Traits::FromValue(Traits::kLeast) == Traits::kLeast&& Traits::FromValue(Traits::kMost) ==
-        Traits::kMost&& Traits::FromValue(Traits::kLeast - 1) != Traits::kLeast - 1 &&
-    Traits::FromValue(Traits::kMost + 1) != Traits::kMost + 1;
+constexpr bool HasRange(typename Traits::Value least, typename Traits::Value most) {
+  const auto fits = [](typename Traits::Value value) { return Traits::FromValue(value) == value; };
+  return fits(least) && fits(most) && !fits(least - 1) && !fits(most + 1);
+}
+template <typename Traits>
+inline constexpr bool kRangeIsThatOfFromValue = HasRange<Traits>(Traits::kLeast, Traits::kMost);
 static_assert(kRangeIsThatOfFromValue<NarrowTraits<int16_t, 16>> &&
               kRangeIsThatOfFromValue<NarrowTraits<uint16_t, 16>> && kRangeIsThatOfFromValue<NarrowTraits<int8_t, 8>> &&
               kRangeIsThatOfFromValue<NarrowTraits<uint8_t, 8>> && kRangeIsThatOfFromValue<NarrowTraits<int8_t, 4>> &&
