@@ -58,30 +58,29 @@ absl::Status VisitTraits(DType dtype, Fn&& fn) {
   });
 }
 
-// Calls fn(value) for the values of `field`, in order, until it returns false. Traits: of a dtype that has them there.
-template <typename Traits, typename Fn>
-void ForEachValue(const TensorFields& fields, ValueField field, Fn&& fn) {
-  using Value = typename Traits::Value;
+// Calls fn(value) for the values of `field`, whose type is int32, in order, until it returns false.
+template <typename Fn>
+void ForEachInt32(const TensorFields& fields, ValueField field, Fn&& fn) {
   fields.ForEachRun(field, [&fn](const ValueRun& run) {
     switch (run.form) {
       case ValueRun::Form::kArray: {
         const char* data = static_cast<const char*>(run.data);
         for (size_t i = 0; i < run.count; ++i) {
-          Value value;
-          std::memcpy(&value, data + i * sizeof(Value), sizeof(Value));
+          int32_t value;
+          std::memcpy(&value, data + i * sizeof(value), sizeof(value));
           if (!fn(value)) return false;
         }
         return true;
       }
       case ValueRun::Form::kPacked: {
         bool more = true;
-        ForEachVarint(run.bytes, [&fn, &more](uint64_t number) { return more = fn(Traits::FromVarint(number)); });
+        ForEachVarint(run.bytes, [&fn, &more](uint64_t number) { return more = fn(static_cast<int32_t>(number)); });
         return more;
       }
       case ValueRun::Form::kOne:
         break;
     }
-    return static_cast<bool>(fn(Traits::FromVarint(run.number)));
+    return static_cast<bool>(fn(static_cast<int32_t>(run.number)));
   });
 }
 
@@ -181,7 +180,7 @@ absl::Status TensorDecoder::CheckRange(ValueField field, int32_t least, int32_t 
   size_t index = 0;
   int32_t bad = 0;
   bool fits = true;
-  ForEachValue<ValueTraits<int32_t>>(fields_, field, [&](int32_t value) {
+  ForEachInt32(fields_, field, [&](int32_t value) {
     fits = value >= least && value <= most;
     if (fits) {
       ++index;

@@ -64,18 +64,17 @@ struct NarrowTraits {
   }
   static constexpr Value ToValue(Scalar scalar) { return FromValue(scalar); }
 };
+
+// True if kLeast and kMost are the ends of what FromValue leaves as it is.
 template <typename Traits>
-constexpr bool HasRange(typename Traits::Value least, typename Traits::Value most) {
-  const auto fits = [](typename Traits::Value value) { return Traits::FromValue(value) == value; };
-  return fits(least) && fits(most) && !fits(least - 1) && !fits(most + 1);
+constexpr bool HasRange() {
+  const auto fits = [](int32_t value) { return Traits::FromValue(value) == value; };
+  return fits(Traits::kLeast) && !fits(Traits::kLeast - 1) && fits(Traits::kMost) && !fits(Traits::kMost + 1);
 }
-template <typename Traits>
-inline constexpr bool kRangeIsThatOfFromValue = HasRange<Traits>(Traits::kLeast, Traits::kMost);
-static_assert(kRangeIsThatOfFromValue<NarrowTraits<int16_t, 16>> &&
-              kRangeIsThatOfFromValue<NarrowTraits<uint16_t, 16>> && kRangeIsThatOfFromValue<NarrowTraits<int8_t, 8>> &&
-              kRangeIsThatOfFromValue<NarrowTraits<uint8_t, 8>> && kRangeIsThatOfFromValue<NarrowTraits<int8_t, 4>> &&
-              kRangeIsThatOfFromValue<NarrowTraits<uint8_t, 4>> && kRangeIsThatOfFromValue<NarrowTraits<int8_t, 2>> &&
-              kRangeIsThatOfFromValue<NarrowTraits<uint8_t, 2>>);
+static_assert(HasRange<NarrowTraits<int16_t, 16>>() && HasRange<NarrowTraits<uint16_t, 16>>());
+static_assert(HasRange<NarrowTraits<int8_t, 8>>() && HasRange<NarrowTraits<uint8_t, 8>>());
+static_assert(HasRange<NarrowTraits<int8_t, 4>>() && HasRange<NarrowTraits<uint8_t, 4>>());
+static_assert(HasRange<NarrowTraits<int8_t, 2>>() && HasRange<NarrowTraits<uint8_t, 2>>());
 
 // An element smaller than a byte: the low bits of the value. The unused bits of its byte, which may be anything, are
 // ignored.
