@@ -305,9 +305,35 @@ TEST(FileSinkTest, RoomCanBeReleasedBeforeClose) {
   EXPECT_EQ(memory.Find("a")->size(), (size_t{4} << 20) + 1);
 }
 
+TEST(FileSinkTest, RoomForWhatWasGatheredIsReleasedWithIt) {
+  MemoryFileSystem memory;
+  Reservations files(&memory);
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<FileSink> sink, FileSink::Create("a", &files));
+  ASSERT_OK(sink->Append(std::string(1000 << 10, 'x')));
+  ASSERT_OK(sink->Append(std::string(60000, 'y')));  // gathered; with it, the file is long enough to ask for room
+  sink->ReleaseReserved();
+  EXPECT_THAT(files.sizes, ElementsAre(2, 1));
+  EXPECT_OK(sink->Close(false));
+  EXPECT_THAT(files.sizes, ElementsAre(2, 1));
+}
+
+TEST(FileSinkTest, ARefusedReleaseIsRepeatedByClose) {
+  MemoryFileSystem memory;
+  Reservations with_room(&memory);
+  FaultyFileSystem files(&with_room);
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<FileSink> sink, FileSink::Create("a", &files));
+  sink->ReserveHint(1 << 20);
+  files.FailAt(2, ENOSPC, FaultyFileSystem::kOnce, FileOperation::kReserve);
+  sink->ReleaseReserved();
+  const auto before = files.operations(FileOperation::kReserve);
+  EXPECT_OK(sink->Close(false));
+  EXPECT_EQ(files.operations(FileOperation::kReserve), before + 1);
+}
+
 TEST(FileSinkTest, AfterAnErrorNoRoomIsReleased) {
   MemoryFileSystem memory;
-  FaultyFileSystem files(&memory);
+  Reservations with_room(&memory);
+  FaultyFileSystem files(&with_room);
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<FileSink> sink, FileSink::Create("a", &files));
   sink->ReserveHint(1 << 20);
   ASSERT_OK(sink->Append("gathered"));
