@@ -8,6 +8,7 @@ tensorcask_room(tensor
     tensor/base/bool_bytes.cc
     tensor/base/catch_exceptions.cc
     tensor/base/check.cc
+    tensor/base/copy_bytes.cc
     tensor/base/cpu.cc
     tensor/base/crc32c.cc
     tensor/base/crc32c_arm.cc
@@ -45,6 +46,7 @@ tensorcask_room(tensor
     tensor/base/catch_exceptions.h
     tensor/base/check.h
     tensor/base/checked_math.h
+    tensor/base/copy_bytes.h
     tensor/base/cpu.h
     tensor/base/crc32c.h
     tensor/base/endian.h
@@ -337,7 +339,6 @@ tensorcask_room(protowire
 tensorcask_room(wire
   SOURCES
     serialize/wire/description.cc
-    serialize/wire/internal/copy_bytes.cc
     serialize/wire/internal/device_elements.cc
     serialize/wire/internal/extension_writer.cc
     serialize/wire/internal/layout_decoder.cc
@@ -365,7 +366,6 @@ tensorcask_room(wire
     serialize/wire/codec_options.h
     serialize/wire/decoded_tensor.h
     serialize/wire/description.h
-    serialize/wire/internal/copy_bytes.h
     serialize/wire/internal/device_elements.h
     serialize/wire/internal/extension_writer.h
     serialize/wire/internal/first_text_error.h
@@ -2976,6 +2976,7 @@ tensorcask_test(tests_serialize_checkpoint_writer_threads_test
     tests_serialize_checkpoint_checkpoint_testing
     tests_support_discarding_file_system
     tests_support_faulty_file_system
+    tests_support_forwarding_file_system
     tests_support_status_matchers
   PACKAGE
     tests/serialize/checkpoint
@@ -4892,6 +4893,17 @@ tensorcask_test(tests_tensor_base_check_test
 tensorcask_test(tests_tensor_base_checked_math_test
   SOURCES
     tests/tensor/base/checked_math_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor
+  PACKAGE
+    tests/tensor/base
+  TIMEOUT
+    60)
+
+tensorcask_test(tests_tensor_base_copy_bytes_test
+  SOURCES
+    tests/tensor/base/copy_bytes_test.cc
   LINK
     GTest::gmock_main
     Tensorcask::tensor

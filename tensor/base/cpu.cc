@@ -73,15 +73,17 @@ CpuTuning DetectTuning() {
 
 // What is known of a family of processors, found by maker and caches. The pages are those of the second-level TLB (AMD,
 // "Software Optimization Guide" of the families 17h, 19h, 1Ah and of Zen 4; Intel, "64 and IA-32 Architectures
-// Optimization Reference Manual"). How the rest was measured stands where it is used: the pieces in
-// serialize/checkpoint/write/tensor_job.cc, transposes and conversions in tensor/strided/internal/copy_strided.cc and
-// convert_kernels.cc.
+// Optimization Reference Manual"). How the rest was measured stands where it is used: pieces in
+// serialize/checkpoint/write/tensor_job.cc, streams in tensor/base/copy_bytes.cc, transposes and conversions in
+// tensor/strided/internal/copy_strided.cc and convert_kernels.cc.
 struct CpuFamily {
   internal::CpuMaker maker;
   int64_t l1_bytes;  // at least
   int64_t l2_bytes;  // at least
   int64_t tlb_pages;
   int64_t write_piece_bytes;
+  int64_t stream_bytes;
+  int stream_pages;
   int64_t transpose_lines;
   int64_t transpose_adjacent_lines;
   bool transpose_in_l2;
@@ -89,17 +91,18 @@ struct CpuFamily {
   int64_t convert_ahead_bytes;
 };
 constexpr int64_t kKiB = 1024;
+constexpr int64_t kMiB = 1024 * kKiB;
 constexpr CpuFamily kFamilies[] = {
     // Zen 5
-    {internal::CpuMaker::kAmd, 48 * kKiB, 1024 * kKiB, 4096, 1024 * kKiB, 8, 2, false, true, 8 * kKiB},
+    {internal::CpuMaker::kAmd, 48 * kKiB, 1024 * kKiB, 4096, 1024 * kKiB, 32 * kMiB, 1, 8, 2, false, true, 8 * kKiB},
     // Zen 4
-    {internal::CpuMaker::kAmd, 0, 1024 * kKiB, 3072, 1024 * kKiB, 1, 8, true, false, 0},
+    {internal::CpuMaker::kAmd, 0, 1024 * kKiB, 3072, 1024 * kKiB, 32 * kMiB, 1, 1, 8, true, false, 0},
     // Zen 2 and Zen 3
-    {internal::CpuMaker::kAmd, 0, 0, 2048, 512 * kKiB, 1, 8, true, false, 0},
+    {internal::CpuMaker::kAmd, 0, 0, 2048, 512 * kKiB, 16 * kMiB, 2, 1, 8, true, false, 0},
     // Ice Lake and later, of servers
-    {internal::CpuMaker::kIntel, 48 * kKiB, 1280 * kKiB, 2048, 256 * kKiB, 2, 2, true, false, 4 * kKiB},
+    {internal::CpuMaker::kIntel, 48 * kKiB, 1280 * kKiB, 2048, 256 * kKiB, 16 * kMiB, 2, 2, 2, true, false, 4 * kKiB},
     // Skylake and later
-    {internal::CpuMaker::kIntel, 0, 0, 1536, 256 * kKiB, 1, 8, true, false, 0},
+    {internal::CpuMaker::kIntel, 0, 0, 1536, 256 * kKiB, 16 * kMiB, 2, 1, 8, true, false, 0},
 };
 
 // The level that the environment asks for; empty without one.
@@ -121,6 +124,8 @@ CpuTuning TuningFor(CpuMaker maker, int64_t l1_bytes, int64_t l2_bytes) {
     if (family.maker != maker || family.l1_bytes > tuning.l1_bytes || family.l2_bytes > tuning.l2_bytes) continue;
     tuning.tlb_pages = family.tlb_pages;
     tuning.write_piece_bytes = family.write_piece_bytes;
+    tuning.stream_bytes = family.stream_bytes;
+    tuning.stream_pages = family.stream_pages;
     tuning.transpose_lines = family.transpose_lines;
     tuning.transpose_adjacent_lines = family.transpose_adjacent_lines;
     tuning.transpose_in_l2 = family.transpose_in_l2;

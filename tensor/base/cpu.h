@@ -43,6 +43,10 @@ struct CpuTuning {
   int64_t l2_bytes = 256 << 10;           // the next cache of a core
   int64_t tlb_pages = 1024;               // pages of 4 KiB in the second-level TLB of a core
   int64_t write_piece_bytes = 256 << 10;  // a file is written by pieces that are read again from the cache
+  // A copy whose source and destination together have so many bytes, or a fill of so many, uses non-temporal stores:
+  // the caches would not keep them. They write `stream_pages` pages of 4 KiB in turn, 1 or 2.
+  int64_t stream_bytes = 16 << 20;
+  int stream_pages = 2;
   // The cache lines of a row of the destination that a large transpose writes in succession before it goes to the next
   // row. With 1, it goes along the rows of the source.
   int64_t transpose_lines = 1;

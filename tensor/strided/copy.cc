@@ -196,7 +196,10 @@ absl::Status FillRepeated(const void* value, TensorView* to, const CopyOptions& 
   if (!to->layout().IsContiguous()) CASK_RETURN_IF_ERROR(to->CheckWritable());
   CASK_RETURN_IF_ERROR(to->EnsureMutable());
   CASK_ASSIGN_OR_RETURN(const Layout repeated, Layout().AsStrided(to->dims(), DimVector(to->rank(), 0)));
-  internal::CopyStrided(to->dtype(), value, repeated, to->buffer()->mutable_data(), to->layout(), Strided(options));
+  internal::CopyStridedOptions strided = Strided(options);
+  // (Zen 5, non-temporal stores over ordinary ones, for 4, 16, 24 and 32 MiB: 2.4, 2.2, 1.7 and 0.96.)
+  strided.stream_bytes = GetCpuTuning().stream_bytes;
+  internal::CopyStrided(to->dtype(), value, repeated, to->buffer()->mutable_data(), to->layout(), strided);
   return absl::OkStatus();
 }
 

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "tensorcask/tensor/base/check.h"
+#include "tensorcask/tensor/base/copy_bytes.h"
 #include "tensorcask/tensor/base/cpu.h"
 #include "tensorcask/tensor/base/parallel_for.h"
 #include "tensorcask/tensor/dtype.h"
@@ -538,11 +539,13 @@ void CopyStrided(DType dtype, const void* from_base, const Layout& from, void* t
   const auto element_bytes = static_cast<int64_t>(ElementSize(dtype));
   const auto* const from_bytes = static_cast<const char*>(from_base);
   auto* const to_bytes = static_cast<char*>(to_base);
-  // Dense on both sides and small enough for the cache: no plan is needed.
-  if (to.num_elements() < options.stream_bytes / element_bytes && options.num_threads <= 1 && to.IsContiguous() &&
-      from.IsContiguous()) {
-    std::memcpy(to_bytes + to.offset() * element_bytes, from_bytes + from.offset() * element_bytes,
-                static_cast<size_t>(to.num_elements() * element_bytes));
+  // Dense on both sides: no plan is needed.
+  if (options.num_threads <= 1 && to.IsContiguous() && from.IsContiguous()) {
+    char* const to_first = to_bytes + to.offset() * element_bytes;
+    const char* const from_first = from_bytes + from.offset() * element_bytes;
+    const auto bytes = static_cast<size_t>(to.num_elements() * element_bytes);
+    options.fresh ? static_cast<void>(std::memcpy(to_first, from_first, bytes))
+                  : CopyBytes(to_first, from_first, bytes);
     return;
   }
   if (to.num_elements() <= kFewStridedElements && to.rank() <= kFewAxes && options.features == nullptr) {

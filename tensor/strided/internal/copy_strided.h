@@ -17,7 +17,8 @@ struct CopyStridedOptions {
   // The destination has just been allocated. The system clears its pages on the first access, which brings them into
   // the cache, so ordinary stores are faster.
   bool fresh = true;
-  // For destinations of at least this many bytes, non-temporal stores are used.
+  // For destinations of at least this many bytes, non-temporal stores are used. (Not for one dense run on both sides:
+  // base/copy_bytes.h.)
   int64_t stream_bytes = int64_t{2} << 20;
   const CpuFeatures* features = nullptr;  // null: the features of this processor, and a short path for few elements
   const CpuTuning* tuning = nullptr;      // null: that of this processor

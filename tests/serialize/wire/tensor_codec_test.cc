@@ -13,7 +13,6 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tensorcask/serialize/wire/internal/copy_bytes.h"
 #include "tensorcask/serialize/wire/serialized_tensor.h"
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/ref_counted.h"
@@ -315,25 +314,6 @@ TEST(Checksum, IsThatOfTheDecodedBytes) {
                                                                             4))));
   ASSERT_OK(EncodeTensor(*Tensor::Zeros(DType::kFloat32, TensorShape({0})), {Representation::kContent, true}, &proto));
   EXPECT_EQ(proto.extension().crc32c(), MaskCrc32c(0));
-}
-
-TEST(CopyBytes, CopiesAnySizeAtAnyAddress) {
-  using internal::CopyBytes;
-  using internal::kStreamBytes;
-  std::mt19937_64 random(1);
-  std::string source(kStreamBytes + 20000, '\0');
-  for (char& c : source) c = static_cast<char>(random());
-  std::string destination(source.size() + 200, '\0');
-  for (const size_t size : {size_t{0}, size_t{1}, size_t{8191}, kStreamBytes - 1, kStreamBytes, kStreamBytes + 1,
-                            kStreamBytes + 8191, kStreamBytes + 16384}) {
-    for (const size_t offset : {0, 1, 63, 64}) {
-      std::fill(destination.begin(), destination.end(), '\x7e');
-      CopyBytes(&destination[offset], source.data() + 3, size);
-      ASSERT_EQ(std::memcmp(&destination[offset], source.data() + 3, size), 0) << size << " at " << offset;
-      ASSERT_EQ(destination[offset + size], '\x7e') << size << " at " << offset;
-    }
-  }
-  CopyBytes(nullptr, nullptr, 0);
 }
 
 // A tensor that shares its memory is given a private copy before it is written; without memory that is an error.

@@ -91,9 +91,13 @@ TEST(CpuTuning, FamiliesAreFoundByMakerAndCache) {
   EXPECT_EQ(zen4.l2_bytes, 1 << 20);
   EXPECT_EQ(zen4.tlb_pages, 3072);
   EXPECT_EQ(zen4.write_piece_bytes, 1024 << 10);
+  EXPECT_EQ(zen4.stream_bytes, 32 << 20);
+  EXPECT_EQ(zen4.stream_pages, 1);
   EXPECT_EQ(zen4.transpose_lines, 1);
   const CpuTuning zen5 = TuningFor(CpuMaker::kAmd, 48 << 10, 1 << 20);
   EXPECT_EQ(zen5.tlb_pages, 4096);
+  EXPECT_EQ(zen5.stream_bytes, 32 << 20);
+  EXPECT_EQ(zen5.stream_pages, 1);
   EXPECT_EQ(zen5.transpose_lines, 8);
   EXPECT_EQ(zen5.transpose_adjacent_lines, 2);
   EXPECT_FALSE(zen5.transpose_in_l2);
@@ -102,6 +106,8 @@ TEST(CpuTuning, FamiliesAreFoundByMakerAndCache) {
   EXPECT_EQ(TuningFor(CpuMaker::kAmd, 32 << 10, 512 << 10).tlb_pages, 2048);
   EXPECT_EQ(TuningFor(CpuMaker::kIntel, 48 << 10, 2 << 20).tlb_pages, 2048);
   const CpuTuning sapphire_rapids = TuningFor(CpuMaker::kIntel, 48 << 10, 2 << 20);
+  EXPECT_EQ(sapphire_rapids.stream_bytes, 16 << 20);
+  EXPECT_EQ(sapphire_rapids.stream_pages, 2);
   EXPECT_EQ(sapphire_rapids.transpose_lines, 2);
   EXPECT_EQ(sapphire_rapids.transpose_adjacent_lines, 2);
   EXPECT_TRUE(sapphire_rapids.transpose_in_l2);

@@ -1,0 +1,66 @@
+#include "tensorcask/tensor/base/copy_bytes.h"
+
+#include <cstdint>
+#include <cstring>
+
+#include "tensorcask/tensor/base/cpu.h"
+#include "tensorcask/tensor/base/simd.h"
+
+namespace tensorcask::internal {
+namespace {
+
+#if defined(__x86_64__)
+
+constexpr size_t kLineBytes = 64;
+constexpr size_t kPageBytes = 4096;
+
+// kPages pages at a time, line by line in turn. Requires: `to` is a multiple of kLineBytes. Returns how many bytes were
+// copied: all but a rest under kPages pages.
+template <size_t kPages>
+__attribute__((target("avx2"))) size_t StreamPages(char* to, const char* from, size_t bytes) {
+  size_t done = 0;
+  for (; bytes - done >= kPages * kPageBytes; done += kPages * kPageBytes) {
+    for (size_t line = done; line < done + kPageBytes; line += kLineBytes) {
+      for (size_t page = 0; page < kPages; ++page) {
+        const size_t at = line + page * kPageBytes;
+        const __m256i low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + at));
+        const __m256i high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + at + 32));
+        _mm256_stream_si256(reinterpret_cast<__m256i*>(to + at), low);
+        _mm256_stream_si256(reinterpret_cast<__m256i*>(to + at + 32), high);
+      }
+    }
+  }
+  _mm_sfence();  // streamed stores are seen by others only after this
+  return done;
+}
+
+#endif
+
+}  // namespace
+
+// Measured, StreamBytes over std::memcpy of glibc 2.36, for 1, 8, 16, 32, 64 and 256 MiB: on a Zen 5 by one page 1.5,
+// 1.3, 0.84, 0.76, 0.79 and 0.72, by two 1.5, 1.4, 0.89, 1.07, 1.14 and 1.12. On a Xeon with 260 MiB of last-level
+// cache by two pages 1.4 for 1 MiB, 0.7 to 0.8 for 8 and 16, and 1.0 for 256, where memcpy streams by itself.
+void CopyBytes(void* to, const void* from, size_t bytes) {
+  if (bytes == 0) return;  // either pointer may then be null
+  const CpuTuning& tuning = GetCpuTuning();
+  if (bytes >= static_cast<uint64_t>(tuning.stream_bytes) / 2) return StreamBytes(to, from, bytes, tuning.stream_pages);
+  std::memcpy(to, from, bytes);
+}
+
+void StreamBytes(void* to, const void* from, size_t bytes, int pages) {
+  auto* const out = static_cast<char*>(to);
+  const auto* const in = static_cast<const char*>(from);
+  size_t done = 0;
+#if defined(__x86_64__)
+  const size_t head = (kLineBytes - reinterpret_cast<uintptr_t>(out) % kLineBytes) % kLineBytes;
+  if (GetCpuFeatures().avx2 && bytes >= head + 2 * kPageBytes) {
+    std::memcpy(out, in, head);
+    const auto stream = pages == 1 ? StreamPages<1> : StreamPages<2>;
+    done = head + stream(out + head, in + head, bytes - head);
+  }
+#endif
+  std::memcpy(out + done, in + done, bytes - done);
+}
+
+}  // namespace tensorcask::internal
