@@ -94,7 +94,7 @@ constexpr int64_t kKiB = 1024;
 constexpr int64_t kMiB = 1024 * kKiB;
 constexpr CpuFamily kFamilies[] = {
     // Zen 5
-    {internal::CpuMaker::kAmd, 48 * kKiB, 1024 * kKiB, 4096, 1024 * kKiB, 32 * kMiB, 1, 8, 2, false, true, 8 * kKiB},
+    {internal::CpuMaker::kAmd, 48 * kKiB, 1024 * kKiB, 4096, 512 * kKiB, 32 * kMiB, 1, 8, 2, false, true, 8 * kKiB},
     // Zen 4
     {internal::CpuMaker::kAmd, 0, 1024 * kKiB, 3072, 1024 * kKiB, 32 * kMiB, 1, 1, 8, true, false, 0},
     // Zen 2 and Zen 3

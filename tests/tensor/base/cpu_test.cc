@@ -96,6 +96,7 @@ TEST(CpuTuning, FamiliesAreFoundByMakerAndCache) {
   EXPECT_EQ(zen4.transpose_lines, 1);
   const CpuTuning zen5 = TuningFor(CpuMaker::kAmd, 48 << 10, 1 << 20);
   EXPECT_EQ(zen5.tlb_pages, 4096);
+  EXPECT_EQ(zen5.write_piece_bytes, 512 << 10);
   EXPECT_EQ(zen5.stream_bytes, 32 << 20);
   EXPECT_EQ(zen5.stream_pages, 1);
   EXPECT_EQ(zen5.transpose_lines, 8);
