@@ -33,6 +33,7 @@
 #include "tensorcask/serialize/io/internal/retry.h"
 #include "tensorcask/serialize/wire/internal/extension_writer.h"
 #include "tensorcask/serialize/wire/internal/stored_elements.h"
+#include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/glob.h"
 #include "tensorcask/tensor/base/owner_process.h"
 #include "tensorcask/tensor/base/quote.h"
@@ -54,7 +55,9 @@ using checkpoint::WriteQueue;
 
 constexpr uint64_t kMaxAlignment = uint64_t{1} << 30;
 constexpr int kMaxThreads = 1024;
-constexpr uint64_t kMaxWaitingBytes = uint64_t{64} << 20;  // for one of several threads
+constexpr uint64_t kMaxWaitingBytes = uint64_t{64} << 20;     // for one of several threads
+constexpr uint64_t kLeastReservedBytes = uint64_t{1} << 20;   // of a file
+constexpr uint64_t kMostReservedAhead = uint64_t{256} << 20;  // others may need the disk as well
 
 absl::Status CheckLevel(PayloadLevel level) { return PayloadOptions{level}.Validate(); }
 
@@ -137,7 +140,8 @@ class Save {
   absl::Status Enqueue(IndexItem* item, const TensorView& tensor, int shard, StoredLayout layout, PayloadLevel level,
                        const TensorMetadata* metadata);
   absl::Status Enqueue(TensorJob job);
-  absl::Status WriteJob(const TensorJob& job);
+  absl::Status WriteJob(const TensorJob& job, uint64_t waiting_file_bytes);
+  void ReserveForWaiting(const TensorJob& job, uint64_t waiting_file_bytes);
   absl::Status FlushShards(size_t queue);
   absl::Status NameDataFiles();
   absl::Status WriteIndex();
@@ -147,6 +151,7 @@ class Save {
   CheckpointWriterOptions options_;
   AtomicPublish publish_;
   std::vector<FileSink*> data_;         // by shard
+  std::vector<uint64_t> announced_;     // likewise: the sizes of the files that ReserveForWaiting expects
   std::deque<ShardPayloads> payloads_;  // likewise
   FileSink* index_ = nullptr;
   int num_data_files_;  // in the index; above options_.num_shards if NameDataFiles found names taken
@@ -167,6 +172,7 @@ absl::Status Save::Start() {
   for (int shard = 0; shard < options_.num_shards; ++shard) {
     CASK_ASSIGN_OR_RETURN(FileSink * sink, publish_.Add(checkpoint::DataPath(prefix_, shard, options_.num_shards)));
     data_.push_back(sink);
+    announced_.push_back(0);
     payloads_.emplace_back(options_.payload,
                            options_.num_threads / std::min(options_.num_threads, options_.num_shards));
   }
@@ -180,8 +186,9 @@ absl::Status Save::Start() {
   for (size_t i = 0; i < num_queues; ++i) {
     std::function<absl::Status()> end;
     if (threads) end = [this, i] { return FlushShards(i); };
-    queues_.emplace_back([this](const TensorJob& job) { return WriteJob(job); }, std::move(end), max_waiting_bytes,
-                         &error_);
+    queues_.emplace_back(
+        [this](const TensorJob& job, uint64_t waiting_file_bytes) { return WriteJob(job, waiting_file_bytes); },
+        std::move(end), max_waiting_bytes, &error_);
   }
   return absl::OkStatus();
 }
@@ -312,6 +319,11 @@ absl::Status Save::Enqueue(TensorJob job) {
     if (!clone.ok()) return About(job.item->key, clone.status());
     job.tensor = *std::move(clone);
   }
+  if (IsFixedSize(job.tensor.dtype()) && job.level == PayloadLevel::kStored) {
+    const uint64_t bytes = static_cast<uint64_t>(job.tensor.num_elements()) * ElementSize(job.tensor.dtype());
+    const bool ends_tensor = !job.streamed || job.is_last_block;
+    job.file_bytes = CheckedAlignUp(bytes, ends_tensor ? options_.alignment : 1).value_or(bytes);
+  }
   WriteQueue& queue = queues_[static_cast<size_t>(job.shard) % queues_.size()];
   // Not before there is work. A new thread is placed on an idle processor. A waiting thread is often woken on the
   // processor of the thread that wakes it, and the two then share that processor for some milliseconds.
@@ -320,7 +332,20 @@ absl::Status Save::Enqueue(TensorJob job) {
   return error_.Get();
 }
 
-absl::Status Save::WriteJob(const TensorJob& job) {
+// Room for all that waits, and for no more. A file that asks for room as it grows asks more often, and in the end for
+// too much, which it must give back. (Two threads, 64 tensors of 4 MiB, Zen 5: 0.4 ms of 21.)
+void Save::ReserveForWaiting(const TensorJob& job, uint64_t waiting_file_bytes) {
+  if (waiting_file_bytes == 0 || queues_.size() != data_.size()) return;  // nothing is known, or not for which file
+  FileSink& file = *data_[static_cast<size_t>(job.shard)];
+  uint64_t& announced = announced_[static_cast<size_t>(job.shard)];
+  const uint64_t end = file.position() + job.file_bytes;
+  if (end <= announced || end + waiting_file_bytes < kLeastReservedBytes) return;
+  announced = end + std::min(waiting_file_bytes, kMostReservedAhead);
+  file.ReserveHint(announced);
+}
+
+absl::Status Save::WriteJob(const TensorJob& job, uint64_t waiting_file_bytes) {
+  ReserveForWaiting(job, waiting_file_bytes);
   const auto shard = static_cast<size_t>(job.shard);
   absl::Status status = checkpoint::WriteTensor(job, options_.alignment, &payloads_[shard], data_[shard]);
   if (status.ok()) return status;

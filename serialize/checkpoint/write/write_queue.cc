@@ -19,8 +19,7 @@ void FirstError::Report(absl::Status status) {
   any_.store(true, std::memory_order_release);
 }
 
-WriteQueue::WriteQueue(std::function<absl::Status(const TensorJob&)> write, std::function<absl::Status()> end,
-                       uint64_t max_waiting_bytes, FirstError* error)
+WriteQueue::WriteQueue(Write write, std::function<absl::Status()> end, uint64_t max_waiting_bytes, FirstError* error)
     : write_(std::move(write)), end_(std::move(end)), max_waiting_bytes_(max_waiting_bytes), error_(error) {}
 
 WriteQueue::~WriteQueue() {
@@ -50,6 +49,7 @@ void WriteQueue::Push(TensorJob job) {
     has_room_.wait(lock, [&] { return waiting_bytes_ <= max_waiting_bytes_ / 2 || error_->any(); });
   }
   waiting_bytes_ += job.held_bytes();
+  waiting_file_bytes_ += job.file_bytes;
   waiting_.push_back(std::move(job));
   if (has_thread_) {
     has_work_.notify_one();
@@ -97,6 +97,7 @@ void WriteQueue::WriteUntilClosed() {
 void WriteQueue::DropWaiting() {
   waiting_.clear();
   waiting_bytes_ = 0;
+  waiting_file_bytes_ = 0;
   has_room_.notify_one();
 }
 
@@ -106,9 +107,11 @@ void WriteQueue::WriteWaiting(Lock* lock) {
       const TensorJob job = std::move(waiting_.front());
       waiting_.pop_front();
       waiting_bytes_ -= job.held_bytes();
+      waiting_file_bytes_ -= job.file_bytes;
+      const uint64_t waiting_file_bytes = waiting_file_bytes_;
       if (waiting_bytes_ <= max_waiting_bytes_ / 2) has_room_.notify_one();
       lock->unlock();
-      error_->Report(write_(job));
+      error_->Report(write_(job, waiting_file_bytes));
     }
     lock->lock();
   }

@@ -2,9 +2,10 @@
 // the end.
 //
 //   FirstError error;
-//   WriteQueue queue([&](const TensorJob& job) { return WriteTensor(job, 64, &payloads[job.shard], sinks[job.shard]);
-//   },
-//                    [&] { return sinks[0]->Flush(/*sync=*/true); }, /*max_waiting_bytes=*/64 << 20, &error);
+//   const auto write = [&](const TensorJob& job, uint64_t waiting_file_bytes) {
+//     return WriteTensor(job, /*alignment=*/64, &payloads[job.shard], sinks[job.shard]);
+//   };
+//   WriteQueue queue(write, [&] { return sinks[0]->Flush(/*sync=*/true); }, /*max_waiting_bytes=*/64 << 20, &error);
 //   queue.StartThread();
 //   queue.Push(std::move(job));
 //   queue.Close();   // of several queues: first all are closed, then all joined, so that they end side by side
@@ -46,9 +47,10 @@ class FirstError {
 
 class WriteQueue {
  public:
-  // `write` writes one tensor; `end`, which may be empty, is called after the last tensor. `error` outlives the queue.
-  WriteQueue(std::function<absl::Status(const TensorJob&)> write, std::function<absl::Status()> end,
-             uint64_t max_waiting_bytes, FirstError* error);
+  // `write` writes one tensor; jobs of `waiting_file_bytes` in the file wait behind it. `end`, which may be empty, is
+  // called after the last tensor. `error` outlives the queue.
+  using Write = std::function<absl::Status(const TensorJob& job, uint64_t waiting_file_bytes)>;
+  WriteQueue(Write write, std::function<absl::Status()> end, uint64_t max_waiting_bytes, FirstError* error);
   // Drops waiting jobs without calling `end`, and joins the thread.
   ~WriteQueue();
   WriteQueue(const WriteQueue&) = delete;
@@ -74,7 +76,7 @@ class WriteQueue {
   void WriteWaiting(Lock* lock);  // held when called and afterwards, not while a job is written
   void End();
 
-  const std::function<absl::Status(const TensorJob&)> write_;
+  const Write write_;
   const std::function<absl::Status()> end_;
   const uint64_t max_waiting_bytes_;
   FirstError* const error_;
@@ -86,7 +88,8 @@ class WriteQueue {
   std::condition_variable has_work_;
   std::condition_variable has_room_;
   std::deque<TensorJob> waiting_;
-  uint64_t waiting_bytes_ = 0;
+  uint64_t waiting_bytes_ = 0;       // of memory
+  uint64_t waiting_file_bytes_ = 0;  // of the file
   bool closed_ = false;
   bool dropped_ = false;
 };

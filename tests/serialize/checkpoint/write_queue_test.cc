@@ -79,7 +79,7 @@ TEST(WriteQueue, WritesInOrderAndThenEnds) {
     gate.Allow(1000);
     FirstError error;
     size_t written_at_end = 0;
-    WriteQueue queue([&](const TensorJob& job) { return gate.Write(job); },
+    WriteQueue queue([&](const TensorJob& job, uint64_t) { return gate.Write(job); },
                      [&] {
                        written_at_end = gate.written().size();
                        return absl::OkStatus();
@@ -99,21 +99,40 @@ TEST(WriteQueue, WithoutAThreadWritesAtOnceOrWhenEnoughWaits) {
   Gate gate;
   gate.Allow(1000);
   FirstError error;
-  WriteQueue at_once([&](const TensorJob& job) { return gate.Write(job); }, {}, /*max_waiting_bytes=*/0, &error);
+  WriteQueue at_once([&](const TensorJob& job, uint64_t) { return gate.Write(job); }, {}, /*max_waiting_bytes=*/0,
+                     &error);
   at_once.Push(Job(1));
   EXPECT_THAT(gate.written(), ElementsAre(1));
-  WriteQueue later([&](const TensorJob& job) { return gate.Write(job); }, {}, 2 * JobBytes(), &error);
+  WriteQueue later([&](const TensorJob& job, uint64_t) { return gate.Write(job); }, {}, 2 * JobBytes(), &error);
   later.Push(Job(2));
   EXPECT_THAT(gate.written(), ElementsAre(1));
   later.Push(Job(3));
   EXPECT_THAT(gate.written(), ElementsAre(1, 2, 3));
 }
 
+TEST(WriteQueue, TellsHowMuchOfTheFileWaitsBehindEachTensor) {
+  FirstError error;
+  std::vector<uint64_t> waiting;
+  const auto note = [&](const TensorJob&, uint64_t waiting_file_bytes) {
+    waiting.push_back(waiting_file_bytes);
+    return absl::OkStatus();
+  };
+  WriteQueue queue(note, {}, 100 * JobBytes(), &error);
+  for (const uint64_t file_bytes : {100, 20, 3}) {
+    TensorJob job = Job(0);
+    job.file_bytes = file_bytes;
+    queue.Push(std::move(job));
+  }
+  queue.Close();
+  queue.Join();
+  EXPECT_THAT(waiting, ElementsAre(23, 3, 0));
+}
+
 // A caller that was stopped by a full queue goes on when half of it is written, not after each job.
 TEST(WriteQueue, AFullQueueStopsTheCallerUntilHalfIsWritten) {
   Gate gate;
   FirstError error;
-  WriteQueue queue([&](const TensorJob& job) { return gate.Write(job); }, {}, 8 * JobBytes(), &error);
+  WriteQueue queue([&](const TensorJob& job, uint64_t) { return gate.Write(job); }, {}, 8 * JobBytes(), &error);
   queue.StartThread();
   queue.Push(Job(0));
   gate.WaitForBegun(1);  // the thread has one job in its hands
@@ -145,12 +164,12 @@ TEST(WriteQueue, AnErrorOrAnExceptionDropsWhatWaitsInEveryQueue) {
       ++ended;
       return absl::OkStatus();
     };
-    const auto fail = [&](const TensorJob&) -> absl::Status {
+    const auto fail = [&](const TensorJob&, uint64_t) -> absl::Status {
       if (throws) throw std::runtime_error("thrown");
       return absl::DataLossError("lost");
     };
     Gate gate;
-    WriteQueue other([&](const TensorJob& job) { return gate.Write(job); }, end, 100 * JobBytes(), &error);
+    WriteQueue other([&](const TensorJob& job, uint64_t) { return gate.Write(job); }, end, 100 * JobBytes(), &error);
     WriteQueue queue(fail, end, JobBytes(), &error);
     queue.StartThread();
     other.Push(Job(0));
@@ -176,7 +195,7 @@ TEST(WriteQueue, ADroppedQueueDoesNotEnd) {
   Gate gate;
   gate.Allow(1);
   {
-    WriteQueue queue([&](const TensorJob& job) { return gate.Write(job); },
+    WriteQueue queue([&](const TensorJob& job, uint64_t) { return gate.Write(job); },
                      [&] {
                        ++ended;
                        return absl::OkStatus();

@@ -4,6 +4,8 @@
 
 #include <cerrno>
 #include <cstdint>
+#include <map>
+#include <mutex>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -16,6 +18,7 @@
 #include "tensorcask/serialize/checkpoint/write/background_save.h"
 #include "tensorcask/serialize/checkpoint/writer.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
+#include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/slice.h"
 #include "tensorcask/tensor/strided/view.h"
@@ -23,6 +26,7 @@
 #include "tensorcask/tests/serialize/checkpoint/checkpoint_testing.h"
 #include "tensorcask/tests/support/discarding_file_system.h"
 #include "tensorcask/tests/support/faulty_file_system.h"
+#include "tensorcask/tests/support/forwarding_file_system.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
 namespace tensorcask {
@@ -36,8 +40,10 @@ using ::tensorcask::testing::NamedTensor;
 using ::tensorcask::testing::SampleTensors;
 using ::tensorcask::testing::StatusIs;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
 using Code = absl::StatusCode;
 
 struct Mode {
@@ -121,6 +127,55 @@ TEST(WriterThreads, MakeTheFilesOfOne) {
       }
     }
   }
+}
+
+// Notes for how many bytes each file asks for room.
+class Reservations final : public testing::ForwardingFileSystem {
+ public:
+  using ForwardingFileSystem::ForwardingFileSystem;
+  IoResult Reserve(IoResult handle, uint64_t size_bytes) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    sizes_[handle].push_back(size_bytes);
+    return 0;
+  }
+  std::vector<std::vector<uint64_t>> sizes() const {
+    std::vector<std::vector<uint64_t>> all;
+    for (const auto& [handle, sizes] : sizes_) all.push_back(sizes);
+    return all;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<IoResult, std::vector<uint64_t>> sizes_;
+};
+
+// Saves seven tensors to two files. In the background, all of them wait when the first one is written.
+absl::Status SaveSeven(FileSystem* files, int64_t tensor_bytes) {
+  CheckpointWriterOptions options = To(files, {2, 2, true});
+  options.alignment = 64;
+  CASK_ASSIGN_OR_RETURN(CheckpointWriter writer, CheckpointWriter::Create("/m", options));
+  CASK_ASSIGN_OR_RETURN(const Tensor tensor, Tensor::Zeros(DType::kUint8, TensorShape({tensor_bytes})));
+  for (int i = 0; i < 7; ++i) {
+    AddOptions add;
+    add.shard = i % 2;
+    CASK_RETURN_IF_ERROR(writer.Add(absl::StrCat("t", i), tensor, add));
+  }
+  return writer.Finish();
+}
+
+TEST(WriterThreads, AskForRoomForAllThatWaitsAndForNoMore) {
+  MemoryFileSystem memory;
+  Reservations files(&memory);
+  ASSERT_OK(SaveSeven(&files, (1 << 20) + 4));
+  constexpr uint64_t kStoredBytes = (1 << 20) + 64;
+  EXPECT_THAT(files.sizes(), UnorderedElementsAre(ElementsAre(4 * kStoredBytes), ElementsAre(3 * kStoredBytes)));
+}
+
+TEST(WriterThreads, AskForNoRoomForSmallFiles) {
+  MemoryFileSystem memory;
+  Reservations files(&memory);
+  ASSERT_OK(SaveSeven(&files, 200 << 10));
+  EXPECT_THAT(files.sizes(), IsEmpty());
 }
 
 // A thread starts with the first tensor for it: here, some never start.
