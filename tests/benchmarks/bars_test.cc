@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -76,6 +77,18 @@ TEST(Figures, OfNoisyRoundsAreMeasuredAgain) {
   EXPECT_EQ(median, 5);
   EXPECT_EQ(count_calls({1, 2, 3, 4, 5, 6, 1, 9, 18}, &median), 9U);  // all noisy: the calmest
   EXPECT_EQ(median, 5);
+}
+
+TEST(Figures, ARatioIsToTheLoopThatIsFastestMostOfTheTime) {
+  int calls = 0;
+  const std::function<double()> lucky_once = [&] { return ++calls == 1 ? 0.1 : 4.0; };
+  size_t fastest = 0;
+  const Figure figure = RatioToFastest(
+      9, [] { return 3.0; }, {lucky_once, [] { return 2.0; }, [] { return 2.5; }}, &fastest);
+  EXPECT_EQ(fastest, 1U);
+  EXPECT_EQ(figure.median, 1.5);
+  EXPECT_EQ(figure.spread, 0);
+  EXPECT_EQ(calls, 5);  // the rounds in which the loop is chosen
 }
 
 TEST(Machine, TheProcessorHasTheNameOfCpuinfo) {

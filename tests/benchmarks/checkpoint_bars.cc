@@ -31,6 +31,7 @@ namespace tensorcask::benchmarks {
 namespace {
 
 constexpr int kTensors = 64;
+constexpr int kRounds = 25;  // a save or a load takes 15 to 30 ms
 constexpr size_t kTotalBytes = 256 * kMiB;
 
 void PlainWrite(const std::string& path, const std::vector<Tensor>& tensors, bool sync) {
@@ -79,7 +80,7 @@ void RowsOfSaves(Folder* folder, const std::vector<Tensor>& tensors) {
     }
     size_t fastest = 0;
     const Figure figure = RatioToFastest(
-        9,
+        kRounds,
         [&] {
           folder->Clear();
           return SecondsOf([&] { SaveInShards(folder->Path("m"), tensors, /*sync=*/false, threads); });
@@ -127,7 +128,7 @@ void RowsOfLoads(Folder* folder, std::vector<Tensor>* warm) {
   }
   size_t fastest = 0;
   const Figure figure = RatioToFastest(
-      9, [&] { return SecondsOf(map); }, loops, &fastest);
+      kRounds, [&] { return SecondsOf(map); }, loops, &fastest);
   Row("load 64 x 4 MiB, verified, mapped, its limit", figure, kLimitBar, "x limit",
       absl::StrCat("mapped and summed, populated by ", kPopulated[fastest] >> 20, " MiB"));
 }

@@ -15,7 +15,7 @@
 namespace tensorcask::benchmarks {
 namespace {
 
-constexpr int kRounds = 9;
+constexpr int kRounds = 25;
 
 void ReadOnce(const Loaded& loaded, size_t piece_bytes, ExtendSum extend, int num_threads) {
   std::vector<Tensor> made;
@@ -32,7 +32,7 @@ void ReadOnce(const Loaded& loaded, size_t piece_bytes, ExtendSum extend, int nu
 void LoadRows(const std::string& name, const Loaded& loaded, const std::function<void()>& load) {
   constexpr size_t kPlainBytes = size_t{1} << 20;
   const char* const memory = loaded.fresh ? "fresh" : "warm";
-  Note(name, MedianRatio(kRounds, load, [&] { ReadOnce(loaded, kPlainBytes, nullptr, 1); }), "x read",
+  Note(name, MedianRatio(9, load, [&] { ReadOnce(loaded, kPlainBytes, nullptr, 1); }), "x read",
        absl::StrCat("read() into ", memory, " memory, one thread"));
   std::vector<std::function<double()>> loops;
   for (const size_t piece_bytes : kPieceSizes) {

@@ -87,31 +87,27 @@ Figure MedianRatio(int rounds, Fn&& fn, Baseline&& baseline) {
   });
 }
 
-// The seconds of `ours` over those of the fastest of `loops`. Each returns its seconds. Ours runs before each loop, so
-// that every loop finds the caches in the same state. The figure is the largest of the loops' median ratios, and
-// *fastest gets the number of that loop. Requires: `loops` is not empty.
+// The seconds of `ours` over those of the fastest of `loops`, each of which returns its seconds. *fastest gets the
+// number of that loop. Ours runs before each loop, so that every loop finds the caches in the same state. The loop is
+// chosen in rounds of its own: the largest of several ratios would be that of the loop that had luck.
+// Requires: `loops` is not empty.
 inline Figure RatioToFastest(int rounds, const std::function<double()>& ours,
                              const std::vector<std::function<double()>>& loops, size_t* fastest) {
-  Figure calmest;
-  ours();
-  for (int attempt = 0; attempt < 3; ++attempt) {
-    std::vector<std::vector<double>> ratios(loops.size());
-    for (int i = 0; i < rounds; ++i) {
-      for (size_t loop = 0; loop < loops.size(); ++loop) {
-        const double seconds = ours();
-        ratios[loop].push_back(seconds / loops[loop]());
-      }
+  constexpr int kRoundsOfChoice = 5;
+  std::vector<std::vector<double>> seconds(loops.size());
+  for (int i = 0; i < kRoundsOfChoice && (loops.size() > 1 || i == 0); ++i) {  // one loop: to warm up
+    for (size_t loop = 0; loop < loops.size(); ++loop) {
+      ours();
+      seconds[loop].push_back(loops[loop]());
     }
-    const auto best = std::max_element(ratios.begin(), ratios.end(),
-                                       [](const auto& a, const auto& b) { return Median(a) < Median(b); });
-    const Figure figure = FigureOf(*best);
-    if (attempt == 0 || figure.spread < calmest.spread) {
-      calmest = figure;
-      *fastest = static_cast<size_t>(best - ratios.begin());
-    }
-    if (calmest.spread <= kNoisySpread) break;
   }
-  return calmest;
+  const auto least = std::min_element(seconds.begin(), seconds.end(),
+                                      [](const auto& a, const auto& b) { return Median(a) < Median(b); });
+  *fastest = static_cast<size_t>(least - seconds.begin());
+  return CalmFigure(rounds, [&] {
+    const double of_ours = ours();
+    return of_ours / loops[*fastest]();
+  });
 }
 
 }  // namespace tensorcask::benchmarks

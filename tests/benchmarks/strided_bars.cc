@@ -62,7 +62,7 @@ void CopyRows() {
         absl::StrCat("memcpy of the result's bytes; elsewhere ", copied.best_elsewhere));
     size_t fastest = 0;
     const Figure over_limit = RatioToFastest(
-        9, [&] { return SecondsOf(copy); }, LoopsInto(&views, copied.fresh), &fastest);
+        15, [&] { return SecondsOf(copy); }, LoopsInto(&views, copied.fresh), &fastest);
     Row(absl::StrCat("copy ", copied.name, ", its limit"), over_limit, 1.15, "x limit",
         absl::StrCat("the same cache lines moved ", LimitLoops(views.from)[fastest].name));
   }
