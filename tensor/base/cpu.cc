@@ -71,38 +71,75 @@ CpuTuning DetectTuning() {
   return internal::TuningFor(DetectMaker(), l1_bytes, l2_bytes);
 }
 
-// What is known of a family of processors, found by maker and caches. The pages are those of the second-level TLB (AMD,
-// "Software Optimization Guide" of the families 17h, 19h, 1Ah and of Zen 4; Intel, "64 and IA-32 Architectures
-// Optimization Reference Manual"). How the rest was measured stands where it is used: pieces in
-// serialize/checkpoint/write/tensor_job.cc, streams in tensor/base/copy_bytes.cc, transposes and conversions in
-// tensor/strided/internal/copy_strided.cc and convert_kernels.cc.
+// What is known of families of processors. The pages are those of the second-level TLB (AMD, "Software Optimization
+// Guide" of the families 17h, 19h, 1Ah and of Zen 4; Intel, "64 and IA-32 Architectures Optimization Reference
+// Manual"). How the rest was measured stands where it is used: pieces of files in
+// serialize/checkpoint/write/tensor_job.cc, dense copies in tensor/base/copy_bytes.cc, transposes and conversions in
+// tensor/strided/internal/copy_strided.cc and convert_kernels.cc. What is not set is as for an unknown processor.
+
+constexpr int64_t kKiB = 1024;
+constexpr int64_t kMiB = 1024 * kKiB;
+
+constexpr CpuTuning Zen2And3() {
+  CpuTuning tuning;
+  tuning.tlb_pages = 2048;
+  tuning.write_piece_bytes = 512 * kKiB;
+  return tuning;
+}
+
+constexpr CpuTuning Zen4() {
+  CpuTuning tuning;
+  tuning.tlb_pages = 3072;
+  tuning.write_piece_bytes = 1024 * kKiB;
+  tuning.stream_bytes = 32 * kMiB;
+  tuning.stream_pages = 1;
+  return tuning;
+}
+
+constexpr CpuTuning Zen5() {
+  CpuTuning tuning;
+  tuning.tlb_pages = 4096;
+  tuning.write_piece_bytes = 512 * kKiB;
+  tuning.copy_piece_bytes = 256 * kKiB;
+  tuning.stream_bytes = 48 * kMiB;
+  tuning.stream_pages = 1;
+  tuning.stream_row_bytes = 512;
+  tuning.transpose_lines = 8;
+  tuning.transpose_adjacent_lines = 2;
+  tuning.transpose_in_l2 = false;
+  tuning.transpose_by_avx2 = true;
+  tuning.prefetch_ahead_bytes = 8 * kKiB;
+  return tuning;
+}
+
+constexpr CpuTuning Skylake() {
+  CpuTuning tuning;
+  tuning.tlb_pages = 1536;
+  return tuning;
+}
+
+constexpr CpuTuning IceLakeServer() {
+  CpuTuning tuning;
+  tuning.tlb_pages = 2048;
+  tuning.transpose_lines = 2;
+  tuning.transpose_adjacent_lines = 2;
+  tuning.prefetch_ahead_bytes = 4 * kKiB;
+  return tuning;
+}
+
+// The first row that fits counts. The newest processors of a maker have the largest caches.
 struct CpuFamily {
   internal::CpuMaker maker;
   int64_t l1_bytes;  // at least
   int64_t l2_bytes;  // at least
-  int64_t tlb_pages;
-  int64_t write_piece_bytes;
-  int64_t stream_bytes;
-  int stream_pages;
-  int64_t transpose_lines;
-  int64_t transpose_adjacent_lines;
-  bool transpose_in_l2;
-  bool transpose_by_avx2;
-  int64_t convert_ahead_bytes;
+  CpuTuning tuning;
 };
-constexpr int64_t kKiB = 1024;
-constexpr int64_t kMiB = 1024 * kKiB;
 constexpr CpuFamily kFamilies[] = {
-    // Zen 5
-    {internal::CpuMaker::kAmd, 48 * kKiB, 1024 * kKiB, 4096, 512 * kKiB, 32 * kMiB, 1, 8, 2, false, true, 8 * kKiB},
-    // Zen 4
-    {internal::CpuMaker::kAmd, 0, 1024 * kKiB, 3072, 1024 * kKiB, 32 * kMiB, 1, 1, 8, true, false, 0},
-    // Zen 2 and Zen 3
-    {internal::CpuMaker::kAmd, 0, 0, 2048, 512 * kKiB, 16 * kMiB, 2, 1, 8, true, false, 0},
-    // Ice Lake and later, of servers
-    {internal::CpuMaker::kIntel, 48 * kKiB, 1280 * kKiB, 2048, 256 * kKiB, 16 * kMiB, 2, 2, 2, true, false, 4 * kKiB},
-    // Skylake and later
-    {internal::CpuMaker::kIntel, 0, 0, 1536, 256 * kKiB, 16 * kMiB, 2, 1, 8, true, false, 0},
+    {internal::CpuMaker::kAmd, 48 * kKiB, 1024 * kKiB, Zen5()},
+    {internal::CpuMaker::kAmd, 0, 1024 * kKiB, Zen4()},
+    {internal::CpuMaker::kAmd, 0, 0, Zen2And3()},
+    {internal::CpuMaker::kIntel, 48 * kKiB, 1280 * kKiB, IceLakeServer()},  // and later
+    {internal::CpuMaker::kIntel, 0, 0, Skylake()},                          // and later
 };
 
 // The level that the environment asks for; empty without one.
@@ -116,23 +153,17 @@ absl::string_view LevelOfEnvironment() {
 namespace internal {
 
 CpuTuning TuningFor(CpuMaker maker, int64_t l1_bytes, int64_t l2_bytes) {
-  CpuTuning tuning;
   // A virtual machine may tell anything. Outside these ranges a size is not believed.
-  if (l1_bytes >= 8 << 10 && l1_bytes <= 1 << 20) tuning.l1_bytes = l1_bytes;
-  if (l2_bytes >= 128 << 10 && l2_bytes <= 64 << 20) tuning.l2_bytes = l2_bytes;
+  if (l1_bytes < 8 * kKiB || l1_bytes > kMiB) l1_bytes = CpuTuning().l1_bytes;
+  if (l2_bytes < 128 * kKiB || l2_bytes > 64 * kMiB) l2_bytes = CpuTuning().l2_bytes;
+  CpuTuning tuning;
   for (const CpuFamily& family : kFamilies) {
-    if (family.maker != maker || family.l1_bytes > tuning.l1_bytes || family.l2_bytes > tuning.l2_bytes) continue;
-    tuning.tlb_pages = family.tlb_pages;
-    tuning.write_piece_bytes = family.write_piece_bytes;
-    tuning.stream_bytes = family.stream_bytes;
-    tuning.stream_pages = family.stream_pages;
-    tuning.transpose_lines = family.transpose_lines;
-    tuning.transpose_adjacent_lines = family.transpose_adjacent_lines;
-    tuning.transpose_in_l2 = family.transpose_in_l2;
-    tuning.transpose_by_avx2 = family.transpose_by_avx2;
-    tuning.convert_ahead_bytes = family.convert_ahead_bytes;
+    if (family.maker != maker || family.l1_bytes > l1_bytes || family.l2_bytes > l2_bytes) continue;
+    tuning = family.tuning;
     break;
   }
+  tuning.l1_bytes = l1_bytes;
+  tuning.l2_bytes = l2_bytes;
   return tuning;
 }
 

@@ -61,7 +61,7 @@ class TiledConversion {
     // As for copies: large results use non-temporal stores, unless the system has just cleared the memory, which is
     // then in the cache.
     to_.options.fresh = fresh;
-    if (!fresh && to.num_elements() * to_.element_size >= to_.options.stream_bytes) {
+    if (!fresh && to.num_elements() * to_.element_size >= internal::kStreamedBytes) {
       to_.options.stream_bytes = 0;
       stream_ = to_.kernels;
     }

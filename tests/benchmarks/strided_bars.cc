@@ -6,6 +6,7 @@
 #include <cstring>
 #include <functional>
 #include <initializer_list>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -28,6 +29,8 @@
 
 namespace tensorcask::benchmarks {
 namespace {
+
+constexpr double kCopyBar = 1.15;  // of the best loop
 
 // The loops, with memory to write to.
 std::vector<std::function<double()>> LoopsInto(CaseViews* views, bool fresh) {
@@ -63,8 +66,54 @@ void CopyRows() {
     size_t fastest = 0;
     const Figure over_limit = RatioToFastest(
         15, [&] { return SecondsOf(copy); }, LoopsInto(&views, copied.fresh), &fastest);
-    Row(absl::StrCat("copy ", copied.name, ", its limit"), over_limit, 1.15, "x limit",
+    Row(absl::StrCat("copy ", copied.name, ", its limit"), over_limit, kCopyBar, "x limit",
         absl::StrCat("the same cache lines moved ", LimitLoops(views.from)[fastest].name));
+  }
+}
+
+// Copies of the first part of each row of a matrix, beside std::memcpy of each.
+void RowsOfBytes() {
+  struct Columns {
+    int64_t row_bytes;
+    int64_t step_bytes;
+    int64_t total_bytes;
+  };
+  constexpr int64_t kMiB = 1 << 20;
+  for (const Columns& copied :
+       {Columns{4 * kMiB, 4 * kMiB, 4 * kMiB}, Columns{64 * kMiB, 64 * kMiB, 64 * kMiB}, Columns{256, 512, 4 * kMiB},
+        Columns{16384, 32768, 4 * kMiB}, Columns{256, 512, 64 * kMiB}, Columns{16384, 32768, 64 * kMiB}}) {
+    const int64_t num_rows = copied.total_bytes / copied.row_bytes;
+    const TensorView matrix = OrdinaryTensor(DType::kUint8, TensorShape({num_rows, copied.step_bytes}));
+    const TensorView from = *matrix.Slice(1, 0, copied.row_bytes);
+    TensorView to = OrdinaryTensor(DType::kUint8, from.shape());
+    const auto copy_rows = [&, source = from.data<uint8_t>(), target = to.mutable_data<uint8_t>()] {
+      for (int64_t i = 0; i < num_rows; ++i) {
+        std::memcpy(target + i * copied.row_bytes, source + i * copied.step_bytes,
+                    static_cast<size_t>(copied.row_bytes));
+      }
+    };
+    const std::string name = num_rows == 1 ? absl::StrCat("copy ", copied.total_bytes / kMiB, " MiB")
+                                           : absl::StrCat("copy ", copied.total_bytes / kMiB, " MiB in rows of ",
+                                                          copied.row_bytes, " bytes, as long as the gaps");
+    Row(name,
+        MedianRatio(
+            41, [&] { Require(Copy(from, &to)); }, copy_rows),
+        kCopyBar, "x memcpy", "memcpy of each row");
+  }
+}
+
+// Beside std::memset of as many bytes, which is faster for zeros than for others.
+void FillRows() {
+  for (const int64_t mib : {4, 64}) {
+    TensorView to = OrdinaryTensor(DType::kFloat32, TensorShape({mib << 18}));
+    auto* const target = to.mutable_data<float>();
+    const auto bytes = static_cast<size_t>(to.num_elements()) * sizeof(float);
+    for (const int value : {0, 1}) {
+      Row(absl::StrCat("fill ", mib, " MiB of float32 with ", value),
+          MedianRatio(
+              41, [&] { Require(Fill(static_cast<float>(value), &to)); }, [&] { std::memset(target, value, bytes); }),
+          value == 0 ? 1.1 : 1.3, "x memset", absl::StrCat("memset to ", value));
+    }
   }
 }
 
@@ -220,6 +269,8 @@ void SmallRows() {
 
 void StridedRows() {
   CopyRows();
+  RowsOfBytes();
+  FillRows();
   SmallRows();
   ViewRows();
 }

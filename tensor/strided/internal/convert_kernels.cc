@@ -565,7 +565,7 @@ void Conversion::RunPieces(const void* from, void* to, size_t count, Stream stre
   //   float64 to float32                          768: 11.4, 4096: 17.6      768: 11.3, 512+: 8.2  768: 33, 512+: 23
   //   float32 to float16                          -                          768: 4.3, 512+: 3.8   768: 14, 512+: 13
   //   bfloat16 to float32                         -                          768: 5.6, 512+: 4.0   768: 9.6, 512+: 10
-  const auto ahead = static_cast<uintptr_t>(GetCpuTuning().convert_ahead_bytes);
+  const auto ahead = static_cast<uintptr_t>(GetCpuTuning().prefetch_ahead_bytes);
   const size_t streamed_bytes = ahead > 0 ? 512 : 768;
   const bool is_short = stream != nullptr && num_steps_ == 1;
   const size_t to_size = steps_[num_steps_ - 1].to_size;

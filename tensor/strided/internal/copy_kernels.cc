@@ -47,7 +47,7 @@ void CopyPairs(const char* from, int64_t from_inner, int64_t from_outer, char* t
 
 template <size_t kBytes>
 constexpr CopyKernels kScalar = {
-    CopyElements<kBytes>, Transpose<kBytes>, Gather<kBytes>, Rows, nullptr, nullptr, nullptr, nullptr};
+    CopyElements<kBytes>, Transpose<kBytes>, Gather<kBytes>, Rows, nullptr, nullptr, nullptr, nullptr, nullptr};
 
 }  // namespace
 

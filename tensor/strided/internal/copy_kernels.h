@@ -40,9 +40,12 @@ struct CopyKernels {
   void (*gather)(const char* from, int64_t from_step, char* to, int64_t count);
   // `outer` rows of `bytes` bytes each.
   void (*rows)(const char* from, int64_t from_outer, char* to, int64_t to_outer, int64_t bytes, int64_t outer);
-  // The next three use non-temporal stores for whole cache lines. Call finish_stream() once afterwards, before another
-  // thread reads the result. All four are null on processors without such stores.
+  // The next four use non-temporal stores for whole cache lines. Call finish_stream() once afterwards, before another
+  // thread reads the result. All five are null on processors without such stores.
   void (*stream)(const char* from, char* to, int64_t bytes);  // copies bytes
+  // As `rows`. Prefetches what is read `ahead` bytes later, in the same row or in the next one; 0: nothing.
+  void (*stream_rows)(const char* from, int64_t from_outer, char* to, int64_t to_outer, int64_t bytes, int64_t outer,
+                      int64_t ahead);
   void (*stream_gather)(const char* from, int64_t from_step, char* to, int64_t count);
   // As `transpose` for `outer` rows that start at cache lines, and whole cache lines of each: the elements of `inner`
   // are a multiple of theirs. Goes along `inner` first. Prefetches the bytes that lie `ahead` bytes after those of the

@@ -146,7 +146,7 @@ struct Vector {
 
 template <int kElement>
 constexpr CopyKernels kKernels = {
-    CopyElements<kElement>, Transpose<kElement>, Gather<kElement>, Rows, nullptr, nullptr, nullptr, nullptr};
+    CopyElements<kElement>, Transpose<kElement>, Gather<kElement>, Rows, nullptr, nullptr, nullptr, nullptr, nullptr};
 
 }  // namespace
 

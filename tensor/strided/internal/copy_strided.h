@@ -4,6 +4,7 @@
 #define TENSORCASK_TENSOR_STRIDED_INTERNAL_COPY_STRIDED_H_
 
 #include <cstdint>
+#include <optional>
 
 #include "tensorcask/tensor/base/cpu.h"
 #include "tensorcask/tensor/dtype.h"
@@ -12,14 +13,16 @@
 
 namespace tensorcask::internal {
 
+inline constexpr int64_t kStreamedBytes = int64_t{2} << 20;  // of the destination of a large transpose or conversion
+
 struct CopyStridedOptions {
   int num_threads = 1;  // at most; the calling one included
   // The destination has just been allocated. The system clears its pages on the first access, which brings them into
   // the cache, so ordinary stores are faster.
   bool fresh = true;
-  // For destinations of at least this many bytes, non-temporal stores are used. (Not for one dense run on both sides:
-  // base/copy_bytes.h.)
-  int64_t stream_bytes = int64_t{2} << 20;
+  // Non-temporal stores are used for destinations of at least this many bytes. Unset: of as many as suit the processor
+  // and the kind of copy.
+  std::optional<int64_t> stream_bytes;
   const CpuFeatures* features = nullptr;  // null: the features of this processor, and a short path for few elements
   const CpuTuning* tuning = nullptr;      // null: that of this processor
 };

@@ -91,19 +91,23 @@ TEST(CpuTuning, FamiliesAreFoundByMakerAndCache) {
   EXPECT_EQ(zen4.l2_bytes, 1 << 20);
   EXPECT_EQ(zen4.tlb_pages, 3072);
   EXPECT_EQ(zen4.write_piece_bytes, 1024 << 10);
+  EXPECT_EQ(zen4.copy_piece_bytes, 0);
   EXPECT_EQ(zen4.stream_bytes, 32 << 20);
   EXPECT_EQ(zen4.stream_pages, 1);
+  EXPECT_EQ(zen4.stream_row_bytes, 0);
   EXPECT_EQ(zen4.transpose_lines, 1);
   const CpuTuning zen5 = TuningFor(CpuMaker::kAmd, 48 << 10, 1 << 20);
   EXPECT_EQ(zen5.tlb_pages, 4096);
   EXPECT_EQ(zen5.write_piece_bytes, 512 << 10);
-  EXPECT_EQ(zen5.stream_bytes, 32 << 20);
+  EXPECT_EQ(zen5.copy_piece_bytes, 256 << 10);
+  EXPECT_EQ(zen5.stream_bytes, 48 << 20);
   EXPECT_EQ(zen5.stream_pages, 1);
+  EXPECT_EQ(zen5.stream_row_bytes, 512);
   EXPECT_EQ(zen5.transpose_lines, 8);
   EXPECT_EQ(zen5.transpose_adjacent_lines, 2);
   EXPECT_FALSE(zen5.transpose_in_l2);
   EXPECT_TRUE(zen5.transpose_by_avx2);
-  EXPECT_EQ(zen5.convert_ahead_bytes, 8 << 10);
+  EXPECT_EQ(zen5.prefetch_ahead_bytes, 8 << 10);
   EXPECT_EQ(TuningFor(CpuMaker::kAmd, 32 << 10, 512 << 10).tlb_pages, 2048);
   EXPECT_EQ(TuningFor(CpuMaker::kIntel, 48 << 10, 2 << 20).tlb_pages, 2048);
   const CpuTuning sapphire_rapids = TuningFor(CpuMaker::kIntel, 48 << 10, 2 << 20);
@@ -113,7 +117,7 @@ TEST(CpuTuning, FamiliesAreFoundByMakerAndCache) {
   EXPECT_EQ(sapphire_rapids.transpose_adjacent_lines, 2);
   EXPECT_TRUE(sapphire_rapids.transpose_in_l2);
   EXPECT_FALSE(sapphire_rapids.transpose_by_avx2);
-  EXPECT_EQ(sapphire_rapids.convert_ahead_bytes, 4 << 10);
+  EXPECT_EQ(sapphire_rapids.prefetch_ahead_bytes, 4 << 10);
   // A large first-level cache alone makes neither.
   EXPECT_EQ(TuningFor(CpuMaker::kAmd, 48 << 10, 512 << 10).transpose_lines, 1);
   EXPECT_EQ(TuningFor(CpuMaker::kIntel, 48 << 10, 1 << 20).transpose_lines, 1);

@@ -87,6 +87,32 @@ TEST(Fill, AssignsEachElementOfAnyDType) {
 #undef CASK_ONE
 }
 
+// Elements of equal bytes are written by another function, and nothing beside them.
+TEST(Fill, AssignsElementsOfEqualBytes) {
+  const auto expect_filled = [](auto value) {
+    using T = decltype(value);
+    constexpr size_t kElements = 1100, kFirst = 5, kCount = 1000;
+    for (const int num_threads : {1, 2}) {
+      const Tensor memory = *Tensor::Zeros(kDTypeOf<T>, TensorShape({kElements}));
+      TensorView view = *TensorView(memory).Narrow(0, kFirst, kCount);
+      ASSERT_OK(Fill(value, &view, {num_threads}));
+      std::vector<T> wanted(kElements);
+      std::fill_n(wanted.begin() + kFirst, kCount, value);
+      EXPECT_EQ(std::memcmp(wanted.data(), memory.bytes().data(), memory.bytes().size()), 0) << num_threads;
+    }
+  };
+  expect_filled(uint8_t{7});
+  expect_filled(int16_t{0x0505});
+  expect_filled(int16_t{0x0506});
+  expect_filled(int32_t{-1});
+  expect_filled(0.0F);
+  expect_filled(-0.0F);
+  expect_filled(uint64_t{0x0707070707070707});
+  expect_filled(uint64_t{0x0707070707070706});
+  expect_filled(std::complex<double>(0, 0));
+  expect_filled(std::complex<double>(0, 1));
+}
+
 TEST(Fill, KeepsBits) {
   TensorView view = *Tensor::Zeros(DType::kFloat32, TensorShape({100}));
   uint32_t bits = 0x7fa12345;  // a signalling NaN with a payload
