@@ -112,8 +112,26 @@ void FillRows() {
       Row(absl::StrCat("fill ", mib, " MiB of float32 with ", value),
           MedianRatio(
               41, [&] { Require(Fill(static_cast<float>(value), &to)); }, [&] { std::memset(target, value, bytes); }),
-          value == 0 ? 1.1 : 1.3, "x memset", absl::StrCat("memset to ", value));
+          value == 0 ? 1.1 : 1.4, "x memset", absl::StrCat("memset to ", value));
     }
+  }
+}
+
+// Beside std::memcpy that reads and writes as many bytes in all.
+void ConversionRows() {
+  for (const int64_t mib : {8, 128}) {
+    const TensorView from = OrdinaryTensor(DType::kFloat32, TensorShape({mib << 18}));
+    TensorView to = Require(Tensor::Create(DType::kBfloat16, from.shape()));
+    const auto bytes = static_cast<size_t>(from.num_elements()) * 3;
+    const TensorView plain = OrdinaryTensor(DType::kUint8, TensorShape({static_cast<int64_t>(bytes)}));
+    TensorView copy = OrdinaryTensor(DType::kUint8, plain.shape());
+    const auto copy_bytes = [source = plain.data<uint8_t>(), target = copy.mutable_data<uint8_t>(), bytes] {
+      std::memcpy(target, source, bytes);
+    };
+    Row(absl::StrCat("convert ", mib, " MiB of float32 to bfloat16"),
+        MedianRatio(
+            41, [&] { Require(Convert(from, &to)); }, copy_bytes),
+        1.25, "x memcpy", "memcpy that reads and writes as much");
   }
 }
 
@@ -271,6 +289,7 @@ void StridedRows() {
   CopyRows();
   RowsOfBytes();
   FillRows();
+  ConversionRows();
   SmallRows();
   ViewRows();
 }

@@ -13,7 +13,7 @@
 
 namespace tensorcask::internal {
 
-inline constexpr int64_t kStreamedBytes = int64_t{2} << 20;  // of the destination of a large transpose or conversion
+inline constexpr int64_t kStreamedBytes = int64_t{2} << 20;  // of the destination of a large transpose
 
 struct CopyStridedOptions {
   int num_threads = 1;  // at most; the calling one included
