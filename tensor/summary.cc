@@ -14,6 +14,7 @@
 #include <type_traits>
 
 #include "absl/status/status.h"
+#include "absl/base/attributes.h"
 #include "absl/strings/charconv.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -182,8 +183,9 @@ std::string ObjectText(const Variant& variant) {
                       " bytes, ", tensors, tensors == 1 ? " tensor>" : " tensors>");
 }
 
-// Element number `index` behind `base`.
-std::string ElementText(DType dtype, const void* base, int64_t index) {
+// Element number `index` behind `base`. With a case for each dtype, it is compiled for size: texts are for people, and
+// nobody reads as fast.
+ABSL_ATTRIBUTE_COLD std::string ElementText(DType dtype, const void* base, int64_t index) {
   if (IsObject(dtype)) {
     return VisitObjectDType(
         dtype, [&](auto tag) { return ObjectText(static_cast<const typename decltype(tag)::type*>(base)[index]); });
