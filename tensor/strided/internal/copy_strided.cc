@@ -255,17 +255,17 @@ bool StridedCopy::HasTranspose(const Axis& outer) const {
   return takes_turns || std::min(inner_.size, outer.size) * element_bytes_ >= least;
 }
 
-// The destination from which non-temporal stores are faster. What a copy gathers or transposes hides the time of the
-// stores; rows of bytes and one repeated element come from and go to the caches at full speed. (Zen 5, non-temporal
-// stores over ordinary ones, for 2, 4, 8, 16, 24 and 32 MiB: half of each row of a matrix, of 16 KiB, 1.6, 1.4, 1.2,
-// 0.8, 0.8 and 0.8; a fill 3.0, 2.4, 2.4, 2.2, 1.7 and 0.96; a transpose of float32 1.1, 0.85, 0.66, 0.55, 0.59 and
-// 0.64.)
+// The bytes of a destination from which non-temporal stores are faster. What a copy gathers or transposes hides the
+// time of the stores; rows of bytes, and what is repeated, come from and go to the caches at full speed. (Zen 5,
+// non-temporal stores over ordinary ones, for 2, 4, 8, 16, 24 and 32 MiB: half of each row of a matrix, of 16
+// KiB, 1.6, 1.4, 1.2, 0.8, 0.8 and 0.8; a fill 3.0, 2.4, 2.4, 2.2, 1.7 and 0.96; a transpose of float32 1.1, 0.85,
+// 0.66, 0.55, 0.59 and 0.64.)
 int64_t StridedCopy::LeastStreamedBytes() const {
-  if (kind_ == Kind::kBlocks) return outer_.size > 1 ? tuning_.stream_bytes / 4 : tuning_.stream_bytes / 2;
   const auto is_repeated = [](const Axis& axis) { return axis.from == 0; };
-  const bool is_fill =
-      is_repeated(inner_) && is_repeated(outer_) && std::all_of(loops_.begin(), loops_.end(), is_repeated);
-  return is_fill ? tuning_.stream_bytes : kStreamedBytes;
+  const bool repeats = is_repeated(outer_) && std::all_of(loops_.begin(), loops_.end(), is_repeated);
+  if (kind_ == Kind::kBlocks && outer_.size == 1) return tuning_.stream_bytes / 2;
+  if (kind_ == Kind::kBlocks) return repeats ? tuning_.stream_bytes : tuning_.stream_bytes / 4;
+  return repeats && is_repeated(inner_) ? tuning_.stream_bytes : kStreamedBytes;
 }
 
 // kBlocks: what is shorter than this uses ordinary stores. After a long gap the processor's own prefetcher begins anew.
