@@ -13,8 +13,8 @@
 #include <string>
 #include <type_traits>
 
-#include "absl/status/status.h"
 #include "absl/base/attributes.h"
+#include "absl/status/status.h"
 #include "absl/strings/charconv.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -183,8 +183,7 @@ std::string ObjectText(const Variant& variant) {
                       " bytes, ", tensors, tensors == 1 ? " tensor>" : " tensors>");
 }
 
-// Element number `index` behind `base`. With a case for each dtype, it is compiled for size: texts are for people, and
-// nobody reads as fast.
+// The element at index `index` of `base`. Compiled for size: it has a case for each dtype, and texts need no speed.
 ABSL_ATTRIBUTE_COLD std::string ElementText(DType dtype, const void* base, int64_t index) {
   if (IsObject(dtype)) {
     return VisitObjectDType(

@@ -33,7 +33,6 @@
 #include "tensorcask/serialize/io/internal/retry.h"
 #include "tensorcask/serialize/wire/internal/extension_writer.h"
 #include "tensorcask/serialize/wire/internal/stored_elements.h"
-#include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/glob.h"
 #include "tensorcask/tensor/base/owner_process.h"
 #include "tensorcask/tensor/base/quote.h"
@@ -55,9 +54,7 @@ using checkpoint::WriteQueue;
 
 constexpr uint64_t kMaxAlignment = uint64_t{1} << 30;
 constexpr int kMaxThreads = 1024;
-constexpr uint64_t kMaxWaitingBytes = uint64_t{64} << 20;     // for one of several threads
-constexpr uint64_t kLeastReservedBytes = uint64_t{1} << 20;   // of a file
-constexpr uint64_t kMostReservedAhead = uint64_t{256} << 20;  // others may need the disk as well
+constexpr uint64_t kMaxWaitingBytes = uint64_t{64} << 20;  // for one of several threads
 
 absl::Status CheckLevel(PayloadLevel level) { return PayloadOptions{level}.Validate(); }
 
@@ -141,6 +138,7 @@ class Save {
                        const TensorMetadata* metadata);
   absl::Status Enqueue(TensorJob job);
   absl::Status WriteJob(const TensorJob& job, uint64_t waiting_file_bytes);
+  uint64_t FileBytes(const TensorJob& job) const;
   void ReserveForWaiting(const TensorJob& job, uint64_t waiting_file_bytes);
   absl::Status FlushShards(size_t queue);
   absl::Status NameDataFiles();
@@ -151,7 +149,7 @@ class Save {
   CheckpointWriterOptions options_;
   AtomicPublish publish_;
   std::vector<FileSink*> data_;         // by shard
-  std::vector<uint64_t> announced_;     // likewise: the sizes of the files that ReserveForWaiting expects
+  std::vector<uint64_t> announced_;     // likewise: the size of the file that ReserveForWaiting last announced
   std::deque<ShardPayloads> payloads_;  // likewise
   FileSink* index_ = nullptr;
   int num_data_files_;  // in the index; above options_.num_shards if NameDataFiles found names taken
@@ -319,11 +317,7 @@ absl::Status Save::Enqueue(TensorJob job) {
     if (!clone.ok()) return About(job.item->key, clone.status());
     job.tensor = *std::move(clone);
   }
-  if (IsFixedSize(job.tensor.dtype()) && job.level == PayloadLevel::kStored) {
-    const uint64_t bytes = static_cast<uint64_t>(job.tensor.num_elements()) * ElementSize(job.tensor.dtype());
-    const bool ends_tensor = !job.streamed || job.is_last_block;
-    job.file_bytes = CheckedAlignUp(bytes, ends_tensor ? options_.alignment : 1).value_or(bytes);
-  }
+  job.file_bytes = FileBytes(job);
   WriteQueue& queue = queues_[static_cast<size_t>(job.shard) % queues_.size()];
   // Not before there is work. A new thread is placed on an idle processor. A waiting thread is often woken on the
   // processor of the thread that wakes it, and the two then share that processor for some milliseconds.
@@ -332,15 +326,28 @@ absl::Status Save::Enqueue(TensorJob job) {
   return error_.Get();
 }
 
-// Room for all that waits, and for no more. A file that asks for room as it grows asks more often, and in the end for
-// too much, which it must give back. (Two threads, 64 tensors of 4 MiB, Zen 5: 0.4 ms of 21.)
+// The bytes that WriteTensor appends, padding included. 0 if they are not known before.
+uint64_t Save::FileBytes(const TensorJob& job) const {
+  if (!IsFixedSize(job.tensor.dtype()) || job.level != PayloadLevel::kStored) return 0;
+  const auto bytes_of = [&](int64_t elements) {
+    return static_cast<uint64_t>(elements) * ElementSize(job.tensor.dtype());
+  };
+  const uint64_t bytes = bytes_of(job.tensor.num_elements());
+  if (job.streamed != nullptr && !job.is_last_block) return bytes;
+  const uint64_t past = bytes_of((job.streamed != nullptr ? job.streamed->shape : job.tensor.shape()).num_elements()) %
+                        options_.alignment;
+  return past == 0 ? bytes : bytes + options_.alignment - past;
+}
+
+// Reserves disk space for this job and for those that wait. Without it the sink asks for space step by step, and at the
+// end gives back what is too much. (Two threads, 64 tensors of 4 MiB, Zen 5: 0.4 ms of 21.)
 void Save::ReserveForWaiting(const TensorJob& job, uint64_t waiting_file_bytes) {
-  if (waiting_file_bytes == 0 || queues_.size() != data_.size()) return;  // nothing is known, or not for which file
+  // Little waits, or it is not known for which file.
+  if (waiting_file_bytes < FileSink::kLeastReservedBytes || queues_.size() != data_.size()) return;
   FileSink& file = *data_[static_cast<size_t>(job.shard)];
   uint64_t& announced = announced_[static_cast<size_t>(job.shard)];
-  const uint64_t end = file.position() + job.file_bytes;
-  if (end <= announced || end + waiting_file_bytes < kLeastReservedBytes) return;
-  announced = end + std::min(waiting_file_bytes, kMostReservedAhead);
+  if (file.position() + job.file_bytes <= announced) return;
+  announced = file.position() + std::min(job.file_bytes + waiting_file_bytes, FileSink::kMostReservedAhead);
   file.ReserveHint(announced);
 }
 

@@ -60,6 +60,12 @@ class DiscardSink final : public ByteSink {
 // file is closed but not removed; atomic_publish.h removes it.
 class FileSink final : public ByteSink {
  public:
+  // Disk space is reserved once a file has kLeastReservedBytes, and no more than kMostReservedAhead beyond what was
+  // written: other files may need the disk as well. Measured on ext4, 256 MiB in pieces of 1 MiB: 57.2 ms without, 50.6
+  // ms reserved in one piece. A request takes 0.5 ms for 64 MiB and 0.6 ms for 256 MiB.
+  static constexpr uint64_t kLeastReservedBytes = uint64_t{1} << 20;
+  static constexpr uint64_t kMostReservedAhead = uint64_t{256} << 20;
+
   // Errors: AlreadyExists if there is a file of that name; from errno, naming the path.
   static absl::StatusOr<std::unique_ptr<FileSink>> Create(const std::string& path,
                                                           FileSystem* file_system = FileSystem::Posix());

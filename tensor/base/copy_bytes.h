@@ -1,4 +1,4 @@
-// std::memcpy, and faster where the bytes are more than the caches keep.
+// std::memcpy that chooses its stores by size and processor.
 //
 //   internal::CopyBytes(out, elements.data(), elements.size());
 
@@ -9,13 +9,14 @@
 
 namespace tensorcask::internal {
 
-// As std::memcpy, for memory that was written before. (The system clears fresh memory on the first access, which brings
-// it into the cache: there std::memcpy is faster.) Copies of CpuTuning::stream_bytes, source and destination together,
-// are StreamBytes. Either pointer may be null if `bytes` is 0.
+// As std::memcpy, and faster for large copies to memory that was written before. (For fresh memory use std::memcpy: the
+// system clears it on the first access, which brings it into the cache.) Calls StreamBytes if source and destination
+// together have CpuTuning::stream_bytes or more. Both pointers may be null if `bytes` is 0.
 void CopyBytes(void* to, const void* from, size_t bytes);
 
-// As std::memcpy, with non-temporal stores where there is AVX2: the destination is not read before it is written, and
-// is in no cache afterwards. `pages` pages of 4 KiB, 1 or 2, are written in turn.
+// As std::memcpy. Whole pages are written with non-temporal stores if the processor has AVX2: it does not read them
+// first, and they are in no cache afterwards. `pages`: 1 or 2, how many pages of 4 KiB are written in turn.
+// Requires: the pointers are not null.
 void StreamBytes(void* to, const void* from, size_t bytes, int pages);
 
 }  // namespace tensorcask::internal

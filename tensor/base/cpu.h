@@ -43,14 +43,20 @@ struct CpuTuning {
   int64_t l2_bytes = 256 << 10;           // the next cache of a core
   int64_t tlb_pages = 1024;               // pages of 4 KiB in the second-level TLB of a core
   int64_t write_piece_bytes = 256 << 10;  // a file is written by pieces that are read again from the cache
-  // A dense copy calls std::memcpy for so many bytes at a time. 0: for all.
+  // A dense copy below stream_bytes calls std::memcpy for pieces of this size. 0: once for all bytes.
   int64_t copy_piece_bytes = 0;
-  // A copy whose source and destination together have so many bytes, or a fill of so many, uses non-temporal stores:
-  // the caches would not keep them. They write `stream_pages` pages of 4 KiB in turn, 1 or 2.
+  // From this size on, the caches do not keep the data, and non-temporal stores are used: by a dense copy, for source
+  // and destination together; by a fill, unless its bytes are all equal. Conversions begin at half of it, source and
+  // result together, and copies of rows with a destination of a quarter. Transposes and gathers have a limit of their
+  // own (strided/internal/copy_strided.cc).
   int64_t stream_bytes = 16 << 20;
+  // A dense copy with non-temporal stores writes this many pages of 4 KiB in turn: 1 or 2.
   int stream_pages = 2;
-  // Copies of shorter rows of bytes use ordinary stores. 0: they assemble several rows for non-temporal stores.
+  // Rows of bytes below this size are copied with ordinary stores. 0: short rows are assembled in a buffer and then
+  // written with non-temporal stores.
   int64_t stream_row_bytes = 0;
+  // Rows of bytes of this size and more are copied by std::memcpy if they are not streamed. 0: none.
+  int64_t memcpy_row_bytes = 0;
   // The cache lines of a row of the destination that a large transpose writes in succession before it goes to the next
   // row. With 1, it goes along the rows of the source.
   int64_t transpose_lines = 1;
@@ -59,8 +65,8 @@ struct CpuTuning {
   // slow.
   bool transpose_in_l2 = true;
   bool transpose_by_avx2 = false;  // with registers of 32 bytes, even where there are wider ones
-  // A large conversion, or a copy of rows with gaps between them, prefetches its source so far ahead. 0: it leaves that
-  // to the processor.
+  // Large conversions, and copies of rows with non-temporal stores, prefetch the source this many bytes ahead. 0: no
+  // prefetch.
   int64_t prefetch_ahead_bytes = 0;
 };
 

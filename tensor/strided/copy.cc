@@ -68,7 +68,7 @@ struct Pattern {
   static constexpr size_t kBytes = 16;  // a multiple of every element size
   uint64_t halves[2];
 
-  bool IsOneByte() const {
+  bool HasEqualBytes() const {
     return halves[0] == halves[1] && halves[0] == (halves[0] & 0xff) * uint64_t{0x0101010101010101};
   }
 };
@@ -248,8 +248,8 @@ absl::Status FillElement(const void* value, TensorView* to, const CopyOptions& o
   // Loaded first: `value` may be an element of *to, which may move to other memory.
   const Pattern pattern = PatternOf(value, size);
   const bool is_few = count <= kFewFilled;
-  const bool has_function = is_few || (pattern.IsOneByte() && options.num_threads <= 1);
-  if (!has_function || !to->layout().IsContiguous()) return FillRepeated(&pattern, to, options);
+  const bool is_memset = pattern.HasEqualBytes() && options.num_threads <= 1;
+  if ((!is_few && !is_memset) || !to->layout().IsContiguous()) return FillRepeated(&pattern, to, options);
   CASK_RETURN_IF_ERROR(to->EnsureMutable());
   char* const data = static_cast<char*>(to->buffer()->mutable_data()) + static_cast<size_t>(to->offset()) * size;
   const size_t bytes = static_cast<size_t>(count) * size;

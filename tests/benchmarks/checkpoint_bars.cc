@@ -176,7 +176,7 @@ void BackgroundRow() {
   Row("background save of 1 GiB in 1,000 tensors: stall", FigureOf(stalls).Times(1e3), 1, "ms", "-");
 }
 
-// Biases, counters, norms: tensors whose names take more bytes than they do.
+// Biases, counters, norms: tensors that are smaller than their names.
 void ManySmallRows() {
   constexpr size_t kManyTensors = 60'000;
   const Tensor scalar = Tensor::Scalar<float>(1);

@@ -89,7 +89,7 @@ Figure MedianRatio(int rounds, Fn&& fn, Baseline&& baseline) {
 
 // The seconds of `ours` over those of the fastest of `loops`, each of which returns its seconds. *fastest gets the
 // number of that loop. Ours runs before each loop, so that every loop finds the caches in the same state. The loop is
-// chosen in rounds of its own: the largest of several ratios would be that of the loop that had luck.
+// chosen in rounds of its own: the largest of several ratios would be biased upwards by noise.
 // Requires: `loops` is not empty.
 inline Figure RatioToFastest(int rounds, const std::function<double()>& ours,
                              const std::vector<std::function<double()>>& loops, size_t* fastest) {

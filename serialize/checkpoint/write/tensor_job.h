@@ -60,7 +60,7 @@ struct TensorJob {
   std::unique_ptr<const TensorMetadata> metadata;  // null: none
   std::shared_ptr<StreamedTensor> streamed;        // null: the job is a whole tensor
   bool is_last_block = false;
-  uint64_t file_bytes = 0;  // about so many are appended. 0: unknown
+  uint64_t file_bytes = 0;  // that WriteTensor appends. 0: not known before
 
   // Bytes of the tensor's memory (for strings and variants, the objects) and of the job itself.
   uint64_t held_bytes() const;

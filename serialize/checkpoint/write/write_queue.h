@@ -47,8 +47,8 @@ class FirstError {
 
 class WriteQueue {
  public:
-  // `write` writes one tensor; jobs of `waiting_file_bytes` in the file wait behind it. `end`, which may be empty, is
-  // called after the last tensor. `error` outlives the queue.
+  // `write` writes one tensor. `waiting_file_bytes` is the sum of the file_bytes of the jobs that still wait. `end`,
+  // which may be empty, is called after the last tensor. `error` outlives the queue.
   using Write = std::function<absl::Status(const TensorJob& job, uint64_t waiting_file_bytes)>;
   WriteQueue(Write write, std::function<absl::Status()> end, uint64_t max_waiting_bytes, FirstError* error);
   // Drops waiting jobs without calling `end`, and joins the thread.
@@ -88,8 +88,8 @@ class WriteQueue {
   std::condition_variable has_work_;
   std::condition_variable has_room_;
   std::deque<TensorJob> waiting_;
-  uint64_t waiting_bytes_ = 0;       // of memory
-  uint64_t waiting_file_bytes_ = 0;  // of the file
+  uint64_t waiting_bytes_ = 0;       // sum of held_bytes()
+  uint64_t waiting_file_bytes_ = 0;  // sum of file_bytes
   bool closed_ = false;
   bool dropped_ = false;
 };

@@ -43,7 +43,8 @@ struct CopyKernels {
   // The next four use non-temporal stores for whole cache lines. Call finish_stream() once afterwards, before another
   // thread reads the result. All five are null on processors without such stores.
   void (*stream)(const char* from, char* to, int64_t bytes);  // copies bytes
-  // As `rows`. Prefetches what is read `ahead` bytes later, in the same row or in the next one; 0: nothing.
+  // As `rows`. Prefetches the source min(ahead, bytes) bytes ahead, across the gap into the next row; these addresses
+  // need not exist. 0: no prefetch.
   void (*stream_rows)(const char* from, int64_t from_outer, char* to, int64_t to_outer, int64_t bytes, int64_t outer,
                       int64_t ahead);
   void (*stream_gather)(const char* from, int64_t from_step, char* to, int64_t count);

@@ -34,6 +34,7 @@ constexpr int64_t kRowBytes = 256;         // of a tile with two different axes
 constexpr int64_t kDirectRowBytes = 4 << 10;
 constexpr int64_t kGatheredBytes = 4 << 10;  // of a row of a tile whose rows share the cache lines of the source
 constexpr int64_t kThreadBytes = 256 << 10;  // the least work for a thread, and the unit of its work
+constexpr int64_t kLeastStreamedBytes = int64_t{2} << 20;  // of the destination of a gather or a transpose
 constexpr int64_t kShortestStreamed = 512;   // bytes of a row; shorter rows share too many lines with others
 constexpr int64_t kPartsPerThread = 4;       // so that threads finish at about the same time
 constexpr int64_t kLaneBytes = 16;           // of a register that every processor has
@@ -124,6 +125,8 @@ class StridedCopy {
   // Tiles, the first elements of the first one at these addresses, their rows to_outer bytes apart.
   void Produce(const char* from, char* to, int64_t to_outer, int64_t inner, int64_t outer,
                const Planes& tiles = Planes()) const;
+
+  void ProduceRows(const char* from, char* to, int64_t to_outer, int64_t bytes, int64_t outer) const;
 
   int64_t Misalignment(int64_t to) const {
     return static_cast<int64_t>((reinterpret_cast<uintptr_t>(to_base_) + static_cast<uintptr_t>(to)) % kCacheLine);
@@ -255,24 +258,24 @@ bool StridedCopy::HasTranspose(const Axis& outer) const {
   return takes_turns || std::min(inner_.size, outer.size) * element_bytes_ >= least;
 }
 
-// The bytes of a destination from which non-temporal stores are faster. What a copy gathers or transposes hides the
-// time of the stores; rows of bytes, and what is repeated, come from and go to the caches at full speed. (Zen 5,
-// non-temporal stores over ordinary ones, for 2, 4, 8, 16, 24 and 32 MiB: half of each row of a matrix, of 16
-// KiB, 1.6, 1.4, 1.2, 0.8, 0.8 and 0.8; a fill 3.0, 2.4, 2.4, 2.2, 1.7 and 0.96; a transpose of float32 1.1, 0.85,
-// 0.66, 0.55, 0.59 and 0.64.)
+// The least size of a destination for non-temporal stores. Gathers and transposes are slow enough to hide the time of
+// the stores, so they begin early. Rows of bytes, repeated rows and fills run at the speed of the caches, so they begin
+// where the caches end. (Zen 5, time with non-temporal stores over time with ordinary ones, for 2, 4, 8, 16, 24 and 32
+// MiB: half of each row of a matrix, rows of 16 KiB, 1.6, 1.4, 1.2, 0.8, 0.8 and 0.8; a fill 3.0, 2.4, 2.4, 2.2, 1.7
+// and 0.96; a transpose of float32 1.1, 0.85, 0.66, 0.55, 0.59 and 0.64.)
 int64_t StridedCopy::LeastStreamedBytes() const {
   const auto is_repeated = [](const Axis& axis) { return axis.from == 0; };
   const bool repeats = is_repeated(outer_) && std::all_of(loops_.begin(), loops_.end(), is_repeated);
   if (kind_ == Kind::kBlocks && outer_.size == 1) return tuning_.stream_bytes / 2;
   if (kind_ == Kind::kBlocks) return repeats ? tuning_.stream_bytes : tuning_.stream_bytes / 4;
-  return repeats && is_repeated(inner_) ? tuning_.stream_bytes : kStreamedBytes;
+  return repeats && is_repeated(inner_) ? tuning_.stream_bytes : kLeastStreamedBytes;
 }
 
-// kBlocks: what is shorter than this uses ordinary stores. After a long gap the processor's own prefetcher begins anew.
-// (Zen 5, 16 MiB, non-temporal stores over ordinary ones: rows of 32 to 384 bytes, assembled, 1.1 to 1.4; of 512 to
-// 1,024 0.84 to 0.94 with gaps of 64 bytes, 1.1 to 1.3 with gaps as long as they; of 2,048 0.8.)
+// kBlocks: shorter rows use ordinary stores. After a long gap the hardware prefetcher starts again. (Zen 5, 16 MiB,
+// time with non-temporal stores over time with ordinary ones: rows of 32 to 384 bytes, assembled, 1.1 to 1.4; of 512 to
+// 1,024 0.84 to 0.94 with gaps of 64 bytes, 1.1 to 1.3 with gaps as long as the rows; of 2,048 0.8.)
 int64_t StridedCopy::LeastStreamedRowBytes(int64_t row_bytes) const {
-  return outer_.from >= 2 * row_bytes ? 4 * tuning_.stream_row_bytes : tuning_.stream_row_bytes;
+  return std::abs(outer_.from) >= 2 * row_bytes ? 4 * tuning_.stream_row_bytes : tuning_.stream_row_bytes;
 }
 
 void StridedCopy::ChooseStore(const CopyStridedOptions& options) {
@@ -519,12 +522,32 @@ void StridedCopy::CopyTileThroughScratch(int64_t from, int64_t to, int64_t inner
   }
 }
 
+// memcpy uses `rep movsb`, which does not read the lines that it writes (Zen 5: 0.65 to 0.9 of the time). The kernel is
+// faster in the first-level cache, for one repeated row, which is there (rows of 8 KiB: half the time), and if the
+// destination begins 1 to 63 bytes after the source, modulo 4 KiB (0.75 of the time).
+void StridedCopy::ProduceRows(const char* from, char* to, int64_t to_outer, int64_t bytes, int64_t outer) const {
+  const bool repeats = outer > 1 && outer_.from == 0;
+  if (tuning_.memcpy_row_bytes == 0 || bytes < tuning_.memcpy_row_bytes || repeats ||
+      2 * bytes * outer <= tuning_.l1_bytes) {
+    return kernels_->rows(from, outer_.from, to, to_outer, bytes, outer);
+  }
+  constexpr uintptr_t kPage = 4096;
+  for (; outer > 0; --outer, from += outer_.from, to += to_outer) {
+    const uintptr_t distance = (reinterpret_cast<uintptr_t>(to) - reinterpret_cast<uintptr_t>(from)) % kPage;
+    if (distance - 1 < kCacheLine - 1) {
+      kernels_->rows(from, 0, to, 0, bytes, 1);
+    } else {
+      std::memcpy(to, from, static_cast<size_t>(bytes));
+    }
+  }
+}
+
 void StridedCopy::Produce(const char* from, char* to, int64_t to_outer, int64_t inner, int64_t outer,
                           const Planes& tiles) const {
   switch (kind_) {
     case Kind::kBlocks:
       for (int64_t i = 0; i < tiles.count; ++i, from += tiles.from, to += tiles.to) {
-        kernels_->rows(from, outer_.from, to, to_outer, inner * element_bytes_, outer);
+        ProduceRows(from, to, to_outer, inner * element_bytes_, outer);
       }
       return;
     case Kind::kGather:
@@ -565,7 +588,8 @@ void CopyStrided(DType dtype, const void* from_base, const Layout& from, void* t
   const auto* const from_bytes = static_cast<const char*>(from_base);
   auto* const to_bytes = static_cast<char*>(to_base);
   // Dense on both sides: no plan is needed.
-  if (options.num_threads <= 1 && to.IsContiguous() && from.IsContiguous()) {
+  const bool is_chosen = options.stream_bytes.has_value() || options.features != nullptr || options.tuning != nullptr;
+  if (!is_chosen && options.num_threads <= 1 && to.IsContiguous() && from.IsContiguous()) {
     char* const to_first = to_bytes + to.offset() * element_bytes;
     const char* const from_first = from_bytes + from.offset() * element_bytes;
     const auto bytes = static_cast<size_t>(to.num_elements() * element_bytes);

@@ -13,14 +13,12 @@
 
 namespace tensorcask::internal {
 
-inline constexpr int64_t kStreamedBytes = int64_t{2} << 20;  // of the destination of a large transpose
-
 struct CopyStridedOptions {
   int num_threads = 1;  // at most; the calling one included
   // The destination has just been allocated. The system clears its pages on the first access, which brings them into
   // the cache, so ordinary stores are faster.
   bool fresh = true;
-  // Non-temporal stores are used for destinations of at least this many bytes. Unset: of as many as suit the processor
+  // Non-temporal stores are used for destinations of at least this many bytes. Unset: a size that suits the processor
   // and the kind of copy.
   std::optional<int64_t> stream_bytes;
   const CpuFeatures* features = nullptr;  // null: the features of this processor, and a short path for few elements

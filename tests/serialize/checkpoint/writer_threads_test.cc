@@ -41,8 +41,10 @@ using ::tensorcask::testing::SampleTensors;
 using ::tensorcask::testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::Ge;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Lt;
 using ::testing::UnorderedElementsAre;
 using Code = absl::StatusCode;
 
@@ -176,6 +178,65 @@ TEST(WriterThreads, AskForNoRoomForSmallFiles) {
   Reservations files(&memory);
   ASSERT_OK(SaveSeven(&files, 200 << 10));
   EXPECT_THAT(files.sizes(), IsEmpty());
+}
+
+TEST(WriterThreads, AskForLimitedRoomAhead) {
+  constexpr int64_t kTensorBytes = 64 << 20;
+  DiscardingFileSystem discarding;
+  Reservations files(&discarding);
+  CheckpointWriterOptions options = To(&files, {1, 1, true});
+  ASSERT_OK_AND_ASSIGN(CheckpointWriter writer, CheckpointWriter::Create("/m", options));
+  const Tensor tensor = *Tensor::Zeros(DType::kUint8, TensorShape({kTensorBytes}));
+  for (int i = 0; i < 6; ++i) ASSERT_OK(writer.Add(absl::StrCat("t", i), tensor));
+  ASSERT_OK(writer.Finish());
+  EXPECT_THAT(files.sizes(), ElementsAre(ElementsAre(4 * kTensorBytes, 6 * kTensorBytes)));
+}
+
+TEST(WriterThreads, AskForRoomForBlocksWithThePaddingBehindTheLast) {
+  MemoryFileSystem memory;
+  Reservations files(&memory);
+  CheckpointWriterOptions options = To(&files, {1, 1, true});
+  options.alignment = 64;
+  ASSERT_OK_AND_ASSIGN(CheckpointWriter writer, CheckpointWriter::Create("/m", options));
+  const Tensor first = *Tensor::Zeros(DType::kUint8, TensorShape({(1 << 20) - 32}));
+  const Tensor second = *Tensor::Zeros(DType::kUint8, TensorShape({1 << 20}));
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_OK(writer.BeginTensor(absl::StrCat("t", i), DType::kUint8, TensorShape({(2 << 20) - 32})));
+    ASSERT_OK(writer.AddBlock(first));
+    ASSERT_OK(writer.AddBlock(second));
+  }
+  ASSERT_OK(writer.Finish());
+  EXPECT_THAT(files.sizes(), ElementsAre(ElementsAre(6 << 20)));
+}
+
+TEST(WriterThreads, AskForRoomForWhatIsStoredAndNotEncoded) {
+  MemoryFileSystem memory;
+  Reservations files(&memory);
+  ASSERT_OK_AND_ASSIGN(CheckpointWriter writer, CheckpointWriter::Create("/m", To(&files, {1, 1, true})));
+  AddOptions encoded;
+  encoded.level = PayloadLevel::kDefault;
+  ASSERT_OK(writer.Add("a", *Tensor::Zeros(DType::kFloat32, TensorShape({1 << 20})), encoded));
+  const Tensor stored = *Tensor::Zeros(DType::kUint8, TensorShape({1 << 20}));
+  for (const char* const name : {"b", "c"}) ASSERT_OK(writer.Add(name, stored));
+  ASSERT_OK(writer.Finish());
+  ASSERT_EQ(files.sizes().size(), 1U);
+  EXPECT_THAT(files.sizes()[0].front(), AllOf(Ge(2U << 20), Lt(3U << 20)));
+}
+
+// What waits in a queue of several files says little about one of them.
+TEST(WriterThreads, AskForRoomStepByStepWhereFilesShareAThread) {
+  MemoryFileSystem memory;
+  Reservations files(&memory);
+  ASSERT_OK_AND_ASSIGN(CheckpointWriter writer, CheckpointWriter::Create("/m", To(&files, {2, 1, true})));
+  const Tensor tensor = *Tensor::Zeros(DType::kUint8, TensorShape({4 << 20}));
+  for (int i = 0; i < 4; ++i) {
+    AddOptions add;
+    add.shard = i % 2;
+    ASSERT_OK(writer.Add(absl::StrCat("t", i), tensor, add));
+  }
+  ASSERT_OK(writer.Finish());
+  ASSERT_EQ(files.sizes().size(), 2U);
+  for (const std::vector<uint64_t>& sizes : files.sizes()) EXPECT_LE(sizes.front(), 2 << 20);
 }
 
 // A thread starts with the first tensor for it: here, some never start.

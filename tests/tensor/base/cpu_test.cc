@@ -95,6 +95,7 @@ TEST(CpuTuning, FamiliesAreFoundByMakerAndCache) {
   EXPECT_EQ(zen4.stream_bytes, 32 << 20);
   EXPECT_EQ(zen4.stream_pages, 1);
   EXPECT_EQ(zen4.stream_row_bytes, 0);
+  EXPECT_EQ(zen4.memcpy_row_bytes, 0);
   EXPECT_EQ(zen4.transpose_lines, 1);
   const CpuTuning zen5 = TuningFor(CpuMaker::kAmd, 48 << 10, 1 << 20);
   EXPECT_EQ(zen5.tlb_pages, 4096);
@@ -103,6 +104,7 @@ TEST(CpuTuning, FamiliesAreFoundByMakerAndCache) {
   EXPECT_EQ(zen5.stream_bytes, 48 << 20);
   EXPECT_EQ(zen5.stream_pages, 1);
   EXPECT_EQ(zen5.stream_row_bytes, 512);
+  EXPECT_EQ(zen5.memcpy_row_bytes, 8 << 10);
   EXPECT_EQ(zen5.transpose_lines, 8);
   EXPECT_EQ(zen5.transpose_adjacent_lines, 2);
   EXPECT_FALSE(zen5.transpose_in_l2);

@@ -23,6 +23,7 @@
 #include "absl/types/span.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tensorcask/tensor/base/cpu.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/dtype.h"
@@ -255,7 +256,7 @@ TEST_P(ConvertLarge, InTiles) {
     ASSERT_OK_AND_ASSIGN(TensorView same, ConvertTo(from, DType::kFloat64, MemoryFormat::kPreserve, options));
     EXPECT_EQ(same.strides(), from.strides());
     EXPECT_TRUE(Doubles(same) == Ints(from));
-    // Into memory that is in use, and no multiple of a cache line: large results are written past the cache.
+    // Into memory that is in use, and no multiple of a cache line.
     Tensor memory = *Tensor::Create(DType::kFloat64, TensorShape({from.num_elements() + 2}));
     memory.mutable_data<double>()[0] = memory.mutable_data<double>()[from.num_elements() + 1] = -7;
     TensorView middle = *(*TensorView(memory).Narrow(0, 1, from.num_elements())).Reshape(from.dims());
@@ -277,6 +278,28 @@ INSTANTIATE_TEST_SUITE_P(
                       LargeCase{"Reversed", {61, 67, 59}, {2, 1, 0}}, LargeCase{"Rotated", {61, 67, 59}, {1, 2, 0}},
                       LargeCase{"Images", {5, 7, 65, 63}, {0, 2, 3, 1}}),
     [](const auto& info) { return std::string(info.param.name); });
+
+// Large enough for non-temporal stores. The memory was written before, and is not aligned to a cache line.
+TEST(ConvertLayouts, PastTheCaches) {
+  constexpr int64_t kColumns = 1001;
+  constexpr int64_t kBytes = sizeof(int32_t) + sizeof(double);
+  const int64_t num_rows = GetCpuTuning().stream_bytes / 2 / kBytes / kColumns + 2;
+  const TensorView matrix = Counting(TensorShape({num_rows, kColumns}));
+  for (const TensorView& from : {matrix, *matrix.Transpose(0, 1)}) {
+    const std::vector<double> wanted = Ints(from);
+    for (const int num_threads : {1, 3}) {
+      Tensor memory = *Tensor::Create(DType::kFloat64, TensorShape({from.num_elements() + 2}));
+      std::fill_n(memory.mutable_data<double>(), memory.num_elements(), -7);
+      TensorView middle = *(*TensorView(memory).Narrow(0, 1, from.num_elements())).Reshape(from.dims());
+      CopyOptions options;
+      options.num_threads = num_threads;
+      ASSERT_OK(Convert(from, &middle, options));
+      EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), memory.data<double>() + 1));
+      EXPECT_EQ(memory.data<double>()[0], -7);
+      EXPECT_EQ(memory.data<double>()[from.num_elements() + 1], -7);
+    }
+  }
+}
 
 TEST(ConvertLayouts, ScalarsAndEmptyOnes) {
   ASSERT_OK_AND_ASSIGN(const TensorView scalar, ConvertTo(Tensor::Scalar(2.5), DType::kInt8));

@@ -126,6 +126,7 @@ void ExpectCopies(DType dtype, const Layout& from, const Layout& to, uint32_t se
   small_caches.tlb_pages = 200;
   small_caches.transpose_lines = std::array<int64_t, 4>{1, 2, 3, 8}[random() % 4];
   small_caches.transpose_adjacent_lines = std::array<int64_t, 4>{1, 2, 5, 8}[random() % 4];
+  small_caches.memcpy_row_bytes = std::array<int64_t, 3>{0, 100, 8 << 10}[random() % 3];
   small_caches.stream_row_bytes = std::array<int64_t, 3>{0, 64, 512}[random() % 3];
   small_caches.prefetch_ahead_bytes = std::array<int64_t, 3>{0, 256, 8 << 10}[random() % 3];
   small_caches.transpose_in_l2 = random() % 2 == 0;
