@@ -91,7 +91,8 @@ constexpr CpuTuning Zen4() {
   CpuTuning tuning;
   tuning.tlb_pages = 3072;
   tuning.write_piece_bytes = 1024 * kKiB;
-  tuning.stream_bytes = 32 * kMiB;  // this and the next: not measured, but as the transposes of both are
+  // Not measured. Transposes stream as fast as on a Zen 5.
+  tuning.stream_bytes = 32 * kMiB;
   tuning.stream_pages = 1;
   return tuning;
 }
