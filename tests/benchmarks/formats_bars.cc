@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <memory>
 #include <numeric>
@@ -36,7 +35,6 @@
 #include "tensorcask/serialize/zip/crc32.h"
 #include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/crc32c.h"
-#include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/base/parallel_for.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
@@ -119,17 +117,6 @@ void SafetensorsRows(const std::string& path, std::vector<Tensor>* warm) {
   Row("safetensors: map 1 GiB in 64 tensors after open", MedianSeconds(21, map).Times(1e6), 50, "us", "not verified");
 }
 
-// The offset of the elements of the first array of an npy or npz file.
-uint64_t FirstElementOf(const std::string& path) {
-  constexpr absl::string_view kMagic("\x93NUMPY\x01\x00", 8);
-  std::string start(4096, '\0');
-  std::ifstream(path, std::ios::binary).read(&start[0], static_cast<std::streamsize>(start.size()));
-  const size_t magic = start.find(std::string(kMagic));
-  if (magic == std::string::npos) std::exit(1);
-  const uint16_t header_bytes = LoadLittleEndian<uint16_t>(&start[magic + kMagic.size()]);
-  return magic + kMagic.size() + sizeof(header_bytes) + header_bytes;
-}
-
 void NpyRows(const Folder& folder, const Tensor& source) {
   const std::string npy = folder.Path("w.npy");
   const std::string npz = folder.Path("w.npz");
@@ -156,13 +143,13 @@ void NpyRows(const Folder& folder, const Tensor& source) {
   std::vector<Tensor> memory = {Require(source.Clone())};
   Loaded loaded;
   loaded.path = npy;
-  loaded.offset = FirstElementOf(npy);
+  loaded.offset = Require(Require(NpyReader::Open(npy)).Find("")).data_offset;
   loaded.warm = &memory;
   LoadRows("npy: load 256 MiB", loaded, [&] { Require(Require(NpyReader::Open(npy)).ReadInto("", &memory.front())); });
   NpyReaderOptions options;
   options.verify_checksums = false;
   loaded.path = npz;
-  loaded.offset = FirstElementOf(npz);
+  loaded.offset = Require(Require(NpzReader::Open(npz)).Find("w")).data_offset;
   const auto load_npz = [&] { Require(Require(NpzReader::Open(npz, options)).ReadInto("w", &memory.front())); };
   LoadRows("npz: load 256 MiB, stored, not verified", loaded, load_npz);
   loaded.extend = ExtendCrc32;
