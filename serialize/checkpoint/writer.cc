@@ -149,7 +149,6 @@ class Save {
   CheckpointWriterOptions options_;
   AtomicPublish publish_;
   std::vector<FileSink*> data_;         // by shard
-  std::vector<uint64_t> announced_;     // likewise: the size of the file that ReserveForWaiting last announced
   std::deque<ShardPayloads> payloads_;  // likewise
   FileSink* index_ = nullptr;
   int num_data_files_;  // in the index; above options_.num_shards if NameDataFiles found names taken
@@ -170,7 +169,6 @@ absl::Status Save::Start() {
   for (int shard = 0; shard < options_.num_shards; ++shard) {
     CASK_ASSIGN_OR_RETURN(FileSink * sink, publish_.Add(checkpoint::DataPath(prefix_, shard, options_.num_shards)));
     data_.push_back(sink);
-    announced_.push_back(0);
     payloads_.emplace_back(options_.payload,
                            options_.num_threads / std::min(options_.num_threads, options_.num_shards));
   }
@@ -328,7 +326,8 @@ absl::Status Save::Enqueue(TensorJob job) {
 
 // The bytes that WriteTensor appends, padding included. 0 if they are not known before.
 uint64_t Save::FileBytes(const TensorJob& job) const {
-  if (!IsFixedSize(job.tensor.dtype()) || job.level != PayloadLevel::kStored) return 0;
+  const bool is_plain = job.layout == StoredLayout::kRowMajor && job.level == PayloadLevel::kStored;
+  if (!is_plain || !IsFixedSize(job.tensor.dtype())) return 0;
   const auto bytes_of = [&](int64_t elements) {
     return static_cast<uint64_t>(elements) * ElementSize(job.tensor.dtype());
   };
@@ -345,10 +344,8 @@ void Save::ReserveForWaiting(const TensorJob& job, uint64_t waiting_file_bytes) 
   // Little waits, or it is not known for which file.
   if (waiting_file_bytes < FileSink::kLeastReservedBytes || queues_.size() != data_.size()) return;
   FileSink& file = *data_[static_cast<size_t>(job.shard)];
-  uint64_t& announced = announced_[static_cast<size_t>(job.shard)];
-  if (file.position() + job.file_bytes <= announced) return;
-  announced = file.position() + std::min(job.file_bytes + waiting_file_bytes, FileSink::kMostReservedAhead);
-  file.ReserveHint(announced);
+  if (file.position() + job.file_bytes <= file.reserved_bytes()) return;
+  file.ReserveHint(file.position() + std::min(job.file_bytes + waiting_file_bytes, FileSink::kMostReservedAhead));
 }
 
 absl::Status Save::WriteJob(const TensorJob& job, uint64_t waiting_file_bytes) {

@@ -91,6 +91,7 @@ class FileSink final : public ByteSink {
 
   // Announces the size of the file, so that the file system can reserve contiguous space. A hint: errors are ignored.
   void ReserveHint(uint64_t size_bytes);
+  uint64_t reserved_bytes() const { return reserved_; }  // space reserved, from the start of the file
 
   // Gives back the reserved space beyond what was appended. Close does so too; earlier, it can be done on another
   // thread. A hint: errors are ignored.
@@ -122,9 +123,9 @@ class FileSink final : public ByteSink {
   FileSystem* const file_system_;
   IoResult handle_;  // -1: closed
   uint64_t position_ = 0;
-  uint64_t written_ = 0;   // bytes passed to the system
-  uint64_t reserved_ = 0;  // space reserved, from the start of the file
-  bool reserves_ = true;   // false after the first refusal
+  uint64_t written_ = 0;  // bytes passed to the system
+  uint64_t reserved_ = 0;
+  bool reserves_ = true;  // false after the first refusal
   bool syncs_early_ = false;
   uint64_t sync_started_ = 0;  // bytes of the file
   std::string gathered_;

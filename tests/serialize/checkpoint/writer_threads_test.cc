@@ -8,6 +8,7 @@
 #include <mutex>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -209,18 +210,27 @@ TEST(WriterThreads, AskForRoomForBlocksWithThePaddingBehindTheLast) {
   EXPECT_THAT(files.sizes(), ElementsAre(ElementsAre(6 << 20)));
 }
 
-TEST(WriterThreads, AskForRoomForWhatIsStoredAndNotEncoded) {
-  MemoryFileSystem memory;
-  Reservations files(&memory);
-  ASSERT_OK_AND_ASSIGN(CheckpointWriter writer, CheckpointWriter::Create("/m", To(&files, {1, 1, true})));
+// An encoded tensor, and one whose layout is preserved, may take less than their elements.
+TEST(WriterThreads, AskForRoomForWhatIsStoredAsItIs) {
   AddOptions encoded;
   encoded.level = PayloadLevel::kDefault;
-  ASSERT_OK(writer.Add("a", *Tensor::Zeros(DType::kFloat32, TensorShape({1 << 20})), encoded));
-  const Tensor stored = *Tensor::Zeros(DType::kUint8, TensorShape({1 << 20}));
-  for (const char* const name : {"b", "c"}) ASSERT_OK(writer.Add(name, stored));
-  ASSERT_OK(writer.Finish());
-  ASSERT_EQ(files.sizes().size(), 1U);
-  EXPECT_THAT(files.sizes()[0].front(), AllOf(Ge(2U << 20), Lt(3U << 20)));
+  const Tensor zeros = *Tensor::Zeros(DType::kUint8, TensorShape({4 << 20}));
+  AddOptions preserved;
+  preserved.layout = StoredLayout::kPreserve;
+  const Tensor element = *Tensor::Zeros(DType::kUint8, TensorShape({1}));
+  const TensorView repeated = *TensorView(element).Expand({4 << 20});
+  const std::pair<TensorView, AddOptions> firsts[] = {{zeros, encoded}, {repeated, preserved}};
+  for (const auto& [first, add] : firsts) {
+    MemoryFileSystem memory;
+    Reservations files(&memory);
+    ASSERT_OK_AND_ASSIGN(CheckpointWriter writer, CheckpointWriter::Create("/m", To(&files, {1, 1, true})));
+    ASSERT_OK(writer.Add("a", first, add));
+    const Tensor stored = *Tensor::Zeros(DType::kUint8, TensorShape({1 << 20}));
+    for (const char* const name : {"b", "c"}) ASSERT_OK(writer.Add(name, stored));
+    ASSERT_OK(writer.Finish());
+    ASSERT_EQ(files.sizes().size(), 1U);
+    EXPECT_THAT(files.sizes()[0].front(), AllOf(Ge(2U << 20), Lt(3U << 20)));
+  }
 }
 
 // What waits in a queue of several files says little about one of them.
