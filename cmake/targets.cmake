@@ -171,6 +171,8 @@ tensorcask_room(strided
     tensor/strided/internal/copy_kernels_avx2.cc
     tensor/strided/internal/copy_kernels_avx512.cc
     tensor/strided/internal/copy_kernels_neon.cc
+    tensor/strided/internal/copy_plan.cc
+    tensor/strided/internal/copy_plan_run.cc
     tensor/strided/internal/copy_strided.cc
     tensor/strided/internal/device_elements.cc
     tensor/strided/internal/differences.cc
@@ -198,6 +200,7 @@ tensorcask_room(strided
     tensor/strided/internal/copy_kernels_lane.inc
     tensor/strided/internal/copy_kernels_stream.inc
     tensor/strided/internal/copy_kernels_vector.inc
+    tensor/strided/internal/copy_plan.h
     tensor/strided/internal/copy_strided.h
     tensor/strided/internal/device_elements.h
     tensor/strided/internal/differences.h

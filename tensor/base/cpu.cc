@@ -75,7 +75,7 @@ CpuTuning DetectTuning() {
 // Guide" of the families 17h, 19h, 1Ah and of Zen 4; Intel, "64 and IA-32 Architectures Optimization Reference
 // Manual"). How the rest was measured stands where it is used: pieces of files in
 // serialize/checkpoint/write/tensor_job.cc, dense copies in tensor/base/copy_bytes.cc, transposes and conversions in
-// tensor/strided/internal/copy_strided.cc and convert_kernels.cc. What is not set is as for an unknown processor.
+// tensor/strided/internal/copy_plan.cc and convert_kernels.cc. What is not set is as for an unknown processor.
 
 constexpr int64_t kKiB = 1024;
 constexpr int64_t kMiB = 1024 * kKiB;

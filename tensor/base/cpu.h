@@ -48,7 +48,7 @@ struct CpuTuning {
   // From this size on, the caches do not keep the data, and non-temporal stores are used: by a dense copy, for source
   // and destination together; by a fill, unless its bytes are all equal. Conversions begin at half of it, source and
   // result together, and copies of rows with a destination of a quarter. Transposes and gathers have a limit of their
-  // own (strided/internal/copy_strided.cc).
+  // own (strided/internal/copy_plan.cc).
   int64_t stream_bytes = 16 << 20;
   // A dense copy with non-temporal stores writes this many pages of 4 KiB in turn: 1 or 2.
   int stream_pages = 2;

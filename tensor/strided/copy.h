@@ -6,7 +6,7 @@
 //
 // Both sides have the same dtype and dims: to broadcast, call TensorView::Expand first; to convert, see convert.h. The
 // copy merges axes, then copies runs, or blocks if the two sides have different innermost axes. Outputs larger than the
-// cache are written with non-temporal stores. The kernels depend on the processor; internal/copy_strided.cc chooses
+// cache are written with non-temporal stores. The kernels depend on the processor; internal/copy_plan.cc chooses
 // among them, and all give equal bytes.
 //
 // Overlap: if source and destination share memory, the result is as if the source had been copied aside first, as with
