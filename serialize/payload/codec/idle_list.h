@@ -48,7 +48,7 @@ class IdleList {
     std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
     for (int i = 0; i < kTries && !lock.owns_lock(); ++i) {
       std::this_thread::yield();
-      lock.try_lock();
+      if (lock.try_lock()) break;
     }
     return lock;
   }
