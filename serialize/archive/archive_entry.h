@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
 #include "tensorcask/tensor/dtype.h"
@@ -28,6 +29,7 @@ struct ArchiveEntry {
   std::optional<int> shard;               // the file that has the elements, if the archive has several
   std::optional<uint64_t> offset;         // in that file, bytes
   std::string alias_of;                   // not empty: this is another name of the tensor `alias_of`
+  absl::Status read_status;               // not OK: the tensor is only listed, and Read returns this error
 };
 
 // The bytes of the elements in memory, UINT64_MAX if that overflows. For strings: the stored bytes, or the decoded
