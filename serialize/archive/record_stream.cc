@@ -53,6 +53,10 @@ absl::StatusOr<DecodedTensor> AttachName(const std::string& name, DecodedTensor 
 }
 
 absl::StatusOr<TensorMetadata> AttachName(const std::string& name, TensorMetadata metadata) {
+  if (name.empty()) {
+    return absl::InvalidArgumentError(
+        "tensor \"\": its name is empty, and readers call a record without a name by its number; rename the tensor");
+  }
   std::string& old = metadata.name;
   if (!old.empty() && old != name) {
     return absl::InvalidArgumentError(absl::StrCat("tensor ", Quoted(name), ": its metadata has another name, ",

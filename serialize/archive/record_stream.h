@@ -29,7 +29,8 @@ struct NamedRecord {
 
 // Moves the name of a tensor from its metadata to the result. A tensor without a name is named by `number`.
 NamedRecord ExtractName(DecodedTensor tensor, int64_t number);
-// The inverse, for the metadata of a tensor. Errors: InvalidArgument if it has another name already.
+// The inverse, for the metadata of a tensor. Errors: InvalidArgument if it has another name already, or if `name` is
+// empty: a reader would call the tensor by its number.
 absl::StatusOr<TensorMetadata> AttachName(const std::string& name, TensorMetadata metadata);
 absl::StatusOr<DecodedTensor> AttachName(const std::string& name, DecodedTensor tensor);
 

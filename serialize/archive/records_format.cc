@@ -316,18 +316,11 @@ class RecordsWriter final : public ArchiveWriter {
     return bytes;
   }
 
-  absl::Status AddName(const std::string& name) {
-    // Readers call a tensor without a name by its number.
-    const absl::Status is_new = names_.Add(name.empty() ? absl::StrCat(number_) : name);
-    if (!is_new.ok()) return Annotate(is_new, path_);
-    ++number_;
-    return absl::OkStatus();
-  }
+  absl::Status AddName(const std::string& name) { return Annotate(names_.Add(name), path_); }
 
   const std::string path_;
   AtomicPublish publish_;
   NameSet names_;
-  int64_t number_ = 0;  // of the next tensor
   const PayloadOptions payload_;
   FileSink* sink_ = nullptr;             // of publish_
   std::optional<RecordWriter> records_;  // to sink_

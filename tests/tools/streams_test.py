@@ -168,6 +168,14 @@ class Streams(Scratch):
         self.assertEqual(self.save(record * 2, self.path("copy")).returncode, 0)
         self.assertEqual(run("show", self.path("copy"), "1").stdout, "int8 []\n7\n")
 
+    def test_an_empty_name_does_not_become_a_number(self):
+        source = self.path("empty.npz")
+        self.assertEqual(run("convert", "--rename", "w=", self.checkpoint(), source).returncode, 0)
+        done = self.cat(source)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"name is empty", done.stderr)
+        self.assertNotEqual(self.save(done.stdout, self.path("none.tfrecord")).returncode, 0)
+
     def test_terminals_are_refused(self):
         leader, terminal = os.openpty()
         for command, options in ((["cat", self.checkpoint()], {"stdout": terminal, "stdin": subprocess.DEVNULL}),

@@ -136,6 +136,9 @@ TEST_F(SaveLoad, TensorsThatTheFormatHasNoPlaceForAreRefused) {
   tensors[1].name = "z";
   EXPECT_THAT(SaveTensors(Path("x"), Format("checkpoint"), tensors, {}).status(),
               StatusIs(Code::kAlreadyExists, HasSubstr("two tensors have the name \"z\"")));
+  tensors[1].name = "";
+  EXPECT_THAT(SaveTensors(Path("x"), Format("records"), tensors, {}).status(),
+              StatusIs(Code::kInvalidArgument, HasSubstr("name is empty")));
   tensors[1].name = "a";
   tensors[1].metadata.attributes["unit"] = "m";
   EXPECT_THAT(SaveTensors(Path("x"), Format("safetensors"), tensors, {}).status(),
