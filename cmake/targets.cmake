@@ -6864,6 +6864,19 @@ tensorcask_script_test(tests_tools_graph_test
   TIMEOUT
     300)
 
+tensorcask_script_test(tests_tools_help_examples_test
+  FILES
+    tests/tools/help_examples_test.py
+    tests/tools/tool_testing.py
+    tests/support/case_report.py
+  PROGRAMS
+    tools_tensorcask
+    tools/tensorcask
+  PACKAGE
+    tests/tools
+  TIMEOUT
+    300)
+
 tensorcask_script_test(tests_tools_manual_test
   FILES
     tests/tools/manual_test.py
