@@ -6660,6 +6660,29 @@ tensorcask_script_test(tests_properties_damage_property_test
   TIMEOUT
     300)
 
+tensorcask_script_test(tests_properties_edit_property_test
+  FILES
+    tests/properties/edit_property_test.py
+    tests/properties/array_files.py
+    tests/properties/casts.py
+    tests/properties/decoded.py
+    tests/properties/draws.py
+    tests/properties/formats.py
+    tests/properties/message_files.py
+    tests/properties/pending.py
+    tests/properties/property_testing.py
+    tests/properties/values.py
+    tests/peers/table_forge.py
+    tests/support/case_report.py
+    tests/tools/tool_testing.py
+  PROGRAMS
+    tools_tensorcask
+    tools/tensorcask
+  PACKAGE
+    tests/properties
+  TIMEOUT
+    300)
+
 tensorcask_script_test(tests_properties_reading_property_test
   FILES
     tests/properties/reading_property_test.py

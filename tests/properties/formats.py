@@ -76,7 +76,7 @@ def _safetensors(name, ending, write, read):
         SAFETENSORS,
         write,
         read,
-        lambda name: is_utf8(name) and name != b"__metadata__" and _any_name(name),
+        lambda name: is_utf8(name) and name not in (b"__metadata__", b"tensorcask.crc32c") and _any_name(name),
         fills_bytes,
         file_metadata=True,
     )
