@@ -1,11 +1,16 @@
 #include "tensorcask/tools/tensorproto_text_format.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <cstring>
+#include <limits>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "google/protobuf/repeated_field.h"
 #include "google/protobuf/text_format.h"
 #include "tensorcask/proto/tensor.pb.h"
 #include "tensorcask/serialize/archive/message_file.h"
@@ -41,6 +46,14 @@ absl::StatusOr<DecodedTensor> DecodeText(absl::string_view text, const DecodeOpt
   return DecodeTensorWithMetadata(proto, options);
 }
 
+// True if text keeps each bit: of a NaN it keeps neither sign nor payload.
+template <typename T>
+bool TextKeeps(const google::protobuf::RepeatedField<T>& values) {
+  const T nan = std::numeric_limits<T>::quiet_NaN();  // what the parser makes of "nan"
+  return std::all_of(values.begin(), values.end(),
+                     [&](const T& value) { return !std::isnan(value) || std::memcmp(&value, &nan, sizeof(T)) == 0; });
+}
+
 absl::Status EncodeText(const DecodedTensor& tensor, const EncodeOptions& options, ByteSink* sink) {
   std::string text;
   TensorProto proto;
@@ -50,6 +63,11 @@ absl::Status EncodeText(const DecodedTensor& tensor, const EncodeOptions& option
   EncodeOptions encode = options;
   encode.representation = Representation::kValues;  // numbers that a user can read and edit
   CASK_RETURN_IF_ERROR(EncodeTensor(tensor.view, metadata, encode, &proto));
+  if (!TextKeeps(proto.float_val()) || !TextKeeps(proto.double_val()) || !TextKeeps(proto.scomplex_val()) ||
+      !TextKeeps(proto.dcomplex_val())) {
+    encode.representation = Representation::kContent;
+    CASK_RETURN_IF_ERROR(EncodeTensor(tensor.view, metadata, encode, &proto));
+  }
   if (!google::protobuf::TextFormat::PrintToString(proto, &text)) {
     return absl::InternalError("protobuf could not print the message");
   }

@@ -94,6 +94,20 @@ class Convert(Scratch):
         self.assertEqual(read(self.path("again.ckpt.data-00000-of-00001")), read(prefix + ".data-00000-of-00001"))
         self.assertEqual(read(self.path("again.ckpt.index")), read(prefix + ".index"))
 
+    def test_text_keeps_every_bit_of_a_nan(self):
+        content = b"\x01\x00\xc0\x7f\x00\x00\xc0\xff\x00\x00\xc0\x7f\x00\x00\x80\x3f"  # a payload, a sign, neither; 1
+        for dtype, shape in (("DT_FLOAT", 4), ("DT_COMPLEX64", 2), ("DT_DOUBLE", 2)):
+            data = content if dtype != "DT_DOUBLE" else b"\1" + bytes(5) + b"\xf8\x7f" + bytes(6) + b"\xf0\x3f"
+            escaped = "".join(f"\\{byte:03o}" for byte in data)
+            source = self.write("w.pbtxt", f"dtype: {dtype} tensor_shape {{ dim {{ size: {shape} }} }} tensor_content: '{escaped}'")
+            for name in (f"{dtype}.pbtxt", dtype):
+                done = run("convert", source, self.path(name))
+                self.assertEqual(done.returncode, 0, done.stderr)
+                source = self.path(name)
+            self.assertEqual(read(self.path(dtype + ".data-00000-of-00001"))[: len(data)], data)
+        self.assertEqual(run("convert", self.write("v.pbtxt", "dtype: DT_FLOAT float_val: nan"), self.path("n.pbtxt")).returncode, 0)
+        self.assertIn("float_val: nan", read(self.path("n.pbtxt")).decode())
+
     @with_data
     def test_choosing_and_renaming(self):
         prefix = os.path.join(TENSORFLOW, "tf-mnist-ckpt", "model.ckpt-46900")
