@@ -81,8 +81,9 @@ class Choice:
             self.arguments += [b"--no-checksums"]
         if random.random() < 0.2:
             self.arguments += [b"--alignment=" + random.choice((b"1", b"8", b"256"))]
-        if target.name == "npz" and random.random() < 0.2:
-            self.arguments += [b"--level=default"]
+        self.level = target.name in ("npz", "checkpoint", "records", "tensorproto") and random.random() < 0.25
+        if self.level:
+            self.arguments += [b"--level=" + random.choice((b"default", b"high"))]
 
     def matches(self, name, glob):
         return fnmatch.fnmatchcase(name.decode("latin-1"), glob.decode("latin-1"))
@@ -91,7 +92,7 @@ class Choice:
         """True if each rule that must match something does."""
         names = [name for source in sources for name in source.tensors]
         return (self.include is None or any(self.matches(name, self.include) for name in names)) and (
-            self.rename is None or any(re.search(self.rename.split(b"/")[1], name) for name in names)
+            self.rename is None or any(len(name) <= 4096 and re.search(self.rename.split(b"/")[1], name) for name in names)
         )
 
     def expected(self, sources):
@@ -166,7 +167,7 @@ class Convert(Property):
         self.assert_same_files(before, dry)
         real = run("convert", *arguments)
         self.assert_clean(real)
-        if pending.DRY_RUN_OF_NAMES and not plain and (dry.code, real.code) == (0, 1):
+        if pending.DRY_RUN_OF_NAMES and (dry.code, real.code) == (0, 1):
             self.assert_same_files(before, real)
             return
         self.assertEqual(real.code, dry.code, f"{dry}\n{real}")
@@ -178,6 +179,12 @@ class Convert(Property):
             return
         self.assertEqual(real.lines(b"lost:", b"note:", b"removed:"), dry.lines(b"lost:", b"note:", b"removed:"))
         self.assert_only_destination_changed(before, real, destination)
+        if choice.level and target.name != "npz":  # our readers do not read payloads: without the level again
+            os.mkdir(self.path("plain"))
+            plain = self.path("plain/out" + target.ending)
+            again = run("convert", destination, plain)
+            self.assertEqual(again.code, 0, f"{real}\n{again}")
+            destination = plain
         try:
             found = target.read(destination)
         except Broken as error:

@@ -57,6 +57,8 @@ def names(random, number, plain):
 
 def shape(random, most=60):
     dims, room = [], most
+    if random.random() < 0.05:
+        return (random.choice((200, 1000)),)
     for _ in range(random.choice((0, 1, 1, 2, 2, 3, 4))):
         dim = random.choice((0, 1, 2, 3, 4, 5, 7)) if random.random() < 0.9 else random.randint(1, max(1, room))
         dim = min(dim, room)
@@ -76,6 +78,8 @@ def _element_bytes(random, dtype, elements):
         code = "<f" if dtype == "float32" else "<d"
         special = (0.0, -0.0, 1.5, -2.25, 1e-40, 1e-310, float("inf"), float("-inf"), float("nan"), 46900.0)
         return b"".join(struct.pack(code, random.choice(special)) for _ in range(elements))
+    if random.random() < 0.2:
+        return random.randbytes(size_of(dtype)) * elements
     return random.randbytes(elements * size_of(dtype))
 
 

@@ -30,7 +30,7 @@ if np is not None:
     from casts import nearest
     from decoded import numbers, statistics
     from formats import FORMATS
-    from message_files import records_of
+    from message_files import read_file, records_of
     from property_testing import Property, run, snapshot, unescaped
     from values import count
 
@@ -71,6 +71,8 @@ class Reading(Property):
         self.statistics(path, model)
         self.verified(path, model)
         self.same(path, path)
+        if kind == "records":
+            self.streamed(path)
         self.assert_same_files(before, None)
         self.piped(random, path, model)
 
@@ -167,6 +169,16 @@ class Reading(Property):
     def same(self, a, b):
         done = self.good("diff", "--json", a, b)
         self.assertEqual(json.loads(done.out)["differences"], [], done)
+
+    def streamed(self, path):
+        """Records on standard input are those of the file."""
+        stream = read_file(path)
+        for command in ("ls", "stats"):
+            options = ("--json", "--checksum") if command == "ls" else ("--json",)
+            here, there = (json.loads(self.good(command, *options, where, stdin=stream).out) for where in ("-", path))
+            self.assertEqual(here["tensors"], there["tensors"])
+        self.assertIn(b" whole", self.good("verify", "-", stdin=stream).out)
+        self.assertEqual(json.loads(self.good("diff", "--json", "-", path, stdin=stream).out)["differences"], [])
 
     def piped(self, random, path, model):
         """cat | save, into another format, and diff tells a changed element."""
