@@ -136,7 +136,13 @@ def read_array(data):
 
 def array_bytes(tensor, by_column=False):
     """The bytes of an npy file, which NumPy writes."""
-    if tensor.dtype == "string":
+    descr = dict(tensor.attributes).get(b"npy.descr", b"").decode()
+    if descr.startswith("<U"):
+        values = [value.decode("utf-8", "surrogatepass") for value in string_values(tensor.data)]
+        array = np.array(values, dtype=f"U{max([1, *map(len, values)])}").reshape(tensor.shape)
+    elif descr:
+        array = np.frombuffer(tensor.data, descr).reshape(tensor.shape)
+    elif tensor.dtype == "string":
         values = string_values(tensor.data)
         array = np.array(values, dtype=f"S{max([1, *map(len, values)])}").reshape(tensor.shape)
     else:

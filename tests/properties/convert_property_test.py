@@ -29,7 +29,7 @@ if np is not None:
     import pending
     from formats import FORMATS
     from property_testing import Property, names_it, run, snapshot
-    from values import OPAQUE, Broken, Model, string_values, strings
+    from values import OPAQUE, Broken
 
 
 BYSTANDERS = (
@@ -190,6 +190,8 @@ class Convert(Property):
         except Broken as error:
             raise AssertionError(f"{error}\n{real}") from error
         self.assert_nothing_lost_or_invented(choice, sources, found, target, real)
+        if OPAQUE not in {item.dtype for item in found.tensors.values()}:
+            self.assert_lists(destination, found)
 
     def must_succeed(self, choice, sources, target, overwrite, destination, before):
         """True if nothing stands in the way."""
@@ -237,9 +239,11 @@ class Convert(Property):
                 wanted = wanted._replace(dtype=OPAQUE)
             if not said:
                 self.assertEqual(copy.dtype, wanted.dtype, f"{name!r}\n{done}")
+                if target.name == "tensorproto-text" and wanted.dtype == "string":  # docs/guide/numpy.md
+                    wanted = wanted._replace(attributes=tuple(a for a in wanted.attributes if a[0] != b"npy.descr"))
                 if target.name == "records" and wanted.own_name == to:
                     wanted = wanted._replace(own_name=b"")
-                self.assertEqual(self.metadata(copy), self.metadata(wanted), f"{name!r}\n{done}")
+                self.assertEqual(copy.metadata, wanted.metadata, f"{name!r}\n{done}")
             self.assertEqual(copy.shape, wanted.shape, f"{name!r}\n{done}")
             if copy.dtype == wanted.dtype:
                 self.assertEqual(copy.data, wanted.data, f"{name!r}\n{done}")
@@ -249,12 +253,6 @@ class Convert(Property):
     @staticmethod
     def wanted(choice, item):
         return casts.cast(item, choice.dtype) if choice.dtype else item
-
-    @staticmethod
-    def metadata(item):
-        """U arrays keep their type, but not its width."""
-        attributes = tuple((key, b"<U" if value.startswith(b"<U") else value) for key, value in item.attributes)
-        return attributes, item.device, item.own_name
 
     def assert_metadata(self, sources, found, target, lines, done):
         wanted = {}

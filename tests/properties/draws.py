@@ -5,7 +5,7 @@ import zlib
 
 import formats
 import pending
-from values import BITS, Model, Tensor, count, size_of, strings
+from values import BITS, Model, Tensor, count, size_of, string_values, strings
 
 PLAIN_NAMES = [b"w", b"b", b"dense/kernel", b"dense/bias", b"layers.0.weight", b"layers.1.weight", b"step", b"emb", b"a.b"]
 HOSTILE_NAMES = [
@@ -90,6 +90,7 @@ def tensor(random, dtypes, plain=True):
         dims = (*dims[:3], 4)
     if dtype == "string":
         pool = (b"", b"a", b"text", b"\xff\xfe", "é".encode(), b"x" * 130) + (() if plain else (b"z\0", b"\0"))
+        pool = pool if random.random() < 0.5 else ("é".encode(), b"text", b"")
         return Tensor(dtype, dims, strings([random.choice(pool) for _ in range(count(dims))]))
     return Tensor(dtype, dims, _element_bytes(random, dtype, count(dims)))
 
@@ -100,6 +101,15 @@ def with_metadata(random, item):
     attributes = tuple(sorted((key, random.choice((b"m", b"", b"\0\xff"))) for key in keys))
     own_name = random.choice((b"", b"", b"own", b"\xff\n"))
     return item._replace(attributes=attributes, device=random.choice((b"", b"cuda:1")), own_name=own_name)
+
+
+def with_type_of_numpy(random, item):
+    """The tensor as an array of text or of times, if it can be one."""
+    if item.dtype == "int64":
+        return item._replace(attributes=((b"npy.descr", random.choice((b"<M8[s]", b"<m8[ns]"))),))
+    if item.dtype == "string" and all(formats.is_utf8(value) for value in string_values(item.data)):
+        return item._replace(attributes=((b"npy.descr", b"<U"),))
+    return item
 
 
 def file_metadata(random, some_names):
@@ -120,6 +130,8 @@ def model(random, kind, plain=True):
         item = tensor(random, target.dtypes, plain)
         if target.attributes and random.random() < 0.2:
             item = with_metadata(random, item)
+        if target.name in ("npy", "npz") and random.random() < 0.5:
+            item = with_type_of_numpy(random, item)
         if target.name == "records":
             item = item._replace(own_name=b"")
         if target.holds(name, item):

@@ -11,14 +11,17 @@ Round N of a test always draws the same. By hand, with many more rounds, or with
     TENSORCASK_PROPERTY_ROUNDS=417:418 tests/properties/convert_property_test.py
 """
 
+import json
 import os
 import random
 import re
 import subprocess
 import tempfile
 import unittest
+import zlib
 
 from tool_testing import TOOL, read
+from values import OPAQUE
 
 ROUNDS = os.environ.get("TENSORCASK_PROPERTY_ROUNDS", "")
 
@@ -62,6 +65,11 @@ def snapshot(folder):
             content = os.readlink(path) if os.path.islink(path) else read(path)
             found[os.path.relpath(path, folder)] = os.lstat(path).st_ino, content
     return found
+
+
+def listed_name(entry):
+    """The name of an entry in JSON, as bytes."""
+    return bytes.fromhex(entry["name_hex"]) if "name_hex" in entry else entry["name"].encode("utf-8", "surrogatepass")
 
 
 _ESCAPE = re.compile(rb"\\x([0-9a-f]{2})|\\([0-7]{3})|\\(.)", re.DOTALL)
@@ -108,6 +116,28 @@ class Property(unittest.TestCase):
             text.decode("utf-8")
         if done.code == 2 or (done.code == 1 and not done.out):
             self.assertNotEqual(done.err, b"", done)
+
+    def assert_lists(self, path, model):
+        """ls finds in a file what the model has: names, dtypes, shapes, checksums of elements, metadata."""
+        done = run("ls", "--json", "--checksum", path)
+        self.assert_clean(done)
+        self.assertEqual(done.code, 0, done)
+        document = json.loads(done.out)
+        listed = {listed_name(entry): entry for entry in document["tensors"]}
+        self.assertEqual(len(listed), len(document["tensors"]), done)
+        self.assertEqual(set(listed), set(model.tensors), done)
+        for name, item in model.tensors.items():
+            entry = listed[name]
+            if item.dtype == OPAQUE:
+                continue
+            self.assertEqual((entry["dtype"], tuple(entry["shape"])), (item.dtype, item.shape), done)
+            self.assertEqual(entry["crc32"], f"{zlib.crc32(item.data):08x}", done)
+            self.assertEqual((entry["device"] or "").encode(), item.device, done)
+            keys = {key.decode("utf-8", "replace") for key, _ in item.attributes}
+            self.assertEqual(len(entry["attributes"]), len(keys), done)
+        self.assertEqual(document["totals"]["tensors"], len(model.tensors), done)
+        if document["format"] == "safetensors":
+            self.assertEqual(document["metadata"], model.metadata, done)
 
     def assert_same_files(self, before, done):
         after = snapshot(self.folder)

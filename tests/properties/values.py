@@ -57,7 +57,9 @@ class Tensor(NamedTuple):
 
     @property
     def metadata(self):
-        return self.attributes, self.device, self.own_name
+        """What is to stay; of arrays of text it is the type, not its width."""
+        attributes = tuple((key, b"<U" if value.startswith(b"<U") else value) for key, value in self.attributes)
+        return attributes, self.device, self.own_name
 
 
 class Model(NamedTuple):
