@@ -55,7 +55,8 @@ class Checkpoint(Mapping[str, typing.Any]):
     """The variables of a checkpoint: a read-only mapping of their names to arrays, in the order of the objects.
 
     The name is the one that the program gave the variable (``dense/kernel``) if the checkpoint has it once, and
-    otherwise the path through the objects (``layer_with_weights-0/kernel``). Look-ups take both, also with ``:0``, any
+    otherwise the path through the objects (``layer_with_weights-0/kernel``). Keras 3's ``model.export`` stores each
+    variable a second time, under a private attribute (``_all_variables/0``): the public one has the name. Look-ups take both, also with ``:0``, any
     other path to the same object, and the key of the tensor in the file.
 
     >>> import numpy as np, tensorcask as tc, tensorcask.keras as tck
@@ -75,14 +76,19 @@ class Checkpoint(Mapping[str, typing.Any]):
         keys = [key for key in full_names if key in reader and not key.endswith(_CONFIG)]
         keys += [key for key in reader if key not in full_names and key != _GRAPH]
         uses = collections.Counter(full_names.get(key, "") for key in keys)
+        public = [key for key in keys if not _is_private(key)]
+        public_uses = collections.Counter(full_names.get(key, "") for key in public)
+        owners = {key for key in keys if uses[full_names.get(key, "")] == 1}
+        owners.update(key for key in public if public_uses[full_names.get(key, "")] == 1)
+        owned = {full_names.get(key, "") for key in owners}
         paths = {_path_of(key): key for key in reversed(keys)}
         self._shared: "dict[str, list[str]]" = collections.defaultdict(list)
         self._keys: "dict[str, str]" = {}
         for key in keys:
             name = full_names.get(key, "")
-            if uses[name] > 1 and name:
+            if name and name not in owned:
                 self._shared[name].append(_path_of(key))
-            if not name or uses[name] > 1 or paths.get(name, key) != key:
+            if not name or key not in owners or paths.get(name, key) != key:
                 name = _path_of(key)
             self._keys[key if name in self._keys else name] = key
         self._paths = paths
@@ -293,6 +299,11 @@ def _read_graph(reader: _native.Reader) -> "list[_Node]":
 def _path_of(key: str) -> str:
     """layer/kernel for layer/kernel/.ATTRIBUTES/VARIABLE_VALUE, table/table-keys for table/.ATTRIBUTES/table-keys."""
     return key.removesuffix(_SUFFIX).replace("/.ATTRIBUTES/", "/")
+
+
+def _is_private(key: str) -> bool:
+    """Whether an attribute on the path to the variable is private, as in _all_variables/0."""
+    return any(part.startswith("_") for part in _path_of(key).split("/"))
 
 
 def _prefix_of(path: str) -> str:

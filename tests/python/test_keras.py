@@ -143,6 +143,27 @@ def test_names_that_are_shared_or_absent_give_way_to_paths():
         checkpoint["a"]
 
 
+def test_the_public_one_of_two_variables_has_their_name():
+    """As model.export of Keras 3 stores a model: each variable is in `variables` and again in `_all_variables`."""
+    kernel, bias = "sequential/dense/kernel", "sequential/dense/bias"
+    graph = (
+        node([("variables", 1), ("_all_variables", 2)])
+        + node([("0", 3), ("1", 4), ("2", 7)])
+        + node([("0", 5), ("1", 6)])
+        + node(attributes=[(kernel, "variables/0" + VALUE)])
+        + node(attributes=[(bias, "variables/1" + VALUE)])
+        + node(attributes=[(bias, "_all_variables/0" + VALUE)])
+        + node(attributes=[(kernel, "_all_variables/1" + VALUE)])
+        + node(attributes=[("seed_generator/state", "variables/2" + VALUE)])
+    )
+    save(graph, "variables/0", "variables/1", "variables/2", "_all_variables/0", "_all_variables/1")
+    with tck.open("model") as checkpoint:
+        assert list(checkpoint) == [kernel, bias, "_all_variables/0", "_all_variables/1", "seed_generator/state"]
+        assert checkpoint[kernel] == 0 and checkpoint[bias + ":0"] == 1 and checkpoint["variables/1"] == 1
+        assert checkpoint["_all_variables/0"] == 3
+    assert tck.load("model", names="sequential/*") == {kernel: 0, bias: 1}
+
+
 def test_paths_with_slashes_and_cycles():
     save(node([("a/b.c", 1), ("self", 0)]) + node(attributes=[("", "a.Sb..c" + VALUE)]), "a.Sb..c")
     with tck.open("model") as checkpoint:
