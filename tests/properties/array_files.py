@@ -115,18 +115,31 @@ def write_safetensors_model(path, model, parts=2):
 # --- npy and npz ---
 
 
+def _loaded(stream):
+    """(array, shape). NumPy 1 has no rank above 32: what NumPy 2 reads up to rank 64 is then a flat array, row-major."""
+    version = np.lib.format.read_magic(stream)
+    read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, by_column, dtype = read_header(stream)
+    if len(shape) <= 32:
+        stream.seek(0)
+        return np.lib.format.read_array(stream, allow_pickle=False), shape
+    check(len(shape) <= 64, "NumPy has no rank above 64")
+    check(not by_column or sum(dim != 1 for dim in shape) <= 1, "an order that this reader does not know")
+    return np.frombuffer(stream.read(count(shape) * dtype.itemsize), dtype), shape
+
+
 def read_array(data):
     """A Tensor of the bytes of an npy file, which NumPy reads."""
     stream = io.BytesIO(data)
-    array = np.lib.format.read_array(stream, allow_pickle=False)
+    array, shape = _loaded(stream)
     check(stream.tell() == len(data), "bytes behind the array")
-    shape, dtype = array.shape, array.dtype
+    dtype = array.dtype
     if dtype.kind == "S":
         return Tensor("string", shape, strings(array.ravel().tolist()))
     if dtype.kind == "U":
         values = [value.encode("utf-8", "surrogatepass") for value in array.ravel().tolist()]
         return Tensor("string", shape, strings(values), ((b"npy.descr", b"<U"),))
-    array = np.ascontiguousarray(array).reshape(shape)
+    array = np.ascontiguousarray(array)
     array = array.astype(dtype.newbyteorder("<"), copy=False)
     if dtype.kind in "Mm":
         return Tensor("int64", shape, array.tobytes(), ((b"npy.descr", array.dtype.str.encode()),))

@@ -150,6 +150,9 @@ class Convert(Property):
         target = FORMATS[b]
         made = self.sources(random, a, plain)
         sources = [drawn for _, drawn, _ in made]
+        ranks = [len(item.shape) for one in sources for item in one.tensors.values()]
+        if pending.RANK_ABOVE_64 and target.name in ("npy", "npz") and max(ranks) > 64:
+            return
         if pending.KEY_TWICE and len({key for one in sources for key in one.metadata}) < sum(len(one.metadata) for one in sources):
             return
         destination = self.path("out" + target.ending)
@@ -179,6 +182,8 @@ class Convert(Property):
             return
         self.assertEqual(real.lines(b"lost:", b"note:", b"removed:"), dry.lines(b"lost:", b"note:", b"removed:"))
         self.assert_only_destination_changed(before, real, destination)
+        if not os.path.exists(destination) and target.ending == ".safetensors":  # --shard-size
+            destination += ".index.json"
         if choice.level and target.name != "npz":  # our readers do not read payloads: without the level again
             os.mkdir(self.path("plain"))
             plain = self.path("plain/out" + target.ending)
@@ -241,7 +246,7 @@ class Convert(Property):
                 self.assertEqual(copy.dtype, wanted.dtype, f"{name!r}\n{done}")
                 if target.name == "tensorproto-text" and wanted.dtype == "string":  # docs/guide/numpy.md
                     wanted = wanted._replace(attributes=tuple(a for a in wanted.attributes if a[0] != b"npy.descr"))
-                if target.name == "records" and wanted.own_name == to:
+                if target.name == "records" and wanted.own_name == to:  # a record has one place for a name
                     wanted = wanted._replace(own_name=b"")
                 self.assertEqual(copy.metadata, wanted.metadata, f"{name!r}\n{done}")
             self.assertEqual(copy.shape, wanted.shape, f"{name!r}\n{done}")

@@ -63,7 +63,7 @@ def damaged(random, data):
 class Damage(Property):
     def test_every_format(self):
         kinds = itertools.cycle(FORMATS)
-        self.each_round(20 * len(FORMATS), lambda random: self.damage(random, next(kinds)))
+        self.each_round(12 * len(FORMATS), lambda random: self.damage(random, next(kinds)))
 
     def damage(self, random, kind):
         format_ = FORMATS[kind]

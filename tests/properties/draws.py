@@ -134,6 +134,8 @@ def model(random, kind, plain=True):
             item = with_type_of_numpy(random, item)
         if target.name == "records":
             item = item._replace(own_name=b"")
+        if target.orders and target.name in ("npy", "npz") and len(item.shape) > 32:
+            continue  # Debian's NumPy could not write it
         if target.holds(name, item):
             tensors[name] = item
     if not tensors:

@@ -59,8 +59,8 @@ class Format(NamedTuple):
 
 
 def _numpy_holds(tensor):
-    """NumPy takes zeros behind a string for padding, and has no rank above 64 (above 32 before version 2)."""
-    if len(tensor.shape) > 32:
+    """NumPy takes zeros behind a string for padding, and has no rank above 64."""
+    if len(tensor.shape) > 64:
         return False
     return tensor.dtype != "string" or not any(value.endswith(b"\0") for value in string_values(tensor.data))
 

@@ -10,5 +10,7 @@ DTYPE_OF_ALL_KINDS = True
 DRY_RUN_OF_NAMES = True
 # Of two sources with one key of metadata the first counts.
 KEY_TWICE = True
+# Arrays of a rank above 64 are written, although NumPy cannot read them.
+RANK_ABOVE_64 = True
 # `stats` counts subnormal numbers of small floats by the limits of float32.
 SUBNORMALS_OF_SMALL_FLOATS = True
