@@ -120,6 +120,7 @@ tensorcask_room(io
     serialize/io/internal/paced_sink.cc
     serialize/io/internal/stale_temporaries.cc
     serialize/io/internal/system_files.cc
+    serialize/io/listing_budget.cc
     serialize/io/memory_file_system.cc
     serialize/io/posix_file_system.cc
   HEADERS
@@ -141,6 +142,7 @@ tensorcask_room(io
     serialize/io/internal/stale_temporaries.h
     serialize/io/internal/system_files.h
     serialize/io/internal/write_size.h
+    serialize/io/listing_budget.h
     serialize/io/memory_file_system.h
   LINK
     Tensorcask::tensor
@@ -607,9 +609,11 @@ tensorcask_room(npy
     serialize/npy/internal/npy_encoder.cc
     serialize/npy/internal/npy_header.cc
     serialize/npy/internal/npz_edit.cc
+    serialize/npy/internal/tensor_fields.cc
     serialize/npy/internal/tensor_file.cc
     serialize/npy/internal/tensor_stream.cc
     serialize/npy/npy_reader.cc
+    serialize/npy/npy_types.cc
     serialize/npy/npy_writer.cc
     serialize/npy/npz_reader.cc
     serialize/npy/npz_writer.cc
@@ -634,9 +638,9 @@ tensorcask_room(npy
     Tensorcask::strided
     Tensorcask::tensor
     Tensorcask::zip
-    absl::flat_hash_map
     absl::flat_hash_set
     absl::function_ref
+    absl::hash
     absl::span
     absl::status
     absl::statusor
@@ -3624,6 +3628,26 @@ tensorcask_test(tests_serialize_npy_npy_damage_test
   TIMEOUT
     300)
 
+tensorcask_test(tests_serialize_npy_npy_fields_test
+  SOURCES
+    tests/serialize/npy/npy_fields_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    Tensorcask::npy
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::zip
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/npy
+  TIMEOUT
+    300)
+
 tensorcask_test(tests_serialize_npy_npy_header_test
   SOURCES
     tests/serialize/npy/npy_header_test.cc
@@ -6510,6 +6534,7 @@ tensorcask_script_test(tests_attack_attack_servers_test
 tensorcask_script_test(tests_bombs_bombs_test
   FILES
     tests/bombs/bombs_test.py
+    tests/bombs/npy_bombs.py
     tests/support/case_report.py
     tests/tools/tool_testing.py
   PROGRAMS

@@ -22,6 +22,12 @@ uint64_t ElementBytes(absl::Span<const ArchiveEntry* const> entries) {
   return total;
 }
 
+uint64_t EntryMemory(const ArchiveEntry& entry) {
+  constexpr uint64_t kCopies = 2;
+  return kCopies * (sizeof(ArchiveEntry) + entry.name.size() + entry.encoding.size() + entry.alias_of.size() +
+                    sizeof(int64_t) * (static_cast<uint64_t>(entry.shape.rank()) + entry.strides.size()));
+}
+
 ArchiveEntry DescribeTensor(std::string name, const DecodedTensor& tensor) {
   ArchiveEntry entry;
   entry.name = std::move(name);

@@ -37,6 +37,10 @@ struct ArchiveEntry {
 uint64_t ElementBytes(const ArchiveEntry& entry);
 uint64_t ElementBytes(absl::Span<const ArchiveEntry* const> entries);  // of all together
 
+// The memory that the entry takes in a list, with a copy that a command makes: what a format charges to its
+// ListingBudget before it keeps the entry.
+uint64_t EntryMemory(const ArchiveEntry& entry);
+
 // The entry of a tensor in memory: what a file with a message of the tensor would list. stored_bytes is 0.
 ArchiveEntry DescribeTensor(std::string name, const DecodedTensor& tensor);
 

@@ -26,6 +26,7 @@
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/serialize/io/file_edits.h"
+#include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/serialize/payload/base_lookup.h"
 #include "tensorcask/serialize/payload/payload_options.h"
 #include "tensorcask/tensor/dtype.h"
@@ -48,6 +49,8 @@ struct ArchiveReaderOptions {
   bool lenient = false;
   // npy and npz: the dtype of elements that the file calls opaque (NpyReaderOptions::opaque_dtype).
   DType opaque_dtype = DType::kInvalid;
+  // The memory of the list of tensors, of all archives that have the same budget; null: this archive has its own.
+  std::shared_ptr<ListingBudget> listing = nullptr;
 };
 
 // A format ignores the options that it does not support (ArchiveFormat::traits).

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <map>
+#include <memory>
 #include <set>
 #include <type_traits>
 #include <utility>
@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/archive/internal/sliced_blocks.h"
+#include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/serialize/npy/internal/npz_edit.h"
 #include "tensorcask/serialize/npy/npy_format.h"
 #include "tensorcask/serialize/npy/npy_reader.h"
@@ -22,11 +23,12 @@
 #include "tensorcask/serialize/npy/npz_writer.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
 
 namespace tensorcask {
 namespace {
 
-constexpr uint64_t kStreamedBytes = uint64_t{64} << 20;  // of a deflated tensor that is read in blocks
+constexpr uint64_t kStreamedBytes = uint64_t{8} << 20;  // of a deflated tensor that is read in blocks
 
 NpyReaderOptions ToReaderOptions(const ArchiveReaderOptions& options) {
   NpyReaderOptions read;
@@ -51,7 +53,7 @@ ArchiveEntry ToArchiveEntry(const NpyEntry& from) {
   } else {
     entry.offset = from.data_offset;
   }
-  if (from.fortran_order && from.shape.rank() > 1 && from.field.empty()) {
+  if (from.fortran_order && from.shape.rank() > 1 && from.field().empty()) {
     int64_t stride = 1;
     for (const int64_t dim : from.shape.dims()) {
       entry.strides.push_back(stride);
@@ -83,19 +85,25 @@ class NpyArchiveReader final : public ArchiveReader {
                                                              const ArchiveReaderOptions& options) {
     NpyReaderOptions read = ToReaderOptions(options);
     read.list_object_arrays = kIsNpz;
+    const std::shared_ptr<ListingBudget> listing =
+        options.listing != nullptr ? options.listing : std::make_shared<ListingBudget>(options.limits);
+    read.listing = listing;
     CASK_ASSIGN_OR_RETURN(Reader reader, Reader::Open(path, read));
     const auto is_readable = [](const NpyEntry& entry) { return entry.readable.ok(); };
     if (std::none_of(reader.entries().begin(), reader.entries().end(), is_readable)) {
+      read.listing = nullptr;           // it has been charged
       read.list_object_arrays = false;  // an archive of nothing but Python objects is refused, with the reason
       CASK_RETURN_IF_ERROR(Reader::Open(path, read).status());
     }
-    return std::unique_ptr<ArchiveReader>(new NpyArchiveReader(path, std::move(reader)));
+    std::unique_ptr<NpyArchiveReader> archive(new NpyArchiveReader(path, std::move(reader)));
+    CASK_RETURN_IF_ERROR(archive->List(listing.get()));
+    return std::unique_ptr<ArchiveReader>(std::move(archive));
   }
 
   absl::string_view format() const override { return kIsNpz ? "npz" : "npy"; }
   const std::string& path() const override { return path_; }
   bool has_names() const override {  // fields have names
-    return kIsNpz || reader_.entries().size() != 1 || !reader_.entries()[0].field.empty();
+    return kIsNpz || reader_.entries().size() != 1 || !reader_.entries()[0].field().empty();
   }
   bool strides_are_order() const override { return true; }
   const std::vector<ArchiveEntry>& entries() const override { return entries_; }
@@ -148,10 +156,11 @@ class NpyArchiveReader final : public ArchiveReader {
 
   bool CanReadInBlocks(const ArchiveEntry& entry) const override {
     if (ElementSize(entry.dtype) == 0 || !entry.strides.empty()) return false;
+    const absl::StatusOr<const NpyEntry*> stored = Lookup(entry.name);
+    if (!stored.ok() || (*stored)->shares_pass) return false;
     if (!entry.decoded_bytes.has_value()) return true;
     // A deflated member is inflated from its start, on one thread. Smaller ones are read whole, on several.
-    const auto stored = stored_.find(entry.name);
-    return ElementBytes(entry) > kStreamedBytes && stored != stored_.end() && stored->second.field.empty();
+    return ElementBytes(entry) > kStreamedBytes && (*stored)->field().empty();
   }
   absl::StatusOr<std::unique_ptr<TensorBlocks>> ReadBlocks(const ArchiveEntry& entry,
                                                            uint64_t block_bytes) const override {
@@ -185,8 +194,9 @@ class NpyArchiveReader final : public ArchiveReader {
       }
       report({damage.is_tensor ? EntryName(damage.tensor) : "", path_, 0, damage.status});
     }));
-    for (const ArchiveEntry& entry : entries_) {
-      const NpyEntry& stored = stored_.at(entry.name);
+    for (size_t i = 0; i < entries_.size(); ++i) {
+      const ArchiveEntry& entry = entries_[i];
+      const NpyEntry& stored = reader_.entries()[stored_[i]];
       if (damaged.count(stored.name) != 0) continue;
       if (stored.readable.ok() && not_checked.count(stored.name) == 0) {
         ++census.whole;
@@ -205,29 +215,35 @@ class NpyArchiveReader final : public ArchiveReader {
   }
 
  private:
-  NpyArchiveReader(std::string path, Reader reader) : path_(std::move(path)), reader_(std::move(reader)) {
-    for (const NpyEntry& stored : reader_.entries()) {
-      ArchiveEntry entry = ToArchiveEntry(stored);
-      entry.name = EntryName(stored.name);
-      stored_.emplace(entry.name, stored);
+  NpyArchiveReader(std::string path, Reader reader) : path_(std::move(path)), reader_(std::move(reader)) {}
+
+  absl::Status List(ListingBudget* budget) {
+    const std::vector<NpyEntry>& stored = reader_.entries();
+    stored_.resize(stored.size());
+    for (size_t i = 0; i < stored.size(); ++i) stored_[i] = static_cast<uint32_t>(i);
+    std::sort(stored_.begin(), stored_.end(), [&](uint32_t a, uint32_t b) { return stored[a].name < stored[b].name; });
+    entries_.reserve(stored.size());
+    for (const uint32_t i : stored_) {
+      ArchiveEntry entry = ToArchiveEntry(stored[i]);
+      if (!kIsNpz) entry.name = EntryName(stored[i].name);
+      CASK_RETURN_IF_ERROR(Annotate(budget->Charge(EntryMemory(entry)), path_));
       entries_.push_back(std::move(entry));
     }
-    std::sort(entries_.begin(), entries_.end(),
-              [](const ArchiveEntry& a, const ArchiveEntry& b) { return a.name < b.name; });
+    return absl::OkStatus();
   }
 
   // The array of an npy file has no name of its own.
   std::string EntryName(const std::string& name) const { return name.empty() && !kIsNpz ? NameFromPath(path_) : name; }
 
   absl::StatusOr<const NpyEntry*> Lookup(absl::string_view name) const {
-    CASK_RETURN_IF_ERROR(Find(name).status());
-    return &stored_.at(std::string(name));
+    CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const entry, Find(name));
+    return &reader_.entries()[stored_[entry - entries_.data()]];
   }
 
   const std::string path_;
   const Reader reader_;
-  std::map<std::string, NpyEntry> stored_;  // by the name of the entry
   std::vector<ArchiveEntry> entries_;
+  std::vector<uint32_t> stored_;  // the number of each in the file
 };
 
 NpyFormat ToNpyFormat(const ArchiveWriterOptions& options) {

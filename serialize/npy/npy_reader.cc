@@ -51,7 +51,7 @@ absl::Status ReadFile(npy::TensorFile* file) {
   CASK_RETURN_IF_ERROR(source.ReadAt(prefix.prefix_bytes, absl::MakeSpan(&text[0], text.size())));
   CASK_ASSIGN_OR_RETURN(npy::NpyHeader header, npy::ParseNpyHeader(prefix, text));
   return file->AddArray("", "", std::move(header), std::make_unique<StoredData>(&source, data_offset),
-                        size - data_offset);
+                        size - data_offset, data_offset);
 }
 
 }  // namespace

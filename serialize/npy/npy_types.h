@@ -5,11 +5,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/decode_limits.h"
+#include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/dtype.h"
@@ -51,6 +54,9 @@ struct NpyReaderOptions {
 
   // Open refuses a longer header. NumPy's own limit is 10000.
   uint32_t max_header_bytes = uint32_t{1} << 20;
+
+  // The memory of the list of tensors, of all files that have the same budget; null: this file has its own.
+  std::shared_ptr<ListingBudget> listing = nullptr;
 };
 
 // One tensor of a file: an array, or one field of an array of structures.
@@ -58,8 +64,8 @@ struct NpyEntry {
   // npy: "" for the array. npz: the name of the member without ".npy". A field of a structure: "a.x" for field x of
   // array a, "x" in a file of one array; a nested field has one more ".name".
   std::string name;
-  std::string member;  // npz: the name of the member in the archive
-  std::string field;   // "" if the array has no fields
+  std::string member() const;       // npz: the name of the member in the archive
+  absl::string_view field() const;  // "" if the array has no fields
 
   DType dtype = DType::kInvalid;  // as it is read; kInvalid: the dtype is unknown (see `readable`)
   // As it is read. The dims of a field of several elements follow those of the array.
@@ -76,6 +82,14 @@ struct NpyEntry {
   uint64_t stored_bytes = 0;  // in the file; data_bytes, or what the whole member takes if it is deflated
   // Where the elements begin in the file; of a field, where the first structure begins; 0 if deflated.
   uint64_t data_offset = 0;
+
+  // A field that Read takes from one pass over the structures, together with fields that are read after it.
+  bool shares_pass = false;
+
+  // Parts of the names, which thus are kept once: where the field begins in `name` (npos: the array has no fields), and
+  // what the name of the member has besides.
+  size_t field_at = std::string::npos;
+  absl::string_view member_ending;
 };
 
 struct NpyTensor {

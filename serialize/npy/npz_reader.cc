@@ -25,6 +25,7 @@ namespace tensorcask {
 namespace {
 
 constexpr absl::string_view kSuffix = ".npy";
+constexpr uint64_t kZipHeaderBytes = 30 + 46;  // of a member: before its data, and in the directory; without its name
 
 // What lies behind the first `skipped` bytes of a member.
 class ZipCursor final : public npy::DataCursor {
@@ -112,9 +113,12 @@ absl::Status AddMember(ZipMember member, npy::TensorFile* file) {
   CASK_RETURN_IF_ERROR(stream.Read(absl::MakeSpan(&text[0] + have, text.size() - have)));
   CASK_ASSIGN_OR_RETURN(npy::NpyHeader header, npy::ParseNpyHeader(prefix, text));
   const uint64_t available = member.size_bytes - header_bytes;
+  const uint64_t index_bytes = kZipHeaderBytes + 2 * name.size() + std::min(header_bytes, member.stored_bytes);
   return file->AddArray(
-      is_named_npy ? absl::StripSuffix(name, kSuffix) : absl::string_view(name), name, std::move(header),
-      std::make_unique<ZipData>(&file->source(), std::move(member), header_bytes, options.verify_checksums), available);
+      is_named_npy ? absl::StripSuffix(name, kSuffix) : absl::string_view(name), is_named_npy ? kSuffix : "",
+      std::move(header),
+      std::make_unique<ZipData>(&file->source(), std::move(member), header_bytes, options.verify_checksums), available,
+      index_bytes);
 }
 
 }  // namespace
@@ -128,6 +132,7 @@ absl::StatusOr<NpzReader> NpzReader::Open(std::shared_ptr<const ByteSource> sour
   CASK_RETURN_IF_ERROR(npy::CheckReaderOptions(options));
   CASK_ASSIGN_OR_RETURN(std::vector<ZipMember> members, ReadZipDirectory(*source, options.limits));
   auto file = std::make_unique<npy::TensorFile>(std::move(source), options);
+  file->Reserve(members.size());
   for (ZipMember& member : members) {
     if (member.is_folder()) continue;
     const std::string name = member.name;

@@ -88,39 +88,48 @@ absl::Status RecordBox::Read(absl::Span<char> out) {
   return absl::OkStatus();
 }
 
-ElementReader::ElementReader(RecordBox* box, const NpyHeader* header, const NpyLeaf* leaf, bool allow_odd_bools)
-    : box_(box), header_(header), leaf_(leaf), allow_odd_bools_(allow_odd_bools) {
-  bytes_per_record_ = leaf->item_bytes;
+LeafDecoder::LeafDecoder(const NpyLeaf* leaf, bool allow_odd_bools)
+    : leaf_(leaf), allow_odd_bools_(allow_odd_bools), bytes_per_record_(leaf->item_bytes) {
   dense_bytes_ = leaf->item_bytes;
-  bool dense = true;
   for (size_t axis = leaf->dims.size(); axis-- > 0;) {
-    dense = dense && leaf->byte_strides[axis] == static_cast<int64_t>(dense_bytes_);
-    if (dense) {
-      dense_bytes_ *= static_cast<size_t>(leaf->dims[axis]);
-      ++dense_axes_;
+    const int64_t count = leaf->dims[axis];
+    const int64_t byte_stride = leaf->byte_strides[axis];
+    bytes_per_record_ *= static_cast<size_t>(count);
+    if (count == 1) continue;
+    if (axes_.empty() && byte_stride == static_cast<int64_t>(dense_bytes_)) {
+      dense_bytes_ *= static_cast<size_t>(count);
+    } else if (!axes_.empty() && byte_stride == axes_.back().count * axes_.back().byte_stride) {
+      axes_.back().count *= count;
+    } else {
+      axes_.push_back({count, byte_stride});
     }
-    bytes_per_record_ *= static_cast<size_t>(leaf->dims[axis]);
   }
+  std::reverse(axes_.begin(), axes_.end());
 }
 
-void ElementReader::CopyField(const char* from, size_t axis, char** to) const {
-  if (axis + dense_axes_ == leaf_->dims.size()) {
+void LeafDecoder::TakeAxis(const char* from, size_t axis, char** to) const {
+  if (axis == axes_.size()) {
     std::memcpy(*to, from, dense_bytes_);
     *to += dense_bytes_;
     return;
   }
-  for (int64_t i = 0; i < leaf_->dims[axis]; ++i) CopyField(from + i * leaf_->byte_strides[axis], axis + 1, to);
+  for (int64_t i = 0; i < axes_[axis].count; ++i) TakeAxis(from + i * axes_[axis].byte_stride, axis + 1, to);
+}
+
+void LeafDecoder::Take(const char* records, size_t num_records, size_t record_bytes, char* out) const {
+  for (size_t i = 0; i < num_records; ++i) TakeAxis(records + i * record_bytes + leaf_->offset, 0, &out);
 }
 
 absl::Status ElementReader::ReadFields(absl::Span<char> out) {
   const size_t record_bytes = header_->record_bytes;
   char* to = out.data();
-  size_t records = out.size() / bytes_per_record_;
+  size_t records = out.size() / bytes_per_record();
   while (records > 0) {
     const size_t now = std::min(records, std::max<size_t>(kBlockBytes / record_bytes, 1));
     block_.resize(now * record_bytes);
     CASK_RETURN_IF_ERROR(box_->Read(absl::MakeSpan(&block_[0], block_.size())));
-    for (size_t i = 0; i < now; ++i) CopyField(block_.data() + i * record_bytes + leaf_->offset, 0, &to);
+    decoder_.Take(block_.data(), now, record_bytes, to);
+    to += now * bytes_per_record();
     records -= now;
   }
   return absl::OkStatus();
@@ -129,10 +138,10 @@ absl::Status ElementReader::ReadFields(absl::Span<char> out) {
 absl::Status ElementReader::Read(absl::Span<char> out) {
   if (out.empty()) return absl::OkStatus();
   CASK_RETURN_IF_ERROR(header_->is_structured ? ReadFields(out) : box_->Read(out));
-  return Finish(out);
+  return decoder_.Finish(out);
 }
 
-absl::Status ElementReader::Finish(absl::Span<char> elements) {
+absl::Status LeafDecoder::Finish(absl::Span<char> elements) {
   const size_t component_bytes = ComponentBytes(*leaf_);
   if (leaf_->big_endian && component_bytes > 1) {
     SwapBytes(elements.data(), elements.size() / component_bytes, component_bytes);

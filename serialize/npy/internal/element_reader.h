@@ -55,34 +55,58 @@ class RecordBox {
   uint64_t run_done_ = 0;    // bytes of it that were read
 };
 
+// The elements of one leaf, out of records in memory and in this machine's byte order.
+class LeafDecoder {
+ public:
+  // `leaf` outlives this. With `allow_odd_bools`, bools of other bytes than 0 and 1 are true.
+  LeafDecoder(const NpyLeaf* leaf, bool allow_odd_bools);
+
+  // Bytes of all elements of the leaf in one record.
+  size_t bytes_per_record() const { return bytes_per_record_; }
+
+  // The elements of the records, which begin at `records`, to `out`. Requires: room for them; bytes_per_record() > 0.
+  void Take(const char* records, size_t num_records, size_t record_bytes, char* out) const;
+  // Makes numbers and bools of the next elements, in place.
+  // Errors: DataLoss, with the number of the element, for bools that are neither 0 nor 1 (all bytes are 0 or 1 then,
+  // too).
+  absl::Status Finish(absl::Span<char> elements);
+
+ private:
+  struct Axis {
+    int64_t count;
+    int64_t byte_stride;
+  };
+  void TakeAxis(const char* from, size_t axis, char** to) const;
+
+  const NpyLeaf* leaf_;
+  bool allow_odd_bools_;
+  size_t bytes_per_record_ = 0;
+  std::vector<Axis> axes_;  // around runs of dense elements, outermost first; none of one element
+  size_t dense_bytes_ = 0;  // of a run
+  uint64_t num_read_ = 0;   // elements
+};
+
 class ElementReader {
  public:
-  // All outlive the reader. With `allow_odd_bools`, bools of other bytes than 0 and 1 are true.
-  ElementReader(RecordBox* box, const NpyHeader* header, const NpyLeaf* leaf, bool allow_odd_bools);
+  // All outlive the reader. `allow_odd_bools` as in LeafDecoder.
+  ElementReader(RecordBox* box, const NpyHeader* header, const NpyLeaf* leaf, bool allow_odd_bools)
+      : box_(box), header_(header), decoder_(leaf, allow_odd_bools) {}
 
-  // Bytes of all elements of the leaf in one record. Read is asked for whole records.
-  size_t bytes_per_record() const { return bytes_per_record_; }
+  // Read is asked for whole records.
+  size_t bytes_per_record() const { return decoder_.bytes_per_record(); }
 
   // Fills `out` with the elements of the next records. Requires: out.size() is a multiple of bytes_per_record(), and no
   // more than is left.
-  // Errors: of the cursor; DataLoss, with the number of the element, for bools that are neither 0 nor 1 (all bytes of
-  // `out` are 0 or 1 then, too).
+  // Errors: of the cursor; of LeafDecoder::Finish.
   absl::Status Read(absl::Span<char> out);
 
  private:
   absl::Status ReadFields(absl::Span<char> out);
-  void CopyField(const char* from, size_t axis, char** to) const;
-  absl::Status Finish(absl::Span<char> elements);
 
   RecordBox* box_;
   const NpyHeader* header_;
-  const NpyLeaf* leaf_;
-  bool allow_odd_bools_;
-  size_t bytes_per_record_ = 0;
-  size_t dense_axes_ = 0;   // this many axes of the field, the last ones, lie densely
-  size_t dense_bytes_ = 0;  // of them together
-  uint64_t num_read_ = 0;   // elements
-  std::string block_;       // records
+  LeafDecoder decoder_;
+  std::string block_;  // records
 };
 
 // The strings of `fixed`, elements of `leaf` (kind S or U) one behind the other.

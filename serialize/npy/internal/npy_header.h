@@ -45,8 +45,8 @@ struct NpyLeaf {
   bool big_endian = false;
   uint64_t offset = 0;  // in the record
   // The axes of the elements inside one record, outermost first, and the steps between them in bytes.
-  DimVector dims;
-  DimVector byte_strides;
+  std::vector<int64_t> dims;
+  std::vector<int64_t> byte_strides;
 };
 
 struct NpyHeader {

@@ -32,13 +32,13 @@ absl::StatusOr<std::map<std::string, std::string>> NewMemberNames(const NpzReade
   std::map<std::string, std::string> names;
   for (const auto& [from, to] : edits.renames) {
     CASK_ASSIGN_OR_RETURN(const NpyEntry entry, reader.Find(from));
-    if (!entry.field.empty()) {
+    if (!entry.field().empty()) {
       return absl::InvalidArgumentError(
-          absl::StrCat(reader.path(), ": tensor ", Quoted(from), " is the field ", Quoted(entry.field),
-                       " of an array of structures (", Quoted(entry.member),
+          absl::StrCat(reader.path(), ": tensor ", Quoted(from), " is the field ", Quoted(entry.field()),
+                       " of an array of structures (", Quoted(entry.member()),
                        "), and the header of that array names it; only whole arrays are renamed"));
     }
-    names[entry.member] = absl::StrCat(to, kSuffix);
+    names[entry.member()] = absl::StrCat(to, kSuffix);
   }
   return names;
 }
@@ -48,17 +48,17 @@ absl::StatusOr<std::set<std::string>> RemovedMembers(const NpzReader& reader, co
   std::set<std::string> members;
   for (const std::string& name : edits.removed) {
     CASK_ASSIGN_OR_RETURN(const NpyEntry entry, reader.Find(name));
-    members.insert(entry.member);
+    members.insert(entry.member());
   }
   bool is_left = false;
   for (const NpyEntry& entry : reader.entries()) {
-    if (members.count(entry.member) == 0) {
+    if (members.count(entry.member()) == 0) {
       is_left = true;
     } else if (edits.removed.count(entry.name) == 0) {
       return absl::InvalidArgumentError(absl::StrCat(reader.path(), ": tensor ", Quoted(entry.name),
                                                      " would stay, but it is a field of an array of "
                                                      "structures (",
-                                                     Quoted(entry.member),
+                                                     Quoted(entry.member()),
                                                      "), whose fields are removed together or not at all"));
     }
   }

@@ -57,6 +57,17 @@ absl::StatusOr<TensorView> InTensorOrder(TensorView view, const NpyHeader& heade
   return view.Permute(axes);
 }
 
+// The memory that an entry, its leaf and its places in the tables take.
+uint64_t ListedBytes(const NpyEntry& entry, const NpyLeaf& leaf) {
+  constexpr uint64_t kTables = 64;      // and what an allocator adds
+  constexpr uint64_t kAttribute = 192;  // of the metadata
+  constexpr uint64_t kStatus = 96;
+  return sizeof(NpyEntry) + sizeof(NpyLeaf) + kTables + entry.name.size() + entry.descr.size() +
+         sizeof(int64_t) * (static_cast<uint64_t>(entry.shape.rank()) + 2 * leaf.dims.size()) +
+         (entry.metadata.attributes.empty() ? 0 : kAttribute) +
+         (entry.readable.ok() ? 0 : kStatus + entry.readable.message().size());
+}
+
 // The slice of the elements inside the records; of the records, all.
 absl::StatusOr<TensorView> SliceInside(TensorView view, const NpyHeader& header, const TensorSlice& slice) {
   std::vector<TensorSlice::Extent> extents(view.rank());
@@ -77,11 +88,16 @@ absl::Status CheckReaderOptions(const NpyReaderOptions& options) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<NpyEntry> TensorFile::MakeEntry(absl::string_view key, absl::string_view member, const Array& array,
-                                               const NpyLeaf& leaf) const {
+TensorFile::TensorFile(std::shared_ptr<const ByteSource> source, NpyReaderOptions options)
+    : source_(std::move(source)), options_(std::move(options)), by_name_(0, NameHash{&entries_}, NameEqual{&entries_}) {
+  if (options_.listing == nullptr) options_.listing = std::make_shared<ListingBudget>(options_.limits);
+}
+
+absl::StatusOr<NpyEntry> TensorFile::MakeEntry(absl::string_view key, absl::string_view member_ending,
+                                               const Array& array, const NpyLeaf& leaf) const {
   NpyEntry entry;
-  entry.member = std::string(member);
-  entry.field = leaf.name;
+  entry.member_ending = member_ending;
+  if (array.header.is_structured) entry.field_at = key.empty() ? 0 : key.size() + 1;
   entry.name = !array.header.is_structured ? std::string(key)
                : key.empty()               ? leaf.name
                                            : absl::StrCat(key, ".", leaf.name);
@@ -116,8 +132,9 @@ absl::StatusOr<NpyEntry> TensorFile::MakeEntry(absl::string_view key, absl::stri
   return entry;
 }
 
-absl::Status TensorFile::AddArray(absl::string_view key, absl::string_view member, NpyHeader header,
-                                  std::unique_ptr<ArrayData> data, uint64_t available_bytes) {
+absl::Status TensorFile::AddArray(absl::string_view key, absl::string_view member_ending, NpyHeader header,
+                                  std::unique_ptr<ArrayData> data, uint64_t available_bytes, uint64_t index_bytes) {
+  options_.listing->AddIndex(index_bytes);
   if (header.has_objects) {
     if (!options_.list_object_arrays) {
       const auto leaf = std::find_if(header.leaves.begin(), header.leaves.end(),
@@ -134,24 +151,36 @@ absl::Status TensorFile::AddArray(absl::string_view key, absl::string_view membe
   }
   constexpr size_t kMaxNotes = 100;
   if (!header.has_objects && available_bytes > header.data_bytes && notes_.size() < kMaxNotes) {
+    const std::string member = absl::StrCat(key, member_ending);
     notes_.push_back(absl::StrCat(member.empty() ? "" : absl::StrCat("member ", Quoted(member), ": "),
                                   available_bytes - header.data_bytes, " bytes behind the array are ignored"));
   }
-  arrays_.push_back(std::make_unique<Array>(Array{std::move(header), std::move(data)}));
-  const Array& array = *arrays_.back();
-  for (size_t i = 0; i < array.header.leaves.size(); ++i) {
+  if (header.is_structured && !std::exchange(has_fields_, true)) {
+    CASK_RETURN_IF_ERROR(options_.listing->Charge(ReservedForFields()));
+  }
+  constexpr size_t kMany = 1000;
+  if (header.leaves.size() > kMany) entries_.reserve(entries_.size() + header.leaves.size());
+  arrays_.push_back(std::make_unique<Array>(std::move(header), std::move(data), entries_.size()));
+  Array& array = *arrays_.back();
+  for (NpyLeaf& leaf : array.header.leaves) {
     if (entries_.size() >= LimitOf(options_.limits.max_entries)) {
       return PastLimit("the file has more tensors", "max_entries", options_.limits.max_entries);
     }
-    CASK_ASSIGN_OR_RETURN(NpyEntry entry, MakeEntry(key, member, array, array.header.leaves[i]));
+    CASK_ASSIGN_OR_RETURN(NpyEntry entry, MakeEntry(key, member_ending, array, leaf));
     if (array.header.has_objects && entry.readable.ok()) {
       entry.readable = absl::UnimplementedError("a field of a structure that has Python objects, which are never read");
     }
-    if (!by_name_.emplace(entry.name, entries_.size()).second) {
-      return absl::DataLossError(absl::StrCat("two tensors are named ", Quoted(entry.name)));
-    }
+    CASK_RETURN_IF_ERROR(options_.listing->Charge(ListedBytes(entry, leaf)));
+    std::string().swap(leaf.name);  // an assignment would keep the memory
+    std::string().swap(leaf.descr);
+    entry.shares_pass =
+        array.header.is_structured && entry.readable.ok() &&
+        DecodedBytes({&entry, &array, &leaf}, LimitOf(entry.shape.num_elements())) <= ColumnBudget(array);
     entries_.push_back(std::move(entry));
-    origins_.emplace_back(arrays_.size() - 1, i);
+    array_of_.push_back(static_cast<uint32_t>(arrays_.size() - 1));
+    if (!by_name_.insert(entries_.size() - 1).second) {
+      return absl::DataLossError(absl::StrCat("two tensors are named ", Quoted(entries_.back().name)));
+    }
   }
   return absl::OkStatus();
 }
@@ -162,8 +191,8 @@ void TensorFile::AddOther(absl::string_view member, std::unique_ptr<ArrayData> d
 }
 
 TensorFile::Source TensorFile::SourceOf(size_t index) const {
-  const auto [array, leaf] = origins_[index];
-  return {&entries_[index], arrays_[array].get(), &arrays_[array]->header.leaves[leaf]};
+  const Array& array = *arrays_[array_of_[index]];
+  return {&entries_[index], &array, &array.header.leaves[index - array.first_entry]};
 }
 
 absl::StatusOr<TensorFile::Source> TensorFile::Lookup(absl::string_view name) const {
@@ -171,7 +200,7 @@ absl::StatusOr<TensorFile::Source> TensorFile::Lookup(absl::string_view name) co
   if (found == by_name_.end()) {
     return absl::NotFoundError(absl::StrCat(source_->name(), ": no tensor ", Quoted(name)));
   }
-  return SourceOf(found->second);
+  return SourceOf(*found);
 }
 
 absl::Status TensorFile::About(const absl::Status& status, const NpyEntry& entry) const {
@@ -208,6 +237,16 @@ absl::Status TensorFile::Charge(const Source& source, uint64_t num_elements) con
                    options_.limits.max_expansion);
 }
 
+// A record is in memory as a whole. Of a file as it is, it has as many bytes there.
+absl::Status TensorFile::CheckRecord(const Array& array) const {
+  const uint64_t bytes = array.header.is_structured ? array.header.record_bytes : 0;
+  if (array.data->stored_at().has_value() || bytes <= LimitOf(options_.limits.max_unbacked_bytes)) {
+    return absl::OkStatus();
+  }
+  return PastLimit(absl::StrCat("a deflated structure of ", bytes, " bytes"), "max_unbacked_bytes",
+                   options_.limits.max_unbacked_bytes);
+}
+
 // Reads all elements of the box of `elements` into *dense.
 absl::Status TensorFile::FillElements(const Source& source, ElementReader* elements, Tensor* dense) const {
   const size_t per_record = elements->bytes_per_record();
@@ -237,6 +276,11 @@ absl::Status TensorFile::FillElements(const Source& source, ElementReader* eleme
 // The elements of the records in `box`: dense in the order of the file, seen with the axes of the tensor.
 absl::StatusOr<TensorView> TensorFile::ReadBox(const Source& source, const Box& box) const {
   const NpyHeader& header = source.array->header;
+  if (box.is_whole() && source.entry->shares_pass) {
+    CASK_ASSIGN_OR_RETURN(Tensor dense, ReadField(source));
+    return InTensorOrder(std::move(dense), header);
+  }
+  CASK_RETURN_IF_ERROR(CheckRecord(*source.array));
   DimVector dims = box.lengths;
   dims.insert(dims.end(), source.leaf->dims.begin(), source.leaf->dims.end());
   CASK_ASSIGN_OR_RETURN(const TensorShape shape, TensorShape::Create(dims));
@@ -421,6 +465,7 @@ absl::Status TensorFile::VerifyElements(const Source& source) const {
   const NpyHeader& header = source.array->header;
   const NpyLeaf& leaf = *source.leaf;
   if (leaf.kind != 'b' && leaf.kind != 'U') return VerifyData(*source.array->data, header.data_bytes);
+  CASK_RETURN_IF_ERROR(CheckRecord(*source.array));
   CASK_ASSIGN_OR_RETURN(std::unique_ptr<DataCursor> cursor, source.array->data->Open(ArrayData::Use::kVerify));
   Box box = BoxOf(header, TensorSlice::Full(header.shape.rank()));
   RecordBox records(cursor.get(), box, header.record_bytes);
@@ -450,13 +495,22 @@ absl::Status TensorFile::Verify(absl::string_view name) const {
 }
 
 absl::Status TensorFile::VerifyAll(absl::FunctionRef<void(const NpyDamage&)> report) const {
-  for (size_t i = 0; i < entries_.size(); ++i) {
-    const Source source = SourceOf(i);
-    // Of what cannot be read the checksum is compared (Finish reads all that is left).
-    const absl::Status status =
-        About(source.entry->readable.ok() ? VerifyElements(source) : VerifyData(*source.array->data, 0), *source.entry);
-    if (IsProcessError(status)) return status;
-    if (!status.ok()) report({entries_[i].name, status});
+  for (const std::unique_ptr<Array>& array : arrays_) {
+    std::vector<absl::Status> statuses(array->header.leaves.size());
+    if (array->header.is_structured && !array->header.has_objects) {
+      VerifyFields(*array, absl::MakeSpan(statuses));
+    } else {
+      const Source first = SourceOf(array->first_entry);
+      // Of what cannot be read the checksum is compared (Finish reads all that is left).
+      const absl::Status status = first.entry->readable.ok() ? VerifyElements(first) : VerifyData(*array->data, 0);
+      std::fill(statuses.begin(), statuses.end(), status);
+    }
+    for (size_t i = 0; i < statuses.size(); ++i) {
+      const NpyEntry& entry = entries_[array->first_entry + i];
+      const absl::Status status = About(statuses[i], entry);
+      if (IsProcessError(status)) return status;
+      if (!status.ok()) report({entry.name, status});
+    }
   }
   for (size_t i = 0; i < others_.size(); ++i) {
     const absl::Status status = VerifyData(*others_[i].data, others_[i].size_bytes);

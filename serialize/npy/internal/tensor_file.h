@@ -16,11 +16,13 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
+#include "absl/hash/hash.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/npy/internal/array_data.h"
 #include "tensorcask/serialize/npy/internal/element_reader.h"
@@ -38,16 +40,18 @@ absl::Status CheckReaderOptions(const NpyReaderOptions& options);
 
 class TensorFile {
  public:
-  TensorFile(std::shared_ptr<const ByteSource> source, NpyReaderOptions options)
-      : source_(std::move(source)), options_(std::move(options)) {}
+  TensorFile(std::shared_ptr<const ByteSource> source, NpyReaderOptions options);
 
   const ByteSource& source() const { return *source_; }
   const NpyReaderOptions& options() const { return options_; }
 
-  // Adds the tensors of one array. `available_bytes` lie behind its header. Errors do not name the file: DataLoss if
-  // the data is short or long, or a name is taken; Unimplemented for objects; ResourceExhausted past a limit.
-  absl::Status AddArray(absl::string_view key, absl::string_view member, NpyHeader header,
-                        std::unique_ptr<ArrayData> data, uint64_t available_bytes);
+  void Reserve(size_t num_arrays) { entries_.reserve(num_arrays); }
+  // Adds the tensors of one array, which is the member `key` + `member_ending`. `available_bytes` lie behind its
+  // header; `index_bytes` of the file describe it. Errors do not name the file: DataLoss if the data is short or long,
+  // or a name is taken; Unimplemented for objects; ResourceExhausted past a limit. Requires: `member_ending` is a
+  // literal.
+  absl::Status AddArray(absl::string_view key, absl::string_view member_ending, NpyHeader header,
+                        std::unique_ptr<ArrayData> data, uint64_t available_bytes, uint64_t index_bytes);
   // A member that is no array; `data` is all of it.
   void AddOther(absl::string_view member, std::unique_ptr<ArrayData> data, uint64_t size_bytes);
 
@@ -69,15 +73,38 @@ class TensorFile {
   absl::Status VerifyAll(absl::FunctionRef<void(const NpyDamage&)> report) const;
 
  private:
+  struct Columns;  // in tensor_fields.cc
   struct Array {
-    NpyHeader header;
+    Array(NpyHeader header, std::unique_ptr<ArrayData> data, size_t first_entry);
+    ~Array();
+
+    NpyHeader header;  // without the names and types of its leaves, which the entries have
     std::unique_ptr<ArrayData> data;
+    size_t first_entry;                // those of its leaves follow one another
+    std::unique_ptr<Columns> columns;  // null if the array has no fields
   };
   // One tensor: an entry and where it comes from.
   struct Source {
     const NpyEntry* entry;
     const Array* array;
     const NpyLeaf* leaf;
+  };
+  // Names are kept in the entries alone: the table has their numbers.
+  struct NameHash {
+    using is_transparent = void;
+    const std::vector<NpyEntry>* entries;
+    size_t operator()(absl::string_view name) const { return absl::HashOf(name); }
+    size_t operator()(size_t index) const { return absl::HashOf(absl::string_view((*entries)[index].name)); }
+  };
+  struct NameEqual {
+    using is_transparent = void;
+    const std::vector<NpyEntry>* entries;
+    absl::string_view Name(absl::string_view name) const { return name; }
+    absl::string_view Name(size_t index) const { return (*entries)[index].name; }
+    template <typename A, typename B>
+    bool operator()(const A& a, const B& b) const {
+      return Name(a) == Name(b);
+    }
   };
   class Stream;  // in tensor_stream.cc
   struct Other {
@@ -89,10 +116,11 @@ class TensorFile {
   Source SourceOf(size_t index) const;
   absl::Status About(const absl::Status& status, const NpyEntry& entry) const;
 
-  absl::StatusOr<NpyEntry> MakeEntry(absl::string_view key, absl::string_view member, const Array& array,
+  absl::StatusOr<NpyEntry> MakeEntry(absl::string_view key, absl::string_view member_ending, const Array& array,
                                      const NpyLeaf& leaf) const;
   static uint64_t DecodedBytes(const Source& source, uint64_t num_elements);
   absl::Status Charge(const Source& source, uint64_t num_elements) const;
+  absl::Status CheckRecord(const Array& array) const;
 
   absl::StatusOr<TensorView> ReadPart(const Source& source, const TensorSlice& slice) const;
   absl::StatusOr<TensorView> ReadBox(const Source& source, const Box& box) const;
@@ -101,14 +129,25 @@ class TensorFile {
   absl::StatusOr<TensorView> MapView(const Source& source) const;
   absl::Status VerifyData(const ArrayData& data, uint64_t size_bytes) const;
   absl::Status VerifyElements(const Source& source) const;
+
+  // In tensor_fields.cc: structures, whose records are read once for many fields.
+  using TakeRecords = absl::FunctionRef<void(const char* records, size_t num_records)>;
+  absl::Status ReadRecords(const Array& array, ArrayData::Use use, TakeRecords take) const;
+  uint64_t ReservedForFields() const;
+  uint64_t ColumnBudget(const Array& array) const;
+  std::vector<Source> FieldsToRead(const Source& first) const;
+  absl::Status ReadColumns(const Array& array, absl::Span<const Source> fields) const;
+  absl::StatusOr<Tensor> ReadField(const Source& source) const;
+  void VerifyFields(const Array& array, absl::Span<absl::Status> statuses) const;
   absl::StatusOr<Tensor> DenseTensor(const TensorView& view) const;
 
   std::shared_ptr<const ByteSource> source_;
   NpyReaderOptions options_;
+  bool has_fields_ = false;
   std::vector<std::unique_ptr<Array>> arrays_;
   std::vector<NpyEntry> entries_;
-  std::vector<std::pair<size_t, size_t>> origins_;  // of each entry: its array and its leaf
-  absl::flat_hash_map<std::string, size_t> by_name_;
+  std::vector<uint32_t> array_of_;  // of each entry
+  absl::flat_hash_set<size_t, NameHash, NameEqual> by_name_;
   std::vector<std::string> other_members_;
   std::vector<Other> others_;
   std::vector<std::string> notes_;
