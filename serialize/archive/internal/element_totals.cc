@@ -19,6 +19,7 @@
 
 #include "tensorcask/tensor/base/cpu.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/dtype_visit.h"
 #include "tensorcask/tensor/strided/convert.h"
 
 namespace tensorcask::archive {
@@ -183,6 +184,152 @@ __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,popcnt"))) void AddFlo
 }
 #endif
 
+// Of elements of one byte that are integers.
+struct ByteSums {
+  uint64_t zeros = 0;
+  int min = std::numeric_limits<int>::max();
+  int max = std::numeric_limits<int>::min();
+  int64_t sum = 0;
+  uint64_t squares = 0;
+};
+
+template <typename T>
+void SumBytes(const T* data, size_t size, ByteSums* sums) {
+  for (size_t i = 0; i < size; ++i) {
+    const int x = data[i];
+    sums->zeros += x == 0 ? 1 : 0;
+    sums->min = std::min(sums->min, x);
+    sums->max = std::max(sums->max, x);
+    sums->sum += x;
+    sums->squares += static_cast<uint64_t>(x * x);
+  }
+}
+
+#ifdef __x86_64__
+constexpr size_t kByteLanes = 32;
+constexpr size_t kMostBytes = kByteLanes * 4096;  // of one call: 32-bit sums of squares hold them
+
+template <typename Sum, typename Lanes>
+__attribute__((target("avx2"))) inline int64_t AddLanes(Lanes lanes) {
+  Sum each[sizeof(lanes) / sizeof(Sum)];
+  std::memcpy(each, &lanes, sizeof(lanes));
+  int64_t sum = 0;
+  for (const Sum one : each) sum += static_cast<int64_t>(one);
+  return sum;
+}
+
+// Requires: size is a multiple of kByteLanes, not 0, at most kMostBytes.
+template <typename T>
+__attribute__((target("avx2,popcnt"))) void SumBytesAvx2(const T* data, size_t size, ByteSums* sums) {
+  constexpr bool kSigned = std::is_signed_v<T>;
+  const __m256i zero = _mm256_setzero_si256();
+  const __m256i flip = kSigned ? _mm256_set1_epi8(static_cast<char>(0x80)) : zero;  // to unsigned, in order
+  __m256i least = _mm256_set1_epi8(static_cast<char>(0xff));                        // flipped, likewise most
+  __m256i most = zero;
+  __m256i sum = zero;
+  __m256i squares = zero;
+  for (size_t i = 0; i < size; i += kByteLanes) {
+    const __m256i x = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(data + i));
+    sums->zeros += static_cast<uint64_t>(
+        __builtin_popcount(static_cast<uint32_t>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(x, zero)))));
+    const __m256i flipped = _mm256_xor_si256(x, flip);
+    least = _mm256_min_epu8(least, flipped);
+    most = _mm256_max_epu8(most, flipped);
+    sum = _mm256_add_epi64(sum, _mm256_sad_epu8(flipped, zero));
+    const __m128i low = _mm256_castsi256_si128(x);
+    const __m128i high = _mm256_extracti128_si256(x, 1);
+    const __m256i wide_low = kSigned ? _mm256_cvtepi8_epi16(low) : _mm256_cvtepu8_epi16(low);
+    const __m256i wide_high = kSigned ? _mm256_cvtepi8_epi16(high) : _mm256_cvtepu8_epi16(high);
+    squares = _mm256_add_epi32(squares, _mm256_madd_epi16(wide_low, wide_low));
+    squares = _mm256_add_epi32(squares, _mm256_madd_epi16(wide_high, wide_high));
+  }
+  constexpr int kOffset = kSigned ? 128 : 0;
+  uint8_t lanes[2][kByteLanes];
+  std::memcpy(lanes[0], &least, kByteLanes);
+  std::memcpy(lanes[1], &most, kByteLanes);
+  sums->min = std::min(sums->min, *std::min_element(lanes[0], lanes[0] + kByteLanes) - kOffset);
+  sums->max = std::max(sums->max, *std::max_element(lanes[1], lanes[1] + kByteLanes) - kOffset);
+  sums->sum += AddLanes<int64_t>(sum) - kOffset * static_cast<int64_t>(size);
+  sums->squares += static_cast<uint64_t>(AddLanes<int32_t>(squares));
+}
+#endif
+
+// Integers of one byte: their sums are exact, and so the difference to the origin is taken at the end.
+template <typename T>
+void AddBytes(const T* data, size_t size, ElementTotals* totals) {
+  if (!totals->has_origin) SetOrigin(data[0], totals);
+  ByteSums sums;
+  size_t done = 0;
+#ifdef __x86_64__
+  while (GetCpuFeatures().avx2 && size - done >= kByteLanes) {
+    const size_t some = std::min(kMostBytes, (size - done) / kByteLanes * kByteLanes);
+    SumBytesAvx2(data + done, some, &sums);
+    done += some;
+  }
+#endif
+  SumBytes(data + done, size - done, &sums);
+  const auto n = static_cast<double>(size);
+  const auto sum = static_cast<double>(sums.sum);
+  totals->count += size;
+  totals->zeros += sums.zeros;
+  totals->min = std::min<double>(totals->min, sums.min);
+  totals->max = std::max<double>(totals->max, sums.max);
+  totals->sum += sum - n * totals->origin;
+  totals->squares += static_cast<double>(sums.squares) - 2 * totals->origin * sum + n * totals->origin * totals->origin;
+}
+
+// The type of a float or an integer of fewer than 8 bits, in one byte.
+template <typename T, typename = void>
+struct ByteType {
+  static constexpr bool kIsSmall = false;
+};
+template <typename T>
+struct ByteType<T, std::enable_if_t<sizeof(T) == 1 && (T::Format::kExponentBits > 0)>> {
+  static constexpr bool kIsSmall = true;
+  static double Value(uint8_t bits) { return static_cast<float>(T::FromBits(bits)); }
+  static double SmallestNormal() {  // 0: the type has no subnormal numbers
+    return T::Format::kMantissaBits == 0 ? 0 : std::ldexp(1.0, 1 - T::Format::kBias);
+  }
+};
+template <typename T>
+struct ByteType<T, std::enable_if_t<(T::kBits < 8)>> {
+  static constexpr bool kIsSmall = true;
+  static double Value(uint8_t bits) { return T::FromBits(bits).value(); }
+  static double SmallestNormal() { return 0; }
+};
+
+// Counts how often each byte occurs, and adds its value as often.
+template <typename T>
+void AddByValue(const uint8_t* data, size_t size, ElementTotals* totals) {
+  uint64_t counts[256] = {};
+  for (size_t i = 0; i < size; ++i) ++counts[data[i]];
+  totals->count += size;
+  for (int bits = 0; bits < 256; ++bits) {
+    const uint64_t count = counts[bits];
+    if (count == 0) continue;
+    const double value = ByteType<T>::Value(static_cast<uint8_t>(bits));
+    if (std::isnan(value)) {
+      totals->nans += count;
+      continue;
+    }
+    if (std::isinf(value)) {
+      totals->infinities += count;
+      continue;
+    }
+    if (value == 0) {
+      totals->zeros += count;
+    } else if (std::abs(value) < ByteType<T>::SmallestNormal()) {
+      totals->subnormals += count;
+    }
+    if (!totals->has_origin) SetOrigin(value, totals);
+    totals->min = std::min(totals->min, value);
+    totals->max = std::max(totals->max, value);
+    const double distance = value - totals->origin;
+    totals->sum += static_cast<double>(count) * distance;
+    totals->squares += static_cast<double>(count) * distance * distance;
+  }
+}
+
 // Of 16-bit floats, which are converted before they are added: elements with this exponent 0 and another mantissa.
 uint64_t CountSubnormals16(const TensorView& block, uint16_t exponent) {
   const absl::string_view bytes = block.bytes();
@@ -245,11 +392,14 @@ absl::Status ElementTotals::Add(const TensorView& block) {
     case DType::kInt32:
       AddScalars(block.data<int32_t>(), size, this);
       return absl::OkStatus();
+    case DType::kBool:
     case DType::kUint8:
-      AddScalars(block.data<uint8_t>(), size, this);
+    case DType::kQuint8:
+      AddBytes(reinterpret_cast<const uint8_t*>(block.bytes().data()), size, this);
       return absl::OkStatus();
     case DType::kInt8:
-      AddScalars(block.data<int8_t>(), size, this);
+    case DType::kQint8:
+      AddBytes(reinterpret_cast<const int8_t*>(block.bytes().data()), size, this);
       return absl::OkStatus();
     case DType::kUint32:
     case DType::kQint32: {
@@ -260,6 +410,16 @@ absl::Status ElementTotals::Add(const TensorView& block) {
     default:
       break;
   }
+  bool is_added = false;
+  CASK_RETURN_IF_ERROR(VisitDType(block.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if constexpr (ByteType<T>::kIsSmall) {
+      AddByValue<T>(reinterpret_cast<const uint8_t*>(block.bytes().data()), size, this);
+      is_added = true;
+    }
+    return absl::OkStatus();
+  }));
+  if (is_added) return absl::OkStatus();
   // Every other number is a float32 exactly.
   CASK_ASSIGN_OR_RETURN(const TensorView wide, ConvertTo(block, DType::kFloat32));
   const uint64_t before = subnormals;

@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -83,6 +84,65 @@ TEST(ElementTotals, ALargeMeanDoesNotHideASmallSpread) {
   archive::AddFloats(values.data(), values.size(), &totals);
   EXPECT_DOUBLE_EQ(totals.mean(), 1e6 + 0.5);
   EXPECT_DOUBLE_EQ(totals.standard_deviation(), 0.5);
+}
+
+template <typename T>
+Tensor TensorOf(DType dtype, const std::vector<T>& values) {
+  Tensor tensor = *Tensor::Create(dtype, TensorShape({static_cast<int64_t>(values.size())}));
+  std::memcpy(tensor.mutable_bytes().data(), values.data(), values.size() * sizeof(T));
+  return tensor;
+}
+
+// As elements of 32 bits have them, which take another path.
+TEST(ElementTotals, OfBytesAreThoseOfWideIntegers) {
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    const bool is_signed = seed % 2 == 0;
+    const size_t size = 1 + random() % (seed < 40 ? 200 : 300000);
+    const int low = is_signed ? -128 : 0;
+    const int spread = 1 + static_cast<int>(random() % 256);
+    std::vector<uint8_t> bytes(size);
+    std::vector<int32_t> wide(size);
+    for (size_t i = 0; i < size; ++i) {
+      wide[i] = low + static_cast<int>(random() % spread);
+      bytes[i] = static_cast<uint8_t>(wide[i]);
+    }
+    archive::ElementTotals a;
+    archive::ElementTotals b;
+    ASSERT_OK(a.Add(TensorOf(is_signed ? DType::kInt8 : DType::kUint8, bytes)));
+    ASSERT_OK(b.Add(TensorOf(DType::kInt32, wide)));
+    EXPECT_EQ(a.count, b.count);
+    EXPECT_EQ(a.zeros, b.zeros);
+    EXPECT_EQ(a.min, b.min);
+    EXPECT_EQ(a.max, b.max);
+    EXPECT_EQ(a.sum, b.sum);  // of integers, and so exact
+    EXPECT_EQ(a.squares, b.squares);
+  }
+}
+
+// The subnormal numbers of a type are those whose exponent is 0 and whose mantissa is not.
+TEST(ElementTotals, CountSubnormalsByTheLimitsOfTheType) {
+  struct Row {
+    DType dtype;
+    int bits;      // in use
+    int mantissa;  // bits
+    bool has_sign = true;
+  };
+  for (const Row& row :
+       {Row{DType::kFloat8E5m2, 8, 2}, Row{DType::kFloat8E4m3, 8, 3}, Row{DType::kFloat8E3m4, 8, 4},
+        Row{DType::kFloat8E4m3fn, 8, 3}, Row{DType::kFloat8E4m3fnuz, 8, 3}, Row{DType::kFloat8E4m3b11fnuz, 8, 3},
+        Row{DType::kFloat8E5m2fnuz, 8, 2}, Row{DType::kFloat8E8m0fnu, 8, 0, false}, Row{DType::kFloat6E2m3, 6, 3},
+        Row{DType::kFloat6E3m2, 6, 2}, Row{DType::kFloat4E2m1, 4, 1}}) {
+    SCOPED_TRACE(DTypeName(row.dtype));
+    std::vector<uint8_t> all;
+    for (int bits = 0; bits < 1 << row.bits; ++bits) all.push_back(static_cast<uint8_t>(bits));
+    archive::ElementTotals totals;
+    ASSERT_OK(totals.Add(TensorOf(row.dtype, all)));
+    const uint64_t of_a_sign = (uint64_t{1} << row.mantissa) - 1;
+    EXPECT_EQ(totals.subnormals, row.has_sign ? 2 * of_a_sign : 0);
+    EXPECT_EQ(totals.count, all.size());
+  }
 }
 
 // Writes one tensor of 1000 x 1000: (i % 1000) - 250, with a zero of its own at the end.
