@@ -3198,6 +3198,7 @@ tensorcask_test(tests_serialize_exchange_channel_waits_test
     Tensorcask::exchange
     Tensorcask::strided
     Tensorcask::tensor
+    Tensorcask::wire
     absl::status
     absl::statusor
     absl::time

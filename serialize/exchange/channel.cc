@@ -5,6 +5,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -111,6 +113,21 @@ class Channel::State {
   // ---- Receiving ----------------------------------------------------------------------------------------------------
 
   absl::StatusOr<Message> Receive(Deadline deadline) {
+    const std::lock_guard<std::timed_mutex> lock(receiving_);
+    if (kept_.empty()) return ReceiveNext(deadline);
+    Message message = std::move(kept_.front());
+    kept_.pop_front();
+    return message;
+  }
+
+  // For an error that only the caller finds.
+  absl::Status BreakReceiving(absl::Status status) {
+    Break(status, &receive_error_);
+    return status;
+  }
+
+ private:
+  absl::StatusOr<Message> ReceiveNext(Deadline deadline) {
     if (saw_goodbye_) return End();
     CASK_RETURN_IF_ERROR(CheckOpen(receive_error_));
     BreakOnException guard(this, &receive_error_);
@@ -134,13 +151,6 @@ class Channel::State {
     return *std::move(message);
   }
 
-  // For an error that only the caller finds.
-  absl::Status BreakReceiving(absl::Status status) {
-    Break(status, &receive_error_);
-    return status;
-  }
-
- private:
   // Breaks a direction if an exception passes, because how much was transferred is then unknown.
   class BreakOnException {
    public:
@@ -178,7 +188,23 @@ class Channel::State {
     }
     const absl::Status said = SendFrame(FrameType::kGoodbye, "", {}, deadline);
     // A peer that has said goodbye may be gone, and does not wait for ours.
-    return absl::IsUnavailable(said) && saw_goodbye_ ? absl::OkStatus() : said;
+    return absl::IsUnavailable(said) && PeerSaidGoodbye(deadline) ? absl::OkStatus() : said;
+  }
+
+  // After a send that failed: whether the peer said goodbye before it went. Reads what the peer sent until then, and
+  // keeps its messages for Receive. The buffer of a socket holds all of that, so a peer that sends more has not gone.
+  bool PeerSaidGoodbye(Deadline deadline) {
+    constexpr uint64_t kMaxKeptBytes = uint64_t{4} << 20;
+    const absl::Duration wait = std::min(deadline.remaining(), absl::Hours(1));
+    const std::unique_lock<std::timed_mutex> lock(receiving_, absl::ToChronoNanoseconds(wait));
+    if (!lock.owns_lock()) return saw_goodbye_;
+    const uint64_t before = received_bytes_;
+    while (!saw_goodbye_ && received_bytes_ - before <= kMaxKeptBytes) {
+      absl::StatusOr<Message> message = ReceiveNext(deadline);
+      if (!message.ok()) break;
+      kept_.push_back(*std::move(message));
+    }
+    return saw_goodbye_;
   }
 
   void Break(const absl::Status& error, absl::Status* direction) {
@@ -213,6 +239,7 @@ class Channel::State {
     }
     ReceivedFrame frame;
     CASK_RETURN_IF_ERROR(frames_.Receive(&frame, deadline));
+    received_bytes_ += exchange::kFrameHeaderBytes + frame.header.body_bytes + frame.header.inline_bytes;
     const FrameType type = frame.header.type;
     switch (type) {
       case FrameType::kHello:
@@ -255,9 +282,12 @@ class Channel::State {
   bool is_closed_ = false;
   absl::Status close_status_;
 
-  // Used by the receiving thread only.
+  // Used by the receiving thread, and by Close after the peer has gone.
+  std::timed_mutex receiving_;
   exchange::FrameReceiver frames_;
   absl::Status receive_error_;
+  uint64_t received_bytes_ = 0;           // of all frames
+  std::deque<Message> kept_;              // have been received and not returned
   std::atomic<bool> saw_goodbye_{false};  // read by the sending thread, too
 };
 

@@ -106,9 +106,11 @@ class Channel {
 
   // Waits until the peer has received everything that was sent, sends it a goodbye (without one the peer would report
   // that this side died), and ends both directions. Belongs to the sending thread. OK: the peer received every message.
+  // A peer that received everything, said goodbye and is gone is OK, too: Close reads what it sent until then. Receive
+  // returns those messages later.
   // Errors: that of an earlier Send; DeadlineExceeded or Unavailable if the peer did not receive everything;
-  // Unavailable if it has closed its socket and Receive has not returned its goodbye. A second call returns the same.
-  // The destructor closes, too, but does not wait.
+  // Unavailable if it is gone and said no goodbye, as a process that was killed. A second call returns the same. The
+  // destructor closes, too, but does not wait.
   absl::Status Close(Deadline deadline);
   // Ends both directions at once. May be called from any thread at any time.
   void Shutdown();

@@ -8,11 +8,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/clock.h"
+#include "absl/types/span.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/exchange/channel.h"
+#include "tensorcask/serialize/exchange/internal/frame.h"
 #include "tensorcask/serialize/exchange/shared_memory.h"
 #include "tensorcask/serialize/exchange/unix_socket.h"
+#include "tensorcask/serialize/wire/decoded_tensor.h"
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/dtype.h"
@@ -130,6 +133,67 @@ TEST(Channel, TheSecondSideToCloseSucceedsIfNothingWasLost) {
     EXPECT_THAT(pair.b.Receive(kLong), StatusIs(Code::kOutOfRange, HasSubstr("the other side has ended")));
     const absl::Status closed = pair.b.Close(kLong);
     EXPECT_EQ(closed.code(), received ? Code::kOk : Code::kUnavailable) << closed;
+  }
+}
+
+// A consumer that takes one tensor and is gone, by Close or by its destructor, has received it, whatever the other side
+// did meanwhile: both sides know that.
+TEST(Channel, AConsumerThatTakesATensorAndLeavesHasReceivedIt) {
+  constexpr int kRuns = 100;
+  for (const bool closes : {true, false}) {
+    for (const int64_t size : {2, 100'000}) {
+      for (int run = 0; run < kRuns; ++run) {
+        Pair pair = MakePair();
+        absl::Status consumed;
+        std::thread consumer([&] {
+          Channel channel = std::move(pair.b);
+          consumed = channel.ReceiveTensor(kLong).status();
+          if (consumed.ok() && closes) consumed = channel.Close(kLong);
+        });
+        const absl::Status sent = pair.a.SendTensor(Counting(TensorShape({size}), CpuAllocator::Default()), {}, kLong);
+        const absl::Status closed = pair.a.Close(kLong);
+        consumer.join();
+        ASSERT_OK(sent);
+        ASSERT_OK(closed) << (closes ? "Close" : "destructor") << ", run " << run;
+        ASSERT_OK(consumed) << "run " << run;
+      }
+    }
+  }
+}
+
+// What the peer sent before its goodbye is not lost when Close looks for the goodbye.
+TEST(Channel, CloseKeepsMessagesThatCameBeforeTheGoodbye) {
+  Message message;
+  message.topic = "last words";
+  const Caught caught = Catch(message);
+  testing::Frame goodbye;
+  goodbye.header.type = exchange::FrameType::kGoodbye;
+  goodbye.header.sequence = 2;
+  Victim victim;
+  victim.Play(caught.hello + caught.message.bytes() + goodbye.bytes());
+  std::string hello(caught.hello.size(), '\0');
+  ASSERT_OK(victim.peer.ReceiveExactly(absl::MakeSpan(hello), kLong));
+  victim.peer.Shutdown();
+  ASSERT_OK(victim.channel.Close(kLong));
+  ASSERT_OK_AND_ASSIGN(const Message received, victim.channel.Receive(kLong));
+  EXPECT_EQ(received.topic, "last words");
+  EXPECT_THAT(victim.channel.Receive(kLong), StatusIs(Code::kOutOfRange));
+}
+
+// A peer that received everything and was killed says no goodbye.
+TEST(Channel, CloseTellsADeathFromAGoodbye) {
+  const Caught caught = Catch({});
+  testing::Frame goodbye;
+  goodbye.header.type = exchange::FrameType::kGoodbye;
+  goodbye.header.sequence = 1;
+  for (const bool says_goodbye : {true, false}) {
+    Victim victim;
+    victim.Play(caught.hello + (says_goodbye ? goodbye.bytes() : std::string()));
+    ASSERT_OK(victim.channel.Send({}, kLong));
+    std::string all(caught.hello.size() + caught.message.bytes().size(), '\0');
+    ASSERT_OK(victim.peer.ReceiveExactly(absl::MakeSpan(all), kLong));
+    victim.peer.Shutdown();
+    EXPECT_EQ(victim.channel.Close(kLong).code(), says_goodbye ? Code::kOk : Code::kUnavailable);
   }
 }
 
