@@ -1906,6 +1906,27 @@ tensorcask_test(tests_serialize_archive_save_load_test
   TIMEOUT
     60)
 
+tensorcask_test(tests_serialize_archive_sizes_test
+  SOURCES
+    tests/serialize/archive/sizes_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::archive
+    Tensorcask::payload
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::wire
+    absl::statusor
+    absl::strings
+    tests_serialize_checkpoint_checkpoint_testing
+    tests_serialize_checkpoint_v1_testing
+    tests_support_status_matchers
+    tests_support_temp_folder
+  PACKAGE
+    tests/serialize/archive
+  TIMEOUT
+    900)
+
 tensorcask_test(tests_serialize_archive_summarize_test
   SOURCES
     tests/serialize/archive/summarize_test.cc
@@ -6535,7 +6556,6 @@ tensorcask_script_test(tests_attack_attack_servers_test
 tensorcask_script_test(tests_bombs_bombs_test
   FILES
     tests/bombs/bombs_test.py
-    tests/bombs/npy_bombs.py
     tests/support/case_report.py
     tests/tools/tool_testing.py
   PROGRAMS

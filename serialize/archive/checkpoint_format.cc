@@ -67,6 +67,14 @@ bool IsV1(const std::string& path) {
   return file.ok() && EndsAsTable(**file);
 }
 
+// Where the checkpoint may be that the state file of `folder` calls the latest. A folder that was copied or moved still
+// names its old place, so a checkpoint of the same name in this folder comes before that of an absolute path.
+std::vector<std::string> LatestPaths(const std::string& folder, const std::string& latest) {
+  const std::string here = absl::StrCat(folder, "/", latest.substr(latest.rfind('/') + 1));
+  if (absl::StartsWith(latest, "/")) return {here, latest};
+  return {absl::StrCat(folder, "/", latest), here};
+}
+
 ArchiveEntry ToArchiveEntry(const CheckpointEntry& from) {
   ArchiveEntry entry;
   entry.name = from.name;
@@ -85,6 +93,11 @@ ArchiveEntry ToArchiveEntry(const CheckpointEntry& from) {
   entry.shard = from.shard;
   entry.offset = from.offset;
   return entry;
+}
+
+// A V1 checkpoint is one file, which has the index and the elements.
+bool IsVersionOne(const CheckpointReader& reader) {
+  return reader.num_shards() == 1 && reader.DataPath(0) == reader.prefix();
 }
 
 // The checksum covers the bytes in the file, which are swapped in a file of a big-endian machine.
@@ -168,8 +181,10 @@ class CheckpointArchiveReader final : public ArchiveReader {
   absl::StatusOr<TensorMetadata> Metadata(absl::string_view name) const override { return reader_.Metadata(name); }
 
   // A delta reads its whole base for each slice, and the pieces of a sliced tensor have checksums of their own, which a
-  // slice need not cover: both are read whole.
+  // slice need not cover. A V1 checkpoint has no checksum of a tensor, and finds a slice by reading the tensor. All of
+  // them are read whole.
   bool CanReadInBlocks(const ArchiveEntry& entry) const override {
+    if (IsVersionOne(reader_)) return false;
     if (ElementSize(entry.dtype) == 0 || entry.pieces > 0 || !entry.strides.empty()) return false;
     return entry.encoding == EntryFormName(EntryForm::kPlain) || entry.encoding == EntryFormName(EntryForm::kGuarded) ||
            (entry.decoded_bytes.has_value() && !absl::StrContains(entry.encoding, "delta"));
@@ -317,9 +332,9 @@ std::vector<std::string> CheckpointArchiveFormat::FindIn(const std::string& fold
   if (has("checkpoint")) {
     const absl::StatusOr<CheckpointState> state = ReadCheckpointState(absl::StrCat(folder, "/checkpoint"));
     if (state.ok() && !state->latest.empty()) {
-      const std::string latest =
-          absl::StartsWith(state->latest, "/") ? state->latest : absl::StrCat(folder, "/", state->latest);
-      if (IsFile(absl::StrCat(latest, ".index")) || IsV1(latest)) return {latest};
+      for (const std::string& latest : LatestPaths(folder, state->latest)) {
+        if (IsFile(absl::StrCat(latest, ".index")) || IsV1(latest)) return {latest};
+      }
     }
   }
   if (has("saved_model.pb") && has("variables")) {

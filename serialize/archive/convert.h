@@ -15,7 +15,7 @@
 // so memory does not depend on the size of such tensors. But these must fit in memory, one at a time, with up to
 // kReadAheadBytes of the next ones:
 //   - from any format: strings and other objects; tensors with strides, which the target keeps
-//   - from a checkpoint: deltas, and tensors that are stored in slices
+//   - from a checkpoint: deltas, and tensors that are stored in slices; all tensors of a V1 checkpoint
 //   - from npz: deflated members. From safetensors: elements below 8 bits
 //   - from records and messages: payloads, values in typed fields, elements with a checksum of their own
 //   - to a checkpoint, records or a message with ArchiveWriterOptions::level above kStored: the encoder first

@@ -16,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/archive/all_formats.h"
 #include "tensorcask/serialize/archive/archive.h"
+#include "tensorcask/serialize/archive/checkpoint_format.h"
 #include "tensorcask/serialize/archive/convert.h"
 #include "tensorcask/serialize/archive/edit.h"
 #include "tensorcask/serialize/archive/npy_format.h"
@@ -165,6 +166,34 @@ TEST(FindArchives, FindsWhatTwoFormatsRecognizeOnce) {
 }
 
 // ---- V1 checkpoints -------------------------------------------------------------------------------------------------
+
+// TensorFlow writes absolute paths for a checkpoint outside of its working folder. The folder may be a copy of another
+// machine's.
+TEST(FindArchives, FindsTheLatestCheckpointOfAFolderThatWasMoved) {
+  const TempFolder folder;
+  const AllFormats formats;
+  const CheckpointArchiveFormat checkpoints;
+  for (const char* const name : {"old/step-2", "run/step-1", "run/step-2"}) {
+    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveWriter> writer, CreateArchive(folder.Path(name), checkpoints));
+    ASSERT_OK(writer->Finish());
+  }
+  const std::string run = folder.Path("run");
+  for (const std::string& latest : {std::string("step-2"), std::string("/gone/run/step-2"), folder.Path("old/step-2"),
+                                    std::string("gone/step-2")}) {
+    folder.Write("run/checkpoint", absl::StrCat("model_checkpoint_path: \"", latest, "\"\n"));
+    EXPECT_THAT(checkpoints.FindIn(run, {"checkpoint", "step-1.index", "step-2.index"}), ElementsAre(run + "/step-2"))
+        << latest;
+    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveReader> reader, OpenArchive(run, formats.list()));
+    EXPECT_EQ(reader->path(), run + "/step-2");
+  }
+  // Elsewhere, as the file says.
+  folder.Write("run/checkpoint", absl::StrCat("model_checkpoint_path: \"", folder.Path("old/step-3"), "\"\n"));
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveWriter> writer,
+                       CreateArchive(folder.Path("old/step-3"), checkpoints));
+  ASSERT_OK(writer->Finish());
+  EXPECT_THAT(checkpoints.FindIn(run, {"checkpoint", "step-1.index", "step-2.index"}),
+              ElementsAre(folder.Path("old/step-3")));
+}
 
 TEST(FindArchives, FindsCheckpointsOfV1) {
   const TempFolder folder;
