@@ -432,6 +432,7 @@ tensorcask_room(checkpoint
     serialize/checkpoint/format/stored_variants.cc
     serialize/checkpoint/format/string_codec.cc
     serialize/checkpoint/internal/choose_num_shards.cc
+    serialize/checkpoint/internal/edit_graph.cc
     serialize/checkpoint/internal/edit_index.cc
     serialize/checkpoint/internal/index_walk.cc
     serialize/checkpoint/internal/make_folder.cc
@@ -480,6 +481,7 @@ tensorcask_room(checkpoint
     serialize/checkpoint/format/stored_variants.h
     serialize/checkpoint/format/string_codec.h
     serialize/checkpoint/internal/choose_num_shards.h
+    serialize/checkpoint/internal/edit_graph.h
     serialize/checkpoint/internal/edit_index.h
     serialize/checkpoint/internal/index_walk.h
     serialize/checkpoint/internal/make_folder.h
@@ -715,6 +717,7 @@ tensorcask_room(archive
     serialize/archive/internal/content_blocks.cc
     serialize/archive/internal/element_totals.cc
     serialize/archive/internal/file_hints.cc
+    serialize/archive/internal/graph_items.cc
     serialize/archive/internal/read_ahead.cc
     serialize/archive/internal/similar_names.cc
     serialize/archive/internal/slice_order.cc
@@ -745,6 +748,7 @@ tensorcask_room(archive
     serialize/archive/internal/content_blocks.h
     serialize/archive/internal/element_totals.h
     serialize/archive/internal/file_hints.h
+    serialize/archive/internal/graph_items.h
     serialize/archive/internal/read_ahead.h
     serialize/archive/internal/similar_names.h
     serialize/archive/internal/slice_order.h
@@ -1879,6 +1883,25 @@ tensorcask_test(tests_serialize_archive_edit_test
     tests_support_crash_file_system
     tests_support_crash_model
     tests_support_faulty_file_system
+    tests_support_status_matchers
+    tests_support_temp_folder
+  PACKAGE
+    tests/serialize/archive
+  TIMEOUT
+    60)
+
+tensorcask_test(tests_serialize_archive_graph_items_test
+  SOURCES
+    tests/serialize/archive/graph_items_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::archive
+    Tensorcask::checkpoint
+    Tensorcask::tensor
+    Tensorcask::wire
+    absl::status
+    absl::statusor
+    absl::strings
     tests_support_status_matchers
     tests_support_temp_folder
   PACKAGE

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "tensorcask/serialize/archive/internal/graph_items.h"
 #include "tensorcask/serialize/archive/internal/read_ahead.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/glob.h"
@@ -39,7 +40,8 @@ class Planner {
       : target_(target), traits_(target.traits()), options_(options) {}
 
   absl::Status AddSource(const ArchiveReader& source, bool keep_shards) {
-    for (const ArchiveEntry* const entry : SelectEntries(source.entries(), options_.include, options_.exclude)) {
+    const std::vector<std::string> include = archive::IncludeGraph(source, target_, options_.include);
+    for (const ArchiveEntry* const entry : SelectEntries(source.entries(), include, options_.exclude)) {
       CASK_RETURN_IF_ERROR(AddEntry(source, *entry, keep_shards));
     }
     return AddFileMetadata(source);
@@ -47,6 +49,7 @@ class Planner {
 
   absl::StatusOr<ConversionPlan> Finish() {
     ResolveAliases();
+    CASK_RETURN_IF_ERROR(archive::UpdateGraphs(target_, &plan_.items));
     return std::move(plan_);
   }
 
@@ -250,7 +253,9 @@ class Runner {
     if (CrossesInBlocks(item)) return ReadInBlocks(item, emit);
     archive::ReadPiece piece;
     piece.bytes = ElementBytes(*item.from);
-    if (!item.to.strides.empty()) {
+    if (item.content.has_value()) {
+      piece.tensor.view = *item.content;
+    } else if (!item.to.strides.empty()) {
       CASK_ASSIGN_OR_RETURN(piece.tensor, ReadAsStored(*item.source, *item.from, options_.allow_loss));
     } else if (item.keep_metadata) {
       CASK_ASSIGN_OR_RETURN(piece.tensor, ReadForCopy(*item.source, *item.from, options_.allow_loss));

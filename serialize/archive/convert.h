@@ -9,11 +9,16 @@
 //   CASK_ASSIGN_OR_RETURN(auto writer, CreateArchive("slim.safetensors", safetensors, write));
 //   CASK_ASSIGN_OR_RETURN(const ConvertReport report, RunConversion(plan, options, writer.get()));   // finishes
 //
-// PlanConversion reads no elements; the plan says what the target cannot hold. RunConversion copies large tensors in
-// blocks if both formats allow that (ArchiveReader::CanReadInBlocks, ArchiveWriter::TakesSlices), and reads up to
-// kReadAheadBytes of blocks ahead. For row-major tensors of numbers all formats of this library except text allow it,
-// so memory does not depend on the size of such tensors. But these must fit in memory, one at a time, with up to
-// kReadAheadBytes of the next ones:
+// If tensors of a checkpoint of TensorFlow's objects get other names or are left out, its object graph
+// (serialize/checkpoint/object_graph.h) gets the new names and loses the objects that have no value: TensorFlow
+// restores the rest. With `include` a checkpoint that is copied to another one brings its graph along, unless `exclude`
+// names it. A graph has no dtypes: after DTypeRules, TensorFlow restores into variables of the new dtypes only.
+//
+// PlanConversion reads no elements but those of such a graph; the plan says what the target cannot hold. RunConversion
+// copies large tensors in blocks if both formats allow that (ArchiveReader::CanReadInBlocks,
+// ArchiveWriter::TakesSlices), and reads up to kReadAheadBytes of blocks ahead. For row-major tensors of numbers all
+// formats of this library except text allow it, so memory does not depend on the size of such tensors. But these must
+// fit in memory, one at a time, with up to kReadAheadBytes of the next ones:
 //   - from any format: strings and other objects; tensors with strides, which the target keeps
 //   - from a checkpoint: deltas, and tensors that are stored in slices; all tensors of a V1 checkpoint
 //   - from npz: deflated members. From safetensors: elements below 8 bits
@@ -27,6 +32,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,6 +44,7 @@
 #include "tensorcask/serialize/archive/archive_reader.h"
 #include "tensorcask/serialize/archive/archive_writer.h"
 #include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/tensor.h"
 
 namespace tensorcask {
 
@@ -78,6 +85,7 @@ struct ConversionItem {
   const ArchiveEntry* from = nullptr;  // of the source
   ArchiveEntry to;                     // with its new name, dtype, strides and shard
   bool keep_metadata = false;          // the target holds it
+  std::optional<Tensor> content;       // the elements, if they are not those of `from`
 };
 
 struct ConversionPlan {
@@ -96,7 +104,8 @@ struct ConvertReport {
 };
 
 // The sources must outlive the plan. Errors: InvalidArgument, naming all losses of the first tensor that would lose
-// something, unless options.allow_loss is set; AlreadyExists if two tensors would have one name. A plan may have no
+// something, unless options.allow_loss is set; AlreadyExists if two tensors would have one name; FailedPrecondition,
+// naming the tensor, if an object graph cannot follow (checkpoint/internal/edit_graph.h). A plan may have no
 // items. The key "format" in the metadata of a file does not count as a loss, because it only names a framework.
 absl::StatusOr<ConversionPlan> PlanConversion(absl::Span<const ArchiveReader* const> sources,
                                               const ArchiveFormat& target, const ConvertOptions& options = {});

@@ -83,6 +83,55 @@ class Objects(peer.Scratch):
                     self.assertEqual(one.numpy().tobytes(), other.numpy().tobytes())
                 peer.carried(TF, "it writes an object graph, we convert, it restores the objects", tensors)
 
+    def restored(self, prefix, **parts):
+        status = tf.train.Checkpoint(**parts).restore(prefix)
+        status.assert_existing_objects_matched()
+        status.assert_consumed()
+
+    def test_objects_follow_the_names_that_convert_changes(self):
+        """--rename, --exclude and --include of an object checkpoint: the graph has the new names, and only them."""
+        model, optimizer = tf.Module(), tf.Module()
+        model.kernel = tf.Variable(np.arange(6, dtype=np.float32).reshape(2, 3))
+        model.bias = tf.Variable([1.0, 2.0, 3.0])
+        optimizer.steps, optimizer.kernel = tf.Variable(7, dtype=tf.int64), tf.Variable([4.0, 5.0])
+        prefix = tf.train.Checkpoint(model=model, optimizer=optimizer).save(self.path("model"))
+
+        def fresh():
+            one, other = tf.Module(), tf.Module()
+            one.kernel, one.bias = tf.Variable(tf.zeros([2, 3])), tf.Variable(tf.zeros([3]))
+            other.steps, other.kernel = tf.Variable(0, dtype=tf.int64), tf.Variable([0.0, 0.0])
+            return one, other
+
+        def expect_model(one):
+            self.assertEqual(one.kernel.numpy().tolist(), model.kernel.numpy().tolist())
+            self.assertEqual(one.bias.numpy().tolist(), [1, 2, 3])
+
+        ours.tool("convert", "--rename", "s/^model\\/(kernel|bias)/encoder\\/dense\\/\\1/", prefix, self.path("renamed"))
+        self.assertIn("encoder/dense/kernel/.ATTRIBUTES/VARIABLE_VALUE", ours.listing(self.path("renamed")))
+        one, other = fresh()
+        self.restored(self.path("renamed"), model=one, optimizer=other)
+        expect_model(one)
+        self.assertEqual((other.steps.numpy(), other.kernel.numpy().tolist()), (7, [4, 5]))
+
+        for number, arguments in enumerate((["--exclude", "optimizer/*"],
+                                            ["--include", "model/*", "--include", "save_counter/*"])):
+            path = self.path(f"part{number}")
+            ours.tool("convert", *arguments, prefix, path)
+            self.assertFalse([name for name in ours.listing(path) if name.startswith("optimizer/")])
+            one, other = fresh()
+            self.restored(path, model=one)
+            expect_model(one)
+            with self.assertRaisesRegex(AssertionError, "not bound to checkpointed values"):
+                self.restored(path, model=one, optimizer=other)
+
+        ours.tool("convert", "--dtype", "model/*=bfloat16", prefix, self.path("half"))
+        one, other = tf.Module(), fresh()[1]
+        one.kernel = tf.Variable(tf.zeros([2, 3], tf.bfloat16))
+        one.bias = tf.Variable(tf.zeros([3], tf.bfloat16))
+        self.restored(self.path("half"), model=one, optimizer=other)
+        self.assertEqual(tf.cast(one.bias, tf.float32).numpy().tolist(), [1, 2, 3])
+        peer.carried(TF, "it writes an object graph, we convert, it restores the objects", 4)
+
     def test_module_with_containers(self):
         class Nested(tf.Module):
             def __init__(self, start):
