@@ -12,5 +12,3 @@ DRY_RUN_OF_NAMES = True
 KEY_TWICE = True
 # Arrays of a rank above 64 are written, although NumPy cannot read them.
 RANK_ABOVE_64 = True
-# `stats` counts subnormal numbers of small floats by the limits of float32.
-SUBNORMALS_OF_SMALL_FLOATS = True
