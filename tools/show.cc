@@ -1,12 +1,18 @@
 // tensorcask show PATH NAME: the values of one tensor, as NumPy prints them.
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/archive/tensor_blocks.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/slice.h"
 #include "tensorcask/tensor/summary.h"
 #include "tensorcask/tensor/tensor.h"
@@ -24,6 +30,43 @@ struct Flags {
   int64_t max_entries = 3;
 };
 
+// The elements that are printed, as a smaller tensor that prints as the whole one does: along each axis the first and
+// the last `max` ones, and one between them, for which "..." stands. Reads the tensor in blocks, so that a large one
+// need not fit in memory. Requires: elements of a fixed size; max >= 0.
+absl::StatusOr<Tensor> ReadShown(const ArchiveReader& input, const ArchiveEntry& entry, int64_t max) {
+  constexpr uint64_t kBlockBytes = uint64_t{1} << 20;
+  const int rank = entry.shape.rank();
+  DimVector dims;
+  for (const int64_t dim : entry.shape.dims()) dims.push_back(dim - 1 > 2 * max ? 2 * max + 1 : dim);
+  CASK_ASSIGN_OR_RETURN(const TensorShape shape, TensorShape::Create(dims));
+  CASK_ASSIGN_OR_RETURN(Tensor shown, Tensor::Create(entry.dtype, shape));
+  CASK_RETURN_IF_ERROR(shown.EnsureMutable());
+  const size_t size = ElementSize(entry.dtype);
+  char* to = shown.mutable_bytes().data();
+  DimVector index(rank);
+  // Where the element of `index` is in the whole tensor, row-major.
+  const auto place = [&] {
+    int64_t flat = 0;
+    for (int axis = 0; axis < rank; ++axis) {
+      const int64_t behind = index[axis] > max ? entry.shape.dim(axis) - dims[axis] : 0;
+      flat = flat * entry.shape.dim(axis) + index[axis] + behind;
+    }
+    return flat;
+  };
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<TensorBlocks> blocks, input.ReadBlocks(entry, kBlockBytes));
+  int64_t left = shape.num_elements();
+  for (int64_t begin = 0;;) {
+    CASK_ASSIGN_OR_RETURN(const std::optional<TensorBlock> block, blocks->Next());
+    if (!block.has_value()) return shown;
+    const int64_t end = begin + block->elements.num_elements();
+    for (; left > 0 && place() < end; --left, to += size) {
+      std::memcpy(to, block->elements.bytes().data() + (place() - begin) * size, size);
+      for (int axis = rank; axis-- > 0 && ++index[axis] == dims[axis];) index[axis] = 0;
+    }
+    begin = end;
+  }
+}
+
 absl::StatusOr<ExitCode> Show(const Flags& flags, bool has_name, bool has_slice, Console& console) {
   if (has_slice) CASK_RETURN_IF_ERROR(CheckSliceText(flags.slice));
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> input, OpenInput(flags.path, flags.input));
@@ -33,16 +76,23 @@ absl::StatusOr<ExitCode> Show(const Flags& flags, bool has_name, bool has_slice,
                                "; see tensorcask ls"));
   }
   const std::string name = has_name ? ExactName(*input, flags.name) : input->entries()[0].name;
+  constexpr uint64_t kLargeBytes = uint64_t{8} << 20;
+  CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const entry, input->Find(name));
+  constexpr int64_t kMostShown = 1000;
+  const bool in_blocks = flags.max_entries >= 0 && flags.max_entries <= kMostShown &&
+                         ElementBytes(*entry) > kLargeBytes && input->CanReadInBlocks(*entry);
   TensorSlice slice;
   if (has_slice) {
-    CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const entry, input->Find(name));
     CASK_ASSIGN_OR_RETURN(slice, ParseSliceText(flags.slice, entry->shape));
   }
-  CASK_ASSIGN_OR_RETURN(const Tensor tensor, has_slice ? input->ReadSlice(name, slice) : input->Read(name));
+  CASK_ASSIGN_OR_RETURN(const Tensor tensor, has_slice   ? input->ReadSlice(name, slice)
+                                             : in_blocks ? ReadShown(*input, *entry, flags.max_entries)
+                                                         : input->Read(name));
   SummaryOptions options;
   options.max_entries = flags.max_entries;
   options.multiline = true;
-  console.out << DTypeName(tensor.dtype()) << ' ' << tensor.shape().ToString() << '\n'
+  const TensorShape& shape = has_slice ? tensor.shape() : entry->shape;
+  console.out << DTypeName(tensor.dtype()) << ' ' << shape.ToString() << '\n'
               << SummarizeValue(tensor, options) << '\n';
   return kDone;
 }

@@ -158,8 +158,8 @@ class ElementComparer {
 struct Pair {
   const ArchiveEntry* a = nullptr;  // null: only in b
   const ArchiveEntry* b = nullptr;
-  bool equal = false;  // their bytes
-  std::optional<TensorDifference> difference;
+  bool equal = false;                            // their bytes
+  std::unique_ptr<TensorDifference> difference;  // null for most
 };
 
 // The tensors that `include` chooses; of a file without names its only one.
@@ -177,13 +177,13 @@ std::vector<const ArchiveEntry*> Choose(const ArchiveReader& archive, const std:
 std::vector<Pair> PairUp(const ArchiveReader& a, const ArchiveReader& b, const std::vector<std::string>& include) {
   const std::vector<const ArchiveEntry*> chosen_a = Choose(a, include);
   const std::vector<const ArchiveEntry*> chosen_b = Choose(b, include);
-  if ((!a.has_names() || !b.has_names()) && chosen_a.size() == 1 && chosen_b.size() == 1) {
-    Pair pair;
-    pair.a = chosen_a[0];
-    pair.b = chosen_b[0];
-    return {pair};
-  }
   std::vector<Pair> pairs;
+  if ((!a.has_names() || !b.has_names()) && chosen_a.size() == 1 && chosen_b.size() == 1) {
+    pairs.emplace_back();
+    pairs[0].a = chosen_a[0];
+    pairs[0].b = chosen_b[0];
+    return pairs;
+  }
   auto next_a = chosen_a.begin();
   auto next_b = chosen_b.begin();
   while (next_a != chosen_a.end() || next_b != chosen_b.end()) {
@@ -241,7 +241,7 @@ void ComparePair(const ArchiveReader& a, const ArchiveReader& b, const CompareOp
     difference.kind = difference.status.ok() ? Kind::kValues : Kind::kUnreadable;
     if (difference.status.ok() && difference.num_different == 0) return;
   }
-  pair->difference = std::move(difference);
+  pair->difference = std::make_unique<TensorDifference>(std::move(difference));
 }
 
 }  // namespace
@@ -255,8 +255,9 @@ absl::StatusOr<CompareReport> Compare(const ArchiveReader& a, const ArchiveReade
   if (progress.cancelled()) return absl::CancelledError("the comparison was cancelled");
   CompareReport report;
   for (Pair& pair : pairs) {
-    if (pair.difference.has_value()) {
-      report.differences.push_back(*std::move(pair.difference));
+    if (pair.difference != nullptr) {
+      report.differences.push_back(std::move(*pair.difference));
+      pair.difference = nullptr;
     } else {
       ++(pair.equal ? report.equal : report.within_tolerance);
     }

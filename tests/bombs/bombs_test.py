@@ -20,6 +20,7 @@ import unittest
 sys.path[:0] = (os.path.join(os.path.dirname(os.path.abspath(__file__)), folder)
                 for folder in (".", "../support", "../tools"))
 import case_report  # noqa: E402
+import npy_bombs  # noqa: E402
 from tool_testing import TOOL, sanitized  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -34,6 +35,9 @@ LIST_BYTES = 400
 COPY_BYTES = 700
 RANK_BYTES = 800  # 16 times the bytes of its index
 FREE = 0
+# Of a member of an npz file, and of a field of an array.
+MEMBER_BYTES = 600
+FIELD_BYTES = 1600
 
 # Kind, size, command, what an entry may take besides, what is wanted: "ok", or a limit by name.
 CASES = (
@@ -77,6 +81,22 @@ CASES = (
     ("zeros_default", 20_000_000, "verify", FREE, "ok"),
     ("zeros_high", 20_000_000, "verify", FREE, "ok"),
     ("unknown_fields", 32 * MIB, "ls", FREE, "ok"),
+    ("long_outer_names", 4, "verify", FREE, "ok"),
+    ("long_outer_names", 50, "verify", FREE, "max_unbacked_bytes"),
+    ("long_outer_names", 100, "verify", FREE, "max_unbacked_bytes"),
+    ("members_of_fields", 10, "ls", FREE, "max_unbacked_bytes"),
+    ("members_of_fields", 20, "ls", FREE, "max_unbacked_bytes"),
+    ("ranks_of_fields", 25_000, "diff", FREE, "max_unbacked_bytes"),
+    ("ranks_of_fields", 50_000, "diff", FREE, "max_unbacked_bytes"),
+    ("small_members", 20_000, "verify", MEMBER_BYTES, "ok"),
+    ("small_members", 40_000, "ls", MEMBER_BYTES, "ok"),
+    ("deflated_fields", 8_000, "stats", FIELD_BYTES, "ok"),
+    ("deflated_fields", 16_000, "stats", FIELD_BYTES, "ok"),
+    ("deflated_fields", 16_000, "ls --checksum", FIELD_BYTES, "ok"),
+    ("deflated_array", 100, "show", FREE, "ok"),
+    ("deflated_array", 200, "show", FREE, "ok"),
+    ("deflated_array", 200, "stats", FREE, "ok"),
+    ("deflated_array", 200, "diff", FREE, "ok"),
 )
 
 # Kind, smaller size, command. The larger size is twice that.
@@ -90,6 +110,8 @@ SLOPES = (
     ("text", 20_000, "ls"),
     ("zeros_high", 2_000_000, "verify"),
     ("file_metadata", 4_000, "ls --json"),
+    ("deflated_fields", 2_000, "verify"),
+    ("deflated_fields", 2_000, "stats"),
 )
 
 
@@ -102,9 +124,13 @@ class Bombs:
         bomb = os.path.join(self.folder, f"{kind}-{size}")
         if not os.path.isdir(bomb):
             os.mkdir(bomb)
-            subprocess.run([MAKE, kind, str(size), bomb], check=True, timeout=600)
+            if kind in npy_bombs.KINDS:
+                npy_bombs.KINDS[kind](size, bomb)
+            else:
+                subprocess.run([MAKE, kind, str(size), bomb], check=True, timeout=600)
         names = os.listdir(bomb)
-        path = next(os.path.join(bomb, name) for name in ("m", "v1", "m.pb", "m.pbtxt", "m.tfrecord", "m.safetensors")
+        path = next(os.path.join(bomb, name) for name in ("m", "v1", "m.pb", "m.pbtxt", "m.tfrecord", "m.safetensors",
+                                                             "m.npy", "m.npz")
                     if name in names or name + ".index" in names)
         # Of a data file the bytes count that are in memory at a time, which the promise does not need.
         read = [name for name in names if name.startswith(os.path.basename(path))]
@@ -118,6 +144,8 @@ class Bombs:
         if command.startswith("probe "):
             return [PROBE, command.split()[1], path]
         words = {"ls --json": ["ls", "--json", path],
+                 "ls --checksum": ["ls", "--checksum", path],
+                 "diff": ["diff", path, path],
                  "tree": ["ls", "--tree", path],
                  "verify --base": ["verify", "--base", os.path.join(bomb, "base"), path],
                  "convert": ["convert", path, os.path.join(copy, "m")],

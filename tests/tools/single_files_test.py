@@ -50,6 +50,26 @@ class FilesWithoutNames(Archives):
         v = self.put("v.npy", npy(1, 2, 3))
         self.assertEqual(self.good("diff", v, prefix, "w"), "1 tensor equal, 0 different\n")  # though it has a v
 
+    def test_show_prints_a_large_array_as_it_prints_its_ends(self):
+        # Of an array that is read in blocks, and of the same elements around a shorter middle.
+        for rows, columns in ((1200, 1800), (2_200_000, 1)):
+            shown = []
+            for how, keep in ((zipfile.ZIP_DEFLATED, None), (zipfile.ZIP_STORED, 10)):
+                def ends(size, keep=keep):
+                    return list(range(size)) if keep is None or size <= keep else [*range(5), *range(size - 5, size)]
+                values = [float(row * columns + column) for row in ends(rows) for column in ends(columns)]
+                shape = (len(ends(rows)), len(ends(columns)))
+                header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+                array = b"\x93NUMPY\x01\0" + struct.pack("<H", len(header)) + header + \
+                    struct.pack(f"<{len(values)}f", *values)
+                with zipfile.ZipFile(self.path("m.npz"), "w", how, compresslevel=1) as file:
+                    file.writestr("a.npy", array)
+                for more in ((), ("--max", "1"), ("--max", "0")):
+                    shown.append(self.good("show", *more, self.path("m.npz")).split("\n", 1))
+            for large, small in zip(shown[:3], shown[3:]):
+                self.assertEqual(large[0], f"float32 [{rows},{columns}]")
+                self.assertEqual(large[1], small[1])
+
     def test_fields_are_tensors_with_names(self):
         descr = [("a", "<f4"), ("b", "<f4")]
         one, two = (self.put(name, npy(descr=descr).replace(b"(0,)", b"(1,)") + struct.pack("<2f", 1, b))

@@ -1,0 +1,55 @@
+"""npy and npz files that cost their reader much, written by Python's zipfile: the kinds of bombs_test.py."""
+
+import struct
+import zipfile
+
+
+def npy(descr, shape, data=b""):
+    text = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    return b"\x93NUMPY\x02\x00" + struct.pack("<I", len(text)) + text + data
+
+
+def fields(count, kind="|u1"):
+    return ",".join(f"('{i:x}','{kind}')" for i in range(count))
+
+
+def write_npz(folder, members, how=zipfile.ZIP_DEFLATED):
+    with zipfile.ZipFile(f"{folder}/m.npz", "w", how) as file:
+        for name, data in members:
+            file.writestr(name, data)
+
+
+def long_outer_names(size, folder):
+    """Members of some 600 bytes: 130 fields inside one whose name has 60,000 bytes."""
+    array = npy(f"[('{'n' * 60000}',[{fields(130)}])]", "(0,)")
+    write_npz(folder, ((f"m{i}.npy", array) for i in range(size)))
+
+
+def members_of_fields(size, folder):
+    array = npy(f"[{fields(20000)}]", "(0,)")
+    write_npz(folder, ((f"m{i}.npy", array) for i in range(size)))
+
+
+def ranks_of_fields(size, folder):
+    with open(f"{folder}/m.npy", "wb") as file:
+        file.write(npy(f"[{fields(size)}]", "(" + "1," * 252 + "0,)"))
+
+
+def small_members(size, folder):
+    array = npy("'|u1'", "(1,)", b"1")
+    write_npz(folder, ((f"layer_{i}/kernel.npy", array) for i in range(size)), zipfile.ZIP_STORED)
+
+
+def deflated_fields(size, folder):
+    """Fields of one byte, in 100 records."""
+    write_npz(folder, [("m.npy", npy(f"[{fields(size, '|b1')}]", "(100,)", bytes(100 * size)))])
+
+
+def deflated_array(size, folder):
+    """Zeros of `size` MiB."""
+    write_npz(folder, [("m.npy", npy("'<f4'", f"({size << 18},)", bytes(size << 20)))])
+
+
+KINDS = {"deflated_array": deflated_array, "long_outer_names": long_outer_names,
+         "members_of_fields": members_of_fields,
+         "ranks_of_fields": ranks_of_fields, "small_members": small_members, "deflated_fields": deflated_fields}
