@@ -6579,6 +6579,7 @@ tensorcask_script_test(tests_attack_attack_servers_test
 tensorcask_script_test(tests_bombs_bombs_test
   FILES
     tests/bombs/bombs_test.py
+    tests/bombs/npy_bombs.py
     tests/support/case_report.py
     tests/tools/tool_testing.py
   PROGRAMS

@@ -28,6 +28,7 @@
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/internal/atomic_publish.h"
 #include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/serialize/wire/codec_options.h"
 #include "tensorcask/serialize/wire/internal/message_frame.h"
 #include "tensorcask/serialize/wire/records.h"
@@ -41,15 +42,21 @@
 namespace tensorcask {
 namespace {
 
+const ArchiveEntry& EntryOf(const ArchiveEntry& entry) { return entry; }
+const ArchiveEntry& EntryOf(const NamedRecord& record) { return record.entry; }
+
 // Sorts by name. Errors: DataLoss for a name that occurs twice.
-absl::Status SortByName(const std::string& path, std::vector<ArchiveEntry>* entries) {
-  std::stable_sort(entries->begin(), entries->end(),
-                   [](const ArchiveEntry& a, const ArchiveEntry& b) { return a.name < b.name; });
-  const auto twice = std::adjacent_find(entries->begin(), entries->end(),
-                                        [](const ArchiveEntry& a, const ArchiveEntry& b) { return a.name == b.name; });
-  if (twice == entries->end()) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat(path, ": the records at ", *twice->offset, " and ", *std::next(twice)->offset,
-                                          " are both called ", Quoted(twice->name)));
+template <typename Record>
+absl::Status SortByName(const std::string& path, std::vector<Record>* records) {
+  std::stable_sort(records->begin(), records->end(),
+                   [](const Record& a, const Record& b) { return EntryOf(a).name < EntryOf(b).name; });
+  const auto twice = std::adjacent_find(records->begin(), records->end(), [](const Record& a, const Record& b) {
+    return EntryOf(a).name == EntryOf(b).name;
+  });
+  if (twice == records->end()) return absl::OkStatus();
+  const ArchiveEntry& first = EntryOf(*twice);
+  return absl::DataLossError(absl::StrCat(path, ": the records at ", *first.offset, " and ",
+                                          *EntryOf(*std::next(twice)).offset, " are both called ", Quoted(first.name)));
 }
 
 // A tf.Example begins with field 1 as a message (its features), a TensorProto with field 1 as a number (its dtype).
@@ -135,6 +142,8 @@ class RecordsReader final : public ArchiveReader {
                                                              const ArchiveReaderOptions& options) {
     CASK_ASSIGN_OR_RETURN(std::shared_ptr<const ByteSource> file, OpenFileSource(path, options.read));
     RecordScanner scanner(file, options);
+    const std::shared_ptr<ListingBudget> listing =
+        options.listing != nullptr ? options.listing : std::make_shared<ListingBudget>(options.limits);
     std::vector<ArchiveEntry> entries;
     LargeRecords large;
     while (true) {
@@ -145,6 +154,8 @@ class RecordsReader final : public ArchiveReader {
         return PastLimit(absl::StrCat(path, ": has more records"), "max_entries", options.limits.max_entries);
       }
       ScannedRecord& scanned = **record;
+      listing->AddIndex(scanned.entry.stored_bytes);
+      CASK_RETURN_IF_ERROR(Annotate(listing->Charge(EntryMemory(scanned.entry)), path));
       if (scanned.content.has_value()) large.emplace(scanned.entry.name, *std::move(scanned.content));
       entries.push_back(std::move(scanned.entry));
     }
@@ -360,8 +371,10 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> ReadRecordStream(std::unique_ptr<
   const std::string name = stream->name();
   const auto limit = static_cast<uint64_t>(options.limits.max_file_decoded_bytes);
   NamedRecordReader reader(std::move(stream), options.base, !options.refuse_unreadable_metadata);
+  constexpr uint64_t kBufferBytes = 192;  // of a tensor, besides its elements
+  const std::shared_ptr<ListingBudget> listing =
+      options.listing != nullptr ? options.listing : std::make_shared<ListingBudget>(options.limits);
   std::vector<NamedRecord> records;
-  std::vector<ArchiveEntry> entries;
   uint64_t bytes = 0;
   while (true) {
     CASK_ASSIGN_OR_RETURN(std::optional<NamedRecord> record, reader.Next());
@@ -371,11 +384,16 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> ReadRecordStream(std::unique_ptr<
       return absl::ResourceExhaustedError(
           absl::StrCat(name, ": its tensors take more than max_file_decoded_bytes = ", limit, " bytes of memory"));
     }
-    entries.push_back(record->entry);
+    if (records.size() >= LimitOf(options.limits.max_entries)) {
+      return PastLimit(absl::StrCat(name, ": has more records"), "max_entries", options.limits.max_entries);
+    }
+    listing->AddIndex(record->entry.stored_bytes);
+    CASK_RETURN_IF_ERROR(
+        Annotate(listing->Charge(EntryMemory(record->entry) + 2 * sizeof(DecodedTensor) + kBufferBytes), name));
     records.push_back(*std::move(record));
   }
   if (records.empty()) return absl::DataLossError(absl::StrCat(name, ": contains no record"));
-  CASK_RETURN_IF_ERROR(SortByName(name, &entries));
+  CASK_RETURN_IF_ERROR(SortByName(name, &records));
   return MakeDecodedArchive("records", name, std::move(records), /*has_names=*/true);
 }
 

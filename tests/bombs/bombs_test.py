@@ -35,6 +35,7 @@ LIST_BYTES = 400
 COPY_BYTES = 700
 RANK_BYTES = 800  # 16 times the bytes of its index
 FREE = 0
+STREAM_BYTES = 1300  # of a record on standard input
 # Of a member of an npz file, and of a field of an array.
 MEMBER_BYTES = 600
 FIELD_BYTES = 1600
@@ -71,6 +72,10 @@ CASES = (
     ("nested_text", 1_000_000, "ls", FREE, "max_unbacked_bytes"),
     ("records", 100_000, "cat", LIST_BYTES, "ok"),
     ("records", 100_000, "convert", COPY_BYTES, "ok"),
+    ("tiny_records", 30_000, "stdin verify", STREAM_BYTES, "ok"),
+    ("tiny_records", 60_000, "stdin ls", STREAM_BYTES, "ok"),
+    ("tiny_records", 200_000, "stdin verify", FREE, "max_unbacked_bytes"),
+    ("tiny_records", 60_000, "verify", STREAM_BYTES, "ok"),
     ("v1", 50_000, "verify", FREE, "ok"),
     ("v1", 400_000, "verify", FREE, "max_unbacked_bytes"),
     ("v1_snappy", 400_000, "ls", FREE, "max_unbacked_bytes"),
@@ -81,7 +86,7 @@ CASES = (
     ("zeros_default", 20_000_000, "verify", FREE, "ok"),
     ("zeros_high", 20_000_000, "verify", FREE, "ok"),
     ("unknown_fields", 32 * MIB, "ls", FREE, "ok"),
-    ("long_outer_names", 4, "verify", FREE, "ok"),
+    ("long_outer_names", 2, "verify", FREE, "ok"),
     ("long_outer_names", 50, "verify", FREE, "max_unbacked_bytes"),
     ("long_outer_names", 100, "verify", FREE, "max_unbacked_bytes"),
     ("members_of_fields", 10, "ls", FREE, "max_unbacked_bytes"),
@@ -146,6 +151,8 @@ class Bombs:
         words = {"ls --json": ["ls", "--json", path],
                  "ls --checksum": ["ls", "--checksum", path],
                  "diff": ["diff", path, path],
+                 "stdin verify": ["verify", "-", path],
+                 "stdin ls": ["ls", "-", path],
                  "tree": ["ls", "--tree", path],
                  "verify --base": ["verify", "--base", os.path.join(bomb, "base"), path],
                  "convert": ["convert", path, os.path.join(copy, "m")],
@@ -155,9 +162,13 @@ class Bombs:
     def run(self, arguments, prefix=()):
         """Its peak in bytes, the bytes that it wrote, its exit status and the first and last words that it printed."""
         out = os.path.join(self.folder, "stdout")
-        with open(out, "wb") as stdout, open(out + ".err", "wb") as stderr:
+        # The path behind "-" is read from standard input.
+        source = os.devnull
+        if "-" in arguments:
+            *arguments, source = arguments
+        with open(source, "rb") as stdin, open(out, "wb") as stdout, open(out + ".err", "wb") as stderr:
             # With a limit on memory of its own, so that an error here harms no other program.
-            process = subprocess.Popen([*prefix, *arguments], stdout=stdout, stderr=stderr,
+            process = subprocess.Popen([*prefix, *arguments], stdin=stdin, stdout=stdout, stderr=stderr,
                                        preexec_fn=lambda: sanitized() or
                                        resource.setrlimit(resource.RLIMIT_DATA, (4 << 30, 4 << 30)))
             _, status, usage = os.wait4(process.pid, 0)

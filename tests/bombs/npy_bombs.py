@@ -1,4 +1,4 @@
-"""npy and npz files that cost their reader much, written by Python's zipfile: the kinds of bombs_test.py."""
+"""npy, npz and record files that cost their reader much: kinds of bombs_test.py."""
 
 import struct
 import zipfile
@@ -50,6 +50,24 @@ def deflated_array(size, folder):
     write_npz(folder, [("m.npy", npy("'<f4'", f"({size << 18},)", bytes(size << 20)))])
 
 
-KINDS = {"deflated_array": deflated_array, "long_outer_names": long_outer_names,
+def masked_crc32c(data):
+    crc = 0xffffffff
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+    crc ^= 0xffffffff
+    return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xa282ead8) & 0xffffffff)
+
+
+def tiny_records(size, folder):
+    """Records of 24 bytes, which are named by their numbers: uint8 [0]."""
+    message = bytes.fromhex("0804 1204 1202 0800")
+    length = struct.pack("<Q", len(message))
+    with open(f"{folder}/m.tfrecord", "wb") as file:
+        file.write((length + masked_crc32c(length) + message + masked_crc32c(message)) * size)
+
+
+KINDS = {"tiny_records": tiny_records, "deflated_array": deflated_array, "long_outer_names": long_outer_names,
          "members_of_fields": members_of_fields,
          "ranks_of_fields": ranks_of_fields, "small_members": small_members, "deflated_fields": deflated_fields}
