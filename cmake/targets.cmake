@@ -651,6 +651,7 @@ tensorcask_room(npy
 tensorcask_room(safetensors
   SOURCES
     serialize/safetensors/dtypes.cc
+    serialize/safetensors/internal/alias_keys.cc
     serialize/safetensors/internal/edit_files.cc
     serialize/safetensors/internal/file_plan.cc
     serialize/safetensors/internal/file_writer.cc
@@ -669,6 +670,7 @@ tensorcask_room(safetensors
   HEADERS
     serialize/safetensors/dtypes.h
     serialize/safetensors/entry.h
+    serialize/safetensors/internal/alias_keys.h
     serialize/safetensors/internal/dtype_table.h
     serialize/safetensors/internal/edit_files.h
     serialize/safetensors/internal/file_plan.h
@@ -6579,7 +6581,6 @@ tensorcask_script_test(tests_attack_attack_servers_test
 tensorcask_script_test(tests_bombs_bombs_test
   FILES
     tests/bombs/bombs_test.py
-    tests/bombs/npy_bombs.py
     tests/support/case_report.py
     tests/tools/tool_testing.py
   PROGRAMS

@@ -2,7 +2,11 @@
 
 #include <cerrno>
 #include <cstddef>
+#include <map>
+#include <memory>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -12,6 +16,7 @@
 #include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/serialize/io/internal/retry.h"
 #include "tensorcask/serialize/safetensors/dtypes.h"
+#include "tensorcask/serialize/safetensors/internal/alias_keys.h"
 #include "tensorcask/serialize/safetensors/internal/file_plan.h"
 #include "tensorcask/serialize/safetensors/internal/file_writer.h"
 #include "tensorcask/serialize/safetensors/internal/header.h"
@@ -26,10 +31,10 @@ namespace {
 
 using safetensors::FilePlan;
 using safetensors::FileWriter;
+using safetensors::kFormatKey;
 using safetensors::PlannedTensor;
 
 constexpr uint64_t kMaxAlignment = uint64_t{1} << 20;
-constexpr absl::string_view kFormatKey = "format";
 
 absl::Status CheckOptions(const std::string& path, const SafetensorsWriterOptions& options) {
   CASK_RETURN_IF_ERROR(CheckPath(path));
@@ -46,7 +51,7 @@ absl::Status CheckOptions(const std::string& path, const SafetensorsWriterOption
     if (!internal::IsUtf8(key) || !internal::IsUtf8(value)) {
       return absl::InvalidArgumentError(absl::StrCat(path, ": the metadata ", Quoted(key), " is not UTF-8"));
     }
-    if (key == safetensors::kChecksumKey) {
+    if (key == safetensors::kChecksumKey || key == safetensors::kAliasesKey) {
       return absl::InvalidArgumentError(absl::StrCat(path, ": the metadata uses the reserved name ", Quoted(key)));
     }
   }
@@ -88,6 +93,7 @@ class SafetensorsWriter::Impl {
   absl::Status NewTensor(absl::string_view name, DType dtype, const TensorShape& shape);
   absl::StatusOr<size_t> Locate(absl::string_view name) const;
   absl::Status StartWriting();
+  void NoteAliases(std::map<std::string, std::string>* metadata) const;
   absl::Status StartStreaming();
   absl::Status AddWhole(size_t number, const TensorView& tensor);
   absl::Status CheckTensor(size_t number, const TensorView& tensor) const;
@@ -176,6 +182,19 @@ absl::Status SafetensorsWriter::Impl::AddAlias(absl::string_view name, absl::str
   return absl::OkStatus();
 }
 
+// Lists the aliases in *metadata, if readers would take others for them.
+void SafetensorsWriter::Impl::NoteAliases(std::map<std::string, std::string>* metadata) const {
+  std::map<std::string, std::string> all = *metadata;
+  std::set<std::string> keys;
+  for (const auto& [name, target] : aliases_) {
+    all[name] = target;
+    keys.insert(name);
+  }
+  const auto is_tensor = [&](const std::string& name) { return by_name_.contains(name); };
+  if (safetensors::AliasKeys(all, is_tensor) == keys) return;
+  metadata->emplace(std::string(safetensors::kAliasesKey), safetensors::AliasList(keys));
+}
+
 absl::Status SafetensorsWriter::Impl::StartWriting() {
   for (const auto& [name, target] : aliases_) {
     if (by_name_.contains(target)) continue;
@@ -191,6 +210,7 @@ absl::Status SafetensorsWriter::Impl::StartWriting() {
   if (options_.checksums && !options_.default_format.empty()) {
     plan.metadata.emplace(std::string(kFormatKey), options_.default_format);
   }
+  NoteAliases(&plan.metadata);
   absl::StatusOr<std::vector<FilePlan>> plans = safetensors::PlanFiles(plan, &tensors_);
   if (!plans.ok()) return Annotate(plans.status(), path_);
   safetensors::WriteOptions write;

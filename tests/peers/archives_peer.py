@@ -152,6 +152,21 @@ class Safetensors(Archives):
         peer.carried(SAFETENSORS, "it writes, we rename, it reads", len(named))
 
     @needs("safetensors")
+    def test_saved_again(self):
+        """Their writer carries our checksums along, in any place, with headers of any length."""
+        path_of_ours = self.written_by_us({"w": np.arange(3, dtype=np.float32), "v": np.zeros(2, np.int8)}, "ours.safetensors")
+        with safetensors.safe_open(path_of_ours, framework="numpy") as file:
+            metadata = file.metadata()
+            arrays = {name: file.get_tensor(name) for name in file.keys()}
+        self.assertIn("tensorcask.crc32c", metadata)
+        path = self.path("again.safetensors")
+        for length in range(96):
+            safetensors.numpy.save_file(arrays, path, metadata={**metadata, "note": "x" * length})
+            self.assertIn(b"are of another version of this file", ours.tool("verify", path))
+            self.assert_arrays({name: array for name, array in safetensors.numpy.load_file(path).items()}, arrays)
+        peer.carried(SAFETENSORS, "it saves our files again, we read", 96)
+
+    @needs("safetensors")
     def test_slices(self):
         named = {"x": np.arange(60, dtype=np.int32).reshape(3, 4, 5)}
         path = self.written_by_us(named, "ours.safetensors")

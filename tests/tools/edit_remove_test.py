@@ -71,9 +71,13 @@ class Safetensors(edits.Edits):
         self.assertEqual(edits.parse_safetensors(path)[0]["__metadata__"], {"format": "pt"})
 
     def test_metadata_does_not_become_a_name(self):
-        path = self.put("m.safetensors", edits.safetensors({"a": [1], "b": [2]}, {"a": "b"}))
+        path = self.put("m.safetensors", edits.safetensors({"a": [1], "b": [2]}, {"format": "pt", "a": "b"}))
         self.assertEqual(set(self.values(path)), {"a", "b"})
         self.refused(["--remove", "a", path], 1, 'readers would take "a" for another name of it')
+        path = self.put("m.safetensors", edits.safetensors({"a": [1], "b": [2]}, {"a": "b"}))
+        self.good("edit", "--remove", "a", path)
+        self.assertEqual(set(self.values(path)), {"b"})
+        self.assertEqual(edits.parse_safetensors(path)[0]["__metadata__"], {"a": "b"})
 
 
 class Models(edits.Edits):

@@ -93,6 +93,15 @@ class Safetensors(Edits):
         self.good("edit", "--unset", "x_head", path)
         self.assertEqual(set(self.values(path)), {"x_model/embed"})
 
+    def test_tied_tensors_do_not_need_the_format(self):
+        path = self.put("m.safetensors", safetensors({"embed": [1, 2]}, {"format": "pt", "head": "embed"}))
+        self.good("edit", "--unset", "format", path)
+        self.assertEqual(set(self.values(path)), {"embed", "head"})
+        self.good("edit", "--rename", "head=tied", "--set", "target=embed", path)
+        self.assertEqual(set(self.values(path)), {"embed", "tied"})
+        metadata = parse_safetensors(path)[0]["__metadata__"]
+        self.assertEqual(metadata, {"target": "embed", "tied": "embed", "tensorcask.aliases": '["tied"]'})
+
     def test_a_rename_ties_nothing_by_accident(self):
         path = self.put("m.safetensors", safetensors({"a": [1]}, {"format": "pt", "author": "jo"}))
         self.refused(["--rename", "a=jo", path], 1, 'metadata "author" is "jo"')

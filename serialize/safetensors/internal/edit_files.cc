@@ -22,6 +22,7 @@
 #include "tensorcask/serialize/io/internal/paced_sink.h"
 #include "tensorcask/serialize/io/internal/retry.h"
 #include "tensorcask/serialize/safetensors/entry.h"
+#include "tensorcask/serialize/safetensors/internal/alias_keys.h"
 #include "tensorcask/serialize/safetensors/internal/file_plan.h"
 #include "tensorcask/serialize/safetensors/internal/header.h"
 #include "tensorcask/serialize/safetensors/internal/index_rewrite.h"
@@ -43,7 +44,6 @@ using internal::RetryInterrupted;
 using Metadata = std::map<std::string, std::string>;
 
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;
-constexpr absl::string_view kFormatKey = "format";
 constexpr uint64_t kLargeBytes = uint64_t{1} << 20;  // of data: worth a header of whole blocks
 constexpr uint64_t kBlockBytes = 4096;
 constexpr uint64_t kStepBytes = 64;
@@ -81,6 +81,7 @@ class Editor {
   absl::Status CheckEdits() const;
   absl::Status CheckRemovals() const;
   absl::Status EditMetadata(EditedFile* file);
+  std::set<std::string> NewAliases() const;  // their keys after the edit
   absl::Status CheckAliases();
   absl::Status MakeHeader(size_t number);
   absl::Status PlanHeader(EditedFile* file) const;
@@ -160,7 +161,8 @@ absl::Status Editor::CheckEdits() const {
     }
   }
   for (const auto& [key, value] : edits_.set_metadata) {
-    if (key == kChecksumKey) return Refuse(absl::StrCat("metadata ", Quoted(key), " is made by the writer"));
+    if (key == kChecksumKey || key == kAliasesKey)
+      return Refuse(absl::StrCat("metadata ", Quoted(key), " is made by the writer"));
     if (!internal::IsUtf8(key) || !internal::IsUtf8(value)) {
       return Refuse(absl::StrCat("metadata ", Quoted(key), " is not UTF-8"));
     }
@@ -199,6 +201,8 @@ absl::Status Editor::EditMetadata(EditedFile* file) {
     }
     file->metadata[new_key] = is_alias ? NewName(value) : value;
   }
+  const std::string list(kAliasesKey);
+  if (file->metadata.count(list) != 0) file->metadata[list] = AliasList(NewAliases());
   if (is_model_) return absl::OkStatus();
   for (const std::string& key : edits_.unset_metadata) {
     if (old.count(key) == 0) return absl::NotFoundError(absl::StrCat(file->path, ": has no metadata ", Quoted(key)));
@@ -213,20 +217,33 @@ absl::Status Editor::EditMetadata(EditedFile* file) {
   return absl::OkStatus();
 }
 
+std::set<std::string> Editor::NewAliases() const {
+  std::set<std::string> keys;
+  for (const auto& [alias, target] : aliases_) {
+    if (edits_.unset_metadata.count(alias) == 0 && !IsRemoved(alias)) keys.insert(NewName(alias));
+  }
+  return keys;
+}
+
 // Entries of the metadata become other names of tensors by what they say. The edit must neither make nor lose one.
 absl::Status Editor::CheckAliases() {
   std::set<std::string> names;  // new ones, of tensors
   for (const SafetensorsEntry& entry : model_->entries) {
     if (entry.alias_of.empty() && !IsRemoved(entry.name)) names.insert(NewName(entry.name));
   }
-  Metadata expected;
-  for (const auto& [alias, target] : aliases_) {
-    if (edits_.unset_metadata.count(alias) == 0 && !IsRemoved(alias)) expected[NewName(alias)] = NewName(target);
-  }
+  const std::set<std::string> expected = NewAliases();
   std::set<std::string> found;
-  for (const EditedFile& file : files_) {
+  for (EditedFile& file : files_) {
+    Metadata all = file.metadata;
+    if (is_model_) all.insert(model_->metadata.begin(), model_->metadata.end());  // another file may have the format
+    const auto is_tensor = [&](const std::string& name) { return names.count(name) != 0; };
+    std::set<std::string> aliases = AliasKeys(all, is_tensor);
+    if (!is_model_ && aliases.empty() && !expected.empty()) {  // without the format that told what they are
+      file.metadata[std::string(kAliasesKey)] = AliasList(expected);
+      aliases = expected;
+    }
     for (const auto& [key, value] : file.metadata) {
-      if (names.count(value) == 0 || names.count(key) != 0 || key == kFormatKey) continue;
+      if (aliases.count(key) == 0) continue;
       if (expected.count(key) != 0) {
         found.insert(key);
         continue;

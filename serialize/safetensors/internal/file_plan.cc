@@ -103,7 +103,7 @@ absl::Status CheckName(absl::string_view name) {
     return absl::InvalidArgumentError(
         absl::StrCat("name ", Quoted(name), " is longer than ", DecodeLimits().max_name_bytes, " bytes"));
   }
-  if (name == kMetadataName || name == kChecksumKey) {
+  if (name == kMetadataName || name == kChecksumKey || name == kAliasesKey) {
     return absl::InvalidArgumentError(absl::StrCat("name ", Quoted(name), " is reserved"));
   }
   return absl::OkStatus();

@@ -89,12 +89,14 @@ std::optional<uint32_t> NumberOfHex(absl::string_view digits) {
 
 // Gives the entries the checksums of the metadata's `digits`, if they are those of this header.
 absl::Status TakeChecksums(absl::string_view text, absl::string_view digits, Header* header) {
+  const size_t json_bytes = text.find_last_not_of(kJsonSpace) + 1;
   const bool is_own = absl::StartsWith(text, kChecksumStart) && digits.size() >= 2 * kHexBytes &&
+                      text.size() - json_bytes >= kMinChecksumPadding &&
                       NumberOfHex(digits.substr(0, kHexBytes)) == text.size();
   if (!is_own) {
     AddNote(absl::StrCat("the checksums (", kChecksumKey,
-                         ") belong to another header: a program rewrote the file and kept its metadata; they are not "
-                         "verified"),
+                         ") are of another version of this file: a program rewrote it and kept its metadata; they are "
+                         "not verified"),
             &header->notes);
     return absl::OkStatus();
   }

@@ -24,6 +24,10 @@ namespace tensorcask::safetensors {
 inline constexpr size_t kPrefixBytes = 8;  // the header's length, before the header
 inline constexpr absl::string_view kMetadataName = "__metadata__";
 
+// Keys of the metadata. The value of kAliasesKey is a JSON array of strings, the keys of all aliases (alias_keys.h).
+inline constexpr absl::string_view kFormatKey = "format";
+inline constexpr absl::string_view kAliasesKey = "tensorcask.aliases";
+
 struct ParseOptions {
   DecodeLimits limits;
   bool lenient = false;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/safetensors/internal/alias_keys.h"
 #include "tensorcask/serialize/safetensors/internal/model_index.h"
 #include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/base/quote.h"
@@ -19,9 +20,6 @@
 
 namespace tensorcask::safetensors {
 namespace {
-
-// A key of the metadata that every program gives a meaning of its own, so that it never is an alias.
-constexpr absl::string_view kFormatKey = "format";
 
 absl::string_view TextOf(const TensorBuffer& buffer, size_t size_bytes) {
   return {static_cast<const char*>(buffer.data()), size_bytes};
@@ -37,24 +35,20 @@ absl::Status FinishModel(const OpenOptions& options, Model* model) {
     if (model->by_name.emplace(entries[i].name, i).second) continue;
     return absl::DataLossError(absl::StrCat("tensor ", Quoted(entries[i].name), " is listed twice: duplicate name"));
   }
-  if (!options.restore_aliases) return absl::OkStatus();
   const size_t num_tensors = entries.size();
-  for (auto it = model->metadata.begin(); it != model->metadata.end();) {
-    const auto target = model->by_name.find(it->second);
-    const std::string& name = it->first;
-    const bool is_alias = target != model->by_name.end() && target->second < num_tensors && name != kFormatKey &&
-                          name != kMetadataName && name.size() <= LimitOf(options.parse.limits.max_name_bytes) &&
-                          !model->by_name.contains(name);
-    if (!is_alias) {
-      ++it;
-      continue;
+  if (options.restore_aliases) {
+    const auto is_tensor = [&](const std::string& name) { return model->by_name.contains(name); };
+    for (const std::string& name : AliasKeys(model->metadata, is_tensor)) {
+      if (name.size() > LimitOf(options.parse.limits.max_name_bytes)) continue;
+      const auto it = model->metadata.find(name);
+      SafetensorsEntry alias = entries[model->by_name.find(it->second)->second];
+      alias.name = name;
+      alias.alias_of = it->second;
+      entries.push_back(std::move(alias));
+      model->metadata.erase(it);
     }
-    SafetensorsEntry alias = entries[target->second];
-    alias.name = name;
-    alias.alias_of = it->second;
-    entries.push_back(std::move(alias));
-    it = model->metadata.erase(it);
   }
+  model->metadata.erase(std::string(kAliasesKey));
   for (size_t i = num_tensors; i < entries.size(); ++i) model->by_name.emplace(entries[i].name, i);
   return absl::OkStatus();
 }
@@ -88,7 +82,13 @@ class ShardOpener {
     absl::StatusOr<Header> header = ReadHeader(*shard.file, options_);
     if (!header.ok()) return Annotate(header.status(), shard.path);
     for (std::string& note : header->notes) AddNote(absl::StrCat(name, ": ", note), &model_->notes);
-    model_->metadata.insert(header->metadata.begin(), header->metadata.end());
+    for (const auto& [key, value] : header->metadata) {
+      const auto [first, is_new] = model_->metadata.emplace(key, value);
+      if (is_new || first->second == value) continue;
+      AddNote(absl::StrCat(name, ": the metadata ", Quoted(key), " is ", Quoted(value), "; that of the index or of a ",
+                           "file before, ", Quoted(first->second), ", counts"),
+              &model_->notes);
+    }
     for (SafetensorsEntry& entry : header->entries) CASK_RETURN_IF_ERROR(Add(name, shard.path, &entry));
     model_->shards.push_back(std::move(shard));
     return absl::OkStatus();

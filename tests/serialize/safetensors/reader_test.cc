@@ -316,7 +316,7 @@ TEST(SafetensorsReader, LimitsHold) {
 
 TEST(SafetensorsReader, TiedTensorsAreAliases) {
   const std::string file = MakeFile(
-      "{\"__metadata__\":{\"__metadata__\":\"a\",\"format\":\"a\",\"head\":\"a\",\"b\":\"a\",\"note\":\"nothing\"},"
+      "{\"__metadata__\":{\"__metadata__\":\"a\",\"format\":\"pt\",\"head\":\"a\",\"b\":\"a\",\"note\":\"nothing\"},"
       "\"a\":{" +
           kGood + "}}",
       Bytes(8));
@@ -326,7 +326,7 @@ TEST(SafetensorsReader, TiedTensorsAreAliases) {
   EXPECT_EQ(reader.entries()[2].name, "head");
   EXPECT_EQ(reader.entries()[2].alias_of, "a");
   EXPECT_EQ(reader.entries()[2].shape, TensorShape({2}));
-  EXPECT_THAT(reader.metadata(), ElementsAre(Pair("__metadata__", "a"), Pair("format", "a"), Pair("note", "nothing")));
+  EXPECT_THAT(reader.metadata(), ElementsAre(Pair("__metadata__", "a"), Pair("format", "pt"), Pair("note", "nothing")));
   ASSERT_OK_AND_ASSIGN(const auto all, reader.ReadAll());
   EXPECT_EQ(all.size(), 3u);
   EXPECT_TRUE(all.at("head").SharesBufferWith(all.at("a")));
@@ -337,6 +337,39 @@ TEST(SafetensorsReader, TiedTensorsAreAliases) {
   ASSERT_OK_AND_ASSIGN(const SafetensorsReader plain, OpenBytes(file, options));
   EXPECT_EQ(plain.entries().size(), 1u);
   EXPECT_EQ(plain.metadata().size(), 5u);
+}
+
+// Only a file that says so has aliases: other values may be names of tensors by chance.
+TEST(SafetensorsReader, MetadataThatNamesATensorIsMetadata) {
+  struct Row {
+    const char* metadata;
+    std::vector<std::string> aliases;
+  };
+  const Row rows[] = {
+      {R"({"target":"a"})", {}},
+      {R"({"format":"np","target":"a"})", {}},
+      {R"({"format":"a","target":"a"})", {}},
+      {R"({"format":"pt","target":"a"})", {"target"}},
+      {R"({"format":"pt","target":"a","tied":"a","tensorcask.aliases":"[\"tied\"]"})", {"tied"}},
+      {R"({"target":"a","tied":"a","tensorcask.aliases":"[\"tied\",\"gone\",\"format\",\"a\"]"})", {"tied"}},
+      {R"({"format":"pt","target":"a","tensorcask.aliases":"[]"})", {}},
+      {R"({"format":"pt","target":"a","tensorcask.aliases":"[[\"target\"]]"})", {}},
+      {R"({"format":"pt","target":"a","tensorcask.aliases":"no list"})", {}},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.metadata);
+    const std::string file =
+        MakeFile(absl::StrCat("{\"__metadata__\":", row.metadata, ",\"a\":{", kGood, "}}"), Bytes(8));
+    ASSERT_OK_AND_ASSIGN(const SafetensorsReader reader, OpenBytes(file));
+    std::vector<std::string> aliases;
+    for (const SafetensorsEntry& entry : reader.entries()) {
+      if (!entry.alias_of.empty()) aliases.push_back(entry.name);
+    }
+    EXPECT_EQ(aliases, row.aliases);
+    const bool is_metadata = row.aliases.empty() || row.aliases[0] != "target";
+    EXPECT_EQ(reader.metadata().count("target"), is_metadata ? 1U : 0U);
+    EXPECT_EQ(reader.metadata().count("tensorcask.aliases"), 0U);
+  }
 }
 
 // ---- Models in several files ---------------------------------------------------------------------------------------

@@ -2,13 +2,16 @@
 
 #include "tensorcask/serialize/safetensors/writer.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -202,9 +205,38 @@ TEST(SafetensorsChecksums, ProgramsThatKeepTheMetadataMakeThemStale) {
   std::string header(bytes, 8, bytes.find("}}", 8) + 2 - 8);
   header.resize((header.size() + 7) / 8 * 8, ' ');
   ASSERT_OK_AND_ASSIGN(const SafetensorsReader reader, OpenBytes(MakeFile(header, "01234567")));
-  EXPECT_THAT(reader.notes(), ElementsAre(HasSubstr("belong to another header")));
+  EXPECT_THAT(reader.notes(), ElementsAre(HasSubstr("are of another version of this file")));
   EXPECT_FALSE(reader.entries()[0].checksum.has_value());
   EXPECT_EQ(reader.Read("a")->bytes(), "01234567");
+}
+
+// The reference writer saves our file again with one more entry of metadata: any length, any order of keys. Some of the
+// headers have the length of ours and begin as ours does.
+TEST(SafetensorsChecksums, CarriedAlongByAnotherWriterTheyAreStaleAndNeverDamage) {
+  const std::string bytes =
+      SavedBytes({{"a", Tensor::FromValues<float>({1, 2})}, {"b", Tensor::FromValues<float>({3})}}, {});
+  ASSERT_OK(OpenBytes(bytes));
+  const size_t digits_at = bytes.find(R"("tensorcask.crc32c":")");
+  const std::string checksums = bytes.substr(digits_at, bytes.find(',', digits_at) - digits_at);
+  const size_t tensors_at = bytes.find(R"("a":{)");
+  const std::string tensors = bytes.substr(tensors_at, bytes.find("}}", tensors_at) + 2 - tensors_at);
+  int same_length = 0;
+  for (size_t length = 0; length < 300; ++length) {
+    std::vector<std::string> entries = {checksums, R"("format":"pt")",
+                                        absl::StrCat(R"("note":")", std::string(length, 'x'), "\"")};
+    std::sort(entries.begin(), entries.end());
+    do {
+      std::string header = absl::StrCat(R"({"__metadata__":{)", absl::StrJoin(entries, ","), "},", tensors);
+      header.resize((header.size() + 7) / 8 * 8, ' ');
+      const std::string file = MakeFile(header, bytes.substr(bytes.size() - 12));
+      same_length += file.size() == bytes.size() && entries[0] == checksums ? 1 : 0;
+      ASSERT_OK_AND_ASSIGN(const SafetensorsReader reader, OpenBytes(file));
+      EXPECT_THAT(reader.notes(), ElementsAre(HasSubstr("are of another version of this file")));
+      EXPECT_FALSE(reader.entries()[0].checksum.has_value());
+      EXPECT_EQ(reader.metadata().at("note").size(), length);
+    } while (std::next_permutation(entries.begin(), entries.end()));
+  }
+  EXPECT_GE(same_length, 8);
 }
 
 // Each prefix, and each byte changed in each bit or to a telling value: refused, or read without a crash; data with
@@ -453,8 +485,10 @@ TEST(SafetensorsWriter, BadOptionsAreRefused) {
   options.max_shard_bytes = 1;
   EXPECT_THAT(create("m", options), StatusIs(Code::kInvalidArgument, HasSubstr("ends in .safetensors")));
   options = {};
-  options.metadata["tensorcask.crc32c"] = "x";
-  EXPECT_THAT(create("m", options), StatusIs(Code::kInvalidArgument, HasSubstr("reserved")));
+  for (const std::string key : {"tensorcask.crc32c", "tensorcask.aliases"}) {
+    options.metadata = {{key, "x"}};
+    EXPECT_THAT(create("m", options), StatusIs(Code::kInvalidArgument, HasSubstr("reserved")));
+  }
   options.metadata = {{"k", "\xff"}};
   EXPECT_THAT(create("m", options), StatusIs(Code::kInvalidArgument, HasSubstr("is not UTF-8")));
   files.Put("m", "old");
@@ -487,6 +521,45 @@ TEST(SafetensorsWriter, InMemoryMistakesAreNamed) {
   ASSERT_OK_AND_ASSIGN(SafetensorsWriter dangling, SafetensorsWriter::Create("n", options));
   ASSERT_OK(dangling.AddAlias("tied", "missing"));
   EXPECT_THAT(dangling.Finish(), StatusIs(Code::kNotFound, HasSubstr("alias of \"missing\"")));
+}
+
+// Whatever format and metadata say: the aliases that come back are those that were added.
+TEST(SafetensorsWriter, AliasesAndMetadataStayApart) {
+  using Metadata = std::map<std::string, std::string>;
+  for (const bool checksums : {true, false}) {
+    for (const uint64_t shard_bytes : {0, 4}) {
+      for (const Metadata& metadata : std::vector<Metadata>{
+               {}, {{"target", "a"}}, {{"format", "np"}, {"target", "b"}}, {{"format", "pt"}, {"target", "b"}}}) {
+        for (const std::vector<std::string>& aliases :
+             std::vector<std::vector<std::string>>{{}, {"tied"}, {"tied", "quo\"ted\n"}}) {
+          MemoryFileSystem files;
+          SafetensorsWriterOptions options;
+          options.file_system = &files;
+          options.checksums = checksums;
+          options.max_shard_bytes = shard_bytes;
+          options.metadata = metadata;
+          ASSERT_OK_AND_ASSIGN(SafetensorsWriter writer, SafetensorsWriter::Create("m.safetensors", options));
+          ASSERT_OK(writer.Add("a", Tensor::FromValues<float>({1})));
+          ASSERT_OK(writer.Add("b", Tensor::FromValues<float>({2})));
+          for (const std::string& alias : aliases) ASSERT_OK(writer.AddAlias(alias, "b"));
+          ASSERT_OK(writer.Finish());
+          SafetensorsReaderOptions read;
+          read.read.file_system = &files;
+          ASSERT_OK_AND_ASSIGN(const SafetensorsReader reader, SafetensorsReader::Open("m.safetensors", read));
+          EXPECT_EQ(reader.entries().size(), 2 + aliases.size());
+          for (const std::string& alias : aliases) {
+            const SafetensorsEntry* const entry = reader.FindEntry(alias);
+            ASSERT_NE(entry, nullptr);
+            EXPECT_EQ(entry->alias_of, "b");
+          }
+          Metadata found = reader.metadata();
+          if (checksums && metadata.count("format") == 0) found.erase("format");
+          EXPECT_EQ(found, metadata);
+          EXPECT_TRUE(reader.notes().empty());
+        }
+      }
+    }
+  }
 }
 
 TEST(SafetensorsWriter, KeepsTheElementsThatWereAdded) {
