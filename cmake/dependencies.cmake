@@ -50,6 +50,7 @@ if(NOT TENSORCASK_LIBRARY_IS_SHARED)
   tensorcask_find_c_library(zstd libzstd zstd::libzstd zstd::libzstd_shared zstd::libzstd_static libzstd_shared
     libzstd_static)
   tensorcask_find_c_library(xxhash libxxhash xxHash::xxhash xxhash)
+  tensorcask_find_c_library(re2 re2 re2::re2 re2)
   tensorcask_find_c_library(snappy snappy Snappy::snappy snappy)
 endif()
 # Only for Tensorcask::eigen.

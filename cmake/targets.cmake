@@ -931,6 +931,25 @@ tensorcask_room(memory
     absl::statusor
     absl::strings)
 
+tensorcask_room(rename_rules
+  SOURCES
+    serialize/archive/internal/sed_regex.cc
+    serialize/archive/internal/sed_rule.cc
+    serialize/archive/rename_rules.cc
+  HEADERS
+    serialize/archive/internal/sed_regex.h
+    serialize/archive/internal/sed_rule.h
+    serialize/archive/rename_rules.h
+  LINK
+    Tensorcask::archive
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
+    absl::str_format
+    absl::strings
+  LINK_PRIVATE
+    Tensorcask::dependency_re2)
+
 # --- Doors that are not a room of the same name ---
 
 tensorcask_door(cuda
@@ -1798,6 +1817,15 @@ tensorcask_program(tests_peers_bulk
     absl::statusor
     absl::strings)
 
+tensorcask_program(tests_serialize_archive_apply_sed_rules
+  SOURCES
+    tests/serialize/archive/apply_sed_rules.cc
+  LINK
+    Tensorcask::rename_rules
+    absl::status
+    absl::statusor
+    absl::strings)
+
 tensorcask_test(tests_serialize_archive_archive_files_test
   SOURCES
     tests/serialize/archive/archive_files_test.cc
@@ -1906,6 +1934,22 @@ tensorcask_test(tests_serialize_archive_graph_items_test
     absl::strings
     tests_support_status_matchers
     tests_support_temp_folder
+  PACKAGE
+    tests/serialize/archive
+  TIMEOUT
+    60)
+
+tensorcask_test(tests_serialize_archive_rename_rules_test
+  SOURCES
+    tests/serialize/archive/rename_rules_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::archive
+    Tensorcask::rename_rules
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_support_status_matchers
   PACKAGE
     tests/serialize/archive
   TIMEOUT
@@ -6466,7 +6510,7 @@ tensorcask_inner_library(tools_rename
     tools/rename.cc
   LINK
     Tensorcask::archive
-    Tensorcask::tensor
+    Tensorcask::rename_rules
     tools_console)
 
 tensorcask_inner_library(tools_slice_text
@@ -6581,6 +6625,7 @@ tensorcask_script_test(tests_attack_attack_servers_test
 tensorcask_script_test(tests_bombs_bombs_test
   FILES
     tests/bombs/bombs_test.py
+    tests/bombs/npy_bombs.py
     tests/support/case_report.py
     tests/tools/tool_testing.py
   PROGRAMS
@@ -6774,6 +6819,18 @@ tensorcask_script_test(tests_properties_reading_property_test
     tools/tensorcask
   PACKAGE
     tests/properties
+  TIMEOUT
+    300)
+
+tensorcask_script_test(tests_serialize_archive_sed_test
+  FILES
+    tests/serialize/archive/sed_test.py
+    tests/support/case_report.py
+  PROGRAMS
+    tests_serialize_archive_apply_sed_rules
+    tests/serialize/archive/apply_sed_rules
+  PACKAGE
+    tests/serialize/archive
   TIMEOUT
     300)
 

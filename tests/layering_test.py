@@ -76,6 +76,7 @@ ELSEWHERE = {
     "hdf5/": {"tests"},
     "leveldb/": {"tests"},
     "nlohmann/": {"serialize/safetensors", "tools", "tests"},
+    "re2/": {"serialize/archive", "tests"},
     "snappy": {"serialize/checkpoint", "tests"},
     "unsupported/Eigen/": {"tensor/interop", "tests"},
     "xxhash": {"serialize/payload", "tests"},

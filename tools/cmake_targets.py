@@ -30,16 +30,22 @@ EXTERNAL = {
     "@eigen": "Eigen3::Eigen",
     "@leveldb": "leveldb",
     "@nlohmann_json": "nlohmann_json::nlohmann_json",
+    "@re2": "Tensorcask::dependency_re2",
     "@snappy": "Tensorcask::dependency_snappy",
     "@xxhash": "Tensorcask::dependency_xxhash",
     "@zlib": "ZLIB::ZLIB",
     "@zstd": "Tensorcask::dependency_zstd",
 }
 # No header that is installed includes theirs.
-PRIVATE = {"nlohmann_json::nlohmann_json", "Tensorcask::dependency_snappy", "Tensorcask::dependency_xxhash",
-           "Tensorcask::dependency_zstd", "ZLIB::ZLIB"}
+PRIVATE = {"nlohmann_json::nlohmann_json", "Tensorcask::dependency_re2", "Tensorcask::dependency_snappy",
+           "Tensorcask::dependency_xxhash", "Tensorcask::dependency_zstd", "ZLIB::ZLIB"}
 # Targets that would add a dependency to the rest of their room.
-OWN_LIBRARY = {("tensor/interop", "eigen"): "eigen"}
+OWN_LIBRARY = {
+    ("tensor/interop", "eigen"): "eigen",
+    ("serialize/archive", "rename_rules"): "rename_rules",
+    ("serialize/archive", "sed_regex"): "rename_rules",
+    ("serialize/archive", "sed_rule"): "rename_rules",
+}
 ROOM_NAMES = {"interop": "dlpack"}
 LEFT_OUT = ("bazel", "third_party")
 BENCHMARKS = "tests/benchmarks"  # its programs need libraries that only the workbench knows

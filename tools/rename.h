@@ -1,4 +1,4 @@
-// Rules of --rename: FROM=TO for one tensor, s/REGEX/TEXT/ for all whose names match.
+// Rules of --rename: serialize/archive/rename_rules.h, with old names that may be escaped as `ls` prints them.
 
 #ifndef TENSORCASK_TOOLS_RENAME_H_
 #define TENSORCASK_TOOLS_RENAME_H_
@@ -13,11 +13,9 @@
 
 namespace tensorcask::tools {
 
-// The function that gives a name its new name; null without rules. A rule FROM=TO comes before all others; the others
-// apply one after the other. Errors: Misuse (console.h) for bad syntax, and for a rule that renames no tensor of
-// `sources`.
-absl::StatusOr<std::function<std::string(absl::string_view)>> ParseRenames(
-    const std::vector<std::string>& rules, const std::vector<const ArchiveReader*>& sources);
+// CompileRenames. Errors: its errors, as Misuse (console.h) where they are InvalidArgument.
+absl::StatusOr<std::function<absl::StatusOr<std::string>(absl::string_view)>> ParseRenames(
+    std::vector<std::string> rules, const std::vector<const ArchiveReader*>& sources);
 
 }  // namespace tensorcask::tools
 

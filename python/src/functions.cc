@@ -18,6 +18,7 @@
 #include "tensorcask/python/src/text.h"
 #include "tensorcask/serialize/archive/archive.h"
 #include "tensorcask/serialize/archive/convert.h"
+#include "tensorcask/serialize/archive/rename_rules.h"
 #include "tensorcask/serialize/archive/save_load.h"
 #include "tensorcask/serialize/checkpoint/salvage.h"
 #include "tensorcask/tensor/base/quote.h"
@@ -170,7 +171,11 @@ nb::object Convert(nb::handle source, nb::handle destination, nb::handle include
   options.num_threads = FromThreads(threads);
   options.progress = [](int64_t, uint64_t) { return KeepGoing(); };
   std::map<std::string, std::string> names;
-  if (!rename.is_none()) {
+  const bool is_rule = nb::isinstance<nb::str>(rename);
+  if (is_rule || nb::isinstance<nb::list>(rename) || nb::isinstance<nb::tuple>(rename)) {
+    const std::vector<std::string> rules = FromNames(rename, "a rule of rename").value_or(std::vector<std::string>());
+    options.rename = Take(CompileRenames(rules, {archive.get()}));
+  } else if (!rename.is_none()) {
     names = NewNames(*archive, rename);
     options.rename = [&](absl::string_view name) { return names.at(std::string(name)); };
   }
@@ -217,13 +222,15 @@ void DefineConvert(nb::module_& m) {
       nb::sig("def convert(source: str | os.PathLike[str], destination: str | os.PathLike[str], *, "
               "include: str | collections.abc.Iterable[str] | None = None, "
               "exclude: str | collections.abc.Iterable[str] | None = None, "
-              "rename: collections.abc.Callable[[str], str] | collections.abc.Mapping[str, str] | None = None, "
-              "dtypes: object = None, allow_loss: bool = False, format: str | None = None, level: str = 'stored', "
+              "rename: collections.abc.Callable[[str], str] | collections.abc.Mapping[str, str] | str | "
+              "list[str] | tuple[str, ...] | None = None, dtypes: object = None, allow_loss: bool = False, "
+              "format: str | None = None, level: str = 'stored', "
               "base: str | os.PathLike[str] | None = None, sync: bool = True, overwrite: bool = False, "
               "alignment: int = 64, checksums: bool = True, threads: int | None = None) -> dict[str, typing.Any]"),
       "Copies the tensors of a file into another file, of any format, in bounded memory.\n\n"
-      "``include`` and ``exclude`` are shell patterns of names; ``rename`` is a function of the old name, or a "
-      "mapping; ``dtypes`` is a dtype for all tensors, or a mapping of patterns to dtypes. With ``allow_loss`` what "
+      "``include`` and ``exclude`` are shell patterns of names; ``rename`` is a function of the old name, a "
+      "mapping, or one or several rules: ``old=new``, or ``s/REGEX/TEXT/`` as ``sed -E`` has it; ``dtypes`` is a "
+      "dtype for all tensors, or a mapping of patterns to dtypes. With ``allow_loss`` what "
       "the format cannot hold is left out, and the result says what; otherwise it is a ValueError. The other arguments "
       "are those of ``save``. Returns "
       "``tensors``, ``bytes``, ``file_bytes`` and ``losses``.\n\n"

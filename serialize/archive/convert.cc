@@ -64,7 +64,7 @@ class Planner {
     if (name != options_.names.end()) {
       item.to.name = name->second;
     } else if (options_.rename) {
-      item.to.name = options_.rename(item.from->name);
+      CASK_ASSIGN_OR_RETURN(item.to.name, options_.rename(item.from->name));
     }
     // Elsewhere strides would be metadata, which TensorFlow cannot read; row-major elements are the same tensor.
     if (source.strides_are_order() && !traits_.strides_are_order) item.to.strides.clear();

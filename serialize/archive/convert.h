@@ -58,7 +58,9 @@ struct DTypeRule {
 struct ConvertOptions {
   std::vector<std::string> include;  // shell patterns; empty: all tensors
   std::vector<std::string> exclude;
-  std::function<std::string(absl::string_view)> rename;  // the new name; null: names stay
+  // The new name of each tensor, or an error that ends the conversion; null: names stay. CompileRenames
+  // (rename_rules.h) makes one of the rules of `convert --rename`.
+  std::function<absl::StatusOr<std::string>(absl::string_view)> rename;
   // The new names of tensors of sources that have none (ArchiveReader::has_names), instead of those of their files.
   std::map<const ArchiveReader*, std::string> names;
   // Converts elements (tensor/strided/convert.h). The first rule whose glob matches the old name counts.

@@ -25,7 +25,10 @@ absl::Status PlanNames(const ArchiveReader& archive, const ArchiveEdits& edits, 
       report->removed.push_back(entry.name);
       continue;
     }
-    const std::string name = edits.rename != nullptr ? edits.rename(entry.name) : entry.name;
+    std::string name = entry.name;
+    if (edits.rename != nullptr) {
+      CASK_ASSIGN_OR_RETURN(name, edits.rename(entry.name));
+    }
     const auto [taken, is_new] = names.emplace(name, entry.name);
     if (!is_new) {
       return absl::AlreadyExistsError(absl::StrCat(archive.path(), ": both ", Quoted(taken->second), " and ",

@@ -45,8 +45,8 @@
 namespace tensorcask {
 
 struct ArchiveEdits {
-  std::function<std::string(absl::string_view name)> rename;  // the new name of each tensor; null: names stay
-  std::function<bool(absl::string_view name)> remove;         // by its old name; null: none is removed
+  std::function<absl::StatusOr<std::string>(absl::string_view name)> rename;  // as ConvertOptions::rename (convert.h)
+  std::function<bool(absl::string_view name)> remove;                         // by its old name; null: none is removed
   FileMetadata set_metadata;
   std::set<std::string> unset_metadata;
 };

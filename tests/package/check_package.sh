@@ -12,7 +12,7 @@ check_fields() {
   [[ "$(dpkg-deb --field "$package" Version)" == "$version" ]] || fail "another version than $version"
   local depends library
   depends="$(dpkg-deb --field "$package" Depends)"
-  for library in libabsl libc6 libprotobuf libsnappy libstdc++6 libxxhash libzstd zlib1g; do
+  for library in libabsl libc6 libprotobuf libre2 libsnappy libstdc++6 libxxhash libzstd zlib1g; do
     [[ "$depends" == *"$library"* ]] || fail "does not depend on $library: $depends"
   done
   pass "name, version and dependencies"

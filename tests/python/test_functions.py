@@ -56,6 +56,13 @@ def test_convert(model, tmp_path, tensors):
     assert loaded["z.kernel"].dtype == np.float16 and loaded["a.bias"].dtype == np.int64
     tc.convert(model, tmp_path / "o", rename={"scalar": "number"})
     assert "number" in tc.load(tmp_path / "o") and "empty" in tc.load(tmp_path / "o")
+    tc.convert(model, tmp_path / "r", rename=["s,/,.,g", "s/^a\\.(.*)/b.\\1/"])
+    assert {"b.bias", "z.kernel"} <= set(tc.load(tmp_path / "r"))
+    tc.convert(model, tmp_path / "s", rename="scalar=number")
+    assert "number" in tc.load(tmp_path / "s")
+    for rule, says in (("s/(a/b/", "not closed"), ("s/nosuch/x/", "matches no tensor"), ("s/a/\\U&/", "case")):
+        with pytest.raises(ValueError, match=says):
+            tc.convert(model, tmp_path / "refused", rename=rule)
     tc.save(tmp_path / "text", {"t": "x", "n": np.ones(2)})
     with pytest.raises(ValueError, match="is string, .*; allow_loss leaves"):
         tc.convert(tmp_path / "text", tmp_path / "text.safetensors")

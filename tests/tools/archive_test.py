@@ -27,7 +27,7 @@ class Convert(Archives):
             self.good("convert", "--overwrite", *arguments, prefix, self.path("copy"))
             self.assertEqual(set(self.tensors(self.path("copy"))), names)
         done = run("convert", "--rename", "s/(/x/", prefix, self.path("no"))
-        self.assert_one_line(done, 2, "regular expression")
+        self.assert_one_line(done, 2, "not closed")
         done = run("convert", "--rename", "s/.*/same/", prefix, self.path("no"))
         self.assert_one_line(done, 1, '"same": two tensors would have this name')
         self.assertFalse(os.path.exists(self.path("no.index")))
