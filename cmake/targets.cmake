@@ -714,6 +714,7 @@ tensorcask_room(archive
     serialize/archive/compare.cc
     serialize/archive/convert.cc
     serialize/archive/decoded_archive.cc
+    serialize/archive/dtype_rule.cc
     serialize/archive/edit.cc
     serialize/archive/internal/block_plan.cc
     serialize/archive/internal/content_blocks.cc
@@ -744,6 +745,7 @@ tensorcask_room(archive
     serialize/archive/compare.h
     serialize/archive/convert.h
     serialize/archive/decoded_archive.h
+    serialize/archive/dtype_rule.h
     serialize/archive/edit.h
     serialize/archive/internal/block_plan.h
     serialize/archive/internal/byte_progress.h
@@ -6497,6 +6499,15 @@ tensorcask_inner_library(tools_manual
     Tensorcask::tensor
     absl::strings)
 
+tensorcask_inner_library(tools_metadata_options
+  SOURCES
+    tools/metadata_options.cc
+  LINK
+    CLI11::CLI11
+    absl::statusor
+    absl::strings
+    tools_console)
+
 tensorcask_inner_library(tools_read_progress
   SOURCES
     tools/read_progress.cc
@@ -6579,6 +6590,7 @@ tensorcask_program(tools_tensorcask
     tools_formats
     tools_json_text
     tools_manual
+    tools_metadata_options
     tools_read_progress
     tools_rename
     tools_slice_text
@@ -7018,6 +7030,20 @@ tensorcask_script_test(tests_tools_graph_test
 tensorcask_script_test(tests_tools_help_examples_test
   FILES
     tests/tools/help_examples_test.py
+    tests/tools/tool_testing.py
+    tests/support/case_report.py
+  PROGRAMS
+    tools_tensorcask
+    tools/tensorcask
+  PACKAGE
+    tests/tools
+  TIMEOUT
+    300)
+
+tensorcask_script_test(tests_tools_losses_test
+  FILES
+    tests/tools/losses_test.py
+    tests/tools/edits.py
     tests/tools/tool_testing.py
     tests/support/case_report.py
   PROGRAMS

@@ -44,6 +44,7 @@ constexpr Advice kAdvice[] = {
     {"; convert it to a file with other names", "", "; use tensorcask convert --rename"},
     {" (set format to pt)", "", " (--set format=pt)"},
     {"ConvertOptions::allow_loss", "", "--allow-loss"},
+    {"ConvertOptions::set_metadata", "", "--set KEY=VALUE"},
     {", which DecodeOptions::base has to be", "", "; the tool reads deltas from checkpoints only"},
     {": record at ", "dtype at byte 0 is bytes on the wire; expected a varint",
      ": the record looks like a tf.Example, which is not a tensor"},

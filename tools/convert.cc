@@ -21,6 +21,7 @@
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tools/metadata_options.h"
 #include "tensorcask/tools/rename.h"
 #include "tensorcask/tools/subcommand.h"
 #include "tensorcask/tools/table.h"
@@ -40,6 +41,8 @@ struct Flags {
   std::vector<std::string> exclude;
   std::vector<std::string> renames;
   std::vector<std::string> dtypes;  // GLOB=DTYPE
+  std::vector<std::string> sets;    // KEY=VALUE
+  std::vector<std::string> unsets;  // keys
   bool allow_loss = false;
   bool dry_run = false;
 };
@@ -61,13 +64,22 @@ absl::StatusOr<std::vector<DTypeRule>> ParseDTypeRules(const std::vector<std::st
       return Misuse(absl::StrCat("--dtype ", text, ": wanted GLOB=DTYPE, as in '*kernel=bfloat16'",
                                  has_both ? absl::StrCat("; ", NoSuchDType(text.substr(split + 1))) : ""));
     }
-    rules.push_back({text.substr(0, split), *dtype});
+    rules.push_back(MakeDTypeRule(absl::string_view(text).substr(0, split), *dtype));
   }
   return rules;
 }
 
+bool TakesSome(const DTypeRule& rule, const std::vector<const ArchiveReader*>& sources) {
+  return std::any_of(sources.begin(), sources.end(), [&](const ArchiveReader* source) {
+    const std::vector<ArchiveEntry>& entries = source->entries();
+    return std::any_of(entries.begin(), entries.end(),
+                       [&](const ArchiveEntry& entry) { return rule.Takes(entry.name, entry.dtype); });
+  });
+}
+
 // Patterns must match something: a misspelled one would silently copy nothing, or everything.
-absl::Status CheckPatterns(const Flags& flags, const std::vector<const ArchiveReader*>& sources, Console& console) {
+absl::Status CheckPatterns(const Flags& flags, const std::vector<DTypeRule>& rules,
+                           const std::vector<const ArchiveReader*>& sources, Console& console) {
   const auto matches = [&](const std::string& glob) {
     return std::any_of(sources.begin(), sources.end(),
                        [&](const ArchiveReader* source) { return MatchesSome(source->entries(), glob); });
@@ -78,8 +90,14 @@ absl::Status CheckPatterns(const Flags& flags, const std::vector<const ArchiveRe
   for (const std::string& glob : flags.exclude) {
     if (!matches(glob)) NoteUnmatched("convert", absl::StrCat("--exclude ", glob), console);
   }
-  for (const std::string& rule : flags.dtypes) {
-    if (!matches(rule.substr(0, rule.rfind('=')))) NoteUnmatched("convert", absl::StrCat("--dtype ", rule), console);
+  for (size_t i = 0; i < rules.size(); ++i) {
+    const std::string option = absl::StrCat("--dtype ", flags.dtypes[i]);
+    if (!matches(rules[i].glob)) {
+      NoteUnmatched("convert", option, console);
+    } else if (!TakesSome(rules[i], sources)) {
+      console.err << "tensorcask convert: " << Printable(option)
+                  << " takes no tensor: none that it matches has numbers of that kind; 'any:GLOB=DTYPE' takes all\n";
+    }
   }
   return absl::OkStatus();
 }
@@ -143,7 +161,10 @@ absl::Status CheckDestination(const Flags& flags, const ArchiveFormat& target) {
 }
 
 void PrintLosses(const ConversionPlan& plan, Console& console) {
-  for (const ConvertLoss& loss : plan.losses) console.out << "lost: " << EscapeControls(loss.message) << '\n';
+  for (const ConvertLoss& loss : plan.losses) {
+    console.out << (loss.kind == ConvertLoss::Kind::kAcrossKinds ? "converted: " : "lost: ")
+                << EscapeControls(loss.message) << '\n';
+  }
 }
 
 bool HasTensors(const std::vector<const ArchiveReader*>& sources) {
@@ -156,6 +177,8 @@ absl::StatusOr<ConversionPlan> Plan(const Flags& flags, const std::vector<const 
   options->include = flags.include;
   options->exclude = flags.exclude;
   options->allow_loss = flags.allow_loss;
+  CASK_ASSIGN_OR_RETURN(options->set_metadata, ParseSets(flags.sets));
+  options->unset_metadata = {flags.unsets.begin(), flags.unsets.end()};
   CASK_ASSIGN_OR_RETURN(options->dtypes, ParseDTypeRules(flags.dtypes));
   std::vector<const ArchiveReader*> renamed;  // NAME=SRC has its name
   for (const ArchiveReader* const source : sources) {
@@ -166,7 +189,7 @@ absl::StatusOr<ConversionPlan> Plan(const Flags& flags, const std::vector<const 
   for (const ArchiveReader* const source : sources) {
     selected += SelectEntries(source->entries(), flags.include, flags.exclude).size();
   }
-  CASK_RETURN_IF_ERROR(CheckPatterns(flags, sources, console));
+  CASK_RETURN_IF_ERROR(CheckPatterns(flags, options->dtypes, sources, console));
   if (!target.traits().many_tensors && selected != 1) {
     return Misuse(absl::StrCat(target.name(), " holds exactly one tensor, ", selected,
                                " remain: choose one with --include NAME"));
@@ -270,9 +293,10 @@ Action DeclareConvert(CLI::App& app) {
   app.add_option("--dtype", flags->dtypes, "Convert the elements: '*kernel=bfloat16'; may be repeated")
       ->type_name("GLOB=DTYPE")
       ->allow_extra_args(false);
+  AddMetadataOptions(app, &flags->sets, &flags->unsets);
   app.add_flag("--allow-loss", flags->allow_loss,
-               "Leave out what DST cannot hold: metadata, strides, tensors of a dtype; each is listed. npy and npz get "
-               "float8 and other dtypes that NumPy lacks as opaque elements (V1)");
+               "Leave out what DST cannot hold: metadata, strides, imaginary parts, tensors of a dtype; "
+               "each is listed. npy and npz get float8 and other dtypes that NumPy lacks as opaque elements (V1)");
   app.add_flag("--dry-run", flags->dry_run, "Only print what would be written");
   app.footer(
       "Large tensors are copied in blocks, so memory does not depend on their size. A tensor must fit in memory if it\n"
@@ -294,7 +318,15 @@ Action DeclareConvert(CLI::App& app) {
       "--dtype rounds to the nearest number of the new dtype, ties to even. Integers: the fraction is dropped, a "
       "value\n"
       "beyond the range becomes the largest or smallest integer, and NaN becomes 0. Floats: a value beyond the range\n"
-      "becomes infinite, or the largest number of dtypes without infinity. bool: all but 0 becomes true.\n\n"
+      "becomes infinite, or the largest number of dtypes without infinity; NaN becomes -0 in float4 and float6; zero "
+      "and\n"
+      "negative numbers become NaN in float8_e8m0fnu. bool: all but 0 becomes true.\n"
+      "A floating or complex dtype goes to floating and complex tensors only. A pattern may name the kind of tensors "
+      "that\n"
+      "it takes: 'int:*=float32'; the kinds are bool, int, float, complex, quantized and any. The first rule that "
+      "takes\n"
+      "a tensor counts; tensors that become numbers of another kind are listed.\n"
+      "If two SRC have other values of one key of their metadata, --set or --unset decides.\n\n"
       "Examples:\n"
       "  tensorcask convert --exclude '*/Adam*' model.ckpt slim.ckpt\n"
       "  tensorcask convert --include dense/bias model.ckpt bias.pbtxt\n"

@@ -24,6 +24,7 @@
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tools/console.h"
 #include "tensorcask/tools/formats.h"
+#include "tensorcask/tools/metadata_options.h"
 #include "tensorcask/tools/rename.h"
 #include "tensorcask/tools/subcommand.h"
 
@@ -56,13 +57,7 @@ absl::StatusOr<ArchiveEdits> ParseEdits(const Flags& flags) {
   if (!flags.remove.empty()) {
     edits.remove = [globs = flags.remove](absl::string_view name) { return MatchesAny(globs, std::string(name)); };
   }
-  for (const std::string& text : flags.set) {
-    const size_t split = text.find('=');
-    if (split == std::string::npos || split == 0) {
-      return Misuse(absl::StrCat("--set ", text, ": wanted KEY=VALUE, as in license=MIT"));
-    }
-    edits.set_metadata[text.substr(0, split)] = text.substr(split + 1);
-  }
+  CASK_ASSIGN_OR_RETURN(edits.set_metadata, ParseSets(flags.set));
   edits.unset_metadata.insert(flags.unset.begin(), flags.unset.end());
   return edits;
 }
@@ -181,12 +176,7 @@ Action DeclareEdit(CLI::App& app) {
   app.add_option("--rename", flags->renames, "Rename a tensor: FROM=TO, or by s/REGEX/TEXT/; may be repeated")
       ->type_name("RULE")
       ->allow_extra_args(false);
-  app.add_option("--set", flags->set, "Set an entry of the file's metadata (safetensors); may be repeated")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
-  app.add_option("--unset", flags->unset, "Remove an entry of the file's metadata; may be repeated")
-      ->type_name("KEY")
-      ->allow_extra_args(false);
+  AddMetadataOptions(app, &flags->set, &flags->unset);
   app.add_option("--remove", flags->remove, "Remove tensors; may be repeated")
       ->type_name("GLOB")
       ->allow_extra_args(false);

@@ -148,11 +148,11 @@ std::vector<DTypeRule> FromDTypes(nb::handle dtypes) {
   std::vector<DTypeRule> rules;
   if (dtypes.is_none()) return rules;
   if (!nb::hasattr(dtypes, "items")) {
-    rules.push_back({"*", FromDTypeArgument(dtypes)});
+    rules.push_back(MakeDTypeRule("*", FromDTypeArgument(dtypes)));
     return rules;
   }
   for (const nb::handle item : nb::iter(dtypes.attr("items")())) {
-    rules.push_back({FromText(item[0], "a pattern of dtypes"), FromDTypeArgument(item[1])});
+    rules.push_back(MakeDTypeRule(FromText(item[0], "a pattern of dtypes"), FromDTypeArgument(item[1])));
   }
   return rules;
 }
@@ -230,10 +230,12 @@ void DefineConvert(nb::module_& m) {
       "Copies the tensors of a file into another file, of any format, in bounded memory.\n\n"
       "``include`` and ``exclude`` are shell patterns of names; ``rename`` is a function of the old name, a "
       "mapping, or one or several rules: ``old=new``, or ``s/REGEX/TEXT/`` as ``sed -E`` has it; ``dtypes`` is a "
-      "dtype for all tensors, or a mapping of patterns to dtypes. With ``allow_loss`` what "
-      "the format cannot hold is left out, and the result says what; otherwise it is a ValueError. The other arguments "
-      "are those of ``save``. Returns "
-      "``tensors``, ``bytes``, ``file_bytes`` and ``losses``.\n\n"
+      "dtype for all tensors, or a mapping of patterns to dtypes. A floating or complex dtype "
+      "goes to floating and complex tensors only, unless the pattern begins with a kind: ``'int:*step'``, ``bool:``, "
+      "``float:``, ``complex:``, ``quantized:``, ``any:``. With ``allow_loss`` what the format cannot hold, or an "
+      "imaginary part, is left out, and the result says what; otherwise it is a ValueError. The other arguments are "
+      "those of ``save``. Returns ``tensors``, ``bytes``, ``file_bytes`` and ``losses``, which also lists tensors that "
+      "became numbers of another kind.\n\n"
       "    >>> import numpy as np, tensorcask as tc\n"
       "    >>> _ = tc.save('model.npz', {'old/w': np.eye(2)}, overwrite=True)\n"
       "    >>> tc.convert('model.npz', 'model.safetensors', rename={'old/w': 'w'}, dtypes='float32',\n"

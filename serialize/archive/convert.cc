@@ -19,6 +19,7 @@
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
+#include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/strided/convert.h"
 #include "tensorcask/tensor/strided/metadata.h"
 #include "tensorcask/tensor/strided/view.h"
@@ -40,6 +41,7 @@ class Planner {
       : target_(target), traits_(target.traits()), options_(options) {}
 
   absl::Status AddSource(const ArchiveReader& source, bool keep_shards) {
+    sources_.push_back(&source);
     const std::vector<std::string> include = archive::IncludeGraph(source, target_, options_.include);
     for (const ArchiveEntry* const entry : SelectEntries(source.entries(), include, options_.exclude)) {
       CASK_RETURN_IF_ERROR(AddEntry(source, *entry, keep_shards));
@@ -50,6 +52,7 @@ class Planner {
   absl::StatusOr<ConversionPlan> Finish() {
     ResolveAliases();
     CASK_RETURN_IF_ERROR(archive::UpdateGraphs(target_, &plan_.items));
+    for (const auto& [key, value] : options_.set_metadata) plan_.file_metadata[key] = value;
     return std::move(plan_);
   }
 
@@ -71,9 +74,9 @@ class Planner {
     CASK_RETURN_IF_ERROR(ApplyDTypeRule(&item));
     std::vector<ConvertLoss> losses = Losses(&item);
     if (!losses.empty() && !options_.allow_loss) return Refuse(losses);
-    const bool is_lost = !losses.empty() && losses[0].kind == ConvertLoss::Kind::kDType;
     plan_.losses.insert(plan_.losses.end(), losses.begin(), losses.end());
-    if (is_lost) return absl::OkStatus();
+    if (IsWholeTensor(losses)) return absl::OkStatus();
+    NoteAcrossKinds(item);
     const auto [other, is_new] = names_.emplace(item.to.name, &source);
     if (!is_new) {
       return absl::AlreadyExistsError(absl::StrCat("tensor ", Quoted(item.to.name),
@@ -93,7 +96,7 @@ class Planner {
 
   absl::Status ApplyDTypeRule(ConversionItem* item) {
     for (const DTypeRule& rule : options_.dtypes) {
-      if (!MatchesGlob(rule.glob, item->from->name)) continue;
+      if (!rule.Takes(item->from->name, item->from->dtype)) continue;
       if (rule.dtype == item->from->dtype) return absl::OkStatus();
       if (ElementSize(rule.dtype) == 0 || ElementSize(item->from->dtype) == 0) {
         return absl::InvalidArgumentError(absl::StrCat("tensor ", Quoted(item->from->name), ": ",
@@ -115,6 +118,11 @@ class Planner {
     if (!Holds(target_, item->to.dtype) && !target_.HoldsOpaquely(item->to.dtype)) {
       losses.push_back({Kind::kDType, item->from->name, WhyNotHeld(*item, tensor)});
       return losses;
+    }
+    if (IsComplex(item->from->dtype) && !IsComplex(item->to.dtype)) {
+      losses.push_back({Kind::kImaginary, item->from->name,
+                        absl::StrCat(tensor, " is ", DTypeName(item->from->dtype), "; as ", DTypeName(item->to.dtype),
+                                     " it has no imaginary parts")});
     }
     if (!Holds(target_, item->to.dtype)) {
       losses.push_back({Kind::kDTypeName, item->from->name,
@@ -152,22 +160,39 @@ class Planner {
     return metadata.ok() && target_.HoldsMetadata(*metadata);
   }
 
+  void NoteAcrossKinds(const ConversionItem& item) {
+    const DType from = item.from->dtype;
+    const DType to = item.to.dtype;
+    if (from == to || KindOf(from) == KindOf(to) || IsComplex(from)) return;
+    plan_.losses.push_back({ConvertLoss::Kind::kAcrossKinds, item.from->name,
+                            absl::StrCat(item.source->path(), ": tensor ", Quoted(item.from->name), " is ",
+                                         DTypeName(from), " and becomes ", DTypeName(to), ": its values may change")});
+  }
+
+  static bool IsWholeTensor(const std::vector<ConvertLoss>& losses) {
+    return !losses.empty() && losses[0].kind == ConvertLoss::Kind::kDType;
+  }
+
   static absl::Status Refuse(const std::vector<ConvertLoss>& losses) {
-    const bool is_whole = losses[0].kind == ConvertLoss::Kind::kDType;
+    return Refuse(losses, IsWholeTensor(losses) ? "leaves the tensor out" : "converts without that");
+  }
+  static absl::Status Refuse(const std::vector<ConvertLoss>& losses, absl::string_view hint) {
     return absl::InvalidArgumentError(absl::StrCat(
         absl::StrJoin(losses, "; ",
                       [](std::string* out, const ConvertLoss& loss) { absl::StrAppend(out, loss.message); }),
-        kAllowLossHint, is_whole ? "leaves the tensor out" : "converts without that"));
+        kAllowLossHint, hint));
   }
 
   absl::Status AddFileMetadata(const ArchiveReader& source) {
-    if (traits_.file_metadata) {
-      plan_.file_metadata.insert(source.file_metadata().begin(), source.file_metadata().end());
-      return absl::OkStatus();
+    if (traits_.file_metadata) return MergeFileMetadata(source);
+    if (!options_.set_metadata.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat("the metadata ", Quoted(options_.set_metadata.begin()->first),
+                                                     " is to be set, which ", target_.name_with_article(),
+                                                     " file cannot hold"));
     }
     std::vector<std::string> keys;
     for (const auto& [key, value] : source.file_metadata()) {
-      if (key != "format") keys.push_back(Quoted(key));
+      if (key != "format" && options_.unset_metadata.count(key) == 0) keys.push_back(Quoted(key));
     }
     if (keys.empty()) return absl::OkStatus();
     constexpr size_t kMaxListed = 8;
@@ -180,6 +205,25 @@ class Planner {
                       " file cannot hold")}};
     if (!options_.allow_loss) return Refuse(losses);
     plan_.losses.push_back(losses[0]);
+    return absl::OkStatus();
+  }
+
+  // Errors: InvalidArgument for a key that another source has with another value, unless the options decide.
+  absl::Status MergeFileMetadata(const ArchiveReader& source) {
+    for (const auto& [key, value] : source.file_metadata()) {
+      if (options_.unset_metadata.count(key) != 0 || options_.set_metadata.count(key) != 0) continue;
+      const auto [first, is_new] = plan_.file_metadata.emplace(key, value);
+      if (is_new || first->second == value) continue;
+      const auto other = std::find_if(sources_.begin(), sources_.end(), [k = &key](const ArchiveReader* earlier) {
+        return earlier->file_metadata().count(*k) != 0;
+      });
+      const std::vector<ConvertLoss> losses = {
+          {ConvertLoss::Kind::kFileMetadata, "",
+           absl::StrCat(source.path(), ": the metadata ", Quoted(key), " is ", Quoted(value), "; that of ",
+                        (*other)->path(), ", ", Quoted(first->second), ", comes first")}};
+      if (!options_.allow_loss) return Refuse(losses, "keeps the first, ConvertOptions::set_metadata sets the value");
+      plan_.losses.push_back(losses[0]);
+    }
     return absl::OkStatus();
   }
 
@@ -205,6 +249,7 @@ class Planner {
   const ConvertOptions& options_;
   ConversionPlan plan_;
   std::map<std::string, const ArchiveReader*> names_;
+  std::vector<const ArchiveReader*> sources_;
 };
 
 absl::Status MetadataLost(const absl::Status& status) {

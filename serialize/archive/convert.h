@@ -33,6 +33,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -43,17 +44,12 @@
 #include "tensorcask/serialize/archive/archive_format.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
 #include "tensorcask/serialize/archive/archive_writer.h"
-#include "tensorcask/tensor/dtype.h"
+#include "tensorcask/serialize/archive/dtype_rule.h"
 #include "tensorcask/tensor/tensor.h"
 
 namespace tensorcask {
 
 inline constexpr uint64_t kReadAheadBytes = uint64_t{64} << 20;
-
-struct DTypeRule {
-  std::string glob;  // a shell pattern (tensor/base/glob.h): * also matches '/'
-  DType dtype = DType::kInvalid;
-};
 
 struct ConvertOptions {
   std::vector<std::string> include;  // shell patterns; empty: all tensors
@@ -63,10 +59,15 @@ struct ConvertOptions {
   std::function<absl::StatusOr<std::string>(absl::string_view)> rename;
   // The new names of tensors of sources that have none (ArchiveReader::has_names), instead of those of their files.
   std::map<const ArchiveReader*, std::string> names;
-  // Converts elements (tensor/strided/convert.h). The first rule whose glob matches the old name counts.
+  // Converts elements (tensor/strided/convert.h). The first rule that takes a tensor of the old name and dtype counts.
   std::vector<DTypeRule> dtypes;
-  // Leaves out what the target cannot hold, instead of failing: metadata, strides, and tensors of a dtype that it
-  // lacks. Tensors of a dtype that it holds opaquely (ArchiveFormat::HoldsOpaquely) lose only the name of their dtype.
+  // Metadata of the target: set_metadata replaces or adds entries, unset_metadata leaves those with these keys out. If
+  // two sources have other values of a key, one of these two must name the key (or allow_loss keeps the first value).
+  FileMetadata set_metadata;
+  std::set<std::string> unset_metadata;
+  // Leaves out what the target cannot hold, instead of failing: metadata, strides, the imaginary parts of numbers that
+  // become real, and tensors of a dtype that it lacks. Tensors of a dtype that it holds
+  // opaquely (ArchiveFormat::HoldsOpaquely) lose only the name of their dtype.
   bool allow_loss = false;
   uint64_t block_bytes = uint64_t{1} << 20;  // small enough for the cache that processors share
   int num_threads = 2;                       // one writes, the others read ahead
@@ -74,9 +75,17 @@ struct ConvertOptions {
   std::function<bool(int64_t tensors, uint64_t bytes)> progress;
 };
 
-// One thing that the target cannot hold.
+// One thing that the target does not get.
 struct ConvertLoss {
-  enum class Kind { kDType, kDTypeName, kStrides, kMetadata, kFileMetadata };
+  enum class Kind {
+    kDType,        // a tensor whose dtype the target cannot hold
+    kDTypeName,    // the name of a dtype
+    kImaginary,    // the imaginary parts: complex numbers became real
+    kAcrossKinds,  // not lost: a rule gives the tensor numbers of another kind, so values may differ
+    kStrides,
+    kMetadata,
+    kFileMetadata,
+  };
   Kind kind;
   std::string tensor;   // "" for kFileMetadata
   std::string message;  // a sentence
@@ -92,11 +101,11 @@ struct ConversionItem {
 
 struct ConversionPlan {
   std::vector<ConversionItem> items;  // in the order of the files of the sources
-  FileMetadata file_metadata;       // for ArchiveWriterOptions. Of several sources the first one that has a key counts
-  std::vector<ConvertLoss> losses;  // empty, unless options.allow_loss
-  int num_shards = 1;               // likewise
-  bool opaque_dtypes = false;       // likewise: an item is of a dtype that the target holds opaquely
-  uint64_t bytes = 0;               // of the elements that will be read
+  FileMetadata file_metadata;         // for ArchiveWriterOptions
+  std::vector<ConvertLoss> losses;    // without options.allow_loss only those of kAcrossKinds
+  int num_shards = 1;                 // likewise
+  bool opaque_dtypes = false;         // likewise: an item is of a dtype that the target holds opaquely
+  uint64_t bytes = 0;                 // of the elements that will be read
 };
 
 struct ConvertReport {
@@ -106,9 +115,10 @@ struct ConvertReport {
 };
 
 // The sources must outlive the plan. Errors: InvalidArgument, naming all losses of the first tensor that would lose
-// something, unless options.allow_loss is set; AlreadyExists if two tensors would have one name; FailedPrecondition,
-// naming the tensor, if an object graph cannot follow (checkpoint/internal/edit_graph.h). A plan may have no
-// items. The key "format" in the metadata of a file does not count as a loss, because it only names a framework.
+// something, unless options.allow_loss is set; or if two sources have other values of one key of their metadata;
+// AlreadyExists if two tensors would have one name; FailedPrecondition, naming the tensor, if an object graph cannot
+// follow (checkpoint/internal/edit_graph.h). A plan may have no items. The key "format" in the metadata of a file does
+// not count as a loss if the target has no metadata, because it only names a framework.
 absl::StatusOr<ConversionPlan> PlanConversion(absl::Span<const ArchiveReader* const> sources,
                                               const ArchiveFormat& target, const ConvertOptions& options = {});
 

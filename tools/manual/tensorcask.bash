@@ -10,7 +10,7 @@ _tensorcask_options() {
     diff) echo '--help -h --rtol --atol --json --format --lenient --opaque-dtype --base' ;;
     verify) echo '--help -h --json --format --lenient --opaque-dtype --base' ;;
     salvage) echo '--help -h --json --overwrite --base' ;;
-    convert) echo '--help -h --format --lenient --opaque-dtype --base --to --level --alignment --no-checksums --shard-size --overwrite --include --exclude --rename --dtype --allow-loss --dry-run' ;;
+    convert) echo '--help -h --format --lenient --opaque-dtype --base --to --level --alignment --no-checksums --shard-size --overwrite --include --exclude --rename --dtype --set --unset --allow-loss --dry-run' ;;
     edit) echo '--help -h --rename --set --unset --remove --output -o --dry-run' ;;
     clean) echo '--help -h --delete --json' ;;
     cat) echo '--help -h --exclude --allow-loss --format --lenient --opaque-dtype --base' ;;
@@ -77,6 +77,8 @@ _tensorcask_value() {
     'convert --exclude') echo '@tensor' ;;
     'convert --rename') echo '@text' ;;
     'convert --dtype') echo '@text' ;;
+    'convert --set') echo '@text' ;;
+    'convert --unset') echo '@text' ;;
     'edit --rename') echo '@text' ;;
     'edit --set') echo '@text' ;;
     'edit --unset') echo '@text' ;;

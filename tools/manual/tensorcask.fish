@@ -89,7 +89,9 @@ complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l include -x -a
 complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l exclude -x -a '(__tensorcask_tensors)' -d 'No tensors with names that match; may be repeated'
 complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l rename -x -d 'Rename a tensor: FROM=TO, or by s/REGEX/TEXT/; may be repeated'
 complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l dtype -x -d 'Convert the elements: \'*kernel=bfloat16\'; may be repeated'
-complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l allow-loss -d 'Leave out what DST cannot hold: metadata, strides, tensors of a dtype; each is listed. npy and npz get float8 and other dtypes that NumPy lacks as opaque elements (V1)'
+complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l set -x -d 'Set an entry of the file\'s metadata (safetensors); may be repeated'
+complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l unset -x -d 'Remove an entry of the file\'s metadata; may be repeated'
+complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l allow-loss -d 'Leave out what DST cannot hold: metadata, strides, imaginary parts, tensors of a dtype; each is listed. npy and npz get float8 and other dtypes that NumPy lacks as opaque elements (V1)'
 complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l dry-run -d 'Only print what would be written'
 
 complete -c tensorcask -n __fish_use_subcommand -a edit -d 'Change names and metadata of a file, not its elements'

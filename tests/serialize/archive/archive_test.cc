@@ -9,6 +9,7 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -21,10 +22,12 @@
 #include "tensorcask/serialize/archive/archive.h"
 #include "tensorcask/serialize/archive/compare.h"
 #include "tensorcask/serialize/archive/convert.h"
+#include "tensorcask/serialize/archive/dtype_rule.h"
 #include "tensorcask/serialize/archive/internal/block_plan.h"
 #include "tensorcask/serialize/archive/internal/read_ahead.h"
 #include "tensorcask/serialize/archive/internal/similar_names.h"
 #include "tensorcask/serialize/archive/records_format.h"
+#include "tensorcask/serialize/archive/save_load.h"
 #include "tensorcask/serialize/archive/tensorproto_format.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/slice.h"
@@ -308,6 +311,75 @@ TEST(Convert, BlocksOfATensorThatIsDamagedAfterItWasVerifiedAreAnError) {
     EXPECT_TRUE(absl::IsDataLoss(status)) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr("checksum"));
   }
+}
+
+TEST(DTypeRule, TakesTheKindsThatItNames) {
+  using Kinds = std::vector<DType>;
+  const Kinds all = {DType::kBool,       DType::kInt64,     DType::kUint4, DType::kFloat32,
+                     DType::kFloat4E2m1, DType::kComplex64, DType::kQint8, DType::kString};
+  const Kinds numbers = {DType::kFloat32, DType::kFloat4E2m1, DType::kComplex64};
+  for (const auto& [pattern, dtype, wanted] : std::vector<std::tuple<std::string, DType, Kinds>>{
+           {"*", DType::kBfloat16, numbers},
+           {"*", DType::kComplex128, numbers},
+           {"*", DType::kInt8, all},
+           {"*", DType::kBool, all},
+           {"x*", DType::kInt8, {}},
+           {"int:*", DType::kFloat32, {DType::kInt64, DType::kUint4}},
+           {"float:*", DType::kInt8, {DType::kFloat32, DType::kFloat4E2m1}},
+           {"complex:*", DType::kFloat32, {DType::kComplex64}},
+           {"quantized:*", DType::kFloat32, {DType::kQint8}},
+           {"bool:*", DType::kFloat32, {DType::kBool}},
+           {"any:*", DType::kFloat32, all},
+           {"any:int:*", DType::kFloat32, {}},
+           {"w:*", DType::kInt8, {}}}) {
+    SCOPED_TRACE(pattern);
+    const DTypeRule rule = MakeDTypeRule(pattern, dtype);
+    Kinds taken;
+    for (const DType found : all) {
+      if (rule.Takes("w", found)) taken.push_back(found);
+    }
+    EXPECT_EQ(taken, wanted);
+  }
+  const DTypeRule by_fields = {"*", DType::kFloat32};
+  EXPECT_FALSE(by_fields.Takes("w", DType::kInt64));
+}
+
+TEST(Convert, IntegersStayAndOtherMetadataIsRefused) {
+  const AllFormats formats;
+  const ArchiveFormat& safetensors = **FindFormat("safetensors", formats.list());
+  std::vector<std::unique_ptr<ArchiveReader>> readers;
+  for (const std::string name : {"a", "b"}) {
+    ArchiveWriterOptions write;
+    write.file_metadata = {{"step", name}, {"same", "x"}};
+    std::vector<TensorToSave> tensors(2);
+    tensors[0] = {absl::StrCat(name, "/step"), Tensor::FromValues<int64_t>({46900}), {}};
+    tensors[1] = {absl::StrCat(name, "/w"), Tensor::FromValues<float>({1}), {}};
+    const std::string path = TempPath(name + ".safetensors");
+    ASSERT_OK(SaveTensors(path, safetensors, tensors, write).status());
+    readers.push_back(*OpenArchive(path, formats.list()));
+  }
+  const ArchiveReader* const sources[] = {readers[0].get(), readers[1].get()};
+  ConvertOptions options;
+  options.dtypes = {{"*", DType::kBfloat16}};
+  const absl::Status refused = PlanConversion(sources, safetensors, options).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("the metadata \"step\" is \"b\"; that of "));
+  options.set_metadata = {{"step", "c"}};
+  const absl::StatusOr<ConversionPlan> plan = PlanConversion(sources, safetensors, options);
+  ASSERT_OK(plan.status());
+  EXPECT_TRUE(plan->losses.empty());
+  EXPECT_EQ(plan->file_metadata.at("step"), "c");
+  EXPECT_EQ(plan->file_metadata.at("same"), "x");
+  for (const ConversionItem& item : plan->items) {
+    EXPECT_EQ(item.to.dtype, item.from->dtype == DType::kInt64 ? DType::kInt64 : DType::kBfloat16);
+  }
+  options.dtypes = {MakeDTypeRule("int:*", DType::kFloat32)};
+  options.set_metadata.clear();
+  options.allow_loss = true;
+  const absl::StatusOr<ConversionPlan> lossy = PlanConversion(sources, safetensors, options);
+  ASSERT_OK(lossy.status());
+  EXPECT_EQ(lossy->losses.size(), 3U);  // two tensors across kinds, one entry of the metadata
+  EXPECT_EQ(lossy->file_metadata.at("step"), "a");
 }
 
 TEST(Convert, LossIsAnErrorUnlessAllowed) {

@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""What a conversion changes or leaves out is said: numbers of another kind, imaginary parts, metadata."""
+
+import os
+import sys
+
+sys.path[:0] = (os.path.join(os.path.dirname(os.path.abspath(__file__)), folder) for folder in (".", "../support"))
+import case_report  # noqa: E402
+from edits import parse_safetensors, safetensors  # noqa: E402
+from tool_testing import Archives, floats, run  # noqa: E402
+
+STEP = "dtype: DT_INT64 tensor_shape {} int64_val: 46900"
+FLAG = "dtype: DT_BOOL tensor_shape {} bool_val: true"
+COMPLEX = "dtype: DT_COMPLEX64 tensor_shape { dim { size: 1 } } scomplex_val: [1.5, 2.5]"
+
+
+class Kinds(Archives):
+    def dtypes(self, source, *rules):
+        arguments = [word for rule in rules for word in ("--dtype", rule)]
+        out = self.good("convert", "--overwrite", *arguments, source, self.path("out.ckpt"))
+        return {name: tensor[0] for name, tensor in self.tensors(self.path("out.ckpt")).items()}, out
+
+    def test_a_rule_for_a_floating_dtype_takes_floating_tensors(self):
+        source = self.model(tensors={"w": floats(1, 2), "step": STEP, "flag": FLAG})
+        for dtype in ("bfloat16", "float64", "float8_e4m3fn", "complex64"):
+            dtypes, out = self.dtypes(source, f"*={dtype}")
+            self.assertEqual(dtypes, {"w": dtype, "step": "int64", "flag": "bool"})
+            self.assertEqual("converted: " in out, dtype == "complex64")
+        self.assertEqual(self.good("show", self.path("out.ckpt"), "step"), "int64 []\n46900\n")
+
+    def test_a_rule_may_name_a_kind(self):
+        source = self.model(tensors={"w": floats(1, 2), "step": STEP, "flag": FLAG})
+        dtypes, out = self.dtypes(source, "int:*=float64")
+        self.assertEqual(dtypes, {"w": "float32", "step": "float64", "flag": "bool"})
+        self.assertIn('converted: ' + source + ': tensor "step" is int64 and becomes float64: its values may change\n', out)
+        self.assertEqual(self.dtypes(source, "any:*=float16")[0], {"w": "float16", "step": "float16", "flag": "float16"})
+        self.assertEqual(self.dtypes(source, "float:*=int8")[0], {"w": "int8", "step": "int64", "flag": "bool"})
+        # The first rule that takes a tensor counts.
+        dtypes, out = self.dtypes(source, "bool:*=uint8", "*=bfloat16", "*=int32")
+        self.assertEqual(dtypes, {"w": "bfloat16", "step": "int32", "flag": "uint8"})
+        self.assertEqual(out.count("converted: "), 1)
+
+    def test_each_conversion_to_another_kind_is_listed(self):
+        source = self.model(tensors={"w": floats(1, 2), "step": STEP, "flag": FLAG})
+        for dtype, count in (("int32", 2), ("bool", 2), ("qint8", 3)):
+            dtypes, out = self.dtypes(source, f"*={dtype}")
+            self.assertEqual(set(dtypes.values()), {dtype})
+            self.assertEqual(out.count("converted: "), count, out)
+            dry = self.good("convert", "--dry-run", "--dtype", f"*={dtype}", source, self.path("none.ckpt"))
+            self.assertEqual(dry.count("converted: "), count)
+
+    def test_a_rule_that_takes_no_tensor_is_noted(self):
+        done = run("convert", "--dtype", "step=bfloat16", self.model(tensors={"step": STEP}), self.path("out.ckpt"))
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(done.stderr, "tensorcask convert: --dtype step=bfloat16 takes no tensor: none that it matches "
+                                      "has numbers of that kind; 'any:GLOB=DTYPE' takes all\n")
+
+    def test_imaginary_parts_are_not_dropped_without_a_word(self):
+        source = self.model(tensors={"c": COMPLEX, "w": floats(1)})
+        for rule in ("*=float32", "c=int8", "complex:*=bool"):
+            done = run("convert", "--dtype", rule, source, self.path("out.ckpt"))
+            self.assert_one_line(done, 1, '"c" is complex64; as ', "it has no imaginary parts; --allow-loss")
+            out = self.good("convert", "--overwrite", "--allow-loss", "--dtype", rule, source, self.path("out.ckpt"))
+            self.assertIn('lost: ' + source + ': tensor "c" is complex64', out)
+        self.assertEqual(self.dtypes(source, "float:*=float16")[0], {"c": "complex64", "w": "float16"})
+        self.assertEqual(self.dtypes(source, "*=complex128")[0], {"c": "complex128", "w": "complex128"})
+
+
+class Metadata(Archives):
+    def put(self, name, *arguments):
+        with open(self.path(name), "wb") as file:
+            file.write(safetensors(*arguments))
+        return self.path(name)
+
+    def metadata(self, name):
+        metadata = dict(parse_safetensors(self.path(name))[0]["__metadata__"])
+        metadata.pop("tensorcask.crc32c", None)
+        return metadata
+
+    def test_sources_that_disagree(self):
+        first = self.put("a.safetensors", {"a": [1]}, {"step": "1", "same": "x", "format": "pt"})
+        second = self.put("b.safetensors", {"b": [2]}, {"step": "2", "same": "x", "other": "y"})
+        for dry in ((), ("--dry-run",)):
+            done = run("convert", *dry, first, second, self.path("both.safetensors"))
+            self.assert_one_line(done, 1, second + ': the metadata "step" is "2"; that of ' + first +
+                                 ', "1", comes first; --allow-loss keeps the first, --set KEY=VALUE sets the value')
+        self.assertFalse(os.path.exists(self.path("both.safetensors")))
+        out = self.good("convert", "--allow-loss", first, second, self.path("both.safetensors"))
+        self.assertIn('lost: ' + second + ': the metadata "step" is "2"', out)
+        self.assertEqual(self.metadata("both.safetensors"), {"step": "1", "same": "x", "other": "y", "format": "pt"})
+        out = self.good("convert", "--set", "step=2", first, second, self.path("set.safetensors"))
+        self.assertNotIn("lost", out)
+        self.assertEqual(self.metadata("set.safetensors"), {"step": "2", "same": "x", "other": "y", "format": "pt"})
+        self.good("convert", "--unset", "step", first, second, self.path("unset.safetensors"))
+        self.assertEqual(self.metadata("unset.safetensors"), {"same": "x", "other": "y", "format": "pt"})
+
+    def test_to_a_format_without_metadata(self):
+        source = self.put("a.safetensors", {"a": [1]}, {"step": "1"})
+        self.assert_one_line(run("convert", "--set", "k=v", source, self.path("a.npz")), 1, '"k" is to be set', "npz")
+        self.assertNotIn("lost", self.good("convert", "--unset", "step", source, self.path("a.npz")))
+
+
+if __name__ == "__main__":
+    case_report.main("losses")
