@@ -159,6 +159,7 @@ class RecordsReader final : public ArchiveReader {
       if (scanned.content.has_value()) large.emplace(scanned.entry.name, *std::move(scanned.content));
       entries.push_back(std::move(scanned.entry));
     }
+    if (entries.empty()) return absl::DataLossError(absl::StrCat(path, ": contains no record"));
     CASK_RETURN_IF_ERROR(SortByName(path, &entries));
     return std::unique_ptr<ArchiveReader>(
         new RecordsReader(std::move(file), options.base, std::move(entries), std::move(large)));
@@ -323,6 +324,10 @@ class RecordsWriter final : public ArchiveWriter {
           absl::StrCat(path_, ": the last record is incomplete: ", records_->missing_bytes(), " bytes are missing"));
     }
     const uint64_t bytes = sink_->position();
+    if (bytes == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path_, ": no tensor was added; readers refuse a file without records, which may be cut short"));
+    }
     CASK_RETURN_IF_ERROR(publish_.Commit());
     return bytes;
   }

@@ -27,7 +27,7 @@ class RecordsArchiveFormat final : public ArchiveFormat {
   ArchiveTraits traits() const override;
   bool HoldsDType(DType /*dtype*/) const override { return true; }
   bool Recognizes(const ArchiveProbe& probe) const override;
-  // Errors: also DataLoss if two records have the same name.
+  // Errors: also DataLoss if two records have the same name, and for a file without records: it may be cut short.
   absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
                                                       const ArchiveReaderOptions& options) const override;
   absl::StatusOr<std::unique_ptr<ArchiveWriter>> Create(const std::string& path,
