@@ -84,9 +84,7 @@ std::string FileCount(uint64_t count) { return absl::StrCat(count, count == 1 ? 
 
 Json ToJson(const Found& found) {
   Json json;
-  const Json name = JsonName(found.file.path());
-  json["path"] = name["name"];
-  if (name.contains("name_hex")) json["path_hex"] = name["name_hex"];
+  SetJsonText("path", found.file.path(), &json);
   json["size_bytes"] = found.file.info.size_bytes;
   json["age_seconds"] = AgeSeconds(found.file);
   json["state"] = StateName(found.file.state);

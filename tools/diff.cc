@@ -95,11 +95,12 @@ Json ToJson(const TensorDifference& one) {
 }
 
 void PrintJson(const Flags& flags, const CompareReport& report, Console& console) {
-  Json document = {{"a", JsonText(flags.a)},
-                   {"b", JsonText(flags.b)},
-                   {"equal", report.equal},
-                   {"within_tolerance", report.within_tolerance},
-                   {"differences", Json::array()}};
+  Json document;
+  SetJsonText("a", flags.a, &document);
+  SetJsonText("b", flags.b, &document);
+  document["equal"] = report.equal;
+  document["within_tolerance"] = report.within_tolerance;
+  document["differences"] = Json::array();
   for (const TensorDifference& one : report.differences) document["differences"].push_back(ToJson(one));
   console.out << document.dump(/*indent=*/1, /*indent_char=*/' ', /*ensure_ascii=*/true, Json::error_handler_t::replace)
               << '\n';

@@ -17,10 +17,15 @@ std::string JsonText(absl::string_view text) {
   return replaced;
 }
 
+void SetJsonText(const std::string& key, absl::string_view text, nlohmann::ordered_json* object) {
+  const std::string shown = JsonText(text);
+  (*object)[key] = shown;
+  if (shown != text) (*object)[key + "_hex"] = absl::BytesToHexString(text);
+}
+
 nlohmann::ordered_json JsonName(absl::string_view name) {
   nlohmann::ordered_json object;
-  object["name"] = JsonText(name);
-  if (object["name"].get_ref<const std::string&>() != name) object["name_hex"] = absl::BytesToHexString(name);
+  SetJsonText("name", name, &object);
   return object;
 }
 

@@ -14,6 +14,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -52,15 +53,16 @@ std::string Line(const Json& json) {
   return json.dump(/*indent=*/-1, /*indent_char=*/' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
 }
 
-// The size of a tensor as it is listed. Encoded strings count 8 bytes for each length, plain ones what TensorFlow
-// stores: a varint for each length, and a checksum. The same strings should have the same size in both, so the varints
-// of encoded strings are estimated from the mean length.
+// The size of a tensor as it is listed. Encoded strings of a message count 8 bytes for each length, plain ones what
+// TensorFlow stores: a varint for each length, and a checksum. The same strings should have the same size in both, so
+// the varints of encoded strings are estimated from the mean length.
 uint64_t ListedBytes(const ArchiveEntry& info) {
   constexpr uint64_t kLengthBytes = 8;
   constexpr uint64_t kChecksumBytes = 4;
   const uint64_t bytes = ElementBytes(info);
   const auto count = static_cast<uint64_t>(info.shape.num_elements());
-  if (info.dtype != DType::kString || !info.decoded_bytes || count == 0 || bytes / kLengthBytes < count) return bytes;
+  const bool has_lengths = info.dtype == DType::kString && absl::StartsWith(info.encoding, "encoded");
+  if (!has_lengths || count == 0 || bytes / kLengthBytes < count) return bytes;
   const uint64_t characters = bytes - kLengthBytes * count;
   uint64_t varint_bytes = 1;
   for (uint64_t mean = characters / count; mean >= 0x80; mean >>= 7) ++varint_bytes;
@@ -101,9 +103,9 @@ Json ToJson(const ArchiveEntry& info, const Details& details) {
   tensor["shard"] = info.shard ? Json(*info.shard) : Json(nullptr);
   tensor["offset"] = info.offset ? Json(*info.offset) : Json(nullptr);
   tensor["strides"] = info.strides.empty() ? Json(nullptr) : Json(info.strides);
-  tensor["attributes"] = JsonTexts(details.metadata.attributes);
+  SetJsonTexts("attributes", details.metadata.attributes, &tensor);
   if (!details.crc32.empty()) tensor["crc32"] = details.crc32;
-  if (!info.alias_of.empty()) tensor["alias_of"] = JsonText(info.alias_of);
+  if (!info.alias_of.empty()) SetJsonText("alias_of", info.alias_of, &tensor);
   if (!details.status.ok()) tensor["error"] = JsonText(InToolWords(details.status.message()));
   return tensor;
 }
@@ -223,8 +225,13 @@ absl::StatusOr<uint64_t> Measure(const Listing& listing, const Flags& flags, Tab
 class Document {
  public:
   Document(const Flags& flags, const ArchiveReader& input, std::ostream& out) : out_(out) {
-    out_ << "{\n  \"path\": " << Line(JsonText(flags.path)) << ",\n  \"format\": " << Line(std::string(input.format()))
-         << ",\n  \"metadata\": " << Line(JsonTexts(input.file_metadata())) << ",\n  \"tensors\": [";
+    Json head;
+    SetJsonText("path", flags.path, &head);
+    head["format"] = std::string(input.format());
+    SetJsonTexts("metadata", input.file_metadata(), &head);
+    out_ << "{\n";
+    for (const auto& [key, value] : head.items()) out_ << "  \"" << key << "\": " << Line(value) << ",\n";
+    out_ << "  \"tensors\": [";
   }
   void Add(const Json& tensor) {
     out_ << separator_ << Line(tensor);

@@ -33,7 +33,7 @@ struct Flags {
 
 Json ToJson(const CheckpointDamage& lost) {
   Json json = lost.tensor.empty() ? Json{{"name", nullptr}} : JsonName(lost.tensor);
-  json["file"] = JsonText(lost.file);
+  SetJsonText("file", lost.file, &json);
   json["offset"] = lost.offset;
   json["message"] = JsonText(InToolWords(lost.status.message()));
   return json;
@@ -99,11 +99,12 @@ absl::StatusOr<ExitCode> Salvage(const Flags& flags, Console& console) {
   if (absl::IsAlreadyExists(report.status())) return AppendToMessage(report.status(), "; --overwrite replaces it");
   CASK_RETURN_IF_ERROR(report.status());
   if (flags.json) {
-    Json document = {{"source", JsonText(flags.source)},
-                     {"destination", JsonText(destination)},
-                     {"saved", report->saved},
-                     {"unverified", Json::array()},
-                     {"lost", Json::array()}};
+    Json document;
+    SetJsonText("source", flags.source, &document);
+    SetJsonText("destination", destination, &document);
+    document["saved"] = report->saved;
+    document["unverified"] = Json::array();
+    document["lost"] = Json::array();
     for (const std::string& name : report->unverified) document["unverified"].push_back(JsonName(name));
     for (const CheckpointDamage& lost : report->lost) document["lost"].push_back(ToJson(lost));
     console.out << document.dump(/*indent=*/2, /*indent_char=*/' ', /*ensure_ascii=*/true,

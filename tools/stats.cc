@@ -118,8 +118,10 @@ absl::StatusOr<ExitCode> Stats(const Flags& flags, Console& console) {
   if (!all.ok() && Interrupted()) return InterruptedExitCode();
   CASK_RETURN_IF_ERROR(all.status());
   if (flags.json) {
-    Json document = {
-        {"path", JsonText(flags.path)}, {"format", std::string(input->format())}, {"tensors", Json::array()}};
+    Json document;
+    SetJsonText("path", flags.path, &document);
+    document["format"] = std::string(input->format());
+    document["tensors"] = Json::array();
     for (const TensorStatistics& one : *all) document["tensors"].push_back(ToJson(one));
     console.out << document.dump(/*indent=*/1, /*indent_char=*/' ', /*ensure_ascii=*/true,
                                  Json::error_handler_t::replace)

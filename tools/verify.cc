@@ -88,7 +88,7 @@ void PrintCensus(const std::string& path, const ArchiveCensus& census, Console& 
 Json ToJson(const ArchiveDamage& found) {
   Json json = found.tensor.empty() ? Json{{"name", nullptr}} : JsonName(found.tensor);
   json["kind"] = std::string(KindOf(found));
-  json["file"] = JsonText(found.file);
+  SetJsonText("file", found.file, &json);
   json["offset"] = found.offset;
   json["message"] = JsonText(InToolWords(found.status.message()));
   return json;
@@ -125,7 +125,8 @@ absl::StatusOr<ExitCode> Verify(const Flags& flags, Console& console) {
       PrintCensus(path, *census, console);
     }
     if (flags.json) {
-      Json json = {{"path", JsonText(path)}};
+      Json json;
+      SetJsonText("path", path, &json);
       if (census.ok()) {
         AddCensus(*census, std::move(damage), &json);
       } else {

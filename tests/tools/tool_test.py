@@ -151,6 +151,19 @@ class Ls(Scratch):
         tensor = json.loads(run("ls", "--json", prefix).stdout)["tensors"][0]
         self.assertEqual((tensor["name"], tensor["name_hex"]), ("a\ufffd", "61ff"))
 
+    def test_a_path_that_is_no_unicode_is_exact_in_hex(self):
+        prefix = self.checkpoint("m\udcfe")
+        for arguments, key in ((["ls"], "path"), (["stats"], "path"), (["diff", prefix], "a"), (["diff", prefix], "b")):
+            document = json.loads(run(arguments[0], "--json", *arguments[1:], prefix).stdout)
+            self.assertTrue(document[key].endswith("m\ufffd"))
+            self.assertEqual(bytes.fromhex(document[key + "_hex"]), os.fsencode(prefix))
+        with open(prefix + ".data-00000-of-00001", "r+b") as file:
+            file.write(b"x")
+        (verified,) = json.loads(run("verify", "--json", prefix).stdout)["files"]
+        self.assertEqual(bytes.fromhex(verified["path_hex"]), os.fsencode(prefix))
+        (damage,) = verified["damage"]
+        self.assertEqual(bytes.fromhex(damage["file_hex"]), os.fsencode(prefix + ".data-00000-of-00001"))
+
     def test_a_message_needs_its_format_named(self):
         path = self.write("x.message", "dtype: DT_INT8 int_val: 1")
         self.assert_one_line(run("ls", path), 1, "x.message", "--format")
