@@ -16,6 +16,10 @@ bool ArchiveFormat::HoldsMetadata(const TensorMetadata& metadata) const {
   return traits().metadata || metadata.IsDefault();
 }
 
+absl::Status ArchiveFormat::CheckEntry(const ArchiveEntry& /*entry*/) const { return absl::OkStatus(); }
+
+absl::Status ArchiveFormat::CheckStrings(const TensorView& /*strings*/) const { return absl::OkStatus(); }
+
 std::vector<std::string> ArchiveFormat::FindIn(const std::string& folder, absl::Span<const std::string> names) const {
   std::vector<std::string> found;
   for (const std::string& name : names) {

@@ -31,6 +31,7 @@
 #include "tensorcask/serialize/payload/payload_options.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/strided/metadata.h"
+#include "tensorcask/tensor/strided/view.h"
 
 namespace tensorcask {
 
@@ -83,6 +84,7 @@ struct ArchiveTraits {
   bool levels = false;             // compresses
   bool deltas = false;
   bool strings = false;
+  bool padded_strings = false;      // ... but not all of them: CheckStrings
   bool aliases = false;             // ArchiveEntry::alias_of
   bool sized_shards = false;        // ArchiveWriterOptions::max_shard_bytes
   bool optional_checksums = false;  // ArchiveWriterOptions::checksums
@@ -113,6 +115,11 @@ class ArchiveFormat {
   // True if the format can store all of this metadata of a tensor. The default: true if traits().metadata is true or
   // the metadata is empty.
   virtual bool HoldsMetadata(const TensorMetadata& metadata) const;
+  // The other rules of the format, for a tensor of a dtype that it holds: its name and shape. Reads no file. Errors:
+  // InvalidArgument, which does not name the tensor. The default: OK.
+  virtual absl::Status CheckEntry(const ArchiveEntry& entry) const;
+  // Whether the format can store these strings, if traits().padded_strings. Errors: the same. The default: OK.
+  virtual absl::Status CheckStrings(const TensorView& strings) const;
 
   // True if the content shows this format. Reads little.
   virtual bool Recognizes(const ArchiveProbe& probe) const = 0;

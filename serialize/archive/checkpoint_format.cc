@@ -321,6 +321,10 @@ ArchiveTraits CheckpointArchiveFormat::traits() const {
   return traits;
 }
 
+absl::Status CheckpointArchiveFormat::CheckEntry(const ArchiveEntry& entry) const {
+  return entry.name.empty() ? absl::OkStatus() : CheckpointWriter::CheckName(entry.name);  // traits().empty_names
+}
+
 bool CheckpointArchiveFormat::Recognizes(const ArchiveProbe& probe) const {
   if (IsFile(absl::StrCat(probe.path, ".index"))) return true;
   return probe.file != nullptr && EndsAsTable(*probe.file);

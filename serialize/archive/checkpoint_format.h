@@ -22,6 +22,7 @@ class CheckpointArchiveFormat final : public ArchiveFormat {
   std::vector<absl::string_view> extensions() const override { return {".index"}; }
   ArchiveTraits traits() const override;
   bool HoldsDType(DType dtype) const override { return dtype != DType::kResource; }
+  absl::Status CheckEntry(const ArchiveEntry& entry) const override;
   bool Recognizes(const ArchiveProbe& probe) const override;
   // If the folder has the file `checkpoint`: the latest checkpoint that this file names. Otherwise all checkpoints of
   // the folder; of a SavedModel its variables.

@@ -23,6 +23,7 @@
 #include "tensorcask/tensor/strided/convert.h"
 #include "tensorcask/tensor/strided/metadata.h"
 #include "tensorcask/tensor/strided/view.h"
+#include "tensorcask/tensor/tensor.h"
 
 namespace tensorcask {
 namespace {
@@ -110,13 +111,19 @@ class Planner {
     return absl::OkStatus();
   }
 
-  // What the target cannot hold of one tensor. A tensor that it cannot hold at all has one loss, kDType.
+  // What the target cannot hold of one tensor. A tensor that it cannot hold at all has one loss, kDType or kTensor.
   std::vector<ConvertLoss> Losses(ConversionItem* item) const {
     using Kind = ConvertLoss::Kind;
     std::vector<ConvertLoss> losses;
     const std::string tensor = absl::StrCat(item->source->path(), ": tensor ", Quoted(item->from->name));
     if (!Holds(target_, item->to.dtype) && !target_.HoldsOpaquely(item->to.dtype)) {
       losses.push_back({Kind::kDType, item->from->name, WhyNotHeld(*item, tensor)});
+      return losses;
+    }
+    if (absl::Status held = CheckTensor(*item); !held.ok()) {
+      losses.push_back(
+          {Kind::kTensor, item->from->name,
+           absl::StrCat(tensor, ": ", held.message(), "; ", target_.name_with_article(), " file cannot hold that")});
       return losses;
     }
     if (IsComplex(item->from->dtype) && !IsComplex(item->to.dtype)) {
@@ -160,6 +167,14 @@ class Planner {
     return metadata.ok() && target_.HoldsMetadata(*metadata);
   }
 
+  // The rules of the target besides those for dtypes.
+  absl::Status CheckTensor(const ConversionItem& item) const {
+    CASK_RETURN_IF_ERROR(target_.CheckEntry(item.to));
+    if (item.to.dtype != DType::kString || !traits_.padded_strings) return absl::OkStatus();
+    const absl::StatusOr<Tensor> strings = item.source->Read(item.from->name);
+    return strings.ok() ? target_.CheckStrings(*strings) : absl::OkStatus();  // RunConversion reports damage
+  }
+
   void NoteAcrossKinds(const ConversionItem& item) {
     const DType from = item.from->dtype;
     const DType to = item.to.dtype;
@@ -170,7 +185,8 @@ class Planner {
   }
 
   static bool IsWholeTensor(const std::vector<ConvertLoss>& losses) {
-    return !losses.empty() && losses[0].kind == ConvertLoss::Kind::kDType;
+    using Kind = ConvertLoss::Kind;
+    return !losses.empty() && (losses[0].kind == Kind::kDType || losses[0].kind == Kind::kTensor);
   }
 
   static absl::Status Refuse(const std::vector<ConvertLoss>& losses) {

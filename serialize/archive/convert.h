@@ -14,11 +14,12 @@
 // restores the rest. With `include` a checkpoint that is copied to another one brings its graph along, unless `exclude`
 // names it. A graph has no dtypes: after DTypeRules, TensorFlow restores into variables of the new dtypes only.
 //
-// PlanConversion reads no elements but those of such a graph; the plan says what the target cannot hold. RunConversion
-// copies large tensors in blocks if both formats allow that (ArchiveReader::CanReadInBlocks,
-// ArchiveWriter::TakesSlices), and reads up to kReadAheadBytes of blocks ahead. For row-major tensors of numbers all
-// formats of this library except text allow it, so memory does not depend on the size of such tensors. But these must
-// fit in memory, one at a time, with up to kReadAheadBytes of the next ones:
+// PlanConversion reads no elements but those of such a graph, and strings for a target that cannot hold all of them
+// (ArchiveTraits::padded_strings); the plan says what the target cannot hold. RunConversion copies large tensors in
+// blocks if both formats allow that (ArchiveReader::CanReadInBlocks, ArchiveWriter::TakesSlices), and reads up to
+// kReadAheadBytes of blocks ahead. For row-major tensors of numbers all formats of this library except text allow it,
+// so memory does not depend on the size of such tensors. But these must fit in memory, one at a time, with up to
+// kReadAheadBytes of the next ones:
 //   - from any format: strings and other objects; tensors with strides, which the target keeps
 //   - from a checkpoint: deltas, and tensors that are stored in slices; all tensors of a V1 checkpoint
 //   - from npz: deflated members. From safetensors: elements below 8 bits
@@ -66,7 +67,7 @@ struct ConvertOptions {
   FileMetadata set_metadata;
   std::set<std::string> unset_metadata;
   // Leaves out what the target cannot hold, instead of failing: metadata, strides, the imaginary parts of numbers that
-  // become real, and tensors of a dtype that it lacks. Tensors of a dtype that it holds
+  // become real, and tensors whose dtype, name, shape or strings it cannot hold. Tensors of a dtype that it holds
   // opaquely (ArchiveFormat::HoldsOpaquely) lose only the name of their dtype.
   bool allow_loss = false;
   uint64_t block_bytes = uint64_t{1} << 20;  // small enough for the cache that processors share
@@ -79,6 +80,7 @@ struct ConvertOptions {
 struct ConvertLoss {
   enum class Kind {
     kDType,        // a tensor whose dtype the target cannot hold
+    kTensor,       // a tensor whose name, shape or strings it cannot hold
     kDTypeName,    // the name of a dtype
     kImaginary,    // the imaginary parts: complex numbers became real
     kAcrossKinds,  // not lost: a rule gives the tensor numbers of another kind, so values may differ

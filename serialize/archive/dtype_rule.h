@@ -25,8 +25,8 @@ DTypeKind KindOf(DType dtype);  // kObject: strings and all others without eleme
 struct DTypeRule {
   std::string glob;  // a shell pattern (tensor/base/glob.h): * also matches '/'
   DType dtype = DType::kInvalid;
-  std::optional<DTypeKind> from;  // takes only tensors of this kind
-  bool any_kind = false;          // takes tensors of all kinds, if `from` is not set
+  std::optional<DTypeKind> from = std::nullopt;  // takes only tensors of this kind
+  bool any_kind = false;                         // takes tensors of all kinds, if `from` is not set
 
   // True if the rule applies to the tensor of this name and dtype.
   bool Takes(const std::string& name, DType found) const;

@@ -340,6 +340,7 @@ ArchiveTraits NpyTraits() {
   traits.strides = true;
   traits.strides_are_order = true;
   traits.strings = true;
+  traits.padded_strings = true;
   return traits;
 }
 
@@ -353,6 +354,8 @@ ArchiveTraits NpyArchiveFormat::traits() const {
 bool NpyArchiveFormat::HoldsDType(DType dtype) const { return NpyHoldsDType(dtype); }
 bool NpyArchiveFormat::HoldsOpaquely(DType dtype) const { return NpyHoldsOpaquely(dtype); }
 bool NpyArchiveFormat::HoldsMetadata(const TensorMetadata& metadata) const { return NpyHoldsMetadata(metadata); }
+absl::Status NpyArchiveFormat::CheckEntry(const ArchiveEntry& entry) const { return CheckNpyShape(entry.shape); }
+absl::Status NpyArchiveFormat::CheckStrings(const TensorView& strings) const { return CheckNpyStrings(strings); }
 bool NpyArchiveFormat::Recognizes(const ArchiveProbe& probe) const { return IsNpy(probe.head); }
 
 absl::StatusOr<std::unique_ptr<ArchiveReader>> NpyArchiveFormat::Open(const std::string& path,
@@ -378,6 +381,11 @@ ArchiveTraits NpzArchiveFormat::traits() const {
 bool NpzArchiveFormat::HoldsDType(DType dtype) const { return NpyHoldsDType(dtype); }
 bool NpzArchiveFormat::HoldsOpaquely(DType dtype) const { return NpyHoldsOpaquely(dtype); }
 bool NpzArchiveFormat::HoldsMetadata(const TensorMetadata& metadata) const { return NpyHoldsMetadata(metadata); }
+absl::Status NpzArchiveFormat::CheckEntry(const ArchiveEntry& entry) const {
+  CASK_RETURN_IF_ERROR(NpzWriter::CheckName(entry.name));
+  return CheckNpyShape(entry.shape);
+}
+absl::Status NpzArchiveFormat::CheckStrings(const TensorView& strings) const { return CheckNpyStrings(strings); }
 
 // Other programs make zip archives, too: the first member must be an array.
 bool NpzArchiveFormat::Recognizes(const ArchiveProbe& probe) const {

@@ -29,6 +29,8 @@ class NpyArchiveFormat final : public ArchiveFormat {
   bool HoldsDType(DType dtype) const override;
   bool HoldsOpaquely(DType dtype) const override;
   bool HoldsMetadata(const TensorMetadata& metadata) const override;
+  absl::Status CheckEntry(const ArchiveEntry& entry) const override;
+  absl::Status CheckStrings(const TensorView& strings) const override;
   bool Recognizes(const ArchiveProbe& probe) const override;
   absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
                                                       const ArchiveReaderOptions& options) const override;
@@ -45,6 +47,8 @@ class NpzArchiveFormat final : public ArchiveFormat {
   bool HoldsDType(DType dtype) const override;
   bool HoldsOpaquely(DType dtype) const override;
   bool HoldsMetadata(const TensorMetadata& metadata) const override;
+  absl::Status CheckEntry(const ArchiveEntry& entry) const override;
+  absl::Status CheckStrings(const TensorView& strings) const override;
   bool Recognizes(const ArchiveProbe& probe) const override;
   absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
                                                       const ArchiveReaderOptions& options) const override;

@@ -152,6 +152,10 @@ ArchiveTraits SafetensorsArchiveFormat::traits() const {
 
 bool SafetensorsArchiveFormat::HoldsDType(DType dtype) const { return SafetensorsDTypeBits(dtype) > 0; }
 
+absl::Status SafetensorsArchiveFormat::CheckEntry(const ArchiveEntry& entry) const {
+  return SafetensorsWriter::CheckTensor(entry.name, entry.dtype, entry.shape);
+}
+
 bool SafetensorsArchiveFormat::Recognizes(const ArchiveProbe& probe) const {
   if (probe.file != nullptr) {
     return absl::EndsWith(probe.path, kIndexExtension) ||

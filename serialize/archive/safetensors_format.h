@@ -27,6 +27,7 @@ class SafetensorsArchiveFormat final : public ArchiveFormat {
   std::vector<absl::string_view> extensions() const override { return {".safetensors", ".safetensors.index.json"}; }
   ArchiveTraits traits() const override;
   bool HoldsDType(DType dtype) const override;
+  absl::Status CheckEntry(const ArchiveEntry& entry) const override;
   bool Recognizes(const ArchiveProbe& probe) const override;
   // Of a model in several files only the index. A file that an index of the folder lists is part of that model.
   std::vector<std::string> FindIn(const std::string& folder, absl::Span<const std::string> names) const override;

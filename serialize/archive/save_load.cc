@@ -16,6 +16,7 @@
 #include "tensorcask/tensor/base/parallel_for.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/slice.h"
 
@@ -58,6 +59,9 @@ absl::Status CheckTensors(const std::string& path, const ArchiveFormat& format,
     if (!tensor.metadata.IsDefault() && !traits.metadata && !format.HoldsMetadata(tensor.metadata)) {
       return refuse("has metadata");
     }
+    absl::Status held = format.CheckEntry(EntryOf(tensor));
+    if (held.ok() && dtype == DType::kString) held = format.CheckStrings(tensor.elements);
+    if (!held.ok()) return Annotate(held, absl::StrCat(path, ": tensor ", Quoted(tensor.name)));
   }
   return absl::OkStatus();
 }

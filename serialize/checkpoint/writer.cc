@@ -489,6 +489,8 @@ class CheckpointWriter::Impl {
 };
 
 CheckpointWriter::CheckpointWriter(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+absl::Status CheckpointWriter::CheckName(absl::string_view name) { return checkpoint::CheckTensorName(name); }
+
 CheckpointWriter::CheckpointWriter(CheckpointWriter&&) noexcept = default;
 CheckpointWriter& CheckpointWriter::operator=(CheckpointWriter&&) noexcept = default;
 CheckpointWriter::~CheckpointWriter() = default;

@@ -111,6 +111,9 @@ class CheckpointWriter {
   static absl::StatusOr<CheckpointWriter> Create(const std::string& prefix,
                                                  const CheckpointWriterOptions& options = {});
 
+  // Errors: InvalidArgument for a name that is empty, starts with a NUL byte or is longer than 64 KiB.
+  static absl::Status CheckName(absl::string_view name);
+
   CheckpointWriter(CheckpointWriter&&) noexcept;
   CheckpointWriter& operator=(CheckpointWriter&&) noexcept;
   ~CheckpointWriter();

@@ -7,6 +7,9 @@
 
 namespace tensorcask {
 
+// NumPy reads no array of more axes.
+inline constexpr int kMaxNpyRank = 64;
+
 enum class NpyOrder {
   kRowMajor,     // the last axis varies fastest (C order)
   kColumnMajor,  // the first axis varies fastest (Fortran order)

@@ -37,11 +37,17 @@ struct NpyWriterOptions {
 };
 
 // The bytes of an npy file with `tensor`. Memory stays bounded, except for strings.
-// Errors: of the sink; InvalidArgument for options out of range and for strings that the format cannot hold;
+// Errors: of the sink; InvalidArgument for options out of range, for strings that the format cannot hold, and for more
+// than kMaxNpyRank axes;
 // Unimplemented for dtypes that npy files cannot have (NpyFormat::opaque_dtypes; resources, variants);
 // FailedPrecondition for a buffer without data.
 absl::Status EncodeNpy(const TensorView& tensor, const NpyFormat& format, const TensorMetadata& metadata,
                        ByteSink* sink);
+
+// What the writers of npy and npz files refuse. Errors: InvalidArgument for more than kMaxNpyRank axes; for strings of
+// which one ends in a NUL byte, or is too long.
+absl::Status CheckNpyShape(const TensorShape& shape);
+absl::Status CheckNpyStrings(const TensorView& strings);
 
 class NpyWriter {
  public:

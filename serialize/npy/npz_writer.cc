@@ -176,6 +176,8 @@ absl::StatusOr<NpzWriter> NpzWriter::Create(const std::string& path, const NpzWr
   return NpzWriter(std::move(impl));
 }
 
+absl::Status NpzWriter::CheckName(absl::string_view name) { return ZipWriter::CheckName(absl::StrCat(name, kSuffix)); }
+
 absl::Status NpzWriter::Add(absl::string_view name, const TensorView& tensor, const NpzAddOptions& options) {
   return impl_->Add(name, tensor, options);
 }

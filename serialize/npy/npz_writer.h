@@ -53,12 +53,15 @@ class NpzWriter {
   // errno, naming the file.
   static absl::StatusOr<NpzWriter> Create(const std::string& path, const NpzWriterOptions& options = {});
 
+  // Errors: InvalidArgument for a name that has a NUL byte, is not UTF-8 or is longer than 65531 bytes.
+  static absl::Status CheckName(absl::string_view name);
+
   NpzWriter(NpzWriter&&) noexcept;
   NpzWriter& operator=(NpzWriter&&) noexcept;
   ~NpzWriter();
 
-  // Errors: InvalidArgument for a name that has a NUL byte, is not UTF-8 or is longer than 65531 bytes, for an option
-  // out of range, and for strings that the format cannot hold; AlreadyExists for a name added before; Unimplemented for
+  // Errors: as CheckName; InvalidArgument for an option out of range, for strings that the format cannot hold, and for
+  // more than kMaxNpyRank axes; AlreadyExists for a name added before; Unimplemented for
   // dtypes that npy files cannot have (NpyFormat::opaque_dtypes; resources, variants); FailedPrecondition for a buffer
   // without data; from errno, naming the file.
   absl::Status Add(absl::string_view name, const TensorView& tensor, const NpzAddOptions& options = {});

@@ -317,6 +317,11 @@ SafetensorsWriter::SafetensorsWriter(SafetensorsWriter&&) noexcept = default;
 SafetensorsWriter& SafetensorsWriter::operator=(SafetensorsWriter&&) noexcept = default;
 SafetensorsWriter::~SafetensorsWriter() = default;
 
+absl::Status SafetensorsWriter::CheckTensor(absl::string_view name, DType dtype, const TensorShape& shape) {
+  CASK_RETURN_IF_ERROR(safetensors::CheckName(name));
+  return StoredBytes(dtype, shape).status();
+}
+
 absl::Status SafetensorsWriter::Declare(absl::string_view name, DType dtype, const TensorShape& shape) {
   return impl_->Declare(name, dtype, shape);
 }

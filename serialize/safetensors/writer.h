@@ -93,10 +93,13 @@ class SafetensorsWriter {
   SafetensorsWriter& operator=(SafetensorsWriter&&) noexcept;
   ~SafetensorsWriter();
 
-  // Announces a tensor that Add or AddSlice will store.
-  // Errors: InvalidArgument for a name that is not UTF-8, is longer than 64 KiB or is "__metadata__", for a dtype that
-  // safetensors lacks (SafetensorsDTypeName), for elements below 8 bits that do not fill whole bytes, and for sizes
-  // past 2^63; AlreadyExists for a name used before; FailedPrecondition after the first Add.
+  // What a file can hold. Errors: InvalidArgument for a name that is not UTF-8, is longer than 64 KiB or is
+  // "__metadata__", for a dtype that safetensors lacks (SafetensorsDTypeName), for elements below 8 bits that do not
+  // fill whole bytes, and for sizes past 2^63.
+  static absl::Status CheckTensor(absl::string_view name, DType dtype, const TensorShape& shape);
+
+  // Announces a tensor that Add or AddSlice will store. Errors: as CheckTensor; AlreadyExists for a name used before;
+  // FailedPrecondition after the first Add.
   absl::Status Declare(absl::string_view name, DType dtype, const TensorShape& shape);
 
   // Notes in the metadata that `name` is another name of the tensor `target`, as programs that save tied tensors do.

@@ -72,9 +72,7 @@ ZipWriter::ZipWriter(ByteSink* sink, bool force_zip64)
     : sink_(sink), force_zip64_(force_zip64), start_(sink->position()) {}
 ZipWriter::~ZipWriter() = default;
 
-// Checks name and options, and makes *member_; writes nothing.
-absl::Status ZipWriter::StartMember(absl::string_view name, const ZipMemberOptions& options) {
-  CASK_CHECK(member_ == nullptr, "the member before was not ended");
+absl::Status ZipWriter::CheckName(absl::string_view name) {
   if (name.size() > kMaxNameBytes) {
     return absl::InvalidArgumentError(absl::StrCat("a name of ", name.size(), " bytes: ", Quoted(name),
                                                    "; zip archives have names of at most ", kMaxNameBytes));
@@ -82,6 +80,13 @@ absl::Status ZipWriter::StartMember(absl::string_view name, const ZipMemberOptio
   if (name.find('\0') != absl::string_view::npos || !internal::IsUtf8(name)) {
     return absl::InvalidArgumentError(absl::StrCat("the name ", Quoted(name), " is not UTF-8 without NUL bytes"));
   }
+  return absl::OkStatus();
+}
+
+// Checks name and options, and makes *member_; writes nothing.
+absl::Status ZipWriter::StartMember(absl::string_view name, const ZipMemberOptions& options) {
+  CASK_CHECK(member_ == nullptr, "the member before was not ended");
+  CASK_RETURN_IF_ERROR(CheckName(name));
   if (options.deflate_level < 0 || options.deflate_level > 9) {
     return absl::InvalidArgumentError(absl::StrCat("deflate_level is ", options.deflate_level, "; it must be 0 to 9"));
   }

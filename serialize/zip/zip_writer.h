@@ -51,9 +51,11 @@ class ZipWriter {
   ZipWriter(const ZipWriter&) = delete;
   ZipWriter& operator=(const ZipWriter&) = delete;
 
-  // Errors: InvalidArgument for a name that has a NUL byte (readers end names there), is not UTF-8 or is too long, and
-  // for options out of range; AlreadyExists for a second member of that name; of the sink.
-  // Requires: no member is open.
+  // Errors: InvalidArgument for a name that has a NUL byte (readers end names there), is not UTF-8 or is too long.
+  static absl::Status CheckName(absl::string_view name);
+
+  // Errors: as CheckName; InvalidArgument for options out of range; AlreadyExists for a second member of that name; of
+  // the sink. Requires: no member is open.
   absl::Status BeginMember(absl::string_view name, const ZipMemberOptions& options);
   // Requires: a member is open, its data so far and `bytes` are no more than size_bytes, and `bytes` do not change
   // meanwhile.

@@ -1,17 +1,22 @@
 #!/usr/bin/env python3
-"""What a conversion changes or leaves out is said: numbers of another kind, imaginary parts, metadata."""
+"""What a conversion changes or leaves out is said: numbers of another kind, metadata, shapes, names, strings."""
 
+import json
 import os
+import struct
+import subprocess
 import sys
+import zipfile
 
 sys.path[:0] = (os.path.join(os.path.dirname(os.path.abspath(__file__)), folder) for folder in (".", "../support"))
 import case_report  # noqa: E402
 from edits import parse_safetensors, safetensors  # noqa: E402
-from tool_testing import Archives, floats, run  # noqa: E402
+from tool_testing import TOOL, Archives, floats, run  # noqa: E402
 
 STEP = "dtype: DT_INT64 tensor_shape {} int64_val: 46900"
 FLAG = "dtype: DT_BOOL tensor_shape {} bool_val: true"
 COMPLEX = "dtype: DT_COMPLEX64 tensor_shape { dim { size: 1 } } scomplex_val: [1.5, 2.5]"
+STRINGS = "dtype: DT_STRING tensor_shape {{ dim {{ size: 2 }} }} string_val: ['first', '{}']"
 
 
 class Kinds(Archives):
@@ -98,6 +103,87 @@ class Metadata(Archives):
         source = self.put("a.safetensors", {"a": [1]}, {"step": "1"})
         self.assert_one_line(run("convert", "--set", "k=v", source, self.path("a.npz")), 1, '"k" is to be set', "npz")
         self.assertNotIn("lost", self.good("convert", "--unset", "step", source, self.path("a.npz")))
+
+
+class Targets(Archives):
+    """What a target refuses is refused before anything is written, or left out with a line."""
+
+    def left_out(self, source, target, name, reason):
+        path = self.path(target)
+        for dry in ((), ("--dry-run",)):
+            self.assert_one_line(run("convert", *dry, source, path), 1, json.dumps(name), reason, "--allow-loss leaves")
+        for dry in (("--dry-run",), ()):
+            out = self.good("convert", "--allow-loss", *dry, source, path)
+            lost = [line for line in out.splitlines() if line.startswith("lost: ")]
+            self.assertEqual(len(lost), 1, out)
+            self.assertIn(reason, lost[0])
+        self.assertEqual(set(self.tensors(path)), {"w"})
+        os.remove(path)
+
+    def test_more_axes_than_numpy_reads(self):
+        deep = floats(3, shape=[1] * 65)
+        source = self.model(tensors={"deep": deep, "w": floats(1)})
+        self.left_out(source, "m.npz", "deep", "has 65 axes; NumPy reads arrays of at most 64")
+        one = self.model("one.ckpt", tensors={"deep": deep})
+        self.assert_one_line(run("convert", one, self.path("one.npy")), 1, "has 65 axes")
+        self.good("convert", one, self.path("one.tfrecord"))
+        with open(self.path("one.tfrecord"), "rb") as file:
+            done = subprocess.run([TOOL, "save", self.path("s.npz")], stdin=file, capture_output=True, check=False,
+                                  timeout=60)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"has 65 axes", done.stderr)
+        self.good("convert", self.model("most.ckpt", tensors={"most": floats(3, shape=[1] * 64)}), self.path("most.npz"))
+
+    def test_strings_that_end_in_nul(self):
+        source = self.model(tensors={"s": STRINGS.format("second\\000"), "w": floats(1)})
+        self.left_out(source, "m.npz", "s", "string 1 ends in a NUL byte")
+        inside = self.model("inside.ckpt", tensors={"s": STRINGS.format("se\\000cond")})
+        self.good("convert", inside, self.path("inside.npz"))
+        with zipfile.ZipFile(self.path("inside.npz")) as file:
+            self.assertIn(b"se\0cond", file.read("s.npy"))
+
+    def test_names(self):
+        # A checkpoint takes names of any bytes.
+        for name, reason in (("__metadata__", "is reserved"), ("tensorcask.crc32c", "is reserved")):
+            source = self.model(tensors={name: floats(2), "w": floats(1)})
+            self.left_out(source, "m.safetensors", name, reason)
+            os.remove(self.path("model.ckpt.index"))
+            os.remove(self.path("model.ckpt.data-00000-of-00001"))
+
+    def test_elements_that_fill_no_bytes(self):
+        source = self.model(tensors={"x": floats(1, 2, 3), "w": floats(1, 2)})
+        self.good("convert", "--dtype", "*=float4_e2m1", source, self.path("packed.ckpt"))
+        self.left_out(self.path("packed.ckpt"), "m.safetensors", "x", "which do not fill whole bytes")
+
+
+class Records(Archives):
+    def test_a_file_without_records_is_refused_everywhere(self):
+        empty = self.path("empty.tfrecord")
+        with open(empty, "wb"):
+            pass
+        for arguments in (["ls", empty], ["convert", empty, self.path("m.npz")], ["convert", empty, self.path("m.ckpt")]):
+            self.assert_one_line(run(*arguments), 1, "empty.tfrecord: contains no record")
+        done = subprocess.run([TOOL, "save", self.path("m.npz")], input=b"", capture_output=True, check=False, timeout=60)
+        self.assertEqual((done.returncode, done.stderr), (1, b"tensorcask save: stdin: contains no record\n"))
+        with open(self.path("none.safetensors"), "wb") as file:
+            file.write(safetensors({}))
+        done = run("convert", self.path("none.safetensors"), self.path("none.tfrecord"))
+        self.assert_one_line(done, 1, "none.tfrecord: no tensor was added")
+        self.assertFalse(os.path.exists(self.path("none.tfrecord")))
+
+
+class Listed(Archives):
+    def test_text_of_numpy_has_one_size(self):
+        header = b"{'descr': '<U5', 'fortran_order': False, 'shape': (1000,), }"
+        header += b" " * (-(len(header) + 11) % 64) + b"\n"
+        array = b"\x93NUMPY\x01\0" + struct.pack("<H", len(header)) + header + "abcde".encode("utf-32-le") * 1000
+        sizes = []
+        for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            with zipfile.ZipFile(self.path(f"{method}.npz"), "w", method) as file:
+                file.writestr("s.npy", array)
+            document = json.loads(self.good("ls", "--json", self.path(f"{method}.npz")))
+            sizes.append((document["tensors"][0]["bytes"], document["totals"]["bytes"]))
+        self.assertEqual(sizes, [(20000, 20000)] * 2)
 
 
 if __name__ == "__main__":

@@ -131,8 +131,15 @@ absl::Status CheckFormat(const NpyFormat& format) {
   return absl::OkStatus();
 }
 
+absl::Status CheckRank(const TensorShape& shape) {
+  if (shape.rank() <= kMaxNpyRank) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("has ", shape.rank(), " axes; NumPy reads arrays of at most ", kMaxNpyRank));
+}
+
 absl::Status NpyEncoder::SetHeader(absl::string_view descr, const TensorShape& shape, uint64_t item_bytes,
                                    uint32_t alignment) {
+  CASK_RETURN_IF_ERROR(CheckRank(shape));
   std::string text =
       absl::StrCat("{'descr': '", descr, "', 'fortran_order': ", column_major_ ? "True" : "False", ", 'shape': (");
   for (int axis = 0; axis < shape.rank(); ++axis) absl::StrAppend(&text, axis == 0 ? "" : ", ", shape.dim(axis));

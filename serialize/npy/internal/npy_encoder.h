@@ -31,6 +31,9 @@ namespace tensorcask::npy {
 // Errors: InvalidArgument for an alignment that is out of range.
 absl::Status CheckFormat(const NpyFormat& format);
 
+// Errors: InvalidArgument for a shape with more than kMaxNpyRank axes.
+absl::Status CheckRank(const TensorShape& shape);
+
 class NpyEncoder {
  public:
   using Sink = absl::FunctionRef<absl::Status(absl::string_view bytes)>;

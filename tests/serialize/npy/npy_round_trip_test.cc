@@ -135,6 +135,21 @@ TEST(NpyRoundTrip, Strings) {
   EXPECT_THAT(EncodeNpy(no_utf8, unicode, {}, &sink), StatusIs(Code::kInvalidArgument, HasSubstr("not UTF-8")));
 }
 
+TEST(NpyRoundTrip, NoMoreAxesThanNumPyReads) {
+  for (const int rank : {kMaxNpyRank, kMaxNpyRank + 1}) {
+    const Tensor tensor = *Tensor::Create(DType::kInt8, *TensorShape::Create(std::vector<int64_t>(rank, 1)));
+    std::string bytes;
+    StringSink sink(&bytes);
+    const absl::Status status = EncodeNpy(tensor, {}, {}, &sink);
+    if (rank == kMaxNpyRank) {
+      EXPECT_OK(status);
+    } else {
+      EXPECT_THAT(status, StatusIs(Code::kInvalidArgument, HasSubstr("65 axes; NumPy reads arrays of at most 64")));
+      EXPECT_TRUE(bytes.empty());
+    }
+  }
+}
+
 TEST(NpyRoundTrip, DTypesThatNumpyLacks) {
   std::mt19937 random(2);
   for (const DType dtype : {DType::kFloat8E4m3fn, DType::kFloat8E5m2, DType::kInt4, DType::kQint32}) {
