@@ -95,7 +95,7 @@ absl::Status CheckPatterns(const Flags& flags, const std::vector<DTypeRule>& rul
     if (!matches(rules[i].glob)) {
       NoteUnmatched("convert", option, console);
     } else if (!TakesSome(rules[i], sources)) {
-      console.err << "tensorcask convert: " << Printable(option)
+      console.err << "tensorcask convert: " << EscapeControls(option)
                   << " takes no tensor: none that it matches has numbers of that kind; 'any:GLOB=DTYPE' takes all\n";
     }
   }
