@@ -23,7 +23,8 @@ from values import (
     unpacked,
 )
 
-OWN_KEYS = ("tensorcask.crc32c",)  # what our writer adds to the metadata of safetensors; "format" it adds beside it
+# What our writer adds to the metadata of safetensors; "format" it adds beside it.
+OWN_KEYS = ("tensorcask.crc32c", "tensorcask.aliases")
 
 # --- safetensors ---
 

@@ -69,8 +69,7 @@ class Choice:
         if random.random() < 0.2:
             self.rename = random.choice((b"s/e/E/g", b"s/^/p./", b"s/[0-9]+/N/", b"s/\\./_/"))
             self.arguments += [b"--rename=" + self.rename]
-        kinds = {item.dtype for source in sources for item in source.tensors.values()}
-        if random.random() < 0.2 and (not pending.DTYPE_OF_ALL_KINDS or kinds <= set(casts.FLOATS)):
+        if random.random() < 0.2:
             self.dtype = random.choice(casts.TARGETS)
             self.arguments += [b"--dtype=*=" + self.dtype.encode()]
         if self.allow_loss:
@@ -150,11 +149,6 @@ class Convert(Property):
         target = FORMATS[b]
         made = self.sources(random, a, plain)
         sources = [drawn for _, drawn, _ in made]
-        ranks = [len(item.shape) for one in sources for item in one.tensors.values()]
-        if pending.RANK_ABOVE_64 and target.name in ("npy", "npz") and max(ranks) > 64:
-            return
-        if pending.KEY_TWICE and len({key for one in sources for key in one.metadata}) < sum(len(one.metadata) for one in sources):
-            return
         destination = self.path("out" + target.ending)
         if random.random() < 0.3:
             target.write(destination, draws.model(random, b))

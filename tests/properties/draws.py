@@ -4,7 +4,6 @@ import struct
 import zlib
 
 import formats
-import pending
 from values import BITS, Model, Tensor, count, size_of, string_values, strings
 
 PLAIN_NAMES = [b"w", b"b", b"dense/kernel", b"dense/bias", b"layers.0.weight", b"layers.1.weight", b"step", b"emb", b"a.b"]
@@ -115,8 +114,6 @@ def with_type_of_numpy(random, item):
 def file_metadata(random, some_names):
     """Entries, among them values that are names of tensors."""
     texts = ["MIT", "", "a\nb", "ü", '{"x": 1}', *(name.decode("utf-8", "ignore") for name in some_names if len(name) < 100)]
-    if pending.NAMES_AS_VALUES:
-        texts = [text for text in texts[:5] if text.encode() not in some_names]
     keys = random.sample(["license", "target", "modelspec.title", "a b", "\u0007", "äöü"], random.choice((0, 1, 2, 3)))
     return {key: random.choice(texts) for key in keys}
 
