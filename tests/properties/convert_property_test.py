@@ -91,7 +91,7 @@ class Choice:
         """True if each rule that must match something does."""
         names = [name for source in sources for name in source.tensors]
         return (self.include is None or any(self.matches(name, self.include) for name in names)) and (
-            self.rename is None or any(len(name) <= 4096 and re.search(self.rename.split(b"/")[1], name) for name in names)
+            self.rename is None or any(re.search(self.rename.split(b"/")[1], name) for name in names)
         )
 
     def expected(self, sources):
@@ -102,7 +102,7 @@ class Choice:
                 continue
             if self.exclude is not None and self.matches(name, self.exclude):
                 continue
-            to = replaced(name, self.rename) if self.rename and len(name) <= 4096 else name
+            to = replaced(name, self.rename) if self.rename else name
             chosen.append((name, to, item))
         return chosen
 

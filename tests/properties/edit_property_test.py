@@ -65,7 +65,7 @@ class Edit(Property):
             tensors = {new if name == old else name: item for name, item in tensors.items()}
         elif random.random() < 0.5:
             options += [b"--rename=s/[a-c]/X/g"]
-            renamed = [(re.sub(b"[a-c]", b"X", name) if len(name) <= 4096 else name) for name in tensors]
+            renamed = [re.sub(b"[a-c]", b"X", name) for name in tensors]
             if len(set(renamed)) < len(renamed) or renamed == list(tensors):
                 return options, None
             tensors = dict(zip(renamed, tensors.values()))
