@@ -6,7 +6,8 @@
 //
 // A list may take DecodeLimits::max_unbacked_bytes, and kBytesPerIndexByte bytes more for each stored byte of the index
 // (headers, directories): names in an index may be compressed, or be made of parts that many entries share, and then
-// little input makes a long list. Every format charges its list here.
+// little input makes a long list. npy, npz and record files charge their lists here; safetensors files and checkpoints
+// have bounds of their own (SECURITY.md).
 
 #ifndef TENSORCASK_SERIALIZE_IO_LISTING_BUDGET_H_
 #define TENSORCASK_SERIALIZE_IO_LISTING_BUDGET_H_
