@@ -6650,7 +6650,7 @@ tensorcask_script_test(tests_bombs_bombs_test
   PACKAGE
     tests/bombs
   TIMEOUT
-    300)
+    900)
 
 tensorcask_script_test(tests_bombs_convert_memory_test
   FILES
