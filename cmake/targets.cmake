@@ -116,13 +116,16 @@ tensorcask_room(io
     serialize/io/file_system.cc
     serialize/io/internal/atomic_publish.cc
     serialize/io/internal/decode_quota.cc
+    serialize/io/internal/dry_file_system.cc
     serialize/io/internal/missing_folder.cc
     serialize/io/internal/paced_sink.cc
     serialize/io/internal/stale_temporaries.cc
     serialize/io/internal/system_files.cc
+    serialize/io/internal/was_replaced.cc
     serialize/io/listing_budget.cc
     serialize/io/memory_file_system.cc
     serialize/io/posix_file_system.cc
+    serialize/io/replaced_files.cc
   HEADERS
     serialize/io/byte_sink.h
     serialize/io/byte_source.h
@@ -133,6 +136,7 @@ tensorcask_room(io
     serialize/io/file_system.h
     serialize/io/internal/atomic_publish.h
     serialize/io/internal/decode_quota.h
+    serialize/io/internal/dry_file_system.h
     serialize/io/internal/forwarding_file_system.h
     serialize/io/internal/missing_folder.h
     serialize/io/internal/paced_sink.h
@@ -141,9 +145,11 @@ tensorcask_room(io
     serialize/io/internal/retry.h
     serialize/io/internal/stale_temporaries.h
     serialize/io/internal/system_files.h
+    serialize/io/internal/was_replaced.h
     serialize/io/internal/write_size.h
     serialize/io/listing_budget.h
     serialize/io/memory_file_system.h
+    serialize/io/replaced_files.h
   LINK
     Tensorcask::tensor
     absl::cord
@@ -1165,6 +1171,7 @@ tensorcask_program(tests_crash_crash_states
     tests_crash_crash_search
     tests_crash_manager_scenarios
     tests_crash_merge_scenarios
+    tests_crash_model_scenarios
     tests_crash_mutants
     tests_crash_save_scenarios
     tests_crash_scenario
@@ -1178,6 +1185,7 @@ tensorcask_test(tests_crash_crash_states_test
     tests_crash_crash_search
     tests_crash_manager_scenarios
     tests_crash_merge_scenarios
+    tests_crash_model_scenarios
     tests_crash_save_scenarios
     tests_crash_scenario
     tests_support_crash_model
@@ -1236,6 +1244,17 @@ tensorcask_inner_library(tests_crash_merge_scenarios
     absl::statusor
     absl::strings
     tests_crash_content
+    tests_crash_scenario)
+
+tensorcask_inner_library(tests_crash_model_scenarios
+  SOURCES
+    tests/crash/model_scenarios.cc
+  LINK
+    Tensorcask::safetensors
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
+    absl::strings
     tests_crash_scenario)
 
 tensorcask_inner_library(tests_crash_mutant_file_system
@@ -1892,6 +1911,24 @@ tensorcask_test(tests_serialize_archive_changing_memory_test
     absl::strings
     tests_support_changing_memory
     tests_support_status_matchers
+  PACKAGE
+    tests/serialize/archive
+  TIMEOUT
+    60)
+
+tensorcask_test(tests_serialize_archive_convert_archives_test
+  SOURCES
+    tests/serialize/archive/convert_archives_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::archive
+    Tensorcask::io
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_support_status_matchers
+    tests_support_temp_folder
   PACKAGE
     tests/serialize/archive
   TIMEOUT
@@ -6751,7 +6788,6 @@ tensorcask_script_test(tests_properties_convert_property_test
     tests/properties/draws.py
     tests/properties/formats.py
     tests/properties/message_files.py
-    tests/properties/pending.py
     tests/properties/property_testing.py
     tests/properties/values.py
     tests/peers/table_forge.py
@@ -6774,7 +6810,6 @@ tensorcask_script_test(tests_properties_damage_property_test
     tests/properties/draws.py
     tests/properties/formats.py
     tests/properties/message_files.py
-    tests/properties/pending.py
     tests/properties/property_testing.py
     tests/properties/values.py
     tests/peers/table_forge.py
@@ -6797,7 +6832,6 @@ tensorcask_script_test(tests_properties_edit_property_test
     tests/properties/draws.py
     tests/properties/formats.py
     tests/properties/message_files.py
-    tests/properties/pending.py
     tests/properties/property_testing.py
     tests/properties/values.py
     tests/peers/table_forge.py
@@ -6820,7 +6854,6 @@ tensorcask_script_test(tests_properties_reading_property_test
     tests/properties/draws.py
     tests/properties/formats.py
     tests/properties/message_files.py
-    tests/properties/pending.py
     tests/properties/property_testing.py
     tests/properties/values.py
     tests/peers/table_forge.py
@@ -7123,6 +7156,19 @@ tensorcask_script_test(tests_tools_mutate_test
     tests/tools
   TIMEOUT
     60)
+
+tensorcask_script_test(tests_tools_replace_test
+  FILES
+    tests/tools/replace_test.py
+    tests/tools/tool_testing.py
+    tests/support/case_report.py
+  PROGRAMS
+    tools_tensorcask
+    tools/tensorcask
+  PACKAGE
+    tests/tools
+  TIMEOUT
+    300)
 
 tensorcask_script_test(tests_tools_single_files_test
   FILES

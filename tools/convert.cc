@@ -1,10 +1,9 @@
 // tensorcask convert SRC... DST: copies tensors into another file, in bounded memory (serialize/archive/convert.h).
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -12,13 +11,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/archive/convert.h"
-#include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/replaced_files.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tools/metadata_options.h"
@@ -115,51 +112,6 @@ void PrintPlan(const ConversionPlan& plan, Console& console) {
   PrintTable(std::move(rows), {}, OutputWidth(), console.out);
 }
 
-bool IsSameFile(const std::string& a, const std::string& b) {
-  struct stat info_a;
-  struct stat info_b;
-  return stat(a.c_str(), &info_a) == 0 && stat(b.c_str(), &info_b) == 0 && info_a.st_dev == info_b.st_dev &&
-         info_a.st_ino == info_b.st_ino;
-}
-
-// "dir/m-00001-of-00003.safetensors" for "dir/m.safetensors".
-bool IsShardOf(const std::string& path, const std::string& model) {
-  constexpr absl::string_view kEnding = ".safetensors";
-  absl::string_view name = absl::string_view(path).substr(path.rfind('/') + 1);
-  absl::string_view stem = absl::string_view(model).substr(model.rfind('/') + 1);
-  return absl::ConsumeSuffix(&stem, kEnding) && absl::ConsumePrefix(&name, stem) && absl::StartsWith(name, "-") &&
-         absl::StrContains(name, "-of-") && absl::EndsWith(name, kEnding) &&
-         IsSameFile(FolderOf(path), FolderOf(model));
-}
-
-// A safetensors model is one file or several. Overwriting one form removes the other, which must not be a source: it
-// would be gone although DST has another name.
-absl::Status CheckOtherForm(const Flags& flags, const std::vector<const ArchiveReader*>& sources) {
-  constexpr absl::string_view kEnding = ".index.json";
-  const std::string& destination = flags.destination();
-  const std::string model(absl::StripSuffix(destination, kEnding));
-  if (!absl::EndsWith(model, ".safetensors")) return absl::OkStatus();
-  const bool is_index = model != destination;
-  const std::string other = is_index ? model : absl::StrCat(model, kEnding);
-  for (const ArchiveReader* const source : sources) {
-    if (!IsSameFile(source->path(), other) && (is_index || !IsShardOf(source->path(), model))) continue;
-    return Misuse(absl::StrCat(source->path(),
-                               ": is of the other form of DST, which replaces it: one folder holds a model as one file "
-                               "or as several; write to another folder"));
-  }
-  return absl::OkStatus();
-}
-
-// The error that the conversion would give because DST exists. Only looks: a dry run writes nothing.
-absl::Status CheckDestination(const Flags& flags, const ArchiveFormat& target) {
-  if (flags.output.overwrite) return absl::OkStatus();
-  std::string path = flags.destination();
-  if (target.traits().is_prefix && !absl::EndsWith(path, ".index")) path += ".index";
-  FileInfo info;
-  if (FileSystem::Posix()->Describe(path, &info) < 0) return absl::OkStatus();
-  return absl::AlreadyExistsError(absl::StrCat(path, ": exists already; --overwrite replaces it"));
-}
-
 void PrintLosses(const ConversionPlan& plan, Console& console) {
   for (const ConvertLoss& loss : plan.losses) {
     console.out << (loss.kind == ConvertLoss::Kind::kAcrossKinds ? "converted: " : "lost: ")
@@ -172,8 +124,8 @@ bool HasTensors(const std::vector<const ArchiveReader*>& sources) {
                      [](const ArchiveReader* source) { return !source->entries().empty(); });
 }
 
-absl::StatusOr<ConversionPlan> Plan(const Flags& flags, const std::vector<const ArchiveReader*>& sources,
-                                    const ArchiveFormat& target, ConvertOptions* options, Console& console) {
+absl::Status SetOptions(const Flags& flags, const std::vector<const ArchiveReader*>& sources,
+                        const ArchiveFormat& target, ConvertOptions* options, Console& console) {
   options->include = flags.include;
   options->exclude = flags.exclude;
   options->allow_loss = flags.allow_loss;
@@ -194,19 +146,19 @@ absl::StatusOr<ConversionPlan> Plan(const Flags& flags, const std::vector<const 
     return Misuse(absl::StrCat(target.name(), " holds exactly one tensor, ", selected,
                                " remain: choose one with --include NAME"));
   }
-  for (const ArchiveReader* const source : sources) CASK_RETURN_IF_ERROR(source->CheckFiles());
   if (selected == 0 && HasTensors(sources)) {
     return Misuse(absl::StrCat("no tensor is left to write: --exclude matches all tensors",
                                flags.include.empty() ? "" : " that --include chooses"));
   }
-  return PlanConversion(sources, target, *options);
+  return absl::OkStatus();
 }
 
-// Data files up to the last that is used. An overwriting save may add an empty one, and then must not add one to that.
-int NumUsedShards(const ConversionPlan& plan) {
-  int num_shards = 1;
-  for (const ConversionItem& item : plan.items) num_shards = std::max(num_shards, item.to.shard.value_or(0) + 1);
-  return num_shards;
+void PrintDryRun(const ConversionPlan& plan, const ReplacedFiles& replaced, const std::string& destination,
+                 const ArchiveFormat& target, Console& console) {
+  PrintPlan(plan, console);
+  for (const std::string& path : replaced.removed) console.out << "would remove: " << Printable(path) << '\n';
+  console.out << Printable(destination) << ": would have " << TensorCount(plan.items.size()) << ", "
+              << HumanBytes(plan.bytes) << " to read, " << target.name() << '\n';
 }
 
 absl::StatusOr<ExitCode> Convert(const Flags& flags, Console& console) {
@@ -229,42 +181,35 @@ absl::StatusOr<ExitCode> Convert(const Flags& flags, Console& console) {
     inputs.push_back(std::move(input));
   }
   CASK_ASSIGN_OR_RETURN(const ArchiveFormat* const target, TargetFormat(flags.destination(), flags.to));
-  CASK_RETURN_IF_ERROR(CheckOtherForm(flags, sources));
-  CASK_ASSIGN_OR_RETURN(const ConversionPlan plan, Plan(flags, sources, *target, &options, console));
-  PrintLosses(plan, console);
-  if (plan.items.empty() && HasTensors(sources)) {
-    return absl::FailedPreconditionError(absl::StrCat(flags.destination(), ": ", target->name_with_article(),
-                                                      " file can hold none of the tensors; nothing is written"));
-  }
-  if (flags.dry_run) {
-    CASK_RETURN_IF_ERROR(CheckDestination(flags, *target));
-    PrintPlan(plan, console);
-    console.out << Printable(flags.destination()) << ": would have " << TensorCount(plan.items.size()) << ", "
-                << HumanBytes(plan.bytes) << " to read, " << target->name() << '\n';
-    return kDone;
-  }
-
+  CASK_RETURN_IF_ERROR(SetOptions(flags, sources, *target, &options, console));
   OutputOptions output = flags.output;
-  output.num_shards = output.overwrite ? NumUsedShards(plan) : plan.num_shards;
   output.base = flags.input.base;
-  output.file_metadata = plan.file_metadata;
-  output.opaque_dtypes = plan.opaque_dtypes;
-  if (output.num_shards > 1 || output.level > PayloadLevel::kStored) output.num_threads = NumThreads();
-  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveWriter> writer,
-                        CreateOutput(flags.destination(), *target, output));
-  absl::StatusOr<ConvertReport> report = absl::UnknownError("");
-  {
-    ProgressLine progress(console, plan.bytes);
-    options.num_threads = NumThreads();
-    options.progress = [&](int64_t tensors, uint64_t bytes) {
-      progress.ShowBytes(absl::StrCat("converting ", tensors, "/", plan.items.size()), bytes);
-      return !Interrupted();
-    };
-    report = RunConversion(plan, options, writer.get());
-  }
+  CASK_ASSIGN_OR_RETURN(const ArchiveWriterOptions write, WriterOptions(flags.destination(), *target, output));
+  options.num_threads = NumThreads();
+  options.dry_run = flags.dry_run;
+  std::optional<ProgressLine> progress;
+  size_t num_tensors = 0;
+  options.planned = [&](const ConversionPlan& plan, const ReplacedFiles& replaced) {
+    PrintLosses(plan, console);
+    num_tensors = plan.items.size();
+    if (!flags.dry_run) {
+      progress.emplace(console, plan.bytes);
+    } else if (!plan.items.empty()) {
+      PrintDryRun(plan, replaced, flags.destination(), *target, console);
+    }
+  };
+  options.progress = [&](int64_t tensors, uint64_t bytes) {
+    progress->ShowBytes(absl::StrCat("converting ", tensors, "/", num_tensors), bytes);
+    return !Interrupted();
+  };
+  const absl::StatusOr<ConvertReport> report = ConvertArchives(sources, flags.destination(), *target, options, write);
+  progress.reset();
   if (!report.ok() && Interrupted()) return InterruptedExitCode();  // the destructor removes what was written
-  CASK_RETURN_IF_ERROR(report.status());
-  console.out << Printable(flags.destination()) << ": " << TensorCount(plan.items.size()) << ", "
+  if (!report.ok()) return NameOverwrite(report.status());
+  for (const std::string& note : report->notes) console.err << "tensorcask convert: " << EscapeControls(note) << '\n';
+  if (flags.dry_run) return kDone;
+  for (const std::string& path : report->removed) console.out << "removed: " << Printable(path) << '\n';
+  console.out << Printable(flags.destination()) << ": " << TensorCount(num_tensors) << ", "
               << HumanBytes(report->bytes);
   if (report->file_bytes > 0) console.out << " (" << HumanBytes(report->file_bytes) << " on disk)";
   console.out << ", " << target->name() << '\n';
@@ -297,7 +242,7 @@ Action DeclareConvert(CLI::App& app) {
   app.add_flag("--allow-loss", flags->allow_loss,
                "Leave out what DST cannot hold: metadata, strides, imaginary parts, tensors of a dtype; "
                "each is listed. npy and npz get float8 and other dtypes that NumPy lacks as opaque elements (V1)");
-  app.add_flag("--dry-run", flags->dry_run, "Only print what would be written");
+  app.add_flag("--dry-run", flags->dry_run, "Only check, and print what would be written and removed");
   app.footer(
       "Large tensors are copied in blocks, so memory does not depend on their size. A tensor must fit in memory if it\n"
       "holds strings, has strides, is stored in slices, deflated or as a delta, comes from a record or message that\n"
@@ -312,7 +257,8 @@ Action DeclareConvert(CLI::App& app) {
       "follow each other by name.\n"
       "Deltas in SRC are read with --base, too. To store plain tensors again, convert without --level first.\n"
       "DST may be NAME.safetensors.index.json: a model of files NAME-00001-of-00003.safetensors, and this index.\n"
-      "With --overwrite it replaces NAME.safetensors, and the other way round.\n"
+      "With --overwrite it replaces the model of this index; NAME.safetensors replaces a model in either form.\n"
+      "Only files that the old index lists are removed, and no file that SRC consists of.\n"
       "In s/REGEX/TEXT/ the text may use \\1 and & as in sed -E; s/REGEX/TEXT/g replaces all matches.\n"
       "NAME=SRC gives the tensor of an npy file or a message this name, instead of that of the file.\n"
       "--dtype rounds to the nearest number of the new dtype, ties to even. Integers: the fraction is dropped, a "

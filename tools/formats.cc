@@ -106,8 +106,8 @@ absl::StatusOr<const ArchiveFormat*> TargetFormat(const std::string& path, const
   return Misuse(absl::StrCat(path, ": ", format.status().message(), "; name the format with --to"));
 }
 
-absl::StatusOr<std::unique_ptr<ArchiveWriter>> CreateOutput(const std::string& path, const ArchiveFormat& format,
-                                                            const OutputOptions& options) {
+absl::StatusOr<ArchiveWriterOptions> WriterOptions(const std::string& path, const ArchiveFormat& format,
+                                                   const OutputOptions& options) {
   CASK_RETURN_IF_ERROR(CheckDestination(path));
   // A delta names its base by the name of the tensor, which a bare message need not have.
   const ArchiveTraits traits = format.traits();
@@ -139,9 +139,20 @@ absl::StatusOr<std::unique_ptr<ArchiveWriter>> CreateOutput(const std::string& p
   if (traits.deltas) {
     CASK_ASSIGN_OR_RETURN(write.base, OpenBase(options.base));
   }
+  return write;
+}
+
+absl::Status NameOverwrite(const absl::Status& status) {
+  if (!absl::IsAlreadyExists(status) || !absl::EndsWith(status.message(), "exists already")) return status;
+  return absl::AlreadyExistsError(absl::StrCat(status.message(), "; --overwrite replaces it"));
+}
+
+absl::StatusOr<std::unique_ptr<ArchiveWriter>> CreateOutput(const std::string& path, const ArchiveFormat& format,
+                                                            const OutputOptions& options) {
+  CASK_ASSIGN_OR_RETURN(const ArchiveWriterOptions write, WriterOptions(path, format, options));
   absl::StatusOr<std::unique_ptr<ArchiveWriter>> writer = format.Create(path, write);
-  if (!absl::IsAlreadyExists(writer.status())) return writer;
-  return absl::AlreadyExistsError(absl::StrCat(writer.status().message(), "; --overwrite replaces it"));
+  if (!writer.ok()) return NameOverwrite(writer.status());
+  return writer;
 }
 
 }  // namespace tensorcask::tools

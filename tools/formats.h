@@ -75,8 +75,14 @@ absl::Status CheckDestination(const std::string& path);
 // The format to write: `to`, or that of the extension of `path`. Errors: Misuse; those of CheckDestination.
 absl::StatusOr<const ArchiveFormat*> TargetFormat(const std::string& path, const std::string& to);
 
-// Errors: Misuse for a base, a level or a size of shards in a format that lacks them; those of CheckDestination and of
-// the format.
+// Errors: Misuse for a base, a level or a size of shards in a format that lacks them; those of CheckDestination.
+absl::StatusOr<ArchiveWriterOptions> WriterOptions(const std::string& path, const ArchiveFormat& format,
+                                                   const OutputOptions& options);
+
+// `status`; if it says that a file exists already, with "--overwrite replaces it".
+absl::Status NameOverwrite(const absl::Status& status);
+
+// Errors: as WriterOptions; those of the format.
 absl::StatusOr<std::unique_ptr<ArchiveWriter>> CreateOutput(const std::string& path, const ArchiveFormat& format,
                                                             const OutputOptions& options);
 

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/python/src/arrays.h"
 #include "tensorcask/python/src/dtypes.h"
@@ -159,7 +160,7 @@ std::vector<DTypeRule> FromDTypes(nb::handle dtypes) {
 
 nb::object Convert(nb::handle source, nb::handle destination, nb::handle include, nb::handle exclude, nb::handle rename,
                    nb::handle dtypes, bool allow_loss, nb::handle format, nb::handle level, nb::handle base, bool sync,
-                   bool overwrite, uint64_t alignment, bool checksums, nb::handle threads) {
+                   bool overwrite, uint64_t alignment, bool checksums, nb::handle threads, bool dry_run) {
   const std::unique_ptr<ArchiveReader> archive = Open(FromOpenArguments(source, nb::none(), base, false));
   const std::string path = FromPath(destination);
   const ArchiveFormat& target = TargetFormat(path, format);
@@ -168,6 +169,7 @@ nb::object Convert(nb::handle source, nb::handle destination, nb::handle include
   options.exclude = FromNames(exclude, "a pattern of exclude").value_or(std::vector<std::string>());
   options.dtypes = FromDTypes(dtypes);
   options.allow_loss = allow_loss;
+  options.dry_run = dry_run;
   options.num_threads = FromThreads(threads);
   options.progress = [](int64_t, uint64_t) { return KeepGoing(); };
   std::map<std::string, std::string> names;
@@ -185,29 +187,28 @@ nb::object Convert(nb::handle source, nb::handle destination, nb::handle include
   write.overwrite = overwrite;
   write.alignment = alignment;
   write.checksums = checksums;
-  write.num_threads = write.level == PayloadLevel::kStored ? 1 : options.num_threads;
   if (write.level != PayloadLevel::kStored) write.base = OpenBase(FromPathOrNone(base));
   Check(CheckWriterOptions(target, write));
-  const ConversionPlan plan = Take(WithoutGil([&]() -> absl::StatusOr<ConversionPlan> {
-                                     if (absl::Status status = archive->CheckFiles(); !status.ok()) return status;
-                                     const ArchiveReader* const sources[] = {archive.get()};
-                                     return PlanConversion(sources, target, options);
-                                   }),
-                                   About::kTensor);
-  write.file_metadata = plan.file_metadata;
-  write.num_shards = plan.num_shards;
-  const ConvertReport report = Take(WithoutGil([&]() -> absl::StatusOr<ConvertReport> {
-    absl::StatusOr<std::unique_ptr<ArchiveWriter>> writer = target.Create(path, write);
-    if (!writer.ok()) return writer.status();
-    return RunConversion(plan, options, writer->get());
-  }));
+  absl::StatusOr<ConvertReport> converted = WithoutGil([&] {
+    const ArchiveReader* const sources[] = {archive.get()};
+    return ConvertArchives(sources, path, target, options, write);
+  });
+  // AlreadyExists is about the file, or about two tensors of one name.
+  const bool is_file = absl::EndsWith(converted.status().message(), "exists already");
+  const ConvertReport report = Take(std::move(converted), is_file ? About::kFile : About::kTensor);
   nb::dict result;
   nb::list messages;
-  for (const ConvertLoss& loss : plan.losses) messages.append(ToText(loss.message));
+  for (const ConvertLoss& loss : report.losses) messages.append(ToText(loss.message));
+  nb::list removed;
+  for (const std::string& one : report.removed) removed.append(ToText(one));
+  nb::list notes;
+  for (const std::string& note : report.notes) notes.append(ToText(note));
   result["tensors"] = report.tensors;
   result["bytes"] = report.bytes;
   result["file_bytes"] = report.file_bytes;
   result["losses"] = messages;
+  result["removed"] = removed;
+  result["notes"] = notes;
   return result;
 }
 
@@ -218,7 +219,7 @@ void DefineConvert(nb::module_& m) {
       nb::arg("rename").none() = nb::none(), nb::arg("dtypes").none() = nb::none(), nb::arg("allow_loss") = false,
       nb::arg("format").none() = nb::none(), nb::arg("level") = "stored", nb::arg("base").none() = nb::none(),
       nb::arg("sync") = true, nb::arg("overwrite") = false, nb::arg("alignment") = 64, nb::arg("checksums") = true,
-      nb::arg("threads").none() = nb::none(),
+      nb::arg("threads").none() = nb::none(), nb::arg("dry_run") = false,
       nb::sig("def convert(source: str | os.PathLike[str], destination: str | os.PathLike[str], *, "
               "include: str | collections.abc.Iterable[str] | None = None, "
               "exclude: str | collections.abc.Iterable[str] | None = None, "
@@ -226,7 +227,8 @@ void DefineConvert(nb::module_& m) {
               "list[str] | tuple[str, ...] | None = None, dtypes: object = None, allow_loss: bool = False, "
               "format: str | None = None, level: str = 'stored', "
               "base: str | os.PathLike[str] | None = None, sync: bool = True, overwrite: bool = False, "
-              "alignment: int = 64, checksums: bool = True, threads: int | None = None) -> dict[str, typing.Any]"),
+              "alignment: int = 64, checksums: bool = True, threads: int | None = None, dry_run: bool = False) "
+              "-> dict[str, typing.Any]"),
       "Copies the tensors of a file into another file, of any format, in bounded memory.\n\n"
       "``include`` and ``exclude`` are shell patterns of names; ``rename`` is a function of the old name, a "
       "mapping, or one or several rules: ``old=new``, or ``s/REGEX/TEXT/`` as ``sed -E`` has it; ``dtypes`` is a "
@@ -234,8 +236,11 @@ void DefineConvert(nb::module_& m) {
       "goes to floating and complex tensors only, unless the pattern begins with a kind: ``'int:*step'``, ``bool:``, "
       "``float:``, ``complex:``, ``quantized:``, ``any:``. With ``allow_loss`` what the format cannot hold, or an "
       "imaginary part, is left out, and the result says what; otherwise it is a ValueError. The other arguments are "
-      "those of ``save``. Returns ``tensors``, ``bytes``, ``file_bytes`` and ``losses``, which also lists tensors that "
-      "became numbers of another kind.\n\n"
+      "those of ``save``. Returns ``tensors``, ``bytes``, ``file_bytes``, ``losses``, which also lists tensors that "
+      "became numbers of another kind, ``removed`` (the files of the replaced model that were removed: beside the "
+      "destination only files that its old index lists) and ``notes``. With ``dry_run`` all checks are made that need "
+      "no elements, nothing is written, and ``removed`` has what would be removed. A file that is read is not removed: "
+      "that is a FailedPreconditionError.\n\n"
       "    >>> import numpy as np, tensorcask as tc\n"
       "    >>> _ = tc.save('model.npz', {'old/w': np.eye(2)}, overwrite=True)\n"
       "    >>> tc.convert('model.npz', 'model.safetensors', rename={'old/w': 'w'}, dtypes='float32',\n"

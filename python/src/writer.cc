@@ -157,9 +157,11 @@ class Writer {
   uint64_t Finish() {
     Call("", [](ArchiveWriter& writer) { return writer.Finish(); });
     const uint64_t bytes = writer_->file_bytes();
+    removed_ = writer_->removed_files();
     Close();
     return bytes;
   }
+  const std::vector<std::string>& removed() const { return removed_; }
 
   // Without Finish: removes what was written.
   void Close() {
@@ -197,6 +199,7 @@ class Writer {
   ProcessMutex mutex_;
   std::unique_ptr<ArchiveWriter> writer_;  // null once closed
   std::map<std::string, ArchiveEntry> declared_;
+  std::vector<std::string> removed_;  // by Finish
 };
 
 #define TENSORCASK_WRITE_ARGUMENTS                                                                             \
@@ -246,6 +249,15 @@ void DefineWriterClass(nb::module_& m) {
            "Makes the file appear. Returns its bytes. The end of a ``with`` block calls it.")
       .def("close", &Writer::Close, "Without ``finish``: removes what was written.")
       .def_prop_ro("closed", &Writer::is_closed)
+      .def_prop_ro(
+          "removed",
+          [](const Writer& self) {
+            nb::list list;
+            for (const std::string& path : self.removed()) list.append(ToText(path));
+            return list;
+          },
+          nb::sig("def removed(self) -> list[str]"),
+          "After ``finish``: the files of the replaced model that were removed, which its index lists.")
       .def(
           "__enter__", [](nb::handle self) { return nb::borrow(self); }, nb::sig("def __enter__(self) -> Writer"))
       .def(
@@ -282,7 +294,9 @@ void DefineWriter(nb::module_& m) {
         "that. Arrays are whatever has DLPack, the buffer protocol or ``__array__``, of any strides, read without a "
         "copy. ``metadata`` is text to keep beside them (safetensors). ``level`` is 'stored', 'default' or 'high' and "
         "compresses; ``base`` is an earlier checkpoint to store deltas against. With ``sync`` the file is durable when "
-        "the call returns. ``overwrite`` replaces a file of this name, atomically. With ``checksums=False`` a "
+        "the call returns. ``overwrite`` replaces a file of this name, atomically; of a "
+        "model or checkpoint in several files it removes those that the old index lists, and no others. With "
+        "``checksums=False`` a "
         "safetensors file stores none, and no reader can notice damaged elements; other formats ignore this.\n\n"
         "Raises FileExistsError; ValueError for what the format cannot hold; TypeError for what is no array.\n\n"
         "    >>> import numpy as np, tensorcask as tc\n"

@@ -26,6 +26,7 @@
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/serialize/io/file_edits.h"
+#include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/serialize/payload/base_lookup.h"
 #include "tensorcask/serialize/payload/payload_options.h"
@@ -56,6 +57,7 @@ struct ArchiveReaderOptions {
 
 // A format ignores the options that it does not support (ArchiveFormat::traits).
 struct ArchiveWriterOptions {
+  FileSystem* file_system = FileSystem::Posix();
   bool overwrite = false;  // replace a file of this name
   bool sync = true;        // durable when Finish returns
   uint64_t alignment = 64;

@@ -106,6 +106,8 @@ class ArchiveReader {
   // Errors: only what prevents it from checking.
   virtual absl::StatusOr<ArchiveCensus> VerifyAll(absl::FunctionRef<void(const ArchiveDamage&)> report) const;
 
+  // The paths of the files that it reads, first the one that lists the others. By default {path()}.
+  virtual std::vector<std::string> files() const { return {path()}; }
   virtual int num_shards() const { return 1; }  // of files with elements
   // Errors: DataLoss, naming the first file that is missing.
   virtual absl::Status CheckFiles() const { return absl::OkStatus(); }

@@ -50,9 +50,9 @@ absl::Status ArchiveWriter::UnlessFailed(absl::FunctionRef<absl::Status()> call)
   return first_error_;
 }
 
-uint64_t ArchiveWriter::BytesOfFile(const std::string& path) {
+uint64_t ArchiveWriter::BytesOfFile(const std::string& path, FileSystem* file_system) {
   FileInfo file;
-  return FileSystem::Posix()->Describe(path, &file) == 0 ? file.size_bytes : 0;
+  return file_system->Describe(path, &file) == 0 ? file.size_bytes : 0;
 }
 
 absl::Status ArchiveWriter::CheckComplete() const {

@@ -19,12 +19,16 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
+#include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/replaced_files.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/slice.h"
@@ -44,6 +48,10 @@ class ArchiveWriter {
   // Unimplemented for a dtype that it cannot hold.
   virtual absl::Status Declare(const ArchiveEntry& entry);
 
+  // Ends the declarations: checks all of them together, and returns what Finish will do to files of an older archive.
+  // Need not be called. Errors: those of the format.
+  virtual absl::StatusOr<ReplacedFiles> Start() { return ReplacedFiles(); }
+
   // Adds a tensor. Uses the name of `entry`, and its shard if the format has shards. Formats that cannot hold strides
   // write the elements row-major, those that cannot hold metadata leave it out (ArchiveFormat::traits).
   virtual absl::Status Add(const ArchiveEntry& entry, const DecodedTensor& tensor) = 0;
@@ -61,6 +69,9 @@ class ArchiveWriter {
 
   // The bytes of the file, or of all files if there are several; 0 before Finish.
   uint64_t file_bytes() const { return file_bytes_; }
+  // The files of an older archive that Finish removed: ReplacedFiles::removed, but for files that another program
+  // removed before.
+  const std::vector<std::string>& removed_files() const { return removed_files_; }
 
  protected:
   // Implements Finish for one format: publishes the file and returns its size in bytes.
@@ -68,7 +79,8 @@ class ArchiveWriter {
   // Runs `call` if no call before has failed. Returns the first error.
   absl::Status UnlessFailed(absl::FunctionRef<absl::Status()> call);
   // The bytes of the file at `path`; 0 if the file system does not tell.
-  static uint64_t BytesOfFile(const std::string& path);
+  static uint64_t BytesOfFile(const std::string& path, FileSystem* file_system);
+  void set_removed_files(std::vector<std::string> paths) { removed_files_ = std::move(paths); }
 
  private:
   // AddSlice for formats that take whole tensors.
@@ -84,6 +96,7 @@ class ArchiveWriter {
   };
   std::optional<Partial> partial_;  // of the default AddSlice
   uint64_t file_bytes_ = 0;
+  std::vector<std::string> removed_files_;
   absl::Status first_error_;  // of UnlessFailed
 };
 

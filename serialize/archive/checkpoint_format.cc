@@ -26,6 +26,7 @@
 #include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/io/replaced_files.h"
 #include "tensorcask/serialize/payload/payload_header.h"
 #include "tensorcask/serialize/wire/codec_options.h"
 #include "tensorcask/tensor/base/crc32c.h"
@@ -236,6 +237,12 @@ class CheckpointArchiveReader final : public ArchiveReader {
     return census;
   }
 
+  std::vector<std::string> files() const override {
+    std::vector<std::string> files;
+    if (IsFile(absl::StrCat(reader_.prefix(), ".index"))) files.push_back(absl::StrCat(reader_.prefix(), ".index"));
+    for (int shard = 0; shard < reader_.num_shards(); ++shard) files.push_back(reader_.DataPath(shard));
+    return files;
+  }
   int num_shards() const override { return reader_.num_shards(); }
   absl::Status CheckFiles() const override {
     for (int shard = 0; shard < reader_.num_shards(); ++shard) {
@@ -261,8 +268,17 @@ class CheckpointArchiveReader final : public ArchiveReader {
 
 class CheckpointArchiveWriter final : public ArchiveWriter {
  public:
-  CheckpointArchiveWriter(std::string prefix, int num_shards, bool is_stored, CheckpointWriter writer)
-      : prefix_(std::move(prefix)), num_shards_(num_shards), is_stored_(is_stored), writer_(std::move(writer)) {}
+  CheckpointArchiveWriter(std::string prefix, const ArchiveWriterOptions& options, CheckpointWriter writer)
+      : prefix_(std::move(prefix)),
+        file_system_(options.file_system),
+        num_shards_(options.num_shards),
+        is_stored_(options.level == PayloadLevel::kStored),
+        writer_(std::move(writer)) {}
+
+  absl::Status Declare(const ArchiveEntry& entry) override {
+    return Annotate(CheckpointWriter::CheckName(entry.name), prefix_);
+  }
+  absl::StatusOr<ReplacedFiles> Start() override { return writer_.Replaced(); }
 
   absl::Status Add(const ArchiveEntry& entry, const DecodedTensor& tensor) override {
     return writer_.Add(entry.name, tensor.view, Options(entry, tensor.metadata));
@@ -286,9 +302,13 @@ class CheckpointArchiveWriter final : public ArchiveWriter {
   absl::StatusOr<uint64_t> Publish() override {
     CASK_RETURN_IF_ERROR(order_.CheckComplete());
     CASK_RETURN_IF_ERROR(writer_.Finish());
-    CASK_ASSIGN_OR_RETURN(const CheckpointReader reader, CheckpointReader::Open(prefix_));
-    uint64_t bytes = BytesOfFile(absl::StrCat(prefix_, ".index"));
-    for (int shard = 0; shard < reader.num_shards(); ++shard) bytes += BytesOfFile(reader.DataPath(shard));
+    set_removed_files(writer_.removed_files());
+    CheckpointReaderOptions read;
+    read.read.file_system = file_system_;
+    CASK_ASSIGN_OR_RETURN(const CheckpointReader reader, CheckpointReader::Open(prefix_, read));
+    uint64_t bytes = BytesOfFile(absl::StrCat(prefix_, ".index"), file_system_);
+    for (int shard = 0; shard < reader.num_shards(); ++shard)
+      bytes += BytesOfFile(reader.DataPath(shard), file_system_);
     return bytes;
   }
 
@@ -301,6 +321,7 @@ class CheckpointArchiveWriter final : public ArchiveWriter {
   }
 
   const std::string prefix_;
+  FileSystem* const file_system_;
   const int num_shards_;
   const bool is_stored_;  // no tensor is encoded
   CheckpointWriter writer_;
@@ -361,6 +382,7 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> CheckpointArchiveFormat::Open(
 absl::StatusOr<std::unique_ptr<ArchiveWriter>> CheckpointArchiveFormat::Create(
     const std::string& path, const ArchiveWriterOptions& options) const {
   CheckpointWriterOptions write;
+  write.file_system = options.file_system;
   write.num_shards = options.num_shards;
   write.alignment = options.alignment;
   write.sync = options.sync;
@@ -370,9 +392,7 @@ absl::StatusOr<std::unique_ptr<ArchiveWriter>> CheckpointArchiveFormat::Create(
   write.num_threads = options.num_threads;
   const std::string prefix(absl::StripSuffix(path, ".index"));
   CASK_ASSIGN_OR_RETURN(CheckpointWriter writer, CheckpointWriter::Create(prefix, write));
-  const bool is_stored = options.level == PayloadLevel::kStored;
-  return std::unique_ptr<ArchiveWriter>(
-      new CheckpointArchiveWriter(prefix, options.num_shards, is_stored, std::move(writer)));
+  return std::unique_ptr<ArchiveWriter>(new CheckpointArchiveWriter(prefix, options, std::move(writer)));
 }
 
 absl::StatusOr<FileEditResult> CheckpointArchiveFormat::Edit(const std::string& path, const FileEdits& edits,

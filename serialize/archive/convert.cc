@@ -14,6 +14,9 @@
 #include "absl/strings/str_join.h"
 #include "tensorcask/serialize/archive/internal/graph_items.h"
 #include "tensorcask/serialize/archive/internal/read_ahead.h"
+#include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/internal/dry_file_system.h"
+#include "tensorcask/serialize/payload/payload_options.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/glob.h"
 #include "tensorcask/tensor/base/quote.h"
@@ -288,6 +291,17 @@ class Runner {
 
   absl::StatusOr<ConvertReport> Run() {
     for (const ConversionItem& item : plan_.items) CASK_RETURN_IF_ERROR(writer_->Declare(item.to));
+    CASK_ASSIGN_OR_RETURN(const ReplacedFiles replaced, writer_->Start());
+    std::vector<std::vector<std::string>> read;
+    for (const ArchiveReader* const source : plan_.sources) read.push_back(source->files());
+    CASK_RETURN_IF_ERROR(CheckSourcesStay(replaced, read, FileSystem::Posix()));
+    if (options_.planned) options_.planned(plan_, replaced);
+    report_.losses = plan_.losses;
+    report_.notes = replaced.notes;
+    if (options_.dry_run) {
+      report_.removed = replaced.removed;
+      return report_;
+    }
     // The order of declarations is the order of the file: see SelectEntries.
     archive::ReadAhead ahead(
         plan_.items.size(), kReadAheadBytes,
@@ -300,6 +314,7 @@ class Runner {
     CASK_RETURN_IF_ERROR(writer_->Finish());
     report_.tensors = static_cast<int64_t>(plan_.items.size());
     report_.file_bytes = writer_->file_bytes();
+    report_.removed = writer_->removed_files();
     return report_;
   }
 
@@ -385,6 +400,13 @@ class Runner {
   const ConversionItem* last_ = nullptr;  // that was added, or a block of it
 };
 
+// Data files up to the last that is used. An overwriting save may add an empty one, and then must not add one to that.
+int NumUsedShards(const ConversionPlan& plan) {
+  int num_shards = 1;
+  for (const ConversionItem& item : plan.items) num_shards = std::max(num_shards, item.to.shard.value_or(0) + 1);
+  return num_shards;
+}
+
 }  // namespace
 
 absl::StatusOr<ConversionPlan> PlanConversion(absl::Span<const ArchiveReader* const> sources,
@@ -393,6 +415,7 @@ absl::StatusOr<ConversionPlan> PlanConversion(absl::Span<const ArchiveReader* co
   const bool keep_shards = sources.size() == 1;
   for (const ArchiveReader* const source : sources) CASK_RETURN_IF_ERROR(planner.AddSource(*source, keep_shards));
   CASK_ASSIGN_OR_RETURN(ConversionPlan plan, planner.Finish());
+  plan.sources.assign(sources.begin(), sources.end());
   if (keep_shards) plan.num_shards = sources[0]->num_shards();
   return plan;
 }
@@ -400,6 +423,35 @@ absl::StatusOr<ConversionPlan> PlanConversion(absl::Span<const ArchiveReader* co
 absl::StatusOr<ConvertReport> RunConversion(const ConversionPlan& plan, const ConvertOptions& options,
                                             ArchiveWriter* writer) {
   return Runner(plan, options, writer).Run();
+}
+
+absl::StatusOr<ConvertReport> ConvertArchives(absl::Span<const ArchiveReader* const> sources, const std::string& path,
+                                              const ArchiveFormat& target, const ConvertOptions& options,
+                                              const ArchiveWriterOptions& write) {
+  for (const ArchiveReader* const source : sources) CASK_RETURN_IF_ERROR(source->CheckFiles());
+  CASK_ASSIGN_OR_RETURN(const ConversionPlan plan, PlanConversion(sources, target, options));
+  const bool had_tensors = std::any_of(sources.begin(), sources.end(),
+                                       [](const ArchiveReader* source) { return !source->entries().empty(); });
+  if (plan.items.empty() && had_tensors) {
+    if (options.planned) options.planned(plan, ReplacedFiles());
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, ": ", target.name_with_article(), " file can hold none of the tensors; nothing is written"));
+  }
+  if (!target.traits().many_tensors && plan.items.size() != 1) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": ", target.name_with_article(),
+                                                   " file holds exactly one tensor, ", plan.items.size(), " remain"));
+  }
+  ArchiveWriterOptions planned = write;
+  planned.file_metadata = plan.file_metadata;
+  planned.opaque_dtypes = plan.opaque_dtypes;
+  planned.num_shards = write.overwrite ? NumUsedShards(plan) : plan.num_shards;
+  if (planned.num_shards > 1 || write.level > PayloadLevel::kStored) {
+    planned.num_threads = std::max(write.num_threads, options.num_threads);
+  }
+  DryFileSystem dry(write.file_system);
+  if (options.dry_run) planned.file_system = &dry;
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveWriter> writer, target.Create(path, planned));
+  return RunConversion(plan, options, writer.get());
 }
 
 absl::StatusOr<DecodedTensor> ReadForCopy(const ArchiveReader& reader, const ArchiveEntry& entry, bool allow_loss) {

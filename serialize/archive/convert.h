@@ -2,12 +2,12 @@
 //
 //   ConvertOptions options;
 //   options.exclude = {"*/Adam*"};
-//   CASK_ASSIGN_OR_RETURN(const ConversionPlan plan, PlanConversion({archive.get()}, safetensors, options));
-//   ArchiveWriterOptions write;
-//   write.file_metadata = plan.file_metadata;
-//   write.opaque_dtypes = plan.opaque_dtypes;   // with allow_loss
-//   CASK_ASSIGN_OR_RETURN(auto writer, CreateArchive("slim.safetensors", safetensors, write));
-//   CASK_ASSIGN_OR_RETURN(const ConvertReport report, RunConversion(plan, options, writer.get()));   // finishes
+//   CASK_ASSIGN_OR_RETURN(const ConvertReport report,
+//                         ConvertArchives({archive.get()}, "slim.safetensors", safetensors, options));
+//
+// ConvertArchives is PlanConversion, CreateArchive and RunConversion, with the options for the writer that the plan
+// asks for. An archive of the same name is replaced only with ArchiveWriterOptions::overwrite, and no file that the
+// call reads is lost by that (serialize/io/replaced_files.h).
 //
 // If tensors of a checkpoint of TensorFlow's objects get other names or are left out, its object graph
 // (serialize/checkpoint/object_graph.h) gets the new names and loses the objects that have no value: TensorFlow
@@ -46,11 +46,14 @@
 #include "tensorcask/serialize/archive/archive_reader.h"
 #include "tensorcask/serialize/archive/archive_writer.h"
 #include "tensorcask/serialize/archive/dtype_rule.h"
+#include "tensorcask/serialize/io/replaced_files.h"
 #include "tensorcask/tensor/tensor.h"
 
 namespace tensorcask {
 
 inline constexpr uint64_t kReadAheadBytes = uint64_t{64} << 20;
+
+struct ConversionPlan;
 
 struct ConvertOptions {
   std::vector<std::string> include;  // shell patterns; empty: all tensors
@@ -74,6 +77,10 @@ struct ConvertOptions {
   int num_threads = 2;                       // one writes, the others read ahead
   // Called after each tensor and each block; false ends the conversion with Cancelled.
   std::function<bool(int64_t tensors, uint64_t bytes)> progress;
+  // Called once, when all checks are made that need no elements, before the first element is read. ConvertArchives also
+  // calls it, without files to replace, if the target can hold none of the tensors.
+  std::function<void(const ConversionPlan& plan, const ReplacedFiles& replaced)> planned;
+  bool dry_run = false;  // ConvertArchives makes all checks that need no elements and writes nothing
 };
 
 // One thing that the target does not get.
@@ -102,6 +109,7 @@ struct ConversionItem {
 };
 
 struct ConversionPlan {
+  std::vector<const ArchiveReader*> sources;
   std::vector<ConversionItem> items;  // in the order of the files of the sources
   FileMetadata file_metadata;         // for ArchiveWriterOptions
   std::vector<ConvertLoss> losses;    // without options.allow_loss only those of kAcrossKinds
@@ -112,9 +120,20 @@ struct ConversionPlan {
 
 struct ConvertReport {
   int64_t tensors = 0;
-  uint64_t bytes = 0;       // of the elements, as they were written
-  uint64_t file_bytes = 0;  // of what was written; 0 if the format does not tell
+  uint64_t bytes = 0;                // of the elements, as they were written
+  uint64_t file_bytes = 0;           // of what was written; 0 if the format does not tell
+  std::vector<ConvertLoss> losses;   // as ConversionPlan::losses
+  std::vector<std::string> removed;  // files of the replaced archive that were removed; in a dry run: would be
+  std::vector<std::string> notes;    // sentences on files of the replaced archive that stay
 };
+
+// Copies the tensors of `sources` to an archive at `path`. Of `write`, num_shards, file_metadata and opaque_dtypes come
+// from the plan; num_threads is at least that of `options` where data files or encoding can use threads.
+// Errors: those of ArchiveReader::CheckFiles, PlanConversion, CreateArchive and RunConversion; FailedPrecondition if
+// there are tensors and the target can hold none; InvalidArgument if it holds one tensor and several would remain.
+absl::StatusOr<ConvertReport> ConvertArchives(absl::Span<const ArchiveReader* const> sources, const std::string& path,
+                                              const ArchiveFormat& target, const ConvertOptions& options = {},
+                                              const ArchiveWriterOptions& write = {});
 
 // The sources must outlive the plan. Errors: InvalidArgument, naming all losses of the first tensor that would lose
 // something, unless options.allow_loss is set; or if two sources have other values of one key of their metadata;
@@ -124,7 +143,8 @@ struct ConvertReport {
 absl::StatusOr<ConversionPlan> PlanConversion(absl::Span<const ArchiveReader* const> sources,
                                               const ArchiveFormat& target, const ConvertOptions& options = {});
 
-// Declares, adds and finishes. Errors: of the sources and the writer; Cancelled.
+// Declares, adds and finishes. Errors: of the sources and the writer; FailedPrecondition if a file of a source would be
+// lost (CheckSourcesStay); Cancelled.
 absl::StatusOr<ConvertReport> RunConversion(const ConversionPlan& plan, const ConvertOptions& options,
                                             ArchiveWriter* writer);
 

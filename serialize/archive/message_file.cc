@@ -9,7 +9,9 @@
 #include "tensorcask/serialize/archive/decoded_archive.h"
 #include "tensorcask/serialize/archive/internal/content_blocks.h"
 #include "tensorcask/serialize/archive/record_stream.h"
+#include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/internal/atomic_publish.h"
+#include "tensorcask/serialize/io/replaced_files.h"
 #include "tensorcask/serialize/payload/payload_options.h"
 #include "tensorcask/serialize/wire/zero_copy.h"
 #include "tensorcask/tensor/base/ref_counted.h"
@@ -39,6 +41,7 @@ class MessageWriter final : public ArchiveWriter {
                                                                const ArchiveWriterOptions& options, bool takes_slices,
                                                                MessageEncoder encode) {
     PublishOptions publish;
+    publish.file_system = options.file_system;
     publish.overwrite = options.overwrite;
     publish.sync = options.sync;
     std::unique_ptr<MessageWriter> writer(
@@ -47,6 +50,7 @@ class MessageWriter final : public ArchiveWriter {
     return std::unique_ptr<ArchiveWriter>(std::move(writer));
   }
 
+  absl::StatusOr<ReplacedFiles> Start() override { return ReplacedFileAt(path_, file_system_); }
   absl::Status Add(const ArchiveEntry& /*entry*/, const DecodedTensor& tensor) override {
     return UnlessFailed([&]() -> absl::Status {
       CASK_RETURN_IF_ERROR(CountTensor());
@@ -77,6 +81,7 @@ class MessageWriter final : public ArchiveWriter {
   MessageWriter(std::string path, const PublishOptions& publish, PayloadLevel level, bool takes_slices,
                 MessageEncoder encode)
       : path_(std::move(path)),
+        file_system_(publish.file_system),
         publish_(publish),
         level_(level),
         takes_slices_(takes_slices),
@@ -100,6 +105,7 @@ class MessageWriter final : public ArchiveWriter {
   }
 
   const std::string path_;
+  FileSystem* const file_system_;
   AtomicPublish publish_;
   const PayloadLevel level_;
   const bool takes_slices_;

@@ -12,7 +12,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/archive/internal/sliced_blocks.h"
+#include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/listing_budget.h"
+#include "tensorcask/serialize/io/replaced_files.h"
 #include "tensorcask/serialize/npy/internal/npz_edit.h"
 #include "tensorcask/serialize/npy/npy_format.h"
 #include "tensorcask/serialize/npy/npy_reader.h"
@@ -258,7 +260,9 @@ NpyFormat ToNpyFormat(const ArchiveWriterOptions& options) {
 
 class NpyArchiveWriter final : public ArchiveWriter {
  public:
-  NpyArchiveWriter(std::string path, NpyWriter writer) : path_(std::move(path)), writer_(std::move(writer)) {}
+  NpyArchiveWriter(std::string path, FileSystem* file_system, NpyWriter writer)
+      : path_(std::move(path)), file_system_(file_system), writer_(std::move(writer)) {}
+  absl::StatusOr<ReplacedFiles> Start() override { return ReplacedFileAt(path_, file_system_); }
   absl::Status Add(const ArchiveEntry& /*entry*/, const DecodedTensor& tensor) override {
     return writer_.Add(tensor.view, tensor.metadata);
   }
@@ -271,15 +275,18 @@ class NpyArchiveWriter final : public ArchiveWriter {
  private:
   absl::StatusOr<uint64_t> Publish() override {
     CASK_RETURN_IF_ERROR(writer_.Finish());
-    return BytesOfFile(path_);
+    return BytesOfFile(path_, file_system_);
   }
   const std::string path_;
+  FileSystem* const file_system_;
   NpyWriter writer_;
 };
 
 class NpzArchiveWriter final : public ArchiveWriter {
  public:
-  NpzArchiveWriter(std::string path, NpzWriter writer) : path_(std::move(path)), writer_(std::move(writer)) {}
+  NpzArchiveWriter(std::string path, FileSystem* file_system, NpzWriter writer)
+      : path_(std::move(path)), file_system_(file_system), writer_(std::move(writer)) {}
+  absl::StatusOr<ReplacedFiles> Start() override { return ReplacedFileAt(path_, file_system_); }
   absl::Status Add(const ArchiveEntry& entry, const DecodedTensor& tensor) override {
     return writer_.Add(entry.name, tensor.view, Options(tensor.metadata));
   }
@@ -292,7 +299,7 @@ class NpzArchiveWriter final : public ArchiveWriter {
  private:
   absl::StatusOr<uint64_t> Publish() override {
     CASK_RETURN_IF_ERROR(writer_.Finish());
-    return BytesOfFile(path_);
+    return BytesOfFile(path_, file_system_);
   }
   static NpzAddOptions Options(const TensorMetadata& metadata) {
     NpzAddOptions options;
@@ -301,6 +308,7 @@ class NpzArchiveWriter final : public ArchiveWriter {
   }
 
   const std::string path_;
+  FileSystem* const file_system_;
   NpzWriter writer_;
 };
 
@@ -366,11 +374,12 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> NpyArchiveFormat::Open(const std:
 absl::StatusOr<std::unique_ptr<ArchiveWriter>> NpyArchiveFormat::Create(const std::string& path,
                                                                         const ArchiveWriterOptions& options) const {
   NpyWriterOptions write;
+  write.file_system = options.file_system;
   write.sync = options.sync;
   write.overwrite = options.overwrite;
   write.format = ToNpyFormat(options);
   CASK_ASSIGN_OR_RETURN(NpyWriter writer, NpyWriter::Create(path, write));
-  return std::unique_ptr<ArchiveWriter>(new NpyArchiveWriter(path, std::move(writer)));
+  return std::unique_ptr<ArchiveWriter>(new NpyArchiveWriter(path, options.file_system, std::move(writer)));
 }
 
 ArchiveTraits NpzArchiveFormat::traits() const {
@@ -408,13 +417,14 @@ absl::StatusOr<std::unique_ptr<ArchiveWriter>> NpzArchiveFormat::Create(const st
   constexpr int kDefaultLevel = 6;
   constexpr int kHighLevel = 9;
   NpzWriterOptions write;
+  write.file_system = options.file_system;
   write.sync = options.sync;
   write.overwrite = options.overwrite;
   write.format = ToNpyFormat(options);
   if (options.level == PayloadLevel::kDefault) write.deflate_level = kDefaultLevel;
   if (options.level == PayloadLevel::kHigh) write.deflate_level = kHighLevel;
   CASK_ASSIGN_OR_RETURN(NpzWriter writer, NpzWriter::Create(path, write));
-  return std::unique_ptr<ArchiveWriter>(new NpzArchiveWriter(path, std::move(writer)));
+  return std::unique_ptr<ArchiveWriter>(new NpzArchiveWriter(path, options.file_system, std::move(writer)));
 }
 
 absl::StatusOr<FileEditResult> NpzArchiveFormat::Edit(const std::string& path, const FileEdits& edits,

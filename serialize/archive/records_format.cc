@@ -26,9 +26,11 @@
 #include "tensorcask/serialize/archive/record_stream.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/internal/atomic_publish.h"
 #include "tensorcask/serialize/io/internal/decode_quota.h"
 #include "tensorcask/serialize/io/listing_budget.h"
+#include "tensorcask/serialize/io/replaced_files.h"
 #include "tensorcask/serialize/wire/codec_options.h"
 #include "tensorcask/serialize/wire/internal/message_frame.h"
 #include "tensorcask/serialize/wire/records.h"
@@ -274,6 +276,7 @@ class RecordsWriter final : public ArchiveWriter {
   static absl::StatusOr<std::unique_ptr<ArchiveWriter>> Create(const std::string& path,
                                                                const ArchiveWriterOptions& options) {
     PublishOptions publish;
+    publish.file_system = options.file_system;
     publish.overwrite = options.overwrite;
     publish.sync = options.sync;
     PayloadOptions payload = {options.level};
@@ -284,6 +287,7 @@ class RecordsWriter final : public ArchiveWriter {
     return std::unique_ptr<ArchiveWriter>(std::move(writer));
   }
 
+  absl::StatusOr<ReplacedFiles> Start() override { return ReplacedFileAt(path_, file_system_); }
   absl::Status Add(const ArchiveEntry& entry, const DecodedTensor& tensor) override {
     return UnlessFailed([&]() -> absl::Status {
       CASK_RETURN_IF_ERROR(slices_.CheckComplete());
@@ -303,7 +307,7 @@ class RecordsWriter final : public ArchiveWriter {
 
  private:
   RecordsWriter(std::string path, const PublishOptions& options, PayloadOptions payload)
-      : path_(std::move(path)), publish_(options), payload_(std::move(payload)) {}
+      : path_(std::move(path)), file_system_(options.file_system), publish_(options), payload_(std::move(payload)) {}
 
   absl::Status WriteSlice(const ArchiveEntry& entry, const TensorMetadata& metadata, const TensorSlice& slice,
                           const TensorView& elements) {
@@ -335,6 +339,7 @@ class RecordsWriter final : public ArchiveWriter {
   absl::Status AddName(const std::string& name) { return Annotate(names_.Add(name), path_); }
 
   const std::string path_;
+  FileSystem* const file_system_;
   AtomicPublish publish_;
   NameSet names_;
   const PayloadOptions payload_;

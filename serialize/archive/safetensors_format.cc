@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/archive/internal/sliced_blocks.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/replaced_files.h"
 #include "tensorcask/serialize/safetensors/dtypes.h"
 #include "tensorcask/serialize/safetensors/internal/edit_files.h"
 #include "tensorcask/serialize/safetensors/internal/shard_files.h"
@@ -100,6 +101,13 @@ class SafetensorsArchiveReader final : public ArchiveReader {
     }
     return census;
   }
+  std::vector<std::string> files() const override {
+    std::vector<std::string> files = {reader_.path()};
+    for (int shard = 0; shard < reader_.num_shards(); ++shard) {
+      if (reader_.ShardPath(shard) != reader_.path()) files.push_back(reader_.ShardPath(shard));
+    }
+    return files;
+  }
   int num_shards() const override { return reader_.num_shards(); }
   std::vector<std::string> notes() const override { return reader_.notes(); }
 
@@ -113,12 +121,14 @@ class SafetensorsArchiveReader final : public ArchiveReader {
 
 class SafetensorsArchiveWriter final : public ArchiveWriter {
  public:
-  explicit SafetensorsArchiveWriter(SafetensorsWriter writer) : writer_(std::move(writer)) {}
+  SafetensorsArchiveWriter(FileSystem* file_system, SafetensorsWriter writer)
+      : file_system_(file_system), writer_(std::move(writer)) {}
 
   absl::Status Declare(const ArchiveEntry& entry) override {
     if (!entry.alias_of.empty()) return writer_.AddAlias(entry.name, entry.alias_of);
     return writer_.Declare(entry.name, entry.dtype, entry.shape);
   }
+  absl::StatusOr<ReplacedFiles> Start() override { return writer_.Start(); }
   absl::Status Add(const ArchiveEntry& entry, const DecodedTensor& tensor) override {
     return writer_.Add(entry.name, tensor.view);
   }
@@ -132,10 +142,12 @@ class SafetensorsArchiveWriter final : public ArchiveWriter {
   absl::StatusOr<uint64_t> Publish() override {
     CASK_RETURN_IF_ERROR(writer_.Finish());
     uint64_t bytes = 0;
-    for (const std::string& path : writer_.files()) bytes += BytesOfFile(path);
+    for (const std::string& path : writer_.files()) bytes += BytesOfFile(path, file_system_);
+    set_removed_files(writer_.removed_files());
     return bytes;
   }
 
+  FileSystem* const file_system_;
   SafetensorsWriter writer_;
 };
 
@@ -191,6 +203,7 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> SafetensorsArchiveFormat::Open(
 absl::StatusOr<std::unique_ptr<ArchiveWriter>> SafetensorsArchiveFormat::Create(
     const std::string& path, const ArchiveWriterOptions& options) const {
   SafetensorsWriterOptions write;
+  write.file_system = options.file_system;
   write.alignment = options.alignment;
   write.checksums = options.checksums;
   write.metadata = options.file_metadata;
@@ -201,7 +214,7 @@ absl::StatusOr<std::unique_ptr<ArchiveWriter>> SafetensorsArchiveFormat::Create(
   if (write.always_index && write.max_shard_bytes == 0) write.max_shard_bytes = kShardBytes;
   const std::string model = write.always_index ? path.substr(0, path.size() - kIndexEnding.size()) : path;
   CASK_ASSIGN_OR_RETURN(SafetensorsWriter writer, SafetensorsWriter::Create(model, write));
-  return std::unique_ptr<ArchiveWriter>(new SafetensorsArchiveWriter(std::move(writer)));
+  return std::unique_ptr<ArchiveWriter>(new SafetensorsArchiveWriter(options.file_system, std::move(writer)));
 }
 
 absl::StatusOr<FileEditResult> SafetensorsArchiveFormat::Edit(const std::string& path, const FileEdits& edits,

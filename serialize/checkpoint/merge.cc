@@ -367,11 +367,12 @@ absl::Status Merger::Publish() {
   }
   CASK_RETURN_IF_ERROR(table.Finish());
 
-  std::vector<std::string> stale;
-  if (options_.overwrite) stale = checkpoint::StaleDataFiles(target_, num_shards, options_.file_system);
-  CASK_RETURN_IF_ERROR(publish.Commit());
-  for (const std::string& path : stale) Remove(path);
-  return absl::OkStatus();
+  if (options_.overwrite) {
+    for (const std::string& path : checkpoint::ReplacedCheckpoint(target_, options_.file_system).removed) {
+      publish.RemoveAfterwards(path);
+    }
+  }
+  return publish.Commit();
 }
 
 // The index goes first: without it the data files are no longer a checkpoint.

@@ -30,7 +30,7 @@
 #include "tensorcask/serialize/checkpoint/write/write_queue.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/internal/atomic_publish.h"
-#include "tensorcask/serialize/io/internal/retry.h"
+#include "tensorcask/serialize/io/replaced_files.h"
 #include "tensorcask/serialize/wire/internal/extension_writer.h"
 #include "tensorcask/serialize/wire/internal/stored_elements.h"
 #include "tensorcask/tensor/base/glob.h"
@@ -112,6 +112,9 @@ class Save {
   absl::Status Finish();
   // Removes the files of this save now.
   void Abandon();
+
+  ReplacedFiles Replaced() const;
+  const std::vector<std::string>& removed_files() const { return publish_.removed(); }
 
   bool is_in_owner_process() const { return owner_.IsThisProcess(); }
 
@@ -376,14 +379,12 @@ absl::Status Save::Finish() {
   CASK_RETURN_IF_ERROR(NameDataFiles());
   CASK_RETURN_IF_ERROR(WriteIndex());
 
-  std::vector<std::string> stale;
-  if (options_.overwrite) stale = checkpoint::StaleDataFiles(prefix_, num_data_files_, options_.file_system);
-  for (const std::string& path : stale) publish_.KeepPermissionsOf(path);
-  CASK_RETURN_IF_ERROR(publish_.Commit());
-  for (const std::string& path : stale) {
-    internal::RetryInterrupted([&] { return options_.file_system->Remove(path); });
-  }
-  return absl::OkStatus();
+  for (const std::string& path : Replaced().removed) publish_.RemoveAfterwards(path);
+  return publish_.Commit();
+}
+
+ReplacedFiles Save::Replaced() const {
+  return options_.overwrite ? checkpoint::ReplacedCheckpoint(prefix_, options_.file_system) : ReplacedFiles();
 }
 
 // The old checkpoint needs its data files until the new index replaces the old one.
@@ -447,11 +448,17 @@ class CheckpointWriter::Impl {
     return status_;
   }
 
+  absl::StatusOr<ReplacedFiles> Replaced() const {
+    CASK_RETURN_IF_ERROR(CheckUsable());
+    return save_->Replaced();
+  }
+
   absl::Status Finish() {
     CASK_RETURN_IF_ERROR(Do([](Save* save) { return save->Finish(); }));
-    TakeSave();
+    removed_files_ = TakeSave()->removed_files();
     return absl::OkStatus();
   }
+  const std::vector<std::string>& removed_files() const { return removed_files_; }
 
   absl::StatusOr<BackgroundSave> FinishInBackground() {
     CASK_RETURN_IF_ERROR(CheckUsable());
@@ -486,11 +493,10 @@ class CheckpointWriter::Impl {
   const absl::Status interrupted_;  // and after an exception
   std::shared_ptr<Save> save_;      // null: finished, or a BackgroundSave has it
   absl::Status status_;
+  std::vector<std::string> removed_files_;  // by Finish
 };
 
 CheckpointWriter::CheckpointWriter(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-absl::Status CheckpointWriter::CheckName(absl::string_view name) { return checkpoint::CheckTensorName(name); }
-
 CheckpointWriter::CheckpointWriter(CheckpointWriter&&) noexcept = default;
 CheckpointWriter& CheckpointWriter::operator=(CheckpointWriter&&) noexcept = default;
 CheckpointWriter::~CheckpointWriter() = default;
@@ -510,6 +516,8 @@ absl::StatusOr<CheckpointWriter> CheckpointWriter::Create(const std::string& pre
   return CheckpointWriter(std::move(impl));
 }
 
+absl::Status CheckpointWriter::CheckName(absl::string_view name) { return checkpoint::CheckTensorName(name); }
+
 absl::Status CheckpointWriter::Add(absl::string_view name, const TensorView& tensor, const AddOptions& options) {
   return impl_->Do([&](Save* save) { return save->Add(name, tensor, options); });
 }
@@ -528,7 +536,11 @@ absl::Status CheckpointWriter::AddBlock(const TensorView& block) {
   return impl_->Do([&](Save* save) { return save->AddBlock(block); });
 }
 
+absl::StatusOr<ReplacedFiles> CheckpointWriter::Replaced() const { return impl_->Replaced(); }
+
 absl::Status CheckpointWriter::Finish() { return impl_->Finish(); }
+
+const std::vector<std::string>& CheckpointWriter::removed_files() const { return impl_->removed_files(); }
 
 absl::StatusOr<BackgroundSave> CheckpointWriter::FinishInBackground() { return impl_->FinishInBackground(); }
 

@@ -42,6 +42,7 @@
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/checkpoint/write/background_save.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/replaced_files.h"
 #include "tensorcask/serialize/payload/payload_header.h"
 #include "tensorcask/serialize/payload/payload_options.h"
 #include "tensorcask/serialize/wire/codec_options.h"
@@ -75,7 +76,8 @@ struct CheckpointWriterOptions {
   // Replace a checkpoint of this name. A crash at any moment leaves the old one or the new one, whole. (Without `sync`
   // this holds if the process ends, but not if the machine does.) If the old checkpoint has num_shards data files, the
   // new one gets one more, an empty one, so that no new data file has a name that the old index needs (FORMAT.md
-  // section 6). CheckpointReader::num_shards counts it. Finish removes the data files of the old one last, best effort.
+  // section 6). CheckpointReader::num_shards counts it. Finish removes the data files that the old index counts last,
+  // best effort.
   // A killed save may leave data files without an index. Unless this is set, they are refused like an existing
   // checkpoint.
   bool overwrite = false;
@@ -157,10 +159,15 @@ class CheckpointWriter {
   // publishes no checkpoint.
   absl::Status AddBlock(const TensorView& block);
 
+  // The files that Finish will replace and remove, as they are now. Errors: FailedPrecondition after Finish.
+  absl::StatusOr<ReplacedFiles> Replaced() const;
+
   // Writes the index and publishes. Errors: FailedPrecondition if called twice or while a tensor lacks elements;
   // InvalidArgument if num_shards is 99999 and the checkpoint to be replaced has as many; from errno, naming the
   // file. With `overwrite` the old checkpoint stays if this fails, unless only the last sync of the folder failed.
   absl::Status Finish();
+  // The paths of the data files of the old checkpoint that Finish removed.
+  const std::vector<std::string>& removed_files() const;
 
   // Finishes on a new thread; errors arrive with the result. Requires options.background. The tensors stay in memory
   // until they are written. If the program changes a tensor before that, the library copies it first: twice the

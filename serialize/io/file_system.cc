@@ -15,6 +15,11 @@ namespace tensorcask {
 using internal::kMaxNameBytes;
 using internal::kMaxPathBytes;
 
+IoResult FileSystem::CheckNew(const std::string& path) {
+  FileInfo info;
+  return Describe(path, &info) >= 0 ? -EEXIST : 0;
+}
+IoResult FileSystem::DescribeOpen(IoResult, FileInfo*) { return -EOPNOTSUPP; }
 IoResult FileSystem::WriteAt(IoResult, uint64_t, absl::string_view) { return -EOPNOTSUPP; }
 IoResult FileSystem::LockShared(const std::string&) { return -EOPNOTSUPP; }
 IoResult FileSystem::SetPermissions(IoResult, const FilePermissions&) { return -EOPNOTSUPP; }

@@ -29,11 +29,23 @@ namespace tensorcask {
 // A count or handle (>= 0), or minus an errno.
 using IoResult = int64_t;
 
+// Which file it is: equal for all names of one file, whatever the paths. No other file has it while the file has a name
+// or is open.
+struct FileId {
+  uint64_t device = 0;
+  uint64_t number = 0;  // 0: the file system does not tell
+
+  bool is_known() const { return number != 0; }
+  // True if both are known and equal.
+  bool Is(const FileId& other) const { return is_known() && device == other.device && number == other.number; }
+};
+
 struct FileInfo {
   enum class Type { kRegular, kFolder, kOther };
   Type type = Type::kRegular;
   uint64_t size_bytes = 0;
   int64_t modified_unix_seconds = 0;  // the last change of the content; 0: unknown
+  FileId id;
 };
 
 struct FilePermissions {
@@ -59,6 +71,9 @@ class FileSystem {
   // A handle to a new file, open for appending and private to the user until SetPublic; -EEXIST if there is anything of
   // that name, a dangling link included. The handle holds a shared lock of the file (LockShared) where there are locks.
   virtual IoResult CreateNew(const std::string& path) = 0;
+  // Returns what CreateNew would return, as far as that can be told without making a file; 0 if it may succeed. -EPERM,
+  // not -EEXIST, for a link that leads to what a process has open, such as /dev/stdout. The default knows only -EEXIST.
+  virtual IoResult CheckNew(const std::string& path);
   virtual IoResult ReadAt(IoResult handle, uint64_t offset, absl::Span<char> out) = 0;  // bytes read; 0 at the end
   virtual IoResult Append(IoResult handle, absl::string_view bytes) = 0;                // bytes written
   // Writes at `offset` of a file that CreateNew made and returns the number of bytes written. The file grows if they
@@ -77,7 +92,8 @@ class FileSystem {
   // need not report it again.
   virtual IoResult StartSync(IoResult handle, uint64_t offset, uint64_t bytes);
   virtual IoResult SizeOf(IoResult handle) = 0;
-  virtual IoResult Sync(IoResult handle) = 0;  // content, size and permissions are durable
+  virtual IoResult DescribeOpen(IoResult handle, FileInfo* info);  // -EOPNOTSUPP (the default) where that is unknown
+  virtual IoResult Sync(IoResult handle) = 0;                      // content, size and permissions are durable
   // Gives the file the permissions that the process gives new files (0666 less the umask). -EOPNOTSUPP if the system
   // keeps no permissions or does not report the umask; the file then stays as it is.
   virtual IoResult SetPublic(IoResult handle) = 0;

@@ -119,6 +119,13 @@ IoResult MemoryFileSystem::CheckNewName(const std::string& path) const {
   return files_.count(folder) != 0 ? -ENOTDIR : -ENOENT;
 }
 
+FileInfo MemoryFileSystem::InfoOf(const File& file) {
+  FileInfo info;
+  info.size_bytes = file.size;
+  info.id = {1, reinterpret_cast<uintptr_t>(&file)};
+  return info;
+}
+
 IoResult MemoryFileSystem::OpenToRead(const std::string& path) {
   if (const IoResult bad = CheckName(path); bad != 0) return bad;
   const std::string name = Normalised(path);
@@ -130,13 +137,32 @@ IoResult MemoryFileSystem::OpenToRead(const std::string& path) {
   return OpenLocked(it->second, /*writes=*/false);
 }
 
+IoResult MemoryFileSystem::CheckNew(const std::string& path) {
+  if (const IoResult bad = CheckName(path); bad != 0) return bad;
+  const std::string name = Normalised(path);
+  std::lock_guard<std::mutex> lock(mutex_);
+  return CheckNewLocked(name, path.back() == '/');
+}
+
+IoResult MemoryFileSystem::CheckNewLocked(const std::string& name, bool has_slash) const {
+  if (has_slash) return -EISDIR;
+  if (folders_.count(name) != 0 || files_.count(name) != 0) return -EEXIST;
+  return CheckNewName(name);
+}
+
+IoResult MemoryFileSystem::DescribeOpen(IoResult handle, FileInfo* info) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto it = handles_.find(handle);
+  if (it == handles_.end()) return -EBADF;
+  *info = InfoOf(*it->second.file);
+  return 0;
+}
+
 IoResult MemoryFileSystem::CreateNew(const std::string& path) {
   if (const IoResult bad = CheckName(path); bad != 0) return bad;
   const std::string name = Normalised(path);
   std::lock_guard<std::mutex> lock(mutex_);
-  if (path.back() == '/') return -EISDIR;
-  if (folders_.count(name) != 0 || files_.count(name) != 0) return -EEXIST;
-  if (const IoResult bad = CheckNewName(name); bad != 0) return bad;
+  if (const IoResult bad = CheckNewLocked(name, path.back() == '/'); bad != 0) return bad;
   const auto file = std::make_shared<File>();
   files_[name] = file;
   return OpenLocked(file, /*writes=*/true, LockKind::kShared);
@@ -328,13 +354,14 @@ IoResult MemoryFileSystem::Describe(const std::string& path, FileInfo* info) {
   const std::string name = Normalised(path);
   std::lock_guard<std::mutex> lock(mutex_);
   if (folders_.count(name) != 0) {
-    *info = {FileInfo::Type::kFolder, 0};
+    *info = FileInfo();
+    info->type = FileInfo::Type::kFolder;
     return 0;
   }
   const auto it = files_.find(name);
   if (it == files_.end()) return files_.count(FolderOf(name)) != 0 ? -ENOTDIR : -ENOENT;
   if (path.back() == '/') return -ENOTDIR;
-  *info = {FileInfo::Type::kRegular, it->second->size};
+  *info = InfoOf(*it->second);
   return 0;
 }
 

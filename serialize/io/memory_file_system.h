@@ -36,6 +36,8 @@ class MemoryFileSystem final : public FileSystem {
 
   IoResult OpenToRead(const std::string& path) override;
   IoResult CreateNew(const std::string& path) override;
+  IoResult CheckNew(const std::string& path) override;
+  IoResult DescribeOpen(IoResult handle, FileInfo* info) override;
   IoResult ReadAt(IoResult handle, uint64_t offset, absl::Span<char> out) override;
   IoResult Append(IoResult handle, absl::string_view bytes) override;
   IoResult WriteAt(IoResult handle, uint64_t offset, absl::string_view bytes) override;
@@ -69,6 +71,8 @@ class MemoryFileSystem final : public FileSystem {
 
   IoResult OpenLocked(std::shared_ptr<File> file, bool writes, LockKind lock = LockKind::kNone);
   IoResult CheckNewName(const std::string& path) const;
+  IoResult CheckNewLocked(const std::string& name, bool has_slash) const;
+  static FileInfo InfoOf(const File& file);
 
   mutable std::mutex mutex_;
   std::map<std::string, std::shared_ptr<File>> files_;  // by path, as Normalised

@@ -88,6 +88,7 @@ FileInfo InfoOf(const struct stat& found) {
                                        : FileInfo::Type::kOther;
   info.size_bytes = S_ISREG(found.st_mode) ? static_cast<uint64_t>(found.st_size) : 0;
   info.modified_unix_seconds = found.st_mtime;
+  info.id = {static_cast<uint64_t>(found.st_dev), static_cast<uint64_t>(found.st_ino)};
   return info;
 }
 
@@ -185,6 +186,21 @@ class PosixFileSystem final : public FileSystem {
     struct stat info;
     if (fstat(Descriptor(handle), &info) != 0) return ErrorNow();
     return info.st_size;
+  }
+
+  IoResult DescribeOpen(IoResult handle, FileInfo* info) override {
+    struct stat found;
+    if (fstat(Descriptor(handle), &found) != 0) return ErrorNow();
+    *info = InfoOf(found);
+    return 0;
+  }
+
+  IoResult CheckNew(const std::string& path) override {
+    if (HasNul(path)) return -EINVAL;
+    struct stat found;
+    if (lstat(path.c_str(), &found) == 0) return LeadsIntoProc(path) ? -EPERM : -EEXIST;
+    if (errno != ENOENT) return ErrorNow();
+    return ResultOf(faccessat(AT_FDCWD, FolderOf(path).c_str(), W_OK | X_OK, AT_EACCESS));
   }
 
   // Not fdatasync: the permissions are to last as well.
@@ -345,6 +361,20 @@ class PosixFileSystem final : public FileSystem {
   }
 
  private:
+  // True for links such as /dev/stdout, which lead to what a process has open.
+  static bool LeadsIntoProc(std::string path) {
+    constexpr int kMaxLinks = 40;
+    for (int i = 0; i < kMaxLinks; ++i) {
+      char target[PATH_MAX];
+      const ssize_t bytes = readlink(path.c_str(), target, sizeof(target));
+      if (bytes < 0) return false;
+      if (internal::IsInProc(FolderOf(path))) return true;
+      const std::string to(target, static_cast<size_t>(bytes));
+      path = !to.empty() && to[0] == '/' ? to : FolderOf(path) + "/" + to;
+    }
+    return false;
+  }
+
   // Locks the regular file at `path` exclusively: 0, and *lock holds the lock; -EWOULDBLOCK if a handle of any process
   // has a lock of it; -EOPNOTSUPP and -EINVAL as RemoveUnlocked.
   static IoResult LockUnused(const std::string& path, FileInfo* info, ScopedDescriptor* lock) {

@@ -84,8 +84,10 @@ class SafetensorsWriter::Impl {
   absl::Status AddAlias(absl::string_view name, absl::string_view target);
   absl::Status Add(absl::string_view name, const TensorView& tensor);
   absl::Status AddSlice(absl::string_view name, const TensorSlice& slice, const TensorView& tensor);
+  absl::StatusOr<ReplacedFiles> Start();
   absl::Status Finish();
   const std::vector<std::string>& files() const { return written_; }
+  const std::vector<std::string>& removed_files() const { return removed_; }
 
  private:
   enum class Mode { kUnknown, kInMemory, kStreaming };
@@ -117,6 +119,7 @@ class SafetensorsWriter::Impl {
   std::map<std::string, std::string> aliases_;
   std::unique_ptr<FileWriter> files_;  // null before the first byte
   std::vector<std::string> written_;   // the paths, after Finish
+  std::vector<std::string> removed_;   // likewise
 };
 
 absl::Status SafetensorsWriter::Impl::CheckTarget() const {
@@ -285,6 +288,12 @@ absl::Status SafetensorsWriter::Impl::AddSlice(absl::string_view name, const Ten
   return Fail(files_->AddPart(number, slice, tensor));
 }
 
+absl::StatusOr<ReplacedFiles> SafetensorsWriter::Impl::Start() {
+  CASK_RETURN_IF_ERROR(status_);
+  CASK_RETURN_IF_ERROR(StartStreaming());
+  return files_->Replaced();
+}
+
 absl::Status SafetensorsWriter::Impl::Finish() {
   CASK_RETURN_IF_ERROR(status_);
   const auto write = [&]() -> absl::Status {
@@ -299,6 +308,7 @@ absl::Status SafetensorsWriter::Impl::Finish() {
   };
   absl::Status status = Fail(write());
   if (status.ok()) written_ = files_->paths();
+  if (status.ok()) removed_ = files_->removed();
   files_.reset();
   if (status.ok()) status_ = absl::FailedPreconditionError(absl::StrCat(path_, ": is finished"));
   return status;
@@ -338,8 +348,11 @@ absl::Status SafetensorsWriter::AddSlice(absl::string_view name, const TensorSli
   return impl_->AddSlice(name, slice, tensor);
 }
 
+absl::StatusOr<ReplacedFiles> SafetensorsWriter::Start() { return impl_->Start(); }
+
 absl::Status SafetensorsWriter::Finish() { return impl_->Finish(); }
 
 const std::vector<std::string>& SafetensorsWriter::files() const { return impl_->files(); }
+const std::vector<std::string>& SafetensorsWriter::removed_files() const { return impl_->removed_files(); }
 
 }  // namespace tensorcask

@@ -37,6 +37,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/replaced_files.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/slice.h"
@@ -75,8 +76,10 @@ struct SafetensorsWriterOptions {
   // NAME-00001-of-00001.safetensors.
   bool always_index = false;
   bool sync = true;  // durable when Finish returns
-  // Replace files of these names; a crash meanwhile leaves the old model, the new one or none. Files of the old model
-  // that the new one does not replace (a single file, or shards of another count) are removed at the end.
+  // Replace a model of this name. A model in several files gets names that are free (NAME-00001-of-00003.safetensors,
+  // or NAME-00001-of-00003-r1.safetensors, ...), its index last; then the old files are removed. A crash at any moment
+  // leaves the old model or the new one, whole. Beside NAME.safetensors and its index only files that the old index
+  // lists are removed (Replaced). With always_index, NAME.safetensors stays.
   bool overwrite = false;
 };
 
@@ -123,6 +126,10 @@ class SafetensorsWriter {
   // tensor with elements below 8 bits.
   absl::Status AddSlice(absl::string_view name, const TensorSlice& slice, const TensorView& tensor);
 
+  // Ends the declarations of a streaming writer, makes its temporary files, and returns what Finish will replace and
+  // remove. Need not be called. Errors: as Finish.
+  absl::StatusOr<ReplacedFiles> Start();
+
   // Writes what is missing and publishes.
   // Errors: FailedPrecondition if called twice, or, naming a tensor, if not all elements of all declared tensors were
   // added; NotFound as AddAlias; AlreadyExists if another program made a file of that name meanwhile; from errno,
@@ -131,6 +138,8 @@ class SafetensorsWriter {
 
   // The paths of the files that Finish wrote, the index last; empty before.
   const std::vector<std::string>& files() const;
+  // The paths of the files of the old model that Finish removed.
+  const std::vector<std::string>& removed_files() const;
 
  private:
   class Impl;

@@ -17,6 +17,7 @@
 #include "tensorcask/tests/crash/crash_search.h"
 #include "tensorcask/tests/crash/manager_scenarios.h"
 #include "tensorcask/tests/crash/merge_scenarios.h"
+#include "tensorcask/tests/crash/model_scenarios.h"
 #include "tensorcask/tests/crash/mutants.h"
 #include "tensorcask/tests/crash/save_scenarios.h"
 #include "tensorcask/tests/crash/scenario.h"
@@ -27,7 +28,7 @@ namespace {
 
 Scenarios AllScenarios() {
   Scenarios all = AllSaveScenarios();
-  for (auto more : {AllMergeScenarios, AllManagerScenarios}) {
+  for (auto more : {AllModelScenarios, AllMergeScenarios, AllManagerScenarios}) {
     Scenarios scenarios = more();
     std::move(scenarios.begin(), scenarios.end(), std::back_inserter(all));
   }

@@ -10,6 +10,7 @@
 #include "tensorcask/tests/crash/crash_search.h"
 #include "tensorcask/tests/crash/manager_scenarios.h"
 #include "tensorcask/tests/crash/merge_scenarios.h"
+#include "tensorcask/tests/crash/model_scenarios.h"
 #include "tensorcask/tests/crash/save_scenarios.h"
 #include "tensorcask/tests/crash/scenario.h"
 #include "tensorcask/tests/support/crash_model.h"
@@ -20,6 +21,7 @@ namespace {
 
 using ::tensorcask::testing::AllManagerScenarios;
 using ::tensorcask::testing::AllMergeScenarios;
+using ::tensorcask::testing::AllModelScenarios;
 using ::tensorcask::testing::AllSaveScenarios;
 using ::tensorcask::testing::CrashFindings;
 using ::tensorcask::testing::CrashMode;
@@ -76,6 +78,9 @@ const Family kFamilies[] = {
     {"SavesKilled", AllSaveScenarios, CrashMode::kProcess, 50, 800},
     {"SavesOrdered", AllSaveScenarios, CrashMode::kOrdered, 48, 25000},
     {"SavesWeak", AllSaveScenarios, CrashMode::kWeak, 48, 25000},
+    {"ModelsKilled", AllModelScenarios, CrashMode::kProcess, 35, 300},
+    {"ModelsOrdered", AllModelScenarios, CrashMode::kOrdered, 33, 10000},
+    {"ModelsWeak", AllModelScenarios, CrashMode::kWeak, 33, 10000},
     {"MergesKilled", AllMergeScenarios, CrashMode::kProcess, 18, 300},
     {"MergesOrdered", AllMergeScenarios, CrashMode::kOrdered, 18, 12000},
     {"MergesWeak", AllMergeScenarios, CrashMode::kWeak, 18, 12000},

@@ -34,7 +34,7 @@ struct SaveCase {
 // The promises: the checkpoint is the old one or the new one, bit by bit; where there was no old one, it is the new one
 // or there is none. After the save has returned OK it is the new one. Nothing else than temporary files (*.tmp-*) and
 // data files of the checkpoint is left; and saving again on top of it all works, and leaves no file but those of the
-// checkpoint.
+// checkpoint and data files that no index listed before.
 std::unique_ptr<Scenario> MakeSaveScenario(const SaveCase& save);
 
 Scenarios AllSaveScenarios();

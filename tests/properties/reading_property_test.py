@@ -25,7 +25,6 @@ except ImportError:
     np = None
 if np is not None:
     import draws
-    import pending
     from casts import nearest
     from decoded import numbers, statistics
     from formats import FORMATS
@@ -171,9 +170,7 @@ class Reading(Property):
         kind = random.choice([kind for kind, format_ in FORMATS.items() if not format_.one])
         target = FORMATS[kind]
         saved = self.path("saved" + target.ending)
-        if not pending.PARTS_OF_NO_INDEX:
-            self.bystanders(("saved-00002-of-00007.safetensors",))
-        self.bystanders(("saved-extra.safetensors", "saved.index.bak"))
+        self.bystanders(("saved-00002-of-00007.safetensors", "saved-extra.safetensors", "saved.index.bak"))
         before = snapshot(self.folder)
         done = run("save", *random.choice(((), ("--overwrite",))), saved, stdin=stream.out)
         self.assert_clean(done)

@@ -1,5 +1,6 @@
 """verify, convert, diff, stats, salvage."""
 
+import json
 import os
 import pathlib
 import zipfile
@@ -211,3 +212,80 @@ def test_memory_of_copies_does_not_grow_with_new_sizes(tmp_path):
         for step in range(10):
             manager.save_in_background(step, {"w": np.ones((32 + step, MIB // 8))}).wait()
         assert resident_bytes() - before < 80 * MIB
+
+
+# ---- What convert replaces and removes ------------------------------------------------------------------------------
+
+
+def shards(folder, tensors):
+    """The index of a model in several files."""
+    folder.mkdir()
+    tc.save(folder / "all.npz", tensors)
+    index = folder / "m.safetensors.index.json"
+    names = {}
+    for number, (name, array) in enumerate(tensors.items(), 1):
+        file = f"m-{number:05}-of-{len(tensors):05}.safetensors"
+        tc.save(folder / file, {name: array})
+        names[name] = file
+    index.write_text(json.dumps({"weight_map": names}))
+    (folder / "all.npz").unlink()
+    return index
+
+
+def content(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_convert_removes_only_what_the_old_index_lists(tmp_path, tensors):
+    index = shards(tmp_path / "model", {"a": np.ones(2), "b": np.ones(3), "c": np.ones(4)})
+    folder = tmp_path / "model"
+    (folder / "m-00001-of-00009.safetensors").write_bytes(b"of nobody")
+    before = content(folder)
+    (tmp_path / "way").symlink_to(folder)
+    for source in (folder / "m-00001-of-00003.safetensors", tmp_path / "way" / "m-00002-of-00003.safetensors"):
+        for target in (index, folder / "m.safetensors", folder / ".." / "model" / "m.safetensors"):
+            for dry_run in (True, False):
+                with pytest.raises(tc.FailedPreconditionError, match="this call reads it"):
+                    tc.convert(source, target, overwrite=True, dry_run=dry_run)
+            assert content(folder) == before
+    tc.save(tmp_path / "other", tensors)
+    dry = tc.convert(tmp_path / "other", folder / "m.safetensors", overwrite=True, dry_run=True)
+    assert content(folder) == before
+    done = tc.convert(tmp_path / "other", folder / "m.safetensors", overwrite=True)
+    assert done["removed"] == dry["removed"]
+    assert {os.path.basename(name) for name in done["removed"]} == {*before} - {"m-00001-of-00009.safetensors"}
+    assert sorted(content(folder)) == ["m-00001-of-00009.safetensors", "m.safetensors"]
+
+
+def test_a_shard_alone_removes_nothing(tmp_path):
+    index = shards(tmp_path / "model", {"a": np.ones(2), "b": np.ones(3)})
+    index.unlink()
+    before = content(tmp_path / "model")
+    done = tc.convert(tmp_path / "model" / "m-00001-of-00002.safetensors", tmp_path / "model" / "m.safetensors",
+                      overwrite=True)
+    assert done["removed"] == []
+    assert {name: data for name, data in content(tmp_path / "model").items() if name in before} == before
+
+
+def test_repeated_converts_of_a_checkpoint_add_no_data_files(model, tmp_path):
+    counts = []
+    for _ in range(6):
+        tc.convert(model, tmp_path / "copy", overwrite=True)
+        counts.append(len(list(tmp_path.glob("copy.data-*"))))
+    assert max(counts) <= 2, counts
+    # A copy of the copy, which may have an empty data file more, has none more than that.
+    for _ in range(6):
+        tc.convert(tmp_path / "copy", tmp_path / "again", overwrite=True)
+        tc.convert(tmp_path / "again", tmp_path / "copy", overwrite=True)
+        assert max(len(list(tmp_path.glob(f"{name}.data-*"))) for name in ("copy", "again")) <= 2
+
+
+def test_a_dry_run_of_convert_refuses_what_the_real_one_refuses(model, tmp_path):
+    tc.save(tmp_path / "names.npz", {"__metadata__": np.ones(1)})
+    for dry_run in (True, False):
+        with pytest.raises(ValueError, match="__metadata__"):
+            tc.convert(tmp_path / "names.npz", tmp_path / "m.safetensors", dry_run=dry_run)
+        with pytest.raises(tc.Error, match="there is no folder"):
+            tc.convert(model, tmp_path / "missing" / "m.npz", dry_run=dry_run)
+    assert tc.convert(model, tmp_path / "m.npz", dry_run=True)["removed"] == []
+    assert not (tmp_path / "m.npz").exists()

@@ -128,7 +128,8 @@ IoResult DiscardingFileSystem::Describe(const std::string& path, FileInfo* info)
   std::lock_guard<std::mutex> lock(mutex_);
   const auto it = files_.find(path);
   if (it == files_.end()) return -ENOENT;
-  *info = {FileInfo::Type::kRegular, *it->second};
+  *info = FileInfo();
+  info->size_bytes = *it->second;
   return 0;
 }
 

@@ -132,6 +132,9 @@ class FaultyFileSystem final : public FileSystem {
   IoResult MakeFolder(const std::string& path) override;
   IoResult SyncFolder(const std::string& path) override;
   IoResult Describe(const std::string& path, FileInfo* info) override;
+  // These two are not counted and never fail by themselves.
+  IoResult CheckNew(const std::string& path) override { return behind_->CheckNew(path); }
+  IoResult DescribeOpen(IoResult handle, FileInfo* info) override { return behind_->DescribeOpen(handle, info); }
   IoResult List(const std::string& path, std::vector<std::string>* names) override;
 
  private:

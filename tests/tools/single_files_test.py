@@ -219,16 +219,19 @@ class TwoForms(Archives):
         single = self.path("m.safetensors")
         self.good("convert", self.model(), single)
         before = self.tensors(single)
-        for flags in ((), ("--overwrite",), ("--overwrite", "--shard-size", "8")):
-            done = run("convert", *flags, single, single + ".index.json")
-            self.assert_one_line(done, 2, single, "write to another folder")
-            self.assertEqual(self.tensors(single), before)
+        for flags, says in (((), "exists already; --overwrite replaces it"),
+                            (("--overwrite",), "write to another folder"),
+                            (("--overwrite", "--shard-size", "8"), "write to another folder")):
+            for dry_run in ((), ("--dry-run",)):
+                done = run("convert", *flags, *dry_run, single, single + ".index.json")
+                self.assert_one_line(done, 1, single, says)
+                self.assertEqual(self.tensors(single), before)
         os.mkdir(self.path("shards"))
         model = self.path("shards/m.safetensors.index.json")
         self.good("convert", "--shard-size", "8", single, model)  # as in the help
         self.assertEqual(self.tensors(model), before)
         done = run("convert", "--overwrite", model, self.path("shards/m.safetensors"))
-        self.assert_one_line(done, 2, "write to another folder")
+        self.assert_one_line(done, 1, "write to another folder")
         self.assertEqual(self.tensors(model), before)
         os.symlink("m.safetensors", self.path("link.safetensors"))
         os.symlink(self.path("shards"), self.path("way"))
@@ -236,7 +239,7 @@ class TwoForms(Archives):
                                ("link.safetensors", "m.safetensors.index.json"), ("shards", "way/m.safetensors"),
                                ("way/m-00001-of-00002.safetensors", "shards/m.safetensors")):
             done = run("convert", "--overwrite", source, target, cwd=self.folder)
-            self.assert_one_line(done, 2, "is of the other form of DST", "write to another folder")
+            self.assert_one_line(done, 1, "this call reads it", "write to another folder")
         self.assertEqual((self.tensors(single), self.tensors(model)), (before, before))
         self.good("convert", "--overwrite", model, model)
         self.assertEqual(list(self.tensors(model)), list(before))

@@ -92,7 +92,7 @@ complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l dtype -x -d '
 complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l set -x -d 'Set an entry of the file\'s metadata (safetensors); may be repeated'
 complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l unset -x -d 'Remove an entry of the file\'s metadata; may be repeated'
 complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l allow-loss -d 'Leave out what DST cannot hold: metadata, strides, imaginary parts, tensors of a dtype; each is listed. npy and npz get float8 and other dtypes that NumPy lacks as opaque elements (V1)'
-complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l dry-run -d 'Only print what would be written'
+complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l dry-run -d 'Only check, and print what would be written and removed'
 
 complete -c tensorcask -n __fish_use_subcommand -a edit -d 'Change names and metadata of a file, not its elements'
 complete -c tensorcask -n '__fish_seen_subcommand_from edit' -l help -s h -d 'Print this help'

@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -64,6 +65,23 @@ absl::StatusOr<int> ChooseNumShards(const std::string& prefix, int wanted, FileS
   return absl::InvalidArgumentError(
       absl::StrCat(prefix, ": the checkpoint to overwrite has data files of all numbers of shards from ", wanted,
                    " to ", kMaxShards, "; save with fewer shards, or remove it first"));
+}
+
+ReplacedFiles ReplacedCheckpoint(const std::string& prefix, FileSystem* file_system) {
+  ReplacedFiles replaced = ReplacedFileAt(IndexPath(prefix), file_system);
+  if (replaced.path.empty()) return replaced;
+  const absl::StatusOr<int> num_shards = NumShardsOf(prefix, file_system);
+  if (!num_shards.ok()) {
+    replaced.notes.push_back(absl::StrCat(IndexPath(prefix),
+                                          ": the old index cannot be read, so no data file is known "
+                                          "to belong to it, and none is removed"));
+    return replaced;
+  }
+  for (int shard = 0; shard < *num_shards; ++shard) {
+    std::string path = DataPath(prefix, shard, *num_shards);
+    if (!ReplacedFileAt(path, file_system).path.empty()) replaced.removed.push_back(std::move(path));
+  }
+  return replaced;
 }
 
 }  // namespace tensorcask::checkpoint

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/replaced_files.h"
 
 namespace tensorcask::checkpoint {
 
@@ -15,6 +16,10 @@ namespace tensorcask::checkpoint {
 // cannot be read, its number of data files is unknown, so no name of an existing data file of `prefix` is used.
 // Errors: InvalidArgument if there is no such number up to kMaxShards; from errno if the folder cannot be listed.
 absl::StatusOr<int> ChooseNumShards(const std::string& prefix, int wanted, FileSystem* file_system);
+
+// What a save that overwrites the checkpoint at `prefix` replaces: the index and the data files that it counts. Other
+// files called PREFIX.data-SSSSS-of-NNNNN stay, and so do all if the index cannot be read.
+ReplacedFiles ReplacedCheckpoint(const std::string& prefix, FileSystem* file_system);
 
 }  // namespace tensorcask::checkpoint
 

@@ -27,11 +27,12 @@ namespace {
 
 class BundleReader final : public ReaderImpl {
  public:
-  BundleReader(std::string prefix, std::unique_ptr<const BundleIndex> index, const CheckpointReaderOptions& options)
+  BundleReader(std::string prefix, std::unique_ptr<const BundleIndex> index,
+               std::shared_ptr<const ByteSource> index_file, const CheckpointReaderOptions& options)
       : prefix_(std::move(prefix)),
         options_(options),
         index_(std::move(index)),
-        stored_(prefix_, index_.get(), &options_),
+        stored_(prefix_, index_.get(), std::move(index_file), &options_),
         sliced_(index_.get(), &stored_, &options_) {}
 
   const CheckpointReaderOptions& options() const override { return options_; }
@@ -208,8 +209,8 @@ class BundleReader final : public ReaderImpl {
 
 absl::StatusOr<std::unique_ptr<ReaderImpl>> OpenBundle(std::string prefix, std::shared_ptr<const ByteSource> index,
                                                        const CheckpointReaderOptions& options) {
-  CASK_ASSIGN_OR_RETURN(std::unique_ptr<const BundleIndex> opened, BundleIndex::Open(std::move(index), options.limits));
-  return std::unique_ptr<ReaderImpl>(new BundleReader(std::move(prefix), std::move(opened), options));
+  CASK_ASSIGN_OR_RETURN(std::unique_ptr<const BundleIndex> opened, BundleIndex::Open(index, options.limits));
+  return std::unique_ptr<ReaderImpl>(new BundleReader(std::move(prefix), std::move(opened), std::move(index), options));
 }
 
 }  // namespace tensorcask::checkpoint

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/checkpoint/format/naming.h"
+#include "tensorcask/serialize/io/internal/was_replaced.h"
 #include "tensorcask/tensor/base/bool_bytes.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/crc32c.h"
@@ -48,8 +49,9 @@ absl::Status CheckChecksum(const CheckpointEntry& entry, uint32_t found) {
                                           absl::Hex(entry.masked_crc32c, absl::kZeroPad8)));
 }
 
-DataFiles::DataFiles(std::string prefix, int num_shards, const ReadOptions& options)
-    : prefix_(std::move(prefix)), num_shards_(num_shards), options_(options) {}
+DataFiles::DataFiles(std::string prefix, int num_shards, std::shared_ptr<const ByteSource> index,
+                     const ReadOptions& options)
+    : prefix_(std::move(prefix)), num_shards_(num_shards), index_(std::move(index)), options_(options) {}
 
 std::string DataFiles::Path(int shard) const { return DataPath(prefix_, shard, num_shards_); }
 
@@ -62,6 +64,10 @@ absl::StatusOr<std::shared_ptr<const ByteSource>> DataFiles::FileOf(const Checkp
   }
   if (file == nullptr) {
     absl::StatusOr<std::shared_ptr<const ByteSource>> opened = OpenFileSource(Path(entry.shard), options_);
+    if (internal::WasReplaced(*index_)) {
+      return absl::AbortedError(
+          absl::StrCat(Path(entry.shard), ": the checkpoint was replaced or removed while it was read; open it again"));
+    }
     // A file that the index names is missing. NotFound would mean "no such tensor" to the caller.
     if (absl::IsNotFound(opened.status())) {
       return absl::DataLossError(absl::StrCat(opened.status().message(), ", though the index names it"));

@@ -46,12 +46,14 @@ absl::Status CheckChecksum(const CheckpointEntry& entry, uint32_t found);
 // Methods are safe from several threads.
 class DataFiles {
  public:
-  DataFiles(std::string prefix, int num_shards, const ReadOptions& options);
+  // `index` is the open index. A data file that is opened after another index has replaced it may belong to that one.
+  DataFiles(std::string prefix, int num_shards, std::shared_ptr<const ByteSource> index, const ReadOptions& options);
 
   std::string Path(int shard) const;
 
   // The file that holds `entry`. Checks that the range of the entry lies in the file.
-  // Errors: DataLoss if there is no such file or it is too short; as OpenFileSource.
+  // Errors: Aborted if the checkpoint was replaced since its index was opened, unless the file was opened before that;
+  // DataLoss if there is no such file or it is too short; as OpenFileSource.
   absl::StatusOr<std::shared_ptr<const ByteSource>> FileOf(const CheckpointEntry& entry) const;
 
   // Fills `out` with the bytes of `entry`, checking them while they are in the cache. Requires: out.size() is
@@ -61,6 +63,7 @@ class DataFiles {
  private:
   const std::string prefix_;
   const int num_shards_;
+  const std::shared_ptr<const ByteSource> index_;
   const ReadOptions options_;
   mutable std::mutex mutex_;
   mutable std::map<int, std::shared_ptr<const ByteSource>> open_;  // by shard; only files that were opened

@@ -35,8 +35,10 @@ constexpr size_t kMaxRanges = 4096;  // asked for at once
 }  // namespace
 
 StoredTensors::StoredTensors(const std::string& prefix, const BundleIndex* index,
-                             const CheckpointReaderOptions* options)
-    : index_(index), options_(options), files_(prefix, index->header().num_shards, options->read) {}
+                             std::shared_ptr<const ByteSource> index_file, const CheckpointReaderOptions* options)
+    : index_(index),
+      options_(options),
+      files_(prefix, index->header().num_shards, std::move(index_file), options->read) {}
 
 std::string StoredTensors::Place(const LocatedEntry& located) const {
   const CheckpointEntry& entry = located.index.entry;

@@ -34,7 +34,8 @@ namespace tensorcask::checkpoint {
 class StoredTensors {
  public:
   // Requires: `index` and `options` outlive this.
-  StoredTensors(const std::string& prefix, const BundleIndex* index, const CheckpointReaderOptions* options);
+  StoredTensors(const std::string& prefix, const BundleIndex* index, std::shared_ptr<const ByteSource> index_file,
+                const CheckpointReaderOptions* options);
 
   const DataFiles& files() const { return files_; }
 

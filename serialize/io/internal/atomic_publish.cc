@@ -88,9 +88,15 @@ absl::Status AtomicPublish::CheckFinalPath(const std::string& final_path) const 
 
   // An early check saves an hour of useless writing; only the rename decides.
   FileInfo info;
-  const IoResult found = RetryInterrupted([&] { return options_.file_system->Describe(final_path, &info); });
+  IoResult found = RetryInterrupted([&] { return options_.file_system->Describe(final_path, &info); });
   if (found < 0 && found != -ENOENT) return IoError(found, final_path, "look for an existing file");
+  // A link that leads nowhere is a taken name.
+  if (found < 0 && !options_.overwrite && options_.file_system->CheckNew(final_path) == -EEXIST) found = 0;
   if (found >= 0 && !options_.overwrite) return absl::AlreadyExistsError(absl::StrCat(final_path, ": exists already"));
+  if (found >= 0 && options_.file_system->CheckNew(final_path) == -EPERM) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(final_path, ": is a link to an open file of a process, and is not replaced"));
+  }
   if (found >= 0 && info.type != FileInfo::Type::kRegular) {
     return absl::FailedPreconditionError(absl::StrCat(final_path, ": is not a regular file, and is not replaced"));
   }
@@ -200,7 +206,35 @@ absl::Status AtomicPublish::Commit() {
   absl::Status status = Publish();
   if (!status.ok()) Abandon();
   done_ = true;
-  return status;
+  return status.ok() ? RemoveOldFiles() : status;
+}
+
+absl::Status AtomicPublish::RemoveOldFiles() {
+  const auto is_new = [&](const std::string& path) {
+    return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.final_path == path; });
+  };
+  for (const std::string& path : old_switches_) {
+    if (is_new(path)) continue;
+    const IoResult removed = Remove(path);
+    if (removed == -ENOENT) continue;
+    if (removed < 0) return IoError(removed, path, "remove");
+    removed_.push_back(path);
+    CASK_RETURN_IF_ERROR(SyncFolderOf(path));  // before the files that it needs are removed
+  }
+  for (const std::string& path : old_files_) {
+    if (!is_new(path) && Remove(path) >= 0) removed_.push_back(path);
+  }
+  return absl::OkStatus();
+}
+
+void AtomicPublish::RemoveAfterwards(const std::string& path) {
+  KeepPermissionsOf(path);
+  old_files_.push_back(path);
+}
+
+void AtomicPublish::RemoveOldSwitch(const std::string& path) {
+  KeepPermissionsOf(path);
+  old_switches_.push_back(path);
 }
 
 absl::Status AtomicPublish::Publish() {
@@ -217,7 +251,7 @@ absl::Status AtomicPublish::Publish() {
     // Files in one folder are made durable together, but all others before the switch.
     const bool more_in_folder =
         i + 2 < entries_.size() && FolderOf(entries_[i].final_path) == FolderOf(entries_[i + 1].final_path);
-    if (!more_in_folder) CASK_RETURN_IF_ERROR(SyncFolderOf(entries_[i]));
+    if (!more_in_folder) CASK_RETURN_IF_ERROR(SyncFolderOf(entries_[i].final_path));
   }
   return absl::OkStatus();
 }
@@ -265,11 +299,11 @@ absl::Status AtomicPublish::SyncExisting(const Entry& entry) {
   return synced < 0 ? IoError(synced, entry.temporary_path, "sync") : absl::OkStatus();
 }
 
-absl::Status AtomicPublish::SyncFolderOf(const Entry& entry) {
+absl::Status AtomicPublish::SyncFolderOf(const std::string& path) {
   if (!options_.sync) return absl::OkStatus();
-  const std::string folder = FolderOf(entry.final_path);
+  const std::string folder = FolderOf(path);
   const IoResult result = RetryInterrupted([&] { return options_.file_system->SyncFolder(folder); });
-  return result < 0 ? IoError(result, entry.final_path, absl::StrCat("sync the folder ", folder)) : absl::OkStatus();
+  return result < 0 ? IoError(result, path, absl::StrCat("sync the folder ", folder)) : absl::OkStatus();
 }
 
 void AtomicPublish::Abandon() {

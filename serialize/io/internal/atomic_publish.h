@@ -15,6 +15,9 @@
 // Destroyed without Commit, or when Commit fails, the temporaries are removed, and so are the files it had already
 // published, best effort, in the reverse order. Even if that fails, the switch exists only if all other files do.
 //
+// A set of files is replaced by a set of files with other names. RemoveOldSwitch and RemoveAfterwards say which old
+// files only the old set needs; Commit removes them last. So at any moment one of the two sets is there whole.
+//
 // A process that was killed leaves its temporary files. Each is locked while its writer lives (stale_temporaries.h).
 // The first writer of a name takes NAME.tmp-0000000000000000 and removes the file that a dead writer left there; a
 // second writer at the same time takes a random number.
@@ -88,6 +91,14 @@ class AtomicPublish {
   // that the caller removes afterwards, or one that is copied. If no file is there, this does nothing.
   void KeepPermissionsOf(const std::string& path);
 
+  // Commit removes the file at `path`, which only the replaced files need, after the switch has its name: best effort,
+  // since such a file only takes space. Files that Commit published stay. As KeepPermissionsOf.
+  void RemoveAfterwards(const std::string& path);
+  // The same for a switch of the old files that has another name than the new one: Commit removes it before the others,
+  // with sync durably, and it is an error of Commit if it cannot be removed.
+  void RemoveOldSwitch(const std::string& path);
+  const std::vector<std::string>& removed() const { return removed_; }  // what Commit has removed of these
+
   // Errors: the first failure, naming the file (by its temporary name if it is not yet renamed); an error that a sink
   // reported before; AlreadyExists if a final name was taken meanwhile; FailedPrecondition if called twice.
   absl::Status Commit();
@@ -115,12 +126,16 @@ class AtomicPublish {
   absl::Status Publish();
   absl::Status SyncExisting(const Entry& entry);
   absl::Status Rename(Entry* entry);
-  absl::Status SyncFolderOf(const Entry& entry);
+  absl::Status SyncFolderOf(const std::string& path);
+  absl::Status RemoveOldFiles();
   IoResult Remove(const std::string& path);
 
   PublishOptions options_;
   std::vector<Entry> entries_;
-  std::vector<std::string> kept_paths_;         // of KeepPermissionsOf
+  std::vector<std::string> kept_paths_;    // of KeepPermissionsOf
+  std::vector<std::string> old_switches_;  // of RemoveOldSwitch
+  std::vector<std::string> old_files_;     // of RemoveAfterwards
+  std::vector<std::string> removed_;
   std::optional<FilePermissions> permissions_;  // what these have in common; none: those of a new file
   bool done_ = false;
 };

@@ -27,6 +27,8 @@ class ForwardingFileSystem : public FileSystem {
 
   IoResult OpenToRead(const std::string& path) override { return behind_->OpenToRead(path); }
   IoResult CreateNew(const std::string& path) override { return behind_->CreateNew(path); }
+  IoResult CheckNew(const std::string& path) override { return behind_->CheckNew(path); }
+  IoResult DescribeOpen(IoResult handle, FileInfo* info) override { return behind_->DescribeOpen(handle, info); }
   IoResult ReadAt(IoResult handle, uint64_t offset, absl::Span<char> out) override {
     return behind_->ReadAt(handle, offset, out);
   }

@@ -59,6 +59,11 @@ bool HasReliableLocks(int descriptor) {
   }
 }
 
+bool IsInProc(const std::string& folder) {
+  struct statfs info;
+  return statfs(folder.c_str(), &info) == 0 && static_cast<uint32_t>(info.f_type) == PROC_SUPER_MAGIC;
+}
+
 // copy_file_range(2) without an offset for `to` moves its position, as write(2) does.
 IoResult CopyFileBytes(int from, uint64_t offset, int to, size_t count) {
   auto at = static_cast<loff_t>(offset);
@@ -133,6 +138,7 @@ IoResult SyncFile(int descriptor) { return ResultOf(fsync(descriptor)); }
 IoResult RenameToNewName(const std::string& from, const std::string& to) { return RenameByLink(from, to); }
 #endif
 
+bool IsInProc(const std::string&) { return false; }
 IoResult CopyFileBytes(int, uint64_t, int, size_t) { return -EOPNOTSUPP; }
 IoResult ReserveFileSpace(int, uint64_t, uint64_t) { return -EOPNOTSUPP; }
 IoResult StartFileSync(int, uint64_t, uint64_t) { return -EOPNOTSUPP; }

@@ -18,6 +18,9 @@ IoResult ErrorNow();
 // Of the answer of a system call: negative after an error.
 IoResult ResultOf(int64_t answer);
 
+// True if the folder lies in /proc, whose links lead to what a process has open.
+bool IsInProc(const std::string& folder);
+
 // True if every process that can open the file also sees its locks, as on the file systems of one machine. (On a
 // network, flock may be local to each machine: NFS with nolock or local_lock, many file systems in user space.)
 bool HasReliableLocks(int descriptor);

@@ -441,7 +441,7 @@ absl::Status Editor::WriteFiles() {
   publish.KeepPermissionsOf(model_->path);
   for (const auto& shard : model_->shards) publish.KeepPermissionsOf(shard.path);
   uint64_t copied = 0;
-  std::vector<std::string> stale;
+  std::vector<std::string> stale;  // only the old index needs them
   for (size_t i = 0; i < files_.size(); ++i) {
     const EditedFile& file = files_[i];
     if (file.is_dropped) stale.push_back(model_->shards[i].path);
@@ -458,17 +458,15 @@ absl::Status Editor::WriteFiles() {
     CASK_RETURN_IF_ERROR(sink->Append(index_text_));
     CASK_RETURN_IF_ERROR(CheckIndexStays());
   }
-  CASK_RETURN_IF_ERROR(publish.Commit());
-  // Best effort: they only take room.
   for (const std::string& path : stale) {
     const std::string reason = WhyOthersMayUse(path, model_->path, open_);
     if (reason.empty()) {
-      RetryInterrupted([&] { return options_.file_system->Remove(path); });
+      publish.RemoveAfterwards(path);
     } else {
       result_.notes.push_back(absl::StrCat(path, " stays: ", reason));
     }
   }
-  return absl::OkStatus();
+  return publish.Commit();
 }
 
 }  // namespace

@@ -1,19 +1,15 @@
 #include "tensorcask/serialize/safetensors/internal/file_writer.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <set>
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/internal/piece_buffer.h"
-#include "tensorcask/serialize/io/internal/retry.h"
 #include "tensorcask/serialize/safetensors/dtypes.h"
+#include "tensorcask/serialize/safetensors/internal/shard_files.h"
 #include "tensorcask/serialize/safetensors/internal/slice_runs.h"
 #include "tensorcask/serialize/safetensors/internal/sub_byte.h"
 #include "tensorcask/tensor/base/crc32c.h"
@@ -29,16 +25,6 @@ namespace {
 
 // Stays in the cache between the checksum and the system's copy.
 constexpr size_t kPieceBytes = size_t{512} << 10;
-constexpr absl::string_view kEnding = ".safetensors";
-
-absl::string_view LastName(absl::string_view path) { return path.substr(path.rfind('/') + 1); }  // npos + 1 is 0
-
-// Whether `name` is that of a shard of the model NAME.safetensors: NAME-00001-of-00003.safetensors, or
-// NAME-00001-of-00003-r2.safetensors after two edits.
-bool IsShardOf(absl::string_view name, absl::string_view model_name) {
-  return absl::ConsumePrefix(&name, model_name.substr(0, model_name.size() - kEnding.size())) && IsShardSuffix(name);
-}
-
 }  // namespace
 
 FileWriter::FileWriter(std::string path, const WriteOptions& options, std::vector<FilePlan> plans,
@@ -48,17 +34,12 @@ FileWriter::FileWriter(std::string path, const WriteOptions& options, std::vecto
       plans_(std::move(plans)),
       tensors_(std::move(tensors)),
       states_(tensors_.size()),
-      publish_({options.file_system, options.sync, options.overwrite}) {}
+      publish_({options.file_system, options.sync, options.overwrite, /*only_switch=*/is_sharded()}) {}
 
 std::string FileWriter::IndexPath() const { return absl::StrCat(path_, ".index.json"); }
 
-std::string FileWriter::FilePath(size_t file) const {
-  return is_sharded() ? ShardName(path_, file + 1, plans_.size()) : path_;
-}
-
 std::vector<std::string> FileWriter::paths() const {
-  std::vector<std::string> paths;
-  for (size_t file = 0; file < plans_.size(); ++file) paths.push_back(FilePath(file));
+  std::vector<std::string> paths = file_paths_;
   if (is_sharded()) paths.push_back(IndexPath());
   return paths;
 }
@@ -69,9 +50,17 @@ std::vector<size_t> FileWriter::order() const {
   return numbers;
 }
 
+// A set of files gets names that are free, so that the old model stays whole until the new index replaces the old one.
 absl::Status FileWriter::Start() {
+  if (!is_sharded()) {
+    file_paths_ = {path_};
+  } else if (options_.overwrite) {
+    CASK_ASSIGN_OR_RETURN(file_paths_, FreeShardPaths(path_, plans_.size(), options_.file_system));
+  } else {
+    for (size_t file = 1; file <= plans_.size(); ++file) file_paths_.push_back(ShardName(path_, file, plans_.size()));
+  }
   for (size_t file = 0; file < plans_.size(); ++file) {
-    CASK_ASSIGN_OR_RETURN(FileSink* const sink, publish_.Add(FilePath(file)));
+    CASK_ASSIGN_OR_RETURN(FileSink* const sink, publish_.Add(file_paths_[file]));
     sink->ReserveHint(plans_[file].size_bytes);
     CASK_RETURN_IF_ERROR(sink->Append(plans_[file].header));
     sinks_.push_back(sink);
@@ -193,72 +182,29 @@ absl::Status FileWriter::WriteChecksums(size_t file) {
 
 absl::Status FileWriter::Publish() {
   CASK_RETURN_IF_ERROR(CheckComplete());
-  if (options_.overwrite) {
-    publish_.KeepPermissionsOf(OtherForm());
-    for (const std::string& path : StaleShards()) publish_.KeepPermissionsOf(path);
+  CASK_ASSIGN_OR_RETURN(const ReplacedFiles replaced, Replaced());
+  for (const std::string& path : replaced.removed) {
+    const bool was_switch = path == path_ || path == IndexPath();
+    was_switch ? publish_.RemoveOldSwitch(path) : publish_.RemoveAfterwards(path);
   }
   std::vector<std::string> names;
   for (size_t file = 0; file < plans_.size(); ++file) {
     if (options_.checksums) CASK_RETURN_IF_ERROR(WriteChecksums(file));
-    names.emplace_back(LastName(FilePath(file)));
+    names.emplace_back(LastName(file_paths_[file]));
   }
   if (is_sharded()) {
     CASK_ASSIGN_OR_RETURN(FileSink* const index, publish_.Add(IndexPath()));
     CASK_RETURN_IF_ERROR(index->Append(IndexText(tensors_, names)));
-    if (options_.overwrite) CASK_RETURN_IF_ERROR(RemoveOldIndex());
   }
-  CASK_RETURN_IF_ERROR(publish_.Commit());
-  return options_.overwrite ? RemoveStaleFiles() : absl::OkStatus();
+  return publish_.Commit();
 }
 
-// Publishing replaces the old shards one after the other. The old index goes first, so that no reader finds a mixture
-// of old and new shards through it; before that, all bytes of the new shards are written, and durable if `sync` is set.
-absl::Status FileWriter::RemoveOldIndex() {
-  for (FileSink* const sink : sinks_) CASK_RETURN_IF_ERROR(sink->Flush(options_.sync));
-  FileSystem* const files = options_.file_system;
-  const std::string index = IndexPath();
-  const IoResult removed = internal::RetryInterrupted([&] { return files->Remove(index); });
-  if (removed == -ENOENT) return absl::OkStatus();
-  if (removed < 0) return IoError(removed, index, "remove");
-  if (!options_.sync) return absl::OkStatus();
-  const std::string folder = FolderOf(index);
-  const IoResult synced = internal::RetryInterrupted([&] { return files->SyncFolder(folder); });
-  return synced < 0 ? IoError(synced, folder, "sync") : absl::OkStatus();
-}
-
-// A model is one file, or several and an index. This is what shows that the old model had the other form.
-std::string FileWriter::OtherForm() const { return is_sharded() ? path_ : IndexPath(); }
-
-// The shards that the old model may have and the new one has not.
-std::vector<std::string> FileWriter::StaleShards() const {
-  const absl::string_view model_name = LastName(path_);
-  std::vector<std::string> stale;
-  std::vector<std::string> names;
-  const std::string folder(FolderOf(path_));
-  if (!absl::EndsWith(model_name, kEnding) ||
-      internal::RetryInterrupted([&] { return options_.file_system->List(folder, &names); }) < 0) {
-    return stale;
-  }
-  std::set<absl::string_view> mine;
-  const std::vector<std::string> written = paths();
-  for (const std::string& path : written) mine.insert(LastName(path));
-  for (const std::string& name : names) {
-    if (!IsShardOf(name, model_name) || (is_sharded() && mine.count(name) != 0)) continue;
-    stale.push_back(absl::StrCat(folder, "/", name));
-  }
-  return stale;
-}
-
-// The old index would name missing files, and programs that look for a single file first would load the old one; so
-// these two must be removed. Old shards only take space.
-absl::Status FileWriter::RemoveStaleFiles() {
-  FileSystem* const files = options_.file_system;
-  const IoResult removed = internal::RetryInterrupted([&] { return files->Remove(OtherForm()); });
-  if (removed < 0 && removed != -ENOENT) return IoError(removed, OtherForm(), "remove");
-  for (const std::string& path : StaleShards()) {
-    internal::RetryInterrupted([&] { return files->Remove(path); });
-  }
-  return absl::OkStatus();
+absl::StatusOr<ReplacedFiles> FileWriter::Replaced() const {
+  if (!options_.overwrite) return ReplacedFiles();
+  const NewModel kind = !is_sharded()           ? NewModel::kOneFile
+                        : options_.always_index ? NewModel::kOnlyByIndex
+                                                : NewModel::kFiles;
+  return FindReplacedModel(path_, kind, options_.file_system);
 }
 
 }  // namespace tensorcask::safetensors

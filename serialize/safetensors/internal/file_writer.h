@@ -11,10 +11,12 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/internal/atomic_publish.h"
+#include "tensorcask/serialize/io/replaced_files.h"
 #include "tensorcask/serialize/safetensors/internal/file_plan.h"
 #include "tensorcask/tensor/slice.h"
 #include "tensorcask/tensor/slice_set.h"
@@ -27,7 +29,7 @@ struct WriteOptions {
   bool checksums = true;
   bool sync = true;
   bool overwrite = false;
-  bool always_index = false;  // also for one file
+  bool always_index = false;  // also for one file; the caller means the index, not NAME.safetensors
 };
 
 // After an error of any method but RegisterPart the writer is of no further use.
@@ -37,8 +39,12 @@ class FileWriter {
   FileWriter(std::string path, const WriteOptions& options, std::vector<FilePlan> plans,
              std::vector<PlannedTensor> tensors);
 
-  // Makes the temporary files and writes their headers.
+  // Chooses the names of the files, makes the temporary ones and writes their headers.
   absl::Status Start();
+
+  // What Publish replaces and removes (shard_files.h).
+  absl::StatusOr<ReplacedFiles> Replaced() const;
+  const std::vector<std::string>& removed() const { return publish_.removed(); }  // by Publish
 
   const PlannedTensor& tensor(size_t number) const { return tensors_[number]; }
   bool is_whole(size_t number) const { return states_[number].is_whole; }  // by Add
@@ -68,23 +74,19 @@ class FileWriter {
 
   bool is_sharded() const { return plans_.size() > 1 || options_.always_index; }
   std::string IndexPath() const;
-  std::string FilePath(size_t file) const;
   absl::Status ForEachPiece(const TensorView& view,
                             absl::FunctionRef<absl::Status(absl::string_view bytes)> write) const;
   absl::Status Write(size_t number, uint64_t offset_in_tensor, absl::string_view bytes);
   absl::Status CheckComplete() const;
   absl::Status WriteChecksums(size_t file);
   absl::Status ChecksumFromFile(size_t number);
-  std::string OtherForm() const;
-  std::vector<std::string> StaleShards() const;
-  absl::Status RemoveOldIndex();
-  absl::Status RemoveStaleFiles();
 
   const std::string path_;
   const WriteOptions options_;
   std::vector<FilePlan> plans_;
   std::vector<PlannedTensor> tensors_;
   std::vector<TensorState> states_;
+  std::vector<std::string> file_paths_;  // of plans_
   AtomicPublish publish_;
   std::vector<FileSink*> sinks_;  // of the files
   std::string packed_;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/io/internal/was_replaced.h"
 #include "tensorcask/serialize/safetensors/internal/alias_keys.h"
 #include "tensorcask/serialize/safetensors/internal/model_index.h"
 #include "tensorcask/tensor/base/endian.h"
@@ -134,16 +135,18 @@ class ShardOpener {
   uint64_t total_bytes_ = 0;
 };
 
-absl::StatusOr<std::unique_ptr<Model>> OpenIndex(const std::string& path, const OpenOptions& options) {
-  CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const ByteSource> file, OpenFileSource(path, options.read));
-  const uint64_t size = file->size_bytes();
+constexpr int kMaxTries = 10;  // to open a model that is replaced meanwhile
+
+absl::StatusOr<std::unique_ptr<Model>> OpenIndexedFiles(const std::string& path, const ByteSource& file,
+                                                        const OpenOptions& options) {
+  const uint64_t size = file.size_bytes();
   if (size > options.max_header_bytes) {
     return absl::ResourceExhaustedError(
         absl::StrCat(path, ": has ", size, " bytes; the limit max_header_bytes is ", options.max_header_bytes));
   }
   CASK_ASSIGN_OR_RETURN(const RefPtr<TensorBuffer> text, TensorBuffer::Allocate(static_cast<size_t>(size)));
   CASK_RETURN_IF_ERROR(
-      file->ReadAt(0, absl::MakeSpan(static_cast<char*>(text->mutable_data()), static_cast<size_t>(size))));
+      file.ReadAt(0, absl::MakeSpan(static_cast<char*>(text->mutable_data()), static_cast<size_t>(size))));
   absl::StatusOr<ModelIndex> index = ParseModelIndex(TextOf(*text, static_cast<size_t>(size)), options.parse);
   if (!index.ok()) return Annotate(index.status(), path);
   auto model = std::make_unique<Model>();
@@ -152,6 +155,16 @@ absl::StatusOr<std::unique_ptr<Model>> OpenIndex(const std::string& path, const 
   absl::Status finished = FinishModel(options, model.get());
   if (!finished.ok()) return Annotate(finished, path);
   return model;
+}
+
+// If the index is still the same file when all files are open, they belong to it, since a new model has a new index.
+absl::StatusOr<std::unique_ptr<Model>> OpenIndex(const std::string& path, const OpenOptions& options) {
+  for (int i = 0; i < kMaxTries; ++i) {
+    CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const ByteSource> file, OpenFileSource(path, options.read));
+    absl::StatusOr<std::unique_ptr<Model>> model = OpenIndexedFiles(path, *file, options);
+    if (!internal::WasReplaced(*file)) return model;
+  }
+  return absl::AbortedError(absl::StrCat(path, ": the model was replaced while it was read; open it again"));
 }
 
 }  // namespace
@@ -183,11 +196,20 @@ absl::StatusOr<Header> ReadHeader(const ByteSource& file, const OpenOptions& opt
 absl::StatusOr<std::unique_ptr<Model>> OpenModel(const std::string& path, const OpenOptions& options) {
   CASK_RETURN_IF_ERROR(CheckPath(path));
   if (absl::EndsWith(path, kIndexEnding)) return OpenIndex(path, options);
-  absl::StatusOr<std::shared_ptr<const ByteSource>> file = OpenFileSource(path, options.read);
-  if (absl::IsNotFound(file.status())) {
+  const std::string index = absl::StrCat(path, kIndexEnding);
+  const auto exists = [&](const std::string& at) {
     FileInfo info;
-    const std::string index = absl::StrCat(path, kIndexEnding);
-    if (options.read.file_system->Describe(index, &info) >= 0) return OpenIndex(index, options);
+    return options.read.file_system->Describe(at, &info) >= 0;
+  };
+  absl::StatusOr<std::shared_ptr<const ByteSource>> file = OpenFileSource(path, options.read);
+  // A model in one file may replace one in several, and the other way round, between two of these calls.
+  for (int i = 0; i < kMaxTries && absl::IsNotFound(file.status()); ++i) {
+    if (exists(index)) {
+      absl::StatusOr<std::unique_ptr<Model>> model = OpenIndex(index, options);
+      if (!absl::IsNotFound(model.status()) || exists(index)) return model;
+    }
+    if (!exists(path)) break;
+    file = OpenFileSource(path, options.read);
   }
   CASK_RETURN_IF_ERROR(file.status());
   return OpenOneFile(*std::move(file), options);

@@ -75,6 +75,73 @@ absl::StatusOr<std::string> NextRevision(const std::string& path, FileSystem* fi
   return absl::AlreadyExistsError(absl::StrCat(path, ": no name is free for its next revision"));
 }
 
+absl::StatusOr<std::vector<std::string>> FreeShardPaths(const std::string& path, size_t count, FileSystem* files) {
+  constexpr int kMaxRevisions = 10000;
+  for (int revision = 0; revision < kMaxRevisions; ++revision) {
+    std::vector<std::string> paths;
+    bool is_free = true;
+    for (size_t i = 1; is_free && i <= count; ++i) {
+      std::string candidate = ShardName(path, i, count);
+      if (revision > 0) candidate = absl::StrCat(absl::StripSuffix(candidate, kEnding), "-r", revision, kEnding);
+      const IoResult taken = RetryInterrupted([&] { return files->CheckNew(candidate); });
+      is_free = taken != -EEXIST && taken != -EPERM;
+      if (taken < 0 && is_free) return IoError(taken, candidate, "create");
+      paths.push_back(std::move(candidate));
+    }
+    if (is_free) return paths;
+  }
+  return absl::AlreadyExistsError(absl::StrCat(path, ": no names are free for the files of the model"));
+}
+
+absl::StatusOr<ReplacedFiles> FindReplacedModel(const std::string& path, NewModel kind, FileSystem* files) {
+  OpenOptions open;
+  open.read.file_system = files;
+  open.max_header_bytes = 100'000'000;
+  const std::string index_path = absl::StrCat(path, kIndexEnding);
+  const auto exists = [&](const std::string& at) { return !ReplacedFileAt(at, files).path.empty(); };
+  const bool has_file = exists(path);
+  const bool has_index = exists(index_path);
+  ReplacedFiles replaced;
+  const bool by_index = kind != NewModel::kOneFile;
+  if (by_index ? has_index : has_file) replaced.path = by_index ? index_path : path;
+  if (by_index && has_file) {
+    if (kind == NewModel::kFiles) {
+      replaced.removed.push_back(path);
+    } else {
+      replaced.beside.push_back(path);
+      replaced.notes.push_back(
+          absl::StrCat(path, " stays beside the index: programs that look for a single file first will read that"));
+    }
+  }
+  if (!has_index) return replaced;
+  const absl::StatusOr<ModelIndex> index = ReadIndex(index_path, open);
+  if (!index.ok()) {
+    if (by_index) {
+      replaced.notes.push_back(absl::StrCat("the old ", LastName(index_path), " ", index.status().message(),
+                                            ", so that no file is known to belong to it, and none is removed"));
+    } else if (absl::EndsWith(path, kEnding)) {
+      return absl::FailedPreconditionError(absl::StrCat(index_path, ": ", index.status().message(),
+                                                        ", and would stand beside the new file; remove it first"));
+    }
+    return replaced;
+  }
+  if (!by_index) replaced.removed.push_back(index_path);
+  std::set<std::string> names;
+  for (const auto& [tensor, file] : index->files) names.insert(file);
+  for (const std::string& name : names) {
+    const std::string file = absl::StrCat(FolderOf(path), "/", name);
+    if (name == LastName(path) || !exists(file)) continue;
+    const std::string reason =
+        absl::EndsWith(name, kEnding) ? WhyOthersMayUse(file, index_path, open) : "it is not called *.safetensors";
+    if (reason.empty()) {
+      replaced.removed.push_back(file);
+    } else {
+      replaced.notes.push_back(absl::StrCat(file, " stays: ", reason));
+    }
+  }
+  return replaced;
+}
+
 std::string WhyOthersMayUse(const std::string& path, const std::string& index_path, const OpenOptions& open) {
   std::vector<std::string> names;
   const std::string folder = FolderOf(path);

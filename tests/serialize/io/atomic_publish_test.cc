@@ -112,6 +112,50 @@ TEST(AtomicPublishTest, EveryFolderIsSynced) {
                                  "Rename /c/index~ -> /c/index", "SyncFolder /c"));
 }
 
+// An old set of files with another switch: whoever begins with it finds all of it, or nothing.
+TEST(AtomicPublishTest, OldFilesAreRemovedAfterTheSwitchAndTheOldSwitchBeforeTheOthers) {
+  MemoryFileSystem memory;
+  PutAll(&memory, {{"old.index", "i"}, {"old-0", "0"}, {"old-1", "1"}, {"m.data-1", "stays"}});
+  FaultyFileSystem files(&memory);
+  PublishOptions options = On(&files, /*sync=*/true, /*overwrite=*/true);
+  AtomicPublish publish(options);
+  for (const Content& file : kNew) {
+    ASSERT_OK_AND_ASSIGN(FileSink* const sink, publish.Add(file.path));
+    ASSERT_OK(sink->Append(file.bytes));
+  }
+  publish.RemoveAfterwards("old-0");
+  publish.RemoveAfterwards("m.data-1");  // is new
+  publish.RemoveAfterwards("was never there");
+  publish.RemoveOldSwitch("old.index");
+  publish.RemoveAfterwards("old-1");
+  ASSERT_OK(publish.Commit());
+  EXPECT_THAT(publish.removed(), ElementsAre("old.index", "old-0", "old-1"));
+  EXPECT_THAT(memory.Paths(), ElementsAre("m.data-0", "m.data-1", "m.index"));
+  const std::vector<std::string> steps = StepsAfterWriting(files);
+  const auto at = [&](const std::string& part) {
+    size_t i = 0;
+    while (i < steps.size() && steps[i].find(part) == std::string::npos) ++i;
+    return i;
+  };
+  EXPECT_LT(at("m.index~"), at("old.index"));
+  EXPECT_LT(at("old.index") + 1, at("old-0"));  // a sync of the folder is between them
+}
+
+TEST(AtomicPublishTest, AnOldSwitchThatCannotBeRemovedIsAnErrorAndTheNewFilesStay) {
+  MemoryFileSystem memory;
+  PutAll(&memory, {{"old.index", "i"}, {"old-0", "0"}});
+  FaultyFileSystem files(&memory);
+  AtomicPublish publish(On(&files, /*sync=*/true, /*overwrite=*/true));
+  ASSERT_OK_AND_ASSIGN(FileSink* const sink, publish.Add("m"));
+  ASSERT_OK(sink->Append("new"));
+  publish.RemoveOldSwitch("old.index");
+  publish.RemoveAfterwards("old-0");
+  files.FailAt(1, EACCES, FaultyFileSystem::kForEver, FileOperation::kRemove);
+  EXPECT_THAT(publish.Commit(), StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("old.index: cannot remove")));
+  EXPECT_THAT(publish.removed(), IsEmpty());
+  EXPECT_THAT(memory.Paths(), ElementsAre("m", "old-0", "old.index"));
+}
+
 TEST(AtomicPublishTest, OverwritingReplacesTheSwitchInOneStep) {
   MemoryFileSystem memory;
   PutAll(&memory, kOld);

@@ -90,13 +90,16 @@ TEST(SafetensorsShards, OverwritingLeavesTheNewModelAlone) {
   files.Put("m-00001-of-00009.txt", "mine");
   files.Put("mm-00001-of-00009.safetensors", "mine");
   files.Put("m-00001-of-00009-r.safetensors", "mine");
+  files.Put("m-00001-of-00002.safetensors", "mine, which no index lists");
+  files.Put("m-00007-of-00009-r3.safetensors", "mine, too");
   const auto expect_model = [&](uint64_t seed, const std::vector<std::string>& names) {
     SafetensorsReaderOptions read;
     read.read.file_system = &files;
     ASSERT_OK_AND_ASSIGN(const SafetensorsReader reader, SafetensorsReader::Open("m.safetensors", read));
     for (const auto& [name, tensor] : FourTensors(seed)) EXPECT_TRUE(Equal(*reader.Read(name), tensor));
     std::vector<std::string> mine = {"m-00001-of-00009.txt", "mm-00001-of-00009.safetensors",
-                                     "m-00001-of-00009-r.safetensors"};
+                                     "m-00001-of-00009-r.safetensors", "m-00001-of-00002.safetensors",
+                                     "m-00007-of-00009-r3.safetensors"};
     mine.insert(mine.end(), names.begin(), names.end());
     EXPECT_THAT(files.Paths(), ::testing::UnorderedElementsAreArray(mine));
   };
@@ -108,7 +111,9 @@ TEST(SafetensorsShards, OverwritingLeavesTheNewModelAlone) {
                    "m-00004-of-00004.safetensors", "m.safetensors.index.json"});
   options.max_shard_bytes = 25;
   ASSERT_OK(Save("m.safetensors", FourTensors(3), options));
-  expect_model(3, {"m-00001-of-00002.safetensors", "m-00002-of-00002.safetensors", "m.safetensors.index.json"});
+  expect_model(3, {"m-00001-of-00002-r1.safetensors", "m-00002-of-00002-r1.safetensors", "m.safetensors.index.json"});
+  ASSERT_OK(Save("m.safetensors", FourTensors(5), options));
+  expect_model(5, {"m-00001-of-00002-r2.safetensors", "m-00002-of-00002-r2.safetensors", "m.safetensors.index.json"});
   options.max_shard_bytes = 0;
   ASSERT_OK(Save("m.safetensors", FourTensors(4), options));
   expect_model(4, {"m.safetensors"});
@@ -116,10 +121,12 @@ TEST(SafetensorsShards, OverwritingLeavesTheNewModelAlone) {
 
 // ---- What goes wrong -----------------------------------------------------------------------------------------------
 
-// Breaks each operation of a save in turn: the old model, the new one, or none of that name; nothing temporary is left.
-TEST(SafetensorsWriter, EveryFailingOperationLeavesTheOldModelOrTheNewOneOrNone) {
+// Breaks each operation of a save in turn: the old model or the new one, or none if there was none; nothing temporary
+// is left.
+TEST(SafetensorsWriter, EveryFailingOperationLeavesTheOldModelOrTheNewOne) {
   for (const uint64_t max_shard_bytes : {0, 25}) {
-    for (const bool overwrite : {false, true}) {
+    for (const int old_shard_bytes : {-1, 0, 15, 25}) {
+      const bool overwrite = old_shard_bytes >= 0;
       for (int64_t n = 1;; ++n) {
         ASSERT_LT(n, 300);
         MemoryFileSystem memory;
@@ -128,7 +135,9 @@ TEST(SafetensorsWriter, EveryFailingOperationLeavesTheOldModelOrTheNewOneOrNone)
         options.max_shard_bytes = max_shard_bytes;
         options.overwrite = overwrite;
         if (overwrite) {
+          options.max_shard_bytes = static_cast<uint64_t>(old_shard_bytes);
           ASSERT_OK(Save("m.safetensors", FourTensors(1), options));
+          options.max_shard_bytes = max_shard_bytes;
         }
         FaultyFileSystem files(&memory);
         files.FailAt(n, ENOSPC);
@@ -149,9 +158,70 @@ TEST(SafetensorsWriter, EveryFailingOperationLeavesTheOldModelOrTheNewOneOrNone)
             EXPECT_TRUE(Equal(*reader->Read(name), tensor)) << name << "\n" << files.LogText();
           }
         } else {
+          EXPECT_FALSE(overwrite) << reader.status() << files.LogText();
           EXPECT_THAT(reader, StatusIs(Code::kNotFound)) << files.LogText();
         }
         if (files.faults() == 0) break;
+      }
+    }
+  }
+}
+
+TEST(SafetensorsWriter, StartTellsWhatFinishRemoves) {
+  MemoryFileSystem files;
+  SafetensorsWriterOptions options;
+  options.file_system = &files;
+  options.overwrite = true;
+  options.max_shard_bytes = 25;
+  ASSERT_OK(Save("m.safetensors", FourTensors(1), options));
+  for (const bool always_index : {false, true}) {
+    options.always_index = always_index;
+    files.Put("m.safetensors", "beside");
+    ASSERT_OK_AND_ASSIGN(SafetensorsWriter writer, SafetensorsWriter::Create("m.safetensors", options));
+    for (const auto& [name, tensor] : FourTensors(2)) {
+      ASSERT_OK(writer.Declare(name, tensor.dtype(), tensor.shape()));
+    }
+    ASSERT_OK_AND_ASSIGN(const ReplacedFiles replaced, writer.Start());
+    EXPECT_EQ(replaced.path, "m.safetensors.index.json");
+    EXPECT_EQ(replaced.removed.size(), always_index ? 2u : 3u);
+    EXPECT_EQ(replaced.beside.size(), always_index ? 1u : 0u);
+    EXPECT_EQ(replaced.notes.size(), replaced.beside.size());
+    for (const auto& [name, tensor] : FourTensors(2)) ASSERT_OK(writer.Add(name, tensor));
+    ASSERT_OK(writer.Finish());
+    EXPECT_EQ(writer.removed_files(), replaced.removed);
+    EXPECT_EQ(files.Find("m.safetensors") != nullptr, always_index);
+  }
+}
+
+// A model that is replaced while it is opened: each call of the reader may be the one before which that happens.
+TEST(SafetensorsReader, FindsTheOldModelOrTheNewOneWhileItIsReplaced) {
+  for (const uint64_t old_bytes : {0, 15}) {
+    for (const uint64_t new_bytes : {0, 15, 25}) {
+      for (int64_t n = 1;; ++n) {
+        ASSERT_LT(n, 200);
+        MemoryFileSystem memory;
+        SafetensorsWriterOptions options;
+        options.file_system = &memory;
+        options.overwrite = true;
+        options.max_shard_bytes = old_bytes;
+        ASSERT_OK(Save("m.safetensors", FourTensors(1), options));
+        options.max_shard_bytes = new_bytes;
+        FaultyFileSystem files(&memory);
+        bool replaced = false;
+        files.SetHook([&](int64_t operation, FileOperation, const std::string&) {
+          if (operation != n) return;
+          replaced = true;
+          // Twice, so that the files of the second model may have the names of the first one.
+          EXPECT_OK(Save("m.safetensors", FourTensors(2), options));
+          options.max_shard_bytes = old_bytes;
+          EXPECT_OK(Save("m.safetensors", FourTensors(3), options));
+        });
+        SafetensorsReaderOptions read;
+        read.read.file_system = &files;
+        ASSERT_OK_AND_ASSIGN(const SafetensorsReader reader, SafetensorsReader::Open("m.safetensors", read));
+        const bool is_new = Equal(*reader.Read("a"), FourTensors(3)[2].second);
+        for (const auto& [name, tensor] : FourTensors(is_new ? 3 : 1)) EXPECT_TRUE(Equal(*reader.Read(name), tensor));
+        if (!replaced) break;
       }
     }
   }

@@ -1,0 +1,55 @@
+#include "tensorcask/serialize/io/replaced_files.h"
+
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/io/internal/retry.h"
+
+namespace tensorcask {
+namespace {
+
+FileInfo InfoAt(const std::string& path, FileSystem* files) {
+  FileInfo info;
+  if (path.empty() || internal::RetryInterrupted([&] { return files->Describe(path, &info); }) < 0) return {};
+  return info;
+}
+
+}  // namespace
+
+ReplacedFiles ReplacedFileAt(const std::string& path, FileSystem* file_system) {
+  FileInfo info;
+  const bool exists = internal::RetryInterrupted([&] { return file_system->Describe(path, &info); }) >= 0;
+  ReplacedFiles replaced;
+  if (exists && info.type == FileInfo::Type::kRegular) replaced.path = path;
+  return replaced;
+}
+
+absl::Status CheckSourcesStay(const ReplacedFiles& replaced, absl::Span<const std::vector<std::string>> sources,
+                              FileSystem* file_system) {
+  using Key = std::pair<uint64_t, uint64_t>;
+  std::set<Key> lost;
+  const auto note = [&](const std::string& path) {
+    const FileId id = InfoAt(path, file_system).id;
+    if (id.is_known()) lost.emplace(id.device, id.number);
+  };
+  note(replaced.path);
+  for (const std::string& path : replaced.removed) note(path);
+  for (const std::string& path : replaced.beside) note(path);
+  if (lost.empty()) return absl::OkStatus();
+  const FileId replaced_id = InfoAt(replaced.path, file_system).id;
+  for (const std::vector<std::string>& files : sources) {
+    if (files.empty() || replaced_id.Is(InfoAt(files[0], file_system).id)) continue;
+    for (const std::string& path : files) {
+      const FileId id = InfoAt(path, file_system).id;
+      if (!id.is_known() || lost.count({id.device, id.number}) == 0) continue;
+      return absl::FailedPreconditionError(absl::StrCat(
+          path,
+          ": this call reads it, and it is a part of the archive that the call would replace, or another form of "
+          "it; write to another folder or name"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tensorcask

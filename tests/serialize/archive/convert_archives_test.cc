@@ -1,0 +1,133 @@
+// What a conversion replaces and removes, and what a dry run checks.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tensorcask/serialize/archive/all_formats.h"
+#include "tensorcask/serialize/archive/archive.h"
+#include "tensorcask/serialize/archive/convert.h"
+#include "tensorcask/serialize/archive/save_load.h"
+#include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tests/support/status_matchers.h"
+#include "tensorcask/tests/support/temp_folder.h"
+
+namespace tensorcask {
+namespace {
+
+using ::tensorcask::testing::StatusIs;
+using ::tensorcask::testing::TempFolder;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using Code = absl::StatusCode;
+
+class ConvertArchivesTest : public ::testing::Test {
+ protected:
+  std::string Path(const std::string& name) const { return absl::StrCat(folder_.path(), "/", name); }
+  const ArchiveFormat& Format(const std::string& name) const { return **FindFormat(name, formats_.list()); }
+  std::unique_ptr<ArchiveReader> Open(const std::string& path) const {
+    absl::StatusOr<std::unique_ptr<ArchiveReader>> reader = OpenArchive(path, formats_.list());
+    EXPECT_OK(reader.status());
+    return *std::move(reader);
+  }
+  std::vector<std::string> Names() const {
+    std::vector<std::string> names;
+    FileSystem::Posix()->List(folder_.path(), &names);
+    return names;
+  }
+  // A model of three files, with an index.
+  void SaveModel() const {
+    const Tensor values = Tensor::FromValues<float>({1, 2});
+    std::vector<TensorToSave> tensors;
+    for (const char* name : {"a", "b", "c"}) tensors.push_back({name, values, {}});
+    ArchiveWriterOptions write;
+    write.max_shard_bytes = 8;
+    ASSERT_OK(SaveTensors(Path("m.safetensors"), Format("safetensors"), tensors, write).status());
+  }
+  absl::StatusOr<ConvertReport> Convert(const std::string& from, const std::string& to, const std::string& format,
+                                        bool dry_run = false) const {
+    const std::unique_ptr<ArchiveReader> source = Open(Path(from));
+    const ArchiveReader* const sources[] = {source.get()};
+    ConvertOptions options;
+    options.dry_run = dry_run;
+    ArchiveWriterOptions write;
+    write.overwrite = true;
+    return ConvertArchives(sources, Path(to), Format(format), options, write);
+  }
+
+  const AllFormats formats_;
+  const TempFolder folder_;
+};
+
+TEST_F(ConvertArchivesTest, AShardIsNotConvertedOverItsModel) {
+  SaveModel();
+  const std::vector<std::string> before = Names();
+  ASSERT_THAT(before, SizeIs(4));
+  for (const char* target : {"m.safetensors", "m.safetensors.index.json"}) {
+    for (const bool dry_run : {true, false}) {
+      EXPECT_THAT(Convert("m-00001-of-00003.safetensors", target, "safetensors", dry_run),
+                  StatusIs(Code::kFailedPrecondition, HasSubstr("this call reads it")));
+      EXPECT_EQ(Names(), before);
+    }
+  }
+}
+
+TEST_F(ConvertArchivesTest, RunConversionHasTheSameGuard) {
+  SaveModel();
+  const std::vector<std::string> before = Names();
+  const std::unique_ptr<ArchiveReader> source = Open(Path("m-00002-of-00003.safetensors"));
+  const ArchiveReader* const sources[] = {source.get()};
+  ASSERT_OK_AND_ASSIGN(const ConversionPlan plan, PlanConversion(sources, Format("safetensors")));
+  ArchiveWriterOptions write;
+  write.overwrite = true;
+  {
+    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveWriter> writer,
+                         CreateArchive(Path("m.safetensors"), Format("safetensors"), write));
+    EXPECT_THAT(RunConversion(plan, {}, writer.get()),
+                StatusIs(Code::kFailedPrecondition, HasSubstr("this call reads it")));
+  }
+  EXPECT_EQ(Names(), before);
+}
+
+TEST_F(ConvertArchivesTest, TheReportSaysWhatIsRemoved) {
+  SaveModel();
+  const Tensor values = Tensor::FromValues<float>({3});
+  ASSERT_OK(SaveTensors(Path("other.npz"), Format("npz"), {{"x", values, {}}}, {}).status());
+  ASSERT_OK_AND_ASSIGN(const ConvertReport dry, Convert("other.npz", "m.safetensors", "safetensors", true));
+  EXPECT_THAT(dry.removed, SizeIs(4));
+  EXPECT_EQ(dry.tensors, 0);
+  ASSERT_OK_AND_ASSIGN(const ConvertReport done, Convert("other.npz", "m.safetensors", "safetensors"));
+  EXPECT_EQ(done.removed, dry.removed);
+  EXPECT_EQ(done.tensors, 1);
+  EXPECT_THAT(Names(), ElementsAre("m.safetensors", "other.npz"));
+  ASSERT_OK_AND_ASSIGN(const ConvertReport again, Convert("other.npz", "m.safetensors", "safetensors"));
+  EXPECT_THAT(again.removed, IsEmpty());
+}
+
+TEST_F(ConvertArchivesTest, ADryRunWritesNothingAndRefusesWhatTheRealOneRefuses) {
+  const Tensor values = Tensor::FromValues<float>({3});
+  ASSERT_OK(SaveTensors(Path("names.npz"), Format("npz"), {{"__metadata__", values, {}}}, {}).status());
+  for (const bool dry_run : {true, false}) {
+    EXPECT_THAT(Convert("names.npz", "m.safetensors", "safetensors", dry_run),
+                StatusIs(Code::kInvalidArgument, HasSubstr("__metadata__")));
+    for (const char* format : {"safetensors", "npz", "npy", "records", "tensorproto"}) {
+      EXPECT_THAT(Convert("names.npz", "missing/m", format, dry_run),
+                  StatusIs(Code::kNotFound, HasSubstr("there is no folder")))
+          << format;
+    }
+    EXPECT_THAT(Convert("names.npz", "missing/deep/m", "checkpoint", dry_run), StatusIs(Code::kNotFound));
+  }
+  ASSERT_OK(Convert("names.npz", "made/m", "checkpoint", true).status());
+  EXPECT_THAT(Names(), ElementsAre("names.npz"));
+}
+
+}  // namespace
+}  // namespace tensorcask
