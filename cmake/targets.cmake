@@ -115,6 +115,7 @@ tensorcask_room(io
     serialize/io/error_number.cc
     serialize/io/file_system.cc
     serialize/io/internal/atomic_publish.cc
+    serialize/io/internal/content_hint.cc
     serialize/io/internal/decode_quota.cc
     serialize/io/internal/dry_file_system.cc
     serialize/io/internal/missing_folder.cc
@@ -135,6 +136,7 @@ tensorcask_room(io
     serialize/io/file_edits.h
     serialize/io/file_system.h
     serialize/io/internal/atomic_publish.h
+    serialize/io/internal/content_hint.h
     serialize/io/internal/decode_quota.h
     serialize/io/internal/dry_file_system.h
     serialize/io/internal/forwarding_file_system.h
@@ -163,6 +165,7 @@ tensorcask_room(io
   FOR_SIZE
     serialize/io/byte_source.cc
     serialize/io/file_system.cc
+    serialize/io/internal/content_hint.cc
     serialize/io/internal/system_files.cc
     serialize/io/posix_file_system.cc)
 
@@ -723,6 +726,7 @@ tensorcask_room(archive
     serialize/archive/dtype_rule.cc
     serialize/archive/edit.cc
     serialize/archive/internal/block_plan.cc
+    serialize/archive/internal/chosen_names.cc
     serialize/archive/internal/content_blocks.cc
     serialize/archive/internal/element_totals.cc
     serialize/archive/internal/file_hints.cc
@@ -755,6 +759,7 @@ tensorcask_room(archive
     serialize/archive/edit.h
     serialize/archive/internal/block_plan.h
     serialize/archive/internal/byte_progress.h
+    serialize/archive/internal/chosen_names.h
     serialize/archive/internal/content_blocks.h
     serialize/archive/internal/element_totals.h
     serialize/archive/internal/file_hints.h
@@ -3657,6 +3662,19 @@ tensorcask_test(tests_serialize_io_byte_stream_test
   TIMEOUT
     60)
 
+tensorcask_test(tests_serialize_io_content_hint_test
+  SOURCES
+    tests/serialize/io/content_hint_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    absl::status
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/io
+  TIMEOUT
+    60)
+
 tensorcask_test(tests_serialize_io_file_system_test
   SOURCES
     tests/serialize/io/file_system_test.cc
@@ -3785,6 +3803,7 @@ tensorcask_test(tests_serialize_npy_npy_header_test
     GTest::gmock_main
     Tensorcask::io
     Tensorcask::npy
+    Tensorcask::strided
     Tensorcask::tensor
     absl::status
     absl::statusor
@@ -6937,6 +6956,19 @@ tensorcask_script_test(tests_tools_cmake_targets_test
     tests/tools
   TIMEOUT
     60)
+
+tensorcask_script_test(tests_tools_content_test
+  FILES
+    tests/tools/content_test.py
+    tests/tools/tool_testing.py
+    tests/support/case_report.py
+  PROGRAMS
+    tools_tensorcask
+    tools/tensorcask
+  PACKAGE
+    tests/tools
+  TIMEOUT
+    300)
 
 tensorcask_script_test(tests_tools_convert_test
   FILES

@@ -112,6 +112,9 @@ void PrintPlan(const ConversionPlan& plan, Console& console) {
   PrintTable(std::move(rows), {}, OutputWidth(), console.out);
 }
 
+// "base/", "base.": to be put in front of names.
+bool IsPrefix(const std::string& name) { return absl::EndsWith(name, "/") || absl::EndsWith(name, "."); }
+
 void PrintLosses(const ConversionPlan& plan, Console& console) {
   for (const ConvertLoss& loss : plan.losses) {
     console.out << (loss.kind == ConvertLoss::Kind::kAcrossKinds ? "converted: " : "lost: ")
@@ -170,12 +173,13 @@ absl::StatusOr<ExitCode> Convert(const Flags& flags, Console& console) {
   for (const std::string& operand : flags.sources()) {
     const NamedPath named = SplitOperand(operand);
     CASK_ASSIGN_OR_RETURN(std::unique_ptr<ArchiveReader> input, OpenInput(named.path, flags.input));
-    if (!named.name.empty() && input->has_names()) {
+    if (!named.name.empty() && !IsPrefix(named.name) && input->has_names()) {
       return Misuse(absl::StrCat(operand,
                                  ": NAME=PATH gives a name to the tensor of a file that has none; the tensors of ",
-                                 input->path(), " have names, which --rename changes"));
+                                 input->path(), " have names, which --rename changes; ", named.name,
+                                 "/=", input->path(), " puts ", named.name, "/ in front of them"));
     }
-    if (!named.name.empty()) options.names[input.get()] = named.name;
+    if (!named.name.empty()) (IsPrefix(named.name) ? options.prefixes : options.names)[input.get()] = named.name;
     NoteOverlooked("convert", *input, console);
     sources.push_back(input.get());
     inputs.push_back(std::move(input));
@@ -260,7 +264,8 @@ Action DeclareConvert(CLI::App& app) {
       "With --overwrite it replaces the model of this index; NAME.safetensors replaces a model in either form.\n"
       "Only files that the old index lists are removed, and no file that SRC consists of.\n"
       "In s/REGEX/TEXT/ the text may use \\1 and & as in sed -E; s/REGEX/TEXT/g replaces all matches.\n"
-      "NAME=SRC gives the tensor of an npy file or a message this name, instead of that of the file.\n"
+      "NAME=SRC gives the tensor of an npy file or a message this name, instead of that of the file. A NAME that ends\n"
+      "in / or . is a prefix: base/=SRC puts base/ in front of all names of SRC, after --rename.\n"
       "--dtype rounds to the nearest number of the new dtype, ties to even. Integers: the fraction is dropped, a "
       "value\n"
       "beyond the range becomes the largest or smallest integer, and NaN becomes 0. Floats: a value beyond the range\n"
@@ -280,7 +285,8 @@ Action DeclareConvert(CLI::App& app) {
       "  tensorcask convert --level high --base step-100 step-200 step-200-small\n"
       "  tensorcask convert --rename bias=dense/bias bias.pb one.ckpt\n"
       "  tensorcask convert --shard-size 2GB model.safetensors shards/model.safetensors.index.json\n"
-      "  tensorcask convert weight=a/x.npy bias=b/x.npy both.npz\n"
+      "  tensorcask convert dense/weight=a/x.npy dense/bias=b/x.npy both.npz\n"
+      "  tensorcask convert base/=a.safetensors tuned/=b.safetensors all.safetensors\n"
       "  tensorcask convert --opaque-dtype float8_e4m3fn scales.npz scales.safetensors");
   return [flags](Console& console) { return Convert(*flags, console); };
 }

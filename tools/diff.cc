@@ -3,23 +3,29 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "nlohmann/json.hpp"
 #include "tensorcask/serialize/archive/archive_reader.h"
 #include "tensorcask/serialize/archive/compare.h"
 #include "tensorcask/tensor/base/checked_math.h"
+#include "tensorcask/tensor/base/glob.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tools/json_text.h"
+#include "tensorcask/tools/rename.h"
 #include "tensorcask/tools/subcommand.h"
 
 namespace tensorcask::tools {
@@ -34,6 +40,7 @@ struct Flags {
   std::vector<std::string> globs;
   InputOptions input;
   CompareOptions compare;
+  std::vector<std::string> renames;
   bool json = false;
 };
 
@@ -57,7 +64,9 @@ std::string Sentence(const TensorDifference& one) {
     case Kind::kValues:
       break;
   }
-  std::string text = absl::StrCat(one.num_different, " of ", one.a.shape.num_elements(), " elements differ");
+  const std::string dtypes =
+      one.a.dtype == one.b.dtype ? "" : absl::StrCat(DTypeName(one.a.dtype), " and ", DTypeName(one.b.dtype), ": ");
+  std::string text = absl::StrCat(dtypes, one.num_different, " of ", one.a.shape.num_elements(), " elements differ");
   const std::string where = absl::StrCat("[", absl::StrJoin(one.where, ","), "]");
   if (one.a.dtype == DType::kString) return absl::StrCat(text, ", the first at ", where);
   absl::StrAppend(&text, ", at most by ", Number(one.max_absolute));
@@ -100,10 +109,28 @@ void PrintJson(const Flags& flags, const CompareReport& report, Console& console
   SetJsonText("b", flags.b, &document);
   document["equal"] = report.equal;
   document["within_tolerance"] = report.within_tolerance;
+  document["other_dtypes"] = report.other_dtypes;
   document["differences"] = Json::array();
   for (const TensorDifference& one : report.differences) document["differences"].push_back(ToJson(one));
   console.out << document.dump(/*indent=*/1, /*indent_char=*/' ', /*ensure_ascii=*/true, Json::error_handler_t::replace)
               << '\n';
+}
+
+// As CheckMatched, with the new names of `a`.
+absl::Status CheckMatchedNew(const std::vector<std::string>& globs, const ArchiveReader& a,
+                             const std::function<absl::StatusOr<std::string>(absl::string_view)>& rename,
+                             const ArchiveReader& b) {
+  std::vector<std::string> names;
+  for (const ArchiveEntry& entry : a.entries()) {
+    CASK_ASSIGN_OR_RETURN(std::string name, rename(entry.name));
+    names.push_back(std::move(name));
+  }
+  for (const std::string& glob : globs) {
+    const auto matches = [&](const std::string& name) { return MatchesGlob(glob, name); };
+    if (std::any_of(names.begin(), names.end(), matches) || MatchesSome(b.entries(), glob)) continue;
+    return Misuse(absl::StrCat(glob, " matches no tensor"));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<ExitCode> Diff(const Flags& flags, Console& console) {
@@ -118,12 +145,15 @@ absl::StatusOr<ExitCode> Diff(const Flags& flags, Console& console) {
       total = CheckedAdd(total, ElementBytes(entry)).value_or(UINT64_MAX);
     }
   }
-  CASK_RETURN_IF_ERROR(CheckMatched(flags.globs, {a.get(), b.get()}));
+  CASK_ASSIGN_OR_RETURN(const auto rename, ParseRenames(flags.renames, {a.get()}));
+  CASK_RETURN_IF_ERROR(rename ? CheckMatchedNew(flags.globs, *a, rename, *b)
+                              : CheckMatched(flags.globs, {a.get(), b.get()}));
   absl::StatusOr<CompareReport> report = absl::UnknownError("");
   {
     ProgressLine progress(console, total);
     CompareOptions options = flags.compare;
     options.include = flags.globs;
+    options.rename = rename;
     options.progress = [&](uint64_t bytes) {
       progress.ShowBytes("comparing", bytes);
       return !Interrupted();
@@ -140,6 +170,7 @@ absl::StatusOr<ExitCode> Diff(const Flags& flags, Console& console) {
     }
     console.out << TensorCount(report->equal) << " equal";
     if (report->within_tolerance > 0) console.out << ", " << report->within_tolerance << " within the tolerance";
+    if (report->other_dtypes > 0) console.out << " (" << report->other_dtypes << " of other dtypes)";
     console.out << ", " << report->differences.size() << " different\n";
   }
   return report->differences.empty() ? kDone : kFound;
@@ -163,15 +194,25 @@ Action DeclareDiff(CLI::App& app) {
   app.add_option("GLOB", flags->globs, "Only tensors with names that match: dense/*");
   AddTolerance(app, "--rtol", &flags->compare.relative_tolerance, "Relative tolerance (default 0)");
   AddTolerance(app, "--atol", &flags->compare.absolute_tolerance, "Absolute tolerance (default 0)");
+  app.add_flag("--cast", flags->compare.cast,
+               "Compare tensors of different dtypes by their values; --rtol and --atol do so, too");
+  app.add_option("--rename", flags->renames,
+                 "Rename a tensor of A before: FROM=TO, or by s/REGEX/TEXT/; may be repeated")
+      ->type_name("RULE")
+      ->allow_extra_args(false);
   app.add_flag("--json", flags->json, "One JSON document");
   AddInputOptions(app, &flags->input);
   app.footer(
       "Two elements are equal if |a - b| <= ATOL + RTOL * |b|, or if both are NaN. Prints a line for each tensor that\n"
       "differs, then one for all. The largest relative change comes first. Tensors are compared by name. The tensor\n"
       "of an npy file or a message is compared with the only tensor of the other file, or the only one that GLOB\n"
-      "chooses. Metadata is not compared. Exit 0 if nothing differs, 1 otherwise.\n\n"
-      "Example:\n"
-      "  tensorcask diff --rtol 1e-5 step-100 step-100.safetensors");
+      "chooses. With --rename, GLOB is matched with the new names. Tensors of different dtypes differ, unless --cast "
+      "or\n"
+      "a tolerance is given: then their values are compared, and the last line says how many there are. Metadata is\n"
+      "not compared. Exit 0 if nothing differs, 1 otherwise.\n\n"
+      "Examples:\n"
+      "  tensorcask diff --rtol 1e-5 step-100 step-100.safetensors\n"
+      "  tensorcask diff --rtol 4e-3 --rename 's/^model\\.//' model.safetensors model-bfloat16.safetensors");
   return [flags](Console& console) { return Diff(*flags, console); };
 }
 

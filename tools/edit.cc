@@ -21,6 +21,7 @@
 #include "tensorcask/serialize/archive/archive_reader.h"
 #include "tensorcask/serialize/archive/convert.h"
 #include "tensorcask/serialize/archive/edit.h"
+#include "tensorcask/serialize/archive/internal/chosen_names.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tools/console.h"
 #include "tensorcask/tools/formats.h"
@@ -55,7 +56,9 @@ absl::StatusOr<ArchiveEdits> ParseEdits(const Flags& flags) {
     if (!MatchesSome(archive->entries(), glob)) return Misuse(absl::StrCat("--remove ", glob, " matches no tensor"));
   }
   if (!flags.remove.empty()) {
-    edits.remove = [globs = flags.remove](absl::string_view name) { return MatchesAny(globs, std::string(name)); };
+    edits.remove = [globs = archive::NamesFirst(flags.remove, archive->entries())](absl::string_view name) {
+      return MatchesAny(globs, std::string(name));
+    };
   }
   CASK_ASSIGN_OR_RETURN(edits.set_metadata, ParseSets(flags.set));
   edits.unset_metadata.insert(flags.unset.begin(), flags.unset.end());

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -261,7 +262,8 @@ absl::StatusOr<ExitCode> Serve(const ServeFlags& flags, Console& console) {
   for (const std::string& operand : flags.paths) {
     TensorService::Source source;
     const NamedPath named = SplitOperand(operand);
-    if (!named.name.empty()) source.prefix = named.name + "/";
+    source.prefix = named.name;
+    if (!named.name.empty() && !absl::EndsWith(named.name, "/")) source.prefix += "/";
     CASK_ASSIGN_OR_RETURN(source.archive, OpenInput(named.path, flags.input));
     NoteOverlooked("serve", *source.archive, console);
     CASK_RETURN_IF_ERROR(source.archive->CheckFiles());

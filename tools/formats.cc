@@ -57,12 +57,20 @@ absl::StatusOr<CheckpointReader> OpenCheckpoint(const std::string& path, const s
   return CheckpointReader::Open(path, options);
 }
 
+// The name ends before the first "=" behind which there is a file. If there is none, it ends before the first "=",
+// unless there is a '/' in front of it: "runs/lr=0.1/w.npy".
 NamedPath SplitOperand(const std::string& operand) {
-  const size_t split = operand.find('=');
-  const auto exists = [](const std::string& name) { return access(name.c_str(), F_OK) == 0; };
-  if (split == std::string::npos || split == 0 || operand.find('/') < split) return {"", operand};
-  if (exists(operand) || exists(operand + ".index")) return {"", operand};
-  return {operand.substr(0, split), operand.substr(split + 1)};
+  const auto names_input = [](const std::string& path) {
+    return path == "-" || absl::StartsWith(path, kServedPrefix) || access(path.c_str(), F_OK) == 0 ||
+           access((path + ".index").c_str(), F_OK) == 0;
+  };
+  const size_t first = operand.find('=');
+  if (first == std::string::npos || first == 0 || names_input(operand)) return {"", operand};
+  for (size_t split = first; split != std::string::npos; split = operand.find('=', split + 1)) {
+    if (names_input(operand.substr(split + 1))) return {operand.substr(0, split), operand.substr(split + 1)};
+  }
+  if (operand.find('/') < first) return {"", operand};
+  return {operand.substr(0, first), operand.substr(first + 1)};
 }
 
 absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenInput(const std::string& path, const InputOptions& options) {

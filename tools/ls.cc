@@ -20,6 +20,7 @@
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
 #include "tensorcask/serialize/archive/convert.h"
+#include "tensorcask/serialize/archive/internal/chosen_names.h"
 #include "tensorcask/serialize/checkpoint/object_graph.h"
 #include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/tensor/base/checked_math.h"
@@ -184,7 +185,8 @@ class Totals {
 // The tensors to list, in their order. Unless they are sorted by size, they are not in memory together.
 class Listing {
  public:
-  Listing(const ArchiveReader& input, const Flags& flags) : input_(input), flags_(flags) {
+  Listing(const ArchiveReader& input, const Flags& flags)
+      : input_(input), flags_(flags), globs_(archive::NamesFirst(flags.globs, input.entries())) {
     if (!flags.by_size) return;
     for (const ArchiveEntry& info : input.entries()) {
       if (IsWanted(info)) sorted_.push_back(&info);
@@ -202,10 +204,11 @@ class Listing {
   }
 
  private:
-  bool IsWanted(const ArchiveEntry& info) const { return flags_.globs.empty() || MatchesAny(flags_.globs, info.name); }
+  bool IsWanted(const ArchiveEntry& info) const { return globs_.empty() || MatchesAny(globs_, info.name); }
 
   const ArchiveReader& input_;
   const Flags& flags_;
+  const std::vector<std::string> globs_;
   std::vector<const ArchiveEntry*> sorted_;  // by size
 };
 
@@ -295,7 +298,9 @@ absl::StatusOr<ExitCode> List(const Flags& flags, Console& console) {
   quiet.progress = console.progress && flags.checksum;
   ReadProgress progress(quiet, "reading");
   InputOptions options = flags.input;
-  options.keep_entries = flags.by_size || flags.tree;
+  const auto may_be_name = [](const std::string& glob) { return glob.find_first_of("[\\") != std::string::npos; };
+  options.keep_entries =
+      flags.by_size || flags.tree || std::any_of(flags.globs.begin(), flags.globs.end(), may_be_name);
   options.files = &progress;
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> input, OpenInput(flags.path, options));
   progress.Print([&] { NoteOverlooked("ls", *input, console); });

@@ -37,13 +37,16 @@ const char* KindName(TensorDifference::Kind kind) {
   return "";
 }
 
-CompareReport Diff(nb::handle a, nb::handle b, double rtol, double atol, nb::handle names, nb::handle threads) {
+CompareReport Diff(nb::handle a, nb::handle b, double rtol, double atol, nb::handle names, nb::handle rename, bool cast,
+                   nb::handle threads) {
   const std::unique_ptr<ArchiveReader> first = Open(FromOpenArguments(a, nb::none(), nb::none(), false));
   const std::unique_ptr<ArchiveReader> second = Open(FromOpenArguments(b, nb::none(), nb::none(), false));
   CompareOptions options;
   options.include = FromNames(names, "a pattern of names").value_or(std::vector<std::string>());
   options.relative_tolerance = rtol;
   options.absolute_tolerance = atol;
+  options.cast = cast;
+  options.rename = FromRename(*first, rename);
   options.num_threads = FromThreads(threads);
   options.progress = [](uint64_t) { return KeepGoing(); };
   return Take(WithoutGil([&] { return Compare(*first, *second, options); }));
@@ -93,7 +96,8 @@ void DefineDiff(nb::module_& m) {
                             "    (False, 1)\n")
       .def_ro("equal", &CompareReport::equal, "The number of tensors whose bytes are equal.")
       .def_ro("within_tolerance", &CompareReport::within_tolerance,
-              "The number of tensors that are equal within the tolerances alone.")
+              "The number of tensors that are equal within the tolerances alone, or by value but not in dtype.")
+      .def_ro("other_dtypes", &CompareReport::other_dtypes, "Of these, the tensors whose dtypes differ.")
       .def_prop_ro(
           "differences",
           [](const CompareReport& report) {
@@ -110,18 +114,24 @@ void DefineDiff(nb::module_& m) {
                                        " within tolerance, ", report.differences.size(), " different>"));
           },
           nb::sig("def __repr__(self) -> str"));
-  m.def("diff", &Diff, nb::arg("a"), nb::arg("b"), nb::kw_only(), nb::arg("rtol") = 0.0, nb::arg("atol") = 0.0,
-        nb::arg("names").none() = nb::none(), nb::arg("threads").none() = nb::none(),
-        nb::sig("def diff(a: str | os.PathLike[str], b: str | os.PathLike[str], *, rtol: float = 0.0, "
-                "atol: float = 0.0, names: str | collections.abc.Iterable[str] | None = None, "
-                "threads: int | None = None) -> DiffReport"),
-        "What differs between two files of any formats: names, dtypes, shapes and values.\n\n"
-        "Elements count as equal if ``|a - b| <= atol + rtol * |b|``, if their bits are equal or if both are NaN.\n\n"
-        "    >>> import numpy as np, tensorcask as tc\n"
-        "    >>> _ = tc.save('a.npz', {'w': np.zeros(3)}, overwrite=True)\n"
-        "    >>> _ = tc.save('b.safetensors', {'w': np.array([0, 0, 0.5])}, overwrite=True)\n"
-        "    >>> tc.diff('a.npz', 'b.safetensors').differences\n"
-        "    [Difference(\"w\", values, 1 different, at most 0.5)]\n");
+  m.def(
+      "diff", &Diff, nb::arg("a"), nb::arg("b"), nb::kw_only(), nb::arg("rtol") = 0.0, nb::arg("atol") = 0.0,
+      nb::arg("names").none() = nb::none(), nb::arg("rename").none() = nb::none(), nb::arg("cast") = false,
+      nb::arg("threads").none() = nb::none(),
+      nb::sig("def diff(a: str | os.PathLike[str], b: str | os.PathLike[str], *, rtol: float = 0.0, "
+              "atol: float = 0.0, names: str | collections.abc.Iterable[str] | None = None, "
+              "rename: str | collections.abc.Sequence[str] | collections.abc.Callable[[str], str] | "
+              "collections.abc.Mapping[str, str] | None = None, "
+              "cast: bool = False, threads: int | None = None) -> DiffReport"),
+      "What differs between two files of any formats: names, dtypes, shapes and values.\n\n"
+      "Elements count as equal if ``|a - b| <= atol + rtol * |b|``, if their bits are equal or if both are NaN. "
+      "``rename`` gives the name in ``b`` of a tensor of ``a``, as in ``convert``. Tensors of different dtypes differ, "
+      "unless ``cast`` or a tolerance is given: then their values are compared.\n\n"
+      "    >>> import numpy as np, tensorcask as tc\n"
+      "    >>> _ = tc.save('a.npz', {'w': np.zeros(3)}, overwrite=True)\n"
+      "    >>> _ = tc.save('b.safetensors', {'w': np.array([0, 0, 0.5])}, overwrite=True)\n"
+      "    >>> tc.diff('a.npz', 'b.safetensors').differences\n"
+      "    [Difference(\"w\", values, 1 different, at most 0.5)]\n");
 }
 
 std::vector<TensorStatistics> Summaries(nb::handle path, nb::handle names, nb::handle threads) {

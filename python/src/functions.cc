@@ -19,7 +19,6 @@
 #include "tensorcask/python/src/text.h"
 #include "tensorcask/serialize/archive/archive.h"
 #include "tensorcask/serialize/archive/convert.h"
-#include "tensorcask/serialize/archive/rename_rules.h"
 #include "tensorcask/serialize/archive/save_load.h"
 #include "tensorcask/serialize/checkpoint/salvage.h"
 #include "tensorcask/tensor/base/quote.h"
@@ -133,18 +132,6 @@ void DefineVerify(nb::module_& m) {
 
 // ---- convert --------------------------------------------------------------------------------------------------------
 
-// The new names of all tensors, asked before the work begins: an exception of the caller's function ends the call.
-std::map<std::string, std::string> NewNames(const ArchiveReader& archive, nb::handle rename) {
-  std::map<std::string, std::string> names;
-  const bool is_mapping = nb::hasattr(rename, "items");
-  for (const ArchiveEntry& entry : archive.entries()) {
-    const nb::object old_name = ToText(entry.name);
-    const nb::object new_name = is_mapping ? rename.attr("get")(old_name, old_name) : rename(old_name);
-    names[entry.name] = FromText(new_name, "the new name of a tensor");
-  }
-  return names;
-}
-
 std::vector<DTypeRule> FromDTypes(nb::handle dtypes) {
   std::vector<DTypeRule> rules;
   if (dtypes.is_none()) return rules;
@@ -172,15 +159,7 @@ nb::object Convert(nb::handle source, nb::handle destination, nb::handle include
   options.dry_run = dry_run;
   options.num_threads = FromThreads(threads);
   options.progress = [](int64_t, uint64_t) { return KeepGoing(); };
-  std::map<std::string, std::string> names;
-  const bool is_rule = nb::isinstance<nb::str>(rename);
-  if (is_rule || nb::isinstance<nb::list>(rename) || nb::isinstance<nb::tuple>(rename)) {
-    const std::vector<std::string> rules = FromNames(rename, "a rule of rename").value_or(std::vector<std::string>());
-    options.rename = Take(CompileRenames(rules, {archive.get()}));
-  } else if (!rename.is_none()) {
-    names = NewNames(*archive, rename);
-    options.rename = [&](absl::string_view name) { return names.at(std::string(name)); };
-  }
+  options.rename = FromRename(*archive, rename);
   ArchiveWriterOptions write;
   write.level = FromLevel(level);
   write.sync = sync;

@@ -1,8 +1,10 @@
 #include "tensorcask/python/src/options.h"
 
 #include <algorithm>
+#include <map>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -12,6 +14,8 @@
 #include "tensorcask/python/src/text.h"
 #include "tensorcask/serialize/archive/all_formats.h"
 #include "tensorcask/serialize/archive/archive.h"
+#include "tensorcask/serialize/archive/archive_entry.h"
+#include "tensorcask/serialize/archive/rename_rules.h"
 #include "tensorcask/serialize/checkpoint/reader.h"
 
 namespace nb = nanobind;
@@ -84,6 +88,23 @@ nb::dict ToDict(const FileMetadata& metadata) {
   nb::dict result;
   for (const auto& [key, value] : metadata) result[ToText(key)] = ToText(value);
   return result;
+}
+
+std::function<absl::StatusOr<std::string>(absl::string_view)> FromRename(const ArchiveReader& archive,
+                                                                         nb::handle rename) {
+  if (rename.is_none()) return nullptr;
+  if (nb::isinstance<nb::str>(rename) || nb::isinstance<nb::list>(rename) || nb::isinstance<nb::tuple>(rename)) {
+    const std::vector<std::string> rules = FromNames(rename, "a rule of rename").value_or(std::vector<std::string>());
+    return Take(CompileRenames(rules, {&archive}));
+  }
+  auto names = std::make_shared<std::map<std::string, std::string>>();
+  const bool is_mapping = nb::hasattr(rename, "items");
+  for (const ArchiveEntry& entry : archive.entries()) {
+    const nb::object old_name = ToText(entry.name);
+    const nb::object new_name = is_mapping ? rename.attr("get")(old_name, old_name) : rename(old_name);
+    (*names)[entry.name] = FromText(new_name, "the new name of a tensor");
+  }
+  return [names](absl::string_view name) { return names->at(std::string(name)); };
 }
 
 int FromThreads(nb::handle threads) {

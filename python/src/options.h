@@ -5,9 +5,12 @@
 
 #include <nanobind/nanobind.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "tensorcask/serialize/archive/archive_format.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
 #include "tensorcask/serialize/payload/base_lookup.h"
@@ -38,6 +41,11 @@ std::shared_ptr<const BaseLookup> OpenBase(const std::string& path);
 PayloadLevel FromLevel(nanobind::handle level);
 FileMetadata FromMetadata(nanobind::handle metadata);  // of None or a mapping of str
 nanobind::dict ToDict(const FileMetadata& metadata);
+
+// The function of ConvertOptions::rename of a rule, a list of rules, a function of the old name, or a mapping; null of
+// None. A function and a mapping are asked for all names now: an exception of the caller's function ends the call.
+std::function<absl::StatusOr<std::string>(absl::string_view)> FromRename(const ArchiveReader& archive,
+                                                                         nanobind::handle rename);
 
 // `threads` of an argument: None is as many as the machine has cores, at most 4.
 int FromThreads(nanobind::handle threads);

@@ -16,14 +16,13 @@
 #include "tensorcask/serialize/archive/internal/file_hints.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/internal/content_hint.h"
 #include "tensorcask/serialize/io/internal/missing_folder.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
 namespace tensorcask {
 namespace {
-
-constexpr size_t kHeadBytes = 4096;
 
 std::string Names(absl::Span<const ArchiveFormat* const> formats, absl::string_view separator) {
   return absl::StrJoin(formats, separator,
@@ -75,8 +74,9 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenFolder(const std::string& pat
                                                  absl::StrJoin(found, ", "), count > kMaxListed ? ", ..." : ""));
 }
 
-absl::Status NotRecognized(const std::string& path, absl::string_view head, ArchiveFormats formats) {
-  if (const std::string hint = archive::FileHint(path, head); !hint.empty()) {
+absl::Status NotRecognized(const std::string& path, absl::string_view head, uint64_t file_bytes,
+                           ArchiveFormats formats) {
+  if (const std::string hint = archive::FileHint(path, head, file_bytes); !hint.empty()) {
     return absl::DataLossError(absl::StrCat(path, ": ", hint));
   }
   std::vector<const ArchiveFormat*> unsigned_formats;
@@ -90,6 +90,9 @@ absl::Status NotRecognized(const std::string& path, absl::string_view head, Arch
   if (!unsigned_formats.empty()) {
     absl::StrAppend(&message, "; if it is a message, give its format: ", Names(unsigned_formats, " or "),
                     " (option --format of the tool)");
+  }
+  if (const ContentHint hint = LookAtContent(head, file_bytes); hint.is_text) {
+    absl::StrAppend(&message, "; this looks like ", hint.what);
   }
   return absl::DataLossError(message);
 }
@@ -163,7 +166,7 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenArchive(const std::string& pa
   std::string head;
   if (exists && info.type == FileInfo::Type::kRegular) {
     CASK_ASSIGN_OR_RETURN(probe.file, OpenFileSource(path, options.read));
-    head.resize(std::min<uint64_t>(kHeadBytes, probe.file->size_bytes()));
+    head.resize(std::min<uint64_t>(kContentHeadBytes, probe.file->size_bytes()));
     CASK_RETURN_IF_ERROR(probe.file->ReadAt(0, absl::MakeSpan(head.data(), head.size())));
     probe.head = head;
   }
@@ -187,7 +190,7 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenArchive(const std::string& pa
       return format->Open(path, options);
     }
   }
-  if (probe.file != nullptr) return NotRecognized(path, head, formats);
+  if (probe.file != nullptr) return NotRecognized(path, head, probe.file->size_bytes(), formats);
   if (exists) {
     return absl::FailedPreconditionError(
         absl::StrCat(path, ": is a pipe, a socket or a device; wanted a regular file"));

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <complex>
 #include <cstddef>
+#include <deque>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -11,10 +13,13 @@
 #include <type_traits>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/archive/internal/byte_progress.h"
+#include "tensorcask/serialize/archive/internal/chosen_names.h"
 #include "tensorcask/serialize/archive/tensor_blocks.h"
 #include "tensorcask/tensor/base/glob.h"
 #include "tensorcask/tensor/base/parallel_for.h"
+#include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/slice.h"
@@ -38,6 +43,18 @@ std::vector<int64_t> IndexIn(const TensorSlice& slice, const TensorView& block, 
   return index;
 }
 
+// In what two numbers of different dtypes are compared.
+DType CommonDType(DType a, DType b) {
+  const auto is_unsigned = [](DType dtype) { return IsInteger(dtype) && DTypeName(dtype)[0] == 'u'; };
+  if (IsComplex(a) || IsComplex(b)) return DType::kComplex128;
+  if (!IsInteger(a) || !IsInteger(b)) return DType::kFloat64;
+  if (is_unsigned(a) && is_unsigned(b)) return DType::kUint64;
+  return a == DType::kUint64 || b == DType::kUint64 ? DType::kFloat64 : DType::kInt64;
+}
+
+// Whether values of both dtypes are numbers that CommonDType can hold.
+bool AreNumbers(DType a, DType b) { return ElementSize(a) > 0 && ElementSize(b) > 0; }
+
 // Compares the elements of two blocks whose bytes differ.
 class ElementComparer {
  public:
@@ -46,7 +63,7 @@ class ElementComparer {
   absl::Status Compare(const TensorBlock& a, const TensorBlock& b) {
     largest_ = -1;
     largest_relative_ = -1;
-    CASK_RETURN_IF_ERROR(CompareElements(a, b));
+    CASK_RETURN_IF_ERROR(CompareElements(a.elements, b.elements));
     if (largest_relative_ >= 0) out_->where_relative = IndexIn(a.slice, a.elements, largest_relative_);
     if (largest_ < 0) return absl::OkStatus();
     out_->where = IndexIn(a.slice, a.elements, largest_);
@@ -62,28 +79,36 @@ class ElementComparer {
     return internal::SummarizeElements({view.dtype(), view.buffer()->data(), {}, {}, view.offset() + place}, {});
   }
 
-  absl::Status CompareElements(const TensorBlock& a, const TensorBlock& b) {
-    switch (a.elements.dtype()) {
+  absl::Status CompareElements(const TensorView& a, const TensorView& b) {
+    if (a.dtype() != b.dtype()) {
+      const DType common = CommonDType(a.dtype(), b.dtype());
+      CASK_ASSIGN_OR_RETURN(const TensorView common_a, ConvertTo(a, common));
+      CASK_ASSIGN_OR_RETURN(const TensorView common_b, ConvertTo(b, common));
+      return CompareElements(common_a, common_b);
+    }
+    switch (a.dtype()) {
       case DType::kFloat32:
-        return CompareAs<float>(a.elements, b.elements);
+        return CompareAs<float>(a, b);
+      case DType::kFloat64:
+        return CompareAs<double>(a, b);
       case DType::kInt64:
-        return CompareAs<int64_t>(a.elements, b.elements);
+        return CompareAs<int64_t>(a, b);
       case DType::kUint64:
-        return CompareAs<uint64_t>(a.elements, b.elements);
+        return CompareAs<uint64_t>(a, b);
       case DType::kComplex64:
-        return CompareAs<std::complex<float>>(a.elements, b.elements);
+        return CompareAs<std::complex<float>>(a, b);
       case DType::kComplex128:
-        return CompareAs<std::complex<double>>(a.elements, b.elements);
+        return CompareAs<std::complex<double>>(a, b);
       case DType::kString:
-        CompareStrings(a.elements, b.elements);
+        CompareStrings(a, b);
         return absl::OkStatus();
       default:
         break;
     }
-    if (a.elements.element_size() == 0) return absl::UnimplementedError("elements of this dtype cannot be compared");
+    if (a.element_size() == 0) return absl::UnimplementedError("elements of this dtype cannot be compared");
     // Every other number is a double exactly.
-    CASK_ASSIGN_OR_RETURN(const TensorView wide_a, ConvertTo(a.elements, DType::kFloat64));
-    CASK_ASSIGN_OR_RETURN(const TensorView wide_b, ConvertTo(b.elements, DType::kFloat64));
+    CASK_ASSIGN_OR_RETURN(const TensorView wide_a, ConvertTo(a, DType::kFloat64));
+    CASK_ASSIGN_OR_RETURN(const TensorView wide_b, ConvertTo(b, DType::kFloat64));
     return CompareAs<double>(wide_a, wide_b);
   }
 
@@ -158,51 +183,85 @@ class ElementComparer {
 struct Pair {
   const ArchiveEntry* a = nullptr;  // null: only in b
   const ArchiveEntry* b = nullptr;
+  absl::string_view name;
   bool equal = false;                            // their bytes
   std::unique_ptr<TensorDifference> difference;  // null for most
 };
 
-// The tensors that `include` chooses; of a file without names its only one.
-std::vector<const ArchiveEntry*> Choose(const ArchiveReader& archive, const std::vector<std::string>& include) {
-  std::vector<const ArchiveEntry*> chosen;
+// A tensor by the name that it has in b.
+struct Named {
+  absl::string_view name;
+  const ArchiveEntry* entry;
+};
+
+// The tensors that `include` chooses, sorted by name; of a file without names its only one. `rename` may be null;
+// *new_names keeps what it returns.
+absl::StatusOr<std::vector<Named>> Choose(const ArchiveReader& archive, const std::vector<std::string>& include,
+                                          const std::function<absl::StatusOr<std::string>(absl::string_view)>& rename,
+                                          std::deque<std::string>* new_names) {
+  std::vector<Named> chosen;
   for (const ArchiveEntry& entry : archive.entries()) {
-    const auto matches = [&](const std::string& glob) { return MatchesGlob(glob, entry.name); };
+    if (rename) {
+      CASK_ASSIGN_OR_RETURN(std::string new_name, rename(entry.name));
+      new_names->push_back(std::move(new_name));
+    }
+    const Named named = {rename ? new_names->back() : entry.name, &entry};
+    const auto matches = [&](const std::string& glob) { return MatchesGlob(glob, named.name); };
     if (!archive.has_names() || include.empty() || std::any_of(include.begin(), include.end(), matches)) {
-      chosen.push_back(&entry);
+      chosen.push_back(named);
     }
   }
-  return chosen;
+  if (!rename) return chosen;
+  std::sort(chosen.begin(), chosen.end(), [](const Named& x, const Named& y) { return x.name < y.name; });
+  const auto twice =
+      std::adjacent_find(chosen.begin(), chosen.end(), [](const Named& x, const Named& y) { return x.name == y.name; });
+  if (twice == chosen.end()) return chosen;
+  return absl::AlreadyExistsError(absl::StrCat(archive.path(), ": tensors ", Quoted(twice->entry->name), " and ",
+                                               Quoted((twice + 1)->entry->name), " would both be called ",
+                                               Quoted(twice->name)));
 }
 
-std::vector<Pair> PairUp(const ArchiveReader& a, const ArchiveReader& b, const std::vector<std::string>& include) {
-  const std::vector<const ArchiveEntry*> chosen_a = Choose(a, include);
-  const std::vector<const ArchiveEntry*> chosen_b = Choose(b, include);
+absl::StatusOr<std::vector<Pair>> PairUp(const ArchiveReader& a, const ArchiveReader& b, const CompareOptions& options,
+                                         std::deque<std::string>* new_names) {
+  std::vector<std::string> include = archive::NamesFirst(options.include, b.entries());
+  if (!options.rename) include = archive::NamesFirst(std::move(include), a.entries());
+  CASK_ASSIGN_OR_RETURN(const std::vector<Named> chosen_a, Choose(a, include, options.rename, new_names));
+  CASK_ASSIGN_OR_RETURN(const std::vector<Named> chosen_b, Choose(b, include, nullptr, new_names));
   std::vector<Pair> pairs;
-  if ((!a.has_names() || !b.has_names()) && chosen_a.size() == 1 && chosen_b.size() == 1) {
+  const auto add = [&](const ArchiveEntry* of_a, const ArchiveEntry* of_b, absl::string_view name) {
     pairs.emplace_back();
-    pairs[0].a = chosen_a[0];
-    pairs[0].b = chosen_b[0];
+    pairs.back().a = of_a;
+    pairs.back().b = of_b;
+    pairs.back().name = name;
+  };
+  if ((!a.has_names() || !b.has_names()) && chosen_a.size() == 1 && chosen_b.size() == 1) {
+    const bool named_by_b = !a.has_names() && b.has_names();
+    add(chosen_a[0].entry, chosen_b[0].entry, named_by_b ? chosen_b[0].name : chosen_a[0].name);
     return pairs;
   }
   auto next_a = chosen_a.begin();
   auto next_b = chosen_b.begin();
   while (next_a != chosen_a.end() || next_b != chosen_b.end()) {
-    Pair pair;
-    const bool is_last_a = next_b == chosen_b.end();
-    const bool is_last_b = next_a == chosen_a.end();
-    if (is_last_a || (!is_last_b && (*next_a)->name <= (*next_b)->name)) pair.a = *next_a;
-    if (is_last_b || (!is_last_a && (*next_b)->name <= (*next_a)->name)) pair.b = *next_b;
-    if (pair.a != nullptr) ++next_a;
-    if (pair.b != nullptr) ++next_b;
-    pairs.push_back(std::move(pair));
+    const bool takes_a = next_b == chosen_b.end() || (next_a != chosen_a.end() && next_a->name <= next_b->name);
+    const bool takes_b = next_a == chosen_a.end() || (next_b != chosen_b.end() && next_b->name <= next_a->name);
+    add(takes_a ? next_a->entry : nullptr, takes_b ? next_b->entry : nullptr, takes_a ? next_a->name : next_b->name);
+    if (takes_a) ++next_a;
+    if (takes_b) ++next_b;
   }
   return pairs;
 }
 
 absl::Status CompareValues(const ArchiveReader& a, const ArchiveReader& b, const CompareOptions& options,
                            archive::ByteProgress* progress, Pair* pair, TensorDifference* out) {
-  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<TensorBlocks> blocks_a, a.ReadBlocks(*pair->a, options.block_bytes));
-  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<TensorBlocks> blocks_b, b.ReadBlocks(*pair->b, options.block_bytes));
+  // Blocks of as many elements, whatever the size of each.
+  const size_t size_a = ElementSize(pair->a->dtype);
+  const size_t size_b = ElementSize(pair->b->dtype);
+  const bool is_cast = pair->a->dtype != pair->b->dtype;
+  const uint64_t elements_each = is_cast ? std::max<uint64_t>(options.block_bytes / std::max(size_a, size_b), 1) : 0;
+  const uint64_t bytes_a = is_cast ? elements_each * size_a : options.block_bytes;
+  const uint64_t bytes_b = is_cast ? elements_each * size_b : options.block_bytes;
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<TensorBlocks> blocks_a, a.ReadBlocks(*pair->a, bytes_a));
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<TensorBlocks> blocks_b, b.ReadBlocks(*pair->b, bytes_b));
   ElementComparer comparer(options, out);
   pair->equal = true;
   while (true) {
@@ -211,14 +270,19 @@ absl::Status CompareValues(const ArchiveReader& a, const ArchiveReader& b, const
     CASK_ASSIGN_OR_RETURN(const std::optional<TensorBlock> block_b,
                           block_a.has_value() ? blocks_b->NextBeside(*block_a, *blocks_a, &same) : blocks_b->Next());
     if (!block_a.has_value() || !block_b.has_value()) return absl::OkStatus();
+    if (is_cast) {
+      same = false;  // bytes of two dtypes mean different numbers
+      pair->equal = false;
+    }
     const TensorView& elements = block_a->elements;
     if (!same) {
       const uint64_t before = out->num_different;
       CASK_RETURN_IF_ERROR(comparer.Compare(*block_a, *block_b));
       if (elements.element_size() > 0 || out->num_different > before) pair->equal = false;
     }
-    const uint64_t bytes = static_cast<uint64_t>(elements.num_elements()) * elements.element_size();
-    if (!progress->Add(2 * bytes)) return absl::CancelledError("the comparison was cancelled");
+    const uint64_t bytes =
+        static_cast<uint64_t>(elements.num_elements()) * (elements.element_size() + block_b->elements.element_size());
+    if (!progress->Add(bytes)) return absl::CancelledError("the comparison was cancelled");
   }
 }
 
@@ -228,11 +292,11 @@ void ComparePair(const ArchiveReader& a, const ArchiveReader& b, const CompareOp
   TensorDifference difference;
   if (pair->a != nullptr) difference.a = *pair->a;
   if (pair->b != nullptr) difference.b = *pair->b;
-  const bool named_by_b = pair->a == nullptr || (pair->b != nullptr && !a.has_names() && b.has_names());
-  difference.name = named_by_b ? pair->b->name : pair->a->name;
+  difference.name = std::string(pair->name);
+  const bool by_value = options.cast || options.relative_tolerance > 0 || options.absolute_tolerance > 0;
   if (pair->a == nullptr || pair->b == nullptr) {
     difference.kind = pair->a == nullptr ? Kind::kOnlyInB : Kind::kOnlyInA;
-  } else if (pair->a->dtype != pair->b->dtype) {
+  } else if (pair->a->dtype != pair->b->dtype && !(by_value && AreNumbers(pair->a->dtype, pair->b->dtype))) {
     difference.kind = Kind::kDType;
   } else if (pair->a->shape != pair->b->shape) {
     difference.kind = Kind::kShape;
@@ -247,7 +311,8 @@ void ComparePair(const ArchiveReader& a, const ArchiveReader& b, const CompareOp
 }  // namespace
 
 absl::StatusOr<CompareReport> Compare(const ArchiveReader& a, const ArchiveReader& b, const CompareOptions& options) {
-  std::vector<Pair> pairs = PairUp(a, b, options.include);
+  std::deque<std::string> new_names;
+  CASK_ASSIGN_OR_RETURN(std::vector<Pair> pairs, PairUp(a, b, options, &new_names));
   archive::ByteProgress progress(options.progress);
   CASK_RETURN_IF_ERROR(ParallelFor(options.num_threads, pairs.size(), [&](size_t i) {
     if (!progress.cancelled()) ComparePair(a, b, options, &progress, &pairs[i]);
@@ -259,7 +324,9 @@ absl::StatusOr<CompareReport> Compare(const ArchiveReader& a, const ArchiveReade
       report.differences.push_back(std::move(*pair.difference));
       pair.difference = nullptr;
     } else {
-      ++(pair.equal ? report.equal : report.within_tolerance);
+      const bool is_cast = pair.a->dtype != pair.b->dtype;
+      ++(pair.equal && !is_cast ? report.equal : report.within_tolerance);
+      if (is_cast) ++report.other_dtypes;
     }
   }
   std::stable_sort(report.differences.begin(), report.differences.end(),

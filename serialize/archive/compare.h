@@ -16,13 +16,20 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
 
 namespace tensorcask {
 
 struct CompareOptions {
-  std::vector<std::string> include;  // shell patterns; empty: all tensors
+  std::vector<std::string> include;  // shell patterns for the names in b; empty: all tensors
+  // The name that a tensor of a has in b, or an error that ends the comparison; null: names are the same.
+  // CompileRenames (rename_rules.h) makes one of rules.
+  std::function<absl::StatusOr<std::string>(absl::string_view)> rename;
+  // Tensors of two dtypes of numbers are compared by value: as float64; integers as int64, or uint64 if none is signed;
+  // with a complex one as complex128. A tolerance above 0 implies it. Otherwise the dtypes are the difference.
+  bool cast = false;
   // Elements a and b count as equal if |a - b| <= absolute_tolerance + relative_tolerance * |b|, if their bits are
   // equal, or if both are NaN.
   double relative_tolerance = 0;
@@ -53,12 +60,14 @@ struct TensorDifference {
 
 struct CompareReport {
   int64_t equal = 0;             // tensors whose bytes are equal
-  int64_t within_tolerance = 0;  // whose elements all count as equal, and whose bytes are not
+  int64_t within_tolerance = 0;  // whose elements all count as equal, and whose bytes or dtypes are not
+  int64_t other_dtypes = 0;      // of these, tensors whose dtypes differ
   // Missing, dtype and shape first; then values, the largest max_relative first.
   std::vector<TensorDifference> differences;
 };
 
-// Errors: Cancelled. A tensor that cannot be read is a difference.
+// Errors: Cancelled; those of `rename`; AlreadyExists if `rename` gives two tensors of a one name. A tensor that cannot
+// be read is a difference.
 absl::StatusOr<CompareReport> Compare(const ArchiveReader& a, const ArchiveReader& b,
                                       const CompareOptions& options = {});
 

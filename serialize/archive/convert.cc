@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "tensorcask/serialize/archive/internal/chosen_names.h"
 #include "tensorcask/serialize/archive/internal/graph_items.h"
 #include "tensorcask/serialize/archive/internal/read_ahead.h"
 #include "tensorcask/serialize/io/file_system.h"
@@ -73,6 +74,8 @@ class Planner {
     } else if (options_.rename) {
       CASK_ASSIGN_OR_RETURN(item.to.name, options_.rename(item.from->name));
     }
+    const auto prefix = options_.prefixes.find(&source);
+    if (prefix != options_.prefixes.end()) item.to.name.insert(0, prefix->second);
     // Elsewhere strides would be metadata, which TensorFlow cannot read; row-major elements are the same tensor.
     if (source.strides_are_order() && !traits_.strides_are_order) item.to.strides.clear();
     CASK_RETURN_IF_ERROR(ApplyDTypeRule(&item));
@@ -100,7 +103,9 @@ class Planner {
 
   absl::Status ApplyDTypeRule(ConversionItem* item) {
     for (const DTypeRule& rule : options_.dtypes) {
-      if (!rule.Takes(item->from->name, item->from->dtype)) continue;
+      DTypeRule named = rule;
+      named.glob = archive::NamesFirst({rule.glob}, item->source->entries())[0];
+      if (!named.Takes(item->from->name, item->from->dtype)) continue;
       if (rule.dtype == item->from->dtype) return absl::OkStatus();
       if (ElementSize(rule.dtype) == 0 || ElementSize(item->from->dtype) == 0) {
         return absl::InvalidArgumentError(absl::StrCat("tensor ", Quoted(item->from->name), ": ",
@@ -469,10 +474,12 @@ bool MatchesAny(const std::vector<std::string>& globs, const std::string& name) 
 std::vector<const ArchiveEntry*> SelectEntries(const std::vector<ArchiveEntry>& entries,
                                                const std::vector<std::string>& include,
                                                const std::vector<std::string>& exclude) {
+  const std::vector<std::string> included = archive::NamesFirst(include, entries);
+  const std::vector<std::string> excluded = archive::NamesFirst(exclude, entries);
   std::vector<const ArchiveEntry*> selected;
   for (const ArchiveEntry& entry : entries) {
-    if (!include.empty() && !MatchesAny(include, entry.name)) continue;
-    if (!MatchesAny(exclude, entry.name)) selected.push_back(&entry);
+    if (!included.empty() && !MatchesAny(included, entry.name)) continue;
+    if (!MatchesAny(excluded, entry.name)) selected.push_back(&entry);
   }
   std::stable_sort(selected.begin(), selected.end(), [](const ArchiveEntry* a, const ArchiveEntry* b) {
     // A tensor without bytes is at the offset of the next one: it was stored first.

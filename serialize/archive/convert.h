@@ -63,6 +63,8 @@ struct ConvertOptions {
   std::function<absl::StatusOr<std::string>(absl::string_view)> rename;
   // The new names of tensors of sources that have none (ArchiveReader::has_names), instead of those of their files.
   std::map<const ArchiveReader*, std::string> names;
+  // What is put in front of all names of a source, new ones included: "base/" makes "base/w" of "w".
+  std::map<const ArchiveReader*, std::string> prefixes;
   // Converts elements (tensor/strided/convert.h). The first rule that takes a tensor of the old name and dtype counts.
   std::vector<DTypeRule> dtypes;
   // Metadata of the target: set_metadata replaces or adds entries, unset_metadata leaves those with these keys out. If
@@ -157,7 +159,8 @@ absl::StatusOr<DecodedTensor> ReadForCopy(const ArchiveReader& reader, const Arc
 bool MatchesAny(const std::vector<std::string>& globs, const std::string& name);
 
 // The entries that match one of `include` (all if it is empty) and none of `exclude`, in the order of the file. They
-// point into `entries`.
+// point into `entries`. A pattern without '*' and '?' that is a name chooses this tensor alone: "x[0]" does not choose
+// "x0", too. Requires: `entries` are sorted by name, as those of a reader are.
 std::vector<const ArchiveEntry*> SelectEntries(const std::vector<ArchiveEntry>& entries,
                                                const std::vector<std::string>& include,
                                                const std::vector<std::string>& exclude);

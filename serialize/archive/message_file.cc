@@ -11,6 +11,7 @@
 #include "tensorcask/serialize/archive/record_stream.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/internal/atomic_publish.h"
+#include "tensorcask/serialize/io/internal/content_hint.h"
 #include "tensorcask/serialize/io/replaced_files.h"
 #include "tensorcask/serialize/payload/payload_options.h"
 #include "tensorcask/serialize/wire/zero_copy.h"
@@ -147,7 +148,7 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> ReadMessageFile(
   decoding.base = options.base;
   decoding.skip_unreadable_metadata = !options.refuse_unreadable_metadata;
   absl::StatusOr<DecodedTensor> tensor = decode(bytes, decoding);
-  if (!tensor.ok()) return AsDataLoss(tensor.status(), path);
+  if (!tensor.ok()) return ExplainContent(AsDataLoss(tensor.status(), path), file, format);
   tensor->metadata_status = AsDataLoss(tensor->metadata_status, path);
   ArchiveEntry entry = DescribeTensor(NameFromPath(path), *tensor);
   entry.stored_bytes = bytes.size();

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/archive/internal/sliced_blocks.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/internal/content_hint.h"
 #include "tensorcask/serialize/io/replaced_files.h"
 #include "tensorcask/serialize/safetensors/dtypes.h"
 #include "tensorcask/serialize/safetensors/internal/edit_files.h"
@@ -20,6 +21,7 @@
 namespace tensorcask {
 namespace {
 
+constexpr absl::string_view kExtension = ".safetensors";
 constexpr absl::string_view kIndexExtension = ".safetensors.index.json";
 constexpr absl::string_view kIndexEnding = ".index.json";  // behind the name of the model
 
@@ -170,7 +172,8 @@ absl::Status SafetensorsArchiveFormat::CheckEntry(const ArchiveEntry& entry) con
 
 bool SafetensorsArchiveFormat::Recognizes(const ArchiveProbe& probe) const {
   if (probe.file != nullptr) {
-    return absl::EndsWith(probe.path, kIndexExtension) ||
+    return safetensors::IsIndexName(safetensors::LastName(probe.path)) ||
+           LookAtContent(probe.head, probe.file->size_bytes()).format == name() ||
            SafetensorsReader::LooksLikeSafetensors(probe.head, probe.file->size_bytes());
   }
   FileInfo file;  // of a model in several files, named as if it were one
@@ -183,16 +186,17 @@ std::vector<std::string> SafetensorsArchiveFormat::FindIn(const std::string& fol
   bool has_index = false;
   std::set<std::string> listed;  // by an index
   for (const std::string& name : names) {
-    if (!absl::EndsWith(name, kIndexExtension)) continue;
+    if (!safetensors::IsIndexName(name)) continue;
     has_index = true;
     listed.merge(safetensors::FilesOfModel(absl::StrCat(folder, "/", name)));
   }
-  std::vector<std::string> own;
+  std::vector<std::string> found;
   for (const std::string& name : names) {
     const bool is_shard = listed.count(name) != 0 || (has_index && safetensors::IsShardName(name));
-    if (!is_shard || absl::EndsWith(name, kIndexExtension)) own.push_back(name);
+    const bool is_model = safetensors::IsIndexName(name) || (!is_shard && absl::EndsWithIgnoreCase(name, kExtension));
+    if (is_model) found.push_back(absl::StrCat(folder, "/", name));
   }
-  return ArchiveFormat::FindIn(folder, own);
+  return found;
 }
 
 absl::StatusOr<std::unique_ptr<ArchiveReader>> SafetensorsArchiveFormat::Open(

@@ -9,6 +9,7 @@
 
 #include "tensorcask/serialize/archive/archive_entry.h"
 #include "tensorcask/serialize/archive/internal/byte_progress.h"
+#include "tensorcask/serialize/archive/internal/chosen_names.h"
 #include "tensorcask/serialize/archive/internal/element_totals.h"
 #include "tensorcask/serialize/archive/internal/read_ahead.h"
 #include "tensorcask/serialize/archive/tensor_blocks.h"
@@ -107,10 +108,11 @@ absl::Status Measure(const ArchiveReader& reader, const ArchiveEntry& entry, uin
 }  // namespace
 
 absl::StatusOr<std::vector<TensorStatistics>> Summarize(const ArchiveReader& reader, const SummarizeOptions& options) {
+  const std::vector<std::string> include = archive::NamesFirst(options.include, reader.entries());
   std::vector<const ArchiveEntry*> chosen;
   for (const ArchiveEntry& entry : reader.entries()) {
     const auto matches = [&](const std::string& glob) { return MatchesGlob(glob, entry.name); };
-    if (options.include.empty() || std::any_of(options.include.begin(), options.include.end(), matches)) {
+    if (include.empty() || std::any_of(include.begin(), include.end(), matches)) {
       chosen.push_back(&entry);
     }
   }

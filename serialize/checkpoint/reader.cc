@@ -14,6 +14,7 @@
 #include "tensorcask/serialize/checkpoint/read/reader_impl.h"
 #include "tensorcask/serialize/checkpoint/read/v1_reader.h"
 #include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/internal/content_hint.h"
 #include "tensorcask/serialize/io/internal/decode_quota.h"
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/check.h"
@@ -131,14 +132,15 @@ absl::StatusOr<CheckpointReader> CheckpointReader::Open(const std::string& path,
   if (absl::IsNotFound(index.status())) {
     absl::StatusOr<std::shared_ptr<const ByteSource>> file = OpenFileSource(path, options.read);
     if (!file.ok()) return index.status();
-    CASK_ASSIGN_OR_RETURN(std::unique_ptr<const checkpoint::ReaderImpl> v1,
-                          checkpoint::OpenV1Checkpoint(*std::move(file), options));
-    return CheckpointReader(std::move(v1), std::move(devices));
+    absl::StatusOr<std::unique_ptr<const checkpoint::ReaderImpl>> v1 = checkpoint::OpenV1Checkpoint(*file, options);
+    if (!v1.ok()) return ExplainContent(v1.status(), **file, "checkpoint");
+    return CheckpointReader(*std::move(v1), std::move(devices));
   }
   if (!index.ok()) return index.status();
-  CASK_ASSIGN_OR_RETURN(std::unique_ptr<const checkpoint::ReaderImpl> bundle,
-                        checkpoint::OpenBundle(std::move(prefix), *std::move(index), options));
-  return CheckpointReader(std::move(bundle), std::move(devices));
+  absl::StatusOr<std::unique_ptr<const checkpoint::ReaderImpl>> bundle =
+      checkpoint::OpenBundle(std::move(prefix), *index, options);
+  if (!bundle.ok()) return ExplainContent(bundle.status(), **index, "checkpoint");
+  return CheckpointReader(*std::move(bundle), std::move(devices));
 }
 
 const std::string& CheckpointReader::prefix() const { return impl_->prefix(); }

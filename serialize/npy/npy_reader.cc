@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "tensorcask/serialize/io/internal/content_hint.h"
 #include "tensorcask/serialize/io/internal/decode_quota.h"
 #include "tensorcask/serialize/npy/internal/array_data.h"
 #include "tensorcask/serialize/npy/internal/npy_header.h"
@@ -33,25 +34,65 @@ class StoredData final : public npy::ArrayData {
   uint64_t offset_;
 };
 
-absl::Status ReadFile(npy::TensorFile* file) {
-  const ByteSource& source = file->source();
-  const uint64_t size = source.size_bytes();
+struct FoundArray {
+  npy::NpyHeader header;
+  uint64_t data_offset = 0;
+};
+
+// The array whose header begins at `offset`.
+absl::StatusOr<FoundArray> ReadArrayHeader(const ByteSource& source, uint64_t offset, const NpyReaderOptions& options) {
+  const uint64_t size = source.size_bytes() - offset;
   std::string text(std::min<uint64_t>(size, npy::kMaxPrefixBytes), '\0');
-  CASK_RETURN_IF_ERROR(source.ReadAt(0, absl::MakeSpan(&text[0], text.size())));
+  CASK_RETURN_IF_ERROR(source.ReadAt(offset, absl::MakeSpan(&text[0], text.size())));
   CASK_ASSIGN_OR_RETURN(const npy::NpyPrefix prefix, npy::ParseNpyPrefix(text));
-  const uint64_t data_offset = prefix.prefix_bytes + prefix.text_bytes;
-  if (data_offset > size) {
-    return absl::DataLossError(absl::StrCat("a header of ", prefix.text_bytes, " bytes, in a file of ", size));
+  const uint64_t header_bytes = prefix.prefix_bytes + prefix.text_bytes;
+  if (header_bytes > size) {
+    return absl::DataLossError(
+        absl::StrCat("a header of ", prefix.text_bytes, " bytes, in a file of ", size, " (an incomplete download?)"));
   }
-  if (prefix.text_bytes > file->options().max_header_bytes) {
+  if (prefix.text_bytes > options.max_header_bytes) {
     return PastLimit(absl::StrCat("the header has ", prefix.text_bytes, " bytes"), "max_header_bytes",
-                     file->options().max_header_bytes);
+                     options.max_header_bytes);
   }
   text.resize(prefix.text_bytes);
-  CASK_RETURN_IF_ERROR(source.ReadAt(prefix.prefix_bytes, absl::MakeSpan(&text[0], text.size())));
-  CASK_ASSIGN_OR_RETURN(npy::NpyHeader header, npy::ParseNpyHeader(prefix, text));
-  return file->AddArray("", "", std::move(header), std::make_unique<StoredData>(&source, data_offset),
-                        size - data_offset, data_offset);
+  CASK_RETURN_IF_ERROR(source.ReadAt(offset + prefix.prefix_bytes, absl::MakeSpan(&text[0], text.size())));
+  FoundArray found;
+  CASK_ASSIGN_OR_RETURN(found.header, npy::ParseNpyHeader(prefix, text));
+  found.data_offset = offset + header_bytes;
+  return found;
+}
+
+// Whether another array begins behind this one: np.save was called again with the same open file.
+absl::StatusOr<bool> HasNext(const ByteSource& source, const FoundArray& array) {
+  const uint64_t behind = source.size_bytes() - array.data_offset;
+  if (array.header.has_objects || behind < array.header.data_bytes) return false;
+  if (behind - array.header.data_bytes < npy::kMagic.size()) return false;
+  std::string start(npy::kMagic.size(), '\0');
+  CASK_RETURN_IF_ERROR(
+      source.ReadAt(array.data_offset + array.header.data_bytes, absl::MakeSpan(&start[0], start.size())));
+  return IsNpy(start);
+}
+
+absl::Status ReadFile(npy::TensorFile* file) {
+  const ByteSource& source = file->source();
+  uint64_t offset = 0;
+  bool has_next = true;
+  for (int64_t number = 0; has_next; ++number) {
+    absl::StatusOr<FoundArray> array = ReadArrayHeader(source, offset, file->options());
+    absl::Status status = array.status();
+    if (array.ok()) {
+      CASK_ASSIGN_OR_RETURN(has_next, HasNext(source, *array));
+      const std::string key = number > 0 || has_next ? absl::StrCat("arr_", number) : "";
+      const uint64_t data_offset = array->data_offset;
+      const uint64_t data_bytes = has_next ? array->header.data_bytes : source.size_bytes() - data_offset;
+      status = file->AddArray(key, "", std::move(array->header), std::make_unique<StoredData>(&source, data_offset),
+                              data_bytes, data_offset - offset);
+      offset = data_offset + data_bytes;
+    }
+    if (!status.ok() && number > 0) return Annotate(status, absl::StrCat("array arr_", number));
+    CASK_RETURN_IF_ERROR(status);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -67,7 +108,7 @@ absl::StatusOr<NpyReader> NpyReader::Open(std::shared_ptr<const ByteSource> sour
   CASK_RETURN_IF_ERROR(npy::CheckReaderOptions(options));
   auto file = std::make_unique<npy::TensorFile>(std::move(source), options);
   const absl::Status status = ReadFile(file.get());
-  if (!status.ok()) return AsDataLoss(status, file->source().name());
+  if (!status.ok()) return ExplainContent(AsDataLoss(status, file->source().name()), file->source(), "npy");
   return NpyReader(std::move(file));
 }
 

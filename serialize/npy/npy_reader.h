@@ -1,15 +1,17 @@
-// Reads .npy files: one array, as NumPy's np.save writes it. Versions 1.0, 2.0 and 3.0 of the format.
+// Reads .npy files: one array, or several one after the other, as NumPy's np.save writes them. Versions 1.0, 2.0
+// and 3.0 of the format.
 //
 //   CASK_ASSIGN_OR_RETURN(NpyReader reader, NpyReader::Open("/data/weights.npy"));
 //   CASK_ASSIGN_OR_RETURN(Tensor w, reader.Read());
 //   CASK_ASSIGN_OR_RETURN(Tensor rows, reader.ReadSlice("", *TensorSlice::Parse("1000,10:-")));
 //
 // An array of plain elements is one tensor, whose name is "". An array of structures is one tensor for each field, with
-// the name of the field. Elements of either byte order and arrays of either order of axes are read. Fixed strings
-// become strings: "S5" without the NUL bytes at the end, "U5" as UTF-8 (a lone surrogate as the three bytes that
-// generalised UTF-8 has for it). Times (datetime64, timedelta64) become int64. kNpyDescrAttribute keeps "U5" and the
-// unit of times.
-// Arrays of Python objects are refused: their bytes are a program (a pickle), and no option runs it.
+// the name of the field. If np.save was called several times with one open file, the arrays are "arr_0", "arr_1" and so
+// on, as np.savez names arrays without names (fields of theirs: "arr_0.x"). Elements of either byte order and arrays of
+// either order of axes are read. Fixed strings become strings: "S5" without the NUL bytes at the end, "U5" as UTF-8 (a
+// lone surrogate as the three bytes that generalised UTF-8 has for it). Times (datetime64, timedelta64) become int64.
+// kNpyDescrAttribute keeps "U5" and the unit of times. Arrays of Python objects are refused: their bytes are a program
+// (a pickle), and no option runs it.
 //
 // Open reads the header with a parser of its own for the few literals that a header may have; nothing is evaluated. It
 // compares the shape with the size of the file before anything is allocated. The format has no checksum, so Verify
@@ -56,7 +58,7 @@ class NpyReader {
 
   const std::string& path() const;
 
-  // One entry, or one for each field, in the order of the fields.
+  // One entry for each array, or for each field, in the order of the file.
   const std::vector<NpyEntry>& entries() const;
   // Sentences about what allow_trailing_bytes accepted, at most 100.
   const std::vector<std::string>& notes() const;

@@ -41,8 +41,7 @@ struct NpyReaderOptions {
   // kInvalid: V2 is bfloat16, the only dtype of ml_dtypes with two bytes; for all other sizes Read fails.
   DType opaque_dtype = DType::kInvalid;
 
-  // Bytes behind the array are ignored: np.save into one open file puts arrays one after the other, and NumPy then
-  // reads the first. false: they are an error.
+  // Bytes behind the array, or the last array, are ignored, as NumPy ignores them. false: they are an error.
   bool allow_trailing_bytes = false;
 
   // A bool whose byte is neither 0 nor 1 is read as true, as NumPy does. false: it is an error.

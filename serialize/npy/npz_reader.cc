@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/types/span.h"
+#include "tensorcask/serialize/io/internal/content_hint.h"
 #include "tensorcask/serialize/io/internal/decode_quota.h"
 #include "tensorcask/serialize/npy/internal/array_data.h"
 #include "tensorcask/serialize/npy/internal/npy_header.h"
@@ -130,16 +131,22 @@ absl::StatusOr<NpzReader> NpzReader::Open(const std::string& path, const NpyRead
 
 absl::StatusOr<NpzReader> NpzReader::Open(std::shared_ptr<const ByteSource> source, const NpyReaderOptions& options) {
   CASK_RETURN_IF_ERROR(npy::CheckReaderOptions(options));
-  CASK_ASSIGN_OR_RETURN(std::vector<ZipMember> members, ReadZipDirectory(*source, options.limits));
+  absl::StatusOr<std::vector<ZipMember>> members = ReadZipDirectory(*source, options.limits);
+  if (!members.ok()) return ExplainContent(members.status(), *source, "npz");
   auto file = std::make_unique<npy::TensorFile>(std::move(source), options);
-  file->Reserve(members.size());
-  for (ZipMember& member : members) {
+  file->Reserve(members->size());
+  for (ZipMember& member : *members) {
     if (member.is_folder()) continue;
     const std::string name = member.name;
     const absl::Status status = AddMember(std::move(member), file.get());
     if (!status.ok()) {
       return AsDataLoss(Annotate(status, absl::StrCat("member ", Quoted(name))), file->source().name());
     }
+  }
+  if (file->entries().empty() && !members->empty()) {
+    const absl::Status empty = absl::DataLossError(absl::StrCat(file->source().name(), ": no member is an array"));
+    const absl::Status other = ExplainContent(empty, file->source(), "npz");
+    if (other != empty) return other;
   }
   return NpzReader(std::move(file));
 }

@@ -79,7 +79,7 @@ struct SafetensorsCensus {
 
 class SafetensorsReader {
  public:
-  // `path` is a safetensors file, or the index of a model in several files (NAME.safetensors.index.json). If there is
+  // `path` is a safetensors file, or the index of a model in several files, which its content shows. If there is
   // no file `path` but an index `path`.index.json, Open reads that.
   // Errors: NotFound; DataLoss if the file is not safetensors or breaks a rule; Unimplemented for a dtype or rank that
   // this library lacks; InvalidArgument as CheckPath; ResourceExhausted past a limit.

@@ -6,9 +6,9 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "tensorcask/serialize/io/internal/content_hint.h"
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -33,25 +33,6 @@ std::string Mismatch(absl::string_view of, uint32_t crc, const char* stored) {
   if (MaskCrc32c(crc) == wanted) return "";
   return absl::StrCat("the checksum of its ", of, " is ", absl::Hex(MaskCrc32c(crc), absl::kZeroPad8), ", stored is ",
                       absl::Hex(wanted, absl::kZeroPad8));
-}
-
-// "; the file looks like gzip" for the first bytes of a file of another format; "" if they show none.
-std::string Hint(absl::string_view header) {
-  struct Signature {
-    size_t position;
-    absl::string_view bytes;
-    absl::string_view name;
-  };
-  static constexpr Signature kSignatures[] = {{0, "\x1f\x8b", "gzip"},
-                                              {0, "PK\x03\x04", "a zip file, such as npz"},
-                                              {0, "\x93NUMPY", "npy"},
-                                              {8, "{\"", "safetensors"}};
-  for (const Signature& signature : kSignatures) {
-    if (absl::StartsWith(header.substr(signature.position), signature.bytes)) {
-      return absl::StrCat("; the file looks like ", signature.name);
-    }
-  }
-  return "";
 }
 
 }  // namespace
@@ -166,7 +147,9 @@ absl::StatusOr<std::optional<absl::string_view>> RecordReader::ReadRecord() {
   const uint64_t data_bytes = LoadLittleEndian<uint64_t>(header.data());
   std::string mismatch = Mismatch("length", Crc32c(header.substr(0, kLengthBytes)), header.data() + kLengthBytes);
   if (!mismatch.empty()) {
-    return Damaged(absl::StrCat(mismatch, offset_ == 0 ? Hint(header) : ""));
+    const absl::string_view start(memory() + window_start_, window_bytes_);
+    const ContentHint hint = offset_ == 0 ? LookAtContent(start, available_bytes) : ContentHint();
+    return Damaged(hint.what.empty() ? mismatch : absl::StrCat(mismatch, "; the file looks like ", hint.what));
   }
   // The limit keeps the size of the whole record within 64 bits. A record that is known to be cut short is reported as
   // that, even if it is past the limit.

@@ -126,6 +126,8 @@ class Matcher {
 
 }  // namespace
 
-bool MatchesGlob(absl::string_view glob, absl::string_view name) { return Matcher(glob, name).Matches(); }
+bool MatchesGlob(absl::string_view glob, absl::string_view name) {
+  return glob == name || Matcher(glob, name).Matches();
+}
 
 }  // namespace tensorcask

@@ -7,7 +7,8 @@
 //   \x      the character x                          [!abc] [^abc]  one that is not among these
 //                                                    [[:digit:]]    one of a class of ASCII, as isdigit(3)
 //
-// A '[' without its ']' stands for itself, and so does a ']' that comes first between them.
+// A '[' without its ']' stands for itself, and so does a ']' that comes first between them. A name that is equal to the
+// pattern matches, too: "x[0]" is often meant as a name.
 
 #ifndef TENSORCASK_TENSOR_BASE_GLOB_H_
 #define TENSORCASK_TENSOR_BASE_GLOB_H_

@@ -1,7 +1,9 @@
 """safetensors, npy and npz files, both ways. Tests of a format that `tensorcask convert` does not know are skipped."""
 
 import importlib
+import struct
 import unittest
+import warnings
 
 import numpy as np
 import safetensors
@@ -17,6 +19,22 @@ NUMPY_DTYPES = [name for name in random_tensors.DTYPES if random_tensors.DTYPES[
 
 # The dtypes that safetensors.numpy and this library both store.
 SAFETENSORS_DTYPES = NUMPY_DTYPES[:-2] + ["complex64", "bfloat16", "float8_e4m3fn", "float8_e5m2"]
+
+# What descr of an npy file may say: names, letters and type codes, some of them wrong.
+TYPE_NAMES = """
+    bool bool_ bool8 byte ubyte int8 uint8 short ushort int16 uint16 intc uintc int32 uint32 int int_ uint int64 uint64
+    int0 uint0 long ulong longlong ulonglong intp uintp half float16 single float32 float float_ double float64
+    longdouble longfloat float96 float128 csingle complex64 singlecomplex complex complex_ cdouble cfloat complex128
+    clongdouble clongfloat longcomplex complex256 bytes bytes_ string_ str str_ unicode unicode_ void object object_
+    datetime64 timedelta64 datetime64[ns] timedelta64[25s] M8[D] m8[h] M8 m8 M m
+    ? b B h H i I l L q Q p P n N e f d g F D G S U V c a O
+    b1 i1 i2 i4 i8 u1 u2 u4 u8 f2 f4 f8 f16 c8 c16 c32 S1 S5 U2 V3 a5 i04 f08 S05
+    b8 B1 ?1 i3 f3 u16 l8 q8 d8 e2 h2 L8 M4 m8[] M8[] Float32 FLOAT32 Int32 float32_ int128 decimal i4,f8 f4, 2f4 f4x
+""".split()
+ONLY_OLD_NUMPY = set(
+    "bool8 int0 uint0 float_ longfloat singlecomplex complex_ cfloat clongfloat longcomplex string_ unicode_".split()
+)
+MAY_BE_READ = {"a", "a5"}  # of NumPy 1, with any byte order
 
 # Names that are no members of test archives: unpacked, they would be files outside the folder.
 NAMES_OUT = ("../up", ".", "..", "")
@@ -311,6 +329,69 @@ class Npy(Archives):
                 mapped = np.load(self.path("ours.npy"), mmap_mode="r")
                 self.assertEqual(random_tensors.data_of(mapped), value[2])
                 peer.carried(NUMPY, "we write npy, it reads", 1)
+
+    def with_type(self, literal, data):
+        text = f"{{'descr': {literal}, 'fortran_order': False, 'shape': (2,), }}".encode().ljust(117) + b"\n"
+        with open(self.path("theirs.npy"), "wb") as file:
+            file.write(b"\x93NUMPY\1\0" + struct.pack("<H", len(text)) + text + data)
+
+    def by_numpy(self):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return np.load(self.path("theirs.npy"))
+        except (ValueError, TypeError, SyntaxError):
+            return None
+
+    def by_us(self):
+        try:
+            return self.one(self.path("theirs.npy"))
+        except ours.Refused as refused:
+            return str(refused)
+
+    @needs("npy")
+    def test_every_name_of_a_type(self):
+        """All names that any NumPy takes, letters and type codes, with each byte order."""
+        known = 0
+        for name in TYPE_NAMES:
+            for order in ("", "<", ">", "=", "|"):
+                for literal in (repr(order + name), f'u"{order}{name}"'):
+                    self.with_type(literal, bytes(range(1, 65)))
+                    array = self.by_numpy()
+                    if array is not None:  # as many bytes as it takes
+                        is_text = array.dtype.kind == "U"  # bytes of a number past U+10FFFF are refused
+                        self.with_type(literal, bytes(0 if is_text else n % 2 for n in range(array.nbytes)))
+                        array = self.by_numpy()
+                    our = self.by_us()
+                    with self.subTest(literal):
+                        if array is None:
+                            if name not in MAY_BE_READ and (order or name not in ONLY_OLD_NUMPY):
+                                self.assertIsInstance(our, str)
+                        elif array.dtype.kind in "biufc" and array.dtype.newbyteorder("=").name in NUMPY_DTYPES:
+                            plain = array.astype(array.dtype.newbyteorder("<"))
+                            self.assertEqual(our, (plain.dtype.name, (2,), random_tensors.data_of(plain)))
+                            known += 1
+                        elif array.dtype.kind in "SUMm":
+                            self.assertEqual(our[:2], ("int64" if array.dtype.kind in "Mm" else "string", (2,)))
+                            known += 1
+                        else:  # long double, opaque elements, structures in short form
+                            self.assertIsInstance(our, str)
+        self.assertGreater(known, 300)
+        peer.carried(NUMPY, "types that it names, we read", known)
+
+    @needs("npy")
+    def test_several_arrays_in_one_file(self):
+        rng = np.random.default_rng(311)
+        arrays = [random_tensors.random_array(rng, dtype, random_tensors.random_shape(rng, 2)) for dtype in NUMPY_DTYPES]
+        with open(self.path("theirs.npy"), "wb") as file:
+            for array in arrays:
+                np.save(file, array)
+        ours.convert(self.path("theirs.npy"), self.path("ours.npz"), "--overwrite")
+        with np.load(self.path("ours.npz")) as read:
+            self.assertEqual(len(read.files), len(arrays))
+            for number, array in enumerate(arrays):
+                self.assertEqual(read[f"arr_{number}"].tobytes(), array.tobytes())
+        peer.carried(NUMPY, "it writes npy, we read", len(arrays))
 
     @needs("npy")
     def test_objects_are_refused(self):

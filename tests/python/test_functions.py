@@ -92,6 +92,34 @@ def test_diff(model, tmp_path, tensors):
     assert not tc.diff(model, tmp_path / "n.npz", names="z*", atol=1).differences
 
 
+def test_diff_of_other_names_and_dtypes(tmp_path):
+    tc.save(tmp_path / "a.npz", {"model.w": np.float32([1, 1.5, -3])})
+    tc.save(tmp_path / "b.npz", {"w": np.float64([1, 1.5, -3.25])})
+    a, b = tmp_path / "a.npz", tmp_path / "b.npz"
+    for rename in ({"model.w": "w"}, lambda name: name[6:]):
+        assert [one.kind for one in tc.diff(a, b, rename=rename).differences] == ["dtype"]
+        (values,) = tc.diff(a, b, rename=rename, cast=True).differences
+        assert (values.name, values.kind, values.num_different, values.max_absolute) == ("w", "values", 1, 0.25)
+        report = tc.diff(a, b, rename=rename, rtol=0.1)
+        assert not report and (report.equal, report.within_tolerance, report.other_dtypes) == (0, 1, 1)
+
+
+def test_names_with_brackets_and_several_arrays(tmp_path):
+    tc.save(tmp_path / "m.npz", {"x[0]": np.ones(1), "x0": np.zeros(1)})
+    assert list(tc.load(tmp_path / "m.npz", names="x[0]")) == ["x[0]"]
+    with open(tmp_path / "many.npy", "wb") as file:
+        np.save(file, np.arange(3))
+        np.save(file, np.float32([1.5]))
+    loaded = tc.load(tmp_path / "many.npy")
+    assert {name: array.tolist() for name, array in loaded.items()} == {"arr_0": [0, 1, 2], "arr_1": [1.5]}
+
+
+def test_other_content_is_named(tmp_path):
+    (tmp_path / "m.safetensors").write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n")
+    with pytest.raises(tc.Error, match="git lfs pull"):
+        tc.open(tmp_path / "m.safetensors")
+
+
 def test_stats(tmp_path):
     values = np.array([0, 1, 2, np.nan, np.inf, 5], np.float32)
     tc.save(tmp_path / "m", {"v": values, "text": "x"})

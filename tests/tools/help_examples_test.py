@@ -70,6 +70,10 @@ class HelpExamples(Archives):
         self.good("convert", "--include=model.weight", self.path("weights"), self.path("a.tfrecord"))
         self.good("convert", "--include=dense/bias", self.path("weights"), self.path("b.tfrecord"))
         self.good("convert", "--include=dense/bias", self.path("weights"), self.path("bias.pb"))
+        for name in ("a.safetensors", "b.safetensors"):
+            self.good("convert", "--include=dense/bias", self.path("weights"), self.path(name))
+        self.good("convert", r"--rename=s/^model\.//", "--dtype=*=bfloat16", self.path("weights"),
+                  self.path("model-bfloat16.safetensors"))
         for folder in ("a", "b", "shards", "models", "bin", "run", "host"):
             os.mkdir(self.path(folder))
         for folder in ("a", "b"):

@@ -233,7 +233,7 @@ class Pipes(Base):
         self.good("convert", prefix, self.path("m.npz"))
         self.good("convert", prefix, self.path("m.safetensors"))
         self.good("convert", "--include", "dense/bias", prefix, self.path("m.npy"))
-        for name, what in (("m.npz", "a zip file, such as npz"), ("m.npy", "npy"), ("m.safetensors", "safetensors")):
+        for name, what in (("m.npz", "an npz file"), ("m.npy", "an npy file"), ("m.safetensors", "a safetensors file")):
             for command in (["ls", "-"], ["verify", "-"], ["convert", "-", self.path("x")], ["save", self.path("x")]):
                 with open(self.path(name), "rb") as stream:
                     done = subprocess.run([TOOL, *command], stdin=stream, capture_output=True, encoding="utf-8", timeout=60,
@@ -242,7 +242,7 @@ class Pipes(Base):
                                      + what + "\n")
         os.rename(self.path("m.npz"), self.path("m.tfrecord"))
         self.assert_one_line(run("ls", "--format", "records", self.path("m.tfrecord")), 1, "m.tfrecord: record at 0:",
-                             "the file looks like a zip file, such as npz")
+                             "the file looks like an npz file")
 
 
 class Paths(Base):

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/checkpoint/format/naming.h"
+#include "tensorcask/serialize/io/internal/content_hint.h"
 #include "tensorcask/serialize/io/internal/was_replaced.h"
 #include "tensorcask/tensor/base/bool_bytes.h"
 #include "tensorcask/tensor/base/checked_math.h"
@@ -78,8 +79,10 @@ absl::StatusOr<std::shared_ptr<const ByteSource>> DataFiles::FileOf(const Checkp
         open_.emplace(entry.shard, *std::move(opened)).first->second;  // of several threads that opened it, the first
   }
   if (!RangeFits(entry.offset, entry.stored_bytes, file->size_bytes())) {
-    return absl::DataLossError(absl::StrCat(file->name(), ": has ", file->size_bytes(), " bytes; ", entry.stored_bytes,
-                                            " at ", entry.offset, " are wanted"));
+    const absl::Status cut =
+        absl::DataLossError(absl::StrCat(file->name(), ": has ", file->size_bytes(), " bytes; ", entry.stored_bytes,
+                                         " at ", entry.offset, " are wanted (an incomplete download?)"));
+    return ExplainContent(cut, *file, "checkpoint");
   }
   return file;
 }

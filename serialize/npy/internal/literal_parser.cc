@@ -123,7 +123,9 @@ absl::Status LiteralParser::Escape(std::string* out) {
 
 absl::StatusOr<std::string> LiteralParser::String() {
   SkipSpace();
-  if (at_ == text_.size() || (text_[at_] != '\'' && text_[at_] != '"')) return Error("a string");
+  const auto is_quote = [&](size_t at) { return at < text_.size() && (text_[at] == '\'' || text_[at] == '"'); };
+  if (at_ < text_.size() && (text_[at_] == 'u' || text_[at_] == 'U') && is_quote(at_ + 1)) ++at_;
+  if (!is_quote(at_)) return Error("a string");
   const size_t start = at_;
   const char quote = text_[at_++];
   std::string out;

@@ -34,7 +34,7 @@ class LiteralParser {
   bool Consume(char c);
   absl::Status Expect(char c);
 
-  absl::StatusOr<std::string> String();  // 'a' or "a", with Python's escapes
+  absl::StatusOr<std::string> String();  // 'a', "a" or Python 2's u'a', with Python's escapes
   absl::StatusOr<bool> Bool();           // True or False
   absl::StatusOr<int64_t> Integer();     // decimal, not negative; 3L is 3
   absl::StatusOr<DimVector> Dims();      // (), (3,), (2, 3); no more than a shape has

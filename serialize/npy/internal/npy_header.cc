@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "tensorcask/serialize/npy/internal/literal_parser.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/endian.h"
@@ -29,6 +30,52 @@ constexpr NamedType kNamedTypes[] = {
     {"float8_e8m0fnu", 1}, {"float6_e2m3fn", 1},   {"float6_e3m2fn", 1}, {"float4_e2m1fn", 1},
     {"int4", 1},           {"uint4", 1},           {"int2", 1},          {"uint2", 1},
 };
+
+// What else np.dtype takes for a type, some of it only before NumPy 2, as a type code. Sizes are those of 64-bit Linux.
+struct OtherName {
+  absl::string_view name;
+  absl::string_view type;
+};
+constexpr OtherName kOtherNames[] = {
+    {"bool", "b1"},        {"bool_", "b1"},         {"bool8", "b1"},       {"byte", "i1"},
+    {"int8", "i1"},        {"short", "i2"},         {"int16", "i2"},       {"intc", "i4"},
+    {"int32", "i4"},       {"int", "i8"},           {"int_", "i8"},        {"int64", "i8"},
+    {"int0", "i8"},        {"long", "i8"},          {"longlong", "i8"},    {"intp", "i8"},
+    {"ubyte", "u1"},       {"uint8", "u1"},         {"ushort", "u2"},      {"uint16", "u2"},
+    {"uintc", "u4"},       {"uint32", "u4"},        {"uint", "u8"},        {"uint64", "u8"},
+    {"uint0", "u8"},       {"ulong", "u8"},         {"ulonglong", "u8"},   {"uintp", "u8"},
+    {"half", "f2"},        {"float16", "f2"},       {"single", "f4"},      {"float32", "f4"},
+    {"float", "f8"},       {"float_", "f8"},        {"double", "f8"},      {"float64", "f8"},
+    {"longdouble", "f16"}, {"longfloat", "f16"},    {"float128", "f16"},   {"csingle", "c8"},
+    {"complex64", "c8"},   {"singlecomplex", "c8"}, {"complex", "c16"},    {"complex_", "c16"},
+    {"cdouble", "c16"},    {"cfloat", "c16"},       {"complex128", "c16"}, {"clongdouble", "c32"},
+    {"clongfloat", "c32"}, {"longcomplex", "c32"},  {"complex256", "c32"}, {"bytes", "S0"},
+    {"bytes_", "S0"},      {"bytes0", "S0"},        {"string_", "S0"},     {"str", "U0"},
+    {"str_", "U0"},        {"str0", "U0"},          {"unicode", "U0"},     {"unicode_", "U0"},
+    {"void", "V0"},        {"void0", "V0"},         {"object", "O"},       {"object_", "O"},
+    {"object0", "O"},
+};
+// Those that may have a byte order.
+constexpr OtherName kLetters[] = {
+    {"?", "b1"},  {"b", "i1"},          {"h", "i2"},           {"i", "i4"}, {"l", "i8"},  {"q", "i8"}, {"p", "i8"},
+    {"n", "i8"},  {"B", "u1"},          {"H", "u2"},           {"I", "u4"}, {"L", "u8"},  {"Q", "u8"}, {"P", "u8"},
+    {"N", "u8"},  {"e", "f2"},          {"f", "f4"},           {"d", "f8"}, {"g", "f16"}, {"F", "c8"}, {"D", "c16"},
+    {"G", "c32"}, {"S", "S0"},          {"a", "S0"},           {"c", "S1"}, {"U", "U0"},  {"V", "V0"}, {"M", "M8"},
+    {"m", "m8"},  {"datetime64", "M8"}, {"timedelta64", "m8"},
+};
+
+// `type` as a type code if it is one of `names`; else the same.
+absl::string_view TypeCode(absl::Span<const OtherName> names, absl::string_view type) {
+  const auto found = std::find_if(names.begin(), names.end(), [&](const OtherName& one) { return one.name == type; });
+  return found == names.end() ? type : found->type;
+}
+
+// "datetime64[ns]", "M[ns]" is "M8[ns]".
+std::string TimeCode(absl::string_view type) {
+  const size_t unit = type.find('[');
+  if (unit == absl::string_view::npos) return std::string(TypeCode(kLetters, type));
+  return absl::StrCat(TypeCode(kLetters, type.substr(0, unit)), type.substr(unit));
+}
 
 // The sizes that NumPy has for a kind of number.
 bool IsNumpySize(char kind, uint64_t bytes) {
@@ -64,19 +111,19 @@ absl::StatusOr<NpyLeaf> ParseType(absl::string_view descr) {
     leaf.item_bytes = named.bytes;
     return leaf;
   }
-  absl::string_view rest = descr;
-  if (!rest.empty() && absl::string_view("<>|=").find(rest[0]) != absl::string_view::npos) {
-    leaf.big_endian = rest[0] == '>';
-    rest.remove_prefix(1);
+  absl::string_view type = TypeCode(kOtherNames, descr);
+  absl::string_view order;
+  if (!type.empty() && absl::string_view("<>|=").find(type[0]) != absl::string_view::npos) {
+    order = type.substr(0, 1);
+    leaf.big_endian = order == ">";
+    type.remove_prefix(1);
   }
+  const std::string code = TimeCode(type);
+  leaf.descr = absl::StrCat(order, code);
+  absl::string_view rest = code;
   if (rest.empty()) return BadType(descr);
   leaf.kind = rest[0] == 'a' ? 'S' : rest[0];
   rest.remove_prefix(1);
-  if (leaf.kind == '?' && rest.empty()) {
-    leaf.kind = 'b';
-    leaf.item_bytes = 1;
-    return leaf;
-  }
   if (absl::string_view("biufcSUVMmO").find(leaf.kind) == absl::string_view::npos) return BadType(descr);
   const size_t digits = std::find_if_not(rest.begin(), rest.end(), absl::ascii_isdigit) - rest.begin();
   if (leaf.kind == 'O') {  // "|O", and "|O8" of Python 2
@@ -190,7 +237,13 @@ absl::Status DescrParser::ParseField(int depth, absl::flat_hash_set<std::string>
   CASK_RETURN_IF_ERROR(parser_->Expect(','));
   CASK_ASSIGN_OR_RETURN(Record inner, Parse(depth + 1));
   if (parser_->Consume(',') && !parser_->Peek(')')) {
-    CASK_ASSIGN_OR_RETURN(const DimVector dims, parser_->Dims());
+    DimVector dims;
+    if (parser_->Peek('(')) {
+      CASK_ASSIGN_OR_RETURN(dims, parser_->Dims());
+    } else {
+      CASK_ASSIGN_OR_RETURN(const int64_t dim, parser_->Integer());
+      dims.push_back(dim);
+    }
     CASK_ASSIGN_OR_RETURN(inner, Repeat(std::move(inner), dims, field.name));
     parser_->Consume(',');
   }

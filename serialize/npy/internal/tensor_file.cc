@@ -144,7 +144,7 @@ absl::Status TensorFile::AddArray(absl::string_view key, absl::string_view membe
   } else if (available_bytes < header.data_bytes) {
     return absl::DataLossError(absl::StrCat("the file has ", available_bytes, " bytes of data; shape ",
                                             header.shape.ToString(), " of ", header.record_bytes, " bytes each needs ",
-                                            header.data_bytes));
+                                            header.data_bytes, " (an incomplete download?)"));
   } else if (available_bytes > header.data_bytes && !options_.allow_trailing_bytes) {
     return absl::DataLossError(absl::StrCat(available_bytes - header.data_bytes,
                                             " bytes behind the array (NpyReaderOptions::allow_trailing_bytes)"));

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -118,7 +117,7 @@ absl::Status Editor::Open(const std::string& path) {
   open_.parse.limits = options_.limits;
   open_.max_header_bytes = kMaxHeaderBytes;
   CASK_ASSIGN_OR_RETURN(model_, OpenModel(path, open_));
-  is_model_ = absl::EndsWith(model_->path, kIndexEnding);
+  is_model_ = model_->is_index;
   result_.notes = model_->notes;
   for (const SafetensorsEntry& entry : model_->entries) {
     if (!entry.alias_of.empty()) aliases_[entry.name] = entry.alias_of;

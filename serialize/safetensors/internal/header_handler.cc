@@ -288,7 +288,8 @@ absl::Status HeaderHandler::FinishTensor() {
   const uint64_t end = offsets_[1];
   if (begin > end || end > data_bytes_) {
     return Wrong(absl::StrCat("data_offsets is ", ListText(offsets_), begin > end ? ", which runs backwards" : "",
-                              "; the file has ", data_bytes_, " bytes of data"));
+                              "; the file has ", data_bytes_, " bytes of data",
+                              begin > end ? "" : " (an incomplete download?)"));
   }
   const absl::StatusOr<uint64_t> bytes = StoredBytes(entry.dtype, entry.shape);
   if (!bytes.ok()) return Wrong(bytes.status().message());

@@ -1,13 +1,16 @@
 #include "tensorcask/serialize/safetensors/internal/open_model.h"
 
+#include <algorithm>
 #include <array>
 #include <set>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/internal/content_hint.h"
 #include "tensorcask/serialize/io/internal/decode_quota.h"
 #include "tensorcask/serialize/io/internal/was_replaced.h"
 #include "tensorcask/serialize/safetensors/internal/alias_keys.h"
@@ -21,6 +24,8 @@
 
 namespace tensorcask::safetensors {
 namespace {
+
+constexpr absl::string_view kFormat = "safetensors";  // for ExplainContent
 
 absl::string_view TextOf(const TensorBuffer& buffer, size_t size_bytes) {
   return {static_cast<const char*>(buffer.data()), size_bytes};
@@ -81,7 +86,7 @@ class ShardOpener {
     shard.path = absl::StrCat(FolderOf(model_->path), "/", name);
     CASK_ASSIGN_OR_RETURN(shard.file, OpenFileSource(shard.path, options_.read));
     absl::StatusOr<Header> header = ReadHeader(*shard.file, options_);
-    if (!header.ok()) return Annotate(header.status(), shard.path);
+    if (!header.ok()) return ExplainContent(Annotate(header.status(), shard.path), *shard.file, kFormat);
     for (std::string& note : header->notes) AddNote(absl::StrCat(name, ": ", note), &model_->notes);
     for (const auto& [key, value] : header->metadata) {
       const auto [first, is_new] = model_->metadata.emplace(key, value);
@@ -137,8 +142,17 @@ class ShardOpener {
 
 constexpr int kMaxTries = 10;  // to open a model that is replaced meanwhile
 
-absl::StatusOr<std::unique_ptr<Model>> OpenIndexedFiles(const std::string& path, const ByteSource& file,
-                                                        const OpenOptions& options) {
+// An index is JSON text. One file of a model begins with a number below 2^40, and so has NUL bytes there.
+absl::StatusOr<bool> HasTextOfIndex(const ByteSource& file) {
+  std::array<char, kPrefixBytes> start;
+  const auto size = static_cast<size_t>(std::min<uint64_t>(start.size(), file.size_bytes()));
+  CASK_RETURN_IF_ERROR(file.ReadAt(0, absl::MakeSpan(start).first(size)));
+  const absl::string_view text(start.data(), size);
+  return absl::StartsWith(absl::StripLeadingAsciiWhitespace(text), "{") && !absl::StrContains(text, '\0');
+}
+
+absl::StatusOr<std::unique_ptr<Model>> OpenIndexedFiles(const ByteSource& file, const OpenOptions& options) {
+  const std::string& path = file.name();
   const uint64_t size = file.size_bytes();
   if (size > options.max_header_bytes) {
     return absl::ResourceExhaustedError(
@@ -148,9 +162,10 @@ absl::StatusOr<std::unique_ptr<Model>> OpenIndexedFiles(const std::string& path,
   CASK_RETURN_IF_ERROR(
       file.ReadAt(0, absl::MakeSpan(static_cast<char*>(text->mutable_data()), static_cast<size_t>(size))));
   absl::StatusOr<ModelIndex> index = ParseModelIndex(TextOf(*text, static_cast<size_t>(size)), options.parse);
-  if (!index.ok()) return Annotate(index.status(), path);
+  if (!index.ok()) return ExplainContent(Annotate(index.status(), path), file, kFormat);
   auto model = std::make_unique<Model>();
   model->path = path;
+  model->is_index = true;
   CASK_RETURN_IF_ERROR(ShardOpener(*std::move(index), options, model.get()).Run());
   absl::Status finished = FinishModel(options, model.get());
   if (!finished.ok()) return Annotate(finished, path);
@@ -161,7 +176,7 @@ absl::StatusOr<std::unique_ptr<Model>> OpenIndexedFiles(const std::string& path,
 absl::StatusOr<std::unique_ptr<Model>> OpenIndex(const std::string& path, const OpenOptions& options) {
   for (int i = 0; i < kMaxTries; ++i) {
     CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const ByteSource> file, OpenFileSource(path, options.read));
-    absl::StatusOr<std::unique_ptr<Model>> model = OpenIndexedFiles(path, *file, options);
+    absl::StatusOr<std::unique_ptr<Model>> model = OpenIndexedFiles(*file, options);
     if (!internal::WasReplaced(*file)) return model;
   }
   return absl::AbortedError(absl::StrCat(path, ": the model was replaced while it was read; open it again"));
@@ -180,8 +195,8 @@ absl::StatusOr<Header> ReadHeader(const ByteSource& file, const OpenOptions& opt
   const auto header_bytes = LoadLittleEndian<uint64_t>(prefix.data());
   const uint64_t rest = file.size_bytes() - kPrefixBytes;
   if (header_bytes > rest) {
-    return absl::DataLossError(
-        absl::StrCat("the header's length is ", header_bytes, "; the file has ", rest, " bytes behind it"));
+    return absl::DataLossError(absl::StrCat("the header's length is ", header_bytes, "; the file has ", rest,
+                                            " bytes behind it (an incomplete download?)"));
   }
   if (header_bytes > options.max_header_bytes) {
     return absl::ResourceExhaustedError(absl::StrCat("the header's length is ", header_bytes,
@@ -212,14 +227,15 @@ absl::StatusOr<std::unique_ptr<Model>> OpenModel(const std::string& path, const 
     file = OpenFileSource(path, options.read);
   }
   CASK_RETURN_IF_ERROR(file.status());
-  return OpenOneFile(*std::move(file), options);
+  CASK_ASSIGN_OR_RETURN(const bool is_index, HasTextOfIndex(**file));
+  return is_index ? OpenIndex(path, options) : OpenOneFile(*std::move(file), options);
 }
 
 absl::StatusOr<std::unique_ptr<Model>> OpenOneFile(std::shared_ptr<const ByteSource> file, const OpenOptions& options) {
   auto model = std::make_unique<Model>();
   model->path = file->name();
   absl::StatusOr<Header> header = ReadHeader(*file, options);
-  if (!header.ok()) return Annotate(header.status(), file->name());
+  if (!header.ok()) return ExplainContent(Annotate(header.status(), file->name()), *file, kFormat);
   model->shards.push_back({file->name(), std::move(file)});
   model->entries = std::move(header->entries);
   model->metadata = std::move(header->metadata);

@@ -34,6 +34,7 @@ struct Shard {
 
 struct Model {
   std::string path;
+  bool is_index = false;  // `path` is that of an index, which names the files
   std::vector<Shard> shards;
   std::vector<SafetensorsEntry> entries;  // as SafetensorsReader::entries
   std::map<std::string, std::string> metadata;

@@ -47,6 +47,10 @@ std::set<std::string> FilesOfModel(const std::string& index_path) {
   return names;
 }
 
+bool IsIndexName(absl::string_view name) {
+  return absl::StrContains(name, ".safetensors.index.") && absl::EndsWith(name, ".json");
+}
+
 bool IsShardName(absl::string_view name) {
   constexpr size_t kNumberBytes = 6;  // "-00001"
   const size_t of = name.rfind("-of-");
@@ -149,8 +153,9 @@ std::string WhyOthersMayUse(const std::string& path, const std::string& index_pa
     return "its folder cannot be listed";
   }
   for (const std::string& name : names) {
-    if (!absl::EndsWith(name, ".index.json") || name == LastName(index_path)) continue;
+    if (!absl::EndsWith(name, ".json") || name == LastName(index_path)) continue;
     const absl::StatusOr<ModelIndex> index = ReadIndex(absl::StrCat(folder, "/", name), open);
+    if (!index.ok() && !IsIndexName(name) && !absl::EndsWith(name, ".index.json")) continue;
     if (!index.ok()) return absl::StrCat(Quoted(name), " ", index.status().message());
     for (const auto& [tensor, file] : index->files) {
       if (file == LastName(path)) return absl::StrCat(Quoted(name), " lists it");

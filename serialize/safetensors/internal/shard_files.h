@@ -45,6 +45,9 @@ absl::StatusOr<ReplacedFiles> FindReplacedModel(const std::string& path, NewMode
 // The names of the files that the index at `index_path` lists; empty if it cannot be read. Reads 100 MB of it at most.
 std::set<std::string> FilesOfModel(const std::string& index_path);
 
+// Whether `name` is that of an index: "model.safetensors.index.json", "model.safetensors.index.fp16.json".
+bool IsIndexName(absl::string_view name);
+
 // Whether `name` is that of a shard: "model-00001-of-00003.safetensors", "model-00001-of-00003-r2.safetensors".
 bool IsShardName(absl::string_view name);
 

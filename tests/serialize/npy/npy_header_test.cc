@@ -15,6 +15,7 @@
 #include "tensorcask/serialize/npy/npy_types.h"
 #include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
@@ -109,7 +110,7 @@ std::vector<RejectCase> RejectCases() {
   StoreLittleEndian(uint32_t{0xffffffff}, &huge[8]);
   const std::string good = Text(f4, "(2, 3)");
   return {
-      {"Empty", "", Code::kDataLoss, "not an npy file"},
+      {"Empty", "", Code::kDataLoss, "this is an empty file"},
       {"Magic", "\x93NUMPX\1", Code::kDataLoss, "not an npy file"},
       {"Version4", File(good, "", 4), Code::kUnimplemented, "version 4.0"},
       {"NoLength", File(good).substr(0, 9), Code::kDataLoss, "not an npy file"},
@@ -121,7 +122,7 @@ std::vector<RejectCase> RejectCases() {
       {"Lambda", descr("lambda: 0"), Code::kDataLoss, "a string"},
       {"FString", descr("f'<f4'"), Code::kDataLoss, "a string"},
       {"CodeBehind", text(good + "; import os"), Code::kDataLoss, "the end of the header"},
-      {"TwoStrings", descr("'<f' '4'"), Code::kDataLoss, "unknown type"},
+      {"TwoStrings", descr("'<f' '4'"), Code::kDataLoss, "expected '}'"},
       {"Parentheses", shape(Many("(", 9000)), Code::kDataLoss, "a number"},
       {"Brackets", descr(Many("[", 50000)), Code::kDataLoss, "expected '('"},
       {"Structures", descr(Many("[('a', ", 9000)), Code::kDataLoss, "at most 16 structures"},
@@ -178,6 +179,79 @@ TEST(NpyHeader, RejectsWithCodeAndMessage) {
     EXPECT_THAT(status, StatusIs(reject.code, HasSubstr(reject.says)));
     EXPECT_THAT(std::string(status.message()), ::testing::StartsWith("a.npy: "));
   }
+}
+
+TEST(NpyHeader, OtherNamesOfTypesAreRead) {
+  const struct {
+    const char* descr;
+    DType dtype;
+    const char* code;
+  } kTypes[] = {
+      {"'float32'", DType::kFloat32, "f4"},
+      {"'f'", DType::kFloat32, "f4"},
+      {"u'<f4'", DType::kFloat32, "<f4"},
+      {"U\"<f4\"", DType::kFloat32, "<f4"},
+      {"'>d'", DType::kFloat64, ">f8"},
+      {"'float'", DType::kFloat64, "f8"},
+      {"'float_'", DType::kFloat64, "f8"},
+      {"'e'", DType::kFloat16, "f2"},
+      {"'b'", DType::kInt8, "i1"},
+      {"'?'", DType::kBool, "b1"},
+      {"'bool'", DType::kBool, "b1"},
+      {"'int'", DType::kInt64, "i8"},
+      {"'<l'", DType::kInt64, "<i8"},
+      {"'uintc'", DType::kUint32, "u4"},
+      {"'i04'", DType::kInt32, "i04"},
+      {"'complex'", DType::kComplex128, "c16"},
+      {"'F'", DType::kComplex64, "c8"},
+      {"'c'", DType::kString, "S1"},
+      {"'a5'", DType::kString, "a5"},
+      {"'str'", DType::kString, "U0"},
+      {"'datetime64[ns]'", DType::kInt64, "M8[ns]"},
+      {"'>m8'", DType::kInt64, ">m8"},
+      {"'<timedelta64[25s]'", DType::kInt64, "<m8[25s]"},
+  };
+  for (const auto& type : kTypes) {
+    ASSERT_OK_AND_ASSIGN(const NpyReader reader, Open(File(Text(type.descr, "(0,)"))));
+    EXPECT_EQ(reader.entries()[0].dtype, type.dtype) << type.descr;
+    EXPECT_EQ(reader.entries()[0].descr, type.code) << type.descr;
+  }
+  ASSERT_OK_AND_ASSIGN(const NpyReader fields,
+                       Open(File(Text("[(u'a','float32',2),(u'b','<d')]", "(1,)"), std::string(16, '\0'))));
+  EXPECT_EQ(fields.entries()[0].shape.ToString(), "[1,2]");
+  for (const char* descr :
+       {"'<float32'", "'Float32'", "'f4 '", "'i4,f8'", "'l8'", "'f4[D]'", "'[D]'", "''", "b'<f4'", "ur'<f4'", "u"}) {
+    EXPECT_THAT(Open(File(Text(descr, "(0,)"))), StatusIs(Code::kDataLoss)) << descr;
+  }
+}
+
+TEST(NpyHeader, SeveralArraysInOneFile) {
+  const std::string first = File(Text("'<f4'", "(2,)"), "aaaabbbb");
+  const std::string second = File(Text("[('x','<i4')]", "(1,)"), "cccc");
+  const std::string bytes = first + second + first;
+  ASSERT_OK_AND_ASSIGN(const NpyReader reader, Open(bytes));
+  std::vector<std::string> names;
+  for (const NpyEntry& entry : reader.entries()) names.push_back(entry.name);
+  EXPECT_THAT(names, ElementsAre("arr_0", "arr_1.x", "arr_2"));
+  ASSERT_OK_AND_ASSIGN(const Tensor x, reader.Read("arr_1.x"));
+  EXPECT_EQ(x.bytes(), "cccc");
+  ASSERT_OK_AND_ASSIGN(const Tensor last, reader.Read("arr_2"));
+  EXPECT_EQ(last.bytes(), "aaaabbbb");
+  ASSERT_OK_AND_ASSIGN(const TensorView mapped, reader.Map("arr_0"));
+  EXPECT_EQ(mapped.bytes(), "aaaabbbb");
+
+  EXPECT_THAT(Open(first + second.substr(0, 40)),
+              StatusIs(Code::kDataLoss, HasSubstr("a.npy: array arr_1: a header of")));
+  EXPECT_THAT(Open(bytes.substr(0, bytes.size() - 1)),
+              StatusIs(Code::kDataLoss, HasSubstr("array arr_2: the file has 7 bytes of data")));
+  EXPECT_THAT(Open(bytes + "tail"), StatusIs(Code::kDataLoss, HasSubstr("array arr_2: 4 bytes behind the array")));
+  NpyReaderOptions options;
+  options.allow_trailing_bytes = true;
+  ASSERT_OK_AND_ASSIGN(const NpyReader longer, Open(bytes + "tail", options));
+  EXPECT_EQ(longer.entries().size(), 3);
+  options = {};
+  options.limits.max_entries = 2;
+  EXPECT_THAT(Open(bytes, options), StatusIs(Code::kResourceExhausted, HasSubstr("max_entries")));
 }
 
 TEST(NpyHeader, TypesThatAreListedAndNotRead) {

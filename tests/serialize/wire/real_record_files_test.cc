@@ -63,7 +63,7 @@ TEST(RealRecordFiles, ReadCleanAndAreWrittenAlike) {
     const nlohmann::json facts = nlohmann::json::parse(ReadFileOrFail(folder + "expected.json"))[real.file];
     std::vector<std::string> records;
     if (facts["kind"] == "tfrecord_gzip") {
-      EXPECT_THAT(ReadAll(bytes, &records), StatusIs(Code::kDataLoss, HasSubstr("looks like gzip")));
+      EXPECT_THAT(ReadAll(bytes, &records), StatusIs(Code::kDataLoss, HasSubstr("looks like a gzip file")));
       bytes = Decompressed(bytes);
     }
     EXPECT_OK(ReadAll(bytes, &records));

@@ -149,7 +149,10 @@ const DamageCase kDamages[] = {
     {"DataChecksum", Header(3) + "abc" + std::string(4, '\0'), Code::kDataLoss, "the checksum of its data is"},
     {"PastTheLimit", Written({"head", "sixsix"}), Code::kResourceExhausted,
      "stream: record at 20: 6 bytes; max_message_bytes is 5"},
-    {"Gzip", std::string("\x1f\x8b\x08\0\0\0\0\0\0\0\0\0", 12), Code::kDataLoss, "; the file looks like gzip"},
+    {"Gzip", std::string("\x1f\x8b\x08\0\0\0\0\0\0\0\0\0", 12), Code::kDataLoss,
+     "; the file looks like a gzip file: decompress it first (gunzip)"},
+    {"Zlib", std::string("\x78\x9c\xed\x97\x3b\x0e\xc2\x30\0\0\0\0", 12), Code::kDataLoss,
+     "; the file looks like a file compressed with zlib: decompress it first"},
 };
 INSTANTIATE_TEST_SUITE_P(Damages, RecordsReject, ::testing::ValuesIn(kDamages),
                          [](const auto& info) { return std::string(info.param.name); });
