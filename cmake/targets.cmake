@@ -741,6 +741,7 @@ tensorcask_room(archive
     serialize/archive/record_stream.cc
     serialize/archive/records_format.cc
     serialize/archive/safetensors_format.cc
+    serialize/archive/salvage.cc
     serialize/archive/save_load.cc
     serialize/archive/summarize.cc
     serialize/archive/tensorproto_format.cc
@@ -774,6 +775,7 @@ tensorcask_room(archive
     serialize/archive/record_stream.h
     serialize/archive/records_format.h
     serialize/archive/safetensors_format.h
+    serialize/archive/salvage.h
     serialize/archive/save_load.h
     serialize/archive/summarize.h
     serialize/archive/tensor_blocks.h
@@ -7188,6 +7190,19 @@ tensorcask_script_test(tests_tools_mutate_test
     tests/tools
   TIMEOUT
     60)
+
+tensorcask_script_test(tests_tools_one_bad_part_test
+  FILES
+    tests/tools/one_bad_part_test.py
+    tests/tools/tool_testing.py
+    tests/support/case_report.py
+  PROGRAMS
+    tools_tensorcask
+    tools/tensorcask
+  PACKAGE
+    tests/tools
+  TIMEOUT
+    300)
 
 tensorcask_script_test(tests_tools_replace_test
   FILES

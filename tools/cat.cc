@@ -35,11 +35,11 @@ absl::StatusOr<ExitCode> Cat(const Flags& flags, Console& console) {
   NoteOverlooked("cat", *input, console);
   CASK_RETURN_IF_ERROR(CheckMatched(flags.include, {input.get()}));
   NoteAllUnmatched("cat", "--exclude ", flags.exclude, input->entries(), console);
-  CASK_RETURN_IF_ERROR(input->CheckFiles());
+  CASK_ASSIGN_OR_RETURN(const std::vector<const ArchiveEntry*> selected,
+                        SelectReadable("cat", *input, flags.include, flags.exclude, flags.allow_loss, console));
   CatchInterrupts();
   DescriptorSink sink(STDOUT_FILENO, "stdout", [] { return !Interrupted(); });
   RecordWriter writer(&sink);
-  const std::vector<const ArchiveEntry*> selected = SelectEntries(input->entries(), flags.include, flags.exclude);
   ProgressLine progress(console, ElementBytes(selected));
   uint64_t bytes = 0;
   for (size_t i = 0; i < selected.size(); ++i) {
@@ -69,7 +69,7 @@ Action DeclareCat(CLI::App& app) {
   app.add_option("GLOB", flags->include, "Only tensors with names that match: dense/*");
   AddExcludeOption(app, &flags->exclude);
   app.add_flag("--allow-loss", flags->allow_loss,
-               "Leave out metadata that cannot be read, and the name in the metadata if it differs");
+               "Leave out tensors and metadata that cannot be read, and the name in the metadata if it differs");
   AddInputOptions(app, &flags->input);
   app.footer(
       "Writes records in TensorFlow's framing (TFRecord). Each record is a TensorProto with name, strides and "

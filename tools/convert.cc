@@ -244,8 +244,9 @@ Action DeclareConvert(CLI::App& app) {
       ->allow_extra_args(false);
   AddMetadataOptions(app, &flags->sets, &flags->unsets);
   app.add_flag("--allow-loss", flags->allow_loss,
-               "Leave out what DST cannot hold: metadata, strides, imaginary parts, tensors of a dtype; "
-               "each is listed. npy and npz get float8 and other dtypes that NumPy lacks as opaque elements (V1)");
+               "Leave out what DST cannot hold: metadata, strides, imaginary parts, tensors of a dtype, and tensors "
+               "that cannot be read; each is listed. npy and npz get float8 and other dtypes that NumPy lacks as opaque "
+               "elements (V1)");
   app.add_flag("--dry-run", flags->dry_run, "Only check, and print what would be written and removed");
   app.footer(
       "Large tensors are copied in blocks, so memory does not depend on their size. A tensor must fit in memory if it\n"

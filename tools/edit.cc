@@ -40,6 +40,7 @@ struct Flags {
   std::vector<std::string> remove;  // globs
   std::string output;
   bool dry_run = false;
+  bool lenient = false;
 };
 
 absl::StatusOr<ArchiveEdits> ParseEdits(const Flags& flags) {
@@ -138,6 +139,7 @@ absl::StatusOr<ExitCode> Edit(const Flags& flags, Console& console) {
   FileEditOptions options;
   options.output = flags.output;
   options.dry_run = true;
+  options.lenient = flags.lenient;
   CASK_ASSIGN_OR_RETURN(ArchiveEditReport report, EditOrExplain(flags, edits, options));
   if (!flags.renames.empty() && report.renamed.empty()) {
     return Misuse(absl::StrCat("--rename ", absl::StrJoin(flags.renames, " --rename "), " changes no name"));
@@ -186,6 +188,8 @@ Action DeclareEdit(CLI::App& app) {
   app.add_option("-o,--output", flags->output, "Write the result to this new file or checkpoint; PATH stays as it is")
       ->type_name("PATH");
   app.add_flag("--dry-run", flags->dry_run, "Only print what would change");
+  app.add_flag("--lenient", flags->lenient,
+               "Accept a safetensors or npz file that breaks a rule in a known, harmless way, and say what it breaks");
   app.footer(
       "Values stay the same, bit by bit. After a crash, PATH is the complete old file or the complete new one:\n"
       "  checkpoint   only the index is written anew. The bytes of removed tensors stay in the data files. Refused:\n"

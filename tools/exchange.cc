@@ -97,8 +97,8 @@ absl::StatusOr<ExitCode> Send(const SendFlags& flags, Console& console) {
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> input, OpenInput(flags.path, flags.input));
   NoteOverlooked("send", *input, console);
   CASK_RETURN_IF_ERROR(CheckMatched(flags.include, {input.get()}));
-  const std::vector<const ArchiveEntry*> selected = SelectEntries(input->entries(), flags.include, flags.exclude);
-  CASK_RETURN_IF_ERROR(input->CheckFiles());
+  CASK_ASSIGN_OR_RETURN(const std::vector<const ArchiveEntry*> selected,
+                        SelectReadable("send", *input, flags.include, flags.exclude, flags.allow_loss, console));
   CatchInterrupts();
   CASK_ASSIGN_OR_RETURN(Channel channel, ConnectToListening(flags.socket.path, "recv", flags.socket.timeout()));
   const StopWatch watch([&] { channel.Shutdown(); });
@@ -266,7 +266,11 @@ absl::StatusOr<ExitCode> Serve(const ServeFlags& flags, Console& console) {
     if (!named.name.empty() && !absl::EndsWith(named.name, "/")) source.prefix += "/";
     CASK_ASSIGN_OR_RETURN(source.archive, OpenInput(named.path, flags.input));
     NoteOverlooked("serve", *source.archive, console);
-    CASK_RETURN_IF_ERROR(source.archive->CheckFiles());
+    for (const ArchiveEntry& entry : source.archive->entries()) {
+      const absl::Status status = source.archive->CheckReadable(entry);
+      if (status.ok()) continue;
+      console.err << "tensorcask serve: not served: " << EscapeControls(status.message()) << '\n';
+    }
     sources.push_back(std::move(source));
   }
   const absl::StatusOr<std::unique_ptr<TensorService>> service = TensorService::Create(std::move(sources));

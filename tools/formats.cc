@@ -81,6 +81,7 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenInput(const std::string& path
   CASK_ASSIGN_OR_RETURN(read.base, OpenBase(options.base));
   read.refuse_unreadable_metadata = options.refuse_unreadable_metadata;
   read.lenient = options.lenient;
+  read.verify_checksums = !options.ignore_checksums;
   read.keep_entries = options.keep_entries;
   read.opaque_dtype = options.opaque_dtype;
   read.read.file_system = options.files;

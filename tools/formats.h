@@ -32,9 +32,10 @@ std::vector<std::string> FormatNames();        // of Formats(): what --format ta
 std::vector<std::string> TargetFormatNames();  // what --to takes: those that can be written
 
 struct InputOptions {
-  std::string format;    // one of FormatNames(); "": recognize it
-  std::string base;      // the path of the base checkpoint of deltas; "": none
-  bool lenient = false;  // accept known, harmless breaches of a format's rules
+  std::string format;             // one of FormatNames(); "": recognize it
+  std::string base;               // the path of the base checkpoint of deltas; "": none
+  bool lenient = false;           // accept known, harmless breaches of a format's rules
+  bool ignore_checksums = false;  // ArchiveReaderOptions::verify_checksums is false
   // Otherwise a tensor whose metadata cannot be read is listed, and ArchiveReader::Read gives its elements.
   bool refuse_unreadable_metadata = false;
   bool keep_entries = true;                 // as ArchiveReaderOptions::keep_entries

@@ -79,6 +79,9 @@ struct Details {
 
 Details ReadDetails(const ArchiveReader& input, const ArchiveEntry& info, const Flags& flags) {
   Details details;
+  const bool is_known =
+      info.read_status.ok() || info.dtype != DType::kInvalid || absl::IsUnimplemented(info.read_status);
+  if (!is_known) details.status = input.CheckReadable(info);  // its dtype and shape are asked for
   if (flags.checksum) {
     const absl::StatusOr<Tensor> tensor = input.Read(info.name);
     if (tensor.ok()) details.crc32 = absl::StrFormat("%08x", ElementCrc32(*tensor));
@@ -107,7 +110,8 @@ Json ToJson(const ArchiveEntry& info, const Details& details) {
   SetJsonTexts("attributes", details.metadata.attributes, &tensor);
   if (!details.crc32.empty()) tensor["crc32"] = details.crc32;
   if (!info.alias_of.empty()) SetJsonText("alias_of", info.alias_of, &tensor);
-  if (!details.status.ok()) tensor["error"] = JsonText(InToolWords(details.status.message()));
+  const absl::Status& error = details.status.ok() ? info.read_status : details.status;
+  if (!error.ok()) tensor["error"] = JsonText(InToolWords(error.message()));
   return tensor;
 }
 
@@ -121,7 +125,10 @@ std::string HowStored(const ArchiveEntry& info) {
   if (info.decoded_bytes.value_or(0) > 0) {
     return absl::StrCat(info.encoding, ", ", Ratio(info.stored_bytes, *info.decoded_bytes));
   }
-  if (info.pieces > 0) return absl::StrCat(info.encoding, " in ", info.pieces);
+  if (info.pieces > 0) {
+    return absl::StrCat(info.encoding, " in ", info.pieces,
+                        absl::IsFailedPrecondition(info.read_status) ? ", incomplete" : "");
+  }
   if (!info.strides.empty()) return absl::StrCat(info.encoding, ", strides [", absl::StrJoin(info.strides, ","), "]");
   return info.encoding;
 }

@@ -230,7 +230,7 @@ absl::StatusOr<std::unique_ptr<TensorService>> TensorService::Create(std::vector
             absl::StrCat("two tensors are called ", Quoted(name),
                          "; give a file a name of its own: NAME=PATH serves it as NAME/..."));
       }
-      infos.emplace_back(name, &info);
+      if (info.read_status.ok()) infos.emplace_back(name, &info);  // the others may have no dtype
     }
   }
   std::sort(infos.begin(), infos.end());

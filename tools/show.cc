@@ -83,6 +83,8 @@ absl::StatusOr<ExitCode> Show(const Flags& flags, bool has_name, bool has_slice,
                          ElementBytes(*entry) > kLargeBytes && input->CanReadInBlocks(*entry);
   TensorSlice slice;
   if (has_slice) {
+    const bool has_parts = absl::IsFailedPrecondition(entry->read_status);
+    if (!has_parts) CASK_RETURN_IF_ERROR(input->CheckReadable(*entry));
     CASK_ASSIGN_OR_RETURN(slice, ParseSliceText(flags.slice, entry->shape));
   }
   CASK_ASSIGN_OR_RETURN(const Tensor tensor, has_slice   ? input->ReadSlice(name, slice)

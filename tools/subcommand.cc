@@ -11,11 +11,13 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/archive/convert.h"
 #include "tensorcask/serialize/archive/internal/similar_names.h"
 #include "tensorcask/serialize/payload/payload_header.h"
 #include "tensorcask/tensor/base/glob.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tensor/dtype.h"
 
 namespace tensorcask::tools {
@@ -66,6 +68,24 @@ void NoteAllUnmatched(absl::string_view command, absl::string_view option, const
   }
 }
 
+absl::StatusOr<std::vector<const ArchiveEntry*>> SelectReadable(absl::string_view command, const ArchiveReader& input,
+                                                                const std::vector<std::string>& include,
+                                                                const std::vector<std::string>& exclude,
+                                                                bool allow_loss, Console& console) {
+  std::vector<const ArchiveEntry*> readable;
+  for (const ArchiveEntry* const entry : SelectEntries(input.entries(), include, exclude)) {
+    const absl::Status status = input.CheckReadable(*entry);
+    if (status.ok()) {
+      readable.push_back(entry);
+    } else if (allow_loss) {
+      console.err << "tensorcask " << command << ": lost: " << EscapeControls(status.message()) << '\n';
+    } else {
+      return AppendToMessage(status, "; --allow-loss leaves the tensor out");
+    }
+  }
+  return readable;
+}
+
 std::string NoSuchDType(const std::string& word) {
   constexpr int64_t kMaxNumber = 127;
   static constexpr std::pair<absl::string_view, absl::string_view> kOtherNames[] = {
@@ -105,6 +125,9 @@ void AddInputOptions(CLI::App& app, InputOptions* options) {
       ->check(is_number, "")
       ->type_name("DTYPE");
   AddBaseOption(app, &options->base);
+  if (app.get_name() == "verify") return;
+  app.add_flag("--ignore-checksums", options->ignore_checksums,
+               "Read tensors whose checksum does not match, too: of a file that another program changed in place");
 }
 
 void AddBaseOption(CLI::App& app, std::string* base) {

@@ -53,7 +53,15 @@ void NoteOverlooked(absl::string_view command, const ArchiveReader& input, Conso
 void NoteAllUnmatched(absl::string_view command, absl::string_view option, const std::vector<std::string>& globs,
                       const std::vector<ArchiveEntry>& entries, Console& console);
 
-// Options that several commands share: --format and --base for commands that read; --to, --level, --alignment,
+// The tensors to copy: SelectEntries. One that cannot be read (ArchiveEntry::read_status) is an error, or with
+// `allow_loss` left out with a line on console.err.
+absl::StatusOr<std::vector<const ArchiveEntry*>> SelectReadable(absl::string_view command, const ArchiveReader& input,
+                                                                const std::vector<std::string>& include,
+                                                                const std::vector<std::string>& exclude,
+                                                                bool allow_loss, Console& console);
+
+// Options that several commands share: --format, --base and --ignore-checksums for commands that read; --to, --level,
+// --alignment,
 // --no-checksums, --shard-size and --overwrite for commands that write; --include and --exclude for commands that
 // choose tensors.
 void AddInputOptions(CLI::App& app, InputOptions* options);

@@ -28,6 +28,7 @@ struct Flags {
   std::vector<std::string> paths;
   InputOptions input;
   bool json = false;
+  bool names = false;  // of all deltas for which the base is not the right one
 };
 
 bool IsWhole(const ArchiveCensus& census) {
@@ -81,6 +82,9 @@ void PrintCensus(const std::string& path, const ArchiveCensus& census, Console& 
     console.out << ", " << census.without_base << (census.without_base == 1 ? " delta" : " deltas")
                 << " not checked without the base (--base PATH)";
   }
+  if (census.incomplete > 0) {
+    console.out << ", " << census.incomplete << " incomplete: the file has only parts, which are whole";
+  }
   if (census.not_checked > 0) console.out << ", " << census.not_checked << " of a kind that cannot be checked yet";
   console.out << '\n';
 }
@@ -102,6 +106,7 @@ void AddCensus(const ArchiveCensus& census, Json damage, Json* json) {
   (*json)["past_limit"] = census.past_limit;
   (*json)["without_base"] = census.without_base;
   (*json)["not_checked"] = census.not_checked;
+  (*json)["incomplete"] = census.incomplete;
   (*json)["damage"] = std::move(damage);
   (*json)["notes"] = Json::array();
   for (const std::string& note : census.notes) (*json)["notes"].push_back(JsonText(InToolWords(note)));
@@ -112,13 +117,19 @@ absl::StatusOr<ExitCode> Verify(const Flags& flags, Console& console) {
   Json document = {{"files", Json::array()}};
   for (const std::string& path : flags.paths) {
     Json damage = Json::array();
+    int64_t not_readable = 0;
     const absl::StatusOr<ArchiveCensus> census = VerifyOne(path, flags.input, console, [&](const ArchiveDamage& found) {
       if (flags.json) {
         damage.push_back(ToJson(found));
-      } else {
-        PrintDamage(found, console);
+        return;
       }
+      // With a wrong base that is each tensor.
+      const bool is_first = !absl::IsFailedPrecondition(found.status) || not_readable++ == 0;
+      if (is_first || flags.names) PrintDamage(found, console);
     });
+    if (not_readable > 1 && !flags.names) {
+      console.out << "not readable: " << not_readable - 1 << " more for a reason of this kind (--names lists all)\n";
+    }
     if (!census.ok()) {  // the other files are verified all the same
       console.err << "tensorcask verify: " << EscapeControls(census.status().message()) << '\n';
     } else if (!flags.json) {
@@ -150,11 +161,13 @@ Action DeclareVerify(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   app.add_option("PATH", flags->paths, "Checkpoint prefixes or .index files, or other files")->required();
   app.add_flag("--json", flags->json, "One JSON document");
+  app.add_flag("--names", flags->names, "Print a line for each delta that the base given with --base does not fit");
   AddInputOptions(app, &flags->input);
   app.footer(
       "Reports a tensor as whole only after all its bytes were read and checked. Prints each damaged tensor with its "
       "file and offset, "
-      "then a line for each PATH. Exit 1 if anything is damaged or past a limit, or if a delta could not be "
+      "then a line for each PATH that can be opened. Of deltas that do not fit the base, only the first is printed "
+      "without --names. Exit 1 if anything is damaged or past a limit, or if a delta could not be "
       "checked because --base is missing or is another checkpoint. Entries of a kind that this version only lists "
       "(variants from machines of the other byte order, forms of later versions) are counted separately. Of a tensor "
       "that is stored in "

@@ -19,8 +19,8 @@
 #include "tensorcask/python/src/text.h"
 #include "tensorcask/serialize/archive/archive.h"
 #include "tensorcask/serialize/archive/convert.h"
+#include "tensorcask/serialize/archive/salvage.h"
 #include "tensorcask/serialize/archive/save_load.h"
-#include "tensorcask/serialize/checkpoint/salvage.h"
 #include "tensorcask/tensor/base/quote.h"
 
 namespace nb = nanobind;
@@ -39,7 +39,6 @@ VerifyReport Verify(nb::handle path, nb::handle format, nb::handle base) {
   const std::unique_ptr<ArchiveReader> archive = Open(FromOpenArguments(path, format, base, false));
   VerifyReport report;
   report.census = Take(WithoutGil([&]() -> absl::StatusOr<ArchiveCensus> {
-    if (absl::Status status = archive->CheckFiles(); !status.ok()) return status;
     return archive->VerifyAll([&](const ArchiveDamage& damage) { report.damage.push_back(damage); });
   }));
   return report;
@@ -147,8 +146,8 @@ std::vector<DTypeRule> FromDTypes(nb::handle dtypes) {
 
 nb::object Convert(nb::handle source, nb::handle destination, nb::handle include, nb::handle exclude, nb::handle rename,
                    nb::handle dtypes, bool allow_loss, nb::handle format, nb::handle level, nb::handle base, bool sync,
-                   bool overwrite, uint64_t alignment, bool checksums, nb::handle threads, bool dry_run) {
-  const std::unique_ptr<ArchiveReader> archive = Open(FromOpenArguments(source, nb::none(), base, false));
+                   bool overwrite, uint64_t alignment, bool checksums, bool verify, nb::handle threads, bool dry_run) {
+  const std::unique_ptr<ArchiveReader> archive = Open(FromOpenArguments(source, nb::none(), base, false, verify));
   const std::string path = FromPath(destination);
   const ArchiveFormat& target = TargetFormat(path, format);
   ConvertOptions options;
@@ -198,7 +197,7 @@ void DefineConvert(nb::module_& m) {
       nb::arg("rename").none() = nb::none(), nb::arg("dtypes").none() = nb::none(), nb::arg("allow_loss") = false,
       nb::arg("format").none() = nb::none(), nb::arg("level") = "stored", nb::arg("base").none() = nb::none(),
       nb::arg("sync") = true, nb::arg("overwrite") = false, nb::arg("alignment") = 64, nb::arg("checksums") = true,
-      nb::arg("threads").none() = nb::none(), nb::arg("dry_run") = false,
+      nb::arg("verify") = true, nb::arg("threads").none() = nb::none(), nb::arg("dry_run") = false,
       nb::sig("def convert(source: str | os.PathLike[str], destination: str | os.PathLike[str], *, "
               "include: str | collections.abc.Iterable[str] | None = None, "
               "exclude: str | collections.abc.Iterable[str] | None = None, "
@@ -206,16 +205,17 @@ void DefineConvert(nb::module_& m) {
               "list[str] | tuple[str, ...] | None = None, dtypes: object = None, allow_loss: bool = False, "
               "format: str | None = None, level: str = 'stored', "
               "base: str | os.PathLike[str] | None = None, sync: bool = True, overwrite: bool = False, "
-              "alignment: int = 64, checksums: bool = True, threads: int | None = None, dry_run: bool = False) "
+              "alignment: int = 64, checksums: bool = True, verify: bool = True, "
+              "threads: int | None = None, dry_run: bool = False) "
               "-> dict[str, typing.Any]"),
       "Copies the tensors of a file into another file, of any format, in bounded memory.\n\n"
       "``include`` and ``exclude`` are shell patterns of names; ``rename`` is a function of the old name, a "
       "mapping, or one or several rules: ``old=new``, or ``s/REGEX/TEXT/`` as ``sed -E`` has it; ``dtypes`` is a "
       "dtype for all tensors, or a mapping of patterns to dtypes. A floating or complex dtype "
       "goes to floating and complex tensors only, unless the pattern begins with a kind: ``'int:*step'``, ``bool:``, "
-      "``float:``, ``complex:``, ``quantized:``, ``any:``. With ``allow_loss`` what the format cannot hold, or an "
-      "imaginary part, is left out, and the result says what; otherwise it is a ValueError. The other arguments are "
-      "those of ``save``. Returns ``tensors``, ``bytes``, ``file_bytes``, ``losses``, which also lists tensors that "
+      "``float:``, ``complex:``, ``quantized:``, ``any:``. With ``allow_loss`` what the format cannot hold, what "
+      "cannot be read and imaginary parts are left out, and the result says what; otherwise it is a ValueError. "
+      "``verify`` is that of ``open``, the other arguments are those of ``save``. Returns ``tensors``, ``bytes``, ``file_bytes``, ``losses``, which also lists tensors that "
       "became numbers of another kind, ``removed`` (the files of the replaced model that were removed: beside the "
       "destination only files that its old index lists) and ``notes``. With ``dry_run`` all checks are made that need "
       "no elements, nothing is written, and ``removed`` has what would be removed. A file that is read is not removed: "
@@ -232,18 +232,17 @@ void DefineConvert(nb::module_& m) {
 nb::object Salvage(nb::handle source, nb::handle destination, nb::handle base, bool overwrite, bool sync) {
   const std::string from = FromPath(source);
   const std::string to = FromPath(destination);
-  CheckpointReaderOptions read;
+  ArchiveReaderOptions read;
   read.read.file_system = InterruptibleFiles();
   read.base = OpenBase(FromPathOrNone(base));
-  CheckpointWriterOptions write;
+  ArchiveWriterOptions write;
   write.overwrite = overwrite;
   write.sync = sync;
-  const SalvageReport report =
-      Take(WithoutGil([&] { return SalvageCheckpoint(from, to, read, write, [] { return KeepGoing(); }); }));
+  const ArchiveFormat& target = *Take(FormatForName(to, Formats()));
+  const ArchiveSalvage report = Take(
+      WithoutGil([&] { return SalvageArchive(from, to, target, Formats(), read, write, [] { return KeepGoing(); }); }));
   nb::list lost;
-  for (const CheckpointDamage& one : report.lost) {
-    lost.append(nb::cast(ArchiveDamage{one.tensor, one.file, one.offset, one.status}));
-  }
+  for (const ArchiveDamage& one : report.lost) lost.append(nb::cast(one));
   nb::list unverified;
   for (const std::string& name : report.unverified) unverified.append(ToText(name));
   nb::dict result;
@@ -259,7 +258,8 @@ void DefineSalvage(nb::module_& m) {
         nb::sig("def salvage(source: str | os.PathLike[str], destination: str | os.PathLike[str], *, "
                 "base: str | os.PathLike[str] | None = None, overwrite: bool = False, sync: bool = True) "
                 "-> dict[str, typing.Any]"),
-        "Saves the intact tensors of a damaged checkpoint as a new one; writes nothing if all is lost.\n\n"
+        "Saves the intact tensors of a damaged file as a new one; writes nothing if all is lost.\n\n"
+        "Any format; the extension of ``destination`` names that of the new file. "
         "Returns ``saved`` (their number), ``unverified`` (names of saved tensors whose name and shape no checksum "
         "confirms) and ``lost`` (a list of Damage). Raises FileExistsError without ``overwrite``.\n\n"
         "    >>> import numpy as np, tensorcask as tc\n"

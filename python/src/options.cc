@@ -39,12 +39,13 @@ ArchiveFormats Formats() {
   return formats->list();
 }
 
-OpenArguments FromOpenArguments(nb::handle path, nb::handle format, nb::handle base, bool lenient) {
+OpenArguments FromOpenArguments(nb::handle path, nb::handle format, nb::handle base, bool lenient, bool verify) {
   OpenArguments arguments;
   arguments.path = FromPath(path);
   if (!format.is_none()) arguments.format = FromText(format, "format");
   arguments.base = FromPathOrNone(base);
   arguments.lenient = lenient;
+  arguments.verify = verify;
   return arguments;
 }
 
@@ -53,6 +54,7 @@ std::unique_ptr<ArchiveReader> Open(const OpenArguments& arguments) {
     ArchiveReaderOptions options;
     options.format = arguments.format;
     options.lenient = arguments.lenient;
+    options.verify_checksums = arguments.verify;
     options.read.file_system = InterruptibleFiles();
     absl::StatusOr<std::shared_ptr<const BaseLookup>> base = OpenBaseCheckpoint(arguments.base);
     if (!base.ok()) return base.status();

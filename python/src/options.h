@@ -26,8 +26,10 @@ struct OpenArguments {
   std::string format;  // "": recognize it
   std::string base;    // the path of a checkpoint; "": none
   bool lenient = false;
+  bool verify = true;  // ArchiveReaderOptions::verify_checksums
 };
-OpenArguments FromOpenArguments(nanobind::handle path, nanobind::handle format, nanobind::handle base, bool lenient);
+OpenArguments FromOpenArguments(nanobind::handle path, nanobind::handle format, nanobind::handle base, bool lenient,
+                                bool verify = true);
 
 // Opens without the GIL. Throws the exceptions of the module.
 std::unique_ptr<ArchiveReader> Open(const OpenArguments& arguments);

@@ -102,8 +102,8 @@ std::vector<const ArchiveEntry*> Choose(const OpenFile& file, nb::handle names) 
 }
 
 nb::dict Load(nb::handle path, nb::handle names, bool mmap, bool as_tensor, nb::handle format, nb::handle base,
-              bool lenient, nb::handle threads) {
-  const Reader reader(FromOpenArguments(path, format, base, lenient));
+              bool lenient, bool verify, nb::handle threads) {
+  const Reader reader(FromOpenArguments(path, format, base, lenient, verify));
   const OpenFile& file = *reader.file();
   const std::vector<const ArchiveEntry*> chosen = Choose(file, names);
   LoadOptions options;
@@ -320,18 +320,20 @@ void DefineReader(nb::module_& m) {
   DefineReaderClass(m);
   m.def(
       "open",
-      [](nb::handle path, nb::handle format, nb::handle base, bool lenient) {
-        return Reader(FromOpenArguments(path, format, base, lenient));
+      [](nb::handle path, nb::handle format, nb::handle base, bool lenient, bool verify) {
+        return Reader(FromOpenArguments(path, format, base, lenient, verify));
       },
       nb::arg("path"), nb::kw_only(), nb::arg("format").none() = nb::none(), nb::arg("base").none() = nb::none(),
-      nb::arg("lenient") = false,
+      nb::arg("lenient") = false, nb::arg("verify") = true,
       nb::sig(
           "def open(path: str | os.PathLike[str], *, format: str | None = None, base: str | os.PathLike[str] | None "
-          "= None, lenient: bool = False) -> Reader"),
+          "= None, lenient: bool = False, verify: bool = True) -> Reader"),
       "Opens a file with tensors; reads its index alone.\n\n"
       "``path`` is a file or the prefix of a checkpoint, or a folder with one of them. The content tells the format; "
       "``format`` names it where it cannot. ``base`` is the checkpoint that deltas were made against. ``lenient`` "
-      "accepts known, harmless breaches of a format's rules.\n\n"
+      "accepts known, harmless breaches of a format's rules. Without ``verify`` tensors are read although their "
+      "checksum "
+      "does not match, as in a file that another program changed in place.\n\n"
       "Raises FileNotFoundError, and ValueError (DataLossError, InvalidArgumentError) for a file that is damaged or "
       "has no tensors.\n\n"
       "    >>> import numpy as np, tensorcask as tc\n"
@@ -340,10 +342,11 @@ void DefineReader(nb::module_& m) {
       "    ...     print(list(reader), reader.entry('w').shape, reader['w'][1])\n"
       "    ['w'] (2, 2) [0. 1.]\n");
   m.def("load_tensors", &Load, nb::arg("path"), nb::arg("names").none(), nb::arg("mmap"), nb::arg("as_tensor"),
-        nb::arg("format").none(), nb::arg("base").none(), nb::arg("lenient"), nb::arg("threads").none(),
+        nb::arg("format").none(), nb::arg("base").none(), nb::arg("lenient"), nb::arg("verify"),
+        nb::arg("threads").none(),
         nb::sig(
             "def load_tensors(path: object, names: object, mmap: bool, as_tensor: bool, format: object, base: object, "
-            "lenient: bool, threads: object) -> dict[str, typing.Any]"));
+            "lenient: bool, verify: bool, threads: object) -> dict[str, typing.Any]"));
 }
 
 }  // namespace tensorcask::python

@@ -19,6 +19,7 @@ def load(
     format: "str | None" = None,
     base: "str | os.PathLike[str] | None" = None,
     lenient: bool = False,
+    verify: bool = True,
     threads: "int | None" = None,
 ) -> "dict[str, typing.Any]":
     """Loads tensors of a file into a dict, in the order of the file.
@@ -28,7 +29,7 @@ def load(
     ``tensorcask.Tensor``). 'torch' and 'jax' import that framework (MissingFrameworkError, which is an ImportError, if
     that fails) and hand it the memory through DLPack, without a copy; ``device`` then moves the tensors. With ``mmap``
     arrays are read-only memory of the file where the format allows that; the file must not change. ``format``,
-    ``base`` and ``lenient`` are those of ``open``.
+    ``base``, ``lenient`` and ``verify`` are those of ``open``.
 
     bfloat16, float8 and integers below 8 bits come as dtypes of ml_dtypes if the program has imported that, else as
     integers of the same width; ``Reader.entry`` tells the name of the dtype. Strings come as arrays of bytes objects.
@@ -39,7 +40,7 @@ def load(
     ['a/kernel']
     """
     convert = to_framework(framework, device)
-    tensors = _native.load_tensors(path, names, mmap, framework != "numpy", format, base, lenient, threads)
+    tensors = _native.load_tensors(path, names, mmap, framework != "numpy", format, base, lenient, verify, threads)
     return {name: convert(tensor) for name, tensor in tensors.items()}
 
 

@@ -29,7 +29,10 @@ struct ArchiveEntry {
   std::optional<int> shard;               // the file that has the elements, if the archive has several
   std::optional<uint64_t> offset;         // in that file, bytes
   std::string alias_of;                   // not empty: this is another name of the tensor `alias_of`
-  absl::Status read_status;               // not OK: the tensor is only listed, and Read returns this error
+  // Not OK: the tensor is only listed, and every Read of it fails for this reason. Unimplemented: a dtype or form that
+  // this version does not know. FailedPrecondition: the file has only parts of it, which ReadSlice returns. DataLoss:
+  // its file, member or record is missing or damaged; what is not known of it (dtype, shape) is kInvalid and [].
+  absl::Status read_status;
 };
 
 // The bytes of the elements in memory, UINT64_MAX if that overflows. For strings: the stored bytes, or the decoded

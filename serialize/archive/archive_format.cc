@@ -44,4 +44,11 @@ absl::StatusOr<FileEditResult> ArchiveFormat::Edit(const std::string& path, cons
       absl::StrCat(path, ": a file of format ", name(), " is not edited; convert it to a file with other names"));
 }
 
+absl::StatusOr<ArchiveSalvage> ArchiveFormat::Salvage(const std::string& path, const std::string& /*to*/,
+                                                      const ArchiveReaderOptions& /*read*/,
+                                                      const ArchiveWriterOptions& /*write*/,
+                                                      const std::function<bool()>& /*keep_going*/) const {
+  return absl::NotFoundError(absl::StrCat(path, ": format ", name(), " has no salvage of its own"));
+}
+
 }  // namespace tensorcask

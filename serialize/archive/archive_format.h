@@ -13,6 +13,7 @@
 #define TENSORCASK_SERIALIZE_ARCHIVE_ARCHIVE_FORMAT_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -49,6 +50,9 @@ struct ArchiveReaderOptions {
   bool keep_entries = true;
   // Accepts known, harmless deviations from the rules of a format.
   bool lenient = false;
+  // False: elements are read although their checksum does not match, as when another program changed them in place.
+  // VerifyAll compares all checksums all the same.
+  bool verify_checksums = true;
   // npy and npz: the dtype of elements that the file calls opaque (NpyReaderOptions::opaque_dtype).
   DType opaque_dtype = DType::kInvalid;
   // The memory of the list of tensors, of all archives that have the same budget; null: this archive has its own.
@@ -92,6 +96,14 @@ struct ArchiveTraits {
   bool optional_checksums = false;  // ArchiveWriterOptions::checksums
   bool has_signature = true;        // false: only the extension or the user can tell the format
   bool is_prefix = false;           // a path is the common beginning of the names of several files
+};
+
+// What a salvage saved, and what not (salvage.h).
+struct ArchiveSalvage {
+  int64_t saved = 0;  // tensors
+  // Names of saved tensors whose name and shape no checksum confirms (checkpoint/salvage.h).
+  std::vector<std::string> unverified;
+  std::vector<ArchiveDamage> lost;  // empty: all was saved
 };
 
 // What ArchiveFormat::Recognizes looks at.
@@ -139,6 +151,12 @@ class ArchiveFormat {
   // whose archives are not edited (the default).
   virtual absl::StatusOr<FileEditResult> Edit(const std::string& path, const FileEdits& edits,
                                               const FileEditOptions& options) const;
+  // Saves what is whole of the archive at `path`, which may be too damaged to open, to another one of this format, as
+  // SalvageArchive says (salvage.h). Errors: NotFound if there is no such archive, and for formats whose archives Open
+  // lists unless all is lost (the default): a copy of what can be read salvages them.
+  virtual absl::StatusOr<ArchiveSalvage> Salvage(const std::string& path, const std::string& to,
+                                                 const ArchiveReaderOptions& read, const ArchiveWriterOptions& write,
+                                                 const std::function<bool()>& keep_going) const;
 };
 
 using ArchiveFormats = absl::Span<const ArchiveFormat* const>;

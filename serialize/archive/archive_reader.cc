@@ -35,6 +35,10 @@ absl::StatusOr<const ArchiveEntry*> ArchiveReader::Find(absl::string_view name) 
   return absl::NotFoundError(absl::StrCat(path(), ": no tensor ", Quoted(name), archive::DidYouMean(name, names)));
 }
 
+absl::Status ArchiveReader::CheckReadable(const ArchiveEntry& entry) const {
+  return Annotate(entry.read_status, absl::StrCat(path(), ": tensor ", Quoted(entry.name)));
+}
+
 absl::Status ArchiveReader::ReadInto(absl::string_view name, TensorView* out) const {
   CASK_ASSIGN_OR_RETURN(const Tensor tensor, Read(name));
   return Annotate(Copy(tensor, out), absl::StrCat(path(), ": tensor ", Quoted(name)));
@@ -86,10 +90,12 @@ std::string archive::NoChecksums(absl::string_view path, int64_t count) {
 
 absl::StatusOr<ArchiveCensus> ArchiveReader::VerifyAll(absl::FunctionRef<void(const ArchiveDamage&)> report) const {
   constexpr uint64_t kBlockBytes = uint64_t{8} << 20;
+  constexpr int64_t kMaxNotes = 8;
   ArchiveCensus census;
   int64_t without_checksum = 0;
   for (const ArchiveEntry& entry : entries()) {
     const absl::Status status = [&]() -> absl::Status {
+      CASK_RETURN_IF_ERROR(CheckReadable(entry));
       if (entry.has_metadata) CASK_RETURN_IF_ERROR(Metadata(entry.name).status());
       CASK_ASSIGN_OR_RETURN(const std::unique_ptr<TensorBlocks> blocks, ReadBlocks(entry, kBlockBytes));
       while (true) {
@@ -103,6 +109,7 @@ absl::StatusOr<ArchiveCensus> ArchiveReader::VerifyAll(absl::FunctionRef<void(co
       without_checksum += !has_names() && entry.encoding == "plain";  // of a message; a record has a checksum
     } else if (absl::IsUnimplemented(status)) {
       ++census.not_checked;
+      if (census.not_checked <= kMaxNotes && !entry.read_status.ok()) census.notes.emplace_back(status.message());
     } else {
       ++census.damaged;
       report({entry.name, path(), entry.offset.value_or(0), status});

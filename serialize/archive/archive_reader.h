@@ -51,6 +51,7 @@ struct ArchiveCensus {
   int64_t not_readable = 0;        // deltas for which the given base is not the right one
   int64_t past_limit = 0;          // tensors that were not checked because of a limit; they may be whole
   int64_t not_checked = 0;         // tensors of a kind that this version only lists
+  int64_t incomplete = 0;          // tensors of which the file has only parts; these are whole
   int64_t without_base = 0;        // deltas whose stored bytes are whole, and whose base is not given
   std::vector<std::string> notes;  // sentences about unusual but harmless findings
 };
@@ -109,8 +110,8 @@ class ArchiveReader {
   // The paths of the files that it reads, first the one that lists the others. By default {path()}.
   virtual std::vector<std::string> files() const { return {path()}; }
   virtual int num_shards() const { return 1; }  // of files with elements
-  // Errors: DataLoss, naming the first file that is missing.
-  virtual absl::Status CheckFiles() const { return absl::OkStatus(); }
+  // ArchiveEntry::read_status, with the names of file and tensor. Requires: `entry` is one of this archive.
+  absl::Status CheckReadable(const ArchiveEntry& entry) const;
   // Sentences about unusual but harmless things in the file: the broken rules that ArchiveReaderOptions::lenient
   // accepted, and what is not a tensor and so is not read.
   virtual std::vector<std::string> notes() const { return {}; }

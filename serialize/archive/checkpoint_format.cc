@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -20,6 +21,7 @@
 #include "tensorcask/serialize/archive/internal/sliced_blocks.h"
 #include "tensorcask/serialize/checkpoint/internal/edit_index.h"
 #include "tensorcask/serialize/checkpoint/reader.h"
+#include "tensorcask/serialize/checkpoint/salvage.h"
 #include "tensorcask/serialize/checkpoint/state_file.h"
 #include "tensorcask/serialize/checkpoint/writer.h"
 #include "tensorcask/serialize/io/byte_source.h"
@@ -33,6 +35,8 @@
 #include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
+#include "tensorcask/tensor/shape.h"
+#include "tensorcask/tensor/slice.h"
 
 namespace tensorcask {
 namespace {
@@ -76,11 +80,29 @@ std::vector<std::string> LatestPaths(const std::string& folder, const std::strin
   return {absl::StrCat(folder, "/", latest), here};
 }
 
+// Why the tensor is only listed, as far as the index tells.
+absl::Status StatusByIndex(const CheckpointEntry& entry) {
+  if (entry.form == EntryForm::kUnknown) {
+    return absl::UnimplementedError("has a dtype that this version does not know");
+  }
+  if (entry.slices.empty()) return absl::OkStatus();
+  int64_t stored = 0;  // the pieces do not overlap, or reading reports it
+  for (const TensorSlice& slice : entry.slices) {
+    const absl::StatusOr<TensorShape> shape = slice.Apply(entry.shape);
+    if (shape.ok()) stored += std::min(shape->num_elements(), entry.shape.num_elements() - stored);
+  }
+  if (stored == entry.shape.num_elements()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("is incomplete: the checkpoint has ", stored, " of its ",
+                                                    entry.shape.num_elements(),
+                                                    " elements, in parts that can be read one by one"));
+}
+
 ArchiveEntry ToArchiveEntry(const CheckpointEntry& from) {
   ArchiveEntry entry;
   entry.name = from.name;
   entry.dtype = from.dtype;
   entry.shape = from.shape;
+  entry.read_status = StatusByIndex(from);
   entry.encoding = std::string(EntryFormName(from.form));
   if (from.payload != nullptr) {
     absl::StrAppend(&entry.encoding, " ", PayloadLevelName(static_cast<PayloadLevel>(from.payload->level)),
@@ -100,6 +122,27 @@ ArchiveEntry ToArchiveEntry(const CheckpointEntry& from) {
 bool IsVersionOne(const CheckpointReader& reader) {
   return reader.num_shards() == 1 && reader.DataPath(0) == reader.prefix();
 }
+
+// Which data files are missing.
+class MissingFiles {
+ public:
+  explicit MissingFiles(const CheckpointReader& reader) : reader_(reader) {}
+
+  // DataLoss if the data file is missing.
+  const absl::Status& Check(int shard) {
+    const auto [found, is_new] = files_.try_emplace(shard);
+    const std::string path = is_new ? reader_.DataPath(shard) : "";
+    if (is_new && !IsFile(path)) {
+      found->second = absl::DataLossError(absl::StrCat(path, ": is missing; the index names ", reader_.num_shards(),
+                                                       reader_.num_shards() == 1 ? " data file" : " data files"));
+    }
+    return found->second;
+  }
+
+ private:
+  const CheckpointReader& reader_;
+  std::map<int, absl::Status> files_;  // by shard
+};
 
 // The checksum covers the bytes in the file, which are swapped in a file of a big-endian machine.
 bool HasBigEndianChecksum(Tensor tensor, const CheckpointEntry& stored) {
@@ -128,12 +171,16 @@ absl::StatusOr<std::vector<ArchiveEntry>> ListEntries(const std::string& path, c
   constexpr uint64_t kIndexMultiple = 16;
   DecodeQuota quota = DecodeQuota::ForUnbacked(limits, kIndexMultiple * IndexBytes(path));
   std::vector<ArchiveEntry> entries;
+  MissingFiles files(reader);
   absl::Status within;
   const absl::Status listed = reader.ForEachEntry([&](const CheckpointEntry& entry) {
     const auto rank = static_cast<uint64_t>(entry.shape.rank());
     within = quota.Charge(sizeof(ArchiveEntry) + kNameCopies * entry.name.size() + rank * sizeof(int64_t));
-    if (within.ok()) entries.push_back(ToArchiveEntry(entry));
-    return within;
+    if (!within.ok()) return within;
+    entries.push_back(ToArchiveEntry(entry));
+    // The pieces of a sliced tensor may lie in any file: reading them tells.
+    if (entry.slices.empty()) entries.back().read_status.Update(files.Check(entry.shard));
+    return absl::OkStatus();
   });
   if (!within.ok()) return Annotate(within, absl::StrCat(reader.prefix(), ": the list of its tensors"));
   CASK_RETURN_IF_ERROR(listed);
@@ -148,13 +195,14 @@ class CheckpointArchiveReader final : public ArchiveReader {
     read.read = options.read;
     read.limits = options.limits;
     read.base = options.base;
+    if (!options.verify_checksums) read.verify = Verify::kNever;
     CASK_ASSIGN_OR_RETURN(CheckpointReader reader, CheckpointReader::Open(path, read));
     std::vector<ArchiveEntry> entries;
     if (options.keep_entries) {
       CASK_ASSIGN_OR_RETURN(entries, ListEntries(path, reader, options.limits));
     }
     return std::unique_ptr<ArchiveReader>(
-        new CheckpointArchiveReader(path, std::move(reader), options.keep_entries, std::move(entries)));
+        new CheckpointArchiveReader(path, std::move(reader), options, std::move(entries)));
   }
 
   absl::string_view format() const override { return "checkpoint"; }
@@ -203,7 +251,7 @@ class CheckpointArchiveReader final : public ArchiveReader {
       return reader_.ReadSliceInto(name, slice, out);
     };
     functions.check = [this, stored](uint32_t crc) -> absl::Status {
-      if (MaskCrc32c(crc) == stored.masked_crc32c) return absl::OkStatus();
+      if (!verify_ || MaskCrc32c(crc) == stored.masked_crc32c) return absl::OkStatus();
       absl::StatusOr<Tensor> whole = reader_.Read(stored.name);
       const absl::Status read = whole.status();
       if (read.ok() && crc == Crc32c(whole->bytes()) && HasBigEndianChecksum(*std::move(whole), stored)) {
@@ -232,6 +280,13 @@ class CheckpointArchiveReader final : public ArchiveReader {
     census.damaged = static_cast<int64_t>(damaged.size());
     census.whole = found.whole;
     census.not_checked = found.not_checked;
+    // Their parts are whole.
+    const absl::Status listed = reader_.ForEachEntry([&](const CheckpointEntry& entry) {
+      census.incomplete += absl::IsFailedPrecondition(StatusByIndex(entry)) && damaged.count(entry.name) == 0;
+      return absl::OkStatus();
+    });
+    if (!listed.ok()) census.incomplete = 0;  // damage of the index, which is reported above
+    census.whole -= census.incomplete;
     census.without_base = found.without_base;
     census.notes = found.notes;
     return census;
@@ -244,25 +299,20 @@ class CheckpointArchiveReader final : public ArchiveReader {
     return files;
   }
   int num_shards() const override { return reader_.num_shards(); }
-  absl::Status CheckFiles() const override {
-    for (int shard = 0; shard < reader_.num_shards(); ++shard) {
-      const std::string path = reader_.DataPath(shard);
-      if (!IsFile(path)) {
-        return absl::DataLossError(absl::StrCat(path, ": is missing; the index names ", reader_.num_shards(),
-                                                reader_.num_shards() == 1 ? " data file" : " data files"));
-      }
-    }
-    return absl::OkStatus();
-  }
 
  private:
-  CheckpointArchiveReader(std::string path, CheckpointReader reader, bool has_entries,
+  CheckpointArchiveReader(std::string path, CheckpointReader reader, const ArchiveReaderOptions& options,
                           std::vector<ArchiveEntry> entries)
-      : path_(std::move(path)), reader_(std::move(reader)), has_entries_(has_entries), entries_(std::move(entries)) {}
+      : path_(std::move(path)),
+        reader_(std::move(reader)),
+        has_entries_(options.keep_entries),
+        verify_(options.verify_checksums),
+        entries_(std::move(entries)) {}
 
   const std::string path_;
   const CheckpointReader reader_;
   const bool has_entries_;
+  const bool verify_;
   const std::vector<ArchiveEntry> entries_;
 };
 
@@ -398,6 +448,28 @@ absl::StatusOr<std::unique_ptr<ArchiveWriter>> CheckpointArchiveFormat::Create(
 absl::StatusOr<FileEditResult> CheckpointArchiveFormat::Edit(const std::string& path, const FileEdits& edits,
                                                              const FileEditOptions& options) const {
   return checkpoint::EditCheckpoint(path, edits, options);
+}
+
+absl::StatusOr<ArchiveSalvage> CheckpointArchiveFormat::Salvage(const std::string& path, const std::string& to,
+                                                                const ArchiveReaderOptions& read,
+                                                                const ArchiveWriterOptions& write,
+                                                                const std::function<bool()>& keep_going) const {
+  CheckpointReaderOptions from;
+  from.read = read.read;
+  from.limits = read.limits;
+  from.base = read.base;
+  CheckpointWriterOptions into;
+  into.overwrite = write.overwrite;
+  into.sync = write.sync;
+  CASK_ASSIGN_OR_RETURN(SalvageReport report,
+                        SalvageCheckpoint(path, std::string(absl::StripSuffix(to, ".index")), from, into, keep_going));
+  ArchiveSalvage salvage;
+  salvage.saved = report.saved;
+  salvage.unverified = std::move(report.unverified);
+  for (CheckpointDamage& one : report.lost) {
+    salvage.lost.push_back({std::move(one.tensor), std::move(one.file), one.offset, std::move(one.status)});
+  }
+  return salvage;
 }
 
 }  // namespace tensorcask

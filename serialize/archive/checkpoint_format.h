@@ -3,6 +3,7 @@
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_CHECKPOINT_FORMAT_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_CHECKPOINT_FORMAT_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,6 +34,9 @@ class CheckpointArchiveFormat final : public ArchiveFormat {
                                                         const ArchiveWriterOptions& options) const override;
   absl::StatusOr<FileEditResult> Edit(const std::string& path, const FileEdits& edits,
                                       const FileEditOptions& options) const override;
+  absl::StatusOr<ArchiveSalvage> Salvage(const std::string& path, const std::string& to,
+                                         const ArchiveReaderOptions& read, const ArchiveWriterOptions& write,
+                                         const std::function<bool()>& keep_going) const override;
 };
 
 }  // namespace tensorcask

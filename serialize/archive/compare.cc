@@ -296,6 +296,9 @@ void ComparePair(const ArchiveReader& a, const ArchiveReader& b, const CompareOp
   const bool by_value = options.cast || options.relative_tolerance > 0 || options.absolute_tolerance > 0;
   if (pair->a == nullptr || pair->b == nullptr) {
     difference.kind = pair->a == nullptr ? Kind::kOnlyInB : Kind::kOnlyInA;
+  } else if (!pair->a->read_status.ok() || !pair->b->read_status.ok()) {  // their dtypes may be unknown
+    difference.kind = Kind::kUnreadable;
+    difference.status = !pair->a->read_status.ok() ? a.CheckReadable(*pair->a) : b.CheckReadable(*pair->b);
   } else if (pair->a->dtype != pair->b->dtype && !(by_value && AreNumbers(pair->a->dtype, pair->b->dtype))) {
     difference.kind = Kind::kDType;
   } else if (pair->a->shape != pair->b->shape) {

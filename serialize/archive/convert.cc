@@ -35,7 +35,6 @@ namespace {
 constexpr char kAllowLossHint[] = "; ConvertOptions::allow_loss ";
 
 bool Holds(const ArchiveFormat& target, DType dtype) {
-  if (dtype == DType::kInvalid) return false;  // the source itself cannot read the tensor
   if (dtype == DType::kString) return target.traits().strings;
   return target.HoldsDType(dtype);
 }
@@ -106,7 +105,7 @@ class Planner {
       DTypeRule named = rule;
       named.glob = archive::NamesFirst({rule.glob}, item->source->entries())[0];
       if (!named.Takes(item->from->name, item->from->dtype)) continue;
-      if (rule.dtype == item->from->dtype) return absl::OkStatus();
+      if (rule.dtype == item->from->dtype || !item->from->read_status.ok()) return absl::OkStatus();
       if (ElementSize(rule.dtype) == 0 || ElementSize(item->from->dtype) == 0) {
         return absl::InvalidArgumentError(absl::StrCat("tensor ", Quoted(item->from->name), ": ",
                                                        DTypeName(item->from->dtype), " cannot be converted to ",
@@ -119,13 +118,19 @@ class Planner {
     return absl::OkStatus();
   }
 
-  // What the target cannot hold of one tensor. A tensor that it cannot hold at all has one loss, kDType or kTensor.
+  // What the target cannot hold of one tensor. A tensor that is lost as a whole has one loss (IsWholeTensor).
   std::vector<ConvertLoss> Losses(ConversionItem* item) const {
     using Kind = ConvertLoss::Kind;
     std::vector<ConvertLoss> losses;
     const std::string tensor = absl::StrCat(item->source->path(), ": tensor ", Quoted(item->from->name));
+    if (const absl::Status status = item->source->CheckReadable(*item->from); !status.ok()) {
+      losses.push_back({Kind::kNotReadable, item->from->name, std::string(status.message())});
+      return losses;
+    }
     if (!Holds(target_, item->to.dtype) && !target_.HoldsOpaquely(item->to.dtype)) {
-      losses.push_back({Kind::kDType, item->from->name, WhyNotHeld(*item, tensor)});
+      losses.push_back({Kind::kDType, item->from->name,
+                        absl::StrCat(tensor, " is ", DTypeName(item->to.dtype), ", which ", target_.name_with_article(),
+                                     " file cannot hold")});
       return losses;
     }
     if (absl::Status held = CheckTensor(*item); !held.ok()) {
@@ -160,15 +165,6 @@ class Planner {
     return losses;
   }
 
-  std::string WhyNotHeld(const ConversionItem& item, absl::string_view tensor) const {
-    if (item.to.dtype == DType::kInvalid) {  // the source cannot read it and says why
-      const absl::Status status = item.source->Read(item.from->name).status();
-      if (!status.ok()) return std::string(status.message());
-    }
-    return absl::StrCat(tensor, " is ", DTypeName(item.to.dtype), ", which ", target_.name_with_article(),
-                        " file cannot hold");
-  }
-
   bool KeepsMetadata(const ConversionItem& item) const {
     if (traits_.metadata) return true;
     const absl::StatusOr<TensorMetadata> metadata = item.source->Metadata(item.from->name);
@@ -194,7 +190,8 @@ class Planner {
 
   static bool IsWholeTensor(const std::vector<ConvertLoss>& losses) {
     using Kind = ConvertLoss::Kind;
-    return !losses.empty() && (losses[0].kind == Kind::kDType || losses[0].kind == Kind::kTensor);
+    return !losses.empty() &&
+           (losses[0].kind == Kind::kNotReadable || losses[0].kind == Kind::kDType || losses[0].kind == Kind::kTensor);
   }
 
   static absl::Status Refuse(const std::vector<ConvertLoss>& losses) {

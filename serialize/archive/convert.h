@@ -72,7 +72,8 @@ struct ConvertOptions {
   FileMetadata set_metadata;
   std::set<std::string> unset_metadata;
   // Leaves out what the target cannot hold, instead of failing: metadata, strides, the imaginary parts of numbers that
-  // become real, and tensors whose dtype, name, shape or strings it cannot hold. Tensors of a dtype that it holds
+  // become real, and tensors whose dtype, name, shape or strings it cannot hold, and tensors that the source
+  // only lists (ArchiveEntry::read_status). Tensors of a dtype that it holds
   // opaquely (ArchiveFormat::HoldsOpaquely) lose only the name of their dtype.
   bool allow_loss = false;
   uint64_t block_bytes = uint64_t{1} << 20;  // small enough for the cache that processors share
@@ -88,6 +89,7 @@ struct ConvertOptions {
 // One thing that the target does not get.
 struct ConvertLoss {
   enum class Kind {
+    kNotReadable,  // a tensor that the source only lists (ArchiveEntry::read_status)
     kDType,        // a tensor whose dtype the target cannot hold
     kTensor,       // a tensor whose name, shape or strings it cannot hold
     kDTypeName,    // the name of a dtype

@@ -61,6 +61,7 @@ class DecodedArchive final : public ArchiveReader {
  private:
   absl::StatusOr<const DecodedTensor*> Lookup(absl::string_view name) const {
     CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const entry, Find(name));
+    CASK_RETURN_IF_ERROR(CheckReadable(*entry));
     return &tensors_[entry - entries_.data()];
   }
 

@@ -76,6 +76,7 @@ absl::StatusOr<ArchiveEditReport> EditArchive(const std::string& path, const Arc
   ArchiveReaderOptions read;
   read.read.file_system = options.file_system;
   read.limits = options.limits;
+  read.lenient = options.lenient;
   CASK_ASSIGN_OR_RETURN(std::unique_ptr<ArchiveReader> archive, OpenArchive(path, formats, read));
   CASK_ASSIGN_OR_RETURN(const ArchiveFormat* const format, FindFormat(archive->format(), formats));
   ArchiveEditReport report;

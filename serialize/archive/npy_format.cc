@@ -38,6 +38,7 @@ NpyReaderOptions ToReaderOptions(const ArchiveReaderOptions& options) {
   read.limits = options.limits;
   read.allow_trailing_bytes = options.lenient;
   read.allow_odd_bools = options.lenient;
+  read.verify_checksums = options.verify_checksums;
   read.opaque_dtype = options.opaque_dtype;
   return read;
 }
@@ -48,6 +49,7 @@ ArchiveEntry ToArchiveEntry(const NpyEntry& from) {
   entry.dtype = from.dtype;
   entry.shape = from.shape;
   entry.encoding = !from.readable.ok() ? "not readable" : from.deflated ? "deflated" : "plain";
+  entry.read_status = from.readable;
   entry.has_metadata = !from.metadata.IsDefault();
   entry.stored_bytes = from.stored_bytes;
   if (from.deflated) {
@@ -87,17 +89,20 @@ class NpyArchiveReader final : public ArchiveReader {
                                                              const ArchiveReaderOptions& options) {
     NpyReaderOptions read = ToReaderOptions(options);
     read.list_object_arrays = kIsNpz;
+    read.list_damaged_members = kIsNpz;
     const std::shared_ptr<ListingBudget> listing =
         options.listing != nullptr ? options.listing : std::make_shared<ListingBudget>(options.limits);
     read.listing = listing;
     CASK_ASSIGN_OR_RETURN(Reader reader, Reader::Open(path, read));
     const auto is_readable = [](const NpyEntry& entry) { return entry.readable.ok(); };
     if (std::none_of(reader.entries().begin(), reader.entries().end(), is_readable)) {
-      read.listing = nullptr;           // it has been charged
-      read.list_object_arrays = false;  // an archive of nothing but Python objects is refused, with the reason
+      read.listing = nullptr;  // it has been charged
+      // An archive of nothing that can be read is refused, with the reason.
+      read.list_object_arrays = false;
+      read.list_damaged_members = false;
       CASK_RETURN_IF_ERROR(Reader::Open(path, read).status());
     }
-    std::unique_ptr<NpyArchiveReader> archive(new NpyArchiveReader(path, std::move(reader)));
+    std::unique_ptr<NpyArchiveReader> archive(new NpyArchiveReader(path, std::move(reader), options.verify_checksums));
     CASK_RETURN_IF_ERROR(archive->List(listing.get()));
     return std::unique_ptr<ArchiveReader>(std::move(archive));
   }
@@ -175,7 +180,7 @@ class NpyArchiveReader final : public ArchiveReader {
       absl::StatusOr<std::unique_ptr<NpyStream>> stream = reader_.OpenStream(stored->name);
       if (stream.ok()) return StreamBlocks(entry, block_bytes, *std::move(stream));
       if (!absl::IsUnimplemented(stream.status()) || stored->deflated) return stream.status();
-      CASK_RETURN_IF_ERROR(reader_.Verify(stored->name));  // slices are not verified
+      if (verify_) CASK_RETURN_IF_ERROR(reader_.Verify(stored->name));  // slices are not verified
     }
     return ArchiveReader::ReadBlocks(entry, block_bytes);
   }
@@ -217,7 +222,8 @@ class NpyArchiveReader final : public ArchiveReader {
   }
 
  private:
-  NpyArchiveReader(std::string path, Reader reader) : path_(std::move(path)), reader_(std::move(reader)) {}
+  NpyArchiveReader(std::string path, Reader reader, bool verify)
+      : path_(std::move(path)), reader_(std::move(reader)), verify_(verify) {}
 
   absl::Status List(ListingBudget* budget) {
     const std::vector<NpyEntry>& stored = reader_.entries();
@@ -244,6 +250,7 @@ class NpyArchiveReader final : public ArchiveReader {
 
   const std::string path_;
   const Reader reader_;
+  const bool verify_;
   std::vector<ArchiveEntry> entries_;
   std::vector<uint32_t> stored_;  // the number of each in the file
 };

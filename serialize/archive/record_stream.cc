@@ -7,11 +7,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/serialize/io/internal/atomic_publish.h"
+#include "tensorcask/serialize/io/internal/decode_quota.h"
 #include "tensorcask/serialize/wire/codec_options.h"
 #include "tensorcask/serialize/wire/tensor_records.h"
 #include "tensorcask/tensor/base/memory_pages.h"
@@ -33,11 +35,12 @@ uint64_t MachineBytes() { return internal::MachineMemoryBytes().value_or(uint64_
 
 }  // namespace
 
-RecordReaderOptions ArchiveRecordsFrom(uint64_t offset, uint64_t max_bytes) {
+RecordReaderOptions ArchiveRecordsFrom(uint64_t offset, uint64_t max_bytes, bool verify_data) {
   RecordReaderOptions options;
   options.offset = offset;
   options.limits.max_message_bytes = static_cast<int64_t>(std::min({max_bytes, MachineBytes(), uint64_t{INT64_MAX}}));
   options.max_total_bytes = max_bytes;
+  options.verify_data = verify_data;
   return options;
 }
 
@@ -67,9 +70,9 @@ absl::StatusOr<TensorMetadata> AttachName(const std::string& name, TensorMetadat
 }
 
 NamedRecordReader::NamedRecordReader(std::unique_ptr<ByteStream> stream, std::shared_ptr<const BaseLookup> base,
-                                     bool skip_unreadable_metadata, uint64_t max_bytes)
+                                     bool skip_unreadable_metadata, uint64_t max_bytes, bool verify_data)
     : limits_(ArchiveRecordsFrom(0, max_bytes).limits),
-      reader_(std::move(stream), ArchiveRecordsFrom(0, max_bytes)),
+      reader_(std::move(stream), ArchiveRecordsFrom(0, max_bytes, verify_data)),
       base_(std::move(base)),
       skip_unreadable_metadata_(skip_unreadable_metadata) {}
 
@@ -88,13 +91,40 @@ absl::StatusOr<std::optional<NamedRecord>> NamedRecordReader::Next() {
   options.base = base_;
   options.skip_unreadable_metadata = skip_unreadable_metadata_;
   const uint64_t offset = reader_.offset();
-  CASK_ASSIGN_OR_RETURN(std::optional<DecodedTensor> tensor, ReadTensorRecordWithMetadata(&reader_, options));
+  if (is_at_end_) return std::nullopt;
+  absl::StatusOr<std::optional<DecodedTensor>> read = ReadTensorRecordWithMetadata(&reader_, options);
+  if (!read.ok() && unreadable_ != nullptr && IsAboutRecord(read.status())) return Listed(offset, read.status());
+  CASK_ASSIGN_OR_RETURN(std::optional<DecodedTensor> tensor, std::move(read));
   if (!tensor.has_value()) return std::nullopt;
   NamedRecord named = ExtractName(*std::move(tensor), number_);
   named.entry.stored_bytes = reader_.offset() - offset;
   named.entry.offset = offset;
   ++number_;
   return named;
+}
+
+absl::StatusOr<std::optional<NamedRecord>> NamedRecordReader::Listed(uint64_t offset, const absl::Status& status) {
+  is_at_end_ = reader_.offset() == offset && !reader_.SkipDamaged();
+  NamedRecord record;
+  record.entry = UnreadableRecord(number_++, offset, status, reader_.name());
+  record.entry.stored_bytes = reader_.offset() - offset;
+  CASK_RETURN_IF_ERROR(unreadable_->Charge(sizeof(NamedRecord) + record.entry.read_status.message().size()));
+  return record;
+}
+
+ArchiveEntry UnreadableRecord(int64_t number, uint64_t offset, const absl::Status& status, absl::string_view file) {
+  absl::string_view message = status.message();
+  absl::ConsumePrefix(&message, absl::StrCat(file, ": "));
+  ArchiveEntry entry;
+  entry.name = absl::StrCat(number);
+  entry.encoding = "not readable";
+  entry.offset = offset;
+  entry.read_status = absl::Status(status.code(), message);
+  return entry;
+}
+
+bool IsAboutRecord(const absl::Status& status) {
+  return (absl::IsDataLoss(status) || absl::IsUnimplemented(status)) && !IsProcessError(status);
 }
 
 absl::Status WriteNamedRecord(const std::string& name, const DecodedTensor& tensor, const PayloadOptions& payload,

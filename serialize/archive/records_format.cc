@@ -61,6 +61,37 @@ absl::Status SortByName(const std::string& path, std::vector<Record>* records) {
                                           *EntryOf(*std::next(twice)).offset, " are both called ", Quoted(first.name)));
 }
 
+// Gives a record that cannot be read, and so is named by its number, another name if a tensor has that one.
+void SeparateNames(const std::vector<ArchiveEntry*>& entries) {
+  const auto is_unreadable = [](const ArchiveEntry* entry) { return !entry->read_status.ok(); };
+  if (std::none_of(entries.begin(), entries.end(), is_unreadable)) return;
+  absl::flat_hash_set<absl::string_view> names;
+  for (const ArchiveEntry* const entry : entries) {
+    if (entry->read_status.ok()) names.insert(entry->name);
+  }
+  for (ArchiveEntry* const entry : entries) {
+    if (entry->read_status.ok()) continue;
+    while (names.contains(entry->name)) entry->name = absl::StrCat("record-", entry->name);
+  }
+}
+
+// OK if one of `entries` is a tensor that can be read, or there is none. Otherwise why the first one cannot be read.
+absl::Status CheckAnyReadable(const std::string& path, const std::vector<ArchiveEntry*>& entries) {
+  absl::Status first;
+  for (const ArchiveEntry* const entry : entries) {
+    if (entry->read_status.ok()) return absl::OkStatus();
+    first.Update(entry->read_status);
+  }
+  return Annotate(first, path);
+}
+
+std::vector<ArchiveEntry*> PointersTo(std::vector<ArchiveEntry>* entries) {
+  std::vector<ArchiveEntry*> pointers;
+  pointers.reserve(entries->size());
+  for (ArchiveEntry& entry : *entries) pointers.push_back(&entry);
+  return pointers;
+}
+
 // A tf.Example begins with field 1 as a message (its features), a TensorProto with field 1 as a number (its dtype).
 absl::Status Explain(const absl::Status& status, const ByteSource& file) {
   constexpr uint64_t kHeaderBytes = 12;
@@ -77,19 +108,24 @@ struct ScannedRecord {
   std::optional<internal::StoredContent> content;  // of a large record that can be read in blocks
 };
 
-// Reads the records of a file, but for the elements of large ones.
+// Reads the records of a file, but for the elements of large ones. Lists those that it cannot read
+// (NamedRecordReader::ListUnreadable).
 class RecordScanner {
  public:
   RecordScanner(std::shared_ptr<const ByteSource> file, const ArchiveReaderOptions& options)
-      : file_(std::move(file)), options_(options) {}
+      : file_(std::move(file)),
+        options_(options),
+        unreadable_(DecodeQuota::ForUnbacked(options.limits, file_->size_bytes())) {}
 
-  // nullopt at the end. Errors: as NamedRecordReader::Next.
+  // nullopt at the end. Errors: those that are not about one record.
   absl::StatusOr<std::optional<ScannedRecord>> Next() {
     CASK_ASSIGN_OR_RETURN(std::optional<ScannedRecord> large, NextLarge());
     if (large.has_value()) return large;
     if (reader_ == nullptr) {
-      reader_ = std::make_unique<NamedRecordReader>(file_, ArchiveRecordsFrom(offset_), number_, options_.base,
-                                                    !options_.refuse_unreadable_metadata);
+      reader_ =
+          std::make_unique<NamedRecordReader>(file_, ArchiveRecordsFrom(offset_, UINT64_MAX, options_.verify_checksums),
+                                              number_, options_.base, !options_.refuse_unreadable_metadata);
+      reader_->ListUnreadable(&unreadable_);
     }
     CASK_ASSIGN_OR_RETURN(std::optional<NamedRecord> record, reader_->Next());
     if (!record.has_value()) return std::nullopt;
@@ -113,15 +149,21 @@ class RecordScanner {
     }
     DecodeOptions decode;
     decode.skip_unreadable_metadata = !options_.refuse_unreadable_metadata;
-    CASK_ASSIGN_OR_RETURN(std::optional<internal::StoredContent> content,
-                          internal::FindContent(*file_, offset_ + kRecordHeaderBytes, data_bytes, decode));
-    if (!content.has_value()) return std::nullopt;
-    std::string name = std::exchange(content->metadata.name, "");
+    absl::StatusOr<std::optional<internal::StoredContent>> content =
+        internal::FindContent(*file_, offset_ + kRecordHeaderBytes, data_bytes, decode);
     ScannedRecord record;
-    record.entry = archive::DescribeContent(name.empty() ? absl::StrCat(number_) : std::move(name), *content);
-    record.entry.offset = offset_;
+    if (content.ok()) {
+      if (!content->has_value()) return std::nullopt;
+      std::string name = std::exchange((*content)->metadata.name, "");
+      record.entry = archive::DescribeContent(name.empty() ? absl::StrCat(number_) : std::move(name), **content);
+      record.entry.offset = offset_;
+      record.content = *std::move(content);
+    } else {
+      const absl::Status status = AsDataLoss(content.status(), absl::StrCat("record at ", offset_));
+      if (!IsAboutRecord(status)) return content.status();
+      record.entry = UnreadableRecord(number_, offset_, status, file_->name());
+    }
     record.entry.stored_bytes = data_bytes + kFrameBytes;
-    record.content = std::move(content);
     offset_ += record.entry.stored_bytes;
     ++number_;
     reader_ = nullptr;  // it continues at another offset
@@ -130,6 +172,7 @@ class RecordScanner {
 
   const std::shared_ptr<const ByteSource> file_;
   const ArchiveReaderOptions& options_;
+  DecodeQuota unreadable_;                     // of records that are only listed
   std::unique_ptr<NamedRecordReader> reader_;  // positioned at offset_; null: there is none
   uint64_t offset_ = 0;                        // of the next record
   int64_t number_ = 0;                         // likewise
@@ -149,22 +192,24 @@ class RecordsReader final : public ArchiveReader {
     std::vector<ArchiveEntry> entries;
     LargeRecords large;
     while (true) {
-      absl::StatusOr<std::optional<ScannedRecord>> record = scanner.Next();
-      if (!record.ok()) return entries.empty() ? Explain(record.status(), *file) : record.status();
-      if (!record->has_value()) break;
+      CASK_ASSIGN_OR_RETURN(std::optional<ScannedRecord> record, scanner.Next());
+      if (!record.has_value()) break;
       if (entries.size() >= LimitOf(options.limits.max_entries)) {
         return PastLimit(absl::StrCat(path, ": has more records"), "max_entries", options.limits.max_entries);
       }
-      ScannedRecord& scanned = **record;
+      ScannedRecord& scanned = *record;
       listing->AddIndex(scanned.entry.stored_bytes);
       CASK_RETURN_IF_ERROR(Annotate(listing->Charge(EntryMemory(scanned.entry)), path));
       if (scanned.content.has_value()) large.emplace(scanned.entry.name, *std::move(scanned.content));
       entries.push_back(std::move(scanned.entry));
     }
     if (entries.empty()) return absl::DataLossError(absl::StrCat(path, ": contains no record"));
+    const absl::Status any = CheckAnyReadable(path, PointersTo(&entries));
+    if (!any.ok()) return Explain(any, *file);
+    SeparateNames(PointersTo(&entries));
     CASK_RETURN_IF_ERROR(SortByName(path, &entries));
     return std::unique_ptr<ArchiveReader>(
-        new RecordsReader(std::move(file), options.base, std::move(entries), std::move(large)));
+        new RecordsReader(std::move(file), options, std::move(entries), std::move(large)));
   }
 
   absl::string_view format() const override { return "records"; }
@@ -210,7 +255,7 @@ class RecordsReader final : public ArchiveReader {
       const absl::string_view tail(rest.data(), rest.size() - kRecordChecksumBytes);
       const uint32_t found = MaskCrc32c(ExtendCrc32c(crc, tail));
       const uint32_t wanted = LoadLittleEndian<uint32_t>(rest.data() + tail.size());
-      if (found == wanted) return absl::OkStatus();
+      if (found == wanted || !verify_) return absl::OkStatus();
       return absl::DataLossError(absl::StrCat(file_->name(), ": record at ", record, ": the checksum of its data is ",
                                               absl::Hex(found, absl::kZeroPad8), ", stored is ",
                                               absl::Hex(wanted, absl::kZeroPad8)));
@@ -220,13 +265,18 @@ class RecordsReader final : public ArchiveReader {
   }
 
  private:
-  RecordsReader(std::shared_ptr<const ByteSource> file, std::shared_ptr<const BaseLookup> base,
+  RecordsReader(std::shared_ptr<const ByteSource> file, const ArchiveReaderOptions& options,
                 std::vector<ArchiveEntry> entries, LargeRecords large)
-      : file_(std::move(file)), base_(std::move(base)), entries_(std::move(entries)), large_(std::move(large)) {}
+      : file_(std::move(file)),
+        base_(options.base),
+        verify_(options.verify_checksums),
+        entries_(std::move(entries)),
+        large_(std::move(large)) {}
 
   absl::StatusOr<DecodedTensor> ReadRecord(absl::string_view name, bool skip_unreadable_metadata) const {
     CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const entry, Find(name));
-    const RecordReaderOptions from = ArchiveRecordsFrom(*entry->offset);
+    CASK_RETURN_IF_ERROR(CheckReadable(*entry));
+    const RecordReaderOptions from = ArchiveRecordsFrom(*entry->offset, UINT64_MAX, verify_);
     DecodeOptions options;
     options.limits = from.limits;
     options.base = base_;
@@ -245,6 +295,7 @@ class RecordsReader final : public ArchiveReader {
 
   const std::shared_ptr<const ByteSource> file_;
   const std::shared_ptr<const BaseLookup> base_;  // may be null
+  const bool verify_;
   const std::vector<ArchiveEntry> entries_;
   const LargeRecords large_;  // which can be read in blocks
   mutable std::mutex mutex_;
@@ -380,7 +431,10 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> ReadRecordStream(std::unique_ptr<
                                                                 const ArchiveReaderOptions& options) {
   const std::string name = stream->name();
   const auto limit = static_cast<uint64_t>(options.limits.max_file_decoded_bytes);
-  NamedRecordReader reader(std::move(stream), options.base, !options.refuse_unreadable_metadata);
+  NamedRecordReader reader(std::move(stream), options.base, !options.refuse_unreadable_metadata, UINT64_MAX,
+                           options.verify_checksums);
+  DecodeQuota unreadable = DecodeQuota::ForUnbacked(options.limits);
+  reader.ListUnreadable(&unreadable);
   constexpr uint64_t kBufferBytes = 192;  // of a tensor, besides its elements
   const std::shared_ptr<ListingBudget> listing =
       options.listing != nullptr ? options.listing : std::make_shared<ListingBudget>(options.limits);
@@ -403,6 +457,10 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> ReadRecordStream(std::unique_ptr<
     records.push_back(*std::move(record));
   }
   if (records.empty()) return absl::DataLossError(absl::StrCat(name, ": contains no record"));
+  std::vector<ArchiveEntry*> pointers;
+  for (NamedRecord& record : records) pointers.push_back(&record.entry);
+  CASK_RETURN_IF_ERROR(CheckAnyReadable(name, pointers));
+  SeparateNames(pointers);
   CASK_RETURN_IF_ERROR(SortByName(name, &records));
   return MakeDecodedArchive("records", name, std::move(records), /*has_names=*/true);
 }

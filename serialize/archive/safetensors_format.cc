@@ -33,6 +33,7 @@ class SafetensorsArchiveReader final : public ArchiveReader {
     read.read = options.read;
     read.limits = options.limits;
     read.lenient = options.lenient;
+    read.verify = options.verify_checksums;
     CASK_ASSIGN_OR_RETURN(SafetensorsReader reader, SafetensorsReader::Open(path, read));
     std::vector<ArchiveEntry> entries;
     entries.reserve(reader.entries().size());
@@ -41,16 +42,21 @@ class SafetensorsArchiveReader final : public ArchiveReader {
       entry.name = stored.name;
       entry.dtype = stored.dtype;
       entry.shape = stored.shape;
-      entry.encoding = SafetensorsDTypeBits(stored.dtype) < 8 ? "packed" : "plain";
+      entry.encoding = absl::IsDataLoss(stored.read_status)     ? "not readable"
+                       : !stored.read_status.ok()               ? "unknown"
+                       : SafetensorsDTypeBits(stored.dtype) < 8 ? "packed"
+                                                                : "plain";
+      entry.read_status = stored.read_status;
       entry.stored_bytes = stored.stored_bytes;
       entry.shard = stored.shard;
-      entry.offset = stored.offset;
+      if (!absl::IsDataLoss(stored.read_status)) entry.offset = stored.offset;
       entry.alias_of = stored.alias_of;
       entries.push_back(std::move(entry));
     }
     std::sort(entries.begin(), entries.end(),
               [](const ArchiveEntry& a, const ArchiveEntry& b) { return a.name < b.name; });
-    return std::unique_ptr<ArchiveReader>(new SafetensorsArchiveReader(std::move(reader), std::move(entries)));
+    return std::unique_ptr<ArchiveReader>(
+        new SafetensorsArchiveReader(std::move(reader), std::move(entries), options.verify_checksums));
   }
 
   absl::string_view format() const override { return "safetensors"; }
@@ -80,7 +86,7 @@ class SafetensorsArchiveReader final : public ArchiveReader {
     functions.read = [this, name = entry.name](const TensorSlice& slice, TensorView* out) {
       return reader_.ReadSliceInto(name, slice, out);
     };
-    if (!stored.checksum.has_value() || ElementBytes(entry) <= block_bytes) {
+    if (!verify_ || !stored.checksum.has_value() || ElementBytes(entry) <= block_bytes) {
       return archive::MakeSlicedBlocks(entry, block_bytes, std::move(functions));
     }
     functions.check = [this, stored](uint32_t crc) {
@@ -93,10 +99,12 @@ class SafetensorsArchiveReader final : public ArchiveReader {
   absl::StatusOr<ArchiveCensus> VerifyAll(absl::FunctionRef<void(const ArchiveDamage&)> report) const override {
     ArchiveCensus census;
     CASK_ASSIGN_OR_RETURN(const SafetensorsCensus found, reader_.VerifyAll([&](const SafetensorsDamage& damage) {
-      ++census.damaged;
+      ++(damage.tensor.empty() ? census.damaged_elsewhere : census.damaged);
       report({damage.tensor, damage.file, damage.offset, damage.status});
     }));
-    census.whole = static_cast<int64_t>(entries_.size()) - census.damaged;
+    census.damaged += found.lost;
+    census.not_checked = found.not_checked;
+    census.whole = static_cast<int64_t>(entries_.size()) - census.damaged - census.not_checked;
     census.notes = reader_.notes();
     if (found.without_checksum > 0) {
       census.notes.push_back(archive::NoChecksums(path(), found.without_checksum));
@@ -114,11 +122,12 @@ class SafetensorsArchiveReader final : public ArchiveReader {
   std::vector<std::string> notes() const override { return reader_.notes(); }
 
  private:
-  SafetensorsArchiveReader(SafetensorsReader reader, std::vector<ArchiveEntry> entries)
-      : reader_(std::move(reader)), entries_(std::move(entries)) {}
+  SafetensorsArchiveReader(SafetensorsReader reader, std::vector<ArchiveEntry> entries, bool verify)
+      : reader_(std::move(reader)), entries_(std::move(entries)), verify_(verify) {}
 
   const SafetensorsReader reader_;
   const std::vector<ArchiveEntry> entries_;
+  const bool verify_;
 };
 
 class SafetensorsArchiveWriter final : public ArchiveWriter {

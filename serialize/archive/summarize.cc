@@ -63,6 +63,7 @@ class Sample {
 // With `reads_ahead`, another thread reads the blocks.
 absl::Status Measure(const ArchiveReader& reader, const ArchiveEntry& entry, uint64_t block_bytes, bool reads_ahead,
                      archive::ByteProgress* progress, TensorStatistics* out) {
+  CASK_RETURN_IF_ERROR(reader.CheckReadable(entry));
   archive::ElementTotals totals;
   Sample sample(entry.shape.num_elements());
   out->is_numeric = archive::HasOrder(entry.dtype);

@@ -30,6 +30,7 @@ struct FileEditOptions {
   std::string output;    // the path of the result, which must not exist; "": the result replaces the file
   bool dry_run = false;  // check everything and write nothing
   bool sync = true;      // durable when the function returns
+  bool lenient = false;  // ArchiveReaderOptions::lenient; what it accepts is in FileEditResult::notes
   DecodeLimits limits;
   // Called between pieces of at most 64 MiB with the bytes copied so far. False ends the edit with Cancelled, and
   // nothing has changed. Null: no calls.

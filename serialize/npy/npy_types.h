@@ -51,6 +51,10 @@ struct NpyReaderOptions {
   // that are not readable, beside the other tensors.
   bool list_object_arrays = false;
 
+  // npz: what concerns one member hides the others: a damaged header, a cut array, a later version of the format.
+  // false: Open refuses the file. true: Open lists the member as an entry that is not readable.
+  bool list_damaged_members = false;
+
   // Open refuses a longer header. NumPy's own limit is 10000.
   uint32_t max_header_bytes = uint32_t{1} << 20;
 
@@ -69,7 +73,8 @@ struct NpyEntry {
   DType dtype = DType::kInvalid;  // as it is read; kInvalid: the dtype is unknown (see `readable`)
   // As it is read. The dims of a field of several elements follow those of the array.
   TensorShape shape;
-  // OK, or the error that every Read of this tensor gives: long double, opaque elements of unknown dtype, objects.
+  // OK, or the error that every Read of this tensor gives: long double, opaque elements of unknown dtype, objects; a
+  // damaged member, whose dtype and shape are not known.
   absl::Status readable;
   TensorMetadata metadata;  // empty except for kNpyDescrAttribute
 

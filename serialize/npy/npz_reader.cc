@@ -83,6 +83,12 @@ class ZipData final : public npy::ArrayData {
   mutable std::atomic<bool> verified_{false};
 };
 
+// True for a small member that is as it was written. For members without the start of an array.
+bool IsWhole(const ByteSource& file, const ZipMember& member) {
+  constexpr uint64_t kMostBytes = uint64_t{1} << 20;
+  return member.size_bytes <= kMostBytes && ZipMemberStream(&file, &member, /*verify=*/true).Finish().ok();
+}
+
 // Adds the tensors of one member, or the member to those that are no arrays.
 absl::Status AddMember(ZipMember member, npy::TensorFile* file) {
   const NpyReaderOptions& options = file->options();
@@ -91,7 +97,8 @@ absl::Status AddMember(ZipMember member, npy::TensorFile* file) {
   CASK_RETURN_IF_ERROR(stream.Read(absl::MakeSpan(&text[0], text.size())));
   const std::string name = member.name;
   const bool is_named_npy = absl::EndsWith(name, kSuffix);
-  if (!is_named_npy && absl::string_view(text).substr(0, npy::kMagic.size()) != npy::kMagic) {
+  const bool has_magic = absl::string_view(text).substr(0, npy::kMagic.size()) == npy::kMagic;
+  if (!has_magic && (!is_named_npy || IsWhole(file->source(), member))) {
     const uint64_t size_bytes = member.size_bytes;
     file->AddOther(name, std::make_unique<ZipData>(&file->source(), std::move(member), 0, options.verify_checksums),
                    size_bytes);
@@ -138,7 +145,16 @@ absl::StatusOr<NpzReader> NpzReader::Open(std::shared_ptr<const ByteSource> sour
   for (ZipMember& member : *members) {
     if (member.is_folder()) continue;
     const std::string name = member.name;
-    const absl::Status status = AddMember(std::move(member), file.get());
+    const uint64_t stored_bytes = member.stored_bytes;
+    const size_t count = file->entries().size();
+    absl::Status status = AddMember(std::move(member), file.get());
+    const bool is_about_member =
+        absl::IsDataLoss(status) || absl::IsUnimplemented(status) || absl::IsInvalidArgument(status);
+    if (options.list_damaged_members && is_about_member && !IsProcessError(status) && file->entries().size() == count) {
+      const bool is_named_npy = absl::EndsWith(name, kSuffix);
+      status = file->AddUnreadable(is_named_npy ? absl::StripSuffix(name, kSuffix) : absl::string_view(name),
+                                   is_named_npy ? kSuffix : "", stored_bytes, status);
+    }
     if (!status.ok()) {
       return AsDataLoss(Annotate(status, absl::StrCat("member ", Quoted(name))), file->source().name());
     }

@@ -7,7 +7,9 @@
 //   CASK_ASSIGN_OR_RETURN(TensorView m, reader.Map("dense/kernel"));   // stored and aligned members: no copy
 //
 // Arrays are read as npy_reader.h says. The name of a tensor is that of its member without ".npy"; a name is only a key
-// and never becomes a path. Members that are not arrays are listed (other_members) and not read. Members may be stored
+// and never becomes a path. Members that are not arrays are listed (other_members) and not read; of a member NAME.npy,
+// up to 1 MiB, without the start of an array the CRC-32 tells: if it is right, the member was written so (macOS adds
+// __MACOSX/._NAME.npy); otherwise it is damaged. Members may be stored
 // or deflated, with or without zip64 fields and data descriptors (serialize/zip).
 //
 // Open reads the directory of the archive and the header of each member, and compares them: names, sizes, methods and

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/status/status.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
 
@@ -23,6 +24,10 @@ struct SafetensorsEntry {
   // Not empty: `name` is another name of the tensor `alias_of`, whose dtype, shape and bytes it has. Programs that save
   // tied tensors keep one of the names and list the others in the metadata; the reader restores them.
   std::string alias_of;
+  // Not OK: the tensor is only listed, and every Read fails for this reason. Unimplemented: its dtype is unknown or it
+  // has too many axes (`dtype` is kInvalid, the elements are where `offset` says). DataLoss: the file of the model that
+  // has it is missing or damaged, so only its name is known.
+  absl::Status read_status;
 };
 
 }  // namespace tensorcask

@@ -45,6 +45,14 @@ class ReaderImpl {
     return target.empty() ? it->second : model_->by_name.find(target)->second;
   }
 
+  // The same of a tensor that can be read. Errors: also SafetensorsEntry::read_status.
+  absl::StatusOr<size_t> LocateReadable(absl::string_view name) const {
+    CASK_ASSIGN_OR_RETURN(const size_t number, Locate(name));
+    const absl::Status& status = entry(number).read_status;
+    if (status.ok()) return number;
+    return Annotate(status, absl::StrCat(model_->path, ": tensor ", Quoted(name)));
+  }
+
   // `status`, if it is an error, with the place of the tensor.
   absl::Status At(size_t number, const absl::Status& status) const {
     if (status.ok()) return status;
@@ -221,7 +229,7 @@ const std::map<std::string, std::string>& SafetensorsReader::metadata() const { 
 const std::vector<std::string>& SafetensorsReader::notes() const { return impl_->model().notes; }
 
 absl::StatusOr<Tensor> SafetensorsReader::Read(absl::string_view name) const {
-  CASK_ASSIGN_OR_RETURN(const size_t number, impl_->Locate(name));
+  CASK_ASSIGN_OR_RETURN(const size_t number, impl_->LocateReadable(name));
   absl::Status charged = DecodeQuota::ForFile(impl_->options().limits).Charge(impl_->MemoryBytes(number));
   if (!charged.ok()) return impl_->At(number, charged);
   return impl_->Read(number);
@@ -233,7 +241,7 @@ absl::Status SafetensorsReader::ReadInto(absl::string_view name, Tensor* out) co
 }
 
 absl::Status SafetensorsReader::ReadInto(absl::string_view name, TensorView* out) const {
-  CASK_ASSIGN_OR_RETURN(const size_t number, impl_->Locate(name));
+  CASK_ASSIGN_OR_RETURN(const size_t number, impl_->LocateReadable(name));
   const SafetensorsEntry& entry = impl_->entry(number);
   absl::Status status = safetensors::CheckTarget(entry.dtype, entry.shape, *out);
   if (status.ok()) {
@@ -245,7 +253,7 @@ absl::Status SafetensorsReader::ReadInto(absl::string_view name, TensorView* out
 
 absl::StatusOr<Tensor> SafetensorsReader::ReadSlice(absl::string_view name, const TensorSlice& slice,
                                                     bool verify_whole) const {
-  CASK_ASSIGN_OR_RETURN(const size_t number, impl_->Locate(name));
+  CASK_ASSIGN_OR_RETURN(const size_t number, impl_->LocateReadable(name));
   const SafetensorsEntry& entry = impl_->entry(number);
   const absl::StatusOr<TensorShape> part = slice.Apply(entry.shape);
   if (!part.ok()) return impl_->At(number, part.status());
@@ -265,7 +273,7 @@ absl::StatusOr<Tensor> SafetensorsReader::ReadSlice(absl::string_view name, cons
 
 absl::Status SafetensorsReader::ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out,
                                               bool verify_whole) const {
-  CASK_ASSIGN_OR_RETURN(const size_t number, impl_->Locate(name));
+  CASK_ASSIGN_OR_RETURN(const size_t number, impl_->LocateReadable(name));
   const SafetensorsEntry& entry = impl_->entry(number);
   const absl::StatusOr<TensorShape> part = slice.Apply(entry.shape);
   absl::Status status = part.ok() ? safetensors::CheckTarget(entry.dtype, *part, *out) : part.status();
@@ -291,7 +299,7 @@ absl::StatusOr<std::vector<Tensor>> SafetensorsReader::ReadMany(absl::Span<const
   std::vector<size_t> numbers;
   numbers.reserve(names.size());
   for (const std::string& name : names) {
-    CASK_ASSIGN_OR_RETURN(const size_t number, impl_->Locate(name));
+    CASK_ASSIGN_OR_RETURN(const size_t number, impl_->LocateReadable(name));
     numbers.push_back(number);
   }
   return impl_->ReadMany(numbers, num_threads);
@@ -310,7 +318,7 @@ absl::StatusOr<std::map<std::string, Tensor>> SafetensorsReader::ReadAll(
 }
 
 absl::StatusOr<Tensor> SafetensorsReader::Map(absl::string_view name) const {
-  CASK_ASSIGN_OR_RETURN(const size_t number, impl_->Locate(name));
+  CASK_ASSIGN_OR_RETURN(const size_t number, impl_->LocateReadable(name));
   if (!safetensors::CanMap(impl_->entry(number))) return Read(name);
   absl::StatusOr<Tensor> tensor =
       safetensors::MapElements(impl_->FileOf(number), impl_->entry(number), impl_->ForElements(number));
@@ -322,9 +330,24 @@ absl::StatusOr<Tensor> SafetensorsReader::Map(absl::string_view name) const {
 absl::StatusOr<SafetensorsCensus> SafetensorsReader::VerifyAll(
     absl::FunctionRef<void(const SafetensorsDamage&)> report) const {
   SafetensorsCensus census;
+  for (const safetensors::Shard& shard : impl_->model().shards) {
+    if (!shard.status.ok()) report({"", shard.path, 0, shard.status});
+  }
   for (size_t number = 0; number < entries().size(); ++number) {
     const SafetensorsEntry& entry = impl_->entry(number);
+    if (!impl_->model().shards[static_cast<size_t>(entry.shard)].status.ok()) {
+      ++census.lost;
+      continue;
+    }
+    if (absl::IsUnimplemented(entry.read_status)) {
+      ++census.not_checked;
+      continue;
+    }
     if (!entry.alias_of.empty()) continue;
+    if (!entry.read_status.ok()) {
+      report({entry.name, ShardPath(entry.shard), 0, impl_->LocateReadable(entry.name).status()});
+      continue;
+    }
     const absl::Status status = safetensors::VerifyElements(impl_->FileOf(number), entry, /*lenient=*/false);
     if (status.ok()) {
       ++(entry.checksum.has_value() ? census.verified : census.without_checksum);

@@ -6,10 +6,12 @@
 //   CASK_ASSIGN_OR_RETURN(Tensor mapped, reader.Map("lm_head.weight"));   // no copy
 //
 // Open reads the whole header, which lists all tensors, and checks every rule of the format (FORMAT.md section 5): a
-// file with a hole, an overlap, a duplicate name or a byte too many is DataLoss. Tensors are read when a caller asks
-// for them. Where the file has checksums of its tensors (FORMAT.md section 4; this library's writer stores them, other
-// programs ignore them) the reader verifies the checksum of a tensor the first time it reads or maps the tensor. An
-// error names file, tensor and offset; no file can crash the reader or make it allocate more than the file justifies.
+// file with a hole, an overlap, a duplicate name or a byte too many is DataLoss. What concerns one tensor (a dtype that
+// this version does not know) or one file of a model (it is missing or damaged) hides only those tensors: they are
+// listed, and SafetensorsEntry::read_status says why they cannot be read. Tensors are read when a caller asks for them.
+// Where the file has checksums of its tensors (FORMAT.md section 4; this library's writer stores them, other programs
+// ignore them) the reader verifies the checksum of a tensor the first time it reads or maps the tensor. An error names
+// file, tensor and offset; no file can crash the reader or make it allocate more than the file justifies.
 //
 // Memory of an open reader: about 200 bytes and the name for each tensor, 130 bytes and the texts for each entry of the
 // metadata. In practice that is 2 to 3 times the bytes of the headers. For each file,
@@ -65,7 +67,7 @@ struct SafetensorsReaderOptions {
 
 // One thing found wrong by SafetensorsReader::VerifyAll.
 struct SafetensorsDamage {
-  std::string tensor;
+  std::string tensor;  // "": a file of the model is missing or damaged, with all its tensors
   std::string file;
   uint64_t offset = 0;
   absl::Status status;  // a sentence with all of the above
@@ -75,14 +77,16 @@ struct SafetensorsDamage {
 struct SafetensorsCensus {
   int64_t verified = 0;          // tensors whose checksum is right
   int64_t without_checksum = 0;  // tensors that have none; their bytes were read, and bools checked
+  int64_t not_checked = 0;       // tensors of an unknown kind (read_status is Unimplemented)
+  int64_t lost = 0;              // tensors of files that are missing or damaged
 };
 
 class SafetensorsReader {
  public:
   // `path` is a safetensors file, or the index of a model in several files, which its content shows. If there is
   // no file `path` but an index `path`.index.json, Open reads that.
-  // Errors: NotFound; DataLoss if the file is not safetensors or breaks a rule; Unimplemented for a dtype or rank that
-  // this library lacks; InvalidArgument as CheckPath; ResourceExhausted past a limit.
+  // Errors: NotFound; DataLoss if the file is not safetensors or breaks a rule; InvalidArgument as CheckPath;
+  // ResourceExhausted past a limit.
   static absl::StatusOr<SafetensorsReader> Open(const std::string& path, const SafetensorsReaderOptions& options = {});
   // One file that is already open, or bytes in memory (MakeMemorySource). Errors: as above.
   static absl::StatusOr<SafetensorsReader> OpenSource(std::shared_ptr<const ByteSource> source,
@@ -118,8 +122,8 @@ class SafetensorsReader {
   const std::vector<std::string>& notes() const;
 
   // The tensor, row-major, in a new buffer.
-  // Errors, which name file and tensor: NotFound; DataLoss; ResourceExhausted past max_file_decoded_bytes or if memory
-  // cannot be allocated; from errno.
+  // Errors, which name file and tensor: NotFound; DataLoss; SafetensorsEntry::read_status; ResourceExhausted past
+  // max_file_decoded_bytes or if memory cannot be allocated; from errno.
   absl::StatusOr<Tensor> Read(absl::string_view name) const;
 
   // Reads into *out, which must have the stored dtype and shape (else InvalidArgument, naming both) and may have any
@@ -151,7 +155,8 @@ class SafetensorsReader {
   absl::StatusOr<Tensor> Map(absl::string_view name) const;
 
   // Reads all bytes of all tensors, whatever the options say, and calls report(damage) for each tensor whose checksum
-  // is wrong, or whose bools are neither 0 nor 1, in the order of entries(). (Open has checked the structure.)
+  // is wrong, or whose bools are neither 0 nor 1, in the order of entries(), after one for each file of the model that
+  // is missing or damaged. (Open has checked the structure.)
   // Errors: only what prevents it from checking (permissions, for example, or no memory).
   absl::StatusOr<SafetensorsCensus> VerifyAll(absl::FunctionRef<void(const SafetensorsDamage&)> report) const;
 

@@ -175,14 +175,29 @@ absl::StatusOr<std::optional<absl::string_view>> RecordReader::ReadRecord() {
                                                      options_.max_total_bytes));
   }
   const absl::string_view data(memory() + window_start_ + kHeaderBytes, static_cast<size_t>(data_bytes));
-  mismatch = Mismatch("data", Crc32c(data), data.data() + data.size());
-  if (!mismatch.empty()) return Damaged(mismatch);
+  if (options_.verify_data) mismatch = Mismatch("data", Crc32c(data), data.data() + data.size());
+  if (!mismatch.empty()) {
+    damaged_bytes_ = record_bytes;
+    return Damaged(mismatch);
+  }
+  PassRecord(record_bytes);
+  return data;
+}
+
+void RecordReader::PassRecord(uint64_t record_bytes) {
+  const uint64_t data_bytes = record_bytes - kHeaderBytes - kChecksumBytes;
   offset_ += record_bytes;
   window_start_ += static_cast<size_t>(record_bytes);
   window_bytes_ -= static_cast<size_t>(record_bytes);
-  last_bytes_ = data.size();
-  total_bytes_ += data.size();
-  return data;
+  last_bytes_ = static_cast<size_t>(data_bytes);
+  total_bytes_ += data_bytes;
+}
+
+bool RecordReader::SkipDamaged() {
+  if (damaged_bytes_ == 0) return false;
+  PassRecord(std::exchange(damaged_bytes_, 0));
+  status_ = absl::OkStatus();
+  return true;
 }
 
 // The number of bytes in the stream from offset_ on, or any number from `size_bytes` up if there are at least that

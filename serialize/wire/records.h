@@ -72,6 +72,7 @@ struct RecordReaderOptions {
   DecodeLimits limits;                                    // max_message_bytes: of one record's data
   uint64_t max_total_bytes = UINT64_MAX;                  // of the data of all records together
   RefPtr<Allocator> allocator = CpuAllocator::Default();  // of the memory that records are read into
+  bool verify_data = true;                                // false: data whose checksum does not match is returned
 };
 
 // Reads records one after the other. One caller at a time.
@@ -86,12 +87,16 @@ class RecordReader {
   // options.offset is the position of `stream`: offsets are counted from there.
   explicit RecordReader(std::unique_ptr<ByteStream> stream, RecordReaderOptions options = {});
 
-  // The data of the next record, with both checksums verified, valid until the next call; nullopt at the end of the
-  // stream. After an error each call returns the same error: the reader does not search for the next record.
-  // Errors: DataLoss, naming the stream and the offset of the record, for a checksum that does not match, for a stream
-  // that ends inside a record, and for a file that ends before options.offset; ResourceExhausted past a limit, or if
-  // memory cannot be allocated; those of the stream.
+  // The data of the next record, with both checksums verified (RecordReaderOptions::verify_data), valid until the next
+  // call; nullopt at the end of the stream. After an error each call returns the same error, unless SkipDamaged
+  // returned true meanwhile. Errors: DataLoss, naming the stream and the offset of the record, for a checksum that does
+  // not match, for a stream that ends inside a record, and for a file that ends before options.offset;
+  // ResourceExhausted past a limit, or if memory cannot be allocated; those of the stream.
   absl::StatusOr<std::optional<absl::string_view>> Next();
+
+  // After an error of Next: goes on behind the record whose data is damaged, if its length is intact. False: the
+  // reader does not know where the next record begins.
+  bool SkipDamaged();
 
   // Gives the last record to the caller: its data, and the memory that holds the data. The caller may change the data;
   // the reader continues in other memory. The data are moved by a few bytes if necessary, so that `part` of them starts
@@ -110,6 +115,7 @@ class RecordReader {
  private:
   absl::Status LeaveKeptMemory();
   absl::StatusOr<std::optional<absl::string_view>> ReadRecord();
+  void PassRecord(uint64_t record_bytes);
   absl::StatusOr<uint64_t> Available(uint64_t size_bytes);
   absl::Status MakeRoom(uint64_t size_bytes);
   absl::Status MoveTo(uint64_t capacity_bytes);
@@ -124,8 +130,9 @@ class RecordReader {
   RefPtr<TensorBuffer> memory_;
   size_t window_start_ = 0;
   size_t window_bytes_ = 0;
-  uint64_t total_bytes_ = 0;  // of the data of all records so far
-  size_t last_bytes_ = 0;     // of the last record's data; the data and their checksum are right before the window
+  uint64_t total_bytes_ = 0;    // of the data of all records so far
+  uint64_t damaged_bytes_ = 0;  // of the record that Next refused for the checksum of its data
+  size_t last_bytes_ = 0;       // of the last record's data; the data and their checksum are right before the window
   absl::Status status_;
 };
 

@@ -180,16 +180,6 @@ class Options(Base):
             self.assert_one_line(done, 2, "wanted GLOB=DTYPE")
             self.assertNotIn("no dtype", done.stderr)
 
-    def test_salvage_of_another_format(self):
-        self.model()
-        npz = self.path("m.npz")
-        self.good("convert", self.path("model.ckpt"), npz)
-        says = "is of the format npz; salvage saves the tensors of a checkpoint"
-        self.assert_one_line(run("salvage", npz, self.path("x")), 2, f"{npz}: {says}", "verify", "convert --exclude")
-        self.file("m.npz", read(npz)[:-30])  # without its directory
-        self.assert_one_line(run("salvage", npz, self.path("x")), 2, f"{npz}: {says}")
-        self.assertFalse(os.path.exists(self.path("x.index")))
-
     def test_a_dry_run_looks_whether_dst_exists(self):
         prefix = self.model()
         for name in ("copy", "copy.npz", "copy.safetensors", "copy.tfrecord"):

@@ -97,7 +97,9 @@ absl::StatusOr<FileEditResult> EditNpz(const std::string& path, const FileEdits&
   NpyReaderOptions read;
   read.read.file_system = options.file_system;
   read.limits = options.limits;
+  read.allow_trailing_bytes = options.lenient;
   read.list_object_arrays = true;
+  read.list_damaged_members = true;
   CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const ByteSource> file, OpenFileSource(path, read.read));
   CASK_ASSIGN_OR_RETURN(const NpzReader reader, NpzReader::Open(file, read));
   CASK_ASSIGN_OR_RETURN(std::vector<ZipMember> members, ReadZipDirectory(*file, options.limits));
@@ -113,6 +115,7 @@ absl::StatusOr<FileEditResult> EditNpz(const std::string& path, const FileEdits&
   CountingSink planned;
   CASK_RETURN_IF_ERROR(CopyMembers(*file, members, names, &planned));
   FileEditResult result;
+  result.notes = reader.notes();
   result.files.push_back(options.output.empty() ? path : options.output);
   for (const ZipMember& member : members) result.copied_bytes += member.stored_bytes;
   result.written_bytes = planned.position() - result.copied_bytes;

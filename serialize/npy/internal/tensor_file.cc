@@ -185,6 +185,25 @@ absl::Status TensorFile::AddArray(absl::string_view key, absl::string_view membe
   return absl::OkStatus();
 }
 
+absl::Status TensorFile::AddUnreadable(absl::string_view key, absl::string_view member_ending, uint64_t stored_bytes,
+                                       const absl::Status& status) {
+  // AddArray may have failed before the first entry of its array.
+  if (!arrays_.empty() && arrays_.back()->first_entry == entries_.size()) arrays_.pop_back();
+  NpyEntry entry;
+  entry.name = std::string(key);
+  entry.member_ending = member_ending;
+  entry.stored_bytes = stored_bytes;
+  entry.readable = absl::IsInvalidArgument(status) ? absl::DataLossError(status.message()) : status;
+  NpyHeader header;
+  header.leaves.emplace_back();
+  CASK_RETURN_IF_ERROR(options_.listing->Charge(ListedBytes(entry, header.leaves[0]) + status.message().size()));
+  arrays_.push_back(std::make_unique<Array>(std::move(header), nullptr, entries_.size()));
+  entries_.push_back(std::move(entry));
+  array_of_.push_back(static_cast<uint32_t>(arrays_.size() - 1));
+  if (by_name_.insert(entries_.size() - 1).second) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("two tensors are named ", Quoted(entries_.back().name)));
+}
+
 void TensorFile::AddOther(absl::string_view member, std::unique_ptr<ArrayData> data, uint64_t size_bytes) {
   other_members_.emplace_back(member);
   others_.push_back({std::move(data), size_bytes});
@@ -502,7 +521,9 @@ absl::Status TensorFile::VerifyAll(absl::FunctionRef<void(const NpyDamage&)> rep
     } else {
       const Source first = SourceOf(array->first_entry);
       // Of what cannot be read the checksum is compared (Finish reads all that is left).
-      const absl::Status status = first.entry->readable.ok() ? VerifyElements(first) : VerifyData(*array->data, 0);
+      const absl::Status status = array->data == nullptr       ? first.entry->readable
+                                  : first.entry->readable.ok() ? VerifyElements(first)
+                                                               : VerifyData(*array->data, 0);
       std::fill(statuses.begin(), statuses.end(), status);
     }
     for (size_t i = 0; i < statuses.size(); ++i) {

@@ -52,6 +52,9 @@ class TensorFile {
   // literal.
   absl::Status AddArray(absl::string_view key, absl::string_view member_ending, NpyHeader header,
                         std::unique_ptr<ArrayData> data, uint64_t available_bytes, uint64_t index_bytes);
+  // Lists a member whose array cannot be read for the reason `status`. Errors: as AddArray.
+  absl::Status AddUnreadable(absl::string_view key, absl::string_view member_ending, uint64_t stored_bytes,
+                             const absl::Status& status);
   // A member that is no array; `data` is all of it.
   void AddOther(absl::string_view member, std::unique_ptr<ArrayData> data, uint64_t size_bytes);
 
@@ -78,8 +81,8 @@ class TensorFile {
     Array(NpyHeader header, std::unique_ptr<ArrayData> data, size_t first_entry);
     ~Array();
 
-    NpyHeader header;  // without the names and types of its leaves, which the entries have
-    std::unique_ptr<ArrayData> data;
+    NpyHeader header;                  // without the names and types of its leaves, which the entries have
+    std::unique_ptr<ArrayData> data;   // null: of a member that is only listed
     size_t first_entry;                // those of its leaves follow one another
     std::unique_ptr<Columns> columns;  // null if the array has no fields
   };

@@ -115,6 +115,7 @@ class Editor {
 absl::Status Editor::Open(const std::string& path) {
   open_.read.file_system = options_.file_system;
   open_.parse.limits = options_.limits;
+  open_.parse.lenient = options_.lenient;
   open_.max_header_bytes = kMaxHeaderBytes;
   CASK_ASSIGN_OR_RETURN(model_, OpenModel(path, open_));
   is_model_ = model_->is_index;
@@ -123,6 +124,7 @@ absl::Status Editor::Open(const std::string& path) {
     if (!entry.alias_of.empty()) aliases_[entry.name] = entry.alias_of;
   }
   for (const Shard& shard : model_->shards) {
+    CASK_RETURN_IF_ERROR(shard.status);
     EditedFile file;
     absl::StatusOr<Header> header = ReadHeader(*shard.file, open_);
     if (!header.ok()) return Annotate(header.status(), shard.path);
@@ -135,6 +137,9 @@ absl::Status Editor::Open(const std::string& path) {
     for (size_t i = 0; i < file.header.entries.size(); ++i) {
       const SafetensorsEntry& entry = file.header.entries[i];
       if (IsRemoved(entry.name)) continue;
+      if (!entry.read_status.ok()) {  // the new header would need the name of its dtype
+        return Annotate(entry.read_status, absl::StrCat(file.path, ": tensor ", Quoted(entry.name)));
+      }
       file.kept.push_back(i);
       file.kept_bytes += entry.stored_bytes;
     }

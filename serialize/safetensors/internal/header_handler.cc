@@ -111,8 +111,8 @@ absl::Status HeaderHandler::Unsigned(uint64_t value) {
     return absl::OkStatus();
   }
   if (dims_.size() == TensorShape::kMaxRank) {
-    return absl::UnimplementedError(absl::StrCat("tensor ", Quoted(header_->entries.back().name), ": has more than ",
-                                                 TensorShape::kMaxRank, " axes"));
+    unknown_ = absl::StrCat("has more than ", TensorShape::kMaxRank, " axes");
+    return absl::OkStatus();
   }
   dims_.push_back(static_cast<int64_t>(value));
   return absl::OkStatus();
@@ -123,7 +123,7 @@ absl::Status HeaderHandler::String(std::string* value) {
   if (state_ == State::kMetadataValue) return AddMetadata(std::move(*value));
   if (state_ != State::kDType) return OtherValue(Quoted(*value));
   const DType dtype = DTypeOfSafetensorsName(*value);
-  if (dtype == DType::kInvalid) return Wrong(absl::StrCat("the dtype ", Quoted(*value), " is unknown"));
+  if (dtype == DType::kInvalid) unknown_ = absl::StrCat("the dtype ", Quoted(*value), " is unknown");
   header_->entries.back().dtype = dtype;
   state_ = State::kField;
   return absl::OkStatus();
@@ -163,6 +163,7 @@ absl::Status HeaderHandler::StartTensor(std::string* name) {
   header_->entries.emplace_back();
   header_->entries.back().name = std::move(*name);
   fields_ = 0;
+  unknown_.clear();
   dims_.clear();
   offsets_.clear();
   state_ = State::kTensor;
@@ -280,7 +281,8 @@ absl::Status HeaderHandler::FinishTensor() {
                                                                       : "data_offsets"));
   }
   SafetensorsEntry& entry = header_->entries.back();
-  CASK_RETURN_IF_ERROR(memory_.Charge(kTensorBytes + entry.name.size() + dims_.size() * sizeof(int64_t)));
+  CASK_RETURN_IF_ERROR(
+      memory_.Charge(kTensorBytes + entry.name.size() + dims_.size() * sizeof(int64_t) + unknown_.size()));
   absl::StatusOr<TensorShape> shape = TensorShape::Create(dims_);
   if (!shape.ok()) return Wrong(absl::StrCat("shape ", ListText(dims_), ": ", shape.status().message()));
   entry.shape = *std::move(shape);
@@ -291,14 +293,19 @@ absl::Status HeaderHandler::FinishTensor() {
                               "; the file has ", data_bytes_, " bytes of data",
                               begin > end ? "" : " (an incomplete download?)"));
   }
+  entry.offset = begin;
+  entry.stored_bytes = end - begin;
+  if (!unknown_.empty()) {
+    entry.dtype = DType::kInvalid;
+    entry.read_status = absl::UnimplementedError(unknown_);
+    return absl::OkStatus();
+  }
   const absl::StatusOr<uint64_t> bytes = StoredBytes(entry.dtype, entry.shape);
   if (!bytes.ok()) return Wrong(bytes.status().message());
   if (*bytes != end - begin) {
     return Wrong(absl::StrCat("stores ", end - begin, " bytes; ", SafetensorsDTypeName(entry.dtype), " ",
                               entry.shape.ToString(), " needs ", *bytes));
   }
-  entry.offset = begin;
-  entry.stored_bytes = *bytes;
   return absl::OkStatus();
 }
 

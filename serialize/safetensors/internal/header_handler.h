@@ -73,6 +73,7 @@ class HeaderHandler final : public JsonHandler {
   State after_skipping_ = State::kStart;
   bool has_metadata_ = false;
   unsigned fields_ = 0;  // bits of the fields that the tensor has
+  std::string unknown_;  // not empty: why this version can only list the tensor
   int64_t num_entries_ = 0;
   DecodeQuota memory_;  // that the entries take
   absl::InlinedVector<int64_t, 8> dims_;

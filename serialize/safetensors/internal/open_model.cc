@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <set>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/internal/content_hint.h"
 #include "tensorcask/serialize/io/internal/decode_quota.h"
@@ -62,17 +64,21 @@ absl::Status FinishModel(const OpenOptions& options, Model* model) {
 // Opens the files that `index` names, one by one, and moves what they hold to *model.
 class ShardOpener {
  public:
-  ShardOpener(ModelIndex index, const OpenOptions& options, Model* model)
-      : index_(std::move(index)), options_(options), model_(model) {}
+  ShardOpener(ModelIndex index, uint64_t index_bytes, const OpenOptions& options, Model* model)
+      : index_(std::move(index)),
+        options_(options),
+        model_(model),
+        memory_(DecodeQuota::ForUnbacked(options.parse.limits, index_bytes)) {}
 
   absl::Status Run() {
     model_->metadata = std::move(index_.metadata);
     model_->notes = std::move(index_.notes);
-    std::set<std::string> names;
-    for (const auto& [tensor, file] : index_.files) names.insert(file);
-    for (const std::string& name : names) CASK_RETURN_IF_ERROR(Open(name));
-    CASK_RETURN_IF_ERROR(CheckAllFound());
-    if (index_.total_size.has_value() && *index_.total_size != total_bytes_) {
+    for (const auto& [tensor, file] : index_.files) tensors_[file].push_back(tensor);
+    for (const auto& [name, tensors] : tensors_) CASK_RETURN_IF_ERROR(Open(name));
+    const bool has_all_files =
+        std::all_of(model_->shards.begin(), model_->shards.end(), [](const Shard& shard) { return shard.status.ok(); });
+    if (!missing_.empty()) NoteMissing();
+    if (has_all_files && index_.total_size.has_value() && *index_.total_size != total_bytes_) {
       AddNote(
           absl::StrCat("the index says that all tensors have ", *index_.total_size, " bytes; they have ", total_bytes_),
           &model_->notes);
@@ -84,9 +90,21 @@ class ShardOpener {
   absl::Status Open(const std::string& name) {
     Shard shard;
     shard.path = absl::StrCat(FolderOf(model_->path), "/", name);
-    CASK_ASSIGN_OR_RETURN(shard.file, OpenFileSource(shard.path, options_.read));
-    absl::StatusOr<Header> header = ReadHeader(*shard.file, options_);
-    if (!header.ok()) return ExplainContent(Annotate(header.status(), shard.path), *shard.file, kFormat);
+    absl::StatusOr<std::shared_ptr<const ByteSource>> file = OpenFileSource(shard.path, options_.read);
+    if (absl::IsNotFound(file.status())) {
+      missing_.push_back(name);
+      shard.status = absl::DataLossError(absl::StrCat(shard.path, ": is missing; ", model_->path, " lists it"));
+      return AddUnreadable(std::move(shard), name);
+    }
+    CASK_RETURN_IF_ERROR(file.status());
+    absl::StatusOr<Header> header = ReadHeader(**file, options_);
+    if (absl::IsDataLoss(header.status()) && !IsProcessError(header.status())) {
+      shard.status = ExplainContent(Annotate(header.status(), shard.path), **file, kFormat);
+      AddNote(absl::StrCat("a file is damaged: ", shard.status.message()), &model_->notes);
+      return AddUnreadable(std::move(shard), name);
+    }
+    if (!header.ok()) return ExplainContent(Annotate(header.status(), shard.path), **file, kFormat);
+    shard.file = *std::move(file);
     for (std::string& note : header->notes) AddNote(absl::StrCat(name, ": ", note), &model_->notes);
     for (const auto& [key, value] : header->metadata) {
       const auto [first, is_new] = model_->metadata.emplace(key, value);
@@ -95,9 +113,53 @@ class ShardOpener {
                            "file before, ", Quoted(first->second), ", counts"),
               &model_->notes);
     }
+    const size_t first_entry = model_->entries.size();
     for (SafetensorsEntry& entry : header->entries) CASK_RETURN_IF_ERROR(Add(name, shard.path, &entry));
+    CASK_RETURN_IF_ERROR(AddAbsent(name, shard.path, first_entry));
     model_->shards.push_back(std::move(shard));
     return absl::OkStatus();
+  }
+
+  // Lists the tensors of a file that cannot be read.
+  absl::Status AddUnreadable(Shard shard, const std::string& name) {
+    for (const std::string& tensor : tensors_.at(name)) CASK_RETURN_IF_ERROR(AddListed(tensor, shard.status));
+    model_->shards.push_back(std::move(shard));
+    return absl::OkStatus();
+  }
+
+  // Lists the tensors that the index expects in this file and that it does not have. Its own begin at entry `first`.
+  absl::Status AddAbsent(const std::string& name, const std::string& path, size_t first) {
+    const std::vector<std::string>& listed = tensors_.at(name);
+    if (model_->entries.size() - first >= listed.size()) return absl::OkStatus();  // FinishModel finds duplicates
+    std::set<std::string> found;
+    for (size_t i = first; i < model_->entries.size(); ++i) found.insert(model_->entries[i].name);
+    const absl::Status status =
+        absl::DataLossError(absl::StrCat(model_->path, " says that it is in ", path, ", which does not have it"));
+    for (const std::string& tensor : listed) {
+      if (found.count(tensor) == 0) CASK_RETURN_IF_ERROR(AddListed(tensor, status));
+    }
+    return absl::OkStatus();
+  }
+
+  // Adds a tensor of which only the name is known.
+  absl::Status AddListed(const std::string& tensor, const absl::Status& status) {
+    constexpr uint64_t kEntryBytes = 192;  // and its place in the table of names
+    CASK_RETURN_IF_ERROR(memory_.Charge(kEntryBytes + tensor.size()));
+    SafetensorsEntry entry;
+    entry.name = tensor;
+    entry.shard = static_cast<int>(model_->shards.size());
+    entry.read_status = status;
+    model_->entries.push_back(std::move(entry));
+    return absl::OkStatus();
+  }
+
+  void NoteMissing() {
+    constexpr size_t kMaxNamed = 100;
+    const size_t count = missing_.size();
+    missing_.resize(std::min(count, kMaxNamed));
+    AddNote(absl::StrCat(count, " of the ", tensors_.size(), " files that it lists ", count == 1 ? "is" : "are",
+                         " missing: ", absl::StrJoin(missing_, ", "), count > kMaxNamed ? ", ..." : ""),
+            &model_->notes);
   }
 
   absl::Status Add(const std::string& name, const std::string& path, SafetensorsEntry* entry) {
@@ -122,21 +184,12 @@ class ShardOpener {
     return absl::OkStatus();
   }
 
-  absl::Status CheckAllFound() const {
-    if (model_->entries.size() >= index_.files.size()) return absl::OkStatus();  // FinishModel finds duplicates
-    std::set<absl::string_view> found;
-    for (const SafetensorsEntry& entry : model_->entries) found.insert(entry.name);
-    for (const auto& [tensor, file] : index_.files) {
-      if (found.count(tensor) != 0) continue;
-      return absl::DataLossError(absl::StrCat(model_->path, ": says that tensor ", Quoted(tensor), " is in ",
-                                              Quoted(file), ", which does not have it"));
-    }
-    return absl::OkStatus();
-  }
-
   ModelIndex index_;
   const OpenOptions& options_;
   Model* const model_;
+  DecodeQuota memory_;                                       // that tensors take which are only listed
+  std::map<std::string, std::vector<std::string>> tensors_;  // by file
+  std::vector<std::string> missing_;                         // names of files
   uint64_t total_bytes_ = 0;
 };
 
@@ -166,7 +219,7 @@ absl::StatusOr<std::unique_ptr<Model>> OpenIndexedFiles(const ByteSource& file, 
   auto model = std::make_unique<Model>();
   model->path = path;
   model->is_index = true;
-  CASK_RETURN_IF_ERROR(ShardOpener(*std::move(index), options, model.get()).Run());
+  CASK_RETURN_IF_ERROR(ShardOpener(*std::move(index), size, options, model.get()).Run());
   absl::Status finished = FinishModel(options, model.get());
   if (!finished.ok()) return Annotate(finished, path);
   return model;
@@ -236,7 +289,7 @@ absl::StatusOr<std::unique_ptr<Model>> OpenOneFile(std::shared_ptr<const ByteSou
   model->path = file->name();
   absl::StatusOr<Header> header = ReadHeader(*file, options);
   if (!header.ok()) return ExplainContent(Annotate(header.status(), file->name()), *file, kFormat);
-  model->shards.push_back({file->name(), std::move(file)});
+  model->shards.push_back({file->name(), std::move(file), absl::OkStatus()});
   model->entries = std::move(header->entries);
   model->metadata = std::move(header->metadata);
   model->notes = std::move(header->notes);

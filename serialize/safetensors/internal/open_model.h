@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/io/byte_source.h"
@@ -29,7 +30,8 @@ struct OpenOptions {
 
 struct Shard {
   std::string path;
-  std::shared_ptr<const ByteSource> file;
+  std::shared_ptr<const ByteSource> file;  // null: none of its tensors can be read, as `status` says
+  absl::Status status;                     // DataLoss: the file is missing or damaged
 };
 
 struct Model {

@@ -427,12 +427,9 @@ TEST_F(ShardedModel, WhatDoesNotFitTogetherIsRefused) {
   const auto rejects = [&](const std::string& index, Code code, const std::string& says) {
     EXPECT_THAT(Open(index), StatusIs(code, HasSubstr(says))) << index;
   };
-  rejects(R"({"weight_map":{"a":"m-3.safetensors"}})", Code::kNotFound, "d/m-3.safetensors");
   rejects(R"({"weight_map":{"a":"m-2.safetensors"}})", Code::kDataLoss, "tensor \"b\" is in this file");
   rejects(R"({"weight_map":{"a":"m-2.safetensors","b":"m-1.safetensors"}})", Code::kDataLoss,
           "the index says that it is in \"m-2.safetensors\"");
-  rejects(R"({"weight_map":{"a":"m-1.safetensors","c":"m-1.safetensors"}})", Code::kDataLoss,
-          "says that tensor \"c\" is in \"m-1.safetensors\"");
   rejects(R"({"weight_map":{"a":"m-1.safetensors","a":"m-1.safetensors"}})", Code::kDataLoss, "duplicate key");
   rejects(R"({"weight_map":{},"weight_map":{}})", Code::kDataLoss, "duplicate key");
   rejects(R"({"weight_map":{"a":1}})", Code::kDataLoss, "the file of tensor \"a\" is 1");
@@ -452,7 +449,35 @@ TEST_F(ShardedModel, LenientLeavesUnlistedTensorsOut) {
                        Open(R"({"weight_map":{"a":"m-1.safetensors"},"metadata":null})"));
   EXPECT_EQ(reader.entries().size(), 1u);
   files_.Put("d/m-1.safetensors", *files_.Find("d/m-2.safetensors"));
-  EXPECT_THAT(Open(R"({"weight_map":{"a":"m-1.safetensors"}})"), StatusIs(Code::kDataLoss));
+  ASSERT_OK_AND_ASSIGN(const SafetensorsReader other, Open(R"({"weight_map":{"a":"m-1.safetensors"}})"));
+  EXPECT_THAT(other.Read("a"), StatusIs(Code::kDataLoss, HasSubstr("d/m-1.safetensors, which does not have it")));
+}
+
+TEST_F(ShardedModel, AMissingOrDamagedFileHidesOnlyItsTensors) {
+  files_.Put("d/m-4.safetensors", Bytes(16));
+  ASSERT_OK_AND_ASSIGN(
+      const SafetensorsReader reader,
+      Open(R"({"metadata":{"total_size":99},"weight_map":{"a":"m-1.safetensors","c":"m-1.safetensors",)"
+           R"("d":"m-3.safetensors","e":"m-3.safetensors","f":"m-4.safetensors","g":"m-5.safetensors"}})"));
+  ASSERT_EQ(reader.entries().size(), 6u);
+  EXPECT_EQ(reader.num_shards(), 4);
+  EXPECT_OK(reader.Read("a").status());
+  const std::pair<const char*, const char*> lost[] = {
+      {"c", "which does not have it"}, {"d", "d/m-3.safetensors: is missing"}, {"f", "d/m-4.safetensors: "}};
+  for (const auto& [name, says] : lost) {
+    EXPECT_THAT(reader.Read(name), StatusIs(Code::kDataLoss, HasSubstr(says))) << name;
+    EXPECT_THAT(reader.ReadAll(), StatusIs(Code::kDataLoss));
+  }
+  EXPECT_THAT(reader.notes(),
+              ElementsAre(HasSubstr("d/m-4.safetensors"),
+                          "2 of the 4 files that it lists are missing: m-3.safetensors, m-5.safetensors"));
+  std::vector<std::string> damage;
+  ASSERT_OK_AND_ASSIGN(const SafetensorsCensus census, reader.VerifyAll([&](const SafetensorsDamage& one) {
+    damage.push_back(one.tensor.empty() ? one.file : one.tensor);
+  }));
+  EXPECT_THAT(damage, ElementsAre("d/m-3.safetensors", "d/m-4.safetensors", "d/m-5.safetensors", "c"));
+  EXPECT_EQ(census.lost, 4);
+  EXPECT_EQ(census.without_checksum, 1);
 }
 
 // ---- Files that fail -----------------------------------------------------------------------------------------------
