@@ -2526,6 +2526,24 @@ tensorcask_test(tests_serialize_checkpoint_manager_background_test
   TIMEOUT
     60)
 
+tensorcask_test(tests_serialize_checkpoint_manager_deltas_test
+  SOURCES
+    tests/serialize/checkpoint/manager_deltas_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::payload
+    Tensorcask::tensor
+    absl::status
+    absl::strings
+    tests_serialize_checkpoint_manager_testing
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    60)
+
 tensorcask_test(tests_serialize_checkpoint_manager_faults_test
   SOURCES
     tests/serialize/checkpoint/manager_faults_test.cc

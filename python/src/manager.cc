@@ -221,14 +221,23 @@ nb::object ToLatest(absl::StatusOr<LatestCheckpoint> latest) {
   return nb::make_tuple(found.step, ToText(found.prefix));
 }
 
+// (step, prefix, prefix of the base or None), or None.
+nb::object ToLatestStep(absl::StatusOr<LatestCheckpoint> latest) {
+  if (absl::IsNotFound(latest.status())) return nb::none();
+  const LatestCheckpoint found = Take(std::move(latest));
+  const nb::object base = found.base_prefix.empty() ? nb::none() : nb::object(ToText(found.base_prefix));
+  return nb::make_tuple(found.step, ToText(found.prefix), base);
+}
+
 CheckStep FromCheck(bool everything) { return everything ? CheckStep::kEverything : CheckStep::kStructure; }
 
-CheckpointManagerOptions FromArguments(nb::handle name, int keep_last, int64_t keep_every, nb::handle level,
-                                       nb::handle base, bool sync, int shards, nb::handle threads) {
+CheckpointManagerOptions FromArguments(nb::handle name, int keep_last, int64_t keep_every, int full_every,
+                                       nb::handle level, nb::handle base, bool sync, int shards, nb::handle threads) {
   CheckpointManagerOptions options;
   options.name = FromText(name, "name");
   options.keep_last = keep_last;
   options.keep_every = keep_every;
+  options.full_every = full_every;
   options.writer.payload.level = FromLevel(level);
   options.writer.payload.base = OpenBase(FromPathOrNone(base));
   options.writer.sync = sync;
@@ -266,20 +275,24 @@ void DefineManagerClass(nb::module_& m) {
       "and any number of readers: ``tc.open(manager.path_of(step))``.")
       .def(
           "__init__",
-          [](Manager* self, nb::handle folder, nb::handle name, int keep_last, int64_t keep_every, nb::handle level,
-             nb::handle base, bool sync, int shards, nb::handle threads, bool reuse_memory) {
+          [](Manager* self, nb::handle folder, nb::handle name, int keep_last, int64_t keep_every, int full_every,
+             nb::handle level, nb::handle base, bool sync, int shards, nb::handle threads, bool reuse_memory) {
             new (self)
                 Manager(FromPath(folder),
-                        FromArguments(name, keep_last, keep_every, level, base, sync, shards, threads), reuse_memory);
+                        FromArguments(name, keep_last, keep_every, full_every, level, base, sync, shards, threads),
+                        reuse_memory);
           },
           nb::arg("folder"), nb::kw_only(), nb::arg("name") = "ckpt", nb::arg("keep_last") = 5,
-          nb::arg("keep_every") = 0, nb::arg("level") = "stored", nb::arg("base").none() = nb::none(),
-          nb::arg("sync") = true, nb::arg("shards") = 1, nb::arg("threads").none() = nb::none(),
-          nb::arg("reuse_memory") = true,
+          nb::arg("keep_every") = 0, nb::arg("full_every") = 1, nb::arg("level") = "stored",
+          nb::arg("base").none() = nb::none(), nb::arg("sync") = true, nb::arg("shards") = 1,
+          nb::arg("threads").none() = nb::none(), nb::arg("reuse_memory") = true,
           nb::sig("def __init__(self, folder: str | os.PathLike[str], *, name: str = 'ckpt', keep_last: int = 5, "
-                  "keep_every: int = 0, level: str = 'stored', base: str | os.PathLike[str] | None = None, "
+                  "keep_every: int = 0, full_every: int = 1, level: str = 'stored', "
+                  "base: str | os.PathLike[str] | None = None, "
                   "sync: bool = True, shards: int = 1, threads: int | None = None, reuse_memory: bool = True) -> None"),
           "Makes the folder if it is missing. ``keep_every`` also keeps each step that is a multiple of it. With "
+          "``full_every=10`` each tenth step is full and those between are deltas to it. A step that is the base of a "
+          "step that is kept is kept, too. ``tensorcask.open_latest`` reads the newest. With "
           "``reuse_memory`` the manager keeps the memory of the arrays' copies, as much as all of them, until it is "
           "closed, which makes the next save in the background faster.")
       .def("save", &Manager::SaveStep, nb::arg("step"), nb::arg("tensors"),
@@ -332,6 +345,17 @@ void DefineManager(nb::module_& m) {
       "    ...     _ = tc.save(f'model.ckpt-{step}', {'w': np.ones(3)}, overwrite=True)\n"
       "    >>> tc.latest('.', name='model.ckpt')\n"
       "    (200, './model.ckpt-200')\n");
+  m.def(
+      "_latest_step",
+      [](nb::handle folder, nb::handle name, bool verify) {
+        const std::string path = FromPath(folder);
+        const std::string text = FromText(name, "name");
+        return ToLatestStep(
+            WithoutGil([&] { return FindLatestCheckpoint(path, text, FromCheck(verify), InterruptibleFiles()); }));
+      },
+      nb::arg("folder"), nb::arg("name"), nb::arg("verify"),
+      nb::sig("def _latest_step(folder: str | os.PathLike[str], name: str, verify: bool) "
+              "-> tuple[int, str, str | None] | None"));
   m.def("_close_managers", &Manager::CloseAll);
   nb::module_::import_("atexit").attr("register")(m.attr("_close_managers"));
 }

@@ -60,6 +60,7 @@ from tensorcask._native import (
     verify,
 )
 from tensorcask._native import version as __version__
+from tensorcask._steps import open_latest
 
 _abc.Mapping.register(Reader)
 
@@ -104,6 +105,7 @@ __all__ = [
     "latest",
     "load",
     "open",
+    "open_latest",
     "salvage",
     "save",
     "stats",

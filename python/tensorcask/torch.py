@@ -27,7 +27,7 @@ from collections.abc import Iterable, Mapping
 from tensorcask import _native, _plain
 from tensorcask._errors import DataLossError, InvalidArgumentError, MissingTensorError
 from tensorcask._load import import_framework, to_torch
-from tensorcask._steps import BASE_STEP, Step, StepSaver, latest_step
+from tensorcask._steps import Step, StepSaver, latest_step
 
 import_framework("torch")  # raises MissingFrameworkError
 
@@ -234,7 +234,7 @@ def flatten(
 
 
 def _is_reserved(name: str) -> bool:
-    return name in (_TREE, BASE_STEP) or name.startswith(_OPTIMIZER + "/")
+    return name == _TREE or name.startswith(_OPTIMIZER + "/")
 
 
 def _is_tensor(value: object) -> bool:

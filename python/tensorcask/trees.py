@@ -26,7 +26,7 @@ import numpy as np
 from tensorcask import _native
 from tensorcask._errors import ExistingTensorError, InvalidArgumentError, MissingTensorError
 from tensorcask._load import to_framework, to_torch
-from tensorcask._steps import BASE_STEP, Step, StepSaver, latest_step
+from tensorcask._steps import Step, StepSaver, latest_step
 
 __all__ = ["AsyncCheckpointer", "Step", "TreeMismatchError", "flatten", "load", "load_latest", "save"]
 
@@ -237,7 +237,7 @@ def _check(reader: _native.Reader, leaves: "dict[str, typing.Any]", strict: bool
     problems = []
     if missing:
         problems.append("the file has no " + ", ".join(map(repr, missing)))
-    unexpected = [name for name in reader if name not in leaves and name != BASE_STEP]
+    unexpected = [name for name in reader if name not in leaves]
     if strict and unexpected:
         problems.append("the tree has no " + ", ".join(map(repr, unexpected)))
     for name, leaf in leaves.items():
@@ -272,8 +272,6 @@ def _nested(reader: _native.Reader, framework: str) -> "dict[str, Tree]":
     convert = to_framework(framework, None)
     root: "dict[str, Tree]" = {}
     for name in reader:
-        if name == BASE_STEP:
-            continue
         *folders, last = name.split("/")
         node: "dict[str, Tree]" = root
         for depth, folder in enumerate(folders):

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -16,10 +17,13 @@
 #include "tensorcask/serialize/checkpoint/internal/index_walk.h"
 #include "tensorcask/serialize/checkpoint/internal/make_folder.h"
 #include "tensorcask/serialize/checkpoint/internal/step_folder.h"
+#include "tensorcask/serialize/checkpoint/internal/target_check.h"
 #include "tensorcask/serialize/checkpoint/state_file.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/internal/retry.h"
 #include "tensorcask/serialize/io/internal/stale_temporaries.h"
+#include "tensorcask/serialize/payload/base_lookup.h"
+#include "tensorcask/serialize/payload/payload_options.h"
 #include "tensorcask/tensor/base/owner_process.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -54,6 +58,13 @@ absl::Status CheckNames(const std::string& folder, const std::string& name) {
 absl::Status CheckOptions(const CheckpointManagerOptions& options) {
   if (options.keep_last < 1) {
     return absl::InvalidArgumentError(absl::StrCat("keep_last is ", options.keep_last, "; wanted 1 or more"));
+  }
+  if (options.full_every < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("full_every is ", options.full_every, "; wanted 1 or more"));
+  }
+  if (options.full_every > 1 && options.writer.payload.base != nullptr) {
+    return absl::InvalidArgumentError(
+        "a checkpoint manager has both full_every above 1 and a base; the manager chooses the bases itself");
   }
   if (options.keep_every < 0) {
     return absl::InvalidArgumentError(absl::StrCat("keep_every is ", options.keep_every, "; wanted 0 or more"));
@@ -99,7 +110,14 @@ absl::StatusOr<LatestCheckpoint> FindLatestCheckpoint(const std::string& folder,
       latest.step = it->first;
       latest.prefix = checkpoint::StepPrefix(folder, name, latest.step);
       absl::Status whole = checkpoint::CheckWhole(latest.prefix, check == CheckStep::kEverything, file_system);
-      if (whole.ok()) return latest;
+      if (whole.ok()) {
+        absl::StatusOr<std::string> base = checkpoint::BasePrefixOf(latest.prefix, file_system);
+        if (base.ok()) {
+          latest.base_prefix = *std::move(base);
+          return latest;
+        }
+        whole = base.status();
+      }
       FileInfo info;
       const IoResult index =
           RetryInterrupted([&] { return file_system->Describe(checkpoint::IndexPath(latest.prefix), &info); });
@@ -156,10 +174,13 @@ class CheckpointManager::Impl : public std::enable_shared_from_this<CheckpointMa
   }
 
  private:
+  static constexpr int64_t kNone = -1;
+
   // An existing step.
   struct Step {
     std::vector<std::string> data;  // the names of its data files
     double saved_at = 0;
+    std::optional<int64_t> base;  // another step, or kNone; not read yet: nullopt
   };
 
   absl::Status Lock();
@@ -205,7 +226,10 @@ class CheckpointManager::Impl : public std::enable_shared_from_this<CheckpointMa
   absl::Status Scan();
   absl::StatusOr<CheckpointWriter> Begin(int64_t step, bool background);
   absl::Status End(int64_t step);
-  std::vector<int64_t> NoLongerKept(int64_t saved) const;
+  void ChooseBase(int64_t step, CheckpointWriterOptions* options);
+  int64_t StepOfBase(const std::string& prefix) const;
+  absl::StatusOr<int64_t> BaseOf(int64_t step);
+  absl::StatusOr<std::vector<int64_t>> NoLongerKept(int64_t saved);
   absl::Status WriteState(int64_t saved, const std::vector<int64_t>& removed) const;
   absl::Status RemoveSteps(const std::vector<int64_t>& steps);
   absl::Status RemoveLeftovers(const std::vector<std::string>& names);
@@ -220,6 +244,11 @@ class CheckpointManager::Impl : public std::enable_shared_from_this<CheckpointMa
   bool in_doubt_ = false;
   std::map<int64_t, double> times_;  // of steps, from the state file when Open read it
   double last_preserved_at_ = 0;
+  // With full_every: the last full step (kNone: the next one is full), and how many deltas to it were begun.
+  int64_t full_step_ = kNone;
+  int deltas_ = 0;
+  std::shared_ptr<const CheckpointReader> full_reader_;  // null: not opened yet
+  std::optional<int64_t> begun_base_;                    // of the step that is being saved, as Step::base
 
   // Guards what follows: a save in the background changes it while steps() may read it.
   mutable std::mutex mutex_;
@@ -295,9 +324,11 @@ absl::Status CheckpointManager::Impl::Scan() {
     }
     const auto known = steps_.find(step);
     const auto time = times_.find(step);
-    steps[step] = {std::move(files_of_step.data), known != steps_.end()  ? known->second.saved_at
-                                                  : time != times_.end() ? time->second
-                                                                         : now};
+    steps[step] = {std::move(files_of_step.data),
+                   known != steps_.end()  ? known->second.saved_at
+                   : time != times_.end() ? time->second
+                                          : now,
+                   std::nullopt};
     if (!IsKeptForGood(step)) passing.insert(passing.end(), step);
   }
   {
@@ -349,7 +380,49 @@ absl::StatusOr<CheckpointWriter> CheckpointManager::Impl::Begin(int64_t step, bo
   in_doubt_ = true;  // until every step has succeeded
   CheckpointWriterOptions options = options_.writer;
   options.background = background;
+  ChooseBase(step, &options);
   return CheckpointWriter::Create(prefix, options);
+}
+
+// Makes the step a delta to the last full one, if that is there and full_every says so. A full step that cannot be
+// opened is no base: the step becomes a full one.
+void CheckpointManager::Impl::ChooseBase(int64_t step, CheckpointWriterOptions* options) {
+  if (options_.full_every > 1) {
+    if (full_step_ != kNone && steps_.count(full_step_) != 0 && deltas_ + 1 < options_.full_every) {
+      if (full_reader_ == nullptr) {
+        CheckpointReaderOptions read;
+        read.read.file_system = files();
+        absl::StatusOr<CheckpointReader> reader = CheckpointReader::Open(PrefixOf(full_step_), read);
+        if (reader.ok()) full_reader_ = std::make_shared<const CheckpointReader>(*std::move(reader));
+      }
+      options->payload.base = full_reader_;
+    }
+    if (options->payload.base != nullptr) {
+      if (options->payload.level == PayloadLevel::kStored) options->payload.level = PayloadLevel::kDefault;
+      ++deltas_;
+    } else {
+      full_step_ = step;
+      deltas_ = 0;
+      full_reader_ = nullptr;
+    }
+  }
+  begun_base_ = options->payload.base == nullptr ? std::optional<int64_t>(kNone) : std::nullopt;
+}
+
+int64_t CheckpointManager::Impl::StepOfBase(const std::string& prefix) const {
+  int64_t step = kNone;
+  return checkpoint::ParseStepName(prefix, options_.name, &step) ? step : kNone;
+}
+
+// The step that this one is stored relative to, or kNone. A step that is damaged needs none.
+absl::StatusOr<int64_t> CheckpointManager::Impl::BaseOf(int64_t step) {
+  std::optional<int64_t>& base = steps_.at(step).base;
+  if (!base.has_value()) {
+    const absl::StatusOr<std::string> prefix = checkpoint::BasePrefixOf(PrefixOf(step), files());
+    if (!prefix.ok() && !CanBePassedOver(prefix.status())) return prefix.status();
+    base = prefix.ok() ? StepOfBase(*prefix) : kNone;
+  }
+  return *base;
 }
 
 absl::Status CheckpointManager::Impl::Save(int64_t step, absl::FunctionRef<absl::Status(CheckpointWriter&)> add) {
@@ -373,6 +446,7 @@ absl::StatusOr<BackgroundSave> CheckpointManager::Impl::SaveInBackground(
 absl::Status CheckpointManager::Impl::End(int64_t step) {
   Step saved;
   saved.saved_at = SecondsSince1970();
+  saved.base = begun_base_;
   for (int shard = 0; shard < options_.writer.num_shards; ++shard) {
     const std::string path = checkpoint::DataPath(PrefixOf(step), shard, options_.writer.num_shards);
     saved.data.push_back(path.substr(path.rfind('/') + 1));
@@ -383,9 +457,9 @@ absl::Status CheckpointManager::Impl::End(int64_t step) {
     steps_[step] = std::move(saved);
     if (!IsKeptForGood(step)) passing_.insert(step);
   }
-  const std::vector<int64_t> remove = NoLongerKept(step);
-  absl::Status status = WriteState(step, remove);
-  if (status.ok()) status = RemoveSteps(remove);
+  const absl::StatusOr<std::vector<int64_t>> remove = NoLongerKept(step);
+  absl::Status status = remove.ok() ? WriteState(step, *remove) : remove.status();
+  if (status.ok()) status = RemoveSteps(*remove);
   if (!status.ok()) {
     return Annotate(status, absl::StrCat(PrefixOf(step), ": the step is saved, but what comes after it failed"));
   }
@@ -394,16 +468,31 @@ absl::Status CheckpointManager::Impl::End(int64_t step) {
 }
 
 // Never returns the step that was just saved, even if its number is low: the run may have continued from an older step.
-std::vector<int64_t> CheckpointManager::Impl::NoLongerKept(int64_t saved) const {
+// Nor a base of a step that is kept.
+absl::StatusOr<std::vector<int64_t>> CheckpointManager::Impl::NoLongerKept(int64_t saved) {
   const auto keep = static_cast<size_t>(options_.keep_last);
-  if (steps_.size() <= keep) return {};
+  if (steps_.size() <= keep) return std::vector<int64_t>();
+  std::set<int64_t> steps;
   const int64_t oldest_kept = std::prev(steps_.end(), static_cast<std::ptrdiff_t>(keep))->first;
-  std::vector<int64_t> steps;
   for (const int64_t step : passing_) {
     if (step >= oldest_kept) break;
-    if (step != saved) steps.push_back(step);
+    if (step != saved) steps.insert(step);
   }
-  return steps;
+  if (steps.empty()) return std::vector<int64_t>();
+  if (options_.full_every > 1) steps.erase(full_step_);
+  if (options_.writer.payload.base != nullptr) {
+    const std::optional<BaseLookup::Location> location = options_.writer.payload.base->base_location();
+    if (location.has_value()) steps.erase(StepOfBase(location->prefix));  // also if the folder has another path there
+  }
+  std::vector<int64_t> kept;
+  for (const auto& [step, known] : steps_) {
+    if (steps.count(step) == 0) kept.push_back(step);
+  }
+  for (size_t i = 0; i < kept.size(); ++i) {
+    CASK_ASSIGN_OR_RETURN(const int64_t base, BaseOf(kept[i]));
+    if (steps.erase(base) != 0) kept.push_back(base);
+  }
+  return std::vector<int64_t>(steps.begin(), steps.end());
 }
 
 // As TensorFlow's manager writes it: the steps that are not kept permanently, and the newest one. TensorFlow's manager
@@ -423,11 +512,13 @@ absl::Status CheckpointManager::Impl::WriteState(int64_t saved, const std::vecto
   return WriteCheckpointState(checkpoint::StatePath(folder_), state, options_.writer.sync, files());
 }
 
-// An index must never lack its data files. So the indexes are removed first, durably, and then the data files.
+// An index must never lack its data files. So the indexes are removed first, durably, and then the data files; the
+// newest index first, because deltas are newer than their bases.
 absl::Status CheckpointManager::Impl::RemoveSteps(const std::vector<int64_t>& steps) {
   if (steps.empty()) return absl::OkStatus();
   std::vector<std::string> data;
-  for (const int64_t step : steps) {
+  for (auto it = steps.rbegin(); it != steps.rend(); ++it) {
+    const int64_t step = *it;
     const std::string path = checkpoint::IndexPath(PrefixOf(step));
     const bool is_ours = !IsNoFile(path);
     const IoResult removed = is_ours ? RetryInterrupted([&] { return files()->Remove(path); }) : 0;
@@ -482,6 +573,18 @@ absl::StatusOr<BackgroundSave> CheckpointManager::SaveInBackground(
 
 std::vector<int64_t> CheckpointManager::steps() const { return impl_->steps(); }
 std::string CheckpointManager::PrefixOf(int64_t step) const { return impl_->PrefixOf(step); }
+
+absl::StatusOr<CheckpointReader> OpenLatestCheckpoint(const std::string& folder, const std::string& name,
+                                                      CheckpointReaderOptions options, CheckStep check) {
+  CASK_ASSIGN_OR_RETURN(const LatestCheckpoint latest,
+                        FindLatestCheckpoint(folder, name, check, options.read.file_system));
+  return checkpoint::OpenWithBase(latest.prefix, std::move(options));
+}
+
+absl::StatusOr<CheckpointReader> CheckpointManager::OpenLatest(CheckpointReaderOptions options, CheckStep check) const {
+  options.read.file_system = impl_->files();
+  return OpenLatestCheckpoint(impl_->folder(), impl_->name(), std::move(options), check);
+}
 
 absl::StatusOr<LatestCheckpoint> CheckpointManager::Latest(CheckStep check) const {
   return FindLatestCheckpoint(impl_->folder(), impl_->name(), check, impl_->files());

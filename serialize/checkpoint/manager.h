@@ -5,8 +5,7 @@
 //   CASK_ASSIGN_OR_RETURN(CheckpointManager manager, CheckpointManager::Open("/models/run-7", options));
 //   CASK_RETURN_IF_ERROR(manager.Save(100, [&](CheckpointWriter& writer) { return writer.Add("w", w); }));
 //   ...
-//   CASK_ASSIGN_OR_RETURN(LatestCheckpoint latest, FindLatestCheckpoint("/models/run-7"));
-//   CASK_ASSIGN_OR_RETURN(CheckpointReader reader, CheckpointReader::Open(latest.prefix));
+//   CASK_ASSIGN_OR_RETURN(CheckpointReader reader, OpenLatestCheckpoint("/models/run-7"));
 //
 // Step N has the prefix FOLDER/NAME-N (FORMAT.md section 6.1). Open lists the folder to find the steps. Beside them is
 // `checkpoint`, TensorFlow's state file (state_file.h). The manager replaces it atomically after each save and does not
@@ -35,6 +34,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/serialize/checkpoint/write/background_save.h"
 #include "tensorcask/serialize/checkpoint/writer.h"
 #include "tensorcask/serialize/io/file_system.h"
@@ -45,9 +45,14 @@ struct CheckpointManagerOptions {
   std::string name = "ckpt";  // no slash; otherwise as the name in a checkpoint's prefix
   int keep_last = 5;          // steps to keep, at least 1: the highest numbers, and the step saved last
   int64_t keep_every = 0;     // also keep each step that is a multiple of this; 0: none
-  CheckpointWriterOptions
-      writer;  // of each step; its file system is that of the manager. `background` is ignored. `payload.base` should
-               // not be one of the steps: the manager removes old steps even if deltas need them.
+  // Of so many steps in a row, the first is full, and the others are deltas to it (at level kDefault if writer.payload
+  // has kStored). 1: all are full, or deltas to writer.payload.base. After Open the first step is full. A step that is
+  // the base of a step that is kept is kept, too.
+  int full_every = 1;
+  // Of each step; its file system is that of the manager. `background` is ignored. With full_every above 1,
+  // `payload.base` is null. If it is one of the steps, that step is kept as long as the manager is open, and as long as
+  // a step that is kept needs it.
+  CheckpointWriterOptions writer;
 };
 
 struct SkippedStep {
@@ -58,6 +63,7 @@ struct SkippedStep {
 struct LatestCheckpoint {
   int64_t step = 0;
   std::string prefix;
+  std::string base_prefix;           // of the step that it is stored relative to, for deltas; else ""
   std::vector<SkippedStep> skipped;  // newer steps that are damaged or require a newer reader, newest first
 };
 
@@ -67,14 +73,19 @@ enum class CheckStep {
 };
 
 // The newest step that is whole. Acquires no lock and changes nothing; steps may appear and disappear meanwhile. Also
-// finds the checkpoints of TensorFlow's own managers. Deltas count as whole if their stored bytes are: the base is not
-// read.
-// Errors: NotFound, naming the folder and the skipped steps, if no step is whole; InvalidArgument for a bad name; from
-// errno, naming the file, if a step cannot be read (no permission, or EIO, which may pass): the step may be whole, so
-// the function does not return an older one.
+// finds the checkpoints of TensorFlow's own managers. Deltas are whole if their base is: that is read, too, if the
+// index names it (FORMAT.md section 4.1). Otherwise the stored bytes count. Errors: NotFound, naming the folder and the
+// skipped steps, if no step is whole; InvalidArgument for a bad name; from errno, naming the file, if a step cannot be
+// read (no permission, or EIO, which may pass): the step may be whole, so the function does not return an older one.
 absl::StatusOr<LatestCheckpoint> FindLatestCheckpoint(const std::string& folder, const std::string& name = "ckpt",
                                                       CheckStep check = CheckStep::kEverything,
                                                       FileSystem* file_system = FileSystem::Posix());
+
+// A reader of that step, with its base if it is stored as deltas. Errors: as FindLatestCheckpoint and
+// CheckpointReader::Open.
+absl::StatusOr<CheckpointReader> OpenLatestCheckpoint(const std::string& folder, const std::string& name = "ckpt",
+                                                      CheckpointReaderOptions options = {},
+                                                      CheckStep check = CheckStep::kEverything);
 
 class CheckpointManager {
  public:
@@ -104,6 +115,10 @@ class CheckpointManager {
   std::vector<int64_t> steps() const;  // that exist, ascending
   std::string PrefixOf(int64_t step) const;
   absl::StatusOr<LatestCheckpoint> Latest(CheckStep check = CheckStep::kEverything) const;
+  // A reader of the newest step that is whole, with its base if it is stored as deltas. Ignores the file system in
+  // `options`. Errors: as Latest and CheckpointReader::Open.
+  absl::StatusOr<CheckpointReader> OpenLatest(CheckpointReaderOptions options = {},
+                                              CheckStep check = CheckStep::kEverything) const;
 
  private:
   class Impl;

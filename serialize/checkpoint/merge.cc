@@ -25,6 +25,7 @@
 #include "tensorcask/serialize/checkpoint/table/table_writer.h"
 #include "tensorcask/serialize/checkpoint/write/stale_data_files.h"
 #include "tensorcask/serialize/io/byte_sink.h"
+#include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/internal/atomic_publish.h"
 #include "tensorcask/serialize/io/internal/decode_quota.h"
 #include "tensorcask/serialize/io/internal/retry.h"
@@ -304,6 +305,7 @@ int Merger::AssignShards() {
 absl::Status Merger::MergeHeaders(int num_shards, std::string* header) const {
   BundleHeaderProto merged;
   std::set<int32_t> bad_consumers;
+  std::set<std::string> bases;
   for (size_t i = 0; i < sources_.size(); ++i) {
     BundleHeaderProto proto;
     if (!proto.ParseFromString(sources_[i].index.header_value)) {
@@ -314,6 +316,8 @@ absl::Status Merger::MergeHeaders(int num_shards, std::string* header) const {
     const int32_t producer = std::max(proto.version().producer(), merged.version().producer());
     const int32_t min_consumer = std::max(proto.version().min_consumer(), merged.version().min_consumer());
     if (i == 0) merged = std::move(proto);
+    const std::string& base = sources_[i].index.header.base;
+    if (!base.empty()) bases.insert(FolderOf(sources_[i].prefix) == FolderOf(target_) ? base : "");
     merged.mutable_version()->set_producer(producer);
     merged.mutable_version()->set_min_consumer(min_consumer);
   }
@@ -323,6 +327,8 @@ absl::Status Merger::MergeHeaders(int num_shards, std::string* header) const {
   if (version->min_consumer() >= checkpoint::kConsumerVersion) {
     merged.mutable_extension()->set_reader_version(checkpoint::kConsumerVersion);
   }
+  if (bases.size() == 1) merged.mutable_extension()->set_base(*bases.begin());
+  if (bases.size() > 1) merged.mutable_extension()->clear_base();  // no name tells them all
   version->clear_bad_consumers();
   for (const int32_t consumer : bad_consumers) version->add_bad_consumers(consumer);
   merged.set_num_shards(num_shards);

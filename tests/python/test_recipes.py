@@ -79,7 +79,6 @@ def test_a_saved_model_in_pytorch():
 def newest_step(folder):
     found = [
         *pathlib.Path(folder, "run").glob("ckpt-*.index"),
-        *pathlib.Path(folder, "run", "deltas").glob("ckpt-*.index"),
     ]
     return max((int(path.name.removeprefix("ckpt-").removesuffix(".index")) for path in found), default=-1)
 

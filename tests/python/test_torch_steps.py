@@ -36,9 +36,8 @@ def test_what_is_saved_is_the_state_at_the_call(full_every):
         assert checkpointer.latest().number == checkpointer.latest(verify=False).number == 5
     for step in range(6):
         base = None if step % full_every == 0 else f"run/ckpt-{step - step % full_every}"
-        path = f"run/ckpt-{step}" if base is None else f"run/deltas/ckpt-{step}"
         other, other_optimizer = trained(seed=1)
-        tct.load_state_dict(other, path, other_optimizer, base=base)
+        tct.load_state_dict(other, f"run/ckpt-{step}", other_optimizer, base=base)
         assert_same([dict(other.state_dict()), other_optimizer.state_dict()], wanted[step])
 
 
@@ -50,12 +49,14 @@ def test_deltas_are_small_and_old_ones_are_removed():
                 model.weight[step] += 1
             checkpointer.save(step, model)
         checkpointer.wait()
-        assert checkpointer.steps() == [4, 5, 6, 7, 8, 9]
-    assert tc.latest("run")[0] == 8  # a full step, for readers that know nothing of deltas
+        assert checkpointer.steps() == [8, 9]
+    assert tc.latest("run") == (9, "run/ckpt-9")
+    with tc.open_latest("run") as reader:
+        assert reader.path == "run/ckpt-9" and reader["weight"].shape == (500, 500)
     assert tct.load_latest("run", torch.nn.Linear(500, 500)) == 9
     size = {
         path: os.path.getsize(path)
-        for path in ["run/ckpt-8.data-00000-of-00001", "run/deltas/ckpt-9.data-00000-of-00001"]
+        for path in ["run/ckpt-8.data-00000-of-00001", "run/ckpt-9.data-00000-of-00001"]
     }
     full, delta = size.values()
     assert full > 1_000_000 and delta < full / 50, size
@@ -74,12 +75,13 @@ def test_keep_rules():
         assert checkpointer.latest() == tct.Step(7, "run/model-7", None)
     assert tct.load_latest("run", model, name="model") == 7
     assert tct.load_latest("run", model) is None and tct.load_latest("nothing", model) is None
-    for options, says in [
-        ({"full_every": 0}, "full_every is 0"),
-        ({"full_every": 2, "keep_last": 1}, "keep_last is 1"),
-    ]:
-        with pytest.raises(tc.InvalidArgumentError, match=says):
-            tct.AsyncCheckpointer("run2", **options)
+    with pytest.raises(tc.InvalidArgumentError, match="full_every is 0"):
+        tct.AsyncCheckpointer("run2", full_every=0)
+    with tct.AsyncCheckpointer("run3", keep_last=1, full_every=3) as checkpointer:
+        for step in range(5):
+            checkpointer.save(step, model)
+        checkpointer.wait()
+        assert checkpointer.steps() == [3, 4]  # 3 is the base of 4
 
 
 def damage(path):
@@ -97,7 +99,7 @@ def test_latest_passes_over_damaged_steps_and_deltas_without_their_full_step():
                 model.bias += 1
             checkpointer.save(step, model)
     assert tct.load_latest("run", model) == 5
-    damage("run/deltas/ckpt-5")
+    damage("run/ckpt-5")
     assert tct.load_latest("run", model) == 4
     damage("run/ckpt-3")  # the base of 4 and 5
     assert tct.load_latest("run", model) == 2
@@ -171,8 +173,7 @@ def test_after_a_failed_full_step_the_next_one_is_full(failing):
         checkpointer.wait()
         wanted = {0: [1, 2, 3], 1: [0, 2, 3]}[failing]
         assert checkpointer.steps() == wanted
-    full = [step for step in wanted if os.path.exists(f"run/ckpt-{step}.index")]
-    assert full == {0: [1], 1: [0, 3]}[failing]
+    assert tct.latest_step("run").base == {0: "run/ckpt-1", 1: None}[failing]
     assert tct.load_latest("run", model) == 3
 
 

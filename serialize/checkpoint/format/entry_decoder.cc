@@ -18,6 +18,7 @@
 #include "tensorcask/serialize/wire/internal/tensor_rules.h"
 #include "tensorcask/serialize/wire/internal/wire_fields.h"
 #include "tensorcask/tensor/base/checked_math.h"
+#include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tensor/dtype.h"
@@ -44,8 +45,10 @@ constexpr FieldRule kEntryFields[] = {
 };
 const internal::MessageRules kEntryRules = {kEntryFields};
 
-constexpr uint32_t kReaderVersion = 1;  // the field of BundleExtension
-constexpr FieldRule kReaderFields[] = {{kReaderVersion, "reader_version", Kind::kVarint}};
+constexpr uint32_t kReaderVersion = 1;  // fields of BundleExtension
+constexpr uint32_t kBase = 2;
+constexpr FieldRule kReaderFields[] = {{kReaderVersion, "reader_version", Kind::kVarint},
+                                       {kBase, "base", Kind::kBytes}};
 const internal::MessageRules kReaderRules = {kReaderFields};
 
 constexpr uint32_t kNumShards = 1;  // fields of BundleHeaderProto
@@ -105,10 +108,11 @@ absl::Status CheckSlices(const CheckpointEntry& entry) {
 }
 
 // Reads the BundleExtension in `message`, merging.
-absl::Status MergeReaderVersion(absl::string_view message, int64_t* version) {
+absl::Status MergeExtension(absl::string_view message, int64_t* version, std::string* base) {
   absl::Status status;
   ForEachField(message, [&](const Field& field) {
     if (field.number == kReaderVersion) status.Update(ParseInt32(field, "extension.reader_version", version));
+    if (field.number == kBase) *base = std::string(field.bytes);
   });
   return status;
 }
@@ -250,12 +254,14 @@ absl::StatusOr<IndexHeader> DecodeHeader(absl::string_view value, const DecodeLi
   int64_t endianness = 0;
   int64_t reader_version = 0;
   Versions versions;
+  IndexHeader header;
   absl::Status status;
   ForEachField(value, [&](const Field& field) {
     if (field.number == kNumShards) status.Update(ParseInt32(field, "num_shards", &num_shards));
     if (field.number == kEndianness) status.Update(ParseInt32(field, "endianness", &endianness));
     if (field.number == kVersion) status.Update(MergeVersions(field.bytes, kConsumerVersion, &versions));
-    if (field.number == internal::kExtensionNumber) status.Update(MergeReaderVersion(field.bytes, &reader_version));
+    if (field.number == internal::kExtensionNumber)
+      status.Update(MergeExtension(field.bytes, &reader_version, &header.base));
   });
   CASK_RETURN_IF_ERROR(status);
   // First of all: a newer writer may have changed the meaning of everything else.
@@ -272,7 +278,11 @@ absl::StatusOr<IndexHeader> DecodeHeader(absl::string_view value, const DecodeLi
     return absl::DataLossError(
         absl::StrCat("the header has endianness ", endianness, "; wanted 0 (little) or 1 (big)"));
   }
-  IndexHeader header;
+  // A name from a file becomes a path.
+  if (header.base.find('/') != std::string::npos || header.base.find('\0') != std::string::npos) {
+    return absl::DataLossError(
+        absl::StrCat("the header names the base ", Quoted(header.base), "; wanted a name in the same folder"));
+  }
   header.num_shards = static_cast<int>(num_shards);
   header.big_endian = endianness == 1;
   return header;

@@ -29,6 +29,8 @@ inline constexpr int kConsumerVersion = 2;
 struct IndexHeader {
   int num_shards = 0;       // 1 to kMaxShards
   bool big_endian = false;  // the numbers in the data files; those in the index never are
+  // The last component of the prefix of the deltas' base, which lay in the same folder; "" if unknown.
+  std::string base;
 };
 
 // Errors: as above; Unimplemented if its versions exclude this reader.

@@ -59,7 +59,7 @@ void AppendSlice(const TensorSlice& slice, std::string* out) {
 
 }  // namespace
 
-std::string EncodeHeader(int num_shards, bool requires_reader_v2) {
+std::string EncodeHeader(int num_shards, bool requires_reader_v2, absl::string_view base) {
   std::string version;
   AppendNumber(1, 1, &version);
   if (requires_reader_v2) AppendNumber(2, kConsumerVersion, &version);
@@ -69,6 +69,7 @@ std::string EncodeHeader(int num_shards, bool requires_reader_v2) {
   if (requires_reader_v2) {
     std::string extension;
     AppendNumber(1, kConsumerVersion, &extension);
+    if (!base.empty()) AppendBytes(2, base, &extension);
     AppendBytes(internal::kExtensionNumber, extension, &out);
   }
   return out;

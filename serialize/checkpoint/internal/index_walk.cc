@@ -16,6 +16,7 @@
 #include "tensorcask/serialize/io/internal/decode_quota.h"
 #include "tensorcask/serialize/io/internal/retry.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
 
 namespace tensorcask::checkpoint {
 namespace {
@@ -28,6 +29,28 @@ absl::Status CheckDataFile(const std::string& path, uint64_t used_bytes, FileSys
   if (info.type != FileInfo::Type::kRegular) return absl::DataLossError(absl::StrCat(path, ": is not a regular file"));
   if (info.size_bytes >= used_bytes) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat(path, ": has ", info.size_bytes, " bytes; the index names ", used_bytes));
+}
+
+// The index, and that all data files are there.
+absl::StatusOr<IndexHeader> CheckStructure(const std::string& prefix, FileSystem* files, const DecodeLimits& limits) {
+  CASK_ASSIGN_OR_RETURN(const WalkedIndex index,
+                        WalkIndex(prefix, files, limits, [](absl::string_view, absl::string_view, const IndexEntry&) {
+                          return absl::OkStatus();
+                        }));
+  for (int shard = 0; shard < index.header.num_shards; ++shard) {
+    if (index.used_bytes.count(shard) != 0) continue;
+    CASK_RETURN_IF_ERROR(CheckDataFile(DataPath(prefix, shard, index.header.num_shards), 0, files));
+  }
+  return index.header;
+}
+
+std::string PathOfBase(const std::string& prefix, const std::string& base) {
+  return base.empty() ? "" : absl::StrCat(prefix.substr(0, prefix.rfind('/') + 1), base);  // npos + 1 is 0
+}
+
+absl::Status ErrorOfBase(const absl::Status& error, const std::string& prefix, const std::string& base_prefix) {
+  if (!absl::IsNotFound(error)) return Annotate(error, absl::StrCat(prefix, ": its base"));
+  return absl::DataLossError(absl::StrCat(prefix, ": is stored as deltas to ", base_prefix, ", which is missing"));
 }
 
 }  // namespace
@@ -62,29 +85,49 @@ absl::StatusOr<WalkedIndex> WalkIndex(
   return index;
 }
 
+absl::StatusOr<std::string> BasePrefixOf(const std::string& prefix, FileSystem* files) {
+  ReadOptions read;
+  read.file_system = files;
+  CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const ByteSource> file, OpenFileSource(IndexPath(prefix), read));
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<const BundleIndex> index, BundleIndex::Open(file, DecodeLimits()));
+  return PathOfBase(prefix, index->header().base);
+}
+
+absl::StatusOr<CheckpointReader> OpenWithBase(const std::string& prefix, CheckpointReaderOptions options) {
+  if (options.base != nullptr) return CheckpointReader::Open(prefix, options);
+  CASK_ASSIGN_OR_RETURN(const std::string base_prefix, BasePrefixOf(prefix, options.read.file_system));
+  if (base_prefix.empty()) return CheckpointReader::Open(prefix, options);
+  absl::StatusOr<CheckpointReader> base = CheckpointReader::Open(base_prefix, options);
+  if (!base.ok()) return ErrorOfBase(base.status(), prefix, base_prefix);
+  options.base = std::make_shared<const CheckpointReader>(*std::move(base));
+  return CheckpointReader::Open(prefix, options);
+}
+
 absl::Status CheckWhole(const std::string& prefix, bool everything, FileSystem* files) {
   DecodeLimits limits;
   // No limit on all tensors together: they are only verified, one at a time.
   limits.max_file_decoded_bytes = std::numeric_limits<int64_t>::max();
   if (!everything) {
-    CASK_ASSIGN_OR_RETURN(const WalkedIndex index,
-                          WalkIndex(prefix, files, limits, [](absl::string_view, absl::string_view, const IndexEntry&) {
-                            return absl::OkStatus();
-                          }));
-    for (int shard = 0; shard < index.header.num_shards; ++shard) {
-      if (index.used_bytes.count(shard) != 0) continue;
-      CASK_RETURN_IF_ERROR(CheckDataFile(DataPath(prefix, shard, index.header.num_shards), 0, files));
-    }
-    return absl::OkStatus();
+    CASK_ASSIGN_OR_RETURN(const IndexHeader header, CheckStructure(prefix, files, limits));
+    if (header.base.empty()) return absl::OkStatus();
+    const std::string base = PathOfBase(prefix, header.base);
+    const absl::Status whole = CheckStructure(base, files, limits).status();  // a base is not stored as deltas itself
+    return whole.ok() ? whole : ErrorOfBase(whole, prefix, base);
   }
   CheckpointReaderOptions options;
   options.read.file_system = files;
   options.limits = limits;
-  CASK_ASSIGN_OR_RETURN(const CheckpointReader reader, CheckpointReader::Open(prefix, options));
+  CASK_ASSIGN_OR_RETURN(CheckpointReader reader, CheckpointReader::Open(prefix, options));
+  CASK_ASSIGN_OR_RETURN(const std::string base, BasePrefixOf(prefix, files));
+  if (!base.empty()) {
+    CASK_ASSIGN_OR_RETURN(reader, OpenWithBase(prefix, options));
+  }
   absl::Status first;
   const absl::StatusOr<CheckpointCensus> census =
       reader.VerifyAll([&](const CheckpointDamage& damage) { first.Update(damage.status); });
   first.Update(census.status());
+  // The base of this name is another one.
+  if (absl::IsFailedPrecondition(first) && !base.empty()) return absl::DataLossError(first.message());
   return first;
 }
 

@@ -43,6 +43,16 @@ absl::Status CheckNotBase(const std::string& target, const BaseLookup* base, boo
   return CheckTarget(target, {location->prefix}, "the base of what is to be saved", overwrite, file_system);
 }
 
+std::string BaseBeside(const std::string& temporary, const BaseLookup* base) {
+  if (base == nullptr) return "";
+  const std::optional<BaseLookup::Location> location = base->base_location();
+  if (!location.has_value()) return "";
+  const std::string path = absl::StrCat(FolderOf(location->prefix), "/", LastName(temporary));
+  FileInfo info;
+  const IoResult found = internal::RetryInterrupted([&] { return location->file_system->Describe(path, &info); });
+  return found < 0 ? "" : std::string(LastName(location->prefix));
+}
+
 absl::Status CheckNoDevice(const std::string& prefix, FileSystem* file_system) {
   FileInfo info;
   const IoResult found = internal::RetryInterrupted([&] { return file_system->Describe(prefix, &info); });

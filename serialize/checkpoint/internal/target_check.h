@@ -25,6 +25,11 @@ absl::Status CheckTarget(const std::string& target, absl::Span<const std::string
 // `base` may be null, or have no location.
 absl::Status CheckNotBase(const std::string& target, const BaseLookup* base, bool overwrite, FileSystem* file_system);
 
+// The last component of the prefix of the checkpoint that `base` reads, if it lies in the folder of the file
+// `temporary`, whatever the paths of that folder look like; else "". `base` may be null, or have no location.
+// `temporary` exists.
+std::string BaseBeside(const std::string& temporary, const BaseLookup* base);
+
 // Errors: FailedPrecondition if `prefix` itself is the name of a device, pipe or socket. A caller who writes to
 // /dev/null does not want /dev/null.index.
 absl::Status CheckNoDevice(const std::string& prefix, FileSystem* file_system);

@@ -10,7 +10,8 @@
 
 namespace tensorcask::checkpoint {
 
-absl::Status WriteIndex(const std::deque<IndexItem>& items, int num_data_files, size_t block_bytes, ByteSink* sink) {
+absl::Status WriteIndex(const std::deque<IndexItem>& items, int num_data_files, const std::string& base,
+                        size_t block_bytes, ByteSink* sink) {
   bool requires_reader_v2 = false;
   std::vector<const IndexItem*> sorted;
   sorted.reserve(items.size());
@@ -22,7 +23,7 @@ absl::Status WriteIndex(const std::deque<IndexItem>& items, int num_data_files, 
   TableOptions options;
   if (block_bytes != 0) options.block_bytes = block_bytes;
   TableWriter table(sink, options);
-  CASK_RETURN_IF_ERROR(table.Add("", EncodeHeader(num_data_files, requires_reader_v2)));
+  CASK_RETURN_IF_ERROR(table.Add("", EncodeHeader(num_data_files, requires_reader_v2, base)));
   for (const IndexItem* const item : sorted) CASK_RETURN_IF_ERROR(table.Add(item->key, item->value));
   return table.Finish();
 }
