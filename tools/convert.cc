@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -243,10 +244,11 @@ Action DeclareConvert(CLI::App& app) {
       ->type_name("GLOB=DTYPE")
       ->allow_extra_args(false);
   AddMetadataOptions(app, &flags->sets, &flags->unsets);
-  app.add_flag("--allow-loss", flags->allow_loss,
-               "Leave out what DST cannot hold: metadata, strides, imaginary parts, tensors of a dtype, and tensors "
-               "that cannot be read; each is listed. npy and npz get float8 and other dtypes that NumPy lacks as opaque "
-               "elements (V1)");
+  app.add_flag(
+      "--allow-loss", flags->allow_loss,
+      "Leave out what DST cannot hold: metadata, strides, imaginary parts, tensors of a dtype, and tensors "
+      "that cannot be read; each is listed. npy and npz get float8 and other dtypes that NumPy lacks as opaque "
+      "elements (V1)");
   app.add_flag("--dry-run", flags->dry_run, "Only check, and print what would be written and removed");
   app.footer(
       "Large tensors are copied in blocks, so memory does not depend on their size. A tensor must fit in memory if it\n"

@@ -86,6 +86,7 @@ struct ArchiveTraits {
   bool strides = false;            // tensors that are not row-major
   bool strides_are_order = false;  // ... whose strides say only in what order the elements are stored, as in npy
   bool metadata = false;           // TensorMetadata of each tensor
+  bool one_name = false;           // ... except a name that differs from that of the tensor
   bool file_metadata = false;      // FileMetadata
   bool levels = false;             // compresses
   bool deltas = false;

@@ -162,6 +162,12 @@ class Planner {
            absl::StrCat(tensor, " has metadata, which ", target_.name_with_article(), " file cannot hold")});
       item->to.has_metadata = false;
     }
+    if (const std::string name = SecondName(*item); !name.empty()) {
+      losses.push_back({Kind::kMetadata, item->from->name,
+                        absl::StrCat(tensor, " has another name in its metadata, ", Quoted(name), "; ",
+                                     target_.name_with_article(), " file holds one name")});
+      item->drop_name = true;
+    }
     return losses;
   }
 
@@ -169,6 +175,13 @@ class Planner {
     if (traits_.metadata) return true;
     const absl::StatusOr<TensorMetadata> metadata = item.source->Metadata(item.from->name);
     return metadata.ok() && target_.HoldsMetadata(*metadata);
+  }
+
+  // The name in the metadata that the target cannot hold beside that of the tensor; else "".
+  std::string SecondName(const ConversionItem& item) const {
+    if (!traits_.one_name || !item.keep_metadata) return "";
+    const absl::StatusOr<TensorMetadata> metadata = item.source->Metadata(item.from->name);
+    return metadata.ok() && metadata->name != item.to.name ? metadata->name : "";
   }
 
   // The rules of the target besides those for dtypes.
@@ -343,6 +356,7 @@ class Runner {
     if (item.to.dtype != item.from->dtype) {
       CASK_ASSIGN_OR_RETURN(piece.tensor.view, ConvertTo(piece.tensor.view, item.to.dtype));
     }
+    if (item.drop_name) piece.tensor.metadata.name.clear();
     return emit(std::move(piece));
   }
 
@@ -352,6 +366,7 @@ class Runner {
       absl::StatusOr<TensorMetadata> read = item.source->Metadata(item.from->name);
       if (!read.ok() && !options_.allow_loss) return MetadataLost(read.status());
       if (read.ok()) metadata = *std::move(read);
+      if (item.drop_name) metadata.name.clear();
     }
     CASK_ASSIGN_OR_RETURN(const std::unique_ptr<TensorBlocks> blocks,
                           item.source->ReadBlocks(*item.from, options_.block_bytes));
@@ -430,7 +445,6 @@ absl::StatusOr<ConvertReport> RunConversion(const ConversionPlan& plan, const Co
 absl::StatusOr<ConvertReport> ConvertArchives(absl::Span<const ArchiveReader* const> sources, const std::string& path,
                                               const ArchiveFormat& target, const ConvertOptions& options,
                                               const ArchiveWriterOptions& write) {
-  for (const ArchiveReader* const source : sources) CASK_RETURN_IF_ERROR(source->CheckFiles());
   CASK_ASSIGN_OR_RETURN(const ConversionPlan plan, PlanConversion(sources, target, options));
   const bool had_tensors = std::any_of(sources.begin(), sources.end(),
                                        [](const ArchiveReader* source) { return !source->entries().empty(); });

@@ -109,6 +109,7 @@ struct ConversionItem {
   const ArchiveEntry* from = nullptr;  // of the source
   ArchiveEntry to;                     // with its new name, dtype, strides and shard
   bool keep_metadata = false;          // the target holds it
+  bool drop_name = false;              // ... except the name in it (ArchiveTraits::one_name)
   std::optional<Tensor> content;       // the elements, if they are not those of `from`
 };
 
@@ -133,7 +134,7 @@ struct ConvertReport {
 
 // Copies the tensors of `sources` to an archive at `path`. Of `write`, num_shards, file_metadata and opaque_dtypes come
 // from the plan; num_threads is at least that of `options` where data files or encoding can use threads.
-// Errors: those of ArchiveReader::CheckFiles, PlanConversion, CreateArchive and RunConversion; FailedPrecondition if
+// Errors: those of PlanConversion, CreateArchive and RunConversion; FailedPrecondition if
 // there are tensors and the target can hold none; InvalidArgument if it holds one tensor and several would remain.
 absl::StatusOr<ConvertReport> ConvertArchives(absl::Span<const ArchiveReader* const> sources, const std::string& path,
                                               const ArchiveFormat& target, const ConvertOptions& options = {},

@@ -405,6 +405,7 @@ ArchiveTraits RecordsArchiveFormat::traits() const {
   ArchiveTraits traits;
   traits.strides = true;
   traits.metadata = true;
+  traits.one_name = true;
   traits.levels = true;
   traits.deltas = true;
   traits.strings = true;

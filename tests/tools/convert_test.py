@@ -94,6 +94,18 @@ class Convert(Scratch):
         self.assertEqual(read(self.path("again.ckpt.data-00000-of-00001")), read(prefix + ".data-00000-of-00001"))
         self.assertEqual(read(self.path("again.ckpt.index")), read(prefix + ".index"))
 
+    def test_a_record_holds_one_name(self):
+        source = self.write("w.pbtxt", "dtype: DT_INT8 int_val: 1 extension { name: 'own' device: 'cuda:0' }")
+        for dry in ([], ["--dry-run"]):
+            done = run("convert", *dry, source, self.path("copy.tfrecord"))
+            self.assert_one_line(done, 1, 'tensor "w"', '"own"', "a records file holds one name", "--allow-loss")
+        done = run("convert", "--allow-loss", source, self.path("copy.tfrecord"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn('lost: ', done.stdout)
+        self.assertIn('"own"', done.stdout)
+        (tensor,) = json.loads(run("ls", "--json", self.path("copy.tfrecord")).stdout)["tensors"]
+        self.assertEqual((tensor["name"], tensor["device"]), ("w", "cuda:0"))
+
     def test_text_keeps_every_bit_of_a_nan(self):
         content = b"\x01\x00\xc0\x7f\x00\x00\xc0\xff\x00\x00\xc0\x7f\x00\x00\x80\x3f"  # a payload, a sign, neither; 1
         for dtype, shape in (("DT_FLOAT", 4), ("DT_COMPLEX64", 2), ("DT_DOUBLE", 2)):

@@ -4,20 +4,20 @@
 _tensorcask_options() {
   case "$1" in
     '') echo 'ls show stats diff verify salvage convert edit clean cat save send recv serve demo help --help -h --version -V' ;;
-    ls) echo '--help -h --json --checksum --tree --sort --format --lenient --opaque-dtype --base' ;;
-    show) echo '--help -h --slice --max --format --lenient --opaque-dtype --base' ;;
-    stats) echo '--help -h --json --format --lenient --opaque-dtype --base' ;;
-    diff) echo '--help -h --rtol --atol --json --format --lenient --opaque-dtype --base' ;;
-    verify) echo '--help -h --json --format --lenient --opaque-dtype --base' ;;
-    salvage) echo '--help -h --json --overwrite --base' ;;
-    convert) echo '--help -h --format --lenient --opaque-dtype --base --to --level --alignment --no-checksums --shard-size --overwrite --include --exclude --rename --dtype --set --unset --allow-loss --dry-run' ;;
-    edit) echo '--help -h --rename --set --unset --remove --output -o --dry-run' ;;
+    ls) echo '--help -h --json --checksum --tree --sort --format --lenient --opaque-dtype --base --ignore-checksums' ;;
+    show) echo '--help -h --slice --max --format --lenient --opaque-dtype --base --ignore-checksums' ;;
+    stats) echo '--help -h --json --format --lenient --opaque-dtype --base --ignore-checksums' ;;
+    diff) echo '--help -h --rtol --atol --cast --rename --json --format --lenient --opaque-dtype --base --ignore-checksums' ;;
+    verify) echo '--help -h --json --names --format --lenient --opaque-dtype --base' ;;
+    salvage) echo '--help -h --json --to --overwrite --lenient --base' ;;
+    convert) echo '--help -h --format --lenient --opaque-dtype --base --ignore-checksums --to --level --alignment --no-checksums --shard-size --overwrite --include --exclude --rename --dtype --set --unset --allow-loss --dry-run' ;;
+    edit) echo '--help -h --rename --set --unset --remove --output -o --dry-run --lenient' ;;
     clean) echo '--help -h --delete --json' ;;
-    cat) echo '--help -h --exclude --allow-loss --format --lenient --opaque-dtype --base' ;;
+    cat) echo '--help -h --exclude --allow-loss --format --lenient --opaque-dtype --base --ignore-checksums' ;;
     save) echo '--help -h --to --level --alignment --no-checksums --shard-size --overwrite --include --exclude --allow-loss --limit' ;;
-    send) echo '--help -h --unix --timeout --exclude --allow-loss --format --lenient --opaque-dtype --base' ;;
+    send) echo '--help -h --unix --timeout --exclude --allow-loss --format --lenient --opaque-dtype --base --ignore-checksums' ;;
     recv) echo '--help -h --unix --timeout --to --level --alignment --no-checksums --shard-size --overwrite' ;;
-    serve) echo '--help -h --unix --timeout --format --lenient --opaque-dtype --base' ;;
+    serve) echo '--help -h --unix --timeout --format --lenient --opaque-dtype --base --ignore-checksums' ;;
     demo) echo '--help -h' ;;
   esac
 }
@@ -59,12 +59,14 @@ _tensorcask_value() {
     'stats --base') echo '@file' ;;
     'diff --rtol') echo '@text' ;;
     'diff --atol') echo '@text' ;;
+    'diff --rename') echo '@text' ;;
     'diff --format') echo 'checkpoint tensorproto records safetensors npy npz tensorproto-text graph' ;;
     'diff --opaque-dtype') echo '@text' ;;
     'diff --base') echo '@file' ;;
     'verify --format') echo 'checkpoint tensorproto records safetensors npy npz tensorproto-text graph' ;;
     'verify --opaque-dtype') echo '@text' ;;
     'verify --base') echo '@file' ;;
+    'salvage --to') echo 'checkpoint tensorproto records safetensors npy npz tensorproto-text' ;;
     'salvage --base') echo '@file' ;;
     'convert --format') echo 'checkpoint tensorproto records safetensors npy npz tensorproto-text graph' ;;
     'convert --opaque-dtype') echo '@text' ;;
