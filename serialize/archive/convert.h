@@ -134,8 +134,8 @@ struct ConvertReport {
 
 // Copies the tensors of `sources` to an archive at `path`. Of `write`, num_shards, file_metadata and opaque_dtypes come
 // from the plan; num_threads is at least that of `options` where data files or encoding can use threads.
-// Errors: those of PlanConversion, CreateArchive and RunConversion; FailedPrecondition if
-// there are tensors and the target can hold none; InvalidArgument if it holds one tensor and several would remain.
+// Errors: those of PlanConversion, CreateArchive and RunConversion; FailedPrecondition if there are tensors and the
+// target can hold none; InvalidArgument if it holds one tensor and several would remain.
 absl::StatusOr<ConvertReport> ConvertArchives(absl::Span<const ArchiveReader* const> sources, const std::string& path,
                                               const ArchiveFormat& target, const ConvertOptions& options = {},
                                               const ArchiveWriterOptions& write = {});
