@@ -50,7 +50,9 @@ absl::StatusOr<ArchiveEdits> ParseEdits(const Flags& flags) {
   if (flags.path == "-" || absl::StartsWith(flags.path, "unix:")) {
     return Misuse(absl::StrCat(flags.path, " is a stream; edit changes files. Convert it to a file first"));
   }
-  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> archive, OpenInput(flags.path, {}));
+  InputOptions read;
+  read.lenient = flags.lenient;
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> archive, OpenInput(flags.path, read));
   ArchiveEdits edits;
   CASK_ASSIGN_OR_RETURN(edits.rename, ParseRenames(flags.renames, {archive.get()}));
   for (const std::string& glob : flags.remove) {

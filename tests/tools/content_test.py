@@ -141,10 +141,15 @@ class OtherContent(Base):
         self.assert_one_line(run("show", prefix, "dense/bias"), 1, "data-00000-of-00001: this is a pointer of Git LFS")
         self.file("a.safetensors", POINTER)
         index = self.file("m.safetensors.index.json", b'{"weight_map": {"w": "a.safetensors"}}')
-        self.assert_one_line(run("ls", index), 1, "a.safetensors: this is a pointer of Git LFS")
+        self.assert_says(run("ls", index), "a.safetensors: this is a pointer of Git LFS")
         self.file("a.bin", zip_of("archive/data.pkl"))
         index = self.file("pytorch_model.bin.index.json", b'{"weight_map": {"w": "a.bin"}}')
-        self.assert_one_line(run("ls", index), 1, "a.bin: this is a PyTorch file")
+        self.assert_says(run("ls", index), "a.bin: this is a PyTorch file")
+
+    def assert_says(self, listing, what):
+        """The list has the tensor, and the command fails with the reason why it cannot be read."""
+        self.assertEqual((listing.returncode, listing.stdout.splitlines()[0].split()[0]), (1, "w"), listing)
+        self.assertIn(what, listing.stderr.splitlines()[-1])
 
     def test_a_format_of_ours_is_read_under_any_extension(self):
         self.good("convert", self.model(), self.path("m.npz"))
