@@ -301,7 +301,7 @@ TEST(AtomicPublishTest, ADanglingLinkIsNotWrittenThrough) {
   const TempFolder folder;
   ASSERT_EQ(symlink("elsewhere", folder.Path("a").c_str()), 0);
   EXPECT_THAT(PublishAll(On(FileSystem::Posix()), {{folder.Path("a"), "x"}}),
-              StatusIs(Code::kAlreadyExists, AllOf(HasSubstr("/a: cannot rename"), HasSubstr("File exists"))));
+              StatusIs(Code::kAlreadyExists, HasSubstr("/a: exists already")));
   EXPECT_THAT(NamesIn(folder.path()), ElementsAre("a"));
   ASSERT_OK(PublishAll(On(FileSystem::Posix(), true, /*overwrite=*/true), {{folder.Path("a"), "x"}}));
   struct stat info;
