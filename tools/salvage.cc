@@ -9,8 +9,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "nlohmann/json.hpp"
+#include "tensorcask/serialize/archive/archive.h"
 #include "tensorcask/serialize/archive/archive_format.h"
 #include "tensorcask/serialize/archive/salvage.h"
+#include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tools/json_text.h"
@@ -41,6 +43,17 @@ Json ToJson(const ArchiveDamage& lost) {
   return json;
 }
 
+// Each tensor is read to verify it, and again to copy it. 0, unknown, if there is no list of tensors.
+uint64_t BytesToRead(const std::string& path, const ArchiveReaderOptions& read) {
+  const absl::StatusOr<std::unique_ptr<ArchiveReader>> source = OpenArchive(path, Formats(), read);
+  if (!source.ok()) return 0;
+  uint64_t bytes = 0;
+  for (const ArchiveEntry& entry : (*source)->entries()) {
+    if (entry.alias_of.empty()) bytes = CheckedAdd(bytes, entry.stored_bytes).value_or(UINT64_MAX);
+  }
+  return CheckedMul<uint64_t>(bytes, 2).value_or(UINT64_MAX);
+}
+
 absl::StatusOr<ExitCode> Salvage(const Flags& flags, Console& console) {
   ArchiveReaderOptions read;
   read.lenient = flags.lenient;
@@ -58,6 +71,7 @@ absl::StatusOr<ExitCode> Salvage(const Flags& flags, Console& console) {
   {
     ReadProgress progress(console, absl::StrCat("salvaging ", Printable(flags.source)));
     read.read.file_system = &progress;
+    progress.SetTotal(BytesToRead(flags.source, read));
     report = SalvageArchive(flags.source, destination, *target, Formats(), read, write, [] { return !Interrupted(); });
   }
   if (Interrupted()) return InterruptedExitCode();
