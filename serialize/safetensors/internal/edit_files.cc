@@ -462,8 +462,10 @@ absl::Status Editor::WriteFiles() {
     CASK_RETURN_IF_ERROR(sink->Append(index_text_));
     CASK_RETURN_IF_ERROR(CheckIndexStays());
   }
+  if (stale.empty()) return publish.Commit();
+  const OtherIndexes others(model_->path, open_);
   for (const std::string& path : stale) {
-    const std::string reason = WhyOthersMayUse(path, model_->path, open_);
+    const std::string reason = others.WhyNeeded(LastName(path));
     if (reason.empty()) {
       publish.RemoveAfterwards(path);
     } else {

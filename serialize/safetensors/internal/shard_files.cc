@@ -132,11 +132,12 @@ absl::StatusOr<ReplacedFiles> FindReplacedModel(const std::string& path, NewMode
   if (!by_index) replaced.removed.push_back(index_path);
   std::set<std::string> names;
   for (const auto& [tensor, file] : index->files) names.insert(file);
+  const OtherIndexes others(index_path, open);
   for (const std::string& name : names) {
     const std::string file = absl::StrCat(FolderOf(path), "/", name);
     if (name == LastName(path) || !exists(file)) continue;
     const std::string reason =
-        absl::EndsWith(name, kEnding) ? WhyOthersMayUse(file, index_path, open) : "it is not called *.safetensors";
+        absl::EndsWith(name, kEnding) ? others.WhyNeeded(name) : "it is not called *.safetensors";
     if (reason.empty()) {
       replaced.removed.push_back(file);
     } else {
@@ -146,22 +147,27 @@ absl::StatusOr<ReplacedFiles> FindReplacedModel(const std::string& path, NewMode
   return replaced;
 }
 
-std::string WhyOthersMayUse(const std::string& path, const std::string& index_path, const OpenOptions& open) {
+OtherIndexes::OtherIndexes(const std::string& index_path, const OpenOptions& open) {
   std::vector<std::string> names;
-  const std::string folder = FolderOf(path);
+  const std::string folder = FolderOf(index_path);
   if (RetryInterrupted([&] { return open.read.file_system->List(folder, &names); }) < 0) {
-    return "its folder cannot be listed";
+    unknown_ = "its folder cannot be listed";
   }
   for (const std::string& name : names) {
     if (!absl::EndsWith(name, ".json") || name == LastName(index_path)) continue;
     const absl::StatusOr<ModelIndex> index = ReadIndex(absl::StrCat(folder, "/", name), open);
-    if (!index.ok() && !IsIndexName(name) && !absl::EndsWith(name, ".index.json")) continue;
-    if (!index.ok()) return absl::StrCat(Quoted(name), " ", index.status().message());
-    for (const auto& [tensor, file] : index->files) {
-      if (file == LastName(path)) return absl::StrCat(Quoted(name), " lists it");
+    if (!index.ok()) {
+      const bool should_be_index = IsIndexName(name) || absl::EndsWith(name, ".index.json");
+      if (should_be_index && unknown_.empty()) unknown_ = absl::StrCat(Quoted(name), " ", index.status().message());
+      continue;
     }
+    for (const auto& [tensor, file] : index->files) index_of_.emplace(file, name);
   }
-  return "";
+}
+
+std::string OtherIndexes::WhyNeeded(absl::string_view name) const {
+  const auto found = index_of_.find(name);
+  return found == index_of_.end() ? unknown_ : absl::StrCat(Quoted(found->second), " lists it");
 }
 
 }  // namespace tensorcask::safetensors

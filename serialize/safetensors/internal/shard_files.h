@@ -5,6 +5,8 @@
 #define TENSORCASK_SERIALIZE_SAFETENSORS_INTERNAL_SHARD_FILES_H_
 
 #include <cstddef>
+#include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -51,9 +53,20 @@ bool IsIndexName(absl::string_view name);
 // Whether `name` is that of a shard: "model-00001-of-00003.safetensors", "model-00001-of-00003-r2.safetensors".
 bool IsShardName(absl::string_view name);
 
-// Why the file at `path` must stay when the index at `index_path` no longer lists it: another index of the folder lists
-// it, or cannot be read. Empty: it may be removed.
-std::string WhyOthersMayUse(const std::string& path, const std::string& index_path, const OpenOptions& open);
+// The files that other indexes of a folder need.
+class OtherIndexes {
+ public:
+  // Reads each index in the folder of `index_path` once, except that one.
+  OtherIndexes(const std::string& index_path, const OpenOptions& open);
+
+  // Why the file `name` of this folder must stay when the index no longer lists it: another one lists it, or there is
+  // one that cannot be read. Empty: it may be removed.
+  std::string WhyNeeded(absl::string_view name) const;
+
+ private:
+  std::map<std::string, std::string, std::less<>> index_of_;  // by the name of a file
+  std::string unknown_;  // why it is not known what others list; empty if it is
+};
 
 }  // namespace tensorcask::safetensors
 
