@@ -1978,6 +1978,8 @@ tensorcask_test(tests_serialize_archive_graph_items_test
     absl::status
     absl::statusor
     absl::strings
+    tests_serialize_checkpoint_object_graph_messages
+    tests_serialize_wire_wire_test_util
     tests_support_status_matchers
     tests_support_temp_folder
   PACKAGE
@@ -2676,6 +2678,10 @@ tensorcask_test(tests_serialize_checkpoint_no_memory_test
   TIMEOUT
     60)
 
+tensorcask_inner_library(tests_serialize_checkpoint_object_graph_messages
+  LINK
+    tests_serialize_wire_wire_test_util)
+
 tensorcask_test(tests_serialize_checkpoint_object_graph_test
   SOURCES
     tests/serialize/checkpoint/object_graph_test.cc
@@ -2686,6 +2692,8 @@ tensorcask_test(tests_serialize_checkpoint_object_graph_test
     Tensorcask::tensor
     absl::strings
     tests_serialize_checkpoint_checkpoint_testing
+    tests_serialize_checkpoint_object_graph_messages
+    tests_serialize_wire_wire_test_util
     tests_support_status_matchers
     tests_support_test_data
   PACKAGE
@@ -6596,8 +6604,12 @@ tensorcask_inner_library(tools_rename
   SOURCES
     tools/rename.cc
   LINK
+    CLI11::CLI11
     Tensorcask::archive
     Tensorcask::rename_rules
+    absl::status
+    absl::statusor
+    absl::strings
     tools_console)
 
 tensorcask_inner_library(tools_slice_text
@@ -6829,6 +6841,7 @@ tensorcask_script_test(tests_properties_convert_property_test
     tests/properties/message_files.py
     tests/properties/property_testing.py
     tests/properties/values.py
+    tests/peers/ours.py
     tests/peers/table_forge.py
     tests/support/case_report.py
     tests/tools/tool_testing.py
@@ -6851,6 +6864,7 @@ tensorcask_script_test(tests_properties_damage_property_test
     tests/properties/message_files.py
     tests/properties/property_testing.py
     tests/properties/values.py
+    tests/peers/ours.py
     tests/peers/table_forge.py
     tests/support/case_report.py
     tests/tools/tool_testing.py
@@ -6873,6 +6887,7 @@ tensorcask_script_test(tests_properties_edit_property_test
     tests/properties/message_files.py
     tests/properties/property_testing.py
     tests/properties/values.py
+    tests/peers/ours.py
     tests/peers/table_forge.py
     tests/support/case_report.py
     tests/tools/tool_testing.py
@@ -6895,6 +6910,7 @@ tensorcask_script_test(tests_properties_reading_property_test
     tests/properties/message_files.py
     tests/properties/property_testing.py
     tests/properties/values.py
+    tests/peers/ours.py
     tests/peers/table_forge.py
     tests/support/case_report.py
     tests/tools/tool_testing.py

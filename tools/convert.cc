@@ -237,9 +237,7 @@ Action DeclareConvert(CLI::App& app) {
   AddOutputOptions(app, &flags->to, &flags->output);
   AddIncludeOption(app, &flags->include);
   AddExcludeOption(app, &flags->exclude);
-  app.add_option("--rename", flags->renames, "Rename a tensor: FROM=TO, or by s/REGEX/TEXT/; may be repeated")
-      ->type_name("RULE")
-      ->allow_extra_args(false);
+  AddRenameOption(app, "", &flags->renames);
   app.add_option("--dtype", flags->dtypes, "Convert the elements: '*kernel=bfloat16'; may be repeated")
       ->type_name("GLOB=DTYPE")
       ->allow_extra_args(false);
@@ -251,36 +249,36 @@ Action DeclareConvert(CLI::App& app) {
       "elements (V1)");
   app.add_flag("--dry-run", flags->dry_run, "Only check, and print what would be written and removed");
   app.footer(
-      "Large tensors are copied in blocks, so memory does not depend on their size. A tensor must fit in memory if it\n"
-      "holds strings, has strides, is stored in slices, deflated or as a delta, comes from a record or message that\n"
-      "does not hold plain bytes, goes to text, or goes to a --level above stored (except npz). DST appears whole or\n"
-      "not at all.\n"
-      "Checkpoint to checkpoint keeps the order and the data files; with --alignment 1 a checkpoint that TensorFlow\n"
-      "wrote comes out byte for byte the same. With --overwrite, DST may get one empty data file more, so that it is\n"
-      "the old or the new checkpoint at any moment. A sliced tensor comes out in one piece.\n"
-      "Above --level stored, tensors that it makes smaller are encoded, and with --base stored as deltas to that\n"
-      "checkpoint where this is smaller still; without --level encoded tensors of SRC come out plain.\n"
-      "Equal encoded tensors share their bytes, and the order among the others is then lost: converted back, they\n"
-      "follow each other by name.\n"
-      "Deltas in SRC are read with --base, too. To store plain tensors again, convert without --level first.\n"
-      "DST may be NAME.safetensors.index.json: a model of files NAME-00001-of-00003.safetensors, and this index.\n"
-      "With --overwrite it replaces the model of this index; NAME.safetensors replaces a model in either form.\n"
-      "Only files that the old index lists are removed, and no file that SRC consists of.\n"
-      "In s/REGEX/TEXT/ the text may use \\1 and & as in sed -E; s/REGEX/TEXT/g replaces all matches.\n"
-      "NAME=SRC gives the tensor of an npy file or a message this name, instead of that of the file. A NAME that ends\n"
-      "in / or . is a prefix: base/=SRC puts base/ in front of all names of SRC, after --rename.\n"
-      "--dtype rounds to the nearest number of the new dtype, ties to even. Integers: the fraction is dropped, a "
-      "value\n"
-      "beyond the range becomes the largest or smallest integer, and NaN becomes 0. Floats: a value beyond the range\n"
-      "becomes infinite, or the largest number of dtypes without infinity; NaN becomes -0 in float4 and float6; zero "
-      "and\n"
-      "negative numbers become NaN in float8_e8m0fnu. bool: all but 0 becomes true.\n"
-      "A floating or complex dtype goes to floating and complex tensors only. A pattern may name the kind of tensors "
-      "that\n"
-      "it takes: 'int:*=float32'; the kinds are bool, int, float, complex, quantized and any. The first rule that "
-      "takes\n"
-      "a tensor counts; tensors that become numbers of another kind are listed.\n"
-      "If two SRC have other values of one key of their metadata, --set or --unset decides.\n\n"
+      "DST appears whole or not at all. Large tensors are copied in blocks, so memory does not depend on their "
+      "size. A tensor must fit in memory if it holds strings, has strides, is stored in slices, deflated or as "
+      "a delta, comes from a record or message that does not hold plain bytes, goes to text, or goes to a "
+      "--level above stored (except npz).\n\n"
+      "--overwrite replaces DST, and removes the files that only its old index lists; a line names each. The "
+      "command fails if that would take a file of a SRC, unless DST is this SRC, in the same form. "
+      "NAME.safetensors.index.json as "
+      "DST means files NAME-00001-of-00003.safetensors and this index; NAME.safetensors replaces a model in "
+      "either form. A checkpoint may get an empty data file, so that DST is the old or the new checkpoint at "
+      "any moment.\n\n"
+      "A checkpoint that becomes a checkpoint keeps its order and its data files; with --alignment 1, one that "
+      "TensorFlow wrote comes out byte for byte the same. A tensor in slices comes out in one piece. The object "
+      "graph of TensorFlow 2 follows --rename, --include and --exclude; the new name of a variable must end in "
+      "/.ATTRIBUTES/VARIABLE_VALUE.\n\n"
+      "With a --level above stored, tensors that it makes smaller are encoded, and with --base stored as deltas "
+      "to that checkpoint where this is smaller still. Deltas of SRC are read with --base, too. Without "
+      "--level, all tensors come out plain.\n\n"
+      "NAME=SRC names the tensor of an npy file or a message. A NAME that ends in / or . is a prefix: base/=SRC "
+      "puts base/ in front of all names of SRC, after --rename.\n\n"
+      "--rename works as sed -E does. In TEXT, & is the match and \\1 to \\9 are its groups. Refused are \\U "
+      "\\L \\u \\l \\E, \\< and \\>, \\1 in REGEX, and a name that can be divided among the groups in several "
+      "ways.\n\n"
+      "--dtype rounds to the nearest number of the new dtype, ties to even. Integers: the fraction is dropped, "
+      "a value beyond the range becomes the largest or smallest integer, and NaN becomes 0. Floats: a value "
+      "beyond the range becomes infinite, or the largest number of dtypes without infinity; NaN becomes -0 in "
+      "float4 and float6; zero and negative numbers become NaN in float8_e8m0fnu. bool: all but 0 becomes true. "
+      "A floating or complex dtype goes to floating and complex tensors only, unless the pattern names a kind: "
+      "'int:*=float32'; the kinds are bool, int, float, complex, quantized and any. The first rule that takes a "
+      "tensor counts. Tensors that become numbers of another kind are listed.\n\n"
+      "If two SRC have different values of one key of their metadata, --set or --unset decides.\n\n"
       "Examples:\n"
       "  tensorcask convert --exclude '*/Adam*' model.ckpt slim.ckpt\n"
       "  tensorcask convert --include dense/bias model.ckpt bias.pbtxt\n"

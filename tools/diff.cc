@@ -196,20 +196,18 @@ Action DeclareDiff(CLI::App& app) {
   AddTolerance(app, "--atol", &flags->compare.absolute_tolerance, "Absolute tolerance (default 0)");
   app.add_flag("--cast", flags->compare.cast,
                "Compare tensors of different dtypes by their values; --rtol and --atol do so, too");
-  app.add_option("--rename", flags->renames,
-                 "Rename a tensor of A before: FROM=TO, or by s/REGEX/TEXT/; may be repeated")
-      ->type_name("RULE")
-      ->allow_extra_args(false);
+  AddRenameOption(app, " of A before it is compared", &flags->renames);
   app.add_flag("--json", flags->json, "One JSON document");
   AddInputOptions(app, &flags->input);
   app.footer(
-      "Two elements are equal if |a - b| <= ATOL + RTOL * |b|, or if both are NaN. Prints a line for each tensor that\n"
-      "differs, then one for all. The largest relative change comes first. Tensors are compared by name. The tensor\n"
-      "of an npy file or a message is compared with the only tensor of the other file, or the only one that GLOB\n"
-      "chooses. With --rename, GLOB is matched with the new names. Tensors of different dtypes differ, unless --cast "
-      "or\n"
-      "a tolerance is given: then their values are compared, and the last line says how many there are. Metadata is\n"
-      "not compared. Exit 0 if nothing differs, 1 otherwise.\n\n"
+      "Compares tensors by name. Prints a line for each tensor that differs, of those with other values the "
+      "largest relative change first, then the totals. Metadata is not compared. Exit 0 if nothing differs, 1 "
+      "otherwise.\n\n"
+      "Two elements are equal if |a - b| <= ATOL + RTOL * |b|, or if both are NaN. Tensors of different dtypes "
+      "differ unless --cast or a tolerance is given; then their values are compared, and the totals say how "
+      "many there are.\n\n"
+      "The tensor of an npy file or a message is compared with the only tensor of the other file, or the only "
+      "one that GLOB chooses. With --rename, GLOB is matched with the new names.\n\n"
       "Examples:\n"
       "  tensorcask diff --rtol 1e-5 step-100 step-100.safetensors\n"
       "  tensorcask diff --rtol 4e-3 --rename 's/^model\\.//' model.safetensors model-bfloat16.safetensors");

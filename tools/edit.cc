@@ -180,9 +180,7 @@ Action DeclareEdit(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   app.add_option("PATH", flags->path, "A safetensors file or the index of a model, an npz file, or a checkpoint")
       ->required();
-  app.add_option("--rename", flags->renames, "Rename a tensor: FROM=TO, or by s/REGEX/TEXT/; may be repeated")
-      ->type_name("RULE")
-      ->allow_extra_args(false);
+  AddRenameOption(app, "", &flags->renames);
   AddMetadataOptions(app, &flags->set, &flags->unset);
   app.add_option("--remove", flags->remove, "Remove tensors; may be repeated")
       ->type_name("GLOB")
@@ -190,23 +188,21 @@ Action DeclareEdit(CLI::App& app) {
   app.add_option("-o,--output", flags->output, "Write the result to this new file or checkpoint; PATH stays as it is")
       ->type_name("PATH");
   app.add_flag("--dry-run", flags->dry_run, "Only print what would change");
-  app.add_flag("--lenient", flags->lenient,
-               "Accept a safetensors or npz file that breaks a rule in a known, harmless way, and say what it breaks");
+  AddLenientOption(app, &flags->lenient);
   app.footer(
-      "Values stay the same, bit by bit. After a crash, PATH is the complete old file or the complete new one:\n"
-      "  checkpoint   only the index is written anew. The bytes of removed tensors stay in the data files. Refused:\n"
-      "               renaming a delta, because its name finds its base; renaming a tensor of the object graph, "
-      "because\n"
-      "               TensorFlow restores by that name.\n"
-      "               Deltas in other checkpoints no longer find a tensor that was renamed.\n"
-      "  safetensors  a new header and the same data. The system copies the data, or shares them between the files\n"
-      "               where it can (Btrfs, XFS). Checksums and tied tensors follow the names. Of a model in several\n"
-      "               files, files that change get new names, which its index then lists. The bytes of removed\n"
-      "               tensors are gone, and the data behind them move up. Refused: removing a tensor that has other\n"
-      "               names, unless these are removed, too.\n"
-      "  npz          likewise; nothing is decompressed. Refused: removing all arrays, or some fields of one.\n"
-      "Other formats: tensorcask convert --rename. PATH must not be a symbolic link. Hard links to it keep the old\n"
-      "content, and a new file belongs to the user who runs edit.\n\n"
+      "Values stay the same, bit by bit. After a crash, PATH is the complete old file or the complete new one. "
+      "PATH must not be a symbolic link. Hard links to it keep the old content, and a new file belongs to the "
+      "user who runs edit.\n\n"
+      "Checkpoint: only the index is written anew; the bytes of removed tensors stay in the data files. "
+      "Refused: renaming a delta, because its name finds its base; renaming or removing a tensor of the object "
+      "graph, because TensorFlow restores by that name (`tensorcask convert` changes the graph, too). Deltas in "
+      "other checkpoints no longer find a tensor that was renamed.\n\n"
+      "safetensors: a new header and the same data, which the system copies or, where it can (Btrfs, XFS), "
+      "shares between the files. Checksums and tied tensors follow the names. The bytes of removed tensors are "
+      "gone. Of a model in several files, files that change get new names, which its index then lists. Refused: "
+      "removing a tensor that has other names, unless these are removed, too.\n\n"
+      "npz: likewise; nothing is decompressed. Refused: removing all arrays, or some fields of one.\n\n"
+      "Other formats: `tensorcask convert --rename`.\n\n"
       "Examples:\n"
       "  tensorcask edit --dry-run --rename 's/^model\\.//' model.safetensors\n"
       "  tensorcask edit --set license=MIT --unset author model.safetensors\n"

@@ -331,7 +331,7 @@ Action DeclareSend(CLI::App& app) {
   AddSocketOptions(app, &flags->socket, "Where a `tensorcask recv` waits", 600);
   AddExcludeOption(app, &flags->exclude);
   app.add_flag("--allow-loss", flags->allow_loss,
-               "Leave out metadata that cannot be read, and a second name that a tensor may have");
+               "Leave out tensors and metadata that cannot be read, and the name in the metadata if it differs");
   AddInputOptions(app, &flags->input);
   app.footer(
       "Sends tensors with their strides and metadata, one at a time. Exit 0 means that the other side has saved "
@@ -364,11 +364,13 @@ Action DeclareServe(CLI::App& app) {
   AddSocketOptions(app, &flags->socket, "The socket to make, for clients of the same user", 60);
   AddInputOptions(app, &flags->input);
   app.footer(
-      "Answers until it is interrupted. Every command that reads takes unix:SOCKET for a PATH. 64 clients are "
-      "served at once. When more connect, clients are disconnected to make room: first silent ones and those that do "
-      "not read their answers, then busy ones that have had an answer. Half of the places are for answers of more "
-      "than 1 MiB; one more request for such an answer is refused, and the client can ask again.\n\n"
-      "Example:\n"
+      "Answers until it is interrupted. A line names each tensor that cannot be read and is not served. Every "
+      "command that reads takes unix:SOCKET for a PATH.\n\n"
+      "64 clients are served at once. When more connect, clients are disconnected to make room: first silent "
+      "ones and those that do not read their answers, then busy ones that have had an answer. Half of the "
+      "places are for answers of more than 1 MiB; one more request for such an answer is refused, and the "
+      "client can ask again.\n\n"
+      "Examples:\n"
       "  tensorcask serve model.ckpt --unix /run/user/1000/model.sock &\n"
       "  tensorcask show --slice 0,10:- unix:/run/user/1000/model.sock dense/kernel");
   return [flags](Console& console) { return Serve(*flags, console); };

@@ -343,11 +343,13 @@ Action DeclareLs(CLI::App& app) {
       ->type_name("KEY");
   AddInputOptions(app, &flags->input);
   app.footer(
-      "Columns: name, dtype, shape, bytes, encoding (if compressed: with the stored size in percent of the bytes).\n"
-      "Without --checksum and --tree only the index of a checkpoint is read. Records of 4 MiB and more are listed "
-      "without a check of their checksums: `tensorcask verify` finds damage of their names and shapes. The checksum is "
-      "zlib's CRC-32 of the elements in memory; for strings it covers, for each, its length as 8 bytes, little-endian, "
-      "and its bytes.\n\n"
+      "Columns: name, dtype, shape, bytes, encoding (if compressed: with the stored size in percent of the "
+      "bytes). A tensor that cannot be read is listed, too, as `not readable`. Exit 1 if it is damaged or "
+      "missing.\n\n"
+      "Without --checksum and --tree, only the index of a checkpoint is read, and records of 4 MiB and more are "
+      "listed without a check of their checksums: `tensorcask verify` finds damage of their names and shapes. "
+      "--checksum is zlib's CRC-32 of the elements in memory; for each string it covers the length as 8 bytes, "
+      "little-endian, and the bytes.\n\n"
       "Examples:\n"
       "  tensorcask ls --sort size model.ckpt 'dense/*'\n"
       "  tensorcask ls --tree model.ckpt");

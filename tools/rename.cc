@@ -11,6 +11,16 @@
 
 namespace tensorcask::tools {
 
+void AddRenameOption(CLI::App& app, absl::string_view where, std::vector<std::string>* rules) {
+  app.add_option(
+         "--rename", *rules,
+         absl::StrCat("Rename a tensor", where,
+                      ": FROM=TO, or s/REGEX/TEXT/ as in sed -E, with any punctuation as delimiter and the flags g, "
+                      "I and a number; may be repeated"))
+      ->type_name("RULE")
+      ->allow_extra_args(false);
+}
+
 absl::StatusOr<std::function<absl::StatusOr<std::string>(absl::string_view)>> ParseRenames(
     std::vector<std::string> rules, const std::vector<const ArchiveReader*>& sources) {
   const auto known = [&](const std::string& name) {

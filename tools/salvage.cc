@@ -116,20 +116,20 @@ Action DeclareSalvage(CLI::App& app) {
                  "What to write: its extension names the format; without one it is a checkpoint")
       ->required();
   app.add_flag("--json", flags->json, "One JSON document");
-  app.add_option("--to", flags->to, "The format of DST, if its extension does not name it")
+  app.add_option("--to", flags->to, "The format of DST, if its name does not show it")
       ->check(CLI::IsMember(TargetFormatNames()))
       ->type_name("FORMAT");
   app.add_flag("--overwrite", flags->overwrite, "Replace DST");
-  app.add_flag("--lenient", flags->lenient, "As for `tensorcask convert`");
+  AddLenientOption(app, &flags->lenient);
   AddBaseOption(app, &flags->base);
   app.footer(
-      "Saves each tensor that is whole, with its metadata, and prints a line for each that is lost, and for each "
-      "damaged part of the index. Exit 0 if everything was saved, 1 if something was lost. Each tensor is verified "
-      "before it is saved. Of a checkpoint whose index is damaged, the rest of the index is searched for undamaged "
-      "entries, if DST is a checkpoint, too; without an index file nothing can be saved. Of records all are saved "
-      "whose length and bytes are whole, of an npz file its whole members, of a safetensors model the tensors of "
-      "the files that are there.\n\n"
-      "Example:\n"
+      "Verifies each tensor, saves those that are whole with their metadata, and prints a line for each that is "
+      "lost and for each damaged part of the index. Exit 0 if everything was saved, 1 if something was lost.\n\n"
+      "Of records, those are saved whose length and bytes are whole; of an npz file, the whole members; of a "
+      "safetensors model, the whole tensors of the files that are there. Of a checkpoint whose index is "
+      "damaged, the rest of the index is searched for undamaged entries if DST is a checkpoint, too; without an "
+      "index file nothing can be saved.\n\n"
+      "Examples:\n"
       "  tensorcask salvage model.ckpt-100 rescued.ckpt\n"
       "  tensorcask salvage cut.tfrecord rescued.tfrecord");
   return [flags](Console& console) { return Salvage(*flags, console); };

@@ -120,8 +120,8 @@ Action DeclareShow(CLI::App& app) {
       ->type_name("N");
   AddInputOptions(app, &flags->input);
   app.footer(
-      "Prints the dtype and shape, then the values. With --slice only the bytes of that part are read (of records, "
-      "messages and compressed tensors: all). The "
+      "Prints the dtype and shape, then the values. With --slice only the bytes of that part are read; of "
+      "compressed tensors the chunks that have it; of records, messages and deflated arrays all bytes. The "
       "checksum of the whole tensor is then not verified (`tensorcask verify` does that); those of chunks are.\n\n"
       "Examples (rows 0 to 9, all columns):\n"
       "  tensorcask show --slice 0:10,: model.ckpt dense/kernel\n"

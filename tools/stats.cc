@@ -143,11 +143,10 @@ Action DeclareStats(CLI::App& app) {
   app.add_flag("--json", flags->json, "One JSON document");
   AddInputOptions(app, &flags->input);
   app.footer(
-      "Minimum, maximum, mean and standard deviation are those of the finite elements. The histogram has 16 equal "
-      "parts\n"
-      "from the minimum to the maximum, of a sample of up to 65536 elements. NaN, infinities, zeros and subnormal\n"
-      "numbers are counted. A \"-\" stands for what does not exist: of strings, complex numbers and empty tensors, or\n"
-      "because the sum of the elements overflows. Exit 1 if a tensor cannot be read.\n\n"
+      "Minimum, maximum, mean and standard deviation are those of the finite elements. The histogram has 16 "
+      "equal parts from the minimum to the maximum, of a sample of up to 65536 elements. NaN, infinities, zeros "
+      "and subnormal numbers are counted. A \"-\" stands for what does not exist: of strings, complex numbers "
+      "and empty tensors, or because the sum of the elements overflows. Exit 1 if a tensor cannot be read.\n\n"
       "Example:\n"
       "  tensorcask stats model.ckpt 'dense/*'");
   return [flags](Console& console) { return Stats(*flags, console); };

@@ -111,9 +111,7 @@ void AddInputOptions(CLI::App& app, InputOptions* options) {
   app.add_option("--format", options->format, "The format of PATH, if its content does not show it")
       ->check(CLI::IsMember(FormatNames()))
       ->type_name("FORMAT");
-  app.add_flag(
-      "--lenient", options->lenient,
-      "Accept a safetensors, npy or npz file that breaks a rule in a known, harmless way, and say what it breaks");
+  AddLenientOption(app, &options->lenient);
   const auto is_number = [](const std::string& name) -> std::string {
     const absl::StatusOr<DType> dtype = ParseDType(name);
     if (!dtype.ok()) return NoSuchDType(name);
@@ -121,13 +119,19 @@ void AddInputOptions(CLI::App& app, InputOptions* options) {
   };
   app.add_option_function<std::string>(
          "--opaque-dtype", [options](const std::string& name) { options->opaque_dtype = *ParseDType(name); },
-         "What the opaque elements (V1, V2, ...) of npy and npz files are: NumPy stores float8 and int4 as such")
+         "The dtype of opaque elements (V1, V2, ...) of npy and npz files: NumPy stores float8 and int4 as such")
       ->check(is_number, "")
       ->type_name("DTYPE");
   AddBaseOption(app, &options->base);
   if (app.get_name() == "verify") return;
   app.add_flag("--ignore-checksums", options->ignore_checksums,
-               "Read tensors whose checksum does not match, too: of a file that another program changed in place");
+               "Read elements that do not match their checksum, too: another program may have changed them in place");
+}
+
+void AddLenientOption(CLI::App& app, bool* lenient) {
+  app.add_flag(
+      "--lenient", *lenient,
+      "Accept a safetensors, npy or npz file that breaks a rule in a known, harmless way, and say what it breaks");
 }
 
 void AddBaseOption(CLI::App& app, std::string* base) {

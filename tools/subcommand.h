@@ -60,11 +60,11 @@ absl::StatusOr<std::vector<const ArchiveEntry*>> SelectReadable(absl::string_vie
                                                                 const std::vector<std::string>& exclude,
                                                                 bool allow_loss, Console& console);
 
-// Options that several commands share: --format, --base and --ignore-checksums for commands that read; --to, --level,
-// --alignment,
-// --no-checksums, --shard-size and --overwrite for commands that write; --include and --exclude for commands that
-// choose tensors.
+// Options that several commands share: --format, --lenient, --opaque-dtype, --base and --ignore-checksums for commands
+// that read; --to, --level, --alignment, --no-checksums, --shard-size and --overwrite for commands that write;
+// --include and --exclude for commands that choose tensors.
 void AddInputOptions(CLI::App& app, InputOptions* options);
+void AddLenientOption(CLI::App& app, bool* lenient);
 void AddBaseOption(CLI::App& app, std::string* base);
 void AddOutputOptions(CLI::App& app, std::string* to, OutputOptions* options);
 void AddIncludeOption(CLI::App& app, std::vector<std::string>* globs);

@@ -49,7 +49,7 @@ constexpr Entry kSubcommands[] = {
     {"stats", "Range, mean, spread and NaN, infinite and subnormal elements of each tensor", DeclareStats},
     {"diff", "What differs between two files", DeclareDiff},
     {"verify", "Check every checksum and rule of structure", DeclareVerify},
-    {"salvage", "Save the undamaged tensors of a damaged checkpoint", DeclareSalvage},
+    {"salvage", "Save the undamaged tensors of a damaged file", DeclareSalvage},
     {"convert", "Copy tensors into another file or format", DeclareConvert},
     {"edit", "Change names and metadata of a file, not its elements", DeclareEdit},
     {"clean", "Find the temporary files that killed writers left", DeclareClean},
@@ -197,8 +197,10 @@ void DeclareTool(CLI::App& app) {
       "tell, the extension or --format names it. The extension of DST names the format to write: without an "
       "extension, and for .ckpt, it is a checkpoint; an extension that the tool does not know needs --to.\n\n"
       "A GLOB is a pattern of the shell for names of tensors: * matches any text, ? one character, [a-z] one of a "
-      "range, [!a-z] one that is not in it. "
-      "Put it in quotes. Names with spaces or control characters are printed in double quotes with escapes; show "
+      "range, [!a-z] one that is not in it. Put it in quotes. A GLOB without * and ? that is the name of a tensor, "
+      "such "
+      "as x[0], means this tensor alone. Names with spaces or control characters are printed in double quotes with "
+      "escapes; show "
       "and --rename take them that way, too.\n\n"
       "Results go to standard output, messages and progress to standard error. Exit status: 0 done, 1 failed, damaged "
       "or different, 2 misused.\n\n"

@@ -161,18 +161,18 @@ Action DeclareVerify(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   app.add_option("PATH", flags->paths, "Checkpoint prefixes or .index files, or other files")->required();
   app.add_flag("--json", flags->json, "One JSON document");
-  app.add_flag("--names", flags->names, "Print a line for each delta that the base given with --base does not fit");
+  app.add_flag("--names", flags->names,
+               "Print a line for each delta that --base does not fit, not only for the first one");
   AddInputOptions(app, &flags->input);
   app.footer(
-      "Reports a tensor as whole only after all its bytes were read and checked. Prints each damaged tensor with its "
-      "file and offset, "
-      "then a line for each PATH that can be opened. Of deltas that do not fit the base, only the first is printed "
-      "without --names. Exit 1 if anything is damaged or past a limit, or if a delta could not be "
-      "checked because --base is missing or is another checkpoint. Entries of a kind that this version only lists "
-      "(variants from machines of the other byte order, forms of later versions) are counted separately. Of a tensor "
-      "that is stored in "
-      "chunks each damaged chunk is named; its other chunks can still be read. Bytes behind the last tensor of a "
-      "data file are mentioned in a note: they harm nothing.\n\n"
+      "Prints each damaged tensor with its file and offset, then a line for each PATH that can be opened. A "
+      "tensor counts as whole only after all its bytes were read and checked. Of a tensor that is stored in "
+      "chunks each damaged chunk is named; its other chunks can still be read. Tensors of which the file has "
+      "only parts, and those of a kind that this version only lists (opaque elements, variants from machines of "
+      "the other byte order, forms of later versions), are counted separately. Notes tell what harms nothing, "
+      "such as bytes behind the last tensor of a data file.\n\n"
+      "Exit 1 if anything is damaged or past a limit, or if a delta could not be checked because --base is "
+      "missing or is another checkpoint.\n\n"
       "Example:\n"
       "  tensorcask verify model.ckpt-100 model.ckpt-200");
   return [flags](Console& console) { return Verify(*flags, console); };

@@ -66,7 +66,8 @@ class HelpExamples(Archives):
         self.good("convert", self.path("weights"), self.path("model.safetensors"))
         self.good("edit", "--set", "author=me", self.path("model.safetensors"))
         self.good("convert", self.path("step-100"), self.path("step-100.safetensors"))
-        self.good("convert", self.path("weights"), self.path("model.tfrecord"))
+        for name in ("model.tfrecord", "cut.tfrecord"):
+            self.good("convert", self.path("weights"), self.path(name))
         self.good("convert", "--include=model.weight", self.path("weights"), self.path("a.tfrecord"))
         self.good("convert", "--include=dense/bias", self.path("weights"), self.path("b.tfrecord"))
         self.good("convert", "--include=dense/bias", self.path("weights"), self.path("bias.pb"))
