@@ -1,7 +1,6 @@
 #include "tensorcask/python/src/functions.h"
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -11,7 +10,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "tensorcask/python/src/arrays.h"
 #include "tensorcask/python/src/dtypes.h"
 #include "tensorcask/python/src/errors.h"
 #include "tensorcask/python/src/interrupts.h"
@@ -21,7 +19,6 @@
 #include "tensorcask/serialize/archive/convert.h"
 #include "tensorcask/serialize/archive/salvage.h"
 #include "tensorcask/serialize/archive/save_load.h"
-#include "tensorcask/tensor/base/quote.h"
 
 namespace nb = nanobind;
 
@@ -191,41 +188,40 @@ nb::object Convert(nb::handle source, nb::handle destination, nb::handle include
 }
 
 void DefineConvert(nb::module_& m) {
-  m.def(
-      "convert", &Convert, nb::arg("source"), nb::arg("destination"), nb::kw_only(),
-      nb::arg("include").none() = nb::none(), nb::arg("exclude").none() = nb::none(),
-      nb::arg("rename").none() = nb::none(), nb::arg("dtypes").none() = nb::none(), nb::arg("allow_loss") = false,
-      nb::arg("format").none() = nb::none(), nb::arg("level") = "stored", nb::arg("base").none() = nb::none(),
-      nb::arg("sync") = true, nb::arg("overwrite") = false, nb::arg("alignment") = 64, nb::arg("checksums") = true,
-      nb::arg("verify") = true, nb::arg("threads").none() = nb::none(), nb::arg("dry_run") = false,
-      nb::sig("def convert(source: str | os.PathLike[str], destination: str | os.PathLike[str], *, "
-              "include: str | collections.abc.Iterable[str] | None = None, "
-              "exclude: str | collections.abc.Iterable[str] | None = None, "
-              "rename: collections.abc.Callable[[str], str] | collections.abc.Mapping[str, str] | str | "
-              "list[str] | tuple[str, ...] | None = None, dtypes: object = None, allow_loss: bool = False, "
-              "format: str | None = None, level: str = 'stored', "
-              "base: str | os.PathLike[str] | None = None, sync: bool = True, overwrite: bool = False, "
-              "alignment: int = 64, checksums: bool = True, verify: bool = True, "
-              "threads: int | None = None, dry_run: bool = False) "
-              "-> dict[str, typing.Any]"),
-      "Copies the tensors of a file into another file, of any format, in bounded memory.\n\n"
-      "``include`` and ``exclude`` are shell patterns of names; ``rename`` is a function of the old name, a "
-      "mapping, or one or several rules: ``old=new``, or ``s/REGEX/TEXT/`` as ``sed -E`` has it; ``dtypes`` is a "
-      "dtype for all tensors, or a mapping of patterns to dtypes. A floating or complex dtype "
-      "goes to floating and complex tensors only, unless the pattern begins with a kind: ``'int:*step'``, ``bool:``, "
-      "``float:``, ``complex:``, ``quantized:``, ``any:``. With ``allow_loss`` what the format cannot hold, what "
-      "cannot be read and imaginary parts are left out, and the result says what; otherwise it is a ValueError. "
-      "``verify`` is that of ``open``, the other arguments are those of ``save``. Returns ``tensors``, ``bytes``, "
-      "``file_bytes``, ``losses``, which also lists tensors that "
-      "became numbers of another kind, ``removed`` (the files of the replaced model that were removed: beside the "
-      "destination only files that its old index lists) and ``notes``. With ``dry_run`` all checks are made that need "
-      "no elements, nothing is written, and ``removed`` has what would be removed. A file that is read is not removed: "
-      "that is a FailedPreconditionError.\n\n"
-      "    >>> import numpy as np, tensorcask as tc\n"
-      "    >>> _ = tc.save('model.npz', {'old/w': np.eye(2)}, overwrite=True)\n"
-      "    >>> tc.convert('model.npz', 'model.safetensors', rename={'old/w': 'w'}, dtypes='float32',\n"
-      "    ...            overwrite=True)['tensors']\n"
-      "    1\n");
+  m.def("convert", &Convert, nb::arg("source"), nb::arg("destination"), nb::kw_only(),
+        nb::arg("include").none() = nb::none(), nb::arg("exclude").none() = nb::none(),
+        nb::arg("rename").none() = nb::none(), nb::arg("dtypes").none() = nb::none(), nb::arg("allow_loss") = false,
+        nb::arg("format").none() = nb::none(), nb::arg("level") = "stored", nb::arg("base").none() = nb::none(),
+        nb::arg("sync") = true, nb::arg("overwrite") = false, nb::arg("alignment") = 64, nb::arg("checksums") = true,
+        nb::arg("verify") = true, nb::arg("threads").none() = nb::none(), nb::arg("dry_run") = false,
+        nb::sig("def convert(source: str | os.PathLike[str], destination: str | os.PathLike[str], *, "
+                "include: str | collections.abc.Iterable[str] | None = None, "
+                "exclude: str | collections.abc.Iterable[str] | None = None, "
+                "rename: collections.abc.Callable[[str], str] | collections.abc.Mapping[str, str] | str | "
+                "list[str] | tuple[str, ...] | None = None, dtypes: object = None, allow_loss: bool = False, "
+                "format: str | None = None, level: str = 'stored', "
+                "base: str | os.PathLike[str] | None = None, sync: bool = True, overwrite: bool = False, "
+                "alignment: int = 64, checksums: bool = True, verify: bool = True, "
+                "threads: int | None = None, dry_run: bool = False) "
+                "-> dict[str, typing.Any]"),
+        "Copies the tensors of a file into another file, of any format, in bounded memory.\n\n"
+        "``include`` and ``exclude`` are shell patterns of names. ``rename`` is a function of the old name, a "
+        "mapping, or one or several rules: ``old=new``, or ``s/REGEX/TEXT/`` as in ``sed -E``. ``dtypes`` is a dtype "
+        "for all tensors, or a mapping of patterns to dtypes. A floating or complex dtype goes to floating and "
+        "complex tensors only, unless the pattern begins with a kind: ``'int:*step'``, ``bool:``, ``float:``, "
+        "``complex:``, ``quantized:``, ``any:``. With ``allow_loss``, what the new file cannot hold, tensors that "
+        "cannot be read, and imaginary parts are left out; otherwise they are a ValueError. ``verify`` is that of "
+        "``open``, the other arguments are those of ``save``. With ``dry_run`` all checks are made that need no "
+        "elements, and nothing is written.\n\n"
+        "Returns ``tensors``, ``bytes``, ``file_bytes``, ``losses`` (what is left out, and tensors that became "
+        "numbers of another kind), ``removed`` (the files of the replaced model that were removed, or would be: only "
+        "files that its old index lists) and ``notes``. FailedPreconditionError if a file that is read would be "
+        "removed.\n\n"
+        "    >>> import numpy as np, tensorcask as tc\n"
+        "    >>> _ = tc.save('model.npz', {'old/w': np.eye(2)}, overwrite=True)\n"
+        "    >>> tc.convert('model.npz', 'model.safetensors', rename={'old/w': 'w'}, dtypes='float32',\n"
+        "    ...            overwrite=True)['tensors']\n"
+        "    1\n");
 }
 
 // ---- salvage --------------------------------------------------------------------------------------------------------

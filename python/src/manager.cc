@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -291,8 +290,8 @@ void DefineManagerClass(nb::module_& m) {
                   "base: str | os.PathLike[str] | None = None, "
                   "sync: bool = True, shards: int = 1, threads: int | None = None, reuse_memory: bool = True) -> None"),
           "Makes the folder if it is missing. ``keep_every`` also keeps each step that is a multiple of it. With "
-          "``full_every=10`` each tenth step is full and those between are deltas to it. A step that is the base of a "
-          "step that is kept is kept, too. ``tensorcask.open_latest`` reads the newest. With "
+          "``full_every=10`` each tenth step is full and those between are deltas to it; the base of a step that is "
+          "kept is kept, too. ``tensorcask.open_latest`` reads the newest. With "
           "``reuse_memory`` the manager keeps the memory of the arrays' copies, as much as all of them, until it is "
           "closed, which makes the next save in the background faster.")
       .def("save", &Manager::SaveStep, nb::arg("step"), nb::arg("tensors"),
