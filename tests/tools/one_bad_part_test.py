@@ -437,7 +437,8 @@ class ManyBadParts(Files):
                     for member, content in members.items():
                         archive.writestr(zipfile.ZipInfo(member), content)
             rename = ["edit", "--rename", "a=x"]
-            self.assertEqual(run(*rename, path).returncode, 1)
+            refused = name == "s.safetensors"  # a bad member of an npz file hides no other
+            self.assertEqual(run(*rename, "--dry-run", path).returncode, 1 if refused else 0)
             done = run(*rename, "--lenient", path)
             self.assertEqual(done.returncode, 0, done.stderr)
             listed = json.loads(run("ls", "--lenient", "--json", path).stdout)["tensors"]
