@@ -1867,6 +1867,7 @@ tensorcask_test(tests_serialize_archive_archive_files_test
     absl::strings
     tests_support_status_matchers
     tests_support_temp_folder
+    tests_support_test_data
   PACKAGE
     tests/serialize/archive
   TIMEOUT
@@ -1978,8 +1979,6 @@ tensorcask_test(tests_serialize_archive_graph_items_test
     absl::status
     absl::statusor
     absl::strings
-    tests_serialize_checkpoint_object_graph_messages
-    tests_serialize_wire_wire_test_util
     tests_support_status_matchers
     tests_support_temp_folder
   PACKAGE
@@ -2678,10 +2677,6 @@ tensorcask_test(tests_serialize_checkpoint_no_memory_test
   TIMEOUT
     60)
 
-tensorcask_inner_library(tests_serialize_checkpoint_object_graph_messages
-  LINK
-    tests_serialize_wire_wire_test_util)
-
 tensorcask_test(tests_serialize_checkpoint_object_graph_test
   SOURCES
     tests/serialize/checkpoint/object_graph_test.cc
@@ -2692,8 +2687,6 @@ tensorcask_test(tests_serialize_checkpoint_object_graph_test
     Tensorcask::tensor
     absl::strings
     tests_serialize_checkpoint_checkpoint_testing
-    tests_serialize_checkpoint_object_graph_messages
-    tests_serialize_wire_wire_test_util
     tests_support_status_matchers
     tests_support_test_data
   PACKAGE
@@ -6841,7 +6834,6 @@ tensorcask_script_test(tests_properties_convert_property_test
     tests/properties/message_files.py
     tests/properties/property_testing.py
     tests/properties/values.py
-    tests/peers/ours.py
     tests/peers/table_forge.py
     tests/support/case_report.py
     tests/tools/tool_testing.py
@@ -6864,7 +6856,6 @@ tensorcask_script_test(tests_properties_damage_property_test
     tests/properties/message_files.py
     tests/properties/property_testing.py
     tests/properties/values.py
-    tests/peers/ours.py
     tests/peers/table_forge.py
     tests/support/case_report.py
     tests/tools/tool_testing.py
@@ -6887,7 +6878,6 @@ tensorcask_script_test(tests_properties_edit_property_test
     tests/properties/message_files.py
     tests/properties/property_testing.py
     tests/properties/values.py
-    tests/peers/ours.py
     tests/peers/table_forge.py
     tests/support/case_report.py
     tests/tools/tool_testing.py
@@ -6910,7 +6900,6 @@ tensorcask_script_test(tests_properties_reading_property_test
     tests/properties/message_files.py
     tests/properties/property_testing.py
     tests/properties/values.py
-    tests/peers/ours.py
     tests/peers/table_forge.py
     tests/support/case_report.py
     tests/tools/tool_testing.py

@@ -27,6 +27,7 @@
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/support/status_matchers.h"
 #include "tensorcask/tests/support/temp_folder.h"
+#include "tensorcask/tests/support/test_data.h"
 
 namespace tensorcask {
 namespace {
@@ -142,9 +143,11 @@ TEST(SafetensorsIndex, FilesOfAModelAreNotArchivesOfTheirOwn) {
   folder.Write("y.safetensors.index.json", R"({"weight_map": {"w": "part.safetensors"}})");
   EXPECT_THAT(Found(folder), ElementsAre(path, folder.Path("y.safetensors.index.json")));
   // An index that cannot be read: the names decide.
+  const std::string index = testing::ReadFileOrFail(path);
   folder.Write("x.safetensors.index.json", "{");
   EXPECT_THAT(Found(folder), ElementsAre(path, folder.Path("y.safetensors.index.json")));
-  // Overwriting removes the old files, those of edits as well.
+  // Overwriting removes the files that the old index lists, those of edits as well.
+  folder.Write("x.safetensors.index.json", index);
   options.overwrite = true;
   options.max_shard_bytes = 1000;
   ASSERT_OK(SaveModel(path, options));

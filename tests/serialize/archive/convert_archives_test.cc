@@ -115,18 +115,19 @@ TEST_F(ConvertArchivesTest, TheReportSaysWhatIsRemoved) {
 TEST_F(ConvertArchivesTest, ADryRunWritesNothingAndRefusesWhatTheRealOneRefuses) {
   const Tensor values = Tensor::FromValues<float>({3});
   ASSERT_OK(SaveTensors(Path("names.npz"), Format("npz"), {{"__metadata__", values, {}}}, {}).status());
+  ASSERT_OK(SaveTensors(Path("plain.npz"), Format("npz"), {{"w", values, {}}}, {}).status());
   for (const bool dry_run : {true, false}) {
     EXPECT_THAT(Convert("names.npz", "m.safetensors", "safetensors", dry_run),
                 StatusIs(Code::kInvalidArgument, HasSubstr("__metadata__")));
     for (const char* format : {"safetensors", "npz", "npy", "records", "tensorproto"}) {
-      EXPECT_THAT(Convert("names.npz", "missing/m", format, dry_run),
+      EXPECT_THAT(Convert("plain.npz", "missing/m", format, dry_run),
                   StatusIs(Code::kNotFound, HasSubstr("there is no folder")))
           << format;
     }
-    EXPECT_THAT(Convert("names.npz", "missing/deep/m", "checkpoint", dry_run), StatusIs(Code::kNotFound));
+    EXPECT_THAT(Convert("plain.npz", "missing/deep/m", "checkpoint", dry_run), StatusIs(Code::kNotFound));
   }
-  ASSERT_OK(Convert("names.npz", "made/m", "checkpoint", true).status());
-  EXPECT_THAT(Names(), ElementsAre("names.npz"));
+  ASSERT_OK(Convert("plain.npz", "made/m", "checkpoint", true).status());
+  EXPECT_THAT(Names(), ElementsAre("names.npz", "plain.npz"));
 }
 
 }  // namespace

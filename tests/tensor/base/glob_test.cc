@@ -55,7 +55,7 @@ TEST(Glob, Matches) {
 }
 
 #ifdef __GLIBC__
-// Random short patterns and names: the same answers as fnmatch(3).
+// Random short patterns and names: the same answers as fnmatch(3), except that each name matches itself.
 TEST(Glob, MatchesAsTheSystemDoes) {
   std::mt19937_64 random(1);
   const auto draw = [&](absl::string_view characters) {
@@ -67,7 +67,7 @@ TEST(Glob, MatchesAsTheSystemDoes) {
   for (int i = 0; i < 300'000; ++i) {
     const std::string glob = draw("ab*?[]!-^\\/");
     const std::string name = draw("ab[]-/\\!");
-    const bool expected = fnmatch(glob.c_str(), name.c_str(), 0) == 0;
+    const bool expected = glob == name || fnmatch(glob.c_str(), name.c_str(), 0) == 0;
     ASSERT_EQ(MatchesGlob(glob, name), expected) << "\"" << glob << "\" and \"" << name << "\"";
     matches += expected ? 1 : 0;
   }
