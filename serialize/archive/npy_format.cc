@@ -89,7 +89,7 @@ class NpyArchiveReader final : public ArchiveReader {
                                                              const ArchiveReaderOptions& options) {
     NpyReaderOptions read = ToReaderOptions(options);
     read.list_object_arrays = kIsNpz;
-    read.list_damaged_members = kIsNpz;
+    read.list_damaged_members = true;
     const std::shared_ptr<ListingBudget> listing =
         options.listing != nullptr ? options.listing : std::make_shared<ListingBudget>(options.limits);
     read.listing = listing;

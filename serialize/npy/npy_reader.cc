@@ -78,6 +78,7 @@ absl::Status ReadFile(npy::TensorFile* file) {
   uint64_t offset = 0;
   bool has_next = true;
   for (int64_t number = 0; has_next; ++number) {
+    const size_t num_entries = file->entries().size();
     absl::StatusOr<FoundArray> array = ReadArrayHeader(source, offset, file->options());
     absl::Status status = array.status();
     if (array.ok()) {
@@ -87,10 +88,17 @@ absl::Status ReadFile(npy::TensorFile* file) {
       const uint64_t data_bytes = has_next ? array->header.data_bytes : source.size_bytes() - data_offset;
       status = file->AddArray(key, "", std::move(array->header), std::make_unique<StoredData>(&source, data_offset),
                               data_bytes, data_offset - offset);
-      offset = data_offset + data_bytes;
+      if (status.ok()) offset = data_offset + data_bytes;
     }
-    if (!status.ok() && number > 0) return Annotate(status, absl::StrCat("array arr_", number));
-    CASK_RETURN_IF_ERROR(status);
+    if (status.ok()) continue;
+    if (number == 0) return status;
+    const std::string key = absl::StrCat("arr_", number);
+    const bool is_about_array = absl::IsDataLoss(status) || absl::IsUnimplemented(status);
+    if (!file->options().list_damaged_members || !is_about_array || IsProcessError(status) ||
+        file->entries().size() > num_entries) {
+      return Annotate(status, absl::StrCat("array ", key));
+    }
+    return file->AddUnreadable(key, "", nullptr, source.size_bytes() - offset, status);  // its end is not known
   }
   return absl::OkStatus();
 }

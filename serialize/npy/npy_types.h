@@ -51,8 +51,9 @@ struct NpyReaderOptions {
   // that are not readable, beside the other tensors.
   bool list_object_arrays = false;
 
-  // npz: what concerns one member hides the others: a damaged header, a cut array, a later version of the format.
-  // false: Open refuses the file. true: Open lists the member as an entry that is not readable.
+  // What concerns one member of an npz file (a damaged header, a cut array, a later version of the format), or an array
+  // behind the first of an npy file, hides the others. false: Open refuses the file. true: Open lists it as an entry
+  // that is not readable.
   bool list_damaged_members = false;
 
   // Open refuses a longer header. NumPy's own limit is 10000.

@@ -138,22 +138,28 @@ absl::StatusOr<NpzReader> NpzReader::Open(const std::string& path, const NpyRead
 
 absl::StatusOr<NpzReader> NpzReader::Open(std::shared_ptr<const ByteSource> source, const NpyReaderOptions& options) {
   CASK_RETURN_IF_ERROR(npy::CheckReaderOptions(options));
-  absl::StatusOr<std::vector<ZipMember>> members = ReadZipDirectory(*source, options.limits);
+  absl::StatusOr<std::vector<ZipMember>> members =
+      ReadZipDirectory(*source, options.limits, options.list_damaged_members);
   if (!members.ok()) return ExplainContent(members.status(), *source, "npz");
   auto file = std::make_unique<npy::TensorFile>(std::move(source), options);
   file->Reserve(members->size());
   for (ZipMember& member : *members) {
-    if (member.is_folder()) continue;
+    absl::Status status = member.status;
+    if (status.ok() && member.is_folder()) continue;
     const std::string name = member.name;
-    const uint64_t stored_bytes = member.stored_bytes;
     const size_t count = file->entries().size();
-    absl::Status status = AddMember(std::move(member), file.get());
+    if (status.ok()) status = AddMember(member, file.get());
     const bool is_about_member =
         absl::IsDataLoss(status) || absl::IsUnimplemented(status) || absl::IsInvalidArgument(status);
     if (options.list_damaged_members && is_about_member && !IsProcessError(status) && file->entries().size() == count) {
       const bool is_named_npy = absl::EndsWith(name, kSuffix);
+      const uint64_t stored_bytes = member.stored_bytes;
+      std::unique_ptr<ZipData> data;  // of what is only unknown, VerifyAll compares the checksum
+      if (member.status.ok() && absl::IsUnimplemented(status)) {
+        data = std::make_unique<ZipData>(&file->source(), std::move(member), 0, options.verify_checksums);
+      }
       status = file->AddUnreadable(is_named_npy ? absl::StripSuffix(name, kSuffix) : absl::string_view(name),
-                                   is_named_npy ? kSuffix : "", stored_bytes, status);
+                                   is_named_npy ? kSuffix : "", std::move(data), stored_bytes, status);
     }
     if (!status.ok()) {
       return AsDataLoss(Annotate(status, absl::StrCat("member ", Quoted(name))), file->source().name());

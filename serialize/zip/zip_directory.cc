@@ -193,8 +193,13 @@ absl::Status CheckMember(const ZipMember& member, uint16_t method, uint16_t made
   return absl::OkStatus();
 }
 
+// True for an error that concerns one member.
+bool IsAboutMember(const absl::Status& status) {
+  return (absl::IsDataLoss(status) || absl::IsUnimplemented(status)) && !IsProcessError(status);
+}
+
 // Consumes one entry from the front of *directory.
-absl::StatusOr<ZipMember> ParseEntry(absl::string_view* directory) {
+absl::StatusOr<ZipMember> ParseEntry(bool list_damaged, absl::string_view* directory) {
   const char* entry = directory->data();
   if (directory->size() < kEntryBytes || U32(entry) != kEntrySignature) {
     return Damaged("the directory has fewer members than the end record says");
@@ -217,7 +222,10 @@ absl::StatusOr<ZipMember> ParseEntry(absl::string_view* directory) {
   const absl::string_view extra(entry + kEntryBytes + name_bytes, extra_bytes);
   absl::Status status = Unmask(extra, {&member.size_bytes, &member.stored_bytes, &member.header_offset});
   if (status.ok() && U16(entry + 34) != 0) status = absl::UnimplementedError("lies in another file of the archive");
-  if (status.ok()) status = CheckMember(member, method, U16(entry + 4), U32(entry + 38));
+  if (status.ok()) {
+    status = CheckMember(member, method, U16(entry + 4), U32(entry + 38));
+    if (list_damaged) std::swap(member.status, status);
+  }
   if (!status.ok()) return Annotate(status, absl::StrCat("member ", Quoted(member.name)));
   directory->remove_prefix(kEntryBytes + name_bytes + extra_bytes + comment_bytes);
   return member;
@@ -293,7 +301,8 @@ absl::Status CheckLocal(const ByteSource& file, uint64_t end, ZipMember* member)
 }
 
 // The members must follow one another from the first byte to the directory.
-absl::Status CheckExtents(const ByteSource& file, uint64_t directory_offset, std::vector<ZipMember>* members) {
+absl::Status CheckExtents(const ByteSource& file, uint64_t directory_offset, bool list_damaged,
+                          std::vector<ZipMember>* members) {
   std::vector<ZipMember*> sorted;
   sorted.reserve(members->size());
   for (ZipMember& member : *members) sorted.push_back(&member);
@@ -309,15 +318,17 @@ absl::Status CheckExtents(const ByteSource& file, uint64_t directory_offset, std
           Damaged(i + 1 < sorted.size() ? absl::StrCat("has the same header as member ", Quoted(sorted[i + 1]->name))
                                         : absl::StrCat("begins at ", sorted[i]->header_offset,
                                                        ", behind the other members' end at ", directory_offset));
-    } else {
+    } else if (sorted[i]->status.ok()) {
       status = CheckLocal(file, end, sorted[i]);
+      if (list_damaged && IsAboutMember(status)) std::swap(sorted[i]->status, status);
     }
     if (!status.ok()) return Annotate(status, absl::StrCat("member ", Quoted(sorted[i]->name)));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<ZipMember>> ReadDirectory(const ByteSource& file, const DecodeLimits& limits) {
+absl::StatusOr<std::vector<ZipMember>> ReadDirectory(const ByteSource& file, const DecodeLimits& limits,
+                                                     bool list_damaged) {
   CASK_ASSIGN_OR_RETURN(const End end, ReadEnd(file));
   if (end.entries > LimitOf(limits.max_entries)) {
     return PastLimit(absl::StrCat("the archive has ", end.entries, " members"), "max_entries", limits.max_entries);
@@ -328,7 +339,7 @@ absl::StatusOr<std::vector<ZipMember>> ReadDirectory(const ByteSource& file, con
   std::vector<ZipMember> members;
   members.reserve(end.entries);
   for (uint64_t i = 0; i < end.entries; ++i) {
-    CASK_ASSIGN_OR_RETURN(ZipMember member, ParseEntry(&rest));
+    CASK_ASSIGN_OR_RETURN(ZipMember member, ParseEntry(list_damaged, &rest));
     if (member.name.size() > LimitOf(limits.max_name_bytes)) {
       return PastLimit(absl::StrCat("a member's name has ", member.name.size(), " bytes"), "max_name_bytes",
                        limits.max_name_bytes);
@@ -341,7 +352,7 @@ absl::StatusOr<std::vector<ZipMember>> ReadDirectory(const ByteSource& file, con
   for (const ZipMember& member : members) {
     if (!names.insert(member.name).second) return Damaged(absl::StrCat("two members are named ", Quoted(member.name)));
   }
-  CASK_RETURN_IF_ERROR(CheckExtents(file, end.directory_offset, &members));
+  CASK_RETURN_IF_ERROR(CheckExtents(file, end.directory_offset, list_damaged, &members));
   return members;
 }
 
@@ -351,8 +362,9 @@ bool IsZip(absl::string_view start) {
   return start.substr(0, 4) == absl::string_view("PK\3\4", 4) || start.substr(0, 4) == kEndMagic;
 }
 
-absl::StatusOr<std::vector<ZipMember>> ReadZipDirectory(const ByteSource& file, const DecodeLimits& limits) {
-  absl::StatusOr<std::vector<ZipMember>> members = ReadDirectory(file, limits);
+absl::StatusOr<std::vector<ZipMember>> ReadZipDirectory(const ByteSource& file, const DecodeLimits& limits,
+                                                        bool list_damaged) {
+  absl::StatusOr<std::vector<ZipMember>> members = ReadDirectory(file, limits, list_damaged);
   // Errors of the source name the file already.
   if (!members.ok() && !absl::StartsWith(members.status().message(), absl::StrCat(file.name(), ": "))) {
     return Annotate(members.status(), file.name());

@@ -23,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/io/byte_source.h"
@@ -39,6 +40,7 @@ struct ZipMember {
   uint64_t header_offset = 0;  // of the local header in the file
   uint64_t data_offset = 0;    // of the data in the file
   uint16_t flags = 0;
+  absl::Status status;  // why the member cannot be read: only with `list_damaged`
 
   bool is_folder() const { return !name.empty() && name.back() == '/'; }  // then it has no data
 };
@@ -47,10 +49,13 @@ struct ZipMember {
 bool IsZip(absl::string_view start);
 
 // All members, in the order of the directory. Reads the directory and the local headers.
-// Errors, naming file and member: DataLoss if the file is not a zip archive or breaks a rule above; Unimplemented for
+// With `list_damaged`, what concerns one member does not hide the others: the two copies of its facts disagree, or it
+// is encrypted or compressed by another method. Then ZipMember::status says so, and data_offset is not known. Errors,
+// naming file and member: DataLoss if the file is not a zip archive or breaks a rule above; Unimplemented for
 // encryption, other methods and archives in several files; ResourceExhausted past limits.max_entries or max_name_bytes;
 // of the source.
-absl::StatusOr<std::vector<ZipMember>> ReadZipDirectory(const ByteSource& file, const DecodeLimits& limits);
+absl::StatusOr<std::vector<ZipMember>> ReadZipDirectory(const ByteSource& file, const DecodeLimits& limits,
+                                                        bool list_damaged = false);
 
 }  // namespace tensorcask
 

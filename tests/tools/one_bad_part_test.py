@@ -93,6 +93,22 @@ class Files(Scratch):
                 archive.writestr(zipfile.ZipInfo(name), content)
         return Case(path, "b", UNKNOWN, ".npz")
 
+    def local_header_of_a_member(self):
+        path = self.good("z.npz")
+        content = bytearray(read(path))
+        content[content.index(b"b.npy")] ^= 1
+        self.put(path, content)
+        return Case(path, "b", DAMAGED, ".npz")
+
+    def member_of_another_method(self):
+        path = self.good("z.npz")
+        with zipfile.ZipFile(path) as archive:
+            members = {name: archive.read(name) for name in archive.namelist()}
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, content in members.items():
+                archive.writestr(name, content, zipfile.ZIP_BZIP2 if name == "b.npy" else zipfile.ZIP_STORED)
+        return Case(path, "b", UNKNOWN, ".npz")
+
     def safetensors_of_unknown_dtype(self):
         path = self.good("s.safetensors", "--no-checksums")
         content = read(path)
@@ -153,8 +169,8 @@ class Files(Scratch):
         return Case(path, "b", INCOMPLETE, "", has_dtype=True)
 
     MAKERS = (damaged_record, record_that_is_no_tensor, cut_records, record_of_damaged_length,
-              damaged_header_of_a_member, member_of_a_later_version, safetensors_of_unknown_dtype, missing_shard,
-              damaged_shard, shard_without_its_tensor, missing_data_file, checkpoint_of_unknown_dtype,
+              damaged_header_of_a_member, member_of_a_later_version, local_header_of_a_member, member_of_another_method,
+              safetensors_of_unknown_dtype, missing_shard, damaged_shard, shard_without_its_tensor, missing_data_file, checkpoint_of_unknown_dtype,
               incomplete_slices)
 
 
@@ -323,6 +339,37 @@ class OneBadPart(Files):
                                       timeout=60, check=False)
             self.assertEqual(done.returncode, 1)
             self.assertFalse(os.path.exists(self.path("out.npz")))
+
+
+class Arrays(Files):
+    def test_the_checksum_of_a_member_of_a_later_version_is_compared(self):
+        path = self.good("z.npz")
+        content = bytearray(read(path))
+        content[content.index(b"\x93NUMPY", content.index(b"\x93NUMPY") + 1) + 6] ^= 8
+        self.put(path, content)
+        done = run("verify", path)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn(f'damaged: {path}: tensor "b": has the CRC-32', done.stdout)
+        self.assertIn(f"{path}: 2 tensors whole, 1 damaged", done.stdout)
+
+    def test_an_array_of_several_in_an_npy_file(self):
+        arrays = [read(self.tensors(f"{name}.npy", {name: value})) for name, value in (("a", 1), ("c", 3), ("d", 4))]
+        objects = bytearray(arrays[2])
+        at = objects.index(b"'<f4'")
+        objects[at:at + 5] = b"'|O' "
+        for content, code in ((b"".join(arrays)[:-3], 1), (b"".join([*arrays[:2], objects]), 0)):
+            path = self.put(self.path("several.npy"), content)
+            done = run("ls", path)
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertRegex(done.stdout, r"(?m)^arr_1 +float32 +\[2\]")
+            self.assertRegex(done.stdout, r"(?m)^arr_2 +invalid")
+            self.assertEqual(run("show", path, "arr_1").stdout, "float32 [2]\n[3 7]\n")
+            self.assertEqual(run("verify", path).returncode, code)
+            done = run("salvage", "--overwrite", path, self.path("saved.npz"))
+            self.assertEqual(done.returncode, 1)
+            self.assertIn('tensor "arr_2"', done.stdout)
+            self.assertTrue(done.stdout.endswith(": 2 tensors saved\n"), done.stdout)
+            self.assertEqual(run("convert", path, self.path("new.npz")).returncode, 1)
 
 
 class ChangedElements(Files):

@@ -185,7 +185,8 @@ absl::Status TensorFile::AddArray(absl::string_view key, absl::string_view membe
   return absl::OkStatus();
 }
 
-absl::Status TensorFile::AddUnreadable(absl::string_view key, absl::string_view member_ending, uint64_t stored_bytes,
+absl::Status TensorFile::AddUnreadable(absl::string_view key, absl::string_view member_ending,
+                                       std::unique_ptr<ArrayData> data, uint64_t stored_bytes,
                                        const absl::Status& status) {
   // AddArray may have failed before the first entry of its array.
   if (!arrays_.empty() && arrays_.back()->first_entry == entries_.size()) arrays_.pop_back();
@@ -197,7 +198,7 @@ absl::Status TensorFile::AddUnreadable(absl::string_view key, absl::string_view 
   NpyHeader header;
   header.leaves.emplace_back();
   CASK_RETURN_IF_ERROR(options_.listing->Charge(ListedBytes(entry, header.leaves[0]) + status.message().size()));
-  arrays_.push_back(std::make_unique<Array>(std::move(header), nullptr, entries_.size()));
+  arrays_.push_back(std::make_unique<Array>(std::move(header), std::move(data), entries_.size()));
   entries_.push_back(std::move(entry));
   array_of_.push_back(static_cast<uint32_t>(arrays_.size() - 1));
   if (by_name_.insert(entries_.size() - 1).second) return absl::OkStatus();
@@ -371,12 +372,16 @@ absl::Status TensorFile::ReadInto(absl::string_view name, TensorView* out) const
   return About(ReadPartInto(source, TensorSlice::Full(source.entry->shape.rank()), out), *source.entry);
 }
 
+absl::Status TensorFile::VerifyOnce(const Source& source) const {
+  CASK_RETURN_IF_ERROR(source.entry->readable);
+  if (!source.array->data->is_unverified()) return absl::OkStatus();
+  return VerifyData(*source.array->data, source.array->header.data_bytes);
+}
+
 absl::StatusOr<Tensor> TensorFile::ReadSlice(absl::string_view name, const TensorSlice& slice,
                                              bool verify_whole) const {
   CASK_ASSIGN_OR_RETURN(const Source source, Lookup(name));
-  if (verify_whole && source.array->data->is_unverified()) {
-    CASK_RETURN_IF_ERROR(About(VerifyData(*source.array->data, source.array->header.data_bytes), *source.entry));
-  }
+  if (verify_whole) CASK_RETURN_IF_ERROR(About(VerifyOnce(source), *source.entry));
   const absl::StatusOr<TensorView> view = ReadPart(source, slice);
   if (!view.ok()) return About(view.status(), *source.entry);
   return DenseTensor(*view);
@@ -385,9 +390,7 @@ absl::StatusOr<Tensor> TensorFile::ReadSlice(absl::string_view name, const Tenso
 absl::Status TensorFile::ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out,
                                        bool verify_whole) const {
   CASK_ASSIGN_OR_RETURN(const Source source, Lookup(name));
-  if (verify_whole && source.array->data->is_unverified()) {
-    CASK_RETURN_IF_ERROR(About(VerifyData(*source.array->data, source.array->header.data_bytes), *source.entry));
-  }
+  if (verify_whole) CASK_RETURN_IF_ERROR(About(VerifyOnce(source), *source.entry));
   return About(ReadPartInto(source, slice, out), *source.entry);
 }
 

@@ -52,9 +52,10 @@ class TensorFile {
   // literal.
   absl::Status AddArray(absl::string_view key, absl::string_view member_ending, NpyHeader header,
                         std::unique_ptr<ArrayData> data, uint64_t available_bytes, uint64_t index_bytes);
-  // Lists a member whose array cannot be read for the reason `status`. Errors: as AddArray.
-  absl::Status AddUnreadable(absl::string_view key, absl::string_view member_ending, uint64_t stored_bytes,
-                             const absl::Status& status);
+  // Lists a member whose array cannot be read for the reason `status`. `data` is all of it, for VerifyAll; null: it
+  // cannot be read either. Errors: as AddArray.
+  absl::Status AddUnreadable(absl::string_view key, absl::string_view member_ending, std::unique_ptr<ArrayData> data,
+                             uint64_t stored_bytes, const absl::Status& status);
   // A member that is no array; `data` is all of it.
   void AddOther(absl::string_view member, std::unique_ptr<ArrayData> data, uint64_t size_bytes);
 
@@ -131,6 +132,8 @@ class TensorFile {
   absl::Status FillElements(const Source& source, ElementReader* elements, Tensor* dense) const;
   absl::StatusOr<TensorView> MapView(const Source& source) const;
   absl::Status VerifyData(const ArrayData& data, uint64_t size_bytes) const;
+  // Compares the checksum of all of the array, unless it was done before.
+  absl::Status VerifyOnce(const Source& source) const;
   absl::Status VerifyElements(const Source& source) const;
 
   // In tensor_fields.cc: structures, whose records are read once for many fields.

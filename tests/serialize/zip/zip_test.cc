@@ -299,6 +299,27 @@ TEST(ZipDamage, EveryCutIsRefused) {
   }
 }
 
+// A changed byte of one member's own header hides no other member, if the caller wants a list.
+TEST(ZipDamage, OfOneMemberHidesNoOther) {
+  const std::string good = Zip({{"first", "1234"}, {"second", "5678"}, {"third", "9"}});
+  const size_t begin = good.find("second") - 30;
+  const size_t end = good.find("second") + 6;
+  for (size_t at = begin; at < end; ++at) {
+    SCOPED_TRACE(at - begin);
+    std::string bad = good;
+    bad[at] = static_cast<char>(bad[at] ^ 0x40);
+    const auto file = MakeMemorySource("a.zip", bad);
+    const absl::StatusOr<std::vector<ZipMember>> members = ReadZipDirectory(*file, {});
+    ASSERT_OK_AND_ASSIGN(const std::vector<ZipMember> listed, ReadZipDirectory(*file, {}, /*list_damaged=*/true));
+    ASSERT_EQ(listed.size(), 3);
+    EXPECT_EQ(listed[1].status.ok(), members.ok());
+    for (const size_t other : {size_t{0}, size_t{2}}) {
+      EXPECT_OK(listed[other].status);
+      EXPECT_OK(ZipMemberStream(file.get(), &listed[other], /*verify=*/true).Finish());
+    }
+  }
+}
+
 TEST(ZipStream, SkipsAndStopsAtTheEnd) {
   const std::string bytes = Zip({{"a", "0123456789", 6}});
   const auto file = MakeMemorySource("a.zip", bytes);
