@@ -235,6 +235,7 @@ absl::StatusOr<ExitCode> Recv(const RecvFlags& flags, Console& console) {
   }
   if (!count.ok() && Interrupted()) return InterruptedExitCode();
   CASK_RETURN_IF_ERROR(count.status());
+  PrintRemoved(output->removed_files(), console);
   console.out << Printable(flags.destination) << ": " << *count << (*count == 1 ? " tensor, " : " tensors, ")
               << HumanBytes(element_bytes) << ", " << to->name() << '\n';
   return kDone;

@@ -77,6 +77,7 @@ absl::StatusOr<ExitCode> Salvage(const Flags& flags, Console& console) {
   if (Interrupted()) return InterruptedExitCode();
   if (absl::IsAlreadyExists(report.status())) return AppendToMessage(report.status(), "; --overwrite replaces it");
   CASK_RETURN_IF_ERROR(report.status());
+  for (const std::string& note : report->notes) console.err << "tensorcask salvage: " << EscapeControls(note) << '\n';
   if (flags.json) {
     Json document;
     SetJsonText("source", flags.source, &document);
@@ -86,6 +87,8 @@ absl::StatusOr<ExitCode> Salvage(const Flags& flags, Console& console) {
     document["lost"] = Json::array();
     for (const std::string& name : report->unverified) document["unverified"].push_back(JsonName(name));
     for (const ArchiveDamage& lost : report->lost) document["lost"].push_back(ToJson(lost));
+    document["removed"] = Json::array();
+    for (const std::string& path : report->removed) document["removed"].push_back(JsonText(path));
     console.out << document.dump(/*indent=*/2, /*indent_char=*/' ', /*ensure_ascii=*/true,
                                  Json::error_handler_t::replace)
                 << '\n';
@@ -97,6 +100,7 @@ absl::StatusOr<ExitCode> Salvage(const Flags& flags, Console& console) {
       console.out << "unverified: " << Printable(name)
                   << ": saved from a damaged part of the index; its bytes have the right checksum\n";
     }
+    PrintRemoved(report->removed, console);
     console.out << Printable(destination) << ": " << report->saved
                 << (report->saved == 1 ? " tensor saved" : " tensors saved");
     if (report->saved == 0 && !report->lost.empty()) console.out << ", and so nothing is written";

@@ -83,6 +83,7 @@ absl::StatusOr<ExitCode> Save(const Flags& flags, Console& console) {
   CASK_RETURN_IF_ERROR(status);
   for (const std::string& pattern : counts.unmatched) NoteUnmatched("save", pattern, console);
   CASK_RETURN_IF_ERROR(output->Finish());
+  PrintRemoved(output->removed_files(), console);
   console.out << Printable(flags.destination) << ": " << counts.saved
               << (counts.saved == 1 ? " tensor, " : " tensors, ") << HumanBytes(counts.bytes) << ", " << to->name()
               << '\n';

@@ -246,26 +246,31 @@ nb::object Salvage(nb::handle source, nb::handle destination, nb::handle base, b
   result["saved"] = report.saved;
   result["unverified"] = unverified;
   result["lost"] = lost;
+  nb::list removed;
+  for (const std::string& path : report.removed) removed.append(ToText(path));
+  result["removed"] = removed;
   return result;
 }
 
 void DefineSalvage(nb::module_& m) {
-  m.def("salvage", &Salvage, nb::arg("source"), nb::arg("destination"), nb::kw_only(),
-        nb::arg("base").none() = nb::none(), nb::arg("overwrite") = false, nb::arg("sync") = true,
-        nb::sig("def salvage(source: str | os.PathLike[str], destination: str | os.PathLike[str], *, "
-                "base: str | os.PathLike[str] | None = None, overwrite: bool = False, sync: bool = True) "
-                "-> dict[str, typing.Any]"),
-        "Saves the intact tensors of a damaged file as a new one; writes nothing if all is lost.\n\n"
-        "Any format; the extension of ``destination`` names that of the new file. "
-        "Returns ``saved`` (their number), ``unverified`` (names of saved tensors whose name and shape no checksum "
-        "confirms) and ``lost`` (a list of Damage). Raises FileExistsError without ``overwrite``.\n\n"
-        "    >>> import numpy as np, tensorcask as tc\n"
-        "    >>> _ = tc.save('damaged', {'v': np.ones(3), 'w': np.ones(3)}, overwrite=True)\n"
-        "    >>> with open('damaged.data-00000-of-00001', 'r+b') as file:\n"
-        "    ...     _ = file.write(b'oops')\n"
-        "    >>> result = tc.salvage('damaged', 'rescued', overwrite=True)\n"
-        "    >>> result['saved'], [one.tensor for one in result['lost']]\n"
-        "    (1, ['v'])\n");
+  m.def(
+      "salvage", &Salvage, nb::arg("source"), nb::arg("destination"), nb::kw_only(),
+      nb::arg("base").none() = nb::none(), nb::arg("overwrite") = false, nb::arg("sync") = true,
+      nb::sig("def salvage(source: str | os.PathLike[str], destination: str | os.PathLike[str], *, "
+              "base: str | os.PathLike[str] | None = None, overwrite: bool = False, sync: bool = True) "
+              "-> dict[str, typing.Any]"),
+      "Saves the intact tensors of a damaged file as a new one; writes nothing if all is lost.\n\n"
+      "Any format; the extension of ``destination`` names that of the new file. "
+      "Returns ``saved`` (their number), ``unverified`` (names of saved tensors whose name and shape no checksum "
+      "confirms), ``lost`` (a list of Damage) and ``removed`` (the files of the replaced model or checkpoint that were "
+      "removed). Raises FileExistsError without ``overwrite``.\n\n"
+      "    >>> import numpy as np, tensorcask as tc\n"
+      "    >>> _ = tc.save('damaged', {'v': np.ones(3), 'w': np.ones(3)}, overwrite=True)\n"
+      "    >>> with open('damaged.data-00000-of-00001', 'r+b') as file:\n"
+      "    ...     _ = file.write(b'oops')\n"
+      "    >>> result = tc.salvage('damaged', 'rescued', overwrite=True)\n"
+      "    >>> result['saved'], [one.tensor for one in result['lost']]\n"
+      "    (1, ['v'])\n");
 }
 
 }  // namespace

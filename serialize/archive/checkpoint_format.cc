@@ -466,6 +466,7 @@ absl::StatusOr<ArchiveSalvage> CheckpointArchiveFormat::Salvage(const std::strin
   ArchiveSalvage salvage;
   salvage.saved = report.saved;
   salvage.unverified = std::move(report.unverified);
+  salvage.removed = std::move(report.removed);
   for (CheckpointDamage& one : report.lost) {
     salvage.lost.push_back({std::move(one.tensor), std::move(one.file), one.offset, std::move(one.status)});
   }

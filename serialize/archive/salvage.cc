@@ -71,8 +71,10 @@ absl::StatusOr<ArchiveSalvage> CopyWhole(const ArchiveReader& source, const std:
   write.num_shards = plan.num_shards;
   write.opaque_dtypes = plan.opaque_dtypes;
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveWriter> writer, format.Create(to, write));
-  CASK_ASSIGN_OR_RETURN(const ConvertReport report, RunConversion(plan, convert, writer.get()));
+  CASK_ASSIGN_OR_RETURN(ConvertReport report, RunConversion(plan, convert, writer.get()));
   result.saved = report.tensors;
+  result.removed = std::move(report.removed);
+  result.notes = std::move(report.notes);
   return result;
 }
 

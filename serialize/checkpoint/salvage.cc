@@ -474,7 +474,9 @@ absl::StatusOr<SalvageReport> SalvageCheckpoint(const std::string& from, const s
     return writer.Add(name, tensor.view, options);
   };
   CASK_ASSIGN_OR_RETURN(SalvageReport report, Salvage(prefix, read).Run(add));
-  if (report.saved > 0 || report.lost.empty()) CASK_RETURN_IF_ERROR(writer.Finish());
+  if (report.saved == 0 && !report.lost.empty()) return report;
+  CASK_RETURN_IF_ERROR(writer.Finish());
+  report.removed = writer.removed_files();
   return report;
 }
 

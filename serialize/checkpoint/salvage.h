@@ -37,6 +37,7 @@ struct SalvageReport {
   // of the tensor; no checksum confirms its name, shape, dtype and metadata.
   std::vector<std::string> unverified;
   std::vector<CheckpointDamage> lost;  // sorted by name, then damage of no single tensor; empty: all saved
+  std::vector<std::string> removed;    // data files of the replaced checkpoint, by SalvageCheckpoint
 };
 
 // Calls take(name, tensor) for each tensor that is saved, in the order of the files; an error of `take` ends the

@@ -379,12 +379,21 @@ absl::Status Save::Finish() {
   CASK_RETURN_IF_ERROR(NameDataFiles());
   CASK_RETURN_IF_ERROR(WriteIndex());
 
-  for (const std::string& path : Replaced().removed) publish_.RemoveAfterwards(path);
+  if (options_.overwrite) {
+    for (const std::string& path : checkpoint::ReplacedCheckpoint(prefix_, options_.file_system).removed) {
+      publish_.RemoveAfterwards(path);
+    }
+  }
   return publish_.Commit();
 }
 
 ReplacedFiles Save::Replaced() const {
-  return options_.overwrite ? checkpoint::ReplacedCheckpoint(prefix_, options_.file_system) : ReplacedFiles();
+  if (!options_.overwrite) return {};
+  ReplacedFiles replaced = checkpoint::ReplacedCheckpoint(prefix_, options_.file_system);
+  for (std::string& note : checkpoint::NotesOnStrayFiles(prefix_, options_.num_shards, options_.file_system)) {
+    replaced.notes.push_back(std::move(note));
+  }
+  return replaced;
 }
 
 // The old checkpoint needs its data files until the new index replaces the old one.

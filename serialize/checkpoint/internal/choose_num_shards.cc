@@ -84,4 +84,16 @@ ReplacedFiles ReplacedCheckpoint(const std::string& prefix, FileSystem* file_sys
   return replaced;
 }
 
+std::vector<std::string> NotesOnStrayFiles(const std::string& prefix, int num_shards, FileSystem* file_system) {
+  std::vector<std::string> notes;
+  const absl::StatusOr<int> chosen = ChooseNumShards(prefix, num_shards, file_system);
+  if (!chosen.ok()) return notes;  // the save fails
+  for (int shard = 0; shard < *chosen; ++shard) {
+    const std::string path = DataPath(prefix, shard, *chosen);
+    if (ReplacedFileAt(path, file_system).path.empty()) continue;
+    notes.push_back(absl::StrCat(path, ": no index counts this data file, and the new one replaces it"));
+  }
+  return notes;
+}
+
 }  // namespace tensorcask::checkpoint

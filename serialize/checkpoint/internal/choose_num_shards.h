@@ -4,6 +4,7 @@
 #define TENSORCASK_SERIALIZE_CHECKPOINT_INTERNAL_CHOOSE_NUM_SHARDS_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "tensorcask/serialize/io/file_system.h"
@@ -20,6 +21,10 @@ absl::StatusOr<int> ChooseNumShards(const std::string& prefix, int wanted, FileS
 // What a save that overwrites the checkpoint at `prefix` replaces: the index and the data files that it counts. Other
 // files called PREFIX.data-SSSSS-of-NNNNN stay, and so do all if the index cannot be read.
 ReplacedFiles ReplacedCheckpoint(const std::string& prefix, FileSystem* file_system);
+
+// Notes on data files that no index counts, and that a save of `num_shards` data files replaces, since it needs their
+// names (FORMAT.md section 6).
+std::vector<std::string> NotesOnStrayFiles(const std::string& prefix, int num_shards, FileSystem* file_system);
 
 }  // namespace tensorcask::checkpoint
 

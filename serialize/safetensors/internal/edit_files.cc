@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -71,7 +72,11 @@ class Editor {
     CASK_RETURN_IF_ERROR(CheckAliases());
     for (size_t i = 0; i < files_.size(); ++i) CASK_RETURN_IF_ERROR(MakeHeader(i));
     if (is_model_) CASK_RETURN_IF_ERROR(MakeIndex());
-    if (!options_.dry_run) CASK_RETURN_IF_ERROR(Write());
+    if (options_.dry_run) {
+      FilesToRemove();  // for its notes
+    } else {
+      CASK_RETURN_IF_ERROR(Write());
+    }
     return std::move(result_);
   }
 
@@ -87,6 +92,7 @@ class Editor {
   absl::Status CheckHeader(const EditedFile& file) const;
   absl::Status MakeIndex();
   absl::Status Write();
+  std::vector<std::string> FilesToRemove();
   absl::Status WriteFiles();
   static absl::Status CopyElements(const EditedFile& file, const ByteSource& from, ByteSink* to);
   absl::Status CheckIndexStays() const;
@@ -435,6 +441,24 @@ absl::Status Editor::CopyElements(const EditedFile& file, const ByteSource& from
   return absl::OkStatus();
 }
 
+// The old files of a model that only the old index needs. Notes say which other ones stay.
+std::vector<std::string> Editor::FilesToRemove() {
+  std::vector<std::string> paths;
+  std::optional<OtherIndexes> others;
+  for (size_t i = 0; is_model_ && i < files_.size(); ++i) {
+    if (!files_[i].is_dropped && files_[i].text.empty()) continue;
+    if (!others.has_value()) others.emplace(model_->path, open_);
+    const std::string& path = model_->shards[i].path;
+    const std::string reason = others->WhyNeeded(LastName(path));
+    if (reason.empty()) {
+      paths.push_back(path);
+    } else {
+      result_.notes.push_back(absl::StrCat(path, " stays: ", reason));
+    }
+  }
+  return paths;
+}
+
 absl::Status Editor::WriteFiles() {
   PublishOptions publish_options;
   publish_options.file_system = options_.file_system;
@@ -445,33 +469,21 @@ absl::Status Editor::WriteFiles() {
   publish.KeepPermissionsOf(model_->path);
   for (const auto& shard : model_->shards) publish.KeepPermissionsOf(shard.path);
   uint64_t copied = 0;
-  std::vector<std::string> stale;  // only the old index needs them
   for (size_t i = 0; i < files_.size(); ++i) {
     const EditedFile& file = files_[i];
-    if (file.is_dropped) stale.push_back(model_->shards[i].path);
     if (file.text.empty()) continue;
     CASK_ASSIGN_OR_RETURN(FileSink* const sink, publish.Add(file.path));
     PacedSink paced(sink, &options_.progress, copied);
     CASK_RETURN_IF_ERROR(paced.Append(file.text));
     CASK_RETURN_IF_ERROR(CopyElements(file, *model_->shards[i].file, &paced));
     copied = paced.copied();
-    if (is_model_) stale.push_back(model_->shards[i].path);
   }
   if (is_model_) {
     CASK_ASSIGN_OR_RETURN(FileSink* const sink, publish.Add(model_->path));
     CASK_RETURN_IF_ERROR(sink->Append(index_text_));
     CASK_RETURN_IF_ERROR(CheckIndexStays());
   }
-  if (stale.empty()) return publish.Commit();
-  const OtherIndexes others(model_->path, open_);
-  for (const std::string& path : stale) {
-    const std::string reason = others.WhyNeeded(LastName(path));
-    if (reason.empty()) {
-      publish.RemoveAfterwards(path);
-    } else {
-      result_.notes.push_back(absl::StrCat(path, " stays: ", reason));
-    }
-  }
+  for (const std::string& path : FilesToRemove()) publish.RemoveAfterwards(path);
   return publish.Commit();
 }
 

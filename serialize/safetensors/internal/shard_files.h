@@ -65,7 +65,7 @@ class OtherIndexes {
 
  private:
   std::map<std::string, std::string, std::less<>> index_of_;  // by the name of a file
-  std::string unknown_;  // why it is not known what others list; empty if it is
+  std::string unknown_;                                       // why it is not known what others list; empty if it is
 };
 
 }  // namespace tensorcask::safetensors
