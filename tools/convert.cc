@@ -199,7 +199,7 @@ absl::StatusOr<ExitCode> Convert(const Flags& flags, Console& console) {
     num_tensors = plan.items.size();
     if (!flags.dry_run) {
       progress.emplace(console, plan.bytes);
-    } else if (!plan.items.empty()) {
+    } else if (!plan.items.empty() || !HasTensors(sources)) {
       PrintDryRun(plan, replaced, flags.destination(), *target, console);
     }
   };
@@ -213,7 +213,7 @@ absl::StatusOr<ExitCode> Convert(const Flags& flags, Console& console) {
   if (!report.ok()) return NameOverwrite(report.status());
   for (const std::string& note : report->notes) console.err << "tensorcask convert: " << EscapeControls(note) << '\n';
   if (flags.dry_run) return kDone;
-  for (const std::string& path : report->removed) console.out << "removed: " << Printable(path) << '\n';
+  PrintRemoved(report->removed, console);
   console.out << Printable(flags.destination()) << ": " << TensorCount(num_tensors) << ", "
               << HumanBytes(report->bytes);
   if (report->file_bytes > 0) console.out << " (" << HumanBytes(report->file_bytes) << " on disk)";
@@ -277,7 +277,7 @@ Action DeclareConvert(CLI::App& app) {
       "float4 and float6; zero and negative numbers become NaN in float8_e8m0fnu. bool: all but 0 becomes true. "
       "A floating or complex dtype goes to floating and complex tensors only, unless the pattern names a kind: "
       "'int:*=float32'; the kinds are bool, int, float, complex, quantized and any. The first rule that takes a "
-      "tensor counts. Tensors that become numbers of another kind are listed.\n\n"
+      "tensor counts. Tensors that become numbers of another kind, or integers of a smaller range, are listed.\n\n"
       "If two SRC have different values of one key of their metadata, --set or --unset decides.\n\n"
       "Examples:\n"
       "  tensorcask convert --exclude '*/Adam*' model.ckpt slim.ckpt\n"

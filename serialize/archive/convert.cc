@@ -56,6 +56,7 @@ class Planner {
   absl::StatusOr<ConversionPlan> Finish() {
     ResolveAliases();
     CASK_RETURN_IF_ERROR(archive::UpdateGraphs(target_, &plan_.items));
+    CASK_RETURN_IF_ERROR(CheckNewContents());
     for (const auto& [key, value] : options_.set_metadata) plan_.file_metadata[key] = value;
     return std::move(plan_);
   }
@@ -134,9 +135,7 @@ class Planner {
       return losses;
     }
     if (absl::Status held = CheckTensor(*item); !held.ok()) {
-      losses.push_back(
-          {Kind::kTensor, item->from->name,
-           absl::StrCat(tensor, ": ", held.message(), "; ", target_.name_with_article(), " file cannot hold that")});
+      losses.push_back(NotHeld(*item, held));
       return losses;
     }
     if (IsComplex(item->from->dtype) && !IsComplex(item->to.dtype)) {
@@ -171,6 +170,30 @@ class Planner {
     return losses;
   }
 
+  ConvertLoss NotHeld(const ConversionItem& item, const absl::Status& reason) const {
+    return {ConvertLoss::Kind::kTensor, item.from->name,
+            absl::StrCat(item.source->path(), ": tensor ", Quoted(item.from->name), ": ", reason.message(), "; ",
+                         target_.name_with_article(), " file cannot hold that")};
+  }
+
+  // As Losses, for graphs, whose elements are new.
+  absl::Status CheckNewContents() {
+    if (!traits_.padded_strings) return absl::OkStatus();
+    std::vector<ConversionItem>& items = plan_.items;
+    for (size_t i = 0; i < items.size();) {
+      const absl::Status held =
+          items[i].content.has_value() ? target_.CheckStrings(*items[i].content) : absl::OkStatus();
+      if (held.ok()) {
+        ++i;
+        continue;
+      }
+      if (!options_.allow_loss) return Refuse({NotHeld(items[i], held)});
+      plan_.losses.push_back(NotHeld(items[i], held));
+      items.erase(items.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    return absl::OkStatus();
+  }
+
   bool KeepsMetadata(const ConversionItem& item) const {
     if (traits_.metadata) return true;
     const absl::StatusOr<TensorMetadata> metadata = item.source->Metadata(item.from->name);
@@ -195,7 +218,7 @@ class Planner {
   void NoteAcrossKinds(const ConversionItem& item) {
     const DType from = item.from->dtype;
     const DType to = item.to.dtype;
-    if (from == to || KindOf(from) == KindOf(to) || IsComplex(from)) return;
+    if (from == to || !MayChangeValues(from, to) || IsComplex(from)) return;
     plan_.losses.push_back({ConvertLoss::Kind::kAcrossKinds, item.from->name,
                             absl::StrCat(item.source->path(), ": tensor ", Quoted(item.from->name), " is ",
                                          DTypeName(from), " and becomes ", DTypeName(to), ": its values may change")});

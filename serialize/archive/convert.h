@@ -94,7 +94,7 @@ struct ConvertLoss {
     kTensor,       // a tensor whose name, shape or strings it cannot hold
     kDTypeName,    // the name of a dtype
     kImaginary,    // the imaginary parts: complex numbers became real
-    kAcrossKinds,  // not lost: a rule gives the tensor numbers of another kind, so values may differ
+    kAcrossKinds,  // not lost: a rule gives the tensor numbers of another kind or range, so values may differ
     kStrides,
     kMetadata,
     kFileMetadata,

@@ -3,9 +3,27 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/strip.h"
+#include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/glob.h"
 
 namespace tensorcask {
+
+namespace {
+
+// Whether integers of this dtype have no sign, and their bits: {true, 4} for uint4.
+std::pair<bool, int> IntegerRange(DType dtype) {
+  absl::string_view name = DTypeName(dtype);
+  absl::ConsumePrefix(&name, "q");
+  const bool is_unsigned = absl::ConsumePrefix(&name, "u");
+  int bits = 0;
+  const bool is_integer = absl::ConsumePrefix(&name, "int") && absl::SimpleAtoi(name, &bits);
+  CASK_CHECK(is_integer, "a name such as uint4");
+  return {is_unsigned, bits};
+}
+
+}  // namespace
 
 DTypeKind KindOf(DType dtype) {
   if (dtype == DType::kBool) return DTypeKind::kBool;
@@ -13,6 +31,14 @@ DTypeKind KindOf(DType dtype) {
   if (IsFloating(dtype)) return DTypeKind::kFloating;
   if (IsComplex(dtype)) return DTypeKind::kComplex;
   return IsQuantized(dtype) ? DTypeKind::kQuantized : DTypeKind::kObject;
+}
+
+bool MayChangeValues(DType from, DType to) {
+  if (KindOf(from) != KindOf(to)) return true;
+  if (!IsInteger(from) && !IsQuantized(from)) return false;
+  const auto [is_unsigned, bits] = IntegerRange(from);
+  const auto [to_unsigned, to_bits] = IntegerRange(to);
+  return is_unsigned == to_unsigned ? to_bits < bits : to_unsigned || to_bits <= bits;
 }
 
 bool DTypeRule::Takes(const std::string& name, DType found) const {

@@ -22,6 +22,10 @@ enum class DTypeKind { kBool, kInteger, kFloating, kComplex, kQuantized, kObject
 
 DTypeKind KindOf(DType dtype);  // kObject: strings and all others without elements of a fixed size
 
+// True if numbers of `from` become numbers of another kind, or integers of a range that does not hold all of them:
+// int64 46900 becomes int8 127. Floating numbers of fewer bits are only rounded.
+bool MayChangeValues(DType from, DType to);
+
 struct DTypeRule {
   std::string glob;  // a shell pattern (tensor/base/glob.h): * also matches '/'
   DType dtype = DType::kInvalid;

@@ -338,7 +338,14 @@ class RecordsWriter final : public ArchiveWriter {
     return std::unique_ptr<ArchiveWriter>(std::move(writer));
   }
 
-  absl::StatusOr<ReplacedFiles> Start() override { return ReplacedFileAt(path_, file_system_); }
+  absl::Status Declare(const ArchiveEntry& /*entry*/) override {
+    is_declared_ = true;
+    return absl::OkStatus();
+  }
+  absl::StatusOr<ReplacedFiles> Start() override {
+    if (!is_declared_ && sink_->position() == 0) return NoTensor();
+    return ReplacedFileAt(path_, file_system_);
+  }
   absl::Status Add(const ArchiveEntry& entry, const DecodedTensor& tensor) override {
     return UnlessFailed([&]() -> absl::Status {
       CASK_RETURN_IF_ERROR(slices_.CheckComplete());
@@ -379,14 +386,15 @@ class RecordsWriter final : public ArchiveWriter {
           absl::StrCat(path_, ": the last record is incomplete: ", records_->missing_bytes(), " bytes are missing"));
     }
     const uint64_t bytes = sink_->position();
-    if (bytes == 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path_, ": no tensor was added; readers refuse a file without records, which may be cut short"));
-    }
+    if (bytes == 0) return NoTensor();
     CASK_RETURN_IF_ERROR(publish_.Commit());
     return bytes;
   }
 
+  absl::Status NoTensor() const {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path_, ": no tensor was added; readers refuse a file without records, which may be cut short"));
+  }
   absl::Status AddName(const std::string& name) { return Annotate(names_.Add(name), path_); }
 
   const std::string path_;
@@ -394,6 +402,7 @@ class RecordsWriter final : public ArchiveWriter {
   AtomicPublish publish_;
   NameSet names_;
   const PayloadOptions payload_;
+  bool is_declared_ = false;             // a tensor
   FileSink* sink_ = nullptr;             // of publish_
   std::optional<RecordWriter> records_;  // to sink_
   archive::MessageSlices slices_;

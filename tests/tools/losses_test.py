@@ -43,16 +43,22 @@ class Kinds(Archives):
         # The first rule that takes a tensor counts.
         dtypes, out = self.dtypes(source, "bool:*=uint8", "*=bfloat16", "*=int32")
         self.assertEqual(dtypes, {"w": "bfloat16", "step": "int32", "flag": "uint8"})
-        self.assertEqual(out.count("converted: "), 1)
+        self.assertEqual(out.count("converted: "), 2)
 
     def test_each_conversion_to_another_kind_is_listed(self):
         source = self.model(tensors={"w": floats(1, 2), "step": STEP, "flag": FLAG})
-        for dtype, count in (("int32", 2), ("bool", 2), ("qint8", 3)):
+        for dtype, count in (("int32", 3), ("int64", 2), ("bool", 2), ("qint8", 3)):
             dtypes, out = self.dtypes(source, f"*={dtype}")
             self.assertEqual(set(dtypes.values()), {dtype})
             self.assertEqual(out.count("converted: "), count, out)
             dry = self.good("convert", "--dry-run", "--dtype", f"*={dtype}", source, self.path("none.ckpt"))
             self.assertEqual(dry.count("converted: "), count)
+
+    def test_a_smaller_range_of_integers_is_listed(self):
+        source = self.model(tensors={"step": STEP})
+        out = self.dtypes(source, "*=int8")[1]
+        self.assertIn('converted: ' + source + ': tensor "step" is int64 and becomes int8: its values may change\n', out)
+        self.assertEqual(self.good("show", self.path("out.ckpt"), "step"), "int8 []\n127\n")
 
     def test_a_rule_that_takes_no_tensor_is_noted(self):
         done = run("convert", "--dtype", "step=bfloat16", self.model(tensors={"step": STEP}), self.path("out.ckpt"))

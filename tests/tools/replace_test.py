@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import unittest
+import zipfile
 
 sys.path[:0] = (os.path.join(os.path.dirname(os.path.abspath(__file__)), folder) for folder in (".", "../support"))
 import case_report  # noqa: E402
@@ -115,6 +116,18 @@ class OnlyWhatTheIndexListsIsRemoved(Models):
         self.assertEqual(self.convert(self.model(), prefix), set())
         self.assertEqual(read(stray), b"mine")
 
+    def test_a_data_file_that_no_index_counts_is_not_replaced_without_a_word(self):
+        os.mkdir(self.path("model"))
+        prefix = self.path("model/m")
+        self.good("convert", self.model(), prefix)
+        strays = [self.write(f"model/m.data-0000{i}-of-00002", "mine") for i in (0, 1)]
+        for flags in (("--dry-run",), ()):
+            done = run("convert", "--overwrite", *flags, self.model(), prefix)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            for stray in strays:
+                self.assertIn(f"{stray}: no index counts this data file, and the new one replaces it\n", done.stderr)
+        self.assertEqual(run("convert", "--overwrite", self.model(), prefix).stderr, "")
+
     def test_a_part_of_a_source_is_not_replaced(self):
         index = self.shards()
         before = self.files()
@@ -127,6 +140,49 @@ class OnlyWhatTheIndexListsIsRemoved(Models):
         after = self.files()
         self.assertEqual({name: after[name] for name in before}, before)
         self.good("verify", prefix, index)
+
+
+class EveryCommandSaysWhatItRemoved(Models):
+    NAMES = [f"m-0000{i}-of-00003.safetensors" for i in (1, 2, 3)]
+
+    def test_save_and_salvage(self):
+        source = self.model("new.ckpt", {"x": floats(1)})
+        with open(self.path("new.tfrecord"), "wb") as out:
+            subprocess.run([TOOL, "cat", source], stdout=out, check=True)
+        for command in ("save", "salvage"):
+            index = self.shards()
+            expected = "".join(f"removed: {self.path('model/' + name)}\n" for name in self.NAMES)
+            if command == "save":
+                with open(self.path("new.tfrecord"), "rb") as stream:
+                    done = subprocess.run([TOOL, "save", "--overwrite", index], stdin=stream, capture_output=True,
+                                          text=True, check=True)
+                out = done.stdout
+            else:
+                out = self.good("salvage", "--overwrite", source, index)
+            self.assertTrue(out.startswith(expected), out)
+            self.assertEqual(set(self.files()), {"m-00001-of-00001.safetensors", "m.safetensors.index.json"})
+            shutil.rmtree(self.path("model"))
+
+    def test_salvage_in_json_and_to_a_checkpoint(self):
+        index = self.shards()
+        source = self.model("new.ckpt", {"x": floats(1)})
+        document = json.loads(self.good("salvage", "--json", "--overwrite", source, index))
+        self.assertEqual(document["removed"], [self.path("model/" + name) for name in self.NAMES])
+        prefix = self.path("model/c")
+        self.good("convert", source, prefix)
+        self.assertEqual(self.good("salvage", "--overwrite", source, prefix),
+                         f"removed: {prefix}.data-00000-of-00001\n{prefix}: 1 tensor saved\n")
+
+    def test_a_dry_edit_says_what_stays(self):
+        index = self.shards()
+        self.write("model/n.safetensors.index.json",
+                   json.dumps({"weight_map": {"t0": "m-00001-of-00003.safetensors"}}))
+        notes = []
+        for flags in (("--dry-run",), ()):
+            out = self.good("edit", *flags, "--rename", "t0=u0", index)
+            notes.append([line for line in out.splitlines() if line.startswith("note: ")])
+        self.assertEqual(*notes)
+        self.assertIn("m-00001-of-00003.safetensors stays: ", notes[0][0])
 
 
 class EveryDirection(Models):
@@ -247,6 +303,13 @@ class Destinations(Models):
                 messages.append(done.stderr)
             if ".tmp-" not in messages[0]:
                 self.assertEqual(*messages)
+        nothing = self.path("nothing.npz")
+        with zipfile.ZipFile(nothing, "w"):
+            pass
+        for flags in ((), ("--dry-run",)):
+            self.assert_one_line(run("convert", *flags, nothing, self.path("n.tfrecord")), 1, "no tensor was added")
+        dry = self.good("convert", "--dry-run", nothing, self.path("n.safetensors"))
+        self.assertEqual(dry, self.path("n.safetensors") + ": would have 0 tensors, 0 B to read, safetensors\n")
         self.good("convert", "--dry-run", self.model(), self.path("newfolder/m"))
         self.assertFalse(os.path.exists(self.path("newfolder")))
 

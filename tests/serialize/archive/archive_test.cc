@@ -344,6 +344,24 @@ TEST(DTypeRule, TakesTheKindsThatItNames) {
   EXPECT_FALSE(by_fields.Takes("w", DType::kInt64));
 }
 
+TEST(DTypeRule, IntegersOfASmallerRangeMayChange) {
+  for (const auto& [from, to, may_change] :
+       std::vector<std::tuple<DType, DType, bool>>{{DType::kInt64, DType::kInt8, true},
+                                                   {DType::kInt8, DType::kInt64, false},
+                                                   {DType::kUint8, DType::kInt8, true},
+                                                   {DType::kUint8, DType::kInt16, false},
+                                                   {DType::kInt8, DType::kUint64, true},
+                                                   {DType::kUint4, DType::kUint2, true},
+                                                   {DType::kInt4, DType::kInt4, false},
+                                                   {DType::kQint32, DType::kQint8, true},
+                                                   {DType::kFloat64, DType::kFloat16, false},
+                                                   {DType::kBool, DType::kBool, false},
+                                                   {DType::kBool, DType::kInt8, true},
+                                                   {DType::kFloat32, DType::kInt64, true}}) {
+    EXPECT_EQ(MayChangeValues(from, to), may_change) << DTypeName(from) << " " << DTypeName(to);
+  }
+}
+
 TEST(Convert, IntegersStayAndOtherMetadataIsRefused) {
   const AllFormats formats;
   const ArchiveFormat& safetensors = **FindFormat("safetensors", formats.list());

@@ -136,11 +136,13 @@ TEST(EditObjectGraph, RefusesWhatTensorFlowCouldNotRestore) {
 
 class Conversions : public ::testing::Test {
  protected:
-  void SetUp() override {
-    source_ = folder_.Path("source");
+  void SetUp() override { Write("source", Model()); }
+
+  void Write(const std::string& name, const std::string& graph_text) {
+    source_ = folder_.Path(name);
     ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveWriter> writer, CreateArchive(source_, Checkpoint()));
     Tensor graph = *Tensor::Create(DType::kString, TensorShape());
-    graph.mutable_flat<std::string>()[0] = Model();
+    graph.mutable_flat<std::string>()[0] = graph_text;
     std::vector<std::pair<std::string, Tensor>> all = {{checkpoint::kGraphName, graph}};
     for (const auto& [name, to] : AllOfModel()) {
       if (name != checkpoint::kGraphName) all.emplace_back(name, *Tensor::Zeros(DType::kFloat32, TensorShape({2})));
@@ -203,6 +205,26 @@ TEST_F(Conversions, TheGraphLosesWhatIsLeftOut) {
   EXPECT_THAT(keys, ElementsAre(Value("model/w"), Value("model/b")));
   options.exclude = {checkpoint::kGraphName};
   EXPECT_THAT(Converted(options), StatusIs(Code::kNotFound));
+}
+
+// Without its last variable the graph ends in an empty message, whose length is a NUL byte.
+TEST_F(Conversions, AChangedGraphThatTheTargetCannotHoldIsFoundByThePlan) {
+  const std::string model = Model();
+  Write("other", model.substr(0, model.size() - Bytes(98, "x").size()));
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveReader> source, OpenArchive(source_, formats_.list()));
+  const ArchiveReader* const sources[] = {source.get()};
+  const ArchiveFormat& npz = **FindFormat("npz", formats_.list());
+  ConvertOptions options;
+  ASSERT_OK_AND_ASSIGN(ConversionPlan plan, PlanConversion(sources, npz, options));
+  EXPECT_EQ(plan.items.size(), 5);
+  options.exclude = {"opt/*", "w/*"};
+  EXPECT_THAT(PlanConversion(sources, npz, options),
+              StatusIs(Code::kInvalidArgument, AllOf(HasSubstr(checkpoint::kGraphName), HasSubstr("NUL byte"))));
+  options.allow_loss = true;
+  ASSERT_OK_AND_ASSIGN(plan, PlanConversion(sources, npz, options));
+  EXPECT_EQ(plan.items.size(), 2);
+  ASSERT_EQ(plan.losses.size(), 1);
+  EXPECT_EQ(plan.losses[0].tensor, checkpoint::kGraphName);
 }
 
 TEST_F(Conversions, AGraphThatCannotFollowIsAnErrorOfThePlan) {
