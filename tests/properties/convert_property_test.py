@@ -11,24 +11,17 @@ import itertools
 import os
 import re
 import sys
-import unittest
 
 sys.dont_write_bytecode = True
 sys.path[:0] = (
     os.path.join(os.path.dirname(os.path.abspath(__file__)), folder) for folder in (".", "../support", "../tools", "../peers")
 )
 import case_report  # noqa: E402
-
-try:
-    import numpy as np
-except ImportError:
-    np = None
-if np is not None:
-    import casts
-    import draws
-    from formats import FORMATS
-    from property_testing import Property, names_it, run, snapshot
-    from values import OPAQUE, Broken
+import casts  # noqa: E402
+import draws  # noqa: E402
+from formats import FORMATS  # noqa: E402
+from property_testing import Property, names_it, run, snapshot  # noqa: E402
+from values import OPAQUE, Broken  # noqa: E402
 
 
 BYSTANDERS = (
@@ -106,7 +99,6 @@ class Choice:
         return chosen
 
 
-@unittest.skipIf(np is None, "SKIPPED: no NumPy (python3-numpy)")
 class Convert(Property):
     def test_every_pair_with_plain_names(self):
         pairs = itertools.cycle(itertools.product(FORMATS, FORMATS))

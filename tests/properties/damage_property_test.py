@@ -10,7 +10,6 @@ import itertools
 import json
 import os
 import sys
-import unittest
 import zlib
 
 sys.dont_write_bytecode = True
@@ -18,17 +17,11 @@ sys.path[:0] = (
     os.path.join(os.path.dirname(os.path.abspath(__file__)), folder) for folder in (".", "../support", "../tools", "../peers")
 )
 import case_report  # noqa: E402
-
-try:
-    import numpy as np
-except ImportError:
-    np = None
-if np is not None:
-    import draws
-    from formats import FORMATS
-    from message_files import read_file, records_of, write_file
-    from property_testing import Property, listed_name, run, snapshot
-    from values import Broken
+import draws  # noqa: E402
+from formats import FORMATS  # noqa: E402
+from message_files import read_file, records_of, write_file  # noqa: E402
+from property_testing import Property, listed_name, run, snapshot  # noqa: E402
+from values import Broken  # noqa: E402
 
 # Formats whose every byte of elements, names and shapes has a checksum. safetensors has those that our writer adds.
 CHECKED = {"checkpoint", "records", "safetensors", "safetensors model", "npz"}
@@ -59,7 +52,6 @@ def damaged(random, data):
     return changed, f"{kind} at {place} of {len(data)} bytes"
 
 
-@unittest.skipIf(np is None, "SKIPPED: no NumPy (python3-numpy)")
 class Damage(Property):
     def test_every_format(self):
         kinds = itertools.cycle(FORMATS)

@@ -8,29 +8,21 @@ import itertools
 import os
 import re
 import sys
-import unittest
 
 sys.dont_write_bytecode = True
 sys.path[:0] = (
     os.path.join(os.path.dirname(os.path.abspath(__file__)), folder) for folder in (".", "../support", "../tools", "../peers")
 )
 import case_report  # noqa: E402
-
-try:
-    import numpy as np
-except ImportError:
-    np = None
-if np is not None:
-    import draws
-    from formats import FORMATS
-    from property_testing import Property, run, snapshot
-    from values import Broken
+import draws  # noqa: E402
+from formats import FORMATS  # noqa: E402
+from property_testing import Property, run, snapshot  # noqa: E402
+from values import Broken  # noqa: E402
 
 EDITED = ("checkpoint", "safetensors", "safetensors model", "npz")
 BYSTANDERS = ("in-r1.safetensors", "in.ckpt.bak", "in.npz.tmp-12", "in-extra.safetensors", "other.ckpt.index", "in.index")
 
 
-@unittest.skipIf(np is None, "SKIPPED: no NumPy (python3-numpy)")
 class Edit(Property):
     def test_every_format(self):
         kinds = itertools.cycle(EDITED)
@@ -141,7 +133,6 @@ class Edit(Property):
         return names_held and not is_empty_regex and (not changes_metadata or kind == "safetensors")
 
 
-@unittest.skipIf(np is None, "SKIPPED: no NumPy (python3-numpy)")
 class Salvage(Property):
     def test_of_a_damaged_checkpoint_what_is_whole(self):
         self.each_round(30, self.salvage)

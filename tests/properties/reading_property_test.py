@@ -11,26 +11,21 @@ import json
 import os
 import re
 import sys
-import unittest
+
+import numpy as np
 
 sys.dont_write_bytecode = True
 sys.path[:0] = (
     os.path.join(os.path.dirname(os.path.abspath(__file__)), folder) for folder in (".", "../support", "../tools", "../peers")
 )
 import case_report  # noqa: E402
-
-try:
-    import numpy as np
-except ImportError:
-    np = None
-if np is not None:
-    import draws
-    from casts import nearest
-    from decoded import numbers, statistics
-    from formats import FORMATS
-    from message_files import read_file, records_of
-    from property_testing import Property, listed_name, run, snapshot, unescaped
-    from values import count
+import draws  # noqa: E402
+from casts import nearest  # noqa: E402
+from decoded import numbers, statistics  # noqa: E402
+from formats import FORMATS  # noqa: E402
+from message_files import read_file, records_of  # noqa: E402
+from property_testing import Property, listed_name, run, snapshot, unescaped  # noqa: E402
+from values import count  # noqa: E402
 
 _VALUE = re.compile(rb'"((?:[^"\\]|\\.)*)"|([^\s\[\]"]+)')
 
@@ -41,7 +36,6 @@ def complex_value(text):
     return complex(float(real), float(imaginary))
 
 
-@unittest.skipIf(np is None, "SKIPPED: no NumPy (python3-numpy)")
 class Reading(Property):
     def test_every_format(self):
         kinds = itertools.cycle(FORMATS)

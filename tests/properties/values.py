@@ -3,11 +3,12 @@
     model = Model({b"w": Tensor("float32", (2,), struct.pack("<2f", 1, 2))}, {"license": "MIT"})
 
 The data of a tensor is row-major and little-endian, with a byte for each element below 8 bits. That of strings is, for
-each, its length as 8 bytes and its bytes (tests/peers/ours.py has the same form, and so does `ls --checksum`).
+each, its length as 8 bytes and its bytes, as in tests/peers/ours.py and for `ls --checksum`.
 """
 
-import struct
 from typing import NamedTuple
+
+from ours import string_values, strings  # noqa: F401
 
 # Name -> (number in messages, bytes of an element in memory, name in safetensors, descr of NumPy).
 DTYPES = {
@@ -85,19 +86,6 @@ def count(shape):
 
 def size_of(dtype):
     return DTYPES[dtype][1]
-
-
-def strings(values):
-    return b"".join(struct.pack("<Q", len(value)) + value for value in values)
-
-
-def string_values(data):
-    values = []
-    while data:
-        (size,) = struct.unpack_from("<Q", data)
-        values.append(data[8 : 8 + size])
-        data = data[8 + size :]
-    return values
 
 
 def packed(dtype, data):

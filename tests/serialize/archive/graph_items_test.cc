@@ -1,6 +1,5 @@
 // The object graph of TensorFlow's checkpoints follows the names that a conversion gives to tensors.
 
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -21,17 +20,24 @@
 #include "tensorcask/serialize/checkpoint/object_graph.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
 #include "tensorcask/tensor/base/status_macros.h"
-#include "tensorcask/tensor/base/varint.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tests/serialize/checkpoint/object_graph_messages.h"
+#include "tensorcask/tests/serialize/wire/wire_test_util.h"
 #include "tensorcask/tests/support/status_matchers.h"
 #include "tensorcask/tests/support/temp_folder.h"
 
 namespace tensorcask {
 namespace {
 
+using ::tensorcask::testing::Attribute;
+using ::tensorcask::testing::BytesField;
+using ::tensorcask::testing::Child;
+using ::tensorcask::testing::Node;
+using ::tensorcask::testing::Slot;
 using ::tensorcask::testing::StatusIs;
+using ::tensorcask::testing::VarintField;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -40,34 +46,14 @@ using Names = checkpoint::NewNames;
 
 // ---- Messages by hand -----------------------------------------------------------------------------------------------
 
-std::string Number(int field, uint64_t value) {
-  std::string out;
-  AppendVarint(static_cast<uint64_t>(field) << 3, &out);
-  AppendVarint(value, &out);
-  return out;
-}
-std::string Bytes(int field, const std::string& content) {
-  std::string out;
-  AppendVarint(static_cast<uint64_t>(field) << 3 | 2, &out);
-  AppendVarint(content.size(), &out);
-  return out + content;
-}
-std::string Node(const std::string& content) { return Bytes(1, content); }
-std::string Child(uint64_t node, const std::string& name) { return Bytes(1, Number(1, node) + Bytes(2, name)); }
-std::string Attribute(const std::string& key, const std::string& name = "VARIABLE_VALUE") {
-  return Bytes(2, Bytes(1, name) + Bytes(2, "full/name") + Bytes(3, key));
-}
-std::string Slot(uint64_t original, const std::string& name, uint64_t slot) {
-  return Bytes(3, Number(1, original) + Bytes(2, name) + Number(3, slot));
-}
 std::string Value(const std::string& path) { return path + "/.ATTRIBUTES/VARIABLE_VALUE"; }
 
 // model.w, model.b, opt.step, and opt's slot variable of w; an unknown field in the node of w.
 std::string Model() {
   return Node(Child(1, "model") + Child(2, "opt")) + Node(Child(3, "w") + Child(4, "b")) +
-         Node(Child(5, "step") + Slot(3, "m", 6)) + Node(Attribute(Value("model/w")) + Number(99, 7)) +
+         Node(Child(5, "step") + Slot(3, "m", 6)) + Node(Attribute(Value("model/w")) + VarintField(99, 7)) +
          Node(Attribute(Value("model/b"))) + Node(Attribute(Value("opt/step"))) + Node(Attribute(Value("w/m"))) +
-         Bytes(98, "x");
+         BytesField(98, "x");
 }
 
 Names AllOfModel() {
@@ -86,8 +72,8 @@ TEST(EditObjectGraph, RenamesKeysAndKeepsUnknownFields) {
   Names names = AllOfModel();
   names[Value("model/w")] = Value("encoder/kernel");
   ASSERT_OK_AND_ASSIGN(const std::string edited, checkpoint::EditObjectGraph(Model(), names));
-  const std::string before = Attribute(Value("model/w")) + Number(99, 7);
-  const std::string after = Attribute(Value("encoder/kernel")) + Number(99, 7);
+  const std::string before = Attribute(Value("model/w")) + VarintField(99, 7);
+  const std::string after = Attribute(Value("encoder/kernel")) + VarintField(99, 7);
   EXPECT_EQ(edited, absl::StrReplaceAll(Model(), {{Node(before), Node(after)}}));
 }
 
@@ -127,7 +113,7 @@ TEST(EditObjectGraph, RefusesWhatTensorFlowCouldNotRestore) {
   ASSERT_OK_AND_ASSIGN(const std::string same, checkpoint::EditObjectGraph(table, {{keys, keys}, {values, values}}));
   EXPECT_EQ(same, table);
 
-  const std::string saver = Node(Bytes(4, Bytes(1, "saver") + Bytes(2, "object")));
+  const std::string saver = Node(BytesField(4, BytesField(1, "saver") + BytesField(2, "object")));
   ExpectRefused(saver, {{"object/x", "object/y"}}, "functions of the program", "must stay");
   EXPECT_THAT(checkpoint::EditObjectGraph("\x0a\x05", AllOfModel()), StatusIs(Code::kDataLoss));
 }

@@ -17,17 +17,24 @@
 #include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/serialize/checkpoint/writer.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
-#include "tensorcask/tensor/base/varint.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/serialize/checkpoint/checkpoint_testing.h"
+#include "tensorcask/tests/serialize/checkpoint/object_graph_messages.h"
+#include "tensorcask/tests/serialize/wire/wire_test_util.h"
 #include "tensorcask/tests/support/status_matchers.h"
 #include "tensorcask/tests/support/test_data.h"
 
 namespace tensorcask {
 namespace {
 
+using ::tensorcask::testing::Attribute;
+using ::tensorcask::testing::BytesField;
+using ::tensorcask::testing::Child;
+using ::tensorcask::testing::Node;
+using ::tensorcask::testing::Slot;
 using ::tensorcask::testing::StatusIs;
 using ::tensorcask::testing::TestDataFolder;
+using ::tensorcask::testing::VarintField;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
@@ -35,26 +42,6 @@ using ::testing::UnorderedElementsAre;
 using Code = absl::StatusCode;
 
 // Messages by hand, wrong ones too.
-std::string Number(int field, uint64_t value) {
-  std::string out;
-  AppendVarint(static_cast<uint64_t>(field) << 3, &out);
-  AppendVarint(value, &out);
-  return out;
-}
-std::string Bytes(int field, const std::string& content) {
-  std::string out;
-  AppendVarint(static_cast<uint64_t>(field) << 3 | 2, &out);
-  AppendVarint(content.size(), &out);
-  return out + content;
-}
-std::string Node(const std::string& content) { return Bytes(1, content); }
-std::string Child(uint64_t node, const std::string& name) { return Bytes(1, Number(1, node) + Bytes(2, name)); }
-std::string Attribute(const std::string& key) {
-  return Bytes(2, Bytes(1, "VARIABLE_VALUE") + Bytes(2, "full/name") + Bytes(3, key));
-}
-std::string Slot(uint64_t original, const std::string& name, uint64_t slot) {
-  return Bytes(3, Number(1, original) + Bytes(2, name) + Number(3, slot));
-}
 
 TEST(ObjectGraph, IsNamedAndDrawnByTheShortestWay) {
   const std::string message = Node(Child(1, "model") + Child(2, "opt") + Child(3, "first")) +  // 0
@@ -94,10 +81,10 @@ TEST(ObjectGraph, OfNothing) {
 }
 
 TEST(ObjectGraph, FieldsOfLaterVersionsArePassedOver) {
-  const std::string saver = Bytes(4, Bytes(1, "s") + Bytes(2, "o"));
-  const std::string has_values = Bytes(5, Number(1, 1));
+  const std::string saver = BytesField(4, BytesField(1, "s") + BytesField(2, "o"));
+  const std::string has_values = BytesField(5, VarintField(1, 1));
   ASSERT_OK_AND_ASSIGN(const ObjectGraph graph,
-                       DecodeObjectGraph(Node(saver + has_values + Number(99, 7)) + Bytes(98, "x")));
+                       DecodeObjectGraph(Node(saver + has_values + VarintField(99, 7)) + BytesField(98, "x")));
   EXPECT_EQ(graph.nodes.size(), 1u);
 }
 
@@ -128,9 +115,10 @@ INSTANTIATE_TEST_SUITE_P(
         RejectCase{"ChildNegative", Node("") + Node(Child(UINT64_MAX, "x")), "node 1 has children.node_id -1"},
         RejectCase{"SlotOutside", Node(Slot(0, "m", 2)), "slot_variables.slot_variable_node_id 2"},
         RejectCase{"OriginalOutside", Node(Slot(0x7fffffff, "m", 0)), "original_variable_node_id 2147483647"},
-        RejectCase{"NodeIsANumber", Number(1, 3), "nodes at byte 0 is a varint"},
-        RejectCase{"NodeIdIsBytes", Node(Bytes(1, Bytes(1, "x"))), "nodes: children: node_id at byte 0 is bytes"},
-        RejectCase{"NameIsNotUtf8", Node(Bytes(1, Bytes(2, "\xff"))), "local_name at byte 0 is not UTF-8"},
+        RejectCase{"NodeIsANumber", VarintField(1, 3), "nodes at byte 0 is a varint"},
+        RejectCase{"NodeIdIsBytes", Node(BytesField(1, BytesField(1, "x"))),
+                   "nodes: children: node_id at byte 0 is bytes"},
+        RejectCase{"NameIsNotUtf8", Node(BytesField(1, BytesField(2, "\xff"))), "local_name at byte 0 is not UTF-8"},
         RejectCase{"CutShort", Node("").substr(0, 1), "object graph: "},
         RejectCase{"LengthPastTheEnd", std::string("\x0a\xff\xff\xff\xff\x07", 6), "object graph: "}),
     [](const auto& info) { return std::string(info.param.name); });
