@@ -474,8 +474,8 @@ tensorcask_room(checkpoint
     serialize/checkpoint/write/background_save.cc
     serialize/checkpoint/write/index_writer.cc
     serialize/checkpoint/write/open_tensor.cc
+    serialize/checkpoint/write/remove_temporaries.cc
     serialize/checkpoint/write/shard_payloads.cc
-    serialize/checkpoint/write/stale_data_files.cc
     serialize/checkpoint/write/tensor_job.cc
     serialize/checkpoint/write/write_queue.cc
     serialize/checkpoint/writer.cc
@@ -525,8 +525,8 @@ tensorcask_room(checkpoint
     serialize/checkpoint/write/background_save.h
     serialize/checkpoint/write/index_writer.h
     serialize/checkpoint/write/open_tensor.h
+    serialize/checkpoint/write/remove_temporaries.h
     serialize/checkpoint/write/shard_payloads.h
-    serialize/checkpoint/write/stale_data_files.h
     serialize/checkpoint/write/tensor_job.h
     serialize/checkpoint/write/write_queue.h
     serialize/checkpoint/writer.h
@@ -1979,6 +1979,8 @@ tensorcask_test(tests_serialize_archive_graph_items_test
     absl::status
     absl::statusor
     absl::strings
+    tests_serialize_checkpoint_object_graph_messages
+    tests_serialize_wire_wire_test_util
     tests_support_status_matchers
     tests_support_temp_folder
   PACKAGE
@@ -2677,6 +2679,10 @@ tensorcask_test(tests_serialize_checkpoint_no_memory_test
   TIMEOUT
     60)
 
+tensorcask_inner_library(tests_serialize_checkpoint_object_graph_messages
+  LINK
+    tests_serialize_wire_wire_test_util)
+
 tensorcask_test(tests_serialize_checkpoint_object_graph_test
   SOURCES
     tests/serialize/checkpoint/object_graph_test.cc
@@ -2687,6 +2693,8 @@ tensorcask_test(tests_serialize_checkpoint_object_graph_test
     Tensorcask::tensor
     absl::strings
     tests_serialize_checkpoint_checkpoint_testing
+    tests_serialize_checkpoint_object_graph_messages
+    tests_serialize_wire_wire_test_util
     tests_support_status_matchers
     tests_support_test_data
   PACKAGE
@@ -6834,6 +6842,7 @@ tensorcask_script_test(tests_properties_convert_property_test
     tests/properties/message_files.py
     tests/properties/property_testing.py
     tests/properties/values.py
+    tests/peers/ours.py
     tests/peers/table_forge.py
     tests/support/case_report.py
     tests/tools/tool_testing.py
@@ -6856,6 +6865,7 @@ tensorcask_script_test(tests_properties_damage_property_test
     tests/properties/message_files.py
     tests/properties/property_testing.py
     tests/properties/values.py
+    tests/peers/ours.py
     tests/peers/table_forge.py
     tests/support/case_report.py
     tests/tools/tool_testing.py
@@ -6878,6 +6888,7 @@ tensorcask_script_test(tests_properties_edit_property_test
     tests/properties/message_files.py
     tests/properties/property_testing.py
     tests/properties/values.py
+    tests/peers/ours.py
     tests/peers/table_forge.py
     tests/support/case_report.py
     tests/tools/tool_testing.py
@@ -6900,6 +6911,7 @@ tensorcask_script_test(tests_properties_reading_property_test
     tests/properties/message_files.py
     tests/properties/property_testing.py
     tests/properties/values.py
+    tests/peers/ours.py
     tests/peers/table_forge.py
     tests/support/case_report.py
     tests/tools/tool_testing.py

@@ -1,9 +1,7 @@
 // tensorcask salvage SRC DST: what is whole of a damaged file, and a list of what is not.
 
-#include <cstdint>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"

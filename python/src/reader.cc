@@ -6,10 +6,8 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/python/src/arrays.h"
-#include "tensorcask/python/src/dtypes.h"
 #include "tensorcask/python/src/errors.h"
 #include "tensorcask/python/src/interrupts.h"
 #include "tensorcask/python/src/options.h"

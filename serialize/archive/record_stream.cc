@@ -3,15 +3,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "absl/types/span.h"
 #include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/serialize/io/byte_source.h"
-#include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/serialize/io/internal/atomic_publish.h"
 #include "tensorcask/serialize/io/internal/decode_quota.h"
 #include "tensorcask/serialize/wire/codec_options.h"

@@ -17,7 +17,6 @@
 #include "tensorcask/serialize/checkpoint/internal/index_walk.h"
 #include "tensorcask/serialize/checkpoint/internal/make_folder.h"
 #include "tensorcask/serialize/checkpoint/internal/step_folder.h"
-#include "tensorcask/serialize/checkpoint/internal/target_check.h"
 #include "tensorcask/serialize/checkpoint/state_file.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/internal/retry.h"

@@ -23,7 +23,7 @@
 #include "tensorcask/serialize/checkpoint/internal/target_check.h"
 #include "tensorcask/serialize/checkpoint/read/bundle_index.h"
 #include "tensorcask/serialize/checkpoint/table/table_writer.h"
-#include "tensorcask/serialize/checkpoint/write/stale_data_files.h"
+#include "tensorcask/serialize/checkpoint/write/remove_temporaries.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/internal/atomic_publish.h"

@@ -13,7 +13,6 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/serialize/io/internal/retry.h"
 #include "tensorcask/serialize/safetensors/dtypes.h"
 #include "tensorcask/serialize/safetensors/internal/alias_keys.h"

@@ -12,7 +12,6 @@
 #include "tensorcask/serialize/checkpoint/read/stored_tensor.h"
 #include "tensorcask/serialize/io/internal/decode_quota.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
-#include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tensor/dtype.h"

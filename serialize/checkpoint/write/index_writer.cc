@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "tensorcask/serialize/checkpoint/format/checkpoint_entry.h"
 #include "tensorcask/serialize/checkpoint/format/entry_encoder.h"
 #include "tensorcask/serialize/checkpoint/table/table_writer.h"
 #include "tensorcask/tensor/base/status_macros.h"

@@ -1,4 +1,4 @@
-#include "tensorcask/serialize/checkpoint/write/stale_data_files.h"
+#include "tensorcask/serialize/checkpoint/write/remove_temporaries.h"
 
 #include <optional>
 

@@ -1,7 +1,7 @@
-// Removes what saves leave that were killed: temporary files.
+// Removes the temporary files of saves that were killed.
 
-#ifndef TENSORCASK_SERIALIZE_CHECKPOINT_WRITE_STALE_DATA_FILES_H_
-#define TENSORCASK_SERIALIZE_CHECKPOINT_WRITE_STALE_DATA_FILES_H_
+#ifndef TENSORCASK_SERIALIZE_CHECKPOINT_WRITE_REMOVE_TEMPORARIES_H_
+#define TENSORCASK_SERIALIZE_CHECKPOINT_WRITE_REMOVE_TEMPORARIES_H_
 
 #include <string>
 
@@ -16,4 +16,4 @@ void RemoveTemporariesOf(const std::string& prefix, bool always, FileSystem* fil
 
 }  // namespace tensorcask::checkpoint
 
-#endif  // TENSORCASK_SERIALIZE_CHECKPOINT_WRITE_STALE_DATA_FILES_H_
+#endif  // TENSORCASK_SERIALIZE_CHECKPOINT_WRITE_REMOVE_TEMPORARIES_H_

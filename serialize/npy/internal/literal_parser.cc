@@ -1,6 +1,5 @@
 #include "tensorcask/serialize/npy/internal/literal_parser.h"
 
-#include <limits>
 #include <optional>
 
 #include "absl/strings/ascii.h"

@@ -1,7 +1,6 @@
 #include "tensorcask/serialize/safetensors/internal/shard_files.h"
 
 #include <cerrno>
-#include <cstdint>
 #include <vector>
 
 #include "absl/status/status.h"
