@@ -187,6 +187,7 @@ absl::Status FileWriter::Publish() {
     const bool was_switch = path == path_ || path == IndexPath();
     was_switch ? publish_.RemoveOldSwitch(path) : publish_.RemoveAfterwards(path);
   }
+  for (const std::string& path : replaced.beside) publish_.KeepPermissionsOf(path);
   std::vector<std::string> names;
   for (size_t file = 0; file < plans_.size(); ++file) {
     if (options_.checksums) CASK_RETURN_IF_ERROR(WriteChecksums(file));
