@@ -259,6 +259,8 @@ absl::StatusOr<ExitCode> Serve(const ServeFlags& flags, Console& console) {
   CASK_RETURN_IF_ERROR(CheckSocketFolder(flags.socket.path));
   KeepLittleMemory();
   std::vector<TensorService::Source> sources;
+  std::vector<absl::Status> not_served;
+  bool has_readable = false;
   for (const std::string& operand : flags.paths) {
     TensorService::Source source;
     const NamedPath named = SplitOperand(operand);
@@ -267,11 +269,15 @@ absl::StatusOr<ExitCode> Serve(const ServeFlags& flags, Console& console) {
     CASK_ASSIGN_OR_RETURN(source.archive, OpenInput(named.path, flags.input));
     NoteOverlooked("serve", *source.archive, console);
     for (const ArchiveEntry& entry : source.archive->entries()) {
-      const absl::Status status = source.archive->CheckReadable(entry);
-      if (status.ok()) continue;
-      console.err << "tensorcask serve: not served: " << EscapeControls(status.message()) << '\n';
+      absl::Status status = source.archive->CheckReadable(entry);
+      has_readable = has_readable || status.ok();
+      if (!status.ok()) not_served.push_back(std::move(status));
     }
     sources.push_back(std::move(source));
+  }
+  if (!has_readable && !not_served.empty()) return not_served[0];
+  for (const absl::Status& status : not_served) {
+    console.err << "tensorcask serve: not served: " << EscapeControls(status.message()) << '\n';
   }
   const absl::StatusOr<std::unique_ptr<TensorService>> service = TensorService::Create(std::move(sources));
   if (absl::IsInvalidArgument(service.status())) return Misuse(service.status().message());

@@ -1,5 +1,6 @@
 // tensorcask salvage SRC DST: what is whole of a damaged file, and a list of what is not.
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
