@@ -445,6 +445,7 @@ tensorcask_room(checkpoint
     serialize/checkpoint/internal/edit_index.cc
     serialize/checkpoint/internal/index_walk.cc
     serialize/checkpoint/internal/make_folder.cc
+    serialize/checkpoint/internal/step_bases.cc
     serialize/checkpoint/internal/step_folder.cc
     serialize/checkpoint/internal/target_check.cc
     serialize/checkpoint/manager.cc
@@ -494,6 +495,7 @@ tensorcask_room(checkpoint
     serialize/checkpoint/internal/edit_index.h
     serialize/checkpoint/internal/index_walk.h
     serialize/checkpoint/internal/make_folder.h
+    serialize/checkpoint/internal/step_bases.h
     serialize/checkpoint/internal/step_folder.h
     serialize/checkpoint/internal/target_check.h
     serialize/checkpoint/manager.h
@@ -2359,6 +2361,7 @@ tensorcask_inner_library(tests_serialize_checkpoint_encoded_testing
     Tensorcask::proto
     Tensorcask::strided
     Tensorcask::tensor
+    absl::status
     absl::strings
     tests_serialize_checkpoint_checkpoint_testing
     tests_support_status_matchers)
@@ -2539,13 +2542,18 @@ tensorcask_test(tests_serialize_checkpoint_manager_deltas_test
     Tensorcask::payload
     Tensorcask::tensor
     absl::status
+    absl::statusor
     absl::strings
+    tests_serialize_checkpoint_checkpoint_testing
+    tests_serialize_checkpoint_encoded_testing
     tests_serialize_checkpoint_manager_testing
+    tests_support_faulty_file_system
     tests_support_status_matchers
+    tests_support_temp_folder
   PACKAGE
     tests/serialize/checkpoint
   TIMEOUT
-    60)
+    300)
 
 tensorcask_test(tests_serialize_checkpoint_manager_faults_test
   SOURCES
@@ -2661,6 +2669,28 @@ tensorcask_inner_library(tests_serialize_checkpoint_merge_testing
     absl::strings
     tests_serialize_checkpoint_checkpoint_testing
     tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_checkpoint_named_base_test
+  SOURCES
+    tests/serialize/checkpoint/named_base_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::payload
+    Tensorcask::proto
+    Tensorcask::tensor
+    absl::status
+    absl::strings
+    tests_serialize_checkpoint_checkpoint_testing
+    tests_serialize_checkpoint_encoded_testing
+    tests_support_faulty_file_system
+    tests_support_status_matchers
+    tests_support_temp_folder
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_checkpoint_no_memory_test
   SOURCES
@@ -2937,6 +2967,20 @@ tensorcask_test(tests_serialize_checkpoint_state_file_test
     Tensorcask::checkpoint
     Tensorcask::io
     tests_support_faulty_file_system
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/checkpoint
+  TIMEOUT
+    60)
+
+tensorcask_test(tests_serialize_checkpoint_step_bases_test
+  SOURCES
+    tests/serialize/checkpoint/step_bases_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::checkpoint
+    absl::status
+    absl::statusor
     tests_support_status_matchers
   PACKAGE
     tests/serialize/checkpoint

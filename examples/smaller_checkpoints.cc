@@ -37,7 +37,7 @@ absl::Status TwoSteps(const std::string& prefix) {
   CASK_RETURN_IF_ERROR(Save(prefix + "-2", kernel, options));
 
   cask::CheckpointReaderOptions with_base;
-  with_base.base = first;  // a reader of deltas needs their base
+  with_base.base = first;  // needed if the base lies in another folder
   CASK_ASSIGN_OR_RETURN(const cask::CheckpointReader second, cask::CheckpointReader::Open(prefix + "-2", with_base));
   CASK_ASSIGN_OR_RETURN(const cask::Tensor same, second.Read("dense/kernel"));
   CASK_ASSIGN_OR_RETURN(const cask::CheckpointEntry whole, first->Find("dense/kernel"));

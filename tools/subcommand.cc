@@ -139,7 +139,9 @@ void AddLenientOption(CLI::App& app, bool* lenient) {
 }
 
 void AddBaseOption(CLI::App& app, std::string* base) {
-  app.add_option("--base", *base, "The base checkpoint of tensors that are stored as deltas")->type_name("PATH");
+  app.add_option("--base", *base,
+                 "The base checkpoint of tensors that are stored as deltas, if it is not in the same folder")
+      ->type_name("PATH");
 }
 
 std::string ParseSize(const std::string& text, uint64_t* bytes) {

@@ -328,10 +328,9 @@ void DefineReader(nb::module_& m) {
           "= None, lenient: bool = False, verify: bool = True) -> Reader"),
       "Opens a file with tensors; reads its index alone.\n\n"
       "``path`` is a file or the prefix of a checkpoint, or a folder with one of them. The content tells the format; "
-      "``format`` names it where it cannot. ``base`` is the checkpoint that deltas were made against. ``lenient`` "
-      "accepts known, harmless breaches of a format's rules. Without ``verify`` tensors are read although their "
-      "checksum "
-      "does not match, as in a file that another program changed in place.\n\n"
+      "``format`` names it where it cannot. ``base`` is the checkpoint that deltas were made against, if it is not in "
+      "their folder. ``lenient`` accepts known, harmless breaches of a format's rules. Without ``verify`` tensors are "
+      "read although their checksum does not match, as in a file that another program changed in place.\n\n"
       "Raises FileNotFoundError, and ValueError (DataLossError, InvalidArgumentError) for a file that is damaged or "
       "has no tensors.\n\n"
       "    >>> import numpy as np, tensorcask as tc\n"

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -20,6 +21,7 @@
 #include "tensorcask/serialize/archive/internal/slice_order.h"
 #include "tensorcask/serialize/archive/internal/sliced_blocks.h"
 #include "tensorcask/serialize/checkpoint/internal/edit_index.h"
+#include "tensorcask/serialize/checkpoint/internal/index_walk.h"
 #include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/serialize/checkpoint/salvage.h"
 #include "tensorcask/serialize/checkpoint/state_file.h"
@@ -29,6 +31,7 @@
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/internal/decode_quota.h"
 #include "tensorcask/serialize/io/replaced_files.h"
+#include "tensorcask/serialize/payload/base_lookup.h"
 #include "tensorcask/serialize/payload/payload_header.h"
 #include "tensorcask/serialize/wire/codec_options.h"
 #include "tensorcask/tensor/base/crc32c.h"
@@ -296,6 +299,8 @@ class CheckpointArchiveReader final : public ArchiveReader {
     std::vector<std::string> files;
     if (IsFile(absl::StrCat(reader_.prefix(), ".index"))) files.push_back(absl::StrCat(reader_.prefix(), ".index"));
     for (int shard = 0; shard < reader_.num_shards(); ++shard) files.push_back(reader_.DataPath(shard));
+    const std::string base = BasePrefix();
+    if (!base.empty()) files.push_back(absl::StrCat(base, ".index"));
     return files;
   }
   int num_shards() const override { return reader_.num_shards(); }
@@ -307,12 +312,23 @@ class CheckpointArchiveReader final : public ArchiveReader {
         reader_(std::move(reader)),
         has_entries_(options.keep_entries),
         verify_(options.verify_checksums),
+        base_(options.base),
+        file_system_(options.read.file_system),
         entries_(std::move(entries)) {}
+
+  // Of the base that deltas are read with; "" if there is none in a file.
+  std::string BasePrefix() const {
+    if (base_ == nullptr) return checkpoint::BasePrefixOf(reader_.prefix(), file_system_).value_or("");
+    const std::optional<BaseLookup::Location> location = base_->base_location();
+    return location.has_value() ? location->prefix : "";
+  }
 
   const std::string path_;
   const CheckpointReader reader_;
   const bool has_entries_;
   const bool verify_;
+  const std::shared_ptr<const BaseLookup> base_;  // null: the one that the index names
+  FileSystem* const file_system_;
   const std::vector<ArchiveEntry> entries_;
 };
 

@@ -31,6 +31,7 @@
 #include "tensorcask/serialize/io/internal/decode_quota.h"
 #include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/serialize/io/replaced_files.h"
+#include "tensorcask/serialize/payload/base_lookup.h"
 #include "tensorcask/serialize/wire/codec_options.h"
 #include "tensorcask/serialize/wire/internal/message_frame.h"
 #include "tensorcask/serialize/wire/records.h"
@@ -262,6 +263,13 @@ class RecordsReader final : public ArchiveReader {
     };
     return archive::MakeContentBlocks(*stored, block_bytes, file_, content, *stored->offset + kRecordHeaderBytes,
                                       check);
+  }
+
+  std::vector<std::string> files() const override {
+    std::vector<std::string> files = {path()};
+    const auto base = base_ == nullptr ? std::nullopt : base_->base_location();
+    if (base.has_value()) files.push_back(absl::StrCat(base->prefix, ".index"));
+    return files;
   }
 
  private:

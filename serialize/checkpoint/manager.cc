@@ -16,6 +16,7 @@
 #include "tensorcask/serialize/checkpoint/format/naming.h"
 #include "tensorcask/serialize/checkpoint/internal/index_walk.h"
 #include "tensorcask/serialize/checkpoint/internal/make_folder.h"
+#include "tensorcask/serialize/checkpoint/internal/step_bases.h"
 #include "tensorcask/serialize/checkpoint/internal/step_folder.h"
 #include "tensorcask/serialize/checkpoint/state_file.h"
 #include "tensorcask/serialize/io/file_system.h"
@@ -31,6 +32,7 @@
 namespace tensorcask {
 namespace {
 
+using checkpoint::kNoStep;
 using checkpoint::PathIn;
 using checkpoint::StepFolder;
 using internal::RetryInterrupted;
@@ -173,13 +175,11 @@ class CheckpointManager::Impl : public std::enable_shared_from_this<CheckpointMa
   }
 
  private:
-  static constexpr int64_t kNone = -1;
-
   // An existing step.
   struct Step {
     std::vector<std::string> data;  // the names of its data files
     double saved_at = 0;
-    std::optional<int64_t> base;  // another step, or kNone; not read yet: nullopt
+    std::optional<int64_t> base;  // another step, or kNoStep; not read yet: nullopt
   };
 
   absl::Status Lock();
@@ -226,7 +226,8 @@ class CheckpointManager::Impl : public std::enable_shared_from_this<CheckpointMa
   absl::StatusOr<CheckpointWriter> Begin(int64_t step, bool background);
   absl::Status End(int64_t step);
   void ChooseBase(int64_t step, CheckpointWriterOptions* options);
-  int64_t StepOfBase(const std::string& prefix) const;
+  int64_t FindBaseStep() const;
+  absl::Status CheckNotNeeded(int64_t step);
   absl::StatusOr<int64_t> BaseOf(int64_t step);
   absl::StatusOr<std::vector<int64_t>> NoLongerKept(int64_t saved);
   absl::Status WriteState(int64_t saved, const std::vector<int64_t>& removed) const;
@@ -243,8 +244,9 @@ class CheckpointManager::Impl : public std::enable_shared_from_this<CheckpointMa
   bool in_doubt_ = false;
   std::map<int64_t, double> times_;  // of steps, from the state file when Open read it
   double last_preserved_at_ = 0;
-  // With full_every: the last full step (kNone: the next one is full), and how many deltas to it were begun.
-  int64_t full_step_ = kNone;
+  int64_t base_step_ = kNoStep;  // the step that writer.payload.base reads
+  // With full_every: the last full step (kNoStep: the next one is full), and how many deltas to it were begun.
+  int64_t full_step_ = kNoStep;
   int deltas_ = 0;
   std::shared_ptr<const CheckpointReader> full_reader_;  // null: not opened yet
   std::optional<int64_t> begun_base_;                    // of the step that is being saved, as Step::base
@@ -261,7 +263,9 @@ absl::Status CheckpointManager::Impl::Start() {
   CASK_RETURN_IF_ERROR(checkpoint::MakeFolderFor(checkpoint::StatePath(folder_), options_.writer.sync, files()));
   CASK_RETURN_IF_ERROR(Lock());
   TakeTimesFromStateFile();
-  return Scan();
+  CASK_RETURN_IF_ERROR(Scan());
+  base_step_ = FindBaseStep();
+  return absl::OkStatus();
 }
 
 absl::Status CheckpointManager::Impl::Lock() {
@@ -373,6 +377,7 @@ absl::StatusOr<CheckpointWriter> CheckpointManager::Impl::Begin(int64_t step, bo
           whole,
           absl::StrCat(prefix, ": the step exists and was not replaced, because only a damaged step is replaced"));
     }
+    CASK_RETURN_IF_ERROR(CheckNotNeeded(step));
     in_doubt_ = true;
     CASK_RETURN_IF_ERROR(RemoveSteps({step}));
   }
@@ -383,11 +388,28 @@ absl::StatusOr<CheckpointWriter> CheckpointManager::Impl::Begin(int64_t step, bo
   return CheckpointWriter::Create(prefix, options);
 }
 
+// What is damaged of a step may be something that the deltas to it do not need.
+absl::Status CheckpointManager::Impl::CheckNotNeeded(int64_t step) {
+  const auto refused = [&](absl::string_view why) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(PrefixOf(step), ": the step is damaged and was not replaced, because ", why));
+  };
+  if (step == base_step_) return refused("it is the base of what is to be saved");
+  for (const auto& [other, known] : steps_) {
+    CASK_ASSIGN_OR_RETURN(const int64_t base, BaseOf(other));
+    if (base != step || other == step) continue;
+    if (checkpoint::CheckWhole(PrefixOf(other), /*everything=*/true, files()).ok()) {
+      return refused(absl::StrCat("step ", other, " is whole and is stored as deltas to it"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 // Makes the step a delta to the last full one, if that is there and full_every says so. A full step that cannot be
 // opened is no base: the step becomes a full one.
 void CheckpointManager::Impl::ChooseBase(int64_t step, CheckpointWriterOptions* options) {
   if (options_.full_every > 1) {
-    if (full_step_ != kNone && steps_.count(full_step_) != 0 && deltas_ + 1 < options_.full_every) {
+    if (full_step_ != kNoStep && steps_.count(full_step_) != 0 && deltas_ + 1 < options_.full_every) {
       if (full_reader_ == nullptr) {
         CheckpointReaderOptions read;
         read.read.file_system = files();
@@ -405,21 +427,39 @@ void CheckpointManager::Impl::ChooseBase(int64_t step, CheckpointWriterOptions* 
       full_reader_ = nullptr;
     }
   }
-  begun_base_ = options->payload.base == nullptr ? std::optional<int64_t>(kNone) : std::nullopt;
+  begun_base_ = options->payload.base == nullptr ? std::optional<int64_t>(kNoStep) : std::nullopt;
 }
 
-int64_t CheckpointManager::Impl::StepOfBase(const std::string& prefix) const {
-  int64_t step = kNone;
-  return checkpoint::ParseStepName(prefix, options_.name, &step) ? step : kNone;
+// The step that writer.payload.base reads, whatever path it has, or kNoStep.
+int64_t CheckpointManager::Impl::FindBaseStep() const {
+  if (options_.writer.payload.base == nullptr) return kNoStep;
+  const std::optional<BaseLookup::Location> location = options_.writer.payload.base->base_location();
+  if (!location.has_value()) return kNoStep;
+  const auto describe = [](FileSystem* files, const std::string& prefix) {
+    FileInfo info;
+    const IoResult found = RetryInterrupted([&] { return files->Describe(checkpoint::IndexPath(prefix), &info); });
+    return found < 0 ? FileInfo() : info;
+  };
+  const FileInfo index = describe(location->file_system, location->prefix);
+  if (!index.id.is_known()) {
+    int64_t step = kNoStep;
+    return checkpoint::ParseStepName(location->prefix, options_.name, &step) ? step : kNoStep;
+  }
+  for (const auto& [step, known] : steps_) {
+    if (index.id.Is(describe(files(), PrefixOf(step)).id)) return step;
+  }
+  return kNoStep;
 }
 
-// The step that this one is stored relative to, or kNone. A step that is damaged needs none.
+// The step that this one is stored relative to, or kNoStep. A step that is damaged needs none.
 absl::StatusOr<int64_t> CheckpointManager::Impl::BaseOf(int64_t step) {
   std::optional<int64_t>& base = steps_.at(step).base;
   if (!base.has_value()) {
     const absl::StatusOr<std::string> prefix = checkpoint::BasePrefixOf(PrefixOf(step), files());
     if (!prefix.ok() && !CanBePassedOver(prefix.status())) return prefix.status();
-    base = prefix.ok() ? StepOfBase(*prefix) : kNone;
+    int64_t step_of_base = kNoStep;
+    if (prefix.ok()) checkpoint::ParseStepName(*prefix, options_.name, &step_of_base);
+    base = step_of_base;
   }
   return *base;
 }
@@ -479,18 +519,13 @@ absl::StatusOr<std::vector<int64_t>> CheckpointManager::Impl::NoLongerKept(int64
   }
   if (steps.empty()) return std::vector<int64_t>();
   if (options_.full_every > 1) steps.erase(full_step_);
-  if (options_.writer.payload.base != nullptr) {
-    const std::optional<BaseLookup::Location> location = options_.writer.payload.base->base_location();
-    if (location.has_value()) steps.erase(StepOfBase(location->prefix));  // also if the folder has another path there
-  }
+  steps.erase(base_step_);
   std::vector<int64_t> kept;
   for (const auto& [step, known] : steps_) {
     if (steps.count(step) == 0) kept.push_back(step);
   }
-  for (size_t i = 0; i < kept.size(); ++i) {
-    CASK_ASSIGN_OR_RETURN(const int64_t base, BaseOf(kept[i]));
-    if (steps.erase(base) != 0) kept.push_back(base);
-  }
+  const auto base_of = [this](int64_t step) { return BaseOf(step); };
+  CASK_RETURN_IF_ERROR(checkpoint::KeepBases(std::move(kept), base_of, &steps));
   return std::vector<int64_t>(steps.begin(), steps.end());
 }
 
@@ -511,13 +546,13 @@ absl::Status CheckpointManager::Impl::WriteState(int64_t saved, const std::vecto
   return WriteCheckpointState(checkpoint::StatePath(folder_), state, options_.writer.sync, files());
 }
 
-// An index must never lack its data files. So the indexes are removed first, durably, and then the data files; the
-// newest index first, because deltas are newer than their bases.
+// An index must never lack its data files. So the indexes are removed first, durably, and then the data files; those of
+// deltas before those of their bases.
 absl::Status CheckpointManager::Impl::RemoveSteps(const std::vector<int64_t>& steps) {
   if (steps.empty()) return absl::OkStatus();
   std::vector<std::string> data;
-  for (auto it = steps.rbegin(); it != steps.rend(); ++it) {
-    const int64_t step = *it;
+  const auto base_of = [this](int64_t step) { return BaseOf(step); };
+  for (const int64_t step : checkpoint::DeltasFirst({steps.begin(), steps.end()}, base_of)) {
     const std::string path = checkpoint::IndexPath(PrefixOf(step));
     const bool is_ours = !IsNoFile(path);
     const IoResult removed = is_ours ? RetryInterrupted([&] { return files()->Remove(path); }) : 0;
@@ -577,7 +612,7 @@ absl::StatusOr<CheckpointReader> OpenLatestCheckpoint(const std::string& folder,
                                                       CheckpointReaderOptions options, CheckStep check) {
   CASK_ASSIGN_OR_RETURN(const LatestCheckpoint latest,
                         FindLatestCheckpoint(folder, name, check, options.read.file_system));
-  return checkpoint::OpenWithBase(latest.prefix, std::move(options));
+  return CheckpointReader::Open(latest.prefix, options);
 }
 
 absl::StatusOr<CheckpointReader> CheckpointManager::OpenLatest(CheckpointReaderOptions options, CheckStep check) const {

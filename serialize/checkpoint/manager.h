@@ -50,8 +50,8 @@ struct CheckpointManagerOptions {
   // the base of a step that is kept is kept, too.
   int full_every = 1;
   // Of each step; its file system is that of the manager. `background` is ignored. With full_every above 1,
-  // `payload.base` is null. If it is one of the steps, that step is kept as long as the manager is open, and as long as
-  // a step that is kept needs it.
+  // `payload.base` is null. If it is one of the steps, whatever its path, that step is kept as long as the manager is
+  // open, and as long as a step that is kept needs it.
   CheckpointWriterOptions writer;
 };
 
@@ -73,8 +73,8 @@ enum class CheckStep {
 };
 
 // The newest step that is whole. Acquires no lock and changes nothing; steps may appear and disappear meanwhile. Also
-// finds the checkpoints of TensorFlow's own managers. Deltas are whole if their base is: that is read, too, if the
-// index names it (FORMAT.md section 4.1). Otherwise the stored bytes count. Errors: NotFound, naming the folder and the
+// finds the checkpoints of TensorFlow's own managers. Deltas are whole if their base is, too, provided that the index
+// names it (FORMAT.md section 4.1). Otherwise the stored bytes count. Errors: NotFound, naming the folder and the
 // skipped steps, if no step is whole; InvalidArgument for a bad name; from errno, naming the file, if a step cannot be
 // read (no permission, or EIO, which may pass): the step may be whole, so the function does not return an older one.
 absl::StatusOr<LatestCheckpoint> FindLatestCheckpoint(const std::string& folder, const std::string& name = "ckpt",
@@ -104,9 +104,9 @@ class CheckpointManager {
   // number again.
   // Errors: AlreadyExists if the step exists and is whole (Save reads all of it to know); Unimplemented for an existing
   // step of a newer version, and errors from errno for a step that cannot be read (the manager replaces neither);
-  // errors of `add`; as CheckpointWriter. After these errors there is no new step, and no other step was removed. If
-  // only the state file or the removal of old steps failed, the new step exists and the error says so; the next save
-  // tries both again.
+  // FailedPrecondition for a damaged step that is the base of a whole one, or of this one; errors of `add`; as
+  // CheckpointWriter. After these errors there is no new step, and no other step was removed. If only the state file or
+  // the removal of old steps failed, the new step exists and the error says so; the next save tries both again.
   absl::Status Save(int64_t step, absl::FunctionRef<absl::Status(CheckpointWriter&)> add);
   // Calls `add` and saves on a new thread (writer.h, FinishInBackground). First waits for a save that is still running.
   // Errors of the save itself arrive with the result.

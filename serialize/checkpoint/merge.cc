@@ -128,6 +128,7 @@ class Merger {
   void AddItem(absl::string_view key, absl::string_view value, const IndexEntry& entry);
   absl::Status JoinItems(absl::Span<const Item> same, std::vector<Item>* joined);
   absl::Status MergeHeaders(int num_shards, std::string* header) const;
+  bool IsBesideTarget(absl::string_view prefix, absl::string_view name) const;
   int AssignShards();
 
   absl::string_view KeyOf(const Item& item) const {
@@ -300,6 +301,19 @@ int Merger::AssignShards() {
   return count;
 }
 
+// True if the checkpoint called `name` beside that at `prefix` lies in the folder of the target, whatever path that
+// has.
+bool Merger::IsBesideTarget(absl::string_view prefix, absl::string_view name) const {
+  const auto index_of = [&](const std::string& of) {
+    FileInfo info;
+    const IoResult found =
+        RetryInterrupted([&] { return options_.file_system->Describe(checkpoint::IndexPath(of), &info); });
+    return found < 0 ? FileInfo() : info;
+  };
+  return FolderOf(prefix) == FolderOf(target_) ||
+         index_of(checkpoint::PrefixBeside(prefix, name)).id.Is(index_of(checkpoint::PrefixBeside(target_, name)).id);
+}
+
 // Copies the first header, so that its unknown fields stay, with versions that exclude every reader that a source
 // excludes.
 absl::Status Merger::MergeHeaders(int num_shards, std::string* header) const {
@@ -317,7 +331,7 @@ absl::Status Merger::MergeHeaders(int num_shards, std::string* header) const {
     const int32_t min_consumer = std::max(proto.version().min_consumer(), merged.version().min_consumer());
     if (i == 0) merged = std::move(proto);
     const std::string& base = sources_[i].index.header.base;
-    if (!base.empty()) bases.insert(FolderOf(sources_[i].prefix) == FolderOf(target_) ? base : "");
+    if (!base.empty()) bases.insert(IsBesideTarget(sources_[i].prefix, base) ? base : "");
     merged.mutable_version()->set_producer(producer);
     merged.mutable_version()->set_min_consumer(min_consumer);
   }

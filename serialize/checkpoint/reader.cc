@@ -273,13 +273,11 @@ absl::StatusOr<CheckpointCensus> CheckpointReader::VerifyAll(
 // ---- As a base ------------------------------------------------------------------------------------------------------
 
 absl::StatusOr<BaseLookup::Info> CheckpointReader::FindBase(absl::string_view name) const {
-  CASK_ASSIGN_OR_RETURN(const CheckpointEntry entry, Find(name));
-  return Info{entry.dtype, entry.shape, entry.payload != nullptr && entry.payload->is_delta};
+  return impl_->FindBase(name);
 }
 
 absl::StatusOr<std::shared_ptr<const BaseTensor>> CheckpointReader::ReadBase(absl::string_view name) const {
-  CASK_ASSIGN_OR_RETURN(const Tensor tensor, impl_->Read(name));  // on the host
-  return BaseTensor::Create(tensor);
+  return impl_->ReadBase(name);
 }
 
 std::string CheckpointReader::base_description() const { return prefix(); }

@@ -204,6 +204,46 @@ def test_deltas_of_a_manager_whose_base_is_lost(tmp_path):
         tc.CheckpointManager(tmp_path / "run", base=base, level="default")
 
 
+def test_a_run_of_deltas(tmp_path):
+    run, weights = tmp_path / "run", np.random.default_rng(1).random(100_000)
+    with tc.CheckpointManager(run, full_every=3, keep_last=2) as manager:
+        for step in range(1, 6):
+            weights[step] = step
+            manager.save(step, {"w": weights})
+        assert manager.steps() == [4, 5]  # 4 is the base of 5
+        assert manager.latest() == (5, str(run / "ckpt-5"))
+    assert os.path.getsize(run / "ckpt-5.data-00000-of-00001") < 10_000
+    with tc.open_latest(run) as reader:
+        assert reader.path == str(run / "ckpt-5") and "delta" in reader.entry("w").encoding
+        np.testing.assert_array_equal(reader["w"], weights)
+    for path in (run, run / "ckpt-5", run / "ckpt-5.index"):
+        with tc.open(path) as reader:
+            np.testing.assert_array_equal(reader["w"], weights)
+        np.testing.assert_array_equal(tc.load(path)["w"], weights)
+        assert tc.verify(path)
+    tc.convert(run, tmp_path / "out.npz")
+    np.testing.assert_array_equal(np.load(tmp_path / "out.npz")["w"], weights)
+    with pytest.raises(tc.FailedPreconditionError, match="this call reads it"):
+        tc.convert(run / "ckpt-5", run / "ckpt-4", overwrite=True)
+
+    # A base that is another checkpoint, or missing.
+    with tc.CheckpointManager(run, full_every=2) as manager:
+        manager.save(6, {"w": weights})
+        manager.save(7, {"w": weights + (np.arange(100_000) == 9)})
+    tc.save(run / "ckpt-6", {"w": weights + 1}, overwrite=True)
+    with pytest.raises(tc.FailedPreconditionError, match=r"its base, .*ckpt-6: .*hash"):
+        tc.load(run)
+    assert not tc.verify(run) and tc.verify(run).not_checked == 1
+    assert tc.open_latest(run).path == str(run / "ckpt-6")
+    os.remove(run / "ckpt-6.index")
+    with pytest.raises(tc.FailedPreconditionError, match=r"a delta to .*ckpt-6, which is missing; .*`base`"):
+        tc.load(run / "ckpt-7")
+    assert tc.open_latest(run).path == str(run / "ckpt-5")
+    for wrong in [{"full_every": 0}, {"full_every": 2, "base": run / "ckpt-4"}]:
+        with pytest.raises(tc.InvalidArgumentError, match="full_every"):
+            tc.CheckpointManager(run, **wrong)
+
+
 MIB = 1 << 20
 
 

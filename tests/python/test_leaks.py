@@ -84,7 +84,8 @@ def calls_of_writers(folder, path, array):
     manager = tc.CheckpointManager(folder / "run", keep_last=1, sync=False)
     background = tc.CheckpointManager(folder / "background", keep_last=1, sync=False)
     steps, background_steps = itertools.count(), itertools.count()
-    tc.save(folder / "base", {"x": array})
+    (folder / "elsewhere").mkdir()
+    tc.save(folder / "elsewhere" / "base", {"x": array})
 
     def write():
         with tc.Writer(other, overwrite=True, sync=False) as writer:
@@ -93,7 +94,7 @@ def calls_of_writers(folder, path, array):
             writer.add_slice("x", array[None], start=(1, 0))
 
     def delta():
-        tc.save(other, {"x": array}, base=folder / "base", level="default", overwrite=True, sync=False)
+        tc.save(other, {"x": array}, base=folder / "elsewhere" / "base", level="default", overwrite=True, sync=False)
         raises(lambda: tc.load(other))
 
     return {

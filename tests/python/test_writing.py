@@ -157,8 +157,11 @@ def test_options(tmp_path):
     tc.save(tmp_path / "next", base, level="default", base=tmp_path / "base")
     with tc.open(tmp_path / "next") as reader:
         assert "delta" in reader.entry("x").encoding
-        with pytest.raises(RuntimeError, match="base"):
-            reader["x"]
+        np.testing.assert_array_equal(reader["x"], base["x"])  # the base lies in the same folder
+    (tmp_path / "elsewhere").mkdir()
+    tc.save(tmp_path / "elsewhere" / "next", base, level="default", base=tmp_path / "base")
+    with tc.open(tmp_path / "elsewhere" / "next") as reader, pytest.raises(RuntimeError, match="no base is given"):
+        reader["x"]
     np.testing.assert_array_equal(tc.load(tmp_path / "next", base=tmp_path / "base")["x"], base["x"])
     with pytest.raises(FileExistsError, match="high"):
         tc.save(tmp_path / "high", zeros)

@@ -103,8 +103,17 @@ class Encoded(Scratch):
             self.assertRegex(run("ls", *arguments, message).stdout, r"encoded default, \d+\.\d %")
             self.assertEqual(run("show", *arguments, message, tensor).stdout, values)
 
+    def moved(self, prefix, folder):
+        """The prefix of the checkpoint after it has moved to another folder."""
+        os.makedirs(self.path(folder), exist_ok=True)
+        target = os.path.join(self.path(folder), os.path.basename(prefix))
+        for suffix in (".index", ".data-00000-of-00001"):
+            os.rename(prefix + suffix, target + suffix)
+        return target
+
     def test_a_delta_is_small_and_wants_its_base(self):
-        base, step = self.step("base", self.before), self.step("step", self.after)
+        base = self.moved(self.step("base", self.before), "elsewhere")
+        step = self.step("step", self.after)
         whole = self.convert(step, "whole", "--level", "high")
         delta = self.convert(step, "delta", "--level", "high", "--base", base)
         tensors, totals = self.list("--base", base, delta)
@@ -133,10 +142,67 @@ class Encoded(Scratch):
         self.assert_refused(run("show", "--base", step, delta, "w"), '"w"', "base")
         self.assert_refused(run("show", "--base", self.path("none"), delta, "w"), "none.index")
         self.assertEqual(run("salvage", delta, self.path("less")).returncode, 1)
-        # What deltas are to is not overwritten by them.
+        # What deltas are to is not overwritten, neither by them nor by what is read of them.
         before = read(base + ".index")
-        self.assert_refused(run("convert", "--overwrite", "--level", "high", "--base", base, step, base), "base")
+        for command in (["--level", "high", "--base", base, step, base], ["--base", base, delta, base]):
+            self.assert_refused(run("convert", "--overwrite", *command), "base")
+            self.assertEqual(read(base + ".index"), before)
+
+    def test_a_base_in_the_same_folder_needs_no_option(self):
+        base, step = self.step("ckpt-1", self.before), self.step("ckpt-2", self.after)
+        delta = self.convert(step, "ckpt-3", "--level", "high", "--base", base)
+        listed = self.list(delta)[0]
+        self.assertEqual(listed["w"]["encoding"], "encoded high delta")
+        self.assertEqual(listed["w"]["crc32"], self.list(step)[0]["w"]["crc32"])
+        self.assertEqual(run("show", delta, "w").stdout, run("show", step, "w").stdout)
+        done = run("verify", delta, delta + ".index")
+        self.assertEqual((done.returncode, done.stdout),
+                         (0, f"{delta}: 2 tensors whole\n{delta}.index: 2 tensors whole\n"))
+        self.assert_same_files(self.convert(delta, "back"), step)
+        self.assertEqual(run("diff", delta, step).returncode, 0)
+        self.assertEqual(read(self.convert(delta, "a.tfrecord")), read(self.convert(step, "b.tfrecord")))
+        self.assertEqual(run("stats", "--json", delta).returncode, 0)
+        self.assertEqual(run("salvage", delta, self.path("saved")).returncode, 0)
+        self.assertEqual(run("diff", self.path("saved"), step).returncode, 0)
+        before = read(base + ".index")
+        self.assert_refused(run("convert", "--overwrite", delta, base), base, "this call reads it")
         self.assertEqual(read(base + ".index"), before)
+
+    def test_a_folder_of_a_run(self):
+        base, step = self.step("run-ckpt-1", self.before), self.step("ckpt-3", self.after)
+        folder = self.path("run")
+        base = self.moved(base, "run")
+        delta = self.moved(self.convert(step, "ckpt-2", "--level", "high", "--base", base), "run")
+        self.assert_one_line(run("show", delta, "w"), 1, '"w"', "no base is given", "--base PATH")
+        for suffix in (".index", ".data-00000-of-00001"):
+            os.remove(delta + suffix)
+        delta = self.convert(step, "run/ckpt-2", "--level", "high", "--base", base)
+        with open(os.path.join(folder, "checkpoint"), "w") as file:
+            file.write('model_checkpoint_path: "ckpt-2"\n')
+        self.assertIn("encoded high delta, ", run("ls", folder).stdout)
+        self.assertEqual(run("show", folder, "w").stdout, run("show", step, "w").stdout)
+        done = run("verify", folder)
+        self.assertEqual((done.returncode, done.stdout), (0, f"{folder}: 2 tensors whole\n"))
+        done = run("convert", folder, self.path("out.npz"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(run("diff", self.path("out.npz"), step).returncode, 0)
+
+        # A base of another content, and none.
+        self.assertEqual(run("convert", "--overwrite", step, base).returncode, 0)
+        for command in (["show", folder, "w"], ["convert", folder, self.path("no.npz")], ["cat", folder]):
+            done = run(*command)
+            self.assert_one_line(done, 1, '"w"', "its base, " + base, "hash")
+        done = run("verify", folder)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stdout, r'^not readable: .*"w".*hash.*\n.*: 1 tensor whole, 1 not readable\n$')
+        self.assertEqual(run("show", folder, "bias").returncode, 0)
+        os.remove(base + ".index")
+        for command in (["show", folder, "w"], ["convert", folder, self.path("no.npz")]):
+            self.assert_one_line(run(*command), 1, '"w"', "a delta to " + base, "missing", "(--base PATH)")
+        self.assertIn("encoded high delta, ", run("ls", folder).stdout)
+        done = run("verify", folder)
+        self.assertRegex(done.stdout, r'^not readable: .*"w".*missing.*\n.*: 1 tensor whole, 1 not readable\n$')
+        self.assertFalse(os.path.exists(self.path("no.npz")))
 
     def test_records_can_be_deltas(self):
         base, step = self.step("base", self.before), self.step("step", self.after)
@@ -148,6 +214,9 @@ class Encoded(Scratch):
         self.assert_same_files(self.convert(delta, "back", "--base", base), step)
         self.assert_refused(run("show", delta, "w"), "delta", "no base is given")
         self.assert_refused(run("show", "--base", step, delta, "w"), "the hash")
+        before = read(base + ".index")
+        self.assert_refused(run("convert", "--overwrite", "--base", base, delta, base), base, "base")
+        self.assertEqual(read(base + ".index"), before)
         for command in (["show", delta, "w"], ["show", "--base", step, delta, "w"]):
             self.assertNotIn("::", run(*command).stderr)
 

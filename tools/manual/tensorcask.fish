@@ -26,7 +26,7 @@ complete -c tensorcask -n '__fish_seen_subcommand_from ls' -l sort -x -a 'name s
 complete -c tensorcask -n '__fish_seen_subcommand_from ls' -l format -x -a 'checkpoint tensorproto records safetensors npy npz tensorproto-text graph' -d 'The format of PATH, if its content does not show it'
 complete -c tensorcask -n '__fish_seen_subcommand_from ls' -l lenient -d 'Accept a safetensors, npy or npz file that breaks a rule in a known, harmless way, and say what it breaks'
 complete -c tensorcask -n '__fish_seen_subcommand_from ls' -l opaque-dtype -x -d 'The dtype of opaque elements (V1, V2, ...) of npy and npz files: NumPy stores float8 and int4 as such'
-complete -c tensorcask -n '__fish_seen_subcommand_from ls' -l base -r -F -d 'The base checkpoint of tensors that are stored as deltas'
+complete -c tensorcask -n '__fish_seen_subcommand_from ls' -l base -r -F -d 'The base checkpoint of tensors that are stored as deltas, if it is not in the same folder'
 complete -c tensorcask -n '__fish_seen_subcommand_from ls' -l ignore-checksums -d 'Read elements that do not match their checksum, too: another program may have changed them in place'
 complete -c tensorcask -n '__fish_seen_subcommand_from ls' -a '(__tensorcask_tensors)'
 
@@ -37,7 +37,7 @@ complete -c tensorcask -n '__fish_seen_subcommand_from show' -l max -x -d 'Entri
 complete -c tensorcask -n '__fish_seen_subcommand_from show' -l format -x -a 'checkpoint tensorproto records safetensors npy npz tensorproto-text graph' -d 'The format of PATH, if its content does not show it'
 complete -c tensorcask -n '__fish_seen_subcommand_from show' -l lenient -d 'Accept a safetensors, npy or npz file that breaks a rule in a known, harmless way, and say what it breaks'
 complete -c tensorcask -n '__fish_seen_subcommand_from show' -l opaque-dtype -x -d 'The dtype of opaque elements (V1, V2, ...) of npy and npz files: NumPy stores float8 and int4 as such'
-complete -c tensorcask -n '__fish_seen_subcommand_from show' -l base -r -F -d 'The base checkpoint of tensors that are stored as deltas'
+complete -c tensorcask -n '__fish_seen_subcommand_from show' -l base -r -F -d 'The base checkpoint of tensors that are stored as deltas, if it is not in the same folder'
 complete -c tensorcask -n '__fish_seen_subcommand_from show' -l ignore-checksums -d 'Read elements that do not match their checksum, too: another program may have changed them in place'
 complete -c tensorcask -n '__fish_seen_subcommand_from show' -a '(__tensorcask_tensors)'
 
@@ -47,7 +47,7 @@ complete -c tensorcask -n '__fish_seen_subcommand_from stats' -l json -d 'One JS
 complete -c tensorcask -n '__fish_seen_subcommand_from stats' -l format -x -a 'checkpoint tensorproto records safetensors npy npz tensorproto-text graph' -d 'The format of PATH, if its content does not show it'
 complete -c tensorcask -n '__fish_seen_subcommand_from stats' -l lenient -d 'Accept a safetensors, npy or npz file that breaks a rule in a known, harmless way, and say what it breaks'
 complete -c tensorcask -n '__fish_seen_subcommand_from stats' -l opaque-dtype -x -d 'The dtype of opaque elements (V1, V2, ...) of npy and npz files: NumPy stores float8 and int4 as such'
-complete -c tensorcask -n '__fish_seen_subcommand_from stats' -l base -r -F -d 'The base checkpoint of tensors that are stored as deltas'
+complete -c tensorcask -n '__fish_seen_subcommand_from stats' -l base -r -F -d 'The base checkpoint of tensors that are stored as deltas, if it is not in the same folder'
 complete -c tensorcask -n '__fish_seen_subcommand_from stats' -l ignore-checksums -d 'Read elements that do not match their checksum, too: another program may have changed them in place'
 complete -c tensorcask -n '__fish_seen_subcommand_from stats' -a '(__tensorcask_tensors)'
 
@@ -61,7 +61,7 @@ complete -c tensorcask -n '__fish_seen_subcommand_from diff' -l json -d 'One JSO
 complete -c tensorcask -n '__fish_seen_subcommand_from diff' -l format -x -a 'checkpoint tensorproto records safetensors npy npz tensorproto-text graph' -d 'The format of PATH, if its content does not show it'
 complete -c tensorcask -n '__fish_seen_subcommand_from diff' -l lenient -d 'Accept a safetensors, npy or npz file that breaks a rule in a known, harmless way, and say what it breaks'
 complete -c tensorcask -n '__fish_seen_subcommand_from diff' -l opaque-dtype -x -d 'The dtype of opaque elements (V1, V2, ...) of npy and npz files: NumPy stores float8 and int4 as such'
-complete -c tensorcask -n '__fish_seen_subcommand_from diff' -l base -r -F -d 'The base checkpoint of tensors that are stored as deltas'
+complete -c tensorcask -n '__fish_seen_subcommand_from diff' -l base -r -F -d 'The base checkpoint of tensors that are stored as deltas, if it is not in the same folder'
 complete -c tensorcask -n '__fish_seen_subcommand_from diff' -l ignore-checksums -d 'Read elements that do not match their checksum, too: another program may have changed them in place'
 complete -c tensorcask -n '__fish_seen_subcommand_from diff' -a '(__tensorcask_tensors)'
 
@@ -72,7 +72,7 @@ complete -c tensorcask -n '__fish_seen_subcommand_from verify' -l names -d 'Prin
 complete -c tensorcask -n '__fish_seen_subcommand_from verify' -l format -x -a 'checkpoint tensorproto records safetensors npy npz tensorproto-text graph' -d 'The format of PATH, if its content does not show it'
 complete -c tensorcask -n '__fish_seen_subcommand_from verify' -l lenient -d 'Accept a safetensors, npy or npz file that breaks a rule in a known, harmless way, and say what it breaks'
 complete -c tensorcask -n '__fish_seen_subcommand_from verify' -l opaque-dtype -x -d 'The dtype of opaque elements (V1, V2, ...) of npy and npz files: NumPy stores float8 and int4 as such'
-complete -c tensorcask -n '__fish_seen_subcommand_from verify' -l base -r -F -d 'The base checkpoint of tensors that are stored as deltas'
+complete -c tensorcask -n '__fish_seen_subcommand_from verify' -l base -r -F -d 'The base checkpoint of tensors that are stored as deltas, if it is not in the same folder'
 
 complete -c tensorcask -n __fish_use_subcommand -a salvage -d 'Save the undamaged tensors of a damaged file'
 complete -c tensorcask -n '__fish_seen_subcommand_from salvage' -l help -s h -d 'Print this help'
@@ -80,14 +80,14 @@ complete -c tensorcask -n '__fish_seen_subcommand_from salvage' -l json -d 'One 
 complete -c tensorcask -n '__fish_seen_subcommand_from salvage' -l to -x -a 'checkpoint tensorproto records safetensors npy npz tensorproto-text' -d 'The format of DST, if its name does not show it'
 complete -c tensorcask -n '__fish_seen_subcommand_from salvage' -l overwrite -d 'Replace DST'
 complete -c tensorcask -n '__fish_seen_subcommand_from salvage' -l lenient -d 'Accept a safetensors, npy or npz file that breaks a rule in a known, harmless way, and say what it breaks'
-complete -c tensorcask -n '__fish_seen_subcommand_from salvage' -l base -r -F -d 'The base checkpoint of tensors that are stored as deltas'
+complete -c tensorcask -n '__fish_seen_subcommand_from salvage' -l base -r -F -d 'The base checkpoint of tensors that are stored as deltas, if it is not in the same folder'
 
 complete -c tensorcask -n __fish_use_subcommand -a convert -d 'Copy tensors into another file or format'
 complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l help -s h -d 'Print this help'
 complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l format -x -a 'checkpoint tensorproto records safetensors npy npz tensorproto-text graph' -d 'The format of PATH, if its content does not show it'
 complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l lenient -d 'Accept a safetensors, npy or npz file that breaks a rule in a known, harmless way, and say what it breaks'
 complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l opaque-dtype -x -d 'The dtype of opaque elements (V1, V2, ...) of npy and npz files: NumPy stores float8 and int4 as such'
-complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l base -r -F -d 'The base checkpoint of tensors that are stored as deltas'
+complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l base -r -F -d 'The base checkpoint of tensors that are stored as deltas, if it is not in the same folder'
 complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l ignore-checksums -d 'Read elements that do not match their checksum, too: another program may have changed them in place'
 complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l to -x -a 'checkpoint tensorproto records safetensors npy npz tensorproto-text' -d 'The format of DST, if its name does not show it'
 complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l level -x -a 'stored default high' -d 'Compression: stored (plain elements, the default), default or high; TensorFlow reads only stored'
@@ -126,7 +126,7 @@ complete -c tensorcask -n '__fish_seen_subcommand_from cat' -l allow-loss -d 'Le
 complete -c tensorcask -n '__fish_seen_subcommand_from cat' -l format -x -a 'checkpoint tensorproto records safetensors npy npz tensorproto-text graph' -d 'The format of PATH, if its content does not show it'
 complete -c tensorcask -n '__fish_seen_subcommand_from cat' -l lenient -d 'Accept a safetensors, npy or npz file that breaks a rule in a known, harmless way, and say what it breaks'
 complete -c tensorcask -n '__fish_seen_subcommand_from cat' -l opaque-dtype -x -d 'The dtype of opaque elements (V1, V2, ...) of npy and npz files: NumPy stores float8 and int4 as such'
-complete -c tensorcask -n '__fish_seen_subcommand_from cat' -l base -r -F -d 'The base checkpoint of tensors that are stored as deltas'
+complete -c tensorcask -n '__fish_seen_subcommand_from cat' -l base -r -F -d 'The base checkpoint of tensors that are stored as deltas, if it is not in the same folder'
 complete -c tensorcask -n '__fish_seen_subcommand_from cat' -l ignore-checksums -d 'Read elements that do not match their checksum, too: another program may have changed them in place'
 complete -c tensorcask -n '__fish_seen_subcommand_from cat' -a '(__tensorcask_tensors)'
 
@@ -152,7 +152,7 @@ complete -c tensorcask -n '__fish_seen_subcommand_from send' -l allow-loss -d 'L
 complete -c tensorcask -n '__fish_seen_subcommand_from send' -l format -x -a 'checkpoint tensorproto records safetensors npy npz tensorproto-text graph' -d 'The format of PATH, if its content does not show it'
 complete -c tensorcask -n '__fish_seen_subcommand_from send' -l lenient -d 'Accept a safetensors, npy or npz file that breaks a rule in a known, harmless way, and say what it breaks'
 complete -c tensorcask -n '__fish_seen_subcommand_from send' -l opaque-dtype -x -d 'The dtype of opaque elements (V1, V2, ...) of npy and npz files: NumPy stores float8 and int4 as such'
-complete -c tensorcask -n '__fish_seen_subcommand_from send' -l base -r -F -d 'The base checkpoint of tensors that are stored as deltas'
+complete -c tensorcask -n '__fish_seen_subcommand_from send' -l base -r -F -d 'The base checkpoint of tensors that are stored as deltas, if it is not in the same folder'
 complete -c tensorcask -n '__fish_seen_subcommand_from send' -l ignore-checksums -d 'Read elements that do not match their checksum, too: another program may have changed them in place'
 complete -c tensorcask -n '__fish_seen_subcommand_from send' -a '(__tensorcask_tensors)'
 
@@ -174,7 +174,7 @@ complete -c tensorcask -n '__fish_seen_subcommand_from serve' -l timeout -x -d '
 complete -c tensorcask -n '__fish_seen_subcommand_from serve' -l format -x -a 'checkpoint tensorproto records safetensors npy npz tensorproto-text graph' -d 'The format of PATH, if its content does not show it'
 complete -c tensorcask -n '__fish_seen_subcommand_from serve' -l lenient -d 'Accept a safetensors, npy or npz file that breaks a rule in a known, harmless way, and say what it breaks'
 complete -c tensorcask -n '__fish_seen_subcommand_from serve' -l opaque-dtype -x -d 'The dtype of opaque elements (V1, V2, ...) of npy and npz files: NumPy stores float8 and int4 as such'
-complete -c tensorcask -n '__fish_seen_subcommand_from serve' -l base -r -F -d 'The base checkpoint of tensors that are stored as deltas'
+complete -c tensorcask -n '__fish_seen_subcommand_from serve' -l base -r -F -d 'The base checkpoint of tensors that are stored as deltas, if it is not in the same folder'
 complete -c tensorcask -n '__fish_seen_subcommand_from serve' -l ignore-checksums -d 'Read elements that do not match their checksum, too: another program may have changed them in place'
 
 complete -c tensorcask -n __fish_use_subcommand -a demo -d 'Save, verify, list and read back a small model'

@@ -278,8 +278,10 @@ absl::StatusOr<IndexHeader> DecodeHeader(absl::string_view value, const DecodeLi
     return absl::DataLossError(
         absl::StrCat("the header has endianness ", endianness, "; wanted 0 (little) or 1 (big)"));
   }
-  // A name from a file becomes a path.
-  if (header.base.find('/') != std::string::npos || header.base.find('\0') != std::string::npos) {
+  // A name from a file becomes a path, and a part of messages.
+  constexpr size_t kMaxNameBytes = 255;  // no file has a longer one
+  if (header.base.find('/') != std::string::npos || header.base.find('\0') != std::string::npos ||
+      header.base.size() > kMaxNameBytes) {
     return absl::DataLossError(
         absl::StrCat("the header names the base ", Quoted(header.base), "; wanted a name in the same folder"));
   }

@@ -53,6 +53,10 @@ std::string DataPath(absl::string_view prefix, int shard, int num_shards) {
   return absl::StrCat(prefix, kDataMark, absl::StrFormat("%05d", shard), kOfMark, absl::StrFormat("%05d", num_shards));
 }
 
+std::string PrefixBeside(absl::string_view prefix, absl::string_view name) {
+  return absl::StrCat(prefix.substr(0, prefix.rfind('/') + 1), name);  // npos + 1 is 0
+}
+
 absl::StatusOr<std::string> PrefixOfPath(const std::string& path) {
   std::string prefix(absl::StripSuffix(path, kIndexSuffix));
   CASK_RETURN_IF_ERROR(CheckPrefix(prefix));

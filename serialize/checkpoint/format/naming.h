@@ -16,6 +16,8 @@ inline constexpr int kMaxShards = 99999;  // five digits
 
 std::string IndexPath(absl::string_view prefix);
 std::string DataPath(absl::string_view prefix, int shard, int num_shards);
+// The prefix of the checkpoint called `name` in the folder of the checkpoint at `prefix`.
+std::string PrefixBeside(absl::string_view prefix, absl::string_view name);
 
 // The prefix of the checkpoint at `path`, which is the prefix or the path of the index.
 // Errors: InvalidArgument for a path that ends in a slash, "." or "..", or has no name, for the path of a data file,

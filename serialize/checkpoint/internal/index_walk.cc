@@ -44,15 +44,6 @@ absl::StatusOr<IndexHeader> CheckStructure(const std::string& prefix, FileSystem
   return index.header;
 }
 
-std::string PathOfBase(const std::string& prefix, const std::string& base) {
-  return base.empty() ? "" : absl::StrCat(prefix.substr(0, prefix.rfind('/') + 1), base);  // npos + 1 is 0
-}
-
-absl::Status ErrorOfBase(const absl::Status& error, const std::string& prefix, const std::string& base_prefix) {
-  if (!absl::IsNotFound(error)) return Annotate(error, absl::StrCat(prefix, ": its base"));
-  return absl::DataLossError(absl::StrCat(prefix, ": is stored as deltas to ", base_prefix, ", which is missing"));
-}
-
 }  // namespace
 
 absl::StatusOr<WalkedIndex> WalkIndex(
@@ -90,17 +81,8 @@ absl::StatusOr<std::string> BasePrefixOf(const std::string& prefix, FileSystem* 
   read.file_system = files;
   CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const ByteSource> file, OpenFileSource(IndexPath(prefix), read));
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<const BundleIndex> index, BundleIndex::Open(file, DecodeLimits()));
-  return PathOfBase(prefix, index->header().base);
-}
-
-absl::StatusOr<CheckpointReader> OpenWithBase(const std::string& prefix, CheckpointReaderOptions options) {
-  if (options.base != nullptr) return CheckpointReader::Open(prefix, options);
-  CASK_ASSIGN_OR_RETURN(const std::string base_prefix, BasePrefixOf(prefix, options.read.file_system));
-  if (base_prefix.empty()) return CheckpointReader::Open(prefix, options);
-  absl::StatusOr<CheckpointReader> base = CheckpointReader::Open(base_prefix, options);
-  if (!base.ok()) return ErrorOfBase(base.status(), prefix, base_prefix);
-  options.base = std::make_shared<const CheckpointReader>(*std::move(base));
-  return CheckpointReader::Open(prefix, options);
+  const std::string& base = index->header().base;
+  return base.empty() ? "" : PrefixBeside(prefix, base);
 }
 
 absl::Status CheckWhole(const std::string& prefix, bool everything, FileSystem* files) {
@@ -110,25 +92,23 @@ absl::Status CheckWhole(const std::string& prefix, bool everything, FileSystem* 
   if (!everything) {
     CASK_ASSIGN_OR_RETURN(const IndexHeader header, CheckStructure(prefix, files, limits));
     if (header.base.empty()) return absl::OkStatus();
-    const std::string base = PathOfBase(prefix, header.base);
-    const absl::Status whole = CheckStructure(base, files, limits).status();  // a base is not stored as deltas itself
-    return whole.ok() ? whole : ErrorOfBase(whole, prefix, base);
+    const std::string base = PrefixBeside(prefix, header.base);
+    const absl::Status whole = CheckStructure(base, files, limits).status();  // deltas have a depth of one
+    if (!absl::IsNotFound(whole)) return whole.ok() ? whole : Annotate(whole, absl::StrCat(prefix, ": its base"));
+    return absl::DataLossError(absl::StrCat(prefix, ": is stored as deltas to ", base, ", which is missing"));
   }
   CheckpointReaderOptions options;
   options.read.file_system = files;
   options.limits = limits;
-  CASK_ASSIGN_OR_RETURN(CheckpointReader reader, CheckpointReader::Open(prefix, options));
-  CASK_ASSIGN_OR_RETURN(const std::string base, BasePrefixOf(prefix, files));
-  if (!base.empty()) {
-    CASK_ASSIGN_OR_RETURN(reader, OpenWithBase(prefix, options));
-  }
+  CASK_ASSIGN_OR_RETURN(const CheckpointReader reader, CheckpointReader::Open(prefix, options));
   absl::Status first;
   const absl::StatusOr<CheckpointCensus> census =
       reader.VerifyAll([&](const CheckpointDamage& damage) { first.Update(damage.status); });
   first.Update(census.status());
-  // The base of this name is another one.
-  if (absl::IsFailedPrecondition(first) && !base.empty()) return absl::DataLossError(first.message());
-  return first;
+  if (!absl::IsFailedPrecondition(first)) return first;
+  // The base that the index names is missing, or another one.
+  CASK_ASSIGN_OR_RETURN(const std::string base, BasePrefixOf(prefix, files));
+  return base.empty() ? first : absl::DataLossError(first.message());
 }
 
 }  // namespace tensorcask::checkpoint

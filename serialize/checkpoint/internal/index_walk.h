@@ -14,7 +14,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/checkpoint/format/entry_decoder.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/serialize/io/file_system.h"
 
@@ -35,10 +34,6 @@ absl::StatusOr<WalkedIndex> WalkIndex(
 
 // The prefix of the base that the index of `prefix` names, "" if it names none. Errors: as CheckpointReader::Open.
 absl::StatusOr<std::string> BasePrefixOf(const std::string& prefix, FileSystem* files);
-
-// A reader of the checkpoint at `prefix` with the base that its index names, if it names one and options.base is null.
-// Errors: as CheckpointReader::Open; DataLoss if the base is missing.
-absl::StatusOr<CheckpointReader> OpenWithBase(const std::string& prefix, CheckpointReaderOptions options);
 
 // Whether a checkpoint is whole: WalkIndex and that all data files are there, or with `everything` all that
 // CheckpointReader::VerifyAll checks. A base that the index names must be there, too, and with `everything` be the

@@ -47,10 +47,13 @@ std::string BaseBeside(const std::string& temporary, const BaseLookup* base) {
   if (base == nullptr) return "";
   const std::optional<BaseLookup::Location> location = base->base_location();
   if (!location.has_value()) return "";
-  const std::string path = absl::StrCat(FolderOf(location->prefix), "/", LastName(temporary));
-  FileInfo info;
-  const IoResult found = internal::RetryInterrupted([&] { return location->file_system->Describe(path, &info); });
-  return found < 0 ? "" : std::string(LastName(location->prefix));
+  const auto exists = [&](const std::string& path) {
+    FileInfo info;
+    return internal::RetryInterrupted([&] { return location->file_system->Describe(path, &info); }) >= 0;
+  };
+  const bool is_beside = exists(PrefixBeside(location->prefix, LastName(temporary))) &&
+                         exists(IndexPath(location->prefix));  // a V1 checkpoint has none
+  return is_beside ? std::string(LastName(location->prefix)) : "";
 }
 
 absl::Status CheckNoDevice(const std::string& prefix, FileSystem* file_system) {

@@ -25,7 +25,7 @@ absl::Status CheckTarget(const std::string& target, absl::Span<const std::string
 // `base` may be null, or have no location.
 absl::Status CheckNotBase(const std::string& target, const BaseLookup* base, bool overwrite, FileSystem* file_system);
 
-// The last component of the prefix of the checkpoint that `base` reads, if it lies in the folder of the file
+// The last component of the prefix of the checkpoint that `base` reads, if its index lies in the folder of the file
 // `temporary`, whatever the paths of that folder look like; else "". `base` may be null, or have no location.
 // `temporary` exists.
 std::string BaseBeside(const std::string& temporary, const BaseLookup* base);

@@ -1,5 +1,7 @@
 #include "tensorcask/serialize/checkpoint/read/bundle_reader.h"
 
+#include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -7,10 +9,13 @@
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/checkpoint/format/checkpoint_entry.h"
 #include "tensorcask/serialize/checkpoint/format/entry_decoder.h"
+#include "tensorcask/serialize/checkpoint/format/naming.h"
 #include "tensorcask/serialize/checkpoint/read/bundle_index.h"
 #include "tensorcask/serialize/checkpoint/read/sliced_tensor.h"
 #include "tensorcask/serialize/checkpoint/read/stored_tensor.h"
+#include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/payload/base_lookup.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
@@ -204,11 +209,69 @@ class BundleReader final : public ReaderImpl {
   const SlicedTensors sliced_;
 };
 
+// The base that an index names. It is opened when a delta first needs it.
+class NamedBase final : public BaseLookup {
+ public:
+  // `options` are those of the reader of the deltas.
+  NamedBase(std::string prefix, const CheckpointReaderOptions& options) : prefix_(std::move(prefix)) {
+    options_.read = options.read;
+    options_.verify = options.verify;
+    options_.limits = options.limits;
+  }
+
+  absl::StatusOr<Info> FindBase(absl::string_view name) const override {
+    CASK_ASSIGN_OR_RETURN(const ReaderImpl* const reader, Opened());
+    return reader->FindBase(name);
+  }
+  absl::StatusOr<std::shared_ptr<const BaseTensor>> ReadBase(absl::string_view name) const override {
+    CASK_ASSIGN_OR_RETURN(const ReaderImpl* const reader, Opened());
+    return reader->ReadBase(name);
+  }
+  std::string base_description() const override { return prefix_; }
+  std::optional<Location> base_location() const override { return Location{options_.read.file_system, prefix_}; }
+
+ private:
+  absl::StatusOr<const ReaderImpl*> Opened() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (reader_ != nullptr) return reader_.get();
+    absl::StatusOr<std::unique_ptr<ReaderImpl>> reader = Open();
+    const absl::Status& status = reader.status();
+    if (absl::IsNotFound(status)) {
+      return absl::FailedPreconditionError(absl::StrCat("it is stored as a delta to ", prefix_, ", which is missing; ",
+                                                        "name the base if it is elsewhere (the option `base`)"));
+    }
+    if (absl::IsDataLoss(status) || absl::IsFailedPrecondition(status) || absl::IsInvalidArgument(status) ||
+        absl::IsUnimplemented(status)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("it is stored as a delta to ", prefix_, ", which cannot be opened: ", status.message()));
+    }
+    CASK_RETURN_IF_ERROR(status);
+    reader_ = *std::move(reader);
+    return reader_.get();
+  }
+
+  absl::StatusOr<std::unique_ptr<ReaderImpl>> Open() const {
+    ReadOptions read_index;
+    read_index.file_system = options_.read.file_system;
+    CASK_ASSIGN_OR_RETURN(std::shared_ptr<const ByteSource> index, OpenFileSource(IndexPath(prefix_), read_index));
+    return OpenBundle(prefix_, std::move(index), options_);
+  }
+
+  const std::string prefix_;
+  CheckpointReaderOptions options_;  // never changes
+  mutable std::mutex mutex_;
+  mutable std::unique_ptr<const ReaderImpl> reader_;  // null: not opened yet
+};
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ReaderImpl>> OpenBundle(std::string prefix, std::shared_ptr<const ByteSource> index,
-                                                       const CheckpointReaderOptions& options) {
+                                                       CheckpointReaderOptions options) {
   CASK_ASSIGN_OR_RETURN(std::unique_ptr<const BundleIndex> opened, BundleIndex::Open(index, options.limits));
+  // Deltas have a depth of one: the base opens no base of its own.
+  if (const std::string& base = opened->header().base; options.base == nullptr && !base.empty()) {
+    options.base = std::make_shared<const NamedBase>(PrefixBeside(prefix, base), options);
+  }
   return std::unique_ptr<ReaderImpl>(new BundleReader(std::move(prefix), std::move(opened), std::move(index), options));
 }
 

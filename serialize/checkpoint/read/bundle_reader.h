@@ -13,9 +13,10 @@
 
 namespace tensorcask::checkpoint {
 
-// `index` is the file PREFIX.index. Errors: as BundleIndex::Open.
+// `index` is the file PREFIX.index. If options.base is null, deltas are read with the base that the index names.
+// Errors: as BundleIndex::Open.
 absl::StatusOr<std::unique_ptr<ReaderImpl>> OpenBundle(std::string prefix, std::shared_ptr<const ByteSource> index,
-                                                       const CheckpointReaderOptions& options);
+                                                       CheckpointReaderOptions options);
 
 }  // namespace tensorcask::checkpoint
 

@@ -14,4 +14,14 @@ absl::StatusOr<Tensor> ReaderImpl::ReadToDevice(absl::string_view name, const Re
   return on_device.ToTensor();
 }
 
+absl::StatusOr<BaseLookup::Info> ReaderImpl::FindBase(absl::string_view name) const {
+  CASK_ASSIGN_OR_RETURN(const CheckpointEntry entry, Find(name));
+  return BaseLookup::Info{entry.dtype, entry.shape, entry.payload != nullptr && entry.payload->is_delta};
+}
+
+absl::StatusOr<std::shared_ptr<const BaseTensor>> ReaderImpl::ReadBase(absl::string_view name) const {
+  CASK_ASSIGN_OR_RETURN(const Tensor tensor, Read(name));  // on the host
+  return BaseTensor::Create(tensor);
+}
+
 }  // namespace tensorcask::checkpoint

@@ -4,6 +4,7 @@
 #ifndef TENSORCASK_SERIALIZE_CHECKPOINT_READ_READER_IMPL_H_
 #define TENSORCASK_SERIALIZE_CHECKPOINT_READ_READER_IMPL_H_
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "tensorcask/serialize/checkpoint/format/checkpoint_entry.h"
 #include "tensorcask/serialize/checkpoint/read/reader_types.h"
 #include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/payload/base_lookup.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/ref_counted.h"
@@ -66,6 +68,10 @@ class ReaderImpl {
   virtual absl::Status ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out,
                                      bool verify_whole) const = 0;
   virtual absl::StatusOr<Tensor> Map(absl::string_view name) const = 0;
+
+  // As the base of deltas.
+  absl::StatusOr<BaseLookup::Info> FindBase(absl::string_view name) const;
+  absl::StatusOr<std::shared_ptr<const BaseTensor>> ReadBase(absl::string_view name) const;
 
   // The caller brings the code for bundles, so that a program that verifies nothing does not contain it. V1 checkpoints
   // do not use it.

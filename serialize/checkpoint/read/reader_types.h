@@ -34,7 +34,8 @@ struct CheckpointReaderOptions {
   std::vector<RefPtr<Allocator>> device_allocators;
   DeviceMap device_map;
   // The base that the checkpoint was written with (CheckpointWriterOptions::payload.base), for tensors that are stored
-  // as deltas: reading a delta reads all of the base tensor of the same name. Other tensors do not need it.
+  // as deltas: reading a delta reads all of the base tensor of the same name. Other tensors do not need it. Null: the
+  // reader looks in the same folder for the base that the index names, if it names one (FORMAT.md section 4.1).
   std::shared_ptr<const BaseLookup> base = nullptr;
 };
 
@@ -52,7 +53,7 @@ struct CheckpointCensus {
   // Tensors that this version only lists: unknown forms, and payloads of a later version. The data file holds all their
   // bytes; the bytes were not checked.
   int64_t not_checked = 0;
-  // Deltas whose stored bytes are whole. Whether the elements can be read is unknown, as no base was given.
+  // Deltas whose stored bytes are whole. Whether the elements can be read is unknown, as no base was given or named.
   int64_t without_base = 0;
   // Sentences about unusual but harmless findings, such as bytes after the last tensor of a data file.
   std::vector<std::string> notes;

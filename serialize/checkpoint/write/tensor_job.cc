@@ -132,6 +132,7 @@ absl::Status WriteTensor(const TensorJob& job, uint64_t alignment, ShardPayloads
     payload_header = payload->header.Encode();
     extension.dtype_number = DTypeNumber(entry.dtype);
     extension.payload_bytes = payload_header.size();
+    job.item->is_delta = payload->header.is_delta;
   } else {
     entry.offset = sink->position();
     uint32_t crc = 0;

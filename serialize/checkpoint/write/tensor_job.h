@@ -37,6 +37,7 @@ struct IndexItem {
   std::string key;
   std::string value;
   bool requires_reader_v2 = false;  // guarded or encoded
+  bool is_delta = false;
 };
 
 // What the blocks of one tensor share. The thread that writes them changes it.
@@ -51,7 +52,7 @@ struct StreamedTensor {
 };
 
 struct TensorJob {
-  IndexItem* item = nullptr;    // gets value and requires_reader_v2
+  IndexItem* item = nullptr;    // gets all but the key
   TensorView tensor;            // or a block of it
   RefPtr<PendingRead> pending;  // of a copy from a device that is under way to tensor's memory; null: none
   int shard = 0;

@@ -29,6 +29,7 @@ using ::tensorcask::testing::ExpectReads;
 using ::tensorcask::testing::Fill;
 using ::tensorcask::testing::InIndex;
 using ::tensorcask::testing::kData;
+using ::tensorcask::testing::NameBase;
 using ::tensorcask::testing::OpenIn;
 using ::tensorcask::testing::SameTensor;
 using ::tensorcask::testing::SaveIn;
@@ -59,6 +60,7 @@ TEST_F(Deltas, ComeBackWithTheirBase) {
 }
 
 TEST_F(Deltas, WithoutBaseAreNoWholeTensors) {
+  NameBase(&files_, "/m", "");
   ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files_));
   EXPECT_THAT(Damages(reader, 2, /*without_base=*/1), ElementsAre());
   ASSERT_OK_AND_ASSIGN(const CheckpointReader with_base, WithBase("/m", "/base"));
@@ -149,6 +151,7 @@ TEST_F(Deltas, AreMergedAsTheyStand) {
   options.file_system = &files_;
   ASSERT_OK(MergeCheckpoints({"/plain", "/m"}, "/merged", options));
   EXPECT_EQ(InIndex<BundleHeaderProto>(files_, "/merged", "").version().min_consumer(), 2);
+  EXPECT_EQ(InIndex<BundleHeaderProto>(files_, "/merged", "").extension().base(), "base");
   ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, WithBase("/merged", "/base"));
   EXPECT_THAT(Damages(reader, 4), ElementsAre());
   ExpectReads(reader, "w", second_);
@@ -161,6 +164,8 @@ TEST_F(Deltas, AreSalvagedWithTheirBase) {
   read.read.file_system = &files_;
   CheckpointWriterOptions write;
   write.file_system = &files_;
+  const std::string index = BytesOf(files_, "/m.index");
+  NameBase(&files_, "/m", "");
   ASSERT_OK_AND_ASSIGN(const SalvageReport without, SalvageCheckpoint("/m", "/without", read, write));
   EXPECT_EQ(without.saved, 2);
   ASSERT_EQ(without.lost.size(), 1u);
@@ -170,6 +175,10 @@ TEST_F(Deltas, AreSalvagedWithTheirBase) {
   ASSERT_OK_AND_ASSIGN(const SalvageReport with, SalvageCheckpoint("/m", "/with", read, write));
   EXPECT_EQ(with.saved, 3);
   EXPECT_TRUE(with.lost.empty());
+  files_.Put("/m.index", index);
+  read.base = nullptr;
+  ASSERT_OK_AND_ASSIGN(const SalvageReport by_name, SalvageCheckpoint("/m", "/by name", read, write));
+  EXPECT_EQ(by_name.saved, 3) << "the index names the base";
   ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files_, "/with"));
   ExpectReads(reader, "w", second_);
   for (const char* name : {"new", "w"}) {

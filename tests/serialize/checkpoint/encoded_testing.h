@@ -6,12 +6,15 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/proto/checkpoint.pb.h"
@@ -107,6 +110,25 @@ inline Proto InIndex(const MemoryFileSystem& files, const std::string& prefix, c
   const auto value = (*table)->Find(key);
   EXPECT_TRUE(value.ok() && value->has_value() && proto.ParseFromString(std::string(**value)));
   return proto;
+}
+
+// Makes the index name another base, as a stranger may.
+inline void NameBase(MemoryFileSystem* files, const std::string& prefix, const std::string& base) {
+  const std::string index = BytesOf(*files, prefix + ".index");
+  std::map<std::string, std::string> content;
+  const auto table = checkpoint::TableReader::Open(MakeMemorySource("index", index), {});
+  ASSERT_OK(table.status());
+  ASSERT_OK((*table)->ForEach([&](absl::string_view key, absl::string_view value) {
+    content.emplace(key, value);
+    return absl::OkStatus();
+  }));
+  BundleHeaderProto header;
+  ASSERT_TRUE(header.ParseFromString(content[""]));
+  header.mutable_version()->set_min_consumer(2);
+  header.mutable_extension()->set_reader_version(2);
+  header.mutable_extension()->set_base(base);
+  content[""] = header.SerializeAsString();
+  files->Put(prefix + ".index", IndexOf(content));
 }
 
 inline void ExpectReads(const CheckpointReader& reader, const std::string& name, const Tensor& wanted) {

@@ -90,7 +90,41 @@ TEST(EntryCodec, TakesNothingThatProtobufRefuses) {
   EXPECT_GT(taken, 1000);
 }
 
+TEST(HeaderDecoder, TheBaseIsAName) {
+  // Any bytes but those that lead out of the folder or end a path.
+  for (const std::string& base : {std::string("ckpt-1"), std::string("a b"), std::string("\xff\n"), std::string(".."),
+                                  std::string(255, 'x'), std::string("a\\b")}) {
+    ASSERT_OK_AND_ASSIGN(const IndexHeader header, DecodeHeader(EncodeHeader(1, true, base), {}));
+    EXPECT_EQ(header.base, base);
+  }
+  for (const std::string& base : {std::string("../ckpt-1"), std::string("/etc/x"), std::string("/"), std::string("a/"),
+                                  std::string("../../ckpt-1"), std::string("a\0b", 3), std::string("\0", 1),
+                                  std::string(256, 'x'), std::string(1 << 20, 'x')}) {
+    EXPECT_THAT(DecodeHeader(EncodeHeader(1, true, base), {}),
+                StatusIs(absl::StatusCode::kDataLoss, HasSubstr("wanted a name in the same folder")));
+  }
+  // As protobuf has it: of two fields the last one, of two messages all fields.
+  BundleHeaderProto first;
+  first.set_num_shards(1);
+  first.mutable_version()->set_producer(1);
+  first.mutable_version()->set_min_consumer(2);
+  first.mutable_extension()->set_reader_version(2);
+  BundleHeaderProto second;
+  second.mutable_extension()->set_base("other");
+  BundleHeaderProto third;
+  third.mutable_extension()->set_base("ckpt-1");
+  const std::string bytes = first.SerializeAsString() + second.SerializeAsString() + third.SerializeAsString();
+  ASSERT_OK_AND_ASSIGN(const IndexHeader header, DecodeHeader(bytes, {}));
+  EXPECT_EQ(header.base, "ckpt-1");
+  // A number is no name.
+  EXPECT_THAT(DecodeHeader(first.SerializeAsString() + "\x82\x80\x02\x02\x10\x07", {}),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("base")));
+}
+
 TEST(Naming, OfFiles) {
+  EXPECT_EQ(PrefixBeside("a/m", "base"), "a/base");
+  EXPECT_EQ(PrefixBeside("/m", "base"), "/base");
+  EXPECT_EQ(PrefixBeside("m", "base"), "base");
   EXPECT_EQ(IndexPath("a/m"), "a/m.index");
   EXPECT_EQ(DataPath("a/m", 0, 1), "a/m.data-00000-of-00001");
   EXPECT_EQ(DataPath("m", 99998, 99999), "m.data-99998-of-99999");

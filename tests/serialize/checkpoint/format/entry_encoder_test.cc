@@ -34,7 +34,24 @@ TEST(EntryEncoder, HeadersAreThoseOfProtobuf) {
     EXPECT_EQ(EncodeHeader(99999, requires_reader_v2), proto.SerializeAsString());
     ASSERT_OK_AND_ASSIGN(const IndexHeader decoded, DecodeHeader(EncodeHeader(99999, requires_reader_v2), {}));
     EXPECT_EQ(decoded.num_shards, 99999);
+    EXPECT_EQ(decoded.base, "");
   }
+}
+
+TEST(EntryEncoder, HeadersOfDeltasNameTheBase) {
+  const std::string header = EncodeHeader(2, /*requires_reader_v2=*/true, "ckpt-1");
+  EXPECT_EQ(header, std::string("\x08\x02\x1a\x04\x08\x01\x10\x02\x82\x80\x02\x0a\x08\x02\x12\x06"
+                                "ckpt-1",
+                                22));
+  BundleHeaderProto proto;
+  proto.set_num_shards(2);
+  proto.mutable_version()->set_producer(1);
+  proto.mutable_version()->set_min_consumer(2);
+  proto.mutable_extension()->set_reader_version(2);
+  proto.mutable_extension()->set_base("ckpt-1");
+  EXPECT_EQ(header, proto.SerializeAsString());
+  EXPECT_EQ(EncodeHeader(1, /*requires_reader_v2=*/false, "ckpt-1"), EncodeHeader(1, /*requires_reader_v2=*/false))
+      << "a checkpoint that TensorFlow reads has no deltas";
 }
 
 TEST(EntryEncoder, EntriesAreThoseOfProtobuf) {
