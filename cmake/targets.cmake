@@ -703,8 +703,10 @@ tensorcask_room(safetensors
     Tensorcask::strided
     Tensorcask::tensor
     absl::flat_hash_map
+    absl::flat_hash_set
     absl::function_ref
     absl::inlined_vector
+    absl::node_hash_map
     absl::span
     absl::status
     absl::statusor
@@ -792,6 +794,7 @@ tensorcask_room(archive
     Tensorcask::strided
     Tensorcask::tensor
     Tensorcask::wire
+    absl::flat_hash_map
     absl::function_ref
     absl::span
     absl::status
@@ -1983,6 +1986,24 @@ tensorcask_test(tests_serialize_archive_graph_items_test
     absl::strings
     tests_serialize_checkpoint_object_graph_messages
     tests_serialize_wire_wire_test_util
+    tests_support_status_matchers
+    tests_support_temp_folder
+  PACKAGE
+    tests/serialize/archive
+  TIMEOUT
+    60)
+
+tensorcask_test(tests_serialize_archive_listing_test
+  SOURCES
+    tests/serialize/archive/listing_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::archive
+    Tensorcask::io
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
+    absl::strings
     tests_support_status_matchers
     tests_support_temp_folder
   PACKAGE
@@ -6441,6 +6462,7 @@ tensorcask_test(tests_tensor_shape_rep_test
   LINK
     GTest::gmock_main
     Tensorcask::tensor
+    tests_support_counted_allocations
   PACKAGE
     tests/tensor
   TIMEOUT
@@ -6771,6 +6793,7 @@ tensorcask_script_test(tests_bombs_bombs_test
   FILES
     tests/bombs/bombs_test.py
     tests/bombs/npy_bombs.py
+    tests/bombs/safetensors_bombs.py
     tests/support/case_report.py
     tests/tools/tool_testing.py
   PROGRAMS

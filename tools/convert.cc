@@ -16,6 +16,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/archive/convert.h"
+#include "tensorcask/serialize/io/decode_limits.h"
+#include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/serialize/io/replaced_files.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/dtype.h"
@@ -100,17 +102,19 @@ absl::Status CheckPatterns(const Flags& flags, const std::vector<DTypeRule>& rul
   return absl::OkStatus();
 }
 
-void PrintPlan(const ConversionPlan& plan, Console& console) {
-  std::vector<TableRow> rows;
-  for (const ConversionItem& item : plan.items) {
-    TableRow row = {Printable(item.from->name), std::string(DTypeName(item.from->dtype)), item.from->shape.ToString()};
-    if (item.to.name != item.from->name || item.to.dtype != item.from->dtype) {
-      row.insert(row.end(), {"->", Printable(item.to.name), std::string(DTypeName(item.to.dtype))});
-    }
-    row.resize(6);
-    rows.push_back(std::move(row));
+TableRow RowOf(const ConversionItem& item) {
+  TableRow row = {Printable(item.from->name), std::string(DTypeName(item.from->dtype)), item.from->shape.ToString()};
+  if (item.new_name.has_value() || item.dtype != item.from->dtype) {
+    row.insert(row.end(), {"->", Printable(item.name()), std::string(DTypeName(item.dtype))});
   }
-  PrintTable(std::move(rows), {}, OutputWidth(), console.out);
+  row.resize(6);
+  return row;
+}
+
+void PrintPlan(const ConversionPlan& plan, Console& console) {
+  Table table({}, OutputWidth());
+  for (const ConversionItem& item : plan.items) table.Measure(RowOf(item));
+  for (const ConversionItem& item : plan.items) table.Print(RowOf(item), console.out);
 }
 
 // "base/", "base.": to be put in front of names.
@@ -171,9 +175,11 @@ absl::StatusOr<ExitCode> Convert(const Flags& flags, Console& console) {
   std::vector<std::unique_ptr<ArchiveReader>> inputs;
   std::vector<const ArchiveReader*> sources;
   ConvertOptions options;
+  InputOptions open = flags.input;
+  open.listing = std::make_shared<ListingBudget>(DecodeLimits());
   for (const std::string& operand : flags.sources()) {
     const NamedPath named = SplitOperand(operand);
-    CASK_ASSIGN_OR_RETURN(std::unique_ptr<ArchiveReader> input, OpenInput(named.path, flags.input));
+    CASK_ASSIGN_OR_RETURN(std::unique_ptr<ArchiveReader> input, OpenInput(named.path, open));
     if (!named.name.empty() && !IsPrefix(named.name) && input->has_names()) {
       return Misuse(absl::StrCat(operand,
                                  ": NAME=PATH gives a name to the tensor of a file that has none; the tensors of ",

@@ -19,6 +19,8 @@
 #include "nlohmann/json.hpp"
 #include "tensorcask/serialize/archive/archive_reader.h"
 #include "tensorcask/serialize/archive/compare.h"
+#include "tensorcask/serialize/io/decode_limits.h"
+#include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/glob.h"
 #include "tensorcask/tensor/base/quote.h"
@@ -135,8 +137,10 @@ absl::Status CheckMatchedNew(const std::vector<std::string>& globs, const Archiv
 
 absl::StatusOr<ExitCode> Diff(const Flags& flags, Console& console) {
   CatchInterrupts();
-  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> a, OpenInput(flags.a, flags.input));
-  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> b, OpenInput(flags.b, flags.input));
+  InputOptions options = flags.input;
+  options.listing = std::make_shared<ListingBudget>(DecodeLimits());
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> a, OpenInput(flags.a, options));
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> b, OpenInput(flags.b, options));
   NoteOverlooked("diff", *a, console);
   NoteOverlooked("diff", *b, console);
   uint64_t total = 0;

@@ -85,12 +85,14 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenInput(const std::string& path
   read.keep_entries = options.keep_entries;
   read.opaque_dtype = options.opaque_dtype;
   read.read.file_system = options.files;
+  read.listing = options.listing;
   if (path != "-") return OpenArchive(path, Formats(), read);
   if (!options.format.empty() && options.format != RecordsArchiveFormat().name()) {
     return Misuse(absl::StrCat("-: only records are read from stdin; for the format ", options.format, " name a file"));
   }
   if (isatty(STDIN_FILENO) == 1) return Misuse("stdin is a terminal: pipe `tensorcask cat PATH` into this");
-  return ReadRecordStream(MakeDescriptorStream(STDIN_FILENO, "stdin", [] { return !Interrupted(); }), read);
+  return ReadRecordStream(MakeDescriptorStream(STDIN_FILENO, "stdin", [] { return !Interrupted(); }), read,
+                          options.limit);
 }
 
 absl::Status CheckDestination(const std::string& path) {

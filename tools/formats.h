@@ -21,6 +21,7 @@
 #include "tensorcask/serialize/archive/archive_writer.h"
 #include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/serialize/payload/base_lookup.h"
 #include "tensorcask/serialize/payload/payload_options.h"
 #include "tensorcask/tensor/dtype.h"
@@ -41,6 +42,9 @@ struct InputOptions {
   bool keep_entries = true;                 // as ArchiveReaderOptions::keep_entries
   DType opaque_dtype = DType::kInvalid;     // as ArchiveReaderOptions::opaque_dtype
   FileSystem* files = FileSystem::Posix();  // must outlive the reader
+  // As ArchiveReaderOptions::listing: a command that opens several inputs gives them one.
+  std::shared_ptr<ListingBudget> listing = nullptr;
+  uint64_t limit = UINT64_MAX;  // of the bytes of all records on standard input
 };
 
 // An operand NAME=PATH, and any other one with an empty name. What names a file, with "=" in it, is a path.

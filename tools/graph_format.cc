@@ -11,7 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/io/byte_source.h"
-#include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/serialize/protowire/wire_reader.h"
 #include "tensorcask/serialize/wire/codec_options.h"
 #include "tensorcask/serialize/wire/internal/message_form.h"
@@ -138,10 +138,11 @@ class GraphReader final : public ArchiveReader {
                                                              const ArchiveReaderOptions& options) {
     CASK_ASSIGN_OR_RETURN(RefPtr<TensorBuffer> file,
                           ReadWholeFile(path, static_cast<uint64_t>(options.limits.max_message_bytes), options.read));
-    constexpr uint64_t kListMultiple = 16;
     std::unique_ptr<GraphReader> reader(new GraphReader(path, std::move(file), options));
-    DecodeQuota quota = DecodeQuota::ForUnbacked(options.limits, kListMultiple * reader->file_->size_bytes());
-    const absl::Status parsed = reader->Parse(&quota);
+    const std::shared_ptr<ListingBudget> listing =
+        options.listing != nullptr ? options.listing : std::make_shared<ListingBudget>(options.limits);
+    listing->AddIndex(reader->file_->size_bytes());
+    const absl::Status parsed = reader->Parse(listing.get());
     if (!parsed.ok()) return AsDataLoss(parsed, path);
     return std::unique_ptr<ArchiveReader>(std::move(reader));
   }
@@ -179,7 +180,7 @@ class GraphReader final : public ArchiveReader {
   GraphReader(std::string path, RefPtr<TensorBuffer> file, ArchiveReaderOptions options)
       : path_(std::move(path)), file_(std::move(file)), options_(std::move(options)) {}
 
-  absl::Status Parse(DecodeQuota* quota) {
+  absl::Status Parse(ListingBudget* quota) {
     const absl::string_view file = file_->bytes();
     const auto source = MakeMemorySource(path_, file);
     const Range whole = {0, file.size()};
@@ -199,7 +200,7 @@ class GraphReader final : public ArchiveReader {
     return absl::OkStatus();
   }
 
-  absl::Status ParseGraph(absl::string_view graph, DecodeQuota* quota) {
+  absl::Status ParseGraph(absl::string_view graph, ListingBudget* quota) {
     CASK_RETURN_IF_ERROR(ForEachMessage(graph, 1, [&](absl::string_view node) { return ParseNode("", node, quota); }));
     return ForEachMessage(graph, 2, [&](absl::string_view library) {
       return ForEachMessage(library, 1, [&](absl::string_view function) -> absl::Status {
@@ -210,7 +211,7 @@ class GraphReader final : public ArchiveReader {
     });
   }
 
-  absl::Status ParseNode(absl::string_view function, absl::string_view node, DecodeQuota* quota) {
+  absl::Status ParseNode(absl::string_view function, absl::string_view node, ListingBudget* quota) {
     CASK_ASSIGN_OR_RETURN(const absl::string_view operation, LastMessage(node, 2));
     if (operation != "Const") return absl::OkStatus();
     CASK_ASSIGN_OR_RETURN(const absl::string_view name, LastMessage(node, 1));

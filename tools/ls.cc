@@ -238,9 +238,14 @@ class Document {
     Json head;
     SetJsonText("path", flags.path, &head);
     head["format"] = std::string(input.format());
-    SetJsonTexts("metadata", input.file_metadata(), &head);
+    const FileMetadata& metadata = input.file_metadata();
+    const bool is_text = std::all_of(metadata.begin(), metadata.end(), [](const auto& entry) {
+      return JsonText(entry.first) == entry.first && JsonText(entry.second) == entry.second;
+    });
+    if (!is_text) SetJsonTexts("metadata", metadata, &head);
     out_ << "{\n";
     for (const auto& [key, value] : head.items()) out_ << "  \"" << key << "\": " << Line(value) << ",\n";
+    if (is_text) AddMetadata(metadata);
     out_ << "  \"tensors\": [";
   }
   void Add(const Json& tensor) {
@@ -256,6 +261,16 @@ class Document {
   }
 
  private:
+  void AddMetadata(const FileMetadata& metadata) {
+    out_ << "  \"metadata\": {";
+    const char* separator = "";
+    for (const auto& [key, value] : metadata) {
+      out_ << separator << Line(key) << ':' << Line(value);
+      separator = ",";
+    }
+    out_ << "},\n";
+  }
+
   std::ostream& out_;
   const char* separator_ = "\n    ";
   bool is_empty_ = true;

@@ -101,9 +101,7 @@ Action DeclareSave(CLI::App& app) {
   AddIncludeOption(app, &flags->include);
   AddExcludeOption(app, &flags->exclude);
   app.add_flag("--allow-loss", flags->allow_loss, "Leave out metadata (a device, attributes) that cannot be read");
-  AddSizeOption(app, "--limit", &flags->limit,
-                "Refuse a stream with more than SIZE bytes of records (500MB, 2GiB), before it reads the record that "
-                "is too much");
+  AddLimitOption(app, &flags->limit);
   app.footer(
       "Reads the output of `tensorcask cat`, or any stream of TensorProto records (TFRecord). A tensor without a "
       "name is named by its number, from 0. One tensor at a time is in memory; a record that claims more bytes "

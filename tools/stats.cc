@@ -82,21 +82,25 @@ Json ToJson(const TensorStatistics& one) {
   return json;
 }
 
-void PrintText(const std::vector<TensorStatistics>& all, Console& console) {
-  std::vector<std::vector<std::string>> rows = {
-      {"name", "dtype", "shape", "min", "max", "mean", "std", "histogram", "odd"}};
-  for (const TensorStatistics& one : all) {
-    std::vector<std::string> row = {Printable(one.name), std::string(DTypeName(one.dtype)), one.shape.ToString()};
-    if (one.status.ok() && one.is_numeric && one.finite > 0) {
-      row.insert(row.end(), {Number(one.min), Number(one.max), Number(one.mean), Number(one.standard_deviation),
-                             Drawing(one), Oddities(one)});
-    } else {
-      const std::string odd = one.status.ok() ? Oddities(one) : "error: " + EscapeControls(one.status.message());
-      row.insert(row.end(), {"-", "-", "-", "-", "", odd});
-    }
-    rows.push_back(std::move(row));
+TableRow RowOf(const TensorStatistics& one) {
+  TableRow row = {Printable(one.name), std::string(DTypeName(one.dtype)), one.shape.ToString()};
+  if (one.status.ok() && one.is_numeric && one.finite > 0) {
+    row.insert(row.end(), {Number(one.min), Number(one.max), Number(one.mean), Number(one.standard_deviation),
+                           Drawing(one), Oddities(one)});
+  } else {
+    const std::string odd = one.status.ok() ? Oddities(one) : "error: " + EscapeControls(one.status.message());
+    row.insert(row.end(), {"-", "-", "-", "-", "", odd});
   }
-  PrintTable(std::move(rows), {3, 4, 5, 6}, OutputWidth(), console.out);
+  return row;
+}
+
+void PrintText(const std::vector<TensorStatistics>& all, Console& console) {
+  const TableRow head = {"name", "dtype", "shape", "min", "max", "mean", "std", "histogram", "odd"};
+  Table table({3, 4, 5, 6}, OutputWidth());
+  table.Measure(head);
+  for (const TensorStatistics& one : all) table.Measure(RowOf(one));
+  table.Print(head, console.out);
+  for (const TensorStatistics& one : all) table.Print(RowOf(one), console.out);
 }
 
 absl::StatusOr<ExitCode> Stats(const Flags& flags, Console& console) {

@@ -127,6 +127,7 @@ void AddInputOptions(CLI::App& app, InputOptions* options) {
       ->check(is_number, "")
       ->type_name("DTYPE");
   AddBaseOption(app, &options->base);
+  AddLimitOption(app, &options->limit);
   if (app.get_name() == "verify") return;
   app.add_flag("--ignore-checksums", options->ignore_checksums,
                "Read elements that do not match their checksum, too: another program may have changed them in place");
@@ -142,6 +143,12 @@ void AddBaseOption(CLI::App& app, std::string* base) {
   app.add_option("--base", *base,
                  "The base checkpoint of tensors that are stored as deltas, if it is not in the same folder")
       ->type_name("PATH");
+}
+
+void AddLimitOption(CLI::App& app, uint64_t* bytes) {
+  AddSizeOption(app, "--limit", bytes,
+                "Refuse more than SIZE bytes of records on standard input (500MB, 2GiB), before the record that is too "
+                "much is read");
 }
 
 std::string ParseSize(const std::string& text, uint64_t* bytes) {

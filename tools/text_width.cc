@@ -40,6 +40,7 @@ size_t FirstWidth(absl::string_view text, size_t* bytes) {
     *bytes = 1;
     return 1;
   }
+  if (code < kCombining[0].first) return 1;
   if (IsIn(code, std::begin(kCombining), std::end(kCombining))) return 0;
   return IsIn(code, std::begin(kWide), std::end(kWide)) ? 2 : 1;
 }

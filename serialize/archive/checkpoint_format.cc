@@ -27,9 +27,8 @@
 #include "tensorcask/serialize/checkpoint/state_file.h"
 #include "tensorcask/serialize/checkpoint/writer.h"
 #include "tensorcask/serialize/io/byte_source.h"
-#include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/serialize/io/file_system.h"
-#include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/serialize/io/replaced_files.h"
 #include "tensorcask/serialize/payload/base_lookup.h"
 #include "tensorcask/serialize/payload/payload_header.h"
@@ -167,25 +166,24 @@ uint64_t IndexBytes(const std::string& path) {
 }
 
 // The list of all tensors. A name is in the list, in the index of the reader and in the writer of what is copied.
-// Errors: ResourceExhausted before the list takes more than max_unbacked_bytes and 16 times the index.
+// Errors: ResourceExhausted before the list takes more than `listing` allows.
 absl::StatusOr<std::vector<ArchiveEntry>> ListEntries(const std::string& path, const CheckpointReader& reader,
-                                                      const DecodeLimits& limits) {
+                                                      ListingBudget* listing) {
   constexpr uint64_t kNameCopies = 4;
-  constexpr uint64_t kIndexMultiple = 16;
-  DecodeQuota quota = DecodeQuota::ForUnbacked(limits, kIndexMultiple * IndexBytes(path));
+  listing->AddIndex(IndexBytes(path));
   std::vector<ArchiveEntry> entries;
   MissingFiles files(reader);
   absl::Status within;
   const absl::Status listed = reader.ForEachEntry([&](const CheckpointEntry& entry) {
     const auto rank = static_cast<uint64_t>(entry.shape.rank());
-    within = quota.Charge(sizeof(ArchiveEntry) + kNameCopies * entry.name.size() + rank * sizeof(int64_t));
+    within = listing->Charge(sizeof(ArchiveEntry) + kNameCopies * entry.name.size() + rank * sizeof(int64_t));
     if (!within.ok()) return within;
     entries.push_back(ToArchiveEntry(entry));
     // The pieces of a sliced tensor may lie in any file: reading them tells.
     if (entry.slices.empty()) entries.back().read_status.Update(files.Check(entry.shard));
     return absl::OkStatus();
   });
-  if (!within.ok()) return Annotate(within, absl::StrCat(reader.prefix(), ": the list of its tensors"));
+  if (!within.ok()) return Annotate(within, reader.prefix());
   CASK_RETURN_IF_ERROR(listed);
   return entries;
 }
@@ -202,7 +200,9 @@ class CheckpointArchiveReader final : public ArchiveReader {
     CASK_ASSIGN_OR_RETURN(CheckpointReader reader, CheckpointReader::Open(path, read));
     std::vector<ArchiveEntry> entries;
     if (options.keep_entries) {
-      CASK_ASSIGN_OR_RETURN(entries, ListEntries(path, reader, options.limits));
+      const std::shared_ptr<ListingBudget> listing =
+          options.listing != nullptr ? options.listing : std::make_shared<ListingBudget>(options.limits);
+      CASK_ASSIGN_OR_RETURN(entries, ListEntries(path, reader, listing.get()));
     }
     return std::unique_ptr<ArchiveReader>(
         new CheckpointArchiveReader(path, std::move(reader), options, std::move(entries)));

@@ -200,6 +200,7 @@ absl::StatusOr<std::vector<Named>> Choose(const ArchiveReader& archive, const st
                                           const std::function<absl::StatusOr<std::string>(absl::string_view)>& rename,
                                           std::deque<std::string>* new_names) {
   std::vector<Named> chosen;
+  chosen.reserve(archive.entries().size());
   for (const ArchiveEntry& entry : archive.entries()) {
     if (rename) {
       CASK_ASSIGN_OR_RETURN(std::string new_name, rename(entry.name));
@@ -228,6 +229,7 @@ absl::StatusOr<std::vector<Pair>> PairUp(const ArchiveReader& a, const ArchiveRe
   CASK_ASSIGN_OR_RETURN(const std::vector<Named> chosen_a, Choose(a, include, options.rename, new_names));
   CASK_ASSIGN_OR_RETURN(const std::vector<Named> chosen_b, Choose(b, include, nullptr, new_names));
   std::vector<Pair> pairs;
+  pairs.reserve(std::max(chosen_a.size(), chosen_b.size()));
   const auto add = [&](const ArchiveEntry* of_a, const ArchiveEntry* of_b, absl::string_view name) {
     pairs.emplace_back();
     pairs.back().a = of_a;

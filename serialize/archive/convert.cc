@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -46,13 +47,14 @@ class Planner {
   absl::Status AddSource(const ArchiveReader& source, bool keep_shards) {
     sources_.push_back(&source);
     const std::vector<std::string> include = archive::IncludeGraph(source, target_, options_.include);
-    for (const ArchiveEntry* const entry : SelectEntries(source.entries(), include, options_.exclude)) {
-      CASK_RETURN_IF_ERROR(AddEntry(source, *entry, keep_shards));
-    }
+    const std::vector<const ArchiveEntry*> entries = SelectEntries(source.entries(), include, options_.exclude);
+    plan_.items.reserve(plan_.items.size() + entries.size());
+    for (const ArchiveEntry* const entry : entries) CASK_RETURN_IF_ERROR(AddEntry(source, *entry, keep_shards));
     return AddFileMetadata(source);
   }
 
   absl::StatusOr<ConversionPlan> Finish() {
+    CASK_RETURN_IF_ERROR(CheckNamesDiffer());
     ResolveAliases();
     CASK_RETURN_IF_ERROR(archive::UpdateGraphs(target_, &plan_.items));
     CASK_RETURN_IF_ERROR(CheckNewContents());
@@ -64,39 +66,54 @@ class Planner {
   absl::Status AddEntry(const ArchiveReader& source, const ArchiveEntry& entry, bool keep_shards) {
     ConversionItem item;
     item.source = &source;
-    item.to = entry;
-    if (!keep_shards) item.to.shard.reset();
     item.from = &entry;
-    const auto name = source.has_names() ? options_.names.end() : options_.names.find(&source);
-    if (name != options_.names.end()) {
-      item.to.name = name->second;
-    } else if (options_.rename) {
-      CASK_ASSIGN_OR_RETURN(item.to.name, options_.rename(item.from->name));
-    }
-    const auto prefix = options_.prefixes.find(&source);
-    if (prefix != options_.prefixes.end()) item.to.name.insert(0, prefix->second);
+    item.alias_of = entry.alias_of;
+    item.dtype = entry.dtype;
+    item.keep_shard = keep_shards;
     // Elsewhere strides would be metadata, which TensorFlow cannot read; row-major elements are the same tensor.
-    if (source.strides_are_order() && !traits_.strides_are_order) item.to.strides.clear();
+    item.keep_strides = !source.strides_are_order() || traits_.strides_are_order;
+    CASK_RETURN_IF_ERROR(SetName(&item));
     CASK_RETURN_IF_ERROR(ApplyDTypeRule(&item));
     std::vector<ConvertLoss> losses = Losses(&item);
     if (!losses.empty() && !options_.allow_loss) return Refuse(losses);
     plan_.losses.insert(plan_.losses.end(), losses.begin(), losses.end());
     if (IsWholeTensor(losses)) return absl::OkStatus();
     NoteAcrossKinds(item);
-    const auto [other, is_new] = names_.emplace(item.to.name, &source);
-    if (!is_new) {
-      return absl::AlreadyExistsError(absl::StrCat("tensor ", Quoted(item.to.name),
-                                                   ": two tensors would have this name, of ", other->second->path(),
-                                                   " and ", source.path(), "; rename one"));
-    }
-    if (item.to.name.empty() && !traits_.empty_names) {
+    if (item.name().empty() && !traits_.empty_names) {
       return absl::InvalidArgumentError(absl::StrCat(source.path(), ": tensor ", Quoted(item.from->name),
                                                      ": its name is empty, which ", target_.name_with_article(),
                                                      " file cannot hold; rename it"));
     }
-    plan_.opaque_dtypes = plan_.opaque_dtypes || !Holds(target_, item.to.dtype);
+    plan_.opaque_dtypes = plan_.opaque_dtypes || !Holds(target_, item.dtype);
     plan_.bytes = CheckedAdd(plan_.bytes, ElementBytes(*item.from)).value_or(UINT64_MAX);
     plan_.items.push_back(std::move(item));
+    return absl::OkStatus();
+  }
+
+  absl::Status SetName(ConversionItem* item) const {
+    const auto name = item->source->has_names() ? options_.names.end() : options_.names.find(item->source);
+    const auto prefix = options_.prefixes.find(item->source);
+    if (name != options_.names.end()) {
+      item->new_name = name->second;
+    } else if (options_.rename) {
+      CASK_ASSIGN_OR_RETURN(item->new_name, options_.rename(item->from->name));
+    }
+    if (prefix != options_.prefixes.end()) item->new_name = absl::StrCat(prefix->second, item->name());
+    if (item->new_name == item->from->name) item->new_name.reset();
+    return absl::OkStatus();
+  }
+
+  // Errors: AlreadyExists, naming the first tensor whose name another one has.
+  absl::Status CheckNamesDiffer() const {
+    absl::flat_hash_map<absl::string_view, const ArchiveReader*> names;
+    names.reserve(plan_.items.size());
+    for (const ConversionItem& item : plan_.items) {
+      const auto [other, is_new] = names.emplace(item.name(), item.source);
+      if (is_new) continue;
+      return absl::AlreadyExistsError(absl::StrCat("tensor ", Quoted(item.name()),
+                                                   ": two tensors would have this name, of ", other->second->path(),
+                                                   " and ", item.source->path(), "; rename one"));
+    }
     return absl::OkStatus();
   }
 
@@ -111,8 +128,8 @@ class Planner {
                                                        DTypeName(item->from->dtype), " cannot be converted to ",
                                                        DTypeName(rule.dtype)));
       }
-      item->to.dtype = rule.dtype;
-      item->to.alias_of.clear();
+      item->dtype = rule.dtype;
+      item->alias_of.clear();
       return absl::OkStatus();
     }
     return absl::OkStatus();
@@ -127,9 +144,9 @@ class Planner {
       losses.push_back({Kind::kNotReadable, item->from->name, std::string(status.message())});
       return losses;
     }
-    if (!Holds(target_, item->to.dtype) && !target_.HoldsOpaquely(item->to.dtype)) {
+    if (!Holds(target_, item->dtype) && !target_.HoldsOpaquely(item->dtype)) {
       losses.push_back({Kind::kDType, item->from->name,
-                        absl::StrCat(tensor, " is ", DTypeName(item->to.dtype), ", which ", target_.name_with_article(),
+                        absl::StrCat(tensor, " is ", DTypeName(item->dtype), ", which ", target_.name_with_article(),
                                      " file cannot hold")});
       return losses;
     }
@@ -137,28 +154,27 @@ class Planner {
       losses.push_back(NotHeld(*item, held));
       return losses;
     }
-    if (IsComplex(item->from->dtype) && !IsComplex(item->to.dtype)) {
+    if (IsComplex(item->from->dtype) && !IsComplex(item->dtype)) {
       losses.push_back({Kind::kImaginary, item->from->name,
-                        absl::StrCat(tensor, " is ", DTypeName(item->from->dtype), "; as ", DTypeName(item->to.dtype),
+                        absl::StrCat(tensor, " is ", DTypeName(item->from->dtype), "; as ", DTypeName(item->dtype),
                                      " it has no imaginary parts")});
     }
-    if (!Holds(target_, item->to.dtype)) {
+    if (!Holds(target_, item->dtype)) {
       losses.push_back({Kind::kDTypeName, item->from->name,
-                        absl::StrCat(tensor, " is ", DTypeName(item->to.dtype), "; ", target_.name_with_article(),
+                        absl::StrCat(tensor, " is ", DTypeName(item->dtype), "; ", target_.name_with_article(),
                                      " file can hold its elements, but not the name of this dtype")});
     }
-    if (!item->to.strides.empty() && !traits_.strides) {
+    if (item->has_strides() && !traits_.strides) {
       losses.push_back({Kind::kStrides, item->from->name,
                         absl::StrCat(tensor, " has the strides [", absl::StrJoin(item->from->strides, ","), "]; ",
                                      target_.name_with_article(), " file holds only row-major tensors")});
-      item->to.strides.clear();
+      item->keep_strides = false;
     }
     item->keep_metadata = item->from->has_metadata && KeepsMetadata(*item);
     if (item->from->has_metadata && !item->keep_metadata) {
       losses.push_back(
           {Kind::kMetadata, item->from->name,
            absl::StrCat(tensor, " has metadata, which ", target_.name_with_article(), " file cannot hold")});
-      item->to.has_metadata = false;
     }
     if (const std::string name = SecondName(*item); !name.empty()) {
       losses.push_back({Kind::kMetadata, item->from->name,
@@ -203,20 +219,20 @@ class Planner {
   std::string SecondName(const ConversionItem& item) const {
     if (!traits_.one_name || !item.keep_metadata) return "";
     const absl::StatusOr<TensorMetadata> metadata = item.source->Metadata(item.from->name);
-    return metadata.ok() && metadata->name != item.to.name ? metadata->name : "";
+    return metadata.ok() && metadata->name != item.name() ? metadata->name : "";
   }
 
   // The rules of the target besides those for dtypes.
   absl::Status CheckTensor(const ConversionItem& item) const {
-    CASK_RETURN_IF_ERROR(target_.CheckEntry(item.to));
-    if (item.to.dtype != DType::kString || !traits_.padded_strings) return absl::OkStatus();
+    CASK_RETURN_IF_ERROR(target_.CheckEntry(item.to()));
+    if (item.dtype != DType::kString || !traits_.padded_strings) return absl::OkStatus();
     const absl::StatusOr<Tensor> strings = item.source->Read(item.from->name);
     return strings.ok() ? target_.CheckStrings(*strings) : absl::OkStatus();  // RunConversion reports damage
   }
 
   void NoteAcrossKinds(const ConversionItem& item) {
     const DType from = item.from->dtype;
-    const DType to = item.to.dtype;
+    const DType to = item.dtype;
     if (from == to || !MayChangeValues(from, to) || IsComplex(from)) return;
     plan_.losses.push_back({ConvertLoss::Kind::kAcrossKinds, item.from->name,
                             absl::StrCat(item.source->path(), ": tensor ", Quoted(item.from->name), " is ",
@@ -285,18 +301,18 @@ class Planner {
 
   // An alias stays one if the target has aliases and its tensor comes along.
   void ResolveAliases() {
-    const auto is_alias = [](const ConversionItem& item) { return !item.to.alias_of.empty(); };
+    const auto is_alias = [](const ConversionItem& item) { return !item.alias_of.empty(); };
     if (std::none_of(plan_.items.begin(), plan_.items.end(), is_alias)) return;
-    std::map<std::pair<const ArchiveReader*, std::string>, std::string> renamed;
+    absl::flat_hash_map<std::pair<const ArchiveReader*, absl::string_view>, const ConversionItem*> renamed;
     for (const ConversionItem& item : plan_.items) {
-      if (item.from->alias_of.empty() && item.from->dtype == item.to.dtype) {
-        renamed[{item.source, item.from->name}] = item.to.name;
+      if (item.from->alias_of.empty() && item.from->dtype == item.dtype) {
+        renamed[{item.source, item.from->name}] = &item;
       }
     }
     for (ConversionItem& item : plan_.items) {
-      if (item.to.alias_of.empty()) continue;
+      if (item.alias_of.empty()) continue;
       const auto found = renamed.find({item.source, item.from->alias_of});
-      item.to.alias_of = traits_.aliases && found != renamed.end() ? found->second : "";
+      item.alias_of = traits_.aliases && found != renamed.end() ? found->second->name() : "";
     }
   }
 
@@ -304,7 +320,6 @@ class Planner {
   const ArchiveTraits traits_;
   const ConvertOptions& options_;
   ConversionPlan plan_;
-  std::map<std::string, const ArchiveReader*> names_;
   std::vector<const ArchiveReader*> sources_;
 };
 
@@ -327,7 +342,7 @@ class Runner {
       : plan_(plan), options_(options), writer_(writer) {}
 
   absl::StatusOr<ConvertReport> Run() {
-    for (const ConversionItem& item : plan_.items) CASK_RETURN_IF_ERROR(writer_->Declare(item.to));
+    for (const ConversionItem& item : plan_.items) CASK_RETURN_IF_ERROR(writer_->Declare(item.to()));
     CASK_ASSIGN_OR_RETURN(const ReplacedFiles replaced, writer_->Start());
     std::vector<std::vector<std::string>> read;
     for (const ArchiveReader* const source : plan_.sources) read.push_back(source->files());
@@ -357,26 +372,26 @@ class Runner {
 
  private:
   bool CrossesInBlocks(const ConversionItem& item) const {
-    return item.to.alias_of.empty() && ElementBytes(*item.from) > options_.block_bytes && item.to.strides.empty() &&
-           item.source->CanReadInBlocks(*item.from) && writer_->TakesSlices(item.to);
+    return item.alias_of.empty() && ElementBytes(*item.from) > options_.block_bytes && !item.has_strides() &&
+           item.source->CanReadInBlocks(*item.from) && writer_->TakesSlices(item.to());
   }
 
   absl::Status Read(const ConversionItem& item, archive::ReadAhead::Emit emit) const {
-    if (!item.to.alias_of.empty()) return absl::OkStatus();
+    if (!item.alias_of.empty()) return absl::OkStatus();
     if (CrossesInBlocks(item)) return ReadInBlocks(item, emit);
     archive::ReadPiece piece;
     piece.bytes = ElementBytes(*item.from);
     if (item.content.has_value()) {
       piece.tensor.view = *item.content;
-    } else if (!item.to.strides.empty()) {
+    } else if (item.has_strides()) {
       CASK_ASSIGN_OR_RETURN(piece.tensor, ReadAsStored(*item.source, *item.from, options_.allow_loss));
     } else if (item.keep_metadata) {
       CASK_ASSIGN_OR_RETURN(piece.tensor, ReadForCopy(*item.source, *item.from, options_.allow_loss));
     } else {
       CASK_ASSIGN_OR_RETURN(piece.tensor.view, item.source->Read(item.from->name));
     }
-    if (item.to.dtype != item.from->dtype) {
-      CASK_ASSIGN_OR_RETURN(piece.tensor.view, ConvertTo(piece.tensor.view, item.to.dtype));
+    if (item.dtype != item.from->dtype) {
+      CASK_ASSIGN_OR_RETURN(piece.tensor.view, ConvertTo(piece.tensor.view, item.dtype));
     }
     if (item.drop_name) piece.tensor.metadata.name.clear();
     return emit(std::move(piece));
@@ -401,8 +416,8 @@ class Runner {
       piece.tensor.metadata = metadata;
       piece.bytes = static_cast<uint64_t>(block->elements.num_elements()) * block->elements.element_size();
       piece.tensor.view = std::move(block->elements);
-      if (item.to.dtype != item.from->dtype) {
-        CASK_ASSIGN_OR_RETURN(piece.tensor.view, ConvertTo(piece.tensor.view, item.to.dtype));
+      if (item.dtype != item.from->dtype) {
+        CASK_ASSIGN_OR_RETURN(piece.tensor.view, ConvertTo(piece.tensor.view, item.dtype));
       }
       CASK_RETURN_IF_ERROR(emit(std::move(piece)));
     }
@@ -411,13 +426,13 @@ class Runner {
   absl::Status Write(const ConversionItem& item, archive::ReadPiece piece) {
     CASK_RETURN_IF_ERROR(Progress());
     if (piece.is_block) {
-      CASK_RETURN_IF_ERROR(writer_->AddSlice(item.to, piece.tensor.metadata, piece.slice, piece.tensor.view));
+      CASK_RETURN_IF_ERROR(writer_->AddSlice(item.to(), piece.tensor.metadata, piece.slice, piece.tensor.view));
     } else {
-      CASK_RETURN_IF_ERROR(writer_->Add(item.to, piece.tensor));
+      CASK_RETURN_IF_ERROR(writer_->Add(item.to(), piece.tensor));
     }
     read_bytes_ = CheckedAdd(read_bytes_, piece.bytes).value_or(UINT64_MAX);
     const TensorView& written = piece.tensor.view;
-    const bool is_converted = item.to.dtype != item.from->dtype;
+    const bool is_converted = item.dtype != item.from->dtype;
     const uint64_t bytes =
         is_converted ? static_cast<uint64_t>(written.num_elements()) * written.element_size() : piece.bytes;
     report_.bytes = CheckedAdd(report_.bytes, bytes).value_or(UINT64_MAX);
@@ -442,11 +457,23 @@ class Runner {
 // Data files up to the last that is used. An overwriting save may add an empty one, and then must not add one to that.
 int NumUsedShards(const ConversionPlan& plan) {
   int num_shards = 1;
-  for (const ConversionItem& item : plan.items) num_shards = std::max(num_shards, item.to.shard.value_or(0) + 1);
+  for (const ConversionItem& item : plan.items)
+    num_shards = std::max(num_shards, (item.keep_shard ? item.from->shard.value_or(0) : 0) + 1);
   return num_shards;
 }
 
 }  // namespace
+
+ArchiveEntry ConversionItem::to() const {
+  ArchiveEntry entry = *from;
+  entry.name = name();
+  entry.alias_of = alias_of;
+  entry.dtype = dtype;
+  entry.has_metadata = keep_metadata;
+  if (!keep_strides) entry.strides.clear();
+  if (!keep_shard) entry.shard.reset();
+  return entry;
+}
 
 absl::StatusOr<ConversionPlan> PlanConversion(absl::Span<const ArchiveReader* const> sources,
                                               const ArchiveFormat& target, const ConvertOptions& options) {
@@ -467,7 +494,7 @@ absl::StatusOr<ConvertReport> RunConversion(const ConversionPlan& plan, const Co
 absl::StatusOr<ConvertReport> ConvertArchives(absl::Span<const ArchiveReader* const> sources, const std::string& path,
                                               const ArchiveFormat& target, const ConvertOptions& options,
                                               const ArchiveWriterOptions& write) {
-  CASK_ASSIGN_OR_RETURN(const ConversionPlan plan, PlanConversion(sources, target, options));
+  CASK_ASSIGN_OR_RETURN(ConversionPlan plan, PlanConversion(sources, target, options));
   const bool had_tensors = std::any_of(sources.begin(), sources.end(),
                                        [](const ArchiveReader* source) { return !source->entries().empty(); });
   if (plan.items.empty() && had_tensors) {
@@ -480,7 +507,7 @@ absl::StatusOr<ConvertReport> ConvertArchives(absl::Span<const ArchiveReader* co
                                                    " file holds exactly one tensor, ", plan.items.size(), " remain"));
   }
   ArchiveWriterOptions planned = write;
-  planned.file_metadata = plan.file_metadata;
+  planned.file_metadata = std::move(plan.file_metadata);
   planned.opaque_dtypes = plan.opaque_dtypes;
   planned.num_shards = write.overwrite ? NumUsedShards(plan) : plan.num_shards;
   if (planned.num_shards > 1 || write.level > PayloadLevel::kStored) {
@@ -489,6 +516,7 @@ absl::StatusOr<ConvertReport> ConvertArchives(absl::Span<const ArchiveReader* co
   DryFileSystem dry(write.file_system);
   if (options.dry_run) planned.file_system = &dry;
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveWriter> writer, target.Create(path, planned));
+  planned.file_metadata.clear();
   return RunConversion(plan, options, writer.get());
 }
 

@@ -47,6 +47,7 @@
 #include "tensorcask/serialize/archive/archive_writer.h"
 #include "tensorcask/serialize/archive/dtype_rule.h"
 #include "tensorcask/serialize/io/replaced_files.h"
+#include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/tensor.h"
 
 namespace tensorcask {
@@ -81,7 +82,8 @@ struct ConvertOptions {
   // Called after each tensor and each block; false ends the conversion with Cancelled.
   std::function<bool(int64_t tensors, uint64_t bytes)> progress;
   // Called once, when all checks are made that need no elements, before the first element is read. ConvertArchives also
-  // calls it, without files to replace, if the target can hold none of the tensors.
+  // calls it, without files to replace, if the target can hold none of the tensors. Its plan has no file_metadata,
+  // which the writer has by then.
   std::function<void(const ConversionPlan& plan, const ReplacedFiles& replaced)> planned;
   bool dry_run = false;  // ConvertArchives makes all checks that need no elements and writes nothing
 };
@@ -104,13 +106,22 @@ struct ConvertLoss {
   std::string message;  // a sentence
 };
 
+// Only what differs from `from`: a plan has no second list of the tensors.
 struct ConversionItem {
   const ArchiveReader* source = nullptr;
-  const ArchiveEntry* from = nullptr;  // of the source
-  ArchiveEntry to;                     // with its new name, dtype, strides and shard
-  bool keep_metadata = false;          // the target holds it
-  bool drop_name = false;              // ... except the name in it (ArchiveTraits::one_name)
-  std::optional<Tensor> content;       // the elements, if they are not those of `from`
+  const ArchiveEntry* from = nullptr;   // of the source
+  std::optional<std::string> new_name;  // nullopt: as that of `from`
+  std::string alias_of;                 // as ArchiveEntry::alias_of, of the target
+  DType dtype = DType::kInvalid;        // of the target
+  bool keep_strides = false;            // the target stores them
+  bool keep_shard = false;              // likewise the number of the data file
+  bool keep_metadata = false;           // the target holds it
+  bool drop_name = false;               // ... except the name in it (ArchiveTraits::one_name)
+  std::optional<Tensor> content;        // the elements, if they are not those of `from`
+
+  const std::string& name() const { return new_name.has_value() ? *new_name : from->name; }
+  bool has_strides() const { return keep_strides && !from->strides.empty(); }
+  ArchiveEntry to() const;  // the entry of the tensor in the target
 };
 
 struct ConversionPlan {

@@ -1,8 +1,10 @@
 #include "tensorcask/serialize/archive/edit.h"
 
-#include <map>
 #include <memory>
+#include <string>
+#include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/archive/archive.h"
@@ -18,25 +20,23 @@ namespace {
 // The new names, and which tensors are removed. Errors: AlreadyExists.
 absl::Status PlanNames(const ArchiveReader& archive, const ArchiveEdits& edits, FileEdits* plan,
                        ArchiveEditReport* report) {
-  std::map<std::string, absl::string_view> names;  // from new to old
+  absl::flat_hash_map<absl::string_view, absl::string_view> names;  // from new to old
   for (const ArchiveEntry& entry : archive.entries()) {
     if (edits.remove != nullptr && edits.remove(entry.name)) {
       plan->removed.insert(entry.name);
       report->removed.push_back(entry.name);
       continue;
     }
-    std::string name = entry.name;
+    absl::string_view name = entry.name;
     if (edits.rename != nullptr) {
-      CASK_ASSIGN_OR_RETURN(name, edits.rename(entry.name));
+      CASK_ASSIGN_OR_RETURN(std::string new_name, edits.rename(entry.name));
+      if (new_name != name) name = plan->renames.emplace(entry.name, std::move(new_name)).first->second;
     }
     const auto [taken, is_new] = names.emplace(name, entry.name);
     if (!is_new) {
       return absl::AlreadyExistsError(absl::StrCat(archive.path(), ": both ", Quoted(taken->second), " and ",
                                                    Quoted(entry.name), " would be called ", Quoted(name)));
     }
-    if (name == entry.name) continue;
-    plan->renames[entry.name] = name;
-    report->renamed.emplace_back(entry.name, name);
   }
   return absl::OkStatus();
 }
@@ -88,6 +88,7 @@ absl::StatusOr<ArchiveEditReport> EditArchive(const std::string& path, const Arc
   if (plan.empty()) return report;
   archive.reset();
   CASK_ASSIGN_OR_RETURN(report.result, format->Edit(report.path, plan, options));
+  for (auto& [from, to] : plan.renames) report.renamed.emplace_back(from, std::move(to));
   if (options.dry_run && !options.output.empty()) {
     for (const std::string& file : report.result.files) {
       FileInfo info;

@@ -152,8 +152,8 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> ReadMessageFile(
   tensor->metadata_status = AsDataLoss(tensor->metadata_status, path);
   ArchiveEntry entry = DescribeTensor(NameFromPath(path), *tensor);
   entry.stored_bytes = bytes.size();
-  std::vector<NamedRecord> tensors;
-  tensors.push_back({std::move(entry), *std::move(tensor)});
+  KeptTensors tensors;
+  tensors.Add({std::move(entry), *std::move(tensor)});
   return MakeDecodedArchive(format, path, std::move(tensors), /*has_names=*/false);
 }
 

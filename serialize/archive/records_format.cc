@@ -45,52 +45,37 @@
 namespace tensorcask {
 namespace {
 
-const ArchiveEntry& EntryOf(const ArchiveEntry& entry) { return entry; }
-const ArchiveEntry& EntryOf(const NamedRecord& record) { return record.entry; }
-
-// Sorts by name. Errors: DataLoss for a name that occurs twice.
-template <typename Record>
-absl::Status SortByName(const std::string& path, std::vector<Record>* records) {
-  std::stable_sort(records->begin(), records->end(),
-                   [](const Record& a, const Record& b) { return EntryOf(a).name < EntryOf(b).name; });
-  const auto twice = std::adjacent_find(records->begin(), records->end(), [](const Record& a, const Record& b) {
-    return EntryOf(a).name == EntryOf(b).name;
-  });
-  if (twice == records->end()) return absl::OkStatus();
-  const ArchiveEntry& first = EntryOf(*twice);
-  return absl::DataLossError(absl::StrCat(path, ": the records at ", *first.offset, " and ",
-                                          *EntryOf(*std::next(twice)).offset, " are both called ", Quoted(first.name)));
+// Errors: DataLoss for a name that occurs twice. Requires: sorted by name.
+absl::Status CheckNamesDiffer(const std::string& path, const std::vector<ArchiveEntry>& entries) {
+  const auto twice = std::adjacent_find(entries.begin(), entries.end(),
+                                        [](const ArchiveEntry& a, const ArchiveEntry& b) { return a.name == b.name; });
+  if (twice == entries.end()) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(path, ": the records at ", *twice->offset, " and ", *std::next(twice)->offset,
+                                          " are both called ", Quoted(twice->name)));
 }
 
 // Gives a record that cannot be read, and so is named by its number, another name if a tensor has that one.
-void SeparateNames(const std::vector<ArchiveEntry*>& entries) {
-  const auto is_unreadable = [](const ArchiveEntry* entry) { return !entry->read_status.ok(); };
-  if (std::none_of(entries.begin(), entries.end(), is_unreadable)) return;
+void SeparateNames(std::vector<ArchiveEntry>* entries) {
+  const auto is_unreadable = [](const ArchiveEntry& entry) { return !entry.read_status.ok(); };
+  if (std::none_of(entries->begin(), entries->end(), is_unreadable)) return;
   absl::flat_hash_set<absl::string_view> names;
-  for (const ArchiveEntry* const entry : entries) {
-    if (entry->read_status.ok()) names.insert(entry->name);
+  for (const ArchiveEntry& entry : *entries) {
+    if (entry.read_status.ok()) names.insert(entry.name);
   }
-  for (ArchiveEntry* const entry : entries) {
-    if (entry->read_status.ok()) continue;
-    while (names.contains(entry->name)) entry->name = absl::StrCat("record-", entry->name);
+  for (ArchiveEntry& entry : *entries) {
+    if (entry.read_status.ok()) continue;
+    while (names.contains(entry.name)) entry.name = absl::StrCat("record-", entry.name);
   }
 }
 
 // OK if one of `entries` is a tensor that can be read, or there is none. Otherwise why the first one cannot be read.
-absl::Status CheckAnyReadable(const std::string& path, const std::vector<ArchiveEntry*>& entries) {
+absl::Status CheckAnyReadable(const std::string& path, const std::vector<ArchiveEntry>& entries) {
   absl::Status first;
-  for (const ArchiveEntry* const entry : entries) {
-    if (entry->read_status.ok()) return absl::OkStatus();
-    first.Update(entry->read_status);
+  for (const ArchiveEntry& entry : entries) {
+    if (entry.read_status.ok()) return absl::OkStatus();
+    first.Update(entry.read_status);
   }
   return Annotate(first, path);
-}
-
-std::vector<ArchiveEntry*> PointersTo(std::vector<ArchiveEntry>* entries) {
-  std::vector<ArchiveEntry*> pointers;
-  pointers.reserve(entries->size());
-  for (ArchiveEntry& entry : *entries) pointers.push_back(&entry);
-  return pointers;
 }
 
 // A tf.Example begins with field 1 as a message (its features), a TensorProto with field 1 as a number (its dtype).
@@ -205,10 +190,12 @@ class RecordsReader final : public ArchiveReader {
       entries.push_back(std::move(scanned.entry));
     }
     if (entries.empty()) return absl::DataLossError(absl::StrCat(path, ": contains no record"));
-    const absl::Status any = CheckAnyReadable(path, PointersTo(&entries));
+    const absl::Status any = CheckAnyReadable(path, entries);
     if (!any.ok()) return Explain(any, *file);
-    SeparateNames(PointersTo(&entries));
-    CASK_RETURN_IF_ERROR(SortByName(path, &entries));
+    SeparateNames(&entries);
+    std::stable_sort(entries.begin(), entries.end(),
+                     [](const ArchiveEntry& a, const ArchiveEntry& b) { return a.name < b.name; });
+    CASK_RETURN_IF_ERROR(CheckNamesDiffer(path, entries));
     return std::unique_ptr<ArchiveReader>(
         new RecordsReader(std::move(file), options, std::move(entries), std::move(large)));
   }
@@ -446,17 +433,18 @@ absl::StatusOr<std::unique_ptr<ArchiveWriter>> RecordsArchiveFormat::Create(cons
 }
 
 absl::StatusOr<std::unique_ptr<ArchiveReader>> ReadRecordStream(std::unique_ptr<ByteStream> stream,
-                                                                const ArchiveReaderOptions& options) {
+                                                                const ArchiveReaderOptions& options,
+                                                                uint64_t max_bytes) {
   const std::string name = stream->name();
   const auto limit = static_cast<uint64_t>(options.limits.max_file_decoded_bytes);
-  NamedRecordReader reader(std::move(stream), options.base, !options.refuse_unreadable_metadata, UINT64_MAX,
+  NamedRecordReader reader(std::move(stream), options.base, !options.refuse_unreadable_metadata, max_bytes,
                            options.verify_checksums);
   DecodeQuota unreadable = DecodeQuota::ForUnbacked(options.limits);
   reader.ListUnreadable(&unreadable);
   constexpr uint64_t kBufferBytes = 192;  // of a tensor, besides its elements
   const std::shared_ptr<ListingBudget> listing =
       options.listing != nullptr ? options.listing : std::make_shared<ListingBudget>(options.limits);
-  std::vector<NamedRecord> records;
+  KeptTensors records;
   uint64_t bytes = 0;
   while (true) {
     CASK_ASSIGN_OR_RETURN(std::optional<NamedRecord> record, reader.Next());
@@ -466,20 +454,19 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> ReadRecordStream(std::unique_ptr<
       return absl::ResourceExhaustedError(
           absl::StrCat(name, ": its tensors take more than max_file_decoded_bytes = ", limit, " bytes of memory"));
     }
-    if (records.size() >= LimitOf(options.limits.max_entries)) {
+    if (records.entries.size() >= LimitOf(options.limits.max_entries)) {
       return PastLimit(absl::StrCat(name, ": has more records"), "max_entries", options.limits.max_entries);
     }
     listing->AddIndex(record->entry.stored_bytes);
-    CASK_RETURN_IF_ERROR(
-        Annotate(listing->Charge(EntryMemory(record->entry) + 2 * sizeof(DecodedTensor) + kBufferBytes), name));
-    records.push_back(*std::move(record));
+    CASK_RETURN_IF_ERROR(Annotate(
+        listing->Charge(EntryMemory(record->entry) + KeptTensor::MemoryOf(record->tensor) + kBufferBytes), name));
+    records.Add(*std::move(record));
   }
-  if (records.empty()) return absl::DataLossError(absl::StrCat(name, ": contains no record"));
-  std::vector<ArchiveEntry*> pointers;
-  for (NamedRecord& record : records) pointers.push_back(&record.entry);
-  CASK_RETURN_IF_ERROR(CheckAnyReadable(name, pointers));
-  SeparateNames(pointers);
-  CASK_RETURN_IF_ERROR(SortByName(name, &records));
+  if (records.entries.empty()) return absl::DataLossError(absl::StrCat(name, ": contains no record"));
+  CASK_RETURN_IF_ERROR(CheckAnyReadable(name, records.entries));
+  SeparateNames(&records.entries);
+  records.SortByName();
+  CASK_RETURN_IF_ERROR(CheckNamesDiffer(name, records.entries));
   return MakeDecodedArchive("records", name, std::move(records), /*has_names=*/true);
 }
 

@@ -8,6 +8,7 @@
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_RECORDS_FORMAT_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_RECORDS_FORMAT_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -34,10 +35,12 @@ class RecordsArchiveFormat final : public ArchiveFormat {
                                                         const ArchiveWriterOptions& options) const override;
 };
 
-// Reads all tensors of a stream of records into memory: for a pipe, which can be read only once.
-// Errors: as RecordsArchiveFormat::Open; ResourceExhausted past options.limits.max_file_decoded_bytes.
+// Reads all tensors of a stream of records into memory: for a pipe, which can be read only once. All records together
+// have at most `max_bytes` bytes; one past that is refused before its bytes are read.
+// Errors: as RecordsArchiveFormat::Open; ResourceExhausted past options.limits.max_file_decoded_bytes and `max_bytes`.
 absl::StatusOr<std::unique_ptr<ArchiveReader>> ReadRecordStream(std::unique_ptr<ByteStream> stream,
-                                                                const ArchiveReaderOptions& options);
+                                                                const ArchiveReaderOptions& options,
+                                                                uint64_t max_bytes = UINT64_MAX);
 
 }  // namespace tensorcask
 

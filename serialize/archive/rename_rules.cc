@@ -34,20 +34,32 @@ struct Rules {
   }
 };
 
-// Whether the rule, after `earlier` ones, matches the name of a tensor. All names are tried, so that a name that it
-// cannot be applied to is an error here.
-absl::StatusOr<bool> MatchesSome(const archive::SedRule& rule, const Rules& earlier, const Sources& sources) {
+// Whether the rule matches a name that no exact rule takes. All such names are tried, so that a name that the rule
+// cannot be applied to is an error here. *names has what the rules before make of the names of all tensors, and then
+// what this rule makes of those; null: there is no other rule.
+absl::StatusOr<bool> MatchesSome(const archive::SedRule& rule, const Rules& earlier, const Sources& sources,
+                                 std::vector<std::string>* names) {
   bool some = false;
+  size_t number = 0;
   for (const ArchiveReader* const source : sources) {
     for (const ArchiveEntry& entry : source->entries()) {
+      const size_t i = number++;
       if (earlier.exact.count(entry.name) != 0) continue;
-      CASK_ASSIGN_OR_RETURN(const std::string name, earlier.Apply(entry.name));
       bool matched = false;
-      CASK_RETURN_IF_ERROR(rule.Apply(name, &matched).status());
+      CASK_ASSIGN_OR_RETURN(std::string name, rule.Apply(names != nullptr ? (*names)[i] : entry.name, &matched));
       some = some || matched;
+      if (names != nullptr) (*names)[i] = std::move(name);
     }
   }
   return some;
+}
+
+std::vector<std::string> AllNames(const Sources& sources) {
+  std::vector<std::string> names;
+  for (const ArchiveReader* const source : sources) {
+    for (const ArchiveEntry& entry : source->entries()) names.push_back(entry.name);
+  }
+  return names;
 }
 
 std::string Hint(const std::string& from, const Sources& sources) {
@@ -80,6 +92,8 @@ absl::StatusOr<std::function<absl::StatusOr<std::string>(absl::string_view)>> Co
     const std::vector<std::string>& rules, const std::vector<const ArchiveReader*>& sources) {
   if (rules.empty()) return nullptr;
   auto compiled = std::make_shared<Rules>();
+  std::vector<std::string> names;
+  if (rules.size() > 1) names = AllNames(sources);
   for (const std::string& rule : rules) {
     if (AddExact(rule, sources, compiled.get())) continue;
     if (!archive::SedRule::IsRule(rule) || (rule[1] == '=' && std::count(rule.begin(), rule.end(), '=') < 3)) {
@@ -92,7 +106,8 @@ absl::StatusOr<std::function<absl::StatusOr<std::string>(absl::string_view)>> Co
           absl::StrCat(archive::RuleText(rule), ": wanted FROM=TO, FROM the name of a tensor, or s/REGEX/TEXT/"));
     }
     CASK_ASSIGN_OR_RETURN(archive::SedRule pattern, archive::SedRule::Parse(rule));
-    CASK_ASSIGN_OR_RETURN(const bool matches, MatchesSome(pattern, *compiled, sources));
+    CASK_ASSIGN_OR_RETURN(const bool matches,
+                          MatchesSome(pattern, *compiled, sources, rules.size() > 1 ? &names : nullptr));
     if (!matches) return absl::InvalidArgumentError(absl::StrCat(archive::RuleText(rule), " matches no tensor"));
     compiled->patterns.push_back(std::move(pattern));
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <set>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "tensorcask/serialize/archive/internal/sliced_blocks.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/internal/content_hint.h"
+#include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/serialize/io/replaced_files.h"
 #include "tensorcask/serialize/safetensors/dtypes.h"
 #include "tensorcask/serialize/safetensors/internal/edit_files.h"
@@ -17,6 +19,7 @@
 #include "tensorcask/serialize/safetensors/reader.h"
 #include "tensorcask/serialize/safetensors/writer.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
 
 namespace tensorcask {
 namespace {
@@ -35,6 +38,9 @@ class SafetensorsArchiveReader final : public ArchiveReader {
     read.lenient = options.lenient;
     read.verify = options.verify_checksums;
     CASK_ASSIGN_OR_RETURN(SafetensorsReader reader, SafetensorsReader::Open(path, read));
+    const std::shared_ptr<ListingBudget> listing =
+        options.listing != nullptr ? options.listing : std::make_shared<ListingBudget>(options.limits);
+    listing->AddIndex(reader.header_bytes());
     std::vector<ArchiveEntry> entries;
     entries.reserve(reader.entries().size());
     for (const SafetensorsEntry& stored : reader.entries()) {
@@ -51,6 +57,7 @@ class SafetensorsArchiveReader final : public ArchiveReader {
       entry.shard = stored.shard;
       if (!absl::IsDataLoss(stored.read_status)) entry.offset = stored.offset;
       entry.alias_of = stored.alias_of;
+      CASK_RETURN_IF_ERROR(Annotate(listing->Charge(EntryMemory(entry)), path));
       entries.push_back(std::move(entry));
     }
     std::sort(entries.begin(), entries.end(),
@@ -226,7 +233,7 @@ absl::StatusOr<std::unique_ptr<ArchiveWriter>> SafetensorsArchiveFormat::Create(
   write.always_index = absl::EndsWithIgnoreCase(path, kIndexExtension);
   if (write.always_index && write.max_shard_bytes == 0) write.max_shard_bytes = kShardBytes;
   const std::string model = write.always_index ? path.substr(0, path.size() - kIndexEnding.size()) : path;
-  CASK_ASSIGN_OR_RETURN(SafetensorsWriter writer, SafetensorsWriter::Create(model, write));
+  CASK_ASSIGN_OR_RETURN(SafetensorsWriter writer, SafetensorsWriter::Create(model, std::move(write)));
   return std::unique_ptr<ArchiveWriter>(new SafetensorsArchiveWriter(options.file_system, std::move(writer)));
 }
 

@@ -20,7 +20,8 @@ void ListingBudget::AddIndex(uint64_t stored_bytes) {
 }
 
 absl::Status ListingBudget::Charge(uint64_t bytes) {
-  const uint64_t backed = CheckedMul(index_bytes_.load(std::memory_order_relaxed), kBytesPerIndexByte).value_or(kMost);
+  const uint64_t backed =
+      CheckedMul(index_bytes_.load(std::memory_order_relaxed), bytes_per_index_byte_).value_or(kMost);
   const uint64_t allowed = CheckedAdd(LimitOf(limit_), backed).value_or(kMost);
   uint64_t before = charged_.load(std::memory_order_relaxed);
   do {

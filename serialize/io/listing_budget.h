@@ -6,8 +6,8 @@
 //
 // A list may take DecodeLimits::max_unbacked_bytes, and kBytesPerIndexByte bytes more for each stored byte of the index
 // (headers, directories): names in an index may be compressed, or be made of parts that many entries share, and then
-// little input makes a long list. npy, npz and record files charge their lists here; safetensors files and checkpoints
-// have bounds of their own (SECURITY.md).
+// little input makes a long list. The lists of all archives with many tensors are charged here
+// (ArchiveReaderOptions::listing).
 
 #ifndef TENSORCASK_SERIALIZE_IO_LISTING_BUDGET_H_
 #define TENSORCASK_SERIALIZE_IO_LISTING_BUDGET_H_
@@ -25,7 +25,8 @@ class ListingBudget {
  public:
   static constexpr uint64_t kBytesPerIndexByte = 16;
 
-  explicit ListingBudget(const DecodeLimits& limits) : limit_(limits.max_unbacked_bytes) {}
+  explicit ListingBudget(const DecodeLimits& limits, uint64_t bytes_per_index_byte = kBytesPerIndexByte)
+      : limit_(limits.max_unbacked_bytes), bytes_per_index_byte_(bytes_per_index_byte) {}
 
   // The lists describe what these bytes of a file say.
   void AddIndex(uint64_t stored_bytes);
@@ -34,6 +35,7 @@ class ListingBudget {
 
  private:
   const int64_t limit_;
+  const uint64_t bytes_per_index_byte_;
   std::atomic<uint64_t> index_bytes_{0};
   std::atomic<uint64_t> charged_{0};
 };

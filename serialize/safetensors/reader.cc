@@ -226,6 +226,8 @@ absl::StatusOr<SafetensorsEntry> SafetensorsReader::Find(absl::string_view name)
 
 const std::map<std::string, std::string>& SafetensorsReader::metadata() const { return impl_->model().metadata; }
 
+uint64_t SafetensorsReader::header_bytes() const { return impl_->model().header_bytes; }
+
 const std::vector<std::string>& SafetensorsReader::notes() const { return impl_->model().notes; }
 
 absl::StatusOr<Tensor> SafetensorsReader::Read(absl::string_view name) const {

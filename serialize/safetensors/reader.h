@@ -14,8 +14,8 @@
 // file, tensor and offset; no file can crash the reader or make it allocate more than the file justifies.
 //
 // Memory of an open reader: about 200 bytes and the name for each tensor, 130 bytes and the texts for each entry of the
-// metadata. In practice that is 2 to 3 times the bytes of the headers. For each file,
-// DecodeLimits::max_unbacked_bytes (64 MiB) limits the memory beyond the bytes of its header.
+// metadata. In practice that is 2 to 3 times the bytes of the headers. DecodeLimits::max_unbacked_bytes (64 MiB) limits
+// the memory beyond the bytes of the headers, for all files of a model together.
 //
 // All methods are const and thread-safe.
 
@@ -116,6 +116,7 @@ class SafetensorsReader {
   // counts, then that of the first file.
   const std::map<std::string, std::string>& metadata() const;
 
+  uint64_t header_bytes() const;  // of all headers that could be read, and of the index
   // Sentences about unusual but harmless things, at most 100: deviations that `lenient` accepted; checksums that are
   // not verified, because another program rewrote the file and kept its metadata; a wrong total_size in an index;
   // unknown fields.

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/container/node_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/io/internal/retry.h"
@@ -76,7 +76,11 @@ absl::StatusOr<uint64_t> StoredBytes(DType dtype, const TensorShape& shape) {
 
 class SafetensorsWriter::Impl {
  public:
-  Impl(const std::string& path, const SafetensorsWriterOptions& options) : path_(path), options_(options) {}
+  Impl(const std::string& path, SafetensorsWriterOptions options) : path_(path), options_(std::move(options)) {
+    if (options_.checksums && !options_.default_format.empty()) {
+      options_.metadata.emplace(std::string(kFormatKey), options_.default_format);
+    }
+  }
 
   absl::Status CheckTarget() const;
   absl::Status Declare(absl::string_view name, DType dtype, const TensorShape& shape);
@@ -94,7 +98,7 @@ class SafetensorsWriter::Impl {
   absl::Status NewTensor(absl::string_view name, DType dtype, const TensorShape& shape);
   absl::StatusOr<size_t> Locate(absl::string_view name) const;
   absl::Status StartWriting();
-  void NoteAliases(std::map<std::string, std::string>* metadata) const;
+  void NoteAliases();
   absl::Status StartStreaming();
   absl::Status AddWhole(size_t number, const TensorView& tensor);
   absl::Status CheckTensor(size_t number, const TensorView& tensor) const;
@@ -109,12 +113,12 @@ class SafetensorsWriter::Impl {
   }
 
   const std::string path_;
-  const SafetensorsWriterOptions options_;
+  SafetensorsWriterOptions options_;
   Mode mode_ = Mode::kUnknown;
   absl::Status status_;  // what every later call answers
   std::vector<PlannedTensor> tensors_;
-  std::vector<TensorView> held_;  // of Mode::kInMemory, by number
-  absl::flat_hash_map<std::string, size_t> by_name_;
+  std::vector<TensorView> held_;                      // of Mode::kInMemory, by number
+  absl::node_hash_map<std::string, size_t> by_name_;  // which has the names of tensors_
   std::map<std::string, std::string> aliases_;
   std::unique_ptr<FileWriter> files_;  // null before the first byte
   std::vector<std::string> written_;   // the paths, after Finish
@@ -138,11 +142,10 @@ absl::Status SafetensorsWriter::Impl::NewTensor(absl::string_view name, DType dt
   const absl::StatusOr<uint64_t> bytes = StoredBytes(dtype, shape);
   if (!bytes.ok()) return Refuse(name, bytes.status());
   if (aliases_.count(std::string(name)) != 0) return Refuse(name, absl::AlreadyExistsError("is an alias"));
-  if (!by_name_.emplace(name, tensors_.size()).second) {
-    return Refuse(name, absl::AlreadyExistsError("was added or declared before"));
-  }
+  const auto [at, is_new] = by_name_.emplace(name, tensors_.size());
+  if (!is_new) return Refuse(name, absl::AlreadyExistsError("was added or declared before"));
   PlannedTensor tensor;
-  tensor.name = std::string(name);
+  tensor.name = at->first;
   tensor.dtype = dtype;
   tensor.shape = shape;
   tensor.stored_bytes = *bytes;
@@ -184,17 +187,18 @@ absl::Status SafetensorsWriter::Impl::AddAlias(absl::string_view name, absl::str
   return absl::OkStatus();
 }
 
-// Lists the aliases in *metadata, if readers would take others for them.
-void SafetensorsWriter::Impl::NoteAliases(std::map<std::string, std::string>* metadata) const {
-  std::map<std::string, std::string> all = *metadata;
+// Lists the aliases in the metadata, if readers would take others for them.
+void SafetensorsWriter::Impl::NoteAliases() {
+  std::map<std::string, std::string> with_aliases;
+  if (!aliases_.empty()) with_aliases = options_.metadata;
   std::set<std::string> keys;
   for (const auto& [name, target] : aliases_) {
-    all[name] = target;
+    with_aliases[name] = target;
     keys.insert(name);
   }
   const auto is_tensor = [&](const std::string& name) { return by_name_.contains(name); };
-  if (safetensors::AliasKeys(all, is_tensor) == keys) return;
-  metadata->emplace(std::string(safetensors::kAliasesKey), safetensors::AliasList(keys));
+  if (safetensors::AliasKeys(aliases_.empty() ? options_.metadata : with_aliases, is_tensor) == keys) return;
+  options_.metadata.emplace(std::string(safetensors::kAliasesKey), safetensors::AliasList(keys));
 }
 
 absl::Status SafetensorsWriter::Impl::StartWriting() {
@@ -207,12 +211,9 @@ absl::Status SafetensorsWriter::Impl::StartWriting() {
   plan.by_alignment = options_.order == SafetensorsOrder::kByAlignment;
   plan.checksums = options_.checksums;
   plan.max_shard_bytes = options_.max_shard_bytes;
-  plan.metadata = options_.metadata;
+  plan.metadata = &options_.metadata;
   plan.aliases = aliases_;
-  if (options_.checksums && !options_.default_format.empty()) {
-    plan.metadata.emplace(std::string(kFormatKey), options_.default_format);
-  }
-  NoteAliases(&plan.metadata);
+  NoteAliases();
   absl::StatusOr<std::vector<FilePlan>> plans = safetensors::PlanFiles(plan, &tensors_);
   if (!plans.ok()) return Annotate(plans.status(), path_);
   safetensors::WriteOptions write;
@@ -238,7 +239,7 @@ absl::Status SafetensorsWriter::Impl::CheckTensor(size_t number, const TensorVie
 }
 
 absl::Status SafetensorsWriter::Impl::AddWhole(size_t number, const TensorView& tensor) {
-  const std::string& name = files_->tensor(number).name;
+  const absl::string_view name = files_->tensor(number).name;
   if (files_->has_part(number)) return Refuse(name, absl::AlreadyExistsError("was added before"));
   return Fail(files_->Add(number, tensor));
 }
@@ -313,10 +314,9 @@ absl::Status SafetensorsWriter::Impl::Finish() {
   return status;
 }
 
-absl::StatusOr<SafetensorsWriter> SafetensorsWriter::Create(const std::string& path,
-                                                            const SafetensorsWriterOptions& options) {
+absl::StatusOr<SafetensorsWriter> SafetensorsWriter::Create(const std::string& path, SafetensorsWriterOptions options) {
   CASK_RETURN_IF_ERROR(CheckOptions(path, options));
-  auto impl = std::make_unique<Impl>(path, options);
+  auto impl = std::make_unique<Impl>(path, std::move(options));
   CASK_RETURN_IF_ERROR(impl->CheckTarget());
   return SafetensorsWriter(std::move(impl));
 }

@@ -89,8 +89,7 @@ class SafetensorsWriter {
   // and makes no file yet.
   // Errors: AlreadyExists if the file, or an index of that name, exists (unless overwriting); InvalidArgument for a bad
   // path or option, and for metadata that is not UTF-8 or has the key "tensorcask.crc32c"; from errno, naming the file.
-  static absl::StatusOr<SafetensorsWriter> Create(const std::string& path,
-                                                  const SafetensorsWriterOptions& options = {});
+  static absl::StatusOr<SafetensorsWriter> Create(const std::string& path, SafetensorsWriterOptions options = {});
 
   SafetensorsWriter(SafetensorsWriter&&) noexcept;
   SafetensorsWriter& operator=(SafetensorsWriter&&) noexcept;

@@ -1,14 +1,32 @@
 #include "tensorcask/tensor/internal/shape_rep.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <new>
 
 #include "absl/types/span.h"
 #include "tensorcask/tensor/base/check.h"
 
 namespace tensorcask::internal {
+namespace {
+
+// Dims never change where they are, so copies of a shape share them: a count of owners is in front of the dims.
+using Owners = std::atomic<int64_t>;
+static_assert(sizeof(Owners) == sizeof(int64_t) && alignof(Owners) == alignof(int64_t), "the dims follow the count");
+
+Owners* OwnersOf(int64_t* dims) { return reinterpret_cast<Owners*>(dims) - 1; }
+
+int64_t* NewDims(absl::Span<const int64_t> dims) {
+  void* const block = ::operator new(sizeof(Owners) + dims.size() * sizeof(int64_t));
+  auto* const copy = reinterpret_cast<int64_t*>(new (block) Owners(1) + 1);
+  std::copy(dims.begin(), dims.end(), copy);
+  return copy;
+}
+
+}  // namespace
 
 void TensorShapeRep::Assign(absl::Span<const int64_t> dims, int64_t num_elements) {
   CASK_CHECK(dims.size() < std::numeric_limits<uint8_t>::max(), "a shape has at most 254 dims");
@@ -29,9 +47,7 @@ void TensorShapeRep::Assign(absl::Span<const int64_t> dims, int64_t num_elements
   } else {
     // Allocated before the old block is freed: if `new` throws, nothing has changed.
     form = Form::kHeap;
-    auto* const block = new int64_t[dims.size()];
-    std::copy(dims.begin(), dims.end(), block);
-    words[0] = reinterpret_cast<uintptr_t>(block);
+    words[0] = reinterpret_cast<uintptr_t>(NewDims(dims));
   }
   if (this->form() == Form::kHeap) FreeHeap();
   Store(0, words[0]);
@@ -40,15 +56,11 @@ void TensorShapeRep::Assign(absl::Span<const int64_t> dims, int64_t num_elements
   num_elements_ = num_elements;
 }
 
-void TensorShapeRep::CloneHeap() {
-  const int64_t* const original = heap();
-  bytes_[kFormByte] = static_cast<uint8_t>(Form::k16);  // owns no memory in case `new` throws
-  int64_t* const block = new int64_t[static_cast<size_t>(rank())];
-  std::copy(original, original + rank(), block);
-  Store(0, block);
-  bytes_[kFormByte] = static_cast<uint8_t>(Form::kHeap);
-}
+void TensorShapeRep::CloneHeap() { OwnersOf(heap())->fetch_add(1, std::memory_order_relaxed); }
 
-void TensorShapeRep::FreeHeap() { delete[] heap(); }
+void TensorShapeRep::FreeHeap() {
+  Owners* const owners = OwnersOf(heap());
+  if (owners->fetch_sub(1, std::memory_order_acq_rel) == 1) ::operator delete(owners);
+}
 
 }  // namespace tensorcask::internal

@@ -21,6 +21,7 @@ sys.path[:0] = (os.path.join(os.path.dirname(os.path.abspath(__file__)), folder)
                 for folder in (".", "../support", "../tools"))
 import case_report  # noqa: E402
 import npy_bombs  # noqa: E402
+import safetensors_bombs  # noqa: E402
 from tool_testing import TOOL, sanitized  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -28,6 +29,7 @@ MAKE = os.environ.get("MAKE_BOMB", os.path.join(HERE, "make_bomb"))
 PROBE = os.environ.get("BOMB_PROBE", os.path.join(HERE, "bomb_probe"))
 MIB = 1 << 20
 FREE_BYTES = 64 * MIB  # SECURITY.md, Limits
+KINDS = {**npy_bombs.KINDS, **safetensors_bombs.KINDS}
 LIMIT = re.compile(r"the limit max_\w+ is|the limit is")
 
 # Of an entry: what a list in the tool, and the writer of a copy, may take besides the promise (SECURITY.md, Limits).
@@ -35,7 +37,10 @@ LIST_BYTES = 400
 COPY_BYTES = 700
 RANK_BYTES = 800  # 16 times the bytes of its index
 FREE = 0
-STREAM_BYTES = 1300  # of a record on standard input
+STREAM_BYTES = 700  # of a record on standard input
+META_BYTES = 130  # of an entry of the metadata of a safetensors file, for each time that a command has it
+LONG_NAME_BYTES = 65_005
+DIMS_BYTES = 254 * 8
 # Of a member of an npz file, and of a field of an array.
 MEMBER_BYTES = 600
 FIELD_BYTES = 1600
@@ -74,7 +79,7 @@ CASES = (
     ("records", 100_000, "convert", COPY_BYTES, "ok"),
     ("tiny_records", 30_000, "stdin verify", STREAM_BYTES, "ok"),
     ("tiny_records", 60_000, "stdin ls", STREAM_BYTES, "ok"),
-    ("tiny_records", 200_000, "stdin verify", FREE, "max_unbacked_bytes"),
+    ("tiny_records", 400_000, "stdin verify", STREAM_BYTES, "max_unbacked_bytes"),
     ("tiny_records", 60_000, "verify", STREAM_BYTES, "ok"),
     ("v1", 50_000, "verify", FREE, "ok"),
     ("v1", 400_000, "verify", FREE, "max_unbacked_bytes"),
@@ -102,6 +107,34 @@ CASES = (
     ("deflated_array", 200, "show", FREE, "ok"),
     ("deflated_array", 200, "stats", FREE, "ok"),
     ("deflated_array", 200, "diff", FREE, "ok"),
+    ("st_names", 100_000, "stats", FREE, "ok"),
+    ("st_names", 100_000, "diff", FREE, "ok"),
+    ("st_names", 100_000, "rewrite", LIST_BYTES, "ok"),
+    ("st_names", 100_000, "edit", FREE, "ok"),
+    ("st_names", 100_000, "edit --rename", LIST_BYTES, "ok"),
+    ("st_names", 200_000, "verify", FREE, "ok"),
+    ("st_names", 200_000, "diff", LIST_BYTES, "ok"),
+    ("st_names", 200_000, "rewrite", LIST_BYTES, "ok"),
+    ("st_ranks", 20_000, "diff", FREE, "ok"),
+    ("st_ranks", 20_000, "rewrite", FREE, "ok"),
+    ("st_ranks", 20_000, "edit", DIMS_BYTES, "ok"),
+    ("st_ranks", 40_000, "verify", FREE, "ok"),
+    ("st_ranks", 40_000, "rewrite", DIMS_BYTES, "ok"),
+    ("st_metadata", 400_000, "ls --json", FREE, "ok"),
+    ("st_metadata", 400_000, "rewrite", 2 * META_BYTES, "ok"),
+    ("st_metadata", 400_000, "edit", META_BYTES, "ok"),
+    ("st_metadata", 800_000, "verify", FREE, "max_unbacked_bytes"),
+    ("st_long_names", 700, "diff", FREE, "ok"),
+    ("st_long_names", 700, "rewrite", FREE, "ok"),
+    ("st_long_names", 700, "edit", FREE, "ok"),
+    ("st_long_names", 1400, "rewrite", LONG_NAME_BYTES, "ok"),
+    ("st_model", 2_000, "verify", FREE, "ok"),
+    ("st_model", 2_000, "diff", FREE, "ok"),
+    ("st_model", 4_000, "verify", FREE, "ok"),
+    ("st_model_metadata", 50, "verify", FREE, "ok"),
+    ("st_model_metadata", 100, "verify", FREE, "max_unbacked_bytes"),
+    ("st_model_metadata", 200, "diff", FREE, "max_unbacked_bytes"),
+    ("names", 400_000, "diff", 2 * LIST_BYTES, "ok"),
 )
 
 # Kind, smaller size, command. The larger size is twice that.
@@ -117,6 +150,8 @@ SLOPES = (
     ("file_metadata", 4_000, "ls --json"),
     ("deflated_fields", 2_000, "verify"),
     ("deflated_fields", 2_000, "stats"),
+    ("st_names", 4_000, "rewrite"),
+    ("st_model", 100, "verify"),
 )
 
 
@@ -129,16 +164,17 @@ class Bombs:
         bomb = os.path.join(self.folder, f"{kind}-{size}")
         if not os.path.isdir(bomb):
             os.mkdir(bomb)
-            if kind in npy_bombs.KINDS:
-                npy_bombs.KINDS[kind](size, bomb)
+            if kind in KINDS:
+                KINDS[kind](size, bomb)
             else:
                 subprocess.run([MAKE, kind, str(size), bomb], check=True, timeout=600)
         names = os.listdir(bomb)
         path = next(os.path.join(bomb, name) for name in ("m", "v1", "m.pb", "m.pbtxt", "m.tfrecord", "m.safetensors",
-                                                             "m.npy", "m.npz")
+                                                             "m.npy", "m.npz", safetensors_bombs.MODEL)
                     if name in names or name + ".index" in names)
         # Of a data file the bytes count that are in memory at a time, which the promise does not need.
-        read = [name for name in names if name.startswith(os.path.basename(path))]
+        is_model = os.path.basename(path) == safetensors_bombs.MODEL
+        read = names if is_model else [name for name in names if name.startswith(os.path.basename(path))]
         return bomb, path, sum(os.path.getsize(os.path.join(bomb, name)) for name in read)
 
     def command(self, command, bomb, path):
@@ -156,6 +192,9 @@ class Bombs:
                  "tree": ["ls", "--tree", path],
                  "verify --base": ["verify", "--base", os.path.join(bomb, "base"), path],
                  "convert": ["convert", path, os.path.join(copy, "m")],
+                 "rewrite": ["convert", path, os.path.join(copy, "m" + os.path.splitext(path)[1])],
+                 "edit": ["edit", "--set", "a=b", "-o", os.path.join(copy, "m.safetensors"), path],
+                 "edit --rename": ["edit", "--rename", "s/^t/x/", "-o", os.path.join(copy, "m.safetensors"), path],
                  "salvage": ["salvage", path, os.path.join(copy, "m")]}.get(command, [command, path])
         return [TOOL, *words, *(["--format", form] if form else [])]
 
@@ -189,6 +228,8 @@ def check_memory(bombs, baseline, case, factor):
     if kind != "forged_bases":
         size *= factor
     bomb, path, input_bytes = bombs.make(kind, size)
+    if command == "diff":
+        input_bytes *= 2  # it reads the file twice
     peak, written, status, said = bombs.run(bombs.command(command, bomb, path))
     count = size if entry_bytes else 0
     promise = FREE_BYTES + 2 * input_bytes + written + count * entry_bytes

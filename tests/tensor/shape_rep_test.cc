@@ -2,13 +2,16 @@
 
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <random>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tests/support/counted_allocations.h"
 
 namespace tensorcask::internal {
 namespace {
@@ -109,6 +112,34 @@ TEST_P(ShapeRepForms, CopyAndMoveToThemselves) {
 
 INSTANTIATE_TEST_SUITE_P(All, ShapeRepForms, ::testing::ValuesIn(kForms),
                          [](const auto& info) { return std::string(info.param.name); });
+
+// A list of many shapes, and its copies, take the memory of the dims once.
+TEST(ShapeRep, CopiesShareTheirDims) {
+  const std::vector<int64_t> dims(254, 1);
+  auto first = std::make_unique<TensorShapeRep>(Rep(dims));
+  std::vector<TensorShapeRep> copies;
+  copies.reserve(100);
+  EXPECT_EQ(testing::AllocationsOf([&] {
+              for (int i = 0; i < 100; ++i) copies.push_back(*first);
+            }),
+            0);
+  copies[50].Assign({2, 3}, 6);
+  first.reset();
+  EXPECT_EQ(Dims(copies[50]), (std::vector<int64_t>{2, 3}));
+  EXPECT_EQ(Dims(copies[51]), dims);
+  // Owners may end in several threads at once.
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([mine = copies, &dims] {
+      for (int i = 0; i < 1000; ++i) {
+        const TensorShapeRep copy = mine[static_cast<size_t>(i % 50)];
+        EXPECT_EQ(copy.dim(253), dims[253]);
+      }
+    });
+  }
+  copies.clear();
+  for (std::thread& thread : threads) thread.join();
+}
 
 // The drawing in shape_rep.h, byte by byte.
 TEST(ShapeRep, BytesAreTensorFlows) {

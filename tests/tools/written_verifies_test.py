@@ -215,6 +215,22 @@ class Limits(Scratch):
             if limit > data and code:
                 self.assertIn(b"the limit for all is", done.stderr)
 
+    def test_limit_is_that_of_every_command_that_reads_stdin(self):
+        one = record(floats(b"a", (1000,)))
+        two = one + record(floats(b"b", (1000,)))
+        data = len(one) - 16
+        self.assertEqual(subprocess.run([TOOL, "save", self.path("two.ckpt")], input=two, check=False,
+                                        capture_output=True, timeout=60).returncode, 0)
+        for command in (["ls"], ["verify"], ["stats"], ["show"], ["cat"], ["diff", self.path("two.ckpt")],
+                        ["convert", "--overwrite"]):
+            behind = {"convert": [self.path("out.ckpt")], "show": ["a"]}.get(command[0], [])
+            for limit, is_enough in ((2 * data, True), (2 * data - 1, False), (1, False)):
+                with self.subTest(command=command, limit=limit):
+                    done = subprocess.run([TOOL, *command, "--limit", str(limit), "-", *behind], input=two,
+                                          capture_output=True, timeout=60, check=False)
+                    self.assertEqual(done.returncode, 0 if is_enough else 1, done.stderr + done.stdout)
+                    self.assertEqual(is_enough, b"the limit" not in done.stderr, done.stderr)
+
     def test_a_limit_that_does_not_parse_is_misuse(self):
         for limit in ("0", "-1", "x", "1.5", "99999999999999999999"):
             self.assertEqual(run("save", "--limit", limit, self.path("x")).returncode, 2)

@@ -4,20 +4,20 @@
 _tensorcask_options() {
   case "$1" in
     '') echo 'ls show stats diff verify salvage convert edit clean cat save send recv serve demo help --help -h --version -V' ;;
-    ls) echo '--help -h --json --checksum --tree --sort --format --lenient --opaque-dtype --base --ignore-checksums' ;;
-    show) echo '--help -h --slice --max --format --lenient --opaque-dtype --base --ignore-checksums' ;;
-    stats) echo '--help -h --json --format --lenient --opaque-dtype --base --ignore-checksums' ;;
-    diff) echo '--help -h --rtol --atol --cast --rename --json --format --lenient --opaque-dtype --base --ignore-checksums' ;;
-    verify) echo '--help -h --json --names --format --lenient --opaque-dtype --base' ;;
+    ls) echo '--help -h --json --checksum --tree --sort --format --lenient --opaque-dtype --base --limit --ignore-checksums' ;;
+    show) echo '--help -h --slice --max --format --lenient --opaque-dtype --base --limit --ignore-checksums' ;;
+    stats) echo '--help -h --json --format --lenient --opaque-dtype --base --limit --ignore-checksums' ;;
+    diff) echo '--help -h --rtol --atol --cast --rename --json --format --lenient --opaque-dtype --base --limit --ignore-checksums' ;;
+    verify) echo '--help -h --json --names --format --lenient --opaque-dtype --base --limit' ;;
     salvage) echo '--help -h --json --to --overwrite --lenient --base' ;;
-    convert) echo '--help -h --format --lenient --opaque-dtype --base --ignore-checksums --to --level --alignment --no-checksums --shard-size --overwrite --include --exclude --rename --dtype --set --unset --allow-loss --dry-run' ;;
+    convert) echo '--help -h --format --lenient --opaque-dtype --base --limit --ignore-checksums --to --level --alignment --no-checksums --shard-size --overwrite --include --exclude --rename --dtype --set --unset --allow-loss --dry-run' ;;
     edit) echo '--help -h --rename --set --unset --remove --output -o --dry-run --lenient' ;;
     clean) echo '--help -h --delete --json' ;;
-    cat) echo '--help -h --exclude --allow-loss --format --lenient --opaque-dtype --base --ignore-checksums' ;;
+    cat) echo '--help -h --exclude --allow-loss --format --lenient --opaque-dtype --base --limit --ignore-checksums' ;;
     save) echo '--help -h --to --level --alignment --no-checksums --shard-size --overwrite --include --exclude --allow-loss --limit' ;;
-    send) echo '--help -h --unix --timeout --exclude --allow-loss --format --lenient --opaque-dtype --base --ignore-checksums' ;;
+    send) echo '--help -h --unix --timeout --exclude --allow-loss --format --lenient --opaque-dtype --base --limit --ignore-checksums' ;;
     recv) echo '--help -h --unix --timeout --to --level --alignment --no-checksums --shard-size --overwrite' ;;
-    serve) echo '--help -h --unix --timeout --format --lenient --opaque-dtype --base --ignore-checksums' ;;
+    serve) echo '--help -h --unix --timeout --format --lenient --opaque-dtype --base --limit --ignore-checksums' ;;
     demo) echo '--help -h' ;;
   esac
 }
@@ -49,28 +49,34 @@ _tensorcask_value() {
     'ls --format') echo 'checkpoint tensorproto records safetensors npy npz tensorproto-text graph' ;;
     'ls --opaque-dtype') echo '@text' ;;
     'ls --base') echo '@file' ;;
+    'ls --limit') echo '@text' ;;
     'show --slice') echo '@text' ;;
     'show --max') echo '@text' ;;
     'show --format') echo 'checkpoint tensorproto records safetensors npy npz tensorproto-text graph' ;;
     'show --opaque-dtype') echo '@text' ;;
     'show --base') echo '@file' ;;
+    'show --limit') echo '@text' ;;
     'stats --format') echo 'checkpoint tensorproto records safetensors npy npz tensorproto-text graph' ;;
     'stats --opaque-dtype') echo '@text' ;;
     'stats --base') echo '@file' ;;
+    'stats --limit') echo '@text' ;;
     'diff --rtol') echo '@text' ;;
     'diff --atol') echo '@text' ;;
     'diff --rename') echo '@text' ;;
     'diff --format') echo 'checkpoint tensorproto records safetensors npy npz tensorproto-text graph' ;;
     'diff --opaque-dtype') echo '@text' ;;
     'diff --base') echo '@file' ;;
+    'diff --limit') echo '@text' ;;
     'verify --format') echo 'checkpoint tensorproto records safetensors npy npz tensorproto-text graph' ;;
     'verify --opaque-dtype') echo '@text' ;;
     'verify --base') echo '@file' ;;
+    'verify --limit') echo '@text' ;;
     'salvage --to') echo 'checkpoint tensorproto records safetensors npy npz tensorproto-text' ;;
     'salvage --base') echo '@file' ;;
     'convert --format') echo 'checkpoint tensorproto records safetensors npy npz tensorproto-text graph' ;;
     'convert --opaque-dtype') echo '@text' ;;
     'convert --base') echo '@file' ;;
+    'convert --limit') echo '@text' ;;
     'convert --to') echo 'checkpoint tensorproto records safetensors npy npz tensorproto-text' ;;
     'convert --level') echo 'stored default high' ;;
     'convert --alignment') echo '@text' ;;
@@ -90,6 +96,7 @@ _tensorcask_value() {
     'cat --format') echo 'checkpoint tensorproto records safetensors npy npz tensorproto-text graph' ;;
     'cat --opaque-dtype') echo '@text' ;;
     'cat --base') echo '@file' ;;
+    'cat --limit') echo '@text' ;;
     'save --to') echo 'checkpoint tensorproto records safetensors npy npz tensorproto-text' ;;
     'save --level') echo 'stored default high' ;;
     'save --alignment') echo '@text' ;;
@@ -103,6 +110,7 @@ _tensorcask_value() {
     'send --format') echo 'checkpoint tensorproto records safetensors npy npz tensorproto-text graph' ;;
     'send --opaque-dtype') echo '@text' ;;
     'send --base') echo '@file' ;;
+    'send --limit') echo '@text' ;;
     'recv --unix') echo '@file' ;;
     'recv --timeout') echo '@text' ;;
     'recv --to') echo 'checkpoint tensorproto records safetensors npy npz tensorproto-text' ;;
@@ -114,6 +122,7 @@ _tensorcask_value() {
     'serve --format') echo 'checkpoint tensorproto records safetensors npy npz tensorproto-text graph' ;;
     'serve --opaque-dtype') echo '@text' ;;
     'serve --base') echo '@file' ;;
+    'serve --limit') echo '@text' ;;
   esac
 }
 

@@ -31,7 +31,7 @@ checkpoint::NewNames NewNamesOf(const ArchiveReader& source, const std::vector<C
   checkpoint::NewNames names;
   for (const ArchiveEntry& entry : source.entries()) names.emplace_hint(names.end(), entry.name, "");
   for (const ConversionItem& item : items) {
-    if (item.source == &source) names[item.from->name] = item.to.name;
+    if (item.source == &source) names[item.from->name] = item.name();
   }
   const bool is_same = std::all_of(names.begin(), names.end(), [](const auto& one) { return one.first == one.second; });
   if (is_same) names.clear();
@@ -56,9 +56,9 @@ absl::Status UpdateGraphs(const ArchiveFormat& target, std::vector<ConversionIte
     if (!IsGraph(*item.from)) continue;
     const ArchiveReader& source = *item.source;
     const std::string label = absl::StrCat(source.path(), ": tensor ", Quoted(kGraphName));
-    if (item.to.name != kGraphName) {
+    if (item.name() != kGraphName) {
       if (target.name() != kCheckpoint) continue;
-      return absl::FailedPreconditionError(absl::StrCat(label, " cannot be called ", Quoted(item.to.name),
+      return absl::FailedPreconditionError(absl::StrCat(label, " cannot be called ", Quoted(item.name()),
                                                         ": TensorFlow finds the object graph by its name"));
     }
     const checkpoint::NewNames names = NewNamesOf(source, *items);

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -53,12 +54,13 @@ struct EditedFile {
   Header header;               // parsed; without the names that change
   uint64_t data_start = 0;     // offset of the data
   bool has_checksums = false;  // of its own
-  Metadata metadata;           // new
-  std::vector<size_t> kept;    // numbers of the entries in `header` that are not removed
-  uint64_t kept_bytes = 0;     // of their elements
-  bool is_dropped = false;     // the new model does not have this file
-  std::string text;            // the new header, with its length; empty: the file does not change or is dropped
-  std::string path;            // new
+  Metadata metadata;           // new; that of `header` is empty
+  bool has_new_metadata = false;
+  std::vector<size_t> kept;  // numbers of the entries in `header` that are not removed
+  uint64_t kept_bytes = 0;   // of their elements
+  bool is_dropped = false;   // the new model does not have this file
+  std::string text;          // the new header, with its length; empty: the file does not change or is dropped
+  std::string path;          // new
 };
 
 class Editor {
@@ -85,6 +87,7 @@ class Editor {
   absl::Status CheckEdits() const;
   absl::Status CheckRemovals() const;
   absl::Status EditMetadata(EditedFile* file);
+  static void SetMetadata(const std::string& key, const std::string& value, EditedFile* file);
   std::set<std::string> NewAliases() const;  // their keys after the edit
   absl::Status CheckAliases();
   absl::Status MakeHeader(size_t number);
@@ -151,6 +154,11 @@ absl::Status Editor::Open(const std::string& path) {
     }
     files_.push_back(std::move(file));
   }
+  if (is_model_) return absl::OkStatus();
+  // The header of the only file says the same.
+  model_->by_name.clear();
+  std::vector<SafetensorsEntry>().swap(model_->entries);
+  model_->metadata.clear();
   return absl::OkStatus();
 }
 
@@ -199,32 +207,47 @@ absl::Status Editor::CheckRemovals() const {
 
 // Sets the new metadata of one file: its aliases follow the names, then entries are unset and set.
 absl::Status Editor::EditMetadata(EditedFile* file) {
-  const Metadata& old = file->header.metadata;
-  for (const auto& [key, value] : old) {
-    const auto alias = aliases_.find(key);
-    const bool is_alias = alias != aliases_.end() && alias->second == value;
-    if (is_alias && IsRemoved(key)) continue;
-    const std::string& new_key = is_alias ? NewName(key) : key;
-    if (is_alias && new_key != key && old.count(new_key) != 0 && aliases_.count(new_key) == 0) {
+  Metadata& metadata = file->metadata;
+  metadata = std::move(file->header.metadata);
+  std::vector<Metadata::node_type> aliases;
+  for (auto entry = metadata.begin(); entry != metadata.end();) {
+    const auto here = entry++;
+    const auto alias = aliases_.find(here->first);
+    if (alias != aliases_.end() && alias->second == here->second) aliases.push_back(metadata.extract(here));
+  }
+  for (const Metadata::node_type& alias : aliases) {
+    const std::string& key = alias.key();
+    const std::string& new_key = NewName(key);
+    if (new_key != key && metadata.count(new_key) != 0 && aliases_.count(new_key) == 0) {
       return absl::AlreadyExistsError(absl::StrCat(file->path, ": ", Quoted(key), " cannot be called ", Quoted(new_key),
                                                    ": the metadata has an entry of that name"));
     }
-    file->metadata[new_key] = is_alias ? NewName(value) : value;
+    const std::string& new_value = NewName(alias.mapped());
+    file->has_new_metadata |= IsRemoved(key) || new_key != key || new_value != alias.mapped();
+    if (!IsRemoved(key)) metadata[new_key] = new_value;
   }
   const std::string list(kAliasesKey);
-  if (file->metadata.count(list) != 0) file->metadata[list] = AliasList(NewAliases());
+  if (metadata.count(list) != 0) SetMetadata(list, AliasList(NewAliases()), file);
   if (is_model_) return absl::OkStatus();
   for (const std::string& key : edits_.unset_metadata) {
-    if (old.count(key) == 0) return absl::NotFoundError(absl::StrCat(file->path, ": has no metadata ", Quoted(key)));
-    file->metadata.erase(aliases_.count(key) != 0 ? NewName(key) : key);
+    const bool is_alias = aliases_.count(key) != 0;
+    const bool was_there = metadata.erase(is_alias ? NewName(key) : key) != 0 || (is_alias && IsRemoved(key));
+    if (!was_there) return absl::NotFoundError(absl::StrCat(file->path, ": has no metadata ", Quoted(key)));
+    file->has_new_metadata = true;
   }
-  for (const auto& [key, value] : edits_.set_metadata) file->metadata[key] = value;
-  if (!file->metadata.empty() && file->metadata.count(std::string(kFormatKey)) == 0 &&
+  for (const auto& [key, value] : edits_.set_metadata) SetMetadata(key, value, file);
+  if (!metadata.empty() && metadata.count(std::string(kFormatKey)) == 0 &&
       (!edits_.set_metadata.empty() || !edits_.unset_metadata.empty())) {
     result_.notes.push_back(
         "the metadata has no entry \"format\"; Hugging Face transformers refuses such a file (set format to pt)");
   }
   return absl::OkStatus();
+}
+
+void Editor::SetMetadata(const std::string& key, const std::string& value, EditedFile* file) {
+  const auto [entry, is_new] = file->metadata.emplace(key, value);
+  file->has_new_metadata |= is_new || entry->second != value;
+  entry->second = value;
 }
 
 std::set<std::string> Editor::NewAliases() const {
@@ -237,19 +260,23 @@ std::set<std::string> Editor::NewAliases() const {
 
 // Entries of the metadata become other names of tensors by what they say. The edit must neither make nor lose one.
 absl::Status Editor::CheckAliases() {
-  std::set<std::string> names;  // new ones, of tensors
-  for (const SafetensorsEntry& entry : model_->entries) {
+  absl::flat_hash_set<absl::string_view> names;  // new ones, of tensors
+  for (const SafetensorsEntry& entry : is_model_ ? model_->entries : files_[0].header.entries) {
     if (entry.alias_of.empty() && !IsRemoved(entry.name)) names.insert(NewName(entry.name));
   }
   const std::set<std::string> expected = NewAliases();
   std::set<std::string> found;
   for (EditedFile& file : files_) {
-    Metadata all = file.metadata;
-    if (is_model_) all.insert(model_->metadata.begin(), model_->metadata.end());  // another file may have the format
-    const auto is_tensor = [&](const std::string& name) { return names.count(name) != 0; };
-    std::set<std::string> aliases = AliasKeys(all, is_tensor);
+    Metadata all;  // of a model: another file may have the format
+    if (is_model_) {
+      all = file.metadata;
+      const auto format = model_->metadata.find(std::string(kFormatKey));
+      if (format != model_->metadata.end()) all.insert(*format);
+    }
+    const auto is_tensor = [&](const std::string& name) { return names.contains(name); };
+    std::set<std::string> aliases = AliasKeys(is_model_ ? all : file.metadata, is_tensor);
     if (!is_model_ && aliases.empty() && !expected.empty()) {  // without the format that told what they are
-      file.metadata[std::string(kAliasesKey)] = AliasList(expected);
+      SetMetadata(std::string(kAliasesKey), AliasList(expected), &file);
       aliases = expected;
     }
     for (const auto& [key, value] : file.metadata) {
@@ -281,7 +308,7 @@ absl::Status Editor::CheckAliases() {
 absl::Status Editor::MakeHeader(size_t number) {
   EditedFile& file = files_[number];
   const std::string& old_path = model_->shards[number].path;
-  bool changed = file.metadata != file.header.metadata || file.kept.size() != file.header.entries.size();
+  bool changed = file.has_new_metadata || file.kept.size() != file.header.entries.size();
   for (const size_t kept : file.kept) {
     const std::string& name = file.header.entries[kept].name;
     changed = changed || NewName(name) != name;
@@ -316,7 +343,7 @@ absl::Status Editor::PlanHeader(EditedFile* file) const {
   plan.alignment = 1;
   plan.by_alignment = false;
   plan.checksums = file->has_checksums;
-  plan.metadata = file->metadata;
+  plan.metadata = &file->metadata;
   std::vector<PlannedTensor> tensors;
   std::vector<uint32_t> checksums;
   for (const size_t kept : file->kept) {
@@ -340,10 +367,7 @@ absl::Status Editor::PlanHeader(EditedFile* file) const {
     if (size - kPrefixBytes > kMaxHeaderBytes) size = needed;
   }
   ResizeHeader(size, file->has_checksums, &header);
-  if (file->has_checksums) {
-    const std::string digits = ChecksumDigits(header, checksums);
-    header.header.replace(ChecksumOffset(), digits.size(), digits);
-  }
+  if (file->has_checksums) SetChecksums(checksums, &header);
   file->text = std::move(header.header);
   return absl::OkStatus();
 }

@@ -1,9 +1,9 @@
 #include "tensorcask/serialize/safetensors/internal/file_plan.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -35,39 +35,74 @@ void AppendTensor(const PlannedTensor& tensor, uint64_t begin, std::string* out)
                   begin + tensor.stored_bytes, "]}");
 }
 
-// The metadata of one file: that of all, and the aliases of its tensors.
-std::map<std::string, std::string> MetadataOf(const PlanOptions& options, const FilePlan& plan,
-                                              absl::Span<const PlannedTensor> tensors) {
-  std::map<std::string, std::string> metadata = options.metadata;
-  if (options.aliases.empty()) return metadata;
-  std::set<absl::string_view> names;
-  for (const size_t number : plan.tensors) names.insert(tensors[number].name);
+using Metadata = std::map<std::string, std::string>;
+
+// The aliases of the tensors of each file.
+std::vector<Metadata> AliasesOfFiles(const PlanOptions& options, size_t num_files,
+                                     absl::Span<const PlannedTensor> tensors) {
+  std::vector<Metadata> aliases(num_files);
+  if (options.aliases.empty()) return aliases;
+  std::map<absl::string_view, size_t> files;  // by the names of the tensors
+  for (const PlannedTensor& tensor : tensors) files[tensor.name] = tensor.file;
   for (const auto& [name, target] : options.aliases) {
-    if (names.count(target) != 0) metadata[name] = target;
+    const auto file = files.find(target);
+    if (file != files.end()) aliases[file->second][name] = target;
   }
-  return metadata;
+  return aliases;
+}
+
+// Calls fn(key, value) for the entries of both maps in the order of their keys. If both have a key, `b` counts.
+template <typename Fn>
+void ForEachOfBoth(const Metadata& a, const Metadata& b, Fn fn) {
+  auto next_a = a.begin();
+  auto next_b = b.begin();
+  while (next_a != a.end() || next_b != b.end()) {
+    const bool takes_b = next_b != b.end() && (next_a == a.end() || next_b->first <= next_a->first);
+    if (takes_b && next_a != a.end() && next_a->first == next_b->first) ++next_a;
+    const auto& [key, value] = takes_b ? *next_b++ : *next_a++;
+    fn(key, value);
+  }
+}
+
+// About the size of the header, so that it is in memory once: more than that without escapes and long numbers.
+size_t HeaderBytes(const PlanOptions& options, const FilePlan& plan, absl::Span<const PlannedTensor> tensors) {
+  constexpr size_t kTensorBytes = 100;
+  constexpr size_t kMetadataBytes = 8;
+  constexpr size_t kDimBytes = 3;
+  size_t bytes = options.alignment;
+  if (options.metadata != nullptr) {
+    for (const auto& [key, value] : *options.metadata) bytes += key.size() + value.size() + kMetadataBytes;
+  }
+  for (const size_t number : plan.tensors) {
+    bytes += tensors[number].name.size() + kTensorBytes + kDimBytes * static_cast<size_t>(tensors[number].shape.rank());
+  }
+  return bytes;
 }
 
 // Sets the offsets of the file's tensors, its header and its size.
-absl::Status WriteHeader(const PlanOptions& options, FilePlan* plan, std::vector<PlannedTensor>* tensors) {
+absl::Status WriteHeader(const PlanOptions& options, const Metadata& aliases, FilePlan* plan,
+                         std::vector<PlannedTensor>* tensors) {
   std::string& header = plan->header;
+  header.reserve(HeaderBytes(options, *plan, *tensors));
   header.assign(kPrefixBytes, '\0');
-  const std::map<std::string, std::string> metadata = MetadataOf(options, *plan, *tensors);
+  const Metadata none;
+  const Metadata& metadata = options.metadata != nullptr ? *options.metadata : none;
+  const bool has_entries = !metadata.empty() || !aliases.empty();
   absl::string_view separator = "{";
   if (options.checksums) {
     absl::StrAppend(&header, kChecksumStart, std::string((2 + plan->tensors.size()) * kHexBytes, '0'), "\"");
     separator = ",";
-  } else if (!metadata.empty()) {
+  } else if (has_entries) {
     absl::StrAppend(&header, R"({"__metadata__":)");
   }
-  for (const auto& [key, value] : metadata) {
+  ForEachOfBoth(metadata, aliases, [&](const std::string& key, const std::string& value) {
     absl::StrAppend(&header, separator);
     AppendJsonString(key, &header);
     header.push_back(':');
     AppendJsonString(value, &header);
     separator = ",";
-  }
-  const bool has_metadata = options.checksums || !metadata.empty();
+  });
+  const bool has_metadata = options.checksums || has_entries;
   if (has_metadata) header.push_back('}');
   separator = has_metadata ? "," : "{";
   uint64_t end = 0;
@@ -176,7 +211,10 @@ absl::StatusOr<std::vector<FilePlan>> PlanFiles(const PlanOptions& options, std:
       });
     }
     for (const size_t number : here) (*tensors)[number].file = file;
-    CASK_RETURN_IF_ERROR(WriteHeader(options, &plans[file], tensors));
+  }
+  const std::vector<Metadata> aliases = AliasesOfFiles(options, plans.size(), *tensors);
+  for (size_t file = 0; file < plans.size(); ++file) {
+    CASK_RETURN_IF_ERROR(WriteHeader(options, aliases[file], &plans[file], tensors));
   }
   return plans;
 }
@@ -193,12 +231,16 @@ void ResizeHeader(uint64_t size_bytes, bool has_checksums, FilePlan* plan) {
   }
 }
 
-std::string ChecksumDigits(const FilePlan& plan, absl::Span<const uint32_t> checksums) {
-  std::string digits;
-  for (const uint32_t checksum : checksums) digits += HexOf(checksum);
-  std::string text = plan.header.substr(kPrefixBytes);
-  text.replace(kChecksumStart.size() + 2 * kHexBytes, digits.size(), digits);
-  return HexOf(HeaderChecksum(text)) + digits;
+absl::string_view SetChecksums(absl::Span<const uint32_t> checksums, FilePlan* plan) {
+  std::string& header = plan->header;
+  size_t at = static_cast<size_t>(ChecksumOffset()) + kHexBytes;
+  for (const uint32_t checksum : checksums) {
+    header.replace(at, kHexBytes, HexOf(checksum));
+    at += kHexBytes;
+  }
+  const uint32_t own = HeaderChecksum(absl::string_view(header).substr(kPrefixBytes));
+  header.replace(static_cast<size_t>(ChecksumOffset()), kHexBytes, HexOf(own));
+  return absl::string_view(header).substr(0, at).substr(static_cast<size_t>(ChecksumOffset()));
 }
 
 uint64_t ChecksumOffset() { return kPrefixBytes + kChecksumStart.size() + kHexBytes; }

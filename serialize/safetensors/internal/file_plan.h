@@ -20,7 +20,7 @@
 namespace tensorcask::safetensors {
 
 struct PlannedTensor {
-  std::string name;
+  absl::string_view name;  // of the caller, who keeps it
   DType dtype = DType::kInvalid;
   TensorShape shape;
   uint64_t stored_bytes = 0;
@@ -33,9 +33,9 @@ struct PlanOptions {
   uint64_t alignment = 64;
   bool by_alignment = true;  // the reference writer's order of tensors; else that of `tensors`
   bool checksums = true;
-  uint64_t max_shard_bytes = 0;  // 0: one file
-  std::map<std::string, std::string> metadata;
-  std::map<std::string, std::string> aliases;  // to the tensors they name
+  uint64_t max_shard_bytes = 0;                                  // 0: one file
+  const std::map<std::string, std::string>* metadata = nullptr;  // of all files; null: none
+  std::map<std::string, std::string> aliases;                    // to the tensors they name
 };
 
 struct FilePlan {
@@ -53,9 +53,9 @@ void AppendJsonString(absl::string_view text, std::string* out);
 // At least one file. Errors: InvalidArgument if a header is larger, or a file is, than the format allows.
 absl::StatusOr<std::vector<FilePlan>> PlanFiles(const PlanOptions& options, std::vector<PlannedTensor>* tensors);
 
-// The digits that belong into plan.header from ChecksumOffset() on: the checksum of the header with them, and those of
-// the tensors in the order of their data. Requires: the plan was made with checksums.
-std::string ChecksumDigits(const FilePlan& plan, absl::Span<const uint32_t> checksums);
+// Sets the checksums in plan->header, those of the tensors in the order of their data and its own, and returns their
+// digits there, which begin at ChecksumOffset(). Requires: the plan was made with checksums.
+absl::string_view SetChecksums(absl::Span<const uint32_t> checksums, FilePlan* plan);
 uint64_t ChecksumOffset();  // in the file
 
 // Makes the header `size_bytes` long, with its length before it, by spaces at its end. The file grows by as much, but

@@ -177,7 +177,7 @@ absl::Status FileWriter::WriteChecksums(size_t file) {
     if (states_[number].checked_bytes < tensors_[number].stored_bytes) CASK_RETURN_IF_ERROR(ChecksumFromFile(number));
     checksums.push_back(states_[number].checksum);
   }
-  return sinks_[file]->WriteAt(ChecksumOffset(), ChecksumDigits(plans_[file], checksums));
+  return sinks_[file]->WriteAt(ChecksumOffset(), SetChecksums(checksums, &plans_[file]));
 }
 
 absl::Status FileWriter::Publish() {

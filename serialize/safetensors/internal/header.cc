@@ -143,6 +143,7 @@ uint32_t HeaderChecksum(absl::string_view text) {
 
 absl::StatusOr<Header> ParseHeader(absl::string_view text, uint64_t data_bytes, const ParseOptions& options) {
   Header header;
+  header.size_bytes = text.size();
   absl::string_view json;
   CASK_RETURN_IF_ERROR(TrimHeader(text, options.lenient, &json, &header.notes));
   HeaderHandler handler(text.size(), data_bytes, options, &header);

@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/io/decode_limits.h"
+#include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/serialize/safetensors/entry.h"
 
 namespace tensorcask::safetensors {
@@ -31,6 +32,9 @@ inline constexpr absl::string_view kAliasesKey = "tensorcask.aliases";
 struct ParseOptions {
   DecodeLimits limits;
   bool lenient = false;
+  // What the entries of all headers of a model take together; null: a header has max_unbacked_bytes, and as much memory
+  // as its text, for itself.
+  ListingBudget* memory = nullptr;
 };
 
 struct Header {
@@ -38,6 +42,7 @@ struct Header {
   std::vector<SafetensorsEntry> entries;
   std::map<std::string, std::string> metadata;  // without the checksums
   std::vector<std::string> notes;               // what was overlooked
+  uint64_t size_bytes = 0;                      // of the text
 };
 
 // `text` is the header without its length, `data_bytes` the number of bytes behind it.

@@ -129,7 +129,7 @@ absl::Status HeaderHandler::String(std::string* value) {
 }
 
 absl::Status HeaderHandler::AddMetadata(std::string value) {
-  CASK_RETURN_IF_ERROR(memory_.Charge(kMetadataBytes + metadata_key_.size() + value.size()));
+  CASK_RETURN_IF_ERROR(memory_->Charge(kMetadataBytes + metadata_key_.size() + value.size()));
   header_->metadata[std::move(metadata_key_)] = std::move(value);
   state_ = State::kMetadataKey;
   return absl::OkStatus();
@@ -281,7 +281,7 @@ absl::Status HeaderHandler::FinishTensor() {
   }
   SafetensorsEntry& entry = header_->entries.back();
   CASK_RETURN_IF_ERROR(
-      memory_.Charge(kTensorBytes + entry.name.size() + dims_.size() * sizeof(int64_t) + unknown_.size()));
+      memory_->Charge(kTensorBytes + entry.name.size() + dims_.size() * sizeof(int64_t) + unknown_.size()));
   absl::StatusOr<TensorShape> shape = TensorShape::Create(dims_);
   if (!shape.ok()) return Wrong(absl::StrCat("shape ", ListText(dims_), ": ", shape.status().message()));
   entry.shape = *std::move(shape);

@@ -9,7 +9,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/serialize/safetensors/internal/header.h"
 #include "tensorcask/serialize/safetensors/internal/json_events.h"
 
@@ -22,7 +22,10 @@ class HeaderHandler final : public JsonHandler {
       : data_bytes_(data_bytes),
         options_(options),
         header_(header),
-        memory_(DecodeQuota::ForUnbacked(options.limits, text_bytes)) {}
+        own_memory_(options.limits, /*bytes_per_index_byte=*/1),
+        memory_(options.memory != nullptr ? options.memory : &own_memory_) {
+    memory_->AddIndex(text_bytes);
+  }
 
   absl::Status Null() override;
   absl::Status Bool(bool value) override;
@@ -75,7 +78,8 @@ class HeaderHandler final : public JsonHandler {
   unsigned fields_ = 0;  // bits of the fields that the tensor has
   std::string unknown_;  // not empty: why this version can only list the tensor
   int64_t num_entries_ = 0;
-  DecodeQuota memory_;  // that the entries take
+  ListingBudget own_memory_;
+  ListingBudget* const memory_;  // that the entries take
   absl::InlinedVector<int64_t, 8> dims_;
   absl::InlinedVector<uint64_t, 2> offsets_;
   std::string metadata_key_;

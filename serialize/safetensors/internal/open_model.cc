@@ -15,6 +15,7 @@
 #include "tensorcask/serialize/io/internal/content_hint.h"
 #include "tensorcask/serialize/io/internal/decode_quota.h"
 #include "tensorcask/serialize/io/internal/was_replaced.h"
+#include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/serialize/safetensors/internal/alias_keys.h"
 #include "tensorcask/serialize/safetensors/internal/model_index.h"
 #include "tensorcask/tensor/base/endian.h"
@@ -68,7 +69,9 @@ class ShardOpener {
       : index_(std::move(index)),
         options_(options),
         model_(model),
-        memory_(DecodeQuota::ForUnbacked(options.parse.limits, index_bytes)) {}
+        memory_(DecodeQuota::ForUnbacked(options.parse.limits, index_bytes)) {
+    model->header_bytes = index_bytes;
+  }
 
   absl::Status Run() {
     model_->metadata = std::move(index_.metadata);
@@ -105,6 +108,7 @@ class ShardOpener {
     }
     if (!header.ok()) return ExplainContent(Annotate(header.status(), shard.path), **file, kFormat);
     shard.file = *std::move(file);
+    model_->header_bytes += header->size_bytes;
     for (std::string& note : header->notes) AddNote(absl::StrCat(name, ": ", note), &model_->notes);
     for (const auto& [key, value] : header->metadata) {
       const auto [first, is_new] = model_->metadata.emplace(key, value);
@@ -219,7 +223,10 @@ absl::StatusOr<std::unique_ptr<Model>> OpenIndexedFiles(const ByteSource& file, 
   auto model = std::make_unique<Model>();
   model->path = path;
   model->is_index = true;
-  CASK_RETURN_IF_ERROR(ShardOpener(*std::move(index), size, options, model.get()).Run());
+  ListingBudget memory(options.parse.limits, /*bytes_per_index_byte=*/1);
+  OpenOptions together = options;
+  together.parse.memory = &memory;
+  CASK_RETURN_IF_ERROR(ShardOpener(*std::move(index), size, together, model.get()).Run());
   absl::Status finished = FinishModel(options, model.get());
   if (!finished.ok()) return Annotate(finished, path);
   return model;
@@ -293,6 +300,7 @@ absl::StatusOr<std::unique_ptr<Model>> OpenOneFile(std::shared_ptr<const ByteSou
   model->entries = std::move(header->entries);
   model->metadata = std::move(header->metadata);
   model->notes = std::move(header->notes);
+  model->header_bytes = header->size_bytes;
   absl::Status finished = FinishModel(options, model.get());
   if (!finished.ok()) return Annotate(finished, model->path);
   return model;

@@ -4,6 +4,7 @@
 #define TENSORCASK_SERIALIZE_SAFETENSORS_INTERNAL_OPEN_MODEL_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -41,6 +42,7 @@ struct Model {
   std::vector<SafetensorsEntry> entries;  // as SafetensorsReader::entries
   std::map<std::string, std::string> metadata;
   std::vector<std::string> notes;
+  uint64_t header_bytes = 0;                               // of all headers that could be read, and of the index
   absl::flat_hash_map<absl::string_view, size_t> by_name;  // numbers of entries, whose names these are
 };
 

@@ -389,7 +389,7 @@ TEST(Convert, IntegersStayAndOtherMetadataIsRefused) {
   EXPECT_EQ(plan->file_metadata.at("step"), "c");
   EXPECT_EQ(plan->file_metadata.at("same"), "x");
   for (const ConversionItem& item : plan->items) {
-    EXPECT_EQ(item.to.dtype, item.from->dtype == DType::kInt64 ? DType::kInt64 : DType::kBfloat16);
+    EXPECT_EQ(item.dtype, item.from->dtype == DType::kInt64 ? DType::kInt64 : DType::kBfloat16);
   }
   options.dtypes = {MakeDTypeRule("int:*", DType::kFloat32)};
   options.set_metadata.clear();

@@ -26,11 +26,11 @@ using ::testing::HasSubstr;
 using Code = absl::StatusCode;
 
 std::unique_ptr<ArchiveReader> ArchiveOf(const std::vector<std::string>& names) {
-  std::vector<NamedRecord> tensors;
+  KeptTensors tensors;
   for (const std::string& name : names) {
     NamedRecord record;
     record.entry.name = name;
-    tensors.push_back(std::move(record));
+    tensors.Add(std::move(record));
   }
   return MakeDecodedArchive("records", "made", std::move(tensors), /*has_names=*/true);
 }

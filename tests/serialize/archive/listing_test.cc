@@ -1,0 +1,131 @@
+// The memory of lists: every format charges a budget that readers share, and the tensors of a stream are kept by name.
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tensorcask/serialize/archive/all_formats.h"
+#include "tensorcask/serialize/archive/archive.h"
+#include "tensorcask/serialize/archive/records_format.h"
+#include "tensorcask/serialize/io/byte_stream.h"
+#include "tensorcask/serialize/io/decode_limits.h"
+#include "tensorcask/serialize/io/listing_budget.h"
+#include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/shape.h"
+#include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tests/support/status_matchers.h"
+#include "tensorcask/tests/support/temp_folder.h"
+
+namespace tensorcask {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::StatusIs;
+using testing::TempFolder;
+using Code = absl::StatusCode;
+
+// Tensors with their numbers as elements, in this order.
+absl::Status Save(const std::string& path, const ArchiveFormat& format, const std::vector<std::string>& names,
+                  const std::vector<TensorMetadata>& metadata = {}) {
+  absl::StatusOr<std::unique_ptr<ArchiveWriter>> writer = CreateArchive(path, format, {});
+  if (!writer.ok()) return writer.status();
+  std::vector<ArchiveEntry> entries;
+  for (const std::string& name : names) {
+    entries.emplace_back();
+    entries.back().name = name;
+    entries.back().dtype = DType::kInt32;
+    entries.back().shape = TensorShape({2});
+    EXPECT_OK((*writer)->Declare(entries.back()));
+  }
+  for (size_t i = 0; i < entries.size(); ++i) {
+    Tensor tensor = *Tensor::Zeros(DType::kInt32, TensorShape({2}));
+    tensor.mutable_flat<int32_t>()[0] = static_cast<int32_t>(i);
+    DecodedTensor decoded;
+    decoded.view = tensor;
+    if (i < metadata.size()) decoded.metadata = metadata[i];
+    EXPECT_OK((*writer)->Add(entries[i], decoded));
+  }
+  return (*writer)->Finish();
+}
+
+std::shared_ptr<ListingBudget> BudgetOf(int64_t bytes) {
+  DecodeLimits limits;
+  limits.max_unbacked_bytes = bytes;
+  return std::make_shared<ListingBudget>(limits, /*bytes_per_index_byte=*/0);
+}
+
+// A format that comes later is tested, too: whatever holds many tensors.
+TEST(ListingBudget, IsChargedByEveryFormatAndSharedByReaders) {
+  const AllFormats formats;
+  int tested = 0;
+  for (const ArchiveFormat* const format : formats.list()) {
+    if (!format->traits().many_tensors) continue;
+    SCOPED_TRACE(std::string(format->name()));
+    const TempFolder folder;
+    const std::string path = folder.Path(format->traits().is_prefix ? "m" : absl::StrCat("m", format->extensions()[0]));
+    ASSERT_OK(Save(path, *format, {"a", "b", "c"}));
+    ArchiveReaderOptions options;
+    options.format = std::string(format->name());
+    options.listing = BudgetOf(100);
+    EXPECT_THAT(OpenArchive(path, formats.list(), options),
+                StatusIs(Code::kResourceExhausted, HasSubstr("max_unbacked_bytes")));
+    int64_t enough = 128;
+    for (options.listing = BudgetOf(enough); !OpenArchive(path, formats.list(), options).ok(); enough *= 2) {
+      ASSERT_LT(enough, 1 << 20);
+      options.listing = BudgetOf(2 * enough);
+    }
+    options.listing = BudgetOf(enough);
+    EXPECT_OK(OpenArchive(path, formats.list(), options));
+    EXPECT_THAT(OpenArchive(path, formats.list(), options),
+                StatusIs(Code::kResourceExhausted, HasSubstr("max_unbacked_bytes")));
+    ++tested;
+  }
+  EXPECT_GE(tested, 4);
+}
+
+absl::StatusOr<std::unique_ptr<ArchiveReader>> Stream(const std::string& path, uint64_t max_bytes = UINT64_MAX) {
+  const int file = open(path.c_str(), O_RDONLY);
+  absl::StatusOr<std::unique_ptr<ArchiveReader>> read =
+      ReadRecordStream(MakeDescriptorStream(file, "stream", [] { return true; }), {}, max_bytes);
+  close(file);
+  return read;
+}
+
+TEST(RecordStream, KeepsEachTensorUnderItsName) {
+  const TempFolder folder;
+  const std::string path = folder.Path("m.tfrecord");
+  const std::vector<std::string> names = {"d", "a", "f", "c", "b", "e"};
+  std::vector<TensorMetadata> metadata(names.size());
+  metadata[2].attributes["k"] = "v";
+  ASSERT_OK(Save(path, RecordsArchiveFormat(), names, metadata));
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveReader> reader, Stream(path));
+  ASSERT_EQ(reader->entries().size(), names.size());
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (i > 0) {
+      EXPECT_LT(reader->entries()[i - 1].name, reader->entries()[i].name);
+    }
+    ASSERT_OK_AND_ASSIGN(const DecodedTensor tensor, reader->ReadWithMetadata(names[i]));
+    EXPECT_EQ(tensor.view.data<int32_t>()[0], static_cast<int32_t>(i)) << names[i];
+    EXPECT_EQ(tensor.metadata.attributes.size(), metadata[i].attributes.size()) << names[i];
+  }
+}
+
+TEST(RecordStream, RefusesMoreBytesThanItMayRead) {
+  const TempFolder folder;
+  const std::string path = folder.Path("m.tfrecord");
+  ASSERT_OK(Save(path, RecordsArchiveFormat(), {"a", "b"}));
+  EXPECT_OK(Stream(path, 1000));
+  EXPECT_THAT(Stream(path, 50), StatusIs(Code::kResourceExhausted, HasSubstr("is 50")));
+}
+
+}  // namespace
+}  // namespace tensorcask
