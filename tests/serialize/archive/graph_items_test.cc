@@ -196,7 +196,7 @@ TEST_F(Conversions, TheGraphLosesWhatIsLeftOut) {
 // Without its last variable the graph ends in an empty message, whose length is a NUL byte.
 TEST_F(Conversions, AChangedGraphThatTheTargetCannotHoldIsFoundByThePlan) {
   const std::string model = Model();
-  Write("other", model.substr(0, model.size() - Bytes(98, "x").size()));
+  Write("other", model.substr(0, model.size() - BytesField(98, "x").size()));
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveReader> source, OpenArchive(source_, formats_.list()));
   const ArchiveReader* const sources[] = {source.get()};
   const ArchiveFormat& npz = **FindFormat("npz", formats_.list());

@@ -123,8 +123,12 @@ TEST(RecordStream, RefusesMoreBytesThanItMayRead) {
   const TempFolder folder;
   const std::string path = folder.Path("m.tfrecord");
   ASSERT_OK(Save(path, RecordsArchiveFormat(), {"a", "b"}));
-  EXPECT_OK(Stream(path, 1000));
-  EXPECT_THAT(Stream(path, 50), StatusIs(Code::kResourceExhausted, HasSubstr("is 50")));
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveReader> reader, Stream(path));
+  constexpr uint64_t kFrameBytes = 16;  // of a record, which the limit does not count
+  uint64_t bytes = 0;
+  for (const ArchiveEntry& entry : reader->entries()) bytes += entry.stored_bytes - kFrameBytes;
+  EXPECT_OK(Stream(path, bytes));
+  EXPECT_THAT(Stream(path, bytes - 1), StatusIs(Code::kResourceExhausted, HasSubstr("max_total_bytes")));
 }
 
 }  // namespace
