@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/archive/internal/sliced_blocks.h"
@@ -188,8 +189,9 @@ absl::Status SafetensorsArchiveFormat::CheckEntry(const ArchiveEntry& entry) con
 
 bool SafetensorsArchiveFormat::Recognizes(const ArchiveProbe& probe) const {
   if (probe.file != nullptr) {
+    const bool is_text = absl::StartsWith(absl::StripLeadingAsciiWhitespace(probe.head), "{");
     return safetensors::IsIndexName(safetensors::LastName(probe.path)) ||
-           LookAtContent(probe.head, probe.file->size_bytes()).format == name() ||
+           (is_text && LookAtContent(probe.head, probe.file->size_bytes()).format == name()) ||
            SafetensorsReader::LooksLikeSafetensors(probe.head, probe.file->size_bytes());
   }
   FileInfo file;  // of a model in several files, named as if it were one

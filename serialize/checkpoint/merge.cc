@@ -388,9 +388,8 @@ absl::Status Merger::Publish() {
   CASK_RETURN_IF_ERROR(table.Finish());
 
   if (options_.overwrite) {
-    for (const std::string& path : checkpoint::ReplacedCheckpoint(target_, options_.file_system).removed) {
-      publish.RemoveAfterwards(path);
-    }
+    CASK_ASSIGN_OR_RETURN(const ReplacedFiles replaced, checkpoint::ReplacedCheckpoint(target_, options_.file_system));
+    for (const std::string& path : replaced.removed) publish.RemoveAfterwards(path);
   }
   return publish.Commit();
 }

@@ -113,7 +113,7 @@ class Save {
   // Removes the files of this save now.
   void Abandon();
 
-  ReplacedFiles Replaced() const;
+  absl::StatusOr<ReplacedFiles> Replaced() const;
   const std::vector<std::string>& removed_files() const { return publish_.removed(); }
 
   bool is_in_owner_process() const { return owner_.IsThisProcess(); }
@@ -380,16 +380,15 @@ absl::Status Save::Finish() {
   CASK_RETURN_IF_ERROR(WriteIndex());
 
   if (options_.overwrite) {
-    for (const std::string& path : checkpoint::ReplacedCheckpoint(prefix_, options_.file_system).removed) {
-      publish_.RemoveAfterwards(path);
-    }
+    CASK_ASSIGN_OR_RETURN(const ReplacedFiles replaced, checkpoint::ReplacedCheckpoint(prefix_, options_.file_system));
+    for (const std::string& path : replaced.removed) publish_.RemoveAfterwards(path);
   }
   return publish_.Commit();
 }
 
-ReplacedFiles Save::Replaced() const {
-  if (!options_.overwrite) return {};
-  ReplacedFiles replaced = checkpoint::ReplacedCheckpoint(prefix_, options_.file_system);
+absl::StatusOr<ReplacedFiles> Save::Replaced() const {
+  if (!options_.overwrite) return ReplacedFiles();
+  CASK_ASSIGN_OR_RETURN(ReplacedFiles replaced, checkpoint::ReplacedCheckpoint(prefix_, options_.file_system));
   for (std::string& note : checkpoint::NotesOnStrayFiles(prefix_, options_.num_shards, options_.file_system)) {
     replaced.notes.push_back(std::move(note));
   }

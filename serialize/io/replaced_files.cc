@@ -1,10 +1,12 @@
 #include "tensorcask/serialize/io/replaced_files.h"
 
+#include <cerrno>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/io/internal/retry.h"
+#include "tensorcask/tensor/base/status_macros.h"
 
 namespace tensorcask {
 namespace {
@@ -17,11 +19,18 @@ FileInfo InfoAt(const std::string& path, FileSystem* files) {
 
 }  // namespace
 
-ReplacedFiles ReplacedFileAt(const std::string& path, FileSystem* file_system) {
+absl::StatusOr<bool> HasFileAt(const std::string& path, FileSystem* file_system) {
   FileInfo info;
-  const bool exists = internal::RetryInterrupted([&] { return file_system->Describe(path, &info); }) >= 0;
+  const IoResult found = internal::RetryInterrupted([&] { return file_system->Describe(path, &info); });
+  if (found == -ENOENT || found == -ENOTDIR) return false;
+  if (found < 0) return IoError(found, path, "look for an existing file");
+  return info.type == FileInfo::Type::kRegular;
+}
+
+absl::StatusOr<ReplacedFiles> ReplacedFileAt(const std::string& path, FileSystem* file_system) {
+  CASK_ASSIGN_OR_RETURN(const bool exists, HasFileAt(path, file_system));
   ReplacedFiles replaced;
-  if (exists && info.type == FileInfo::Type::kRegular) replaced.path = path;
+  if (exists) replaced.path = path;
   return replaced;
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/io/file_system.h"
 
@@ -23,8 +24,13 @@ struct ReplacedFiles {
   std::vector<std::string> notes;    // sentences on files that stay
 };
 
+// Whether there is a regular file at `path`.
+// Errors: from errno, if the file system cannot say.
+absl::StatusOr<bool> HasFileAt(const std::string& path, FileSystem* file_system);
+
 // {path} if there is a regular file at `path`.
-ReplacedFiles ReplacedFileAt(const std::string& path, FileSystem* file_system);
+// Errors: as HasFileAt.
+absl::StatusOr<ReplacedFiles> ReplacedFileAt(const std::string& path, FileSystem* file_system);
 
 // Each element of `sources` has the paths of the files of one archive that the call reads, first the file that lists
 // the others. Files are compared by FileId, so other paths to a file, through links and "..", count.

@@ -67,8 +67,8 @@ absl::StatusOr<int> ChooseNumShards(const std::string& prefix, int wanted, FileS
                    " to ", kMaxShards, "; save with fewer shards, or remove it first"));
 }
 
-ReplacedFiles ReplacedCheckpoint(const std::string& prefix, FileSystem* file_system) {
-  ReplacedFiles replaced = ReplacedFileAt(IndexPath(prefix), file_system);
+absl::StatusOr<ReplacedFiles> ReplacedCheckpoint(const std::string& prefix, FileSystem* file_system) {
+  CASK_ASSIGN_OR_RETURN(ReplacedFiles replaced, ReplacedFileAt(IndexPath(prefix), file_system));
   if (replaced.path.empty()) return replaced;
   const absl::StatusOr<int> num_shards = NumShardsOf(prefix, file_system);
   if (!num_shards.ok()) {
@@ -79,7 +79,8 @@ ReplacedFiles ReplacedCheckpoint(const std::string& prefix, FileSystem* file_sys
   }
   for (int shard = 0; shard < *num_shards; ++shard) {
     std::string path = DataPath(prefix, shard, *num_shards);
-    if (!ReplacedFileAt(path, file_system).path.empty()) replaced.removed.push_back(std::move(path));
+    CASK_ASSIGN_OR_RETURN(const bool exists, HasFileAt(path, file_system));
+    if (exists) replaced.removed.push_back(std::move(path));
   }
   return replaced;
 }
@@ -90,7 +91,7 @@ std::vector<std::string> NotesOnStrayFiles(const std::string& prefix, int num_sh
   if (!chosen.ok()) return notes;  // the save fails
   for (int shard = 0; shard < *chosen; ++shard) {
     const std::string path = DataPath(prefix, shard, *chosen);
-    if (ReplacedFileAt(path, file_system).path.empty()) continue;
+    if (!HasFileAt(path, file_system).value_or(false)) continue;
     notes.push_back(absl::StrCat(path, ": no index counts this data file, and the new one replaces it"));
   }
   return notes;

@@ -20,7 +20,8 @@ absl::StatusOr<int> ChooseNumShards(const std::string& prefix, int wanted, FileS
 
 // What a save that overwrites the checkpoint at `prefix` replaces: the index and the data files that it counts. Other
 // files called PREFIX.data-SSSSS-of-NNNNN stay, and so do all if the index cannot be read.
-ReplacedFiles ReplacedCheckpoint(const std::string& prefix, FileSystem* file_system);
+// Errors: as HasFileAt.
+absl::StatusOr<ReplacedFiles> ReplacedCheckpoint(const std::string& prefix, FileSystem* file_system);
 
 // Notes on data files that no index counts, and that a save of `num_shards` data files replaces, since it needs their
 // names (FORMAT.md section 6).

@@ -15,6 +15,7 @@
 #include "tensorcask/serialize/safetensors/internal/model_index.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/ref_counted.h"
+#include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/buffer.h"
 
 namespace tensorcask::safetensors {
@@ -101,9 +102,8 @@ absl::StatusOr<ReplacedFiles> FindReplacedModel(const std::string& path, NewMode
   open.read.file_system = files;
   open.max_header_bytes = 100'000'000;
   const std::string index_path = absl::StrCat(path, kIndexEnding);
-  const auto exists = [&](const std::string& at) { return !ReplacedFileAt(at, files).path.empty(); };
-  const bool has_file = exists(path);
-  const bool has_index = exists(index_path);
+  CASK_ASSIGN_OR_RETURN(const bool has_file, HasFileAt(path, files));
+  CASK_ASSIGN_OR_RETURN(const bool has_index, HasFileAt(index_path, files));
   ReplacedFiles replaced;
   const bool by_index = kind != NewModel::kOneFile;
   if (by_index ? has_index : has_file) replaced.path = by_index ? index_path : path;
@@ -134,7 +134,9 @@ absl::StatusOr<ReplacedFiles> FindReplacedModel(const std::string& path, NewMode
   const OtherIndexes others(index_path, open);
   for (const std::string& name : names) {
     const std::string file = absl::StrCat(FolderOf(path), "/", name);
-    if (name == LastName(path) || !exists(file)) continue;
+    if (name == LastName(path)) continue;
+    CASK_ASSIGN_OR_RETURN(const bool exists, HasFileAt(file, files));
+    if (!exists) continue;
     const std::string reason =
         absl::EndsWith(name, kEnding) ? others.WhyNeeded(name) : "it is not called *.safetensors";
     if (reason.empty()) {

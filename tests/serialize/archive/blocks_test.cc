@@ -126,7 +126,7 @@ class Blocks : public ::testing::Test {
     CASK_ASSIGN_OR_RETURN(const ConversionPlan plan, PlanConversion(sources, Format(format), options));
     EXPECT_TRUE(source->CanReadInBlocks(**source->Find(kName)));
     CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveWriter> writer, CreateArchive(to, Format(format)));
-    EXPECT_TRUE(writer->TakesSlices(plan.items[0].to));
+    EXPECT_TRUE(writer->TakesSlices(plan.items[0].to()));
     return RunConversion(plan, options, writer.get()).status();
   }
 

@@ -47,8 +47,8 @@ TEST_P(SafetensorsRejects, WithCodeAndMessage) {
 }
 
 const RejectCase kBadLengths[] = {
-    {"Empty", "", "has 0 bytes"},
-    {"SevenBytes", std::string(7, '\0'), "has 7 bytes"},
+    {"Empty", "", "this is an empty file"},
+    {"SevenBytes", std::string(7, '\0'), "this is a file of zeros"},
     {"NoHeader", LengthOnly(0), "does not begin with '{'"},
     {"PastTheEnd", LengthOnly(3), "the header's length is 3; the file has 2 bytes"},
     {"OverTheCap", LengthOnly(100'000'001), "the header's length is 100000001"},

@@ -436,7 +436,7 @@ TEST_F(ShardedModel, WhatDoesNotFitTogetherIsRefused) {
   rejects(R"({"weight_map":[]})", Code::kDataLoss, "weight_map is an array");
   rejects(R"({"metadata":{}})", Code::kDataLoss, "no weight_map");
   rejects("[]", Code::kDataLoss, "must be an object");
-  rejects("", Code::kDataLoss, "ends too early");
+  rejects("", Code::kDataLoss, "this is an empty file");
   options_.limits.max_unbacked_bytes = 50;
   rejects(R"({"weight_map":{"a":"m-1.safetensors"}})", Code::kResourceExhausted, "max_unbacked_bytes");
   options_.max_header_bytes = 3;

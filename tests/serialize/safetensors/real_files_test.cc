@@ -62,6 +62,14 @@ TEST(SafetensorsFiles, GiveWhatIsKnownOfThem) {
   for (const auto& [file, facts] : expected.items()) {
     SCOPED_TRACE(file);
     const std::string path = folder + "/" + file;
+    if (file == "bad_gen_unknown_dtype.safetensors") {  // only that tensor cannot be read
+      ASSERT_OK_AND_ASSIGN(const SafetensorsReader reader, SafetensorsReader::Open(path));
+      ASSERT_EQ(reader.entries().size(), 1u);
+      EXPECT_THAT(reader.Read(reader.entries()[0].name),
+                  StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("dtype")));
+      ++refused;
+      continue;
+    }
     if (facts["expect"] == "reject") {
       EXPECT_THAT(SafetensorsReader::Open(path), StatusIs(absl::StatusCode::kDataLoss, HasSubstr(file)));
       ++refused;
