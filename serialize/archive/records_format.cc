@@ -334,8 +334,10 @@ class RecordsWriter final : public ArchiveWriter {
   }
 
   absl::Status Declare(const ArchiveEntry& /*entry*/) override {
-    is_declared_ = true;
-    return absl::OkStatus();
+    return UnlessFailed([&] {
+      is_declared_ = true;
+      return absl::OkStatus();
+    });
   }
   absl::StatusOr<ReplacedFiles> Start() override {
     if (!is_declared_ && sink_->position() == 0) return NoTensor();

@@ -136,7 +136,9 @@ ContentHint LookForOwnFormat(absl::string_view head) {
   if (MaskCrc32c(Crc32c(head.substr(0, kLengthBytes))) == LoadLittleEndian<uint32_t>(head.data() + kLengthBytes)) {
     return {"records", "a file of records"};
   }
-  if (length < kMaxHeaderBytes && absl::StartsWith(TextStart(head.substr(kLengthBytes)), "{\"")) {
+  const absl::string_view header = head.substr(kLengthBytes);
+  const bool has_key = absl::StrContains(header, "\"dtype\"") || absl::StrContains(header, "\"__metadata__\"");
+  if (length < kMaxHeaderBytes && has_key && absl::StartsWith(TextStart(header), "{\"")) {
     return {"safetensors", "a safetensors file"};
   }
   return {};
