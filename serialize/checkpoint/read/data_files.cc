@@ -82,7 +82,10 @@ absl::StatusOr<std::shared_ptr<const ByteSource>> DataFiles::FileOf(const Checkp
     const absl::Status cut =
         absl::DataLossError(absl::StrCat(file->name(), ": has ", file->size_bytes(), " bytes; ", entry.stored_bytes,
                                          " at ", entry.offset, " are wanted (an incomplete download?)"));
-    return ExplainContent(cut, *file, "checkpoint");
+    // Elements often begin with zeros; what another program left in place of them does not.
+    char first = 0;
+    const bool is_zero = file->ReadAt(0, absl::MakeSpan(&first, 1)).ok() && first == 0;
+    return is_zero ? cut : ExplainContent(cut, *file, "checkpoint");
   }
   return file;
 }
