@@ -17,9 +17,9 @@ struct ModelCase {
   bool sync = true;
 };
 
-// The promises: whoever opens the model finds the old one or the new one, bit by bit; each index that is there belongs
-// to a whole model; after the save has returned OK the model is the new one, and no file of the old one is left. Saving
-// again works.
+// The promises: a reader that opens the model gets the old one or the new one, bit by bit; each index that is there
+// belongs to a whole model; after the save has returned OK the model is the new one, and no file of the old one is
+// left. Saving again works.
 std::unique_ptr<Scenario> MakeModelScenario(const ModelCase& model);
 
 Scenarios AllModelScenarios();

@@ -166,7 +166,7 @@ class SaveScenario final : public Scenario {
     const auto [temporary, standing] = CountFiles(kFolder, files);
     if (temporary > 0) return absl::InternalError("saved again, and temporary files of the killed save are left");
     const bool extra_is_right = extra == 0 || (extra == 1 && options.overwrite);
-    // What no index listed is nobody's to remove.
+    // A save does not remove files that no index listed.
     const std::set<std::string> still_unlisted = UnlistedFiles(files);
     const bool left_is_right =
         std::includes(unlisted.begin(), unlisted.end(), still_unlisted.begin(), still_unlisted.end());

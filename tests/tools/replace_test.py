@@ -242,7 +242,7 @@ class Kills(Models):
                 found = self.tensors(target)
                 self.assertIn(found, versions)
                 seen.add(versions.index(found))
-                if os.path.exists(index):  # whoever takes the index finds a whole model, too
+                if os.path.exists(index):  # a reader of the index finds a whole model, too
                     self.assertIn(self.tensors(index), versions)
                 if done.returncode == 0:
                     break

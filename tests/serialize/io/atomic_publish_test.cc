@@ -112,7 +112,7 @@ TEST(AtomicPublishTest, EveryFolderIsSynced) {
                                  "Rename /c/index~ -> /c/index", "SyncFolder /c"));
 }
 
-// An old set of files with another switch: whoever begins with it finds all of it, or nothing.
+// An old set of files with another switch: a reader that opens that switch finds all of the set, or no switch.
 TEST(AtomicPublishTest, OldFilesAreRemovedAfterTheSwitchAndTheOldSwitchBeforeTheOthers) {
   MemoryFileSystem memory;
   PutAll(&memory, {{"old.index", "i"}, {"old-0", "0"}, {"old-1", "1"}, {"m.data-1", "stays"}});
