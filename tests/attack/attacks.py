@@ -14,7 +14,7 @@ import time
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tools"))
 import liar  # noqa: E402
 from liar import HELLO  # noqa: E402
-from tool_testing import TOOL, Scratch, leb128, sanitized  # noqa: E402
+from tool_testing import TOOL, Scratch, is_listened_to, leb128, sanitized  # noqa: E402
 
 WAIT_SECONDS = 10 if sanitized() else 1  # for an honest client, under attack
 LARGE_BYTES = 8 << 20
@@ -80,8 +80,7 @@ class Attack(Scratch):
                 if arguments[0] == "serve":
                     probe.connect(self.sock)
                     return process
-            if arguments[0] != "serve" and os.path.exists(self.sock):
-                time.sleep(0.05)
+            if arguments[0] != "serve" and is_listened_to(self.sock):
                 return process
             self.assertIsNone(process.poll(), "it did not start")
             self.assertLess(time.monotonic(), until)

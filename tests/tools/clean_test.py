@@ -27,8 +27,7 @@ class Cleaning(Scratch):
         return sorted(os.listdir(self.folder))
 
     def writer(self, name="copy"):
-        """A `save` that has its temporary files and waits for input."""
-        before = set(self.names())
+        """A `save` that has both of its temporary files, data and index, and waits for input."""
         process = subprocess.Popen([TOOL, "save", self.path(name)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE)
         self.addCleanup(process.wait, 60)
@@ -36,7 +35,8 @@ class Cleaning(Scratch):
         for stream in (process.stdin, process.stdout, process.stderr):
             self.addCleanup(stream.close)
         deadline = time.monotonic() + 60
-        while not any(".tmp-" in name for name in set(self.names()) - before):
+        while not all(any(file.startswith(f"{name}.{part}") and ".tmp-" in file for file in self.names())
+                      for part in ("data", "index")):
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.01)
         return process

@@ -22,17 +22,12 @@ from tool_testing import (  # noqa: E402
     TRACED,
     Scratch,
     emulated,
+    is_listened_to,
     leb128,
     run,
     sanitized,
     with_strace,
 )
-
-
-def is_listened_to(path):
-    with open("/proc/net/unix", encoding="utf-8") as sockets:
-        rows = [line.split() for line in sockets]
-    return any(row[-1] == path and row[3] == "00010000" for row in rows)
 
 
 def tensor_frame(sequence, name):

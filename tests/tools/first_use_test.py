@@ -14,7 +14,7 @@ import termios
 
 sys.path[:0] = (os.path.join(os.path.dirname(os.path.abspath(__file__)), folder) for folder in (".", "../support"))
 import case_report  # noqa: E402
-from tool_testing import TOOL, Archives, floats, masked_crc32c, run  # noqa: E402
+from tool_testing import TOOL, Archives, floats, is_listened_to, masked_crc32c, run  # noqa: E402
 
 
 class FormatsByName(Archives):
@@ -120,7 +120,7 @@ class NothingMatched(Archives):
 
     def test_send(self):
         with subprocess.Popen([TOOL, "recv", self.path("x"), "--unix", self.path("sock")], stdout=subprocess.DEVNULL) as recv:
-            while not os.path.exists(self.path("sock")):
+            while not is_listened_to(self.path("sock")):
                 time.sleep(0.01)
             done = run("send", self.model(), "--exclude", "*nope*", "--unix", self.path("sock"))
             self.assertEqual((done.returncode, done.stderr), (0, "tensorcask send: --exclude *nope* matches no tensor\n"))

@@ -13,7 +13,7 @@ import zipfile
 
 sys.path[:0] = (os.path.join(os.path.dirname(os.path.abspath(__file__)), folder) for folder in (".", "../support"))
 import case_report  # noqa: E402
-from tool_testing import DATA, TOOL, Archives, floats, read, run  # noqa: E402
+from tool_testing import DATA, TOOL, Archives, floats, is_listened_to, read, run  # noqa: E402
 
 
 def zip_start(member):
@@ -365,7 +365,7 @@ class Sizes(Base):
         out = []
         thread = threading.Thread(target=lambda: out.append(run("recv", self.path("r"), "--unix", self.path("sock")).stdout))
         thread.start()
-        while not os.path.exists(self.path("sock")):
+        while not is_listened_to(self.path("sock")):
             time.sleep(0.01)
         self.good("send", prefix, "--unix", self.path("sock"))
         thread.join()

@@ -16,7 +16,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from tool_testing import TOOL, leb128, run  # noqa: E402
+from tool_testing import TOOL, is_listened_to, leb128, run  # noqa: E402
 
 CLIENTS = 16
 SIZES = (1, 1000, 4096, 70_000, 300_000, 1 << 20, 3_000_000, 8 << 20)  # bytes of each tensor
@@ -108,7 +108,7 @@ def load(seconds):
         with subprocess.Popen([TOOL, "serve", prefix, "--unix", sock], stdin=subprocess.DEVNULL,
                               stdout=subprocess.DEVNULL) as server:
             try:
-                while not os.path.exists(sock):
+                while not is_listened_to(sock):
                     if server.poll() is not None:
                         raise AssertionError("the server did not start")
                     time.sleep(0.01)

@@ -46,6 +46,13 @@ def run(*arguments, **options):
     )
 
 
+def is_listened_to(path):
+    """True if a process accepts connections to this Unix socket: its file is there before that."""
+    with open("/proc/net/unix", encoding="utf-8") as sockets:
+        rows = [line.split() for line in sockets]
+    return any(row[-1] == path and row[3] == "00010000" for row in rows)
+
+
 def masked_crc32c(data):
     crc = 0xFFFFFFFF
     for byte in data:
