@@ -125,17 +125,21 @@ bool IsVersionOne(const CheckpointReader& reader) {
   return reader.num_shards() == 1 && reader.DataPath(0) == reader.prefix();
 }
 
-// Which data files are missing.
+// Which data files are missing, or are no files.
 class MissingFiles {
  public:
   explicit MissingFiles(const CheckpointReader& reader) : reader_(reader) {}
 
-  // DataLoss if the data file is missing.
+  // DataLoss if the data file is one of them.
   const absl::Status& Check(int shard) {
     const auto [found, is_new] = files_.try_emplace(shard);
-    const std::string path = is_new ? reader_.DataPath(shard) : "";
-    if (is_new && !IsFile(path)) {
-      found->second = absl::DataLossError(absl::StrCat(path, ": is missing; the index names ", reader_.num_shards(),
+    if (!is_new) return found->second;
+    const std::string path = reader_.DataPath(shard);
+    FileInfo file;
+    const bool exists = FileSystem::Posix()->Describe(path, &file) == 0;
+    if (!exists || file.type != FileInfo::Type::kRegular) {
+      found->second = absl::DataLossError(absl::StrCat(path, exists ? ": is not a regular file" : ": is missing",
+                                                       "; the index names ", reader_.num_shards(),
                                                        reader_.num_shards() == 1 ? " data file" : " data files"));
     }
     return found->second;

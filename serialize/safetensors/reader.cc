@@ -333,7 +333,9 @@ absl::StatusOr<SafetensorsCensus> SafetensorsReader::VerifyAll(
     absl::FunctionRef<void(const SafetensorsDamage&)> report) const {
   SafetensorsCensus census;
   for (const safetensors::Shard& shard : impl_->model().shards) {
-    if (!shard.status.ok()) report({"", shard.path, 0, shard.status});
+    for (const absl::Status& status : {shard.status, shard.unlisted}) {
+      if (!status.ok()) report({"", shard.path, 0, status});
+    }
   }
   for (size_t number = 0; number < entries().size(); ++number) {
     const SafetensorsEntry& entry = impl_->entry(number);

@@ -8,10 +8,11 @@
 // Open reads the whole header, which lists all tensors, and checks every rule of the format (FORMAT.md section 5): a
 // file with a hole, an overlap, a duplicate name or a byte too many is DataLoss. What concerns one tensor (a dtype that
 // this version does not know) or one file of a model (it is missing or damaged) hides only those tensors: they are
-// listed, and SafetensorsEntry::read_status says why they cannot be read. Tensors are read when a caller asks for them.
-// Where the file has checksums of its tensors (FORMAT.md section 4; this library's writer stores them, other programs
-// ignore them) the reader verifies the checksum of a tensor the first time it reads or maps the tensor. An error names
-// file, tensor and offset; no file can crash the reader or make it allocate more than the file justifies.
+// listed, and SafetensorsEntry::read_status says why they cannot be read. A tensor of a file that the index of the
+// model does not list there is read like the others, and noted. Tensors are read when a caller asks for them. Where the
+// file has checksums of its tensors (FORMAT.md section 4; this library's writer stores them, other programs ignore
+// them) the reader verifies the checksum of a tensor the first time it reads or maps the tensor. An error names file,
+// tensor and offset; no file can crash the reader or make it allocate more than the file justifies.
 //
 // Memory of an open reader: about 200 bytes and the name for each tensor, 130 bytes and the texts for each entry of the
 // metadata. In practice that is 2 to 3 times the bytes of the headers. DecodeLimits::max_unbacked_bytes (64 MiB) limits
@@ -60,14 +61,16 @@ struct SafetensorsReaderOptions {
   bool restore_aliases = true;
   // Accepts deviations from the format that occur in existing files and whose meaning is clear: bytes behind the data,
   // bytes between tensors, whitespace before the header, NUL bytes behind it, metadata that is not text, bool elements
-  // other than 0 and 1 (read as true), and a model whose files hold tensors that its index does not list. notes() lists
-  // the deviations. Duplicates, overlaps and wrong sizes are always refused.
+  // other than 0 and 1 (read as true). notes() lists the deviations. Duplicates, overlaps and wrong sizes are always
+  // refused.
   bool lenient = false;
 };
 
 // One thing found wrong by SafetensorsReader::VerifyAll.
 struct SafetensorsDamage {
-  std::string tensor;  // "": a file of the model is missing or damaged, with all its tensors
+  // "": a file of the model is missing or damaged, with all its tensors, or has tensors that the index does not list
+  // there.
+  std::string tensor;
   std::string file;
   uint64_t offset = 0;
   absl::Status status;  // a sentence with all of the above
@@ -119,7 +122,7 @@ class SafetensorsReader {
   uint64_t header_bytes() const;  // of all headers that could be read, and of the index
   // Sentences about unusual but harmless things, at most 100: deviations that `lenient` accepted; checksums that are
   // not verified, because another program rewrote the file and kept its metadata; a wrong total_size in an index;
-  // unknown fields.
+  // tensors that it does not list; unknown fields.
   const std::vector<std::string>& notes() const;
 
   // The tensor, row-major, in a new buffer.
@@ -157,7 +160,7 @@ class SafetensorsReader {
 
   // Reads all bytes of all tensors, whatever the options say, and calls report(damage) for each tensor whose checksum
   // is wrong, or whose bools are neither 0 nor 1, in the order of entries(), after one for each file of the model that
-  // is missing or damaged. (Open has checked the structure.)
+  // is missing or damaged, or has tensors that the index does not list. (Open has checked the structure.)
   // Errors: only what prevents it from checking (permissions, for example, or no memory).
   absl::StatusOr<SafetensorsCensus> VerifyAll(absl::FunctionRef<void(const SafetensorsDamage&)> report) const;
 

@@ -69,8 +69,9 @@ absl::StatusOr<std::shared_ptr<const ByteSource>> DataFiles::FileOf(const Checkp
       return absl::AbortedError(
           absl::StrCat(Path(entry.shard), ": the checkpoint was replaced or removed while it was read; open it again"));
     }
-    // A file that the index names is missing. NotFound would mean "no such tensor" to the caller.
-    if (absl::IsNotFound(opened.status())) {
+    // A file that the index names is missing, or is a folder. NotFound would mean "no such tensor" to the caller, and
+    // FailedPrecondition that a base is missing.
+    if (absl::IsNotFound(opened.status()) || absl::IsFailedPrecondition(opened.status())) {
       return absl::DataLossError(absl::StrCat(opened.status().message(), ", though the index names it"));
     }
     CASK_RETURN_IF_ERROR(opened.status());

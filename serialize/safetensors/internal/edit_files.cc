@@ -59,6 +59,7 @@ struct EditedFile {
   std::vector<size_t> kept;  // numbers of the entries in `header` that are not removed
   uint64_t kept_bytes = 0;   // of their elements
   bool is_dropped = false;   // the new model does not have this file
+  bool is_unread = false;    // missing or damaged: it stays as it is
   std::string text;          // the new header, with its length; empty: the file does not change or is dropped
   std::string path;          // new
 };
@@ -133,8 +134,13 @@ absl::Status Editor::Open(const std::string& path) {
     if (!entry.alias_of.empty()) aliases_[entry.name] = entry.alias_of;
   }
   for (const Shard& shard : model_->shards) {
-    CASK_RETURN_IF_ERROR(shard.status);
     EditedFile file;
+    file.path = shard.path;
+    if (!shard.status.ok()) {
+      file.is_unread = true;
+      files_.push_back(std::move(file));
+      continue;
+    }
     absl::StatusOr<Header> header = ReadHeader(*shard.file, open_);
     if (!header.ok()) return Annotate(header.status(), shard.path);
     file.header = *std::move(header);
@@ -142,7 +148,6 @@ absl::Status Editor::Open(const std::string& path) {
     CASK_RETURN_IF_ERROR(shard.file->ReadAt(0, absl::MakeSpan(prefix)));
     file.data_start = kPrefixBytes + LoadLittleEndian<uint64_t>(prefix.data());
     file.has_checksums = !file.header.entries.empty() && file.header.entries[0].checksum.has_value();
-    file.path = shard.path;
     for (size_t i = 0; i < file.header.entries.size(); ++i) {
       const SafetensorsEntry& entry = file.header.entries[i];
       if (IsRemoved(entry.name)) continue;
@@ -164,6 +169,11 @@ absl::Status Editor::Open(const std::string& path) {
 
 absl::Status Editor::CheckEdits() const {
   CASK_RETURN_IF_ERROR(CheckRemovals());
+  for (const SafetensorsEntry& entry : model_->entries) {
+    const bool is_edited = IsRemoved(entry.name) || edits_.renames.count(entry.name) != 0;
+    if (!is_edited || !files_[static_cast<size_t>(entry.shard)].is_unread) continue;
+    return Annotate(entry.read_status, absl::StrCat(model_->path, ": tensor ", Quoted(entry.name)));
+  }
   if (is_model_ && (!edits_.set_metadata.empty() || !edits_.unset_metadata.empty())) {
     return Refuse("is a model in several files, each with its own metadata: edit one of the files");
   }
@@ -399,6 +409,7 @@ absl::Status Editor::MakeIndex() {
   old_index_text_ = std::string(text);
   std::map<std::string, std::string> files;
   uint64_t total_size = 0;
+  uint64_t removed_size = 0;
   for (const SafetensorsEntry& entry : model_->entries) {
     if (!entry.alias_of.empty()) {
       const auto noted = index->metadata.find(entry.name);
@@ -408,16 +419,22 @@ absl::Status Editor::MakeIndex() {
     }
     const auto shard = static_cast<size_t>(entry.shard);
     const auto listed = index->files.find(entry.name);
-    if (listed == index->files.end() || listed->second != LastName(model_->shards[shard].path)) {
+    const bool is_listed = listed != index->files.end() && listed->second == LastName(model_->shards[shard].path);
+    if (!is_listed && model_->shards[shard].unlisted.ok()) {
       return absl::AbortedError(absl::StrCat(model_->path, ": changed while it was read"));
     }
-    if (IsRemoved(entry.name)) continue;
+    if (IsRemoved(entry.name)) {
+      removed_size += entry.stored_bytes;
+      continue;
+    }
     files[NewName(entry.name)] = std::string(LastName(files_[shard].path));
     total_size += entry.stored_bytes;
   }
   absl::StatusOr<std::string> rewritten = ReplaceWeightMap(text, files);
   if (!rewritten.ok()) return Annotate(rewritten.status(), model_->path);
   if (index->total_size.has_value() && !edits_.removed.empty()) {
+    const bool has_unread = std::any_of(files_.begin(), files_.end(), [](const EditedFile& f) { return f.is_unread; });
+    if (has_unread) total_size = *index->total_size - std::min(*index->total_size, removed_size);
     rewritten = ReplaceTotalSize(*rewritten, total_size);
     if (!rewritten.ok()) return Annotate(rewritten.status(), model_->path);
   }
@@ -491,7 +508,9 @@ absl::Status Editor::WriteFiles() {
   publish_options.only_switch = is_model_;
   AtomicPublish publish(publish_options);
   publish.KeepPermissionsOf(model_->path);
-  for (const auto& shard : model_->shards) publish.KeepPermissionsOf(shard.path);
+  for (const Shard& shard : model_->shards) {
+    if (shard.status.ok()) publish.KeepPermissionsOf(shard.path);
+  }
   uint64_t copied = 0;
   for (size_t i = 0; i < files_.size(); ++i) {
     const EditedFile& file = files_[i];

@@ -78,6 +78,7 @@ class ShardOpener {
     model_->notes = std::move(index_.notes);
     for (const auto& [tensor, file] : index_.files) tensors_[file].push_back(tensor);
     for (const auto& [name, tensors] : tensors_) CASK_RETURN_IF_ERROR(Open(name));
+    if (!unlisted_.empty()) SettleUnlisted();
     const bool has_all_files =
         std::all_of(model_->shards.begin(), model_->shards.end(), [](const Shard& shard) { return shard.status.ok(); });
     if (!missing_.empty()) NoteMissing();
@@ -99,12 +100,15 @@ class ShardOpener {
       shard.status = absl::DataLossError(absl::StrCat(shard.path, ": is missing; ", model_->path, " lists it"));
       return AddUnreadable(std::move(shard), name);
     }
+    if (absl::IsFailedPrecondition(file.status())) {  // a folder, for example
+      shard.status = absl::DataLossError(file.status().message());
+      return AddDamaged(std::move(shard), name);
+    }
     CASK_RETURN_IF_ERROR(file.status());
     absl::StatusOr<Header> header = ReadHeader(**file, options_);
     if (absl::IsDataLoss(header.status()) && !IsProcessError(header.status())) {
       shard.status = ExplainContent(Annotate(header.status(), shard.path), **file, kFormat);
-      AddNote(absl::StrCat("a file is damaged: ", shard.status.message()), &model_->notes);
-      return AddUnreadable(std::move(shard), name);
+      return AddDamaged(std::move(shard), name);
     }
     if (!header.ok()) return ExplainContent(Annotate(header.status(), shard.path), **file, kFormat);
     shard.file = *std::move(file);
@@ -118,10 +122,15 @@ class ShardOpener {
               &model_->notes);
     }
     const size_t first_entry = model_->entries.size();
-    for (SafetensorsEntry& entry : header->entries) CASK_RETURN_IF_ERROR(Add(name, shard.path, &entry));
+    for (SafetensorsEntry& entry : header->entries) CASK_RETURN_IF_ERROR(Add(name, &entry));
     CASK_RETURN_IF_ERROR(AddAbsent(name, shard.path, first_entry));
     model_->shards.push_back(std::move(shard));
     return absl::OkStatus();
+  }
+
+  absl::Status AddDamaged(Shard shard, const std::string& name) {
+    AddNote(absl::StrCat("a file is damaged: ", shard.status.message()), &model_->notes);
+    return AddUnreadable(std::move(shard), name);
   }
 
   // Lists the tensors of a file that cannot be read.
@@ -134,7 +143,8 @@ class ShardOpener {
   // Lists the tensors that the index expects in this file and that it does not have. Its own begin at entry `first`.
   absl::Status AddAbsent(const std::string& name, const std::string& path, size_t first) {
     const std::vector<std::string>& listed = tensors_.at(name);
-    if (model_->entries.size() - first >= listed.size()) return absl::OkStatus();  // FinishModel finds duplicates
+    const auto num_unlisted = unlisted_.end() - std::lower_bound(unlisted_.begin(), unlisted_.end(), first);
+    if (model_->entries.size() - first - static_cast<size_t>(num_unlisted) == listed.size()) return absl::OkStatus();
     std::set<std::string> found;
     for (size_t i = first; i < model_->entries.size(); ++i) found.insert(model_->entries[i].name);
     const absl::Status status =
@@ -166,26 +176,82 @@ class ShardOpener {
             &model_->notes);
   }
 
-  absl::Status Add(const std::string& name, const std::string& path, SafetensorsEntry* entry) {
-    const auto listed = index_.files.find(entry->name);
-    if (listed == index_.files.end() || listed->second != name) {
-      const std::string what =
-          absl::StrCat("tensor ", Quoted(entry->name), " is in this file; the index ",
-                       listed == index_.files.end() ? std::string("does not list it")
-                                                    : absl::StrCat("says that it is in ", Quoted(listed->second)));
-      if (!options_.parse.lenient)
-        return absl::DataLossError(absl::StrCat(path, ": ", what, " (lenient leaves it out)"));
-      AddNote(absl::StrCat(name, ": ", what), &model_->notes);
-      return absl::OkStatus();
-    }
+  absl::Status Add(const std::string& name, SafetensorsEntry* entry) {
     if (static_cast<int64_t>(model_->entries.size()) >= options_.parse.limits.max_entries) {
       return PastLimit(absl::StrCat(model_->path, ": has more tensors"), "max_entries",
                        options_.parse.limits.max_entries);
     }
-    total_bytes_ += entry->stored_bytes;
+    const auto listed = index_.files.find(entry->name);
+    if (listed != index_.files.end() && listed->second == name) {
+      total_bytes_ += entry->stored_bytes;
+    } else {
+      unlisted_.push_back(model_->entries.size());
+    }
     entry->shard = static_cast<int>(model_->shards.size());
     model_->entries.push_back(std::move(*entry));
     return absl::OkStatus();
+  }
+
+  // Decides which tensors that the index does not list where they are belong to the model: those whose name no tensor
+  // in its listed place has, and no unlisted one before.
+  void SettleUnlisted() {
+    std::vector<SafetensorsEntry>& entries = model_->entries;
+    absl::flat_hash_map<absl::string_view, size_t> chosen;  // the entry of each of their names
+    for (const size_t number : unlisted_) chosen.emplace(entries[number].name, number);
+    std::vector<bool> is_left_out(entries.size());
+    auto next = unlisted_.begin();
+    for (size_t i = 0; i < entries.size(); ++i) {
+      if (next != unlisted_.end() && *next == i) {
+        ++next;
+        continue;
+      }
+      const auto same = chosen.find(entries[i].name);
+      if (same == chosen.end()) continue;
+      const bool is_absent = !entries[i].read_status.ok() && IsReadable(entries[i].shard) &&
+                             absl::IsDataLoss(entries[i].read_status);  // from where the index says that it is
+      if (is_absent) {
+        is_left_out[i] = true;
+      } else {
+        same->second = i;
+      }
+    }
+    for (const size_t number : unlisted_) is_left_out[number] = chosen.at(entries[number].name) != number;
+    NoteUnlisted(is_left_out);
+    chosen.clear();
+    size_t kept = 0;
+    for (size_t i = 0; i < entries.size(); ++i) {
+      if (is_left_out[i]) continue;
+      if (kept != i) entries[kept] = std::move(entries[i]);
+      ++kept;
+    }
+    entries.resize(kept);
+  }
+
+  bool IsReadable(int shard) const { return model_->shards[static_cast<size_t>(shard)].status.ok(); }
+
+  // One sentence for each file that has such tensors.
+  void NoteUnlisted(const std::vector<bool>& is_left_out) {
+    for (auto first = unlisted_.begin(); first != unlisted_.end();) {
+      const int number = model_->entries[*first].shard;
+      const auto last =
+          std::find_if(first, unlisted_.end(), [&](size_t i) { return model_->entries[i].shard != number; });
+      const auto left_out = std::count_if(first, last, [&](size_t i) { return is_left_out[i]; });
+      const auto count = last - first;
+      Shard& shard = model_->shards[static_cast<size_t>(number)];
+      shard.unlisted = absl::DataLossError(absl::StrCat(
+          shard.path, ": has ", count, count == 1 ? " tensor" : " tensors", " that ", model_->path,
+          " does not list there: ", count == 1 ? "" : "the first is ", Quoted(model_->entries[*first].name)));
+      if (left_out > 0) {
+        const size_t example = *std::find_if(first, last, [&](size_t i) { return is_left_out[i]; });
+        shard.unlisted = AppendToMessage(
+            shard.unlisted, count == 1 ? "; the tensor of this name is that of another file"
+                                       : absl::StrCat("; of ", left_out, " of them, the first is ",
+                                                      Quoted(model_->entries[example].name),
+                                                      ", the tensors of these names are those of other files"));
+      }
+      AddNote(std::string(shard.unlisted.message()), &model_->notes);
+      first = last;
+    }
   }
 
   ModelIndex index_;
@@ -194,6 +260,7 @@ class ShardOpener {
   DecodeQuota memory_;                                       // that tensors take which are only listed
   std::map<std::string, std::vector<std::string>> tensors_;  // by file
   std::vector<std::string> missing_;                         // names of files
+  std::vector<size_t> unlisted_;  // numbers of entries that the index does not list where they are, ascending
   uint64_t total_bytes_ = 0;
 };
 
@@ -296,7 +363,10 @@ absl::StatusOr<std::unique_ptr<Model>> OpenOneFile(std::shared_ptr<const ByteSou
   model->path = file->name();
   absl::StatusOr<Header> header = ReadHeader(*file, options);
   if (!header.ok()) return ExplainContent(Annotate(header.status(), file->name()), *file, kFormat);
-  model->shards.push_back({file->name(), std::move(file), absl::OkStatus()});
+  Shard shard;
+  shard.path = model->path;
+  shard.file = std::move(file);
+  model->shards.push_back(std::move(shard));
   model->entries = std::move(header->entries);
   model->metadata = std::move(header->metadata);
   model->notes = std::move(header->notes);

@@ -32,7 +32,8 @@ struct OpenOptions {
 struct Shard {
   std::string path;
   std::shared_ptr<const ByteSource> file;  // null: none of its tensors can be read, as `status` says
-  absl::Status status;                     // DataLoss: the file is missing or damaged
+  absl::Status status;                     // DataLoss: the file is missing, damaged or no file
+  absl::Status unlisted;                   // DataLoss: it has tensors that the index does not list there
 };
 
 struct Model {

@@ -105,13 +105,13 @@ TEST(Reader, RefusesDataFilesThatAreNone) {
   ASSERT_EQ(unlink(data.c_str()), 0);
   expect_refused(Code::kDataLoss, "though the index names it");
   ASSERT_EQ(mkdir(data.c_str(), 0700), 0);
-  expect_refused(Code::kFailedPrecondition, "is a folder");
+  expect_refused(Code::kDataLoss, "is a folder");
   ASSERT_EQ(rmdir(data.c_str()), 0);
   ASSERT_EQ(mkfifo(data.c_str(), 0600), 0);
-  expect_refused(Code::kFailedPrecondition, "not a regular file");
+  expect_refused(Code::kDataLoss, "not a regular file");
   ASSERT_EQ(unlink(data.c_str()), 0);
   ASSERT_EQ(symlink("/dev/zero", data.c_str()), 0);
-  expect_refused(Code::kFailedPrecondition, "not a regular file");
+  expect_refused(Code::kDataLoss, "not a regular file");
   ASSERT_EQ(unlink(data.c_str()), 0);
   ASSERT_EQ(symlink(data.c_str(), data.c_str()), 0);
   ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, CheckpointReader::Open(prefix));

@@ -427,9 +427,6 @@ TEST_F(ShardedModel, WhatDoesNotFitTogetherIsRefused) {
   const auto rejects = [&](const std::string& index, Code code, const std::string& says) {
     EXPECT_THAT(Open(index), StatusIs(code, HasSubstr(says))) << index;
   };
-  rejects(R"({"weight_map":{"a":"m-2.safetensors"}})", Code::kDataLoss, "tensor \"b\" is in this file");
-  rejects(R"({"weight_map":{"a":"m-2.safetensors","b":"m-1.safetensors"}})", Code::kDataLoss,
-          "the index says that it is in \"m-2.safetensors\"");
   rejects(R"({"weight_map":{"a":"m-1.safetensors","a":"m-1.safetensors"}})", Code::kDataLoss, "duplicate key");
   rejects(R"({"weight_map":{},"weight_map":{}})", Code::kDataLoss, "duplicate key");
   rejects(R"({"weight_map":{"a":1}})", Code::kDataLoss, "the file of tensor \"a\" is 1");
@@ -443,14 +440,55 @@ TEST_F(ShardedModel, WhatDoesNotFitTogetherIsRefused) {
   rejects(R"({"weight_map":{}})", Code::kResourceExhausted, "max_header_bytes");
 }
 
-TEST_F(ShardedModel, LenientLeavesUnlistedTensorsOut) {
-  options_.lenient = true;
+TEST_F(ShardedModel, TensorsThatTheIndexDoesNotListAreReadAndNoted) {
+  const std::string two = MakeFile(R"({"b":{"dtype":"U8","shape":[8],"data_offsets":[0,8]},)"
+                                   R"("c":{"dtype":"U8","shape":[8],"data_offsets":[8,16]}})",
+                                   Bytes(16));
+  files_.Put("d/m-2.safetensors", two);
+  files_.Put("d/m-3.safetensors", two);
+  for (const bool lenient : {false, true}) {
+    options_.lenient = lenient;
+    ASSERT_OK_AND_ASSIGN(const SafetensorsReader reader,
+                         Open(R"({"weight_map":{"a":"m-2.safetensors","b":"m-3.safetensors","d":"m-1.safetensors"}})"));
+    std::vector<std::string> places;
+    for (const SafetensorsEntry& entry : reader.entries()) {
+      places.push_back(
+          absl::StrCat(entry.name, " ", reader.ShardPath(entry.shard), entry.read_status.ok() ? "" : " no"));
+      EXPECT_EQ(reader.FindEntry(entry.name), &entry);
+    }
+    EXPECT_THAT(places, ElementsAre("a d/m-1.safetensors", "d d/m-1.safetensors no", "c d/m-2.safetensors",
+                                    "b d/m-3.safetensors"));
+    ASSERT_OK_AND_ASSIGN(const Tensor a, reader.Read("a"));
+    EXPECT_EQ(a.bytes(), Bytes(8));
+    ASSERT_OK_AND_ASSIGN(const Tensor c, reader.Read("c"));
+    EXPECT_EQ(c.bytes(), Bytes(16).substr(8));
+    std::vector<std::string> damage;
+    ASSERT_OK_AND_ASSIGN(const SafetensorsCensus census, reader.VerifyAll([&](const SafetensorsDamage& one) {
+      EXPECT_THAT(one.status, StatusIs(Code::kDataLoss, HasSubstr(one.file)));
+      damage.push_back(absl::StrCat(one.file, " ", one.tensor));
+    }));
+    EXPECT_THAT(damage,
+                ElementsAre("d/m-1.safetensors ", "d/m-2.safetensors ", "d/m-3.safetensors ", "d/m-1.safetensors d"));
+    EXPECT_EQ(census.without_checksum, 3);
+    EXPECT_THAT(
+        reader.notes(),
+        ElementsAre("d/m-1.safetensors: has 1 tensor that d/m.safetensors.index.json does not list there: \"a\"",
+                    HasSubstr("has 2 tensors"), HasSubstr("; the tensor of this name is that of another file")));
+  }
+}
+
+TEST_F(ShardedModel, ATensorThatItsFileDoesNotHaveIsListed) {
+  ASSERT_OK_AND_ASSIGN(const SafetensorsReader reader, Open(R"({"weight_map":{"x":"m-1.safetensors"}})"));
+  EXPECT_EQ(reader.entries().size(), 2u);
+  EXPECT_THAT(reader.Read("x"), StatusIs(Code::kDataLoss, HasSubstr("d/m-1.safetensors, which does not have it")));
+}
+
+TEST_F(ShardedModel, AFolderInPlaceOfAFileHidesOnlyItsTensors) {
+  EXPECT_EQ(files_.MakeFolder("d/m-3.safetensors"), 0);
   ASSERT_OK_AND_ASSIGN(const SafetensorsReader reader,
-                       Open(R"({"weight_map":{"a":"m-1.safetensors"},"metadata":null})"));
-  EXPECT_EQ(reader.entries().size(), 1u);
-  files_.Put("d/m-1.safetensors", *files_.Find("d/m-2.safetensors"));
-  ASSERT_OK_AND_ASSIGN(const SafetensorsReader other, Open(R"({"weight_map":{"a":"m-1.safetensors"}})"));
-  EXPECT_THAT(other.Read("a"), StatusIs(Code::kDataLoss, HasSubstr("d/m-1.safetensors, which does not have it")));
+                       Open(R"({"weight_map":{"a":"m-1.safetensors","x":"m-3.safetensors"}})"));
+  EXPECT_OK(reader.Read("a").status());
+  EXPECT_THAT(reader.Read("x"), StatusIs(Code::kDataLoss, HasSubstr("d/m-3.safetensors: cannot open: is a folder")));
 }
 
 TEST_F(ShardedModel, AMissingOrDamagedFileHidesOnlyItsTensors) {
