@@ -767,6 +767,7 @@ tensorcask_room(archive
     serialize/archive/internal/chosen_names.h
     serialize/archive/internal/content_blocks.h
     serialize/archive/internal/element_totals.h
+    serialize/archive/internal/exact_difference.h
     serialize/archive/internal/file_hints.h
     serialize/archive/internal/graph_items.h
     serialize/archive/internal/read_ahead.h
@@ -1923,6 +1924,22 @@ tensorcask_test(tests_serialize_archive_changing_memory_test
     Tensorcask::tensor
     absl::strings
     tests_support_changing_memory
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/archive
+  TIMEOUT
+    60)
+
+tensorcask_test(tests_serialize_archive_compare_test
+  SOURCES
+    tests/serialize/archive/compare_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::archive
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::int128
+    absl::statusor
     tests_support_status_matchers
   PACKAGE
     tests/serialize/archive
@@ -7090,6 +7107,19 @@ tensorcask_script_test(tests_tools_convert_test
 tensorcask_script_test(tests_tools_damage_test
   FILES
     tests/tools/damage_test.py
+    tests/tools/tool_testing.py
+    tests/support/case_report.py
+  PROGRAMS
+    tools_tensorcask
+    tools/tensorcask
+  PACKAGE
+    tests/tools
+  TIMEOUT
+    300)
+
+tensorcask_script_test(tests_tools_diff_test
+  FILES
+    tests/tools/diff_test.py
     tests/tools/tool_testing.py
     tests/support/case_report.py
   PROGRAMS

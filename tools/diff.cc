@@ -209,7 +209,7 @@ Action DeclareDiff(CLI::App& app) {
       "otherwise.\n\n"
       "Two elements are equal if |a - b| <= ATOL + RTOL * |b|, or if both are NaN. Tensors of different dtypes "
       "differ unless --cast or a tolerance is given; then their values are compared, and the totals say how "
-      "many there are.\n\n"
+      "many there are. Values are exact, also those of a 64-bit integer beside a float: 2^53 + 1 is not 2^53.\n\n"
       "The tensor of an npy file or a message is compared with the only tensor of the other file, or the only "
       "one that GLOB chooses. With --rename, GLOB is matched with the new names.\n\n"
       "Examples:\n"

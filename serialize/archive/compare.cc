@@ -16,12 +16,14 @@
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/archive/internal/byte_progress.h"
 #include "tensorcask/serialize/archive/internal/chosen_names.h"
+#include "tensorcask/serialize/archive/internal/exact_difference.h"
 #include "tensorcask/serialize/archive/tensor_blocks.h"
 #include "tensorcask/tensor/base/glob.h"
 #include "tensorcask/tensor/base/parallel_for.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/dtype_visit.h"
 #include "tensorcask/tensor/slice.h"
 #include "tensorcask/tensor/strided/convert.h"
 #include "tensorcask/tensor/strided/view.h"
@@ -43,17 +45,73 @@ std::vector<int64_t> IndexIn(const TensorSlice& slice, const TensorView& block, 
   return index;
 }
 
-// In what two numbers of different dtypes are compared.
-DType CommonDType(DType a, DType b) {
-  const auto is_unsigned = [](DType dtype) { return IsInteger(dtype) && DTypeName(dtype)[0] == 'u'; };
-  if (IsComplex(a) || IsComplex(b)) return DType::kComplex128;
-  if (!IsInteger(a) || !IsInteger(b)) return DType::kFloat64;
-  if (is_unsigned(a) && is_unsigned(b)) return DType::kUint64;
-  return a == DType::kUint64 || b == DType::kUint64 ? DType::kFloat64 : DType::kInt64;
+// The dtype, of those that CompareAs takes, that holds each number of `dtype` exactly.
+DType WideDType(DType dtype) {
+  if (IsComplex(dtype)) return DType::kComplex128;
+  return dtype == DType::kInt64 || dtype == DType::kUint64 ? dtype : DType::kFloat64;
 }
 
-// Whether values of both dtypes are numbers that CommonDType can hold.
+// fn(TypeTag<T>()) for the element type T of WideDType(dtype).
+template <typename Fn>
+absl::Status VisitWide(DType dtype, const Fn& fn) {
+  switch (WideDType(dtype)) {
+    case DType::kComplex128:
+      return fn(TypeTag<std::complex<double>>());
+    case DType::kInt64:
+      return fn(TypeTag<int64_t>());
+    case DType::kUint64:
+      return fn(TypeTag<uint64_t>());
+    default:
+      return fn(TypeTag<double>());
+  }
+}
+
 bool AreNumbers(DType a, DType b) { return ElementSize(a) > 0 && ElementSize(b) > 0; }
+
+template <typename T>
+constexpr bool kIsComplex = !std::is_arithmetic_v<T>;
+
+template <typename T>
+using Double = std::conditional_t<kIsComplex<T>, std::complex<double>, double>;
+
+template <typename T>
+auto Real(T x) {
+  if constexpr (kIsComplex<T>) {
+    return x.real();
+  } else {
+    return x;
+  }
+}
+
+template <typename T>
+double Imaginary(T x) {
+  if constexpr (kIsComplex<T>) {
+    return x.imag();
+  } else {
+    return 0;
+  }
+}
+
+// |a - b|; its high part is NaN or infinite if a part of a or b is.
+template <typename A, typename B>
+archive::ExactSum Distance(A a, B b) {
+  const archive::ExactSum real = archive::ExactDifference(Real(a), Real(b));
+  if constexpr (kIsComplex<A> || kIsComplex<B>) {
+    const double imaginary = Imaginary(a) - Imaginary(b);
+    if (imaginary != 0) return {std::hypot(real.high, imaginary), 0};
+  }
+  return {std::abs(real.high), real.high < 0 ? -real.low : real.low};
+}
+
+// |a - b|, rounded. As Distance(a, b).high; of floats faster.
+template <typename A, typename B>
+double RoundedDistance(A a, B b) {
+  if constexpr (std::is_floating_point_v<A> && std::is_floating_point_v<B>) {
+    return std::abs(static_cast<double>(a) - static_cast<double>(b));
+  } else {
+    return Distance(a, b).high;
+  }
+}
 
 // Compares the elements of two blocks whose bytes differ.
 class ElementComparer {
@@ -80,72 +138,46 @@ class ElementComparer {
   }
 
   absl::Status CompareElements(const TensorView& a, const TensorView& b) {
-    if (a.dtype() != b.dtype()) {
-      const DType common = CommonDType(a.dtype(), b.dtype());
-      CASK_ASSIGN_OR_RETURN(const TensorView common_a, ConvertTo(a, common));
-      CASK_ASSIGN_OR_RETURN(const TensorView common_b, ConvertTo(b, common));
-      return CompareElements(common_a, common_b);
-    }
-    switch (a.dtype()) {
-      case DType::kFloat32:
-        return CompareAs<float>(a, b);
-      case DType::kFloat64:
-        return CompareAs<double>(a, b);
-      case DType::kInt64:
-        return CompareAs<int64_t>(a, b);
-      case DType::kUint64:
-        return CompareAs<uint64_t>(a, b);
-      case DType::kComplex64:
-        return CompareAs<std::complex<float>>(a, b);
-      case DType::kComplex128:
-        return CompareAs<std::complex<double>>(a, b);
-      case DType::kString:
+    if (a.dtype() == b.dtype()) {
+      if (a.dtype() == DType::kFloat32) return CompareAs<float, float>(a, b);
+      if (a.dtype() == DType::kComplex64) return CompareAs<std::complex<float>, std::complex<float>>(a, b);
+      if (a.dtype() == DType::kString) {
         CompareStrings(a, b);
         return absl::OkStatus();
-      default:
-        break;
+      }
+      if (a.element_size() == 0) return absl::UnimplementedError("elements of this dtype cannot be compared");
     }
-    if (a.element_size() == 0) return absl::UnimplementedError("elements of this dtype cannot be compared");
-    // Every other number is a double exactly.
-    CASK_ASSIGN_OR_RETURN(const TensorView wide_a, ConvertTo(a, DType::kFloat64));
-    CASK_ASSIGN_OR_RETURN(const TensorView wide_b, ConvertTo(b, DType::kFloat64));
-    return CompareAs<double>(wide_a, wide_b);
+    CASK_ASSIGN_OR_RETURN(const TensorView wide_a, Widened(a));
+    CASK_ASSIGN_OR_RETURN(const TensorView wide_b, Widened(b));
+    return VisitWide(wide_a.dtype(), [&](auto tag_a) {
+      return VisitWide(wide_b.dtype(), [&](auto tag_b) {
+        return CompareAs<typename decltype(tag_a)::type, typename decltype(tag_b)::type>(wide_a, wide_b);
+      });
+    });
   }
 
-  template <typename T>
-  static double Distance(T a, T b) {
-    if constexpr (std::is_integral_v<T>) {  // exact also where a double is not
-      return static_cast<double>(a > b ? static_cast<uint64_t>(a) - static_cast<uint64_t>(b)
-                                       : static_cast<uint64_t>(b) - static_cast<uint64_t>(a));
-    } else if constexpr (std::is_floating_point_v<T>) {
-      return std::abs(static_cast<double>(a) - static_cast<double>(b));
-    } else {
-      return std::abs(std::complex<double>(a) - std::complex<double>(b));
-    }
-  }
-  template <typename T>
-  static double Magnitude(T x) {
-    if constexpr (std::is_arithmetic_v<T>) {
-      return std::abs(static_cast<double>(x));
-    } else {
-      return std::abs(std::complex<double>(x));
-    }
+  static absl::StatusOr<TensorView> Widened(const TensorView& view) {
+    const DType wide = WideDType(view.dtype());
+    if (view.dtype() == wide) return view;
+    return ConvertTo(view, wide);
   }
 
-  template <typename T>
+  template <typename A, typename B>
   absl::Status CompareAs(const TensorView& a, const TensorView& b) {
-    const T* const as = a.data<T>();
-    const T* const bs = b.data<T>();
+    const A* const as = a.data<A>();
+    const B* const bs = b.data<B>();
     for (int64_t i = 0; i < a.num_elements(); ++i) {
-      if (as[i] == bs[i]) continue;
-      const bool is_nan_a = as[i] != as[i];
-      const bool is_nan_b = bs[i] != bs[i];
-      if (is_nan_a && is_nan_b) continue;
-      const double size = Magnitude(bs[i]);
-      double distance = Distance(as[i], bs[i]);
-      if (is_nan_a || is_nan_b || !std::isfinite(distance)) {
+      // C++ would convert an integer beside another type, and round it.
+      if constexpr (std::is_same_v<A, B> || (!std::is_integral_v<A> && !std::is_integral_v<B>)) {
+        if (as[i] == bs[i]) continue;
+        if (as[i] != as[i] && bs[i] != bs[i]) continue;  // NaN
+      }
+      const double size = std::abs(static_cast<Double<B>>(bs[i]));
+      const double tolerance = options_.absolute_tolerance + options_.relative_tolerance * size;
+      double distance = RoundedDistance(as[i], bs[i]);
+      if (!std::isfinite(distance)) {
         distance = kInfinity;
-      } else if (distance <= options_.absolute_tolerance + options_.relative_tolerance * size) {
+      } else if (distance < tolerance || (distance == tolerance && !Distance(as[i], bs[i]).IsAbove(tolerance))) {
         continue;
       }
       Note(i, distance, size > 0 && std::isfinite(size) ? distance / size : kInfinity);

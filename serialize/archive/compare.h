@@ -27,11 +27,12 @@ struct CompareOptions {
   // The name that a tensor of a has in b, or an error that ends the comparison; null: names are the same.
   // CompileRenames (rename_rules.h) makes one of rules.
   std::function<absl::StatusOr<std::string>(absl::string_view)> rename;
-  // Tensors of two dtypes of numbers are compared by value: as float64; integers as int64, or uint64 if none is signed;
-  // with a complex one as complex128. A tolerance above 0 implies it. Otherwise the dtypes are the difference.
+  // Tensors of two dtypes of numbers are compared by value. A tolerance above 0 implies it. Otherwise the dtypes are
+  // the difference.
   bool cast = false;
-  // Elements a and b count as equal if |a - b| <= absolute_tolerance + relative_tolerance * |b|, if their bits are
-  // equal, or if both are NaN.
+  // Elements a and b count as equal if |a - b| <= absolute_tolerance + relative_tolerance * |b|, or if both are NaN.
+  // The values are exact, also those of a 64-bit integer beside a float: 2^53 + 1 is not 2^53. The right side is
+  // computed in float64, and so is |a - b| of complex numbers with different imaginary parts.
   double relative_tolerance = 0;
   double absolute_tolerance = 0;
   int num_threads = 2;                         // each takes one tensor at a time
@@ -50,7 +51,8 @@ struct TensorDifference {
 
   // Of kValues.
   uint64_t num_different = 0;  // elements that are not equal
-  double max_absolute = 0;     // the largest |a - b|; infinite if one is NaN or infinite and the other is not equal
+  double max_absolute =
+      0;  // the largest |a - b|, rounded; infinite if one is NaN or infinite and the other is not equal
   double max_relative = 0;     // the largest |a - b| / |b|
   std::vector<int64_t> where;  // the index of the element with max_absolute; of strings, the first that differs
   std::vector<int64_t> where_relative;  // of the element with max_relative

@@ -1,0 +1,136 @@
+// Compare judges numbers of two dtypes by their exact values.
+
+#include "tensorcask/serialize/archive/compare.h"
+
+#include <complex>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/numeric/int128.h"
+#include "absl/status/statusor.h"
+#include "gtest/gtest.h"
+#include "tensorcask/serialize/archive/archive_reader.h"
+#include "tensorcask/serialize/archive/decoded_archive.h"
+#include "tensorcask/serialize/archive/internal/exact_difference.h"
+#include "tensorcask/serialize/archive/record_stream.h"
+#include "tensorcask/tensor/shape.h"
+#include "tensorcask/tensor/strided/view.h"
+#include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tests/support/status_matchers.h"
+
+namespace tensorcask {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+constexpr uint64_t kMostUnsigned = std::numeric_limits<uint64_t>::max();
+constexpr int64_t kTwoTo53 = int64_t{1} << 53;
+constexpr double kTwoTo63 = 9223372036854775808.0;
+
+template <typename T>
+TensorView One(T value) {
+  return Tensor::FromValues<T>({value});
+}
+
+std::unique_ptr<ArchiveReader> Holding(const TensorView& view) {
+  NamedRecord record;
+  record.entry.name = "x";
+  record.entry.dtype = view.dtype();
+  record.entry.shape = TensorShape({1});
+  record.tensor.view = view;
+  KeptTensors tensors;
+  tensors.Add(std::move(record));
+  return MakeDecodedArchive("records", "memory", std::move(tensors), /*has_names=*/true);
+}
+
+struct Row {
+  const char* name;
+  TensorView a;
+  TensorView b;
+  double distance;  // |a - b| as the nearest double
+};
+
+std::vector<Row> Rows() {
+  const auto complex128 = [](double real, double imaginary) { return One(std::complex<double>(real, imaginary)); };
+  return {
+      {"int64 above a float64", One(kTwoTo53 + 1), One(9007199254740992.0), 1},
+      {"int64 below a float64", One(-kTwoTo53 - 1), One(-9007199254740992.0), 1},
+      {"int64 equal to a float64", One(kTwoTo53 + 2), One(9007199254740994.0), 0},
+      {"the largest int64", One(kMost), One(kTwoTo63), 1},
+      {"the least int64", One(kLeast), One(-kTwoTo63), 0},
+      {"the least int64 and its negative", One(kLeast), One(kTwoTo63), 2 * kTwoTo63},
+      {"the largest uint64", One(kMostUnsigned), One(2 * kTwoTo63), 1},
+      {"int64 and a smaller uint64", One(kMost), One(uint64_t{1}), kTwoTo63},
+      {"int64 and a larger uint64", One(kMost), One(uint64_t{1} << 63), 1},
+      {"a negative int64 with the bits of a uint64", One(int64_t{-1}), One(kMostUnsigned), 2 * kTwoTo63},
+      {"the ends of both", One(kLeast), One(kMostUnsigned), 3 * kTwoTo63},
+      {"int64 equal to a uint64", One(kMost), One(static_cast<uint64_t>(kMost)), 0},
+      {"a fraction", One(int64_t{3}), One(2.5), 0.5},
+      {"a tiny fraction", One(int64_t{0}), One(1e-300), 1e-300},
+      {"a huge float", One(kMostUnsigned), One(1e300), 1e300},
+      {"zero and -0.0", One(int64_t{0}), One(-0.0), 0},
+      {"NaN", One(int64_t{0}), One(kNan), kInfinity},
+      {"infinity", One(kMost), One(kInfinity), kInfinity},
+      {"float32", One(int64_t{(1 << 24) + 1}), One(16777216.0F), 1},
+      {"complex", One(kTwoTo53 + 1), complex128(9007199254740992.0, 0), 1},
+      {"complex equal", One(kMostUnsigned - 2047), complex128(2 * kTwoTo63 - 2048, -0.0), 0},
+      {"an imaginary part", One(int64_t{3}), complex128(0, 4), 5},
+      {"an imaginary NaN", One(int64_t{3}), complex128(3, kNan), kInfinity},
+      {"infinity and complex infinity", One(kInfinity), complex128(kInfinity, 0), 0},
+      {"NaN and complex NaN", One(kNan), complex128(0, kNan), 0},
+      {"complex64 and int64", One(std::complex<float>(3, 0)), One(int64_t{3}), 0},
+      {"bool", One(true), One(int64_t{2}), 1},
+      {"int8 and uint64", One(int8_t{-1}), One(kMostUnsigned), 2 * kTwoTo63},
+      {"two int64", One(kMost), One(kMost - 1), 1},
+      {"two uint64", One(uint64_t{0}), One(kMostUnsigned), 2 * kTwoTo63},
+  };
+}
+
+TEST(Compare, NumbersOfTwoDTypesAreComparedExactly) {
+  CompareOptions options;
+  options.cast = true;
+  for (const Row& row : Rows()) {
+    for (const bool is_swapped : {false, true}) {
+      SCOPED_TRACE(::testing::Message() << row.name << (is_swapped ? ", swapped" : ""));
+      const TensorView& a = is_swapped ? row.b : row.a;
+      const TensorView& b = is_swapped ? row.a : row.b;
+      ASSERT_OK_AND_ASSIGN(const CompareReport report, Compare(*Holding(a), *Holding(b), options));
+      ASSERT_EQ(report.differences.size(), row.distance == 0 ? 0U : 1U);
+      const double largest = report.differences.empty() ? 0 : report.differences[0].max_absolute;
+      EXPECT_EQ(largest, row.distance);
+    }
+  }
+}
+
+TEST(Compare, AToleranceIsHeldAgainstTheTrueDifference) {
+  CompareOptions options;
+  const auto differs = [&](double tolerance) {
+    options.absolute_tolerance = tolerance;
+    const absl::StatusOr<CompareReport> report = Compare(*Holding(One(kTwoTo53 + 1)), *Holding(One(0.0)), options);
+    return report.ok() && !report->differences.empty();
+  };
+  EXPECT_TRUE(differs(9007199254740992.0));
+  EXPECT_FALSE(differs(9007199254740994.0));
+}
+
+TEST(ExactDifference, HasTheNearestDoubleAndTheSignOfTheRest) {
+  const int64_t edges[] = {0,         1,         3,     kTwoTo53 - 1, kTwoTo53,   kTwoTo53 + 1,  kTwoTo53 + 3,
+                           kMost / 2, kMost - 1, kMost, kLeast,       kLeast + 1, -kTwoTo53 - 1, -1};
+  for (const int64_t a : edges) {
+    for (const int64_t b : edges) {
+      SCOPED_TRACE(::testing::Message() << a << " - " << b);
+      const archive::ExactSum sum = archive::ExactDifference(a, b);
+      const absl::int128 exact = absl::int128(a) - b;
+      EXPECT_EQ(sum.high, static_cast<double>(exact));
+      EXPECT_EQ(sum.low, static_cast<double>(exact - static_cast<absl::int128>(sum.high)));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tensorcask
