@@ -345,7 +345,7 @@ void DefineManager(nb::module_& m) {
       "    >>> tc.latest('.', name='model.ckpt')\n"
       "    (200, './model.ckpt-200')\n");
   m.def(
-      "_latest_step",
+      "latest_step",
       [](nb::handle folder, nb::handle name, bool verify) {
         const std::string path = FromPath(folder);
         const std::string text = FromText(name, "name");
@@ -353,7 +353,7 @@ void DefineManager(nb::module_& m) {
             WithoutGil([&] { return FindLatestCheckpoint(path, text, FromCheck(verify), InterruptibleFiles()); }));
       },
       nb::arg("folder"), nb::arg("name"), nb::arg("verify"),
-      nb::sig("def _latest_step(folder: str | os.PathLike[str], name: str, verify: bool) "
+      nb::sig("def latest_step(folder: str | os.PathLike[str], name: str, verify: bool) "
               "-> tuple[int, str, str | None] | None"));
   m.def("_close_managers", &Manager::CloseAll);
   nb::module_::import_("atexit").attr("register")(m.attr("_close_managers"));

@@ -110,5 +110,5 @@ def open_latest(
 
 def latest_step(folder: "str | os.PathLike[str]", name: str = "ckpt", verify: bool = True) -> "Step | None":
     """The newest step of a run that is whole, or None. A delta is whole if its full step is whole, too."""
-    found = _native._latest_step(folder, name, verify)
+    found = _native.latest_step(folder, name, verify)
     return None if found is None else Step(*found)
