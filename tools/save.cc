@@ -5,16 +5,17 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "tensorcask/serialize/archive/convert.h"
+#include "absl/strings/string_view.h"
+#include "tensorcask/serialize/archive/internal/chosen_names.h"
 #include "tensorcask/serialize/archive/record_stream.h"
 #include "tensorcask/serialize/io/byte_stream.h"
 #include "tensorcask/tensor/base/checked_math.h"
-#include "tensorcask/tensor/base/glob.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tools/subcommand.h"
 
@@ -31,28 +32,40 @@ struct Flags {
   uint64_t limit = UINT64_MAX;  // bytes
 };
 
+struct Choice {
+  std::vector<archive::StreamedGlob> include;
+  std::vector<archive::StreamedGlob> exclude;
+};
+
 struct Counts {
-  std::set<std::string> unmatched;  // patterns, with their options
   int64_t came = 0;
   int64_t saved = 0;
   uint64_t bytes = 0;  // of the elements saved
 };
 
-absl::Status SaveAll(const Flags& flags, const ArchiveFormat& to, NamedRecordReader& reader, ArchiveWriter& output,
-                     Console& console, Counts& counts) {
+// True if one of `globs` chooses the tensor. Each sees each name.
+absl::StatusOr<bool> ChoosesAny(absl::string_view option, const std::string& name,
+                                std::vector<archive::StreamedGlob>& globs) {
+  bool any = false;
+  for (archive::StreamedGlob& glob : globs) {
+    const absl::StatusOr<bool> matches = glob.Matches(name);
+    if (!matches.ok()) return Misuse(absl::StrCat(option, matches.status().message()));
+    any = any || *matches;
+  }
+  return any;
+}
+
+absl::Status SaveAll(const ArchiveFormat& to, NamedRecordReader& reader, ArchiveWriter& output, Console& console,
+                     Choice& choice, Counts& counts) {
   const bool many = to.traits().many_tensors;
   ProgressLine progress(console);
   while (true) {
     CASK_ASSIGN_OR_RETURN(std::optional<NamedRecord> record, reader.Next());
     if (!record.has_value()) break;
     ++counts.came;
-    for (const std::string& glob : flags.include) {
-      if (MatchesGlob(glob, record->entry.name)) counts.unmatched.erase("--include " + glob);
-    }
-    for (const std::string& glob : flags.exclude) {
-      if (MatchesGlob(glob, record->entry.name)) counts.unmatched.erase("--exclude " + glob);
-    }
-    if (SelectEntries({record->entry}, flags.include, flags.exclude).empty()) continue;
+    CASK_ASSIGN_OR_RETURN(const bool is_included, ChoosesAny("--include ", record->entry.name, choice.include));
+    CASK_ASSIGN_OR_RETURN(const bool is_excluded, ChoosesAny("--exclude ", record->entry.name, choice.exclude));
+    if (is_excluded || !(is_included || choice.include.empty())) continue;
     if (++counts.saved > 1 && !many) break;
     CASK_RETURN_IF_ERROR(output.Add(record->entry, record->tensor));
     counts.bytes = CheckedAdd(counts.bytes, ElementBytes(record->entry)).value_or(UINT64_MAX);
@@ -75,13 +88,19 @@ absl::StatusOr<ExitCode> Save(const Flags& flags, Console& console) {
                         CreateOutput(flags.destination, *to, flags.output));
   NamedRecordReader reader(MakeDescriptorStream(STDIN_FILENO, "stdin", [] { return !Interrupted(); }), nullptr,
                            /*skip_unreadable_metadata=*/flags.allow_loss, flags.limit);
+  Choice choice;
+  for (const std::string& glob : flags.include) choice.include.emplace_back(glob);
+  for (const std::string& glob : flags.exclude) choice.exclude.emplace_back(glob);
   Counts counts;
-  for (const std::string& glob : flags.include) counts.unmatched.insert("--include " + glob);
-  for (const std::string& glob : flags.exclude) counts.unmatched.insert("--exclude " + glob);
-  const absl::Status status = SaveAll(flags, *to, reader, *output, console, counts);
+  const absl::Status status = SaveAll(*to, reader, *output, console, choice, counts);
   if (Interrupted()) return InterruptedExitCode();  // the destructor removes what was written
   CASK_RETURN_IF_ERROR(status);
-  for (const std::string& pattern : counts.unmatched) NoteUnmatched("save", pattern, console);
+  for (const archive::StreamedGlob& glob : choice.exclude) {
+    if (!glob.has_matched()) NoteUnmatched("save", absl::StrCat("--exclude ", glob.glob()), console);
+  }
+  for (const archive::StreamedGlob& glob : choice.include) {
+    if (!glob.has_matched()) NoteUnmatched("save", absl::StrCat("--include ", glob.glob()), console);
+  }
   CASK_RETURN_IF_ERROR(output->Finish());
   PrintRemoved(output->removed_files(), console);
   console.out << Printable(flags.destination) << ": " << counts.saved
@@ -108,6 +127,8 @@ Action DeclareSave(CLI::App& app) {
       "than the machine has memory, or --limit allows, is refused before it is read. Two tensors of one name are "
       "an error, and so is a stream without records, or one that ends inside a record. DST appears complete or not "
       "at all.\n\n"
+      "A GLOB without * and ? that is the name of a tensor chooses this tensor alone: x[0] then does not choose x0. "
+      "If x0 comes first, save cannot know that and fails when x[0] comes; write x\\[0].\n\n"
       "Examples:\n"
       "  tensorcask save model.ckpt < model.tfrecord\n"
       "  ssh host tensorcask cat model.ckpt | tensorcask save model.ckpt");

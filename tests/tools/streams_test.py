@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """cat and save: tensors through pipes."""
 
+import itertools
 import json
 import os
 import resource
@@ -106,6 +107,39 @@ class Streams(Scratch):
         self.assert_one_line(self.save(stream, self.path("x.pb")), 2, "exactly one tensor, more came")
         self.assert_one_line(self.save(stream, "--include", "x", self.path("x.pb")), 2, "none came")
         self.assertFalse(os.path.exists(self.path("x.pb")))
+
+    def test_a_glob_that_is_a_name_chooses_this_name_alone(self):
+        def stream(*names):
+            return b"".join(self.cat(self.checkpoint(f"c{next(numbers)}", {name: "dtype: DT_INT8 int_val: 1"})).stdout
+                            for name in names)
+
+        numbers = itertools.count()
+
+        for came, option, glob, names in (
+            (["x[0]", "x0", "y"], "--include", "x[0]", ["x[0]"]),
+            (["x[0]", "x0", "y"], "--exclude", "x[0]", ["x0", "y"]),
+            (["x0", "x1", "y"], "--include", "x[01]", ["x0", "x1"]),
+            (["x0", "x1", "y"], "--exclude", "x[01]", ["y"]),
+            (["x0", "x[0]", "y"], "--include", "x\\[0]", ["x[0]"]),
+            (["x0", "x[0]", "y"], "--include", "x[0]*", ["x0"]),
+            (["x0", "x[0]", "y"], "--exclude", "x\\[0]", ["x0", "y"]),
+            (["a\\b", "ab", "y"], "--include", "a\\b", ["a\\b"]),
+        ):
+            with self.subTest(came=came, option=option, glob=glob):
+                done = self.save(stream(*came), option, glob, "--overwrite", self.path("few"))
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.assertEqual([tensor["name"] for tensor in self.tensors(self.path("few"))], names)
+                # As a file with the same tensors.
+                with open(self.path("all.tfrecord"), "wb") as file:
+                    file.write(stream(*came))
+                self.assertEqual(run("convert", "--overwrite", option, glob, self.path("all.tfrecord"),
+                                     self.path("file")).returncode, 0)
+                self.assertEqual([tensor["name"] for tensor in self.tensors(self.path("file"))], names)
+        for option in ("--include", "--exclude"):
+            done = self.save(stream("x0", "x[0]", "y"), option, "x[0]", self.path("none"))
+            self.assert_one_line(done, 2, option + ' x[0] is the name of a tensor, but has matched "x0" before',
+                                 "x\\[0] matches this name alone")
+            self.assertFalse(os.path.exists(self.path("none.index")))
 
     def test_a_stream_cut_anywhere_leaves_no_file(self):
         stream = self.cat(self.checkpoint()).stdout
