@@ -735,6 +735,7 @@ tensorcask_room(archive
     serialize/archive/internal/element_totals.cc
     serialize/archive/internal/file_hints.cc
     serialize/archive/internal/graph_items.cc
+    serialize/archive/internal/metadata_keys.cc
     serialize/archive/internal/read_ahead.cc
     serialize/archive/internal/similar_names.cc
     serialize/archive/internal/slice_order.cc
@@ -770,6 +771,7 @@ tensorcask_room(archive
     serialize/archive/internal/exact_difference.h
     serialize/archive/internal/file_hints.h
     serialize/archive/internal/graph_items.h
+    serialize/archive/internal/metadata_keys.h
     serialize/archive/internal/read_ahead.h
     serialize/archive/internal/similar_names.h
     serialize/archive/internal/slice_order.h

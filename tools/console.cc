@@ -42,6 +42,7 @@ constexpr Advice kAdvice[] = {
     {" (the option `base`)", "", " (--base PATH)"},
     {"; convert it without them", "", "; use tensorcask convert --exclude"},
     {"; convert it to a file with other names", "", "; use tensorcask convert --rename"},
+    {"; a conversion changes the graph, too", "", "; `tensorcask convert` changes the graph, too"},
     {" (set format to pt)", "", " (--set format=pt)"},
     {"ConvertOptions::allow_loss", "", "--allow-loss"},
     {"ConvertOptions::set_metadata", "", "--set KEY=VALUE"},

@@ -120,10 +120,14 @@ void PrintPlan(const ConversionPlan& plan, Console& console) {
 // "base/", "base.": to be put in front of names.
 bool IsPrefix(const std::string& name) { return absl::EndsWith(name, "/") || absl::EndsWith(name, "."); }
 
+absl::string_view WordFor(ConvertLoss::Kind kind) {
+  if (kind == ConvertLoss::Kind::kAcrossKinds) return "converted: ";
+  return kind == ConvertLoss::Kind::kUntied ? "copied: " : "lost: ";
+}
+
 void PrintLosses(const ConversionPlan& plan, Console& console) {
   for (const ConvertLoss& loss : plan.losses) {
-    console.out << (loss.kind == ConvertLoss::Kind::kAcrossKinds ? "converted: " : "lost: ")
-                << EscapeControls(loss.message) << '\n';
+    console.out << WordFor(loss.kind) << EscapeControls(loss.message) << '\n';
   }
 }
 
@@ -164,7 +168,7 @@ absl::Status SetOptions(const Flags& flags, const std::vector<const ArchiveReade
 void PrintDryRun(const ConversionPlan& plan, const ReplacedFiles& replaced, const std::string& destination,
                  const ArchiveFormat& target, Console& console) {
   PrintPlan(plan, console);
-  for (const std::string& path : replaced.removed) console.out << "would remove: " << Printable(path) << '\n';
+  PrintRemoved(replaced.removed, console, /*is_dry_run=*/true);
   console.out << Printable(destination) << ": would have " << TensorCount(plan.items.size()) << ", "
               << HumanBytes(plan.bytes) << " to read, " << target.name() << '\n';
 }
@@ -284,7 +288,10 @@ Action DeclareConvert(CLI::App& app) {
       "A floating or complex dtype goes to floating and complex tensors only, unless the pattern names a kind: "
       "'int:*=float32'; the kinds are bool, int, float, complex, quantized and any. The first rule that takes a "
       "tensor counts. Tensors that become numbers of another kind, or integers of a smaller range, are listed.\n\n"
-      "If two SRC have different values of one key of their metadata, --set or --unset decides.\n\n"
+      "Tied tensors (several names for the same elements) stay tied in safetensors if they have one dtype. Those "
+      "that become copies are listed.\n\n"
+      "If two SRC have different values of one key of their metadata, --set or --unset decides. --unset KEY is an "
+      "error if no SRC has the KEY.\n\n"
       "Examples:\n"
       "  tensorcask convert --exclude '*/Adam*' model.ckpt slim.ckpt\n"
       "  tensorcask convert --include dense/bias model.ckpt bias.pbtxt\n"

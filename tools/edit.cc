@@ -168,6 +168,7 @@ absl::StatusOr<ExitCode> Edit(const Flags& flags, Console& console) {
     CASK_ASSIGN_OR_RETURN(report, std::move(done));
   }
   PrintChanges(report, edits, console);
+  PrintRemoved(report.result.removed_files, console, flags.dry_run);
   console.out << Printable(flags.output.empty() ? report.path : flags.output) << ": " << Counts(report, edits) << "; "
               << Written(report, flags) << '\n';
   return kDone;
@@ -198,7 +199,8 @@ Action DeclareEdit(CLI::App& app) {
       "other checkpoints no longer find a tensor that was renamed.\n\n"
       "safetensors: a new header and the same data, which the system copies or, where it can (Btrfs, XFS), "
       "shares between the files. Checksums and tied tensors follow the names. The bytes of removed tensors are "
-      "gone. Of a model in several files, files that change get new names, which its index then lists. Refused: "
+      "gone. Of a model in several files, files that change get new names, which its index then lists; a line names "
+      "each old file that is removed. Refused: "
       "removing a tensor that has other names, unless these are removed, too.\n\n"
       "npz: likewise; nothing is decompressed. Refused: removing all arrays, or some fields of one.\n\n"
       "Other formats: `tensorcask convert --rename`.\n\n"

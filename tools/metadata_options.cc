@@ -11,7 +11,7 @@ void AddMetadataOptions(CLI::App& app, std::vector<std::string>* set, std::vecto
   app.add_option("--set", *set, "Set an entry of the file's metadata (safetensors); may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  app.add_option("--unset", *unset, "Remove an entry of the file's metadata; may be repeated")
+  app.add_option("--unset", *unset, "Remove an entry of the file's metadata, which must be there; may be repeated")
       ->type_name("KEY")
       ->allow_extra_args(false);
 }

@@ -61,8 +61,10 @@ void NoteOverlooked(absl::string_view command, const ArchiveReader& input, Conso
   }
 }
 
-void PrintRemoved(const std::vector<std::string>& paths, Console& console) {
-  for (const std::string& path : paths) console.out << "removed: " << Printable(path) << '\n';
+void PrintRemoved(const std::vector<std::string>& paths, Console& console, bool is_dry_run) {
+  for (const std::string& path : paths) {
+    console.out << (is_dry_run ? "would remove: " : "removed: ") << Printable(path) << '\n';
+  }
 }
 
 void NoteAllUnmatched(absl::string_view command, absl::string_view option, const std::vector<std::string>& globs,

@@ -49,8 +49,8 @@ absl::Status CheckMatched(const std::vector<std::string>& globs, const std::vect
 void NoteUnmatched(absl::string_view command, absl::string_view what, Console& console);
 // What the file has besides tensors and, with --lenient, what breaks a rule of its format, on console.err.
 void NoteOverlooked(absl::string_view command, const ArchiveReader& input, Console& console);
-// A line "removed: FILE" for each file of an older archive that a command removed.
-void PrintRemoved(const std::vector<std::string>& paths, Console& console);
+// A line "removed: FILE" for each file of an older archive that a command removed, or "would remove: FILE".
+void PrintRemoved(const std::vector<std::string>& paths, Console& console, bool is_dry_run = false);
 // As NoteUnmatched, for each of these patterns that matches none of `entries`; `option` stands before the pattern.
 void NoteAllUnmatched(absl::string_view command, absl::string_view option, const std::vector<std::string>& globs,
                       const std::vector<ArchiveEntry>& entries, Console& console);

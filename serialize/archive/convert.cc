@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -14,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "tensorcask/serialize/archive/internal/chosen_names.h"
 #include "tensorcask/serialize/archive/internal/graph_items.h"
+#include "tensorcask/serialize/archive/internal/metadata_keys.h"
 #include "tensorcask/serialize/archive/internal/read_ahead.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/internal/dry_file_system.h"
@@ -55,6 +57,7 @@ class Planner {
 
   absl::StatusOr<ConversionPlan> Finish() {
     CASK_RETURN_IF_ERROR(CheckNamesDiffer());
+    CASK_RETURN_IF_ERROR(CheckUnset());
     ResolveAliases();
     CASK_RETURN_IF_ERROR(archive::UpdateGraphs(target_, &plan_.items));
     CASK_RETURN_IF_ERROR(CheckNewContents());
@@ -103,6 +106,22 @@ class Planner {
     return absl::OkStatus();
   }
 
+  // Errors: NotFound for a key of unset_metadata that no source has; InvalidArgument for one that is set, too.
+  absl::Status CheckUnset() const {
+    for (const std::string& key : options_.unset_metadata) {
+      if (options_.set_metadata.count(key) != 0) return archive::SetAndUnset(key);
+      std::vector<std::string> paths;
+      std::set<absl::string_view> keys;
+      for (const ArchiveReader* const source : sources_) {
+        paths.push_back(source->path());
+        for (const auto& [known, value] : source->file_metadata()) keys.insert(known);
+      }
+      if (keys.count(key) == 0)
+        return archive::NoSuchMetadata(absl::StrJoin(paths, ", "), key, {keys.begin(), keys.end()});
+    }
+    return absl::OkStatus();
+  }
+
   // Errors: AlreadyExists, naming the first tensor whose name another one has.
   absl::Status CheckNamesDiffer() const {
     absl::flat_hash_map<absl::string_view, const ArchiveReader*> names;
@@ -129,7 +148,6 @@ class Planner {
                                                        DTypeName(rule.dtype)));
       }
       item->dtype = rule.dtype;
-      item->alias_of.clear();
       return absl::OkStatus();
     }
     return absl::OkStatus();
@@ -239,6 +257,16 @@ class Planner {
                                          DTypeName(from), " and becomes ", DTypeName(to), ": its values may change")});
   }
 
+  void NoteUntied(const ConversionItem& item, const ConversionItem& other) {
+    const std::string why = traits_.aliases
+                                ? absl::StrCat("one is ", DTypeName(item.dtype), ", the other ", DTypeName(other.dtype))
+                                : absl::StrCat(target_.name_with_article(), " file has no second names");
+    plan_.losses.push_back(
+        {ConvertLoss::Kind::kUntied, item.from->name,
+         absl::StrCat(item.source->path(), ": tensor ", Quoted(item.from->name), " shares the elements of ",
+                      Quoted(other.from->name), " and becomes a copy: ", why)});
+  }
+
   static bool IsWholeTensor(const std::vector<ConvertLoss>& losses) {
     using Kind = ConvertLoss::Kind;
     return !losses.empty() &&
@@ -262,19 +290,15 @@ class Planner {
                                                      " is to be set, which ", target_.name_with_article(),
                                                      " file cannot hold"));
     }
-    std::vector<std::string> keys;
+    std::vector<absl::string_view> keys;
     for (const auto& [key, value] : source.file_metadata()) {
-      if (key != "format" && options_.unset_metadata.count(key) == 0) keys.push_back(Quoted(key));
+      if (key != "format" && options_.unset_metadata.count(key) == 0) keys.push_back(key);
     }
     if (keys.empty()) return absl::OkStatus();
-    constexpr size_t kMaxListed = 8;
-    const size_t count = keys.size();
-    keys.resize(std::min(count, kMaxListed));
     const std::vector<ConvertLoss> losses = {
         {ConvertLoss::Kind::kFileMetadata, "",
-         absl::StrCat(source.path(), ": the file has metadata (", absl::StrJoin(keys, ", "),
-                      count > kMaxListed ? ", ..." : "", "), which ", target_.name_with_article(),
-                      " file cannot hold")}};
+         absl::StrCat(source.path(), ": the file has metadata (", archive::ListedKeys(keys), "), which ",
+                      target_.name_with_article(), " file cannot hold")}};
     if (!options_.allow_loss) return Refuse(losses);
     plan_.losses.push_back(losses[0]);
     return absl::OkStatus();
@@ -299,20 +323,22 @@ class Planner {
     return absl::OkStatus();
   }
 
-  // An alias stays one if the target has aliases and its tensor comes along.
+  // An alias stays one if the target has aliases and its tensor comes along, in the same dtype. The first alias of a
+  // tensor that does not come along takes its place.
   void ResolveAliases() {
     const auto is_alias = [](const ConversionItem& item) { return !item.alias_of.empty(); };
     if (std::none_of(plan_.items.begin(), plan_.items.end(), is_alias)) return;
-    absl::flat_hash_map<std::pair<const ArchiveReader*, absl::string_view>, const ConversionItem*> renamed;
+    absl::flat_hash_map<std::pair<const ArchiveReader*, absl::string_view>, const ConversionItem*> stored;
     for (const ConversionItem& item : plan_.items) {
-      if (item.from->alias_of.empty() && item.from->dtype == item.dtype) {
-        renamed[{item.source, item.from->name}] = &item;
-      }
+      if (item.alias_of.empty()) stored[{item.source, item.from->name}] = &item;
     }
     for (ConversionItem& item : plan_.items) {
       if (item.alias_of.empty()) continue;
-      const auto found = renamed.find({item.source, item.from->alias_of});
-      item.alias_of = traits_.aliases && found != renamed.end() ? found->second->name() : "";
+      const auto [tied, is_first] = stored.emplace(std::make_pair(item.source, item.from->alias_of), &item);
+      const ConversionItem& other = *tied->second;
+      const bool stays = traits_.aliases && other.dtype == item.dtype;
+      item.alias_of = is_first || !stays ? "" : other.name();
+      if (!is_first && !stays) NoteUntied(item, other);
     }
   }
 

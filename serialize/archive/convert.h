@@ -68,8 +68,9 @@ struct ConvertOptions {
   std::map<const ArchiveReader*, std::string> prefixes;
   // Converts elements (tensor/strided/convert.h). The first rule that takes a tensor of the old name and dtype counts.
   std::vector<DTypeRule> dtypes;
-  // Metadata of the target: set_metadata replaces or adds entries, unset_metadata leaves those with these keys out. If
-  // two sources have other values of a key, one of these two must name the key (or allow_loss keeps the first value).
+  // Metadata of the target: set_metadata replaces or adds entries, unset_metadata leaves those with these keys out, of
+  // which at least one source has each. If two sources have other values of a key, one of these two must name the key
+  // (or allow_loss keeps the first value).
   FileMetadata set_metadata;
   std::set<std::string> unset_metadata;
   // Leaves out what the target cannot hold, instead of failing: metadata, strides, the imaginary parts of numbers that
@@ -97,6 +98,7 @@ struct ConvertLoss {
     kDTypeName,    // the name of a dtype
     kImaginary,    // the imaginary parts: complex numbers became real
     kAcrossKinds,  // not lost: a rule gives the tensor numbers of another kind or range, so values may differ
+    kUntied,       // not lost: an alias (ArchiveEntry::alias_of) becomes a copy
     kStrides,
     kMetadata,
     kFileMetadata,
@@ -128,7 +130,7 @@ struct ConversionPlan {
   std::vector<const ArchiveReader*> sources;
   std::vector<ConversionItem> items;  // in the order of the files of the sources
   FileMetadata file_metadata;         // for ArchiveWriterOptions
-  std::vector<ConvertLoss> losses;    // without options.allow_loss only those of kAcrossKinds
+  std::vector<ConvertLoss> losses;    // without options.allow_loss only those that are not lost
   int num_shards = 1;                 // likewise
   bool opaque_dtypes = false;         // likewise: an item is of a dtype that the target holds opaquely
   uint64_t bytes = 0;                 // of the elements that will be read
@@ -152,7 +154,8 @@ absl::StatusOr<ConvertReport> ConvertArchives(absl::Span<const ArchiveReader* co
                                               const ArchiveWriterOptions& write = {});
 
 // The sources must outlive the plan. Errors: InvalidArgument, naming all losses of the first tensor that would lose
-// something, unless options.allow_loss is set; or if two sources have other values of one key of their metadata;
+// something, unless options.allow_loss is set; or if two sources have other values of one key of their metadata; or for
+// a key that is set and unset; NotFound for a key of unset_metadata that no source has;
 // AlreadyExists if two tensors would have one name; FailedPrecondition, naming the tensor, if an object graph cannot
 // follow (checkpoint/internal/edit_graph.h). A plan may have no items. The key "format" in the metadata of a file does
 // not count as a loss if the target has no metadata, because it only names a framework.

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/archive/archive.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
-#include "tensorcask/serialize/archive/internal/similar_names.h"
+#include "tensorcask/serialize/archive/internal/metadata_keys.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -52,7 +52,7 @@ absl::Status PlanMetadata(const ArchiveReader& archive, const ArchiveEdits& edit
   for (const auto& [key, value] : edits.set_metadata) {
     const auto old = metadata.find(key);
     if (edits.unset_metadata.count(key) != 0) {
-      return absl::InvalidArgumentError(absl::StrCat("metadata ", Quoted(key), " is to be both set and unset"));
+      return archive::SetAndUnset(key);
     }
     if (old == metadata.end() || old->second != value) plan->set_metadata[key] = value;
   }
@@ -61,8 +61,7 @@ absl::Status PlanMetadata(const ArchiveReader& archive, const ArchiveEdits& edit
     if (metadata.count(key) == 0 && (!alias.ok() || (*alias)->alias_of.empty())) {
       std::vector<absl::string_view> keys;
       for (const auto& [known, value] : metadata) keys.push_back(known);
-      return absl::NotFoundError(
-          absl::StrCat(archive.path(), ": there is no metadata ", Quoted(key), archive::DidYouMean(key, keys)));
+      return archive::NoSuchMetadata(archive.path(), key, keys);
     }
     plan->unset_metadata.insert(key);
   }

@@ -13,7 +13,8 @@
 // - safetensors: a new file with a new header and the same data replaces the old one. The system copies the data;
 //   where the file system can (Btrfs, XFS), both files share them. Checksums stay with their tensors, and tied
 //   tensors stay tied. Fields that the format does not define are left out, with a note. A model in several files gets
-//   new files under new names for those that change; then its index is replaced, and then the old files are removed.
+//   new files under new names for those that change; then its index is replaced, and then the old files are removed
+//   (FileEditResult::removed_files).
 //   The format allows no gaps, so the data behind a removed tensor move up; its bytes are not in the new file. A tensor
 //   is removed only together with its other names; another name can be removed alone.
 // - npz: likewise, with new headers of the members and a new directory. Nothing is inflated. No metadata. The bytes of

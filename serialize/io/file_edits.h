@@ -41,10 +41,11 @@ struct FileEditResult {
   std::vector<std::string> files;  // that were written, or would be
   // For a model in several files: replaced[i] is the old file that files[i] replaces. Otherwise empty.
   std::vector<std::string> replaced;
-  uint64_t written_bytes = 0;      // headers, directories, indexes
-  uint64_t copied_bytes = 0;       // elements, from an old file to a new one
-  uint64_t unused_bytes = 0;       // of removed tensors, which stay in data files
-  std::vector<std::string> notes;  // sentences on what a user might not expect
+  std::vector<std::string> removed_files;  // old files that were removed, or would be
+  uint64_t written_bytes = 0;              // headers, directories, indexes
+  uint64_t copied_bytes = 0;               // elements, from an old file to a new one
+  uint64_t unused_bytes = 0;               // of removed tensors, which stay in data files
+  std::vector<std::string> notes;          // sentences on what a user might not expect
 };
 
 }  // namespace tensorcask

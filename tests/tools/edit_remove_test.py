@@ -85,7 +85,8 @@ class Models(edits.Edits):
         path = self.sharded()
         before = self.values(path)
         out = self.good("edit", "--remove", "b", path)
-        self.assertIn("m-00002-of-00002.safetensors: has no tensor any more and is removed", out)
+        self.assertEqual([line for line in out.splitlines() if line.startswith("removed: ")],
+                         ["removed: " + self.path("m-00002-of-00002.safetensors")])
         self.assertEqual(self.values(path), {"a": before["a"], "tied": before["tied"]})
         self.assertEqual(sorted(os.listdir(self.folder)), ["m-00001-of-00002.safetensors", "m.safetensors.index.json"])
         self.assertEqual(json.loads(read(path)), {
@@ -93,6 +94,32 @@ class Models(edits.Edits):
             "weight_map": {"a": "m-00001-of-00002.safetensors"}})
         self.assertNotIn("total_size", self.good("verify", path))
         self.refused(["--remove", "*", path], 1, "no tensor would be left")
+
+    def test_each_file_that_is_removed_has_a_line(self):
+        for arguments, count in ((["--rename", "b=c"], 1), (["--rename", "s/^[ab]$/x_&/"], 2), (["--remove", "b"], 1)):
+            with self.subTest(arguments=arguments):
+                for file in os.listdir(self.folder):
+                    os.remove(self.path(file))
+                path = self.sharded()
+                before = set(os.listdir(self.folder))
+                dry = self.good("edit", "--dry-run", *arguments, path)
+                self.assertEqual(set(os.listdir(self.folder)), before)
+                out = self.good("edit", *arguments, path)
+                gone = sorted(self.path(file) for file in before - set(os.listdir(self.folder)))
+                self.assertEqual(len(gone), count)
+                for text, word in ((dry, "would remove: "), (out, "removed: ")):
+                    lines = [line[len(word):] for line in text.splitlines() if line.startswith(word)]
+                    self.assertEqual(sorted(lines), gone)
+
+    def test_a_file_that_another_index_needs_is_not_said_to_be_removed(self):
+        path = self.sharded()
+        self.put("other.safetensors.index.json", read(path))
+        for dry in (["--dry-run"], []):
+            out = self.good("edit", *dry, "--remove", "b", path)
+            self.assertIn("m-00002-of-00002.safetensors stays: ", out)
+            self.assertNotIn("remove: ", out)
+            self.assertNotIn("removed: ", out)
+        self.assertIn("m-00002-of-00002.safetensors", os.listdir(self.folder))
 
     def test_a_tied_name_is_removed_alone(self):
         path = self.sharded()

@@ -78,7 +78,7 @@ class Safetensors(Edits):
             self.assert_one_line(done, 1, piece)
             self.assertEqual(read(path), before)
         self.put("m.safetensors", safetensors({"a": [1]}, {"author": "x"}))
-        self.refused(["--unset", "autor", path], 1, 'there is no metadata "autor"; did you mean "author"?')
+        self.refused(["--unset", "autor", path], 1, 'there is no metadata "autor"; did you mean "author"? (keys: "author")')
 
     def test_tied_tensors_stay_tied(self):
         path = self.put("m.safetensors", safetensors({"embed": [1, 2]}, {"format": "pt", "head": "embed"}))

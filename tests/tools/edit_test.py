@@ -250,7 +250,8 @@ class Checkpoints(Edits):
                   *sources, path)
         self.good("verify", path)
         for arguments in (["--rename", "s/^w/x/"], ["--remove", "w/*"]):
-            self.refused([*arguments, path], 1, "object graph", "must stay", "_CHECKPOINTABLE_OBJECT_GRAPH")
+            self.refused([*arguments, path], 1, "object graph", "must stay; `tensorcask convert` changes the graph, too",
+                         "_CHECKPOINTABLE_OBJECT_GRAPH")
         self.refused(["--rename", "_CHECKPOINTABLE_OBJECT_GRAPH=x", path], 1, "TensorFlow finds the object graph")
         self.good("edit", "--rename", "other=o", path)  # which the graph does not name
         self.good("edit", "--rename", "s/^w.*/w/", "--remove", "_CHECKPOINTABLE_OBJECT_GRAPH", path)

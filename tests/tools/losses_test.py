@@ -105,10 +105,67 @@ class Metadata(Archives):
         self.good("convert", "--unset", "step", first, second, self.path("unset.safetensors"))
         self.assertEqual(self.metadata("unset.safetensors"), {"same": "x", "other": "y", "format": "pt"})
 
+    def test_a_key_to_remove_is_there(self):
+        first = self.put("a.safetensors", {"a": [1]}, {"step": "1", "author": "x"})
+        second = self.put("b.safetensors", {"b": [2]}, {"other": "y"})
+        bare = self.put("c.safetensors", {"c": [3]})
+        for dry in ((), ("--dry-run",)):
+            for target in ("both.safetensors", "both.npz"):
+                allow = () if target == "both.safetensors" else ("--allow-loss",)
+                done = run("convert", *dry, *allow, "--unset", "autor", first, second, self.path(target))
+                self.assert_one_line(done, 1, f'{first}, {second}: there is no metadata "autor"; did you mean "author"? '
+                                              '(keys: "author", "other", "step")')
+            done = run("convert", *dry, "--unset", "k", bare, self.path("both.safetensors"))
+            self.assert_one_line(done, 1, f'{bare}: there is no metadata "k"; it has none')
+            done = run("convert", *dry, "--set", "step=2", "--unset", "step", first, self.path("both.safetensors"))
+            self.assert_one_line(done, 1, 'metadata "step" is to be both set and unset')
+        self.assertFalse(os.path.exists(self.path("both.safetensors")))
+        self.good("convert", "--unset", "author", "--unset", "other", bare, second, first, self.path("both.safetensors"))
+        self.assertEqual(self.metadata("both.safetensors"), {"step": "1", "format": "pt"})  # which the writer adds
+
     def test_to_a_format_without_metadata(self):
         source = self.put("a.safetensors", {"a": [1]}, {"step": "1"})
         self.assert_one_line(run("convert", "--set", "k=v", source, self.path("a.npz")), 1, '"k" is to be set', "npz")
         self.assertNotIn("lost", self.good("convert", "--unset", "step", source, self.path("a.npz")))
+
+
+class Ties(Archives):
+    """Names that share their elements."""
+
+    def tied(self):
+        with open(self.path("m.safetensors"), "wb") as file:
+            file.write(safetensors({"embed": [1.5, 2.5], "w": [3]}, {"format": "pt", "head": "embed", "top": "embed"}))
+        return self.path("m.safetensors")
+
+    def converted(self, target, *arguments):
+        """The (name, alias_of) of the new file, and the names that the output says are copies."""
+        path = self.path(target)
+        dry = self.good("convert", "--dry-run", "--overwrite", *arguments, self.tied(), path)
+        out = self.good("convert", "--overwrite", *arguments, self.tied(), path)
+        copies = [[line for line in text.splitlines() if line.startswith("copied: ")] for text in (dry, out)]
+        self.assertEqual(*copies)
+        for name in ("embed", "head", "top"):
+            if any(f'"{name}" shares' in line for line in copies[1]):
+                self.assertEqual(self.good("show", path, name).split("\n")[1], "[1.5 2.5]")
+        tensors = json.loads(self.good("ls", "--json", path))["tensors"]
+        ties = {tensor["name"]: tensor["alias_of"] for tensor in tensors if tensor.get("alias_of")}
+        return ties, [line.split('"')[1] for line in copies[1]]
+
+    def test_they_stay_tied_in_one_dtype(self):
+        ties = {"head": "embed", "top": "embed"}
+        for rules in ((), ("--dtype", "*=bfloat16"), ("--dtype", "w=float64"), ("--dtype", "*[dp]=float16")):
+            self.assertEqual(self.converted("out.safetensors", *rules), (ties, []), rules)
+        self.assertEqual(self.good("show", self.path("out.safetensors"), "top"), "float16 [2]\n[1.5 2.5]\n")
+        self.assertEqual(self.converted("out.safetensors", "--exclude", "embed"), ({"top": "head"}, []))
+        self.assertEqual(self.converted("out.safetensors", "--exclude", "[et]*"), ({}, []))
+
+    def test_copies_have_a_line(self):
+        self.assertEqual(self.converted("out.safetensors", "--dtype", "head=bfloat16"), ({"top": "embed"}, ["head"]))
+        self.assertEqual(self.converted("out.safetensors", "--dtype", "embed=bfloat16"), ({}, ["head", "top"]))
+        for target in ("out.npz", "out.ckpt", "out.tfrecord"):
+            self.assertEqual(self.converted(target, "--dtype", "*=float16"), ({}, ["head", "top"]))
+            self.assertEqual(self.converted(target, "--exclude", "embed"), ({}, ["top"]))
+            self.assertEqual(self.converted(target, "--exclude", "[et]*"), ({}, []))
 
 
 class Targets(Archives):

@@ -106,7 +106,7 @@ complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l exclude -x -a
 complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l rename -x -d 'Rename a tensor: FROM=TO, or s/REGEX/TEXT/ as in sed -E, with any punctuation as delimiter and the flags g, I and a number; may be repeated'
 complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l dtype -x -d 'Convert the elements: \'*kernel=bfloat16\'; may be repeated'
 complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l set -x -d 'Set an entry of the file\'s metadata (safetensors); may be repeated'
-complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l unset -x -d 'Remove an entry of the file\'s metadata; may be repeated'
+complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l unset -x -d 'Remove an entry of the file\'s metadata, which must be there; may be repeated'
 complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l allow-loss -d 'Leave out what DST cannot hold: metadata, strides, imaginary parts, tensors of a dtype, and tensors that cannot be read; each is listed. npy and npz get float8 and other dtypes that NumPy lacks as opaque elements (V1)'
 complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l dry-run -d 'Only check, and print what would be written and removed'
 
@@ -114,7 +114,7 @@ complete -c tensorcask -n __fish_use_subcommand -a edit -d 'Change names and met
 complete -c tensorcask -n '__fish_seen_subcommand_from edit' -l help -s h -d 'Print this help'
 complete -c tensorcask -n '__fish_seen_subcommand_from edit' -l rename -x -d 'Rename a tensor: FROM=TO, or s/REGEX/TEXT/ as in sed -E, with any punctuation as delimiter and the flags g, I and a number; may be repeated'
 complete -c tensorcask -n '__fish_seen_subcommand_from edit' -l set -x -d 'Set an entry of the file\'s metadata (safetensors); may be repeated'
-complete -c tensorcask -n '__fish_seen_subcommand_from edit' -l unset -x -d 'Remove an entry of the file\'s metadata; may be repeated'
+complete -c tensorcask -n '__fish_seen_subcommand_from edit' -l unset -x -d 'Remove an entry of the file\'s metadata, which must be there; may be repeated'
 complete -c tensorcask -n '__fish_seen_subcommand_from edit' -l remove -x -a '(__tensorcask_tensors)' -d 'Remove tensors; may be repeated'
 complete -c tensorcask -n '__fish_seen_subcommand_from edit' -l output -s o -r -F -d 'Write the result to this new file or checkpoint; PATH stays as it is'
 complete -c tensorcask -n '__fish_seen_subcommand_from edit' -l dry-run -d 'Only print what would change'

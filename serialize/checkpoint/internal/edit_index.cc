@@ -127,8 +127,8 @@ absl::Status IndexEditor::CheckGraph() const {
       if (edits_.renames.count(name) == 0 && edits_.removed.count(name) == 0) continue;
       return absl::FailedPreconditionError(absl::StrCat(
           Label(name),
-          " is named by the checkpoint's object graph, by which TensorFlow restores objects, and must stay; "
-          "remove the graph too (tensor ",
+          " is named by the checkpoint's object graph, by which TensorFlow restores objects, and must stay; a "
+          "conversion changes the graph, too; or remove also the graph (tensor ",
           kGraphName, ") for a checkpoint that is only read by names"));
     }
   }

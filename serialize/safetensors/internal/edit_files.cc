@@ -76,7 +76,7 @@ class Editor {
     for (size_t i = 0; i < files_.size(); ++i) CASK_RETURN_IF_ERROR(MakeHeader(i));
     if (is_model_) CASK_RETURN_IF_ERROR(MakeIndex());
     if (options_.dry_run) {
-      FilesToRemove();  // for its notes
+      result_.removed_files = FilesToRemove();
     } else {
       CASK_RETURN_IF_ERROR(Write());
     }
@@ -326,7 +326,6 @@ absl::Status Editor::MakeHeader(size_t number) {
   if (!changed) return absl::OkStatus();
   if (is_model_ && file.kept.empty() && !file.header.entries.empty()) {
     file.is_dropped = true;
-    result_.notes.push_back(absl::StrCat(LastName(old_path), ": has no tensor any more and is removed"));
     return absl::OkStatus();
   }
   CASK_RETURN_IF_ERROR(PlanHeader(&file));
@@ -527,7 +526,9 @@ absl::Status Editor::WriteFiles() {
     CASK_RETURN_IF_ERROR(CheckIndexStays());
   }
   for (const std::string& path : FilesToRemove()) publish.RemoveAfterwards(path);
-  return publish.Commit();
+  CASK_RETURN_IF_ERROR(publish.Commit());
+  result_.removed_files = publish.removed();
+  return absl::OkStatus();
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // What a conversion replaces and removes, and what a dry run checks.
 
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,8 +13,10 @@
 #include "tensorcask/serialize/archive/all_formats.h"
 #include "tensorcask/serialize/archive/archive.h"
 #include "tensorcask/serialize/archive/convert.h"
+#include "tensorcask/serialize/archive/dtype_rule.h"
 #include "tensorcask/serialize/archive/save_load.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/support/status_matchers.h"
 #include "tensorcask/tests/support/temp_folder.h"
@@ -66,6 +69,59 @@ class ConvertArchivesTest : public ::testing::Test {
   const AllFormats formats_;
   const TempFolder folder_;
 };
+
+// Three names of one tensor, of which two are aliases, and metadata.
+std::string TiedFile() {
+  const std::string header = R"({"__metadata__":{"format":"pt","head":"embed","top":"embed"},)"
+                             R"("embed":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
+  std::string file(8, '\0');
+  file[0] = static_cast<char>(header.size());
+  return file + header + std::string(8, '\0');
+}
+
+TEST_F(ConvertArchivesTest, ATieThatIsLostIsInTheReport) {
+  std::ofstream(Path("tied.safetensors"), std::ios::binary) << TiedFile();
+  const std::unique_ptr<ArchiveReader> source = Open(Path("tied.safetensors"));
+  const ArchiveReader* const sources[] = {source.get()};
+  const auto untied = [&](const std::vector<DTypeRule>& rules, const std::string& format) {
+    ConvertOptions options;
+    options.dtypes = rules;
+    ArchiveWriterOptions write;
+    write.overwrite = true;
+    const absl::StatusOr<ConvertReport> report =
+        ConvertArchives(sources, Path(absl::StrCat("out.", format)), Format(format), options, write);
+    EXPECT_OK(report.status());
+    std::vector<std::string> names;
+    for (const ConvertLoss& loss : report->losses) {
+      EXPECT_EQ(loss.kind, ConvertLoss::Kind::kUntied);
+      EXPECT_THAT(loss.message, HasSubstr("shares the elements of \"embed\" and becomes a copy"));
+      names.push_back(loss.tensor);
+    }
+    return names;
+  };
+  EXPECT_THAT(untied({}, "safetensors"), IsEmpty());
+  EXPECT_THAT(untied({MakeDTypeRule("*", DType::kBfloat16)}, "safetensors"), IsEmpty());
+  EXPECT_THAT(untied({MakeDTypeRule("h*", DType::kBfloat16)}, "safetensors"), ElementsAre("head"));
+  EXPECT_THAT(untied({MakeDTypeRule("e*", DType::kBfloat16)}, "safetensors"), ElementsAre("head", "top"));
+  EXPECT_THAT(untied({}, "npz"), ElementsAre("head", "top"));
+}
+
+TEST_F(ConvertArchivesTest, AKeyOfMetadataToRemoveIsInASource) {
+  std::ofstream(Path("tied.safetensors"), std::ios::binary) << TiedFile();
+  SaveModel();
+  const std::unique_ptr<ArchiveReader> first = Open(Path("tied.safetensors"));
+  const std::unique_ptr<ArchiveReader> second = Open(Path("m.safetensors.index.json"));
+  const ArchiveReader* const sources[] = {second.get(), first.get()};
+  ConvertOptions options;
+  options.unset_metadata = {"fromat"};
+  EXPECT_THAT(PlanConversion(sources, Format("safetensors"), options),
+              StatusIs(Code::kNotFound, HasSubstr("there is no metadata \"fromat\"; did you mean \"format\"?")));
+  options.unset_metadata = {"format"};
+  EXPECT_OK(PlanConversion(sources, Format("safetensors"), options).status());
+  options.set_metadata["format"] = "tf";
+  EXPECT_THAT(PlanConversion(sources, Format("safetensors"), options),
+              StatusIs(Code::kInvalidArgument, HasSubstr("both set and unset")));
+}
 
 TEST_F(ConvertArchivesTest, AShardIsNotConvertedOverItsModel) {
   SaveModel();
