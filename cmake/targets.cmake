@@ -594,18 +594,23 @@ tensorcask_room(zip
   SOURCES
     serialize/zip/crc32.cc
     serialize/zip/zip_directory.cc
+    serialize/zip/zip_member.cc
     serialize/zip/zip_member_stream.cc
+    serialize/zip/zip_walk.cc
     serialize/zip/zip_writer.cc
   HEADERS
     serialize/zip/crc32.h
     serialize/zip/zip_directory.h
     serialize/zip/zip_format.h
+    serialize/zip/zip_member.h
     serialize/zip/zip_member_stream.h
+    serialize/zip/zip_walk.h
     serialize/zip/zip_writer.h
   LINK
     Tensorcask::io
     Tensorcask::tensor
     absl::flat_hash_set
+    absl::function_ref
     absl::span
     absl::status
     absl::statusor
@@ -1834,6 +1839,26 @@ tensorcask_test(tests_fuzz_v1_checkpoint_test
     tests_fuzz_mend_table
   SEEDS
     tests/fuzz/corpus/v1_checkpoint
+  PACKAGE
+    tests/fuzz
+  TIMEOUT
+    300)
+
+tensorcask_test(tests_fuzz_zip_walk_test
+  SOURCES
+    tests/fuzz/replay.cc
+    tests/fuzz/zip_walk_fuzz.cc
+  LINK
+    Tensorcask::io
+    Tensorcask::tensor
+    Tensorcask::zip
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_fuzz_fuzz_input
+  SEEDS
+    tests/fuzz/corpus/zip_walk
   PACKAGE
     tests/fuzz
   TIMEOUT
@@ -3976,6 +4001,25 @@ tensorcask_test(tests_serialize_npy_npz_members_test
   TIMEOUT
     300)
 
+tensorcask_test(tests_serialize_npy_npz_recover_test
+  SOURCES
+    tests/serialize/npy/npz_recover_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    Tensorcask::npy
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::zip
+    absl::status
+    absl::statusor
+    tests_serialize_npy_npy_testing
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/npy
+  TIMEOUT
+    60)
+
 tensorcask_test(tests_serialize_npy_npz_round_trip_test
   SOURCES
     tests/serialize/npy/npz_round_trip_test.cc
@@ -5038,6 +5082,24 @@ tensorcask_test(tests_serialize_zip_zip_test
     Tensorcask::tensor
     Tensorcask::zip
     ZLIB::ZLIB
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/zip
+  TIMEOUT
+    60)
+
+tensorcask_test(tests_serialize_zip_zip_walk_test
+  SOURCES
+    tests/serialize/zip/zip_walk_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    Tensorcask::tensor
+    Tensorcask::zip
     absl::span
     absl::status
     absl::statusor
@@ -7341,6 +7403,19 @@ tensorcask_script_test(tests_tools_one_bad_part_test
 tensorcask_script_test(tests_tools_replace_test
   FILES
     tests/tools/replace_test.py
+    tests/tools/tool_testing.py
+    tests/support/case_report.py
+  PROGRAMS
+    tools_tensorcask
+    tools/tensorcask
+  PACKAGE
+    tests/tools
+  TIMEOUT
+    300)
+
+tensorcask_script_test(tests_tools_salvage_npz_test
+  FILES
+    tests/tools/salvage_npz_test.py
     tests/tools/tool_testing.py
     tests/support/case_report.py
   PROGRAMS

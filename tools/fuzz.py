@@ -68,7 +68,7 @@ PARSERS = {
     "exchange_server": ["serialize/exchange/server*", "serialize/exchange/internal/answer_queue*"],
     "layout_view": ["tensor/strided/layout*", "tensor/strided/view*"],
     "npy": ["serialize/npy/internal/*_parser*", "serialize/npy/internal/[ate]*", "serialize/npy/internal/npy_header*"],
-    "npz": ["serialize/npy/npz_reader*", "serialize/zip/zip_directory*", "serialize/zip/zip_member_stream*"],
+    "npz": ["serialize/npy/npz_reader*", "serialize/zip/zip_directory*", "serialize/zip/zip_member*"],
     "object_graph": ["serialize/checkpoint/object_graph*"],
     "huffman": ["serialize/payload/codec/huffman*"],
     "payload": [
@@ -89,6 +89,7 @@ PARSERS = {
         "serialize/wire/variant*",
     ],
     "v1_checkpoint": ["serialize/checkpoint/read/v1_*"],
+    "zip_walk": ["serialize/zip/zip_walk*", "serialize/zip/zip_member*"],
 }  # fmt: skip
 PACKAGES = [
     "absl_cord", "absl_flat_hash_map", "absl_flat_hash_set", "absl_inlined_vector", "absl_status", "absl_statusor",

@@ -128,7 +128,8 @@ Action DeclareSalvage(CLI::App& app) {
   app.footer(
       "Verifies each tensor, saves those that are whole with their metadata, and prints a line for each that is "
       "lost and for each damaged part of the index. Exit 0 if everything was saved, 1 if something was lost.\n\n"
-      "Of records, those are saved whose length and bytes are whole; of an npz file, the whole members; of a "
+      "Of records, those are saved whose length and bytes are whole; of an npz file, the whole members, also if the "
+      "file is cut, so that its directory is missing; of a "
       "safetensors model, the whole tensors of the files that are there. Of a checkpoint whose index is "
       "damaged, the rest of the index is searched for undamaged entries if DST is a checkpoint, too; without an "
       "index file nothing can be saved.\n\n"

@@ -53,6 +53,9 @@ struct ArchiveReaderOptions {
   // False: elements are read although their checksum does not match, as when another program changed them in place.
   // VerifyAll compares all checksums all the same.
   bool verify_checksums = true;
+  // For salvage (salvage.h): an archive whose list of tensors is damaged is opened with the tensors that can be found
+  // without it. npz only.
+  bool recover = false;
   // npy and npz: the dtype of elements that the file calls opaque (NpyReaderOptions::opaque_dtype).
   DType opaque_dtype = DType::kInvalid;
   // The memory of the list of tensors, of all archives that have the same budget; null: this archive has its own.

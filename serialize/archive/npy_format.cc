@@ -90,12 +90,13 @@ class NpyArchiveReader final : public ArchiveReader {
     NpyReaderOptions read = ToReaderOptions(options);
     read.list_object_arrays = kIsNpz;
     read.list_damaged_members = true;
+    read.recover_members = kIsNpz && options.recover;
     const std::shared_ptr<ListingBudget> listing =
         options.listing != nullptr ? options.listing : std::make_shared<ListingBudget>(options.limits);
     read.listing = listing;
     CASK_ASSIGN_OR_RETURN(Reader reader, Reader::Open(path, read));
     const auto is_readable = [](const NpyEntry& entry) { return entry.readable.ok(); };
-    if (std::none_of(reader.entries().begin(), reader.entries().end(), is_readable)) {
+    if (!options.recover && std::none_of(reader.entries().begin(), reader.entries().end(), is_readable)) {
       read.listing = nullptr;  // it has been charged
       // An archive of nothing that can be read is refused, with the reason.
       read.list_object_arrays = false;

@@ -16,6 +16,7 @@
 #include "tensorcask/serialize/archive/convert.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
 
 namespace tensorcask {
 namespace {
@@ -89,13 +90,19 @@ absl::StatusOr<ArchiveSalvage> SalvageArchive(const std::string& path, const std
       found.ok() && found->size() == 1) {
     source = found->front();
   }
-  const absl::StatusOr<std::unique_ptr<ArchiveReader>> opened = OpenArchive(source, formats, read);
+  absl::StatusOr<std::unique_ptr<ArchiveReader>> opened = OpenArchive(source, formats, read);
+  if (absl::IsDataLoss(opened.status()) && !IsProcessError(opened.status())) {
+    ArchiveReaderOptions recover = read;
+    recover.recover = true;
+    absl::StatusOr<std::unique_ptr<ArchiveReader>> recovered = OpenArchive(source, formats, recover);
+    if (recovered.ok()) opened = std::move(recovered);
+  }
   if (!opened.ok() || (*opened)->format() == format.name()) {
     absl::StatusOr<ArchiveSalvage> salvaged = format.Salvage(source, to, read, write, keep_going);
     const bool has_none = absl::IsNotFound(salvaged.status());
     if (!has_none) return salvaged;
-    CASK_RETURN_IF_ERROR(opened.status());
   }
+  CASK_RETURN_IF_ERROR(opened.status());
   return CopyWhole(**opened, to, format, write, keep_going);
 }
 

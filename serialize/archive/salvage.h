@@ -5,8 +5,9 @@
 //   for (const ArchiveDamage& lost : salvage.lost) ...
 //
 // A file whose list of tensors can be read is verified first (ArchiveReader::VerifyAll), then its whole tensors are
-// copied (convert.h): each is read twice. A checkpoint whose index is damaged is searched for whole entries
-// (checkpoint/salvage.h), if the new file is a checkpoint, too.
+// copied (convert.h): each is read twice. Of an npz file without its directory, as a download that stopped leaves it,
+// the members are found by the headers before their data (ArchiveReaderOptions::recover). A checkpoint whose index is
+// damaged is searched for whole entries (checkpoint/salvage.h), if the new file is a checkpoint, too.
 
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_SALVAGE_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_SALVAGE_H_

@@ -56,6 +56,11 @@ struct NpyReaderOptions {
   // that is not readable.
   bool list_damaged_members = false;
 
+  // For salvage: of an npz file whose directory is missing or damaged, as a download that stopped leaves it, Open finds
+  // the members by the headers before their data, and lists damaged ones. VerifyAll reports what is wrong. Of members
+  // of one name the first counts. false: Open refuses the file.
+  bool recover_members = false;
+
   // Open refuses a longer header. NumPy's own limit is 10000.
   uint32_t max_header_bytes = uint32_t{1} << 20;
 
@@ -106,7 +111,7 @@ struct NpyTensor {
 struct NpyDamage {
   std::string tensor;     // the name of its entry
   absl::Status status;    // a sentence that names file, member and what is wrong
-  bool is_tensor = true;  // false: a member that is not an array is damaged; `tensor` is ""
+  bool is_tensor = true;  // false: a member that is not an array, or the directory, is damaged; `tensor` is ""
 };
 
 }  // namespace tensorcask

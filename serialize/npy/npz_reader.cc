@@ -1,12 +1,15 @@
 #include "tensorcask/serialize/npy/npz_reader.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -17,7 +20,12 @@
 #include "tensorcask/serialize/npy/internal/npy_header.h"
 #include "tensorcask/serialize/npy/internal/tensor_file.h"
 #include "tensorcask/serialize/zip/zip_directory.h"
+#include "tensorcask/serialize/zip/zip_format.h"
+#include "tensorcask/serialize/zip/zip_member.h"
 #include "tensorcask/serialize/zip/zip_member_stream.h"
+#include "tensorcask/serialize/zip/zip_walk.h"
+#include "tensorcask/tensor/base/checked_math.h"
+#include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
@@ -89,24 +97,23 @@ bool IsWhole(const ByteSource& file, const ZipMember& member) {
   return member.size_bytes <= kMostBytes && ZipMemberStream(&file, &member, /*verify=*/true).Finish().ok();
 }
 
-// Adds the tensors of one member, or the member to those that are no arrays.
-absl::Status AddMember(ZipMember member, npy::TensorFile* file) {
-  const NpyReaderOptions& options = file->options();
-  ZipMemberStream stream(&file->source(), &member, /*verify=*/false);
+struct MemberHeader {
+  bool is_array = false;      // false: the member does not begin as one
+  npy::NpyHeader array;       // if it is one
+  uint64_t header_bytes = 0;  // before its elements
+};
+
+absl::StatusOr<MemberHeader> ReadMemberHeader(const ByteSource& file, const ZipMember& member,
+                                              const NpyReaderOptions& options) {
+  MemberHeader header;
+  ZipMemberStream stream(&file, &member, /*verify=*/false);
   std::string text(std::min<uint64_t>(member.size_bytes, npy::kMaxPrefixBytes), '\0');
   CASK_RETURN_IF_ERROR(stream.Read(absl::MakeSpan(&text[0], text.size())));
-  const std::string name = member.name;
-  const bool is_named_npy = absl::EndsWith(name, kSuffix);
-  const bool has_magic = absl::string_view(text).substr(0, npy::kMagic.size()) == npy::kMagic;
-  if (!has_magic && (!is_named_npy || IsWhole(file->source(), member))) {
-    const uint64_t size_bytes = member.size_bytes;
-    file->AddOther(name, std::make_unique<ZipData>(&file->source(), std::move(member), 0, options.verify_checksums),
-                   size_bytes);
-    return absl::OkStatus();
-  }
+  header.is_array = absl::string_view(text).substr(0, npy::kMagic.size()) == npy::kMagic;
+  if (!header.is_array) return header;
   CASK_ASSIGN_OR_RETURN(const npy::NpyPrefix prefix, npy::ParseNpyPrefix(text));
-  const uint64_t header_bytes = prefix.prefix_bytes + prefix.text_bytes;
-  if (header_bytes > member.size_bytes) {
+  header.header_bytes = prefix.prefix_bytes + prefix.text_bytes;
+  if (header.header_bytes > member.size_bytes) {
     return absl::DataLossError(
         absl::StrCat("a header of ", prefix.text_bytes, " bytes, in a member of ", member.size_bytes));
   }
@@ -119,14 +126,74 @@ absl::Status AddMember(ZipMember member, npy::TensorFile* file) {
   const size_t have = std::min<size_t>(text.size(), prefix.text_bytes);
   text.resize(prefix.text_bytes);
   CASK_RETURN_IF_ERROR(stream.Read(absl::MakeSpan(&text[0] + have, text.size() - have)));
-  CASK_ASSIGN_OR_RETURN(npy::NpyHeader header, npy::ParseNpyHeader(prefix, text));
-  const uint64_t available = member.size_bytes - header_bytes;
-  const uint64_t index_bytes = kZipHeaderBytes + 2 * name.size() + std::min(header_bytes, member.stored_bytes);
+  CASK_ASSIGN_OR_RETURN(header.array, npy::ParseNpyHeader(prefix, text));
+  return header;
+}
+
+// Adds the tensors of one member, or the member to those that are no arrays.
+absl::Status AddMember(ZipMember member, npy::TensorFile* file) {
+  const NpyReaderOptions& options = file->options();
+  CASK_ASSIGN_OR_RETURN(MemberHeader header, ReadMemberHeader(file->source(), member, options));
+  const std::string name = member.name;
+  const bool is_named_npy = absl::EndsWith(name, kSuffix);
+  if (!header.is_array && is_named_npy && !IsWhole(file->source(), member)) {
+    return npy::ParseNpyPrefix("").status();
+  }
+  if (!header.is_array) {
+    const uint64_t size_bytes = member.size_bytes;
+    file->AddOther(name, std::make_unique<ZipData>(&file->source(), std::move(member), 0, options.verify_checksums),
+                   size_bytes);
+    return absl::OkStatus();
+  }
+  const uint64_t available = member.size_bytes - header.header_bytes;
+  const uint64_t index_bytes = kZipHeaderBytes + 2 * name.size() + std::min(header.header_bytes, member.stored_bytes);
   return file->AddArray(
       is_named_npy ? absl::StripSuffix(name, kSuffix) : absl::string_view(name), is_named_npy ? kSuffix : "",
-      std::move(header),
-      std::make_unique<ZipData>(&file->source(), std::move(member), header_bytes, options.verify_checksums), available,
-      index_bytes);
+      std::move(header.array),
+      std::make_unique<ZipData>(&file->source(), std::move(member), header.header_bytes, options.verify_checksums),
+      available, index_bytes);
+}
+
+// `damage` of the directory, with what can be done if the file begins with a member.
+absl::Status SuggestSalvage(const absl::Status& damage, const ByteSource& file) {
+  std::array<char, 4> start;
+  if (file.size_bytes() < start.size() || !file.ReadAt(0, absl::MakeSpan(start)).ok()) return damage;
+  if (LoadLittleEndian<uint32_t>(start.data()) != zip::kLocalSignature) return damage;
+  return AppendToMessage(damage, "; salvage saves the arrays that are whole");
+}
+
+// The members of an archive whose directory cannot be read, as `damage` says, and what is wrong with it.
+struct Recovered {
+  std::vector<ZipMember> members;
+  std::vector<absl::Status> damages;
+};
+
+absl::StatusOr<Recovered> RecoverMembers(const ByteSource& file, const NpyReaderOptions& options,
+                                         const absl::Status& damage) {
+  const auto size_of_data = [&](const ZipMember& rest) -> absl::StatusOr<uint64_t> {
+    CASK_ASSIGN_OR_RETURN(const MemberHeader header, ReadMemberHeader(file, rest, options));
+    if (!header.is_array) return absl::DataLossError("it is not an array");
+    if (header.array.has_objects) return absl::UnimplementedError("it has Python objects");
+    return CheckedAdd(header.header_bytes, header.array.data_bytes).value_or(UINT64_MAX);
+  };
+  CASK_ASSIGN_OR_RETURN(ZipWalk walk, WalkZip(file, options.limits, size_of_data));
+  if (walk.members.empty()) return damage;
+  constexpr size_t kMaxDamages = 100;
+  Recovered recovered;
+  recovered.damages.push_back(AppendToMessage(
+      damage, absl::StrCat("; members were found by their headers up to offset ", walk.end,
+                           walk.reason.empty() ? ", where the directory begins" : absl::StrCat("; ", walk.reason))));
+  absl::flat_hash_set<std::string> names;
+  for (ZipMember& member : walk.members) {
+    if (names.emplace(absl::StripSuffix(member.name, kSuffix)).second) {
+      recovered.members.push_back(std::move(member));
+    } else if (recovered.damages.size() < kMaxDamages) {
+      recovered.damages.push_back(
+          absl::DataLossError(absl::StrCat(file.name(), ": member ", Quoted(member.name), " at offset ",
+                                           member.header_offset, " gives its array the name of a member before it")));
+    }
+  }
+  return recovered;
 }
 
 }  // namespace
@@ -138,20 +205,30 @@ absl::StatusOr<NpzReader> NpzReader::Open(const std::string& path, const NpyRead
 
 absl::StatusOr<NpzReader> NpzReader::Open(std::shared_ptr<const ByteSource> source, const NpyReaderOptions& options) {
   CASK_RETURN_IF_ERROR(npy::CheckReaderOptions(options));
-  absl::StatusOr<std::vector<ZipMember>> members =
-      ReadZipDirectory(*source, options.limits, options.list_damaged_members);
-  if (!members.ok()) return ExplainContent(members.status(), *source, "npz");
+  const bool list_damaged = options.list_damaged_members || options.recover_members;
+  absl::StatusOr<std::vector<ZipMember>> members = ReadZipDirectory(*source, options.limits, list_damaged);
+  std::vector<absl::Status> damages;
+  if (!members.ok()) {
+    const absl::Status explained = ExplainContent(members.status(), *source, "npz");
+    const bool is_damaged = absl::IsDataLoss(explained) && explained == members.status() && !IsProcessError(explained);
+    if (!is_damaged) return explained;
+    if (!options.recover_members) return SuggestSalvage(explained, *source);
+    CASK_ASSIGN_OR_RETURN(Recovered recovered, RecoverMembers(*source, options, explained));
+    members = std::move(recovered.members);
+    damages = std::move(recovered.damages);
+  }
   auto file = std::make_unique<npy::TensorFile>(std::move(source), options);
   file->Reserve(members->size());
+  for (absl::Status& damage : damages) file->AddDamage(std::move(damage));
   for (ZipMember& member : *members) {
     absl::Status status = member.status;
     if (status.ok() && member.is_folder()) continue;
     const std::string name = member.name;
     const size_t count = file->entries().size();
     if (status.ok()) status = AddMember(member, file.get());
-    const bool is_about_member =
-        absl::IsDataLoss(status) || absl::IsUnimplemented(status) || absl::IsInvalidArgument(status);
-    if (options.list_damaged_members && is_about_member && !IsProcessError(status) && file->entries().size() == count) {
+    const bool is_about_member = !member.status.ok() || absl::IsDataLoss(status) || absl::IsUnimplemented(status) ||
+                                 absl::IsInvalidArgument(status);
+    if (list_damaged && is_about_member && !IsProcessError(status) && file->entries().size() == count) {
       const bool is_named_npy = absl::EndsWith(name, kSuffix);
       const uint64_t stored_bytes = member.stored_bytes;
       std::unique_ptr<ZipData> data;  // of what is only unknown, VerifyAll compares the checksum

@@ -13,12 +13,12 @@
 #include "absl/types/span.h"
 #include "tensorcask/serialize/io/internal/decode_quota.h"
 #include "tensorcask/serialize/zip/zip_format.h"
+#include "tensorcask/serialize/zip/zip_member.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
-#include "tensorcask/tensor/base/utf8.h"
 
 namespace tensorcask {
 namespace {
@@ -135,64 +135,6 @@ absl::StatusOr<End> ReadEnd(const ByteSource& file) {
   return end;
 }
 
-// The content of the zip64 extra field among `extra`; empty if there is none.
-absl::StatusOr<std::optional<absl::string_view>> FindZip64(absl::string_view extra) {
-  std::optional<absl::string_view> found;
-  while (extra.size() >= 4) {
-    const uint16_t id = U16(extra.data());
-    const size_t bytes = U16(extra.data() + 2);
-    if (bytes > extra.size() - 4) return Damaged("an extra field is longer than the space for extra fields");
-    if (id == kExtraZip64) {
-      if (found) return Damaged("two zip64 extra fields");
-      found = extra.substr(4, bytes);
-    }
-    extra.remove_prefix(4 + bytes);
-  }
-  for (const char byte : extra) {  // up to three zeros pad
-    if (byte != 0) return Damaged("bytes behind the extra fields");
-  }
-  return found;
-}
-
-// Replaces each of `values` that is the mask by the next 8 bytes of the zip64 extra field.
-absl::Status Unmask(absl::string_view extra, absl::Span<uint64_t* const> values) {
-  CASK_ASSIGN_OR_RETURN(const std::optional<absl::string_view> zip64, FindZip64(extra));
-  size_t at = 0;
-  for (uint64_t* value : values) {
-    if (*value != kMask32) continue;
-    if (!zip64) return Damaged("a size or offset is in a zip64 extra field that is not there");
-    if (zip64->size() - at < 8) return Damaged("the zip64 extra field is too short");
-    *value = U64(zip64->data() + at);
-    at += 8;
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckMember(const ZipMember& member, uint16_t method, uint16_t made_by, uint32_t attributes) {
-  if ((member.flags & (kFlagEncrypted | kFlagStrongEncryption)) != 0) {
-    return absl::UnimplementedError("is encrypted");
-  }
-  const uint16_t unknown = member.flags & static_cast<uint16_t>(~(kFlagLevel | kFlagDescriptor | kFlagUtf8));
-  if (unknown != 0) return absl::UnimplementedError(absl::StrCat("has unknown flags ", unknown));
-  if (method != kStored && method != kDeflated) {
-    return absl::UnimplementedError(
-        absl::StrCat("is compressed by method ", method, "; methods 0 (stored) and 8 (deflated) are read"));
-  }
-  if (made_by >> 8 == kMadeByUnix >> 8 && (attributes >> 28) == 0xa) return Damaged("is a symbolic link");
-  if ((member.flags & kFlagUtf8) != 0 && !internal::IsUtf8(member.name)) {
-    return Damaged("has a name that is marked as UTF-8 and is not");
-  }
-  if (!member.deflated && member.stored_bytes != member.size_bytes) {
-    return Damaged(absl::StrCat("is stored in ", member.stored_bytes, " bytes and has ", member.size_bytes));
-  }
-  if (member.deflated && member.size_bytes / kMaxDeflateRatio > member.stored_bytes) {
-    return Damaged(absl::StrCat("claims that ", member.stored_bytes, " deflated bytes make ", member.size_bytes,
-                                "; they cannot make more than ", kMaxDeflateRatio, " times as many"));
-  }
-  if (member.is_folder() && member.size_bytes != 0) return Damaged("is a folder with data");
-  return absl::OkStatus();
-}
-
 // True for an error that concerns one member.
 bool IsAboutMember(const absl::Status& status) {
   return (absl::IsDataLoss(status) || absl::IsUnimplemented(status)) && !IsProcessError(status);
@@ -220,7 +162,7 @@ absl::StatusOr<ZipMember> ParseEntry(bool list_damaged, absl::string_view* direc
   member.header_offset = U32(entry + 42);
   member.name.assign(entry + kEntryBytes, name_bytes);
   const absl::string_view extra(entry + kEntryBytes + name_bytes, extra_bytes);
-  absl::Status status = Unmask(extra, {&member.size_bytes, &member.stored_bytes, &member.header_offset});
+  absl::Status status = UnmaskZip64(extra, {&member.size_bytes, &member.stored_bytes, &member.header_offset});
   if (status.ok() && U16(entry + 34) != 0) status = absl::UnimplementedError("lies in another file of the archive");
   if (status.ok()) {
     status = CheckMember(member, method, U16(entry + 4), U32(entry + 38));
@@ -281,8 +223,8 @@ absl::Status CheckLocal(const ByteSource& file, uint64_t end, ZipMember* member)
   }
   uint64_t stored_bytes = U32(header.data() + 18);
   uint64_t size_bytes = U32(header.data() + 22);
-  CASK_RETURN_IF_ERROR(
-      Unmask(absl::string_view(header).substr(header_bytes - extra_bytes, extra_bytes), {&size_bytes, &stored_bytes}));
+  CASK_RETURN_IF_ERROR(UnmaskZip64(absl::string_view(header).substr(header_bytes - extra_bytes, extra_bytes),
+                                   {&size_bytes, &stored_bytes}));
   const bool has_descriptor = (member->flags & kFlagDescriptor) != 0;
   if (!Agrees(U32(header.data() + 14), member->crc32, has_descriptor) ||
       !Agrees(stored_bytes, member->stored_bytes, has_descriptor) ||

@@ -19,31 +19,15 @@
 #ifndef TENSORCASK_SERIALIZE_ZIP_ZIP_DIRECTORY_H_
 #define TENSORCASK_SERIALIZE_ZIP_ZIP_DIRECTORY_H_
 
-#include <cstdint>
-#include <string>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/decode_limits.h"
+#include "tensorcask/serialize/zip/zip_member.h"
 
 namespace tensorcask {
-
-struct ZipMember {
-  std::string name;  // any bytes; UTF-8 if the archive says that it is
-  bool deflated = false;
-  uint32_t crc32 = 0;          // of the data, inflated
-  uint64_t stored_bytes = 0;   // of the data in the file
-  uint64_t size_bytes = 0;     // inflated; a claim, at most 1032 times stored_bytes
-  uint64_t header_offset = 0;  // of the local header in the file
-  uint64_t data_offset = 0;    // of the data in the file
-  uint16_t flags = 0;
-  absl::Status status;  // why the member cannot be read: only with `list_damaged`
-
-  bool is_folder() const { return !name.empty() && name.back() == '/'; }  // then it has no data
-};
 
 // True if a file that begins with `start` can be a zip archive: the first four bytes decide.
 bool IsZip(absl::string_view start);

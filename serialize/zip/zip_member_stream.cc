@@ -162,4 +162,21 @@ absl::Status ZipMemberStream::Finish() {
   return absl::OkStatus();
 }
 
+absl::StatusOr<DeflatedExtent> MeasureDeflated(const ByteSource& file, uint64_t offset, absl::Span<char> scratch,
+                                               DecodeQuota* quota) {
+  ZipMember rest;
+  rest.deflated = true;
+  rest.data_offset = offset;
+  rest.stored_bytes = file.size_bytes() - offset;
+  ZipMemberStream stream(&file, &rest, /*verify=*/true);
+  CASK_RETURN_IF_ERROR(stream.StartInflating());
+  while (!stream.inflater_->ended) {
+    CASK_ASSIGN_OR_RETURN(const size_t given, stream.InflateSome(scratch));
+    CASK_RETURN_IF_ERROR(quota->Charge(given));
+    stream.crc_ = ExtendCrc32(stream.crc_, absl::string_view(scratch.data(), given));
+    stream.position_ += given;
+  }
+  return DeflatedExtent{stream.inflater_->consumed - stream.inflater_->zlib.avail_in, stream.position_, stream.crc_};
+}
+
 }  // namespace tensorcask

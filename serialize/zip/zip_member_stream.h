@@ -20,14 +20,22 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/io/byte_source.h"
-#include "tensorcask/serialize/zip/zip_directory.h"
+#include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/zip/zip_member.h"
 
 namespace tensorcask {
 
+// Where deflated data ends, and what it inflates to.
+struct DeflatedExtent {
+  uint64_t stored_bytes = 0;
+  uint64_t size_bytes = 0;
+  uint32_t crc32 = 0;
+};
+
 class ZipMemberStream {
  public:
-  // `file` and `member` are those of ReadZipDirectory; both outlive the stream. Without `verify` no checksum is
-  // computed.
+  // `file` and `member` are those of ReadZipDirectory or WalkZip; both outlive the stream. Without `verify` no checksum
+  // is computed.
   ZipMemberStream(const ByteSource* file, const ZipMember* member, bool verify);
   ~ZipMemberStream();
   ZipMemberStream(const ZipMemberStream&) = delete;
@@ -45,6 +53,9 @@ class ZipMemberStream {
   absl::Status Finish();
 
  private:
+  friend absl::StatusOr<DeflatedExtent> MeasureDeflated(const ByteSource& file, uint64_t offset,
+                                                        absl::Span<char> scratch, DecodeQuota* quota);
+
   struct Inflater;
 
   absl::Status ReadStored(absl::Span<char> out);
@@ -60,6 +71,12 @@ class ZipMemberStream {
   uint32_t crc_ = 0;
   std::unique_ptr<Inflater> inflater_;  // null: stored, or nothing was read yet
 };
+
+// Inflates the deflated data at `offset`, whose size is not known, to `scratch`, a piece after the other; `quota` is
+// charged with what it inflates to. Errors: DataLoss if it has no end or cannot be inflated; ResourceExhausted past the
+// quota or without memory; of the source.
+absl::StatusOr<DeflatedExtent> MeasureDeflated(const ByteSource& file, uint64_t offset, absl::Span<char> scratch,
+                                               DecodeQuota* quota);
 
 }  // namespace tensorcask
 

@@ -25,8 +25,9 @@ extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 namespace tensorcask {
 namespace {
 
-void Check(absl::string_view bytes) {
+void Check(absl::string_view bytes, bool recover) {
   NpyReaderOptions options;
+  options.recover_members = recover;
   options.limits.max_file_decoded_bytes = 4 << 20;
   options.limits.max_unbacked_bytes = 1 << 20;
   const absl::StatusOr<NpzReader> reader = NpzReader::Open(MakeMemorySource("a.npz", bytes), options);
@@ -74,7 +75,9 @@ void Mend(uint8_t* data, size_t size) {
 }  // namespace tensorcask
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  tensorcask::Check({reinterpret_cast<const char*>(data), size});
+  for (const bool recover : {false, true}) {
+    tensorcask::Check({reinterpret_cast<const char*>(data), size}, recover);
+  }
   return 0;
 }
 

@@ -544,6 +544,7 @@ absl::Status TensorFile::VerifyAll(absl::FunctionRef<void(const NpyDamage&)> rep
               /*is_tensor=*/false});
     }
   }
+  for (const absl::Status& status : damages_) report({"", status, /*is_tensor=*/false});
   return absl::OkStatus();
 }
 

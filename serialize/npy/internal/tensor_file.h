@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
@@ -58,6 +59,8 @@ class TensorFile {
                              uint64_t stored_bytes, const absl::Status& status);
   // A member that is no array; `data` is all of it.
   void AddOther(absl::string_view member, std::unique_ptr<ArrayData> data, uint64_t size_bytes);
+  // Damage outside of the members, for VerifyAll. `status` names the file.
+  void AddDamage(absl::Status status) { damages_.push_back(std::move(status)); }
 
   const std::vector<NpyEntry>& entries() const { return entries_; }
   const std::vector<std::string>& other_members() const { return other_members_; }
@@ -156,6 +159,7 @@ class TensorFile {
   absl::flat_hash_set<size_t, NameHash, NameEqual> by_name_;
   std::vector<std::string> other_members_;
   std::vector<Other> others_;
+  std::vector<absl::Status> damages_;
   std::vector<std::string> notes_;
 };
 
