@@ -172,8 +172,8 @@ class Totals {
   }
   Json ToJson() const { return {{"tensors", tensors_}, {"bytes", bytes_}, {"stored_bytes", stored_bytes_}}; }
   void Print(std::ostream& out) const {
-    out << "total: " << tensors_ << (tensors_ == 1 ? " tensor, " : " tensors, ") << bytes_ << " bytes ("
-        << HumanBytes(bytes_) << ")";
+    out << "total: " << tensors_ << (tensors_ == 1 ? " tensor, " : " tensors, ") << bytes_
+        << (bytes_ == 1 ? " byte (" : " bytes (") << HumanBytes(bytes_) << ")";
     if (has_encoded_ && bytes_ > 0) {
       out << ", stored in " << stored_bytes_ << " (" << Ratio(stored_bytes_, bytes_) << ")";
     }

@@ -70,8 +70,9 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenFolder(const std::string& pat
   }
   const size_t count = found.size();
   found.resize(std::min(count, kMaxListed));
-  return absl::InvalidArgumentError(absl::StrCat(path, ": is a folder with ", count, " files; name one: ",
-                                                 absl::StrJoin(found, ", "), count > kMaxListed ? ", ..." : ""));
+  return absl::InvalidArgumentError(absl::StrCat(path, ": is a folder with ", count, count == 1 ? " file" : " files",
+                                                 "; name one: ", absl::StrJoin(found, ", "),
+                                                 count > kMaxListed ? ", ..." : ""));
 }
 
 absl::Status NotRecognized(const std::string& path, absl::string_view head, uint64_t file_bytes,

@@ -98,8 +98,9 @@ class MessageWriter final : public ArchiveWriter {
     if (count_ != 1) return absl::FailedPreconditionError(absl::StrCat(path_, ": a message holds exactly one tensor"));
     const uint64_t bytes = sink_->position();
     if (bytes < message_bytes_) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(path_, ": the message is incomplete: ", message_bytes_ - bytes, " bytes are missing"));
+      return absl::FailedPreconditionError(absl::StrCat(path_, ": the message is incomplete: ", message_bytes_ - bytes,
+                                                        message_bytes_ - bytes == 1 ? " byte is" : " bytes are",
+                                                        " missing"));
     }
     CASK_RETURN_IF_ERROR(publish_.Commit());
     return bytes;

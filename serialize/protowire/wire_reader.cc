@@ -83,7 +83,8 @@ bool WireReader::ReadValue(uint32_t tag, Field* field) {
         return Fail("a length that is longer than it needs to be");
       }
       if (length > bytes.size()) {
-        return Fail(absl::StrCat("a length of ", length, " with only ", bytes.size(), " bytes left"));
+        return Fail(absl::StrCat("a length of ", length, " with only ", bytes.size(),
+                                 bytes.size() == 1 ? " byte" : " bytes", " left"));
       }
       field->bytes = bytes.substr(0, static_cast<size_t>(length));
       bytes.remove_prefix(static_cast<size_t>(length));

@@ -141,7 +141,8 @@ absl::StatusOr<std::optional<absl::string_view>> RecordReader::ReadRecord() {
   CASK_ASSIGN_OR_RETURN(uint64_t available_bytes, Available(kHeaderBytes));
   if (available_bytes == 0) return std::nullopt;
   if (available_bytes < kHeaderBytes) {
-    return Damaged(absl::StrCat("cut short: ", available_bytes, " bytes are left; its header takes ", kHeaderBytes));
+    return Damaged(absl::StrCat("cut short: ", available_bytes, available_bytes == 1 ? " byte is" : " bytes are",
+                                " left; its header takes ", kHeaderBytes));
   }
   const absl::string_view header(memory() + window_start_, kHeaderBytes);
   const uint64_t data_bytes = LoadLittleEndian<uint64_t>(header.data());

@@ -98,7 +98,8 @@ absl::StatusOr<std::optional<End>> ReadEnd64(const ByteSource& file, const Tail&
 
 absl::StatusOr<End> ReadEnd(const ByteSource& file) {
   const uint64_t size = file.size_bytes();
-  if (size < kEndBytes) return Damaged(absl::StrCat(size, " bytes are too short for a zip archive"));
+  if (size < kEndBytes)
+    return Damaged(absl::StrCat(size, size == 1 ? " byte is" : " bytes are", " too short for a zip archive"));
   Tail tail;
   tail.bytes.resize(std::min<uint64_t>(size, kEndBytes + kMaxCommentBytes + kLocatorBytes));
   tail.offset = size - tail.bytes.size();
@@ -184,7 +185,8 @@ absl::Status CheckDescriptor(const ZipMember& member, absl::string_view bytes) {
   const char* at = bytes.data();
   const bool has_signature = bytes.size() == 16 || bytes.size() == 24;
   if (!has_signature && bytes.size() != 12 && bytes.size() != 20) {
-    return Damaged(absl::StrCat("has ", bytes.size(), " bytes behind its data, where the data descriptor should be"));
+    return Damaged(absl::StrCat("has ", bytes.size(), bytes.size() == 1 ? " byte" : " bytes",
+                                " behind its data, where the data descriptor should be"));
   }
   if (has_signature && U32(at) != kDescriptorSignature) return Damaged("has no data descriptor behind its data");
   if (has_signature) at += 4;
@@ -234,7 +236,8 @@ absl::Status CheckLocal(const ByteSource& file, uint64_t end, ZipMember* member)
   member->data_offset = member->header_offset + header_bytes;
   const uint64_t rest = available - header_bytes - member->stored_bytes;
   if (!has_descriptor) {
-    return rest == 0 ? absl::OkStatus() : Damaged(absl::StrCat("is followed by ", rest, " bytes of no member"));
+    return rest == 0 ? absl::OkStatus()
+                     : Damaged(absl::StrCat("is followed by ", rest, rest == 1 ? " byte" : " bytes", " of no member"));
   }
   char descriptor[24];
   if (rest > sizeof(descriptor)) return CheckDescriptor(*member, absl::string_view(descriptor, 0));
@@ -251,7 +254,8 @@ absl::Status CheckExtents(const ByteSource& file, uint64_t directory_offset, boo
   std::sort(sorted.begin(), sorted.end(),
             [](const ZipMember* a, const ZipMember* b) { return a->header_offset < b->header_offset; });
   const uint64_t start = sorted.empty() ? directory_offset : sorted[0]->header_offset;
-  if (start != 0) return Damaged(absl::StrCat(start, " bytes of no member at the start of the file"));
+  if (start != 0)
+    return Damaged(absl::StrCat(start, start == 1 ? " byte" : " bytes", " of no member at the start of the file"));
   for (size_t i = 0; i < sorted.size(); ++i) {
     const uint64_t end = i + 1 < sorted.size() ? sorted[i + 1]->header_offset : directory_offset;
     absl::Status status;

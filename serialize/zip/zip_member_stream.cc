@@ -148,7 +148,9 @@ absl::Status ZipMemberStream::FinishInflating() {
     }
   }
   const uint64_t unused = member_->stored_bytes - inflater_->consumed + inflater_->zlib.avail_in;
-  if (unused > 0) return absl::DataLossError(absl::StrCat("has ", unused, " bytes behind its deflated data"));
+  if (unused > 0)
+    return absl::DataLossError(
+        absl::StrCat("has ", unused, unused == 1 ? " byte" : " bytes", " behind its deflated data"));
   return absl::OkStatus();
 }
 

@@ -88,7 +88,7 @@ REASONS = {
     "bad_gen_overlap.safetensors": "which overlap those of tensor",
     "bad_gen_shape_overflow.safetensors": "exceeds 2^63-1",
     "bad_gen_short.safetensors": "has 3 bytes",
-    "bad_gen_trailing_bytes.safetensors": "1 bytes behind the last tensor",
+    "bad_gen_trailing_bytes.safetensors": "1 byte behind the last tensor",
     "bad_gen_truncated_data.safetensors": "the file has 7 bytes of data",
     "bad_las7_tiny.safetensors": "5 bytes behind the last tensor",
     "bad_syoyo_abuse_attempt_1.safetensors": "the header's length is 1000",
@@ -337,7 +337,7 @@ class BetweenFormats(Archives):
         unnamed = run("show", self.path("f.npz"), "w")
         self.assert_one_line(unnamed, 1, "the file does not say of which dtype: name it with --opaque-dtype")
         other = run("show", "--opaque-dtype", "float32", self.path("f.npz"), "w")
-        self.assert_one_line(other, 1, "opaque elements of 1 bytes", "the given one, float32, has elements of 4 bytes")
+        self.assert_one_line(other, 1, "opaque elements of 1 byte", "the given one, float32, has elements of 4 bytes")
         done = run("convert", self.path("f.npz"), self.path("x.safetensors"))
         self.assert_one_line(done, 1, "the file does not say of which dtype", "--opaque-dtype")
         out = self.good("verify", self.path("f.npz"))

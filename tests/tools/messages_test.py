@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import socket
 import struct
 import subprocess
@@ -100,6 +101,64 @@ class OwnWords(Base):
         out = self.fails("verify", path).stdout
         self.assertIn("its checksum is", out)
         self.assertIn("a program changed the elements in place", out)
+
+
+class Counts(Base):
+    """One byte, one file: no message says "1 bytes"."""
+
+    WRONG = re.compile(r"(?<![\w.,/-])1 (bytes|tensors|files|elements|entries|members|arrays|records|values|shards|slices|"
+                       r"strings|dims|blocks|chunks|fields|data files|(byte|tensor|file|value|record) are)\b")
+
+    def check(self, *arguments):
+        done = run(*arguments)
+        self.assertIsNone(self.WRONG.search(done.stdout + done.stderr), (arguments, done.stdout, done.stderr))
+        return done
+
+    def sources(self):
+        """Small files of every format, and the file of each to damage."""
+        strings = "dtype: DT_STRING tensor_shape { dim { size: 1 } } string_val: 's'"
+        bytes_of = {"b": "dtype: DT_INT8 tensor_shape { dim { size: 1 } } int_val: 1", "s": strings}
+        prefix = self.model(tensors=bytes_of)
+        yield prefix, prefix + ".index"
+        yield prefix, prefix + ".data-00000-of-00001"
+        one = self.model("one.ckpt", tensors={"b": bytes_of["b"]})
+        for target in ("one.safetensors", "one.npy", "one.npz", "one.tfrecord", "one.pb", "one.pbtxt"):
+            self.good("convert", one, self.path(target))
+            yield self.path(target), self.path(target)
+        self.good("convert", "--level", "default", one, self.path("deflated.npz"))
+        yield self.path("deflated.npz"), self.path("deflated.npz")
+
+    def test_files_cut_anywhere_and_with_a_byte_more(self):
+        for path, damaged in self.sources():
+            whole = read(damaged)
+            sizes = sorted({*range(20), *range(20, len(whole), 19), *range(max(len(whole) - 20, 0), len(whole))})
+            contents = [whole[:size] for size in sizes if size < len(whole)]
+            contents += [whole + b"x", b"x" + whole, whole[:1] + whole[2:]]
+            for number, content in enumerate(contents):
+                with open(damaged, "wb") as file:
+                    file.write(content)
+                for command in (["verify"], ["verify", "--lenient"], ["ls"], ["stats"])[number % 2 :: 2]:
+                    self.check(*command, path)
+            with open(damaged, "wb") as file:
+                file.write(whole)
+
+    def test_files_without_trouble(self):
+        for path, _ in self.sources():
+            for command in (["ls"], ["ls", "--json"], ["show"], ["stats"], ["verify"], ["salvage"]):
+                target = [self.path("salvaged.tfrecord"), "--overwrite"] if command == ["salvage"] else []
+                self.check(*command, path, *target)
+        os.mkdir(self.path("folder"))
+        self.file("folder/a.npy", b"")
+        self.check("ls", self.path("folder"))
+
+    def test_what_looks_like_something(self):
+        pickle = b"\x80\x04\x95\x0b" + bytes(7) + b"}\x94\x8c\x01a\x94K\x01s." + bytes(64)
+        for name in ("m.tfrecord", "m.bin", "m.npz", "m"):
+            done = self.check("ls", self.file(name, pickle))
+            self.assertIn("a pickle of Python", done.stderr)
+            self.assertNotIn("looks like what", done.stderr)
+        done = subprocess.run([TOOL, "ls", "-"], input=pickle, capture_output=True, check=False, timeout=60)
+        self.assertIn(b"look like a pickle of Python", done.stderr)
 
 
 class Options(Base):

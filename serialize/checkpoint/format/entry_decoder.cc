@@ -241,9 +241,9 @@ absl::Status CheckSize(const CheckpointEntry& entry) {
   const std::optional<uint64_t> wanted =
       CheckedMul(static_cast<uint64_t>(elements), static_cast<uint64_t>(ElementSize(entry.dtype)));
   if (wanted == entry.stored_bytes) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat("stores ", entry.stored_bytes, " bytes; ", DTypeName(entry.dtype), " ",
-                                          entry.shape.ToString(), " needs ",
-                                          wanted.has_value() ? absl::StrCat(*wanted) : "more than 2^64"));
+  return absl::DataLossError(absl::StrCat(
+      "stores ", entry.stored_bytes, entry.stored_bytes == 1 ? " byte; " : " bytes; ", DTypeName(entry.dtype), " ",
+      entry.shape.ToString(), " needs ", wanted.has_value() ? absl::StrCat(*wanted) : "more than 2^64"));
 }
 
 }  // namespace

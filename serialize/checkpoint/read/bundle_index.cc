@@ -256,8 +256,9 @@ absl::Status BundleIndex::CheckOverlaps(StoredRanges* ranges) const {
   if (located.size() != 2) return absl::DataLossError(absl::StrCat(path_, ": changed while it was read"));
   const LocatedEntry& latter = located.at(first->latter);
   const CheckpointEntry& entry = latter.index.entry;
-  const std::string place = absl::StrCat(DataPath(prefix_, entry.shard, header_.num_shards), ": ", latter.Label(),
-                                         " at offset ", entry.offset, ", ", entry.stored_bytes, " bytes");
+  const std::string place =
+      absl::StrCat(DataPath(prefix_, entry.shard, header_.num_shards), ": ", latter.Label(), " at offset ",
+                   entry.offset, ", ", entry.stored_bytes, entry.stored_bytes == 1 ? " byte" : " bytes");
   if (!first->limit.ok()) return Annotate(first->limit, place);
   return absl::DataLossError(
       absl::StrCat(place, ", overlaps ", located.at(first->former).Label(), " at offset ", first->former_offset));

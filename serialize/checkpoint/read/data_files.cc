@@ -80,9 +80,9 @@ absl::StatusOr<std::shared_ptr<const ByteSource>> DataFiles::FileOf(const Checkp
         open_.emplace(entry.shard, *std::move(opened)).first->second;  // of several threads that opened it, the first
   }
   if (!RangeFits(entry.offset, entry.stored_bytes, file->size_bytes())) {
-    const absl::Status cut =
-        absl::DataLossError(absl::StrCat(file->name(), ": has ", file->size_bytes(), " bytes; ", entry.stored_bytes,
-                                         " at ", entry.offset, " are wanted (an incomplete download?)"));
+    const absl::Status cut = absl::DataLossError(
+        absl::StrCat(file->name(), ": has ", file->size_bytes(), file->size_bytes() == 1 ? " byte; " : " bytes; ",
+                     entry.stored_bytes, " at ", entry.offset, " are wanted (an incomplete download?)"));
     // Elements often begin with zeros; what another program left in place of them does not.
     char first = 0;
     const bool is_zero = file->ReadAt(0, absl::MakeSpan(&first, 1)).ok() && first == 0;

@@ -43,7 +43,7 @@ StoredTensors::StoredTensors(const std::string& prefix, const BundleIndex* index
 std::string StoredTensors::Place(const LocatedEntry& located) const {
   const CheckpointEntry& entry = located.index.entry;
   return absl::StrCat(files_.Path(entry.shard), ": ", located.Label(), " at offset ", entry.offset, ", ",
-                      entry.stored_bytes, " bytes");
+                      entry.stored_bytes, entry.stored_bytes == 1 ? " byte" : " bytes");
 }
 
 bool StoredTensors::MustVerify(const LocatedEntry& located) const {

@@ -112,7 +112,8 @@ absl::Status FileTable::Init() {
   const uint64_t file_bytes = source_->size_bytes();
   if (file_bytes < kFooterBytes) {
     return absl::DataLossError(absl::StrCat(source_->name(), ": not the index of a checkpoint: ", file_bytes,
-                                            " bytes; the footer alone has ", kFooterBytes));
+                                            file_bytes == 1 ? " byte" : " bytes", "; the footer alone has ",
+                                            kFooterBytes));
   }
   char bytes[kFooterBytes];
   const uint64_t body_bytes = file_bytes - kFooterBytes;

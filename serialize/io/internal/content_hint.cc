@@ -21,8 +21,7 @@ using namespace std::literals;  // NOLINT(google-build-using-namespace): ""sv ke
 constexpr absl::string_view kPyTorch =
     "a PyTorch file (torch.save), a format that this version does not read; PyTorch can save its tensors as "
     "safetensors";
-constexpr absl::string_view kPickle =
-    "what looks like a pickle of Python, which is a program: tensorcask reads no pickles";
+constexpr absl::string_view kPickle = "a pickle of Python, which is a program: tensorcask reads no pickles";
 
 struct Signature {
   size_t offset;
@@ -176,7 +175,8 @@ ContentHint LookAtContent(absl::string_view head, uint64_t file_bytes) {
   if (file_bytes == 0) return {"", "an empty file"};
   if (head.empty()) return {};
   if (head.find_first_not_of('\0') == absl::string_view::npos) {
-    return {"", absl::StrCat("a file of zeros (its first ", head.size(), " bytes): an incomplete download or copy?")};
+    return {"", absl::StrCat("a file of zeros (its first ", head.size(), head.size() == 1 ? " byte" : " bytes",
+                             "): an incomplete download or copy?")};
   }
   if (ContentHint own = LookForOwnFormat(head); !own.what.empty()) return own;
   for (const Signature& signature : kSignatures) {

@@ -25,8 +25,9 @@ constexpr NumpyType kNumpyTypes[] = {
 absl::StatusOr<DType> OpaqueDType(const NpyLeaf& leaf, DType opaque_dtype) {
   if (leaf.item_bytes != 0 && ElementSize(opaque_dtype) == leaf.item_bytes) return opaque_dtype;
   if (leaf.item_bytes == 2) return DType::kBfloat16;
-  const std::string found = absl::StrCat("has opaque elements of ", leaf.item_bytes, " bytes (type ",
-                                         Quoted(leaf.descr), "); the file does not say of which dtype, and ");
+  const std::string found =
+      absl::StrCat("has opaque elements of ", leaf.item_bytes, leaf.item_bytes == 1 ? " byte" : " bytes", " (type ",
+                   Quoted(leaf.descr), "); the file does not say of which dtype, and ");
   if (opaque_dtype == DType::kInvalid) {
     return absl::UnimplementedError(absl::StrCat(found, "the caller must (NpyReaderOptions::opaque_dtype)"));
   }

@@ -142,18 +142,22 @@ absl::Status TensorFile::AddArray(absl::string_view key, absl::string_view membe
       return DTypeOfLeaf(*leaf, DType::kInvalid).status();
     }
   } else if (available_bytes < header.data_bytes) {
-    return absl::DataLossError(absl::StrCat("the file has ", available_bytes, " bytes of data; shape ",
-                                            header.shape.ToString(), " of ", header.record_bytes, " bytes each needs ",
+    return absl::DataLossError(absl::StrCat("the file has ", available_bytes, available_bytes == 1 ? " byte" : " bytes",
+                                            " of data; shape ", header.shape.ToString(), " of ", header.record_bytes,
+                                            header.record_bytes == 1 ? " byte" : " bytes", " each needs ",
                                             header.data_bytes, " (an incomplete download?)"));
   } else if (available_bytes > header.data_bytes && !options_.allow_trailing_bytes) {
-    return absl::DataLossError(absl::StrCat(available_bytes - header.data_bytes,
-                                            " bytes behind the array (NpyReaderOptions::allow_trailing_bytes)"));
+    const uint64_t rest = available_bytes - header.data_bytes;
+    return absl::DataLossError(absl::StrCat(rest, rest == 1 ? " byte" : " bytes",
+                                            " behind the array (NpyReaderOptions::allow_trailing_bytes)"));
   }
   constexpr size_t kMaxNotes = 100;
   if (!header.has_objects && available_bytes > header.data_bytes && notes_.size() < kMaxNotes) {
     const std::string member = absl::StrCat(key, member_ending);
-    notes_.push_back(absl::StrCat(member.empty() ? "" : absl::StrCat("member ", Quoted(member), ": "),
-                                  available_bytes - header.data_bytes, " bytes behind the array are ignored"));
+    const uint64_t rest = available_bytes - header.data_bytes;
+    notes_.push_back(
+        absl::StrCat(member.empty() ? "" : absl::StrCat("member ", Quoted(member), ": "), rest,
+                     rest == 1 ? " byte behind the array is ignored" : " bytes behind the array are ignored"));
   }
   if (header.is_structured && !std::exchange(has_fields_, true)) {
     CASK_RETURN_IF_ERROR(options_.listing->Charge(ReservedForFields()));

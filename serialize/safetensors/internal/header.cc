@@ -71,8 +71,12 @@ absl::Status CheckCoverage(uint64_t data_bytes, bool lenient, Header* header) {
     previous = &entry;
   }
   if (end == data_bytes) return absl::OkStatus();
-  const std::string rest = absl::StrCat(data_bytes - end, " bytes behind the last tensor");
-  if (!lenient) return absl::DataLossError(absl::StrCat(rest, " belong to no tensor (lenient accepts this)"));
+  const bool is_one = data_bytes - end == 1;
+  const std::string rest = absl::StrCat(data_bytes - end, is_one ? " byte" : " bytes", " behind the last tensor");
+  if (!lenient) {
+    return absl::DataLossError(
+        absl::StrCat(rest, is_one ? " belongs" : " belong", " to no tensor (lenient accepts this)"));
+  }
   AddNote(rest, &header->notes);
   return absl::OkStatus();
 }

@@ -289,7 +289,7 @@ absl::Status HeaderHandler::FinishTensor() {
   const uint64_t end = offsets_[1];
   if (begin > end || end > data_bytes_) {
     return Wrong(absl::StrCat("data_offsets is ", ListText(offsets_), begin > end ? ", which runs backwards" : "",
-                              "; the file has ", data_bytes_, " bytes of data",
+                              "; the file has ", data_bytes_, data_bytes_ == 1 ? " byte" : " bytes", " of data",
                               begin > end ? "" : " (an incomplete download?)"));
   }
   entry.offset = begin;
@@ -302,8 +302,8 @@ absl::Status HeaderHandler::FinishTensor() {
   const absl::StatusOr<uint64_t> bytes = StoredBytes(entry.dtype, entry.shape);
   if (!bytes.ok()) return Wrong(bytes.status().message());
   if (*bytes != end - begin) {
-    return Wrong(absl::StrCat("stores ", end - begin, " bytes; ", SafetensorsDTypeName(entry.dtype), " ",
-                              entry.shape.ToString(), " needs ", *bytes));
+    return Wrong(absl::StrCat("stores ", end - begin, end - begin == 1 ? " byte; " : " bytes; ",
+                              SafetensorsDTypeName(entry.dtype), " ", entry.shape.ToString(), " needs ", *bytes));
   }
   return absl::OkStatus();
 }

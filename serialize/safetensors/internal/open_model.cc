@@ -313,8 +313,8 @@ absl::StatusOr<std::unique_ptr<Model>> OpenIndex(const std::string& path, const 
 
 absl::StatusOr<Header> ReadHeader(const ByteSource& file, const OpenOptions& options) {
   if (file.size_bytes() < kPrefixBytes) {
-    return absl::DataLossError(absl::StrCat("has ", file.size_bytes(),
-                                            " bytes; a safetensors file begins with the 8 "
+    return absl::DataLossError(absl::StrCat("has ", file.size_bytes(), file.size_bytes() == 1 ? " byte" : " bytes",
+                                            "; a safetensors file begins with the 8 "
                                             "bytes of the header's length"));
   }
   std::array<char, kPrefixBytes> prefix;
@@ -323,7 +323,7 @@ absl::StatusOr<Header> ReadHeader(const ByteSource& file, const OpenOptions& opt
   const uint64_t rest = file.size_bytes() - kPrefixBytes;
   if (header_bytes > rest) {
     return absl::DataLossError(absl::StrCat("the header's length is ", header_bytes, "; the file has ", rest,
-                                            " bytes behind it (an incomplete download?)"));
+                                            rest == 1 ? " byte" : " bytes", " behind it (an incomplete download?)"));
   }
   if (header_bytes > options.max_header_bytes) {
     return absl::ResourceExhaustedError(absl::StrCat("the header's length is ", header_bytes,

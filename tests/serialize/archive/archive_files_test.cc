@@ -277,10 +277,10 @@ TEST(Convert, DTypesThatNumPyLacksLoseTheirNameIfAllowed) {
 
   ArchiveReaderOptions read;
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveReader> opaque, OpenArchive(path, formats.list(), read));
-  EXPECT_THAT(opaque->Read("w"), StatusIs(Code::kUnimplemented, HasSubstr("opaque elements of 1 bytes")));
+  EXPECT_THAT(opaque->Read("w"), StatusIs(Code::kUnimplemented, HasSubstr("opaque elements of 1 byte")));
   const ArchiveReader* const unreadable[] = {opaque.get()};
   EXPECT_THAT(PlanConversion(unreadable, SafetensorsArchiveFormat()).status(),
-              StatusIs(Code::kInvalidArgument, HasSubstr("opaque elements of 1 bytes")));
+              StatusIs(Code::kInvalidArgument, HasSubstr("opaque elements of 1 byte")));
   // Its checksum is right, but nothing says what its elements are.
   ASSERT_OK_AND_ASSIGN(const ArchiveCensus census, opaque->VerifyAll([](const ArchiveDamage&) { ADD_FAILURE(); }));
   EXPECT_EQ(census.whole, 0);

@@ -157,7 +157,7 @@ std::vector<RejectCase> RejectCases() {
       {"Escape", descr("'\\N{BULLET}'"), Code::kDataLoss, "escapes"},
       {"NoUtf8", File(Text("[('\xff', '<f4')]", "(2,)"), std::string(8, '\0'), 3), Code::kDataLoss, "UTF-8"},
       {"ShortData", File(good, std::string(23, '\0')), Code::kDataLoss, "has 23 bytes of data"},
-      {"LongData", File(good, std::string(25, '\0')), Code::kDataLoss, "1 bytes behind the array"},
+      {"LongData", File(good, std::string(25, '\0')), Code::kDataLoss, "1 byte behind the array"},
       {"LongNames",
        File(Text(absl::StrCat(
                      "[('", std::string(30000, 'n'), "', [", Many("", 0),

@@ -109,7 +109,7 @@ TEST(SafetensorsFiles, AreRefusedWithTheReason) {
       {"gen_overlap", "which overlap"},
       {"gen_shape_overflow", "shape ["},
       {"gen_short", "has 3 bytes"},
-      {"gen_trailing_bytes", "1 bytes behind the last tensor"},
+      {"gen_trailing_bytes", "1 byte behind the last tensor"},
       {"gen_truncated_data", "the file has 7 bytes of data"},
       {"las7_tiny", "bytes behind the last tensor"},
       {"syoyo_abuse_attempt_1", "the header's length is"},

@@ -140,7 +140,7 @@ std::vector<RejectCase> BrokenTables() {
   std::string long_varint(11, '\x80');
   return {
       {"Empty", "", "0 bytes; the footer alone has 48"},
-      {"OneByte", "x", "1 bytes; the footer alone has 48"},
+      {"OneByte", "x", "1 byte; the footer alone has 48"},
       {"47Bytes", std::string(47, '\0'), "47 bytes; the footer alone has 48"},
       {"FooterOnly", ForgeFooter({0, 8}, {13, 8}), "reaches into the footer, at 0"},
       {"FooterOnlyOfZeros", std::string(48, '\0'), "not the index of a checkpoint: ends in 0000000000000000"},
