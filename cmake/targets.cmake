@@ -116,6 +116,7 @@ tensorcask_room(io
     serialize/io/file_system.cc
     serialize/io/internal/atomic_publish.cc
     serialize/io/internal/content_hint.cc
+    serialize/io/internal/damage_mark.cc
     serialize/io/internal/decode_quota.cc
     serialize/io/internal/dry_file_system.cc
     serialize/io/internal/missing_folder.cc
@@ -137,6 +138,7 @@ tensorcask_room(io
     serialize/io/file_system.h
     serialize/io/internal/atomic_publish.h
     serialize/io/internal/content_hint.h
+    serialize/io/internal/damage_mark.h
     serialize/io/internal/decode_quota.h
     serialize/io/internal/dry_file_system.h
     serialize/io/internal/forwarding_file_system.h
@@ -166,6 +168,7 @@ tensorcask_room(io
     serialize/io/byte_source.cc
     serialize/io/file_system.cc
     serialize/io/internal/content_hint.cc
+    serialize/io/internal/damage_mark.cc
     serialize/io/internal/system_files.cc
     serialize/io/posix_file_system.cc)
 
@@ -3813,6 +3816,19 @@ tensorcask_test(tests_serialize_io_content_hint_test
   TIMEOUT
     60)
 
+tensorcask_test(tests_serialize_io_damage_mark_test
+  SOURCES
+    tests/serialize/io/damage_mark_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    Tensorcask::tensor
+    absl::status
+  PACKAGE
+    tests/serialize/io
+  TIMEOUT
+    60)
+
 tensorcask_test(tests_serialize_io_file_system_test
   SOURCES
     tests/serialize/io/file_system_test.cc
@@ -6668,6 +6684,7 @@ tensorcask_inner_library(tools_console
   SOURCES
     tools/console.cc
   LINK
+    Tensorcask::io
     Tensorcask::tensor
     absl::cord
     absl::status
@@ -6773,8 +6790,10 @@ tensorcask_inner_library(tools_subcommand
   LINK
     CLI11::CLI11
     Tensorcask::archive
+    Tensorcask::io
     Tensorcask::payload
     Tensorcask::tensor
+    Tensorcask::wire
     absl::status
     absl::statusor
     absl::strings

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,9 +46,11 @@ absl::StatusOr<ExitCode> Cat(const Flags& flags, Console& console) {
   for (size_t i = 0; i < selected.size(); ++i) {
     const ArchiveEntry& info = *selected[i];
     if (Interrupted()) return InterruptedExitCode();  // without Finish the stream ends inside a record
-    CASK_ASSIGN_OR_RETURN(DecodedTensor tensor, ReadForCopy(*input, info, flags.allow_loss));
-    if (flags.allow_loss) tensor.metadata.name.clear();
-    const absl::Status status = WriteNamedRecord(info.name, tensor, PayloadOptions(), &writer);
+    CASK_ASSIGN_OR_RETURN(std::optional<DecodedTensor> tensor,
+                          ReadUnlessLost("cat", *input, info, flags.allow_loss, console));
+    if (!tensor.has_value()) continue;
+    if (flags.allow_loss) tensor->metadata.name.clear();
+    const absl::Status status = WriteNamedRecord(info.name, *tensor, PayloadOptions(), &writer);
     if (Interrupted()) return InterruptedExitCode();
     if (!status.ok() && ReaderIsGone()) return kReaderGone;
     CASK_RETURN_IF_ERROR(status);

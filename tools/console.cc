@@ -17,6 +17,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "tensorcask/serialize/io/internal/damage_mark.h"
 #include "tensorcask/tensor/base/internal/printable_text.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tools/text_width.h"
@@ -56,7 +57,6 @@ constexpr Advice kAdvice[] = {
     {", and the caller must (NpyReaderOptions::", ")", ": name it with --opaque-dtype"},
     {" (NpyReaderOptions::allow_", ")", " (--lenient accepts this)"},
     {" (NpyReaderOptions::", ")", ""},
-    {" (reading without verifying gives them as they are)", "", ""},
     {"stdin: record at 0: the checksum of its length is ", "; the file looks like ",
      "stdin: only records can be read from standard input, and these bytes look like "},
     {": tensor_shape at byte ", " is a varint on the wire; expected bytes",
@@ -178,6 +178,22 @@ std::string EscapeControls(absl::string_view message) {
     }
   }
   return escaped;
+}
+
+std::string DamageAdvice(const absl::Status& status, bool has_flag) {
+  if (!IsDamagedPart(status)) return "";
+  constexpr char kSalvage[] = "tensorcask salvage saves the undamaged tensors";
+  if (!has_flag || !HasWrongChecksum(status)) return kSalvage;
+  return absl::StrCat(kSalvage, ", --ignore-checksums reads the others as they are");
+}
+
+void DamageNote::Add(const absl::Status& status) {
+  if (HasWrongChecksum(status) || (damage_.ok() && IsDamagedPart(status))) damage_ = status;
+}
+
+void DamageNote::Print(absl::string_view command, Console& console) const {
+  const std::string advice = DamageAdvice(damage_, /*has_flag=*/true);
+  if (!advice.empty()) console.err << "tensorcask " << command << ": " << advice << '\n';
 }
 
 bool ReaderIsGone() {

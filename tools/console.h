@@ -88,6 +88,21 @@ std::string InToolWords(absl::string_view message);
 // direction of text, become escapes.
 std::string EscapeControls(absl::string_view message);
 
+// What a user can do about an error of damaged tensors, to be put behind a message or on a line of its own; "" for all
+// other errors. `has_flag`: the command has --ignore-checksums.
+std::string DamageAdvice(const absl::Status& status, bool has_flag);
+
+// DamageAdvice of a command that goes on behind damaged tensors, and so says it once.
+class DamageNote {
+ public:
+  void Add(const absl::Status& status);
+  // One line on console.err if there was damage. Requires: the command has --ignore-checksums.
+  void Print(absl::string_view command, Console& console) const;
+
+ private:
+  absl::Status damage_;  // one with a wrong checksum, if there is one
+};
+
 // True if stdout is a pipe or a socket whose reader has closed its end (`| head`): the reader wants no more, and the
 // command ends without a message.
 bool ReaderIsGone();

@@ -255,7 +255,9 @@ Action DeclareConvert(CLI::App& app) {
   app.add_flag(
       "--allow-loss", flags->allow_loss,
       "Leave out what DST cannot hold: metadata, strides, imaginary parts, tensors of a dtype, and tensors "
-      "that cannot be read; each is listed. npy and npz get float8 and other dtypes that NumPy lacks as opaque "
+      "that cannot be read; each is listed. Damage that only the elements show, such as a wrong checksum, still ends "
+      "the command: `tensorcask salvage` leaves such tensors out. npy and npz get float8 and other dtypes that NumPy "
+      "lacks as opaque "
       "elements (V1)");
   app.add_flag("--dry-run", flags->dry_run, "Only check, and print what would be written and removed");
   app.footer(

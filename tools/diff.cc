@@ -177,6 +177,9 @@ absl::StatusOr<ExitCode> Diff(const Flags& flags, Console& console) {
     if (report->other_dtypes > 0) console.out << " (" << report->other_dtypes << " of other dtypes)";
     console.out << ", " << report->differences.size() << " different\n";
   }
+  DamageNote note;
+  for (const TensorDifference& one : report->differences) note.Add(one.status);
+  note.Print("diff", console);
   return report->differences.empty() ? kDone : kFound;
 }
 

@@ -6,9 +6,11 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -105,18 +107,22 @@ absl::StatusOr<ExitCode> Send(const SendFlags& flags, Console& console) {
     CASK_ASSIGN_OR_RETURN(const Message reply, channel.Call(request, flags.socket.timeout()));
     return StatusOfReply(reply.status);
   };
+  size_t sent = 0;
   const auto send_all = [&]() -> absl::Status {
     ProgressLine progress(console, ElementBytes(selected));
     uint64_t bytes = 0;
     for (size_t i = 0; i < selected.size(); ++i) {
       const ArchiveEntry& info = *selected[i];
-      CASK_ASSIGN_OR_RETURN(DecodedTensor tensor, ReadForCopy(*input, info, flags.allow_loss));
-      if (flags.allow_loss) tensor.metadata.name.clear();
+      CASK_ASSIGN_OR_RETURN(std::optional<DecodedTensor> tensor,
+                            ReadUnlessLost("send", *input, info, flags.allow_loss, console));
+      if (!tensor.has_value()) continue;
+      if (flags.allow_loss) tensor->metadata.name.clear();
       Message message;
       message.topic = kTensorTopic;
-      CASK_ASSIGN_OR_RETURN(tensor, AttachName(info.name, std::move(tensor)));
-      message.tensors.push_back(std::move(tensor));
+      CASK_ASSIGN_OR_RETURN(tensor, AttachName(info.name, *std::move(tensor)));
+      message.tensors.push_back(*std::move(tensor));
       CASK_RETURN_IF_ERROR(call(message));
+      ++sent;
       bytes += ElementBytes(info);
       progress.ShowBytes(absl::StrCat("sending ", i + 1, "/", selected.size()), bytes);
     }
@@ -128,8 +134,7 @@ absl::StatusOr<ExitCode> Send(const SendFlags& flags, Console& console) {
   if (Interrupted()) return InterruptedExitCode();
   CASK_RETURN_IF_ERROR(status);
   NoteAllUnmatched("send", "--exclude ", flags.exclude, input->entries(), console);
-  console.out << Printable(flags.path) << ": " << selected.size()
-              << (selected.size() == 1 ? " tensor sent\n" : " tensors sent\n");
+  console.out << Printable(flags.path) << ": " << sent << (sent == 1 ? " tensor sent\n" : " tensors sent\n");
   return kDone;
 }
 

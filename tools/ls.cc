@@ -282,6 +282,7 @@ absl::StatusOr<ExitCode> PrintTensors(const ArchiveReader& input, const Flags& f
   std::optional<Document> document;
   if (flags.json) document.emplace(flags, input, console.out);
   ExitCode code = kDone;
+  DamageNote note;
   Totals totals;
   const absl::Status listed = listing.ForEach([&](const ArchiveEntry& info) {
     if (Interrupted()) return absl::CancelledError("interrupted");
@@ -290,6 +291,7 @@ absl::StatusOr<ExitCode> PrintTensors(const ArchiveReader& input, const Flags& f
     const auto print = [&] {
       if (!details.status.ok()) {
         code = kFound;
+        if (flags.checksum) note.Add(details.status);
         console.err << "tensorcask ls: " << EscapeControls(details.status.message()) << '\n';
       }
       if (flags.json) {
@@ -311,6 +313,7 @@ absl::StatusOr<ExitCode> PrintTensors(const ArchiveReader& input, const Flags& f
     totals.Print(console.out);
   }
   CASK_RETURN_IF_ERROR(listed);
+  note.Print("ls", console);
   return code;
 }
 

@@ -133,6 +133,9 @@ absl::StatusOr<ExitCode> Stats(const Flags& flags, Console& console) {
   } else {
     PrintText(*all, console);
   }
+  DamageNote note;
+  for (const TensorStatistics& one : *all) note.Add(one.status);
+  note.Print("stats", console);
   const bool all_read =
       std::all_of(all->begin(), all->end(), [](const TensorStatistics& one) { return one.status.ok(); });
   return all_read ? kDone : kFound;

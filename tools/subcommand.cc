@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/archive/convert.h"
 #include "tensorcask/serialize/archive/internal/similar_names.h"
+#include "tensorcask/serialize/io/internal/damage_mark.h"
 #include "tensorcask/serialize/payload/payload_header.h"
 #include "tensorcask/tensor/base/glob.h"
 #include "tensorcask/tensor/base/quote.h"
@@ -21,6 +22,15 @@
 #include "tensorcask/tensor/dtype.h"
 
 namespace tensorcask::tools {
+namespace {
+
+constexpr char kLeavesOut[] = "; --allow-loss leaves the tensor out";
+
+void NoteLost(absl::string_view command, const absl::Status& status, Console& console) {
+  console.err << "tensorcask " << command << ": lost: " << EscapeControls(status.message()) << '\n';
+}
+
+}  // namespace
 
 bool MatchesSome(const std::vector<ArchiveEntry>& entries, const std::string& glob) {
   return std::any_of(entries.begin(), entries.end(),
@@ -84,12 +94,23 @@ absl::StatusOr<std::vector<const ArchiveEntry*>> SelectReadable(absl::string_vie
     if (status.ok()) {
       readable.push_back(entry);
     } else if (allow_loss) {
-      console.err << "tensorcask " << command << ": lost: " << EscapeControls(status.message()) << '\n';
+      NoteLost(command, status, console);
     } else {
-      return AppendToMessage(status, "; --allow-loss leaves the tensor out");
+      return AppendToMessage(status, kLeavesOut);
     }
   }
   return readable;
+}
+
+absl::StatusOr<std::optional<DecodedTensor>> ReadUnlessLost(absl::string_view command, const ArchiveReader& input,
+                                                            const ArchiveEntry& entry, bool allow_loss,
+                                                            Console& console) {
+  absl::StatusOr<DecodedTensor> tensor = ReadForCopy(input, entry, allow_loss);
+  if (tensor.ok()) return *std::move(tensor);
+  if (!allow_loss) return AppendToMessage(tensor.status(), IsDamagedPart(tensor.status()) ? kLeavesOut : "");
+  if (!IsDamagedPart(tensor.status())) return tensor.status();
+  NoteLost(command, tensor.status(), console);
+  return std::nullopt;
 }
 
 std::string NoSuchDType(const std::string& word) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
+#include "tensorcask/serialize/wire/decoded_tensor.h"
 #include "tensorcask/tools/console.h"
 #include "tensorcask/tools/formats.h"
 
@@ -47,6 +49,10 @@ std::string ExactName(const ArchiveReader& input, const std::string& name);
 absl::Status CheckMatched(const std::vector<std::string>& globs, const std::vector<const ArchiveReader*>& inputs);
 // "tensorcask ls: GLOB matches no tensor" on console.err.
 void NoteUnmatched(absl::string_view command, absl::string_view what, Console& console);
+// ReadForCopy; with `allow_loss`, nullopt and a line on console.err for a tensor whose elements are damaged.
+absl::StatusOr<std::optional<DecodedTensor>> ReadUnlessLost(absl::string_view command, const ArchiveReader& input,
+                                                            const ArchiveEntry& entry, bool allow_loss,
+                                                            Console& console);
 // What the file has besides tensors and, with --lenient, what breaks a rule of its format, on console.err.
 void NoteOverlooked(absl::string_view command, const ArchiveReader& input, Console& console);
 // A line "removed: FILE" for each file of an older archive that a command removed, or "would remove: FILE".

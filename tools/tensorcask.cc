@@ -271,7 +271,12 @@ int RunCommand(absl::Span<const std::string> arguments, Console& console) {
     if (!subcommand->parsed()) continue;
     const absl::StatusOr<ExitCode> code = RunAction(action, console);
     if (!code.ok()) {
-      console.err << "tensorcask " << subcommand->get_name() << ": " << EscapeControls(code.status().message()) << '\n';
+      const std::string& name = subcommand->get_name();
+      const bool has_flag = subcommand->get_option_no_throw("--ignore-checksums") != nullptr;
+      // salvage has done what it can, and save reads a pipe.
+      const std::string advice = name == "salvage" || name == "save" ? "" : DamageAdvice(code.status(), has_flag);
+      console.err << "tensorcask " << name << ": " << EscapeControls(code.status().message())
+                  << (advice.empty() ? "" : "; ") << advice << '\n';
       return IsMisuse(code.status()) ? kMisused : kFound;
     }
     return *code;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/archive/internal/similar_names.h"
 #include "tensorcask/serialize/archive/internal/sliced_blocks.h"
+#include "tensorcask/serialize/io/internal/damage_mark.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
@@ -35,7 +36,7 @@ absl::StatusOr<const ArchiveEntry*> ArchiveReader::Find(absl::string_view name) 
 }
 
 absl::Status ArchiveReader::CheckReadable(const ArchiveEntry& entry) const {
-  return Annotate(entry.read_status, absl::StrCat(path(), ": tensor ", Quoted(entry.name)));
+  return MarkDamagedPart(Annotate(entry.read_status, absl::StrCat(path(), ": tensor ", Quoted(entry.name))));
 }
 
 absl::Status ArchiveReader::ReadInto(absl::string_view name, TensorView* out) const {

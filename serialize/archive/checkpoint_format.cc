@@ -28,6 +28,7 @@
 #include "tensorcask/serialize/checkpoint/writer.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/internal/damage_mark.h"
 #include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/serialize/io/replaced_files.h"
 #include "tensorcask/serialize/payload/base_lookup.h"
@@ -138,9 +139,9 @@ class MissingFiles {
     FileInfo file;
     const bool exists = FileSystem::Posix()->Describe(path, &file) == 0;
     if (!exists || file.type != FileInfo::Type::kRegular) {
-      found->second = absl::DataLossError(absl::StrCat(path, exists ? ": is not a regular file" : ": is missing",
-                                                       "; the index names ", reader_.num_shards(),
-                                                       reader_.num_shards() == 1 ? " data file" : " data files"));
+      found->second = MarkDamagedPart(absl::DataLossError(
+          absl::StrCat(path, exists ? ": is not a regular file" : ": is missing", "; the index names ",
+                       reader_.num_shards(), reader_.num_shards() == 1 ? " data file" : " data files")));
     }
     return found->second;
   }

@@ -18,6 +18,7 @@
 #include "tensorcask/serialize/archive/internal/metadata_keys.h"
 #include "tensorcask/serialize/archive/internal/read_ahead.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/internal/damage_mark.h"
 #include "tensorcask/serialize/io/internal/dry_file_system.h"
 #include "tensorcask/serialize/payload/payload_options.h"
 #include "tensorcask/tensor/base/checked_math.h"
@@ -78,7 +79,7 @@ class Planner {
     CASK_RETURN_IF_ERROR(SetName(&item));
     CASK_RETURN_IF_ERROR(ApplyDTypeRule(&item));
     std::vector<ConvertLoss> losses = Losses(&item);
-    if (!losses.empty() && !options_.allow_loss) return Refuse(losses);
+    if (!losses.empty() && !options_.allow_loss) return MarkDamageOf(source.CheckReadable(entry), Refuse(losses));
     plan_.losses.insert(plan_.losses.end(), losses.begin(), losses.end());
     if (IsWholeTensor(losses)) return absl::OkStatus();
     NoteAcrossKinds(item);

@@ -10,6 +10,7 @@
 #include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/internal/atomic_publish.h"
+#include "tensorcask/serialize/io/internal/damage_mark.h"
 #include "tensorcask/serialize/io/internal/decode_quota.h"
 #include "tensorcask/serialize/wire/codec_options.h"
 #include "tensorcask/serialize/wire/tensor_records.h"
@@ -116,7 +117,7 @@ ArchiveEntry UnreadableRecord(int64_t number, uint64_t offset, const absl::Statu
   entry.name = absl::StrCat(number);
   entry.encoding = "not readable";
   entry.offset = offset;
-  entry.read_status = absl::Status(status.code(), message);
+  entry.read_status = MarkDamageOf(status, absl::Status(status.code(), message));
   return entry;
 }
 

@@ -28,6 +28,7 @@
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/internal/atomic_publish.h"
+#include "tensorcask/serialize/io/internal/damage_mark.h"
 #include "tensorcask/serialize/io/internal/decode_quota.h"
 #include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/serialize/io/replaced_files.h"
@@ -244,9 +245,9 @@ class RecordsReader final : public ArchiveReader {
       const uint32_t found = MaskCrc32c(ExtendCrc32c(crc, tail));
       const uint32_t wanted = LoadLittleEndian<uint32_t>(rest.data() + tail.size());
       if (found == wanted || !verify_) return absl::OkStatus();
-      return absl::DataLossError(absl::StrCat(file_->name(), ": record at ", record, ": the checksum of its data is ",
-                                              absl::Hex(found, absl::kZeroPad8), ", stored is ",
-                                              absl::Hex(wanted, absl::kZeroPad8)));
+      return MarkWrongChecksum(absl::DataLossError(
+          absl::StrCat(file_->name(), ": record at ", record, ": the checksum of its data is ",
+                       absl::Hex(found, absl::kZeroPad8), ", stored is ", absl::Hex(wanted, absl::kZeroPad8))));
     };
     return archive::MakeContentBlocks(*stored, block_bytes, file_, content, *stored->offset + kRecordHeaderBytes,
                                       check);

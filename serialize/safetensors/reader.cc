@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "tensorcask/serialize/io/internal/damage_mark.h"
 #include "tensorcask/serialize/io/internal/decode_quota.h"
 #include "tensorcask/serialize/safetensors/internal/header.h"
 #include "tensorcask/serialize/safetensors/internal/open_model.h"
@@ -50,15 +51,16 @@ class ReaderImpl {
     CASK_ASSIGN_OR_RETURN(const size_t number, Locate(name));
     const absl::Status& status = entry(number).read_status;
     if (status.ok()) return number;
-    return Annotate(status, absl::StrCat(model_->path, ": tensor ", Quoted(name)));
+    return MarkDamagedPart(Annotate(status, absl::StrCat(model_->path, ": tensor ", Quoted(name))));
   }
 
   // `status`, if it is an error, with the place of the tensor.
   absl::Status At(size_t number, const absl::Status& status) const {
     if (status.ok()) return status;
     const SafetensorsEntry& of = entry(number);
-    return Annotate(status, absl::StrCat(model_->shards[static_cast<size_t>(of.shard)].path, ": tensor ",
-                                         Quoted(of.name), " at offset ", of.offset, ", ", of.stored_bytes, " bytes"));
+    return MarkDamagedPart(
+        Annotate(status, absl::StrCat(model_->shards[static_cast<size_t>(of.shard)].path, ": tensor ", Quoted(of.name),
+                                      " at offset ", of.offset, ", ", of.stored_bytes, " bytes")));
   }
 
   ElementOptions ForElements(size_t number) const {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/io/internal/content_hint.h"
+#include "tensorcask/serialize/io/internal/damage_mark.h"
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -179,7 +180,7 @@ absl::StatusOr<std::optional<absl::string_view>> RecordReader::ReadRecord() {
   if (options_.verify_data) mismatch = Mismatch("data", Crc32c(data), data.data() + data.size());
   if (!mismatch.empty()) {
     damaged_bytes_ = record_bytes;
-    return Damaged(mismatch);
+    return MarkWrongChecksum(Damaged(mismatch));
   }
   PassRecord(record_bytes);
   return data;

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "tensorcask/serialize/io/internal/damage_mark.h"
 #include "tensorcask/serialize/zip/crc32.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
@@ -158,8 +159,9 @@ absl::Status ZipMemberStream::Finish() {
   CASK_RETURN_IF_ERROR(Skip(member_->size_bytes - position_));
   if (member_->deflated) CASK_RETURN_IF_ERROR(FinishInflating());
   if (verify_ && crc_ != member_->crc32) {
-    return absl::DataLossError(absl::StrCat("has the CRC-32 ", absl::Hex(crc_, absl::kZeroPad8),
-                                            "; the directory says ", absl::Hex(member_->crc32, absl::kZeroPad8)));
+    return MarkWrongChecksum(
+        absl::DataLossError(absl::StrCat("has the CRC-32 ", absl::Hex(crc_, absl::kZeroPad8), "; the directory says ",
+                                         absl::Hex(member_->crc32, absl::kZeroPad8))));
   }
   return absl::OkStatus();
 }

@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/archive/internal/block_plan.h"
+#include "tensorcask/serialize/io/internal/damage_mark.h"
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -133,8 +134,8 @@ std::unique_ptr<TensorBlocks> MakeSlicedBlocks(const ArchiveEntry& entry, uint64
 
 absl::Status WrongBlocks(const absl::Status& whole, absl::string_view path, absl::string_view tensor) {
   if (!whole.ok()) return whole;
-  return absl::DataLossError(
-      absl::StrCat(path, ": tensor ", Quoted(tensor), ": its blocks have another checksum than the one stored"));
+  return MarkWrongChecksum(absl::DataLossError(
+      absl::StrCat(path, ": tensor ", Quoted(tensor), ": its blocks have another checksum than the one stored")));
 }
 
 std::unique_ptr<TensorBlocks> MakeTensorBlocks(const TensorView& tensor, uint64_t block_bytes) {

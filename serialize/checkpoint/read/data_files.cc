@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/checkpoint/format/naming.h"
 #include "tensorcask/serialize/io/internal/content_hint.h"
+#include "tensorcask/serialize/io/internal/damage_mark.h"
 #include "tensorcask/serialize/io/internal/was_replaced.h"
 #include "tensorcask/tensor/base/bool_bytes.h"
 #include "tensorcask/tensor/base/checked_math.h"
@@ -46,8 +47,9 @@ absl::Status ByteChecker::Finish() const {
 absl::Status CheckChecksum(const CheckpointEntry& entry, uint32_t found) {
   const uint32_t masked = MaskCrc32c(found);
   if (masked == entry.masked_crc32c) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat("its checksum is ", absl::Hex(masked, absl::kZeroPad8), ", stored is ",
-                                          absl::Hex(entry.masked_crc32c, absl::kZeroPad8)));
+  return MarkWrongChecksum(
+      absl::DataLossError(absl::StrCat("its checksum is ", absl::Hex(masked, absl::kZeroPad8), ", stored is ",
+                                       absl::Hex(entry.masked_crc32c, absl::kZeroPad8))));
 }
 
 DataFiles::DataFiles(std::string prefix, int num_shards, std::shared_ptr<const ByteSource> index,
@@ -72,7 +74,8 @@ absl::StatusOr<std::shared_ptr<const ByteSource>> DataFiles::FileOf(const Checkp
     // A file that the index names is missing, or is a folder. NotFound would mean "no such tensor" to the caller, and
     // FailedPrecondition that a base is missing.
     if (absl::IsNotFound(opened.status()) || absl::IsFailedPrecondition(opened.status())) {
-      return absl::DataLossError(absl::StrCat(opened.status().message(), ", though the index names it"));
+      return MarkDamagedPart(
+          absl::DataLossError(absl::StrCat(opened.status().message(), ", though the index names it")));
     }
     CASK_RETURN_IF_ERROR(opened.status());
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -86,7 +89,7 @@ absl::StatusOr<std::shared_ptr<const ByteSource>> DataFiles::FileOf(const Checkp
     // Elements often begin with zeros; what another program left in place of them does not.
     char first = 0;
     const bool is_zero = file->ReadAt(0, absl::MakeSpan(&first, 1)).ok() && first == 0;
-    return is_zero ? cut : ExplainContent(cut, *file, "checkpoint");
+    return MarkDamagedPart(is_zero ? cut : ExplainContent(cut, *file, "checkpoint"));
   }
   return file;
 }

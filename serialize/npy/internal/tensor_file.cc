@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "tensorcask/serialize/io/internal/damage_mark.h"
 #include "tensorcask/serialize/io/internal/decode_quota.h"
 #include "tensorcask/serialize/io/internal/piece_buffer.h"
 #include "tensorcask/serialize/npy/internal/npy_dtypes.h"
@@ -228,10 +229,12 @@ absl::StatusOr<TensorFile::Source> TensorFile::Lookup(absl::string_view name) co
 }
 
 absl::Status TensorFile::About(const absl::Status& status, const NpyEntry& entry) const {
-  if (status.ok() || absl::StartsWith(status.message(), absl::StrCat(source_->name(), ": "))) return status;
+  if (status.ok() || absl::StartsWith(status.message(), absl::StrCat(source_->name(), ": "))) {
+    return MarkDamagedPart(status);
+  }
   // The one array of an npy file has no name, and so the path is enough.
-  if (entry.name.empty() && entries_.size() == 1) return Annotate(status, source_->name());
-  return Annotate(status, absl::StrCat(source_->name(), ": tensor ", Quoted(entry.name)));
+  if (entry.name.empty() && entries_.size() == 1) return MarkDamagedPart(Annotate(status, source_->name()));
+  return MarkDamagedPart(Annotate(status, absl::StrCat(source_->name(), ": tensor ", Quoted(entry.name))));
 }
 
 absl::StatusOr<NpyEntry> TensorFile::Find(absl::string_view name) const {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/io/internal/damage_mark.h"
 #include "tensorcask/serialize/payload/codec/chunk_codec.h"
 #include "tensorcask/serialize/payload/codec/chunk_format.h"
 #include "tensorcask/serialize/payload/codec/scratch.h"
@@ -21,8 +22,9 @@ namespace {
 absl::Status CompareChecksum(absl::string_view stored, uint32_t wanted) {
   const uint32_t found = MaskCrc32c(Crc32c(stored));
   if (found == wanted) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat("the checksum of its ", stored.size(), " bytes is 0x", absl::Hex(found),
-                                          ", the index has 0x", absl::Hex(wanted)));
+  return MarkWrongChecksum(
+      absl::DataLossError(absl::StrCat("the checksum of its ", stored.size(), " bytes is 0x", absl::Hex(found),
+                                       ", the index has 0x", absl::Hex(wanted))));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "tensorcask/serialize/io/internal/damage_mark.h"
 #include "tensorcask/serialize/io/internal/piece_buffer.h"
 #include "tensorcask/serialize/safetensors/dtypes.h"
 #include "tensorcask/serialize/safetensors/internal/header.h"
@@ -37,10 +38,9 @@ bool IsPacked(DType dtype) { return SafetensorsDTypeBits(dtype) < 8; }
 
 absl::Status CompareChecksum(const SafetensorsEntry& entry, uint32_t found) {
   if (found == *entry.checksum) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat(
-      "its checksum is ", HexOf(found), ", stored is ", HexOf(*entry.checksum),
-      ": the file is damaged, or a program changed the elements in place (reading without verifying gives them as they "
-      "are)"));
+  return MarkWrongChecksum(
+      absl::DataLossError(absl::StrCat("its checksum is ", HexOf(found), ", stored is ", HexOf(*entry.checksum),
+                                       ": the file is damaged, or a program changed the elements in place")));
 }
 
 // Checks that bools are 0 or 1; lenient makes them so.
