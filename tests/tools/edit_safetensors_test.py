@@ -134,6 +134,70 @@ class ShardedSafetensors(Edits):
             self.assertTrue(os.path.exists(self.path("m-00001-of-00002.safetensors")))
             self.good("verify", path)
 
+    def without(self, number, content=None, total_size=20):
+        """The index of a model of three files with the tensors a, b and c, d; file `number` is missing or damaged."""
+        for name in os.listdir(self.folder):
+            os.unlink(self.path(name))
+        tensors = ({"a": [1, 2]}, {"b": [3]}, {"c": [4], "d": [5]})
+        files = [f"m-{i + 1:05}-of-00003.safetensors" for i in range(3)]
+        for file, values in zip(files, tensors):
+            self.put(file, safetensors(values, {"format": "pt"}))
+        os.unlink(self.path(files[number]))
+        if content is not None:
+            self.put(files[number], content)
+        index = {"metadata": {"total_size": total_size} if total_size is not None else {},
+                 "weight_map": {name: file for file, values in zip(files, tensors) for name in values}}
+        return self.put("m.safetensors.index.json", json.dumps(index).encode())
+
+    def test_a_missing_file_that_the_edit_does_not_touch_stays_listed(self):
+        for content, piece in ((None, "note: 1 of the 3 files that it lists is missing: m-00002-of-00003.safetensors\n"),
+                               (b"\xff" * 16, "note: a file is damaged: ")):
+            for options in (["--dry-run"], []):
+                path = self.without(1, content)
+                out = self.good("edit", *options, "--rename", "a=x", path)
+                self.assertIn(piece, out)
+                self.assertIn(self.path("m-00002-of-00003.safetensors") if content else "m-00002", out)
+            with open(path, encoding="utf-8") as file:
+                index = json.load(file)
+            self.assertEqual(index, {"metadata": {"total_size": 20}, "weight_map": {
+                "b": "m-00002-of-00003.safetensors", "c": "m-00003-of-00003.safetensors",
+                "d": "m-00003-of-00003.safetensors", "x": "m-00001-of-00003-r1.safetensors"}})
+            self.assertEqual(os.path.exists(self.path("m-00002-of-00003.safetensors")), content is not None)
+            self.put("m-00002-of-00003.safetensors", safetensors({"b": [3]}, {"format": "pt"}))  # it is found again
+            self.good("verify", path)
+            self.assertEqual(set(self.values(path)), {"x", "b", "c", "d"})
+
+    def test_the_size_of_a_model_with_a_missing_file_is_that_of_the_index_without_what_is_removed(self):
+        for total_size, after in ((20, 16), (None, None), (3, 0)):
+            path = self.without(1, total_size=total_size)
+            self.good("edit", "--remove", "c", path)
+            with open(path, encoding="utf-8") as file:
+                self.assertEqual(json.load(file)["metadata"].get("total_size"), after)
+        path = self.without(1)
+        self.good("edit", "--remove", "[acd]", path)  # what is missing is left
+        with open(path, encoding="utf-8") as file:
+            self.assertEqual(json.load(file), {"metadata": {"total_size": 4},
+                                               "weight_map": {"b": "m-00002-of-00003.safetensors"}})
+
+    def test_an_edit_that_needs_the_missing_file_is_refused(self):
+        for content, piece in ((None, "is missing"), (b"\xff" * 16, "header"),
+                               (safetensors({}), "which does not have it")):
+            for options in (["--rename", "b=x"], ["--rename", "s/^/x/"], ["--remove", "b"]):
+                path = self.without(1, content)
+                if options[0] == "--remove" and content == safetensors({}):  # the index alone has it
+                    self.good("edit", *options, path)
+                    self.assertEqual(set(self.values(path)), {"a", "c", "d"})
+                    continue
+                self.refused([*options, path], 1, 'tensor "b" must stay', "m-00002-of-00003.safetensors", piece,
+                             "; tensorcask salvage saves the undamaged tensors\n")
+
+    def test_a_tensor_of_unknown_dtype_in_another_file_does_not_matter(self):
+        odd = safetensors({"b": [3]}, {"format": "pt"}).replace(b'"F32"', b'"Q32"')
+        path = self.without(1, odd)
+        self.good("edit", "--rename", "a=x", path)
+        self.assertEqual(read(self.path("m-00002-of-00003.safetensors")), odd)
+        self.refused(["--rename", "b=y", path], 1, 'tensor "b"', "Q32")
+
     def test_a_linked_file_is_not_replaced(self):
         path = self.sharded()
         link = self.path("m-00001-of-00002.safetensors")

@@ -258,6 +258,51 @@ class Checkpoints(Edits):
         self.assertEqual(set(self.values(path)), {"o", "w"})
         self.good("verify", path)
 
+    def sharded_checkpoint(self):
+        """The prefix of a checkpoint whose tensors a, b and c lie in three data files."""
+        entries = [(b"", b"\x08\x03\x1a\x02\x08\x01")]
+        for shard, name in enumerate((b"a", b"b", b"c")):
+            data = struct.pack("<2f", shard, 7)
+            self.put(f"k.data-0000{shard}-of-00003", data)
+            place = b"\x18" + bytes([shard]) if shard else b""
+            entries.append((name, b"\x08\x01\x12\x04\x12\x02\x08\x02" + place + b"\x28\x08\x35" +
+                            struct.pack("<I", masked_crc32c(data))))
+        self.put("k.index", index_of(entries))
+        return self.path("k")
+
+    def test_a_missing_data_file_is_named_and_stays_listed(self):
+        for damage in (None, b"\1\2"):
+            for options in (["--dry-run"], ["-o", self.path("o" if damage is None else "p")], []):
+                path = self.sharded_checkpoint()
+                before = self.values(path)
+                file = path + ".data-00001-of-00003"
+                content = read(file)
+                os.unlink(file)
+                if damage is not None:
+                    self.put("k.data-00001-of-00003", damage)
+                out = self.good("edit", "--rename", "a=x", *options, path)
+                self.assertIn("note: 1 of the 3 data files is missing or too short: k.data-00001-of-00003\n", out)
+                edited = path if not options else options[1] if len(options) == 2 else None
+                if edited is None:
+                    continue
+                self.put(os.path.basename(edited) + ".data-00001-of-00003", content)  # it is found again
+                self.good("verify", edited)
+                self.assertEqual(self.values(edited), {"x": before["a"], "b": before["b"], "c": before["c"]})
+
+    def test_an_edit_that_needs_a_missing_data_file_is_refused(self):
+        data = struct.pack("<2f", 1, 7)
+        self.put("g.data-00001-of-00002", data)  # the object graph is in the other one
+        crc = struct.pack("<I", masked_crc32c(data))
+        self.put("g.index", index_of([
+            (b"", b"\x08\x02\x1a\x02\x08\x01"),
+            (b"_CHECKPOINTABLE_OBJECT_GRAPH", b"\x08\x07\x12\x00\x28\x08\x35" + crc),
+            (b"a", b"\x08\x01\x12\x04\x12\x02\x08\x02\x18\x01\x28\x08\x35" + crc)]))
+        self.refused(["--rename", "a=b", self.path("g")], 1, "_CHECKPOINTABLE_OBJECT_GRAPH", "g.data-00000-of-00002",
+                     "; tensorcask salvage saves the undamaged tensors\n")
+        out = self.good("edit", "--rename", "a=b", "--remove", "_CHECKPOINTABLE_OBJECT_GRAPH", self.path("g"))
+        self.assertIn("note: 1 of the 2 data files is missing or too short: g.data-00000-of-00002\n", out)
+        self.assertEqual(set(self.values(self.path("g"))), {"b"})
+
     def test_what_is_refused(self):
         path = self.model("m.ckpt")
         self.refused(["--rename", "step=", path], 1, "a tensor's name is empty")

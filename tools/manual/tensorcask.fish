@@ -107,7 +107,7 @@ complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l rename -x -d 
 complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l dtype -x -d 'Convert the elements: \'*kernel=bfloat16\'; may be repeated'
 complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l set -x -d 'Set an entry of the file\'s metadata (safetensors); may be repeated'
 complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l unset -x -d 'Remove an entry of the file\'s metadata, which must be there; may be repeated'
-complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l allow-loss -d 'Leave out what DST cannot hold: metadata, strides, imaginary parts, tensors of a dtype, and tensors that cannot be read; each is listed. npy and npz get float8 and other dtypes that NumPy lacks as opaque elements (V1)'
+complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l allow-loss -d 'Leave out what DST cannot hold: metadata, strides, imaginary parts, tensors of a dtype, and tensors that cannot be read; each is listed. Damage that only the elements show, such as a wrong checksum, still ends the command: `tensorcask salvage` leaves such tensors out. npy and npz get float8 and other dtypes that NumPy lacks as opaque elements (V1)'
 complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l dry-run -d 'Only check, and print what would be written and removed'
 
 complete -c tensorcask -n __fish_use_subcommand -a edit -d 'Change names and metadata of a file, not its elements'

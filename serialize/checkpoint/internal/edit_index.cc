@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/checkpoint/format/checkpoint_entry.h"
 #include "tensorcask/serialize/checkpoint/format/entry_decoder.h"
@@ -63,6 +64,7 @@ class IndexEditor {
   absl::Status CheckNames() const;
   absl::Status CheckGraph() const;
   absl::Status Read();
+  absl::Status NoteDamagedFiles();
   absl::Status AddItem(absl::string_view key, absl::string_view value, const IndexEntry& index);
   absl::Status CheckMayBeRenamed(const std::string& name, const IndexEntry& index) const;
   absl::Status MakeIndex();
@@ -146,10 +148,23 @@ absl::Status IndexEditor::Read() {
     if (!within.ok()) return Annotate(within, absl::StrCat(path, ": ", items_.size(), " entries"));
     return AddItem(key, value, index);
   };
-  CASK_ASSIGN_OR_RETURN(index_, WalkIndex(prefix_, options_.file_system, options_.limits, take));
+  CASK_ASSIGN_OR_RETURN(index_, WalkEntries(prefix_, options_.file_system, options_.limits, take));
   for (const auto& [range, bytes] : removed_ranges_) {
     if (kept_ranges_.insert(range).second) result_.unused_bytes += bytes;
   }
+  return NoteDamagedFiles();
+}
+
+absl::Status IndexEditor::NoteDamagedFiles() {
+  constexpr size_t kMaxNamed = 100;
+  CASK_ASSIGN_OR_RETURN(std::vector<std::string> damaged, DamagedDataFiles(prefix_, index_, options_.file_system));
+  const size_t count = damaged.size();
+  if (count == 0) return absl::OkStatus();
+  damaged.resize(std::min(count, kMaxNamed));
+  for (std::string& path : damaged) path.erase(0, path.rfind('/') + 1);
+  result_.notes.push_back(
+      absl::StrCat(count, " of the ", index_.header.num_shards, " data files ", count == 1 ? "is" : "are",
+                   " missing or too short: ", absl::StrJoin(damaged, ", "), count > kMaxNamed ? ", ..." : ""));
   return absl::OkStatus();
 }
 

@@ -46,7 +46,7 @@ absl::StatusOr<IndexHeader> CheckStructure(const std::string& prefix, FileSystem
 
 }  // namespace
 
-absl::StatusOr<WalkedIndex> WalkIndex(
+absl::StatusOr<WalkedIndex> WalkEntries(
     const std::string& prefix, FileSystem* files, const DecodeLimits& limits,
     absl::FunctionRef<absl::Status(absl::string_view, absl::string_view, const IndexEntry&)> fn) {
   ReadOptions read;
@@ -70,10 +70,32 @@ absl::StatusOr<WalkedIndex> WalkIndex(
     return fn(key, value, entry);
   };
   CASK_RETURN_IF_ERROR(bundle->ForEach(&memory, take));
+  return index;
+}
+
+absl::StatusOr<WalkedIndex> WalkIndex(
+    const std::string& prefix, FileSystem* files, const DecodeLimits& limits,
+    absl::FunctionRef<absl::Status(absl::string_view, absl::string_view, const IndexEntry&)> fn) {
+  CASK_ASSIGN_OR_RETURN(WalkedIndex index, WalkEntries(prefix, files, limits, fn));
   for (const auto& [shard, used] : index.used_bytes) {
     CASK_RETURN_IF_ERROR(CheckDataFile(DataPath(prefix, shard, index.header.num_shards), used, files));
   }
   return index;
+}
+
+absl::StatusOr<std::vector<std::string>> DamagedDataFiles(const std::string& prefix, const WalkedIndex& index,
+                                                          FileSystem* files) {
+  std::vector<std::string> damaged;
+  for (const auto& [shard, used] : index.used_bytes) {
+    std::string path = DataPath(prefix, shard, index.header.num_shards);
+    const absl::Status status = CheckDataFile(path, used, files);
+    if (absl::IsDataLoss(status)) {
+      damaged.push_back(std::move(path));
+    } else {
+      CASK_RETURN_IF_ERROR(status);
+    }
+  }
+  return damaged;
 }
 
 absl::StatusOr<std::string> BasePrefixOf(const std::string& prefix, FileSystem* files) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -26,11 +27,20 @@ struct WalkedIndex {
 };
 
 // Checks index and entries as CheckpointReader::entries does, then calls fn(key, value, entry) for each key but that of
-// the header, in order, then checks that the data files that entries name are regular files and long enough.
-// Errors: as CheckpointReader::Open and entries; fn's; DataLoss, naming the data file; from errno.
+// the header, in order. Does not look at the data files. Errors: as CheckpointReader::Open and entries; fn's.
+absl::StatusOr<WalkedIndex> WalkEntries(
+    const std::string& prefix, FileSystem* files, const DecodeLimits& limits,
+    absl::FunctionRef<absl::Status(absl::string_view, absl::string_view, const IndexEntry&)> fn);
+
+// WalkEntries, then checks that the data files that entries name are regular files and long enough.
+// Errors: also DataLoss, naming the first data file that is not; from errno.
 absl::StatusOr<WalkedIndex> WalkIndex(
     const std::string& prefix, FileSystem* files, const DecodeLimits& limits,
     absl::FunctionRef<absl::Status(absl::string_view, absl::string_view, const IndexEntry&)> fn);
+
+// The paths of all those that are not. Errors: from errno.
+absl::StatusOr<std::vector<std::string>> DamagedDataFiles(const std::string& prefix, const WalkedIndex& index,
+                                                          FileSystem* files);
 
 // The prefix of the base that the index of `prefix` names, "" if it names none. Errors: as CheckpointReader::Open.
 absl::StatusOr<std::string> BasePrefixOf(const std::string& prefix, FileSystem* files);

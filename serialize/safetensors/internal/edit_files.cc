@@ -20,6 +20,7 @@
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/internal/atomic_publish.h"
+#include "tensorcask/serialize/io/internal/damage_mark.h"
 #include "tensorcask/serialize/io/internal/paced_sink.h"
 #include "tensorcask/serialize/io/internal/retry.h"
 #include "tensorcask/serialize/safetensors/entry.h"
@@ -85,6 +86,7 @@ class Editor {
 
  private:
   absl::Status Open(const std::string& path);
+  absl::Status CheckTouched() const;
   absl::Status CheckEdits() const;
   absl::Status CheckRemovals() const;
   absl::Status EditMetadata(EditedFile* file);
@@ -107,6 +109,9 @@ class Editor {
   const std::string& NewName(const std::string& name) const {
     const auto renamed = edits_.renames.find(name);
     return renamed == edits_.renames.end() ? name : renamed->second;
+  }
+  bool HasUnreadFile() const {
+    return std::any_of(files_.begin(), files_.end(), [](const EditedFile& file) { return file.is_unread; });
   }
   bool IsRemoved(const std::string& name) const { return edits_.removed.count(name) != 0; }
 
@@ -151,9 +156,6 @@ absl::Status Editor::Open(const std::string& path) {
     for (size_t i = 0; i < file.header.entries.size(); ++i) {
       const SafetensorsEntry& entry = file.header.entries[i];
       if (IsRemoved(entry.name)) continue;
-      if (!entry.read_status.ok()) {  // the new header would need the name of its dtype
-        return Annotate(entry.read_status, absl::StrCat(file.path, ": tensor ", Quoted(entry.name)));
-      }
       file.kept.push_back(i);
       file.kept_bytes += entry.stored_bytes;
     }
@@ -167,13 +169,22 @@ absl::Status Editor::Open(const std::string& path) {
   return absl::OkStatus();
 }
 
-absl::Status Editor::CheckEdits() const {
-  CASK_RETURN_IF_ERROR(CheckRemovals());
+// A tensor of a file that is missing or damaged must stay. So must the name of one that is not in its file; the index
+// can do without it.
+absl::Status Editor::CheckTouched() const {
   for (const SafetensorsEntry& entry : model_->entries) {
-    const bool is_edited = IsRemoved(entry.name) || edits_.renames.count(entry.name) != 0;
-    if (!is_edited || !files_[static_cast<size_t>(entry.shard)].is_unread) continue;
-    return Annotate(entry.read_status, absl::StrCat(model_->path, ": tensor ", Quoted(entry.name)));
+    if (!absl::IsDataLoss(entry.read_status) || !entry.alias_of.empty()) continue;
+    const bool is_removed = IsRemoved(entry.name) && files_[static_cast<size_t>(entry.shard)].is_unread;
+    if (!is_removed && NewName(entry.name) == entry.name) continue;
+    return MarkDamagedPart(
+        Annotate(entry.read_status, absl::StrCat(model_->path, ": tensor ", Quoted(entry.name), " must stay")));
   }
+  return absl::OkStatus();
+}
+
+absl::Status Editor::CheckEdits() const {
+  CASK_RETURN_IF_ERROR(CheckTouched());
+  CASK_RETURN_IF_ERROR(CheckRemovals());
   if (is_model_ && (!edits_.set_metadata.empty() || !edits_.unset_metadata.empty())) {
     return Refuse("is a model in several files, each with its own metadata: edit one of the files");
   }
@@ -210,8 +221,8 @@ absl::Status Editor::CheckRemovals() const {
                                  " is another name of it; remove both"));
     }
   }
-  const bool is_left =
-      std::any_of(files_.begin(), files_.end(), [](const EditedFile& file) { return !file.kept.empty(); });
+  const bool is_left = HasUnreadFile() || std::any_of(files_.begin(), files_.end(),
+                                                      [](const EditedFile& file) { return !file.kept.empty(); });
   return is_left || !is_model_ || edits_.removed.empty() ? absl::OkStatus() : Refuse("no tensor would be left");
 }
 
@@ -328,6 +339,11 @@ absl::Status Editor::MakeHeader(size_t number) {
     file.is_dropped = true;
     return absl::OkStatus();
   }
+  for (const size_t kept : file.kept) {
+    const SafetensorsEntry& entry = file.header.entries[kept];
+    if (entry.read_status.ok()) continue;  // else the new header would need the name of its dtype
+    return Annotate(entry.read_status, absl::StrCat(old_path, ": tensor ", Quoted(entry.name)));
+  }
   CASK_RETURN_IF_ERROR(PlanHeader(&file));
   CASK_RETURN_IF_ERROR(CheckHeader(file));
   if (is_model_) {
@@ -432,8 +448,8 @@ absl::Status Editor::MakeIndex() {
   absl::StatusOr<std::string> rewritten = ReplaceWeightMap(text, files);
   if (!rewritten.ok()) return Annotate(rewritten.status(), model_->path);
   if (index->total_size.has_value() && !edits_.removed.empty()) {
-    const bool has_unread = std::any_of(files_.begin(), files_.end(), [](const EditedFile& f) { return f.is_unread; });
-    if (has_unread) total_size = *index->total_size - std::min(*index->total_size, removed_size);
+    // The index counts the bytes of a file that cannot be read.
+    if (HasUnreadFile()) total_size = *index->total_size - std::min(*index->total_size, removed_size);
     rewritten = ReplaceTotalSize(*rewritten, total_size);
     if (!rewritten.ok()) return Annotate(rewritten.status(), model_->path);
   }

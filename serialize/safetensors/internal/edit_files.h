@@ -19,11 +19,13 @@ namespace tensorcask::safetensors {
 // old files are removed: a crash leaves the old model or the new one, and files that no index names.
 //
 // The elements of removed tensors are not copied, so those behind them move; a removed tied name is removed from the
-// metadata. A file of a model that no tensor is left in is removed.
+// metadata. A file of a model that no tensor is left in is removed. A file that is missing or damaged stays in the
+// index as it is, and its tensors must keep their names.
 //
 // Requires: each renamed or removed tensor is in the file, and no two tensors get one name. Errors: InvalidArgument for
 // a name or metadata that the format cannot hold, for metadata that would become another name of a tensor, for metadata
 // or an output of a model in several files, for removing a tensor without its other names or all tensors of a model;
+// DataLoss for renaming or removing a tensor that only the index lists;
 // NotFound for a key to unset; AlreadyExists for the name of a tied tensor that the metadata uses; as
 // SafetensorsReader::Open; Cancelled; from errno.
 absl::StatusOr<FileEditResult> EditSafetensors(const std::string& path, const FileEdits& edits,
