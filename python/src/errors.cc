@@ -5,9 +5,11 @@
 #include <cerrno>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "tensorcask/python/src/text.h"
 #include "tensorcask/serialize/io/error_number.h"
+#include "tensorcask/serialize/io/internal/damage_mark.h"
 
 namespace nb = nanobind;
 
@@ -47,9 +49,13 @@ const char* ClassName(absl::StatusCode code, About about) {
   }
 }
 
-// The message, with options named as the arguments are here: "ConvertOptions::allow_loss" is allow_loss.
+// The message, with options named as the arguments are here, "ConvertOptions::allow_loss" is allow_loss, and with what
+// helps against damage of some tensors.
 std::string MessageOf(const absl::Status& status) {
-  return absl::StrReplaceAll(status.message(), {{"ConvertOptions::", ""}, {"NpyReaderOptions::", ""}});
+  std::string message = absl::StrReplaceAll(status.message(), {{"ConvertOptions::", ""}, {"NpyReaderOptions::", ""}});
+  if (IsDamagedPart(status)) absl::StrAppend(&message, "; tensorcask.salvage saves the undamaged tensors");
+  if (HasWrongChecksum(status)) absl::StrAppend(&message, ", verify=False reads the others as they are");
+  return message;
 }
 
 nb::object ClassOf(const char* name) { return nb::module_::import_("tensorcask._errors").attr(name); }

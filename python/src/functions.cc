@@ -81,6 +81,9 @@ void DefineVerify(nb::module_& m) {
           "damaged_elsewhere", [](const VerifyReport& report) { return report.census.damaged_elsewhere; },
           "The number of places of damage outside of tensors: in the index, or a data file that is missing.")
       .def_prop_ro(
+          "incomplete", [](const VerifyReport& report) { return report.census.incomplete; },
+          "The number of tensors of which the file has only parts; these are whole, and no damage.")
+      .def_prop_ro(
           "not_checked",
           [](const VerifyReport& report) {
             const ArchiveCensus& census = report.census;
@@ -110,8 +113,10 @@ void DefineVerify(nb::module_& m) {
             const ArchiveCensus& census = report.census;
             const std::string elsewhere =
                 census.damaged_elsewhere > 0 ? absl::StrCat(", ", census.damaged_elsewhere, " damaged elsewhere") : "";
-            return ToText(
-                absl::StrCat("<VerifyReport: ", census.whole, " whole, ", census.damaged, " damaged", elsewhere, ">"));
+            const std::string incomplete =
+                census.incomplete > 0 ? absl::StrCat(", ", census.incomplete, " incomplete") : "";
+            return ToText(absl::StrCat("<VerifyReport: ", census.whole, " whole, ", census.damaged, " damaged",
+                                       elsewhere, incomplete, ">"));
           },
           nb::sig("def __repr__(self) -> str"));
   m.def("verify", &Verify, nb::arg("path"), nb::kw_only(), nb::arg("format").none() = nb::none(),

@@ -176,10 +176,10 @@ class Checkpoint(Mapping[str, typing.Any]):
         return keys[0] if keys and keys[0] in self._reader else None
 
 
-def open(path: "str | os.PathLike[str]") -> Checkpoint:
+def open(path: "str | os.PathLike[str]", *, verify: bool = True) -> Checkpoint:
     """Opens the folder of a SavedModel, its folder ``variables``, or a checkpoint; reads the index and the graph.
 
-    Raises FileNotFoundError; UnimplementedError for files of HDF5 (``.keras``, ``.h5``); those of ``tensorcask.open``.
+    ``verify`` is that of ``tensorcask.open``. Raises FileNotFoundError; UnimplementedError for files of HDF5 (``.keras``, ``.h5``); those of ``tensorcask.open``.
 
     >>> import numpy as np, tensorcask as tc, tensorcask.keras as tck
     >>> _ = tc.save("bias.ckpt", {"bias": np.zeros(3)})
@@ -187,7 +187,7 @@ def open(path: "str | os.PathLike[str]") -> Checkpoint:
     ...     checkpoint["bias"]
     array([0., 0., 0.])
     """
-    return Checkpoint(_native.open(_prefix_of(os.fspath(path))))
+    return Checkpoint(_native.open(_prefix_of(os.fspath(path)), verify=verify))
 
 
 def load(
@@ -197,6 +197,7 @@ def load(
     framework: str = "numpy",
     device: object = None,
     mmap: bool = False,
+    verify: bool = True,
 ) -> "dict[str, typing.Any]":
     """Loads variables into a dict, by the names of ``Checkpoint``. The arguments are those of ``tensorcask.load``.
 
@@ -206,7 +207,7 @@ def load(
     ['a/kernel', 'b/kernel']
     """
     convert = to_framework(framework, device)
-    with open(path) as checkpoint:
+    with open(path, verify=verify) as checkpoint:
         chosen = (
             list(checkpoint) if names is None else _choose(checkpoint, [names] if isinstance(names, str) else names)
         )
@@ -227,12 +228,14 @@ def save_weights(path: "str | os.PathLike[str]", model: typing.Any, **options: t
     return int(_native.save(path, _values(_weights(model)), **options))
 
 
-def load_weights(model: typing.Any, path: "str | os.PathLike[str]", *, strict: bool = True) -> "list[str]":
+def load_weights(
+    model: typing.Any, path: "str | os.PathLike[str]", *, strict: bool = True, verify: bool = True
+) -> "list[str]":
     """Assigns the variables of a file to ``model.weights`` of the same names. Returns the names that the file lacks.
 
     The file is one of ``save_weights``, a SavedModel or a checkpoint of TensorFlow. Shapes and dtypes must be those of
     the model, and with `strict` the file must have all variables: InvalidArgumentError lists what differs, before
-    anything is changed.
+    anything is changed. ``verify`` is that of ``tensorcask.open``.
 
     >>> import keras, tensorcask.keras as tck
     >>> model = keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(2)])
@@ -240,7 +243,7 @@ def load_weights(model: typing.Any, path: "str | os.PathLike[str]", *, strict: b
     >>> tck.load_weights(model, "weights.safetensors")
     []
     """
-    with open(path) as checkpoint:
+    with open(path, verify=verify) as checkpoint:
         return _assign(_weights(model), checkpoint, strict)
 
 
@@ -265,22 +268,28 @@ class AsyncCheckpointer(StepSaver):
 
 
 def load_latest(
-    folder: "str | os.PathLike[str]", model: typing.Any, *, name: str = "ckpt", strict: bool = True
+    folder: "str | os.PathLike[str]",
+    model: typing.Any,
+    *,
+    name: str = "ckpt",
+    strict: bool = True,
+    verify: bool = True,
 ) -> "int | None":
     """Assigns the newest whole step of a folder to a model and its optimizer, and returns its number.
 
     None for a folder without steps. The model is compiled as the one that was saved; its optimizer is built if it is
-    not. Errors as ``load_weights``.
+    not. Without `verify` only the structure of the step is checked, and its elements are read though they may not match
+    their checksum. Errors as ``load_weights``.
 
     >>> import keras, tensorcask.keras as tck
     >>> model = keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(2)])
     >>> print(tck.load_latest("no_run_of_keras", model))
     None
     """
-    found = latest_step(folder, name)
+    found = latest_step(folder, name, verify)
     if found is None:
         return None
-    with Checkpoint(_native.open(found.path, base=found.base)) as checkpoint:
+    with Checkpoint(_native.open(found.path, base=found.base, verify=verify)) as checkpoint:
         _assign(_weights_and_optimizer(model), checkpoint, strict)
     return found.number
 

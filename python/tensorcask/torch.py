@@ -120,7 +120,7 @@ def load_state_dict(
     *,
     strict: bool = True,
     base: "str | os.PathLike[str] | None" = None,
-    verify: bool = False,
+    verify: "bool | None" = None,
 ) -> Keys:
     """Reads a file into the memory of the parameters and buffers of a model, and the state into an optimizer.
 
@@ -129,7 +129,8 @@ def load_state_dict(
     those that were not used. Of tied parameters the file may have one alone.
 
     A file that turns out to be damaged while it is read (DataLossError) may have changed a part of the model. With
-    `verify` all bytes of the file are checked first, and then read a second time. `base` is that of
+    ``verify=True`` all bytes of the file are checked first, and then read a second time; with ``verify=False`` elements
+    are read though they may not match their checksum, as in ``tensorcask.open``. `base` is that of
     ``tensorcask.open``.
 
     >>> import torch, tensorcask.torch as tct
@@ -141,7 +142,7 @@ def load_state_dict(
     """
     if verify:
         _check_bytes(path, base)
-    with _native.open(path, base=base) as reader:
+    with _native.open(path, base=base, verify=verify is not False) as reader:
         state = _state_of(model)
         keys, wanted = _match(state, reader, strict)
         values = [] if optimizer is None else _read_optimizers(optimizer, reader)
@@ -184,10 +185,12 @@ def load_latest(
     *,
     name: str = "ckpt",
     strict: bool = True,
+    verify: bool = True,
 ) -> "int | None":
     """Loads the newest whole step of a folder, and returns its number; None if there is none.
 
-    Errors as ``load_state_dict``.
+    Without `verify` only the structure of the step is checked, and its elements are read though they may not match
+    their checksum. Errors as ``load_state_dict``.
 
     >>> import torch, tensorcask.torch as tct
     >>> model = torch.nn.Linear(3, 2)
@@ -198,10 +201,10 @@ def load_latest(
     >>> tct.load_latest("short_run", model)
     7
     """
-    found = latest_step(folder, name)
+    found = latest_step(folder, name, verify)
     if found is None:
         return None
-    load_state_dict(model, found.path, optimizer, strict=strict, base=found.base)
+    load_state_dict(model, found.path, optimizer, strict=strict, base=found.base, verify=None if verify else False)
     return found.number
 
 

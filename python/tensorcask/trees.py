@@ -79,12 +79,13 @@ def load(
     strict: bool = True,
     framework: str = "numpy",
     base: "str | os.PathLike[str] | None" = None,
+    verify: bool = True,
 ) -> Tree:
     """Loads a file into a new tree with the structure of `like`, which may have ``jax.ShapeDtypeStruct`` as leaves.
 
     Dtypes and shapes must be those of the leaves of `like`, and with `strict` the file has no other names:
     TreeMismatchError lists all that differ. `like` is not changed. Without `like` the result is nested dicts, with
-    tensors of `framework`. `base` is that of ``tensorcask.open``.
+    tensors of `framework`. `base` and `verify` are those of ``tensorcask.open``.
 
     >>> import numpy as np, tensorcask.trees as trees
     >>> _ = trees.save("pair.npz", {"a": np.arange(3), "b": [0.5]})
@@ -93,7 +94,7 @@ def load(
     >>> trees.load("pair.npz")
     {'a': array([0, 1, 2]), 'b': {'0': array(0.5)}}
     """
-    with _native.open(path, base=base) as reader:
+    with _native.open(path, base=base, verify=verify) as reader:
         if like is None:
             return _nested(reader, framework)
         leaves = flatten(like)
@@ -125,11 +126,17 @@ class AsyncCheckpointer(StepSaver):
 
 
 def load_latest(
-    folder: "str | os.PathLike[str]", like: Tree = None, *, name: str = "ckpt", strict: bool = True
+    folder: "str | os.PathLike[str]",
+    like: Tree = None,
+    *,
+    name: str = "ckpt",
+    strict: bool = True,
+    verify: bool = True,
 ) -> "tuple[int, Tree] | None":
     """The number and the tree of the newest whole step of a folder; None if there is none.
 
-    Errors as ``load``.
+    Without `verify` only the structure of the step is checked, and its elements are read though they may not match
+    their checksum. Errors as ``load``.
 
     >>> import numpy as np, tensorcask.trees as trees
     >>> with trees.AsyncCheckpointer("run_of_a_tree") as checkpointer:
@@ -137,10 +144,10 @@ def load_latest(
     >>> trees.load_latest("run_of_a_tree")
     (5, {'w': array([1., 1.])})
     """
-    found = latest_step(folder, name)
+    found = latest_step(folder, name, verify)
     if found is None:
         return None
-    return found.number, load(found.path, like, strict=strict, base=found.base)
+    return found.number, load(found.path, like, strict=strict, base=found.base, verify=verify)
 
 
 # ---- Trees ----------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tensorcask as tc
+from conftest import change_elements
 
 
 @pytest.fixture
@@ -378,6 +379,108 @@ def test_elements_that_another_program_changed(tmp_path):
         assert not tc.diff(path, out, verify=False).differences
         assert {one.name: one.max for one in tc.stats(path, verify=False)}["w"] == 7.5
         assert not tc.verify(path)
+
+
+@pytest.mark.parametrize("name", ["m", "m.npz", "m.safetensors", "m.tfrecord"])
+def test_an_error_of_damaged_tensors_says_what_helps(name):
+    good, bad = np.array([1.0, 7.5]), np.array([2.0, 7.5])
+    tc.save(name, {"w": good, "v": np.zeros(2)})
+    change_elements(name, good, bad)
+    helps = "; tensorcask.salvage saves the undamaged tensors, verify=False reads the others as they are"
+    number = "0" if name == "m.tfrecord" else "w"  # a damaged record has lost its name
+    for read in (lambda: tc.load(name), lambda: tc.open(name)[number], lambda: tc.convert(name, "out.npz")):
+        with pytest.raises(tc.Error) as caught:
+            read()
+        assert str(caught.value).endswith(helps)
+    damage, = tc.verify(name).damage
+    assert "salvage" not in damage.message
+
+
+def test_a_missing_file_has_no_elements_to_read():
+    tc.save("m", {"w": np.ones(2)})
+    os.remove("m.data-00000-of-00001")
+    with pytest.raises(tc.DataLossError, match="; tensorcask.salvage saves the undamaged tensors$"):
+        tc.load("m")
+    with pytest.raises(tc.Error) as caught:
+        tc.load("m", "x")
+    assert "salvage" not in str(caught.value)
+
+
+def test_an_incomplete_tensor_is_counted(tmp_path):
+    # "a" and "c", float32 [2], are whole; of "b", float32 [2], the file lists and has one element.
+    index = bytes.fromhex(
+        "00000608011a02080100081100620001010180810801120412020801201028043510fd784f00010f610801120412020802280835"
+        "16921fcf00010e6208011204120208023a040a02100100011163080112041202080220082808358a099c25000000000900000025"
+        "000000380000004a0000000500000000a6e85b12000000000100000000c0f2a1b000010263007700000000010000000010082cac"
+        "7c0889010e000000000000000000000000000000000000000000000000000000000000000000000057fb808b247547db"
+    )
+    (tmp_path / "i.index").write_bytes(index)
+    (tmp_path / "i.data-00000-of-00001").write_bytes(np.float32([1, 7, 3, 7, 2]).tobytes())
+    report = tc.verify("i")
+    assert report and (report.whole, report.incomplete, report.damaged, report.not_checked) == (2, 1, 0, 0)
+    assert repr(report) == "<VerifyReport: 2 whole, 0 damaged, 1 incomplete>"
+    with tc.open("i") as reader:
+        assert reader.slice("b")[:1].tolist() == [2]
+    assert tc.verify("i", format="checkpoint").incomplete == 1
+    tc.save("whole", {"w": np.ones(2)})
+    assert tc.verify("whole").incomplete == 0
+
+
+def test_dtypes_by_kind():
+    tensors = {"step": np.int64(46901), "half": np.float16([1.5]), "w": np.float64([1.5, 2]), "on": np.array([True]),
+               "z": np.complex128([1 + 2j])}
+    tc.save("m", tensors)
+
+    def dtypes(rules, **options):
+        result = tc.convert("m", "out", dtypes=rules, overwrite=True, **options)
+        with tc.open("out") as reader:
+            return {name: reader.entry(name).dtype for name in reader}, result
+
+    kept = {name: array.dtype.name for name, array in tensors.items()}
+    for rules in ("float32", {"*": "float32"}, {"float:*": "float32", "complex:*": "complex128"}):
+        if rules == "float32" or "*" in rules:  # from complex, too: the imaginary parts would be lost
+            with pytest.raises(ValueError, match="imaginary"):
+                dtypes(rules)
+        found, result = dtypes(rules, allow_loss=True)
+        assert found == {**kept, "half": "float32", "w": "float32", "z": found["z"]}
+        assert int(tc.load("out")["step"]) == 46901 and not any("step" in loss for loss in result["losses"])
+    found, result = dtypes({"int:s*": "float32"})
+    assert found == {**kept, "step": "float32"} and any('"step"' in loss for loss in result["losses"])
+    assert dtypes({"bool:*": "uint8"})[0] == {**kept, "on": "uint8"}
+    assert dtypes({"int:w": "float32"})[0] == kept  # no tensor of that kind
+    found, _ = dtypes({"any:[sw]*": "bfloat16"})
+    assert found == {**kept, "step": "bfloat16", "w": "bfloat16"}
+    assert dtypes({"w": "float32", "*": "float16"}, allow_loss=True)[0]["w"] == "float32"  # the first rule counts
+
+
+def test_salvage_removes_the_files_that_the_old_model_alone_needs(tmp_path):
+    tc.save("m.safetensors", {"v": np.zeros(2), "w": np.ones(2)})
+    (tmp_path / "old.safetensors.index.json").write_text(json.dumps({
+        "weight_map": {"v": "old-00001-of-00002.safetensors", "w": "old-00002-of-00002.safetensors"}}))
+    for number, (name, array) in enumerate({"v": np.zeros(2), "w": np.ones(2)}.items(), 1):
+        tc.save(f"old-0000{number}-of-00002.safetensors", {name: array})
+    tc.save("old-00003-of-00003.safetensors", {"x": np.ones(1)})  # which the index does not list
+    result = tc.salvage("m.safetensors", tmp_path / "old.safetensors", overwrite=True)
+    listed = [str(tmp_path / f"old-0000{number}-of-00002.safetensors") for number in (1, 2)]
+    assert sorted(result["removed"]) == [*listed, str(tmp_path / "old.safetensors.index.json")]
+    assert not any(os.path.exists(path) for path in result["removed"]) and os.path.exists("old-00003-of-00003.safetensors")
+    assert tc.salvage("m.safetensors", "new", overwrite=True)["removed"] == []
+
+
+def test_open_latest_without_checksums():
+    good, bad = np.array([1.0, 7.5]), np.array([2.0, 7.5])
+    with tc.CheckpointManager("run", keep_last=3) as manager:
+        for step in range(2):
+            manager.save(step, {"w": good + step})
+    change_elements("run/ckpt-1", good + 1, bad + 1)
+    assert tc.open_latest("run").path == "run/ckpt-0"
+    with tc.open_latest("run", verify=False) as reader:  # which the structure of the step does not show
+        assert reader.path == "run/ckpt-1"
+        with pytest.raises(tc.DataLossError, match="verify=False"):
+            reader["w"]
+    for verify in (True, False):
+        with tc.open_latest("run", verify=verify, ignore_checksums=True) as reader:
+            assert reader.path == "run/ckpt-1" and reader["w"].tolist() == [3, 8.5]
 
 
 def test_salvage_of_other_formats(tmp_path):

@@ -14,6 +14,7 @@ import pytest
 
 import tensorcask as tc
 import tensorcask.keras as tck
+from conftest import change_elements
 from tensorcask import _native
 
 DATA = pathlib.Path(os.environ.get("TENSORCASK_TEST_DATA", "")) / "tensorflow"
@@ -320,6 +321,29 @@ def test_steps_of_a_model_and_its_optimizer():
     other.optimizer.variables.append(Variable("adam_0/rate", 1.0))
     with pytest.raises(tc.InvalidArgumentError, match="two variables"):
         tck.load_latest("run", other)
+
+
+def test_elements_that_do_not_match_their_checksum():
+    good, bad = np.array([1.0, 7.5]), np.array([2.0, 7.5])
+    with tck.AsyncCheckpointer("run", keep_last=3) as checkpointer:
+        for step in range(2):
+            checkpointer.save(step, model_of(w=good + step))
+    change_elements("run/ckpt-1", good + 1, bad + 1)
+    for path in ("weights", "weights.safetensors"):
+        tck.save_weights(path, model_of(w=good))
+        change_elements(path, good, bad)
+        model = model_of(w=np.zeros(2))
+        for read in (lambda: tck.open(path)["w"], lambda: tck.load(path), lambda: tck.load_weights(model, path)):
+            with pytest.raises(tc.DataLossError, match="verify=False"):
+                read()
+        assert model.weights[0].value.tolist() == [0, 0]
+        assert tck.load_weights(model, path, verify=False) == [] and model.weights[0].value.tolist() == [2, 7.5]
+        assert tck.load(path, verify=False)["w"].tolist() == [2, 7.5]
+        with tck.open(path, verify=False) as checkpoint:
+            assert checkpoint["w"].tolist() == [2, 7.5]
+    model = model_of(w=np.zeros(2))
+    assert tck.load_latest("run", model) == 0 and model.weights[0].value.tolist() == [1, 7.5]
+    assert tck.load_latest("run", model, verify=False) == 1 and model.weights[0].value.tolist() == [3, 8.5]
 
 
 @pytest.mark.parametrize("backend", ["torch", "jax"])

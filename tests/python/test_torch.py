@@ -13,6 +13,7 @@ import tensorcask as tc
 torch = pytest.importorskip("torch")
 
 import tensorcask.torch as tct  # noqa: E402
+from conftest import change_elements  # noqa: E402
 from torch_models import Net, assert_same, bits, train, trained  # noqa: E402
 
 SAVED = ["model", "model.safetensors", "model.npz", "model.tfrecord"]
@@ -367,6 +368,27 @@ def test_verify_finds_damage_before_anything_is_changed():
     assert_same([dict(other.state_dict()), other_optimizer.state_dict()], wanted)
     with pytest.raises(tc.DataLossError, match="out.weight"):
         tct.load_state_dict(other, "damaged", other_optimizer)
+
+
+def test_without_verify_elements_are_read_as_they_are():
+    model, loaded = torch.nn.Linear(5, 3), torch.nn.Linear(5, 3)
+    weight = model.weight.detach().numpy().copy()
+    for path in ("model", "model.safetensors"):
+        tct.save_state_dict(path, model)
+        change_elements(path, weight, weight + 1)
+        for verify in (None, True):
+            with pytest.raises(tc.DataLossError, match="weight"):
+                tct.load_state_dict(loaded, path, verify=verify)
+        tct.load_state_dict(loaded, path, verify=False)
+        np.testing.assert_array_equal(loaded.weight.detach().numpy(), weight + 1)
+    with tct.AsyncCheckpointer("run", keep_last=3) as checkpointer:
+        for step in range(2):
+            checkpointer.save(step, model)
+    change_elements("run/ckpt-1", weight, weight + 1)
+    assert tct.load_latest("run", loaded) == 0
+    np.testing.assert_array_equal(loaded.weight.detach().numpy(), weight)
+    assert tct.load_latest("run", loaded, verify=False) == 1
+    np.testing.assert_array_equal(loaded.weight.detach().numpy(), weight + 1)
 
 
 def test_the_json_is_plain():

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tensorcask as tc
+from conftest import change_elements
 from tensorcask import trees
 
 Point = collections.namedtuple("Point", "x y")
@@ -150,6 +151,25 @@ def test_steps_in_the_background(full_every):
     assert number == found["step"] == 5 and found["w"][5] == 5 and found["w"][6] == 5
     assert trees.load_latest("run")[1]["step"] == 5
     assert trees.load_latest("nothing") is None
+
+
+def test_elements_that_do_not_match_their_checksum():
+    good, bad = np.array([1.0, 7.5]), np.array([2.0, 7.5])
+    tree = {"w": good}
+    with trees.AsyncCheckpointer("run", keep_last=3) as checkpointer:
+        for step in range(2):
+            checkpointer.save(step, {"w": good + step})
+    change_elements("run/ckpt-1", good + 1, bad + 1)
+    for path in ("tree", "tree.safetensors"):
+        trees.save(path, tree)
+        change_elements(path, good, bad)
+        with pytest.raises(tc.DataLossError, match="verify=False"):
+            trees.load(path, like=tree)
+        assert trees.load(path, like=tree, verify=False)["w"].tolist() == trees.load(path, verify=False)["w"].tolist()
+        assert trees.load(path, verify=False)["w"].tolist() == [2, 7.5]
+    assert trees.load_latest("run", like=tree)[0] == 0
+    number, found = trees.load_latest("run", like=tree, verify=False)
+    assert number == 1 and found["w"].tolist() == [3, 8.5]
 
 
 # ---- JAX ------------------------------------------------------------------------------------------------------------
