@@ -8,6 +8,7 @@ tensorcask_room(tensor
     tensor/base/bool_bytes.cc
     tensor/base/catch_exceptions.cc
     tensor/base/check.cc
+    tensor/base/checksum.cc
     tensor/base/copy_bytes.cc
     tensor/base/cpu.cc
     tensor/base/crc32c.cc
@@ -46,6 +47,7 @@ tensorcask_room(tensor
     tensor/base/catch_exceptions.h
     tensor/base/check.h
     tensor/base/checked_math.h
+    tensor/base/checksum.h
     tensor/base/copy_bytes.h
     tensor/base/cpu.h
     tensor/base/crc32c.h
@@ -353,6 +355,28 @@ tensorcask_room(protowire
     absl::status
     absl::strings)
 
+tensorcask_room(stored
+  SOURCES
+    serialize/stored/element_runs.cc
+    serialize/stored/elements.cc
+    serialize/stored/internal/element_check.cc
+    serialize/stored/packed_elements.cc
+  HEADERS
+    serialize/stored/element_runs.h
+    serialize/stored/elements.h
+    serialize/stored/internal/element_check.h
+    serialize/stored/packed_elements.h
+    serialize/stored/stored_tensor.h
+  LINK
+    Tensorcask::io
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::inlined_vector
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings)
+
 tensorcask_room(wire
   SOURCES
     serialize/wire/description.cc
@@ -458,7 +482,6 @@ tensorcask_room(checkpoint
     serialize/checkpoint/read/bundle_reader.cc
     serialize/checkpoint/read/bundle_verify.cc
     serialize/checkpoint/read/data_files.cc
-    serialize/checkpoint/read/element_runs.cc
     serialize/checkpoint/read/encoded_tensor.cc
     serialize/checkpoint/read/piece_walk.cc
     serialize/checkpoint/read/reader_impl.cc
@@ -508,7 +531,6 @@ tensorcask_room(checkpoint
     serialize/checkpoint/read/bundle_reader.h
     serialize/checkpoint/read/bundle_verify.h
     serialize/checkpoint/read/data_files.h
-    serialize/checkpoint/read/element_runs.h
     serialize/checkpoint/read/encoded_tensor.h
     serialize/checkpoint/read/piece_walk.h
     serialize/checkpoint/read/reader_impl.h
@@ -540,6 +562,7 @@ tensorcask_room(checkpoint
     Tensorcask::payload
     Tensorcask::proto
     Tensorcask::protowire
+    Tensorcask::stored
     Tensorcask::strided
     Tensorcask::tensor
     Tensorcask::wire
@@ -681,9 +704,6 @@ tensorcask_room(safetensors
     serialize/safetensors/internal/model_index.cc
     serialize/safetensors/internal/open_model.cc
     serialize/safetensors/internal/shard_files.cc
-    serialize/safetensors/internal/slice_runs.cc
-    serialize/safetensors/internal/stored_elements.cc
-    serialize/safetensors/internal/sub_byte.cc
     serialize/safetensors/reader.cc
     serialize/safetensors/writer.cc
   HEADERS
@@ -701,13 +721,11 @@ tensorcask_room(safetensors
     serialize/safetensors/internal/model_index.h
     serialize/safetensors/internal/open_model.h
     serialize/safetensors/internal/shard_files.h
-    serialize/safetensors/internal/slice_runs.h
-    serialize/safetensors/internal/stored_elements.h
-    serialize/safetensors/internal/sub_byte.h
     serialize/safetensors/reader.h
     serialize/safetensors/writer.h
   LINK
     Tensorcask::io
+    Tensorcask::stored
     Tensorcask::strided
     Tensorcask::tensor
     absl::flat_hash_map
@@ -4541,6 +4559,7 @@ tensorcask_test(tests_serialize_safetensors_real_files_test
   LINK
     GTest::gmock_main
     Tensorcask::safetensors
+    Tensorcask::stored
     Tensorcask::tensor
     ZLIB::ZLIB
     absl::strings
@@ -4607,6 +4626,23 @@ tensorcask_inner_library(tests_serialize_safetensors_writer_testing
     Tensorcask::safetensors
     Tensorcask::tensor
     tests_support_status_matchers)
+
+tensorcask_test(tests_serialize_stored_elements_test
+  SOURCES
+    tests/serialize/stored/elements_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    Tensorcask::stored
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::strings
+    tests_support_simulated_device
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/stored
+  TIMEOUT
+    60)
 
 tensorcask_test(tests_serialize_wire_changing_memory_test
   SOURCES
@@ -5263,6 +5299,18 @@ tensorcask_test(tests_tensor_base_checked_math_test
   LINK
     GTest::gmock_main
     Tensorcask::tensor
+  PACKAGE
+    tests/tensor/base
+  TIMEOUT
+    60)
+
+tensorcask_test(tests_tensor_base_checksum_test
+  SOURCES
+    tests/tensor/base/checksum_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor
+    absl::strings
   PACKAGE
     tests/tensor/base
   TIMEOUT

@@ -31,6 +31,7 @@ FLOORS = {
     "serialize/protowire": 3,
     "serialize/zip": 3,
     "tensor/inspect": 4,
+    "serialize/stored": 4,
     "serialize/wire": 4,
     "serialize/checkpoint": 5,
     "serialize/exchange": 5,

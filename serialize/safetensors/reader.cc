@@ -10,10 +10,13 @@
 #include "absl/strings/strip.h"
 #include "tensorcask/serialize/io/internal/damage_mark.h"
 #include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/safetensors/dtypes.h"
 #include "tensorcask/serialize/safetensors/internal/header.h"
 #include "tensorcask/serialize/safetensors/internal/open_model.h"
-#include "tensorcask/serialize/safetensors/internal/stored_elements.h"
+#include "tensorcask/serialize/stored/elements.h"
+#include "tensorcask/serialize/stored/stored_tensor.h"
 #include "tensorcask/tensor/base/check.h"
+#include "tensorcask/tensor/base/checksum.h"
 #include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/base/parallel_for.h"
 #include "tensorcask/tensor/base/quote.h"
@@ -63,11 +66,25 @@ class ReaderImpl {
                                       " at offset ", of.offset, ", ", of.stored_bytes, " bytes")));
   }
 
-  ElementOptions ForElements(size_t number) const {
-    ElementOptions how;
+  // Where the elements are.
+  stored::StoredTensor Stored(size_t number) const {
+    const SafetensorsEntry& of = entry(number);
+    stored::StoredTensor tensor;
+    tensor.dtype = of.dtype;
+    tensor.shape = of.shape;
+    tensor.offset = of.offset;
+    tensor.stored_bytes = of.stored_bytes;
+    if (const int bits = SafetensorsDTypeBits(of.dtype); bits < 8) tensor.packed_bits = bits;
+    if (of.checksum.has_value()) tensor.checksum = {ChecksumKind::kCrc32c, *of.checksum};
+    return tensor;
+  }
+  stored::ElementOptions ForElements(size_t number) const {
+    stored::ElementOptions how;
     how.verify = options_.verify && !verified_[number].load(std::memory_order_relaxed);
-    how.lenient = options_.lenient;
-    how.num_threads = options_.read.strategy == ReadStrategy::kParallel ? options_.read.num_threads : 1;
+    how.accept_odd_bools = options_.lenient;
+    how.odd_bools_hint = " (lenient accepts this)";
+    how.strategy = options_.read.strategy;
+    how.num_threads = options_.read.num_threads;
     how.allocator = options_.allocator;
     return how;
   }
@@ -85,7 +102,7 @@ class ReaderImpl {
   }
 
   absl::StatusOr<Tensor> Read(size_t number) const {
-    absl::StatusOr<Tensor> tensor = ReadElements(FileOf(number), entry(number), ForElements(number));
+    absl::StatusOr<Tensor> tensor = stored::ReadElements(FileOf(number), Stored(number), ForElements(number));
     if (!tensor.ok()) return At(number, tensor.status());
     SetVerified(number);
     return tensor;
@@ -94,7 +111,7 @@ class ReaderImpl {
   // Verifies the whole tensor, unless that was done before.
   absl::Status EnsureVerified(size_t number) const {
     if (!ForElements(number).verify) return absl::OkStatus();
-    CASK_RETURN_IF_ERROR(VerifyElements(FileOf(number), entry(number), options_.lenient));
+    CASK_RETURN_IF_ERROR(stored::VerifyElements(FileOf(number), Stored(number), ForElements(number)));
     SetVerified(number);
     return absl::OkStatus();
   }
@@ -249,7 +266,7 @@ absl::Status SafetensorsReader::ReadInto(absl::string_view name, TensorView* out
   const SafetensorsEntry& entry = impl_->entry(number);
   absl::Status status = safetensors::CheckTarget(entry.dtype, entry.shape, *out);
   if (status.ok()) {
-    status = safetensors::ReadElementsInto(impl_->FileOf(number), entry, impl_->ForElements(number), out);
+    status = stored::ReadElementsInto(impl_->FileOf(number), impl_->Stored(number), impl_->ForElements(number), out);
   }
   if (status.ok()) impl_->SetVerified(number);
   return impl_->At(number, status);
@@ -266,11 +283,11 @@ absl::StatusOr<Tensor> SafetensorsReader::ReadSlice(absl::string_view name, cons
     return whole.Reshape(*part);
   }
   absl::Status status =
-      DecodeQuota::ForFile(impl_->options().limits).Charge(safetensors::SliceBytes(entry, slice, *part));
+      DecodeQuota::ForFile(impl_->options().limits).Charge(stored::SliceMemory(impl_->Stored(number), slice, *part));
   if (status.ok() && verify_whole) status = impl_->EnsureVerified(number);
   if (!status.ok()) return impl_->At(number, status);
   absl::StatusOr<Tensor> tensor =
-      safetensors::ReadSliceOfElements(impl_->FileOf(number), entry, slice, impl_->ForElements(number));
+      stored::ReadSliceOfElements(impl_->FileOf(number), impl_->Stored(number), slice, impl_->ForElements(number));
   if (!tensor.ok()) return impl_->At(number, tensor.status());
   return tensor;
 }
@@ -282,18 +299,20 @@ absl::Status SafetensorsReader::ReadSliceInto(absl::string_view name, const Tens
   const absl::StatusOr<TensorShape> part = slice.Apply(entry.shape);
   absl::Status status = part.ok() ? safetensors::CheckTarget(entry.dtype, *part, *out) : part.status();
   if (status.ok()) {
-    status = DecodeQuota::ForFile(impl_->options().limits).Charge(safetensors::SliceBytes(entry, slice, *part));
+    status =
+        DecodeQuota::ForFile(impl_->options().limits).Charge(stored::SliceMemory(impl_->Stored(number), slice, *part));
   }
   if (!status.ok()) return impl_->At(number, status);
   if (part->num_elements() == entry.shape.num_elements()) {
     if (part->num_elements() == 0) return Read(name).status();
-    status = safetensors::ReadElementsInto(impl_->FileOf(number), entry, impl_->ForElements(number), out);
+    status = stored::ReadElementsInto(impl_->FileOf(number), impl_->Stored(number), impl_->ForElements(number), out);
     if (status.ok()) impl_->SetVerified(number);
     return impl_->At(number, status);
   }
   if (verify_whole) status = impl_->EnsureVerified(number);
   if (status.ok()) {
-    status = safetensors::ReadSliceOfElementsInto(impl_->FileOf(number), entry, slice, impl_->ForElements(number), out);
+    status = stored::ReadSliceOfElementsInto(impl_->FileOf(number), impl_->Stored(number), slice,
+                                             impl_->ForElements(number), out);
   }
   return impl_->At(number, status);
 }
@@ -323,9 +342,10 @@ absl::StatusOr<std::map<std::string, Tensor>> SafetensorsReader::ReadAll(
 
 absl::StatusOr<Tensor> SafetensorsReader::Map(absl::string_view name) const {
   CASK_ASSIGN_OR_RETURN(const size_t number, impl_->LocateReadable(name));
-  if (!safetensors::CanMap(impl_->entry(number))) return Read(name);
-  absl::StatusOr<Tensor> tensor =
-      safetensors::MapElements(impl_->FileOf(number), impl_->entry(number), impl_->ForElements(number));
+  const stored::StoredTensor stored = impl_->Stored(number);
+  if (!stored::CanMap(stored)) return Read(name);
+  absl::StatusOr<Tensor> tensor = stored::MapElements(impl_->FileOf(number), stored, impl_->ForElements(number));
+  if (absl::IsUnimplemented(tensor.status())) return Read(name);
   if (!tensor.ok()) return impl_->At(number, tensor.status());
   impl_->SetVerified(number);
   return tensor;
@@ -354,7 +374,9 @@ absl::StatusOr<SafetensorsCensus> SafetensorsReader::VerifyAll(
       report({entry.name, ShardPath(entry.shard), 0, impl_->LocateReadable(entry.name).status()});
       continue;
     }
-    const absl::Status status = safetensors::VerifyElements(impl_->FileOf(number), entry, /*lenient=*/false);
+    stored::ElementOptions strict = impl_->ForElements(number);
+    strict.accept_odd_bools = false;
+    const absl::Status status = stored::VerifyElements(impl_->FileOf(number), impl_->Stored(number), strict);
     if (status.ok()) {
       ++(entry.checksum.has_value() ? census.verified : census.without_checksum);
       continue;

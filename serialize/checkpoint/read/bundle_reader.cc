@@ -67,7 +67,7 @@ class BundleReader final : public ReaderImpl {
   absl::StatusOr<Tensor> ReadToDevice(absl::string_view name, const RefPtr<Allocator>& allocator,
                                       DecodeQuota* decoded) const override {
     CASK_ASSIGN_OR_RETURN(const LocatedEntry located, index_->Locate(name));
-    if (!StoredTensors::CanStream(located)) return ReaderImpl::ReadToDevice(name, allocator, decoded);
+    if (!stored_.CanReadToDevice(located)) return ReaderImpl::ReadToDevice(name, allocator, decoded);
     CASK_RETURN_IF_ERROR(stored_.CheckReadable(located));
     CASK_RETURN_IF_ERROR(stored_.CheckLimit(located, located.index.entry.shape, decoded));
     return stored_.ReadToDevice(located, allocator);
@@ -75,7 +75,7 @@ class BundleReader final : public ReaderImpl {
 
   absl::StatusOr<Tensor> MemoryFor(absl::string_view name) const override {
     CASK_ASSIGN_OR_RETURN(const LocatedEntry located, index_->Locate(name));
-    if (!StoredTensors::CanStream(located)) return Tensor();
+    if (!stored_.CanReadToDevice(located)) return Tensor();
     const CheckpointEntry& entry = located.index.entry;
     DecodeQuota decoded = DecodeQuota::ForFile(options_.limits);
     CASK_RETURN_IF_ERROR(stored_.CheckReadable(located));

@@ -1,7 +1,5 @@
 #include "tensorcask/serialize/checkpoint/read/stored_tensor.h"
 
-#include <algorithm>
-#include <cstddef>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,28 +7,28 @@
 #include "tensorcask/serialize/checkpoint/format/decoded_bytes.h"
 #include "tensorcask/serialize/checkpoint/format/stored_variants.h"
 #include "tensorcask/serialize/checkpoint/format/string_codec.h"
-#include "tensorcask/serialize/checkpoint/read/element_runs.h"
 #include "tensorcask/serialize/checkpoint/read/encoded_tensor.h"
 #include "tensorcask/serialize/io/internal/decode_quota.h"
-#include "tensorcask/serialize/io/internal/piece_buffer.h"
 #include "tensorcask/serialize/payload/payload_reader.h"
 #include "tensorcask/serialize/wire/codec_options.h"
-#include "tensorcask/tensor/base/endian.h"
+#include "tensorcask/tensor/base/checksum.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tensor/buffer.h"
-#include "tensorcask/tensor/device_memory.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/strided/copy.h"
-#include "tensorcask/tensor/strided/row_major.h"
 #include "tensorcask/tensor/variant.h"
 
 namespace tensorcask::checkpoint {
+
 namespace {
 
-// So much is read at a time, and then checked while it is in the second-level cache.
-constexpr size_t kBlockBytes = size_t{512} << 10;
-constexpr size_t kMaxRanges = 4096;  // asked for at once
+// Moves the value of `from`, if it has one, to *to.
+template <typename T>
+absl::Status AssignTo(T* to, absl::StatusOr<T> from) {
+  if (from.ok()) *to = *std::move(from);
+  return from.status();
+}
 
 }  // namespace
 
@@ -100,76 +98,38 @@ absl::Status StoredTensors::CheckLimit(const LocatedEntry& located, const Tensor
 
 // ---- Elements of fixed size -----------------------------------------------------------------------------------------
 
-void StoredTensors::ToHostOrder(const LocatedEntry& located, absl::Span<char> elements) const {
-  if (!index_->header().big_endian) return;
-  const DType dtype = located.index.entry.dtype;
-  const size_t item_bytes = ElementSize(dtype) / (IsComplex(dtype) ? 2 : 1);
-  if (item_bytes > 1) SwapBytes(elements.data(), elements.size() / item_bytes, item_bytes);
-}
-
-// All elements in the order in which they are stored.
-absl::Status StoredTensors::ReadBytes(const LocatedEntry& located, bool verify, absl::Span<char> out) const {
-  CASK_ASSIGN_OR_RETURN(const File file, FileOf(located));
-  const absl::Status status = files_.Read(*file, located.index.entry, verify, out);
-  if (!status.ok()) return Annotate(status, Place(located));
-  if (verify) SetVerified(located);
-  ToHostOrder(located, out);
-  return absl::OkStatus();
-}
-
-// Reads the stored elements that `from` selects to the elements of *out with equal index. With `verify`, `from` selects
-// all.
-absl::Status StoredTensors::ReadElements(const LocatedEntry& located, const Layout& from, bool verify,
-                                         TensorView* out) const {
+stored::StoredTensor StoredTensors::PlaceOf(const LocatedEntry& located) const {
   const CheckpointEntry& entry = located.index.entry;
-  const auto element_bytes = static_cast<int64_t>(ElementSize(entry.dtype));
-  Layout sorted_from = from;
-  Layout sorted_to = out->layout();
-  CASK_RETURN_IF_ERROR(SortAxes(&sorted_from, &sorted_to));
-  CASK_ASSIGN_OR_RETURN(TensorView target, TensorView::Create(out->buffer(), out->dtype(), sorted_to));
-  if (from.num_elements() == entry.shape.num_elements() && target.IsContiguous()) {
-    CASK_RETURN_IF_ERROR(target.EnsureMutable());
-    char* const to = static_cast<char*>(target.buffer()->mutable_data()) + target.bounds().begin;
-    return ReadBytes(located, verify, absl::MakeSpan(to, entry.stored_bytes));
-  }
+  stored::StoredTensor tensor;
+  tensor.dtype = entry.payload == nullptr ? entry.dtype : DType::kUint8;
+  tensor.shape = entry.shape;
+  tensor.offset = entry.offset;
+  tensor.stored_bytes = entry.stored_bytes;
+  tensor.big_endian = index_->header().big_endian;
+  tensor.layout = located.index.layout;
+  tensor.checksum = {ChecksumKind::kMaskedCrc32c, entry.masked_crc32c};
+  return tensor;
+}
+
+absl::Status StoredTensors::WithElements(const LocatedEntry& located, ReadElements read) const {
   CASK_ASSIGN_OR_RETURN(const File file, FileOf(located));
-  ByteChecker checker(entry, verify);
-  ElementRuns runs(sorted_from);
-  std::vector<ReadRange> ranges;
-  absl::Status status = FillRowMajorPieces(&target, kBlockBytes, [&](absl::Span<char> block) -> absl::Status {
-    for (absl::Span<char> rest = block; !rest.empty();) {
-      const ElementRuns::Run run = runs.Next(static_cast<int64_t>(rest.size()) / element_bytes);
-      const auto run_bytes = static_cast<size_t>(run.count * element_bytes);
-      ranges.push_back({entry.offset + static_cast<uint64_t>(run.first * element_bytes), rest.subspan(0, run_bytes)});
-      rest.remove_prefix(run_bytes);
-      if (ranges.size() < kMaxRanges && !rest.empty()) continue;
-      CASK_RETURN_IF_ERROR(file->ReadRanges(ranges));
-      ranges.clear();
-    }
-    checker.Check(absl::string_view(block.data(), block.size()));
-    ToHostOrder(located, block);
-    return absl::OkStatus();
-  });
-  if (status.ok()) status = checker.Finish();
-  if (!status.ok()) return Annotate(status, Place(located));
-  if (verify) SetVerified(located);
+  stored::ElementOptions options;
+  options.verify = MustVerify(located);
+  options.strategy = options_->read.strategy;
+  options.num_threads = options_->read.num_threads;
+  options.allocator = options_->allocator;
+  const absl::Status status = read(*file, PlaceOf(located), options);
+  return status.ok() ? status : Annotate(status, Place(located));
+}
+
+absl::Status StoredTensors::WithAllElements(const LocatedEntry& located, ReadElements read) const {
+  CASK_RETURN_IF_ERROR(WithElements(located, read));
+  if (options_->verify != tensorcask::Verify::kNever) SetVerified(located);
   return absl::OkStatus();
 }
 
 absl::Status StoredTensors::VerifyBytes(const LocatedEntry& located) const {
-  const CheckpointEntry& entry = located.index.entry;
-  CASK_ASSIGN_OR_RETURN(const File file, FileOf(located));
-  PieceBuffer block(entry.stored_bytes, kBlockBytes);
-  ByteChecker checker(entry, /*verify=*/true);
-  for (uint64_t done = 0; done < entry.stored_bytes;) {
-    const auto bytes = static_cast<size_t>(std::min<uint64_t>(entry.stored_bytes - done, block.size()));
-    const absl::Status status = file->ReadAt(entry.offset + done, absl::MakeSpan(block.data(), bytes));
-    if (!status.ok()) return Annotate(status, Place(located));
-    checker.Check(absl::string_view(block.data(), bytes));
-    done += bytes;
-  }
-  const absl::Status status = checker.Finish();
-  if (!status.ok()) return Annotate(status, Place(located));
+  CASK_RETURN_IF_ERROR(WithElements(located, &stored::VerifyElements));
   SetVerified(located);
   return absl::OkStatus();
 }
@@ -190,13 +150,13 @@ absl::Status StoredTensors::ReadObjects(const LocatedEntry& located, bool verify
     if (entry.dtype == DType::kString) {
       const ByteOrder order = index_->header().big_endian ? ByteOrder::kBig : ByteOrder::kLittle;
       CASK_ASSIGN_OR_RETURN(const StoredStrings strings, ParseStrings(buffer->bytes(), count, verify, order));
-      if (verify) CASK_RETURN_IF_ERROR(CheckChecksum(entry, strings.crc));
+      if (verify) CASK_RETURN_IF_ERROR(stored::CompareChecksum(PlaceOf(located), strings.crc));
       CASK_ASSIGN_OR_RETURN(Tensor* const tensor, target());
       if (tensor != nullptr && count > 0) CopyStrings(strings, tensor->mutable_data<std::string>());
       return absl::OkStatus();
     }
     CASK_ASSIGN_OR_RETURN(const StoredVariants variants, ParseVariants(buffer->bytes(), count, verify));
-    if (verify) CASK_RETURN_IF_ERROR(CheckChecksum(entry, variants.crc));
+    if (verify) CASK_RETURN_IF_ERROR(stored::CompareChecksum(PlaceOf(located), variants.crc));
     CASK_ASSIGN_OR_RETURN(Tensor * tensor, target());
     Tensor checked;  // only decoding shows whether the messages are valid
     if (tensor == nullptr) {
@@ -284,62 +244,43 @@ absl::StatusOr<bool> StoredTensors::CheckBase(const LocatedEntry& located) const
 
 // ---- All of them ----------------------------------------------------------------------------------------------------
 
-absl::StatusOr<Tensor> StoredTensors::Allocate(const LocatedEntry& located) const {
-  const CheckpointEntry& entry = located.index.entry;
-  absl::StatusOr<Tensor> tensor = Tensor::Create(entry.dtype, entry.shape, options_->allocator);
-  if (!tensor.ok()) return Annotate(tensor.status(), Place(located));
-  return tensor;
-}
-
 absl::StatusOr<Tensor> StoredTensors::Read(const LocatedEntry& located, DecodeQuota* decoded) const {
   const CheckpointEntry& entry = located.index.entry;
   Tensor tensor;
-  if (IsObject(entry.dtype) && entry.form != EntryForm::kEncoded) {
+  if (entry.form == EntryForm::kEncoded) {
+    absl::StatusOr<Tensor> memory = Tensor::Create(entry.dtype, entry.shape, options_->allocator);
+    if (!memory.ok()) return Annotate(memory.status(), Place(located));
+    TensorView view = *memory;
+    CASK_RETURN_IF_ERROR(ReadEncoded(located, nullptr, /*verify_whole=*/false, &view));
+    return memory;
+  }
+  if (IsObject(entry.dtype)) {
     CASK_RETURN_IF_ERROR(ReadObjects(located, MustVerify(located), decoded, [&]() -> absl::StatusOr<Tensor*> {
       CASK_ASSIGN_OR_RETURN(tensor, Tensor::Create(entry.dtype, entry.shape, options_->allocator));
       return &tensor;
     }));
     return tensor;
   }
-  CASK_ASSIGN_OR_RETURN(tensor, Allocate(located));
-  TensorView view = tensor;
-  CASK_RETURN_IF_ERROR(ReadPart(located, nullptr, /*verify_whole=*/false, decoded, &view));
+  CASK_RETURN_IF_ERROR(WithAllElements(
+      located, [&](const ByteSource& file, const stored::StoredTensor& stored, const stored::ElementOptions& options) {
+        return AssignTo(&tensor, stored::ReadElements(file, stored, options));
+      }));
   return tensor;
 }
 
-bool StoredTensors::CanStream(const LocatedEntry& located) {
+bool StoredTensors::CanReadToDevice(const LocatedEntry& located) const {
   const CheckpointEntry& entry = located.index.entry;
   const bool is_stored = entry.form == EntryForm::kPlain || entry.form == EntryForm::kGuarded;
-  return is_stored && !IsObject(entry.dtype) && !located.index.layout.has_value() && entry.stored_bytes > 0;
+  return is_stored && !IsObject(entry.dtype) && stored::CanReadToDevice(PlaceOf(located));
 }
 
 absl::StatusOr<Tensor> StoredTensors::ReadToDevice(const LocatedEntry& located,
                                                    const RefPtr<Allocator>& allocator) const {
-  const CheckpointEntry& entry = located.index.entry;
-  CASK_ASSIGN_OR_RETURN(const File file, FileOf(located));
-  absl::StatusOr<Tensor> tensor = Tensor::Create(entry.dtype, entry.shape, allocator);
-  if (!tensor.ok()) return Annotate(tensor.status(), Place(located));
-  const bool verify = MustVerify(located);
-  ByteChecker checker(entry, verify);
-  uint64_t offset = entry.offset;
-  const auto read = [&](absl::Span<char> piece) -> absl::Status {
-    for (absl::Span<char> rest = piece; !rest.empty();) {
-      const absl::Span<char> block = rest.first(std::min(rest.size(), kBlockBytes));
-      CASK_RETURN_IF_ERROR(file->ReadAt(offset, block));
-      checker.Check(absl::string_view(block.data(), block.size()));
-      offset += block.size();
-      rest.remove_prefix(block.size());
-    }
-    ToHostOrder(located, piece);
-    return absl::OkStatus();
-  };
-  const absl::Status status = [&]() -> absl::Status {
-    CASK_ASSIGN_OR_RETURN(void* const to, tensor->buffer()->MutableDeviceData());
-    CASK_RETURN_IF_ERROR(tensor->buffer()->device_memory()->Write(to, entry.stored_bytes, read));
-    return checker.Finish();
-  }();
-  if (!status.ok()) return Annotate(status, Place(located));
-  if (verify) SetVerified(located);
+  Tensor tensor;
+  CASK_RETURN_IF_ERROR(WithAllElements(
+      located, [&](const ByteSource& file, const stored::StoredTensor& stored, const stored::ElementOptions& options) {
+        return AssignTo(&tensor, stored::ReadElementsToDevice(file, stored, options, allocator));
+      }));
   return tensor;
 }
 
@@ -348,10 +289,12 @@ absl::StatusOr<TensorView> StoredTensors::ReadAsStored(const LocatedEntry& locat
     CASK_ASSIGN_OR_RETURN(const Tensor tensor, Read(located, decoded));
     return TensorView(tensor);
   }
-  const CheckpointEntry& entry = located.index.entry;
-  CASK_ASSIGN_OR_RETURN(Tensor tensor, Allocate(located));
-  CASK_RETURN_IF_ERROR(ReadBytes(located, MustVerify(located), tensor.mutable_bytes()));
-  return TensorView::Create(tensor.buffer(), entry.dtype, *located.index.layout);
+  TensorView view;
+  CASK_RETURN_IF_ERROR(WithAllElements(
+      located, [&](const ByteSource& file, const stored::StoredTensor& stored, const stored::ElementOptions& options) {
+        return AssignTo(&view, stored::ReadElementsAsStored(file, stored, options));
+      }));
+  return view;
 }
 
 absl::Status StoredTensors::ReadSliceInto(const LocatedEntry& located, const TensorSlice& slice, bool verify_whole,
@@ -367,44 +310,32 @@ absl::Status StoredTensors::ReadPart(const LocatedEntry& located, const TensorSl
     const bool is_all = out->dims() == absl::Span<const int64_t>(entry.shape.dims());
     return ReadObjectsInto(located, is_all ? nullptr : slice, decoded, out);
   }
-  if (out->num_elements() == entry.shape.num_elements()) slice = nullptr;
-  bool verify = MustVerify(located);
-  if (slice != nullptr && verify) {
-    if (verify_whole) CASK_RETURN_IF_ERROR(VerifyBytes(located));
-    verify = false;
+  if (slice == nullptr || out->num_elements() == entry.shape.num_elements()) {
+    return WithAllElements(located, [&](const ByteSource& file, const stored::StoredTensor& stored,
+                                        const stored::ElementOptions& options) {
+      return stored::ReadElementsInto(file, stored, options, out);
+    });
   }
-  if (out->num_elements() == 0) return slice == nullptr ? ReadBytes(located, verify, {}) : absl::OkStatus();
-  const Layout whole = located.index.layout.value_or(Layout::RowMajor(entry.shape));
-  if (slice == nullptr) return ReadElements(located, whole, verify, out);
-  CASK_ASSIGN_OR_RETURN(const Layout part, whole.Slice(*slice));
-  return ReadElements(located, part, verify, out);
+  if (verify_whole && MustVerify(located)) CASK_RETURN_IF_ERROR(VerifyBytes(located));
+  return WithElements(
+      located, [&](const ByteSource& file, const stored::StoredTensor& stored, const stored::ElementOptions& options) {
+        return stored::ReadSliceOfElementsInto(file, stored, *slice, options, out);
+      });
 }
 
 absl::StatusOr<Tensor> StoredTensors::Map(const LocatedEntry& located, DecodeQuota* decoded) const {
   const CheckpointEntry& entry = located.index.entry;
-  const auto copied = [&]() -> absl::StatusOr<Tensor> {
-    CASK_RETURN_IF_ERROR(CheckLimit(located, entry.shape, decoded));
-    return Read(located, decoded);
-  };
-  const bool as_stored = located.index.layout.value_or(Layout::RowMajor(entry.shape)).IsContiguous() &&
-                         (!index_->header().big_endian || ElementSize(entry.dtype) == 1);
-  if (IsObject(entry.dtype) || entry.form == EntryForm::kEncoded || !as_stored || entry.stored_bytes == 0 ||
-      entry.offset % ElementAlignment(entry.dtype) != 0) {
-    return copied();
+  if (entry.form != EntryForm::kEncoded && !IsObject(entry.dtype) && stored::CanMap(PlaceOf(located))) {
+    Tensor tensor;
+    const absl::Status status = WithAllElements(located, [&](const ByteSource& file, const stored::StoredTensor& stored,
+                                                             const stored::ElementOptions& options) {
+      return AssignTo(&tensor, stored::MapElements(file, stored, options));
+    });
+    if (status.ok()) return tensor;
+    if (!absl::IsUnimplemented(status)) return status;
   }
-  CASK_ASSIGN_OR_RETURN(const File file, FileOf(located));
-  absl::StatusOr<RefPtr<TensorBuffer>> mapped = file->Map(entry.offset, entry.stored_bytes);
-  if (absl::IsUnimplemented(mapped.status())) return copied();
-  if (!mapped.ok()) return Annotate(mapped.status(), Place(located));
-  const bool verify = MustVerify(located);
-  ByteChecker checker(entry, verify);
-  if (!checker.idle()) {
-    checker.Check((*mapped)->bytes());
-    const absl::Status status = checker.Finish();
-    if (!status.ok()) return Annotate(status, Place(located));
-  }
-  if (verify) SetVerified(located);
-  return Tensor::FromBuffer(entry.dtype, entry.shape, *std::move(mapped));
+  CASK_RETURN_IF_ERROR(CheckLimit(located, entry.shape, decoded));
+  return Read(located, decoded);
 }
 
 absl::Status StoredTensors::Verify(const LocatedEntry& located,

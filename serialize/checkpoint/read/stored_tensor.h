@@ -16,15 +16,15 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
 #include "tensorcask/serialize/checkpoint/read/bundle_index.h"
 #include "tensorcask/serialize/checkpoint/read/data_files.h"
 #include "tensorcask/serialize/checkpoint/read/reader_types.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/stored/elements.h"
+#include "tensorcask/serialize/stored/stored_tensor.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/slice.h"
-#include "tensorcask/tensor/strided/layout.h"
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
 
@@ -51,11 +51,11 @@ class StoredTensors {
   // The functions below require that CheckReadable and CheckLimit have passed for the elements that they read.
 
   absl::StatusOr<Tensor> Read(const LocatedEntry& located, DecodeQuota* decoded) const;
-  // Into memory of a device's allocator. Requires: CanStream(located).
+  // Into memory of a device's allocator. Requires: CanReadToDevice(located).
   ABSL_ATTRIBUTE_COLD absl::StatusOr<Tensor> ReadToDevice(const LocatedEntry& located,
                                                           const RefPtr<Allocator>& allocator) const;
   // True for elements that are stored as they are in a row-major tensor.
-  static bool CanStream(const LocatedEntry& located);
+  bool CanReadToDevice(const LocatedEntry& located) const;
   // With the strides that it was stored with.
   absl::StatusOr<TensorView> ReadAsStored(const LocatedEntry& located, DecodeQuota* decoded) const;
   // The elements that are in `slice`. Requires: *out has their dtype and shape and may be written (CheckWritable). With
@@ -85,10 +85,14 @@ class StoredTensors {
   void SetVerified(const LocatedEntry& located) const;
 
   absl::StatusOr<File> FileOf(const LocatedEntry& located) const;
-  // Memory for its elements.
-  absl::StatusOr<Tensor> Allocate(const LocatedEntry& located) const;
-  absl::Status ReadElements(const LocatedEntry& located, const Layout& from, bool verify, TensorView* out) const;
-  absl::Status ReadBytes(const LocatedEntry& located, bool verify, absl::Span<char> out) const;
+  // Where the bytes of an entry are; those of an encoded one are the payload's.
+  stored::StoredTensor PlaceOf(const LocatedEntry& located) const;
+  // Calls read(file, tensor, options), where options.verify says whether the checksum must be compared.
+  using ReadElements = absl::FunctionRef<absl::Status(const ByteSource& file, const stored::StoredTensor& tensor,
+                                                      const stored::ElementOptions& options)>;
+  absl::Status WithElements(const LocatedEntry& located, ReadElements read) const;
+  // The same for functions that read all bytes: afterwards the entry was verified.
+  absl::Status WithAllElements(const LocatedEntry& located, ReadElements read) const;
   absl::Status ReadObjects(const LocatedEntry& located, bool verify, DecodeQuota* decoded,
                            absl::FunctionRef<absl::StatusOr<Tensor*>()> target) const;
   absl::Status ReadPart(const LocatedEntry& located, const TensorSlice* slice, bool verify_whole, DecodeQuota* decoded,
@@ -100,7 +104,6 @@ class StoredTensors {
                            TensorView* out) const;
   absl::Status VerifyChunks(const LocatedEntry& located,
                             absl::FunctionRef<void(const absl::Status& damage)> report) const;
-  void ToHostOrder(const LocatedEntry& located, absl::Span<char> elements) const;
 
   const BundleIndex* const index_;
   const CheckpointReaderOptions* const options_;

@@ -10,14 +10,15 @@
 #include "tensorcask/serialize/io/internal/piece_buffer.h"
 #include "tensorcask/serialize/safetensors/dtypes.h"
 #include "tensorcask/serialize/safetensors/internal/shard_files.h"
-#include "tensorcask/serialize/safetensors/internal/slice_runs.h"
-#include "tensorcask/serialize/safetensors/internal/sub_byte.h"
+#include "tensorcask/serialize/stored/element_runs.h"
+#include "tensorcask/serialize/stored/packed_elements.h"
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/strided/internal/changing_memory.h"
 #include "tensorcask/tensor/strided/internal/device_elements.h"
+#include "tensorcask/tensor/strided/layout.h"
 #include "tensorcask/tensor/strided/row_major.h"
 
 namespace tensorcask::safetensors {
@@ -90,7 +91,7 @@ absl::Status FileWriter::ForEachPiece(const TensorView& view,
 absl::Status FileWriter::Add(size_t number, const TensorView& view) {
   uint64_t written = 0;
   const int bits = SafetensorsDTypeBits(view.dtype());
-  ElementPacker packer(bits);
+  stored::ElementPacker packer(bits);
   CASK_RETURN_IF_ERROR(ForEachPiece(view, [&](absl::string_view bytes) {
     if (bits < 8) {
       packed_.clear();
@@ -118,22 +119,18 @@ absl::Status FileWriter::RegisterPart(size_t number, const TensorSlice& slice, c
 }
 
 absl::Status FileWriter::AddPart(size_t number, const TensorSlice& slice, const TensorView& view) {
-  SliceRuns runs(tensors_[number].shape, slice, view.shape());
+  if (view.num_elements() == 0) return absl::OkStatus();
+  CASK_ASSIGN_OR_RETURN(Layout in_file, Layout::RowMajor(tensors_[number].shape).Slice(slice));
+  Layout in_memory = Layout::RowMajor(view.shape());
+  CASK_RETURN_IF_ERROR(stored::SortAxes(&in_file, &in_memory));
+  stored::ElementRuns runs(in_file);
   const auto element_bytes = static_cast<uint64_t>(view.element_size());
-  const uint64_t run_bytes = static_cast<uint64_t>(runs.length()) * element_bytes;
-  uint64_t at = 0;
-  uint64_t left = 0;  // of this run
   return ForEachPiece(view, [&](absl::string_view bytes) -> absl::Status {
     while (!bytes.empty()) {
-      if (left == 0) {
-        at = static_cast<uint64_t>(runs.Next()) * element_bytes;
-        left = run_bytes;
-      }
-      const absl::string_view now = bytes.substr(0, static_cast<size_t>(std::min<uint64_t>(left, bytes.size())));
-      CASK_RETURN_IF_ERROR(Write(number, at, now));
-      bytes.remove_prefix(now.size());
-      at += now.size();
-      left -= now.size();
+      const stored::ElementRuns::Run run = runs.Next(static_cast<int64_t>(bytes.size() / element_bytes));
+      const auto run_bytes = static_cast<size_t>(static_cast<uint64_t>(run.count) * element_bytes);
+      CASK_RETURN_IF_ERROR(Write(number, static_cast<uint64_t>(run.first) * element_bytes, bytes.substr(0, run_bytes)));
+      bytes.remove_prefix(run_bytes);
     }
     return absl::OkStatus();
   });

@@ -12,8 +12,8 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tensorcask/serialize/safetensors/dtypes.h"
-#include "tensorcask/serialize/safetensors/internal/sub_byte.h"
 #include "tensorcask/serialize/safetensors/reader.h"
+#include "tensorcask/serialize/stored/packed_elements.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/support/status_matchers.h"
 #include "tensorcask/tests/support/test_data.h"
@@ -32,7 +32,7 @@ std::string StoredBytes(const Tensor& tensor) {
   const int bits = SafetensorsDTypeBits(tensor.dtype());
   if (bits >= 8) return std::string(tensor.bytes());
   std::string packed;
-  safetensors::ElementPacker(bits).Pack(tensor.bytes(), &packed);
+  stored::ElementPacker(bits).Pack(tensor.bytes(), &packed);
   return packed;
 }
 

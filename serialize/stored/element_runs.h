@@ -4,15 +4,15 @@
 //   CASK_RETURN_IF_ERROR(SortAxes(&from, &to));      // now row-major order is the order of the file
 //   for (ElementRuns runs(from); ...; ) runs.Next(max_elements)
 
-#ifndef TENSORCASK_SERIALIZE_CHECKPOINT_READ_ELEMENT_RUNS_H_
-#define TENSORCASK_SERIALIZE_CHECKPOINT_READ_ELEMENT_RUNS_H_
+#ifndef TENSORCASK_SERIALIZE_STORED_ELEMENT_RUNS_H_
+#define TENSORCASK_SERIALIZE_STORED_ELEMENT_RUNS_H_
 
 #include <cstdint>
 
 #include "absl/status/status.h"
 #include "tensorcask/tensor/strided/layout.h"
 
-namespace tensorcask::checkpoint {
+namespace tensorcask::stored {
 
 // Flips and permutes the axes of both layouts in the same way, so that the strides of *from are positive and do not
 // increase. Elements in row-major order then have increasing positions in *from. Removes axes of size 1. Requires:
@@ -41,6 +41,6 @@ class ElementRuns {
   int64_t done_ = 0;    // of it
 };
 
-}  // namespace tensorcask::checkpoint
+}  // namespace tensorcask::stored
 
-#endif  // TENSORCASK_SERIALIZE_CHECKPOINT_READ_ELEMENT_RUNS_H_
+#endif  // TENSORCASK_SERIALIZE_STORED_ELEMENT_RUNS_H_

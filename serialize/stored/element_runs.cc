@@ -1,4 +1,4 @@
-#include "tensorcask/serialize/checkpoint/read/element_runs.h"
+#include "tensorcask/serialize/stored/element_runs.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -6,7 +6,7 @@
 #include "absl/container/inlined_vector.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
-namespace tensorcask::checkpoint {
+namespace tensorcask::stored {
 
 absl::Status SortAxes(Layout* from, Layout* to) {
   struct Axis {
@@ -66,4 +66,4 @@ ElementRuns::Run ElementRuns::Next(int64_t max_elements) {
   return run;
 }
 
-}  // namespace tensorcask::checkpoint
+}  // namespace tensorcask::stored

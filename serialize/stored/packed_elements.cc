@@ -1,8 +1,8 @@
-#include "tensorcask/serialize/safetensors/internal/sub_byte.h"
+#include "tensorcask/serialize/stored/packed_elements.h"
 
 #include <cstddef>
 
-namespace tensorcask::safetensors {
+namespace tensorcask::stored {
 
 void UnpackElements(int bits, absl::string_view packed, uint64_t first, absl::Span<char> out) {
   const unsigned mask = (1U << bits) - 1;
@@ -30,4 +30,4 @@ void ElementPacker::Pack(absl::string_view elements, std::string* out) {
   }
 }
 
-}  // namespace tensorcask::safetensors
+}  // namespace tensorcask::stored

@@ -1,9 +1,9 @@
-// Elements of 4 and 6 bits: packed in a file, one byte each in memory (FORMAT.md section 3).
+// Elements below 8 bits: packed in a file, one byte each in memory.
 //
 //   UnpackElements(4, packed, /*first=*/0, out);   // out.size() elements
 
-#ifndef TENSORCASK_SERIALIZE_SAFETENSORS_INTERNAL_SUB_BYTE_H_
-#define TENSORCASK_SERIALIZE_SAFETENSORS_INTERNAL_SUB_BYTE_H_
+#ifndef TENSORCASK_SERIALIZE_STORED_PACKED_ELEMENTS_H_
+#define TENSORCASK_SERIALIZE_STORED_PACKED_ELEMENTS_H_
 
 #include <cstdint>
 #include <string>
@@ -11,7 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
-namespace tensorcask::safetensors {
+namespace tensorcask::stored {
 
 // Fills `out` with elements first, first + 1, ... of `packed`, whose element 0 begins with the lowest bit of byte 0.
 // Requires: 0 < bits < 8; `packed` has them all.
@@ -30,6 +30,6 @@ class ElementPacker {
   int num_pending_ = 0;  // bits
 };
 
-}  // namespace tensorcask::safetensors
+}  // namespace tensorcask::stored
 
-#endif  // TENSORCASK_SERIALIZE_SAFETENSORS_INTERNAL_SUB_BYTE_H_
+#endif  // TENSORCASK_SERIALIZE_STORED_PACKED_ELEMENTS_H_
