@@ -291,7 +291,7 @@ absl::StatusOr<ExitCode> PrintTensors(const ArchiveReader& input, const Flags& f
     const auto print = [&] {
       if (!details.status.ok()) {
         code = kFound;
-        if (flags.checksum) note.Add(details.status);
+        note.Add(details.status);
         console.err << "tensorcask ls: " << EscapeControls(details.status.message()) << '\n';
       }
       if (flags.json) {
@@ -313,7 +313,7 @@ absl::StatusOr<ExitCode> PrintTensors(const ArchiveReader& input, const Flags& f
     totals.Print(console.out);
   }
   CASK_RETURN_IF_ERROR(listed);
-  note.Print("ls", console);
+  if (flags.checksum) progress.Print([&] { note.Print("ls", console); });
   return code;
 }
 
