@@ -179,7 +179,8 @@ class Checkpoint(Mapping[str, typing.Any]):
 def open(path: "str | os.PathLike[str]", *, verify: bool = True) -> Checkpoint:
     """Opens the folder of a SavedModel, its folder ``variables``, or a checkpoint; reads the index and the graph.
 
-    ``verify`` is that of ``tensorcask.open``. Raises FileNotFoundError; UnimplementedError for files of HDF5 (``.keras``, ``.h5``); those of ``tensorcask.open``.
+    ``verify`` is that of ``tensorcask.open``. Raises FileNotFoundError; UnimplementedError for files of HDF5
+    (``.keras``, ``.h5``); those of ``tensorcask.open``.
 
     >>> import numpy as np, tensorcask as tc, tensorcask.keras as tck
     >>> _ = tc.save("bias.ckpt", {"bias": np.zeros(3)})
