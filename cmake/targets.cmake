@@ -7046,6 +7046,19 @@ tensorcask_script_test(tests_docs_workbench_test
   TIMEOUT
     60)
 
+tensorcask_script_test(tests_gpu_run_test
+  FILES
+    tests/gpu/run_test.py
+    tests/gpu/gpu_parts.py
+    tests/gpu/part_results.py
+    tests/gpu/run.py
+    tests/support/case_report.py
+    tools/gpu_bundle.sh
+  PACKAGE
+    tests/gpu
+  TIMEOUT
+    300)
+
 tensorcask_script_test(tests_properties_convert_property_test
   FILES
     tests/properties/convert_property_test.py

@@ -105,7 +105,7 @@ class Workbench(unittest.TestCase):
 
     def test_commands_that_build(self):
         for arguments in (["demo"], ["test"], ["asan"], ["ubsan"], ["tsan"], ["crash"], ["bench"], ["bench", "bars"],
-                          ["peers"]):
+                          ["gpu"], ["peers"]):
             with self.subTest(arguments):
                 self.assert_installs_what_it_builds(*arguments)
 
