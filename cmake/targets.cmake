@@ -1885,6 +1885,38 @@ tensorcask_test(tests_fuzz_zip_walk_test
   TIMEOUT
     300)
 
+tensorcask_inner_library(tests_gpu_gpu_device
+  SOURCES
+    tests/gpu/gpu_device.cc
+  LINK
+    GTest::gmock
+    Tensorcask::memory
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
+    tests_support_status_matchers
+    tests_support_test_module)
+
+tensorcask_test(tests_gpu_gpu_test
+  SOURCES
+    tests/gpu/backend_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::memory
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
+    tests_gpu_gpu_device
+    tests_support_status_matchers
+  MODULES
+    tests_tensor_memory_libfake_cuda.so
+    tests/tensor/memory/libfake_cuda.so
+  PACKAGE
+    tests/gpu
+  TIMEOUT
+    300)
+
 tensorcask_program(tests_peers_bulk
   SOURCES
     tests/peers/bulk.cc
@@ -6001,6 +6033,8 @@ tensorcask_test(tests_tensor_memory_expandable_segments_test
   TIMEOUT
     60)
 
+tensorcask_inner_library(tests_tensor_memory_fake_cuda_queues)
+
 tensorcask_test(tests_tensor_memory_host_caching_allocator_test
   SOURCES
     tests/tensor/memory/host_caching_allocator_test.cc
@@ -6017,12 +6051,16 @@ tensorcask_test(tests_tensor_memory_host_caching_allocator_test
 tensorcask_module(tests_tensor_memory_libfake_cuda.so
   SOURCES
     tests/tensor/memory/fake_cuda.cc
+  LINK
+    tests_tensor_memory_fake_cuda_queues
   FLAGS
     -fPIC)
 
 tensorcask_module(tests_tensor_memory_libfake_cuda_without_streams.so
   SOURCES
     tests/tensor/memory/fake_cuda.cc
+  LINK
+    tests_tensor_memory_fake_cuda_queues
   FLAGS
     -DFAKE_CUDA_WITHOUT_STREAMS
     -fPIC)

@@ -1,6 +1,7 @@
-// A driver library without a driver, for cuda_backend_test: device memory is memory of the C library, and work is done
-// when it is added. Virtual memory is address space of the process, which cannot be accessed before it is mapped and
-// given access. FakeCudaSet changes what it says and lets calls fail.
+// A driver library without a driver, for cuda_backend_test and gpu_test: device memory is memory of the C library, and
+// work is done when it is added, or after FakeCudaSet("asynchronous", 1) by a thread of the stream. Virtual memory is
+// address space of the process, which cannot be accessed before it is mapped and given access. FakeCudaSet changes what
+// it says and lets calls fail.
 
 #include <sys/mman.h>
 
@@ -9,12 +10,18 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "tensorcask/tests/tensor/memory/fake_cuda_queues.h"
+
 namespace {
+
+using fake_cuda::Moment;
+using fake_cuda::Queues;
 
 // Memory of the C library: a test may let operator new fail, of which a driver knows nothing.
 template <typename T>
@@ -36,7 +43,8 @@ using Address = unsigned long long;
 
 struct State {
   std::mutex mutex;
-  Map<std::string, int> values = {{"version", 12020}, {"devices", 2}, {"virtual memory", 1}};
+  Map<std::string, int> values = {
+      {"version", 12020}, {"devices", 2}, {"virtual memory", 1}, {"total MiB", 64}, {"asynchronous", 0}};
   Map<Address, size_t> blocks;
   Map<void*, size_t> host_blocks;
   int contexts = 0;
@@ -73,13 +81,13 @@ int Count(int State::*counter, int change) {
   return state.*counter += change;
 }
 
-constexpr size_t kTotalBytes = size_t{64} << 20;
-
 thread_local int current_contexts = 0;
 
 // The result that the test asked for; 201 (invalid context) without a context.
 int Begin(const char* call) { return current_contexts > 0 ? Value(call) : 201; }
 
+// The next two require: the lock is held.
+size_t TotalBytes() { return static_cast<size_t>(TheState().values["total MiB"]) << 20; }
 size_t UsedBytes() {
   size_t used = 0;
   for (const auto& block : TheState().blocks) used += block.second;
@@ -88,6 +96,24 @@ size_t UsedBytes() {
 }
 
 constexpr size_t kGranularity = size_t{2} << 20;
+
+// Streams and events made before this is set must not be used afterwards.
+bool IsAsynchronous() { return Value("asynchronous") != 0; }
+
+// Work of a stream: done now, or by the stream's thread.
+template <typename Work>
+int Add(const char* call, void* stream, Work work) {
+  if (const int result = Begin(call)) return result;
+  if (IsAsynchronous()) {
+    Queues::All().Of(stream).Add(work);
+  } else {
+    work();
+  }
+  return 0;
+}
+
+// What cuEventCreate gives: the moment of the last record.
+using Event = std::shared_ptr<Moment>;
 
 // While the lock is held.
 void ForgetUnused(Address handle) {
@@ -163,18 +189,22 @@ int cuCtxPopCurrent_v2(void**) {
   --current_contexts;
   return 0;
 }
-int cuCtxSynchronize() { return Begin("cuCtxSynchronize"); }
+int cuCtxSynchronize() {
+  if (const int result = Begin("cuCtxSynchronize")) return result;
+  if (IsAsynchronous()) Queues::All().WaitForAll();
+  return 0;
+}
 
 int cuMemGetInfo_v2(size_t* free_bytes, size_t* total) {
   const std::lock_guard<std::mutex> lock(TheState().mutex);
-  *free_bytes = kTotalBytes - UsedBytes();
-  *total = kTotalBytes;
+  *free_bytes = TotalBytes() - UsedBytes();
+  *total = TotalBytes();
   return 0;
 }
 int cuMemAlloc_v2(Address* address, size_t bytes) {
   if (const int result = Begin("cuMemAlloc")) return result;
   const std::lock_guard<std::mutex> lock(TheState().mutex);
-  if (bytes > kTotalBytes - UsedBytes()) return 2;
+  if (bytes > TotalBytes() - UsedBytes()) return 2;
   *address = reinterpret_cast<Address>(std::aligned_alloc(512, (bytes + 511) / 512 * 512));
   TheState().blocks[*address] = bytes;
   return 0;
@@ -231,7 +261,7 @@ int cuMemCreate(Address* handle, size_t bytes, const Properties* properties, uns
   if (const int result = Begin("cuMemCreate")) return result;
   if (bytes % kGranularity != 0 || properties->type != 1) return 1;
   const std::lock_guard<std::mutex> lock(TheState().mutex);
-  if (bytes > kTotalBytes - UsedBytes()) return 2;
+  if (bytes > TotalBytes() - UsedBytes()) return 2;
   *handle = TheState().next_handle++;
   TheState().memory[*handle].bytes = bytes;
   return 0;
@@ -276,53 +306,79 @@ int cuMemUnmap(Address start, size_t bytes) {
 int cuStreamCreate(void** stream, unsigned flags) {
   if (const int result = Begin("cuStreamCreate")) return result;
   if (flags != 1) return 1;
-  *stream = std::malloc(1);
+  *stream = IsAsynchronous() ? Queues::All().Create() : std::malloc(1);
   Count(&State::streams, 1);
   return 0;
 }
 #endif
 int cuStreamDestroy_v2(void* stream) {
-  std::free(stream);
+  if (IsAsynchronous()) {
+    Queues::All().Destroy(stream);
+  } else {
+    std::free(stream);
+  }
   Count(&State::streams, -1);
   return Begin("cuStreamDestroy");
 }
-int cuStreamSynchronize(void*) { return Begin("cuStreamSynchronize"); }
-int cuStreamWaitEvent(void*, void*, unsigned) { return Begin("cuStreamWaitEvent"); }
+int cuStreamSynchronize(void* stream) {
+  if (const int result = Begin("cuStreamSynchronize")) return result;
+  if (IsAsynchronous()) Queues::All().Of(stream).Record()->Wait();
+  return 0;
+}
+int cuStreamWaitEvent(void* stream, void* event, unsigned) {
+  if (const int result = Begin("cuStreamWaitEvent")) return result;
+  if (!IsAsynchronous()) return 0;
+  const Event moment = *static_cast<Event*>(event);
+  if (moment != nullptr) Queues::All().Of(stream).Add([moment] { moment->Wait(); });
+  return 0;
+}
+int cuLaunchHostFunc(void* stream, void (*function)(void*), void* data) {
+  return Add("cuLaunchHostFunc", stream, [=] { function(data); });
+}
+
 int cuEventCreate(void** event, unsigned flags) {
   if (const int result = Begin("cuEventCreate")) return result;
   if (flags != 2) return 1;
-  *event = std::malloc(1);
+  *event = IsAsynchronous() ? new Event() : std::malloc(1);
   Count(&State::events, 1);
   return 0;
 }
 int cuEventDestroy_v2(void* event) {
-  std::free(event);
+  if (IsAsynchronous()) {
+    delete static_cast<Event*>(event);
+  } else {
+    std::free(event);
+  }
   Count(&State::events, -1);
   return 0;
 }
-int cuEventRecord(void*, void*) { return Begin("cuEventRecord"); }
-int cuEventQuery(void*) { return Begin("cuEventQuery"); }
-int cuEventSynchronize(void*) { return Begin("cuEventSynchronize"); }
+int cuEventRecord(void* event, void* stream) {
+  if (const int result = Begin("cuEventRecord")) return result;
+  if (IsAsynchronous()) *static_cast<Event*>(event) = Queues::All().Of(stream).Record();
+  return 0;
+}
+int cuEventQuery(void* event) {
+  if (const int result = Begin("cuEventQuery")) return result;
+  return IsAsynchronous() && !(*static_cast<Event*>(event))->HasCome() ? 600 : 0;
+}
+int cuEventSynchronize(void* event) {
+  if (const int result = Begin("cuEventSynchronize")) return result;
+  if (IsAsynchronous()) (*static_cast<Event*>(event))->Wait();
+  return 0;
+}
 
-int cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t bytes, void*) {
-  if (const int result = Begin("copy")) return result;
-  std::memcpy(reinterpret_cast<void*>(to), from, bytes);
-  return 0;
+int cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t bytes, void* stream) {
+  return Add("copy", stream, [=] { std::memcpy(reinterpret_cast<void*>(to), from, bytes); });
 }
-int cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, void*) {
-  if (const int result = Begin("copy")) return result;
-  std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
-  return 0;
+int cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, void* stream) {
+  return Add("copy", stream, [=] { std::memcpy(to, reinterpret_cast<const void*>(from), bytes); });
 }
-int cuMemcpyDtoDAsync_v2(Address to, Address from, size_t bytes, void*) {
-  if (const int result = Begin("copy")) return result;
-  std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
-  return 0;
+int cuMemcpyDtoDAsync_v2(Address to, Address from, size_t bytes, void* stream) {
+  return Add("copy", stream,
+             [=] { std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes); });
 }
-int cuMemsetD8Async(Address to, unsigned char value, size_t bytes, void*) {
-  if (const int result = Begin("fill")) return result;
-  std::memset(reinterpret_cast<void*>(to), value, bytes);
-  return 0;
+int cuMemsetD8Async(Address to, unsigned char value, size_t bytes, void* stream) {
+  return Add("fill", stream, [=] { std::memset(reinterpret_cast<void*>(to), value, bytes); });
 }
 
 }  // extern "C"

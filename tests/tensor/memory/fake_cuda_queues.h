@@ -1,0 +1,123 @@
+// Streams and events that work in threads, for fake_cuda.cc. Functions that take a stream add work to its queue; null
+// is the default stream.
+
+#ifndef TENSORCASK_TESTS_TENSOR_MEMORY_FAKE_CUDA_QUEUES_H_
+#define TENSORCASK_TESTS_TENSOR_MEMORY_FAKE_CUDA_QUEUES_H_
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <utility>
+
+namespace fake_cuda {
+
+// Something that happens once.
+class Moment {
+ public:
+  void Come() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    has_come_ = true;
+    come_.notify_all();
+  }
+  bool HasCome() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return has_come_;
+  }
+  void Wait() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    come_.wait(lock, [this] { return has_come_; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable come_;
+  bool has_come_ = false;
+};
+
+class Queue {
+ public:
+  Queue() : thread_([this] { Run(); }) {}
+  // Executes what was added.
+  ~Queue() {
+    Add(nullptr);
+    thread_.join();
+  }
+
+  // An empty function ends the thread.
+  void Add(std::function<void()> work) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    work_.push_back(std::move(work));
+    added_.notify_one();
+  }
+  // Comes when all work that was added so far has been executed.
+  std::shared_ptr<Moment> Record() {
+    auto moment = std::make_shared<Moment>();
+    Add([moment] { moment->Come(); });
+    return moment;
+  }
+
+ private:
+  void Run() {
+    while (true) {
+      std::function<void()> work;
+      {
+        std::unique_lock<std::mutex> lock(mutex_);
+        added_.wait(lock, [this] { return !work_.empty(); });
+        work = std::move(work_.front());
+        work_.pop_front();
+      }
+      if (!work) return;
+      work();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable added_;
+  std::deque<std::function<void()>> work_;
+  std::thread thread_;
+};
+
+class Queues {
+ public:
+  // Lives until the process ends.
+  static Queues& All() {
+    static Queues& all = *new Queues();
+    return all;
+  }
+
+  void* Create() {
+    auto* const queue = new Queue();
+    const std::lock_guard<std::mutex> lock(mutex_);
+    queues_.insert(queue);
+    return queue;
+  }
+  void Destroy(void* stream) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      queues_.erase(static_cast<Queue*>(stream));
+    }
+    delete static_cast<Queue*>(stream);
+  }
+  Queue& Of(void* stream) { return stream == nullptr ? default_ : *static_cast<Queue*>(stream); }
+  void WaitForAll() {
+    std::set<std::shared_ptr<Moment>> moments = {default_.Record()};
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      for (Queue* const queue : queues_) moments.insert(queue->Record());
+    }
+    for (const auto& moment : moments) moment->Wait();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<Queue*> queues_;
+  Queue default_;
+};
+
+}  // namespace fake_cuda
+
+#endif  // TENSORCASK_TESTS_TENSOR_MEMORY_FAKE_CUDA_QUEUES_H_
