@@ -1917,6 +1917,16 @@ tensorcask_test(tests_gpu_gpu_test
   TIMEOUT
     300)
 
+tensorcask_program(tests_gpu_replay_trace
+  SOURCES
+    tests/gpu/replay_trace.cc
+  LINK
+    Tensorcask::memory
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
+    absl::strings)
+
 tensorcask_program(tests_peers_bulk
   SOURCES
     tests/peers/bulk.cc
@@ -7083,6 +7093,20 @@ tensorcask_script_test(tests_docs_workbench_test
     tests/docs
   TIMEOUT
     60)
+
+tensorcask_script_test(tests_gpu_replay_trace_test
+  FILES
+    tests/gpu/replay_trace_test.py
+    tests/gpu/replay_trace.py
+    tests/support/case_report.py
+    tests/tensor/memory/traces
+  PROGRAMS
+    tests_gpu_replay_trace
+    tests/gpu/replay_trace
+  PACKAGE
+    tests/gpu
+  TIMEOUT
+    300)
 
 tensorcask_script_test(tests_gpu_run_test
   FILES
