@@ -19,7 +19,8 @@ RESTARTS = 6
 
 def run(log, folder, done, arguments):
     command = [sys.executable, "-B", "-m", "pytest", "-v", "-p", "no:cacheprovider", "--tb=short", "--durations=12"]
-    command += ["--rootdir", HERE, "--basetemp", os.path.join(folder, "tests"), os.path.join(HERE, "frameworks_test.py")]
+    command += ["--rootdir", HERE, "--basetemp", os.path.join(folder, "tests")]
+    command += [os.path.join(HERE, "frameworks_test.py")]
     command += [f"--deselect={test}" for test in done]
     environment = {**os.environ, "TENSORCASK_GPU_TEST_LOG": log}
     return subprocess.run([*command, *arguments], env=environment, cwd=HERE).returncode

@@ -15,7 +15,6 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the memory of
 os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=2")  # for arrays sharded on the host
 
 import numpy as np  # noqa: E402
-import pytest  # noqa: E402
 
 DEVICE = "cuda:0"
 MIB = 1 << 20
@@ -63,6 +62,8 @@ def need(name):
     """The framework; skips the test where it cannot be used."""
     module, reason = _imported(name)
     if module is None:
+        import pytest
+
         pytest.skip(reason)
     return module
 

@@ -14,6 +14,7 @@ from gpu_arrays import DEVICE, MIB, NUMPY_DTYPES, OTHER_DTYPES, SHAPES, random_b
 import tensorcask as tc
 
 SMALL_FORMS = ("safetensors", "checkpoint", "compressed", "records", "npz", "npz deflated", "npy")
+LARGE_FORMS = ("safetensors", "checkpoint", "compressed", "sliced", "npz", "npz deflated", "npy")
 LARGE = np.arange(10 * MIB + 3, dtype=np.int32)  # 40 MiB and 12 bytes: several pieces, and a piece that is not full
 
 
@@ -120,7 +121,7 @@ class TestLoadValues:
         else:
             assert summary(loaded.get())[1:] == summary(array)[1:]
 
-    @pytest.mark.parametrize("form", ["safetensors", "checkpoint", "compressed", "sliced", "npz", "npz deflated", "npy"])
+    @pytest.mark.parametrize("form", LARGE_FORMS)
     def test_a_large_tensor(self, framework, form):
         loaded = tc.load(write_large(form), framework=framework.name, device=DEVICE)["model"]
         assert framework.on_gpu(loaded)
@@ -158,7 +159,7 @@ class TestLoadValues:
 
     def test_text_is_refused(self, framework):
         tc.save("model", {"text": np.array("text")})
-        with pytest.raises(TypeError, match="no strings"):
+        with pytest.raises(TypeError, match="no strings|no dtype string"):
             tc.load("model", framework=framework.name, device=DEVICE)
 
 
