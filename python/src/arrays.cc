@@ -9,14 +9,17 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "tensorcask/python/src/devices.h"
 #include "tensorcask/python/src/dtypes.h"
 #include "tensorcask/python/src/errors.h"
 #include "tensorcask/python/src/interrupts.h"
 #include "tensorcask/python/src/tensor_object.h"
 #include "tensorcask/python/src/text.h"
+#include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tensor/buffer.h"
+#include "tensorcask/tensor/device.h"
 #include "tensorcask/tensor/interop/dlpack.h"
 #include "tensorcask/tensor/strided/layout.h"
 #include "tensorcask/tensor/tensor.h"
@@ -124,16 +127,18 @@ std::unique_ptr<ManagedBuffer> LendBuffer(nb::handle array, DType dtype, Access 
   managed.version = {dlpack::kMajorVersion, dlpack::kMinorVersion};
   managed.manager_ctx = owner.get();
   managed.deleter = &ReleaseBuffer;
-  managed.flags = buffer.readonly != 0 || access == Access::kRead ? dlpack::kDLPackFlagReadOnly : 0;
+  managed.flags = buffer.readonly != 0 || access != Access::kWrite ? dlpack::kDLPackFlagReadOnly : 0;
   managed.dl_tensor = {buffer.buf, {1, 0}, buffer.ndim, IntegersOf(dtype), owner->shape.data(), owner->strides.data(),
                        0};
   return owner;
 }
 
-DLPackImportOptions ImportOptions(Access access) {
+DLPackImportOptions ImportOptions(Access access, std::optional<Device> gpu = std::nullopt) {
   DLPackImportOptions options;
-  if (access == Access::kWrite) options.copy = DLPackCopy::kNever;
-  options.legacy_is_writable = access == Access::kWrite;
+  options.is_output = access == Access::kWrite;
+  if (options.is_output) options.copy = DLPackCopy::kNever;
+  options.legacy_is_writable = options.is_output;
+  if (gpu.has_value()) options.allocator = Take(GpuAllocator(*gpu));
   return options;
 }
 
@@ -180,11 +185,6 @@ TensorView FromNumpy(nb::object array, const std::string& what, Access access) {
   }
   if (elements.is_text) return FromTextArray(array, what);
   if (elements.is_swapped) array = array.attr("astype")(dtype.attr("newbyteorder")("="));
-  if (access == Access::kWrite && *elements.dtype == DType::kBool &&
-      nb::cast<bool>(array.attr("flags").attr("writeable"))) {
-    const nb::object bytes = array.attr("view")("uint8");  // memory of numpy.empty has bytes that no tensor may have
-    Numpy().attr("minimum")(bytes, 1, nb::arg("out") = bytes);
-  }
   if (elements.carrier != nullptr) array = array.attr("view")(elements.carrier);
   const DType lent = elements.carrier != nullptr ? elements.carrier_dtype : *elements.dtype;
   std::unique_ptr<ManagedBuffer> buffer = LendBuffer(array, lent, access);
@@ -207,54 +207,35 @@ Managed* TakeCapsule(nb::handle capsule, const char* name, const char* used_name
   return static_cast<Managed*>(pointer);
 }
 
-nb::object CallDLPack(nb::handle object) {
+// With an allocator of a GPU, the work that the object's library has added so far comes before ours.
+nb::object CallDLPack(nb::handle object, const RefPtr<Allocator>& allocator) {
   const nb::object method = object.attr("__dlpack__");
+  nb::dict arguments;
+  if (allocator->device_memory() != nullptr) arguments["stream"] = StreamNumber(allocator);
+  const nb::object without_version = nb::borrow(arguments).attr("copy")();
+  arguments["max_version"] = nb::make_tuple(dlpack::kMajorVersion, dlpack::kMinorVersion);
   try {
-    return method(nb::arg("max_version") = nb::make_tuple(dlpack::kMajorVersion, dlpack::kMinorVersion));
+    return method(**arguments);
   } catch (nb::python_error& error) {
     if (!error.matches(PyExc_TypeError)) throw;  // an object from before DLPack 1.0
   }
-  return method();
+  return method(**nb::borrow<nb::dict>(without_version));
 }
 
-TensorView FromDLPackObject(nb::handle object, const std::string& what, Access access) {
-  const nb::object capsule = CallDLPack(object);
+TensorView FromDLPackObject(nb::handle object, const std::string& what, Access access,
+                            std::optional<Device> gpu = std::nullopt) {
+  const DLPackImportOptions options = ImportOptions(access, gpu);
+  const nb::object capsule = CallDLPack(object, options.allocator);
   absl::StatusOr<TensorView> view;
   if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned") != 0) {
     auto* const managed =
         TakeCapsule<dlpack::DLManagedTensorVersioned>(capsule, "dltensor_versioned", "used_dltensor_versioned");
-    view = FromDLPack(managed, ImportOptions(access));
+    view = FromDLPack(managed, options);
   } else {
     auto* const managed = TakeCapsule<dlpack::DLManagedTensor>(capsule, "dltensor", "used_dltensor");
-    view = FromLegacyDLPack(managed, ImportOptions(access));
+    view = FromLegacyDLPack(managed, options);
   }
   return TakeImported(std::move(view), what, access);
-}
-
-// A tensor of PyTorch as one that DLPack can pass on: without its history, on the host, with its bits in memory.
-nb::object PlainTorchTensor(nb::object tensor, const std::string& what, Access access) {
-  tensor = tensor.attr("detach")();
-  const bool is_elsewhere = TextOf(tensor.attr("device").attr("type")) != "cpu";
-  const bool is_lazy = nb::cast<bool>(tensor.attr("is_conj")()) || nb::cast<bool>(tensor.attr("is_neg")());
-  if (access == Access::kWrite && (is_elsewhere || is_lazy)) {
-    Raise(absl::InvalidArgumentError(absl::StrCat(what, ": the tensor is on another device, or conjugated lazily")));
-  }
-  if (is_elsewhere) tensor = tensor.attr("cpu")();
-  if (is_lazy) tensor = tensor.attr("resolve_conj")().attr("resolve_neg")();
-  return tensor;
-}
-
-// PyTorch before 2.9 has no DLPack codes for its float8 dtypes.
-TensorView FromTorch(nb::object tensor, const std::string& what, Access access) {
-  tensor = PlainTorchTensor(std::move(tensor), what, access);
-  const std::string name = TextOf(tensor.attr("dtype"));   // "torch.float8_e4m3fn"
-  if (access == Access::kWrite && name == "torch.bool") {  // as FromNumpy does
-    tensor.attr("view")(ImportedModule("torch").attr("uint8")).attr("clamp_")(nb::arg("max") = 1);
-  }
-  if (name.rfind("torch.float8", 0) != 0) return FromDLPackObject(tensor, what, access);
-  const nb::object bytes = tensor.attr("view")(ImportedModule("torch").attr("uint8"));
-  const DType dtype = Take(ParseDType(absl::string_view(name).substr(sizeof("torch.") - 1)));
-  return Take(FromDLPackObject(bytes, what, access).Bitcast(dtype));
 }
 
 bool IsInstance(nb::handle object, const nb::object& module, const char* type) {
@@ -262,6 +243,83 @@ bool IsInstance(nb::handle object, const nb::object& module, const char* type) {
   const int result = PyObject_IsInstance(object.ptr(), module.attr(type).ptr());
   if (result < 0) throw nb::python_error();
   return result != 0;
+}
+
+// ---- In: memory of GPUs ---------------------------------------------------------------------------------------------
+
+// True if the library can use the memory of this GPU where it is.
+bool CanReach(std::optional<Device> gpu) {
+  return gpu.has_value() && WithoutGil([&] { return GpuAllocator(*gpu); }).ok();
+}
+
+// copy() on a GPU, or if its memory is full `to_host`().
+template <typename Copy, typename ToHost>
+nb::object CopyWhereItFits(Copy&& copy, ToHost&& to_host) {
+  try {
+    return copy();
+  } catch (nb::python_error& error) {
+    if (!error.matches(PyExc_MemoryError) && !error.matches(PyExc_RuntimeError)) throw;
+  }
+  return to_host();
+}
+
+// A view of elements on a GPU, as `access` wants it. Requires: the array does not change any more, for kSnapshot.
+TensorView WhereWanted(const TensorView& view, Access access) {
+  if (access == Access::kWrite || (access != Access::kRead && view.IsContiguous())) return view;
+  return OnHost(view);
+}
+
+// ---- In: PyTorch ----------------------------------------------------------------------------------------------------
+
+std::optional<Device> GpuOfTorch(nb::handle tensor) {
+  const nb::object device = tensor.attr("device");
+  if (TextOf(device.attr("type")) != "cuda") return std::nullopt;  // __dlpack_device__ raises for some other types
+  return Device{DeviceType::kCuda, nb::cast<int>(device.attr("index"))};
+}
+
+// A tensor that DLPack can pass on: without its history, its bits in memory, where `access` wants it.
+nb::object PlainTorchTensor(nb::object tensor, const std::string& what, Access access) {
+  tensor = tensor.attr("detach")();
+  const bool is_on_host = TextOf(tensor.attr("device").attr("type")) == "cpu";
+  const bool is_lazy = nb::cast<bool>(tensor.attr("is_conj")()) || nb::cast<bool>(tensor.attr("is_neg")());
+  const bool stays = is_on_host || (access != Access::kRead && CanReach(GpuOfTorch(tensor)));
+  if (access == Access::kWrite) {
+    if (stays && !is_lazy) return tensor;
+    Raise(absl::InvalidArgumentError(absl::StrCat(what, ": the tensor is on another device, or conjugated lazily")));
+  }
+  if (is_lazy) tensor = tensor.attr("resolve_conj")().attr("resolve_neg")();
+  if (is_on_host) return tensor;
+  const auto to_host = [&] { return tensor.attr("cpu")(); };
+  if (!stays) return to_host();
+  const char* const copy = access == Access::kSnapshot ? "clone" : "contiguous";
+  const nb::object row_major = ImportedModule("torch").attr("contiguous_format");
+  return CopyWhereItFits([&] { return tensor.attr(copy)(nb::arg("memory_format") = row_major); }, to_host);
+}
+
+// PyTorch before 2.9 has no DLPack codes for its float8 dtypes.
+TensorView FromTorch(nb::object tensor, const std::string& what, Access access) {
+  tensor = PlainTorchTensor(std::move(tensor), what, access);
+  const std::string name = TextOf(tensor.attr("dtype"));  // "torch.float8_e4m3fn"
+  const std::optional<Device> gpu = GpuOfTorch(tensor);
+  if (name.rfind("torch.float8", 0) != 0) return FromDLPackObject(tensor, what, access, gpu);
+  const nb::object bytes = tensor.attr("view")(ImportedModule("torch").attr("uint8"));
+  const DType dtype = Take(ParseDType(absl::string_view(name).substr(sizeof("torch.") - 1)));
+  return Take(FromDLPackObject(bytes, what, access, gpu).Bitcast(dtype));
+}
+
+// ---- In: CuPy, JAX and others ---------------------------------------------------------------------------------------
+
+// Of an object with __dlpack__ whose memory is on a GPU.
+TensorView FromGpuObject(nb::object object, const std::string& what, Access access, Device gpu) {
+  const bool is_cupy = IsInstance(object, ImportedModule("cupy"), "ndarray");
+  const bool never_changes = IsInstance(object, ImportedModule("jax"), "Array");
+  if (access == Access::kSnapshot && is_cupy) {
+    const auto to_host = [&] { return object.attr("get")(); };
+    object = CopyWhereItFits([&] { return object.attr("copy")("C"); }, to_host);
+    if (!GpuOf(object).has_value()) return FromNumpy(object, what, access);
+  }
+  const bool is_private = access != Access::kSnapshot || is_cupy || never_changes;
+  return WhereWanted(FromDLPackObject(object, what, access, gpu), is_private ? access : Access::kRead);
 }
 
 // Objects with the buffer protocol or __array__, numbers, text and lists of these.
@@ -331,16 +389,18 @@ TensorView FromPython(nb::handle object, const std::string& what, Access access)
     if (access == Access::kWrite && own->num_elements() > 0 && !own->buffer()->IsWritableInPlace()) {
       Raise(absl::InvalidArgumentError(absl::StrCat(what, ": the tensor is read-only")));
     }
-    return *own;
+    return WhereWanted(*own, access == Access::kSnapshot ? Access::kRead : access);
   }
   if (IsInstance(object, Numpy(), "ndarray")) return FromNumpy(nb::borrow(object), what, access);
   if (IsInstance(object, ImportedModule("torch"), "Tensor")) return FromTorch(nb::borrow(object), what, access);
-  if (access == Access::kRead && nb::hasattr(object, "__array__") && !nb::hasattr(object, "__dlpack__")) {
+  if (access != Access::kWrite && nb::hasattr(object, "__array__") && !nb::hasattr(object, "__dlpack__")) {
     return FromAnything(object, what, access);
   }
   if (nb::hasattr(object, "__dlpack__")) {
     try {
-      return FromDLPackObject(object, what, access);
+      const std::optional<Device> gpu = GpuOf(object);
+      return gpu.has_value() ? FromGpuObject(nb::borrow(object), what, access, *gpu)
+                             : FromDLPackObject(object, what, access);
     } catch (nb::python_error& error) {
       // A library without a DLPack code for this dtype may still have NumPy's.
       const bool is_refusal = error.matches(PyExc_BufferError) || error.matches(PyExc_TypeError) ||

@@ -20,11 +20,17 @@ void DefineArrays(nanobind::module_& m);
 // (a mapped file, memory that other tensors share). Strings become an array of bytes objects, which is a copy.
 nanobind::object ToNumpy(const TensorView& view);
 
-enum class Access { kRead, kWrite };
+enum class Access {
+  kRead,      // elements on a GPU are copied to the host
+  kReadHere,  // elements on a GPU of NVIDIA stay there, row-major
+  kSnapshot,  // the same, as they are now: the array may change afterwards. Those of the host are not copied
+  kWrite,     // on the host or a GPU of NVIDIA. All elements will be written before one is read
+};
 
 // The elements of any object that has DLPack, the buffer protocol or __array__, or of a tensorcask.Tensor. The view
 // keeps the object alive. Copies only what no strides express: big-endian and misaligned elements, text, and booleans
-// with other bytes than 0 and 1. `what` names the object in errors: tensor "w".
+// with other bytes than 0 and 1. `what` names the object in errors: tensor "w". Copies on a GPU are made by the array's
+// library, in its own memory; what does not fit there is copied to the host.
 // Throws TypeError for an object of another kind or with a dtype that tensors cannot have; with kWrite ValueError for
 // read-only memory, and for elements that would have to be copied.
 TensorView FromPython(nanobind::handle object, const std::string& what, Access access = Access::kRead);

@@ -36,7 +36,7 @@ struct NamedView {
   PinnedTensor tensor;
 };
 
-std::vector<NamedView> FromTensors(nb::handle tensors) {
+std::vector<NamedView> FromTensors(nb::handle tensors, Access access) {
   if (!nb::hasattr(tensors, "items")) {
     PyErr_Format(PyExc_TypeError, "tensors must be a mapping of names to arrays, not %R", tensors.type().ptr());
     throw nb::python_error();
@@ -45,7 +45,7 @@ std::vector<NamedView> FromTensors(nb::handle tensors) {
   for (const nb::handle item : nb::iter(tensors.attr("items")())) {
     NamedView named;
     named.name = FromText(item[0], "the name of a tensor");
-    named.tensor = FromTensorArgument(item[1], named.name);
+    named.tensor = FromTensorArgument(item[1], named.name, access);
     list.push_back(std::move(named));
   }
   return list;
@@ -87,7 +87,9 @@ absl::Status AddCopies(const std::vector<NamedView>& tensors, const RefPtr<Alloc
       }
       view = *std::move(copy);
     }
-    if (absl::Status status = writer.Add(named.name, view); !status.ok()) return status;
+    AddOptions options;
+    options.unchanging = view.device().type != DeviceType::kCpu;  // a snapshot
+    if (absl::Status status = writer.Add(named.name, view, options); !status.ok()) return status;
   }
   return absl::OkStatus();
 }
@@ -134,14 +136,14 @@ class Manager {
   Manager& operator=(const Manager&) = delete;
 
   void SaveStep(int64_t step, nb::handle tensors) {
-    const std::vector<NamedView> list = FromTensors(tensors);
+    const std::vector<NamedView> list = FromTensors(tensors, Access::kReadHere);
     Check(Call<absl::Status>([&](CheckpointManager& manager) {
       return manager.Save(step, [&](CheckpointWriter& writer) { return AddAll(list, writer); });
     }));
   }
 
   Save SaveInBackground(int64_t step, nb::handle tensors) {
-    const std::vector<NamedView> list = FromTensors(tensors);
+    const std::vector<NamedView> list = FromTensors(tensors, Access::kSnapshot);
     return Save(Take(Call<absl::StatusOr<BackgroundSave>>([&](CheckpointManager& manager) {
       return manager.SaveInBackground(
           step, [&](CheckpointWriter& writer) { return AddCopies(list, memory_->For(SizesOfCopies(list)), writer); });
@@ -297,11 +299,13 @@ void DefineManagerClass(nb::module_& m) {
       .def("save", &Manager::SaveStep, nb::arg("step"), nb::arg("tensors"),
            nb::sig("def save(self, step: int, tensors: collections.abc.Mapping[str, object]) -> None"),
            "Saves a step and removes those that are no longer kept. FileExistsError if the step is there and whole.")
-      .def("save_in_background", &Manager::SaveInBackground, nb::arg("step"), nb::arg("tensors"),
-           nb::sig("def save_in_background(self, step: int, tensors: collections.abc.Mapping[str, object]) "
-                   "-> BackgroundSave"),
-           "Copies the arrays and saves them on another thread. They may change when the call returns. First waits for "
-           "a save that still runs.")
+      .def(
+          "save_in_background", &Manager::SaveInBackground, nb::arg("step"), nb::arg("tensors"),
+          nb::sig("def save_in_background(self, step: int, tensors: collections.abc.Mapping[str, object]) "
+                  "-> BackgroundSave"),
+          "Copies the arrays and saves them on another thread. They may change when the call returns. First waits for "
+          "a save that still runs. Arrays of PyTorch and CuPy on a GPU are copied there if its memory has room, in the "
+          "order of the work on the current stream, else to the host; those of JAX never change.")
       .def("steps", &Manager::Steps, nb::sig("def steps(self) -> list[int]"), "The steps that exist, ascending.")
       .def(
           "path_of", [](Manager& self, int64_t step) { return ToText(self.PrefixOf(step)); }, nb::arg("step"),

@@ -4,6 +4,7 @@
 
 #include "tensorcask/python/src/arrays.h"
 #include "tensorcask/python/src/comparisons.h"
+#include "tensorcask/python/src/devices.h"
 #include "tensorcask/python/src/exchange.h"
 #include "tensorcask/python/src/functions.h"
 #include "tensorcask/python/src/interrupts.h"
@@ -21,6 +22,7 @@ NB_MODULE(_native, m) {
   tensorcask::python::WatchInterpreter(m);
   tensorcask::python::DefineArrays(m);
   tensorcask::python::DefineTensor(m);
+  tensorcask::python::DefineDevices(m);
   tensorcask::python::DefineReader(m);
   tensorcask::python::DefineWriter(m);
   tensorcask::python::DefineManager(m);

@@ -64,6 +64,21 @@ class Reader {
     Check(WithoutGil([&] { return open->archive->ReadInto(text, &view); }));
   }
 
+  void ReadManyInto(nb::handle outs, nb::handle threads) const {
+    const std::shared_ptr<const OpenFile> open = file();
+    std::vector<TensorToLoad> tensors;
+    for (const nb::handle item : nb::iter(outs.attr("items")())) {
+      const std::string& name = Find(item[0]).name;
+      tensors.push_back({name, FromPython(item[1], absl::StrCat("out for tensor ", Quoted(name)), Access::kWrite)});
+    }
+    LoadOptions options;
+    options.num_threads = FromThreads(threads);
+    options.progress = [](uint64_t) { return KeepGoing(); };
+    Check(WithoutGil([&] { return LoadTensorsInto(*open->archive, tensors, options); }));
+  }
+
+  nb::list Choose(nb::handle names) const;
+
  private:
   std::shared_ptr<const OpenFile> file_;  // null once closed
 };
@@ -96,6 +111,12 @@ std::vector<const ArchiveEntry*> Choose(const OpenFile& file, nb::handle names) 
   }
   std::vector<const ArchiveEntry*> chosen;
   if (!wanted->empty()) chosen = SelectEntries(file.archive->entries(), *wanted, {});
+  return chosen;
+}
+
+nb::list Reader::Choose(nb::handle names) const {
+  nb::list chosen;
+  for (const ArchiveEntry* const entry : python::Choose(*file(), names)) chosen.append(ToText(entry->name));
   return chosen;
 }
 
@@ -261,9 +282,19 @@ void DefineReaderClass(nb::module_& m) {
            "Reads one tensor, as a numpy.ndarray or with ``tensor`` as a tensorcask.Tensor. With ``mmap`` the array is "
            "read-only memory of the file where the format allows that; no checksum is verified again then, and the "
            "file must not change.")
-      .def("read_into", &Reader::ReadInto, nb::arg("name"), nb::arg("out"),
-           nb::sig("def read_into(self, name: str, out: object) -> None"),
-           "Reads into the memory of an array or tensor of the stored dtype and shape, of any strides.")
+      .def(
+          "read_into", &Reader::ReadInto, nb::arg("name"), nb::arg("out"),
+          nb::sig("def read_into(self, name: str, out: object) -> None"),
+          "Reads into the memory of an array or tensor of the stored dtype and shape, of any strides, on the host or a "
+          "GPU of NVIDIA.")
+      .def(
+          "read_many_into", &Reader::ReadManyInto, nb::arg("outs"), nb::kw_only(),
+          nb::arg("threads").none() = nb::none(),
+          nb::sig("def read_many_into(self, outs: collections.abc.Mapping[str, object], *, threads: int | None = None) "
+                  "-> None"),
+          "The same for several tensors, by name, on several threads.")
+      .def("_choose", &Reader::Choose, nb::arg("names").none(),
+           nb::sig("def _choose(self, names: object) -> list[str]"))
       .def(
           "slice",
           [](const Reader& self, nb::handle name) {

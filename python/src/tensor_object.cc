@@ -9,10 +9,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "tensorcask/python/src/arrays.h"
+#include "tensorcask/python/src/devices.h"
 #include "tensorcask/python/src/dtypes.h"
 #include "tensorcask/python/src/errors.h"
 #include "tensorcask/python/src/interrupts.h"
 #include "tensorcask/python/src/text.h"
+#include "tensorcask/tensor/allocator.h"
+#include "tensorcask/tensor/device.h"
 #include "tensorcask/tensor/interop/dlpack.h"
 #include "tensorcask/tensor/strided/compare.h"
 #include "tensorcask/tensor/strided/convert.h"
@@ -49,9 +52,16 @@ AxisIndex FromOneIndex(nb::handle index) {
 // Runs fn() without the GIL, on elements that stay where they are: meanwhile another thread of Python may write to a
 // tensor on the same memory, which moves that tensor to other memory.
 template <typename Fn>
-auto Reading(const TensorView& view, Fn&& fn) {
+auto Pinned(const TensorView& view, Fn&& fn) {
   const RefPtr<RefCounted> pin = PinMemory(view);
   return WithoutGil(fn);
+}
+
+// The same for elements on the host; throws for those on a GPU.
+template <typename Fn>
+auto Reading(const TensorView& view, Fn&& fn) {
+  if (view.buffer()) Check(view.buffer()->CheckReadable());
+  return Pinned(view, fn);
 }
 
 // ---- DLPack ---------------------------------------------------------------------------------------------------------
@@ -75,23 +85,46 @@ nb::object MakeCapsule(void* managed, const char* name, PyCapsule_Destructor des
   return nb::steal(capsule);
 }
 
-nb::object ExportDLPack(const TensorView& view, nb::handle stream, nb::handle max_version, nb::handle dl_device,
-                        nb::handle copy) {
-  if (!stream.is_none()) Raise(absl::InvalidArgumentError("__dlpack__: memory of the host has no stream"));
-  if (!dl_device.is_none() && nb::cast<int>(dl_device[0]) != 1) {
-    PyErr_SetString(PyExc_BufferError, "__dlpack__: the memory is on the host, and cannot be exported to a device");
+// Sets what depends on the device: that of the consumer's stream, and whether the copy is on the host.
+void SetDevice(const TensorView& view, nb::handle stream, nb::handle dl_device, DLPackExportOptions* options) {
+  const Device device = view.device();
+  const Device wanted = dl_device.is_none() ? device
+                                            : Device{static_cast<DeviceType>(nb::cast<int>(nb::int_(dl_device[0]))),
+                                                     nb::cast<int>(nb::int_(dl_device[1]))};
+  if (wanted != device && wanted != Device()) {
+    const std::string text = absl::StrCat("__dlpack__: the memory is on ", device.ToString(),
+                                          ", and is not exported to ", wanted.ToString());
+    PyErr_SetString(PyExc_BufferError, text.c_str());
     throw nb::python_error();
   }
+  if (wanted == Device()) {
+    if (!stream.is_none()) Raise(absl::InvalidArgumentError("__dlpack__: memory of the host has no stream"));
+    if (device != Device()) options->allocator = CpuAllocator::Default();
+  } else {
+    options->stream = ConsumerStream(view, stream);
+  }
+}
+
+nb::object ExportDLPack(const TensorView& view, nb::handle stream, nb::handle max_version, nb::handle dl_device,
+                        nb::handle copy) {
   DLPackExportOptions options;
   if (!copy.is_none()) options.copy = nb::cast<bool>(copy) ? DLPackCopy::kAlways : DLPackCopy::kNever;
+  SetDevice(view, stream, dl_device, &options);
+  if (options.allocator) {  // from a GPU to the host
+    if (options.copy == DLPackCopy::kNever) {
+      PyErr_SetString(PyExc_BufferError, "__dlpack__: memory of a GPU is copied to the host, and copy is False");
+      throw nb::python_error();
+    }
+    options.copy = DLPackCopy::kAlways;
+  }
   const bool is_versioned = !max_version.is_none() && nb::cast<int>(max_version[0]) >= 1;
   if (is_versioned) {
-    DLPackPtr managed = Take(Reading(view, [&] { return ToDLPack(view, options); }));
+    DLPackPtr managed = Take(Pinned(view, [&] { return ToDLPack(view, options); }));
     nb::object capsule = MakeCapsule(managed.get(), kVersioned, &DestroyVersioned);
     static_cast<void>(managed.release());
     return capsule;
   }
-  LegacyDLPackPtr managed = Take(Reading(view, [&] { return ToLegacyDLPack(view, options); }));
+  LegacyDLPackPtr managed = Take(Pinned(view, [&] { return ToLegacyDLPack(view, options); }));
   nb::object capsule = MakeCapsule(managed.get(), kLegacy, &DestroyLegacy);
   static_cast<void>(managed.release());
   return capsule;
@@ -108,12 +141,16 @@ std::vector<int64_t> Numbers(const nb::args& args) {
 }
 
 nb::object ToArray(const TensorView& view, nb::handle dtype, nb::handle copy) {
-  nb::object array = ToNumpy(view);
+  nb::object array = ToNumpy(OnHost(view));
   if (!dtype.is_none()) return array.attr("astype")(dtype, nb::arg("copy") = !copy.is_none() && nb::cast<bool>(copy));
   return !copy.is_none() && nb::cast<bool>(copy) ? array.attr("copy")() : array;
 }
 
 std::string Repr(const TensorView& view) {
+  if (view.device() != Device()) {
+    return absl::StrCat("tensorcask.Tensor(device=", DeviceName(view), ", dtype=", DTypeName(view.dtype()),
+                        ", shape=", view.shape().ToString(), ")");
+  }
   SummaryOptions options;
   options.multiline = view.rank() > 1;
   return absl::StrCat("tensorcask.Tensor(", SummarizeValue(view, options), ", dtype=", DTypeName(view.dtype()),
@@ -141,7 +178,8 @@ std::string ReprHtml(const TensorView& view) {
   options.multiline = true;
   return absl::StrCat("<div><b>", DTypeName(view.dtype()), "</b> ", EscapeHtml(view.shape().ToString()), ", strides [",
                       absl::StrJoin(view.strides(), ","), "], ", view.num_elements(), " elements<pre>",
-                      EscapeHtml(SummarizeValue(view, options)), "</pre></div>");
+                      EscapeHtml(view.device() == Device() ? SummarizeValue(view, options) : DeviceName(view)),
+                      "</pre></div>");
 }
 
 void Assign(TensorView& view, nb::handle index, nb::handle value) {
@@ -225,8 +263,11 @@ void DefineCopies(Class& tensor) {
           nb::arg("other"), nb::sig("def equal(self, other: object) -> bool"),
           "True if dtype, shape and all elements are equal, bit by bit.")
       .def(
-          "numpy", [](const TensorView& view) { return ToNumpy(view); }, nb::sig("def numpy(self) -> numpy.ndarray"),
-          "An array on this memory; read-only if the memory is mapped or shared lazily. Strings are copied.")
+          "numpy", [](const TensorView& view) { return ToNumpy(OnHost(view)); },
+          nb::sig("def numpy(self) -> numpy.ndarray"),
+          "An array on this memory; read-only if the memory is mapped or shared lazily. Strings, and elements on a "
+          "GPU, "
+          "are copied.")
       .def("__array__", &ToArray, nb::arg("dtype").none() = nb::none(), nb::arg("copy").none() = nb::none(),
            nb::sig("def __array__(self, dtype: object = None, copy: bool | None = None) -> typing.Any"))
       .def("__dlpack__", &ExportDLPack, nb::kw_only(), nb::arg("stream").none() = nb::none(),
@@ -236,7 +277,11 @@ void DefineCopies(Class& tensor) {
                    "dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> object"),
            "A DLPack capsule on this memory, for ``torch.from_dlpack`` and others.")
       .def(
-          "__dlpack_device__", [](const TensorView&) { return nb::make_tuple(1, 0); },
+          "__dlpack_device__",
+          [](const TensorView& view) {
+            const Device device = view.device();
+            return nb::make_tuple(static_cast<int>(device.type), device.index);
+          },
           nb::sig("def __dlpack_device__(self) -> tuple[int, int]"));
 }
 
@@ -290,7 +335,9 @@ void DefineTensor(nb::module_& m) {
   tensor
       .def(
           "__init__",
-          [](TensorView* self, nb::handle object) { new (self) TensorView(FromPython(object, "the array")); },
+          [](TensorView* self, nb::handle object) {
+            new (self) TensorView(FromPython(object, "the array", Access::kReadHere));
+          },
           nb::arg("array"), nb::sig("def __init__(self, array: object) -> None"),
           "On the memory of an array that has DLPack, the buffer protocol or ``__array__``, without a copy. The "
           "memory is not written: the first ``t[...] = x`` copies it.")
@@ -303,6 +350,9 @@ void DefineTensor(nb::module_& m) {
       .def_prop_ro(
           "dtype", [](const TensorView& view) { return ToText(DTypeName(view.dtype())); },
           nb::sig("def dtype(self) -> str"), "The name: ``'float32'``, ``'bfloat16'``, ``'string'``.")
+      .def_prop_ro(
+          "device", [](const TensorView& view) { return ToText(DeviceName(view)); }, nb::sig("def device(self) -> str"),
+          "``'cpu'``, or ``'cuda:0'`` for memory of a GPU, which ``numpy`` copies to the host.")
       .def_prop_ro("ndim", [](const TensorView& view) { return view.rank(); })
       .def_prop_ro("size", [](const TensorView& view) { return view.num_elements(); })
       .def_prop_ro("nbytes",

@@ -69,7 +69,7 @@ uint64_t Save(nb::handle path, nb::handle tensors, nb::handle format, nb::handle
   for (const nb::handle item : nb::iter(tensors.attr("items")())) {
     TensorToSave tensor;
     tensor.name = FromText(item[0], "the name of a tensor");
-    PinnedTensor pinned = FromTensorArgument(item[1], tensor.name);
+    PinnedTensor pinned = FromTensorArgument(item[1], tensor.name, Access::kReadHere);
     tensor.elements = std::move(pinned.view);
     pins.push_back(std::move(pinned.pin));
     list.push_back(std::move(tensor));
@@ -103,7 +103,7 @@ class Writer {
   void Add(nb::handle name, nb::handle object, int shard) {
     ArchiveEntry entry;
     entry.name = FromText(name, "the name of a tensor");
-    const PinnedTensor tensor = FromTensorArgument(object, entry.name);
+    const PinnedTensor tensor = FromTensorArgument(object, entry.name, Access::kReadHere);
     entry.dtype = tensor.view.dtype();
     entry.shape = tensor.view.shape();
     entry.shard = shard;
@@ -127,7 +127,7 @@ class Writer {
       Raise(
           absl::FailedPreconditionError(absl::StrCat("tensor ", Quoted(text), " must be declared before its slices")));
     }
-    const PinnedTensor part = FromTensorArgument(object, text);
+    const PinnedTensor part = FromTensorArgument(object, text, Access::kReadHere);
     const ArchiveEntry& entry = declared->second;
     const absl::Span<const int64_t> dims = part.view.dims();
     if (part.view.rank() != entry.shape.rank()) {
@@ -276,9 +276,9 @@ void DefineWriterClass(nb::module_& m) {
 
 }  // namespace
 
-PinnedTensor FromTensorArgument(nb::handle object, const std::string& name) {
+PinnedTensor FromTensorArgument(nb::handle object, const std::string& name, Access access) {
   PinnedTensor tensor;
-  tensor.view = FromPython(object, absl::StrCat("tensor ", Quoted(name)));
+  tensor.view = FromPython(object, absl::StrCat("tensor ", Quoted(name)), access);
   tensor.pin = PinMemory(tensor.view);
   return tensor;
 }
@@ -292,7 +292,8 @@ void DefineWriter(nb::module_& m) {
         "Writes arrays to one file, which appears whole or not at all. Returns the bytes of the file.\n\n"
         "The extension of ``path`` names the format; without one it is a TensorFlow checkpoint; ``format`` overrides "
         "that. Arrays are whatever has DLPack, the buffer protocol or ``__array__``, of any strides, read without a "
-        "copy. ``metadata`` is text to keep beside them (safetensors). ``level`` is 'stored', 'default' or 'high' and "
+        "copy; those on a GPU of NVIDIA are copied piece by piece while the last piece is written. ``metadata`` is "
+        "text to keep beside them (safetensors). ``level`` is 'stored', 'default' or 'high' and "
         "compresses; ``base`` is an earlier checkpoint to store deltas against. With ``sync`` the file is durable when "
         "the call returns. ``overwrite`` replaces a file of this name, atomically; of a "
         "model or checkpoint in several files it removes those that the old index lists, and no others. With "

@@ -7,6 +7,7 @@
 
 #include <string>
 
+#include "tensorcask/python/src/arrays.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/strided/view.h"
 
@@ -19,7 +20,7 @@ struct PinnedTensor {
   TensorView view;
   RefPtr<RefCounted> pin;
 };
-PinnedTensor FromTensorArgument(nanobind::handle object, const std::string& name);
+PinnedTensor FromTensorArgument(nanobind::handle object, const std::string& name, Access access = Access::kRead);
 
 }  // namespace tensorcask::python
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from tensorcask import _native
 from tensorcask._errors import MissingFrameworkError
+from tensorcask._gpu import target_on_gpu
 
 
 def load(
@@ -25,9 +26,15 @@ def load(
     """Loads tensors of a file into a dict, in the order of the file.
 
     ``names`` is a name, a shell pattern, or several of them; None loads all. A name that is not in the file, and a
-    pattern that matches nothing, is a KeyError. ``framework`` is 'numpy', 'torch', 'jax' or 'tensorcask' (which gives
-    ``tensorcask.Tensor``). 'torch' and 'jax' import that framework (MissingFrameworkError, which is an ImportError, if
-    that fails) and hand it the memory through DLPack, without a copy; ``device`` then moves the tensors. With ``mmap``
+    pattern that matches nothing, is a KeyError. ``framework`` is 'numpy', 'torch', 'jax', 'cupy' or 'tensorcask' (which
+    gives ``tensorcask.Tensor``). 'torch', 'jax' and 'cupy' import that framework (MissingFrameworkError, which is an
+    ImportError, if that fails) and hand it the memory through DLPack, without a copy.
+
+    With a ``device`` such as 'cuda:0' each tensor is read and verified piece by piece, while the GPU copies the last
+    piece: nothing is whole on the host. The memory is of PyTorch's or CuPy's own allocator; JAX gets memory of the
+    library. Other devices, and those of 'torch' and 'jax' without NVIDIA's driver, get a copy that the framework makes.
+
+    With ``mmap``
     arrays are read-only memory of the file where the format allows that; the file must not change. ``format``,
     ``base``, ``lenient`` and ``verify`` are those of ``open``.
 
@@ -39,6 +46,14 @@ def load(
     >>> sorted(tc.load("model.npz", names="*kernel"))
     ['a/kernel']
     """
+    if framework in _FRAMEWORKS:
+        import_framework(framework)
+    target = target_on_gpu(framework, device)
+    if target is not None:
+        with _native.open(path, format=format, base=base, lenient=lenient, verify=verify) as reader:
+            outs = {name: target.make(reader.entry(name)) for name in reader._choose(names)}
+            reader.read_many_into(outs, threads=threads)
+        return {name: target.finish(out) for name, out in outs.items()}
     convert = to_framework(framework, device)
     tensors = _native.load_tensors(path, names, mmap, framework != "numpy", format, base, lenient, verify, threads)
     return {name: convert(tensor) for name, tensor in tensors.items()}
@@ -47,18 +62,27 @@ def load(
 def to_framework(framework: str, device: object) -> "typing.Callable[[typing.Any], typing.Any]":
     """Converts tensors to those of a framework, which it imports; arrays of NumPy stay what they are."""
     if framework in ("numpy", "tensorcask"):
-        if device is not None:
-            kind = "arrays of NumPy" if framework == "numpy" else "tensors of tensorcask"
-            raise ValueError(f"device: {kind} are on the host; name another framework")
+        if device is not None and framework == "numpy":
+            raise ValueError("device: arrays of NumPy are on the host; name another framework")
         return lambda tensor: tensor
     if framework not in _CONVERTERS:
-        raise ValueError(f"framework is {framework!r}; wanted 'numpy', 'torch', 'jax' or 'tensorcask'")
+        raise ValueError(f"framework is {framework!r}; wanted 'numpy', 'torch', 'jax', 'cupy' or 'tensorcask'")
     import_framework(framework)
     convert = _CONVERTERS[framework]
     return lambda tensor: convert(tensor, device)
 
 
-_FRAMEWORKS = {"jax": "JAX", "torch": "PyTorch"}
+def read_to(reader: "_native.Reader", name: str, framework: str, device: object) -> typing.Any:
+    """One tensor of a file as an array of a framework, on a device."""
+    target = target_on_gpu(framework, device)
+    if target is None:
+        return to_framework(framework, device)(reader.read(name, tensor=framework != "numpy"))
+    out = target.make(reader.entry(name))
+    reader.read_into(name, out)
+    return target.finish(out)
+
+
+_FRAMEWORKS = {"cupy": "CuPy", "jax": "JAX", "torch": "PyTorch"}
 
 
 def import_framework(name: str) -> typing.Any:
@@ -97,7 +121,17 @@ def _to_jax(tensor: "_native.Tensor", device: object) -> typing.Any:
     return array if device is None else jax.device_put(array, device)
 
 
+def _to_cupy(tensor: "_native.Tensor", device: object) -> typing.Any:
+    cupy = import_framework("cupy")
+    if tensor.dtype == "string":
+        raise TypeError("CuPy has no strings; load them with framework='numpy'")
+    array = tensor.numpy()
+    with cupy.cuda.Device() if device is None else cupy.cuda.Device(device):
+        return cupy.asarray(array)
+
+
 _CONVERTERS: "dict[str, typing.Callable[[_native.Tensor, object], typing.Any]]" = {
+    "cupy": _to_cupy,
     "jax": _to_jax,
     "torch": to_torch,
 }

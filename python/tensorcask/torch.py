@@ -18,7 +18,6 @@ An ``optimizer`` is any object with ``state_dict`` and ``load_state_dict`` (a sc
 ``GradScaler``), or a dict of several: ``{"adam": optimizer, "schedule": schedule}``.
 """
 
-import concurrent.futures
 import itertools
 import os
 import typing
@@ -26,6 +25,7 @@ from collections.abc import Iterable, Mapping
 
 from tensorcask import _native, _plain
 from tensorcask._errors import DataLossError, InvalidArgumentError, MissingTensorError
+from tensorcask._gpu import can_reach
 from tensorcask._load import import_framework, to_torch
 from tensorcask._steps import Step, StepSaver, latest_step
 
@@ -47,7 +47,6 @@ __all__ = [
 
 _OPTIMIZER = "optimizer"
 _TREE = "optimizer.json"
-_LARGE_BYTES = 1 << 20  # of tensors that several threads read
 
 
 class Stateful(typing.Protocol):
@@ -321,32 +320,26 @@ def _difference(entry: _native.Entry, tensor: torch.Tensor) -> str:
 def _read_model(model: torch.nn.Module, state: "dict[str, torch.Tensor]", reader: _native.Reader) -> None:
     own = {tensor.untyped_storage().data_ptr() for tensor in _parameters_and_buffers(model)}
     copies: "dict[str, torch.Tensor]" = {}
-    large: "dict[str, torch.Tensor]" = {}
+    in_place: "dict[str, object]" = {}
     for name, tensor in state.items():
         if tensor.untyped_storage().data_ptr() not in own:
             copies[name] = to_torch(reader.read(name, tensor=True))
         elif not _is_plain_memory(tensor):
             with torch.no_grad():
                 tensor.copy_(to_torch(reader.read(name, tensor=True)))
-        elif tensor.nbytes >= _LARGE_BYTES:
-            large[name] = tensor
         else:
-            reader.read_into(name, tensor)
-    if len(large) < 2:
-        for name, tensor in large.items():
-            reader.read_into(name, tensor)
-    else:
-        with concurrent.futures.ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
-            for _ in pool.map(reader.read_into, large.keys(), large.values()):
-                pass
+            in_place[name] = tensor
+    reader.read_many_into(in_place)
     if copies:  # of a model whose state_dict() makes new tensors
         model.load_state_dict(copies, strict=False)
 
 
 def _is_plain_memory(tensor: torch.Tensor) -> bool:
-    """True if a file can be read into it. Memory of bools may have other bytes than 0 and 1 before that."""
-    is_lazy = tensor.is_conj() or tensor.is_neg()
-    return tensor.device.type == "cpu" and not is_lazy and tensor.dtype != torch.bool
+    """True if a file can be read into it."""
+    if tensor.is_conj() or tensor.is_neg():
+        return False
+    device = tensor.device
+    return device.type == "cpu" or (device.type == "cuda" and can_reach(device.index))
 
 
 def _parameters_and_buffers(model: torch.nn.Module) -> "Iterable[torch.Tensor]":

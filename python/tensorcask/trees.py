@@ -25,7 +25,7 @@ import numpy as np
 
 from tensorcask import _native
 from tensorcask._errors import ExistingTensorError, InvalidArgumentError, MissingTensorError
-from tensorcask._load import to_framework, to_torch
+from tensorcask._load import read_to, to_framework
 from tensorcask._steps import Step, StepSaver, latest_step
 
 __all__ = ["AsyncCheckpointer", "Step", "TreeMismatchError", "flatten", "load", "load_latest", "save"]
@@ -261,11 +261,12 @@ def _check(reader: _native.Reader, leaves: "dict[str, typing.Any]", strict: bool
 def _read(reader: _native.Reader, name: str, leaf: typing.Any) -> typing.Any:
     """The stored tensor as a leaf like `leaf`."""
     if _is_jax(leaf):
-        array = to_framework("jax", None)(reader.read(name, tensor=True))
         sharding = getattr(leaf, "sharding", None)
+        devices = () if sharding is None else tuple(sharding.device_set)
+        array = read_to(reader, name, "jax", devices[0] if len(devices) == 1 else None)
         return array if sharding is None else _jax().device_put(array, sharding)
     if _is_torch(leaf):
-        return to_torch(reader.read(name, tensor=True), leaf.device)
+        return read_to(reader, name, "torch", leaf.device)
     array = reader[name]
     if isinstance(leaf, np.ndarray):
         return array

@@ -10,7 +10,7 @@
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
-#include "tensorcask/tensor/strided/copy.h"
+#include "tensorcask/tensor/strided/internal/device_elements.h"
 
 namespace tensorcask {
 
@@ -41,12 +41,12 @@ absl::Status ArchiveReader::CheckReadable(const ArchiveEntry& entry) const {
 
 absl::Status ArchiveReader::ReadInto(absl::string_view name, TensorView* out) const {
   CASK_ASSIGN_OR_RETURN(const Tensor tensor, Read(name));
-  return Annotate(Copy(tensor, out), absl::StrCat(path(), ": tensor ", Quoted(name)));
+  return Annotate(internal::CopyFromHost(tensor, out), absl::StrCat(path(), ": tensor ", Quoted(name)));
 }
 
 absl::Status ArchiveReader::ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out) const {
   CASK_ASSIGN_OR_RETURN(const Tensor part, ReadSlice(name, slice));
-  return Annotate(Copy(part, out), absl::StrCat(path(), ": tensor ", Quoted(name)));
+  return Annotate(internal::CopyFromHost(part, out), absl::StrCat(path(), ": tensor ", Quoted(name)));
 }
 
 absl::StatusOr<Tensor> ArchiveReader::Map(absl::string_view name) const { return Read(name); }

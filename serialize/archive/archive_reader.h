@@ -80,7 +80,8 @@ class ArchiveReader {
 
   // The tensor, row-major, in a new buffer.
   virtual absl::StatusOr<Tensor> Read(absl::string_view name) const = 0;
-  // Reads into *out, which must have the stored dtype and shape, else InvalidArgument; any strides.
+  // Reads into *out, which must have the stored dtype and shape, else InvalidArgument; any strides; on the host or a
+  // device.
   virtual absl::Status ReadInto(absl::string_view name, TensorView* out) const;
   // A part of a tensor. Reads only the bytes of the part if the format allows that; then no checksum of the whole
   // tensor is verified.

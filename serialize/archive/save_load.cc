@@ -1,5 +1,6 @@
 #include "tensorcask/serialize/archive/save_load.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <memory>
@@ -7,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/archive/internal/block_plan.h"
@@ -19,6 +21,7 @@
 #include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/slice.h"
+#include "tensorcask/tensor/strided/internal/device_elements.h"
 
 namespace tensorcask {
 namespace {
@@ -66,6 +69,9 @@ absl::Status CheckTensors(const std::string& path, const ArchiveFormat& format,
   return absl::OkStatus();
 }
 
+// Of a tensor on a device, which is copied in pieces of its own: those of one block overlap with their writing.
+constexpr uint64_t kDeviceBlockBytes = uint64_t{256} << 20;
+
 class Saver {
  public:
   Saver(ArchiveWriter* writer, const SaveOptions& options)
@@ -81,10 +87,15 @@ class Saver {
   absl::Status Add(const TensorToSave& tensor) {
     const ArchiveEntry entry = EntryOf(tensor);
     const uint64_t bytes = BytesOf(tensor.elements);
-    if (bytes > options_.block_bytes && writer_->TakesSlices(entry)) return AddInBlocks(tensor, entry);
+    const bool on_device = internal::IsOnDevice(tensor.elements);
+    const uint64_t block_bytes = on_device ? std::max(options_.block_bytes, kDeviceBlockBytes) : options_.block_bytes;
     DecodedTensor whole;
     whole.view = tensor.elements;
     whole.metadata = tensor.metadata;
+    if (on_device && !whole.view.IsContiguous()) {
+      CASK_ASSIGN_OR_RETURN(whole.view, internal::InHostMemory(whole.view));
+    }
+    if (bytes > block_bytes && writer_->TakesSlices(entry)) return AddInBlocks(whole, entry, block_bytes);
     // Formats that keep strides would keep those of the view.
     if (!whole.view.IsContiguous()) {
       CASK_ASSIGN_OR_RETURN(whole.view, whole.view.Contiguous());
@@ -93,10 +104,10 @@ class Saver {
     return Progress(bytes);
   }
 
-  absl::Status AddInBlocks(const TensorToSave& tensor, const ArchiveEntry& entry) {
-    archive::BlockPlan plan(entry.shape, tensor.elements.element_size(), options_.block_bytes);
+  absl::Status AddInBlocks(const DecodedTensor& tensor, const ArchiveEntry& entry, uint64_t block_bytes) {
+    archive::BlockPlan plan(entry.shape, tensor.view.element_size(), block_bytes);
     while (const std::optional<TensorSlice> slice = plan.Next()) {
-      CASK_ASSIGN_OR_RETURN(TensorView block, tensor.elements.Slice(*slice));
+      CASK_ASSIGN_OR_RETURN(TensorView block, tensor.view.Slice(*slice));
       if (!block.IsContiguous()) {
         CASK_ASSIGN_OR_RETURN(block, block.Contiguous());
       }
@@ -115,29 +126,47 @@ class Saver {
   archive::ByteProgress progress_;
 };
 
+// Calls load(i), which returns the bytes of the i-th tensor, for each of `count`.
+absl::Status LoadEach(const ArchiveReader& archive, size_t count, const LoadOptions& options,
+                      absl::FunctionRef<absl::StatusOr<uint64_t>(size_t i)> load) {
+  std::vector<absl::Status> statuses(count);
+  archive::ByteProgress progress(options.progress);
+  std::atomic<bool> failed{false};
+  CASK_RETURN_IF_ERROR(ParallelFor(options.num_threads, count, [&](size_t i) {
+    if (failed || progress.cancelled()) return;
+    const absl::StatusOr<uint64_t> bytes = load(i);
+    if (bytes.ok()) {
+      progress.Add(*bytes);
+    } else {
+      statuses[i] = bytes.status();
+      failed = true;
+    }
+  }));
+  for (const absl::Status& status : statuses) CASK_RETURN_IF_ERROR(status);
+  if (progress.cancelled()) return absl::CancelledError(absl::StrCat(archive.path(), ": loading was cancelled"));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<Tensor>> LoadTensors(const ArchiveReader& archive,
                                                 absl::Span<const ArchiveEntry* const> entries,
                                                 const LoadOptions& options) {
   std::vector<Tensor> tensors(entries.size());
-  std::vector<absl::Status> statuses(entries.size());
-  archive::ByteProgress progress(options.progress);
-  std::atomic<bool> failed{false};
-  CASK_RETURN_IF_ERROR(ParallelFor(options.num_threads, entries.size(), [&](size_t i) {
-    if (failed || progress.cancelled()) return;
-    absl::StatusOr<Tensor> read = options.map ? archive.Map(entries[i]->name) : archive.Read(entries[i]->name);
-    if (read.ok()) {
-      tensors[i] = *std::move(read);
-      progress.Add(tensors[i].TotalBytes());
-    } else {
-      statuses[i] = std::move(read).status();
-      failed = true;
-    }
+  CASK_RETURN_IF_ERROR(LoadEach(archive, entries.size(), options, [&](size_t i) -> absl::StatusOr<uint64_t> {
+    CASK_ASSIGN_OR_RETURN(tensors[i], options.map ? archive.Map(entries[i]->name) : archive.Read(entries[i]->name));
+    return tensors[i].TotalBytes();
   }));
-  for (const absl::Status& status : statuses) CASK_RETURN_IF_ERROR(status);
-  if (progress.cancelled()) return absl::CancelledError(absl::StrCat(archive.path(), ": loading was cancelled"));
   return tensors;
+}
+
+absl::Status LoadTensorsInto(const ArchiveReader& archive, absl::Span<const TensorToLoad> tensors,
+                             const LoadOptions& options) {
+  return LoadEach(archive, tensors.size(), options, [&](size_t i) -> absl::StatusOr<uint64_t> {
+    TensorView out = tensors[i].out;
+    CASK_RETURN_IF_ERROR(archive.ReadInto(tensors[i].name, &out));
+    return BytesOf(out);
+  });
 }
 
 absl::Status CheckWriterOptions(const ArchiveFormat& format, const ArchiveWriterOptions& options) {

@@ -1,4 +1,4 @@
-// Loads many tensors into memory, or saves many tensors from memory, in one call.
+// Loads many tensors into memory, or saves many tensors from memory, in one call; memory of the host or of devices.
 //
 //   const std::vector<const ArchiveEntry*> wanted = SelectEntries(archive->entries(), {"*kernel"}, {});   // convert.h
 //   CASK_ASSIGN_OR_RETURN(const std::vector<Tensor> kernels, LoadTensors(*archive, wanted));
@@ -41,9 +41,19 @@ absl::StatusOr<std::vector<Tensor>> LoadTensors(const ArchiveReader& archive,
                                                 absl::Span<const ArchiveEntry* const> entries,
                                                 const LoadOptions& options = {});
 
+struct TensorToLoad {
+  std::string name;
+  TensorView out;  // of the stored dtype and shape, of any strides, on the host or a device
+};
+
+// Reads each tensor into its memory (ArchiveReader::ReadInto). Memory of the first ones is written if a later one
+// fails. Errors: as LoadTensors; of the devices. options.map has no meaning here.
+absl::Status LoadTensorsInto(const ArchiveReader& archive, absl::Span<const TensorToLoad> tensors,
+                             const LoadOptions& options = {});
+
 struct TensorToSave {
   std::string name;
-  TensorView elements;  // of any strides; stored row-major
+  TensorView elements;  // of any strides, on the host or a device; stored row-major
   TensorMetadata metadata;
 };
 

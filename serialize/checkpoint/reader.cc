@@ -99,20 +99,6 @@ struct CheckpointReader::Devices {
   }
 };
 
-namespace {
-
-// Calls read(&target) for *out, or if *out is on a device for memory of the host, which is then copied to it.
-template <typename Read>
-absl::Status ReadThroughHost(TensorView* out, Read&& read) {
-  if (!internal::IsOnDevice(*out)) return read(out);
-  CASK_ASSIGN_OR_RETURN(const Tensor memory, Tensor::Create(out->dtype(), out->shape()));
-  TensorView on_host = memory;
-  CASK_RETURN_IF_ERROR(read(&on_host));
-  return internal::CopyFromHost(on_host, out);
-}
-
-}  // namespace
-
 CheckpointReader::CheckpointReader(std::unique_ptr<const checkpoint::ReaderImpl> impl,
                                    std::unique_ptr<const Devices> devices)
     : impl_(std::move(impl)), devices_(std::move(devices)) {}
@@ -175,7 +161,7 @@ absl::Status CheckpointReader::ReadInto(absl::string_view name, Tensor* out) con
   return ReadInto(name, &view);
 }
 absl::Status CheckpointReader::ReadInto(absl::string_view name, TensorView* out) const {
-  return ReadThroughHost(out, [&](TensorView* target) { return impl_->ReadInto(name, target); });
+  return impl_->ReadInto(name, out);
 }
 absl::StatusOr<Tensor> CheckpointReader::ReadSlice(absl::string_view name, const TensorSlice& slice,
                                                    bool verify_whole) const {
@@ -186,8 +172,7 @@ absl::StatusOr<Tensor> CheckpointReader::ReadSlice(absl::string_view name, const
 }
 absl::Status CheckpointReader::ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out,
                                              bool verify_whole) const {
-  return ReadThroughHost(out,
-                         [&](TensorView* target) { return impl_->ReadSliceInto(name, slice, target, verify_whole); });
+  return impl_->ReadSliceInto(name, slice, out, verify_whole);
 }
 
 absl::StatusOr<std::vector<NamedTensor>> CheckpointReader::ReadAll(

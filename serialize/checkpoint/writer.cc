@@ -137,8 +137,8 @@ class Save {
   IndexItem* AddItem(std::string key);
   absl::Status AddName(absl::string_view name, IndexItem** item);
   PayloadLevel LevelOf(absl::string_view name, const AddOptions& options) const;
-  absl::Status Enqueue(IndexItem* item, const TensorView& tensor, int shard, StoredLayout layout, PayloadLevel level,
-                       const TensorMetadata* metadata);
+  absl::Status Enqueue(IndexItem* item, const TensorView& tensor, const AddOptions& options, StoredLayout layout,
+                       PayloadLevel level, const TensorMetadata* metadata);
   absl::Status Enqueue(TensorJob job);
   absl::Status WriteJob(const TensorJob& job, uint64_t waiting_file_bytes);
   uint64_t FileBytes(const TensorJob& job) const;
@@ -230,7 +230,7 @@ absl::Status Save::Add(absl::string_view name, const TensorView& tensor, const A
   IndexItem* item = nullptr;
   CASK_RETURN_IF_ERROR(AddName(name, &item));
   const TensorMetadata metadata = MetadataOf(tensor, options);
-  return Enqueue(item, tensor, options.shard, options.layout, LevelOf(name, options), &metadata);
+  return Enqueue(item, tensor, options, options.layout, LevelOf(name, options), &metadata);
 }
 
 absl::Status Save::AddSlice(absl::string_view name, const TensorShape& full_shape, const TensorSlice& slice,
@@ -248,7 +248,7 @@ absl::Status Save::AddSlice(absl::string_view name, const TensorShape& full_shap
     sliced = &sliced_.emplace(item->key, Sliced{item, whole, MetadataOf(tensor, options)}).first->second;
   }
   CASK_RETURN_IF_ERROR(About(name, sliced->pieces.Register(slice, "")));
-  return Enqueue(AddItem(checkpoint::EncodeSliceKey(name, slice)), tensor, options.shard, StoredLayout::kRowMajor,
+  return Enqueue(AddItem(checkpoint::EncodeSliceKey(name, slice)), tensor, options, StoredLayout::kRowMajor,
                  LevelOf(name, options), /*metadata=*/nullptr);
 }
 
@@ -293,20 +293,21 @@ PayloadLevel Save::LevelOf(absl::string_view name, const AddOptions& options) co
   return options_.payload.level;
 }
 
-absl::Status Save::Enqueue(IndexItem* item, const TensorView& tensor, int shard, StoredLayout layout,
+absl::Status Save::Enqueue(IndexItem* item, const TensorView& tensor, const AddOptions& options, StoredLayout layout,
                            PayloadLevel level, const TensorMetadata* metadata) {
   TensorJob job;
   job.item = item;
-  job.shard = shard;
+  job.shard = options.shard;
   job.layout = layout;
   job.level = level;
   if (metadata != nullptr && !metadata->IsDefault()) job.metadata = std::make_unique<const TensorMetadata>(*metadata);
   job.tensor = tensor;
+  job.unchanging = options.unchanging;
   return Enqueue(std::move(job));
 }
 
 absl::Status Save::Enqueue(TensorJob job) {
-  const bool waits = options_.num_threads > 1 || options_.background;
+  const bool waits = (options_.num_threads > 1 || options_.background) && !job.unchanging;
   if (waits && internal::IsOnDevice(job.tensor)) {
     // A lazy clone would not see work of the stream that writes to the memory.
     absl::StatusOr<internal::HostCopy> copy = internal::BeginHostCopy(job.tensor);

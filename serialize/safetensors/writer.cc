@@ -24,6 +24,7 @@
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tensor/base/utf8.h"
+#include "tensorcask/tensor/strided/internal/device_elements.h"
 
 namespace tensorcask {
 namespace {
@@ -97,6 +98,7 @@ class SafetensorsWriter::Impl {
 
   absl::Status NewTensor(absl::string_view name, DType dtype, const TensorShape& shape);
   absl::StatusOr<size_t> Locate(absl::string_view name) const;
+  absl::Status CheckReadable(absl::string_view name, const TensorView& tensor) const;
   absl::Status StartWriting();
   void NoteAliases();
   absl::Status StartStreaming();
@@ -244,12 +246,15 @@ absl::Status SafetensorsWriter::Impl::AddWhole(size_t number, const TensorView& 
   return Fail(files_->Add(number, tensor));
 }
 
+absl::Status SafetensorsWriter::Impl::CheckReadable(absl::string_view name, const TensorView& tensor) const {
+  if (tensor.num_elements() == 0 || internal::IsOnDevice(tensor)) return absl::OkStatus();
+  const absl::Status readable = tensor.buffer()->CheckReadable();
+  return readable.ok() ? readable : Refuse(name, readable);
+}
+
 absl::Status SafetensorsWriter::Impl::Add(absl::string_view name, const TensorView& tensor) {
   CASK_RETURN_IF_ERROR(status_);
-  if (tensor.num_elements() > 0) {
-    absl::Status readable = tensor.buffer()->CheckReadable();
-    if (!readable.ok()) return Refuse(name, readable);
-  }
+  CASK_RETURN_IF_ERROR(CheckReadable(name, tensor));
   if (mode_ == Mode::kStreaming) {
     CASK_ASSIGN_OR_RETURN(const size_t number, Locate(name));
     absl::Status same = CheckTensor(number, tensor);
@@ -270,10 +275,7 @@ absl::Status SafetensorsWriter::Impl::AddSlice(absl::string_view name, const Ten
   CASK_RETURN_IF_ERROR(status_);
   if (mode_ != Mode::kStreaming) return Refuse(name, absl::NotFoundError("was not declared"));
   CASK_ASSIGN_OR_RETURN(const size_t number, Locate(name));
-  if (tensor.num_elements() > 0) {
-    absl::Status readable = tensor.buffer()->CheckReadable();
-    if (!readable.ok()) return Refuse(name, readable);
-  }
+  CASK_RETURN_IF_ERROR(CheckReadable(name, tensor));
   const PlannedTensor& declared = files_ != nullptr ? files_->tensor(number) : tensors_[number];
   const absl::StatusOr<TensorShape> part = slice.Apply(declared.shape);
   if (!part.ok()) return Refuse(name, part.status());

@@ -20,9 +20,8 @@
 #include "tensorcask/tensor/base/parallel_for.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/buffer.h"
-#include "tensorcask/tensor/device_memory.h"
 #include "tensorcask/tensor/dtype.h"
-#include "tensorcask/tensor/strided/copy.h"
+#include "tensorcask/tensor/strided/internal/device_elements.h"
 #include "tensorcask/tensor/strided/layout.h"
 #include "tensorcask/tensor/strided/row_major.h"
 
@@ -213,14 +212,14 @@ absl::Status ReadElementsInto(const ByteSource& source, const StoredTensor& tens
                               TensorView* out) {
   if (out->num_elements() == 0) return ReadBytes(source, tensor, options, {});
   const Layout layout = LayoutOf(tensor);
-  if (out->IsContiguous() && layout.IsContiguous()) {
+  if (out->IsContiguous() && layout.IsContiguous() && !internal::IsOnDevice(*out)) {
     CASK_ASSIGN_OR_RETURN(const absl::Span<char> bytes, MutableBytes(out));
     return tensor.packed_bits > 0 ? ReadPacked(source, tensor, options, bytes)
                                   : ReadBytes(source, tensor, options, bytes);
   }
   if (tensor.packed_bits == 0) return ReadPart(source, tensor, layout, options.verify, options, out);
   CASK_ASSIGN_OR_RETURN(const Tensor unpacked, ReadElements(source, tensor, options));
-  return Copy(unpacked, out);
+  return internal::CopyFromHost(unpacked, out);
 }
 
 absl::Status CompareChecksum(const StoredTensor& tensor, uint32_t computed) {
@@ -230,27 +229,6 @@ absl::Status CompareChecksum(const StoredTensor& tensor, uint32_t computed) {
       absl::DataLossError(absl::StrCat("its checksum is ", absl::Hex(found, absl::kZeroPad8), ", stored is ",
                                        absl::Hex(tensor.checksum.value, absl::kZeroPad8),
                                        ": the file is damaged, or a program changed the elements in place")));
-}
-
-bool CanReadToDevice(const StoredTensor& tensor) {
-  return tensor.packed_bits == 0 && tensor.stored_bytes > 0 && LayoutOf(tensor).IsContiguous();
-}
-
-absl::StatusOr<Tensor> ReadElementsToDevice(const ByteSource& source, const StoredTensor& tensor,
-                                            const ElementOptions& options, const RefPtr<Allocator>& device_allocator) {
-  CASK_ASSIGN_OR_RETURN(Tensor result, Tensor::Create(tensor.dtype, tensor.shape, device_allocator));
-  ElementCheck check(tensor, options.verify, options);
-  uint64_t offset = tensor.offset;
-  const auto read = [&](absl::Span<char> piece) -> absl::Status {
-    CASK_RETURN_IF_ERROR(ReadChecked(source, offset, piece, &check));
-    ToHostOrder(tensor, piece);
-    offset += piece.size();
-    return absl::OkStatus();
-  };
-  CASK_ASSIGN_OR_RETURN(void* const to, result.buffer()->MutableDeviceData());
-  CASK_RETURN_IF_ERROR(result.buffer()->device_memory()->Write(to, tensor.stored_bytes, read));
-  CASK_RETURN_IF_ERROR(check.Finish());
-  return result;
 }
 
 absl::StatusOr<Tensor> ReadSliceOfElements(const ByteSource& source, const StoredTensor& tensor,
@@ -267,9 +245,9 @@ absl::Status ReadSliceOfElementsInto(const ByteSource& source, const StoredTenso
   if (out->num_elements() == 0) return absl::OkStatus();
   CASK_ASSIGN_OR_RETURN(Layout part, LayoutOf(tensor).Slice(slice));
   if (tensor.packed_bits == 0) return ReadPart(source, tensor, std::move(part), /*verify=*/false, options, out);
-  if (!out->IsContiguous()) {
+  if (!out->IsContiguous() || internal::IsOnDevice(*out)) {
     CASK_ASSIGN_OR_RETURN(const Tensor unpacked, ReadSliceOfElements(source, tensor, slice, options));
-    return Copy(unpacked, out);
+    return internal::CopyFromHost(unpacked, out);
   }
   Layout to = out->layout();
   CASK_RETURN_IF_ERROR(SortAxes(&part, &to));
@@ -285,8 +263,8 @@ uint64_t SliceMemory(const StoredTensor& tensor, const TensorSlice& slice, const
 }
 
 bool CanMap(const StoredTensor& tensor) {
-  return CanReadToDevice(tensor) && (!tensor.big_endian || ElementSize(tensor.dtype) == 1) &&
-         tensor.offset % ElementAlignment(tensor.dtype) == 0;
+  return tensor.packed_bits == 0 && tensor.stored_bytes > 0 && LayoutOf(tensor).IsContiguous() &&
+         (!tensor.big_endian || ElementSize(tensor.dtype) == 1) && tensor.offset % ElementAlignment(tensor.dtype) == 0;
 }
 
 absl::StatusOr<Tensor> MapElements(const ByteSource& source, const StoredTensor& tensor,

@@ -47,7 +47,8 @@ absl::StatusOr<Tensor> ReadElements(const ByteSource& source, const StoredTensor
 // The same in the order of the source, without a copy: a view with the strides of tensor.layout.
 absl::StatusOr<TensorView> ReadElementsAsStored(const ByteSource& source, const StoredTensor& tensor,
                                                 const ElementOptions& options);
-// Into a view with the dtype and shape of the tensor and any strides. Requires: out->CheckWritable().
+// Into a view with the dtype and shape of the tensor and any strides, on the host or a device (whose errors it then
+// returns, too). Requires: out->CheckWritable().
 absl::Status ReadElementsInto(const ByteSource& source, const StoredTensor& tensor, const ElementOptions& options,
                               TensorView* out);
 
@@ -55,12 +56,6 @@ absl::Status ReadElementsInto(const ByteSource& source, const StoredTensor& tens
 // DataLoss with both values, as they are stored, marked as MarkWrongChecksum does
 // (serialize/io/internal/damage_mark.h).
 absl::Status CompareChecksum(const StoredTensor& tensor, uint32_t computed);
-
-// Whether ReadElementsToDevice can read the tensor: there are elements, and they are stored as in a row-major tensor.
-bool CanReadToDevice(const StoredTensor& tensor);
-// Into memory of a device's allocator, piece by piece. Requires: CanReadToDevice. Errors: also of the device.
-absl::StatusOr<Tensor> ReadElementsToDevice(const ByteSource& source, const StoredTensor& tensor,
-                                            const ElementOptions& options, const RefPtr<Allocator>& device_allocator);
 
 // The elements in `slice`, which lies in the shape; reads the bytes that hold them, and never verifies the checksum,
 // which covers the whole tensor. Requires for Into: *out has their dtype and shape; out->CheckWritable().

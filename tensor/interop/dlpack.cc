@@ -276,12 +276,12 @@ bool HoldsBools(absl::Span<const char> memory, const Layout& layout) {
 }
 
 // Why the memory cannot be used where it is; "" if it can. Of memory on a device only the address is looked at.
-std::string WhyCopy(DType dtype, absl::Span<const char> memory, const Layout& layout) {
+std::string WhyCopy(DType dtype, absl::Span<const char> memory, const Layout& layout, bool reads_bools) {
   const size_t alignment = ElementAlignment(dtype);
   if (reinterpret_cast<uintptr_t>(memory.data()) % alignment != 0) {
     return absl::StrCat("the address of its ", DTypeName(dtype), " elements is no multiple of ", alignment);
   }
-  if (dtype == DType::kBool && !HoldsBools(memory, layout)) return "a byte of its bools is neither 0 nor 1";
+  if (reads_bools && !HoldsBools(memory, layout)) return "a byte of its bools is neither 0 nor 1";
   return "";
 }
 
@@ -328,13 +328,15 @@ absl::StatusOr<TensorView> Import(ManagedPtr<Managed> managed, Flags flags, cons
   CASK_ASSIGN_OR_RETURN(const absl::Span<char> memory, MemoryOf(tensor, dtype, layout));
 
   RefPtr<TensorBuffer> bools;  // of a device, on the host
-  if (device != nullptr && dtype == DType::kBool) {
+  const bool is_output = options.is_output && options.copy == DLPackCopy::kNever;
+  const bool reads_bools = dtype == DType::kBool && !is_output;
+  if (device != nullptr && reads_bools) {
     CASK_ASSIGN_OR_RETURN(bools, TensorBuffer::Allocate(memory.size()));
     char* const to = static_cast<char*>(bools->mutable_data());
     CASK_RETURN_IF_ERROR(internal::ReadToHost(*device, memory.data(), absl::MakeSpan(to, memory.size())));
   }
   const absl::Span<const char> readable = bools ? absl::Span<const char>(bools->bytes()) : memory;
-  const std::string why_copy = WhyCopy(dtype, readable, layout);
+  const std::string why_copy = WhyCopy(dtype, readable, layout, reads_bools);
   if (options.copy == DLPackCopy::kAlways || !why_copy.empty()) {
     if (options.copy == DLPackCopy::kNever) return Invalid(absl::StrCat(why_copy, ", and a copy is not allowed"));
     CASK_ASSIGN_OR_RETURN(RefPtr<TensorBuffer> copy, CopyOf(dtype, readable, allocator));

@@ -97,6 +97,8 @@ absl::StatusOr<LegacyDLPackPtr> ToLegacyDLPack(const TensorView& view, const DLP
 
 struct DLPackImportOptions {
   DLPackCopy copy = DLPackCopy::kIfNeeded;
+  // All elements will be written before one is read: under kNever, bools are not looked at, whatever bytes they have.
+  bool is_output = false;
   // Legacy tensors have no read-only flag. false: they are treated as read-only, and the first mutable access copies.
   bool legacy_is_writable = false;
   // Of a copy, now or at the first mutable access; null: CpuAllocator::Default(). Data on a device requires an

@@ -249,6 +249,18 @@ absl::Status CudaBackend::Synchronize(StreamId stream) {
   return Do("cuStreamSynchronize", [&] { return driver_->cuStreamSynchronize(handle); });
 }
 
+absl::StatusOr<bool> CudaBackend::IsIdle(StreamId stream) {
+  CASK_ASSIGN_OR_RETURN(void* const handle, StreamHandle(stream));
+  bool is_idle = true;
+  CASK_RETURN_IF_ERROR(Do("cuStreamQuery", [&] {
+    const internal::CudaResult result = driver_->cuStreamQuery(handle);
+    if (result != internal::kCudaNotReady) return result;
+    is_idle = false;
+    return internal::kCudaSuccess;
+  }));
+  return is_idle;
+}
+
 absl::StatusOr<EventId> CudaBackend::RecordEvent(StreamId stream) {
   CASK_ASSIGN_OR_RETURN(void* const handle, StreamHandle(stream));
   void* event = nullptr;

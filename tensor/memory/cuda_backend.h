@@ -61,6 +61,7 @@ class CudaBackend final : public DeviceBackend {
   absl::StatusOr<StreamId> CreateStream() override;
   absl::Status DestroyStream(StreamId stream) override;
   absl::Status Synchronize(StreamId stream) override;
+  absl::StatusOr<bool> IsIdle(StreamId stream) override;
   absl::StatusOr<EventId> RecordEvent(StreamId stream) override;
   absl::StatusOr<bool> QueryEvent(EventId event) override;
   absl::Status SynchronizeEvent(EventId event) override;

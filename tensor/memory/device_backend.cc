@@ -17,6 +17,13 @@ absl::Status DeviceBackend::FreeHost(void* block, size_t bytes) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<bool> DeviceBackend::IsIdle(StreamId stream) {
+  CASK_ASSIGN_OR_RETURN(const EventId event, RecordEvent(stream));
+  absl::StatusOr<bool> is_idle = QueryEvent(event);
+  DestroyEvent(event);
+  return is_idle;
+}
+
 absl::Status DeviceBackend::Order(StreamId earlier, StreamId later) {
   if (earlier == later) return absl::OkStatus();
   CASK_ASSIGN_OR_RETURN(const EventId event, RecordEvent(earlier));

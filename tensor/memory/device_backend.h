@@ -78,6 +78,8 @@ class DeviceBackend : public RefCounted {
   virtual absl::Status DestroyStream(StreamId stream) = 0;
   // Waits until all work of the stream has finished.
   virtual absl::Status Synchronize(StreamId stream) = 0;
+  // Whether it has. The default implementation asks an event.
+  virtual absl::StatusOr<bool> IsIdle(StreamId stream);
 
   // Adds an event to the stream. The event is complete when all work that was added before it has finished. The caller
   // destroys it.

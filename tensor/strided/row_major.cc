@@ -11,8 +11,10 @@
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/buffer.h"
+#include "tensorcask/tensor/device_memory.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/strided/internal/copy_strided.h"
+#include "tensorcask/tensor/strided/internal/device_elements.h"
 #include "tensorcask/tensor/strided/layout.h"
 
 namespace tensorcask {
@@ -63,6 +65,21 @@ absl::StatusOr<RefPtr<TensorBuffer>> NewBlock(const TensorView& view, size_t max
   return TensorBuffer::Allocate(std::min(max_bytes, static_cast<size_t>(view.num_elements()) * view.element_size()));
 }
 
+// FillRowMajorPieces for a view on a device.
+absl::Status FillOnDevice(TensorView* view, size_t max_bytes,
+                          absl::FunctionRef<absl::Status(absl::Span<char> block)> fill) {
+  CASK_RETURN_IF_ERROR(view->CheckWritable());
+  if (!view->IsContiguous()) {
+    return internal::FillThroughHost(view,
+                                     [&](TensorView* on_host) { return FillRowMajorPieces(on_host, max_bytes, fill); });
+  }
+  const TensorView::ByteRange range = view->bounds();
+  CASK_ASSIGN_OR_RETURN(void* const data, view->buffer()->MutableDeviceData());
+  return view->buffer()->device_memory()->Write(
+      static_cast<char*>(data) + range.begin, range.end - range.begin,
+      [&](absl::Span<char> piece) { return HandOver(piece, max_bytes - max_bytes % view->element_size(), fill); });
+}
+
 }  // namespace
 
 absl::Status ForEachRowMajorPiece(const TensorView& view, size_t max_bytes,
@@ -83,6 +100,7 @@ absl::Status FillRowMajorPieces(TensorView* view, size_t max_bytes,
                                 absl::FunctionRef<absl::Status(absl::Span<char> block)> fill) {
   CASK_CHECK(IsFixedSize(view->dtype()), "FillRowMajorPieces: the dtype has no fixed size");
   if (view->num_elements() == 0) return absl::OkStatus();
+  if (internal::IsOnDevice(*view)) return FillOnDevice(view, max_bytes, fill);
   CASK_RETURN_IF_ERROR(view->EnsureMutable());
   char* const to = static_cast<char*>(view->buffer()->mutable_data());
   if (view->IsContiguous()) {

@@ -22,6 +22,7 @@
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/slice.h"
+#include "tensorcask/tensor/strided/internal/device_elements.h"
 #include "tensorcask/tensor/strided/metadata.h"
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
@@ -67,16 +68,21 @@ class BundleReader final : public ReaderImpl {
   absl::StatusOr<Tensor> ReadToDevice(absl::string_view name, const RefPtr<Allocator>& allocator,
                                       DecodeQuota* decoded) const override {
     CASK_ASSIGN_OR_RETURN(const LocatedEntry located, index_->Locate(name));
-    if (!stored_.CanReadToDevice(located)) return ReaderImpl::ReadToDevice(name, allocator, decoded);
+    if (!stored_.AreBytes(located)) return ReaderImpl::ReadToDevice(name, allocator, decoded);
+    const CheckpointEntry& entry = located.index.entry;
     CASK_RETURN_IF_ERROR(stored_.CheckReadable(located));
-    CASK_RETURN_IF_ERROR(stored_.CheckLimit(located, located.index.entry.shape, decoded));
-    return stored_.ReadToDevice(located, allocator);
+    CASK_RETURN_IF_ERROR(stored_.CheckLimit(located, entry.shape, decoded));
+    absl::StatusOr<Tensor> tensor = Tensor::Create(entry.dtype, entry.shape, allocator);
+    if (!tensor.ok()) return Annotate(tensor.status(), Label(located));
+    TensorView view = *tensor;
+    CASK_RETURN_IF_ERROR(stored_.ReadSliceInto(located, All(located), /*verify_whole=*/false, decoded, &view));
+    return tensor;
   }
 
   absl::StatusOr<Tensor> MemoryFor(absl::string_view name) const override {
     CASK_ASSIGN_OR_RETURN(const LocatedEntry located, index_->Locate(name));
-    if (!stored_.CanReadToDevice(located)) return Tensor();
     const CheckpointEntry& entry = located.index.entry;
+    if (!stored_.AreBytes(located) || entry.shape.num_elements() == 0) return Tensor();
     DecodeQuota decoded = DecodeQuota::ForFile(options_.limits);
     CASK_RETURN_IF_ERROR(stored_.CheckReadable(located));
     CASK_RETURN_IF_ERROR(stored_.CheckLimit(located, entry.shape, &decoded));
@@ -196,10 +202,13 @@ class BundleReader final : public ReaderImpl {
                                                      shape.ToString(), "; the tensor to fill is ",
                                                      DTypeName(out->dtype()), " ", out->shape().ToString()));
     }
-    absl::Status writable = out->CheckWritable();
-    if (writable.ok()) writable = out->EnsureMutable();
-    if (!writable.ok()) return Annotate(writable, Label(located));
-    return Fill(located, slice, pieces, verify_whole, &decoded, out);
+    const auto fill = [&](TensorView* target) -> absl::Status {
+      absl::Status writable = target->CheckWritable();
+      if (writable.ok() && !internal::IsOnDevice(*target)) writable = target->EnsureMutable();
+      if (!writable.ok()) return Annotate(writable, Label(located));
+      return Fill(located, slice, pieces, verify_whole, &decoded, target);
+    };
+    return stored_.AreBytes(located) ? fill(out) : internal::FillThroughHost(out, fill);
   }
 
   const std::string prefix_;

@@ -268,20 +268,9 @@ absl::StatusOr<Tensor> StoredTensors::Read(const LocatedEntry& located, DecodeQu
   return tensor;
 }
 
-bool StoredTensors::CanReadToDevice(const LocatedEntry& located) const {
+bool StoredTensors::AreBytes(const LocatedEntry& located) const {
   const CheckpointEntry& entry = located.index.entry;
-  const bool is_stored = entry.form == EntryForm::kPlain || entry.form == EntryForm::kGuarded;
-  return is_stored && !IsObject(entry.dtype) && stored::CanReadToDevice(PlaceOf(located));
-}
-
-absl::StatusOr<Tensor> StoredTensors::ReadToDevice(const LocatedEntry& located,
-                                                   const RefPtr<Allocator>& allocator) const {
-  Tensor tensor;
-  CASK_RETURN_IF_ERROR(WithAllElements(
-      located, [&](const ByteSource& file, const stored::StoredTensor& stored, const stored::ElementOptions& options) {
-        return AssignTo(&tensor, stored::ReadElementsToDevice(file, stored, options, allocator));
-      }));
-  return tensor;
+  return (entry.form == EntryForm::kPlain || entry.form == EntryForm::kGuarded) && !IsObject(entry.dtype);
 }
 
 absl::StatusOr<TensorView> StoredTensors::ReadAsStored(const LocatedEntry& located, DecodeQuota* decoded) const {

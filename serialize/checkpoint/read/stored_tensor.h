@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/base/attributes.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -51,11 +50,8 @@ class StoredTensors {
   // The functions below require that CheckReadable and CheckLimit have passed for the elements that they read.
 
   absl::StatusOr<Tensor> Read(const LocatedEntry& located, DecodeQuota* decoded) const;
-  // Into memory of a device's allocator. Requires: CanReadToDevice(located).
-  ABSL_ATTRIBUTE_COLD absl::StatusOr<Tensor> ReadToDevice(const LocatedEntry& located,
-                                                          const RefPtr<Allocator>& allocator) const;
-  // True for elements that are stored as they are in a row-major tensor.
-  bool CanReadToDevice(const LocatedEntry& located) const;
+  // True for elements that are stored as they are in memory: ReadSliceInto reads them to a device, too.
+  bool AreBytes(const LocatedEntry& located) const;
   // With the strides that it was stored with.
   absl::StatusOr<TensorView> ReadAsStored(const LocatedEntry& located, DecodeQuota* decoded) const;
   // The elements that are in `slice`. Requires: *out has their dtype and shape and may be written (CheckWritable). With

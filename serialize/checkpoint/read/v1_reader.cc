@@ -29,6 +29,7 @@
 #include "tensorcask/tensor/slice.h"
 #include "tensorcask/tensor/slice_set.h"
 #include "tensorcask/tensor/strided/copy.h"
+#include "tensorcask/tensor/strided/internal/device_elements.h"
 #include "tensorcask/tensor/strided/metadata.h"
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
@@ -311,7 +312,8 @@ absl::Status V1Reader::ReadSliceInto(absl::string_view name, const TensorSlice& 
   }
   DecodeQuota decoded = DecodeQuota::ForFile(options_.limits);
   CASK_ASSIGN_OR_RETURN(const std::vector<Piece> pieces, PiecesFor(*tensor, slice, *shape, &decoded));
-  return CopyPieces(*tensor, slice, pieces, &decoded, out);
+  return internal::FillThroughHost(
+      out, [&](TensorView* target) { return CopyPieces(*tensor, slice, pieces, &decoded, target); });
 }
 
 absl::StatusOr<Tensor> V1Reader::Read(absl::string_view name, DecodeQuota* decoded) const {

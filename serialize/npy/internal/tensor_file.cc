@@ -19,7 +19,7 @@
 #include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/dtype.h"
-#include "tensorcask/tensor/strided/copy.h"
+#include "tensorcask/tensor/strided/internal/device_elements.h"
 #include "tensorcask/tensor/strided/layout.h"
 #include "tensorcask/tensor/strided/memory_format.h"
 #include "tensorcask/tensor/strided/row_major.h"
@@ -343,7 +343,7 @@ absl::Status TensorFile::ReadPartInto(const Source& source, const TensorSlice& s
   const bool in_order = !header.fortran_order || header.shape.rank() < 2;
   if (header.is_structured || !in_order || out->dtype() == DType::kString) {
     CASK_ASSIGN_OR_RETURN(const TensorView view, ReadPart(source, slice));
-    return Copy(view, out);
+    return internal::CopyFromHost(view, out);
   }
   CASK_RETURN_IF_ERROR(out->CheckWritable());
   const Box box = BoxOf(header, slice);

@@ -86,6 +86,7 @@ static_assert(sizeof(CudaAllocationProperties) == 32 && sizeof(CudaAccess) == 12
   F(cuStreamCreate, CudaStream*, unsigned)                              \
   F(cuStreamDestroy_v2, CudaStream)                                     \
   F(cuStreamSynchronize, CudaStream)                                    \
+  F(cuStreamQuery, CudaStream)                                          \
   F(cuStreamWaitEvent, CudaStream, CudaEvent, unsigned)                 \
   F(cuEventCreate, CudaEvent*, unsigned)                                \
   F(cuEventDestroy_v2, CudaEvent)                                       \

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -88,11 +89,11 @@ absl::StatusOr<HostCopy> BeginHostCopy(const TensorView& view) {
 }
 
 absl::Status CopyFromHost(const TensorView& from, TensorView* to) {
+  if (!IsOnDevice(*to)) return Copy(from, to);
   if (from.dtype() != to->dtype() || from.dims() != to->dims()) {
     return absl::InvalidArgumentError(
         absl::StrCat("copy of ", from.ToString(), " to ", to->ToString(), ": dtypes and dims must be equal"));
   }
-  if (from.num_elements() == 0) return absl::OkStatus();
   CASK_RETURN_IF_ERROR(to->CheckWritable());
   if (to->IsContiguous()) {
     CASK_ASSIGN_OR_RETURN(const TensorView row_major, from.Contiguous());
@@ -108,6 +109,14 @@ absl::Status CopyFromHost(const TensorView& from, TensorView* to) {
   }
   CASK_RETURN_IF_ERROR(Copy(from, &range));
   return WriteRange(range.buffer()->bytes(), to);
+}
+
+absl::Status FillThroughHost(TensorView* out, absl::FunctionRef<absl::Status(TensorView* target)> fill) {
+  if (!IsOnDevice(*out)) return fill(out);
+  CASK_ASSIGN_OR_RETURN(const Tensor memory, Tensor::Create(out->dtype(), out->shape()));
+  TensorView on_host = memory;
+  CASK_RETURN_IF_ERROR(fill(&on_host));
+  return CopyFromHost(on_host, out);
 }
 
 absl::Status CopyToHost(const TensorView& from, TensorView* to) {

@@ -9,6 +9,7 @@
 #ifndef TENSORCASK_TENSOR_STRIDED_INTERNAL_DEVICE_ELEMENTS_H_
 #define TENSORCASK_TENSOR_STRIDED_INTERNAL_DEVICE_ELEMENTS_H_
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -41,11 +42,15 @@ struct HostCopy {
 // Requires: IsOnDevice(view). Work that is added to the stream of the view's memory afterwards may change the view.
 absl::StatusOr<HostCopy> BeginHostCopy(const TensorView& view);
 
-// Assigns the elements of `from`, which is on the host, to the elements of *to with equal index, which are on a device.
-// If there are bytes between the elements of *to, these are read and written back.
-// Errors: InvalidArgument if dtypes or dims differ, or if *to has several indices for one element; ResourceExhausted;
-// errors of the device.
+// Assigns the elements of `from`, which is on the host, to the elements of *to with equal index, on a device or the
+// host. If there are bytes between elements of *to on a device, these are read and written back.
+// Errors: as Copy (strided/copy.h); ResourceExhausted; errors of the device.
 absl::Status CopyFromHost(const TensorView& from, TensorView* to);
+
+// Calls fill(&target) for *out itself, or if *out is on a device for memory of the host with its dtype and dims,
+// row-major, whose elements are then copied to *out.
+// Errors: the error of fill; as CopyFromHost.
+absl::Status FillThroughHost(TensorView* out, absl::FunctionRef<absl::Status(TensorView* target)> fill);
 
 // Assigns the elements of `from`, on a device or the host, to the elements of *to, on the host, with equal index.
 // Errors: as Copy (strided/copy.h); ResourceExhausted; errors of the device.

@@ -199,15 +199,32 @@ TEST(Elements, GoToADevice) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     Random random(seed);
     Sample sample = RandomSample(&random);
-    if (!CanReadToDevice(sample.stored)) continue;
-    ++read;
+    const std::shared_ptr<const ByteSource> file = MakeMemorySource("f", sample.file);
     ElementOptions options;
     options.verify = true;
-    const Tensor tensor =
-        ReadElementsToDevice(*MakeMemorySource("f", sample.file), sample.stored, options, device.cache).value();
-    EXPECT_EQ(::tensorcask::testing::OnHost(tensor).bytes(), BytesOf(sample.tensor));
+    const auto on_device = [&](const TensorShape& shape) {
+      return Tensor::Create(sample.stored.dtype, shape, device.cache).value();
+    };
+    TensorView whole = on_device(sample.stored.shape);
+    ASSERT_EQ(ReadElementsInto(*file, sample.stored, options, &whole), absl::OkStatus());
+    EXPECT_EQ(BytesOf(::tensorcask::testing::OnHost(whole)), BytesOf(sample.tensor));
+    if (whole.rank() > 1) {
+      DimVector reversed(sample.stored.shape.dims().rbegin(), sample.stored.shape.dims().rend());
+      TensorView transposed = on_device(TensorShape::Create(reversed).value());
+      std::vector<int64_t> axes;
+      for (int axis = whole.rank() - 1; axis >= 0; --axis) axes.push_back(axis);
+      transposed = transposed.Permute(axes).value();
+      ASSERT_EQ(ReadElementsInto(*file, sample.stored, options, &transposed), absl::OkStatus());
+      EXPECT_EQ(BytesOf(::tensorcask::testing::OnHost(transposed)), BytesOf(sample.tensor));
+    }
+    const TensorSlice slice = RandomSlice(sample.stored.shape, &random);
+    TensorView part = on_device(slice.Apply(sample.stored.shape).value());
+    ASSERT_EQ(ReadSliceOfElementsInto(*file, sample.stored, slice, options, &part), absl::OkStatus());
+    EXPECT_EQ(BytesOf(::tensorcask::testing::OnHost(part)), BytesOf(sample.tensor.Slice(slice).value()));
+    if (whole.num_elements() == 0) continue;
+    ++read;
     sample.stored.checksum.value ^= 1;
-    EXPECT_THAT(ReadElementsToDevice(*MakeMemorySource("f", sample.file), sample.stored, options, device.cache),
+    EXPECT_THAT(ReadElementsInto(*file, sample.stored, options, &whole),
                 StatusIs(Code::kDataLoss, HasSubstr("its checksum is ")));
   }
   EXPECT_GT(read, 100);

@@ -325,6 +325,10 @@ int cuStreamSynchronize(void* stream) {
   if (IsAsynchronous()) Queues::All().Of(stream).Record()->Wait();
   return 0;
 }
+int cuStreamQuery(void* stream) {
+  if (const int result = Begin("cuStreamQuery")) return result;
+  return IsAsynchronous() && !Queues::All().Of(stream).Record()->HasCome() ? 600 : 0;
+}
 int cuStreamWaitEvent(void* stream, void* event, unsigned) {
   if (const int result = Begin("cuStreamWaitEvent")) return result;
   if (!IsAsynchronous()) return 0;
