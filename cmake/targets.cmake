@@ -1885,6 +1885,21 @@ tensorcask_test(tests_fuzz_zip_walk_test
   TIMEOUT
     300)
 
+tensorcask_program(tests_gpu_gpu_benchmark
+  SOURCES
+    tests/gpu/gpu_benchmark.cc
+    tests/gpu/gpu_benchmark_files.cc
+  LINK
+    Tensorcask::checkpoint
+    Tensorcask::memory
+    Tensorcask::safetensors
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_gpu_gpu_figures)
+
 tensorcask_inner_library(tests_gpu_gpu_device
   SOURCES
     tests/gpu/gpu_device.cc
@@ -1897,6 +1912,14 @@ tensorcask_inner_library(tests_gpu_gpu_device
     absl::statusor
     tests_support_status_matchers
     tests_support_test_module)
+
+tensorcask_inner_library(tests_gpu_gpu_figures
+  LINK
+    Tensorcask::memory
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
+    absl::strings)
 
 tensorcask_test(tests_gpu_gpu_test
   SOURCES
@@ -7093,6 +7116,18 @@ tensorcask_script_test(tests_docs_workbench_test
     tests/docs
   TIMEOUT
     60)
+
+tensorcask_script_test(tests_gpu_gpu_benchmark_test
+  FILES
+    tests/gpu/gpu_benchmark_test.py
+    tests/support/case_report.py
+  PROGRAMS
+    tests_gpu_gpu_benchmark
+    tests/gpu/gpu_benchmark
+  PACKAGE
+    tests/gpu
+  TIMEOUT
+    300)
 
 tensorcask_script_test(tests_gpu_replay_trace_test
   FILES
