@@ -51,6 +51,8 @@ def _check_number(number: int, count: int, framework: str) -> None:
 
 
 def _check_dtype(entry: "_native.Entry", framework: str, known: "typing.Container[str]") -> None:
+    if entry.dtype == "string":
+        raise TypeError(f"{framework} has no strings; load them with framework='numpy'")
     if entry.dtype not in known:
         raise TypeError(f"{entry.name!r}: {framework} has no dtype {entry.dtype}; load it with framework='numpy'")
 
@@ -132,7 +134,7 @@ def _on_tensorcask(device: typing.Any) -> "Target | None":
 
 def _native_memory(entry: "_native.Entry", framework: str, number: int) -> "_native.Tensor":
     if entry.dtype == "string":
-        raise TypeError(f"{entry.name!r}: {framework} has no strings; load them with framework='numpy'")
+        raise TypeError(f"{framework} has no strings; load them with framework='numpy'")
     return _native.empty_on_gpu(entry.dtype, entry.shape, number)
 
 

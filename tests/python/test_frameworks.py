@@ -82,7 +82,7 @@ def test_text_is_not_for_frameworks():
 
 
 def test_other_names_and_devices():
-    with pytest.raises(ValueError, match="framework is 'tf'; wanted 'numpy', 'torch', 'jax' or 'tensorcask'"):
+    with pytest.raises(ValueError, match="framework is 'tf'; wanted 'numpy', 'torch', 'jax', 'cupy' or 'tensorcask'"):
         tc.load("model.npz", framework="tf")
     with pytest.raises(ValueError, match="arrays of NumPy are on the host"):
         tc.load("model.npz", device="cpu")

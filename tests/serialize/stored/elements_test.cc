@@ -209,10 +209,13 @@ TEST(Elements, GoToADevice) {
     ASSERT_EQ(ReadElementsInto(*file, sample.stored, options, &whole), absl::OkStatus());
     EXPECT_EQ(BytesOf(::tensorcask::testing::OnHost(whole)), BytesOf(sample.tensor));
     if (whole.rank() > 1) {
-      DimVector reversed(sample.stored.shape.dims().rbegin(), sample.stored.shape.dims().rend());
-      TensorView transposed = on_device(TensorShape::Create(reversed).value());
+      std::vector<int64_t> reversed;
       std::vector<int64_t> axes;
-      for (int axis = whole.rank() - 1; axis >= 0; --axis) axes.push_back(axis);
+      for (int axis = whole.rank() - 1; axis >= 0; --axis) {
+        reversed.push_back(whole.dim(axis));
+        axes.push_back(axis);
+      }
+      TensorView transposed = on_device(TensorShape::Create(reversed).value());
       transposed = transposed.Permute(axes).value();
       ASSERT_EQ(ReadElementsInto(*file, sample.stored, options, &transposed), absl::OkStatus());
       EXPECT_EQ(BytesOf(::tensorcask::testing::OnHost(transposed)), BytesOf(sample.tensor));
