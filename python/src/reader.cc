@@ -77,7 +77,7 @@ class Reader {
     Check(WithoutGil([&] { return LoadTensorsInto(*open->archive, tensors, options); }));
   }
 
-  nb::list Choose(nb::handle names) const;
+  nb::list Select(nb::handle names) const;
 
  private:
   std::shared_ptr<const OpenFile> file_;  // null once closed
@@ -114,9 +114,9 @@ std::vector<const ArchiveEntry*> Choose(const OpenFile& file, nb::handle names) 
   return chosen;
 }
 
-nb::list Reader::Choose(nb::handle names) const {
+nb::list Reader::Select(nb::handle names) const {
   nb::list chosen;
-  for (const ArchiveEntry* const entry : python::Choose(*file(), names)) chosen.append(ToText(entry->name));
+  for (const ArchiveEntry* const entry : Choose(*file(), names)) chosen.append(ToText(entry->name));
   return chosen;
 }
 
@@ -293,8 +293,10 @@ void DefineReaderClass(nb::module_& m) {
           nb::sig("def read_many_into(self, outs: collections.abc.Mapping[str, object], *, threads: int | None = None) "
                   "-> None"),
           "The same for several tensors, by name, on several threads.")
-      .def("_choose", &Reader::Choose, nb::arg("names").none(),
-           nb::sig("def _choose(self, names: object) -> list[str]"))
+      .def("select", &Reader::Select, nb::arg("names").none(),
+           nb::sig("def select(self, names: str | collections.abc.Iterable[str] | None) -> list[str]"),
+           "The names that a name, a shell pattern or several of them choose, in the order of the file; all for None. "
+           "KeyError for one that chooses none.")
       .def(
           "slice",
           [](const Reader& self, nb::handle name) {

@@ -51,7 +51,7 @@ def load(
     target = target_on_gpu(framework, device)
     if target is not None:
         with _native.open(path, format=format, base=base, lenient=lenient, verify=verify) as reader:
-            outs = {name: target.make(reader.entry(name)) for name in reader._choose(names)}
+            outs = {name: target.make(reader.entry(name)) for name in reader.select(names)}
             reader.read_many_into(outs, threads=threads)
         return {name: target.finish(out) for name, out in outs.items()}
     convert = to_framework(framework, device)
