@@ -1924,13 +1924,33 @@ tensorcask_inner_library(tests_gpu_gpu_figures
 tensorcask_test(tests_gpu_gpu_test
   SOURCES
     tests/gpu/backend_test.cc
+    tests/gpu/caching_test.cc
+    tests/gpu/dlpack_test.cc
+    tests/gpu/expandable_test.cc
+    tests/gpu/files_test.cc
+    tests/gpu/messages_test.cc
+    tests/gpu/out_of_memory_test.cc
+    tests/gpu/tensors_test.cc
+    tests/gpu/traces_test.cc
   LINK
     GTest::gmock_main
+    Tensorcask::checkpoint
+    Tensorcask::dlpack
+    Tensorcask::exchange
+    Tensorcask::io
     Tensorcask::memory
+    Tensorcask::payload
+    Tensorcask::safetensors
+    Tensorcask::strided
     Tensorcask::tensor
+    Tensorcask::wire
+    absl::cord
+    absl::span
     absl::status
     absl::statusor
+    absl::strings
     tests_gpu_gpu_device
+    tests_serialize_exchange_channel_testing
     tests_support_status_matchers
   MODULES
     tests_tensor_memory_libfake_cuda.so

@@ -170,7 +170,7 @@ void GpuTest::SetUp() {
       if (!std::ifstream(FakeLibrary()).good()) GTEST_SKIP() << "there is no " << FakeLibrary();
       auto* const set = Find<void(const char*, int)>(FakeLibrary(), "FakeCudaSet");
       ASSERT_NE(set, nullptr) << dlerror();
-      set("asynchronous", 1);
+      set("asynchronous", 1);  // while nothing of the library is in use
       set("total MiB", static_cast<int>(kBytesWithoutGpu / kMiB));
       live_before_ = LiveInFake();
       ASSERT_OK_AND_ASSIGN(RefPtr<CudaBackend> backend, CudaBackend::Create({0, FakeLibrary()}));
@@ -277,6 +277,23 @@ Tensor Counting(DType dtype, const TensorShape& shape) {
   for (int64_t i = 0; i < tensor.num_elements(); ++i) {
     const uint64_t number = static_cast<uint64_t>(i) & mask;
     std::memcpy(bytes + static_cast<size_t>(i) * size, &number, std::min(size, sizeof(number)));
+  }
+  return tensor;
+}
+
+bool AllAre(const std::vector<uint8_t>& bytes, uint8_t value) {
+  return !bytes.empty() && std::all_of(bytes.begin(), bytes.end(), [value](uint8_t byte) { return byte == value; });
+}
+
+Tensor Noise(size_t bytes, uint64_t seed) {
+  Tensor tensor = Tensor::Create(DType::kUint8, TensorShape({static_cast<int64_t>(bytes)})).value();
+  char* const to = static_cast<char*>(tensor.buffer()->mutable_data());
+  uint64_t state = seed * 0x9e3779b97f4a7c15;
+  for (size_t done = 0; done < bytes; done += sizeof(state)) {
+    state ^= state << 13;  // xorshift64
+    state ^= state >> 7;
+    state ^= state << 17;
+    std::memcpy(to + done, &state, std::min(sizeof(state), bytes - done));
   }
   return tensor;
 }

@@ -89,6 +89,26 @@ class GpuTest : public ::testing::TestWithParam<DeviceKind> {
 // 0, 1, 2, ... as elements of any dtype of fixed size: the low bytes of each are the number, bools are its lowest bit.
 Tensor Counting(DType dtype, const TensorShape& shape);
 inline Tensor Counting(const TensorShape& shape) { return Counting(DType::kInt32, shape); }
+// The elements of a tensor of the host.
+template <typename T>
+std::vector<T> Values(const Tensor& tensor) {
+  const auto flat = tensor.flat<T>();
+  return std::vector<T>(flat.begin(), flat.end());
+}
+// uint8 [bytes] that do not repeat.
+Tensor Noise(size_t bytes, uint64_t seed = 1);
+
+// Whether there are bytes and all of them have this value. (Matchers take long for a million of them.)
+bool AllAre(const std::vector<uint8_t>& bytes, uint8_t value);
+
+// Whether `check` holds in one of ten tries. For numbers of free bytes, which other programs on the GPU change as well.
+template <typename Check>
+bool HoldsInATry(Check check) {
+  for (int i = 0; i < 10; ++i) {
+    if (check()) return true;
+  }
+  return false;
+}
 
 #define CASK_ON_EACH_DEVICE(Suite)                                                                                \
   INSTANTIATE_TEST_SUITE_P(Simulated, Suite, ::testing::Values(::tensorcask::testing::DeviceKind::kSimulated));   \

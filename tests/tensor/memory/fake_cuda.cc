@@ -322,12 +322,12 @@ int cuStreamDestroy_v2(void* stream) {
 }
 int cuStreamSynchronize(void* stream) {
   if (const int result = Begin("cuStreamSynchronize")) return result;
-  if (IsAsynchronous()) Queues::All().Of(stream).Record()->Wait();
+  if (IsAsynchronous()) Queues::All().Of(stream).Wait();
   return 0;
 }
 int cuStreamQuery(void* stream) {
   if (const int result = Begin("cuStreamQuery")) return result;
-  return IsAsynchronous() && !Queues::All().Of(stream).Record()->HasCome() ? 600 : 0;
+  return IsAsynchronous() && !Queues::All().Of(stream).IsIdle() ? 600 : 0;
 }
 int cuStreamWaitEvent(void* stream, void* event, unsigned) {
   if (const int result = Begin("cuStreamWaitEvent")) return result;

@@ -51,13 +51,23 @@ class Queue {
   void Add(std::function<void()> work) {
     const std::lock_guard<std::mutex> lock(mutex_);
     work_.push_back(std::move(work));
+    ++unfinished_;
     added_.notify_one();
+  }
+  bool IsIdle() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return unfinished_ == 0;
   }
   // Comes when all work that was added so far has been executed.
   std::shared_ptr<Moment> Record() {
     auto moment = std::make_shared<Moment>();
     Add([moment] { moment->Come(); });
     return moment;
+  }
+  // Returns when the queue is idle.
+  void Wait() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    finished_.wait(lock, [this] { return unfinished_ == 0; });
   }
 
  private:
@@ -72,12 +82,17 @@ class Queue {
       }
       if (!work) return;
       work();
+      work = nullptr;
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (--unfinished_ == 0) finished_.notify_all();
     }
   }
 
   std::mutex mutex_;
   std::condition_variable added_;
+  std::condition_variable finished_;
   std::deque<std::function<void()>> work_;
+  int unfinished_ = 0;
   std::thread thread_;
 };
 
