@@ -7,7 +7,7 @@ import gpu_arrays
 import ml_dtypes  # noqa: F401  arrays of bfloat16 and float8 come with its dtypes
 import numpy as np
 import pytest
-from gpu_arrays import DEVICE, MIB, NUMPY_DTYPES, address, assert_is_busy, delay, look_into, random_bits, summary
+from gpu_arrays import DEVICE, MIB, NUMPY_DTYPES, address, assert_is_busy, delay, look_into, random_bits, run, summary
 
 import tensorcask as tc
 
@@ -109,6 +109,29 @@ class TestDLPackExport:
         side.synchronize()
         assert float(result.min()) == float(result.max()) == 3
         assert [other.numpy().min() for other in others] == [5, 6]
+
+    def test_a_stream_of_a_consumer_that_is_gone(self, cupy):
+        """In a process of its own: the driver may end it."""
+        load_ours(3, 1000)
+        out = run(
+            """
+            import cupy, gc, tensorcask as tc
+            load = lambda: tc.load("ours", framework="tensorcask", device="cuda:0")["w"]
+            for _ in range(3):
+                tensor = load()
+                side = cupy.cuda.Stream(non_blocking=True)
+                with side:
+                    theirs = cupy.from_dlpack(tensor)
+                    total = float(theirs.sum())
+                side.synchronize()
+                del side
+                gc.collect()
+                del theirs, tensor
+                gc.collect()
+                print(total, load().numpy().sum())
+            """
+        )
+        assert out == "3000.0 3000.0\n" * 3
 
     def test_a_consumer_that_drops_it_in_another_thread(self, torch):
         theirs = [torch.from_dlpack(load_ours(3, 1000))]

@@ -8,6 +8,9 @@ import functools
 import importlib
 import math
 import os
+import subprocess
+import sys
+import textwrap
 import threading
 import time
 
@@ -269,3 +272,23 @@ class PeakMemory:
     def __exit__(self, *exception):
         self._stop.set()
         self._thread.join()
+
+
+# ---- Other processes ------------------------------------------------------------------------------------------------
+
+
+def run(program, seconds=20):
+    """Runs a program of its own in the folder of the test. Returns its output."""
+    path = os.pathsep.join([os.path.dirname(os.path.realpath(__file__)), *filter(None, sys.path)])
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(program)],
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            env={**os.environ, "PYTHONPATH": path},
+        )
+    except subprocess.TimeoutExpired as expired:
+        raise AssertionError(f"the program hangs after it has printed {expired.stdout!r}") from None
+    assert done.returncode == 0, f"status {done.returncode} after {done.stdout!r}: {done.stderr}"
+    return done.stdout
