@@ -185,14 +185,18 @@ def save_and_load_measures(torch, what, tensors, files):
 
 def fastsafetensors_load(torch, path):
     try:
-        from fastsafetensors import fastsafe_open
-    except ImportError as error:
+        from fastsafetensors import __version__, fastsafe_open
+    except Exception as error:  # its extension may not load
         print(f"fastsafetensors is not measured: {error}", file=sys.stderr, flush=True)
         return None
 
+    major, minor = (int(number) for number in __version__.split(".")[:2])
+    outlives = (major, minor) >= (0, 5)  # tensors of earlier versions end with the file
+
     def load():
         with fastsafe_open(filenames=[path], nogds=True, device=DEVICE) as file:
-            return {name: file.get_tensor(name).clone().detach() for name in file.keys()}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}
+            return tensors if outlives else {name: tensor.clone() for name, tensor in tensors.items()}
 
     return load
 
