@@ -18,12 +18,15 @@
 #include "tensorcask/serialize/archive/convert.h"
 #include "tensorcask/serialize/archive/read_index.h"
 #include "tensorcask/serialize/payload/payload_options.h"
+#include "tensorcask/tensor/allocator.h"
+#include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/compat/axis_index.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/strided/compare.h"
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tests/support/simulated_device.h"
 #include "tensorcask/tests/support/status_matchers.h"
 #include "tensorcask/tests/support/temp_folder.h"
 
@@ -31,6 +34,8 @@ namespace tensorcask {
 namespace {
 
 using ::tensorcask::testing::IsOk;
+using ::tensorcask::testing::OnHost;
+using ::tensorcask::testing::SimulatedDevice;
 using ::tensorcask::testing::StatusIs;
 using ::tensorcask::testing::TempFolder;
 using ::testing::ElementsAre;
@@ -61,6 +66,12 @@ class SaveLoad : public ::testing::Test {
     absl::StatusOr<std::unique_ptr<ArchiveReader>> reader = OpenArchive(path, formats_.list());
     EXPECT_THAT(reader.status(), IsOk());
     return *std::move(reader);
+  }
+
+  static ArchiveWriterOptions Overwriting() {
+    ArchiveWriterOptions options;
+    options.overwrite = true;
+    return options;
   }
 
   const AllFormats formats_;
@@ -96,6 +107,65 @@ TEST_F(SaveLoad, EveryFormatReturnsTheTensors) {
             EXPECT_TRUE(Equal(TensorView((*loaded)[i]), tensors[i].elements)) << tensors[i].name;
           }
         }
+      }
+    }
+  }
+}
+
+TEST_F(SaveLoad, EveryFormatFillsMemoryOfTheCallerOnTheHostAndOnADevice) {
+  const SimulatedDevice device(0);
+  for (const char* const format : {"checkpoint", "records", "safetensors", "npz"}) {
+    SCOPED_TRACE(format);
+    const std::vector<TensorToSave> tensors = SomeTensors();
+    ASSERT_THAT(SaveTensors(Path(format), Format(format), tensors, {}).status(), IsOk());
+    const std::unique_ptr<ArchiveReader> reader = Open(Path(format));
+    for (const bool on_device : {false, true}) {
+      for (const bool transposed : {false, true}) {
+        std::vector<TensorToLoad> outs;
+        for (const TensorToSave& tensor : tensors) {
+          TensorView elements = tensor.elements;
+          if (transposed && elements.rank() == 2) elements = *elements.Transpose(0, 1);
+          const RefPtr<Allocator> allocator = on_device ? RefPtr<Allocator>(device.cache) : CpuAllocator::Default();
+          TensorView out = *Tensor::Create(elements.dtype(), elements.shape(), allocator);
+          if (transposed && out.rank() == 2) out = *out.Transpose(0, 1);
+          outs.push_back({tensor.name, out});
+        }
+        LoadOptions options;
+        options.num_threads = 3;
+        uint64_t last = 0;
+        options.progress = [&](uint64_t bytes) { return last = bytes, true; };
+        ASSERT_THAT(LoadTensorsInto(*reader, outs, options), IsOk());
+        EXPECT_EQ(last, 84000U + 24 + 8);
+        for (size_t i = 0; i < tensors.size(); ++i) {
+          EXPECT_TRUE(Equal(TensorView(OnHost(outs[i].out)), tensors[i].elements)) << tensors[i].name;
+        }
+        outs[1].out = outs[3].out;
+        EXPECT_THAT(LoadTensorsInto(*reader, outs, {}), StatusIs(Code::kInvalidArgument, HasSubstr("\"a\"")));
+      }
+    }
+  }
+}
+
+TEST_F(SaveLoad, EveryFormatTakesTensorsOfADevice) {
+  const SimulatedDevice device(0);
+  for (const char* const format : {"checkpoint", "records", "safetensors", "npz"}) {
+    SCOPED_TRACE(format);
+    std::vector<TensorToSave> tensors = SomeTensors();
+    ASSERT_THAT(SaveTensors(Path("host"), Format(format), tensors, Overwriting()).status(), IsOk());
+    for (TensorToSave& tensor : tensors) {
+      const bool is_transposed = !tensor.elements.IsContiguous();
+      if (is_transposed) tensor.elements = *tensor.elements.Transpose(0, 1);
+      tensor.elements = device.Upload(tensor.elements);
+      if (is_transposed) tensor.elements = *tensor.elements.Transpose(0, 1);
+    }
+    for (const uint64_t block_bytes : {uint64_t{1000}, uint64_t{8} << 20}) {
+      SaveOptions options;
+      options.block_bytes = block_bytes;
+      ASSERT_THAT(SaveTensors(Path("device"), Format(format), tensors, Overwriting(), options).status(), IsOk());
+      const std::unique_ptr<ArchiveReader> expected = Open(Path("host"));
+      const std::unique_ptr<ArchiveReader> reader = Open(Path("device"));
+      for (const TensorToSave& tensor : tensors) {
+        EXPECT_TRUE(Equal(TensorView(*reader->Read(tensor.name)), TensorView(*expected->Read(tensor.name))));
       }
     }
   }

@@ -150,6 +150,28 @@ TEST_F(DeviceTest, InTheBackgroundLaterWorkOfTheStreamChangesNothing) {
   EXPECT_TRUE(Equal(Open().Read("w").value(), host));
 }
 
+TEST_F(DeviceTest, InTheBackgroundElementsThatDoNotChangeStayOnTheDevice) {
+  const Tensor host = Counting(TensorShape({kLarge}));
+  for (const bool unchanging : {false, true}) {
+    SCOPED_TRACE(unchanging);
+    const SimulatedDevice gpu(0);
+    CheckpointWriterOptions options = Writing();
+    options.background = true;
+    options.overwrite = true;
+    CheckpointWriter writer = CheckpointWriter::Create("m", options).value();
+    {
+      AddOptions add;
+      add.unchanging = unchanging;
+      ASSERT_OK(writer.Add("w", gpu.Upload(host), add));
+    }
+    const uint64_t pinned = gpu.cache->pinned()->counters().used_bytes;
+    EXPECT_EQ(pinned == 0, unchanging) << pinned;
+    ASSERT_OK_AND_ASSIGN(BackgroundSave save, writer.FinishInBackground());
+    ASSERT_OK(save.Wait());
+    EXPECT_TRUE(Equal(Open().Read("w").value(), host));
+  }
+}
+
 TEST_F(DeviceTest, LoadsToADevice) {
   std::vector<std::pair<std::string, Tensor>> tensors = {{"small", Counting(TensorShape({2, 3}))},
                                                          {"large", Counting(TensorShape({kLarge + 5}))},
@@ -202,6 +224,33 @@ TEST_F(DeviceTest, ReadsIntoTensorsOfADevice) {
   EXPECT_TRUE(Equal(OnHost(whole), Tensor::FromValues<int32_t>({{0, 0, 1, 2}, {0, 3, 4, 5}, {4, 5, 0, 0}})));
   out = whole;
   EXPECT_THAT(reader.ReadInto("w", &out), StatusIs(Code::kInvalidArgument, HasSubstr("[3,4]")));
+}
+
+TEST_F(DeviceTest, ReadsEachFormIntoTensorsOfADevice) {
+  const Tensor counting = Counting(TensorShape({1000, 700}));
+  AddOptions encoded;
+  encoded.level = PayloadLevel::kDefault;
+  AddOptions preserve;
+  preserve.layout = StoredLayout::kPreserve;
+  CheckpointWriter writer = CheckpointWriter::Create("m", Writing()).value();
+  ASSERT_OK(writer.Add("plain", counting));
+  ASSERT_OK(writer.Add("encoded", counting, encoded));
+  ASSERT_OK(writer.Add("guarded", TensorView(counting).Transpose(0, 1).value(), preserve));
+  ASSERT_OK(writer.AddSlice("sliced", TensorShape({1000, 700}), *TensorSlice::Parse("0,400:-"),
+                            *TensorView(counting).Narrow(0, 0, 400)));
+  ASSERT_OK(writer.AddSlice("sliced", TensorShape({1000, 700}), *TensorSlice::Parse("400,600:-"),
+                            *TensorView(counting).Narrow(0, 400, 600)));
+  ASSERT_OK(writer.Finish());
+  const SimulatedDevice gpu(0);
+  const CheckpointReader reader = Open();
+  for (const char* const name : {"plain", "encoded", "guarded", "sliced"}) {
+    SCOPED_TRACE(name);
+    const Tensor expected = reader.Read(name).value();
+    const TensorView memory = gpu.Upload(Tensor::Zeros(DType::kInt32, expected.shape()).value());
+    TensorView out = memory;
+    ASSERT_OK(reader.ReadInto(name, &out));
+    EXPECT_TRUE(Equal(OnHost(memory), expected));
+  }
 }
 
 TEST_F(DeviceTest, AMissingDataFileIsNamed) {

@@ -387,6 +387,19 @@ TEST_F(DLPackDeviceTest, BoolsAreCheckedAndMended) {
   EXPECT_EQ(bad.deletes, 1);
 }
 
+TEST_F(DLPackDeviceTest, BoolsOfAnOutputAreNotRead) {
+  Foreign memory(device_.get(), {1, 0, 7});
+  memory.managed.dl_tensor.dtype = {dlpack::kDLBool, 8, 1};
+  import_.copy = DLPackCopy::kNever;
+  import_.is_output = true;
+  const int64_t copies = device_->calls(SimulatedBackend::Call::kCopy);
+  ASSERT_OK_AND_ASSIGN(TensorView out, FromDLPack(&memory.managed, import_));
+  EXPECT_EQ(device_->calls(SimulatedBackend::Call::kCopy), copies);
+  EXPECT_EQ(out.buffer()->device_data(), memory.data());
+  ASSERT_OK(CopyAcross(Tensor::FromValues<bool>({false, true, true}), &out));
+  EXPECT_TRUE(Equal(OnHost(out), Tensor::FromValues<bool>({false, true, true})));
+}
+
 TEST_F(DLPackDeviceTest, DataAndAllocatorAreOfOneDevice) {
   struct Case {
     dlpack::DLDevice device;

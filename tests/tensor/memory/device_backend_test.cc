@@ -54,6 +54,8 @@ void CheckContract(DeviceBackend& device) {
   EXPECT_TRUE(device.QueryEvent(event).value());
   EXPECT_OK(device.SynchronizeEvent(event));
   device.DestroyEvent(event);
+  EXPECT_TRUE(device.IsIdle(stream).value());
+  EXPECT_THAT(device.IsIdle(77), StatusIs(Code::kInvalidArgument));
 
   EXPECT_THAT(device.QueryEvent(event), StatusIs(Code::kInvalidArgument, HasSubstr("event")));
   EXPECT_THAT(device.RecordEvent(77), StatusIs(Code::kInvalidArgument, HasSubstr("stream 77 does not exist")));
