@@ -2190,6 +2190,7 @@ tensorcask_test(tests_serialize_archive_save_load_test
     absl::status
     absl::statusor
     absl::strings
+    tests_support_simulated_device
     tests_support_status_matchers
     tests_support_temp_folder
   PACKAGE

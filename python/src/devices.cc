@@ -114,7 +114,11 @@ int64_t StreamNumber(const RefPtr<Allocator>& allocator) {
 }
 
 std::optional<int64_t> ConsumerStream(const TensorView& view, nb::handle stream) {
-  const int64_t number = stream.is_none() ? 1 : nb::cast<int64_t>(stream);
+  int64_t number = 1;
+  if (!stream.is_none() && !nb::try_cast(stream, number)) {
+    PyErr_Format(PyExc_TypeError, "__dlpack__: stream is %R; wanted an integer or None", stream.ptr());
+    throw nb::python_error();
+  }
   if (number == -1) return std::nullopt;
   if (number < 1) {
     Raise(absl::InvalidArgumentError(absl::StrCat("__dlpack__: stream ", number, "; wanted -1, 1, 2 or a handle")));

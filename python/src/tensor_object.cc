@@ -60,7 +60,10 @@ auto Pinned(const TensorView& view, Fn&& fn) {
 // The same for elements on the host; throws for those on a GPU.
 template <typename Fn>
 auto Reading(const TensorView& view, Fn&& fn) {
-  if (view.buffer()) Check(view.buffer()->CheckReadable());
+  if (view.device() != Device()) {
+    Raise(absl::FailedPreconditionError(
+        absl::StrCat("the tensor is on ", DeviceName(view), "; this needs elements on the host: numpy() copies them")));
+  }
   return Pinned(view, fn);
 }
 
@@ -118,13 +121,15 @@ nb::object ExportDLPack(const TensorView& view, nb::handle stream, nb::handle ma
     options.copy = DLPackCopy::kAlways;
   }
   const bool is_versioned = !max_version.is_none() && nb::cast<int>(max_version[0]) >= 1;
+  // A pin would make memory of a GPU shared, and so read-only.
+  const auto run = [&](auto&& fn) { return view.device() == Device() ? Pinned(view, fn) : WithoutGil(fn); };
   if (is_versioned) {
-    DLPackPtr managed = Take(Pinned(view, [&] { return ToDLPack(view, options); }));
+    DLPackPtr managed = Take(run([&] { return ToDLPack(view, options); }));
     nb::object capsule = MakeCapsule(managed.get(), kVersioned, &DestroyVersioned);
     static_cast<void>(managed.release());
     return capsule;
   }
-  LegacyDLPackPtr managed = Take(Pinned(view, [&] { return ToLegacyDLPack(view, options); }));
+  LegacyDLPackPtr managed = Take(run([&] { return ToLegacyDLPack(view, options); }));
   nb::object capsule = MakeCapsule(managed.get(), kLegacy, &DestroyLegacy);
   static_cast<void>(managed.release());
   return capsule;

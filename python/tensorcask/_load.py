@@ -118,6 +118,9 @@ def _to_jax(tensor: "_native.Tensor", device: object) -> typing.Any:
     if tensor.dtype == "string":
         raise TypeError("JAX has no strings; load them with framework='numpy'")
     array = jax.numpy.from_dlpack(tensor)
+    if isinstance(device, str):
+        platform, _, number = device.partition(":")
+        device = jax.local_devices(backend=platform)[int(number or 0)]
     return array if device is None else jax.device_put(array, device)
 
 
