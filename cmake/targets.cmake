@@ -1960,6 +1960,12 @@ tensorcask_test(tests_gpu_gpu_test
   TIMEOUT
     300)
 
+tensorcask_module(tests_gpu_libtorch_allocator.so
+  SOURCES
+    tests/gpu/torch_allocator.cc
+  FLAGS
+    -fPIC)
+
 tensorcask_program(tests_gpu_replay_trace
   SOURCES
     tests/gpu/replay_trace.cc
@@ -1969,6 +1975,20 @@ tensorcask_program(tests_gpu_replay_trace
     absl::status
     absl::statusor
     absl::strings)
+
+tensorcask_test(tests_gpu_torch_allocator_test
+  SOURCES
+    tests/gpu/torch_allocator_test.cc
+  LINK
+    GTest::gmock_main
+    tests_support_test_module
+  MODULES
+    tests_gpu_libtorch_allocator.so
+    tests/gpu/libtorch_allocator.so
+  PACKAGE
+    tests/gpu
+  TIMEOUT
+    60)
 
 tensorcask_program(tests_peers_bulk
   SOURCES

@@ -7,8 +7,8 @@
 #   tar xf bundle.tar.gz -C FOLDER && bash FOLDER/run.sh --out RESULTS      # tests/gpu/run.py says more
 #
 # The programs lie at their paths below bazel-bin, with the files that they read; lib/ has the shared libraries of
-# Debian that they load, but for those of glibc and GCC; wheel/ has the wheel. The file BUNDLE names the commit, MISSING
-# what could not be had.
+# Debian that they load, but for those of glibc and GCC; wheel/ has the wheel, with the command line tool. The file
+# BUNDLE names the commit, MISSING what could not be had.
 set -euo pipefail
 work="$(realpath -m "$1")"
 shift
@@ -20,6 +20,7 @@ programs=(
   tests/gpu:gpu_test
   tests/gpu:gpu_benchmark
   tests/gpu:replay_trace
+  tests/gpu:libtorch_allocator.so
   tests/tensor/memory:cuda_backend_test
   tests/tensor/memory:allocation_failure_test
   tests/tensor/memory:caching_allocator_model_test
@@ -47,9 +48,9 @@ programs=(
   tests/serialize/safetensors:reader_test
   tests/serialize/stored:elements_test
   tests/serialize/wire:device_codec_test
-  tools:tensorcask
 )
-scripts=(run.sh run.py gpu_parts.py part_results.py replay_trace.py frameworks_test.py frameworks_benchmark.py)
+scripts=(run.sh run.py gpu_parts.py part_results.py replay_trace.py frameworks_run.py
+  frameworks_test.py frameworks_benchmark.py)
 
 missing=()
 miss() { missing+=("$1") && echo "gpu_bundle.sh: MISSING: $1" >&2; }
@@ -90,7 +91,7 @@ add_libraries() {
     strip --strip-unneeded "$file"
     while read -r name library; do
       case "$name" in
-        ld-linux* | libc.so.* | libm.so.* | libdl.so.* | libpthread.so.* | librt.so.* | libresolv.so.* | libutil.so.*) ;;
+        ld-linux* | libc.so.* | libm.so.* | libdl.so.* | libpthread.so.* | librt.so.* | libresolv.so.*) ;;
         libstdc++.so.* | libgcc_s.so.*) ;;
         *) [[ -e "$1/lib/$name" ]] || install -m 755 "$library" "$1/lib/$name" ;;
       esac

@@ -71,9 +71,11 @@ class AsyncAllocator {
     void* pool = nullptr;
     uint64_t keep_all = UINT64_MAX;
     constexpr int kReleaseThreshold = 4;
-    const int failed = retain(&context, 0) + set_current(context) + default_pool(&pool, 0) +
-                       set_attribute(pool, kReleaseThreshold, &keep_all);
-    if (failed != 0) return absl::InternalError("the driver's pool of memory cannot be set up");
+    int failed = retain(&context, 0);
+    failed = failed != 0 ? failed : set_current(context);
+    failed = failed != 0 ? failed : default_pool(&pool, 0);
+    failed = failed != 0 ? failed : set_attribute(pool, kReleaseThreshold, &keep_all);
+    if (failed != 0) return absl::InternalError(absl::StrCat("the driver's pool of memory cannot be set up: ", failed));
     return made;
   }
 

@@ -38,7 +38,7 @@ OTHER_TESTS = [f"tests/tensor/memory/{name}_test" for name in MEMORY_TESTS] + [
 ]
 GPU_TEST = "tests/gpu/gpu_test"
 CUDA_BACKEND_TEST = "tests/tensor/memory/cuda_backend_test"
-# These need the whole GPU, or its whole memory.
+# Tests that need the whole memory of the GPU, and those that are slow or large.
 ALONE = "*OutOfMemory*"
 LARGE = "*LargeTest*"
 FINDING = 99
@@ -47,7 +47,7 @@ FINDING = 99
 @dataclasses.dataclass
 class Part:
     name: str
-    command: tuple
+    command: tuple  # "{seconds}" in an argument becomes the time that the part has
     kind: str = "lines"  # "gtest" and "pytest" write a report; "figures" prints at least one line of JSON
     limit: float = 60  # seconds
     group: int = 0  # parts of one group run beside each other, groups one after the other
@@ -72,14 +72,15 @@ def why_no_gpu():
         "if count.value == 0: sys.exit('the driver finds no device')\n"
     )
     try:
-        found = subprocess.run([sys.executable, "-c", question], capture_output=True, text=True, timeout=60, check=False)
+        command = [sys.executable, "-c", question]
+        found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     except subprocess.TimeoutExpired:
         return "the driver does not answer"
     return "" if found.returncode == 0 else "no GPU: " + (found.stderr.strip().splitlines() or ["?"])[-1]
 
 
-def _first_line(*command):
-    """What a program prints first; empty without the program."""
+def _last_line(*command):
+    """The last line that a program prints; empty without the program."""
     try:
         found = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -137,10 +138,10 @@ def describe_machine():
     if hasattr(os, "sysconf"):
         pages = f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB"
     return {
-        "card": _first_line("nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader") or "none",
+        "card": _last_line("nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader") or "none",
         "CUDA of the driver": driver_cuda,
-        "nvcc": _first_line(nvcc, "--version") if nvcc else "none",
-        "compute-sanitizer": _first_line(sanitizer, "--version") if sanitizer else "none",
+        "nvcc": _last_line(nvcc, "--version") if nvcc else "none",
+        "compute-sanitizer": _last_line(sanitizer, "--version") if sanitizer else "none",
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         "processor": f"{_processor()}, {pages} of memory",
         "system": f"{' '.join(platform.libc_ver())}, Linux {platform.release()}, Python {platform.python_version()}",
@@ -208,30 +209,37 @@ def all_parts(work, simulated=False):
 
     replay = os.path.join(PROGRAMS, "tests/gpu/replay_trace")
     traces = os.path.join(ROOT, "tests/tensor/memory/traces")
+    helper = os.path.join(PROGRAMS, "tests/gpu/libtorch_allocator.so")
+    times = ("--times", *(("--helper", helper) if os.path.exists(helper) else ()))
     replay_arguments = ("--program", replay, "--traces", traces, "--libraries", native["LD_LIBRARY_PATH"])
     no_replay = absent(replay)
     not_large = f"--gtest_filter=-{LARGE}:{ALONE}"
     no_sanitizer = "" if sanitizer else "no compute-sanitizer here"
     nothing_to_check = no_sanitizer or ("there is no GPU" if simulated else "")
+    install = ("pip", "install", "--no-index", "--no-deps", "--disable-pip-version-check", "--target", site)
+    if importlib.util.find_spec("pip") is None:
+        install = ("zipfile", "-e", *wheels, site)
+        wheels = []
     return [
-        Part("wheel", (sys.executable, "-m", "pip", "install", "--no-index", "--no-deps", "--no-compile", "--quiet",
-                       "--disable-pip-version-check", "--root-user-action=ignore", "--target", site, *wheels),
-             limit=60, group=0, skip=no_wheel, always=True),  # fmt: skip
+        Part("wheel", (sys.executable, "-m", *install, *wheels), limit=60, group=0, skip=no_wheel, always=True),
+        # Tests that look at the free memory of the GPU run without others that use it.
         program(GPU_TEST, arguments=(f"--gtest_filter=-{ALONE}",), limit=100, group=1),
-        program(CUDA_BACKEND_TEST, limit=40, group=1),
-        script("traces", "replay_trace.py", "lines", replay_arguments, limit=75, group=1, skip=no_replay),
-        script("frameworks", "frameworks_test.py", "pytest", limit=150, group=1),
         *[program(path, row="other C++ tests", limit=60, group=1) for path in OTHER_TESTS],
-        program(GPU_TEST, "gpu_test, memory exhausted", arguments=(f"--gtest_filter={ALONE}",), limit=45, group=2),
-        program("tests/gpu/gpu_benchmark", kind="figures", arguments=small, limit=100, group=3),
-        script("allocator times", "replay_trace.py", "figures", (*replay_arguments, "--times"), limit=40, group=4,
+        program(CUDA_BACKEND_TEST, limit=40, group=2),
+        script("traces", "replay_trace.py", "lines", replay_arguments, limit=75, group=2, skip=no_replay),
+        script("frameworks", "frameworks_run.py", "lines", ("-k", "not Alone"), limit=150, group=2),
+        program(GPU_TEST, "gpu_test, memory exhausted", arguments=(f"--gtest_filter={ALONE}",), limit=45, group=3),
+        script("frameworks alone", "frameworks_run.py", "lines", ("-k", "Alone"), limit=60, group=4),
+        program("tests/gpu/gpu_benchmark", kind="figures", arguments=small, limit=100, group=5),
+        script("allocator times", "replay_trace.py", "figures", (*replay_arguments, *times), limit=60, group=6,
                skip=no_replay),  # fmt: skip
-        script("frameworks_benchmark", "frameworks_benchmark.py", "figures", limit=130, group=5),
-        program(GPU_TEST, "memcheck gpu_test", before=memcheck, arguments=(not_large,), limit=120, group=6,
+        script("frameworks_benchmark", "frameworks_benchmark.py", "figures", ("--limit", "{seconds}"), limit=130,
+               group=7),  # fmt: skip
+        program(GPU_TEST, "memcheck gpu_test", before=memcheck, arguments=(not_large,), limit=120, group=8,
                 finding_status=FINDING, skip=nothing_to_check),  # fmt: skip
         program(CUDA_BACKEND_TEST, "memcheck cuda_backend_test", before=memcheck, arguments=(not_large,), limit=120,
-                group=6, finding_status=FINDING, skip=nothing_to_check),  # fmt: skip
+                group=8, finding_status=FINDING, skip=nothing_to_check),  # fmt: skip
         script("memcheck frameworks", "frameworks_test.py", "pytest", before=memcheck,
-               pytest_arguments=("-k", "dlpack or DLPack"), limit=120, group=6, finding_status=FINDING,
+               pytest_arguments=("-k", "DLPack and not Alone"), limit=120, group=8, finding_status=FINDING,
                skip=nothing_to_check),  # fmt: skip
     ]

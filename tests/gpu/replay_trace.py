@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """PyTorch's caching allocator beside ours on recorded allocations: the segments and blocks after each step.
 
-    replay_trace.py --program PATH --traces FOLDER [--libraries FOLDERS] [--seconds N] [--times] [--simulated]
+    replay_trace.py --program PATH --traces FOLDER [--libraries FOLDERS] [--seconds N] [--times [--helper PATH]]
+                   [--simulated]
 
 PATH is the program replay_trace, which describes the lines that are compared. For each set of options a process of its
 own replays the traces through PyTorch's allocator on the GPU. Each trace is compared twice: with ours on the GPU, and
@@ -9,14 +10,17 @@ with ours at the very addresses of PyTorch's segments, because of two free block
 lower address, and the driver chooses addresses.
 
 Prints a line of JSON for each comparison; after a difference, its message names the step, the event, and the segments
-that differ. PyTorch's snapshots are slow: where all of them would take longer than the seconds (default: 40, for one set
-of options), only each K-th step is compared whole, and the counters of bytes at every step; the line says so.
+that differ. PyTorch's snapshots are slow: where all of them would take longer than the seconds (default: 40, for one
+set of options), only each tenth step is compared whole, and the counters of bytes at every step; the line says so.
 
-With --times: the time of an allocation and of a free, with a full cache, of both. PyTorch's is called from Python; the
-part of Python's loop is measured with functions that do nothing, and named. --simulated: ours on the simulated device.
+With --times: the time of an allocation and of a free, with a full cache, of both. PyTorch's is called from Python,
+where the part of Python's loop is measured with functions that do nothing, and, with --helper libtorch_allocator.so,
+from C++.
+--simulated: ours on the simulated device.
 """
 
 import argparse
+import ctypes
 import gc
 import itertools
 import json
@@ -81,7 +85,8 @@ class Peer:
         allocated, reserved = self.counters()
         with_addresses = ";".join(f"{segment['address']}:{text}" for segment, text in texts)
         texts.sort(key=lambda pair: self.rank(pair[0]))
-        return f"{allocated} {reserved} " + ";".join(text for _, text in texts), f"{allocated} {reserved} {with_addresses}"
+        counters = f"{allocated} {reserved} "
+        return counters + ";".join(text for _, text in texts), counters + with_addresses
 
     def rank(self, segment):
         if segment.get("is_expandable"):
@@ -136,7 +141,8 @@ def first_difference(events, ours, theirs, counters):
         if theirs[step] is None:
             own = tuple(map(int, ours[step].split(" ", 2)[:2]))
             if own != counters[step]:
-                return step, f"step {step}, {describe(event)}: bytes in use and reserved {own}, PyTorch's {counters[step]}"
+                bytes_ = f"bytes in use and reserved {own}, PyTorch's {counters[step]}"
+                return step, f"step {step}, {describe(event)}: {bytes_}"
         elif ours[step] != theirs[step]:
             return step, f"step {step}, {describe(event)}: " + difference(ours[step], theirs[step])
     return None
@@ -159,7 +165,8 @@ def difference(ours, theirs):
                  if own_segments[i : i + 1] != other_segments[i : i + 1]]  # fmt: skip
     for i in differing[:2]:
         pair = [segments[i] if i < len(segments) else "none" for segments in (own_segments, other_segments)]
-        parts += [f"segment {i} of {name}: {text}" for name, text in zip(("ours", "PyTorch's"), around_difference(*pair))]
+        for name, text in zip(("ours", "PyTorch's"), around_difference(*pair)):
+            parts.append(f"segment {i} of {name}: {text}")
     return "; ".join(parts)
 
 
@@ -230,7 +237,8 @@ def work(arguments, options):
                 file.flush()
                 ours = run_program(arguments, "--options", options, "--addresses", file.name, path)
             compare(f"{trace}, {name}, at PyTorch's addresses", events, ours, placed, counters)
-        print(f"{trace}, {name}: {len(events)} steps of PyTorch in {seconds:.1f} s, {len(segments)} segments", flush=True)
+        print(f"{trace}, {name}: {len(events)} steps of PyTorch in {seconds:.1f} s, {len(segments)} segments",
+              flush=True)  # fmt: skip
 
 
 def settings(options):
@@ -305,10 +313,52 @@ def print_times(arguments):
         steps = 2 * sum(event > 0 for event in events)  # what the trace leaves is freed, too
         theirs = nanoseconds(python_loop(peer.alloc, peer.delete, events), steps)
         python = nanoseconds(python_loop(take_the_larger, abs, events), steps)
-        say(name=f"{trace}: a step, ours", value=ours[trace], unit="ns", ratio=ours[trace] / max(theirs - python, 1))
+        say(name=f"{trace}: a step, ours", value=ours[trace], unit="ns")
         say(name=f"{trace}: a step, PyTorch from Python", value=theirs, unit="ns")
         say(name=f"{trace}: of that Python's loop", value=python, unit="ns")
+    if arguments.helper:
+        print_times_of_helper(ours)
     return 0
+
+
+def print_times_of_helper(ours):
+    """PyTorch's times from C++, in a process of its own: the helper knows PyTorch's layouts, which may have changed."""
+    command = [sys.executable, "-B", os.path.realpath(__file__), *sys.argv[1:], "--in-process"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    times = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    for entry in times:
+        what, theirs = entry["what"], entry["ns"]
+        if what in ours:
+            say(name=f"{what}: a step, PyTorch in C++ (ratio: ours over it)", value=theirs, unit="ns",
+                ratio=ours[what] / theirs)  # fmt: skip
+        else:
+            say(name=f"{what}, PyTorch in C++", value=theirs, unit="ns")
+    if done.returncode != 0 or not times:
+        message = f"exit status {done.returncode}: " + " ".join((done.stdout + done.stderr).split())[-300:]
+        say(case="times of PyTorch in C++", outcome="skipped", message=message)
+
+
+def time_with_helper(arguments):
+    peer = Peer()
+    torch = peer.torch
+    folder = os.path.join(os.path.dirname(torch.__file__), "lib")
+    get_allocator = ctypes.CDLL(os.path.join(folder, "libc10.so"))["_ZN3c1012GetAllocatorERKNS_10DeviceTypeE"]
+    helper = ctypes.CDLL(arguments.helper)
+    helper.StepSeconds.restype = ctypes.c_double
+    helper.StepSeconds.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.POINTER(ctypes.c_int64), ctypes.c_size_t,
+                                   ctypes.c_int)  # fmt: skip
+    torch.empty(1, device="cuda")  # PyTorch has begun to use the device
+    cuda = 1  # c10::DeviceType
+
+    def step(events):
+        numbers = (ctypes.c_int64 * len(events))(*events)
+        return 1e9 * helper.StepSeconds(ctypes.cast(get_allocator, ctypes.c_void_p), cuda, numbers, len(events), ROUNDS)
+
+    for trace, path in traces_of(arguments.traces):
+        say(what=trace, ns=step(read_trace(path)))
+    for text, size in (("512 B", 512), ("1 MiB", 1 << 20), ("20 MiB", 20 << 20)):
+        pairs = [number for i in range(1, 5001) for number in (size, -i)]
+        say(what=f"allocate and free {text}", ns=2 * step(pairs))
 
 
 take_the_larger = max
@@ -322,10 +372,15 @@ def main():
     parser.add_argument("--seconds", type=float, default=40)
     parser.add_argument("--times", action="store_true")
     parser.add_argument("--simulated", action="store_true")
+    parser.add_argument("--helper", default="")
     parser.add_argument("--options", help=argparse.SUPPRESS)  # in a process for these options
+    parser.add_argument("--in-process", action="store_true", help=argparse.SUPPRESS)  # for the helper
     arguments = parser.parse_args()
     if arguments.options is not None:
         work(arguments, arguments.options)
+        return 0
+    if arguments.in_process:
+        time_with_helper(arguments)
         return 0
     return print_times(arguments) if arguments.times else work_in_processes(arguments)
 

@@ -231,6 +231,12 @@ class Replay(unittest.TestCase):
         self.assertIn("transformer: a step, ours", names)
         self.assertTrue(all(line["value"] > 0 for line in lines))
 
+    def test_a_helper_that_cannot_be_loaded_takes_no_figure_away(self):
+        status, cases, lines = self.run_script("--simulated", "--times", "--helper", "/nonexistent/helper.so")
+        self.assertEqual(status, 0)
+        self.assertEqual(cases["times of PyTorch in C++"][0], "skipped")
+        self.assertEqual(len(lines), 10)
+
     def test_without_a_gpu_ours_is_skipped(self):
         status, cases, _ = self.run_script("--seconds", "0.01", TENSORCASK_CUDA_LIBRARY="libno_such_driver.so.1")
         self.assertEqual(status, 0)

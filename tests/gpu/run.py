@@ -57,7 +57,8 @@ class Runner:
         seconds = min(part.limit, self.deadline - time.monotonic())
         if seconds < LEAST_SECONDS or self.stopped:
             return dict(result, skipped=1, remark="SKIPPED: no time was left")
-        command, report_path = list(part.command), None
+        command = [argument.replace("{seconds}", str(int(seconds - GRACE_SECONDS))) for argument in part.command]
+        report_path = None
         if part.kind == "gtest":
             report_path = base + ".json"
             command.append(f"--gtest_output=json:{report_path}")
@@ -171,7 +172,8 @@ def rows_of(results):
     """A row of the table for each `row` of the results, with sums."""
     rows = {}
     for result in results:
-        row = rows.setdefault(result["row"], dict(name=result["row"], passed=0, failed=0, skipped=0, seconds=0, remark=""))
+        empty = dict(name=result["row"], passed=0, failed=0, skipped=0, seconds=0, remark="")
+        row = rows.setdefault(result["row"], empty)
         for key in ("passed", "failed", "skipped"):
             row[key] += result[key]
         row["seconds"] = round(max(row["seconds"], result["seconds"]), 1)
@@ -195,7 +197,8 @@ def text_of(results, machine, bundle, seconds):
     cells = [tuple(str(row[key])[:100] for key in keys) for row in rows]
     lines += part_results.table([titles, *cells])
     total = {key: sum(row[key] for row in rows) for key in part_results.OUTCOMES}
-    lines += ["", f"in {seconds:.0f} s", f"GPU: {total['passed']} passed, {total['failed']} failed, {total['skipped']} skipped"]
+    counts = ", ".join(f"{number} {what}" for what, number in total.items())
+    lines += ["", f"in {seconds:.0f} s", f"GPU: {counts}"]
     room = OUTPUT_LIMIT - sum(len(line) + 1 for line in lines)
     return "\n".join(part_results.fit_tails(results, room) + lines)
 

@@ -4,6 +4,9 @@ set -euo pipefail
 here="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
 script="$here/tests/gpu/run.py" # in the bundle
 [[ -e "$script" ]] || script="$here/run.py"
-python="$(command -v python3.12 || command -v python3)" || { echo "run.sh: no python3 here" >&2 && exit 1; }
-"$python" -c '' 2>/dev/null || python=python3
-exec "$python" -B "$script" "$@"
+# The Python that has PyTorch, else any.
+has_torch='import importlib.util, sys; sys.exit(importlib.util.find_spec("torch") is None)'
+for python in python3 python3.12 python ""; do
+  "${python:-false}" -c "$has_torch" 2>/dev/null && break
+done
+exec "${python:-python3}" -B "$script" "$@"

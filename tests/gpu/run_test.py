@@ -156,7 +156,7 @@ class Run(unittest.TestCase):
 
     def test_nothing_begins_after_the_limit(self):
         parts = [
-            self.part("slow", "import time; time.sleep(600)"),
+            self.part("slow", "import sys, time; print(sys.argv[1], flush=True); time.sleep(600)", "{seconds}"),
             self.part("next", "pass", group=1),
         ]
         begun = time.monotonic()
@@ -164,6 +164,7 @@ class Run(unittest.TestCase):
         self.assertLess(time.monotonic() - begun, 60)
         self.assertEqual(status, 1)
         self.assertEqual([part["failed"] for part in result["parts"]], [1, 0])
+        self.assertIn(result["parts"][0]["tail"], (["2"], ["3"]))  # what was left of 6, without the time to end
         self.assertEqual(result["parts"][1]["remark"], "SKIPPED: no time was left")
 
     def test_parts_of_a_row_are_added_and_chosen_by_name(self):
