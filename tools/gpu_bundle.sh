@@ -107,8 +107,6 @@ needed_glibc() {
 main() {
   [[ "$(uname -m)" == x86_64 ]] || { echo "gpu_bundle.sh: this machine is $(uname -m), not x86_64" >&2 && exit 1; }
   local staging="$work/bundle" targets=() program script python
-  rm -rf "$staging"
-  mkdir -p "$staging/tests/gpu" "$staging/wheel"
   for program in "${programs[@]}"; do
     if grep -q "name = \"${program#*:}\"" "${program%%:*}/BUILD.bazel" 2>/dev/null; then
       targets+=("//$program")
@@ -117,6 +115,8 @@ main() {
     fi
   done
   bazel build "$@" --compilation_mode=opt -- "${targets[@]}" >&2
+  rm -rf "$staging"
+  mkdir -p "$staging/tests/gpu" "$staging/wheel"
   for program in "${targets[@]}"; do stage "${program#//}" "$staging"; done
 
   mkdir -p "$staging/tests/python"
