@@ -140,12 +140,13 @@ TEST_P(BackendTest, PinnedMemoryIsOrdinaryMemoryOfTheHost) {
 
 TEST_P(BackendTest, AnEventIsCompleteAfterTheWorkBeforeIt) {
   const StreamId stream = NewStream();
+  const StreamId other = NewStream();
   char* const block = New(kMiB);
   Hold(stream);
   ASSERT_OK(backend().Fill(block, 1, kMiB, stream));
   ASSERT_OK_AND_ASSIGN(const EventId event, backend().RecordEvent(stream));
   EXPECT_FALSE(backend().QueryEvent(event).value());
-  ASSERT_OK_AND_ASSIGN(const EventId elsewhere, backend().RecordEvent(NewStream()));
+  ASSERT_OK_AND_ASSIGN(const EventId elsewhere, backend().RecordEvent(other));
   EXPECT_OK(backend().SynchronizeEvent(elsewhere)) << "streams are independent";
   EXPECT_FALSE(backend().QueryEvent(event).value());
   EXPECT_FALSE(backend().IsIdle(stream).value());
@@ -346,7 +347,6 @@ TEST_P(BackendTest, AdoptedStreams) {
   ASSERT_OK(backend().Synchronize(original));
   // The per-thread default stream and the legacy one have numbers as handles.
   for (const uintptr_t special : {uintptr_t{1}, uintptr_t{2}}) {
-    if (!on_gpu()) break;
     const StreamId id = cuda()->AdoptStream(reinterpret_cast<void*>(special));
     ASSERT_OK(backend().Fill(block, static_cast<uint8_t>(special), kMiB, id));
     EXPECT_THAT(Bytes(block, 10, id), Each(static_cast<uint8_t>(special)));
@@ -431,7 +431,8 @@ TEST_P(BackendTest, AddressesTakeNoMemoryAndMappingsDo) {
     EXPECT_OK(backend().Unmap(start, bytes));
     const uint64_t unmapped = FreeBytes();
     EXPECT_OK(backend().FreeAddresses(start, 16 * bytes));
-    return reserved + bytes > before && mapped + bytes <= reserved && unmapped >= mapped + bytes;
+    // A driver needs some memory for its tables, too.
+    return reserved + bytes / 2 > before && mapped + bytes / 2 <= reserved && unmapped >= mapped + bytes / 2;
   }));
 }
 

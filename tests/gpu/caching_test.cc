@@ -134,7 +134,7 @@ TEST_P(CachingTest, EmptyCacheReturnsMemoryToTheDevice) {
     EXPECT_OK(cache()->EmptyCache());
     EXPECT_EQ(cache()->statistics().reserved_bytes.all.current, 0);
     EXPECT_TRUE(cache()->Snapshot().segments.empty());
-    return cached + 322 * kMiB <= before && FreeBytes() >= cached + 322 * kMiB;
+    return cached + 300 * kMiB <= before && FreeBytes() >= cached + 300 * kMiB;  // a driver may keep small blocks
   }));
 }
 

@@ -152,7 +152,7 @@ TEST_P(OutOfMemoryLargeTest, CachedMemoryIsReleasedBeforeARequestFails) {
   cache()->Deallocate(held, 1000);
 }
 
-// The driver needs some memory itself: it may refuse streams and events then.
+// The driver needs some memory itself: it may refuse streams, events and copies then.
 TEST_P(OutOfMemoryLargeTest, WithoutAnyMemoryCallsFailOrWorkButDoNotBreak) {
   const Tensor host = Noise(5 * kMiB);
   const TensorView there = Upload(host);
@@ -168,11 +168,17 @@ TEST_P(OutOfMemoryLargeTest, WithoutAnyMemoryCallsFailOrWorkButDoNotBreak) {
     if (event.ok()) backend().DestroyEvent(*event);
     EXPECT_OK(backend().DestroyStream(*stream));
   }
+  const absl::StatusOr<TensorView> back = To(there, CpuAllocator::Default());
+  if (back.ok()) {
+    EXPECT_TRUE(Equal(*back, host));
+  } else {
+    EXPECT_THAT(back, StatusIs(Code::kResourceExhausted));
+  }
+  FreeAll();
   EXPECT_TRUE(Equal(OnHost(there), host));
   TensorView target = there;
   ASSERT_OK(CopyAcross(Noise(5 * kMiB, 2), &target));
   EXPECT_TRUE(Equal(OnHost(there), Noise(5 * kMiB, 2)));
-  FreeAll();
   ExpectUsable(100 * kMiB);
 }
 

@@ -213,23 +213,27 @@ TEST_P(TensorsTest, CopyAcrossIsWorkOfTheStream) {
 TEST_P(TensorsTest, TensorsOfTheHostMayBeDestroyedBeforeTheCopyIsDone) {
   const StreamId stream = NewStream();
   const RefPtr<PinnedAllocator>& pinned = cache()->pinned();
+  const auto make = [&] { return Tensor::Create(DType::kUint8, TensorShape({5000}), pinned).value(); };
   TensorView there = Tensor::Create(DType::kUint8, TensorShape({5000}), cache()).value();
   const void* source = nullptr;
   const void* target_address = nullptr;
-  Hold(stream);
   {
-    Tensor from = Tensor::Create(DType::kUint8, TensorShape({5000}), pinned).value();
-    Tensor to = Tensor::Create(DType::kUint8, TensorShape({5000}), pinned).value();
+    // Blocks for all, so that nothing is pinned while the stream is held.
+    std::vector<Tensor> blocks;
+    for (int i = 0; i < 4; ++i) blocks.push_back(make());
+    Tensor from = make();
+    Tensor to = make();
     std::memset(from.mutable_data<uint8_t>(), 6, 5000);
     source = from.data<uint8_t>();
     target_address = to.data<uint8_t>();
     TensorView target = to;
+    Hold(stream);
     ASSERT_OK(CopyAcross(from, &there, stream));
     ASSERT_OK(CopyAcross(there, &target, stream));
   }
   std::vector<Tensor> others;
   for (int i = 0; i < 4; ++i) {
-    others.push_back(Tensor::Create(DType::kUint8, TensorShape({5000}), pinned).value());
+    others.push_back(make());
     EXPECT_NE(others.back().data<uint8_t>(), source);
     EXPECT_NE(others.back().data<uint8_t>(), target_address);
     std::memset(others.back().mutable_data<uint8_t>(), 1, 5000);

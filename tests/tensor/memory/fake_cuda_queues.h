@@ -5,6 +5,7 @@
 #define TENSORCASK_TESTS_TENSOR_MEMORY_FAKE_CUDA_QUEUES_H_
 
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -117,7 +118,8 @@ class Queues {
     }
     delete static_cast<Queue*>(stream);
   }
-  Queue& Of(void* stream) { return stream == nullptr ? default_ : *static_cast<Queue*>(stream); }
+  // 0, 1 and 2 name default streams, which are one here.
+  Queue& Of(void* stream) { return reinterpret_cast<uintptr_t>(stream) <= 2 ? default_ : *static_cast<Queue*>(stream); }
   void WaitForAll() {
     std::set<std::shared_ptr<Moment>> moments = {default_.Record()};
     {
