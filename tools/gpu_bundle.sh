@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes WORK/bundle.tar.gz, with which a machine that has a GPU runs the tests and benchmarks of devices, without a
-# compiler, a package or a network: gpu_bundle.sh WORK [OPTION OF BAZEL...]. `tools/dev gpu` runs this.
+# compiler, a package or a network: gpu_bundle.sh [--no-wheel] WORK [OPTION OF BAZEL...]. `tools/dev gpu` runs this.
 #
 # The machine is x86-64 with a glibc as new as this one's, the driver, and Python 3.12 for the parts that need it:
 #
@@ -10,6 +10,8 @@
 # Debian that they load, but for those of glibc and GCC; wheel/ has the wheel, with the command line tool. The file
 # BUNDLE names the commit, MISSING what could not be had.
 set -euo pipefail
+wheel=yes
+if [[ "$1" == --no-wheel ]]; then wheel=no && shift; fi
 work="$(realpath -m "$1")"
 shift
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
@@ -130,7 +132,9 @@ main() {
   cp tests/tensor/memory/traces/*.txt "$staging/tests/tensor/memory/traces"
 
   add_libraries "$staging"
-  if python="$(python_312)"; then
+  if [[ "$wheel" == no ]]; then
+    miss "the wheel: left out"
+  elif python="$(python_312)"; then
     tools/wheel.sh --untested "$work/wheel" "$python" >&2
     cp "$work"/wheel/dist/*.whl "$staging/wheel"
   else
