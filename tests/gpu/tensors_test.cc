@@ -231,6 +231,7 @@ TEST_P(TensorsTest, TensorsOfTheHostMayBeDestroyedBeforeTheCopyIsDone) {
     ASSERT_OK(CopyAcross(from, &there, stream));
     ASSERT_OK(CopyAcross(there, &target, stream));
   }
+  EXPECT_EQ(pinned->counters().used_bytes, 2 * 8192U) << "those of both copies";
   std::vector<Tensor> others;
   for (int i = 0; i < 4; ++i) {
     others.push_back(make());
