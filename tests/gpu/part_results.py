@@ -6,7 +6,7 @@ A part writes a report (GoogleTest's JSON or pytest's XML), or prints JSON on li
     {"case": "transformer", "outcome": "passed"}                                 a test: passed, failed or skipped;
                                                                                  "message" says more
 
-Figures are read from the logs of all parts.
+or, with the reason, a line that begins with "SKIPPED: ". Figures are read from the logs of all parts.
 """
 
 import json
@@ -130,6 +130,8 @@ def read_cases(text):
     for entry in json_lines(text):
         if "case" in entry and entry.get("outcome") in OUTCOMES:
             report.add(str(entry["case"]), entry["outcome"], str(entry.get("message", "")))
+    if sum(report.counts.values()) == 0 and (match := re.search(r"^SKIPPED: (.*)", text, re.MULTILINE)):
+        report.add("all", "skipped", match[1])
     return report
 
 

@@ -49,12 +49,20 @@ def traces_of(folder):
     return [(name[: -len(".txt")], os.path.join(folder, name)) for name in names]
 
 
+class NoPeer(Exception):
+    """PyTorch cannot be used here."""
+
+
 class Peer:
     """PyTorch's allocator, with what it says in the form of replay_trace's lines."""
 
     def __init__(self):
-        import torch
-
+        try:
+            import torch
+        except ImportError as error:
+            raise NoPeer(f"no PyTorch here: {error}") from error
+        if not torch.cuda.is_available():
+            raise NoPeer("PyTorch finds no GPU")
         self.torch = torch
         torch.cuda.init()
         self.alloc = torch._C._cuda_cudaCachingAllocator_raw_alloc
@@ -376,13 +384,16 @@ def main():
     parser.add_argument("--options", help=argparse.SUPPRESS)  # in a process for these options
     parser.add_argument("--in-process", action="store_true", help=argparse.SUPPRESS)  # for the helper
     arguments = parser.parse_args()
-    if arguments.options is not None:
-        work(arguments, arguments.options)
-        return 0
-    if arguments.in_process:
-        time_with_helper(arguments)
-        return 0
-    return print_times(arguments) if arguments.times else work_in_processes(arguments)
+    try:
+        if arguments.options is not None:
+            work(arguments, arguments.options)
+        elif arguments.in_process:
+            time_with_helper(arguments)
+        else:
+            return print_times(arguments) if arguments.times else work_in_processes(arguments)
+    except NoPeer as reason:
+        say(case=arguments.options or "default options", outcome="skipped", message=str(reason))
+    return 0
 
 
 if __name__ == "__main__":

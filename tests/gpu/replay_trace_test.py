@@ -157,7 +157,7 @@ def empty_cache():
 
 
 cuda = types.SimpleNamespace(
-    init=lambda: None, synchronize=lambda: None, empty_cache=empty_cache, memory_reserved=reserved,
+    is_available=lambda: not os.environ.get("NO_GPU"), init=lambda: None, synchronize=lambda: None, empty_cache=empty_cache, memory_reserved=reserved,
     memory_stats_as_nested_dict=statistics, memory_snapshot=snapshot,
 )
 _C = types.SimpleNamespace(_cuda_cudaCachingAllocator_raw_alloc=alloc, _cuda_cudaCachingAllocator_raw_delete=delete)
@@ -242,6 +242,12 @@ class Replay(unittest.TestCase):
         self.assertEqual(status, 0)
         self.assertEqual(cases["transformer, default options"][0], "skipped")
         self.assertEqual(cases["transformer, default options, at PyTorch's addresses"][0], "passed")
+
+    def test_without_pytorch_all_is_skipped(self):
+        for arguments in ((), ("--times",)):
+            status, cases, _ = self.run_script("--simulated", *arguments, NO_GPU="1")
+            self.assertEqual(status, 0)
+            self.assertEqual(cases["default options"], ("skipped", "PyTorch finds no GPU"))
 
     def test_a_difference_names_the_segments(self):
         text = replay_trace.difference("512 2048 s2048:a512,f1536;l9:f9", "512 2048 s2048:a512,f1536;l8:f8")

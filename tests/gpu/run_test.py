@@ -107,6 +107,7 @@ class Run(unittest.TestCase):
             dict(self.part("absent", ""), command=["/nonexistent/program"], group=1),
             self.part("left out", "pass", skip="no compiler here", group=1),
             self.part("speeds", FIGURES, kind="figures", group=2),
+            self.part("idle", "print('SKIPPED: no GPU')", kind="figures", group=2),
         ]
         status, output, result = self.run_parts(parts)
         self.assertEqual(status, 1)
@@ -126,6 +127,7 @@ class Run(unittest.TestCase):
                 "absent": (0, 1, 0),
                 "left out": (0, 0, 1),
                 "speeds": (1, 0, 0),
+                "idle": (0, 0, 1),
             },
         )
         remarks = {part["name"]: part["remark"] for part in result["parts"]}
@@ -142,7 +144,7 @@ class Run(unittest.TestCase):
         self.assertEqual([figure["name"] for figure in result["figures"]], ["save", "time of allocate"])
 
         lines = output.splitlines()
-        self.assertEqual(lines[-1], "GPU: 5 passed, 9 failed, 4 skipped")
+        self.assertEqual(lines[-1], "GPU: 5 passed, 9 failed, 5 skipped")
         self.assertIn(["bad", "1", "1", "1"], [line.split()[:4] for line in lines])
         self.assertIn(["save", "5.25", "GiB/s", "0.910"], [line.split() for line in lines])
         self.assertIn("    gpu_test.cc:7", lines)  # what failed
