@@ -42,6 +42,9 @@ class PendingRead : public RefCounted {
   virtual absl::Status Wait() = 0;
 };
 
+// Of RecordStream alone: work of streams that nobody can name may use the memory.
+inline constexpr int64_t kEveryStream = -1;
+
 class DeviceMemory {
  public:
   virtual Device device() const = 0;
@@ -69,7 +72,8 @@ class DeviceMemory {
   // Waits until all work of the stream has finished.
   virtual absl::Status Synchronize(int64_t stream) = 0;
 
-  // Once freed, the block at `block` is reused only after the work that is then on `stream`.
+  // Once freed, the block at `block` is reused only after the work that is then on `stream`; with kEveryStream, after
+  // all work that is on the device when it is reused.
   virtual absl::Status RecordStream(const void* block, int64_t stream) = 0;
   // Keeps `memory` until the work that is on `stream` now has finished: the next call of a function here then drops it,
   // and the destruction of the allocator at the latest. Drops it at once if there is no such work.

@@ -309,6 +309,19 @@ TensorView FromTorch(nb::object tensor, const std::string& what, Access access) 
 
 // ---- In: CuPy, JAX and others ---------------------------------------------------------------------------------------
 
+// An array of CuPy whose strides are not negative: CuPy tells DLPack wrong ones. `flipped` are the axes to flip back.
+nb::object WithoutNegativeStrides(nb::object array, std::vector<int64_t>* flipped) {
+  const auto rank = nb::cast<int64_t>(array.attr("ndim"));
+  nb::list index;
+  for (int64_t axis = 0; axis < rank; ++axis) {
+    const bool is_negative = nb::cast<int64_t>(array.attr("strides")[axis]) < 0;
+    if (is_negative) flipped->push_back(axis);
+    index.append(is_negative ? nb::slice(nb::none(), nb::none(), nb::int_(-1))
+                             : nb::slice(nb::none(), nb::none(), nb::none()));
+  }
+  return flipped->empty() ? array : nb::object(array[nb::tuple(index)]);
+}
+
 // Of an object with __dlpack__ whose memory is on a GPU.
 TensorView FromGpuObject(nb::object object, const std::string& what, Access access, Device gpu) {
   const bool is_cupy = IsInstance(object, ImportedModule("cupy"), "ndarray");
@@ -318,8 +331,12 @@ TensorView FromGpuObject(nb::object object, const std::string& what, Access acce
     object = CopyWhereItFits([&] { return object.attr("copy")("C"); }, to_host);
     if (!GpuOf(object).has_value()) return FromNumpy(object, what, access);
   }
+  std::vector<int64_t> flipped;
+  if (is_cupy) object = WithoutNegativeStrides(std::move(object), &flipped);
+  TensorView view = FromDLPackObject(object, what, access, gpu);
+  if (!flipped.empty()) view = Take(view.Flip(flipped));
   const bool is_private = access != Access::kSnapshot || is_cupy || never_changes;
-  return WhereWanted(FromDLPackObject(object, what, access, gpu), is_private ? access : Access::kRead);
+  return WhereWanted(view, is_private ? access : Access::kRead);
 }
 
 // Objects with the buffer protocol or __array__, numbers, text and lists of these.

@@ -109,9 +109,8 @@ std::function<absl::StatusOr<std::string>(absl::string_view)> FromRename(const A
   return [names](absl::string_view name) { return names->at(std::string(name)); };
 }
 
-int FromThreads(nb::handle threads) {
-  constexpr unsigned kMost = 4;
-  if (threads.is_none()) return static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, kMost));
+int FromThreads(nb::handle threads, int most) {
+  if (threads.is_none()) return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, most);
   const auto number = nb::cast<int64_t>(threads);
   constexpr int64_t kLimit = 1024;
   if (number < 1 || number > kLimit) {

@@ -49,8 +49,8 @@ nanobind::dict ToDict(const FileMetadata& metadata);
 std::function<absl::StatusOr<std::string>(absl::string_view)> FromRename(const ArchiveReader& archive,
                                                                          nanobind::handle rename);
 
-// `threads` of an argument: None is as many as the machine has cores, at most 4.
-int FromThreads(nanobind::handle threads);
+// `threads` of an argument: None is as many as the machine has cores, at most `most`.
+int FromThreads(nanobind::handle threads, int most = 4);
 
 }  // namespace tensorcask::python
 

@@ -17,6 +17,7 @@
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/device.h"
 #include "tensorcask/tensor/interop/dlpack.h"
+#include "tensorcask/tensor/memory/device_backend.h"
 #include "tensorcask/tensor/strided/compare.h"
 #include "tensorcask/tensor/strided/convert.h"
 #include "tensorcask/tensor/strided/copy.h"
@@ -105,6 +106,8 @@ void SetDevice(const TensorView& view, nb::handle stream, nb::handle dl_device, 
     if (device != Device()) options->allocator = CpuAllocator::Default();
   } else {
     options->stream = ConsumerStream(view, stream);
+    // CuPy destroys streams. The default stream is always there.
+    options->stream_may_end = options->stream.value_or(kDefaultStream) != kDefaultStream;
   }
 }
 

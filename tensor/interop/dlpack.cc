@@ -144,19 +144,19 @@ absl::StatusOr<Prepared> Prepare(const TensorView& view, const DLPackExportOptio
 }
 
 // Makes the elements usable for work of the consumer: that of its stream, or any.
-absl::Status OrderStreams(const TensorView& view, std::optional<int64_t> stream) {
+absl::Status OrderStreams(const TensorView& view, std::optional<int64_t> stream, bool stream_may_end) {
   if (!IsOnDevice(view)) return absl::OkStatus();
   DeviceMemory& memory = *view.buffer()->device_memory();
   if (!stream) return memory.Synchronize(memory.stream());
   CASK_RETURN_IF_ERROR(memory.Order(memory.stream(), *stream));
-  return view.buffer()->RecordStream(*stream);
+  return view.buffer()->RecordStream(stream_may_end ? kEveryStream : *stream);
 }
 
 template <typename Managed>
 absl::StatusOr<ManagedPtr<Managed>> Export(const TensorView& shared, const DLPackExportOptions& options) {
   constexpr bool kHasFlags = std::is_same_v<Managed, DLManagedTensorVersioned>;
   CASK_ASSIGN_OR_RETURN(Prepared prepared, Prepare(shared, options, kHasFlags));
-  CASK_RETURN_IF_ERROR(OrderStreams(prepared.view, options.stream));
+  CASK_RETURN_IF_ERROR(OrderStreams(prepared.view, options.stream, options.stream_may_end));
   auto* const exported = new Exported<Managed>{{}, std::move(prepared.view), nullptr};
   const TensorView& view = exported->view;
   Managed& managed = exported->managed;

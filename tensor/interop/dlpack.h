@@ -70,6 +70,9 @@ struct DLPackExportOptions {
   // work that is then on the consumer's stream. nullopt: the function waits for DeviceMemory::stream(), and the
   // consumer finishes its work before it calls the deleter.
   std::optional<int64_t> stream;
+  // The consumer may destroy its stream while it has the tensor. The memory is then reused after all work of the device
+  // at the time of the reuse, instead of that of the stream at the time of the free.
+  bool stream_may_end = false;
 };
 
 // Memory is exported with the read-only flag if `read_only` is set or if TensorBuffer::IsWritableInPlace() is false:

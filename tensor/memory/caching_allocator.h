@@ -29,7 +29,8 @@
 // is freed, because the block is reused for the same stream only. For other streams, RecordStream must be called.
 //
 // If no cached block fits, the allocator takes these steps until one gives a block:
-//   1. calls the callbacks, and searches again if one freed a block
+//   1. calls the callbacks, and searches again if one freed a block; if a freed block waits for the whole device
+//      (kEveryStream), waits for it and searches again
 //   2. collects garbage, and asks the device for a segment
 //   3. releases cached blocks of at least max_split_size, and asks again
 //   4. releases all cached segments without a block in use, and asks again
@@ -113,6 +114,7 @@ class CachingAllocator final : public Allocator {
   absl::Status RetirePool(absl::string_view pool);
 
   // Work that is queued on `stream` at the time of the free may use the block. No effect for the block's own stream.
+  // kEveryStream stands for streams that may be gone by then: the block is reused after all work of the device.
   // Errors: InvalidArgument if `block` is not the start of a block in use.
   absl::Status RecordStream(const void* block, StreamId stream);
 

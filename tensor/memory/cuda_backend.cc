@@ -261,6 +261,10 @@ absl::StatusOr<bool> CudaBackend::IsIdle(StreamId stream) {
   return is_idle;
 }
 
+absl::Status CudaBackend::SynchronizeAll() {
+  return Do("cuCtxSynchronize", [&] { return driver_->cuCtxSynchronize(); });
+}
+
 absl::StatusOr<EventId> CudaBackend::RecordEvent(StreamId stream) {
   CASK_ASSIGN_OR_RETURN(void* const handle, StreamHandle(stream));
   void* event = nullptr;

@@ -62,6 +62,7 @@ class CudaBackend final : public DeviceBackend {
   absl::Status DestroyStream(StreamId stream) override;
   absl::Status Synchronize(StreamId stream) override;
   absl::StatusOr<bool> IsIdle(StreamId stream) override;
+  absl::Status SynchronizeAll() override;
   absl::StatusOr<EventId> RecordEvent(StreamId stream) override;
   absl::StatusOr<bool> QueryEvent(EventId event) override;
   absl::Status SynchronizeEvent(EventId event) override;

@@ -80,6 +80,8 @@ class DeviceBackend : public RefCounted {
   virtual absl::Status Synchronize(StreamId stream) = 0;
   // Whether it has. The default implementation asks an event.
   virtual absl::StatusOr<bool> IsIdle(StreamId stream);
+  // Waits until all work of all streams of the device has finished, of other libraries in its context, too.
+  virtual absl::Status SynchronizeAll() = 0;
 
   // Adds an event to the stream. The event is complete when all work that was added before it has finished. The caller
   // destroys it.

@@ -40,6 +40,7 @@ class HostBackend final : public DeviceBackend {
   absl::StatusOr<StreamId> CreateStream() override;
   absl::Status DestroyStream(StreamId stream) override;
   absl::Status Synchronize(StreamId stream) override;
+  absl::Status SynchronizeAll() override { return absl::OkStatus(); }
   absl::StatusOr<EventId> RecordEvent(StreamId stream) override;
   absl::StatusOr<bool> QueryEvent(EventId event) override;
   absl::Status SynchronizeEvent(EventId event) override;

@@ -267,6 +267,13 @@ absl::Status SimulatedBackend::Synchronize(StreamId stream) {
   return absl::OkStatus();
 }
 
+absl::Status SimulatedBackend::SynchronizeAll() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  CASK_RETURN_IF_ERROR(Begin(Call::kSynchronize));
+  for (const auto& entry : streams_) Drain(entry.first, nullptr);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<EventId> SimulatedBackend::RecordEvent(StreamId stream) {
   const std::lock_guard<std::mutex> lock(mutex_);
   CASK_RETURN_IF_ERROR(Begin(Call::kRecordEvent));

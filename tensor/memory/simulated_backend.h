@@ -67,6 +67,7 @@ class SimulatedBackend final : public DeviceBackend {
   absl::StatusOr<StreamId> CreateStream() override;
   absl::Status DestroyStream(StreamId stream) override;
   absl::Status Synchronize(StreamId stream) override;
+  absl::Status SynchronizeAll() override;
   absl::StatusOr<EventId> RecordEvent(StreamId stream) override;
   absl::StatusOr<bool> QueryEvent(EventId event) override;
   absl::Status SynchronizeEvent(EventId event) override;

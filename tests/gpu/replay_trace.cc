@@ -72,6 +72,7 @@ class ListedAddresses final : public DeviceBackend {
   absl::StatusOr<StreamId> CreateStream() override { return kDefaultStream; }
   absl::Status DestroyStream(StreamId) override { return absl::OkStatus(); }
   absl::Status Synchronize(StreamId) override { return absl::OkStatus(); }
+  absl::Status SynchronizeAll() override { return absl::OkStatus(); }
   absl::StatusOr<EventId> RecordEvent(StreamId) override { return 0; }
   absl::StatusOr<bool> QueryEvent(EventId) override { return true; }
   absl::Status SynchronizeEvent(EventId) override { return absl::OkStatus(); }

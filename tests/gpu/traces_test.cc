@@ -60,6 +60,7 @@ class AllocatingBackend : public DeviceBackend {
   absl::StatusOr<StreamId> CreateStream() override { return absl::UnimplementedError("no streams"); }
   absl::Status DestroyStream(StreamId) override { return absl::UnimplementedError("no streams"); }
   absl::Status Synchronize(StreamId) override { return absl::OkStatus(); }
+  absl::Status SynchronizeAll() override { return absl::OkStatus(); }
   absl::StatusOr<EventId> RecordEvent(StreamId) override { return 1; }
   absl::StatusOr<bool> QueryEvent(EventId) override { return true; }
   absl::Status SynchronizeEvent(EventId) override { return absl::OkStatus(); }

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "tensorcask/tensor/base/catch_exceptions.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/device_memory.h"
 #include "tensorcask/tensor/memory/device_backend.h"
 
 namespace tensorcask::internal {
@@ -33,7 +34,7 @@ void PendingFrees::Start(Uses& uses, void* block) {
     Event& event = queue.events.back();
     event.uses = &uses;
     event.block = block;
-    static_cast<void>(CatchExceptions([&] { return RecordEvent(event); }));
+    if (event.stream != kEveryStream) static_cast<void>(CatchExceptions([&] { return RecordEvent(event); }));
   }
 }
 
@@ -43,6 +44,10 @@ absl::Status PendingFrees::RecordEvent(Event& event) {
 }
 
 absl::StatusOr<bool> PendingFrees::IsComplete(Event& event, bool wait) {
+  if (event.stream == kEveryStream) {
+    if (wait) CASK_RETURN_IF_ERROR(backend_->SynchronizeAll());
+    return wait;
+  }
   if (!event.id.has_value()) {
     const absl::Status recorded = RecordEvent(event);
     if (absl::IsInvalidArgument(recorded)) return true;  // the stream was destroyed, after its work had finished

@@ -5,6 +5,8 @@
 //   frees.Start(uses, block);                 // the block is freed: an event is added to each recorded stream
 //   frees.Process(/*wait=*/false, [](void* block) { ... });   // called for each block whose events are complete
 //
+// A block that kEveryStream uses has no event: only Process with `wait` ends its use, by waiting for the whole device.
+//
 // Only Record allocates memory, so freeing a block needs none. Not thread-safe.
 
 #ifndef TENSORCASK_TENSOR_MEMORY_INTERNAL_PENDING_FREES_H_
@@ -20,6 +22,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tensorcask/tensor/base/ref_counted.h"
+#include "tensorcask/tensor/device_memory.h"
 #include "tensorcask/tensor/memory/device_backend.h"
 
 namespace tensorcask::internal {
@@ -51,6 +54,8 @@ class PendingFrees {
   // them. Calls `done` for each block whose events are all complete.
   // Errors: the first error of the device; the events of its stream stay.
   absl::Status Process(bool wait, absl::FunctionRef<void(void* block)> done);
+  // Whether a block waits for the whole device.
+  bool WaitsForEveryStream() const { return queues_.count(kEveryStream) > 0; }
   // Drops all events without waiting for them, and calls `done` for their blocks.
   void Abandon(absl::FunctionRef<void(void* block)> done);
 

@@ -203,6 +203,7 @@ absl::Status StagedMemory::Synchronize(int64_t stream) {
 }
 
 absl::Status StagedMemory::KeepUntilDone(RefPtr<RefCounted> memory, int64_t stream) {
+  if (stream == kEveryStream) return backend()->SynchronizeAll();
   if (backend()->IsIdle(stream).value_or(false)) return absl::OkStatus();
   std::list<Kept> one;  // allocated before there is an event to lose
   one.push_back({0, std::move(memory)});

@@ -147,6 +147,34 @@ TEST_F(DLPackDeviceTest, MemoryIsReusedAfterTheWorkOfTheConsumer) {
   ASSERT_OK(device_->DestroyStream(consumer));
 }
 
+TEST_F(DLPackDeviceTest, TheStreamOfTheConsumerMayBeDestroyedBeforeTheMemoryIsFreed) {
+  DLPackExportOptions options = For(device_->CreateStream().value());
+  options.stream_may_end = true;
+  const StreamId other = device_->CreateStream().value();
+  for (const bool imported : {false, true}) {  // memory of the cache, and of another library
+    SCOPED_TRACE(imported);
+    Foreign foreign(device_.get(), {1, 2, 3, 4});
+    void* address = nullptr;
+    {
+      const TensorView view = imported ? FromDLPack(&foreign.managed, import_).value()
+                                       : TensorView(Tensor::Create(DType::kUint8, TensorShape({4}), cache_).value());
+      DLPackPtr out = ToDLPack(view, options).value();
+      address = out->dl_tensor.data;
+      ASSERT_OK(device_->Fill(address, 7, 4, other));
+    }
+    EXPECT_EQ(foreign.deletes, imported ? 1 : 0);
+    if (imported) {
+      EXPECT_EQ(device_->Peek(address), 7) << "released after all work of the device";
+    } else {
+      EXPECT_EQ(device_->Peek(address), 0);
+      ASSERT_OK(cache_->EmptyCache());
+    }
+    EXPECT_EQ(device_->pending(other), 0);
+  }
+  ASSERT_OK(device_->DestroyStream(*options.stream));
+  ASSERT_OK(device_->DestroyStream(other));
+}
+
 TEST_F(DLPackDeviceTest, AStreamThatDoesNotExistIsRefused) {
   const TensorView view = OnDevice(Tensor::FromValues<uint8_t>({1}));
   EXPECT_THAT(ToDLPack(view, For(99)), StatusIs(Code::kInvalidArgument, HasSubstr("99")));

@@ -178,6 +178,25 @@ TEST_F(CachingAllocatorTest, AllRecordedStreamsMustFinish) {
   Delete(c, 512);
 }
 
+TEST_F(CachingAllocatorTest, ABlockOfEveryStreamIsReusedAfterAllWorkOfTheDevice) {
+  Start(20 * kMiB);
+  char* const a = New(10 * kMiB);
+  char* const b = New(10 * kMiB);
+  const StreamId stream = BusyStream(a);
+  EXPECT_OK(cache_->RecordStream(a, kEveryStream));
+  EXPECT_OK(cache_->RecordStream(a, kEveryStream));
+  Delete(a, 10 * kMiB);
+  EXPECT_EQ(device_->calls(Call::kRecordEvent), 0) << "the stream may be gone: nothing is asked of it";
+  EXPECT_GT(device_->pending(stream), 0);
+  Delete(b, 10 * kMiB);
+  EXPECT_EQ(New(10 * kMiB), b) << "what is free comes first";
+  EXPECT_GT(device_->pending(stream), 0);
+  EXPECT_EQ(New(10 * kMiB), a);
+  EXPECT_EQ(device_->pending(stream), 0);
+  Delete(a, 10 * kMiB);
+  Delete(b, 10 * kMiB);
+}
+
 TEST_F(CachingAllocatorTest, PollingStopsAtTheFirstUnfinishedEventOfAStream) {
   Start(64 * kMiB);
   char* const a = New(512);
