@@ -207,6 +207,31 @@ Managed* TakeCapsule(nb::handle capsule, const char* name, const char* used_name
   return static_cast<Managed*>(pointer);
 }
 
+// While it lives, a GPU is the current one of a framework, whose __dlpack__ and copies look at that alone.
+class CurrentGpu {
+ public:
+  CurrentGpu(const nb::object& module, std::optional<Device> gpu) {
+    if (module.is_none() || !gpu.has_value()) return;
+    const bool is_torch = TextOf(module.attr("__name__")) == "torch";
+    scope_ = module.attr("cuda").attr(is_torch ? "device" : "Device")(gpu->index);
+    scope_.attr("__enter__")();
+  }
+  ~CurrentGpu() {
+    if (!scope_.is_valid()) return;
+    PyObject *type, *value, *traceback;  // an exception of this thread must stay
+    PyErr_Fetch(&type, &value, &traceback);
+    PyObject* const left = PyObject_CallMethod(scope_.ptr(), "__exit__", "OOO", Py_None, Py_None, Py_None);
+    if (left == nullptr) PyErr_Clear();
+    Py_XDECREF(left);
+    PyErr_Restore(type, value, traceback);
+  }
+  CurrentGpu(const CurrentGpu&) = delete;
+  CurrentGpu& operator=(const CurrentGpu&) = delete;
+
+ private:
+  nb::object scope_;
+};
+
 // With an allocator of a GPU, the work that the object's library has added so far comes before ours.
 nb::object CallDLPack(nb::handle object, const RefPtr<Allocator>& allocator) {
   const nb::object method = object.attr("__dlpack__");
@@ -227,13 +252,15 @@ TensorView FromDLPackObject(nb::handle object, const std::string& what, Access a
   const DLPackImportOptions options = ImportOptions(access, gpu);
   const nb::object capsule = CallDLPack(object, options.allocator);
   absl::StatusOr<TensorView> view;
+  // Bools of a GPU are read, after work that may need the GIL.
+  const auto import = [&](auto&& fn) { return gpu.has_value() ? WithoutGil(fn) : fn(); };
   if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned") != 0) {
     auto* const managed =
         TakeCapsule<dlpack::DLManagedTensorVersioned>(capsule, "dltensor_versioned", "used_dltensor_versioned");
-    view = FromDLPack(managed, options);
+    view = import([&] { return FromDLPack(managed, options); });
   } else {
     auto* const managed = TakeCapsule<dlpack::DLManagedTensor>(capsule, "dltensor", "used_dltensor");
-    view = FromLegacyDLPack(managed, options);
+    view = import([&] { return FromLegacyDLPack(managed, options); });
   }
   return TakeImported(std::move(view), what, access);
 }
@@ -252,13 +279,18 @@ bool CanReach(std::optional<Device> gpu) {
   return gpu.has_value() && WithoutGil([&] { return GpuAllocator(*gpu); }).ok();
 }
 
-// copy() on a GPU, or if its memory is full `to_host`().
+bool IsFullMemory(const nb::python_error& error, const nb::object& module) {
+  if (error.matches(PyExc_MemoryError)) return true;  // CuPy's is one
+  return !module.is_none() && nb::hasattr(module, "OutOfMemoryError") && error.matches(module.attr("OutOfMemoryError"));
+}
+
+// copy() on a GPU, or if its memory is full `to_host`(). `module`: of the array.
 template <typename Copy, typename ToHost>
-nb::object CopyWhereItFits(Copy&& copy, ToHost&& to_host) {
+nb::object CopyWhereItFits(const nb::object& module, Copy&& copy, ToHost&& to_host) {
   try {
     return copy();
   } catch (nb::python_error& error) {
-    if (!error.matches(PyExc_MemoryError) && !error.matches(PyExc_RuntimeError)) throw;
+    if (!IsFullMemory(error, module)) throw;
   }
   return to_host();
 }
@@ -282,18 +314,30 @@ nb::object PlainTorchTensor(nb::object tensor, const std::string& what, Access a
   tensor = tensor.attr("detach")();
   const bool is_on_host = TextOf(tensor.attr("device").attr("type")) == "cpu";
   const bool is_lazy = nb::cast<bool>(tensor.attr("is_conj")()) || nb::cast<bool>(tensor.attr("is_neg")());
-  const bool stays = is_on_host || (access != Access::kRead && CanReach(GpuOfTorch(tensor)));
+  const std::optional<Device> gpu = GpuOfTorch(tensor);
+  const bool stays = is_on_host || (access != Access::kRead && CanReach(gpu));
   if (access == Access::kWrite) {
-    if (stays && !is_lazy) return tensor;
-    Raise(absl::InvalidArgumentError(absl::StrCat(what, ": the tensor is on another device, or conjugated lazily")));
+    if (is_lazy) {
+      Raise(absl::InvalidArgumentError(absl::StrCat(
+          what, ": the tensor is conjugated or negated lazily; pass tensor.resolve_conj().resolve_neg()")));
+    }
+    if (!stays) {
+      const std::string device = TextOf(tensor.attr("device"));
+      const absl::Status why = gpu.has_value() ? GpuAllocator(*gpu).status() : absl::OkStatus();
+      Raise(absl::InvalidArgumentError(absl::StrCat(what, ": the tensor is on ", device,
+                                                    ", to which the library cannot read",
+                                                    why.ok() ? "" : absl::StrCat(" (", why.message(), ")"))));
+    }
+    return tensor;
   }
   if (is_lazy) tensor = tensor.attr("resolve_conj")().attr("resolve_neg")();
   if (is_on_host) return tensor;
   const auto to_host = [&] { return tensor.attr("cpu")(); };
   if (!stays) return to_host();
   const char* const copy = access == Access::kSnapshot ? "clone" : "contiguous";
-  const nb::object row_major = ImportedModule("torch").attr("contiguous_format");
-  return CopyWhereItFits([&] { return tensor.attr(copy)(nb::arg("memory_format") = row_major); }, to_host);
+  const nb::object torch = ImportedModule("torch");
+  return CopyWhereItFits(
+      torch, [&] { return tensor.attr(copy)(nb::arg("memory_format") = torch.attr("contiguous_format")); }, to_host);
 }
 
 // PyTorch before 2.9 has no DLPack codes for its float8 dtypes.
@@ -301,6 +345,7 @@ TensorView FromTorch(nb::object tensor, const std::string& what, Access access) 
   tensor = PlainTorchTensor(std::move(tensor), what, access);
   const std::string name = TextOf(tensor.attr("dtype"));  // "torch.float8_e4m3fn"
   const std::optional<Device> gpu = GpuOfTorch(tensor);
+  const CurrentGpu current(ImportedModule("torch"), gpu);
   if (name.rfind("torch.float8", 0) != 0) return FromDLPackObject(tensor, what, access, gpu);
   const nb::object bytes = tensor.attr("view")(ImportedModule("torch").attr("uint8"));
   const DType dtype = Take(ParseDType(absl::string_view(name).substr(sizeof("torch.") - 1)));
@@ -322,21 +367,28 @@ nb::object WithoutNegativeStrides(nb::object array, std::vector<int64_t>* flippe
   return flipped->empty() ? array : nb::object(array[nb::tuple(index)]);
 }
 
-// Of an object with __dlpack__ whose memory is on a GPU.
-TensorView FromGpuObject(nb::object object, const std::string& what, Access access, Device gpu) {
-  const bool is_cupy = IsInstance(object, ImportedModule("cupy"), "ndarray");
-  const bool never_changes = IsInstance(object, ImportedModule("jax"), "Array");
-  if (access == Access::kSnapshot && is_cupy) {
-    const auto to_host = [&] { return object.attr("get")(); };
-    object = CopyWhereItFits([&] { return object.attr("copy")("C"); }, to_host);
-    if (!GpuOf(object).has_value()) return FromNumpy(object, what, access);
+// Of an array of CuPy.
+TensorView FromCupy(nb::object array, const std::string& what, Access access, Device gpu) {
+  const CurrentGpu current(ImportedModule("cupy"), gpu);
+  const auto to_host = [&] { return array.attr("get")(); };
+  if (access != Access::kWrite && !CanReach(gpu)) return FromNumpy(to_host(), what, access);
+  if (access == Access::kSnapshot) {
+    const nb::object copy = CopyWhereItFits(
+        ImportedModule("cupy"), [&] { return array.attr("copy")("C"); }, to_host);
+    if (!GpuOf(copy).has_value()) return FromNumpy(copy, what, access);
+    array = copy;
   }
   std::vector<int64_t> flipped;
-  if (is_cupy) object = WithoutNegativeStrides(std::move(object), &flipped);
-  TensorView view = FromDLPackObject(object, what, access, gpu);
-  if (!flipped.empty()) view = Take(view.Flip(flipped));
-  const bool is_private = access != Access::kSnapshot || is_cupy || never_changes;
-  return WhereWanted(view, is_private ? access : Access::kRead);
+  array = WithoutNegativeStrides(std::move(array), &flipped);
+  const TensorView view = FromDLPackObject(array, what, access, gpu);
+  return WhereWanted(flipped.empty() ? view : Take(view.Flip(flipped)), access);
+}
+
+// Of another object with __dlpack__ whose memory is on a GPU. What is kept beyond the call is copied to the host: an
+// array of JAX whose memory is lent cannot be donated.
+TensorView FromGpuObject(const nb::object& object, const std::string& what, Access access, Device gpu) {
+  if (IsInstance(object, ImportedModule("cupy"), "ndarray")) return FromCupy(object, what, access, gpu);
+  return WhereWanted(FromDLPackObject(object, what, access, gpu), access == Access::kSnapshot ? Access::kRead : access);
 }
 
 // Objects with the buffer protocol or __array__, numbers, text and lists of these.
@@ -407,6 +459,9 @@ TensorView FromPython(nb::handle object, const std::string& what, Access access)
       Raise(absl::InvalidArgumentError(absl::StrCat(what, ": the tensor is read-only")));
     }
     return WhereWanted(*own, access == Access::kSnapshot ? Access::kRead : access);
+  }
+  if (access == Access::kWrite && IsInstance(object, ImportedModule("jax"), "Array")) {
+    Raise(absl::InvalidArgumentError(absl::StrCat(what, ": arrays of JAX cannot be changed; load them instead")));
   }
   if (IsInstance(object, Numpy(), "ndarray")) return FromNumpy(nb::borrow(object), what, access);
   if (IsInstance(object, ImportedModule("torch"), "Tensor")) return FromTorch(nb::borrow(object), what, access);

@@ -15,6 +15,7 @@
 #include "tensorcask/python/src/process_mutex.h"
 #include "tensorcask/python/src/tensor_object.h"
 #include "tensorcask/python/src/text.h"
+#include "tensorcask/tensor/base/owner_process.h"
 #include "tensorcask/tensor/device_memory.h"
 #include "tensorcask/tensor/interop/dlpack_abi.h"
 #include "tensorcask/tensor/memory/caching_allocator.h"
@@ -35,6 +36,7 @@ struct Gpu {
 };
 
 struct Gpus {
+  const OwnerProcess owner;
   ProcessMutex mutex;
   std::map<int, Gpu> by_number;
 };
@@ -47,7 +49,12 @@ Gpus& AllGpus() {
 absl::StatusOr<Gpu> OpenGpu(int number) {
   CudaBackend::Options options;
   options.device = number;
-  if (const char* const library = std::getenv("TENSORCASK_CUDA_LIBRARY")) options.library = library;
+#ifdef __GLIBC__
+  const char* const library = secure_getenv("TENSORCASK_CUDA_LIBRARY");
+#else
+  const char* const library = std::getenv("TENSORCASK_CUDA_LIBRARY");
+#endif
+  if (library != nullptr) options.library = library;
   Gpu gpu;
   absl::StatusOr<RefPtr<CudaBackend>> backend = CudaBackend::Create(options);
   if (!backend.ok()) return backend.status();
@@ -61,6 +68,10 @@ absl::StatusOr<Gpu> OpenGpu(int number) {
 
 absl::StatusOr<Gpu*> GpuOfNumber(int number) {
   Gpus& all = AllGpus();
+  if (!all.owner.IsThisProcess()) {
+    return absl::FailedPreconditionError(absl::StrCat("cuda:", number, ": this process was forked from one that uses ",
+                                                      "the library; start it with the method 'spawn' instead"));
+  }
   const std::lock_guard<ProcessMutex> lock(all.mutex);
   const auto found = all.by_number.find(number);
   if (found != all.by_number.end()) return &found->second;

@@ -38,7 +38,7 @@ absl::StatusOr<RefPtr<Allocator>> GpuAllocator(Device device);
 int64_t StreamNumber(const RefPtr<Allocator>& allocator);
 
 // The id of a stream that a consumer gave to __dlpack__(stream=): a number for CUDA, or None for the default stream.
-// Empty for -1: no order is wanted. Throws ValueError for 0 and for numbers below -1, TypeError for what is no number.
+// Empty for -1: no order is wanted. Throws ValueError for 0 and for numbers below -1, TypeError for other objects.
 std::optional<int64_t> ConsumerStream(const TensorView& view, nanobind::handle stream);
 
 // "cpu" or "cuda:0".

@@ -37,12 +37,8 @@ struct NamedView {
 };
 
 std::vector<NamedView> FromTensors(nb::handle tensors, Access access) {
-  if (!nb::hasattr(tensors, "items")) {
-    PyErr_Format(PyExc_TypeError, "tensors must be a mapping of names to arrays, not %R", tensors.type().ptr());
-    throw nb::python_error();
-  }
   std::vector<NamedView> list;
-  for (const nb::handle item : nb::iter(tensors.attr("items")())) {
+  for (const nb::handle item : ItemsOf(tensors, "tensors")) {
     NamedView named;
     named.name = FromText(item[0], "the name of a tensor");
     named.tensor = FromTensorArgument(item[1], named.name, access);

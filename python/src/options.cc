@@ -109,6 +109,14 @@ std::function<absl::StatusOr<std::string>(absl::string_view)> FromRename(const A
   return [names](absl::string_view name) { return names->at(std::string(name)); };
 }
 
+nb::iterator ItemsOf(nb::handle mapping, const char* what) {
+  if (!nb::hasattr(mapping, "items")) {
+    PyErr_Format(PyExc_TypeError, "%s must be a mapping of names to arrays, not %R", what, mapping.type().ptr());
+    throw nb::python_error();
+  }
+  return nb::iter(mapping.attr("items")());
+}
+
 int FromThreads(nb::handle threads, int most) {
   if (threads.is_none()) return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, most);
   const auto number = nb::cast<int64_t>(threads);

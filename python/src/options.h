@@ -49,6 +49,9 @@ nanobind::dict ToDict(const FileMetadata& metadata);
 std::function<absl::StatusOr<std::string>(absl::string_view)> FromRename(const ArchiveReader& archive,
                                                                          nanobind::handle rename);
 
+// (name, array) of each item of a mapping. Throws TypeError for another object, which `what` names.
+nanobind::iterator ItemsOf(nanobind::handle mapping, const char* what);
+
 // `threads` of an argument: None is as many as the machine has cores, at most `most`.
 int FromThreads(nanobind::handle threads, int most = 4);
 

@@ -69,11 +69,11 @@ class Reader {
   void ReadManyInto(nb::handle outs, nb::handle threads) const {
     const std::shared_ptr<const OpenFile> open = file();
     std::vector<TensorToLoad> tensors;
-    for (const nb::handle item : nb::iter(outs.attr("items")())) {
+    for (const nb::handle item : ItemsOf(outs, "outs")) {
       const std::string& name = Find(item[0]).name;
       tensors.push_back({name, FromPython(item[1], absl::StrCat("out for tensor ", Quoted(name)), Access::kWrite)});
     }
-    // A GPU takes what many threads read: one reads about 5 GB/s, and the bus takes 50.
+    // One thread reads about 5 GB/s; the bus to a GPU transfers about 50.
     const bool on_gpu = std::any_of(tensors.begin(), tensors.end(),
                                     [](const TensorToLoad& tensor) { return tensor.out.device() != Device(); });
     LoadOptions options;
@@ -297,7 +297,9 @@ void DefineReaderClass(nb::module_& m) {
           nb::arg("threads").none() = nb::none(),
           nb::sig("def read_many_into(self, outs: collections.abc.Mapping[str, object], *, threads: int | None = None) "
                   "-> None"),
-          "The same for several tensors, by name, on several threads.")
+          "The same for several tensors, by name, on ``threads`` threads: None is as many as the machine has cores, at "
+          "most "
+          "4, and for arrays on a GPU at most 16.")
       .def("select", &Reader::Select, nb::arg("names").none(),
            nb::sig("def select(self, names: str | collections.abc.Iterable[str] | None) -> list[str]"),
            "The names that a name, a shell pattern or several of them choose, in the order of the file; all for None. "

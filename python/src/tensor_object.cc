@@ -58,13 +58,16 @@ auto Pinned(const TensorView& view, Fn&& fn) {
   return WithoutGil(fn);
 }
 
+void CheckOnHost(const TensorView& view) {
+  if (view.device() == Device()) return;
+  Raise(absl::FailedPreconditionError(
+      absl::StrCat("the tensor is on ", DeviceName(view), "; this needs elements on the host: numpy() copies them")));
+}
+
 // The same for elements on the host; throws for those on a GPU.
 template <typename Fn>
 auto Reading(const TensorView& view, Fn&& fn) {
-  if (view.device() != Device()) {
-    Raise(absl::FailedPreconditionError(
-        absl::StrCat("the tensor is on ", DeviceName(view), "; this needs elements on the host: numpy() copies them")));
-  }
+  CheckOnHost(view);
   return Pinned(view, fn);
 }
 
@@ -191,6 +194,7 @@ std::string ReprHtml(const TensorView& view) {
 }
 
 void Assign(TensorView& view, nb::handle index, nb::handle value) {
+  CheckOnHost(view);
   TensorView part = Take(IndexView(view, FromIndex(index, view.rank())));
   const TensorView source = FromPython(value, "the value");
   // With the GIL: no other thread may use this tensor while its memory moves.
@@ -220,7 +224,11 @@ void DefineViews(Class& tensor) {
           "permute", [](const TensorView& view, nb::args axes) { return Take(view.Permute(Numbers(axes))); },
           nb::sig("def permute(self, *axes: int) -> Tensor"), "The axes in another order. No copy.")
       .def(
-          "reshape", [](const TensorView& view, nb::args dims) { return Take(view.ReshapeOrCopy(Numbers(dims))); },
+          "reshape",
+          [](const TensorView& view, nb::args dims) {
+            if (!view.IsContiguous()) CheckOnHost(view);
+            return Take(view.ReshapeOrCopy(Numbers(dims)));
+          },
           nb::sig("def reshape(self, *shape: int) -> Tensor"),
           "The elements in another shape; copied if no strides give it. One size may be -1.")
       .def(
@@ -347,7 +355,8 @@ void DefineTensor(nb::module_& m) {
             new (self) TensorView(FromPython(object, "the array", Access::kReadHere));
           },
           nb::arg("array"), nb::sig("def __init__(self, array: object) -> None"),
-          "On the memory of an array that has DLPack, the buffer protocol or ``__array__``, without a copy. The "
+          "On the memory of an array that has DLPack, the buffer protocol or ``__array__``, without a copy (on a GPU: "
+          "of row-major arrays). The "
           "memory is not written: the first ``t[...] = x`` copies it.")
       .def_prop_ro(
           "shape", [](const TensorView& view) { return ToTuple(view.dims()); },

@@ -21,6 +21,9 @@
 #include "tensorcask/serialize/archive/archive_writer.h"
 #include "tensorcask/serialize/archive/save_load.h"
 #include "tensorcask/tensor/base/quote.h"
+#include "tensorcask/tensor/buffer.h"
+#include "tensorcask/tensor/device.h"
+#include "tensorcask/tensor/device_memory.h"
 
 namespace nb = nanobind;
 
@@ -60,13 +63,9 @@ uint64_t Save(nb::handle path, nb::handle tensors, nb::handle format, nb::handle
               nb::handle threads) {
   const WriteArguments arguments =
       FromWriteArguments(path, format, metadata, level, base, sync, overwrite, alignment, checksums, shards, threads);
-  if (!nb::hasattr(tensors, "items")) {
-    PyErr_Format(PyExc_TypeError, "tensors must be a mapping of names to arrays, not %R", tensors.type().ptr());
-    throw nb::python_error();
-  }
   std::vector<TensorToSave> list;
   std::vector<RefPtr<RefCounted>> pins;
-  for (const nb::handle item : nb::iter(tensors.attr("items")())) {
+  for (const nb::handle item : ItemsOf(tensors, "tensors")) {
     TensorToSave tensor;
     tensor.name = FromText(item[0], "the name of a tensor");
     PinnedTensor pinned = FromTensorArgument(item[1], tensor.name, Access::kReadHere);
@@ -78,6 +77,14 @@ uint64_t Save(nb::handle path, nb::handle tensors, nb::handle format, nb::handle
   options.progress = [](uint64_t) { return KeepGoing(); };
   return Take(
       WithoutGil([&] { return SaveTensors(arguments.path, *arguments.format, list, arguments.options, options); }));
+}
+
+// A writer with threads only starts to copy elements from a GPU. Waits for these copies: the array may change when the
+// call returns, by work of another stream.
+absl::Status FinishCopies(const TensorView& view) {
+  if (view.device() == Device()) return absl::OkStatus();
+  DeviceMemory& memory = *view.buffer()->device_memory();
+  return memory.Synchronize(memory.stream());
 }
 
 // A file that is being written. A mutex makes one caller at a time of several threads of Python.
@@ -116,7 +123,8 @@ class Writer {
       if (!dense.ok()) return dense.status();
       DecodedTensor decoded;
       decoded.view = *std::move(dense);
-      return writer.Add(entry, decoded);
+      if (absl::Status status = writer.Add(entry, decoded); !status.ok()) return status;
+      return FinishCopies(decoded.view);
     });
   }
 
@@ -150,7 +158,8 @@ class Writer {
       if (absl::StatusOr<TensorShape> inside = slice->Apply(entry.shape); !inside.ok()) return inside.status();
       absl::StatusOr<TensorView> dense = part.view.Contiguous();
       if (!dense.ok()) return dense.status();
-      return writer.AddSlice(entry, {}, *slice, *dense);
+      if (absl::Status status = writer.AddSlice(entry, {}, *slice, *dense); !status.ok()) return status;
+      return FinishCopies(*dense);
     });
   }
 

@@ -178,7 +178,7 @@ class CancelledError(Error, RuntimeError):
 
 
 class MissingFrameworkError(Error, ImportError):
-    """The caller asked for a framework (PyTorch, JAX) that is not installed or fails to import."""
+    """The caller asked for a framework (PyTorch, JAX, CuPy) that is not installed or fails to import."""
 
 
 class SystemCallError(Error, OSError):

@@ -47,7 +47,7 @@ def _number_in(device: object, platforms: "tuple[str, ...]") -> "int | None":
 
 def _check_number(number: int, count: int, framework: str) -> None:
     if number >= count:
-        raise InvalidArgumentError(f"device 'cuda:{number}': {framework} finds {count} GPUs")
+        raise InvalidArgumentError(f"device 'cuda:{number}': {framework} finds {count} GPU{'s' if count != 1 else ''}")
 
 
 def _check_dtype(entry: "_native.Entry", framework: str, known: "typing.Container[str]") -> None:
@@ -81,6 +81,8 @@ def _on_cupy(device: typing.Any) -> Target:
 
     if isinstance(device, (int, cupy.cuda.Device)):
         number: "int | None" = int(device)
+        if isinstance(device, bool) or int(device) < 0:
+            raise InvalidArgumentError(f"device is {device!r}; wanted the number of a GPU, or 'cuda:0'")
     else:
         number = -1 if device is None else _number_in(device, ("cuda",))
     if number is None:
@@ -103,12 +105,7 @@ def _on_jax(device: typing.Any) -> "Target | None":
     import jax
 
     if isinstance(device, str):
-        number = _number_in(device, ("cuda", "gpu"))
-        if number is None:
-            return None
-        devices = jax.local_devices(backend="gpu")
-        _check_number(max(number, 0), len(devices), "JAX")
-        device = devices[max(number, 0)]
+        device = device_of_jax(jax, device)
     if getattr(device, "platform", None) not in ("cuda", "gpu"):  # a sharding, or another device
         return None
     hardware = getattr(device, "local_hardware_id", None)
@@ -121,6 +118,16 @@ def _on_jax(device: typing.Any) -> "Target | None":
         return array if array.devices() == {device} else jax.device_put(array, device)
 
     return Target(lambda entry: _native_memory(entry, "JAX", number), finish)
+
+
+def device_of_jax(jax: typing.Any, text: str) -> typing.Any:
+    """The device that "cpu", "gpu:1" or "cuda:0" names. Errors: InvalidArgumentError; JAX's for an unknown platform."""
+    platform = text.partition(":")[0]
+    number = max(_number_in(text, (platform,)) or 0, 0)
+    devices = jax.local_devices(backend="gpu" if platform == "cuda" else platform)
+    if number >= len(devices):
+        raise InvalidArgumentError(f"device {text!r}: JAX finds {len(devices)} of this platform")
+    return devices[number]
 
 
 def _on_tensorcask(device: typing.Any) -> "Target | None":

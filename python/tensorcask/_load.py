@@ -6,8 +6,8 @@ import typing
 from collections.abc import Iterable
 
 from tensorcask import _native
-from tensorcask._errors import MissingFrameworkError
-from tensorcask._gpu import target_on_gpu
+from tensorcask._errors import InvalidArgumentError, MissingFrameworkError
+from tensorcask._gpu import device_of_jax, target_on_gpu
 
 
 def load(
@@ -34,8 +34,8 @@ def load(
     piece: nothing is whole on the host. The memory is of PyTorch's or CuPy's own allocator; JAX gets memory of the
     library. Other devices, and those of 'torch' and 'jax' without NVIDIA's driver, get a copy that the framework makes.
 
-    With ``mmap``
-    arrays are read-only memory of the file where the format allows that; the file must not change. ``format``,
+    With ``mmap`` arrays on the host are read-only memory of the file where the format allows that; the file must not
+    change. ``threads`` read; None is as many as the machine has cores, at most 4, and to a GPU at most 16. ``format``,
     ``base``, ``lenient`` and ``verify`` are those of ``open``.
 
     bfloat16, float8 and integers below 8 bits come as dtypes of ml_dtypes if the program has imported that, else as
@@ -62,21 +62,26 @@ def load(
 def to_framework(framework: str, device: object) -> "typing.Callable[[typing.Any], typing.Any]":
     """Converts tensors to those of a framework, which it imports; arrays of NumPy stay what they are."""
     if framework in ("numpy", "tensorcask"):
-        if device is not None and framework == "numpy":
-            raise ValueError("device: arrays of NumPy are on the host; name another framework")
+        if device is not None and (framework == "numpy" or str(device) != "cpu"):
+            kind = "arrays of NumPy" if framework == "numpy" else "tensors of tensorcask"
+            raise InvalidArgumentError(f"device is {device!r}: {kind} are on the host here")
         return lambda tensor: tensor
     if framework not in _CONVERTERS:
         raise ValueError(f"framework is {framework!r}; wanted 'numpy', 'torch', 'jax', 'cupy' or 'tensorcask'")
-    import_framework(framework)
+    module = import_framework(framework)
+    if framework == "jax" and isinstance(device, str):
+        device = device_of_jax(module, device)
     convert = _CONVERTERS[framework]
     return lambda tensor: convert(tensor, device)
 
 
-def read_to(reader: "_native.Reader", name: str, framework: str, device: object) -> typing.Any:
+def read_to(
+    reader: "_native.Reader", name: str, framework: str, device: object, *, mmap: bool = False
+) -> typing.Any:
     """One tensor of a file as an array of a framework, on a device."""
     target = target_on_gpu(framework, device)
     if target is None:
-        return to_framework(framework, device)(reader.read(name, tensor=framework != "numpy"))
+        return to_framework(framework, device)(reader.read(name, mmap=mmap, tensor=framework != "numpy"))
     out = target.make(reader.entry(name))
     reader.read_into(name, out)
     return target.finish(out)
@@ -118,9 +123,6 @@ def _to_jax(tensor: "_native.Tensor", device: object) -> typing.Any:
     if tensor.dtype == "string":
         raise TypeError("JAX has no strings; load them with framework='numpy'")
     array = jax.numpy.from_dlpack(tensor)
-    if isinstance(device, str):
-        platform, _, number = device.partition(":")
-        device = jax.local_devices(backend=platform)[int(number or 0)]
     return array if device is None else jax.device_put(array, device)
 
 
@@ -129,7 +131,7 @@ def _to_cupy(tensor: "_native.Tensor", device: object) -> typing.Any:
     if tensor.dtype == "string":
         raise TypeError("CuPy has no strings; load them with framework='numpy'")
     array = tensor.numpy()
-    with cupy.cuda.Device() if device is None else cupy.cuda.Device(device):
+    with cupy.cuda.Device():
         return cupy.asarray(array)
 
 

@@ -28,7 +28,7 @@ import numpy as np
 
 from tensorcask import _native
 from tensorcask._errors import DataLossError, InvalidArgumentError, MissingTensorError, UnimplementedError
-from tensorcask._load import to_framework
+from tensorcask._load import read_to, to_framework
 from tensorcask._steps import Step, StepSaver, latest_step
 
 __all__ = ["AsyncCheckpointer", "Checkpoint", "Step", "load", "load_latest", "load_weights", "open", "save_weights"]
@@ -207,12 +207,14 @@ def load(
     >>> list(tck.load("three.ckpt", "*/kernel"))
     ['a/kernel', 'b/kernel']
     """
-    convert = to_framework(framework, device)
+    if framework not in ("cupy", "tensorcask"):  # whose device target_on_gpu checks
+        to_framework(framework, device)
     with open(path, verify=verify) as checkpoint:
         chosen = (
             list(checkpoint) if names is None else _choose(checkpoint, [names] if isinstance(names, str) else names)
         )
-        return {name: convert(checkpoint.read(name, mmap=mmap, tensor=framework != "numpy")) for name in chosen}
+        reader = checkpoint.reader
+        return {name: read_to(reader, checkpoint.key_of(name), framework, device, mmap=mmap) for name in chosen}
 
 
 def save_weights(path: "str | os.PathLike[str]", model: typing.Any, **options: typing.Any) -> int:

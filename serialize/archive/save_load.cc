@@ -69,7 +69,7 @@ absl::Status CheckTensors(const std::string& path, const ArchiveFormat& format,
   return absl::OkStatus();
 }
 
-// Of a tensor on a device, which is copied in pieces of its own: those of one block overlap with their writing.
+// The block size for a tensor on a device. Within a block, the device copies one piece while the writer writes another.
 constexpr uint64_t kDeviceBlockBytes = uint64_t{256} << 20;
 
 class Saver {
@@ -87,12 +87,13 @@ class Saver {
   absl::Status Add(const TensorToSave& tensor) {
     const ArchiveEntry entry = EntryOf(tensor);
     const uint64_t bytes = BytesOf(tensor.elements);
-    const bool on_device = internal::IsOnDevice(tensor.elements);
-    const uint64_t block_bytes = on_device ? std::max(options_.block_bytes, kDeviceBlockBytes) : options_.block_bytes;
     DecodedTensor whole;
     whole.view = tensor.elements;
     whole.metadata = tensor.metadata;
-    if (on_device && !whole.view.IsContiguous()) {
+    uint64_t block_bytes = options_.block_bytes;
+    if (internal::IsOnDevice(whole.view) && whole.view.IsContiguous()) {
+      block_bytes = std::max(block_bytes, kDeviceBlockBytes);
+    } else {
       CASK_ASSIGN_OR_RETURN(whole.view, internal::InHostMemory(whole.view));
     }
     if (bytes > block_bytes && writer_->TakesSlices(entry)) return AddInBlocks(whole, entry, block_bytes);

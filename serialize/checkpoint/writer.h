@@ -103,9 +103,8 @@ struct AddOptions {
   // refuses the checkpoint, as it refuses one with dtypes that it lacks (FORMAT.md section 4.3).
   StoredLayout layout = StoredLayout::kRowMajor;
   std::optional<PayloadLevel> level;  // instead of what level_rules and payload.level of the writer say
-  // Nobody changes the elements until the save has ended: a writer with threads, or in the background, then makes no
-  // clone of them. A tensor on a device is read from there when it is its turn, instead of being copied to the host
-  // before Add returns.
+  // The caller does not change the elements until the save has ended. A writer with threads, or in the background, then
+  // makes no clone. Elements on a device stay there until the writer writes them. No meaning for BeginTensor.
   bool unchanging = false;
 };
 

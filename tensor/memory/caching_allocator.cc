@@ -117,12 +117,12 @@ CachingAllocator::Block* CachingAllocator::FindBlock(Request& request, std::uniq
   if (RunMissCallbacks(lock)) {
     if (Block* const block = FindFreeBlock(request)) return block;
   }
-  if (frees_.WaitsForEveryStream() && ProcessFrees(/*wait=*/true).ok()) {
-    if (Block* const block = FindFreeBlock(request)) return block;
-  }
   if (fraction_.has_value() && options_.garbage_collection_threshold > 0) CollectGarbage();
   if (Block* const block = NewSegment(request, /*is_retry=*/false)) return block;
   if (!absl::IsResourceExhausted(request.error)) return nullptr;
+  if (frees_.WaitsForEveryStream() && ProcessFrees(/*wait=*/true).ok()) {
+    if (Block* const block = FindFreeBlock(request)) return block;
+  }
   if (ReleaseOversize(request)) {
     if (Block* const block = NewSegment(request, /*is_retry=*/false)) return block;
     if (!absl::IsResourceExhausted(request.error)) return nullptr;

@@ -29,9 +29,9 @@
 // is freed, because the block is reused for the same stream only. For other streams, RecordStream must be called.
 //
 // If no cached block fits, the allocator takes these steps until one gives a block:
-//   1. calls the callbacks, and searches again if one freed a block; if a freed block waits for the whole device
-//      (kEveryStream), waits for it and searches again
-//   2. collects garbage, and asks the device for a segment
+//   1. calls the callbacks, and searches again if one freed a block
+//   2. collects garbage, and asks the device for a segment; if a freed block waits for the whole device (kEveryStream),
+//      waits for it and searches again
 //   3. releases cached blocks of at least max_split_size, and asks again
 //   4. releases all cached segments without a block in use, and asks again
 // Then the request fails with ResourceExhausted and all the numbers.

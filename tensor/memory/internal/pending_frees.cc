@@ -44,10 +44,7 @@ absl::Status PendingFrees::RecordEvent(Event& event) {
 }
 
 absl::StatusOr<bool> PendingFrees::IsComplete(Event& event, bool wait) {
-  if (event.stream == kEveryStream) {
-    if (wait) CASK_RETURN_IF_ERROR(backend_->SynchronizeAll());
-    return wait;
-  }
+  if (event.stream == kEveryStream) return wait;  // Process has waited for all work
   if (!event.id.has_value()) {
     const absl::Status recorded = RecordEvent(event);
     if (absl::IsInvalidArgument(recorded)) return true;  // the stream was destroyed, after its work had finished
@@ -60,6 +57,7 @@ absl::StatusOr<bool> PendingFrees::IsComplete(Event& event, bool wait) {
 
 absl::Status PendingFrees::Process(bool wait, absl::FunctionRef<void(void* block)> done) {
   absl::Status result;
+  if (wait && WaitsForEveryStream()) CASK_RETURN_IF_ERROR(backend_->SynchronizeAll());
   for (auto entry = queues_.begin(); entry != queues_.end();) {
     Queue& queue = entry->second;
     while (!queue.events.empty()) {

@@ -54,8 +54,11 @@ class PendingFrees {
   // them. Calls `done` for each block whose events are all complete.
   // Errors: the first error of the device; the events of its stream stay.
   absl::Status Process(bool wait, absl::FunctionRef<void(void* block)> done);
-  // Whether a block waits for the whole device.
-  bool WaitsForEveryStream() const { return queues_.count(kEveryStream) > 0; }
+  // Whether a freed block waits for the whole device.
+  bool WaitsForEveryStream() const {
+    const auto found = queues_.find(kEveryStream);
+    return found != queues_.end() && !found->second.events.empty();
+  }
   // Drops all events without waiting for them, and calls `done` for their blocks.
   void Abandon(absl::FunctionRef<void(void* block)> done);
 

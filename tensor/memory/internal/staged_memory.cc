@@ -123,15 +123,17 @@ class PinnedRead final : public PendingRead {
 }  // namespace
 
 StagedMemory::~StagedMemory() {
+  if (keeps_for_every_stream_) static_cast<void>(CatchExceptions([&] { return backend()->SynchronizeAll(); }));
   for (const Kept& kept : kept_) {
-    static_cast<void>(CatchExceptions([&] { return backend()->SynchronizeEvent(kept.event); }));
-    backend()->DestroyEvent(kept.event);
+    if (!kept.event.has_value()) continue;
+    static_cast<void>(CatchExceptions([&] { return backend()->SynchronizeEvent(*kept.event); }));
+    backend()->DestroyEvent(*kept.event);
   }
 }
 
 absl::Status StagedMemory::Read(const void* from, size_t bytes,
                                 absl::FunctionRef<absl::Status(absl::string_view piece)> consume) {
-  static_cast<void>(ReleaseDone(/*wait=*/false));
+  ReleaseBeforeCopy();
   auto* const device = static_cast<char*>(const_cast<void*>(from));
   std::array<Stage, 2> stages = {Stage(pinned_.get(), stream_), Stage(pinned_.get(), stream_)};
   size_t started = 0;
@@ -158,25 +160,30 @@ absl::Status StagedMemory::Read(const void* from, size_t bytes,
 
 absl::Status StagedMemory::Write(void* to, size_t bytes,
                                  absl::FunctionRef<absl::Status(absl::Span<char> piece)> produce) {
-  static_cast<void>(ReleaseDone(/*wait=*/false));
+  ReleaseBeforeCopy();
   auto* const device = static_cast<char*>(to);
   std::array<Stage, 2> stages = {Stage(pinned_.get(), stream_), Stage(pinned_.get(), stream_)};
-  size_t turn = 0;
-  for (size_t done = 0; done < bytes; turn = 1 - turn) {
-    Stage& stage = stages[turn];
-    const size_t piece_bytes = PieceBytes(done, bytes);
-    if (!stage.is_allocated()) CASK_RETURN_IF_ERROR(stage.Allocate(LargestPieceBytes(bytes)));
-    CASK_RETURN_IF_ERROR(stage.Finish());
-    CASK_RETURN_IF_ERROR(produce(stage.first(piece_bytes)));
-    CASK_RETURN_IF_ERROR(stage.Begin(CopyKind::kHostToDevice, device + done, piece_bytes));
-    done += piece_bytes;
-  }
-  for (Stage& stage : stages) CASK_RETURN_IF_ERROR(stage.Finish());
-  return absl::OkStatus();
+  const auto write = [&]() -> absl::Status {
+    size_t turn = 0;
+    for (size_t done = 0; done < bytes; turn = 1 - turn) {
+      Stage& stage = stages[turn];
+      const size_t piece_bytes = PieceBytes(done, bytes);
+      if (!stage.is_allocated()) CASK_RETURN_IF_ERROR(stage.Allocate(LargestPieceBytes(bytes)));
+      CASK_RETURN_IF_ERROR(stage.Finish());
+      CASK_RETURN_IF_ERROR(produce(stage.first(piece_bytes)));
+      CASK_RETURN_IF_ERROR(stage.Begin(CopyKind::kHostToDevice, device + done, piece_bytes));
+      done += piece_bytes;
+    }
+    return absl::OkStatus();
+  };
+  absl::Status status = write();
+  // After an error, too: the caller's next work on this memory may be that of another stream.
+  for (Stage& stage : stages) status.Update(stage.Finish());
+  return status;
 }
 
 absl::StatusOr<RefPtr<PendingRead>> StagedMemory::BeginRead(const void* from, size_t bytes) {
-  static_cast<void>(ReleaseDone(/*wait=*/false));
+  ReleaseBeforeCopy();
   CASK_ASSIGN_OR_RETURN(RefPtr<TensorBuffer> buffer, TensorBuffer::Allocate(bytes, pinned_));
   if (bytes > 0) {
     CASK_RETURN_IF_ERROR(backend()->Copy(CopyKind::kDeviceToHost, buffer->mutable_data(), from, bytes, stream_));
@@ -203,14 +210,17 @@ absl::Status StagedMemory::Synchronize(int64_t stream) {
 }
 
 absl::Status StagedMemory::KeepUntilDone(RefPtr<RefCounted> memory, int64_t stream) {
-  if (stream == kEveryStream) return backend()->SynchronizeAll();
-  if (backend()->IsIdle(stream).value_or(false)) return absl::OkStatus();
+  if (stream != kEveryStream && backend()->IsIdle(stream).value_or(false)) return absl::OkStatus();
   std::list<Kept> one;  // allocated before there is an event to lose
-  one.push_back({0, std::move(memory)});
-  const absl::StatusOr<EventId> event = backend()->RecordEvent(stream);
-  // Without an event, only the end of all work tells that the memory is unused.
-  if (!event.ok()) return backend()->Synchronize(stream);
-  one.front().event = *event;
+  one.push_back({std::nullopt, std::move(memory)});
+  if (stream == kEveryStream) {
+    keeps_for_every_stream_ = true;
+  } else {
+    const absl::StatusOr<EventId> event = backend()->RecordEvent(stream);
+    // Without an event, only the end of all work tells that the memory is unused.
+    if (!event.ok()) return backend()->Synchronize(stream);
+    one.front().event = *event;
+  }
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     kept_.splice(kept_.end(), one);
@@ -222,20 +232,32 @@ absl::Status StagedMemory::KeepUntilDone(RefPtr<RefCounted> memory, int64_t stre
 
 absl::Status StagedMemory::ReleaseDone(bool wait) {
   if (num_kept_.load(std::memory_order_relaxed) == 0) return absl::OkStatus();
+  absl::Status status;
+  bool all_done = false;
+  if (wait && keeps_for_every_stream_.exchange(false)) {
+    status = backend()->SynchronizeAll();
+    all_done = status.ok();
+    if (!all_done) keeps_for_every_stream_ = true;
+  }
   std::list<Kept> done;  // dropped without the lock
   const std::lock_guard<std::mutex> lock(mutex_);
-  absl::Status status;
   for (auto kept = kept_.begin(); kept != kept_.end();) {
     const auto next = std::next(kept);
-    if (wait) status.Update(backend()->SynchronizeEvent(kept->event));
-    if (backend()->QueryEvent(kept->event).value_or(false)) {
-      backend()->DestroyEvent(kept->event);
-      done.splice(done.end(), kept_, kept);
+    if (!kept->event.has_value()) {
+      if (all_done) done.splice(done.end(), kept_, kept);
+    } else {
+      if (wait) status.Update(backend()->SynchronizeEvent(*kept->event));
+      if (backend()->QueryEvent(*kept->event).value_or(false)) {
+        backend()->DestroyEvent(*kept->event);
+        done.splice(done.end(), kept_, kept);
+      }
     }
     kept = next;
   }
   num_kept_.store(kept_.size(), std::memory_order_relaxed);
   return status;
 }
+
+void StagedMemory::ReleaseBeforeCopy() { static_cast<void>(ReleaseDone(/*wait=*/keeps_for_every_stream_)); }
 
 }  // namespace tensorcask::internal

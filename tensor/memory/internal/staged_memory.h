@@ -10,6 +10,7 @@
 #include <functional>
 #include <list>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "absl/functional/function_ref.h"
@@ -54,16 +55,19 @@ class StagedMemory final : public DeviceMemory {
   absl::Status RecordStream(const void* block, int64_t stream) override { return record_stream_(block, stream); }
   absl::Status KeepUntilDone(RefPtr<RefCounted> memory, int64_t stream) override;
 
-  // Drops the kept memory whose work has finished; with `wait`, all. The last reference calls the release function of
-  // external memory, so the caller holds no lock.
-  // Errors: of the device; what is concerned stays kept.
+  // Drops the kept memory whose work has finished; with `wait`, all. What is kept for kEveryStream is dropped only with
+  // `wait`: nothing but waiting for the device tells that the work has finished. The last reference calls the release
+  // function of external memory, so the caller holds no lock. Errors: of the device; what is concerned stays kept.
   absl::Status ReleaseDone(bool wait);
 
  private:
   struct Kept {
-    EventId event;
+    std::optional<EventId> event;  // nullopt: of kEveryStream
     RefPtr<RefCounted> memory;
   };
+
+  // As ReleaseDone, before a copy that waits for the device anyway: also drops what is kept for kEveryStream.
+  void ReleaseBeforeCopy();
 
   const RefPtr<PinnedAllocator> pinned_;
   const StreamId stream_;
@@ -71,6 +75,7 @@ class StagedMemory final : public DeviceMemory {
   std::mutex mutex_;
   std::list<Kept> kept_;
   std::atomic<size_t> num_kept_{0};
+  std::atomic<bool> keeps_for_every_stream_{false};
 };
 
 }  // namespace tensorcask::internal

@@ -151,7 +151,8 @@ TEST_F(SaveLoad, EveryFormatTakesTensorsOfADevice) {
   for (const char* const format : {"checkpoint", "records", "safetensors", "npz"}) {
     SCOPED_TRACE(format);
     std::vector<TensorToSave> tensors = SomeTensors();
-    ASSERT_THAT(SaveTensors(Path("host"), Format(format), tensors, Overwriting()).status(), IsOk());
+    ASSERT_THAT(SaveTensors(Path(absl::StrCat("host_", format)), Format(format), tensors, Overwriting()).status(),
+                IsOk());
     for (TensorToSave& tensor : tensors) {
       const bool is_transposed = !tensor.elements.IsContiguous();
       if (is_transposed) tensor.elements = *tensor.elements.Transpose(0, 1);
@@ -161,9 +162,11 @@ TEST_F(SaveLoad, EveryFormatTakesTensorsOfADevice) {
     for (const uint64_t block_bytes : {uint64_t{1000}, uint64_t{8} << 20}) {
       SaveOptions options;
       options.block_bytes = block_bytes;
-      ASSERT_THAT(SaveTensors(Path("device"), Format(format), tensors, Overwriting(), options).status(), IsOk());
-      const std::unique_ptr<ArchiveReader> expected = Open(Path("host"));
-      const std::unique_ptr<ArchiveReader> reader = Open(Path("device"));
+      ASSERT_THAT(
+          SaveTensors(Path(absl::StrCat("device_", format)), Format(format), tensors, Overwriting(), options).status(),
+          IsOk());
+      const std::unique_ptr<ArchiveReader> expected = Open(Path(absl::StrCat("host_", format)));
+      const std::unique_ptr<ArchiveReader> reader = Open(Path(absl::StrCat("device_", format)));
       for (const TensorToSave& tensor : tensors) {
         EXPECT_TRUE(Equal(TensorView(*reader->Read(tensor.name)), TensorView(*expected->Read(tensor.name))));
       }
