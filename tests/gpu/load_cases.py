@@ -327,6 +327,13 @@ class TestReadInto:
         assert not around.any().item(), "elements beside the view were changed"
         assert transposed.t().cpu().numpy().tobytes() == array.tobytes()
 
+    def test_arrays_of_jax_are_not_changed(self, jax):
+        tc.save("model", {"w": np.ones(4, np.float32)})
+        array = jax.device_put(jax.numpy.zeros(4, "float32"), jax.devices("gpu")[0])
+        with tc.open("model") as reader, pytest.raises(tc.InvalidArgumentError, match="arrays of JAX cannot be changed"):
+            reader.read_into("w", array)
+        assert not np.asarray(array).any()
+
     def test_strides_of_cupy(self, cupy):
         array = random_bits("int32", (40, 30))
         tc.save("model", {"w": array})

@@ -1,6 +1,7 @@
 """``tensorcask.save``, ``Writer`` and ``CheckpointManager`` with arrays on a GPU. frameworks_test.py runs them."""
 
 import threading
+import time
 import weakref
 
 import gpu_arrays
@@ -236,7 +237,39 @@ class TestSaveOrder:
         assert tc.load("model")["w"].all()
 
 
+    def test_a_writer_that_has_threads(self, torch):
+        tensor = torch.full((32 * MIB,), 7, dtype=torch.uint8, device=DEVICE)
+        with tc.Writer("model", level="default") as writer:
+            writer.add("w", tensor)
+            tensor.fill_(9)
+        saved = tc.load("model")["w"]
+        assert saved.min() == saved.max() == 7
+
+    def test_work_that_needs_the_interpreter(self, cupy):
+        done = []
+        for dtype in ("bool", "float32"):
+            flags = cupy.zeros(1000, dtype)
+            stream = cupy.cuda.get_current_stream()
+            stream.launch_host_func(lambda _: done.append(time.sleep(0.05)), None)
+            flags.fill(1)
+            tc.save(f"{dtype}.npz", {"flags": flags})
+            assert tc.load(f"{dtype}.npz")["flags"].all()
+        assert len(done) == 2
+
+
 class TestSaveInBackground:
+    def test_arrays_of_jax_may_be_donated(self, jax):
+        step = jax.jit(lambda w: w + 1, donate_argnums=0)
+        w = jax.device_put(jax.numpy.zeros(4 * MIB, "float32"), jax.devices("gpu")[0])
+        with tc.CheckpointManager("run") as manager:
+            for i in range(3):
+                save = manager.save_in_background(i, {"w": w})
+                w = step(w)
+            save.wait()
+            for i in range(3):
+                saved = tc.load(manager.path_of(i))["w"]
+                assert saved.min() == saved.max() == i
+
     def test_cupy_changes_its_arrays_at_once(self, cupy):
         arrays = {"w": cupy.zeros(16 * MIB, cupy.float32), "b": cupy.zeros(3), "strided": cupy.zeros((300, 400)).T}
         with tc.CheckpointManager("run", keep_last=9) as manager:

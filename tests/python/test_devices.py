@@ -196,6 +196,12 @@ def test_work_of_the_producer_comes_first(driver, path):
     assert saved["w"].min() == saved["w"].max() == 7 and saved["part"].min() == saved["part"].max() == 8
 
 
+def test_bools_after_work_that_needs_the_interpreter(driver):
+    flags = np.zeros(1000, np.bool_)
+    tc.save("model", {"w": DeviceArray(flags, before=late(driver, flags, True))})
+    assert tc.load("model")["w"].all()
+
+
 def test_a_writer():
     rows = np.arange(4000, dtype=np.float32).reshape(1000, 4)
     with tc.Writer("model.safetensors") as writer:
