@@ -25,7 +25,8 @@ import numpy as np
 
 from tensorcask import _native
 from tensorcask._errors import ExistingTensorError, InvalidArgumentError, MissingTensorError
-from tensorcask._load import read_to, to_framework
+from tensorcask._gpu import Target, target_on_gpu
+from tensorcask._load import to_framework, to_torch
 from tensorcask._steps import Step, StepSaver, latest_step
 
 __all__ = ["AsyncCheckpointer", "Step", "TreeMismatchError", "flatten", "load", "load_latest", "save"]
@@ -99,7 +100,10 @@ def load(
             return _nested(reader, framework)
         leaves = flatten(like)
         _check(reader, leaves, strict)
-        loaded = iter([_read(reader, name, leaf) for name, leaf in leaves.items()])
+        on_gpus = _read_to_gpus(reader, leaves)
+        loaded = iter(
+            [on_gpus[name] if name in on_gpus else _read(reader, name, leaf) for name, leaf in leaves.items()]
+        )
         return _map(like, loaded)
 
 
@@ -258,15 +262,41 @@ def _check(reader: _native.Reader, leaves: "dict[str, typing.Any]", strict: bool
         raise TreeMismatchError(f"{reader.path}: does not fit the tree: {'; '.join(problems)}")
 
 
+def _read_to_gpus(reader: _native.Reader, leaves: "dict[str, typing.Any]") -> "dict[str, typing.Any]":
+    """The leaves whose memory is on one GPU that the library can reach, read at once on several threads."""
+    targets: "dict[tuple[str, typing.Any], Target | None]" = {}
+    target_of: "dict[str, Target]" = {}
+    for name, leaf in leaves.items():
+        place = _place_of(leaf)
+        if place is None:
+            continue
+        if place not in targets:
+            targets[place] = target_on_gpu(*place)
+        target = targets[place]
+        if target is not None:
+            target_of[name] = target
+    outs = {name: target.make(reader.entry(name)) for name, target in target_of.items()}
+    if outs:
+        reader.read_many_into(outs)
+    return {name: target_of[name].finish(out) for name, out in outs.items()}
+
+
+def _place_of(leaf: typing.Any) -> "tuple[str, typing.Any] | None":
+    """The framework of a leaf, and its one device."""
+    if _is_torch(leaf):
+        return "torch", leaf.device
+    devices = tuple(getattr(getattr(leaf, "sharding", None), "device_set", ())) if _is_jax(leaf) else ()
+    return ("jax", devices[0]) if len(devices) == 1 else None
+
+
 def _read(reader: _native.Reader, name: str, leaf: typing.Any) -> typing.Any:
     """The stored tensor as a leaf like `leaf`."""
     if _is_jax(leaf):
+        array = to_framework("jax", None)(reader.read(name, tensor=True))
         sharding = getattr(leaf, "sharding", None)
-        devices = () if sharding is None else tuple(sharding.device_set)
-        array = read_to(reader, name, "jax", devices[0] if len(devices) == 1 else None)
         return array if sharding is None else _jax().device_put(array, sharding)
     if _is_torch(leaf):
-        return read_to(reader, name, "torch", leaf.device)
+        return to_torch(reader.read(name, tensor=True), leaf.device)
     array = reader[name]
     if isinstance(leaf, np.ndarray):
         return array

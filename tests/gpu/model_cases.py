@@ -9,6 +9,7 @@ import pytest
 from gpu_arrays import DEVICE, MIB, Torch, assert_is_busy, delay
 
 import tensorcask as tc
+from tensorcask import trees
 
 PATHS = ("model", "model.safetensors", "model.npz", "model.tfrecord")
 
@@ -270,6 +271,24 @@ def fill(torch, model, value):
 def found_in(path):
     saved = tc.load(path)
     return {float(number) for one in saved.values() for number in (one.min(), one.max())}
+
+
+class TestTrees:
+    def test_leaves_come_back_where_they_were(self, torch, jax):
+        gpu = jax.devices("gpu")[0]
+        tree = {
+            "torch": [torch.arange(3 * MIB, device=DEVICE), torch.ones(2, 3)],
+            "jax": {"w": jax.device_put(jax.numpy.arange(1000.0), gpu), "b": jax.device_put(jax.numpy.zeros(0), gpu)},
+            "numpy": np.arange(4),
+            "step": 7,
+        }
+        trees.save("tree.npz", tree)
+        loaded = trees.load("tree.npz", like=tree)
+        assert loaded["torch"][0].device == tree["torch"][0].device and loaded["torch"][0].equal(tree["torch"][0])
+        assert loaded["torch"][1].device.type == "cpu" and loaded["torch"][1].equal(tree["torch"][1])
+        for name, leaf in tree["jax"].items():
+            assert loaded["jax"][name].devices() == {gpu} and (loaded["jax"][name] == leaf).all()
+        assert loaded["numpy"].tolist() == [0, 1, 2, 3] and loaded["step"] == 7
 
 
 class TestAsyncCheckpointer:
