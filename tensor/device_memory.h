@@ -42,7 +42,7 @@ class PendingRead : public RefCounted {
   virtual absl::Status Wait() = 0;
 };
 
-// Of RecordStream alone: work of streams that nobody can name may use the memory.
+// An argument of RecordStream and KeepUntilDone: work of streams that may no longer exist uses the memory.
 inline constexpr int64_t kEveryStream = -1;
 
 class DeviceMemory {

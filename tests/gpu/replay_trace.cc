@@ -48,7 +48,7 @@ namespace {
 
 constexpr int kRounds = 9;
 
-// Gives out listed addresses in their order. Nobody reads the memory.
+// Allocate returns listed addresses in their order. The program never reads or writes memory there.
 class ListedAddresses final : public DeviceBackend {
  public:
   explicit ListedAddresses(std::vector<std::pair<uintptr_t, size_t>> blocks) : blocks_(std::move(blocks)) {}

@@ -227,7 +227,7 @@ def write_results(out, work, results, machine, bundle, text):
 
 
 def choose(parts, wanted):
-    """The parts whose names or rows are asked for; SystemExit for a name that is none."""
+    """The parts whose names or rows begin with a text in `wanted`. Exits if no part begins with one of the texts."""
     for name in wanted:
         if not any((part.row or part.name).startswith(name) or part.name.startswith(name) for part in parts):
             sys.exit(f"run.py: no part {name!r}; --list names all")
