@@ -121,6 +121,8 @@ class CachingAllocator final : public Allocator {
   // Waits for the streams of freed blocks and returns to the device each segment without a block in use. Also waits for
   // the work that uses dropped external memory, and releases that memory; not if it was wrapped with an allocator of
   // OnStream or OnPool.
+  // A program that imports its own exports (DLPack) calls this before it drops the allocator: memory of the allocator
+  // that is kept for such work keeps the allocator, too.
   // Errors: the first error of the device; segments that could not be freed stay in the cache.
   absl::Status EmptyCache();
 
