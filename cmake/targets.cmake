@@ -135,6 +135,7 @@ tensorcask_room(io
     serialize/io/byte_source.h
     serialize/io/byte_stream.h
     serialize/io/decode_limits.h
+    serialize/io/element_stream.h
     serialize/io/error_number.h
     serialize/io/file_edits.h
     serialize/io/file_system.h
@@ -672,7 +673,6 @@ tensorcask_room(npy
     serialize/npy/internal/tensor_file.h
     serialize/npy/npy_format.h
     serialize/npy/npy_reader.h
-    serialize/npy/npy_stream.h
     serialize/npy/npy_types.h
     serialize/npy/npy_writer.h
     serialize/npy/npz_reader.h

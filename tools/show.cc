@@ -80,7 +80,7 @@ absl::StatusOr<ExitCode> Show(const Flags& flags, bool has_name, bool has_slice,
   CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const entry, input->Find(name));
   constexpr int64_t kMostShown = 1000;
   const bool in_blocks = flags.max_entries >= 0 && flags.max_entries <= kMostShown &&
-                         ElementBytes(*entry) > kLargeBytes && input->CanReadInBlocks(*entry);
+                         ElementBytes(*entry) > kLargeBytes && entry->reads_in_blocks;
   TensorSlice slice;
   if (has_slice) {
     const bool has_parts = absl::IsFailedPrecondition(entry->read_status);

@@ -21,6 +21,7 @@ struct ArchiveEntry {
   DType dtype = DType::kInvalid;
   TensorShape shape;
   std::string encoding;                   // "plain", "sliced", "encoded high delta", ...
+  bool reads_in_blocks = false;           // ArchiveReader::ReadBlocks has one block at a time in memory
   int pieces = 0;                         // of a tensor that is stored in pieces
   std::vector<int64_t> strides;           // in elements; empty: row-major
   bool has_metadata = false;              // ArchiveReader::Metadata returns it

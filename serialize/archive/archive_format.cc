@@ -10,7 +10,7 @@ std::string ArchiveFormat::name_with_article() const {
   return absl::StrCat(begins_with_a_vowel ? "an " : "a ", name());
 }
 
-bool ArchiveFormat::HoldsOpaquely(DType /*dtype*/) const { return false; }
+bool ArchiveFormat::StoresAsRawBytes(DType /*dtype*/) const { return false; }
 
 bool ArchiveFormat::HoldsMetadata(const TensorMetadata& metadata) const {
   return traits().metadata || metadata.IsDefault();

@@ -76,8 +76,8 @@ struct ArchiveWriterOptions {
   int num_threads = 1;  // the bytes do not depend on it
   // More than 0: a file of at most this many bytes of tensors, then another one (SafetensorsWriterOptions).
   uint64_t max_shard_bytes = 0;
-  // Stores the elements of dtypes that the format holds only opaquely (ArchiveFormat::HoldsOpaquely). false: they are
-  // an error.
+  // Stores the elements of dtypes that the format holds only opaquely (ArchiveFormat::StoresAsRawBytes). false: they
+  // are an error.
   bool opaque_dtypes = false;
   FileMetadata file_metadata;
 };
@@ -131,7 +131,7 @@ class ArchiveFormat {
   // True if the format can store tensors of this dtype. For strings, traits().strings says it.
   virtual bool HoldsDType(DType dtype) const = 0;
   // True if the format can store the elements of this dtype, but not the name of the dtype. The default: false.
-  virtual bool HoldsOpaquely(DType dtype) const;
+  virtual bool StoresAsRawBytes(DType dtype) const;
   // True if the format can store all of this metadata of a tensor. The default: true if traits().metadata is true or
   // the metadata is empty.
   virtual bool HoldsMetadata(const TensorMetadata& metadata) const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/archive/internal/similar_names.h"
@@ -69,18 +70,21 @@ absl::StatusOr<TensorMetadata> ArchiveReader::Metadata(absl::string_view name) c
   return TensorMetadata();
 }
 
-bool ArchiveReader::CanReadInBlocks(const ArchiveEntry& /*entry*/) const { return false; }
+absl::StatusOr<std::unique_ptr<ElementStream>> ArchiveReader::OpenStream(const ArchiveEntry& /*entry*/) const {
+  return nullptr;
+}
 
 absl::StatusOr<std::unique_ptr<TensorBlocks>> ArchiveReader::ReadBlocks(const ArchiveEntry& entry,
                                                                         uint64_t block_bytes) const {
-  if (CanReadInBlocks(entry) && ElementSize(entry.dtype) > 0) {
-    const std::string name = entry.name;
-    return archive::MakeSlicedBlocks(
-        entry, block_bytes,
-        {[this, name](const TensorSlice& slice, TensorView* out) { return ReadSliceInto(name, slice, out); }, {}});
+  if (!entry.reads_in_blocks) {
+    CASK_ASSIGN_OR_RETURN(const Tensor tensor, Read(entry.name));
+    return archive::MakeTensorBlocks(tensor, block_bytes);
   }
-  CASK_ASSIGN_OR_RETURN(const Tensor tensor, Read(entry.name));
-  return archive::MakeTensorBlocks(tensor, block_bytes);
+  CASK_ASSIGN_OR_RETURN(std::unique_ptr<ElementStream> stream, OpenStream(entry));
+  if (stream != nullptr) return archive::MakeStreamedBlocks(entry, block_bytes, std::move(stream));
+  return archive::MakeSlicedBlocks(
+      entry, block_bytes,
+      [this, name = entry.name](const TensorSlice& slice, TensorView* out) { return ReadSliceInto(name, slice, out); });
 }
 
 std::string archive::NoChecksums(absl::string_view path, int64_t count) {
@@ -106,7 +110,7 @@ absl::StatusOr<ArchiveCensus> ArchiveReader::VerifyAll(absl::FunctionRef<void(co
     if (IsProcessError(status)) return status;
     if (status.ok()) {
       ++census.whole;
-      without_checksum += !has_names() && entry.encoding == "plain";  // of a message; a record has a checksum
+      without_checksum += !has_names() && !entry.decoded_bytes;  // of a message; a record or a payload has a checksum
     } else if (absl::IsUnimplemented(status)) {
       ++census.not_checked;
       if (census.not_checked <= kMaxNotes && !entry.read_status.ok()) census.notes.emplace_back(status.message());

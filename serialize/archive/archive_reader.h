@@ -22,6 +22,7 @@
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
 #include "tensorcask/serialize/archive/tensor_blocks.h"
+#include "tensorcask/serialize/io/element_stream.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
 #include "tensorcask/tensor/slice.h"
 #include "tensorcask/tensor/strided/metadata.h"
@@ -98,9 +99,8 @@ class ArchiveReader {
   virtual absl::StatusOr<DecodedTensor> ReadWithReadableMetadata(absl::string_view name) const;
   virtual absl::StatusOr<TensorMetadata> Metadata(absl::string_view name) const;
 
-  // True if ReadBlocks of this tensor has one block at a time in memory; false if it reads the whole tensor first.
-  virtual bool CanReadInBlocks(const ArchiveEntry& entry) const;
-  // The elements, row-major, in blocks of at most `block_bytes` (at least one element).
+  // The elements, row-major, in blocks of at most `block_bytes` (at least one element). Reads the whole tensor first
+  // unless entry.reads_in_blocks.
   virtual absl::StatusOr<std::unique_ptr<TensorBlocks>> ReadBlocks(const ArchiveEntry& entry,
                                                                    uint64_t block_bytes) const;
 
@@ -116,6 +116,11 @@ class ArchiveReader {
   // Sentences about unusual but harmless things in the file: the broken rules that ArchiveReaderOptions::lenient
   // accepted, and what is not a tensor and so is not read.
   virtual std::vector<std::string> notes() const { return {}; }
+
+ protected:
+  // What ReadBlocks reads a tensor with, verified at the end. Null, which is the default: it reads slices. Requires:
+  // entry.reads_in_blocks.
+  virtual absl::StatusOr<std::unique_ptr<ElementStream>> OpenStream(const ArchiveEntry& entry) const;
 };
 
 }  // namespace tensorcask

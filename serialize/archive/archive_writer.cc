@@ -12,7 +12,7 @@ namespace tensorcask {
 
 absl::Status ArchiveWriter::Declare(const ArchiveEntry& /*entry*/) { return first_error_; }
 
-bool ArchiveWriter::TakesSlices(const ArchiveEntry& /*entry*/) const { return false; }
+bool ArchiveWriter::writes_in_blocks(const ArchiveEntry& /*entry*/) const { return false; }
 
 absl::Status ArchiveWriter::AddSlice(const ArchiveEntry& entry, const TensorMetadata& metadata,
                                      const TensorSlice& slice, const TensorView& elements) {

@@ -58,7 +58,7 @@ class ArchiveWriter {
 
   // True if AddSlice writes each slice at once. Otherwise it holds the tensor in memory until it is complete. May be
   // called while another thread calls other methods.
-  virtual bool TakesSlices(const ArchiveEntry& entry) const;
+  virtual bool writes_in_blocks(const ArchiveEntry& entry) const;
   // Adds a part of a tensor of entry.dtype and entry.shape. The slices of a tensor follow one another in row-major
   // order, as TensorBlocks gives them, and no other tensor comes between.
   virtual absl::Status AddSlice(const ArchiveEntry& entry, const TensorMetadata& metadata, const TensorSlice& slice,

@@ -19,7 +19,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "tensorcask/serialize/archive/internal/slice_order.h"
-#include "tensorcask/serialize/archive/internal/sliced_blocks.h"
 #include "tensorcask/serialize/checkpoint/internal/edit_index.h"
 #include "tensorcask/serialize/checkpoint/internal/index_walk.h"
 #include "tensorcask/serialize/checkpoint/reader.h"
@@ -27,6 +26,7 @@
 #include "tensorcask/serialize/checkpoint/state_file.h"
 #include "tensorcask/serialize/checkpoint/writer.h"
 #include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/element_stream.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/internal/damage_mark.h"
 #include "tensorcask/serialize/io/listing_budget.h"
@@ -34,8 +34,6 @@
 #include "tensorcask/serialize/payload/base_lookup.h"
 #include "tensorcask/serialize/payload/payload_header.h"
 #include "tensorcask/serialize/wire/codec_options.h"
-#include "tensorcask/tensor/base/crc32c.h"
-#include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tensor/shape.h"
@@ -100,7 +98,16 @@ absl::Status StatusByIndex(const CheckpointEntry& entry) {
                                                     " elements, in parts that can be read one by one"));
 }
 
-ArchiveEntry ToArchiveEntry(const CheckpointEntry& from) {
+// A delta reads its whole base for each slice, and the pieces of a sliced tensor have checksums of their own, which a
+// slice need not cover. A V1 checkpoint has no checksum of a tensor, and finds a slice by reading the tensor. All of
+// them are read whole.
+bool ReadsInBlocks(const CheckpointEntry& entry, bool is_version_one) {
+  if (is_version_one || ElementSize(entry.dtype) == 0 || !entry.strides.empty()) return false;
+  return entry.form == EntryForm::kPlain || entry.form == EntryForm::kGuarded ||
+         (entry.payload != nullptr && !entry.payload->is_delta);
+}
+
+ArchiveEntry ToArchiveEntry(const CheckpointEntry& from, bool is_version_one) {
   ArchiveEntry entry;
   entry.name = from.name;
   entry.dtype = from.dtype;
@@ -112,6 +119,7 @@ ArchiveEntry ToArchiveEntry(const CheckpointEntry& from) {
                     from.payload->is_delta ? " delta" : "");
     entry.decoded_bytes = from.payload->decoded_bytes();
   }
+  entry.reads_in_blocks = ReadsInBlocks(from, is_version_one);
   entry.pieces = static_cast<int>(from.slices.size());
   entry.strides = from.strides;
   entry.has_metadata = from.has_metadata;
@@ -151,15 +159,6 @@ class MissingFiles {
   std::map<int, absl::Status> files_;  // by shard
 };
 
-// The checksum covers the bytes in the file, which are swapped in a file of a big-endian machine.
-bool HasBigEndianChecksum(Tensor tensor, const CheckpointEntry& stored) {
-  const size_t number_bytes = ElementSize(stored.dtype) / (IsComplex(stored.dtype) ? 2 : 1);
-  if (number_bytes == 1 || !tensor.EnsureMutable().ok()) return false;
-  const absl::Span<char> bytes = tensor.mutable_bytes();
-  SwapBytes(bytes.data(), bytes.size() / number_bytes, number_bytes);
-  return MaskCrc32c(Crc32c(tensor.bytes())) == stored.masked_crc32c;
-}
-
 uint64_t IndexBytes(const std::string& path) {
   FileInfo file;
   for (const std::string& name : {path, absl::StrCat(path, ".index")}) {
@@ -178,12 +177,13 @@ absl::StatusOr<std::vector<ArchiveEntry>> ListEntries(const std::string& path, c
   listing->AddIndex(IndexBytes(path));
   std::vector<ArchiveEntry> entries;
   MissingFiles files(reader);
+  const bool is_version_one = IsVersionOne(reader);
   absl::Status within;
   const absl::Status listed = reader.ForEachEntry([&](const CheckpointEntry& entry) {
     const auto rank = static_cast<uint64_t>(entry.shape.rank());
     within = listing->Charge(sizeof(ArchiveEntry) + kNameCopies * entry.name.size() + rank * sizeof(int64_t));
     if (!within.ok()) return within;
-    entries.push_back(ToArchiveEntry(entry));
+    entries.push_back(ToArchiveEntry(entry, is_version_one));
     // The pieces of a sliced tensor may lie in any file: reading them tells.
     if (entry.slices.empty()) entries.back().read_status.Update(files.Check(entry.shard));
     return absl::OkStatus();
@@ -217,7 +217,9 @@ class CheckpointArchiveReader final : public ArchiveReader {
   const std::string& path() const override { return path_; }
   const std::vector<ArchiveEntry>& entries() const override { return entries_; }
   absl::Status ForEachEntry(absl::FunctionRef<absl::Status(const ArchiveEntry&)> fn) const override {
-    return reader_.ForEachEntry([&](const CheckpointEntry& entry) { return fn(ToArchiveEntry(entry)); });
+    const bool is_version_one = IsVersionOne(reader_);
+    return reader_.ForEachEntry(
+        [&](const CheckpointEntry& entry) { return fn(ToArchiveEntry(entry, is_version_one)); });
   }
   absl::StatusOr<Tensor> Read(absl::string_view name) const override {
     if (has_entries_) CASK_RETURN_IF_ERROR(Find(name).status());  // its error names similar tensors
@@ -236,39 +238,6 @@ class CheckpointArchiveReader final : public ArchiveReader {
     return reader_.ReadWithMetadata(name);
   }
   absl::StatusOr<TensorMetadata> Metadata(absl::string_view name) const override { return reader_.Metadata(name); }
-
-  // A delta reads its whole base for each slice, and the pieces of a sliced tensor have checksums of their own, which a
-  // slice need not cover. A V1 checkpoint has no checksum of a tensor, and finds a slice by reading the tensor. All of
-  // them are read whole.
-  bool CanReadInBlocks(const ArchiveEntry& entry) const override {
-    if (IsVersionOne(reader_)) return false;
-    if (ElementSize(entry.dtype) == 0 || entry.pieces > 0 || !entry.strides.empty()) return false;
-    return entry.encoding == EntryFormName(EntryForm::kPlain) || entry.encoding == EntryFormName(EntryForm::kGuarded) ||
-           (entry.decoded_bytes.has_value() && !absl::StrContains(entry.encoding, "delta"));
-  }
-
-  absl::StatusOr<std::unique_ptr<TensorBlocks>> ReadBlocks(const ArchiveEntry& entry,
-                                                           uint64_t block_bytes) const override {
-    // Chunks of encoded tensors have checksums of their own.
-    if (!CanReadInBlocks(entry) || entry.decoded_bytes.has_value() || ElementBytes(entry) <= block_bytes) {
-      return ArchiveReader::ReadBlocks(entry, block_bytes);
-    }
-    CASK_ASSIGN_OR_RETURN(const CheckpointEntry stored, reader_.Find(entry.name));
-    archive::BlockFunctions functions;
-    functions.read = [this, name = entry.name](const TensorSlice& slice, TensorView* out) {
-      return reader_.ReadSliceInto(name, slice, out);
-    };
-    functions.check = [this, stored](uint32_t crc) -> absl::Status {
-      if (!verify_ || MaskCrc32c(crc) == stored.masked_crc32c) return absl::OkStatus();
-      absl::StatusOr<Tensor> whole = reader_.Read(stored.name);
-      const absl::Status read = whole.status();
-      if (read.ok() && crc == Crc32c(whole->bytes()) && HasBigEndianChecksum(*std::move(whole), stored)) {
-        return absl::OkStatus();
-      }
-      return archive::WrongBlocks(read, path_, stored.name);
-    };
-    return archive::MakeSlicedBlocks(entry, block_bytes, std::move(functions));
-  }
 
   absl::StatusOr<ArchiveCensus> VerifyAll(absl::FunctionRef<void(const ArchiveDamage&)> report) const override {
     ArchiveCensus census;
@@ -311,12 +280,17 @@ class CheckpointArchiveReader final : public ArchiveReader {
   int num_shards() const override { return reader_.num_shards(); }
 
  private:
+  // Chunks of encoded tensors have checksums of their own: they are read in slices.
+  absl::StatusOr<std::unique_ptr<ElementStream>> OpenStream(const ArchiveEntry& entry) const override {
+    if (entry.decoded_bytes.has_value()) return nullptr;
+    return reader_.OpenStream(entry.name);
+  }
+
   CheckpointArchiveReader(std::string path, CheckpointReader reader, const ArchiveReaderOptions& options,
                           std::vector<ArchiveEntry> entries)
       : path_(std::move(path)),
         reader_(std::move(reader)),
         has_entries_(options.keep_entries),
-        verify_(options.verify_checksums),
         base_(options.base),
         file_system_(options.read.file_system),
         entries_(std::move(entries)) {}
@@ -331,7 +305,6 @@ class CheckpointArchiveReader final : public ArchiveReader {
   const std::string path_;
   const CheckpointReader reader_;
   const bool has_entries_;
-  const bool verify_;
   const std::shared_ptr<const BaseLookup> base_;  // null: the one that the index names
   FileSystem* const file_system_;
   const std::vector<ArchiveEntry> entries_;
@@ -355,12 +328,12 @@ class CheckpointArchiveWriter final : public ArchiveWriter {
     return writer_.Add(entry.name, tensor.view, Options(entry, tensor.metadata));
   }
   // Encoding looks at samples of the whole tensor before it writes.
-  bool TakesSlices(const ArchiveEntry& entry) const override {
+  bool writes_in_blocks(const ArchiveEntry& entry) const override {
     return is_stored_ && IsFixedSize(entry.dtype) && entry.strides.empty();
   }
   absl::Status AddSlice(const ArchiveEntry& entry, const TensorMetadata& metadata, const TensorSlice& slice,
                         const TensorView& elements) override {
-    if (!TakesSlices(entry)) return ArchiveWriter::AddSlice(entry, metadata, slice, elements);
+    if (!writes_in_blocks(entry)) return ArchiveWriter::AddSlice(entry, metadata, slice, elements);
     CASK_ASSIGN_OR_RETURN(const archive::SliceOrder::Step step, order_.Next(entry, slice, elements));
     if (step.is_first) {
       CASK_RETURN_IF_ERROR(writer_.BeginTensor(entry.name, entry.dtype, entry.shape, Options(entry, metadata)));

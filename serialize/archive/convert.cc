@@ -163,7 +163,7 @@ class Planner {
       losses.push_back({Kind::kNotReadable, item->from->name, std::string(status.message())});
       return losses;
     }
-    if (!Holds(target_, item->dtype) && !target_.HoldsOpaquely(item->dtype)) {
+    if (!Holds(target_, item->dtype) && !target_.StoresAsRawBytes(item->dtype)) {
       losses.push_back({Kind::kDType, item->from->name,
                         absl::StrCat(tensor, " is ", DTypeName(item->dtype), ", which ", target_.name_with_article(),
                                      " file cannot hold")});
@@ -385,7 +385,7 @@ class Runner {
     archive::ReadAhead ahead(
         plan_.items.size(), kReadAheadBytes,
         [this](size_t i, archive::ReadAhead::Emit emit) { return Read(plan_.items[i], emit); },
-        [this](size_t i) { return CrossesInBlocks(plan_.items[i]); });
+        [this](size_t i) { return copies_in_blocks(plan_.items[i]); });
     CASK_RETURN_IF_ERROR(ahead.Run(options_.num_threads, [this](size_t i, archive::ReadPiece piece) {
       return Write(plan_.items[i], std::move(piece));
     }));
@@ -398,14 +398,14 @@ class Runner {
   }
 
  private:
-  bool CrossesInBlocks(const ConversionItem& item) const {
+  bool copies_in_blocks(const ConversionItem& item) const {
     return item.alias_of.empty() && ElementBytes(*item.from) > options_.block_bytes && !item.has_strides() &&
-           item.source->CanReadInBlocks(*item.from) && writer_->TakesSlices(item.to());
+           item.from->reads_in_blocks && writer_->writes_in_blocks(item.to());
   }
 
   absl::Status Read(const ConversionItem& item, archive::ReadAhead::Emit emit) const {
     if (!item.alias_of.empty()) return absl::OkStatus();
-    if (CrossesInBlocks(item)) return ReadInBlocks(item, emit);
+    if (copies_in_blocks(item)) return ReadInBlocks(item, emit);
     archive::ReadPiece piece;
     piece.bytes = ElementBytes(*item.from);
     if (item.content.has_value()) {

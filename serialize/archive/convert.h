@@ -16,7 +16,7 @@
 //
 // PlanConversion reads no elements but those of such a graph, and strings for a target that cannot hold all of them
 // (ArchiveTraits::padded_strings); the plan says what the target cannot hold. RunConversion copies large tensors in
-// blocks if both formats allow that (ArchiveReader::CanReadInBlocks, ArchiveWriter::TakesSlices), and reads up to
+// blocks if both formats allow that (ArchiveEntry::reads_in_blocks, ArchiveWriter::writes_in_blocks), and reads up to
 // kReadAheadBytes of blocks ahead. For row-major tensors of numbers all formats of this library except text allow it,
 // so memory does not depend on the size of such tensors. But these must fit in memory, one at a time, with up to
 // kReadAheadBytes of the next ones:
@@ -76,7 +76,7 @@ struct ConvertOptions {
   // Leaves out what the target cannot hold, instead of failing: metadata, strides, the imaginary parts of numbers that
   // become real, and tensors whose dtype, name, shape or strings it cannot hold, and tensors that the source
   // only lists (ArchiveEntry::read_status). Tensors of a dtype that it holds
-  // opaquely (ArchiveFormat::HoldsOpaquely) lose only the name of their dtype.
+  // opaquely (ArchiveFormat::StoresAsRawBytes) lose only the name of their dtype.
   bool allow_loss = false;
   uint64_t block_bytes = uint64_t{1} << 20;  // small enough for the cache that processors share
   int num_threads = 2;                       // one writes, the others read ahead

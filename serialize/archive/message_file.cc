@@ -39,14 +39,14 @@ absl::StatusOr<RefPtr<TensorBuffer>> ReadAll(const ByteSource& file, uint64_t ma
 class MessageWriter final : public ArchiveWriter {
  public:
   static absl::StatusOr<std::unique_ptr<ArchiveWriter>> Create(const std::string& path,
-                                                               const ArchiveWriterOptions& options, bool takes_slices,
+                                                               const ArchiveWriterOptions& options, bool in_blocks,
                                                                MessageEncoder encode) {
     PublishOptions publish;
     publish.file_system = options.file_system;
     publish.overwrite = options.overwrite;
     publish.sync = options.sync;
     std::unique_ptr<MessageWriter> writer(
-        new MessageWriter(path, publish, options.level, takes_slices, std::move(encode)));
+        new MessageWriter(path, publish, options.level, in_blocks, std::move(encode)));
     CASK_ASSIGN_OR_RETURN(writer->sink_, writer->publish_.Add(path));
     return std::unique_ptr<ArchiveWriter>(std::move(writer));
   }
@@ -62,12 +62,12 @@ class MessageWriter final : public ArchiveWriter {
     });
   }
   // Encoding looks at samples of the whole tensor before it writes.
-  bool TakesSlices(const ArchiveEntry& entry) const override {
-    return takes_slices_ && level_ == PayloadLevel::kStored && IsFixedSize(entry.dtype) && entry.strides.empty();
+  bool writes_in_blocks(const ArchiveEntry& entry) const override {
+    return in_blocks_ && level_ == PayloadLevel::kStored && IsFixedSize(entry.dtype) && entry.strides.empty();
   }
   absl::Status AddSlice(const ArchiveEntry& entry, const TensorMetadata& metadata, const TensorSlice& slice,
                         const TensorView& elements) override {
-    if (!TakesSlices(entry)) return ArchiveWriter::AddSlice(entry, metadata, slice, elements);
+    if (!writes_in_blocks(entry)) return ArchiveWriter::AddSlice(entry, metadata, slice, elements);
     const auto begin = [&](uint64_t message_bytes) {
       message_bytes_ = message_bytes;
       return CountTensor();
@@ -79,13 +79,13 @@ class MessageWriter final : public ArchiveWriter {
   }
 
  private:
-  MessageWriter(std::string path, const PublishOptions& publish, PayloadLevel level, bool takes_slices,
+  MessageWriter(std::string path, const PublishOptions& publish, PayloadLevel level, bool in_blocks,
                 MessageEncoder encode)
       : path_(std::move(path)),
         file_system_(publish.file_system),
         publish_(publish),
         level_(level),
-        takes_slices_(takes_slices),
+        in_blocks_(in_blocks),
         encode_(std::move(encode)) {}
 
   absl::Status CountTensor() {
@@ -110,7 +110,7 @@ class MessageWriter final : public ArchiveWriter {
   FileSystem* const file_system_;
   AtomicPublish publish_;
   const PayloadLevel level_;
-  const bool takes_slices_;
+  const bool in_blocks_;
   const MessageEncoder encode_;
   archive::MessageSlices slices_;
   FileSink* sink_ = nullptr;    // of publish_
@@ -161,13 +161,13 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> ReadMessageFile(
 absl::StatusOr<std::unique_ptr<ArchiveWriter>> CreateMessageFile(const std::string& path,
                                                                  const ArchiveWriterOptions& options,
                                                                  MessageEncoder encode) {
-  return MessageWriter::Create(path, options, /*takes_slices=*/false, std::move(encode));
+  return MessageWriter::Create(path, options, /*in_blocks=*/false, std::move(encode));
 }
 
 absl::StatusOr<std::unique_ptr<ArchiveWriter>> CreateTensorProtoFile(const std::string& path,
                                                                      const ArchiveWriterOptions& options) {
   return MessageWriter::Create(
-      path, options, /*takes_slices=*/true,
+      path, options, /*in_blocks=*/true,
       [](const DecodedTensor& tensor, const EncodeOptions& encode, ByteSink* sink) -> absl::Status {
         CASK_ASSIGN_OR_RETURN(const MessagePieces message, EncodeTensorToPieces(tensor.view, tensor.metadata, encode));
         for (const absl::string_view piece : message.pieces) CASK_RETURN_IF_ERROR(sink->Append(piece));

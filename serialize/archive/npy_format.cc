@@ -11,14 +11,13 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
-#include "tensorcask/serialize/archive/internal/sliced_blocks.h"
+#include "tensorcask/serialize/io/element_stream.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/serialize/io/replaced_files.h"
 #include "tensorcask/serialize/npy/internal/npz_edit.h"
 #include "tensorcask/serialize/npy/npy_format.h"
 #include "tensorcask/serialize/npy/npy_reader.h"
-#include "tensorcask/serialize/npy/npy_stream.h"
 #include "tensorcask/serialize/npy/npy_types.h"
 #include "tensorcask/serialize/npy/npy_writer.h"
 #include "tensorcask/serialize/npy/npz_reader.h"
@@ -43,6 +42,12 @@ NpyReaderOptions ToReaderOptions(const ArchiveReaderOptions& options) {
   return read;
 }
 
+// A deflated member is inflated from its start, on one thread. Smaller ones are read whole, on several.
+bool ReadsInBlocks(const NpyEntry& entry) {
+  if (ElementSize(entry.dtype) == 0 || entry.shares_pass) return false;
+  return !entry.deflated || (entry.data_bytes > kStreamedBytes && entry.field().empty());
+}
+
 ArchiveEntry ToArchiveEntry(const NpyEntry& from) {
   ArchiveEntry entry;
   entry.name = from.name;
@@ -64,19 +69,8 @@ ArchiveEntry ToArchiveEntry(const NpyEntry& from) {
       stride *= std::max<int64_t>(dim, 1);
     }
   }
+  entry.reads_in_blocks = entry.strides.empty() && ReadsInBlocks(from);
   return entry;
-}
-
-// Verified at the end: what was read before is withdrawn then.
-std::unique_ptr<TensorBlocks> StreamBlocks(const ArchiveEntry& entry, uint64_t block_bytes,
-                                           std::shared_ptr<NpyStream> stream) {
-  archive::BlockFunctions functions;
-  functions.read = [stream](const TensorSlice& /*slice*/, TensorView* out) {
-    CASK_RETURN_IF_ERROR(out->EnsureMutable());
-    return stream->Read(absl::MakeSpan(static_cast<char*>(out->buffer()->mutable_data()), out->bytes().size()));
-  };
-  functions.finish = [stream] { return stream->Finish(); };
-  return archive::MakeSlicedBlocks(entry, block_bytes, std::move(functions));
 }
 
 // Reader is NpyReader or NpzReader.
@@ -162,30 +156,6 @@ class NpyArchiveReader final : public ArchiveReader {
     return stored->metadata;
   }
 
-  bool CanReadInBlocks(const ArchiveEntry& entry) const override {
-    if (ElementSize(entry.dtype) == 0 || !entry.strides.empty()) return false;
-    const absl::StatusOr<const NpyEntry*> stored = Lookup(entry.name);
-    if (!stored.ok() || (*stored)->shares_pass) return false;
-    if (!entry.decoded_bytes.has_value()) return true;
-    // A deflated member is inflated from its start, on one thread. Smaller ones are read whole, on several.
-    return ElementBytes(entry) > kStreamedBytes && (*stored)->field().empty();
-  }
-  absl::StatusOr<std::unique_ptr<TensorBlocks>> ReadBlocks(const ArchiveEntry& entry,
-                                                           uint64_t block_bytes) const override {
-    if constexpr (kIsNpz) {
-      CASK_ASSIGN_OR_RETURN(const NpyEntry* const stored, Lookup(entry.name));
-      if (!CanReadInBlocks(entry) || ElementBytes(entry) <= block_bytes) {
-        CASK_ASSIGN_OR_RETURN(const Tensor tensor, Read(entry.name));
-        return archive::MakeTensorBlocks(tensor, block_bytes);
-      }
-      absl::StatusOr<std::unique_ptr<NpyStream>> stream = reader_.OpenStream(stored->name);
-      if (stream.ok()) return StreamBlocks(entry, block_bytes, *std::move(stream));
-      if (!absl::IsUnimplemented(stream.status()) || stored->deflated) return stream.status();
-      if (verify_) CASK_RETURN_IF_ERROR(reader_.Verify(stored->name));  // slices are not verified
-    }
-    return ArchiveReader::ReadBlocks(entry, block_bytes);
-  }
-
   absl::StatusOr<ArchiveCensus> VerifyAll(absl::FunctionRef<void(const ArchiveDamage&)> report) const override {
     ArchiveCensus census;
     std::set<std::string> damaged;
@@ -225,6 +195,16 @@ class NpyArchiveReader final : public ArchiveReader {
  private:
   NpyArchiveReader(std::string path, Reader reader, bool verify)
       : path_(std::move(path)), reader_(std::move(reader)), verify_(verify) {}
+
+  absl::StatusOr<std::unique_ptr<ElementStream>> OpenStream(const ArchiveEntry& entry) const override {
+    if constexpr (kIsNpz) {
+      CASK_ASSIGN_OR_RETURN(const NpyEntry* const stored, Lookup(entry.name));
+      absl::StatusOr<std::unique_ptr<ElementStream>> stream = reader_.OpenStream(stored->name);
+      if (!absl::IsUnimplemented(stream.status()) || stored->deflated) return stream;
+      if (verify_) CASK_RETURN_IF_ERROR(reader_.Verify(stored->name));  // slices are not verified
+    }
+    return nullptr;
+  }
 
   absl::Status List(ListingBudget* budget) {
     const std::vector<NpyEntry>& stored = reader_.entries();
@@ -274,7 +254,7 @@ class NpyArchiveWriter final : public ArchiveWriter {
   absl::Status Add(const ArchiveEntry& /*entry*/, const DecodedTensor& tensor) override {
     return writer_.Add(tensor.view, tensor.metadata);
   }
-  bool TakesSlices(const ArchiveEntry& /*entry*/) const override { return true; }
+  bool writes_in_blocks(const ArchiveEntry& /*entry*/) const override { return true; }
   absl::Status AddSlice(const ArchiveEntry& entry, const TensorMetadata& metadata, const TensorSlice& slice,
                         const TensorView& elements) override {
     return writer_.AddSlice(entry.shape, slice, elements, metadata);
@@ -298,7 +278,7 @@ class NpzArchiveWriter final : public ArchiveWriter {
   absl::Status Add(const ArchiveEntry& entry, const DecodedTensor& tensor) override {
     return writer_.Add(entry.name, tensor.view, Options(tensor.metadata));
   }
-  bool TakesSlices(const ArchiveEntry& /*entry*/) const override { return true; }
+  bool writes_in_blocks(const ArchiveEntry& /*entry*/) const override { return true; }
   absl::Status AddSlice(const ArchiveEntry& entry, const TensorMetadata& metadata, const TensorSlice& slice,
                         const TensorView& elements) override {
     return writer_.AddSlice(entry.name, entry.shape, slice, elements, Options(metadata));
@@ -343,7 +323,7 @@ bool NpyHoldsDType(DType dtype) {
   }
 }
 
-bool NpyHoldsOpaquely(DType dtype) { return !NpyHoldsDType(dtype) && IsFixedSize(dtype); }
+bool NpyStoresAsRawBytes(DType dtype) { return !NpyHoldsDType(dtype) && IsFixedSize(dtype); }
 
 bool NpyHoldsMetadata(const TensorMetadata& metadata) {
   TensorMetadata rest = metadata;
@@ -368,7 +348,7 @@ ArchiveTraits NpyArchiveFormat::traits() const {
   return traits;
 }
 bool NpyArchiveFormat::HoldsDType(DType dtype) const { return NpyHoldsDType(dtype); }
-bool NpyArchiveFormat::HoldsOpaquely(DType dtype) const { return NpyHoldsOpaquely(dtype); }
+bool NpyArchiveFormat::StoresAsRawBytes(DType dtype) const { return NpyStoresAsRawBytes(dtype); }
 bool NpyArchiveFormat::HoldsMetadata(const TensorMetadata& metadata) const { return NpyHoldsMetadata(metadata); }
 absl::Status NpyArchiveFormat::CheckEntry(const ArchiveEntry& entry) const { return CheckNpyShape(entry.shape); }
 absl::Status NpyArchiveFormat::CheckStrings(const TensorView& strings) const { return CheckNpyStrings(strings); }
@@ -396,7 +376,7 @@ ArchiveTraits NpzArchiveFormat::traits() const {
   return traits;
 }
 bool NpzArchiveFormat::HoldsDType(DType dtype) const { return NpyHoldsDType(dtype); }
-bool NpzArchiveFormat::HoldsOpaquely(DType dtype) const { return NpyHoldsOpaquely(dtype); }
+bool NpzArchiveFormat::StoresAsRawBytes(DType dtype) const { return NpyStoresAsRawBytes(dtype); }
 bool NpzArchiveFormat::HoldsMetadata(const TensorMetadata& metadata) const { return NpyHoldsMetadata(metadata); }
 absl::Status NpzArchiveFormat::CheckEntry(const ArchiveEntry& entry) const {
   CASK_RETURN_IF_ERROR(NpzWriter::CheckName(entry.name));

@@ -27,7 +27,7 @@ class NpyArchiveFormat final : public ArchiveFormat {
   std::vector<absl::string_view> extensions() const override { return {".npy"}; }
   ArchiveTraits traits() const override;
   bool HoldsDType(DType dtype) const override;
-  bool HoldsOpaquely(DType dtype) const override;
+  bool StoresAsRawBytes(DType dtype) const override;
   bool HoldsMetadata(const TensorMetadata& metadata) const override;
   absl::Status CheckEntry(const ArchiveEntry& entry) const override;
   absl::Status CheckStrings(const TensorView& strings) const override;
@@ -45,7 +45,7 @@ class NpzArchiveFormat final : public ArchiveFormat {
   std::vector<absl::string_view> extensions() const override { return {".npz"}; }
   ArchiveTraits traits() const override;
   bool HoldsDType(DType dtype) const override;
-  bool HoldsOpaquely(DType dtype) const override;
+  bool StoresAsRawBytes(DType dtype) const override;
   bool HoldsMetadata(const TensorMetadata& metadata) const override;
   absl::Status CheckEntry(const ArchiveEntry& entry) const override;
   absl::Status CheckStrings(const TensorView& strings) const override;

@@ -22,10 +22,10 @@
 #include "absl/types/span.h"
 #include "tensorcask/serialize/archive/decoded_archive.h"
 #include "tensorcask/serialize/archive/internal/content_blocks.h"
-#include "tensorcask/serialize/archive/internal/sliced_blocks.h"
 #include "tensorcask/serialize/archive/record_stream.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/element_stream.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/internal/atomic_publish.h"
 #include "tensorcask/serialize/io/internal/damage_mark.h"
@@ -226,33 +226,6 @@ class RecordsReader final : public ArchiveReader {
     return tensor.metadata;
   }
 
-  bool CanReadInBlocks(const ArchiveEntry& entry) const override { return large_.find(entry.name) != large_.end(); }
-  absl::StatusOr<std::unique_ptr<TensorBlocks>> ReadBlocks(const ArchiveEntry& entry,
-                                                           uint64_t block_bytes) const override {
-    CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const stored, Find(entry.name));
-    const auto large = large_.find(entry.name);
-    if (large == large_.end()) {
-      CASK_ASSIGN_OR_RETURN(const Tensor tensor, Read(entry.name));
-      return archive::MakeTensorBlocks(tensor, block_bytes);
-    }
-    const internal::StoredContent& content = large->second;
-    const uint64_t data_end = *stored->offset + stored->stored_bytes - kRecordChecksumBytes;
-    const auto check = [this, record = *stored->offset, behind = content.offset + content.bytes,
-                        data_end](uint32_t crc) -> absl::Status {
-      std::vector<char> rest(static_cast<size_t>(data_end + kRecordChecksumBytes - behind));
-      CASK_RETURN_IF_ERROR(file_->ReadAt(behind, absl::MakeSpan(rest)));
-      const absl::string_view tail(rest.data(), rest.size() - kRecordChecksumBytes);
-      const uint32_t found = MaskCrc32c(ExtendCrc32c(crc, tail));
-      const uint32_t wanted = LoadLittleEndian<uint32_t>(rest.data() + tail.size());
-      if (found == wanted || !verify_) return absl::OkStatus();
-      return MarkWrongChecksum(absl::DataLossError(
-          absl::StrCat(file_->name(), ": record at ", record, ": the checksum of its data is ",
-                       absl::Hex(found, absl::kZeroPad8), ", stored is ", absl::Hex(wanted, absl::kZeroPad8))));
-    };
-    return archive::MakeContentBlocks(*stored, block_bytes, file_, content, *stored->offset + kRecordHeaderBytes,
-                                      check);
-  }
-
   std::vector<std::string> files() const override {
     std::vector<std::string> files = {path()};
     const auto base = base_ == nullptr ? std::nullopt : base_->base_location();
@@ -268,6 +241,25 @@ class RecordsReader final : public ArchiveReader {
         verify_(options.verify_checksums),
         entries_(std::move(entries)),
         large_(std::move(large)) {}
+
+  absl::StatusOr<std::unique_ptr<ElementStream>> OpenStream(const ArchiveEntry& entry) const override {
+    CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const stored, Find(entry.name));
+    const internal::StoredContent& content = large_.find(entry.name)->second;
+    const uint64_t data_end = *stored->offset + stored->stored_bytes - kRecordChecksumBytes;
+    const auto check = [this, record = *stored->offset, behind = content.offset + content.bytes,
+                        data_end](uint32_t crc) -> absl::Status {
+      std::vector<char> rest(static_cast<size_t>(data_end + kRecordChecksumBytes - behind));
+      CASK_RETURN_IF_ERROR(file_->ReadAt(behind, absl::MakeSpan(rest)));
+      const absl::string_view tail(rest.data(), rest.size() - kRecordChecksumBytes);
+      const uint32_t found = MaskCrc32c(ExtendCrc32c(crc, tail));
+      const uint32_t wanted = LoadLittleEndian<uint32_t>(rest.data() + tail.size());
+      if (found == wanted || !verify_) return absl::OkStatus();
+      return MarkWrongChecksum(absl::DataLossError(
+          absl::StrCat(file_->name(), ": record at ", record, ": the checksum of its data is ",
+                       absl::Hex(found, absl::kZeroPad8), ", stored is ", absl::Hex(wanted, absl::kZeroPad8))));
+    };
+    return archive::OpenContent(file_, content, entry.name, *stored->offset + kRecordHeaderBytes, check);
+  }
 
   absl::StatusOr<DecodedTensor> ReadRecord(absl::string_view name, bool skip_unreadable_metadata) const {
     CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const entry, Find(name));
@@ -352,12 +344,12 @@ class RecordsWriter final : public ArchiveWriter {
     });
   }
   // Encoding looks at samples of the whole tensor before it writes.
-  bool TakesSlices(const ArchiveEntry& entry) const override {
+  bool writes_in_blocks(const ArchiveEntry& entry) const override {
     return payload_.level == PayloadLevel::kStored && IsFixedSize(entry.dtype) && entry.strides.empty();
   }
   absl::Status AddSlice(const ArchiveEntry& entry, const TensorMetadata& metadata, const TensorSlice& slice,
                         const TensorView& elements) override {
-    if (!TakesSlices(entry)) return ArchiveWriter::AddSlice(entry, metadata, slice, elements);
+    if (!writes_in_blocks(entry)) return ArchiveWriter::AddSlice(entry, metadata, slice, elements);
     return UnlessFailed([&] { return WriteSlice(entry, metadata, slice, elements); });
   }
 

@@ -9,7 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "tensorcask/serialize/archive/internal/sliced_blocks.h"
+#include "tensorcask/serialize/io/element_stream.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/internal/content_hint.h"
 #include "tensorcask/serialize/io/listing_budget.h"
@@ -53,6 +53,7 @@ class SafetensorsArchiveReader final : public ArchiveReader {
                        : !stored.read_status.ok()               ? "unknown"
                        : SafetensorsDTypeBits(stored.dtype) < 8 ? "packed"
                                                                 : "plain";
+      entry.reads_in_blocks = SafetensorsDTypeBits(stored.dtype) >= 8;
       entry.read_status = stored.read_status;
       entry.stored_bytes = stored.stored_bytes;
       entry.shard = stored.shard;
@@ -63,8 +64,7 @@ class SafetensorsArchiveReader final : public ArchiveReader {
     }
     std::sort(entries.begin(), entries.end(),
               [](const ArchiveEntry& a, const ArchiveEntry& b) { return a.name < b.name; });
-    return std::unique_ptr<ArchiveReader>(
-        new SafetensorsArchiveReader(std::move(reader), std::move(entries), options.verify_checksums));
+    return std::unique_ptr<ArchiveReader>(new SafetensorsArchiveReader(std::move(reader), std::move(entries)));
   }
 
   absl::string_view format() const override { return "safetensors"; }
@@ -84,25 +84,6 @@ class SafetensorsArchiveReader final : public ArchiveReader {
     return reader_.ReadSliceInto(name, slice, out);
   }
   absl::StatusOr<Tensor> Map(absl::string_view name) const override { return reader_.Map(name); }
-  bool CanReadInBlocks(const ArchiveEntry& entry) const override { return SafetensorsDTypeBits(entry.dtype) >= 8; }
-
-  absl::StatusOr<std::unique_ptr<TensorBlocks>> ReadBlocks(const ArchiveEntry& entry,
-                                                           uint64_t block_bytes) const override {
-    CASK_ASSIGN_OR_RETURN(const SafetensorsEntry stored, reader_.Find(entry.name));
-    if (!CanReadInBlocks(entry)) return ArchiveReader::ReadBlocks(entry, block_bytes);
-    archive::BlockFunctions functions;
-    functions.read = [this, name = entry.name](const TensorSlice& slice, TensorView* out) {
-      return reader_.ReadSliceInto(name, slice, out);
-    };
-    if (!verify_ || !stored.checksum.has_value() || ElementBytes(entry) <= block_bytes) {
-      return archive::MakeSlicedBlocks(entry, block_bytes, std::move(functions));
-    }
-    functions.check = [this, stored](uint32_t crc) {
-      if (crc == *stored.checksum) return absl::OkStatus();
-      return archive::WrongBlocks(reader_.Read(stored.name).status(), path(), stored.name);
-    };
-    return archive::MakeSlicedBlocks(entry, block_bytes, std::move(functions));
-  }
 
   absl::StatusOr<ArchiveCensus> VerifyAll(absl::FunctionRef<void(const ArchiveDamage&)> report) const override {
     ArchiveCensus census;
@@ -130,12 +111,15 @@ class SafetensorsArchiveReader final : public ArchiveReader {
   std::vector<std::string> notes() const override { return reader_.notes(); }
 
  private:
-  SafetensorsArchiveReader(SafetensorsReader reader, std::vector<ArchiveEntry> entries, bool verify)
-      : reader_(std::move(reader)), entries_(std::move(entries)), verify_(verify) {}
+  SafetensorsArchiveReader(SafetensorsReader reader, std::vector<ArchiveEntry> entries)
+      : reader_(std::move(reader)), entries_(std::move(entries)) {}
+
+  absl::StatusOr<std::unique_ptr<ElementStream>> OpenStream(const ArchiveEntry& entry) const override {
+    return reader_.OpenStream(entry.name);
+  }
 
   const SafetensorsReader reader_;
   const std::vector<ArchiveEntry> entries_;
-  const bool verify_;
 };
 
 class SafetensorsArchiveWriter final : public ArchiveWriter {
@@ -151,7 +135,7 @@ class SafetensorsArchiveWriter final : public ArchiveWriter {
   absl::Status Add(const ArchiveEntry& entry, const DecodedTensor& tensor) override {
     return writer_.Add(entry.name, tensor.view);
   }
-  bool TakesSlices(const ArchiveEntry& entry) const override { return SafetensorsDTypeBits(entry.dtype) >= 8; }
+  bool writes_in_blocks(const ArchiveEntry& entry) const override { return SafetensorsDTypeBits(entry.dtype) >= 8; }
   absl::Status AddSlice(const ArchiveEntry& entry, const TensorMetadata& /*metadata*/, const TensorSlice& slice,
                         const TensorView& elements) override {
     return writer_.AddSlice(entry.name, slice, elements);

@@ -96,7 +96,7 @@ class Saver {
     } else {
       CASK_ASSIGN_OR_RETURN(whole.view, internal::InHostMemory(whole.view));
     }
-    if (bytes > block_bytes && writer_->TakesSlices(entry)) return AddInBlocks(whole, entry, block_bytes);
+    if (bytes > block_bytes && writer_->writes_in_blocks(entry)) return AddInBlocks(whole, entry, block_bytes);
     // Formats that keep strides would keep those of the view.
     if (!whole.view.IsContiguous()) {
       CASK_ASSIGN_OR_RETURN(whole.view, whole.view.Contiguous());

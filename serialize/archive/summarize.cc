@@ -86,7 +86,7 @@ absl::Status Measure(const ArchiveReader& reader, const ArchiveEntry& entry, uin
     }
     return progress->Add(piece.bytes) ? absl::OkStatus() : absl::CancelledError("the summary was cancelled");
   };
-  if (reads_ahead && reader.CanReadInBlocks(entry)) {
+  if (reads_ahead && entry.reads_in_blocks) {
     archive::ReadAhead ahead(/*num_jobs=*/1, kBlocksAhead * block_bytes, read, [](size_t) { return true; });
     CASK_RETURN_IF_ERROR(ahead.Run(/*num_threads=*/2, measure));
   } else {

@@ -11,7 +11,6 @@
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_TENSOR_BLOCKS_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_TENSOR_BLOCKS_H_
 
-#include <cstdint>
 #include <optional>
 
 #include "absl/status/statusor.h"
@@ -31,29 +30,6 @@ class TensorBlocks {
   // The next block; nullopt after the last one. A checksum that covers the whole tensor is verified at the end: until
   // Next returns nullopt, the blocks are not verified. One caller at a time.
   virtual absl::StatusOr<std::optional<TensorBlock>> Next() = 0;
-
-  // As Next. *same tells whether the block has the bytes of `other`, the last block of `others`. If all earlier
-  // blocks agree, too, the checksum of an equal block is not computed again.
-  virtual absl::StatusOr<std::optional<TensorBlock>> NextBeside(const TensorBlock& other, const TensorBlocks& others,
-                                                                bool* same) {
-    static_cast<void>(others);
-    absl::StatusOr<std::optional<TensorBlock>> block = Next();
-    *same = block.ok() && block->has_value() && SameBytes((*block)->elements, other.elements);
-    return block;
-  }
-
- protected:
-  // The checksum of all blocks but the last one, and of all blocks.
-  struct Checksums {
-    uint32_t before = 0;
-    uint32_t after = 0;
-  };
-  virtual std::optional<Checksums> checksums() const { return std::nullopt; }  // nullopt: they are not computed
-  static std::optional<Checksums> ChecksumsOf(const TensorBlocks& blocks) { return blocks.checksums(); }
-  // False for strings.
-  static bool SameBytes(const TensorView& a, const TensorView& b) {
-    return a.element_size() > 0 && a.bytes() == b.bytes();
-  }
 };
 
 }  // namespace tensorcask

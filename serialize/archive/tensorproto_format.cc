@@ -9,6 +9,7 @@
 #include "tensorcask/serialize/archive/internal/content_blocks.h"
 #include "tensorcask/serialize/archive/message_file.h"
 #include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/element_stream.h"
 #include "tensorcask/serialize/wire/codec_options.h"
 #include "tensorcask/serialize/wire/internal/message_frame.h"
 #include "tensorcask/serialize/wire/serialized_tensor.h"
@@ -62,14 +63,13 @@ class LargeMessage final : public ArchiveReader {
     CASK_RETURN_IF_ERROR(AsDataLoss(content_.metadata_status, path_));
     return content_.metadata;
   }
-  bool CanReadInBlocks(const ArchiveEntry& /*entry*/) const override { return true; }
-  absl::StatusOr<std::unique_ptr<TensorBlocks>> ReadBlocks(const ArchiveEntry& entry,
-                                                           uint64_t block_bytes) const override {
-    CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const stored, Find(entry.name));
-    return archive::MakeContentBlocks(*stored, block_bytes, file_, content_, content_.offset, /*check=*/{});
-  }
 
  private:
+  absl::StatusOr<std::unique_ptr<ElementStream>> OpenStream(const ArchiveEntry& entry) const override {
+    CASK_RETURN_IF_ERROR(Find(entry.name).status());
+    return archive::OpenContent(file_, content_, entry.name, content_.offset, /*check=*/{});
+  }
+
   const std::shared_ptr<const ByteSource> file_;
   const std::string path_;
   const ArchiveReaderOptions options_;

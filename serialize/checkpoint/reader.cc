@@ -250,6 +250,9 @@ absl::StatusOr<Tensor> CheckpointReader::Map(absl::string_view name) const {
   CASK_ASSIGN_OR_RETURN(const TensorView moved, devices_->Moved(name, *impl_, *mapped));
   return moved.ToTensor();
 }
+absl::StatusOr<std::unique_ptr<ElementStream>> CheckpointReader::OpenStream(absl::string_view name) const {
+  return impl_->OpenStream(name);
+}
 absl::StatusOr<CheckpointCensus> CheckpointReader::VerifyAll(
     absl::FunctionRef<void(const CheckpointDamage&)> report) const {
   return impl_->VerifyAll(checkpoint::VerifyBundle, report);

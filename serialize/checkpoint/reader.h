@@ -29,6 +29,7 @@
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/checkpoint/format/checkpoint_entry.h"
 #include "tensorcask/serialize/checkpoint/read/reader_types.h"
+#include "tensorcask/serialize/io/element_stream.h"
 #include "tensorcask/serialize/payload/base_lookup.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
 #include "tensorcask/tensor/slice.h"
@@ -118,6 +119,11 @@ class CheckpointReader final : public BaseLookup {
   // if the stored offset is not a multiple of the element's alignment, and for strings and encoded tensors. The file
   // must not change while it is mapped (see ReadStrategy::kMap). Writing to the tensor copies it first.
   absl::StatusOr<Tensor> Map(absl::string_view name) const;
+
+  // The elements of one tensor from front to back, in bounded memory, verified at the end
+  // (serialize/io/element_stream.h). Errors: as Read; Unimplemented unless the elements are stored as numbers in
+  // row-major order, in one piece, and for V1 checkpoints.
+  absl::StatusOr<std::unique_ptr<ElementStream>> OpenStream(absl::string_view name) const;
 
   // Checks every checksum and every rule of structure of all files, whatever the options say, and calls report(damage)
   // for each thing that is wrong, in the order in which it finds them. Damage of the index itself ends the search. For

@@ -289,7 +289,7 @@ absl::StatusOr<std::vector<NpyTensor>> NpzReader::ReadAll(int num_threads,
 
 absl::StatusOr<TensorView> NpzReader::Map(absl::string_view name) const { return file_->Map(name); }
 
-absl::StatusOr<std::unique_ptr<NpyStream>> NpzReader::OpenStream(absl::string_view name) const {
+absl::StatusOr<std::unique_ptr<ElementStream>> NpzReader::OpenStream(absl::string_view name) const {
   return file_->OpenStream(name);
 }
 

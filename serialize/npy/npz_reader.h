@@ -34,7 +34,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/io/byte_source.h"
-#include "tensorcask/serialize/npy/npy_stream.h"
+#include "tensorcask/serialize/io/element_stream.h"
 #include "tensorcask/serialize/npy/npy_types.h"
 #include "tensorcask/tensor/slice.h"
 #include "tensorcask/tensor/strided/view.h"
@@ -105,10 +105,10 @@ class NpzReader {
   // (ReadStrategy::kMap). Writing to the view copies it first.
   absl::StatusOr<TensorView> Map(absl::string_view name) const;
 
-  // The elements of one tensor from front to back, in bounded memory, verified at the end (npy_stream.h). The reader
-  // outlives the stream.
-  // Errors: as Read; Unimplemented for strings, fields of structures and arrays of two or more axes in Fortran order.
-  absl::StatusOr<std::unique_ptr<NpyStream>> OpenStream(absl::string_view name) const;
+  // The elements of one tensor from front to back, in bounded memory, verified at the end
+  // (serialize/io/element_stream.h). The reader outlives the stream. Errors: as Read; Unimplemented for strings, fields
+  // of structures and arrays of two or more axes in Fortran order.
+  absl::StatusOr<std::unique_ptr<ElementStream>> OpenStream(absl::string_view name) const;
 
   // Reads all elements of one tensor and checks all that can be wrong with them (CRC-32, bools, code points), whatever
   // the options say. Errors: as Read.

@@ -351,6 +351,15 @@ absl::StatusOr<Tensor> SafetensorsReader::Map(absl::string_view name) const {
   return tensor;
 }
 
+absl::StatusOr<std::unique_ptr<ElementStream>> SafetensorsReader::OpenStream(absl::string_view name) const {
+  CASK_ASSIGN_OR_RETURN(const size_t number, impl_->LocateReadable(name));
+  stored::ElementOptions how = impl_->ForElements(number);
+  how.verify = impl_->options().verify;  // each time: the caller may keep blocks of a file that changes
+  return stored::OpenElements(
+      impl_->FileOf(number), impl_->Stored(number), how,
+      [impl = impl_.get(), number](const absl::Status& status) { return impl->At(number, status); });
+}
+
 absl::StatusOr<SafetensorsCensus> SafetensorsReader::VerifyAll(
     absl::FunctionRef<void(const SafetensorsDamage&)> report) const {
   SafetensorsCensus census;

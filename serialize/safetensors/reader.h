@@ -37,6 +37,7 @@
 #include "absl/types/span.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/decode_limits.h"
+#include "tensorcask/serialize/io/element_stream.h"
 #include "tensorcask/serialize/safetensors/entry.h"
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/ref_counted.h"
@@ -157,6 +158,10 @@ class SafetensorsReader {
   // must not change while it is mapped (see ReadStrategy::kMap). Writing to the tensor copies it first. Errors: as
   // Read.
   absl::StatusOr<Tensor> Map(absl::string_view name) const;
+
+  // The elements of one tensor from front to back, in bounded memory, verified at the end
+  // (serialize/io/element_stream.h). Errors: as Read; Unimplemented for elements below 8 bits.
+  absl::StatusOr<std::unique_ptr<ElementStream>> OpenStream(absl::string_view name) const;
 
   // Reads all bytes of all tensors, whatever the options say, and calls report(damage) for each tensor whose checksum
   // is wrong, or whose bools are neither 0 nor 1, in the order of entries(), after one for each file of the model that

@@ -172,6 +172,59 @@ absl::Status ReadPart(const ByteSource& source, const StoredTensor& tensor, Layo
   return check.Finish();
 }
 
+// Passes the stored bytes from byte `done` on through `check`. Keeps nothing.
+absl::Status CheckRest(const ByteSource& source, const StoredTensor& tensor, uint64_t done, ElementCheck* check) {
+  PieceBuffer block(tensor.stored_bytes - done, kBlockBytes);
+  while (done < tensor.stored_bytes) {
+    const auto bytes = static_cast<size_t>(std::min<uint64_t>(block.size(), tensor.stored_bytes - done));
+    const absl::Span<char> part(block.data(), bytes);
+    CASK_RETURN_IF_ERROR(source.ReadAt(tensor.offset + done, part));
+    check->Check(part);
+    done += bytes;
+  }
+  return absl::OkStatus();
+}
+
+class StoredElements final : public ElementStream {
+ public:
+  StoredElements(const ByteSource& source, StoredTensor tensor, const ElementOptions& options,
+                 std::function<absl::Status(const absl::Status&)> about)
+      : source_(source),
+        tensor_(std::move(tensor)),
+        options_(options),
+        about_(std::move(about)),
+        check_(tensor_, options_.verify, options_) {}
+
+  absl::Status Read(absl::Span<char> out) override {
+    const size_t element_bytes = ElementSize(tensor_.dtype);
+    const uint64_t left = tensor_.stored_bytes - done_;
+    if (out.size() % element_bytes != 0 || out.size() > left) {
+      return about_(
+          absl::InvalidArgumentError(absl::StrCat(out.size(), " bytes were asked for; wanted whole elements of ",
+                                                  element_bytes, " bytes, at most ", left, " bytes")));
+    }
+    const absl::Status read = ReadChecked(source_, tensor_.offset + done_, out, &check_);
+    if (!read.ok()) return about_(read);
+    done_ += out.size();
+    ToHostOrder(tensor_, out);
+    return absl::OkStatus();
+  }
+
+  absl::Status Finish() override {
+    absl::Status status = check_.idle() ? absl::OkStatus() : CheckRest(source_, tensor_, done_, &check_);
+    if (status.ok()) status = check_.Finish();
+    return status.ok() ? status : about_(status);
+  }
+
+ private:
+  const ByteSource& source_;
+  const StoredTensor tensor_;
+  const ElementOptions options_;
+  const std::function<absl::Status(const absl::Status&)> about_;
+  ElementCheck check_;
+  uint64_t done_ = 0;  // bytes
+};
+
 Layout LayoutOf(const StoredTensor& tensor) { return tensor.layout.value_or(Layout::RowMajor(tensor.shape)); }
 
 // Requires: the view is contiguous and has elements.
@@ -282,16 +335,19 @@ absl::StatusOr<Tensor> MapElements(const ByteSource& source, const StoredTensor&
   return Tensor::FromBuffer(tensor.dtype, tensor.shape, std::move(mapped));
 }
 
+absl::StatusOr<std::unique_ptr<ElementStream>> OpenElements(const ByteSource& source, StoredTensor tensor,
+                                                            const ElementOptions& options,
+                                                            std::function<absl::Status(const absl::Status&)> about) {
+  if (tensor.packed_bits > 0 || !LayoutOf(tensor).IsContiguous()) {
+    return about(absl::UnimplementedError("only whole bytes in row-major order are read as a stream"));
+  }
+  return std::unique_ptr<ElementStream>(
+      std::make_unique<StoredElements>(source, std::move(tensor), options, std::move(about)));
+}
+
 absl::Status VerifyElements(const ByteSource& source, const StoredTensor& tensor, const ElementOptions& options) {
   ElementCheck check(tensor, /*verify=*/true, options);
-  PieceBuffer block(tensor.stored_bytes, kBlockBytes);
-  for (uint64_t done = 0; done < tensor.stored_bytes;) {
-    const auto bytes = static_cast<size_t>(std::min<uint64_t>(block.size(), tensor.stored_bytes - done));
-    const absl::Span<char> part(block.data(), bytes);
-    CASK_RETURN_IF_ERROR(source.ReadAt(tensor.offset + done, part));
-    check.Check(part);
-    done += bytes;
-  }
+  CASK_RETURN_IF_ERROR(CheckRest(source, tensor, 0, &check));
   return check.Finish();
 }
 

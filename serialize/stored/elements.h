@@ -16,10 +16,13 @@
 #define TENSORCASK_SERIALIZE_STORED_ELEMENTS_H_
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/element_stream.h"
 #include "tensorcask/serialize/stored/stored_tensor.h"
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/ref_counted.h"
@@ -71,6 +74,13 @@ bool CanMap(const StoredTensor& tensor);
 // In read-only memory that is mapped from the source. Requires: CanMap. Errors: also Unimplemented if the source cannot
 // be mapped, or has bools of other bytes than 0 and 1; then ReadElements gives the tensor or the error.
 absl::StatusOr<Tensor> MapElements(const ByteSource& source, const StoredTensor& tensor, const ElementOptions& options);
+
+// The elements from front to back, verified if options.verify is set; bools of other bytes than 0 and 1 are an error of
+// Finish. `about` puts the names of file and tensor in front of an error. Requires: `source` outlives the stream.
+// Errors: Unimplemented, with these names, for elements that are packed or not row-major.
+absl::StatusOr<std::unique_ptr<ElementStream>> OpenElements(const ByteSource& source, StoredTensor tensor,
+                                                            const ElementOptions& options,
+                                                            std::function<absl::Status(const absl::Status&)> about);
 
 // Reads all bytes, compares the checksum if there is one (whatever options.verify says), and checks bools. Keeps
 // nothing.

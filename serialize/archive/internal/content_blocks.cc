@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
-#include "tensorcask/serialize/archive/internal/sliced_blocks.h"
 #include "tensorcask/tensor/base/bool_bytes.h"
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/quote.h"
@@ -15,7 +14,6 @@
 #include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/strided/internal/changing_memory.h"
-#include "tensorcask/tensor/tensor.h"
 
 namespace tensorcask::archive {
 namespace {
@@ -30,6 +28,43 @@ absl::Status CheckBoolsAt(uint64_t first, absl::string_view bytes) {
                                           static_cast<int>(static_cast<uint8_t>(*bad)), "; a bool is 0 or 1"));
 }
 
+class ContentStream final : public ElementStream {
+ public:
+  ContentStream(std::shared_ptr<const ByteSource> file, const internal::StoredContent& content, std::string name,
+                uint32_t crc_before, std::function<absl::Status(uint32_t crc)> check)
+      : file_(std::move(file)),
+        name_(std::move(name)),
+        begin_(content.offset),
+        is_bool_(content.dtype == DType::kBool),
+        check_(std::move(check)),
+        next_(content.offset),
+        crc_(crc_before) {}
+
+  absl::Status Read(absl::Span<char> out) override {
+    while (!out.empty()) {
+      const absl::Span<char> piece = out.first(std::min(out.size(), kPieceBytes));
+      const absl::string_view bytes(piece.data(), piece.size());
+      CASK_RETURN_IF_ERROR(file_->ReadAt(next_, piece));
+      if (check_) crc_ = ExtendCrc32c(crc_, bytes);
+      const absl::Status valid = is_bool_ ? CheckBoolsAt(next_ - begin_, bytes) : absl::OkStatus();
+      if (!valid.ok()) return Annotate(valid, absl::StrCat(file_->name(), ": tensor ", Quoted(name_)));
+      next_ += piece.size();
+      out.remove_prefix(piece.size());
+    }
+    return absl::OkStatus();
+  }
+  absl::Status Finish() override { return check_ ? check_(crc_) : absl::OkStatus(); }
+
+ private:
+  const std::shared_ptr<const ByteSource> file_;
+  const std::string name_;
+  const uint64_t begin_;
+  const bool is_bool_;
+  const std::function<absl::Status(uint32_t crc)> check_;
+  uint64_t next_;  // byte of the file
+  uint32_t crc_;
+};
+
 }  // namespace
 
 ArchiveEntry DescribeContent(std::string name, const internal::StoredContent& content) {
@@ -38,35 +73,19 @@ ArchiveEntry DescribeContent(std::string name, const internal::StoredContent& co
   entry.dtype = content.dtype;
   entry.shape = content.shape;
   entry.encoding = DTypeNumber(content.dtype) >= kFirstOwnDTypeNumber ? "guarded" : "plain";
+  entry.reads_in_blocks = true;
   entry.has_metadata = !content.metadata.IsDefault() || !content.metadata_status.ok();
   return entry;
 }
 
-absl::StatusOr<std::unique_ptr<TensorBlocks>> MakeContentBlocks(const ArchiveEntry& entry, uint64_t block_bytes,
-                                                                std::shared_ptr<const ByteSource> file,
-                                                                const internal::StoredContent& content,
-                                                                uint64_t checked_from,
-                                                                std::function<absl::Status(uint32_t crc)> check) {
-  BlockFunctions functions;
-  if (check) {
-    std::vector<char> before(static_cast<size_t>(content.offset - checked_from));
-    CASK_RETURN_IF_ERROR(file->ReadAt(checked_from, absl::MakeSpan(before)));
-    functions.crc_before = Crc32c({before.data(), before.size()});
-    functions.check = std::move(check);
-  }
-  // Blocks follow one another, and each starts its buffer.
-  functions.read = [file = std::move(file), name = entry.name, begin = content.offset, next = content.offset](
-                       const TensorSlice& /*slice*/, TensorView* out) mutable {
-    CASK_RETURN_IF_ERROR(out->EnsureMutable());
-    const absl::Span<char> bytes(static_cast<char*>(out->buffer()->mutable_data()), out->bytes().size());
-    CASK_RETURN_IF_ERROR(file->ReadAt(next, bytes));
-    const uint64_t first = next - begin;
-    next += bytes.size();
-    if (out->dtype() != DType::kBool) return absl::OkStatus();
-    const absl::Status valid = CheckBoolsAt(first, {bytes.data(), bytes.size()});
-    return valid.ok() ? valid : Annotate(valid, absl::StrCat(file->name(), ": tensor ", Quoted(name)));
-  };
-  return MakeSlicedBlocks(entry, block_bytes, std::move(functions));
+absl::StatusOr<std::unique_ptr<ElementStream>> OpenContent(std::shared_ptr<const ByteSource> file,
+                                                           const internal::StoredContent& content, std::string name,
+                                                           uint64_t checked_from,
+                                                           std::function<absl::Status(uint32_t crc)> check) {
+  std::vector<char> before(check ? static_cast<size_t>(content.offset - checked_from) : 0);
+  if (!before.empty()) CASK_RETURN_IF_ERROR(file->ReadAt(checked_from, absl::MakeSpan(before)));
+  return std::unique_ptr<ElementStream>(std::make_unique<ContentStream>(
+      std::move(file), content, std::move(name), Crc32c({before.data(), before.size()}), std::move(check)));
 }
 
 absl::Status MessageSlices::Add(const ArchiveEntry& entry, const TensorMetadata& metadata, const TensorSlice& slice,

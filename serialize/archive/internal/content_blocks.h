@@ -1,6 +1,6 @@
 // Messages in files whose elements are read and written in blocks: what record files and files of one message share.
 //
-//   CASK_ASSIGN_OR_RETURN(auto blocks, MakeContentBlocks(entry, block_bytes, file, content, {}));
+//   CASK_ASSIGN_OR_RETURN(auto stream, OpenContent(file, content, entry.name, content.offset, /*check=*/{}));
 
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_INTERNAL_CONTENT_BLOCKS_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_INTERNAL_CONTENT_BLOCKS_H_
@@ -16,8 +16,8 @@
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
 #include "tensorcask/serialize/archive/internal/slice_order.h"
-#include "tensorcask/serialize/archive/tensor_blocks.h"
 #include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/element_stream.h"
 #include "tensorcask/serialize/wire/internal/message_frame.h"
 #include "tensorcask/tensor/slice.h"
 #include "tensorcask/tensor/strided/metadata.h"
@@ -31,14 +31,14 @@ inline constexpr uint64_t kLargeMessageBytes = uint64_t{4} << 20;
 // The entry of a tensor in a file, as DescribeTensor makes it of one in memory. stored_bytes is 0.
 ArchiveEntry DescribeContent(std::string name, const internal::StoredContent& content);
 
-// The elements of a message in `file`. `check`, which may be empty, is called after the last block with the crc32c of
-// the file's bytes from `checked_from` to the end of the content; then checked_from <= content.offset.
-// Errors: of the file, here and in Next; there also DataLoss for bools of other values than 0 and 1.
-absl::StatusOr<std::unique_ptr<TensorBlocks>> MakeContentBlocks(const ArchiveEntry& entry, uint64_t block_bytes,
-                                                                std::shared_ptr<const ByteSource> file,
-                                                                const internal::StoredContent& content,
-                                                                uint64_t checked_from,
-                                                                std::function<absl::Status(uint32_t crc)> check);
+// The elements of a message in `file`. `check`, which may be empty, is called by Finish, after all elements were read,
+// with the crc32c of the file's bytes from `checked_from` to the end of the content; then checked_from <=
+// content.offset. Errors: of the file, here and in Read; there also DataLoss for bools of other values than 0 and 1,
+// which calls the tensor `name`.
+absl::StatusOr<std::unique_ptr<ElementStream>> OpenContent(std::shared_ptr<const ByteSource> file,
+                                                           const internal::StoredContent& content, std::string name,
+                                                           uint64_t checked_from,
+                                                           std::function<absl::Status(uint32_t crc)> check);
 
 // Writes a message whose elements arrive in slices.
 class MessageSlices {

@@ -5,12 +5,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "tensorcask/serialize/archive/internal/block_plan.h"
-#include "tensorcask/serialize/io/internal/damage_mark.h"
-#include "tensorcask/tensor/base/crc32c.h"
-#include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/tensor.h"
@@ -20,59 +18,27 @@ namespace {
 
 class SlicedBlocks final : public TensorBlocks {
  public:
-  SlicedBlocks(const ArchiveEntry& entry, uint64_t block_bytes, BlockFunctions functions)
+  SlicedBlocks(const ArchiveEntry& entry, uint64_t block_bytes, ReadBlock read, std::function<absl::Status()> finish)
       : dtype_(entry.dtype),
         shape_(entry.shape),
         plan_(entry.shape, ElementSize(entry.dtype), block_bytes),
-        functions_(std::move(functions)),
-        crc_{functions_.crc_before, functions_.crc_before} {}
+        read_(std::move(read)),
+        finish_(std::move(finish)) {}
 
   absl::StatusOr<std::optional<TensorBlock>> Next() override {
-    CASK_ASSIGN_OR_RETURN(std::optional<TensorBlock> block, ReadNext());
-    if (block.has_value()) AddChecksum(block->elements);
-    return block;
-  }
-
-  absl::StatusOr<std::optional<TensorBlock>> NextBeside(const TensorBlock& other, const TensorBlocks& others,
-                                                        bool* same) override {
-    *same = false;
-    CASK_ASSIGN_OR_RETURN(std::optional<TensorBlock> block, ReadNext());
-    if (!block.has_value()) return block;
-    *same = SameBytes(block->elements, other.elements);
-    const std::optional<Checksums> known = ChecksumsOf(others);
-    if (*same && known.has_value() && known->before == crc_.after) {
-      crc_ = *known;
-    } else {
-      AddChecksum(block->elements);
-    }
-    return block;
-  }
-
- protected:
-  std::optional<Checksums> checksums() const override {
-    if (!functions_.check) return std::nullopt;
-    return crc_;
-  }
-
- private:
-  absl::StatusOr<std::optional<TensorBlock>> ReadNext() {
     const std::optional<TensorSlice> slice = plan_.Next();
     if (!slice.has_value()) {
-      if (functions_.check) CASK_RETURN_IF_ERROR(functions_.check(crc_.after));
-      if (functions_.finish) CASK_RETURN_IF_ERROR(functions_.finish());
+      if (finish_) CASK_RETURN_IF_ERROR(finish_());
       return std::nullopt;
     }
     CASK_ASSIGN_OR_RETURN(const TensorShape shape, slice->Apply(shape_));
     TensorBlock block = {*slice, TensorView()};
     CASK_ASSIGN_OR_RETURN(block.elements, FreeMemory(shape));
-    CASK_RETURN_IF_ERROR(functions_.read(*slice, &block.elements));
+    CASK_RETURN_IF_ERROR(read_(*slice, &block.elements));
     return block;
   }
 
-  void AddChecksum(const TensorView& elements) {
-    if (functions_.check) crc_ = {crc_.after, ExtendCrc32c(crc_.after, elements.bytes())};
-  }
-
+ private:
   // Memory of this shape that the caller has released.
   absl::StatusOr<TensorView> FreeMemory(const TensorShape& shape) {
     for (const Tensor& memory : memory_) {
@@ -87,8 +53,8 @@ class SlicedBlocks final : public TensorBlocks {
   const DType dtype_;
   const TensorShape shape_;
   BlockPlan plan_;
-  const BlockFunctions functions_;
-  Checksums crc_;
+  const ReadBlock read_;
+  const std::function<absl::Status()> finish_;
   std::vector<Tensor> memory_;
 };
 
@@ -127,15 +93,18 @@ class OneBlock final : public TensorBlocks {
 
 }  // namespace
 
-std::unique_ptr<TensorBlocks> MakeSlicedBlocks(const ArchiveEntry& entry, uint64_t block_bytes,
-                                               BlockFunctions functions) {
-  return std::make_unique<SlicedBlocks>(entry, block_bytes, std::move(functions));
+std::unique_ptr<TensorBlocks> MakeSlicedBlocks(const ArchiveEntry& entry, uint64_t block_bytes, ReadBlock read) {
+  return std::make_unique<SlicedBlocks>(entry, block_bytes, std::move(read), nullptr);
 }
 
-absl::Status WrongBlocks(const absl::Status& whole, absl::string_view path, absl::string_view tensor) {
-  if (!whole.ok()) return whole;
-  return MarkWrongChecksum(absl::DataLossError(
-      absl::StrCat(path, ": tensor ", Quoted(tensor), ": its blocks have another checksum than the one stored")));
+std::unique_ptr<TensorBlocks> MakeStreamedBlocks(const ArchiveEntry& entry, uint64_t block_bytes,
+                                                 std::shared_ptr<ElementStream> stream) {
+  const auto read = [stream](const TensorSlice& /*slice*/, TensorView* out) {
+    if (out->num_elements() == 0) return absl::OkStatus();  // without memory
+    CASK_RETURN_IF_ERROR(out->EnsureMutable());
+    return stream->Read(absl::MakeSpan(static_cast<char*>(out->buffer()->mutable_data()), out->bytes().size()));
+  };
+  return std::make_unique<SlicedBlocks>(entry, block_bytes, read, [stream] { return stream->Finish(); });
 }
 
 std::unique_ptr<TensorBlocks> MakeTensorBlocks(const TensorView& tensor, uint64_t block_bytes) {

@@ -134,6 +134,11 @@ class BundleReader final : public ReaderImpl {
     return stored_.Map(located, &decoded);
   }
 
+  absl::StatusOr<std::unique_ptr<ElementStream>> OpenStream(absl::string_view name) const override {
+    CASK_ASSIGN_OR_RETURN(LocatedEntry located, index_->Locate(name));
+    return stored_.OpenStream(std::move(located));
+  }
+
   absl::StatusOr<CheckpointCensus> VerifyAll(BundleVerifier verify_bundle,
                                              absl::FunctionRef<void(const CheckpointDamage&)> report) const override {
     return verify_bundle(*index_, stored_, options_, report);

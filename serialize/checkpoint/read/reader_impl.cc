@@ -1,5 +1,7 @@
 #include "tensorcask/serialize/checkpoint/read/reader_impl.h"
 
+#include "absl/strings/str_cat.h"
+#include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/strided/internal/device_elements.h"
@@ -12,6 +14,12 @@ absl::StatusOr<Tensor> ReaderImpl::ReadToDevice(absl::string_view name, const Re
   if (IsObject(on_host.dtype())) return on_host;
   CASK_ASSIGN_OR_RETURN(const TensorView on_device, internal::CloneAcross(on_host, allocator));
   return on_device.ToTensor();
+}
+
+absl::StatusOr<std::unique_ptr<ElementStream>> ReaderImpl::OpenStream(absl::string_view name) const {
+  CASK_RETURN_IF_ERROR(Find(name).status());
+  return absl::UnimplementedError(
+      absl::StrCat(prefix(), ": tensor ", Quoted(name), ": a V1 checkpoint is not read as a stream"));
 }
 
 absl::StatusOr<BaseLookup::Info> ReaderImpl::FindBase(absl::string_view name) const {

@@ -14,6 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/checkpoint/format/checkpoint_entry.h"
 #include "tensorcask/serialize/checkpoint/read/reader_types.h"
+#include "tensorcask/serialize/io/element_stream.h"
 #include "tensorcask/serialize/io/internal/decode_quota.h"
 #include "tensorcask/serialize/payload/base_lookup.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
@@ -68,6 +69,7 @@ class ReaderImpl {
   virtual absl::Status ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out,
                                      bool verify_whole) const = 0;
   virtual absl::StatusOr<Tensor> Map(absl::string_view name) const = 0;
+  virtual absl::StatusOr<std::unique_ptr<ElementStream>> OpenStream(absl::string_view name) const;
 
   // As the base of deltas.
   absl::StatusOr<BaseLookup::Info> FindBase(absl::string_view name) const;

@@ -111,14 +111,18 @@ stored::StoredTensor StoredTensors::PlaceOf(const LocatedEntry& located) const {
   return tensor;
 }
 
-absl::Status StoredTensors::WithElements(const LocatedEntry& located, ReadElements read) const {
-  CASK_ASSIGN_OR_RETURN(const File file, FileOf(located));
+stored::ElementOptions StoredTensors::ForElements(const LocatedEntry& located) const {
   stored::ElementOptions options;
   options.verify = MustVerify(located);
   options.strategy = options_->read.strategy;
   options.num_threads = options_->read.num_threads;
   options.allocator = options_->allocator;
-  const absl::Status status = read(*file, PlaceOf(located), options);
+  return options;
+}
+
+absl::Status StoredTensors::WithElements(const LocatedEntry& located, ReadElements read) const {
+  CASK_ASSIGN_OR_RETURN(const File file, FileOf(located));
+  const absl::Status status = read(*file, PlaceOf(located), ForElements(located));
   return status.ok() ? status : Annotate(status, Place(located));
 }
 
@@ -325,6 +329,21 @@ absl::StatusOr<Tensor> StoredTensors::Map(const LocatedEntry& located, DecodeQuo
   }
   CASK_RETURN_IF_ERROR(CheckLimit(located, entry.shape, decoded));
   return Read(located, decoded);
+}
+
+absl::StatusOr<std::unique_ptr<ElementStream>> StoredTensors::OpenStream(LocatedEntry located) const {
+  if (!AreBytes(located)) {
+    return absl::UnimplementedError(
+        absl::StrCat(index_->path(), ": ", located.Label(), " is not stored as numbers in one piece"));
+  }
+  CASK_RETURN_IF_ERROR(CheckReadable(located));
+  CASK_ASSIGN_OR_RETURN(const File file, FileOf(located));
+  stored::StoredTensor tensor = PlaceOf(located);
+  stored::ElementOptions options = ForElements(located);
+  options.verify = options_->verify != tensorcask::Verify::kNever;  // each time, since the file may change
+  return stored::OpenElements(                                      // files_ keeps the file
+      *file, std::move(tensor), options,
+      [this, located = std::move(located)](const absl::Status& status) { return Annotate(status, Place(located)); });
 }
 
 absl::Status StoredTensors::Verify(const LocatedEntry& located,

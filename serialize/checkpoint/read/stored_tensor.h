@@ -19,6 +19,7 @@
 #include "tensorcask/serialize/checkpoint/read/data_files.h"
 #include "tensorcask/serialize/checkpoint/read/reader_types.h"
 #include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/element_stream.h"
 #include "tensorcask/serialize/io/internal/decode_quota.h"
 #include "tensorcask/serialize/stored/elements.h"
 #include "tensorcask/serialize/stored/stored_tensor.h"
@@ -61,6 +62,9 @@ class StoredTensors {
 
   // Requires CheckReadable only, since mapped elements take no memory.
   absl::StatusOr<Tensor> Map(const LocatedEntry& located, DecodeQuota* decoded) const;
+  // The elements from front to back. Needs no check before. Errors: also those of CheckReadable; Unimplemented unless
+  // AreBytes, and for elements that are not row-major.
+  absl::StatusOr<std::unique_ptr<ElementStream>> OpenStream(LocatedEntry located) const;
   // Reads and checks every byte, even if that was done before, and calls report for each damaged chunk of an encoded
   // entry; needs no base. Needs CheckReadable only.
   // Errors: other damage; errors that prevent the check.
@@ -83,6 +87,7 @@ class StoredTensors {
   absl::StatusOr<File> FileOf(const LocatedEntry& located) const;
   // Where the bytes of an entry are; those of an encoded one are the payload's.
   stored::StoredTensor PlaceOf(const LocatedEntry& located) const;
+  stored::ElementOptions ForElements(const LocatedEntry& located) const;
   // Calls read(file, tensor, options), where options.verify says whether the checksum must be compared.
   using ReadElements = absl::FunctionRef<absl::Status(const ByteSource& file, const stored::StoredTensor& tensor,
                                                       const stored::ElementOptions& options)>;

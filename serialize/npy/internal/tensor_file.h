@@ -25,10 +25,10 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/element_stream.h"
 #include "tensorcask/serialize/npy/internal/array_data.h"
 #include "tensorcask/serialize/npy/internal/element_reader.h"
 #include "tensorcask/serialize/npy/internal/npy_header.h"
-#include "tensorcask/serialize/npy/npy_stream.h"
 #include "tensorcask/serialize/npy/npy_types.h"
 #include "tensorcask/tensor/slice.h"
 #include "tensorcask/tensor/strided/view.h"
@@ -75,7 +75,7 @@ class TensorFile {
   absl::StatusOr<std::vector<NpyTensor>> ReadAll(int num_threads,
                                                  const std::function<bool(const NpyEntry&)>& wanted) const;
   absl::StatusOr<TensorView> Map(absl::string_view name) const;
-  absl::StatusOr<std::unique_ptr<NpyStream>> OpenStream(absl::string_view name) const;
+  absl::StatusOr<std::unique_ptr<ElementStream>> OpenStream(absl::string_view name) const;
   absl::Status Verify(absl::string_view name) const;
   absl::Status VerifyAll(absl::FunctionRef<void(const NpyDamage&)> report) const;
 

@@ -8,11 +8,11 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "tensorcask/serialize/io/element_stream.h"
 #include "tensorcask/serialize/npy/internal/array_data.h"
 #include "tensorcask/serialize/npy/internal/element_reader.h"
 #include "tensorcask/serialize/npy/internal/npy_header.h"
 #include "tensorcask/serialize/npy/internal/tensor_file.h"
-#include "tensorcask/serialize/npy/npy_stream.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/dtype.h"
 
@@ -29,7 +29,7 @@ Box WholeBox(const NpyHeader& header) {
 
 }  // namespace
 
-class TensorFile::Stream final : public NpyStream {
+class TensorFile::Stream final : public ElementStream {
  public:
   Stream(const TensorFile* file, const Source& source, std::unique_ptr<DataCursor> cursor)
       : file_(file),
@@ -67,7 +67,7 @@ class TensorFile::Stream final : public NpyStream {
   ElementReader elements_;
 };
 
-absl::StatusOr<std::unique_ptr<NpyStream>> TensorFile::OpenStream(absl::string_view name) const {
+absl::StatusOr<std::unique_ptr<ElementStream>> TensorFile::OpenStream(absl::string_view name) const {
   CASK_ASSIGN_OR_RETURN(const Source source, Lookup(name));
   const NpyEntry& entry = *source.entry;
   if (!entry.readable.ok()) return About(entry.readable, entry);
@@ -82,7 +82,7 @@ absl::StatusOr<std::unique_ptr<NpyStream>> TensorFile::OpenStream(absl::string_v
   }
   absl::StatusOr<std::unique_ptr<DataCursor>> cursor = source.array->data->Open(ArrayData::Use::kWhole);
   if (!cursor.ok()) return About(cursor.status(), entry);
-  return std::unique_ptr<NpyStream>(std::make_unique<Stream>(this, source, *std::move(cursor)));
+  return std::unique_ptr<ElementStream>(std::make_unique<Stream>(this, source, *std::move(cursor)));
 }
 
 }  // namespace tensorcask::npy

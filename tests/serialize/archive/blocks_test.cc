@@ -26,17 +26,14 @@
 #include "tensorcask/serialize/archive/compare.h"
 #include "tensorcask/serialize/archive/convert.h"
 #include "tensorcask/serialize/archive/internal/slice_order.h"
-#include "tensorcask/serialize/archive/internal/sliced_blocks.h"
 #include "tensorcask/serialize/archive/tensor_blocks.h"
 #include "tensorcask/serialize/payload/payload_options.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
-#include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/slice.h"
-#include "tensorcask/tensor/strided/copy.h"
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/support/status_matchers.h"
@@ -124,9 +121,9 @@ class Blocks : public ::testing::Test {
     if (!Format(format).traits().many_tensors) options.include = {kName};
     const ArchiveReader* const sources[] = {source.get()};
     CASK_ASSIGN_OR_RETURN(const ConversionPlan plan, PlanConversion(sources, Format(format), options));
-    EXPECT_TRUE(source->CanReadInBlocks(**source->Find(kName)));
+    EXPECT_TRUE((*source->Find(kName))->reads_in_blocks);
     CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveWriter> writer, CreateArchive(to, Format(format)));
-    EXPECT_TRUE(writer->TakesSlices(plan.items[0].to()));
+    EXPECT_TRUE(writer->writes_in_blocks(plan.items[0].to()));
     return RunConversion(plan, options, writer.get()).status();
   }
 
@@ -322,42 +319,6 @@ TEST_F(Blocks, ALargeDeflatedTensorIsReadInBlocks) {
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveReader> reader, OpenArchive(path, formats_.list()));
   ASSERT_OK_AND_ASSIGN(const Tensor read, reader->Read(kName));
   EXPECT_TRUE(read.bytes() == tensor.bytes());
-}
-
-// Blocks of `tensor`, and what its checksum is found to be.
-std::unique_ptr<TensorBlocks> Checked(const Tensor& tensor, uint32_t* found) {
-  archive::BlockFunctions functions;
-  functions.read = [tensor](const TensorSlice& slice, TensorView* out) {
-    return Copy(*TensorView(tensor).Slice(slice), out);
-  };
-  functions.check = [found](uint32_t crc) {
-    *found = crc;
-    return absl::OkStatus();
-  };
-  return archive::MakeSlicedBlocks(EntryOf("w", tensor), 64, std::move(functions));
-}
-
-TEST(SlicedBlocks, BlocksBesideOthersHaveTheirOwnChecksum) {
-  const Tensor a = *Tensor::Zeros(DType::kUint8, TensorShape({10, 64}));
-  for (int different = -1; different < 10; ++different) {
-    Tensor b = *a.Clone();
-    if (different >= 0) b.mutable_bytes()[static_cast<size_t>(different) * 64 + 5] = 1;
-    uint32_t crc_a = 0;
-    uint32_t crc_b = 0;
-    const std::unique_ptr<TensorBlocks> blocks_a = Checked(a, &crc_a);
-    const std::unique_ptr<TensorBlocks> blocks_b = Checked(b, &crc_b);
-    for (int i = 0; i < 10; ++i) {
-      ASSERT_OK_AND_ASSIGN(const std::optional<TensorBlock> block_a, blocks_a->Next());
-      bool same = false;
-      ASSERT_OK_AND_ASSIGN(const std::optional<TensorBlock> block_b, blocks_b->NextBeside(*block_a, *blocks_a, &same));
-      EXPECT_EQ(same, i != different);
-      EXPECT_EQ(block_b->elements.bytes()[5], i == different ? 1 : 0);
-    }
-    ASSERT_OK(blocks_a->Next());
-    ASSERT_OK(blocks_b->Next());
-    EXPECT_EQ(crc_a, Crc32c(a.bytes()));
-    EXPECT_EQ(crc_b, Crc32c(b.bytes())) << different;
-  }
 }
 
 // Equal bytes with equal damage: the files do not count as equal.

@@ -254,6 +254,7 @@ class ThreeBlocks final : public ArchiveReader {
     entries_[0].name = "w";
     entries_[0].dtype = DType::kFloat32;
     entries_[0].shape = TensorShape({3});
+    entries_[0].reads_in_blocks = true;
   }
 
   absl::string_view format() const override { return "test"; }
@@ -263,7 +264,6 @@ class ThreeBlocks final : public ArchiveReader {
   absl::StatusOr<Tensor> ReadSlice(absl::string_view, const TensorSlice&) const override {
     return absl::UnimplementedError("ReadSlice");
   }
-  bool CanReadInBlocks(const ArchiveEntry&) const override { return true; }
   absl::StatusOr<std::unique_ptr<TensorBlocks>> ReadBlocks(const ArchiveEntry&, uint64_t) const override {
     return std::make_unique<Blocks>(asked_);
   }

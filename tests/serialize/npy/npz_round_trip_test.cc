@@ -13,10 +13,10 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/element_stream.h"
 #include "tensorcask/serialize/io/internal/forwarding_file_system.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/serialize/npy/npy_format.h"
-#include "tensorcask/serialize/npy/npy_stream.h"
 #include "tensorcask/serialize/npy/npy_types.h"
 #include "tensorcask/serialize/npy/npz_reader.h"
 #include "tensorcask/serialize/npy/npz_writer.h"
@@ -146,7 +146,7 @@ TEST(NpzStream, GivesTheElementsInOrderAndVerifiesThemAtTheEnd) {
       options.format.big_endian = big_endian;
       ASSERT_OK(WriteNpz(&files, {{"a", numbers}}, options));
       ASSERT_OK_AND_ASSIGN(const NpzReader reader, NpzReader::Open("a.npz", In(&files)));
-      ASSERT_OK_AND_ASSIGN(const std::unique_ptr<NpyStream> stream, reader.OpenStream("a"));
+      ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ElementStream> stream, reader.OpenStream("a"));
       std::string all(numbers.bytes().size(), '\0');
       EXPECT_THAT(stream->Read(absl::MakeSpan(&all[0], 3)),
                   StatusIs(Code::kInvalidArgument, HasSubstr("\"a\": 3 bytes")));
@@ -175,7 +175,7 @@ TEST(NpzStream, DamageIsAnErrorAtTheEndAtLatest) {
       std::string damaged = whole;
       damaged[at] = static_cast<char>(damaged[at] ^ 4);
       ASSERT_OK_AND_ASSIGN(const NpzReader reader, NpzReader::Open(MakeMemorySource("a.npz", damaged)));
-      ASSERT_OK_AND_ASSIGN(const std::unique_ptr<NpyStream> stream, reader.OpenStream("a"));
+      ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ElementStream> stream, reader.OpenStream("a"));
       std::string all(numbers.bytes().size(), '\0');
       absl::Status status = stream->Read(absl::MakeSpan(&all[0], all.size()));
       if (status.ok()) status = stream->Finish();

@@ -14,12 +14,14 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/element_stream.h"
 #include "tensorcask/serialize/io/internal/damage_mark.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/serialize/stored/packed_elements.h"
 #include "tensorcask/serialize/stored/stored_tensor.h"
 #include "tensorcask/tensor/base/checksum.h"
 #include "tensorcask/tensor/base/endian.h"
+#include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/slice.h"
@@ -259,6 +261,46 @@ TEST(Elements, AWrongByteIsFoundByAllThatReadsAllBytes) {
     sample.stored.checksum = {};
     EXPECT_EQ(VerifyElements(*file, sample.stored, options), absl::OkStatus());
   }
+}
+
+TEST(Elements, InAStreamAreVerifiedAtItsEnd) {
+  int streams = 0;
+  for (uint64_t seed = 0; seed < 500; ++seed) {
+    SCOPED_TRACE(absl::StrCat("seed ", seed));
+    Random random(seed);
+    Sample sample = RandomSample(&random);
+    const StoredTensor& stored = sample.stored;
+    ElementOptions options;
+    options.verify = true;
+    const auto source = MakeMemorySource("f", sample.file);
+    const auto about = [](const absl::Status& status) { return Annotate(status, "f"); };
+    absl::StatusOr<std::unique_ptr<ElementStream>> stream = OpenElements(*source, stored, options, about);
+    if (!stream.ok()) {
+      EXPECT_THAT(stream, StatusIs(Code::kUnimplemented, HasSubstr("f: only whole bytes in row-major order")));
+      EXPECT_TRUE(stored.packed_bits > 0 || stored.layout.has_value());
+      continue;
+    }
+    ++streams;
+    std::string read(stored.stored_bytes, '\0');
+    const auto element_bytes = static_cast<int64_t>(ElementSize(stored.dtype));
+    const int64_t elements = stored.shape.num_elements();
+    const int64_t first = Below(&random, elements + 1) * element_bytes;
+    ASSERT_OK((*stream)->Read(absl::MakeSpan(&read[0], first)));
+    ASSERT_OK((*stream)->Read(absl::MakeSpan(&read[0], read.size()).subspan(first)));
+    EXPECT_EQ(read, BytesOf(sample.tensor));
+    char more[16];
+    EXPECT_THAT((*stream)->Read(absl::MakeSpan(more, element_bytes)),
+                StatusIs(Code::kInvalidArgument, HasSubstr("at most 0 bytes")));
+    EXPECT_OK((*stream)->Finish());
+    if (elements == 0) continue;
+    sample.stored.checksum.value ^= 1;
+    stream = OpenElements(*source, stored, options, about);
+    ASSERT_OK((*stream)->Read(absl::MakeSpan(&read[0], first)));
+    EXPECT_THAT((*stream)->Finish(), StatusIs(Code::kDataLoss, HasSubstr("f: its checksum is ")));
+    options.verify = false;
+    EXPECT_OK((*OpenElements(*source, stored, options, about))->Finish());
+  }
+  EXPECT_GT(streams, 100);
 }
 
 TEST(Elements, HaveAChecksumThatIsToldAsItIsStored) {
