@@ -368,10 +368,12 @@ tensorcask_room(stored
     serialize/stored/internal/element_check.h
     serialize/stored/packed_elements.h
     serialize/stored/stored_tensor.h
+    serialize/stored/verified_once.h
   LINK
     Tensorcask::io
     Tensorcask::strided
     Tensorcask::tensor
+    absl::flat_hash_set
     absl::inlined_vector
     absl::span
     absl::status
@@ -569,7 +571,6 @@ tensorcask_room(checkpoint
     Tensorcask::wire
     absl::core_headers
     absl::flat_hash_map
-    absl::flat_hash_set
     absl::function_ref
     absl::hash
     absl::inlined_vector

@@ -1,7 +1,6 @@
 #include "tensorcask/serialize/safetensors/reader.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <utility>
 
@@ -15,6 +14,7 @@
 #include "tensorcask/serialize/safetensors/internal/open_model.h"
 #include "tensorcask/serialize/stored/elements.h"
 #include "tensorcask/serialize/stored/stored_tensor.h"
+#include "tensorcask/serialize/stored/verified_once.h"
 #include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/checksum.h"
 #include "tensorcask/tensor/base/endian.h"
@@ -31,9 +31,15 @@ namespace safetensors {
 class ReaderImpl {
  public:
   ReaderImpl(std::unique_ptr<const Model> model, const SafetensorsReaderOptions& options)
-      : model_(std::move(model)),
-        options_(options),
-        verified_(std::make_unique<std::atomic<bool>[]>(model_->entries.size())) {}
+      : model_(std::move(model)), options_(options) {
+    how_.verify = options_.verify;
+    how_.verified = &verified_;
+    how_.accept_odd_bools = options_.lenient;
+    how_.odd_bools_hint = " (lenient accepts this)";
+    how_.strategy = options_.read.strategy;
+    how_.num_threads = options_.read.num_threads;
+    how_.allocator = options_.allocator;
+  }
 
   const Model& model() const { return *model_; }
   const SafetensorsReaderOptions& options() const { return options_; }
@@ -76,21 +82,10 @@ class ReaderImpl {
     tensor.stored_bytes = of.stored_bytes;
     if (const int bits = SafetensorsDTypeBits(of.dtype); bits < 8) tensor.packed_bits = bits;
     if (of.checksum.has_value()) tensor.checksum = {ChecksumKind::kCrc32c, *of.checksum};
+    tensor.storage_id = number + 1;
     return tensor;
   }
-  stored::ElementOptions ForElements(size_t number) const {
-    stored::ElementOptions how;
-    how.verify = options_.verify && !verified_[number].load(std::memory_order_relaxed);
-    how.accept_odd_bools = options_.lenient;
-    how.odd_bools_hint = " (lenient accepts this)";
-    how.strategy = options_.read.strategy;
-    how.num_threads = options_.read.num_threads;
-    how.allocator = options_.allocator;
-    return how;
-  }
-  void SetVerified(size_t number) const {
-    if (options_.verify) verified_[number].store(true, std::memory_order_relaxed);
-  }
+  const stored::ElementOptions& how() const { return how_; }
 
   const ByteSource& FileOf(size_t number) const {
     return *model_->shards[static_cast<size_t>(entry(number).shard)].file;
@@ -102,18 +97,9 @@ class ReaderImpl {
   }
 
   absl::StatusOr<Tensor> Read(size_t number) const {
-    absl::StatusOr<Tensor> tensor = stored::ReadElements(FileOf(number), Stored(number), ForElements(number));
+    absl::StatusOr<Tensor> tensor = stored::ReadElements(FileOf(number), Stored(number), how_);
     if (!tensor.ok()) return At(number, tensor.status());
-    SetVerified(number);
     return tensor;
-  }
-
-  // Verifies the whole tensor, unless that was done before.
-  absl::Status EnsureVerified(size_t number) const {
-    if (!ForElements(number).verify) return absl::OkStatus();
-    CASK_RETURN_IF_ERROR(stored::VerifyElements(FileOf(number), Stored(number), ForElements(number)));
-    SetVerified(number);
-    return absl::OkStatus();
   }
 
   absl::StatusOr<std::vector<Tensor>> ReadMany(absl::Span<const size_t> numbers, int num_threads) const;
@@ -121,7 +107,8 @@ class ReaderImpl {
  private:
   const std::unique_ptr<const Model> model_;
   const SafetensorsReaderOptions options_;
-  const std::unique_ptr<std::atomic<bool>[]> verified_;  // by number of entry
+  mutable stored::VerifiedOnce verified_;
+  stored::ElementOptions how_;
 };
 
 // Reads each tensor once, in the order of the files.
@@ -266,9 +253,8 @@ absl::Status SafetensorsReader::ReadInto(absl::string_view name, TensorView* out
   const SafetensorsEntry& entry = impl_->entry(number);
   absl::Status status = safetensors::CheckTarget(entry.dtype, entry.shape, *out);
   if (status.ok()) {
-    status = stored::ReadElementsInto(impl_->FileOf(number), impl_->Stored(number), impl_->ForElements(number), out);
+    status = stored::ReadElementsInto(impl_->FileOf(number), impl_->Stored(number), impl_->how(), out);
   }
-  if (status.ok()) impl_->SetVerified(number);
   return impl_->At(number, status);
 }
 
@@ -284,10 +270,12 @@ absl::StatusOr<Tensor> SafetensorsReader::ReadSlice(absl::string_view name, cons
   }
   absl::Status status =
       DecodeQuota::ForFile(impl_->options().limits).Charge(stored::SliceMemory(impl_->Stored(number), slice, *part));
-  if (status.ok() && verify_whole) status = impl_->EnsureVerified(number);
+  if (status.ok() && verify_whole) {
+    status = stored::VerifyOnce(impl_->FileOf(number), impl_->Stored(number), impl_->how());
+  }
   if (!status.ok()) return impl_->At(number, status);
   absl::StatusOr<Tensor> tensor =
-      stored::ReadSliceOfElements(impl_->FileOf(number), impl_->Stored(number), slice, impl_->ForElements(number));
+      stored::ReadSliceOfElements(impl_->FileOf(number), impl_->Stored(number), slice, impl_->how());
   if (!tensor.ok()) return impl_->At(number, tensor.status());
   return tensor;
 }
@@ -305,14 +293,12 @@ absl::Status SafetensorsReader::ReadSliceInto(absl::string_view name, const Tens
   if (!status.ok()) return impl_->At(number, status);
   if (part->num_elements() == entry.shape.num_elements()) {
     if (part->num_elements() == 0) return Read(name).status();
-    status = stored::ReadElementsInto(impl_->FileOf(number), impl_->Stored(number), impl_->ForElements(number), out);
-    if (status.ok()) impl_->SetVerified(number);
+    status = stored::ReadElementsInto(impl_->FileOf(number), impl_->Stored(number), impl_->how(), out);
     return impl_->At(number, status);
   }
-  if (verify_whole) status = impl_->EnsureVerified(number);
+  if (verify_whole) status = stored::VerifyOnce(impl_->FileOf(number), impl_->Stored(number), impl_->how());
   if (status.ok()) {
-    status = stored::ReadSliceOfElementsInto(impl_->FileOf(number), impl_->Stored(number), slice,
-                                             impl_->ForElements(number), out);
+    status = stored::ReadSliceOfElementsInto(impl_->FileOf(number), impl_->Stored(number), slice, impl_->how(), out);
   }
   return impl_->At(number, status);
 }
@@ -344,19 +330,16 @@ absl::StatusOr<Tensor> SafetensorsReader::Map(absl::string_view name) const {
   CASK_ASSIGN_OR_RETURN(const size_t number, impl_->LocateReadable(name));
   const stored::StoredTensor stored = impl_->Stored(number);
   if (!stored::CanMap(stored)) return Read(name);
-  absl::StatusOr<Tensor> tensor = stored::MapElements(impl_->FileOf(number), stored, impl_->ForElements(number));
+  absl::StatusOr<Tensor> tensor = stored::MapElements(impl_->FileOf(number), stored, impl_->how());
   if (absl::IsUnimplemented(tensor.status())) return Read(name);
   if (!tensor.ok()) return impl_->At(number, tensor.status());
-  impl_->SetVerified(number);
   return tensor;
 }
 
 absl::StatusOr<std::unique_ptr<ElementStream>> SafetensorsReader::OpenStream(absl::string_view name) const {
   CASK_ASSIGN_OR_RETURN(const size_t number, impl_->LocateReadable(name));
-  stored::ElementOptions how = impl_->ForElements(number);
-  how.verify = impl_->options().verify;  // each time: the caller may keep blocks of a file that changes
   return stored::OpenElements(
-      impl_->FileOf(number), impl_->Stored(number), how,
+      impl_->FileOf(number), impl_->Stored(number), impl_->how(),
       [impl = impl_.get(), number](const absl::Status& status) { return impl->At(number, status); });
 }
 
@@ -383,7 +366,7 @@ absl::StatusOr<SafetensorsCensus> SafetensorsReader::VerifyAll(
       report({entry.name, ShardPath(entry.shard), 0, impl_->LocateReadable(entry.name).status()});
       continue;
     }
-    stored::ElementOptions strict = impl_->ForElements(number);
+    stored::ElementOptions strict = impl_->how();
     strict.accept_odd_bools = false;
     const absl::Status status = stored::VerifyElements(impl_->FileOf(number), impl_->Stored(number), strict);
     if (status.ok()) {

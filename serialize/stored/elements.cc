@@ -73,7 +73,7 @@ absl::Status ReadPartsChecked(const ByteSource& source, const StoredTensor& tens
 // All elements in the order of the source. Requires: they are not packed; out.size() is tensor.stored_bytes.
 absl::Status ReadBytes(const ByteSource& source, const StoredTensor& tensor, const ElementOptions& options,
                        absl::Span<char> out) {
-  ElementCheck check(tensor, options.verify, options);
+  ElementCheck check(tensor, MustVerify(tensor, options), options);
   absl::StatusOr<RefPtr<TensorBuffer>> mapped = absl::UnimplementedError("");
   if (options.strategy == ReadStrategy::kMap && !out.empty()) mapped = source.Map(tensor.offset, out.size());
   if (mapped.ok()) {
@@ -95,7 +95,7 @@ absl::Status ReadPacked(const ByteSource& source, const StoredTensor& tensor, co
   const auto bits = static_cast<size_t>(tensor.packed_bits);
   constexpr size_t kElements = kBlockBytes / 8;  // 8 elements fill whole bytes, so no block ends inside an element
   PieceBuffer packed(tensor.stored_bytes, kElements / 8 * bits);
-  ElementCheck check(tensor, options.verify, options);
+  ElementCheck check(tensor, MustVerify(tensor, options), options);
   uint64_t offset = tensor.offset;
   for (size_t done = 0; done < out.size(); done += kElements) {
     const absl::Span<char> elements = out.subspan(done, kElements);
@@ -270,9 +270,14 @@ absl::Status ReadElementsInto(const ByteSource& source, const StoredTensor& tens
     return tensor.packed_bits > 0 ? ReadPacked(source, tensor, options, bytes)
                                   : ReadBytes(source, tensor, options, bytes);
   }
-  if (tensor.packed_bits == 0) return ReadPart(source, tensor, layout, options.verify, options, out);
+  if (tensor.packed_bits == 0) return ReadPart(source, tensor, layout, MustVerify(tensor, options), options, out);
   CASK_ASSIGN_OR_RETURN(const Tensor unpacked, ReadElements(source, tensor, options));
   return internal::CopyFromHost(unpacked, out);
+}
+
+bool MustVerify(const StoredTensor& tensor, const ElementOptions& options) {
+  return options.verify && tensor.checksum.exists() &&
+         (options.verified == nullptr || !options.verified->Contains(tensor.storage_id));
 }
 
 absl::Status CompareChecksum(const StoredTensor& tensor, uint32_t computed) {
@@ -329,8 +334,9 @@ absl::StatusOr<Tensor> MapElements(const ByteSource& source, const StoredTensor&
   if (!is_aligned || (tensor.dtype == DType::kBool && !AreBools(bytes))) {
     return absl::UnimplementedError("elements that cannot be mapped");
   }
-  if (options.verify && tensor.checksum.exists()) {
+  if (MustVerify(tensor, options)) {
     CASK_RETURN_IF_ERROR(CompareChecksum(tensor, ExtendChecksum(tensor.checksum.kind, 0, bytes)));
+    if (options.verified != nullptr) options.verified->Add(tensor.storage_id);
   }
   return Tensor::FromBuffer(tensor.dtype, tensor.shape, std::move(mapped));
 }
@@ -349,6 +355,10 @@ absl::Status VerifyElements(const ByteSource& source, const StoredTensor& tensor
   ElementCheck check(tensor, /*verify=*/true, options);
   CASK_RETURN_IF_ERROR(CheckRest(source, tensor, 0, &check));
   return check.Finish();
+}
+
+absl::Status VerifyOnce(const ByteSource& source, const StoredTensor& tensor, const ElementOptions& options) {
+  return MustVerify(tensor, options) ? VerifyElements(source, tensor, options) : absl::OkStatus();
 }
 
 }  // namespace tensorcask::stored

@@ -24,6 +24,7 @@
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/element_stream.h"
 #include "tensorcask/serialize/stored/stored_tensor.h"
+#include "tensorcask/serialize/stored/verified_once.h"
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/slice.h"
@@ -33,7 +34,8 @@
 namespace tensorcask::stored {
 
 struct ElementOptions {
-  bool verify = false;  // the checksum, if there is one, where a function reads all bytes
+  bool verify = false;               // the checksum, if there is one, where a function reads all bytes
+  VerifiedOnce* verified = nullptr;  // what needs no verification any more; null: nothing
   // Bools of other bytes than 0 and 1 become true. False: they are DataLoss.
   bool accept_odd_bools = false;
   const char* odd_bools_hint = "";  // the end of that error: what accepts them, " (lenient accepts this)" for example
@@ -55,6 +57,9 @@ absl::StatusOr<TensorView> ReadElementsAsStored(const ByteSource& source, const 
 absl::Status ReadElementsInto(const ByteSource& source, const StoredTensor& tensor, const ElementOptions& options,
                               TensorView* out);
 
+// True if options.verify is set, the tensor has a checksum, and its bytes were not verified before.
+bool MustVerify(const StoredTensor& tensor, const ElementOptions& options);
+
 // Compares the checksum that was computed of the stored bytes with that of the tensor. Requires: that exists. Errors:
 // DataLoss with both values, as they are stored, marked as MarkWrongChecksum does
 // (serialize/io/internal/damage_mark.h).
@@ -75,9 +80,10 @@ bool CanMap(const StoredTensor& tensor);
 // be mapped, or has bools of other bytes than 0 and 1; then ReadElements gives the tensor or the error.
 absl::StatusOr<Tensor> MapElements(const ByteSource& source, const StoredTensor& tensor, const ElementOptions& options);
 
-// The elements from front to back, verified if options.verify is set; bools of other bytes than 0 and 1 are an error of
-// Finish. `about` puts the names of file and tensor in front of an error. Requires: `source` outlives the stream.
-// Errors: Unimplemented, with these names, for elements that are packed or not row-major.
+// The elements from front to back, verified each time if options.verify is set, because the caller may keep blocks of a
+// file that changes. Bools of other bytes than 0 and 1 are an error of Finish. `about` puts the names of file and tensor
+// in front of an error. Requires: `source` outlives the stream. Errors: Unimplemented, with these names, for elements
+// that are packed or not row-major.
 absl::StatusOr<std::unique_ptr<ElementStream>> OpenElements(const ByteSource& source, StoredTensor tensor,
                                                             const ElementOptions& options,
                                                             std::function<absl::Status(const absl::Status&)> about);
@@ -85,6 +91,8 @@ absl::StatusOr<std::unique_ptr<ElementStream>> OpenElements(const ByteSource& so
 // Reads all bytes, compares the checksum if there is one (whatever options.verify says), and checks bools. Keeps
 // nothing.
 absl::Status VerifyElements(const ByteSource& source, const StoredTensor& tensor, const ElementOptions& options);
+// The same if MustVerify.
+absl::Status VerifyOnce(const ByteSource& source, const StoredTensor& tensor, const ElementOptions& options);
 
 }  // namespace tensorcask::stored
 

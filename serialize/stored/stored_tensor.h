@@ -36,6 +36,9 @@ struct StoredTensor {
   bool big_endian = false;       // only for elements that are not packed
   std::optional<Layout> layout;  // the order in the source; nullopt: row-major. Only for elements that are not packed
   Checksum checksum;             // of the stored bytes
+  // Tensors of a reader with equal ids have the same stored bytes, which are verified once (verified_once.h). 0: they
+  // are verified each time.
+  uint64_t storage_id = 0;
 };
 
 }  // namespace tensorcask::stored

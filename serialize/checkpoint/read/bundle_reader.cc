@@ -62,31 +62,17 @@ class BundleReader final : public ReaderImpl {
 
   absl::StatusOr<Tensor> Read(absl::string_view name, DecodeQuota* decoded) const override {
     CASK_ASSIGN_OR_RETURN(const LocatedEntry located, index_->Locate(name));
-    return Read(located, All(located), /*verify_whole=*/false, decoded);
+    return ReadWhole(located, decoded);
   }
 
-  absl::StatusOr<Tensor> ReadToDevice(absl::string_view name, const RefPtr<Allocator>& allocator,
-                                      DecodeQuota* decoded) const override {
-    CASK_ASSIGN_OR_RETURN(const LocatedEntry located, index_->Locate(name));
-    if (!stored_.AreBytes(located)) return ReaderImpl::ReadToDevice(name, allocator, decoded);
-    const CheckpointEntry& entry = located.index.entry;
-    CASK_RETURN_IF_ERROR(stored_.CheckReadable(located));
-    CASK_RETURN_IF_ERROR(stored_.CheckLimit(located, entry.shape, decoded));
-    absl::StatusOr<Tensor> tensor = Tensor::Create(entry.dtype, entry.shape, allocator);
-    if (!tensor.ok()) return Annotate(tensor.status(), Label(located));
-    TensorView view = *tensor;
-    CASK_RETURN_IF_ERROR(stored_.ReadSliceInto(located, All(located), /*verify_whole=*/false, decoded, &view));
-    return tensor;
-  }
-
-  absl::StatusOr<Tensor> MemoryFor(absl::string_view name) const override {
+  absl::StatusOr<Tensor> MemoryFor(absl::string_view name, const RefPtr<Allocator>& allocator,
+                                   DecodeQuota* decoded) const override {
     CASK_ASSIGN_OR_RETURN(const LocatedEntry located, index_->Locate(name));
     const CheckpointEntry& entry = located.index.entry;
     if (!stored_.AreBytes(located) || entry.shape.num_elements() == 0) return Tensor();
-    DecodeQuota decoded = DecodeQuota::ForFile(options_.limits);
-    CASK_RETURN_IF_ERROR(stored_.CheckReadable(located));
-    CASK_RETURN_IF_ERROR(stored_.CheckLimit(located, entry.shape, &decoded));
-    absl::StatusOr<Tensor> memory = Tensor::Create(entry.dtype, entry.shape, options_.allocator);
+    CASK_RETURN_IF_ERROR(stored_.OpenReadable(located).status());
+    CASK_RETURN_IF_ERROR(stored_.CheckLimit(located, entry.shape, decoded));
+    absl::StatusOr<Tensor> memory = Tensor::Create(entry.dtype, entry.shape, allocator);
     if (!memory.ok()) return Annotate(memory.status(), Label(located));
     return memory;
   }
@@ -96,14 +82,11 @@ class BundleReader final : public ReaderImpl {
     DecodeQuota decoded = DecodeQuota::ForFile(options_.limits);
     DecodedTensor tensor;
     if (located.index.entry.form == EntryForm::kSliced) {
-      CASK_ASSIGN_OR_RETURN(tensor.metadata, MetadataOf(located));
-      CASK_ASSIGN_OR_RETURN(tensor.view, Read(located, All(located), /*verify_whole=*/false, &decoded));
-      return tensor;
+      CASK_ASSIGN_OR_RETURN(tensor.view, ReadWhole(located, &decoded));
+    } else {
+      CASK_ASSIGN_OR_RETURN(tensor.view, stored_.ReadAsStored(located, &decoded));
     }
-    CASK_RETURN_IF_ERROR(stored_.CheckReadable(located));
-    CASK_RETURN_IF_ERROR(stored_.CheckLimit(located, located.index.entry.shape, &decoded));
     CASK_ASSIGN_OR_RETURN(tensor.metadata, MetadataOf(located));
-    CASK_ASSIGN_OR_RETURN(tensor.view, stored_.ReadAsStored(located, &decoded));
     return tensor;
   }
 
@@ -127,10 +110,7 @@ class BundleReader final : public ReaderImpl {
   absl::StatusOr<Tensor> Map(absl::string_view name) const override {
     CASK_ASSIGN_OR_RETURN(const LocatedEntry located, index_->Locate(name));
     DecodeQuota decoded = DecodeQuota::ForFile(options_.limits);
-    if (located.index.entry.form == EntryForm::kSliced) {
-      return Read(located, All(located), /*verify_whole=*/false, &decoded);
-    }
-    CASK_RETURN_IF_ERROR(stored_.CheckReadable(located));
+    if (located.index.entry.form == EntryForm::kSliced) return ReadWhole(located, &decoded);
     return stored_.Map(located, &decoded);
   }
 
@@ -169,7 +149,7 @@ class BundleReader final : public ReaderImpl {
       CASK_ASSIGN_OR_RETURN(*pieces, sliced_.Find(located, slice, decoded));
       return absl::OkStatus();
     }
-    CASK_RETURN_IF_ERROR(stored_.CheckReadable(located));
+    CASK_RETURN_IF_ERROR(stored_.OpenReadable(located).status());
     return stored_.CheckLimit(located, shape, decoded);
   }
 
@@ -181,13 +161,18 @@ class BundleReader final : public ReaderImpl {
     return stored_.ReadSliceInto(located, slice, verify_whole, decoded, out);
   }
 
+  absl::StatusOr<Tensor> ReadWhole(const LocatedEntry& located, DecodeQuota* decoded) const {
+    if (located.index.entry.form != EntryForm::kSliced) return stored_.Read(located, decoded);
+    return Read(located, All(located), /*verify_whole=*/false, decoded);
+  }
+
   absl::StatusOr<Tensor> Read(const LocatedEntry& located, const TensorSlice& slice, bool verify_whole,
                               DecodeQuota* decoded) const {
     const CheckpointEntry& entry = located.index.entry;
     CASK_ASSIGN_OR_RETURN(const TensorShape shape, ShapeOf(located, slice));
+    if (entry.form != EntryForm::kSliced && shape == entry.shape) return stored_.Read(located, decoded);
     std::vector<TensorSlice> pieces;
     CASK_RETURN_IF_ERROR(Prepare(located, slice, shape, decoded, &pieces));
-    if (entry.form != EntryForm::kSliced && shape == entry.shape) return stored_.Read(located, decoded);
     absl::StatusOr<Tensor> tensor = Tensor::Create(entry.dtype, shape, options_.allocator);
     if (!tensor.ok()) return Annotate(tensor.status(), Label(located));
     TensorView view = *tensor;

@@ -381,7 +381,7 @@ absl::StatusOr<bool> Verification::IsZero(const std::string& path, uint64_t offs
 
 absl::Status Verification::VerifyItem(Item* item) {
   const CheckpointEntry& entry = item->located.index.entry;
-  absl::Status status = stored_.CheckReadable(item->located);
+  absl::Status status = stored_.OpenReadable(item->located).status();
   const bool listed_only = absl::IsUnimplemented(status);
   if (listed_only) {
     status = stored_.files().FileOf(entry).status();

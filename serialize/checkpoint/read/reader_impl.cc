@@ -10,6 +10,12 @@ namespace tensorcask::checkpoint {
 
 absl::StatusOr<Tensor> ReaderImpl::ReadToDevice(absl::string_view name, const RefPtr<Allocator>& allocator,
                                                 DecodeQuota* decoded) const {
+  CASK_ASSIGN_OR_RETURN(Tensor memory, MemoryFor(name, allocator, decoded));
+  if (memory.buffer()) {
+    TensorView view = memory;
+    CASK_RETURN_IF_ERROR(ReadInto(name, &view));
+    return memory;
+  }
   CASK_ASSIGN_OR_RETURN(const Tensor on_host, Read(name, decoded));
   if (IsObject(on_host.dtype())) return on_host;
   CASK_ASSIGN_OR_RETURN(const TensorView on_device, internal::CloneAcross(on_host, allocator));

@@ -57,11 +57,14 @@ class ReaderImpl {
   // Charges *decoded with the bytes that it reads.
   virtual absl::StatusOr<Tensor> Read(absl::string_view name, DecodeQuota* decoded) const = 0;
   // The same into memory of a device's allocator; strings and variants are read to the host.
-  virtual absl::StatusOr<Tensor> ReadToDevice(absl::string_view name, const RefPtr<Allocator>& allocator,
-                                              DecodeQuota* decoded) const;
+  absl::StatusOr<Tensor> ReadToDevice(absl::string_view name, const RefPtr<Allocator>& allocator,
+                                      DecodeQuota* decoded) const;
   // Memory for ReadInto(name), after all checks that are possible beforehand. Without a buffer if Read has to find out
   // what it takes. Errors: as Read.
-  virtual absl::StatusOr<Tensor> MemoryFor(absl::string_view) const { return Tensor(); }
+  virtual absl::StatusOr<Tensor> MemoryFor(absl::string_view /*name*/, const RefPtr<Allocator>& /*allocator*/,
+                                           DecodeQuota* /*decoded*/) const {
+    return Tensor();
+  }
   virtual absl::StatusOr<DecodedTensor> ReadWithMetadata(absl::string_view name) const = 0;
   virtual absl::Status ReadInto(absl::string_view name, TensorView* out) const = 0;
   virtual absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice,

@@ -68,7 +68,7 @@ absl::StatusOr<std::vector<TensorSlice>> SlicedTensors::Find(const LocatedEntry&
   StoredRanges ranges(&memory);
   for (TensorSliceSet::Part& part : *parts) {
     CASK_ASSIGN_OR_RETURN(const LocatedEntry piece, index_->LocatePiece(tensor, part.slice));
-    CASK_RETURN_IF_ERROR(stored_->CheckReadable(piece));
+    CASK_RETURN_IF_ERROR(stored_->OpenReadable(piece).status());
     DecodeQuota alone = DecodeQuota::ForFile(options_->limits);  // strings and variants are read whole, then copied
     CASK_RETURN_IF_ERROR(stored_->CheckLimit(piece, shape, &alone));
     const CheckpointEntry& stored = piece.index.entry;

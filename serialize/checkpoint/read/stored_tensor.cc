@@ -21,17 +21,6 @@
 
 namespace tensorcask::checkpoint {
 
-namespace {
-
-// Moves the value of `from`, if it has one, to *to.
-template <typename T>
-absl::Status AssignTo(T* to, absl::StatusOr<T> from) {
-  if (from.ok()) *to = *std::move(from);
-  return from.status();
-}
-
-}  // namespace
-
 StoredTensors::StoredTensors(const std::string& prefix, const BundleIndex* index,
                              std::shared_ptr<const ByteSource> index_file, const CheckpointReaderOptions* options)
     : index_(index),
@@ -44,17 +33,15 @@ std::string StoredTensors::Place(const LocatedEntry& located) const {
                       entry.stored_bytes, entry.stored_bytes == 1 ? " byte" : " bytes");
 }
 
-bool StoredTensors::MustVerify(const LocatedEntry& located) const {
-  if (options_->verify == tensorcask::Verify::kNever) return false;
-  std::lock_guard<std::mutex> lock(mutex_);
-  return !verified_.contains(located.id);
+absl::Status StoredTensors::Annotated(const absl::Status& result, const LocatedEntry& located) const {
+  return result.ok() ? result : Annotate(result, Place(located));
 }
 
-void StoredTensors::SetVerified(const LocatedEntry& located) const {
-  if (located.id == nullptr) return;
-  std::lock_guard<std::mutex> lock(mutex_);
-  verified_.insert(located.id);
+bool StoredTensors::MustVerify(const LocatedEntry& located) const {
+  return stored::MustVerify(PlaceOf(located), ForElements());
 }
+
+void StoredTensors::SetVerified(const LocatedEntry& located) const { verified_.Add(PlaceOf(located).storage_id); }
 
 // ---- Before anything is read ----------------------------------------------------------------------------------------
 
@@ -64,7 +51,7 @@ absl::StatusOr<StoredTensors::File> StoredTensors::FileOf(const LocatedEntry& lo
   return file;
 }
 
-absl::Status StoredTensors::CheckReadable(const LocatedEntry& located) const {
+absl::StatusOr<StoredTensors::File> StoredTensors::OpenReadable(const LocatedEntry& located) const {
   const CheckpointEntry& entry = located.index.entry;
   std::string reason;
   if (entry.form == EntryForm::kUnknown) {
@@ -85,7 +72,7 @@ absl::Status StoredTensors::CheckReadable(const LocatedEntry& located) const {
                                   " bytes, more than max_expansion times what is stored"),
                      "max_expansion", options_->limits.max_expansion);
   }
-  return FileOf(located).status();
+  return FileOf(located);
 }
 
 absl::Status StoredTensors::CheckLimit(const LocatedEntry& located, const TensorShape& shape,
@@ -108,34 +95,23 @@ stored::StoredTensor StoredTensors::PlaceOf(const LocatedEntry& located) const {
   tensor.big_endian = index_->header().big_endian;
   tensor.layout = located.index.layout;
   tensor.checksum = {ChecksumKind::kMaskedCrc32c, entry.masked_crc32c};
+  tensor.storage_id = reinterpret_cast<uintptr_t>(located.id);
   return tensor;
 }
 
-stored::ElementOptions StoredTensors::ForElements(const LocatedEntry& located) const {
+stored::ElementOptions StoredTensors::ForElements() const {
   stored::ElementOptions options;
-  options.verify = MustVerify(located);
+  options.verify = options_->verify != tensorcask::Verify::kNever;
+  options.verified = &verified_;
   options.strategy = options_->read.strategy;
   options.num_threads = options_->read.num_threads;
   options.allocator = options_->allocator;
   return options;
 }
 
-absl::Status StoredTensors::WithElements(const LocatedEntry& located, ReadElements read) const {
-  CASK_ASSIGN_OR_RETURN(const File file, FileOf(located));
-  const absl::Status status = read(*file, PlaceOf(located), ForElements(located));
-  return status.ok() ? status : Annotate(status, Place(located));
-}
-
-absl::Status StoredTensors::WithAllElements(const LocatedEntry& located, ReadElements read) const {
-  CASK_RETURN_IF_ERROR(WithElements(located, read));
-  if (options_->verify != tensorcask::Verify::kNever) SetVerified(located);
-  return absl::OkStatus();
-}
-
 absl::Status StoredTensors::VerifyBytes(const LocatedEntry& located) const {
-  CASK_RETURN_IF_ERROR(WithElements(located, &stored::VerifyElements));
-  SetVerified(located);
-  return absl::OkStatus();
+  CASK_ASSIGN_OR_RETURN(const File file, FileOf(located));
+  return Annotated(stored::VerifyElements(*file, PlaceOf(located), ForElements()), located);
 }
 
 // ---- Strings and variants -------------------------------------------------------------------------------------------
@@ -250,7 +226,9 @@ absl::StatusOr<bool> StoredTensors::CheckBase(const LocatedEntry& located) const
 
 absl::StatusOr<Tensor> StoredTensors::Read(const LocatedEntry& located, DecodeQuota* decoded) const {
   const CheckpointEntry& entry = located.index.entry;
-  Tensor tensor;
+  CASK_ASSIGN_OR_RETURN(const File file, OpenReadable(located));
+  CASK_RETURN_IF_ERROR(CheckLimit(located, entry.shape, decoded));
+  if (AreBytes(located)) return Annotated(stored::ReadElements(*file, PlaceOf(located), ForElements()), located);
   if (entry.form == EntryForm::kEncoded) {
     absl::StatusOr<Tensor> memory = Tensor::Create(entry.dtype, entry.shape, options_->allocator);
     if (!memory.ok()) return Annotate(memory.status(), Place(located));
@@ -258,17 +236,11 @@ absl::StatusOr<Tensor> StoredTensors::Read(const LocatedEntry& located, DecodeQu
     CASK_RETURN_IF_ERROR(ReadEncoded(located, nullptr, /*verify_whole=*/false, &view));
     return memory;
   }
-  if (IsObject(entry.dtype)) {
-    CASK_RETURN_IF_ERROR(ReadObjects(located, MustVerify(located), decoded, [&]() -> absl::StatusOr<Tensor*> {
-      CASK_ASSIGN_OR_RETURN(tensor, Tensor::Create(entry.dtype, entry.shape, options_->allocator));
-      return &tensor;
-    }));
-    return tensor;
-  }
-  CASK_RETURN_IF_ERROR(WithAllElements(
-      located, [&](const ByteSource& file, const stored::StoredTensor& stored, const stored::ElementOptions& options) {
-        return AssignTo(&tensor, stored::ReadElements(file, stored, options));
-      }));
+  Tensor tensor;
+  CASK_RETURN_IF_ERROR(ReadObjects(located, MustVerify(located), decoded, [&]() -> absl::StatusOr<Tensor*> {
+    CASK_ASSIGN_OR_RETURN(tensor, Tensor::Create(entry.dtype, entry.shape, options_->allocator));
+    return &tensor;
+  }));
   return tensor;
 }
 
@@ -278,56 +250,36 @@ bool StoredTensors::AreBytes(const LocatedEntry& located) const {
 }
 
 absl::StatusOr<TensorView> StoredTensors::ReadAsStored(const LocatedEntry& located, DecodeQuota* decoded) const {
-  if (!located.index.layout.has_value()) {
-    CASK_ASSIGN_OR_RETURN(const Tensor tensor, Read(located, decoded));
-    return TensorView(tensor);
-  }
-  TensorView view;
-  CASK_RETURN_IF_ERROR(WithAllElements(
-      located, [&](const ByteSource& file, const stored::StoredTensor& stored, const stored::ElementOptions& options) {
-        return AssignTo(&view, stored::ReadElementsAsStored(file, stored, options));
-      }));
-  return view;
+  if (!located.index.layout.has_value()) return Read(located, decoded);
+  CASK_ASSIGN_OR_RETURN(const File file, OpenReadable(located));
+  CASK_RETURN_IF_ERROR(CheckLimit(located, located.index.entry.shape, decoded));
+  return Annotated(stored::ReadElementsAsStored(*file, PlaceOf(located), ForElements()), located);
 }
 
 absl::Status StoredTensors::ReadSliceInto(const LocatedEntry& located, const TensorSlice& slice, bool verify_whole,
                                           DecodeQuota* decoded, TensorView* out) const {
-  return ReadPart(located, &slice, verify_whole, decoded, out);
-}
-
-absl::Status StoredTensors::ReadPart(const LocatedEntry& located, const TensorSlice* slice, bool verify_whole,
-                                     DecodeQuota* decoded, TensorView* out) const {
   const CheckpointEntry& entry = located.index.entry;
-  if (entry.form == EntryForm::kEncoded) return ReadEncoded(located, slice, verify_whole, out);
+  if (entry.form == EntryForm::kEncoded) return ReadEncoded(located, &slice, verify_whole, out);
   if (IsObject(entry.dtype)) {
     const bool is_all = out->dims() == absl::Span<const int64_t>(entry.shape.dims());
-    return ReadObjectsInto(located, is_all ? nullptr : slice, decoded, out);
+    return ReadObjectsInto(located, is_all ? nullptr : &slice, decoded, out);
   }
-  if (slice == nullptr || out->num_elements() == entry.shape.num_elements()) {
-    return WithAllElements(located, [&](const ByteSource& file, const stored::StoredTensor& stored,
-                                        const stored::ElementOptions& options) {
-      return stored::ReadElementsInto(file, stored, options, out);
-    });
+  CASK_ASSIGN_OR_RETURN(const File file, FileOf(located));
+  const stored::StoredTensor tensor = PlaceOf(located);
+  const stored::ElementOptions options = ForElements();
+  if (out->num_elements() == entry.shape.num_elements()) {
+    return Annotated(stored::ReadElementsInto(*file, tensor, options, out), located);
   }
-  if (verify_whole && MustVerify(located)) CASK_RETURN_IF_ERROR(VerifyBytes(located));
-  return WithElements(
-      located, [&](const ByteSource& file, const stored::StoredTensor& stored, const stored::ElementOptions& options) {
-        return stored::ReadSliceOfElementsInto(file, stored, *slice, options, out);
-      });
+  if (verify_whole) CASK_RETURN_IF_ERROR(Annotated(stored::VerifyOnce(*file, tensor, options), located));
+  return Annotated(stored::ReadSliceOfElementsInto(*file, tensor, slice, options, out), located);
 }
 
 absl::StatusOr<Tensor> StoredTensors::Map(const LocatedEntry& located, DecodeQuota* decoded) const {
-  const CheckpointEntry& entry = located.index.entry;
-  if (entry.form != EntryForm::kEncoded && !IsObject(entry.dtype) && stored::CanMap(PlaceOf(located))) {
-    Tensor tensor;
-    const absl::Status status = WithAllElements(located, [&](const ByteSource& file, const stored::StoredTensor& stored,
-                                                             const stored::ElementOptions& options) {
-      return AssignTo(&tensor, stored::MapElements(file, stored, options));
-    });
-    if (status.ok()) return tensor;
-    if (!absl::IsUnimplemented(status)) return status;
+  if (AreBytes(located) && stored::CanMap(PlaceOf(located))) {
+    CASK_ASSIGN_OR_RETURN(const File file, OpenReadable(located));
+    absl::StatusOr<Tensor> mapped = stored::MapElements(*file, PlaceOf(located), ForElements());
+    if (!absl::IsUnimplemented(mapped.status())) return Annotated(std::move(mapped), located);
   }
-  CASK_RETURN_IF_ERROR(CheckLimit(located, entry.shape, decoded));
   return Read(located, decoded);
 }
 
@@ -336,13 +288,10 @@ absl::StatusOr<std::unique_ptr<ElementStream>> StoredTensors::OpenStream(Located
     return absl::UnimplementedError(
         absl::StrCat(index_->path(), ": ", located.Label(), " is not stored as numbers in one piece"));
   }
-  CASK_RETURN_IF_ERROR(CheckReadable(located));
-  CASK_ASSIGN_OR_RETURN(const File file, FileOf(located));
+  CASK_ASSIGN_OR_RETURN(const File file, OpenReadable(located));
   stored::StoredTensor tensor = PlaceOf(located);
-  stored::ElementOptions options = ForElements(located);
-  options.verify = options_->verify != tensorcask::Verify::kNever;  // each time, since the file may change
-  return stored::OpenElements(                                      // files_ keeps the file
-      *file, std::move(tensor), options,
+  return stored::OpenElements(  // files_ keeps the file
+      *file, std::move(tensor), ForElements(),
       [this, located = std::move(located)](const absl::Status& status) { return Annotate(status, Place(located)); });
 }
 

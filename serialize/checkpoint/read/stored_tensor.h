@@ -7,11 +7,9 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -23,6 +21,7 @@
 #include "tensorcask/serialize/io/internal/decode_quota.h"
 #include "tensorcask/serialize/stored/elements.h"
 #include "tensorcask/serialize/stored/stored_tensor.h"
+#include "tensorcask/serialize/stored/verified_once.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/slice.h"
 #include "tensorcask/tensor/strided/view.h"
@@ -39,34 +38,34 @@ class StoredTensors {
 
   const DataFiles& files() const { return files_; }
 
-  // Checks that the elements can be read and that all bytes of the entry exist.
+  using File = std::shared_ptr<const ByteSource>;
+
+  // Checks that the elements can be read and that all bytes of the entry exist: in this file.
   // Errors: Unimplemented for a form or dtype that is only listed; ResourceExhausted for an encoded one past
   // max_expansion; DataLoss.
-  absl::Status CheckReadable(const LocatedEntry& located) const;
+  absl::StatusOr<File> OpenReadable(const LocatedEntry& located) const;
   // Charges *decoded with the memory of the elements of `shape`; strings and variants count whole, because they are
   // read whole. The contents of variants are not known yet: the functions below charge them when they read them.
   // Errors: of *decoded.
   absl::Status CheckLimit(const LocatedEntry& located, const TensorShape& shape, DecodeQuota* decoded) const;
 
-  // The functions below require that CheckReadable and CheckLimit have passed for the elements that they read.
-
+  // Read, ReadAsStored and Map begin with OpenReadable, and with CheckLimit unless they map.
   absl::StatusOr<Tensor> Read(const LocatedEntry& located, DecodeQuota* decoded) const;
-  // True for elements that are stored as they are in memory: ReadSliceInto reads them to a device, too.
-  bool AreBytes(const LocatedEntry& located) const;
   // With the strides that it was stored with.
   absl::StatusOr<TensorView> ReadAsStored(const LocatedEntry& located, DecodeQuota* decoded) const;
-  // The elements that are in `slice`. Requires: *out has their dtype and shape and may be written (CheckWritable). With
-  // `verify_whole` the checksum is verified even if the slice is small.
+  absl::StatusOr<Tensor> Map(const LocatedEntry& located, DecodeQuota* decoded) const;
+  // True for elements that are stored as they are in memory: ReadSliceInto reads them to a device, too.
+  bool AreBytes(const LocatedEntry& located) const;
+  // The elements that are in `slice`. Requires: OpenReadable and CheckLimit have passed; *out has their dtype and shape
+  // and may be written (CheckWritable). With `verify_whole` the checksum is verified even if the slice is small.
   absl::Status ReadSliceInto(const LocatedEntry& located, const TensorSlice& slice, bool verify_whole,
                              DecodeQuota* decoded, TensorView* out) const;
 
-  // Requires CheckReadable only, since mapped elements take no memory.
-  absl::StatusOr<Tensor> Map(const LocatedEntry& located, DecodeQuota* decoded) const;
-  // The elements from front to back. Needs no check before. Errors: also those of CheckReadable; Unimplemented unless
-  // AreBytes, and for elements that are not row-major.
+  // The elements from front to back. Errors: also those of OpenReadable; Unimplemented unless AreBytes, and for
+  // elements that are not row-major.
   absl::StatusOr<std::unique_ptr<ElementStream>> OpenStream(LocatedEntry located) const;
   // Reads and checks every byte, even if that was done before, and calls report for each damaged chunk of an encoded
-  // entry; needs no base. Needs CheckReadable only.
+  // entry; needs no base. Requires: OpenReadable has passed.
   // Errors: other damage; errors that prevent the check.
   absl::Status Verify(const LocatedEntry& located, absl::FunctionRef<void(const absl::Status& damage)> report) const;
 
@@ -79,25 +78,22 @@ class StoredTensors {
   std::string Place(const LocatedEntry& located) const;
 
  private:
-  using File = std::shared_ptr<const ByteSource>;
-
   bool MustVerify(const LocatedEntry& located) const;
   void SetVerified(const LocatedEntry& located) const;
 
   absl::StatusOr<File> FileOf(const LocatedEntry& located) const;
   // Where the bytes of an entry are; those of an encoded one are the payload's.
   stored::StoredTensor PlaceOf(const LocatedEntry& located) const;
-  stored::ElementOptions ForElements(const LocatedEntry& located) const;
-  // Calls read(file, tensor, options), where options.verify says whether the checksum must be compared.
-  using ReadElements = absl::FunctionRef<absl::Status(const ByteSource& file, const stored::StoredTensor& tensor,
-                                                      const stored::ElementOptions& options)>;
-  absl::Status WithElements(const LocatedEntry& located, ReadElements read) const;
-  // The same for functions that read all bytes: afterwards the entry was verified.
-  absl::Status WithAllElements(const LocatedEntry& located, ReadElements read) const;
+  stored::ElementOptions ForElements() const;
+  // `result`, with the place of the entry before an error.
+  absl::Status Annotated(const absl::Status& result, const LocatedEntry& located) const;
+  template <typename T>
+  absl::StatusOr<T> Annotated(absl::StatusOr<T> result, const LocatedEntry& located) const {
+    if (!result.ok()) return Annotated(result.status(), located);
+    return result;
+  }
   absl::Status ReadObjects(const LocatedEntry& located, bool verify, DecodeQuota* decoded,
                            absl::FunctionRef<absl::StatusOr<Tensor*>()> target) const;
-  absl::Status ReadPart(const LocatedEntry& located, const TensorSlice* slice, bool verify_whole, DecodeQuota* decoded,
-                        TensorView* out) const;
   absl::Status ReadObjectsInto(const LocatedEntry& located, const TensorSlice* slice, DecodeQuota* decoded,
                                TensorView* out) const;
   absl::Status VerifyBytes(const LocatedEntry& located) const;
@@ -110,8 +106,7 @@ class StoredTensors {
   const CheckpointReaderOptions* const options_;
   const DataFiles files_;
 
-  mutable std::mutex mutex_;
-  mutable absl::flat_hash_set<const void*> verified_;  // LocatedEntry::id
+  mutable stored::VerifiedOnce verified_;
 };
 
 }  // namespace tensorcask::checkpoint

@@ -30,7 +30,7 @@ class ElementCheck {
   // What another check, which began behind these bytes, found in the next `bytes` bytes.
   void Join(const ElementCheck& next, uint64_t bytes);
 
-  // Errors: DataLoss, without the names of file and tensor.
+  // Tells options.verified if the checksum is right. Errors: DataLoss, without the names of file and tensor.
   absl::Status Finish() const;
 
  private:
