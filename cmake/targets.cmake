@@ -1000,6 +1000,35 @@ tensorcask_room(rename_rules
   LINK_PRIVATE
     Tensorcask::dependency_re2)
 
+tensorcask_room(serve
+  SOURCES
+    serialize/archive/archive_service.cc
+    serialize/archive/served_format.cc
+    serialize/serve/internal/serve_messages.cc
+    serialize/serve/serve_client.cc
+    serialize/serve/serve_service.cc
+  HEADERS
+    serialize/archive/archive_service.h
+    serialize/archive/served_format.h
+    serialize/serve/internal/serve_messages.h
+    serialize/serve/serve_client.h
+    serialize/serve/serve_service.h
+    serialize/serve/served_tensor.h
+  LINK
+    Tensorcask::archive
+    Tensorcask::exchange
+    Tensorcask::io
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::wire
+    absl::flat_hash_map
+    absl::function_ref
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings
+    absl::time)
+
 # --- Doors that are not a room of the same name ---
 
 tensorcask_door(cuda
@@ -1754,6 +1783,26 @@ tensorcask_test(tests_fuzz_safetensors_test
   TIMEOUT
     300)
 
+tensorcask_test(tests_fuzz_served_list_test
+  SOURCES
+    tests/fuzz/replay.cc
+    tests/fuzz/served_list_fuzz.cc
+  LINK
+    Tensorcask::serve
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::wire
+    absl::span
+    absl::status
+    absl::statusor
+    tests_fuzz_fuzz_input
+  SEEDS
+    tests/fuzz/corpus/served_list
+  PACKAGE
+    tests/fuzz
+  TIMEOUT
+    300)
+
 tensorcask_test(tests_fuzz_shape_proto_test
   SOURCES
     tests/fuzz/replay.cc
@@ -2212,6 +2261,27 @@ tensorcask_test(tests_serialize_archive_save_load_test
     absl::statusor
     absl::strings
     tests_support_simulated_device
+    tests_support_status_matchers
+    tests_support_temp_folder
+  PACKAGE
+    tests/serialize/archive
+  TIMEOUT
+    60)
+
+tensorcask_test(tests_serialize_archive_served_format_test
+  SOURCES
+    tests/serialize/archive/served_format_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::archive
+    Tensorcask::exchange
+    Tensorcask::io
+    Tensorcask::serve
+    Tensorcask::tensor
+    Tensorcask::wire
+    absl::status
+    absl::statusor
+    absl::time
     tests_support_status_matchers
     tests_support_temp_folder
   PACKAGE
@@ -4734,6 +4804,23 @@ tensorcask_inner_library(tests_serialize_safetensors_writer_testing
     Tensorcask::tensor
     tests_support_status_matchers)
 
+tensorcask_test(tests_serialize_serve_serve_test
+  SOURCES
+    tests/serialize/serve/serve_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::serve
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::wire
+    absl::status
+    absl::statusor
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/serve
+  TIMEOUT
+    60)
+
 tensorcask_test(tests_serialize_stored_elements_test
   SOURCES
     tests/serialize/stored/elements_test.cc
@@ -6866,18 +6953,17 @@ tensorcask_inner_library(tools_formats
   SOURCES
     tools/formats.cc
     tools/graph_format.cc
-    tools/served_input.cc
     tools/tensorproto_text_format.cc
     tools/text_memory.cc
   LINK
     Tensorcask::archive
     Tensorcask::checkpoint
-    Tensorcask::exchange
     Tensorcask::io
     Tensorcask::npy
     Tensorcask::payload
     Tensorcask::proto
     Tensorcask::protowire
+    Tensorcask::serve
     Tensorcask::strided
     Tensorcask::tensor
     Tensorcask::wire
@@ -6992,6 +7078,7 @@ tensorcask_program(tools_tensorcask
     Tensorcask::exchange
     Tensorcask::io
     Tensorcask::payload
+    Tensorcask::serve
     Tensorcask::strided
     Tensorcask::tensor
     Tensorcask::wire

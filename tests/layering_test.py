@@ -40,6 +40,7 @@ FLOORS = {
     "serialize/torch": 5,
     "serialize/onnx": 5,
     "serialize/gguf": 5,
+    "serialize/serve": 5,
     "serialize/archive": 6,
     "serialize/rpc": 7,
     "serialize/mpi": 7,

@@ -45,6 +45,8 @@ OWN_LIBRARY = {
     ("serialize/archive", "rename_rules"): "rename_rules",
     ("serialize/archive", "sed_regex"): "rename_rules",
     ("serialize/archive", "sed_rule"): "rename_rules",
+    ("serialize/archive", "archive_service"): "serve",
+    ("serialize/archive", "served_format"): "serve",
 }
 ROOM_NAMES = {"interop": "dlpack"}
 LEFT_OUT = ("bazel", "third_party")

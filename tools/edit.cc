@@ -21,6 +21,7 @@
 #include "tensorcask/serialize/archive/convert.h"
 #include "tensorcask/serialize/archive/edit.h"
 #include "tensorcask/serialize/archive/internal/chosen_names.h"
+#include "tensorcask/serialize/archive/served_format.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tools/console.h"
 #include "tensorcask/tools/formats.h"
@@ -46,7 +47,7 @@ absl::StatusOr<ArchiveEdits> ParseEdits(const Flags& flags) {
   if (flags.renames.empty() && flags.set.empty() && flags.unset.empty() && flags.remove.empty()) {
     return Misuse("nothing to change: give --rename, --set, --unset or --remove");
   }
-  if (flags.path == "-" || absl::StartsWith(flags.path, "unix:")) {
+  if (flags.path == "-" || absl::StartsWith(flags.path, ServedArchiveFormat::kScheme)) {
     return Misuse(absl::StrCat(flags.path, " is a stream; edit changes files. Convert it to a file first"));
   }
   InputOptions read;

@@ -21,6 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "tensorcask/serialize/archive/archive_service.h"
 #include "tensorcask/serialize/archive/convert.h"
 #include "tensorcask/serialize/archive/record_stream.h"
 #include "tensorcask/serialize/exchange/channel.h"
@@ -32,7 +33,6 @@
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/strided/view.h"
-#include "tensorcask/tools/served_input.h"
 #include "tensorcask/tools/subcommand.h"
 
 namespace tensorcask::tools {
@@ -60,6 +60,12 @@ absl::Status CheckSocketFolder(const std::string& socket) {
   FileInfo info;
   if (FileSystem::Posix()->Describe(folder, &info) != -ENOENT) return absl::OkStatus();
   return Misuse(absl::StrCat("--unix ", socket, ": there is no folder ", folder, " for the socket"));
+}
+
+absl::StatusOr<Channel> ConnectToReceiver(const SocketFlags& socket) {
+  return Channel::ConnectToListening(
+      socket.path, socket.timeout(),
+      absl::StrCat("no `tensorcask recv` waits at this socket: start it first with --unix ", Printable(socket.path)));
 }
 
 uint64_t MemoryBytes(const DecodedTensor& tensor) {
@@ -101,11 +107,11 @@ absl::StatusOr<ExitCode> Send(const SendFlags& flags, Console& console) {
   CASK_ASSIGN_OR_RETURN(const std::vector<const ArchiveEntry*> selected,
                         SelectReadable("send", *input, flags.include, flags.exclude, flags.allow_loss, console));
   CatchInterrupts();
-  CASK_ASSIGN_OR_RETURN(Channel channel, ConnectToListening(flags.socket.path, "recv", flags.socket.timeout()));
+  CASK_ASSIGN_OR_RETURN(Channel channel, ConnectToReceiver(flags.socket));
   const StopWatch watch([&] { channel.Shutdown(); });
   const auto call = [&](const Message& request) -> absl::Status {
     CASK_ASSIGN_OR_RETURN(const Message reply, channel.Call(request, flags.socket.timeout()));
-    return StatusOfReply(reply.status);
+    return StatusOfReply(reply);
   };
   size_t sent = 0;
   const auto send_all = [&]() -> absl::Status {
@@ -263,11 +269,11 @@ void KeepLittleMemory() {
 absl::StatusOr<ExitCode> Serve(const ServeFlags& flags, Console& console) {
   CASK_RETURN_IF_ERROR(CheckSocketFolder(flags.socket.path));
   KeepLittleMemory();
-  std::vector<TensorService::Source> sources;
+  std::vector<ArchiveService::Source> sources;
   std::vector<absl::Status> not_served;
   bool has_readable = false;
   for (const std::string& operand : flags.paths) {
-    TensorService::Source source;
+    ArchiveService::Source source;
     const NamedPath named = SplitOperand(operand);
     source.prefix = named.name;
     if (!named.name.empty() && !absl::EndsWith(named.name, "/")) source.prefix += "/";
@@ -284,8 +290,11 @@ absl::StatusOr<ExitCode> Serve(const ServeFlags& flags, Console& console) {
   for (const absl::Status& status : not_served) {
     console.err << "tensorcask serve: not served: " << EscapeControls(status.message()) << '\n';
   }
-  const absl::StatusOr<std::unique_ptr<TensorService>> service = TensorService::Create(std::move(sources));
-  if (absl::IsInvalidArgument(service.status())) return Misuse(service.status().message());
+  const absl::StatusOr<std::unique_ptr<ArchiveService>> service = ArchiveService::Create(std::move(sources));
+  if (absl::IsInvalidArgument(service.status())) {
+    return Misuse(
+        absl::StrCat(service.status().message(), "; give a file a name of its own: NAME=PATH serves it as NAME/..."));
+  }
   CASK_RETURN_IF_ERROR(service.status());
   CatchInterrupts();
   ServerOptions options;

@@ -10,12 +10,12 @@
 #include "tensorcask/serialize/archive/all_formats.h"
 #include "tensorcask/serialize/archive/archive.h"
 #include "tensorcask/serialize/archive/records_format.h"
+#include "tensorcask/serialize/archive/served_format.h"
 #include "tensorcask/serialize/io/byte_stream.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tools/console.h"
 #include "tensorcask/tools/graph_format.h"
-#include "tensorcask/tools/served_input.h"
 #include "tensorcask/tools/tensorproto_text_format.h"
 
 namespace tensorcask::tools {
@@ -24,10 +24,12 @@ ArchiveFormats Formats() {
   static const AllFormats* const library = new AllFormats();
   static const auto* const text = new TensorProtoTextArchiveFormat();
   static const auto* const graph = new GraphArchiveFormat();
+  static const auto* const served = new ServedArchiveFormat();
   static const auto* const all = [] {
     auto* formats = new std::vector<const ArchiveFormat*>(library->list().begin(), library->list().end());
     formats->push_back(text);
     formats->push_back(graph);
+    formats->push_back(served);
     return formats;
   }();
   return *all;
@@ -35,7 +37,9 @@ ArchiveFormats Formats() {
 
 std::vector<std::string> FormatNames() {
   std::vector<std::string> names;
-  for (const ArchiveFormat* const format : Formats()) names.emplace_back(format->name());
+  for (const ArchiveFormat* const format : Formats()) {
+    if (format->scheme().empty()) names.emplace_back(format->name());
+  }
   return names;
 }
 
@@ -61,7 +65,7 @@ absl::StatusOr<CheckpointReader> OpenCheckpoint(const std::string& path, const s
 // unless there is a '/' in front of it: "runs/lr=0.1/w.npy".
 NamedPath SplitOperand(const std::string& operand) {
   const auto names_input = [](const std::string& path) {
-    return path == "-" || absl::StartsWith(path, kServedPrefix) || access(path.c_str(), F_OK) == 0 ||
+    return path == "-" || absl::StartsWith(path, ServedArchiveFormat::kScheme) || access(path.c_str(), F_OK) == 0 ||
            access((path + ".index").c_str(), F_OK) == 0;
   };
   const size_t first = operand.find('=');
@@ -75,7 +79,6 @@ NamedPath SplitOperand(const std::string& operand) {
 
 absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenInput(const std::string& path, const InputOptions& options) {
   if (path.empty()) return Misuse("PATH is empty; wanted the name of a file");
-  if (absl::StartsWith(path, kServedPrefix)) return ConnectToServer(path.substr(sizeof(kServedPrefix) - 1));
   ArchiveReaderOptions read;
   read.format = options.format;
   CASK_ASSIGN_OR_RETURN(read.base, OpenBase(options.base));
@@ -97,7 +100,7 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenInput(const std::string& path
 
 absl::Status CheckDestination(const std::string& path) {
   if (path == "-") return Misuse("-: wanted a file to write; `tensorcask cat PATH` writes records to stdout");
-  if (absl::StartsWith(path, kServedPrefix)) {
+  if (absl::StartsWith(path, ServedArchiveFormat::kScheme)) {
     return Misuse(absl::StrCat(path, ": wanted a file to write; `tensorcask send` sends tensors through a socket"));
   }
   const std::string name = path.substr(path.rfind('/') + 1);

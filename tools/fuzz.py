@@ -79,6 +79,7 @@ PARSERS = {
     "payload_round_trip": ["serialize/payload/*.cc", "serialize/payload/*/*.cc"],
     "record_stream": ["serialize/wire/records*", "serialize/wire/tensor_records*"],
     "safetensors": ["serialize/safetensors/reader*", "serialize/safetensors/internal/*"],
+    "served_list": ["serialize/serve/*"],
     "shape_proto": ["serialize/wire/shape_codec*", "serialize/wire/slice_codec*"],
     "slice_text": ["tensor/slice.cc", "tensor/slice_set.cc"],
     "table": ["serialize/checkpoint/table/table_reader*", "serialize/checkpoint/table/block_reader*"],

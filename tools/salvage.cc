@@ -11,12 +11,12 @@
 #include "tensorcask/serialize/archive/archive.h"
 #include "tensorcask/serialize/archive/archive_format.h"
 #include "tensorcask/serialize/archive/salvage.h"
+#include "tensorcask/serialize/archive/served_format.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tools/json_text.h"
 #include "tensorcask/tools/read_progress.h"
-#include "tensorcask/tools/served_input.h"
 #include "tensorcask/tools/subcommand.h"
 
 namespace tensorcask::tools {
@@ -59,7 +59,7 @@ absl::StatusOr<ExitCode> Salvage(const Flags& flags, Console& console) {
   CASK_ASSIGN_OR_RETURN(read.base, OpenBase(flags.base));
   ArchiveWriterOptions write;
   write.overwrite = flags.overwrite;
-  if (absl::StartsWith(flags.source, kServedPrefix)) {
+  if (absl::StartsWith(flags.source, ServedArchiveFormat::kScheme)) {
     return Misuse(absl::StrCat(flags.source, ": salvage reads damaged files; run it where they are"));
   }
   CASK_ASSIGN_OR_RETURN(const ArchiveFormat* const target, TargetFormat(flags.destination, flags.to));

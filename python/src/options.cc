@@ -16,6 +16,7 @@
 #include "tensorcask/serialize/archive/archive.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
 #include "tensorcask/serialize/archive/rename_rules.h"
+#include "tensorcask/serialize/archive/served_format.h"
 #include "tensorcask/serialize/checkpoint/reader.h"
 
 namespace nb = nanobind;
@@ -35,8 +36,14 @@ absl::StatusOr<std::shared_ptr<const BaseLookup>> OpenBaseCheckpoint(const std::
 }  // namespace
 
 ArchiveFormats Formats() {
-  static const AllFormats* const formats = new AllFormats;
-  return formats->list();
+  static const AllFormats* const files = new AllFormats;
+  static const ServedArchiveFormat* const served = new ServedArchiveFormat;
+  static const auto* const all = [] {
+    auto* formats = new std::vector<const ArchiveFormat*>(files->list().begin(), files->list().end());
+    formats->push_back(served);
+    return formats;
+  }();
+  return *all;
 }
 
 OpenArguments FromOpenArguments(nb::handle path, nb::handle format, nb::handle base, bool lenient, bool verify) {

@@ -24,15 +24,27 @@
 namespace tensorcask {
 namespace {
 
+// Of those whose archives are files.
 std::string Names(absl::Span<const ArchiveFormat* const> formats, absl::string_view separator) {
-  return absl::StrJoin(formats, separator,
-                       [](std::string* out, const ArchiveFormat* format) { absl::StrAppend(out, format->name()); });
+  std::vector<absl::string_view> names;
+  for (const ArchiveFormat* const format : formats) {
+    if (format->scheme().empty()) names.push_back(format->name());
+  }
+  return absl::StrJoin(names, separator);
 }
 
 bool HasExtension(absl::string_view path, const ArchiveFormat& format) {
   const std::vector<absl::string_view> extensions = format.extensions();
   return std::any_of(extensions.begin(), extensions.end(),
                      [&](absl::string_view extension) { return absl::EndsWithIgnoreCase(path, extension); });
+}
+
+// The format whose scheme `path` begins with; null if the path is that of a file.
+const ArchiveFormat* FormatOfAddress(absl::string_view path, ArchiveFormats formats) {
+  for (const ArchiveFormat* const format : formats) {
+    if (!format->scheme().empty() && absl::StartsWith(path, format->scheme())) return format;
+  }
+  return nullptr;
 }
 
 absl::string_view Basename(absl::string_view path) {
@@ -118,12 +130,15 @@ absl::Status NothingAt(const std::string& path) {
 
 absl::StatusOr<const ArchiveFormat*> FindFormat(absl::string_view name, ArchiveFormats formats) {
   for (const ArchiveFormat* const format : formats) {
-    if (format->name() == name) return format;
+    if (format->scheme().empty() && format->name() == name) return format;
   }
   return absl::InvalidArgumentError(absl::StrCat("format ", Quoted(name), " is not one of ", Names(formats, ", ")));
 }
 
 absl::StatusOr<const ArchiveFormat*> FormatForName(absl::string_view path, ArchiveFormats formats) {
+  if (const ArchiveFormat* const format = FormatOfAddress(path, formats); format != nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("a server at ", format->scheme(), " is only read; wanted a file"));
+  }
   const ArchiveFormat* prefix = nullptr;
   std::vector<absl::string_view> known;
   for (const ArchiveFormat* const format : formats) {
@@ -156,6 +171,9 @@ absl::StatusOr<std::vector<std::string>> FindArchives(const std::string& folder,
 
 absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenArchive(const std::string& path, ArchiveFormats formats,
                                                            const ArchiveReaderOptions& options) {
+  if (const ArchiveFormat* const format = FormatOfAddress(path, formats); format != nullptr) {
+    return format->Open(path, options);
+  }
   if (!options.format.empty()) {
     CASK_ASSIGN_OR_RETURN(const ArchiveFormat* const format, FindFormat(options.format, formats));
     return format->Open(path, options);

@@ -22,7 +22,8 @@
 namespace tensorcask {
 
 // Opens the file at `path` in the format that its content shows. Formats without a signature (a bare message) are
-// recognized by the extension if no other format recognizes the content. A folder is opened if it holds one archive.
+// recognized by the extension if no other format recognizes the content. A folder is opened if it holds one archive. A
+// path that begins with the scheme of a format ("unix:", served_format.h) is opened by that format.
 // Errors: NotFound; InvalidArgument if several formats fit the file, if a folder holds no archive or several, or if
 // options.format is unknown (the message says which path or format to give instead); DataLoss for a file that no format
 // recognizes (the message says what the file is if that is known: a data file of a checkpoint, a compressed file, ...);
@@ -38,7 +39,7 @@ absl::StatusOr<std::unique_ptr<ArchiveWriter>> CreateArchive(const std::string& 
 // Errors: from errno, naming the folder.
 absl::StatusOr<std::vector<std::string>> FindArchives(const std::string& folder, ArchiveFormats formats);
 
-// The format called `name`. Errors: InvalidArgument, listing all names.
+// The format of files that is called `name`. Errors: InvalidArgument, listing all names.
 absl::StatusOr<const ArchiveFormat*> FindFormat(absl::string_view name, ArchiveFormats formats);
 
 // The format for a file to write, by the extension of its name. A name without an extension is the prefix of a

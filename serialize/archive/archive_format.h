@@ -127,6 +127,8 @@ class ArchiveFormat {
   std::string name_with_article() const;       // for sentences: "a checkpoint", "an npz"
   // Endings of file names, with the dot, lower-case: {".safetensors"}.
   virtual std::vector<absl::string_view> extensions() const = 0;
+  // What the paths of archives begin with that are not files ("unix:"). "" (the default): archives are files.
+  virtual absl::string_view scheme() const { return ""; }
   virtual ArchiveTraits traits() const = 0;
   // True if the format can store tensors of this dtype. For strings, traits().strings says it.
   virtual bool HoldsDType(DType dtype) const = 0;

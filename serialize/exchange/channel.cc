@@ -23,6 +23,7 @@
 #include "tensorcask/tensor/base/owner_process.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
+#include "tensorcask/tensor/base/utf8.h"
 
 namespace tensorcask {
 namespace {
@@ -303,6 +304,15 @@ absl::StatusOr<Channel> Channel::Connect(const std::string& path, Deadline deadl
   return FromSocket(std::move(socket), std::move(options));
 }
 
+absl::StatusOr<Channel> Channel::ConnectToListening(const std::string& path, Deadline deadline,
+                                                    absl::string_view advice, ChannelOptions options) {
+  absl::StatusOr<Channel> channel = Connect(path, absl::ZeroDuration(), options);
+  if (absl::IsDeadlineExceeded(channel.status())) return Connect(path, deadline, std::move(options));
+  const absl::Status& status = channel.status();
+  if (advice.empty() || (!absl::IsNotFound(status) && !absl::IsUnavailable(status))) return channel;
+  return AppendToMessage(status, absl::StrCat("; ", advice));
+}
+
 Channel Channel::FromSocket(UnixSocket socket, ChannelOptions options) {
   return FromTransport(MakeTransport(std::move(socket)), std::move(options));
 }
@@ -356,6 +366,14 @@ absl::StatusOr<DecodedTensor> Channel::ReceiveTensor(Deadline deadline) {
 absl::Status Channel::Close(Deadline deadline) { return state_->Close(deadline); }
 void Channel::Shutdown() { state_->Shutdown(); }
 const std::string& Channel::name() const { return state_->name(); }
+
+absl::Status StatusOfReply(const Message& reply) {
+  constexpr size_t kMaxMessageBytes = 1000;
+  const absl::string_view message = reply.status.message();
+  if (message.size() <= kMaxMessageBytes) return reply.status;
+  return absl::Status(reply.status.code(), absl::StrCat(internal::Utf8Prefix(message, kMaxMessageBytes), "... (",
+                                                        message.size(), " bytes)"));
+}
 
 // ---- ChannelListener ------------------------------------------------------------------------------------------------
 

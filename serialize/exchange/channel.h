@@ -59,6 +59,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "tensorcask/serialize/exchange/deadline.h"
 #include "tensorcask/serialize/exchange/message_codec.h"
 #include "tensorcask/serialize/exchange/transport.h"
@@ -73,6 +74,10 @@ class Channel {
  public:
   // Waits until a server listens at the path. Errors: as UnixSocket::Connect.
   static absl::StatusOr<Channel> Connect(const std::string& path, Deadline deadline, ChannelOptions options = {});
+  // The same for a server that listens already: waits only while the server's queue of clients is full. `advice`, if
+  // there is some, goes behind the message of the errors that nothing listens: NotFound and Unavailable.
+  static absl::StatusOr<Channel> ConnectToListening(const std::string& path, Deadline deadline,
+                                                    absl::string_view advice, ChannelOptions options = {});
   // One end of a connection. Sends the hello without waiting; if that fails, the first Send reports it.
   static Channel FromSocket(UnixSocket socket, ChannelOptions options = {});
   static Channel FromTransport(std::unique_ptr<Transport> transport, ChannelOptions options = {});
@@ -124,6 +129,9 @@ class Channel {
 
   std::unique_ptr<State> state_;  // null once moved from
 };
+
+// reply.status as a program can show it: a message of more than 1000 bytes is cut, so that a peer fills no terminal.
+absl::Status StatusOfReply(const Message& reply);
 
 // A Unix socket with a path, at which clients connect.
 class ChannelListener {

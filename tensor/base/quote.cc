@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/tensor/base/internal/printable_text.h"
+#include "tensorcask/tensor/base/utf8.h"
 
 namespace tensorcask {
 namespace {
@@ -33,20 +34,10 @@ std::string Escaped(absl::string_view text) {
   return escaped;
 }
 
-// `max_bytes`, or up to 3 less if that would cut a character of UTF-8.
-size_t CutBefore(absl::string_view text, size_t max_bytes) {
-  constexpr size_t kMostContinuations = 3;
-  if (text.size() <= max_bytes) return text.size();
-  for (size_t back = 0; back <= kMostContinuations && back <= max_bytes; ++back) {
-    if ((static_cast<unsigned char>(text[max_bytes - back]) & 0xc0) != 0x80) return max_bytes - back;
-  }
-  return max_bytes;
-}
-
 }  // namespace
 
 std::string Quoted(absl::string_view text, size_t max_bytes) {
-  const std::string quoted = absl::StrCat("\"", Escaped(text.substr(0, CutBefore(text, max_bytes))), "\"");
+  const std::string quoted = absl::StrCat("\"", Escaped(internal::Utf8Prefix(text, max_bytes)), "\"");
   return text.size() <= max_bytes ? quoted : absl::StrCat(quoted, "... (", text.size(), " bytes)");
 }
 

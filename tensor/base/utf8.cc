@@ -50,4 +50,13 @@ bool IsUtf8(absl::string_view text) {
   return true;
 }
 
+absl::string_view Utf8Prefix(absl::string_view text, size_t max_bytes) {
+  constexpr size_t kMostContinuations = 3;
+  if (text.size() <= max_bytes) return text;
+  for (size_t back = 0; back <= kMostContinuations && back <= max_bytes; ++back) {
+    if ((static_cast<unsigned char>(text[max_bytes - back]) & 0xc0) != 0x80) return text.substr(0, max_bytes - back);
+  }
+  return text.substr(0, max_bytes);
+}
+
 }  // namespace tensorcask::internal

@@ -17,6 +17,10 @@ size_t Utf8CharacterBytes(absl::string_view text);
 // True if `text` consists of whole characters.
 bool IsUtf8(absl::string_view text);
 
+// The beginning of `text` of at most `max_bytes` bytes that cuts no character. Text that is not UTF-8 may be cut
+// anywhere.
+absl::string_view Utf8Prefix(absl::string_view text, size_t max_bytes);
+
 }  // namespace tensorcask::internal
 
 #endif  // TENSORCASK_TENSOR_BASE_UTF8_H_

@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "tensorcask/tensor/base/utf8.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/inspect/report.h"
 #include "tensorcask/tensor/strided/memory_format.h"
@@ -19,22 +20,6 @@
 
 namespace tensorcask {
 namespace {
-
-// Bytes of the UTF-8 character that `text` begins with; 0 if it begins with none (RFC 3629, section 4). Requires: not
-// empty.
-size_t Utf8CharacterBytes(absl::string_view text) {
-  const auto byte = [text](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
-  const auto continues = [&byte](size_t i) { return (byte(i) & 0xc0U) == 0x80U; };
-  const unsigned lead = byte(0);
-  const unsigned second = byte(1);
-  if (lead < 0x80) return 1;
-  if (lead < 0xc2 || lead > 0xf4 || !continues(1)) return 0;
-  if (lead < 0xe0) return 2;
-  if ((lead == 0xe0 && second < 0xa0) || (lead == 0xed && second > 0x9f) || !continues(2)) return 0;
-  if (lead < 0xf0) return 3;
-  if ((lead == 0xf0 && second < 0x90) || (lead == 0xf4 && second > 0x8f) || !continues(3)) return 0;
-  return 4;
-}
 
 // One object, field after field.
 class JsonObject {
@@ -57,7 +42,7 @@ class JsonObject {
     std::string json = "\"";
     bool exact = true;
     for (absl::string_view rest = value; !rest.empty();) {
-      const size_t size = Utf8CharacterBytes(rest);
+      const size_t size = internal::Utf8CharacterBytes(rest);
       const char c = rest[0];
       if (size == 0) {
         json += "\xef\xbf\xbd";

@@ -70,7 +70,7 @@ class AttacksOnReceivers(Attack):
     def test_what_is_converted_from_a_server_while_it_changes_verifies(self):
         count = 1 << 18
         with self.racing_memory(count) as file:
-            self.serve_list([[b"w", b"float32", b"%d" % count, b"", b"plain", b"%d" % (4 * count), b"0", b""]], file)
+            self.serve_list([(b"w", b"plain", (1, 1, 4 * count, -1, 0), (count,))], file)
             for number in range(int(os.environ.get("ATTACK_RACES", "4"))):
                 level = ("--level", "default") if number % 2 else ()
                 done = run("convert", "--overwrite", *level, "unix:" + self.sock, self.path("copy"))
@@ -135,13 +135,11 @@ class AttacksOnReceivers(Attack):
 
     # ---- Servers that lie -------------------------------------------------------------------------------------------
 
-    def serve_list(self, rows, shared=None):
+    def serve_list(self, rows, shared=None, version=1):
         """A server that answers "list" with these rows, and every "pull" with a scalar, or with the file `shared`."""
-        texts = [text for row in rows for text in row]
-
         def reply(client, number, request):
             if b"list" in request:
-                return liar.message(3, number, b"", number, [liar.strings_tensor([len(rows), 8], texts)])
+                return liar.list_reply(number, rows, version)
             if shared is None:
                 return liar.message(3, number, b"", number, [b"\x08\x01\x12\x00\x22\x04abcd"])
             count = os.fstat(shared).st_size // 4
@@ -149,26 +147,42 @@ class AttacksOnReceivers(Attack):
             return b""
         self.answer_with(reply)
 
-    def test_hostile_text_in_every_column(self):
-        good = [b"w", b"float32", b"", b"", b"plain", b"4", b"0", b""]
-        hostile = (b"\xff\xfe", b"\x1b[2J", b"a\nb", b"", b"\0", b"x" * 5000, b"99999999999999999999", b"-1", b"1,2",
-                   "\u202e".encode(), b"%s%n")
-        for column in range(8):
-            for text in hostile if column in (0, 4) else hostile[:3] + hostile[6:9]:
-                self.serve_list([[*good[:column], text, *good[column + 1:]]])
-                for command in (("ls", "--json"), ("ls",), ("ls", "--tree"))[:3 if column == 0 else 2]:
-                    done = subprocess.run([TOOL, *command, "unix:" + self.sock], capture_output=True, timeout=20,
-                                          check=False)
-                    self.assertIn(done.returncode, (0, 1), (column, text, done))
-                    for output in (done.stdout, done.stderr):
-                        bad = [byte for byte in output if not 32 <= byte < 127 and byte != 10]
-                        self.assertEqual(bad, [], (column, text, output))
+    def assert_answered_in_ascii(self, *commands):
+        for command in commands:
+            done = subprocess.run([TOOL, *command, "unix:" + self.sock], capture_output=True, timeout=20, check=False)
+            self.assertIn(done.returncode, (0, 1), done)
+            for output in (done.stdout, done.stderr):
+                self.assertEqual([byte for byte in output if not 32 <= byte < 127 and byte != 10], [], output)
+
+    def test_hostile_lists(self):
+        good = (b"w", b"plain", (1, 0, 4, -1, 0), ())
+        hostile = (b"\xff\xfe", b"\x1b[2J", b"a\nb", b"", b"\0", b"x" * 5000, "\u202e".encode(), b"%s%n")
+        for text in hostile:
+            self.serve_list([(text, *good[1:])])
+            self.assert_answered_in_ascii(("ls", "--json"), ("ls",), ("ls", "--tree"))
+            self.serve_list([(good[0], text, *good[2:])])
+            self.assert_answered_in_ascii(("ls", "--json"), ("ls",))
+        for column in range(5):
+            for number in (-(1 << 63), -2, 1 << 62, (1 << 63) - 1):
+                numbers = [*good[2][:column], number, *good[2][column + 1:]]
+                self.serve_list([(*good[:2], numbers, ())])
+                self.assert_answered_in_ascii(("ls", "--json"), ("ls",))
+        for sizes in ((), (1,), (-1, 2), (1 << 62, 8), (1, 2, 3)):
+            self.serve_list([(*good[:2], (1, 2, 4, -1, 0), sizes)])
+            self.assert_one_line(run("ls", "unix:" + self.sock), 1, "the server's list: ")
         self.serve_list([good])
         self.assertEqual(run("show", "unix:" + self.sock, "w").returncode, 0)
         self.serve_list([good, good])
         self.assert_one_line(run("ls", "unix:" + self.sock), 1, "once")
-        self.serve_list([[b"w", b"float64", b"", b"", b"plain", b"8", b"0", b""]])
+        self.serve_list([(b"w", b"plain", (2, 0, 8, -1, 0), ())])
         self.assert_one_line(run("show", "unix:" + self.sock, "w"), 1, "the server's list says")
+
+    def test_a_server_of_another_version(self):
+        for version in (0, 2):
+            self.serve_list([], version=version)
+            self.assert_one_line(run("ls", "unix:" + self.sock), 1,
+                                 f"the server speaks version {version} of the protocol of served tensors, this client "
+                                 "version 1; use the same version of Tensorcask on both sides")
 
     def test_long_and_hostile_messages_of_a_peer(self):
         """A peer's error is printed in one short line: by commands that read, and by `send`."""

@@ -30,7 +30,6 @@ def claim(kind, sequence, body_bytes, inline_bytes=0):
 
 
 HELLO = frame(1, 0, b"\x08\x01\x10\x01\x18" + leb128(1 << 31))
-LIST = frame(2, 1, b"\x0a\x04list\x10\x01")
 
 
 def field(number, content):
@@ -43,10 +42,34 @@ def strings_tensor(shape, texts):
     return b"\x08\x07" + field(2, dims) + b"".join(field(8, text) for text in texts)
 
 
+def int64_tensor(shape, values):
+    """A TensorProto of int64."""
+    dims = b"".join(field(2, b"\x08" + leb128(dim)) for dim in shape)
+    return b"\x08\x09" + field(2, dims) + field(4, struct.pack(f"<{len(values)}q", *values))
+
+
 def message(kind, sequence, topic, request, tensors):
     """A frame with these TensorProtos, inline."""
     entries = b"".join(field(5, b"\xb0\x01" + leb128(len(tensor))) for tensor in tensors)
     return frame(kind, sequence, field(1, topic) + b"\x10" + leb128(request) + entries, b"".join(tensors))
+
+
+def ask_for_list(sequence, version=1):
+    """The request for a list: serialize/serve/FORMAT.md, section 2."""
+    return message(2, sequence, b"list", sequence, [int64_tensor([], [version])])
+
+
+LIST = ask_for_list(1)
+
+
+def list_reply(number, rows, version=1):
+    """The list of rows (name, encoding, five numbers, sizes): the same section."""
+    return message(3, number, b"", number, [
+        int64_tensor([], [version]), strings_tensor([len(rows)], [row[0] for row in rows]),
+        strings_tensor([len(rows)], [row[1] for row in rows]),
+        int64_tensor([len(rows), 5], [value for row in rows for value in row[2]]),
+        int64_tensor([sum(len(row[3]) for row in rows)], [size for row in rows for size in row[3]]),
+    ])  # fmt: skip
 
 
 def pull(sequence, name):

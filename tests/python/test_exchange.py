@@ -1,5 +1,6 @@
 """Channel, Listener, SharedMemory."""
 
+import contextlib
 import subprocess
 import sys
 import textwrap
@@ -136,3 +137,65 @@ def test_ctrl_c_while_waiting(tmp_path, wait):
         except KeyboardInterrupt: print("interrupted")
         """
     assert interrupt_when(program, tmp_path) == (0, "interrupted\n", "")
+
+
+# ---- Tensors behind an address --------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def served(path, tensors, version=1):
+    """A server of float32 arrays (serialize/serve/FORMAT.md). Gives its address."""
+    names = sorted(tensors)
+    numbers = [[1, tensors[name].ndim, tensors[name].nbytes, -1, 0] for name in names]
+    sizes = [size for name in names for size in tensors[name].shape]
+    texts = lambda values: np.array(values, object)  # noqa: E731
+    listed = [np.array(version), texts(names), texts(["plain"] * len(names)), np.array(numbers, np.int64),
+              np.array(sizes, np.int64)]  # fmt: skip
+
+    def answer(listener):
+        with contextlib.suppress(tc.Error, OSError, ValueError):
+            while True:
+                with listener.accept() as channel:
+                    while (request := channel.receive()) is not None:
+                        if request.topic == "list":
+                            channel.reply(request, listed)
+                            continue
+                        name, *part = [text.decode() for text in request.arrays()[0].tolist()]
+                        array = tensors[name]
+                        if part:
+                            begin, size = map(int, part[0].split(":")[0].split(","))
+                            array = array[begin : begin + size]
+                        channel.reply(request, [array])
+
+    with tc.Listener(path) as listener:
+        thread = threading.Thread(target=answer, args=(listener,), daemon=True)
+        thread.start()
+        yield f"unix:{path}"
+    thread.join(10)
+
+
+def test_an_address_opens_like_a_file(tmp_path):
+    tensors = {"kernel": np.arange(12, dtype=np.float32).reshape(4, 3), "scale": np.array(2.5, np.float32)}
+    with served(tmp_path / "socket", tensors) as address:
+        with tc.open(address) as reader:
+            assert reader.format == "served" and reader.path == address and list(reader) == ["kernel", "scale"]
+            np.testing.assert_array_equal(reader["kernel"], tensors["kernel"])
+            np.testing.assert_array_equal(reader.slice("kernel")[1:3], tensors["kernel"][1:3])
+            with pytest.raises(KeyError, match='no tensor "kernl"; did you mean "kernel"'):
+                reader["kernl"]
+        loaded = tc.load(address, names="k*")
+        assert list(loaded) == ["kernel"]
+        np.testing.assert_array_equal(loaded["kernel"], tensors["kernel"])
+
+
+def test_a_server_of_another_version_is_refused(tmp_path):
+    with served(tmp_path / "socket", {}, version=2) as address:
+        with pytest.raises(tc.Error, match="the server speaks version 2 .* this client version 1"):
+            tc.open(address)
+
+
+def test_an_address_at_which_nothing_listens(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no `tensorcask serve` waits at this socket"):
+        tc.open(f"unix:{tmp_path}/socket")
+    with pytest.raises(ValueError, match="a server at unix: is only read"):
+        tc.save(f"unix:{tmp_path}/socket", {"w": np.ones(3)})

@@ -14,6 +14,7 @@ import time
 
 sys.path[:0] = (os.path.join(os.path.dirname(os.path.abspath(__file__)), folder) for folder in (".", "../support", "../attack"))
 import case_report  # noqa: E402
+import liar  # noqa: E402
 import serve_load  # noqa: E402
 from liar import HELLO, LIST, frame  # noqa: E402
 from tool_testing import (  # noqa: E402
@@ -310,13 +311,13 @@ class Exchange(Scratch):
         asked.recv(1)
         for sent in (b"", HELLO[:20], HELLO, HELLO + LIST[:50]):
             self.assert_cut_off(self.connect(sent))
-        asked.sendall(frame(2, 2, b"\x0a\x04list\x10\x02"))
+        asked.sendall(liar.ask_for_list(2))
         while True:
             received = asked.recv(4096)
             self.assertNotEqual(received, b"")
             if frame(3, 2)[:7] in received:  # the header of a reply
                 break
-        asked.sendall(frame(2, 3, b"\x0a\x04list\x10\x03")[:50])  # and then nothing more
+        asked.sendall(liar.ask_for_list(3)[:50])  # and then nothing more
         self.assert_cut_off(asked)
         self.stop(server, signal.SIGTERM)
 

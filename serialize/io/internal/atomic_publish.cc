@@ -16,6 +16,7 @@
 #include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/random_bytes.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/utf8.h"
 
 namespace tensorcask {
 namespace {
@@ -40,9 +41,7 @@ uint64_t RandomBits() {
 // names.
 size_t StemBytes(absl::string_view name, size_t folder_bytes) {
   const size_t most = std::min(kMaxNameBytes, kMaxPathBytes - std::min(folder_bytes, kMaxPathBytes));
-  size_t stem = std::min(name.size(), most - std::min(most, kSuffixBytes));
-  while (stem > 0 && stem < name.size() && (static_cast<unsigned char>(name[stem]) & 0xc0) == 0x80) --stem;
-  return stem;
+  return internal::Utf8Prefix(name, most - std::min(most, kSuffixBytes)).size();
 }
 
 std::string TemporaryPath(absl::string_view final_path, uint64_t number) {
