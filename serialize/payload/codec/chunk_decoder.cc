@@ -33,7 +33,7 @@ struct Header {
   size_t values = 0;
   int num_planes = 0;
   struct Plane {
-    PlaneKind kind = PlaneKind::kRaw;
+    const PlaneCodec* codec = nullptr;
     size_t decoded_bytes = 0;
     absl::string_view coded;
   };
@@ -55,24 +55,6 @@ absl::Status CheckFlags(uint8_t flags, NumberType type) {
   if ((flags & kChunkRotated) != 0 && type.kind != NumberKind::kFloat) return Bad("it is rotated; only floats are");
   if ((flags & kChunkDifferences) != 0 && is_bool) return Bad("it has differences; bools have none");
   return absl::OkStatus();
-}
-
-absl::Status CheckPlaneSize(int index, PlaneKind kind, size_t size, size_t decoded_bytes) {
-  switch (kind) {
-    case PlaneKind::kRaw:
-      if (size == decoded_bytes) return absl::OkStatus();
-      return Bad("raw plane ", index, " has ", size, " bytes; it needs ", decoded_bytes);
-    case PlaneKind::kConstant:
-      if (decoded_bytes == 0) return Bad("plane ", index, " is constant but empty; an empty plane must be raw");
-      if (size == 1) return absl::OkStatus();
-      return Bad("constant plane ", index, " has ", size, " bytes; it needs 1");
-    case PlaneKind::kZstd:
-    case PlaneKind::kHuffman:
-      if (decoded_bytes == 0) return Bad("plane ", index, " is compressed but empty; an empty plane must be raw");
-      return absl::OkStatus();
-  }
-  return absl::UnimplementedError(absl::StrCat("coded chunk: plane ", index, " is of kind ", static_cast<int>(kind),
-                                               "; this version knows 0 to 3"));
 }
 
 absl::StatusOr<Header> ParseHeader(absl::string_view coded, NumberType type, size_t count) {
@@ -98,9 +80,13 @@ absl::StatusOr<Header> ParseHeader(absl::string_view coded, NumberType type, siz
     const auto entry = LoadLittleEndian<uint32_t>(coded.data() + kChunkHeaderBytes + i * kPlaneEntryBytes);
     const size_t size = entry & 0xffffff;
     Header::Plane& plane = header.planes[i];
-    plane.kind = static_cast<PlaneKind>(entry >> 24);
+    plane.codec = FindPlaneCodec(static_cast<PlaneKind>(entry >> 24));
+    if (plane.codec == nullptr) {
+      return absl::UnimplementedError(absl::StrCat("coded chunk: plane ", i, " is of kind ", entry >> 24,
+                                                   "; this version knows 0 to ", NumPlaneCodecs() - 1));
+    }
     plane.decoded_bytes = (sparse && i == 0) || header.Has(kChunkBits) ? bitmap_bytes : header.values;
-    CASK_RETURN_IF_ERROR(CheckPlaneSize(i, plane.kind, size, plane.decoded_bytes));
+    CASK_RETURN_IF_ERROR(Annotate(CheckPlaneSize(*plane.codec, i, size, plane.decoded_bytes), "coded chunk"));
     if (size > coded.size() - at) return Bad("plane ", i, " has ", size, " bytes; ", coded.size() - at, " are left");
     plane.coded = coded.substr(at, size);
     at += size;
@@ -149,23 +135,19 @@ class ChunkDecoder::Impl {
   }
 
  private:
-  static bool IsCompressed(const Header::Plane& plane) {
-    return plane.kind == PlaneKind::kZstd || plane.kind == PlaneKind::kHuffman;
-  }
-
   // Holds the decoded planes.
   static size_t ScratchBytes(const Header& header) {
     size_t bytes = 0;
     for (int i = 0; i < header.num_planes; ++i) {
-      if (IsCompressed(header.planes[i])) bytes += header.planes[i].decoded_bytes;
+      if (header.planes[i].codec->decode != nullptr) bytes += header.planes[i].decoded_bytes;
     }
     return bytes;
   }
 
   absl::Status DecodePlane(const Header& header, int index, uint8_t* out) {
     const Header::Plane& plane = header.planes[index];
-    absl::Status status =
-        decoder_.Decode(plane.kind, plane.coded, absl::MakeSpan(reinterpret_cast<char*>(out), plane.decoded_bytes));
+    absl::Status status = decoder_.Decode(plane.codec->kind, plane.coded,
+                                          absl::MakeSpan(reinterpret_cast<char*>(out), plane.decoded_bytes));
     if (status.ok()) return status;
     return Annotate(status, absl::StrCat("coded chunk: plane ", index));
   }
@@ -174,16 +156,12 @@ class ChunkDecoder::Impl {
   absl::StatusOr<const uint8_t*> Bits(const Header& header, size_t count, uint8_t* scratch) {
     const Header::Plane& plane = header.planes[0];
     const uint8_t* bits = scratch;
-    switch (plane.kind) {
-      case PlaneKind::kConstant:
-        std::memset(scratch, plane.coded[0], plane.decoded_bytes);
-        break;
-      case PlaneKind::kZstd:
-      case PlaneKind::kHuffman:
-        CASK_RETURN_IF_ERROR(DecodePlane(header, 0, scratch));
-        break;
-      case PlaneKind::kRaw:
-        bits = reinterpret_cast<const uint8_t*>(plane.coded.data());
+    if (plane.codec->decode != nullptr) {
+      CASK_RETURN_IF_ERROR(DecodePlane(header, 0, scratch));
+    } else if (plane.codec->kind == PlaneKind::kConstant) {
+      std::memset(scratch, plane.coded[0], plane.decoded_bytes);
+    } else {
+      bits = reinterpret_cast<const uint8_t*>(plane.coded.data());
     }
     CASK_RETURN_IF_ERROR(CheckPadding(bits, count));
     return bits;
@@ -202,18 +180,14 @@ class ChunkDecoder::Impl {
     for (int i = first_plane; i < header.num_planes; ++i) {
       const Header::Plane& plane = header.planes[i];
       PlaneSource& source = sources[i - first_plane];
-      switch (plane.kind) {
-        case PlaneKind::kConstant:
-          source.constant = static_cast<uint8_t>(plane.coded[0]);
-          break;
-        case PlaneKind::kZstd:
-        case PlaneKind::kHuffman:
-          CASK_RETURN_IF_ERROR(DecodePlane(header, i, scratch));
-          source.bytes = scratch;
-          scratch += plane.decoded_bytes;
-          break;
-        case PlaneKind::kRaw:
-          source.bytes = reinterpret_cast<const uint8_t*>(plane.coded.data());
+      if (plane.codec->decode != nullptr) {
+        CASK_RETURN_IF_ERROR(DecodePlane(header, i, scratch));
+        source.bytes = scratch;
+        scratch += plane.decoded_bytes;
+      } else if (plane.codec->kind == PlaneKind::kConstant) {
+        source.constant = static_cast<uint8_t>(plane.coded[0]);
+      } else {
+        source.bytes = reinterpret_cast<const uint8_t*>(plane.coded.data());
       }
     }
     if (header.values != 0) {

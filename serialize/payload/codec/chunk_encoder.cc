@@ -46,9 +46,6 @@ constexpr size_t kFewZeros = 128;
 constexpr double kRepeatedShare = 1.0 / 32;
 constexpr double kLeastRunBits = 40;
 
-// Huffman codes are decoded faster: a frame must be smaller by a 128th.
-constexpr size_t kFrameGain = 128;
-
 size_t CopySample(const char* numbers, size_t bytes, int number_bytes, char* sample) {
   if (bytes <= kSampleBytes) {
     std::memcpy(sample, numbers, bytes);
@@ -305,7 +302,8 @@ class ChunkEncoder::Impl {
     CASK_RETURN_IF_ERROR(other_.Reserve(plane.size()));
     const auto try_effort = [&](PlaneEffort effort) -> absl::Status {
       CASK_ASSIGN_OR_RETURN(const CodedPlane other, encoder_.Encode(plane, effort, other_.data()));
-      const size_t gain = best.kind == PlaneKind::kHuffman ? best.size / kFrameGain : 0;
+      const size_t part = FindPlaneCodec(best.kind)->kept_unless_smaller_by;
+      const size_t gain = part != 0 ? best.size / part : 0;
       if (other.size >= best.size - gain) return absl::OkStatus();
       best = other;
       std::swap(coded_, other_);

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 #include <initializer_list>
+#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -337,8 +338,12 @@ PlaneDecoder::~PlaneDecoder() = default;
 PlaneDecoder::PlaneDecoder(PlaneDecoder&&) noexcept = default;
 
 absl::Status PlaneDecoder::Decode(PlaneKind kind, absl::string_view coded, absl::Span<char> out) {
-  if (kind == PlaneKind::kZstd) return DecodeFrame(coded, out);
-  CASK_CHECK(kind == PlaneKind::kHuffman, "Decode: a plane of this kind is not coded");
+  const PlaneCodec* const codec = FindPlaneCodec(kind);
+  CASK_CHECK(codec != nullptr && codec->decode != nullptr, "Decode: a plane of this kind is not coded");
+  return (this->*codec->decode)(coded, out);
+}
+
+absl::Status PlaneDecoder::DecodeHuffman(absl::string_view coded, absl::Span<char> out) {
   if (contexts_->huffman == nullptr) contexts_->huffman = AcquireOrMake(IdleHuffmanDecoding());
   return contexts_->huffman->Decode(coded, out);
 }
@@ -365,6 +370,46 @@ absl::Status PlaneDecoder::DecodeFrame(absl::string_view frame, absl::Span<char>
   if (ZSTD_isError(size)) return BadFrame("does not decode: ", ZSTD_getErrorName(size));
   if (size != out.size()) return BadFrame("decodes to ", size, " bytes; the plane has ", out.size());
   return absl::OkStatus();
+}
+
+// ---- The table of kinds ---------------------------------------------------------------------------------------------
+
+namespace {
+
+// By number: a new kind is a row here, and a choice of PlaneEncoder::Encode.
+constexpr PlaneCodec kCodecs[] = {
+    {PlaneKind::kRaw, "raw", [](size_t decoded_bytes) { return decoded_bytes; }, nullptr, 0},
+    {PlaneKind::kConstant, "constant", [](size_t /*decoded_bytes*/) { return size_t{1}; }, nullptr, 0},
+    {PlaneKind::kZstd, "zstd-coded", nullptr, &PlaneDecoder::DecodeFrame, 0},
+    {PlaneKind::kHuffman, "Huffman-coded", nullptr, &PlaneDecoder::DecodeHuffman, 128},
+};
+
+constexpr bool AreByNumber() {
+  size_t number = 0;
+  for (const PlaneCodec& codec : kCodecs) {
+    if (static_cast<size_t>(codec.kind) != number++) return false;
+  }
+  return true;
+}
+static_assert(AreByNumber(), "the row of a kind is found by its number");
+
+}  // namespace
+
+size_t NumPlaneCodecs() { return std::size(kCodecs); }
+
+const PlaneCodec* FindPlaneCodec(PlaneKind kind) {
+  const auto number = static_cast<size_t>(kind);
+  return number < std::size(kCodecs) ? &kCodecs[number] : nullptr;
+}
+
+absl::Status CheckPlaneSize(const PlaneCodec& codec, int index, size_t size, size_t decoded_bytes) {
+  if (decoded_bytes == 0 && codec.kind != PlaneKind::kRaw) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("plane ", index, " is ", codec.name, " but empty; an empty plane must be raw"));
+  }
+  if (codec.coded_bytes == nullptr || size == codec.coded_bytes(decoded_bytes)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(codec.name, " plane ", index, " has ", size, " bytes; it needs ", codec.coded_bytes(decoded_bytes)));
 }
 
 }  // namespace tensorcask::payload

@@ -67,19 +67,43 @@ class PlaneDecoder {
   ~PlaneDecoder();
   PlaneDecoder(PlaneDecoder&&) noexcept;
 
-  // Decodes a coded plane of `kind`. Errors: as DecodeFrame or HuffmanDecoder.
-  // Requires: the kind is kZstd or kHuffman.
+  // Decodes a coded plane of `kind`. Errors: as the kind's function below. Requires: its row has one
+  // (PlaneCodec::decode).
   absl::Status Decode(PlaneKind kind, absl::string_view coded, absl::Span<char> out);
 
   // Decodes `frame`, which must be one whole frame whose content has the size of `out`, without a dictionary.
   // Errors: InvalidArgument, saying what is wrong with the frame; ResourceExhausted without memory. On error `out` is
   // unspecified.
   absl::Status DecodeFrame(absl::string_view frame, absl::Span<char> out);
+  // Errors: as HuffmanDecoder::Decode.
+  absl::Status DecodeHuffman(absl::string_view coded, absl::Span<char> out);
 
  private:
   struct Contexts;
   std::unique_ptr<Contexts> contexts_;
 };
+
+// What all of the room knows of a kind: a row of the table in plane_codec.cc.
+struct PlaneCodec {
+  PlaneKind kind;
+  const char* name;  // "raw": for errors
+  // The bytes of a plane that decodes to `decoded_bytes`; null: any number.
+  size_t (*coded_bytes)(size_t decoded_bytes);
+  // Null: a raw plane is read where it is, and the byte of a constant one is repeated.
+  absl::Status (PlaneDecoder::*decode)(absl::string_view coded, absl::Span<char> out);
+  // A plane of this kind is decoded so fast that the encoder replaces it only if another one is smaller by this part of
+  // its bytes (128: a 128th). 0: if it is smaller.
+  size_t kept_unless_smaller_by;
+};
+
+// The row of a kind; null for a number that this version does not know.
+const PlaneCodec* FindPlaneCodec(PlaneKind kind);
+// Kinds are numbered from 0.
+size_t NumPlaneCodecs();
+
+// Errors: InvalidArgument if plane `index` of a chunk cannot have `size` bytes and decode to `decoded_bytes`: only a
+// raw plane may be empty.
+absl::Status CheckPlaneSize(const PlaneCodec& codec, int index, size_t size, size_t decoded_bytes);
 
 }  // namespace tensorcask::payload
 
