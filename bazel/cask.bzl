@@ -1,4 +1,4 @@
-"""The macros of all BUILD files: cask_cc_library, cask_cc_test, cask_cc_binary and cask_proto_library.
+"""The macros of all BUILD files: cask_room, cask_cc_library, cask_cc_test, cask_cc_binary and cask_proto_library.
 
 They put the prefix `tensorcask/` before the path of each header and each proto. A project that depends on this one may
 have a `tensor/shape.h` or a `proto/tensor.proto` of its own. With bare paths, the compiler would find the project's
@@ -55,6 +55,55 @@ def cask_cc_library(name, copts = [], **kwargs):
         include_prefix = _prefix(),
         **kwargs
     )
+
+def cask_room(name, srcs, hdrs, deps, alone = [], for_size = [], for_speed = [], linkopts = [], visibility = None):
+    """The library of a room: all its headers, and its sources, which are compiled as one.
+
+    A source alone costs the compiler more for the headers that it includes than for its own code. So names of an
+    unnamed namespace must differ within a room. A program links the room whole, and the linker drops the functions
+    that it does not call.
+
+    Args:
+      name: that of the folder.
+      srcs: .cc files.
+      hdrs: all headers, the internal ones too.
+      deps: other rooms and libraries.
+      alone: those of `srcs` that are compiled by themselves, as kernels are that have the same names for each processor.
+      for_size: those of `srcs` that are compiled with FOR_SIZE.
+      for_speed: those of `srcs` that are compiled with FOR_SPEED.
+      linkopts: as cc_library has them.
+      visibility: of the room.
+    """
+    headers = name + "_headers"
+    cask_cc_library(name = headers, hdrs = hdrs, deps = deps, visibility = ["//visibility:private"])
+    others = alone + for_size + for_speed
+    parts = {
+        "_code": ([], [src for src in srcs if src not in others], alone),
+        "_code_for_size": (FOR_SIZE, for_size, []),
+        "_code_for_speed": (FOR_SPEED, for_speed, []),
+    }
+    code = []
+    for suffix, (copts, files, single) in parts.items():
+        if not files:
+            continue
+        code.append(name + suffix)
+        native.genrule(
+            name = name + suffix + "_as_one",
+            srcs = files,
+            outs = [name + suffix + ".cc"],
+            cmd = "for file in $(SRCS); do echo \"#line 1 \\\"$$file\\\"\"; cat $$file; done >$@",
+            visibility = ["//visibility:private"],
+        )
+        cc_library(
+            name = name + suffix,
+            srcs = [name + suffix + ".cc"] + single,
+            copts = _warnings() + ["-Wno-subobject-linkage"] + copts,  # it takes each source for a header
+            linkopts = linkopts,
+            visibility = ["//visibility:private"],
+            deps = [headers],
+            alwayslink = True,  # the parts of a room call each other
+        )
+    cc_library(name = name, visibility = visibility, deps = [headers] + code)
 
 def cask_cc_test(name, copts = [], **kwargs):
     """A test. GoogleTest is a dependency like others: "@com_google_googletest//:gtest_main"."""

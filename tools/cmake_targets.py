@@ -131,6 +131,8 @@ class Room:
             return
         self.sources.update(target.files("srcs", ".cc"))
         self.headers.update(target.files("srcs", ".h") + target.files("hdrs"))
+        self.for_speed.update(target.files("for_speed"))
+        self.for_size.update(target.files("for_size"))
         if "FOR_SPEED" in target.arguments.get("copts", []):
             self.for_speed.update(target.files("srcs", ".cc"))
         if "FOR_SIZE" in target.arguments.get("copts", []):
@@ -141,7 +143,7 @@ def rooms_of(targets):
     rooms = {}
     for target in targets:
         name = library_of(target.package, target.name)
-        if name is not None and target.rule in ("cask_cc_library", "cask_proto_library"):
+        if name is not None and target.rule in ("cask_room", "cask_cc_library", "cask_proto_library"):
             rooms.setdefault(name, Room()).add(target)
     for name, room in rooms.items():
         room.links.discard(f"Tensorcask::{name}")

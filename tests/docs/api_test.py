@@ -31,7 +31,7 @@ USERS_TESTS = "tests/fixture"  # the one package outside the library with header
 MOSTLY_CLOSED_ROOMS = ("tensor/base",)
 CLOSED_ROOMS = ("serialize/protowire", "serialize/stored", "serialize/zip") + tuple(layering_test.INNER_FLOORS)
 
-LIBRARY_RULES = ("cask_cc_library", "cc_library")
+LIBRARY_RULES = ("cask_room", "cask_cc_library", "cc_library")
 
 
 def is_internal(header):

@@ -119,6 +119,15 @@ class MadeUpTree(unittest.TestCase):
             text,
         )
 
+    def test_sources_of_a_room_with_flags_of_their_own(self):
+        room = """cask_room(name = "tensor", srcs = ["a.cc", "b.cc", "c.cc"], hdrs = ["a.h"], alone = ["a.cc"],
+                    for_size = ["b.cc"], for_speed = ["c.cc"], deps = [])\n"""
+        self.assertIn(
+            "tensorcask_room(tensor SOURCES tensor/a.cc tensor/b.cc tensor/c.cc HEADERS tensor/a.h"
+            " FOR_SPEED tensor/c.cc FOR_SIZE tensor/b.cc)",
+            self.generate({"tensor/BUILD.bazel": room}),
+        )
+
     def test_scripts_modules_and_fuzz_targets(self):
         text = self.generate({"tests/scripts/BUILD.bazel": """
 cask_cc_binary(name = "module", srcs = ["module.cc"], linkshared = True, tags = ["manual"], deps = ["//tensor"])
