@@ -126,7 +126,7 @@ class Names(unittest.TestCase):
                 self.assertTrue(f"]({document})" in readme, f"README.md has no link to {document}")
 
     def test_every_file_of_ours_that_a_document_names_exists(self):
-        least = {"README.md": 2, "COMPATIBILITY.md": 8, "SECURITY.md": 6, "TESTING.md": 12}
+        least = {"README.md": 2, "COMPATIBILITY.md": 8, "SECURITY.md": 6, "TESTING.md": 10}
         least.update({"docs/api.md": 60, "docs/architecture.md": 50, "docs/from_pytorch.md": 30})
         made = re.compile(r"\bNAME\b|\.pb\.h$")
         for document in documents():
