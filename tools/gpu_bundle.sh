@@ -34,7 +34,6 @@ programs=(
   tests/tensor/memory:expandable_segments_test
   tests/tensor/memory:host_caching_allocator_test
   tests/tensor/memory:memory_observer_test
-  tests/tensor/memory:numa_allocator_test
   tests/tensor/memory:owner_lock_test
   tests/tensor/memory:pinned_allocator_test
   tests/tensor/memory:pool_allocator_test

@@ -85,7 +85,7 @@ absl::StatusOr<void*> CachingAllocator::TryAllocate(size_t bytes, StreamId strea
 
 absl::StatusOr<void*> CachingAllocator::TryAllocate(size_t bytes, StreamId stream, absl::string_view pool) {
   CASK_CHECK(bytes > 0, "an allocation has at least one byte");
-  if (memory_ != nullptr) static_cast<void>(memory_->ReleaseDone(/*wait=*/false));
+  static_cast<void>(memory_->ReleaseDone(/*wait=*/false));
   std::unique_lock<std::mutex> lock(mutex_);
   Request request;
   request.requested_bytes = bytes;
@@ -437,7 +437,7 @@ absl::Status CachingAllocator::ReleaseBlock(Block* block) {
 }
 
 absl::Status CachingAllocator::EmptyCache() {
-  const absl::Status kept = memory_ == nullptr ? absl::OkStatus() : memory_->ReleaseDone(/*wait=*/true);
+  const absl::Status kept = memory_->ReleaseDone(/*wait=*/true);
   const std::lock_guard<std::mutex> lock(mutex_);
   const absl::Status released = ReleaseCached();
   return released.ok() ? kept : released;

@@ -91,8 +91,7 @@ class CachingAllocator final : public Allocator {
   // Requires: this allocator returned the block, which was not freed since.
   void Deallocate(void* block, size_t bytes) override;
   BlockInfo Describe(const void* block) const override;
-  // Null if the host can access the device's memory. Copies are work of stream 0; those of an allocator that OnStream
-  // returned are work of its stream.
+  // Copies are work of stream 0; those of an allocator that OnStream returned are work of its stream.
   DeviceMemory* device_memory() const override;
 
   // `bytes` > 0. Errors: ResourceExhausted, with all numbers, if neither the cache nor the device has the memory or the
@@ -257,7 +256,7 @@ class CachingAllocator final : public Allocator {
   const RefPtr<PinnedAllocator> pinned_;
   const CachingOptions options_;
   const bool is_expandable_;
-  std::unique_ptr<internal::StagedMemory> memory_;  // null: the host can access the memory
+  std::unique_ptr<internal::StagedMemory> memory_;
   mutable std::mutex mutex_;
   PoolPair common_{0, ""};
   std::map<std::string, std::unique_ptr<PoolPair>, std::less<>> private_;  // by tag

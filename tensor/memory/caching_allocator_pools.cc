@@ -33,7 +33,7 @@ class PartAllocator final : public Allocator {
   absl::string_view name() const override { return "caching"; }
   void* Allocate(size_t bytes) override { return internal::AllocateOrNull(*this, bytes); }
   absl::StatusOr<void*> TryAllocate(size_t bytes) override {
-    if (memory_ != nullptr) static_cast<void>(memory_->ReleaseDone(/*wait=*/false));
+    static_cast<void>(memory_->ReleaseDone(/*wait=*/false));
     return cache_->TryAllocate(bytes, stream_, pool_);
   }
   void Deallocate(void* block, size_t bytes) override { cache_->Deallocate(block, bytes); }
@@ -50,7 +50,6 @@ class PartAllocator final : public Allocator {
 }  // namespace
 
 std::unique_ptr<internal::StagedMemory> internal::MakeStagedMemory(CachingAllocator* cache, StreamId stream) {
-  if (cache->backend().host_can_access()) return nullptr;
   return std::make_unique<StagedMemory>(
       cache->pinned(), stream, [cache](const void* block, StreamId user) { return cache->RecordStream(block, user); });
 }

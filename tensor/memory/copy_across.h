@@ -25,9 +25,9 @@ namespace tensorcask {
 //
 // If both views are contiguous and at most one device is involved, the copy is added to `stream`, and the function may
 // return before it has finished. The memory of both views is kept until then; the caller must not write to `from`, nor
-// access *to, until the work of `stream` is done. With PinnedAllocator memory on the host side, the device
-// copies without the processor. In all other cases the function waits for the copy. If there are bytes between the
-// elements of *to on a device, they are read and written back.
+// access *to, until the work of `stream` is done. With PinnedAllocator memory on the host side, the device copies
+// without the processor. In all other cases the function waits for the copy. If there are bytes between the elements of
+// *to on a device, they are read and written back.
 //
 // Errors: InvalidArgument if dtypes or dims differ, if two indices of *to name one element, if two views on a device
 // overlap, or for a stream that does not exist; ResourceExhausted; as TensorBuffer::EnsureMutable; errors of the
@@ -35,9 +35,9 @@ namespace tensorcask {
 absl::Status CopyAcross(const TensorView& from, TensorView* to, StreamId stream = kDefaultStream);
 
 // `view` itself if it is where `allocator` allocates (on the host, or on the same device). Otherwise a finished copy
-// in memory of `allocator`, in the order of MemoryFormat::kPreserve. Errors:
-// InvalidArgument for strings and other objects; ResourceExhausted, with the numbers of the allocator; errors of the
-// devices.
+// in memory of `allocator`, in the order of MemoryFormat::kPreserve.
+// Errors: InvalidArgument for strings and other objects; ResourceExhausted, with the numbers of the allocator; errors
+// of the devices.
 absl::StatusOr<TensorView> To(const TensorView& view, const RefPtr<Allocator>& allocator);
 
 }  // namespace tensorcask

@@ -45,7 +45,6 @@ class CudaBackend final : public DeviceBackend {
 
   absl::string_view name() const override { return name_; }  // "cuda:0"
   Device device() const override { return {DeviceType::kCuda, options_.device}; }
-  bool host_can_access() const override { return false; }
 
   absl::StatusOr<void*> Allocate(size_t bytes) override;
   absl::Status Free(void* block, size_t bytes) override;

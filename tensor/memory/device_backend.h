@@ -10,8 +10,8 @@
 // A stream is a queue of work: copies, fills and events of one stream are executed in the order in which they were
 // added. Streams are independent of each other, except where WaitForEvent orders them. Stream 0 always exists.
 //
-// Implementations: HostBackend (host_backend.h), SimulatedBackend (simulated_backend.h) and CudaBackend
-// (cuda_backend.h). All of them are safe to call from several threads.
+// Implementations: CudaBackend (cuda_backend.h) and SimulatedBackend (simulated_backend.h). Both are safe to call from
+// several threads. The host never accesses memory of a device through its pointers.
 //
 // Errors of all functions: ResourceExhausted if the device has no memory left; InvalidArgument for a stream, an event
 // or a range of memory that does not exist; other codes for failures of the device. Messages begin with name().
@@ -45,10 +45,8 @@ struct DeviceMemoryInfo {
 
 class DeviceBackend : public RefCounted {
  public:
-  virtual absl::string_view name() const = 0;  // "host", "simulated": for messages
+  virtual absl::string_view name() const = 0;  // "cuda", "simulated": for messages
   virtual Device device() const = 0;
-  // Whether the host may read and write the device's memory through its pointers.
-  virtual bool host_can_access() const = 0;
 
   // `bytes` (> 0) uninitialised bytes at a multiple of Allocator::kAlignment. Never null.
   virtual absl::StatusOr<void*> Allocate(size_t bytes) = 0;

@@ -19,7 +19,7 @@
 #include "tensorcask/tensor/base/owner_process.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/memory/internal/owner_lock.h"
-#include "tensorcask/tensor/memory/pool_allocator.h"
+#include "tensorcask/tensor/memory/internal/pool_allocator.h"
 
 namespace tensorcask {
 namespace {

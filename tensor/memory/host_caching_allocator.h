@@ -23,7 +23,7 @@
 #include "absl/strings/string_view.h"
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/ref_counted.h"
-#include "tensorcask/tensor/memory/pool_allocator.h"
+#include "tensorcask/tensor/memory/internal/pool_allocator.h"
 
 namespace tensorcask {
 

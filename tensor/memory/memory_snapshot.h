@@ -40,14 +40,14 @@ struct MemorySegment {
   StreamId stream = kDefaultStream;
   bool is_large = false;
   int64_t pool_id = 0;  // of a private pool; 0: the pool of all others
-  std::string pool;     // its tag
+  std::string pool;     // the tag of that pool
   bool is_expandable = false;
   std::vector<MemoryBlock> blocks;
 };
 
 struct MemorySnapshot {
   std::string device;                   // as Device::ToString writes it
-  int32_t device_index = 0;             // its index
+  int32_t device_index = 0;             // of the device, among those of its type
   std::vector<MemorySegment> segments;  // in order of address
 
   // An object with the field "segments", whose entries have the fields of torch.cuda.memory_snapshot(): "device",

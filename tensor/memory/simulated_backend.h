@@ -43,7 +43,8 @@ class SimulatedBackend final : public DeviceBackend {
   struct Options {
     uint64_t memory_bytes = uint64_t{64} << 20;  // what Allocate hands out in total
     Device device = {DeviceType::kExtension, 0};
-    bool automatic = false;  // work is executed when it is added
+    bool automatic = false;      // work is executed when it is added
+    bool virtual_memory = true;  // false: MappingGranularity is 0, as of devices that cannot map memory
   };
   enum class Call : uint8_t { kAllocate, kFree, kRecordEvent, kQueryEvent, kSynchronize, kCopy, kAllocateHost };
 
@@ -52,14 +53,13 @@ class SimulatedBackend final : public DeviceBackend {
 
   absl::string_view name() const override { return "simulated"; }
   Device device() const override { return options_.device; }
-  bool host_can_access() const override { return false; }
 
   absl::StatusOr<void*> Allocate(size_t bytes) override;
   absl::Status Free(void* block, size_t bytes) override;
   absl::StatusOr<DeviceMemoryInfo> MemoryInfo() override;
   absl::StatusOr<void*> AllocateHost(size_t bytes) override;
   absl::Status FreeHost(void* block, size_t bytes) override;
-  size_t MappingGranularity() const override { return kMappingBytes; }
+  size_t MappingGranularity() const override { return options_.virtual_memory ? kMappingBytes : 0; }
   absl::StatusOr<void*> ReserveAddresses(size_t bytes) override;
   absl::Status FreeAddresses(void* start, size_t bytes) override;
   absl::Status Map(void* start, size_t bytes) override;    // counts and fails as Call::kAllocate

@@ -23,10 +23,7 @@
 
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/ref_counted.h"
-#include "tensorcask/tensor/memory/caching_allocator.h"
-#include "tensorcask/tensor/memory/host_backend.h"
 #include "tensorcask/tensor/memory/host_caching_allocator.h"
-#include "tensorcask/tensor/memory/pool_allocator.h"
 #include "tensorcask/tests/benchmarks/measure.h"
 
 namespace tensorcask::benchmarks {
@@ -103,13 +100,11 @@ double Measure(const Candidate& candidate, size_t bytes, int num_threads) {
 void Run() {
   const std::vector<Candidate> candidates = {
       OfAllocator("host_caching", HostCachingAllocator::Make()),
-      OfAllocator("pool", PoolAllocator::Make()),
-      OfAllocator("caching", CachingAllocator::Make(HostBackend::Make())),
       OfFunctions("glibc", std::malloc, std::free),
       OfLibrary("mimalloc", "libmimalloc.so.2", "mi_malloc", "mi_free"),
       OfLibrary("jemalloc", "libjemalloc.so.2", "malloc", "free"),
   };
-  constexpr size_t kFirstPeer = 3;
+  constexpr size_t kFirstPeer = 1;
   std::printf("%-10s %-7s", "bytes", "threads");
   for (const Candidate& candidate : candidates) std::printf(" %13s", candidate.name.c_str());
   std::printf(" %11s %5s\n", "x best peer", "bar");

@@ -20,7 +20,7 @@ PROGRAMS = ROOT if IS_BUNDLE else os.path.join(ROOT, "bazel-bin")
 
 MEMORY_TESTS = (
     "allocation_failure caching_allocator caching_allocator_model caching_allocator_shortage copy_across "
-    "device_backend device_tensor expandable_segments host_caching_allocator memory_observer numa_allocator owner_lock "
+    "device_backend device_tensor expandable_segments host_caching_allocator memory_observer owner_lock "
     "pinned_allocator pool_allocator private_pools"
 ).split()
 OTHER_TESTS = [f"tests/tensor/memory/{name}_test" for name in MEMORY_TESTS] + [

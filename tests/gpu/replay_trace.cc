@@ -55,7 +55,6 @@ class ListedAddresses final : public DeviceBackend {
 
   absl::string_view name() const override { return "listed"; }
   Device device() const override { return {DeviceType::kExtension, 0}; }
-  bool host_can_access() const override { return false; }
   absl::StatusOr<void*> Allocate(size_t bytes) override {
     if (next_ == blocks_.size())
       return absl::InternalError(absl::StrCat("a segment more than the list has: ", bytes, " bytes"));

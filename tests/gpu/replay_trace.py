@@ -41,7 +41,7 @@ def say(**fields):
 
 def read_trace(path):
     with open(path, encoding="utf-8") as file:
-        return [int(line) for line in file]
+        return [int(word) for word in file.read().split()]
 
 
 def traces_of(folder):

@@ -56,7 +56,6 @@ struct Answers {
 class AllocatingBackend : public DeviceBackend {
  public:
   absl::string_view name() const override { return "allocating"; }
-  bool host_can_access() const override { return false; }
   absl::StatusOr<StreamId> CreateStream() override { return absl::UnimplementedError("no streams"); }
   absl::Status DestroyStream(StreamId) override { return absl::UnimplementedError("no streams"); }
   absl::Status Synchronize(StreamId) override { return absl::OkStatus(); }

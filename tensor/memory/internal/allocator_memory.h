@@ -11,7 +11,7 @@
 
 namespace tensorcask::internal {
 
-// Null if the host can access the memory of `cache`, which outlives the result.
+// `cache` outlives the result.
 std::unique_ptr<StagedMemory> MakeStagedMemory(CachingAllocator* cache, StreamId stream);
 
 }  // namespace tensorcask::internal

@@ -57,7 +57,8 @@ class StagedMemory final : public DeviceMemory {
 
   // Drops the kept memory whose work has finished; with `wait`, all. What is kept for kEveryStream is dropped only with
   // `wait`: nothing but waiting for the device tells that the work has finished. The last reference calls the release
-  // function of external memory, so the caller holds no lock. Errors: of the device; what is concerned stays kept.
+  // function of external memory, so the caller holds no lock. Errors: those of the device; what is concerned stays
+  // kept.
   absl::Status ReleaseDone(bool wait);
 
  private:

@@ -15,7 +15,6 @@
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/memory/device_backend.h"
-#include "tensorcask/tensor/memory/host_backend.h"
 #include "tensorcask/tensor/memory/memory_snapshot.h"
 #include "tensorcask/tensor/memory/memory_statistics.h"
 #include "tensorcask/tensor/memory/simulated_backend.h"
@@ -329,22 +328,29 @@ TEST_F(CachingAllocatorTest, DestructionWaitsForStreams) {
   device_->FailNext(Call::kSynchronize, 1);  // and even if waiting fails
 }
 
-TEST(CachingAllocatorOnTheHost, ServesBuffersAndSeveralThreads) {
-  const RefPtr<CachingAllocator> cache = CachingAllocator::Make(HostBackend::Make());
+RefPtr<SimulatedBackend> AutomaticDevice() {
+  SimulatedBackend::Options options;
+  options.automatic = true;
+  return SimulatedBackend::Create(options).value();
+}
+
+TEST(CachingAllocatorOfOneDevice, ServesBuffersAndSeveralThreads) {
+  const RefPtr<SimulatedBackend> device = AutomaticDevice();
+  const RefPtr<CachingAllocator> cache = CachingAllocator::Make(device);
   ASSERT_OK_AND_ASSIGN(const RefPtr<TensorBuffer> buffer, TensorBuffer::Allocate(1000, cache));
   std::vector<std::thread> threads;
   for (int t = 0; t < 8; ++t) {
-    threads.emplace_back([&cache, t] {
+    threads.emplace_back([&cache, &device, t] {
       std::vector<std::pair<void*, size_t>> blocks;
       for (size_t i = 0; i < 300; ++i) {
         const size_t bytes = 1 + (i * 7919 + static_cast<size_t>(t) * 131) % 9000;
         void* const block = cache->Allocate(bytes);
         ASSERT_NE(block, nullptr);
-        std::memset(block, t, bytes);
+        ASSERT_OK(device->Fill(block, static_cast<uint8_t>(t), bytes, kDefaultStream));
         blocks.emplace_back(block, bytes);
         if (i % 3 == 0) {
           const auto [old, old_bytes] = blocks.front();
-          EXPECT_EQ(static_cast<const char*>(old)[old_bytes - 1], t);
+          EXPECT_EQ(device->Peek(static_cast<const char*>(old) + old_bytes - 1), t);
           cache->Deallocate(old, old_bytes);
           blocks.erase(blocks.begin());
         }
@@ -358,7 +364,7 @@ TEST(CachingAllocatorOnTheHost, ServesBuffersAndSeveralThreads) {
 }
 
 TEST(CachingAllocatorDeathTest, FreeingTwiceIsABug) {
-  const RefPtr<CachingAllocator> cache = CachingAllocator::Make(HostBackend::Make());
+  const RefPtr<CachingAllocator> cache = CachingAllocator::Make(AutomaticDevice());
   void* const block = cache->Allocate(10);
   cache->Deallocate(block, 10);
   EXPECT_DEATH(cache->Deallocate(block, 10), "the block is in use");

@@ -22,7 +22,6 @@
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/memory/caching_allocator.h"
 #include "tensorcask/tensor/memory/device_backend.h"
-#include "tensorcask/tensor/memory/host_backend.h"
 #include "tensorcask/tensor/memory/simulated_backend.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/strided/compare.h"
@@ -202,7 +201,6 @@ TEST_F(CopyAcrossTest, BetweenDevices) {
 TEST_F(CopyAcrossTest, WhatIsThereAlreadyIsNotCopied) {
   const Tensor host = Counting(TensorShape({3}));
   EXPECT_TRUE(To(host, CpuAllocator::Default())->SharesBufferWith(host));
-  EXPECT_TRUE(To(host, CachingAllocator::Make(HostBackend::Make()))->SharesBufferWith(host));
   const TensorView there = OnDevice(host);
   EXPECT_TRUE(To(there, CachingAllocator::OnStream(cache_, kDefaultStream))->SharesBufferWith(there));
   EXPECT_OK(To(Tensor::Create(DType::kFloat32, TensorShape({0})).value(), cache_));

@@ -11,7 +11,6 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/tensor/base/ref_counted.h"
-#include "tensorcask/tensor/memory/host_backend.h"
 #include "tensorcask/tensor/memory/simulated_backend.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
@@ -70,16 +69,8 @@ void CheckContract(DeviceBackend& device) {
   EXPECT_OK(device.Free(b, 1000));
 }
 
-TEST(DeviceBackend, TheHostKeepsTheContract) {
-  const RefPtr<HostBackend> host = HostBackend::Make();
-  EXPECT_TRUE(host->host_can_access());
-  EXPECT_EQ(host->device().ToString(), "cpu");
-  CheckContract(*host);
-}
-
 TEST(DeviceBackend, TheSimulatedDeviceKeepsTheContract) {
   const RefPtr<SimulatedBackend> device = Simulated();
-  EXPECT_FALSE(device->host_can_access());
   EXPECT_EQ(device->device().ToString(), "ext_dev:0");
   CheckContract(*device);
   EXPECT_EQ(device->live_allocations(), 0);

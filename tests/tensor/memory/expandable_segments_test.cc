@@ -14,7 +14,6 @@
 #include "tensorcask/tensor/memory/caching_allocator.h"
 #include "tensorcask/tensor/memory/caching_options.h"
 #include "tensorcask/tensor/memory/device_backend.h"
-#include "tensorcask/tensor/memory/host_backend.h"
 #include "tensorcask/tensor/memory/memory_snapshot.h"
 #include "tensorcask/tensor/memory/memory_statistics.h"
 #include "tensorcask/tensor/memory/simulated_backend.h"
@@ -192,8 +191,10 @@ TEST_F(ExpandableSegmentsTest, PrivatePoolsHaveSegmentsOfTheirOwn) {
 }
 
 TEST(ExpandableSegmentsOptionTest, DevicesWithoutVirtualMemoryUseOrdinarySegments) {
-  const RefPtr<CachingAllocator> cache =
-      CachingAllocator::Make(HostBackend::Make(), CachingOptions::Parse("expandable_segments:True").value());
+  SimulatedBackend::Options options;
+  options.virtual_memory = false;
+  const RefPtr<CachingAllocator> cache = CachingAllocator::Make(
+      SimulatedBackend::Create(options).value(), CachingOptions::Parse("expandable_segments:True").value());
   void* const block = cache->Allocate(1000);
   EXPECT_EQ(cache->statistics().segments.all.current, 1);
   cache->Deallocate(block, 1000);

@@ -1,4 +1,4 @@
-#include "tensorcask/tensor/memory/pool_allocator.h"
+#include "tensorcask/tensor/memory/internal/pool_allocator.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Records which memory PyTorch allocates and frees while it runs three small programs: record.py [FOLDER]
 
-Writes FOLDER/NAME.txt (default: this folder) for each program: one number for each event, in the order in which they
+Writes FOLDER/NAME.txt (default: this folder) for each program: a number for each event, in the order in which they
 happened. A positive one is an allocation of so many bytes. A negative one, -K, frees the K-th allocation of the file.
 Needs PyTorch. Sizes do not depend on the machine, except where kernels of PyTorch choose their own scratch memory.
 """
@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import tempfile
+import textwrap
 
 import torch
 
@@ -96,8 +97,7 @@ def main():
     for program in (transformer, convolutions, generation):
         written = numbers(events(program))
         with open(os.path.join(folder, f"{program.__name__}.txt"), "w") as file:
-            for number in written:
-                print(number, file=file)
+            print(textwrap.fill(" ".join(map(str, written)), 120, break_on_hyphens=False), file=file)
         print(f"{program.__name__}: {len(written)} events, {sum(n for n in written if n > 0) / 2**20:.0f} MiB")
 
 

@@ -9,8 +9,8 @@
 // With Options::exact_sizes, a bucket holds blocks of one requested size (rounded up to 64) instead: nothing is wasted
 // for programs that allocate the same sizes again and again, such as a loop that loads checkpoints.
 
-#ifndef TENSORCASK_TENSOR_MEMORY_POOL_ALLOCATOR_H_
-#define TENSORCASK_TENSOR_MEMORY_POOL_ALLOCATOR_H_
+#ifndef TENSORCASK_TENSOR_MEMORY_INTERNAL_POOL_ALLOCATOR_H_
+#define TENSORCASK_TENSOR_MEMORY_INTERNAL_POOL_ALLOCATOR_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -87,4 +87,4 @@ class PoolAllocator final : public Allocator {
 
 }  // namespace tensorcask
 
-#endif  // TENSORCASK_TENSOR_MEMORY_POOL_ALLOCATOR_H_
+#endif  // TENSORCASK_TENSOR_MEMORY_INTERNAL_POOL_ALLOCATOR_H_
