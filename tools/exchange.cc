@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -28,6 +27,7 @@
 #include "tensorcask/serialize/exchange/message_codec.h"
 #include "tensorcask/serialize/exchange/server.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/files.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/quote.h"
@@ -57,8 +57,7 @@ absl::Status CheckSocketFolder(const std::string& socket) {
   const size_t slash = socket.rfind('/');
   if (slash == std::string::npos || slash == 0) return absl::OkStatus();
   const std::string folder = socket.substr(0, slash);
-  FileInfo info;
-  if (FileSystem::Posix()->Describe(folder, &info) != -ENOENT) return absl::OkStatus();
+  if (!absl::IsNotFound(DescribeFile(folder, FileSystem::Posix()).status())) return absl::OkStatus();
   return Misuse(absl::StrCat("--unix ", socket, ": there is no folder ", folder, " for the socket"));
 }
 

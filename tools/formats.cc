@@ -13,6 +13,7 @@
 #include "tensorcask/serialize/archive/served_format.h"
 #include "tensorcask/serialize/io/byte_stream.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/files.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tools/console.h"
 #include "tensorcask/tools/graph_format.h"
@@ -104,9 +105,8 @@ absl::Status CheckDestination(const std::string& path) {
     return Misuse(absl::StrCat(path, ": wanted a file to write; `tensorcask send` sends tensors through a socket"));
   }
   const std::string name = path.substr(path.rfind('/') + 1);
-  FileInfo info;
   const bool names_folder = name.empty() ? !path.empty() : name == "." || name == "..";
-  const bool is_folder = FileSystem::Posix()->Describe(path, &info) == 0 && info.type == FileInfo::Type::kFolder;
+  const bool is_folder = DescribeFile(path, FileSystem::Posix()).value_or(FileInfo()).type == FileInfo::Type::kFolder;
   if (!names_folder && !is_folder) return absl::OkStatus();
   return Misuse(absl::StrCat(path, ": is a folder; wanted the name of a file to write, such as ", path,
                              name.empty() ? "" : "/", "model"));

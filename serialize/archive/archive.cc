@@ -1,7 +1,6 @@
 #include "tensorcask/serialize/archive/archive.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -16,8 +15,8 @@
 #include "tensorcask/serialize/archive/internal/file_hints.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/files.h"
 #include "tensorcask/serialize/io/internal/content_hint.h"
-#include "tensorcask/serialize/io/internal/missing_folder.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
@@ -74,7 +73,7 @@ bool LooksLikePrefix(absl::string_view path) {
 absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenFolder(const std::string& path, ArchiveFormats formats,
                                                           const ArchiveReaderOptions& options) {
   constexpr size_t kMaxListed = 8;
-  CASK_ASSIGN_OR_RETURN(std::vector<std::string> found, FindArchives(path, formats));
+  CASK_ASSIGN_OR_RETURN(std::vector<std::string> found, FindArchives(path, formats, options.read.file_system));
   if (found.size() == 1) return OpenArchive(found[0], formats, options);
   if (found.empty()) {
     return absl::InvalidArgumentError(
@@ -120,10 +119,10 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenAs(const ArchiveFormat& forma
 }
 
 // The error for a path at which there is nothing, neither a file nor a checkpoint that begins with it.
-absl::Status NothingAt(const std::string& path) {
+absl::Status NothingAt(const std::string& path, FileSystem* files) {
   const absl::Status status = absl::NotFoundError(
       absl::StrCat(path, ": no such file or folder, and no checkpoint of this name (there is no ", path, ".index)"));
-  return internal::NameMissingFolder(status, path, FileSystem::Posix());
+  return NameMissingFolder(status, path, files);
 }
 
 }  // namespace
@@ -155,10 +154,9 @@ absl::StatusOr<const ArchiveFormat*> FormatForName(absl::string_view path, Archi
                                                                      "a checkpoint"));
 }
 
-absl::StatusOr<std::vector<std::string>> FindArchives(const std::string& folder, ArchiveFormats formats) {
-  std::vector<std::string> names;
-  const IoResult result = FileSystem::Posix()->List(folder, &names);
-  if (result < 0) return IoError(result, folder, "list");
+absl::StatusOr<std::vector<std::string>> FindArchives(const std::string& folder, ArchiveFormats formats,
+                                                      FileSystem* file_system) {
+  CASK_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListFolder(folder, file_system, "list"));
   const std::string without_slash(absl::StripSuffix(folder, "/"));
   std::vector<std::string> found;
   for (const ArchiveFormat* const format : formats) {
@@ -178,12 +176,12 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenArchive(const std::string& pa
     CASK_ASSIGN_OR_RETURN(const ArchiveFormat* const format, FindFormat(options.format, formats));
     return format->Open(path, options);
   }
-  FileInfo info;
-  const IoResult described = FileSystem::Posix()->Describe(path, &info);
-  const bool exists = described == 0;
+  FileSystem* const files = options.read.file_system;
+  const absl::StatusOr<FileInfo> there = DescribeFile(path, files, "open");
+  const auto is_there_as = [&](FileInfo::Type type) { return there.ok() && there->type == type; };
   ArchiveProbe probe = {path, nullptr, ""};
   std::string head;
-  if (exists && info.type == FileInfo::Type::kRegular) {
+  if (is_there_as(FileInfo::Type::kRegular)) {
     CASK_ASSIGN_OR_RETURN(probe.file, OpenFileSource(path, options.read));
     head.resize(std::min<uint64_t>(kContentHeadBytes, probe.file->size_bytes()));
     CASK_RETURN_IF_ERROR(probe.file->ReadAt(0, absl::MakeSpan(head.data(), head.size())));
@@ -203,22 +201,22 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenArchive(const std::string& pa
                                                    "; name the format: --format ", recognized[0]->name()));
   }
   if (recognized.size() == 1) return OpenAs(*recognized[0], path, options);
-  if (exists && info.type == FileInfo::Type::kFolder) return OpenFolder(path, formats, options);
+  if (is_there_as(FileInfo::Type::kFolder)) return OpenFolder(path, formats, options);
   for (const ArchiveFormat* const format : formats) {
     if (HasExtension(path, *format) && (probe.file != nullptr || !format->traits().is_prefix)) {
       return format->Open(path, options);
     }
   }
   if (probe.file != nullptr) return NotRecognized(path, head, probe.file->size_bytes(), formats);
-  if (exists) {
+  if (there.ok()) {
     return absl::FailedPreconditionError(
         absl::StrCat(path, ": is a pipe, a socket or a device; wanted a regular file"));
   }
   if (prefix != nullptr && LooksLikePrefix(path)) {
-    if (described == -ENOENT) return NothingAt(path);
+    if (absl::IsNotFound(there.status())) return NothingAt(path, files);
     return prefix->Open(path, options);  // its error names the index
   }
-  return internal::NameMissingFolder(IoError(described, path, "open"), path, FileSystem::Posix());
+  return NameMissingFolder(there.status(), path, files);
 }
 
 absl::StatusOr<std::unique_ptr<ArchiveWriter>> CreateArchive(const std::string& path, const ArchiveFormat& format,

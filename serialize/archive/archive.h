@@ -3,8 +3,7 @@
 //   const CheckpointArchiveFormat checkpoint;
 //   const NpzArchiveFormat npz;
 //   CASK_ASSIGN_OR_RETURN(auto archive, OpenArchive("model.npz", {&checkpoint, &npz}));
-//   CASK_ASSIGN_OR_RETURN(auto writer, CreateArchive("model.ckpt", checkpoint, {}));
-//   CASK_RETURN_IF_ERROR(Convert(*archive, checkpoint, {}, writer.get()).status());             // convert.h
+//   CASK_RETURN_IF_ERROR(ConvertArchives({archive.get()}, "model.ckpt", checkpoint).status());   // convert.h
 
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_ARCHIVE_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_ARCHIVE_H_
@@ -18,6 +17,7 @@
 #include "tensorcask/serialize/archive/archive_format.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
 #include "tensorcask/serialize/archive/archive_writer.h"
+#include "tensorcask/serialize/io/file_system.h"
 
 namespace tensorcask {
 
@@ -37,7 +37,8 @@ absl::StatusOr<std::unique_ptr<ArchiveWriter>> CreateArchive(const std::string& 
 
 // The archives in a folder, sorted: paths that OpenArchive takes.
 // Errors: from errno, naming the folder.
-absl::StatusOr<std::vector<std::string>> FindArchives(const std::string& folder, ArchiveFormats formats);
+absl::StatusOr<std::vector<std::string>> FindArchives(const std::string& folder, ArchiveFormats formats,
+                                                      FileSystem* file_system = FileSystem::Posix());
 
 // The format of files that is called `name`. Errors: InvalidArgument, listing all names.
 absl::StatusOr<const ArchiveFormat*> FindFormat(absl::string_view name, ArchiveFormats formats);

@@ -107,9 +107,10 @@ struct ArchiveSalvage {
   int64_t saved = 0;  // tensors
   // Names of saved tensors whose name and shape no checksum confirms (checkpoint/salvage.h).
   std::vector<std::string> unverified;
-  std::vector<ArchiveDamage> lost;   // empty: all was saved
-  std::vector<std::string> removed;  // files of the replaced archive, as in ConvertReport (convert.h)
-  std::vector<std::string> notes;    // likewise
+  std::vector<ArchiveDamage> lost;  // empty: all was saved
+  // As ConvertReport::removed and ConvertReport::notes (convert.h).
+  std::vector<std::string> removed;
+  std::vector<std::string> notes;
 };
 
 // What ArchiveFormat::Recognizes looks at.

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/files.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/strided/copy.h"
@@ -51,8 +52,7 @@ absl::Status ArchiveWriter::UnlessFailed(absl::FunctionRef<absl::Status()> call)
 }
 
 uint64_t ArchiveWriter::BytesOfFile(const std::string& path, FileSystem* file_system) {
-  FileInfo file;
-  return file_system->Describe(path, &file) == 0 ? file.size_bytes : 0;
+  return DescribeFile(path, file_system).value_or(FileInfo()).size_bytes;
 }
 
 absl::Status ArchiveWriter::CheckComplete() const {

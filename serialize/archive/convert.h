@@ -129,11 +129,12 @@ struct ConversionItem {
 struct ConversionPlan {
   std::vector<const ArchiveReader*> sources;
   std::vector<ConversionItem> items;  // in the order of the files of the sources
-  FileMetadata file_metadata;         // for ArchiveWriterOptions
   std::vector<ConvertLoss> losses;    // without options.allow_loss only those that are not lost
-  int num_shards = 1;                 // likewise
-  bool opaque_dtypes = false;         // likewise: an item is of a dtype that the target holds opaquely
-  uint64_t bytes = 0;                 // of the elements that will be read
+  // For ArchiveWriterOptions:
+  FileMetadata file_metadata;
+  int num_shards = 1;
+  bool opaque_dtypes = false;  // an item is of a dtype that the target holds opaquely
+  uint64_t bytes = 0;          // of the elements that will be read
 };
 
 struct ConvertReport {
@@ -162,8 +163,8 @@ absl::StatusOr<ConvertReport> ConvertArchives(absl::Span<const ArchiveReader* co
 absl::StatusOr<ConversionPlan> PlanConversion(absl::Span<const ArchiveReader* const> sources,
                                               const ArchiveFormat& target, const ConvertOptions& options = {});
 
-// Declares, adds and finishes. Errors: of the sources and the writer; FailedPrecondition if a file of a source would be
-// lost (CheckSourcesStay); Cancelled.
+// Declares, adds and finishes. Errors: those of the sources and the writer; FailedPrecondition if a file of a source
+// would be lost (CheckSourcesStay); Cancelled.
 absl::StatusOr<ConvertReport> RunConversion(const ConversionPlan& plan, const ConvertOptions& options,
                                             ArchiveWriter* writer);
 

@@ -11,6 +11,7 @@
 #include "tensorcask/serialize/archive/archive_entry.h"
 #include "tensorcask/serialize/archive/internal/metadata_keys.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/files.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
@@ -90,9 +91,7 @@ absl::StatusOr<ArchiveEditReport> EditArchive(const std::string& path, const Arc
   for (auto& [from, to] : plan.renames) report.renamed.emplace_back(from, std::move(to));
   if (options.dry_run && !options.output.empty()) {
     for (const std::string& file : report.result.files) {
-      FileInfo info;
-      if (options.file_system->Describe(file, &info) < 0) continue;
-      return absl::AlreadyExistsError(absl::StrCat(file, ": exists already"));
+      if (IsThere(file, options.file_system)) return absl::AlreadyExistsError(absl::StrCat(file, ": exists already"));
     }
   }
   return report;

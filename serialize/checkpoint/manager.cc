@@ -1,7 +1,6 @@
 #include "tensorcask/serialize/checkpoint/manager.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <iterator>
@@ -15,12 +14,11 @@
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/checkpoint/format/naming.h"
 #include "tensorcask/serialize/checkpoint/internal/index_walk.h"
-#include "tensorcask/serialize/checkpoint/internal/make_folder.h"
 #include "tensorcask/serialize/checkpoint/internal/step_bases.h"
 #include "tensorcask/serialize/checkpoint/internal/step_folder.h"
 #include "tensorcask/serialize/checkpoint/state_file.h"
 #include "tensorcask/serialize/io/file_system.h"
-#include "tensorcask/serialize/io/internal/retry.h"
+#include "tensorcask/serialize/io/files.h"
 #include "tensorcask/serialize/io/internal/stale_temporaries.h"
 #include "tensorcask/serialize/payload/base_lookup.h"
 #include "tensorcask/serialize/payload/payload_options.h"
@@ -35,7 +33,6 @@ namespace {
 using checkpoint::kNoStep;
 using checkpoint::PathIn;
 using checkpoint::StepFolder;
-using internal::RetryInterrupted;
 
 double SecondsSince1970() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -119,10 +116,8 @@ absl::StatusOr<LatestCheckpoint> FindLatestCheckpoint(const std::string& folder,
         }
         whole = base.status();
       }
-      FileInfo info;
-      const IoResult index =
-          RetryInterrupted([&] { return file_system->Describe(checkpoint::IndexPath(latest.prefix), &info); });
-      went = (index == -ENOENT || absl::IsNotFound(whole)) && gone.insert(latest.step).second;
+      const absl::StatusOr<FileInfo> index = DescribeFile(checkpoint::IndexPath(latest.prefix), file_system);
+      went = (absl::IsNotFound(index.status()) || absl::IsNotFound(whole)) && gone.insert(latest.step).second;
       if (!went && !CanBePassedOver(whole)) return whole;
       latest.skipped.push_back({latest.step, std::move(whole)});
     }
@@ -183,9 +178,7 @@ class CheckpointManager::Impl : public std::enable_shared_from_this<CheckpointMa
   };
 
   absl::Status Lock();
-  void Unlock() {
-    if (lock_ >= 0) files()->Close(std::exchange(lock_, -1));
-  }
+  void Unlock() { lock_.Release(); }
   void WaitUntilIdle() {
     std::unique_lock<std::mutex> lock(mutex_);
     idle_.wait(lock, [&] { return !running_; });
@@ -239,7 +232,7 @@ class CheckpointManager::Impl : public std::enable_shared_from_this<CheckpointMa
   const OwnerProcess owner_;
   const std::string folder_;
   CheckpointManagerOptions options_;
-  IoResult lock_ = -1;
+  FileLock lock_;
   // An operation failed, so the folder may hold more or fewer steps than steps_.
   bool in_doubt_ = false;
   std::map<int64_t, double> times_;  // of steps, from the state file when Open read it
@@ -260,7 +253,7 @@ class CheckpointManager::Impl : public std::enable_shared_from_this<CheckpointMa
 };
 
 absl::Status CheckpointManager::Impl::Start() {
-  CASK_RETURN_IF_ERROR(checkpoint::MakeFolderFor(checkpoint::StatePath(folder_), options_.writer.sync, files()));
+  CASK_RETURN_IF_ERROR(MakeFolderFor(checkpoint::StatePath(folder_), options_.writer.sync, files()));
   CASK_RETURN_IF_ERROR(Lock());
   TakeTimesFromStateFile();
   CASK_RETURN_IF_ERROR(Scan());
@@ -270,14 +263,14 @@ absl::Status CheckpointManager::Impl::Start() {
 
 absl::Status CheckpointManager::Impl::Lock() {
   const std::string path = checkpoint::LockPath(folder_, options_.name);
-  const IoResult handle = RetryInterrupted([&] { return files()->Lock(path); });
-  if (handle == -EWOULDBLOCK) {
+  absl::StatusOr<FileLock> lock = FileLock::Acquire(path, files());
+  if (absl::IsUnavailable(lock.status())) {
     return absl::FailedPreconditionError(
         absl::StrCat(path, ": is locked by another checkpoint manager of this folder; close it or end its process (",
                      "\"fuser\" with this path names it). Removing the file does not help"));
   }
-  if (handle < 0) return IoError(handle, path, "lock");
-  lock_ = handle;
+  CASK_RETURN_IF_ERROR(lock.status());
+  lock_ = *std::move(lock);
   return absl::OkStatus();
 }
 
@@ -294,8 +287,8 @@ void CheckpointManager::Impl::TakeTimesFromStateFile() {
 }
 
 bool CheckpointManager::Impl::IsNoFile(const std::string& path) const {
-  FileInfo info;
-  return RetryInterrupted([&] { return files()->Describe(path, &info); }) >= 0 && info.type != FileInfo::Type::kRegular;
+  const absl::StatusOr<FileInfo> info = DescribeFile(path, files());
+  return info.ok() && info->type != FileInfo::Type::kRegular;
 }
 
 // Lists the steps, and removes the files that killed and failed saves left.
@@ -345,15 +338,15 @@ absl::Status CheckpointManager::Impl::Scan() {
 absl::Status CheckpointManager::Impl::RemoveLeftovers(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     const std::string path = PathIn(folder_, name);
-    IoResult removed = -EOPNOTSUPP;
     if (FinalNameOfTemporary(name).has_value()) {
-      removed = RetryInterrupted([&] { return files()->RemoveUnlocked(path); });
-      if (removed == -EWOULDBLOCK) continue;  // of a writer that lives, which no manager started
+      const absl::Status removed = RemoveUnlockedFile(path, files());
+      if (removed.ok() || absl::IsUnavailable(removed))
+        continue;  // unavailable: of a writer that lives, but no manager
     }
-    if (removed < 0 && removed != -ENOENT) removed = RetryInterrupted([&] { return files()->Remove(path); });
-    // Saves make no folders, so a folder stays.
-    if (removed < 0 && removed != -ENOENT && removed != -EISDIR)
-      return IoError(removed, path, "remove what a save left");
+    const absl::Status removed = RemoveFile(path, files(), "remove what a save left");
+    if (removed.ok()) continue;
+    const absl::StatusOr<FileInfo> info = DescribeFile(path, files());
+    if (!info.ok() || info->type != FileInfo::Type::kFolder) return removed;  // saves make no folders, so folders stay
   }
   return absl::OkStatus();
 }
@@ -436,9 +429,7 @@ int64_t CheckpointManager::Impl::FindBaseStep() const {
   const std::optional<BaseLookup::Location> location = options_.writer.payload.base->base_location();
   if (!location.has_value()) return kNoStep;
   const auto describe = [](FileSystem* files, const std::string& prefix) {
-    FileInfo info;
-    const IoResult found = RetryInterrupted([&] { return files->Describe(checkpoint::IndexPath(prefix), &info); });
-    return found < 0 ? FileInfo() : info;
+    return DescribeFile(checkpoint::IndexPath(prefix), files).value_or(FileInfo());
   };
   const FileInfo index = describe(location->file_system, location->prefix);
   if (!index.id.is_known()) {
@@ -555,18 +546,14 @@ absl::Status CheckpointManager::Impl::RemoveSteps(const std::vector<int64_t>& st
   for (const int64_t step : checkpoint::DeltasFirst({steps.begin(), steps.end()}, base_of)) {
     const std::string path = checkpoint::IndexPath(PrefixOf(step));
     const bool is_ours = !IsNoFile(path);
-    const IoResult removed = is_ours ? RetryInterrupted([&] { return files()->Remove(path); }) : 0;
-    if (removed < 0 && removed != -ENOENT) return IoError(removed, path, "remove a step that is no longer kept");
+    if (is_ours) CASK_RETURN_IF_ERROR(RemoveFile(path, files(), "remove a step that is no longer kept"));
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto known = steps_.find(step);
     if (is_ours) std::move(known->second.data.begin(), known->second.data.end(), std::back_inserter(data));
     steps_.erase(known);
     passing_.erase(step);
   }
-  if (options_.writer.sync) {
-    const IoResult synced = RetryInterrupted([&] { return files()->SyncFolder(folder_); });
-    if (synced < 0) return IoError(synced, folder_, "sync the folder");
-  }
+  if (options_.writer.sync) CASK_RETURN_IF_ERROR(SyncFolder(folder_, files()));
   return RemoveLeftovers(data);
 }
 

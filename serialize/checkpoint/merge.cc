@@ -1,7 +1,6 @@
 #include "tensorcask/serialize/checkpoint/merge.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -19,16 +18,15 @@
 #include "tensorcask/serialize/checkpoint/format/slice_key.h"
 #include "tensorcask/serialize/checkpoint/internal/choose_num_shards.h"
 #include "tensorcask/serialize/checkpoint/internal/index_walk.h"
-#include "tensorcask/serialize/checkpoint/internal/make_folder.h"
 #include "tensorcask/serialize/checkpoint/internal/target_check.h"
 #include "tensorcask/serialize/checkpoint/read/bundle_index.h"
 #include "tensorcask/serialize/checkpoint/table/table_writer.h"
 #include "tensorcask/serialize/checkpoint/write/remove_temporaries.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/files.h"
 #include "tensorcask/serialize/io/internal/atomic_publish.h"
 #include "tensorcask/serialize/io/internal/decode_quota.h"
-#include "tensorcask/serialize/io/internal/retry.h"
 #include "tensorcask/serialize/protowire/wire_reader.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -44,7 +42,6 @@ using checkpoint::EntryField;
 using checkpoint::IndexEntry;
 using checkpoint::IsPieceKey;
 using checkpoint::WalkedIndex;
-using internal::RetryInterrupted;
 
 constexpr size_t kIndexBlockBytes = size_t{16} << 10;  // as CheckpointWriterOptions::index_block_bytes
 
@@ -138,9 +135,6 @@ class Merger {
     return absl::string_view(bytes_).substr(item.offset + item.key_bytes, item.value_bytes);
   }
   const std::string& PrefixOf(const Item& item) const { return sources_[item.source].prefix; }
-  IoResult Remove(const std::string& path) const {
-    return RetryInterrupted([&] { return options_.file_system->Remove(path); });
-  }
 
   const std::string target_;
   MergeOptions options_;
@@ -160,7 +154,7 @@ absl::Status Merger::Read(absl::Span<const std::string> paths) {
     CASK_ASSIGN_OR_RETURN(std::string prefix, checkpoint::PrefixOfPath(path));
     prefixes.push_back(std::move(prefix));
   }
-  CASK_RETURN_IF_ERROR(checkpoint::MakeFolderFor(checkpoint::IndexPath(target_), options_.sync, options_.file_system));
+  CASK_RETURN_IF_ERROR(MakeFolderFor(checkpoint::IndexPath(target_), options_.sync, options_.file_system));
   checkpoint::RemoveTemporariesOf(target_, /*always=*/true, options_.file_system);
   CASK_RETURN_IF_ERROR(checkpoint::CheckTarget(target_, prefixes, "one of the checkpoints to merge", options_.overwrite,
                                                options_.file_system));
@@ -177,10 +171,7 @@ absl::Status Merger::Read(absl::Span<const std::string> paths) {
 }
 
 absl::Status Merger::ReadSource(const std::string& prefix) {
-  FileInfo info;
-  const IoResult described =
-      RetryInterrupted([&] { return options_.file_system->Describe(checkpoint::IndexPath(prefix), &info); });
-  if (described >= 0) index_bytes_ += info.size_bytes;
+  index_bytes_ += DescribeFile(checkpoint::IndexPath(prefix), options_.file_system).value_or(FileInfo()).size_bytes;
   // A regular index takes about four times its size in memory here.
   DecodeQuota memory = DecodeQuota::ForUnbacked(options_.limits, 16 * index_bytes_, kept_bytes_);
   const auto number = static_cast<uint32_t>(sources_.size());
@@ -305,10 +296,7 @@ int Merger::AssignShards() {
 // has.
 bool Merger::IsBesideTarget(absl::string_view prefix, absl::string_view name) const {
   const auto index_of = [&](const std::string& of) {
-    FileInfo info;
-    const IoResult found =
-        RetryInterrupted([&] { return options_.file_system->Describe(checkpoint::IndexPath(of), &info); });
-    return found < 0 ? FileInfo() : info;
+    return DescribeFile(checkpoint::IndexPath(of), options_.file_system).value_or(FileInfo());
   };
   return FolderOf(prefix) == FolderOf(target_) ||
          index_of(checkpoint::PrefixBeside(prefix, name)).id.Is(index_of(checkpoint::PrefixBeside(target_, name)).id);
@@ -397,14 +385,13 @@ absl::Status Merger::Publish() {
 // The index goes first: without it the data files are no longer a checkpoint.
 void Merger::RemoveSources() {
   for (const Source& source : sources_) {
-    const IoResult removed = Remove(checkpoint::IndexPath(source.prefix));
-    if (removed < 0 && removed != -ENOENT) continue;
-    if (options_.sync) {
-      const std::string folder = FolderOf(source.prefix);
-      if (RetryInterrupted([&] { return options_.file_system->SyncFolder(folder); }) < 0) continue;
-    }
+    FileSystem* const files = options_.file_system;
+    if (!RemoveFile(checkpoint::IndexPath(source.prefix), files).ok()) continue;
+    if (options_.sync && !SyncFolder(FolderOf(source.prefix), files).ok()) continue;
     const int num_shards = source.index.header.num_shards;
-    for (int shard = 0; shard < num_shards; ++shard) Remove(checkpoint::DataPath(source.prefix, shard, num_shards));
+    for (int shard = 0; shard < num_shards; ++shard) {
+      RemoveFile(checkpoint::DataPath(source.prefix, shard, num_shards), files).IgnoreError();
+    }
   }
 }
 

@@ -1,6 +1,5 @@
 // The graph of objects that TensorFlow saved: the message TrackableObjectGraph, which its checkpoints hold in the
-// tensor
-// `_CHECKPOINTABLE_OBJECT_GRAPH`.
+// tensor `_CHECKPOINTABLE_OBJECT_GRAPH`.
 //
 //   CASK_ASSIGN_OR_RETURN(ObjectGraph graph, ReadObjectGraph(reader));
 //   std::cout << graph.ToString();

@@ -18,7 +18,6 @@
 #include "tensorcask/serialize/checkpoint/format/entry_encoder.h"
 #include "tensorcask/serialize/checkpoint/format/naming.h"
 #include "tensorcask/serialize/checkpoint/format/slice_key.h"
-#include "tensorcask/serialize/checkpoint/internal/make_folder.h"
 #include "tensorcask/serialize/checkpoint/internal/target_check.h"
 #include "tensorcask/serialize/checkpoint/read/bundle_index.h"
 #include "tensorcask/serialize/checkpoint/read/bundle_reader.h"
@@ -30,8 +29,8 @@
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/files.h"
 #include "tensorcask/serialize/io/internal/decode_quota.h"
-#include "tensorcask/serialize/io/internal/retry.h"
 #include "tensorcask/serialize/payload/payload_header.h"
 #include "tensorcask/serialize/protowire/wire_reader.h"
 #include "tensorcask/serialize/wire/internal/tensor_rules.h"
@@ -172,9 +171,8 @@ class Salvage {
 
   // V1 checkpoints are one file of any name.
   absl::Status CheckNotV1() {
-    FileInfo info;
-    const IoResult found = internal::RetryInterrupted([&] { return files()->Describe(prefix_, &info); });
-    if (found < 0 || info.type != FileInfo::Type::kRegular) return absl::OkStatus();
+    const absl::StatusOr<FileInfo> info = DescribeFile(prefix_, files());
+    if (!info.ok() || info->type != FileInfo::Type::kRegular) return absl::OkStatus();
     return absl::UnimplementedError(
         absl::StrCat(prefix_, ": there is no ", index_path_,
                      " beside it. A V1 checkpoint is one such file, and V1 checkpoints cannot be salvaged, only read"));
@@ -248,10 +246,7 @@ class Salvage {
 
   // The numbers NNNNN (of NAME.data-SSSSS-of-NNNNN) in the names of the data files in the folder.
   absl::StatusOr<std::set<int>> DataFileCounts() {
-    const std::string folder = FolderOf(prefix_);
-    std::vector<std::string> names;
-    const IoResult listed = internal::RetryInterrupted([&] { return files()->List(folder, &names); });
-    if (listed < 0) return IoError(listed, folder, "list");
+    CASK_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListFolder(FolderOf(prefix_), files(), "list"));
     const size_t slash = prefix_.rfind('/');
     const std::string base = slash == std::string::npos ? prefix_ : prefix_.substr(slash + 1);
     std::set<int> counts;
@@ -460,7 +455,7 @@ absl::StatusOr<SalvageReport> SalvageCheckpoint(const std::string& from, const s
   }
   if (write.overwrite && write.file_system == read.read.file_system) {
     CASK_RETURN_IF_ERROR(checkpoint::CheckNewPrefix(to));
-    CASK_RETURN_IF_ERROR(checkpoint::MakeFolderFor(checkpoint::IndexPath(to), write.sync, write.file_system));
+    CASK_RETURN_IF_ERROR(MakeFolderFor(checkpoint::IndexPath(to), write.sync, write.file_system));
     CASK_RETURN_IF_ERROR(
         checkpoint::CheckTarget(to, {prefix}, "what is to be salvaged", write.overwrite, write.file_system));
   }

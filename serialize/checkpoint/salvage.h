@@ -44,10 +44,10 @@ struct SalvageReport {
 // salvage. Always verifies checksums, even with Verify::kNever. Memory: one tensor (a sliced tensor is read whole,
 // within max_file_decoded_bytes), four times the index, and the report. Names from damaged bytes may take
 // max_unbacked_bytes in the report, and some hundred bytes each.
-// Errors: of `take`; NotFound if there is no index; Unimplemented for a V1 checkpoint and for one that requires a newer
-// reader; ResourceExhausted for an index past max_message_bytes, or whose names are past a limit (as entries()); errors
-// that prevent reading (permissions, for example, or no file descriptors or memory). A checkpoint without any whole
-// tensor is not an error.
+// Errors: those of `take`; NotFound if there is no index; Unimplemented for a V1 checkpoint and for one that requires a
+// newer reader; ResourceExhausted for an index past max_message_bytes, or whose names are past a limit (as entries());
+// errors that prevent reading (permissions, for example, or no file descriptors or memory). A checkpoint without any
+// whole tensor is not an error.
 absl::StatusOr<SalvageReport> SalvageTensors(
     const std::string& path, const CheckpointReaderOptions& options,
     absl::FunctionRef<absl::Status(absl::string_view, const DecodedTensor&)> take);

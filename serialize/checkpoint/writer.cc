@@ -20,7 +20,6 @@
 #include "tensorcask/serialize/checkpoint/format/naming.h"
 #include "tensorcask/serialize/checkpoint/format/slice_key.h"
 #include "tensorcask/serialize/checkpoint/internal/choose_num_shards.h"
-#include "tensorcask/serialize/checkpoint/internal/make_folder.h"
 #include "tensorcask/serialize/checkpoint/internal/target_check.h"
 #include "tensorcask/serialize/checkpoint/write/index_writer.h"
 #include "tensorcask/serialize/checkpoint/write/open_tensor.h"
@@ -29,6 +28,7 @@
 #include "tensorcask/serialize/checkpoint/write/tensor_job.h"
 #include "tensorcask/serialize/checkpoint/write/write_queue.h"
 #include "tensorcask/serialize/io/byte_sink.h"
+#include "tensorcask/serialize/io/files.h"
 #include "tensorcask/serialize/io/internal/atomic_publish.h"
 #include "tensorcask/serialize/io/replaced_files.h"
 #include "tensorcask/serialize/wire/internal/extension_writer.h"
@@ -516,7 +516,7 @@ absl::StatusOr<CheckpointWriter> CheckpointWriter::Create(const std::string& pre
   CASK_RETURN_IF_ERROR(checkpoint::CheckNewPrefix(prefix));
   CASK_RETURN_IF_ERROR(CheckOptions(options));
   CASK_RETURN_IF_ERROR(checkpoint::CheckNoDevice(prefix, options.file_system));
-  CASK_RETURN_IF_ERROR(checkpoint::MakeFolderFor(checkpoint::IndexPath(prefix), options.sync, options.file_system));
+  CASK_RETURN_IF_ERROR(MakeFolderFor(checkpoint::IndexPath(prefix), options.sync, options.file_system));
   CASK_RETURN_IF_ERROR(
       checkpoint::CheckNotBase(prefix, options.payload.base.get(), options.overwrite, options.file_system));
   checkpoint::RemoveTemporariesOf(prefix, /*always=*/options.overwrite,

@@ -27,7 +27,8 @@ class ByteSink {
  public:
   virtual ~ByteSink() = default;
   virtual absl::Status Append(absl::string_view bytes) = 0;
-  // Appends `bytes` bytes of `source` from `offset` on, in bounded memory. Errors: of both.
+  // Appends `bytes` bytes of `source` from `offset` on, in bounded memory. Errors: those of reading `source` and of
+  // Append.
   virtual absl::Status AppendFrom(const ByteSource& source, uint64_t offset, uint64_t bytes);
   virtual uint64_t position() const = 0;  // bytes appended so far
 };
@@ -105,7 +106,7 @@ class FileSink final : public ByteSink {
   void KeepPermissions(const FilePermissions& permissions) { permissions_ = permissions; }
 
   // Gives the file the permissions of a new file, calls Flush(sync) and closes it. The sink then accepts no more bytes.
-  // Errors: of each step, including close, where network file systems report failed writes.
+  // Errors: those of each step, including close, where network file systems report failed writes.
   absl::Status Close(bool sync);
 
  private:

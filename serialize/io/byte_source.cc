@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tensorcask/serialize/io/internal/missing_folder.h"
+#include "tensorcask/serialize/io/files.h"
 #include "tensorcask/serialize/io/internal/retry.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/parallel_for.h"
@@ -257,7 +257,7 @@ absl::StatusOr<std::shared_ptr<const ByteSource>> OpenFileSource(const std::stri
   if (handle == -EISDIR) return absl::FailedPreconditionError(absl::StrCat(path, ": cannot open: is a folder"));
   if (handle == -EINVAL)
     return absl::FailedPreconditionError(absl::StrCat(path, ": cannot open: is not a regular file"));
-  if (handle < 0) return internal::NameMissingFolder(IoError(handle, path, "open"), path, files);
+  if (handle < 0) return NameMissingFolder(IoError(handle, path, "open"), path, files);
   const IoResult size = RetryInterrupted([&] { return files->SizeOf(handle); });
   if (size < 0) {
     files->Close(handle);
@@ -268,6 +268,17 @@ absl::StatusOr<std::shared_ptr<const ByteSource>> OpenFileSource(const std::stri
 
 std::shared_ptr<const ByteSource> MakeMemorySource(std::string name, absl::string_view bytes) {
   return std::make_shared<const MemorySource>(std::move(name), bytes);
+}
+
+bool WasReplaced(const ByteSource& file) {
+  FileSystem* files = nullptr;
+  IoResult handle = -1;
+  if (!file.GetFile(&files, &handle)) return false;
+  FileInfo opened;
+  const IoResult described = internal::RetryInterrupted([&] { return files->DescribeOpen(handle, &opened); });
+  if (described < 0 || !opened.id.is_known()) return false;
+  const absl::StatusOr<FileInfo> now = DescribeFile(file.name(), files);
+  return absl::IsNotFound(now.status()) || (now.ok() && !opened.id.Is(now->id));
 }
 
 absl::StatusOr<RefPtr<TensorBuffer>> ReadWholeFile(const std::string& path, uint64_t max_bytes,

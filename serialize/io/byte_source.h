@@ -70,6 +70,9 @@ class ByteSource {
 // CheckPath.
 absl::StatusOr<std::shared_ptr<const ByteSource>> OpenFileSource(const std::string& path, const ReadOptions& options);
 
+// Whether the path of an open file leads to another file now, or to none. False where the file system cannot tell.
+bool WasReplaced(const ByteSource& file);
+
 // Bytes in memory, which must outlive the source.
 std::shared_ptr<const ByteSource> MakeMemorySource(std::string name, absl::string_view bytes);
 

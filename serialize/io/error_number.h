@@ -1,6 +1,6 @@
 // The number of a system's error in the absl::Status that reports it. Codes of absl::Status are fewer than numbers:
 //
-//   absl::Status status = SaveTensors("/data/model", tensors);
+//   const absl::Status status = writer.Finish();
 //   if (ErrorNumberOf(status) == ENOSPC) ...   // the code is ResourceExhausted, as for a limit
 
 #ifndef TENSORCASK_SERIALIZE_IO_ERROR_NUMBER_H_

@@ -1,6 +1,5 @@
 #include "tensorcask/serialize/safetensors/writer.h"
 
-#include <cerrno>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -13,7 +12,7 @@
 #include "absl/container/node_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "tensorcask/serialize/io/internal/retry.h"
+#include "tensorcask/serialize/io/files.h"
 #include "tensorcask/serialize/safetensors/dtypes.h"
 #include "tensorcask/serialize/safetensors/internal/alias_keys.h"
 #include "tensorcask/serialize/safetensors/internal/file_plan.h"
@@ -130,10 +129,9 @@ class SafetensorsWriter::Impl {
 absl::Status SafetensorsWriter::Impl::CheckTarget() const {
   if (options_.overwrite) return absl::OkStatus();
   for (const std::string& path : {path_, absl::StrCat(path_, ".index.json")}) {
-    FileInfo info;
-    const IoResult found = internal::RetryInterrupted([&] { return options_.file_system->Describe(path, &info); });
-    if (found >= 0) return absl::AlreadyExistsError(absl::StrCat(path, ": exists already"));
-    if (found != -ENOENT) return IoError(found, path, "look at");
+    const absl::Status there = DescribeFile(path, options_.file_system, "look at").status();
+    if (there.ok()) return absl::AlreadyExistsError(absl::StrCat(path, ": exists already"));
+    if (!absl::IsNotFound(there)) return there;
   }
   return absl::OkStatus();
 }

@@ -33,8 +33,8 @@ ArchiveEntry DescribeContent(std::string name, const internal::StoredContent& co
 
 // The elements of a message in `file`. `check`, which may be empty, is called by Finish, after all elements were read,
 // with the crc32c of the file's bytes from `checked_from` to the end of the content; then checked_from <=
-// content.offset. Errors: of the file, here and in Read; there also DataLoss for bools of other values than 0 and 1,
-// which calls the tensor `name`.
+// content.offset. Errors: those of the file, here and in Read; there also DataLoss for bools of other values than 0 and
+// 1, which calls the tensor `name`.
 absl::StatusOr<std::unique_ptr<ElementStream>> OpenContent(std::shared_ptr<const ByteSource> file,
                                                            const internal::StoredContent& content, std::string name,
                                                            uint64_t checked_from,

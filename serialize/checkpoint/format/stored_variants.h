@@ -17,8 +17,8 @@
 namespace tensorcask::checkpoint {
 
 // Appends `values` and sets *crc to the checksum of the entry, unmasked. Uses memory for the longest message.
-// Errors: of the sink. Before the first byte is written: InvalidArgument, naming the element, for a variant that no
-// message holds (a type name that is not UTF-8, variants nested too deep, 2 GiB or more); FailedPrecondition for a
+// Errors: those of the sink. Before the first byte is written: InvalidArgument, naming the element, for a variant that
+// no message holds (a type name that is not UTF-8, variants nested too deep, 2 GiB or more); FailedPrecondition for a
 // tensor without data.
 absl::Status AppendVariants(absl::Span<const Variant> values, ByteSink* sink, uint32_t* crc);
 

@@ -17,7 +17,7 @@ namespace tensorcask::checkpoint {
 enum class ByteOrder { kLittle, kBig };
 
 // Appends `values` and sets *crc to the checksum of the entry, unmasked. Memory does not grow with the values.
-// Errors: of the sink.
+// Errors: those of the sink.
 absl::Status AppendStrings(absl::Span<const std::string> values, ByteSink* sink, uint32_t* crc);
 
 // Views of stored strings. ParseStrings has checked their lengths.

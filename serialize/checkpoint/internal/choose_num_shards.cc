@@ -13,7 +13,7 @@
 #include "tensorcask/serialize/checkpoint/table/table_reader.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/decode_limits.h"
-#include "tensorcask/serialize/io/internal/retry.h"
+#include "tensorcask/serialize/io/files.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
 namespace tensorcask::checkpoint {
@@ -37,9 +37,7 @@ absl::StatusOr<int> NumShardsOf(const std::string& prefix, FileSystem* files) {
 // The numbers NNNNN in the names PREFIX.data-SSSSS-of-NNNNN of existing data files of `prefix`.
 absl::StatusOr<std::set<int>> NumShardsInNames(const std::string& prefix, FileSystem* files) {
   const std::string folder = FolderOf(prefix);
-  std::vector<std::string> names;
-  const IoResult listed = internal::RetryInterrupted([&] { return files->List(folder, &names); });
-  if (listed < 0) return IoError(listed, IndexPath(prefix), absl::StrCat("list the folder ", folder, " of"));
+  CASK_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListFolder(folder, files));
   const std::string base = prefix.substr(prefix.rfind('/') + 1);  // npos + 1 is 0
   std::set<int> found;
   for (const std::string& name : names) {

@@ -1,7 +1,6 @@
 #include "tensorcask/serialize/checkpoint/internal/edit_index.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <set>
@@ -17,23 +16,20 @@
 #include "tensorcask/serialize/checkpoint/format/naming.h"
 #include "tensorcask/serialize/checkpoint/format/slice_key.h"
 #include "tensorcask/serialize/checkpoint/internal/index_walk.h"
-#include "tensorcask/serialize/checkpoint/internal/make_folder.h"
 #include "tensorcask/serialize/checkpoint/internal/target_check.h"
 #include "tensorcask/serialize/checkpoint/object_graph.h"
 #include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/serialize/checkpoint/table/table_writer.h"
 #include "tensorcask/serialize/io/byte_sink.h"
+#include "tensorcask/serialize/io/files.h"
 #include "tensorcask/serialize/io/internal/atomic_publish.h"
 #include "tensorcask/serialize/io/internal/decode_quota.h"
-#include "tensorcask/serialize/io/internal/retry.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
 
 namespace tensorcask::checkpoint {
 namespace {
-
-using tensorcask::internal::RetryInterrupted;
 
 constexpr char kGraphName[] = "_CHECKPOINTABLE_OBJECT_GRAPH";
 constexpr size_t kIndexBlockBytes = size_t{16} << 10;  // as CheckpointWriterOptions::index_block_bytes
@@ -72,10 +68,9 @@ class IndexEditor {
 
   std::string Label(absl::string_view name) const { return absl::StrCat(prefix_, ": tensor ", Quoted(name)); }
   absl::StatusOr<bool> Exists(const std::string& path) const {
-    FileInfo info;
-    const IoResult found = RetryInterrupted([&] { return options_.file_system->Describe(path, &info); });
-    if (found < 0 && found != -ENOENT) return IoError(found, path, "look at the file");
-    return found >= 0;
+    const absl::Status there = DescribeFile(path, options_.file_system).status();
+    if (!there.ok() && !absl::IsNotFound(there)) return there;
+    return there.ok();
   }
 
   const FileEdits& edits_;
@@ -138,11 +133,10 @@ absl::Status IndexEditor::CheckGraph() const {
 }
 
 absl::Status IndexEditor::Read() {
-  FileInfo info;
   const std::string path = IndexPath(prefix_);
-  const IoResult described = RetryInterrupted([&] { return options_.file_system->Describe(path, &info); });
+  const FileInfo info = DescribeFile(path, options_.file_system).value_or(FileInfo());
   // A regular index takes about four times its size in memory here.
-  DecodeQuota memory = DecodeQuota::ForUnbacked(options_.limits, described >= 0 ? 16 * info.size_bytes : 0);
+  DecodeQuota memory = DecodeQuota::ForUnbacked(options_.limits, 16 * info.size_bytes);
   const auto take = [&](absl::string_view key, absl::string_view value, const IndexEntry& index) -> absl::Status {
     const absl::Status within = memory.Charge(2 * (sizeof(Item) + key.size() + value.size()));
     if (!within.ok()) return Annotate(within, absl::StrCat(path, ": ", items_.size(), " entries"));

@@ -1,7 +1,6 @@
 #include "tensorcask/serialize/checkpoint/internal/index_walk.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -13,8 +12,8 @@
 #include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/serialize/checkpoint/table/table_reader.h"
 #include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/files.h"
 #include "tensorcask/serialize/io/internal/decode_quota.h"
-#include "tensorcask/serialize/io/internal/retry.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
 
@@ -22,13 +21,14 @@ namespace tensorcask::checkpoint {
 namespace {
 
 absl::Status CheckDataFile(const std::string& path, uint64_t used_bytes, FileSystem* files) {
-  FileInfo info;
-  const IoResult found = internal::RetryInterrupted([&] { return files->Describe(path, &info); });
-  if (found == -ENOENT) return absl::DataLossError(absl::StrCat(path, ": is missing, though the index names it"));
-  if (found < 0) return IoError(found, path, "look at the file");
-  if (info.type != FileInfo::Type::kRegular) return absl::DataLossError(absl::StrCat(path, ": is not a regular file"));
-  if (info.size_bytes >= used_bytes) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat(path, ": has ", info.size_bytes, " bytes; the index names ", used_bytes));
+  const absl::StatusOr<FileInfo> info = DescribeFile(path, files);
+  if (absl::IsNotFound(info.status())) {
+    return absl::DataLossError(absl::StrCat(path, ": is missing, though the index names it"));
+  }
+  CASK_RETURN_IF_ERROR(info.status());
+  if (info->type != FileInfo::Type::kRegular) return absl::DataLossError(absl::StrCat(path, ": is not a regular file"));
+  if (info->size_bytes >= used_bytes) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(path, ": has ", info->size_bytes, " bytes; the index names ", used_bytes));
 }
 
 // The index, and that all data files are there.

@@ -24,7 +24,8 @@ inline constexpr int64_t kNoStep = -1;
 // The step that a step is stored relative to; kNoStep if there is none.
 using BaseOfStep = absl::FunctionRef<absl::StatusOr<int64_t>(int64_t step)>;
 
-// Takes each step out of *removable that a step of `kept` needs, directly or through other bases. Errors: of base_of.
+// Takes each step out of *removable that a step of `kept` needs, directly or through other bases. Errors: those of
+// base_of.
 absl::Status KeepBases(std::vector<int64_t> kept, BaseOfStep base_of, std::set<int64_t>* removable);
 
 // `steps`, each one before its base and the highest first where there is a choice. Steps of a cycle come last. A step

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "tensorcask/serialize/checkpoint/format/naming.h"
-#include "tensorcask/serialize/io/internal/retry.h"
+#include "tensorcask/serialize/io/files.h"
 #include "tensorcask/serialize/io/internal/stale_temporaries.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
@@ -58,9 +58,7 @@ void Sort(absl::string_view name, absl::string_view start, StepFolder* folder) {
 }  // namespace
 
 absl::StatusOr<StepFolder> ListSteps(const std::string& folder, absl::string_view name, FileSystem* files) {
-  std::vector<std::string> names;
-  const IoResult listed = internal::RetryInterrupted([&] { return files->List(folder, &names); });
-  if (listed < 0) return IoError(listed, folder, "list the folder");
+  CASK_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListFolder(folder, files));
   StepFolder found;
   const std::string start = absl::StrCat(name, "-");
   const std::string lock = absl::StrCat(".", name, kLockSuffix);

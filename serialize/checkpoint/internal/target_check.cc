@@ -1,13 +1,12 @@
 #include "tensorcask/serialize/checkpoint/internal/target_check.h"
 
-#include <cerrno>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/checkpoint/format/naming.h"
 #include "tensorcask/serialize/io/byte_sink.h"
+#include "tensorcask/serialize/io/files.h"
 #include "tensorcask/serialize/io/internal/atomic_publish.h"
-#include "tensorcask/serialize/io/internal/retry.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
 namespace tensorcask::checkpoint {
@@ -26,14 +25,12 @@ absl::Status CheckTarget(const std::string& target, absl::Span<const std::string
   for (const std::string& source : sources) {
     if (LastName(source) != LastName(target)) continue;
     const std::string path = absl::StrCat(FolderOf(source), "/", LastName(probe_path));
-    FileInfo info;
-    const IoResult found = internal::RetryInterrupted([&] { return file_system->Describe(path, &info); });
-    if (found >= 0) return absl::InvalidArgumentError(absl::StrCat(target, ": is ", what, ", ", source));
+    if (IsThere(path, file_system))
+      return absl::InvalidArgumentError(absl::StrCat(target, ": is ", what, ", ", source));
   }
   // A file that cannot be removed is an error: no save works in such a folder.
   probe.Abandon();
-  const IoResult removed = internal::RetryInterrupted([&] { return file_system->Remove(probe_path); });
-  return removed < 0 && removed != -ENOENT ? IoError(removed, probe_path, "remove") : absl::OkStatus();
+  return RemoveFile(probe_path, file_system);
 }
 
 absl::Status CheckNotBase(const std::string& target, const BaseLookup* base, bool overwrite, FileSystem* file_system) {
@@ -47,19 +44,15 @@ std::string BaseBeside(const std::string& temporary, const BaseLookup* base) {
   if (base == nullptr) return "";
   const std::optional<BaseLookup::Location> location = base->base_location();
   if (!location.has_value()) return "";
-  const auto exists = [&](const std::string& path) {
-    FileInfo info;
-    return internal::RetryInterrupted([&] { return location->file_system->Describe(path, &info); }) >= 0;
-  };
-  const bool is_beside = exists(PrefixBeside(location->prefix, LastName(temporary))) &&
-                         exists(IndexPath(location->prefix));  // a V1 checkpoint has none
+  FileSystem* const files = location->file_system;
+  const bool is_beside = IsThere(PrefixBeside(location->prefix, LastName(temporary)), files) &&
+                         IsThere(IndexPath(location->prefix), files);  // a V1 checkpoint has none
   return is_beside ? std::string(LastName(location->prefix)) : "";
 }
 
 absl::Status CheckNoDevice(const std::string& prefix, FileSystem* file_system) {
-  FileInfo info;
-  const IoResult found = internal::RetryInterrupted([&] { return file_system->Describe(prefix, &info); });
-  if (found < 0 || info.type != FileInfo::Type::kOther) return absl::OkStatus();
+  const absl::StatusOr<FileInfo> info = DescribeFile(prefix, file_system);
+  if (!info.ok() || info->type != FileInfo::Type::kOther) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat(prefix, ": is a device, pipe or socket; wanted the prefix of a checkpoint's files"));
 }

@@ -89,7 +89,7 @@ class BundleIndex {
   // Calls fn(number, key, value) for all keys but the header's, in order: first those of pieces, then names. Numbers
   // count from 0. The views are valid during the call. `memory` is charged with the block in memory, and during a call
   // with the memory that DecodeEntry needs for a large value.
-  // Errors: of the table; of fn, which ends the walk; ResourceExhausted past a limit.
+  // Errors: those of the table; of fn, which ends the walk; ResourceExhausted past a limit.
   using Visitor = absl::FunctionRef<absl::Status(uint32_t number, absl::string_view key, absl::string_view value)>;
   absl::Status ForEach(DecodeQuota* memory, Visitor fn) const;
   // A quota for the memory of one call: max_unbacked_bytes and twice the index, less the memory that the index already

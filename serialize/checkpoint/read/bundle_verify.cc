@@ -1,7 +1,6 @@
 #include "tensorcask/serialize/checkpoint/read/bundle_verify.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -27,8 +26,8 @@
 #include "tensorcask/serialize/checkpoint/read/stored_ranges.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/files.h"
 #include "tensorcask/serialize/io/internal/decode_quota.h"
-#include "tensorcask/serialize/io/internal/retry.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
@@ -260,9 +259,8 @@ void Verification::ReportMissingFiles() {
   int missing = 0;
   std::string first;
   for (int shard = 0; shard < num_shards; ++shard) {
-    FileInfo info;
     const std::string path = stored_.files().Path(shard);
-    if (files()->Describe(path, &info) != -ENOENT) continue;
+    if (!absl::IsNotFound(DescribeFile(path, files()).status())) continue;
     if (missing++ == 0) first = path;
   }
   if (missing == 0) return;
@@ -351,11 +349,10 @@ absl::Status Verification::NoteUnusedBytes() {
     const auto found = used_.find(shard);
     const File file = found != used_.end() ? found->second : File();
     const std::string path = stored_.files().Path(shard);
-    FileInfo info;
-    const IoResult described = internal::RetryInterrupted([&] { return files()->Describe(path, &info); });
-    if (described < 0 || info.type != FileInfo::Type::kRegular || info.size_bytes <= file.end) continue;
-    const uint64_t unused = info.size_bytes - file.end;
-    const uint64_t common = file.offsets | info.size_bytes;
+    const absl::StatusOr<FileInfo> info = DescribeFile(path, files());
+    if (!info.ok() || info->type != FileInfo::Type::kRegular || info->size_bytes <= file.end) continue;
+    const uint64_t unused = info->size_bytes - file.end;
+    const uint64_t common = file.offsets | info->size_bytes;
     CASK_ASSIGN_OR_RETURN(const bool is_padding,
                           unused < (common & (~common + 1)) ? IsZero(path, file.end) : absl::StatusOr<bool>(false));
     if (is_padding) continue;

@@ -6,7 +6,6 @@
 #include "tensorcask/serialize/checkpoint/format/naming.h"
 #include "tensorcask/serialize/io/internal/content_hint.h"
 #include "tensorcask/serialize/io/internal/damage_mark.h"
-#include "tensorcask/serialize/io/internal/was_replaced.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
@@ -27,7 +26,7 @@ absl::StatusOr<std::shared_ptr<const ByteSource>> DataFiles::FileOf(const Checkp
   }
   if (file == nullptr) {
     absl::StatusOr<std::shared_ptr<const ByteSource>> opened = OpenFileSource(Path(entry.shard), options_);
-    if (internal::WasReplaced(*index_)) {
+    if (WasReplaced(*index_)) {
       return absl::AbortedError(
           absl::StrCat(Path(entry.shard), ": the checkpoint was replaced or removed while it was read; open it again"));
     }

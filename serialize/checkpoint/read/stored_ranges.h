@@ -28,7 +28,7 @@ class StoredRanges {
   explicit StoredRanges(DecodeQuota* memory) : charge_(memory) {}
 
   // Adds the range of `entry` under `number`, which must be larger than all numbers before. An entry without bytes or
-  // in slices adds nothing. Errors: of the quota.
+  // in slices adds nothing. Errors: those of the quota.
   absl::Status Add(const CheckpointEntry& entry, uint32_t number);
 
   // The range of entry `latter` begins inside that of entry `former`, at `former_offset`.

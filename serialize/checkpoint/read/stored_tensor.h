@@ -46,7 +46,7 @@ class StoredTensors {
   absl::StatusOr<File> OpenReadable(const LocatedEntry& located) const;
   // Charges *decoded with the memory of the elements of `shape`; strings and variants count whole, because they are
   // read whole. The contents of variants are not known yet: the functions below charge them when they read them.
-  // Errors: of *decoded.
+  // Errors: those of *decoded.
   absl::Status CheckLimit(const LocatedEntry& located, const TensorShape& shape, DecodeQuota* decoded) const;
 
   // Read, ReadAsStored and Map begin with OpenReadable, and with CheckLimit unless they map.

@@ -56,7 +56,7 @@ class TableReader {
   class Cursor {
    public:
     virtual ~Cursor() = default;
-    // Moves to the next entry, at first to the first one; false after the last one. Errors: of the table.
+    // Moves to the next entry, at first to the first one; false after the last one. Errors: those of the table.
     virtual absl::StatusOr<bool> Next() = 0;
     virtual absl::string_view key() const = 0;  // valid until Next
     virtual absl::string_view value() const = 0;

@@ -18,7 +18,7 @@
 namespace tensorcask::checkpoint {
 
 // `items` in any order. `base`: as IndexHeader::base, written if an item is a delta. block_bytes 0: the default of
-// TableOptions. Errors: of the sink. Requires: the keys differ.
+// TableOptions. Errors: those of the sink. Requires: the keys differ.
 absl::Status WriteIndex(const std::deque<IndexItem>& items, int num_data_files, const std::string& base,
                         size_t block_bytes, ByteSink* sink);
 

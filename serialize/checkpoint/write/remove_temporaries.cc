@@ -6,16 +6,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/checkpoint/format/naming.h"
+#include "tensorcask/serialize/io/files.h"
 #include "tensorcask/serialize/io/internal/atomic_publish.h"
-#include "tensorcask/serialize/io/internal/retry.h"
 #include "tensorcask/serialize/io/internal/stale_temporaries.h"
 
 namespace tensorcask::checkpoint {
 
 void RemoveTemporariesOf(const std::string& prefix, bool always, FileSystem* files) {
-  FileInfo info;
-  const std::string temporary = FirstTemporaryPath(IndexPath(prefix));
-  if (!always && internal::RetryInterrupted([&] { return files->Describe(temporary, &info); }) < 0) return;
+  if (!always && !IsThere(FirstTemporaryPath(IndexPath(prefix)), files)) return;
   const std::string base = prefix.substr(prefix.rfind('/') + 1);  // npos + 1 is 0
   const std::string index = IndexPath(base);
   const std::string data = absl::StrCat(base, ".data-");

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/io/byte_source.h"
-#include "tensorcask/serialize/io/internal/missing_folder.h"
+#include "tensorcask/serialize/io/files.h"
 #include "tensorcask/serialize/io/internal/path_limits.h"
 #include "tensorcask/serialize/io/internal/retry.h"
 #include "tensorcask/tensor/base/check.h"
@@ -138,7 +138,7 @@ absl::StatusOr<FileSink*> AtomicPublish::AddTemporary(const std::string& final_p
   }
   if (!absl::IsNotFound(status)) return status;
   // The folder is missing. The name of the temporary file would only confuse.
-  return internal::NameMissingFolder(IoError(-ENOENT, final_path, "create"), final_path, files);
+  return NameMissingFolder(IoError(-ENOENT, final_path, "create"), final_path, files);
 }
 
 void AtomicPublish::KeepPermissionsOf(const std::string& path) {

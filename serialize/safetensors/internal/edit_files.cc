@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -19,10 +18,10 @@
 #include "absl/types/span.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/files.h"
 #include "tensorcask/serialize/io/internal/atomic_publish.h"
 #include "tensorcask/serialize/io/internal/damage_mark.h"
 #include "tensorcask/serialize/io/internal/paced_sink.h"
-#include "tensorcask/serialize/io/internal/retry.h"
 #include "tensorcask/serialize/safetensors/entry.h"
 #include "tensorcask/serialize/safetensors/internal/alias_keys.h"
 #include "tensorcask/serialize/safetensors/internal/file_plan.h"
@@ -42,7 +41,6 @@
 namespace tensorcask::safetensors {
 namespace {
 
-using internal::RetryInterrupted;
 using Metadata = std::map<std::string, std::string>;
 
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;
@@ -467,12 +465,11 @@ absl::Status Editor::MakeIndex() {
 // Two edits of one model exclude each other where its index can be locked. CheckIndexStays sees the others.
 absl::Status Editor::Write() {
   if (!is_model_) return WriteFiles();
-  FileSystem* const files = options_.file_system;
-  const IoResult lock = RetryInterrupted([&] { return files->Lock(model_->path); });
-  if (lock == -EWOULDBLOCK) return absl::AbortedError(absl::StrCat(model_->path, ": another process edits it"));
-  const absl::Status written = WriteFiles();
-  if (lock >= 0) files->Close(lock);
-  return written;
+  const absl::StatusOr<FileLock> lock = FileLock::Acquire(model_->path, options_.file_system);
+  if (absl::IsUnavailable(lock.status())) {
+    return absl::AbortedError(absl::StrCat(model_->path, ": another process edits it"));
+  }
+  return WriteFiles();
 }
 
 absl::Status Editor::CheckIndexStays() const {

@@ -12,9 +12,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/files.h"
 #include "tensorcask/serialize/io/internal/content_hint.h"
 #include "tensorcask/serialize/io/internal/decode_quota.h"
-#include "tensorcask/serialize/io/internal/was_replaced.h"
 #include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/serialize/safetensors/internal/alias_keys.h"
 #include "tensorcask/serialize/safetensors/internal/model_index.h"
@@ -304,7 +304,7 @@ absl::StatusOr<std::unique_ptr<Model>> OpenIndex(const std::string& path, const 
   for (int i = 0; i < kMaxTries; ++i) {
     CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const ByteSource> file, OpenFileSource(path, options.read));
     absl::StatusOr<std::unique_ptr<Model>> model = OpenIndexedFiles(*file, options);
-    if (!internal::WasReplaced(*file)) return model;
+    if (!WasReplaced(*file)) return model;
   }
   return absl::AbortedError(absl::StrCat(path, ": the model was replaced while it was read; open it again"));
 }
@@ -339,10 +339,7 @@ absl::StatusOr<std::unique_ptr<Model>> OpenModel(const std::string& path, const 
   CASK_RETURN_IF_ERROR(CheckPath(path));
   if (absl::EndsWith(path, kIndexEnding)) return OpenIndex(path, options);
   const std::string index = absl::StrCat(path, kIndexEnding);
-  const auto exists = [&](const std::string& at) {
-    FileInfo info;
-    return options.read.file_system->Describe(at, &info) >= 0;
-  };
+  const auto exists = [&](const std::string& at) { return IsThere(at, options.read.file_system); };
   absl::StatusOr<std::shared_ptr<const ByteSource>> file = OpenFileSource(path, options.read);
   // A model in one file may replace one in several, and the other way round, between two of these calls.
   for (int i = 0; i < kMaxTries && absl::IsNotFound(file.status()); ++i) {

@@ -1,6 +1,5 @@
 #include "tensorcask/serialize/safetensors/internal/shard_files.h"
 
-#include <cerrno>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -10,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "tensorcask/serialize/io/byte_source.h"
-#include "tensorcask/serialize/io/internal/retry.h"
+#include "tensorcask/serialize/io/files.h"
 #include "tensorcask/serialize/safetensors/internal/file_plan.h"
 #include "tensorcask/serialize/safetensors/internal/model_index.h"
 #include "tensorcask/tensor/base/quote.h"
@@ -20,8 +19,6 @@
 
 namespace tensorcask::safetensors {
 namespace {
-
-using internal::RetryInterrupted;
 
 constexpr absl::string_view kEnding = ".safetensors";
 
@@ -71,10 +68,9 @@ absl::StatusOr<std::string> NextRevision(const std::string& path, FileSystem* fi
   }
   for (int i = 0; i < kMaxRevisions && revision < INT32_MAX; ++i) {
     const std::string candidate = absl::StrCat(stem, "-r", ++revision, kEnding);
-    FileInfo info;
-    const IoResult found = RetryInterrupted([&] { return files->Describe(candidate, &info); });
-    if (found == -ENOENT) return candidate;
-    if (found < 0) return IoError(found, candidate, "look for an existing file");
+    const absl::StatusOr<FileInfo> found = DescribeFile(candidate, files, "look for an existing file");
+    if (absl::IsNotFound(found.status())) return candidate;
+    CASK_RETURN_IF_ERROR(found.status());
   }
   return absl::AlreadyExistsError(absl::StrCat(path, ": no name is free for its next revision"));
 }
@@ -87,9 +83,9 @@ absl::StatusOr<std::vector<std::string>> FreeShardPaths(const std::string& path,
     for (size_t i = 1; is_free && i <= count; ++i) {
       std::string candidate = ShardName(path, i, count);
       if (revision > 0) candidate = absl::StrCat(absl::StripSuffix(candidate, kEnding), "-r", revision, kEnding);
-      const IoResult taken = RetryInterrupted([&] { return files->CheckNew(candidate); });
-      is_free = taken != -EEXIST && taken != -EPERM;
-      if (taken < 0 && is_free) return IoError(taken, candidate, "create");
+      const absl::Status free = CheckNewFile(candidate, files);
+      is_free = !absl::IsAlreadyExists(free);
+      if (is_free) CASK_RETURN_IF_ERROR(free);
       paths.push_back(std::move(candidate));
     }
     if (is_free) return paths;
@@ -149,12 +145,13 @@ absl::StatusOr<ReplacedFiles> FindReplacedModel(const std::string& path, NewMode
 }
 
 OtherIndexes::OtherIndexes(const std::string& index_path, const OpenOptions& open) {
-  std::vector<std::string> names;
   const std::string folder = FolderOf(index_path);
-  if (RetryInterrupted([&] { return open.read.file_system->List(folder, &names); }) < 0) {
+  const absl::StatusOr<std::vector<std::string>> names = ListFolder(folder, open.read.file_system);
+  if (!names.ok()) {
     unknown_ = "its folder cannot be listed";
+    return;
   }
-  for (const std::string& name : names) {
+  for (const std::string& name : *names) {
     if (!absl::EndsWith(name, ".json") || name == LastName(index_path)) continue;
     const absl::StatusOr<ModelIndex> index = ReadIndex(absl::StrCat(folder, "/", name), open);
     if (!index.ok()) {

@@ -1,0 +1,98 @@
+#include "tensorcask/serialize/io/files.h"
+
+#include <cerrno>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "tensorcask/serialize/io/internal/retry.h"
+#include "tensorcask/tensor/base/status_util.h"
+
+namespace tensorcask {
+
+using internal::RetryInterrupted;
+
+absl::StatusOr<FileInfo> DescribeFile(const std::string& path, FileSystem* files, absl::string_view action) {
+  FileInfo info;
+  const IoResult found = RetryInterrupted([&] { return files->Describe(path, &info); });
+  if (found < 0) return IoError(found, path, action);
+  return info;
+}
+
+bool IsThere(const std::string& path, FileSystem* files) {
+  FileInfo info;
+  return RetryInterrupted([&] { return files->Describe(path, &info); }) >= 0;
+}
+
+absl::Status CheckNewFile(const std::string& path, FileSystem* files) {
+  const IoResult result = RetryInterrupted([&] { return files->CheckNew(path); });
+  if (result >= 0) return absl::OkStatus();
+  return IoError(result == -EPERM ? -EEXIST : result, path, "create");
+}
+
+absl::StatusOr<std::vector<std::string>> ListFolder(const std::string& folder, FileSystem* files,
+                                                    absl::string_view action) {
+  std::vector<std::string> names;
+  const IoResult listed = RetryInterrupted([&] { return files->List(folder, &names); });
+  if (listed < 0) return IoError(listed, folder, action);
+  return names;
+}
+
+absl::Status RemoveFile(const std::string& path, FileSystem* files, absl::string_view action) {
+  const IoResult removed = RetryInterrupted([&] { return files->Remove(path); });
+  return removed < 0 && removed != -ENOENT ? IoError(removed, path, action) : absl::OkStatus();
+}
+
+absl::Status RemoveUnlockedFile(const std::string& path, FileSystem* files) {
+  const IoResult removed = RetryInterrupted([&] { return files->RemoveUnlocked(path); });
+  return removed < 0 && removed != -ENOENT ? IoError(removed, path, "remove") : absl::OkStatus();
+}
+
+absl::Status MakeFolderFor(const std::string& path, bool sync, FileSystem* files) {
+  const std::string folder = FolderOf(path);
+  FileInfo info;
+  const IoResult found = RetryInterrupted([&] { return files->Describe(folder, &info); });
+  if (found >= 0) return absl::OkStatus();  // creating files in it tells whether it is a folder
+  if (found != -ENOENT) return IoError(found, path, absl::StrCat("look at the folder ", folder));
+  const IoResult made = RetryInterrupted([&] { return files->MakeFolder(folder); });
+  if (made == -EEXIST) return absl::OkStatus();  // another process was faster
+  if (made < 0) return NameMissingFolder(IoError(made, path, absl::StrCat("make the folder ", folder)), folder, files);
+  if (!sync) return absl::OkStatus();
+  const std::string parent = FolderOf(folder);
+  const IoResult synced = RetryInterrupted([&] { return files->SyncFolder(parent); });
+  return synced < 0 ? IoError(synced, path, absl::StrCat("sync the folder ", parent)) : absl::OkStatus();
+}
+
+absl::Status SyncFolder(const std::string& folder, FileSystem* files) {
+  const IoResult synced = RetryInterrupted([&] { return files->SyncFolder(folder); });
+  return synced < 0 ? IoError(synced, folder, "sync the folder") : absl::OkStatus();
+}
+
+absl::StatusOr<FileLock> FileLock::Acquire(const std::string& path, FileSystem* files) {
+  const IoResult handle = RetryInterrupted([&] { return files->Lock(path); });
+  if (handle < 0) return IoError(handle, path, "lock");
+  return FileLock(files, handle);
+}
+
+void FileLock::Release() {
+  if (files_ != nullptr) files_->Close(handle_);
+  files_ = nullptr;
+  handle_ = -1;
+}
+
+absl::Status NameMissingFolder(const absl::Status& status, const std::string& path, FileSystem* files) {
+  if (!absl::IsNotFound(status) || !CheckPath(path).ok()) return status;
+  const auto is_missing = [&](const std::string& folder) {
+    FileInfo info;
+    return RetryInterrupted([&] { return files->Describe(folder, &info); }) == -ENOENT;
+  };
+  std::string missing;
+  for (std::string folder = FolderOf(path); folder != missing && is_missing(folder); folder = FolderOf(folder)) {
+    missing = folder;
+  }
+  if (missing.empty()) return status;
+  return AppendToMessage(status, absl::StrCat("; there is no folder ", missing));
+}
+
+}  // namespace tensorcask
