@@ -6,8 +6,9 @@
 //   moved.Add("cuda:0", Device{DeviceType::kCuda, 1});
 //   moved.Add("tpu:0", Device());                            // a text that this library has no device for
 //
-// Elements are always read to the host: the map applies to the device in their metadata. A value; several threads may
-// call const methods at once.
+// The map applies to the device in the metadata of a tensor. Where its elements go is chosen apart from that: to the
+// host, unless an option of the reader names an allocator of a device, or the caller reads into a view there. A value;
+// several threads may call const methods at once.
 
 #ifndef TENSORCASK_TENSOR_DEVICE_MAP_H_
 #define TENSORCASK_TENSOR_DEVICE_MAP_H_

@@ -61,7 +61,7 @@ namespace exchange {
 struct EncodedMessage {
   std::string body;
   absl::InlinedVector<absl::string_view, 4> inline_pieces;  // in order, none empty
-  uint64_t inline_bytes = 0;                                // of these
+  uint64_t inline_bytes = 0;                                // of all inline_pieces
   std::vector<int> descriptors;                             // the tensors' own, and `copies`
   ScopedDescriptor copies;                                  // shared memory that elements were copied into, if any
   std::string small;                                        // the messages of small inline tensors

@@ -172,9 +172,9 @@ class UnixListener {
   UnixListener& operator=(UnixListener&& other) noexcept;
   // In the process that called Listen: stops listening, in every process that has this socket since fork(2), and
   // disconnects the clients that wait to be accepted. Removes the path if the socket there is still the one that Listen
-  // made. The destructor compares and removes under the lock of the
-  // folder, so that it never removes the socket of the next server. If another process holds the lock for more than a
-  // second, the path stays, and the next server replaces it.
+  // made. The destructor compares and removes under the lock of the folder, so that it never removes the socket of the
+  // next server. If another process holds the lock for more than a second, the path stays, and the next server replaces
+  // it.
   ~UnixListener();
 
   // The next client. Safe to call from several threads. Errors, after each of which it can be called again:

@@ -37,10 +37,9 @@ struct NpyWriterOptions {
 };
 
 // The bytes of an npy file with `tensor`. Memory stays bounded, except for strings.
-// Errors: of the sink; InvalidArgument for options out of range, for strings that the format cannot hold, and for more
-// than kMaxNpyRank axes;
-// Unimplemented for dtypes that npy files cannot have (NpyFormat::opaque_dtypes; resources, variants);
-// FailedPrecondition for a buffer without data.
+// Errors: those of the sink; InvalidArgument for options out of range, for strings that the format cannot hold, and for
+// more than kMaxNpyRank axes; Unimplemented for dtypes that npy files cannot have (NpyFormat::opaque_dtypes; resources,
+// variants); FailedPrecondition for a buffer without data.
 absl::Status EncodeNpy(const TensorView& tensor, const NpyFormat& format, const TensorMetadata& metadata,
                        ByteSink* sink);
 

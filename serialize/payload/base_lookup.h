@@ -2,8 +2,8 @@
 //
 //   std::shared_ptr<const BaseLookup> base = MakeBaseLookup(weights_of_step_100);      // one tensor, under every name
 //   auto base = std::make_shared<const CheckpointReader>(std::move(step_100));         // the tensors of a checkpoint
-//   options.payload.base = base;                                                       // of a writer; a reader has
-//   options.base
+//   writer_options.payload.base = base;
+//   reader_options.base = base;
 //
 // A writer stores deltas to the tensors that it finds here; a reader of those deltas must find the same tensors again.
 // The elements of a base must not change while the lookup is in use. Const methods are safe from several threads.

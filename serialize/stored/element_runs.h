@@ -35,10 +35,10 @@ class ElementRuns {
  private:
   DimVector dims_;  // of the axes outside a run
   DimVector strides_;
-  DimVector index_;     // there
-  int64_t length_ = 1;  // of a run
-  int64_t start_;       // of this one
-  int64_t done_ = 0;    // of it
+  DimVector index_;     // of the current run, on these axes
+  int64_t length_ = 1;  // of each run
+  int64_t start_;       // of the current run
+  int64_t done_ = 0;    // elements of the current run
 };
 
 }  // namespace tensorcask::stored

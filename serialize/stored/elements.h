@@ -81,9 +81,9 @@ bool CanMap(const StoredTensor& tensor);
 absl::StatusOr<Tensor> MapElements(const ByteSource& source, const StoredTensor& tensor, const ElementOptions& options);
 
 // The elements from front to back, verified each time if options.verify is set, because the caller may keep blocks of a
-// file that changes. Bools of other bytes than 0 and 1 are an error of Finish. `about` puts the names of file and tensor
-// in front of an error. Requires: `source` outlives the stream. Errors: Unimplemented, with these names, for elements
-// that are packed or not row-major.
+// file that changes. Bools of other bytes than 0 and 1 are an error of Finish. `about` puts the names of file and
+// tensor in front of an error. Requires: `source` outlives the stream. Errors: Unimplemented, with these names, for
+// elements that are packed or not row-major.
 absl::StatusOr<std::unique_ptr<ElementStream>> OpenElements(const ByteSource& source, StoredTensor tensor,
                                                             const ElementOptions& options,
                                                             std::function<absl::Status(const absl::Status&)> about);

@@ -270,7 +270,7 @@ class Layout {
   absl::Status EditReshape(absl::Span<const int64_t> dims);
   bool ReshapeOneChunk(const int64_t* dims, int rank);  // false: nothing has changed
   absl::Status EditFlatten(int64_t first, int64_t last);
-  bool FlattenDense(int begin, int end);  // the same
+  bool FlattenDense(int begin, int end);  // false: nothing has changed
   void EditSqueeze();
   absl::Status EditExpand(absl::Span<const int64_t> dims);
   absl::Status EditBitcast(int64_t from_bytes, int64_t to_bytes);

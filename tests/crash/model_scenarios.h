@@ -11,7 +11,7 @@ namespace tensorcask::testing {
 
 struct ModelCase {
   int old_files = 1;         // 0: there is no old model; 1: NAME.safetensors; more: with an index
-  int new_files = 1;         // likewise
+  int new_files = 1;         // as old_files, of the new model
   bool by_index = false;     // the caller names the index
   bool overwritten = false;  // the old model replaced another one, so that its files have names of a revision
   bool sync = true;

@@ -4,8 +4,7 @@
 //    multiple of 512 bytes; where bytes are missing the file is shorter, or has zeros, or garbage.
 //  - A sync of a file makes earlier writes to it durable, but not its name. After one that failed they never are.
 //  - Names (creating, renaming, linking, removing, folders) are durable once their folder is synced. Before that, of
-//  the
-//    operations on names of one folder, the first few are there (kOrdered, as with a journal), or any (kWeak).
+//    the operations on names of one folder, the first few are there (kOrdered, as with a journal), or any (kWeak).
 //  - Renaming is atomic. Files and folders are independent of one another.
 //
 //   const CrashModel model(files.log(), CrashMode::kWeak);

@@ -162,7 +162,7 @@ class FaultyFileSystem final : public FileSystem {
   uint64_t bytes_written_ = 0;
   std::vector<Record> log_;
   std::map<IoResult, std::string> handles_;      // open, with the path
-  std::map<const char*, std::string> mappings_;  // the same
+  std::map<const char*, std::string> mappings_;  // in use, with the path
 };
 
 }  // namespace tensorcask::testing

@@ -97,7 +97,7 @@ class ElementReader {
 
   // Fills `out` with the elements of the next records. Requires: out.size() is a multiple of bytes_per_record(), and no
   // more than is left.
-  // Errors: of the cursor; of LeafDecoder::Finish.
+  // Errors: those of the cursor; of LeafDecoder::Finish.
   absl::Status Read(absl::Span<char> out);
 
  private:

@@ -47,7 +47,7 @@ class PayloadBytes {
   uint64_t size() const { return size_; }
 
   // Bytes [offset, offset + size), in place or in *scratch. Requires: they are in the payload.
-  // Errors: of the source; ResourceExhausted.
+  // Errors: those of the source; ResourceExhausted.
   absl::StatusOr<absl::string_view> Get(uint64_t offset, size_t size, Scratch* scratch) const;
   // The same into `out`.
   absl::Status ReadAt(uint64_t offset, absl::Span<char> out) const;

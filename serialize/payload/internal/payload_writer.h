@@ -20,7 +20,7 @@ uint64_t MaxPayloadBytes(const PayloadHeader& header);
 // Codes chunks on num_threads threads. Each needs the memory of a ChunkEncoder and, if the elements are not contiguous,
 // a chunk. Equal coded chunks are stored once. `base` is not null for a delta. Requires: the header describes the
 // elements.
-// Errors: of the sink; ResourceExhausted.
+// Errors: those of the sink; ResourceExhausted.
 absl::StatusOr<PayloadSummary> WritePayload(const PayloadHeader& header, const ElementStreams& streams,
                                             const ElementStreams* base, int num_threads, ByteSink* sink);
 

@@ -50,7 +50,7 @@ struct StoredContent {
 // Finds the content of the message that is `message_bytes` at `offset` of `file`. Reads the other fields, 1 MiB at
 // most, and no content. Returns nullopt for a message whose elements are not content of a fixed size in row-major
 // order, for one with a checksum of the elements, for one with so many other fields, and for a damaged one: the decoder
-// of whole messages then decodes it or says what is wrong. Errors: of the file.
+// of whole messages then decodes it or says what is wrong. Errors: those of the file.
 absl::StatusOr<std::optional<StoredContent>> FindContent(const ByteSource& file, uint64_t offset,
                                                          uint64_t message_bytes, const DecodeOptions& options);
 
