@@ -95,26 +95,6 @@ Details ReadDetails(const ArchiveReader& input, const ArchiveEntry& info, const 
   return details;
 }
 
-Json ToJson(const ArchiveEntry& info, const Details& details) {
-  Json tensor = JsonName(info.name);
-  tensor["dtype"] = std::string(DTypeName(info.dtype));
-  tensor["shape"] = Json::array();
-  for (const int64_t dim : info.shape.dims()) tensor["shape"].push_back(dim);
-  tensor["bytes"] = ListedBytes(info);
-  tensor["stored_bytes"] = info.stored_bytes;
-  tensor["encoding"] = JsonText(info.encoding);
-  tensor["device"] = details.metadata.device == Device() ? Json(nullptr) : Json(details.metadata.device.ToString());
-  tensor["shard"] = info.shard ? Json(*info.shard) : Json(nullptr);
-  tensor["offset"] = info.offset ? Json(*info.offset) : Json(nullptr);
-  tensor["strides"] = info.strides.empty() ? Json(nullptr) : Json(info.strides);
-  SetJsonTexts("attributes", details.metadata.attributes, &tensor);
-  if (!details.crc32.empty()) tensor["crc32"] = details.crc32;
-  if (!info.alias_of.empty()) SetJsonText("alias_of", info.alias_of, &tensor);
-  const absl::Status& error = details.status.ok() ? info.read_status : details.status;
-  if (!error.ok()) tensor["error"] = JsonText(InToolWords(error.message()));
-  return tensor;
-}
-
 // "61.3 %".
 std::string Ratio(uint64_t stored_bytes, uint64_t bytes) {
   return absl::StrFormat("%.1f %%", 100.0 * static_cast<double>(stored_bytes) / static_cast<double>(bytes));
@@ -152,10 +132,108 @@ absl::StatusOr<ExitCode> DrawTree(const Flags& flags, const ArchiveReader& input
   return kDone;
 }
 
-TableRow RowOf(const ArchiveEntry& info, const std::string& crc32) {
-  return {Printable(info.name),  std::string(DTypeName(info.dtype)),
-          info.shape.ToString(), absl::StrCat(ListedBytes(info)),
-          HowStored(info),       crc32};
+// ---- Columns --------------------------------------------------------------------------------------------------------
+
+struct Listed {
+  const ArchiveEntry& info;
+  const Details& details;
+};
+
+// What is said of each tensor.
+struct Column {
+  const char* title;                   // in --help; the key in JSON
+  std::string (*cell)(const Listed&);  // null: only in JSON
+  void (*json)(const Listed&, const std::string& key, Json* tensor);
+  bool is_number = false;  // cells are aligned to the right
+};
+
+template <typename T>
+Json OrNull(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+const Column kColumns[] = {
+    {"name", [](const Listed& l) { return Printable(l.info.name); },
+     [](const Listed& l, const std::string& key, Json* tensor) { SetJsonText(key, l.info.name, tensor); }},
+    {"dtype", [](const Listed& l) { return std::string(DTypeName(l.info.dtype)); },
+     [](const Listed& l, const std::string& key, Json* tensor) {
+       (*tensor)[key] = std::string(DTypeName(l.info.dtype));
+     }},
+    {"shape", [](const Listed& l) { return l.info.shape.ToString(); },
+     [](const Listed& l, const std::string& key, Json* tensor) {
+       (*tensor)[key] = Json::array();
+       for (const int64_t dim : l.info.shape.dims()) (*tensor)[key].push_back(dim);
+     }},
+    {"bytes", [](const Listed& l) { return absl::StrCat(ListedBytes(l.info)); },
+     [](const Listed& l, const std::string& key, Json* tensor) { (*tensor)[key] = ListedBytes(l.info); },
+     /*is_number=*/true},
+    {"stored_bytes", nullptr,
+     [](const Listed& l, const std::string& key, Json* tensor) { (*tensor)[key] = l.info.stored_bytes; }},
+    {"encoding", [](const Listed& l) { return HowStored(l.info); },
+     [](const Listed& l, const std::string& key, Json* tensor) { (*tensor)[key] = JsonText(l.info.encoding); }},
+    {"device", nullptr,
+     [](const Listed& l, const std::string& key, Json* tensor) {
+       const Device& device = l.details.metadata.device;
+       (*tensor)[key] = device == Device() ? Json(nullptr) : Json(device.ToString());
+     }},
+    {"shard", nullptr,
+     [](const Listed& l, const std::string& key, Json* tensor) { (*tensor)[key] = OrNull(l.info.shard); }},
+    {"offset", nullptr,
+     [](const Listed& l, const std::string& key, Json* tensor) { (*tensor)[key] = OrNull(l.info.offset); }},
+    {"strides", nullptr,
+     [](const Listed& l, const std::string& key, Json* tensor) {
+       (*tensor)[key] = l.info.strides.empty() ? Json(nullptr) : Json(l.info.strides);
+     }},
+    {"attributes", nullptr,
+     [](const Listed& l, const std::string& key, Json* tensor) {
+       SetJsonTexts(key, l.details.metadata.attributes, tensor);
+     }},
+    {"crc32", [](const Listed& l) { return l.details.crc32; },
+     [](const Listed& l, const std::string& key, Json* tensor) {
+       if (!l.details.crc32.empty()) (*tensor)[key] = l.details.crc32;
+     }},
+    {"alias_of", nullptr,
+     [](const Listed& l, const std::string& key, Json* tensor) {
+       if (!l.info.alias_of.empty()) SetJsonText(key, l.info.alias_of, tensor);
+     }},
+    {"error", nullptr,
+     [](const Listed& l, const std::string& key, Json* tensor) {
+       const absl::Status& error = l.details.status.ok() ? l.info.read_status : l.details.status;
+       if (!error.ok()) (*tensor)[key] = JsonText(InToolWords(error.message()));
+     }},
+};
+
+Json ToJson(const Listed& listed) {
+  Json tensor;
+  for (const Column& column : kColumns) column.json(listed, column.title, &tensor);
+  return tensor;
+}
+
+TableRow RowOf(const Listed& listed) {
+  TableRow row;
+  for (const Column& column : kColumns) {
+    if (column.cell != nullptr) row.push_back(column.cell(listed));
+  }
+  return row;
+}
+
+std::set<size_t> NumberColumns() {
+  std::set<size_t> numbers;
+  size_t cell = 0;
+  for (const Column& column : kColumns) {
+    if (column.is_number) numbers.insert(cell);
+    cell += column.cell != nullptr ? 1 : 0;
+  }
+  return numbers;
+}
+
+// The titles of the cells, for --help.
+std::string Titles() {
+  std::vector<const char*> titles;
+  for (const Column& column : kColumns) {
+    if (column.cell != nullptr) titles.push_back(column.title);
+  }
+  return absl::StrJoin(titles, ", ");
 }
 
 // What is printed below the list.
@@ -221,11 +299,12 @@ class Listing {
 
 // Measures the table, and adds up the bytes that --checksum will read.
 absl::StatusOr<uint64_t> Measure(const Listing& listing, const Flags& flags, Table* table) {
-  const std::string any_checksum(flags.checksum ? 8 : 0, '0');
+  Details any;
+  any.crc32.assign(flags.checksum ? 8 : 0, '0');
   uint64_t bytes = 0;
   CASK_RETURN_IF_ERROR(listing.ForEach([&](const ArchiveEntry& info) {
     bytes = CheckedAdd(bytes, info.stored_bytes).value_or(UINT64_MAX);
-    if (!flags.json) table->Measure(RowOf(info, any_checksum));
+    if (!flags.json) table->Measure(RowOf({info, any}));
     return absl::OkStatus();
   }));
   return bytes;
@@ -295,9 +374,9 @@ absl::StatusOr<ExitCode> PrintTensors(const ArchiveReader& input, const Flags& f
         console.err << "tensorcask ls: " << EscapeControls(details.status.message()) << '\n';
       }
       if (flags.json) {
-        document->Add(ToJson(info, details));
+        document->Add(ToJson({info, details}));
       } else {
-        table.Print(RowOf(info, details.crc32), console.out);
+        table.Print(RowOf({info, details}), console.out);
       }
     };
     if (flags.checksum) {
@@ -331,8 +410,7 @@ absl::StatusOr<ExitCode> List(const Flags& flags, Console& console) {
   progress.Print([&] { NoteOverlooked("ls", *input, console); });
   if (flags.tree) return DrawTree(flags, *input, console);
   CatchInterrupts();
-  constexpr size_t kBytesColumn = 3;
-  Table table({kBytesColumn}, OutputWidth());
+  Table table(NumberColumns(), OutputWidth());
   const Listing listing(*input, flags);
   CASK_RETURN_IF_ERROR(CheckMatched(flags.globs, {input.get()}));
   CASK_ASSIGN_OR_RETURN(const uint64_t bytes, Measure(listing, flags, &table));
@@ -360,17 +438,19 @@ Action DeclareLs(CLI::App& app) {
       ->check(CLI::IsMember({"name", "size"}))
       ->type_name("KEY");
   AddInputOptions(app, &flags->input);
-  app.footer(
-      "Columns: name, dtype, shape, bytes, encoding (if compressed: with the stored size in percent of the "
-      "bytes). A tensor that cannot be read is listed, too, as `not readable`. Exit 1 if it is damaged or "
-      "missing.\n\n"
+  app.footer(absl::StrCat(
+      "Columns: ", Titles(),
+      " (with --checksum). The encoding of a compressed tensor has the stored size "
+      "in percent of the bytes. A tensor that cannot be read is listed, too, as `not readable`. Exit 1 if it is "
+      "damaged "
+      "or missing.\n\n"
       "Without --checksum and --tree, only the index of a checkpoint is read, and records of 4 MiB and more are "
       "listed without a check of their checksums: `tensorcask verify` finds damage of their names and shapes. "
       "--checksum is zlib's CRC-32 of the elements in memory; for each string it covers the length as 8 bytes, "
       "little-endian, and the bytes.\n\n"
       "Examples:\n"
       "  tensorcask ls --sort size model.ckpt 'dense/*'\n"
-      "  tensorcask ls --tree model.ckpt");
+      "  tensorcask ls --tree model.ckpt"));
   return [flags](Console& console) { return List(*flags, console); };
 }
 
